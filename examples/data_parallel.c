@@ -21,25 +21,27 @@ struct job {
     uint32_t rank, size;
 };
 
-static void check(enum bp_status status)
+static void data_parallel_check(enum bp_status status)
 {
     if (!status) return;
     fprintf(stderr, "%s\n", bp_error_message());
     exit(1);
 }
 
-static struct bp_tensor *tensor(struct job *j, int64_t rows, int64_t columns, const float *data)
+static struct bp_tensor *data_parallel_tensor(struct job *j, int64_t rows, int64_t columns,
+                                              const float *data)
 {
     int64_t shape[2] = {rows, columns};
     struct bp_tensor *t;
 
-    check(bp_tensor_create(j->device, BP_F32, 2, shape, &t));
-    check(bp_tensor_write(j->stream, t, data, (uint64_t)(rows * columns) * sizeof *data));
+    data_parallel_check(bp_tensor_create(j->device, BP_F32, 2, shape, &t));
+    data_parallel_check(
+        bp_tensor_write(j->stream, t, data, (uint64_t)(rows * columns) * sizeof *data));
     return t;
 }
 
 /* The same numbers on all ranks: between -scale and scale. */
-static void numbers(float *data, int n, unsigned seed, float scale)
+static void data_parallel_numbers(float *data, int n, unsigned seed, float scale)
 {
     for (int i = 0; i < n; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -53,26 +55,26 @@ static void make_data(struct job *j, struct bp_tensor **out_x, struct bp_tensor 
     static float x[BATCH * INPUTS], t[BATCH];
     int rows = BATCH / (int)j->size, from = rows * (int)j->rank;
 
-    numbers(x, BATCH * INPUTS, 1, 1);
+    data_parallel_numbers(x, BATCH * INPUTS, 1, 1);
     for (int i = 0; i < BATCH; i++) {
         const float *row = x + i * INPUTS;
         float sum = row[0] + row[1];
         t[i] = (sum < 0 ? -sum : sum) - row[2];
     }
-    *out_x = tensor(j, rows, INPUTS, x + from * INPUTS);
-    *out_t = tensor(j, rows, 1, t + from);
+    *out_x = data_parallel_tensor(j, rows, INPUTS, x + from * INPUTS);
+    *out_t = data_parallel_tensor(j, rows, 1, t + from);
 }
 
-static struct bp_tensor *weights(struct job *j, int rows, int columns, unsigned seed)
+static struct bp_tensor *data_parallel_weights(struct job *j, int rows, int columns, unsigned seed)
 {
     float data[INPUTS * HIDDEN];
 
-    numbers(data, rows * columns, seed, 0.5f);
-    return tensor(j, rows, columns, data);
+    data_parallel_numbers(data, rows * columns, seed, 0.5f);
+    return data_parallel_tensor(j, rows, columns, data);
 }
 
 /* A graph of x, t, w1, w2: the loss, and the gradients of both weights. */
-static struct bp_graph *record(struct job *j)
+static struct bp_graph *data_parallel_record(struct job *j)
 {
     int64_t rows = BATCH / (int64_t)j->size;
     int64_t x_shape[2] = {rows, INPUTS}, t_shape[2] = {rows, 1};
@@ -81,24 +83,24 @@ static struct bp_graph *record(struct job *j)
     struct bp_graph *graph;
     struct bp_scope *s;
 
-    check(bp_graph_create(j->core, &graph));
+    data_parallel_check(bp_graph_create(j->core, &graph));
     s = bp_graph_scope(graph);
-    check(bp_graph_input(graph, "x", BP_F32, 2, x_shape, &x));
-    check(bp_graph_input(graph, "t", BP_F32, 2, t_shape, &t));
-    check(bp_graph_input(graph, "w1", BP_F32, 2, w1_shape, &w[0]));
-    check(bp_graph_input(graph, "w2", BP_F32, 2, w2_shape, &w[1]));
-    check(bp_op_matmul(s, x, w[0], NULL, &h));
-    check(bp_op_relu(s, h, &a));
-    check(bp_op_matmul(s, a, w[1], NULL, &y));
-    check(bp_op_sub(s, y, t, &e));
-    check(bp_op_mul(s, e, e, &square));
-    check(bp_op_mean(s, square, NULL, &loss));
-    check(bp_tensor_create(j->device, BP_F32, 0, NULL, &one));
-    check(bp_tensor_write(j->stream, one, &(float){1}, sizeof(float)));
-    check(bp_graph_gradient(graph, &loss, &one, 1, w, 2, dw));
-    check(bp_graph_output(graph, loss, "loss"));
-    check(bp_graph_output(graph, dw[0], "dw1"));
-    check(bp_graph_output(graph, dw[1], "dw2"));
+    data_parallel_check(bp_graph_input(graph, "x", BP_F32, 2, x_shape, &x));
+    data_parallel_check(bp_graph_input(graph, "t", BP_F32, 2, t_shape, &t));
+    data_parallel_check(bp_graph_input(graph, "w1", BP_F32, 2, w1_shape, &w[0]));
+    data_parallel_check(bp_graph_input(graph, "w2", BP_F32, 2, w2_shape, &w[1]));
+    data_parallel_check(bp_op_matmul(s, x, w[0], NULL, &h));
+    data_parallel_check(bp_op_relu(s, h, &a));
+    data_parallel_check(bp_op_matmul(s, a, w[1], NULL, &y));
+    data_parallel_check(bp_op_sub(s, y, t, &e));
+    data_parallel_check(bp_op_mul(s, e, e, &square));
+    data_parallel_check(bp_op_mean(s, square, NULL, &loss));
+    data_parallel_check(bp_tensor_create(j->device, BP_F32, 0, NULL, &one));
+    data_parallel_check(bp_tensor_write(j->stream, one, &(float){1}, sizeof(float)));
+    data_parallel_check(bp_graph_gradient(graph, &loss, &one, 1, w, 2, dw));
+    data_parallel_check(bp_graph_output(graph, loss, "loss"));
+    data_parallel_check(bp_graph_output(graph, dw[0], "dw1"));
+    data_parallel_check(bp_graph_output(graph, dw[1], "dw2"));
     struct bp_tensor *const all[] = {x, t, w[0], w[1], h, a, y, e, square, loss, one, dw[0],
                                      dw[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) bp_tensor_destroy(all[i]);
@@ -106,37 +108,38 @@ static struct bp_graph *record(struct job *j)
 }
 
 /* Loss and gradients, averaged over the ranks; then the step. Returns the loss. */
-static float step(struct job *j, struct bp_graph *graph, struct bp_tensor *const *in,
-                  struct bp_tensor *rate)
+static float data_parallel_step(struct job *j, struct bp_graph *graph, struct bp_tensor *const *in,
+                                struct bp_tensor *rate)
 {
     struct bp_tensor *out[3] = {NULL};
     float loss;
 
-    check(bp_graph_run(graph, j->stream, in, 4, out, 3));
+    data_parallel_check(bp_graph_run(graph, j->stream, in, 4, out, 3));
     for (int i = 0; i < 3; i++)
-        check(bp_comm_all_reduce(j->comm, j->stream, out[i], out[i], BP_REDUCE_AVERAGE));
+        data_parallel_check(
+            bp_comm_all_reduce(j->comm, j->stream, out[i], out[i], BP_REDUCE_AVERAGE));
     for (int i = 0; i < 2; i++) {
         struct bp_tensor *w = in[2 + i];
-        check(bp_op_sgd(j->scope, w, out[1 + i], rate, &w)); /* in place */
+        data_parallel_check(bp_op_sgd(j->scope, w, out[1 + i], rate, &w)); /* in place */
     }
-    check(bp_tensor_read(j->stream, out[0], &loss, sizeof loss));
+    data_parallel_check(bp_tensor_read(j->stream, out[0], &loss, sizeof loss));
     for (int i = 0; i < 3; i++) bp_tensor_destroy(out[i]);
     return loss;
 }
 
-static void train(struct job *j)
+static void data_parallel_train(struct job *j)
 {
     const float rate = 0.1f;
     struct bp_tensor *in[4], *lr;
-    struct bp_graph *graph = record(j);
+    struct bp_graph *graph = data_parallel_record(j);
 
     make_data(j, &in[0], &in[1]);
-    in[2] = weights(j, INPUTS, HIDDEN, 2);
-    in[3] = weights(j, HIDDEN, 1, 3);
-    check(bp_tensor_create(j->device, BP_F32, 0, NULL, &lr));
-    check(bp_tensor_write(j->stream, lr, &rate, sizeof rate));
+    in[2] = data_parallel_weights(j, INPUTS, HIDDEN, 2);
+    in[3] = data_parallel_weights(j, HIDDEN, 1, 3);
+    data_parallel_check(bp_tensor_create(j->device, BP_F32, 0, NULL, &lr));
+    data_parallel_check(bp_tensor_write(j->stream, lr, &rate, sizeof rate));
     for (int i = 0; i < STEPS; i++) {
-        float loss = step(j, graph, in, lr);
+        float loss = data_parallel_step(j, graph, in, lr);
         if (!j->rank && (i % 10 == 0 || i == STEPS - 1)) printf("step %2d: loss %.6f\n", i, loss);
     }
     for (int i = 0; i < 4; i++) bp_tensor_destroy(in[i]);
@@ -149,13 +152,13 @@ int main(int argc, char **argv)
     struct bp_comm_id id;
     struct job j;
 
-    check(bp_core_create(NULL, &j.core));
-    check(bp_device_create(j.core, argc > 1 ? argv[1] : "cpu", &j.device));
-    check(bp_stream_create(j.device, &j.stream));
+    data_parallel_check(bp_core_create(NULL, &j.core));
+    data_parallel_check(bp_device_create(j.core, argc > 1 ? argv[1] : "cpu", &j.device));
+    data_parallel_check(bp_stream_create(j.device, &j.stream));
     j.scope = bp_stream_scope(j.stream);
-    check(bp_comm_id_of_job(&id, &j.rank, &j.size));
-    check(bp_comm_create(j.device, &id, j.rank, j.size, &j.comm));
-    train(&j);
+    data_parallel_check(bp_comm_id_of_job(&id, &j.rank, &j.size));
+    data_parallel_check(bp_comm_create(j.device, &id, j.rank, j.size, &j.comm));
+    data_parallel_train(&j);
     bp_comm_destroy(j.comm);
     bp_stream_destroy(j.stream);
     bp_device_destroy(j.device);

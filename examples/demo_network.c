@@ -24,13 +24,13 @@ struct demo {
     int n_made;
 };
 
-static void stop(const char *what)
+static void demo_network_stop(const char *what)
 {
     fprintf(stderr, "demo_network: %s: %s\n", what, bp_error_message());
     exit(1);
 }
 
-static struct bp_tensor *keep(struct demo *d, struct bp_tensor *t)
+static struct bp_tensor *demo_network_keep(struct demo *d, struct bp_tensor *t)
 {
     return d->made[d->n_made++] = t;
 }
@@ -44,28 +44,28 @@ static struct bp_tensor *random_tensor(struct demo *d, uint32_t rank, const int6
     float *values;
 
     if (bp_tensor_create(d->device, BP_F32, rank, shape, &t) || bp_tensor_info(t, &info))
-        stop("input");
+        demo_network_stop("input");
     values = malloc(info.bytes);
-    if (!values) stop("no memory");
+    if (!values) demo_network_stop("no memory");
     for (int64_t i = 0; i < info.count; i++) {
         d->seed = d->seed * 6364136223846793005u + 1442695040888963407u;
         values[i] = scale * ((float)(d->seed >> 40) / 8388608.0f - 1);
     }
-    if (bp_tensor_write(d->stream, t, values, info.bytes)) stop("input");
+    if (bp_tensor_write(d->stream, t, values, info.bytes)) demo_network_stop("input");
     free(values);
-    return keep(d, t);
+    return demo_network_keep(d, t);
 }
 
 /* The tensor as the reference takes it; the bytes too, if they are wanted. */
-static struct ref_array fetch(struct demo *d, struct bp_tensor *t, void **out_bytes)
+static struct ref_array demo_network_fetch(struct demo *d, struct bp_tensor *t, void **out_bytes)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     struct ref_array array;
     void *bytes;
 
-    if (bp_tensor_info(t, &info)) stop("fetch");
+    if (bp_tensor_info(t, &info)) demo_network_stop("fetch");
     bytes = malloc(info.bytes);
-    if (!bytes || bp_tensor_read(d->stream, t, bytes, info.bytes)) stop("fetch");
+    if (!bytes || bp_tensor_read(d->stream, t, bytes, info.bytes)) demo_network_stop("fetch");
     ref_array_init(&array, info.dtype, (int)info.rank, info.shape);
     ref_array_decode(&array, bytes);
     if (out_bytes) *out_bytes = bytes;
@@ -73,7 +73,7 @@ static struct ref_array fetch(struct demo *d, struct bp_tensor *t, void **out_by
     return array;
 }
 
-static void check(struct demo *d, const struct bp_call *call, struct bp_tensor *y)
+static void demo_network_check(struct demo *d, const struct bp_call *call, struct bp_tensor *y)
 {
     const struct conform_op *op = conform_op(call->op);
     struct ref_array in[CASE_PORTS] = {{0}}, expected, got;
@@ -81,9 +81,9 @@ static void check(struct demo *d, const struct bp_call *call, struct bp_tensor *
     char text[256] = "";
     void *bytes;
 
-    for (size_t i = 0; i < call->n_in; i++) in[i] = fetch(d, call->in[i].at[0], NULL);
+    for (size_t i = 0; i < call->n_in; i++) in[i] = demo_network_fetch(d, call->in[i].at[0], NULL);
     op->reference(in, call->attrs ? call->attrs : bp_opinfo_find(call->op)->defaults, &expected);
-    got = fetch(d, y, &bytes);
+    got = demo_network_fetch(d, y, &bytes);
     c = compare(op, &expected, bytes);
     if (c.wrong) compare_describe(&c, &expected, bytes, text, sizeof text);
     printf("  %-8s %-16s error %.3f of what is allowed%s%s\n", call->op,
@@ -97,20 +97,20 @@ static void check(struct demo *d, const struct bp_call *call, struct bp_tensor *
 }
 
 /* Runs one node and checks it. */
-static struct bp_tensor *node(struct demo *d, const char *op, struct bp_tensor *const *in, size_t n,
-                              const void *attrs)
+static struct bp_tensor *demo_network_node(struct demo *d, const char *op,
+                                           struct bp_tensor *const *in, size_t n, const void *attrs)
 {
     struct bp_arg args[3];
     struct bp_call call = {.size = sizeof call, .op = op, .in = args, .n_in = n, .attrs = attrs};
     struct bp_tensor *y = NULL;
 
     for (size_t i = 0; i < n; i++) args[i] = (struct bp_arg){&in[i], 1};
-    if (bp_call_run(bp_stream_scope(d->stream), &call, &y, 1, NULL)) stop(op);
-    check(d, &call, y);
-    return keep(d, y);
+    if (bp_call_run(bp_stream_scope(d->stream), &call, &y, 1, NULL)) demo_network_stop(op);
+    demo_network_check(d, &call, y);
+    return demo_network_keep(d, y);
 }
 
-static struct bp_tensor *build(struct demo *d)
+static struct bp_tensor *demo_network_build(struct demo *d)
 {
     struct bp_conv_attrs conv = bp_conv_defaults();
     struct bp_sum_attrs sum = bp_sum_defaults();
@@ -124,21 +124,21 @@ static struct bp_tensor *build(struct demo *d)
     struct bp_tensor *b3 = random_tensor(d, 1, (const int64_t[]){10}, 0.1f);
 
     for (int i = 0; i < 2; i++) conv.pad[i] = conv.pad[i + 3] = 1;
-    x = node(d, "conv", (struct bp_tensor *[]){x, w1, b1}, 3, &conv);
+    x = demo_network_node(d, "conv", (struct bp_tensor *[]){x, w1, b1}, 3, &conv);
     conv.stride[0] = conv.stride[1] = 2;
-    x = node(d, "conv", (struct bp_tensor *[]){x, w2, b2}, 3, &conv);
+    x = demo_network_node(d, "conv", (struct bp_tensor *[]){x, w2, b2}, 3, &conv);
     sum.axes = (struct bp_dims){pixels, 2};
-    x = node(d, "sum", &x, 1, &sum);
-    x = node(d, "matmul", (struct bp_tensor *[]){x, w3}, 2, NULL);
-    x = node(d, "add", (struct bp_tensor *[]){x, b3}, 2, NULL);
-    return node(d, "softmax", &x, 1, NULL);
+    x = demo_network_node(d, "sum", &x, 1, &sum);
+    x = demo_network_node(d, "matmul", (struct bp_tensor *[]){x, w3}, 2, NULL);
+    x = demo_network_node(d, "add", (struct bp_tensor *[]){x, b3}, 2, NULL);
+    return demo_network_node(d, "softmax", &x, 1, NULL);
 }
 
 static void print_result(struct demo *d, struct bp_tensor *y)
 {
     float p[8 * 10];
 
-    if (bp_tensor_read(d->stream, y, p, sizeof p)) stop("result");
+    if (bp_tensor_read(d->stream, y, p, sizeof p)) demo_network_stop("result");
     printf("  picture 0 is");
     for (int i = 0; i < 10; i++) printf(" %.3f", (double)p[i]);
     printf(
@@ -153,9 +153,9 @@ int main(int argc, char **argv)
 
     if (bp_core_create(NULL, &d.core) || bp_device_create(d.core, name, &d.device) ||
         bp_stream_create(d.device, &d.stream))
-        stop(name);
+        demo_network_stop(name);
     printf("network from seed 2026 on %s\n", bp_device_name(d.device));
-    print_result(&d, build(&d));
+    print_result(&d, demo_network_build(&d));
     while (d.n_made) bp_tensor_destroy(d.made[--d.n_made]);
     bp_stream_destroy(d.stream);
     bp_device_destroy(d.device);

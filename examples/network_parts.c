@@ -20,7 +20,7 @@ void network_finish(struct network *n)
     bp_stream_destroy(n->stream);
 }
 
-static struct bp_tensor *keep(struct network *n, struct bp_tensor *t)
+static struct bp_tensor *network_parts_keep(struct network *n, struct bp_tensor *t)
 {
     if (n->n_kept == sizeof n->kept / sizeof *n->kept) {
         bp_tensor_destroy(t);
@@ -31,7 +31,7 @@ static struct bp_tensor *keep(struct network *n, struct bp_tensor *t)
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014), as a number between 0 and 1. */
-static double uniform(uint64_t *state)
+static double network_parts_uniform(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
 
@@ -44,16 +44,16 @@ static double uniform(uint64_t *state)
 static void fill_normal(uint64_t *seed, double deviation, float *to, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 2) {
-        double r = deviation * sqrt(-2 * log(uniform(seed)));
-        double angle = 6.283185307179586 * uniform(seed);
+        double r = deviation * sqrt(-2 * log(network_parts_uniform(seed)));
+        double angle = 6.283185307179586 * network_parts_uniform(seed);
         to[i] = (float)(r * cos(angle));
         if (i + 1 < count) to[i + 1] = (float)(r * sin(angle));
     }
 }
 
 /* data: deviation of normal numbers, or below 0: all are -deviation. */
-static struct bp_tensor *constant(struct network *n, uint32_t rank, const int64_t *shape,
-                                  double deviation)
+static struct bp_tensor *network_parts_constant(struct network *n, uint32_t rank,
+                                                const int64_t *shape, double deviation)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *t;
@@ -61,7 +61,7 @@ static struct bp_tensor *constant(struct network *n, uint32_t rank, const int64_
 
     if (n->status) return NULL;
     n->status = bp_tensor_create(n->device, BP_F32, rank, shape, &t);
-    if (n->status || !keep(n, t)) return NULL;
+    if (n->status || !network_parts_keep(n, t)) return NULL;
     n->status = bp_tensor_info(t, &info);
     data = malloc(info.bytes + sizeof *data);
     if (!data) n->status = BP_ERR_MEMORY;
@@ -78,12 +78,12 @@ static struct bp_tensor *constant(struct network *n, uint32_t rank, const int64_
 struct bp_tensor *network_weight(struct network *n, uint32_t rank, const int64_t *shape,
                                  int64_t fan_in)
 {
-    return constant(n, rank, shape, sqrt(2.0 / (double)fan_in));
+    return network_parts_constant(n, rank, shape, sqrt(2.0 / (double)fan_in));
 }
 
 struct bp_tensor *network_vector(struct network *n, int64_t count, float value)
 {
-    return constant(n, 1, &count, -(double)value);
+    return network_parts_constant(n, 1, &count, -(double)value);
 }
 
 struct bp_tensor *network_input(struct network *n, const char *name, uint32_t rank,
@@ -92,7 +92,7 @@ struct bp_tensor *network_input(struct network *n, const char *name, uint32_t ra
     struct bp_tensor *t;
 
     if (!n->status) n->status = bp_graph_input(n->graph, name, BP_F32, rank, shape, &t);
-    return n->status ? NULL : keep(n, t);
+    return n->status ? NULL : network_parts_keep(n, t);
 }
 
 struct bp_tensor *network_call(struct network *n, const char *op, const void *attrs,
@@ -105,7 +105,7 @@ struct bp_tensor *network_call(struct network *n, const char *op, const void *at
 
     for (size_t i = 0; i < n_in; i++) arg[i] = (struct bp_arg){&in[i], 1};
     if (!n->status) n->status = bp_call_run(bp_graph_scope(n->graph), &call, &out, 1, NULL);
-    return n->status ? NULL : keep(n, out);
+    return n->status ? NULL : network_parts_keep(n, out);
 }
 
 struct bp_tensor *network_reshape(struct network *n, struct bp_tensor *x, uint32_t rank,

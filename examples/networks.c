@@ -35,7 +35,7 @@ static double largest_difference(struct bp_stream *stream, struct bp_tensor *a,
 }
 
 /* Element i of n is i / n. */
-static enum bp_status make_input(struct network *n, struct bp_tensor **out)
+static enum bp_status networks_make_input(struct network *n, struct bp_tensor **out)
 {
     struct bp_value_info value = {.size = sizeof value};
     struct bp_tensor_info info = {.size = sizeof info};
@@ -54,13 +54,13 @@ static enum bp_status make_input(struct network *n, struct bp_tensor **out)
 }
 
 /* The graph by itself, and the model that it was written as. */
-static int compare(struct network *n, const char *name, const char *path)
+static int networks_compare(struct network *n, const char *name, const char *path)
 {
     struct bp_tensor *x = NULL, *y = NULL, *again = NULL;
     struct bp_model_info info = {.size = sizeof info};
     struct bp_model *model = NULL;
     double worst = NAN, largest = 0;
-    int failed = n->status || make_input(n, &x) ||
+    int failed = n->status || networks_make_input(n, &x) ||
                  bp_graph_run(n->graph, n->stream, &x, 1, &y, 1) ||
                  bp_model_export(n->graph, &n->output, 1, n->stream, path) ||
                  bp_model_load(n->device, path, NULL, &model) ||
@@ -80,7 +80,7 @@ static int compare(struct network *n, const char *name, const char *path)
     return failed;
 }
 
-static int both(struct bp_device *device, const char *folder, int whole)
+static int networks_both(struct bp_device *device, const char *folder, int whole)
 {
     int failed = 0;
 
@@ -94,7 +94,7 @@ static int both(struct bp_device *device, const char *folder, int whole)
             if (i) network_bert(n, whole ? 12 : 1, whole ? 128 : 16);
             else network_resnet50(n, whole ? 224 : 64);
         }
-        failed |= compare(n, name, path);
+        failed |= networks_compare(n, name, path);
         network_finish(n);
         free(n);
     }
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
     }
     failed = bp_core_create(NULL, &core) || bp_device_create(core, name, &device);
     if (failed) fprintf(stderr, "%s\n", bp_error_message());
-    else failed = both(device, folder, whole);
+    else failed = networks_both(device, folder, whole);
     bp_device_destroy(device);
     bp_core_destroy(core);
     return failed;

@@ -50,8 +50,8 @@ struct asked {
     bool any; /* a dy that is not zero */
 };
 
-static void take(struct asked *a, struct bp_tensor *const *out, struct bp_tensor *const *dy,
-                 size_t n_out, const uint8_t *want, size_t n_dx)
+static void call_take(struct asked *a, struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                      size_t n_out, const uint8_t *want, size_t n_dx)
 {
     memset(a, 0, sizeof *a);
     for (size_t i = 0; i < n_out; i++) {
@@ -173,7 +173,7 @@ enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
     return status;
 }
 
-static enum bp_status forward(struct bp_sweep *s, struct bp_node_call *c)
+static enum bp_status call_forward(struct bp_sweep *s, struct bp_node_call *c)
 {
     for (uint32_t n = 0; n < s->graph->n_node; n++) {
         const struct bp_node *node = &s->graph->node[n];
@@ -190,7 +190,7 @@ static enum bp_status forward(struct bp_sweep *s, struct bp_node_call *c)
     return BP_OK;
 }
 
-static enum bp_status backward(struct bp_sweep *s, struct bp_node_call *c)
+static enum bp_status call_backward(struct bp_sweep *s, struct bp_node_call *c)
 {
     for (uint32_t n = s->graph->n_node; n-- > 0;) TRY(bp_sweep_node(s, &s->graph->node[n], c));
     return BP_OK;
@@ -208,10 +208,10 @@ static enum bp_status sweep_expanded(struct bp_sweep *s, struct bp_grad *g,
         s->value[value] = bp_tensor_retain(g->in[i]);
         s->wanted[value++] = g->want[i];
     }
-    if (status == BP_OK) status = forward(s, c);
+    if (status == BP_OK) status = call_forward(s, c);
     for (uint32_t i = 0; i < g->row->info.n_out && status == BP_OK; i++)
         if (g->dy[i]) status = bp_sweep_add(s, out_value[i], bp_tensor_retain(g->dy[i]));
-    if (status == BP_OK) status = backward(s, c);
+    if (status == BP_OK) status = call_backward(s, c);
     value = 0;
     for (uint32_t i = 0; i < g->n_in; i++) {
         if (!g->in[i]) continue;
@@ -241,9 +241,9 @@ static enum bp_status grad_expanded(struct bp_grad *grad)
     return status;
 }
 
-static enum bp_status apply(struct bp_scope *scope, struct bp_site *site,
-                            const struct bp_call *call, const struct asked *a,
-                            struct bp_tensor **out_dx, size_t n_dx)
+static enum bp_status call_apply(struct bp_scope *scope, struct bp_site *site,
+                                 const struct bp_call *call, const struct asked *a,
+                                 struct bp_tensor **out_dx, size_t n_dx)
 {
     struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
     struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx,
@@ -269,8 +269,8 @@ static bool is_room(const struct bp_site *site, size_t n_dx)
 }
 
 /* A stream's device, or a graph. */
-static enum bp_status place_of(struct bp_scope *scope, struct bp_device **out_device,
-                               struct bp_graph **out_graph)
+static enum bp_status call_place_of(struct bp_scope *scope, struct bp_device **out_device,
+                                    struct bp_graph **out_graph)
 {
     *out_device = NULL;
     *out_graph = NULL;
@@ -285,11 +285,11 @@ static enum bp_status place_of(struct bp_scope *scope, struct bp_device **out_de
     return BP_OK;
 }
 
-static enum bp_status gradient(struct bp_scope *scope, struct bp_device *device,
-                               struct bp_graph *graph, const struct bp_call *call,
-                               struct bp_tensor *const *out, struct bp_tensor *const *dy,
-                               size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
-                               size_t n_dx)
+static enum bp_status call_differentiate(struct bp_scope *scope, struct bp_device *device,
+                                         struct bp_graph *graph, const struct bp_call *call,
+                                         struct bp_tensor *const *out, struct bp_tensor *const *dy,
+                                         size_t n_out, const uint8_t *want,
+                                         struct bp_tensor **out_dx, size_t n_dx)
 {
     struct asked asked;
     struct bp_site site;
@@ -300,9 +300,9 @@ static enum bp_status gradient(struct bp_scope *scope, struct bp_device *device,
         status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
                           site.row->info.name, n_dx, site.n_in);
     } else {
-        take(&asked, out, dy, n_out, want, n_dx);
+        call_take(&asked, out, dy, n_out, want, n_dx);
         status = check_asked(&site, &asked);
-        if (status == BP_OK) status = apply(scope, &site, call, &asked, out_dx, n_dx);
+        if (status == BP_OK) status = call_apply(scope, &site, call, &asked, out_dx, n_dx);
     }
     bp_site_finish(&site);
     return status;
@@ -320,19 +320,19 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
     void *attrs = NULL;
     enum bp_status status;
 
-    TRY(place_of(scope, &device, &graph));
+    TRY(call_place_of(scope, &device, &graph));
     if (!out || !dy || !want || !out_dx)
         return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
     TRY(bp_call_check(call));
     row = bp_row_find(call->op);
     if (!row || !row->has_host)
-        return gradient(scope, device, graph, call, out, dy, n_out, want, out_dx, n_dx);
+        return call_differentiate(scope, device, graph, call, out, dy, n_out, want, out_dx, n_dx);
     filled = (struct bp_call){.size = offsetof(struct bp_call, kernel), .op = call->op,
                               .in = call->in, .n_in = call->n_in, .attrs = call->attrs};
     TRY(bp_host_values(graph ? NULL : (struct bp_stream *)scope, row, call->in, call->n_in,
                        call->attrs, &attrs));
     if (attrs) filled.attrs = attrs;
-    status = gradient(scope, device, graph, &filled, out, dy, n_out, want, out_dx, n_dx);
+    status = call_differentiate(scope, device, graph, &filled, out, dy, n_out, want, out_dx, n_dx);
     free(attrs);
     return status;
 }

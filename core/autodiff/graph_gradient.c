@@ -162,15 +162,15 @@ static enum bp_status check_asked(const struct bp_graph *graph, struct bp_tensor
     return BP_OK;
 }
 
-static enum bp_status seed(struct work *w, uint32_t value, uint32_t dy)
+static enum bp_status graph_seed(struct work *w, uint32_t value, uint32_t dy)
 {
     if (!bp_value_is_smooth(w->sweep.graph, value)) return BP_OK;
     TRY(take_value(w, dy));
     return bp_sweep_add(&w->sweep, value, bp_tensor_retain(w->sweep.value[dy]));
 }
 
-static enum bp_status differentiate(struct work *w, const struct asked *asked, size_t n_y,
-                                    size_t n_x, struct bp_tensor **out_dx)
+static enum bp_status graph_differentiate(struct work *w, const struct asked *asked, size_t n_y,
+                                          size_t n_x, struct bp_tensor **out_dx)
 {
     struct bp_sweep *s = &w->sweep;
 
@@ -182,7 +182,7 @@ static enum bp_status differentiate(struct work *w, const struct asked *asked, s
         s->wanted[asked->x[i]] = bp_value_is_smooth(s->graph, asked->x[i]);
     spread_wants(w);
     for (size_t i = 0; i < n_y; i++)
-        if (asked->dy[i] != BP_NO_VALUE) TRY(seed(w, asked->y[i], asked->dy[i]));
+        if (asked->dy[i] != BP_NO_VALUE) TRY(graph_seed(w, asked->y[i], asked->dy[i]));
     TRY(sweep_back(w));
     for (size_t i = 0; i < n_x; i++) {
         struct bp_tensor *d = s->d[asked->x[i]];
@@ -192,8 +192,9 @@ static enum bp_status differentiate(struct work *w, const struct asked *asked, s
 }
 
 /* All arguments are good. Gradients that are given become values of the graph first. */
-static enum bp_status gradient(struct bp_graph *graph, struct bp_tensor *const *dy, size_t n_y,
-                               size_t n_x, struct asked *asked, struct bp_tensor **out_dx)
+static enum bp_status graph_record_gradients(struct bp_graph *graph, struct bp_tensor *const *dy,
+                                             size_t n_y, size_t n_x, struct asked *asked,
+                                             struct bp_tensor **out_dx)
 {
     struct work *w;
     enum bp_status status;
@@ -207,7 +208,7 @@ static enum bp_status gradient(struct bp_graph *graph, struct bp_tensor *const *
     w->n_node = graph->n_node;
     w->n_value = graph->n_value;
     status = bp_sweep_init(&w->sweep, &graph->scope, graph);
-    if (status == BP_OK) status = differentiate(w, asked, n_y, n_x, out_dx);
+    if (status == BP_OK) status = graph_differentiate(w, asked, n_y, n_x, out_dx);
     bp_sweep_finish(&w->sweep, w->n_value);
     free(w->root);
     free(w->lost);
@@ -235,7 +236,7 @@ enum bp_status bp_graph_gradient(struct bp_graph *graph, struct bp_tensor *const
     if (!numbers) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
     asked = (struct asked){numbers, numbers + n_y, numbers + 2 * n_y};
     status = check_asked(graph, y, dy, n_y, x, n_x, &asked);
-    if (status == BP_OK) status = gradient(graph, dy, n_y, n_x, &asked, out_dx);
+    if (status == BP_OK) status = graph_record_gradients(graph, dy, n_y, n_x, &asked, out_dx);
     free(numbers);
     return status;
 }

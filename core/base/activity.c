@@ -27,7 +27,7 @@ struct note {
 static struct note notes[NOTES];
 static _Atomic uint64_t last_order;
 
-static uint64_t now_ns(void)
+static uint64_t activity_now_ns(void)
 {
     struct timespec t;
 
@@ -84,7 +84,7 @@ uint32_t bp_activity_enter(enum bp_activity_step step, const char *plugin, const
         atomic_store_explicit(&note->step, (uint32_t)step, memory_order_release);
         atomic_store_explicit(&note->order, atomic_fetch_add(&last_order, 1) + 1,
                               memory_order_release);
-        atomic_store_explicit(&note->start_ns, now_ns(), memory_order_release);
+        atomic_store_explicit(&note->start_ns, activity_now_ns(), memory_order_release);
         write_name(note->plugin, plugin);
         write_name(note->what, what);
         end_writing(note);
@@ -132,7 +132,7 @@ static bool read_note(const struct note *note, struct copy *out)
 }
 
 /* The innermost call of a thread, or, for thread 0, the oldest of all. */
-static bool find(uint32_t thread, struct copy *out)
+static bool activity_find(uint32_t thread, struct copy *out)
 {
     struct copy copy;
     bool found = false;
@@ -156,10 +156,10 @@ bool bp_activity_find(uint32_t thread, struct bp_activity *out)
     struct bp_activity full = {0};
     struct copy copy;
     int error = errno;
-    uint64_t now = now_ns();
+    uint64_t now = activity_now_ns();
 
-    if (!out || out->size < sizeof out->size || !find(thread, &copy)) return false;
-    if (!thread) find(copy.thread, &copy);
+    if (!out || out->size < sizeof out->size || !activity_find(thread, &copy)) return false;
+    if (!thread) activity_find(copy.thread, &copy);
     full.size = out->size < sizeof full ? out->size : sizeof full;
     memcpy(full.plugin, copy.plugin, sizeof full.plugin);
     memcpy(full.what, copy.what, sizeof full.what);

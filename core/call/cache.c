@@ -125,13 +125,13 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
 
 /* What bound calls keep (packed weights) is needed as long as their constants are there, however
  * much it is; and the limit of the device's memory knows of it. */
-static void count(struct bp_cache *cache, const struct bp_prepared *p, int sign)
+static void cache_count(struct bp_cache *cache, const struct bp_prepared *p, int sign)
 {
     if (p->bound) cache->n_bound += (uint32_t)sign;
     else cache->bytes += (uint64_t)sign * p->plan_bytes;
 }
 
-static void put(struct bp_cache *cache, uint64_t hash, struct bp_prepared *p)
+static void cache_put(struct bp_cache *cache, uint64_t hash, struct bp_prepared *p)
 {
     uint64_t i = hash & cache->mask;
 
@@ -155,12 +155,12 @@ static struct bp_prepared *take_out(struct bp_cache *cache, uint64_t i)
     }
     cache->slot[i].call = NULL;
     cache->n--;
-    count(cache, p, -1);
+    cache_count(cache, p, -1);
     return p;
 }
 
 /* The first that was not used since the hand came by last. */
-static struct bp_prepared *evict(struct bp_cache *cache)
+static struct bp_prepared *cache_evict(struct bp_cache *cache)
 {
     for (uint64_t looked = 0; looked <= 2 * cache->mask + 1; looked++) {
         uint64_t i = cache->hand & cache->mask;
@@ -176,7 +176,7 @@ static struct bp_prepared *evict(struct bp_cache *cache)
     return NULL;
 }
 
-static bool grow(struct bp_cache *cache)
+static bool cache_grow(struct bp_cache *cache)
 {
     uint64_t slots = 2 * (cache->mask + 1);
     struct bp_cache_slot *old = cache->slot, *slot = calloc(slots, sizeof *slot);
@@ -204,18 +204,18 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
     while (cache->n && n_gone < 64 &&
            (cache->n >= cache->max ||
             (!p->bound && cache->bytes + p->plan_bytes > cache->bytes_max))) {
-        struct bp_prepared *victim = evict(cache);
+        struct bp_prepared *victim = cache_evict(cache);
         if (!victim) break;
         gone[n_gone++] = victim;
     }
-    if (2 * (cache->n + 1) > cache->mask + 1) room = grow(cache);
+    if (2 * (cache->n + 1) > cache->mask + 1) room = cache_grow(cache);
     room = room || cache->n < cache->mask;
     if (room) {
-        put(cache, p->hash, p);
+        cache_put(cache, p->hash, p);
         cache->pinned = p;
         cache->added++;
         cache->n++;
-        count(cache, p, 1);
+        cache_count(cache, p, 1);
     }
     bp_pool_unlock(cache->pool);
     while (n_gone) bp_prepared_release(gone[--n_gone]);
@@ -255,7 +255,7 @@ struct emptied {
     uint64_t mask;
 };
 
-static bool empty(struct bp_cache *cache, struct emptied *out)
+static bool cache_empty(struct bp_cache *cache, struct emptied *out)
 {
     struct bp_cache_slot *slot = calloc(FIRST_SLOTS, sizeof *slot);
 
@@ -269,9 +269,9 @@ static bool empty(struct bp_cache *cache, struct emptied *out)
     for (uint64_t i = 0; i <= out->mask; i++) {
         struct bp_prepared *p = out->slot[i].call;
         if (!p || p != cache->pinned) continue;
-        put(cache, out->slot[i].hash, p);
+        cache_put(cache, out->slot[i].hash, p);
         cache->n = 1;
-        count(cache, p, 1);
+        cache_count(cache, p, 1);
         out->slot[i].call = NULL;
     }
     bp_pool_unlock(cache->pool);
@@ -292,7 +292,7 @@ static bool release_all(struct emptied *e)
 }
 
 /* Tables are emptied under the device's lock, which keeps them; calls are let go of without it. */
-static bool give_up(void *ctx)
+static bool cache_give_up(void *ctx)
 {
     enum { ROUND = 64 };
     struct bp_device *device = ctx;
@@ -302,7 +302,7 @@ static bool give_up(void *ctx)
 
     pthread_mutex_lock(&device->lock);
     for (struct bp_cache *c = device->caches; c && n < ROUND; c = c->next)
-        if (empty(c, &emptied[n])) n++;
+        if (cache_empty(c, &emptied[n])) n++;
     pthread_mutex_unlock(&device->lock);
     while (n) any |= release_all(&emptied[--n]);
     return any;
@@ -329,7 +329,7 @@ static struct bp_prepared *take_bound(struct bp_cache *cache, uint64_t storage, 
 }
 
 /* Calls that nobody can make any more. */
-static void forget(struct bp_device *device, uint64_t storage)
+static void cache_forget(struct bp_device *device, uint64_t storage)
 {
     enum { ROUND = 64 };
     struct bp_prepared *gone[ROUND];
@@ -351,9 +351,9 @@ static void forget(struct bp_device *device, uint64_t storage)
 
 void bp_cache_open(struct bp_device *device)
 {
-    device->forget_calls = forget;
+    device->forget_calls = cache_forget;
     device->destroy_cache = bp_cache_destroy;
-    device->calls_pressure = (struct bp_pressure){give_up, device, NULL};
+    device->calls_pressure = (struct bp_pressure){cache_give_up, device, NULL};
     bp_memory_on_pressure(device, &device->calls_pressure);
 }
 

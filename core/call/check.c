@@ -128,7 +128,7 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
     return BP_OK;
 }
 
-static enum bp_status take_inputs(struct bp_site *site, const struct bp_call *call)
+static enum bp_status check_take_inputs(struct bp_site *site, const struct bp_call *call)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -224,7 +224,7 @@ static enum bp_status check_updates(const struct bp_site *site)
 }
 
 /* Inference may leave the dtype to the port's variable. Its shapes are checked as an app's are. */
-static enum bp_status infer(struct bp_site *site)
+static enum bp_status check_infer(struct bp_site *site)
 {
     const struct bp_opinfo *op = &site->row->info;
     int64_t count;
@@ -284,11 +284,11 @@ enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, stru
     site->n_in = site->n_out = site->bound = site->want = 0;
     memset(site->dtype, 0, sizeof site->dtype);
     TRY(check_kernel(site));
-    TRY(take_inputs(site, call));
+    TRY(check_take_inputs(site, call));
     place_outputs(site, 0);
     if (!site->row->varies) TRY(take_wants(site, want, n_want)); /* else inference counts first */
     TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));
-    status = infer(site);
+    status = check_infer(site);
     if (status == BP_OK && site->row->varies) status = take_wants(site, want, n_want);
     if (status == BP_OK) status = check_updates(site);
     if (status) bp_site_finish(site);

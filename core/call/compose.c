@@ -39,8 +39,9 @@ static size_t args_of(enum bp_row_number row, struct bp_tensor *const *in, size_
     return n;
 }
 
-static void call(struct bp_compose *c, enum bp_row_number row, const void *attrs,
-                 const struct bp_arg *arg, size_t n_arg, uint32_t want, struct bp_tensor **out)
+static void compose_call(struct bp_compose *c, enum bp_row_number row, const void *attrs,
+                         const struct bp_arg *arg, size_t n_arg, uint32_t want,
+                         struct bp_tensor **out)
 {
     struct bp_tensor **place[BP_PORT_MAX] = {NULL};
     uint32_t n_out = bp_op_row[row].info.n_out;
@@ -62,7 +63,7 @@ void bp_compose_outputs(struct bp_compose *c, enum bp_row_number row, const void
 {
     struct bp_arg arg[BP_PORT_MAX];
 
-    call(c, row, attrs, arg, args_of(row, in, n_in, arg), want, out);
+    compose_call(c, row, attrs, arg, args_of(row, in, n_in, arg), want, out);
 }
 
 struct bp_tensor *bp_compose(struct bp_compose *c, enum bp_row_number row, const void *attrs,
@@ -80,7 +81,7 @@ struct bp_tensor *bp_compose_all(struct bp_compose *c, enum bp_row_number row, c
     struct bp_tensor *out[BP_PORT_MAX] = {NULL};
     struct bp_arg arg = {in, n_in};
 
-    call(c, row, attrs, &arg, 1, 1, out);
+    compose_call(c, row, attrs, &arg, 1, 1, out);
     return out[0];
 }
 

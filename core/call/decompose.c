@@ -13,8 +13,8 @@ struct listing {
     uint32_t depth;
 };
 
-static bool visit(const struct listing *l, const struct bp_op_row *row, const uint32_t *dtype,
-                  uint32_t bound)
+static bool decompose_visit(const struct listing *l, const struct bp_op_row *row,
+                            const uint32_t *dtype, uint32_t bound)
 {
     struct bp_part part = {.size = sizeof part, .op = &row->info, .bound = bound};
 
@@ -27,7 +27,7 @@ static void visit_copy(const struct listing *l, uint32_t dtype)
 {
     uint32_t types[BP_VAR_COUNT] = {[BP_VAR_T] = dtype};
 
-    visit(l, &bp_op_row[BP_ROW_assign], types, 1 << BP_VAR_T);
+    decompose_visit(l, &bp_op_row[BP_ROW_assign], types, 1 << BP_VAR_T);
 }
 
 static enum bp_status list_site(struct listing *l, const struct bp_site *site, uint32_t own);
@@ -85,7 +85,7 @@ static enum bp_status list_view(struct listing *l, struct level *v, const struct
 static enum bp_status list_node(struct listing *l, struct level *v, const struct bp_node *node,
                                 uint32_t own)
 {
-    bool further = visit(l, node->row, node->dtype, node->bound) && node->row->expand;
+    bool further = decompose_visit(l, node->row, node->dtype, node->bound) && node->row->expand;
     struct bp_site *site;
     enum bp_status status;
 

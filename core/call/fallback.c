@@ -18,8 +18,8 @@ static const char *const word[BP_FALLBACK_COUNT] = {
 };
 
 /* Under device->lock: the entry of an operator and kind, made if there is none. */
-static struct bp_fallback *entry(struct bp_device *device, const char *op, uint32_t kind,
-                                 bool *out_new)
+static struct bp_fallback *fallback_entry(struct bp_device *device, const char *op, uint32_t kind,
+                                          bool *out_new)
 {
     struct bp_fallback **at = &device->fallback;
 
@@ -41,7 +41,7 @@ void bp_fallback_count(struct bp_device *device, const struct bp_op_row *row, ui
     bool first = false;
 
     pthread_mutex_lock(&device->lock);
-    f = entry(device, row->info.name, kind, &first);
+    f = fallback_entry(device, row->info.name, kind, &first);
     if (f) {
         f->info.calls++;
         f->info.bytes += bytes;

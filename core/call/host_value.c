@@ -8,13 +8,13 @@
 
 enum { VALUES_MAX = 65536 };
 
-static uint64_t bytes_of(const struct bp_tensor *t)
+static uint64_t host_value_bytes_of(const struct bp_tensor *t)
 {
     return (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8);
 }
 
 /* Whether the device may have work that has not ended. */
-static bool is_busy(struct bp_device *device)
+static bool host_value_is_busy(struct bp_device *device)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
         if (atomic_load(&t->last) > atomic_load(&t->done)) return true;
@@ -29,10 +29,10 @@ static enum bp_status read_at_rest(struct bp_tensor *t, int64_t *values)
     enum bp_status status = BP_OK;
 
     TRY(bp_stream_create(t->device, &reader));
-    if (!reader->timeline->now || is_busy(t->device))
+    if (!reader->timeline->now || host_value_is_busy(t->device))
         status = bp_block(t->device, BP_BLOCK_HOST_VALUE);
     if (status == BP_OK) status = bp_device_synchronize(t->device);
-    if (status == BP_OK) status = bp_tensor_read(reader, t, values, bytes_of(t));
+    if (status == BP_OK) status = bp_tensor_read(reader, t, values, host_value_bytes_of(t));
     bp_stream_destroy(reader);
     return status;
 }
@@ -40,11 +40,11 @@ static enum bp_status read_at_rest(struct bp_tensor *t, int64_t *values)
 static enum bp_status read_in_order(struct bp_stream *stream, struct bp_tensor *t, int64_t *values)
 {
     if (!stream->timeline->now) TRY(bp_block(t->device, BP_BLOCK_HOST_VALUE));
-    return bp_tensor_read(stream, t, values, bytes_of(t));
+    return bp_tensor_read(stream, t, values, host_value_bytes_of(t));
 }
 
 /* Words of 4 bytes, packed at the beginning of values, become words of 8. */
-static void widen(int64_t *values, int64_t n, bool integers)
+static void host_value_widen(int64_t *values, int64_t n, bool integers)
 {
     for (int64_t i = n; i-- > 0;) {
         int32_t value;
@@ -63,11 +63,11 @@ static enum bp_status read_values(struct bp_stream *stream, struct bp_tensor *t,
 {
     TRY(stream ? read_in_order(stream, t, values) : read_at_rest(t, values));
     if (t->view.dtype == BP_I32 || t->view.dtype == BP_F32)
-        widen(values, t->view.count, t->view.dtype == BP_I32);
+        host_value_widen(values, t->view.count, t->view.dtype == BP_I32);
     return BP_OK;
 }
 
-static bool fits(const struct bp_attr *a, const struct bp_view *v)
+static bool host_value_fits(const struct bp_attr *a, const struct bp_view *v)
 {
     uint64_t dtypes = a->kind == BP_ATTR_F64 ? BP_M(F64) | BP_M(F32) : BP_M(I64) | BP_M(I32);
 
@@ -91,7 +91,7 @@ static enum bp_status check_value(const struct bp_opinfo *op, const struct bp_po
         return bp_error(BP_ERR_INVALID, "%s: input %s is on %s%s, but the call goes to %s",
                         op->name, port->name, t->device->name,
                         bp_device_which(t->device, stream->device), stream->device->name);
-    if (!fits(a, &t->view))
+    if (!host_value_fits(a, &t->view))
         return bp_error(BP_ERR_INVALID, "%s: input %s: expected %s of rank 0 or 1", op->name,
                         port->name, a->kind == BP_ATTR_F64 ? "f32 or f64" : "i32 or i64");
     if (t->view.count > VALUES_MAX || (a->kind != BP_ATTR_DIMS && t->view.count != a->count))
@@ -110,9 +110,9 @@ static const struct bp_attr *attr_of(const struct bp_opinfo *op, const char *nam
 }
 
 /* Values of one input into the struct; a list stays where it was read to. */
-static enum bp_status fill(struct bp_stream *stream, const struct bp_opinfo *op,
-                           const struct bp_port *port, struct bp_tensor *t, char *attrs,
-                           int64_t **list)
+static enum bp_status host_value_fill(struct bp_stream *stream, const struct bp_opinfo *op,
+                                      const struct bp_port *port, struct bp_tensor *t, char *attrs,
+                                      int64_t **list)
 {
     const struct bp_attr *a = attr_of(op, port->name);
     struct bp_dims d;
@@ -160,7 +160,7 @@ enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_op_row *
     TRY(bp_attrs_copy(op, attrs, &full));
     for (uint32_t i = 0; i < op->n_in && status == BP_OK; i++)
         if (is_given(op, i, in, n_in))
-            status = fill(stream, op, &op->in[i], in[i].at[0], full, &list[i]);
+            status = host_value_fill(stream, op, &op->in[i], in[i].at[0], full, &list[i]);
     if (status == BP_OK) status = bp_attrs_copy(op, full, out_attrs);
     for (uint32_t i = 0; i < BP_PORT_MAX; i++) free(list[i]);
     free(full);

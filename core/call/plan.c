@@ -57,8 +57,8 @@ static enum bp_status build_kernel(struct bp_builder *b, const struct bp_site *s
 }
 
 /* A step of one input and one output: assign, or cast to the output's dtype. */
-static enum bp_status convert(struct bp_builder *b, const struct bp_site *of,
-                              struct bp_operand from, struct bp_operand to, uint32_t kind)
+static enum bp_status plan_convert(struct bp_builder *b, const struct bp_site *of,
+                                   struct bp_operand from, struct bp_operand to, uint32_t kind)
 {
     const struct bp_view *x = bp_build_view_of(b->p, from), *y = bp_build_view_of(b->p, to);
     struct bp_cast_attrs cast = *(const struct bp_cast_attrs *)bp_op_row[BP_ROW_cast].info.defaults;
@@ -98,7 +98,7 @@ static enum bp_status infer_on(struct bp_builder *b, struct bp_site *site, uint3
     TRY(site->row->infer(site));
     if (!site->view_copies) return BP_OK;
     TRY(bp_build_dense(b, site, v, v->dtype, base));
-    TRY(convert(b, site, from, *base, BP_FALLBACK_LAYOUT));
+    TRY(plan_convert(b, site, from, *base, BP_FALLBACK_LAYOUT));
     site->in[share] = bp_build_view_of(b->p, *base);
     site->view_copies = false;
     return site->row->infer(site);
@@ -132,7 +132,7 @@ static enum bp_status place_view(struct bp_builder *b, const struct bp_site *sit
         type->view.memory = of->memory;
         type->view.space = of->space;
     }
-    return out.kind == BP_OPERAND_TEMP ? BP_OK : convert(b, site, view, out, b->kind);
+    return out.kind == BP_OPERAND_TEMP ? BP_OK : plan_convert(b, site, view, out, b->kind);
 }
 
 /* Outputs become views of the input's place, those that are tensors of the call copies. */
@@ -164,7 +164,7 @@ static struct bp_site *copy_site(const struct bp_site *site)
 
 /* Of a call between conversions. narrow: half types become f32; else strided tensors become dense,
  * and outputs apart from inputs. */
-static bool changes(const struct bp_view *v, bool narrow)
+static bool plan_changes(const struct bp_view *v, bool narrow)
 {
     if (!v) return false;
     return narrow ? v->dtype == BP_F16 || v->dtype == BP_BF16 : v->flags & BP_VIEW_STRIDED;
@@ -187,17 +187,17 @@ static enum bp_status build_inner(struct bp_builder *b, struct bp_site *site,
     memcpy(inner_out, out, site->n_out * sizeof *out);
     for (uint32_t i = 0; i < site->n_in; i++) {
         const struct bp_view *v = bp_build_view_of(b->p, in[i]);
-        if (!changes(v, narrow)) continue;
+        if (!plan_changes(v, narrow)) continue;
         TRY(bp_build_dense(b, site, v, narrow ? BP_F32 : v->dtype, &inner_in[i]));
-        TRY(convert(b, site, in[i], inner_in[i], kind));
+        TRY(plan_convert(b, site, in[i], inner_in[i], kind));
     }
     for (uint32_t i = 0; i < site->n_out; i++) {
         const struct bp_view *v = bp_build_view_of(b->p, out[i]);
         const struct bp_port *port = port_of(site, i);
-        if (v && port->kind == BP_PORT_UPDATE && changes(v, narrow))
+        if (v && port->kind == BP_PORT_UPDATE && plan_changes(v, narrow))
             inner_out[i] = inner_in[site->in_at[port->share]]; /* which has the contents */
-        else if (v && (changes(v, narrow) || site->in_place))
-            TRY(bp_build_dense(b, site, v, narrow && changes(v, true) ? BP_F32 : v->dtype,
+        else if (v && (plan_changes(v, narrow) || site->in_place))
+            TRY(bp_build_dense(b, site, v, narrow && plan_changes(v, true) ? BP_F32 : v->dtype,
                                &inner_out[i]));
     }
     bp_build_inputs(b, site, inner_in);
@@ -209,7 +209,7 @@ static enum bp_status build_inner(struct bp_builder *b, struct bp_site *site,
     TRY(status);
     for (uint32_t i = 0; i < site->n_out; i++)
         if (inner_out[i].kind != out[i].kind || inner_out[i].index != out[i].index)
-            TRY(convert(b, site, inner_out[i], out[i], kind));
+            TRY(plan_convert(b, site, inner_out[i], out[i], kind));
     return BP_OK;
 }
 
@@ -217,8 +217,8 @@ static bool changes_any(const struct bp_site *site, const struct bp_view *const 
 {
     bool any = !narrow && site->in_place;
 
-    for (uint32_t i = 0; i < site->n_in && !any; i++) any = changes(site->in[i], narrow);
-    for (uint32_t i = 0; i < site->n_out && !any; i++) any = changes(out[i], narrow);
+    for (uint32_t i = 0; i < site->n_in && !any; i++) any = plan_changes(site->in[i], narrow);
+    for (uint32_t i = 0; i < site->n_out && !any; i++) any = plan_changes(out[i], narrow);
     return any;
 }
 
@@ -307,7 +307,7 @@ static enum bp_status build_recorded(struct bp_builder *b, const struct bp_site 
         status = build_node(b, site, graph, &graph->node[n], place);
     for (uint32_t i = 0; i < site->n_out && status == BP_OK; i++)
         if (copied[i])
-            status = convert(b, site, place[value[i]], out[i], BP_FALLBACK_EXPAND);
+            status = plan_convert(b, site, place[value[i]], out[i], BP_FALLBACK_EXPAND);
     free(place);
     return status;
 }

@@ -14,7 +14,7 @@ struct launch_task {
     void *attrs; /* own */
 };
 
-static enum bp_status run(struct bp_task *task, struct bp_timeline *timeline)
+static enum bp_status queued_launch_run(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct launch_task *l = (struct launch_task *)task;
 
@@ -27,7 +27,7 @@ static enum bp_status run(struct bp_task *task, struct bp_timeline *timeline)
     return status;
 }
 
-static void destroy(struct bp_task *task)
+static void queued_launch_destroy(struct bp_task *task)
 {
     free(((struct launch_task *)task)->attrs);
     free(task);
@@ -77,15 +77,19 @@ enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_lau
     enum bp_status status;
 
     if (!l) return bp_error(BP_ERR_MEMORY, "%s: no memory for a launch in a queue", row->info.name);
-    *l = (struct launch_task){
-        .task = {.run = run, .destroy = destroy, .number = launch->tag, .name = row->info.name},
-        .launch = *launch, .kernel = kernel, .device = device};
+    *l = (struct launch_task){.task = {.run = queued_launch_run,
+                                       .destroy = queued_launch_destroy,
+                                       .number = launch->tag,
+                                       .name = row->info.name},
+                              .launch = *launch,
+                              .kernel = kernel,
+                              .device = device};
     l->launch.in = copy_views(launch->in, launch->n_in, &at);
     l->launch.out = copy_views(launch->out, launch->n_out, &at);
     status = launch->attrs ? bp_attrs_copy(&row->info, launch->attrs, &l->attrs) : BP_OK;
     l->launch.attrs = l->attrs;
     until = bp_deadline_of(device);
     if (status == BP_OK) status = bp_queue_push(timeline->queue, &l->task, &until);
-    if (status) destroy(&l->task);
+    if (status) queued_launch_destroy(&l->task);
     return status;
 }

@@ -26,8 +26,8 @@ static bool uses_unknown(const struct bp_site *site, const struct bp_kernel *k)
 }
 
 /* NULL if the row's own facts admit the call. */
-static const char *unfit(const struct bp_site *site, const struct bp_view *const *out,
-                         const struct bp_kernel *k)
+static const char *select_unfit(const struct bp_site *site, const struct bp_view *const *out,
+                                const struct bp_kernel *k)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -87,13 +87,13 @@ static bool is_wanted(const struct bp_site *site, const struct bp_kernel *k)
 }
 
 /* Why a row is no candidate; NULL if it is one. */
-static const char *refused(const struct bp_site *site, const struct bp_view *const *out,
-                           const struct bp_kernel *k)
+static const char *select_refused(const struct bp_site *site, const struct bp_view *const *out,
+                                  const struct bp_kernel *k)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
     const char *reason = entry->kernel_reason[k - entry->kernel];
 
-    return reason ? reason : unfit(site, out, k);
+    return reason ? reason : select_unfit(site, out, k);
 }
 
 /* Bounds as those of a device's alignment; a plan that breaks them goes back at once. */
@@ -115,8 +115,8 @@ static enum bp_status check_plan(const struct bp_site *site, const struct bp_ker
 }
 
 /* It may compile for long. */
-static enum bp_status prepare(struct bp_plugin_entry *entry, const struct bp_kernel *k,
-                              const struct bp_prep *prep, struct bp_plan *out_plan)
+static enum bp_status select_prepare(struct bp_plugin_entry *entry, const struct bp_kernel *k,
+                                     const struct bp_prep *prep, struct bp_plan *out_plan)
 {
     uint32_t note = bp_activity_enter(BP_ACTIVITY_PREPARE, entry->plugin.name, k->name);
     enum bp_status status = k->prepare(entry->self, prep, out_plan);
@@ -126,8 +126,8 @@ static enum bp_status prepare(struct bp_plugin_entry *entry, const struct bp_ker
 }
 
 /* Asks the row itself. BP_ERR_UNSUPPORTED passes to the next row; other failures end the call. */
-static enum bp_status ask(const struct bp_site *site, const struct bp_view *const *out,
-                          const struct bp_kernel *k, struct bp_plan *out_plan)
+static enum bp_status select_ask(const struct bp_site *site, const struct bp_view *const *out,
+                                 const struct bp_kernel *k, struct bp_plan *out_plan)
 {
     struct bp_plugin_entry *entry = site->device->entry;
     struct bp_plan plan = {.size = sizeof plan};
@@ -144,7 +144,7 @@ static enum bp_status ask(const struct bp_site *site, const struct bp_view *cons
     for (uint32_t i = 0; i < site->n_in; i++) constant[i] = site->constant[i].id;
     if (k->prepare) TRY(bp_prepare_enter());
     bp_error_enter();
-    if (k->prepare) status = prepare(entry, k, &prep, &plan);
+    if (k->prepare) status = select_prepare(entry, k, &prep, &plan);
     else if (k->accepts) status = k->accepts(entry->self, &prep);
     if (k->prepare) bp_exit_rearm(prep.kernel), bp_prepare_leave();
     if (status == BP_OK) status = check_plan(site, k, &plan);
@@ -161,7 +161,7 @@ static enum bp_status no_kernel(const struct bp_site *site, uint32_t rows)
 }
 
 /* The reason of each row, now that no row was found. */
-static enum bp_status none(const struct bp_site *site, const struct bp_view *const *out)
+static enum bp_status select_none(const struct bp_site *site, const struct bp_view *const *out)
 {
     const char *op = site->row->info.name, *device = site->device->name;
     const struct bp_kernel **row;
@@ -175,7 +175,7 @@ static enum bp_status none(const struct bp_site *site, const struct bp_view *con
         if (!is_wanted(site, row[i])) continue;
         passed++;
         if (used >= sizeof text) continue;
-        why = refused(site, out, row[i]);
+        why = select_refused(site, out, row[i]);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
                                  row[i]->name, why ? why : "does not take this configuration");
     }
@@ -200,8 +200,8 @@ static enum bp_status select_of(const struct bp_site *site, const struct bp_view
     for (uint32_t i = 0; i < n; i++) {
         enum bp_status status;
         if ((site->prefer && !strcmp(row[i]->name, site->prefer)) != preferred) continue;
-        if (!is_wanted(site, row[i]) || refused(site, out, row[i])) continue;
-        status = ask(site, out, row[i], &out_choice->plan);
+        if (!is_wanted(site, row[i]) || select_refused(site, out, row[i])) continue;
+        status = select_ask(site, out, row[i], &out_choice->plan);
         if (status == BP_OK) out_choice->kernel = row[i];
         if (status != BP_ERR_UNSUPPORTED) return status;
     }
@@ -215,5 +215,5 @@ enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const
 
     if (site->prefer) status = select_of(site, out, true, out_choice);
     if (status == BP_ERR_UNSUPPORTED) status = select_of(site, out, false, out_choice);
-    return status == BP_ERR_UNSUPPORTED ? none(site, out) : status;
+    return status == BP_ERR_UNSUPPORTED ? select_none(site, out) : status;
 }

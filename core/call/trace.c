@@ -12,7 +12,7 @@ static enum bp_status no_memory(void)
 }
 
 /* Room for one more in a list that grows by doubling. */
-static enum bp_status make_room(void *list, uint32_t n, uint32_t *room, size_t size)
+static enum bp_status trace_make_room(void *list, uint32_t n, uint32_t *room, size_t size)
 {
     uint32_t more = *room ? 2 * *room : 16;
     void *grown;
@@ -38,7 +38,7 @@ static enum bp_status add_value(struct bp_graph *graph, const struct bp_type *ty
 {
     struct bp_value *v;
 
-    TRY(make_room(&graph->value, graph->n_value, &graph->room_value, sizeof *graph->value));
+    TRY(trace_make_room(&graph->value, graph->n_value, &graph->room_value, sizeof *graph->value));
     v = &graph->value[graph->n_value];
     *v = (struct bp_value){.kind = kind, .type = calloc(1, sizeof *v->type)};
     if (!v->type) return no_memory();
@@ -75,7 +75,7 @@ enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
 
     if (name) TRY(check_name(graph, name));
     else own_name(graph, "input", graph->n_input, own);
-    TRY(make_room(&graph->input, graph->n_input, &graph->room_input, sizeof *graph->input));
+    TRY(trace_make_room(&graph->input, graph->n_input, &graph->room_input, sizeof *graph->input));
     TRY(add_value(graph, type, BP_VALUE_INPUT));
     v = &graph->value[graph->n_value - 1];
     status = bp_graph_give_name(graph, v, name ? name : own);
@@ -180,7 +180,7 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
     enum bp_status status = BP_OK;
     char name[NAME_MAX_OWN];
 
-    TRY(make_room(&graph->node, graph->n_node, &graph->room_node, sizeof *graph->node));
+    TRY(trace_make_room(&graph->node, graph->n_node, &graph->room_node, sizeof *graph->node));
     take_site(&node, site);
     own_name(graph, site->row->info.name, graph->n_node, name);
     node.name = strdup(name);
@@ -267,7 +267,8 @@ enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor,
     TRY(bp_graph_check_open("bp_graph_output", graph));
     TRY(bp_graph_value_of(graph, tensor, &value));
     if (name && strcmp(graph->value[value].name, name)) TRY(bp_graph_name(graph, tensor, name));
-    TRY(make_room(&graph->output, graph->n_output, &graph->room_output, sizeof *graph->output));
+    TRY(trace_make_room(&graph->output, graph->n_output, &graph->room_output,
+                        sizeof *graph->output));
     graph->output[graph->n_output++] = value;
     return BP_OK;
 }

@@ -37,8 +37,8 @@ const char *bp_comm_call_name(uint32_t call)
 static const char *reduction_name(uint32_t reduction)
 {
     switch (reduction) {
-#define X(NAME, name, number) \
-    case number: return #name;
+#define X(NAME, name, collective_number) \
+    case collective_number: return #name;
         BP_REDUCTIONS(X)
 #undef X
     default: return "?";
@@ -118,7 +118,7 @@ static bool take_word(const char **text, char end, char *word, size_t size)
     return true;
 }
 
-static uint64_t number(const char *word)
+static uint64_t collective_number(const char *word)
 {
     return strcmp(word, "*") ? strtoull(word, NULL, 10) : UINT64_MAX;
 }
@@ -136,8 +136,8 @@ static bool take_row(const char **text, struct row *out)
     for (uint32_t i = 0; i < BP_COMM_CALL_COUNT; i++)
         if (!strcmp(bp_comm_call_name(i), call)) row.call = i;
     if (row.call == ANY && strcmp(call, "*")) return false;
-    row.ranks = (uint32_t)number(ranks);
-    row.bytes = number(bytes);
+    row.ranks = (uint32_t)collective_number(ranks);
+    row.bytes = collective_number(bytes);
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], algorithm)) {
             row.algorithm = (enum bp_algorithm)i;
@@ -158,8 +158,8 @@ static void read_table(void)
     }
 }
 
-static const struct row *find(const struct row *rows, size_t n_row, uint32_t call, uint32_t n,
-                              uint64_t bytes)
+static const struct row *collective_find(const struct row *rows, size_t n_row, uint32_t call,
+                                         uint32_t n, uint64_t bytes)
 {
     for (size_t i = 0; i < n_row; i++)
         if ((rows[i].call == call || rows[i].call == ANY) && n <= rows[i].ranks &&
@@ -180,15 +180,15 @@ enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes)
     const struct row *row;
 
     pthread_once(&read_once, read_table);
-    row = n_own ? find(own, n_own, call, n, bytes) : NULL;
-    if (!row) row = find(table, sizeof table / sizeof *table, call, n, bytes);
+    row = n_own ? collective_find(own, n_own, call, n, bytes) : NULL;
+    if (!row) row = collective_find(table, sizeof table / sizeof *table, call, n, bytes);
     if (row->algorithm == BP_ALGORITHM_INLINE && !fits_inline(call, bytes))
         return BP_ALGORITHM_WINDOW;
     return row->algorithm;
 }
 
 /* The largest size up to which all go one way, by halving: rows are ordered by size. */
-static uint64_t most(uint32_t call, uint32_t n, enum bp_algorithm last)
+static uint64_t collective_most(uint32_t call, uint32_t n, enum bp_algorithm last)
 {
     uint64_t low = 0, high = BP_BOARD_WINDOW;
 
@@ -204,7 +204,7 @@ static uint64_t most(uint32_t call, uint32_t n, enum bp_algorithm last)
 void bp_algorithms_fill(struct bp_shm_rank *b)
 {
     for (uint32_t call = 0; call < BP_COMM_CALL_COUNT; call++) {
-        b->calls.inline_bytes[call] = most(call, b->n, BP_ALGORITHM_INLINE);
-        b->calls.window_bytes[call] = most(call, b->n, BP_ALGORITHM_WINDOW);
+        b->calls.inline_bytes[call] = collective_most(call, b->n, BP_ALGORITHM_INLINE);
+        b->calls.window_bytes[call] = collective_most(call, b->n, BP_ALGORITHM_WINDOW);
     }
 }

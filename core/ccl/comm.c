@@ -99,7 +99,8 @@ static enum bp_status number_ranks(struct bp_comm *comm, const struct bp_hosts_p
     return BP_OK;
 }
 
-static enum bp_status meet(struct bp_comm *comm, const struct bp_meeting *m, uint64_t timeout_ns)
+static enum bp_status comm_meet(struct bp_comm *comm, const struct bp_meeting *m,
+                                uint64_t timeout_ns)
 {
     uint64_t deadline = bp_deadline(timeout_ns);
     char library[BP_MEET_LIBRARY];
@@ -124,19 +125,19 @@ static enum bp_status meet(struct bp_comm *comm, const struct bp_meeting *m, uin
 
 /* Whatever goes wrong on a rank, the others wait for it: they hear of it, and all answer what was
  * first. So nobody is blamed who only waited. */
-static enum bp_status assemble(struct bp_comm *comm, uint64_t timeout_ns)
+static enum bp_status comm_assemble(struct bp_comm *comm, uint64_t timeout_ns)
 {
     const struct bp_meeting m = {comm->store, comm->name, comm->rank, comm->size};
     enum bp_status status;
 
     TRY(bp_meet_claim(&m));
-    status = meet(comm, &m, timeout_ns);
+    status = comm_meet(comm, &m, timeout_ns);
     return status ? bp_fault_answer(comm->store, comm->name, status) : BP_OK;
 }
 
-static enum bp_status make(struct bp_device *device, const char *address, const char *name,
-                           uint32_t rank, uint32_t size, uint64_t timeout_ns,
-                           struct bp_comm **out_comm)
+static enum bp_status comm_make(struct bp_device *device, const char *address, const char *name,
+                                uint32_t rank, uint32_t size, uint64_t timeout_ns,
+                                struct bp_comm **out_comm)
 {
     struct bp_comm *comm = bp_handle_make(sizeof *comm);
     uint64_t deadline = bp_deadline(timeout_ns);
@@ -156,7 +157,7 @@ static enum bp_status make(struct bp_device *device, const char *address, const 
     status = bp_store_create(address, timeout_ns, &comm->store);
     if (status == BP_OK && timeout_ns < BP_STORE_GRACE_NS)
         bp_store_set_grace(comm->store, timeout_ns);
-    if (status == BP_OK) status = assemble(comm, bp_time_left(deadline));
+    if (status == BP_OK) status = comm_assemble(comm, bp_time_left(deadline));
     if (status) {
         bp_comm_release(comm);
         return status;
@@ -172,7 +173,7 @@ static enum bp_status make(struct bp_device *device, const char *address, const 
     return BP_OK;
 }
 
-static enum bp_status check_place(uint32_t rank, uint32_t size)
+static enum bp_status comm_check_place(uint32_t rank, uint32_t size)
 {
     if (!size || size > BP_BOARD_RANKS)
         return bp_error(BP_ERR_INVALID, "bp_comm_create: size is %u: expected 1 to %d ranks", size,
@@ -195,13 +196,13 @@ enum bp_status bp_comm_create(struct bp_device *device, const struct bp_comm_id 
     if (!id) return bp_error(BP_ERR_INVALID, "bp_comm_create: id is NULL");
     if (!out_comm) return bp_error(BP_ERR_INVALID, "bp_comm_create: out_comm is NULL");
     known = bp_meet_read_id(id, address, sizeof address, &name);
-    status = check_place(rank, size);
+    status = comm_check_place(rank, size);
     if (status && known) return bp_meet_refuse(address, name, timeout_ns, status);
     TRY(status);
     if (!known)
         return bp_error(BP_ERR_INVALID,
                         "bp_comm_create: id is none that bp_comm_id_create has made");
-    return make(device, address, name, rank, size, timeout_ns, out_comm);
+    return comm_make(device, address, name, rank, size, timeout_ns, out_comm);
 }
 
 struct color {
@@ -264,7 +265,7 @@ enum bp_status bp_comm_split(struct bp_comm *comm, int64_t color, int64_t key,
     snprintf(name, sizeof name, "%s.%u.%" PRIx64, comm->name, comm->splits, (uint64_t)color);
     if (strlen(name) >= sizeof comm->name)
         return bp_error(BP_ERR_UNSUPPORTED, "bp_comm_split: too many splits of splits");
-    return make(comm->device, comm->address, name, rank, size, comm->timeout_ns, out_comm);
+    return comm_make(comm->device, comm->address, name, rank, size, comm->timeout_ns, out_comm);
 }
 
 void bp_comm_destroy(struct bp_comm *comm)

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static enum bp_status check_place(const char *call, struct bp_comm *comm, struct bp_stream *stream,
-                                  bool pair)
+static enum bp_status comm_check_place(const char *call, struct bp_comm *comm,
+                                       struct bp_stream *stream, bool pair)
 {
     if (!bp_comm_is(comm)) return bp_not_a_for(call, "communicator");
     if (!bp_stream_is(stream)) return bp_not_a_for(call, "stream");
@@ -25,8 +25,8 @@ static enum bp_status check_place(const char *call, struct bp_comm *comm, struct
     return bp_stream_check(stream);
 }
 
-static enum bp_status check_tensor(const char *call, const char *what, const struct bp_comm *comm,
-                                   const struct bp_tensor *t)
+static enum bp_status comm_check_tensor(const char *call, const char *what,
+                                        const struct bp_comm *comm, const struct bp_tensor *t)
 {
     if (!bp_tensor_is(t)) return bp_not_a_tensor(call, t);
     if (t->device != comm->device)
@@ -82,12 +82,12 @@ static enum bp_status check_tensors(const struct bp_call_form *f, const struct b
 
     if (!uses_src) step->src = NULL;
     else {
-        TRY(check_tensor(f->call, "src", comm, step->src));
+        TRY(comm_check_tensor(f->call, "src", comm, step->src));
         TRY(count_part(f->call, "src", comm, step->src, f->src_parts, &src_count));
     }
     if (!uses_dst) step->dst = NULL;
     else {
-        TRY(check_tensor(f->call, "dst", comm, step->dst));
+        TRY(comm_check_tensor(f->call, "dst", comm, step->dst));
         TRY(bp_tensor_check_write(f->call, "", step->dst));
         TRY(count_part(f->call, "dst", comm, step->dst, f->dst_parts, &dst_count));
     }
@@ -110,15 +110,15 @@ static enum bp_status check_tensors(const struct bp_call_form *f, const struct b
 }
 
 /* All calls but the barrier, the ragged one, and those of pairs. */
-static enum bp_status collective(uint32_t call, struct bp_comm *comm, struct bp_stream *stream,
-                                 struct bp_tensor *src, struct bp_tensor *dst, uint32_t reduction,
-                                 uint32_t root)
+static enum bp_status comm_collective(uint32_t call, struct bp_comm *comm, struct bp_stream *stream,
+                                      struct bp_tensor *src, struct bp_tensor *dst,
+                                      uint32_t reduction, uint32_t root)
 {
     const struct bp_call_form *f = &bp_call_forms[call];
     struct bp_comm_step step = {.c = {.call = call, .reduction = reduction, .root = root},
                                 .src = src, .dst = dst};
 
-    TRY(check_place(f->call, comm, stream, false));
+    TRY(comm_check_place(f->call, comm, stream, false));
     if (root >= comm->size)
         return bp_error(BP_ERR_INVALID, "%s: root is %u, but there are %u ranks", f->call, root,
                         comm->size);
@@ -135,57 +135,57 @@ static enum bp_status collective(uint32_t call, struct bp_comm *comm, struct bp_
 enum bp_status bp_comm_all_reduce(struct bp_comm *comm, struct bp_stream *stream,
                                   struct bp_tensor *src, struct bp_tensor *dst, uint32_t reduction)
 {
-    return collective(BP_COMM_ALL_REDUCE, comm, stream, src, dst, reduction, 0);
+    return comm_collective(BP_COMM_ALL_REDUCE, comm, stream, src, dst, reduction, 0);
 }
 
 enum bp_status bp_comm_reduce(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *src,
                               struct bp_tensor *dst, uint32_t reduction, uint32_t root)
 {
-    return collective(BP_COMM_REDUCE, comm, stream, src, dst, reduction, root);
+    return comm_collective(BP_COMM_REDUCE, comm, stream, src, dst, reduction, root);
 }
 
 enum bp_status bp_comm_broadcast(struct bp_comm *comm, struct bp_stream *stream,
                                  struct bp_tensor *src, struct bp_tensor *dst, uint32_t root)
 {
-    return collective(BP_COMM_BROADCAST, comm, stream, src, dst, 0, root);
+    return comm_collective(BP_COMM_BROADCAST, comm, stream, src, dst, 0, root);
 }
 
 enum bp_status bp_comm_all_gather(struct bp_comm *comm, struct bp_stream *stream,
                                   struct bp_tensor *src, struct bp_tensor *dst)
 {
-    return collective(BP_COMM_ALL_GATHER, comm, stream, src, dst, 0, 0);
+    return comm_collective(BP_COMM_ALL_GATHER, comm, stream, src, dst, 0, 0);
 }
 
 enum bp_status bp_comm_reduce_scatter(struct bp_comm *comm, struct bp_stream *stream,
                                       struct bp_tensor *src, struct bp_tensor *dst,
                                       uint32_t reduction)
 {
-    return collective(BP_COMM_REDUCE_SCATTER, comm, stream, src, dst, reduction, 0);
+    return comm_collective(BP_COMM_REDUCE_SCATTER, comm, stream, src, dst, reduction, 0);
 }
 
 enum bp_status bp_comm_all_to_all(struct bp_comm *comm, struct bp_stream *stream,
                                   struct bp_tensor *src, struct bp_tensor *dst)
 {
-    return collective(BP_COMM_ALL_TO_ALL, comm, stream, src, dst, 0, 0);
+    return comm_collective(BP_COMM_ALL_TO_ALL, comm, stream, src, dst, 0, 0);
 }
 
 enum bp_status bp_comm_gather(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *src,
                               struct bp_tensor *dst, uint32_t root)
 {
-    return collective(BP_COMM_GATHER, comm, stream, src, dst, 0, root);
+    return comm_collective(BP_COMM_GATHER, comm, stream, src, dst, 0, root);
 }
 
 enum bp_status bp_comm_scatter(struct bp_comm *comm, struct bp_stream *stream,
                                struct bp_tensor *src, struct bp_tensor *dst, uint32_t root)
 {
-    return collective(BP_COMM_SCATTER, comm, stream, src, dst, 0, root);
+    return comm_collective(BP_COMM_SCATTER, comm, stream, src, dst, 0, root);
 }
 
 enum bp_status bp_comm_barrier(struct bp_comm *comm, struct bp_stream *stream)
 {
     struct bp_comm_step step = {.c = {.call = BP_COMM_BARRIER, .width = 1}};
 
-    TRY(check_place("bp_comm_barrier", comm, stream, false));
+    TRY(comm_check_place("bp_comm_barrier", comm, stream, false));
     return bp_comm_submit(comm, stream, &step, 1);
 }
 
@@ -220,9 +220,9 @@ enum bp_status bp_comm_all_to_all_ragged(struct bp_comm *comm, struct bp_stream 
                                 .src = src, .dst = dst};
     const char *call = "bp_comm_all_to_all_ragged";
 
-    TRY(check_place(call, comm, stream, false));
-    TRY(check_tensor(call, "src", comm, src));
-    TRY(check_tensor(call, "dst", comm, dst));
+    TRY(comm_check_place(call, comm, stream, false));
+    TRY(comm_check_tensor(call, "src", comm, src));
+    TRY(comm_check_tensor(call, "dst", comm, dst));
     TRY(bp_tensor_check_write(call, "", dst));
     TRY(check_counts("src", comm, src, src_counts));
     TRY(check_counts("dst", comm, dst, dst_counts));
@@ -251,15 +251,15 @@ static enum bp_status add_to_group(struct bp_comm *comm, const struct bp_comm_st
     return BP_OK;
 }
 
-static enum bp_status pair(uint32_t call, struct bp_comm *comm, struct bp_stream *stream,
-                           struct bp_tensor *t, uint32_t other)
+static enum bp_status comm_pair(uint32_t call, struct bp_comm *comm, struct bp_stream *stream,
+                                struct bp_tensor *t, uint32_t other)
 {
     bool send = call == BP_COMM_SEND;
     struct bp_comm_step step = {.c = {.call = call, .root = other}, .src = send ? t : NULL,
                                 .dst = send ? NULL : t};
     const struct bp_call_form *f = &bp_call_forms[call];
 
-    TRY(check_place(f->call, comm, stream, true));
+    TRY(comm_check_place(f->call, comm, stream, true));
     if (other >= comm->size)
         return bp_error(BP_ERR_INVALID, "%s: the other rank is %u, but there are %u ranks", f->call,
                         other, comm->size);
@@ -270,18 +270,18 @@ static enum bp_status pair(uint32_t call, struct bp_comm *comm, struct bp_stream
 enum bp_status bp_comm_send(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *src,
                             uint32_t to)
 {
-    return pair(BP_COMM_SEND, comm, stream, src, to);
+    return comm_pair(BP_COMM_SEND, comm, stream, src, to);
 }
 
 enum bp_status bp_comm_recv(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *dst,
                             uint32_t from)
 {
-    return pair(BP_COMM_RECV, comm, stream, dst, from);
+    return comm_pair(BP_COMM_RECV, comm, stream, dst, from);
 }
 
 enum bp_status bp_comm_group_begin(struct bp_comm *comm, struct bp_stream *stream)
 {
-    TRY(check_place("bp_comm_group_begin", comm, stream, false));
+    TRY(comm_check_place("bp_comm_group_begin", comm, stream, false));
     comm->group = stream;
     return BP_OK;
 }

@@ -26,7 +26,8 @@ static void point_at(struct bp_comm_step *step)
     }
 }
 
-static enum bp_status run_steps(struct bp_comm *comm, const struct bp_comm_step *steps, uint32_t n)
+static enum bp_status submit_run_steps(struct bp_comm *comm, const struct bp_comm_step *steps,
+                                       uint32_t n)
 {
     bool pairs = steps->c.call == BP_COMM_SEND || steps->c.call == BP_COMM_RECV;
 
@@ -74,7 +75,7 @@ static enum bp_status run_in_turn(struct bp_comm *comm, const struct bp_comm_ste
 {
     enum bp_status status = begin_turn(comm, turn, steps->c.timeout_ns);
 
-    if (status == BP_OK) status = run_steps(comm, steps, n);
+    if (status == BP_OK) status = submit_run_steps(comm, steps, n);
     end_turn(comm, turn);
     return status;
 }
@@ -151,8 +152,8 @@ static enum bp_status copy_counts(struct comm_task *t, uint32_t size)
     return BP_OK;
 }
 
-static enum bp_status push(struct bp_comm *comm, struct bp_stream *stream,
-                           const struct bp_comm_step *steps, uint32_t n, uint64_t number)
+static enum bp_status submit_push(struct bp_comm *comm, struct bp_stream *stream,
+                                  const struct bp_comm_step *steps, uint32_t n, uint64_t number)
 {
     struct comm_task *t = calloc(1, sizeof *t + n * sizeof *steps);
     struct bp_deadline until;
@@ -190,7 +191,8 @@ static enum bp_status run_later(struct bp_comm *comm, struct bp_stream *stream,
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
-    enum bp_status status = bp_stopping() ? bp_stopped() : push(comm, stream, steps, n, number);
+    enum bp_status status = bp_stopping() ? bp_stopped()
+                                          : submit_push(comm, stream, steps, n, number);
 
     if (status) {
         bp_work_drop(timeline, number);

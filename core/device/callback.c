@@ -13,7 +13,7 @@ struct call_task {
 
 /* On the stream's queue all work before has ended; else it is waited for here. A wait that cannot
  * be made is answered as what it is. */
-static enum bp_status call(struct bp_task *task, struct bp_timeline *timeline)
+static enum bp_status callback_call(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct call_task *c = (struct call_task *)task;
     enum bp_status status = BP_OK;
@@ -26,7 +26,7 @@ static enum bp_status call(struct bp_task *task, struct bp_timeline *timeline)
     return BP_OK;
 }
 
-static void destroy(struct bp_task *task)
+static void callback_destroy(struct bp_task *task)
 {
     free(task);
 }
@@ -87,8 +87,8 @@ enum bp_status bp_stream_callback(struct bp_stream *stream,
     }
     c = calloc(1, sizeof *c);
     if (!c) return bp_error(BP_ERR_MEMORY, "bp_stream_callback: no memory");
-    c->task = (struct bp_task){.run = call, .destroy = destroy, .name = "a callback",
-                               .always = true};
+    c->task = (struct bp_task){
+        .run = callback_call, .destroy = callback_destroy, .name = "a callback", .always = true};
     c->fn = fn;
     c->ctx = ctx;
     c->number = atomic_load(&timeline->last);

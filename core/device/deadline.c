@@ -12,7 +12,7 @@
 
 const struct bp_deadline bp_no_deadline = {UINT64_MAX, UINT64_MAX, NULL};
 
-static uint64_t now_ns(void)
+static uint64_t deadline_now_ns(void)
 {
     struct timespec t;
 
@@ -25,7 +25,7 @@ struct bp_deadline bp_deadline_in(uint64_t timeout_ns)
     uint64_t now;
 
     if (timeout_ns > (uint64_t)INT64_MAX / 2) return bp_no_deadline;
-    now = now_ns();
+    now = deadline_now_ns();
     return (struct bp_deadline){now + timeout_ns, timeout_ns, NULL};
 }
 
@@ -44,7 +44,7 @@ uint64_t bp_deadline_left(const struct bp_deadline *until)
     uint64_t now;
 
     if (!bp_deadline_is(until)) return UINT64_MAX;
-    now = now_ns();
+    now = deadline_now_ns();
     return until->end > now ? until->end - now : 0;
 }
 

@@ -6,7 +6,7 @@
 enum { FEW = 64 }; /* looked at in passing */
 
 /* Under the lock. */
-static void put(struct bp_device *device, struct bp_pending *pending)
+static void deferred_put(struct bp_device *device, struct bp_pending *pending)
 {
     if (!device->pending) device->pending_end = &device->pending;
     pending->next = NULL;
@@ -16,7 +16,7 @@ static void put(struct bp_device *device, struct bp_pending *pending)
 }
 
 /* Under the lock; NULL. */
-static struct bp_pending *take(struct bp_device *device)
+static struct bp_pending *deferred_take(struct bp_device *device)
 {
     struct bp_pending *pending = device->pending;
 
@@ -34,7 +34,7 @@ void bp_pending_release(struct bp_device *device, struct bp_pending *pending)
         return;
     }
     pthread_mutex_lock(&device->lock);
-    put(device, pending);
+    deferred_put(device, pending);
     pthread_mutex_unlock(&device->lock);
 }
 
@@ -45,19 +45,19 @@ static void put_all(struct bp_device *device, struct bp_pending *list)
     pthread_mutex_lock(&device->lock);
     for (; list; list = next) {
         next = list->next;
-        put(device, list);
+        deferred_put(device, list);
     }
     pthread_mutex_unlock(&device->lock);
 }
 
 /* Up to max of the oldest. Devices are asked, and releases called, without the lock: what stays is
  * put back, behind what nobody has looked at for longer. */
-static void collect(struct bp_device *device, uint32_t max, uint32_t polls)
+static void deferred_collect(struct bp_device *device, uint32_t max, uint32_t polls)
 {
     struct bp_pending *list = NULL, **end = &list, *keep = NULL, **keep_end = &keep, *next;
 
     pthread_mutex_lock(&device->lock);
-    while (max-- > 0 && (*end = take(device))) end = &(*end)->next;
+    while (max-- > 0 && (*end = deferred_take(device))) end = &(*end)->next;
     *end = NULL;
     pthread_mutex_unlock(&device->lock);
     for (; list; list = next) {
@@ -77,17 +77,17 @@ static void collect(struct bp_device *device, uint32_t max, uint32_t polls)
 
 void bp_pending_collect(struct bp_device *device, bool poll)
 {
-    collect(device, UINT32_MAX, poll ? UINT32_MAX : 0);
+    deferred_collect(device, UINT32_MAX, poll ? UINT32_MAX : 0);
 }
 
 void bp_pending_look(struct bp_device *device, bool poll)
 {
-    if (!bp_on_worker()) collect(device, FEW, poll);
+    if (!bp_on_worker()) deferred_collect(device, FEW, poll);
 }
 
 void bp_pending_finish(struct bp_device *device)
 {
-    for (struct bp_pending *p = take(device); p; p = take(device)) {
+    for (struct bp_pending *p = deferred_take(device); p; p = deferred_take(device)) {
         bp_users_finish(&p->users);
         p->release(p);
     }

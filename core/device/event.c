@@ -72,8 +72,8 @@ enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
     return BP_OK;
 }
 
-static enum bp_status recorded(const char *call, struct bp_event *event,
-                               struct bp_timeline **out_timeline, uint64_t *out_number)
+static enum bp_status event_recorded(const char *call, struct bp_event *event,
+                                     struct bp_timeline **out_timeline, uint64_t *out_number)
 {
     struct bp_timeline *timeline = NULL;
 
@@ -91,7 +91,7 @@ static enum bp_status recorded(const char *call, struct bp_event *event,
 }
 
 /* The work is: what it used may go. */
-static enum bp_status over(struct bp_timeline *timeline, uint64_t number)
+static enum bp_status event_over(struct bp_timeline *timeline, uint64_t number)
 {
     bp_pending_pass(timeline->device, false);
     return bp_timeline_refuse(timeline, number);
@@ -103,14 +103,14 @@ enum bp_status bp_event_query(struct bp_event *event)
     struct bp_deadline until;
     uint64_t number = 0;
 
-    TRY(recorded(__func__, event, &timeline, &number));
-    if (bp_timeline_poll(timeline, number)) return over(timeline, number);
+    TRY(event_recorded(__func__, event, &timeline, &number));
+    if (bp_timeline_poll(timeline, number)) return event_over(timeline, number);
     TRY(bp_timeline_refuse(timeline, number));
     if (!(event->device->emulated & BP_EMULATED_EVENTS) || timeline->queue) return BP_ERR_BUSY;
     TRY(bp_block(event->device, BP_BLOCK_EVENT_QUERY));
     until = bp_deadline_of(event->device);
     TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until)));
-    return over(timeline, number);
+    return event_over(timeline, number);
 }
 
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
@@ -119,10 +119,10 @@ enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
     struct bp_deadline until;
     uint64_t number = 0;
 
-    TRY(recorded(__func__, event, &timeline, &number));
+    TRY(event_recorded(__func__, event, &timeline, &number));
     until = timeout_ns == UINT64_MAX ? bp_deadline_of(event->device) : bp_deadline_in(timeout_ns);
     TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until)));
-    return over(timeline, number);
+    return event_over(timeline, number);
 }
 
 /* Devices may differ, in kind too. The order is made also where the event's work is known to have
@@ -133,7 +133,7 @@ enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event)
     uint64_t number = 0;
 
     if (!bp_stream_is(stream)) return bp_not_a("stream");
-    TRY(recorded(__func__, event, &timeline, &number));
+    TRY(event_recorded(__func__, event, &timeline, &number));
     TRY(bp_stream_check(stream));
     TRY(bp_timeline_follow(stream->timeline, timeline, number));
     return bp_timeline_refuse(timeline, number);

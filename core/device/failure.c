@@ -44,14 +44,14 @@ enum bp_status bp_device_refuse(struct bp_device *device)
 
 /* Under its lock, before a failure is kept: what has ended by now has ended well; of what is found
  * to have ended later that is not known. */
-static void bound(struct bp_timeline *timeline)
+static void failure_bound(struct bp_timeline *timeline)
 {
     if (!bp_failed(&timeline->failure) && !bp_failed(&timeline->device->failure))
         timeline->sound = atomic_load(&timeline->done);
 }
 
 /* Under a lock: the first failure stays, with the message on this thread. */
-static void store(struct bp_failure *failure, enum bp_status status)
+static void failure_store(struct bp_failure *failure, enum bp_status status)
 {
     if (bp_failed(failure)) return;
     failure->why = strdup(bp_error_message());
@@ -61,8 +61,8 @@ static void store(struct bp_failure *failure, enum bp_status status)
 enum bp_status bp_timeline_keep(struct bp_timeline *timeline, enum bp_status status)
 {
     pthread_mutex_lock(&timeline->lock);
-    bound(timeline);
-    store(&timeline->failure, status);
+    failure_bound(timeline);
+    failure_store(&timeline->failure, status);
     pthread_mutex_unlock(&timeline->lock);
     return status;
 }
@@ -73,10 +73,10 @@ static enum bp_status keep_of_all(struct bp_device *device, enum bp_status statu
     pthread_mutex_lock(&device->lock);
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         pthread_mutex_lock(&t->lock);
-        bound(t);
+        failure_bound(t);
         pthread_mutex_unlock(&t->lock);
     }
-    store(&device->failure, status);
+    failure_store(&device->failure, status);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -86,7 +86,7 @@ enum bp_status bp_device_lose(struct bp_device *device)
 {
     keep_of_all(device, BP_ERR_DEVICE_LOST);
     pthread_mutex_lock(&device->lock);
-    store(&device->lost, BP_ERR_DEVICE_LOST);
+    failure_store(&device->lost, BP_ERR_DEVICE_LOST);
     pthread_mutex_unlock(&device->lock);
     return BP_ERR_DEVICE_LOST;
 }
@@ -100,7 +100,7 @@ enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
 
 /* Under the lock. A timeline's failure may have moved to the past, where it stays until the
  * device's end. */
-static enum bp_status refuse(struct bp_timeline *timeline, uint64_t number)
+static enum bp_status failure_refuse(struct bp_timeline *timeline, uint64_t number)
 {
     struct bp_device *device = timeline->device;
     uint64_t base = atomic_load(&timeline->base), sound = timeline->sound;
@@ -136,7 +136,7 @@ enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number)
         !bp_failed(&timeline->device->failure))
         return BP_OK;
     pthread_mutex_lock(&timeline->lock);
-    status = refuse(timeline, number);
+    status = failure_refuse(timeline, number);
     pthread_mutex_unlock(&timeline->lock);
     return status;
 }

@@ -8,7 +8,7 @@
 
 /* Under the lock. Without memory the wait is forgotten: memory is then reused later than it could
  * be. */
-static void add(struct bp_timeline *timeline, struct bp_timeline *of, uint64_t number)
+static void ordering_add(struct bp_timeline *timeline, struct bp_timeline *of, uint64_t number)
 {
     struct bp_seen *seen;
     uint64_t at = atomic_load_explicit(&timeline->last, memory_order_relaxed);
@@ -43,9 +43,9 @@ void bp_timeline_saw(struct bp_timeline *timeline, struct bp_timeline *other, ui
     pthread_mutex_unlock(&other->lock);
 
     pthread_mutex_lock(&timeline->lock);
-    add(timeline, other, number);
+    ordering_add(timeline, other, number);
     for (uint32_t i = 0; i < n; i++)
-        if (copy[i].of != timeline) add(timeline, copy[i].of, copy[i].number);
+        if (copy[i].of != timeline) ordering_add(timeline, copy[i].of, copy[i].number);
     pthread_mutex_unlock(&timeline->lock);
     free(copy);
 }

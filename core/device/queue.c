@@ -39,7 +39,7 @@ void bp_queue_forked(void)
 }
 
 /* After a failure only what must be run is: the outputs of the rest are undefined anyway. */
-static void run(struct bp_queue *queue, struct bp_task *task)
+static void queue_run(struct bp_queue *queue, struct bp_task *task)
 {
     struct bp_timeline *timeline = queue->timeline;
     enum bp_status status = BP_OK;
@@ -81,7 +81,7 @@ static void await_task(struct bp_queue *queue)
 }
 
 /* While the process is leaving nothing more is begun. */
-static void *worker(void *arg)
+static void *queue_worker(void *arg)
 {
     struct bp_queue *queue = mine = arg;
 
@@ -96,7 +96,7 @@ static void *worker(void *arg)
         queue->name = task->name;
         queue->number = task->number;
         pthread_mutex_unlock(&queue->lock);
-        run(queue, task);
+        queue_run(queue, task);
         if (mine != queue) return NULL; /* a child that the task forked: it has no queue */
         free(task->node);
         task->destroy(task);
@@ -116,10 +116,10 @@ static void *worker(void *arg)
 }
 
 /* Under the lock. */
-static enum bp_status begin(struct bp_queue *queue)
+static enum bp_status queue_begin(struct bp_queue *queue)
 {
     if (queue->begun) return BP_OK;
-    queue->begun = !pthread_create(&queue->thread, NULL, worker, queue);
+    queue->begun = !pthread_create(&queue->thread, NULL, queue_worker, queue);
     if (queue->begun) return BP_OK;
     return bp_error(BP_ERR_MEMORY, "%s: no thread for an asynchronous stream",
                     queue->timeline->device->name);
@@ -147,7 +147,7 @@ enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **o
     bp_cond_init(&queue->room);
     bp_cond_init(&queue->progress);
     pthread_mutex_lock(&queue->lock);
-    status = begin(queue);
+    status = queue_begin(queue);
     pthread_mutex_unlock(&queue->lock);
     if (status) free_queue(queue);
     else *out_queue = queue;
@@ -167,14 +167,14 @@ enum bp_status bp_queue_refuse_mine(const struct bp_queue *queue)
                     queue->timeline->device->name);
 }
 
-static enum bp_status missed(struct bp_queue *queue, uint64_t number,
-                             const struct bp_deadline *until)
+static enum bp_status queue_missed(struct bp_queue *queue, uint64_t number,
+                                   const struct bp_deadline *until)
 {
     return bp_deadline_missed(queue->timeline->device, queue->timeline, number, until);
 }
 
 /* Under the lock: n tasks do not fit. */
-static enum bp_status full(struct bp_queue *queue, uint32_t n)
+static enum bp_status queue_full(struct bp_queue *queue, uint32_t n)
 {
     if (queue->waiting + (uint64_t)n <= QUEUE_MAX) return BP_OK;
     TRY(bp_queue_refuse_mine(queue));
@@ -188,10 +188,10 @@ static enum bp_status await_room(struct bp_queue *queue, uint32_t n,
     bool in_time = true;
 
     if (n > QUEUE_MAX) n = QUEUE_MAX;
-    TRY(full(queue, n));
+    TRY(queue_full(queue, n));
     while (queue->waiting + n > QUEUE_MAX) {
         if (bp_leaving()) return bp_stopped();
-        if (!in_time) return missed(queue, UINT64_MAX, until);
+        if (!in_time) return queue_missed(queue, UINT64_MAX, until);
         in_time = bp_deadline_wait(&queue->room, &queue->lock, until);
     }
     return BP_OK;
@@ -206,7 +206,7 @@ enum bp_status bp_queue_check_room(struct bp_queue *queue, uint32_t n)
     if (mine != queue && !queue->timeline->device->core->looks_ahead) return BP_OK;
     until = bp_deadline_of(queue->timeline->device);
     pthread_mutex_lock(&queue->lock);
-    status = full(queue, n);
+    status = queue_full(queue, n);
     if (status == BP_OK && bp_deadline_is(&until) && mine != queue)
         status = await_room(queue, n, &until);
     pthread_mutex_unlock(&queue->lock);
@@ -223,7 +223,7 @@ enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task,
     pthread_mutex_lock(&queue->lock);
     status = await_room(queue, 1, until);
     queue->resting = false;
-    if (status == BP_OK) status = begin(queue);
+    if (status == BP_OK) status = queue_begin(queue);
     if (status == BP_OK) {
         if (node) task->node = strdup(node); /* without memory it is not named */
         queue->given++;
@@ -252,7 +252,7 @@ static enum bp_status await_number(struct bp_queue *queue, uint64_t number,
     while (!bp_timeline_passed(queue->timeline, number) && in_time && !is_abandoned(queue))
         in_time = bp_deadline_wait(&queue->progress, &queue->lock, until);
     if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
-    return in_time ? bp_stopped() : missed(queue, number, until);
+    return in_time ? bp_stopped() : queue_missed(queue, number, until);
 }
 
 enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number,
@@ -279,7 +279,7 @@ static enum bp_status do_nothing(struct bp_task *task, struct bp_timeline *timel
 }
 
 /* Under the lock. The task stays in the list, so that its number is passed in order. */
-static bool give_up(struct bp_queue *queue, uint64_t number)
+static bool queue_give_up(struct bp_queue *queue, uint64_t number)
 {
     struct bp_task *task = queue->first;
 
@@ -296,13 +296,13 @@ enum bp_status bp_queue_finish(struct bp_queue *queue, uint64_t number,
 
     if (status != BP_ERR_TIMEOUT) return status;
     pthread_mutex_lock(&queue->lock);
-    given_up = give_up(queue, number);
+    given_up = queue_give_up(queue, number);
     pthread_mutex_unlock(&queue->lock);
     return given_up ? status : bp_queue_wait(queue, number, &bp_no_deadline);
 }
 
 /* Under the lock. */
-static enum bp_status flush(struct bp_queue *queue, const struct bp_deadline *until)
+static enum bp_status queue_flush(struct bp_queue *queue, const struct bp_deadline *until)
 {
     uint64_t given = queue->given;
     bool in_time = true;
@@ -310,7 +310,7 @@ static enum bp_status flush(struct bp_queue *queue, const struct bp_deadline *un
     if (queue->ended < given) TRY(bp_queue_refuse_mine(queue));
     while (queue->ended < given) {
         if (is_abandoned(queue)) return bp_stopped();
-        if (!in_time) return missed(queue, UINT64_MAX, until);
+        if (!in_time) return queue_missed(queue, UINT64_MAX, until);
         in_time = bp_deadline_wait(&queue->progress, &queue->lock, until);
     }
     return BP_OK;
@@ -324,7 +324,7 @@ enum bp_status bp_queue_flush(struct bp_queue *queue, const struct bp_deadline *
     if (bp_queue_idle(queue)) return BP_OK;
     note = bp_wait_note(queue->timeline->device, queue->timeline, UINT64_MAX);
     pthread_mutex_lock(&queue->lock);
-    status = flush(queue, until);
+    status = queue_flush(queue, until);
     pthread_mutex_unlock(&queue->lock);
     bp_activity_leave(note);
     return status;

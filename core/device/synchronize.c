@@ -37,7 +37,7 @@ static void end_turn(struct bp_timeline *turn)
     pthread_mutex_unlock(&turn->lock);
 }
 
-static enum bp_status call(struct synchronizing *s)
+static enum bp_status sync_call(struct synchronizing *s)
 {
     struct bp_device *device = s->device;
     struct bp_plugin_entry *entry = device->entry;
@@ -55,7 +55,7 @@ static enum bp_status call(struct synchronizing *s)
     return status;
 }
 
-static void finish(struct synchronizing *s)
+static void sync_finish(struct synchronizing *s)
 {
     bp_snapshot_finish(&s->snapshot);
     if (s->turn) end_turn(s->turn);
@@ -67,10 +67,10 @@ static enum bp_status call_aside(void *ctx)
 {
     struct synchronizing *s = ctx;
     struct bp_device *device = s->device;
-    enum bp_status status = call(s);
+    enum bp_status status = sync_call(s);
     char *why = status ? strdup(bp_error_message()) : NULL;
 
-    finish(s);
+    sync_finish(s);
     free(s);
     bp_device_release(device);
     if (why) bp_error_write("%s", why);
@@ -85,22 +85,22 @@ static enum bp_status call_until(struct synchronizing *s, const struct bp_deadli
     bool begun = false, late = false;
 
     if (!copy) {
-        finish(s);
+        sync_finish(s);
         return bp_error(BP_ERR_MEMORY, "%s: no memory for a wait", s->device->name);
     }
     *copy = *s;
     bp_device_retain(s->device);
     status = bp_run_aside(call_aside, copy, until, &begun, &late);
     if (!begun) {
-        finish(copy);
+        sync_finish(copy);
         free(copy);
         bp_device_release(s->device);
     }
     return late ? bp_deadline_missed(s->device, s->timeline, UINT64_MAX, until) : status;
 }
 
-static enum bp_status synchronize(struct synchronizing *s, struct bp_timeline *only,
-                                  const struct bp_deadline *until)
+static enum bp_status sync_synchronize(struct synchronizing *s, struct bp_timeline *only,
+                                       const struct bp_deadline *until)
 {
     enum bp_status status = BP_OK;
 
@@ -111,8 +111,8 @@ static enum bp_status synchronize(struct synchronizing *s, struct bp_timeline *o
     }
     status = bp_snapshot_take(s->device, only, &s->snapshot);
     if (status == BP_OK && bp_deadline_is(until)) return call_until(s, until);
-    if (status == BP_OK) status = call(s);
-    finish(s);
+    if (status == BP_OK) status = sync_call(s);
+    sync_finish(s);
     return status;
 }
 
@@ -126,7 +126,7 @@ enum bp_status bp_timeline_synchronize(struct bp_timeline *timeline,
     TRY(bp_device_check_lost(device));
     TRY(bp_timeline_hold(timeline, until, &open));
     if (!open) return BP_OK;
-    return synchronize(&s, device->emulated & BP_EMULATED_STREAMS ? NULL : timeline, until);
+    return sync_synchronize(&s, device->emulated & BP_EMULATED_STREAMS ? NULL : timeline, until);
 }
 
 /* Failures of any stream come here on a device whose plugin has no better word for it. */
@@ -138,6 +138,6 @@ enum bp_status bp_device_synchronize_until(struct bp_device *device,
     enum bp_status status;
 
     if (bp_device_is_lost(device)) return BP_OK;
-    status = synchronize(&s, NULL, until);
+    status = sync_synchronize(&s, NULL, until);
     return bp_is_of_the_wait(status) ? status : BP_OK;
 }

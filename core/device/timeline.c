@@ -139,8 +139,8 @@ static enum bp_status record_in(struct bp_timeline *timeline, void *event)
 
 /* Records a mark behind all that is submitted now. It comes back with a reference; NULL if the
  * stream has been closed, and so has reached its end. */
-static enum bp_status record(struct bp_timeline *timeline, const struct bp_deadline *until,
-                             struct bp_mark **out_mark)
+static enum bp_status timeline_record(struct bp_timeline *timeline, const struct bp_deadline *until,
+                                      struct bp_mark **out_mark)
 {
     struct bp_mark *mark;
     enum bp_status status;
@@ -182,7 +182,7 @@ enum bp_status bp_mark_find(struct bp_timeline *timeline, uint64_t number,
     for (mark = timeline->marks; mark && mark->number < number; mark = mark->next) {}
     if (mark) mark->refs++;
     pthread_mutex_unlock(&timeline->lock);
-    if (!mark) return record(timeline, until, out_mark);
+    if (!mark) return timeline_record(timeline, until, out_mark);
     *out_mark = mark;
     return BP_OK;
 }

@@ -112,7 +112,7 @@ static void move_failure(struct bp_timeline *timeline, struct bp_past *past)
 
 /* What is known of the stream before goes, all but the numbers and its failure. One number is left
  * out: an event that is recorded before any work is not of the stream before. */
-static enum bp_status renew(struct bp_timeline *timeline)
+static enum bp_status timeline_renew(struct bp_timeline *timeline)
 {
     struct bp_past *past = NULL;
     uint64_t base = atomic_load(&timeline->last) + 1;
@@ -132,7 +132,7 @@ static enum bp_status renew(struct bp_timeline *timeline)
     return BP_OK;
 }
 
-static struct bp_timeline *make(struct bp_device *device, bool now, bool queue)
+static struct bp_timeline *timeline_make(struct bp_device *device, bool now, bool queue)
 {
     struct bp_timeline *timeline = bp_handle_make(sizeof *timeline);
 
@@ -150,7 +150,7 @@ static struct bp_timeline *make(struct bp_device *device, bool now, bool queue)
     return NULL;
 }
 
-static void link(struct bp_timeline *timeline)
+static void timeline_link(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
 
@@ -163,9 +163,9 @@ static void link(struct bp_timeline *timeline)
 
 enum bp_status bp_timeline_create_host(struct bp_device *device)
 {
-    device->host = make(device, true, false);
+    device->host = timeline_make(device, true, false);
     if (!device->host) return BP_ERR_MEMORY;
-    link(device->host);
+    timeline_link(device->host);
     return BP_OK;
 }
 
@@ -179,11 +179,11 @@ enum bp_status bp_timeline_create(struct bp_device *device, bool now, bool queue
     bp_timelines_poll(device);
     timeline = take_spare(device, now, queue);
     if (timeline) {
-        status = renew(timeline);
+        status = timeline_renew(timeline);
     } else {
-        timeline = make(device, now, queue);
+        timeline = timeline_make(device, now, queue);
         if (!timeline) return BP_ERR_MEMORY;
-        link(timeline);
+        timeline_link(timeline);
     }
     if (status == BP_OK) status = open_stream(timeline);
     if (status) {

@@ -101,7 +101,7 @@ struct follow_task {
 
 /* A failure of the other's work stays with the other. A wait that could not be made would let later
  * work run too early: then this stream has failed. */
-static enum bp_status follow(struct bp_task *task, struct bp_timeline *timeline)
+static enum bp_status wait_follow(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct follow_task *f = (struct follow_task *)task;
     enum bp_status status = bp_timeline_wait(f->other, f->number, &bp_no_deadline);
@@ -129,7 +129,7 @@ static enum bp_status follow_in_queue(struct bp_timeline *timeline, struct bp_ti
     enum bp_status status;
 
     if (!f) return bp_error(BP_ERR_MEMORY, "no memory for a wait");
-    f->task.run = follow;
+    f->task.run = wait_follow;
     f->task.name = "a wait for an event";
     f->task.destroy = free_follow;
     f->task.always = true;

@@ -14,7 +14,7 @@ static enum bp_status no_memory(const struct bp_device *device)
 }
 
 /* All replays have ended. */
-static void give_back(struct bp_pending *pending)
+static void capture_give_back(struct bp_pending *pending)
 {
     struct bp_recording *r = (struct bp_recording *)pending;
     struct bp_plugin_entry *entry = r->device->entry;
@@ -57,8 +57,8 @@ static enum bp_status check_begin(const struct bp_stream *stream)
     return BP_OK;
 }
 
-static enum bp_status make(struct bp_stream *stream, const struct bp_graph *graph,
-                           struct bp_recording **out)
+static enum bp_status capture_make(struct bp_stream *stream, const struct bp_graph *graph,
+                                   struct bp_recording **out)
 {
     struct bp_recording *r = calloc(1, sizeof *r);
 
@@ -67,13 +67,13 @@ static enum bp_status make(struct bp_stream *stream, const struct bp_graph *grap
     r->timeline = stream->timeline;
     r->base = atomic_load(&stream->timeline->base);
     r->graph = graph;
-    r->pending.release = give_back;
+    r->pending.release = capture_give_back;
     bp_device_retain(r->device);
     *out = r;
     return BP_OK;
 }
 
-static enum bp_status begin(struct bp_recording *r)
+static enum bp_status capture_start(struct bp_recording *r)
 {
     struct bp_plugin_entry *entry = r->device->entry;
 
@@ -85,7 +85,7 @@ static enum bp_status begin(struct bp_recording *r)
 }
 
 /* The stream's calls are done again. */
-static void leave(struct bp_recording *r)
+static void capture_leave(struct bp_recording *r)
 {
     r->timeline->recording = NULL;
     if (r->memory) bp_capture_end(r->memory);
@@ -101,14 +101,14 @@ enum bp_status bp_recording_begin(struct bp_stream *stream, const struct bp_grap
     enum bp_status status;
 
     TRY(check_begin(stream));
-    TRY(make(stream, graph, &r));
+    TRY(capture_make(stream, graph, &r));
     status = atomic_exchange(&device->recording, true)
                  ? bp_error(BP_ERR_BUSY, "%s: other work is being recorded now", device->name)
                  : BP_OK;
     if (status == BP_OK) {
         status = bp_timeline_seize(r->timeline);
         if (status) atomic_store(&device->recording, false);
-        else if ((status = begin(r)) != BP_OK) leave(r);
+        else if ((status = capture_start(r)) != BP_OK) capture_leave(r);
     }
     if (status) {
         bp_recording_destroy(r);
@@ -130,7 +130,7 @@ enum bp_status bp_recording_end(struct bp_recording *r)
         entry->graphs.capture_end(entry->self, r->device->index, r->timeline->stream, &r->recorded),
         "capture_end");
     r->ready = status == BP_OK;
-    leave(r);
+    capture_leave(r);
     if (status) bp_recording_destroy(r);
     return status;
 }
@@ -140,7 +140,7 @@ void bp_recording_abort(struct bp_recording *r)
     struct bp_plugin_entry *entry = r->device->entry;
 
     entry->graphs.capture_abort(entry->self, r->device->index, r->timeline->stream);
-    leave(r);
+    capture_leave(r);
     bp_recording_destroy(r);
 }
 

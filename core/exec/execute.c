@@ -54,7 +54,7 @@ static enum bp_status check_input(const char *call, const struct bp_graph *g, ui
         bp_type_text(v->type->view.dtype, v->type->view.rank, v->type->shape, want, sizeof want));
 }
 
-static void take_inputs(struct execution *e, struct bp_tensor *const *in)
+static void exec_take_inputs(struct execution *e, struct bp_tensor *const *in)
 {
     const struct bp_graph *g = e->graph;
 
@@ -88,7 +88,7 @@ static enum bp_status run_node(struct execution *e, uint32_t number)
 }
 
 /* Values that node number was the last to need. */
-static void let_go(struct execution *e, uint32_t number)
+static void exec_let_go(struct execution *e, uint32_t number)
 {
     const struct bp_node *node = &e->graph->node[number];
 
@@ -109,7 +109,7 @@ static enum bp_status run_nodes(struct execution *e)
         e->stream->timeline->node = NULL;
         if (status)
             return bp_error_more(status, "node %s: %s", e->graph->node[n].name, bp_error_message());
-        let_go(e, n);
+        exec_let_go(e, n);
     }
     return BP_OK;
 }
@@ -183,7 +183,8 @@ static enum bp_status give_outputs(struct execution *e, struct bp_tensor **out)
 }
 
 /* Two results in one place: nobody could tell which. */
-static enum bp_status check_outputs(const char *call, struct bp_tensor *const *out, size_t n_out)
+static enum bp_status exec_check_outputs(const char *call, struct bp_tensor *const *out,
+                                         size_t n_out)
 {
     for (size_t i = 0; i < n_out; i++) {
         if (out[i] && !bp_tensor_is(out[i]))
@@ -206,7 +207,7 @@ enum bp_status bp_graph_check(const char *call, const struct bp_graph *graph,
                         n_out, graph->n_input, graph->n_output);
     if ((n_in && !in) || (n_out && !out))
         return bp_error(BP_ERR_INVALID, "%s: in or out is NULL", call);
-    TRY(check_outputs(call, out, n_out));
+    TRY(exec_check_outputs(call, out, n_out));
     for (uint32_t i = 0; i < n_in; i++) TRY(check_input(call, graph, i, in[i]));
     return BP_OK;
 }
@@ -222,7 +223,7 @@ enum bp_status bp_graph_go(const struct bp_graph *graph, struct bp_stream *strea
     status = e.value && e.last ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_graph_run: no memory");
     if (status == BP_OK) {
         find_last_uses(&e);
-        take_inputs(&e, in);
+        exec_take_inputs(&e, in);
         take_given(&e, out);
         status = run_nodes(&e);
     }

@@ -76,7 +76,7 @@ enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *devic
 }
 
 /* What was recorded is over: it goes behind its last replay. */
-static void forget(struct bp_program *p)
+static void program_forget(struct bp_program *p)
 {
     for (uint32_t i = 0; i < p->graph->n_input + p->graph->n_output; i++) {
         bp_tensor_destroy(p->place[i]);
@@ -90,7 +90,7 @@ void bp_program_destroy(struct bp_program *p)
 {
     if (!program_is(p)) return;
     p->magic = 0;
-    forget(p);
+    program_forget(p);
     pthread_mutex_destroy(&p->lock);
     atomic_fetch_sub(&p->graph->programs, 1);
     bp_graph_release(p->graph);
@@ -133,12 +133,12 @@ static enum bp_status check_effects(const struct bp_program *p)
 }
 
 /* Nothing is done, and the stream's calls are as they were, whatever comes of it. */
-static enum bp_status record(struct bp_program *p, struct bp_stream *stream)
+static enum bp_status program_record(struct bp_program *p, struct bp_stream *stream)
 {
     struct bp_recording *r;
     enum bp_status status;
 
-    forget(p);
+    program_forget(p);
     TRY(bp_recording_begin(stream, p->graph, &r));
     status = make_places(p, stream->timeline);
     if (status == BP_OK) status = bp_graph_go(p->graph, stream, p->place, p->result);
@@ -146,7 +146,7 @@ static enum bp_status record(struct bp_program *p, struct bp_stream *stream)
     if (status == BP_OK) status = bp_recording_end(r);
     else bp_recording_abort(r);
     if (status == BP_OK) p->recording = r;
-    else forget(p);
+    else program_forget(p);
     return status;
 }
 
@@ -154,7 +154,7 @@ static enum bp_status record(struct bp_program *p, struct bp_stream *stream)
 static void try_to_record(struct bp_program *p, struct bp_stream *stream)
 {
     char *before = strdup(bp_error_message());
-    enum bp_status status = record(p, stream);
+    enum bp_status status = program_record(p, stream);
 
     if (status) {
         snprintf(p->why, sizeof p->why, "%s", bp_error_message());
@@ -170,7 +170,8 @@ static void try_to_record(struct bp_program *p, struct bp_stream *stream)
 /* ---- runs ---- */
 
 /* Elements of src in dst, which is dense, or made (NULL) in the order of axes that src has. */
-static enum bp_status move(struct bp_stream *stream, struct bp_tensor *src, struct bp_tensor **dst)
+static enum bp_status program_move(struct bp_stream *stream, struct bp_tensor *src,
+                                   struct bp_tensor **dst)
 {
     struct bp_arg in = {&src, 1};
     struct bp_call call = {.size = sizeof call, .op = "assign", .in = &in, .n_in = 1};
@@ -191,8 +192,8 @@ static enum bp_status move(struct bp_stream *stream, struct bp_tensor *src, stru
 }
 
 /* Output number o: what stands for it (an input, a constant), or a copy of its place. */
-static enum bp_status give(struct bp_program *p, struct bp_stream *stream,
-                           struct bp_tensor *const *in, uint32_t o, struct bp_tensor **out)
+static enum bp_status program_give(struct bp_program *p, struct bp_stream *stream,
+                                   struct bp_tensor *const *in, uint32_t o, struct bp_tensor **out)
 {
     const struct bp_graph *g = p->graph;
     struct bp_tensor *from = p->result[o];
@@ -206,7 +207,7 @@ static enum bp_status give(struct bp_program *p, struct bp_stream *stream,
     if (*out && from->storage == (*out)->storage && bp_tensors_meet(from, *out) &&
         from->offset == (*out)->offset && bp_same_type(&from->view, &(*out)->view))
         return BP_OK;
-    if (*out || copied) return move(stream, from, out);
+    if (*out || copied) return program_move(stream, from, out);
     *out = bp_tensor_retain(from);
     return BP_OK;
 }
@@ -237,13 +238,13 @@ static enum bp_status check_given(const struct bp_program *p, struct bp_tensor *
 }
 
 /* out: as given; made ones are the caller's to destroy, also where this fails. */
-static enum bp_status replay(struct bp_program *p, struct bp_stream *stream,
-                             struct bp_tensor *const *in, struct bp_tensor **out)
+static enum bp_status program_replay(struct bp_program *p, struct bp_stream *stream,
+                                     struct bp_tensor *const *in, struct bp_tensor **out)
 {
     TRY(check_given(p, in, out));
-    for (uint32_t i = 0; i < p->graph->n_input; i++) TRY(move(stream, in[i], &p->place[i]));
+    for (uint32_t i = 0; i < p->graph->n_input; i++) TRY(program_move(stream, in[i], &p->place[i]));
     TRY(bp_recording_replay(p->recording, stream));
-    for (uint32_t o = 0; o < p->graph->n_output; o++) TRY(give(p, stream, in, o, &out[o]));
+    for (uint32_t o = 0; o < p->graph->n_output; o++) TRY(program_give(p, stream, in, o, &out[o]));
     return BP_OK;
 }
 
@@ -255,7 +256,7 @@ static enum bp_status replay_into(struct bp_program *p, struct bp_stream *stream
 
     if (!own) return no_memory();
     for (uint32_t o = 0; o < p->graph->n_output; o++) own[o] = out[o];
-    status = replay(p, stream, in, own);
+    status = program_replay(p, stream, in, own);
     for (uint32_t o = 0; o < p->graph->n_output; o++) {
         if (status == BP_OK) out[o] = own[o];
         else if (!out[o]) bp_tensor_destroy(own[o]);
@@ -267,8 +268,8 @@ static enum bp_status replay_into(struct bp_program *p, struct bp_stream *stream
 }
 
 /* Under the lock. */
-static enum bp_status run(struct bp_program *p, struct bp_stream *stream,
-                          struct bp_tensor *const *in, struct bp_tensor **out)
+static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream,
+                                  struct bp_tensor *const *in, struct bp_tensor **out)
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t base = atomic_load(&timeline->base);
@@ -301,7 +302,7 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
                         p->device->name);
     TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
     pthread_mutex_lock(&p->lock);
-    status = run(p, stream, in, out);
+    status = program_run(p, stream, in, out);
     p->runs += status == BP_OK;
     pthread_mutex_unlock(&p->lock);
     return status;

@@ -37,13 +37,13 @@ enum bp_status bp_graph_give_name(struct bp_graph *graph, struct bp_value *v, co
 }
 
 /* A name is its value's. */
-static void keep(void *name)
+static void name_keep(void *name)
 {
     (void)name;
 }
 
 void bp_graph_forget_names(struct bp_graph *graph)
 {
-    tdestroy(graph->names, keep);
+    tdestroy(graph->names, name_keep);
     graph->names = NULL;
 }

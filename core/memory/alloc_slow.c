@@ -32,7 +32,7 @@ static bool from_own(struct want *w)
     return w->storage;
 }
 
-static uint64_t reserved(struct bp_pool *pool)
+static uint64_t alloc_reserved(struct bp_pool *pool)
 {
     uint64_t bytes;
 
@@ -47,7 +47,7 @@ static bool from_common(struct want *w)
     struct bp_piece *block;
 
     if (w->pool == w->common) return from_own(w);
-    block = bp_chunk_lend(w->common, reserved(w->pool), w->n);
+    block = bp_chunk_lend(w->common, alloc_reserved(w->pool), w->n);
     return block && bp_region_create(w->pool, w->common, block) == BP_OK && from_own(w);
 }
 
@@ -91,7 +91,7 @@ struct loan {
     bool wait; /* what its taker is to wait for is wanted, and what needs no wait is not */
 };
 
-static bool is_good(const struct bp_piece *block, void *ctx)
+static bool alloc_is_good(const struct bp_piece *block, void *ctx)
 {
     const struct loan *loan = ctx;
     struct bp_timeline *taker = loan->w->pool->home, *home = loan->from->home;
@@ -103,7 +103,7 @@ static bool is_good(const struct bp_piece *block, void *ctx)
 
 /* A block of another pool's. It stays that pool's: when it is given back, the borrower is one of
  * its users, and has its place among them from the start. */
-static struct bp_storage *borrow(struct loan *loan, uint64_t *out_stamp)
+static struct bp_storage *alloc_borrow(struct loan *loan, uint64_t *out_stamp)
 {
     struct bp_pool *from = loan->from;
     struct bp_timeline *taker = loan->w->pool->home;
@@ -113,7 +113,7 @@ static struct bp_storage *borrow(struct loan *loan, uint64_t *out_stamp)
     bp_pool_lock(from);
     bp_pool_settle(from);
     bp_heap_flush(&from->heap);
-    block = bp_heap_search(&from->heap, loan->w->n, is_good, loan);
+    block = bp_heap_search(&from->heap, loan->w->n, alloc_is_good, loan);
     if (block) {
         storage = bp_pool_begin(from, block, loan->w->size);
         *out_stamp = block->stamp;
@@ -141,7 +141,7 @@ static void lend_block(struct bp_pool *pool, void *ctx)
     uint64_t stamp;
 
     if (!w->storage && pool != w->pool && pool != w->common && !pool->captures)
-        w->storage = borrow(&loan, &stamp);
+        w->storage = alloc_borrow(&loan, &stamp);
 }
 
 static bool from_others(struct want *w)
@@ -159,7 +159,7 @@ static void steal_block(struct bp_pool *pool, void *ctx)
 
     if (w->storage || pool == w->pool || pool == w->common) return;
     if (pool->captures || bp_is_capturing(pool->home)) return;
-    storage = borrow(&loan, &stamp);
+    storage = alloc_borrow(&loan, &stamp);
     if (!storage) return;
     if (bp_timeline_follow(w->pool->home, pool->home, stamp) == BP_OK) w->storage = storage;
     else give_again(storage);
@@ -185,7 +185,7 @@ static enum bp_status from_plugin(struct want *w)
     enum bp_status status = BP_OK;
 
     for (uint32_t i = 0; i < 4 && status == BP_OK && !w->storage; i++) {
-        uint64_t has = reserved(w->pool);
+        uint64_t has = alloc_reserved(w->pool);
         struct bp_piece *block = NULL;
         status = bp_chunk_create(w->common, has, w->n, false, &block);
         if (status == BP_ERR_MEMORY)
@@ -197,7 +197,7 @@ static enum bp_status from_plugin(struct want *w)
     return status == BP_ERR_MEMORY ? BP_OK : status;
 }
 
-static void ask(struct bp_pool *pool, void *ctx)
+static void alloc_ask(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     bp_pool_ask_home(pool);
@@ -206,17 +206,17 @@ static void ask(struct bp_pool *pool, void *ctx)
 /* All are asked before anything is looked for: one's answer says something of another's memory. */
 static bool from_ended(struct want *w)
 {
-    bp_pools_visit(w->device, BP_SPACES, ask, NULL);
+    bp_pools_visit(w->device, BP_SPACES, alloc_ask, NULL);
     return from_own(w) || from_whole(w, false) || from_others(w);
 }
 
-static void give_back(struct bp_pool *pool, void *ctx)
+static void alloc_give_back(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     bp_pool_return(pool);
 }
 
-static void release(struct bp_pool *pool, void *ctx)
+static void alloc_release(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     if (pool->home == pool->device->host) bp_chunk_release(pool);
@@ -226,8 +226,8 @@ static void release(struct bp_pool *pool, void *ctx)
  * counts all spaces together. */
 static enum bp_status from_released(struct want *w)
 {
-    bp_pools_visit(w->device, BP_SPACES, give_back, NULL);
-    bp_pools_visit(w->device, BP_SPACES, release, NULL);
+    bp_pools_visit(w->device, BP_SPACES, alloc_give_back, NULL);
+    bp_pools_visit(w->device, BP_SPACES, alloc_release, NULL);
     return from_plugin(w);
 }
 
@@ -307,7 +307,7 @@ static void name_pool(struct bp_pool *pool, void *ctx)
                                 s.free);
 }
 
-static enum bp_status explain(struct want *w)
+static enum bp_status alloc_explain(struct want *w)
 {
     uint64_t limit = w->device->core->memory_limit, memory = w->device->properties.memory;
     struct text t = {.sum.size = sizeof t.sum};
@@ -352,7 +352,7 @@ static bool is_hopeless(struct want *w)
         if (w->storage) return BP_OK; \
     } while (0)
 
-static enum bp_status find(struct want *w)
+static enum bp_status alloc_find(struct want *w)
 {
     STEP(BP_PATH_COUNT, from_own(w));
     bp_pool_ask(w->pool);
@@ -371,7 +371,7 @@ static enum bp_status find(struct want *w)
     }
     STEP(BP_PATH_STOLEN, behind_a_wait(w));
     STEP_OF_PLUGIN(BP_PATH_WAIT, after_waiting(w));
-    return explain(w);
+    return alloc_explain(w);
 }
 
 /* Recorded work: what is at hand, or a chunk more. Asking, waiting and taking from others would be
@@ -386,7 +386,7 @@ static enum bp_status find_captured(struct want *w)
     used = strlen(w->why);
     snprintf(w->why + used, sizeof w->why - used, "%sa capture is open: nothing is waited for",
              used ? "; " : "");
-    return explain(w);
+    return alloc_explain(w);
 }
 
 enum bp_status bp_memory_find(struct bp_pool *pool, uint64_t size, struct bp_storage **out_storage)
@@ -397,9 +397,9 @@ enum bp_status bp_memory_find(struct bp_pool *pool, uint64_t size, struct bp_sto
     w.common = bp_pool_make(w.device->host, pool->space);
     if (!w.common) return BP_ERR_MEMORY;
     w.n = bp_pool_granules(pool, size);
-    status = is_hopeless(&w)  ? explain(&w)
+    status = is_hopeless(&w)  ? alloc_explain(&w)
              : pool->captures ? find_captured(&w)
-                              : find(&w);
+                              : alloc_find(&w);
     if (status) return status;
     if (w.path < BP_PATH_COUNT)
         atomic_fetch_add_explicit(&w.device->memory->paths[w.path], 1, memory_order_relaxed);

@@ -72,7 +72,7 @@ enum bp_status bp_storage_export(struct bp_storage *storage, int32_t *out_fd, ui
     return BP_OK;
 }
 
-static void ask(struct bp_pool *pool, void *ctx)
+static void buffer_ask(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     bp_pool_ask_home(pool);
@@ -84,7 +84,7 @@ static void give_whole(struct bp_pool *pool, void *ctx)
     bp_pool_return(pool);
 }
 
-static void release(struct bp_pool *pool, void *ctx)
+static void buffer_release(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     if (pool->home == pool->device->host) bp_chunk_release(pool);
@@ -93,9 +93,9 @@ static void release(struct bp_pool *pool, void *ctx)
 enum bp_status bp_device_trim(struct bp_device *device)
 {
     if (!bp_device_is(device)) return bp_not_a("device");
-    bp_pools_visit(device, BP_SPACES, ask, NULL);
+    bp_pools_visit(device, BP_SPACES, buffer_ask, NULL);
     if (!bp_on_worker()) bp_pending_collect(device, true);
     bp_pools_visit(device, BP_SPACES, give_whole, NULL);
-    bp_pools_visit(device, BP_SPACES, release, NULL);
+    bp_pools_visit(device, BP_SPACES, buffer_release, NULL);
     return BP_OK;
 }

@@ -25,7 +25,7 @@ static struct bp_pool *find_empty(struct bp_timeline *home)
     return pool;
 }
 
-static struct bp_pool *make(struct bp_timeline *home)
+static struct bp_pool *capture_pool_make(struct bp_timeline *home)
 {
     struct bp_memory_state *m = home->device->memory;
     struct bp_pool *pool = bp_pool_create(home, BP_SPACE_DEVICE);
@@ -48,7 +48,7 @@ enum bp_status bp_capture_begin(struct bp_timeline *home, struct bp_pool **out_c
     pthread_mutex_lock(&device->lock);
     open = bp_is_capturing(home);
     if (!open) pool = find_empty(home);
-    if (!open && !pool) pool = make(home);
+    if (!open && !pool) pool = capture_pool_make(home);
     if (pool) {
         atomic_store(&home->aside, own);
         atomic_store(&home->pool[BP_SPACE_DEVICE], pool);

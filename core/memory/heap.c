@@ -53,7 +53,7 @@ bool bp_heap_refill(struct bp_heap *heap)
     return true;
 }
 
-static inline struct bp_piece *node(struct bp_heap *heap)
+static inline struct bp_piece *heap_node(struct bp_heap *heap)
 {
     struct bp_link *link = heap->spare;
 
@@ -63,7 +63,7 @@ static inline struct bp_piece *node(struct bp_heap *heap)
 
 struct bp_piece *bp_heap_node(struct bp_heap *heap)
 {
-    return heap->spare || bp_heap_refill(heap) ? node(heap) : NULL;
+    return heap->spare || bp_heap_refill(heap) ? heap_node(heap) : NULL;
 }
 
 static inline void node_give(struct bp_heap *heap, struct bp_piece *block)
@@ -89,7 +89,7 @@ static inline uint32_t bin_of(uint64_t n)
     return scale_of(n) * 16 + (uint32_t)(n >> scale_of(n));
 }
 
-static inline void put(struct bp_heap *heap, struct bp_piece *block)
+static inline void heap_put(struct bp_heap *heap, struct bp_piece *block)
 {
     uint32_t bin = bin_of(block->n);
 
@@ -99,7 +99,7 @@ static inline void put(struct bp_heap *heap, struct bp_piece *block)
     heap->some_words |= UINT64_C(1) << bin / 64;
 }
 
-static inline void out(struct bp_heap *heap, struct bp_piece *block)
+static inline void heap_out(struct bp_heap *heap, struct bp_piece *block)
 {
     uint32_t bin = bin_of(block->n);
     const struct bp_link *head = &heap->bin[bin];
@@ -111,7 +111,7 @@ static inline void out(struct bp_heap *heap, struct bp_piece *block)
 
 void bp_heap_out(struct bp_heap *heap, struct bp_piece *block)
 {
-    out(heap, block);
+    heap_out(heap, block);
 }
 
 /* The first block of the bins from bin on; NULL. */
@@ -130,7 +130,7 @@ static inline struct bp_piece *first_from(struct bp_heap *heap, uint32_t bin)
 }
 
 /* One of n granules exactly, or one of a bin whose blocks are all large enough. */
-static inline struct bp_piece *find(struct bp_heap *heap, uint64_t n)
+static inline struct bp_piece *heap_find(struct bp_heap *heap, uint64_t n)
 {
     static struct bp_piece none; /* in an empty bin's place, so that emptiness is no branch */
     struct bp_link *head = &heap->bin[bin_of(n)], *first = head->next;
@@ -141,15 +141,15 @@ static inline struct bp_piece *find(struct bp_heap *heap, uint64_t n)
 }
 
 /* Takes n granules off a free block. A rest that would be of little use stays with it. */
-static inline struct bp_piece *cut(struct bp_heap *heap, struct bp_piece *block, uint64_t n)
+static inline struct bp_piece *heap_cut(struct bp_heap *heap, struct bp_piece *block, uint64_t n)
 {
     uint64_t rest = block->n - n;
     struct bp_piece *b;
 
-    out(heap, block);
+    heap_out(heap, block);
     block->state = BP_PIECE_LIVE;
     if (rest <= n / 64 || !(heap->spare || bp_heap_refill(heap))) return block;
-    b = node(heap);
+    b = heap_node(heap);
     b->n = rest;
     b->at = block->at + n;
     b->stamp = block->stamp;
@@ -159,7 +159,7 @@ static inline struct bp_piece *cut(struct bp_heap *heap, struct bp_piece *block,
     b->hi->lo = b;
     block->hi = b;
     block->n = n;
-    put(heap, b);
+    heap_put(heap, b);
     return block;
 }
 
@@ -181,8 +181,8 @@ struct bp_piece *bp_heap_take(struct bp_heap *heap, uint64_t n, bool split)
         block->state = BP_PIECE_LIVE;
         return block;
     }
-    block = find(heap, n);
-    return block ? cut(heap, block, split ? n : block->n) : NULL;
+    block = heap_find(heap, n);
+    return block ? heap_cut(heap, block, split ? n : block->n) : NULL;
 }
 
 struct bp_piece *bp_heap_search(struct bp_heap *heap, uint64_t n,
@@ -191,13 +191,13 @@ struct bp_piece *bp_heap_search(struct bp_heap *heap, uint64_t n,
     for (uint32_t bin = bin_of(n); bin < BP_BINS; bin++)
         for (struct bp_link *l = heap->bin[bin].next; l != &heap->bin[bin]; l = l->next) {
             struct bp_piece *block = bp_piece_of(l);
-            if (block->n >= n && (!fits || fits(block, ctx))) return cut(heap, block, n);
+            if (block->n >= n && (!fits || fits(block, ctx))) return heap_cut(heap, block, n);
         }
     return NULL;
 }
 
 /* b, the neighbour above, becomes part of a. */
-static inline void merge(struct bp_heap *heap, struct bp_piece *a, struct bp_piece *b)
+static inline void heap_merge(struct bp_heap *heap, struct bp_piece *a, struct bp_piece *b)
 {
     a->n += b->n;
     a->hi = b->hi;
@@ -206,25 +206,25 @@ static inline void merge(struct bp_heap *heap, struct bp_piece *a, struct bp_pie
     node_give(heap, b);
 }
 
-static inline void give(struct bp_heap *heap, struct bp_piece *block)
+static inline void heap_give(struct bp_heap *heap, struct bp_piece *block)
 {
     struct bp_piece *lo = block->lo, *hi = block->hi;
 
     if (lo->state == BP_PIECE_FREE) {
-        out(heap, lo);
-        merge(heap, lo, block);
+        heap_out(heap, lo);
+        heap_merge(heap, lo, block);
         block = lo;
     }
     if (hi->state == BP_PIECE_FREE) {
-        out(heap, hi);
-        merge(heap, block, hi);
+        heap_out(heap, hi);
+        heap_merge(heap, block, hi);
     }
-    put(heap, block);
+    heap_put(heap, block);
 }
 
 void bp_heap_give(struct bp_heap *heap, struct bp_piece *block)
 {
-    give(heap, block);
+    heap_give(heap, block);
 }
 
 void bp_heap_give_quick(struct bp_heap *heap, struct bp_piece *block)
@@ -239,13 +239,13 @@ void bp_heap_give_quick(struct bp_heap *heap, struct bp_piece *block)
         block->state = BP_PIECE_QUICK;
         block = before;
     }
-    if (block) give(heap, block);
+    if (block) heap_give(heap, block);
 }
 
 void bp_heap_flush(struct bp_heap *heap)
 {
     for (uint32_t i = 0; i < BP_QUICK; i++) {
-        if (heap->quick[i].block) give(heap, heap->quick[i].block);
+        if (heap->quick[i].block) heap_give(heap, heap->quick[i].block);
         heap->quick[i].block = NULL;
         heap->quick[i].has = 0;
     }

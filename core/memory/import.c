@@ -11,7 +11,7 @@ struct imported {
 };
 
 /* To its owner. */
-static void give_back(struct bp_pending *pending)
+static void import_give_back(struct bp_pending *pending)
 {
     struct imported *imported =
         (struct imported *)((char *)pending - offsetof(struct bp_storage, pending));
@@ -30,7 +30,7 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
     if (!imported) return bp_error(BP_ERR_MEMORY, "no host memory for a storage");
     storage = &imported->storage;
     atomic_init(&storage->refs, 1);
-    storage->pending.release = give_back;
+    storage->pending.release = import_give_back;
     storage->device = device;
     storage->home = device->host;
     storage->magic = bp_magic(BP_MAGIC_STORAGE);
@@ -46,13 +46,13 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
 }
 
 /* The release that it would have called at its end is not called. */
-static void forget(void *ctx)
+static void import_forget(void *ctx)
 {
     (void)ctx;
 }
 
 void bp_storage_disown(struct bp_storage *storage)
 {
-    ((struct imported *)storage)->release = forget;
+    ((struct imported *)storage)->release = import_forget;
     bp_storage_release(storage);
 }

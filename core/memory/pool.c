@@ -8,7 +8,7 @@
 
 enum { IDS = 1 << 16, ASKED = 64 };
 
-static inline uint64_t bytes_of(const struct bp_pool *pool, const struct bp_piece *block)
+static inline uint64_t pool_bytes_of(const struct bp_pool *pool, const struct bp_piece *block)
 {
     return block->n << pool->shift;
 }
@@ -87,7 +87,7 @@ static void mark_taken(const struct bp_pool *pool, void *data, uint64_t size,
                        const struct bp_piece *block)
 {
     if (bp_timeline_passed(pool->home, block->stamp))
-        bp_poison_past(data, size, bytes_of(pool, block));
+        bp_poison_past(data, size, pool_bytes_of(pool, block));
     else
         bp_unpoison(data, size);
 }
@@ -100,7 +100,7 @@ struct bp_storage *bp_pool_begin(struct bp_pool *pool, struct bp_piece *block, u
     s->memory = (struct bp_place){0};
     if (size) {
         const struct bp_memory *memory = &block->region->memory;
-        uint64_t taken = bytes_of(pool, block);
+        uint64_t taken = pool_bytes_of(pool, block);
         s->memory.handle = memory->handle;
         s->memory.data = (void *)((uintptr_t)memory->data + (block->at << pool->shift));
         c->taken += taken;
@@ -191,12 +191,12 @@ static void poison_free(const struct bp_pool *pool, const struct bp_piece *block
     const struct bp_memory *memory = &block->region->memory;
 
     if (pool->poison && bp_timeline_passed(pool->home, block->stamp))
-        bp_poison((char *)memory->data + (block->at << pool->shift), bytes_of(pool, block));
+        bp_poison((char *)memory->data + (block->at << pool->shift), pool_bytes_of(pool, block));
 }
 
 static void make_free(struct bp_pool *pool, struct bp_piece *block)
 {
-    pool->counts.free += bytes_of(pool, block);
+    pool->counts.free += pool_bytes_of(pool, block);
     poison_free(pool, block);
     bp_heap_give_quick(&pool->heap, block);
 }
@@ -216,7 +216,7 @@ static void give_used(struct bp_pool *pool, struct bp_storage *s)
         return;
     }
     s->block.state = BP_PIECE_PENDING;
-    pool->counts.pending += bytes_of(pool, &s->block);
+    pool->counts.pending += pool_bytes_of(pool, &s->block);
     bp_link_put(&s->block.link, &pool->pending);
 }
 
@@ -236,7 +236,7 @@ void bp_pool_give(struct bp_pool *pool, struct bp_storage *s)
         bp_heap_node_give(&pool->heap, block);
         return;
     }
-    c->taken -= bytes_of(pool, block);
+    c->taken -= pool_bytes_of(pool, block);
     if (!pool->home->now && s->home == pool->home) {
         last = atomic_load_explicit(&pool->home->submitted, memory_order_relaxed);
         if (block->stamp < last) block->stamp = last;
@@ -256,7 +256,7 @@ void bp_pool_settle(struct bp_pool *pool)
         if (!is_ready(pool, users, &block->stamp)) continue;
         bp_link_cut(l);
         bp_users_finish(users);
-        pool->counts.pending -= bytes_of(pool, block);
+        pool->counts.pending -= pool_bytes_of(pool, block);
         make_free(pool, block);
     }
 }

@@ -3,7 +3,7 @@
 #include "pool.h"
 
 /* A timeline's own, where a capture has its place too. */
-static struct bp_pool *ordinary(struct bp_timeline *timeline, uint32_t space)
+static struct bp_pool *pools_ordinary(struct bp_timeline *timeline, uint32_t space)
 {
     struct bp_pool *pool = bp_pool_at(timeline, space), *aside;
 
@@ -22,7 +22,7 @@ void bp_pools_visit(struct bp_device *device, uint32_t space,
 
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
         for (uint32_t i = 0; i < BP_SPACES; i++) {
-            struct bp_pool *pool = space == i || space == BP_SPACES ? ordinary(t, i) : NULL;
+            struct bp_pool *pool = space == i || space == BP_SPACES ? pools_ordinary(t, i) : NULL;
             if (pool) visit(pool, ctx);
         }
     for (struct bp_pool *pool = atomic_load(&device->memory->captures); pool; pool = next) {
@@ -31,7 +31,7 @@ void bp_pools_visit(struct bp_device *device, uint32_t space,
     }
 }
 
-static void settle(struct bp_pool *pool, void *ctx)
+static void pools_settle(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     bp_pool_lock(pool);
@@ -42,7 +42,7 @@ static void settle(struct bp_pool *pool, void *ctx)
 void bp_memory_collect(struct bp_device *device)
 {
     bp_pending_collect(device, false);
-    bp_pools_visit(device, BP_SPACES, settle, NULL);
+    bp_pools_visit(device, BP_SPACES, pools_settle, NULL);
 }
 
 static void count_live(struct bp_pool *pool, void *ctx)

@@ -45,7 +45,7 @@ static enum bp_status check_limit(struct bp_device *device, uint64_t size)
                     used > limit ? 0 : limit - used);
 }
 
-static enum bp_status reserve(struct bp_device *device, uint64_t size)
+static enum bp_status segment_reserve(struct bp_device *device, uint64_t size)
 {
     struct bp_memory_state *m = device->memory;
     enum bp_status status;
@@ -62,7 +62,7 @@ static enum bp_status reserve(struct bp_device *device, uint64_t size)
     return status;
 }
 
-static void unreserve(struct bp_device *device, uint64_t size, bool was_there)
+static void segment_unreserve(struct bp_device *device, uint64_t size, bool was_there)
 {
     struct bp_memory_state *m = device->memory;
 
@@ -102,13 +102,13 @@ void bp_memory_plan_give(struct bp_device *device, uint64_t bytes)
 }
 
 /* The plugin's memory for a chunk; counted, and refused by the limit, before. */
-static enum bp_status allocate(struct bp_pool *common, struct bp_region *region)
+static enum bp_status segment_allocate(struct bp_pool *common, struct bp_region *region)
 {
     struct bp_device *device = common->device;
     struct bp_plugin_entry *entry = device->entry;
     enum bp_status status;
 
-    TRY(reserve(device, region->raw_size));
+    TRY(segment_reserve(device, region->raw_size));
     bp_error_enter();
     status = bp_device_leave(device,
                              entry->runtime.memory_allocate(entry->self, device->index,
@@ -116,11 +116,11 @@ static enum bp_status allocate(struct bp_pool *common, struct bp_region *region)
                                                             &region->raw),
                              "memory_allocate");
     if (status == BP_OK) status = check_memory(device, common->space, &region->raw);
-    if (status) unreserve(device, region->raw_size, false);
+    if (status) segment_unreserve(device, region->raw_size, false);
     return status;
 }
 
-static void deallocate(struct bp_pool *common, struct bp_region *region)
+static void segment_deallocate(struct bp_pool *common, struct bp_region *region)
 {
     struct bp_device *device = common->device;
     struct bp_plugin_entry *entry = device->entry;
@@ -128,7 +128,7 @@ static void deallocate(struct bp_pool *common, struct bp_region *region)
     bp_release_tell(device, region);
     if (common->poison) bp_unpoison(region->memory.data, region->size);
     entry->runtime.memory_free(entry->self, device->index, common->space, &region->raw);
-    unreserve(device, region->raw_size, true);
+    segment_unreserve(device, region->raw_size, true);
     free(region);
 }
 
@@ -147,7 +147,8 @@ static void unlink_region(struct bp_region *region)
 }
 
 /* Under the lock: one LIVE block that is all of a region. */
-static bool fill(struct bp_pool *pool, struct bp_region *region, struct bp_piece **out_block)
+static bool segment_fill(struct bp_pool *pool, struct bp_region *region,
+                         struct bp_piece **out_block)
 {
     struct bp_piece *block = bp_heap_node(&pool->heap), *edge = &region->edge;
 
@@ -165,7 +166,7 @@ static bool fill(struct bp_pool *pool, struct bp_region *region, struct bp_piece
 }
 
 /* The usual size: as much again as the pool has, within bounds; more for more. */
-static uint64_t usual(uint64_t reserved, uint64_t bytes)
+static uint64_t segment_usual(uint64_t reserved, uint64_t bytes)
 {
     uint64_t size = smallest;
 
@@ -182,7 +183,7 @@ static bool is_too_much(const struct bp_device *device, uint64_t size)
 }
 
 /* Where a chunk's first byte is not aligned to a granule, less than one is lost at either end. */
-static void place(const struct bp_pool *common, struct bp_region *region)
+static void segment_place(const struct bp_pool *common, struct bp_region *region)
 {
     uint64_t granule = UINT64_C(1) << common->shift;
     uintptr_t data = (uintptr_t)region->raw.data, first = (data + granule - 1) & ~(granule - 1);
@@ -211,30 +212,30 @@ enum bp_status bp_chunk_create(struct bp_pool *common, uint64_t reserved, uint64
     if (!region) return no_node(common);
     region->chunk = region;
     region->space = common->space;
-    region->raw_size = exact ? bytes : usual(reserved, bytes);
+    region->raw_size = exact ? bytes : segment_usual(reserved, bytes);
     pthread_mutex_lock(&device->memory->lock);
     status = !exact && is_too_much(device, region->raw_size) ? BP_ERR_MEMORY : BP_OK;
     pthread_mutex_unlock(&device->memory->lock);
     if (status) bp_error_write("%s has no chunk of the usual size", device->name);
-    else status = allocate(common, region);
+    else status = segment_allocate(common, region);
     if (status) {
         free(region);
         return status;
     }
-    place(common, region);
+    segment_place(common, region);
     bp_pool_lock(common);
-    filled = fill(common, region, out_block);
+    filled = segment_fill(common, region, out_block);
     if (filled) common->counts.lost += region->raw_size - region->size;
     if (filled) common->counts.reserved += region->raw_size - region->size;
     bp_pool_unlock(common);
     if (filled) return bp_chunk_tell(device, region), BP_OK;
-    deallocate(common, region);
+    segment_deallocate(common, region);
     return no_node(common);
 }
 
 struct bp_piece *bp_chunk_lend(struct bp_pool *common, uint64_t reserved, uint64_t n)
 {
-    uint64_t wanted = usual(reserved, n << common->shift) >> common->shift;
+    uint64_t wanted = segment_usual(reserved, n << common->shift) >> common->shift;
     struct bp_piece *block;
 
     bp_pool_lock(common);
@@ -279,7 +280,7 @@ enum bp_status bp_region_create(struct bp_pool *pool, struct bp_pool *common,
     region->memory.handle = memory->handle;
     region->memory.data = (void *)((uintptr_t)memory->data + (block->at << common->shift));
     bp_pool_lock(pool);
-    filled = fill(pool, region, &block);
+    filled = segment_fill(pool, region, &block);
     if (filled) {
         pool->counts.reserved += region->size;
         pool->counts.free += region->size;
@@ -359,7 +360,7 @@ uint32_t bp_chunk_release(struct bp_pool *common)
     pthread_mutex_unlock(&common->device->memory->moving);
     for (; list; list = next, n++) {
         next = list->next;
-        deallocate(common, list);
+        segment_deallocate(common, list);
     }
     bp_release_end(common->device);
     return n;
@@ -372,7 +373,7 @@ void bp_pool_drop(struct bp_pool *pool)
     for (struct bp_region *region = pool->regions; region; region = next) {
         next = region->next;
         if (region->parent) free(region);
-        else deallocate(pool, region);
+        else segment_deallocate(pool, region);
     }
     pool->regions = NULL;
 }

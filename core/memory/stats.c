@@ -35,7 +35,7 @@ void bp_pool_stats(struct bp_pool *pool, struct bp_pool_stats *out)
     bp_pool_unlock(pool);
 }
 
-static void add(struct bp_pool *pool, void *ctx)
+static void stats_add(struct bp_pool *pool, void *ctx)
 {
     struct bp_memory_stats *out = ctx;
     struct bp_pool_stats s = {.size = sizeof s};
@@ -60,7 +60,7 @@ static void add_up(struct bp_device *device, struct bp_memory_stats *out)
     struct bp_memory_state *m = device->memory;
 
     pthread_mutex_lock(&m->moving);
-    bp_pools_visit(device, BP_SPACES, add, out);
+    bp_pools_visit(device, BP_SPACES, stats_add, out);
     pthread_mutex_lock(&m->lock);
     out->free += m->reserved - out->reserved;
     out->reserved = m->reserved;
@@ -124,7 +124,7 @@ struct search {
     struct bp_pool_stats *out;
 };
 
-static void count(struct bp_pool *pool, void *ctx)
+static void stats_count(struct bp_pool *pool, void *ctx)
 {
     struct search *s = ctx;
 
@@ -136,7 +136,7 @@ uint32_t bp_device_pools(struct bp_device *device)
 {
     struct search s = {0};
 
-    if (bp_device_is(device)) bp_pools_visit(device, BP_SPACES, count, &s);
+    if (bp_device_is(device)) bp_pools_visit(device, BP_SPACES, stats_count, &s);
     return s.n;
 }
 
@@ -146,7 +146,7 @@ enum bp_status bp_device_pool(struct bp_device *device, uint32_t index, struct b
     struct search s = {index, 0, &stats};
 
     if (!bp_device_is(device)) return bp_not_a("device");
-    bp_pools_visit(device, BP_SPACES, count, &s);
+    bp_pools_visit(device, BP_SPACES, stats_count, &s);
     if (index >= s.n)
         return bp_error(BP_ERR_INVALID, "bp_device_pool: there is no pool %u, only %u", index, s.n);
     return bp_answer(out, &stats, sizeof stats);

@@ -137,13 +137,13 @@ enum bp_status bp_memory_init(struct bp_device *device)
 }
 
 /* The plugin may still be asked: pools go before timelines, regions before what they lie in. */
-static void drop(struct bp_pool *pool, void *ctx)
+static void storage_drop(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     bp_pool_drop(pool);
 }
 
-static void destroy(struct bp_pool *pool, void *ctx)
+static void storage_destroy(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     atomic_store(&pool->home->pool[pool->space], NULL);
@@ -163,8 +163,8 @@ void bp_memory_finish(struct bp_device *device)
 
     if (!m) return;
     bp_pools_visit(device, BP_SPACES, finish_users, NULL);
-    bp_pools_visit(device, BP_SPACES, drop, NULL);
-    bp_pools_visit(device, BP_SPACES, destroy, NULL);
+    bp_pools_visit(device, BP_SPACES, storage_drop, NULL);
+    bp_pools_visit(device, BP_SPACES, storage_destroy, NULL);
     pthread_cond_destroy(&m->pressed);
     pthread_cond_destroy(&m->told);
     pthread_mutex_destroy(&m->lock);

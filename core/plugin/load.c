@@ -16,7 +16,7 @@ enum {
     MAX_DEVICES = 65535
 }; /* struct bp_view has 16 bits for it */
 
-static const char *library(const struct bp_load *load)
+static const char *load_library(const struct bp_load *load)
 {
     return load->entry->manifest.library;
 }
@@ -26,9 +26,9 @@ static bool check_there(struct bp_load *load)
     char shown[BP_SHOWN_PATH];
     struct stat file;
 
-    if (!stat(library(load), &file)) return true;
+    if (!stat(load_library(load), &file)) return true;
     return bp_broken(
-        &load->why, library(load),
+        &load->why, load_library(load),
         "there is no such library: expected a shared object, got \"%s\"; %s%s", strerror(errno),
         *load->entry->manifest_path ? "install it, or correct \"library\" in " : "correct the path",
         bp_show(shown, sizeof shown, load->entry->manifest_path));
@@ -50,8 +50,8 @@ static bool check_trust(struct bp_load *load)
 {
     const char *sha256 = load->entry->manifest.sha256;
 
-    return bp_trust_check(library(load), &load->file, &load->why) &&
-           (!sha256 || bp_file_hash(library(load), &load->file, sha256, &load->why));
+    return bp_trust_check(load_library(load), &load->file, &load->why) &&
+           (!sha256 || bp_file_hash(load_library(load), &load->file, sha256, &load->why));
 }
 
 static bool check_features(struct bp_load *load)
@@ -59,7 +59,7 @@ static bool check_features(struct bp_load *load)
     const char *missing = bp_features_missing(&load->entry->manifest);
 
     if (!missing) return true;
-    return bp_absent(&load->why, library(load),
+    return bp_absent(&load->why, load_library(load),
                      "the processor lacks what it needs: expected %s in /proc/cpuinfo, got a "
                      "processor without it; use a build for this processor",
                      missing);
@@ -67,16 +67,16 @@ static bool check_features(struct bp_load *load)
 
 static bool not_opened(struct bp_load *load, const char *text)
 {
-    enum bp_library_cause cause = bp_library_cause(library(load), text);
+    enum bp_library_cause cause = bp_library_cause(load_library(load), text);
     const char *advice = cause == BP_LIBRARY_LACKS
                              ? "install that library, or link with an rpath to it"
                              : "build it again for this system, and link it with -Wl,-z,defs, "
                                "which finds symbols that are missing";
     char shown[BP_SHOWN_REASON];
 
-    if (cause == BP_LIBRARY_MEMORY) return bp_short(&load->why, library(load));
+    if (cause == BP_LIBRARY_MEMORY) return bp_short(&load->why, load_library(load));
     return bp_broken(
-        &load->why, library(load),
+        &load->why, load_library(load),
         "cannot be opened: expected all libraries and symbols that it needs, got \"%s\"; %s",
         bp_show(shown, sizeof shown, text), advice);
 }
@@ -98,33 +98,33 @@ static bool is_checked(struct bp_load *load)
     bool good = mapped && is_file(mapped, &load->file);
     Dl_info info = {0};
 
-    if (!mapped && errno == ENOMEM) bp_short(&load->why, library(load));
+    if (!mapped && errno == ENOMEM) bp_short(&load->why, load_library(load));
     else if (!mapped)
-        bp_broken(&load->why, library(load),
+        bp_broken(&load->why, load_library(load),
                   "what is mapped of it cannot be known: expected it in /proc/self/maps, got "
                   "nothing; mount /proc");
     else if (!good && dladdr(load->symbol, &info) && is_file(info.dli_fname, &load->file))
-        bp_broken(&load->why, library(load),
+        bp_broken(&load->why, load_library(load),
                   "replaced since it was loaded: expected inode %llu, got %s, which this process "
                   "has open; restart the process",
                   (unsigned long long)load->file.st_ino, bp_show(shown, sizeof shown, mapped));
     else if (!good)
-        bp_broken(&load->why, library(load),
+        bp_broken(&load->why, load_library(load),
                   "its bp_plugin_get is not in the file that was checked: expected %s, got "
                   "%s; export it from the plugin itself",
-                  bp_show(expected, sizeof expected, library(load)),
+                  bp_show(expected, sizeof expected, load_library(load)),
                   bp_show(shown, sizeof shown, info.dli_fname ? info.dli_fname : mapped));
     free(mapped);
     return good;
 }
 
-static bool open_library(struct bp_load *load)
+static bool load_open_library(struct bp_load *load)
 {
     char *text = NULL;
     bool opened;
 
-    if (!bp_file_elf(library(load), &load->file, &load->why)) return false;
-    load->symbol = bp_library_symbol(library(load), "bp_plugin_get", &opened, &text);
+    if (!bp_file_elf(load_library(load), &load->file, &load->why)) return false;
+    load->symbol = bp_library_symbol(load_library(load), "bp_plugin_get", &opened, &text);
     if (!opened) not_opened(load, text);
     free(text);
     return opened;
@@ -135,14 +135,14 @@ static bool get_table(struct bp_load *load)
     const struct bp_plugin *(*get)(void);
 
     if (!load->symbol)
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, load_library(load),
                          "not a plugin: expected the exported symbol bp_plugin_get, got a "
                          "library without it; export it with BP_EXPORT");
     if (!is_checked(load)) return false;
     memcpy(&get, &load->symbol, sizeof get);
     load->table = get();
     if (load->table) return true;
-    return bp_broken(&load->why, library(load),
+    return bp_broken(&load->why, load_library(load),
                      "bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; "
                      "return a constant table");
 }
@@ -157,20 +157,19 @@ static bool callback_failed(struct bp_load *load, const char *callback, enum bp_
     status = bp_error_leave(status, name, callback);
     bp_show(reason, sizeof reason, bp_error_message());
     if (status == BP_ERR_ABSENT)
-        return bp_absent(&load->why, library(load),
+        return bp_absent(&load->why, load_library(load),
                          "%s finds nothing to drive: expected a device and its driver, got "
                          "\"%s\"; install the driver if there is such hardware",
                          callback, reason);
-    bp_broken(&load->why, library(load),
-              "%s failed: expected BP_OK, got %s, \"%s\"; %s", callback, bp_status_name(status),
-              reason,
+    bp_broken(&load->why, load_library(load), "%s failed: expected BP_OK, got %s, \"%s\"; %s",
+              callback, bp_status_name(status), reason,
               status == BP_ERR_MEMORY ? "free memory and ask again"
                                       : "see the manual of the plugin");
     if (status == BP_ERR_MEMORY) load->why.memory = true;
     return false;
 }
 
-static bool create(struct bp_load *load)
+static bool load_create(struct bp_load *load)
 {
     struct bp_plugin_entry *entry = load->entry;
     enum bp_status status;
@@ -192,12 +191,12 @@ static bool count_devices(struct bp_load *load)
     status = entry->runtime.device_count(entry->self, &count);
     if (status) return callback_failed(load, "device_count", status);
     if (!count)
-        return bp_absent(&load->why, library(load),
+        return bp_absent(&load->why, load_library(load),
                          "no device: expected at least one, got 0; nothing is wrong if there "
                          "is no such hardware");
     if (count > MAX_DEVICES)
         return bp_broken(
-            &load->why, library(load),
+            &load->why, load_library(load),
             "device_count cannot be right: expected at most %d, got %u; correct the plugin",
             MAX_DEVICES, count);
     entry->n_device = count;
@@ -244,7 +243,7 @@ static bool sort_rows(struct bp_load *load)
     struct bp_plugin_entry *entry = load->entry;
 
     entry->kernel_best = calloc(entry->n_kernel + 1, sizeof *entry->kernel_best);
-    if (!entry->kernel_best) return bp_short(&load->why, library(load));
+    if (!entry->kernel_best) return bp_short(&load->why, load_library(load));
     for (uint32_t i = 0; i < entry->n_kernel; i++) entry->kernel_best[i] = &entry->kernel[i];
     qsort(entry->kernel_best, entry->n_kernel, sizeof *entry->kernel_best, compare_rows);
     return true;
@@ -270,7 +269,7 @@ static bool ask_rows(struct bp_load *load)
             if (status == BP_ERR_MEMORY) memory = true;
             else if (status) memory = !(reason = strdup(bp_error_message()));
         }
-        if (memory) return bp_short(&load->why, library(load));
+        if (memory) return bp_short(&load->why, load_library(load));
         entry->kernel_reason[i] = reason;
     }
     return sort_rows(load);
@@ -330,7 +329,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         {BP_STEP_MANIFEST, check_abi},
         {BP_STEP_MANIFEST, check_features},
         {BP_STEP_TRUST, check_trust},
-        {BP_STEP_OPEN, open_library},
+        {BP_STEP_OPEN, load_open_library},
         {BP_STEP_ENTRY, get_table},
         {BP_STEP_VERSION, bp_table_check},
         {BP_STEP_VERSION, bp_table_manifest},
@@ -339,7 +338,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         {BP_STEP_VERSION, bp_table_ccl},
         {BP_STEP_VERSION, bp_table_kernels},
         {BP_STEP_VERSION, bp_table_operators},
-        {BP_STEP_CREATE, create},
+        {BP_STEP_CREATE, load_create},
         {BP_STEP_DEVICES, count_devices},
         {BP_STEP_DEVICES, ask_rows},
     };

@@ -92,7 +92,7 @@ static bool add_loader(void)
 
 /* An open handle, for good, or NULL and the reason. Never lt_dlopenext, never a name without a
  * directory: both look for other files than the one that was checked. */
-static lt_dlhandle open_library(const char *path, char **out_why)
+static lt_dlhandle ltdl_open_library(const char *path, char **out_why)
 {
     lt_dlhandle handle;
     const char *text;
@@ -137,7 +137,7 @@ void *bp_library_symbol(const char *path, const char *symbol, bool *out_opened, 
     char *why = NULL;
 
     pthread_mutex_lock(&lock);
-    if (add_loader()) handle = open_library(path, &why);
+    if (add_loader()) handle = ltdl_open_library(path, &why);
     /* Otherwise libltdl did not take the loader: only without memory. */
     if (handle) address = lt_dlsym(handle, symbol);
     pthread_mutex_unlock(&lock);

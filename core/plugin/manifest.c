@@ -162,7 +162,7 @@ enum {
 };
 
 /* What stands in a manifest, for a message. */
-static const char *describe(const cJSON *item, struct bp_quote *quote)
+static const char *manifest_describe(const cJSON *item, struct bp_quote *quote)
 {
     if (!item) return "nothing";
     if (cJSON_IsString(item)) return bp_quote(quote, item->valuestring);
@@ -192,7 +192,7 @@ static bool check_keys(const char *path, const cJSON *root, const char **out_ign
             return bp_broken(
                 why, path,
                 "the key %s stands there twice: expected it once, got %s as well; remove one",
-                keys[i].name, describe(item, &quote));
+                keys[i].name, manifest_describe(item, &quote));
         if (i < KEYS) seen |= 1u << i;
     }
     return true;
@@ -211,8 +211,8 @@ static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *o
         if (outcome == READ_MEMORY) return bp_short(why, path);
         if (outcome == READ_BAD)
             return bp_broken(why, path, "the key %s is %s: expected %s, got %s; %s", key->name,
-                             item ? "wrong" : "missing", key->expected, describe(item, &quote),
-                             key->advice);
+                             item ? "wrong" : "missing", key->expected,
+                             manifest_describe(item, &quote), key->advice);
     }
     return true;
 }

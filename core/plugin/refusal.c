@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool refuse(struct bp_refusal *why, uint32_t state, const char *file, const char *format,
-                   va_list args)
+static bool refusal_refuse(struct bp_refusal *why, uint32_t state, const char *file,
+                           const char *format, va_list args)
 {
     char shown[BP_SHOWN_PATH], *rest = NULL;
 
@@ -25,7 +25,7 @@ bool bp_broken(struct bp_refusal *why, const char *file, const char *format, ...
     va_list args;
 
     va_start(args, format);
-    refuse(why, BP_PLUGIN_BROKEN, file, format, args);
+    refusal_refuse(why, BP_PLUGIN_BROKEN, file, format, args);
     va_end(args);
     return false;
 }
@@ -35,7 +35,7 @@ bool bp_absent(struct bp_refusal *why, const char *file, const char *format, ...
     va_list args;
 
     va_start(args, format);
-    refuse(why, BP_PLUGIN_ABSENT, file, format, args);
+    refusal_refuse(why, BP_PLUGIN_ABSENT, file, format, args);
     va_end(args);
     return false;
 }

@@ -16,7 +16,7 @@ static uint64_t types_of(const struct bp_opinfo *op, int var)
 }
 
 /* "f32, f64". */
-static const char *names(uint64_t mask, char *text, size_t size)
+static const char *row_types_names(uint64_t mask, char *text, size_t size)
 {
     size_t used = 0;
 
@@ -35,8 +35,8 @@ bool bp_row_types_misfit(const struct bp_opinfo *op, const uint64_t *types, char
 
     for (int v = 0; v < BP_VAR_COUNT; v++) {
         uint64_t defined = types_of(op, v), other = types[v] & ~defined;
-        names(other, stray, sizeof stray);
-        names(defined, all, sizeof all);
+        row_types_names(other, stray, sizeof stray);
+        row_types_names(defined, all, sizeof all);
         if (other && defined)
             snprintf(text, size,
                      "types[%d] has %s, which %s does not have for type variable %c (%s): take it "

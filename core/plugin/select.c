@@ -7,7 +7,7 @@
 
 /* The next word of a list, without spaces around it; false at its end. An empty word is passed
  * over. */
-static bool next(const char **list, char out[64])
+static bool match_next(const char **list, char out[64])
 {
     while (*list && **list) {
         size_t length;
@@ -32,7 +32,7 @@ bool bp_select_match(const char *globs, const char *name)
     char word[64];
     bool any = true, match = false;
 
-    while (next(&globs, word)) {
+    while (match_next(&globs, word)) {
         if (word[0] == '!') {
             if (!fnmatch(word + 1, name, 0)) return false;
             continue;
@@ -45,7 +45,7 @@ bool bp_select_match(const char *globs, const char *name)
 
 bool bp_select_at(const char *globs, size_t index, char out[64])
 {
-    while (next(&globs, out))
+    while (match_next(&globs, out))
         if (out[0] != '!' && !index--) return true;
     return false;
 }

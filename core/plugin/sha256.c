@@ -19,12 +19,12 @@ static const uint32_t k[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t turn(uint32_t x, unsigned n)
+static uint32_t sha256_turn(uint32_t x, unsigned n)
 {
     return x >> n | x << (32 - n);
 }
 
-static void block(uint32_t state[8], const uint8_t *at)
+static void sha256_block(uint32_t state[8], const uint8_t *at)
 {
     uint32_t w[64], s[8];
 
@@ -32,16 +32,19 @@ static void block(uint32_t state[8], const uint8_t *at)
         w[i] = (uint32_t)at[4 * i] << 24 | (uint32_t)at[4 * i + 1] << 16 |
                (uint32_t)at[4 * i + 2] << 8 | at[4 * i + 3];
     for (int i = 16; i < 64; i++)
-        w[i] = w[i - 16] + w[i - 7] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) +
-               (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
+        w[i] = w[i - 16] + w[i - 7] +
+               (sha256_turn(w[i - 15], 7) ^ sha256_turn(w[i - 15], 18) ^ w[i - 15] >> 3) +
+               (sha256_turn(w[i - 2], 17) ^ sha256_turn(w[i - 2], 19) ^ w[i - 2] >> 10);
 
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
         uint32_t choose = (s[4] & s[5]) ^ (~s[4] & s[6]);
         uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t t1 = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choose + k[i] +
-                      w[i];
-        uint32_t t2 = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + majority;
+        uint32_t t1 = s[7] +
+                      (sha256_turn(s[4], 6) ^ sha256_turn(s[4], 11) ^ sha256_turn(s[4], 25)) +
+                      choose + k[i] + w[i];
+        uint32_t t2 = (sha256_turn(s[0], 2) ^ sha256_turn(s[0], 13) ^ sha256_turn(s[0], 22)) +
+                      majority;
 
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += t1;
@@ -51,7 +54,7 @@ static void block(uint32_t state[8], const uint8_t *at)
 }
 
 /* As many bytes as there are, up to size; -1: errno says why. */
-static ssize_t read_all(int fd, uint8_t *to, size_t size)
+static ssize_t sha256_read_all(int fd, uint8_t *to, size_t size)
 {
     size_t have = 0;
 
@@ -77,8 +80,8 @@ bool bp_sha256_fd(int fd, char out[65])
     ssize_t n;
 
     if (!data) return false;
-    while ((n = read_all(fd, data, CHUNK)) == CHUNK) {
-        for (size_t at = 0; at < CHUNK; at += 64) block(state, data + at);
+    while ((n = sha256_read_all(fd, data, CHUNK)) == CHUNK) {
+        for (size_t at = 0; at < CHUNK; at += 64) sha256_block(state, data + at);
         size += CHUNK;
     }
     if (n >= 0) {
@@ -87,7 +90,7 @@ bool bp_sha256_fd(int fd, char out[65])
         memset(data + n, 0, end - (size_t)n);
         data[n] = 0x80;
         for (int i = 0; i < 8; i++) data[end - 1 - (size_t)i] = (uint8_t)(size * 8 >> 8 * i);
-        for (size_t at = 0; at < end; at += 64) block(state, data + at);
+        for (size_t at = 0; at < end; at += 64) sha256_block(state, data + at);
         for (int i = 0; i < 8; i++) snprintf(out + 8 * i, 9, "%08x", (unsigned)state[i]);
     }
     free(data);

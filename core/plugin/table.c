@@ -17,7 +17,7 @@ enum {
     SANITIZERS = BP_BUILD_ASAN | BP_BUILD_TSAN,
 };
 
-static const char *library(const struct bp_load *load)
+static const char *table_library(const struct bp_load *load)
 {
     return load->entry->manifest.library;
 }
@@ -31,7 +31,7 @@ static bool copy_table(struct bp_load *load, const char *name, const void *table
 
     memcpy(&size, table, sizeof size);
     if (size < required || size > MAX_TABLE || size % sizeof(void *))
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "the size of its struct %s makes no sense: expected %zu to %d bytes, "
                          "got %zu; set size to sizeof the struct",
                          name, required, MAX_TABLE, size);
@@ -53,17 +53,17 @@ static bool check_names(struct bp_load *load)
     struct bp_quote quote;
 
     if (!plugin->name || !bp_name_fits(plugin->name))
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "its name cannot be used: expected lower-case letters, digits and "
                          "'_', at most 63, got %s; rename it",
                          bp_quote(&quote, plugin->name));
     if (!plugin->kind || !bp_name_fits(plugin->kind))
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "its device kind cannot be used: expected lower-case letters, digits "
                          "and '_', at most 63, got %s; rename it",
                          bp_quote(&quote, plugin->kind));
     if (!plugin->version || !bp_version_fits(plugin->version))
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "its version cannot be used: expected 1 to 63 characters without "
                          "spaces, got %s; correct it",
                          bp_quote(&quote, plugin->version));
@@ -78,7 +78,7 @@ bool bp_table_check(struct bp_load *load)
 
     if (load->table->size >= END(bp_plugin, abi_major) && load->table->size <= MAX_TABLE &&
         load->table->abi_major != BP_ABI_MAJOR)
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "of another plugin ABI: expected major %d, got %u; install the build "
                          "for this version",
                          BP_ABI_MAJOR, load->table->abi_major);
@@ -86,22 +86,22 @@ bool bp_table_check(struct bp_load *load)
                     sizeof *plugin))
         return false;
     if (plugin->needs_minor > BP_ABI_MINOR)
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "needs a newer core: expected ABI %d.%d or less, got %d.%u; install a "
                          "newer libbackplane",
                          BP_ABI_MAJOR, BP_ABI_MINOR, BP_ABI_MAJOR, plugin->needs_minor);
     if ((plugin->build & SANITIZERS) != (BP_BUILD_FLAGS & SANITIZERS))
         return bp_broken(
-            &load->why, library(load),
+            &load->why, table_library(load),
             "built with another sanitizer: expected %s, got %s; build plugin and core alike",
             sanitizer_name(BP_BUILD_FLAGS), sanitizer_name(plugin->build));
     if (!check_names(load)) return false;
     if (!plugin->create || !plugin->destroy)
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "a required callback is missing: expected %s, got NULL; write it",
                          plugin->create ? "destroy" : "create");
     if (!plugin->runtime)
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "a required interface is missing: expected runtime, got NULL; write it");
     return true;
 }
@@ -116,7 +116,7 @@ static bool take_words(struct bp_load *load)
         .name = strdup(entry->plugin.name),
         .kind = strdup(entry->plugin.kind),
         .version = strdup(entry->plugin.version),
-        .library = strdup(library(load)),
+        .library = strdup(table_library(load)),
         .abi_major = entry->plugin.abi_major,
         .abi_minor = entry->plugin.abi_minor,
     };
@@ -146,17 +146,17 @@ bool bp_table_manifest(struct bp_load *load)
         {"device kind", manifest->kind, plugin->kind},
     };
 
-    if (!*path) return take_words(load) || bp_short(&load->why, library(load));
+    if (!*path) return take_words(load) || bp_short(&load->why, table_library(load));
     bp_show(shown_path, sizeof shown_path, path);
-    bp_show(shown, sizeof shown, library(load));
+    bp_show(shown, sizeof shown, table_library(load));
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (strcmp(said[i].expected, said[i].got))
-            return bp_broken(&load->why, library(load),
+            return bp_broken(&load->why, table_library(load),
                              "its %s is not what the manifest %s says: expected \"%s\", got "
                              "\"%s\"; write it anew with: bp manifest %s",
                              said[i].what, shown_path, said[i].expected, said[i].got, shown);
     if (manifest->abi_major != plugin->abi_major || manifest->abi_minor != plugin->abi_minor)
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "its ABI is not what the manifest %s says: expected %u.%u, got %u.%u; "
                          "write it anew with: bp manifest %s",
                          shown_path, manifest->abi_major, manifest->abi_minor, plugin->abi_major,
@@ -193,7 +193,7 @@ static bool check_group(struct bp_load *load, const void *table, const struct ca
     const char *missing = find_callback(table, list, n, false);
 
     if (!there || !missing) return true;
-    return bp_broken(&load->why, library(load),
+    return bp_broken(&load->why, table_library(load),
                      "callbacks that belong together are not all there: expected %s beside %s, "
                      "got NULL; write both or neither",
                      missing, there);
@@ -222,7 +222,7 @@ bool bp_table_runtime(struct bp_load *load)
     entry->plugin.runtime = &entry->runtime;
     missing = find_callback(&entry->runtime, required, sizeof required / sizeof *required, false);
     if (missing)
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "a required callback is missing: expected %s, got NULL; write it",
                          missing);
     return check_group(load, &entry->runtime, streams, sizeof streams / sizeof *streams) &&
@@ -245,7 +245,7 @@ bool bp_table_graphs(struct bp_load *load)
     entry->plugin.graphs = &entry->graphs;
     if (!check_group(load, &entry->graphs, capture, sizeof capture / sizeof *capture)) return false;
     if (entry->runtime.stream_create || !entry->graphs.capture_begin) return true;
-    return bp_broken(&load->why, library(load),
+    return bp_broken(&load->why, table_library(load),
                      "it records streams and has none: expected stream_create beside "
                      "capture_begin, got NULL; write both or neither");
 }
@@ -255,11 +255,11 @@ static bool check_ids(struct bp_load *load, const struct bp_ccl *ccl)
 {
     if (!ccl->unique_id_long && !ccl->id_size) return true;
     if (!ccl->unique_id_long)
-        return bp_broken(&load->why, library(load),
+        return bp_broken(&load->why, table_library(load),
                          "it has ids of a size of its own: expected unique_id_long beside id_size, "
                          "got NULL; write both or neither");
     if (ccl->id_size && ccl->id_size <= BP_CCL_ID_MAX) return true;
-    return bp_broken(&load->why, library(load),
+    return bp_broken(&load->why, table_library(load),
                      "bp_ccl.id_size is %llu: expected 1 to %d, the bytes of an id that "
                      "unique_id_long makes",
                      (unsigned long long)ccl->id_size, BP_CCL_ID_MAX);
@@ -292,7 +292,7 @@ bool bp_table_ccl(struct bp_load *load)
     if (!missing)
         return check_ids(load, &entry->ccl) &&
                check_group(load, &entry->ccl, joining, sizeof joining / sizeof *joining);
-    return bp_broken(&load->why, library(load),
+    return bp_broken(&load->why, table_library(load),
                      "a required callback of collectives is missing: expected %s, got NULL; write "
                      "it, or leave ccl out",
                      missing);
@@ -311,12 +311,12 @@ static bool check_unique(struct bp_load *load)
     struct bp_quote quote;
     bool good = true;
 
-    if (!sorted) return bp_short(&load->why, library(load));
+    if (!sorted) return bp_short(&load->why, table_library(load));
     for (uint32_t i = 0; i < entry->n_kernel; i++) sorted[i] = &entry->kernel[i];
     qsort(sorted, entry->n_kernel, sizeof *sorted, compare_names);
     for (uint32_t i = 1; i < entry->n_kernel && good; i++)
         if (!strcmp(sorted[i - 1]->name, sorted[i]->name))
-            good = bp_broken(&load->why, library(load),
+            good = bp_broken(&load->why, table_library(load),
                              "two kernel rows have one name: expected different ones, got %s "
                              "twice; rename one",
                              bp_quote(&quote, sorted[i]->name));
@@ -334,7 +334,7 @@ static bool check_row(struct bp_load *load, uint32_t index)
     struct bp_quote quote;
 
     if (!missing) return true;
-    return bp_broken(&load->why, library(load),
+    return bp_broken(&load->why, table_library(load),
                      "kernel row %u (%s) is not complete: expected %s, got NULL; fill it in", index,
                      bp_quote(&quote, row->name), missing);
 }
@@ -354,7 +354,7 @@ bool bp_table_kernels(struct bp_load *load)
     if (!kernels->first || kernels->count > MAX_ROWS || kernels->stride < END(bp_kernel, launch) ||
         kernels->stride > MAX_TABLE || kernels->stride % sizeof(void *))
         return bp_broken(
-            &load->why, library(load),
+            &load->why, table_library(load),
             "its kernel rows cannot be walked: expected first, count up to %d, stride %zu to "
             "%d, got %s, %zu, %zu; set stride to sizeof(struct bp_kernel)",
             MAX_ROWS, END(bp_kernel, launch), MAX_TABLE, kernels->first ? "first" : "NULL",
@@ -364,7 +364,7 @@ bool bp_table_kernels(struct bp_load *load)
     entry->kernel_row = calloc(kernels->count, sizeof *entry->kernel_row);
     entry->kernel_reason = calloc(kernels->count, sizeof *entry->kernel_reason);
     if (!entry->kernel || !entry->kernel_row || !entry->kernel_reason)
-        return bp_short(&load->why, library(load));
+        return bp_short(&load->why, table_library(load));
     entry->n_kernel = (uint32_t)kernels->count;
 
     used = kernels->stride < sizeof *entry->kernel ? kernels->stride : sizeof *entry->kernel;
@@ -390,7 +390,7 @@ bool bp_table_operators(struct bp_load *load)
     if (!k->op || k->op_count > MAX_ROWS || k->op_stride < END(bp_operator, info.bound_axis) ||
         k->op_stride > MAX_TABLE || k->op_stride % sizeof(void *))
         return bp_broken(
-            &load->why, library(load),
+            &load->why, table_library(load),
             "its operators cannot be walked: expected op, op_count up to %d, op_stride %zu to %d, "
             "got %s, %zu, %zu; set op_stride to sizeof(struct bp_operator)",
             MAX_ROWS, END(bp_operator, info.bound_axis), MAX_TABLE, k->op ? "op" : "NULL",
@@ -401,7 +401,7 @@ bool bp_table_operators(struct bp_load *load)
         memcpy(&op, (const char *)k->op + i * k->op_stride, used);
         why = bp_custom_add(&op);
         if (why)
-            return bp_broken(&load->why, library(load),
+            return bp_broken(&load->why, table_library(load),
                              "operator %zu (%s) cannot be taken: %s; correct the plugin", i,
                              bp_quote(&quote, op.info.name), why);
     }

@@ -62,7 +62,7 @@ static void end_until(struct bp_device *device, const struct bp_deadline *until)
 }
 
 /* A worker that ended a device could wait for itself, or for a worker that waits for it. */
-static void end(struct bp_device *device)
+static void device_end(struct bp_device *device)
 {
     struct bp_deadline until = bp_deadline_of(device);
 
@@ -92,6 +92,6 @@ void bp_device_close(struct bp_device *device)
     }
     pthread_mutex_unlock(&core->lock);
 
-    if (refs == 1 && !stopped) end(device);
+    if (refs == 1 && !stopped) device_end(device);
     if (!stopped) bp_prepare_leave();
 }

@@ -36,7 +36,7 @@ static void read_width(struct bp_core *core)
 /* Signatures differ from process to process: nobody can make two that are equal beforehand. */
 static pthread_once_t seeded = PTHREAD_ONCE_INIT;
 
-static void seed(void)
+static void core_seed(void)
 {
     struct timespec t;
 
@@ -128,7 +128,7 @@ static void read_wait_timeout(struct bp_core *core)
     core->wait_ns = (uint64_t)(seconds * 1e9);
 }
 
-static enum bp_status check_options(const struct bp_core_options *o)
+static enum bp_status core_check_options(const struct bp_core_options *o)
 {
     if (o->size < sizeof(size_t) || o->size > 4096)
         return bp_error(
@@ -188,7 +188,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     enum bp_status status;
 
     if (!out_core) return bp_error(BP_ERR_INVALID, "bp_core_create: out_core is NULL");
-    if (options) TRY(check_options(options));
+    if (options) TRY(core_check_options(options));
     core = calloc(1, sizeof *core);
     if (!core) return bp_error(BP_ERR_MEMORY, "bp_core_create: no memory");
     core->magic = bp_magic(BP_MAGIC_CORE);
@@ -206,7 +206,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
         end_core(core);
         return status;
     }
-    pthread_once(&seeded, seed);
+    pthread_once(&seeded, core_seed);
     bp_rows_init();
     if (options) status = take_options(core, options);
     bp_core_read_log_level(core);

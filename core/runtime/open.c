@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t emulated(const struct bp_device *device)
+static uint32_t device_emulated(const struct bp_device *device)
 {
     const struct bp_runtime *runtime = &device->entry->runtime;
     bool records = device->entry->graphs.capture_begin || device->is_inline;
@@ -66,7 +66,7 @@ static enum bp_status read_properties(struct bp_device *device)
                         device->name);
     device->is_inline = p->flags & BP_DEVICE_INLINE;
     device->host_visible = p->flags & BP_DEVICE_HOST_VISIBLE;
-    device->emulated = emulated(device);
+    device->emulated = device_emulated(device);
     return BP_OK;
 }
 
@@ -83,7 +83,7 @@ static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry 
 }
 
 /* Opened by device_open: properties, the host's timeline, memory. */
-static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
+static struct bp_device *device_make(struct bp_plugin_entry *entry, uint32_t index)
 {
     struct bp_device *device = calloc(1, sizeof *device);
 
@@ -102,11 +102,11 @@ static struct bp_device *make(struct bp_plugin_entry *entry, uint32_t index)
 
 /* Two threads may open one device at once: the plugin is asked without a lock, the first to enter
  * wins. */
-static enum bp_status open_device(struct bp_plugin_entry *entry, uint32_t index,
-                                  struct bp_device **out)
+static enum bp_status device_open_device(struct bp_plugin_entry *entry, uint32_t index,
+                                         struct bp_device **out)
 {
     struct bp_core *core = entry->core;
-    struct bp_device *device = make(entry, index), *found;
+    struct bp_device *device = device_make(entry, index), *found;
     enum bp_status status = device ? read_properties(device)
                                    : bp_error(BP_ERR_MEMORY, "no memory for a device");
 
@@ -155,7 +155,7 @@ enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32
                         plugin, bp_core_plugins(core));
     TRY(bp_plugin_load(entry));
     if (index >= entry->n_device) return no_such_device(entry, index);
-    return open_device(entry, index, out_device);
+    return device_open_device(entry, index, out_device);
 }
 
 /* "kind" or "kind:index". */
@@ -239,7 +239,7 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name,
     for (uint32_t i = 0; i < n; i++) {
         status = bp_plugin_load(list[i]);
         if (status == BP_OK)
-            return index < list[i]->n_device ? open_device(list[i], index, out_device)
+            return index < list[i]->n_device ? device_open_device(list[i], index, out_device)
                                              : no_such_device(list[i], index);
         if (status == BP_ERR_MEMORY) return status; /* another plugin may not stand in for it */
         if (i > 0) continue;

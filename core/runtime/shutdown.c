@@ -58,7 +58,7 @@ static bool is_device_busy(struct bp_device *device, void *ctx)
 }
 
 /* Whether the host still runs something; what says what. */
-static bool is_busy(char *what, size_t size)
+static bool shutdown_is_busy(char *what, size_t size)
 {
     struct text text = {what, size};
 
@@ -100,7 +100,7 @@ static bool wait_for_host(const struct bp_deadline *until, char *what, size_t si
 {
     struct timespec pause = {0, 20000};
 
-    while (is_busy(what, size)) {
+    while (shutdown_is_busy(what, size)) {
         if (!bp_deadline_left(until)) return false;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 1000000) pause.tv_nsec *= 2;
@@ -182,7 +182,7 @@ static void at_exit(void)
     wait_for_host(&until, what, sizeof what);
 }
 
-static void prepare(void)
+static void shutdown_prepare(void)
 {
     pthread_atfork(NULL, NULL, in_child);
     bp_exit_arm(at_exit);
@@ -192,5 +192,5 @@ void bp_runtime_init(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    pthread_once(&once, prepare);
+    pthread_once(&once, shutdown_prepare);
 }

@@ -8,24 +8,24 @@
 
 enum { LIST_MAX = 65536 }; /* entries of one DIMS */
 
-static const void *field(const void *attrs, const struct bp_attr *attr)
+static const void *attrs_field(const void *attrs, const struct bp_attr *attr)
 {
     return (const char *)attrs + attr->offset;
 }
 
-static int64_t integer(const void *attrs, const struct bp_attr *attr)
+static int64_t attrs_integer(const void *attrs, const struct bp_attr *attr)
 {
     int64_t value;
 
-    memcpy(&value, field(attrs, attr), sizeof value);
+    memcpy(&value, attrs_field(attrs, attr), sizeof value);
     return value;
 }
 
-static struct bp_dims dims(const void *attrs, const struct bp_attr *attr)
+static struct bp_dims attrs_dims(const void *attrs, const struct bp_attr *attr)
 {
     struct bp_dims value;
 
-    memcpy(&value, field(attrs, attr), sizeof value);
+    memcpy(&value, attrs_field(attrs, attr), sizeof value);
     return value;
 }
 
@@ -65,16 +65,16 @@ enum bp_status bp_attrs_check(const struct bp_opinfo *op, const void *attrs)
 
     for (uint32_t i = 0; i < op->n_attr; i++) {
         const struct bp_attr *a = &op->attr[i];
-        if (a->kind == BP_ATTR_FLAG && (integer(attrs, a) & ~INT64_C(1)))
+        if (a->kind == BP_ATTR_FLAG && (attrs_integer(attrs, a) & ~INT64_C(1)))
             return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", expected 0 or 1",
-                            op->name, a->name, integer(attrs, a));
+                            op->name, a->name, attrs_integer(attrs, a));
         if (a->kind == BP_ATTR_DTYPE &&
-            (integer(attrs, a) < 0 || integer(attrs, a) > UINT32_MAX ||
-             !bp_dtype_bits((uint32_t)integer(attrs, a))))
+            (attrs_integer(attrs, a) < 0 || attrs_integer(attrs, a) > UINT32_MAX ||
+             !bp_dtype_bits((uint32_t)attrs_integer(attrs, a))))
             return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", which is no dtype",
-                            op->name, a->name, integer(attrs, a));
+                            op->name, a->name, attrs_integer(attrs, a));
         if (a->kind == BP_ATTR_DIMS) {
-            struct bp_dims d = dims(attrs, a);
+            struct bp_dims d = attrs_dims(attrs, a);
             if (d.n < 0 || d.n > LIST_MAX || (d.n && !d.at))
                 return bp_error(BP_ERR_INVALID,
                                 "%s: attribute %s has %" PRId64 " entries%s, expected 0 to %d%s",
@@ -91,7 +91,7 @@ static size_t lists_size(const struct bp_opinfo *op, const void *attrs)
 
     for (uint32_t i = 0; i < op->n_attr; i++)
         if (op->attr[i].kind == BP_ATTR_DIMS)
-            size += (size_t)dims(attrs, &op->attr[i]).n * sizeof(int64_t);
+            size += (size_t)attrs_dims(attrs, &op->attr[i]).n * sizeof(int64_t);
     return size;
 }
 
@@ -104,7 +104,7 @@ static void copy_lists(const struct bp_opinfo *op, void *attrs)
         const struct bp_attr *a = &op->attr[i];
         struct bp_dims d;
         if (a->kind != BP_ATTR_DIMS) continue;
-        d = dims(attrs, a);
+        d = attrs_dims(attrs, a);
         if (d.n) memcpy(at, d.at, (size_t)d.n * sizeof(int64_t));
         d.at = d.n ? (const int64_t *)(void *)at : NULL;
         memcpy((char *)attrs + a->offset, &d, sizeof d);
@@ -137,20 +137,20 @@ enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void
     return BP_OK;
 }
 
-static bool equal(const struct bp_attr *a, const void *x, const void *y)
+static bool attrs_equal(const struct bp_attr *a, const void *x, const void *y)
 {
     if (a->kind == BP_ATTR_DIMS) {
-        struct bp_dims p = dims(x, a), q = dims(y, a);
+        struct bp_dims p = attrs_dims(x, a), q = attrs_dims(y, a);
         return p.n == q.n && (!p.n || !memcmp(p.at, q.at, (size_t)p.n * sizeof(int64_t)));
     }
-    return !memcmp(field(x, a), field(y, a), 8u * a->count);
+    return !memcmp(attrs_field(x, a), attrs_field(y, a), 8u * a->count);
 }
 
 enum bp_status bp_attrs_check_run(const struct bp_opinfo *op, const void *prepared,
                                   const void *given)
 {
     for (uint32_t i = 0; i < op->n_attr; i++)
-        if (op->attr[i].when == BP_ATTR_KEY && !equal(&op->attr[i], prepared, given))
+        if (op->attr[i].when == BP_ATTR_KEY && !attrs_equal(&op->attr[i], prepared, given))
             return bp_error(BP_ERR_INVALID,
                             "%s: attribute %s differs from the prepared one: prepare again",
                             op->name, op->attr[i].name);

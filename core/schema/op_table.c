@@ -85,7 +85,7 @@ enum { SLOTS = 4096 };
 static uint16_t slot[SLOTS]; /* row number + 1 */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static uint32_t hash(const char *name, size_t n)
+static uint32_t op_table_hash(const char *name, size_t n)
 {
     uint32_t h = 2166136261u; /* FNV-1a */
 
@@ -93,23 +93,23 @@ static uint32_t hash(const char *name, size_t n)
     return h;
 }
 
-static void enter(const char *name, size_t n, uint16_t row)
+static void op_table_enter(const char *name, size_t n, uint16_t row)
 {
-    uint32_t at = hash(name, n) % SLOTS;
+    uint32_t at = op_table_hash(name, n) % SLOTS;
 
     while (slot[at]) at = (at + 1) % SLOTS;
     slot[at] = (uint16_t)(row + 1);
 }
 
-static void init(void)
+static void op_table_init(void)
 {
     for (uint16_t row = 0; row < BP_ROW_COUNT; row++) {
         struct bp_opinfo *op = &bp_op_row[row].info;
         bp_row_sum_up(&bp_op_row[row], (struct bp_attr *)(uintptr_t)op->attr); /* ours, above */
-        enter(op->name, strlen(op->name), row);
+        op_table_enter(op->name, strlen(op->name), row);
         for (const char *alias = op->alias; alias && *alias;) {
             size_t n = strcspn(alias, " ");
-            enter(alias, n, row);
+            op_table_enter(alias, n, row);
             alias += n + strspn(alias + n, " ");
         }
     }
@@ -117,7 +117,7 @@ static void init(void)
 
 void bp_rows_init(void)
 {
-    pthread_once(&once, init);
+    pthread_once(&once, op_table_init);
 }
 
 static bool has_name(const struct bp_opinfo *op, const char *name, size_t n)
@@ -136,7 +136,7 @@ const struct bp_op_row *bp_row_find(const char *name)
     size_t n = strlen(name);
 
     bp_rows_init();
-    for (uint32_t at = hash(name, n) % SLOTS; slot[at]; at = (at + 1) % SLOTS)
+    for (uint32_t at = op_table_hash(name, n) % SLOTS; slot[at]; at = (at + 1) % SLOTS)
         if (has_name(&bp_op_row[slot[at] - 1].info, name, n)) return &bp_op_row[slot[at] - 1];
     return memchr(name, '.', n) ? bp_custom_find(name) : NULL;
 }

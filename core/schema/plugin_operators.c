@@ -50,7 +50,7 @@ static enum bp_status infer_shapes(struct bp_site *site, struct bp_inferred *out
     return BP_OK;
 }
 
-static enum bp_status infer(struct bp_site *site)
+static enum bp_status plugin_op_infer(struct bp_site *site)
 {
     struct bp_inferred out[BP_PORT_MAX] = {{0}};
 
@@ -114,7 +114,7 @@ static const char *unfit_attrs(const struct bp_opinfo *op)
     return NULL;
 }
 
-static const char *unfit(const struct bp_opinfo *op)
+static const char *plugin_op_unfit(const struct bp_opinfo *op)
 {
     const char *why = NULL;
 
@@ -152,7 +152,7 @@ static bool is_same(const struct bp_opinfo *a, const struct bp_opinfo *b)
     return true;
 }
 
-static const char *add(const struct bp_operator *op)
+static const char *plugin_op_add(const struct bp_operator *op)
 {
     const struct bp_op_row *there = bp_custom_find(op->info.name);
     struct custom *c;
@@ -161,7 +161,7 @@ static const char *add(const struct bp_operator *op)
         return is_same(&there->info, &op->info) ? NULL : "another plugin brings another one";
     c = calloc(1, sizeof *c + op->info.n_attr * sizeof *c->attr);
     if (!c) return "out of memory";
-    c->row = (struct bp_op_row){.info = op->info, .infer = infer};
+    c->row = (struct bp_op_row){.info = op->info, .infer = plugin_op_infer};
     c->infer = op->infer;
     if (op->info.n_attr) memcpy(c->attr, op->info.attr, op->info.n_attr * sizeof *c->attr);
     c->row.info.attr = c->attr;
@@ -173,11 +173,11 @@ static const char *add(const struct bp_operator *op)
 
 const char *bp_custom_add(const struct bp_operator *op)
 {
-    const char *why = unfit(&op->info);
+    const char *why = plugin_op_unfit(&op->info);
 
     if (why) return why;
     pthread_mutex_lock(&lock);
-    why = add(op);
+    why = plugin_op_add(op);
     pthread_mutex_unlock(&lock);
     return why;
 }

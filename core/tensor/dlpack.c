@@ -121,7 +121,8 @@ static bool is_read_only(const struct bp_tensor *t)
 }
 
 /* The tensor's extents are copied: it may be gone before the deleter is called. */
-static struct lent *lend(const struct bp_tensor *t, uint8_t code, struct bp_dlpack_tensor *out)
+static struct lent *dlpack_lend(const struct bp_tensor *t, uint8_t code,
+                                struct bp_dlpack_tensor *out)
 {
     struct lent *lent = calloc(1, sizeof *lent);
 
@@ -150,7 +151,7 @@ enum bp_status bp_tensor_to_dlpack(struct bp_tensor *tensor, struct bp_dlpack_ma
     uint8_t code = 0;
 
     TRY(check_lendable("bp_tensor_to_dlpack", tensor, out_managed, &code));
-    lent = lend(tensor, code, &t);
+    lent = dlpack_lend(tensor, code, &t);
     if (!lent) return bp_error(BP_ERR_MEMORY, "bp_tensor_to_dlpack: no host memory");
     lent->form.managed = (struct bp_dlpack_managed){
         .version = {BP_DLPACK_MAJOR, BP_DLPACK_MINOR},
@@ -175,7 +176,7 @@ enum bp_status bp_tensor_to_dlpack_legacy(struct bp_tensor *tensor,
         return bp_error(BP_ERR_UNSUPPORTED,
                         "bp_tensor_to_dlpack_legacy: the tensor is read only, and this form of "
                         "DLPack cannot say so; use bp_tensor_to_dlpack, or export a copy");
-    lent = lend(tensor, code, &t);
+    lent = dlpack_lend(tensor, code, &t);
     if (!lent) return bp_error(BP_ERR_MEMORY, "bp_tensor_to_dlpack_legacy: no host memory");
     lent->form.legacy = (struct bp_dlpack_legacy){
         .tensor = t,
@@ -188,8 +189,8 @@ enum bp_status bp_tensor_to_dlpack_legacy(struct bp_tensor *tensor,
 
 /* --- in --- */
 
-static enum bp_status check_place(const char *call, const struct bp_device *device,
-                                  const struct bp_dlpack_tensor *t)
+static enum bp_status dlpack_check_place(const char *call, const struct bp_device *device,
+                                         const struct bp_dlpack_tensor *t)
 {
     TRY(check_device(call, device));
     if (t->device.type != (int32_t)device->properties.dlpack_type ||
@@ -277,9 +278,10 @@ static void release_legacy(void *ctx)
     if (managed->deleter) managed->deleter(managed);
 }
 
-static enum bp_status borrow(const char *call, struct bp_device *device,
-                             const struct bp_dlpack_tensor *t, uint32_t access,
-                             void (*release)(void *ctx), void *ctx, struct bp_tensor **out_tensor)
+static enum bp_status dlpack_borrow(const char *call, struct bp_device *device,
+                                    const struct bp_dlpack_tensor *t, uint32_t access,
+                                    void (*release)(void *ctx), void *ctx,
+                                    struct bp_tensor **out_tensor)
 {
     struct bp_extents extents = {.rank = 0};
     struct bp_memory memory = {0};
@@ -288,7 +290,7 @@ static enum bp_status borrow(const char *call, struct bp_device *device,
     uint32_t dtype;
     uint64_t bytes;
 
-    TRY(check_place(call, device, t));
+    TRY(dlpack_check_place(call, device, t));
     TRY(find_dtype(call, device, t->dtype, &dtype));
     TRY(take_extents(call, t, dtype, &extents, &bytes));
     TRY(check_address(call, t, dtype, bytes, &memory.data));
@@ -311,9 +313,9 @@ enum bp_status bp_tensor_from_dlpack(struct bp_device *device, struct bp_dlpack_
     if (managed->version.major != BP_DLPACK_MAJOR)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: DLPack version is %u.%u, expected %d.x", call,
                         managed->version.major, managed->version.minor, BP_DLPACK_MAJOR);
-    return borrow(call, device, &managed->tensor,
-                  managed->flags & BP_DLPACK_READ_ONLY ? BP_ACCESS_READ : BP_ACCESS_WRITE,
-                  release_managed, managed, out_tensor);
+    return dlpack_borrow(call, device, &managed->tensor,
+                         managed->flags & BP_DLPACK_READ_ONLY ? BP_ACCESS_READ : BP_ACCESS_WRITE,
+                         release_managed, managed, out_tensor);
 }
 
 enum bp_status bp_tensor_from_dlpack_legacy(struct bp_device *device,
@@ -325,6 +327,6 @@ enum bp_status bp_tensor_from_dlpack_legacy(struct bp_device *device,
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!managed || !out_tensor)
         return bp_error(BP_ERR_INVALID, "%s: managed or out_tensor is NULL", call);
-    return borrow(call, device, &managed->tensor, BP_ACCESS_WRITE, release_legacy, managed,
-                  out_tensor);
+    return dlpack_borrow(call, device, &managed->tensor, BP_ACCESS_WRITE, release_legacy, managed,
+                         out_tensor);
 }

@@ -49,8 +49,8 @@ static enum bp_status lead_all(struct bp_timeline *reader, uint64_t number)
 }
 
 /* One run after the other. BP_ERR_UNSUPPORTED: nothing was given. */
-static enum bp_status give(struct bp_timeline *reader, struct bp_tensor *dst, struct bp_tensor *src,
-                           const struct bp_move *move)
+static enum bp_status peer_give(struct bp_timeline *reader, struct bp_tensor *dst,
+                                struct bp_tensor *src, const struct bp_move *move)
 {
     struct bp_plugin_entry *entry = reader->device->entry;
     struct bp_move_at at = {.dst = 0};
@@ -83,16 +83,16 @@ static enum bp_status put_behind(struct bp_stream *stream, struct bp_tensor *dst
     return BP_OK;
 }
 
-static enum bp_status copy(struct bp_stream *stream, struct bp_tensor *dst,
-                           struct bp_timeline *reader, struct bp_tensor *src,
-                           const struct bp_move *move)
+static enum bp_status peer_copy(struct bp_stream *stream, struct bp_tensor *dst,
+                                struct bp_timeline *reader, struct bp_tensor *src,
+                                const struct bp_move *move)
 {
     enum bp_status status;
     uint64_t number;
 
     TRY(follow_all(reader, stream->timeline));
     number = bp_work_begin(reader, "copy_peer");
-    status = bp_stopping() ? bp_stopped() : give(reader, dst, src, move);
+    status = bp_stopping() ? bp_stopped() : peer_give(reader, dst, src, move);
     bp_storage_use(src->storage, reader, number);
     bp_work_end(reader, number);
     if (status == BP_ERR_UNSUPPORTED) return status;
@@ -110,7 +110,7 @@ enum bp_status bp_peer_copy(struct bp_stream *stream, struct bp_tensor *dst, str
     enum bp_status status;
 
     TRY(bp_stream_create_with(src->device, 0, &reader));
-    status = copy(stream, dst, reader->timeline, src, move);
+    status = peer_copy(stream, dst, reader->timeline, src, move);
     bp_stream_destroy(reader);
     if (status) return status;
     atomic_fetch_add_explicit(&dst->device->peer_copies, 1, memory_order_relaxed);

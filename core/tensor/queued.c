@@ -30,7 +30,7 @@ static enum bp_status run_each(const struct transfer_task *t, struct bp_timeline
     return BP_OK;
 }
 
-static enum bp_status run(struct bp_task *task, struct bp_timeline *timeline)
+static enum bp_status queued_copy_run(struct bp_task *task, struct bp_timeline *timeline)
 {
     const struct transfer_task *t = (const struct transfer_task *)task;
 
@@ -39,29 +39,29 @@ static enum bp_status run(struct bp_task *task, struct bp_timeline *timeline)
     return BP_OK;
 }
 
-static void destroy(struct bp_task *task)
+static void queued_copy_destroy(struct bp_task *task)
 {
     free(task);
 }
 
 /* One run is for the plugin, which may know a faster way. */
-static enum bp_status push(struct bp_stream *stream, const struct bp_move *move,
-                           const struct bp_copy *copy, enum bp_direction direction, bool staged,
-                           bool visible, uint64_t number)
+static enum bp_status queued_copy_push(struct bp_stream *stream, const struct bp_move *move,
+                                       const struct bp_copy *copy, enum bp_direction direction,
+                                       bool staged, bool visible, uint64_t number)
 {
     struct transfer_task *t = malloc(sizeof *t + (staged ? copy->size : 0));
     struct bp_deadline until;
     enum bp_status status;
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no memory for a copy in a queue");
-    *t = (struct transfer_task){.task = {.run = run, .destroy = destroy, .number = number,
-                                         .name = bp_direction_name(direction)},
+    *t = (struct transfer_task){.task = {.run = queued_copy_run, .destroy = queued_copy_destroy,
+                                         .number = number, .name = bp_direction_name(direction)},
                                 .move = *move, .copy = *copy, .direction = direction,
                                 .by_host = visible && move->rank};
     if (staged) t->copy.src = memcpy(t->staged, copy->src, copy->size);
     until = bp_deadline_of(stream->device);
     status = bp_queue_push(stream->timeline->queue, &t->task, &until);
-    if (status) destroy(&t->task);
+    if (status) queued_copy_destroy(&t->task);
     return status;
 }
 
@@ -89,8 +89,9 @@ enum bp_status bp_queue_transfer(struct bp_stream *stream, const struct bp_move 
 
     if (waits) TRY(check_wait(stream, direction));
     number = bp_work_begin(timeline, bp_direction_name(direction));
-    status = bp_stopping() ? bp_stopped()
-                           : push(stream, move, copy, direction, staged, visible, number);
+    status = bp_stopping()
+                 ? bp_stopped()
+                 : queued_copy_push(stream, move, copy, direction, staged, visible, number);
     if (status) {
         bp_work_drop(timeline, number);
         return status;

@@ -9,7 +9,7 @@
 
 /* The axes of from that matter, outermost first: extents of 1 are left out, and neighbours through
  * which one step runs are one. There is no extent of 0. */
-static uint32_t merge(const struct bp_extents *from, int64_t *out_shape, int64_t *out_stride)
+static uint32_t stride_merge(const struct bp_extents *from, int64_t *out_shape, int64_t *out_stride)
 {
     uint32_t n = 0;
 
@@ -28,10 +28,10 @@ static uint32_t merge(const struct bp_extents *from, int64_t *out_shape, int64_t
 
 /* Gives the extents of out strides, from the innermost: each takes a part of the merged axis that
  * is innermost among those not used up. false: one would reach over the end of an axis. */
-static bool distribute(const struct bp_extents *from, struct bp_extents *out)
+static bool stride_distribute(const struct bp_extents *from, struct bp_extents *out)
 {
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX], left = 1, step = 1;
-    uint32_t n = merge(from, shape, stride);
+    uint32_t n = stride_merge(from, shape, stride);
 
     for (uint32_t i = out->rank; i-- > 0;) {
         if (out->shape[i] != 1 && left == 1) {
@@ -47,7 +47,7 @@ static bool distribute(const struct bp_extents *from, struct bp_extents *out)
 }
 
 /* Elements of a shape; INT64_MAX if they cannot be counted. */
-static int64_t count_of(uint32_t rank, const int64_t *shape)
+static int64_t stride_count_of(uint32_t rank, const int64_t *shape)
 {
     int64_t count = 1;
 
@@ -83,7 +83,7 @@ static enum bp_status fill_open(const char *call, int64_t count, struct bp_exten
         open = i;
         out->shape[i] = 1;
     }
-    rest = count_of(out->rank, out->shape);
+    rest = stride_count_of(out->rank, out->shape);
     if (open < 0) return BP_OK;
     if (rest == 0)
         return bp_error(BP_ERR_INVALID,
@@ -100,7 +100,7 @@ static enum bp_status fill_empty(const char *call, struct bp_extents *out)
     int64_t cover[BP_RANK_MAX];
 
     for (uint32_t i = 0; i < out->rank; i++) cover[i] = out->shape[i] ? out->shape[i] : 1;
-    if (count_of(out->rank, cover) == INT64_MAX)
+    if (stride_count_of(out->rank, cover) == INT64_MAX)
         return bp_error(BP_ERR_INVALID, "%s: the shape reaches past 63 bits", call);
     bp_type_strides(out->rank, out->shape, out->stride);
     return BP_OK;
@@ -109,19 +109,19 @@ static enum bp_status fill_empty(const char *call, struct bp_extents *out)
 enum bp_status bp_extents_reshape(const char *call, const struct bp_extents *from, uint32_t rank,
                                   const int64_t *shape, struct bp_extents *out)
 {
-    int64_t count = count_of(from->rank, from->shape);
+    int64_t count = stride_count_of(from->rank, from->shape);
     struct bp_extents to = {.rank = rank};
     char text[BP_SHAPE_TEXT];
 
     TRY(check_rank(call, rank));
     if (rank) memcpy(to.shape, shape, rank * sizeof *shape);
     TRY(fill_open(call, count, &to));
-    if (count_of(rank, to.shape) != count)
+    if (stride_count_of(rank, to.shape) != count)
         return bp_error(BP_ERR_INVALID,
                         "%s: the shape %s does not hold the %" PRId64 " elements of the tensor",
                         call, bp_shape_text(rank, shape, text, sizeof text), count);
     if (count == 0) TRY(fill_empty(call, &to));
-    else if (!distribute(from, &to))
+    else if (!stride_distribute(from, &to))
         return bp_error(BP_ERR_UNSUPPORTED,
                         "%s: no strides give the shape %s over this memory; copy the tensor to a "
                         "contiguous one first (bp_tensor_copy)",
@@ -132,7 +132,7 @@ enum bp_status bp_extents_reshape(const char *call, const struct bp_extents *fro
 
 /* A start or stop as Python takes it: negative ones count from the end, what is outside is moved to
  * the nearest end. */
-static int64_t clamp(int64_t at, int64_t extent)
+static int64_t stride_clamp(int64_t at, int64_t extent)
 {
     if (at < 0) at += extent;
     return at < 0 ? 0 : at > extent ? extent : at;
@@ -153,8 +153,8 @@ enum bp_status bp_extents_slice(const char *call, const struct bp_extents *from,
                         step ? ": strides are never negative; flip copies" : "");
     a = (uint32_t)(axis < 0 ? axis + (int64_t)from->rank : axis);
     extent = from->shape[a];
-    start = clamp(start, extent);
-    stop = clamp(stop, extent);
+    start = stride_clamp(start, extent);
+    stop = stride_clamp(stop, extent);
     to.shape[a] = start < stop ? (stop - start - 1) / step + 1 : 0;
     to.offset = to.shape[a] ? start * from->stride[a] : 0;
     if (to.shape[a] > 1) to.stride[a] *= step; /* else the step leads nowhere, and may be vast */
@@ -232,8 +232,8 @@ static int64_t floor_div(int64_t a, int64_t b)
 
 /* Whether steps of n axes can add up to rest. lowest and highest: what the axes from each on reach.
  * In views that were made of one tensor few steps of an axis leave a rest that is within reach. */
-static bool search(const struct reach *axis, const int64_t *lowest, const int64_t *highest,
-                   uint32_t n, int64_t rest, int64_t *budget)
+static bool stride_search(const struct reach *axis, const int64_t *lowest, const int64_t *highest,
+                          uint32_t n, int64_t rest, int64_t *budget)
 {
     int64_t first, last;
 
@@ -244,7 +244,8 @@ static bool search(const struct reach *axis, const int64_t *lowest, const int64_
     if (first < axis->low) first = axis->low;
     if (last > axis->high) last = axis->high;
     for (; first <= last; first++)
-        if (search(axis + 1, lowest + 1, highest + 1, n - 1, rest - first * axis->stride, budget))
+        if (stride_search(axis + 1, lowest + 1, highest + 1, n - 1, rest - first * axis->stride,
+                          budget))
             return true;
     return false;
 }
@@ -277,11 +278,11 @@ bool bp_extents_meet(const struct bp_extents *a, const struct bp_extents *b)
     int64_t budget = SEARCH_STEPS;
     uint32_t n;
 
-    if (!count_of(a->rank, a->shape) || !count_of(b->rank, b->shape)) return false;
+    if (!stride_count_of(a->rank, a->shape) || !stride_count_of(b->rank, b->shape)) return false;
     n = add_axes(b, true, axis, add_axes(a, false, axis, 0));
     for (uint32_t i = n; i-- > 0;) {
         lowest[i] = lowest[i + 1] + axis[i].low * axis[i].stride;
         highest[i] = highest[i + 1] + axis[i].high * axis[i].stride;
     }
-    return search(axis, lowest, highest, n, b->offset - a->offset, &budget);
+    return stride_search(axis, lowest, highest, n, b->offset - a->offset, &budget);
 }

@@ -7,12 +7,12 @@
 #include <string.h>
 
 /* On a device of handles the view's data is an offset, in a pointer's clothes. */
-static void *address(const struct bp_storage *storage, uint64_t offset)
+static void *tensor_address(const struct bp_storage *storage, uint64_t offset)
 {
     return (void *)((uintptr_t)storage->memory.data + offset);
 }
 
-static int64_t count_of(const struct bp_extents *extents)
+static int64_t tensor_count_of(const struct bp_extents *extents)
 {
     int64_t count = 1;
 
@@ -30,10 +30,10 @@ static bool is_frozen(const struct bp_storage *storage)
 static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_extents *extents)
 {
     bool contiguous = bp_is_contiguous(extents->rank, t->shape, t->stride);
-    int64_t count = count_of(extents);
+    int64_t count = tensor_count_of(extents);
 
     t->view = (struct bp_view){
-        .data = count ? address(t->storage, t->offset) : NULL,
+        .data = count ? tensor_address(t->storage, t->offset) : NULL,
         .memory = t->storage->memory.handle,
         .shape = t->shape,
         .stride = t->stride,
@@ -59,7 +59,7 @@ static struct bp_tensor *in_room(struct bp_storage *storage)
     return (struct bp_tensor *)room;
 }
 
-static void begin(struct bp_tensor *t, struct bp_storage *storage, uint64_t offset)
+static void tensor_begin(struct bp_tensor *t, struct bp_storage *storage, uint64_t offset)
 {
     t->magic = bp_magic(BP_MAGIC_TENSOR);
     atomic_init(&t->refs, 1);
@@ -72,7 +72,7 @@ static void begin(struct bp_tensor *t, struct bp_storage *storage, uint64_t offs
 static void begin_as(struct bp_tensor *t, struct bp_storage *storage, uint32_t dtype,
                      const struct bp_extents *extents, uint64_t offset)
 {
-    begin(t, storage, offset);
+    tensor_begin(t, storage, offset);
     memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
     memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
     fill_view(t, dtype, extents);
@@ -138,7 +138,7 @@ struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage, const struct 
 {
     struct bp_tensor *t = in_room(storage);
 
-    begin(t, storage, 0);
+    tensor_begin(t, storage, 0);
     t->view = like->view;
     t->view.data = storage->memory.data;
     t->view.memory = storage->memory.handle;
@@ -261,8 +261,9 @@ static enum bp_status check_strides(const struct bp_type *type, const struct bp_
     return BP_OK;
 }
 
-static enum bp_status check_options(struct bp_device *device, const struct bp_tensor_options *o,
-                                    struct bp_tensor *const *out_tensor)
+static enum bp_status tensor_check_options(struct bp_device *device,
+                                           const struct bp_tensor_options *o,
+                                           struct bp_tensor *const *out_tensor)
 {
     static const char call[] = "bp_tensor_create_with";
 
@@ -299,7 +300,7 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
     int64_t count;
     uint64_t bytes;
 
-    TRY(check_options(device, options, out_tensor));
+    TRY(tensor_check_options(device, options, out_tensor));
     type.dtype = options->dtype;
     type.rank = e.rank = options->rank;
     if (e.rank) memcpy(type.shape, options->shape, e.rank * sizeof *e.shape);

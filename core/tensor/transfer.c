@@ -47,7 +47,7 @@ static uint64_t width_of(const struct bp_tensor *t)
 }
 
 /* Of all elements, dense. */
-static uint64_t bytes_of(const struct bp_tensor *t)
+static uint64_t transfer_bytes_of(const struct bp_tensor *t)
 {
     return (uint64_t)t->view.count * width_of(t);
 }
@@ -126,7 +126,7 @@ static enum bp_status write_all(struct bp_stream *stream, struct bp_tensor *t, c
     bp_type_strides(t->view.rank, t->shape, dense);
     bp_move_init(&move, t->view.rank, t->shape, t->stride, dense, width_of(t));
     if (stream->timeline->queue) {
-        struct bp_copy copy = {t->view.memory, t->view.data, NULL, host, bytes_of(t)};
+        struct bp_copy copy = {t->view.memory, t->view.data, NULL, host, transfer_bytes_of(t)};
         return bp_queue_transfer(stream, &move, &copy, t, NULL);
     }
     bp_tensor_note_write(t);
@@ -135,7 +135,7 @@ static enum bp_status write_all(struct bp_stream *stream, struct bp_tensor *t, c
     return write_span(stream, t, host, &move, span);
 }
 
-static enum bp_status read_all(struct bp_stream *stream, struct bp_tensor *t, void *host)
+static enum bp_status transfer_read_all(struct bp_stream *stream, struct bp_tensor *t, void *host)
 {
     int64_t dense[BP_RANK_MAX];
     uint64_t span = bp_tensor_span(t);
@@ -144,7 +144,7 @@ static enum bp_status read_all(struct bp_stream *stream, struct bp_tensor *t, vo
     bp_type_strides(t->view.rank, t->shape, dense);
     bp_move_init(&move, t->view.rank, t->shape, dense, t->stride, width_of(t));
     if (stream->timeline->queue) {
-        struct bp_copy copy = {NULL, host, t->view.memory, t->view.data, bytes_of(t)};
+        struct bp_copy copy = {NULL, host, t->view.memory, t->view.data, transfer_bytes_of(t)};
         return bp_queue_transfer(stream, &move, &copy, NULL, t);
     }
     if (move.rank && is_direct(stream, t)) return move_now(stream, &move, host, t->view.data);
@@ -164,7 +164,7 @@ static enum bp_status check_host(const char *call, struct bp_stream *stream, str
         return bp_error(BP_ERR_INVALID, "%s: the tensor is on %s%s, the stream of %s", call,
                         t->device->name, bp_device_which(t->device, stream->device),
                         stream->device->name);
-    bytes = bytes_of(t);
+    bytes = transfer_bytes_of(t);
     if (size != bytes)
         return bp_error(BP_ERR_INVALID,
                         "%s: size is %" PRIu64 ", but the tensor has %" PRIu64 " bytes", call, size,
@@ -197,7 +197,7 @@ enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor
                               uint64_t size)
 {
     TRY(check_host("bp_tensor_read", stream, tensor, host, size));
-    return size ? read_all(stream, tensor, host) : BP_OK;
+    return size ? transfer_read_all(stream, tensor, host) : BP_OK;
 }
 
 static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst,
@@ -236,20 +236,20 @@ static bool is_same_view(const struct bp_tensor *a, const struct bp_tensor *b)
 static enum bp_status copy_by_host(struct bp_stream *stream, struct bp_tensor *dst,
                                    struct bp_stream *reader, struct bp_tensor *src)
 {
-    uint64_t size = bytes_of(dst);
+    uint64_t size = transfer_bytes_of(dst);
     struct bp_core *core = dst->device->core;
     enum bp_status status;
     char *staging;
 
     TRY(take_staging(core, size, &staging));
-    status = read_all(reader, src, staging);
+    status = transfer_read_all(reader, src, staging);
     if (status == BP_OK) status = write_all(stream, dst, staging);
     bp_core_release(core, staging, size);
     return status;
 }
 
-static enum bp_status copy_within(struct bp_stream *stream, struct bp_tensor *dst,
-                                  struct bp_tensor *src)
+static enum bp_status transfer_copy_within(struct bp_stream *stream, struct bp_tensor *dst,
+                                           struct bp_tensor *src)
 {
     struct bp_move_at at = {.dst = 0};
     struct bp_move move;
@@ -260,14 +260,14 @@ static enum bp_status copy_within(struct bp_stream *stream, struct bp_tensor *ds
     bp_move_init(&move, dst->view.rank, dst->shape, dst->stride, src->stride, width_of(dst));
     if (stream->timeline->queue) {
         struct bp_copy copy = {dst->view.memory, dst->view.data, src->view.memory, src->view.data,
-                               bytes_of(dst)};
+                               transfer_bytes_of(dst)};
         return bp_queue_transfer(stream, &move, &copy, dst, src);
     }
     if (move.rank && is_direct(stream, dst) && is_direct(stream, src)) {
         bp_tensor_note_write(dst);
         return move_now(stream, &move, dst->view.data, src->view.data);
     }
-    if (!goes_by_runs(&move, bytes_of(dst))) {
+    if (!goes_by_runs(&move, transfer_bytes_of(dst))) {
         TRY(count_wait(stream));
         return copy_by_host(stream, dst, stream, src);
     }
@@ -281,7 +281,7 @@ static enum bp_status copy_within(struct bp_stream *stream, struct bp_tensor *ds
 static enum bp_status copy_chunks(struct bp_stream *stream, struct bp_tensor *dst,
                                   struct bp_stream *reader, struct bp_tensor *src)
 {
-    uint64_t size = bytes_of(dst);
+    uint64_t size = transfer_bytes_of(dst);
     uint64_t chunk = size < CHUNK_BYTES ? size : CHUNK_BYTES;
     struct bp_core *core = dst->device->core;
     enum bp_status status = BP_OK;
@@ -310,7 +310,7 @@ static enum bp_status copy_across(struct bp_stream *stream, struct bp_tensor *ds
         uint64_t number = bp_work_begin(stream->timeline, "copy");
         enum bp_status status;
         bp_tensor_note_write(dst);
-        status = read_all(reader, src, dst->view.data);
+        status = transfer_read_all(reader, src, dst->view.data);
         bp_work_end(stream->timeline, number);
         return status;
     }
@@ -331,7 +331,7 @@ static enum bp_status wait_between(struct bp_stream *stream, const struct bp_ten
                                    const struct bp_tensor *src)
 {
     struct bp_queue *queue = stream->timeline->queue;
-    bool large = queue && bytes_of(dst) > BP_STAGED_MAX;
+    bool large = queue && transfer_bytes_of(dst) > BP_STAGED_MAX;
 
     if (large) {
         TRY(bp_queue_refuse_mine(queue));
@@ -353,7 +353,7 @@ static enum bp_status copy_by_plugin(struct bp_stream *stream, struct bp_tensor 
 
     if (!bp_peer_can(stream, dst, src)) return BP_ERR_UNSUPPORTED;
     bp_move_init(&move, dst->view.rank, dst->shape, dst->stride, src->stride, width_of(dst));
-    if (!goes_by_runs(&move, bytes_of(dst))) return BP_ERR_UNSUPPORTED;
+    if (!goes_by_runs(&move, transfer_bytes_of(dst))) return BP_ERR_UNSUPPORTED;
     return bp_peer_copy(stream, dst, src, &move);
 }
 
@@ -377,6 +377,6 @@ enum bp_status bp_tensor_copy(struct bp_stream *stream, struct bp_tensor *dst,
 {
     TRY(check_copy(stream, dst, src));
     if (!dst->view.count) return BP_OK;
-    if (dst->device == src->device) return copy_within(stream, dst, src);
+    if (dst->device == src->device) return transfer_copy_within(stream, dst, src);
     return copy_between(stream, dst, src);
 }

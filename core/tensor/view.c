@@ -34,8 +34,8 @@ static enum bp_status check_type(const char *call, const struct bp_tensor *base,
 }
 
 /* A tensor in the base's memory. An empty one begins where the base does. */
-static enum bp_status share(struct bp_tensor *base, const struct bp_extents *e, int64_t count,
-                            struct bp_tensor **out_tensor)
+static enum bp_status view_share(struct bp_tensor *base, const struct bp_extents *e, int64_t count,
+                                 struct bp_tensor **out_tensor)
 {
     uint64_t width = bp_dtype_bits(base->view.dtype) / 8;
     uint64_t offset = base->offset + (count ? (uint64_t)e->offset * width : 0);
@@ -65,7 +65,7 @@ enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t r
     TRY(check_type("bp_tensor_view", base, &e, &count));
     TRY(bp_last_element("bp_tensor_view", rank, shape, stride, &last));
     TRY(check_inside(base, count, offset, last));
-    return share(base, &e, count, out_tensor);
+    return view_share(base, &e, count, out_tensor);
 }
 
 void bp_tensor_extents(const struct bp_tensor *tensor, struct bp_extents *out)
@@ -76,9 +76,9 @@ void bp_tensor_extents(const struct bp_tensor *tensor, struct bp_extents *out)
 }
 
 /* What each of the four below begins with. */
-static enum bp_status begin(const char *call, const struct bp_tensor *base, uint32_t rank,
-                            const int64_t *shape, struct bp_tensor *const *out_tensor,
-                            struct bp_extents *out)
+static enum bp_status view_begin(const char *call, const struct bp_tensor *base, uint32_t rank,
+                                 const int64_t *shape, struct bp_tensor *const *out_tensor,
+                                 struct bp_extents *out)
 {
     if (!bp_tensor_is(base)) return bp_not_a_tensor(call, base);
     if (!out_tensor || (rank && !shape))
@@ -89,13 +89,13 @@ static enum bp_status begin(const char *call, const struct bp_tensor *base, uint
 }
 
 /* And ends with. A view that these make lies inside its base; what can be too large is a shape. */
-static enum bp_status end(const char *call, struct bp_tensor *base, const struct bp_extents *e,
-                          struct bp_tensor **out_tensor)
+static enum bp_status view_end(const char *call, struct bp_tensor *base, const struct bp_extents *e,
+                               struct bp_tensor **out_tensor)
 {
     int64_t count;
 
     TRY(check_type(call, base, e, &count));
-    return share(base, e, count, out_tensor);
+    return view_share(base, e, count, out_tensor);
 }
 
 enum bp_status bp_tensor_reshape(struct bp_tensor *base, uint32_t rank, const int64_t *shape,
@@ -103,9 +103,9 @@ enum bp_status bp_tensor_reshape(struct bp_tensor *base, uint32_t rank, const in
 {
     struct bp_extents e;
 
-    TRY(begin(__func__, base, rank, shape, out_tensor, &e));
+    TRY(view_begin(__func__, base, rank, shape, out_tensor, &e));
     TRY(bp_extents_reshape(__func__, &e, rank, shape, &e));
-    return end(__func__, base, &e, out_tensor);
+    return view_end(__func__, base, &e, out_tensor);
 }
 
 enum bp_status bp_tensor_slice(struct bp_tensor *base, int64_t axis, int64_t start, int64_t stop,
@@ -113,9 +113,9 @@ enum bp_status bp_tensor_slice(struct bp_tensor *base, int64_t axis, int64_t sta
 {
     struct bp_extents e;
 
-    TRY(begin(__func__, base, 0, NULL, out_tensor, &e));
+    TRY(view_begin(__func__, base, 0, NULL, out_tensor, &e));
     TRY(bp_extents_slice(__func__, &e, axis, start, stop, step, &e));
-    return end(__func__, base, &e, out_tensor);
+    return view_end(__func__, base, &e, out_tensor);
 }
 
 enum bp_status bp_tensor_transpose(struct bp_tensor *base, const int64_t *perm,
@@ -123,9 +123,9 @@ enum bp_status bp_tensor_transpose(struct bp_tensor *base, const int64_t *perm,
 {
     struct bp_extents e;
 
-    TRY(begin(__func__, base, 0, NULL, out_tensor, &e));
+    TRY(view_begin(__func__, base, 0, NULL, out_tensor, &e));
     TRY(bp_extents_transpose(__func__, &e, perm, &e));
-    return end(__func__, base, &e, out_tensor);
+    return view_end(__func__, base, &e, out_tensor);
 }
 
 enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, const int64_t *shape,
@@ -133,9 +133,9 @@ enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, const int
 {
     struct bp_extents e;
 
-    TRY(begin(__func__, base, rank, shape, out_tensor, &e));
+    TRY(view_begin(__func__, base, rank, shape, out_tensor, &e));
     TRY(bp_extents_expand(__func__, &e, rank, shape, &e));
-    return end(__func__, base, &e, out_tensor);
+    return view_end(__func__, base, &e, out_tensor);
 }
 
 /* Where an element is in memory that two tensors of one device may share: a byte's address, or on a

@@ -30,7 +30,7 @@ static bool is_small_float(uint8_t dtype)
     return dtype == BP_F16 || dtype == BP_BF16 || dtype == BP_F32;
 }
 
-static void widen(uint8_t from, bool small, const void *x, int64_t n, void *to, int past)
+static void cast_run_widen(uint8_t from, bool small, const void *x, int64_t n, void *to, int past)
 {
     int64_t *wide_i = to;
     uint64_t *wide_u = to;
@@ -133,7 +133,7 @@ static void narrow_i64(uint8_t dtype, const int64_t *x, int64_t n, void *y)
 }
 
 /* Between low and high, both of which the integer type has; NaN gives 0. */
-static inline double clamp(double x, double low, double high)
+static inline double cast_run_clamp(double x, double low, double high)
 {
     x = x > low ? x : x <= low ? low : 0;
     return x < high ? x : high;
@@ -169,23 +169,25 @@ static void narrow_f64(uint8_t dtype, const double *x, int64_t n, void *y)
     switch (dtype) {
     case BP_BOOL: for (int64_t i = 0; i < n; i++) uint8[i] = x[i] != 0; break;
     case BP_I8:
-        for (int64_t i = 0; i < n; i++) int8[i] = (int8_t)clamp(x[i], INT8_MIN, INT8_MAX);
+        for (int64_t i = 0; i < n; i++) int8[i] = (int8_t)cast_run_clamp(x[i], INT8_MIN, INT8_MAX);
         break;
     case BP_I16:
-        for (int64_t i = 0; i < n; i++) int16[i] = (int16_t)clamp(x[i], INT16_MIN, INT16_MAX);
+        for (int64_t i = 0; i < n; i++)
+            int16[i] = (int16_t)cast_run_clamp(x[i], INT16_MIN, INT16_MAX);
         break;
     case BP_I32:
-        for (int64_t i = 0; i < n; i++) int32[i] = (int32_t)clamp(x[i], INT32_MIN, INT32_MAX);
+        for (int64_t i = 0; i < n; i++)
+            int32[i] = (int32_t)cast_run_clamp(x[i], INT32_MIN, INT32_MAX);
         break;
     case BP_I64: for (int64_t i = 0; i < n; i++) int64[i] = i64_from_f64(x[i]); break;
     case BP_U8:
-        for (int64_t i = 0; i < n; i++) uint8[i] = (uint8_t)clamp(x[i], 0, UINT8_MAX);
+        for (int64_t i = 0; i < n; i++) uint8[i] = (uint8_t)cast_run_clamp(x[i], 0, UINT8_MAX);
         break;
     case BP_U16:
-        for (int64_t i = 0; i < n; i++) uint16[i] = (uint16_t)clamp(x[i], 0, UINT16_MAX);
+        for (int64_t i = 0; i < n; i++) uint16[i] = (uint16_t)cast_run_clamp(x[i], 0, UINT16_MAX);
         break;
     case BP_U32:
-        for (int64_t i = 0; i < n; i++) uint32[i] = (uint32_t)clamp(x[i], 0, UINT32_MAX);
+        for (int64_t i = 0; i < n; i++) uint32[i] = (uint32_t)cast_run_clamp(x[i], 0, UINT32_MAX);
         break;
     case BP_U64: for (int64_t i = 0; i < n; i++) uint64[i] = u64_from_f64(x[i]); break;
     case BP_F16:
@@ -218,7 +220,8 @@ static enum wide_kind wide_for(uint8_t from, uint8_t to)
     return from == BP_U64 ? WIDE_U : WIDE_I;
 }
 
-static void narrow(enum wide_kind wide, uint8_t to, const void *x, int64_t n, void *y, int past)
+static void cast_run_narrow(enum wide_kind wide, uint8_t to, const void *x, int64_t n, void *y,
+                            int past)
 {
     switch (wide) {
     case WIDE_I: narrow_i64(to, x, n, y); break;
@@ -240,16 +243,16 @@ void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, co
     union wide wide;
 
     if (wide_already) {
-        narrow(kind, to, x, n, y, past);
+        cast_run_narrow(kind, to, x, n, y, past);
         return;
     }
     if (wide_still) {
-        widen(from, kind == WIDE_F, x, n, y, past);
+        cast_run_widen(from, kind == WIDE_F, x, n, y, past);
         return;
     }
     for (int64_t i = 0, some; i < n; i += some) {
         some = n - i < RUN ? n - i : RUN;
-        widen(from, kind == WIDE_F, x + i * x_size, some, &wide, 0);
-        narrow(kind, to, &wide, some, y + i * y_size, 0);
+        cast_run_widen(from, kind == WIDE_F, x + i * x_size, some, &wide, 0);
+        cast_run_narrow(kind, to, &wide, some, y + i * y_size, 0);
     }
 }

@@ -44,8 +44,8 @@ static void gather_line(const struct conv_image *image, const elem *line, int64_
 }
 
 /* to[j] = the image at positions first to first + n - 1, for one tap. */
-static void gather(const struct conv_image *image, const elem *data, const int64_t tap[4],
-                   int64_t first, int64_t n, acc *to)
+static void conv_gather_window(const struct conv_image *image, const elem *data,
+                               const int64_t tap[4], int64_t first, int64_t n, acc *to)
 {
     int64_t at[4], run;
 
@@ -97,7 +97,7 @@ static void pack_positions(const void *ctx, int64_t begin, int64_t depth, acc *t
 
     grid_locate(image->tap, begin, tap);
     for (int64_t k = 0; k < depth; k++) {
-        gather(image, tile->image, tap, tile->column, tile->n, line);
+        conv_gather_window(image, tile->image, tap, tile->column, tile->n, line);
         for (int64_t j = 0; j < tile->n; j += NR) {
             int64_t n = tile->n - j < NR ? tile->n - j : NR;
             memcpy(panel_column(to, j, depth) + k * NR, line + j, sizeof *line * (size_t)n);
@@ -117,7 +117,7 @@ static void pack_taps(const void *ctx, int64_t begin, int64_t depth, acc *to)
     grid_locate(image->tap, tile->column, tap);
     for (int64_t j = 0; j < tile->n; j++) {
         acc *column = panel_column(to, j, depth);
-        gather(image, tile->image, tap, begin, depth, line);
+        conv_gather_window(image, tile->image, tap, begin, depth, line);
         for (int64_t k = 0; k < depth; k++) column[k * NR] = line[k];
         grid_next(image->tap, tap);
     }

@@ -21,34 +21,34 @@ static inline enum bp_status run_as(int family, enum portable_type type,
     return typed[family][cpu_level(launch->kernel)][type](launch, cpu_number(launch->kernel));
 }
 
-static inline enum bp_status run(int family, const struct bp_launch *launch)
+static inline enum bp_status formula_run(int family, const struct bp_launch *launch)
 {
     return run_as(family, portable_type(launch->in[0]->dtype), launch);
 }
 
 enum bp_status cpu_unary(const struct bp_launch *launch)
 {
-    return run(unary, launch);
+    return formula_run(unary, launch);
 }
 
 enum bp_status cpu_binary(const struct bp_launch *launch)
 {
-    return run(binary, launch);
+    return formula_run(binary, launch);
 }
 
 enum bp_status cpu_predicate(const struct bp_launch *launch)
 {
-    return run(predicate, launch);
+    return formula_run(predicate, launch);
 }
 
 enum bp_status cpu_compare(const struct bp_launch *launch)
 {
-    return run(compare, launch);
+    return formula_run(compare, launch);
 }
 
 enum bp_status cpu_ternary(const struct bp_launch *launch)
 {
-    return run(ternary, launch);
+    return formula_run(ternary, launch);
 }
 
 /* By the size of an element of the result. */

@@ -12,7 +12,7 @@
 /* What the C library found out when the process began. gcc's own functions ask the processor again
  * while the plugin is loaded, some 20 times; where that goes to a hypervisor each takes 4 us.
  * feature: 128 bits a leaf, 32 a register. (The header's own function shifts an int by 31.) */
-static bool has(unsigned feature)
+static bool isa_has(unsigned feature)
 {
     const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(feature / 128);
 
@@ -21,9 +21,9 @@ static bool has(unsigned feature)
 
 static enum cpu_isa isa_machine(void)
 {
-    if (!has(x86_cpu_AVX2) || !has(x86_cpu_FMA)) return CPU_ISA_PORTABLE;
-    if (!has(x86_cpu_AVX512F) || !has(x86_cpu_AVX512BW) || !has(x86_cpu_AVX512DQ) ||
-        !has(x86_cpu_AVX512VL))
+    if (!isa_has(x86_cpu_AVX2) || !isa_has(x86_cpu_FMA)) return CPU_ISA_PORTABLE;
+    if (!isa_has(x86_cpu_AVX512F) || !isa_has(x86_cpu_AVX512BW) || !isa_has(x86_cpu_AVX512DQ) ||
+        !isa_has(x86_cpu_AVX512VL))
         return CPU_ISA_AVX2;
     return CPU_ISA_AVX512;
 }

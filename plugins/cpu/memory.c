@@ -29,7 +29,7 @@ static bool is_for_files(const struct cpu *self, uint64_t size)
 
 /* A file takes no memory until it is touched: what would not fit must be refused before, for then
  * there is nobody to tell. */
-static bool fits(uint64_t size)
+static bool memory_fits(uint64_t size)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
 
@@ -90,7 +90,7 @@ enum bp_status cpu_memory_allocate(void *p, uint32_t device, uint32_t space, uin
         return bp_fail(self->host, BP_ERR_UNSUPPORTED, "cpu: memory space %" PRIu32 " is unknown",
                        space);
     if (!is_for_files(self, size)) allocation = allocate_host(self, size);
-    else if (fits(size)) {
+    else if (memory_fits(size)) {
         allocation = allocate_file(self, size);
         if (!allocation) allocation = allocate_host(self, size); /* a machine without such files */
     }

@@ -104,7 +104,7 @@ enum bp_status cpu_concat(const struct bp_launch *launch)
     return BP_OK;
 }
 
-static void zero(const struct bp_launch *launch, const struct bp_view *y)
+static void move_zero(const struct bp_launch *launch, const struct bp_view *y)
 {
     static const char zeros[16];
     struct walk walk;
@@ -131,7 +131,7 @@ enum bp_status cpu_slice_grad(const struct bp_launch *launch)
     struct walk walk;
 
     if (!dx->count) return BP_OK;
-    zero(launch, dx);
+    move_zero(launch, dx);
     if (!dy->count) return BP_OK;
     memcpy(stride, dx->stride, dx->rank * sizeof *stride);
     for (int64_t i = 0; i < attrs->starts.n; i++) {

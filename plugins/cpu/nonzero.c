@@ -27,7 +27,7 @@ struct part {
 };
 
 /* size is a constant wherever this is inlined. */
-static inline int is_set(const char *at, size_t size, const uint64_t *mask)
+static inline int nonzero_is_set(const char *at, size_t size, const uint64_t *mask)
 {
     uint64_t bits[2] = {0, 0};
 
@@ -40,11 +40,12 @@ static inline int64_t count_elements(const char *x, int64_t n, int64_t step, siz
 {
     int64_t found = 0;
 
-    for (int64_t i = 0; i < n; i++) found += is_set(x + i * step * (int64_t)size, size, mask);
+    for (int64_t i = 0; i < n; i++)
+        found += nonzero_is_set(x + i * step * (int64_t)size, size, mask);
     return found;
 }
 
-static int64_t count(const struct nonzero *z, const char *x, int64_t n, int64_t step)
+static int64_t nonzero_count_line(const struct nonzero *z, const char *x, int64_t n, int64_t step)
 {
     switch (z->size) {
     case 1: return count_elements(x, n, step, 1, z->mask);
@@ -60,7 +61,8 @@ static void count_span(void *ctx, int64_t n, const int64_t *at)
     struct part *part = ctx;
     const struct nonzero *z = part->z;
 
-    part->found += count(z, z->x + at[0] * z->size, n, z->walk.stride[0][z->walk.rank - 1]);
+    part->found += nonzero_count_line(z, z->x + at[0] * z->size, n,
+                                      z->walk.stride[0][z->walk.rank - 1]);
 }
 
 static void write_row(const struct nonzero *z, int64_t row, int64_t number)
@@ -81,7 +83,8 @@ static void write_span(void *ctx, int64_t n, const int64_t *at)
     const char *x = z->x + at[0] * z->size;
 
     for (int64_t i = 0; i < n; i++)
-        if (is_set(x + i * step, (size_t)z->size, z->mask)) write_row(z, part->found++, at[1] + i);
+        if (nonzero_is_set(x + i * step, (size_t)z->size, z->mask))
+            write_row(z, part->found++, at[1] + i);
 }
 
 static int64_t end_of(const struct nonzero *z, int64_t i)

@@ -130,7 +130,7 @@ static bool is_reference(const struct onednn *dnnl, const_dnnl_primitive_desc_t 
     return strstr(name, "ref") != NULL;
 }
 
-static uint64_t size_of(const struct onednn *dnnl, const dnnl_memory_desc_t *desc)
+static uint64_t onednn_size_of(const struct onednn *dnnl, const dnnl_memory_desc_t *desc)
 {
     uint64_t size = dnnl->dnnl_memory_desc_get_size(desc);
 
@@ -143,7 +143,7 @@ static bool primitive_init(const struct onednn *dnnl, struct plan *plan, dnnl_pr
                            dnnl_primitive_t *out, dnnl_memory_desc_t *scratch)
 {
     *scratch = *dnnl->dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    uint64_t size = size_of(dnnl, scratch);
+    uint64_t size = onednn_size_of(dnnl, scratch);
     if (size > plan->scratch_size) plan->scratch_size = size;
     bool made = !is_reference(dnnl, desc) &&
                 dnnl->dnnl_primitive_create(out, desc) == dnnl_success;
@@ -167,7 +167,7 @@ static bool tensor_init(const struct onednn *dnnl, struct plan *plan, int i,
     const dnnl_memory_desc_t *to = slot->arg == DNNL_ARG_DST ? &t->lies : &t->wants;
     if (dnnl->dnnl_reorder_primitive_desc_create(&desc, from, dnnl->engine, to, dnnl->engine, attr))
         return false;
-    t->bytes = size_of(dnnl, &t->wants);
+    t->bytes = onednn_size_of(dnnl, &t->wants);
     if (!slot->constant) {
         t->at = plan->workspace;
         plan->workspace += t->bytes;
@@ -241,7 +241,8 @@ static bool reorder_run(const struct onednn *dnnl, const struct tensor *t, dnnl_
 }
 
 /* Puts a constant into the pack's memory, as it is wanted. */
-static bool fill(struct cpu *self, const struct plan *plan, const struct tensor *t, void *data)
+static bool onednn_fill(struct cpu *self, const struct plan *plan, const struct tensor *t,
+                        void *data)
 {
     const struct onednn *dnnl = onednn_opened();
     void *scratch = self->host->allocate(self->host->ctx, plan->scratch_size + 1, ONEDNN_ALIGNMENT);
@@ -258,8 +259,8 @@ static bool fill(struct cpu *self, const struct plan *plan, const struct tensor 
 }
 
 /* A pack that another thread fills is waited for by the lock. */
-static bool pack(struct cpu *self, struct plan *plan, struct tensor *t, const struct bp_prep *prep,
-                 int input)
+static bool onednn_pack_weights(struct cpu *self, struct plan *plan, struct tensor *t,
+                                const struct bp_prep *prep, int input)
 {
     const struct onednn *dnnl = onednn_opened();
     struct onednn_pack like = {.from = prep->in[input]->data, .lies = t->lies, .wants = t->wants,
@@ -271,7 +272,7 @@ static bool pack(struct cpu *self, struct plan *plan, struct tensor *t, const st
     t->pack = onednn_pack_find(self, &like);
     if (!t->pack) {
         t->pack = onednn_pack_make(self, &like);
-        good = t->pack && fill(self, plan, t, prep->in[input]->data);
+        good = t->pack && onednn_fill(self, plan, t, prep->in[input]->data);
         if (t->pack && !good) t->pack->constant = 0; /* nobody else is to find it */
         plan->packed += t->bytes;
     }
@@ -286,7 +287,7 @@ static bool pack_constants(struct cpu *self, struct plan *plan, const struct bp_
 {
     for (int i = 0; i < plan->tensors; i++)
         if (recipe->slot[i].constant && plan->tensor[i].reorder &&
-            !pack(self, plan, &plan->tensor[i], prep, i))
+            !onednn_pack_weights(self, plan, &plan->tensor[i], prep, i))
             return false;
     return true;
 }

@@ -23,7 +23,7 @@ static bool filter_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
 }
 
 /* The same tensor in a layout that oneDNN may choose. */
-static dnnl_memory_desc_t any(dnnl_memory_desc_t desc)
+static dnnl_memory_desc_t onednn_conv_any(dnnl_memory_desc_t desc)
 {
     desc.format_kind = dnnl_format_kind_any;
     return desc;
@@ -31,8 +31,9 @@ static dnnl_memory_desc_t any(dnnl_memory_desc_t desc)
 
 /* Our padding after the image is what the window may reach; what the last window does not reach,
  * oneDNN wants not to be there. It counts holes between taps where we count the distance. */
-static void geometry(const struct bp_conv_attrs *attrs, const struct bp_prep *prep,
-                     dnnl_dims_t step, dnnl_dims_t holes, dnnl_dims_t before, dnnl_dims_t after)
+static void onednn_conv_geometry(const struct bp_conv_attrs *attrs, const struct bp_prep *prep,
+                                 dnnl_dims_t step, dnnl_dims_t holes, dnnl_dims_t before,
+                                 dnnl_dims_t after)
 {
     const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
 
@@ -83,12 +84,12 @@ struct conv {
 
 /* stays: images are read and written as they lie; else in layouts that oneDNN chooses. Where it has
  * no fast code for them as they lie, it has for its own. */
-static enum bp_status make(void *p, const struct bp_prep *prep, const struct conv *c, bool stays,
-                           struct bp_plan *out)
+static enum bp_status onednn_conv_make(void *p, const struct bp_prep *prep, const struct conv *c,
+                                       bool stays, struct bp_plan *out)
 {
     const struct onednn *dnnl = onednn_opened();
-    dnnl_memory_desc_t any_w = any(c->w), any_x = stays ? c->x : any(c->x),
-                       any_y = stays ? c->y : any(c->y);
+    dnnl_memory_desc_t any_w = onednn_conv_any(c->w), any_x = stays ? c->x : onednn_conv_any(c->x),
+                       any_y = stays ? c->y : onednn_conv_any(c->y);
     dnnl_convolution_desc_t op;
 
     if (dnnl->dnnl_dilated_convolution_forward_desc_init(
@@ -125,12 +126,12 @@ enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct
 
     struct conv c = {.x = dx, .w = dw, .b = db, .y = dy, .bias = bias != NULL,
                      .constant = (w->flags & BP_VIEW_CONSTANT) != 0};
-    geometry(attrs, prep, c.step, c.holes, c.before, c.after);
+    onednn_conv_geometry(attrs, prep, c.step, c.holes, c.before, c.after);
     if ((channels_last(x) && channels_last(y)) || is_product(x, w, y)) {
-        enum bp_status status = make(p, prep, &c, true, out);
+        enum bp_status status = onednn_conv_make(p, prep, &c, true, out);
         if (status != BP_ERR_UNSUPPORTED) return status;
     }
-    return make(p, prep, &c, false, out);
+    return onednn_conv_make(p, prep, &c, false, out);
 }
 
 enum bp_status cpu_conv_f32_dnnl(const struct bp_launch *launch)

@@ -140,7 +140,7 @@ static bool side_init(struct side *side, int64_t rows, int64_t columns, int64_t 
     return rows_dense(columns, rows, column, row, &side->ld);
 }
 
-static struct matmul transposed(const struct matmul *s)
+static struct matmul openblas_transposed(const struct matmul *s)
 {
     struct matmul out = *s;
 
@@ -167,7 +167,7 @@ static bool plan_init(struct plan *plan, const struct bp_prep *prep)
         return false; /* own kernels are as fast */
     if (matmul_is_line(s, &line)) return false;
     plan->swapped = !rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc);
-    if (plan->swapped) *s = transposed(s);
+    if (plan->swapped) *s = openblas_transposed(s);
     return rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc) &&
            side_init(&plan->a, s->m, s->k, s->a_row, s->a_column) &&
            side_init(&plan->b, s->k, s->n, s->b_row, s->b_column);
@@ -232,7 +232,8 @@ static void run_f64(void *arg, int64_t step)
 }
 
 /* Many products: one on each thread at a time. Few: each on all threads. */
-static enum bp_status run_all(const struct bp_launch *launch, void (*task)(void *arg, int64_t step))
+static enum bp_status openblas_run_all(const struct bp_launch *launch,
+                                       void (*task)(void *arg, int64_t step))
 {
     const struct plan *plan = launch->plan;
     int64_t steps = plan->shape.batch.count;
@@ -247,10 +248,10 @@ static enum bp_status run_all(const struct bp_launch *launch, void (*task)(void 
 
 enum bp_status cpu_matmul_f32_openblas(const struct bp_launch *launch)
 {
-    return run_all(launch, run_f32);
+    return openblas_run_all(launch, run_f32);
 }
 
 enum bp_status cpu_matmul_f64_openblas(const struct bp_launch *launch)
 {
-    return run_all(launch, run_f64);
+    return openblas_run_all(launch, run_f64);
 }

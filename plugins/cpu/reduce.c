@@ -221,7 +221,7 @@ static bool is_column(const struct sum *sum)
 }
 
 /* As many sums a task as leave one for each thread. What is added in which order stays. */
-static void widen(struct sum *sum, int64_t columns, uint32_t width)
+static void reduce_widen(struct sum *sum, int64_t columns, uint32_t width)
 {
     int64_t part = COLUMNS * (int64_t)width, share = (columns + part - 1) / part * COLUMNS;
 
@@ -249,7 +249,7 @@ enum bp_status NAME(sum)(const struct bp_launch *launch)
         sum.part = (sum.terms.count + sum.parts - 1) / sum.parts;
         sum_in_parts(&sum, width);
     } else {
-        if (is_column(&sum)) widen(&sum, columns, width);
+        if (is_column(&sum)) reduce_widen(&sum, columns, width);
         cpu_team_run(sum_chunk, &sum, sum.kept.count / columns * sum.chunks, width);
     }
     return BP_OK;

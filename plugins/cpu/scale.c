@@ -51,7 +51,7 @@ enum bp_status NAME(scale)(const struct bp_launch *launch)
 }
 
 /* The one number of a tensor of any float dtype. */
-static acc number_of(const struct bp_view *v)
+static acc scale_number_of(const struct bp_view *v)
 {
     switch (v->dtype) {
     case BP_F16: return (acc)f16_to_f32(*(const uint16_t *)v->data);
@@ -64,7 +64,7 @@ static acc number_of(const struct bp_view *v)
 /* The parameters are input and output; whether that is one memory makes no difference. */
 enum bp_status NAME(sgd)(const struct bp_launch *launch)
 {
-    struct scale s = {.loop.run = sgd_run, .factor = number_of(launch->in[2])};
+    struct scale s = {.loop.run = sgd_run, .factor = scale_number_of(launch->in[2])};
 
     cpu_loop_run(&s.loop, launch, launch->out[0], launch->in, 2);
     return BP_OK;

@@ -42,7 +42,7 @@ struct turn {
     bool past, fetched;   /* as in stream_store.h and transpose.h */
 };
 
-static void put(const struct turn *t, char *to, const char *from, int64_t bytes)
+static void transpose_put(const struct turn *t, char *to, const char *from, int64_t bytes)
 {
     if (t->past) cpu_copy_past(t->self, to, from, (size_t)bytes);
     else memcpy(to, from, (size_t)bytes);
@@ -57,7 +57,7 @@ static void elements_turn(const struct turn *t, char *to, const char *from, int6
 
     t->tile(buffer, t->side, from, t->row_from / t->size, rows, columns, next);
     for (int64_t c = 0; c < columns; c++)
-        put(t, to + c * t->column_to, buffer + c * line, rows * t->size);
+        transpose_put(t, to + c * t->column_to, buffer + c * line, rows * t->size);
 }
 
 static void runs_turn(const struct turn *t, char *to, const char *from, int64_t rows,
@@ -65,8 +65,8 @@ static void runs_turn(const struct turn *t, char *to, const char *from, int64_t 
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
-            put(t, to + r * t->row_to + c * t->column_to,
-                from + r * t->row_from + c * t->column_from, t->size);
+            transpose_put(t, to + r * t->row_to + c * t->column_to,
+                          from + r * t->row_from + c * t->column_from, t->size);
 }
 
 /* Tiles of one place follow each other along the source's inner axis. */
@@ -129,7 +129,7 @@ static bool begins_lines(const struct turn *t)
     return !off;
 }
 
-static cpu_turn_lines *lines_of(const struct cpu *self, int size)
+static cpu_turn_lines *transpose_lines_of(const struct cpu *self, int size)
 {
     cpu_turn_lines *const lines[] = {[1] = cpu_turn_lines_i8, [2] = cpu_turn_lines_i16,
                                      [4] = cpu_turn_lines_i32, [8] = cpu_turn_lines_i64};
@@ -150,7 +150,7 @@ static void tiles_set(struct turn *t, int size, const struct bp_launch *launch)
     int64_t high = t->row_from <= STEP_NEAR ? ROWS_NEAR : ROWS_LINES;
 
     t->high = t->side;
-    if (t->tile && t->past && begins_lines(t)) t->lines = lines_of(t->self, size);
+    if (t->tile && t->past && begins_lines(t)) t->lines = transpose_lines_of(t->self, size);
     t->fetched = t->column_to > STEP_NEAR && t->row_from > STEP_NEAR;
     if (t->lines && t->column_to <= STEP_NEAR)
         t->high = PAST_LINE / size;

@@ -49,7 +49,8 @@ static inline void put_past(elem *to, const row *from)
 #endif
 }
 
-static inline void square(elem *to, int64_t to_step, const elem *from, int64_t from_step, int past)
+static inline void transpose_tile_square(elem *to, int64_t to_step, const elem *from,
+                                         int64_t from_step, int past)
 {
     row a[SQUARE], b[SQUARE];
 
@@ -69,7 +70,7 @@ static inline void square(elem *to, int64_t to_step, const elem *from, int64_t f
 
 /* Rows are far apart, which no machine foresees. Into the second cache: in the first one, rows of a
  * step that is a power of two would drive each other out. */
-static inline void fetch(const elem *from, int64_t step, int64_t rows, int64_t n)
+static inline void transpose_tile_fetch(const elem *from, int64_t step, int64_t rows, int64_t n)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t at = 0; at < n; at += PAST_LINE / (int64_t)sizeof(elem))
@@ -86,9 +87,10 @@ void NAME(turn_tile)(void *to, int64_t to_step, const void *from, int64_t from_s
 
     for (; r + SQUARE <= rows; r += SQUARE) {
         int64_t c = 0;
-        fetch(x + r * from_step + columns, from_step, SQUARE, next);
+        transpose_tile_fetch(x + r * from_step + columns, from_step, SQUARE, next);
         for (; c + SQUARE <= columns; c += SQUARE)
-            square(y + c * to_step + r, to_step, x + r * from_step + c, from_step, 0);
+            transpose_tile_square(y + c * to_step + r, to_step, x + r * from_step + c, from_step,
+                                  0);
         for (; c < columns; c++)
             for (int64_t i = r; i < r + SQUARE; i++) y[c * to_step + i] = x[i * from_step + c];
     }
@@ -97,12 +99,13 @@ void NAME(turn_tile)(void *to, int64_t to_step, const void *from, int64_t from_s
 }
 
 /* What whole squares LINE rows have: lines of to are filled one after the other. */
-static inline void lines(elem *to, int64_t to_step, const elem *from, int64_t from_step,
-                         int64_t columns)
+static inline void transpose_tile_lines(elem *to, int64_t to_step, const elem *from,
+                                        int64_t from_step, int64_t columns)
 {
     for (int64_t c = 0; c + SQUARE <= columns; c += SQUARE)
         for (int64_t r = 0; r < LINE; r += SQUARE)
-            square(to + c * to_step + r, to_step, from + r * from_step + c, from_step, 1);
+            transpose_tile_square(to + c * to_step + r, to_step, from + r * from_step + c,
+                                  from_step, 1);
 }
 
 cpu_turn_lines NAME(turn_lines);
@@ -111,16 +114,16 @@ void NAME(turn_lines)(void *to, int64_t to_step, const void *from, int64_t from_
 {
     elem *y = to;
     const elem *x = from;
-    int64_t whole = rows / LINE * LINE, square = columns / SQUARE * SQUARE;
+    int64_t whole = rows / LINE * LINE, transpose_tile_square = columns / SQUARE * SQUARE;
     int64_t side = fetched ? 2 * LINE : LINE;
 
     for (int64_t c = 0; c < columns; c += side)
         for (int64_t r = 0; r < whole; r += LINE) {
             int64_t n = columns - c < side ? columns - c : side;
-            if (fetched) fetch(x + (r + LINE) * from_step + c, from_step, LINE, n);
-            lines(y + c * to_step + r, to_step, x + r * from_step + c, from_step, n);
+            if (fetched) transpose_tile_fetch(x + (r + LINE) * from_step + c, from_step, LINE, n);
+            transpose_tile_lines(y + c * to_step + r, to_step, x + r * from_step + c, from_step, n);
         }
-    for (int64_t c = square; c < columns; c++)
+    for (int64_t c = transpose_tile_square; c < columns; c++)
         for (int64_t r = 0; r < whole; r++) y[c * to_step + r] = x[r * from_step + c];
     for (int64_t r = whole; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) y[c * to_step + r] = x[r * from_step + c];

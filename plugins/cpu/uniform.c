@@ -67,7 +67,8 @@ static uint16_t in_bf16(const struct uniform *u, uint32_t word)
 }
 
 /* Elements that come one after the other from words. */
-static void put(const struct uniform *u, const uint32_t *word, int64_t n, char *y, int64_t step)
+static void uniform_put(const struct uniform *u, const uint32_t *word, int64_t n, char *y,
+                        int64_t step)
 {
     uint16_t *y16 = (void *)y;
     float *float32 = (void *)y;
@@ -95,7 +96,7 @@ static void uniform_span(void *ctx, int64_t n, const int64_t *at)
         if (now > n - done) now = n - done;
         for (int64_t b = 0; 4 * b < skip + now; b++)
             philox_block(u->seed, block + (uint64_t)b, word + 4 * b);
-        put(u, word + skip, now, y + done * step * size, step);
+        uniform_put(u, word + skip, now, y + done * step * size, step);
         done += now;
     }
 }

@@ -107,7 +107,7 @@ void walk_collapse(struct walk *walk)
 }
 
 /* Turns a number into an index and the place of that element. */
-static void locate(const struct walk *walk, int64_t number, int64_t *index, int64_t *at)
+static void walk_locate(const struct walk *walk, int64_t number, int64_t *index, int64_t *at)
 {
     for (int i = 0; i < WALK_VIEWS; i++) at[i] = 0;
     for (int a = walk->rank - 1; a >= 0; a--) {
@@ -121,7 +121,7 @@ void walk_offset(const struct walk *walk, int64_t index, int64_t *at)
 {
     int64_t unused[WALK_RANK];
 
-    locate(walk, index, unused, at);
+    walk_locate(walk, index, unused, at);
 }
 
 void walk_spans(const struct walk *walk, int64_t begin, int64_t end,
@@ -131,7 +131,7 @@ void walk_spans(const struct walk *walk, int64_t begin, int64_t end,
     int last = walk->rank - 1;
 
     if (begin >= end) return;
-    locate(walk, begin, index, at);
+    walk_locate(walk, begin, index, at);
     for (;;) {
         int64_t n = walk->shape[last] - index[last];
         if (n > end - begin) n = end - begin;

@@ -20,7 +20,7 @@ static const unsigned char *const images[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT
 };
 
 /* One holds all architectures, and PTX for those to come. */
-static const void *image(enum portable_family family, enum portable_type type, int which)
+static const void *target_image(enum portable_family family, enum portable_type type, int which)
 {
     return which == 0 ? images[family][type] : NULL;
 }
@@ -49,5 +49,5 @@ const struct gpu_target gpu_target = {
     .folders = CUDA_FOLDERS,
     .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_CUDNN] = cudnn,
                [GPU_VENDOR_CCL] = nccl},
-    .image = image,
+    .image = target_image,
 };

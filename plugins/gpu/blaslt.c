@@ -3,7 +3,7 @@
  * that lie at multiples of 16 bytes, which fast kernels of cuBLASLt want, and one for others. */
 #include "blaslt_plan.h"
 
-static int type_of(uint8_t dtype)
+static int blaslt_type_of(uint8_t dtype)
 {
     return dtype == BP_F64 ? BLASLT_F64
            : dtype == BP_F32 ? BLASLT_F32
@@ -18,7 +18,8 @@ static bool make_operation(struct blaslt_plan *p)
                : p->gemm.dtype == BP_F32 && gpu_vendor_tf32() ? number->sum_tf32
                                                               : number->sum_f32;
     int factors = p->gemm.dtype == BP_F64 ? BLASLT_F64 : BLASLT_F32;
-    const int32_t turned = number->turned, add = BLASLT_ADD_BIAS, type = type_of(p->gemm.dtype);
+    const int32_t turned = number->turned, add = BLASLT_ADD_BIAS,
+                  type = blaslt_type_of(p->gemm.dtype);
 
     if (!BLASLT_GOOD(p, MatmulDescCreate, &p->operation, sums, factors))
         return false;
@@ -46,17 +47,16 @@ static bool make_layout(struct blaslt_plan *p, int operand)
     int32_t batch = (int32_t)g->batch;
     void **layout = &p->layout[operand];
 
-    return BLASLT_GOOD(p, MatrixLayoutCreate, layout, type_of(g->dtype),
+    return BLASLT_GOOD(p, MatrixLayoutCreate, layout, blaslt_type_of(g->dtype),
                        (uint64_t)(turned ? columns : rows), (uint64_t)(turned ? rows : columns),
                        g->between[operand]) &&
-           (batch == 1 ||
-            (BLASLT_GOOD(p, MatrixLayoutSetAttribute, *layout, number->layout_batch, &batch,
-                         sizeof batch) &&
-             BLASLT_GOOD(p, MatrixLayoutSetAttribute, *layout, number->layout_step,
-                         &g->step[operand], sizeof *g->step)));
+           (batch == 1 || (BLASLT_GOOD(p, MatrixLayoutSetAttribute, *layout, number->layout_batch,
+                                       &batch, sizeof batch) &&
+                           BLASLT_GOOD(p, MatrixLayoutSetAttribute, *layout, number->layout_step,
+                                       &g->step[operand], sizeof *g->step)));
 }
 
-static bool make(struct blaslt_plan *p)
+static bool blaslt_make(struct blaslt_plan *p)
 {
     bool good = make_operation(p);
 
@@ -65,7 +65,7 @@ static bool make(struct blaslt_plan *p)
     return good && blaslt_choose(p);
 }
 
-static void drop(const struct blaslt_plan *p)
+static void blaslt_drop(const struct blaslt_plan *p)
 {
     for (int i = 0; i < GEMM_OPERANDS; i++)
         if (p->layout[i]) BLASLT_GOOD(p, MatrixLayoutDestroy, p->layout[i]);
@@ -91,10 +91,10 @@ enum bp_status blaslt_prepare(const struct blaslt_library *library, struct gpu *
         (library->narrow && !is_narrow(&made.gemm)))
         return BP_ERR_UNSUPPORTED;
     TRY(gpu_vendor_enter(gpu, prep->device, library->vendor, &caller, &made.device, &made.handle));
-    good = make(&made);
+    good = blaslt_make(&made);
     if (good) plan = gpu_vendor_keep(made.device, library->vendor, &made, sizeof made);
     if (!plan) {
-        drop(&made);
+        blaslt_drop(&made);
         return good ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
     }
     pthread_mutex_init(&plan->lock, NULL);
@@ -111,7 +111,7 @@ void gpu_blaslt_end(void *self, const struct bp_kernel *row, void *p)
     struct blaslt_plan *plan = p;
 
     (void)row;
-    drop(plan);
+    blaslt_drop(plan);
     pthread_mutex_destroy(&plan->lock);
     host->release(host->ctx, plan, sizeof *plan);
 }
@@ -139,8 +139,8 @@ int blaslt_multiply(const struct blaslt_plan *p, void *handle, const struct blas
         p->layout[GEMM_RESULT], &found->algorithm, workspace, found->workspace, raw_stream);
 }
 
-static enum bp_status run(const struct bp_launch *launch, const struct blaslt_plan *p, void *handle,
-                          int64_t call)
+static enum bp_status blaslt_run(const struct bp_launch *launch, const struct blaslt_plan *p,
+                                 void *handle, int64_t call)
 {
     const struct blaslt_library *library = p->library;
     const struct gpu_gemm *g = &p->gemm;
@@ -162,14 +162,15 @@ static enum bp_status run(const struct bp_launch *launch, const struct blaslt_pl
 }
 
 /* Under the plan's lock, where its operation is written. */
-static enum bp_status run_all(const struct bp_launch *launch, struct blaslt_plan *p, void *handle)
+static enum bp_status blaslt_run_all(const struct bp_launch *launch, struct blaslt_plan *p,
+                                     void *handle)
 {
     bool alone = p->gemm.adds == GEMM_VECTOR || p->library->writes;
     enum bp_status status = BP_OK;
 
     if (alone) pthread_mutex_lock(&p->lock);
     for (int64_t i = 0; i < p->gemm.calls && status == BP_OK; i++)
-        status = run(launch, p, handle, i);
+        status = blaslt_run(launch, p, handle, i);
     if (alone) pthread_mutex_unlock(&p->lock);
     return status;
 }
@@ -186,10 +187,10 @@ enum bp_status gpu_blaslt_run(const struct bp_launch *launch)
     enum bp_status status;
 
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
-    if (!vendor->for_streams) return run_all(launch, plan, handle);
+    if (!vendor->for_streams) return blaslt_run_all(launch, plan, handle);
     pthread_mutex_lock(&stream->lock);
     status = gpu_vendor_handle(stream, vendor, &handle);
-    if (status == BP_OK) status = run_all(launch, plan, handle);
+    if (status == BP_OK) status = blaslt_run_all(launch, plan, handle);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }

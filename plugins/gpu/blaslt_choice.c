@@ -24,7 +24,7 @@ struct known {
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what devices know */
 
-static struct key key_of(const struct blaslt_plan *p)
+static struct key blaslt_choice_key_of(const struct blaslt_plan *p)
 {
     const struct gpu_gemm *g = &p->gemm;
     struct key key = {.m = g->m, .n = g->n, .k = g->k, .batch = g->batch, .dtype = g->dtype,
@@ -37,7 +37,7 @@ static struct key key_of(const struct blaslt_plan *p)
     return key;
 }
 
-static struct choice *place_of(struct known *known, const struct key *key)
+static struct choice *blaslt_choice_place_of(struct known *known, const struct key *key)
 {
     const unsigned char *byte = (const unsigned char *)key;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -46,14 +46,14 @@ static struct choice *place_of(struct known *known, const struct key *key)
     return &known->at[(hash ^ hash >> 32) % PLACES];
 }
 
-static bool recall(struct blaslt_plan *p, const struct key *key)
+static bool blaslt_choice_recall(struct blaslt_plan *p, const struct key *key)
 {
     const struct choice *choice;
     bool found = false;
 
     pthread_mutex_lock(&lock);
     if (p->device->chosen) {
-        choice = place_of(p->device->chosen, key);
+        choice = blaslt_choice_place_of(p->device->chosen, key);
         found = !memcmp(&choice->key, key, sizeof *key);
         if (found) {
             p->aligned = choice->aligned;
@@ -76,13 +76,13 @@ static struct known *known_of(struct gpu_device *device)
 }
 
 /* Without memory the next plan asks again. */
-static void keep(const struct blaslt_plan *p, const struct key *key)
+static void blaslt_choice_keep(const struct blaslt_plan *p, const struct key *key)
 {
     struct known *known;
 
     pthread_mutex_lock(&lock);
     known = known_of(p->device);
-    if (known) *place_of(known, key) = (struct choice){*key, p->aligned, p->any};
+    if (known) *blaslt_choice_place_of(known, key) = (struct choice){*key, p->aligned, p->any};
     pthread_mutex_unlock(&lock);
 }
 
@@ -96,7 +96,7 @@ void blaslt_forget(struct gpu_device *device)
 
 /* A sum that cuBLASLt puts together of parts is rounded to a half type before a bias is added:
  * there must be no such then. hipBLASLt adds the parts and the bias in f32. */
-static bool prefer(const struct blaslt_plan *p, void *preference, uint32_t alignment)
+static bool blaslt_choice_prefer(const struct blaslt_plan *p, void *preference, uint32_t alignment)
 {
     const struct blaslt_numbers *number = &p->library->number;
     bool whole = p->gemm.adds == GEMM_VECTOR && gpu_gemm_size(p->gemm.dtype) == 2;
@@ -114,8 +114,8 @@ static bool prefer(const struct blaslt_plan *p, void *preference, uint32_t align
 }
 
 /* The answer number i of those that lie side by side, if it is good. */
-static bool take(const struct blaslt_library *library, const unsigned char *answer, int i,
-                 struct blaslt_found *out)
+static bool blaslt_choice_take(const struct blaslt_library *library, const unsigned char *answer,
+                               int i, struct blaslt_found *out)
 {
     size_t size = (size_t)library->number.algorithm_size;
     const unsigned char *from = answer + (size_t)i * (size + sizeof(struct blaslt_rest));
@@ -129,15 +129,15 @@ static bool take(const struct blaslt_library *library, const unsigned char *answ
 
 /* Those that the heuristic likes and that are good, best first: how many. How a bias lies it knows
  * from its address. That it has nothing is no failure to be logged. */
-static int ask(const struct blaslt_plan *p, void *preference, uintptr_t alignment,
-               struct blaslt_found out[ASKED])
+static int blaslt_choice_ask(const struct blaslt_plan *p, void *preference, uintptr_t alignment,
+                             struct blaslt_found out[ASKED])
 {
     _Alignas(max_align_t) unsigned char
         answer[ASKED * (sizeof(struct blaslt_algorithm) + sizeof(struct blaslt_rest))] = {0};
     const struct blaslt_library *library = p->library;
     int n = 0, n_good = 0, code;
 
-    if (!prefer(p, preference, (uint32_t)alignment)) return 0;
+    if (!blaslt_choice_prefer(p, preference, (uint32_t)alignment)) return 0;
     if (p->gemm.adds == GEMM_VECTOR &&
         !BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation,
                      library->number.operation_bias, &alignment, sizeof alignment))
@@ -148,23 +148,23 @@ static int ask(const struct blaslt_plan *p, void *preference, uintptr_t alignmen
     if (code == library->number.not_supported ||
         !gpu_vendor_good(p->device, library->vendor, BLASLT_NAME(p, MatmulAlgoGetHeuristic), code))
         return 0;
-    for (int i = 0; i < n; i++) n_good += take(library, answer, i, &out[n_good]);
+    for (int i = 0; i < n; i++) n_good += blaslt_choice_take(library, answer, i, &out[n_good]);
     return n_good;
 }
 
 /* Only those for aligned operands are tried: the others are for the odd call. A library that does
  * not ask how operands lie is asked once. */
-static bool choose(struct blaslt_plan *p, void *preference, bool tried)
+static bool blaslt_choice_choose(struct blaslt_plan *p, void *preference, bool tried)
 {
     bool twice = p->library->number.prefer_alignment_a >= 0;
     struct blaslt_found found[ASKED];
     int n;
 
     if (twice) {
-        if (!ask(p, preference, gpu_gemm_size(p->gemm.dtype), found)) return false;
+        if (!blaslt_choice_ask(p, preference, gpu_gemm_size(p->gemm.dtype), found)) return false;
         p->aligned = p->any = found[0];
     }
-    n = ask(p, preference, BLASLT_ALIGNED, found);
+    n = blaslt_choice_ask(p, preference, BLASLT_ALIGNED, found);
     if (n) p->aligned = found[tried && n > 1 ? blaslt_try(p, found, n) : 0];
     if (!twice) p->any = p->aligned;
     return twice || n;
@@ -172,14 +172,14 @@ static bool choose(struct blaslt_plan *p, void *preference, bool tried)
 
 bool blaslt_choose(struct blaslt_plan *p)
 {
-    struct key key = key_of(p);
+    struct key key = blaslt_choice_key_of(p);
     void *preference = NULL;
     bool good;
 
-    if (recall(p, &key)) return true;
+    if (blaslt_choice_recall(p, &key)) return true;
     if (!BLASLT_GOOD(p, MatmulPreferenceCreate, &preference)) return false;
-    good = choose(p, preference, key.tried);
+    good = blaslt_choice_choose(p, preference, key.tried);
     BLASLT_GOOD(p, MatmulPreferenceDestroy, preference);
-    if (good) keep(p, &key);
+    if (good) blaslt_choice_keep(p, &key);
     return good;
 }

@@ -15,7 +15,7 @@ struct trial {
     void *at[GEMM_OPERANDS], *bias, *workspace, *stream, *memory;
 };
 
-static uint64_t now(void)
+static uint64_t blaslt_trial_now(void)
 {
     struct timespec t;
 
@@ -24,7 +24,7 @@ static uint64_t now(void)
 }
 
 /* Elements from the first of an operand to its last; before: those in front of where it begins. */
-static uint64_t extent_of(const struct gpu_gemm *g, int operand, uint64_t *before)
+static uint64_t blaslt_trial_extent_of(const struct gpu_gemm *g, int operand, uint64_t *before)
 {
     bool turned = operand <= GEMM_SECOND && g->turned[operand];
     int64_t rows = operand == GEMM_SECOND ? g->k : g->m;
@@ -37,7 +37,7 @@ static uint64_t extent_of(const struct gpu_gemm *g, int operand, uint64_t *befor
 }
 
 /* The next part of the memory, which is laid out only where there is none yet. */
-static void *part(struct trial *t, uint64_t *used, uint64_t bytes)
+static void *blaslt_trial_part(struct trial *t, uint64_t *used, uint64_t bytes)
 {
     char *at = t->memory ? (char *)t->memory + *used : NULL;
 
@@ -55,21 +55,22 @@ static uint64_t lay_out(struct trial *t, uint64_t workspace)
             t->at[i] = t->at[GEMM_RESULT];
             continue;
         }
-        all = extent_of(g, i, &before);
+        all = blaslt_trial_extent_of(g, i, &before);
         before = gpu_gemm_aligned(before * size, BLASLT_ALIGNED);
-        t->at[i] = part(t, &used, before + all * size);
+        t->at[i] = blaslt_trial_part(t, &used, before + all * size);
         if (t->memory) t->at[i] = (char *)t->at[i] + before;
     }
-    t->bias = part(t, &used, (uint64_t)g->m * size);
-    t->workspace = part(t, &used, workspace);
+    t->bias = blaslt_trial_part(t, &used, (uint64_t)g->m * size);
+    t->workspace = blaslt_trial_part(t, &used, workspace);
     return used;
 }
 
 /* One product after the other: nanoseconds of each, UINT64_MAX: it cannot be done. */
-static uint64_t measure(const struct trial *t, const struct blaslt_found *found, uint64_t runs)
+static uint64_t blaslt_trial_measure(const struct trial *t, const struct blaslt_found *found,
+                                     uint64_t runs)
 {
     struct gpu_device *device = t->plan->device;
-    uint64_t began = now();
+    uint64_t began = blaslt_trial_now();
 
     for (uint64_t i = 0; i < runs; i++)
         if (!gpu_vendor_good(device, t->plan->library->vendor, BLASLT_NAME(t->plan, Matmul),
@@ -77,25 +78,25 @@ static uint64_t measure(const struct trial *t, const struct blaslt_found *found,
                                              t->stream)))
             return UINT64_MAX;
     if (device->gpu->call.stream_synchronize(t->stream)) return UINT64_MAX;
-    return (now() - began) / runs;
+    return (blaslt_trial_now() - began) / runs;
 }
 
 /* The first run counts for nothing but how long a round is. */
 static uint64_t time_of(const struct trial *t, const struct blaslt_found *found)
 {
-    uint64_t one = measure(t, found, 1), runs, least = UINT64_MAX;
+    uint64_t one = blaslt_trial_measure(t, found, 1), runs, least = UINT64_MAX;
 
     if (one == UINT64_MAX) return one;
     runs = ROUND_NS / (one + 1);
     runs = runs < 1 ? 1 : runs > RUNS ? RUNS : runs;
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t ns = measure(t, found, runs);
+        uint64_t ns = blaslt_trial_measure(t, found, runs);
         if (ns < least) least = ns;
     }
     return least;
 }
 
-static int fastest(const struct trial *t, const struct blaslt_found *found, int n)
+static int blaslt_trial_fastest(const struct trial *t, const struct blaslt_found *found, int n)
 {
     uint64_t least = UINT64_MAX, ns;
     int best = 0;
@@ -109,7 +110,7 @@ static int fastest(const struct trial *t, const struct blaslt_found *found, int 
     return best;
 }
 
-static bool begin(struct trial *t, uint64_t workspace)
+static bool blaslt_trial_begin(struct trial *t, uint64_t workspace)
 {
     struct gpu_device *device = t->plan->device;
     const struct gpu_calls *call = &device->gpu->call;
@@ -131,7 +132,7 @@ int blaslt_try(const struct blaslt_plan *plan, const struct blaslt_found *found,
     for (int i = 0; i < n; i++)
         if (found[i].workspace > workspace) workspace = found[i].workspace;
     pthread_mutex_lock(&lock);
-    if (begin(&t, workspace)) best = fastest(&t, found, n);
+    if (blaslt_trial_begin(&t, workspace)) best = blaslt_trial_fastest(&t, found, n);
     if (t.stream) GPU_NOTE(plan->device, stream_destroy, t.stream);
     if (t.memory) GPU_NOTE(plan->device, memory_free, t.memory);
     pthread_mutex_unlock(&lock);

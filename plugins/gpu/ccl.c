@@ -49,14 +49,14 @@ static _Thread_local struct {
 /* Pauses between two questions, and how long the last one may take: others may not be done. */
 enum { PAUSE_NS = 10000, FINALIZE_NS = 2000000000 };
 
-static enum bp_status check(const struct gpu *gpu, const char *function, int code)
+static enum bp_status ccl_check(const struct gpu *gpu, const char *function, int code)
 {
     if (__builtin_expect(code == NCCL_SUCCESS, 1)) return BP_OK;
     return bp_fail(gpu->host, BP_ERR_DEVICE, GPU_NAME ": %s answers %d: %s", function, code,
                    nccl.call.ncclGetErrorString(code));
 }
 
-#define CALL_NCCL(gpu, name, ...) check(gpu, #name, nccl.call.name(__VA_ARGS__))
+#define CALL_NCCL(gpu, name, ...) ccl_check(gpu, #name, nccl.call.name(__VA_ARGS__))
 
 enum bp_status gpu_ccl_version(void *self, uint32_t *out_version)
 {
@@ -142,11 +142,11 @@ enum bp_status gpu_ccl_comm_begin(void *self, uint32_t index, const struct bp_cc
         return BP_OK;
     }
     drop_comm(comm);
-    return check(self, "ncclCommInitRankConfig", code);
+    return ccl_check(self, "ncclCommInitRankConfig", code);
 }
 
 /* What the library knows of its communicator: NCCL_SUCCESS if that has been aborted. */
-static int ask(struct gpu_comm *comm, int *out_code)
+static int ccl_ask(struct gpu_comm *comm, int *out_code)
 {
     int code = NCCL_SUCCESS;
 
@@ -164,11 +164,12 @@ enum bp_status gpu_ccl_comm_joined(void *self, void *p)
     int code;
 
     gpu_device_reuse(self, comm->device->index, &caller);
-    TRY(check(self, "ncclCommGetAsyncError", ask(comm, &code)));
-    return code == NCCL_IN_PROGRESS ? BP_ERR_TIMEOUT : check(self, "ncclCommInitRankConfig", code);
+    TRY(ccl_check(self, "ncclCommGetAsyncError", ccl_ask(comm, &code)));
+    return code == NCCL_IN_PROGRESS ? BP_ERR_TIMEOUT
+                                    : ccl_check(self, "ncclCommInitRankConfig", code);
 }
 
-static uint64_t now(void)
+static uint64_t ccl_now(void)
 {
     struct timespec t;
 
@@ -177,22 +178,22 @@ static uint64_t now(void)
 }
 
 /* What a call that has answered code has come to, in this time (0: however long it takes). */
-static int settle(struct gpu_comm *comm, int code, uint64_t ns)
+static int ccl_settle(struct gpu_comm *comm, int code, uint64_t ns)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
-    uint64_t began = now();
+    uint64_t began = ccl_now();
     int failed;
 
     while (code == NCCL_IN_PROGRESS && !atomic_load(&comm->aborted)) {
         nanosleep(&pause, NULL);
-        failed = ask(comm, &code);
+        failed = ccl_ask(comm, &code);
         if (failed) return failed;
-        if (ns && now() - began > ns) break;
+        if (ns && ccl_now() - began > ns) break;
     }
     return code;
 }
 
-static void note(const struct gpu *gpu, const char *function, int code)
+static void ccl_note(const struct gpu *gpu, const char *function, int code)
 {
     if (code != NCCL_SUCCESS && code != NCCL_IN_PROGRESS)
         bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s answers %d: %s", function, code,
@@ -203,7 +204,7 @@ static void abort_comm(const struct gpu *gpu, struct gpu_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
     if (!atomic_exchange(&comm->aborted, true))
-        note(gpu, "ncclCommAbort", nccl.call.ncclCommAbort(comm->raw));
+        ccl_note(gpu, "ncclCommAbort", nccl.call.ncclCommAbort(comm->raw));
     pthread_mutex_unlock(&comm->lock);
 }
 
@@ -217,13 +218,13 @@ void gpu_ccl_comm_abort(void *self, void *p)
 }
 
 /* Other ranks may not be so far: then it is ended without them. */
-static bool finalize(const struct gpu *gpu, struct gpu_comm *comm)
+static bool ccl_finalize(const struct gpu *gpu, struct gpu_comm *comm)
 {
     int code;
 
     if (comm->waits) return true;
-    code = settle(comm, nccl.call.ncclCommFinalize(comm->raw), FINALIZE_NS);
-    note(gpu, "ncclCommFinalize", code);
+    code = ccl_settle(comm, nccl.call.ncclCommFinalize(comm->raw), FINALIZE_NS);
+    ccl_note(gpu, "ncclCommFinalize", code);
     return code == NCCL_SUCCESS;
 }
 
@@ -234,8 +235,8 @@ void gpu_ccl_comm_destroy(void *self, void *p)
 
     gpu_device_reuse(self, comm->device->index, &caller);
     if (!atomic_load(&comm->aborted)) {
-        if (!finalize(self, comm)) abort_comm(self, comm);
-        else note(self, "ncclCommDestroy", nccl.call.ncclCommDestroy(comm->raw));
+        if (!ccl_finalize(self, comm)) abort_comm(self, comm);
+        else ccl_note(self, "ncclCommDestroy", nccl.call.ncclCommDestroy(comm->raw));
     }
     drop_comm(comm);
 }
@@ -244,12 +245,12 @@ enum bp_status gpu_ccl_comm_error(void *self, void *p)
 {
     int code;
 
-    TRY(check(self, "ncclCommGetAsyncError", ask(p, &code)));
-    return code == NCCL_IN_PROGRESS ? BP_OK : check(self, "a call under way", code);
+    TRY(ccl_check(self, "ncclCommGetAsyncError", ccl_ask(p, &code)));
+    return code == NCCL_IN_PROGRESS ? BP_OK : ccl_check(self, "a call under way", code);
 }
 
 /* Elements as the library calls them; -1: it has no such. */
-static int type_of(uint32_t dtype)
+static int ccl_type_of(uint32_t dtype)
 {
     switch (dtype) {
     case BP_I8: return NCCL_I8;
@@ -290,14 +291,14 @@ struct given {
     int type, reduction;
 };
 
-static enum bp_status give(void *p, void *stream, const struct bp_ccl_call *call, bool reduces,
-                           struct gpu_caller *caller, struct given *out)
+static enum bp_status ccl_give(void *p, void *stream, const struct bp_ccl_call *call, bool reduces,
+                               struct gpu_caller *caller, struct given *out)
 {
     struct gpu_comm *comm = p;
 
     *out = (struct given){.of = comm, .comm = comm->raw,
                           .stream = ((struct gpu_stream *)stream)->raw,
-                          .type = type_of(call->dtype),
+                          .type = ccl_type_of(call->dtype),
                           .reduction = reduces ? reduction_of(call) : 0};
     if (out->type < 0 || out->reduction < 0) return BP_ERR_UNSUPPORTED;
     return gpu_device_use(comm->device->gpu, comm->device->index, caller, &out->device);
@@ -305,18 +306,18 @@ static enum bp_status give(void *p, void *stream, const struct bp_ccl_call *call
 
 /* Within a group, its end is what is waited for. A failure of the driver's comes first: the library
  * does not say that a device is lost. */
-static enum bp_status finish(const struct given *g, const char *function, int code)
+static enum bp_status ccl_finish(const struct given *g, const char *function, int code)
 {
     if (group.depth) {
         group.comm = g->of;
         if (code == NCCL_IN_PROGRESS) code = NCCL_SUCCESS;
     } else {
-        code = settle(g->of, code, 0);
+        code = ccl_settle(g->of, code, 0);
     }
     return gpu_vendor_check(g->device, &gpu_nccl, function, code);
 }
 
-#define GIVE(name, ...) finish(&g, #name, nccl.call.name(__VA_ARGS__))
+#define GIVE(name, ...) ccl_finish(&g, #name, nccl.call.name(__VA_ARGS__))
 
 enum bp_status gpu_ccl_all_reduce(void *self, void *comm, void *stream,
                                   const struct bp_ccl_call *call)
@@ -325,7 +326,7 @@ enum bp_status gpu_ccl_all_reduce(void *self, void *comm, void *stream,
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, true, &caller, &g));
+    TRY(ccl_give(comm, stream, call, true, &caller, &g));
     return GIVE(ncclAllReduce, call->src, call->dst, call->count, g.type, g.reduction, g.comm,
                 g.stream);
 }
@@ -336,7 +337,7 @@ enum bp_status gpu_ccl_reduce(void *self, void *comm, void *stream, const struct
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, true, &caller, &g));
+    TRY(ccl_give(comm, stream, call, true, &caller, &g));
     return GIVE(ncclReduce, call->src, call->dst, call->count, g.type, g.reduction,
                 (int)call->root, g.comm, g.stream);
 }
@@ -348,7 +349,7 @@ enum bp_status gpu_ccl_broadcast(void *self, void *comm, void *stream,
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, false, &caller, &g));
+    TRY(ccl_give(comm, stream, call, false, &caller, &g));
     return GIVE(ncclBroadcast, call->src, call->dst, call->count, g.type, (int)call->root, g.comm,
                 g.stream);
 }
@@ -360,7 +361,7 @@ enum bp_status gpu_ccl_all_gather(void *self, void *comm, void *stream,
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, false, &caller, &g));
+    TRY(ccl_give(comm, stream, call, false, &caller, &g));
     return GIVE(ncclAllGather, call->src, call->dst, call->count, g.type, g.comm, g.stream);
 }
 
@@ -371,7 +372,7 @@ enum bp_status gpu_ccl_reduce_scatter(void *self, void *comm, void *stream,
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, true, &caller, &g));
+    TRY(ccl_give(comm, stream, call, true, &caller, &g));
     return GIVE(ncclReduceScatter, call->src, call->dst, call->count, g.type, g.reduction, g.comm,
                 g.stream);
 }
@@ -382,7 +383,7 @@ enum bp_status gpu_ccl_send(void *self, void *comm, void *stream, const struct b
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, false, &caller, &g));
+    TRY(ccl_give(comm, stream, call, false, &caller, &g));
     return GIVE(ncclSend, call->src, call->count, g.type, (int)call->root, g.comm, g.stream);
 }
 
@@ -392,13 +393,13 @@ enum bp_status gpu_ccl_recv(void *self, void *comm, void *stream, const struct b
     struct given g;
 
     (void)self;
-    TRY(give(comm, stream, call, false, &caller, &g));
+    TRY(ccl_give(comm, stream, call, false, &caller, &g));
     return GIVE(ncclRecv, call->dst, call->count, g.type, (int)call->root, g.comm, g.stream);
 }
 
 enum bp_status gpu_ccl_group_begin(void *self)
 {
-    TRY(check(self, "ncclGroupStart", nccl.call.ncclGroupStart()));
+    TRY(ccl_check(self, "ncclGroupStart", nccl.call.ncclGroupStart()));
     group.depth++;
     return BP_OK;
 }
@@ -409,6 +410,6 @@ enum bp_status gpu_ccl_group_end(void *self)
     struct gpu_comm *comm = group.comm;
 
     if (--group.depth == 0) group.comm = NULL;
-    if (comm && !group.depth) code = settle(comm, code, 0);
-    return check(self, "ncclGroupEnd", code);
+    if (comm && !group.depth) code = ccl_settle(comm, code, 0);
+    return ccl_check(self, "ncclGroupEnd", code);
 }

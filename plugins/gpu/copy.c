@@ -82,7 +82,7 @@ enum bp_status gpu_copy_within(void *self, uint32_t index, void *p, const struct
 
 /* Devices that reach each other's memory copy without a stop on the host. Where that fails, the
  * driver has a way of its own. */
-static void reach(struct gpu_device *device, const struct gpu_device *peer)
+static void copy_reach(struct gpu_device *device, const struct gpu_device *peer)
 {
     uint64_t bit = UINT64_C(1) << peer->index % 64, before;
     int possible = 0, code;
@@ -105,7 +105,7 @@ enum bp_status gpu_copy_peer(void *self, uint32_t index, void *p, uint32_t to,
 
     TRY(gpu_device_use(self, to, &caller, &peer)); /* opens it, if it is not */
     TRY(gpu_device_use(self, index, &caller, &device));
-    reach(device, peer);
+    copy_reach(device, peer);
     return GPU_CALL(device, copy_peer, copy->dst, gpu_device_where(peer), copy->src,
                     gpu_device_where(device), copy->size, stream->raw);
 }

@@ -24,12 +24,12 @@ _Static_assert(sizeof dnn.call == sizeof dnn.function, "functions alone");
 
 const struct cudnn_calls *const gpu_cudnn_call = &dnn.call;
 
-static size_t version(void)
+static size_t cudnn_version(void)
 {
     return dnn.call.cudnnGetVersion ? dnn.call.cudnnGetVersion() : 0;
 }
 
-static int set_up(void *handle, void *raw_stream, const char **out_function)
+static int cudnn_set_up(void *handle, void *raw_stream, const char **out_function)
 {
     *out_function = "cudnnSetStream";
     return raw_stream ? dnn.call.cudnnSetStream(handle, raw_stream) : 0;
@@ -38,8 +38,8 @@ static int set_up(void *handle, void *raw_stream, const char **out_function)
 struct gpu_vendor gpu_cudnn = {
     .name = "cuDNN", .id = GPU_VENDOR_CUDNN, .symbol = symbols, .n = SYMBOLS,
     .function = dnn.function, .calls = &dnn.first, .lock = PTHREAD_MUTEX_INITIALIZER,
-    .version = version, .forget = cudnn_forget,
-    .for_streams = true, .set_up = set_up,
+    .version = cudnn_version, .forget = cudnn_forget,
+    .for_streams = true, .set_up = cudnn_set_up,
 };
 
 int cudnn_type_of(uint8_t dtype)
@@ -59,8 +59,8 @@ bool cudnn_may_add_in_half(const struct cudnn_plan *p)
 static const int result_of[] = {[CONV_FORWARD] = Y, [CONV_GRAD_INPUT] = X, [CONV_GRAD_WEIGHT] = W};
 
 /* The views that play the three parts. */
-static void parts_of(enum conv_kind kind, const struct bp_view *const *in,
-                     const struct bp_view *const *out, const struct bp_view *part[TENSORS])
+static void cudnn_parts_of(enum conv_kind kind, const struct bp_view *const *in,
+                           const struct bp_view *const *out, const struct bp_view *part[TENSORS])
 {
     part[X] = kind == CONV_FORWARD ? in[0] : kind == CONV_GRAD_INPUT ? out[0] : in[1];
     part[W] = kind == CONV_GRAD_WEIGHT ? out[0] : in[1];
@@ -68,7 +68,7 @@ static void parts_of(enum conv_kind kind, const struct bp_view *const *in,
 }
 
 /* Strides of a dense tensor, by the view's axes. */
-static void dense(const struct bp_view *v, int format, int64_t stride[AXES])
+static void cudnn_dense(const struct bp_view *v, int format, int64_t stride[AXES])
 {
     int64_t next = 1;
 
@@ -83,11 +83,11 @@ static void dense(const struct bp_view *v, int format, int64_t stride[AXES])
     }
 }
 
-static bool lies(const struct bp_view *v, int format)
+static bool cudnn_lies(const struct bp_view *v, int format)
 {
     int64_t stride[AXES];
 
-    dense(v, format, stride);
+    cudnn_dense(v, format, stride);
     for (int a = 0; a < v->rank; a++)
         if (v->shape[a] > 1 && v->stride[a] != stride[a]) return false;
     return v->count <= INT32_MAX;
@@ -101,14 +101,15 @@ static uint64_t in_workspace(uint64_t bytes)
 /* One format for all; false: images lie in different ways, or in none that is known. */
 static bool choose_format(struct cudnn_plan *p, const struct bp_view *const part[TENSORS])
 {
-    bool rows = lies(part[X], CUDNN_ROW_MAJOR) && lies(part[Y], CUDNN_ROW_MAJOR);
-    bool last = lies(part[X], CUDNN_CHANNELS_LAST) && lies(part[Y], CUDNN_CHANNELS_LAST);
+    bool rows = cudnn_lies(part[X], CUDNN_ROW_MAJOR) && cudnn_lies(part[Y], CUDNN_ROW_MAJOR);
+    bool last = cudnn_lies(part[X], CUDNN_CHANNELS_LAST) &&
+                cudnn_lies(part[Y], CUDNN_CHANNELS_LAST);
 
     if ((!rows && !last) || part[W]->count > INT32_MAX) return false;
-    p->format = rows && (!last || lies(part[W], CUDNN_ROW_MAJOR)) ? CUDNN_ROW_MAJOR
+    p->format = rows && (!last || cudnn_lies(part[W], CUDNN_ROW_MAJOR)) ? CUDNN_ROW_MAJOR
                                                                  : CUDNN_CHANNELS_LAST;
-    p->repack = !lies(part[W], p->format);
-    dense(part[W], p->format, p->filter_stride);
+    p->repack = !cudnn_lies(part[W], p->format);
+    cudnn_dense(part[W], p->format, p->filter_stride);
     p->filter_bytes = in_workspace((uint64_t)part[W]->count * gpu_gemm_size(p->dtype));
     return true;
 }
@@ -135,7 +136,7 @@ static void shape_parts(struct cudnn_plan *p, const struct bp_view *const part[T
     int64_t stride[AXES];
 
     for (int i = 0; i < TENSORS; i++) {
-        dense(part[i], p->format, stride);
+        cudnn_dense(part[i], p->format, stride);
         p->rank = shape_of(part[i], stride, p->shape[i], p->stride[i]);
     }
 }
@@ -224,14 +225,15 @@ static bool make_bias(struct cudnn_plan *p)
 }
 
 /* Whether an answer is good; those that say "no" are not logged. */
-static bool is_good(const struct cudnn_plan *p, const char *const name[], int code)
+static bool cudnn_is_good(const struct cudnn_plan *p, const char *const name[], int code)
 {
     return !cudnn_is_unsupported(code) &&
            gpu_vendor_good(p->device, &gpu_cudnn, name[p->kind], code);
 }
 
 /* Best first. */
-static bool ask(const struct cudnn_plan *p, int *n, struct cudnn_found found[CUDNN_ALGORITHMS])
+static bool cudnn_ask(const struct cudnn_plan *p, int *n,
+                      struct cudnn_found found[CUDNN_ALGORITHMS])
 {
     static const char *const name[] = {"cudnnGetConvolutionForwardAlgorithm_v7",
                                        "cudnnGetConvolutionBackwardDataAlgorithm_v7",
@@ -249,7 +251,7 @@ static bool ask(const struct cudnn_plan *p, int *n, struct cudnn_found found[CUD
     else
         code = call->cudnnGetConvolutionBackwardFilterAlgorithm_v7(p->handle, x, y, p->conv, w,
                                                                    CUDNN_ALGORITHMS, n, found);
-    return is_good(p, name, code);
+    return cudnn_is_good(p, name, code);
 }
 
 static bool ask_size(const struct cudnn_plan *p, size_t *out)
@@ -270,7 +272,7 @@ static bool ask_size(const struct cudnn_plan *p, size_t *out)
     else
         code = call->cudnnGetConvolutionBackwardFilterWorkspaceSize(p->handle, x, y, p->conv, w,
                                                                     algorithm, out);
-    return is_good(p, name, code);
+    return cudnn_is_good(p, name, code);
 }
 
 /* Whether an algorithm does what the rows promise. */
@@ -286,12 +288,12 @@ static bool will_do(const struct cudnn_plan *p, const struct cudnn_found *f)
            !(!loose && cudnn_may_add_in_half(p));
 }
 
-static bool choose(struct cudnn_plan *p)
+static bool cudnn_choose(struct cudnn_plan *p)
 {
     struct cudnn_found found[CUDNN_ALGORITHMS];
     int n = 0, i = 0;
 
-    if (!ask(p, &n, found)) return false;
+    if (!cudnn_ask(p, &n, found)) return false;
     while (i < n && !will_do(p, &found[i])) i++;
     if (i == n) return false;
     p->found = found[i];
@@ -303,12 +305,12 @@ static bool make_older(struct cudnn_plan *p, int64_t groups)
     if (!make_conv(p, groups)) return false;
     for (int i = 0; i < TENSORS; i++)
         if (!make_tensor(p, i)) return false;
-    return make_bias(p) && choose(p);
+    return make_bias(p) && cudnn_choose(p);
 }
 
 /* ---- plans ---- */
 
-static void drop(struct cudnn_plan *p)
+static void cudnn_drop(struct cudnn_plan *p)
 {
     cudnn_graph_return(p->device, p->aligned);
     cudnn_graph_return(p->device, p->any);
@@ -325,7 +327,7 @@ static void drop(struct cudnn_plan *p)
 /* A graph's kernels may want 16 bytes of alignment. Tensors that have less go to the older
  * interface, or, where that has nothing, to a graph for them; where there is none, they are copied
  * to such addresses. The device's handle is for one thread at a time. */
-static bool make(struct cudnn_plan *p, int64_t groups)
+static bool cudnn_make(struct cudnn_plan *p, int64_t groups)
 {
     bool half = gpu_gemm_size(p->dtype) == 2, good;
 
@@ -380,18 +382,18 @@ enum bp_status gpu_cudnn_prepare(void *self, const struct bp_prep *prep, struct 
     const struct bp_view *part[TENSORS];
     bool good;
 
-    parts_of(made.kind, prep->in, prep->out, part);
+    cudnn_parts_of(made.kind, prep->in, prep->out, part);
     if (!part[X]->count || !part[W]->count || !part[Y]->count ||
         !steps_of(&made.steps, &attrs, part) || !choose_format(&made, part))
         return BP_ERR_UNSUPPORTED;
     shape_parts(&made, part);
     if (made.kind == CONV_FORWARD && prep->n_in > 2 && prep->in[2]) plan_bias(&made, prep->in[2]);
     TRY(gpu_vendor_enter(self, prep->device, &gpu_cudnn, &caller, &made.device, &made.handle));
-    good = make(&made, attrs.groups);
+    good = cudnn_make(&made, attrs.groups);
     plan_moves(&made, part);
     if (good) plan = gpu_vendor_keep(made.device, &gpu_cudnn, &made, sizeof made);
     if (!plan) {
-        drop(&made);
+        cudnn_drop(&made);
         return good ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
     }
     BP_SET(out, plan, plan);
@@ -405,13 +407,13 @@ void gpu_cudnn_end(void *self, const struct bp_kernel *row, void *plan)
     const struct bp_host *host = ((struct gpu *)self)->host;
 
     (void)row;
-    drop(plan);
+    cudnn_drop(plan);
     host->release(host->ctx, plan, sizeof(struct cudnn_plan));
 }
 
 /* Has a kernel of our own copy elements. */
-static enum bp_status assign(const struct bp_launch *launch, const struct bp_view *from,
-                             const struct bp_view *to)
+static enum bp_status cudnn_assign(const struct bp_launch *launch, const struct bp_view *from,
+                                   const struct bp_view *to)
 {
     struct bp_launch copy = *launch;
 
@@ -433,7 +435,7 @@ static enum bp_status put_bias(const struct bp_launch *launch)
     bias.stride = stride;
     bias.count = y->count;
     bias.flags = BP_VIEW_STRIDED;
-    return assign(launch, &bias, y);
+    return cudnn_assign(launch, &bias, y);
 }
 
 /* The bias in the workspace, side by side. */
@@ -445,7 +447,7 @@ static enum bp_status pack_bias(const struct bp_launch *launch, void *to)
     bias.data = to;
     bias.stride = &one;
     bias.flags = 0;
-    return assign(launch, launch->in[2], &bias);
+    return cudnn_assign(launch, launch->in[2], &bias);
 }
 
 static int call_with_bias(const struct cudnn_plan *p, void *handle, void *const at[OPERANDS],
@@ -460,8 +462,8 @@ static int call_with_bias(const struct cudnn_plan *p, void *handle, void *const 
 }
 
 /* A product and its sum into what is there, by beta. */
-static int call(const struct cudnn_plan *p, void *handle, void *const at[OPERANDS],
-                void *workspace)
+static int cudnn_call(const struct cudnn_plan *p, void *handle, void *const at[OPERANDS],
+                      void *workspace)
 {
     union gpu_factor alpha = gpu_factor(p->dtype, 1), beta = gpu_factor(p->dtype, p->has_bias);
     void *x = p->tensor[X], *w = p->tensor[W], *y = p->tensor[Y];
@@ -499,8 +501,8 @@ static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *con
 }
 
 /* Under the stream's lock: a handle is for one thread at a time. */
-static enum bp_status run(const struct cudnn_plan *p, struct gpu_stream *stream,
-                          void *const at[OPERANDS], void *workspace)
+static enum bp_status cudnn_run(const struct cudnn_plan *p, struct gpu_stream *stream,
+                                void *const at[OPERANDS], void *workspace)
 {
     static const char *const name[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData",
                                        "cudnnConvolutionBackwardFilter"};
@@ -512,14 +514,14 @@ static enum bp_status run(const struct cudnn_plan *p, struct gpu_stream *stream,
 
     TRY(gpu_vendor_handle(stream, &gpu_cudnn, &handle));
     code = graph ? cudnn_graph_run(p, graph, handle, at, workspace, &function)
-                 : call(p, handle, at, workspace);
+                 : cudnn_call(p, handle, at, workspace);
     return gpu_vendor_check(p->device, &gpu_cudnn, function, code);
 }
 
 /* The operand as the library gets it: as it is, or in the workspace, where it is put unless it is
  * the result. */
-static enum bp_status place(const struct bp_launch *launch, int i, const struct bp_view *part,
-                            bool move, char **workspace, struct bp_view *out)
+static enum bp_status cudnn_place(const struct bp_launch *launch, int i, const struct bp_view *part,
+                                  bool move, char **workspace, struct bp_view *out)
 {
     const struct cudnn_plan *p = launch->plan;
     bool packs = i == W && p->repack;
@@ -532,7 +534,7 @@ static enum bp_status place(const struct bp_launch *launch, int i, const struct 
         out->stride = p->filter_stride;
         out->flags = BP_VIEW_STRIDED;
     }
-    return i == result_of[p->kind] ? BP_OK : assign(launch, part, out);
+    return i == result_of[p->kind] ? BP_OK : cudnn_assign(launch, part, out);
 }
 
 static enum bp_status place_bias(const struct bp_launch *launch, char **workspace, void **out)
@@ -560,15 +562,16 @@ enum bp_status gpu_cudnn_run(const struct bp_launch *launch)
     void *bias = NULL;
     bool move;
 
-    parts_of(p->kind, launch->in, launch->out, part);
+    cudnn_parts_of(p->kind, launch->in, launch->out, part);
     move = p->moves_all &&
            !is_aligned((void *[]){part[X]->data, part[W]->data, part[Y]->data, NULL});
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
     TRY(place_bias(launch, &workspace, &bias));
-    for (int i = 0; i < TENSORS; i++) TRY(place(launch, i, part[i], move, &workspace, &at[i]));
+    for (int i = 0; i < TENSORS; i++)
+        TRY(cudnn_place(launch, i, part[i], move, &workspace, &at[i]));
     pthread_mutex_lock(&stream->lock);
-    status = run(p, stream, (void *[]){at[X].data, at[W].data, at[Y].data, bias}, workspace);
+    status = cudnn_run(p, stream, (void *[]){at[X].data, at[W].data, at[Y].data, bias}, workspace);
     pthread_mutex_unlock(&stream->lock);
     if (status || at[result].data == part[result]->data) return status;
-    return assign(launch, &at[result], part[result]);
+    return cudnn_assign(launch, &at[result], part[result]);
 }

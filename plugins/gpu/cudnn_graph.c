@@ -18,42 +18,43 @@ enum { SUMS = OPERANDS };
 enum { GOOD_NOTES = 1 << CUDNN_NOTE_TENSOR_CORE | 1 << CUDNN_NOTE_KEEPS_NAN };
 
 /* Whether an answer is good; those that say "no" are not logged. */
-static bool is_good(const struct cudnn_plan *p, const char *function, int code)
+static bool cudnn_graph_is_good(const struct cudnn_plan *p, const char *function, int code)
 {
     return !cudnn_is_unsupported(code) && gpu_vendor_good(p->device, &gpu_cudnn, function, code);
 }
 
-static void *create(const struct cudnn_plan *p, int kind)
+static void *cudnn_graph_create(const struct cudnn_plan *p, int kind)
 {
     void *made = NULL;
 
     return CUDNN_GOOD(p->device, cudnnBackendCreateDescriptor, kind, &made) ? made : NULL;
 }
 
-static void destroy(const struct gpu_device *device, void *descriptor)
+static void cudnn_graph_destroy(const struct gpu_device *device, void *descriptor)
 {
     if (descriptor) CUDNN_GOOD(device, cudnnBackendDestroyDescriptor, descriptor);
 }
 
-static bool set(const struct cudnn_plan *p, void *descriptor, int attribute, int type, int64_t n,
-                const void *values)
+static bool cudnn_graph_set(const struct cudnn_plan *p, void *descriptor, int attribute, int type,
+                            int64_t n, const void *values)
 {
-    return is_good(
+    return cudnn_graph_is_good(
         p, "cudnnBackendSetAttribute",
         gpu_cudnn_call->cudnnBackendSetAttribute(descriptor, attribute, type, n, values));
 }
 
-static bool get(const struct cudnn_plan *p, void *descriptor, int attribute, int type,
-                int64_t asked, int64_t *out_n, void *out)
+static bool cudnn_graph_get(const struct cudnn_plan *p, void *descriptor, int attribute, int type,
+                            int64_t asked, int64_t *out_n, void *out)
 {
-    return is_good(
+    return cudnn_graph_is_good(
         p, "cudnnBackendGetAttribute",
         gpu_cudnn_call->cudnnBackendGetAttribute(descriptor, attribute, type, asked, out_n, out));
 }
 
-static bool finalize(const struct cudnn_plan *p, void *descriptor)
+static bool cudnn_graph_finalize(const struct cudnn_plan *p, void *descriptor)
 {
-    return is_good(p, "cudnnBackendFinalize", gpu_cudnn_call->cudnnBackendFinalize(descriptor));
+    return cudnn_graph_is_good(p, "cudnnBackendFinalize",
+                               gpu_cudnn_call->cudnnBackendFinalize(descriptor));
 }
 
 static bool set_i64(const struct cudnn_plan *p, void *descriptor, int attribute, int n,
@@ -62,18 +63,18 @@ static bool set_i64(const struct cudnn_plan *p, void *descriptor, int attribute,
     int64_t wide[AXES];
 
     for (int i = 0; i < n; i++) wide[i] = values[i];
-    return set(p, descriptor, attribute, CUDNN_OF_I64, n, wide);
+    return cudnn_graph_set(p, descriptor, attribute, CUDNN_OF_I64, n, wide);
 }
 
 static bool set_descriptor(const struct cudnn_plan *p, void *descriptor, int attribute, void *value)
 {
-    return set(p, descriptor, attribute, CUDNN_OF_DESCRIPTORS, 1, &value);
+    return cudnn_graph_set(p, descriptor, attribute, CUDNN_OF_DESCRIPTORS, 1, &value);
 }
 
 /* The next descriptor of a graph; NULL: there is none. */
-static void *add(const struct cudnn_plan *p, struct cudnn_graph *g, int kind)
+static void *cudnn_graph_add(const struct cudnn_plan *p, struct cudnn_graph *g, int kind)
 {
-    void *made = create(p, kind);
+    void *made = cudnn_graph_create(p, kind);
 
     if (made) g->made[g->n++] = made;
     return made;
@@ -85,15 +86,16 @@ static bool add_tensor(const struct cudnn_plan *p, struct cudnn_graph *g, int ty
 {
     int number = g->n;
     bool is_virtual = number == SUMS;
-    void *t = add(p, g, CUDNN_IS_TENSOR);
+    void *t = cudnn_graph_add(p, g, CUDNN_IS_TENSOR);
 
-    return t && set(p, t, CUDNN_TENSOR_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) &&
+    return t && cudnn_graph_set(p, t, CUDNN_TENSOR_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) &&
            set_i64(p, t, CUDNN_TENSOR_SHAPE, p->rank, shape) &&
            set_i64(p, t, CUDNN_TENSOR_STRIDE, p->rank, stride) &&
            set_i64(p, t, CUDNN_TENSOR_ID, 1, &number) &&
-           set(p, t, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, &alignment) &&
-           (!is_virtual || set(p, t, CUDNN_TENSOR_VIRTUAL, CUDNN_OF_BOOLS, 1, &is_virtual)) &&
-           finalize(p, t);
+           cudnn_graph_set(p, t, CUDNN_TENSOR_ALIGNMENT, CUDNN_OF_I64, 1, &alignment) &&
+           (!is_virtual ||
+            cudnn_graph_set(p, t, CUDNN_TENSOR_VIRTUAL, CUDNN_OF_BOOLS, 1, &is_virtual)) &&
+           cudnn_graph_finalize(p, t);
 }
 
 static bool add_tensors(const struct cudnn_plan *p, struct cudnn_graph *g, int64_t alignment)
@@ -113,16 +115,17 @@ static bool add_tensors(const struct cudnn_plan *p, struct cudnn_graph *g, int64
 static void *add_steps(const struct cudnn_plan *p, struct cudnn_graph *g)
 {
     static const int sums = CUDNN_F32, mode = CUDNN_CORRELATION;
-    void *c = add(p, g, CUDNN_IS_CONV);
+    void *c = cudnn_graph_add(p, g, CUDNN_IS_CONV);
     int axes = p->rank - 2;
 
-    return c && set(p, c, CUDNN_CONV_SUMS, CUDNN_OF_DATA_TYPES, 1, &sums) &&
-                   set(p, c, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, &mode) &&
+    return c && cudnn_graph_set(p, c, CUDNN_CONV_SUMS, CUDNN_OF_DATA_TYPES, 1, &sums) &&
+                   cudnn_graph_set(p, c, CUDNN_CONV_MODE, CUDNN_OF_CONV_MODES, 1, &mode) &&
                    set_i64(p, c, CUDNN_CONV_AXES, 1, &axes) &&
                    set_i64(p, c, CUDNN_CONV_DILATION, axes, p->steps.dilation) &&
                    set_i64(p, c, CUDNN_CONV_STRIDE, axes, p->steps.stride) &&
                    set_i64(p, c, CUDNN_CONV_PAD_BEFORE, axes, p->steps.pad) &&
-                   set_i64(p, c, CUDNN_CONV_PAD_BEHIND, axes, p->steps.behind) && finalize(p, c)
+                   set_i64(p, c, CUDNN_CONV_PAD_BEHIND, axes, p->steps.behind) &&
+                   cudnn_graph_finalize(p, c)
                ? c
                : NULL;
 }
@@ -144,15 +147,16 @@ static void *add_product(const struct cudnn_plan *p, struct cudnn_graph *g)
                               CUDNN_GRAD_WEIGHT_BETA},
     };
     const float alpha = 1, beta = 0;
-    void *steps = add_steps(p, g), *o = steps ? add(p, g, words[p->kind].kind) : NULL;
+    void *steps = add_steps(p, g), *o = steps ? cudnn_graph_add(p, g, words[p->kind].kind) : NULL;
 
     for (int i = 0; o && i < TENSORS; i++) {
         void *tensor = g->made[i == Y && p->adds_bias ? SUMS : i];
         if (!set_descriptor(p, o, words[p->kind].tensor[i], tensor)) return NULL;
     }
     return o && set_descriptor(p, o, words[p->kind].conv, steps) &&
-                   set(p, o, words[p->kind].alpha, CUDNN_OF_F32, 1, &alpha) &&
-                   set(p, o, words[p->kind].beta, CUDNN_OF_F32, 1, &beta) && finalize(p, o)
+                   cudnn_graph_set(p, o, words[p->kind].alpha, CUDNN_OF_F32, 1, &alpha) &&
+                   cudnn_graph_set(p, o, words[p->kind].beta, CUDNN_OF_F32, 1, &beta) &&
+                   cudnn_graph_finalize(p, o)
                ? o
                : NULL;
 }
@@ -161,15 +165,16 @@ static void *add_product(const struct cudnn_plan *p, struct cudnn_graph *g)
 static void *add_sum(const struct cudnn_plan *p, struct cudnn_graph *g)
 {
     static const int mode = CUDNN_ADD, type = CUDNN_F32;
-    void *step = add(p, g, CUDNN_IS_STEP), *o = NULL;
+    void *step = cudnn_graph_add(p, g, CUDNN_IS_STEP), *o = NULL;
 
-    if (step && set(p, step, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, &mode) &&
-        set(p, step, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) && finalize(p, step))
-        o = add(p, g, CUDNN_IS_POINTWISE);
+    if (step && cudnn_graph_set(p, step, CUDNN_STEP_MODE, CUDNN_OF_STEP_MODES, 1, &mode) &&
+        cudnn_graph_set(p, step, CUDNN_STEP_TYPE, CUDNN_OF_DATA_TYPES, 1, &type) &&
+        cudnn_graph_finalize(p, step))
+        o = cudnn_graph_add(p, g, CUDNN_IS_POINTWISE);
     return o && set_descriptor(p, o, CUDNN_POINTWISE_STEP, step) &&
                    set_descriptor(p, o, CUDNN_POINTWISE_X, g->made[SUMS]) &&
                    set_descriptor(p, o, CUDNN_POINTWISE_B, g->made[BIAS]) &&
-                   set_descriptor(p, o, CUDNN_POINTWISE_Y, g->made[Y]) && finalize(p, o)
+                   set_descriptor(p, o, CUDNN_POINTWISE_Y, g->made[Y]) && cudnn_graph_finalize(p, o)
                ? o
                : NULL;
 }
@@ -180,11 +185,12 @@ static void *add_graph(const struct cudnn_plan *p, struct cudnn_graph *g)
     int n = 1;
 
     if (operation[0] && p->adds_bias) operation[n++] = add_sum(p, g);
-    if (operation[n - 1]) graph = add(p, g, CUDNN_IS_GRAPH);
+    if (operation[n - 1]) graph = cudnn_graph_add(p, g, CUDNN_IS_GRAPH);
     return graph &&
-                   set(p, graph, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, n, operation) &&
-                   set(p, graph, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLES, 1, &p->handle) &&
-                   finalize(p, graph)
+                   cudnn_graph_set(p, graph, CUDNN_GRAPH_OPERATIONS, CUDNN_OF_DESCRIPTORS, n,
+                                   operation) &&
+                   cudnn_graph_set(p, graph, CUDNN_GRAPH_HANDLE, CUDNN_OF_HANDLES, 1, &p->handle) &&
+                   cudnn_graph_finalize(p, graph)
                ? graph
                : NULL;
 }
@@ -196,7 +202,8 @@ static bool notes_are_good(const struct cudnn_plan *p, void *engine)
     int note[NOTES];
     int64_t n = 0;
 
-    if (!get(p, engine, CUDNN_ENGINE_NOTES, CUDNN_OF_NOTES, NOTES, &n, note) || n > NOTES)
+    if (!cudnn_graph_get(p, engine, CUDNN_ENGINE_NOTES, CUDNN_OF_NOTES, NOTES, &n, note) ||
+        n > NOTES)
         return false;
     for (int64_t i = 0; i < n; i++)
         if (note[i] < 0 || note[i] > 30 || !(GOOD_NOTES >> note[i] & 1)) return false;
@@ -205,28 +212,29 @@ static bool notes_are_good(const struct cudnn_plan *p, void *engine)
 
 static bool config_is_good(const struct cudnn_plan *p, void *config)
 {
-    void *engine = create(p, CUDNN_IS_ENGINE);
+    void *engine = cudnn_graph_create(p, CUDNN_IS_ENGINE);
     int64_t n = 0;
     bool good = engine &&
-                get(p, config, CUDNN_CONFIG_ENGINE, CUDNN_OF_DESCRIPTORS, 1, &n, &engine) &&
+                cudnn_graph_get(p, config, CUDNN_CONFIG_ENGINE, CUDNN_OF_DESCRIPTORS, 1, &n,
+                                &engine) &&
                 n == 1 && notes_are_good(p, engine);
 
-    destroy(p->device, engine);
+    cudnn_graph_destroy(p->device, engine);
     return good;
 }
 
 /* A plan of a way; NULL: it cannot be done so, or wants too much memory. */
 static void *make_plan(const struct cudnn_plan *p, void *config, int64_t *out_workspace)
 {
-    void *plan = create(p, CUDNN_IS_PLAN);
+    void *plan = cudnn_graph_create(p, CUDNN_IS_PLAN);
     int64_t n = 0;
 
-    if (plan && set(p, plan, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLES, 1, &p->handle) &&
-        set_descriptor(p, plan, CUDNN_PLAN_CONFIG, config) && finalize(p, plan) &&
-        get(p, plan, CUDNN_PLAN_WORKSPACE, CUDNN_OF_I64, 1, &n, out_workspace) && n == 1 &&
-        *out_workspace >= 0 && *out_workspace <= cudnn_workspace_most)
+    if (plan && cudnn_graph_set(p, plan, CUDNN_PLAN_HANDLE, CUDNN_OF_HANDLES, 1, &p->handle) &&
+        set_descriptor(p, plan, CUDNN_PLAN_CONFIG, config) && cudnn_graph_finalize(p, plan) &&
+        cudnn_graph_get(p, plan, CUDNN_PLAN_WORKSPACE, CUDNN_OF_I64, 1, &n, out_workspace) &&
+        n == 1 && *out_workspace >= 0 && *out_workspace <= cudnn_workspace_most)
         return plan;
-    destroy(p->device, plan);
+    cudnn_graph_destroy(p->device, plan);
     return NULL;
 }
 
@@ -245,25 +253,26 @@ static bool take_first(const struct cudnn_plan *p, struct cudnn_graph *g, void *
 }
 
 /* The library fills descriptors that the caller has made. */
-static bool choose(const struct cudnn_plan *p, struct cudnn_graph *g, void *graph)
+static bool cudnn_graph_choose(const struct cudnn_plan *p, struct cudnn_graph *g, void *graph)
 {
     static const int mode = CUDNN_HEURISTIC_A;
-    void *config[CONFIGS], *heuristic = create(p, CUDNN_IS_HEURISTIC);
+    void *config[CONFIGS], *heuristic = cudnn_graph_create(p, CUDNN_IS_HEURISTIC);
     int64_t made = 0, n = 0;
     bool good = heuristic && set_descriptor(p, heuristic, CUDNN_HEURISTIC_GRAPH, graph) &&
-                set(p, heuristic, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1, &mode) &&
-                finalize(p, heuristic);
+                cudnn_graph_set(p, heuristic, CUDNN_HEURISTIC_MODE, CUDNN_OF_HEURISTIC_MODES, 1,
+                                &mode) &&
+                cudnn_graph_finalize(p, heuristic);
 
     while (good && made < CONFIGS) {
-        config[made] = create(p, CUDNN_IS_CONFIG);
+        config[made] = cudnn_graph_create(p, CUDNN_IS_CONFIG);
         good = config[made] != NULL;
         made += good;
     }
-    good = good &&
-           get(p, heuristic, CUDNN_HEURISTIC_RESULTS, CUDNN_OF_DESCRIPTORS, CONFIGS, &n, config);
+    good = good && cudnn_graph_get(p, heuristic, CUDNN_HEURISTIC_RESULTS, CUDNN_OF_DESCRIPTORS,
+                                   CONFIGS, &n, config);
     good = good && take_first(p, g, config, n < CONFIGS ? n : CONFIGS);
-    for (int64_t i = 0; i < made; i++) destroy(p->device, config[i]);
-    destroy(p->device, heuristic);
+    for (int64_t i = 0; i < made; i++) cudnn_graph_destroy(p->device, config[i]);
+    cudnn_graph_destroy(p->device, heuristic);
     return good;
 }
 
@@ -281,7 +290,7 @@ bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudn
     void *graph = NULL;
 
     if (has_functions() && add_tensors(p, &g, alignment)) graph = add_graph(p, &g);
-    if (graph && choose(p, &g, graph)) {
+    if (graph && cudnn_graph_choose(p, &g, graph)) {
         *out = g;
         return true;
     }
@@ -291,12 +300,12 @@ bool cudnn_graph_make(const struct cudnn_plan *p, int64_t alignment, struct cudn
 
 void cudnn_graph_drop(const struct gpu_device *device, struct cudnn_graph *graph)
 {
-    while (graph->n) destroy(device, graph->made[--graph->n]);
+    while (graph->n) cudnn_graph_destroy(device, graph->made[--graph->n]);
 }
 
 /* What it describes is read while the call lasts. */
-static int execute(const struct cudnn_graph *graph, void *handle, void *pack,
-                   int n, void *const at[OPERANDS], void *workspace, const char **out_function)
+static int cudnn_graph_execute(const struct cudnn_graph *graph, void *handle, void *pack, int n,
+                               void *const at[OPERANDS], void *workspace, const char **out_function)
 {
     static const int64_t id[OPERANDS] = {X, W, Y, BIAS};
     const struct cudnn_calls *call = gpu_cudnn_call;
@@ -327,7 +336,7 @@ int cudnn_graph_run(const struct cudnn_plan *p, const struct cudnn_graph *graph,
 
     *out_function = "cudnnBackendCreateDescriptor";
     if (code) return code;
-    code = execute(graph, handle, pack, n, at, workspace, out_function);
-    destroy(p->device, pack);
+    code = cudnn_graph_execute(graph, handle, pack, n, at, workspace, out_function);
+    cudnn_graph_destroy(p->device, pack);
     return code;
 }

@@ -25,7 +25,7 @@ struct cudnn_kept {
     int users;
 };
 
-static struct key key_of(const struct cudnn_plan *p, int64_t alignment)
+static struct key cudnn_kept_key_of(const struct cudnn_plan *p, int64_t alignment)
 {
     struct key key = {.alignment = alignment, .kind = (int)p->kind, .dtype = p->dtype,
                       .rank = p->rank, .adds_bias = p->adds_bias, .steps = p->steps};
@@ -35,7 +35,7 @@ static struct key key_of(const struct cudnn_plan *p, int64_t alignment)
     return key;
 }
 
-static void destroy(const struct gpu_device *device, struct cudnn_kept *kept)
+static void cudnn_kept_destroy(const struct gpu_device *device, struct cudnn_kept *kept)
 {
     const struct bp_host *host = device->gpu->host;
 
@@ -43,7 +43,7 @@ static void destroy(const struct gpu_device *device, struct cudnn_kept *kept)
     host->release(host->ctx, kept, sizeof *kept);
 }
 
-static struct cudnn_kept *make(const struct cudnn_plan *p, const struct key *key)
+static struct cudnn_kept *cudnn_kept_make(const struct cudnn_plan *p, const struct key *key)
 {
     const struct bp_host *host = p->device->gpu->host;
     struct cudnn_kept *kept = host->allocate(host->ctx, sizeof *kept, _Alignof(struct cudnn_kept));
@@ -57,13 +57,13 @@ static struct cudnn_kept *make(const struct cudnn_plan *p, const struct key *key
 
 const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *p, int64_t alignment)
 {
-    const struct key key = key_of(p, alignment);
+    const struct key key = cudnn_kept_key_of(p, alignment);
     struct cudnn_kept **at = &p->device->graphs, *kept;
 
     while (*at && memcmp(&(*at)->key, &key, sizeof key)) at = &(*at)->next;
     kept = *at;
     if (kept) *at = kept->next;
-    else kept = make(p, &key);
+    else kept = cudnn_kept_make(p, &key);
     if (!kept) return NULL;
     kept->users++;
     kept->next = p->device->graphs;
@@ -72,7 +72,7 @@ const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *p, int64_t a
 }
 
 /* Destroys those without a plan but the last few. */
-static void trim(struct gpu_device *device)
+static void cudnn_kept_trim(struct gpu_device *device)
 {
     struct cudnn_kept **at = &device->graphs, *kept;
     int unused = 0;
@@ -84,7 +84,7 @@ static void trim(struct gpu_device *device)
             continue;
         }
         *at = kept->next;
-        destroy(device, kept);
+        cudnn_kept_destroy(device, kept);
     }
 }
 
@@ -95,7 +95,7 @@ void cudnn_graph_return(struct gpu_device *device, const struct cudnn_graph *gra
     if (!kept) return;
     pthread_mutex_lock(&device->loading);
     kept->users--;
-    trim(device);
+    cudnn_kept_trim(device);
     pthread_mutex_unlock(&device->loading);
 }
 
@@ -105,6 +105,6 @@ void cudnn_forget(struct gpu_device *device)
 
     while ((kept = device->graphs) != NULL) {
         device->graphs = kept->next;
-        destroy(device, kept);
+        cudnn_kept_destroy(device, kept);
     }
 }

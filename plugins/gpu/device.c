@@ -82,7 +82,8 @@ GPU_WHERE gpu_device_where(const struct gpu_device *device)
 }
 
 /* Makes the device's context current: 0, or the code of a call, which is put out. */
-static int enter(const struct gpu_device *device, struct gpu_caller *caller, enum gpu_call *out)
+static int device_enter(const struct gpu_device *device, struct gpu_caller *caller,
+                        enum gpu_call *out)
 {
     GPU_WHERE current = 0;
     int code = device->gpu->call.context_get(&current);
@@ -113,7 +114,7 @@ static void block_waits(const struct gpu_device *device, struct gpu_caller *call
                device->index, gpu_target.symbol[GPU_CALL_context_flags]);
         return;
     }
-    code = enter(device, caller, &call);
+    code = device_enter(device, caller, &call);
     if (!code) {
         call = GPU_CALL_context_flags;
         code = device->gpu->call.context_flags(GPU_WAITS_BLOCK);
@@ -121,7 +122,7 @@ static void block_waits(const struct gpu_device *device, struct gpu_caller *call
     gpu_note(device, call, code);
 }
 
-static enum bp_status open_device(struct gpu_device *device, struct gpu_caller *caller)
+static enum bp_status device_open_device(struct gpu_device *device, struct gpu_caller *caller)
 {
     void *context = NULL;
 
@@ -142,11 +143,11 @@ enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller
 
     if (__builtin_expect(!atomic_load_explicit(&device->open, memory_order_acquire), 0)) {
         pthread_mutex_lock(&device->lock);
-        if (!device->open) status = open_device(device, caller);
+        if (!device->open) status = device_open_device(device, caller);
         pthread_mutex_unlock(&device->lock);
     }
     if (status == BP_OK) {
-        int code = enter(device, caller, &call);
+        int code = device_enter(device, caller, &call);
         status = gpu_check(gpu, device, call, code);
     }
     if (status == BP_OK) *out = device;
@@ -157,7 +158,7 @@ struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct gpu_
 {
     struct gpu_device *device = &gpu->device[index];
     enum gpu_call call;
-    int code = enter(device, caller, &call);
+    int code = device_enter(device, caller, &call);
 
     gpu_note(device, call, code);
     return device;

@@ -66,7 +66,7 @@ enum bp_status gpu_event_record(void *self, uint32_t index, void *p, void *q)
 }
 
 /* The event has been reached. */
-static enum bp_status tell(struct gpu_device *device, const struct gpu_event *event)
+static enum bp_status event_tell(struct gpu_device *device, const struct gpu_event *event)
 {
     enum bp_status status = BP_OK;
 
@@ -88,10 +88,10 @@ enum bp_status gpu_event_query(void *self, uint32_t index, void *event)
     code = device->gpu->call.event_query(gpu_event_raw(event));
     if (code == GPU_NOT_READY) return BP_ERR_BUSY;
     TRY(gpu_check(device->gpu, device, GPU_CALL_event_query, code));
-    return tell(device, event);
+    return event_tell(device, event);
 }
 
-static uint64_t now_ns(void)
+static uint64_t event_now_ns(void)
 {
     struct timespec now;
 
@@ -103,7 +103,7 @@ static uint64_t now_ns(void)
  * they are asked, ever more rarely. */
 enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t timeout_ns)
 {
-    uint64_t start = now_ns(), pause = 2000, past = 0;
+    uint64_t start = event_now_ns(), pause = 2000, past = 0;
     GPU_CALLER caller = {NULL};
     struct gpu_device *device;
     enum bp_status status;
@@ -111,13 +111,13 @@ enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t 
     TRY(gpu_device_use(self, index, &caller, &device));
     if (timeout_ns == UINT64_MAX) {
         TRY(GPU_CALL(device, event_synchronize, gpu_event_raw(event)));
-        return tell(device, event);
+        return event_tell(device, event);
     }
     while ((status = gpu_event_query(self, index, event)) == BP_ERR_BUSY && past < timeout_ns) {
         if (pause > timeout_ns - past) pause = timeout_ns - past;
         nanosleep(&(struct timespec){0, (long)pause}, NULL);
         if (pause < 1000000) pause *= 2;
-        past = now_ns() - start;
+        past = event_now_ns() - start;
     }
     if (status != BP_ERR_BUSY) return status;
     return bp_fail(device->gpu->host, BP_ERR_TIMEOUT,

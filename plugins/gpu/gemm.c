@@ -10,7 +10,7 @@ struct lies {
     int64_t rows, columns, row, column;
 };
 
-static struct lies turn(struct lies m)
+static struct lies gemm_turn(struct lies m)
 {
     return (struct lies){m.columns, m.rows, m.column, m.row};
 }
@@ -34,19 +34,19 @@ static void drop_axis(struct matmul_args *a, int64_t i)
 }
 
 /* Whether axis i and the next are one. */
-static bool joins(const struct matmul_args *a, int64_t i)
+static bool gemm_joins(const struct matmul_args *a, int64_t i)
 {
     for (int o = 0; o < MATMUL_OPERANDS; o++)
         if (a->stride[o][i] != a->stride[o][i + 1] * a->shape[i + 1]) return false;
     return true;
 }
 
-static void collapse(struct matmul_args *a)
+static void gemm_collapse(struct matmul_args *a)
 {
     for (int64_t i = a->rank - 1; i >= 0; i--)
         if (a->shape[i] == 1) drop_axis(a, i);
     for (int64_t i = a->rank - 2; i >= 0; i--) {
-        if (!joins(a, i)) continue;
+        if (!gemm_joins(a, i)) continue;
         a->shape[i + 1] *= a->shape[i];
         drop_axis(a, i);
     }
@@ -94,7 +94,7 @@ struct parts {
     double alpha, beta;
 };
 
-static struct parts parts_of(const struct bp_prep *prep)
+static struct parts gemm_parts_of(const struct bp_prep *prep)
 {
     const struct bp_matmul_attrs *matmul = prep->attrs;
     const struct bp_addmm_attrs *addmm = prep->attrs;
@@ -131,25 +131,25 @@ static bool adds_init(struct gpu_gemm *g, const struct bp_prep *prep, const stru
         return true;
     }
     if ((rows > 1 && !lies.row) || (columns > 1 && !lies.column)) return false;
-    return is_columns(swapped ? turn(lies) : lies, &g->between[GEMM_ADDED]);
+    return is_columns(swapped ? gemm_turn(lies) : lies, &g->between[GEMM_ADDED]);
 }
 
 bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep)
 {
     const struct bp_view *c = prep->out[0];
-    struct parts p = parts_of(prep);
+    struct parts p = gemm_parts_of(prep);
     struct matmul_args s = matmul_of(prep->in[p.a], p.turn_a, prep->in[p.b], p.turn_b, c);
     struct lies a, b, result;
 
     *out = (struct gpu_gemm){.dtype = c->dtype};
     if (!c->count || !s.k) return false;
-    collapse(&s);
+    gemm_collapse(&s);
     join_rows(&s);
     a = (struct lies){s.m, s.k, s.row[MATMUL_A], s.column[MATMUL_A]};
     b = (struct lies){s.k, s.n, s.row[MATMUL_B], s.column[MATMUL_B]};
     result = (struct lies){s.m, s.n, s.row[MATMUL_C], s.column[MATMUL_C]};
-    bool swapped = is_columns(turn(result), &out->between[GEMM_RESULT]);
-    struct lies first = swapped ? turn(b) : a, second = swapped ? turn(a) : b;
+    bool swapped = is_columns(gemm_turn(result), &out->between[GEMM_RESULT]);
+    struct lies first = swapped ? gemm_turn(b) : a, second = swapped ? gemm_turn(a) : b;
     int of[3] = {swapped ? MATMUL_B : MATMUL_A, swapped ? MATMUL_A : MATMUL_B, MATMUL_C};
 
     if (!swapped && !is_columns(result, &out->between[GEMM_RESULT])) return false;
@@ -160,8 +160,8 @@ bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep)
     out->input[GEMM_SECOND] = swapped ? p.a : p.b;
     out->turned[0] = !is_columns(first, &out->between[GEMM_FIRST]);
     out->turned[1] = !is_columns(second, &out->between[GEMM_SECOND]);
-    if (out->turned[0] && !is_columns(turn(first), &out->between[GEMM_FIRST])) return false;
-    if (out->turned[1] && !is_columns(turn(second), &out->between[GEMM_SECOND])) return false;
+    if (out->turned[0] && !is_columns(gemm_turn(first), &out->between[GEMM_FIRST])) return false;
+    if (out->turned[1] && !is_columns(gemm_turn(second), &out->between[GEMM_SECOND])) return false;
     take_batch(out, &s, of);
     return adds_init(out, prep, &p, swapped);
 }

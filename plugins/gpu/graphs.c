@@ -43,7 +43,7 @@ enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
 }
 
 /* The driver's capture ends in any case. */
-static enum bp_status end(struct gpu_stream *stream, void **out_graph)
+static enum bp_status graphs_end(struct gpu_stream *stream, void **out_graph)
 {
     struct gpu_device *device = stream->device;
     enum bp_status status;
@@ -56,13 +56,13 @@ static enum bp_status end(struct gpu_stream *stream, void **out_graph)
 }
 
 /* recording: empty. */
-static enum bp_status make(struct gpu_stream *stream, struct gpu_recording *recording)
+static enum bp_status graphs_make(struct gpu_stream *stream, struct gpu_recording *recording)
 {
     struct gpu_device *device = stream->device;
     enum bp_status status;
     void *graph = NULL;
 
-    TRY(end(stream, &graph));
+    TRY(graphs_end(stream, &graph));
     recording->faults = stream->faults_captured;
     status = GPU_CALL(device, graph_instantiate, &recording->program, graph, 0);
     GPU_NOTE(device, graph_destroy, graph);
@@ -83,7 +83,7 @@ enum bp_status gpu_capture_end(void *self, uint32_t index, void *p, void **out_r
     }
     *recording = (struct gpu_recording){NULL, 0};
     gpu_device_reuse(self, index, &caller);
-    status = make(p, recording);
+    status = graphs_make(p, recording);
     if (status == BP_OK) *out_recording = recording;
     else host->release(host->ctx, recording, sizeof *recording);
     return status;
@@ -96,7 +96,7 @@ void gpu_capture_abort(void *self, uint32_t index, void *p)
     void *graph = NULL;
 
     /* What is wrong with the capture is known: that is why it is given up. */
-    if (end(p, &graph) == BP_OK && graph) GPU_NOTE(device, graph_destroy, graph);
+    if (graphs_end(p, &graph) == BP_OK && graph) GPU_NOTE(device, graph_destroy, graph);
 }
 
 enum bp_status gpu_replay(void *self, uint32_t index, void *p, void *q)

@@ -9,7 +9,7 @@ _Static_assert(sizeof(struct gpu_calls) == GPU_CALLS * sizeof(void *), "function
 
 /* The one that the system knows, else one in the folders of a vendor, which ROCm's often does not
  * know. */
-static enum bp_status open_library(const struct gpu *gpu, struct gpu_found *out)
+static enum bp_status library_open_library(const struct gpu *gpu, struct gpu_found *out)
 {
     static const enum gpu_place place[] = {GPU_LOADER, GPU_FOLDERS, GPU_PLACES};
     const struct gpu_wanted wanted = {"DRIVER", gpu_target.libraries, gpu_target.driver_folders,
@@ -37,7 +37,7 @@ enum bp_status gpu_library_open(struct gpu *gpu)
     void *function[GPU_CALLS];
     struct gpu_found found;
 
-    TRY(open_library(gpu, &found));
+    TRY(library_open_library(gpu, &found));
     for (int i = 0; i < GPU_CALLS; i++) {
         function[i] = dlsym(found.library, gpu_target.symbol[i]);
         if (!function[i] && use[i] == OF_CAPTURES) gpu->lacks = gpu_target.symbol[i];
@@ -76,7 +76,7 @@ static const char *text_of(const struct gpu *gpu, int code)
     return text;
 }
 
-static struct known find(const struct gpu *gpu, int code)
+static struct known library_find(const struct gpu *gpu, int code)
 {
     const char *text;
 
@@ -128,7 +128,7 @@ enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device,
     struct known error;
 
     if (__builtin_expect(code == GPU_SUCCESS, 1)) return BP_OK;
-    error = find(gpu, code);
+    error = library_find(gpu, code);
     if (error.status == BP_ERR_ABSENT && device) error.status = BP_ERR_DEVICE;
     if (code == GPU_UNKNOWN && is_wait(call)) error.status = BP_ERR_DEVICE_LOST;
     put_help(help, gpu, &error);
@@ -143,5 +143,5 @@ void gpu_note(const struct gpu_device *device, enum gpu_call call, int code)
 {
     if (code != GPU_SUCCESS && code != GPU_SHUT_DOWN)
         bp_log(device->gpu->host, BP_LOG_WARN, GPU_NAME ":%u: %s answers %d: %s", device->index,
-               gpu_target.symbol[call], code, find(device->gpu, code).text);
+               gpu_target.symbol[call], code, library_find(device->gpu, code).text);
 }

@@ -134,7 +134,8 @@ static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char 
 
 /* Opens a library by its path, or by its name: then the loader looks for it. Those that it lacks
  * are taken from the folders, of which the loader may not know: so it is with drivers of DCUs. */
-static void *open_library(const char *name, const char *folders, int depth, char why[GPU_WHY_SIZE])
+static void *locate_open_library(const char *name, const char *folders, int depth,
+                                 char why[GPU_WHY_SIZE])
 {
     char lacked[GPU_PATH_SIZE], path[GPU_PATH_SIZE];
 
@@ -144,7 +145,7 @@ static void *open_library(const char *name, const char *folders, int depth, char
         snprintf(why, GPU_WHY_SIZE, "%s", dlerror());
         if (!depth || !lacks_another(lacked, name, why) ||
             !is_in_list(path, folders, lacked, true) ||
-            !open_library(path, folders, depth - 1, why))
+            !locate_open_library(path, folders, depth - 1, why))
             return NULL;
     }
     return NULL;
@@ -155,7 +156,7 @@ static enum bp_status ask_loader(const struct gpu_wanted *wanted, const char *na
                                  struct gpu_found *out, char why[GPU_WHY_SIZE])
 {
     snprintf(out->path, sizeof out->path, "%s", name);
-    out->library = open_library(name, wanted->folders, DEPTH, why);
+    out->library = locate_open_library(name, wanted->folders, DEPTH, why);
     if (out->library) return BP_OK;
     return !strncmp(why, name, strlen(name)) && is_not_found(why) ? BP_ERR_ABSENT : BP_ERR_DEVICE;
 }
@@ -167,8 +168,8 @@ static enum bp_status ask_process(const char *name, struct gpu_found *out)
     return out->library ? BP_OK : BP_ERR_ABSENT;
 }
 
-static enum bp_status ask(const struct gpu_wanted *wanted, enum gpu_place place, const char *name,
-                          struct gpu_found *out, char why[GPU_WHY_SIZE])
+static enum bp_status locate_ask(const struct gpu_wanted *wanted, enum gpu_place place,
+                                 const char *name, struct gpu_found *out, char why[GPU_WHY_SIZE])
 {
     bool found = false;
 
@@ -212,7 +213,7 @@ enum bp_status gpu_locate(const struct gpu_wanted *wanted, struct gpu_found *out
     if (given) return is_given(wanted, given, out, why);
     for (const enum gpu_place *place = wanted->place; *place != GPU_PLACES; place++)
         for (const char *const *n = wanted->names; *n; n++) {
-            enum bp_status status = ask(wanted, *place, *n, out, why);
+            enum bp_status status = locate_ask(wanted, *place, *n, out, why);
             if (status != BP_ERR_ABSENT) return status;
         }
     gpu_setting_name(name, wanted->setting);
@@ -231,7 +232,7 @@ static enum bp_status open_found(const struct gpu_wanted *wanted, struct gpu_fou
     struct link_map *map = NULL;
 
     if (status != BP_OK) return status;
-    if (!out->library) out->library = open_library(out->path, wanted->folders, DEPTH, why);
+    if (!out->library) out->library = locate_open_library(out->path, wanted->folders, DEPTH, why);
     if (!out->library) return BP_ERR_DEVICE;
     if (!dlinfo(out->library, RTLD_DI_LINKMAP, &map) && map && *map->l_name)
         snprintf(out->path, sizeof out->path, "%s", map->l_name);

@@ -22,7 +22,8 @@ static enum bp_status admit_managed(struct gpu_device *device, uint64_t size)
     return size <= free_bytes ? BP_OK : BP_ERR_MEMORY;
 }
 
-static enum bp_status allocate(struct gpu_device *device, uint32_t space, uint64_t size, void **out)
+static enum bp_status memory_get(struct gpu_device *device, uint32_t space, uint64_t size,
+                                 void **out)
 {
     switch (space) {
     case BP_SPACE_DEVICE: return GPU_CALL(device, memory_allocate, out, size);
@@ -62,7 +63,7 @@ enum bp_status gpu_memory_allocate(void *self, uint32_t index, uint32_t space, u
     void *data = NULL;
 
     TRY(gpu_device_use(self, index, &caller, &device));
-    status = allocate(device, space, size, &data);
+    status = memory_get(device, space, size, &data);
     if (status == BP_ERR_MEMORY) return none_left(device, space, size);
     if (status == BP_OK) *out = (struct bp_memory){.data = data};
     return status;

@@ -28,7 +28,7 @@ static enum bp_status make_devices(struct gpu *gpu, int n)
     return BP_OK;
 }
 
-static void destroy(void *p)
+static void plugin_destroy(void *p)
 {
     struct gpu *gpu = p;
 
@@ -44,7 +44,7 @@ static void destroy(void *p)
 }
 
 /* Whether BP_<PLUGIN>_WAIT is "block". */
-static bool blocks(const struct gpu *gpu)
+static bool plugin_blocks(const struct gpu *gpu)
 {
     const char *given = gpu_setting("WAIT");
     char name[GPU_SETTING_SIZE];
@@ -78,13 +78,13 @@ static enum bp_status take_device(struct gpu *gpu, int i, char reason[REASON])
     return BP_OK;
 }
 
-static enum bp_status start(struct gpu *gpu)
+static enum bp_status plugin_start(struct gpu *gpu)
 {
     struct gpu_calls *call = &gpu->call;
     char reason[REASON] = "";
     int n = 0;
 
-    gpu->blocks = blocks(gpu);
+    gpu->blocks = plugin_blocks(gpu);
     TRY(gpu_library_open(gpu));
     TRY(gpu_check(gpu, NULL, GPU_CALL_initialise, call->initialise(0)));
     TRY(gpu_check(gpu, NULL, GPU_CALL_driver_version, call->driver_version(&gpu->version)));
@@ -100,7 +100,7 @@ static enum bp_status start(struct gpu *gpu)
 }
 
 /* The driver's library stays open: threads of its own may be in it. */
-static enum bp_status create(const struct bp_host *host, void **out_self)
+static enum bp_status plugin_create(const struct bp_host *host, void **out_self)
 {
     struct gpu *gpu = host->allocate(host->ctx, sizeof *gpu, _Alignof(struct gpu));
     enum bp_status status;
@@ -109,9 +109,9 @@ static enum bp_status create(const struct bp_host *host, void **out_self)
         return bp_fail(host, BP_ERR_MEMORY, GPU_NAME ": no memory for an instance, %zu bytes",
                        sizeof *gpu);
     *gpu = (struct gpu){.host = host};
-    status = start(gpu);
+    status = plugin_start(gpu);
     if (status == BP_OK) *out_self = gpu;
-    else destroy(gpu);
+    else plugin_destroy(gpu);
     return status;
 }
 
@@ -144,8 +144,8 @@ static const struct bp_plugin plugin = {
     .name = GPU_NAME,
     .version = GPU_VERSION,
     .kind = GPU_NAME,
-    .create = create,
-    .destroy = destroy,
+    .create = plugin_create,
+    .destroy = plugin_destroy,
     .runtime = &runtime,
     .kernels = &portable_rows,
     .graphs = &graphs,

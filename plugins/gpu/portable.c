@@ -63,8 +63,8 @@ void gpu_modules_unload(struct gpu_device *device)
 
 /* The operand as the kernel gets it. Where a fault or a result goes to the host, it is by way of
  * the stream's words. */
-static enum bp_status operand(const struct bp_launch *launch, const struct portable *p, int i,
-                              void **out)
+static enum bp_status portable_operand(const struct bp_launch *launch, const struct portable *p,
+                                       int i, void **out)
 {
     struct gpu_stream *stream = launch->stream;
 
@@ -90,8 +90,8 @@ static unsigned teams_of(const struct gpu_device *device, const struct portable 
     return (unsigned)(n < most ? n : most);
 }
 
-static enum bp_status run(struct gpu_device *device, const struct bp_launch *launch,
-                          const struct portable *p)
+static enum bp_status portable_enqueue(struct gpu_device *device, const struct bp_launch *launch,
+                                       const struct portable *p)
 {
     struct gpu_stream *stream = launch->stream;
     unsigned char parameters[ARGS_MAX];
@@ -103,7 +103,7 @@ static enum bp_status run(struct gpu_device *device, const struct bp_launch *lau
     memcpy(parameters + size, &p->count, sizeof p->count);
     size += sizeof p->count;
     for (int i = 0; i < p->n_operand; i++, size += sizeof to) {
-        TRY(operand(launch, p, i, &to));
+        TRY(portable_operand(launch, p, i, &to));
         memcpy(parameters + size, &to, sizeof to);
     }
     TRY(GPU_CALL(device, launch, function, teams_of(device, p), 1, 1, LANES, 1, 1, 0, stream->raw,
@@ -127,7 +127,7 @@ enum bp_status portable_run(const struct bp_launch *launch, const struct portabl
 
     if (p->count <= 0) return BP_OK;
     status = gpu_device_use(launch->self, launch->device, &caller, &device);
-    if (status == BP_OK) status = run(device, launch, p);
+    if (status == BP_OK) status = portable_enqueue(device, launch, p);
     if (status && launch->result)
         gpu_stream_forget(launch->stream, launch->result, launch->n_out);
     return status;

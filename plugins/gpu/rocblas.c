@@ -20,7 +20,7 @@ static union {
 _Static_assert(sizeof roc.call == sizeof roc.function, "functions alone");
 
 /* Products by atomics have no order. */
-static int set_up(void *handle, void *raw_stream, const char **out_function)
+static int rocblas_set_up(void *handle, void *raw_stream, const char **out_function)
 {
     int code = roc.call.rocblas_set_atomics_mode(handle, ROCBLAS_NO_ATOMICS);
 
@@ -33,7 +33,7 @@ static int set_up(void *handle, void *raw_stream, const char **out_function)
 struct gpu_vendor gpu_rocblas = {
     .name = "rocBLAS", .id = GPU_VENDOR_ROCBLAS, .symbol = symbols, .n = SYMBOLS,
     .function = roc.function, .calls = &roc.first, .lock = PTHREAD_MUTEX_INITIALIZER,
-    .for_streams = true, .set_up = set_up,
+    .for_streams = true, .set_up = rocblas_set_up,
 };
 
 #define GOOD(device, name, ...) \
@@ -49,7 +49,7 @@ struct plan {
     uint64_t workspace; /* 0: the library cannot be given any */
 };
 
-static int type_of(uint8_t dtype)
+static int rocblas_type_of(uint8_t dtype)
 {
     return dtype == BP_F64 ? ROCBLAS_F64
            : dtype == BP_F32 ? ROCBLAS_F32
@@ -57,10 +57,10 @@ static int type_of(uint8_t dtype)
                              : ROCBLAS_BF16;
 }
 
-static int multiply(void *handle, const struct gpu_gemm *g, void *const at[GEMM_OPERANDS])
+static int rocblas_multiply(void *handle, const struct gpu_gemm *g, void *const at[GEMM_OPERANDS])
 {
     union gpu_factor alpha = gpu_factor(g->dtype, g->alpha), beta = gpu_factor(g->dtype, g->beta);
-    int added = g->adds ? GEMM_ADDED : GEMM_RESULT, type = type_of(g->dtype);
+    int added = g->adds ? GEMM_ADDED : GEMM_RESULT, type = rocblas_type_of(g->dtype);
     int sums = g->dtype == BP_F64 ? ROCBLAS_F64 : ROCBLAS_F32;
     int32_t between[GEMM_OPERANDS];
 
@@ -76,14 +76,14 @@ static int multiply(void *handle, const struct gpu_gemm *g, void *const at[GEMM_
 
 /* How much memory a product wants; it is not done. Some versions want addresses all the same. Under
  * the device's lock of loading: its handle is for one thread at a time. */
-static bool ask(const struct gpu_device *device, void *handle, const struct gpu_gemm *g,
-                size_t *out)
+static bool rocblas_ask(const struct gpu_device *device, void *handle, const struct gpu_gemm *g,
+                        size_t *out)
 {
     void *const nowhere[GEMM_OPERANDS] = {NULL};
     int code;
 
     if (!GOOD(device, rocblas_start_device_memory_size_query, handle)) return false;
-    code = multiply(handle, g, nowhere);
+    code = rocblas_multiply(handle, g, nowhere);
     if (!GOOD(device, rocblas_stop_device_memory_size_query, handle, out)) return false;
     if (code == ROCBLAS_INVALID_POINTER) *out = USUAL;
     return code == ROCBLAS_INVALID_POINTER || code == ROCBLAS_SIZE_INCREASED ||
@@ -103,7 +103,7 @@ static bool size_up(struct plan *p, struct gpu_device *device, void *handle)
     if (call->rocblas_start_device_memory_size_query &&
         call->rocblas_stop_device_memory_size_query) {
         pthread_mutex_lock(&device->loading);
-        good = ask(device, handle, &p->gemm, &size);
+        good = rocblas_ask(device, handle, &p->gemm, &size);
         pthread_mutex_unlock(&device->loading);
     }
     p->workspace = size < ALIGNMENT ? ALIGNMENT : size;
@@ -156,7 +156,7 @@ static enum bp_status set_workspace(const struct bp_launch *launch, void *handle
 }
 
 /* Under the stream's lock: a handle is for one thread at a time. */
-static enum bp_status run_all(const struct bp_launch *launch)
+static enum bp_status rocblas_run_all(const struct bp_launch *launch)
 {
     const struct gpu_gemm *gemm = &((const struct plan *)launch->plan)->gemm;
     struct gpu_stream *stream = launch->stream;
@@ -167,7 +167,7 @@ static enum bp_status run_all(const struct bp_launch *launch)
     TRY(set_workspace(launch, handle));
     for (int64_t i = 0; i < gemm->calls; i++) {
         gpu_gemm_place(gemm, launch, i, at);
-        code = multiply(handle, gemm, at);
+        code = rocblas_multiply(handle, gemm, at);
         if (code == ROCBLAS_SLOWER) continue;
         TRY(gpu_vendor_check(stream->device, &gpu_rocblas, "rocblas_gemm_strided_batched_ex",
                              code));
@@ -184,7 +184,7 @@ enum bp_status gpu_rocblas_run(const struct bp_launch *launch)
 
     TRY(gpu_device_use(launch->self, launch->device, &caller, &device));
     pthread_mutex_lock(&stream->lock);
-    status = run_all(launch);
+    status = rocblas_run_all(launch);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }

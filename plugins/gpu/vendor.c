@@ -47,7 +47,8 @@ static bool is_there(struct gpu *gpu, const struct gpu_vendor *vendor)
     return there;
 }
 
-static enum bp_status usable(struct gpu *gpu, const struct gpu_vendor *vendor, const char *row)
+static enum bp_status vendor_usable(struct gpu *gpu, const struct gpu_vendor *vendor,
+                                    const char *row)
 {
     char name[GPU_SETTING_SIZE];
 
@@ -64,7 +65,8 @@ enum bp_status portable_usable(void *self, const struct bp_kernel *row)
     const char *last = strrchr(row->name, '_');
 
     for (size_t i = 0; row->priority && i < sizeof vendors / sizeof *vendors; i++)
-        if (!strcasecmp(last + 1, vendors[i]->name)) return usable(self, vendors[i], row->name);
+        if (!strcasecmp(last + 1, vendors[i]->name))
+            return vendor_usable(self, vendors[i], row->name);
     return BP_OK;
 }
 
@@ -177,7 +179,7 @@ enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vend
 }
 
 /* A spare handle of the device's, if it uses the library. */
-static void provide(struct gpu_device *device, const struct gpu_vendor *vendor)
+static void vendor_provide(struct gpu_device *device, const struct gpu_vendor *vendor)
 {
     const char *function;
     void *handle;
@@ -201,7 +203,8 @@ void gpu_vendor_provide(struct gpu_stream *stream)
     for (int i = 0; i < GPU_VENDORS; i++) has[i] = stream->vendor[i];
     pthread_mutex_unlock(&stream->lock);
     for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++)
-        if (vendors[i]->for_streams && !has[vendors[i]->id]) provide(stream->device, vendors[i]);
+        if (vendors[i]->for_streams && !has[vendors[i]->id])
+            vendor_provide(stream->device, vendors[i]);
 }
 
 enum bp_status gpu_vendor_handle(struct gpu_stream *stream, struct gpu_vendor *vendor,

@@ -32,7 +32,7 @@ static const unsigned char *const
 };
 
 /* One for each architecture: the runtime takes that of the device. */
-static const void *image(enum portable_family family, enum portable_type type, int which)
+static const void *target_image(enum portable_family family, enum portable_type type, int which)
 {
     return images[which][family][type];
 }
@@ -59,5 +59,5 @@ const struct gpu_target gpu_target = {
     .folders = HIP_FOLDERS,
     .vendor = {[GPU_VENDOR_HIPBLASLT] = hipblaslt, [GPU_VENDOR_ROCBLAS] = rocblas,
                [GPU_VENDOR_CCL] = rccl},
-    .image = image,
+    .image = target_image,
 };

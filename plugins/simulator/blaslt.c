@@ -48,7 +48,7 @@ struct thing {
 };
 
 /* Ends a call that began with this code. */
-static int make(int code, struct thing thing, void **out)
+static int blaslt_make(int code, struct thing thing, void **out)
 {
     struct thing *made;
 
@@ -62,7 +62,7 @@ static int make(int code, struct thing thing, void **out)
 }
 
 /* Given back whatever is to fail; a handle, when its products are done. */
-static int destroy(enum sim_call call, void *p, enum kind kind)
+static int blaslt_destroy(enum sim_call call, void *p, enum kind kind)
 {
     int code = sim_enter(call);
     struct thing *thing = p;
@@ -95,45 +95,49 @@ int LT(Create)(void **out)
                       : sim_enter(NUMBER_OF(Create));
 
     if (!code && device && sim_capture_spoil_all(device)) code = INVALID_VALUE;
-    return make(code, (struct thing){.kind = HANDLE}, out);
+    return blaslt_make(code, (struct thing){.kind = HANDLE}, out);
 }
 int LT(Destroy)(void *handle)
 {
-    return destroy(NUMBER_OF(Destroy), handle, HANDLE);
+    return blaslt_destroy(NUMBER_OF(Destroy), handle, HANDLE);
 }
 
 int LT(MatmulDescCreate)(void **out, int sums, int factors)
 {
-    return make(sim_enter(NUMBER_OF(MatmulDescCreate)),
-                (struct thing){.kind = OPERATION, .sums = sums, .factors = factors}, out);
+    return blaslt_make(sim_enter(NUMBER_OF(MatmulDescCreate)),
+                       (struct thing){.kind = OPERATION, .sums = sums, .factors = factors}, out);
 }
 int LT(MatmulDescDestroy)(void *operation)
 {
-    return destroy(NUMBER_OF(MatmulDescDestroy), operation, OPERATION);
+    return blaslt_destroy(NUMBER_OF(MatmulDescDestroy), operation, OPERATION);
 }
 
 int LT(MatrixLayoutCreate)(void **out, int type, uint64_t rows, uint64_t columns,
                                int64_t between)
 {
     if (!rows || !columns || between < (int64_t)rows) return INVALID_VALUE;
-    return make(sim_enter(NUMBER_OF(MatrixLayoutCreate)),
-                (struct thing){.kind = LAYOUT, .type = type, .batch = 1, .rows = rows,
-                               .columns = columns, .between = between},
-                out);
+    return blaslt_make(sim_enter(NUMBER_OF(MatrixLayoutCreate)),
+                       (struct thing){.kind = LAYOUT,
+                                      .type = type,
+                                      .batch = 1,
+                                      .rows = rows,
+                                      .columns = columns,
+                                      .between = between},
+                       out);
 }
 int LT(MatrixLayoutDestroy)(void *layout)
 {
-    return destroy(NUMBER_OF(MatrixLayoutDestroy), layout, LAYOUT);
+    return blaslt_destroy(NUMBER_OF(MatrixLayoutDestroy), layout, LAYOUT);
 }
 
 int LT(MatmulPreferenceCreate)(void **out)
 {
-    return make(sim_enter(NUMBER_OF(MatmulPreferenceCreate)), (struct thing){.kind = PREFERENCE},
-                out);
+    return blaslt_make(sim_enter(NUMBER_OF(MatmulPreferenceCreate)),
+                       (struct thing){.kind = PREFERENCE}, out);
 }
 int LT(MatmulPreferenceDestroy)(void *preference)
 {
-    return destroy(NUMBER_OF(MatmulPreferenceDestroy), preference, PREFERENCE);
+    return blaslt_destroy(NUMBER_OF(MatmulPreferenceDestroy), preference, PREFERENCE);
 }
 
 /* Puts a value into one of the places, by its attribute; sizes have to be those of the places. */
@@ -143,8 +147,8 @@ struct place {
     size_t size;
 };
 
-static int set(enum sim_call call, const struct place *place, int n, int attribute,
-               const void *value, size_t size)
+static int blaslt_set(enum sim_call call, const struct place *place, int n, int attribute,
+                      const void *value, size_t size)
 {
     int code = sim_enter(call);
 
@@ -168,7 +172,7 @@ int LT(MatmulDescSetAttribute)(void *p, int attribute, const void *value, size_t
                                   PLACE(number.operation_bias, t->bias),
                                   PLACE(number.operation_bias_type, t->bias_type)};
 
-    return set(NUMBER_OF(MatmulDescSetAttribute), place, 5, attribute, value, size);
+    return blaslt_set(NUMBER_OF(MatmulDescSetAttribute), place, 5, attribute, value, size);
 }
 
 int LT(MatrixLayoutSetAttribute)(void *p, int attribute, const void *value, size_t size)
@@ -177,7 +181,7 @@ int LT(MatrixLayoutSetAttribute)(void *p, int attribute, const void *value, size
     const struct place place[] = {PLACE(number.layout_batch, t->batch),
                                   PLACE(number.layout_step, t->step)};
 
-    return set(NUMBER_OF(MatrixLayoutSetAttribute), place, 2, attribute, value, size);
+    return blaslt_set(NUMBER_OF(MatrixLayoutSetAttribute), place, 2, attribute, value, size);
 }
 
 int LT(MatmulPreferenceSetAttribute)(void *p, int attribute, const void *value, size_t size)
@@ -190,10 +194,10 @@ int LT(MatmulPreferenceSetAttribute)(void *p, int attribute, const void *value, 
                                   PLACE(number.prefer_alignment_a + 2, t->alignment[2]),
                                   PLACE(number.prefer_alignment_a + 3, t->alignment[3])};
 
-    return set(NUMBER_OF(MatmulPreferenceSetAttribute), place, 6, attribute, value, size);
+    return blaslt_set(NUMBER_OF(MatmulPreferenceSetAttribute), place, 6, attribute, value, size);
 }
 
-static enum sim_type type_of(int type)
+static enum sim_type blaslt_type_of(int type)
 {
     return type == BLASLT_F32 ? SIM_F32
            : type == BLASLT_F64 ? SIM_F64
@@ -210,12 +214,13 @@ static bool is_narrow(const struct thing *layout)
 }
 
 /* What is alike for the choice of an algorithm and its run; false: matrices do not fit. */
-static bool fill(struct sim_gemm *g, const struct thing *o, const struct thing *const layout[])
+static bool blaslt_fill(struct sim_gemm *g, const struct thing *o,
+                        const struct thing *const layout[])
 {
     const struct thing *a = layout[SIM_A], *b = layout[SIM_B], *d = layout[SIM_D];
     bool fits = true;
 
-    *g = (struct sim_gemm){.type = type_of(a->type), .turned = {o->turned[0], o->turned[1]},
+    *g = (struct sim_gemm){.type = blaslt_type_of(a->type), .turned = {o->turned[0], o->turned[1]},
                            .tf32 = o->sums == number.sum_tf32, .m = (int64_t)d->rows,
                            .n = (int64_t)d->columns, .batch = d->batch,
                            .k = (int64_t)(o->turned[0] ? a->rows : a->columns)};
@@ -247,7 +252,8 @@ struct algorithm {
 };
 _Static_assert(sizeof(struct algorithm) == 24, "as of hipBLASLt");
 
-static struct algorithm algorithm(int which, const struct thing *preference, uint64_t alignment)
+static struct algorithm blaslt_find_algorithm(int which, const struct thing *preference,
+                                              uint64_t alignment)
 {
     const char *slow = secure_getenv("BP_SIM_SLOW");
     struct algorithm made = {
@@ -260,10 +266,10 @@ static struct algorithm algorithm(int which, const struct thing *preference, uin
     return made;
 }
 
-static void answer(unsigned char *out, int which, const struct thing *preference,
-                   uint64_t alignment)
+static void blaslt_answer(unsigned char *out, int which, const struct thing *preference,
+                          uint64_t alignment)
 {
-    const struct algorithm made = algorithm(which, preference, alignment);
+    const struct algorithm made = blaslt_find_algorithm(which, preference, alignment);
     const struct blaslt_rest rest = {.workspace = made.workspace,
                                      .state = made.bad ? number.not_supported : 0};
     size_t size = (size_t)number.algorithm_size;
@@ -275,7 +281,7 @@ static void answer(unsigned char *out, int which, const struct thing *preference
 }
 
 /* How many it names. */
-static int most(int asked)
+static int blaslt_most(int asked)
 {
     const char *text = secure_getenv("BP_SIM_ALGORITHMS");
     int n = text ? atoi(text) : ANSWERS;
@@ -293,15 +299,15 @@ int LT(MatmulAlgoGetHeuristic)(void *handle, void *operation, void *a, void *b, 
     struct sim_gemm gemm;
 
     if (!code && (((struct thing *)handle)->kind != HANDLE || asked < 1 ||
-                  !fill(&gemm, o, layout) ||
+                  !blaslt_fill(&gemm, o, layout) ||
                   (preference->reduction && preference->reduction != BLASLT_REDUCE_IN_SUMS)))
         code = INVALID_VALUE;
     if (!code && IS_HIP) alignment = sim_size(gemm.type);
     if (!code && o->epilogue && ((uintptr_t)o->bias % alignment || gemm.type == SIM_F64))
         code = number.not_supported;
     if (code) return sim_leave(code);
-    *out_n = most(asked);
-    for (int i = 0; i < *out_n; i++) answer(out, i, preference, alignment);
+    *out_n = blaslt_most(asked);
+    for (int i = 0; i < *out_n; i++) blaslt_answer(out, i, preference, alignment);
     return sim_leave(0);
 }
 
@@ -320,7 +326,7 @@ static int write_into(struct thing *operation)
 
 /* Parts of a product wait for each other in memory of hipBLASLt's handle: products on two streams
  * must not be under way. */
-static int submit(struct thing *handle, void *stream, struct sim_gemm *gemm)
+static int blaslt_submit(struct thing *handle, void *stream, struct sim_gemm *gemm)
 {
     struct sim_capture **capture = sim_capture_of(stream);
     int code;
@@ -348,7 +354,7 @@ int LT(Matmul)(void *handle, void *operation, const void *alpha, const void *a, 
 
     memcpy(&chosen, algorithm, sizeof chosen);
     if (!code) code = write_into(operation);
-    if (!code && (((struct thing *)handle)->kind != HANDLE || !fill(&gemm, o, layout)))
+    if (!code && (((struct thing *)handle)->kind != HANDLE || !blaslt_fill(&gemm, o, layout)))
         code = INVALID_VALUE;
     if (!code && chosen.bad) code = number.not_supported;
     if (!code && (size < chosen.workspace || (size && !sim_reach(workspace, size))))
@@ -364,5 +370,5 @@ int LT(Matmul)(void *handle, void *operation, const void *alpha, const void *a, 
     gemm.split = chosen.split;
     gemm.pause = (unsigned)chosen.pause;
     if ((uintptr_t)gemm.bias % chosen.alignment) return sim_leave(INVALID_VALUE);
-    return sim_leave(submit(handle, stream, &gemm));
+    return sim_leave(blaslt_submit(handle, stream, &gemm));
 }

@@ -92,7 +92,7 @@ void sim_capture_drop(struct sim_capture *capture)
     free(capture);
 }
 
-static int begin(struct sim_device *device, struct sim_capture **out)
+static int capture_begin(struct sim_device *device, struct sim_capture **out)
 {
     static uint64_t number;
     struct sim_capture *capture = malloc(sizeof *capture);
@@ -118,7 +118,7 @@ int sim_capture_begin(void *stream, int mode)
     if (!code && !at) code = SIM_INVALID_HANDLE;
     if (!code && mode != 2) code = SIM_INVALID_VALUE;
     if (!code && *at) code = SIM_ILLEGAL_STATE;
-    return sim_leave(code ? code : begin(device, at));
+    return sim_leave(code ? code : capture_begin(device, at));
 }
 
 static struct graph *make_graph(enum sim_magic magic, struct steps *steps)
@@ -151,7 +151,7 @@ int sim_capture_end(void *stream, void **out)
     return sim_leave(code);
 }
 
-static struct graph *checked(void *handle, enum sim_magic magic)
+static struct graph *capture_checked(void *handle, enum sim_magic magic)
 {
     return handle && *(enum sim_magic *)handle == magic ? handle : NULL;
 }
@@ -160,7 +160,7 @@ int sim_graph_instantiate(void **out, void *handle, unsigned long long flags)
 {
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_graph_instantiate, &device);
-    struct graph *graph = checked(handle, SIM_GRAPH), *program = NULL;
+    struct graph *graph = capture_checked(handle, SIM_GRAPH), *program = NULL;
 
     if (!code && !graph) code = SIM_INVALID_HANDLE;
     if (!code && flags) code = SIM_INVALID_VALUE;
@@ -170,11 +170,11 @@ int sim_graph_instantiate(void **out, void *handle, unsigned long long flags)
     return sim_leave(code);
 }
 
-static int destroy(enum sim_call call, void *handle, enum sim_magic magic)
+static int capture_destroy(enum sim_call call, void *handle, enum sim_magic magic)
 {
     struct sim_device *device;
     int code = sim_enter_context(call, &device);
-    struct graph *graph = checked(handle, magic);
+    struct graph *graph = capture_checked(handle, magic);
 
     if (!graph) return sim_leave(SIM_INVALID_HANDLE);
     drop_steps(graph->steps);
@@ -186,15 +186,15 @@ static int destroy(enum sim_call call, void *handle, enum sim_magic magic)
 
 int sim_graph_destroy(void *graph)
 {
-    return destroy(SIM_CALL_graph_destroy, graph, SIM_GRAPH);
+    return capture_destroy(SIM_CALL_graph_destroy, graph, SIM_GRAPH);
 }
 
 int sim_program_destroy(void *program)
 {
-    return destroy(SIM_CALL_program_destroy, program, SIM_PROGRAM);
+    return capture_destroy(SIM_CALL_program_destroy, program, SIM_PROGRAM);
 }
 
-static int run_steps(void *p, int code)
+static int capture_run_steps(void *p, int code)
 {
     struct steps *steps = *(struct steps **)p;
 
@@ -207,14 +207,14 @@ int sim_program_launch(void *handle, void *stream)
 {
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_program_launch, &device);
-    struct graph *program = checked(handle, SIM_PROGRAM);
+    struct graph *program = capture_checked(handle, SIM_PROGRAM);
     struct sim_capture **at = sim_capture_of(stream);
 
     if (!code && (!program || !at)) code = SIM_INVALID_HANDLE;
     if (!code && *at) code = sim_capture_spoil((*at)->number, SIM_CAPTURE_UNSUPPORTED);
     if (code) return sim_leave(code);
     program->steps->refs++;
-    code = sim_submit(stream, run_steps, &program->steps, sizeof program->steps);
+    code = sim_submit(stream, capture_run_steps, &program->steps, sizeof program->steps);
     if (code) drop_steps(program->steps);
     return sim_leave(code);
 }

@@ -11,7 +11,7 @@ struct copy {
 };
 
 /* Where one side lies now; NULL: nowhere. Any address of the host will do on the host's side. */
-static void *side(const void *address, size_t size, bool of_device)
+static void *copy_side(const void *address, size_t size, bool of_device)
 {
     if (of_device) return sim_reach(address, size);
     return sim_is_far(address) ? NULL : (void *)address;
@@ -20,8 +20,8 @@ static void *side(const void *address, size_t size, bool of_device)
 static int run_copy(void *p, int code)
 {
     const struct copy *copy = p;
-    void *dst = side(copy->dst, copy->size, copy->dst_far);
-    const void *src = side(copy->src, copy->size, copy->src_far);
+    void *dst = copy_side(copy->dst, copy->size, copy->dst_far);
+    const void *src = copy_side(copy->src, copy->size, copy->src_far);
 
     if (!code) code = sim_doomed(SIM_CALL_work);
     if (!code && (!dst || !src)) code = SIM_ILLEGAL_ADDRESS;
@@ -32,13 +32,13 @@ static int run_copy(void *p, int code)
     return SIM_SUCCESS;
 }
 
-static int submit(enum sim_call call, void *stream, struct copy copy)
+static int copy_submit(enum sim_call call, void *stream, struct copy copy)
 {
     struct sim_device *device;
     int code = sim_enter_context(call, &device);
 
-    if (!code && (!side(copy.dst, copy.size, copy.dst_far) ||
-                  !side(copy.src, copy.size, copy.src_far)))
+    if (!code && (!copy_side(copy.dst, copy.size, copy.dst_far) ||
+                  !copy_side(copy.src, copy.size, copy.src_far)))
         code = SIM_INVALID_VALUE;
     if (!code) code = sim_submit(stream, run_copy, &copy, sizeof copy);
     return sim_leave(code);
@@ -46,17 +46,17 @@ static int submit(enum sim_call call, void *stream, struct copy copy)
 
 int sim_copy_in(void *dst, const void *src, size_t size, void *stream)
 {
-    return submit(SIM_CALL_copy_in, stream, (struct copy){dst, src, size, true, false});
+    return copy_submit(SIM_CALL_copy_in, stream, (struct copy){dst, src, size, true, false});
 }
 
 int sim_copy_out(void *dst, const void *src, size_t size, void *stream)
 {
-    return submit(SIM_CALL_copy_out, stream, (struct copy){dst, src, size, false, true});
+    return copy_submit(SIM_CALL_copy_out, stream, (struct copy){dst, src, size, false, true});
 }
 
 int sim_copy_within(void *dst, const void *src, size_t size, void *stream)
 {
-    return submit(SIM_CALL_copy_within, stream, (struct copy){dst, src, size, true, true});
+    return copy_submit(SIM_CALL_copy_within, stream, (struct copy){dst, src, size, true, true});
 }
 
 int sim_peer_possible(int *out, int device, int peer)
@@ -90,8 +90,8 @@ int sim_copy_peer(void *dst, void *to, const void *src, void *from, size_t size,
     int code = sim_enter_context(SIM_CALL_copy_peer, &device);
     struct copy copy = {dst, src, size, true, true};
 
-    if (!code && (!side(dst, size, true) || !side(src, size, true) || !sim_is_of(dst, to) ||
-                  !sim_is_of(src, from)))
+    if (!code && (!copy_side(dst, size, true) || !copy_side(src, size, true) ||
+                  !sim_is_of(dst, to) || !sim_is_of(src, from)))
         code = SIM_INVALID_VALUE;
     if (!code) code = sim_submit(stream, run_copy, &copy, sizeof copy);
     return sim_leave(code);

@@ -17,7 +17,7 @@ enum sim_type cudnn_type_of(int type)
 }
 
 /* A call, under the lock: code is what it answers if that is not 0. */
-static int make(int code, enum kind kind, void **out)
+static int cudnn_make(int code, enum kind kind, void **out)
 {
     struct thing *made;
 
@@ -31,13 +31,13 @@ static int make(int code, enum kind kind, void **out)
     return sim_leave(0);
 }
 
-static int create(enum sim_call call, enum kind kind, void **out)
+static int cudnn_create(enum sim_call call, enum kind kind, void **out)
 {
-    return make(sim_enter(call), kind, out);
+    return cudnn_make(sim_enter(call), kind, out);
 }
 
 /* Given back whatever is to fail. */
-static int destroy(enum sim_call call, void *p, enum kind kind)
+static int cudnn_destroy(enum sim_call call, void *p, enum kind kind)
 {
     int code = sim_enter(call);
     struct thing *thing = p;
@@ -50,7 +50,7 @@ static int destroy(enum sim_call call, void *p, enum kind kind)
 }
 
 /* Begins a call about a thing of a kind. */
-static int enter(enum sim_call call, const struct thing *thing, enum kind kind)
+static int cudnn_enter(enum sim_call call, const struct thing *thing, enum kind kind)
 {
     int code = sim_enter(call);
 
@@ -74,50 +74,50 @@ int cudnnCreate(void **out)
     int code = sim_enter_context(SIM_CALL_cudnnCreate, &device);
 
     if (!code && sim_capture_spoil_all(device)) code = NOT_INITIALIZED;
-    return make(code, HANDLE, out);
+    return cudnn_make(code, HANDLE, out);
 }
 int cudnnDestroy(void *handle)
 {
-    return destroy(SIM_CALL_cudnnDestroy, handle, HANDLE);
+    return cudnn_destroy(SIM_CALL_cudnnDestroy, handle, HANDLE);
 }
 int cudnnCreateTensorDescriptor(void **out)
 {
-    return create(SIM_CALL_cudnnCreateTensorDescriptor, TENSOR, out);
+    return cudnn_create(SIM_CALL_cudnnCreateTensorDescriptor, TENSOR, out);
 }
 int cudnnDestroyTensorDescriptor(void *tensor)
 {
-    return destroy(SIM_CALL_cudnnDestroyTensorDescriptor, tensor, TENSOR);
+    return cudnn_destroy(SIM_CALL_cudnnDestroyTensorDescriptor, tensor, TENSOR);
 }
 int cudnnCreateFilterDescriptor(void **out)
 {
-    return create(SIM_CALL_cudnnCreateFilterDescriptor, FILTER, out);
+    return cudnn_create(SIM_CALL_cudnnCreateFilterDescriptor, FILTER, out);
 }
 int cudnnDestroyFilterDescriptor(void *filter)
 {
-    return destroy(SIM_CALL_cudnnDestroyFilterDescriptor, filter, FILTER);
+    return cudnn_destroy(SIM_CALL_cudnnDestroyFilterDescriptor, filter, FILTER);
 }
 int cudnnCreateConvolutionDescriptor(void **out)
 {
-    return create(SIM_CALL_cudnnCreateConvolutionDescriptor, CONV, out);
+    return cudnn_create(SIM_CALL_cudnnCreateConvolutionDescriptor, CONV, out);
 }
 int cudnnDestroyConvolutionDescriptor(void *conv)
 {
-    return destroy(SIM_CALL_cudnnDestroyConvolutionDescriptor, conv, CONV);
+    return cudnn_destroy(SIM_CALL_cudnnDestroyConvolutionDescriptor, conv, CONV);
 }
 
 int cudnnCreateActivationDescriptor(void **out)
 {
-    return create(SIM_CALL_cudnnCreateActivationDescriptor, ACTIVATION, out);
+    return cudnn_create(SIM_CALL_cudnnCreateActivationDescriptor, ACTIVATION, out);
 }
 int cudnnDestroyActivationDescriptor(void *activation)
 {
-    return destroy(SIM_CALL_cudnnDestroyActivationDescriptor, activation, ACTIVATION);
+    return cudnn_destroy(SIM_CALL_cudnnDestroyActivationDescriptor, activation, ACTIVATION);
 }
 
 /* Only the one that changes nothing. */
 int cudnnSetActivationDescriptor(void *activation, int mode, int nan, double coefficient)
 {
-    int code = enter(SIM_CALL_cudnnSetActivationDescriptor, activation, ACTIVATION);
+    int code = cudnn_enter(SIM_CALL_cudnnSetActivationDescriptor, activation, ACTIVATION);
 
     (void)coefficient;
     if (!code && (mode != CUDNN_IDENTITY || (nan != 0 && nan != CUDNN_KEEP_NAN))) code = BAD_PARAM;
@@ -127,7 +127,7 @@ int cudnnSetActivationDescriptor(void *activation, int mode, int nan, double coe
 
 int cudnnSetStream(void *handle, void *stream)
 {
-    int code = enter(SIM_CALL_cudnnSetStream, handle, HANDLE);
+    int code = cudnn_enter(SIM_CALL_cudnnSetStream, handle, HANDLE);
 
     if (!code) ((struct thing *)handle)->stream = stream;
     return sim_leave(code);
@@ -144,7 +144,7 @@ static bool take_shape(struct thing *t, int type, int rank, const int *shape)
 
 int cudnnSetTensorNdDescriptor(void *p, int type, int rank, const int *shape, const int *stride)
 {
-    int code = enter(SIM_CALL_cudnnSetTensorNdDescriptor, p, TENSOR);
+    int code = cudnn_enter(SIM_CALL_cudnnSetTensorNdDescriptor, p, TENSOR);
     struct thing *t = p;
 
     if (!code && !take_shape(t, type, rank, shape)) code = BAD_PARAM;
@@ -158,7 +158,7 @@ int cudnnSetTensorNdDescriptor(void *p, int type, int rank, const int *shape, co
 int cudnnSetFilterNdDescriptor(void *p, int type, int format, int rank, const int *shape)
 {
     static const int order[][AXES] = {{4, 3, 2, 1, 0}, {1, 4, 3, 2, 0}};
-    int code = enter(SIM_CALL_cudnnSetFilterNdDescriptor, p, FILTER);
+    int code = cudnn_enter(SIM_CALL_cudnnSetFilterNdDescriptor, p, FILTER);
     struct thing *t = p;
     int64_t next = 1;
 
@@ -173,7 +173,7 @@ int cudnnSetFilterNdDescriptor(void *p, int type, int format, int rank, const in
 int cudnnSetConvolutionNdDescriptor(void *p, int axes, const int *pad, const int *stride,
                                     const int *dilation, int mode, int sums)
 {
-    int code = enter(SIM_CALL_cudnnSetConvolutionNdDescriptor, p, CONV);
+    int code = cudnn_enter(SIM_CALL_cudnnSetConvolutionNdDescriptor, p, CONV);
     struct thing *t = p;
 
     if (!code && (axes < 2 || axes > 3 || mode != CUDNN_CORRELATION)) code = BAD_PARAM;
@@ -190,7 +190,7 @@ int cudnnSetConvolutionNdDescriptor(void *p, int axes, const int *pad, const int
 
 int cudnnSetConvolutionMathType(void *p, int math)
 {
-    int code = enter(SIM_CALL_cudnnSetConvolutionMathType, p, CONV);
+    int code = cudnn_enter(SIM_CALL_cudnnSetConvolutionMathType, p, CONV);
 
     if (!code) ((struct thing *)p)->math = math;
     return sim_leave(code);
@@ -198,7 +198,7 @@ int cudnnSetConvolutionMathType(void *p, int math)
 
 int cudnnSetConvolutionGroupCount(void *p, int groups)
 {
-    int code = enter(SIM_CALL_cudnnSetConvolutionGroupCount, p, CONV);
+    int code = cudnn_enter(SIM_CALL_cudnnSetConvolutionGroupCount, p, CONV);
 
     if (!code) ((struct thing *)p)->groups = groups;
     return sim_leave(code);
@@ -236,8 +236,8 @@ bool cudnn_is_bias(const struct thing *bias, const struct thing *y)
  * gradients of images in f16 adds in f16, as it has no tensor cores. */
 static const int good_algorithm[] = {1, 1, 1}, transform[] = {6, 4, 4};
 
-static int find(enum sim_call call, int kind, const void *x, const void *w, const void *conv,
-                const void *y, int asked, int *out_n, struct cudnn_found *out)
+static int cudnn_find(enum sim_call call, int kind, const void *x, const void *w, const void *conv,
+                      const void *y, int asked, int *out_n, struct cudnn_found *out)
 {
     bool adds_in_half = kind == 1 && ((const struct thing *)x)->type == SIM_F16;
     int math = ((const struct thing *)conv)->math, good = good_algorithm[kind];
@@ -263,23 +263,23 @@ int cudnnGetConvolutionForwardAlgorithm_v7(void *handle, void *x, void *w, void 
                                            int asked, int *out_n, struct cudnn_found *out)
 {
     (void)handle;
-    return find(SIM_CALL_cudnnGetConvolutionForwardAlgorithm_v7, 0, x, w, conv, y, asked, out_n,
-                out);
+    return cudnn_find(SIM_CALL_cudnnGetConvolutionForwardAlgorithm_v7, 0, x, w, conv, y, asked,
+                      out_n, out);
 }
 int cudnnGetConvolutionBackwardDataAlgorithm_v7(void *handle, void *w, void *y, void *conv, void *x,
                                                 int asked, int *out_n, struct cudnn_found *out)
 {
     (void)handle;
-    return find(SIM_CALL_cudnnGetConvolutionBackwardDataAlgorithm_v7, 1, x, w, conv, y, asked,
-                out_n, out);
+    return cudnn_find(SIM_CALL_cudnnGetConvolutionBackwardDataAlgorithm_v7, 1, x, w, conv, y, asked,
+                      out_n, out);
 }
 int cudnnGetConvolutionBackwardFilterAlgorithm_v7(void *handle, void *x, void *y, void *conv,
                                                   void *w, int asked, int *out_n,
                                                   struct cudnn_found *out)
 {
     (void)handle;
-    return find(SIM_CALL_cudnnGetConvolutionBackwardFilterAlgorithm_v7, 2, x, w, conv, y, asked,
-                out_n, out);
+    return cudnn_find(SIM_CALL_cudnnGetConvolutionBackwardFilterAlgorithm_v7, 2, x, w, conv, y,
+                      asked, out_n, out);
 }
 
 static int size_for(enum sim_call call, int kind, int algorithm, size_t *out)
@@ -312,7 +312,7 @@ int cudnnGetConvolutionBackwardFilterWorkspaceSize(void *handle, void *x, void *
 
 /* ---- runs ---- */
 
-static int64_t extent_of(const struct thing *t)
+static int64_t cudnn_extent_of(const struct thing *t)
 {
     int64_t last = 1;
 
@@ -320,7 +320,7 @@ static int64_t extent_of(const struct thing *t)
     return last;
 }
 
-static int64_t place(const struct thing *t, const int64_t index[AXES])
+static int64_t cudnn_place(const struct thing *t, const int64_t index[AXES])
 {
     int64_t at = 0;
 
@@ -350,7 +350,8 @@ static void add_products(const struct run *r, void *const at[3], const int64_t y
             inside = inside && x[d + 2] >= 0 && x[d + 2] < r->part[0].shape[d + 2];
         }
         if (!inside) continue;
-        int64_t lies[3] = {place(&r->part[0], x), place(w, k), place(&r->part[2], y)};
+        int64_t lies[3] = {cudnn_place(&r->part[0], x), cudnn_place(w, k),
+                           cudnn_place(&r->part[2], y)};
         int one = r->result == 0 ? 1 : 0, other = r->result == 2 ? 1 : 2;
         sums[lies[r->result]] += sim_get(w->type, at[one], lies[one]) *
                                  sim_get(w->type, at[other], lies[other]);
@@ -359,11 +360,11 @@ static void add_products(const struct run *r, void *const at[3], const int64_t y
 
 /* Sums of half types are rounded before what is there is added: so do some of the library's
  * kernels. A bias is added before. */
-static void put(const struct run *r, void *at, const double *sums)
+static void cudnn_put(const struct run *r, void *at, const double *sums)
 {
     const struct thing *result = &r->part[r->result];
 
-    for (int64_t i = 0, all = extent_of(result); i < all; i++) { /* tensors are dense */
+    for (int64_t i = 0, all = cudnn_extent_of(result); i < all; i++) { /* tensors are dense */
         double sum = r->alpha * sums[i];
         if (r->beta != 0)
             sum = sim_rounded(result->type, sum) + r->beta * sim_get(result->type, at, i);
@@ -371,7 +372,7 @@ static void put(const struct run *r, void *at, const double *sums)
     }
 }
 
-static void compute(const struct run *r, void *const at[PARTS], double *sums)
+static void cudnn_compute(const struct run *r, void *const at[PARTS], double *sums)
 {
     const struct thing *y = &r->part[2];
     int64_t index[AXES], n = 1;
@@ -384,9 +385,9 @@ static void compute(const struct run *r, void *const at[PARTS], double *sums)
             rest /= y->shape[a];
         }
         add_products(r, at, index, sums);
-        if (at[BIAS]) sums[place(y, index)] += sim_get(y->type, at[BIAS], index[1]);
+        if (at[BIAS]) sums[cudnn_place(y, index)] += sim_get(y->type, at[BIAS], index[1]);
     }
-    put(r, at[r->result], sums);
+    cudnn_put(r, at[r->result], sums);
 }
 
 int cudnn_run_conv(void *p, int code)
@@ -397,7 +398,8 @@ int cudnn_run_conv(void *p, int code)
 
     if (!code) code = sim_doomed(SIM_CALL_work);
     for (int i = 0; i < 3 && !code; i++) {
-        at[i] = sim_reach(r->at[i], (size_t)extent_of(&r->part[i]) * sim_size(r->part[i].type));
+        at[i] = sim_reach(r->at[i],
+                          (size_t)cudnn_extent_of(&r->part[i]) * sim_size(r->part[i].type));
         if (!at[i]) code = SIM_ILLEGAL_ADDRESS;
     }
     if (!code && r->at[BIAS]) {
@@ -406,17 +408,17 @@ int cudnn_run_conv(void *p, int code)
         if (!at[BIAS]) code = SIM_ILLEGAL_ADDRESS;
     }
     if (code) return code;
-    sums = calloc((size_t)extent_of(&r->part[r->result]), sizeof *sums);
+    sums = calloc((size_t)cudnn_extent_of(&r->part[r->result]), sizeof *sums);
     if (!sums) return SIM_OUT_OF_MEMORY;
     pthread_mutex_unlock(&sim.lock);
-    compute(r, at, sums);
+    cudnn_compute(r, at, sums);
     free(sums);
     pthread_mutex_lock(&sim.lock);
     return SIM_SUCCESS;
 }
 
-static int start(enum sim_call call, const struct thing *handle, const struct run *r, int algorithm,
-                 void *workspace, size_t size)
+static int cudnn_start(enum sim_call call, const struct thing *handle, const struct run *r,
+                       int algorithm, void *workspace, size_t size)
 {
     struct sim_device *device;
     int code = sim_enter_context(call, &device);
@@ -449,7 +451,7 @@ int cudnnConvolutionForward(void *handle, const void *alpha, void *x, const void
 {
     struct run r = run_of(x, w, y, conv, 2, alpha, beta, (const void *[]){at_x, at_w, at_y});
 
-    return start(SIM_CALL_cudnnConvolutionForward, handle, &r, algorithm, workspace, size);
+    return cudnn_start(SIM_CALL_cudnnConvolutionForward, handle, &r, algorithm, workspace, size);
 }
 
 /* The result is z too, which is not read as its factor is 0. */
@@ -467,8 +469,8 @@ int cudnnConvolutionBiasActivationForward(void *handle, const void *alpha, void 
     if (r.alpha != 1 || r.beta != 0 || z != y || at_z != at_y || !at_bias ||
         !cudnn_is_bias(bias, y) || how->kind != ACTIVATION || how->math != CUDNN_IDENTITY)
         algorithm = -1;
-    return start(SIM_CALL_cudnnConvolutionBiasActivationForward, handle, &r, algorithm, workspace,
-                 size);
+    return cudnn_start(SIM_CALL_cudnnConvolutionBiasActivationForward, handle, &r, algorithm,
+                       workspace, size);
 }
 
 int cudnnConvolutionBackwardData(void *handle, const void *alpha, void *w, const void *at_w,
@@ -478,7 +480,8 @@ int cudnnConvolutionBackwardData(void *handle, const void *alpha, void *w, const
 {
     struct run r = run_of(x, w, y, conv, 0, alpha, beta, (const void *[]){at_x, at_w, at_y});
 
-    return start(SIM_CALL_cudnnConvolutionBackwardData, handle, &r, algorithm, workspace, size);
+    return cudnn_start(SIM_CALL_cudnnConvolutionBackwardData, handle, &r, algorithm, workspace,
+                       size);
 }
 
 int cudnnConvolutionBackwardFilter(void *handle, const void *alpha, void *x, const void *at_x,
@@ -488,5 +491,6 @@ int cudnnConvolutionBackwardFilter(void *handle, const void *alpha, void *x, con
 {
     struct run r = run_of(x, w, y, conv, 1, alpha, beta, (const void *[]){at_x, at_w, at_y});
 
-    return start(SIM_CALL_cudnnConvolutionBackwardFilter, handle, &r, algorithm, workspace, size);
+    return cudnn_start(SIM_CALL_cudnnConvolutionBackwardFilter, handle, &r, algorithm, workspace,
+                       size);
 }

@@ -70,7 +70,7 @@ static const struct rule {
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
-static size_t size_of(int type)
+static size_t cudnn_graph_size_of(int type)
 {
     return type == CUDNN_OF_BOOLS ? 1
            : type == CUDNN_OF_HANDLES || type == CUDNN_OF_I64 || type == CUDNN_OF_ADDRESSES ||
@@ -79,7 +79,7 @@ static size_t size_of(int type)
                : 4;
 }
 
-static bool is(const void *p, int kind)
+static bool cudnn_graph_is(const void *p, int kind)
 {
     const struct descriptor *d = p;
 
@@ -112,7 +112,7 @@ int cudnnBackendDestroyDescriptor(void *p)
     return sim_leave(code);
 }
 
-static struct value *value_of(struct descriptor *d, int attribute)
+static struct value *cudnn_graph_value_of(struct descriptor *d, int attribute)
 {
     int i = 0;
 
@@ -123,13 +123,13 @@ static struct value *value_of(struct descriptor *d, int attribute)
 /* What a final descriptor has. */
 static const void *data_of(const void *p, int attribute)
 {
-    return value_of((struct descriptor *)p, attribute)->data;
+    return cudnn_graph_value_of((struct descriptor *)p, attribute)->data;
 }
 static int64_t i64_of(const void *p, int attribute, int64_t i)
 {
     return ((const int64_t *)data_of(p, attribute))[i];
 }
-static int number_of(const void *p, int attribute)
+static int cudnn_graph_number_of(const void *p, int attribute)
 {
     return *(const int *)data_of(p, attribute);
 }
@@ -138,7 +138,8 @@ static void *pointer_of(const void *p, int attribute)
     return *(void *const *)data_of(p, attribute);
 }
 
-static int take(struct descriptor *d, int attribute, int type, int64_t n, const void *values)
+static int cudnn_graph_take(struct descriptor *d, int attribute, int type, int64_t n,
+                            const void *values)
 {
     const struct rule *r = rules;
     struct value *to;
@@ -146,10 +147,10 @@ static int take(struct descriptor *d, int attribute, int type, int64_t n, const 
     if (!d || d->magic != DESCRIPTOR || d->final || !values) return BAD_PARAM;
     while (r < rules + RULES && (r->kind != d->kind || r->attribute != attribute)) r++;
     if (r == rules + RULES) return NOT_SUPPORTED;
-    to = value_of(d, attribute);
+    to = cudnn_graph_value_of(d, attribute);
     if (r->type != type || n < r->least || n > r->most || !to) return BAD_PARAM;
     *to = (struct value){.attribute = attribute, .type = type, .n = n};
-    memcpy(to->data, values, (size_t)n * size_of(type));
+    memcpy(to->data, values, (size_t)n * cudnn_graph_size_of(type));
     return 0;
 }
 
@@ -157,21 +158,23 @@ int cudnnBackendSetAttribute(void *p, int attribute, int type, int64_t n, const 
 {
     int code = sim_enter(SIM_CALL_cudnnBackendSetAttribute);
 
-    return sim_leave(code ? code : take(p, attribute, type, n, values));
+    return sim_leave(code ? code : cudnn_graph_take(p, attribute, type, n, values));
 }
 
 /* ---- descriptors that become final ---- */
 
-static int64_t count_of(const void *p, int attribute)
+static int64_t cudnn_graph_count_of(const void *p, int attribute)
 {
-    return value_of((struct descriptor *)p, attribute)->n;
+    return cudnn_graph_value_of((struct descriptor *)p, attribute)->n;
 }
 
 static bool tensor_is_good(const struct descriptor *d)
 {
-    int64_t n = count_of(d, CUDNN_TENSOR_SHAPE), all = i64_of(d, CUDNN_TENSOR_ALIGNMENT, 0);
-    bool good = n == count_of(d, CUDNN_TENSOR_STRIDE) && all > 0 && !(all & (all - 1)) &&
-                cudnn_type_of(number_of(d, CUDNN_TENSOR_TYPE)) < SIM_TYPES;
+    int64_t n = cudnn_graph_count_of(d, CUDNN_TENSOR_SHAPE),
+            all = i64_of(d, CUDNN_TENSOR_ALIGNMENT, 0);
+    bool good = n == cudnn_graph_count_of(d, CUDNN_TENSOR_STRIDE) && all > 0 &&
+                !(all & (all - 1)) &&
+                cudnn_type_of(cudnn_graph_number_of(d, CUDNN_TENSOR_TYPE)) < SIM_TYPES;
 
     for (int64_t i = 0; i < n && good; i++)
         good = i64_of(d, CUDNN_TENSOR_SHAPE, i) > 0 && i64_of(d, CUDNN_TENSOR_STRIDE, i) > 0;
@@ -181,10 +184,12 @@ static bool tensor_is_good(const struct descriptor *d)
 static bool conv_is_good(const struct descriptor *d)
 {
     int64_t n = i64_of(d, CUDNN_CONV_AXES, 0);
-    bool good = number_of(d, CUDNN_CONV_SUMS) == CUDNN_F32 &&
-                number_of(d, CUDNN_CONV_MODE) == CUDNN_CORRELATION &&
-                count_of(d, CUDNN_CONV_DILATION) == n && count_of(d, CUDNN_CONV_STRIDE) == n &&
-                count_of(d, CUDNN_CONV_PAD_BEFORE) == n && count_of(d, CUDNN_CONV_PAD_BEHIND) == n;
+    bool good = cudnn_graph_number_of(d, CUDNN_CONV_SUMS) == CUDNN_F32 &&
+                cudnn_graph_number_of(d, CUDNN_CONV_MODE) == CUDNN_CORRELATION &&
+                cudnn_graph_count_of(d, CUDNN_CONV_DILATION) == n &&
+                cudnn_graph_count_of(d, CUDNN_CONV_STRIDE) == n &&
+                cudnn_graph_count_of(d, CUDNN_CONV_PAD_BEFORE) == n &&
+                cudnn_graph_count_of(d, CUDNN_CONV_PAD_BEHIND) == n;
 
     for (int64_t i = 0; i < n && good; i++)
         good = i64_of(d, CUDNN_CONV_PAD_BEFORE, i) >= 0 &&
@@ -214,15 +219,17 @@ static const struct operation *operation_of(const struct descriptor *d)
 /* Whether a tensor is nowhere in memory. */
 static bool is_virtual(const void *p)
 {
-    return count_of(p, CUDNN_TENSOR_VIRTUAL) && *(const bool *)data_of(p, CUDNN_TENSOR_VIRTUAL);
+    return cudnn_graph_count_of(p, CUDNN_TENSOR_VIRTUAL) &&
+           *(const bool *)data_of(p, CUDNN_TENSOR_VIRTUAL);
 }
 
 /* Axes at the end, as in the older interface. */
 static struct thing tensor_of(const struct descriptor *d)
 {
-    struct thing t = {.kind = TENSOR, .type = cudnn_type_of(number_of(d, CUDNN_TENSOR_TYPE)),
+    struct thing t = {.kind = TENSOR,
+                      .type = cudnn_type_of(cudnn_graph_number_of(d, CUDNN_TENSOR_TYPE)),
                       .shape = {1, 1, 1, 1, 1}};
-    int64_t rank = count_of(d, CUDNN_TENSOR_SHAPE);
+    int64_t rank = cudnn_graph_count_of(d, CUDNN_TENSOR_SHAPE);
 
     for (int64_t a = 0; a < rank; a++) {
         int64_t to = a < 2 ? a : a + AXES - rank;
@@ -263,7 +270,7 @@ static struct run product_of(const struct descriptor *d)
 
 static bool is_final(const void *p, int kind)
 {
-    return is(p, kind) && ((const struct descriptor *)p)->final;
+    return cudnn_graph_is(p, kind) && ((const struct descriptor *)p)->final;
 }
 
 static int finish_operation(const struct descriptor *d, const struct operation *o)
@@ -276,9 +283,9 @@ static int finish_operation(const struct descriptor *d, const struct operation *
     for (int i = 0; i < 3; i++) {
         const void *t = pointer_of(d, o->part[i]);
         if (!is_final(t, CUDNN_IS_TENSOR)) return NOT_FINALIZED;
-        if (count_of(t, CUDNN_TENSOR_SHAPE) != axes + 2) return BAD_PARAM;
+        if (cudnn_graph_count_of(t, CUDNN_TENSOR_SHAPE) != axes + 2) return BAD_PARAM;
         if (is_virtual(t) &&
-            (i != o->result || i != 2 || number_of(t, CUDNN_TENSOR_TYPE) != CUDNN_F32))
+            (i != o->result || i != 2 || cudnn_graph_number_of(t, CUDNN_TENSOR_TYPE) != CUDNN_F32))
             return NOT_SUPPORTED;
         for (int k = 0; k < i; k++)
             if (i64_of(t, CUDNN_TENSOR_ID, 0) ==
@@ -313,7 +320,7 @@ static int finish_graph(const struct descriptor *d)
 {
     void *const *of = data_of(d, CUDNN_GRAPH_OPERATIONS);
     const struct operation *o = of[0] ? operation_of(of[0]) : NULL;
-    bool sum = count_of(d, CUDNN_GRAPH_OPERATIONS) == 2;
+    bool sum = cudnn_graph_count_of(d, CUDNN_GRAPH_OPERATIONS) == 2;
 
     if (!o || !is_final(of[0], o->kind)) return NOT_FINALIZED;
     if (sum && !is_final(of[1], CUDNN_IS_POINTWISE)) return NOT_FINALIZED;
@@ -358,7 +365,7 @@ static void tensors_of(const struct descriptor *graph, const void *tensor[PARTS]
 
     for (int i = 0; i < 3; i++) tensor[i] = pointer_of(of[0], o->part[i]);
     tensor[BIAS] = NULL;
-    if (count_of(graph, CUDNN_GRAPH_OPERATIONS) == 1) return;
+    if (cudnn_graph_count_of(graph, CUDNN_GRAPH_OPERATIONS) == 1) return;
     tensor[2] = pointer_of(of[1], CUDNN_POINTWISE_Y);
     tensor[BIAS] = pointer_of(of[1], CUDNN_POINTWISE_B);
 }
@@ -381,7 +388,8 @@ static bool adds_in_half(const struct descriptor *graph)
     const void *tensor[PARTS];
 
     tensors_of(graph, tensor);
-    return is(of[0], CUDNN_IS_GRAD_INPUT) && number_of(tensor[0], CUDNN_TENSOR_TYPE) == CUDNN_F16;
+    return cudnn_graph_is(of[0], CUDNN_IS_GRAD_INPUT) &&
+           cudnn_graph_number_of(tensor[0], CUDNN_TENSOR_TYPE) == CUDNN_F16;
 }
 
 static int finish_plan(struct descriptor *d)
@@ -399,17 +407,18 @@ static int finish_plan(struct descriptor *d)
     return 0;
 }
 
-static int finish(struct descriptor *d)
+static int cudnn_graph_finish(struct descriptor *d)
 {
     for (int i = 0; i < RULES; i++)
-        if (rules[i].kind == d->kind && rules[i].least && !value_of(d, rules[i].attribute)->n)
+        if (rules[i].kind == d->kind && rules[i].least &&
+            !cudnn_graph_value_of(d, rules[i].attribute)->n)
             return BAD_PARAM;
     switch (d->kind) {
     case CUDNN_IS_TENSOR: return tensor_is_good(d) ? 0 : BAD_PARAM;
     case CUDNN_IS_CONV: return conv_is_good(d) ? 0 : BAD_PARAM;
     case CUDNN_IS_STEP:
-        return number_of(d, CUDNN_STEP_MODE) == CUDNN_ADD &&
-                       number_of(d, CUDNN_STEP_TYPE) == CUDNN_F32
+        return cudnn_graph_number_of(d, CUDNN_STEP_MODE) == CUDNN_ADD &&
+                       cudnn_graph_number_of(d, CUDNN_STEP_TYPE) == CUDNN_F32
                    ? 0
                    : NOT_SUPPORTED;
     case CUDNN_IS_POINTWISE: return finish_pointwise(d);
@@ -417,10 +426,13 @@ static int finish(struct descriptor *d)
         return is_handle(pointer_of(d, CUDNN_GRAPH_HANDLE)) ? finish_graph(d) : BAD_PARAM;
     case CUDNN_IS_HEURISTIC:
         if (!is_final(pointer_of(d, CUDNN_HEURISTIC_GRAPH), CUDNN_IS_GRAPH)) return NOT_FINALIZED;
-        return number_of(d, CUDNN_HEURISTIC_MODE) == CUDNN_HEURISTIC_A ? 0 : BAD_PARAM;
+        return cudnn_graph_number_of(d, CUDNN_HEURISTIC_MODE) == CUDNN_HEURISTIC_A ? 0 : BAD_PARAM;
     case CUDNN_IS_PLAN: return finish_plan(d);
     case CUDNN_IS_PACK:
-        return count_of(d, CUDNN_PACK_IDS) == count_of(d, CUDNN_PACK_ADDRESSES) ? 0 : BAD_PARAM;
+        return cudnn_graph_count_of(d, CUDNN_PACK_IDS) ==
+                       cudnn_graph_count_of(d, CUDNN_PACK_ADDRESSES)
+                   ? 0
+                   : BAD_PARAM;
     default: return operation_of(d) ? finish_operation(d, operation_of(d)) : BAD_PARAM;
     }
 }
@@ -431,25 +443,25 @@ int cudnnBackendFinalize(void *p)
     struct descriptor *d = p;
 
     if (!code && (!d || d->magic != DESCRIPTOR || d->final)) code = BAD_PARAM;
-    if (!code) code = finish(d);
+    if (!code) code = cudnn_graph_finish(d);
     if (!code) d->final = true;
     return sim_leave(code);
 }
 
 /* Fills a descriptor that the caller has made. */
-static int fill(void *p, int kind, int way, struct descriptor *graph)
+static int cudnn_graph_fill(void *p, int kind, int way, struct descriptor *graph)
 {
     struct descriptor *d = p;
 
-    if (!is(d, kind) || d->final) return BAD_PARAM;
+    if (!cudnn_graph_is(d, kind) || d->final) return BAD_PARAM;
     d->final = true;
     d->way = way;
     d->graph = graph;
     return 0;
 }
 
-static int give(struct descriptor *d, int attribute, int type, int64_t asked, int64_t *out_n,
-                void *out)
+static int cudnn_graph_give(struct descriptor *d, int attribute, int type, int64_t asked,
+                            int64_t *out_n, void *out)
 {
     const struct way *way = &ways[d->way];
     void **descriptor = out;
@@ -458,14 +470,15 @@ static int give(struct descriptor *d, int attribute, int type, int64_t asked, in
         type == CUDNN_OF_DESCRIPTORS) {
         *out_n = WAYS;
         for (int i = 0; i < WAYS && i < asked; i++)
-            if (fill(descriptor[i], CUDNN_IS_CONFIG, i, pointer_of(d, CUDNN_HEURISTIC_GRAPH)))
+            if (cudnn_graph_fill(descriptor[i], CUDNN_IS_CONFIG, i,
+                                 pointer_of(d, CUDNN_HEURISTIC_GRAPH)))
                 return BAD_PARAM;
         return 0;
     }
     if (d->kind == CUDNN_IS_CONFIG && attribute == CUDNN_CONFIG_ENGINE &&
         type == CUDNN_OF_DESCRIPTORS && asked == 1) {
         *out_n = 1;
-        return fill(*descriptor, CUDNN_IS_ENGINE, d->way, d->graph);
+        return cudnn_graph_fill(*descriptor, CUDNN_IS_ENGINE, d->way, d->graph);
     }
     if (d->kind == CUDNN_IS_ENGINE && attribute == CUDNN_ENGINE_NOTES && type == CUDNN_OF_NOTES) {
         *out_n = way->notes;
@@ -489,7 +502,7 @@ int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t asked, in
 
     if (!code && (!d || d->magic != DESCRIPTOR)) code = BAD_PARAM;
     if (!code && !d->final) code = NOT_FINALIZED;
-    return sim_leave(code ? code : give(d, attribute, type, asked, out_n, out));
+    return sim_leave(code ? code : cudnn_graph_give(d, attribute, type, asked, out_n, out));
 }
 
 /* ---- runs ---- */
@@ -498,7 +511,7 @@ int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t asked, in
 static int place_parts(const struct descriptor *graph, const struct descriptor *pack,
                        struct run *r)
 {
-    const int64_t n = count_of(pack, CUDNN_PACK_IDS);
+    const int64_t n = cudnn_graph_count_of(pack, CUDNN_PACK_IDS);
     const void *tensor[PARTS];
 
     tensors_of(graph, tensor);
@@ -515,8 +528,8 @@ static int place_parts(const struct descriptor *graph, const struct descriptor *
     return 0;
 }
 
-static int start(const struct thing *handle, const struct descriptor *plan,
-                 const struct descriptor *pack)
+static int cudnn_graph_start(const struct thing *handle, const struct descriptor *plan,
+                             const struct descriptor *pack)
 {
     const struct descriptor *operation;
     const struct way *way;
@@ -541,5 +554,5 @@ int cudnnBackendExecute(void *handle, void *plan, void *pack)
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_cudnnBackendExecute, &device);
 
-    return sim_leave(code ? code : start(handle, plan, pack));
+    return sim_leave(code ? code : cudnn_graph_start(handle, plan, pack));
 }

@@ -33,7 +33,7 @@ static struct doomed {
 
 static _Thread_local struct sim_device *current;
 
-static uint64_t setting(const char *name, uint64_t otherwise)
+static uint64_t driver_setting(const char *name, uint64_t otherwise)
 {
     const char *text = secure_getenv(name);
 
@@ -122,11 +122,11 @@ int sim_initialise(unsigned flags)
     int code = sim_enter(SIM_CALL_initialise);
 
     if (code || flags) return sim_leave(code ? code : SIM_INVALID_VALUE);
-    sim.n_device = (int)setting("BP_SIM_DEVICES", 1);
-    sim.memory = setting("BP_SIM_MEMORY", UINT64_C(1) << 30);
-    sim.delay = (unsigned)setting("BP_SIM_DELAY", 50);
-    sim.seed = (unsigned)setting("BP_SIM_SEED", 1);
-    sim.load = (unsigned)setting("BP_SIM_LOAD", 0);
+    sim.n_device = (int)driver_setting("BP_SIM_DEVICES", 1);
+    sim.memory = driver_setting("BP_SIM_MEMORY", UINT64_C(1) << 30);
+    sim.delay = (unsigned)driver_setting("BP_SIM_DELAY", 50);
+    sim.seed = (unsigned)driver_setting("BP_SIM_SEED", 1);
+    sim.load = (unsigned)driver_setting("BP_SIM_LOAD", 0);
     sim.ready = true;
     return sim_leave(SIM_SUCCESS);
 }
@@ -197,7 +197,7 @@ int sim_device_attribute(int *out, int attribute, int device)
         *out = attribute == 1   ? 2
                : attribute == 2 ? arch_of(device) / 10
                : attribute == 3 ? arch_of(device) % 10
-                                : setting("BP_SIM_MANAGED", 2) >= (uint64_t)attribute - 3;
+                                : driver_setting("BP_SIM_MANAGED", 2) >= (uint64_t)attribute - 3;
     return sim_leave(code);
 }
 

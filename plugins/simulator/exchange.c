@@ -21,7 +21,7 @@ static size_t width_of(int type)
 }
 
 /* One round of waiting; false: the communicator was aborted. */
-static bool pass(const struct sim_nccl *comm)
+static bool exchange_pass(const struct sim_nccl *comm)
 {
     if (atomic_load(&comm->aborted)) return false;
     usleep(20);
@@ -29,10 +29,10 @@ static bool pass(const struct sim_nccl *comm)
 }
 
 /* What goes wrong under way is told when somebody asks; the call itself does not end. */
-static bool hang(struct sim_nccl *comm, int error)
+static bool exchange_hang(struct sim_nccl *comm, int error)
 {
     if (error) atomic_store(&comm->error, error);
-    while (pass(comm)) {}
+    while (exchange_pass(comm)) {}
     return false;
 }
 
@@ -41,7 +41,7 @@ static bool await_all(struct sim_nccl *comm, bool ended)
     for (int i = 0; i < comm->n; i++) {
         const struct sim_nccl_rank *r = &comm->shared->rank[i];
         while (atomic_load(ended ? &r->ended : &r->begun) < comm->calls)
-            if (!pass(comm)) return false;
+            if (!exchange_pass(comm)) return false;
     }
     return true;
 }
@@ -63,23 +63,24 @@ static bool read_there(int pid, const void *there, void *to, size_t bytes)
     return good;
 }
 
-static bool fetch(struct sim_nccl *comm, int rank, const struct sim_nccl_buffer *from,
-                  uint64_t offset, void *to, size_t bytes)
+static bool exchange_fetch(struct sim_nccl *comm, int rank, const struct sim_nccl_buffer *from,
+                           uint64_t offset, void *to, size_t bytes)
 {
     int pid = atomic_load(&comm->shared->rank[rank].pid);
     void *there = (void *)(uintptr_t)(from->address + offset);
 
     if (!bytes) return true;
-    if (offset + bytes > from->bytes) return hang(comm, 0); /* ranks that count differently */
+    if (offset + bytes > from->bytes)
+        return exchange_hang(comm, 0); /* ranks that count differently */
     if (pid == getpid()) {
         memmove(to, there, bytes);
         return true;
     }
-    return read_there(pid, there, to, bytes) || hang(comm, SIM_NCCL_REMOTE);
+    return read_there(pid, there, to, bytes) || exchange_hang(comm, SIM_NCCL_REMOTE);
 }
 
 /* As the real one's: what is no number is passed over by the largest and the least. */
-static double combine(double a, double b, int reduction)
+static double exchange_combine(double a, double b, int reduction)
 {
     switch (reduction) {
     case NCCL_PRODUCT: return a * b;
@@ -95,8 +96,9 @@ static void combine_floats(int type, void *to, const void *from, size_t n, int r
                       : type == NCCL_F16 ? SIM_F16 : SIM_BF16;
 
     for (size_t i = 0; i < n; i++)
-        sim_put(t, to, (int64_t)i, combine(sim_get(t, to, (int64_t)i), sim_get(t, from, (int64_t)i),
-                                           reduction));
+        sim_put(
+            t, to, (int64_t)i,
+            exchange_combine(sim_get(t, to, (int64_t)i), sim_get(t, from, (int64_t)i), reduction));
 }
 
 static void divide_floats(int type, void *to, size_t n, int by)
@@ -109,7 +111,7 @@ static void divide_floats(int type, void *to, size_t n, int by)
 }
 
 /* Integers of any width, sign-extended or not; sums and products wrap. */
-static uint64_t load(int type, const char *at)
+static uint64_t exchange_load(int type, const char *at)
 {
     switch (type) {
     case NCCL_I8: return (uint64_t)(int64_t)*(const int8_t *)at;
@@ -126,7 +128,7 @@ static void combine_integers(int type, char *to, const char *from, size_t n, int
     size_t width = width_of(type);
 
     for (size_t i = 0; i < n * width; i += width) {
-        uint64_t a = load(type, to + i), b = load(type, from + i), c = a + b;
+        uint64_t a = exchange_load(type, to + i), b = exchange_load(type, from + i), c = a + b;
         bool less = is_signed ? (int64_t)a < (int64_t)b : a < b;
         if (reduction == NCCL_PRODUCT) c = a * b;
         if (reduction == NCCL_MIN) c = less ? a : b;
@@ -136,14 +138,15 @@ static void combine_integers(int type, char *to, const char *from, size_t n, int
 }
 
 /* Of all ranks' sources from offset on, in their order. */
-static bool reduce(struct sim_nccl *comm, const struct sim_nccl_op *op, uint64_t offset, char *to)
+static bool exchange_reduce(struct sim_nccl *comm, const struct sim_nccl_op *op, uint64_t offset,
+                            char *to)
 {
     size_t bytes = op->count * width_of(op->type);
     char *other = malloc(bytes + 1);
     bool good = other != NULL;
 
     for (int i = 0; i < comm->n && good; i++) {
-        good = fetch(comm, i, &comm->shared->rank[i].src, offset, i ? other : to, bytes);
+        good = exchange_fetch(comm, i, &comm->shared->rank[i].src, offset, i ? other : to, bytes);
         if (!good || !i) continue;
         if (op->type < NCCL_F16) combine_integers(op->type, to, other, op->count, op->reduction);
         else combine_floats(op->type, to, other, op->count, op->reduction);
@@ -166,25 +169,28 @@ static size_t dst_parts(const struct sim_nccl *comm, const struct sim_nccl_op *o
     return op->call == SIM_NCCL_ALL_GATHER ? (size_t)comm->n : 1;
 }
 
-static bool make(struct sim_nccl *comm, const struct sim_nccl_op *op, char *to)
+static bool exchange_make(struct sim_nccl *comm, const struct sim_nccl_op *op, char *to)
 {
     const struct sim_nccl_rank *rank = comm->shared->rank;
     size_t bytes = op->count * width_of(op->type);
 
     switch (op->call) {
-    case SIM_NCCL_BROADCAST: return fetch(comm, op->peer, &rank[op->peer].src, 0, to, bytes);
+    case SIM_NCCL_BROADCAST:
+        return exchange_fetch(comm, op->peer, &rank[op->peer].src, 0, to, bytes);
     case SIM_NCCL_ALL_GATHER:
         for (int i = 0; i < comm->n; i++)
-            if (!fetch(comm, i, &rank[i].src, 0, to + (size_t)i * bytes, bytes)) return false;
+            if (!exchange_fetch(comm, i, &rank[i].src, 0, to + (size_t)i * bytes, bytes))
+                return false;
         return true;
-    case SIM_NCCL_REDUCE_SCATTER: return reduce(comm, op, (uint64_t)comm->rank * bytes, to);
-    default: return reduce(comm, op, 0, to);
+    case SIM_NCCL_REDUCE_SCATTER:
+        return exchange_reduce(comm, op, (uint64_t)comm->rank * bytes, to);
+    default: return exchange_reduce(comm, op, 0, to);
     }
 }
 
 /* Without the lock. */
-static void collective(struct sim_nccl *comm, const struct sim_nccl_op *op, const void *src,
-                       void *dst)
+static void exchange_collective(struct sim_nccl *comm, const struct sim_nccl_op *op,
+                                const void *src, void *dst)
 {
     struct sim_nccl_rank *me = &comm->shared->rank[comm->rank];
     size_t bytes = op->count * width_of(op->type), size = bytes * dst_parts(comm, op);
@@ -193,7 +199,7 @@ static void collective(struct sim_nccl *comm, const struct sim_nccl_op *op, cons
     comm->calls++;
     me->src = (struct sim_nccl_buffer){(uintptr_t)src, bytes * src_parts(comm, op)};
     atomic_store(&me->begun, comm->calls);
-    if (made && await_all(comm, false) && (!size || make(comm, op, made))) {
+    if (made && await_all(comm, false) && (!size || exchange_make(comm, op, made))) {
         atomic_store(&me->ended, comm->calls);
         if (await_all(comm, true) && size) memcpy(dst, made, size);
     }
@@ -221,8 +227,8 @@ static bool step_recv(struct sim_nccl *comm, struct sim_nccl_op *op, void *dst)
     uint64_t taken = atomic_load(&pair->taken);
 
     if (atomic_load(&pair->sent) == taken) return true;
-    if (pair->src.bytes != bytes) return hang(comm, 0);
-    if (!fetch(comm, op->peer, &pair->src, 0, dst, bytes)) return false;
+    if (pair->src.bytes != bytes) return exchange_hang(comm, 0);
+    if (!exchange_fetch(comm, op->peer, &pair->src, 0, dst, bytes)) return false;
     atomic_store(&pair->taken, taken + 1);
     op->done = true;
     return true;
@@ -236,7 +242,7 @@ static bool is_its_turn(const struct sim_nccl_op *op, int i)
     return true;
 }
 
-static void pairs(struct sim_nccl *comm, struct sim_nccl_op *op, int n)
+static void exchange_pairs(struct sim_nccl *comm, struct sim_nccl_op *op, int n)
 {
     for (int left = n; left;) {
         left = 0;
@@ -250,7 +256,7 @@ static void pairs(struct sim_nccl *comm, struct sim_nccl_op *op, int n)
                 return;
             left += !op[i].done;
         }
-        if (left && !pass(comm)) return;
+        if (left && !exchange_pass(comm)) return;
     }
 }
 
@@ -267,7 +273,7 @@ static bool find_buffers(const struct sim_nccl *comm, struct sim_nccl_op *op)
     return (!sends || op->src) && (!takes || op->dst);
 }
 
-static int run(struct sim_nccl_work *work)
+static int exchange_run(struct sim_nccl_work *work)
 {
     struct sim_nccl *comm = work->comm;
     int code = sim_doomed(SIM_CALL_work);
@@ -277,8 +283,8 @@ static int run(struct sim_nccl_work *work)
     while (!code && comm->done + 1 != work->number && !atomic_load(&comm->aborted)) sim_wait();
     if (code || atomic_load(&comm->aborted)) return code;
     pthread_mutex_unlock(&sim.lock);
-    if (work->op->call >= SIM_NCCL_SEND) pairs(comm, work->op, work->n);
-    else collective(comm, work->op, work->op->src, work->op->dst);
+    if (work->op->call >= SIM_NCCL_SEND) exchange_pairs(comm, work->op, work->n);
+    else exchange_collective(comm, work->op, work->op->src, work->op->dst);
     pthread_mutex_lock(&sim.lock);
     return 0;
 }
@@ -287,7 +293,7 @@ int sim_nccl_run(void *p, int code)
 {
     struct sim_nccl_work *work = p;
 
-    if (!code) code = run(work);
+    if (!code) code = exchange_run(work);
     if (work->comm->done < work->number) work->comm->done = work->number;
     sim_nccl_drop(work->comm);
     free(work->op);

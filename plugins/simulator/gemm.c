@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 /* What the device finds at a matrix's address; NULL: it lies in no memory, or not wholly. */
-static void *reach(const struct sim_gemm *g, int i)
+static void *gemm_reach(const struct sim_gemm *g, int i)
 {
     bool turned = i <= SIM_B && g->turned[i];
     int64_t rows = i == SIM_B ? g->k : g->m, columns = i == SIM_A ? g->k : g->n;
@@ -14,15 +14,15 @@ static void *reach(const struct sim_gemm *g, int i)
     return sim_reach(g->at[i], (size_t)last * sim_size(g->type));
 }
 
-static double factor(const struct sim_gemm *g, const void *from, int64_t at)
+static double gemm_factor(const struct sim_gemm *g, const void *from, int64_t at)
 {
     double x = sim_get(g->type, from, at);
 
     return g->tf32 ? sim_tf32(x) : x;
 }
 
-static double product(const struct sim_gemm *g, void *const at[], int64_t step, int64_t i,
-                      int64_t j)
+static double gemm_product(const struct sim_gemm *g, void *const at[], int64_t step, int64_t i,
+                           int64_t j)
 {
     int64_t a = g->turned[0] ? i * g->between[SIM_A] : i;
     int64_t b = g->turned[1] ? j : j * g->between[SIM_B];
@@ -33,17 +33,17 @@ static double product(const struct sim_gemm *g, void *const at[], int64_t step, 
     a += step * g->step[SIM_A];
     b += step * g->step[SIM_B];
     for (int64_t k = 0; k < g->k; k++, a += next_a, b += next_b)
-        sum += factor(g, at[SIM_A], a) * factor(g, at[SIM_B], b);
+        sum += gemm_factor(g, at[SIM_A], a) * gemm_factor(g, at[SIM_B], b);
     return sum;
 }
 
-static void compute(const struct sim_gemm *g, void *const at[], const void *bias, int64_t step)
+static void gemm_compute(const struct sim_gemm *g, void *const at[], const void *bias, int64_t step)
 {
     int64_t c = step * g->step[SIM_C], d = step * g->step[SIM_D];
 
     for (int64_t j = 0; j < g->n; j++)
         for (int64_t i = 0; i < g->m; i++) {
-            double sum = g->alpha * product(g, at, step, i, j);
+            double sum = g->alpha * gemm_product(g, at, step, i, j);
             if (g->beta != 0)
                 sum += g->beta * sim_get(g->type, at[SIM_C], c + j * g->between[SIM_C] + i);
             if (bias && g->split) sum = sim_rounded(g->type, sum);
@@ -52,35 +52,35 @@ static void compute(const struct sim_gemm *g, void *const at[], const void *bias
         }
 }
 
-static int multiply(const struct sim_gemm *g, int code)
+static int gemm_multiply(const struct sim_gemm *g, int code)
 {
     void *at[SIM_MATRICES];
     void *bias = g->bias ? sim_reach(g->bias, (size_t)g->m * sim_size(g->type)) : NULL;
 
     if (!code) code = sim_doomed(SIM_CALL_work);
     for (int i = 0; i < SIM_MATRICES && !code; i++) {
-        at[i] = reach(g, i);
+        at[i] = gemm_reach(g, i);
         if (!at[i]) code = SIM_ILLEGAL_ADDRESS;
     }
     if (!code && g->bias && !bias) code = SIM_ILLEGAL_ADDRESS;
     if (code) return code;
     pthread_mutex_unlock(&sim.lock);
     if (g->pause) usleep(g->pause);
-    for (int64_t step = 0; step < g->batch; step++) compute(g, at, bias, step);
+    for (int64_t step = 0; step < g->batch; step++) gemm_compute(g, at, bias, step);
     pthread_mutex_lock(&sim.lock);
     return SIM_SUCCESS;
 }
 
-static int run(void *p, int code)
+static int gemm_run(void *p, int code)
 {
     const struct sim_gemm *g = p;
 
-    code = multiply(g, code);
+    code = gemm_multiply(g, code);
     if (g->under_way) --*g->under_way;
     return code;
 }
 
 int sim_gemm_submit(void *stream, const struct sim_gemm *gemm)
 {
-    return sim_submit(stream, run, gemm, sizeof *gemm);
+    return sim_submit(stream, gemm_run, gemm, sizeof *gemm);
 }

@@ -29,7 +29,7 @@ static bool is_in(const struct allocation *a, const void *address, size_t past)
 }
 
 /* The place that names the allocation in which an address lies, or behind which, if in none. */
-static struct allocation **find(const void *address)
+static struct allocation **memory_find(const void *address)
 {
     struct allocation **a = &allocations;
 
@@ -42,7 +42,7 @@ static struct allocation **find(const void *address)
 
 void *sim_reach(const void *address, size_t size)
 {
-    struct allocation *a = *find(address);
+    struct allocation *a = *memory_find(address);
     uintptr_t at = (uintptr_t)address & ~far;
 
     if (!a || size > a->size || at - (uintptr_t)a->data > a->size - size) return NULL;
@@ -51,21 +51,21 @@ void *sim_reach(const void *address, size_t size)
 
 bool sim_is_of(const void *address, const struct sim_device *device)
 {
-    const struct allocation *a = *find(address);
+    const struct allocation *a = *memory_find(address);
 
     return a && a->device == device && a->kind == SIM_DEVICE;
 }
 
 bool sim_is_reached_by(const void *address, const struct sim_device *device)
 {
-    const struct allocation *a = *find(address);
+    const struct allocation *a = *memory_find(address);
 
     return a && (a->kind != SIM_DEVICE || a->device == device ||
                  device->peers >> (a->device - sim.device) & 1);
 }
 
 /* Under the lock. */
-static int admit(struct sim_device *device, enum sim_kind kind, size_t size)
+static int memory_admit(struct sim_device *device, enum sim_kind kind, size_t size)
 {
     if (!size) return SIM_INVALID_VALUE;
     if (size > sim.memory || device->used[kind] > sim.memory - size) return SIM_OUT_OF_MEMORY;
@@ -74,7 +74,7 @@ static int admit(struct sim_device *device, enum sim_kind kind, size_t size)
 }
 
 /* Under the lock: notes what was made, or gives back the bytes that were counted for it. */
-static int record(const struct allocation *made, struct allocation *out)
+static int memory_record(const struct allocation *made, struct allocation *out)
 {
     if (!made->data) {
         made->device->used[made->kind] -= made->size;
@@ -88,18 +88,18 @@ static int record(const struct allocation *made, struct allocation *out)
 }
 
 /* The C library is asked without the lock: it may take long, and others would starve. */
-static int allocate(enum sim_call call, enum sim_kind kind, size_t size, void **out)
+static int memory_allocate(enum sim_call call, enum sim_kind kind, size_t size, void **out)
 {
     struct allocation made = {.kind = kind, .size = size}, *a;
     int code = sim_enter_context(call, &made.device);
 
-    if (!code) code = admit(made.device, kind, size);
+    if (!code) code = memory_admit(made.device, kind, size);
     sim_leave(code);
     if (code) return code;
     a = malloc(sizeof *a);
     if (a && posix_memalign(&made.data, 256, size)) made.data = NULL;
     pthread_mutex_lock(&sim.lock);
-    code = record(&made, a);
+    code = memory_record(&made, a);
     sim_leave(code);
     if (code) free(a);
     else *out = kind == SIM_DEVICE ? (void *)((uintptr_t)made.data | far) : made.data;
@@ -107,13 +107,13 @@ static int allocate(enum sim_call call, enum sim_kind kind, size_t size, void **
 }
 
 /* Memory goes back even where the device has failed. */
-static int release(enum sim_call call, const void *address, bool pinned)
+static int memory_release(enum sim_call call, const void *address, bool pinned)
 {
     struct allocation **at, *a;
     struct sim_device *device;
     int code = sim_enter_context(call, &device);
 
-    at = find(address);
+    at = memory_find(address);
     a = *at;
     if (!a || ((uintptr_t)address & ~far) != (uintptr_t)a->data ||
         pinned != (a->kind == SIM_PINNED))
@@ -129,28 +129,28 @@ static int release(enum sim_call call, const void *address, bool pinned)
 
 int sim_memory_allocate(void **out, size_t size)
 {
-    return allocate(SIM_CALL_memory_allocate, SIM_DEVICE, size, out);
+    return memory_allocate(SIM_CALL_memory_allocate, SIM_DEVICE, size, out);
 }
 
 int sim_memory_free(void *memory)
 {
-    return release(SIM_CALL_memory_free, memory, false);
+    return memory_release(SIM_CALL_memory_free, memory, false);
 }
 
 int sim_pinned_allocate(void **out, size_t size, unsigned flags)
 {
-    return flags == 3 ? allocate(SIM_CALL_pinned_allocate, SIM_PINNED, size, out)
+    return flags == 3 ? memory_allocate(SIM_CALL_pinned_allocate, SIM_PINNED, size, out)
                       : SIM_INVALID_VALUE;
 }
 
 int sim_pinned_free(void *memory)
 {
-    return release(SIM_CALL_pinned_free, memory, true);
+    return memory_release(SIM_CALL_pinned_free, memory, true);
 }
 
 int sim_managed_allocate(void **out, size_t size, unsigned flags)
 {
-    return flags == 1 ? allocate(SIM_CALL_managed_allocate, SIM_MANAGED, size, out)
+    return flags == 1 ? memory_allocate(SIM_CALL_managed_allocate, SIM_MANAGED, size, out)
                       : SIM_INVALID_VALUE;
 }
 

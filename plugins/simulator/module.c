@@ -126,7 +126,8 @@ static int run_launch(void *p, int code)
 }
 
 /* Whether a launch is one that a real driver would take. */
-static bool is_good(const struct launch *launch, const unsigned *teams, const unsigned *lanes)
+static bool module_is_good(const struct launch *launch, const unsigned *teams,
+                           const unsigned *lanes)
 {
     size_t head = launch->function->args_size + sizeof(int64_t);
 
@@ -154,7 +155,7 @@ int sim_launch(void *function, unsigned teams_x, unsigned teams_y, unsigned team
         code = SIM_INVALID_VALUE;
     if (code) return sim_leave(code);
     launch.size = *(size_t *)extra[3];
-    if (!is_good(&launch, teams, lanes)) return sim_leave(SIM_INVALID_VALUE);
+    if (!module_is_good(&launch, teams, lanes)) return sim_leave(SIM_INVALID_VALUE);
     memcpy(launch.parameters, extra[1], launch.size);
     return sim_leave(sim_submit(stream, run_launch, &launch,
                                 offsetof(struct launch, parameters) + launch.size));

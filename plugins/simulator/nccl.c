@@ -81,7 +81,7 @@ static struct sim_nccl_shared *map_file(const struct name *name)
     return at == MAP_FAILED ? NULL : at;
 }
 
-static struct sim_nccl_shared *map(const struct name *name)
+static struct sim_nccl_shared *nccl_map(const struct name *name)
 {
     struct mapped *m = all_mapped;
 
@@ -97,7 +97,7 @@ static struct sim_nccl_shared *map(const struct name *name)
     return m->at;
 }
 
-static void unmap(struct sim_nccl_shared *at)
+static void nccl_unmap(struct sim_nccl_shared *at)
 {
     struct mapped **m = &all_mapped, *last;
 
@@ -119,7 +119,7 @@ static void go_wrong(void)
     if (!strcmp(text, "die")) raise(SIGKILL);
 }
 
-static bool hangs(void)
+static bool nccl_hangs(void)
 {
     const char *text = secure_getenv("BP_SIM_JOIN");
 
@@ -132,7 +132,7 @@ static int begin_rank(int code, int n, const struct name *name, struct sim_nccl 
     struct sim_nccl *comm = calloc(1, sizeof *comm);
 
     pthread_mutex_lock(&sim.lock);
-    if (comm) comm->shared = n <= SIM_NCCL_RANKS ? map(name) : NULL;
+    if (comm) comm->shared = n <= SIM_NCCL_RANKS ? nccl_map(name) : NULL;
     sim_leave(0);
     if (!comm || !comm->shared) {
         free(comm);
@@ -145,7 +145,7 @@ static int begin_rank(int code, int n, const struct name *name, struct sim_nccl 
 }
 
 /* Under the lock: it is the caller's. */
-static void enlist(struct sim_nccl *comm, int n, int rank)
+static void nccl_enlist(struct sim_nccl *comm, int n, int rank)
 {
     comm->magic = MAGIC;
     comm->rank = rank;
@@ -156,7 +156,7 @@ static void enlist(struct sim_nccl *comm, int n, int rank)
 }
 
 /* All come, within a time; one that fails tells the others. */
-static int meet(struct sim_nccl_shared *s, int n)
+static int nccl_meet(struct sim_nccl_shared *s, int n)
 {
     atomic_fetch_add(&s->joined, 1);
     for (int i = 0; i < INIT_WAITS && atomic_load(&s->joined) < n; i++) {
@@ -174,17 +174,17 @@ int ncclCommInitRank(void **out, int n, struct bp_ccl_id id, int rank)
     struct name name;
 
     go_wrong();
-    while (hangs()) usleep(100000);
+    while (nccl_hangs()) usleep(100000);
     memcpy(&name, &id, sizeof name);
     code = begin_rank(code, n, &name, &comm);
-    if (!code) code = meet(comm->shared, n);
+    if (!code) code = nccl_meet(comm->shared, n);
     if (rank == 0) close(name.fd);
     pthread_mutex_lock(&sim.lock);
     if (!code) {
-        enlist(comm, n, rank);
+        nccl_enlist(comm, n, rank);
         *out = comm;
     } else if (comm) {
-        unmap(comm->shared);
+        nccl_unmap(comm->shared);
         free(comm);
     }
     return sim_leave(code);
@@ -209,16 +209,16 @@ int ncclCommInitRankConfig(void **out, int n, struct bp_ccl_id id, int rank,
     pthread_mutex_lock(&sim.lock);
     if (code) {
         if (rank == 0) close(name.fd);
-        if (comm) unmap(comm->shared);
+        if (comm) nccl_unmap(comm->shared);
         free(comm);
         return sim_leave(code);
     }
-    enlist(comm, n, rank);
+    nccl_enlist(comm, n, rank);
     comm->fd = rank == 0 ? name.fd : -1;
     comm->asks = true;
     comm->state = SIM_NCCL_JOINING;
     comm->left = ASKED;
-    if (!hangs()) atomic_fetch_add(&comm->shared->joined, 1);
+    if (!nccl_hangs()) atomic_fetch_add(&comm->shared->joined, 1);
     *out = comm;
     return sim_leave(NCCL_IN_PROGRESS);
 }
@@ -227,12 +227,12 @@ void sim_nccl_drop(struct sim_nccl *comm)
 {
     if (--comm->refs) return;
     if (comm->asks && comm->fd >= 0) close(comm->fd);
-    unmap(comm->shared);
+    nccl_unmap(comm->shared);
     free(comm);
 }
 
 /* Ends it, whatever the call answers; work under way keeps what it needs. */
-static int end(enum sim_call call, struct sim_nccl *comm)
+static int nccl_end(enum sim_call call, struct sim_nccl *comm)
 {
     int code = sim_enter(call);
 
@@ -251,12 +251,12 @@ static int end(enum sim_call call, struct sim_nccl *comm)
 
 int ncclCommDestroy(void *comm)
 {
-    return end(SIM_CALL_ncclCommDestroy, comm);
+    return nccl_end(SIM_CALL_ncclCommDestroy, comm);
 }
 
 int ncclCommAbort(void *comm)
 {
-    return end(SIM_CALL_ncclCommAbort, comm);
+    return nccl_end(SIM_CALL_ncclCommAbort, comm);
 }
 
 /* Of a group, which is a thread's own: sends and receives that wait for its end. */
@@ -270,7 +270,7 @@ static _Thread_local struct {
 
 /* Work of the stream, and of the communicator after what it was given before. op: the call's, now.
  */
-static int submit(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
+static int nccl_submit(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
 {
     struct sim_nccl_work work = {.comm = comm, .n = n, .number = comm->given + 1};
     int code;
@@ -301,9 +301,9 @@ static int submit_later(struct sim_nccl *comm, void *stream, const struct sim_nc
     return NCCL_IN_PROGRESS;
 }
 
-static int give(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
+static int nccl_give(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
 {
-    return comm->asks ? submit_later(comm, stream, op, n) : submit(comm, stream, op, n);
+    return comm->asks ? submit_later(comm, stream, op, n) : nccl_submit(comm, stream, op, n);
 }
 
 /* Whether it may be told anything: one that does not wait, when it has said that it is done. */
@@ -313,20 +313,20 @@ static bool is_ready(const struct sim_nccl *comm)
 }
 
 /* How far it is: a code. */
-static int answer(struct sim_nccl *comm)
+static int nccl_answer(struct sim_nccl *comm)
 {
     struct sim_nccl_shared *s = comm->shared;
     int code = 0;
 
     if (comm->state == SIM_NCCL_JOINING) {
         if (atomic_load(&s->failed)) return SIM_NCCL_REMOTE;
-        if (hangs() || atomic_load(&s->joined) < comm->n) return NCCL_IN_PROGRESS;
+        if (nccl_hangs() || atomic_load(&s->joined) < comm->n) return NCCL_IN_PROGRESS;
     }
     if (comm->state == SIM_NCCL_READY || comm->state == SIM_NCCL_FINALIZED)
         return atomic_load(&comm->error);
     if (--comm->left) return NCCL_IN_PROGRESS;
     if (comm->state == SIM_NCCL_GIVING) {
-        code = submit(comm, comm->stream, comm->op, comm->n_op);
+        code = nccl_submit(comm, comm->stream, comm->op, comm->n_op);
         free(comm->op);
         comm->op = NULL;
     }
@@ -341,7 +341,7 @@ int ncclCommGetAsyncError(void *p, int *out)
     struct sim_nccl *comm = p;
 
     if (!code && comm->magic != MAGIC) code = SIM_NCCL_INVALID;
-    if (!code) *out = answer(comm);
+    if (!code) *out = nccl_answer(comm);
     return sim_leave(code);
 }
 
@@ -358,7 +358,7 @@ int ncclCommFinalize(void *p)
 }
 
 /* A call, under the lock: code is what it answers if that is not 0. */
-static int begin(int code, void *p, void *stream, const struct sim_nccl_op *op)
+static int nccl_begin(int code, void *p, void *stream, const struct sim_nccl_op *op)
 {
     struct sim_nccl *comm = p;
 
@@ -366,14 +366,14 @@ static int begin(int code, void *p, void *stream, const struct sim_nccl_op *op)
                   op->peer < 0 || op->peer >= comm->n))
         code = SIM_NCCL_INVALID;
     if (code) return sim_leave(code);
-    return sim_leave(give(comm, stream, op, 1));
+    return sim_leave(nccl_give(comm, stream, op, 1));
 }
 
 #define BEGIN(name, kind, ...) \
     struct sim_device *device; \
     int code = sim_enter_context(SIM_CALL_##name, &device); \
     struct sim_nccl_op op = {.call = kind, .count = count, .type = type, __VA_ARGS__}; \
-    return begin(code, comm, stream, &op)
+    return nccl_begin(code, comm, stream, &op)
 
 int ncclAllReduce(const void *src, void *dst, size_t count, int type, int reduction, void *comm,
                   void *stream)
@@ -406,11 +406,11 @@ int ncclReduceScatter(const void *src, void *dst, size_t count, int type, int re
           .reduction = reduction);
 }
 
-static int add(int code, void *p, void *stream, const struct sim_nccl_op *op)
+static int nccl_add(int code, void *p, void *stream, const struct sim_nccl_op *op)
 {
     struct sim_nccl *comm = p;
 
-    if (code || !group.depth) return begin(code, p, stream, op);
+    if (code || !group.depth) return nccl_begin(code, p, stream, op);
     if (!is_ready(comm) || (group.n && (group.comm != comm || group.stream != stream)))
         return sim_leave(SIM_NCCL_INVALID);
     if (group.n == group.room) {
@@ -433,7 +433,7 @@ int ncclSend(const void *src, size_t count, int type, int peer, void *comm, void
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_ncclSend, &device);
 
-    return add(code, comm, stream, &op);
+    return nccl_add(code, comm, stream, &op);
 }
 
 int ncclRecv(void *dst, size_t count, int type, int peer, void *comm, void *stream)
@@ -443,7 +443,7 @@ int ncclRecv(void *dst, size_t count, int type, int peer, void *comm, void *stre
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_ncclRecv, &device);
 
-    return add(code, comm, stream, &op);
+    return nccl_add(code, comm, stream, &op);
 }
 
 int ncclGroupStart(void)
@@ -461,7 +461,7 @@ int ncclGroupEnd(void)
 
     if (!group.depth) return sim_leave(SIM_NCCL_INVALID);
     if (--group.depth) return sim_leave(code);
-    if (!code && group.n) code = give(group.comm, group.stream, group.op, group.n);
+    if (!code && group.n) code = nccl_give(group.comm, group.stream, group.op, group.n);
     free(group.op);
     group.op = NULL;
     group.n = group.room = 0;

@@ -120,7 +120,7 @@ static int find_workspace(const struct handle *handle)
                                                                                    : MEMORY_ERROR;
 }
 
-static enum sim_type type_of(int type)
+static enum sim_type rocblas_type_of(int type)
 {
     return type == ROCBLAS_F32 ? SIM_F32
            : type == ROCBLAS_F64 ? SIM_F64
@@ -130,7 +130,7 @@ static enum sim_type type_of(int type)
 }
 
 /* Columns are at least as far apart as they are long. */
-static bool is_good(const struct sim_gemm *g)
+static bool rocblas_is_good(const struct sim_gemm *g)
 {
     return g->m > 0 && g->n > 0 && g->k > 0 && g->batch > 0 && g->type < SIM_TYPES &&
            g->between[SIM_A] >= (g->turned[0] ? g->k : g->m) &&
@@ -147,7 +147,7 @@ int rocblas_gemm_strided_batched_ex(void *p, int turn_a, int turn_b, int32_t m, 
                                     int32_t batch, int sums, int algorithm, int32_t solution,
                                     uint32_t flags)
 {
-    struct sim_gemm g = {.type = type_of(type_a), .m = m, .n = n, .k = k, .batch = batch,
+    struct sim_gemm g = {.type = rocblas_type_of(type_a), .m = m, .n = n, .k = k, .batch = batch,
                          .turned = {turn_a == ROCBLAS_TURNED, turn_b == ROCBLAS_TURNED},
                          .at = {a, b, c, d},
                          .between = {between_a, between_b, between_c, between_d},
@@ -158,7 +158,7 @@ int rocblas_gemm_strided_batched_ex(void *p, int turn_a, int turn_b, int32_t m, 
 
     if (!code && (handle->magic != MAGIC || handle->atomics || type_b != type_a ||
                   type_c != type_a || type_d != type_a || algorithm || solution || flags ||
-                  sums != (g.type == SIM_F64 ? ROCBLAS_F64 : ROCBLAS_F32) || !is_good(&g)))
+                  sums != (g.type == SIM_F64 ? ROCBLAS_F64 : ROCBLAS_F32) || !rocblas_is_good(&g)))
         code = INVALID_VALUE;
     if (!code && handle->asks) return sim_leave(answer_size(handle));
     if (!code && !(a && b && c && d)) code = ROCBLAS_INVALID_POINTER;

@@ -49,7 +49,7 @@ void sim_wake(void)
     pthread_cond_broadcast(&sim.moved);
 }
 
-static void *checked(void *handle, enum sim_magic magic)
+static void *stream_checked(void *handle, enum sim_magic magic)
 {
     return handle && *(enum sim_magic *)handle == magic ? handle : NULL;
 }
@@ -81,7 +81,7 @@ static void finish_item(struct sim_stream *stream, struct item *item)
     sim_wake();
 }
 
-static void *work(void *arg)
+static void *stream_work(void *arg)
 {
     struct sim_stream *stream = arg;
     struct item *item;
@@ -111,7 +111,7 @@ static void *work(void *arg)
 
 int sim_submit(void *handle, int (*run)(void *work, int code), const void *of, size_t size)
 {
-    struct sim_stream *stream = checked(handle, SIM_STREAM);
+    struct sim_stream *stream = stream_checked(handle, SIM_STREAM);
     struct item *item;
 
     if (!stream) return SIM_INVALID_HANDLE;
@@ -130,14 +130,14 @@ int sim_submit(void *handle, int (*run)(void *work, int code), const void *of, s
 
 struct sim_device *sim_device_of(void *handle)
 {
-    struct sim_stream *stream = checked(handle, SIM_STREAM);
+    struct sim_stream *stream = stream_checked(handle, SIM_STREAM);
 
     return stream ? stream->device : NULL;
 }
 
 struct sim_capture **sim_capture_of(void *handle)
 {
-    struct sim_stream *stream = checked(handle, SIM_STREAM);
+    struct sim_stream *stream = stream_checked(handle, SIM_STREAM);
 
     return stream ? &stream->capture : NULL;
 }
@@ -162,7 +162,7 @@ int sim_stream_create(void **out, unsigned flags)
                                        .pauses = sim.seed++};
         stream->last = &stream->first;
         pthread_cond_init(&stream->given_more, NULL);
-        if (pthread_create(&stream->thread, NULL, work, stream)) code = SIM_OUT_OF_MEMORY;
+        if (pthread_create(&stream->thread, NULL, stream_work, stream)) code = SIM_OUT_OF_MEMORY;
     }
     if (code) {
         free(stream);
@@ -181,7 +181,7 @@ int sim_stream_destroy(void *handle)
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_stream_destroy, &device);
 
-    stream = checked(handle, SIM_STREAM);
+    stream = stream_checked(handle, SIM_STREAM);
     if (!stream) return sim_leave(SIM_INVALID_HANDLE);
     while (*at != stream) at = &(*at)->next;
     *at = stream->next;
@@ -203,7 +203,7 @@ int sim_stream_synchronize(void *handle)
 {
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_stream_synchronize, &device);
-    struct sim_stream *stream = checked(handle, SIM_STREAM);
+    struct sim_stream *stream = stream_checked(handle, SIM_STREAM);
     uint64_t until;
 
     if (!code && !stream) code = SIM_INVALID_HANDLE;
@@ -219,7 +219,7 @@ int sim_stream_synchronize(void *handle)
 }
 
 /* A stream that is destroyed meanwhile ends the wait for it. */
-static bool is_busy(const struct sim_device *device)
+static bool stream_is_busy(const struct sim_device *device)
 {
     for (const struct sim_stream *s = streams; s; s = s->next)
         if (s->device == device && s->done < s->given) return true;
@@ -232,8 +232,8 @@ int sim_context_synchronize(void)
     int code = sim_enter_context(SIM_CALL_context_synchronize, &device);
 
     if (!code && sim_capture_spoil_all(device)) code = SIM_CAPTURE_UNSUPPORTED;
-    sim.spun += !code && is_busy(device) && !(device->flags & 4);
-    while (!code && is_busy(device)) sim_wait();
+    sim.spun += !code && stream_is_busy(device) && !(device->flags & 4);
+    while (!code && stream_is_busy(device)) sim_wait();
     return sim_leave(code ? code : device->sticky);
 }
 
@@ -259,7 +259,7 @@ int sim_event_destroy(void *handle)
 {
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_event_destroy, &device);
-    struct event *event = checked(handle, SIM_EVENT);
+    struct event *event = stream_checked(handle, SIM_EVENT);
 
     if (!event) return sim_leave(SIM_INVALID_HANDLE);
     drop_mark(event->mark);
@@ -290,7 +290,7 @@ int sim_event_record(void *handle, void *stream)
 {
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_event_record, &device);
-    struct event *event = checked(handle, SIM_EVENT);
+    struct event *event = stream_checked(handle, SIM_EVENT);
     struct sim_capture **capture = sim_capture_of(stream);
     struct mark *mark = NULL;
 
@@ -317,7 +317,7 @@ int sim_event_query(void *handle)
 {
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_event_query, &device);
-    struct event *event = checked(handle, SIM_EVENT);
+    struct event *event = stream_checked(handle, SIM_EVENT);
 
     if (!code && !event) code = SIM_INVALID_HANDLE;
     if (!code) code = refuse_event(event);
@@ -329,7 +329,7 @@ int sim_event_synchronize(void *handle)
 {
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_event_synchronize, &device);
-    struct event *event = checked(handle, SIM_EVENT);
+    struct event *event = stream_checked(handle, SIM_EVENT);
     struct mark *mark;
 
     if (!code && !event) code = SIM_INVALID_HANDLE;
@@ -366,7 +366,7 @@ int sim_stream_wait(void *stream, void *handle, unsigned flags)
 {
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_stream_wait, &device);
-    struct event *event = checked(handle, SIM_EVENT);
+    struct event *event = stream_checked(handle, SIM_EVENT);
     struct sim_capture **capture = sim_capture_of(stream);
 
     if (!code && flags) code = SIM_INVALID_VALUE;

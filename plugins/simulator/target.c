@@ -39,7 +39,7 @@ static const struct sim_image images[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT] = 
 #include "simulator_entries.def"
 };
 
-static const void *image(enum portable_family family, enum portable_type type, int which)
+static const void *target_image(enum portable_family family, enum portable_type type, int which)
 {
     static const struct sim_image other = {SIM_IMAGE_OF_OTHERS, "", NULL, NULL};
 
@@ -71,5 +71,5 @@ const struct gpu_target gpu_target = {
     .vendor = {[GPU_VENDOR_CUBLASLT] = cublaslt, [GPU_VENDOR_HIPBLASLT] = hipblaslt,
                [GPU_VENDOR_CUDNN] = cudnn, [GPU_VENDOR_ROCBLAS] = rocblas,
                [GPU_VENDOR_CCL] = nccl},
-    .image = image,
+    .image = target_image,
 };

@@ -54,28 +54,28 @@ static size_t count_bytes(void *message)
     return m->want ? SIZE_MAX / 2 : m->head_bytes + m->bytes;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t ucx_smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
-static size_t give(void *message, size_t offset, void *dest, size_t room)
+static size_t ucx_give(void *message, size_t offset, void *dest, size_t room)
 {
     const struct bp_net_message *m = message;
-    size_t head = offset < m->head_bytes ? smaller(room, m->head_bytes - offset) : 0;
+    size_t head = offset < m->head_bytes ? ucx_smaller(room, m->head_bytes - offset) : 0;
     size_t at = offset + head - m->head_bytes, n = 0;
 
     if (head) memcpy(dest, (const char *)m->head + offset, head);
-    if (offset + head >= m->head_bytes) n = smaller(room - head, m->bytes - at);
+    if (offset + head >= m->head_bytes) n = ucx_smaller(room - head, m->bytes - at);
     if (n) memcpy((char *)dest + head, (const char *)m->data + at, n);
     return head + n;
 }
 
 /* Pieces come in order, over the one connection that there is. */
-static ucs_status_t take(void *message, size_t offset, const void *src, size_t length)
+static ucs_status_t ucx_take(void *message, size_t offset, const void *src, size_t length)
 {
     struct bp_net_message *m = message;
-    size_t head = offset < m->head_bytes ? smaller(length, m->head_bytes - offset) : 0;
+    size_t head = offset < m->head_bytes ? ucx_smaller(length, m->head_bytes - offset) : 0;
     size_t at = offset + head - m->head_bytes;
 
     if (offset != m->module[0]) return UCS_ERR_IO_ERROR;
@@ -83,7 +83,8 @@ static ucs_status_t take(void *message, size_t offset, const void *src, size_t l
     if (head) memcpy((char *)m->head + offset, src, head);
     if (m->module[0] <= m->head_bytes || at >= m->bytes) return UCS_OK;
     if (memcmp(m->head, m->want, m->head_bytes)) return UCS_OK;
-    memcpy((char *)m->data + at, (const char *)src + head, smaller(length - head, m->bytes - at));
+    memcpy((char *)m->data + at, (const char *)src + head,
+           ucx_smaller(length - head, m->bytes - at));
     return UCS_OK;
 }
 
@@ -103,7 +104,7 @@ static enum bp_status status_of(ucs_status_t status)
     }
 }
 
-static enum bp_status fail(ucs_status_t status, const char *call, char *out_why)
+static enum bp_status ucx_fail(ucs_status_t status, const char *call, char *out_why)
 {
     snprintf(out_why, BP_NET_WHY, "%s: %s", call, ucs_status_string(status));
     return status == UCS_ERR_NO_MEMORY ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
@@ -115,7 +116,7 @@ static enum bp_status fail(ucs_status_t status, const char *call, char *out_why)
  * the app's memory: such messages are copied. A piece is a call of the system, which costs more
  * than the copy: larger ones than 8 KiB, unless the environment says otherwise. Up to a piece of
  * what is reduced goes without asking the other side first. */
-static ucs_status_t set(ucp_config_t *config)
+static ucs_status_t ucx_set(ucp_config_t *config)
 {
     static const char *const setting[][3] = {
         {"RNDV_SCHEME", "get_zcopy", NULL},
@@ -139,7 +140,7 @@ static ucs_status_t make_context(struct worker *w)
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
 
     if (status != UCS_OK) return status;
-    status = set(config);
+    status = ucx_set(config);
     if (status == UCS_OK) status = ucp_init(&params, config, &w->context);
     ucp_config_release(config);
     return status;
@@ -151,7 +152,7 @@ static ucs_status_t make_worker(struct worker *w)
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
 
     static const ucp_generic_dt_ops_t ops = {begin_sent, begin_received, count_bytes,
-                                             give,       take,           end_message};
+                                             ucx_give,       ucx_take,           end_message};
     ucs_status_t status = ucp_dt_create_generic(&ops, NULL, &w->copied);
 
     if (status != UCS_OK) return status;
@@ -167,7 +168,7 @@ static enum bp_status worker_create(void **out_worker, char *out_why)
     sigset_t all, before;
     ucs_status_t status;
 
-    if (!w) return fail(UCS_ERR_NO_MEMORY, "calloc", out_why);
+    if (!w) return ucx_fail(UCS_ERR_NO_MEMORY, "calloc", out_why);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     status = make_context(w);
@@ -177,7 +178,7 @@ static enum bp_status worker_create(void **out_worker, char *out_why)
         *out_worker = w;
         return BP_OK;
     }
-    fail(status, w->context ? "ucp_worker_create" : "ucp_init", out_why);
+    ucx_fail(status, w->context ? "ucp_worker_create" : "ucp_init", out_why);
     if (w->context) ucp_cleanup(w->context);
     free(w);
     return status == UCS_ERR_NO_MEMORY ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
@@ -243,7 +244,7 @@ static enum bp_status worker_address(void *worker, void *out_bytes, uint64_t *ou
     return size <= BP_NET_ADDRESS_MAX ? BP_OK : BP_ERR_UNSUPPORTED;
 }
 
-static void lose(void *arg, ucp_ep_h ep, ucs_status_t status)
+static void ucx_lose(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     struct peer *p = arg;
 
@@ -259,16 +260,16 @@ static enum bp_status worker_connect(void *worker, const void *bytes, uint64_t s
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
-        .address = bytes, .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {lose, p}};
+        .address = bytes, .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {ucx_lose, p}};
     ucs_status_t status;
 
     (void)size;
-    if (!p) return fail(UCS_ERR_NO_MEMORY, "calloc", out_why);
+    if (!p) return ucx_fail(UCS_ERR_NO_MEMORY, "calloc", out_why);
     p->worker = w;
     status = ucp_ep_create(w->worker, &params, &p->ep);
     if (status != UCS_OK) {
         free(p);
-        fail(status, "ucp_ep_create", out_why);
+        ucx_fail(status, "ucp_ep_create", out_why);
         return status_of(status);
     }
     p->next = w->peers;
@@ -289,20 +290,21 @@ static void end_op(struct bp_net_op *op, ucs_status_t status)
     op->done = 1;
 }
 
-static void sent(void *request, ucs_status_t status, void *op)
+static void ucx_sent(void *request, ucs_status_t status, void *op)
 {
     end_op(op, status);
     ucp_request_free(request);
 }
 
-static void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *op)
+static void ucx_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+                         void *op)
 {
     ((struct bp_net_op *)op)->bytes = info->length;
     end_op(op, status);
     ucp_request_free(request);
 }
 
-static void begun(struct bp_net_op *op, void *request)
+static void ucx_begun(struct bp_net_op *op, void *request)
 {
     if (UCS_PTR_IS_PTR(request)) op->request = request;
     else
@@ -318,14 +320,14 @@ static void begin_send(struct peer *p, uint64_t tag, const void *data, size_t co
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                  UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_DATATYPE,
-                                 .cb.send = sent, .user_data = out_op, .datatype = datatype};
+                                 .cb.send = ucx_sent, .user_data = out_op, .datatype = datatype};
 
     *out_op = (struct bp_net_op){0};
     if (!p->ep || p->lost) end_op(out_op, UCS_ERR_CONNECTION_RESET);
     else if (p->met)
-        begun(out_op, ucp_tag_send_nbx(p->ep, data, count, tag, &param));
+        ucx_begun(out_op, ucp_tag_send_nbx(p->ep, data, count, tag, &param));
     else
-        begun(out_op, ucp_tag_send_sync_nbx(p->ep, data, count, tag, &param));
+        ucx_begun(out_op, ucp_tag_send_sync_nbx(p->ep, data, count, tag, &param));
     p->met = true;
 }
 
@@ -352,10 +354,12 @@ static void begin_recv(struct worker *w, uint64_t tag, void *data, size_t count,
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                  UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_DATATYPE,
-                                 .cb.recv = received, .user_data = out_op, .datatype = datatype};
+                                 .cb.recv = ucx_received,
+                                 .user_data = out_op,
+                                 .datatype = datatype};
 
     *out_op = (struct bp_net_op){0};
-    begun(out_op, ucp_tag_recv_nbx(w->worker, data, count, tag, UINT64_MAX, &param));
+    ucx_begun(out_op, ucp_tag_recv_nbx(w->worker, data, count, tag, UINT64_MAX, &param));
 }
 
 static void worker_recv(void *worker, uint64_t tag, void *data, uint64_t bytes,

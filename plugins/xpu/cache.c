@@ -38,7 +38,7 @@ uint64_t xpu_hash(uint64_t h, const void *data, size_t size)
     return h;
 }
 /* The folder's path; false: there is to be no cache. */
-static bool folder(char *out)
+static bool cache_folder(char *out)
 {
     const char *own = secure_getenv("BP_XPU_CACHE"), *base = secure_getenv("XDG_CACHE_HOME"),
                *home = secure_getenv("HOME");
@@ -50,15 +50,15 @@ static bool folder(char *out)
     return n > 0 && n < PATH - 64;
 }
 
-static bool file(const struct xpu_key *key, char *out)
+static bool cache_file(const struct xpu_key *key, char *out)
 {
-    if (!folder(out)) return false;
+    if (!cache_folder(out)) return false;
     snprintf(out + strlen(out), 32, "/%016llx.bin",
              (unsigned long long)xpu_hash(XPU_HASH_BEGIN, key->text, key->size));
     return true;
 }
 
-static bool read_all(int fd, void *to, size_t size)
+static bool cache_read_all(int fd, void *to, size_t size)
 {
     for (char *at = to; size;) {
         ssize_t n = read(fd, at, size);
@@ -88,13 +88,13 @@ static unsigned char *read_binary(int fd, const struct xpu_key *key, size_t *out
     char text[sizeof key->text];
     unsigned char *binary;
 
-    if (!read_all(fd, &head, sizeof head) || memcmp(head.magic, magic, sizeof magic) ||
+    if (!cache_read_all(fd, &head, sizeof head) || memcmp(head.magic, magic, sizeof magic) ||
         head.key != key->size || !head.binary || head.binary > largest ||
-        !read_all(fd, text, key->size) || memcmp(text, key->text, key->size))
+        !cache_read_all(fd, text, key->size) || memcmp(text, key->text, key->size))
         return NULL;
     binary = malloc((size_t)head.binary);
     if (!binary) return NULL;
-    if (read_all(fd, binary, (size_t)head.binary) &&
+    if (cache_read_all(fd, binary, (size_t)head.binary) &&
         xpu_hash(XPU_HASH_BEGIN, binary, (size_t)head.binary) == head.hash) {
         *out_size = (size_t)head.binary;
         return binary;
@@ -109,7 +109,7 @@ unsigned char *xpu_cache_read(const struct xpu_key *key, size_t *out_size)
     unsigned char *binary;
     int fd;
 
-    if (!file(key, path)) return NULL;
+    if (!cache_file(key, path)) return NULL;
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return NULL;
     binary = read_binary(fd, key, out_size);
@@ -138,7 +138,7 @@ void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, siz
     bool good;
     int fd;
 
-    if (!file(key, path)) return;
+    if (!cache_file(key, path)) return;
     memcpy(head.magic, magic, sizeof magic);
     make_folders(path);
     snprintf(beside, sizeof beside, "%s.XXXXXX", path);
@@ -153,7 +153,7 @@ void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, siz
 /* A file beside the program's, locked: a process that ends gives the lock back. */
 static bool turn_file(const struct xpu_key *key, char *out)
 {
-    if (!file(key, out)) return false;
+    if (!cache_file(key, out)) return false;
     strcat(out, ".turn");
     return true;
 }
@@ -191,5 +191,5 @@ void xpu_cache_remove(const struct xpu_key *key)
 {
     char path[PATH];
 
-    if (file(key, path)) unlink(path);
+    if (cache_file(key, path)) unlink(path);
 }

@@ -12,7 +12,7 @@
 
 enum { PLATFORMS = 16, DEVICES = 64, NAME = 128 };
 
-static uint64_t info_of(const struct xpu *self, cl_device_id id, cl_device_info what)
+static uint64_t device_info_of(const struct xpu *self, cl_device_id id, cl_device_info what)
 {
     cl_ulong value = 0;
 
@@ -40,7 +40,7 @@ bool xpu_device_extends(const struct xpu_device *d, const char *extension)
 
 /* For tests: BP_XPU_FP64=0 has devices compute as those do that have no 64-bit floating-point
  * numbers, BP_XPU_TEAMS=1 has processors run kernels in teams of many lanes, as GPUs do. */
-static bool is_set(const char *name, const char *value)
+static bool device_is_set(const char *name, const char *value)
 {
     const char *set = secure_getenv(name);
 
@@ -50,13 +50,15 @@ static bool is_set(const char *name, const char *value)
 /* Its teams are of one lane. */
 static bool is_processor(const struct xpu *self, cl_device_id id)
 {
-    return info_of(self, id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU && !is_set("BP_XPU_TEAMS", "1");
+    return device_info_of(self, id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU &&
+           !device_is_set("BP_XPU_TEAMS", "1");
 }
 
 /* Lanes of a team, at most, where a team is many: 0 are too few. */
 static size_t lanes_of(const struct xpu *self, cl_device_id id)
 {
-    size_t most = (size_t)info_of(self, id, CL_DEVICE_MAX_WORK_GROUP_SIZE), lanes = XPU_LANES;
+    size_t most = (size_t)device_info_of(self, id, CL_DEVICE_MAX_WORK_GROUP_SIZE),
+           lanes = XPU_LANES;
 
     while (lanes > most && lanes > XPU_LANES_FEWEST) lanes /= 2;
     return lanes > most ? 0 : lanes;
@@ -67,7 +69,7 @@ static const char *is_unfit_for_teams(const struct xpu *self, cl_device_id id)
 {
     if (is_processor(self, id)) return NULL;
     if (!lanes_of(self, id)) return "its work-groups have less than 64 items";
-    if (info_of(self, id, CL_DEVICE_LOCAL_MEM_SIZE) < 32 << 10)
+    if (device_info_of(self, id, CL_DEVICE_LOCAL_MEM_SIZE) < 32 << 10)
         return "its work-groups have less than 32 KiB of memory";
     return NULL;
 }
@@ -91,7 +93,8 @@ static const char *is_unfit(const struct xpu *self, cl_device_id id)
     self->call->clGetDeviceInfo(id, CL_DEVICE_PROFILE, NAME - 1, profile, NULL);
     if (!strcmp(profile, "EMBEDDED_PROFILE"))
         return "it has the embedded profile, in which 64-bit integers may be missing";
-    if (info_of(self, id, CL_DEVICE_ADDRESS_BITS) != 64) return "its addresses are not of 64 bits";
+    if (device_info_of(self, id, CL_DEVICE_ADDRESS_BITS) != 64)
+        return "its addresses are not of 64 bits";
     return is_unfit_for_teams(self, id);
 }
 
@@ -174,8 +177,8 @@ static bool has_large_buffers(const struct xpu_device *d, cl_device_type type)
     enum { INTEL = 0x8086 };
 
     return !(type & CL_DEVICE_TYPE_CPU) &&
-           info_of(d->self, d->id, CL_DEVICE_VENDOR_ID) == INTEL &&
-           info_of(d->self, d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE) > UINT64_C(1) << 32;
+           device_info_of(d->self, d->id, CL_DEVICE_VENDOR_ID) == INTEL &&
+           device_info_of(d->self, d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE) > UINT64_C(1) << 32;
 }
 
 /* Divisions and roots as IEEE has them, where the device can; what tolerances are made for. Without
@@ -192,9 +195,9 @@ static void set_options(struct xpu_device *d)
     d->is_processor = is_processor(d->self, d->id);
     d->lanes = d->is_processor ? 1 : lanes_of(d->self, d->id);
     d->has_blocks = has_blocks(d, type);
-    d->has_f64 = f64 && !is_set("BP_XPU_FP64", "0");
+    d->has_f64 = f64 && !device_is_set("BP_XPU_FP64", "0");
     d->has_host_memory = is_coherent(d->self, d->id, type);
-    d->units = (uint32_t)info_of(d->self, d->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    d->units = (uint32_t)device_info_of(d->self, d->id, CL_DEVICE_MAX_COMPUTE_UNITS);
     d->launch_work = launch_work(type);
     d->parameters = 1024; /* every driver takes so much */
     call->clGetDeviceInfo(d->id, CL_DEVICE_MAX_PARAMETER_SIZE, sizeof d->parameters,
@@ -208,7 +211,7 @@ static void set_options(struct xpu_device *d)
 }
 
 /* A context of its own: drivers keep a buffer in the memory of each device of its context. */
-static enum bp_status add(struct xpu *self, cl_platform_id platform, cl_device_id id)
+static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_device_id id)
 {
     cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
     struct xpu_device *d = &self->device[self->n_device];
@@ -249,7 +252,7 @@ static enum bp_status add_platform(struct xpu *self, cl_platform_id platform)
         char name[NAME] = "";
         enum bp_status status;
         if (!is_admitted(self, platform, id[i])) continue;
-        status = add(self, platform, id[i]);
+        status = device_add(self, platform, id[i]);
         if (!status) continue;
         first = first ? first : status;
         self->call->clGetDeviceInfo(id[i], CL_DEVICE_NAME, NAME - 1, name, NULL);
@@ -377,8 +380,8 @@ enum bp_status xpu_device_properties(void *p, uint32_t device, struct bp_device_
                                 NULL);
     snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, name);
     snprintf(out->driver, sizeof out->driver, "%.30s, %.30s", version, driver);
-    BP_SET(out, memory, info_of(self, id, CL_DEVICE_GLOBAL_MEM_SIZE));
-    BP_SET(out, max_alloc, info_of(self, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE));
+    BP_SET(out, memory, device_info_of(self, id, CL_DEVICE_GLOBAL_MEM_SIZE));
+    BP_SET(out, max_alloc, device_info_of(self, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE));
     BP_SET(out, dtypes, (BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2)) & ~lacks);
     BP_SET(out, alignment, align_bits / 8 > 64 ? align_bits / 8 : 64);
     BP_SET(out, units, units);

@@ -17,7 +17,7 @@ enum bp_status xpu_event_create(void *p, uint32_t device, void **out_event)
 }
 
 /* The copy of fault words that a mark stands behind writes into it. */
-static void forget(struct xpu *self, struct xpu_event *e)
+static void event_forget(struct xpu *self, struct xpu_event *e)
 {
     if (!e->event) return;
     if (e->launched) self->call->clWaitForEvents(1, &e->event);
@@ -29,7 +29,7 @@ static void forget(struct xpu *self, struct xpu_event *e)
 void xpu_event_destroy(void *p, uint32_t device, void *event)
 {
     (void)device;
-    forget(p, event);
+    event_forget(p, event);
     free(event);
 }
 
@@ -41,7 +41,7 @@ enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *ev
     enum bp_status status;
     cl_int code;
 
-    forget(self, e);
+    event_forget(self, e);
     status = xpu_fault_read(s, e->fault, &e->launched);
     if (status) return status;
     e->device = s->device;
@@ -53,7 +53,7 @@ enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *ev
 }
 
 /* It has been reached. A stream that is gone has nothing to tell. */
-static enum bp_status tell(const struct xpu_event *e)
+static enum bp_status event_tell(const struct xpu_event *e)
 {
     struct xpu_device *d = e->device;
     enum bp_status status = BP_OK;
@@ -67,7 +67,8 @@ static enum bp_status tell(const struct xpu_event *e)
 }
 
 /* Of a mark that may not have been reached: *out_reached. */
-static enum bp_status ask(struct xpu *self, uint32_t device, struct xpu_event *e, bool *out_reached)
+static enum bp_status event_ask(struct xpu *self, uint32_t device, struct xpu_event *e,
+                                bool *out_reached)
 {
     cl_int state = CL_COMPLETE, code = CL_SUCCESS;
 
@@ -77,31 +78,31 @@ static enum bp_status ask(struct xpu *self, uint32_t device, struct xpu_event *e
     if (code != CL_SUCCESS) return xpu_work_fail(self, device, "clGetEventInfo", code);
     if (state < 0) return xpu_work_fail(self, device, "work before an event", state);
     *out_reached = state == CL_COMPLETE;
-    return *out_reached && e->event ? tell(e) : BP_OK;
+    return *out_reached && e->event ? event_tell(e) : BP_OK;
 }
 
 enum bp_status xpu_event_query(void *p, uint32_t device, void *event)
 {
     bool reached = false;
-    enum bp_status status = ask(p, device, event, &reached);
+    enum bp_status status = event_ask(p, device, event, &reached);
 
     return status == BP_OK && !reached ? BP_ERR_BUSY : status;
 }
 
 /* For as long as it takes. How work has failed the event says. */
-static enum bp_status wait(struct xpu *self, uint32_t device, struct xpu_event *e)
+static enum bp_status event_wait(struct xpu *self, uint32_t device, struct xpu_event *e)
 {
     cl_int code = self->call->clWaitForEvents(1, &e->event);
     enum bp_status status = BP_OK;
     bool reached;
 
     if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-        status = ask(self, device, e, &reached);
+        status = event_ask(self, device, e, &reached);
     return status || code == CL_SUCCESS ? status
                                         : xpu_work_fail(self, device, "clWaitForEvents", code);
 }
 
-static uint64_t now_ns(void)
+static uint64_t event_now_ns(void)
 {
     struct timespec t;
 
@@ -115,18 +116,18 @@ enum bp_status xpu_event_wait(void *p, uint32_t device, void *event, uint64_t ti
 {
     struct xpu *self = p;
     struct xpu_event *e = event;
-    uint64_t began = now_ns();
+    uint64_t began = event_now_ns();
     long pause = 20000;
     bool reached = false;
 
     if (timeout_ns == UINT64_MAX && e->event) {
-        enum bp_status status = wait(self, device, e);
+        enum bp_status status = event_wait(self, device, e);
         if (status) return status;
     }
     for (;;) {
-        enum bp_status status = ask(self, device, e, &reached);
+        enum bp_status status = event_ask(self, device, e, &reached);
         if (status || reached) return status;
-        if (now_ns() - began >= timeout_ns) return BP_ERR_TIMEOUT;
+        if (event_now_ns() - began >= timeout_ns) return BP_ERR_TIMEOUT;
         nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);
         if (pause < 1000000) pause *= 2;
     }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static enum bp_status clear(struct xpu_stream *s)
+static enum bp_status fault_clear(struct xpu_stream *s)
 {
     struct xpu *self = s->device->self;
     const uint32_t zero = 0;
@@ -15,14 +15,14 @@ static enum bp_status clear(struct xpu_stream *s)
                               : xpu_fail(self, s->device->number, "clEnqueueFillBuffer", code);
 }
 
-static enum bp_status make(struct xpu_stream *s)
+static enum bp_status fault_make(struct xpu_stream *s)
 {
     struct xpu *self = s->device->self;
     cl_int code = CL_SUCCESS;
 
     s->faults = self->call->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE,
                                            XPU_FAULTS * sizeof(uint32_t), NULL, &code);
-    return s->faults ? clear(s) : xpu_fail(self, s->device->number, "clCreateBuffer", code);
+    return s->faults ? fault_clear(s) : xpu_fail(self, s->device->number, "clCreateBuffer", code);
 }
 
 enum bp_status xpu_fault_take(struct xpu_stream *s, const struct bp_kernel *row,
@@ -32,7 +32,7 @@ enum bp_status xpu_fault_take(struct xpu_stream *s, const struct bp_kernel *row,
     uint64_t word;
 
     pthread_mutex_lock(&s->lock);
-    if (!s->faults) status = make(s);
+    if (!s->faults) status = fault_make(s);
     if (status == BP_OK) {
         word = s->launched++ % XPU_FAULTS;
         s->name[word] = row->name;
@@ -77,7 +77,7 @@ enum bp_status xpu_fault_check(struct xpu_stream *s, const uint32_t *word, uint6
     if (s->checked < launched) s->checked = launched;
     pthread_mutex_unlock(&s->lock);
     if (!name) return BP_OK;
-    clear(s);
+    fault_clear(s);
     return bp_fail(s->device->self->host, BP_ERR_FAULT,
                    "xpu:%u: kernel %s found bad values in its inputs (code %u); what it wrote is "
                    "undefined",

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* What a driver says of itself: its beginning, and a hash of all. */
-static void append(struct xpu_key *key, const char *value, size_t size)
+static void key_append(struct xpu_key *key, const char *value, size_t size)
 {
     enum { SHOWN = 120 };
 
@@ -23,7 +23,7 @@ static void append_device(struct xpu_key *key, const struct xpu_device *d, cl_de
     size_t size = 0;
 
     if (call->clGetDeviceInfo(d->id, what, sizeof value, value, &size) != CL_SUCCESS) size = 0;
-    append(key, value, size < sizeof value ? size : sizeof value);
+    key_append(key, value, size < sizeof value ? size : sizeof value);
 }
 
 static void append_platform(struct xpu_key *key, const struct xpu_device *d, cl_platform_info what)
@@ -34,7 +34,7 @@ static void append_platform(struct xpu_key *key, const struct xpu_device *d, cl_
 
     if (call->clGetPlatformInfo(d->platform, what, sizeof value, value, &size) != CL_SUCCESS)
         size = 0;
-    append(key, value, size < sizeof value ? size : sizeof value);
+    key_append(key, value, size < sizeof value ? size : sizeof value);
 }
 
 /* What tells builds of a driver apart whose versions are the same (cl_khr_device_uuid). The

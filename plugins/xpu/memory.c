@@ -17,7 +17,8 @@ static enum bp_status no_space(const struct xpu_device *d, uint32_t space)
 }
 
 /* Stays mapped as long as it lives: where device and host have one memory both see it. */
-static enum bp_status map(struct xpu_device *d, cl_mem buffer, uint64_t size, void **out_host)
+static enum bp_status memory_map(struct xpu_device *d, cl_mem buffer, uint64_t size,
+                                 void **out_host)
 {
     const struct xpu_calls *call = d->self->call;
     cl_int code = CL_SUCCESS;
@@ -48,7 +49,7 @@ enum bp_status xpu_memory_allocate(void *p, uint32_t device, uint32_t space, uin
         return bp_fail(self->host, xpu_opencl_status(code),
                        "xpu:%u: clCreateBuffer of %" PRIu64 " bytes answered %s", device, size,
                        xpu_opencl_name(code));
-    if (pinned) status = map(d, made.handle, size, &made.host);
+    if (pinned) status = memory_map(d, made.handle, size, &made.host);
     if (status) xpu_buffer_release(self, made.handle);
     else *out = made;
     return status;
@@ -74,7 +75,7 @@ void xpu_memory_free(void *p, uint32_t device, uint32_t space, const struct bp_m
     xpu_buffer_release(self, memory->handle);
 }
 
-static void CL_CALLBACK staged(cl_event event, cl_int status, void *memory)
+static void CL_CALLBACK memory_staged(cl_event event, cl_int status, void *memory)
 {
     (void)event;
     (void)status;
@@ -83,8 +84,8 @@ static void CL_CALLBACK staged(cl_event event, cl_int status, void *memory)
 
 /* What is small is copied aside, so that the call need not wait for what the stream does. false:
  * not done. */
-static bool stage(struct xpu *self, struct xpu_stream *stream, const struct bp_copy *copy,
-                  cl_int *out_code)
+static bool memory_stage(struct xpu *self, struct xpu_stream *stream, const struct bp_copy *copy,
+                         cl_int *out_code)
 {
     static const uint64_t small = 256 << 10;
     cl_event event;
@@ -99,7 +100,7 @@ static bool stage(struct xpu *self, struct xpu_stream *stream, const struct bp_c
         free(aside);
         return true;
     }
-    if (self->call->clSetEventCallback(event, CL_COMPLETE, staged, aside) != CL_SUCCESS) {
+    if (self->call->clSetEventCallback(event, CL_COMPLETE, memory_staged, aside) != CL_SUCCESS) {
         self->call->clWaitForEvents(1, &event);
         free(aside);
     }
@@ -113,7 +114,7 @@ enum bp_status xpu_copy_in(void *p, uint32_t device, void *stream, const struct 
     struct xpu_stream *s = xpu_stream_of(self, device, stream);
     cl_int code;
 
-    if (!stage(self, s, copy, &code))
+    if (!memory_stage(self, s, copy, &code))
         code = self->call->clEnqueueWriteBuffer(s->queue, copy->dst_memory, CL_TRUE,
                                                 (size_t)copy->dst, (size_t)copy->size, copy->src, 0,
                                                 NULL, NULL);

@@ -7,7 +7,7 @@
  * the other. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-static enum bp_status make(const struct bp_host *host, struct xpu *self)
+static enum bp_status plugin_make(const struct bp_host *host, struct xpu *self)
 {
     const struct xpu_calls *call;
     enum bp_status status = xpu_opencl_open(host, &call);
@@ -26,7 +26,7 @@ static enum bp_status xpu_create(const struct bp_host *host, void **out_self)
         return bp_fail(host, BP_ERR_MEMORY, "xpu: no memory for an instance, %zu bytes",
                        sizeof *self);
     pthread_mutex_lock(&making);
-    status = make(host, self);
+    status = plugin_make(host, self);
     pthread_mutex_unlock(&making);
     if (status) host->release(host->ctx, self, sizeof *self);
     else *out_self = self;
@@ -41,8 +41,8 @@ static void xpu_destroy(void *p)
     self->host->release(self->host->ctx, self, sizeof *self);
 }
 
-static enum bp_status fail(const struct xpu *self, uint32_t device, const char *call, cl_int code,
-                           enum bp_status status)
+static enum bp_status plugin_fail(const struct xpu *self, uint32_t device, const char *call,
+                                  cl_int code, enum bp_status status)
 {
     return bp_fail(self->host, status, "xpu:%u: %s answered %s (%d)", device, call,
                    xpu_opencl_name(code), code);
@@ -50,12 +50,12 @@ static enum bp_status fail(const struct xpu *self, uint32_t device, const char *
 
 enum bp_status xpu_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code)
 {
-    return fail(self, device, call, code, xpu_opencl_status(code));
+    return plugin_fail(self, device, call, code, xpu_opencl_status(code));
 }
 
 enum bp_status xpu_work_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code)
 {
-    return fail(self, device, call, code, xpu_opencl_outcome(code));
+    return plugin_fail(self, device, call, code, xpu_opencl_outcome(code));
 }
 
 static const struct bp_runtime runtime = {

@@ -45,8 +45,8 @@ static enum bp_status give_results(struct xpu_stream *s, const struct portable *
 }
 
 /* Operands as the device finds them. */
-static enum bp_status place(struct xpu_stream *s, const struct bp_launch *launch,
-                            const struct portable *p, struct portable_operand *out)
+static enum bp_status portable_place(struct xpu_stream *s, const struct bp_launch *launch,
+                                     const struct portable *p, struct portable_operand *out)
 {
     enum bp_status status = BP_OK;
 
@@ -71,7 +71,8 @@ struct division {
  * device stands idle. Elements that are made with little work wait for memory; their number is not
  * what lasts. Nor is one divided whose lanes make several elements: those that do not lie side by
  * side are made singly, and then a part does not begin where the one before ended. */
-static size_t part_of(const struct xpu_device *d, const struct portable *p, int64_t each, int64_t n)
+static size_t portable_part_of(const struct xpu_device *d, const struct portable *p, int64_t each,
+                               int64_t n)
 {
     static const double little = 64;
     bool is_team = portable_entry_is_team(p->family, p->entry);
@@ -85,8 +86,8 @@ static size_t part_of(const struct xpu_device *d, const struct portable *p, int6
     return part < (double)n ? (size_t)part : (size_t)n;
 }
 
-static struct division divide(const struct xpu_device *d, const struct xpu_kernel *kernel,
-                              const struct portable *p)
+static struct division portable_divide(const struct xpu_device *d, const struct xpu_kernel *kernel,
+                                       const struct portable *p)
 {
     static const int64_t most = 1 << 22;
     static const double run_work = 32768; /* enough that handing it out costs little */
@@ -99,14 +100,14 @@ static struct division divide(const struct xpu_device *d, const struct xpu_kerne
     }
     n = (p->count - 1) / each + 1;
     by.each = each;
-    by.part = part_of(d, p, each, n);
+    by.part = portable_part_of(d, p, each, n);
     if (by.part == (size_t)n) by.part = n = n < most ? n : most;
     by.groups = (size_t)n;
     return by;
 }
 
 /* An entry's numbers as a device without f64 has them. */
-static void narrow(const struct portable *p, unsigned char *out)
+static void portable_narrow(const struct portable *p, unsigned char *out)
 {
     const struct xpu_given *given = &xpu_given[portable_entry_number(p->family, p->entry)];
 
@@ -129,7 +130,7 @@ static cl_int set_numbers(const struct xpu_device *d, struct xpu_kernel *k,
     const void *args = p->args;
 
     if (!d->has_f64) {
-        narrow(p, narrowed);
+        portable_narrow(p, narrowed);
         args = narrowed;
     }
     if (set->is_whole && set->args && !memcmp(set->args, args, p->args_size)) return CL_SUCCESS;
@@ -214,9 +215,9 @@ static void start_some(struct xpu_stream *s, bool now)
 
 /* The part of the launch that begins with group first. What a driver gathers it may hand to the
  * device as one: a part is handed on alone. */
-static cl_int enqueue(struct xpu_stream *s, struct xpu_kernel *kernel, const struct portable *p,
-                      const struct division *by, size_t first,
-                      const struct portable_operand *operand)
+static cl_int portable_enqueue(struct xpu_stream *s, struct xpu_kernel *kernel,
+                               const struct portable *p, const struct division *by, size_t first,
+                               const struct portable_operand *operand)
 {
     const struct xpu_calls *call = s->device->self->call;
     bool is_last = by->groups - first <= by->part;
@@ -249,11 +250,11 @@ enum bp_status portable_run(const struct bp_launch *launch, const struct portabl
     if (p->count <= 0) return BP_OK;
     status = check_size(d, launch, p);
     if (status == BP_OK) status = xpu_kernel_get(d, p->family, p->type, p->entry, &kernel);
-    if (status == BP_OK) status = place(s, launch, p, operand);
+    if (status == BP_OK) status = portable_place(s, launch, p, operand);
     if (status) return status;
-    by = divide(d, kernel, p);
+    by = portable_divide(d, kernel, p);
     for (size_t first = 0; first < by.groups && code == CL_SUCCESS; first += by.part)
-        code = enqueue(s, kernel, p, &by, first, operand);
+        code = portable_enqueue(s, kernel, p, &by, first, operand);
     if (code != CL_SUCCESS)
         return bp_fail(self->host, xpu_opencl_status(code), "xpu:%u: %s: launch of %s answered %s",
                        d->number, launch->kernel->name, portable_entry_name(p->family, p->entry),

@@ -50,7 +50,7 @@ static void log_build(struct xpu_device *d, cl_program program)
     free(text);
 }
 
-static void keep(struct xpu_device *d, cl_program program, const struct xpu_key *key)
+static void program_keep(struct xpu_device *d, cl_program program, const struct xpu_key *key)
 {
     const struct xpu *self = d->self;
     size_t size = 0;
@@ -90,8 +90,8 @@ static cl_program from_cache(struct xpu_device *d, const struct xpu_key *key, co
     return NULL;
 }
 
-static enum bp_status compile(struct xpu_device *d, const struct xpu_source *source,
-                              const char *options, cl_program *out)
+static enum bp_status program_compile(struct xpu_device *d, const struct xpu_source *source,
+                                      const char *options, cl_program *out)
 {
     const struct xpu *self = d->self;
     cl_int code = CL_SUCCESS;
@@ -176,8 +176,8 @@ static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source
 
     *out = turn >= 0 ? from_cache(d, key, options) : NULL;
     if (!*out) {
-        status = compile(d, source, options, out);
-        if (status == BP_OK) keep(d, *out, key);
+        status = program_compile(d, source, options, out);
+        if (status == BP_OK) program_keep(d, *out, key);
     }
     xpu_cache_end(key, turn);
     return status;
@@ -207,8 +207,8 @@ static enum bp_status build_for(struct xpu_device *d, size_t lanes, enum portabl
 
 /* Under the program's lock. Some devices can run single kernels in small work-groups only, and say
  * so when a kernel is there, or refuse to compile it. */
-static enum bp_status build(struct xpu_device *d, enum portable_family family,
-                            enum portable_type type, struct xpu_kernel **out)
+static enum bp_status program_build(struct xpu_device *d, enum portable_family family,
+                                    enum portable_type type, struct xpu_kernel **out)
 {
     size_t lanes = d->lanes;
     enum bp_status status = build_for(d, lanes, family, type, out);
@@ -230,7 +230,7 @@ enum bp_status xpu_kernel_get(struct xpu_device *d, enum portable_family family,
     if (!kernel) {
         pthread_mutex_lock(&p->lock);
         kernel = atomic_load_explicit(&p->kernel, memory_order_relaxed);
-        if (!kernel) status = build(d, family, type, &kernel);
+        if (!kernel) status = program_build(d, family, type, &kernel);
         if (status == BP_OK) atomic_store_explicit(&p->kernel, kernel, memory_order_release);
         pthread_mutex_unlock(&p->lock);
     }

@@ -51,7 +51,7 @@ struct xpu_stream *xpu_stream_of(struct xpu *self, uint32_t device, void *stream
 }
 
 /* Number i of the device's queues, held; NULL: there are no more. */
-static cl_command_queue hold(struct xpu_device *d, int i)
+static cl_command_queue stream_hold(struct xpu_device *d, int i)
 {
     cl_command_queue queue = NULL;
 
@@ -70,7 +70,7 @@ static enum bp_status finish_all(struct xpu_device *d)
     cl_command_queue queue;
     cl_int code = CL_SUCCESS;
 
-    for (int i = 0; (queue = hold(d, i)); i++) {
+    for (int i = 0; (queue = stream_hold(d, i)); i++) {
         cl_int one = call->clFinish(queue);
         call->clReleaseCommandQueue(queue);
         if (code == CL_SUCCESS) code = one;

@@ -40,7 +40,7 @@ struct run {
     struct keeper_news end;
 };
 
-static uint64_t now_ns(void)
+static uint64_t child_now_ns(void)
 {
     struct timespec t;
 
@@ -90,7 +90,7 @@ static char **env_create(const char *const *set)
     return env;
 }
 
-static int start(struct run *run)
+static int child_start(struct run *run)
 {
     int out[2] = {-1, -1}, report[2] = {-1, -1}, news[2] = {-1, -1};
     char **env = env_create(run->child->env);
@@ -116,12 +116,12 @@ static int start(struct run *run)
 
 /* Has all of them killed for the reason end, once. The keeper may have been stopped, and what was
  * written until now is still read. */
-static void stop(struct run *run, enum bp_child_end end)
+static void child_stop(struct run *run, enum bp_child_end end)
 {
     if (run->killed || run->ended) return;
     run->killed = true;
     run->result->end = end;
-    run->deadline = now_ns() + KILL_WAIT_S * UINT64_C(1000000000);
+    run->deadline = child_now_ns() + KILL_WAIT_S * UINT64_C(1000000000);
     kill(run->keeper, SIGTERM);
     kill(run->keeper, SIGCONT);
 }
@@ -172,27 +172,27 @@ static void wait_for_news(struct run *run)
 {
     struct pollfd fd[] = {
         {run->out_fd, POLLIN, 0}, {run->report_fd, POLLIN, 0}, {run->news_fd, POLLIN, 0}};
-    uint64_t now = now_ns();
+    uint64_t now = child_now_ns();
     uint64_t left_ms = run->deadline <= now ? 0 : (run->deadline - now) / 1000000 + 1;
 
     poll(fd, 3, left_ms > 60000 ? 60000 : (int)left_ms);
 }
 
 /* Until all have ended, or will not even though they were killed, or there is no keeper. */
-static void follow(struct run *run)
+static void child_follow(struct run *run)
 {
     while (run->news_fd >= 0 && !run->over) {
         wait_for_news(run);
-        if (!read_pipes(run)) stop(run, BP_CHILD_OUTPUT);
+        if (!read_pipes(run)) child_stop(run, BP_CHILD_OUTPUT);
         read_news(run);
         if (run->ended && !run->killed) {
             /* What it left behind is being killed. */
             run->killed = true;
-            run->deadline = now_ns() + KILL_WAIT_S * UINT64_C(1000000000);
+            run->deadline = child_now_ns() + KILL_WAIT_S * UINT64_C(1000000000);
         }
-        if (now_ns() < run->deadline) continue;
+        if (child_now_ns() < run->deadline) continue;
         if (run->killed) break;
-        stop(run, BP_CHILD_TIMEOUT);
+        child_stop(run, BP_CHILD_TIMEOUT);
     }
 }
 
@@ -204,7 +204,7 @@ static void end_keeper(struct run *run, int *out_status)
 }
 
 /* Says how the child ended. */
-static void judge(struct run *run, int keeper_status)
+static void child_judge(struct run *run, int keeper_status)
 {
     struct bp_child_result *result = run->result;
     const struct rusage *usage = &run->end.usage;
@@ -235,7 +235,7 @@ void bp_child_run(const struct bp_child *child, struct bp_child_result *out_resu
 {
     struct run run = {
         .child = child, .result = out_result, .out_fd = -1, .report_fd = -1, .news_fd = -1,
-        .start = now_ns(), .deadline = UINT64_MAX,
+        .start = child_now_ns(), .deadline = UINT64_MAX,
     };
 
     memset(out_result, 0, sizeof *out_result);
@@ -244,15 +244,15 @@ void bp_child_run(const struct bp_child *child, struct bp_child_result *out_resu
     if (child->timeout_ns && child->timeout_ns < UINT64_MAX - run.start)
         run.deadline = run.start + child->timeout_ns;
 
-    int error = start(&run);
+    int error = child_start(&run);
     if (error) {
         out_result->end = BP_CHILD_NOT_RUN;
         out_result->code = error;
     } else {
         int status = 0;
-        follow(&run);
+        child_follow(&run);
         end_keeper(&run, &status);
-        judge(&run, status);
+        child_judge(&run, status);
         bool ended = out_result->end == BP_CHILD_EXITED || out_result->end == BP_CHILD_SIGNALLED;
         if (!read_pipes(&run) && ended) out_result->end = BP_CHILD_OUTPUT;
     }
@@ -260,7 +260,7 @@ void bp_child_run(const struct bp_child *child, struct bp_child_result *out_resu
     close_fd(&run.report_fd);
     close_fd(&run.news_fd);
     bp_child_lines_finish(&run.lines);
-    out_result->seconds = (double)(now_ns() - run.start) * 1e-9;
+    out_result->seconds = (double)(child_now_ns() - run.start) * 1e-9;
     out_result->output = bp_child_output_take(&run.output, &out_result->output_size);
 }
 

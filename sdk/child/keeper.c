@@ -28,7 +28,7 @@ struct keeper {
     struct keeper_news end;
 };
 
-static void say(const struct keeper *keeper, const struct keeper_news *news)
+static void keeper_say(const struct keeper *keeper, const struct keeper_news *news)
 {
     while (write(keeper->news_fd, news, sizeof *news) < 0 && errno == EINTR) continue;
 }
@@ -148,7 +148,7 @@ static void read_name(pid_t pid, char *name, size_t size)
 }
 
 /* Takes what has ended; the child's own end is kept. Whether any process is left. */
-static bool reap(struct keeper *keeper)
+static bool keeper_reap(struct keeper *keeper)
 {
     struct rusage usage;
     int status;
@@ -185,7 +185,7 @@ static void end_all(struct keeper *keeper, pid_t group)
         if (keeper->child) kill(keeper->child, SIGKILL);
         for (int i = 0; i < n; i++) kill(list[i], SIGKILL);
         wait_ms(&ended, STEP_MS);
-    } while (reap(keeper));
+    } while (keeper_reap(keeper));
 }
 
 /* The child has ended. Helpers that see that by themselves get a moment; what then is left, and
@@ -194,13 +194,13 @@ static void count_left(struct keeper *keeper, const sigset_t *set)
 {
     pid_t list[LISTED];
 
-    for (int ms = 0; ms < GRACE_MS && reap(keeper); ms += STEP_MS) wait_ms(set, STEP_MS);
-    if (!reap(keeper)) return;
+    for (int ms = 0; ms < GRACE_MS && keeper_reap(keeper); ms += STEP_MS) wait_ms(set, STEP_MS);
+    if (!keeper_reap(keeper)) return;
     keeper->end.left = (uint32_t)list_children(list);
     if (keeper->end.left) read_name(list[0], keeper->end.name, sizeof keeper->end.name);
 }
 
-static void keep(struct keeper *keeper, const struct keeper_order *order)
+static void keeper_keep(struct keeper *keeper, const struct keeper_order *order)
 {
     struct keeper_news news = {.word = KEEPER_STARTED};
     bool told = false;
@@ -213,20 +213,20 @@ static void keep(struct keeper *keeper, const struct keeper_order *order)
     news.pid = keeper->child;
     if (news.code) news.word = KEEPER_REFUSED;
     close_others(keeper->news_fd); /* the child's ends of pipes, too */
-    say(keeper, &news);
+    keeper_say(keeper, &news);
     if (news.code) return;
     while (keeper->child && !told) {
         siginfo_t info = {0};
         if (sigwaitinfo(&set, &info) == SIGTERM) told = true;
-        reap(keeper);
+        keeper_reap(keeper);
     }
     keeper->end.word = KEEPER_ENDED;
     if (!told) count_left(keeper, &set);
-    if (!told) say(keeper, &keeper->end); /* before what is left may hold us up */
+    if (!told) keeper_say(keeper, &keeper->end); /* before what is left may hold us up */
     end_all(keeper, news.pid);
-    if (told) say(keeper, &keeper->end);
+    if (told) keeper_say(keeper, &keeper->end);
     news.word = KEEPER_OVER;
-    say(keeper, &news);
+    keeper_say(keeper, &news);
 }
 
 pid_t keeper_start(const struct keeper_order *order, int news_fd)
@@ -245,7 +245,7 @@ pid_t keeper_start(const struct keeper_order *order, int news_fd)
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         prctl(PR_SET_CHILD_SUBREAPER, 1);
         prctl(PR_SET_NAME, "bp keeper");
-        if (getppid() == self) keep(&keeper, order);
+        if (getppid() == self) keeper_keep(&keeper, order);
         _exit(0);
     }
     error = errno;

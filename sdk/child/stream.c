@@ -15,7 +15,7 @@ void bp_child_output_init(struct bp_child_output *output, size_t max)
 }
 
 /* Room for n bytes and the final 0, n at most max. */
-static bool make_room(struct bp_child_output *output, size_t n)
+static bool stream_make_room(struct bp_child_output *output, size_t n)
 {
     if (n < output->room) return true;
     size_t room = output->room ? output->room : 4096;
@@ -34,7 +34,7 @@ bool bp_child_output_add(struct bp_child_output *output, const char *data, size_
     size_t take = n < left ? n : left;
 
     if (!take) return !n;
-    if (!make_room(output, output->size + take)) return false;
+    if (!stream_make_room(output, output->size + take)) return false;
     memcpy(output->at + output->size, data, take);
     output->size += take;
     output->at[output->size] = 0;

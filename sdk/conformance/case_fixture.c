@@ -126,7 +126,7 @@ static enum bp_status open_again(struct place *place)
 
 /* Work that fails stays the failure of its stream, or of a device that has one order. The case that
  * gave the work has failed; those behind it are to find a stream without failures. */
-static void renew(struct place *place)
+static void case_fixture_renew(struct place *place)
 {
     enum bp_status status = bp_stream_synchronize(place->stream);
 
@@ -190,7 +190,7 @@ void listed_run(struct place *place, const struct listed *listed, struct result 
         result->outcome = listed->outcome;
         snprintf(result->message, sizeof result->message, "%s", listed->message);
     }
-    if (result->outcome == OUTCOME_FAIL && place->stream) renew(place);
+    if (result->outcome == OUTCOME_FAIL && place->stream) case_fixture_renew(place);
     clock_gettime(CLOCK_MONOTONIC, &end);
     result->seconds = (double)(end.tv_sec - begin.tv_sec) +
                       1e-9 * (double)(end.tv_nsec - begin.tv_nsec);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void record(struct check *c, enum outcome outcome, const char *format, va_list args)
+static void check_record(struct check *c, enum outcome outcome, const char *format, va_list args)
 {
     if (c->result->outcome == OUTCOME_FAIL)
         return; /* the first finding is the one that says most */
@@ -19,7 +19,7 @@ bool check_that(struct check *c, bool ok, const char *format, ...)
 
     if (ok) return true;
     va_start(args, format);
-    record(c, OUTCOME_FAIL, format, args);
+    check_record(c, OUTCOME_FAIL, format, args);
     va_end(args);
     return false;
 }
@@ -53,7 +53,7 @@ void check_skip(struct check *c, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    record(c, OUTCOME_SKIP, format, args);
+    check_record(c, OUTCOME_SKIP, format, args);
     va_end(args);
 }
 
@@ -62,7 +62,7 @@ void check_unsupported(struct check *c, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    record(c, OUTCOME_UNSUPPORTED, format, args);
+    check_record(c, OUTCOME_UNSUPPORTED, format, args);
     va_end(args);
 }
 

@@ -38,7 +38,7 @@ static void report_to(FILE *to, cJSON *object)
     cJSON_Delete(object);
 }
 
-static void report(cJSON *object)
+static void child_mode_report(cJSON *object)
 {
     report_to(NULL, object);
 }
@@ -79,7 +79,7 @@ static void report_step(const char *word)
     cJSON *line = cJSON_CreateObject();
 
     cJSON_AddStringToObject(line, "step", word);
-    report(line);
+    child_mode_report(line);
 }
 
 /* Without events nobody knows when work has ended: each case would wait as long as it may. */
@@ -90,7 +90,7 @@ static void report_silence(struct place *place, double timeout_s)
     if (place_hears(place, timeout_s)) return;
     line = cJSON_CreateObject();
     cJSON_AddNumberToObject(line, "silent", timeout_s);
-    report(line);
+    child_mode_report(line);
 }
 
 /* What is freed is kept for what follows: to give it back to the system and take it anew is an
@@ -117,7 +117,7 @@ static void report_list(struct place *place, const struct selection *wanted, dou
     cJSON_AddStringToObject(head, "driver", place->properties.driver);
     cJSON_AddStringToObject(head, "library", place->library);
     cJSON_AddStringToObject(head, "manifest", place->manifest);
-    report(head);
+    child_mode_report(head);
     report_silence(place, timeout_s);
     keep_memory();
     list_init(&list, place, LIST_ALL, wanted);
@@ -194,7 +194,7 @@ static void report_result(long number, const struct result *result)
     cJSON_AddStringToObject(line, "message", result->message);
     if (*result->steps) cJSON_AddStringToObject(line, "steps", result->steps);
     if (*result->missing) cJSON_AddStringToObject(line, "missing", result->missing);
-    report(line);
+    child_mode_report(line);
 }
 
 static void run_case(struct place *place, const struct listed *listed, long number,
@@ -204,7 +204,7 @@ static void run_case(struct place *place, const struct listed *listed, long numb
     cJSON *start = cJSON_CreateObject();
 
     cJSON_AddNumberToObject(start, "start", (double)number);
-    report(start);
+    child_mode_report(start);
     deadline_case = (sig_atomic_t)number;
     set_deadline(timeout_s);
     listed_run(place, listed, &result);
@@ -275,7 +275,7 @@ int conform_child(int argc, char **argv)
     if (status) {
         cJSON *line = cJSON_CreateObject();
         cJSON_AddStringToObject(line, "error", bp_error_message());
-        report(line);
+        child_mode_report(line);
     } else if (rank) {
         status = ccl_child(&place, argv + 4);
     } else if (list) {

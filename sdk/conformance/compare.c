@@ -19,8 +19,8 @@ static const struct num_type *part_type(const struct num_type *type)
 }
 
 /* The largest error that is allowed in number i: docs/accuracy.md, "The rule". */
-static long double allowance(const struct conform_op *op, const struct ref_array *expected,
-                             int64_t i)
+static long double compare_allowance(const struct conform_op *op, const struct ref_array *expected,
+                                     int64_t i)
 {
     const struct num_type *type = part_type(expected->type), *sum = num_accumulate(expected->type);
     long double value = expected->v[i], allowed;
@@ -39,7 +39,7 @@ static bool tie_is_even(const struct num_type *type, long double got)
 }
 
 /* From half an ulp past the largest value on, rounding gives infinity. */
-static bool overflows(const struct num_type *type, long double value)
+static bool compare_overflows(const struct num_type *type, long double value)
 {
     long double max = num_max(type);
 
@@ -74,13 +74,14 @@ static long double error_part(const struct conform_op *op, const struct ref_arra
         return INFINITY;
     if (got == value) return 0;
     if (isinf(value)) return INFINITY;
-    *out_allowed = allowed = allowance(op, expected, i);
+    *out_allowed = allowed = compare_allowance(op, expected, i);
     if (isinf(got))
-        return (got > 0) == (value > 0) && overflows(type, fabsl(value) + allowed * !!op->terms)
+        return (got > 0) == (value > 0) &&
+                       compare_overflows(type, fabsl(value) + allowed * !!op->terms)
                    ? 0
                    : INFINITY;
     error = fabsl(got - value);
-    if (!op->terms && overflows(type, fabsl(value))) return INFINITY;
+    if (!op->terms && compare_overflows(type, fabsl(value))) return INFINITY;
     if (expected->exact && allowed > 0 && error == num_ulp(type, value) / 2 &&
         !tie_is_even(type, got))
         return INFINITY;

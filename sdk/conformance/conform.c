@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 /* "bp conform: ..." on standard error. */
-static void complain(const struct conform_options *o, const char *format, ...)
+static void conform_complain(const struct conform_options *o, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void complain(const struct conform_options *o, const char *format, ...)
+static void conform_complain(const struct conform_options *o, const char *format, ...)
 {
     va_list args;
 
@@ -25,16 +25,15 @@ static void complain(const struct conform_options *o, const char *format, ...)
     va_end(args);
 }
 
-static bool check_options(const struct conform_options *o)
+static bool conform_check_options(const struct conform_options *o)
 {
     if (o->require && level_find(o->require) == LEVEL_COUNT) {
-        complain(o, "there is no level '%s'; levels: runtime core inference training ccl\n",
-                o->require);
+        conform_complain(o, "there is no level '%s'; levels: runtime core inference training ccl\n",
+                         o->require);
         return false;
     }
     if (o->shards && (o->shard < 1 || o->shard > o->shards)) {
-        complain(o, "shard %u of %u: expected 1 to %u\n", o->shard, o->shards,
-                o->shards);
+        conform_complain(o, "shard %u of %u: expected 1 to %u\n", o->shard, o->shards, o->shards);
         return false;
     }
     for (const char *at = o->suites; at && *at; at += strcspn(at, ","), at += *at == ',') {
@@ -44,15 +43,16 @@ static bool check_options(const struct conform_options *o)
                                        strncmp(at, suite_name((enum suite)suite), n)))
             suite++;
         if (suite < SUITE_COUNT) continue;
-        complain(o, "there is no suite '%.*s'; suites: plugin runtime memory kernel "
-                "gradient ccl stress\n",
-                (int)n, at);
+        conform_complain(o,
+                         "there is no suite '%.*s'; suites: plugin runtime memory kernel "
+                         "gradient ccl stress\n",
+                         (int)n, at);
         return false;
     }
     return true;
 }
 
-static bool fits(const struct selection *s, const struct report_case *c)
+static bool conform_fits(const struct selection *s, const struct report_case *c)
 {
     return selection_has(s, c->suite) && (!s->quick || c->quick || c->fixed) &&
            selection_fits(s, c->id);
@@ -65,7 +65,7 @@ static size_t select_cases(struct report *r)
     size_t n = 0, kept = 0;
 
     for (size_t i = 0; i < r->n; i++) {
-        r->at[i].selected = fits(&r->wanted, &r->at[i]);
+        r->at[i].selected = conform_fits(&r->wanted, &r->at[i]);
         if (!r->at[i].selected) continue;
         /* By turns, so that each part has some of all rows. */
         if (o->shards && n++ % o->shards != o->shard - 1) r->at[i].selected = false;
@@ -125,7 +125,7 @@ static bool write_report(const struct report *r, const char *path,
         bad = ferror(file) != 0;
         if (!fclose(file) && !bad) return true;
     }
-    complain(r->options, "%s: %s\n", path, strerror(errno));
+    conform_complain(r->options, "%s: %s\n", path, strerror(errno));
     return false;
 }
 
@@ -149,7 +149,7 @@ static void report_finish(struct report *r)
     free(r->machine);
 }
 
-static double now(void)
+static double conform_now(void)
 {
     struct timespec t;
 
@@ -161,17 +161,17 @@ static double now(void)
 static int run_selected(struct report *r, const struct expectations *e)
 {
     const struct conform_options *o = r->options;
-    double begin = now();
+    double begin = conform_now();
     bool written;
 
     if (o->dump && mkdir(o->dump, 0777) && errno != EEXIST) {
-        complain(o, "%s: %s\n", o->dump, strerror(errno));
+        conform_complain(o, "%s: %s\n", o->dump, strerror(errno));
         return 2;
     }
     expect_before(r, e);
     runner_run(r);
     expect_after(r, e);
-    r->seconds = now() - begin;
+    r->seconds = conform_now() - begin;
     report_judge(r);
     if (!o->json || strcmp(o->json, "-")) report_text(r, stdout);
     fflush(stdout);
@@ -180,8 +180,8 @@ static int run_selected(struct report *r, const struct expectations *e)
     written = write_report(r, o->html, report_html) && written;
     if (r->broken || !written) return 4;
     if (o->require && r->level < level_find(o->require)) {
-        complain(o, "level %s is required, %s is reached: %s\n", o->require,
-                level_name(r->level), r->level_reason);
+        conform_complain(o, "level %s is required, %s is reached: %s\n", o->require,
+                         level_name(r->level), r->level_reason);
         return 1;
     }
     return report_is_good(r) ? 0 : 1;
@@ -195,7 +195,7 @@ static int run_listed(struct report *r)
     int status = 2;
 
     if (!r->lost && !select_cases(r)) {
-        complain(o, "no case of %s fits; `--list` prints all\n", r->device);
+        conform_complain(o, "no case of %s fits; `--list` prints all\n", r->device);
         return 2;
     }
     if (o->list) {
@@ -227,12 +227,12 @@ int conform_run(const struct conform_options *options)
 
     if (o.timeout_s <= 0) o.timeout_s = 60;
     if (!o.jobs) o.jobs = processors < 1 ? 1 : processors > 4 ? 4 : (uint32_t)processors;
-    if (!check_options(&o)) {
+    if (!conform_check_options(&o)) {
         report_finish(&report);
         return 2;
     }
     status = runner_list(&report, text, sizeof text);
-    if (status) complain(&o, "%s\n", text);
+    if (status) conform_complain(&o, "%s\n", text);
     else status = run_listed(&report);
     report_finish(&report);
     return status;

@@ -16,7 +16,8 @@ struct file {
 };
 
 /* n structs of size bytes at offset, or NULL. */
-static const void *part(const struct file *file, uint64_t offset, uint64_t n, uint64_t size)
+static const void *elf_symbols_part(const struct file *file, uint64_t offset, uint64_t n,
+                                    uint64_t size)
 {
     if (offset > file->size || offset % 8 || (size && n > (file->size - offset) / size))
         return NULL;
@@ -33,8 +34,8 @@ static bool is_exported(const Elf64_Sym *s)
            (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
 }
 
-static void collect(const Elf64_Sym *symbol, uint64_t n, const char *names, uint64_t names_size,
-                    char *text, size_t size, size_t *count)
+static void elf_symbols_collect(const Elf64_Sym *symbol, uint64_t n, const char *names,
+                                uint64_t names_size, char *text, size_t size, size_t *count)
 {
     size_t used = 0;
 
@@ -54,13 +55,13 @@ static void collect(const Elf64_Sym *symbol, uint64_t n, const char *names, uint
 
 static const char *read_table(const struct file *file, char *text, size_t size, size_t *count)
 {
-    const Elf64_Ehdr *head = part(file, 0, 1, sizeof *head);
+    const Elf64_Ehdr *head = elf_symbols_part(file, 0, 1, sizeof *head);
     const Elf64_Shdr *section;
 
     if (!head || memcmp(head->e_ident, ELFMAG, SELFMAG)) return "it is no ELF file";
     if (head->e_ident[EI_CLASS] != ELFCLASS64) return "it is no 64-bit ELF file";
     section = head->e_shentsize == sizeof *section
-                  ? part(file, head->e_shoff, head->e_shnum, sizeof *section)
+                  ? elf_symbols_part(file, head->e_shoff, head->e_shnum, sizeof *section)
                   : NULL;
     if (!section) return "its table of sections lies outside the file";
     for (int i = 0; i < head->e_shnum; i++) {
@@ -68,13 +69,13 @@ static const char *read_table(const struct file *file, char *text, size_t size, 
         const Elf64_Shdr *strings;
         if (section[i].sh_type != SHT_DYNSYM || section[i].sh_link >= head->e_shnum) continue;
         strings = &section[section[i].sh_link];
-        symbol = part(file, section[i].sh_offset, section[i].sh_size / sizeof *symbol,
-                      sizeof *symbol);
+        symbol = elf_symbols_part(file, section[i].sh_offset, section[i].sh_size / sizeof *symbol,
+                                  sizeof *symbol);
         if (!symbol || strings->sh_offset > file->size ||
             strings->sh_size > file->size - strings->sh_offset)
             return "its symbol table lies outside the file";
-        collect(symbol, section[i].sh_size / sizeof *symbol, file->bytes + strings->sh_offset,
-                strings->sh_size, text, size, count);
+        elf_symbols_collect(symbol, section[i].sh_size / sizeof *symbol,
+                            file->bytes + strings->sh_offset, strings->sh_size, text, size, count);
         return NULL;
     }
     return "it has no dynamic symbol table";

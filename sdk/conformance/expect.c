@@ -101,7 +101,8 @@ const struct expectation *expectation_of(const struct expectations *e, const cha
     return NULL;
 }
 
-static void set(struct report_case *c, enum outcome outcome, const char *before, const char *reason)
+static void expect_set(struct report_case *c, enum outcome outcome, const char *before,
+                       const char *reason)
 {
     char *message = NULL;
 
@@ -118,10 +119,11 @@ void expectation_apply(const struct expectation *e, struct report_case *c)
     bool bad = outcome_is_bad(c->outcome);
 
     if (c->outcome == OUTCOME_COUNT) return;
-    if (e->outcome == OUTCOME_XFAIL && bad) set(c, OUTCOME_XFAIL, "as expected: ", e->reason);
+    if (e->outcome == OUTCOME_XFAIL && bad)
+        expect_set(c, OUTCOME_XFAIL, "as expected: ", e->reason);
     else if (e->outcome == OUTCOME_UNSUPPORTED && c->refused)
-        set(c, OUTCOME_UNSUPPORTED, "", e->reason);
+        expect_set(c, OUTCOME_UNSUPPORTED, "", e->reason);
     else if (c->outcome == OUTCOME_PASS)
-        set(c, OUTCOME_XPASS,
-            "it passes, but was expected not to; remove the expectation: ", e->reason);
+        expect_set(c, OUTCOME_XPASS,
+                   "it passes, but was expected not to; remove the expectation: ", e->reason);
 }

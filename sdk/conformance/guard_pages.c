@@ -17,7 +17,7 @@ struct pages {
     int64_t n;
 };
 
-static void release(struct bp_dlpack_managed *managed)
+static void guard_pages_release(struct bp_dlpack_managed *managed)
 {
     struct pages *p = managed->manager_ctx;
 
@@ -76,7 +76,7 @@ struct bp_tensor *guard_pages_tensor(struct bp_device *device, uint32_t dtype, i
     p->managed = (struct bp_dlpack_managed){
         .version = {BP_DLPACK_MAJOR, BP_DLPACK_MINOR},
         .manager_ctx = p,
-        .deleter = release,
+        .deleter = guard_pages_release,
         .tensor = {.data = data,
                    .device = {HOST_MEMORY, (int32_t)strtol(colon + 1, NULL, 10)},
                    .ndim = 1,
@@ -84,7 +84,7 @@ struct bp_tensor *guard_pages_tensor(struct bp_device *device, uint32_t dtype, i
                    .shape = &p->n},
     };
     if (bp_tensor_from_dlpack(device, &p->managed, &tensor)) {
-        release(&p->managed);
+        guard_pages_release(&p->managed);
         return NULL;
     }
     return tensor;

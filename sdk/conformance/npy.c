@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *descr(uint32_t dtype)
+static const char *npy_descr(uint32_t dtype)
 {
     static const char *const name[] = {
         [BP_BOOL] = "|b1", [BP_I8] = "|i1",  [BP_I16] = "<i2",  [BP_I32] = "<i4",
@@ -44,7 +44,7 @@ void npy_write(const char *dir, const char *id, const char *what, const struct r
                          (long long)like->shape[i]);
     length = snprintf(header, sizeof header,
                       "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
-                      descr(like->type->dtype), shape);
+                      npy_descr(like->type->dtype), shape);
     while ((length + 1 + 10) % 64) header[length++] = ' ';
     header[length++] = '\n';
     file = fopen(path, "wb");

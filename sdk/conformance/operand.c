@@ -12,7 +12,7 @@ enum {
     GUARD = 0xc3
 };
 
-static void *allocate(int64_t bytes)
+static void *operand_allocate(int64_t bytes)
 {
     void *memory = malloc(bytes > 0 ? (size_t)bytes : 1);
 
@@ -28,7 +28,7 @@ enum edge {
 };
 
 /* What lies around the elements of an input. */
-static int surroundings(const struct num_type *type)
+static int operand_surroundings(const struct num_type *type)
 {
     return num_is_int(type) ? 0xa5 : 0xff;
 }
@@ -75,7 +75,8 @@ static void lay_out(struct operand *o, enum layout layout, int order, enum edge 
 }
 
 /* Where element at coordinates lies in the image. */
-static unsigned char *element(const struct operand *o, unsigned char *image, const int64_t *at)
+static unsigned char *operand_element(const struct operand *o, unsigned char *image,
+                                      const int64_t *at)
 {
     int64_t index = o->offset;
 
@@ -84,19 +85,19 @@ static unsigned char *element(const struct operand *o, unsigned char *image, con
 }
 
 /* Copies between a dense array and the tensor's elements in an image. */
-static void spread(const struct operand *o, unsigned char *image, unsigned char *dense,
-                   bool to_image)
+static void operand_spread(const struct operand *o, unsigned char *image, unsigned char *dense,
+                           bool to_image)
 {
     int64_t at[REF_RANK] = {0};
     size_t size = o->values.type->size;
 
     for (int64_t i = 0; i < o->values.count; i++, ref_next(o->values.rank, o->values.shape, at))
-        if (to_image) memcpy(element(o, image, at), dense + i * (int64_t)size, size);
-        else memcpy(dense + i * (int64_t)size, element(o, image, at), size);
+        if (to_image) memcpy(operand_element(o, image, at), dense + i * (int64_t)size, size);
+        else memcpy(dense + i * (int64_t)size, operand_element(o, image, at), size);
 }
 
 /* Makes the allocation and the view, and writes the image. */
-static bool place(struct check *c, struct operand *o, enum edge edge, const char *what)
+static bool operand_place(struct check *c, struct operand *o, enum edge edge, const char *what)
 {
     const struct ref_array *v = &o->values;
     struct place *place = c->place;
@@ -153,14 +154,15 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, bo
         else o->values.v[i] = o->values.v[i % plane];
 
     lay_out(o, in->layout, in->order, edge);
-    o->image = allocate(o->elements * o->values.type->size);
-    memset(o->image, surroundings(o->values.type), (size_t)o->elements * o->values.type->size);
-    dense = allocate(o->values.count * o->values.type->size);
+    o->image = operand_allocate(o->elements * o->values.type->size);
+    memset(o->image, operand_surroundings(o->values.type),
+           (size_t)o->elements * o->values.type->size);
+    dense = operand_allocate(o->values.count * o->values.type->size);
     ref_array_encode(&o->values, dense);
-    spread(o, o->image, dense, true);
+    operand_spread(o, o->image, dense, true);
     free(dense);
     snprintf(what, sizeof what, "input %d", index);
-    return place(c, o, edge, what) &&
+    return operand_place(c, o, edge, what) &&
            (!in->frozen || check_ok(c, bp_tensor_freeze(o->tensor), "bp_tensor_freeze"));
 }
 
@@ -202,13 +204,13 @@ bool operand_output(struct check *c, const struct ref_array *expected, const int
     *o = (struct operand){0};
     ref_array_init(&o->values, type->dtype, expected->rank, shape);
     lay_out(o, layout, 0, EDGE_NONE);
-    o->image = allocate(o->elements * type->size);
+    o->image = operand_allocate(o->elements * type->size);
     memset(o->image, GUARD, (size_t)o->elements * type->size);
-    poison = allocate(o->values.count * type->size);
+    poison = operand_allocate(o->values.count * type->size);
     fill_poison(expected, shape, o->values.count, poison);
-    spread(o, o->image, poison, true);
+    operand_spread(o, o->image, poison, true);
     free(poison);
-    return place(c, o, EDGE_NONE, "the output");
+    return operand_place(c, o, EDGE_NONE, "the output");
 }
 
 /* The number of the first byte that differs, -1 if none does. */
@@ -223,15 +225,15 @@ bool operand_verify(struct check *c, const struct operand *o, const char *what, 
                     void *out_data)
 {
     int64_t size = o->values.type->size, bytes = o->elements * size, at;
-    unsigned char *now = allocate(bytes), *want = allocate(bytes),
-                  *dense = allocate(o->values.count * size);
+    unsigned char *now = operand_allocate(bytes), *want = operand_allocate(bytes),
+                  *dense = operand_allocate(o->values.count * size);
     bool ok = check_ok(c, bp_tensor_read(c->place->stream, o->base, now, (uint64_t)bytes),
                        "bp_tensor_read");
 
     if (ok) {
-        spread(o, now, dense, false);
+        operand_spread(o, now, dense, false);
         memcpy(want, o->image, (size_t)bytes);
-        if (!all) spread(o, want, dense, true);
+        if (!all) operand_spread(o, want, dense, true);
         at = first_difference(now, want, bytes);
         int64_t byte = at - o->offset * size;
         ok = check_that(

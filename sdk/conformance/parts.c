@@ -155,8 +155,8 @@ static void fill_ports(const struct bp_opinfo *op, const struct kernel_case *mad
 }
 
 /* Asks the core. A call that it refuses is refused again when the case runs, which then fails. */
-static void decompose(struct place *place, const struct bp_opinfo *op,
-                      const struct kernel_case *made, struct answer *answer)
+static void parts_decompose(struct place *place, const struct bp_opinfo *op,
+                            const struct kernel_case *made, struct answer *answer)
 {
     struct look look = {place->parts, answer, made->real};
     struct bp_tensor *value[CASE_PORTS + 1] = {NULL};
@@ -259,7 +259,7 @@ static uint64_t question_of(const struct parts *parts, const struct bp_opinfo *o
     return hash ? hash : 1;
 }
 
-static struct answer *find(struct answer *table, size_t room, uint64_t question)
+static struct answer *parts_find(struct answer *table, size_t room, uint64_t question)
 {
     size_t at = (size_t)question & (room - 1);
 
@@ -267,7 +267,7 @@ static struct answer *find(struct answer *table, size_t room, uint64_t question)
     return &table[at];
 }
 
-static void grow(struct parts *parts)
+static void parts_grow(struct parts *parts)
 {
     size_t room = 2 * parts->room;
     struct answer *table = calloc(room, sizeof *table);
@@ -275,7 +275,7 @@ static void grow(struct parts *parts)
     if (!table) abort();
     for (size_t i = 0; i < parts->room; i++)
         if (parts->answer[i].question)
-            *find(table, room, parts->answer[i].question) = parts->answer[i];
+            *parts_find(table, room, parts->answer[i].question) = parts->answer[i];
     free(parts->answer);
     parts->answer = table;
     parts->room = room;
@@ -286,15 +286,15 @@ static const struct answer *answer_of(struct place *place, const struct bp_opinf
 {
     struct parts *parts = parts_of(place);
     uint64_t question = question_of(parts, op, made);
-    struct answer *answer = find(parts->answer, parts->room, question);
+    struct answer *answer = parts_find(parts->answer, parts->room, question);
 
     if (answer->question) return answer;
     if (2 * ++parts->n_answer > parts->room) {
-        grow(parts);
-        answer = find(parts->answer, parts->room, question);
+        parts_grow(parts);
+        answer = parts_find(parts->answer, parts->room, question);
     }
     answer->question = question;
-    decompose(place, op, made, answer);
+    parts_decompose(place, op, made, answer);
     return answer;
 }
 

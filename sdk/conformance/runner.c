@@ -79,7 +79,7 @@ static void finish_case(struct run *run, struct report_case *c, enum outcome out
     run->bad += outcome_is_bad(outcome);
 }
 
-static double number_of(const cJSON *json, const char *key, double absent)
+static double runner_number_of(const cJSON *json, const char *key, double absent)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
 
@@ -100,10 +100,10 @@ static void take_result(struct shift *s, size_t number, const cJSON *json)
     const char *message = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "message"));
     const char *steps = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "steps"));
     const char *missing = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "missing"));
-    double outcome = number_of(json, "outcome", OUTCOME_COUNT);
+    double outcome = runner_number_of(json, "outcome", OUTCOME_COUNT);
 
-    c->seconds = number_of(json, "seconds", 0);
-    c->worst = number_of(json, "worst", -1);
+    c->seconds = runner_number_of(json, "seconds", 0);
+    c->worst = runner_number_of(json, "worst", -1);
     c->executed = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "executed"));
     c->refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "refused"));
     report_case_message(c, "%s", message ? message : "");
@@ -114,11 +114,11 @@ static void take_result(struct shift *s, size_t number, const cJSON *json)
     s->started = SIZE_MAX;
 }
 
-static void take_line(void *ctx, const char *line)
+static void runner_take_line(void *ctx, const char *line)
 {
     struct shift *s = ctx;
     cJSON *json = cJSON_Parse(line);
-    double start = number_of(json, "start", -1), done = number_of(json, "done", -1);
+    double start = runner_number_of(json, "start", -1), done = runner_number_of(json, "done", -1);
     const char *error = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "error"));
 
     pthread_mutex_lock(&s->run->lock);
@@ -145,7 +145,7 @@ static const char *last_output(const struct bp_child_result *result)
     return size > 500 ? text + size - 500 : text;
 }
 
-static void blame(struct shift *s, size_t number, const struct bp_child_result *result)
+static void runner_blame(struct shift *s, size_t number, const struct bp_child_result *result)
 {
     struct report_case *c = &s->run->report->at[number];
     const char *row = strchr(c->id, '@');
@@ -192,8 +192,8 @@ static char *cases_text(const struct run *run, size_t first, size_t last)
 
 /* A child has ended, and the cases of entries at and after it have no result. Answers the first
  * entry that is still to be run. */
-static size_t settle(struct shift *s, size_t first, size_t at, size_t last,
-                     const struct bp_child_result *result)
+static size_t runner_settle(struct shift *s, size_t first, size_t at, size_t last,
+                            const struct bp_child_result *result)
 {
     struct run *run = s->run;
     struct report_case *c = at < last ? &run->report->at[run->order[at]]
@@ -215,7 +215,7 @@ static size_t settle(struct shift *s, size_t first, size_t at, size_t last,
     /* A child that ends before its only case has begun ended because of it, or of what it needs. */
     if (s->started != run->order[at] && last - first > 1) return at;
     if (!*s->error) {
-        blame(s, run->order[at], result);
+        runner_blame(s, run->order[at], result);
     } else {
         report_case_message(c, "the device could not be opened again: %s", s->error);
         finish_case(run, c, OUTCOME_FAIL);
@@ -258,7 +258,7 @@ static size_t run_child(struct run *run, struct group group)
     const char *wait = getenv("OMP_WAIT_POLICY") ? NULL : "OMP_WAIT_POLICY=passive";
     const char *env[] = {asan, tsan, wait, NULL};
     struct shift shift = {run, SIZE_MAX, false, ""};
-    struct bp_child child = {.argv = argv, .env = env, .report = take_line, .ctx = &shift};
+    struct bp_child child = {.argv = argv, .env = env, .report = runner_take_line, .ctx = &shift};
     struct bp_child_result result;
     size_t at = first;
 
@@ -270,14 +270,14 @@ static size_t run_child(struct run *run, struct group group)
     bp_child_run(&child, &result);
     pthread_mutex_lock(&run->lock);
     while (at < last && run->report->at[run->order[at]].outcome != OUTCOME_COUNT) at++;
-    at = settle(&shift, first, at, last, &result);
+    at = runner_settle(&shift, first, at, last, &result);
     pthread_mutex_unlock(&run->lock);
     bp_child_finish(&result);
     free(cases);
     return at;
 }
 
-static bool waits(const struct report_case *c)
+static bool runner_waits(const struct report_case *c)
 {
     return c->selected && c->outcome == OUTCOME_COUNT;
 }
@@ -288,7 +288,7 @@ static void run_group(struct run *run, struct group group)
 
     while (at < group.last) {
         size_t first = at;
-        if (waits(&run->report->at[run->order[at]]))
+        if (runner_waits(&run->report->at[run->order[at]]))
             at = run_child(run, (struct group){at, group.last});
         else at++;
         if (at == first) at = run_child(run, (struct group){at, at + 1});
@@ -310,7 +310,7 @@ static bool take_group(struct part *own, size_t *out)
     return any;
 }
 
-static void *work(void *ctx)
+static void *runner_work(void *ctx)
 {
     struct part *part = ctx;
     size_t mine;
@@ -330,7 +330,7 @@ static void make_groups(struct run *run, size_t max)
     for (size_t i = 0; i < r->n; i++) {
         struct group *g = run->n_group ? &run->group[run->n_group - 1] : NULL;
         const struct report_case *before = n ? &r->at[run->order[n - 1]] : NULL;
-        if (!waits(&r->at[i])) continue;
+        if (!runner_waits(&r->at[i])) continue;
         /* The plugin's own cases each need a process that has not loaded it. */
         if (g && n - g->first < max && r->at[i].suite != SUITE_PLUGIN &&
             before->suite == r->at[i].suite)
@@ -351,9 +351,9 @@ static void run_groups(struct run *run)
         run->part[j] = (struct part){run, run->n_group * j / run->jobs,
                                      run->n_group * (j + 1) / run->jobs};
     while (started + 1 < run->jobs &&
-           !pthread_create(&thread[started], NULL, work, &run->part[started + 1]))
+           !pthread_create(&thread[started], NULL, runner_work, &run->part[started + 1]))
         started++;
-    work(&run->part[0]);
+    runner_work(&run->part[0]);
     while (started) pthread_join(thread[--started], NULL);
 }
 
@@ -379,7 +379,7 @@ static int run_here(struct run *run)
         while (n < r->n && comes_before(&r->at[n], l)) n++;
         c = n < r->n ? &r->at[n] : NULL;
         if (!c || c->unit != l->unit || c->at != l->at) continue;
-        if (!waits(c) || c->suite == SUITE_PLUGIN) continue;
+        if (!runner_waits(c) || c->suite == SUITE_PLUGIN) continue;
         show_progress(run, c->id);
         listed_run(&place, l, &result);
         c->seconds = result.seconds;

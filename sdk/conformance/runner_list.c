@@ -29,7 +29,7 @@ static char *text_of(const cJSON *json, const char *key)
     return strdup(text ? text : "");
 }
 
-static double number_of(const cJSON *json, const char *key)
+static double runner_list_number_of(const cJSON *json, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
 
@@ -39,8 +39,8 @@ static double number_of(const cJSON *json, const char *key)
 static void take_case(struct listing *l, const cJSON *json)
 {
     struct report *r = l->report;
-    double outcome = number_of(json, "outcome"), suite = number_of(json, "suite"),
-           row = number_of(json, "of");
+    double outcome = runner_list_number_of(json, "outcome"),
+           suite = runner_list_number_of(json, "suite"), row = runner_list_number_of(json, "of");
     struct report_case *c;
 
     if (r->n == l->room) {
@@ -53,9 +53,10 @@ static void take_case(struct listing *l, const cJSON *json)
         .id = text_of(json, "case"), .message = text_of(json, "message"), .worst = -1};
     c->suite = suite >= 0 && suite < SUITE_COUNT ? (enum suite)suite : SUITE_PLUGIN;
     c->row = row >= 0 && row < (double)r->n_row ? (int)row : -1;
-    c->unit = (int)number_of(json, "unit");
-    c->at = (int)number_of(json, "at");
-    if (number_of(json, "facts") > 0) c->facts = (uint32_t)number_of(json, "facts");
+    c->unit = (int)runner_list_number_of(json, "unit");
+    c->at = (int)runner_list_number_of(json, "at");
+    if (runner_list_number_of(json, "facts") > 0)
+        c->facts = (uint32_t)runner_list_number_of(json, "facts");
     c->quick = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "quick"));
     c->fixed = outcome >= 0;
     c->outcome = c->fixed ? (enum outcome)outcome : OUTCOME_COUNT;
@@ -86,12 +87,12 @@ static void take_device(struct report *r, const cJSON *json)
 
 static void take_left_out(struct report *r, const cJSON *json)
 {
-    double suite = number_of(json, "left_out");
+    double suite = runner_list_number_of(json, "left_out");
 
     if (suite >= 0 && suite < SUITE_COUNT) r->left_out[(int)suite] = true;
 }
 
-static void take_line(void *ctx, const char *line)
+static void runner_list_take_line(void *ctx, const char *line)
 {
     struct listing *l = ctx;
     cJSON *json = cJSON_Parse(line);
@@ -100,7 +101,7 @@ static void take_line(void *ctx, const char *line)
     else if (cJSON_HasObjectItem(json, "case")) take_case(l, json);
     else if (cJSON_HasObjectItem(json, "row")) take_row(l->report, json);
     else if (cJSON_HasObjectItem(json, "device")) take_device(l->report, json);
-    else if (cJSON_HasObjectItem(json, "silent")) l->silent = number_of(json, "silent");
+    else if (cJSON_HasObjectItem(json, "silent")) l->silent = runner_list_number_of(json, "silent");
     else if (cJSON_HasObjectItem(json, "left_out")) take_left_out(l->report, json);
     else if (cJSON_HasObjectItem(json, "step")) {
         const cJSON *step = cJSON_GetObjectItemCaseSensitive(json, "step");
@@ -207,8 +208,10 @@ int runner_list(struct report *r, char *text, size_t size)
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)r->options->seed);
     snprintf(event_ms, sizeof event_ms, "%.0f", event_s * 1000);
     argv = list_command(r, seed, event_ms);
-    struct bp_child child = {
-        .argv = argv, .timeout_ns = (uint64_t)(most_s * 1e9), .report = take_line, .ctx = &listing};
+    struct bp_child child = {.argv = argv,
+                             .timeout_ns = (uint64_t)(most_s * 1e9),
+                             .report = runner_list_take_line,
+                             .ctx = &listing};
     struct bp_child_result result;
     int status = 4;
 

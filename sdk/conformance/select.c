@@ -26,7 +26,7 @@ bool selection_has(const struct selection *s, enum suite suite)
 }
 
 /* A filter that leaves out what fits it. */
-static bool excludes(const char *filter)
+static bool select_excludes(const char *filter)
 {
     return *filter == '!';
 }
@@ -37,7 +37,7 @@ bool selection_fits(const struct selection *s, const char *id)
 
     for (size_t i = 0; i < s->n_filters; i++) {
         const char *filter = s->filters[i];
-        bool out = excludes(filter), same = !fnmatch(filter + out, id, FNM_NOESCAPE);
+        bool out = select_excludes(filter), same = !fnmatch(filter + out, id, FNM_NOESCAPE);
         if (out && same) return false;
         if (!out) fits = any = any || same;
     }
@@ -45,7 +45,7 @@ bool selection_fits(const struct selection *s, const char *id)
 }
 
 /* A glob's letters up to its first wildcard are those of every id that it fits. */
-static bool reaches(const char *filter, const char *stem)
+static bool select_reaches(const char *filter, const char *stem)
 {
     size_t fixed = strcspn(filter, "*?["), n = strlen(stem);
 
@@ -58,8 +58,8 @@ bool selection_reaches(const struct selection *s, const char *stem)
     bool all = true;
 
     for (size_t i = 0; i < s->n_filters; i++) {
-        if (excludes(s->filters[i])) continue;
-        if (reaches(s->filters[i], stem)) return true;
+        if (select_excludes(s->filters[i])) continue;
+        if (select_reaches(s->filters[i], stem)) return true;
         all = false;
     }
     return all;

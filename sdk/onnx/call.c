@@ -47,8 +47,8 @@ enum bp_status onnx_give(struct onnx_call *c, uint32_t i, struct bp_tensor *tens
     return onnx_give_value(c, i, v);
 }
 
-static const Onnx__AttributeProto *find(Onnx__AttributeProto *const *at, size_t n,
-                                        const char *name)
+static const Onnx__AttributeProto *call_find(Onnx__AttributeProto *const *at, size_t n,
+                                             const char *name)
 {
     for (size_t i = 0; i < n; i++)
         if (!strcmp(onnx_text(at[i]->name), name)) return at[i];
@@ -59,8 +59,9 @@ const Onnx__AttributeProto *onnx_attr(const struct onnx_node *node, const char *
 {
     for (; node; node = node->caller) {
         const Onnx__AttributeProto *found;
-        found = find(node->proto->attribute, node->proto->n_attribute, name);
-        if (!found && node->function) return find(node->function->attr, node->function->n, name);
+        found = call_find(node->proto->attribute, node->proto->n_attribute, name);
+        if (!found && node->function)
+            return call_find(node->function->attr, node->function->n, name);
         if (!found || !*onnx_text(found->ref_attr_name)) return found;
         name = found->ref_attr_name; /* a function's: its caller gives it */
     }

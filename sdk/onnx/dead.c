@@ -10,7 +10,7 @@ struct lives {
                        or never dead */
 };
 
-static void reads(struct lives *l, uint32_t slot, uint32_t node)
+static void dead_reads(struct lives *l, uint32_t slot, uint32_t node)
 {
     if (slot != ONNX_NO_SLOT && l->r->owner[slot] == l->body) l->last[slot] = node;
 }
@@ -18,11 +18,11 @@ static void reads(struct lives *l, uint32_t slot, uint32_t node)
 /* What a node reads, its sub-graphs too, counts for the node of body that holds them. */
 static void node_reads(struct lives *l, const struct onnx_node *node, uint32_t number)
 {
-    for (uint32_t i = 0; i < node->n_in; i++) reads(l, node->in[i], number);
+    for (uint32_t i = 0; i < node->n_in; i++) dead_reads(l, node->in[i], number);
     for (uint32_t b = 0; b < node->n_body; b++) {
         const struct onnx_body *body = &node->body[b];
         for (uint32_t n = 0; n < body->n_node; n++) node_reads(l, &body->node[n], number);
-        for (uint32_t i = 0; i < body->n_output; i++) reads(l, body->output[i], number);
+        for (uint32_t i = 0; i < body->n_output; i++) dead_reads(l, body->output[i], number);
     }
 }
 
@@ -57,7 +57,7 @@ enum bp_status onnx_find_dead(const struct resolver *r, struct onnx_body *body)
     for (uint32_t n = 0; n < body->n_node; n++) {
         const struct onnx_node *node = &body->node[n];
         node_reads(&l, node, n);
-        for (uint32_t i = 0; i < node->n_out; i++) reads(&l, node->out[i], n);
+        for (uint32_t i = 0; i < node->n_out; i++) dead_reads(&l, node->out[i], n);
     }
     for (uint32_t i = 0; i < body->n_output; i++) l.last[body->output[i]] = ONNX_NO_SLOT;
     status = give_lists(&l, body, n_slot);

@@ -18,8 +18,8 @@ static void known_field(const Onnx__FunctionProto *f, const ProtobufCFieldDescri
 }
 
 /* Its length stands in front of the contents. */
-static enum bp_status unpack(const ProtobufCMessageUnknownField *from,
-                             Onnx__AttributeProto **out_attr)
+static enum bp_status defaults_unpack(const ProtobufCMessageUnknownField *from,
+                                      Onnx__AttributeProto **out_attr)
 {
     const uint8_t *at = from->data, *end = at + from->len;
 
@@ -38,7 +38,7 @@ static enum bp_status unknown_fields(const Onnx__FunctionProto *f, struct onnx_f
     out->is_own = true;
     for (unsigned i = 0; i < f->base.n_unknown_fields; i++) {
         if (f->base.unknown_fields[i].tag != ATTRIBUTE_PROTO) continue;
-        TRY(unpack(&f->base.unknown_fields[i], &out->attr[out->n]));
+        TRY(defaults_unpack(&f->base.unknown_fields[i], &out->attr[out->n]));
         out->n++;
     }
     return BP_OK;

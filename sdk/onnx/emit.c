@@ -134,9 +134,9 @@ static enum bp_status put_word(struct onnx_call *c, const struct bp_opinfo *op,
 
 /* The node's inputs that are tensors of the operator, in order. All that are left belong to its
  * last port if that takes any number. */
-static enum bp_status take_inputs(const struct onnx_call *c, const struct bp_opinfo *op,
-                                  uint32_t used, struct bp_tensor **in, struct bp_arg *arg,
-                                  size_t *out_n)
+static enum bp_status emit_take_inputs(const struct onnx_call *c, const struct bp_opinfo *op,
+                                       uint32_t used, struct bp_tensor **in, struct bp_arg *arg,
+                                       size_t *out_n)
 {
     size_t n = 0, port = 0;
 
@@ -175,8 +175,8 @@ static enum bp_status call_op(struct onnx_call *c, const struct bp_opinfo *op,
     return BP_OK;
 }
 
-static enum bp_status emit(struct onnx_call *c, const struct bp_opinfo *op, void *attrs,
-                           uint32_t used)
+static enum bp_status emit_node(struct onnx_call *c, const struct bp_opinfo *op, void *attrs,
+                                uint32_t used)
 {
     struct bp_arg arg[PORTS_MAX] = {{NULL, 0}};
     struct bp_tensor **in = calloc(c->node->n_in + 1, sizeof *in);
@@ -185,7 +185,7 @@ static enum bp_status emit(struct onnx_call *c, const struct bp_opinfo *op, void
     enum bp_status status;
 
     if (!in) return onnx_no_memory();
-    status = take_inputs(c, op, used, in, arg, &call.n_in);
+    status = emit_take_inputs(c, op, used, in, arg, &call.n_in);
     if (status == BP_OK) status = call_op(c, op, &call);
     free(in);
     return status;
@@ -196,7 +196,7 @@ struct room {
     uint64_t at[64];
 };
 
-static enum bp_status begin(const struct bp_opinfo *op, struct room *room)
+static enum bp_status emit_begin(const struct bp_opinfo *op, struct room *room)
 {
     if (op->attrs_size > sizeof *room || op->n_in > PORTS_MAX)
         return onnx_error(BP_ERR_UNSUPPORTED, "%s has more attributes or inputs than is known here",
@@ -213,9 +213,9 @@ enum bp_status onnx_emit_map(struct onnx_call *c)
     struct word word;
     struct room room;
 
-    TRY(begin(op, &room));
+    TRY(emit_begin(op, &room));
     while (map && (map = next_word(map, &word))) TRY(put_word(c, op, &word, &room, &used));
-    return emit(c, op, &room, used);
+    return emit_node(c, op, &room, used);
 }
 
 enum bp_status onnx_emit_custom(struct onnx_call *c)
@@ -224,7 +224,7 @@ enum bp_status onnx_emit_custom(struct onnx_call *c)
     const struct bp_opinfo *op = onnx_custom_op(proto);
     struct room room;
 
-    TRY(begin(op, &room));
+    TRY(emit_begin(op, &room));
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const struct bp_attr *a = find_attr(op, onnx_text(proto->attribute[i]->name));
         const Onnx__AttributeProto *from = onnx_attr(c->node, onnx_text(proto->attribute[i]->name));
@@ -234,5 +234,5 @@ enum bp_status onnx_emit_custom(struct onnx_call *c)
         TRY(onnx_check_once(c->node, i));
         TRY(put_attribute(a, &room, from));
     }
-    return emit(c, op, &room, 0);
+    return emit_node(c, op, &room, 0);
 }

@@ -33,7 +33,7 @@ char *export_text(struct export *e, const char *text)
 }
 
 /* One more in a list of pointers. */
-static void append(struct export *e, void *list, size_t *n, void *item)
+static void export_append(struct export *e, void *list, size_t *n, void *item)
 {
     void **grown, **old = *(void ***)list;
 
@@ -54,7 +54,7 @@ const char *export_name(struct export *e, uint32_t value)
     return e->status ? "" : info.name;
 }
 
-static Onnx__TypeProto *type_of(struct export *e, const struct bp_value_info *info)
+static Onnx__TypeProto *export_type_of(struct export *e, const struct bp_value_info *info)
 {
     Onnx__TypeProto *type = export_room(e, sizeof *type);
     Onnx__TypeProto__Tensor *tensor = export_room(e, sizeof *tensor);
@@ -75,19 +75,19 @@ static Onnx__TypeProto *type_of(struct export *e, const struct bp_value_info *in
         onnx__tensor_shape_proto__dimension__init(d);
         d->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         d->dim_value = info->shape[i];
-        append(e, &shape->dim, &shape->n_dim, d);
+        export_append(e, &shape->dim, &shape->n_dim, d);
     }
     return type;
 }
 
-static Onnx__ValueInfoProto *port(struct export *e, const struct bp_value_info *info)
+static Onnx__ValueInfoProto *export_port(struct export *e, const struct bp_value_info *info)
 {
     Onnx__ValueInfoProto *p = export_room(e, sizeof *p);
 
     if (!p) return NULL;
     onnx__value_info_proto__init(p);
     p->name = export_text(e, info->name);
-    p->type = type_of(e, info);
+    p->type = export_type_of(e, info);
     return p;
 }
 
@@ -107,7 +107,7 @@ Onnx__TensorProto *export_tensor(struct export *e, const char *name, uint32_t dt
     t->raw_data.len = bytes;
     if (e->status) return NULL;
     if (rank) memcpy(t->dims, shape, rank * sizeof *shape);
-    append(e, &e->proto.initializer, &e->proto.n_initializer, t);
+    export_append(e, &e->proto.initializer, &e->proto.n_initializer, t);
     return t;
 }
 
@@ -141,12 +141,12 @@ void export_attribute(struct export *e, Onnx__NodeProto *node, const char *name,
         a->ints = export_room(e, value->n * sizeof *a->ints);
         if (a->ints && value->n) memcpy(a->ints, value->list, value->n * sizeof *a->ints);
     }
-    append(e, &node->attribute, &node->n_attribute, a);
+    export_append(e, &node->attribute, &node->n_attribute, a);
 }
 
 void export_input(struct export *e, Onnx__NodeProto *node, const char *name)
 {
-    append(e, &node->input, &node->n_input, export_text(e, name));
+    export_append(e, &node->input, &node->n_input, export_text(e, name));
 }
 
 Onnx__NodeProto *export_node(struct export *e, const char *op, const struct bp_node_info *from)
@@ -158,9 +158,9 @@ Onnx__NodeProto *export_node(struct export *e, const char *op, const struct bp_n
     node->op_type = export_text(e, op);
     node->name = export_text(e, from->name);
     for (uint32_t i = 0; i < from->n_out; i++)
-        append(e, &node->output, &node->n_output,
-               export_text(e, export_name(e, from->out[i])));
-    append(e, &e->proto.node, &e->proto.n_node, node);
+        export_append(e, &node->output, &node->n_output,
+                      export_text(e, export_name(e, from->out[i])));
+    export_append(e, &e->proto.node, &e->proto.n_node, node);
     return e->status ? NULL : node;
 }
 
@@ -180,13 +180,15 @@ static void add_values(struct export *e, const struct bp_graph_info *all)
         struct bp_value_info info = {.size = sizeof info};
         e->status = bp_graph_value(e->graph, v, &info);
         if (e->status) return;
-        if (info.kind == 0) append(e, &e->proto.input, &e->proto.n_input, port(e, &info));
+        if (info.kind == 0)
+            export_append(e, &e->proto.input, &e->proto.n_input, export_port(e, &info));
         if (info.kind == 1) add_constant(e, &info);
     }
     for (uint32_t i = 0; i < e->n_output && !e->status; i++) {
         struct bp_value_info info = {.size = sizeof info};
         e->status = bp_graph_value(e->graph, e->output[i], &info);
-        if (!e->status) append(e, &e->proto.output, &e->proto.n_output, port(e, &info));
+        if (!e->status)
+            export_append(e, &e->proto.output, &e->proto.n_output, export_port(e, &info));
     }
 }
 

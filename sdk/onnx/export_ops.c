@@ -6,21 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct export_value *ints(struct export_value *room, const int64_t *list, size_t n)
+static const struct export_value *export_ops_ints(struct export_value *room, const int64_t *list,
+                                                  size_t n)
 {
     *room = (struct export_value){.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS,
                                   .list = list, .n = n};
     return room;
 }
 
-static const struct export_value *integer(struct export_value *room, int64_t number)
+static const struct export_value *export_ops_integer(struct export_value *room, int64_t number)
 {
     *room = (struct export_value){.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT,
                                   .number = number};
     return room;
 }
 
-static const struct export_value *real(struct export_value *room, double number)
+static const struct export_value *export_ops_real(struct export_value *room, double number)
 {
     *room = (struct export_value){.type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT,
                                   .real = number};
@@ -39,7 +40,7 @@ static Onnx__NodeProto *with_inputs(struct export *e, const char *op,
 }
 
 /* How many spatial axes input 0 has. */
-static size_t spatial(struct export *e, const struct bp_node_info *from)
+static size_t export_ops_spatial(struct export *e, const struct bp_node_info *from)
 {
     struct bp_value_info info = {.size = sizeof info};
 
@@ -57,9 +58,9 @@ static void put_window(struct export *e, Onnx__NodeProto *node, size_t axes, con
         pads[i] = pad[i];
         pads[axes + i] = pad[3 + i];
     }
-    export_attribute(e, node, "strides", ints(&room, stride, axes));
-    export_attribute(e, node, "dilations", ints(&room, dilation, axes));
-    export_attribute(e, node, "pads", ints(&room, pads, 2 * axes));
+    export_attribute(e, node, "strides", export_ops_ints(&room, stride, axes));
+    export_attribute(e, node, "dilations", export_ops_ints(&room, dilation, axes));
+    export_attribute(e, node, "pads", export_ops_ints(&room, pads, 2 * axes));
 }
 
 static void export_conv(struct export *e, const struct bp_node_info *from)
@@ -69,8 +70,8 @@ static void export_conv(struct export *e, const struct bp_node_info *from)
     struct export_value room;
 
     if (!node) return;
-    put_window(e, node, spatial(e, from), a->stride, a->dilation, a->pad);
-    export_attribute(e, node, "group", integer(&room, a->groups));
+    put_window(e, node, export_ops_spatial(e, from), a->stride, a->dilation, a->pad);
+    export_attribute(e, node, "group", export_ops_integer(&room, a->groups));
 }
 
 static void export_max_pool(struct export *e, const struct bp_node_info *from)
@@ -78,13 +79,13 @@ static void export_max_pool(struct export *e, const struct bp_node_info *from)
     const struct bp_max_pool_attrs *a = from->attrs;
     Onnx__NodeProto *node = a->adaptive ? NULL : with_inputs(e, "MaxPool", from);
     struct export_value room;
-    size_t axes = spatial(e, from);
+    size_t axes = export_ops_spatial(e, from);
 
     if (a->adaptive) e->status = onnx_error(BP_ERR_UNSUPPORTED, "adaptive pools have no operator");
     if (!node) return;
     put_window(e, node, axes, a->stride, a->dilation, a->pad);
-    export_attribute(e, node, "kernel_shape", ints(&room, a->window, axes));
-    export_attribute(e, node, "ceil_mode", integer(&room, a->ceil_mode));
+    export_attribute(e, node, "kernel_shape", export_ops_ints(&room, a->window, axes));
+    export_attribute(e, node, "ceil_mode", export_ops_integer(&room, a->ceil_mode));
 }
 
 /* The extents are an input: a constant of its own. */
@@ -112,8 +113,8 @@ static void export_addmm(struct export *e, const struct bp_node_info *from)
 
     if (!node) return;
     for (int i = 1; i <= 3; i++) export_input(e, node, export_name(e, from->in[i % 3]));
-    export_attribute(e, node, "alpha", real(&room, a->alpha));
-    export_attribute(e, node, "beta", real(&room, a->beta));
+    export_attribute(e, node, "alpha", export_ops_real(&room, a->alpha));
+    export_attribute(e, node, "beta", export_ops_real(&room, a->beta));
 }
 
 static void export_layer_norm(struct export *e, const struct bp_node_info *from)
@@ -123,8 +124,8 @@ static void export_layer_norm(struct export *e, const struct bp_node_info *from)
     struct export_value room;
 
     if (!node) return;
-    export_attribute(e, node, "axis", integer(&room, a->axis));
-    export_attribute(e, node, "epsilon", real(&room, a->epsilon));
+    export_attribute(e, node, "axis", export_ops_integer(&room, a->axis));
+    export_attribute(e, node, "epsilon", export_ops_real(&room, a->epsilon));
 }
 
 static void export_batch_norm(struct export *e, const struct bp_node_info *from)
@@ -133,7 +134,7 @@ static void export_batch_norm(struct export *e, const struct bp_node_info *from)
     Onnx__NodeProto *node = with_inputs(e, "BatchNormalization", from);
     struct export_value room;
 
-    if (node) export_attribute(e, node, "epsilon", real(&room, a->epsilon));
+    if (node) export_attribute(e, node, "epsilon", export_ops_real(&room, a->epsilon));
 }
 
 static void export_matmul(struct export *e, const struct bp_node_info *from)
@@ -151,7 +152,7 @@ static void export_softmax(struct export *e, const struct bp_node_info *from)
     Onnx__NodeProto *node = with_inputs(e, "Softmax", from);
     struct export_value room;
 
-    if (node) export_attribute(e, node, "axis", integer(&room, a->axis));
+    if (node) export_attribute(e, node, "axis", export_ops_integer(&room, a->axis));
 }
 
 static void export_transpose(struct export *e, const struct bp_node_info *from)
@@ -161,7 +162,7 @@ static void export_transpose(struct export *e, const struct bp_node_info *from)
     struct export_value room;
 
     if (node && a->perm.n)
-        export_attribute(e, node, "perm", ints(&room, a->perm.at, (size_t)a->perm.n));
+        export_attribute(e, node, "perm", export_ops_ints(&room, a->perm.at, (size_t)a->perm.n));
 }
 
 static const struct {

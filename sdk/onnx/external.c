@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *entry(const Onnx__TensorProto *t, const char *key)
+static const char *external_entry(const Onnx__TensorProto *t, const char *key)
 {
     for (size_t i = 0; i < t->n_external_data; i++)
         if (t->external_data[i]->key && !strcmp(t->external_data[i]->key, key))
@@ -18,7 +18,7 @@ static const char *entry(const Onnx__TensorProto *t, const char *key)
 }
 
 /* A number that is not negative. */
-static bool number(const char *text, uint64_t otherwise, uint64_t *out)
+static bool external_number(const char *text, uint64_t otherwise, uint64_t *out)
 {
     char *end;
 
@@ -55,7 +55,7 @@ static int open_inside(const char *folder, const char *path)
     return at;
 }
 
-static enum bp_status read_all(int file, uint64_t offset, char *out, uint64_t size)
+static enum bp_status external_read_all(int file, uint64_t offset, char *out, uint64_t size)
 {
     while (size) {
         ssize_t n = pread(file, out, size, (off_t)offset);
@@ -68,7 +68,8 @@ static enum bp_status read_all(int file, uint64_t offset, char *out, uint64_t si
     return BP_OK;
 }
 
-static enum bp_status refuse(const Onnx__TensorProto *t, const char *location, const char *why)
+static enum bp_status external_refuse(const Onnx__TensorProto *t, const char *location,
+                                      const char *why)
 {
     return onnx_error(BP_ERR_INVALID, "tensor %.80s: external data '%.120s': %s",
                       t->name ? t->name : "", location ? location : "", why);
@@ -81,9 +82,9 @@ static enum bp_status read_new(const Onnx__TensorProto *proto, const char *locat
     void *data = malloc(size + 1);
 
     if (!data) return onnx_no_memory();
-    if (read_all(file, offset, data, size)) {
+    if (external_read_all(file, offset, data, size)) {
         free(data);
-        return refuse(proto, location, "it can't be read");
+        return external_refuse(proto, location, "it can't be read");
     }
     *out_data = data;
     return BP_OK;
@@ -92,26 +93,28 @@ static enum bp_status read_new(const Onnx__TensorProto *proto, const char *locat
 enum bp_status onnx_external(const char *folder, const Onnx__TensorProto *proto, uint64_t size,
                              void **out_data)
 {
-    const char *location = entry(proto, "location");
+    const char *location = external_entry(proto, "location");
     uint64_t offset, length;
     enum bp_status status;
     struct stat about;
     int file;
 
-    if (!location || !*location) return refuse(proto, location, "no location is given");
-    if (!folder) return refuse(proto, location, "a model from memory has no folder");
-    if (!number(entry(proto, "offset"), 0, &offset) || offset > INT64_MAX ||
-        !number(entry(proto, "length"), size, &length))
-        return refuse(proto, location, "offset or length is not a number");
-    if (length != size) return refuse(proto, location, "length is not that of the tensor");
-    if (*location == '/') return refuse(proto, location, "it lies outside the model's folder");
+    if (!location || !*location) return external_refuse(proto, location, "no location is given");
+    if (!folder) return external_refuse(proto, location, "a model from memory has no folder");
+    if (!external_number(external_entry(proto, "offset"), 0, &offset) || offset > INT64_MAX ||
+        !external_number(external_entry(proto, "length"), size, &length))
+        return external_refuse(proto, location, "offset or length is not a number");
+    if (length != size) return external_refuse(proto, location, "length is not that of the tensor");
+    if (*location == '/')
+        return external_refuse(proto, location, "it lies outside the model's folder");
     file = open_inside(folder, location);
     if (file < 0)
-        return refuse(proto, location, "there is no such file inside the model's folder "
-                                       "(links and '..' are not followed)");
+        return external_refuse(proto, location,
+                               "there is no such file inside the model's folder "
+                               "(links and '..' are not followed)");
     if (fstat(file, &about) || !S_ISREG(about.st_mode) || (uint64_t)about.st_size < offset ||
         (uint64_t)about.st_size - offset < size)
-        status = refuse(proto, location, "it is shorter than the tensor, or no file");
+        status = external_refuse(proto, location, "it is shorter than the tensor, or no file");
     else status = read_new(proto, location, file, offset, size, out_data);
     close(file);
     return status;

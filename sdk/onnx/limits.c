@@ -13,7 +13,7 @@ static const uint64_t fold_base = UINT64_C(1) << 30, fold_factor = 8;
 static const uint64_t rounds_default = UINT64_C(1) << 20;
 static const uint64_t value_size = 512; /* of a value of the host, about: loops can keep many */
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t limits_add(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -58,9 +58,11 @@ enum bp_status onnx_check_fold(struct bp_model *model, uint64_t bytes)
     struct onnx_use *use = &model->use;
     uint64_t limit = model->options.fold_bytes;
 
-    if (!limit) limit = add(fold_base, use->given > UINT64_MAX / fold_factor
-                                           ? UINT64_MAX : use->given * fold_factor);
-    if (add(use->folded, bytes) <= limit) {
+    if (!limit)
+        limit = limits_add(fold_base, use->given > UINT64_MAX / fold_factor
+                                          ? UINT64_MAX
+                                          : use->given * fold_factor);
+    if (limits_add(use->folded, bytes) <= limit) {
         use->folded += bytes;
         return BP_OK;
     }
@@ -75,9 +77,9 @@ enum bp_status onnx_check_alive(const struct bp_model *model, uint64_t more)
     uint64_t limit = model->options.run_bytes;
     uint64_t has = model->use.alive - model->use.base;
 
-    if (!limit || add(has, more) <= limit) return BP_OK;
+    if (!limit || limits_add(has, more) <= limit) return BP_OK;
     return onnx_error(BP_ERR_MEMORY, "values of the run take %llu bytes, of %llu that they may "
-                      "(run_bytes of bp_model_options)", (unsigned long long)add(has, more),
+                      "(run_bytes of bp_model_options)", (unsigned long long)limits_add(has, more),
                       (unsigned long long)limit);
 }
 
@@ -121,7 +123,7 @@ static uint64_t graph_bytes(struct bp_graph *graph)
         bytes = bp_dtype_bits(info.dtype) / 8;
         for (uint32_t k = 0; k < info.rank; k++)
             if (__builtin_mul_overflow(bytes, (uint64_t)info.shape[k], &bytes)) bytes = UINT64_MAX;
-        if (!op || !(op->flags & BP_OP_VIEW)) sum = add(sum, bytes);
+        if (!op || !(op->flags & BP_OP_VIEW)) sum = limits_add(sum, bytes);
     }
     return sum;
 }

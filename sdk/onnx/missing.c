@@ -34,8 +34,9 @@ static bool has_line(const char *text, const char *line)
     return false;
 }
 
-static void add(struct search *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct search *s, const char *format, ...)
+static void missing_add(struct search *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void missing_add(struct search *s, const char *format, ...)
 {
     char line[400];
     size_t used = strlen(s->text), n;
@@ -58,7 +59,8 @@ static void add(struct search *s, const char *format, ...)
 static void look_at_type(struct search *s, int32_t elem_type, const char *where)
 {
     if (!elem_type || onnx_dtype(elem_type) != ONNX_NO_DTYPE) return;
-    add(s, "element type %d%s [%.80s]", elem_type, elem_type == 8 ? " (string)" : "", where);
+    missing_add(s, "element type %d%s [%.80s]", elem_type, elem_type == 8 ? " (string)" : "",
+                where);
 }
 
 static void look_at_port(struct search *s, const Onnx__TypeProto *type, const char *where)
@@ -75,11 +77,11 @@ static void look_at_port(struct search *s, const Onnx__TypeProto *type, const ch
         look_at_port(s, type->optional_type->elem_type, where);
         return;
     case ONNX__TYPE_PROTO__VALUE__NOT_SET: return;
-    default: add(s, "a type that is no tensor, sequence or optional [%.80s]", where);
+    default: missing_add(s, "a type that is no tensor, sequence or optional [%.80s]", where);
     }
 }
 
-static int by_name(const void *a, const void *b)
+static int missing_by_name(const void *a, const void *b)
 {
     return strcmp(((const struct typed_name *)a)->name, ((const struct typed_name *)b)->name);
 }
@@ -126,11 +128,11 @@ static void look_at_inputs(struct search *s, const Onnx__NodeProto *node)
         const struct typed_name key = {.name = onnx_text(node->input[i])}, *found;
         uint32_t dtype;
         if (held == UINT64_MAX || !s->n_named) continue;
-        found = bsearch(&key, s->named, s->n_named, sizeof key, by_name);
+        found = bsearch(&key, s->named, s->n_named, sizeof key, missing_by_name);
         dtype = found ? onnx_dtype(found->elem_type) : ONNX_NO_DTYPE;
         if (dtype == ONNX_NO_DTYPE || held >> dtype & 1) continue;
-        add(s, "%.60s: input %zu is element type %d, %s", op, i, found->elem_type,
-            bp_dtype_name(dtype));
+        missing_add(s, "%.60s: input %zu is element type %d, %s", op, i, found->elem_type,
+                    bp_dtype_name(dtype));
     }
 }
 
@@ -139,7 +141,8 @@ static void look_at_support(struct search *s, const struct onnx_node *node)
 {
     for (size_t i = 0; i < node->proto->n_attribute; i++)
         if (*onnx_text(node->proto->attribute[i]->ref_attr_name)) return; /* its caller knows */
-    if (onnx_check_node(node) || onnx_check_supported(node)) add(s, "%s", bp_error_message());
+    if (onnx_check_node(node) || onnx_check_supported(node))
+        missing_add(s, "%s", bp_error_message());
 }
 
 static void look_at_graph(struct search *s, const Onnx__GraphProto *graph);
@@ -161,8 +164,8 @@ static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
         look_at_support(s, &node);
         look_at_inputs(s, proto);
     } else if (!onnx_custom_op(proto))
-        add(s, "operator %.60s%s%.60s of opset %lld", domain, *domain ? "." : "", op,
-            (long long)node.opset);
+        missing_add(s, "operator %.60s%s%.60s of opset %lld", domain, *domain ? "." : "", op,
+                    (long long)node.opset);
 }
 
 static void look_at_graph(struct search *s, const Onnx__GraphProto *graph)
@@ -182,7 +185,8 @@ static void look_at_import(struct search *s, Onnx__OperatorSetIdProto *const *im
     for (size_t i = 0; i < n; i++)
         if (!*onnx_domain(onnx_text(import[i]->domain)) &&
             (import[i]->version < 1 || import[i]->version > ONNX_OPSET_MAX))
-            add(s, "opset %lld, 1 to %d are known", (long long)import[i]->version, ONNX_OPSET_MAX);
+            missing_add(s, "opset %lld, 1 to %d are known", (long long)import[i]->version,
+                        ONNX_OPSET_MAX);
 }
 
 static void look_at_model(struct search *s)
@@ -194,7 +198,7 @@ static void look_at_model(struct search *s)
         look_at_import(s, model->functions[f]->opset_import, model->functions[f]->n_opset_import);
     if (model->graph) {
         name_types(s, model->graph);
-        if (s->n_named) qsort(s->named, s->n_named, sizeof *s->named, by_name);
+        if (s->n_named) qsort(s->named, s->n_named, sizeof *s->named, missing_by_name);
         look_at_graph(s, model->graph);
     }
     s->is_function = true;

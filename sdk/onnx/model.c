@@ -77,12 +77,12 @@ static enum bp_status read_ports(struct bp_model *model)
     return BP_OK;
 }
 
-static enum bp_status load(struct bp_model *model, const void *data, size_t size)
+static enum bp_status model_load(struct bp_model *model, const void *data, size_t size)
 {
     return onnx_unpack(&onnx__model_proto__descriptor, data, size, "model", &model->proto);
 }
 
-static enum bp_status prepare(struct bp_model *model)
+static enum bp_status model_prepare(struct bp_model *model)
 {
     onnx_limits_begin(model);
     TRY(bp_stream_create(model->device, &model->stream));
@@ -106,8 +106,8 @@ static struct bp_model *new_model(struct bp_device *device, const struct bp_mode
     return model;
 }
 
-static enum bp_status done(struct bp_model *model, enum bp_status status,
-                           struct bp_model **out_model)
+static enum bp_status model_done(struct bp_model *model, enum bp_status status,
+                                 struct bp_model **out_model)
 {
     if (status == BP_OK) *out_model = model;
     else bp_model_destroy(model);
@@ -146,10 +146,10 @@ enum bp_status bp_model_load_memory(struct bp_device *device, const void *data, 
     TRY(check_load("bp_model_load_memory", device, data, options, out_model));
     model = new_model(device, options);
     if (!model) return onnx_no_memory();
-    status = load(model, data, size);
-    if (status == BP_OK) status = prepare(model);
+    status = model_load(model, data, size);
+    if (status == BP_OK) status = model_prepare(model);
     model->options.folder = NULL; /* the caller's */
-    return done(model, status, out_model);
+    return model_done(model, status, out_model);
 }
 
 static enum bp_status load_file(struct bp_model *model, const char *path)
@@ -159,7 +159,7 @@ static enum bp_status load_file(struct bp_model *model, const char *path)
     void *data;
 
     TRY(onnx_file_map(path, &data, &size));
-    status = load(model, data, size);
+    status = model_load(model, data, size);
     onnx_file_unmap(data, size);
     return status;
 }
@@ -182,10 +182,10 @@ enum bp_status bp_model_load(struct bp_device *device, const char *path,
     strrchr(folder, '/')[1] = 0;
     if (!model->options.folder) model->options.folder = folder;
     status = load_file(model, path);
-    if (status == BP_OK) status = prepare(model);
+    if (status == BP_OK) status = model_prepare(model);
     model->options.folder = NULL;
     free(folder);
-    return done(model, status, out_model);
+    return model_done(model, status, out_model);
 }
 
 static void finish_ports(struct bp_model_port *port, size_t n)
@@ -226,7 +226,7 @@ uint32_t bp_model_outputs(struct bp_model *model)
     return onnx_is_model(model) ? model->body.n_output : 0;
 }
 
-static enum bp_status answer(const char *call, void *out, const void *from, size_t size)
+static enum bp_status model_answer(const char *call, void *out, const void *from, size_t size)
 {
     size_t room = out ? *(size_t *)out : 0;
 
@@ -244,7 +244,7 @@ static enum bp_status answer_port(const char *call, const struct bp_model_port *
 {
     if (index >= n)
         return onnx_error(BP_ERR_NOT_FOUND, "%s: there is no number %u, of %u", call, index, n);
-    return answer(call, out, &port[index], sizeof *out);
+    return model_answer(call, out, &port[index], sizeof *out);
 }
 
 enum bp_status bp_model_input(struct bp_model *model, uint32_t index, struct bp_model_port *out)
@@ -290,7 +290,7 @@ enum bp_status bp_model_info(struct bp_model *model, struct bp_model_info *out)
     info.host_nodes = model->n_host;
     info.host_node = model->n_host ? model->host->name : "";
     add_program(model, &info);
-    return answer("bp_model_info", out, &info, sizeof info);
+    return model_answer("bp_model_info", out, &info, sizeof info);
 }
 
 const char *bp_model_node(struct bp_model *model)

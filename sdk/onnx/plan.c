@@ -16,7 +16,7 @@ static bool same_type(const struct bp_model_port *type, const struct bp_model_va
            !memcmp(info.shape, type->shape, info.rank * sizeof *info.shape);
 }
 
-static bool fits(const struct onnx_plan *plan, const struct bp_model_value *in, size_t n_in)
+static bool plan_fits(const struct onnx_plan *plan, const struct bp_model_value *in, size_t n_in)
 {
     for (size_t i = 0; i < n_in; i++)
         if (!same_type(&plan->type[i], &in[i])) return false;
@@ -99,7 +99,7 @@ static enum bp_status freeze_constants(struct bp_graph *graph)
     return BP_OK;
 }
 
-static enum bp_status record(struct bp_model *model, struct onnx_plan *plan)
+static enum bp_status plan_record(struct bp_model *model, struct onnx_plan *plan)
 {
     struct onnx_run run;
     enum bp_status status = onnx_run_init(&run, model, model->stream);
@@ -158,7 +158,7 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct bp_model_valu
 
     for (int i = 0; i < ONNX_PLANS; i++) {
         plan = &model->plan[i];
-        if (!plan->used || !fits(plan, in, n_in)) continue;
+        if (!plan->used || !plan_fits(plan, in, n_in)) continue;
         plan->used = ++model->runs;
         *out_plan = plan;
         return BP_OK;
@@ -166,7 +166,7 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct bp_model_valu
     plan = make_place(model);
     status = keep_types(plan, in, n_in);
     if (status == BP_OK) {
-        status = record(model, plan);
+        status = plan_record(model, plan);
         if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_INVALID) {
             finish_outputs(model, plan); /* node by node; that says what is wrong, if anything */
             status = BP_OK;

@@ -24,8 +24,8 @@ void onnx_run_finish(struct onnx_run *run)
     run->slot = NULL;
 }
 
-static enum bp_status check_tensor(const struct bp_model *model, const struct bp_model_port *port,
-                                   struct bp_tensor *t)
+static enum bp_status run_check_tensor(const struct bp_model *model,
+                                       const struct bp_model_port *port, struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     bool fits = true;
@@ -66,7 +66,7 @@ enum bp_status onnx_check_value(const struct bp_model *model, const struct bp_mo
     if (in->n && !in->at) return onnx_error(BP_ERR_INVALID, "input %.80s: at is NULL", port->name);
     if (in->kind == BP_MODEL_TENSOR && in->n != 1)
         return onnx_error(BP_ERR_INVALID, "input %.80s is a tensor, with n %zu", port->name, in->n);
-    for (size_t i = 0; i < in->n; i++) TRY(check_tensor(model, port, in->at[i]));
+    for (size_t i = 0; i < in->n; i++) TRY(run_check_tensor(model, port, in->at[i]));
     return BP_OK;
 }
 

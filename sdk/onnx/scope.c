@@ -10,7 +10,7 @@ struct named {
     uint32_t slot;
 };
 
-static int by_name(const void *a, const void *b)
+static int scope_by_name(const void *a, const void *b)
 {
     return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
 }
@@ -20,7 +20,7 @@ bool onnx_scope_find(const struct scope *scope, const char *name, uint32_t *out_
     const struct named wanted = {name, 0};
 
     for (; scope; scope = scope->outer) {
-        void *const *found = tfind(&wanted, &scope->names, by_name);
+        void *const *found = tfind(&wanted, &scope->names, scope_by_name);
         if (!found) continue;
         *out_slot = ((const struct named *)*found)->slot;
         return true;
@@ -34,7 +34,7 @@ enum bp_status onnx_scope_bind(struct scope *scope, const char *name, uint32_t s
 
     if (!entry) return onnx_no_memory();
     *entry = (struct named){name, slot};
-    found = tsearch(entry, &scope->names, by_name);
+    found = tsearch(entry, &scope->names, scope_by_name);
     if (found && *found == entry) return BP_OK;
     free(entry);
     return found ? onnx_error(BP_ERR_INVALID, "model: the name '%.80s' is made twice", name)

@@ -27,24 +27,24 @@ enum { SIGNATURES = sizeof signature / sizeof *signature };
 static const struct signature *sorted[SIGNATURES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int by_name(const void *a, const void *b)
+static int signature_by_name(const void *a, const void *b)
 {
     return strcmp((*(const struct signature *const *)a)->name,
                   (*(const struct signature *const *)b)->name);
 }
 
-static void sort(void)
+static void signature_sort(void)
 {
     for (size_t i = 0; i < SIGNATURES; i++) sorted[i] = &signature[i];
-    qsort(sorted, SIGNATURES, sizeof *sorted, by_name);
+    qsort(sorted, SIGNATURES, sizeof *sorted, signature_by_name);
 }
 
 static const struct signature *find_signature(const char *op)
 {
     const struct signature key = {.name = op}, *at = &key, **found;
 
-    (void)pthread_once(&once, sort);
-    found = bsearch(&at, sorted, SIGNATURES, sizeof *sorted, by_name);
+    (void)pthread_once(&once, signature_sort);
+    found = bsearch(&at, sorted, SIGNATURES, sizeof *sorted, signature_by_name);
     return found ? *found : NULL;
 }
 

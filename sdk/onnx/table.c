@@ -19,7 +19,7 @@ enum { ROWS = sizeof row / sizeof *row };
 static const struct onnx_row *sorted[ROWS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int by_name(const void *a, const void *b)
+static int table_by_name(const void *a, const void *b)
 {
     const struct onnx_row *x = *(const struct onnx_row *const *)a;
     const struct onnx_row *y = *(const struct onnx_row *const *)b;
@@ -28,10 +28,10 @@ static int by_name(const void *a, const void *b)
     return order ? order : x->since - y->since;
 }
 
-static void sort(void)
+static void table_sort(void)
 {
     for (size_t i = 0; i < ROWS; i++) sorted[i] = &row[i];
-    qsort(sorted, ROWS, sizeof *sorted, by_name);
+    qsort(sorted, ROWS, sizeof *sorted, table_by_name);
 }
 
 const struct onnx_row *onnx_rows(size_t *out_n)
@@ -46,7 +46,7 @@ const struct onnx_row *onnx_row_find(const char *domain, const char *name, int64
     size_t low = 0, high = ROWS;
 
     if (*domain && strcmp(domain, "ai.onnx.preview.training")) return NULL;
-    (void)pthread_once(&once, sort);
+    (void)pthread_once(&once, table_sort);
     while (low < high) { /* how many come before, or are it */
         size_t middle = (low + high) / 2;
         int order = strcmp(sorted[middle]->name, name);

@@ -64,7 +64,7 @@ static enum bp_status wrong_count(const Onnx__TensorProto *t, uint64_t got, uint
 }
 
 /* Elements that are written as 32-bit numbers, in their own width. */
-static void narrow(const int32_t *from, uint64_t n, size_t width, void *out)
+static void tensor_narrow(const int32_t *from, uint64_t n, size_t width, void *out)
 {
     for (uint64_t i = 0; i < n; i++) {
         if (width == 1) ((uint8_t *)out)[i] = (uint8_t)from[i];
@@ -97,7 +97,7 @@ static enum bp_status typed_data(const Onnx__TensorProto *t, uint32_t dtype, uin
 
     if (n != count * parts) return wrong_count(t, n / parts, count);
     if (!n) return BP_OK;
-    if (from == t->int32_data) narrow(from, n, width, out);
+    if (from == t->int32_data) tensor_narrow(from, n, width, out);
     else if (dtype == BP_U32)
         for (uint64_t i = 0; i < n; i++) ((uint32_t *)out)[i] = (uint32_t)t->uint64_data[i];
     else memcpy(out, from, count * width);
@@ -186,7 +186,7 @@ enum bp_status onnx_put(struct bp_stream *stream, uint32_t dtype, uint32_t rank,
     return BP_OK;
 }
 
-static void replace(struct bp_model *model, const Onnx__TensorProto *t, float *data)
+static void tensor_replace(struct bp_model *model, const Onnx__TensorProto *t, float *data)
 {
     uint32_t rank = (uint32_t)t->n_dims, slot = 0;
     int64_t count = 1;
@@ -198,9 +198,9 @@ static void replace(struct bp_model *model, const Onnx__TensorProto *t, float *d
 }
 
 /* The elements, on the device and in memory of the host. */
-static enum bp_status load(struct bp_model *model, struct bp_stream *stream,
-                           const Onnx__TensorProto *proto, bool is_weight, void **out_data,
-                           struct bp_tensor **out_tensor)
+static enum bp_status tensor_load(struct bp_model *model, struct bp_stream *stream,
+                                  const Onnx__TensorProto *proto, bool is_weight, void **out_data,
+                                  struct bp_tensor **out_tensor)
 {
     enum bp_status status;
     uint32_t dtype;
@@ -209,7 +209,7 @@ static enum bp_status load(struct bp_model *model, struct bp_stream *stream,
     TRY(dtype_of(proto, &dtype));
     TRY(host_data(model, proto, dtype, &data));
     if (is_weight && model->options.weights && dtype == BP_F32 && proto->n_dims)
-        replace(model, proto, data);
+        tensor_replace(model, proto, data);
     status = onnx_put(stream, dtype, (uint32_t)proto->n_dims, proto->dims, data, out_tensor);
     if (status) free(data);
     else *out_data = data;
@@ -221,7 +221,7 @@ enum bp_status onnx_tensor(struct bp_model *model, struct bp_stream *stream,
 {
     void *data;
 
-    TRY(load(model, stream, proto, false, &data, out_tensor));
+    TRY(tensor_load(model, stream, proto, false, &data, out_tensor));
     free(data);
     return BP_OK;
 }
@@ -234,7 +234,7 @@ enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto
     enum bp_status status;
     void *data;
 
-    TRY(load(model, model->stream, proto, is_weight, &data, &t));
+    TRY(tensor_load(model, model->stream, proto, is_weight, &data, &t));
     (void)bp_tensor_info(t, &info);
     status = onnx_value_tensor(model, t, false, out_value);
     if (status == BP_OK && info.dtype == BP_I64 && info.count <= SHORT_LIST)
@@ -244,8 +244,8 @@ enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto
 }
 
 /* Where element number index of the values goes: a linear index, or one of each axis. */
-static bool place_of(const Onnx__SparseTensorProto *s, const int64_t *index, uint64_t i,
-                     uint64_t count, uint64_t *out)
+static bool tensor_place_of(const Onnx__SparseTensorProto *s, const int64_t *index, uint64_t i,
+                            uint64_t count, uint64_t *out)
 {
     uint64_t at = 0;
 
@@ -276,7 +276,7 @@ static enum bp_status fill_sparse(const Onnx__SparseTensorProto *s, const int64_
 {
     for (uint64_t i = 0; i < (uint64_t)s->values->dims[0]; i++) {
         uint64_t at;
-        if (!place_of(s, index, i, count, &at))
+        if (!tensor_place_of(s, index, i, count, &at))
             return onnx_error(BP_ERR_INVALID, "sparse tensor %.80s: index %llu is outside",
                               name_of(s->values), (unsigned long long)i);
         memcpy(out + at * width, value + i * width, width);

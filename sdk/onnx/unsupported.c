@@ -6,12 +6,12 @@
 #include <string.h>
 #include <strings.h>
 
-static enum bp_status refuse(const struct onnx_node *node, const char *what)
+static enum bp_status unsupported_refuse(const struct onnx_node *node, const char *what)
 {
     return onnx_node_error(BP_ERR_UNSUPPORTED, node, "%s", what);
 }
 
-static int64_t number(const struct onnx_node *node, const char *name, int64_t otherwise)
+static int64_t unsupported_number(const struct onnx_node *node, const char *name, int64_t otherwise)
 {
     const Onnx__AttributeProto *a = onnx_attr(node, name);
 
@@ -30,51 +30,56 @@ static enum bp_status check_type(const struct onnx_node *node, const char *name,
     snprintf(text, sizeof text, "attribute %s is element type %lld%s%s", name, (long long)a->i,
              a->i == 8 ? " (string)" : dtype == ONNX_NO_DTYPE ? "" : ", ",
              dtype == ONNX_NO_DTYPE ? "" : bp_dtype_name(dtype));
-    return refuse(node, text);
+    return unsupported_refuse(node, text);
 }
 
-static enum bp_status attention(const struct onnx_node *node)
+static enum bp_status unsupported_attention(const struct onnx_node *node)
 {
     const Onnx__AttributeProto *softcap = onnx_attr(node, "softcap");
 
-    if (softcap && softcap->f != 0) return refuse(node, "softcap is not supported");
+    if (softcap && softcap->f != 0) return unsupported_refuse(node, "softcap is not supported");
     if (node->proto->n_output > 3 && *onnx_text(node->proto->output[3]))
-        return refuse(node, "the products of queries and keys as a result are not supported");
+        return unsupported_refuse(node,
+                                  "the products of queries and keys as a result are not supported");
     return BP_OK;
 }
 
-static enum bp_status cast(const struct onnx_node *node)
+static enum bp_status unsupported_cast(const struct onnx_node *node)
 {
     return check_type(node, "to", BP_MASK_REAL | BP_M(BOOL));
 }
 
-static enum bp_status quantize(const struct onnx_node *node)
+static enum bp_status unsupported_quantize(const struct onnx_node *node)
 {
-    if (number(node, "block_size", 0)) return refuse(node, "scales of blocks are not supported");
+    if (unsupported_number(node, "block_size", 0))
+        return unsupported_refuse(node, "scales of blocks are not supported");
     return check_type(node, "output_dtype", bp_opinfo_find("quantize_linear")->types[BP_VAR_U]);
 }
 
-static enum bp_status transform(const struct onnx_node *node)
+static enum bp_status unsupported_transform(const struct onnx_node *node)
 {
-    if (number(node, "onesided", 0) && number(node, "inverse", 0))
-        return refuse(node, "one side of a transform back is not supported");
+    if (unsupported_number(node, "onesided", 0) && unsupported_number(node, "inverse", 0))
+        return unsupported_refuse(node, "one side of a transform back is not supported");
     return BP_OK;
 }
 
 static enum bp_status n_grams(const struct onnx_node *node)
 {
-    return onnx_attr(node, "pool_strings") ? refuse(node, "n-grams of strings are not supported")
-                                           : BP_OK;
+    return onnx_attr(node, "pool_strings")
+               ? unsupported_refuse(node, "n-grams of strings are not supported")
+               : BP_OK;
 }
 
 /* The activations are those that the layer has by default, of which there are n for a direction. */
-static enum bp_status recurrent(const struct onnx_node *node, const char *const *usual, size_t n)
+static enum bp_status unsupported_recurrent(const struct onnx_node *node, const char *const *usual,
+                                            size_t n)
 {
     const Onnx__AttributeProto *a = onnx_attr(node, "activations");
     char text[160];
 
-    if (onnx_attr(node, "clip")) return refuse(node, "clip is not supported");
-    if (number(node, "input_forget", 0)) return refuse(node, "input_forget is not supported");
+    if (onnx_attr(node, "clip")) return unsupported_refuse(node, "clip is not supported");
+    if (unsupported_number(node, "input_forget", 0))
+        return unsupported_refuse(node, "input_forget is not supported");
     for (size_t i = 0; a && i < a->n_strings; i++) {
         const char *given = (const char *)a->strings[i].data;
         int size = (int)(a->strings[i].len < 40 ? a->strings[i].len : 40);
@@ -83,24 +88,24 @@ static enum bp_status recurrent(const struct onnx_node *node, const char *const 
         if (n == 1 && a->strings[i].len == 4 && !strncasecmp(given, "Relu", 4)) continue;
         snprintf(text, sizeof text, "activation %zu is %.*s, expected %s%s", i, size, given,
                  usual[i % n], n == 1 ? " or Relu" : "");
-        return refuse(node, text);
+        return unsupported_refuse(node, text);
     }
     return BP_OK;
 }
 
-static enum bp_status rnn(const struct onnx_node *node)
+static enum bp_status unsupported_rnn(const struct onnx_node *node)
 {
-    return recurrent(node, (const char *const[]){"Tanh"}, 1);
+    return unsupported_recurrent(node, (const char *const[]){"Tanh"}, 1);
 }
 
-static enum bp_status gru(const struct onnx_node *node)
+static enum bp_status unsupported_gru(const struct onnx_node *node)
 {
-    return recurrent(node, (const char *const[]){"Sigmoid", "Tanh"}, 2);
+    return unsupported_recurrent(node, (const char *const[]){"Sigmoid", "Tanh"}, 2);
 }
 
-static enum bp_status lstm(const struct onnx_node *node)
+static enum bp_status unsupported_lstm(const struct onnx_node *node)
 {
-    return recurrent(node, (const char *const[]){"Sigmoid", "Tanh", "Tanh"}, 3);
+    return unsupported_recurrent(node, (const char *const[]){"Sigmoid", "Tanh", "Tanh"}, 3);
 }
 
 enum bp_status onnx_check_supported(const struct onnx_node *node)
@@ -108,9 +113,14 @@ enum bp_status onnx_check_supported(const struct onnx_node *node)
     static const struct {
         const char *op;
         enum bp_status (*check)(const struct onnx_node *node);
-    } limit[] = {{"Attention", attention}, {"Cast", cast},  {"QuantizeLinear", quantize},
-                 {"DFT", transform},       {"GRU", gru},    {"TfIdfVectorizer", n_grams},
-                 {"LSTM", lstm},           {"RNN", rnn}};
+    } limit[] = {{"Attention", unsupported_attention},
+                 {"Cast", unsupported_cast},
+                 {"QuantizeLinear", unsupported_quantize},
+                 {"DFT", unsupported_transform},
+                 {"GRU", unsupported_gru},
+                 {"TfIdfVectorizer", n_grams},
+                 {"LSTM", unsupported_lstm},
+                 {"RNN", unsupported_rnn}};
     const char *op = onnx_text(node->proto->op_type);
 
     for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)

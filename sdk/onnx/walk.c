@@ -53,7 +53,7 @@ static void name_outputs(const struct onnx_call *c)
             (void)bp_graph_name(c->run->graph, c->out[i]->tensor, c->node->proto->output[i]);
 }
 
-static enum bp_status check_outputs(const struct onnx_call *c)
+static enum bp_status walk_check_outputs(const struct onnx_call *c)
 {
     for (uint32_t i = 0; i < c->node->n_out; i++)
         if (c->node->out[i] != ONNX_NO_SLOT && !c->out[i])
@@ -80,7 +80,7 @@ static enum bp_status run_node(struct onnx_run *run, const struct onnx_node *nod
     c.out = calloc(node->n_out + 1, sizeof *c.out);
     if (!c.out) return onnx_no_memory();
     status = (node->row->emit ? node->row->emit : onnx_emit_map)(&c);
-    if (status == BP_OK) status = check_outputs(&c);
+    if (status == BP_OK) status = walk_check_outputs(&c);
     if (status == BP_OK && run->graph) name_outputs(&c);
     for (uint32_t i = 0; i < node->n_out; i++) {
         if (status == BP_OK) onnx_set(run, node->out[i], c.out[i]);

@@ -34,7 +34,7 @@ int64_t onnx_fan_in(const struct bp_model *model, uint32_t slot, uint32_t rank,
 }
 
 /* The file's bytes are on the device now. */
-static void forget(const Onnx__TensorProto *proto)
+static void weights_forget(const Onnx__TensorProto *proto)
 {
     Onnx__TensorProto *t = (Onnx__TensorProto *)proto; /* the model's own, const to all others */
 
@@ -42,7 +42,7 @@ static void forget(const Onnx__TensorProto *proto)
     t->raw_data = (ProtobufCBinaryData){0, NULL};
 }
 
-static enum bp_status load(struct bp_model *model, uint32_t slot)
+static enum bp_status weights_load(struct bp_model *model, uint32_t slot)
 {
     const struct onnx_weight *w = &model->weight[slot];
     struct onnx_value **to = &model->constant[slot];
@@ -51,7 +51,7 @@ static enum bp_status load(struct bp_model *model, uint32_t slot)
     if (!w->tensor && !w->sparse) return BP_OK;
     if (w->tensor) {
         TRY(onnx_tensor_value(model, w->tensor, true, to));
-        forget(w->tensor);
+        weights_forget(w->tensor);
     } else {
         TRY(onnx_sparse_tensor(model, w->sparse, &t));
         TRY(onnx_value_tensor(model, t, false, to));
@@ -80,12 +80,13 @@ static enum bp_status check_bytes(struct onnx_run *run, const struct onnx_node *
 
 /* Nodes whose inputs are known run now, and never again. Those of a sub-graph that fail are left as
  * they are: it may be one that is never run. */
-static enum bp_status fold(struct onnx_run *run, const struct onnx_body *body, bool is_inner)
+static enum bp_status weights_fold(struct onnx_run *run, const struct onnx_body *body,
+                                   bool is_inner)
 {
     for (uint32_t n = 0; n < body->n_node; n++) {
         struct onnx_node *node = &body->node[n];
         enum bp_status status;
-        for (uint32_t i = 0; i < node->n_body; i++) TRY(fold(run, &node->body[i], true));
+        for (uint32_t i = 0; i < node->n_body; i++) TRY(weights_fold(run, &node->body[i], true));
         if (!is_known(run->model, node)) continue;
         status = check_bytes(run, node);
         if (status == BP_OK) status = onnx_walk_node(run, node);
@@ -110,12 +111,12 @@ enum bp_status onnx_weights(struct bp_model *model)
     model->constant = calloc(model->n_slot + 1, sizeof *model->constant);
     if (!model->constant) return onnx_no_memory();
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
-        if (!model->weight[slot].sparse) TRY(load(model, slot));
+        if (!model->weight[slot].sparse) TRY(weights_load(model, slot));
     /* More than the file has: held against the bytes of those before. */
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
-        if (model->weight[slot].sparse) TRY(load(model, slot));
+        if (model->weight[slot].sparse) TRY(weights_load(model, slot));
     run.slot = model->constant;
-    TRY(fold(&run, &model->body, false));
+    TRY(weights_fold(&run, &model->body, false));
     TRY(bp_stream_synchronize(model->stream));
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
         TRY(onnx_freeze(model->constant[slot]));

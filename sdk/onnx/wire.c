@@ -27,8 +27,8 @@ static bool take_varint(struct wire *w, uint64_t *out)
     return false;
 }
 
-static enum bp_status broken(const struct wire *w, const struct wire *file,
-                             const ProtobufCMessageDescriptor *message, const char *what)
+static enum bp_status wire_broken(const struct wire *w, const struct wire *file,
+                                  const ProtobufCMessageDescriptor *message, const char *what)
 {
     return onnx_error(BP_ERR_INVALID, "model: byte %zu, in %s: %s", (size_t)(w->at - file->begin),
                       message->short_name, what);
@@ -86,10 +86,10 @@ static enum bp_status check_field(struct wire *w, const struct wire *file,
     uint32_t type, expected;
 
     if (!take_varint(w, &tag) || !(tag >> 3) || tag >> 32)
-        return broken(w, file, message, "no field begins here");
+        return wire_broken(w, file, message, "no field begins here");
     type = (uint32_t)(tag & 7);
     if (!take_length(w, type, &length))
-        return broken(w, file, message, "a field is longer than what holds it");
+        return wire_broken(w, file, message, "a field is longer than what holds it");
     field = protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
     if (!field) {
         w->at += length; /* a newer writer's: skipped */
@@ -111,7 +111,7 @@ static enum bp_status check_message(struct wire w, const struct wire *file,
                                     const ProtobufCMessageDescriptor *message, int depth)
 {
     if (depth > NESTING_MAX)
-        return broken(&w, file, message, "messages are nested more than 128 deep");
+        return wire_broken(&w, file, message, "messages are nested more than 128 deep");
     while (w.at < w.end) TRY(check_field(&w, file, message, depth));
     return BP_OK;
 }

@@ -78,7 +78,7 @@ static void print_attrs(const struct row *r)
     printf("};\n");
 }
 
-static int count(const struct port *p)
+static int opgen_count(const struct port *p)
 {
     int n = 0;
     while (p[n].name) n++;
@@ -90,7 +90,7 @@ static void print_oprow(const struct row *r)
     printf("#define BP_OPROW_%s .op = \"%s\", .attrs_size = ", r->name, r->name);
     if (r->attr[0].name) printf("sizeof(struct bp_%s_attrs)", r->name);
     else printf("0");
-    printf(", .in_known = %d, .out_known = %d\n", count(r->in), count(r->out));
+    printf(", .in_known = %d, .out_known = %d\n", opgen_count(r->in), opgen_count(r->out));
 }
 
 static void attrs_header(void)
@@ -182,7 +182,7 @@ static void calls_header(void)
 }
 
 /* Whether an output is any number of tensors. */
-static bool varies(const struct row *r)
+static bool opgen_varies(const struct row *r)
 {
     bool any = false;
 
@@ -192,9 +192,10 @@ static bool varies(const struct row *r)
 
 static void print_outputs(const struct row *r)
 {
-    printf("    %s out[] = {", varies(r) ? "const struct bp_room" : "struct bp_tensor **const");
+    printf("    %s out[] = {",
+           opgen_varies(r) ? "const struct bp_room" : "struct bp_tensor **const");
     for (const struct port *p = r->out; p->name; p++) {
-        if (!varies(r)) printf("out_%s, ", p->name);
+        if (!opgen_varies(r)) printf("out_%s, ", p->name);
         else if (p->kind == OUT_VAR) printf("{out_%s, n_%s}, ", p->name, p->name);
         else printf("{out_%s, 1}, ", p->name);
     }
@@ -216,8 +217,8 @@ static void print_body(const struct row *r)
     printf("};\n");
     print_outputs(r);
     printf("\n    return bp_call_%s(scope, BP_ROW_%s, in, %d, %s, out, %d);\n}\n",
-           varies(r) ? "groups" : "typed", r->name, count(r->in),
-           r->attr[0].name ? "attrs" : "NULL", count(r->out));
+           opgen_varies(r) ? "groups" : "typed", r->name, opgen_count(r->in),
+           r->attr[0].name ? "attrs" : "NULL", opgen_count(r->out));
 }
 
 static void call_bodies(void)

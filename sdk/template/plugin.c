@@ -3,7 +3,7 @@
 #include "template.h"
 
 /* A real plugin opens its driver here, and answers BP_ERR_ABSENT where there is none. */
-static enum bp_status create(const struct bp_host *host, void **out_self)
+static enum bp_status plugin_create(const struct bp_host *host, void **out_self)
 {
     struct template_self *self = host->allocate(host->ctx, sizeof *self, _Alignof(max_align_t));
 
@@ -14,7 +14,7 @@ static enum bp_status create(const struct bp_host *host, void **out_self)
     return BP_OK;
 }
 
-static void destroy(void *instance)
+static void plugin_destroy(void *instance)
 {
     struct template_self *self = instance;
 
@@ -31,9 +31,16 @@ static const struct bp_runtime runtime = {
 
 static const struct bp_plugin plugin = {
     .size = sizeof plugin,
-    .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
-    .name = "template", .version = "0.1.0", .kind = "template",
-    .create = create, .destroy = destroy, .runtime = &runtime, .kernels = &template_kernels,
+    .abi_major = BP_ABI_MAJOR,
+    .abi_minor = BP_ABI_MINOR,
+    .build = BP_BUILD_FLAGS,
+    .name = "template",
+    .version = "0.1.0",
+    .kind = "template",
+    .create = plugin_create,
+    .destroy = plugin_destroy,
+    .runtime = &runtime,
+    .kernels = &template_kernels,
 };
 
 const struct bp_plugin *bp_plugin_get(void)

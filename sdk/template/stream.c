@@ -28,7 +28,7 @@ uint64_t template_submit(struct template_self *self, void (*run)(const void *arg
     return number;
 }
 
-static uint64_t now_ns(void)
+static uint64_t stream_now_ns(void)
 {
     struct timespec now;
 
@@ -40,14 +40,14 @@ static uint64_t now_ns(void)
  * device cannot fail; where they can, the first failure is kept, and answered here once. */
 enum bp_status template_wait(struct template_self *self, uint64_t job, uint64_t timeout_ns)
 {
-    uint64_t start = now_ns(), done;
+    uint64_t start = stream_now_ns(), done;
 
     do {
         pthread_mutex_lock(&self->lock);
         if (self->done < job) run_next(self);
         done = self->done;
         pthread_mutex_unlock(&self->lock);
-    } while (done < job && now_ns() - start < timeout_ns);
+    } while (done < job && stream_now_ns() - start < timeout_ns);
     return done < job ? BP_ERR_TIMEOUT : BP_OK;
 }
 

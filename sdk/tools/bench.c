@@ -22,20 +22,20 @@ double bench_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static int by_size(const void *a, const void *b)
+static int bench_by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 /* Element at fraction q of a sorted list. */
-static double quantile(const double *sorted, int n, double q)
+static double bench_quantile(const double *sorted, int n, double q)
 {
     return sorted[(int)(q * (n - 1) + 0.5)];
 }
 
 /* Seconds of one call. */
-static double measure(const struct bench_side *side, int calls)
+static double bench_measure(const struct bench_side *side, int calls)
 {
     double begin;
 
@@ -47,26 +47,26 @@ static double measure(const struct bench_side *side, int calls)
 }
 
 /* The fastest of a few tries: the machine may have been busy with something else. */
-static double fastest(const struct bench_side *side, int calls)
+static double bench_fastest(const struct bench_side *side, int calls)
 {
-    double best = measure(side, calls);
+    double best = bench_measure(side, calls);
 
     for (int i = 1; i < 3 && best >= 0; i++) {
-        double again = measure(side, calls);
+        double again = bench_measure(side, calls);
         if (again < best) best = again;
     }
     return best;
 }
 
 /* Calls in a row that take about `seconds`; what is measured is warm then. 0: it failed. */
-static int calibrate(const struct bench_side *side, int calls, double seconds)
+static int bench_calibrate(const struct bench_side *side, int calls, double seconds)
 {
     double one;
 
-    if (calls) return measure(side, calls) < 0 ? 0 : calls;
+    if (calls) return bench_measure(side, calls) < 0 ? 0 : calls;
     calls = 1;
-    if (measure(side, calls) < 0) return 0;
-    while ((one = fastest(side, calls)) >= 0 && one * calls < seconds && calls < 1 << 24)
+    if (bench_measure(side, calls) < 0) return 0;
+    while ((one = bench_fastest(side, calls)) >= 0 && one * calls < seconds && calls < 1 << 24)
         calls *= 2;
     return one < 0 ? 0 : calls;
 }
@@ -104,23 +104,23 @@ static bool run_pairs(const struct bench_case *c, struct pairs *pairs, int runs_
     double slice = c->slice > 0 ? c->slice : usual_slice, until;
     bool two = has_reference(c);
     int runs_max = c->runs ? c->runs : RUNS_MAX, i;
-    int calls = calibrate(&c->side, c->calls, slice);
-    int reference_calls = two ? calibrate(&c->reference, c->calls, slice) : 0;
+    int calls = bench_calibrate(&c->side, c->calls, slice);
+    int reference_calls = two ? bench_calibrate(&c->reference, c->calls, slice) : 0;
 
     if (!calls || (two && !reference_calls)) return false;
     until = bench_now() + seconds;
     for (i = 0; i < runs_min || (i < runs_max && bench_now() < until); i++) {
-        double one = measure(&c->side, calls);
-        double other = two ? measure(&c->reference, reference_calls) : 0;
+        double one = bench_measure(&c->side, calls);
+        double other = two ? bench_measure(&c->reference, reference_calls) : 0;
         if (one < 0 || other < 0) return false;
         pairs->value[i] = in_unit(c, one, other);
         pairs->other[i] = c->figure == BENCH_RATE ? c->work / other : other * 1e9;
         pairs->ratio[i] = one / other;
     }
     pairs->runs = i;
-    qsort(pairs->value, (size_t)pairs->runs, sizeof *pairs->value, by_size);
-    qsort(pairs->other, (size_t)pairs->runs, sizeof *pairs->other, by_size);
-    qsort(pairs->ratio, (size_t)pairs->runs, sizeof *pairs->ratio, by_size);
+    qsort(pairs->value, (size_t)pairs->runs, sizeof *pairs->value, bench_by_size);
+    qsort(pairs->other, (size_t)pairs->runs, sizeof *pairs->other, bench_by_size);
+    qsort(pairs->ratio, (size_t)pairs->runs, sizeof *pairs->ratio, bench_by_size);
     return true;
 }
 
@@ -139,37 +139,39 @@ static cJSON *result_json(const struct bench *bench, const struct bench_case *c,
 
     cJSON_AddStringToObject(result, "name", c->name);
     cJSON_AddNumberToObject(result, "threads", bench->threads);
-    cJSON_AddNumberToObject(result, "value", quantile(pairs->value, n, 0.5));
+    cJSON_AddNumberToObject(result, "value", bench_quantile(pairs->value, n, 0.5));
     cJSON_AddStringToObject(result, "unit", c->unit);
     if (two) cJSON_AddStringToObject(result, "reference", c->reference_name);
     else cJSON_AddNullToObject(result, "reference");
-    add_number(result, "ratio", two, quantile(pairs->ratio, n, 0.5));
-    cJSON_AddNumberToObject(result, "low", quantile(pairs->value, n, 0.25));
-    cJSON_AddNumberToObject(result, "high", quantile(pairs->value, n, 0.75));
+    add_number(result, "ratio", two, bench_quantile(pairs->ratio, n, 0.5));
+    cJSON_AddNumberToObject(result, "low", bench_quantile(pairs->value, n, 0.25));
+    cJSON_AddNumberToObject(result, "high", bench_quantile(pairs->value, n, 0.75));
     cJSON_AddNumberToObject(result, "runs", n);
-    add_number(result, "ratio_low", two, quantile(pairs->ratio, n, 0.25));
-    add_number(result, "ratio_high", two, quantile(pairs->ratio, n, 0.75));
+    add_number(result, "ratio_low", two, bench_quantile(pairs->ratio, n, 0.25));
+    add_number(result, "ratio_high", two, bench_quantile(pairs->ratio, n, 0.75));
     add_number(result, "reference_value", two && c->figure != BENCH_TIMES,
-               quantile(pairs->other, n, 0.5));
+               bench_quantile(pairs->other, n, 0.5));
     return result;
 }
 
-static void report(struct bench *bench, const struct bench_case *c, const struct pairs *pairs)
+static void bench_report(struct bench *bench, const struct bench_case *c, const struct pairs *pairs)
 {
     char cell[4][64] = {"", "", "", ""};
     char to[128] = "";
     int n = pairs->runs;
 
     cJSON_AddItemToArray(bench->results, result_json(bench, c, pairs));
-    snprintf(cell[0], sizeof cell[0], "%.4g", quantile(pairs->value, n, 0.5));
-    snprintf(cell[1], sizeof cell[1], "%.4g - %.4g", quantile(pairs->value, n, 0.25),
-             quantile(pairs->value, n, 0.75));
+    snprintf(cell[0], sizeof cell[0], "%.4g", bench_quantile(pairs->value, n, 0.5));
+    snprintf(cell[1], sizeof cell[1], "%.4g - %.4g", bench_quantile(pairs->value, n, 0.25),
+             bench_quantile(pairs->value, n, 0.75));
     if (has_reference(c)) {
-        snprintf(cell[2], sizeof cell[2], "%.3f", quantile(pairs->ratio, n, 0.5));
-        snprintf(cell[3], sizeof cell[3], "%.3f - %.3f", quantile(pairs->ratio, n, 0.25),
-                 quantile(pairs->ratio, n, 0.75));
+        snprintf(cell[2], sizeof cell[2], "%.3f", bench_quantile(pairs->ratio, n, 0.5));
+        snprintf(cell[3], sizeof cell[3], "%.3f - %.3f", bench_quantile(pairs->ratio, n, 0.25),
+                 bench_quantile(pairs->ratio, n, 0.75));
         if (c->figure == BENCH_TIMES) snprintf(to, sizeof to, "%s", c->reference_name);
-        else snprintf(to, sizeof to, "%s: %.4g", c->reference_name, quantile(pairs->other, n, 0.5));
+        else
+            snprintf(to, sizeof to, "%s: %.4g", c->reference_name,
+                     bench_quantile(pairs->other, n, 0.5));
     }
     bp_table_row(&bench->table,
                  (const char *const[]){c->name, cell[0], c->unit, cell[1], cell[2], cell[3], to},
@@ -212,7 +214,7 @@ void bench_run(struct bench *bench, const struct bench_case *wanted)
     bench->rows++;
     bp_progress("%s", c->name);
     if (run_pairs(c, &pairs, bench->quick ? 7 : 31, bench->quick ? 0.05 : 1))
-        report(bench, c, &pairs);
+        bench_report(bench, c, &pairs);
     else bench_failed(bench, c->name);
 }
 
@@ -222,7 +224,7 @@ uint32_t bench_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
-static void print_table(const struct bench *bench, const char *device)
+static void bench_print_table(const struct bench *bench, const char *device)
 {
     printf("%s, %d thread%s; median and middle half of interleaved pairs\n", device,
            bench->threads, bench->threads > 1 ? "s" : "");
@@ -251,20 +253,20 @@ static int write_json(struct bench *bench, const char *device, const char *path)
     return bench->failed ? BP_EXIT_FAILED : BP_EXIT_GOOD;
 }
 
-static int finish(struct bench *bench, const char *device, const char *json)
+static int bench_finish(struct bench *bench, const char *device, const char *json)
 {
     if (!bench->rows && !bench->failed) {
         bp_complain("bench", "no row fits --filter; `bp bench %s --quick` shows them all", device);
         cJSON_Delete(bench->results);
         return BP_EXIT_USAGE;
     }
-    if (!json || strcmp(json, "-")) print_table(bench, device);
+    if (!json || strcmp(json, "-")) bench_print_table(bench, device);
     if (json) return write_json(bench, device, json);
     cJSON_Delete(bench->results);
     return bench->failed ? BP_EXIT_FAILED : BP_EXIT_GOOD;
 }
 
-static void *sleeper(void *closed)
+static void *bench_sleeper(void *closed)
 {
     pthread_mutex_lock(closed);
     pthread_mutex_unlock(closed);
@@ -281,7 +283,7 @@ static void run_both(struct bench *bench)
     for (int i = 0; i < 2; i++) {
         if (i) {
             pthread_mutex_lock(&closed);
-            if (pthread_create(&other, NULL, sleeper, &closed)) break;
+            if (pthread_create(&other, NULL, bench_sleeper, &closed)) break;
             bench->beside = true;
         }
         bench_calls(bench);
@@ -294,7 +296,7 @@ static void run_both(struct bench *bench)
     bench->beside = false;
 }
 
-static int run(struct bench *bench, struct bp_device *device, const char *json)
+static int bench_run_row(struct bench *bench, struct bp_device *device, const char *json)
 {
     static const char *const headings[] = {"what",  "median",      "unit", "middle half",
                                            "ratio", "middle half", "to"};
@@ -310,7 +312,7 @@ static int run(struct bench *bench, struct bp_device *device, const char *json)
     bench_copies(bench);
     bench_compute(bench);
     bp_progress("%s", "");
-    status = finish(bench, bp_device_name(device), json);
+    status = bench_finish(bench, bp_device_name(device), json);
     bp_table_finish(&bench->table);
     return status;
 }
@@ -349,7 +351,7 @@ static int run_on(struct bench *bench, const char *name, const char *json)
         status = opened ? bp_exit_of_device(opened) : BP_EXIT_FAILED;
     } else {
         bench->scope = bp_stream_scope(bench->stream);
-        status = run(bench, bench->device, json);
+        status = bench_run_row(bench, bench->device, json);
     }
     bp_stream_destroy(bench->stream);
     bp_device_destroy(bench->device);

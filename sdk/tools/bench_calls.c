@@ -10,7 +10,7 @@ struct calls {
     struct bench_kernel kernel;
 };
 
-static bool prepared(void *ctx)
+static bool calls_prepared(void *ctx)
 {
     struct calls *c = ctx;
     struct bp_tensor *const in[2] = {c->x, c->y};
@@ -18,7 +18,7 @@ static bool prepared(void *ctx)
     return bp_prepared_run(c->prepared, c->bench->stream, in, 2, &c->z, 1, NULL) == BP_OK;
 }
 
-static bool eager(void *ctx)
+static bool calls_eager(void *ctx)
 {
     struct calls *c = ctx;
     struct bp_tensor *z;
@@ -28,7 +28,7 @@ static bool eager(void *ctx)
     return true;
 }
 
-static bool prepare(void *ctx)
+static bool calls_prepare(void *ctx)
 {
     struct calls *c = ctx;
     struct bp_arg in[2] = {{&c->x, 1}, {&c->y, 1}};
@@ -40,7 +40,7 @@ static bool prepare(void *ctx)
     return true;
 }
 
-static bool setup(struct calls *c)
+static bool calls_setup(struct calls *c)
 {
     struct bp_arg in[2] = {{&c->x, 1}, {&c->y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -55,17 +55,40 @@ static bool setup(struct calls *c)
            !bp_prepared_create(c->bench->device, &call, NULL, 0, &c->prepared);
 }
 
-static void run(struct calls *c)
+static void calls_run(struct calls *c)
 {
     struct bp_tensor *const xyz[3] = {c->x, c->y, c->z};
     struct bench_side none = {0}, direct = {.body = bench_kernel_run, .ctx = &c->kernel};
     bool can = bench_kernel_open(c->bench, bp_prepared_kernel(c->prepared), xyz, &c->kernel);
     struct bench_side reference = can ? direct : none;
     const struct bench_case cases[] = {
-        {"launch/prepared", "ns", can ? BENCH_OVER : BENCH_TIME, 0, {.body = prepared, .ctx = c},
-         "kernel", reference, 0, 0},
-        {"launch/eager", "ns", BENCH_TIME, 0, {.body = eager, .ctx = c}, "kernel", reference, 0, 0},
-        {"launch/prepare", "ns", BENCH_TIME, 0, {.body = prepare, .ctx = c}, NULL, none, 0, 0},
+        {"launch/prepared",
+         "ns",
+         can ? BENCH_OVER : BENCH_TIME,
+         0,
+         {.body = calls_prepared, .ctx = c},
+         "kernel",
+         reference,
+         0,
+         0},
+        {"launch/eager",
+         "ns",
+         BENCH_TIME,
+         0,
+         {.body = calls_eager, .ctx = c},
+         "kernel",
+         reference,
+         0,
+         0},
+        {"launch/prepare",
+         "ns",
+         BENCH_TIME,
+         0,
+         {.body = calls_prepare, .ctx = c},
+         NULL,
+         none,
+         0,
+         0},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_run(c->bench, &cases[i]);
@@ -79,7 +102,7 @@ void bench_calls(struct bench *bench)
     if (!bench_wants(bench, "launch/prepared") && !bench_wants(bench, "launch/eager") &&
         !bench_wants(bench, "launch/prepare"))
         return;
-    if (setup(&c)) run(&c);
+    if (calls_setup(&c)) calls_run(&c);
     else bench_failed(bench, "launch");
     bp_stream_synchronize(bench->stream);
     bp_prepared_destroy(c.prepared);

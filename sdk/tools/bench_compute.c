@@ -12,7 +12,7 @@ struct compute {
     struct bp_prepared *prepared;
 };
 
-static bool run(void *ctx)
+static bool compute_run(void *ctx)
 {
     struct compute *c = ctx;
 
@@ -21,7 +21,8 @@ static bool run(void *ctx)
 }
 
 /* Zeros are as much work as other numbers, and never denormal. */
-static bool zeros(struct bench *bench, uint32_t rank, const int64_t *shape, struct bp_tensor **out)
+static bool compute_zeros(struct bench *bench, uint32_t rank, const int64_t *shape,
+                          struct bp_tensor **out)
 {
     static const char zero[4 << 20];
     struct bp_tensor_info info = {.size = sizeof info};
@@ -31,8 +32,8 @@ static bool zeros(struct bench *bench, uint32_t rank, const int64_t *shape, stru
     return info.bytes <= sizeof zero && !bp_tensor_write(bench->stream, *out, zero, info.bytes);
 }
 
-static bool setup(struct compute *c, const struct bp_call *like, uint32_t rank, const int64_t *a,
-                  const int64_t *b)
+static bool compute_setup(struct compute *c, const struct bp_call *like, uint32_t rank,
+                          const int64_t *a, const int64_t *b)
 {
     struct bp_arg in[2] = {{&c->in[0], 1}, {&c->in[1], 1}};
     struct bp_call call = *like;
@@ -41,7 +42,8 @@ static bool setup(struct compute *c, const struct bp_call *like, uint32_t rank, 
     c->n_in = bp_opinfo_find(call.op)->n_in;
     call.in = in;
     call.n_in = 2;
-    return zeros(c->bench, rank, a, &c->in[0]) && zeros(c->bench, rank, b, &c->in[1]) &&
+    return compute_zeros(c->bench, rank, a, &c->in[0]) &&
+           compute_zeros(c->bench, rank, b, &c->in[1]) &&
            !bp_prepared_create(c->bench->device, &call, NULL, 0, &c->prepared) &&
            !bp_prepared_output(c->prepared, 0, &info) &&
            !bp_tensor_create(c->bench->device, BP_F32, info.rank, info.shape, &c->out);
@@ -58,15 +60,16 @@ static bool has_kernel(struct bench *bench, const char *op)
     return false;
 }
 
-static void one(struct bench *bench, const char *name, double operations,
-                const struct bp_call *call, uint32_t rank, const int64_t *a, const int64_t *b)
+static void compute_one(struct bench *bench, const char *name, double operations,
+                        const struct bp_call *call, uint32_t rank, const int64_t *a,
+                        const int64_t *b)
 {
     struct compute c = {.bench = bench};
     const struct bench_case row = {name, "GFLOP/s", BENCH_RATE, operations * 1e-9,
-                                   .side = {.body = run, .ctx = &c}};
+                                   .side = {.body = compute_run, .ctx = &c}};
 
     if (!bench_wants(bench, name) || !has_kernel(bench, call->op)) return;
-    if (setup(&c, call, rank, a, b)) {
+    if (compute_setup(&c, call, rank, a, b)) {
         bench_run(bench, &row);
     } else {
         bench_failed(bench, name);
@@ -85,10 +88,10 @@ void bench_compute(struct bench *bench)
     struct bp_call conv = {.size = sizeof conv, .op = "conv", .attrs = &pad};
 
     pad.pad[0] = pad.pad[1] = pad.pad[3] = pad.pad[4] = 1;
-    one(bench, "matmul/256", 2.0 * 256 * 256 * 256, &matmul, 2, (const int64_t[]){256, 256},
-        (const int64_t[]){256, 256});
-    one(bench, "matmul/1024", 2.0 * 1024 * 1024 * 1024, &matmul, 2, (const int64_t[]){1024, 1024},
-        (const int64_t[]){1024, 1024});
-    one(bench, "conv/3x3 64 channels 56x56", 2.0 * 64 * 64 * 9 * 56 * 56, &conv, 4,
-        (const int64_t[]){1, 64, 56, 56}, (const int64_t[]){64, 64, 3, 3});
+    compute_one(bench, "matmul/256", 2.0 * 256 * 256 * 256, &matmul, 2, (const int64_t[]){256, 256},
+                (const int64_t[]){256, 256});
+    compute_one(bench, "matmul/1024", 2.0 * 1024 * 1024 * 1024, &matmul, 2,
+                (const int64_t[]){1024, 1024}, (const int64_t[]){1024, 1024});
+    compute_one(bench, "conv/3x3 64 channels 56x56", 2.0 * 64 * 64 * 9 * 56 * 56, &conv, 4,
+                (const int64_t[]){1, 64, 56, 56}, (const int64_t[]){64, 64, 3, 3});
 }

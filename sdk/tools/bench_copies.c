@@ -70,7 +70,7 @@ struct copies {
     char *from, *to;       /* what the reference copies */
 };
 
-static bool copy_in(void *ctx)
+static bool copies_copy_in(void *ctx)
 {
     struct copies *c = ctx;
 
@@ -85,7 +85,7 @@ static bool copy_out(void *ctx)
     return !bp_tensor_read(c->bench->stream, c->a, c->host_b, c->size);
 }
 
-static bool copy_within(void *ctx)
+static bool copies_copy_within(void *ctx)
 {
     struct copies *c = ctx;
 
@@ -142,7 +142,7 @@ static bool take_host(struct copies *c)
     return true;
 }
 
-static bool setup(struct copies *c, bool own)
+static bool copies_setup(struct copies *c, bool own)
 {
     const int64_t size = (int64_t)c->size;
     void *a = NULL, *b = NULL;
@@ -158,7 +158,7 @@ static bool setup(struct copies *c, bool own)
     return true;
 }
 
-static void finish(struct copies *c)
+static void copies_finish(struct copies *c)
 {
     bp_stream_synchronize(c->bench->stream);
     bp_tensor_destroy(c->a);
@@ -172,19 +172,33 @@ static void run_host(struct bench *bench)
     struct copies c = {.bench = bench, .size = SIZE};
     const struct bench_side host = {.body = copy_host, .ctx = &c};
     const struct bench_case cases[] = {
-        {"copy/in 16 MiB", "GB/s", BENCH_RATE, SIZE * 1e-9, {.body = copy_in, .ctx = &c}, "memcpy",
-         host, 0, 0},
-        {"copy/out 16 MiB", "GB/s", BENCH_RATE, SIZE * 1e-9, {.body = copy_out, .ctx = &c},
-         "memcpy", host, 0, 0},
+        {"copy/in 16 MiB",
+         "GB/s",
+         BENCH_RATE,
+         SIZE * 1e-9,
+         {.body = copies_copy_in, .ctx = &c},
+         "memcpy",
+         host,
+         0,
+         0},
+        {"copy/out 16 MiB",
+         "GB/s",
+         BENCH_RATE,
+         SIZE * 1e-9,
+         {.body = copy_out, .ctx = &c},
+         "memcpy",
+         host,
+         0,
+         0},
     };
 
     if (!bench_wants(bench, cases[0].name) && !bench_wants(bench, cases[1].name)) return;
-    if (setup(&c, true)) {
+    if (copies_setup(&c, true)) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_run(bench, &cases[i]);
     } else {
         bench_failed(bench, "copy");
     }
-    finish(&c);
+    copies_finish(&c);
 }
 
 static void run_within(struct bench *bench)
@@ -192,10 +206,10 @@ static void run_within(struct bench *bench)
     struct copies c = {.bench = bench, .size = SIZE_WITHIN};
     struct bench_case row = {
         "memory/copy-within 64 MiB", "GB/s", BENCH_RATE, SIZE_WITHIN * 1e-9,
-        {.body = copy_within, .ctx = &c}, "memcpy", {.body = copy_host, .ctx = &c}, 0, 0};
+        {.body = copies_copy_within, .ctx = &c}, "memcpy", {.body = copy_host, .ctx = &c}, 0, 0};
 
     if (!bench_wants(bench, row.name)) return;
-    if (setup(&c, false)) {
+    if (copies_setup(&c, false)) {
         if (past_is_best(&c)) {
             row.reference_name = "stores past the caches";
             row.reference.body = copy_past;
@@ -204,7 +218,7 @@ static void run_within(struct bench *bench)
     } else {
         bench_failed(bench, row.name);
     }
-    finish(&c);
+    copies_finish(&c);
 }
 
 void bench_copies(struct bench *bench)

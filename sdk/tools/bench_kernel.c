@@ -7,21 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void host_log(void *ctx, uint32_t level, const char *text)
+static void kernel_host_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;
     (void)level;
     (void)text;
 }
 
-static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
+static enum bp_status kernel_host_fail(void *ctx, uint32_t status, const char *text)
 {
     (void)ctx;
     (void)text;
     return status;
 }
 
-static void *host_allocate(void *ctx, size_t size, size_t alignment)
+static void *kernel_host_allocate(void *ctx, size_t size, size_t alignment)
 {
     void *memory;
 
@@ -30,7 +30,7 @@ static void *host_allocate(void *ctx, size_t size, size_t alignment)
     return posix_memalign(&memory, alignment, size ? size : 1) ? NULL : memory;
 }
 
-static void host_release(void *ctx, void *memory, size_t size)
+static void kernel_host_release(void *ctx, void *memory, size_t size)
 {
     (void)ctx;
     (void)size;
@@ -41,13 +41,13 @@ static const struct bp_host host = {
     .size = sizeof host,
     .abi_major = BP_ABI_MAJOR,
     .abi_minor = BP_ABI_MINOR,
-    .log = host_log,
-    .fail = host_fail,
-    .allocate = host_allocate,
-    .release = host_release,
+    .log = kernel_host_log,
+    .fail = kernel_host_fail,
+    .allocate = kernel_host_allocate,
+    .release = kernel_host_release,
 };
 
-static const struct bp_kernel *find(const struct bp_kernels *kernels, const char *name)
+static const struct bp_kernel *kernel_find(const struct bp_kernels *kernels, const char *name)
 {
     for (size_t i = 0; kernels && i < kernels->count; i++) {
         const struct bp_kernel *row =
@@ -57,7 +57,7 @@ static const struct bp_kernel *find(const struct bp_kernels *kernels, const char
     return NULL;
 }
 
-static bool open_library(const char *path, const char *name, struct bench_kernel *out)
+static bool kernel_open_library(const char *path, const char *name, struct bench_kernel *out)
 {
     const struct bp_plugin *(*get)(void);
     void *symbol;
@@ -67,7 +67,7 @@ static bool open_library(const char *path, const char *name, struct bench_kernel
     if (symbol) {
         memcpy(&get, &symbol, sizeof get); /* C has no cast from an object to a function */
         out->plugin = get();
-        out->row = find(out->plugin->kernels, name);
+        out->row = kernel_find(out->plugin->kernels, name);
         if (out->row && !out->row->prepare && !out->plugin->create(&host, &out->self)) return true;
     }
     if (out->library) dlclose(out->library);
@@ -87,12 +87,12 @@ static bool open_plugin(const struct bench *bench, const char *row, struct bench
     for (uint32_t i = 0; i < bp_core_plugins(bench->core); i++)
         if (!bp_core_plugin(bench->core, i, &info) && info.state == BP_PLUGIN_READY &&
             strlen(info.kind) == kind && !strncmp(info.kind, device, kind) &&
-            open_library(info.library, row, out))
+            kernel_open_library(info.library, row, out))
             return true;
     return false;
 }
 
-static bool view(struct bp_tensor *tensor, struct bp_view *out)
+static bool kernel_view(struct bp_tensor *tensor, struct bp_view *out)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
@@ -110,7 +110,7 @@ bool bench_kernel_open(const struct bench *bench, const char *row, struct bp_ten
     const char *index = strchr(bp_device_name(bench->device), ':');
 
     for (int i = 0; i < 3; i++)
-        if (!view(xyz[i], &out->view[i])) return false;
+        if (!kernel_view(xyz[i], &out->view[i])) return false;
     if (!open_plugin(bench, row, out)) return false;
     out->in[0] = &out->view[0];
     out->in[1] = &out->view[1];

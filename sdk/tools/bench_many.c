@@ -11,7 +11,7 @@ struct signature {
     struct bp_prepared *prepared;
 };
 
-static void forget(struct signature *s)
+static void many_forget(struct signature *s)
 {
     bp_prepared_destroy(s->prepared);
     bp_tensor_destroy(s->x);
@@ -21,7 +21,7 @@ static void forget(struct signature *s)
 }
 
 /* Inputs are zeros: no sum of them is denormal. */
-static bool make(struct bench *bench, uint32_t rank, const int64_t *shape, struct signature *s)
+static bool many_make(struct bench *bench, uint32_t rank, const int64_t *shape, struct signature *s)
 {
     static const float zero[4096];
     struct bp_tensor_info info = {.size = sizeof info};
@@ -33,7 +33,8 @@ static bool make(struct bench *bench, uint32_t rank, const int64_t *shape, struc
            !bp_tensor_write(bench->stream, s->y, zero, info.bytes);
 }
 
-static bool prepare(struct bench *bench, uint32_t rank, const int64_t *shape, struct signature *s)
+static bool many_prepare(struct bench *bench, uint32_t rank, const int64_t *shape,
+                         struct signature *s)
 {
     struct bp_arg in[2] = {{&s->x, 1}, {&s->y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -42,7 +43,7 @@ static bool prepare(struct bench *bench, uint32_t rank, const int64_t *shape, st
            !bp_prepared_create(bench->device, &call, NULL, 0, &s->prepared);
 }
 
-static bool eager(const struct bench *bench, const struct signature *s)
+static bool many_eager(const struct bench *bench, const struct signature *s)
 {
     struct bp_tensor *z;
 
@@ -65,7 +66,7 @@ static double time_block(const struct fresh *f)
     double begin = bench_now();
 
     for (int i = 0; i < BLOCK; i++)
-        if (!eager(f->bench, &f->at[i])) return -1;
+        if (!many_eager(f->bench, &f->at[i])) return -1;
     return (bench_now() - begin) / BLOCK;
 }
 
@@ -79,8 +80,8 @@ static double new_shapes(void *ctx, int calls)
         /* Small and large ones in each block: an odd step visits them all. */
         int n = (int)((unsigned)f->next * 1367u % SHAPES);
         const int64_t shape[4] = {n % 8 + 1, n / 8 % 8 + 1, n / 64 % 8 + 1, n / 512 + 1};
-        forget(&f->at[i]);
-        if (!make(f->bench, 4, shape, &f->at[i])) return -1;
+        many_forget(&f->at[i]);
+        if (!many_make(f->bench, 4, shape, &f->at[i])) return -1;
     }
     return time_block(f);
 }
@@ -101,7 +102,7 @@ static void run_fresh(struct bench *bench)
 
     bench_run(bench, &row);
     bp_stream_synchronize(bench->stream);
-    for (int i = 0; i < BLOCK; i++) forget(&f.at[i]);
+    for (int i = 0; i < BLOCK; i++) many_forget(&f.at[i]);
 }
 
 /* --- a thousand, in random order: 1 to 10 along each of three axes ---------------------------- */
@@ -118,7 +119,7 @@ static bool next_eager(void *ctx)
 {
     struct thousand *t = ctx;
 
-    return eager(t->bench, &t->at[t->draw[t->eager++ % DRAWS]]);
+    return many_eager(t->bench, &t->at[t->draw[t->eager++ % DRAWS]]);
 }
 
 static bool next_prepared(void *ctx)
@@ -140,7 +141,8 @@ static bool setup_thousand(struct thousand *t)
     for (int i = 0; i < DRAWS; i++) t->draw[i] = (uint16_t)(bench_random(&state) % SIGNATURES);
     for (int i = 0; i < SIGNATURES; i++) {
         const int64_t shape[3] = {i % 10 + 1, i / 10 % 10 + 1, i / 100 + 1};
-        if (!make(t->bench, 3, shape, &t->at[i]) || !prepare(t->bench, 3, shape, &t->at[i]))
+        if (!many_make(t->bench, 3, shape, &t->at[i]) ||
+            !many_prepare(t->bench, 3, shape, &t->at[i]))
             return false;
     }
     return true;
@@ -162,7 +164,7 @@ static void run_thousand(struct bench *bench)
         bench_failed(bench, "launch/1000-signatures");
     }
     bp_stream_synchronize(bench->stream);
-    for (int i = 0; t.at && i < SIGNATURES; i++) forget(&t.at[i]);
+    for (int i = 0; t.at && i < SIGNATURES; i++) many_forget(&t.at[i]);
     free(t.at);
     free(t.draw);
 }

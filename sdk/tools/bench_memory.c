@@ -76,7 +76,7 @@ static bool next_block(void *ctx)
 }
 
 /* Sizes are 64 bytes to 1 MiB, as many between each power of two and the next. */
-static void draw(struct live *l)
+static void memory_draw(struct live *l)
 {
     uint64_t state = 1;
 
@@ -88,7 +88,7 @@ static void draw(struct live *l)
 }
 
 /* Every slot is taken once before anything is measured. */
-static bool fill(struct live *l)
+static bool memory_fill(struct live *l)
 {
     for (int i = 0; i < 8 * DRAWS; i++)
         if (!next_storage(l) || !next_block(l)) return false;
@@ -107,8 +107,8 @@ static void run_live(struct bench *bench)
         return;
     }
     l->bench = bench;
-    draw(l);
-    if (fill(l)) bench_run(bench, &row);
+    memory_draw(l);
+    if (memory_fill(l)) bench_run(bench, &row);
     else bench_failed(bench, row.name);
     bp_stream_synchronize(bench->stream);
     for (int i = 0; i < LIVE; i++) {

@@ -15,7 +15,7 @@ struct programs {
     struct bp_tensor *x, *y;
 };
 
-static bool replay(void *ctx)
+static bool program_replay(void *ctx)
 {
     struct programs *p = ctx;
 
@@ -32,7 +32,7 @@ static bool node_by_node(void *ctx)
 }
 
 /* y = x + x + ... */
-static bool record(struct programs *p, const int64_t *shape)
+static bool program_record(struct programs *p, const int64_t *shape)
 {
     struct bp_scope *scope = bp_graph_scope(p->graph);
     struct bp_tensor *x = NULL, *sum = NULL, *next = NULL;
@@ -49,7 +49,7 @@ static bool record(struct programs *p, const int64_t *shape)
     return ok;
 }
 
-static bool setup(struct programs *p)
+static bool program_setup(struct programs *p)
 {
     const int64_t shape[1] = {ELEMENTS};
     static const float zero[ELEMENTS];
@@ -57,8 +57,9 @@ static bool setup(struct programs *p)
     return !bp_tensor_create(p->bench->device, BP_F32, 1, shape, &p->x) &&
            !bp_tensor_create(p->bench->device, BP_F32, 1, shape, &p->y) &&
            !bp_tensor_write(p->bench->stream, p->x, zero, sizeof zero) &&
-           !bp_graph_create(p->bench->core, &p->graph) && record(p, shape) &&
-           !bp_program_create(p->graph, p->bench->device, &p->program) && replay(p) && replay(p);
+           !bp_graph_create(p->bench->core, &p->graph) && program_record(p, shape) &&
+           !bp_program_create(p->graph, p->bench->device, &p->program) && program_replay(p) &&
+           program_replay(p);
 }
 
 void bench_program(struct bench *bench)
@@ -68,14 +69,14 @@ void bench_program(struct bench *bench)
                                  "ns",
                                  BENCH_TIME,
                                  0,
-                                 {.body = replay, .ctx = &p},
+                                 {.body = program_replay, .ctx = &p},
                                  "node by node",
                                  {.body = node_by_node, .ctx = &p},
                                  0,
                                  0};
 
     if (!bench_wants(bench, c.name)) return;
-    if (setup(&p)) bench_run(bench, &c);
+    if (program_setup(&p)) bench_run(bench, &c);
     else bench_failed(bench, c.name);
     bp_program_destroy(p.program);
     bp_graph_destroy(p.graph);

@@ -28,7 +28,7 @@ struct lanes {
     struct lane at[LANES];
 };
 
-static bool eager(struct lane *lane)
+static bool streams_eager(struct lane *lane)
 {
     struct bp_tensor *z;
 
@@ -37,14 +37,14 @@ static bool eager(struct lane *lane)
     return true;
 }
 
-static bool prepared(struct lane *lane)
+static bool streams_prepared(struct lane *lane)
 {
     struct bp_tensor *const in[2] = {lane->x, lane->y};
 
     return !bp_prepared_run(lane->prepared, lane->stream, in, 2, &lane->z, 1, NULL);
 }
 
-static void *work(void *ctx)
+static void *streams_work(void *ctx)
 {
     struct lane *lane = ctx;
 
@@ -73,9 +73,10 @@ static double run_lanes(struct lanes *lanes, int n, int calls, bool (*call)(stru
         lane->ready = &ready;
         lane->lanes = n;
         lane->failed = false;
-        if (i && pthread_create(&thread[i], NULL, work, lane)) return -1; /* the first of two */
+        if (i && pthread_create(&thread[i], NULL, streams_work, lane))
+            return -1; /* the first of two */
     }
-    work(&lanes->at[0]);
+    streams_work(&lanes->at[0]);
     for (int i = 0; i < n; i++) {
         const struct lane *lane = &lanes->at[i];
         if (i) pthread_join(thread[i], NULL);
@@ -87,25 +88,25 @@ static double run_lanes(struct lanes *lanes, int n, int calls, bool (*call)(stru
 
 static double eager_one(void *ctx, int calls)
 {
-    return run_lanes(ctx, 1, calls, eager);
+    return run_lanes(ctx, 1, calls, streams_eager);
 }
 
 static double eager_two(void *ctx, int calls)
 {
-    return run_lanes(ctx, LANES, calls, eager);
+    return run_lanes(ctx, LANES, calls, streams_eager);
 }
 
 static double prepared_one(void *ctx, int calls)
 {
-    return run_lanes(ctx, 1, calls, prepared);
+    return run_lanes(ctx, 1, calls, streams_prepared);
 }
 
 static double prepared_two(void *ctx, int calls)
 {
-    return run_lanes(ctx, LANES, calls, prepared);
+    return run_lanes(ctx, LANES, calls, streams_prepared);
 }
 
-static bool setup(struct lane *lane)
+static bool streams_setup(struct lane *lane)
 {
     static const float zero[ELEMENTS];
     struct bp_device *device = lane->bench->device;
@@ -122,7 +123,7 @@ static bool setup(struct lane *lane)
            !bp_prepared_create(device, &call, NULL, 0, &lane->prepared);
 }
 
-static void finish(struct lane *lane)
+static void streams_finish(struct lane *lane)
 {
     if (lane->stream) bp_stream_synchronize(lane->stream);
     bp_prepared_destroy(lane->prepared);
@@ -144,10 +145,10 @@ void bench_streams(struct bench *bench)
     };
 
     if (!bench_wants(bench, cases[0].name) && !bench_wants(bench, cases[1].name)) return;
-    if (setup(&lanes.at[0]) && setup(&lanes.at[1])) {
+    if (streams_setup(&lanes.at[0]) && streams_setup(&lanes.at[1])) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) bench_run(bench, &cases[i]);
     } else {
         bench_failed(bench, "stream/two-threads");
     }
-    for (int i = 0; i < LANES; i++) finish(&lanes.at[i]);
+    for (int i = 0; i < LANES; i++) streams_finish(&lanes.at[i]);
 }

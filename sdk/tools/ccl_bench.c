@@ -22,7 +22,7 @@ struct command {
 };
 
 /* Whether a person reads standard output, and this rank writes there. */
-static bool prints(const struct command *c)
+static bool ccl_bench_prints(const struct command *c)
 {
     return !c->bench.rank && !(c->json && !strcmp(c->json, "-"));
 }
@@ -31,7 +31,7 @@ static void print_head(const struct command *c)
 {
     const struct ccl_bench *b = &c->bench;
 
-    if (!prints(c)) return;
+    if (!ccl_bench_prints(c)) return;
     printf("%u ranks of %s, f32, medians of %d turns; %s%s\n", b->size, c->device_name, b->turns,
            c->why_alone ? "not beside Open MPI: " : "beside ",
            c->why_alone ? c->why_alone : ccl_mpi_version(b->mpi));
@@ -40,20 +40,20 @@ static void print_head(const struct command *c)
     printf("  algorithm\n");
 }
 
-static const char *number(char text[16], const char *format, double value)
+static const char *ccl_bench_number(char text[16], const char *format, double value)
 {
     if (isnan(value)) snprintf(text, 16, "-");
     else snprintf(text, 16, format, value);
     return text;
 }
 
-static void add(cJSON *row, const char *key, double value)
+static void ccl_bench_add(cJSON *row, const char *key, double value)
 {
     if (!isnan(value)) cJSON_AddNumberToObject(row, key, value);
 }
 
-static void report(struct command *c, const struct ccl_call *call, uint64_t bytes,
-                   const struct ccl_times *times)
+static void ccl_bench_report(struct command *c, const struct ccl_call *call, uint64_t bytes,
+                             const struct ccl_times *times)
 {
     const struct ccl_bench *b = &c->bench;
     uint64_t part = ccl_has_parts(call) ? bytes / b->size : bytes;
@@ -62,13 +62,13 @@ static void report(struct command *c, const struct ccl_call *call, uint64_t byte
     cJSON *row;
 
     if (b->rank) return;
-    if (prints(c)) {
+    if (ccl_bench_prints(c)) {
         printf("%-14s %10llu %11.2f %8s %8s", call->name, (unsigned long long)bytes, times->ours,
-               number(t[0], "%.3f", bytes ? (double)bytes / times->ours / 1e3 : NAN),
-               number(t[1], "%.2f", times->limit / times->ours));
+               ccl_bench_number(t[0], "%.3f", bytes ? (double)bytes / times->ours / 1e3 : NAN),
+               ccl_bench_number(t[1], "%.2f", times->limit / times->ours));
         if (b->beside)
-            printf(" %11s %6s", number(t[2], "%.2f", times->mpi),
-                   number(t[3], "%.2f", times->ours / times->mpi));
+            printf(" %11s %6s", ccl_bench_number(t[2], "%.2f", times->mpi),
+                   ccl_bench_number(t[3], "%.2f", times->ours / times->mpi));
         printf("  %s\n", algorithm);
         fflush(stdout);
     }
@@ -77,13 +77,13 @@ static void report(struct command *c, const struct ccl_call *call, uint64_t byte
     cJSON_AddNumberToObject(row, "bytes", (double)bytes);
     cJSON_AddNumberToObject(row, "value", times->ours);
     cJSON_AddStringToObject(row, "unit", "us");
-    add(row, "limit", times->limit);
-    add(row, "open_mpi", times->mpi);
+    ccl_bench_add(row, "limit", times->limit);
+    ccl_bench_add(row, "open_mpi", times->mpi);
     cJSON_AddStringToObject(row, "algorithm", algorithm);
     cJSON_AddItemToArray(c->results, row);
 }
 
-static bool wanted(const struct command *c, const struct ccl_call *call)
+static bool ccl_bench_wanted(const struct command *c, const struct ccl_call *call)
 {
     for (size_t i = 0; i < c->calls.n; i++)
         if (!strcmp(c->calls.at[i], call->name)) return true;
@@ -99,10 +99,10 @@ static bool measure_all(struct command *c)
         uint64_t bytes = sized ? (uint64_t)c->least : 0;
         struct ccl_times times;
 
-        if (!wanted(c, call) || (call->id == BP_COMM_SEND && c->bench.size < 2)) continue;
+        if (!ccl_bench_wanted(c, call) || (call->id == BP_COMM_SEND && c->bench.size < 2)) continue;
         do {
             if (!ccl_measure(&c->bench, call, bytes, &times)) return false;
-            report(c, call, bytes, &times);
+            ccl_bench_report(c, call, bytes, &times);
             bytes *= 4;
         } while (sized && (double)bytes <= c->most);
     }
@@ -130,7 +130,7 @@ static uint64_t last_alike(const struct ccl_bench *b, const struct ccl_call *cal
 }
 
 /* How each call is done, by bytes of the part of one rank. */
-static void print_table(const struct command *c)
+static void ccl_bench_print_table(const struct command *c)
 {
     const uint64_t limit = UINT64_C(1) << 40;
     const struct ccl_bench *b = &c->bench;
@@ -140,7 +140,7 @@ static void print_table(const struct command *c)
     for (size_t i = 0; i < n_ccl_calls; i++) {
         const struct ccl_call *call = &ccl_calls[i];
         uint64_t first = 0, last;
-        if (!wanted(c, call)) continue;
+        if (!ccl_bench_wanted(c, call)) continue;
         do {
             last = call->src ? last_alike(b, call, first, limit) : limit;
             if (last == limit) printf("%-14s %13s", call->name, "any");
@@ -174,7 +174,7 @@ static bool write_json(const struct command *c)
 }
 
 /* An id, from the launcher, or by Open MPI, which also joins ranks of several machines. */
-static bool join(struct ccl_bench *b)
+static bool ccl_bench_join(struct ccl_bench *b)
 {
     struct bp_comm_id id = {""};
     enum bp_status status = BP_OK;
@@ -217,13 +217,13 @@ static int measure_here(struct command *c)
         return bp_exit_of_device(opened);
     }
     see_memory(c);
-    good = !bp_stream_create(b->device, &b->stream) && join(b);
+    good = !bp_stream_create(b->device, &b->stream) && ccl_bench_join(b);
     if (!good) {
         bp_complain("ccl-bench", "%s", bp_error_message());
         return BP_EXIT_FAILED;
     }
     if (c->table) {
-        print_table(c);
+        ccl_bench_print_table(c);
         return bp_comm_barrier(b->comm, b->stream) ? BP_EXIT_FAILED : BP_EXIT_GOOD;
     }
     print_head(c);
@@ -274,7 +274,7 @@ static int start_ranks(const struct command *c, int argc, char **argv)
 }
 
 /* Whether numbers and names are some that can be measured; else it was printed which are. */
-static bool check(const struct command *c)
+static bool ccl_bench_check(const struct command *c)
 {
     if (!(c->ranks >= 1 && c->ranks <= 256 && c->ranks == (double)(int)c->ranks) ||
         !(c->least >= 4 && c->least <= c->most && c->most <= 1e12) ||
@@ -327,7 +327,7 @@ int bp_cmd_ccl_bench(int argc, char **argv)
     int status = bp_options_parse(&usage, argc, argv, NULL);
 
     if (status != BP_OPTIONS_GOOD) return status;
-    if (!check(&c)) return BP_EXIT_USAGE;
+    if (!ccl_bench_check(&c)) return BP_EXIT_USAGE;
     c.bench.turns = (int)c.turns;
     if (bp_job_find(&job) == BP_ERR_NOT_FOUND) return start_ranks(&c, argc, argv);
     return be_rank(&c);

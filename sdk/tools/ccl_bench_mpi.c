@@ -109,7 +109,7 @@ int ccl_mpi_launch(int ranks, int argc, char **argv)
 /* --- its library ------------------------------------------------------------------------------ */
 
 /* Its parts look up its names among those of all. */
-static struct ccl_mpi *open_library(const char **out_reason)
+static struct ccl_mpi *ccl_bench_mpi_open_library(const char **out_reason)
 {
     void *library = dlopen(library_name, RTLD_NOW | RTLD_GLOBAL);
     struct ccl_mpi *mpi = library ? calloc(1, sizeof *mpi) : NULL;
@@ -133,7 +133,7 @@ struct ccl_mpi *ccl_mpi_create(const char **out_reason)
     struct ccl_mpi *mpi = NULL;
     int length;
 
-    if (getenv("OMPI_COMM_WORLD_SIZE")) mpi = open_library(out_reason);
+    if (getenv("OMPI_COMM_WORLD_SIZE")) mpi = ccl_bench_mpi_open_library(out_reason);
     else if (ccl_mpi_is_there(out_reason)) *out_reason = "its mpirun did not start the ranks";
     if (!mpi) return NULL;
     mpi->init(NULL, NULL); /* ends the process if it fails, as all calls do */
@@ -171,7 +171,7 @@ void ccl_mpi_barrier(const struct ccl_mpi *mpi)
     mpi->barrier(mpi->world);
 }
 
-static void pair(const struct ccl_mpi *mpi, const struct ccl_buffers *m, int n)
+static void ccl_bench_mpi_pair(const struct ccl_mpi *mpi, const struct ccl_buffers *m, int n)
 {
     if (mpi->rank == 0) mpi->send(m->src_data, n, mpi->f32, 1, 0, mpi->world);
     if (mpi->rank == 1) mpi->recv(m->dst_data, n, mpi->f32, 0, 0, mpi->world, NULL);
@@ -192,7 +192,7 @@ void ccl_mpi_call(const struct ccl_mpi *mpi, const struct ccl_call *call,
     case BP_COMM_SCATTER: mpi->scatter(x, n, f32, y, n, f32, 0, all); break;
     case BP_COMM_REDUCE_SCATTER: mpi->reduce_scatter_block(x, y, n, f32, sum, all); break;
     case BP_COMM_ALL_TO_ALL: mpi->alltoall(x, n, f32, y, n, f32, all); break;
-    case BP_COMM_SEND: pair(mpi, m, n); break;
+    case BP_COMM_SEND: ccl_bench_mpi_pair(mpi, m, n); break;
     default: mpi->barrier(all); break;
     }
 }

@@ -35,7 +35,7 @@ const struct ccl_call ccl_calls[] = {
 };
 const size_t n_ccl_calls = sizeof ccl_calls / sizeof *ccl_calls;
 
-static bool failed(void)
+static bool ccl_bench_turns_failed(void)
 {
     bp_complain("ccl-bench", "%s", bp_error_message());
     return false;
@@ -43,14 +43,16 @@ static bool failed(void)
 
 /* --- buffers ---------------------------------------------------------------------------------- */
 
-static int64_t elements(const struct ccl_bench *b, enum ccl_extent extent, int64_t count)
+static int64_t ccl_bench_turns_elements(const struct ccl_bench *b, enum ccl_extent extent,
+                                        int64_t count)
 {
     return extent == CCL_ALL ? count * b->size : extent == CCL_PART ? count : 0;
 }
 
-static bool make(const struct ccl_bench *b, int64_t n, struct bp_tensor **out, void **out_data)
+static bool ccl_bench_turns_make(const struct ccl_bench *b, int64_t n, struct bp_tensor **out,
+                                 void **out_data)
 {
-    if (bp_tensor_create(b->device, BP_F32, 1, &n, out)) return failed();
+    if (bp_tensor_create(b->device, BP_F32, 1, &n, out)) return ccl_bench_turns_failed();
     if (bp_tensor_map(*out, out_data)) *out_data = NULL;
     return true;
 }
@@ -86,15 +88,16 @@ static bool buffers_init(const struct ccl_bench *b, const struct ccl_call *call,
     struct ccl_buffers m = {.count = ccl_has_parts(call) ? (n + b->size - 1) / b->size : n};
     bool good = true;
 
-    m.n_src = elements(b, call->src, m.count);
-    m.n_dst = call->dst ? elements(b, call->dst, m.count) : m.n_src;
+    m.n_src = ccl_bench_turns_elements(b, call->src, m.count);
+    m.n_dst = call->dst ? ccl_bench_turns_elements(b, call->dst, m.count) : m.n_src;
     m.moved = bytes_moved(b, call, m.count);
-    if (m.n_src) good = make(b, m.n_src, &m.src, &m.src_data);
-    if (call->dst) good = good && make(b, m.n_dst, &m.dst, &m.dst_data);
+    if (m.n_src) good = ccl_bench_turns_make(b, m.n_src, &m.src, &m.src_data);
+    if (call->dst) good = good && ccl_bench_turns_make(b, m.n_dst, &m.dst, &m.dst_data);
     else m.dst = m.src, m.dst_data = m.src_data;
     if (m.moved) {
         n = (int64_t)((m.moved + sizeof(float) - 1) / sizeof(float));
-        good = good && make(b, n, &m.from, &m.from_data) && make(b, n, &m.to, &m.to_data);
+        good = good && ccl_bench_turns_make(b, n, &m.from, &m.from_data) &&
+               ccl_bench_turns_make(b, n, &m.to, &m.to_data);
     }
     if (good) *out = m;
     else buffers_finish(&m);
@@ -102,7 +105,7 @@ static bool buffers_init(const struct ccl_bench *b, const struct ccl_call *call,
 }
 
 /* Small whole numbers: their sums are exact in any order. */
-static bool fill(const struct ccl_bench *b, const struct ccl_buffers *m)
+static bool ccl_bench_turns_fill(const struct ccl_bench *b, const struct ccl_buffers *m)
 {
     int64_t n = m->n_src > m->n_dst ? m->n_src : m->n_dst;
     float *values = calloc((size_t)n + 1, sizeof *values);
@@ -115,13 +118,13 @@ static bool fill(const struct ccl_bench *b, const struct ccl_buffers *m)
     if (good && m->src)
         good = !bp_tensor_write(b->stream, m->src, values, (uint64_t)m->n_src * sizeof *values);
     free(values);
-    return good || failed();
+    return good || ccl_bench_turns_failed();
 }
 
 /* --- one turn --------------------------------------------------------------------------------- */
 
-static enum bp_status ours(const struct ccl_bench *b, const struct ccl_call *call,
-                           const struct ccl_buffers *m)
+static enum bp_status ccl_bench_turns_ours(const struct ccl_bench *b, const struct ccl_call *call,
+                                           const struct ccl_buffers *m)
 {
     switch (call->id) {
     case BP_COMM_ALL_REDUCE:
@@ -165,7 +168,7 @@ static enum bp_status do_way(const struct ccl_bench *b, enum ccl_way way,
     case CCL_MPI: ccl_mpi_call(b->mpi, call, m); return BP_OK;
     case CCL_COPY: memcpy(m->to_data, m->from_data, m->moved); return BP_OK;
     case CCL_COPY_PAST_CACHES: copy_past_caches(m); return BP_OK;
-    default: return ours(b, call, m);
+    default: return ccl_bench_turns_ours(b, call, m);
     }
 }
 
@@ -191,7 +194,7 @@ static bool take_turn(const struct ccl_bench *b, enum ccl_way way, const struct 
     for (int i = 0; i < times && !status; i++) status = do_way(b, way, call, m);
     if (!status && way == CCL_OURS) status = bp_stream_synchronize(b->stream);
     *out_us = (now_us() - begin) / times;
-    return !status || failed();
+    return !status || ccl_bench_turns_failed();
 }
 
 /* --- all turns -------------------------------------------------------------------------------- */
@@ -214,7 +217,7 @@ static bool take_turns(const struct ccl_bench *b, enum ccl_way one, enum ccl_way
 }
 
 /* Of each turn the time of its slowest rank, on all ranks. */
-static bool slowest(const struct ccl_bench *b, double *us)
+static bool ccl_bench_turns_slowest(const struct ccl_bench *b, double *us)
 {
     int64_t n = (int64_t)CCL_WAYS * b->turns;
     uint64_t bytes = (uint64_t)n * sizeof *us;
@@ -225,19 +228,19 @@ static bool slowest(const struct ccl_bench *b, double *us)
                 !bp_tensor_read(b->stream, t, us, bytes);
 
     bp_tensor_destroy(t);
-    return good || failed();
+    return good || ccl_bench_turns_failed();
 }
 
-static int compare(const void *a, const void *b)
+static int ccl_bench_turns_compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
-static double median(double *us, int n)
+static double ccl_bench_turns_median(double *us, int n)
 {
-    qsort(us, (size_t)n, sizeof *us, compare);
+    qsort(us, (size_t)n, sizeof *us, ccl_bench_turns_compare);
     return us[n / 2];
 }
 
@@ -247,12 +250,13 @@ static bool check_answers(const struct ccl_bench *b, const struct ccl_call *call
 {
     size_t bytes = (size_t)m->n_dst * sizeof(float);
     char *answer = malloc(bytes + 1);
-    bool good = answer && fill(b, m);
+    bool good = answer && ccl_bench_turns_fill(b, m);
 
     if (good)
-        good = (!ours(b, call, m) && !bp_stream_synchronize(b->stream)) || failed();
+        good = (!ccl_bench_turns_ours(b, call, m) && !bp_stream_synchronize(b->stream)) ||
+               ccl_bench_turns_failed();
     if (good && bytes) memcpy(answer, m->dst_data, bytes);
-    good = good && fill(b, m);
+    good = good && ccl_bench_turns_fill(b, m);
     if (good) ccl_mpi_call(b->mpi, call, m);
     if (good && bytes && memcmp(answer, m->dst_data, bytes)) {
         bp_complain("ccl-bench", "rank %u: the answer to %s of %llu bytes is not Open MPI's",
@@ -263,23 +267,24 @@ static bool check_answers(const struct ccl_bench *b, const struct ccl_call *call
     return good;
 }
 
-static bool measure(const struct ccl_bench *b, const struct ccl_call *call,
-                    const struct ccl_buffers *m, double *us, struct ccl_times *out)
+static bool ccl_bench_turns_measure(const struct ccl_bench *b, const struct ccl_call *call,
+                                    const struct ccl_buffers *m, double *us, struct ccl_times *out)
 {
     bool mpi = b->beside && m->count <= INT_MAX;
     int64_t bytes = (m->n_src > m->n_dst ? m->n_src : m->n_dst) * (int64_t)sizeof(float);
     int times = bytes <= 4096 ? 20 : bytes <= 65536 ? 5 : 1, n = b->turns;
     uint32_t processors = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (!(mpi ? check_answers(b, call, m) : fill(b, m)) ||
+    if (!(mpi ? check_answers(b, call, m) : ccl_bench_turns_fill(b, m)) ||
         !take_turns(b, CCL_OURS, mpi ? CCL_MPI : CCL_WAYS, call, m, times, us) ||
         (m->moved && !take_turns(b, CCL_COPY, CCL_COPY_PAST_CACHES, call, m, times, us)) ||
-        !slowest(b, us))
+        !ccl_bench_turns_slowest(b, us))
         return false;
-    *out = (struct ccl_times){median(us + CCL_OURS * n, n), NAN, NAN};
-    if (mpi) out->mpi = median(us + CCL_MPI * n, n);
+    *out = (struct ccl_times){ccl_bench_turns_median(us + CCL_OURS * n, n), NAN, NAN};
+    if (mpi) out->mpi = ccl_bench_turns_median(us + CCL_MPI * n, n);
     if (m->moved)
-        out->limit = fmin(median(us + CCL_COPY * n, n), median(us + CCL_COPY_PAST_CACHES * n, n)) *
+        out->limit = fmin(ccl_bench_turns_median(us + CCL_COPY * n, n),
+                          ccl_bench_turns_median(us + CCL_COPY_PAST_CACHES * n, n)) *
                      ((b->size + processors - 1) / processors);
     return true;
 }
@@ -292,7 +297,7 @@ bool ccl_measure(const struct ccl_bench *b, const struct ccl_call *call, uint64_
     bool good = us && buffers_init(b, call, bytes, &m);
 
     if (good) {
-        good = measure(b, call, &m, us, out);
+        good = ccl_bench_turns_measure(b, call, &m, us, out);
         buffers_finish(&m);
     }
     free(us);

@@ -16,7 +16,7 @@ struct words {
     double jobs, timeout;
 };
 
-static void show(const char *text)
+static void conform_show(const char *text)
 {
     bp_progress("%s", text);
 }
@@ -83,7 +83,7 @@ static bool read_words(const struct words *w, struct conform_options *o)
 
 int bp_cmd_conform(int argc, char **argv)
 {
-    struct conform_options o = {.command = "conform", .progress = show};
+    struct conform_options o = {.command = "conform", .progress = conform_show};
     struct words w = {.jobs = NAN}; /* not given: no number that is written is NaN */
     char self[PATH_MAX] = "", *here = NULL;
     const struct bp_option options[] = {

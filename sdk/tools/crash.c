@@ -19,7 +19,7 @@ struct line {
     size_t used;
 };
 
-static void add(struct line *line, const char *text)
+static void crash_add(struct line *line, const char *text)
 {
     size_t n = strlen(text), room = sizeof line->text - line->used;
 
@@ -35,7 +35,7 @@ static void add_number(struct line *line, int number)
 
     do digits[--at] = (char)('0' + number % 10);
     while ((number /= 10) && at);
-    add(line, digits + at);
+    crash_add(line, digits + at);
 }
 
 static void add_place(struct line *line)
@@ -44,25 +44,26 @@ static void add_place(struct line *line)
     bool own = bp_activity_find((uint32_t)gettid(), &a);
 
     if (!own && !bp_activity_find(0, &a)) {
-        add(line, ending ? ", as the process ended: in an exit handler or a destructor of a library"
+        crash_add(line,
+                  ending ? ", as the process ended: in an exit handler or a destructor of a library"
                          : ", not while a plugin was loaded or closed");
-        add(line, "; to see where: gdb --args bp ");
-        add(line, command_name);
-        add(line, " ...");
+        crash_add(line, "; to see where: gdb --args bp ");
+        crash_add(line, command_name);
+        crash_add(line, " ...");
         return;
     }
-    add(line, own ? " in " : ", while another thread was in ");
-    add(line, a.word);
+    crash_add(line, own ? " in " : ", while another thread was in ");
+    crash_add(line, a.word);
     if (*a.what) {
-        add(line, " (");
-        add(line, a.what);
-        add(line, ")");
+        crash_add(line, " (");
+        crash_add(line, a.what);
+        crash_add(line, ")");
     }
-    add(line, " of plugin ");
-    add(line, a.plugin);
-    add(line, "; bp doctor ");
-    add(line, a.plugin);
-    add(line, " says more");
+    crash_add(line, " of plugin ");
+    crash_add(line, a.plugin);
+    crash_add(line, "; bp doctor ");
+    crash_add(line, a.plugin);
+    crash_add(line, " says more");
 }
 
 /* The signal then has the effect that it had before: a fault comes again, others are sent again. */
@@ -72,15 +73,15 @@ static void on_crash(int number, siginfo_t *info, void *context)
     const char *name = sigdescr_np(number);
 
     (void)context;
-    add(&line, "bp ");
-    add(&line, command_name);
-    add(&line, ": killed by signal ");
+    crash_add(&line, "bp ");
+    crash_add(&line, command_name);
+    crash_add(&line, ": killed by signal ");
     add_number(&line, number);
-    add(&line, " (");
-    add(&line, name ? name : "no name");
-    add(&line, ")");
+    crash_add(&line, " (");
+    crash_add(&line, name ? name : "no name");
+    crash_add(&line, ")");
     add_place(&line);
-    add(&line, "\n");
+    crash_add(&line, "\n");
     if (write(STDERR_FILENO, line.text, line.used) < 0) line.used = 0;
     for (int i = 0; i < SIGNALS; i++) sigaction(signals[i], &before[i], NULL);
     if (info->si_code <= 0) raise(number);

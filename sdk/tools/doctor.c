@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *outcome(const struct bp_probe *probe, uint32_t step)
+static const char *doctor_outcome(const struct bp_probe *probe, uint32_t step)
 {
     if (step < probe->step || probe->state == BP_PLUGIN_READY) return "ok";
     if (step > probe->step) return "not reached";
@@ -35,7 +35,7 @@ static void print_steps(const struct bp_probe *probe)
     bp_table_init(&table, 3, NULL);
     for (uint32_t step = 0; step <= last; step++) {
         bool is_bare = step == BP_STEP_MANIFEST && !*probe->manifest;
-        const char *cells[] = {bp_step_name(step), is_bare ? "-" : outcome(probe, step),
+        const char *cells[] = {bp_step_name(step), is_bare ? "-" : doctor_outcome(probe, step),
                                is_bare ? "a library without a manifest" : ""};
         if (failed && step == last) {
             cells[1] = probe->state == BP_PLUGIN_ABSENT ? "absent" : "FAILED";
@@ -88,14 +88,14 @@ static cJSON *plugin_json(const struct bp_probe *probe)
     for (uint32_t step = 0; step < BP_STEP_COUNT; step++) {
         cJSON *one = cJSON_CreateObject();
         bp_json_text(one, "step", bp_step_name(step));
-        bp_json_text(one, "outcome", outcome(probe, step));
+        bp_json_text(one, "outcome", doctor_outcome(probe, step));
         cJSON_AddItemToArray(steps, one);
     }
     return json;
 }
 
 /* The absolute path, its directory without links and "..": who names a file trusts its place. */
-static char *absolute(const char *path)
+static char *doctor_absolute(const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *directory = slash ? bp_text_format("%.*s", (int)(slash - path) + 1, path)
@@ -114,7 +114,7 @@ struct patients {
     uint32_t n;
 };
 
-static bool add(struct patients *patients, const struct bp_probe *probe)
+static bool doctor_add(struct patients *patients, const struct bp_probe *probe)
 {
     struct bp_probe *more = realloc(patients->probe, (patients->n + 1u) * sizeof *more);
 
@@ -125,7 +125,7 @@ static bool add(struct patients *patients, const struct bp_probe *probe)
 }
 
 /* Adds the plugins whose name or kind is word; all if it is NULL. */
-static int find(struct patients *patients, const char *word)
+static int doctor_find(struct patients *patients, const char *word)
 {
     struct bp_core *core = bp_tool_core("doctor", NULL);
     const char *near = NULL;
@@ -138,7 +138,7 @@ static int find(struct patients *patients, const char *word)
         if (word && !near) near = bp_nearest(word, &info.name, 1);
         if (word && strcmp(word, info.name) && strcmp(word, info.kind)) continue;
         bp_probe_init(&probe, &info);
-        if (!add(patients, &probe)) bp_probe_finish(&probe);
+        if (!doctor_add(patients, &probe)) bp_probe_finish(&probe);
     }
     if (!patients->n && !word)
         bp_complain("doctor", "no plugin was found; set BP_PLUGIN_PATH to the directory of their "
@@ -171,7 +171,7 @@ static void take_probe(void *ctx, const struct bp_probe *probe)
     fflush(stdout);
 }
 
-static int examine(struct patients *patients, double timeout, bool json)
+static int doctor_examine(struct patients *patients, double timeout, bool json)
 {
     cJSON *answer = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(answer, "plugins");
     struct findings f = {.list = json ? list : NULL};
@@ -227,14 +227,14 @@ int bp_cmd_doctor(int argc, char **argv)
     if (word && bp_path_is_missing("doctor", word)) return BP_EXIT_USAGE;
     if (word && bp_word_is_path(word)) {
         struct bp_probe probe;
-        char *path = absolute(word);
+        char *path = doctor_absolute(word);
         bp_probe_init_path(&probe, path);
         free(path);
-        if (!add(&patients, &probe)) bp_probe_finish(&probe);
+        if (!doctor_add(&patients, &probe)) bp_probe_finish(&probe);
     } else {
-        status = find(&patients, word);
+        status = doctor_find(&patients, word);
     }
-    if (status == BP_OPTIONS_GOOD) status = examine(&patients, timeout, json);
+    if (status == BP_OPTIONS_GOOD) status = doctor_examine(&patients, timeout, json);
     for (uint32_t i = 0; i < patients.n; i++) bp_probe_finish(&patients.probe[i]);
     free(patients.probe);
     return status;

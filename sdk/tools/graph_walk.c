@@ -74,7 +74,7 @@ static void place_inputs(struct step *step)
     }
 }
 
-static enum bp_status run(struct graph_walk *walk, struct step *step)
+static enum bp_status graph_walk_node(struct graph_walk *walk, struct step *step)
 {
     struct bp_call call = {.size = sizeof call, .op = step->node.op, .in = step->arg,
                            .n_in = step->op->n_in, .attrs = step->node.attrs};
@@ -96,7 +96,7 @@ static enum bp_status run(struct graph_walk *walk, struct step *step)
 }
 
 /* What nobody reads after it. */
-static void drop(struct graph_walk *walk, uint32_t node, const struct step *step)
+static void graph_walk_drop(struct graph_walk *walk, uint32_t node, const struct step *step)
 {
     for (uint32_t i = 0; i < step->node.n_in + step->node.n_out; i++) {
         uint32_t v = i < step->node.n_in ? step->node.in[i] : step->node.out[i - step->node.n_in];
@@ -116,7 +116,7 @@ enum bp_status graph_walk_run(struct graph_walk *walk, uint32_t node, const char
     step.op = bp_opinfo_find(step.node.op);
     if (step.node.n_in > FLAT || step.node.n_out > FLAT || step.op->n_in > PORTS)
         return bp_error_set(BP_ERR_UNSUPPORTED, "a node has more tensors than can be walked");
-    status = run(walk, &step);
-    drop(walk, node, &step);
+    status = graph_walk_node(walk, &step);
+    graph_walk_drop(walk, node, &step);
     return status;
 }

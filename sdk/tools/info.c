@@ -74,7 +74,8 @@ static void find_plugin(struct bp_core *core, struct facts *facts)
     }
 }
 
-static enum bp_status gather(struct bp_core *core, struct bp_device *device, struct facts *facts)
+static enum bp_status info_gather(struct bp_core *core, struct bp_device *device,
+                                  struct facts *facts)
 {
     enum bp_status status;
 
@@ -267,10 +268,10 @@ static int print_json(const struct facts *facts)
     return bp_json_print(json);
 }
 
-static int show(struct bp_core *core, struct bp_device *device, bool json)
+static int info_show(struct bp_core *core, struct bp_device *device, bool json)
 {
     struct facts facts;
-    enum bp_status status = gather(core, device, &facts);
+    enum bp_status status = info_gather(core, device, &facts);
     int exit_status = BP_EXIT_GOOD;
 
     if (status) {
@@ -318,7 +319,7 @@ int bp_cmd_info(int argc, char **argv)
         bp_complain("info", "%s", bp_error_message());
         status = bp_exit_of_device(opened);
     } else {
-        status = show(core, device, json);
+        status = info_show(core, device, json);
         bp_device_destroy(device);
     }
     bp_core_destroy(core);

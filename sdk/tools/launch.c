@@ -84,7 +84,7 @@ static void free_env(char **env)
     free(env);
 }
 
-static bool start(struct launch *l, int index, const char *store, char **argv)
+static bool launch_start(struct launch *l, int index, const char *store, char **argv)
 {
     struct rank *r = &l->rank[index];
     int pipes[2][2] = {{-1, -1}, {-1, -1}};
@@ -182,7 +182,7 @@ static void note_end(struct launch *l, int rank, int status)
     end_all(l);
 }
 
-static void reap(struct launch *l)
+static void launch_reap(struct launch *l)
 {
     int status;
     pid_t pid;
@@ -218,7 +218,7 @@ static int until_kill(const struct launch *l)
 }
 
 /* Output that a rank's descendants hold open outside its group is not waited for. */
-static void watch(struct launch *l)
+static void launch_watch(struct launch *l)
 {
     struct pollfd *p = calloc(1 + 2 * (size_t)l->n, sizeof *p);
 
@@ -232,7 +232,7 @@ static void watch(struct launch *l)
         for (int i = 0; i < 2 * l->n && ready > 0; i++)
             if (p[1 + i].revents) read_output(l, i / 2, i % 2);
         if (ready > 0 && p[0].revents) take_signal(l);
-        reap(l);
+        launch_reap(l);
         if (!ready && !l->running) break;
     }
     free(p);
@@ -281,11 +281,11 @@ static int run_ranks(struct launch *l, struct bp_store *store, char **argv)
     }
     for (int i = 0; i < l->n; i++) l->rank[i].out[0].fd = l->rank[i].out[1].fd = -1;
     for (int i = 0; i < l->n && !l->code; i++)
-        if (!start(l, i, bp_store_address(store), argv)) {
+        if (!launch_start(l, i, bp_store_address(store), argv)) {
             l->code = BP_EXIT_BROKEN;
             end_all(l);
         }
-    watch(l);
+    launch_watch(l);
     if (l->json) write_report(l);
     for (int i = 0; i < 2 * l->n; i++)
         if (l->rank[i / 2].out[i % 2].fd >= 0) close(l->rank[i / 2].out[i % 2].fd);

@@ -23,7 +23,7 @@ static char *same_hardware(const struct bp_probe *probes, uint32_t i)
     return text;
 }
 
-static void print_table(const struct bp_probe *probes, uint32_t n)
+static void list_print_table(const struct bp_probe *probes, uint32_t n)
 {
     static const char *const headings[] = {"NAME", "KIND", "VERSION", "STATE", "DEVICES"};
     struct bp_table table;
@@ -114,7 +114,7 @@ int bp_cmd_list(int argc, char **argv)
     }
     bool lost = !probes || (ask && bp_probe_run("list", probes, n, timeout, false, NULL, NULL));
     status = probes && json ? print_json(probes, n) : BP_EXIT_GOOD;
-    if (probes && !json && n) print_table(probes, n);
+    if (probes && !json && n) list_print_table(probes, n);
     if (lost) status = BP_EXIT_BROKEN;
     if (!n) {
         bp_complain("list",

@@ -58,7 +58,7 @@ static int unknown_command(const char *word)
     return BP_EXIT_USAGE;
 }
 
-static int run(int argc, char **argv)
+static int tool_run(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : NULL;
 
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 {
     /* It may be inherited ignored, and then the end of no child can be known. */
     signal(SIGCHLD, SIG_DFL);
-    int status = run(argc, argv);
+    int status = tool_run(argc, argv);
     bp_crash_ending();
     bool lost = ferror(stdout);
     if (fflush(stdout) || lost) {

@@ -20,7 +20,7 @@ enum { MANIFEST_FORMAT = 1, READ_SECONDS = 30 };
 /* ---- the child ---- */
 
 /* Why the table of a plugin cannot be read; NULL if it can. To be freed. */
-static char *refusal(const char *path, const struct bp_plugin *plugin)
+static char *manifest_refusal(const char *path, const struct bp_plugin *plugin)
 {
     if (!plugin)
         return bp_text_format("%s: bp_plugin_get answers NULL; it must return the plugin's table",
@@ -52,7 +52,7 @@ static cJSON *read_plugin(const char *path)
     else if (!get)
         why = bp_text_format(
             "%s: no function bp_plugin_get; is it a plugin, and is it exported (BP_EXPORT)?", path);
-    else why = refusal(path, get());
+    else why = manifest_refusal(path, get());
     if (why) {
         bp_json_text(json, "error", why);
         free(why);
@@ -193,7 +193,7 @@ static cJSON *manifest_create(const struct request *request, const cJSON *plugin
     return manifest;
 }
 
-static int run(const struct request *request)
+static int manifest_run(const struct request *request)
 {
     cJSON *plugin = ask_plugin(request->path);
     cJSON *manifest = plugin ? manifest_create(request, plugin) : NULL;
@@ -261,5 +261,5 @@ int bp_cmd_manifest(int argc, char **argv)
         return BP_EXIT_USAGE;
     }
     request.path = path;
-    return run(&request);
+    return manifest_run(&request);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char *own(char *text)
+static char *cases_own(char *text)
 {
     if (!text) abort();
     return text;
@@ -21,11 +21,11 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void add(struct onnx_cases *cases, const char *id)
+static void cases_add(struct onnx_cases *cases, const char *id)
 {
     cases->id = realloc(cases->id, (cases->n + 1) * sizeof *cases->id);
     if (!cases->id) abort();
-    cases->id[cases->n++] = own(strdup(id));
+    cases->id[cases->n++] = cases_own(strdup(id));
 }
 
 static const char *id_of(void *ctx, size_t index)
@@ -259,14 +259,14 @@ bool onnx_cases_init(struct onnx_cases *cases, const char *folder)
     FTS *walk = fts_open(root, FTS_LOGICAL | FTS_NOCHDIR, NULL);
     FTSENT *entry;
 
-    *cases = (struct onnx_cases){.folder = own(strdup(folder))};
+    *cases = (struct onnx_cases){.folder = cases_own(strdup(folder))};
     cases->cases = (struct conform_cases){cases, id_of, run_case};
     while (walk && (entry = fts_read(walk))) {
         size_t skip = strlen(folder) + 1, n = strlen(entry->fts_path);
         if (entry->fts_info != FTS_F || strcmp(entry->fts_name, "model.onnx") || n < skip + 12)
             continue;
         entry->fts_path[n - strlen("/model.onnx")] = 0;
-        add(cases, entry->fts_path + skip);
+        cases_add(cases, entry->fts_path + skip);
     }
     if (walk) fts_close(walk);
     if (cases->n) {

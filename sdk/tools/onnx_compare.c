@@ -45,7 +45,7 @@ static double real_at(const void *data, uint32_t dtype, int64_t i)
  * writers of test data truncate where we round; and one, since they round between the steps of an
  * operator where we compute in f32. A unit is at most 2^-10 of a number of f16, and 2^-7 of one of
  * bf16, but never less than the smallest number above 0. */
-static struct onnx_tolerance widen(uint32_t dtype, const struct onnx_tolerance *t)
+static struct onnx_tolerance compare_widen(uint32_t dtype, const struct onnx_tolerance *t)
 {
     struct onnx_tolerance wide = *t;
     double unit = dtype == BP_BF16 ? 0x1p-7 : dtype == BP_F16 ? 0x1p-10 : 0;
@@ -66,7 +66,7 @@ static bool is_close(double got, double expected, const struct onnx_tolerance *t
 static bool compare_reals(struct check *c, const void *got, const void *expected, uint32_t dtype,
                           int64_t n, const struct onnx_tolerance *given, const char *what)
 {
-    const struct onnx_tolerance wide = widen(dtype, given), *t = &wide;
+    const struct onnx_tolerance wide = compare_widen(dtype, given), *t = &wide;
     int64_t parts = BP_MASK_COMPLEX >> dtype & 1 ? 2 * n : n, wrong = 0, first = -1;
 
     for (int64_t i = 0; i < parts; i++) {

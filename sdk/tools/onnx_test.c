@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void show(const char *text)
+static void test_show(const char *text)
 {
     bp_progress("%s", text);
 }
@@ -22,7 +22,7 @@ struct entry {
     int line;
 };
 
-static bool refuse(const struct entry *e, const char *id, const char *what, const char *detail)
+static bool test_refuse(const struct entry *e, const char *id, const char *what, const char *detail)
 {
     bp_complain("onnx-test", "%s:%d: %s: %s%s", e->path, e->line, id, what, detail);
     return false;
@@ -37,9 +37,9 @@ static bool check_data(const struct onnx_cases *cases, size_t i, const struct en
 
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)onnx_cases_sum(cases, i));
     if (strcmp(e->pattern, id))
-        return refuse(e, id, "an entry with \"data:\" names one model, without wildcards", "");
+        return test_refuse(e, id, "an entry with \"data:\" names one model, without wildcards", "");
     if (!strncmp(e->reason + strlen("data:"), sum, strlen(sum))) return true;
-    return refuse(e, id, "the entry was written for other files; the sum of these is ", sum);
+    return test_refuse(e, id, "the entry was written for other files; the sum of these is ", sum);
 }
 
 /* Whether the reason is how one of the lines begins, with the name that it is about in full. */
@@ -69,12 +69,13 @@ static bool check_entry(const struct onnx_cases *cases, const struct entry *e)
         if (!fnmatch(e->pattern, id, FNM_NOESCAPE)) {
             model = onnx_cases_model(cases, i);
             if (bp_model_missing(model, missing, sizeof missing))
-                ok = refuse(e, id, bp_error_message(), "") && ok;
+                ok = test_refuse(e, id, bp_error_message(), "") && ok;
             else if (*missing)
                 ok = (names_missing(e->reason, missing) ||
-                      refuse(e, id, "the reason names nothing that is missing: ", missing)) && ok;
+                      test_refuse(e, id, "the reason names nothing that is missing: ", missing)) &&
+                     ok;
             else if (!strncmp(e->reason, "data:", 5)) ok = check_data(cases, i, e, id) && ok;
-            else ok = refuse(e, id, "all its operators and types are there", "") && ok;
+            else ok = test_refuse(e, id, "all its operators and types are there", "") && ok;
             free(model);
         }
         free(id);
@@ -102,7 +103,7 @@ static bool check_expectations(const struct onnx_cases *cases, const char *path)
     return ok;
 }
 
-static int child(int argc, char **argv)
+static int test_child(int argc, char **argv)
 {
     struct onnx_cases cases;
     int status;
@@ -114,7 +115,7 @@ static int child(int argc, char **argv)
     return status;
 }
 
-static int test(struct conform_options *o)
+static int test_folder(struct conform_options *o)
 {
     struct onnx_cases cases;
     char self[PATH_MAX] = "";
@@ -133,7 +134,7 @@ static int test(struct conform_options *o)
 
 int bp_cmd_onnx_test(int argc, char **argv)
 {
-    struct conform_options o = {.command = "onnx-test", .device = "cpu:0", .progress = show};
+    struct conform_options o = {.command = "onnx-test", .device = "cpu:0", .progress = test_show};
     struct bp_texts filters = {0};
     double jobs = NAN;
     const struct bp_option options[] = {
@@ -161,7 +162,7 @@ int bp_cmd_onnx_test(int argc, char **argv)
         .options = options,
     };
 
-    if (argc > 1 && !strcmp(argv[1], CONFORM_CHILD)) return child(argc - 2, argv + 2);
+    if (argc > 1 && !strcmp(argv[1], CONFORM_CHILD)) return test_child(argc - 2, argv + 2);
     int status = bp_options_parse(&usage, argc, argv, &o.data);
     if (status != BP_OPTIONS_GOOD) return status;
     if (!isnan(jobs) && !(jobs >= 1 && jobs <= 64)) {
@@ -171,5 +172,5 @@ int bp_cmd_onnx_test(int argc, char **argv)
     o.jobs = isnan(jobs) ? 0 : (uint32_t)jobs;
     o.filters = filters.at;
     o.n_filters = filters.n;
-    return test(&o);
+    return test_folder(&o);
 }

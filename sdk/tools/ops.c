@@ -147,7 +147,7 @@ static void print_sum(struct bp_device *device)
            bp_device_name(device), n[WAY_KERNEL], all, of_these, n[WAY_VIEW], n[WAY_OTHERS]);
 }
 
-static void print_table(struct bp_device *device)
+static void ops_print_table(struct bp_device *device)
 {
     static const char *const plain[] = {"OPERATOR", "INPUTS", "OUTPUTS", "GRADIENT", "ATTRIBUTES"};
     static const char *const of_device[] = {"OPERATOR", "ROWS", "DTYPES"};
@@ -275,7 +275,7 @@ static int show_device(const char *name, bool json)
         status = bp_exit_of_device(opened);
     } else {
         if (json) status = print_json(device);
-        else print_table(device);
+        else ops_print_table(device);
         bp_device_destroy(device);
     }
     bp_core_destroy(core);
@@ -317,6 +317,6 @@ int bp_cmd_ops(int argc, char **argv)
     if (markdown) return bp_ops_markdown();
     if (device) return show_device(device, json);
     if (json) return print_json(NULL);
-    print_table(NULL);
+    ops_print_table(NULL);
     return BP_EXIT_GOOD;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int min3(int a, int b, int c)
+static int options_min3(int a, int b, int c)
 {
     int least = a < b ? a : b;
     return least < c ? least : c;
@@ -15,7 +15,7 @@ static int min3(int a, int b, int c)
 
 /* How many letters must be added, removed or exchanged to make one word of the other; words of more
  * than 31 letters are far from all. */
-static int distance(const char *a, const char *b)
+static int options_distance(const char *a, const char *b)
 {
     int row[32];
     int n = (int)strlen(b);
@@ -27,7 +27,7 @@ static int distance(const char *a, const char *b)
         row[0] = i;
         for (int j = 1; j <= n; j++) {
             int above = row[j];
-            row[j] = min3(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
+            row[j] = options_min3(above + 1, row[j - 1] + 1, corner + (a[i - 1] != b[j - 1]));
             corner = above;
         }
     }
@@ -40,7 +40,7 @@ const char *bp_nearest(const char *word, const char *const *candidates, size_t n
     int best_distance = strlen(word) < 4 ? 2 : 3;
 
     for (size_t i = 0; i < n; i++) {
-        int d = distance(word, candidates[i]);
+        int d = options_distance(word, candidates[i]);
         if (d < best_distance) {
             best = candidates[i];
             best_distance = d;

@@ -47,7 +47,7 @@ bool bp_probe_timeout_fits(const char *command, double seconds)
     return false;
 }
 
-static void set(char **text, const char *value)
+static void probe_set(char **text, const char *value)
 {
     char *copy = bp_text_format("%s", value);
 
@@ -58,13 +58,13 @@ static void set(char **text, const char *value)
 void bp_probe_init(struct bp_probe *probe, const struct bp_plugin_info *info)
 {
     *probe = (struct bp_probe){.state = info->state, .devices = info->devices, .step = info->step};
-    set(&probe->name, info->name);
-    set(&probe->kind, info->kind);
-    set(&probe->version, info->version);
-    set(&probe->manifest, info->manifest);
-    set(&probe->library, info->library);
-    set(&probe->reason, info->reason);
-    set(&probe->output, "");
+    probe_set(&probe->name, info->name);
+    probe_set(&probe->kind, info->kind);
+    probe_set(&probe->version, info->version);
+    probe_set(&probe->manifest, info->manifest);
+    probe_set(&probe->library, info->library);
+    probe_set(&probe->reason, info->reason);
+    probe_set(&probe->output, "");
 }
 
 bool bp_probe_is_manifest(const char *path)
@@ -85,7 +85,7 @@ void bp_probe_init_path(struct bp_probe *probe, const char *path)
 
     bp_probe_init(probe, &info);
     if (!strncmp(name, "bp_", 3)) name += 3;
-    set(&probe->name, name);
+    probe_set(&probe->name, name);
     char *dot = strrchr(probe->name, '.');
     if (dot) *dot = 0;
 }
@@ -124,12 +124,12 @@ static void take_plugin(struct bp_probe *probe, const cJSON *plugin)
     bool counted = cJSON_IsNumber(devices) && devices->valueint > 0;
     probe->devices = counted ? (uint32_t)devices->valueint : 0;
     probe->step = step_find(bp_json_get(plugin, "step"));
-    set(&probe->name, bp_json_get(plugin, "name"));
-    set(&probe->kind, bp_json_get(plugin, "kind"));
-    set(&probe->version, bp_json_get(plugin, "version"));
-    set(&probe->manifest, bp_json_get(plugin, "manifest"));
-    set(&probe->library, bp_json_get(plugin, "library"));
-    set(&probe->reason, bp_json_get(plugin, "reason"));
+    probe_set(&probe->name, bp_json_get(plugin, "name"));
+    probe_set(&probe->kind, bp_json_get(plugin, "kind"));
+    probe_set(&probe->version, bp_json_get(plugin, "version"));
+    probe_set(&probe->manifest, bp_json_get(plugin, "manifest"));
+    probe_set(&probe->library, bp_json_get(plugin, "library"));
+    probe_set(&probe->reason, bp_json_get(plugin, "reason"));
 }
 
 static void take_device(struct bp_probe *probe, const cJSON *device)
@@ -168,7 +168,7 @@ const struct bp_probe *bp_probe_same(const struct bp_probe *probes, uint32_t i,
 
 /* One line of the report. The plugin shares the child's descriptors: a line that is none of ours is
  * passed over. */
-static void take_line(void *ctx, const char *line)
+static void probe_take_line(void *ctx, const char *line)
 {
     struct answer *answer = ctx;
     cJSON *json = cJSON_Parse(line);
@@ -210,7 +210,7 @@ static void set_broken(struct bp_probe *probe, uint32_t step, char *reason)
     probe->step = step;
     probe->state = BP_PLUGIN_BROKEN;
     probe->devices = 0;
-    set(&probe->reason, reason);
+    probe_set(&probe->reason, reason);
     free(reason);
 }
 
@@ -285,7 +285,7 @@ static void take_refusal(struct bp_probe *probe, const struct bp_child_result *r
     bp_child_describe(result, end, sizeof end);
     char *reason = bp_text_format("%s: not asked: expected to run bp again as /proc/self/exe, got "
                                   "\"%s\"; %s", file, end, advice);
-    set(&probe->reason, reason);
+    probe_set(&probe->reason, reason);
     free(reason);
     free(advice);
     probe->state = BP_PLUGIN_UNPROBED;
@@ -302,7 +302,7 @@ static void run_one(struct bp_probe *probe, double timeout_s)
         .argv = argv,
         .env = env,
         .timeout_ns = (uint64_t)(timeout_s * 1e9),
-        .report = take_line,
+        .report = probe_take_line,
         .ctx = &answer,
     };
     struct bp_child_result result;
@@ -319,7 +319,7 @@ static void run_one(struct bp_probe *probe, double timeout_s)
     else
         take_others(probe, &answer, &result);
     size_t cut = result.output_size > OUTPUT_KEPT ? result.output_size - OUTPUT_KEPT : 0;
-    set(&probe->output, result.output + cut);
+    probe_set(&probe->output, result.output + cut);
     probe->seconds = result.seconds;
     bp_child_finish(&result);
 }

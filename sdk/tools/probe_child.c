@@ -26,7 +26,7 @@ static void note_fork(void)
 
 /* Begins a line of its own, whatever the plugin may have left on the one before, in one write: a
  * copy of this process reports, too, and is told apart by its pid. */
-static void report(cJSON *json)
+static void probe_child_report(cJSON *json)
 {
     cJSON_AddNumberToObject(json, "pid", getpid());
     bp_json_text(json, "forked", fork_step);
@@ -48,7 +48,7 @@ static void report_step_name(const char *word)
     cJSON *json = cJSON_CreateObject();
 
     bp_json_text(json, "step", word);
-    report(json);
+    probe_child_report(json);
 }
 
 /* The core logs "LIBRARY: step WORD" before each step. */
@@ -90,7 +90,7 @@ static void report_plugin(struct bp_core *core, uint32_t index, const char *path
     bp_probe_finish(&probe);
     cJSON *json = cJSON_CreateObject();
     cJSON_AddItemToObject(json, "plugin", plugin);
-    report(json);
+    probe_child_report(json);
 }
 
 enum { DEVICES_ASKED = 64 };
@@ -116,7 +116,7 @@ static void report_devices(struct bp_core *core, uint32_t index)
             cJSON_AddNumberToObject(part, "index", i);
             bp_json_text(part, "uuid", uuid);
             bp_json_text(part, "pci", p.pci);
-            report(json);
+            probe_child_report(json);
         }
         free(uuid);
     }

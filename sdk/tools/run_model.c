@@ -100,8 +100,8 @@ static void choose_shape(const struct words *w, const struct bp_model_port *port
 }
 
 /* Whether an input that is made up is within --max-memory. */
-static bool fits(const struct run_model *r, const struct words *w, const struct bp_model_port *port,
-                 const int64_t *shape)
+static bool model_fits(const struct run_model *r, const struct words *w,
+                       const struct bp_model_port *port, const int64_t *shape)
 {
     double bytes = bp_dtype_bits(port->dtype) / 8.0;
 
@@ -113,8 +113,8 @@ static bool fits(const struct run_model *r, const struct words *w, const struct 
 }
 
 /* Floats are i / n for element i of n, as ONNX's light networks have them; other types are 0. */
-static bool make_input(struct run_model *r, const struct words *w,
-                       const struct bp_model_port *port, struct bp_model_value *out)
+static bool model_make_input(struct run_model *r, const struct words *w,
+                             const struct bp_model_port *port, struct bp_model_value *out)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     int64_t shape[RANK_MAX];
@@ -128,7 +128,7 @@ static bool make_input(struct run_model *r, const struct words *w,
     out->at = calloc(1, sizeof *out->at);
     if (!out->at) abort();
     choose_shape(w, port, shape);
-    if (!fits(r, w, port, shape)) return false;
+    if (!model_fits(r, w, port, shape)) return false;
     if (bp_tensor_create(r->device, port->dtype, port->rank, shape, out->at))
         return run_failed(port->name);
     out->n = 1;
@@ -143,7 +143,7 @@ static bool make_input(struct run_model *r, const struct words *w,
     return ok;
 }
 
-static bool take_inputs(struct run_model *r, const struct words *w)
+static bool model_take_inputs(struct run_model *r, const struct words *w)
 {
     bool ok = true;
 
@@ -158,7 +158,7 @@ static bool take_inputs(struct run_model *r, const struct words *w)
         ok = !bp_model_input(r->model, i, &port) || run_failed("inputs");
         if (ok && path)
             ok = !bp_model_value_load(r->model, &port, path, &r->in[i]) || run_failed(path);
-        else if (ok) ok = make_input(r, w, &port, &r->in[i]);
+        else if (ok) ok = model_make_input(r, w, &port, &r->in[i]);
         free(path);
     }
     return ok;
@@ -182,7 +182,7 @@ static bool run_once(struct run_model *r, double *seconds)
     return true;
 }
 
-static int by_size(const void *a, const void *b)
+static int model_by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -190,7 +190,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* The largest element of a float output, for people. */
-static void describe(struct run_model *r, struct bp_tensor *t, char *text, size_t size)
+static void model_describe(struct run_model *r, struct bp_tensor *t, char *text, size_t size)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     int64_t best = 0;
@@ -215,12 +215,13 @@ static void describe(struct run_model *r, struct bp_tensor *t, char *text, size_
     free(data);
 }
 
-static void report(struct run_model *r, const struct words *w, double first, double *t, size_t n)
+static void model_report(struct run_model *r, const struct words *w, double first, double *t,
+                         size_t n)
 {
     struct bp_model_info info = {.size = sizeof info};
     cJSON *json = cJSON_CreateObject(), *outputs = cJSON_CreateArray();
 
-    if (n) qsort(t, n, sizeof *t, by_size);
+    if (n) qsort(t, n, sizeof *t, model_by_size);
     (void)bp_model_info(r->model, &info);
     if (!w->json)
         printf("%s on %s: %u nodes, opset %lld, %.1f MB of weights\nload %.1f ms, first run %.2f "
@@ -234,7 +235,7 @@ static void report(struct run_model *r, const struct words *w, double first, dou
         struct bp_model_port port = {.size = sizeof port};
         char text[200] = "no tensor";
         (void)bp_model_output(r->model, i, &port);
-        if (r->out[i].n) describe(r, r->out[i].at[0], text, sizeof text);
+        if (r->out[i].n) model_describe(r, r->out[i].at[0], text, sizeof text);
         if (!w->json) printf("%s: %s\n", port.name, text);
         cJSON_AddItemToArray(outputs, cJSON_CreateString(text));
     }
@@ -254,7 +255,7 @@ static void report(struct run_model *r, const struct words *w, double first, dou
 }
 
 /* With --data: outputs beside the inputs are what they should be. The exit status. */
-static int check_outputs(struct run_model *r, const struct words *w)
+static int model_check_outputs(struct run_model *r, const struct words *w)
 {
     uint32_t compared = 0;
 
@@ -279,7 +280,7 @@ static int check_outputs(struct run_model *r, const struct words *w)
     return BP_EXIT_USAGE;
 }
 
-static int work(struct run_model *r, const struct words *w)
+static int model_work(struct run_model *r, const struct words *w)
 {
     size_t n = isnan(w->repeat) ? 0 : (size_t)w->repeat;
     double *t, first;
@@ -287,14 +288,14 @@ static int work(struct run_model *r, const struct words *w)
     bool ok;
 
     if (!check_shapes(r, w)) return BP_EXIT_USAGE;
-    ok = take_inputs(r, w) && run_once(r, &first);
+    ok = model_take_inputs(r, w) && run_once(r, &first);
     t = calloc(n + 1, sizeof *t);
     if (!t) abort();
     for (size_t i = 0; ok && i < n; i++) ok = run_once(r, &t[i]);
-    if (ok) report(r, w, first, t, n);
+    if (ok) model_report(r, w, first, t, n);
     free(t);
     if (!ok) return BP_EXIT_FAILED;
-    status = w->data ? check_outputs(r, w) : BP_EXIT_GOOD;
+    status = w->data ? model_check_outputs(r, w) : BP_EXIT_GOOD;
     if (!status && w->profile) status = run_profile(r, w->profile);
     return status || !w->verify ? status : run_verify(r);
 }
@@ -305,7 +306,7 @@ static uint64_t limit_of(double given, double unit)
     return isnan(given) ? 0 : given * unit < 1 ? 1 : (uint64_t)(given * unit);
 }
 
-static int load(struct run_model *r, const struct words *w)
+static int model_load(struct run_model *r, const struct words *w)
 {
     uint64_t seed = w->seed;
     struct bp_model_options options = {.size = sizeof options, .weights_ctx = &seed,
@@ -331,10 +332,10 @@ static int load(struct run_model *r, const struct words *w)
         return BP_EXIT_FAILED;
     }
     r->load_s = bench_now() - begin;
-    return work(r, w);
+    return model_work(r, w);
 }
 
-static void finish(struct run_model *r)
+static void model_finish(struct run_model *r)
 {
     for (uint32_t i = 0; r->in && i < r->n_in + r->n_out; i++) bp_model_value_finish(&r->in[i]);
     free(r->in);
@@ -428,7 +429,7 @@ int bp_cmd_run(int argc, char **argv)
     if (status != BP_OPTIONS_GOOD) return status;
     if (!check_words(&w, &r)) return BP_EXIT_USAGE;
     if (w.json) r.told = stderr; /* standard output has the JSON, and that is all */
-    status = load(&r, &w);
-    finish(&r);
+    status = model_load(&r, &w);
+    model_finish(&r);
     return status;
 }

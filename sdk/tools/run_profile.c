@@ -17,7 +17,7 @@ struct shares {
     size_t n;
 };
 
-static void count(struct shares *s, const char *op, uint64_t bytes, double seconds)
+static void profile_count(struct shares *s, const char *op, uint64_t bytes, double seconds)
 {
     size_t i = 0;
 
@@ -100,7 +100,7 @@ static bool write_trace(cJSON *events, const char *path)
     return ok;
 }
 
-static uint64_t bytes_of(struct bp_tensor *const *t, uint32_t n)
+static uint64_t profile_bytes_of(struct bp_tensor *const *t, uint32_t n)
 {
     uint64_t bytes = 0;
 
@@ -121,9 +121,10 @@ struct profile {
 static void add_call(struct run_walk *walk, const struct bp_watched *call)
 {
     struct profile *p = walk->ctx;
-    uint64_t bytes = bytes_of(call->in, call->n_in) + bytes_of(call->out, call->n_out);
+    uint64_t bytes = profile_bytes_of(call->in, call->n_in) +
+                     profile_bytes_of(call->out, call->n_out);
 
-    count(&p->shares, call->op->name, bytes, walk->seconds);
+    profile_count(&p->shares, call->op->name, bytes, walk->seconds);
     add_event(p->events, walk, call->op->name, walk->begin - p->begin, bytes);
 }
 

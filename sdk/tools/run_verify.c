@@ -48,7 +48,7 @@ struct verify {
     bool ok;                     /* they could be */
 };
 
-static FILE *told(const struct verify *v)
+static FILE *verify_told(const struct verify *v)
 {
     return v->walk.r->told;
 }
@@ -68,17 +68,18 @@ static bool is_telling(const struct verify *v, const struct ref_array *got)
 {
     for (int64_t i = 0; got->v && i < got->count; i++)
         if (!isfinite((double)got->v[i])) {
-            fprintf(told(v), "node %s (%s): element %lld is %g\n", v->walk.name, v->op->name,
+            fprintf(verify_told(v), "node %s (%s): element %lld is %g\n", v->walk.name, v->op->name,
                     (long long)i, (double)got->v[i]);
             return false;
         }
     if (got->count < 2 || !got->v || !is_constant(got) || may_be_constant(v)) return true;
-    fprintf(told(v), "node %s (%s): all %lld elements are %g\n", v->walk.name, v->op->name,
+    fprintf(verify_told(v), "node %s (%s): all %lld elements are %g\n", v->walk.name, v->op->name,
             (long long)got->count, (double)got->v[0]);
     return false;
 }
 
-static bool judge(const struct verify *v, struct bp_tensor *out, const struct ref_array *expected)
+static bool verify_judge(const struct verify *v, struct bp_tensor *out,
+                         const struct ref_array *expected)
 {
     struct ref_array got = {0};
     struct comparison c;
@@ -90,14 +91,14 @@ static bool judge(const struct verify *v, struct bp_tensor *out, const struct re
     ok = got.rank == expected->rank && got.type == expected->type &&
          !memcmp(got.shape, expected->shape, (size_t)got.rank * sizeof *got.shape);
     if (!ok)
-        fprintf(told(v), "node %s (%s): its shape is not the reference's\n", v->walk.name,
+        fprintf(verify_told(v), "node %s (%s): its shape is not the reference's\n", v->walk.name,
                 v->op->name);
     if (ok) {
         c = compare(v->op, expected, data);
         ok = !c.wrong;
         if (!ok) {
             compare_describe(&c, expected, data, text, sizeof text);
-            fprintf(told(v), "node %s (%s): %s\n", v->walk.name, v->op->name, text);
+            fprintf(verify_told(v), "node %s (%s): %s\n", v->walk.name, v->op->name, text);
         }
     }
     ok = ok && is_telling(v, &got);
@@ -107,7 +108,7 @@ static bool judge(const struct verify *v, struct bp_tensor *out, const struct re
 }
 
 /* Of a variadic port the end is marked by one that is absent: as the suite's references expect. */
-static void take_inputs(struct run_walk *walk, const struct bp_watched *call)
+static void verify_take_inputs(struct run_walk *walk, const struct bp_watched *call)
 {
     struct verify *v = walk->ctx;
 
@@ -124,19 +125,19 @@ static void take_inputs(struct run_walk *walk, const struct bp_watched *call)
         v->ok = !call->in[i] || read_array(walk->r, call->in[i], &v->in[i], NULL);
 }
 
-static void check_outputs(struct run_walk *walk, const struct bp_watched *call)
+static void verify_check_outputs(struct run_walk *walk, const struct bp_watched *call)
 {
     struct verify *v = walk->ctx;
     struct ref_array out[REF_OUTPUTS] = {{0}};
 
     if (!v->op) {
-        fprintf(told(v), "node %s (%s): it has no reference\n", walk->name, call->op->name);
+        fprintf(verify_told(v), "node %s (%s): it has no reference\n", walk->name, call->op->name);
         return;
     }
     if (v->ok && v->op->family) v->op->family(v->op->name, v->in, call->attrs, out);
     else if (v->ok) v->op->reference(v->in, call->attrs, out);
     for (uint32_t i = 0; i < call->n_out && v->ok; i++)
-        if (call->out[i]) v->ok = judge(v, call->out[i], &out[i]);
+        if (call->out[i]) v->ok = verify_judge(v, call->out[i], &out[i]);
     v->known++;
     v->wrong += !v->ok;
     for (uint32_t i = 0; i < v->n_in; i++) ref_array_finish(&v->in[i]);
@@ -148,7 +149,8 @@ static void check_outputs(struct run_walk *walk, const struct bp_watched *call)
 int run_verify(struct run_model *r)
 {
     struct bp_model_info info = {.size = sizeof info};
-    struct verify v = {.walk = {.r = r, .before = take_inputs, .after = check_outputs}};
+    struct verify v = {
+        .walk = {.r = r, .before = verify_take_inputs, .after = verify_check_outputs}};
     uint32_t all;
     bool ok;
 

@@ -4,7 +4,7 @@
 #include "run_model.h"
 #include <stdlib.h>
 
-static void see(void *ctx, const struct bp_watched *call)
+static void walk_see(void *ctx, const struct bp_watched *call)
 {
     struct run_walk *walk = ctx;
 
@@ -72,7 +72,7 @@ bool run_walk(struct run_walk *walk)
     if (!in) abort();
     walk->calls = walk->nodes = 0;
     ok = find_graph(r, in, &graph) &&
-         (!bp_stream_watch(r->stream, see, walk) || run_failed("watch"));
+         (!bp_stream_watch(r->stream, walk_see, walk) || run_failed("watch"));
     if (ok) ok = graph ? walk_graph(walk, graph, in) : walk_run(walk);
     (void)bp_stream_watch(r->stream, NULL, NULL); /* of a stream that is one */
     free(in);

@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t next(uint64_t *state)
+static uint64_t weights_next(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
 
@@ -13,17 +13,17 @@ static uint64_t next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-static double uniform(uint64_t *state)
+static double weights_uniform(uint64_t *state)
 {
-    return ((double)(next(state) >> 11) + 0.5) * 0x1p-53;
+    return ((double)(weights_next(state) >> 11) + 0.5) * 0x1p-53;
 }
 
 /* Box and Muller 1958. */
-static double normal(uint64_t *state)
+static double weights_normal(uint64_t *state)
 {
-    double r = sqrt(-2 * log(uniform(state)));
+    double r = sqrt(-2 * log(weights_uniform(state)));
 
-    return r * cos(6.283185307179586 * uniform(state));
+    return r * cos(6.283185307179586 * weights_uniform(state));
 }
 
 void run_weights(void *ctx, const char *name, uint32_t rank, const int64_t *shape, int64_t fan_in,
@@ -35,8 +35,8 @@ void run_weights(void *ctx, const char *name, uint32_t rank, const int64_t *shap
     (void)shape;
     for (; *name; name++) state = (state ^ (unsigned char)*name) * 0x100000001b3;
     if (rank < 2) { /* a bias, a scale or a statistic: near 1, so that it is good as a variance */
-        for (int64_t i = 0; i < count; i++) data[i] = (float)(0.5 + uniform(&state));
+        for (int64_t i = 0; i < count; i++) data[i] = (float)(0.5 + weights_uniform(&state));
         return;
     }
-    for (int64_t i = 0; i < count; i++) data[i] = (float)(normal(&state) * size);
+    for (int64_t i = 0; i < count; i++) data[i] = (float)(weights_normal(&state) * size);
 }

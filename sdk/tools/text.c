@@ -11,7 +11,7 @@
 
 enum { WIDTH_MAX = 100, WIDTH_MIN = 40 };
 
-static void *must(void *memory)
+static void *text_must(void *memory)
 {
     if (memory) return memory;
     fprintf(stderr, "bp: out of memory\n");
@@ -47,7 +47,7 @@ static size_t utf8_length(const unsigned char *s)
 
 char *bp_text_clean(const char *text)
 {
-    char *clean = must(malloc(strlen(text) + 1)), *to = clean;
+    char *clean = text_must(malloc(strlen(text) + 1)), *to = clean;
 
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
         size_t n = utf8_length(s);
@@ -71,11 +71,11 @@ char *bp_text_format(const char *format, ...)
     va_start(args, format);
     if (vasprintf(&text, format, args) < 0) text = NULL;
     va_end(args);
-    return must(text);
+    return text_must(text);
 }
 
 /* Columns that a text takes: its characters. */
-static int columns(const char *text, size_t bytes)
+static int text_columns(const char *text, size_t bytes)
 {
     int n = 0;
 
@@ -83,7 +83,7 @@ static int columns(const char *text, size_t bytes)
     return n;
 }
 
-static int width(void)
+static int text_width(void)
 {
     struct winsize size;
 
@@ -94,13 +94,13 @@ static int width(void)
 
 void bp_text_print(FILE *file, int indent, const char *text)
 {
-    int column = indent, room = width();
+    int column = indent, room = text_width();
     char *clean = bp_text_clean(text);
 
     fprintf(file, "%*s", indent, "");
     for (const char *word = clean + strspn(clean, " "); *word;) {
         size_t n = strcspn(word, " ");
-        int length = columns(word, n);
+        int length = text_columns(word, n);
         bool first = column == indent;
         if (!first && column + 1 + length > room) {
             fprintf(file, "\n%*s", indent, "");
@@ -133,9 +133,9 @@ static void table_add(struct bp_table *table, const char *const *cells, const ch
 {
     if (table->rows == table->room) {
         table->room = table->room ? table->room * 2 : 16;
-        table->cell = must(
+        table->cell = text_must(
             realloc(table->cell, table->room * table->columns * sizeof *table->cell));
-        table->note = must(realloc(table->note, table->room * sizeof *table->note));
+        table->note = text_must(realloc(table->note, table->room * sizeof *table->note));
     }
     for (size_t i = 0; i < table->columns; i++)
         table->cell[table->rows * table->columns + i] = bp_text_clean(cells[i] ? cells[i] : "");
@@ -164,17 +164,17 @@ static void print_row(const struct bp_table *table, FILE *file, size_t row, cons
     while (filled > 1 && !*cell[filled - 1]) filled--;
     fprintf(file, "%*s", indent, "");
     for (size_t i = 0; i + 1 < filled; i++) {
-        int used = columns(cell[i], strlen(cell[i]));
+        int used = text_columns(cell[i], strlen(cell[i]));
         fprintf(file, "%s%*s", cell[i], widths[i] - used + 2, "");
         at += widths[i] + 2;
     }
-    if (filled < table->columns || width() - at < 20) {
+    if (filled < table->columns || text_width() - at < 20) {
         fprintf(file, "%s\n", cell[filled - 1]);
         return;
     }
     char *text = NULL;
     size_t size = 0;
-    FILE *memory = must(open_memstream(&text, &size));
+    FILE *memory = text_must(open_memstream(&text, &size));
     bp_text_print(memory, at, cell[filled - 1]);
     fclose(memory);
     fprintf(file, "%s", text + at); /* its first line has begun already */
@@ -183,10 +183,10 @@ static void print_row(const struct bp_table *table, FILE *file, size_t row, cons
 
 void bp_table_write(const struct bp_table *table, FILE *file, int indent)
 {
-    int *widths = must(calloc(table->columns, sizeof *widths));
+    int *widths = text_must(calloc(table->columns, sizeof *widths));
 
     for (size_t i = 0; i < table->rows * table->columns; i++) {
-        int used = columns(table->cell[i], strlen(table->cell[i]));
+        int used = text_columns(table->cell[i], strlen(table->cell[i]));
         if (used > widths[i % table->columns]) widths[i % table->columns] = used;
     }
     for (size_t row = 0; row < table->rows; row++) {

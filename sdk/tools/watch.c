@@ -23,7 +23,7 @@ static struct {
     uint64_t next;           /* seconds after which it is said again */
 } watch;
 
-static uint64_t now_ns(void)
+static uint64_t watch_now_ns(void)
 {
     struct timespec t;
 
@@ -43,7 +43,7 @@ static bool is_same(const struct bp_activity *a, uint64_t began_ns)
            (!a->elapsed_ns || apart < 100000000);
 }
 
-static void say(const struct bp_activity *a, uint64_t seconds)
+static void watch_say(const struct bp_activity *a, uint64_t seconds)
 {
     char line[512];
     int n = snprintf(line, sizeof line,
@@ -56,11 +56,11 @@ static void say(const struct bp_activity *a, uint64_t seconds)
         watch.next = UINT64_MAX; /* nobody reads it */
 }
 
-static void look(int number)
+static void watch_look(int number)
 {
     struct bp_activity a = {.size = sizeof a};
     int error = errno;
-    uint64_t now = now_ns(), began, seconds;
+    uint64_t now = watch_now_ns(), began, seconds;
 
     (void)number;
     if (bp_activity_find(0, &a) || bp_activity_launch(&a)) {
@@ -73,7 +73,7 @@ static void look(int number)
         seconds = (now - watch.began_ns) / 1000000000;
         if (seconds >= watch.next) {
             watch.next = (seconds / EVERY + 1) * EVERY;
-            say(&a, seconds);
+            watch_say(&a, seconds);
         }
     } else {
         watch.seen.word = NULL;
@@ -84,7 +84,7 @@ static void look(int number)
 
 void bp_watch_begin(const char *command)
 {
-    struct sigaction action = {.sa_handler = look, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = watch_look, .sa_flags = SA_RESTART};
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGALRM};
     const struct itimerspec each_second = {{1, 0}, {1, 0}};
     timer_t timer;

@@ -60,7 +60,7 @@ static lock_function *real_lock, *real_trylock;
 static rw_function *real_read, *real_write;
 
 /* Before any library's constructors lock something, or at least at the first lock. */
-static void *real(const char *name)
+static void *counts_real(const char *name)
 {
     void *function = dlsym(RTLD_NEXT, name);
 
@@ -71,28 +71,28 @@ static void *real(const char *name)
 int pthread_mutex_lock(pthread_mutex_t *mutex)
 {
     locks++;
-    if (!real_lock) *(void **)&real_lock = real("pthread_mutex_lock");
+    if (!real_lock) *(void **)&real_lock = counts_real("pthread_mutex_lock");
     return real_lock(mutex);
 }
 
 int pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
     locks++;
-    if (!real_trylock) *(void **)&real_trylock = real("pthread_mutex_trylock");
+    if (!real_trylock) *(void **)&real_trylock = counts_real("pthread_mutex_trylock");
     return real_trylock(mutex);
 }
 
 int pthread_rwlock_rdlock(pthread_rwlock_t *lock)
 {
     locks++;
-    if (!real_read) *(void **)&real_read = real("pthread_rwlock_rdlock");
+    if (!real_read) *(void **)&real_read = counts_real("pthread_rwlock_rdlock");
     return real_read(lock);
 }
 
 int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
 {
     locks++;
-    if (!real_write) *(void **)&real_write = real("pthread_rwlock_wrlock");
+    if (!real_write) *(void **)&real_write = counts_real("pthread_rwlock_wrlock");
     return real_write(lock);
 }
 
@@ -108,14 +108,14 @@ struct kit {
     bool failed;
 };
 
-static void prepared(void *ctx)
+static void counts_prepared(void *ctx)
 {
     struct kit *k = ctx;
 
     k->failed |= bp_prepared_run(k->prepared, k->bench.stream, k->xyz, 2, &k->xyz[2], 1, NULL) != 0;
 }
 
-static void eager(void *ctx)
+static void counts_eager(void *ctx)
 {
     struct kit *k = ctx;
     struct bp_tensor *z = NULL;
@@ -124,7 +124,7 @@ static void eager(void *ctx)
     bp_tensor_destroy(z);
 }
 
-static void storage(void *ctx)
+static void counts_storage(void *ctx)
 {
     struct kit *k = ctx;
     struct bp_storage *s = NULL;
@@ -133,7 +133,7 @@ static void storage(void *ctx)
     bp_memory_destroy(s);
 }
 
-static void kernel(void *ctx)
+static void counts_kernel(void *ctx)
 {
     struct kit *k = ctx;
 
@@ -145,7 +145,7 @@ struct cost {
     long instructions, locked, locks, allocations;
 };
 
-static long larger(long a, long b)
+static long counts_larger(long a, long b)
 {
     return a > b ? a : b;
 }
@@ -158,10 +158,10 @@ static struct cost cost_of(struct kit *k, void (*body)(void *ctx))
     for (int i = 0; i < CALLS; i++) {
         long locks_before = locks, allocations_before = allocations;
         struct step_counts c = step_count(body, k);
-        cost.instructions = larger(cost.instructions, c.instructions);
-        cost.locked = larger(cost.locked, c.locked);
-        cost.locks = larger(cost.locks, locks - locks_before);
-        cost.allocations = larger(cost.allocations, allocations - allocations_before);
+        cost.instructions = counts_larger(cost.instructions, c.instructions);
+        cost.locked = counts_larger(cost.locked, c.locked);
+        cost.locks = counts_larger(cost.locks, locks - locks_before);
+        cost.allocations = counts_larger(cost.allocations, allocations - allocations_before);
     }
     return cost;
 }
@@ -170,7 +170,7 @@ static struct cost cost_of(struct kit *k, void (*body)(void *ctx))
 
 static int tests, failures;
 
-static void gate(const char *what, const char *of, long count, long most, bool can)
+static void counts_gate(const char *what, const char *of, long count, long most, bool can)
 {
     bool good = count <= most;
 
@@ -194,16 +194,17 @@ static bool can_count_instructions(void)
 #endif
 }
 
-static void gates(const char *what, struct cost cost, struct cost most)
+static void counts_gates(const char *what, struct cost cost, struct cost most)
 {
-    gate(what, "instructions", cost.instructions, most.instructions, can_count_instructions());
-    gate(what, "atomic read-modify-writes", cost.locked, most.locked, step_can());
-    gate(what, "locks", cost.locks, most.locks, true);
-    gate(what, "allocations", cost.allocations, most.allocations, true);
+    counts_gate(what, "instructions", cost.instructions, most.instructions,
+                can_count_instructions());
+    counts_gate(what, "atomic read-modify-writes", cost.locked, most.locked, step_can());
+    counts_gate(what, "locks", cost.locks, most.locks, true);
+    counts_gate(what, "allocations", cost.allocations, most.allocations, true);
 }
 
 /* The counters themselves: what they are known to have to see. */
-static void known(void *ctx)
+static void counts_known(void *ctx)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     static _Atomic int number;
@@ -218,24 +219,24 @@ static void known(void *ctx)
 
 static void check_counters(struct kit *k)
 {
-    struct cost cost = cost_of(k, known);
+    struct cost cost = cost_of(k, counts_known);
 
-    gate("the counters", "allocations that they missed", 1 - cost.allocations, 0, true);
-    gate("the counters", "locks that they missed", 1 - cost.locks, 0, true);
-    gate("the counters", "atomic read-modify-writes that they missed", 3 - cost.locked, 0,
-         step_can());
+    counts_gate("the counters", "allocations that they missed", 1 - cost.allocations, 0, true);
+    counts_gate("the counters", "locks that they missed", 1 - cost.locks, 0, true);
+    counts_gate("the counters", "atomic read-modify-writes that they missed", 3 - cost.locked, 0,
+                step_can());
 }
 
 /* In a process of one thread the C library leaves the atomic instructions of its locks out, and so
  * may the core: calls are counted in a process with threads too. */
-static void *sleeper(void *gate)
+static void *counts_sleeper(void *gate)
 {
     pthread_mutex_lock(gate);
     pthread_mutex_unlock(gate);
     return NULL;
 }
 
-static bool setup(struct kit *k, const char *device)
+static bool counts_setup(struct kit *k, const char *device)
 {
     struct bp_arg in[2] = {{&k->xyz[0], 1}, {&k->xyz[1], 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -255,7 +256,7 @@ static bool setup(struct kit *k, const char *device)
            bench_kernel_open(&k->bench, bp_prepared_kernel(k->prepared), k->xyz, &k->kernel);
 }
 
-static void finish(struct kit *k)
+static void counts_finish(struct kit *k)
 {
     bench_kernel_close(&k->kernel);
     bp_prepared_destroy(k->prepared);
@@ -272,14 +273,14 @@ static const struct limits {
     bool beside_kernel; /* instructions of the kernel are not counted */
     struct cost alone, threads;
 } limits[] = {
-    {"a prepared run", prepared, true, {170, 0, 0, 0}, {170, 0, 0, 0}},
-    {"an eager call", eager, true, {740, 0, 0, 0}, {900, 4, 2, 0}},
-    {"memory taken and given back", storage, false, {360, 0, 0, 0}, {540, 4, 2, 0}},
+    {"a counts_prepared run", counts_prepared, true, {170, 0, 0, 0}, {170, 0, 0, 0}},
+    {"an eager call", counts_eager, true, {740, 0, 0, 0}, {900, 4, 2, 0}},
+    {"memory taken and given back", counts_storage, false, {360, 0, 0, 0}, {540, 4, 2, 0}},
 };
 
 static void count_all(struct kit *k, bool threads)
 {
-    struct cost alone = cost_of(k, kernel);
+    struct cost alone = cost_of(k, counts_kernel);
 
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         const struct limits *l = &limits[i];
@@ -288,7 +289,7 @@ static void count_all(struct kit *k, bool threads)
         snprintf(what, sizeof what, "%s%s in a process of %s", l->call,
                  l->beside_kernel ? " beside its kernel" : "", threads ? "threads" : "one thread");
         if (l->beside_kernel) cost.instructions -= alone.instructions;
-        gates(what, cost, threads ? l->threads : l->alone);
+        counts_gates(what, cost, threads ? l->threads : l->alone);
     }
 }
 
@@ -298,19 +299,19 @@ int main(int argc, char **argv)
     pthread_t other;
     struct kit k = {0};
 
-    if (argc != 2 || !setup(&k, argv[1])) {
+    if (argc != 2 || !counts_setup(&k, argv[1])) {
         printf("Bail out! %s\n", argc == 2 ? bp_error_message() : "usage: counts DEVICE");
         return 1;
     }
     count_all(&k, false);
     pthread_mutex_lock(&closed);
-    if (pthread_create(&other, NULL, sleeper, &closed)) return 1;
+    if (pthread_create(&other, NULL, counts_sleeper, &closed)) return 1;
     check_counters(&k);
     count_all(&k, true);
-    gate("all calls", "failures", k.failed, 0, true);
+    counts_gate("all calls", "failures", k.failed, 0, true);
     printf("1..%d\n", tests);
     pthread_mutex_unlock(&closed);
     pthread_join(other, NULL);
-    finish(&k);
+    counts_finish(&k);
     return failures > 0;
 }

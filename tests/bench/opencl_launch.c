@@ -18,14 +18,14 @@
 
 enum { BATCH = 1000, N = 64, PAIRS = 101 };
 
-static void need(bool ok, const char *what)
+static void opencl_launch_need(bool ok, const char *what)
 {
     if (ok) return;
     fprintf(stderr, "opencl_launch: %s: %s\n", what, bp_error_message());
     exit(1);
 }
 
-static double now_ns(void)
+static double opencl_launch_now_ns(void)
 {
     struct timespec t;
 
@@ -40,7 +40,7 @@ static unsigned char caught_args[1024];
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p)
 {
     (void)launch;
-    need(p->args_size <= sizeof caught_args, "arguments are larger than thought");
+    opencl_launch_need(p->args_size <= sizeof caught_args, "arguments are larger than thought");
     caught = *p;
     memcpy(caught_args, p->args, p->args_size);
     return BP_OK;
@@ -63,7 +63,7 @@ static void catch_scale(void)
     struct bp_launch launch = {.in = in, .out = out, .n_in = 1, .n_out = 1, .attrs = &attrs};
 
     attrs.factor = 2;
-    need(portable_scale(&launch) == BP_OK, "the arguments of scale");
+    opencl_launch_need(portable_scale(&launch) == BP_OK, "the arguments of scale");
 }
 
 /* OpenCL by itself. */
@@ -78,18 +78,19 @@ static void open_calls(struct direct *d)
 {
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
 
-    need(library != NULL, "libOpenCL.so.1");
-#define CALL(name) need((*(void **)&d->call.name = dlsym(library, #name)) != NULL, #name);
+    opencl_launch_need(library != NULL, "libOpenCL.so.1");
+#define CALL(name) \
+    opencl_launch_need((*(void **)&d->call.name = dlsym(library, #name)) != NULL, #name);
 #include "calls.def"
 }
 
 /* The device of that name. */
-static cl_device_id find(struct direct *d, const char *name)
+static cl_device_id opencl_launch_find(struct direct *d, const char *name)
 {
     cl_platform_id platform[16];
     cl_uint n = 0;
 
-    need(!d->call.clGetPlatformIDs(16, platform, &n), "clGetPlatformIDs");
+    opencl_launch_need(!d->call.clGetPlatformIDs(16, platform, &n), "clGetPlatformIDs");
     for (cl_uint p = 0; p < n && p < 16; p++) {
         cl_device_id id[16];
         cl_uint found = 0;
@@ -100,7 +101,7 @@ static cl_device_id find(struct direct *d, const char *name)
             if (!strncmp(text, name, strlen(name))) return id[i];
         }
     }
-    need(false, name);
+    opencl_launch_need(false, name);
     return NULL;
 }
 
@@ -113,22 +114,23 @@ static void direct_init(struct direct *d, const char *name)
     cl_int code = 0;
 
     open_calls(d);
-    id = find(d, name);
+    id = opencl_launch_find(d, name);
     context = d->call.clCreateContext(NULL, 1, &id, NULL, NULL, &code);
-    need(!code, "clCreateContext");
+    opencl_launch_need(!code, "clCreateContext");
     d->queue = d->call.clCreateCommandQueue(context, id, 0, &code);
-    need(!code, "clCreateCommandQueue");
+    opencl_launch_need(!code, "clCreateCommandQueue");
     d->x = d->call.clCreateBuffer(context, CL_MEM_READ_WRITE, N * sizeof(float), NULL, &code);
     d->y = d->call.clCreateBuffer(context, CL_MEM_READ_WRITE, N * sizeof(float), NULL, &code);
-    need(!code, "clCreateBuffer");
+    opencl_launch_need(!code, "clCreateBuffer");
     program = d->call.clCreateProgramWithSource(context, source->n, (const char **)source->line,
                                                 NULL, &code);
-    need(!code, "clCreateProgramWithSource");
-    need(!d->call.clBuildProgram(program, 1, &id,
-                                 "-cl-std=CL1.2 -DON_PROCESSOR -DELEM=f32 -DELEM_f32", NULL, NULL),
-         "clBuildProgram");
+    opencl_launch_need(!code, "clCreateProgramWithSource");
+    opencl_launch_need(!d->call.clBuildProgram(program, 1, &id,
+                                               "-cl-std=CL1.2 -DON_PROCESSOR -DELEM=f32 -DELEM_f32",
+                                               NULL, NULL),
+                       "clBuildProgram");
     d->kernel = d->call.clCreateKernel(program, "bp_scale_f32", &code);
-    need(!code, "clCreateKernel");
+    opencl_launch_need(!code, "clCreateKernel");
 }
 
 /* As the plugin divides it for a processor: one group of one lane makes all elements. */
@@ -147,17 +149,17 @@ static void direct_launch(struct direct *d)
     code |= call->clSetKernelArg(d->kernel, 5, sizeof d->x, &d->x);
     code |= call->clSetKernelArg(d->kernel, 6, sizeof at, &at);
     code |= call->clEnqueueNDRangeKernel(d->queue, d->kernel, 1, NULL, &one, &one, 0, NULL, NULL);
-    need(!code, "clSetKernelArg, clEnqueueNDRangeKernel");
+    opencl_launch_need(!code, "clSetKernelArg, clEnqueueNDRangeKernel");
 }
 
 static double direct_batch(struct direct *d, double *out_given)
 {
-    double began = now_ns();
+    double began = opencl_launch_now_ns();
 
     for (int i = 0; i < BATCH; i++) direct_launch(d);
-    *out_given = (now_ns() - began) / BATCH;
-    need(!d->call.clFinish(d->queue), "clFinish");
-    return (now_ns() - began) / BATCH;
+    *out_given = (opencl_launch_now_ns() - began) / BATCH;
+    opencl_launch_need(!d->call.clFinish(d->queue), "clFinish");
+    return (opencl_launch_now_ns() - began) / BATCH;
 }
 
 /* The same through Backplane. */
@@ -178,34 +180,36 @@ static void ours_init(struct ours *o, struct bp_device *device)
     o->attrs = bp_scale_defaults();
     o->attrs.factor = 2;
     call.attrs = &o->attrs;
-    need(!bp_stream_create(device, &o->stream), "a stream");
-    need(!bp_tensor_create(device, BP_F32, 1, &n, &o->x), "a tensor");
-    need(!bp_tensor_create(device, BP_F32, 1, &n, &o->y), "a tensor");
-    need(!bp_tensor_write(o->stream, o->x, ones, sizeof ones), "a write");
-    need(!bp_prepared_create(device, &call, NULL, 0, &o->prepared), "a prepared call");
+    opencl_launch_need(!bp_stream_create(device, &o->stream), "a stream");
+    opencl_launch_need(!bp_tensor_create(device, BP_F32, 1, &n, &o->x), "a tensor");
+    opencl_launch_need(!bp_tensor_create(device, BP_F32, 1, &n, &o->y), "a tensor");
+    opencl_launch_need(!bp_tensor_write(o->stream, o->x, ones, sizeof ones), "a write");
+    opencl_launch_need(!bp_prepared_create(device, &call, NULL, 0, &o->prepared),
+                       "a prepared call");
 }
 
 static double ours_batch(struct ours *o, double *out_given)
 {
-    double began = now_ns();
+    double began = opencl_launch_now_ns();
 
     for (int i = 0; i < BATCH; i++)
-        need(!bp_prepared_run(o->prepared, o->stream, &o->x, 1, &o->y, 1, &o->attrs), "a run");
-    *out_given = (now_ns() - began) / BATCH;
-    need(!bp_stream_synchronize(o->stream), "the end");
-    return (now_ns() - began) / BATCH;
+        opencl_launch_need(!bp_prepared_run(o->prepared, o->stream, &o->x, 1, &o->y, 1, &o->attrs),
+                           "a run");
+    *out_given = (opencl_launch_now_ns() - began) / BATCH;
+    opencl_launch_need(!bp_stream_synchronize(o->stream), "the end");
+    return (opencl_launch_now_ns() - began) / BATCH;
 }
 
-static int by_size(const void *a, const void *b)
+static int opencl_launch_by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
     return (x > y) - (x < y);
 }
 
-static void show(const char *what, double *v, int n)
+static void opencl_launch_show(const char *what, double *v, int n)
 {
-    qsort(v, (size_t)n, sizeof *v, by_size);
+    qsort(v, (size_t)n, sizeof *v, opencl_launch_by_size);
     printf("%-34s %8.3f (%.3f to %.3f)\n", what, v[n / 2], v[n / 4], v[3 * n / 4]);
 }
 
@@ -220,9 +224,9 @@ int main(int argc, char **argv)
     struct ours o = {0};
 
     if (pairs < 1 || pairs > PAIRS) pairs = PAIRS;
-    need(!bp_core_create(NULL, &core), "a core");
-    need(!bp_device_create(core, "xpu:0", &device), "xpu:0");
-    need(!bp_device_properties(device, &p), "its properties");
+    opencl_launch_need(!bp_core_create(NULL, &core), "a core");
+    opencl_launch_need(!bp_device_create(core, "xpu:0", &device), "xpu:0");
+    opencl_launch_need(!bp_device_properties(device, &p), "its properties");
     catch_scale();
     direct_init(&d, p.name);
     ours_init(&o, device);
@@ -236,9 +240,9 @@ int main(int argc, char **argv)
         given[i] = us_given / direct_given;
     }
     printf("%s: %d pairs of %d launches; median (quartiles)\n", p.name, pairs, BATCH);
-    show("prepared call, ns", us, pairs);
-    show("set arguments and enqueue, ns", direct, pairs);
-    show("ratio", ratio, pairs);
-    show("ratio, until all is given", given, pairs);
+    opencl_launch_show("prepared call, ns", us, pairs);
+    opencl_launch_show("set arguments and enqueue, ns", direct, pairs);
+    opencl_launch_show("ratio", ratio, pairs);
+    opencl_launch_show("ratio, until all is given", given, pairs);
     return 0;
 }

@@ -49,12 +49,12 @@ static inline void trap_flag(bool on)
                          "lea 128(%%rsp), %%rsp" : : : "memory", "cc");
 }
 
-static void nothing(void *ctx)
+static void step_nothing(void *ctx)
 {
     (void)ctx;
 }
 
-static struct step_counts run(void (*volatile body)(void *ctx), void *ctx)
+static struct step_counts step_run(void (*volatile body)(void *ctx), void *ctx)
 {
     counts = (struct step_counts){0};
     trap_flag(true);
@@ -69,8 +69,8 @@ struct step_counts step_count(void (*body)(void *ctx), void *ctx)
     struct step_counts empty, full;
 
     sigaction(SIGTRAP, &act, &before);
-    empty = run(nothing, NULL);
-    full = run(body, ctx);
+    empty = step_run(step_nothing, NULL);
+    full = step_run(body, ctx);
     sigaction(SIGTRAP, &before, NULL);
     full.instructions -= empty.instructions;
     full.locked -= empty.locked;

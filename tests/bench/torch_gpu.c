@@ -88,7 +88,7 @@ const char *times_open(const char *name)
 }
 
 /* Numbers from -1 to 1. */
-static float *draw(int64_t n)
+static float *torch_gpu_draw(int64_t n)
 {
     static uint64_t state = 88172645463325252u;
     float *data = malloc((size_t)n * sizeof *data);
@@ -100,13 +100,13 @@ static float *draw(int64_t n)
     return data;
 }
 
-static void replace(struct bp_tensor **tensor, struct bp_tensor *by)
+static void torch_gpu_replace(struct bp_tensor **tensor, struct bp_tensor *by)
 {
     bp_tensor_destroy(*tensor);
     *tensor = by;
 }
 
-static bool make_input(uint8_t dtype, const struct input *input, struct bp_tensor **out)
+static bool torch_gpu_make_input(uint8_t dtype, const struct input *input, struct bp_tensor **out)
 {
     struct bp_scope *scope = bp_stream_scope(stream);
     struct bp_cast_attrs cast = {.size = sizeof cast, .to = dtype};
@@ -119,18 +119,18 @@ static bool make_input(uint8_t dtype, const struct input *input, struct bp_tenso
 
     while (rank < RANK && input->shape[rank]) n *= input->shape[rank++];
     view.perm.n = rank;
-    data = draw(n);
+    data = torch_gpu_draw(n);
     ok = data && !bp_tensor_create(device, BP_F32, rank, input->shape, out) &&
          !bp_tensor_write(stream, *out, data, (size_t)n * sizeof *data);
     free(data);
     if (ok && dtype != BP_F32) {
         ok = !bp_op_cast(scope, *out, &cast, &made);
-        replace(out, made);
+        torch_gpu_replace(out, made);
     }
     if (ok && (input->perm[0] || input->perm[1])) {
         made = NULL;
         ok = !bp_op_transpose(scope, *out, &view, &made);
-        replace(out, made);
+        torch_gpu_replace(out, made);
     }
     return ok;
 }
@@ -149,7 +149,7 @@ const char *times_setup(int row)
 
     n_in = 0;
     while (n_in < INPUTS && r->in[n_in].shape[0]) {
-        if (!make_input(r->dtype, &r->in[n_in], &in[n_in])) return bp_error_message();
+        if (!torch_gpu_make_input(r->dtype, &r->in[n_in], &in[n_in])) return bp_error_message();
         n_in++;
     }
     return NULL;

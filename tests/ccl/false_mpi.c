@@ -8,7 +8,7 @@
 char ompi_mpi_comm_world, ompi_mpi_float, ompi_mpi_byte, ompi_mpi_op_sum;
 #endif
 
-static int nothing(void)
+static int false_mpi_nothing(void)
 {
     return 0;
 }

@@ -58,7 +58,7 @@ static void write_place(struct bp_where *where)
 }
 
 /* Its buffers begin one page before their file ends. */
-static void places(char *board, size_t size, unsigned *seed)
+static void board_places(char *board, size_t size, unsigned *seed)
 {
     struct bp_board_rank *r = rank_at(board, 1);
 
@@ -83,7 +83,7 @@ static void message_places(char *board, size_t size, unsigned *seed)
 }
 
 /* It is the process that reads this, and its buffers are nowhere. */
-static void processes(char *board, size_t size, unsigned *seed)
+static void board_processes(char *board, size_t size, unsigned *seed)
 {
     struct bp_board_rank *r = rank_at(board, 1);
 
@@ -94,7 +94,7 @@ static void processes(char *board, size_t size, unsigned *seed)
 }
 
 /* What rank 0 has for itself in a ragged call, of which nobody else reads more than the size. */
-static void counts(char *board, size_t size, unsigned *seed)
+static void board_counts(char *board, size_t size, unsigned *seed)
 {
     uint64_t *count = (uint64_t *)(void *)((struct bp_board_pair *)(void *)rank_at(board, 2) + 4);
 
@@ -103,7 +103,7 @@ static void counts(char *board, size_t size, unsigned *seed)
 }
 
 /* A failure that is no status, and whose text has no end. */
-static void failure(char *board, size_t size, unsigned *seed)
+static void board_failure(char *board, size_t size, unsigned *seed)
 {
     struct bp_board_header *h = (struct bp_board_header *)(void *)board;
 
@@ -115,7 +115,7 @@ static void failure(char *board, size_t size, unsigned *seed)
 }
 
 /* Anything that rank 1 says, and what it sends. */
-static void anything(char *board, size_t size, unsigned *seed)
+static void board_anything(char *board, size_t size, unsigned *seed)
 {
     uint32_t *word = (uint32_t *)(void *)rank_at(board, 1);
     size_t n = sizeof(struct bp_board_rank) / 4, m = sizeof(struct bp_board_pair) / 4;
@@ -167,7 +167,7 @@ struct job {
     const struct nonsense *what;
 };
 
-static void work(uint32_t rank, uint32_t size, void *ctx)
+static void board_work(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct job *job = ctx;
     struct writer writer = {.what = job->what};
@@ -197,12 +197,12 @@ static void run_with(struct nonsense what)
     struct job job = {.what = &what};
 
     OK(bp_comm_id_create(&job.id));
-    kit_processes(2, work, &job, 1, NULL);
+    kit_processes(2, board_work, &job, 1, NULL);
 }
 
 static void places_outside_of_files(void)
 {
-    run_with((struct nonsense){places, true, "map", REDUCE, 1});
+    run_with((struct nonsense){board_places, true, "map", REDUCE, 1});
     run_with((struct nonsense){message_places, true, "map", SEND, 1});
 }
 
@@ -218,18 +218,18 @@ static bool may_read_processes(void)
 
 static void processes_of_others(void)
 {
-    run_with((struct nonsense){processes, false, "map", REDUCE, 1});
-    run_with((struct nonsense){processes, may_read_processes(), "vm", REDUCE, 1});
+    run_with((struct nonsense){board_processes, false, "map", REDUCE, 1});
+    run_with((struct nonsense){board_processes, may_read_processes(), "vm", REDUCE, 1});
 }
 
 static void counts_of_ragged_calls(void)
 {
-    run_with((struct nonsense){counts, false, "staged", RAGGED, 1});
+    run_with((struct nonsense){board_counts, false, "staged", RAGGED, 1});
 }
 
 static void failures_without_end(void)
 {
-    run_with((struct nonsense){failure, true, "map", REDUCE, 1});
+    run_with((struct nonsense){board_failure, true, "map", REDUCE, 1});
 }
 
 static void anything_at_random(void)
@@ -237,7 +237,7 @@ static void anything_at_random(void)
     static const char *const ways[] = {"map", "vm", "staged"};
 
     for (unsigned i = 0; i < 6; i++)
-        run_with((struct nonsense){anything, false, ways[i % 3], i % 2 ? SEND : REDUCE, i});
+        run_with((struct nonsense){board_anything, false, ways[i % 3], i % 2 ? SEND : REDUCE, i});
 }
 
 int main(int argc, char **argv)

@@ -109,8 +109,8 @@ static void die_sending(const char *bytes, bool part)
 }
 
 /* The call of a round that rank 1 dies in. */
-static enum bp_status call_of(int round, struct bp_comm *comm, uint32_t rank, struct bp_tensor *x,
-                              struct bp_tensor *all)
+static enum bp_status far_call_of(int round, struct bp_comm *comm, uint32_t rank,
+                                  struct bp_tensor *x, struct bp_tensor *all)
 {
     switch (round % 5) {
     case 0: return bp_comm_broadcast(comm, stream, x, x, 1);
@@ -142,7 +142,7 @@ static void die_between(uint32_t rank, uint32_t size, void *ctx)
     comm = join(&ids->first, rank, size);
     OK(bp_comm_barrier(comm, stream));
     begin = seconds();
-    expect_failure(comm, call_of(round, comm, rank, x, all), BP_ERR_PEER, "rank 1 (process",
+    expect_failure(comm, far_call_of(round, comm, rank, x, all), BP_ERR_PEER, "rank 1 (process",
                    "has died, or cannot be reached");
     CHECK(seconds() - begin < 5, "%g s", seconds() - begin);
     bp_comm_destroy(comm);

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-static uint64_t waits(struct rank *r)
+static uint64_t native_waits(struct rank *r)
 {
     uint64_t n = 0;
 
@@ -29,13 +29,13 @@ static void far_ahead(uint32_t rank, uint32_t size, void *id)
 
     OK(bp_stream_synchronize(r.stream));
     OK(bp_comm_barrier(r.comm, r.stream));
-    before = waits(&r);
+    before = native_waits(&r);
     begin = seconds();
     if (rank) usleep(400000);
     for (int i = 0; i < 20; i++) OK(bp_comm_all_reduce(r.comm, r.stream, x, y, BP_REDUCE_SUM));
     OK(bp_comm_broadcast(r.comm, r.stream, y, x, 0));
     CHECK(rank || seconds() - begin < 0.3, "calls waited for %g s", seconds() - begin);
-    CHECK(waits(&r) == before, "a call counts as a wait");
+    CHECK(native_waits(&r) == before, "a call counts as a wait");
     expect(&r, "broadcast", x, N, (float)size);
     CHECK(seconds() - begin > 0.3, "nobody waited for the others");
     bp_tensor_destroy(x);
@@ -109,7 +109,7 @@ static void order_of_streams(void)
 }
 
 /* Calls on two streams that know nothing of each other: they are done in the order of the calls. */
-static void alternate(uint32_t rank, uint32_t size, void *id)
+static void native_alternate(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x[2] = {filled(&r, N, 1), filled(&r, N, 2)}, *y[2];
@@ -133,7 +133,7 @@ static void alternate(uint32_t rank, uint32_t size, void *id)
 
 static void order_of_calls(void)
 {
-    run(2, alternate, NOBODY);
+    run(2, native_alternate, NOBODY);
 }
 
 /* What the library does not have goes by the host: booleans, and the least of floats, of which one
@@ -197,7 +197,7 @@ static void a_split_is_native(void)
     run(4, parts_of_it, NOBODY);
 }
 
-static void differ(uint32_t rank, uint32_t size, void *id)
+static void native_differ(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1), *half;
@@ -218,7 +218,7 @@ static void differ(uint32_t rank, uint32_t size, void *id)
 
 static void other_calls_are_named(void)
 {
-    run(ranks(3), differ, NOBODY);
+    run(ranks(3), native_differ, NOBODY);
 }
 
 /* Rank 0 is ahead by more calls than the board has room for when rank 1 makes another one. */
@@ -384,7 +384,7 @@ static void sum_well(struct rank *r, struct bp_tensor *x)
 }
 
 /* Rank 1 is stopped; it hears of that when it goes on. */
-static void stop(uint32_t rank, uint32_t size, void *id)
+static void native_stop(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1);
@@ -413,10 +413,10 @@ static void stop(uint32_t rank, uint32_t size, void *id)
 
 static void the_stopped_are_named(void)
 {
-    run(ranks(3), stop, NOBODY);
+    run(ranks(3), native_stop, NOBODY);
 }
 
-static void die(uint32_t rank, uint32_t size, void *id)
+static void native_die(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1);
@@ -432,7 +432,7 @@ static void die(uint32_t rank, uint32_t size, void *id)
 
 static void the_dead_are_named(void)
 {
-    run(ranks(3), die, 1);
+    run(ranks(3), native_die, 1);
 }
 
 /* Rank 0 serves the store, and dies: its own host sees that, the others that the store is gone. */
@@ -501,7 +501,7 @@ static void only_who_is_needed_may_not_die(void)
 }
 
 /* Tensors that are given back while their call is under way: their memory is not used before. */
-static void let_go(uint32_t rank, uint32_t size, void *id)
+static void native_let_go(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_stream *other;
@@ -528,7 +528,7 @@ static void let_go(uint32_t rank, uint32_t size, void *id)
 
 static void memory_of_calls_under_way_is_kept(void)
 {
-    run(2, let_go, NOBODY);
+    run(2, native_let_go, NOBODY);
 }
 
 /* A communicator that is given back while its calls are under way. */

@@ -4,7 +4,7 @@
 #include "failing.h"
 
 /* Rank 1 makes another call; size: 1 of 3 is odd, of 2 both are named. */
-static void odd(uint32_t rank, uint32_t size, void *ctx)
+static void odd_case(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -37,8 +37,8 @@ static void odd(uint32_t rank, uint32_t size, void *ctx)
 
 static void other_calls_are_named(void)
 {
-    run(2, odd, UINT32_MAX);
-    run(5, odd, UINT32_MAX);
+    run(2, odd_case, UINT32_MAX);
+    run(5, odd_case, UINT32_MAX);
 }
 
 /* Whether a rank may have got the data of its own call, which failed after that: the root of a

@@ -11,7 +11,7 @@ static char added[256]; /* to the script, by the environment */
 enum fake_mode fake_mode;
 const struct bp_host *fake_host;
 
-static const char *find(const char *script, const char *word)
+static const char *fake_find(const char *script, const char *word)
 {
     size_t n = strlen(word);
 
@@ -24,9 +24,9 @@ static const char *find(const char *script, const char *word)
 
 const char *fake_word(const char *word)
 {
-    const char *value = find(added, word);
+    const char *value = fake_find(added, word);
 
-    return value ? value : find(fake_script, word);
+    return value ? value : fake_find(fake_script, word);
 }
 
 bool fake_is(const char *word, const char *value)
@@ -121,8 +121,8 @@ static uint64_t dtypes_of(const char *list)
     return mask;
 }
 
-static enum bp_status device_properties(void *self, uint32_t device,
-                                        struct bp_device_properties *out)
+static enum bp_status fake_device_properties(void *self, uint32_t device,
+                                             struct bp_device_properties *out)
 {
     enum bp_status status = fake_first(((struct fake_instance *)self)->host,
                                        FAKE_device_properties, 0);
@@ -156,7 +156,7 @@ static enum bp_status memory_info(void *self, uint32_t device, uint64_t *out_fre
     return BP_OK;
 }
 
-static enum bp_status create(const struct bp_host *host, void **out_self)
+static enum bp_status fake_create(const struct bp_host *host, void **out_self)
 {
     struct fake_instance *f;
     enum bp_status status;
@@ -181,7 +181,7 @@ static enum bp_status create(const struct bp_host *host, void **out_self)
 }
 
 /* All that was made with it has been destroyed. */
-static void destroy(void *self)
+static void fake_destroy(void *self)
 {
     struct fake_instance *f = self;
 
@@ -192,7 +192,7 @@ static void destroy(void *self)
     f->host->release(f->host->ctx, f, sizeof *f);
 }
 
-static enum bp_status usable(void *self, const struct bp_kernel *kernel)
+static enum bp_status fake_usable(void *self, const struct bp_kernel *kernel)
 {
     if (!strstr(kernel->name, "_elsewhere")) return BP_OK;
     return bp_fail(((struct fake_instance *)self)->host, BP_ERR_UNSUPPORTED,
@@ -204,12 +204,12 @@ static struct fake_tables tables = {
                          .abi_major = BP_ABI_MAJOR,
                          .abi_minor = BP_ABI_MINOR,
                          .build = BP_BUILD_FLAGS,
-                         .create = create,
-                         .destroy = destroy,
+                         .create = fake_create,
+                         .destroy = fake_destroy,
                          .runtime = &tables.runtime},
               .fake = &fake},
     .kernels = {.size = sizeof tables.kernels, .stride = sizeof(struct fake_row),
-                .usable = usable},
+                .usable = fake_usable},
 };
 
 /* Callbacks without their word in the script are not there. */
@@ -217,7 +217,7 @@ static void choose_callbacks(struct bp_runtime *r)
 {
     *r = fake_work_runtime;
     r->device_count = device_count;
-    r->device_properties = device_properties;
+    r->device_properties = fake_device_properties;
     r->memory_allocate = fake_allocate;
     r->memory_free = fake_free;
     if (fake_has("info")) r->memory_info = memory_info;

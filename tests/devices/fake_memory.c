@@ -43,7 +43,7 @@ enum bp_status fake_memory_create(struct fake_instance *f)
     return BP_OK;
 }
 
-static void forget(struct chunk *chunk)
+static void memory_forget(struct chunk *chunk)
 {
     if (chunk && !is_nowhere() && !fake_has("map-leak"))
         munmap(chunk->first - fake_alignment(), chunk->size + PAGE);
@@ -53,12 +53,12 @@ static void forget(struct chunk *chunk)
 void fake_memory_destroy(struct fake_instance *f)
 {
     pthread_mutex_lock(&lock);
-    if (last && last->of == f) forget(last), last = NULL;
+    if (last && last->of == f) memory_forget(last), last = NULL;
     pthread_mutex_unlock(&lock);
 }
 
 /* Under the lock. As little aligned as was promised. NULL: there is no memory. */
-static char *take(uint64_t size)
+static char *memory_take(uint64_t size)
 {
     char *pages;
 
@@ -91,7 +91,7 @@ enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64
     if (!chunk) abort();
     pthread_mutex_lock(&lock);
     fits = !fake.budget || size <= fake.budget - f->used;
-    if (fits) first = take(size);
+    if (fits) first = memory_take(size);
     if (first) {
         *chunk = (struct chunk){chunks, f, first, size};
         chunks = chunk;
@@ -123,7 +123,7 @@ void fake_free(void *self, uint32_t device, uint32_t space, const struct bp_memo
     f->used -= chunk->size, fake.used -= chunk->size;
     if (fake_uses(first, chunk->size, NULL)) fake_break();
     if (!is_nowhere()) madvise(chunk->first - fake_alignment(), chunk->size + PAGE, MADV_DONTNEED);
-    forget(last);
+    memory_forget(last);
     last = chunk;
     pthread_mutex_unlock(&lock);
 }

@@ -17,16 +17,16 @@ static void begin_daemon(void)
     for (;;) pause();
 }
 
-static void ignore(int number)
+static void misdeeds_ignore(int number)
 {
     (void)number;
 }
 
 /* No signal but SIGKILL and SIGALRM ends it. */
-static void hang(void)
+static void misdeeds_hang(void)
 {
     for (int i = 1; i < NSIG; i++)
-        if (i != SIGALRM) signal(i, ignore);
+        if (i != SIGALRM) signal(i, misdeeds_ignore);
     for (;;) pause();
 }
 
@@ -49,7 +49,7 @@ static void misdeed_at(const char *step)
     if (fake_is(step, "fork")) fork(); /* both go on */
     for (int i = 0; i < 5 && fake_is(step, "forks"); i++) fork();
     if (fake_is(step, "daemon")) begin_daemon();
-    if (fake_is(step, "hang")) hang();
+    if (fake_is(step, "hang")) misdeeds_hang();
     while (fake_is(step, "pause")) pause();
     if (fake_is(step, "babble")) write_for_ever();
     if (fake_is(step, "print")) puts("the fake was here");
@@ -62,14 +62,14 @@ void fake_step(const char *step)
     misdeed_at(step);
 }
 
-static void end(void)
+static void misdeeds_end(void)
 {
     misdeed_at("atexit");
 }
 
 void fake_step_open(void)
 {
-    if (fake_has("atexit")) atexit(end);
+    if (fake_has("atexit")) atexit(misdeeds_end);
     fake_step("open");
 }
 

@@ -19,7 +19,7 @@
 
 static char chosen[32]; /* read once: kernels ask for each element */
 
-static bool is(const char *mutant)
+static bool mutant_is(const char *mutant)
 {
     return !strcmp(chosen, mutant);
 }
@@ -48,7 +48,7 @@ static int64_t broadcast_index(const struct bp_view *v, const struct bp_view *ou
         if (axis >= 0 && v->shape[axis] != 1) index += element % out->shape[i] * v->stride[axis];
         element /= out->shape[i];
     }
-    return is("strides") ? element % v->count : index;
+    return mutant_is("strides") ? element % v->count : index;
 }
 
 /* Numbers below the normal ones are zero from here on. */
@@ -63,21 +63,24 @@ static void flush_subnormals(void)
 #endif
 }
 
-static void strike(const struct bp_launch *l)
+static void mutant_strike(const struct bp_launch *l)
 {
-    if (is("ftz-launch")) flush_subnormals();
-    if (is("setenv-launch")) setenv("MUTANT_WAS_HERE", "1", 1);
+    if (mutant_is("ftz-launch")) flush_subnormals();
+    if (mutant_is("setenv-launch")) setenv("MUTANT_WAS_HERE", "1", 1);
     if (l->out[0]->count != 924) return;
-    if (is("crash")) raise(11);
-    if (is("exit")) _exit(0);
-    if (is("hang"))
+    if (mutant_is("crash")) raise(11);
+    if (mutant_is("exit")) _exit(0);
+    if (mutant_is("hang"))
         for (;;) pause();
 }
 
 /* The one extent for which a mutant is wrong. */
 static int64_t wrong_extent(void)
 {
-    return is("extent-17") ? 17 : is("extent-97") ? 97 : is("extent-333") ? 333 : -1;
+    return mutant_is("extent-17")    ? 17
+           : mutant_is("extent-97")  ? 97
+           : mutant_is("extent-333") ? 333
+                                     : -1;
 }
 
 /* Whatever lies there is not used. */
@@ -93,45 +96,45 @@ static void add_many(const struct bp_launch *l)
 {
     const float *x = l->in[0]->data, *y = l->in[1]->data;
     float *z = l->out[0]->data;
-    int64_t n = l->out[0]->count - is("unwritten");
+    int64_t n = l->out[0]->count - mutant_is("unwritten");
 
     for (int64_t i = 0; i < n; i++) z[i] = x[i] + y[i];
-    if (is("last-16m")) z[n - 1] += 1;
+    if (mutant_is("last-16m")) z[n - 1] += 1;
 }
 
-static enum bp_status add(const struct bp_launch *l)
+static enum bp_status mutant_add(const struct bp_launch *l)
 {
     const struct bp_view *x = l->in[0], *y = l->in[1], *z = l->out[0];
     float *out = z->data;
 
-    if (is("fails") && z->count == 924) return BP_ERR_DEVICE;
-    strike(l);
+    if (mutant_is("fails") && z->count == 924) return BP_ERR_DEVICE;
+    mutant_strike(l);
     if (z->count > 1 << 24 && x->count == z->count && y->count == z->count) {
         add_many(l);
         return BP_OK;
     }
-    for (int64_t i = 0; i < z->count - is("unwritten"); i++) {
+    for (int64_t i = 0; i < z->count - mutant_is("unwritten"); i++) {
         float a = ((const float *)x->data)[broadcast_index(x, z, i)],
               b = ((const float *)y->data)[broadcast_index(y, z, i)];
         float sum = a + b;
-        if (is("loses-nan") && a != a) sum = 0;
-        if (is("skips-nan") && sum != sum) continue;
-        if (is("no-subnormals") && fabsf(sum) < 0x1p-126f) sum *= 0;
-        if (is("truncates")) sum = nextafterf(sum, 0);
-        if (is("zero-sign") && sum == 0) sum = 0;
-        if (is("rank8") && z->rank == 8 && i == 7) sum += 1;
-        if (is("magnitude") && fabsf(sum) > 1e30f && fabsf(sum) < 1e37f) sum *= 1.5f;
-        if (is("last") && i == z->count - 1) sum += fabsf(sum) / 1024 + 1;
+        if (mutant_is("loses-nan") && a != a) sum = 0;
+        if (mutant_is("skips-nan") && sum != sum) continue;
+        if (mutant_is("no-subnormals") && fabsf(sum) < 0x1p-126f) sum *= 0;
+        if (mutant_is("truncates")) sum = nextafterf(sum, 0);
+        if (mutant_is("zero-sign") && sum == 0) sum = 0;
+        if (mutant_is("rank8") && z->rank == 8 && i == 7) sum += 1;
+        if (mutant_is("magnitude") && fabsf(sum) > 1e30f && fabsf(sum) < 1e37f) sum *= 1.5f;
+        if (mutant_is("last") && i == z->count - 1) sum += fabsf(sum) / 1024 + 1;
         out[index_of(z, i, false)] = sum;
     }
     if (z->count == wrong_extent()) out[0] += fabsf(out[0]) + 1;
-    if (z->count && is("reads-end")) read_at(x, x->count);
-    if (z->count && is("reads-4096-on")) read_at(x, x->count + 4096);
-    if (z->count && is("reads-front")) read_at(y, -1);
-    if (z->count && is("past-end")) out[z->count] = 0;
-    if (z->count && is("before-start")) out[-1] = 0;
-    if (z->count && is("writes-input") && x->data != z->data) ((float *)x->data)[0] += 1;
-    if (z->count && is("in-place") && x->data == z->data) out[0] = 0;
+    if (z->count && mutant_is("reads-end")) read_at(x, x->count);
+    if (z->count && mutant_is("reads-4096-on")) read_at(x, x->count + 4096);
+    if (z->count && mutant_is("reads-front")) read_at(y, -1);
+    if (z->count && mutant_is("past-end")) out[z->count] = 0;
+    if (z->count && mutant_is("before-start")) out[-1] = 0;
+    if (z->count && mutant_is("writes-input") && x->data != z->data) ((float *)x->data)[0] += 1;
+    if (z->count && mutant_is("in-place") && x->data == z->data) out[0] = 0;
     return BP_OK;
 }
 
@@ -155,32 +158,33 @@ static double through_scratch(double value, int64_t i)
     return scratch;
 }
 
-static enum bp_status softmax(const struct bp_launch *l)
+static enum bp_status mutant_softmax(const struct bp_launch *l)
 {
     const struct bp_view *x = l->in[0], *y = l->out[0];
     const struct bp_softmax_attrs *a = l->attrs;
     int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     int64_t length, inner = 1;
 
-    if (is("axis")) axis = x->rank - 1;
+    if (mutant_is("axis")) axis = x->rank - 1;
     length = x->shape[axis];
     for (int i = axis + 1; i < x->rank; i++) inner *= x->shape[i];
     for (int64_t line = 0; length && line < x->count / length; line++) {
         int64_t first = line / inner * inner * length + line % inner;
         const float *in = x->data;
         float *out = y->data;
-        double max = is("no-max") ? 0 : -INFINITY, sum = 0;
-        for (int64_t i = 0; i < length && !is("no-max"); i++) {
-            double value = in[index_of(x, first + i * inner, is("strides"))];
+        double max = mutant_is("no-max") ? 0 : -INFINITY, sum = 0;
+        for (int64_t i = 0; i < length && !mutant_is("no-max"); i++) {
+            double value = in[index_of(x, first + i * inner, mutant_is("strides"))];
             if (!(value <= max)) max = value;
         }
         for (int64_t i = 0; i < length; i++)
-            sum += exp(in[index_of(x, first + i * inner, is("strides"))] - max);
+            sum += exp(in[index_of(x, first + i * inner, mutant_is("strides"))] - max);
         for (int64_t i = 0; i < length; i++) {
-            double value = exp((float)(in[index_of(x, first + i * inner, is("strides"))] - max));
-            if (is("softmax-huge") && max > 1e30 && max < 1e37) value *= 0.75;
-            if (is("scratch")) value = through_scratch(value, i);
-            if (is("rough")) value *= 1 + 1e-5;
+            double value = exp(
+                (float)(in[index_of(x, first + i * inner, mutant_is("strides"))] - max));
+            if (mutant_is("softmax-huge") && max > 1e30 && max < 1e37) value *= 0.75;
+            if (mutant_is("scratch")) value = through_scratch(value, i);
+            if (mutant_is("rough")) value *= 1 + 1e-5;
             out[index_of(y, first + i * inner, false)] = (float)(value / sum);
         }
     }
@@ -191,18 +195,18 @@ static void add_to_sums(const struct bp_launch *l, double *sums, const bool *is_
 {
     const struct bp_view *x = l->in[0];
 
-    for (int64_t e = 0; e < x->count - (is("drops-last") && x->count > 1000); e++) {
+    for (int64_t e = 0; e < x->count - (mutant_is("drops-last") && x->count > 1000); e++) {
         int64_t to = 0, rest = e, scale = 1, from = index_of(x, e, false);
         for (int i = x->rank - 1; i >= 0; i--) {
             if (!is_summed[i]) to += rest % x->shape[i] * scale, scale *= x->shape[i];
             rest /= x->shape[i];
         }
         sums[to] += ((const float *)x->data)[from];
-        if (is("low-precision")) sums[to] = (float)((int64_t)(sums[to] * 1024)) / 1024;
+        if (mutant_is("low-precision")) sums[to] = (float)((int64_t)(sums[to] * 1024)) / 1024;
     }
 }
 
-static enum bp_status sum(const struct bp_launch *l)
+static enum bp_status mutant_sum(const struct bp_launch *l)
 {
     static int calls;
     const struct bp_view *x = l->in[0], *y = l->out[0];
@@ -213,13 +217,13 @@ static enum bp_status sum(const struct bp_launch *l)
     for (int i = 0; i < x->rank; i++) summed[i] = a->axes.n == 0;
     for (int64_t i = 0; i < a->axes.n; i++)
         summed[a->axes.at[i] < 0 ? a->axes.at[i] + x->rank : a->axes.at[i]] = true;
-    if (is("axes") && x->rank == 2 && x->shape[0] == x->shape[1] - 1 && a->axes.n == 1)
+    if (mutant_is("axes") && x->rank == 2 && x->shape[0] == x->shape[1] - 1 && a->axes.n == 1)
         summed[0] = !summed[0], summed[1] = !summed[1];
     add_to_sums(l, sums, summed);
     calls++;
     for (int64_t i = 0; i < y->count; i++) {
         float value = (float)sums[i];
-        if (is("varies") && calls & 1) value = nextafterf(value, INFINITY);
+        if (mutant_is("varies") && calls & 1) value = nextafterf(value, INFINITY);
         ((float *)y->data)[index_of(y, i, false)] = value;
     }
     free(sums);
@@ -227,22 +231,22 @@ static enum bp_status sum(const struct bp_launch *l)
 }
 
 /* Keeps an attribute of RUN from the first launch of a plan. */
-static enum bp_status scale(const struct bp_launch *l)
+static enum bp_status mutant_scale(const struct bp_launch *l)
 {
     const struct bp_scale_attrs *a = l->attrs;
     const struct bp_view *x = l->in[0], *y = l->out[0];
     double *kept = l->plan;
 
-    if (is("crash-last")) raise(11);
+    if (mutant_is("crash-last")) raise(11);
     if (kept[0] == 0) kept[0] = a->factor, kept[1] = a->bias;
     for (int64_t i = 0; i < y->count; i++) {
-        float factor = (float)(is("run-factor") ? kept[0] : a->factor),
-              bias = (float)(is("run-bias") ? kept[1] : a->bias);
+        float factor = (float)(mutant_is("run-factor") ? kept[0] : a->factor),
+              bias = (float)(mutant_is("run-bias") ? kept[1] : a->bias);
         float value = ((const float *)x->data)[index_of(x, i, false)];
-        if (is("scale-1e25") && fabsf(value) > 1e20f && fabsf(value) < 1e29f) value = 0;
+        if (mutant_is("scale-1e25") && fabsf(value) > 1e20f && fabsf(value) < 1e29f) value = 0;
         ((float *)y->data)[index_of(y, i, false)] = value * factor + bias;
     }
-    if (is("scale-16m") && y->count > 1 << 24) ((float *)y->data)[y->count - 1] += 1;
+    if (mutant_is("scale-16m") && y->count > 1 << 24) ((float *)y->data)[y->count - 1] += 1;
     return BP_OK;
 }
 
@@ -257,7 +261,7 @@ static void plan_destroy(void *self, const struct bp_kernel *kernel, void *plan)
     free(plan);
 }
 
-static enum bp_status sgd(const struct bp_launch *l)
+static enum bp_status mutant_sgd(const struct bp_launch *l)
 {
     const struct bp_view *p = l->in[0], *g = l->in[1], *y = l->out[0];
     float rate = *(const float *)l->in[2]->data;
@@ -266,14 +270,14 @@ static enum bp_status sgd(const struct bp_launch *l)
         float *grad = (float *)g->data + index_of(g, i, false);
         ((float *)y->data)[index_of(y, i, false)] =
             ((const float *)p->data)[index_of(p, i, false)] - rate * *grad;
-        if (is("clears-grad")) *grad = 0;
+        if (mutant_is("clears-grad")) *grad = 0;
     }
-    if (y->count == 97 && is("sgd-97")) ((float *)y->data)[96] += 1;
-    if (y->count && is("past-params")) ((float *)y->data)[y->count] = 0;
+    if (y->count == 97 && mutant_is("sgd-97")) ((float *)y->data)[96] += 1;
+    if (y->count && mutant_is("past-params")) ((float *)y->data)[y->count] = 0;
     return BP_OK;
 }
 
-static enum bp_status nonzero(const struct bp_launch *l)
+static enum bp_status mutant_nonzero(const struct bp_launch *l)
 {
     const struct bp_view *x = l->in[0], *y = l->out[0];
     int64_t found = 0;
@@ -281,15 +285,15 @@ static enum bp_status nonzero(const struct bp_launch *l)
     for (int64_t i = 0; i < x->count; i++) {
         float value = ((const float *)x->data)[index_of(x, i, false)];
         int64_t rest = i;
-        if (is("nan-is-zero") ? !(value < 0 || value > 0) : value == 0) continue;
-        if (is("nonzero-333") && x->count == 999) continue;
+        if (mutant_is("nan-is-zero") ? !(value < 0 || value > 0) : value == 0) continue;
+        if (mutant_is("nonzero-333") && x->count == 999) continue;
         for (int a = x->rank - 1; a >= 0; a--) {
             ((int64_t *)y->data)[found * y->stride[0] + a * y->stride[1]] = rest % x->shape[a];
             rest /= x->shape[a];
         }
         found++;
     }
-    l->result[0] = is("all-rows") ? x->count : is("more-rows") ? x->count + 1 : found;
+    l->result[0] = mutant_is("all-rows") ? x->count : mutant_is("more-rows") ? x->count + 1 : found;
     return BP_OK;
 }
 
@@ -298,7 +302,7 @@ static uint32_t random_word(uint64_t seed, uint64_t block, int64_t which)
     uint32_t w[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0};
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
 
-    for (int round = 0; round < (is("nine-rounds") ? 9 : 10); round++) {
+    for (int round = 0; round < (mutant_is("nine-rounds") ? 9 : 10); round++) {
         uint64_t a = UINT64_C(0xd2511f53) * w[0], b = UINT64_C(0xcd9e8d57) * w[2];
         uint32_t next[4] = {(uint32_t)(b >> 32) ^ w[1] ^ key[0], (uint32_t)b,
                             (uint32_t)(a >> 32) ^ w[3] ^ key[1], (uint32_t)a};
@@ -309,25 +313,25 @@ static uint32_t random_word(uint64_t seed, uint64_t block, int64_t which)
     return w[which];
 }
 
-static enum bp_status uniform(const struct bp_launch *l)
+static enum bp_status mutant_uniform(const struct bp_launch *l)
 {
     const struct bp_uniform_attrs *a = l->attrs;
     float low = (float)a->low, high = (float)a->high;
 
     for (int64_t i = 0; i < l->out[0]->count; i++) {
-        uint64_t block = (is("no-offset") ? 0 : l->offset) + (uint64_t)i / 4;
+        uint64_t block = (mutant_is("no-offset") ? 0 : l->offset) + (uint64_t)i / 4;
         float u = (float)(random_word(l->seed, block, i % 4) >> 8) * 0x1p-24f;
         volatile float step = (high - low) * u;
         float y = low + step;
-        if (y >= high && high > low && !is("reaches-high")) y = nextafterf(high, low);
+        if (y >= high && high > low && !mutant_is("reaches-high")) y = nextafterf(high, low);
         ((float *)l->out[0]->data)[i] = y;
     }
     return BP_OK;
 }
 
-static enum bp_status accepts(void *self, const struct bp_prep *prep)
+static enum bp_status mutant_accepts(void *self, const struct bp_prep *prep)
 {
-    bool refuses = is("refuses-all") || (is("refuses") && prep->in[0]->rank == 5);
+    bool refuses = mutant_is("refuses-all") || (mutant_is("refuses") && prep->in[0]->rank == 5);
     return refuses ? BP_ERR_UNSUPPORTED : BP_OK;
 }
 
@@ -336,12 +340,12 @@ enum {
 };
 #define ROW(what, row_types, row_flags, ...) \
     {{BP_OPROW(what), .name = "mutant_" #what "_f32", .types = row_types, .flags = row_flags, \
-      .launch = fake_launch, __VA_ARGS__}, what, "mutant"}
+      .launch = fake_launch, __VA_ARGS__}, mutant_##what, "mutant"}
 #define F32 {BP_M(F32), 0, 0, 0}
 #define F32_F32 {BP_M(F32), BP_M(F32), 0, 0}
 #define F32_TO_I64 {BP_M(F32), 0, BP_M(I64), 0}
 static struct fake_row rows[] = {
-    ROW(add, F32, FLAGS | BP_KERNEL_IN_PLACE, .accepts = accepts),
+    ROW(add, F32, FLAGS | BP_KERNEL_IN_PLACE, .accepts = mutant_accepts),
     ROW(softmax, F32, FLAGS, .accepts = NULL),
     ROW(sum, F32, FLAGS, .accepts = NULL),
     ROW(scale, F32, FLAGS, .prepare = scale_prepare, .plan_destroy = plan_destroy),
@@ -362,28 +366,31 @@ static enum bp_status device_count(void *self, uint32_t *out_count)
 {
     static uint32_t asked;
 
-    *out_count = is("count-changes") && asked++ % 2 ? 2 : 1;
+    *out_count = mutant_is("count-changes") && asked++ % 2 ? 2 : 1;
     return BP_OK;
 }
 
-static enum bp_status device_properties(void *self, uint32_t device,
-                                        struct bp_device_properties *out)
+static enum bp_status mutant_device_properties(void *self, uint32_t device,
+                                               struct bp_device_properties *out)
 {
     static uint32_t asked;
 
-    strcpy(out->name, is("nameless") ? "" : "mutant");
-    if (is("endless-name")) memset(out->name, 'm', sizeof out->name);
-    BP_SET(out, dtypes, is("all-dtypes") ? UINT64_MAX : BP_M(F32) | BP_M(F64) | BP_MASK_INT);
-    BP_SET(out, alignment, is("alignment") ? 4096 : is("alignment-1") ? 1 : fake_alignment());
-    BP_SET(out, memory, is("all-memory") ? UINT64_MAX : 256 << 20);
-    BP_SET(out, flags, (is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
-    BP_SET(out, units, is("units-change") ? ++asked : 1);
+    strcpy(out->name, mutant_is("nameless") ? "" : "mutant");
+    if (mutant_is("endless-name")) memset(out->name, 'm', sizeof out->name);
+    BP_SET(out, dtypes, mutant_is("all-dtypes") ? UINT64_MAX : BP_M(F32) | BP_M(F64) | BP_MASK_INT);
+    BP_SET(out, alignment,
+           mutant_is("alignment")     ? 4096
+           : mutant_is("alignment-1") ? 1
+                                      : fake_alignment());
+    BP_SET(out, memory, mutant_is("all-memory") ? UINT64_MAX : 256 << 20);
+    BP_SET(out, flags, (mutant_is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
+    BP_SET(out, units, mutant_is("units-change") ? ++asked : 1);
     BP_SET(out, dlpack_type, 1);
-    if (is("no-size")) out->size = 0;
-    if (is("larger-size")) out->size += 8;
-    if (is("endless-arch")) memset(out->arch, 'm', sizeof out->arch);
-    out->uuid[15] = (uint8_t)(is("uuid-changes") ? ++asked : 1);
-    strcpy(out->pci, is("crooked-pci") ? "65:00.0" : "0000:65:00.0");
+    if (mutant_is("no-size")) out->size = 0;
+    if (mutant_is("larger-size")) out->size += 8;
+    if (mutant_is("endless-arch")) memset(out->arch, 'm', sizeof out->arch);
+    out->uuid[15] = (uint8_t)(mutant_is("uuid-changes") ? ++asked : 1);
+    strcpy(out->pci, mutant_is("crooked-pci") ? "65:00.0" : "0000:65:00.0");
     return BP_OK;
 }
 
@@ -394,16 +401,16 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     static size_t used, ever;
     uint64_t rounded = (size + 63) / 64 * 64;
 
-    if (is("silent-always") || (is("silent-memory") && size > UINT64_C(1) << 40))
+    if (mutant_is("silent-always") || (mutant_is("silent-memory") && size > UINT64_C(1) << 40))
         return BP_ERR_MEMORY;
-    if (is("leaks") && size < 1 << 30 && (ever += rounded) > 256 << 20)
+    if (mutant_is("leaks") && size < 1 << 30 && (ever += rounded) > 256 << 20)
         return bp_fail(fake_host, BP_ERR_MEMORY, "%llu bytes asked, all is used up",
                        (unsigned long long)size);
-    if (is("never-frees") && size < 1 << 30) { /* of the heap, whose bytes are counted too */
+    if (mutant_is("never-frees") && size < 1 << 30) { /* of the heap, whose bytes are counted too */
         *out = (struct bp_memory){.data = aligned_alloc(64, rounded)};
         return out->data ? BP_OK : BP_ERR_MEMORY;
     }
-    if (!is("overlaps") || rounded <= 1 << 20 || rounded >= sizeof shared - used)
+    if (!mutant_is("overlaps") || rounded <= 1 << 20 || rounded >= sizeof shared - used)
         return sound.memory_allocate(self, device, space, size, out);
     *out = (struct bp_memory){NULL, shared + used, NULL};
     used += rounded - (512 << 10); /* the end is the next one's beginning */
@@ -412,31 +419,33 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
 
 static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
 {
-    if (!is("overlaps") && !is("never-frees")) sound.memory_free(self, device, space, memory);
+    if (!mutant_is("overlaps") && !mutant_is("never-frees"))
+        sound.memory_free(self, device, space, memory);
 }
 
-static enum bp_status copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *c)
+static enum bp_status mutant_copy_in(void *self, uint32_t device, void *stream,
+                                     const struct bp_copy *c)
 {
     struct bp_copy copy = *c;
 
-    if (c->size > 64) copy.size -= is("short-copy");
+    if (c->size > 64) copy.size -= mutant_is("short-copy");
     return sound.copy_in(self, device, stream, &copy);
 }
 
-static enum bp_status copy_within(void *self, uint32_t device, void *stream,
-                                  const struct bp_copy *c)
+static enum bp_status mutant_copy_within(void *self, uint32_t device, void *stream,
+                                         const struct bp_copy *c)
 {
-    return is("no-copy") ? BP_OK : sound.copy_within(self, device, stream, c);
+    return mutant_is("no-copy") ? BP_OK : sound.copy_within(self, device, stream, c);
 }
 
 static enum bp_status event_query(void *self, uint32_t device, void *event)
 {
-    return is("never-done") ? BP_ERR_BUSY : sound.event_query(self, device, event);
+    return mutant_is("never-done") ? BP_ERR_BUSY : sound.event_query(self, device, event);
 }
 
 static enum bp_status event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns)
 {
-    if (is("never-done")) return BP_ERR_TIMEOUT;
+    if (mutant_is("never-done")) return BP_ERR_TIMEOUT;
     return sound.event_wait(self, device, event, timeout_ns);
 }
 
@@ -451,31 +460,31 @@ static void change_process(void)
 
     sigemptyset(&mask);
     sigaddset(&mask, SIGUSR1);
-    if (is("signal-mask")) pthread_sigmask(SIG_BLOCK, &mask, NULL);
-    if (is("locale")) setlocale(LC_NUMERIC, "C.UTF-8");
-    if (is("alarm")) alarm(1000);
-    if (is("umask")) umask(077);
-    if (is("rounding")) fesetround(FE_TOWARDZERO);
-    if (is("folder") && chdir("/")) abort();
-    if (is("ftz")) flush_subnormals();
-    if (is("nodump")) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    if (is("sigign")) signal(SIGPIPE, SIG_IGN);
-    if (is("handler")) signal(SIGUSR2, on_signal);
-    if (is("setenv")) setenv("HOME", "/mutant", 1);
-    if (is("noenv")) clearenv();
-    if (is("setuid") && setresuid(65534, 65534, 0)) abort();
-    if (is("daemon") && !fork())
+    if (mutant_is("signal-mask")) pthread_sigmask(SIG_BLOCK, &mask, NULL);
+    if (mutant_is("locale")) setlocale(LC_NUMERIC, "C.UTF-8");
+    if (mutant_is("alarm")) alarm(1000);
+    if (mutant_is("umask")) umask(077);
+    if (mutant_is("rounding")) fesetround(FE_TOWARDZERO);
+    if (mutant_is("folder") && chdir("/")) abort();
+    if (mutant_is("ftz")) flush_subnormals();
+    if (mutant_is("nodump")) prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (mutant_is("sigign")) signal(SIGPIPE, SIG_IGN);
+    if (mutant_is("handler")) signal(SIGUSR2, on_signal);
+    if (mutant_is("setenv")) setenv("HOME", "/mutant", 1);
+    if (mutant_is("noenv")) clearenv();
+    if (mutant_is("setuid") && setresuid(65534, 65534, 0)) abort();
+    if (mutant_is("daemon") && !fork())
         for (;;) pause();
-    if (is("zombie") && !fork()) _exit(0);
+    if (mutant_is("zombie") && !fork()) _exit(0);
 }
 
-static enum bp_status create(const struct bp_host *host, void **out_self)
+static enum bp_status mutant_create(const struct bp_host *host, void **out_self)
 {
     change_process();
     return sound_create(host, out_self);
 }
 
-static void *idle(void *arg)
+static void *mutant_idle(void *arg)
 {
     for (;;) pause();
     return arg;
@@ -485,13 +494,14 @@ static void spoil_rows(void)
 {
     static char endless[1 << 16];
 
-    if (is("attrs-size")) rows[1].kernel.attrs_size = 8;
-    if (is("stray-dtype")) rows[1].kernel.types[0] |= BP_M(I32);
-    if (is("no-variable")) rows[4].kernel.types[1] = 0;
-    if (is("stray-variable")) rows[1].kernel.types[3] = BP_M(F32);
-    if (is("all-flags")) rows[1].kernel.flags = UINT32_MAX;
-    if (is("html-name")) rows[1].kernel.name = "<b>mutant</b>";
-    if (is("endless-row-name")) rows[1].kernel.name = memset(endless, 'm', sizeof endless - 1);
+    if (mutant_is("attrs-size")) rows[1].kernel.attrs_size = 8;
+    if (mutant_is("stray-dtype")) rows[1].kernel.types[0] |= BP_M(I32);
+    if (mutant_is("no-variable")) rows[4].kernel.types[1] = 0;
+    if (mutant_is("stray-variable")) rows[1].kernel.types[3] = BP_M(F32);
+    if (mutant_is("all-flags")) rows[1].kernel.flags = UINT32_MAX;
+    if (mutant_is("html-name")) rows[1].kernel.name = "<b>mutant</b>";
+    if (mutant_is("endless-row-name"))
+        rows[1].kernel.name = memset(endless, 'm', sizeof endless - 1);
 }
 
 void fake_mutate(struct fake_tables *t)
@@ -500,23 +510,23 @@ void fake_mutate(struct fake_tables *t)
 
     if (!fake_is("rows", "mutant")) return;
     fake_text("mutant", chosen, "");
-    if (is("prints")) printf("mutant: loaded\n"), fflush(stdout);
-    if (is("thread")) pthread_create(&thread, NULL, idle, NULL);
-    if (is("crash-at-load")) abort();
-    while (is("hang-at-load")) pause();
+    if (mutant_is("prints")) printf("mutant: loaded\n"), fflush(stdout);
+    if (mutant_is("thread")) pthread_create(&thread, NULL, mutant_idle, NULL);
+    if (mutant_is("crash-at-load")) abort();
+    while (mutant_is("hang-at-load")) pause();
     spoil_rows();
     t->kernels.first = &rows[0].kernel;
     t->kernels.count = sizeof rows / sizeof *rows;
     t->table.plugin.kernels = &t->kernels;
     sound_create = t->table.plugin.create;
-    t->table.plugin.create = create;
+    t->table.plugin.create = mutant_create;
     sound = t->runtime;
     t->runtime.device_count = device_count;
-    t->runtime.device_properties = device_properties;
+    t->runtime.device_properties = mutant_device_properties;
     t->runtime.memory_allocate = memory_allocate;
     t->runtime.memory_free = memory_free;
-    t->runtime.copy_in = copy_in;
-    t->runtime.copy_within = copy_within;
+    t->runtime.copy_in = mutant_copy_in;
+    t->runtime.copy_within = mutant_copy_within;
     t->runtime.event_query = event_query;
     t->runtime.event_wait = event_wait;
 }

@@ -66,7 +66,7 @@ static struct bp_operator repeat = {
              .attrs_size = sizeof defaults, .types = {BP_M(F32)}},
 };
 
-static void spoil(struct bp_kernels *kernels)
+static void operators_spoil(struct bp_kernels *kernels)
 {
     if (fake_is("spoil", "name")) repeat.info.name = "Repeat";
     if (fake_is("spoil", "dots")) repeat.info.name = "acme..Repeat";
@@ -88,5 +88,5 @@ void fake_operators_find(struct bp_kernels *kernels)
     kernels->op = fake_is("rows", "custom") ? &repeat : &same;
     kernels->op_count = 1;
     kernels->op_stride = sizeof repeat;
-    spoil(kernels);
+    operators_spoil(kernels);
 }

@@ -2,7 +2,7 @@
 /* fake_orders.c: the orders that a test gives the fake device. */
 #include "fake_work.h"
 
-static void set(bool *what, bool to)
+static void orders_set(bool *what, bool to)
 {
     pthread_mutex_lock(&fake_all.lock);
     *what = to;
@@ -10,19 +10,19 @@ static void set(bool *what, bool to)
     pthread_mutex_unlock(&fake_all.lock);
 }
 
-static void hold(bool on)
+static void orders_hold(bool on)
 {
-    set(&fake_all.holding, on);
+    orders_set(&fake_all.holding, on);
 }
 
-static void lose(void)
+static void orders_lose(void)
 {
-    set(&fake_all.lost, true);
+    orders_set(&fake_all.lost, true);
 }
 
-static void mute(bool on)
+static void orders_mute(bool on)
 {
-    set(&fake_all.muted, on);
+    orders_set(&fake_all.muted, on);
 }
 
 static void open_gate(void)
@@ -35,7 +35,7 @@ static void open_gate(void)
     pthread_mutex_unlock(&fake_all.lock);
 }
 
-static uint64_t ended(void)
+static uint64_t orders_ended(void)
 {
     uint64_t n;
 
@@ -45,33 +45,33 @@ static uint64_t ended(void)
     return n;
 }
 
-static void fail(uint32_t status)
+static void orders_fail(uint32_t status)
 {
     pthread_mutex_lock(&fake_all.lock);
     fake_all.next_failure = (enum bp_status)status;
     pthread_mutex_unlock(&fake_all.lock);
 }
 
-static struct stream *told(void *stream)
+static struct stream *orders_told(void *stream)
 {
     return stream ? stream : fake_all.numbered[0];
 }
 
-static void run(void *stream, uint64_t n)
+static void orders_run(void *stream, uint64_t n)
 {
     pthread_mutex_lock(&fake_all.lock);
-    while (n-- > 0 && fake_can_end(told(stream))) fake_job_end(told(stream));
+    while (n-- > 0 && fake_can_end(orders_told(stream))) fake_job_end(orders_told(stream));
     pthread_mutex_unlock(&fake_all.lock);
 }
 
 static uint32_t index_of(void *stream)
 {
-    return told(stream)->index;
+    return orders_told(stream)->index;
 }
 
-static uint64_t position(void *stream)
+static uint64_t orders_position(void *stream)
 {
-    return told(stream)->given;
+    return orders_told(stream)->given;
 }
 
 static bool is_done(uint32_t index, uint64_t at)
@@ -81,11 +81,20 @@ static bool is_done(uint32_t index, uint64_t at)
 
 static bool is_before(uint32_t index, uint64_t at, void *stream)
 {
-    const struct stream *s = told(stream);
+    const struct stream *s = orders_told(stream);
 
     return is_done(index, at) || s->index == index || s->after[index] >= at;
 }
 
-struct fake fake = {.answer = fake_answer, .hold = hold, .open = open_gate, .ended = ended,
-                    .fail = fail, .lose = lose, .mute = mute, .run = run, .index = index_of,
-                    .position = position, .is_done = is_done, .is_before = is_before};
+struct fake fake = {.answer = fake_answer,
+                    .hold = orders_hold,
+                    .open = open_gate,
+                    .ended = orders_ended,
+                    .fail = orders_fail,
+                    .lose = orders_lose,
+                    .mute = orders_mute,
+                    .run = orders_run,
+                    .index = index_of,
+                    .position = orders_position,
+                    .is_done = is_done,
+                    .is_before = is_before};

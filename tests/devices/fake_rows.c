@@ -33,25 +33,25 @@ static const struct bp_host *host_of(void *self)
     return ((struct fake_instance *)self)->host;
 }
 
-static enum bp_status negate(const struct bp_launch *l)
+static enum bp_status rows_negate(const struct bp_launch *l)
 {
     for (int64_t i = 0; i < l->out[0]->count; i++)
         ((float *)l->out[0]->data)[i] = -((const float *)l->in[0]->data)[i];
     return BP_OK;
 }
 
-static enum bp_status prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
+static enum bp_status rows_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     return fake_first(host_of(self), FAKE_prepare, 0);
 }
 
-static enum bp_status accepts(void *self, const struct bp_prep *prep)
+static enum bp_status rows_accepts(void *self, const struct bp_prep *prep)
 {
     return fake_first(host_of(self), FAKE_accepts, 0);
 }
 
 /* Where element i of a shape lies in a view of that shape, or one that broadcasts to it. */
-static int64_t place(const struct bp_view *v, const struct bp_view *z, int64_t i)
+static int64_t rows_place(const struct bp_view *v, const struct bp_view *z, int64_t i)
 {
     int64_t at = 0;
 
@@ -64,25 +64,25 @@ static int64_t place(const struct bp_view *v, const struct bp_view *z, int64_t i
     return at;
 }
 
-static float term(char op, float x, float y)
+static float rows_term(char op, float x, float y)
 {
     return op == 'a' ? x + y : op == 's' ? x - y : x * y;
 }
 
 /* add, sub, mul: of any strides. */
-static enum bp_status binary(const struct bp_launch *l)
+static enum bp_status rows_binary(const struct bp_launch *l)
 {
     const struct bp_view *x = l->in[0], *y = l->in[1], *z = l->out[0];
 
     if (strstr(l->kernel->name, "_slow")) fake.slow++;
     for (int64_t i = 0; i < z->count; i++)
-        ((float *)z->data)[place(z, z, i)] =
-            term(*l->kernel->op, ((const float *)x->data)[place(x, z, i)],
-                 ((const float *)y->data)[place(y, z, i)]);
+        ((float *)z->data)[rows_place(z, z, i)] = rows_term(
+            *l->kernel->op, ((const float *)x->data)[rows_place(x, z, i)],
+            ((const float *)y->data)[rows_place(y, z, i)]);
     return BP_OK;
 }
 
-static enum bp_status scale(const struct bp_launch *l)
+static enum bp_status rows_scale(const struct bp_launch *l)
 {
     const struct bp_scale_attrs *a = l->attrs;
     const float *x = l->in[0]->data;
@@ -108,12 +108,12 @@ static enum bp_status only_all(void *self, const struct bp_prep *prep)
     return prep->out[0]->count == 1 ? BP_OK : BP_ERR_UNSUPPORTED;
 }
 
-static enum bp_status assign(const struct bp_launch *l)
+static enum bp_status rows_assign(const struct bp_launch *l)
 {
     const struct bp_view *x = l->in[0], *y = l->out[0];
 
     for (int64_t i = 0; i < y->count; i++)
-        ((float *)y->data)[place(y, y, i)] = ((const float *)x->data)[place(x, y, i)];
+        ((float *)y->data)[rows_place(y, y, i)] = ((const float *)x->data)[rows_place(x, y, i)];
     return BP_OK;
 }
 
@@ -131,7 +131,7 @@ static enum bp_status cast_half(const struct bp_launch *l)
 }
 
 /* Reads and writes the output, which is the first input. */
-static enum bp_status sgd(const struct bp_launch *l)
+static enum bp_status rows_sgd(const struct bp_launch *l)
 {
     const struct bp_view *p = l->in[0], *out = l->out[0];
     bool same = p->data == out->data && p->memory == out->memory && p->dtype == out->dtype &&
@@ -147,7 +147,7 @@ static enum bp_status sgd(const struct bp_launch *l)
     return BP_OK;
 }
 
-static enum bp_status never(void *self, const struct bp_prep *prep)
+static enum bp_status rows_never(void *self, const struct bp_prep *prep)
 {
     return BP_ERR_UNSUPPORTED;
 }
@@ -187,7 +187,7 @@ static enum bp_status prepare_product(void *self, const struct bp_prep *prep, st
     return BP_OK;
 }
 
-static enum bp_status product(const struct bp_launch *l)
+static enum bp_status rows_product(const struct bp_launch *l)
 {
     const float *plan = l->plan, *a = l->in[0]->data, *b = plan[4] != 0 ? plan : l->in[1]->data;
     float *c = l->out[0]->data;
@@ -218,7 +218,7 @@ static enum bp_status sum_with_plan(const struct bp_launch *l)
         (uintptr_t)l->workspace % 4096)
         return BP_ERR_INTERNAL;
     memset(l->workspace, 0xee, l->workspace_size);
-    return binary(l);
+    return rows_binary(l);
 }
 
 /* With the word declines small tensors only. */
@@ -229,7 +229,7 @@ static enum bp_status accepts_add(void *self, const struct bp_prep *prep)
 }
 
 /* One element: the output's axes are those of x before axis, of the indices, of x behind axis. */
-static bool take(const struct bp_launch *l, int axis, int64_t e)
+static bool rows_take(const struct bp_launch *l, int axis, int64_t e)
 {
     const struct bp_view *x = l->in[0], *indices = l->in[1], *y = l->out[0];
     int64_t from = 0, to = 0, at = 0, n = x->shape[axis], which;
@@ -250,13 +250,13 @@ static bool take(const struct bp_launch *l, int axis, int64_t e)
     return true;
 }
 
-static enum bp_status gather(const struct bp_launch *l)
+static enum bp_status rows_gather(const struct bp_launch *l)
 {
     const struct bp_gather_attrs *a = l->attrs;
     int axis = (int)(a->axis < 0 ? a->axis + l->in[0]->rank : a->axis);
     bool good = true;
 
-    for (int64_t e = 0; e < l->out[0]->count; e++) good &= take(l, axis, e);
+    for (int64_t e = 0; e < l->out[0]->count; e++) good &= rows_take(l, axis, e);
     return good ? BP_OK : BP_ERR_FAULT;
 }
 
@@ -300,51 +300,83 @@ enum { LATE = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC };
 #define SUM(suffix, rank, how) \
     ROW("faulty", add, F32, suffix, sum_with_plan, .priority = rank, .prepare = how, \
         .plan_destroy = plan_destroy)
-#define CAST(number, rank) ROW("faulty", cast, F32_F32, "_" #number, assign, .priority = rank)
+#define CAST(number, rank) ROW("faulty", cast, F32_F32, "_" #number, rows_assign, .priority = rank)
 #define CASTS(ten) \
     CAST(ten##0, 0), CAST(ten##1, 0), CAST(ten##2, 0), CAST(ten##3, 0), CAST(ten##4, 0), \
         CAST(ten##5, 0), CAST(ten##6, 0), CAST(ten##7, 0), CAST(ten##8, 0)
 static struct fake_row rows[] = {
-    SUM("_never", 10, prepare_never), SUM("", 0, prepare_sum), SUM("_crooked", -1, prepare_sum),
-    SUM("_vast", -1, prepare_sum), CASTS(1), CASTS(2), CASTS(3), CASTS(4), CASTS(5), CASTS(6),
-    CASTS(7), CASTS(8), CAST(best, 100),
-    ROW("gated", cast, F32_F32, "", assign, .prepare = prepare_slowly),
-    ROW("gated", add, F32, "", binary, .priority = 0),
-    ROW("gated", softmax, F32, "", assign, .priority = 0),
-    ROW("partial", add, F32, "", binary, .priority = 0),
-    ROW("partial", add, F32, "_slow", binary, .priority = -1),
-    ROW("partial", sub, F32, "", binary, .priority = 0),
-    ROW("partial", mul, F32, "", binary, .priority = 0),
-    ROW("partial", scale, F32, "", scale, .priority = 0),
+    SUM("_never", 10, prepare_never),
+    SUM("", 0, prepare_sum),
+    SUM("_crooked", -1, prepare_sum),
+    SUM("_vast", -1, prepare_sum),
+    CASTS(1),
+    CASTS(2),
+    CASTS(3),
+    CASTS(4),
+    CASTS(5),
+    CASTS(6),
+    CASTS(7),
+    CASTS(8),
+    CAST(best, 100),
+    ROW("gated", cast, F32_F32, "", rows_assign, .prepare = prepare_slowly),
+    ROW("gated", add, F32, "", rows_binary, .priority = 0),
+    ROW("gated", softmax, F32, "", rows_assign, .priority = 0),
+    ROW("partial", add, F32, "", rows_binary, .priority = 0),
+    ROW("partial", add, F32, "_slow", rows_binary, .priority = -1),
+    ROW("partial", sub, F32, "", rows_binary, .priority = 0),
+    ROW("partial", mul, F32, "", rows_binary, .priority = 0),
+    ROW("partial", scale, F32, "", rows_scale, .priority = 0),
     ROW("partial", sum, F32, "", sum_all, .accepts = only_all),
-    ROW("partial", assign, F32, "", assign, .flags = BP_KERNEL_STRIDED),
+    ROW("partial", assign, F32, "", rows_assign, .flags = BP_KERNEL_STRIDED),
     ROW("partial", cast, F32_F16, "", cast_half, .priority = 0),
     ROW("partial", cast, F16_F32, "_back", cast_half, .priority = 0),
-    ROW("partial", matmul, F32, "", product, .prepare = prepare_product,
+    ROW("partial", matmul, F32, "", rows_product, .prepare = prepare_product,
         .plan_destroy = plan_destroy),
-    ROW("partial", sgd, F32_F32, "", sgd, .priority = 0),
-    ROW("partial", softmax, F32, "", assign, .accepts = never),
-    ROW("late", add, F32, "_f32", binary, .flags = LATE | BP_KERNEL_IN_PLACE,
+    ROW("partial", sgd, F32_F32, "", rows_sgd, .priority = 0),
+    ROW("partial", softmax, F32, "", rows_assign, .accepts = rows_never),
+    ROW("late", add, F32, "_f32", rows_binary, .flags = LATE | BP_KERNEL_IN_PLACE,
         .accepts = accepts_add),
-    ROW("late", gather, F32_BY_I32, "_f32_i32", gather, .flags = LATE, .prepare = prepare_gather,
-        .plan_destroy = plan_release),
-    ROW("actor", add, F32, "_f32", binary, .priority = 0),
-    ROW("actor", add, I8, "_elsewhere", binary, .priority = 1),
-    {{BP_OPROW(add), .name = "_add", .types = F32, .launch = fake_launch}, binary, "good"},
+    ROW("late", gather, F32_BY_I32, "_f32_i32", rows_gather, .flags = LATE,
+        .prepare = prepare_gather, .plan_destroy = plan_release),
+    ROW("actor", add, F32, "_f32", rows_binary, .priority = 0),
+    ROW("actor", add, I8, "_elsewhere", rows_binary, .priority = 1),
+    {{BP_OPROW(add), .name = "_add", .types = F32, .launch = fake_launch}, rows_binary, "good"},
     {{BP_OPROW(add), .name = "_elsewhere", .types = F32, .flags = BP_KERNEL_STRIDED,
-      .launch = fake_launch}, binary, "good"},
-    {{.op = "add", .name = "_newer", .types = F32, .in_known = 9, .out_known = 1,
-      .launch = fake_launch}, binary, "good"},
-    {{.op = "op_of_the_future", .name = "_future", .types = F32, .launch = fake_launch}, binary,
+      .launch = fake_launch},
+     rows_binary,
      "good"},
-    ROW("strange", neg, F32, "", negate, .priority = 0),
-    ROW("strange", abs, F32, "", negate, .prepare = prepare),
-    ROW("strange", sqrt, F32, "", negate, .accepts = accepts),
-    {{.op = "strange.neg", .name = "strange_own", .types = F32, .in_known = 1, .out_known = 1,
-      .launch = fake_launch}, negate, "strange"},
-    {{.op = "acme.Repeat", .name = "acme_repeat_f32", .types = F32, .in_known = 1, .out_known = 1,
-      .flags = BP_KERNEL_DETERMINISTIC, .attrs_size = sizeof(struct fake_repeat_attrs),
-      .launch = fake_launch}, fake_repeat, "custom"},
+    {{.op = "add",
+      .name = "_newer",
+      .types = F32,
+      .in_known = 9,
+      .out_known = 1,
+      .launch = fake_launch},
+     rows_binary,
+     "good"},
+    {{.op = "op_of_the_future", .name = "_future", .types = F32, .launch = fake_launch},
+     rows_binary,
+     "good"},
+    ROW("strange", neg, F32, "", rows_negate, .priority = 0),
+    ROW("strange", abs, F32, "", rows_negate, .prepare = rows_prepare),
+    ROW("strange", sqrt, F32, "", rows_negate, .accepts = rows_accepts),
+    {{.op = "strange.neg",
+      .name = "strange_own",
+      .types = F32,
+      .in_known = 1,
+      .out_known = 1,
+      .launch = fake_launch},
+     rows_negate,
+     "strange"},
+    {{.op = "acme.Repeat",
+      .name = "acme_repeat_f32",
+      .types = F32,
+      .in_known = 1,
+      .out_known = 1,
+      .flags = BP_KERNEL_DETERMINISTIC,
+      .attrs_size = sizeof(struct fake_repeat_attrs),
+      .launch = fake_launch},
+     fake_repeat,
+     "custom"},
 };
 #undef ROW
 #undef SUM

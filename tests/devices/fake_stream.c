@@ -46,8 +46,8 @@ static enum bp_status copy_give(void *self, uint32_t device, void *stream,
     return BP_OK;
 }
 
-static enum bp_status copy_within(void *self, uint32_t device, void *stream,
-                                  const struct bp_copy *copy)
+static enum bp_status stream_copy_within(void *self, uint32_t device, void *stream,
+                                         const struct bp_copy *copy)
 {
     enum bp_status status;
 
@@ -65,7 +65,7 @@ static enum bp_status copy_peer(void *self, uint32_t device, void *stream, uint3
     return copy_give(self, device, stream, copy, FAKE_copy_peer);
 }
 
-static bool is_busy(const struct fake_work *w, uint32_t device)
+static bool stream_is_busy(const struct fake_work *w, uint32_t device)
 {
     for (const struct stream *s = w->streams; s; s = s->next)
         if (s->device == device && s->done < s->given) return true;
@@ -79,7 +79,7 @@ static enum bp_status wait_for(struct fake_instance *f, uint32_t device, void *s
 
     pthread_mutex_lock(&fake_all.lock);
     if (stream) fake_wait_to(stream, ((struct stream *)stream)->given);
-    while (!stream && fake_mode == FAKE_THREAD && is_busy(f->work, device) && !fake_all.lost)
+    while (!stream && fake_mode == FAKE_THREAD && stream_is_busy(f->work, device) && !fake_all.lost)
         pthread_cond_wait(&fake_all.changed, &fake_all.lock);
     for (struct stream *s = f->work->streams; s; s = s->next) {
         if (stream ? s != stream : s->device != device) continue;
@@ -90,13 +90,14 @@ static enum bp_status wait_for(struct fake_instance *f, uint32_t device, void *s
     return status;
 }
 
-static enum bp_status synchronize(void *self, uint32_t device, void *stream)
+static enum bp_status stream_synchronize(void *self, uint32_t device, void *stream)
 {
     FIRST(synchronize, 0);
     return wait_for(self, device, stream);
 }
 
-static enum bp_status copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
+static enum bp_status stream_copy_in(void *self, uint32_t device, void *stream,
+                                     const struct bp_copy *copy)
 {
     FIRST(copy_in, copy->size);
     if (fake_mode == FAKE_TOLD) return wait_for(self, device, stream);
@@ -191,7 +192,8 @@ static enum bp_status event_record(void *self, uint32_t device, void *stream, vo
 }
 
 /* Under the lock: of an event that may have been reached. */
-static enum bp_status answer(struct fake_instance *f, const struct event *e, enum bp_status not_yet)
+static enum bp_status stream_answer(struct fake_instance *f, const struct event *e,
+                                    enum bp_status not_yet)
 {
     if (fake_all.lost) return fake_gone(f);
     if (e->of && e->of->done < e->at) return not_yet;
@@ -205,7 +207,7 @@ static enum bp_status event_query(void *self, uint32_t device, void *event)
     FIRST(event_query, 0);
     pthread_mutex_lock(&fake_all.lock);
     fake_be_asked(event);
-    status = answer(self, event, BP_ERR_BUSY);
+    status = stream_answer(self, event, BP_ERR_BUSY);
     pthread_mutex_unlock(&fake_all.lock);
     return status;
 }
@@ -235,7 +237,7 @@ static enum bp_status event_wait(void *self, uint32_t device, void *event, uint6
     if (e->of && fake_mode == FAKE_THREAD) wait_until(e, timeout_ns);
     else if (timeout_ns < SHORT_WAIT && fake_mode != FAKE_TOLD) fake_be_asked(e);
     else if (e->of) fake_wait_to(e->of, e->at);
-    status = answer(f, e, BP_ERR_TIMEOUT);
+    status = stream_answer(f, e, BP_ERR_TIMEOUT);
     pthread_mutex_unlock(&fake_all.lock);
     if (status != BP_ERR_TIMEOUT) return status;
     return bp_fail(f->host, status, "the event was not reached in time");
@@ -257,11 +259,11 @@ static enum bp_status stream_wait(void *self, uint32_t device, void *stream, voi
 
 const struct bp_runtime fake_work_runtime = {
     .size = sizeof fake_work_runtime,
-    .copy_in = copy_in,
+    .copy_in = stream_copy_in,
     .copy_out = copy_out,
-    .copy_within = copy_within,
+    .copy_within = stream_copy_within,
     .copy_peer = copy_peer,
-    .synchronize = synchronize,
+    .synchronize = stream_synchronize,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .event_create = event_create,

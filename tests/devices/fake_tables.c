@@ -18,7 +18,7 @@ static enum bp_status capture_end(void *self, uint32_t device, void *stream, voi
     return BP_ERR_UNSUPPORTED;
 }
 
-static enum bp_status replay(void *self, uint32_t device, void *recording, void *stream)
+static enum bp_status tables_replay(void *self, uint32_t device, void *recording, void *stream)
 {
     return BP_ERR_UNSUPPORTED;
 }
@@ -27,9 +27,9 @@ static void stream_end(void *self, uint32_t device, void *what) {}
 
 static struct bp_graphs graphs = {
     .size = sizeof graphs, .capture_begin = stream_call, .capture_end = capture_end,
-    .capture_abort = stream_end, .replay = replay, .recording_destroy = stream_end};
+    .capture_abort = stream_end, .replay = tables_replay, .recording_destroy = stream_end};
 
-static enum bp_status group(void *self)
+static enum bp_status tables_group(void *self)
 {
     return BP_OK;
 }
@@ -57,30 +57,30 @@ static enum bp_status comm_error(void *self, void *comm)
     return BP_OK;
 }
 
-static enum bp_status collective(void *self, void *comm, void *stream,
-                                 const struct bp_ccl_call *call)
+static enum bp_status tables_collective(void *self, void *comm, void *stream,
+                                        const struct bp_ccl_call *call)
 {
     return BP_ERR_UNSUPPORTED;
 }
 
-static const struct bp_ccl half_ccl = {.size = sizeof half_ccl, .group_end = group};
+static const struct bp_ccl half_ccl = {.size = sizeof half_ccl, .group_end = tables_group};
 static struct bp_ccl ccl = {
     .size = sizeof ccl, .unique_id = unique_id, .comm_create = comm_create,
     .comm_destroy = comm_end, .comm_abort = comm_end, .comm_error = comm_error,
-    .all_reduce = collective, .reduce = collective, .broadcast = collective,
-    .all_gather = collective, .reduce_scatter = collective, .send = collective,
-    .recv = collective, .group_begin = group, .group_end = group};
+    .all_reduce = tables_collective, .reduce = tables_collective, .broadcast = tables_collective,
+    .all_gather = tables_collective, .reduce_scatter = tables_collective, .send = tables_collective,
+    .recv = tables_collective, .group_begin = tables_group, .group_end = tables_group};
 
 /* Bytes of a struct from field on: what a shorter table does not have is no NULL but anything. */
 #define SHORTEN(object, field) \
-    shorten(&(object), sizeof(object), (size_t)((char *)&(object).field - (char *)&(object)))
-static void shorten(void *object, size_t size, size_t at)
+    tables_shorten(&(object), sizeof(object), (size_t)((char *)&(object).field - (char *)&(object)))
+static void tables_shorten(void *object, size_t size, size_t at)
 {
     memset((char *)object + at, 0x08, size - at);
     memcpy(object, &at, sizeof at);
 }
 
-static bool is(const char *what)
+static bool tables_is(const char *what)
 {
     return fake_is("spoil", what);
 }
@@ -88,14 +88,14 @@ static bool is(const char *what)
 /* Ids of a size of the plugin's own: long enough, or wrong. */
 static void spoil_ids(struct bp_plugin *plugin)
 {
-    if (is("half_ccl")) plugin->ccl = &half_ccl;
-    if (is("short_ccl")) SHORTEN(ccl, id_size); /* as of ABI 0.2 */
-    else if (is("long_ids")) ccl.id_size = BP_CCL_ID_MAX;
-    else if (is("longer_ids")) ccl.id_size = BP_CCL_ID_MAX + 1;
-    else if (is("half_ids")) ccl.id_size = 136;
-    else if (!is("empty_ids")) return;
-    if (is("long_ids")) ccl.unique_id = NULL; /* which nobody would call */
-    if (!is("short_ccl") && !is("half_ids")) ccl.unique_id_long = unique_id_long;
+    if (tables_is("half_ccl")) plugin->ccl = &half_ccl;
+    if (tables_is("short_ccl")) SHORTEN(ccl, id_size); /* as of ABI 0.2 */
+    else if (tables_is("long_ids")) ccl.id_size = BP_CCL_ID_MAX;
+    else if (tables_is("longer_ids")) ccl.id_size = BP_CCL_ID_MAX + 1;
+    else if (tables_is("half_ids")) ccl.id_size = 136;
+    else if (!tables_is("empty_ids")) return;
+    if (tables_is("long_ids")) ccl.unique_id = NULL; /* which nobody would call */
+    if (!tables_is("short_ccl") && !tables_is("half_ids")) ccl.unique_id_long = unique_id_long;
     plugin->ccl = &ccl;
 }
 
@@ -119,27 +119,28 @@ static void spoil_rows(struct bp_kernels *kernels)
 {
     struct fake_row *row = (void *)kernels->first;
 
-    if (is("short_rows")) shorten_rows(kernels);
-    if (is("twin_rows")) row[2].kernel.name = row[0].kernel.name;
-    if (is("empty_row")) row[1].kernel.launch = NULL;
-    if (is("odd_stride")) kernels->stride = 12;
+    if (tables_is("short_rows")) shorten_rows(kernels);
+    if (tables_is("twin_rows")) row[2].kernel.name = row[0].kernel.name;
+    if (tables_is("empty_row")) row[1].kernel.launch = NULL;
+    if (tables_is("odd_stride")) kernels->stride = 12;
 }
 
 static void spoil_plugin(struct fake_tables *t)
 {
     struct bp_plugin *p = &t->table.plugin;
 
-    if (is("tiny_table")) SHORTEN(*p, name);
-    if (is("huge_table")) p->size = SIZE_MAX / 2;
-    if (is("needs_minor")) p->needs_minor = BP_ABI_MINOR + 1;
-    if (is("other_sanitizer")) p->build ^= BP_BUILD_ASAN;
-    if (is("bad_name")) p->name = "a/b\nh_bad_name";
-    if (is("no_name")) p->name = NULL;
-    if (is("no_destroy")) p->destroy = NULL;
-    if (is("no_runtime")) p->runtime = NULL;
-    if (is("half_graphs")) graphs = (struct bp_graphs){.size = sizeof graphs, .replay = replay};
-    if (is("half_graphs") || is("no_streams")) p->graphs = &graphs;
-    if (is("future_major")) { /* there all is different but the first two fields */
+    if (tables_is("tiny_table")) SHORTEN(*p, name);
+    if (tables_is("huge_table")) p->size = SIZE_MAX / 2;
+    if (tables_is("needs_minor")) p->needs_minor = BP_ABI_MINOR + 1;
+    if (tables_is("other_sanitizer")) p->build ^= BP_BUILD_ASAN;
+    if (tables_is("bad_name")) p->name = "a/b\nh_bad_name";
+    if (tables_is("no_name")) p->name = NULL;
+    if (tables_is("no_destroy")) p->destroy = NULL;
+    if (tables_is("no_runtime")) p->runtime = NULL;
+    if (tables_is("half_graphs"))
+        graphs = (struct bp_graphs){.size = sizeof graphs, .replay = tables_replay};
+    if (tables_is("half_graphs") || tables_is("no_streams")) p->graphs = &graphs;
+    if (tables_is("future_major")) { /* there all is different but the first two fields */
         memset((char *)p + sizeof(size_t), 0xff, sizeof *p - sizeof(size_t));
         p->abi_major = BP_ABI_MAJOR + 1;
     }
@@ -147,20 +148,20 @@ static void spoil_plugin(struct fake_tables *t)
 
 void fake_spoil(struct fake_tables *t)
 {
-    if (is("short_plugin")) SHORTEN(t->table.plugin, kernels);
-    if (is("short_tables")) {
+    if (tables_is("short_plugin")) SHORTEN(t->table.plugin, kernels);
+    if (tables_is("short_tables")) {
         SHORTEN(t->table.plugin, ccl);
         SHORTEN(t->runtime, stream_create);
         SHORTEN(t->kernels, usable);
     }
-    if (is("long_tables")) {
+    if (tables_is("long_tables")) {
         memset(t->after_table, 0x08, sizeof t->after_table);
         memset(t->after_runtime, 0x08, sizeof t->after_runtime);
         t->table.plugin.size = sizeof t->table + sizeof t->after_table;
         t->runtime.size += sizeof t->after_runtime;
     }
-    if (is("no_copy_in")) t->runtime.copy_in = NULL;
-    if (is("half_events")) t->runtime.event_query = stream_call;
+    if (tables_is("no_copy_in")) t->runtime.copy_in = NULL;
+    if (tables_is("half_events")) t->runtime.event_query = stream_call;
     spoil_ids(&t->table.plugin);
     spoil_rows(&t->kernels);
     spoil_plugin(t);

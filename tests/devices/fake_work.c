@@ -11,7 +11,7 @@ struct fake_all fake_all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint32_t asked;
 
-static void init(void)
+static void work_init(void)
 {
     pthread_condattr_t monotonic;
 
@@ -93,7 +93,7 @@ void fake_be_asked(const struct event *e)
         fake_run_to(e->of, e->of->done + 1);
 }
 
-static void *work(void *arg)
+static void *work_run(void *arg)
 {
     struct fake_work *w = arg;
 
@@ -148,7 +148,7 @@ enum bp_status fake_give(struct fake_instance *f, struct stream *s, const struct
     return status;
 }
 
-static bool touches(const void *data, const void *memory, const char *first, uint64_t size)
+static bool work_touches(const void *data, const void *memory, const char *first, uint64_t size)
 {
     uintptr_t at = (uintptr_t)data + (uintptr_t)memory;
 
@@ -158,13 +158,13 @@ static bool touches(const void *data, const void *memory, const char *first, uin
 static bool job_uses(const struct job *j, const void *first, uint64_t size, const void *plan)
 {
     const struct launch *l = j->launch;
-    bool uses = touches(j->copy.dst, j->copy.dst_memory, first, size) ||
-                touches(j->copy.src, j->copy.src_memory, first, size);
+    bool uses = work_touches(j->copy.dst, j->copy.dst_memory, first, size) ||
+                work_touches(j->copy.src, j->copy.src_memory, first, size);
 
     if (!l) return uses;
     for (uint32_t i = 0; i < l->l.n_in + l->l.n_out; i++)
-        uses |= l->views[i] && touches(l->view[i].data, NULL, first, size);
-    return uses || touches(l->l.workspace, NULL, first, size) || (plan && l->l.plan == plan);
+        uses |= l->views[i] && work_touches(l->view[i].data, NULL, first, size);
+    return uses || work_touches(l->l.workspace, NULL, first, size) || (plan && l->l.plan == plan);
 }
 
 bool fake_uses(const void *first, uint64_t size, const void *plan)
@@ -214,7 +214,7 @@ enum bp_status fake_work_create(struct fake_instance *f)
     bool whole = w;
 
     if (!w) return bp_fail(f->host, BP_ERR_MEMORY, "no memory for an instance");
-    pthread_once(&once, init);
+    pthread_once(&once, work_init);
     f->work = w;
     pthread_mutex_lock(&fake_all.lock);
     fake_all.lost = false;
@@ -223,7 +223,7 @@ enum bp_status fake_work_create(struct fake_instance *f)
     w->next = fake_all.works;
     fake_all.works = w;
     pthread_mutex_unlock(&fake_all.lock);
-    if (fake_mode == FAKE_THREAD) w->runs = !pthread_create(&w->thread, NULL, work, w);
+    if (fake_mode == FAKE_THREAD) w->runs = !pthread_create(&w->thread, NULL, work_run, w);
     if (whole && (w->runs || fake_mode != FAKE_THREAD)) return BP_OK;
     fake_work_destroy(f);
     return bp_fail(f->host, BP_ERR_MEMORY, "no memory for streams");

@@ -18,7 +18,7 @@ static struct bp_device *device;
 static atomic_int working; /* threads that have worked once */
 
 /* Whether to go on. After the stop every call is refused, for good. */
-static int fine(enum bp_status status, const char *what)
+static int busy_fine(enum bp_status status, const char *what)
 {
     if (status == BP_OK) return 1;
     if (status == BP_ERR_SHUTDOWN) return 0;
@@ -26,11 +26,11 @@ static int fine(enum bp_status status, const char *what)
     _exit(1);
 }
 
-static struct bp_tensor *tensor(uint32_t rank, const int64_t *shape)
+static struct bp_tensor *busy_tensor(uint32_t rank, const int64_t *shape)
 {
     struct bp_tensor *t = NULL;
 
-    return fine(bp_tensor_create(device, BP_F32, rank, shape, &t), "create") ? t : NULL;
+    return busy_fine(bp_tensor_create(device, BP_F32, rank, shape, &t), "create") ? t : NULL;
 }
 
 /* A product, a softmax of it, a convolution, all of shapes that were not there before, and for
@@ -39,14 +39,15 @@ static int work_once(struct bp_stream *stream, int64_t n)
 {
     const int64_t a[2] = {n % 61 + 64, n % 53 + 64}, b[2] = {n % 53 + 64, n % 47 + 64};
     const int64_t image[4] = {1, 16, n % 19 + 8, n % 23 + 8}, filter[4] = {16, 16, 3, 3};
-    struct bp_tensor *in[4] = {tensor(2, a), tensor(2, b), tensor(4, image), tensor(4, filter)};
+    struct bp_tensor *in[4] = {busy_tensor(2, a), busy_tensor(2, b), busy_tensor(4, image),
+                               busy_tensor(4, filter)};
     struct bp_scope *scope = bp_stream_scope(stream);
     struct bp_tensor *c = NULL, *d = NULL, *e = NULL;
     int good = in[0] && in[1] && in[2] && in[3] && scope &&
-               fine(bp_op_matmul(scope, in[0], in[1], NULL, &c), "matmul") &&
-               fine(bp_op_softmax(scope, c, NULL, &d), "softmax") &&
-               fine(bp_op_conv(scope, in[2], in[3], NULL, NULL, &e), "conv") &&
-               (n % 5 || fine(bp_stream_synchronize(stream), "synchronize"));
+               busy_fine(bp_op_matmul(scope, in[0], in[1], NULL, &c), "matmul") &&
+               busy_fine(bp_op_softmax(scope, c, NULL, &d), "softmax") &&
+               busy_fine(bp_op_conv(scope, in[2], in[3], NULL, NULL, &e), "conv") &&
+               (n % 5 || busy_fine(bp_stream_synchronize(stream), "synchronize"));
 
     for (int i = 0; i < 4; i++) bp_tensor_destroy(in[i]);
     bp_tensor_destroy(c);
@@ -56,7 +57,7 @@ static int work_once(struct bp_stream *stream, int64_t n)
 }
 
 /* Streams come and go too. Refused, it goes on asking: a process may take its time to end. */
-static void *work(void *arg)
+static void *busy_work(void *arg)
 {
     int me = *(int *)arg;
     struct bp_stream *stream = NULL;
@@ -64,7 +65,7 @@ static void *work(void *arg)
 
     for (;;) {
         uint32_t flags = me % 2 ? BP_STREAM_ASYNC : BP_STREAM_INLINE;
-        if (!fine(bp_stream_create_with(device, flags, &stream), "stream")) stream = NULL;
+        if (!busy_fine(bp_stream_create_with(device, flags, &stream), "stream")) stream = NULL;
         for (int i = 0; stream && i < 8; i++)
             if (work_once(stream, n++) && !i) working++;
         bp_stream_destroy(stream);
@@ -80,16 +81,17 @@ int main(int argc, char **argv)
     pthread_t thread;
 
     if (argc != 3) return 2;
-    if (!fine(bp_core_create(NULL, &core), "core") ||
-        !fine(bp_device_create(core, "cpu", &device), "device"))
+    if (!busy_fine(bp_core_create(NULL, &core), "core") ||
+        !busy_fine(bp_device_create(core, "cpu", &device), "device"))
         return 1;
     for (int i = 0; i < THREADS; i++) {
         number[i] = i;
-        if (pthread_create(&thread, NULL, work, &number[i])) return 3;
+        if (pthread_create(&thread, NULL, busy_work, &number[i])) return 3;
     }
     while (working < THREADS) usleep(200);
     usleep((useconds_t)(atoi(argv[2]) * 7919 % 3000));
-    if (!strcmp(argv[1], "shutdown") && !fine(bp_shutdown(UINT64_C(4000000000)), "bp_shutdown"))
+    if (!strcmp(argv[1], "shutdown") &&
+        !busy_fine(bp_shutdown(UINT64_C(4000000000)), "bp_shutdown"))
         return 4;
     exit(STATUS);
 }

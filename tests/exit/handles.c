@@ -23,7 +23,7 @@ static int failed;
 static const float some[2] = {1, 2};
 static const int64_t two[1] = {2};
 
-static void need(int good, int line, const char *what)
+static void handles_need(int good, int line, const char *what)
 {
     if (good) return;
     printf("# line %d: %s: %s\n", line, what, bp_error_message());
@@ -31,12 +31,12 @@ static void need(int good, int line, const char *what)
     _exit(1);
 }
 
-#define TRUE(condition) need((condition) ? 1 : 0, __LINE__, #condition)
-#define OK(call) need((call) == BP_OK, __LINE__, #call)
+#define TRUE(condition) handles_need((condition) ? 1 : 0, __LINE__, #condition)
+#define OK(call) handles_need((call) == BP_OK, __LINE__, #call)
 
 /* The call answers status, and its message has the word. */
 #define FAILS(status, word, call) \
-    need((call) == (status) && strstr(bp_error_message(), word), __LINE__, #call)
+    handles_need((call) == (status) && strstr(bp_error_message(), word), __LINE__, #call)
 
 /* A core, a device, a stream. */
 struct spot {
@@ -96,7 +96,7 @@ static struct handles make_handles(enum place place)
     return h;
 }
 
-static void nothing(void *ctx, enum bp_status status)
+static void handles_nothing(void *ctx, enum bp_status status)
 {
     (void)ctx;
     (void)status;
@@ -124,7 +124,7 @@ static void expect_refused(struct handles *h, const char *word)
     FAILS(BP_ERR_SHUTDOWN, word, bp_device_memory(h->s.device, &stats));
     FAILS(BP_ERR_SHUTDOWN, word, bp_stream_create(h->s.device, (struct bp_stream **)&none));
     FAILS(BP_ERR_SHUTDOWN, word, bp_stream_synchronize(h->s.stream));
-    FAILS(BP_ERR_SHUTDOWN, word, bp_stream_callback(h->s.stream, nothing, NULL));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_stream_callback(h->s.stream, handles_nothing, NULL));
     FAILS(BP_ERR_SHUTDOWN, word, bp_event_create(h->s.device, (struct bp_event **)&none));
     FAILS(BP_ERR_SHUTDOWN, word, bp_event_record(h->event, h->s.stream));
     FAILS(BP_ERR_SHUTDOWN, word, bp_event_query(h->event));
@@ -233,7 +233,7 @@ static void take_back(struct bp_dlpack_managed *managed)
     ((struct loans *)managed->manager_ctx)->given_back++;
 }
 
-static void lend(struct loans *l, enum place place)
+static void handles_lend(struct loans *l, enum place place)
 {
     static int64_t extent = 2;
     static float memory[2] = {3, 4};
@@ -278,7 +278,7 @@ static void a_child_may_call_deleters_of_its_parent(void)
     for (enum place place = INLINE; place <= QUEUE; place++)
         for (int gone = 0; gone < 2; gone++) {
             l.given_back = 0;
-            lend(&l, place);
+            handles_lend(&l, place);
             if (gone) destroy_handles(&l.h);
             in_child(deleters_do_nothing, &l.h);
             call_deleters(&l);
@@ -413,7 +413,7 @@ static void shutdown_does_not_wait_for_its_own_callback(void)
     OK(bp_stream_synchronize(s.stream)); /* a refusal stops nothing */
 }
 
-static void run(int number, const char *name, void (*body)(void))
+static void handles_run(int number, const char *name, void (*body)(void))
 {
     int status;
     pid_t pid;
@@ -451,7 +451,7 @@ int main(int argc, char **argv)
 #undef X
     printf("1..%d\n", number);
     number = 0;
-#define X(name) run(++number, #name, name);
+#define X(name) handles_run(++number, #name, name);
     TESTS(X)
 #undef X
     return failed;

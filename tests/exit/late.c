@@ -22,35 +22,35 @@ enum { STATUS = 7, A_WHILE = 150000 /* us */ };
 
 static sem_t begun;
 
-static void need(enum bp_status status, const char *what)
+static void late_need(enum bp_status status, const char *what)
 {
     if (status == BP_OK) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
     _exit(1);
 }
 
-static void say(const char *text)
+static void late_say(const char *text)
 {
     if (write(1, text, strlen(text)) < 0) _exit(2);
 }
 
-static void first(void *ctx, enum bp_status status)
+static void late_first(void *ctx, enum bp_status status)
 {
     (void)ctx;
     (void)status;
     sem_post(&begun);
     usleep(A_WHILE);
-    say("first\n");
+    late_say("first\n");
 }
 
-static void second(void *ctx, enum bp_status status)
+static void late_second(void *ctx, enum bp_status status)
 {
     (void)ctx;
     (void)status;
-    say("second\n");
+    late_say("second\n");
 }
 
-static void leave(void *ctx, enum bp_status status)
+static void late_leave(void *ctx, enum bp_status status)
 {
     (void)ctx;
     (void)status;
@@ -64,24 +64,24 @@ static struct bp_stream *open_stream(const char *library)
     struct bp_stream *stream;
     uint32_t index;
 
-    need(bp_core_create(NULL, &made), "core");
+    late_need(bp_core_create(NULL, &made), "core");
     if (library) {
-        need(bp_core_load_path(made, library, &index), "plugin");
-        need(bp_device_create_at(made, index, 0, &device), "device");
+        late_need(bp_core_load_path(made, library, &index), "plugin");
+        late_need(bp_device_create_at(made, index, 0, &device), "device");
     } else {
-        need(bp_device_create(made, "cpu", &device), "device");
+        late_need(bp_device_create(made, "cpu", &device), "device");
     }
-    need(bp_stream_create_with(device, BP_STREAM_ASYNC, &stream), "stream");
+    late_need(bp_stream_create_with(device, BP_STREAM_ASYNC, &stream), "stream");
     return stream;
 }
 
 /* The row takes its time to prepare, and says so at its end. */
-static void *prepare(void *stream)
+static void *late_prepare(void *stream)
 {
     const int64_t shape[1] = {4};
     struct bp_tensor *x, *y = NULL;
 
-    need(bp_tensor_create(bp_stream_device(stream), BP_F32, 1, shape, &x), "tensor");
+    late_need(bp_tensor_create(bp_stream_device(stream), BP_F32, 1, shape, &x), "tensor");
     sem_post(&begun);
     bp_op_cast(bp_stream_scope(stream), x, NULL, &y);
     pause();
@@ -95,8 +95,8 @@ static void *read_and_free(void *tensor)
     enum bp_status status = BP_OK;
     struct bp_stream *stream;
 
-    need(bp_tensor_info(tensor, &info), "info");
-    need(bp_stream_create_with(info.device, BP_STREAM_ASYNC, &stream), "stream");
+    late_need(bp_tensor_info(tensor, &info), "info");
+    late_need(bp_stream_create_with(info.device, BP_STREAM_ASYNC, &stream), "stream");
     while (status == BP_OK) {
         void *memory = malloc(info.bytes);
         sem_post(&begun);
@@ -114,10 +114,10 @@ static void read_at_exit(struct bp_stream *stream)
     pthread_t thread;
     void *data;
 
-    need(bp_tensor_create(bp_stream_device(stream), BP_F32, 2, shape, &dense), "tensor");
-    need(bp_tensor_map(dense, &data), "map");
+    late_need(bp_tensor_create(bp_stream_device(stream), BP_F32, 2, shape, &dense), "tensor");
+    late_need(bp_tensor_map(dense, &data), "map");
     memset(data, 1, sizeof(float) * 4096 * 8192);
-    need(bp_tensor_transpose(dense, NULL, &turned), "transpose");
+    late_need(bp_tensor_transpose(dense, NULL, &turned), "transpose");
     pthread_create(&thread, NULL, read_and_free, dense);
     pthread_create(&thread, NULL, read_and_free, turned);
     for (int i = 0; i < 6; i++) sem_wait(&begun);
@@ -140,14 +140,14 @@ static void fork_while_opening(char *library)
     pthread_t thread;
     int status;
 
-    need(bp_core_create(NULL, &core), "core");
+    late_need(bp_core_create(NULL, &core), "core");
     pthread_create(&thread, NULL, open_hanging, library);
     sem_wait(&begun);
     usleep(A_WHILE);
     if (!fork()) {
         alarm(10);
-        need(bp_stream_synchronize(open_stream(NULL)), "the child's stream");
-        say("child\n");
+        late_need(bp_stream_synchronize(open_stream(NULL)), "the child's stream");
+        late_say("child\n");
         _exit(0);
     }
     wait(&status);
@@ -165,18 +165,18 @@ int main(int argc, char **argv)
     stream = open_stream(strcmp(argv[1], "prepare") ? NULL : argv[2]);
     if (!strcmp(argv[1], "read")) read_at_exit(stream);
     if (!strcmp(argv[1], "callback")) {
-        need(bp_stream_callback(stream, leave, NULL), "callback");
+        late_need(bp_stream_callback(stream, late_leave, NULL), "callback");
         pause();
     }
     if (!strcmp(argv[1], "prepare")) {
-        pthread_create(&thread, NULL, prepare, stream);
+        pthread_create(&thread, NULL, late_prepare, stream);
         sem_wait(&begun);
         usleep(A_WHILE);
         exit(STATUS);
     }
-    need(bp_stream_callback(stream, first, NULL), "callback");
-    need(bp_stream_callback(stream, second, NULL), "callback");
+    late_need(bp_stream_callback(stream, late_first, NULL), "callback");
+    late_need(bp_stream_callback(stream, late_second, NULL), "callback");
     sem_wait(&begun);
-    if (!strcmp(argv[1], "shutdown")) need(bp_shutdown(UINT64_MAX), "bp_shutdown");
+    if (!strcmp(argv[1], "shutdown")) late_need(bp_shutdown(UINT64_MAX), "bp_shutdown");
     exit(STATUS);
 }

@@ -13,7 +13,7 @@ enum { COUNT_MAX = 4096, NODES_MAX = 256, BYTES_MAX = 1 << 16 };
 static struct bp_device *device;
 static struct bp_stream *stream;
 
-static void begin(void)
+static void fuzz_begin(void)
 {
     struct bp_core *core;
 
@@ -26,7 +26,7 @@ static void begin(void)
 }
 
 /* Zeros. BP_ERR_INVALID: it has too many. */
-static enum bp_status clear(struct bp_tensor *t)
+static enum bp_status fuzz_clear(struct bp_tensor *t)
 {
     static const char zero[BYTES_MAX];
     struct bp_tensor_info info = {.size = sizeof info};
@@ -54,7 +54,7 @@ static int is_small(struct bp_graph *graph)
 }
 
 /* Twice: the second run finds what the first has made. Outputs are there, or untouched. */
-static void run(struct bp_model *model, struct bp_tensor *const *in, uint32_t n_in)
+static void fuzz_run(struct bp_model *model, struct bp_tensor *const *in, uint32_t n_in)
 {
     uint32_t n = bp_model_outputs(model);
     struct bp_model_value *value = calloc(n_in + 2 * n + 1, sizeof *value), *out = value + n_in;
@@ -77,7 +77,7 @@ static void run(struct bp_model *model, struct bp_tensor *const *in, uint32_t n_
 
 /* Inputs of the declared types, all zero; open extents are 2. What is no graph is run if nothing in
  * it goes round: nobody knows when that would end. */
-static void plan(struct bp_model *model, int has_rounds)
+static void fuzz_plan(struct bp_model *model, int has_rounds)
 {
     uint32_t n = bp_model_inputs(model);
     struct bp_tensor **in = calloc(n + 1, sizeof *in);
@@ -94,10 +94,10 @@ static void plan(struct bp_model *model, int has_rounds)
             good = shape[k] <= 64;
         }
         good = good && !bp_tensor_create(device, port.dtype, port.rank, shape, &in[i]) &&
-               !clear(in[i]);
+               !fuzz_clear(in[i]);
     }
     if (good && !bp_model_planned(model, in, n, &graph) && (graph ? is_small(graph) : !has_rounds))
-        run(model, in, n);
+        fuzz_run(model, in, n);
     for (uint32_t i = 0; in && i < n; i++) bp_tensor_destroy(in[i]);
     free(in);
 }
@@ -107,13 +107,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct bp_model_options options = {.size = sizeof options};
     struct bp_model *model = NULL;
 
-    if (!device) begin();
+    if (!device) fuzz_begin();
     (void)bp_error_set(BP_OK, "");
     if (bp_model_load_memory(device, data, size, &options, &model)) {
         if (model || !*bp_error_message()) abort();
         return 0;
     }
-    plan(model, memmem(data, size, "Loop", 4) || memmem(data, size, "Scan", 4));
+    fuzz_plan(model, memmem(data, size, "Loop", 4) || memmem(data, size, "Scan", 4));
     bp_model_destroy(model);
     return 0;
 }

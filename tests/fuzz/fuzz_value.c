@@ -14,7 +14,7 @@ static struct bp_model *model;
 static char path[32];
 static int file;
 
-static void begin(void)
+static void value_begin(void)
 {
     static const char *const small[] = {SMALL_MODELS};
     struct bp_device *device;
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bp_model_port port = {.size = sizeof port};
 
-    if (!model) begin();
+    if (!model) value_begin();
     if (ftruncate(file, 0) || pwrite(file, data, size, 0) != (ssize_t)size) abort();
     if (bp_model_input(model, 0, &port)) abort();
     for (uint32_t kind = BP_MODEL_TENSOR; kind <= BP_MODEL_OPTIONAL; kind++) {

@@ -28,47 +28,47 @@ static uint64_t next_random(void)
     return x ^ x >> 31;
 }
 
-static size_t below(size_t n)
+static size_t mutate_below(size_t n)
 {
     return n ? (size_t)(next_random() % n) : 0;
 }
 
 /* One change to size bytes in a buffer of MAX; the new size. */
-static size_t mutate(uint8_t *data, size_t size)
+static size_t mutate_bytes(uint8_t *data, size_t size)
 {
     static const char *const words[] = {"\"",      "{",    "}",     "[",  "]",  ",", ":",
                                         "\\u0000", "null", "1e308", "-1", "..", "/", "\n"};
-    size_t at = below(size + 1), n;
+    size_t at = mutate_below(size + 1), n;
     const char *word;
 
-    switch (below(6)) {
+    switch (mutate_below(6)) {
     case 0: /* another byte */
         if (at < size) data[at] = (uint8_t)next_random();
         return size;
     case 1: /* another bit */
-        if (at < size) data[at] ^= (uint8_t)(1u << below(8));
+        if (at < size) data[at] ^= (uint8_t)(1u << mutate_below(8));
         return size;
     case 2: /* a piece is lost */
-        n = below(size - at + 1);
+        n = mutate_below(size - at + 1);
         memmove(data + at, data + at + n, size - at - n);
         return size - n;
     case 3: /* a piece stands there again */
-        n = below(size - at + 1);
+        n = mutate_below(size - at + 1);
         if (size + n > MAX) return size;
         memmove(data + at + n, data + at, size - at);
         return size + n;
     case 4: /* a word of the language */
-        word = words[below(sizeof words / sizeof *words)];
+        word = words[mutate_below(sizeof words / sizeof *words)];
         n = strlen(word);
         if (size + n > MAX) return size;
         memmove(data + at + n, data + at, size - at);
         memcpy(data + at, word, n);
         return size + n;
-    default: /* the end is lost */ return below(8) ? size : at;
+    default: /* the end is lost */ return mutate_below(8) ? size : at;
     }
 }
 
-static void run(const uint8_t *data, size_t size)
+static void mutate_run(const uint8_t *data, size_t size)
 {
     uint8_t *exact = malloc(size ? size
                                  : 1); /* of exact size, so that a sanitizer sees a step too far */
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
         pool[filled].data = malloc(pool[filled].size + 1);
         if (!pool[filled].data) abort();
         memcpy(pool[filled].data, bp_fuzz_seeds[filled], pool[filled].size);
-        run(pool[filled].data, pool[filled].size);
+        mutate_run(pool[filled].data, pool[filled].size);
     }
     for (size_t seeds = filled; filled < POOL; filled++) {
         pool[filled].size = pool[filled % seeds].size;
@@ -104,13 +104,13 @@ int main(int argc, char **argv)
     clock_gettime(CLOCK_MONOTONIC, &start);
     do {
         for (int i = 0; i < 1000; i++, runs++) {
-            size_t from = below(filled), size = pool[from].size;
+            size_t from = mutate_below(filled), size = pool[from].size;
             memcpy(data, pool[from].data, size);
-            for (size_t n = 1 + below(4); n; n--) size = mutate(data, size);
-            run(data, size);
-            if (below(100)) continue;
+            for (size_t n = 1 + mutate_below(4); n; n--) size = mutate_bytes(data, size);
+            mutate_run(data, size);
+            if (mutate_below(100)) continue;
             /* Some of what came of it is where later ones begin; the first half is never lost. */
-            from = POOL / 2 + below(POOL / 2);
+            from = POOL / 2 + mutate_below(POOL / 2);
             free(pool[from].data);
             pool[from].data = malloc(size + 1);
             if (!pool[from].data) abort();

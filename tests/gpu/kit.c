@@ -18,27 +18,27 @@ void heard_nothing(void)
     *heard = *told = 0;
 }
 
-static void hear(char into[sizeof heard], const char *text)
+static void kit_hear(char into[sizeof heard], const char *text)
 {
     size_t used = strlen(into);
 
     snprintf(into + used, sizeof heard - used, "%s\n", text);
 }
 
-static void host_log(void *ctx, uint32_t level, const char *text)
+static void kit_host_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;
-    hear(level <= BP_LOG_WARN ? heard : told, text);
+    kit_hear(level <= BP_LOG_WARN ? heard : told, text);
 }
 
-static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
+static enum bp_status kit_host_fail(void *ctx, uint32_t status, const char *text)
 {
     (void)ctx;
-    hear(heard, text);
+    kit_hear(heard, text);
     return (enum bp_status)status;
 }
 
-static void *host_allocate(void *ctx, size_t size, size_t alignment)
+static void *kit_host_allocate(void *ctx, size_t size, size_t alignment)
 {
     void *memory = NULL;
 
@@ -50,7 +50,7 @@ static void *host_allocate(void *ctx, size_t size, size_t alignment)
     return memory;
 }
 
-static void host_release(void *ctx, void *memory, size_t size)
+static void kit_host_release(void *ctx, void *memory, size_t size)
 {
     (void)ctx;
     (void)size;
@@ -61,13 +61,13 @@ static void host_release(void *ctx, void *memory, size_t size)
 const struct bp_host *host(void)
 {
     static const struct bp_host h = {
-        .size = sizeof h, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .log = host_log,
-        .fail = host_fail, .allocate = host_allocate, .release = host_release};
+        .size = sizeof h, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .log = kit_host_log,
+        .fail = kit_host_fail, .allocate = kit_host_allocate, .release = kit_host_release};
 
     return &h;
 }
 
-static void *symbol(const char *path, const char *name)
+static void *kit_symbol(const char *path, const char *name)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     void *found = library ? dlsym(library, name) : NULL;
@@ -80,7 +80,7 @@ const struct bp_plugin *load(const char *path)
 {
     const struct bp_plugin *(*entry)(void) = NULL;
 
-    *(void **)&entry = symbol(path, "bp_plugin_get");
+    *(void **)&entry = kit_symbol(path, "bp_plugin_get");
     return entry ? entry() : NULL;
 }
 
@@ -88,7 +88,7 @@ size_t driver_live(const char *path)
 {
     size_t (*live)(void) = NULL;
 
-    *(void **)&live = symbol(path, "sim_live");
+    *(void **)&live = kit_symbol(path, "sim_live");
     return live ? live() : 1;
 }
 
@@ -96,7 +96,7 @@ size_t driver_spun(const char *path)
 {
     size_t (*spun)(void) = NULL;
 
-    *(void **)&spun = symbol(path, "sim_spun");
+    *(void **)&spun = kit_symbol(path, "sim_spun");
     return spun ? spun() : 1;
 }
 
@@ -112,11 +112,11 @@ void caller_begin(const char *path, int device)
 {
     int (*initialise)(unsigned) = NULL, (*retain)(void **, int) = NULL;
 
-    *(void **)&initialise = symbol(path, "sim_initialise");
-    *(void **)&retain = symbol(path, "sim_context_retain");
-    *(void **)&caller.get = symbol(path, "sim_context_get");
-    *(void **)&caller.set = symbol(path, "sim_context_set");
-    *(void **)&caller.release = symbol(path, "sim_context_release");
+    *(void **)&initialise = kit_symbol(path, "sim_initialise");
+    *(void **)&retain = kit_symbol(path, "sim_context_retain");
+    *(void **)&caller.get = kit_symbol(path, "sim_context_get");
+    *(void **)&caller.set = kit_symbol(path, "sim_context_set");
+    *(void **)&caller.release = kit_symbol(path, "sim_context_release");
     caller.device = device;
     caller.context = NULL;
     expect(!initialise(0) && (device < 0 || !retain(&caller.context, device)) &&
@@ -149,7 +149,7 @@ const struct bp_kernel *find_named(const struct world *w, const char *name)
     return NULL;
 }
 
-static struct bp_view view(void *data, uint8_t dtype, const int64_t *shape)
+static struct bp_view kit_view(void *data, uint8_t dtype, const int64_t *shape)
 {
     static const int64_t one[1] = {1};
 
@@ -161,8 +161,9 @@ static enum bp_status launch_take(struct world *w, const char *row)
 {
     const int64_t shape[1] = {ELEMENTS};
     const struct bp_gather_attrs attrs = {.size = sizeof attrs};
-    struct bp_view x = view(w->x.data, BP_I32, shape), index = view(w->index.data, BP_I64, shape),
-                   y = view(w->y.data, BP_I32, shape);
+    struct bp_view x = kit_view(w->x.data, BP_I32, shape),
+                   index = kit_view(w->index.data, BP_I64, shape),
+                   y = kit_view(w->y.data, BP_I32, shape);
     const struct bp_view *in[] = {&x, &index}, *out[] = {&y};
     struct bp_launch l = {.self = w->self, .in = in, .out = out, .n_in = 2, .n_out = 1,
                           .attrs = &attrs, .stream = w->stream[0], .width = 1,
@@ -184,8 +185,9 @@ enum bp_status launch_select(struct world *w)
 enum bp_status launch_count(struct world *w, int64_t *result)
 {
     const int64_t shape[1] = {ELEMENTS};
-    struct bp_view x = view(w->x.data, BP_I32, shape), mask = view(w->index.data, BP_BOOL, shape),
-                   y = view(w->y.data, BP_I32, shape);
+    struct bp_view x = kit_view(w->x.data, BP_I32, shape),
+                   mask = kit_view(w->index.data, BP_BOOL, shape),
+                   y = kit_view(w->y.data, BP_I32, shape);
     const struct bp_view *in[] = {&x, &mask}, *out[] = {&y};
     struct bp_launch l = {.self = w->self, .in = in, .out = out, .n_in = 2, .n_out = 1,
                           .workspace = w->workspace.data, .workspace_size = 4096, .result = result,
@@ -207,7 +209,7 @@ enum bp_status get(struct world *w, void *to, struct bp_memory from, uint64_t si
                           &(struct bp_copy){NULL, to, from.handle, from.data, size});
 }
 
-static enum bp_status take(struct world *w, uint64_t size, struct bp_memory *out)
+static enum bp_status kit_take(struct world *w, uint64_t size, struct bp_memory *out)
 {
     return w->r->memory_allocate(w->self, 0, BP_SPACE_DEVICE, size, out);
 }
@@ -220,10 +222,10 @@ enum bp_status world_make(struct world *w, const struct bp_plugin *plugin)
     status = plugin->create(host(), &w->self);
     for (int i = 0; i < STREAMS && status == BP_OK; i++)
         status = w->r->stream_create(w->self, 0, &w->stream[i]);
-    if (status == BP_OK) status = take(w, 4096, &w->x);
-    if (status == BP_OK) status = take(w, 4096, &w->index);
-    if (status == BP_OK) status = take(w, 4096, &w->y);
-    if (status == BP_OK) status = take(w, 4096, &w->workspace);
+    if (status == BP_OK) status = kit_take(w, 4096, &w->x);
+    if (status == BP_OK) status = kit_take(w, 4096, &w->index);
+    if (status == BP_OK) status = kit_take(w, 4096, &w->y);
+    if (status == BP_OK) status = kit_take(w, 4096, &w->workspace);
     return status;
 }
 

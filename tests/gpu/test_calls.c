@@ -18,12 +18,12 @@ static const char *plugin_path, *driver_path;
 
 /* ---- what is done: steps that can be repeated ---- */
 
-static enum bp_status create(struct world *w)
+static enum bp_status calls_create(struct world *w)
 {
     return w->self ? BP_OK : w->plugin->create(host(), &w->self);
 }
 
-static enum bp_status properties(struct world *w)
+static enum bp_status calls_properties(struct world *w)
 {
     struct bp_device_properties p = {.size = sizeof p};
     enum bp_status status = w->r->device_properties(w->self, 0, &p);
@@ -36,43 +36,43 @@ static enum bp_status properties(struct world *w)
     return status;
 }
 
-static enum bp_status allocate(struct world *w, uint32_t space, uint64_t size,
-                               struct bp_memory *out)
+static enum bp_status calls_allocate(struct world *w, uint32_t space, uint64_t size,
+                                     struct bp_memory *out)
 {
     return out->data ? BP_OK : w->r->memory_allocate(w->self, 0, space, size, out);
 }
 
 static enum bp_status of_device(struct world *w)
 {
-    return allocate(w, BP_SPACE_DEVICE, 4096, &w->memory[0]);
+    return calls_allocate(w, BP_SPACE_DEVICE, 4096, &w->memory[0]);
 }
 static enum bp_status of_pinned(struct world *w)
 {
-    return allocate(w, BP_SPACE_PINNED, 4096, &w->memory[1]);
+    return calls_allocate(w, BP_SPACE_PINNED, 4096, &w->memory[1]);
 }
 static enum bp_status of_managed(struct world *w)
 {
-    return allocate(w, BP_SPACE_MANAGED, 4096, &w->memory[2]);
+    return calls_allocate(w, BP_SPACE_MANAGED, 4096, &w->memory[2]);
 }
 static enum bp_status of_large(struct world *w)
 {
-    return allocate(w, BP_SPACE_DEVICE, LARGE, &w->large);
+    return calls_allocate(w, BP_SPACE_DEVICE, LARGE, &w->large);
 }
 static enum bp_status of_x(struct world *w)
 {
-    return allocate(w, BP_SPACE_DEVICE, 4096, &w->x);
+    return calls_allocate(w, BP_SPACE_DEVICE, 4096, &w->x);
 }
 static enum bp_status of_index(struct world *w)
 {
-    return allocate(w, BP_SPACE_DEVICE, 4096, &w->index);
+    return calls_allocate(w, BP_SPACE_DEVICE, 4096, &w->index);
 }
 static enum bp_status of_y(struct world *w)
 {
-    return allocate(w, BP_SPACE_DEVICE, 4096, &w->y);
+    return calls_allocate(w, BP_SPACE_DEVICE, 4096, &w->y);
 }
 static enum bp_status of_workspace(struct world *w)
 {
-    return allocate(w, BP_SPACE_DEVICE, 4096, &w->workspace);
+    return calls_allocate(w, BP_SPACE_DEVICE, 4096, &w->workspace);
 }
 
 /* More than there is: the failure of memory_info shows in place of the figures. */
@@ -88,7 +88,7 @@ static enum bp_status too_much(struct world *w)
     return BP_OK;
 }
 
-static enum bp_status info(struct world *w)
+static enum bp_status calls_info(struct world *w)
 {
     uint64_t free_bytes = 0, total = 0;
     enum bp_status status = w->r->memory_info(w->self, 0, &free_bytes, &total);
@@ -97,7 +97,7 @@ static enum bp_status info(struct world *w)
     return status;
 }
 
-static enum bp_status streams(struct world *w)
+static enum bp_status calls_streams(struct world *w)
 {
     for (int i = 0; i < STREAMS; i++) {
         enum bp_status status =
@@ -107,13 +107,13 @@ static enum bp_status streams(struct world *w)
     return w->other ? BP_OK : w->r->stream_create(w->self, 1, &w->other);
 }
 
-static enum bp_status event(struct world *w)
+static enum bp_status calls_event(struct world *w)
 {
     return w->event ? BP_OK : w->r->event_create(w->self, 0, &w->event);
 }
 
 /* More often than there are stages. */
-static enum bp_status small(struct world *w)
+static enum bp_status calls_small(struct world *w)
 {
     int32_t x[ELEMENTS];
     int64_t index[ELEMENTS];
@@ -132,7 +132,7 @@ static enum bp_status small(struct world *w)
     return status;
 }
 
-static enum bp_status large(struct world *w)
+static enum bp_status calls_large(struct world *w)
 {
     static unsigned char bytes[LARGE];
     enum bp_status status;
@@ -146,11 +146,11 @@ static enum bp_status large(struct world *w)
     return status;
 }
 
-static enum bp_status record(struct world *w)
+static enum bp_status calls_record(struct world *w)
 {
     return w->r->event_record(w->self, 0, w->stream[0], w->event);
 }
-static enum bp_status query(struct world *w)
+static enum bp_status calls_query(struct world *w)
 {
     enum bp_status status;
 
@@ -165,20 +165,20 @@ static enum bp_status wait_for_ever(struct world *w)
 {
     return w->r->event_wait(w->self, 0, w->event, UINT64_MAX);
 }
-static enum bp_status follow(struct world *w)
+static enum bp_status calls_follow(struct world *w)
 {
     enum bp_status status = w->r->stream_wait(w->self, 0, w->stream[1], w->event);
 
     return status ? status : w->r->stream_wait(w->self, 1, w->other, w->event);
 }
 
-static enum bp_status gather(struct world *w)
+static enum bp_status calls_gather(struct world *w)
 {
     return launch_gather(w);
 }
 
 /* y = x[index], which was done on stream 0, then copied. */
-static enum bp_status compare(struct world *w)
+static enum bp_status calls_compare(struct world *w)
 {
     struct bp_copy copy = {NULL, w->memory[0].data, NULL, w->y.data, 64};
     int32_t y[ELEMENTS];
@@ -196,7 +196,7 @@ static enum bp_status of_there(struct world *w)
     if (w->there.data) return BP_OK;
     return w->r->memory_allocate(w->self, 1, BP_SPACE_DEVICE, 4096, &w->there);
 }
-static enum bp_status peer(struct world *w)
+static enum bp_status calls_peer(struct world *w)
 {
     struct bp_copy to = {NULL, w->there.data, NULL, w->y.data, 64};
     int32_t y[ELEMENTS];
@@ -210,7 +210,7 @@ static enum bp_status peer(struct world *w)
 }
 
 /* The bytes of the indices 15, 14 in front, as truth values. */
-static enum bp_status count(struct world *w)
+static enum bp_status calls_count(struct world *w)
 {
     enum bp_status status = launch_count(w, &w->result);
 
@@ -220,7 +220,7 @@ static enum bp_status count(struct world *w)
 }
 
 /* y = x[index], recorded: nothing is done. What fails in between is the capture's failure. */
-static enum bp_status capture(struct world *w)
+static enum bp_status calls_capture(struct world *w)
 {
     struct bp_copy copy = {NULL, w->memory[0].data, NULL, w->y.data, 64};
     enum bp_status status = w->recording ? BP_OK
@@ -236,7 +236,7 @@ static enum bp_status capture(struct world *w)
 }
 
 /* Of x that is written now: what was recorded is done with it, each time. */
-static enum bp_status replay(struct world *w)
+static enum bp_status calls_replay(struct world *w)
 {
     int32_t x[ELEMENTS], y[ELEMENTS];
     enum bp_status status = BP_OK;
@@ -253,7 +253,7 @@ static enum bp_status replay(struct world *w)
 }
 
 /* One that is given up. */
-static enum bp_status give_up(struct world *w)
+static enum bp_status calls_give_up(struct world *w)
 {
     enum bp_status status = w->g->capture_begin(w->self, 0, w->stream[1]);
 
@@ -271,11 +271,13 @@ static const struct step {
     enum bp_status (*run)(struct world *w);
 } steps[] = {
 #define STEP(name) {#name, name},
-    STEP(create) STEP(properties) STEP(of_device) STEP(of_pinned) STEP(of_managed) STEP(of_large)
-    STEP(of_x) STEP(of_index) STEP(of_y) STEP(of_workspace) STEP(too_much) STEP(info) STEP(of_there)
-    STEP(streams) STEP(event) STEP(small) STEP(large) STEP(record) STEP(query) STEP(wait_some)
-    STEP(wait_for_ever) STEP(follow) STEP(gather) STEP(compare) STEP(peer) STEP(count)
-    STEP(capture) STEP(replay) STEP(give_up) STEP(synchronize_all)
+    STEP(calls_create) STEP(calls_properties) STEP(of_device) STEP(of_pinned) STEP(of_managed)
+        STEP(of_large) STEP(of_x) STEP(of_index) STEP(of_y) STEP(of_workspace) STEP(too_much)
+            STEP(calls_info) STEP(of_there) STEP(calls_streams) STEP(calls_event) STEP(calls_small)
+                STEP(calls_large) STEP(calls_record) STEP(calls_query) STEP(wait_some)
+                    STEP(wait_for_ever) STEP(calls_follow) STEP(calls_gather) STEP(calls_compare)
+                        STEP(calls_peer) STEP(calls_count) STEP(calls_capture) STEP(calls_replay)
+                            STEP(calls_give_up) STEP(synchronize_all)
 #undef STEP
 };
 enum { STEPS = sizeof steps / sizeof *steps };
@@ -288,13 +290,13 @@ struct failure {
 };
 
 /* Whether failures of this call stay: those of work on the device do. */
-static bool stays(const char *call)
+static bool calls_stays(const char *call)
 {
     return !strcmp(call, "work");
 }
 
 /* All steps; failed ones are done once more. The number of steps that failed. */
-static int run_steps(struct world *w)
+static int calls_run_steps(struct world *w)
 {
     int failures = 0;
 
@@ -338,14 +340,14 @@ static void all_works(const char *when)
     unsetenv("BP_SIM_FAIL");
     heard_nothing();
     w.r = w.plugin->runtime, w.g = w.plugin->graphs;
-    expect(run_steps(&w) == 0 && !*heard, "%s: %s", when, heard);
+    expect(calls_run_steps(&w) == 0 && !*heard, "%s: %s", when, heard);
     world_end(&w);
     nothing_is_left(when);
 }
 
 enum { NOT_REACHED = 77 };
 
-static void fails(const void *arg)
+static void calls_fails(const void *arg)
 {
     const struct failure *f = arg;
     struct world w = {.plugin = load(plugin_path)};
@@ -358,18 +360,18 @@ static void fails(const void *arg)
     setenv("BP_SIM_DEVICES", "2", 1);
     setenv("BP_SIM_MEMORY", "67108864", 1);
     w.r = w.plugin->runtime, w.g = w.plugin->graphs;
-    failures = stays(f->call) ? run_to_the_end(&w) : run_steps(&w);
+    failures = calls_stays(f->call) ? run_to_the_end(&w) : calls_run_steps(&w);
     world_end(&w);
     if (!failures && !*heard) exit(NOT_REACHED);
-    if (stays(f->call)) snprintf(text, sizeof text, " answers %d: ", f->code);
+    if (calls_stays(f->call)) snprintf(text, sizeof text, " answers %d: ", f->code);
     else snprintf(text, sizeof text, "sim_%s answers %d: ", f->call, f->code);
     expect(strstr(heard, text) != NULL, "expected '%s', it said: %s", text, heard);
-    expect(stays(f->call) ? failures > 1 : failures <= 1, "%d steps failed", failures);
+    expect(calls_stays(f->call) ? failures > 1 : failures <= 1, "%d steps failed", failures);
     nothing_is_left("after the failure");
     all_works("afterwards");
 }
 
-static void works(const void *arg)
+static void calls_works(const void *arg)
 {
     (void)arg;
     setenv("BP_SIM_DEVICES", "2", 1);
@@ -378,7 +380,7 @@ static void works(const void *arg)
 }
 
 /* A communicator of one rank. */
-static void communicate(struct world *w)
+static void calls_communicate(struct world *w)
 {
     const struct bp_ccl *ccl = w->plugin->ccl;
     const struct bp_ccl_call call = {.src = w->x.data, .dst = w->y.data, .count = 4,
@@ -422,7 +424,7 @@ static void caller_keeps_its_context(const void *arg)
         expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
         caller_stays(steps[i].name);
     }
-    communicate(&w);
+    calls_communicate(&w);
     world_end(&w);
     caller_stays("destroy");
     caller_end();
@@ -443,7 +445,7 @@ static void without_memory(const void *arg)
         struct world w = {.plugin = plugin, .r = plugin->runtime, .g = plugin->graphs};
         heard_nothing();
         host_doomed = ++n;
-        failures = run_steps(&w);
+        failures = calls_run_steps(&w);
         host_doomed = 0;
         expect(!failures || strstr(heard, "no memory for "), "it said: %s", heard);
         world_end(&w);
@@ -462,7 +464,7 @@ static void properties_of_an_older_core(const void *arg)
     w.r = w.plugin->runtime;
     memset(&p, 0x5a, sizeof p);
     p.size = offsetof(struct bp_device_properties, uuid);
-    expect(!create(&w) && !w.r->device_properties(w.self, 0, &p), "it said: %s", heard);
+    expect(!calls_create(&w) && !w.r->device_properties(w.self, 0, &p), "it said: %s", heard);
     expect(p.units == 2 && p.uuid[0] == 0x5a && p.pci[0] == 0x5a &&
                p.arch[0] == 0x5a,
            "it is written past its end");
@@ -534,13 +536,14 @@ static void managed_memory(const void *arg)
     setenv("BP_SIM_MEMORY", "67108864", 1);
     setenv("BP_SIM_MANAGED", number, 1);
     w.r = w.plugin->runtime;
-    expect(!create(&w) && !allocate(&w, BP_SPACE_DEVICE, 30000000, &w.memory[0]) && !of_pinned(&w),
+    expect(!calls_create(&w) && !calls_allocate(&w, BP_SPACE_DEVICE, 30000000, &w.memory[0]) &&
+               !of_pinned(&w),
            "beginning: %s", heard);
-    status = allocate(&w, BP_SPACE_MANAGED, 40000000, &w.memory[2]);
+    status = calls_allocate(&w, BP_SPACE_MANAGED, 40000000, &w.memory[2]);
     expect(status == (given == 2 ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED) &&
                strstr(heard, said[given]),
            "it answers %d: %s", status, heard);
-    status = allocate(&w, BP_SPACE_MANAGED, 30000000, &w.memory[2]);
+    status = calls_allocate(&w, BP_SPACE_MANAGED, 30000000, &w.memory[2]);
     expect(status == (given == 2 ? BP_OK : BP_ERR_UNSUPPORTED), "it answers %d: %s", status, heard);
     world_end(&w);
     nothing_is_left("afterwards");
@@ -571,7 +574,7 @@ static void waits_block(const void *arg)
            "it said: %s", heard);
 }
 
-static double seconds(void)
+static double calls_seconds(void)
 {
     struct timespec now;
 
@@ -584,10 +587,11 @@ static _Atomic bool loaded;
 static void *launch_first(void *p)
 {
     struct world *w = p;
-    double start = seconds();
+    double start = calls_seconds();
 
     expect(launch_count(w, &w->result) == BP_OK, "count: %s", heard);
-    expect(seconds() - start >= 1, "the module was loaded in %.3f s", seconds() - start);
+    expect(calls_seconds() - start >= 1, "the module was loaded in %.3f s",
+           calls_seconds() - start);
     loaded = true;
     return NULL;
 }
@@ -602,14 +606,14 @@ static void events_while_a_module_is_loaded(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_LOAD", "1000000", 1);
-    expect(!world_make(&w, load(plugin_path)) && !event(&w) && !small(&w) && !launch_gather(&w) &&
-               !record(&w),
+    expect(!world_make(&w, load(plugin_path)) && !calls_event(&w) && !calls_small(&w) &&
+               !launch_gather(&w) && !calls_record(&w),
            "beginning: %s", heard);
     pthread_create(&thread, NULL, launch_first, &w);
     while (!loaded) {
-        start = seconds();
-        expect(query(&w) == BP_OK, "query: %s", heard);
-        if (seconds() - start > longest) longest = seconds() - start;
+        start = calls_seconds();
+        expect(calls_query(&w) == BP_OK, "query: %s", heard);
+        if (calls_seconds() - start > longest) longest = calls_seconds() - start;
         n++;
         usleep(1000);
     }
@@ -622,11 +626,11 @@ static void events_while_a_module_is_loaded(const void *arg)
 /* One place after the other, until there are no more. */
 static void each_place(const char *call)
 {
-    struct failure f = {call, 1, stays(call) ? 719 : 999};
+    struct failure f = {call, 1, calls_stays(call) ? 719 : 999};
     char name[96];
     int status;
 
-    while ((status = run_child(fails, &f)) == 0) f.n++;
+    while ((status = run_child(calls_fails, &f)) == 0) f.n++;
     snprintf(name, sizeof name, "%s fails at each of %d places", call, f.n - 1);
     report(status == NOT_REACHED && f.n > 1, name);
 }
@@ -643,7 +647,7 @@ int main(int argc, char **argv)
     if (argc != 3) return 2;
     plugin_path = argv[1];
     driver_path = argv[2];
-    run_case("all works where nothing fails", works, NULL);
+    run_case("all works where nothing fails", calls_works, NULL);
     run_case("a caller without a context has none afterwards", caller_keeps_its_context, &none);
     run_case("a caller's context of the same device stays", caller_keeps_its_context, &own);
     run_case("a caller's context of another device stays", caller_keeps_its_context, &other);

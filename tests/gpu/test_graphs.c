@@ -12,7 +12,7 @@
 
 static const char *plugin_path, *driver_path, *few;
 
-static void ok(enum bp_status status, const char *what)
+static void graphs_ok(enum bp_status status, const char *what)
 {
     expect(status == BP_OK, "%s answers %d: %s", what, status, heard);
 }
@@ -21,7 +21,7 @@ static void index_is(struct world *w, int64_t third)
 {
     int64_t index[ELEMENTS] = {0, 1, 2, third};
 
-    ok(put(w, w->index, index, sizeof index), "put");
+    graphs_ok(put(w, w->index, index, sizeof index), "put");
 }
 
 static enum bp_status wait_stream(struct world *w)
@@ -29,38 +29,38 @@ static enum bp_status wait_stream(struct world *w)
     return w->r->synchronize(w->self, 0, w->stream[0]);
 }
 
-static void begin(struct world *w)
+static void graphs_begin(struct world *w)
 {
     int32_t x[ELEMENTS];
 
     for (int i = 0; i < ELEMENTS; i++) x[i] = i;
-    ok(world_make(w, load(plugin_path)), "world_make");
-    ok(put(w, w->x, x, sizeof x), "put");
+    graphs_ok(world_make(w, load(plugin_path)), "world_make");
+    graphs_ok(put(w, w->x, x, sizeof x), "put");
     index_is(w, 3);
-    ok(w->r->event_create(w->self, 0, &w->event), "event_create");
+    graphs_ok(w->r->event_create(w->self, 0, &w->event), "event_create");
 }
 
-static void end(struct world *w)
+static void graphs_end(struct world *w)
 {
     world_end(w);
     expect(!host_live && !driver_live(driver_path), "something is left");
 }
 
-static void start(struct world *w)
+static void graphs_start(struct world *w)
 {
-    ok(w->g->capture_begin(w->self, 0, w->stream[0]), "capture_begin");
+    graphs_ok(w->g->capture_begin(w->self, 0, w->stream[0]), "capture_begin");
 }
 
-static void record(struct world *w)
+static void graphs_record(struct world *w)
 {
-    start(w);
-    ok(launch_gather(w), "gather");
-    ok(w->g->capture_end(w->self, 0, w->stream[0], &w->recording), "capture_end");
+    graphs_start(w);
+    graphs_ok(launch_gather(w), "gather");
+    graphs_ok(w->g->capture_end(w->self, 0, w->stream[0], &w->recording), "capture_end");
 }
 
-static void replay(struct world *w)
+static void graphs_replay(struct world *w)
 {
-    ok(w->g->replay(w->self, 0, w->recording, w->stream[0]), "replay");
+    graphs_ok(w->g->replay(w->self, 0, w->recording, w->stream[0]), "replay");
 }
 
 /* Element 3 of y = x[index]. */
@@ -68,7 +68,7 @@ static void third_is(struct world *w, int32_t expected, const char *when)
 {
     int32_t y[ELEMENTS] = {0};
 
-    ok(get(w, y, w->y, sizeof y), "get");
+    graphs_ok(get(w, y, w->y, sizeof y), "get");
     expect(y[3] == expected, "%s: %d, expected %d", when, y[3], expected);
 }
 
@@ -78,20 +78,20 @@ static void nothing_is_done_before_a_replay(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
-    ok(put(&w, w.y, zero, sizeof zero), "put");
-    record(&w);
+    graphs_begin(&w);
+    graphs_ok(put(&w, w.y, zero, sizeof zero), "put");
+    graphs_record(&w);
     third_is(&w, 0, "recorded");
-    replay(&w);
+    graphs_replay(&w);
     index_is(&w, 5);
     third_is(&w, 3, "replayed, and the index written afterwards");
-    replay(&w);
+    graphs_replay(&w);
     third_is(&w, 5, "replayed with the new index");
-    ok(launch_gather(&w), "gather");
+    graphs_ok(launch_gather(&w), "gather");
     index_is(&w, 7);
-    replay(&w);
+    graphs_replay(&w);
     third_is(&w, 7, "behind a launch");
-    end(&w);
+    graphs_end(&w);
 }
 
 /* Told by the wait after each replay that finds it, and by no other; recording tells nothing. */
@@ -100,21 +100,21 @@ static void faults_of_replays_are_told(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
+    graphs_begin(&w);
     index_is(&w, ELEMENTS);
-    record(&w);
-    ok(wait_stream(&w), "after recording");
+    graphs_record(&w);
+    graphs_ok(wait_stream(&w), "after recording");
     for (int i = 0; i < 3; i++) {
         heard_nothing();
-        replay(&w);
+        graphs_replay(&w);
         expect(wait_stream(&w) == BP_ERR_FAULT && strstr(heard, "sim_gather"), "replay %d: %s", i,
                heard);
-        ok(wait_stream(&w), "once more");
+        graphs_ok(wait_stream(&w), "once more");
     }
     index_is(&w, 3);
-    replay(&w);
-    ok(wait_stream(&w), "a replay that finds nothing");
-    end(&w);
+    graphs_replay(&w);
+    graphs_ok(wait_stream(&w), "a replay that finds nothing");
+    graphs_end(&w);
 }
 
 /* Recorded work says nothing of faults that the stream's own launches have found. */
@@ -123,12 +123,12 @@ static void faults_before_a_capture_stay(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
+    graphs_begin(&w);
     index_is(&w, ELEMENTS);
-    ok(launch_gather(&w), "gather");
-    record(&w);
+    graphs_ok(launch_gather(&w), "gather");
+    graphs_record(&w);
     expect(wait_stream(&w) == BP_ERR_FAULT, "the launch before the capture: %s", heard);
-    end(&w);
+    graphs_end(&w);
 }
 
 /* The driver refuses these, and then the capture; the stream works again. */
@@ -140,39 +140,39 @@ static enum bp_status wait_for_all(struct world *w)
 {
     return w->r->synchronize(w->self, 0, NULL);
 }
-static enum bp_status ask(struct world *w)
+static enum bp_status graphs_ask(struct world *w)
 {
-    ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
+    graphs_ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
     return w->r->event_query(w->self, 0, w->event);
 }
 static enum bp_status follow_in(struct world *w)
 {
-    ok(w->r->event_record(w->self, 0, w->stream[1], w->event), "event_record");
+    graphs_ok(w->r->event_record(w->self, 0, w->stream[1], w->event), "event_record");
     return w->r->stream_wait(w->self, 0, w->stream[0], w->event);
 }
 static enum bp_status follow_out(struct world *w)
 {
-    ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
+    graphs_ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
     return w->r->stream_wait(w->self, 0, w->stream[1], w->event);
 }
 
-static void spoilt(const void *arg)
+static void graphs_spoilt(const void *arg)
 {
     static const struct {
         enum bp_status (*run)(struct world *w);
         const char *said;
     } way[] = {{wait_for_it, " 900: "},
                {wait_for_all, " 900: "},
-               {ask, " 907: "},
+               {graphs_ask, " 907: "},
                {follow_in, " 905: "},
                {follow_out, " 905: "}};
     struct world w;
 
     (void)arg;
-    begin(&w);
+    graphs_begin(&w);
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
-        start(&w);
-        ok(launch_gather(&w), "gather");
+        graphs_start(&w);
+        graphs_ok(launch_gather(&w), "gather");
         heard_nothing();
         expect(way[i].run(&w) != BP_OK && strstr(heard, way[i].said), "way %zu: %s", i, heard);
         expect(launch_gather(&w) != BP_OK, "way %zu: a launch is recorded", i);
@@ -180,13 +180,13 @@ static void spoilt(const void *arg)
                    strstr(heard, " 901: ") && !w.recording,
                "way %zu: %s", i, heard);
         index_is(&w, (int64_t)i + 1);
-        ok(launch_gather(&w), "gather");
+        graphs_ok(launch_gather(&w), "gather");
         third_is(&w, (int32_t)i + 1, "the stream afterwards");
     }
-    record(&w);
-    replay(&w);
+    graphs_record(&w);
+    graphs_replay(&w);
     third_is(&w, 5, "a capture after all");
-    end(&w);
+    graphs_end(&w);
 }
 
 /* Memory comes and goes while a stream is captured. */
@@ -196,15 +196,15 @@ static void memory_meanwhile(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
-    start(&w);
-    ok(w.r->memory_allocate(w.self, 0, BP_SPACE_DEVICE, 4096, &m), "memory_allocate");
-    ok(launch_gather(&w), "gather");
+    graphs_begin(&w);
+    graphs_start(&w);
+    graphs_ok(w.r->memory_allocate(w.self, 0, BP_SPACE_DEVICE, 4096, &m), "memory_allocate");
+    graphs_ok(launch_gather(&w), "gather");
     w.r->memory_free(w.self, 0, BP_SPACE_DEVICE, &m);
-    ok(w.g->capture_end(w.self, 0, w.stream[0], &w.recording), "capture_end");
-    replay(&w);
+    graphs_ok(w.g->capture_end(w.self, 0, w.stream[0], &w.recording), "capture_end");
+    graphs_replay(&w);
     third_is(&w, 3, "a replay");
-    end(&w);
+    graphs_end(&w);
 }
 
 /* Not by the core, which waits; the driver does it too. */
@@ -214,13 +214,13 @@ static void destroyed_on_its_way(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_DELAY", "20000", 1);
-    begin(&w);
-    record(&w);
-    for (int i = 0; i < 20; i++) replay(&w);
+    graphs_begin(&w);
+    graphs_record(&w);
+    for (int i = 0; i < 20; i++) graphs_replay(&w);
     w.g->recording_destroy(w.self, 0, w.recording);
     w.recording = NULL;
     third_is(&w, 3, "what was replayed");
-    end(&w);
+    graphs_end(&w);
 }
 
 /* While the device is waited for nothing is recorded, and nobody waits for that. */
@@ -230,7 +230,7 @@ static void *wait_long(void *p)
 {
     struct world *w = p;
 
-    ok(w->r->synchronize(w->self, 0, NULL), "the device");
+    graphs_ok(w->r->synchronize(w->self, 0, NULL), "the device");
     atomic_store(&waited_long, true);
     return NULL;
 }
@@ -243,7 +243,7 @@ static enum bp_status begin_until_refused(struct world *w)
     while (status == BP_OK && !atomic_load(&waited_long)) {
         status = w->g->capture_begin(w->self, 0, w->stream[0]);
         if (status) break;
-        ok(w->g->capture_end(w->self, 0, w->stream[0], &w->recording), "capture_end");
+        graphs_ok(w->g->capture_end(w->self, 0, w->stream[0], &w->recording), "capture_end");
         w->g->recording_destroy(w->self, 0, w->recording);
         w->recording = NULL;
         usleep(1000);
@@ -260,7 +260,7 @@ static void not_while_the_device_is_waited_for(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_DELAY", "200000", 1);
-    begin(&w);
+    graphs_begin(&w);
     copy = (struct bp_copy){NULL, w.y.data, NULL, w.x.data, 64};
     for (int tries = 0; tries < 20 && status == BP_OK; tries++) { /* the thread may come too late */
         for (int i = 0; i < 40; i++) w.r->copy_within(w.self, 0, w.stream[1], &copy);
@@ -270,8 +270,8 @@ static void not_while_the_device_is_waited_for(const void *arg)
         pthread_join(thread, NULL);
     }
     expect(status == BP_ERR_BUSY, "capture_begin answers %d: %s", status, heard);
-    record(&w);
-    end(&w);
+    graphs_record(&w);
+    graphs_end(&w);
 }
 
 static atomic_bool waited;
@@ -280,30 +280,30 @@ static void *wait_elsewhere(void *p)
 {
     struct world *w = p;
 
-    ok(w->r->synchronize(w->self, 0, w->stream[1]), "another stream");
-    ok(w->r->synchronize(w->self, 0, NULL), "the device");
+    graphs_ok(w->r->synchronize(w->self, 0, w->stream[1]), "another stream");
+    graphs_ok(w->r->synchronize(w->self, 0, NULL), "the device");
     atomic_store(&waited, true);
     return NULL;
 }
 
 /* Another thread's wait for the device spoils nothing: it waits for the end of the capture. */
-static void threads(const void *arg)
+static void graphs_threads(const void *arg)
 {
     pthread_t thread;
     struct world w;
 
     (void)arg;
-    begin(&w);
-    start(&w);
+    graphs_begin(&w);
+    graphs_start(&w);
     pthread_create(&thread, NULL, wait_elsewhere, &w);
     usleep(20000);
     expect(!atomic_load(&waited), "the device was waited for in a capture");
-    ok(launch_gather(&w), "gather");
-    ok(w.g->capture_end(w.self, 0, w.stream[0], &w.recording), "capture_end");
+    graphs_ok(launch_gather(&w), "gather");
+    graphs_ok(w.g->capture_end(w.self, 0, w.stream[0], &w.recording), "capture_end");
     pthread_join(thread, NULL);
-    replay(&w);
+    graphs_replay(&w);
     third_is(&w, 3, "a replay");
-    end(&w);
+    graphs_end(&w);
 }
 
 /* All else works; nothing is recorded, and why is said. */
@@ -313,11 +313,11 @@ static void not_with_this_driver(const void *arg)
 
     (void)arg;
     plugin_path = few;
-    begin(&w);
+    graphs_begin(&w);
     expect(w.g->capture_begin(w.self, 0, w.stream[0]) == BP_ERR_UNSUPPORTED &&
                strstr(heard, "the driver has no function sim_graph_instantiate: a newer one"),
            "it said: %s", heard);
-    ok(launch_gather(&w), "gather");
+    graphs_ok(launch_gather(&w), "gather");
     third_is(&w, 3, "a launch");
     world_end(&w);
     expect(!host_live, "something is left");
@@ -332,10 +332,10 @@ int main(int argc, char **argv)
     run_case("nothing is done before a replay", nothing_is_done_before_a_replay, NULL);
     run_case("faults of replays are told", faults_of_replays_are_told, NULL);
     run_case("faults before a capture stay", faults_before_a_capture_stay, NULL);
-    run_case("calls that spoil a capture", spoilt, NULL);
+    run_case("calls that spoil a capture", graphs_spoilt, NULL);
     run_case("memory meanwhile", memory_meanwhile, NULL);
     run_case("destroyed on its way", destroyed_on_its_way, NULL);
-    run_case("threads", threads, NULL);
+    run_case("threads", graphs_threads, NULL);
     run_case("not while the device is waited for", not_while_the_device_is_waited_for, NULL);
     run_case("a driver without captures", not_with_this_driver, NULL);
     return cases_end();

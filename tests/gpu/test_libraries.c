@@ -152,7 +152,7 @@ static bool is_first_handle(const struct failure *f)
     return false;
 }
 
-static void fails(const void *arg)
+static void libraries_fails(const void *arg)
 {
     const struct failure *f = arg;
     struct world w, again;
@@ -193,7 +193,7 @@ static void each_place(const char *call)
     char name[128];
     int status;
 
-    while ((status = run_child(fails, &f)) == 0) f.n++;
+    while ((status = run_child(libraries_fails, &f)) == 0) f.n++;
     snprintf(name, sizeof name, "%s fails at each of %d places", call, f.n - 1);
     report(status == NOT_REACHED && f.n > 1, name);
 }
@@ -304,7 +304,7 @@ static enum bp_status record_recipe(struct world *w, const struct recipe *r, voi
 }
 
 /* No library uses memory of its own: all rows are for recordings. */
-static void recorded(const void *arg)
+static void libraries_recorded(const void *arg)
 {
     struct world w;
 
@@ -490,7 +490,7 @@ static void lacks_what_is_not_needed(const void *arg)
 }
 
 /* TF32 has 11 bits: 1 + 2^-12 is 1. */
-static void tf32(const void *arg)
+static void libraries_tf32(const void *arg)
 {
     static const char *const setting[] = {"0", "1"};
     struct recipe r = recipes[0];
@@ -558,7 +558,7 @@ int main(int argc, char **argv)
     run_case("work of a library's that fails", work_fails, NULL);
     run_case("a library on a lost device", device_is_lost, NULL);
     run_case("libraries that are off", is_off, NULL);
-    run_case("what may be recorded", recorded, NULL);
+    run_case("what may be recorded", libraries_recorded, NULL);
     run_case("the first launch of a stream is recorded", first_is_recorded, NULL);
     run_case("a library that begins in a capture", begins_in_a_capture, NULL);
     run_case("no spare handle", no_spare, NULL);
@@ -568,6 +568,6 @@ int main(int argc, char **argv)
     run_case("libraries in LD_LIBRARY_PATH", is_in_path, NULL);
     run_case("libraries that lack functions", lacks_functions, NULL);
     run_case("a library that lacks what is not needed", lacks_what_is_not_needed, NULL);
-    run_case("TF32", tf32, NULL);
+    run_case("TF32", libraries_tf32, NULL);
     return cases_end();
 }

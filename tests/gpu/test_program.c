@@ -28,7 +28,7 @@ struct place {
     struct bp_tensor *x;
 };
 
-static bool ok(enum bp_status status, const char *what)
+static bool program_ok(enum bp_status status, const char *what)
 {
     return expect(status == BP_OK, "%s: %s: %s", what, bp_status_name(status), bp_error_message());
 }
@@ -38,42 +38,42 @@ static void write_x(struct place *p, int factor)
     float v[N];
 
     for (int i = 0; i < N; i++) v[i] = (float)(factor * i);
-    ok(bp_tensor_write(p->stream, p->x, v, sizeof v), "bp_tensor_write");
+    program_ok(bp_tensor_write(p->stream, p->x, v, sizeof v), "bp_tensor_write");
 }
 
 /* y = (x + x) + x */
-static void record(struct place *p)
+static void program_record(struct place *p)
 {
     struct bp_scope *scope;
     struct bp_tensor *x, *a, *y;
     int64_t n = N;
 
-    ok(bp_graph_create(p->core, &p->graph), "bp_graph_create");
+    program_ok(bp_graph_create(p->core, &p->graph), "bp_graph_create");
     scope = bp_graph_scope(p->graph);
-    ok(bp_graph_input(p->graph, "x", BP_F32, 1, &n, &x), "bp_graph_input");
-    ok(bp_op_add(scope, x, x, &a), "add");
-    ok(bp_op_add(scope, a, x, &y), "add");
-    ok(bp_graph_output(p->graph, y, "y"), "bp_graph_output");
+    program_ok(bp_graph_input(p->graph, "x", BP_F32, 1, &n, &x), "bp_graph_input");
+    program_ok(bp_op_add(scope, x, x, &a), "add");
+    program_ok(bp_op_add(scope, a, x, &y), "add");
+    program_ok(bp_graph_output(p->graph, y, "y"), "bp_graph_output");
     bp_tensor_destroy(x);
     bp_tensor_destroy(a);
     bp_tensor_destroy(y);
 }
 
-static void begin(struct place *p)
+static void program_begin(struct place *p)
 {
     int64_t n = N;
     uint32_t index;
 
-    ok(bp_core_create(NULL, &p->core), "bp_core_create");
-    ok(bp_core_load_path(p->core, plugin_path, &index), "bp_core_load_path");
-    ok(bp_device_create_at(p->core, index, 0, &p->device), "bp_device_create_at");
-    ok(bp_stream_create(p->device, &p->stream), "bp_stream_create");
-    ok(bp_tensor_create(p->device, BP_F32, 1, &n, &p->x), "bp_tensor_create");
-    record(p);
+    program_ok(bp_core_create(NULL, &p->core), "bp_core_create");
+    program_ok(bp_core_load_path(p->core, plugin_path, &index), "bp_core_load_path");
+    program_ok(bp_device_create_at(p->core, index, 0, &p->device), "bp_device_create_at");
+    program_ok(bp_stream_create(p->device, &p->stream), "bp_stream_create");
+    program_ok(bp_tensor_create(p->device, BP_F32, 1, &n, &p->x), "bp_tensor_create");
+    program_record(p);
     write_x(p, 1);
 }
 
-static void end(struct place *p)
+static void program_end(struct place *p)
 {
     bp_tensor_destroy(p->x);
     bp_graph_destroy(p->graph);
@@ -82,22 +82,22 @@ static void end(struct place *p)
     bp_core_destroy(p->core);
 }
 
-static struct bp_program_info info_of(struct bp_program *program)
+static struct bp_program_info program_info_of(struct bp_program *program)
 {
     struct bp_program_info info = {.size = sizeof info};
 
-    ok(bp_program_info(program, &info), "bp_program_info");
+    program_ok(bp_program_info(program, &info), "bp_program_info");
     return info;
 }
 
-static enum bp_status run(struct place *p, struct bp_program *program, int factor)
+static enum bp_status program_run(struct place *p, struct bp_program *program, int factor)
 {
     struct bp_tensor *y = NULL;
     float v[N] = {0};
     enum bp_status status = bp_program_run(program, p->stream, &p->x, 1, &y, 1);
 
     if (status) return status;
-    ok(bp_tensor_read(p->stream, y, v, sizeof v), "bp_tensor_read");
+    program_ok(bp_tensor_read(p->stream, y, v, sizeof v), "bp_tensor_read");
     for (int i = 0; i < N; i++)
         if (!expect(v[i] == (float)(3 * factor * i), "y[%d] is %g", i, (double)v[i])) break;
     bp_tensor_destroy(y);
@@ -111,7 +111,7 @@ struct failure {
 
 /* The call that records, or replays, for the first time fails; then all is well, with a new
  * program too. */
-static void fails(const void *arg)
+static void program_fails(const void *arg)
 {
     const struct failure *f = arg;
     struct bp_program *program, *other;
@@ -121,29 +121,30 @@ static void fails(const void *arg)
     snprintf(text, sizeof text, "%s:1:999", f->call);
     setenv("BP_SIM_FAIL", text, 1);
     snprintf(text, sizeof text, "sim_%s answers 999", f->call);
-    begin(&p);
-    ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
-    ok(run(&p, program, 1), "the first run");
+    program_begin(&p);
+    program_ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    program_ok(program_run(&p, program, 1), "the first run");
     if (f->refused) {
-        expect(run(&p, program, 1) == BP_ERR_DEVICE && strstr(bp_error_message(), text),
+        expect(program_run(&p, program, 1) == BP_ERR_DEVICE && strstr(bp_error_message(), text),
                "the second run: %s", bp_error_message());
-        ok(run(&p, program, 1), "once more");
-        expect(info_of(program).runs == 2 && info_of(program).replays == 1, "it is not counted");
+        program_ok(program_run(&p, program, 1), "once more");
+        expect(program_info_of(program).runs == 2 && program_info_of(program).replays == 1,
+               "it is not counted");
     } else {
         bp_error_message();
-        for (int k = 0; k < 3; k++) ok(run(&p, program, 1), "a run");
-        expect(!info_of(program).replays && strstr(info_of(program).reason, text), "it says: %s",
-               info_of(program).reason);
-        expect(!info_of(program).bytes, "it keeps memory");
+        for (int k = 0; k < 3; k++) program_ok(program_run(&p, program, 1), "a run");
+        expect(!program_info_of(program).replays && strstr(program_info_of(program).reason, text),
+               "it says: %s", program_info_of(program).reason);
+        expect(!program_info_of(program).bytes, "it keeps memory");
     }
     write_x(&p, 2);
-    ok(bp_program_create(p.graph, p.device, &other), "bp_program_create");
-    for (int k = 0; k < 3; k++) ok(run(&p, other, 2), "a run of another");
-    expect(info_of(other).replays == 2 && !*info_of(other).reason, "another: %s",
-           info_of(other).reason);
+    program_ok(bp_program_create(p.graph, p.device, &other), "bp_program_create");
+    for (int k = 0; k < 3; k++) program_ok(program_run(&p, other, 2), "a run of another");
+    expect(program_info_of(other).replays == 2 && !*program_info_of(other).reason, "another: %s",
+           program_info_of(other).reason);
     bp_program_destroy(program);
     bp_program_destroy(other);
-    end(&p);
+    program_end(&p);
 }
 
 /* A launch that fails while it is recorded: the second, after those of the run before. */
@@ -154,14 +155,14 @@ static void launch_fails(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_FAIL", "launch:4:999", 1);
-    begin(&p);
-    ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
-    for (int k = 0; k < 3; k++) ok(run(&p, program, 1), "a run");
-    expect(strstr(info_of(program).reason, "node y: ") &&
-               strstr(info_of(program).reason, "sim_launch answers 999"),
-           "it says: %s", info_of(program).reason);
+    program_begin(&p);
+    program_ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    for (int k = 0; k < 3; k++) program_ok(program_run(&p, program, 1), "a run");
+    expect(strstr(program_info_of(program).reason, "node y: ") &&
+               strstr(program_info_of(program).reason, "sim_launch answers 999"),
+           "it says: %s", program_info_of(program).reason);
     bp_program_destroy(program);
-    end(&p);
+    program_end(&p);
 }
 
 /* The message of a failure before is no affair of a run that goes well. */
@@ -172,18 +173,18 @@ static void messages_stay(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_FAIL", "capture_end:1:999", 1);
-    begin(&p);
-    ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
-    ok(run(&p, program, 1), "the first run");
+    program_begin(&p);
+    program_ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    program_ok(program_run(&p, program, 1), "the first run");
     expect(bp_graph_create(NULL, NULL) == BP_ERR_INVALID, "no core");
-    ok(run(&p, program, 1), "the second run");
+    program_ok(program_run(&p, program, 1), "the second run");
     expect(strstr(bp_error_message(), "core") != NULL, "the message is: %s", bp_error_message());
     bp_program_destroy(program);
-    end(&p);
+    program_end(&p);
 }
 
 /* The graph of a program stays as it is. */
-static void grown(const void *arg)
+static void program_grown(const void *arg)
 {
     struct bp_program *program;
     struct bp_tensor *more;
@@ -191,25 +192,25 @@ static void grown(const void *arg)
     int64_t n = N;
 
     (void)arg;
-    begin(&p);
-    ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
-    for (int k = 0; k < 2; k++) ok(run(&p, program, 1), "a run");
+    program_begin(&p);
+    program_ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+    for (int k = 0; k < 2; k++) program_ok(program_run(&p, program, 1), "a run");
     expect(bp_graph_input(p.graph, "more", BP_F32, 1, &n, &more) == BP_ERR_INVALID &&
                strstr(bp_error_message(), "a program has been made of the graph"),
            "the message is: %s", bp_error_message());
-    ok(run(&p, program, 1), "a run");
+    program_ok(program_run(&p, program, 1), "a run");
     bp_program_destroy(program);
-    ok(bp_graph_input(p.graph, "more", BP_F32, 1, &n, &more), "bp_graph_input");
+    program_ok(bp_graph_input(p.graph, "more", BP_F32, 1, &n, &more), "bp_graph_input");
     bp_tensor_destroy(more);
-    end(&p);
+    program_end(&p);
 }
 
-static struct bp_fallback_info fallbacks(struct bp_device *device)
+static struct bp_fallback_info program_fallbacks(struct bp_device *device)
 {
     struct bp_fallback_info sum = {.size = sizeof sum}, one = {.size = sizeof one};
 
     for (uint32_t i = 0; i < bp_device_fallbacks(device); i++) {
-        ok(bp_device_fallback(device, i, &one), "bp_device_fallback");
+        program_ok(bp_device_fallback(device, i, &one), "bp_device_fallback");
         sum.calls += one.calls;
         sum.bytes += one.bytes;
     }
@@ -228,20 +229,21 @@ static void fallbacks_are_counted(const void *arg)
 
     (void)arg;
     setenv("BP_FALLBACK", "allow", 1);
-    begin(&p);
-    ok(bp_graph_create(p.core, &graph), "bp_graph_create");
+    program_begin(&p);
+    program_ok(bp_graph_create(p.core, &graph), "bp_graph_create");
     for (int i = 0; i < 2; i++)
-        ok(bp_graph_input(graph, NULL, BP_F32, 1, &n, &in[i]), "bp_graph_input");
-    ok(bp_op_mse_loss(bp_graph_scope(graph), in[0], in[1], &loss), "mse_loss");
-    ok(bp_graph_output(graph, loss, NULL), "bp_graph_output");
-    ok(bp_program_create(graph, p.device, &program), "bp_program_create");
+        program_ok(bp_graph_input(graph, NULL, BP_F32, 1, &n, &in[i]), "bp_graph_input");
+    program_ok(bp_op_mse_loss(bp_graph_scope(graph), in[0], in[1], &loss), "mse_loss");
+    program_ok(bp_graph_output(graph, loss, NULL), "bp_graph_output");
+    program_ok(bp_program_create(graph, p.device, &program), "bp_program_create");
     for (int i = 0; i < 2; i++) bp_tensor_destroy(in[i]), in[i] = p.x;
-    ok(bp_program_run(program, p.stream, in, 2, &out, 1), "the first run");
-    once = fallbacks(p.device);
-    for (int k = 0; k < 3; k++) ok(bp_program_run(program, p.stream, in, 2, &out, 1), "a run");
-    all = fallbacks(p.device);
+    program_ok(bp_program_run(program, p.stream, in, 2, &out, 1), "the first run");
+    once = program_fallbacks(p.device);
+    for (int k = 0; k < 3; k++)
+        program_ok(bp_program_run(program, p.stream, in, 2, &out, 1), "a run");
+    all = program_fallbacks(p.device);
     expect(once.calls && once.bytes, "nothing fell back");
-    expect(info_of(program).replays == 3, "it says: %s", info_of(program).reason);
+    expect(program_info_of(program).replays == 3, "it says: %s", program_info_of(program).reason);
     expect(all.calls == 4 * once.calls && all.bytes == 4 * once.bytes,
            "%d steps and %d bytes in one run, %d and %d in four", (int)once.calls, (int)once.bytes,
            (int)all.calls, (int)all.bytes);
@@ -249,7 +251,7 @@ static void fallbacks_are_counted(const void *arg)
     bp_tensor_destroy(loss);
     bp_program_destroy(program);
     bp_graph_destroy(graph);
-    end(&p);
+    program_end(&p);
 }
 
 /* ---- others that wait ---- */
@@ -264,7 +266,7 @@ static void *wait_for_stream(void *arg)
 {
     struct busy *b = arg;
 
-    while (!atomic_load(&b->over)) ok(bp_stream_synchronize(b->p->stream), "the stream");
+    while (!atomic_load(&b->over)) program_ok(bp_stream_synchronize(b->p->stream), "the stream");
     return NULL;
 }
 
@@ -273,7 +275,7 @@ static void *wait_for_device(void *arg)
     struct busy *b = arg;
 
     while (!atomic_load(&b->over)) {
-        ok(bp_device_synchronize(b->p->device), "the device");
+        program_ok(bp_device_synchronize(b->p->device), "the device");
         usleep(300);
     }
     return NULL;
@@ -284,16 +286,16 @@ static void *ask_and_take(void *arg)
     struct busy *b = arg;
     struct bp_stream *stream;
 
-    ok(bp_stream_create(b->p->device, &stream), "bp_stream_create");
+    program_ok(bp_stream_create(b->p->device, &stream), "bp_stream_create");
     while (!atomic_load(&b->over)) {
         struct bp_tensor *t = NULL;
         enum bp_status status = bp_event_query(b->event);
         int64_t n = 100000;
         expect(status == BP_OK || status == BP_ERR_BUSY, "query: %s", bp_error_message());
-        ok(bp_stream_wait(stream, b->event), "bp_stream_wait");
-        ok(bp_tensor_create(b->p->device, BP_F32, 1, &n, &t), "bp_tensor_create");
+        program_ok(bp_stream_wait(stream, b->event), "bp_stream_wait");
+        program_ok(bp_tensor_create(b->p->device, BP_F32, 1, &n, &t), "bp_tensor_create");
         bp_tensor_destroy(t);
-        ok(bp_device_trim(b->p->device), "bp_device_trim");
+        program_ok(bp_device_trim(b->p->device), "bp_device_trim");
     }
     bp_stream_destroy(stream);
     return NULL;
@@ -311,18 +313,18 @@ static void waited_for(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_DELAY", "300", 1);
-    begin(&p);
+    program_begin(&p);
     b.p = &p;
-    ok(bp_event_create(p.device, &b.event), "bp_event_create");
-    ok(bp_event_record(b.event, p.stream), "bp_event_record");
+    program_ok(bp_event_create(p.device, &b.event), "bp_event_create");
+    program_ok(bp_event_record(b.event, p.stream), "bp_event_record");
     for (int i = 0; i < 3; i++) pthread_create(&thread[i], NULL, body[i], &b);
     for (int k = 0; k < ROUNDS || (!replays && k < 50 * ROUNDS); k++, rounds++) {
         struct bp_program *program;
         struct bp_program_info info;
-        ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
-        for (int j = 0; j < 4; j++) ok(run(&p, program, 1), "a run");
-        ok(bp_event_record(b.event, p.stream), "bp_event_record");
-        info = info_of(program);
+        program_ok(bp_program_create(p.graph, p.device, &program), "bp_program_create");
+        for (int j = 0; j < 4; j++) program_ok(program_run(&p, program, 1), "a run");
+        program_ok(bp_event_record(b.event, p.stream), "bp_event_record");
+        info = program_info_of(program);
         expect(info.replays || strstr(info.reason, "another thread waits for "), "it says: %s",
                info.reason);
         replays += info.replays > 0;
@@ -333,7 +335,7 @@ static void waited_for(const void *arg)
     printf("# %d of %d were recorded\n", replays, rounds);
     expect(replays > 0, "none was recorded");
     bp_event_destroy(b.event);
-    end(&p);
+    program_end(&p);
 }
 
 int main(int argc, char **argv)
@@ -348,11 +350,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s fails", failures[i].call);
-        run_case(name, fails, &failures[i]);
+        run_case(name, program_fails, &failures[i]);
     }
     run_case("a recorded launch fails", launch_fails, NULL);
     run_case("messages stay", messages_stay, NULL);
-    run_case("a graph that has grown", grown, NULL);
+    run_case("a graph that has grown", program_grown, NULL);
     run_case("fallbacks are counted", fallbacks_are_counted, NULL);
     run_case("others wait meanwhile", waited_for, NULL);
     return cases_end();

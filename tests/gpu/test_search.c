@@ -41,7 +41,7 @@ static const char *in_folder(char out[PATH], const char *part, const char *name)
 }
 
 /* Puts a copy of a file there; its path. */
-static const char *copy(char out[PATH], const char *from, const char *part, const char *name)
+static const char *search_copy(char out[PATH], const char *from, const char *part, const char *name)
 {
     FILE *in = fopen(from, "rb"), *to = fopen(in_folder(out, part, name), "wb");
     char buffer[65536];
@@ -70,7 +70,7 @@ static bool is_loaded(const char *path)
 
 /* ---- drivers ---- */
 
-static void begin(struct world *w, const char *path)
+static void search_begin(struct world *w, const char *path)
 {
     enum bp_status status = world_make(w, load(path));
 
@@ -83,8 +83,8 @@ static void driver_in_a_folder(const void *arg)
     char path[PATH];
     struct world w;
 
-    copy(path, driver_path, arg, DRIVER_NAME);
-    begin(&w, elsewhere);
+    search_copy(path, driver_path, arg, DRIVER_NAME);
+    search_begin(&w, elsewhere);
     expect(is_loaded(path), "%s is not used", path);
     world_end(&w);
 }
@@ -95,9 +95,9 @@ static void drivers_of_two_versions(const void *arg)
     struct world w;
 
     (void)arg;
-    copy(new, driver_path, "rocm-10.1/lib", DRIVER_NAME);
-    copy(old, driver_path, "rocm-7.2/lib", DRIVER_NAME);
-    begin(&w, elsewhere);
+    search_copy(new, driver_path, "rocm-10.1/lib", DRIVER_NAME);
+    search_copy(old, driver_path, "rocm-7.2/lib", DRIVER_NAME);
+    search_begin(&w, elsewhere);
     expect(is_loaded(new) && !is_loaded(old), "the older one is used");
     world_end(&w);
 }
@@ -108,9 +108,9 @@ static void driver_by_its_setting(const void *arg)
     struct world w;
 
     (void)arg;
-    copy(other, driver_path, "rocm/lib", DRIVER_NAME);
-    setenv("BP_SIM_DRIVER", copy(path, driver_path, "chosen", "driver.so"), 1);
-    begin(&w, elsewhere);
+    search_copy(other, driver_path, "rocm/lib", DRIVER_NAME);
+    setenv("BP_SIM_DRIVER", search_copy(path, driver_path, "chosen", "driver.so"), 1);
+    search_begin(&w, elsewhere);
     expect(is_loaded(path) && !is_loaded(other), "%s is not used", path);
     world_end(&w);
 }
@@ -122,7 +122,7 @@ struct refusal {
     const char *text[4];
 };
 
-static void refused(const struct refusal *r)
+static void search_refused(const struct refusal *r)
 {
     void *self = NULL;
     enum bp_status status;
@@ -138,8 +138,10 @@ static void refused(const struct refusal *r)
 static void no_driver(const void *arg)
 {
     (void)arg;
-    refused(&(struct refusal){NULL, BP_ERR_ABSENT, {"sim: no simulator (", "rocm*/lib",
-                              "where the loader looks", "BP_SIM_DRIVER"}});
+    search_refused(&(struct refusal){
+        NULL,
+        BP_ERR_ABSENT,
+        {"sim: no simulator (", "rocm*/lib", "where the loader looks", "BP_SIM_DRIVER"}});
 }
 
 static void driver_is_off(const void *arg)
@@ -147,8 +149,9 @@ static void driver_is_off(const void *arg)
     char path[PATH];
 
     (void)arg;
-    copy(path, driver_path, "rocm/lib", DRIVER_NAME);
-    refused(&(struct refusal){"off", BP_ERR_ABSENT, {"no simulator (BP_SIM_DRIVER is off)"}});
+    search_copy(path, driver_path, "rocm/lib", DRIVER_NAME);
+    search_refused(
+        &(struct refusal){"off", BP_ERR_ABSENT, {"no simulator (BP_SIM_DRIVER is off)"}});
 }
 
 /* arg: what the setting says. */
@@ -156,10 +159,13 @@ static void setting_of_no_file(const void *arg)
 {
     char path[PATH];
 
-    copy(path, driver_path, "rocm/lib", DRIVER_NAME);
+    search_copy(path, driver_path, "rocm/lib", DRIVER_NAME);
     expect(!chdir(folder), "chdir");
-    refused(&(struct refusal){arg, BP_ERR_DEVICE, {"cannot be opened: there is no file that can "
-                              "be read where BP_SIM_DRIVER says", arg}});
+    search_refused(&(struct refusal){arg,
+                                     BP_ERR_DEVICE,
+                                     {"cannot be opened: there is no file that can "
+                                      "be read where BP_SIM_DRIVER says",
+                                      arg}});
 }
 
 static void broken_driver(const void *arg)
@@ -167,8 +173,8 @@ static void broken_driver(const void *arg)
     char path[PATH];
 
     (void)arg;
-    copy(path, broken_path, "rocm/lib", DRIVER_NAME);
-    refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "cannot be opened: libbp_gone"}});
+    search_copy(path, broken_path, "rocm/lib", DRIVER_NAME);
+    search_refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "cannot be opened: libbp_gone"}});
 }
 
 /* A driver needs a library that the loader does not find, but which is in a folder of drivers, as
@@ -178,9 +184,10 @@ static void driver_lacks_a_library(const void *arg)
     char path[PATH], needed[PATH];
 
     (void)arg;
-    copy(path, broken_path, "rocm/lib", DRIVER_NAME);
-    copy(needed, gone_path, "dtk-24/hip/lib", GONE_NAME);
-    refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "has no function sim_driver_version"}});
+    search_copy(path, broken_path, "rocm/lib", DRIVER_NAME);
+    search_copy(needed, gone_path, "dtk-24/hip/lib", GONE_NAME);
+    search_refused(
+        &(struct refusal){NULL, BP_ERR_DEVICE, {path, "has no function sim_driver_version"}});
     expect(is_loaded(needed), "%s is not used", needed);
 }
 
@@ -190,15 +197,15 @@ static void broken_library_of_a_driver(const void *arg)
     char path[PATH], needed[PATH];
 
     (void)arg;
-    copy(path, broken_path, "rocm/lib", DRIVER_NAME);
-    copy(needed, "/dev/null", "dtk-24/hip/lib", GONE_NAME);
-    refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "cannot be opened: ", needed,
-                              "file too short"}});
+    search_copy(path, broken_path, "rocm/lib", DRIVER_NAME);
+    search_copy(needed, "/dev/null", "dtk-24/hip/lib", GONE_NAME);
+    search_refused(&(struct refusal){
+        NULL, BP_ERR_DEVICE, {path, "cannot be opened: ", needed, "file too short"}});
 }
 
 /* ---- libraries ---- */
 
-static struct bp_view view_of(const int64_t shape[4], int64_t stride[4], uint8_t rank)
+static struct bp_view search_view_of(const int64_t shape[4], int64_t stride[4], uint8_t rank)
 {
     struct bp_view view = {.shape = shape, .stride = stride, .count = 1, .dtype = BP_F32,
                            .rank = rank};
@@ -221,7 +228,7 @@ static void plan_conv(struct world *w)
     struct bp_plan plan = {.size = sizeof plan};
     enum bp_status status;
 
-    for (int i = 0; i < 4; i++) view[i] = view_of(shape[i], stride[i], i == 2 ? 1 : 4);
+    for (int i = 0; i < 4; i++) view[i] = search_view_of(shape[i], stride[i], i == 2 ? 1 : 4);
     for (int i = 0; i < 4; i++) at[i] = &view[i];
     struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = at, .out = at + 3,
                            .in_at = port, .out_at = port, .n_in = 3, .n_out = 1, .attrs = &conv,
@@ -239,7 +246,7 @@ static void expect_cudnn(const char *plugin, const char *path)
     struct world w;
 
     snprintf(text, sizeof text, "sim: cuDNN: version 91900, %s\n", path);
-    begin(&w, plugin);
+    search_begin(&w, plugin);
     plan_conv(&w);
     expect(!strcmp(told, text), "expected '%s', it told: %s", text, told);
     plan_conv(&w);
@@ -254,11 +261,11 @@ static void library_of_the_process(const void *arg)
     char path[PATH], other[PATH];
 
     (void)arg;
-    copy(other, cudnn_path, "path", CUDNN_NAME);
+    search_copy(other, cudnn_path, "path", CUDNN_NAME);
     *strrchr(other, '/') = 0;
     setenv("LD_LIBRARY_PATH", other, 1);
     dlopen(driver_path, RTLD_NOW);
-    copy(path, cudnn_path, "of the process", CUDNN_NAME);
+    search_copy(path, cudnn_path, "of the process", CUDNN_NAME);
     expect(dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL, "%s", dlerror());
     expect_cudnn(plugin_path, path);
     expect(!is_loaded(cudnn_path), "there are two");
@@ -271,9 +278,9 @@ static void library_by_its_setting(const void *arg)
 
     (void)arg;
     dlopen(driver_path, RTLD_NOW);
-    expect(dlopen(copy(path, cudnn_path, "of the process", CUDNN_NAME), RTLD_NOW) != NULL, "%s",
-           dlerror());
-    setenv("BP_SIM_CUDNN", copy(chosen, cudnn_path, "chosen", "cudnn.so"), 1);
+    expect(dlopen(search_copy(path, cudnn_path, "of the process", CUDNN_NAME), RTLD_NOW) != NULL,
+           "%s", dlerror());
+    setenv("BP_SIM_CUDNN", search_copy(chosen, cudnn_path, "chosen", "cudnn.so"), 1);
     expect_cudnn(plugin_path, chosen);
 }
 
@@ -289,7 +296,7 @@ static void library_in_a_folder(const void *arg)
 
     setenv("BP_SIM_DRIVER", driver_path, 1);
     snprintf(part, sizeof part, "%s/%s", p->root, p->part);
-    copy(path, cudnn_path, part, CUDNN_NAME);
+    search_copy(path, cudnn_path, part, CUDNN_NAME);
     snprintf(part, sizeof part, "%s/%s", folder, p->root);
     setenv(p->variable, part, 1);
     expect_cudnn(elsewhere, path);
@@ -303,10 +310,10 @@ static void library_in_no_folder(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_DRIVER", driver_path, 1);
-    copy(path, cudnn_path, "conda/lib", CUDNN_NAME);
+    search_copy(path, cudnn_path, "conda/lib", CUDNN_NAME);
     expect(!chdir(folder), "chdir");
     setenv("CONDA_PREFIX", "conda", 1);
-    begin(&w, elsewhere);
+    search_begin(&w, elsewhere);
     expect(w.plugin->kernels->usable(w.self, find_named(&w, "sim_conv_f32_cudnn")) ==
                BP_ERR_UNSUPPORTED, "it is found");
     world_end(&w);
@@ -320,8 +327,8 @@ static void driver_by_the_loader(const char *there)
     struct world w;
 
     snprintf(path, sizeof path, "%s/" DRIVER_NAME, there);
-    copy(other, driver_path, "rocm/lib", DRIVER_NAME);
-    begin(&w, elsewhere);
+    search_copy(other, driver_path, "rocm/lib", DRIVER_NAME);
+    search_begin(&w, elsewhere);
     expect(is_loaded(path) && !is_loaded(other), "%s is not used", path);
     world_end(&w);
 }
@@ -346,8 +353,8 @@ static void by_loader(const void *arg)
     const struct of_loader *c = arg;
     char path[PATH];
 
-    copy(path, driver_path, "loader", DRIVER_NAME);
-    copy(path, cudnn_path, "loader", CUDNN_NAME);
+    search_copy(path, driver_path, "loader", DRIVER_NAME);
+    search_copy(path, cudnn_path, "loader", CUDNN_NAME);
     *strrchr(path, '/') = 0;
     setenv("LD_LIBRARY_PATH", path, 1);
     fflush(stdout);
@@ -369,7 +376,7 @@ static int run_of_loader(const char *name)
 }
 
 /* Each case begins with an empty folder. */
-static void run(const char *name, void (*body)(const void *arg), const void *arg)
+static void search_run(const char *name, void (*body)(const void *arg), const void *arg)
 {
     snprintf(folder, sizeof folder, "%s/bp_search_XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR")
                                                                             : "/tmp");
@@ -395,29 +402,33 @@ int main(int argc, char **argv)
         execv("/proc/self/exe", argv);
         return 2;
     }
-    run("a driver in a folder", driver_in_a_folder, "rocm/lib");
-    run("a driver in a folder that a pattern fits", driver_in_a_folder, "dtk-24/hip/lib");
-    run("drivers of two versions", drivers_of_two_versions, NULL);
-    run("a driver by its setting", driver_by_its_setting, NULL);
-    run("no driver", no_driver, NULL);
-    run("a driver that is off", driver_is_off, NULL);
-    run("a driver's setting that names no file", setting_of_no_file, "/nowhere/driver.so");
-    run("a driver's setting that is not absolute", setting_of_no_file, "rocm/lib/" DRIVER_NAME);
-    run("a driver in a folder that cannot be opened", broken_driver, NULL);
-    run("a driver that lacks a library of its folders", driver_lacks_a_library, NULL);
-    run("a driver whose library is broken", broken_library_of_a_driver, NULL);
-    run("a driver that the loader finds", by_loader, &of_loader[0]);
-    run("a library that the process has", library_of_the_process, NULL);
-    run("a library by its setting", library_by_its_setting, NULL);
-    run("a library of a virtual environment", library_in_a_folder,
+    search_run("a driver in a folder", driver_in_a_folder, "rocm/lib");
+    search_run("a driver in a folder that a pattern fits", driver_in_a_folder, "dtk-24/hip/lib");
+    search_run("drivers of two versions", drivers_of_two_versions, NULL);
+    search_run("a driver by its setting", driver_by_its_setting, NULL);
+    search_run("no driver", no_driver, NULL);
+    search_run("a driver that is off", driver_is_off, NULL);
+    search_run("a driver's setting that names no file", setting_of_no_file, "/nowhere/driver.so");
+    search_run("a driver's setting that is not absolute", setting_of_no_file,
+               "rocm/lib/" DRIVER_NAME);
+    search_run("a driver in a folder that cannot be opened", broken_driver, NULL);
+    search_run("a driver that lacks a library of its folders", driver_lacks_a_library, NULL);
+    search_run("a driver whose library is broken", broken_library_of_a_driver, NULL);
+    search_run("a driver that the loader finds", by_loader, &of_loader[0]);
+    search_run("a library that the process has", library_of_the_process, NULL);
+    search_run("a library by its setting", library_by_its_setting, NULL);
+    search_run(
+        "a library of a virtual environment", library_in_a_folder,
         &(struct place){"VIRTUAL_ENV", "venv", "lib/python3.12/site-packages/nvidia/cudnn/lib"});
-    run("a library of an environment whose name has signs of patterns", library_in_a_folder,
-        &(struct place){"VIRTUAL_ENV", "a [b]*?\\c",
-                        "lib/python3.9/site-packages/nvidia/cu13/lib"});
-    run("a library of conda", library_in_a_folder, &(struct place){"CONDA_PREFIX", "conda", "lib"});
-    run("a library of Python in conda", library_in_a_folder,
+    search_run("a library of an environment whose name has signs of patterns", library_in_a_folder,
+               &(struct place){"VIRTUAL_ENV", "a [b]*?\\c",
+                               "lib/python3.9/site-packages/nvidia/cu13/lib"});
+    search_run("a library of conda", library_in_a_folder,
+               &(struct place){"CONDA_PREFIX", "conda", "lib"});
+    search_run(
+        "a library of Python in conda", library_in_a_folder,
         &(struct place){"CONDA_PREFIX", "conda", "lib/python3.11/site-packages/nvidia/cudnn/lib"});
-    run("a folder that is not absolute", library_in_no_folder, NULL);
-    run("a library that the loader finds", by_loader, &of_loader[1]);
+    search_run("a folder that is not absolute", library_in_no_folder, NULL);
+    search_run("a library that the loader finds", by_loader, &of_loader[1]);
     return cases_end();
 }

@@ -13,20 +13,20 @@
 
 static const char *plugin_path, *driver_path, *without, *old, *broken, *as_cuda, *few;
 
-static void ok(enum bp_status status, const char *what)
+static void words_ok(enum bp_status status, const char *what)
 {
     expect(status == BP_OK, "%s answers %d: %s", what, status, heard);
 }
 
-static void begin(struct world *w)
+static void words_begin(struct world *w)
 {
     static const int32_t x[ELEMENTS];
 
-    ok(world_make(w, load(plugin_path)), "world_make");
-    ok(put(w, w->x, x, sizeof x), "put");
+    words_ok(world_make(w, load(plugin_path)), "world_make");
+    words_ok(put(w, w->x, x, sizeof x), "put");
 }
 
-static void end(struct world *w)
+static void words_end(struct world *w)
 {
     world_end(w);
     expect(!host_live && !driver_live(driver_path), "something is left");
@@ -37,7 +37,7 @@ static void index_is(struct world *w, int64_t third)
 {
     int64_t index[ELEMENTS] = {0, 1, 2, third};
 
-    ok(put(w, w->index, index, sizeof index), "put");
+    words_ok(put(w, w->index, index, sizeof index), "put");
 }
 
 static enum bp_status wait_stream(struct world *w)
@@ -56,26 +56,26 @@ static enum bp_status wait_copy(struct world *w)
 }
 
 /* A mark behind all that the stream was given. */
-static void mark(struct world *w)
+static void words_mark(struct world *w)
 {
-    if (!w->event) ok(w->r->event_create(w->self, 0, &w->event), "event_create");
-    ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
+    if (!w->event) words_ok(w->r->event_create(w->self, 0, &w->event), "event_create");
+    words_ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
 }
 static enum bp_status wait_event(struct world *w)
 {
-    mark(w);
+    words_mark(w);
     return w->r->event_wait(w->self, 0, w->event, UINT64_C(30000000000));
 }
 static enum bp_status wait_event_for_ever(struct world *w)
 {
-    mark(w);
+    words_mark(w);
     return w->r->event_wait(w->self, 0, w->event, UINT64_MAX);
 }
 static enum bp_status query_event(struct world *w)
 {
     enum bp_status status;
 
-    mark(w);
+    words_mark(w);
     while ((status = w->r->event_query(w->self, 0, w->event)) == BP_ERR_BUSY) continue;
     return status;
 }
@@ -90,31 +90,31 @@ static void faults_name_their_row(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
+    words_begin(&w);
     for (int i = 0; i < WAYS; i++) {
         index_is(&w, 3);
-        ok(launch_gather(&w), "gather");
+        words_ok(launch_gather(&w), "gather");
         index_is(&w, ELEMENTS);
-        ok(launch_select(&w), "index_select");
+        words_ok(launch_select(&w), "index_select");
         index_is(&w, 3);
-        ok(launch_gather(&w), "gather");
+        words_ok(launch_gather(&w), "gather");
         heard_nothing();
         expect(wait[i](&w) == BP_ERR_FAULT, "way %d tells of nothing", i);
         expect(strstr(heard, "kernel sim_index_select found bad values") != NULL, "it said: %s",
                heard);
-        ok(wait[i](&w), "once more");
+        words_ok(wait[i](&w), "once more");
     }
     index_is(&w, ELEMENTS);
     for (int turn = 0; turn < 2; turn++) {
-        ok(turn ? launch_gather(&w) : launch_select(&w), "the first");
-        ok(turn ? launch_select(&w) : launch_gather(&w), "the second");
+        words_ok(turn ? launch_gather(&w) : launch_select(&w), "the first");
+        words_ok(turn ? launch_select(&w) : launch_gather(&w), "the second");
         heard_nothing();
         expect(wait_stream(&w) == BP_ERR_FAULT, "nothing is told");
         expect(strstr(heard, turn ? "sim_gather" : "sim_index_select") != NULL, "it said: %s",
                heard);
-        ok(wait_stream(&w), "once more");
+        words_ok(wait_stream(&w), "once more");
     }
-    end(&w);
+    words_end(&w);
 }
 
 /* What stream 0 was given has been done, and nobody has asked it: the other stream waits for it. */
@@ -123,11 +123,12 @@ static void let_it_run(struct world *w)
     void *behind = NULL;
     int32_t x;
 
-    ok(w->r->event_create(w->self, 0, &behind), "event_create");
-    ok(w->r->event_record(w->self, 0, w->stream[0], behind), "event_record");
-    ok(w->r->stream_wait(w->self, 0, w->stream[1], behind), "stream_wait");
-    ok(w->r->copy_out(w->self, 0, w->stream[1], &(struct bp_copy){NULL, &x, NULL, w->x.data, 4}),
-       "copy_out");
+    words_ok(w->r->event_create(w->self, 0, &behind), "event_create");
+    words_ok(w->r->event_record(w->self, 0, w->stream[0], behind), "event_record");
+    words_ok(w->r->stream_wait(w->self, 0, w->stream[1], behind), "stream_wait");
+    words_ok(
+        w->r->copy_out(w->self, 0, w->stream[1], &(struct bp_copy){NULL, &x, NULL, w->x.data, 4}),
+        "copy_out");
     w->r->event_destroy(w->self, 0, behind);
 }
 
@@ -137,22 +138,22 @@ static void marks_tell_what_was_before(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
+    words_begin(&w);
     for (int bad = 0; bad < 2; bad++) {
         index_is(&w, 3);
-        if (bad) ok(launch_gather(&w), "gather");
-        else ok(launch_select(&w), "index_select");
-        mark(&w);
-        if (bad) ok(launch_gather(&w), "gather");
-        if (bad) ok(w.r->event_wait(w.self, 0, w.event, UINT64_MAX), "event_wait");
+        if (bad) words_ok(launch_gather(&w), "gather");
+        else words_ok(launch_select(&w), "index_select");
+        words_mark(&w);
+        if (bad) words_ok(launch_gather(&w), "gather");
+        if (bad) words_ok(w.r->event_wait(w.self, 0, w.event, UINT64_MAX), "event_wait");
         index_is(&w, ELEMENTS);
-        ok(launch_gather(&w), "gather");
+        words_ok(launch_gather(&w), "gather");
         let_it_run(&w);
-        ok(w.r->event_query(w.self, 0, w.event), "a mark before the fault");
+        words_ok(w.r->event_query(w.self, 0, w.event), "a mark before the fault");
         expect(wait_stream(&w) == BP_ERR_FAULT, "the stream tells of nothing");
-        ok(w.r->event_query(w.self, 0, w.event), "the mark once more");
+        words_ok(w.r->event_query(w.self, 0, w.event), "the mark once more");
     }
-    end(&w);
+    words_end(&w);
 }
 
 /* A stream that is gone has no faults; another at its place has its own. */
@@ -161,18 +162,18 @@ static void marks_of_a_stream_that_is_gone(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
+    words_begin(&w);
     index_is(&w, ELEMENTS);
-    ok(launch_gather(&w), "gather");
-    mark(&w);
+    words_ok(launch_gather(&w), "gather");
+    words_mark(&w);
     w.r->stream_destroy(w.self, 0, w.stream[0]);
-    ok(w.r->stream_create(w.self, 0, &w.stream[0]), "stream_create");
+    words_ok(w.r->stream_create(w.self, 0, &w.stream[0]), "stream_create");
     index_is(&w, ELEMENTS);
-    ok(launch_gather(&w), "gather");
+    words_ok(launch_gather(&w), "gather");
     let_it_run(&w);
-    ok(w.r->event_wait(w.self, 0, w.event, UINT64_MAX), "event_wait");
+    words_ok(w.r->event_wait(w.self, 0, w.event, UINT64_MAX), "event_wait");
     expect(wait_stream(&w) == BP_ERR_FAULT, "the new stream tells of nothing");
-    end(&w);
+    words_end(&w);
 }
 
 static void faults_are_told_once(const void *arg)
@@ -180,23 +181,23 @@ static void faults_are_told_once(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
+    words_begin(&w);
     for (int i = 0; i < WAYS; i++) {
         enum bp_status status;
         index_is(&w, ELEMENTS);
-        ok(launch_gather(&w), "gather");
+        words_ok(launch_gather(&w), "gather");
         heard_nothing();
         status = wait[i](&w);
         expect(status == BP_ERR_FAULT, "way %d answers %d", i, status);
         expect(strstr(heard, "sim:0: ") && strstr(heard, "kernel sim_gather found") &&
                    strstr(heard, "(code 1)"),
                "it said: %s", heard);
-        ok(wait[i](&w), "once more");
+        words_ok(wait[i](&w), "once more");
         index_is(&w, 3);
-        ok(launch_gather(&w), "gather");
-        ok(wait[i](&w), "without a fault");
+        words_ok(launch_gather(&w), "gather");
+        words_ok(wait[i](&w), "without a fault");
     }
-    end(&w);
+    words_end(&w);
 }
 
 /* Another stream's wait does not tell it, the device's does. */
@@ -206,15 +207,16 @@ static void faults_are_of_their_stream(const void *arg)
     struct world w;
 
     (void)arg;
-    begin(&w);
+    words_begin(&w);
     index_is(&w, -ELEMENTS - 1);
-    ok(launch_gather(&w), "gather");
-    ok(wait_stream(&w) == BP_ERR_FAULT ? BP_OK : BP_ERR_INTERNAL, "a fault of a negative index");
-    ok(launch_gather(&w), "gather");
-    ok(w.r->synchronize(w.self, 0, w.stream[1]), "another stream");
+    words_ok(launch_gather(&w), "gather");
+    words_ok(wait_stream(&w) == BP_ERR_FAULT ? BP_OK : BP_ERR_INTERNAL,
+             "a fault of a negative index");
+    words_ok(launch_gather(&w), "gather");
+    words_ok(w.r->synchronize(w.self, 0, w.stream[1]), "another stream");
     status = wait_device(&w);
     expect(status == BP_ERR_FAULT, "the device answers %d", status);
-    end(&w);
+    words_end(&w);
 }
 
 /* Results are written when the stream is waited for, not before and not after a failure. */
@@ -225,14 +227,14 @@ static void results_come_with_the_wait(const void *arg)
     int64_t result = -1;
     struct world w;
 
-    begin(&w);
+    words_begin(&w);
     index_is(&w, 3);
-    ok(launch_count(&w, &result), "count");
-    ok(w.r->synchronize(w.self, 0, w.stream[1]), "another stream");
+    words_ok(launch_count(&w, &result), "count");
+    words_ok(w.r->synchronize(w.self, 0, w.stream[1]), "another stream");
     expect(result == -1, "the result is %" PRId64 " before the wait", result);
-    ok((*wait_for)(&w), "wait");
+    words_ok((*wait_for)(&w), "wait");
     expect(result == 1, "the result is %" PRId64, result); /* bytes of 0 and 1 */
-    end(&w);
+    words_end(&w);
 }
 
 static _Atomic bool enough;
@@ -241,7 +243,7 @@ static void *wait_again(void *arg)
 {
     struct world *w = arg;
 
-    while (!enough) ok(wait_device(w), "the device");
+    while (!enough) words_ok(wait_device(w), "the device");
     return NULL;
 }
 
@@ -254,18 +256,18 @@ static void results_while_others_wait(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_DELAY", "300", 1);
-    begin(&w);
+    words_begin(&w);
     index_is(&w, 3);
     pthread_create(&thread, NULL, wait_again, &w);
     for (int i = 0; i < 300 && !unmet; i++) {
         int64_t result = -1;
-        ok(launch_count(&w, &result), "count");
-        ok(wait_stream(&w), "wait");
+        words_ok(launch_count(&w, &result), "count");
+        words_ok(wait_stream(&w), "wait");
         expect(result == 1, "turn %d: the result is %" PRId64, i, result);
     }
     enough = true;
     pthread_join(thread, NULL);
-    end(&w);
+    words_end(&w);
 }
 
 /* The second and the third launch of masked_select fail: nobody waits for its result then. */
@@ -278,14 +280,14 @@ static void results_of_a_failed_launch(const void *arg)
     for (int i = 0; i < 2; i++) {
         int64_t result = -1, other = -1;
         setenv("BP_SIM_FAIL", fail[i], 1);
-        begin(&w);
+        words_begin(&w);
         index_is(&w, 3);
         expect(launch_count(&w, &result) == BP_ERR_DEVICE, "the launch works");
-        ok(launch_count(&w, &other), "count");
-        ok(wait_stream(&w), "wait");
+        words_ok(launch_count(&w, &other), "count");
+        words_ok(wait_stream(&w), "wait");
         expect(result == -1, "the result is %" PRId64, result);
         expect(other == 1, "the other result is %" PRId64, other);
-        end(&w);
+        words_end(&w);
     }
 }
 
@@ -296,47 +298,47 @@ static void more_results_than_places(const void *arg)
     int n = 0;
 
     (void)arg;
-    begin(&w);
+    words_begin(&w);
     index_is(&w, 3);
     for (int i = 0; i < 100; i++) result[i] = -1;
     while (n < 100 && launch_count(&w, &result[n]) == BP_OK) n++;
     expect(n > 9 && n < 100, "%d results wait", n);
     expect(strstr(heard, "results wait for their stream") != NULL, "it said: %s", heard);
-    ok(wait_stream(&w), "wait");
+    words_ok(wait_stream(&w), "wait");
     for (int i = 0; i < n; i++) expect(result[i] == 1, "result %d is %" PRId64, i, result[i]);
     expect(result[n] == -1, "the one without a place is %" PRId64, result[n]);
-    ok(launch_count(&w, &result[n]), "count");
-    ok(wait_stream(&w), "wait");
+    words_ok(launch_count(&w, &result[n]), "count");
+    words_ok(wait_stream(&w), "wait");
     expect(result[n] == 1, "the last result is %" PRId64, result[n]);
-    end(&w);
+    words_end(&w);
 }
 
-static void deadlines(const void *arg)
+static void words_deadlines(const void *arg)
 {
     enum bp_status status;
     struct world w;
 
     (void)arg;
     setenv("BP_SIM_DELAY", "200000", 1);
-    begin(&w);
-    ok(w.r->event_create(w.self, 0, &w.event), "event_create");
+    words_begin(&w);
+    words_ok(w.r->event_create(w.self, 0, &w.event), "event_create");
     for (int i = 0; i < 40; i++)
         w.r->copy_within(w.self, 0, w.stream[0],
                          &(struct bp_copy){NULL, w.y.data, NULL, w.x.data, 64});
-    ok(w.r->event_record(w.self, 0, w.stream[0], w.event), "event_record");
+    words_ok(w.r->event_record(w.self, 0, w.stream[0], w.event), "event_record");
     heard_nothing();
     expect(w.r->event_query(w.self, 0, w.event) == BP_ERR_BUSY, "it is there at once");
     expect(!*heard, "it said: %s", heard);
     status = w.r->event_wait(w.self, 0, w.event, 1);
     expect(status == BP_ERR_TIMEOUT && strstr(heard, "not reached after 0.000 s"),
            "a wait of 1 ns answers %d: %s", status, heard);
-    ok(w.r->event_wait(w.self, 0, w.event, UINT64_C(30000000000)), "event_wait");
-    ok(w.r->event_query(w.self, 0, w.event), "event_query");
-    end(&w);
+    words_ok(w.r->event_wait(w.self, 0, w.event, UINT64_C(30000000000)), "event_wait");
+    words_ok(w.r->event_query(w.self, 0, w.event), "event_query");
+    words_end(&w);
 }
 
 /* Of each space; what is not there says so. */
-static void exhaustion(const void *arg)
+static void words_exhaustion(const void *arg)
 {
     static const char *const call[] = {"sim_memory_allocate", "sim_pinned_allocate",
                                        "sim_managed_allocate"};
@@ -345,7 +347,7 @@ static void exhaustion(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_MEMORY", "1048576", 1);
-    begin(&w);
+    words_begin(&w);
     for (uint32_t space = 0; space < 3; space++) {
         char text[96];
         heard_nothing();
@@ -356,23 +358,23 @@ static void exhaustion(const void *arg)
     }
     expect(w.r->memory_allocate(w.self, 0, 3, 64, &memory) == BP_ERR_UNSUPPORTED, "space 3");
     expect(!memory.data, "a failed allocation has an address");
-    end(&w);
+    words_end(&w);
 }
 
 /* A host that has no more than one device of two in use; the other is not opened. */
-static void devices(const void *arg)
+static void words_devices(const void *arg)
 {
     struct world w;
     uint32_t n = 0;
 
     (void)arg;
     setenv("BP_SIM_DEVICES", "2", 1);
-    begin(&w);
-    ok(w.r->device_count(w.self, &n), "device_count");
+    words_begin(&w);
+    words_ok(w.r->device_count(w.self, &n), "device_count");
     expect(n == 2, "%u devices", n);
     /* a context, 2 streams with their words, the stages of one with 4 events, 4 allocations */
     expect(driver_live(driver_path) == 14, "%zu things of the driver's", driver_live(driver_path));
-    end(&w);
+    words_end(&w);
 }
 
 /* Codes that stay with the process or the device: whoever waits is told that the device is lost.
@@ -394,14 +396,14 @@ static void loses_the_device(const void *arg)
             if (!waits[way]) continue;
             snprintf(text, sizeof text, "%s:%d", waits[way], codes[i]);
             setenv("BP_SIM_FAIL", text, 1);
-            ok(world_make(&w, load(plugin_path)), "world_make");
+            words_ok(world_make(&w, load(plugin_path)), "world_make");
             heard_nothing();
             status = wait[way](&w);
             snprintf(text, sizeof text, "answers %d: ", codes[i]);
             expect(status == BP_ERR_DEVICE_LOST && strstr(heard, text),
                    "%s:%d is %d: %s", waits[way], codes[i], status, heard);
             expect(!strstr(heard, "without a name"), "it said: %s", heard);
-            end(&w);
+            words_end(&w);
         }
 }
 
@@ -416,12 +418,12 @@ static void what_helps(const void *arg)
     setenv("BP_SIM_DRIVER", driver_path, 1);
     for (int i = 0; i < 2; i++) {
         struct world w;
-        ok(world_make(&w, load(paths[i])), "world_make");
+        words_ok(world_make(&w, load(paths[i])), "world_make");
         heard_nothing();
         expect(wait_stream(&w) == BP_ERR_DEVICE_LOST, "it said: %s", heard);
         expect(strstr(heard, i ? "used an address that is none; start the process again\n"
                                : "used an address that is none\n") != NULL, "it said: %s", heard);
-        end(&w);
+        words_end(&w);
     }
 }
 
@@ -451,12 +453,12 @@ static void ptx_is_not_compiled(const void *arg)
             char text[64];
             snprintf(text, sizeof text, "module_load:1:%d", codes[i].code);
             setenv("BP_SIM_FAIL", text, 1);
-            ok(world_make(&w, load(cuda ? as_cuda : plugin_path)), "world_make");
+            words_ok(world_make(&w, load(cuda ? as_cuda : plugin_path)), "world_make");
             heard_nothing();
             expect(launch_gather(&w) == BP_ERR_DEVICE, "the launch works");
             expect(!strstr(heard, codes[i].help) == !cuda && strstr(heard, "module_load answers"),
                    "%s: it said: %s", text, heard);
-            end(&w);
+            words_end(&w);
         }
 }
 
@@ -468,10 +470,10 @@ static void unknown_errors(const void *arg)
 
     (void)arg;
     setenv("BP_SIM_FAIL", "memory_info:1:999", 1);
-    begin(&w);
+    words_begin(&w);
     expect(w.r->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE, "it said: %s", heard);
     expect(strstr(heard, "an unknown error of the driver") != NULL, "it said: %s", heard);
-    end(&w);
+    words_end(&w);
 }
 
 /* A driver that shuts down has given all back: nothing is logged. Of another code it is. */
@@ -483,9 +485,9 @@ static void shutting_down(const void *arg)
     (void)arg;
     for (int i = 0; i < 2; i++) {
         setenv("BP_SIM_FAIL", fail[i], 1);
-        begin(&w);
+        words_begin(&w);
         heard_nothing();
-        end(&w);
+        words_end(&w);
         expect(!*heard == !i, "%s: it said: %s", fail[i], heard);
     }
 }
@@ -503,11 +505,11 @@ static void words_of_the_driver(const void *arg)
     for (int i = 0; i < 2; i++) {
         struct world w;
         setenv("BP_SIM_FAIL", fail[i], 1);
-        begin(&w);
+        words_begin(&w);
         heard_nothing();
         expect(w.r->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE, "it works");
         expect(!strcmp(heard, text[i]), "it said: %s", heard);
-        end(&w);
+        words_end(&w);
     }
 }
 
@@ -535,7 +537,7 @@ struct absence {
     const char *text;
 };
 
-static void absent(const void *arg)
+static void words_absent(const void *arg)
 {
     const struct absence *a = arg;
     const struct bp_plugin *plugin = load(a->path);
@@ -569,24 +571,24 @@ int main(int argc, char **argv)
     run_case("results come with the device's wait", results_come_with_the_wait, &wait[1]);
     run_case("results of a failed launch", results_of_a_failed_launch, NULL);
     run_case("more results than places", more_results_than_places, NULL);
-    run_case("deadlines of events", deadlines, NULL);
-    run_case("exhaustion of each space", exhaustion, NULL);
-    run_case("devices that are not used", devices, NULL);
-    run_case("no driver", absent,
+    run_case("deadlines of events", words_deadlines, NULL);
+    run_case("exhaustion of each space", words_exhaustion, NULL);
+    run_case("devices that are not used", words_devices, NULL);
+    run_case("no driver", words_absent,
              &(struct absence){without, NULL, NULL, BP_ERR_ABSENT, "sim: no simulator ("});
-    run_case("a driver that is too old", absent,
+    run_case("a driver that is too old", words_absent,
              &(struct absence){old, NULL, NULL, BP_ERR_DEVICE,
                                "has no function sim_driver_version: a newer driver is needed"});
-    run_case("a driver that cannot be opened", absent,
+    run_case("a driver that cannot be opened", words_absent,
              &(struct absence){broken, NULL, NULL, BP_ERR_DEVICE,
                                "libbp_simulator.so cannot be opened: libbp_gone"});
-    run_case("no device", absent,
+    run_case("no device", words_absent,
              &(struct absence){plugin_path, "BP_SIM_DEVICES", "0", BP_ERR_ABSENT,
                                "sim: no simulated device"});
-    run_case("no device, says the driver", absent,
+    run_case("no device, says the driver", words_absent,
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:100", BP_ERR_ABSENT,
                                "sim: no simulated device: sim_initialise answers 100: no device"});
-    run_case("a stub", absent,
+    run_case("a stub", words_absent,
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:34", BP_ERR_ABSENT,
                                "sim_initialise answers 34: the library is a stub"});
     run_case("failures that lose the device", loses_the_device, NULL);
@@ -596,10 +598,10 @@ int main(int argc, char **argv)
     run_case("errors in words of the driver", words_of_the_driver, NULL);
     run_case("a driver without words", without_words, NULL);
     run_case("a driver that shuts down", shutting_down, NULL);
-    run_case("a system without its fabric manager", absent,
+    run_case("a system without its fabric manager", words_absent,
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:802", BP_ERR_DEVICE,
                                "sim_initialise answers 802: the system is not ready"});
-    run_case("an MPS server with too many clients", absent,
+    run_case("an MPS server with too many clients", words_absent,
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:808", BP_ERR_DEVICE,
                                "sim_initialise answers 808: the MPS server has as many clients"});
     return cases_end();

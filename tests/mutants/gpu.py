@@ -59,10 +59,10 @@ GPUS = [
      "for (int i = 0; i <= p->n_operand; i++, size += sizeof to) {",
      "cuda", "gpu_portable.c.o", SOFTMAX, "bp_softmax_f32 is launched with 48 bytes of arguments; its image takes 40"),
     ("a thread makes a device current for its first launch alone", PORTABLE,
-     "status = gpu_device_use(launch->self, launch->device, &caller, &device);\n    if (status == BP_OK) status = run(",
+     "status = gpu_device_use(launch->self, launch->device, &caller, &device);\n    if (status == BP_OK) status = portable_enqueue(",
      "static _Thread_local bool used;\n    device = &((struct gpu *)launch->self)->device[launch->device];\n"
      "    status = device->open && used ? BP_OK : gpu_device_use(launch->self, launch->device, &caller, &device);\n"
-     "    used = true;\n    if (status == BP_OK) status = run(",
+     "    used = true;\n    if (status == BP_OK) status = portable_enqueue(",
      "hip", "gpu_portable.c.o", TWO, "hipModuleLaunchKernel answers 400"),
     ("modules are loaded by the first device for all", PORTABLE,
      "void **module = &device->module[p->family][p->type];",

@@ -8,17 +8,18 @@
 static const char *const small[] = {SMALL_MODELS};
 enum { PRODUCT, SHAPES, LOOP };
 
-static enum bp_status load(struct fixture *f, const void *data, size_t size, struct bp_model **out)
+static enum bp_status model_read(struct fixture *f, const void *data, size_t size,
+                                 struct bp_model **out)
 {
     return bp_model_load_memory(f->device, data, size, NULL, out);
 }
 
 /* Refused, with a word in the message. */
-static void refused(struct fixture *f, const void *data, size_t size, enum bp_status expected,
-                    const char *word)
+static void model_refused(struct fixture *f, const void *data, size_t size, enum bp_status expected,
+                          const char *word)
 {
     struct bp_model *model = NULL;
-    enum bp_status status = load(f, data, size, &model);
+    enum bp_status status = model_read(f, data, size, &model);
 
     cr_expect_eq(status, expected, "%s: expected %s, got %s: %s", word, bp_status_name(expected),
                  bp_status_name(status), bp_error_message());
@@ -37,7 +38,7 @@ Test(model, product_is_a_graph)
     struct bp_model *model;
     int64_t got[4];
 
-    OK(load(&f, small[PRODUCT], strlen(small[PRODUCT]), &model));
+    OK(model_read(&f, small[PRODUCT], strlen(small[PRODUCT]), &model));
     OK(bp_model_info(model, &info));
     cr_expect(info.opset == 13 && info.nodes == 2 && info.weights == 1 && info.weight_bytes == 32);
     OK(bp_model_input(model, 0, &port));
@@ -66,7 +67,7 @@ Test(model, open_extents_take_any)
     struct bp_model *model;
     struct bp_tensor *x, *y;
 
-    OK(load(&f, small[SHAPES], strlen(small[SHAPES]), &model));
+    OK(model_read(&f, small[SHAPES], strlen(small[SHAPES]), &model));
     OK(bp_model_input(model, 0, &port));
     cr_expect(port.rank == 2 && port.shape[0] == -1 && port.shape[1] == 2);
     for (int round = 0; round < 2; round++) { /* the second finds the plan */
@@ -108,7 +109,7 @@ Test(model, loop_is_unrolled)
     struct bp_model *model;
     int64_t got[2];
 
-    OK(load(&f, small[LOOP], strlen(small[LOOP]), &model));
+    OK(model_read(&f, small[LOOP], strlen(small[LOOP]), &model));
     OK(bp_model_planned(model, &x, 1, &graph));
     cr_expect(graph);
     OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
@@ -197,7 +198,7 @@ Test(model, batches_have_plans_of_their_own)
     struct fixture f = fixture_init();
     struct bp_model *model;
 
-    OK(load(&f, doubled, sizeof doubled - 1, &model));
+    OK(model_read(&f, doubled, sizeof doubled - 1, &model));
     for (uint64_t round = 1; round <= 2; round++)
         for (int64_t batch = 1; batch <= 8; batch++)
             cr_expect_eq(run_batch(&f, model, batch), round);
@@ -215,8 +216,8 @@ Test(model, functions_that_double, .timeout = 20)
 {
     struct fixture f = fixture_init();
 
-    refused(&f, DOUBLING_MODEL, sizeof DOUBLING_MODEL - 1, BP_ERR_INVALID,
-            "functions are called more than 16384 times");
+    model_refused(&f, DOUBLING_MODEL, sizeof DOUBLING_MODEL - 1, BP_ERR_INVALID,
+                  "functions are called more than 16384 times");
     fixture_finish(&f);
 }
 
@@ -230,7 +231,7 @@ Test(model, cut_at_every_byte)
             char *exact = malloc(size + 1);
             struct bp_model *model = NULL;
             memcpy(exact, small[m], size);
-            if (!load(&f, exact, size, &model)) bp_model_destroy(model);
+            if (!model_read(&f, exact, size, &model)) bp_model_destroy(model);
             else cr_expect(!model && *bp_error_message());
             free(exact);
         }
@@ -247,7 +248,7 @@ Test(model, every_bit)
             char *other = strdup(small[m]);
             struct bp_model *model = NULL;
             other[bit / 8] ^= (char)(1 << bit % 8);
-            if (!load(&f, other, strlen(small[m]), &model)) bp_model_destroy(model);
+            if (!model_read(&f, other, strlen(small[m]), &model)) bp_model_destroy(model);
             else cr_expect(!model && *bp_error_message());
             free(other);
         }
@@ -255,7 +256,7 @@ Test(model, every_bit)
 }
 
 /* The size of what is in a message, with its tag and length in front. */
-static size_t wrap(char tag, char *data, size_t size)
+static size_t model_wrap(char tag, char *data, size_t size)
 {
     memmove(data + 3, data, size);
     data[0] = tag;
@@ -272,16 +273,16 @@ Test(model, nested_without_end)
     size_t size = 0;
 
     for (int level = 0; level < 60; level++) {
-        size = wrap('\x32', deep, size); /* AttributeProto.g */
-        size = wrap('\x2a', deep, size); /* NodeProto.attribute */
-        size = wrap('\x0a', deep, size); /* GraphProto.node */
+        size = model_wrap('\x32', deep, size); /* AttributeProto.g */
+        size = model_wrap('\x2a', deep, size); /* NodeProto.attribute */
+        size = model_wrap('\x0a', deep, size); /* GraphProto.node */
     }
-    size = wrap('\x3a', deep, size);
-    refused(&f, deep, size, BP_ERR_INVALID, "nested more than 128 deep");
+    size = model_wrap('\x3a', deep, size);
+    model_refused(&f, deep, size, BP_ERR_INVALID, "nested more than 128 deep");
     fixture_finish(&f);
 }
 
-#define REFUSED(bytes, status, word) refused(&f, bytes, sizeof bytes - 1, status, word)
+#define REFUSED(bytes, status, word) model_refused(&f, bytes, sizeof bytes - 1, status, word)
 
 Test(model, what_is_no_model)
 {

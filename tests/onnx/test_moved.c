@@ -23,7 +23,7 @@ static void expect_moved(struct counted *before, uint64_t in, uint64_t out, cons
     *before = *counted;
 }
 
-static struct bp_device *open_device(struct bp_core *core)
+static struct bp_device *moved_open_device(struct bp_core *core)
 {
     struct bp_device *device;
     uint32_t index;
@@ -40,8 +40,8 @@ static struct bp_device *open_device(struct bp_core *core)
 }
 
 /* One run with an input from the host and the output back to it. */
-static void run(struct bp_model *model, struct bp_stream *stream, uint64_t *out_in,
-                uint64_t *out_out)
+static void moved_run(struct bp_model *model, struct bp_stream *stream, uint64_t *out_in,
+                      uint64_t *out_out)
 {
     struct bp_model_port port = {.size = sizeof port};
     struct bp_tensor_info x_info = {.size = sizeof x_info}, y_info = {.size = sizeof y_info};
@@ -80,7 +80,7 @@ static void check_network(const char *name, void (*build)(struct network *n))
     setenv("BP_FALLBACK", "deny", 1);
     OK(bp_core_create(NULL, &core));
     cr_assert(n && close(mkstemp(path)) == 0);
-    OK(network_init(n, open_device(core), 1));
+    OK(network_init(n, moved_open_device(core), 1));
     build(n);
     OK(n->status);
     OK(bp_model_export(n->graph, &n->output, 1, n->stream, path));
@@ -91,7 +91,7 @@ static void check_network(const char *name, void (*build)(struct network *n))
     cr_expect(info.weight_bytes > 1 << 20);
     expect_moved(&before, info.weight_bytes, 0, name);
     for (int i = 0; i < 3; i++) { /* the first plans */
-        run(model, n->stream, &in, &out);
+        moved_run(model, n->stream, &in, &out);
         expect_moved(&before, in, out, name);
     }
     bp_model_destroy(model);
@@ -101,22 +101,22 @@ static void check_network(const char *name, void (*build)(struct network *n))
     bp_core_destroy(core);
 }
 
-static void resnet50(struct network *n)
+static void moved_resnet50(struct network *n)
 {
     network_resnet50(n, 64);
 }
 
-static void bert(struct network *n)
+static void moved_bert(struct network *n)
 {
     network_bert(n, 1, 16);
 }
 
-Test(moved, resnet50)
+Test(moved, moved_resnet50)
 {
-    check_network("resnet50", resnet50);
+    check_network("resnet50", moved_resnet50);
 }
 
-Test(moved, bert)
+Test(moved, moved_bert)
 {
-    check_network("bert", bert);
+    check_network("bert", moved_bert);
 }

@@ -16,25 +16,25 @@ void *failing_malloc(size_t size)
     return ++allocations == failing ? NULL : calloc(1, size);
 }
 
-static enum bp_status unpack(const char *data, size_t size, Onnx__ModelProto **out)
+static enum bp_status unpack_file(const char *data, size_t size, Onnx__ModelProto **out)
 {
     allocations = 0;
     return onnx_unpack(&onnx__model_proto__descriptor, data, size, "model", out);
 }
 
-Test(unpack, short_memory_is_told_as_that)
+Test(unpack_file, short_memory_is_told_as_that)
 {
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         Onnx__ModelProto *model = NULL;
         int all;
         failing = 0;
-        cr_assert_eq(unpack(small[i], strlen(small[i]), &model), BP_OK);
+        cr_assert_eq(unpack_file(small[i], strlen(small[i]), &model), BP_OK);
         cr_expect_str_eq(model->graph->name, "g");
         onnx__model_proto__free_unpacked(model, NULL);
         all = allocations;
         cr_assert_gt(all, 10);
         for (failing = 1, model = NULL; failing <= all; failing++) {
-            cr_expect_eq(unpack(small[i], strlen(small[i]), &model), BP_ERR_MEMORY);
+            cr_expect_eq(unpack_file(small[i], strlen(small[i]), &model), BP_ERR_MEMORY);
             cr_expect(strstr(bp_error_message(), "model: no memory on the host"), "%s",
                       bp_error_message());
             cr_expect(!model);
@@ -43,11 +43,11 @@ Test(unpack, short_memory_is_told_as_that)
 }
 
 /* A string that is no message of the field's type: wrong, and memory is there. */
-Test(unpack, wrong_bytes_are_told_as_that)
+Test(unpack_file, wrong_bytes_are_told_as_that)
 {
     Onnx__ModelProto *model = NULL;
 
     failing = 0;
-    cr_expect_eq(unpack("\x0a\x01", 2, &model), BP_ERR_INVALID);
+    cr_expect_eq(unpack_file("\x0a\x01", 2, &model), BP_ERR_INVALID);
     cr_expect(!model);
 }

@@ -13,8 +13,8 @@ static struct bp_plugin plugin;
 static struct bp_runtime runtime;
 static const struct bp_runtime *cpu;
 
-static enum bp_status device_properties(void *self, uint32_t device,
-                                        struct bp_device_properties *out)
+static enum bp_status counted_device_properties(void *self, uint32_t device,
+                                                struct bp_device_properties *out)
 {
     enum bp_status status = cpu->device_properties(self, device, out);
 
@@ -23,7 +23,8 @@ static enum bp_status device_properties(void *self, uint32_t device,
     return status;
 }
 
-static enum bp_status copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
+static enum bp_status counted_copy_in(void *self, uint32_t device, void *stream,
+                                      const struct bp_copy *copy)
 {
     counted.in += copy->size;
     return cpu->copy_in(self, device, stream, copy);
@@ -46,8 +47,8 @@ const struct bp_plugin *bp_plugin_get(void)
     plugin = *get();
     cpu = plugin.runtime;
     runtime = *cpu;
-    runtime.device_properties = device_properties;
-    runtime.copy_in = copy_in;
+    runtime.device_properties = counted_device_properties;
+    runtime.copy_in = counted_copy_in;
     runtime.copy_out = copy_out;
     plugin.name = plugin.kind = "counted";
     plugin.runtime = &runtime;

@@ -30,7 +30,7 @@ enum {
 
 static int number, failed;
 
-static void check(int good, const char *what, const char *name, const char *detail)
+static void losses_check(int good, const char *what, const char *name, const char *detail)
 {
     printf("%sok %d - %s: %s\n", good ? "" : "not ", ++number, name, what);
     if (!good) printf("# %s\n", detail);
@@ -38,7 +38,7 @@ static void check(int good, const char *what, const char *name, const char *deta
 }
 
 /* The child: loads one plugin and says that it lived. */
-static int load(const char *path)
+static int losses_load(const char *path)
 {
     struct bp_core *core;
 
@@ -59,12 +59,13 @@ static void check_loss(const struct loss *loss)
     snprintf(path, sizeof path, "%s/bp_%s.so", HOSTILE_DIR, loss->name);
     bp_child_run(&child, &result);
     bp_child_describe(&result, text, sizeof text);
-    check(result.end == loss->end && (loss->end > BP_CHILD_SIGNALLED || result.code == loss->code),
-          "its process ends as it means to", loss->name, text);
+    losses_check(result.end == loss->end &&
+                     (loss->end > BP_CHILD_SIGNALLED || result.code == loss->code),
+                 "its process ends as it means to", loss->name, text);
     bp_child_finish(&result);
 }
 
-static uint32_t find(struct bp_core *core, const char *name)
+static uint32_t losses_find(struct bp_core *core, const char *name)
 {
     for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
         struct bp_plugin_info info = {.size = sizeof info};
@@ -82,7 +83,7 @@ int main(int argc, char **argv)
     struct bp_device *device = NULL;
     struct bp_core *core;
 
-    if (argc == 2) return load(argv[1]);
+    if (argc == 2) return losses_load(argv[1]);
     printf("1..%d\n", 2 * LOSSES + 1);
     fflush(stdout);
     if (bp_core_create(&options, &core)) {
@@ -90,13 +91,13 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int i = 0; i < LOSSES; i++) {
-        check(find(core, losses[i].name) != UINT32_MAX, "is listed, not opened", losses[i].name,
-              "it is not unprobed");
+        losses_check(losses_find(core, losses[i].name) != UINT32_MAX, "is listed, not opened",
+                     losses[i].name, "it is not unprobed");
         check_loss(&losses[i]);
     }
-    check(bp_device_create(core, "h_good", &device) == BP_OK &&
-              bp_device_synchronize(device) == BP_OK,
-          "works on", "h_good", bp_error_message());
+    losses_check(bp_device_create(core, "h_good", &device) == BP_OK &&
+                     bp_device_synchronize(device) == BP_OK,
+                 "works on", "h_good", bp_error_message());
     bp_device_destroy(device);
     bp_core_destroy(core);
     return failed;

@@ -24,7 +24,7 @@ enum {
 
 /* The copy: an exit status that says whether it is set-uid and whether it found the planted
  * plugin. */
-static int report(void)
+static int secure_report(void)
 {
     struct bp_core_options options = {.size = sizeof options};
     struct bp_core *core;
@@ -41,7 +41,7 @@ static int report(void)
 }
 
 /* Runs program as another user. */
-static int run(const char *program)
+static int secure_run(const char *program)
 {
     int status = 0;
     pid_t pid = fork();
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     const char *why;
     int secure;
 
-    if (argc == 2 && !strcmp(argv[1], "report")) return report();
+    if (argc == 2 && !strcmp(argv[1], "report")) return secure_report();
     why = why_not();
     if (why) {
         printf("1..0 # SKIP %s\n", why);
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
         puts("Bail out! no copy could be made in /tmp");
         return 1;
     }
-    secure = run(path);
+    secure = secure_run(path);
     printf("%sok 1 - in a set-uid process the environment is ignored\n# exit status %d\n",
            secure == SECURE ? "" : "not ", secure);
     unlink(path);
@@ -127,6 +127,6 @@ int main(int argc, char **argv)
 
     /* The same without set-uid, so that the first is known to test something. */
     setenv("BP_PLUGIN_PATH", HOSTILE_DIR, 1);
-    printf("%sok 2 - in another process it is not\n", report() == FOUND ? "" : "not ");
+    printf("%sok 2 - in another process it is not\n", secure_report() == FOUND ? "" : "not ");
     return 0;
 }

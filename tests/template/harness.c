@@ -15,20 +15,20 @@ static int tests, failed_tests;
 
 /* --- the host --- */
 
-static void host_log(void *ctx, uint32_t level, const char *text)
+static void harness_host_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;
     printf("# log %u: %s\n", level, text);
 }
 
-static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
+static enum bp_status harness_host_fail(void *ctx, uint32_t status, const char *text)
 {
     (void)ctx;
     snprintf(message, sizeof message, "%s", text);
     return (enum bp_status)status;
 }
 
-static void *host_allocate(void *ctx, size_t size, size_t alignment)
+static void *harness_host_allocate(void *ctx, size_t size, size_t alignment)
 {
     struct harness *h = ctx;
     void *memory = NULL;
@@ -41,7 +41,7 @@ static void *host_allocate(void *ctx, size_t size, size_t alignment)
     return memory;
 }
 
-static void host_release(void *ctx, void *memory, size_t size)
+static void harness_host_release(void *ctx, void *memory, size_t size)
 {
     struct harness *h = ctx;
 
@@ -73,8 +73,14 @@ void harness_init(struct harness *h, const struct bp_plugin *plugin)
     h->plugin = plugin;
     h->runtime = plugin->runtime;
     h->host = (struct bp_host){
-        .size = sizeof h->host, .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .ctx = h,
-        .log = host_log, .fail = host_fail, .allocate = host_allocate, .release = host_release,
+        .size = sizeof h->host,
+        .abi_major = BP_ABI_MAJOR,
+        .abi_minor = BP_ABI_MINOR,
+        .ctx = h,
+        .log = harness_host_log,
+        .fail = harness_host_fail,
+        .allocate = harness_host_allocate,
+        .release = harness_host_release,
     };
     if (!CHECK(plugin->create(&h->host, &h->self) == BP_OK)) abort();
 }

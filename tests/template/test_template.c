@@ -81,7 +81,7 @@ static void uses_after_free(struct harness *h)
     h->runtime->synchronize(h->self, 0, NULL);
 }
 
-static void faults(struct harness *h)
+static void template_faults(struct harness *h)
 {
     (void)h;
     CHECK(harness_death(plugin, host_reads) == SIGSEGV);
@@ -95,7 +95,7 @@ static void faults(struct harness *h)
 
 /* --- the tables --- */
 
-static void tables(struct harness *h)
+static void template_tables(struct harness *h)
 {
     const struct bp_runtime *r = h->runtime;
     struct bp_device_properties p = {.size = sizeof p};
@@ -127,30 +127,33 @@ static void rank_is_limited(struct harness *h)
 
 /* --- allocation --- */
 
-static enum bp_status allocate(struct harness *h, uint32_t space, uint64_t size,
-                               struct bp_memory *out)
+static enum bp_status template_allocate(struct harness *h, uint32_t space, uint64_t size,
+                                        struct bp_memory *out)
 {
     return h->runtime->memory_allocate(h->self, 0, space, size, out);
 }
 
-static void allocations(struct harness *h)
+static void template_allocations(struct harness *h)
 {
     struct bp_memory part[8], more = {NULL, NULL}, odd;
     const uint64_t eighth = 32 << 20;
 
-    for (int i = 0; i < 8; i++) CHECK(allocate(h, BP_SPACE_DEVICE, eighth, &part[i]) == BP_OK);
-    CHECK(allocate(h, BP_SPACE_DEVICE, 1, &more) == BP_ERR_MEMORY &&
+    for (int i = 0; i < 8; i++)
+        CHECK(template_allocate(h, BP_SPACE_DEVICE, eighth, &part[i]) == BP_OK);
+    CHECK(template_allocate(h, BP_SPACE_DEVICE, 1, &more) == BP_ERR_MEMORY &&
           strstr(harness_message(), " 1 bytes"));
     h->runtime->memory_free(h->self, 0, BP_SPACE_DEVICE, &part[7]);
-    CHECK(allocate(h, BP_SPACE_DEVICE, eighth + 1, &more) == BP_ERR_MEMORY);
-    CHECK(allocate(h, BP_SPACE_DEVICE, UINT64_MAX, &more) == BP_ERR_MEMORY);
-    CHECK(allocate(h, BP_SPACE_PINNED, 16, &more) == BP_ERR_UNSUPPORTED && harness_message()[0]);
+    CHECK(template_allocate(h, BP_SPACE_DEVICE, eighth + 1, &more) == BP_ERR_MEMORY);
+    CHECK(template_allocate(h, BP_SPACE_DEVICE, UINT64_MAX, &more) == BP_ERR_MEMORY);
+    CHECK(template_allocate(h, BP_SPACE_PINNED, 16, &more) == BP_ERR_UNSUPPORTED &&
+          harness_message()[0]);
     CHECK(!more.handle && !more.data);
     for (uint64_t size = 1; size < 20000; size = size * 3 + 1) {
-        CHECK(allocate(h, BP_SPACE_DEVICE, size, &odd) == BP_OK && (uintptr_t)odd.data % 16 == 0);
+        CHECK(template_allocate(h, BP_SPACE_DEVICE, size, &odd) == BP_OK &&
+              (uintptr_t)odd.data % 16 == 0);
         h->runtime->memory_free(h->self, 0, BP_SPACE_DEVICE, &odd);
     }
-    CHECK(allocate(h, BP_SPACE_DEVICE, eighth, &part[7]) == BP_OK);
+    CHECK(template_allocate(h, BP_SPACE_DEVICE, eighth, &part[7]) == BP_OK);
     for (int i = 0; i < 8; i++) h->runtime->memory_free(h->self, 0, BP_SPACE_DEVICE, &part[i]);
 }
 
@@ -166,7 +169,7 @@ static void no_host_memory(struct harness *h)
 
 /* --- order and lateness --- */
 
-static void events(struct harness *h)
+static void template_events(struct harness *h)
 {
     const struct bp_runtime *r = h->runtime;
     const float one = 1;
@@ -301,7 +304,7 @@ static void *use_device(void *harness)
         softmax_along(h, round % 3, round % 2);
         add_broadcasts(h);
         queue_is_ordered(h);
-        allocations(h);
+        template_allocations(h);
     }
     return NULL;
 }
@@ -346,12 +349,12 @@ int main(int argc, char **argv)
         return 2;
     }
     plugin = harness_open(argv[1]);
-    harness_test("the host cannot touch memory, and nothing leaves it", faults, plugin);
-    harness_test("tables have what the template has", tables, plugin);
+    harness_test("the host cannot touch memory, and nothing leaves it", template_faults, plugin);
+    harness_test("tables have what the template has", template_tables, plugin);
     harness_test("rows refuse too many axes", rank_is_limited, plugin);
-    harness_test("memory comes to its end, and back", allocations, plugin);
+    harness_test("memory comes to its end, and back", template_allocations, plugin);
     harness_test("no host memory is an error", no_host_memory, plugin);
-    harness_test("events are reached late, and once", events, plugin);
+    harness_test("events are reached late, and once", template_events, plugin);
     harness_test("work is done in order, from copies of its arguments", queue_is_ordered, plugin);
     harness_test("add broadcasts and takes strides", add_broadcasts, plugin);
     harness_test("empty tensors are no work", empty_is_nothing, plugin);

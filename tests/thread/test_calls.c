@@ -16,14 +16,14 @@ static struct bp_tensor *one; /* read by all */
 static struct bp_prepared *prepared;
 static struct bp_graph *graph;
 
-static void need(enum bp_status status, const char *what)
+static void calls_need(enum bp_status status, const char *what)
 {
     if (status == BP_OK) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
     exit(1);
 }
 
-static void expect(float got, float expected, const char *what)
+static void calls_expect(float got, float expected, const char *what)
 {
     if (got == expected) return;
     fprintf(stderr, "%s: %g, expected %g\n", what, (double)got, (double)expected);
@@ -37,13 +37,13 @@ static void many_shapes(struct bp_stream *stream, int64_t seed)
         int64_t shape[2] = {1 + (i * seed) % 7, 1 + i};
         struct bp_tensor *x, *y;
         float got[2];
-        need(bp_tensor_create(device, BP_F32, 2, shape, &x), "create");
-        need(bp_op_add(bp_stream_scope(stream), x, one, &y), "add");
+        calls_need(bp_tensor_create(device, BP_F32, 2, shape, &x), "create");
+        calls_need(bp_op_add(bp_stream_scope(stream), x, one, &y), "add");
         bp_tensor_destroy(x);
         bp_tensor_destroy(y);
-        need(bp_op_add(bp_stream_scope(stream), one, one, &y), "add");
-        need(bp_tensor_read(stream, y, got, sizeof *got), "read");
-        expect(got[0], 2, "1 + 1");
+        calls_need(bp_op_add(bp_stream_scope(stream), one, one, &y), "add");
+        calls_need(bp_tensor_read(stream, y, got, sizeof *got), "read");
+        calls_expect(got[0], 2, "1 + 1");
         bp_tensor_destroy(y);
     }
 }
@@ -53,24 +53,24 @@ static void shared_calls(struct bp_stream *stream)
     struct bp_tensor *in[2] = {one, one}, *z, *out = NULL;
     float got = 0;
 
-    need(bp_tensor_create(device, BP_F32, 1, (int64_t[]){1}, &z), "create");
-    need(bp_prepared_run(prepared, stream, in, 2, &z, 1, NULL), "prepared");
-    need(bp_tensor_read(stream, z, &got, sizeof got), "read");
-    expect(got, 2, "prepared");
-    need(bp_graph_run(graph, stream, &z, 1, &out, 1), "graph");
-    need(bp_tensor_read(stream, out, &got, sizeof got), "read");
-    expect(got, 6, "graph");
+    calls_need(bp_tensor_create(device, BP_F32, 1, (int64_t[]){1}, &z), "create");
+    calls_need(bp_prepared_run(prepared, stream, in, 2, &z, 1, NULL), "prepared");
+    calls_need(bp_tensor_read(stream, z, &got, sizeof got), "read");
+    calls_expect(got, 2, "prepared");
+    calls_need(bp_graph_run(graph, stream, &z, 1, &out, 1), "graph");
+    calls_need(bp_tensor_read(stream, out, &got, sizeof got), "read");
+    calls_expect(got, 6, "graph");
     bp_tensor_destroy(z);
     bp_tensor_destroy(out);
 }
 
-static void *work(void *arg)
+static void *calls_work(void *arg)
 {
     for (int round = 0; round < ROUNDS; round++) {
         struct bp_stream *stream;
-        need(bp_stream_create_with(device, round % 2 ? BP_STREAM_ASYNC : BP_STREAM_INLINE,
-                                   &stream),
-             "stream");
+        calls_need(
+            bp_stream_create_with(device, round % 2 ? BP_STREAM_ASYNC : BP_STREAM_INLINE, &stream),
+            "stream");
         many_shapes(stream, 1 + *(int *)arg + round);
         shared_calls(stream);
         bp_stream_destroy(stream);
@@ -85,14 +85,14 @@ static void make_shared(struct bp_stream *stream)
     struct bp_tensor *x, *s, *t;
     float value = 1;
 
-    need(bp_tensor_create(device, BP_F32, 1, (int64_t[]){1}, &one), "create");
-    need(bp_tensor_write(stream, one, &value, sizeof value), "write");
-    need(bp_prepared_create(device, &call, NULL, 0, &prepared), "prepare");
-    need(bp_graph_create(core, &graph), "graph");
-    need(bp_graph_input(graph, "x", BP_F32, 1, (int64_t[]){1}, &x), "input");
-    need(bp_op_add(bp_graph_scope(graph), x, x, &s), "record");
-    need(bp_op_add(bp_graph_scope(graph), s, x, &t), "record");
-    need(bp_graph_output(graph, t, "t"), "output");
+    calls_need(bp_tensor_create(device, BP_F32, 1, (int64_t[]){1}, &one), "create");
+    calls_need(bp_tensor_write(stream, one, &value, sizeof value), "write");
+    calls_need(bp_prepared_create(device, &call, NULL, 0, &prepared), "prepare");
+    calls_need(bp_graph_create(core, &graph), "graph");
+    calls_need(bp_graph_input(graph, "x", BP_F32, 1, (int64_t[]){1}, &x), "input");
+    calls_need(bp_op_add(bp_graph_scope(graph), x, x, &s), "record");
+    calls_need(bp_op_add(bp_graph_scope(graph), s, x, &t), "record");
+    calls_need(bp_graph_output(graph, t, "t"), "output");
     bp_tensor_destroy(x);
     bp_tensor_destroy(s);
     bp_tensor_destroy(t);
@@ -104,13 +104,13 @@ int main(void)
     pthread_t thread[THREADS];
     int number[THREADS];
 
-    need(bp_core_create(NULL, &core), "core");
-    need(bp_device_create(core, "cpu:0", &device), "device");
-    need(bp_stream_create(device, &stream), "stream");
+    calls_need(bp_core_create(NULL, &core), "core");
+    calls_need(bp_device_create(core, "cpu:0", &device), "device");
+    calls_need(bp_stream_create(device, &stream), "stream");
     make_shared(stream);
     for (int i = 0; i < THREADS; i++) {
         number[i] = i;
-        pthread_create(&thread[i], NULL, work, &number[i]);
+        pthread_create(&thread[i], NULL, calls_work, &number[i]);
     }
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     bp_graph_destroy(graph);

@@ -18,37 +18,39 @@ static _Atomic int64_t known; /* bytes that the listener knows to be there */
 static _Atomic uint64_t heard; /* chunks ever, by all listeners */
 static _Atomic bool over;
 
-static void need(bool good, const char *what)
+static void chunks_need(bool good, const char *what)
 {
     if (good) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
     exit(1);
 }
 
-static void reserved(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space)
+static void chunks_reserved(void *ctx, const struct bp_memory *memory, uint64_t bytes,
+                            uint32_t space)
 {
     (void)memory, (void)space;
     atomic_fetch_add(&heard, 1);
     atomic_fetch_add((_Atomic int64_t *)ctx, (int64_t)bytes);
 }
 
-static void released(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space)
+static void chunks_released(void *ctx, const struct bp_memory *memory, uint64_t bytes,
+                            uint32_t space)
 {
     (void)memory, (void)space;
-    need(atomic_fetch_sub((_Atomic int64_t *)ctx, (int64_t)bytes) >= (int64_t)bytes,
-         "a chunk went that was not there");
+    chunks_need(atomic_fetch_sub((_Atomic int64_t *)ctx, (int64_t)bytes) >= (int64_t)bytes,
+                "a chunk went that was not there");
 }
 
-static struct bp_storage *take(struct bp_stream *stream, uint64_t size)
+static struct bp_storage *chunks_take(struct bp_stream *stream, uint64_t size)
 {
     struct bp_storage *storage = NULL;
     enum bp_status status = bp_memory_create(device, stream, BP_SPACE_DEVICE, size, &storage);
 
-    need(status == BP_OK || status == BP_ERR_MEMORY, "memory");
+    chunks_need(status == BP_OK || status == BP_ERR_MEMORY, "memory");
     return storage;
 }
 
-static void use(struct bp_stream *stream, struct bp_storage *s)
+static void chunks_use(struct bp_stream *stream, struct bp_storage *s)
 {
     struct bp_copy copy = {.size = 1};
 
@@ -57,20 +59,20 @@ static void use(struct bp_stream *stream, struct bp_storage *s)
     copy.src_memory = s->memory.handle;
     copy.dst = s->memory.data;
     copy.src = s->memory.data;
-    need(bp_memory_copy(stream, BP_COPY_WITHIN, &copy, s, s) == BP_OK, "copy");
+    chunks_need(bp_memory_copy(stream, BP_COPY_WITHIN, &copy, s, s) == BP_OK, "copy");
 }
 
 /* What lives when the capture ends goes when it is over, or before. */
-static void capture(struct bp_stream *stream, struct bp_stream *other, bool late)
+static void chunks_capture(struct bp_stream *stream, struct bp_stream *other, bool late)
 {
     struct bp_timeline *home = stream->timeline;
     struct bp_storage *s[6];
     struct bp_pool *pool;
 
-    need(bp_capture_begin(home, &pool) == BP_OK, "capture");
+    chunks_need(bp_capture_begin(home, &pool) == BP_OK, "capture");
     for (uint64_t i = 0; i < 6; i++) {
-        s[i] = take(stream, 1000 + i * 300000);
-        use(i % 2 ? other : stream, s[i]);
+        s[i] = chunks_take(stream, 1000 + i * 300000);
+        chunks_use(i % 2 ? other : stream, s[i]);
         if (i % 3 == 0) bp_memory_destroy(s[i]);
     }
     bp_capture_end(pool);
@@ -81,16 +83,17 @@ static void capture(struct bp_stream *stream, struct bp_stream *other, bool late
         if (i % 3) bp_memory_destroy(s[i]);
 }
 
-static void *work(void *arg)
+static void *chunks_work(void *arg)
 {
     struct bp_stream *stream, *other;
 
-    need(bp_stream_create(device, &stream) == BP_OK, "stream");
-    need(bp_stream_create(device, &other) == BP_OK, "stream");
+    chunks_need(bp_stream_create(device, &stream) == BP_OK, "stream");
+    chunks_need(bp_stream_create(device, &other) == BP_OK, "stream");
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        struct bp_storage *a = take(stream, 700000), *b = take(i % 2 ? other : NULL, 900000);
-        use(other, a);
-        if (i % 4 == 0) capture(stream, other, i % 8);
+        struct bp_storage *a = chunks_take(stream, 700000),
+                          *b = chunks_take(i % 2 ? other : NULL, 900000);
+        chunks_use(other, a);
+        if (i % 4 == 0) chunks_capture(stream, other, i % 8);
         bp_memory_destroy(a);
         bp_memory_destroy(b);
         if (i % 16 == 0) bp_device_trim(device);
@@ -100,40 +103,41 @@ static void *work(void *arg)
     return arg;
 }
 
-static void *listen(void *arg)
+static void *chunks_listen(void *arg)
 {
     while (!atomic_load(&over)) {
         struct bp_memory_stats stats = {.size = sizeof stats};
         _Atomic int64_t bytes = 0;
-        struct bp_listener listener = {reserved, released, (void *)&bytes, NULL};
+        struct bp_listener listener = {chunks_reserved, chunks_released, (void *)&bytes, NULL};
         bp_memory_listen(device, &listener);
-        need(bp_device_memory(device, &stats) == BP_OK, "figures");
+        chunks_need(bp_device_memory(device, &stats) == BP_OK, "figures");
         bp_memory_unlisten(device, &listener);
-        need(atomic_load(&bytes) >= 0, "more went than came");
+        chunks_need(atomic_load(&bytes) >= 0, "more went than came");
     }
     return arg;
 }
 
 int main(int argc, char **argv)
 {
-    struct bp_listener always = {reserved, released, (void *)&known, NULL};
+    struct bp_listener always = {chunks_reserved, chunks_released, (void *)&known, NULL};
     pthread_t thread[THREADS + 1];
     uint32_t index;
 
-    need(argc == 2, "give a plugin");
+    chunks_need(argc == 2, "give a plugin");
     setenv("BP_MEM_LIMIT", "24M", 1);
-    need(bp_core_create(NULL, &core) == BP_OK, "core");
-    need(bp_core_load_path(core, argv[1], &index) == BP_OK, "plugin");
-    need(bp_device_create_at(core, index, 0, &device) == BP_OK, "device");
+    chunks_need(bp_core_create(NULL, &core) == BP_OK, "core");
+    chunks_need(bp_core_load_path(core, argv[1], &index) == BP_OK, "plugin");
+    chunks_need(bp_device_create_at(core, index, 0, &device) == BP_OK, "device");
     bp_memory_listen(device, &always);
-    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, work, NULL);
-    pthread_create(&thread[THREADS], NULL, listen, NULL);
+    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, chunks_work, NULL);
+    pthread_create(&thread[THREADS], NULL, chunks_listen, NULL);
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     atomic_store(&over, true);
     pthread_join(thread[THREADS], NULL);
-    need(bp_device_synchronize(device) == BP_OK, "synchronize");
-    need(bp_device_trim(device) == BP_OK && !device->memory->reserved, "all memory goes back");
-    need(heard && !atomic_load(&known), "what was told adds up");
+    chunks_need(bp_device_synchronize(device) == BP_OK, "synchronize");
+    chunks_need(bp_device_trim(device) == BP_OK && !device->memory->reserved,
+                "all memory goes back");
+    chunks_need(heard && !atomic_load(&known), "what was told adds up");
     bp_device_destroy(device);
     bp_core_destroy(core);
     return 0;

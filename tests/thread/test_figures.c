@@ -22,20 +22,20 @@ struct worker {
 static struct bp_device *device;
 static atomic_int working = THREADS;
 
-static void need(bool good, const char *what)
+static void figures_need(bool good, const char *what)
 {
     if (good) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
     exit(1);
 }
 
-static uint32_t next(uint32_t *random)
+static uint32_t figures_next(uint32_t *random)
 {
     *random = *random * 1664525 + 1013904223;
     return *random >> 8;
 }
 
-static void drop(struct bp_storage **held)
+static void figures_drop(struct bp_storage **held)
 {
     for (int i = 0; i < SLOTS; i++) {
         bp_memory_destroy(held[i]);
@@ -43,32 +43,33 @@ static void drop(struct bp_storage **held)
     }
 }
 
-static void *work(void *arg)
+static void *figures_work(void *arg)
 {
     struct worker *w = arg;
     struct bp_storage *held[SLOTS] = {NULL};
 
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t size = 1 + next(&w->random) % (next(&w->random) % 2 ? 12000 : 2500000);
-        uint32_t at = next(&w->random) % SLOTS, kind = next(&w->random) % KINDS;
+        uint64_t size = 1 +
+                        figures_next(&w->random) % (figures_next(&w->random) % 2 ? 12000 : 2500000);
+        uint32_t at = figures_next(&w->random) % SLOTS, kind = figures_next(&w->random) % KINDS;
         enum bp_status status;
         bp_memory_destroy(held[at]);
         held[at] = NULL;
         status = bp_memory_create(device, w->stream[kind], BP_SPACE_DEVICE, size, &held[at]);
-        need(status == BP_OK || status == BP_ERR_MEMORY, "create");
-        if (status) drop(held);
-        if (next(&w->random) % 64 == 0) need(!bp_device_trim(device), "trim");
+        figures_need(status == BP_OK || status == BP_ERR_MEMORY, "create");
+        if (status) figures_drop(held);
+        if (figures_next(&w->random) % 64 == 0) figures_need(!bp_device_trim(device), "trim");
     }
-    drop(held);
+    figures_drop(held);
     working--;
     return NULL;
 }
 
-static void look(void)
+static void figures_look(void)
 {
     struct bp_memory_stats s = {.size = sizeof s};
 
-    need(!bp_device_memory(device, &s), "memory");
+    figures_need(!bp_device_memory(device, &s), "memory");
     if (s.reserved == s.allocated + s.rounding + s.pending + s.free && s.free <= s.reserved &&
         s.largest_free <= s.free && s.reserved <= s.limit && s.reserved <= s.peak_reserved &&
         s.allocated <= s.peak)
@@ -86,7 +87,7 @@ static void look(void)
 static void make_streams(struct worker *worker, int kind, uint32_t flags)
 {
     for (int i = 0; i < THREADS; i++)
-        need(!bp_stream_create_with(device, flags, &worker[i].stream[kind]), "stream");
+        figures_need(!bp_stream_create_with(device, flags, &worker[i].stream[kind]), "stream");
 }
 
 /* Each has a pool, without memory. */
@@ -95,10 +96,10 @@ static void make_idle(struct bp_stream **idle)
     struct bp_storage *storage;
 
     for (int i = 0; i < IDLE; i++) {
-        need(!bp_stream_create_with(device, BP_STREAM_INLINE, &idle[i]), "stream");
-        need(!bp_memory_create(device, idle[i], BP_SPACE_DEVICE, 1, &storage), "create");
+        figures_need(!bp_stream_create_with(device, BP_STREAM_INLINE, &idle[i]), "stream");
+        figures_need(!bp_memory_create(device, idle[i], BP_SPACE_DEVICE, 1, &storage), "create");
         bp_memory_destroy(storage);
-        need(!bp_device_trim(device), "trim");
+        figures_need(!bp_device_trim(device), "trim");
     }
 }
 
@@ -109,22 +110,22 @@ int main(void)
     struct bp_core *core;
 
     setenv("BP_MEM_LIMIT", "8M", 1);
-    need(!bp_core_create(NULL, &core), "core");
-    need(!bp_device_create(core, "cpu:0", &device), "device");
+    figures_need(!bp_core_create(NULL, &core), "core");
+    figures_need(!bp_device_create(core, "cpu:0", &device), "device");
     make_streams(worker, 0, BP_STREAM_INLINE);
     make_idle(idle);
     make_streams(worker, 1, BP_STREAM_INLINE);
     for (uint32_t i = 0; i < THREADS; i++) {
         worker[i].random = i * 77777 + 1;
-        pthread_create(&worker[i].thread, NULL, work, &worker[i]);
+        pthread_create(&worker[i].thread, NULL, figures_work, &worker[i]);
     }
-    while (working) look();
+    while (working) figures_look();
     for (int i = 0; i < THREADS; i++) {
         pthread_join(worker[i].thread, NULL);
         for (int kind = 0; kind < KINDS; kind++) bp_stream_destroy(worker[i].stream[kind]);
     }
     for (int i = 0; i < IDLE; i++) bp_stream_destroy(idle[i]);
-    look();
+    figures_look();
     bp_device_destroy(device);
     bp_core_destroy(core);
     return 0;

@@ -14,7 +14,7 @@ enum { A_WHILE = 100000 /* us */ };
 
 static struct fake *gate;
 
-static void need(enum bp_status status, const char *what)
+static void leave_need(enum bp_status status, const char *what)
 {
     if (status == BP_OK) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
@@ -46,21 +46,21 @@ static void wait_for_threads(void)
     usleep(2 * A_WHILE);
 }
 
-static struct bp_device *open_device(const char *path)
+static struct bp_device *leave_open_device(const char *path)
 {
     struct bp_device *device;
     struct bp_core *core;
     uint32_t index;
 
-    need(bp_core_create(NULL, &core), "bp_core_create");
-    need(bp_core_load_path(core, path, &index), "bp_core_load_path");
-    need(bp_device_create_at(core, index, 0, &device), "bp_device_create_at");
+    leave_need(bp_core_create(NULL, &core), "bp_core_create");
+    leave_need(bp_core_load_path(core, path, &index), "bp_core_load_path");
+    leave_need(bp_device_create_at(core, index, 0, &device), "bp_device_create_at");
     gate = fake_of(path);
     if (!gate) _exit(1);
     return device;
 }
 
-static void begin(void *(*run)(void *ctx), void *ctx)
+static void leave_begin(void *(*run)(void *ctx), void *ctx)
 {
     pthread_t thread;
 
@@ -77,14 +77,14 @@ int main(void)
     struct bp_tensor *tensor;
 
     atexit(wait_for_threads);
-    device = open_device(HOSTILE_DIR "/bp_gated.so");
-    need(bp_stream_create(device, &stream), "bp_stream_create");
-    need(bp_tensor_create(device, BP_F32, 1, &n, &tensor), "bp_tensor_create");
+    device = leave_open_device(HOSTILE_DIR "/bp_gated.so");
+    leave_need(bp_stream_create(device, &stream), "bp_stream_create");
+    leave_need(bp_tensor_create(device, BP_F32, 1, &n, &tensor), "bp_tensor_create");
     gate->hold(1);
-    need(bp_tensor_write(stream, tensor, zeros, sizeof zeros), "bp_tensor_write");
+    leave_need(bp_tensor_write(stream, tensor, zeros, sizeof zeros), "bp_tensor_write");
     bp_tensor_destroy(tensor);
-    begin(close_device, stream);
-    begin(open_gate, NULL);
+    leave_begin(close_device, stream);
+    leave_begin(open_gate, NULL);
     usleep(A_WHILE);
     return 0;
 }

@@ -23,26 +23,26 @@ static _Atomic(struct bp_storage *) storages[SLOTS];
 static _Atomic(struct bp_tensor *) tensors[SLOTS];
 static bool inline_device;
 
-static void need(enum bp_status status, const char *what)
+static void memory_need(enum bp_status status, const char *what)
 {
     if (status == BP_OK) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
     exit(1);
 }
 
-static uint32_t next(uint32_t *random)
+static uint32_t memory_next(uint32_t *random)
 {
     *random = *random * 1664525 + 1013904223;
     return *random >> 8;
 }
 
 /* The first byte says what all are. */
-static void check(struct bp_storage *storage)
+static void memory_check(struct bp_storage *storage)
 {
     struct bp_memory_info info = {.size = sizeof info};
     const unsigned char *at;
 
-    need(bp_memory_info(storage, &info), "info");
+    memory_need(bp_memory_info(storage, &info), "info");
     at = info.host;
     for (uint64_t i = 0; at && i < info.bytes; i += 97)
         if (at[i] != at[0] || at[info.bytes - 1] != at[0]) {
@@ -54,33 +54,33 @@ static void check(struct bp_storage *storage)
 /* Memory of the host, or of an inline stream, is in use by nobody: the host may write to it. */
 static void put_storage(struct bp_stream *own, uint32_t *random)
 {
-    uint64_t size = 1 + next(random) % (next(random) % 16 ? 3000 : 3000000);
+    uint64_t size = 1 + memory_next(random) % (memory_next(random) % 16 ? 3000 : 3000000);
     struct bp_memory_info info = {.size = sizeof info};
     struct bp_storage *storage;
-    bool at_home = bp_stream_flags(own) & BP_STREAM_INLINE && next(random) % 2;
-    uint32_t space = next(random) % 4 || !inline_device ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
+    bool at_home = bp_stream_flags(own) & BP_STREAM_INLINE && memory_next(random) % 2;
+    uint32_t space = memory_next(random) % 4 || !inline_device ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
 
-    need(bp_memory_create(device, at_home ? own : NULL, space, size, &storage), "create");
-    need(bp_memory_info(storage, &info), "info");
-    if (info.host) memset(info.host, (int)next(random), size);
-    storage = atomic_exchange(&storages[next(random) % SLOTS], storage);
+    memory_need(bp_memory_create(device, at_home ? own : NULL, space, size, &storage), "create");
+    memory_need(bp_memory_info(storage, &info), "info");
+    if (info.host) memset(info.host, (int)memory_next(random), size);
+    storage = atomic_exchange(&storages[memory_next(random) % SLOTS], storage);
     if (!storage) return;
-    check(storage);
+    memory_check(storage);
     bp_memory_destroy(storage);
 }
 
 /* A tensor of a stream's, that work uses when it goes. */
 static void put_tensor(struct bp_stream *stream, uint32_t *random)
 {
-    const int64_t shape[1] = {1 + next(random) % 2000};
+    const int64_t shape[1] = {1 + memory_next(random) % 2000};
     static const float zeros[2000];
     struct bp_tensor *x, *y, *old;
 
-    need(bp_tensor_create(device, BP_F32, 1, shape, &x), "tensor");
-    need(bp_tensor_write(stream, x, zeros, (uint64_t)shape[0] * sizeof *zeros), "write");
-    need(bp_op_add(bp_stream_scope(stream), x, x, &y), "add");
+    memory_need(bp_tensor_create(device, BP_F32, 1, shape, &x), "tensor");
+    memory_need(bp_tensor_write(stream, x, zeros, (uint64_t)shape[0] * sizeof *zeros), "write");
+    memory_need(bp_op_add(bp_stream_scope(stream), x, x, &y), "add");
     bp_tensor_destroy(x);
-    old = atomic_exchange(&tensors[next(random) % SLOTS], y);
+    old = atomic_exchange(&tensors[memory_next(random) % SLOTS], y);
     bp_tensor_destroy(old);
 }
 
@@ -95,15 +95,15 @@ static void look_after(uint32_t *random)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
 
-    need(bp_device_memory(device, &stats), "memory");
+    memory_need(bp_device_memory(device, &stats), "memory");
     if (stats.reserved != stats.allocated + stats.rounding + stats.pending + stats.free) {
         fprintf(stderr, "the sums are wrong\n");
         exit(1);
     }
-    if (next(random) % 4 == 0) need(bp_device_trim(device), "trim");
+    if (memory_next(random) % 4 == 0) memory_need(bp_device_trim(device), "trim");
 }
 
-static void *work(void *arg)
+static void *memory_work(void *arg)
 {
     uint32_t random = *(uint32_t *)arg * 77777 + 1;
     struct bp_stream *own = NULL;
@@ -112,28 +112,28 @@ static void *work(void *arg)
         if (i % 100 == 0) {
             uint32_t flags = inline_device && i % 200 ? BP_STREAM_ASYNC : 0;
             bp_stream_destroy(own);
-            need(bp_stream_create_with(device, flags, &own), "stream");
+            memory_need(bp_stream_create_with(device, flags, &own), "stream");
         }
         put_storage(own, &random);
         put_tensor(own, &random);
         if (i % 4 == 0) use_shared(&random);
         if (i % 64 == 0) look_after(&random);
-        if (i % 97 == 0) need(bp_stream_synchronize(own), "synchronize");
+        if (i % 97 == 0) memory_need(bp_stream_synchronize(own), "synchronize");
     }
     bp_stream_destroy(own);
     return NULL;
 }
 
-static void open_device(const char *library)
+static void memory_open_device(const char *library)
 {
     uint32_t index;
 
-    need(bp_core_create(NULL, &core), "core");
+    memory_need(bp_core_create(NULL, &core), "core");
     if (library) {
-        need(bp_core_load_path(core, library, &index), "plugin");
-        need(bp_device_create_at(core, index, 0, &device), "device");
+        memory_need(bp_core_load_path(core, library, &index), "plugin");
+        memory_need(bp_device_create_at(core, index, 0, &device), "device");
     } else {
-        need(bp_device_create(core, "cpu:0", &device), "device");
+        memory_need(bp_device_create(core, "cpu:0", &device), "device");
     }
 }
 
@@ -141,9 +141,9 @@ static void expect_nothing_taken(void)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
 
-    need(bp_device_synchronize(device), "synchronize");
-    need(bp_device_trim(device), "trim");
-    need(bp_device_memory(device, &stats), "memory");
+    memory_need(bp_device_synchronize(device), "synchronize");
+    memory_need(bp_device_trim(device), "trim");
+    memory_need(bp_device_memory(device, &stats), "memory");
     if (!stats.live && !stats.allocated && !stats.pending && !stats.reserved) return;
     fprintf(stderr, "%llu bytes are still taken\n", (unsigned long long)stats.reserved);
     exit(1);
@@ -155,13 +155,13 @@ int main(int argc, char **argv)
     pthread_t thread[THREADS];
     uint32_t number[THREADS];
 
-    open_device(argc > 1 ? argv[1] : NULL);
-    need(bp_device_properties(device, &properties), "properties");
+    memory_open_device(argc > 1 ? argv[1] : NULL);
+    memory_need(bp_device_properties(device, &properties), "properties");
     inline_device = properties.flags & BP_DEVICE_INLINE;
-    need(bp_stream_create_with(device, BP_STREAM_ASYNC, &shared), "stream");
+    memory_need(bp_stream_create_with(device, BP_STREAM_ASYNC, &shared), "stream");
     for (uint32_t i = 0; i < THREADS; i++) {
         number[i] = i;
-        pthread_create(&thread[i], NULL, work, &number[i]);
+        pthread_create(&thread[i], NULL, memory_work, &number[i]);
     }
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     for (int i = 0; i < SLOTS; i++) {

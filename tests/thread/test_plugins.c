@@ -32,7 +32,7 @@ static void count_errors(void *ctx, uint32_t level, const char *text)
     if (level == BP_LOG_ERROR) errors++;
 }
 
-static void need(int good, const char *what)
+static void plugins_need(int good, const char *what)
 {
     if (good) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
@@ -47,8 +47,8 @@ static struct bp_core *create_core(void)
                                       .plugins = SELECTION};
     struct bp_core *core;
 
-    need(bp_core_create(&options, &core) == BP_OK, "create");
-    need(bp_core_plugins(core) >= LISTED, "some plugin is not listed");
+    plugins_need(bp_core_create(&options, &core) == BP_OK, "create");
+    plugins_need(bp_core_plugins(core) >= LISTED, "some plugin is not listed");
     return core;
 }
 
@@ -64,27 +64,28 @@ static void load_all(struct bp_core *core, uint32_t first)
         struct bp_plugin_info info = {.size = sizeof info};
         struct bp_device *device;
 
-        need(bp_core_plugin(core, index, &info) == BP_OK, "info");
+        plugins_need(bp_core_plugin(core, index, &info) == BP_OK, "info");
         states[info.state & 3]++;
-        need(status == (info.state == BP_PLUGIN_READY    ? BP_OK
-                        : info.state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT
-                                                         : BP_ERR_PLUGIN),
-             "the status is not what the state says");
-        if (status) need(!strcmp(bp_error_message(), info.reason), "the message is not the reason");
+        plugins_need(status == (info.state == BP_PLUGIN_READY    ? BP_OK
+                                : info.state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT
+                                                                 : BP_ERR_PLUGIN),
+                     "the status is not what the state says");
+        if (status)
+            plugins_need(!strcmp(bp_error_message(), info.reason), "the message is not the reason");
         if (status) continue;
-        need(bp_device_create_at(core, index, 0, &device) == BP_OK, "device");
-        need(bp_device_synchronize(device) == BP_OK, "synchronize");
+        plugins_need(bp_device_create_at(core, index, 0, &device) == BP_OK, "device");
+        plugins_need(bp_device_synchronize(device) == BP_OK, "synchronize");
         bp_device_destroy(device);
     }
-    need(states[BP_PLUGIN_READY] == READY && states[BP_PLUGIN_BROKEN] == BROKEN &&
-             states[BP_PLUGIN_UNPROBED] == 0,
-         "the states are not those of the plugins");
+    plugins_need(states[BP_PLUGIN_READY] == READY && states[BP_PLUGIN_BROKEN] == BROKEN &&
+                     states[BP_PLUGIN_UNPROBED] == 0,
+                 "the states are not those of the plugins");
 }
 
 static struct bp_core *shared;
 static pthread_barrier_t barrier;
 
-static void *work(void *number)
+static void *plugins_work(void *number)
 {
     uint32_t first = (uint32_t)(uintptr_t)number, index, again;
     struct bp_core *own;
@@ -97,15 +98,16 @@ static void *work(void *number)
         }
         pthread_barrier_wait(&barrier);
         load_all(shared, first);
-        need(bp_core_load_path(shared, HOSTILE_DIR "/bp_h_good.so", &index) == BP_OK, "by a path");
-        need(bp_core_load_path(shared, HOSTILE_DIR "//bp_h_good.so", &again) == BP_OK &&
-                 again == index,
-             "by a path again");
-        need(bp_core_plugins(shared) > LISTED, "the path has no entry");
+        plugins_need(bp_core_load_path(shared, HOSTILE_DIR "/bp_h_good.so", &index) == BP_OK,
+                     "by a path");
+        plugins_need(bp_core_load_path(shared, HOSTILE_DIR "//bp_h_good.so", &again) == BP_OK &&
+                         again == index,
+                     "by a path again");
+        plugins_need(bp_core_plugins(shared) > LISTED, "the path has no entry");
         pthread_barrier_wait(&barrier);
         if (first == 0) {
-            need(errors == BROKEN,
-                 "a plugin that is loaded by many threads is complained about once");
+            plugins_need(errors == BROKEN,
+                         "a plugin that is loaded by many threads is complained about once");
             bp_core_destroy(shared);
         }
         pthread_barrier_wait(&barrier);
@@ -121,10 +123,10 @@ int main(void)
 {
     pthread_t threads[THREADS];
 
-    need(!pthread_barrier_init(&barrier, NULL, THREADS), "barrier");
+    plugins_need(!pthread_barrier_init(&barrier, NULL, THREADS), "barrier");
     for (uintptr_t i = 0; i < THREADS; i++)
-        need(!pthread_create(&threads[i], NULL, work, (void *)i), "thread");
-    for (int i = 0; i < THREADS; i++) need(!pthread_join(threads[i], NULL), "join");
+        plugins_need(!pthread_create(&threads[i], NULL, plugins_work, (void *)i), "thread");
+    for (int i = 0; i < THREADS; i++) plugins_need(!pthread_join(threads[i], NULL), "join");
     pthread_barrier_destroy(&barrier);
     return 0;
 }

@@ -14,7 +14,7 @@ enum { THREADS = 4, ROUNDS = 60, ROWS = 300, REST = 600000 /* us: longer than a 
 static struct bp_device *device;
 static struct bp_tensor *matrix;
 
-static void need(enum bp_status status, enum bp_status expected, const char *what)
+static void queues_need(enum bp_status status, enum bp_status expected, const char *what)
 {
     if (status == expected) return;
     fprintf(stderr, "%s: %s: %s\n", what, bp_status_name(status), bp_error_message());
@@ -31,8 +31,9 @@ static void read_inside(void *ctx, enum bp_status status)
 {
     struct refused *r = ctx;
 
-    need(status, BP_OK, "the work before");
-    need(bp_tensor_read(r->stream, r->tensor, r->got, sizeof r->got), BP_ERR_INVALID, "read");
+    queues_need(status, BP_OK, "the work before");
+    queues_need(bp_tensor_read(r->stream, r->tensor, r->got, sizeof r->got), BP_ERR_INVALID,
+                "read");
     r->got[0] += 1;
 }
 
@@ -43,20 +44,21 @@ static void go_round(int me, int round)
     float data[ROWS], got[ROWS];
 
     for (int i = 0; i < ROWS; i++) data[i] = (float)(me * ROUNDS + round);
-    need(bp_stream_create_with(device, BP_STREAM_ASYNC, &r.stream), BP_OK, "stream");
-    need(bp_tensor_slice(matrix, 1, me, me + 1, 1, &r.tensor), BP_OK, "slice");
-    need(bp_tensor_transpose(r.tensor, NULL, &turned), BP_OK, "transpose");
-    need(bp_tensor_create(device, BP_F32, 2, (int64_t[]){1, ROWS}, &copy), BP_OK, "create");
-    need(bp_tensor_create(device, BP_F32, 2, (int64_t[]){ROWS, 2}, &other), BP_OK, "create");
-    need(bp_tensor_slice(other, 1, 1, 2, 1, &back), BP_OK, "slice");
-    need(bp_tensor_write(r.stream, r.tensor, data, sizeof data), BP_OK, "write");
-    need(bp_tensor_copy(r.stream, copy, turned), BP_OK, "copy");
-    need(bp_tensor_copy(r.stream, back, r.tensor), BP_OK, "copy");
-    need(bp_stream_callback(r.stream, read_inside, &r), BP_OK, "callback");
+    queues_need(bp_stream_create_with(device, BP_STREAM_ASYNC, &r.stream), BP_OK, "stream");
+    queues_need(bp_tensor_slice(matrix, 1, me, me + 1, 1, &r.tensor), BP_OK, "slice");
+    queues_need(bp_tensor_transpose(r.tensor, NULL, &turned), BP_OK, "transpose");
+    queues_need(bp_tensor_create(device, BP_F32, 2, (int64_t[]){1, ROWS}, &copy), BP_OK, "create");
+    queues_need(bp_tensor_create(device, BP_F32, 2, (int64_t[]){ROWS, 2}, &other), BP_OK, "create");
+    queues_need(bp_tensor_slice(other, 1, 1, 2, 1, &back), BP_OK, "slice");
+    queues_need(bp_tensor_write(r.stream, r.tensor, data, sizeof data), BP_OK, "write");
+    queues_need(bp_tensor_copy(r.stream, copy, turned), BP_OK, "copy");
+    queues_need(bp_tensor_copy(r.stream, back, r.tensor), BP_OK, "copy");
+    queues_need(bp_stream_callback(r.stream, read_inside, &r), BP_OK, "callback");
     bp_tensor_destroy(other);
-    need(bp_tensor_read(r.stream, round % 2 ? copy : back, got, sizeof got), BP_OK, "read");
+    queues_need(bp_tensor_read(r.stream, round % 2 ? copy : back, got, sizeof got), BP_OK, "read");
     for (int i = 0; i < ROWS; i++)
-        if (got[i] != data[0] || r.got[0] != 1) need(BP_ERR_INTERNAL, BP_OK, "what was read");
+        if (got[i] != data[0] || r.got[0] != 1)
+            queues_need(BP_ERR_INTERNAL, BP_OK, "what was read");
     bp_tensor_destroy(turned);
     bp_tensor_destroy(copy);
     bp_tensor_destroy(back);
@@ -64,7 +66,7 @@ static void go_round(int me, int round)
     bp_stream_destroy(r.stream);
 }
 
-static void *work(void *arg)
+static void *queues_work(void *arg)
 {
     int me = *(int *)arg;
 
@@ -83,19 +85,20 @@ int main(void)
     pthread_t thread[THREADS];
     int number[THREADS];
 
-    need(bp_core_create(NULL, &core), BP_OK, "core");
-    need(bp_device_create(core, "cpu:0", &device), BP_OK, "device");
-    need(bp_stream_create(device, &stream), BP_OK, "stream");
-    need(bp_tensor_create(device, BP_F32, 2, (int64_t[]){ROWS, THREADS}, &matrix), BP_OK, "create");
+    queues_need(bp_core_create(NULL, &core), BP_OK, "core");
+    queues_need(bp_device_create(core, "cpu:0", &device), BP_OK, "device");
+    queues_need(bp_stream_create(device, &stream), BP_OK, "stream");
+    queues_need(bp_tensor_create(device, BP_F32, 2, (int64_t[]){ROWS, THREADS}, &matrix), BP_OK,
+                "create");
     for (int i = 0; i < THREADS; i++) {
         number[i] = i;
-        if (pthread_create(&thread[i], NULL, work, &number[i])) return 1;
+        if (pthread_create(&thread[i], NULL, queues_work, &number[i])) return 1;
     }
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
-    need(bp_tensor_read(stream, matrix, all, sizeof all), BP_OK, "read");
+    queues_need(bp_tensor_read(stream, matrix, all, sizeof all), BP_OK, "read");
     for (int i = 0; i < ROWS * THREADS; i++)
         if (all[i] != (float)(i % THREADS * ROUNDS + ROUNDS - 1))
-            need(BP_ERR_INTERNAL, BP_OK, "the matrix");
+            queues_need(BP_ERR_INTERNAL, BP_OK, "the matrix");
     bp_tensor_destroy(matrix);
     bp_stream_destroy(stream);
     bp_device_destroy(device);

@@ -16,23 +16,23 @@ static const char *library; /* or NULL */
 static struct bp_tensor *shared;
 static struct bp_event *events[THREADS];
 
-static void need(enum bp_status status, const char *what)
+static void streams_need(enum bp_status status, const char *what)
 {
     if (status == BP_OK) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
     exit(1);
 }
 
-static struct bp_device *open_device(void)
+static struct bp_device *streams_open_device(void)
 {
     struct bp_device *device;
     uint32_t index;
 
     if (!library) {
-        need(bp_device_create(core, "cpu:0", &device), "device");
+        streams_need(bp_device_create(core, "cpu:0", &device), "device");
     } else {
-        need(bp_core_load_path(core, library, &index), "plugin");
-        need(bp_device_create_at(core, index, 0, &device), "device");
+        streams_need(bp_core_load_path(core, library, &index), "plugin");
+        streams_need(bp_device_create_at(core, index, 0, &device), "device");
     }
     return device;
 }
@@ -44,11 +44,11 @@ static void round_trip(struct bp_device *device, struct bp_stream *stream, float
     float data[16], got[16];
 
     for (int i = 0; i < 16; i++) data[i] = value;
-    need(bp_tensor_create(device, BP_F32, 1, shape, &x), "create");
-    need(bp_tensor_write(stream, x, data, sizeof data), "write");
-    need(bp_op_add(bp_stream_scope(stream), x, shared, &y), "add");
-    need(bp_op_softmax(bp_stream_scope(stream), y, NULL, &z), "softmax");
-    need(bp_tensor_read(stream, y, got, sizeof got), "read");
+    streams_need(bp_tensor_create(device, BP_F32, 1, shape, &x), "create");
+    streams_need(bp_tensor_write(stream, x, data, sizeof data), "write");
+    streams_need(bp_op_add(bp_stream_scope(stream), x, shared, &y), "add");
+    streams_need(bp_op_softmax(bp_stream_scope(stream), y, NULL, &z), "softmax");
+    streams_need(bp_tensor_read(stream, y, got, sizeof got), "read");
     for (int i = 0; i < 16; i++)
         if (got[i] != value + 1) {
             fprintf(stderr, "element %d is %g, expected %g\n", i, (double)got[i],
@@ -60,22 +60,22 @@ static void round_trip(struct bp_device *device, struct bp_stream *stream, float
     bp_tensor_destroy(z);
 }
 
-static void *work(void *arg)
+static void *streams_work(void *arg)
 {
     int me = *(int *)arg;
     struct bp_memory_stats stats = {.size = sizeof stats};
 
     for (int i = 0; i < ROUNDS; i++) {
-        struct bp_device *device = open_device(), *none;
+        struct bp_device *device = streams_open_device(), *none;
         struct bp_stream *stream;
-        need(bp_stream_create(device, &stream), "stream");
+        streams_need(bp_stream_create(device, &stream), "stream");
         round_trip(device, stream, (float)(me * ROUNDS + i));
-        need(bp_event_record(events[me], stream), "record");
-        need(bp_stream_wait(stream, events[(me + 1) % THREADS]), "wait");
-        need(bp_device_memory(device, &stats), "memory");
+        streams_need(bp_event_record(events[me], stream), "record");
+        streams_need(bp_stream_wait(stream, events[(me + 1) % THREADS]), "wait");
+        streams_need(bp_device_memory(device, &stats), "memory");
         /* Failures on one thread leave the messages of the others alone. */
         if (bp_device_create(core, "nowhere:9", &none) != BP_ERR_NOT_FOUND) exit(1);
-        if (i % 16 == me) need(bp_device_synchronize(device), "synchronize");
+        if (i % 16 == me) streams_need(bp_device_synchronize(device), "synchronize");
         bp_stream_destroy(stream);
         bp_device_destroy(device);
     }
@@ -87,8 +87,8 @@ static void expect_nothing_taken(struct bp_device *device)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
 
-    need(bp_device_synchronize(device), "synchronize");
-    need(bp_device_memory(device, &stats), "memory");
+    streams_need(bp_device_synchronize(device), "synchronize");
+    streams_need(bp_device_memory(device, &stats), "memory");
     if (!stats.allocated) return;
     fprintf(stderr, "%llu bytes are still taken\n", (unsigned long long)stats.allocated);
     exit(1);
@@ -105,19 +105,19 @@ int main(int argc, char **argv)
 
     for (int i = 0; i < 16; i++) ones[i] = 1;
     library = argc > 1 ? argv[1] : NULL;
-    need(bp_core_create(NULL, &core), "core");
-    device = open_device();
-    need(bp_stream_create(device, &stream), "stream");
-    need(bp_tensor_create(device, BP_F32, 1, shape, &shared), "shared");
-    need(bp_tensor_write(stream, shared, ones, sizeof ones), "shared");
-    need(bp_stream_synchronize(stream), "shared");
+    streams_need(bp_core_create(NULL, &core), "core");
+    device = streams_open_device();
+    streams_need(bp_stream_create(device, &stream), "stream");
+    streams_need(bp_tensor_create(device, BP_F32, 1, shape, &shared), "shared");
+    streams_need(bp_tensor_write(stream, shared, ones, sizeof ones), "shared");
+    streams_need(bp_stream_synchronize(stream), "shared");
     for (int i = 0; i < THREADS; i++) {
-        need(bp_event_create(device, &events[i]), "event");
-        need(bp_event_record(events[i], stream), "record");
+        streams_need(bp_event_create(device, &events[i]), "event");
+        streams_need(bp_event_record(events[i], stream), "record");
     }
     for (int i = 0; i < THREADS; i++) {
         number[i] = i;
-        pthread_create(&thread[i], NULL, work, &number[i]);
+        pthread_create(&thread[i], NULL, streams_work, &number[i]);
     }
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     for (int i = 0; i < THREADS; i++) bp_event_destroy(events[i]);

@@ -20,7 +20,7 @@ static struct bp_device *device[THREADS];
 static struct bp_event *event[THREADS];
 static atomic_int calls, closed;
 
-static void need(enum bp_status status, const char *what)
+static void waits_need(enum bp_status status, const char *what)
 {
     if (status == BP_OK) return;
     fprintf(stderr, "%s: %s\n", what, bp_error_message());
@@ -33,10 +33,10 @@ static struct bp_device *open_for(struct bp_core *from, int thread)
     uint32_t index;
 
     if (thread % 2 == 0 || !library) {
-        need(bp_device_create(from, "cpu:0", &opened), "device");
+        waits_need(bp_device_create(from, "cpu:0", &opened), "device");
     } else {
-        need(bp_core_load_path(from, library, &index), "plugin");
-        need(bp_device_create_at(from, index, 0, &opened), "device");
+        waits_need(bp_core_load_path(from, library, &index), "plugin");
+        waits_need(bp_device_create_at(from, index, 0, &opened), "device");
     }
     return opened;
 }
@@ -46,13 +46,13 @@ static struct bp_stream *stream_for(struct bp_device *on, int thread)
     struct bp_stream *stream;
     uint32_t flags = thread % 2 == 0 ? BP_STREAM_ASYNC : library ? 0 : BP_STREAM_INLINE;
 
-    need(bp_stream_create_with(on, flags, &stream), "stream");
+    waits_need(bp_stream_create_with(on, flags, &stream), "stream");
     return stream;
 }
 
 static void count_call(void *ctx, enum bp_status status)
 {
-    need(status, "a callback's work");
+    waits_need(status, "a callback's work");
     atomic_fetch_add((atomic_int *)ctx, 1);
 }
 
@@ -65,29 +65,29 @@ static void one_round(int me, int round)
     struct bp_tensor *x, *y;
     float got[16];
 
-    need(bp_tensor_create(device[me], BP_F32, 1, shape, &x), "tensor");
-    need(bp_tensor_create(device[me], BP_F32, 1, shape, &y), "tensor");
-    need(bp_stream_wait(stream, event[(me + 1) % THREADS]), "wait");
-    need(bp_tensor_write(stream, x, data, sizeof data), "write");
-    need(bp_stream_callback(stream, count_call, &calls), "callback");
-    need(bp_event_record(event[me], stream), "record");
-    need(bp_stream_wait(stream, event[(me + THREADS - 1) % THREADS]), "wait");
-    need(bp_tensor_copy(stream, y, x), "copy");
-    need(bp_stream_callback(stream, count_call, &calls), "callback");
-    need(bp_event_record(event[me], stream), "record");
+    waits_need(bp_tensor_create(device[me], BP_F32, 1, shape, &x), "tensor");
+    waits_need(bp_tensor_create(device[me], BP_F32, 1, shape, &y), "tensor");
+    waits_need(bp_stream_wait(stream, event[(me + 1) % THREADS]), "wait");
+    waits_need(bp_tensor_write(stream, x, data, sizeof data), "write");
+    waits_need(bp_stream_callback(stream, count_call, &calls), "callback");
+    waits_need(bp_event_record(event[me], stream), "record");
+    waits_need(bp_stream_wait(stream, event[(me + THREADS - 1) % THREADS]), "wait");
+    waits_need(bp_tensor_copy(stream, y, x), "copy");
+    waits_need(bp_stream_callback(stream, count_call, &calls), "callback");
+    waits_need(bp_event_record(event[me], stream), "record");
     bp_event_query(event[(me + 2) % THREADS]);
-    if (round % 3 == 0) need(bp_event_wait(event[(me + 2) % THREADS], UINT64_MAX), "event");
+    if (round % 3 == 0) waits_need(bp_event_wait(event[(me + 2) % THREADS], UINT64_MAX), "event");
     if (round % 3 == 1) {
-        need(bp_tensor_read(stream, y, got, sizeof got), "read");
+        waits_need(bp_tensor_read(stream, y, got, sizeof got), "read");
         if (got[0] != data[0] || got[1] != data[1]) exit(2);
     }
-    if (round % 8 == me) need(bp_device_synchronize(device[me]), "synchronize");
+    if (round % 8 == me) waits_need(bp_device_synchronize(device[me]), "synchronize");
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     bp_stream_destroy(stream);
 }
 
-static void *work(void *arg)
+static void *waits_work(void *arg)
 {
     int me = *(int *)arg;
 
@@ -106,7 +106,7 @@ static void close_all(void *ctx, enum bp_status status)
 {
     struct last *l = ctx;
 
-    need(status, "the last work");
+    waits_need(status, "the last work");
     bp_event_destroy(l->event);
     bp_stream_destroy(l->stream);
     bp_device_destroy(l->device);
@@ -123,17 +123,17 @@ static void *close_in_callbacks(void *arg)
     for (int i = 0; i < CLOSINGS; i++) {
         struct last *l = calloc(1, sizeof *l);
         if (!l) exit(3);
-        need(bp_core_create(NULL, &l->core), "core");
+        waits_need(bp_core_create(NULL, &l->core), "core");
         l->device = open_for(l->core, me);
         l->stream = stream_for(l->device, me);
-        need(bp_event_create(l->device, &l->event), "event");
-        need(bp_event_record(l->event, l->stream), "record");
-        need(bp_stream_callback(l->stream, close_all, l), "callback");
+        waits_need(bp_event_create(l->device, &l->event), "event");
+        waits_need(bp_event_record(l->event, l->stream), "record");
+        waits_need(bp_stream_callback(l->stream, close_all, l), "callback");
     }
     return NULL;
 }
 
-static void run(void *(*body)(void *))
+static void waits_run(void *(*body)(void *))
 {
     static int number[THREADS];
     pthread_t thread[THREADS];
@@ -148,17 +148,17 @@ static void run(void *(*body)(void *))
 int main(int argc, char **argv)
 {
     library = argc > 1 ? argv[1] : NULL;
-    need(bp_core_create(NULL, &core), "core");
+    waits_need(bp_core_create(NULL, &core), "core");
     for (int i = 0; i < THREADS; i++) {
         struct bp_stream *stream;
         device[i] = open_for(core, i);
         stream = stream_for(device[i], i);
-        need(bp_event_create(device[i], &event[i]), "event");
-        need(bp_event_record(event[i], stream), "record");
+        waits_need(bp_event_create(device[i], &event[i]), "event");
+        waits_need(bp_event_record(event[i], stream), "record");
         bp_stream_destroy(stream);
     }
-    run(work);
-    for (int i = 0; i < THREADS; i++) need(bp_device_synchronize(device[i]), "synchronize");
+    waits_run(waits_work);
+    for (int i = 0; i < THREADS; i++) waits_need(bp_device_synchronize(device[i]), "synchronize");
     if (calls != 2 * ROUNDS * THREADS) {
         fprintf(stderr, "%d calls back, expected %d\n", calls, 2 * ROUNDS * THREADS);
         return 1;
@@ -167,12 +167,12 @@ int main(int argc, char **argv)
     for (int i = 0; i < THREADS; i++) bp_device_destroy(device[i]);
     bp_core_destroy(core);
 
-    run(close_in_callbacks);
+    waits_run(close_in_callbacks);
     for (int i = 0; i < 10000 && closed != CLOSINGS * THREADS; i++) usleep(1000);
     if (closed != CLOSINGS * THREADS) {
         fprintf(stderr, "%d devices closed, expected %d\n", closed, CLOSINGS * THREADS);
         return 1;
     }
-    need(bp_shutdown(UINT64_MAX), "bp_shutdown");
+    waits_need(bp_shutdown(UINT64_MAX), "bp_shutdown");
     return 0;
 }

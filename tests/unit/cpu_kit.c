@@ -22,30 +22,30 @@ enum { GUARD = 64, POISON = 0xa5 };
 const struct bp_plugin *kit_plugin;
 void *kit_self;
 
-static void host_log(void *ctx, uint32_t level, const char *text)
+static void cpu_kit_host_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;
     (void)level;
     cr_log_info("%s", text);
 }
 
-static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
+static enum bp_status cpu_kit_host_fail(void *ctx, uint32_t status, const char *text)
 {
-    host_log(ctx, BP_LOG_ERROR, text);
+    cpu_kit_host_log(ctx, BP_LOG_ERROR, text);
     return (enum bp_status)status;
 }
 
 /* Bytes that the plugin has taken and not given back. */
 static _Atomic int64_t held;
 
-static void *host_allocate(void *ctx, size_t size, size_t alignment)
+static void *cpu_kit_host_allocate(void *ctx, size_t size, size_t alignment)
 {
     (void)ctx;
     held += (int64_t)size;
     return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
 }
 
-static void host_release(void *ctx, void *memory, size_t size)
+static void cpu_kit_host_release(void *ctx, void *memory, size_t size)
 {
     (void)ctx;
     held -= (int64_t)size;
@@ -54,8 +54,9 @@ static void host_release(void *ctx, void *memory, size_t size)
 
 void kit_load(void)
 {
-    static const struct bp_host host = {sizeof host, BP_ABI_MAJOR, BP_ABI_MINOR,  NULL,
-                                        host_log,    host_fail,    host_allocate, host_release};
+    static const struct bp_host host = {
+        sizeof host,      BP_ABI_MAJOR,      BP_ABI_MINOR,          NULL,
+        cpu_kit_host_log, cpu_kit_host_fail, cpu_kit_host_allocate, cpu_kit_host_release};
     void *library = dlopen(CPU_PLUGIN, RTLD_NOW | RTLD_LOCAL);
     const struct bp_plugin *(*get)(void);
 
@@ -81,7 +82,7 @@ static int64_t element_bytes(int dtype)
     return 0;
 }
 
-static double decode(unsigned bits, int exponent_bits, int fraction_bits)
+static double cpu_kit_decode(unsigned bits, int exponent_bits, int fraction_bits)
 {
     int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
     int exponent = (int)(bits >> fraction_bits) & top,
@@ -93,7 +94,7 @@ static double decode(unsigned bits, int exponent_bits, int fraction_bits)
     return bits >> (exponent_bits + fraction_bits) & 1 ? -value : value;
 }
 
-static unsigned encode(double value, int exponent_bits, int fraction_bits)
+static unsigned cpu_kit_encode(double value, int exponent_bits, int fraction_bits)
 {
     int bias = (1 << (exponent_bits - 1)) - 1, exponent;
     unsigned sign = (unsigned)(value < 0) << 15;
@@ -130,8 +131,8 @@ static double complex element_read(int dtype, const void *at)
     case BP_U16: return v.u16;
     case BP_U32: return v.u32;
     case BP_U64: return (double)v.u64;
-    case BP_F16: return decode(v.u16, 5, 10);
-    case BP_BF16: return decode(v.u16, 8, 7);
+    case BP_F16: return cpu_kit_decode(v.u16, 5, 10);
+    case BP_BF16: return cpu_kit_decode(v.u16, 8, 7);
     case BP_F32: return v.f32[0];
     case BP_F64: return v.f64[0];
     case BP_C64: return complex_of(v.f32[0], v.f32[1]);
@@ -145,8 +146,8 @@ static void element_write(int dtype, void *at, double complex value)
     union { int64_t i64; uint16_t u16; float f32[2]; double f64[2]; } v;
 
     switch (dtype) {
-    case BP_F16: v.u16 = (uint16_t)encode(r, 5, 10); break;
-    case BP_BF16: v.u16 = (uint16_t)encode(r, 8, 7); break;
+    case BP_F16: v.u16 = (uint16_t)cpu_kit_encode(r, 5, 10); break;
+    case BP_BF16: v.u16 = (uint16_t)cpu_kit_encode(r, 8, 7); break;
     case BP_F32: case BP_C64: v.f32[0] = (float)r; v.f32[1] = (float)i; break;
     case BP_F64: case BP_C128: v.f64[0] = r; v.f64[1] = i; break;
     default: v.i64 = (int64_t)r; break; /* little-endian: the low bytes are the narrower integer */
@@ -155,7 +156,7 @@ static void element_write(int dtype, void *at, double complex value)
 }
 
 /* Multiples of 1/8 from -2 to 2 for floats, whole numbers else. */
-static double value_of(int dtype, unsigned *state)
+static double cpu_kit_value_of(int dtype, unsigned *state)
 {
     *state = *state * 1664525 + 1013904223;
     int k = (int)(*state >> 16) % 33 - 16;
@@ -194,10 +195,10 @@ void tensor_init(struct tensor *t, int dtype, enum layout layout, unsigned seed,
     t->weight = calloc((size_t)count + 1, sizeof *t->weight);
     for (int64_t n = 0; n < count; n++) {
         int64_t index[6], offset = 0;
-        double re = value_of(dtype, &state);
+        double re = cpu_kit_value_of(dtype, &state);
         bool is_complex = dtype == BP_C64 || dtype == BP_C128;
 
-        t->value[n] = is_complex ? complex_of(re, value_of(dtype, &state)) : re;
+        t->value[n] = is_complex ? complex_of(re, cpu_kit_value_of(dtype, &state)) : re;
         tensor_index(t, n, index);
         for (int a = 0; a < rank; a++) offset += index[a] * t->stride[a];
         element_write(dtype, (char *)t->view.data + offset * bytes, t->value[n]);
@@ -293,7 +294,7 @@ static double unit_of(int dtype)
 
 /* Integers wrap: what a whole number is in that many bits. (u64 loses low bits of negative ones,
  * as reading does.) */
-static double wrap(int dtype, double value)
+static double cpu_kit_wrap(int dtype, double value)
 {
     bool is_signed = UINT64_C(1) << dtype & BP_MASK_SIGNED;
     double range = ldexp(1, (int)element_bytes(dtype) * 8), low = is_signed ? -range / 2 : 0;
@@ -308,7 +309,7 @@ void kit_check(const struct bp_kernel *row, const struct tensor *out, const char
 
     for (int64_t n = 0; n < out->view.count; n++) {
         double complex got = tensor_read(out, n), want = out->value[n];
-        if (unit == 0) want = wrap(dtype, creal(want));
+        if (unit == 0) want = cpu_kit_wrap(dtype, creal(want));
         double limit = 1.01 * unit * cabs(want) + 8 * unit_sum * out->weight[n];
         cr_assert(cabs(got - want) <= limit,
                   "%s, %s: element %ld is %g%+gi, expected %g%+gi within %g (off by %g)", row->name,

@@ -270,7 +270,7 @@ static const struct {
     {"no such kernel", BP_ERR_NOT_FOUND, "no_such_row", KERNEL, 0, "no_such_row"},
 };
 
-static void spoil(struct bp_call *call, struct bp_arg *in, size_t i)
+static void call_spoil(struct bp_call *call, struct bp_arg *in, size_t i)
 {
     switch (call_mistake[i].spoil) {
     case SIZE: call->size = call_mistake[i].number; break;
@@ -306,7 +306,7 @@ static void spoilt_calls(struct world *w)
         struct mistake wrong = {taker[t].function, call_mistake[m].what, call_mistake[m].status,
                                 call_mistake[m].word, {PUT(2, &call)}};
         if (call_mistake[m].spoil == KERNEL && !taker[t].has_kernel) continue;
-        spoil(&call, in, m);
+        call_spoil(&call, in, m);
         mistakes_try(w, &wrong);
     }
 }
@@ -370,7 +370,7 @@ static void single_rows(struct world *w)
     for (size_t i = 0; i < COUNT(rows); i++) mistakes_try(w, &rows[i]);
 }
 
-static void more(struct world *w)
+static void call_more(struct world *w)
 {
     spoilt_calls(w);
     spoilt_operands(w);
@@ -378,7 +378,7 @@ static void more(struct world *w)
     single_rows(w);
 }
 
-static void prepare(struct world *w)
+static void call_prepare(struct world *w)
 {
     static struct bp_tensor *pair[2], *symbols[2], *one[1], *row[1];
     static struct bp_arg in[2], graph_in[2];
@@ -405,7 +405,7 @@ static void prepare(struct world *w)
     OK(bp_prepared_create(w->f.device, &sum, NULL, 0, (struct bp_prepared **)&w->thing[SUM].p));
 }
 
-static void finish(struct world *w)
+static void call_finish(struct world *w)
 {
     bp_prepared_destroy(w->thing[SUM].p);
     bp_tensor_destroy(*(struct bp_tensor **)w->thing[ROW].p);
@@ -416,7 +416,7 @@ const struct table mistakes_call = {
     .n_function = COUNT(functions),
     .mistake = mistakes,
     .n_mistake = COUNT(mistakes),
-    .prepare = prepare,
-    .more = more,
-    .finish = finish,
+    .prepare = call_prepare,
+    .more = call_more,
+    .finish = call_finish,
 };

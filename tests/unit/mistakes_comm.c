@@ -163,7 +163,7 @@ static uint64_t comm_ragged(const union value *a)
 }
 
 /* To itself, in a group: a send that nobody takes would wait. */
-static uint64_t exchange(const union value *a, const union value *receives)
+static uint64_t comm_exchange(const union value *a, const union value *receives)
 {
     uint64_t status = bp_comm_group_begin(a[0].p, a[1].p), end;
 
@@ -180,12 +180,12 @@ static uint64_t exchange(const union value *a, const union value *receives)
 
 static uint64_t comm_send(const union value *a)
 {
-    return exchange(a, NULL);
+    return comm_exchange(a, NULL);
 }
 
 static uint64_t comm_recv(const union value *a)
 {
-    return exchange(a, &a[4]);
+    return comm_exchange(a, &a[4]);
 }
 
 static uint64_t comm_group_begin(const union value *a)
@@ -309,7 +309,7 @@ static const struct mistake mistakes[] = {
     {"bp_comm_group_end", "none is open", BP_ERR_INVALID, "no group is open", {PUT(2, NULL)}},
 };
 
-static void prepare(struct world *w)
+static void comm_prepare(struct world *w)
 {
     static char long_key[BP_STORE_KEY_MAX + 2];
 
@@ -324,7 +324,7 @@ static void prepare(struct world *w)
     OK(bp_comm_split(w->thing[T_COMM].p, 0, 0, (struct bp_comm **)&w->thing[T_DOOMED].p));
 }
 
-static void finish(struct world *w)
+static void comm_finish(struct world *w)
 {
     bp_comm_destroy(w->thing[T_DOOMED].p);
 }
@@ -334,6 +334,6 @@ const struct table mistakes_comm = {
     .n_function = COUNT(functions),
     .mistake = mistakes,
     .n_mistake = COUNT(mistakes),
-    .prepare = prepare,
-    .finish = finish,
+    .prepare = comm_prepare,
+    .finish = comm_finish,
 };

@@ -22,7 +22,7 @@ static uint64_t shut_down(const union value *a)
     return 0;
 }
 
-static uint64_t version(const union value *a)
+static uint64_t core_version(const union value *a)
 {
     (void)a;
     return (uintptr_t)bp_version();
@@ -119,7 +119,7 @@ static const struct function functions[] = {
     {"bp_core_create", core_create, {OPTIONAL(NULL), OUT_OF(T_CORE)}},
     {"bp_core_destroy", core_destroy, {HANDLE(T_CORE)}, ANSWERS_NOTHING},
     {"bp_shutdown", shut_down, {{0}}, ANSWERS_NOTHING},
-    {"bp_version", version, {{0}}, ANSWERS_TEXT},
+    {"bp_version", core_version, {{0}}, ANSWERS_TEXT},
     {"bp_core_plugins", core_plugins, {HANDLE(T_CORE)}, ANSWERS_ZERO},
     {"bp_core_plugin", core_plugin,
      {HANDLE(T_CORE), NUMBER_OWN(T_PLUGIN), ANSWER(struct bp_plugin_info)}},
@@ -143,12 +143,12 @@ static const struct function functions[] = {
 
 static const struct bp_core_options size_0 = {.size = 0}, size_4 = {.size = 4},
                                     size_huge = {.size = SIZE_MAX};
-static void *take(void *ctx, size_t size, size_t alignment)
+static void *core_take(void *ctx, size_t size, size_t alignment)
 {
     (void)ctx, (void)size, (void)alignment;
     return NULL;
 }
-static const struct bp_allocator half = {.allocate = take};
+static const struct bp_allocator half = {.allocate = core_take};
 static const struct bp_core_options half_allocator = {.size = sizeof half_allocator,
                                                       .allocator = &half};
 

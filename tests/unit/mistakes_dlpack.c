@@ -93,7 +93,7 @@ static const struct {
     {"a newer major version", BP_ERR_UNSUPPORTED, "version is 2.0", MAJOR, 2, NULL},
 };
 
-static struct bp_dlpack_tensor spoilt(enum field field, int64_t number, int64_t *list)
+static struct bp_dlpack_tensor dlpack_spoilt(enum field field, int64_t number, int64_t *list)
 {
     struct bp_dlpack_tensor t = good;
 
@@ -128,17 +128,17 @@ static void delete_legacy(struct bp_dlpack_legacy *self)
     deleted++;
 }
 
-static void prepare(struct world *w)
+static void dlpack_prepare(struct world *w)
 {
     (void)w;
     managed.tensor = legacy.tensor = good;
 }
 
-static void more(struct world *w)
+static void dlpack_more(struct world *w)
 {
     deleted = 0;
     for (size_t i = 0; i < COUNT(lent); i++) {
-        struct bp_dlpack_tensor t = spoilt(lent[i].field, lent[i].number, lent[i].list);
+        struct bp_dlpack_tensor t = dlpack_spoilt(lent[i].field, lent[i].number, lent[i].list);
         struct bp_dlpack_managed m = {.version = {BP_DLPACK_MAJOR, 0}, .tensor = t,
                                       .deleter = delete_managed};
         struct bp_dlpack_legacy l = {.tensor = t, .deleter = delete_legacy};
@@ -158,6 +158,6 @@ const struct table mistakes_dlpack = {
     .n_function = COUNT(functions),
     .mistake = mistakes,
     .n_mistake = COUNT(mistakes),
-    .prepare = prepare,
-    .more = more,
+    .prepare = dlpack_prepare,
+    .more = dlpack_more,
 };

@@ -226,7 +226,7 @@ static const struct mistake mistakes[] = {
      {SET(2, UINT32_MAX)}},
 };
 
-static void more(struct world *w)
+static void graph_more(struct world *w)
 {
     static const uint8_t wrong_input[] = {T_NONE,  T_CORE,  T_DEVICE,    T_STREAM,   T_EVENT,
                                           T_GRAPH, T_SHORT, T_DOUBLE,    T_PREPARED, T_GENERATOR,
@@ -259,7 +259,7 @@ static void prepare_calls(struct world *w)
     }
 }
 
-static void prepare(struct world *w)
+static void graph_prepare(struct world *w)
 {
     static const uint8_t of[] = {T_TENSOR, T_SCRATCH_SYMBOL, T_SPARE, T_SYMBOL,
                                  T_STREAM, T_DOUBLE};
@@ -280,6 +280,6 @@ const struct table mistakes_graph = {
     .n_function = COUNT(functions),
     .mistake = mistakes,
     .n_mistake = COUNT(mistakes),
-    .prepare = prepare,
-    .more = more,
+    .prepare = graph_prepare,
+    .more = graph_more,
 };

@@ -34,49 +34,49 @@ static struct bp_model_port port = {.size = sizeof port, .name = "x", .dtype = B
                                                                          .kind = 9};
 
 /* What is made goes at once: a model is none of the things that the tables give back. */
-static uint64_t made(enum bp_status status, struct bp_model **model)
+static uint64_t model_made(enum bp_status status, struct bp_model **model)
 {
     if (status == BP_OK) bp_model_destroy(*model);
     return status;
 }
 
-static uint64_t load(const union value *a)
+static uint64_t model_load(const union value *a)
 {
-    return made(bp_model_load(a[0].p, a[1].cp, a[2].cp, a[3].p), a[3].p);
+    return model_made(bp_model_load(a[0].p, a[1].cp, a[2].cp, a[3].p), a[3].p);
 }
 
 static uint64_t load_memory(const union value *a)
 {
-    return made(bp_model_load_memory(a[0].p, a[1].cp, a[2].u, a[3].cp, a[4].p), a[4].p);
+    return model_made(bp_model_load_memory(a[0].p, a[1].cp, a[2].u, a[3].cp, a[4].p), a[4].p);
 }
 
-static uint64_t destroy(const union value *a)
+static uint64_t model_destroy(const union value *a)
 {
     bp_model_destroy(a[0].p);
     return 0;
 }
 
-static uint64_t inputs(const union value *a)
+static uint64_t model_inputs(const union value *a)
 {
     return bp_model_inputs(a[0].p);
 }
 
-static uint64_t outputs(const union value *a)
+static uint64_t model_outputs(const union value *a)
 {
     return bp_model_outputs(a[0].p);
 }
 
-static uint64_t input(const union value *a)
+static uint64_t model_input(const union value *a)
 {
     return bp_model_input(a[0].p, (uint32_t)a[1].u, a[2].p);
 }
 
-static uint64_t output(const union value *a)
+static uint64_t model_output(const union value *a)
 {
     return bp_model_output(a[0].p, (uint32_t)a[1].u, a[2].p);
 }
 
-static uint64_t run(const union value *a)
+static uint64_t model_run(const union value *a)
 {
     return bp_model_run(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u);
 }
@@ -103,32 +103,32 @@ static uint64_t value_load(const union value *a)
     return status;
 }
 
-static uint64_t planned(const union value *a)
+static uint64_t model_planned(const union value *a)
 {
     return bp_model_planned(a[0].p, a[1].p, a[2].u, a[3].p);
 }
 
-static uint64_t export(const union value *a)
+static uint64_t model_export(const union value *a)
 {
     return bp_model_export(a[0].p, a[1].cp, (uint32_t)a[2].u, a[3].p, a[4].cp);
 }
 
-static uint64_t node(const union value *a)
+static uint64_t model_node(const union value *a)
 {
     return (unsigned char)*bp_model_node(a[0].p);
 }
 
-static uint64_t info(const union value *a)
+static uint64_t model_info(const union value *a)
 {
     return bp_model_info(a[0].p, a[1].p);
 }
 
-static uint64_t missing(const union value *a)
+static uint64_t model_missing(const union value *a)
 {
     return bp_model_missing(a[0].cp, a[1].p, a[2].u);
 }
 
-static uint64_t row(const union value *a)
+static uint64_t model_row(const union value *a)
 {
     return bp_model_row((uint32_t)a[0].u, a[1].p);
 }
@@ -139,15 +139,15 @@ static const uint32_t last_value = 1, no_such_value = 99;
 #define OUT {.kind = ARG_OUT}
 
 static const struct function functions[] = {
-    {"bp_model_load", load, {HANDLE(T_DEVICE), POINTER_OWN(PATH), OPTIONAL(NULL), OUT}},
+    {"bp_model_load", model_load, {HANDLE(T_DEVICE), POINTER_OWN(PATH), OPTIONAL(NULL), OUT}},
     {"bp_model_load_memory", load_memory,
      {HANDLE(T_DEVICE), POINTER_OWN(BYTES), NUMBER_OWN(SIZE), OPTIONAL(NULL), OUT}},
-    {"bp_model_destroy", destroy, {OF_MODEL}, ANSWERS_NOTHING},
-    {"bp_model_inputs", inputs, {OF_MODEL}, ANSWERS_ZERO},
-    {"bp_model_outputs", outputs, {OF_MODEL}, ANSWERS_ZERO},
-    {"bp_model_input", input, {OF_MODEL, NUMBER(0), ANSWER(struct bp_model_port)}},
-    {"bp_model_output", output, {OF_MODEL, NUMBER(0), ANSWER(struct bp_model_port)}},
-    {"bp_model_run", run,
+    {"bp_model_destroy", model_destroy, {OF_MODEL}, ANSWERS_NOTHING},
+    {"bp_model_inputs", model_inputs, {OF_MODEL}, ANSWERS_ZERO},
+    {"bp_model_outputs", model_outputs, {OF_MODEL}, ANSWERS_ZERO},
+    {"bp_model_input", model_input, {OF_MODEL, NUMBER(0), ANSWER(struct bp_model_port)}},
+    {"bp_model_output", model_output, {OF_MODEL, NUMBER(0), ANSWER(struct bp_model_port)}},
+    {"bp_model_run", model_run,
      {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1), OUT_OF(T_TENSOR), NUMBER(1)}},
     {"bp_model_run_values", run_values,
      {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(VALUES), NUMBER(1), OUT, NUMBER(1)},
@@ -155,13 +155,13 @@ static const struct function functions[] = {
     {"bp_model_value_finish", value_finish, {POINTER(NULL)}, ANSWERS_NOTHING},
     {"bp_model_value_load", value_load,
      {OF_MODEL, POINTER_OWN(PORT), POINTER_OWN(DATA_PATH), OUT}},
-    {"bp_model_planned", planned, {OF_MODEL, POINTER_OWN(INPUTS), NUMBER(1), OUT}},
-    {"bp_model_export", export,
+    {"bp_model_planned", model_planned, {OF_MODEL, POINTER_OWN(INPUTS), NUMBER(1), OUT}},
+    {"bp_model_export", model_export,
      {HANDLE(T_GRAPH), POINTER(&last_value), NUMBER(1), HANDLE(T_STREAM), POINTER("/dev/null")}},
-    {"bp_model_node", node, {OF_MODEL}, ANSWERS_ZERO},
-    {"bp_model_info", info, {OF_MODEL, ANSWER(struct bp_model_info)}},
-    {"bp_model_missing", missing, {POINTER_OWN(PATH), OUT, NUMBER(128)}},
-    {"bp_model_row", row, {NUMBER(0), OUT}},
+    {"bp_model_node", model_node, {OF_MODEL}, ANSWERS_ZERO},
+    {"bp_model_info", model_info, {OF_MODEL, ANSWER(struct bp_model_info)}},
+    {"bp_model_missing", model_missing, {POINTER_OWN(PATH), OUT, NUMBER(128)}},
+    {"bp_model_row", model_row, {NUMBER(0), OUT}},
 };
 
 static const struct mistake mistakes[] = {
@@ -213,7 +213,7 @@ static const struct mistake mistakes[] = {
     {"bp_model_row", "past the end", BP_ERR_NOT_FOUND, "rows", {SET(1, UINT32_MAX)}},
 };
 
-static struct bp_tensor *integers(struct bp_device *device, uint32_t rank)
+static struct bp_tensor *model_integers(struct bp_device *device, uint32_t rank)
 {
     struct bp_tensor *t;
 
@@ -233,16 +233,16 @@ static void write_file(char *name, const char *bytes)
     close(fd);
 }
 
-static void prepare(struct world *w)
+static void model_prepare(struct world *w)
 {
     struct bp_model *model;
 
     OK(bp_model_load_memory(w->f.device, model_text[0], strlen(model_text[0]), NULL, &model));
     write_file(path, model_text[0]);
     write_file(data_path, "\x08\x01\x10\x07:\x01\x05"); /* i64 [1], 5 */
-    good[0] = integers(w->f.device, 2);
-    shorts[0] = integers(w->f.device, 1);
-    foreign[0] = integers(w->thing[T_OTHER_DEVICE].p, 2);
+    good[0] = model_integers(w->f.device, 2);
+    shorts[0] = model_integers(w->f.device, 1);
+    foreign[0] = model_integers(w->thing[T_OTHER_DEVICE].p, 2);
     floats[0] = w->thing[T_TENSOR].p;
     strange[0] = w->thing[T_STREAM].p;
     w->thing[MODEL].p = model;
@@ -260,7 +260,7 @@ static void prepare(struct world *w)
     w->thing[PORT].p = &port;
 }
 
-static void finish(struct world *w)
+static void model_finish(struct world *w)
 {
     bp_tensor_destroy(good[0]);
     bp_tensor_destroy(shorts[0]);
@@ -275,6 +275,6 @@ const struct table mistakes_model = {
     .n_function = COUNT(functions),
     .mistake = mistakes,
     .n_mistake = COUNT(mistakes),
-    .prepare = prepare,
-    .finish = finish,
+    .prepare = model_prepare,
+    .finish = model_finish,
 };

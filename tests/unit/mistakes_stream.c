@@ -38,7 +38,7 @@ static uint64_t stream_number(const union value *a)
     return bp_stream_number(a[0].p);
 }
 
-static void called(void *ctx, enum bp_status status)
+static void stream_called(void *ctx, enum bp_status status)
 {
     (void)ctx;
     (void)status;
@@ -46,7 +46,7 @@ static void called(void *ctx, enum bp_status status)
 
 static uint64_t stream_callback(const union value *a)
 {
-    return bp_stream_callback(a[0].p, a[1].cp ? called : NULL, a[2].p);
+    return bp_stream_callback(a[0].p, a[1].cp ? stream_called : NULL, a[2].p);
 }
 
 static uint64_t stream_scope(const union value *a)
@@ -64,7 +64,7 @@ static uint64_t stream_calls(const union value *a)
     return bp_stream_calls(a[0].p, a[1].p);
 }
 
-static void watch(void *ctx, const struct bp_watched *call)
+static void stream_watcher(void *ctx, const struct bp_watched *call)
 {
     (void)ctx;
     (void)call;
@@ -72,7 +72,7 @@ static void watch(void *ctx, const struct bp_watched *call)
 
 static uint64_t stream_watch(const union value *a)
 {
-    bp_stream_watch(a[0].p, watch, a[1].p);
+    bp_stream_watch(a[0].p, stream_watcher, a[1].p);
     return bp_stream_watch(a[0].p, NULL, NULL);
 }
 

@@ -281,7 +281,7 @@ static const struct {
 #undef WITH
 };
 
-static void more(struct world *w)
+static void tensor_more(struct world *w)
 {
     for (size_t i = 0; i < COUNT(option); i++) {
         struct bp_tensor_options options = option[i].options;
@@ -297,5 +297,5 @@ const struct table mistakes_tensor = {
     .n_function = COUNT(functions),
     .mistake = mistakes,
     .n_mistake = COUNT(mistakes),
-    .more = more,
+    .more = tensor_more,
 };

@@ -93,7 +93,7 @@ static uint32_t a_dtype(uint64_t mask)
     return mask >> BP_F32 & 1 ? BP_F32 : (uint32_t)__builtin_ctzll(mask);
 }
 
-static void begin(struct subject *s, struct world *w, const struct bp_opinfo *op)
+static void typed_begin(struct subject *s, struct world *w, const struct bp_opinfo *op)
 {
     memset(s, 0, sizeof *s);
     s->w = w;
@@ -108,13 +108,13 @@ static void begin(struct subject *s, struct world *w, const struct bp_opinfo *op
                                .n_in = op->n_in};
 }
 
-static void end(struct subject *s)
+static void typed_end(struct subject *s)
 {
     for (uint32_t i = 0; i < s->op->n_in; i++) bp_tensor_destroy(s->tensor[i]);
 }
 
-static void refused(struct subject *s, enum way way, const char *what, enum bp_status status,
-                    const char *word)
+static void typed_refused(struct subject *s, enum way way, const char *what, enum bp_status status,
+                          const char *word)
 {
     static const uint8_t all[17] = {1, 1};
     struct bp_scope *scope = way == RUN ? s->w->f.scope : bp_graph_scope(s->w->thing[T_SCRATCH].p);
@@ -154,10 +154,11 @@ static void try_handles(struct subject *s, enum way way, uint32_t port)
         if (t == T_OTHER_TENSOR && way == RECORD && !host) continue;
         snprintf(what, sizeof what, "input %s: %s", p->name, mistakes_kind(t));
         bad = s->w->thing[t].p;
-        refused(s, way, what,
-                host && (way == PREPARE || (way == RECORD && t == T_SYMBOL)) ? BP_ERR_UNSUPPORTED
-                                                                             : BP_ERR_INVALID,
-                word);
+        typed_refused(s, way, what,
+                      host && (way == PREPARE || (way == RECORD && t == T_SYMBOL))
+                          ? BP_ERR_UNSUPPORTED
+                          : BP_ERR_INVALID,
+                      word);
     }
     s->in[port] = good;
 }
@@ -171,14 +172,14 @@ static void try_numbers(struct subject *s, enum way way, uint32_t port)
 
     for (size_t i = 0; i < COUNT(s->pair); i++) s->pair[i] = fine;
     s->in[port] = (struct bp_arg){NULL, 1};
-    refused(s, way, "one tensor at NULL", BP_ERR_INVALID, name);
+    typed_refused(s, way, "one tensor at NULL", BP_ERR_INVALID, name);
     s->in[port] = (struct bp_arg){s->pair, COUNT(s->pair)};
-    refused(s, way, "300 tensors", BP_ERR_INVALID, s->op->name);
+    typed_refused(s, way, "300 tensors", BP_ERR_INVALID, s->op->name);
     s->in[port] = (struct bp_arg){s->pair, SIZE_MAX};
-    refused(s, way, "the most tensors", BP_ERR_INVALID, s->op->name);
+    typed_refused(s, way, "the most tensors", BP_ERR_INVALID, s->op->name);
     s->in[port] = (struct bp_arg){s->pair, 2};
     if (s->op->in[port].kind != BP_PORT_VAR)
-        refused(s, way, "two tensors", BP_ERR_INVALID, name);
+        typed_refused(s, way, "two tensors", BP_ERR_INVALID, name);
     s->in[port] = good;
 }
 
@@ -202,7 +203,7 @@ static void try_dtypes(struct subject *s, enum way way, uint32_t port)
         t = of_dtype(s->w, d);
         s->in[port] = (struct bp_arg){&t, 1};
         snprintf(what, sizeof what, "input %s is %s", p->name, bp_dtype_name(d));
-        refused(s, way, what, BP_ERR_INVALID, what);
+        typed_refused(s, way, what, BP_ERR_INVALID, what);
         bp_tensor_destroy(t);
     }
     s->in[port] = good;
@@ -216,10 +217,10 @@ static void try_outputs(struct subject *s, enum way way)
     if (way == PREPARE) return; /* all are made */
     if (kind == BP_PORT_VAROUT || kind == BP_PORT_VIEWS) return; /* attributes say how many */
     s->n_out = n + 1;
-    refused(s, way, "one output more", BP_ERR_INVALID, "outputs asked for");
+    typed_refused(s, way, "one output more", BP_ERR_INVALID, "outputs asked for");
     s->n_out = 0;
     if (s->op->out[0].kind == BP_PORT_OUT || s->op->out[0].kind == BP_PORT_VIEW)
-        refused(s, way, "no outputs", BP_ERR_INVALID, s->op->out[0].name);
+        typed_refused(s, way, "no outputs", BP_ERR_INVALID, s->op->out[0].name);
     s->n_out = n;
 }
 
@@ -231,14 +232,14 @@ static void try_attribute(struct subject *s, enum way way, const struct bp_attr 
 
     if (a->kind == BP_ATTR_FLAG || a->kind == BP_ATTR_DTYPE) {
         memcpy(attrs + a->offset, &number, sizeof number);
-        refused(s, way, a->name, BP_ERR_INVALID, a->name);
+        typed_refused(s, way, a->name, BP_ERR_INVALID, a->name);
         number = -1;
         memcpy(attrs + a->offset, &number, sizeof number);
-        refused(s, way, a->name, BP_ERR_INVALID, a->name);
+        typed_refused(s, way, a->name, BP_ERR_INVALID, a->name);
     }
     for (size_t i = 0; a->kind == BP_ATTR_DIMS && i < COUNT(lists); i++) {
         memcpy(attrs + a->offset, &lists[i], sizeof *lists);
-        refused(s, way, a->name, BP_ERR_INVALID, a->name);
+        typed_refused(s, way, a->name, BP_ERR_INVALID, a->name);
     }
     memcpy(attrs, s->op->defaults, s->op->attrs_size);
 }
@@ -255,12 +256,12 @@ static void try_attrs(struct subject *s, enum way way)
     for (uint32_t i = 0; i < s->op->n_attr; i++) try_attribute(s, way, &s->op->attr[i], attrs);
     for (size_t i = 0; size && i < COUNT(sizes); i++) {
         memcpy(attrs, &sizes[i], sizeof sizes[i]);
-        refused(s, way, "a size that is none", BP_ERR_INVALID, "attrs->size");
+        typed_refused(s, way, "a size that is none", BP_ERR_INVALID, "attrs->size");
     }
     memcpy(attrs, &(size_t){size + 16}, sizeof size);
     attrs[size + 15] = 1;
-    if (size) refused(s, way, "an attribute of a newer app", BP_ERR_UNSUPPORTED, "is newer");
-    else refused(s, way, "attributes", BP_ERR_INVALID, "takes no attributes");
+    if (size) typed_refused(s, way, "an attribute of a newer app", BP_ERR_UNSUPPORTED, "is newer");
+    else typed_refused(s, way, "attributes", BP_ERR_INVALID, "takes no attributes");
     s->call.attrs = NULL;
     free(attrs);
 }
@@ -269,21 +270,21 @@ static void try_operator(struct world *w, const struct bp_opinfo *op, enum way w
 {
     struct subject s;
 
-    begin(&s, w, op);
+    typed_begin(&s, w, op);
     for (uint32_t port = 0; port < op->n_in; port++) {
         try_handles(&s, way, port);
         try_numbers(&s, way, port);
         if (op->in[port].kind != BP_PORT_HOST) try_dtypes(&s, way, port);
     }
     s.call.n_in++;
-    refused(&s, way, "one input more", BP_ERR_INVALID, "inputs given");
+    typed_refused(&s, way, "one input more", BP_ERR_INVALID, "inputs given");
     s.call.n_in--;
     s.call.in = NULL;
-    refused(&s, way, "inputs at NULL", BP_ERR_INVALID, "in is NULL");
+    typed_refused(&s, way, "inputs at NULL", BP_ERR_INVALID, "in is NULL");
     s.call.in = s.in;
     try_outputs(&s, way);
     try_attrs(&s, way);
-    end(&s);
+    typed_end(&s);
 }
 
 static void try_way(enum way way)

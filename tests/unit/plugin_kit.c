@@ -194,7 +194,7 @@ static unsigned long long needed_bytes(const char *name)
 }
 
 /* The message with its placeholders filled in. */
-static char *expand(const struct kit_case *hostile, const char *directory)
+static char *plugin_kit_expand(const struct kit_case *hostile, const char *directory)
 {
     char *library = kit_format("%s/bp_%s.so", directory, hostile->name), hash[65] = "",
          *text = kit_format("%s", "");
@@ -244,7 +244,7 @@ void kit_check(const struct kit_case *hostile)
     if (hostile->make) hostile->make(directory);
     else kit_plugin(directory, hostile->name);
     kit_plugin(directory, "h_good");
-    expected = expand(hostile, directory);
+    expected = plugin_kit_expand(hostile, directory);
 
     core = kit_core(&log, directory, "h_*");
     index = kit_find(core, hostile->name);

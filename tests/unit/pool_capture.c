@@ -32,7 +32,7 @@ void model_hold(struct model *m, struct block *b, const struct bp_stream *taker)
         own->held[own->n++] = (struct block){.first = b->first, .size = b->size};
 }
 
-static void begin(struct model *m, struct recording *r, struct bp_stream *stream)
+static void pool_capture_begin(struct model *m, struct recording *r, struct bp_stream *stream)
 {
     enum bp_status expected = open_on(m, stream) ? BP_ERR_INVALID : BP_OK;
     struct bp_pool *pool = NULL;
@@ -47,14 +47,14 @@ static void begin(struct model *m, struct recording *r, struct bp_stream *stream
     r->n = 0;
 }
 
-static void end(struct recording *r)
+static void pool_capture_end(struct recording *r)
 {
     bp_capture_end(r->pool);
     r->stream = NULL;
 }
 
 /* Recorded work on some stream, always the same one: the core knows its number and nothing more. */
-static void run(struct model *m, struct recording *r)
+static void pool_capture_run(struct model *m, struct recording *r)
 {
     struct bp_stream *stream = r->runner ? r->runner : m->stream[model_pick(m, MODEL_STREAMS)];
     struct bp_plugin_entry *entry = m->device->entry;
@@ -76,11 +76,11 @@ static void run(struct model *m, struct recording *r)
                           m->paced->position(model_native(stream))};
 }
 
-static void destroy(struct model *m, struct recording *r)
+static void pool_capture_destroy(struct model *m, struct recording *r)
 {
     uint32_t place = 1 + (uint32_t)(r - m->recording);
 
-    if (r->stream) end(r);
+    if (r->stream) pool_capture_end(r);
     for (uint32_t i = 0; i < m->n_live; i++) {
         if (m->live[i].captured != place) continue;
         m->live[i].captured = 0;
@@ -100,16 +100,17 @@ void model_record(struct model *m)
     struct bp_stream *stream = m->stream[model_pick(m, MODEL_STREAMS)];
     uint64_t way = model_pick(m, 8);
 
-    if (!r->pool && stream) begin(m, r, stream);
-    else if (r->pool && r->stream && way < 3) end(r);
-    else if (r->pool && !r->stream && way < 6) run(m, r);
-    else if (r->pool && way == 7) destroy(m, r);
+    if (!r->pool && stream) pool_capture_begin(m, r, stream);
+    else if (r->pool && r->stream && way < 3) pool_capture_end(r);
+    else if (r->pool && !r->stream && way < 6) pool_capture_run(m, r);
+    else if (r->pool && way == 7) pool_capture_destroy(m, r);
 }
 
 void model_stop(struct model *m, const struct bp_stream *stream)
 {
     for (uint32_t i = 0; i < MODEL_CAPTURES; i++) {
         struct recording *r = &m->recording[i];
-        if (r->pool && (!stream || r->stream == stream || r->runner == stream)) destroy(m, r);
+        if (r->pool && (!stream || r->stream == stream || r->runner == stream))
+            pool_capture_destroy(m, r);
     }
 }

@@ -64,7 +64,7 @@ static void walk_region(struct model *m, struct bp_pool *pool, const struct bp_r
     if (s->size - size != region->size) model_wrong(m, "a region's blocks are not all of it");
 }
 
-static void expect(struct model *m, const char *what, uint64_t got, uint64_t expected)
+static void pool_check_expect(struct model *m, const char *what, uint64_t got, uint64_t expected)
 {
     if (got != expected)
         model_wrong(m, "%s is %" PRIu64 ", expected %" PRIu64, what, got, expected);
@@ -77,11 +77,11 @@ static void check_pool(struct bp_pool *pool, void *ctx)
     struct sums s = {0};
 
     for (struct bp_region *r = pool->regions; r; r = r->next) walk_region(m, pool, r, &s);
-    expect(m, "a pool's reserved", c->reserved, s.size - s.lent + c->lost);
-    expect(m, "a pool's free", c->free, s.free);
-    expect(m, "a pool's pending", c->pending, s.pending);
-    expect(m, "a pool's taken", c->taken, s.live);
-    expect(m, "a pool's asked", c->asked, s.asked);
+    pool_check_expect(m, "a pool's reserved", c->reserved, s.size - s.lent + c->lost);
+    pool_check_expect(m, "a pool's free", c->free, s.free);
+    pool_check_expect(m, "a pool's pending", c->pending, s.pending);
+    pool_check_expect(m, "a pool's taken", c->taken, s.live);
+    pool_check_expect(m, "a pool's asked", c->asked, s.asked);
     if (c->live < s.storages) model_wrong(m, "a pool counts fewer storages than it has");
     if (c->peak < c->asked) model_wrong(m, "a pool's peak is less than what it has");
 }
@@ -93,8 +93,8 @@ static void check_sums(struct model *m, const struct bp_memory_stats *stats)
     for (uint32_t i = 0; i < bp_device_pools(m->device); i++) {
         struct bp_pool_stats s = {.size = sizeof s};
         if (bp_device_pool(m->device, i, &s)) model_wrong(m, "%s", bp_error_message());
-        expect(m, "a pool's reserved, as told", s.reserved,
-               s.allocated + s.rounding + s.pending + s.free);
+        pool_check_expect(m, "a pool's reserved, as told", s.reserved,
+                          s.allocated + s.rounding + s.pending + s.free);
         if (s.largest_free > s.free) model_wrong(m, "largest_free is more than free");
         sum.reserved += s.reserved;
         sum.allocated += s.allocated;
@@ -104,13 +104,13 @@ static void check_sums(struct model *m, const struct bp_memory_stats *stats)
         sum.live += s.live;
         sum.allocations += s.allocations;
     }
-    expect(m, "the sum of reserved", sum.reserved, stats->reserved);
-    expect(m, "the sum of allocated", sum.allocated, stats->allocated);
-    expect(m, "the sum of rounding", sum.rounding, stats->rounding);
-    expect(m, "the sum of pending", sum.pending, stats->pending);
-    expect(m, "the sum of free", sum.free, stats->free);
-    expect(m, "the sum of live", sum.live, stats->live);
-    expect(m, "the sum of allocations", sum.allocations, stats->allocations);
+    pool_check_expect(m, "the sum of reserved", sum.reserved, stats->reserved);
+    pool_check_expect(m, "the sum of allocated", sum.allocated, stats->allocated);
+    pool_check_expect(m, "the sum of rounding", sum.rounding, stats->rounding);
+    pool_check_expect(m, "the sum of pending", sum.pending, stats->pending);
+    pool_check_expect(m, "the sum of free", sum.free, stats->free);
+    pool_check_expect(m, "the sum of live", sum.live, stats->live);
+    pool_check_expect(m, "the sum of allocations", sum.allocations, stats->allocations);
 }
 
 void model_check(struct model *m)
@@ -124,17 +124,17 @@ void model_check(struct model *m)
     for (uint32_t i = 0; i < m->n_live; i++) asked += m->live[i].captured ? 0 : m->live[i].size;
     for (uint32_t i = 0; i < MODEL_CAPTURES; i++)
         if (m->recording[i].pool) captured += m->recording[i].pool->counts.reserved;
-    expect(m, "captured", stats.captured, captured);
-    expect(m, "allocated", stats.allocated, asked + captured);
-    expect(m, "live", stats.live, m->n_live);
-    expect(m, "reserved", stats.reserved,
-           stats.allocated + stats.rounding + stats.pending + stats.free);
-    expect(m, "reserved, which the plugin has given,", stats.reserved, m->paced->used);
-    expect(m, "failures", stats.failures, m->failures);
-    expect(m, "the sum of all paths", stats.allocations,
-           stats.hits + stats.from_common + stats.from_others + stats.from_chunks +
-               stats.after_poll + stats.after_release + stats.after_pressure + stats.stolen +
-               stats.after_wait);
+    pool_check_expect(m, "captured", stats.captured, captured);
+    pool_check_expect(m, "allocated", stats.allocated, asked + captured);
+    pool_check_expect(m, "live", stats.live, m->n_live);
+    pool_check_expect(m, "reserved", stats.reserved,
+                      stats.allocated + stats.rounding + stats.pending + stats.free);
+    pool_check_expect(m, "reserved, which the plugin has given,", stats.reserved, m->paced->used);
+    pool_check_expect(m, "failures", stats.failures, m->failures);
+    pool_check_expect(m, "the sum of all paths", stats.allocations,
+                      stats.hits + stats.from_common + stats.from_others + stats.from_chunks +
+                          stats.after_poll + stats.after_release + stats.after_pressure +
+                          stats.stolen + stats.after_wait);
     if (m->limit && m->paced->used > m->limit)
         model_wrong(m, "%" PRIu64 " bytes are reserved, the limit is %" PRIu64, m->paced->used,
                     m->limit);

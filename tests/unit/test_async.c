@@ -38,7 +38,7 @@ static void on_both(void (*body)(struct fixture *f))
 }
 
 /* Bytes that nobody else can have: of live tensors, and of those whose work is pending. */
-static uint64_t kept(struct fixture *f)
+static uint64_t async_kept(struct fixture *f)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
 
@@ -52,9 +52,9 @@ static void memory_waits(struct fixture *f)
     struct bp_tensor *t = tensor_of(f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4));
 
     bp_tensor_destroy(t);
-    cr_assert_eq(kept(f), 256, "work is pending: the memory is still taken");
+    cr_assert_eq(async_kept(f), 256, "work is pending: the memory is still taken");
     OK(bp_device_synchronize(f->device));
-    cr_assert_eq(kept(f), 0);
+    cr_assert_eq(async_kept(f), 0);
 }
 
 Test(async, memory_goes_back_when_its_work_is_done)
@@ -62,7 +62,7 @@ Test(async, memory_goes_back_when_its_work_is_done)
     on_both(memory_waits);
 }
 
-static void exhaustion(struct fixture *f)
+static void async_exhaustion(struct fixture *f)
 {
     static char data[700000];
     struct bp_tensor *a = tensor_of(f, BP_U8, 1, SHAPE(sizeof data), data), *b, *c = NULL;
@@ -81,10 +81,10 @@ static void exhaustion(struct fixture *f)
 
 Test(async, exhaustion_waits_once_and_says_what_is_used)
 {
-    on_both(exhaustion);
+    on_both(async_exhaustion);
 }
 
-static void plans(struct fixture *f)
+static void async_plans(struct fixture *f)
 {
     struct bp_tensor *x = tensor_of(f, BP_F32, 1, SHAPE(2), F32(1, 2)), *y;
 
@@ -94,12 +94,12 @@ static void plans(struct fixture *f)
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     OK(bp_device_synchronize(f->device));
-    cr_assert_eq(kept(f), 0, "the workspace went back too");
+    cr_assert_eq(async_kept(f), 0, "the workspace went back too");
 }
 
 Test(async, plans_and_workspaces_live_as_long_as_their_launch)
 {
-    on_both(plans);
+    on_both(async_plans);
 }
 
 Test(async, a_failure_stays_with_its_stream)
@@ -200,7 +200,7 @@ static void waiting_in_between(struct fixture *f)
     bp_tensor_destroy(s.src);
     OK(bp_device_synchronize(f->device));
     bp_tensor_destroy(other);
-    cr_assert_eq(kept(f), 0);
+    cr_assert_eq(async_kept(f), 0);
 }
 
 Test(async, work_taken_during_a_wait_is_still_pending)
@@ -218,18 +218,18 @@ Test(async, a_wait_for_the_only_stream_frees)
         struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4));
         OK(bp_stream_synchronize(f.stream));
         bp_tensor_destroy(t);
-        cr_assert_eq(kept(&f), 0);
+        cr_assert_eq(async_kept(&f), 0);
     }
     for (int i = 0; i < 10; i++) {
         struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(4), F32(1, 2, 3, 4));
         bp_tensor_destroy(t);
-        cr_assert_eq(kept(&f), 256);
+        cr_assert_eq(async_kept(&f), 256);
         OK(bp_stream_create(f.device, &other));
         OK(bp_stream_synchronize(other)); /* of another stream it says nothing */
-        cr_assert_eq(kept(&f), 256);
+        cr_assert_eq(async_kept(&f), 256);
         bp_stream_destroy(other);
         OK(bp_stream_synchronize(f.stream));
-        cr_assert_eq(kept(&f), 0);
+        cr_assert_eq(async_kept(&f), 0);
     }
     fixture_finish(&f);
 }
@@ -244,7 +244,7 @@ Test(async, memory_that_cannot_be_is_refused)
     FAILS(BP_ERR_PLUGIN, "alignment is not the 64",
           bp_tensor_create(f.device, BP_U8, 1, SHAPE(700), &t));
     cr_assert_null(t);
-    cr_assert_eq(kept(&f), 0);
+    cr_assert_eq(async_kept(&f), 0);
     fixture_finish(&f);
 }
 

@@ -224,7 +224,7 @@ Test(call, keeps_channels_last)
     fixture_finish(&f);
 }
 
-static struct bp_tensor *pooled(struct fixture *f, struct bp_tensor *x, bool max)
+static struct bp_tensor *call_pooled(struct fixture *f, struct bp_tensor *x, bool max)
 {
     struct bp_max_pool_attrs most = bp_max_pool_defaults();
     struct bp_avg_pool_attrs mean = bp_avg_pool_defaults();
@@ -251,8 +251,8 @@ Test(call, keeps_channels_last_in_pools_norms_and_joins)
     OK(bp_tensor_view(base, 0, 4, SHAPE(2, 3, 3, 3), SHAPE(27, 1, 9, 3), &x));
     along.axis = 1;
     for (int i = 0; i < 2; i++) {
-        max = pooled(&f, x, true);
-        mean = pooled(&f, x, false);
+        max = call_pooled(&f, x, true);
+        mean = call_pooled(&f, x, false);
         OK(bp_op_batch_norm(f.scope, max, one, one, one, one, NULL, &normed));
         xs[0] = max, xs[1] = mean;
         OK(bp_op_concat(f.scope, xs, 2, &along, &joined));

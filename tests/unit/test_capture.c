@@ -61,7 +61,7 @@ static struct bp_memory_stats stats_of(struct pair *p)
     return s;
 }
 
-static struct bp_storage *take(struct pair *p, struct bp_stream *stream, uint64_t size)
+static struct bp_storage *capture_take(struct pair *p, struct bp_stream *stream, uint64_t size)
 {
     struct bp_storage *storage = NULL;
 
@@ -69,7 +69,7 @@ static struct bp_storage *take(struct pair *p, struct bp_stream *stream, uint64_
     return storage;
 }
 
-static struct bp_pool *begin(struct pair *p)
+static struct bp_pool *capture_begin(struct pair *p)
 {
     struct bp_pool *capture;
 
@@ -78,7 +78,7 @@ static struct bp_pool *begin(struct pair *p)
 }
 
 /* Work that uses a storage; its number. */
-static uint64_t use(struct bp_stream *stream, struct bp_storage *s)
+static uint64_t capture_use(struct bp_stream *stream, struct bp_storage *s)
 {
     struct bp_copy copy = {s->memory.handle, s->memory.data, s->memory.handle, s->memory.data, 1};
 
@@ -102,12 +102,12 @@ static bool lies_in(const struct bp_storage *s, uintptr_t first, uint64_t size)
 Test(capture, what_is_taken_on_its_stream_is_the_captures)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_storage *before = take(&p, p.stream, 100), *a, *b, *c, *pinned = NULL, *after;
-    struct bp_pool *capture = begin(&p), *again;
+    struct bp_storage *before = capture_take(&p, p.stream, 100), *a, *b, *c, *pinned = NULL, *after;
+    struct bp_pool *capture = capture_begin(&p), *again;
 
-    a = take(&p, p.stream, 100);
-    b = take(&p, p.other, 100);
-    c = take(&p, NULL, 100);
+    a = capture_take(&p, p.stream, 100);
+    b = capture_take(&p, p.other, 100);
+    c = capture_take(&p, NULL, 100);
     OK(bp_memory_create(p.device, p.stream, BP_SPACE_PINNED, 100, &pinned));
     cr_assert_eq(a->pool, capture);
     cr_assert(before->pool != capture && b->pool != capture && c->pool != capture &&
@@ -116,14 +116,14 @@ Test(capture, what_is_taken_on_its_stream_is_the_captures)
     cr_assert_eq(stats_of(&p).allocated, capture->counts.reserved + 400);
     FAILS(BP_ERR_INVALID, "captured already", bp_capture_begin(p.home, &again));
     bp_capture_end(capture);
-    after = take(&p, p.stream, 100);
+    after = capture_take(&p, p.stream, 100);
     cr_assert_eq(after->pool, before->pool);
     cr_assert_eq(stats_of(&p).captured, capture->counts.reserved);
     bp_memory_destroy(a);
     bp_capture_destroy(capture, NULL, 0);
     cr_assert_eq(stats_of(&p).captured, 0);
     cr_assert_eq(stats_of(&p).allocated, 500);
-    cr_assert_eq(begin(&p), capture, "the struct serves again");
+    cr_assert_eq(capture_begin(&p), capture, "the struct serves again");
     cr_assert_eq(stats_of(&p).captured, 0);
     bp_capture_end(capture);
     bp_capture_destroy(capture, NULL, 0);
@@ -138,13 +138,13 @@ Test(capture, what_is_taken_on_its_stream_is_the_captures)
 Test(capture, what_is_given_back_serves_again_in_order)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_pool *capture = begin(&p);
-    struct bp_storage *a = take(&p, p.stream, 5000), *b;
+    struct bp_pool *capture = capture_begin(&p);
+    struct bp_storage *a = capture_take(&p, p.stream, 5000), *b;
     void *first = a->memory.data;
 
-    use(p.stream, a);
+    capture_use(p.stream, a);
     bp_memory_destroy(a);
-    b = take(&p, p.stream, 5000);
+    b = capture_take(&p, p.stream, 5000);
     cr_assert_eq(b->memory.data, first, "its work comes before what is recorded now");
     bp_memory_destroy(b);
     bp_capture_end(capture);
@@ -157,22 +157,22 @@ Test(capture, what_is_given_back_serves_again_in_order)
 Test(capture, what_others_use_is_reused_behind_a_wait_only)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_pool *capture = begin(&p);
-    struct bp_storage *a = take(&p, p.stream, 5000), *b, *c;
+    struct bp_pool *capture = capture_begin(&p);
+    struct bp_storage *a = capture_take(&p, p.stream, 5000), *b, *c;
     struct bp_event *event = event_at(p.device);
     void *first = a->memory.data;
 
-    use(p.other, a);
+    capture_use(p.other, a);
     bp_memory_destroy(a);
     OK(bp_event_record(event, p.other));
     end_work(&p);
     OK(bp_event_query(event));
     bp_pool_settle(capture);
-    b = take(&p, p.stream, 5000);
+    b = capture_take(&p, p.stream, 5000);
     cr_assert_neq(b->memory.data, first);
     bp_timeline_saw(p.home, p.other->timeline, atomic_load(&p.other->timeline->last));
     bp_pool_settle(capture);
-    c = take(&p, p.stream, 5000);
+    c = capture_take(&p, p.stream, 5000);
     cr_assert_eq(c->memory.data, first);
     bp_memory_destroy(b);
     bp_memory_destroy(c);
@@ -182,7 +182,7 @@ Test(capture, what_others_use_is_reused_behind_a_wait_only)
     pair_finish(&p);
 }
 
-static bool give_up(void *ctx)
+static bool capture_give_up(void *ctx)
 {
     ++*(int *)ctx;
     return false;
@@ -192,15 +192,15 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
 {
     struct pair p = pair_at(4 * MIB);
     int pressed = 0;
-    struct bp_pressure pressure = {give_up, &pressed, NULL};
-    struct bp_storage *a = take(&p, p.other, PIECE), *b = NULL, *c;
+    struct bp_pressure pressure = {capture_give_up, &pressed, NULL};
+    struct bp_storage *a = capture_take(&p, p.other, PIECE), *b = NULL, *c;
     struct bp_pool *capture;
 
     bp_memory_on_pressure(p.device, &pressure);
-    use(p.other, a);
+    capture_use(p.other, a);
     bp_memory_destroy(a);
-    capture = begin(&p);
-    c = take(&p, p.stream, PIECE);
+    capture = capture_begin(&p);
+    c = capture_take(&p, p.stream, PIECE);
     FAILS(BP_ERR_MEMORY, "a capture is open: nothing is waited for",
           bp_memory_create(p.device, p.stream, BP_SPACE_DEVICE, PIECE, &b));
     cr_assert(strstr(bp_error_message(), "a capture of stream 1 has 2096896"), "%s",
@@ -210,7 +210,7 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
     cr_assert_null(p.other->timeline->marks, "nobody was asked");
     cr_assert_eq(stats_of(&p).stolen, 0);
     bp_capture_end(capture);
-    b = take(&p, p.stream, PIECE);
+    b = capture_take(&p, p.stream, PIECE);
     cr_assert_eq(stats_of(&p).stolen, 1);
     bp_memory_destroy(b);
     bp_memory_destroy(c);
@@ -224,29 +224,30 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
 Test(capture, others_exhaustion_leaves_its_stream_alone)
 {
     struct pair p = pair_at(4 * MIB);
-    struct bp_storage *own = take(&p, p.stream, PIECE - 256), *hosts = take(&p, NULL, 100);
-    struct bp_storage *busy = take(&p, NULL, 100), *a, *b = NULL;
+    struct bp_storage *own = capture_take(&p, p.stream, PIECE - 256),
+                      *hosts = capture_take(&p, NULL, 100);
+    struct bp_storage *busy = capture_take(&p, NULL, 100), *a, *b = NULL;
     struct bp_pool *capture;
 
-    use(p.stream, own);
+    capture_use(p.stream, own);
     bp_memory_destroy(own);
-    capture = begin(&p);
-    use(p.stream, hosts);
+    capture = capture_begin(&p);
+    capture_use(p.stream, hosts);
     bp_memory_destroy(hosts);
-    a = take(&p, p.stream, PIECE - 256);
+    a = capture_take(&p, p.stream, PIECE - 256);
     for (int i = 0; i < 2; i++)
         FAILS(BP_ERR_MEMORY, "out of memory",
               bp_memory_create(p.device, i ? p.other : NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
     cr_assert_null(p.home->marks, "it was not asked");
     cr_assert(!bp_timeline_passed(p.home, 1), "and not waited for");
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 0);
-    use(p.other, busy);
+    capture_use(p.other, busy);
     FAILS(BP_ERR_MEMORY, "out of memory",
           bp_memory_create(p.device, NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 1, "for the other one");
     cr_assert(!bp_timeline_passed(p.home, 1));
     bp_capture_end(capture);
-    b = take(&p, NULL, PIECE - 256);
+    b = capture_take(&p, NULL, PIECE - 256);
     cr_assert_eq(stats_of(&p).after_wait, 1);
     bp_memory_destroy(a);
     bp_memory_destroy(b);
@@ -258,10 +259,10 @@ Test(capture, others_exhaustion_leaves_its_stream_alone)
 Test(capture, others_get_none_of_its_memory)
 {
     struct pair p = pair_at(4 * MIB);
-    struct bp_storage *full = take(&p, p.other, PIECE), *b = NULL;
-    struct bp_pool *capture = begin(&p);
+    struct bp_storage *full = capture_take(&p, p.other, PIECE), *b = NULL;
+    struct bp_pool *capture = capture_begin(&p);
 
-    bp_memory_destroy(take(&p, p.stream, PIECE));
+    bp_memory_destroy(capture_take(&p, p.stream, PIECE));
     bp_timeline_saw(p.other->timeline, p.home, atomic_load(&p.home->last));
     for (int i = 0; i < 4; i++) {
         if (i == 2) bp_capture_end(capture);
@@ -269,7 +270,7 @@ Test(capture, others_get_none_of_its_memory)
               bp_memory_create(p.device, i % 2 ? p.other : NULL, BP_SPACE_DEVICE, PIECE, &b));
     }
     bp_capture_destroy(capture, NULL, 0);
-    b = take(&p, NULL, PIECE);
+    b = capture_take(&p, NULL, PIECE);
     bp_memory_destroy(b);
     bp_memory_destroy(full);
     pair_finish(&p);
@@ -278,8 +279,9 @@ Test(capture, others_get_none_of_its_memory)
 Test(capture, what_is_given_back_after_its_end_does_not_return)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_pool *capture = begin(&p);
-    struct bp_storage *a = take(&p, p.stream, 5000), *b = take(&p, p.stream, 5000), *c;
+    struct bp_pool *capture = capture_begin(&p);
+    struct bp_storage *a = capture_take(&p, p.stream, 5000), *b = capture_take(&p, p.stream, 5000),
+                      *c;
     uintptr_t first = (uintptr_t)capture->regions->memory.data;
     uint64_t size = capture->regions->size;
 
@@ -291,7 +293,7 @@ Test(capture, what_is_given_back_after_its_end_does_not_return)
     cr_assert_eq(capture->counts.free, 0);
     cr_assert_eq(stats_of(&p).captured, size);
     for (int i = 0; i < 3; i++) {
-        c = take(&p, i == 0 ? p.stream : i == 1 ? p.other : NULL, 5000);
+        c = capture_take(&p, i == 0 ? p.stream : i == 1 ? p.other : NULL, 5000);
         cr_assert_not(lies_in(c, first, size));
         bp_memory_destroy(c);
     }
@@ -306,17 +308,17 @@ Test(capture, what_is_given_back_after_its_end_does_not_return)
 Test(capture, it_goes_back_behind_its_last_run)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_pool *capture = begin(&p);
-    struct bp_storage *a = take(&p, p.stream, MIB), *b;
+    struct bp_pool *capture = capture_begin(&p);
+    struct bp_storage *a = capture_take(&p, p.stream, MIB), *b;
     struct bp_storage run = {.memory = a->memory, .home = p.other->timeline};
     uintptr_t first = (uintptr_t)capture->regions->memory.data;
     uint64_t size = capture->regions->size, number;
 
     bp_memory_destroy(a);
     bp_capture_end(capture);
-    number = use(p.other, &run); /* the same addresses, and no storage */
+    number = capture_use(p.other, &run); /* the same addresses, and no storage */
     bp_capture_destroy(capture, p.other->timeline, number);
-    b = take(&p, NULL, 2 * MIB);
+    b = capture_take(&p, NULL, 2 * MIB);
     cr_assert_not(lies_in(b, first, size));
     bp_memory_destroy(b);
     OK(bp_device_trim(p.device));
@@ -330,8 +332,8 @@ Test(capture, it_goes_back_behind_its_last_run)
 Test(capture, a_storage_that_lives_keeps_its_memory)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_pool *capture = begin(&p);
-    struct bp_storage *a = take(&p, p.stream, MIB), *b = take(&p, p.stream, 100);
+    struct bp_pool *capture = capture_begin(&p);
+    struct bp_storage *a = capture_take(&p, p.stream, MIB), *b = capture_take(&p, p.stream, 100);
 
     bp_memory_destroy(a);
     bp_capture_end(capture);
@@ -339,7 +341,7 @@ Test(capture, a_storage_that_lives_keeps_its_memory)
     OK(bp_device_trim(p.device));
     cr_assert_geq(p.paced->used, 2 * MIB);
     cr_assert_eq(stats_of(&p).allocated, 100);
-    use(p.other, b);
+    capture_use(p.other, b);
     bp_memory_destroy(b);
     OK(bp_device_trim(p.device));
     cr_assert_geq(p.paced->used, 2 * MIB, "it is in use elsewhere");
@@ -353,16 +355,16 @@ Test(capture, a_storage_that_lives_keeps_its_memory)
 Test(capture, storages_of_the_stream_still_keep_the_device)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_storage *own = take(&p, p.stream, 100), *a;
-    struct bp_pool *capture = begin(&p);
+    struct bp_storage *own = capture_take(&p, p.stream, 100), *a;
+    struct bp_pool *capture = capture_begin(&p);
     void *first = own->memory.data;
 
     cr_assert_geq(stats_of(&p).live, 1);
     bp_memory_destroy(own);
-    a = take(&p, p.stream, 100);
+    a = capture_take(&p, p.stream, 100);
     cr_assert_neq(a->memory.data, first);
     bp_capture_end(capture);
-    own = take(&p, p.stream, 100);
+    own = capture_take(&p, p.stream, 100);
     cr_assert_eq(own->memory.data, first);
     bp_capture_destroy(capture, NULL, 0);
     bp_stream_destroy(p.stream);

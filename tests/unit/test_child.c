@@ -20,7 +20,7 @@
 #define SECOND UINT64_C(1000000000)
 
 /* Runs script with a deadline of 20 s unless child says another. */
-static struct bp_child_result run(const char *script, struct bp_child child)
+static struct bp_child_result child_run(const char *script, struct bp_child child)
 {
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
     struct bp_child_result result;
@@ -44,8 +44,8 @@ static void expect_end(struct bp_child_result *result, enum bp_child_end end, in
 
 Test(child, exit_status_and_output)
 {
-    struct bp_child_result result = run("echo one; echo two >&2; echo three; exit 3",
-                                        (struct bp_child){0});
+    struct bp_child_result result = child_run("echo one; echo two >&2; echo three; exit 3",
+                                              (struct bp_child){0});
 
     expect_end(&result, BP_CHILD_EXITED, 3, "exit status 3");
     cr_expect_str_eq(result.output, "one\ntwo\nthree\n");
@@ -56,7 +56,7 @@ Test(child, exit_status_and_output)
 
 Test(child, silence_is_an_empty_string)
 {
-    struct bp_child_result result = run("exit 0", (struct bp_child){0});
+    struct bp_child_result result = child_run("exit 0", (struct bp_child){0});
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
     cr_assert_not_null(result.output);
@@ -67,7 +67,7 @@ Test(child, silence_is_an_empty_string)
 
 Test(child, signal)
 {
-    struct bp_child_result result = run("kill -SEGV $$", (struct bp_child){0});
+    struct bp_child_result result = child_run("kill -SEGV $$", (struct bp_child){0});
 
     expect_end(&result, BP_CHILD_SIGNALLED, SIGSEGV, "killed by signal 11 (Segmentation fault)");
     bp_child_finish(&result);
@@ -87,8 +87,8 @@ Test(child, missing_program)
 
 Test(child, deadline)
 {
-    struct bp_child_result result = run("echo before; exec sleep 100",
-                                        (struct bp_child){.timeout_ns = SECOND / 2});
+    struct bp_child_result result = child_run("echo before; exec sleep 100",
+                                              (struct bp_child){.timeout_ns = SECOND / 2});
 
     expect_end(&result, BP_CHILD_TIMEOUT, 0, "no end after 0.");
     cr_expect(result.seconds >= 0.5 && result.seconds < 10, "%f s", result.seconds);
@@ -128,8 +128,8 @@ Test(child, deadline_of_a_child_that_left_its_group)
 
 Test(child, deadline_of_a_stopped_child)
 {
-    struct bp_child_result result = run("kill -STOP $$",
-                                        (struct bp_child){.timeout_ns = SECOND / 2});
+    struct bp_child_result result = child_run("kill -STOP $$",
+                                              (struct bp_child){.timeout_ns = SECOND / 2});
 
     expect_end(&result, BP_CHILD_TIMEOUT, 0, "no end after 0.");
     bp_child_finish(&result);
@@ -138,7 +138,7 @@ Test(child, deadline_of_a_stopped_child)
 Test(child, endless_output)
 {
     struct bp_child_result result =
-        run("while :; do echo 0123456789; done", (struct bp_child){.output_max = 100000});
+        child_run("while :; do echo 0123456789; done", (struct bp_child){.output_max = 100000});
 
     expect_end(&result, BP_CHILD_OUTPUT, 0, "wrote too much (stopped after 100000 bytes");
     cr_expect_eq(result.output_size, 100000);
@@ -148,21 +148,22 @@ Test(child, endless_output)
 
 Test(child, too_much_output_of_a_child_that_ends_by_itself)
 {
-    struct bp_child_result result = run("echo 0123456789", (struct bp_child){.output_max = 10});
+    struct bp_child_result result = child_run("echo 0123456789",
+                                              (struct bp_child){.output_max = 10});
 
     expect_end(&result, BP_CHILD_OUTPUT, 0, "wrote too much");
     cr_expect_str_eq(result.output, "0123456789");
     bp_child_finish(&result);
 
-    result = run("echo 0123456789", (struct bp_child){.output_max = 11});
+    result = child_run("echo 0123456789", (struct bp_child){.output_max = 11});
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
     bp_child_finish(&result);
 }
 
 Test(child, output_without_a_limit)
 {
-    struct bp_child_result result = run("head -c 3000000 /dev/zero | tr '\\0' x",
-                                        (struct bp_child){.output_max = SIZE_MAX});
+    struct bp_child_result result = child_run("head -c 3000000 /dev/zero | tr '\\0' x",
+                                              (struct bp_child){.output_max = SIZE_MAX});
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
     cr_expect_eq(result.output_size, 3000000, "%zu bytes", result.output_size);
@@ -172,7 +173,7 @@ Test(child, output_without_a_limit)
 
 Test(child, processor_time)
 {
-    struct bp_child_result result = run("while :; do :; done", (struct bp_child){.cpu_s = 1});
+    struct bp_child_result result = child_run("while :; do :; done", (struct bp_child){.cpu_s = 1});
 
     expect_end(&result, BP_CHILD_TIMEOUT, SIGXCPU, "out of processor time");
     bp_child_finish(&result);
@@ -181,8 +182,8 @@ Test(child, processor_time)
 /* The hard limit answers with SIGKILL, which must not pass for a crash. */
 Test(child, processor_time_of_a_child_that_ignores_its_signal)
 {
-    struct bp_child_result result = run("trap '' XCPU; while :; do :; done",
-                                        (struct bp_child){.cpu_s = 1});
+    struct bp_child_result result = child_run("trap '' XCPU; while :; do :; done",
+                                              (struct bp_child){.cpu_s = 1});
 
     expect_end(&result, BP_CHILD_TIMEOUT, SIGXCPU, "out of processor time");
     bp_child_finish(&result);
@@ -211,7 +212,7 @@ static bool is_gone(pid_t pid)
 
 Test(child, grandchild_holds_the_pipe)
 {
-    struct bp_child_result result = run("sleep 100 & echo $!", (struct bp_child){0});
+    struct bp_child_result result = child_run("sleep 100 & echo $!", (struct bp_child){0});
     pid_t grandchild = (pid_t)atoi(result.output);
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
@@ -225,7 +226,7 @@ Test(child, grandchild_holds_the_pipe)
 Test(child, a_daemon_is_ended_and_named)
 {
     struct bp_child_result result =
-        run("(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 0.3", (struct bp_child){0});
+        child_run("(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 0.3", (struct bp_child){0});
     pid_t daemon_ = (pid_t)atoi(result.output);
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
@@ -238,7 +239,7 @@ Test(child, a_daemon_is_ended_and_named)
 
 Test(child, processes_that_end_soon_after_it_are_no_daemons)
 {
-    struct bp_child_result result = run("(setsid sleep 0.05 &)", (struct bp_child){0});
+    struct bp_child_result result = child_run("(setsid sleep 0.05 &)", (struct bp_child){0});
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
     cr_expect_eq(result.left, 0, "%u are left: %s", result.left, result.left_name);
@@ -247,8 +248,9 @@ Test(child, processes_that_end_soon_after_it_are_no_daemons)
 
 Test(child, deadline_ends_daemons)
 {
-    struct bp_child_result result = run("(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 100",
-                                        (struct bp_child){.timeout_ns = SECOND / 2});
+    struct bp_child_result result = child_run(
+        "(setsid sh -c 'echo $$; exec sleep 1000' &) ; sleep 100",
+        (struct bp_child){.timeout_ns = SECOND / 2});
     pid_t daemon_ = (pid_t)atoi(result.output);
 
     expect_end(&result, BP_CHILD_TIMEOUT, 0, "no end after");
@@ -288,7 +290,7 @@ Test(child, a_killed_caller_takes_all_along)
     caller = fork();
     cr_assert_geq(caller, 0);
     if (!caller) {
-        run(script, (struct bp_child){.timeout_ns = 1000 * SECOND});
+        child_run(script, (struct bp_child){.timeout_ns = 1000 * SECOND});
         _exit(0);
     }
     for (int i = 0; i < 3; i++) cr_assert((pid[i] = read_pid(path[i])) > 0, "no process %d", i);
@@ -309,7 +311,7 @@ Test(child, no_more_descriptors_is_said_to_be_that)
 
     for (int fd = 3; fd < 6; fd++) open("/dev/null", O_RDONLY | O_CLOEXEC);
     setrlimit(RLIMIT_NOFILE, &few);
-    result = run("exit 0", (struct bp_child){0});
+    result = child_run("exit 0", (struct bp_child){0});
     expect_end(&result, BP_CHILD_NOT_RUN, EMFILE, "could not be run: Too many open files");
     bp_child_finish(&result);
 }
@@ -317,7 +319,7 @@ Test(child, no_more_descriptors_is_said_to_be_that)
 Test(child, deadline_ends_grandchildren)
 {
     struct bp_child_result result =
-        run("sleep 100 & echo $!; wait", (struct bp_child){.timeout_ns = SECOND / 2});
+        child_run("sleep 100 & echo $!; wait", (struct bp_child){.timeout_ns = SECOND / 2});
     pid_t grandchild = (pid_t)atoi(result.output);
 
     expect_end(&result, BP_CHILD_TIMEOUT, 0, "no end after");
@@ -331,7 +333,7 @@ struct report {
     size_t n, longest;
     char last[64];
 };
-static void take_line(void *ctx, const char *line)
+static void child_take_line(void *ctx, const char *line)
 {
     struct report *report = ctx;
     size_t length = strlen(line);
@@ -344,8 +346,9 @@ static void take_line(void *ctx, const char *line)
 Test(child, report_lines)
 {
     struct report report = {0};
-    struct bp_child_result result = run("echo out; printf 'a\\n\\nbc\\nno newline' >&3",
-                                        (struct bp_child){.report = take_line, .ctx = &report});
+    struct bp_child_result result = child_run(
+        "echo out; printf 'a\\n\\nbc\\nno newline' >&3",
+        (struct bp_child){.report = child_take_line, .ctx = &report});
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
     cr_expect_str_eq(result.output, "out\n");
@@ -357,9 +360,9 @@ Test(child, report_lines)
 Test(child, report_line_of_a_million_bytes)
 {
     struct report report = {0};
-    struct bp_child_result result = run(
+    struct bp_child_result result = child_run(
         "head -c 1000000 /dev/zero | tr '\\0' x >&3; echo >&3; echo end >&3",
-        (struct bp_child){.report = take_line, .ctx = &report});
+        (struct bp_child){.report = child_take_line, .ctx = &report});
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
     cr_expect_eq(report.n, 2, "%zu lines", report.n);
@@ -371,8 +374,8 @@ Test(child, report_line_of_a_million_bytes)
 Test(child, many_report_lines_come_whole)
 {
     struct report report = {0};
-    struct bp_child_result result = run("seq 100000 >&3",
-                                        (struct bp_child){.report = take_line, .ctx = &report});
+    struct bp_child_result result = child_run(
+        "seq 100000 >&3", (struct bp_child){.report = child_take_line, .ctx = &report});
 
     expect_end(&result, BP_CHILD_EXITED, 0, "exit status 0");
     cr_expect_eq(report.n, 100000, "%zu lines", report.n);
@@ -383,8 +386,8 @@ Test(child, many_report_lines_come_whole)
 Test(child, endless_report_line)
 {
     struct report report = {0};
-    struct bp_child_result result =
-        run("tr '\\0' x </dev/zero >&3", (struct bp_child){.report = take_line, .ctx = &report});
+    struct bp_child_result result = child_run(
+        "tr '\\0' x </dev/zero >&3", (struct bp_child){.report = child_take_line, .ctx = &report});
 
     expect_end(&result, BP_CHILD_OUTPUT, 0, "wrote too much");
     bp_child_finish(&result);
@@ -393,8 +396,9 @@ Test(child, endless_report_line)
 Test(child, a_crash_keeps_what_was_reported)
 {
     struct report report = {0};
-    struct bp_child_result result = run("echo started >&3; kill -ABRT $$",
-                                        (struct bp_child){.report = take_line, .ctx = &report});
+    struct bp_child_result result = child_run(
+        "echo started >&3; kill -ABRT $$",
+        (struct bp_child){.report = child_take_line, .ctx = &report});
 
     expect_end(&result, BP_CHILD_SIGNALLED, SIGABRT, "killed by signal 6 (Aborted)");
     cr_expect_str_eq(report.last, "started");
@@ -403,7 +407,7 @@ Test(child, a_crash_keeps_what_was_reported)
 
 Test(child, without_report_the_descriptor_is_closed)
 {
-    struct bp_child_result result = run("ls /proc/$$/fd; exit 0", (struct bp_child){0});
+    struct bp_child_result result = child_run("ls /proc/$$/fd; exit 0", (struct bp_child){0});
 
     cr_expect_str_eq(result.output, "0\n1\n2\n");
     bp_child_finish(&result);
@@ -414,8 +418,8 @@ Test(child, other_descriptors_and_input_are_not_inherited)
     struct report report = {0};
     int leaked = open("/dev/null", O_RDONLY); /* without O_CLOEXEC */
     int far = fcntl(leaked, F_DUPFD, 40);
-    struct bp_child_result result = run("ls /proc/$$/fd; wc -c",
-                                        (struct bp_child){.report = take_line, .ctx = &report});
+    struct bp_child_result result = child_run(
+        "ls /proc/$$/fd; wc -c", (struct bp_child){.report = child_take_line, .ctx = &report});
 
     cr_assert_geq(far, 40);
     cr_expect_str_eq(result.output, "0\n1\n2\n3\n0\n");
@@ -434,8 +438,9 @@ Test(child, caller_without_standard_descriptors)
         saved[i] = fcntl(i, F_DUPFD_CLOEXEC, 50);
         close(i);
     }
-    struct bp_child_result result = run("echo out; echo err >&2; echo line >&3",
-                                        (struct bp_child){.report = take_line, .ctx = &report});
+    struct bp_child_result result = child_run(
+        "echo out; echo err >&2; echo line >&3",
+        (struct bp_child){.report = child_take_line, .ctx = &report});
     for (int i = 0; i < 3; i++) {
         dup2(saved[i], i);
         close(saved[i]);
@@ -451,10 +456,10 @@ Test(child, environment)
     const char *const env[] = {"BP_TEST_NEW=1", "BP_TEST_OLD=after", NULL};
     setenv("BP_TEST_OLD", "before", 1);
     setenv("BP_TEST_OLDER", "kept", 1);
-    struct bp_child_result result =
-        run("echo $BP_TEST_NEW $BP_TEST_OLD $BP_TEST_OLDER; "
-            "tr '\\0' '\\n' </proc/$$/environ | grep -c '^BP_TEST_OLD='",
-            (struct bp_child){.env = env});
+    struct bp_child_result result = child_run(
+        "echo $BP_TEST_NEW $BP_TEST_OLD $BP_TEST_OLDER; "
+        "tr '\\0' '\\n' </proc/$$/environ | grep -c '^BP_TEST_OLD='",
+        (struct bp_child){.env = env});
 
     cr_expect_str_eq(result.output, "1 after kept\n1\n");
     cr_expect_str_eq(getenv("BP_TEST_OLD"), "before");
@@ -468,11 +473,11 @@ Test(child, signals_are_as_at_login)
     sigaddset(&block, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &block, NULL);
     signal(SIGPIPE, SIG_IGN);
-    struct bp_child_result result = run("kill -PIPE $$; exit 1", (struct bp_child){0});
+    struct bp_child_result result = child_run("kill -PIPE $$; exit 1", (struct bp_child){0});
 
     expect_end(&result, BP_CHILD_SIGNALLED, SIGPIPE, "killed by signal 13");
     bp_child_finish(&result);
-    result = run("kill -TERM $$; exit 1", (struct bp_child){0});
+    result = child_run("kill -TERM $$; exit 1", (struct bp_child){0});
     expect_end(&result, BP_CHILD_SIGNALLED, SIGTERM, "killed by signal 15");
     bp_child_finish(&result);
 }
@@ -484,7 +489,7 @@ Test(child, no_core_file_is_allowed)
     getrlimit(RLIMIT_CORE, &core);
     core.rlim_cur = core.rlim_max; /* as much as this machine allows */
     setrlimit(RLIMIT_CORE, &core);
-    struct bp_child_result result = run("sleep 0.2; ulimit -c", (struct bp_child){0});
+    struct bp_child_result result = child_run("sleep 0.2; ulimit -c", (struct bp_child){0});
 
     cr_expect_str_eq(result.output, "0\n");
     bp_child_finish(&result);
@@ -494,8 +499,9 @@ static void *run_ten(void *ctx)
 {
     for (int i = 0; i < 10; i++) {
         struct report report = {0};
-        struct bp_child_result result = run("echo $$; echo $$ >&3; exit 7",
-                                            (struct bp_child){.report = take_line, .ctx = &report});
+        struct bp_child_result result = child_run(
+            "echo $$; echo $$ >&3; exit 7",
+            (struct bp_child){.report = child_take_line, .ctx = &report});
         if (result.end == BP_CHILD_EXITED && result.code == 7 && report.n == 1 &&
             (pid_t)atoi(report.last) == (pid_t)atoi(result.output))
             ++*(int *)ctx;
@@ -527,12 +533,12 @@ Test(child, nothing_is_left_open)
 {
     struct report report = {0};
     const char *argv[] = {"/no/such/program", NULL};
-    struct bp_child missing = {.argv = argv, .report = take_line, .ctx = &report};
+    struct bp_child missing = {.argv = argv, .report = child_take_line, .ctx = &report};
     struct bp_child_result result;
     int before = open_descriptors();
 
     for (int i = 0; i < 3; i++) {
-        result = run("exit 0", (struct bp_child){.report = take_line, .ctx = &report});
+        result = child_run("exit 0", (struct bp_child){.report = child_take_line, .ctx = &report});
         bp_child_finish(&result);
         bp_child_run(&missing, &result);
         bp_child_finish(&result);

@@ -38,8 +38,8 @@ Test(data, apart)
 }
 
 /* Whether one result of dtype is accepted where the reference says want, with the bound. */
-static bool accepts(const struct conform_op *op, uint32_t dtype, long double want,
-                    long double bound, long double got, bool tie)
+static bool conform_compare_accepts(const struct conform_op *op, uint32_t dtype, long double want,
+                                    long double bound, long double got, bool tie)
 {
     unsigned char data[16];
     struct ref_array expected;
@@ -61,59 +61,59 @@ static bool accepts(const struct conform_op *op, uint32_t dtype, long double wan
 
 Test(compare, half_an_ulp_is_the_nearest)
 {
-    cr_assert(accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1, false));
-    cr_assert(accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1 + 0x1p-23L, false));
-    cr_assert(!accepts(&exact, BP_F32, 1 + 0x1.1p-24L, 0, 1, false));
-    cr_assert(accepts(&exact, BP_BF16, 1 + 0x1.1p-8L, 0, 1 + 0x1p-7L, false));
-    cr_assert(!accepts(&exact, BP_F16, 0x1p-24L, 0, 0, false));
-    cr_assert(accepts(&exact, BP_C64, 1 + 0x1p-24L, 0, 1, false));
-    cr_assert(!accepts(&nothing, BP_F32, 1, 0, 1 + 0x1p-23L, false));
-    cr_assert(accepts(&nothing, BP_F32, 1, 0, 1, false));
+    cr_assert(conform_compare_accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1, false));
+    cr_assert(conform_compare_accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1 + 0x1p-23L, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F32, 1 + 0x1.1p-24L, 0, 1, false));
+    cr_assert(conform_compare_accepts(&exact, BP_BF16, 1 + 0x1.1p-8L, 0, 1 + 0x1p-7L, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F16, 0x1p-24L, 0, 0, false));
+    cr_assert(conform_compare_accepts(&exact, BP_C64, 1 + 0x1p-24L, 0, 1, false));
+    cr_assert(!conform_compare_accepts(&nothing, BP_F32, 1, 0, 1 + 0x1p-23L, false));
+    cr_assert(conform_compare_accepts(&nothing, BP_F32, 1, 0, 1, false));
 }
 
 Test(compare, ties_go_to_even_where_they_are_known)
 {
-    cr_assert(accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1, true));
-    cr_assert(!accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1 + 0x1p-23L, true));
-    cr_assert(accepts(&exact, BP_F32, 1 + 0x3p-24L, 0, 1 + 0x1p-22L, true));
-    cr_assert(!accepts(&exact, BP_F16, 0x1p-25L, 0, 0x1p-24L, true));
-    cr_assert(accepts(&exact, BP_F16, 0x1p-25L, 0, 0, true));
+    cr_assert(conform_compare_accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1, true));
+    cr_assert(!conform_compare_accepts(&exact, BP_F32, 1 + 0x1p-24L, 0, 1 + 0x1p-23L, true));
+    cr_assert(conform_compare_accepts(&exact, BP_F32, 1 + 0x3p-24L, 0, 1 + 0x1p-22L, true));
+    cr_assert(!conform_compare_accepts(&exact, BP_F16, 0x1p-25L, 0, 0x1p-24L, true));
+    cr_assert(conform_compare_accepts(&exact, BP_F16, 0x1p-25L, 0, 0, true));
 }
 
 Test(compare, sums_may_grow_by_their_bound)
 {
     long double u = 0x1p-24L;
 
-    cr_assert(accepts(&growing, BP_F32, 1, 0, 1 + 2 * u, false));
-    cr_assert(!accepts(&growing, BP_F32, 1, 0, 1 + 4 * u, false));
-    cr_assert(accepts(&growing, BP_F32, 1, 10, 1 + 12 * u, false));
-    cr_assert(!accepts(&growing, BP_F32, 1, 10, 1 + 14 * u, false));
+    cr_assert(conform_compare_accepts(&growing, BP_F32, 1, 0, 1 + 2 * u, false));
+    cr_assert(!conform_compare_accepts(&growing, BP_F32, 1, 0, 1 + 4 * u, false));
+    cr_assert(conform_compare_accepts(&growing, BP_F32, 1, 10, 1 + 12 * u, false));
+    cr_assert(!conform_compare_accepts(&growing, BP_F32, 1, 10, 1 + 14 * u, false));
     /* Half types add in f32: half an ulp of their own, and next to nothing else. */
-    cr_assert(accepts(&growing, BP_F16, 1 + 0x1p-11L, 10, 1, false));
-    cr_assert(!accepts(&growing, BP_F16, 1 + 0x1.1p-11L, 10, 1, false));
-    cr_assert(!accepts(&growing, BP_BF16, 1, 10, 1 + 0x1p-7L, false));
+    cr_assert(conform_compare_accepts(&growing, BP_F16, 1 + 0x1p-11L, 10, 1, false));
+    cr_assert(!conform_compare_accepts(&growing, BP_F16, 1 + 0x1.1p-11L, 10, 1, false));
+    cr_assert(!conform_compare_accepts(&growing, BP_BF16, 1, 10, 1 + 0x1p-7L, false));
 }
 
 Test(compare, infinity_and_nan)
 {
-    cr_assert(accepts(&exact, BP_F32, NAN, 0, NAN, false));
-    cr_assert(!accepts(&exact, BP_F32, NAN, 0, 1, false));
-    cr_assert(!accepts(&exact, BP_F32, 1, 0, NAN, false));
-    cr_assert(accepts(&exact, BP_F32, INFINITY, 0, INFINITY, false));
-    cr_assert(!accepts(&exact, BP_F32, INFINITY, 0, -INFINITY, false));
-    cr_assert(!accepts(&exact, BP_F32, INFINITY, 0, 1, false));
-    cr_assert(!accepts(&growing, BP_F32, 1, 100, INFINITY, false));
-    cr_assert(!accepts(&growing, BP_F32, 1, 100, NAN, false));
+    cr_assert(conform_compare_accepts(&exact, BP_F32, NAN, 0, NAN, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F32, NAN, 0, 1, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F32, 1, 0, NAN, false));
+    cr_assert(conform_compare_accepts(&exact, BP_F32, INFINITY, 0, INFINITY, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F32, INFINITY, 0, -INFINITY, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F32, INFINITY, 0, 1, false));
+    cr_assert(!conform_compare_accepts(&growing, BP_F32, 1, 100, INFINITY, false));
+    cr_assert(!conform_compare_accepts(&growing, BP_F32, 1, 100, NAN, false));
 }
 
 Test(compare, overflow_begins_half_an_ulp_past_the_end)
 {
-    cr_assert(accepts(&exact, BP_F16, 65519, 0, 65504, false));
-    cr_assert(!accepts(&exact, BP_F16, 65519, 0, INFINITY, false));
-    cr_assert(accepts(&exact, BP_F16, 65520, 0, INFINITY, false));
-    cr_assert(!accepts(&exact, BP_F16, 65520, 0, 65504, false));
-    cr_assert(!accepts(&exact, BP_F16, 65520, 0, -INFINITY, false));
-    cr_assert(accepts(&exact, BP_F16, 1e9L, 0, INFINITY, false));
+    cr_assert(conform_compare_accepts(&exact, BP_F16, 65519, 0, 65504, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F16, 65519, 0, INFINITY, false));
+    cr_assert(conform_compare_accepts(&exact, BP_F16, 65520, 0, INFINITY, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F16, 65520, 0, 65504, false));
+    cr_assert(!conform_compare_accepts(&exact, BP_F16, 65520, 0, -INFINITY, false));
+    cr_assert(conform_compare_accepts(&exact, BP_F16, 1e9L, 0, INFINITY, false));
 }
 
 Test(compare, integers_are_exact)
@@ -151,7 +151,8 @@ Test(compare, a_bool_is_0_or_1)
 }
 
 /* How many of the elements got are told to be unwritten where want was to be. */
-static int64_t unwritten(uint32_t dtype, const uint64_t want[3], const uint64_t got[3])
+static int64_t conform_compare_unwritten(uint32_t dtype, const uint64_t want[3],
+                                         const uint64_t got[3])
 {
     int64_t shape[] = {3}, n;
     unsigned char data[24];
@@ -173,11 +174,17 @@ Test(compare, poison_is_told_from_results)
 {
     const uint32_t poison = 0xa5a5a5a5;
 
-    cr_assert_eq(unwritten(BP_U32, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, poison, poison}), 2);
-    cr_assert_eq(unwritten(BP_U32, (uint64_t[]){poison, 2, 3}, (uint64_t[]){poison, 7, 3}), 0);
+    cr_assert_eq(
+        conform_compare_unwritten(BP_U32, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, poison, poison}),
+        2);
+    cr_assert_eq(
+        conform_compare_unwritten(BP_U32, (uint64_t[]){poison, 2, 3}, (uint64_t[]){poison, 7, 3}),
+        0);
     /* A wrong byte may be that of the poison by chance. */
-    cr_assert_eq(unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 2, 0xa5}), 1);
-    cr_assert_eq(unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 7, 0xa5}), 0);
+    cr_assert_eq(conform_compare_unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 2, 0xa5}),
+                 1);
+    cr_assert_eq(conform_compare_unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 7, 0xa5}),
+                 0);
 }
 
 /* A NaN that is expected and not written is no NaN: real and imaginary part each for itself. */

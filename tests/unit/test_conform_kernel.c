@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <suites/suites.h>
 
-static void take(void *ctx, struct kernel_case *made)
+static void conform_kernel_take(void *ctx, struct kernel_case *made)
 {
     *(struct kernel_case **)ctx = made;
 }
@@ -25,7 +25,7 @@ Test(kernel_case, results_grow_with_an_attribute)
                                .dtype = {BP_F32, BP_F32, BP_I64, BP_F32},
                                .defaults = &attrs,
                                .attrs_size = sizeof attrs,
-                               .made = take,
+                               .made = conform_kernel_take,
                                .ctx = &made};
     struct place place = {0};
     struct result result = {0};

@@ -15,8 +15,9 @@ struct run {
     struct report_case at[CASES];
 };
 
-static struct report_case *add(struct run *run, enum suite suite, enum outcome outcome,
-                               const char *format, const char *name)
+static struct report_case *conform_level_add(struct run *run, enum suite suite,
+                                             enum outcome outcome, const char *format,
+                                             const char *name)
 {
     struct report_case *c = &run->at[run->report.n++];
 
@@ -28,7 +29,7 @@ static struct report_case *add(struct run *run, enum suite suite, enum outcome o
 }
 
 /* A device that runs all there is: kernels in f32, or i64 where an operator has no floats. */
-static struct run *whole(void)
+static struct run *conform_level_whole(void)
 {
     struct run *run = calloc(1, sizeof *run);
     struct report_case *c;
@@ -36,24 +37,27 @@ static struct run *whole(void)
     run->report = (struct report){.options = &run->options, .at = run->at, .row = &run->row};
     run->report.n_row = 1;
     run->row = (struct report_row){.name = "row", .usable = true};
-    add(run, SUITE_PLUGIN, OUTCOME_PASS, "plugin/%s", "one");
-    add(run, SUITE_RUNTIME, OUTCOME_PASS, "runtime/%s", "one");
-    add(run, SUITE_MEMORY, OUTCOME_PASS, "memory/%s", "one");
+    conform_level_add(run, SUITE_PLUGIN, OUTCOME_PASS, "plugin/%s", "one");
+    conform_level_add(run, SUITE_RUNTIME, OUTCOME_PASS, "runtime/%s", "one");
+    conform_level_add(run, SUITE_MEMORY, OUTCOME_PASS, "memory/%s", "one");
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
         bool floats = op->types[0] >> BP_F32 & 1;
-        add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/i64/one/1@none", op->name);
-        if (floats) add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/f32/one/1@none", op->name);
-        if (floats) add(run, SUITE_GRADIENT, OUTCOME_PASS, "gradient/%s/one/1", op->name);
+        conform_level_add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/i64/one/1@none", op->name);
+        if (floats)
+            conform_level_add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/f32/one/1@none",
+                              op->name);
+        if (floats)
+            conform_level_add(run, SUITE_GRADIENT, OUTCOME_PASS, "gradient/%s/one/1", op->name);
     }
-    c = add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/f32/two/2@row", "add");
+    c = conform_level_add(run, SUITE_KERNEL, OUTCOME_PASS, "kernel/%s/f32/two/2@row", "add");
     c->row = 0;
     c->executed = true;
-    add(run, SUITE_CCL, OUTCOME_PASS, "ccl/%s", "one");
+    conform_level_add(run, SUITE_CCL, OUTCOME_PASS, "ccl/%s", "one");
     return run;
 }
 
-static struct report_case *find(struct run *run, const char *id)
+static struct report_case *conform_level_find(struct run *run, const char *id)
 {
     size_t i = 0;
 
@@ -63,7 +67,7 @@ static struct report_case *find(struct run *run, const char *id)
 }
 
 /* The level is that, and the reason has those words. */
-static void expect(struct run *run, enum level level, const char *words)
+static void conform_level_expect(struct run *run, enum level level, const char *words)
 {
     report_judge(&run->report);
     cr_expect_str_eq(level_name(run->report.level), level_name(level), "%s",
@@ -80,18 +84,18 @@ static void expect(struct run *run, enum level level, const char *words)
 /* One case is not as on the whole device. */
 static void expect_without(const char *id, const char *instead, enum level level, const char *words)
 {
-    struct run *run = whole();
-    struct report_case *c = find(run, id);
+    struct run *run = conform_level_whole();
+    struct report_case *c = conform_level_find(run, id);
 
     free(c->id);
     c->id = strdup(instead);
     c->outcome = OUTCOME_UNSUPPORTED;
-    expect(run, level, words);
+    conform_level_expect(run, level, words);
 }
 
 Test(conform_level, of_a_device_that_has_all)
 {
-    expect(whole(), LEVEL_CCL, "there is none above");
+    conform_level_expect(conform_level_whole(), LEVEL_CCL, "there is none above");
 }
 
 Test(conform_level, inference_needs_what_models_need)
@@ -109,10 +113,11 @@ Test(conform_level, inference_needs_what_models_need)
 
 Test(conform_level, an_operator_that_runs_in_part_does_not_run)
 {
-    struct run *run = whole();
+    struct run *run = conform_level_whole();
 
-    add(run, SUITE_KERNEL, OUTCOME_UNSUPPORTED, "kernel/%s/f32@none", "conv")->fixed = true;
-    expect(run, LEVEL_CORE, "it lacks rows for some");
+    conform_level_add(run, SUITE_KERNEL, OUTCOME_UNSUPPORTED, "kernel/%s/f32@none", "conv")->fixed =
+        true;
+    conform_level_expect(run, LEVEL_CORE, "it lacks rows for some");
 }
 
 Test(conform_level, inference_needs_nothing_else)
@@ -124,38 +129,39 @@ Test(conform_level, inference_needs_nothing_else)
 
 Test(conform_level, training_needs_gradients)
 {
-    struct run *run = whole();
+    struct run *run = conform_level_whole();
 
     expect_without("gradient/conv/one/1", "gradient/conv", LEVEL_INFERENCE,
                    "run conv, of suite gradient");
     for (size_t i = 0; i < run->report.n; i++)
         if (run->at[i].suite == SUITE_GRADIENT) run->at[i].outcome = OUTCOME_UNSUPPORTED;
-    expect(run, LEVEL_INFERENCE, "gradients must pass");
-    run = whole();
-    find(run, "gradient/conv/one/1")->outcome = OUTCOME_XFAIL;
-    expect(run, LEVEL_INFERENCE, "only expected");
+    conform_level_expect(run, LEVEL_INFERENCE, "gradients must pass");
+    run = conform_level_whole();
+    conform_level_find(run, "gradient/conv/one/1")->outcome = OUTCOME_XFAIL;
+    conform_level_expect(run, LEVEL_INFERENCE, "only expected");
 }
 
 Test(conform_level, ccl_needs_all_of_its_suite)
 {
-    struct run *run = whole();
+    struct run *run = conform_level_whole();
 
     run->report.left_out[SUITE_CCL] = true;
-    expect(run, LEVEL_TRAINING, "not all of it was run");
+    conform_level_expect(run, LEVEL_TRAINING, "not all of it was run");
 }
 
 Test(conform_level, what_failed_denies_all_above)
 {
-    struct run *run = whole();
+    struct run *run = conform_level_whole();
 
-    find(run, "kernel/kron/f32/one/1@none")->outcome = OUTCOME_FAIL;
-    expect(run, LEVEL_RUNTIME, "kernel/kron/f32/one/1@none: fail");
+    conform_level_find(run, "kernel/kron/f32/one/1@none")->outcome = OUTCOME_FAIL;
+    conform_level_expect(run, LEVEL_RUNTIME, "kernel/kron/f32/one/1@none: fail");
 }
 
 /* Another case of the only row, which has it run in a way. */
 static struct report_case *add_way(struct run *run, enum row_fact fact, enum outcome outcome)
 {
-    struct report_case *c = add(run, SUITE_KERNEL, outcome, "kernel/add/f32/way/%s@row", "3");
+    struct report_case *c = conform_level_add(run, SUITE_KERNEL, outcome,
+                                              "kernel/add/f32/way/%s@row", "3");
 
     c->row = 0;
     c->facts = 1u << fact;
@@ -166,7 +172,7 @@ static struct report_case *add_way(struct run *run, enum row_fact fact, enum out
 Test(conform_level, a_row_runs_in_each_way_that_it_has_cases_for)
 {
     for (enum row_fact fact = 0; fact < ROW_FACT_COUNT; fact++) {
-        struct run *run = whole();
+        struct run *run = conform_level_whole();
 
         add_way(run, fact, OUTCOME_SKIP);
         report_judge(&run->report);
@@ -174,14 +180,14 @@ Test(conform_level, a_row_runs_in_each_way_that_it_has_cases_for)
         cr_expect_eq(run->report.fact[fact].executed, 0);
         cr_expect_eq(run->report.rows_executed, 1);
         cr_expect_not(report_is_good(&run->report), "%s", report_fact_text[fact]);
-        expect(run, LEVEL_RUNTIME, "row was not");
-        run = whole();
+        conform_level_expect(run, LEVEL_RUNTIME, "row was not");
+        run = conform_level_whole();
         add_way(run, fact, OUTCOME_SKIP);
         add_way(run, fact, OUTCOME_PASS);
         report_judge(&run->report);
         cr_expect_eq(run->report.fact[fact].executed, 1);
         cr_expect(report_is_good(&run->report), "%s", report_fact_text[fact]);
-        expect(run, LEVEL_CCL, "none above");
+        conform_level_expect(run, LEVEL_CCL, "none above");
     }
 }
 
@@ -197,7 +203,7 @@ static struct report_case *add_step(struct run *run, const char *op, enum outcom
 
 Test(conform_level, a_row_runs_in_each_operator_that_is_made_of_its_own)
 {
-    struct run *run = whole();
+    struct run *run = conform_level_whole();
     struct report_case *c;
 
     add_step(run, "linear", OUTCOME_PASS);
@@ -210,21 +216,22 @@ Test(conform_level, a_row_runs_in_each_operator_that_is_made_of_its_own)
     report_judge(&run->report);
     cr_expect_eq(run->report.fact[ROW_WITHIN].executed, 1, "it need not");
     c->facts = 1u << ROW_WITHIN;
-    report_case_steps(&run->report, find(run, "kernel/linear/f32/one/1@none"), " row other ");
+    report_case_steps(&run->report, conform_level_find(run, "kernel/linear/f32/one/1@none"),
+                      " row other ");
     report_judge(&run->report);
     cr_expect_not(report_is_good(&run->report), "it has run in another");
-    c = find(run, "kernel/lstm/f32/one/1@none");
+    c = conform_level_find(run, "kernel/lstm/f32/one/1@none");
     report_case_steps(&run->report, c, " other rows row ");
     cr_expect_eq(c->n_step, 1, "rows that nobody has");
     report_judge(&run->report);
     cr_expect_eq(run->report.fact[ROW_WITHIN].executed, 1, "it has run in lstm");
     cr_expect(report_is_good(&run->report));
-    expect(run, LEVEL_CCL, "none above");
+    conform_level_expect(run, LEVEL_CCL, "none above");
 }
 
 Test(conform_level, a_way_is_judged_where_all_of_it_was_run)
 {
-    struct run *run = whole();
+    struct run *run = conform_level_whole();
 
     add_way(run, ROW_REAL, OUTCOME_SKIP);
     run->options.shards = 2;
@@ -238,17 +245,17 @@ Test(conform_level, a_way_is_judged_where_all_of_it_was_run)
     run->at[run->report.n - 2].expected = true;
     report_judge(&run->report);
     cr_expect_eq(run->report.fact[ROW_REAL].total, 0, "what its vendor leaves out");
-    expect(run, LEVEL_RUNTIME, "only expected");
+    conform_level_expect(run, LEVEL_RUNTIME, "only expected");
 }
 
 Test(conform_level, a_row_that_is_only_a_step_was_not_executed)
 {
-    struct run *run = whole();
+    struct run *run = conform_level_whole();
 
     add_way(run, ROW_WITHIN, OUTCOME_PASS);
-    find(run, "kernel/add/f32/two/2@row")->executed = false;
+    conform_level_find(run, "kernel/add/f32/two/2@row")->executed = false;
     report_judge(&run->report);
     cr_expect_eq(run->report.rows_executed, 0);
     cr_expect_not(report_is_good(&run->report));
-    expect(run, LEVEL_RUNTIME, "row was not");
+    conform_level_expect(run, LEVEL_RUNTIME, "row was not");
 }

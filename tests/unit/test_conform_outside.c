@@ -13,7 +13,7 @@
 enum { OUTPUTS = 6 };
 
 /* Output number o is this list, to 1e-15. */
-static void check(struct ref_array *out, int o, int64_t n, const double *want)
+static void conform_outside_check(struct ref_array *out, int o, int64_t n, const double *want)
 {
     cr_assert_eq(out[o].count, n);
     for (int64_t i = 0; i < n; i++) {
@@ -23,13 +23,14 @@ static void check(struct ref_array *out, int o, int64_t n, const double *want)
     }
 }
 
-static void finish(struct ref_array *a, int n)
+static void conform_outside_finish(struct ref_array *a, int n)
 {
     for (int i = 0; i < n; i++) ref_array_finish(&a[i]);
 }
 
 /* param, grad, lr; input 5 of n5 numbers and input 6 of one, where they are there. */
-static void inputs(struct ref_array *in, const double *second, int64_t n5, const double *first)
+static void conform_outside_inputs(struct ref_array *in, const double *second, int64_t n5,
+                                   const double *first)
 {
     in[0] = array_of(BP_F64, 1, SHAPE(3), LIST(0.5, -1.25, 2));
     in[1] = array_of(BP_F64, 1, SHAPE(3), LIST(0.25, -0.5, 1));
@@ -44,7 +45,7 @@ Test(outside, adamw_and_lamb)
     struct bp_lamb_attrs lamb = bp_lamb_defaults();
     struct ref_array in[8] = {{0}}, out[OUTPUTS] = {{0}};
 
-    inputs(in, LIST(0.25), 1, LIST(0.5625));
+    conform_outside_inputs(in, LIST(0.25), 1, LIST(0.5625));
     in[3] = array_of(BP_F64, 1, SHAPE(3), LIST(0.125, 0.25, -0.5));
     in[4] = array_of(BP_F64, 1, SHAPE(3), LIST(0.0625, 0.5, 0.25));
     adamw.beta1 = lamb.beta1 = 0.75;
@@ -53,17 +54,18 @@ Test(outside, adamw_and_lamb)
     for (int which = 0; which < 2; which++) {
         if (which) ref_lamb(in, &lamb, out);
         else ref_adamw(in, &adamw, out);
-        check(out, 0, 3,
-              which ? LIST(0.24813663141477219276, -1.1626571479445618056, 1.8594426015475403071)
-                    : LIST(0.34162580256966020669, -1.1950779437547463675, 1.9116161063919383620));
-        check(out, 1, 3, LIST(0.15625, 0.0625, -0.125));
-        check(out, 2, 3, LIST(0.0625, 0.375, 0.625));
-        check(out, 3, 1, LIST(0.421875));
-        check(out, 4, 1, LIST(0.125));
-        finish(out, OUTPUTS);
+        conform_outside_check(
+            out, 0, 3,
+            which ? LIST(0.24813663141477219276, -1.1626571479445618056, 1.8594426015475403071)
+                  : LIST(0.34162580256966020669, -1.1950779437547463675, 1.9116161063919383620));
+        conform_outside_check(out, 1, 3, LIST(0.15625, 0.0625, -0.125));
+        conform_outside_check(out, 2, 3, LIST(0.0625, 0.375, 0.625));
+        conform_outside_check(out, 3, 1, LIST(0.421875));
+        conform_outside_check(out, 4, 1, LIST(0.125));
+        conform_outside_finish(out, OUTPUTS);
         for (int o = 0; o < OUTPUTS; o++) out[o] = (struct ref_array){0};
     }
-    finish(in, 8);
+    conform_outside_finish(in, 8);
 }
 
 /* With a mean of the gradients, and without. */
@@ -82,16 +84,16 @@ Test(outside, rmsprop)
     a.epsilon = 0.0625;
     for (int centered = 0; centered < 2; centered++) {
         struct ref_array in[8] = {{0}}, out[OUTPUTS] = {{0}};
-        inputs(in, NULL, centered ? 3 : 0, LIST(0.125, 0.25, -0.5));
+        conform_outside_inputs(in, NULL, centered ? 3 : 0, LIST(0.125, 0.25, -0.5));
         in[3] = array_of(BP_F64, 1, SHAPE(3), LIST(0.0625, 0.5, 0.25));
         in[4] = array_of(BP_F64, 1, SHAPE(3), LIST(0.5, 1, -0.25));
         ref_rmsprop(in, &a, out);
-        check(out, 0, 3, param[centered]);
-        check(out, 1, 3, LIST(0.0625, 0.4375, 0.4375));
-        check(out, 2, 3, velocity[centered]);
-        if (centered) check(out, 3, 3, LIST(0.15625, 0.0625, -0.125));
-        finish(out, OUTPUTS);
-        finish(in, 8);
+        conform_outside_check(out, 0, 3, param[centered]);
+        conform_outside_check(out, 1, 3, LIST(0.0625, 0.4375, 0.4375));
+        conform_outside_check(out, 2, 3, velocity[centered]);
+        if (centered) conform_outside_check(out, 3, 3, LIST(0.15625, 0.0625, -0.125));
+        conform_outside_finish(out, OUTPUTS);
+        conform_outside_finish(in, 8);
     }
 }
 
@@ -106,15 +108,15 @@ Test(outside, kthvalue_and_quantile)
     k.axis = q.axis = 1;
     for (k.k = 2; k.k <= 4; k.k += 2) {
         ref_kthvalue(in, &k, out);
-        check(out, 0, 2, k.k == 2 ? LIST(-1, 2) : LIST(3, 5));
-        check(out, 1, 2, k.k == 2 ? LIST(1, 1) : LIST(0, 3));
-        finish(out, OUTPUTS);
+        conform_outside_check(out, 0, 2, k.k == 2 ? LIST(-1, 2) : LIST(3, 5));
+        conform_outside_check(out, 1, 2, k.k == 2 ? LIST(1, 1) : LIST(0, 3));
+        conform_outside_finish(out, OUTPUTS);
         out[0] = out[1] = (struct ref_array){0};
     }
     ref_quantile(in, &q, &part);
-    check(&part, 0, 10, LIST(-5, -6, -1, 2, 0, 2.5, 3.75, 8, 4, 9));
-    finish(&part, 1);
-    finish(in, 2);
+    conform_outside_check(&part, 0, 10, LIST(-5, -6, -1, 2, 0, 2.5, 3.75, 8, 4, 9));
+    conform_outside_finish(&part, 1);
+    conform_outside_finish(in, 2);
 }
 
 /* A whole image; from (1, 1) to (3, 3), whose bins overlap (2.5 is rounded to 3); one outside. */
@@ -130,7 +132,7 @@ Test(outside, roi_pool)
     a.height = a.width = 2;
     a.scale = 0.5;
     ref_roi_pool(in, &a, &y);
-    check(&y, 0, 12, LIST(9, 6, 9, 9, 9, 8, 9, 9, 0, 0, 0, 0));
-    finish(&y, 1);
-    finish(in, 3);
+    conform_outside_check(&y, 0, 12, LIST(9, 6, 9, 9, 9, 8, 9, 9, 0, 0, 0, 0));
+    conform_outside_finish(&y, 1);
+    conform_outside_finish(in, 3);
 }

@@ -21,13 +21,13 @@ static void open_cpu(void)
     cr_assert_eq(place_init(&place, "cpu", "", "", true), 0);
 }
 
-static void finish(void)
+static void conform_parts_finish(void)
 {
     place_finish(&place);
 }
 
 /* A case of default attributes, of all inputs of one dtype. */
-static struct kernel_case *begin(const char *op, uint32_t dtype, const char *shapes)
+static struct kernel_case *conform_parts_begin(const char *op, uint32_t dtype, const char *shapes)
 {
     const struct bp_opinfo *info = bp_opinfo_find(op);
     struct case_maker maker = {.op = conform_op(op),
@@ -39,7 +39,7 @@ static struct kernel_case *begin(const char *op, uint32_t dtype, const char *sha
 }
 
 /* needs: what the device lacks for the case; NULL: nothing. It takes the case. */
-static void expect(struct kernel_case *made, const char *needs)
+static void conform_parts_expect(struct kernel_case *made, const char *needs)
 {
     char text[160] = "", expected[160] = "";
     bool lacks = parts_lack(&place, made, text, sizeof text);
@@ -52,61 +52,67 @@ static void expect(struct kernel_case *made, const char *needs)
     free(made);
 }
 
-Test(parts, rows_are_those_of_the_decomposition, .init = open_template, .fini = finish)
+Test(parts, rows_are_those_of_the_decomposition, .init = open_template,
+     .fini = conform_parts_finish)
 {
     struct kernel_case *made;
 
-    expect(begin("masked_softmax", BP_F32, "3x4"), NULL); /* softmax alone */
-    expect(begin("masked_softmax", BP_F64, "3x4"), "softmax for f64");
-    expect(begin("soft_relu", BP_F32, "5"), "clip for f32");
-    made = begin("nll_loss", BP_F32, "3x5+3"); /* label_loss, which is made of others too */
+    conform_parts_expect(conform_parts_begin("masked_softmax", BP_F32, "3x4"),
+                         NULL); /* softmax alone */
+    conform_parts_expect(conform_parts_begin("masked_softmax", BP_F64, "3x4"), "softmax for f64");
+    conform_parts_expect(conform_parts_begin("soft_relu", BP_F32, "5"), "clip for f32");
+    made = conform_parts_begin("nll_loss", BP_F32,
+                               "3x5+3"); /* label_loss, which is made of others too */
     made->in[1].dtype = BP_I64;
-    expect(made, "clip for i64");
-    made = begin("soft_relu", BP_F32, "5");
+    conform_parts_expect(made, "clip for i64");
+    made = conform_parts_begin("soft_relu", BP_F32, "5");
     made->row = "a_row";
-    expect(made, NULL);
+    conform_parts_expect(made, NULL);
 }
 
-Test(parts, attributes_inputs_ranks_and_elements_count, .init = open_template, .fini = finish)
+Test(parts, attributes_inputs_ranks_and_elements_count, .init = open_template,
+     .fini = conform_parts_finish)
 {
-    struct kernel_case *made = begin("masked_softmax", BP_F32, "4x3");
+    struct kernel_case *made = conform_parts_begin("masked_softmax", BP_F32, "4x3");
 
-    expect(begin("masked_softmax", BP_F32, "4x3"), NULL);
+    conform_parts_expect(conform_parts_begin("masked_softmax", BP_F32, "4x3"), NULL);
     made->attrs.masked_softmax.causal = 1;
-    expect(made, "sum for f32");
-    expect(begin("masked_softmax", BP_F32, "4x3+4x3"), "max for f32");
-    expect(begin("diag", BP_F32, "5"), "diag_embed for f32");
-    expect(begin("diag", BP_F32, "5x5"), "assign for f32");
-    expect(begin("hardmax", BP_F32, "5x7"), "argmax for f32");
-    expect(begin("hardmax", BP_F32, "0x7"), "assign for f32");
+    conform_parts_expect(made, "sum for f32");
+    conform_parts_expect(conform_parts_begin("masked_softmax", BP_F32, "4x3+4x3"), "max for f32");
+    conform_parts_expect(conform_parts_begin("diag", BP_F32, "5"), "diag_embed for f32");
+    conform_parts_expect(conform_parts_begin("diag", BP_F32, "5x5"), "assign for f32");
+    conform_parts_expect(conform_parts_begin("hardmax", BP_F32, "5x7"), "argmax for f32");
+    conform_parts_expect(conform_parts_begin("hardmax", BP_F32, "0x7"), "assign for f32");
 }
 
 /* No row writes f64: what the first of them lacks is said of all. */
-Test(parts, one_stands_for_all_of_a_dtype_that_no_row_writes, .init = open_template, .fini = finish)
+Test(parts, one_stands_for_all_of_a_dtype_that_no_row_writes, .init = open_template,
+     .fini = conform_parts_finish)
 {
-    struct kernel_case *made = begin("masked_softmax", BP_F64, "4x3");
+    struct kernel_case *made = conform_parts_begin("masked_softmax", BP_F64, "4x3");
 
-    expect(begin("masked_softmax", BP_F64, "4x3"), "softmax for f64");
+    conform_parts_expect(conform_parts_begin("masked_softmax", BP_F64, "4x3"), "softmax for f64");
     made->attrs.masked_softmax.causal = 1;
-    expect(made, "softmax for f64");
+    conform_parts_expect(made, "softmax for f64");
 }
 
-Test(parts, views_need_a_row_where_they_are_copied, .init = open_template, .fini = finish)
+Test(parts, views_need_a_row_where_they_are_copied, .init = open_template,
+     .fini = conform_parts_finish)
 {
-    struct kernel_case *made = begin("reshape", BP_F32, "2x3");
+    struct kernel_case *made = conform_parts_begin("reshape", BP_F32, "2x3");
 
-    expect(begin("reshape", BP_F32, "2x3"), NULL);
+    conform_parts_expect(conform_parts_begin("reshape", BP_F32, "2x3"), NULL);
     made->given = true;
-    expect(made, "assign for f32");
-    made = begin("reshape", BP_F32, "2x3");
+    conform_parts_expect(made, "assign for f32");
+    made = conform_parts_begin("reshape", BP_F32, "2x3");
     made->may_copy = true;
-    expect(made, "assign for f32");
+    conform_parts_expect(made, "assign for f32");
 }
 
 /* Whether rows that have no column are looked for in a causal softmax of a shape. */
 static bool looks_for_rows(const char *shape, bool real)
 {
-    struct kernel_case *made = begin("masked_softmax", BP_F32, shape);
+    struct kernel_case *made = conform_parts_begin("masked_softmax", BP_F32, shape);
     bool looks;
 
     made->attrs.masked_softmax.causal = 1;
@@ -117,7 +123,7 @@ static bool looks_for_rows(const char *shape, bool real)
 }
 
 /* Such rows there are only where there are more rows than columns. */
-Test(parts, extents_count_where_they_are_real, .init = open_cpu, .fini = finish)
+Test(parts, extents_count_where_they_are_real, .init = open_cpu, .fini = conform_parts_finish)
 {
     cr_expect_not(looks_for_rows("3x4", true));
     cr_expect(looks_for_rows("4x3", true));
@@ -125,12 +131,12 @@ Test(parts, extents_count_where_they_are_real, .init = open_cpu, .fini = finish)
     cr_expect(looks_for_rows("3x4", false), "it is taken for the one before it");
 }
 
-Test(parts, those_with_rows_are_known, .init = open_cpu, .fini = finish)
+Test(parts, those_with_rows_are_known, .init = open_cpu, .fini = conform_parts_finish)
 {
-    struct kernel_case *made = begin("linear", BP_F32, "3x4+5x4");
+    struct kernel_case *made = conform_parts_begin("linear", BP_F32, "3x4+5x4");
 
     cr_expect(parts_have(&place, made, "matmul", UINT64_C(1) << BP_F32));
     cr_expect_not(parts_have(&place, made, "matmul", ~(UINT64_C(1) << BP_F32)));
     cr_expect_not(parts_have(&place, made, "conv", UINT64_MAX));
-    expect(made, NULL);
+    conform_parts_expect(made, NULL);
 }

@@ -11,8 +11,8 @@
 #define SHAPE(...) (const int64_t[]){__VA_ARGS__}
 
 /* The reference of one to three inputs gives this list, to 1e-15. */
-static void check(ref_fn *of, const struct ref_array *in, const void *attrs, int64_t n,
-                  const double *want)
+static void conform_reduce_check(ref_fn *of, const struct ref_array *in, const void *attrs,
+                                 int64_t n, const double *want)
 {
     struct ref_array out[2] = {{0}};
 
@@ -36,8 +36,8 @@ Test(reference, determinants)
                                   LIST(0, 2, 1, 3, 0, 0, 4, 5, 6, 0.0625, 1, 1, 1, 1, 2, 1, 2, 1));
     struct ref_array none = array_of(BP_F64, 2, SHAPE(0, 0), NULL);
 
-    check(ref_det, &x, NULL, 2, LIST(-21, 1.8125));
-    check(ref_det, &none, NULL, 1, LIST(1));
+    conform_reduce_check(ref_det, &x, NULL, 2, LIST(-21, 1.8125));
+    conform_reduce_check(ref_det, &none, NULL, 1, LIST(1));
     ref_array_finish(&x);
     ref_array_finish(&none);
 }
@@ -49,22 +49,22 @@ Test(reference, reductions_of_four_numbers)
     struct bp_var_attrs var = {sizeof var, {NULL, 0}, 0, 1};
     struct bp_norm_attrs norm = {sizeof norm, {NULL, 0}, 0, 3};
 
-    check(ref_mean, &x, &all, 1, LIST(0.5));
-    check(ref_prod, &x, &all, 1, LIST(-0.9375));
-    check(ref_max, &x, &all, 1, LIST(2));
-    check(ref_amin, &x, &all, 1, LIST(-1.25));
-    check(ref_logsumexp, &x, &all, 1, LIST(2.4372280586139025599));
-    check(ref_var, &x, &var, 1, LIST(1.7916666666666666667));
-    check(ref_std, &x, &var, 1, LIST(1.3385315336840842117));
+    conform_reduce_check(ref_mean, &x, &all, 1, LIST(0.5));
+    conform_reduce_check(ref_prod, &x, &all, 1, LIST(-0.9375));
+    conform_reduce_check(ref_max, &x, &all, 1, LIST(2));
+    conform_reduce_check(ref_amin, &x, &all, 1, LIST(-1.25));
+    conform_reduce_check(ref_logsumexp, &x, &all, 1, LIST(2.4372280586139025599));
+    conform_reduce_check(ref_var, &x, &var, 1, LIST(1.7916666666666666667));
+    conform_reduce_check(ref_std, &x, &var, 1, LIST(1.3385315336840842117));
     var.unbiased = 0;
-    check(ref_var, &x, &var, 1, LIST(1.34375));
-    check(ref_norm, &x, &norm, 1, LIST(2.1897595699439446329));
+    conform_reduce_check(ref_var, &x, &var, 1, LIST(1.34375));
+    conform_reduce_check(ref_norm, &x, &norm, 1, LIST(2.1897595699439446329));
     norm.p = 0.5;
-    check(ref_norm, &x, &norm, 1, LIST(16.854142777531044588));
+    conform_reduce_check(ref_norm, &x, &norm, 1, LIST(16.854142777531044588));
     norm.p = 2;
-    check(ref_norm, &x, &norm, 1, LIST(2.5248762345905194883));
+    conform_reduce_check(ref_norm, &x, &norm, 1, LIST(2.5248762345905194883));
     norm.p = -INFINITY;
-    check(ref_norm, &x, &norm, 1, LIST(0.5));
+    conform_reduce_check(ref_norm, &x, &norm, 1, LIST(0.5));
     ref_array_finish(&x);
 }
 
@@ -76,19 +76,19 @@ Test(reference, reductions_take_axes_and_ties)
                         all = {sizeof all, {NULL, 0}, 0};
     struct bp_argmax_attrs arg = {sizeof arg, 1, 0, 0, BP_I64};
 
-    check(ref_max, &x, &columns, 3, LIST(4, 4, 4));
-    check(ref_min, &x, &columns, 3, LIST(0, -7, -7));
-    check(ref_count_nonzero, &x, &columns, 3, LIST(1, 2, 2));
-    check(ref_all, &x, &columns, 3, LIST(0, 1, 1));
-    check(ref_any, &x, &columns, 3, LIST(1, 1, 1));
-    check(ref_argmax, &x, &arg, 2, LIST(0, 1));
-    check(ref_argmin, &x, &arg, 2, LIST(1, 2));
+    conform_reduce_check(ref_max, &x, &columns, 3, LIST(4, 4, 4));
+    conform_reduce_check(ref_min, &x, &columns, 3, LIST(0, -7, -7));
+    conform_reduce_check(ref_count_nonzero, &x, &columns, 3, LIST(1, 2, 2));
+    conform_reduce_check(ref_all, &x, &columns, 3, LIST(0, 1, 1));
+    conform_reduce_check(ref_any, &x, &columns, 3, LIST(1, 1, 1));
+    conform_reduce_check(ref_argmax, &x, &arg, 2, LIST(0, 1));
+    conform_reduce_check(ref_argmin, &x, &arg, 2, LIST(1, 2));
     arg.flatten = 1;
-    check(ref_argmin, &x, &arg, 1, LIST(1));
-    check(ref_argmax, &n, &arg, 1, LIST(1));
-    check(ref_min, &n, &all, 1, LIST(NAN));
-    check(ref_nansum, &n, &all, 1, LIST(4));
-    check(ref_nanmean, &n, &all, 1, LIST(2));
+    conform_reduce_check(ref_argmin, &x, &arg, 1, LIST(1));
+    conform_reduce_check(ref_argmax, &n, &arg, 1, LIST(1));
+    conform_reduce_check(ref_min, &n, &all, 1, LIST(NAN));
+    conform_reduce_check(ref_nansum, &n, &all, 1, LIST(4));
+    conform_reduce_check(ref_nanmean, &n, &all, 1, LIST(2));
     ref_array_finish(&x);
     ref_array_finish(&n);
 }
@@ -100,9 +100,9 @@ Test(reference, norm_grad_of_order_3)
                               array_of(BP_F64, 1, SHAPE(1), LIST(2))};
     struct bp_norm_grad_attrs a = {sizeof a, 3};
 
-    check(ref_norm_grad, in, &a, 4,
-          LIST(0.10427426523542593490, -0.65171415772141209311, 1.6683882437668149584,
-               0.23461709677970835352));
+    conform_reduce_check(ref_norm_grad, in, &a, 4,
+                         LIST(0.10427426523542593490, -0.65171415772141209311,
+                              1.6683882437668149584, 0.23461709677970835352));
     for (int i = 0; i < 3; i++) ref_array_finish(&in[i]);
 }
 
@@ -115,19 +115,20 @@ Test(reference, scans_by_hand)
     struct bp_cummax_attrs c = {sizeof c, 0, BP_I64};
     struct bp_diff_attrs d = {sizeof d, 2, 0};
 
-    check(ref_cumsum, &x, &a, 4, LIST(0.5, -0.75, 1.25, 2));
-    check(ref_cumprod, &x, &a, 4, LIST(0.5, -0.625, -1.25, -0.9375));
-    check(ref_logcumsumexp, &x, &a, 4,
-          LIST(0.5, 0.66022415043808722689, 2.2326219831020326765, 2.4372280586139025599));
+    conform_reduce_check(ref_cumsum, &x, &a, 4, LIST(0.5, -0.75, 1.25, 2));
+    conform_reduce_check(ref_cumprod, &x, &a, 4, LIST(0.5, -0.625, -1.25, -0.9375));
+    conform_reduce_check(
+        ref_logcumsumexp, &x, &a, 4,
+        LIST(0.5, 0.66022415043808722689, 2.2326219831020326765, 2.4372280586139025599));
     a.exclusive = a.reverse = 1;
-    check(ref_cumsum, &x, &a, 4, LIST(1.5, 2.75, 0.75, 0));
-    check(ref_cumprod, &x, &a, 4, LIST(-1.875, 1.5, 0.75, 1));
-    check(ref_cummax, &x, &c, 4, LIST(0.5, 0.5, 2, 2));
-    check(ref_cummin, &x, &c, 4, LIST(0.5, -1.25, -1.25, -1.25));
-    check(ref_linear_scan, both, &l, 4, LIST(1, 0.75, 1, 2.25));
+    conform_reduce_check(ref_cumsum, &x, &a, 4, LIST(1.5, 2.75, 0.75, 0));
+    conform_reduce_check(ref_cumprod, &x, &a, 4, LIST(-1.875, 1.5, 0.75, 1));
+    conform_reduce_check(ref_cummax, &x, &c, 4, LIST(0.5, 0.5, 2, 2));
+    conform_reduce_check(ref_cummin, &x, &c, 4, LIST(0.5, -1.25, -1.25, -1.25));
+    conform_reduce_check(ref_linear_scan, both, &l, 4, LIST(1, 0.75, 1, 2.25));
     l.reverse = l.shift = 1;
-    check(ref_linear_scan, both, &l, 4, LIST(-3.0625, 3.25, 0.625, 1.5));
-    check(ref_diff, only, &d, 2, LIST(5, -4.5));
+    conform_reduce_check(ref_linear_scan, both, &l, 4, LIST(-3.0625, 3.25, 0.625, 1.5));
+    conform_reduce_check(ref_diff, only, &d, 2, LIST(5, -4.5));
     ref_array_finish(&x);
     ref_array_finish(&both[1]);
 }
@@ -147,17 +148,19 @@ Test(reference, vectors_and_matrices)
     struct bp_matrix_power_attrs power = {sizeof power, 3};
     struct bp_cross_attrs cross = {sizeof cross, 0};
 
-    check(ref_cosine_similarity, pair, &cosine, 1, LIST(-0.27116307227332021500));
-    check(ref_dist, pair, &dist, 1, LIST(4.1982139059366663005));
-    check(ref_dot, pair, NULL, 1, LIST(-1.875));
-    check(ref_mv, two, NULL, 2, LIST(-7, -9));
-    check(ref_outer, (struct ref_array[]){two[1], two[1]}, NULL, 4, LIST(25, -30, -30, 36));
-    check(ref_kron, (struct ref_array[]){two[1], two[1]}, NULL, 4, LIST(25, -30, -30, 36));
-    check(ref_inner, (struct ref_array[]){m, m}, NULL, 4, LIST(5, 11, 11, 25));
-    check(ref_trace, &m, &trace, 1, LIST(2));
-    check(ref_matrix_power, &m, &power, 4, LIST(37, 54, 81, 118));
-    check(ref_multi_dot, chain, NULL, 2, LIST(-25, -57));
-    check(ref_cross, cube, &cross, 3, LIST(-3, 6, -3));
+    conform_reduce_check(ref_cosine_similarity, pair, &cosine, 1, LIST(-0.27116307227332021500));
+    conform_reduce_check(ref_dist, pair, &dist, 1, LIST(4.1982139059366663005));
+    conform_reduce_check(ref_dot, pair, NULL, 1, LIST(-1.875));
+    conform_reduce_check(ref_mv, two, NULL, 2, LIST(-7, -9));
+    conform_reduce_check(ref_outer, (struct ref_array[]){two[1], two[1]}, NULL, 4,
+                         LIST(25, -30, -30, 36));
+    conform_reduce_check(ref_kron, (struct ref_array[]){two[1], two[1]}, NULL, 4,
+                         LIST(25, -30, -30, 36));
+    conform_reduce_check(ref_inner, (struct ref_array[]){m, m}, NULL, 4, LIST(5, 11, 11, 25));
+    conform_reduce_check(ref_trace, &m, &trace, 1, LIST(2));
+    conform_reduce_check(ref_matrix_power, &m, &power, 4, LIST(37, 54, 81, 118));
+    conform_reduce_check(ref_multi_dot, chain, NULL, 2, LIST(-25, -57));
+    conform_reduce_check(ref_cross, cube, &cross, 3, LIST(-3, 6, -3));
     for (int i = 0; i < 2; i++) {
         ref_array_finish(&pair[i]);
         ref_array_finish(&two[i]);
@@ -175,7 +178,7 @@ static void check_einsum(const char *equation, const struct ref_array *in, int64
     cr_assert_eq(bp_einsum_labels(equation, labels, 32, &n_labels), BP_OK, "%s",
                  bp_error_message());
     a.labels = (struct bp_dims){labels, (int64_t)n_labels};
-    check(ref_einsum, in, &a, n, want);
+    conform_reduce_check(ref_einsum, in, &a, n, want);
 }
 
 Test(reference, einsum_by_hand)

@@ -382,7 +382,7 @@ Test(reference, conv_from_a_table)
     ref_array_finish(&y);
 }
 
-static long double dot(const struct ref_array *a, const struct ref_array *b)
+static long double conform_reference_dot(const struct ref_array *a, const struct ref_array *b)
 {
     long double sum = 0;
 
@@ -403,9 +403,9 @@ Test(reference, conv_gradients_are_the_adjoints)
     ref_conv(in, &conv_attrs, &forward);
     ref_conv_grad_input(for_input, &conv_attrs, &dx);
     ref_conv_grad_weight(for_weight, &conv_attrs, &dw);
-    cr_assert(dot(&forward, &y) > 1000);
-    cr_assert_eq(dot(&forward, &y), dot(&x, &dx));
-    cr_assert_eq(dot(&forward, &y), dot(&w, &dw));
+    cr_assert(conform_reference_dot(&forward, &y) > 1000);
+    cr_assert_eq(conform_reference_dot(&forward, &y), conform_reference_dot(&x, &dx));
+    cr_assert_eq(conform_reference_dot(&forward, &y), conform_reference_dot(&w, &dw));
     ref_array_finish(&x);
     ref_array_finish(&w);
     ref_array_finish(&y);

@@ -509,8 +509,8 @@ static struct ref_array one_of(uint32_t dtype, double x)
     return array;
 }
 
-static struct ref_array result(const char *op, uint32_t dtype, double x,
-                               const struct numbers *attrs)
+static struct ref_array conform_unary_result(const char *op, uint32_t dtype, double x,
+                                             const struct numbers *attrs)
 {
     struct ref_array in[2] = {one_of(dtype, x), one_of(dtype, 1)}, y;
 
@@ -525,7 +525,7 @@ Test(unary, references_from_a_table)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
         struct numbers attrs = {sizeof attrs, {r->number[0], r->number[1]}};
-        struct ref_array y = result(r->op, BP_F64, r->x, &attrs);
+        struct ref_array y = conform_unary_result(r->op, BP_F64, r->x, &attrs);
         cr_assert(fabsl(y.v[0] - r->y) <= 4e-17L * fabsl(r->y), "%s of %g: %.20Lg, expected %.20Lg",
                   r->op, r->x, y.v[0], r->y);
         ref_array_finish(&y);
@@ -598,7 +598,7 @@ Test(unary, references_by_hand)
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
         const struct exact *e = &exact[i];
         struct numbers attrs = {sizeof attrs, {e->number[0], e->number[1], e->number[2]}};
-        struct ref_array y = result(e->op, e->dtype, e->x, &attrs);
+        struct ref_array y = conform_unary_result(e->op, e->dtype, e->x, &attrs);
         long double got = y.v ? y.v[0] : (long double)(int64_t)y.u[0];
         cr_assert(isnan(e->y) ? isnan(got) : got == (long double)e->y, "%s of %g: %Lg, expected %g",
                   e->op, e->x, got, e->y);

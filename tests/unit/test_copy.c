@@ -10,7 +10,7 @@
 
 static uint64_t seed = 77;
 
-static int64_t below(int64_t n)
+static int64_t copy_below(int64_t n)
 {
     seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
     return (int64_t)((seed >> 33) % (uint64_t)n);
@@ -46,7 +46,7 @@ static void place_init(struct place *p, struct bp_core *core, const char *librar
     OK(bp_stream_create_with(p->f.device, flags, &p->f.stream));
     p->model = malloc(SIZE);
     cr_assert_not_null(p->model);
-    for (int i = 0; i < SIZE; i++) p->model[i] = (unsigned char)(below(256));
+    for (int i = 0; i < SIZE; i++) p->model[i] = (unsigned char)(copy_below(256));
     p->base = tensor_of(&p->f, BP_U8, 1, SHAPE(SIZE), p->model);
 }
 
@@ -108,26 +108,26 @@ static struct layout some_layout(uint32_t rank, const int64_t *shape, int64_t wi
 {
     struct layout l = {.rank = rank};
     uint32_t order[BP_RANK_MAX];
-    int64_t step = width << (below(3) == 0);
+    int64_t step = width << (copy_below(3) == 0);
 
     for (uint32_t i = 0; i < rank; i++) {
-        uint32_t at = below(2) ? i : (uint32_t)below(i + 1);
+        uint32_t at = copy_below(2) ? i : (uint32_t)copy_below(i + 1);
         order[i] = order[at];
         order[at] = i;
         l.shape[i] = shape[i];
     }
     for (uint32_t i = rank; i-- > 0;) {
         l.stride[order[i]] = step;
-        step *= shape[order[i]] + (below(4) == 0);
+        step *= shape[order[i]] + (copy_below(4) == 0);
     }
     cr_assert_leq(step, SIZE / 2);
-    l.offset = below(below(2) ? 64 : (SIZE - step) / width) * width;
+    l.offset = copy_below(copy_below(2) ? 64 : (SIZE - step) / width) * width;
     l.shape[l.rank] = width;
     l.stride[l.rank++] = 1;
     return l;
 }
 
-static struct bp_tensor *view_of(struct place *p, const struct layout *l)
+static struct bp_tensor *copy_view_of(struct place *p, const struct layout *l)
 {
     struct bp_tensor *t;
 
@@ -139,10 +139,10 @@ static struct bp_tensor *view_of(struct place *p, const struct layout *l)
  * 19 bytes are those that faulty fails at. */
 static uint32_t some_shape(int64_t *out_shape)
 {
-    uint32_t rank = (uint32_t)below(5);
+    uint32_t rank = (uint32_t)copy_below(5);
 
     for (uint32_t i = 0; i < rank; i++) {
-        out_shape[i] = 1 + below(rank < 3 ? 40 : 7);
+        out_shape[i] = 1 + copy_below(rank < 3 ? 40 : 7);
         if (out_shape[i] == 13 || out_shape[i] == 17 || out_shape[i] == 19) out_shape[i]--;
     }
     return rank;
@@ -153,14 +153,14 @@ static void write_and_read(struct place *p)
     static unsigned char data[SIZE], got[SIZE];
 
     for (int k = 0; k < 200; k++) {
-        int64_t shape[BP_RANK_MAX], width = INT64_C(1) << below(5);
+        int64_t shape[BP_RANK_MAX], width = INT64_C(1) << copy_below(5);
         uint32_t rank = some_shape(shape);
         struct layout l = some_layout(rank, shape, width);
-        struct bp_tensor *t = view_of(p, &l);
+        struct bp_tensor *t = copy_view_of(p, &l);
         struct bp_tensor_info info = {.size = sizeof info};
         OK(bp_tensor_info(t, &info));
         for (int64_t n = 0; n < info.count; n++) {
-            data[n] = (unsigned char)below(256);
+            data[n] = (unsigned char)copy_below(256);
             p->model[byte_of(&info, n)] = data[n];
         }
         OK(bp_tensor_write(p->f.stream, t, data, info.bytes));
@@ -195,16 +195,16 @@ static bool share_bytes(const struct bp_tensor_info *a, const struct bp_tensor_i
 /* One copy between random views; returns whether it could be done. */
 static bool copy_once(struct place *to, struct place *from)
 {
-    int64_t shape[BP_RANK_MAX], width = INT64_C(1) << below(5);
+    int64_t shape[BP_RANK_MAX], width = INT64_C(1) << copy_below(5);
     uint32_t rank = some_shape(shape);
     struct layout dl = some_layout(rank, shape, width), sl = some_layout(rank, shape, width);
     struct bp_tensor *dst, *src;
     struct bp_tensor_info d = {.size = sizeof d}, s = d;
     bool refused;
 
-    if (rank && below(4) == 0) sl.stride[below(rank)] = 0;
-    dst = view_of(to, &dl);
-    src = view_of(from, &sl);
+    if (rank && copy_below(4) == 0) sl.stride[copy_below(rank)] = 0;
+    dst = copy_view_of(to, &dl);
+    src = copy_view_of(from, &sl);
     OK(bp_tensor_info(dst, &d));
     OK(bp_tensor_info(src, &s));
     refused = to == from && share_bytes(&d, &s);
@@ -246,7 +246,7 @@ Test(copy, transposed_matrix_of_each_width)
     for (int k = 0; k < 5; k++) {
         size_t width = (size_t)1 << k;
         struct bp_tensor *a, *b, *t;
-        for (size_t i = 0; i < 70 * 90 * width; i++) data[i] = (unsigned char)below(2);
+        for (size_t i = 0; i < 70 * 90 * width; i++) data[i] = (unsigned char)copy_below(2);
         a = tensor_of(&f, dtypes[k], 2, SHAPE(70, 90), data);
         OK(bp_tensor_create(f.device, dtypes[k], 2, SHAPE(90, 70), &b));
         OK(bp_tensor_transpose(a, NULL, &t));
@@ -353,7 +353,7 @@ Test(copy, between_devices_that_the_host_cannot_touch)
 }
 
 /* 9 GiB of addresses, of which a few pages are ever touched. */
-static struct bp_tensor *huge(struct fixture *f, unsigned char **out_memory)
+static struct bp_tensor *copy_huge(struct fixture *f, unsigned char **out_memory)
 {
     static struct bp_dlpack_legacy lent;
     static int64_t shape = INT64_C(9) << 30;
@@ -376,7 +376,7 @@ Test(copy, elements_beyond_2_31)
     struct fixture f = fixture_init();
     const int64_t step = (INT64_C(1) << 32) + 5;
     unsigned char *memory;
-    struct bp_tensor *t = huge(&f, &memory), *far, *farther, *pair;
+    struct bp_tensor *t = copy_huge(&f, &memory), *far, *farther, *pair;
 
     OK(bp_tensor_slice(t, 0, 7, INT64_MAX, step, &far)); /* 7, step + 7, 2 step + 7 */
     OK(bp_tensor_write(f.stream, far, "abc", 3));
@@ -397,7 +397,7 @@ Test(copy, elements_beyond_2_31)
     fixture_finish(&f);
 }
 
-static uint64_t available(void)
+static uint64_t copy_available(void)
 {
     FILE *file = fopen("/proc/meminfo", "r");
     unsigned long long kib = 0;
@@ -419,10 +419,10 @@ Test(copy, over_2_31_elements, .timeout = 300)
     unsigned char *memory;
     void *data;
 
-    if (!getenv("LARGE_TESTS") || available() < UINT64_C(8) << 30)
+    if (!getenv("LARGE_TESTS") || copy_available() < UINT64_C(8) << 30)
         cr_skip_test("8 GiB of memory, and LARGE_TESTS in the environment");
     f = fixture_init();
-    a = huge(&f, &memory); /* reads as zeros but for what is set here */
+    a = copy_huge(&f, &memory); /* reads as zeros but for what is set here */
     for (int64_t i = 0; i < n; i += 999983) memory[2 * i + 1] = (unsigned char)(i % 251 + 1);
     OK(bp_tensor_slice(a, 0, 1, 2 * n, 2, &odd));
     OK(bp_tensor_create(f.device, BP_U8, 1, &n, &b));

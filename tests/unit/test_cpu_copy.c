@@ -9,7 +9,7 @@
 enum { PIECE = 16384, GUARD = 128, LARGEST = (4 << 20) + 3 * PIECE };
 
 /* Words of a sequence that does not come again: a piece in the wrong place is seen. */
-static void fill(unsigned char *memory, size_t size)
+static void cpu_copy_fill(unsigned char *memory, size_t size)
 {
     uint64_t state = 1;
 
@@ -19,7 +19,8 @@ static void fill(unsigned char *memory, size_t size)
     }
 }
 
-static void check(unsigned char *to, const unsigned char *from, size_t dst, size_t src, size_t size)
+static void cpu_copy_check(unsigned char *to, const unsigned char *from, size_t dst, size_t src,
+                           size_t size)
 {
     struct bp_copy copy = {.dst = to + GUARD + dst, .src = from + src, .size = size};
 
@@ -43,10 +44,10 @@ static void check_level(const char *isa)
     cr_assert(from && to);
     setenv("BP_CPU_ISA", isa, 1); /* each test is a process of its own */
     kit_load();
-    fill(from, LARGEST);
+    cpu_copy_fill(from, LARGEST);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (size_t d = 0; d < 4; d++)
-            for (size_t f = 0; f < 4; f++) check(to, from, at[d], at[f], sizes[s]);
+            for (size_t f = 0; f < 4; f++) cpu_copy_check(to, from, at[d], at[f], sizes[s]);
     kit_unload();
     free(from);
     free(to);

@@ -23,7 +23,7 @@ struct place {
     size_t y_off;
 };
 
-static struct bp_view view_of(void *data, int dtype, const int64_t *n, const int64_t *step)
+static struct bp_view cpu_past_view_of(void *data, int dtype, const int64_t *n, const int64_t *step)
 {
     return (struct bp_view){.data = data, .dtype = (uint8_t)dtype, .rank = 1, .shape = n,
                             .stride = step, .count = *n,
@@ -31,13 +31,16 @@ static struct bp_view view_of(void *data, int dtype, const int64_t *n, const int
 }
 
 /* Elements from number `first` on. */
-static void launch(const struct bp_kernel *row, const struct trial *t, const struct place *p,
-                   unsigned char *y, unsigned char *x, int64_t first, uint32_t width)
+static void cpu_past_launch(const struct bp_kernel *row, const struct trial *t,
+                            const struct place *p, unsigned char *y, unsigned char *x,
+                            int64_t first, uint32_t width)
 {
     const int64_t one = 1, *x_shape = p->x_step ? &p->n : &one;
-    struct bp_view a = view_of(x + first * p->x_step * t->from_size, t->from, x_shape, &one);
-    struct bp_view b = view_of(x + (first + 1) * t->from_size, t->from, &p->n, &one);
-    struct bp_view out = view_of(y + first * p->y_step * t->to_size, t->to, &p->n, &p->y_step);
+    struct bp_view a = cpu_past_view_of(x + first * p->x_step * t->from_size, t->from, x_shape,
+                                        &one);
+    struct bp_view b = cpu_past_view_of(x + (first + 1) * t->from_size, t->from, &p->n, &one);
+    struct bp_view out = cpu_past_view_of(y + first * p->y_step * t->to_size, t->to, &p->n,
+                                          &p->y_step);
     const struct bp_view *in[] = {&a, &b}, *outs[] = {&out};
     struct bp_launch l = {.self = kit_self, .kernel = row, .in = in, .n_in = t->n_in, .out = outs,
                           .n_out = 1, .attrs = t->attrs, .width = width};
@@ -45,8 +48,8 @@ static void launch(const struct bp_kernel *row, const struct trial *t, const str
     cr_assert_eq(row->launch(&l), BP_OK);
 }
 
-static void compare(const struct bp_kernel *row, const struct trial *t, const struct place *p,
-                    unsigned char *x)
+static void cpu_past_compare(const struct bp_kernel *row, const struct trial *t,
+                             const struct place *p, unsigned char *x)
 {
     size_t bytes = (size_t)(p->n * p->y_step * t->to_size), all = bytes + 2 * GUARD;
     unsigned char *memory[2];
@@ -56,11 +59,11 @@ static void compare(const struct bp_kernel *row, const struct trial *t, const st
         cr_assert(memory[large]);
         memset(memory[large], MARK, all);
         unsigned char *y = memory[large] + GUARD / 2 + p->y_off;
-        if (large) launch(row, t, p, y, x, 0, 2);
+        if (large) cpu_past_launch(row, t, p, y, x, 0, 2);
         for (int64_t i = 0; !large && i < p->n; i += FEW) {
             struct place some = *p;
             some.n = p->n - i < FEW ? p->n - i : FEW;
-            launch(row, t, &some, y, x, i, 1);
+            cpu_past_launch(row, t, &some, y, x, i, 1);
         }
     }
     cr_expect(!memcmp(memory[0], memory[1], all), "%s: y %zu bytes off, step %d, x step %d",
@@ -70,7 +73,7 @@ static void compare(const struct bp_kernel *row, const struct trial *t, const st
 }
 
 /* Finite numbers of every float dtype, and integers. */
-static void fill(unsigned char *x, size_t size)
+static void cpu_past_fill(unsigned char *x, size_t size)
 {
     uint32_t state = 1;
 
@@ -80,7 +83,7 @@ static void fill(unsigned char *x, size_t size)
     }
 }
 
-static void try(const struct trial *t)
+static void cpu_past_try(const struct trial *t)
 {
     int64_t n = LARGE / t->to_size + 37;
     size_t size = (size_t)((n + 1) * t->from_size) / 64 * 64 + 64;
@@ -90,12 +93,12 @@ static void try(const struct trial *t)
     int rows = 0;
 
     cr_assert(x);
-    fill(x, size);
+    cpu_past_fill(x, size);
     for (size_t i = 0; i < kit_plugin->kernels->count; i++) {
         const struct bp_kernel *row = &kit_plugin->kernels->first[i];
         if (strcmp(row->op, t->op) || kit_plugin->kernels->usable(kit_self, row)) continue;
         if (!(row->types[0] >> t->from & 1)) continue;
-        for (int k = 0; k < 3 + (t->n_in > 1); k++) compare(row, t, &places[k], x);
+        for (int k = 0; k < 3 + (t->n_in > 1); k++) cpu_past_compare(row, t, &places[k], x);
         rows++;
     }
     cr_expect(rows, "no row of %s", t->op);
@@ -114,6 +117,6 @@ Test(cpu_past, formulas)
     };
 
     kit_load();
-    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) try(&trials[i]);
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) cpu_past_try(&trials[i]);
     kit_unload();
 }

@@ -17,7 +17,7 @@ static const struct bp_kernel *row_of(const char *op)
 }
 
 /* Bytes of a sequence that does not come again soon. */
-static void fill(unsigned char *memory, size_t size)
+static void cpu_turn_fill(unsigned char *memory, size_t size)
 {
     uint64_t state = 1;
 
@@ -36,7 +36,7 @@ struct turn {
 };
 
 /* An element, which memcmp would ask the sanitizer's runtime about, each by itself. */
-static uint64_t element(const unsigned char *at, int size)
+static uint64_t cpu_turn_element(const unsigned char *at, int size)
 {
     uint64_t value = 0;
 
@@ -48,14 +48,14 @@ static uint64_t element(const unsigned char *at, int size)
     }
 }
 
-static void check(const struct turn *t, const unsigned char *x, const unsigned char *y,
-                  size_t bytes)
+static void cpu_turn_check(const struct turn *t, const unsigned char *x, const unsigned char *y,
+                           size_t bytes)
 {
     for (int64_t c = 0; c < t->columns; c++) {
         const unsigned char *line = y + t->off + c * t->line * t->size;
         for (int64_t r = 0; r < t->rows; r++)
-            if (element(line + r * t->size, t->size) !=
-                element(x + (r * t->columns + c) * t->size, t->size))
+            if (cpu_turn_element(line + r * t->size, t->size) !=
+                cpu_turn_element(x + (r * t->columns + c) * t->size, t->size))
                 cr_assert_fail("size %d, off %zu, width %u: element %lld, %lld", t->size, t->off,
                          t->width, (long long)c, (long long)r);
         for (int64_t i = t->rows * t->size; i < t->line * t->size; i++)
@@ -65,7 +65,7 @@ static void check(const struct turn *t, const unsigned char *x, const unsigned c
     for (size_t i = bytes - PAD + t->off; i < bytes; i++) cr_assert_eq(y[i], MARK);
 }
 
-static void run(const struct turn *t)
+static void cpu_turn_run(const struct turn *t)
 {
     size_t bytes = (size_t)(t->columns * t->line * t->size) + PAD;
     size_t all = (size_t)(t->rows * t->columns * t->size) / 64 * 64 + 64;
@@ -79,12 +79,12 @@ static void run(const struct turn *t)
     cr_assert(x && y);
     out.data = y + t->off;
     out.stride = to;
-    fill(x, all);
+    cpu_turn_fill(x, all);
     memset(y, MARK, bytes);
     struct bp_launch launch = {.self = kit_self, .kernel = row_of("assign"),
                                .in = ins, .n_in = 1, .out = outs, .n_out = 1, .width = t->width};
     cr_assert_eq(launch.kernel->launch(&launch), BP_OK);
-    check(t, x, y, bytes);
+    cpu_turn_check(t, x, y, bytes);
     free(x);
     free(y);
 }
@@ -95,13 +95,13 @@ static void of_size(int dtype, int size, int64_t rows, int64_t columns)
     struct turn t = {dtype, size, rows, columns, rows, 0, 1};
 
     kit_load();
-    run(&t);
+    cpu_turn_run(&t);
     t.width = 2;
-    run(&t);
+    cpu_turn_run(&t);
     t.rows -= 5;
-    run(&t);
+    cpu_turn_run(&t);
     t.off = (size_t)size;
-    run(&t);
+    cpu_turn_run(&t);
     kit_unload();
 }
 

@@ -15,7 +15,7 @@ struct place {
     struct bp_stream *stream;
 };
 
-static struct place place_of(const char *library)
+static struct place custom_place_of(const char *library)
 {
     struct place p;
     uint32_t index;
@@ -35,8 +35,8 @@ static void place_finish(struct place *p)
     bp_core_destroy(p->core);
 }
 
-static struct bp_tensor *floats(struct place *p, uint32_t rank, const int64_t *shape,
-                                const float *data, size_t size)
+static struct bp_tensor *custom_floats(struct place *p, uint32_t rank, const int64_t *shape,
+                                       const float *data, size_t size)
 {
     struct bp_tensor *t;
 
@@ -45,8 +45,8 @@ static struct bp_tensor *floats(struct place *p, uint32_t rank, const int64_t *s
     return t;
 }
 
-static enum bp_status repeat(struct bp_scope *scope, const char *op, struct bp_tensor *x,
-                             int64_t times, double factor, struct bp_tensor **out)
+static enum bp_status custom_repeat(struct bp_scope *scope, const char *op, struct bp_tensor *x,
+                                    int64_t times, double factor, struct bp_tensor **out)
 {
     const struct repeat_attrs attrs = {sizeof attrs, times, factor};
     const struct bp_arg in = {&x, 1};
@@ -57,7 +57,7 @@ static enum bp_status repeat(struct bp_scope *scope, const char *op, struct bp_t
     return bp_call_run(scope, &call, out, 1, NULL);
 }
 
-static void expect(struct place *p, struct bp_tensor *y, const float *expected)
+static void custom_expect(struct place *p, struct bp_tensor *y, const float *expected)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     float got[12];
@@ -80,32 +80,34 @@ Test(custom, is_called)
     struct bp_tensor *x, *y;
 
     cr_expect(!op, "it is there before its plugin");
-    p = place_of(HOSTILE_DIR "/bp_custom.so");
+    p = custom_place_of(HOSTILE_DIR "/bp_custom.so");
     op = bp_opinfo_find("acme.Repeat");
     cr_assert(op && op->n_attr == 2 && op->attr[1].offset == 16);
-    x = floats(&p, 2, SHAPE(2, 2), numbers, sizeof numbers);
-    OK(repeat(bp_stream_scope(p.stream), "acme.Repeat", x, 3, 2, &y));
-    expect(&p, y, twice);
-    OK(repeat(bp_stream_scope(p.stream), "acme.Repeat", x, 3, 3, &y)); /* the same call, found */
-    expect(&p, y, thrice);
+    x = custom_floats(&p, 2, SHAPE(2, 2), numbers, sizeof numbers);
+    OK(custom_repeat(bp_stream_scope(p.stream), "acme.Repeat", x, 3, 2, &y));
+    custom_expect(&p, y, twice);
+    OK(custom_repeat(bp_stream_scope(p.stream), "acme.Repeat", x, 3, 3,
+                     &y)); /* the same call, found */
+    custom_expect(&p, y, thrice);
     bp_tensor_destroy(x);
     place_finish(&p);
 }
 
 Test(custom, is_recorded)
 {
-    struct place p = place_of(HOSTILE_DIR "/bp_custom.so");
-    struct bp_tensor *x = floats(&p, 2, SHAPE(2, 2), numbers, sizeof numbers), *symbol, *z, *y;
+    struct place p = custom_place_of(HOSTILE_DIR "/bp_custom.so");
+    struct bp_tensor *x = custom_floats(&p, 2, SHAPE(2, 2), numbers, sizeof numbers), *symbol, *z,
+                     *y;
     struct bp_graph *graph;
 
     OK(bp_graph_create(p.core, &graph));
     OK(bp_graph_input(graph, "x", BP_F32, 2, SHAPE(2, 2), &symbol));
-    OK(repeat(bp_graph_scope(graph), "acme.Repeat", symbol, 3, 2, &z));
+    OK(custom_repeat(bp_graph_scope(graph), "acme.Repeat", symbol, 3, 2, &z));
     OK(bp_graph_output(graph, z, "y"));
     for (int i = 0; i < 2; i++) {
         y = NULL;
         OK(bp_graph_run(graph, p.stream, &x, 1, &y, 1));
-        expect(&p, y, twice);
+        custom_expect(&p, y, twice);
     }
     bp_tensor_destroy(z);
     bp_tensor_destroy(symbol);
@@ -116,24 +118,24 @@ Test(custom, is_recorded)
 
 Test(custom, is_refused)
 {
-    struct place p = place_of(HOSTILE_DIR "/bp_custom.so");
+    struct place p = custom_place_of(HOSTILE_DIR "/bp_custom.so");
     struct bp_scope *scope = bp_stream_scope(p.stream);
-    struct bp_tensor *x = floats(&p, 2, SHAPE(2, 2), numbers, sizeof numbers), *other, *y;
+    struct bp_tensor *x = custom_floats(&p, 2, SHAPE(2, 2), numbers, sizeof numbers), *other, *y;
     struct bp_device *cpu;
     struct bp_stream *stream;
 
-    FAILS(BP_ERR_INVALID, "do not go together", repeat(scope, "acme.Repeat", x, 0, 1, &y));
-    FAILS(BP_ERR_INVALID, "63 bits", repeat(scope, "acme.Repeat", x, INT64_MAX / 2, 1, &y));
-    FAILS(BP_ERR_INVALID, "x is NULL", repeat(scope, "acme.Repeat", NULL, 1, 1, &y));
-    FAILS(BP_ERR_NOT_FOUND, "acme.Nothing", repeat(scope, "acme.Nothing", x, 1, 1, &y));
+    FAILS(BP_ERR_INVALID, "do not go together", custom_repeat(scope, "acme.Repeat", x, 0, 1, &y));
+    FAILS(BP_ERR_INVALID, "63 bits", custom_repeat(scope, "acme.Repeat", x, INT64_MAX / 2, 1, &y));
+    FAILS(BP_ERR_INVALID, "x is NULL", custom_repeat(scope, "acme.Repeat", NULL, 1, 1, &y));
+    FAILS(BP_ERR_NOT_FOUND, "acme.Nothing", custom_repeat(scope, "acme.Nothing", x, 1, 1, &y));
     OK(bp_tensor_create(p.device, BP_F64, 2, SHAPE(2, 2), &other));
-    FAILS(BP_ERR_INVALID, "f64", repeat(scope, "acme.Repeat", other, 1, 1, &y));
+    FAILS(BP_ERR_INVALID, "f64", custom_repeat(scope, "acme.Repeat", other, 1, 1, &y));
     bp_tensor_destroy(other);
     OK(bp_device_create(p.core, "cpu", &cpu)); /* which has no row */
     OK(bp_stream_create(cpu, &stream));
     OK(bp_tensor_create(cpu, BP_F32, 2, SHAPE(2, 2), &other));
     FAILS(BP_ERR_NO_KERNEL, "acme.Repeat",
-          repeat(bp_stream_scope(stream), "acme.Repeat", other, 1, 1, &y));
+          custom_repeat(bp_stream_scope(stream), "acme.Repeat", other, 1, 1, &y));
     bp_tensor_destroy(other);
     bp_tensor_destroy(x);
     bp_stream_destroy(stream);
@@ -143,14 +145,14 @@ Test(custom, is_refused)
 
 Test(custom, of_two_cores_and_two_plugins)
 {
-    struct place a = place_of(HOSTILE_DIR "/bp_custom.so");
-    struct place b = place_of(HOSTILE_DIR "/bp_custom.so");
-    struct bp_tensor *x = floats(&b, 2, SHAPE(2, 2), numbers, sizeof numbers), *y;
+    struct place a = custom_place_of(HOSTILE_DIR "/bp_custom.so");
+    struct place b = custom_place_of(HOSTILE_DIR "/bp_custom.so");
+    struct bp_tensor *x = custom_floats(&b, 2, SHAPE(2, 2), numbers, sizeof numbers), *y;
     uint32_t index;
 
     place_finish(&a);
-    OK(repeat(bp_stream_scope(b.stream), "acme.Repeat", x, 3, 2, &y));
-    expect(&b, y, twice);
+    OK(custom_repeat(bp_stream_scope(b.stream), "acme.Repeat", x, 3, 2, &y));
+    custom_expect(&b, y, twice);
     FAILS(BP_ERR_PLUGIN, "another plugin brings another one",
           bp_core_load_path(b.core, HOSTILE_DIR "/bp_custom_other.so", &index)
               ? BP_ERR_PLUGIN
@@ -161,10 +163,11 @@ Test(custom, of_two_cores_and_two_plugins)
 
 Test(custom, wrong_inference)
 {
-    struct place p = place_of(HOSTILE_DIR "/bp_custom_rank.so");
-    struct bp_tensor *x = floats(&p, 2, SHAPE(2, 2), numbers, sizeof numbers), *y;
+    struct place p = custom_place_of(HOSTILE_DIR "/bp_custom_rank.so");
+    struct bp_tensor *x = custom_floats(&p, 2, SHAPE(2, 2), numbers, sizeof numbers), *y;
 
-    FAILS(BP_ERR_PLUGIN, "9 axes", repeat(bp_stream_scope(p.stream), "acme.Wrong", x, 1, 1, &y));
+    FAILS(BP_ERR_PLUGIN, "9 axes",
+          custom_repeat(bp_stream_scope(p.stream), "acme.Wrong", x, 1, 1, &y));
     bp_tensor_destroy(x);
     place_finish(&p);
 }

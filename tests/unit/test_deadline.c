@@ -238,7 +238,7 @@ Test(deadline, waits_that_ended_early_are_no_heap_of_threads, .timeout = 60)
     }
 }
 
-static void *synchronize(void *stream)
+static void *deadline_synchronize(void *stream)
 {
     IN_THE_END(bp_stream_synchronize(stream));
     return NULL;
@@ -253,7 +253,7 @@ Test(deadline, a_wait_is_noted_while_it_lasts, .timeout = 60)
         char where[64];
         pthread_t waiter;
         snprintf(where, sizeof where, "%s, stream 1, launch", bp_device_name(h.s.device));
-        pthread_create(&waiter, NULL, synchronize, h.s.stream);
+        pthread_create(&waiter, NULL, deadline_synchronize, h.s.stream);
         while (!bp_activity_find(0, &a) || a.step != BP_ACTIVITY_WAIT) usleep(1000);
         cr_assert(strstr(a.what, where) == a.what && strstr(a.what, "copy_within"), "%s", a.what);
         open_held(&h);
@@ -263,7 +263,7 @@ Test(deadline, a_wait_is_noted_while_it_lasts, .timeout = 60)
     }
 }
 
-static void *cast(void *spot)
+static void *deadline_cast(void *spot)
 {
     struct spot *s = spot;
     struct bp_tensor *x = floats_at(s->device, 4), *y = NULL;
@@ -282,7 +282,7 @@ Test(deadline, a_preparation_is_noted_too, .timeout = 60)
     struct bp_activity a = {.size = sizeof a};
     pthread_t caster;
 
-    pthread_create(&caster, NULL, cast, &s);
+    pthread_create(&caster, NULL, deadline_cast, &s);
     while (!bp_activity_find(0, &a) || a.step != BP_ACTIVITY_PREPARE) usleep(1000);
     cr_assert_str_eq(a.plugin, "gated");
     cr_assert_str_eq(a.what, "gated_cast");

@@ -11,7 +11,7 @@ struct listed {
     const char *further; /* the operator that is taken apart too, or NULL */
 };
 
-static struct listed begin(void)
+static struct listed decompose_begin(void)
 {
     struct listed l = {.text = ""};
 
@@ -20,13 +20,13 @@ static struct listed begin(void)
     return l;
 }
 
-static void finish(struct listed *l)
+static void decompose_finish(struct listed *l)
 {
     bp_graph_destroy(l->graph);
     bp_core_destroy(l->core);
 }
 
-static bool note(void *ctx, const struct bp_part *part)
+static bool decompose_note(void *ctx, const struct bp_part *part)
 {
     struct listed *l = ctx;
     size_t used = strlen(l->text);
@@ -45,8 +45,8 @@ static bool note(void *ctx, const struct bp_part *part)
 }
 
 /* The parts of a call whose n_in inputs are one value of 2 x 6 x 2 x 2 elements. */
-static const char *parts_of(struct listed *l, const char *op, uint32_t dtype, int n_in,
-                            const void *attrs)
+static const char *decompose_parts_of(struct listed *l, const char *op, uint32_t dtype, int n_in,
+                                      const void *attrs)
 {
     struct bp_tensor *x;
     struct bp_arg in[4];
@@ -56,20 +56,20 @@ static const char *parts_of(struct listed *l, const char *op, uint32_t dtype, in
     OK(bp_graph_input(l->graph, NULL, dtype, 4, SHAPE(2, 6, 2, 2), &x));
     for (int i = 0; i < n_in; i++) in[i] = (struct bp_arg){&x, 1};
     *l->text = 0;
-    OK(bp_graph_decompose(l->graph, &call, NULL, 0, note, l));
+    OK(bp_graph_decompose(l->graph, &call, NULL, 0, decompose_note, l));
     bp_tensor_destroy(x);
     return l->text;
 }
 
 #define PARTS(expected, l, op, dtype, n_in, attrs) \
     do { \
-        const char *got_ = parts_of(l, op, dtype, n_in, attrs); \
+        const char *got_ = decompose_parts_of(l, op, dtype, n_in, attrs); \
         cr_assert_str_eq(got_, expected, "%s: expected '%s', got '%s'", op, expected, got_); \
     } while (0)
 
 Test(decompose, parts_are_listed_in_order_with_their_dtypes)
 {
-    struct listed l = begin();
+    struct listed l = decompose_begin();
     struct bp_graph_info info = {.size = sizeof info};
     struct bp_l1_loss_attrs none = bp_l1_loss_defaults();
 
@@ -77,35 +77,36 @@ Test(decompose, parts_are_listed_in_order_with_their_dtypes)
     PARTS("sub:f32 abs:f32 ", &l, "l1_loss", BP_F32, 2, &none);
     OK(bp_graph_info(l.graph, &info));
     cr_assert_eq(info.nodes, 0, "nothing is recorded, got %u nodes", info.nodes);
-    finish(&l);
+    decompose_finish(&l);
 }
 
 Test(decompose, what_half_types_are_converted_to_is_seen)
 {
-    struct listed l = begin();
+    struct listed l = decompose_begin();
     struct bp_l1_loss_attrs none = bp_l1_loss_defaults();
 
     none.reduction = 0;
     PARTS("cast:f16-f32 cast:f16-f32 sub:f32 abs:f32 cast:f32-f16 ", &l, "l1_loss", BP_F16, 2,
           &none);
-    finish(&l);
+    decompose_finish(&l);
 }
 
 Test(decompose, a_part_is_taken_apart_if_the_visitor_says_so)
 {
-    struct listed l = begin();
+    struct listed l = decompose_begin();
     char whole[sizeof l.text], inner[sizeof l.text];
 
     snprintf(inner, sizeof inner, "pairwise_distance:f32 %s",
-             parts_of(&l, "pairwise_distance", BP_F32, 2, NULL));
-    snprintf(whole, sizeof whole, "%s", parts_of(&l, "triplet_margin_loss", BP_F32, 3, NULL));
+             decompose_parts_of(&l, "pairwise_distance", BP_F32, 2, NULL));
+    snprintf(whole, sizeof whole, "%s",
+             decompose_parts_of(&l, "triplet_margin_loss", BP_F32, 3, NULL));
     cr_assert(strstr(whole, "pairwise_distance:f32 pairwise_distance:f32 "), "'%s'", whole);
     l.further = "pairwise_distance";
-    parts_of(&l, "triplet_margin_loss", BP_F32, 3, NULL);
+    decompose_parts_of(&l, "triplet_margin_loss", BP_F32, 3, NULL);
     cr_assert(strstr(l.text, inner), "'%s' has '%s'", l.text, inner);
     l.further = "sub"; /* which is defined in no others */
     PARTS(whole, &l, "triplet_margin_loss", BP_F32, 3, NULL);
-    finish(&l);
+    decompose_finish(&l);
 }
 
 /* A tensor whose strides do not allow the view that a part makes is copied for it. */
@@ -123,12 +124,12 @@ Test(decompose, the_copy_for_a_view_is_a_part)
 
     attrs.flatten = 1;
     OK(bp_graph_create(f.core, &l.graph));
-    dense = parts_of(&l, "median", BP_F32, 1, &attrs);
+    dense = decompose_parts_of(&l, "median", BP_F32, 1, &attrs);
     cr_assert(!strncmp(dense, "reshape:f32 ", 12), "'%s' begins with a view", dense);
     snprintf(expected, sizeof expected, "reshape:f32 assign:f32 %s", dense + 12);
     OK(bp_tensor_transpose(x, SHAPE(3, 1, 2, 0), &turned));
     *l.text = 0;
-    OK(bp_graph_decompose(l.graph, &call, NULL, 0, note, &l));
+    OK(bp_graph_decompose(l.graph, &call, NULL, 0, decompose_note, &l));
     cr_assert_str_eq(l.text, expected);
     bp_tensor_destroy(turned);
     bp_tensor_destroy(x);
@@ -139,7 +140,7 @@ Test(decompose, the_copy_for_a_view_is_a_part)
 /* Of a result that is a view, which gets a place of its own: behind what the rule itself copies. */
 Test(decompose, copies_are_parts)
 {
-    struct listed l = begin();
+    struct listed l = decompose_begin();
     struct bp_channel_shuffle_attrs shuffle = bp_channel_shuffle_defaults();
     struct bp_rot90_attrs turn = bp_rot90_defaults();
 
@@ -148,5 +149,5 @@ Test(decompose, copies_are_parts)
           BP_I32, 1, &shuffle);
     turn.k = 1;
     PARTS("swapaxes:i32 flip:i32 ", &l, "rot90", BP_I32, 1, &turn);
-    finish(&l);
+    decompose_finish(&l);
 }

@@ -30,7 +30,7 @@ static struct fixture open_partial(const char *policy)
     return f;
 }
 
-static struct fake *counters(void)
+static struct fake *dispatch_counters(void)
 {
     struct fake *fake = fake_of(HOSTILE_DIR "/bp_partial.so");
 
@@ -39,7 +39,8 @@ static struct fake *counters(void)
 }
 
 /* Steps of a kind that ran for an operator. */
-static uint64_t fallbacks(struct fixture *f, const char *op, uint32_t kind, uint64_t *bytes)
+static uint64_t dispatch_fallbacks(struct fixture *f, const char *op, uint32_t kind,
+                                   uint64_t *bytes)
 {
     struct bp_fallback_info info = {.size = sizeof info};
 
@@ -76,7 +77,7 @@ struct watch {
     char seen[400];
 };
 
-static void note(void *ctx, const struct bp_watched *call)
+static void dispatch_note(void *ctx, const struct bp_watched *call)
 {
     struct watch *w = ctx;
     size_t used = strlen(w->seen);
@@ -104,7 +105,7 @@ Test(dispatch, a_watcher_sees_each_call_before_and_after_it_runs)
         OK(bp_op_add(f.scope, a, a, &z));
         bp_tensor_destroy(z);
     }
-    OK(bp_stream_watch(f.stream, note, &w));
+    OK(bp_stream_watch(f.stream, dispatch_note, &w));
     OK(bp_op_add(f.scope, a, a, &z));
     bp_tensor_destroy(z);
     OK(bp_op_sum(f.scope, a, &sum, &z));
@@ -267,7 +268,7 @@ Test(dispatch, plans_go_with_the_device)
 {
     struct fixture f = open_partial("deny");
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z;
-    int *plans = &counters()->plans;
+    int *plans = &dispatch_counters()->plans;
 
     OK(bp_op_matmul(f.scope, x, x, NULL, &z));
     expect_bytes(&f, z, F32(7, 10, 15, 22), 16);
@@ -288,7 +289,7 @@ Test(dispatch, a_plan_is_bound_to_the_constants_it_read)
     struct bp_tensor *w[2] = {tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)),
                               tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(5, 6, 7, 8))};
     const float *expected[2] = {F32(1, 2, 3, 4), F32(5, 6, 7, 8)};
-    int *packed = &counters()->packed;
+    int *packed = &dispatch_counters()->packed;
 
     for (int i = 0; i < 2; i++) OK(bp_tensor_freeze(w[i]));
     for (int i = 0; i < 4; i++) {
@@ -336,7 +337,7 @@ Test(dispatch, a_strided_tensor_is_copied_for_a_kernel_that_takes_dense_ones)
     OK(bp_tensor_transpose(x, NULL, &t));
     OK(bp_op_add(f.scope, t, x, &z));
     expect_bytes(&f, z, F32(2, 5, 5, 8), 16);
-    cr_assert_eq(fallbacks(&f, "add", BP_FALLBACK_LAYOUT, &bytes), 1);
+    cr_assert_eq(dispatch_fallbacks(&f, "add", BP_FALLBACK_LAYOUT, &bytes), 1);
     cr_assert_eq(bytes, 16);
     bp_tensor_destroy(z);
     bp_tensor_destroy(t);
@@ -355,7 +356,7 @@ Test(dispatch, an_operator_runs_as_those_it_is_defined_in)
 
     OK(bp_op_mse_loss(f.scope, x, y, &z));
     expect_bytes(&f, z, F32(21.0f / 4), 4);
-    cr_assert_eq(fallbacks(&f, "mse_loss", BP_FALLBACK_EXPAND, NULL), 4);
+    cr_assert_eq(dispatch_fallbacks(&f, "mse_loss", BP_FALLBACK_EXPAND, NULL), 4);
     OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     cr_assert_eq(bp_prepared_steps(p), 4);
     bp_prepared_destroy(p);
@@ -374,7 +375,7 @@ Test(dispatch, a_half_type_is_converted_where_the_policy_lets_it)
 
     OK(bp_op_add(f.scope, x, x, &z));
     expect_bytes(&f, z, (uint16_t[]){16, 32}, 4);
-    cr_assert_eq(fallbacks(&f, "add", BP_FALLBACK_DTYPE, NULL), 3);
+    cr_assert_eq(dispatch_fallbacks(&f, "add", BP_FALLBACK_DTYPE, NULL), 3);
     bp_tensor_destroy(z);
     bp_tensor_destroy(x);
     fixture_finish(&f);
@@ -391,7 +392,7 @@ Test(dispatch, another_device_runs_what_this_one_cannot)
         expect_bytes(&f, z, F32(0.5f, 0.5f), 8);
         bp_tensor_destroy(z);
     }
-    cr_assert_eq(fallbacks(&f, "softmax", BP_FALLBACK_DEVICE, &bytes), 2);
+    cr_assert_eq(dispatch_fallbacks(&f, "softmax", BP_FALLBACK_DEVICE, &bytes), 2);
     cr_assert_eq(bytes, 16);
     bp_tensor_destroy(x);
     fixture_finish(&f);
@@ -410,8 +411,8 @@ Test(dispatch, another_device_runs_a_strided_call_as_it_is)
     OK(bp_op_transpose(f.scope, y, NULL, &z));
     OK(bp_call_run(f.scope, &call, &z, 1, NULL));
     expect_bytes(&f, y, F32(0, 0, 1, 1), 16);
-    cr_assert_eq(fallbacks(&f, "softmax", BP_FALLBACK_DEVICE, NULL), 1);
-    cr_assert_eq(fallbacks(&f, "assign", BP_FALLBACK_LAYOUT, NULL), 0);
+    cr_assert_eq(dispatch_fallbacks(&f, "softmax", BP_FALLBACK_DEVICE, NULL), 1);
+    cr_assert_eq(dispatch_fallbacks(&f, "assign", BP_FALLBACK_LAYOUT, NULL), 0);
     bp_tensor_destroy(z);
     bp_tensor_destroy(y);
     bp_tensor_destroy(turned);
@@ -491,7 +492,7 @@ Test(dispatch, plans_are_given_up_when_memory_is_short)
 {
     struct fixture f = (setenv("BP_MEM_LIMIT", "1M", 1), open_partial("deny"));
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *z, *w[3];
-    int *plans = &counters()->plans;
+    int *plans = &dispatch_counters()->plans;
 
     for (int i = 0; i < 3; i++) {
         w[i] = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 0, 0, 1));
@@ -574,9 +575,9 @@ Test(dispatch, a_fault_is_of_one_launch)
 
 static void expect_updates(int n)
 {
-    cr_assert_eq(counters()->updates, n, "%d updates ran", counters()->updates);
-    cr_assert_eq(counters()->apart, 0, "%d outputs were not the input that they update",
-                 counters()->apart);
+    cr_assert_eq(dispatch_counters()->updates, n, "%d updates ran", dispatch_counters()->updates);
+    cr_assert_eq(dispatch_counters()->apart, 0, "%d outputs were not the input that they update",
+                 dispatch_counters()->apart);
 }
 
 /* Whatever comes between the call and the kernel, the kernel sees one view as input and output. */
@@ -601,7 +602,7 @@ Test(dispatch, an_update_is_given_the_input_itself)
     bp_tensor_destroy(z);
     expect_updates(2);
     cr_assert_eq(calls_of(&f).prepared, 1, "it was not found again");
-    cr_assert_eq(fallbacks(&f, "sgd", BP_FALLBACK_LAYOUT, NULL), 0);
+    cr_assert_eq(dispatch_fallbacks(&f, "sgd", BP_FALLBACK_LAYOUT, NULL), 0);
     OK(bp_tensor_transpose(x, NULL, &t)); /* by a dense copy */
     OK(bp_op_sgd(f.scope, t, g, lr, &z));
     bp_tensor_destroy(z);
@@ -667,7 +668,7 @@ static const char *kernel_of_node(struct bp_graph *graph, uint32_t index)
 Test(dispatch, a_recorded_call_keeps_the_kernel_that_it_names)
 {
     struct fixture f = open_partial("deny");
-    int *slow = &counters()->slow, before = *slow;
+    int *slow = &dispatch_counters()->slow, before = *slow;
     char name[] = "partial_add_slow";
     struct bp_arg in[2];
     struct bp_call add = {.size = sizeof add, .op = "add", .in = in, .n_in = 2, .kernel = name};

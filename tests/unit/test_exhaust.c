@@ -16,7 +16,8 @@ static struct bp_memory_stats stats_of(struct bp_device *device)
     return s;
 }
 
-static struct bp_storage *take(struct bp_device *device, struct bp_stream *stream, uint64_t size)
+static struct bp_storage *exhaust_take(struct bp_device *device, struct bp_stream *stream,
+                                       uint64_t size)
 {
     struct bp_storage *storage = NULL;
 
@@ -51,7 +52,7 @@ static void take_behind_a_wait(struct spot *s)
     pthread_t opener;
 
     pthread_create(&opener, NULL, open_when_waiting, s);
-    storage = take(s->device, NULL, 2000000);
+    storage = exhaust_take(s->device, NULL, 2000000);
     pthread_join(opener, NULL);
     cr_assert_eq(stats_of(s->device).after_wait, 1);
     cr_assert_eq(bp_device_blocked(s->device, BP_BLOCK_MEMORY), 1);
@@ -144,7 +145,8 @@ static void pair_finish(struct pair *p)
 /* Work on the stream that has not ended: a copy between two blocks of the host's. */
 static void work_on(struct pair *p, struct bp_stream *stream)
 {
-    struct bp_storage *a = take(p->device, NULL, 64), *b = take(p->device, NULL, 64);
+    struct bp_storage *a = exhaust_take(p->device, NULL, 64),
+                      *b = exhaust_take(p->device, NULL, 64);
     struct bp_copy copy = {a->memory.handle, a->memory.data, b->memory.handle, b->memory.data, 64};
 
     OK(bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a, b));
@@ -157,8 +159,8 @@ static void work_on(struct pair *p, struct bp_stream *stream)
 Test(exhaust, work_that_is_being_given_holds_no_memory_back)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_storage *a = take(p.device, p.stream, 2 * MIB), *b;
-    struct bp_storage *rest = take(p.device, NULL, 64); /* the host's chunk is not whole */
+    struct bp_storage *a = exhaust_take(p.device, p.stream, 2 * MIB), *b;
+    struct bp_storage *rest = exhaust_take(p.device, NULL, 64); /* the host's chunk is not whole */
     void *first = a->memory.data;
     uint64_t number;
 
@@ -167,7 +169,7 @@ Test(exhaust, work_that_is_being_given_holds_no_memory_back)
     bp_memory_destroy(a);
     cr_assert_eq(a->block.stamp, number - 1);
     p.paced->run(p.stream->timeline->stream, 100);
-    b = take(p.device, p.other, 2 * MIB);
+    b = exhaust_take(p.device, p.other, 2 * MIB);
     cr_assert_eq(b->memory.data, first, "all that was given has ended: it is everybody's");
     bp_work_end(p.stream->timeline, number);
     bp_memory_destroy(b);
@@ -180,12 +182,12 @@ Test(exhaust, work_that_is_being_given_holds_no_memory_back)
 Test(exhaust, work_that_was_not_taken_holds_no_memory_back)
 {
     struct pair p = pair_at(4 * MIB);
-    struct bp_storage *a = take(p.device, p.stream, 2 * MIB - 512), *b;
+    struct bp_storage *a = exhaust_take(p.device, p.stream, 2 * MIB - 512), *b;
     uint64_t number;
 
     work_on(&p, p.stream);
     bp_memory_destroy(a);
-    b = take(p.device, p.other, 2 * MIB - 512);
+    b = exhaust_take(p.device, p.other, 2 * MIB - 512);
     cr_assert_eq(stats_of(p.device).stolen, 1);
     number = bp_work_begin(p.other->timeline, "one that the queue refuses");
     bp_memory_destroy(b);

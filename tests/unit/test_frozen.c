@@ -39,7 +39,7 @@ static const struct composed composed[] = {
 };
 enum { COMPOSED = sizeof composed / sizeof *composed };
 
-static int64_t extent(char axis, int64_t batch)
+static int64_t frozen_extent(char axis, int64_t batch)
 {
     switch (axis) {
     case 'b': return batch;
@@ -50,8 +50,8 @@ static int64_t extent(char axis, int64_t batch)
     }
 }
 
-static struct bp_tensor *numbers(struct fixture *f, uint32_t dtype, const char *axes, int64_t batch,
-                                 int seed)
+static struct bp_tensor *frozen_numbers(struct fixture *f, uint32_t dtype, const char *axes,
+                                        int64_t batch, int seed)
 {
     uint32_t rank = (uint32_t)strlen(axes);
     struct bp_cast_attrs to = bp_cast_defaults();
@@ -59,7 +59,7 @@ static struct bp_tensor *numbers(struct fixture *f, uint32_t dtype, const char *
     int64_t shape[3], count = 1;
     float *data;
 
-    for (uint32_t i = 0; i < rank; i++) count *= shape[i] = extent(axes[i], batch);
+    for (uint32_t i = 0; i < rank; i++) count *= shape[i] = frozen_extent(axes[i], batch);
     data = malloc((size_t)count * sizeof *data);
     for (int64_t i = 0; i < count; i++)
         data[i] = (float)(((i + seed) * 37 + i / 101) % 101 - 50) / 256;
@@ -79,32 +79,32 @@ struct made {
     struct bp_call call;
 };
 
-static void make(struct made *m, struct fixture *f, const struct composed *of, uint32_t dtype,
-                 int64_t batch, const struct made *weights_of)
+static void frozen_make(struct made *m, struct fixture *f, const struct composed *of,
+                        uint32_t dtype, int64_t batch, const struct made *weights_of)
 {
     *m = (struct made){.of = of, .call = {.size = sizeof m->call, .op = of->op, .in = m->arg,
                                         .attrs = of->attrs}};
     for (int i = 0; i < PORTS && of->in[i].axes; i++, m->call.n_in++) {
         if (weights_of && of->in[i].frozen) m->in[i] = weights_of->in[i];
-        else m->in[i] = numbers(f, dtype, of->in[i].axes, batch, i);
+        else m->in[i] = frozen_numbers(f, dtype, of->in[i].axes, batch, i);
         m->arg[i] = (struct bp_arg){&m->in[i], 1};
     }
 }
 
-static void freeze(struct made *m)
+static void frozen_freeze(struct made *m)
 {
     for (size_t i = 0; i < m->call.n_in; i++)
         if (m->of->in[i].frozen) OK(bp_tensor_freeze(m->in[i]));
 }
 
 /* weights_of: who still has the weights, or NULL. */
-static void end(struct made *m, const struct made *weights_of)
+static void frozen_end(struct made *m, const struct made *weights_of)
 {
     for (size_t i = 0; i < m->call.n_in; i++)
         if (!weights_of || !m->of->in[i].frozen) bp_tensor_destroy(m->in[i]);
 }
 
-static float *read_all(struct fixture *f, struct bp_tensor *t, uint64_t *out_count)
+static float *frozen_read_all(struct fixture *f, struct bp_tensor *t, uint64_t *out_count)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_cast_attrs to = bp_cast_defaults();
@@ -123,14 +123,14 @@ static float *read_all(struct fixture *f, struct bp_tensor *t, uint64_t *out_cou
 
 /* Results are the same up to the rounding of products that add in another order: values are below
  * 2, so two units of a half type. Destroys got. */
-static void compare(struct fixture *f, const char *op, const char *way, uint32_t dtype,
-                    size_t n_out, struct bp_tensor **got, struct bp_tensor *const *expected)
+static void frozen_compare(struct fixture *f, const char *op, const char *way, uint32_t dtype,
+                           size_t n_out, struct bp_tensor **got, struct bp_tensor *const *expected)
 {
     float most = dtype == BP_F32 ? 1e-5f : dtype == BP_F16 ? 0x1p-9f : 0x1p-6f;
 
     for (size_t o = 0; o < n_out; o++) {
         uint64_t n, same;
-        float *a = read_all(f, got[o], &n), *b = read_all(f, expected[o], &same);
+        float *a = frozen_read_all(f, got[o], &n), *b = frozen_read_all(f, expected[o], &same);
         cr_assert_eq(n, same);
         for (uint64_t i = 0; i < n; i++)
             cr_assert(fabsf(a[i] - b[i]) <= most, "%s %s %s: output %zu [%llu] is %g, expected %g",
@@ -201,19 +201,19 @@ static void try_all_ways(struct fixture *f, const struct composed *of, uint32_t 
     struct bp_tensor *expected[3] = {NULL}, *got[3] = {NULL};
     struct made m;
 
-    make(&m, f, of, dtype, BATCH, NULL);
+    frozen_make(&m, f, of, dtype, BATCH, NULL);
     OK(bp_call_run(f->scope, &m.call, expected, of->n_out, NULL));
-    freeze(&m);
+    frozen_freeze(&m);
     for (int run = 0; run < 2; run++) {
         OK(bp_call_run(f->scope, &m.call, got, of->n_out, NULL));
-        compare(f, of->op, "eager", dtype, of->n_out, got, expected);
+        frozen_compare(f, of->op, "eager", dtype, of->n_out, got, expected);
     }
     run_prepared(f, &m, got);
-    compare(f, of->op, "prepared", dtype, of->n_out, got, expected);
+    frozen_compare(f, of->op, "prepared", dtype, of->n_out, got, expected);
     run_program(f, &m, got);
-    compare(f, of->op, "in a program", dtype, of->n_out, got, expected);
+    frozen_compare(f, of->op, "in a program", dtype, of->n_out, got, expected);
     for (size_t o = 0; o < of->n_out; o++) bp_tensor_destroy(expected[o]);
-    end(&m, NULL);
+    frozen_end(&m, NULL);
 }
 
 Test(frozen, results_are_those_of_weights_that_are_not)
@@ -249,8 +249,8 @@ static void expect_one_pack(struct fixture *f, const struct composed *of)
     struct bp_prepared *p;
     struct made m, larger;
 
-    make(&m, f, of, BP_F32, BATCH, NULL);
-    freeze(&m);
+    frozen_make(&m, f, of, BP_F32, BATCH, NULL);
+    frozen_freeze(&m);
     run_once(f, &m);
     once = plans_of(f);
     cr_expect(once >= bytes && once < bytes + bytes / 2,
@@ -258,12 +258,12 @@ static void expect_one_pack(struct fixture *f, const struct composed *of)
               (unsigned long long)bytes);
     for (int run = 0; run < 3; run++) run_once(f, &m);
     OK(bp_prepared_create(f->device, &m.call, NULL, 0, &p));
-    make(&larger, f, of, BP_F32, 2 * BATCH, &m);
+    frozen_make(&larger, f, of, BP_F32, 2 * BATCH, &m);
     run_once(f, &larger);
     cr_expect_eq(plans_of(f), once, "%s: plans of the same weights keep %llu bytes, first %llu",
                  of->op, (unsigned long long)plans_of(f), (unsigned long long)once);
-    end(&larger, &m);
-    end(&m, NULL);
+    frozen_end(&larger, &m);
+    frozen_end(&m, NULL);
     bp_prepared_destroy(p);
     cr_expect_eq(plans_of(f), 0, "%s: %llu bytes are kept without weights", of->op,
                  (unsigned long long)plans_of(f));
@@ -272,8 +272,8 @@ static void expect_one_pack(struct fixture *f, const struct composed *of)
 Test(frozen, plans_keep_each_weight_once)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = numbers(&f, BP_F32, "bi", 16, 0), *w = numbers(&f, BP_F32, "ih", 16, 1),
-                     *y;
+    struct bp_tensor *x = frozen_numbers(&f, BP_F32, "bi", 16, 0),
+                     *w = frozen_numbers(&f, BP_F32, "ih", 16, 1), *y;
     bool packs;
 
     OK(bp_tensor_freeze(w));
@@ -295,14 +295,14 @@ Test(frozen, a_prepared_call_is_for_its_own_weights)
     struct bp_prepared *p;
     struct made m, other;
 
-    make(&m, &f, of, BP_F32, BATCH, NULL);
-    freeze(&m);
+    frozen_make(&m, &f, of, BP_F32, BATCH, NULL);
+    frozen_freeze(&m);
     OK(bp_prepared_create(f.device, &m.call, NULL, 0, &p));
-    end(&m, NULL);
+    frozen_end(&m, NULL);
 
-    make(&other, &f, of, BP_F32, BATCH, NULL);
+    frozen_make(&other, &f, of, BP_F32, BATCH, NULL);
     OK(bp_call_run(f.scope, &other.call, expected, 1, NULL));
-    freeze(&other);
+    frozen_freeze(&other);
     OK(bp_tensor_create(f.device, BP_F32, 2, SHAPE(BATCH, UNITS), &out[0]));
     if (plans_of(&f))
         FAILS(BP_ERR_INVALID, "another constant",
@@ -310,9 +310,9 @@ Test(frozen, a_prepared_call_is_for_its_own_weights)
     bp_tensor_destroy(out[0]);
     out[0] = NULL;
     OK(bp_call_run(f.scope, &other.call, out, 1, NULL));
-    compare(&f, of->op, "with new weights", BP_F32, 1, out, expected);
+    frozen_compare(&f, of->op, "with new weights", BP_F32, 1, out, expected);
     bp_tensor_destroy(expected[0]);
     bp_prepared_destroy(p);
-    end(&other, NULL);
+    frozen_end(&other, NULL);
     fixture_finish(&f);
 }

@@ -16,7 +16,7 @@ static const double h = 1e-5, tolerance = 1e-7;
 
 static uint64_t state = 42;
 
-static double uniform(void)
+static double gradient_uniform(void)
 {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return (double)(state >> 11) / 9007199254740992.0 * 2 - 1;
@@ -24,7 +24,7 @@ static double uniform(void)
 
 static double values[INPUTS][MAX];
 
-static int64_t count_of(struct bp_tensor *t)
+static int64_t gradient_count_of(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
@@ -33,25 +33,25 @@ static int64_t count_of(struct bp_tensor *t)
     return info.count;
 }
 
-static void fill(struct fixture *f, struct bp_tensor *t, double *v)
+static void gradient_fill(struct fixture *f, struct bp_tensor *t, double *v)
 {
-    int64_t n = count_of(t);
+    int64_t n = gradient_count_of(t);
 
     for (int64_t i = 0; i < n; i++) { /* of both signs, none near 0: quotients stay small */
-        v[i] = uniform();
+        v[i] = gradient_uniform();
         v[i] += v[i] < 0 ? -0.5 : 0.5;
     }
     OK(bp_tensor_write(f->stream, t, v, (uint64_t)n * 8));
 }
 
-static double loss(struct fixture *f, const struct bp_call *call, const double *c)
+static double gradient_loss(struct fixture *f, const struct bp_call *call, const double *c)
 {
     struct bp_tensor *y = NULL;
     double v[MAX], sum = 0;
     int64_t n;
 
     OK(bp_call_run(f->scope, call, &y, 1, NULL));
-    n = count_of(y);
+    n = gradient_count_of(y);
     OK(bp_tensor_read(f->stream, y, v, (uint64_t)n * 8));
     for (int64_t i = 0; i < n; i++) sum += c[i] * v[i];
     bp_tensor_destroy(y);
@@ -62,19 +62,19 @@ static double loss(struct fixture *f, const struct bp_call *call, const double *
 static void check_input(struct fixture *f, const struct bp_call *call, size_t i,
                         struct bp_tensor *x, struct bp_tensor *dx, const double *c)
 {
-    int64_t n = count_of(x);
+    int64_t n = gradient_count_of(x);
     double got[MAX];
 
-    cr_assert_eq(count_of(dx), n, "%s: gradient of input %zu", call->op, i);
+    cr_assert_eq(gradient_count_of(dx), n, "%s: gradient of input %zu", call->op, i);
     OK(bp_tensor_read(f->stream, dx, got, (uint64_t)n * 8));
     for (int64_t k = 0; k < n; k++) {
         double at = values[i][k], up, down, expected;
         values[i][k] = at + h;
         OK(bp_tensor_write(f->stream, x, values[i], (uint64_t)n * 8));
-        up = loss(f, call, c);
+        up = gradient_loss(f, call, c);
         values[i][k] = at - h;
         OK(bp_tensor_write(f->stream, x, values[i], (uint64_t)n * 8));
-        down = loss(f, call, c);
+        down = gradient_loss(f, call, c);
         values[i][k] = at;
         expected = (up - down) / (2 * h);
         cr_assert(fabs(got[k] - expected) <= tolerance * (1 + fabs(expected)),
@@ -85,7 +85,7 @@ static void check_input(struct fixture *f, const struct bp_call *call, size_t i,
 }
 
 /* All input tensors; absent ones NULL. */
-static size_t flatten(const struct bp_call *call, struct bp_tensor **x)
+static size_t gradient_flatten(const struct bp_call *call, struct bp_tensor **x)
 {
     size_t n = 0;
 
@@ -100,18 +100,18 @@ static void check_rule(struct fixture *f, struct bp_call *call, unsigned which)
 {
     struct bp_tensor *y = NULL, *dy, *x[INPUTS], *dx[INPUTS] = {NULL};
     struct bp_tensor_info info = {.size = sizeof info};
-    size_t n = flatten(call, x);
+    size_t n = gradient_flatten(call, x);
     uint8_t want[INPUTS];
     double c[MAX];
 
     for (size_t i = 0; i < n; i++) {
         want[i] = which >> i & 1;
-        if (x[i]) fill(f, x[i], values[i]);
+        if (x[i]) gradient_fill(f, x[i], values[i]);
     }
     OK(bp_call_run(f->scope, call, &y, 1, NULL));
     OK(bp_tensor_info(y, &info));
     dy = tensor_of(f, BP_F64, info.rank, info.shape, NULL);
-    fill(f, dy, c);
+    gradient_fill(f, dy, c);
     OK(bp_call_gradient(f->scope, call, &y, &dy, 1, want, dx, n));
     for (size_t i = 0; i < n; i++) {
         if (want[i]) check_input(f, call, i, x[i], dx[i], c);
@@ -247,10 +247,10 @@ Test(gradient, second_order_of_mul)
                    second = {.size = sizeof second, .op = "mul", .in = again, .n_in = 2};
     double vx[6], vy[3], vc[6], ve[6], got[3], at[2][6];
 
-    fill(&f, x, vx);
-    fill(&f, y, vy);
-    fill(&f, c, vc);
-    fill(&f, e, ve);
+    gradient_fill(&f, x, vx);
+    gradient_fill(&f, y, vy);
+    gradient_fill(&f, c, vc);
+    gradient_fill(&f, e, ve);
     OK(bp_call_run(f.scope, &second, &first, 1, NULL));
     OK(bp_call_gradient(f.scope, &second, &first, &e, 1, (const uint8_t[]){0, 1}, dx, 2));
     OK(bp_tensor_read(f.stream, dx[1], got, sizeof got));
@@ -490,11 +490,11 @@ static void expect_finite(struct fixture *f, const struct bp_call *call, const d
     double zeros[MAX] = {0};
 
     OK(bp_call_run(f->scope, call, &y, 1, NULL));
-    expect_bytes(f, y, expected_y, (uint64_t)count_of(y) * 8);
+    expect_bytes(f, y, expected_y, (uint64_t)gradient_count_of(y) * 8);
     OK(bp_call_gradient(f->scope, call, &y, call->in[0].at, 1, want, dx, call->n_in));
     for (size_t i = 0; i < call->n_in; i++) {
         if (dx[i])
-            expect_bytes(f, dx[i], i ? zeros : expected_dx, (uint64_t)count_of(dx[i]) * 8);
+            expect_bytes(f, dx[i], i ? zeros : expected_dx, (uint64_t)gradient_count_of(dx[i]) * 8);
         bp_tensor_destroy(dx[i]);
     }
     bp_tensor_destroy(y);

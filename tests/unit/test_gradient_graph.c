@@ -28,7 +28,8 @@ enum { PAIRS = sizeof pairs / sizeof *pairs };
 /* Which side of the pair an input is shaped like. */
 static const int like[INPUTS] = {A, B, DC, A, B};
 
-static struct bp_tensor *numbers(struct fixture *f, uint32_t rank, const int64_t *shape)
+static struct bp_tensor *gradient_graph_numbers(struct fixture *f, uint32_t rank,
+                                                const int64_t *shape)
 {
     static unsigned state = 1;
     double data[MAX_COUNT];
@@ -40,7 +41,7 @@ static struct bp_tensor *numbers(struct fixture *f, uint32_t rank, const int64_t
     return tensor_of(f, BP_F64, rank, shape, data);
 }
 
-static void destroy(struct bp_tensor **t, size_t n)
+static void gradient_graph_destroy(struct bp_tensor **t, size_t n)
 {
     for (size_t i = 0; i < n; i++) bp_tensor_destroy(t[i]), t[i] = NULL;
 }
@@ -91,8 +92,8 @@ static struct bp_node_info node_of(const struct sweep *s, uint32_t number)
     return node;
 }
 
-static struct bp_call call_of(const struct sweep *s, const struct bp_node_info *node,
-                              struct bp_tensor **in, struct bp_arg *arg)
+static struct bp_call gradient_graph_call_of(const struct sweep *s, const struct bp_node_info *node,
+                                             struct bp_tensor **in, struct bp_arg *arg)
 {
     for (uint32_t i = 0; i < node->n_in; i++) {
         in[i] = node->in[i] == UINT32_MAX ? NULL : s->value[node->in[i]];
@@ -120,7 +121,7 @@ static void go_forward(struct sweep *s, uint32_t n_node)
         struct bp_node_info node = node_of(s, n);
         struct bp_tensor *in[8];
         struct bp_arg arg[8];
-        struct bp_call call = call_of(s, &node, in, arg);
+        struct bp_call call = gradient_graph_call_of(s, &node, in, arg);
         OK(bp_call_run(s->scope, &call, &s->value[node.out[0]], 1, NULL));
     }
 }
@@ -131,7 +132,7 @@ static void go_back(struct sweep *s, uint32_t n_node)
         struct bp_node_info node = node_of(s, n);
         struct bp_tensor *in[8], *dx[8] = {NULL};
         struct bp_arg arg[8];
-        struct bp_call call = call_of(s, &node, in, arg);
+        struct bp_call call = gradient_graph_call_of(s, &node, in, arg);
         uint8_t want[8];
         if (!s->d[node.out[0]]) continue;
         for (uint32_t i = 0; i < node.n_in; i++) want[i] = in[i] != NULL;
@@ -162,8 +163,8 @@ static void second_order(struct bp_scope *scope, struct bp_graph *graph, struct 
     }
     go_back(&s, info.nodes);
     for (int i = 0; i < 3; i++) out[i] = s.d[i], s.d[i] = s.value[i] = NULL;
-    destroy(s.value, MAX_VALUES);
-    destroy(s.d, MAX_VALUES);
+    gradient_graph_destroy(s.value, MAX_VALUES);
+    gradient_graph_destroy(s.d, MAX_VALUES);
 }
 
 /* What the mathematics says. */
@@ -217,10 +218,10 @@ static struct bp_graph *record_first(struct fixture *f, int pair, struct bp_tens
         for (int i = 0; i < 2; i++)
             if (!strcmp(node.name, i ? "db" : "da")) result[i] = node.out[0];
     }
-    destroy(x, 3);
-    destroy(dx, 2);
-    destroy(got, 2);
-    destroy(expected, 2);
+    gradient_graph_destroy(x, 3);
+    gradient_graph_destroy(dx, 2);
+    gradient_graph_destroy(got, 2);
+    gradient_graph_destroy(expected, 2);
     return graph;
 }
 
@@ -232,7 +233,7 @@ static void check_pair(struct fixture *f, int pair)
     struct bp_graph *first, *second;
 
     for (int i = 0; i < INPUTS; i++)
-        real[i] = numbers(f, pairs[pair].rank[like[i]], pairs[pair].shape[like[i]]);
+        real[i] = gradient_graph_numbers(f, pairs[pair].rank[like[i]], pairs[pair].shape[like[i]]);
     first = record_first(f, pair, real, result);
     expected_second(f, real, expected);
     second_order(f->scope, first, real, result, eager);
@@ -246,12 +247,12 @@ static void check_pair(struct fixture *f, int pair)
     }
     bp_graph_destroy(first);
     bp_graph_destroy(second);
-    destroy(real, INPUTS);
-    destroy(x, INPUTS);
-    destroy(expected, 3);
-    destroy(eager, 3);
-    destroy(dx, 3);
-    destroy(got, 3);
+    gradient_graph_destroy(real, INPUTS);
+    gradient_graph_destroy(x, INPUTS);
+    gradient_graph_destroy(expected, 3);
+    gradient_graph_destroy(eager, 3);
+    gradient_graph_destroy(dx, 3);
+    gradient_graph_destroy(got, 3);
 }
 
 Test(gradient_graph, matmul_of_every_pair_of_ranks)

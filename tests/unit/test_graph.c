@@ -11,7 +11,7 @@ struct recorded {
     struct bp_scope *scope;
 };
 
-static struct recorded begin(void)
+static struct recorded graph_begin(void)
 {
     struct recorded r = {.f = fixture_init()};
 
@@ -23,7 +23,7 @@ static struct recorded begin(void)
 /* On the template: work goes on after calls, and the host does not reach the memory. */
 static struct recorded begin_apart(void)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     uint32_t index;
 
     bp_stream_destroy(r.f.stream);
@@ -35,7 +35,7 @@ static struct recorded begin_apart(void)
     return r;
 }
 
-static void finish(struct recorded *r)
+static void graph_finish(struct recorded *r)
 {
     bp_graph_destroy(r->graph);
     fixture_finish(&r->f);
@@ -43,7 +43,7 @@ static void finish(struct recorded *r)
 
 Test(graph, the_same_calls_record_and_run)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor *x, *y, *s, *z, *real[2], *out = NULL;
     struct bp_graph_info info = {.size = sizeof info};
 
@@ -70,12 +70,12 @@ Test(graph, the_same_calls_record_and_run)
     bp_tensor_destroy(y);
     bp_tensor_destroy(s);
     bp_tensor_destroy(z);
-    finish(&r);
+    graph_finish(&r);
 }
 
 Test(graph, symbolic_tensors_have_a_type_and_no_memory)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *x, *t, *real = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(1, 2)), *z = NULL;
     struct bp_graph *other;
@@ -102,13 +102,13 @@ Test(graph, symbolic_tensors_have_a_type_and_no_memory)
     bp_graph_destroy(other);
     bp_tensor_destroy(real);
     bp_tensor_destroy(x);
-    finish(&r);
+    graph_finish(&r);
     bp_tensor_destroy(t); /* outlives its graph's handle */
 }
 
 Test(graph, mistakes_are_found_while_recording)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor *x, *y, *z = NULL;
 
     OK(bp_graph_input(r.graph, "x", BP_F32, 1, SHAPE(3), &x));
@@ -120,7 +120,7 @@ Test(graph, mistakes_are_found_while_recording)
     cr_assert_null(z);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    finish(&r);
+    graph_finish(&r);
 }
 
 /* On a device that has no softmax: the fake one, partial. */
@@ -134,7 +134,7 @@ Test(graph, a_failure_names_the_node)
     uint32_t index;
 
     setenv("BP_FALLBACK", "deny", 1);
-    r = begin();
+    r = graph_begin();
     p = r.f;
     OK(bp_core_load_path(p.core, HOSTILE_DIR "/bp_partial.so", &index));
     OK(bp_device_create_at(p.core, index, 0, &p.device));
@@ -161,12 +161,12 @@ Test(graph, a_failure_names_the_node)
     bp_tensor_destroy(z);
     bp_stream_destroy(p.stream);
     bp_device_destroy(p.device);
-    finish(&r);
+    graph_finish(&r);
 }
 
 Test(graph, real_tensors_become_constants)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor *x, *z, *w = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(10, 20)), *real;
     struct bp_tensor *out = NULL;
     struct bp_value_info value = {.size = sizeof value};
@@ -186,13 +186,13 @@ Test(graph, real_tensors_become_constants)
     bp_tensor_destroy(real);
     bp_tensor_destroy(x);
     bp_tensor_destroy(z);
-    finish(&r);
+    graph_finish(&r);
 }
 
 /* Outputs that the app gives, an output that is an input, one value that is two outputs. */
 Test(graph, outputs_are_given_or_made)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor *x, *z, *real = tensor_of(&r.f, BP_F32, 1, SHAPE(2), F32(1, 2));
     struct bp_tensor *mine = tensor_of(&r.f, BP_F32, 1, SHAPE(2), NULL);
     struct bp_tensor *copy = tensor_of(&r.f, BP_F32, 1, SHAPE(2), NULL);
@@ -214,13 +214,13 @@ Test(graph, outputs_are_given_or_made)
     bp_tensor_destroy(real);
     bp_tensor_destroy(x);
     bp_tensor_destroy(z);
-    finish(&r);
+    graph_finish(&r);
 }
 
 /* Gradient rules are the same calls: they record too. */
 Test(graph, gradients_are_recorded)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor *x, *y, *z, *dz, *dx[2] = {NULL}, *real[3], *out[2] = {NULL};
     struct bp_arg in[2] = {{&x, 1}, {&y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "mse_loss", .in = in, .n_in = 2};
@@ -243,7 +243,7 @@ Test(graph, gradients_are_recorded)
     bp_tensor_destroy(y);
     bp_tensor_destroy(z);
     bp_tensor_destroy(dz);
-    finish(&r);
+    graph_finish(&r);
 }
 
 /* Attributes that are given as tensors. */
@@ -265,7 +265,7 @@ static void expect_shape(struct bp_tensor *t, uint32_t rank, const int64_t *shap
 /* What they held while recording counts: it is in the node's attributes, the tensor is not. */
 Test(graph, attributes_as_tensors_are_read_while_recording)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor *real = tensor_of(&r.f, BP_F32, 1, SHAPE(6), F32(1, 2, 3, 4, 5, 6));
     struct bp_tensor *shape = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(2, -1));
     struct bp_tensor *x, *y, *z, *out = NULL;
@@ -300,13 +300,13 @@ Test(graph, attributes_as_tensors_are_read_while_recording)
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     bp_tensor_destroy(z);
-    finish(&r);
+    graph_finish(&r);
 }
 
 /* Not known before the graph runs, but the shape of the result is. */
 Test(graph, attributes_as_symbolic_tensors_are_refused)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_graph_info info = {.size = sizeof info};
     struct bp_tensor *x, *shape, *real = tensor_of(&r.f, BP_F32, 1, SHAPE(6), NULL), *z = NULL;
     struct bp_tensor *wrong = tensor_of(&r.f, BP_F32, 1, SHAPE(1), F32(6));
@@ -330,7 +330,7 @@ Test(graph, attributes_as_symbolic_tensors_are_refused)
     bp_tensor_destroy(shape);
     bp_tensor_destroy(real);
     bp_tensor_destroy(wrong);
-    finish(&r);
+    graph_finish(&r);
 }
 
 /* Each is a counted wait where the device works behind the host's back. */
@@ -363,7 +363,7 @@ Test(graph, reading_an_attribute_on_a_device_is_counted_and_can_be_denied)
         bp_tensor_destroy(shape);
         bp_tensor_destroy(x);
         bp_tensor_destroy(y);
-        finish(&r);
+        graph_finish(&r);
     }
 }
 
@@ -376,7 +376,7 @@ static void hold_up(void *ctx, enum bp_status status)
 /* No stream orders a recording: work of every stream of the device counts as done before. */
 Test(graph, an_attribute_has_the_value_of_all_work_given_before)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor *shape = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(2, 3)), *x, *y;
     struct bp_tensor *next = tensor_of(&r.f, BP_I64, 1, SHAPE(2), SHAPE(3, 2)), *out = shape;
     struct bp_arg in[1] = {{&next, 1}};
@@ -395,7 +395,7 @@ Test(graph, an_attribute_has_the_value_of_all_work_given_before)
     bp_tensor_destroy(shape);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    finish(&r);
+    graph_finish(&r);
 }
 
 /* What is asked of a graph that may change: each call that changes it. */
@@ -435,7 +435,7 @@ static void expect_changes(struct recorded *r, struct bp_tensor *x, struct bp_te
 
 Test(graph, stays_as_it_is_while_it_has_programs)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_begin();
     struct bp_tensor *x, *y, *real, *out = NULL;
     struct bp_program *first, *second;
 
@@ -458,5 +458,5 @@ Test(graph, stays_as_it_is_while_it_has_programs)
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     bp_tensor_destroy(real);
-    finish(&r);
+    graph_finish(&r);
 }

@@ -10,7 +10,7 @@ struct recorded {
     struct bp_tensor *x, *y; /* inputs f64 [3] */
 };
 
-static struct recorded begin(void)
+static struct recorded graph_gradient_begin(void)
 {
     struct recorded r = {.f = fixture_init()};
 
@@ -21,7 +21,7 @@ static struct recorded begin(void)
     return r;
 }
 
-static void finish(struct recorded *r)
+static void graph_gradient_finish(struct recorded *r)
 {
     bp_tensor_destroy(r->x);
     bp_tensor_destroy(r->y);
@@ -29,7 +29,7 @@ static void finish(struct recorded *r)
     fixture_finish(&r->f);
 }
 
-static uint32_t nodes(struct recorded *r)
+static uint32_t graph_gradient_nodes(struct recorded *r)
 {
     struct bp_graph_info info = {.size = sizeof info};
 
@@ -59,7 +59,7 @@ static void expect_outputs(struct recorded *r, size_t n, const double (*expected
 /* L = sum of dz z, z = (x + y) x: x is read twice, one of its readers through another node. */
 Test(graph_gradient, readers_add_up)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_tensor *dz = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 10, 100)), *s, *z, *d[3];
     const double expected[3][3] = {{6, 90, 1200}, {1, 20, 300}, {1, 20, 300}};
 
@@ -70,13 +70,13 @@ Test(graph_gradient, readers_add_up)
     expect_outputs(&r, 3, expected);
     for (int i = 0; i < 3; i++) bp_tensor_destroy(d[i]);
     bp_tensor_destroy(s), bp_tensor_destroy(z), bp_tensor_destroy(dz);
-    finish(&r);
+    graph_gradient_finish(&r);
 }
 
 /* Of several values the gradients add up, of one given twice too; dy is symbolic, real or NULL. */
 Test(graph_gradient, of_several_values)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_tensor *one = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 1, 1)), *z, *q, *d;
     const double expected[1][3] = {{4 + 4 + 2, 5 + 5 + 4, 6 + 6 + 6}};
 
@@ -92,13 +92,13 @@ Test(graph_gradient, of_several_values)
     OK(bp_graph_output(r.graph, d, NULL)); /* that of a value in itself is dy */
     expect_outputs(&r, 2, (const double[2][3]){{10, 14, 18}, {4, 5, 6}});
     bp_tensor_destroy(d), bp_tensor_destroy(z), bp_tensor_destroy(q), bp_tensor_destroy(one);
-    finish(&r);
+    graph_gradient_finish(&r);
 }
 
 /* z = x^3: its derivatives are 3 x^2, 6 x, 6, 0. Each is made of the one before. */
 Test(graph_gradient, gradients_of_gradients)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_tensor *one = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(1, 1, 1)), *s, *d[4];
     const double expected[3][3] = {{3, 12, 27}, {6, 12, 18}, {6, 6, 6}};
 
@@ -111,13 +111,13 @@ Test(graph_gradient, gradients_of_gradients)
     expect_outputs(&r, 3, expected);
     for (int i = 0; i < 4; i++) bp_tensor_destroy(d[i]);
     bp_tensor_destroy(s), bp_tensor_destroy(one);
-    finish(&r);
+    graph_gradient_finish(&r);
 }
 
 /* A weight is a constant of the graph; x is found by the tensor that it is. */
 Test(graph_gradient, of_constants)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_tensor *w = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(7, 8, 9)), *z, *d[2];
     struct bp_tensor *other = tensor_of(&r.f, BP_F64, 1, SHAPE(3), F64(0, 0, 0));
     const double expected[2][3] = {{4, 10, 18}, {28, 40, 54}};
@@ -130,13 +130,13 @@ Test(graph_gradient, of_constants)
           bp_graph_gradient(r.graph, &z, &r.y, 1, &other, 1, d));
     for (int i = 0; i < 2; i++) bp_tensor_destroy(d[i]);
     bp_tensor_destroy(w), bp_tensor_destroy(z), bp_tensor_destroy(other);
-    finish(&r);
+    graph_gradient_finish(&r);
 }
 
 /* What x does not reach is zero, and costs no node; integers pass nothing on. */
 Test(graph_gradient, zero)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_cast_attrs to = bp_cast_defaults();
     struct bp_tensor *z, *whole, *index, *square, *d[2] = {r.x, r.x};
     uint32_t n;
@@ -147,7 +147,7 @@ Test(graph_gradient, zero)
     to.to = BP_F64;
     OK(bp_op_cast(r.scope, whole, &to, &index));
     OK(bp_op_mul(r.scope, index, index, &square));
-    n = nodes(&r);
+    n = graph_gradient_nodes(&r);
     OK(bp_graph_gradient(r.graph, &z, &r.y, 1, &r.x, 1, d));
     cr_assert_null(d[0]);
     OK(bp_graph_gradient(r.graph, (struct bp_tensor *[]){index, whole},
@@ -161,17 +161,17 @@ Test(graph_gradient, zero)
     cr_assert_null(d[0]);
     OK(bp_graph_gradient(r.graph, NULL, NULL, 0, &r.y, 1, d));
     OK(bp_graph_gradient(r.graph, &z, &r.y, 1, NULL, 0, NULL));
-    cr_assert_eq(nodes(&r), n);
+    cr_assert_eq(graph_gradient_nodes(&r), n);
     bp_tensor_destroy(z), bp_tensor_destroy(whole), bp_tensor_destroy(index);
     bp_tensor_destroy(square);
-    finish(&r);
+    graph_gradient_finish(&r);
 }
 
 /* Indices may come from an operator that has no gradient, as long as the gradient need not go
  * through it. */
 Test(graph_gradient, an_operator_without_one_is_named)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_cast_attrs to = bp_cast_defaults();
     struct bp_tensor *lr = tensor_of(&r.f, BP_F64, 0, NULL, F64(1)), *p, *z, *index, *d = NULL;
 
@@ -195,13 +195,13 @@ Test(graph_gradient, an_operator_without_one_is_named)
     cr_assert(d != r.x && d);
     bp_tensor_destroy(d);
     bp_tensor_destroy(p), bp_tensor_destroy(z), bp_tensor_destroy(index), bp_tensor_destroy(lr);
-    finish(&r);
+    graph_gradient_finish(&r);
 }
 
 /* The gradient of a product reads x, which an update has written over by the time it runs. */
 Test(graph_gradient, of_what_was_written_over_is_refused)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_reshape_attrs flat = bp_reshape_defaults();
     struct bp_tensor *lr = tensor_of(&r.f, BP_F64, 0, NULL, F64(1)), *p, *z, *v, *s, *d = NULL;
 
@@ -223,14 +223,14 @@ Test(graph_gradient, of_what_was_written_over_is_refused)
     bp_tensor_destroy(d);
     bp_tensor_destroy(p), bp_tensor_destroy(z), bp_tensor_destroy(v), bp_tensor_destroy(s);
     bp_tensor_destroy(lr);
-    finish(&r);
+    graph_gradient_finish(&r);
 }
 
 /* Several outputs, some without a gradient; an operator that is defined in others; the result of a
  * view as x. */
 Test(graph_gradient, parts_and_expansions)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_split_attrs cut = bp_split_defaults();
     struct bp_tensor *part[3], *loss, *d[3];
     struct bp_tensor *nine = tensor_of(&r.f, BP_F64, 0, NULL, F64(9));
@@ -253,12 +253,12 @@ Test(graph_gradient, parts_and_expansions)
         bp_tensor_destroy(part[i]);
     }
     bp_tensor_destroy(part[2]), bp_tensor_destroy(loss), bp_tensor_destroy(nine);
-    finish(&r);
+    graph_gradient_finish(&r);
 }
 
 Test(graph_gradient, bad_arguments)
 {
-    struct recorded r = begin();
+    struct recorded r = graph_gradient_begin();
     struct bp_tensor *z, *flat, *d = NULL, *foreign;
     struct bp_graph *other;
 
@@ -280,8 +280,8 @@ Test(graph_gradient, bad_arguments)
     FAILS(BP_ERR_INVALID, "n_y is 5 and n_x is 1, the graph has 4 values",
           bp_graph_gradient(r.graph, &z, &r.x, 5, &r.x, 1, &d));
     cr_assert_null(d);
-    cr_assert_eq(nodes(&r), 2);
+    cr_assert_eq(graph_gradient_nodes(&r), 2);
     bp_tensor_destroy(z), bp_tensor_destroy(flat), bp_tensor_destroy(foreign);
     bp_graph_destroy(other);
-    finish(&r);
+    graph_gradient_finish(&r);
 }

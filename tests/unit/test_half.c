@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /* Whether subnormal numbers are now 0, as operands and as results; false: no way is known. */
-static bool flush(bool on)
+static bool half_flush(bool on)
 {
 #if defined(__x86_64__)
     const u32 bits = 0x8040; /* FTZ, DAZ */
@@ -35,7 +35,7 @@ static bool is_flushed(void)
 }
 
 /* By its definition. */
-static f64 value_of(u16 h)
+static f64 half_value_of(u16 h)
 {
     int exponent = h >> 10 & 31;
     f64 fraction = (h & 0x3ff) / 1024.0;
@@ -48,7 +48,7 @@ static void expect_all(void)
 {
     for (u32 h = 0; h < 65536; h++) {
         u32 got = f32_bits(f16_to_f32_normal((u16)h));
-        u32 expected = f32_bits((f32)value_of((u16)h));
+        u32 expected = f32_bits((f32)half_value_of((u16)h));
         if ((h & 0x7c00) == 0x7c00)
             expected = (h & 0x8000) << 16 | 0x7f800000 | (h & 0x3ff) << 13;
         cr_assert_eq(got, expected, "%04x: %08x, not %08x", h, got, expected);
@@ -62,14 +62,14 @@ Test(half, all_numbers_are_read)
 
 Test(half, all_numbers_are_read_where_subnormal_ones_are_0)
 {
-    if (!flush(true)) cr_skip_test("this processor is not known to flush");
+    if (!half_flush(true)) cr_skip_test("this processor is not known to flush");
     cr_assert(is_flushed());
     expect_all();
-    flush(false);
+    half_flush(false);
 }
 
 /* Numbers beside the middle of two neighbours of f16, counted in halves of 2^-24. */
-static u32 rounded(u32 halves, int step)
+static u32 half_rounded(u32 halves, int step)
 {
     f32 x = f32_from_bits(f32_bits((f32)halves * 0x1p-25f) + (u32)step);
 
@@ -78,15 +78,15 @@ static u32 rounded(u32 halves, int step)
 
 Test(half, small_numbers_are_rounded_where_subnormal_ones_are_0)
 {
-    if (!flush(true)) cr_skip_test("this processor is not known to flush");
+    if (!half_flush(true)) cr_skip_test("this processor is not known to flush");
     cr_assert(is_flushed());
     for (u32 halves = 1; halves <= 2048; halves++) {
         u32 below = halves / 2, above = (halves + 1) / 2, even = below & 1 ? above : below;
-        cr_assert_eq(rounded(halves, -1), halves & 1 ? below : above, "below %u", halves);
-        cr_assert_eq(rounded(halves, 0), halves & 1 ? even : below, "%u", halves);
-        cr_assert_eq(rounded(halves, 1), above, "above %u", halves);
+        cr_assert_eq(half_rounded(halves, -1), halves & 1 ? below : above, "below %u", halves);
+        cr_assert_eq(half_rounded(halves, 0), halves & 1 ? even : below, "%u", halves);
+        cr_assert_eq(half_rounded(halves, 1), above, "above %u", halves);
     }
     for (u32 bits = 0; bits < 0x800000; bits += 4097)
         cr_assert_eq(f16_from_f32(f32_from_bits(0x80000000 | bits)), 0x8000, "%x", bits);
-    flush(false);
+    half_flush(false);
 }

@@ -9,8 +9,8 @@
 #define I32(...) ((const int32_t[]){__VA_ARGS__})
 
 /* One call of an operator on up to four inputs. */
-static enum bp_status call(struct fixture *f, const char *op, const void *attrs, size_t n,
-                           struct bp_tensor *const *in, struct bp_tensor **out, size_t n_out)
+static enum bp_status index_call(struct fixture *f, const char *op, const void *attrs, size_t n,
+                                 struct bp_tensor *const *in, struct bp_tensor **out, size_t n_out)
 {
     struct bp_arg arg[4];
     struct bp_call c = {.size = sizeof c, .op = op, .in = arg, .n_in = n, .attrs = attrs};
@@ -19,7 +19,7 @@ static enum bp_status call(struct fixture *f, const char *op, const void *attrs,
     return bp_call_run(f->scope, &c, out, n_out, NULL);
 }
 
-static void destroy(struct bp_tensor **t, size_t n)
+static void index_destroy(struct bp_tensor **t, size_t n)
 {
     for (size_t i = 0; i < n; i++) bp_tensor_destroy(t[i]), t[i] = NULL;
 }
@@ -30,8 +30,8 @@ static void expect_fault(struct fixture *f, const char *op, const void *attrs, s
     struct bp_tensor *out[1] = {NULL}, *in[] = {a, b, c};
 
     FAILS(BP_ERR_FAULT, "found bad values in its inputs",
-          call(f, op, attrs, 3 - !c - !b, in, out, 1));
-    destroy(out, 1);
+          index_call(f, op, attrs, 3 - !c - !b, in, out, 1));
+    index_destroy(out, 1);
 }
 
 /* Of three rows: one past the end, one before the beginning, and far off, in i32 and i64. */
@@ -75,12 +75,12 @@ Test(index, fails_where_an_index_is_outside)
             expect_fault(&f, "segment_pool", &pool, x, line, NULL);
             expect_fault(&f, "bincount", &count, line, NULL, NULL);
             expect_fault(&f, "shard_index", &shard, line, NULL, NULL);
-            destroy(&line, 1);
-            destroy(&column, 1);
+            index_destroy(&line, 1);
+            index_destroy(&column, 1);
         }
-    destroy(&x, 1);
-    destroy(&u, 1);
-    destroy(&none, 1);
+    index_destroy(&x, 1);
+    index_destroy(&u, 1);
+    index_destroy(&none, 1);
     fixture_finish(&f);
 }
 
@@ -99,7 +99,7 @@ Test(index, fails_where_ids_do_not_fit)
     expect_fault(&f, "embedding", NULL, weight, last, NULL);
     OK(bp_op_gather(f.scope, weight, last, NULL, &y));
     expect_bytes(&f, y, F32(3), 4);
-    destroy((struct bp_tensor *[]){x, ids, last, weight, y}, 5);
+    index_destroy((struct bp_tensor *[]){x, ids, last, weight, y}, 5);
     fixture_finish(&f);
 }
 
@@ -121,7 +121,7 @@ Test(index, gradient_of_what_depends_on_data)
     expect_bytes(&f, dx[0], F32(0, 10, 20, 0), 16);
     FAILS(BP_ERR_INVALID, "dy[0] is f32 [5]",
           bp_call_gradient(f.scope, &c, &y, &long_dy, 1, (const uint8_t[]){1, 0}, dx, 2));
-    destroy((struct bp_tensor *[]){x, mask, dy, long_dy, y, dx[0]}, 6);
+    index_destroy((struct bp_tensor *[]){x, mask, dy, long_dy, y, dx[0]}, 6);
     fixture_finish(&f);
 }
 
@@ -136,14 +136,14 @@ Test(index, puts_in_order)
 
     OK(bp_op_scatter(f.scope, x, index, u, NULL, &y));
     expect_bytes(&f, y, F32(50, 60, 30, 40), 16);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     sum.overwrite = 0;
     OK(bp_op_scatter(f.scope, x, index, u, &sum, &y));
     expect_bytes(&f, y, F32(50, 60, 40, 60), 16);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     OK(bp_op_index_add(f.scope, x, index, u, &add, &y));
     expect_bytes(&f, y, F32(51, 62, 43, 64), 16);
-    destroy((struct bp_tensor *[]){x, index, u, y}, 4);
+    index_destroy((struct bp_tensor *[]){x, index, u, y}, 4);
     fixture_finish(&f);
 }
 
@@ -159,21 +159,21 @@ Test(index, sorts_nan_as_the_largest)
     OK(bp_op_sort(f.scope, x, NULL, &y[0], &y[1]));
     expect_bytes(&f, y[0], F32(-0.0f, 0, 2, 2, INFINITY, NAN), 24);
     expect_bytes(&f, y[1], I64(2, 3, 0, 5, 4, 1), 48);
-    destroy(y, 2);
+    index_destroy(y, 2);
     down.descending = 1;
     OK(bp_op_sort(f.scope, x, &down, &y[0], &y[1]));
     expect_bytes(&f, y[1], I64(1, 4, 0, 5, 2, 3), 48);
-    destroy(y, 2);
+    index_destroy(y, 2);
     OK(bp_op_argsort(f.scope, x, NULL, &index));
     expect_bytes(&f, index, I64(2, 3, 0, 5, 4, 1), 48);
     top.k = 2;
     OK(bp_op_topk(f.scope, x, NULL, &top, &y[0], &y[1]));
     expect_bytes(&f, y[1], I64(1, 4), 16);
-    destroy(y, 2);
+    index_destroy(y, 2);
     OK(bp_op_mode(f.scope, x, &mode, &y[0], &y[1]));
     expect_bytes(&f, y[1], I64(3), 8); /* both zeros; the last of them */
-    destroy(y, 2);
-    destroy((struct bp_tensor *[]){x, index}, 2);
+    index_destroy(y, 2);
+    index_destroy((struct bp_tensor *[]){x, index}, 2);
     fixture_finish(&f);
 }
 
@@ -187,13 +187,13 @@ Test(index, unique_and_its_parts)
     expect_bytes(&f, y[1], I64(1, 4, 0), 24);
     expect_bytes(&f, y[2], I64(2, 0, 2, 2, 1, 0), 48);
     expect_bytes(&f, y[3], I64(2, 1, 3), 24);
-    destroy(y, 4);
+    index_destroy(y, 4);
     OK(bp_op_unique_consecutive(f.scope, x, &y[0], &y[1], &y[2]));
     expect_bytes(&f, y[0], I32(7, -1, 7, 3, -1), 20);
     expect_bytes(&f, y[1], I64(0, 1, 2, 2, 3, 4), 48);
     expect_bytes(&f, y[2], I64(1, 1, 2, 1, 1), 40);
-    destroy(y, 3);
-    destroy(&x, 1);
+    index_destroy(y, 3);
+    index_destroy(&x, 1);
     fixture_finish(&f);
 }
 
@@ -207,16 +207,16 @@ Test(index, searches_and_counts)
 
     OK(bp_op_searchsorted(f.scope, edges, x, NULL, &y));
     expect_bytes(&f, y, I64(1, 0, 3, 4, 4), 40);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     right.right = 1;
     right.dtype = BP_I32;
     OK(bp_op_searchsorted(f.scope, edges, x, &right, &y));
     expect_bytes(&f, y, I32(3, 0, 4, 4, 4), 20);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     bins.bins = 3; /* 0 to 9: 0; 3 and 5; 9 in the last */
     OK(bp_op_histogram(f.scope, x, NULL, &bins, &y));
     expect_bytes(&f, y, I64(1, 2, 1), 24);
-    destroy((struct bp_tensor *[]){edges, x, y}, 3);
+    index_destroy((struct bp_tensor *[]){edges, x, y}, 3);
     fixture_finish(&f);
 }
 
@@ -231,14 +231,14 @@ Test(index, nms_keeps_the_best)
 
     OK(bp_op_nms(f.scope, boxes, scores, NULL, &y));
     expect_bytes(&f, y, I64(1, 2), 16);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     OK(bp_op_nms(f.scope, boxes, NULL, NULL, &y));
     expect_bytes(&f, y, I64(0, 2), 16);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     a.iou_threshold = 0.7;
     OK(bp_op_nms(f.scope, boxes, scores, &a, &y));
     expect_bytes(&f, y, I64(1, 0, 2), 24);
-    destroy((struct bp_tensor *[]){boxes, scores, y}, 3);
+    index_destroy((struct bp_tensor *[]){boxes, scores, y}, 3);
     fixture_finish(&f);
 }
 
@@ -257,11 +257,11 @@ Test(index, non_max_suppression_by_class)
 
     OK(bp_op_non_max_suppression(f.scope, boxes, scores, NULL, NULL, NULL, NULL, &y));
     expect_bytes(&f, y, NULL, 0);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     a.iou_threshold = 0.5;
     OK(bp_op_non_max_suppression(f.scope, boxes, scores, two, NULL, NULL, &a, &y));
     expect_bytes(&f, y, I64(0, 0, 1, 0, 0, 2, 0, 1, 2, 0, 1, 0), 96);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     a.max_boxes = 3;
     a.iou_threshold = 0.7;
     a.score_threshold = 0.25;
@@ -269,12 +269,12 @@ Test(index, non_max_suppression_by_class)
     OK(bp_op_non_max_suppression(f.scope, centres, scores, NULL, NULL, NULL, &a, &y));
     expect_bytes(&f, y, I64(0, 0, 1, 0, 0, 0, 0, 1, 2, 0, 1, 0), 96);
     a.max_boxes = -1;
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     FAILS(BP_ERR_INVALID, "max_boxes",
           bp_op_non_max_suppression(f.scope, boxes, scores, NULL, NULL, NULL, &a, &y));
     FAILS(BP_ERR_INVALID, "B N 4",
           bp_op_non_max_suppression(f.scope, scores, boxes, two, NULL, NULL, NULL, &y));
-    destroy((struct bp_tensor *[]){boxes, centres, scores, two}, 4);
+    index_destroy((struct bp_tensor *[]){boxes, centres, scores, two}, 4);
     fixture_finish(&f);
 }
 
@@ -291,15 +291,15 @@ Test(index, thresholds_as_tensors)
 
     OK(bp_op_non_max_suppression(f.scope, boxes, scores, two, iou, NULL, NULL, &y));
     expect_bytes(&f, y, I64(0, 0, 1, 0, 0, 0), 48);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     OK(bp_op_non_max_suppression(f.scope, boxes, scores, two, iou, least, NULL, &y));
     expect_bytes(&f, y, I64(0, 0, 1), 24);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     FAILS(BP_ERR_INVALID, "expected f32 or f64",
           bp_op_non_max_suppression(f.scope, boxes, scores, two, two, NULL, NULL, &y));
     FAILS(BP_ERR_INVALID, "expected i32 or i64",
           bp_op_non_max_suppression(f.scope, boxes, scores, iou, iou, NULL, NULL, &y));
-    destroy((struct bp_tensor *[]){boxes, scores, two, iou, least}, 5);
+    index_destroy((struct bp_tensor *[]){boxes, scores, two, iou, least}, 5);
     fixture_finish(&f);
 }
 
@@ -313,13 +313,13 @@ Test(index, reverse_sequence_by_lengths)
 
     OK(bp_op_reverse_sequence(f.scope, x, lengths, NULL, &y));
     expect_bytes(&f, y, F32(4, 2, 9, 1, 5, 6, 7, 8, 3), 36);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     a.batch_axis = 0;
     FAILS(BP_ERR_INVALID, "expected two", bp_op_reverse_sequence(f.scope, x, lengths, &a, &y));
     a.time_axis = 1;
     OK(bp_op_reverse_sequence(f.scope, x, lengths, &a, &y));
     expect_bytes(&f, y, F32(2, 1, 3, 4, 5, 6, 9, 8, 7), 36);
-    destroy((struct bp_tensor *[]){y, lengths}, 2);
+    index_destroy((struct bp_tensor *[]){y, lengths}, 2);
     for (int i = 0; i < 2; i++) {
         lengths = tensor_of(&f, BP_I32, 1, SHAPE(3), i ? I32(1, 4, 1) : I32(1, 1, -1));
         expect_fault(&f, "reverse_sequence", NULL, x, lengths, NULL);
@@ -343,7 +343,7 @@ Test(index, a_condition_selects_slices)
     OK(bp_op_reshape(f.scope, rows, NULL, &line, &at));
     OK(bp_op_gather(f.scope, x, at, &last, &y));
     expect_bytes(&f, y, F32(1, 3, 4, 6), 16);
-    destroy((struct bp_tensor *[]){x, condition, rows, at, y}, 5);
+    index_destroy((struct bp_tensor *[]){x, condition, rows, at, y}, 5);
     fixture_finish(&f);
 }
 
@@ -359,14 +359,14 @@ Test(index, follows_beams_and_segments)
 
     OK(bp_op_gather_tree(f.scope, ids, parents, &y));
     expect_bytes(&f, y, I64(2, 3, 5, 4, 6, 7), 48);
-    destroy(&y, 1);
+    index_destroy(&y, 1);
     pool.segments = 3;
     for (pool.mode = 0; pool.mode < 4; pool.mode++) {
         static const float expected[4][2] = {{8, 10}, {4, 5}, {5, 6}, {3, 4}};
         OK(bp_op_segment_pool(f.scope, x, rows, NULL, &pool, &y));
         expect_bytes(&f, y, F32(1, 2, 0, 0, expected[pool.mode][0], expected[pool.mode][1]), 24);
-        destroy(&y, 1);
+        index_destroy(&y, 1);
     }
-    destroy((struct bp_tensor *[]){ids, parents, x, rows}, 4);
+    index_destroy((struct bp_tensor *[]){ids, parents, x, rows}, 4);
     fixture_finish(&f);
 }

@@ -32,7 +32,7 @@ struct ear {
     uint64_t used; /* by the plugin, as it was told last */
 };
 
-static uintptr_t place_of(const struct bp_memory *memory)
+static uintptr_t listen_place_of(const struct bp_memory *memory)
 {
     return (uintptr_t)memory->data;
 }
@@ -47,10 +47,11 @@ static void take_some(struct ear *ear)
         OK(bp_memory_create(device, NULL, BP_SPACE_DEVICE, 3 * MIB, &ear->taken[i]));
 }
 
-static void reserved(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space)
+static void listen_reserved(void *ctx, const struct bp_memory *memory, uint64_t bytes,
+                            uint32_t space)
 {
     struct ear *ear = ctx;
-    uintptr_t at = place_of(memory);
+    uintptr_t at = listen_place_of(memory);
 
     pthread_mutex_lock(&ear->lock);
     cr_assert_not(ear->deaf);
@@ -64,14 +65,15 @@ static void reserved(void *ctx, const struct bp_memory *memory, uint64_t bytes, 
     take_some(ear);
 }
 
-static void released(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space)
+static void listen_released(void *ctx, const struct bp_memory *memory, uint64_t bytes,
+                            uint32_t space)
 {
     struct ear *ear = ctx;
     uint32_t i = 0;
 
     pthread_mutex_lock(&ear->lock);
     cr_assert_not(ear->deaf);
-    while (i < ear->n && ear->known[i].at != place_of(memory)) i++;
+    while (i < ear->n && ear->known[i].at != listen_place_of(memory)) i++;
     cr_assert_lt(i, ear->n, "it goes, and nobody knew that it was there");
     cr_assert(ear->known[i].bytes == bytes && ear->known[i].space == space);
     ear->known[i] = ear->known[--ear->n];
@@ -80,14 +82,14 @@ static void released(void *ctx, const struct bp_memory *memory, uint64_t bytes, 
     pthread_mutex_unlock(&ear->lock);
 }
 
-static void listen(struct ear *ear, struct bp_device *device)
+static void listen_start(struct ear *ear, struct bp_device *device)
 {
-    ear->listener = (struct bp_listener){reserved, released, ear, NULL};
+    ear->listener = (struct bp_listener){listen_reserved, listen_released, ear, NULL};
     pthread_mutex_init(&ear->lock, NULL);
     bp_memory_listen(device, &ear->listener);
 }
 
-static void unlisten(struct ear *ear, struct bp_device *device)
+static void listen_unlisten(struct ear *ear, struct bp_device *device)
 {
     bp_memory_unlisten(device, &ear->listener);
     ear->deaf = true;
@@ -108,7 +110,7 @@ static struct fixture open_paced(struct fake **out_paced)
     return f;
 }
 
-static struct bp_storage *take(struct fixture *f, uint32_t space, uint64_t size)
+static struct bp_storage *listen_take(struct fixture *f, uint32_t space, uint64_t size)
 {
     struct bp_storage *storage = NULL;
 
@@ -116,35 +118,35 @@ static struct bp_storage *take(struct fixture *f, uint32_t space, uint64_t size)
     return storage;
 }
 
-Test(listen, each_chunk_is_told_of_once)
+Test(listen_start, each_chunk_is_told_of_once)
 {
     static struct ear early, late;
     struct fake *paced;
     struct fixture f = open_paced(&paced);
     struct bp_storage *a, *b, *c;
 
-    listen(&early, f.device);
+    listen_start(&early, f.device);
     cr_assert_eq(early.heard, 0);
-    a = take(&f, BP_SPACE_DEVICE, 100);
+    a = listen_take(&f, BP_SPACE_DEVICE, 100);
     cr_assert_eq(early.heard, 1);
     cr_assert_eq(early.known[0].at, (uintptr_t)a->memory.data / 4096 * 4096 + 64);
     cr_assert_eq(early.known[0].bytes, 2 * MIB);
-    b = take(&f, BP_SPACE_PINNED, 3 * MIB);
+    b = listen_take(&f, BP_SPACE_PINNED, 3 * MIB);
     cr_assert_eq(early.known[1].space, BP_SPACE_PINNED);
-    listen(&late, f.device);
+    listen_start(&late, f.device);
     cr_assert_eq(late.heard, 2);
-    c = take(&f, BP_SPACE_DEVICE, 5 * MIB);
+    c = listen_take(&f, BP_SPACE_DEVICE, 5 * MIB);
     cr_assert(early.heard == 3 && late.heard == 3);
     early.paced = paced;
     bp_memory_destroy(c);
     OK(bp_device_trim(f.device));
     cr_assert(early.gone == 1 && late.gone == 1);
     cr_assert_eq(early.used - paced->used, 6 * MIB, "told before it went");
-    unlisten(&late, f.device);
+    listen_unlisten(&late, f.device);
     bp_memory_destroy(b);
     OK(bp_device_trim(f.device));
     cr_assert_eq(early.gone, 2);
-    unlisten(&early, f.device);
+    listen_unlisten(&early, f.device);
     bp_memory_destroy(a);
     OK(bp_device_trim(f.device));
     cr_assert_eq(paced->used, 0);
@@ -152,36 +154,36 @@ Test(listen, each_chunk_is_told_of_once)
 }
 
 /* Who listens to the end hears the end. */
-Test(listen, the_end_of_a_device_is_told)
+Test(listen_start, the_end_of_a_device_is_told)
 {
     static struct ear ear;
     struct fake *paced;
     struct fixture f = open_paced(&paced);
 
-    listen(&ear, f.device);
-    bp_memory_destroy(take(&f, BP_SPACE_DEVICE, 100));
-    bp_memory_destroy(take(&f, BP_SPACE_PINNED, 100));
+    listen_start(&ear, f.device);
+    bp_memory_destroy(listen_take(&f, BP_SPACE_DEVICE, 100));
+    bp_memory_destroy(listen_take(&f, BP_SPACE_PINNED, 100));
     fixture_finish(&f);
     cr_assert(ear.heard == 2 && ear.gone == 2 && ear.n == 0);
 }
 
 /* A chunk that cannot be had is not told of. */
-Test(listen, what_the_plugin_refuses_is_not_told)
+Test(listen_start, what_the_plugin_refuses_is_not_told)
 {
     static struct ear ear;
     struct bp_storage *none;
     struct fake *paced;
     struct fixture f = open_paced(&paced);
 
-    listen(&ear, f.device);
+    listen_start(&ear, f.device);
     FAILS(BP_ERR_MEMORY, "out of memory",
           bp_memory_create(f.device, NULL, BP_SPACE_DEVICE, 65 * MIB, &none));
     cr_assert_eq(ear.heard, 0);
-    unlisten(&ear, f.device);
+    listen_unlisten(&ear, f.device);
     fixture_finish(&f);
 }
 
-Test(listen, a_listener_may_take_memory)
+Test(listen_start, a_listener_may_take_memory)
 {
     static struct ear early, late;
     struct fake *paced;
@@ -189,12 +191,12 @@ Test(listen, a_listener_may_take_memory)
     struct bp_storage *a;
 
     early.device = f.device;
-    listen(&early, f.device);
-    a = take(&f, BP_SPACE_DEVICE, 100);
+    listen_start(&early, f.device);
+    a = listen_take(&f, BP_SPACE_DEVICE, 100);
     cr_assert_eq(early.heard, paced->chunks);
     cr_assert_geq(early.heard, 3);
     late.device = f.device;
-    listen(&late, f.device);
+    listen_start(&late, f.device);
     cr_assert_eq(late.heard, paced->chunks, "what it took itself is told of once, too");
     cr_assert_eq(early.heard, paced->chunks);
     for (int i = 0; i < 2; i++) {
@@ -204,14 +206,14 @@ Test(listen, a_listener_may_take_memory)
     bp_memory_destroy(a);
     OK(bp_device_trim(f.device));
     cr_assert(early.n == 0 && late.n == 0);
-    unlisten(&late, f.device);
-    unlisten(&early, f.device);
+    listen_unlisten(&late, f.device);
+    listen_unlisten(&early, f.device);
     fixture_finish(&f);
 }
 
 static _Atomic bool over;
 
-static void *churn(void *fixture)
+static void *listen_churn(void *fixture)
 {
     struct fixture *f = fixture;
     struct bp_storage *s[8];
@@ -228,7 +230,7 @@ static void *churn(void *fixture)
 }
 
 /* Listeners come and go while chunks do; none is told anything wrong, nor after it went. */
-Test(listen, on_many_threads)
+Test(listen_start, on_many_threads)
 {
     enum { THREADS = 3, ROUNDS = 300 };
     static struct ear always, ear[ROUNDS];
@@ -237,18 +239,18 @@ Test(listen, on_many_threads)
     pthread_t thread[THREADS];
 
     paced->budget = UINT64_C(1) << 36;
-    listen(&always, f.device);
-    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, churn, &f);
+    listen_start(&always, f.device);
+    for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, listen_churn, &f);
     for (int i = 0; i < ROUNDS; i++) {
-        listen(&ear[i], f.device);
+        listen_start(&ear[i], f.device);
         if (i % 2) usleep(100);
-        unlisten(&ear[i], f.device);
+        listen_unlisten(&ear[i], f.device);
     }
     atomic_store(&over, true);
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     OK(bp_device_trim(f.device));
     cr_assert_eq(always.n, 0);
     cr_assert_eq(always.heard, paced->chunks);
-    unlisten(&always, f.device);
+    listen_unlisten(&always, f.device);
     fixture_finish(&f);
 }

@@ -18,7 +18,7 @@ extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
-static bool fails(void)
+static bool memory_short_fails(void)
 {
     if (fails_at < 0 || (fails_at && --fails_at)) return false;
     if (!lasts) fails_at = -2; /* it has failed, and no other does */
@@ -28,27 +28,27 @@ static bool fails(void)
 
 void *malloc(size_t size)
 {
-    return fails() ? NULL : __libc_malloc(size);
+    return memory_short_fails() ? NULL : __libc_malloc(size);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return fails() ? NULL : __libc_calloc(n, size);
+    return memory_short_fails() ? NULL : __libc_calloc(n, size);
 }
 
 void *realloc(void *memory, size_t size)
 {
-    return fails() ? NULL : __libc_realloc(memory, size);
+    return memory_short_fails() ? NULL : __libc_realloc(memory, size);
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
-    return fails() ? NULL : __libc_memalign(alignment, size);
+    return memory_short_fails() ? NULL : __libc_memalign(alignment, size);
 }
 
 int posix_memalign(void **out, size_t alignment, size_t size)
 {
-    void *memory = fails() ? NULL : __libc_memalign(alignment, size);
+    void *memory = memory_short_fails() ? NULL : __libc_memalign(alignment, size);
 
     if (!memory) return ENOMEM;
     *out = memory;
@@ -101,7 +101,7 @@ static struct bp_core *make_core(long n, bool from_there_on, bool *out_was_short
     return core;
 }
 
-static void open_device(struct bp_core *core)
+static void memory_short_open_device(struct bp_core *core)
 {
     struct bp_device *device = NULL;
 
@@ -116,7 +116,7 @@ static void find_without(bool from_there_on)
 
     for (n = 1; was; n++) {
         struct bp_core *core = make_core(n, from_there_on, &was);
-        if (core) open_device(core);
+        if (core) memory_short_open_device(core);
         bp_core_destroy(core);
     }
     cr_assert_gt(n, 50);
@@ -152,7 +152,7 @@ static void load_without(bool from_there_on, const char *path)
         bp_device_destroy(device);
         if (path) cr_assert_eq(bp_core_load_path(core, path, NULL), BP_OK, "%s",
                                bp_error_message());
-        open_device(core);
+        memory_short_open_device(core);
         bp_core_destroy(core);
     }
     cr_assert_gt(n, 20);

@@ -32,7 +32,7 @@ static const struct function *find_function(const char *name)
 }
 
 /* The arguments of a right call. */
-static void fill(struct world *w, const struct function *f, union value *a)
+static void mistakes_fill(struct world *w, const struct function *f, union value *a)
 {
     memset(area, PATTERN, sizeof area);
     for (int i = 0; i < ARGS_MAX; i++) {
@@ -56,7 +56,7 @@ static void fill(struct world *w, const struct function *f, union value *a)
     }
 }
 
-static const char *called(const struct function *f)
+static const char *mistakes_called(const struct function *f)
 {
     return f->called ? f->called : f->name;
 }
@@ -74,8 +74,8 @@ static void judge_status(const struct function *f, const struct mistake *m, uint
 }
 
 /* Makes a wrong call with what fill and a change prepared. also: another word of the message. */
-static void judge(struct world *w, const struct function *f, const struct mistake *m,
-                  const union value *a, const char *also)
+static void mistakes_judge(struct world *w, const struct function *f, const struct mistake *m,
+                           const union value *a, const char *also)
 {
     uint32_t unused;
     uint64_t answer;
@@ -106,14 +106,14 @@ void mistakes_try(struct world *w, const struct mistake *m)
     const struct function *f = find_function(m->function);
     union value a[ARGS_MAX];
 
-    fill(w, f, a);
+    mistakes_fill(w, f, a);
     for (size_t i = 0; i < COUNT(m->change) && m->change[i].arg; i++) {
         const struct change *c = &m->change[i];
         union value v = c->thing ? w->thing[c->thing] : c->v;
         if (f->arg[c->arg - 1].kind == ARG_INOUT) memcpy(area[c->arg - 1], &v, sizeof v);
         else a[c->arg - 1] = v;
     }
-    judge(w, f, m, a, "");
+    mistakes_judge(w, f, m, a, "");
 }
 
 /* One argument is a value that it cannot be. */
@@ -124,9 +124,9 @@ static void try_value(struct world *w, const struct function *f, int i, union va
     struct mistake m = {f->name, what, status, word, {{0}}};
     union value a[ARGS_MAX];
 
-    fill(w, f, a);
+    mistakes_fill(w, f, a);
     a[i] = v;
-    judge(w, f, &m, a, called(f));
+    mistakes_judge(w, f, &m, a, mistakes_called(f));
 }
 
 static void try_handles(struct world *w, const struct function *f, int i)
@@ -151,9 +151,9 @@ static void try_sizes(struct world *w, const struct function *f, int i)
     for (size_t n = 0; n < COUNT(wrong); n++) {
         struct mistake m = {f->name, "a size that is none", BP_ERR_INVALID, "size field", {{0}}};
         union value a[ARGS_MAX];
-        fill(w, f, a);
+        mistakes_fill(w, f, a);
         memcpy(area[i], &wrong[n], sizeof wrong[n]);
-        judge(w, f, &m, a, called(f));
+        mistakes_judge(w, f, &m, a, mistakes_called(f));
     }
 }
 
@@ -181,7 +181,7 @@ static void try_kinds(struct world *w, const struct function *f)
     }
 }
 
-static void give_back(enum thing made, void *handle)
+static void mistakes_give_back(enum thing made, void *handle)
 {
     struct bp_dlpack_managed *managed = handle;
     struct bp_dlpack_legacy *legacy = handle;
@@ -212,7 +212,7 @@ static void call_rightly(struct world *w, const struct function *f)
     uint64_t answer;
 
     if (f->answers == ANSWERS_NOTHING) return;
-    fill(w, f, a);
+    mistakes_fill(w, f, a);
     answer = f->call(a);
     if (f->answers == ANSWERS_TEXT || f->answers == ANSWERS_EMPTY) cr_expect(answer, "%s", f->name);
     if (f->answers != ANSWERS_STATUS) return;
@@ -223,7 +223,7 @@ static void call_rightly(struct world *w, const struct function *f)
             memcpy(&handle, area[i] + at, sizeof handle);
             memset(&none, PATTERN, sizeof none);
             if (!f->arg[i].thing || f->arg[i].kind < ARG_OUT || !handle || handle == none) break;
-            give_back(f->arg[i].thing, handle);
+            mistakes_give_back(f->arg[i].thing, handle);
         }
 }
 

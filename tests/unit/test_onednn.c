@@ -16,7 +16,7 @@ struct told {
     int stdout_was;
 };
 
-static struct told listen(void)
+static struct told onednn_listen(void)
 {
     struct told t = {tmpfile(), dup(STDOUT_FILENO)};
 
@@ -48,8 +48,8 @@ static int expect_no_reference(struct told *t, const char *what)
 }
 
 /* The bytes of a tensor whose axes lie in this order, outermost first. */
-static struct bp_tensor *laid(struct fixture *f, uint32_t dtype, uint32_t rank,
-                              const int64_t *shape, const int *order)
+static struct bp_tensor *onednn_laid(struct fixture *f, uint32_t dtype, uint32_t rank,
+                                     const int64_t *shape, const int *order)
 {
     struct bp_transpose_attrs a = bp_transpose_defaults();
     int64_t lies[AXES], perm[AXES];
@@ -64,9 +64,9 @@ static struct bp_tensor *laid(struct fixture *f, uint32_t dtype, uint32_t rank,
     return view;
 }
 
-static int factorial(int n)
+static int onednn_factorial(int n)
 {
-    return n < 2 ? 1 : n * factorial(n - 1);
+    return n < 2 ? 1 : n * onednn_factorial(n - 1);
 }
 
 /* Order number k of n axes, of n!. */
@@ -75,7 +75,7 @@ static void order_of(int k, int n, int *order)
     bool taken[AXES] = {false};
 
     for (int i = 0; i < n; i++) {
-        int choices = factorial(n - 1 - i), skip = k / choices, axis = 0;
+        int choices = onednn_factorial(n - 1 - i), skip = k / choices, axis = 0;
         k %= choices;
         while (taken[axis] || skip-- > 0) axis++;
         taken[axis] = true;
@@ -117,8 +117,8 @@ static struct bp_conv_attrs attrs_of(const struct geometry *g)
 static void prepare_conv(struct fixture *f, const struct geometry *g, uint32_t dtype,
                          const int *x_order, const int *w_order, bool frozen)
 {
-    struct bp_tensor *x = laid(f, dtype, (uint32_t)g->rank, g->x, x_order);
-    struct bp_tensor *w = laid(f, dtype, (uint32_t)g->rank, g->w, w_order);
+    struct bp_tensor *x = onednn_laid(f, dtype, (uint32_t)g->rank, g->x, x_order);
+    struct bp_tensor *w = onednn_laid(f, dtype, (uint32_t)g->rank, g->w, w_order);
     struct bp_conv_attrs attrs = attrs_of(g);
     struct bp_arg in[2] = {{&x, 1}, {&w, 1}};
     struct bp_call call = {.size = sizeof call, .op = "conv", .in = in, .n_in = 2, .attrs = &attrs};
@@ -131,7 +131,7 @@ static void prepare_conv(struct fixture *f, const struct geometry *g, uint32_t d
     bp_tensor_destroy(w);
 }
 
-static struct fixture begin(void)
+static struct fixture onednn_begin(void)
 {
     setenv("DNNL_VERBOSE", "2", 1); /* 2: tells what is made, too */
     return fixture_init();
@@ -140,15 +140,15 @@ static struct fixture begin(void)
 Test(onednn, convolutions_never_run_its_reference)
 {
     static const int straight[AXES] = {0, 1, 2, 3, 4};
-    struct fixture f = begin();
+    struct fixture f = onednn_begin();
     int made = 0;
 
     for (size_t i = 0; i < sizeof geometries / sizeof *geometries; i++) {
         const struct geometry *g = &geometries[i];
-        for (int k = 0; k < factorial(g->rank); k += g->rank > 4 ? 7 : 1) {
+        for (int k = 0; k < onednn_factorial(g->rank); k += g->rank > 4 ? 7 : 1) {
             char what[80];
             int order[AXES];
-            struct told told = listen();
+            struct told told = onednn_listen();
             order_of(k, g->rank, order);
             for (int d = 0; d < 2; d++) {
                 uint32_t dtype = d ? BP_BF16 : BP_F32;
@@ -166,8 +166,8 @@ Test(onednn, convolutions_never_run_its_reference)
 Test(onednn, products_never_run_its_reference)
 {
     const int64_t shape[2][3] = {{2, 48, 40}, {2, 40, 56}};
-    struct fixture f = begin();
-    struct told told = listen();
+    struct fixture f = onednn_begin();
+    struct told told = onednn_listen();
     int order[2][AXES];
 
     for (int k = 0; k < 6 * 6 * 2; k++) {
@@ -178,8 +178,8 @@ Test(onednn, products_never_run_its_reference)
         for (int frozen = 0; frozen < 2; frozen++) {
             order_of(k % 6, 3, order[0]);
             order_of(k / 6 % 6, 3, order[1]);
-            a = laid(&f, k < 36 ? BP_F32 : BP_BF16, 3, shape[0], order[0]);
-            b = laid(&f, k < 36 ? BP_F32 : BP_BF16, 3, shape[1], order[1]);
+            a = onednn_laid(&f, k < 36 ? BP_F32 : BP_BF16, 3, shape[0], order[0]);
+            b = onednn_laid(&f, k < 36 ? BP_F32 : BP_BF16, 3, shape[1], order[1]);
             if (frozen) OK(bp_tensor_freeze(b));
             OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
             bp_prepared_destroy(p);
@@ -229,9 +229,9 @@ Test(onednn, the_order_of_axes_does_not_change_a_convolution)
     int order[AXES];
 
     read_conv(&f, g, x, expected);
-    for (int k = 1; k < factorial(4); k++) {
+    for (int k = 1; k < onednn_factorial(4); k++) {
         order_of(k, 4, order);
-        turned = laid(&f, BP_F32, 4, g->x, order);
+        turned = onednn_laid(&f, BP_F32, 4, g->x, order);
         OK(bp_tensor_copy(f.stream, turned, x));
         read_conv(&f, g, turned, got);
         cr_expect_arr_eq(got, expected, ELEMENTS * sizeof *got, "axes in order number %d", k);

@@ -7,18 +7,18 @@
 
 enum { IN = 32, OUT = 48, SIDE = 8 };
 
-static float number(int i)
+static float packs_number(int i)
 {
     return (float)(i * 37 % 101 - 50) / 64;
 }
 
-static struct bp_tensor *numbers(struct fixture *f, const int64_t *shape)
+static struct bp_tensor *packs_numbers(struct fixture *f, const int64_t *shape)
 {
     size_t n = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
     float *data = malloc(n * sizeof *data);
     struct bp_tensor *t;
 
-    for (size_t i = 0; i < n; i++) data[i] = number((int)i);
+    for (size_t i = 0; i < n; i++) data[i] = packs_number((int)i);
     t = tensor_of(f, BP_F32, 4, shape, data);
     free(data);
     return t;
@@ -33,11 +33,11 @@ static uint64_t plans_of(struct fixture *f)
 }
 
 /* The largest difference between the convolutions of a batch with both. */
-static float difference(struct fixture *f, int64_t batch, struct bp_tensor *w,
-                        struct bp_tensor *same)
+static float packs_difference(struct fixture *f, int64_t batch, struct bp_tensor *w,
+                              struct bp_tensor *same)
 {
     enum { IMAGE = OUT * (SIDE - 2) * (SIDE - 2) };
-    struct bp_tensor *x = numbers(f, SHAPE(batch, IN, SIDE, SIDE)), *y[2];
+    struct bp_tensor *x = packs_numbers(f, SHAPE(batch, IN, SIDE, SIDE)), *y[2];
     float *got = malloc((size_t)batch * 2 * IMAGE * sizeof *got), most = 0;
     size_t n = (size_t)batch * IMAGE;
 
@@ -64,13 +64,13 @@ static float difference(struct fixture *f, int64_t batch, struct bp_tensor *w,
 Test(packs, one_for_all_batches_and_none_without_weights)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *w = numbers(&f, SHAPE(OUT, IN, 3, 3)),
-                     *same = numbers(&f, SHAPE(OUT, IN, 3, 3));
+    struct bp_tensor *w = packs_numbers(&f, SHAPE(OUT, IN, 3, 3)),
+                     *same = packs_numbers(&f, SHAPE(OUT, IN, 3, 3));
     uint64_t once = 0;
 
     OK(bp_tensor_freeze(w));
     for (int64_t batch = 1; batch <= 6; batch++) {
-        cr_expect_lt(difference(&f, batch, w, same), 1e-3f);
+        cr_expect_lt(packs_difference(&f, batch, w, same), 1e-3f);
         if (batch == 1) once = plans_of(&f);
         cr_expect_eq(plans_of(&f), once, "batch %d: %llu bytes, one keeps %llu", (int)batch,
                      (unsigned long long)plans_of(&f), (unsigned long long)once);
@@ -79,9 +79,9 @@ Test(packs, one_for_all_batches_and_none_without_weights)
     cr_expect_geq(once, OUT * IN * 9 * sizeof(float));
     bp_tensor_destroy(w);
     cr_expect_eq(plans_of(&f), 0, "%llu bytes", (unsigned long long)plans_of(&f));
-    w = numbers(&f, SHAPE(OUT, IN, 3, 3)); /* where the other was: nothing of it is found */
+    w = packs_numbers(&f, SHAPE(OUT, IN, 3, 3)); /* where the other was: nothing of it is found */
     OK(bp_tensor_freeze(w));
-    cr_expect_lt(difference(&f, 2, w, same), 1e-3f);
+    cr_expect_lt(packs_difference(&f, 2, w, same), 1e-3f);
     cr_expect_eq(plans_of(&f), once);
     bp_tensor_destroy(w);
     bp_tensor_destroy(same);
@@ -96,8 +96,8 @@ Test(packs, the_limit_counts_them)
 
     setenv("BP_MEM_LIMIT", "32M", 1);
     f = fixture_init();
-    x = numbers(&f, SHAPE(1, WIDE, 4, 4));
-    w = numbers(&f, SHAPE(WIDE, WIDE, 3, 3)); /* 9 MiB; packed, too */
+    x = packs_numbers(&f, SHAPE(1, WIDE, 4, 4));
+    w = packs_numbers(&f, SHAPE(WIDE, WIDE, 3, 3)); /* 9 MiB; packed, too */
     OK(bp_tensor_freeze(w));
     OK(bp_op_conv(f.scope, x, w, NULL, NULL, &y));
     if (!plans_of(&f)) cr_skip("no row packs weights here: oneDNN is not installed, or off");
@@ -108,8 +108,8 @@ Test(packs, the_limit_counts_them)
 
     setenv("BP_MEM_LIMIT", "14M", 1);
     f = fixture_init();
-    x = numbers(&f, SHAPE(1, WIDE, 4, 4));
-    w = numbers(&f, SHAPE(WIDE, WIDE, 3, 3));
+    x = packs_numbers(&f, SHAPE(1, WIDE, 4, 4));
+    w = packs_numbers(&f, SHAPE(WIDE, WIDE, 3, 3));
     OK(bp_tensor_freeze(w));
     FAILS(BP_ERR_MEMORY, "BP_MEM_LIMIT", bp_op_conv(f.scope, x, w, NULL, NULL, &y));
     cr_expect_eq(plans_of(&f), 0);

@@ -164,7 +164,7 @@ Test(plugin_parts, manifests_with_a_nul_are_refused)
     bp_manifest_finish(&out);
 }
 
-static bool trusted(const char *path)
+static bool plugin_parts_trusted(const char *path)
 {
     struct bp_refusal why = {0};
     struct stat file;
@@ -214,30 +214,32 @@ Test(plugin_parts, trust)
 
     cr_assert_eq(mkdir(inside, 0755), 0);
     kit_write(file, "x", 1);
-    cr_assert(trusted(file));
-    cr_assert(!trusted(inside), "a directory is no file");
-    cr_assert(!trusted("/"));
-    cr_assert(!trusted("file"));
-    cr_assert(!trusted(kit_format("%s/../in/file", inside)));
+    cr_assert(plugin_parts_trusted(file));
+    cr_assert(!plugin_parts_trusted(inside), "a directory is no file");
+    cr_assert(!plugin_parts_trusted("/"));
+    cr_assert(!plugin_parts_trusted("file"));
+    cr_assert(!plugin_parts_trusted(kit_format("%s/../in/file", inside)));
     kit_write(kit_format("%s/two\nlines", inside), "x", 1);
-    cr_assert(!trusted(kit_format("%s/two\nlines", inside)));
-    cr_assert(!trusted(kit_format("%s/gone", inside)));
-    cr_assert(!trusted(kit_format("%s/file", file)));
+    cr_assert(!plugin_parts_trusted(kit_format("%s/two\nlines", inside)));
+    cr_assert(!plugin_parts_trusted(kit_format("%s/gone", inside)));
+    cr_assert(!plugin_parts_trusted(kit_format("%s/file", file)));
     for (mode_t mode = 0; mode < 01000; mode++) {
         cr_assert_eq(chmod(file, mode), 0);
-        if (mode & 0002) cr_assert(!trusted(file), "file of mode %04o", (unsigned)mode);
-        if (!(mode & 0022)) cr_assert(trusted(file), "file of mode %04o", (unsigned)mode);
+        if (mode & 0002)
+            cr_assert(!plugin_parts_trusted(file), "file of mode %04o", (unsigned)mode);
+        if (!(mode & 0022))
+            cr_assert(plugin_parts_trusted(file), "file of mode %04o", (unsigned)mode);
     }
     cr_assert_eq(chmod(file, 0644), 0);
     cr_assert_eq(chmod(inside, 0777), 0);
-    cr_assert(!trusted(file));
+    cr_assert(!plugin_parts_trusted(file));
     cr_assert_eq(chmod(inside, 01777), 0);
-    cr_assert(!trusted(file), "anyone can put a library beside it");
+    cr_assert(!plugin_parts_trusted(file), "anyone can put a library beside it");
     cr_assert_eq(chmod(inside, 0755), 0);
     cr_assert_eq(chmod(directory, 01777), 0);
-    cr_assert(trusted(file), "nobody can replace a directory in a sticky one");
+    cr_assert(plugin_parts_trusted(file), "nobody can replace a directory in a sticky one");
     cr_assert_eq(chmod(directory, 0777), 0);
-    cr_assert(!trusted(file));
+    cr_assert(!plugin_parts_trusted(file));
     kit_destroy(directory);
 }
 
@@ -252,10 +254,10 @@ Test(plugin_parts, trust_of_a_group)
     cr_assert_eq(chmod(file, 0664), 0);
     if (geteuid() == 0) {
         cr_assert_eq(chown(file, (uid_t)-1, 0), 0);
-        cr_assert(trusted(file));
+        cr_assert(plugin_parts_trusted(file));
     }
     given = !kit_is_refused(chown(file, (uid_t)-1, 100));
-    if (given) cr_assert(!trusted(file));
+    if (given) cr_assert(!plugin_parts_trusted(file));
     kit_destroy(directory);
     if (!given) cr_skip_test("no file can be given to another group");
 }
@@ -277,16 +279,16 @@ static bool check_access_list(const char *path, const char *file)
     mode_t plain = 0775;
 
     cr_assert_eq(chmod(path, plain), 0);
-    cr_assert(trusted(file), "%s without a list", path);
+    cr_assert(plugin_parts_trusted(file), "%s without a list", path);
     if (setxattr(path, "system.posix_acl_access", access_list, sizeof access_list, 0)) {
         /* A user namespace may have no such user. */
         cr_assert(errno == ENOTSUP || errno == EINVAL, "%s", strerror(errno));
         return false;
     }
-    cr_assert(!trusted(file), "%s, which a list lets another user write to", path);
+    cr_assert(!plugin_parts_trusted(file), "%s, which a list lets another user write to", path);
     cr_assert_eq(removexattr(path, "system.posix_acl_access"), 0);
     cr_assert_eq(chmod(path, plain), 0);
-    cr_assert(trusted(file));
+    cr_assert(plugin_parts_trusted(file));
     return true;
 }
 
@@ -300,7 +302,7 @@ Test(plugin_parts, trust_of_an_access_list)
     cr_assert_eq(mkdir(inside, 0755), 0);
     kit_write(file, "x", 1);
     cr_assert_eq(chmod(file, 0664), 0);
-    own_group = trusted(file);
+    own_group = plugin_parts_trusted(file);
     lists = own_group && check_access_list(file, file) && check_access_list(inside, file);
     kit_destroy(directory);
     if (!own_group) cr_skip_test("this user has no group of its own");

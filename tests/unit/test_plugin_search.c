@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 /* A manifest that is sound, whatever it announces. */
-static void announce(const char *directory, const char *name, const char *version)
+static void plugin_search_announce(const char *directory, const char *name, const char *version)
 {
     char *text = kit_format(
         "{\"manifest\": 1, \"name\": \"%s\", \"kind\": \"t_kind\", \"library\": \"bp_x.so\", "
@@ -24,7 +24,7 @@ static char *make_directory(const char *directory, const char *name)
 }
 
 /* The names listed, with a space after each. */
-static char *names(struct bp_core *core)
+static char *plugin_search_names(struct bp_core *core)
 {
     char *text = kit_format("%s", "");
 
@@ -43,17 +43,17 @@ Test(plugin_search, order_and_shadows)
     struct kit_log log;
     struct bp_core *core;
 
-    announce(a, "t_two", "1");
-    announce(make_directory(a, "y"), "t_four", "1");
-    announce(make_directory(a, "x"), "t_three", "1");
-    announce(a, "t_one", "1");
-    announce(make_directory(kit_format("%s/x", a), "deeper"), "t_never", "1");
-    announce(make_directory(a, ".hidden"), "t_never", "1");
-    announce(b, "t_two", "2");
-    announce(b, "t_five", "2");
+    plugin_search_announce(a, "t_two", "1");
+    plugin_search_announce(make_directory(a, "y"), "t_four", "1");
+    plugin_search_announce(make_directory(a, "x"), "t_three", "1");
+    plugin_search_announce(a, "t_one", "1");
+    plugin_search_announce(make_directory(kit_format("%s/x", a), "deeper"), "t_never", "1");
+    plugin_search_announce(make_directory(a, ".hidden"), "t_never", "1");
+    plugin_search_announce(b, "t_two", "2");
+    plugin_search_announce(b, "t_five", "2");
     setenv("BP_PLUGIN_PATH", b, 1);
     core = kit_core(&log, a, "t_*");
-    cr_assert_str_eq(names(core), "t_one t_two t_three t_four t_five ");
+    cr_assert_str_eq(plugin_search_names(core), "t_one t_two t_three t_four t_five ");
     cr_assert_str_eq(kit_info(core, "t_two").version, "1");
     cr_assert_eq(kit_info(core, "t_two").state, BP_PLUGIN_UNPROBED);
     cr_assert_str_eq(kit_info(core, "t_two").manifest, kit_format("%s/bp_t_two.json", a));
@@ -64,7 +64,7 @@ Test(plugin_search, order_and_shadows)
 
     /* The information about the shadowed one is there for who asks. */
     core = kit_core(&log, kit_format("%s:%s", a, b), "t_two");
-    cr_assert_str_eq(names(core), "t_two ");
+    cr_assert_str_eq(plugin_search_names(core), "t_two ");
     bp_core_destroy(core);
     kit_destroy(directory);
 }
@@ -78,9 +78,9 @@ Test(plugin_search, a_broken_manifest_shadows_nothing)
     struct bp_core *core;
 
     kit_write(kit_format("%s/bp_t_one.json", a), "{", 1);
-    announce(b, "t_one", "2");
+    plugin_search_announce(b, "t_one", "2");
     core = kit_core(&log, kit_format("%s:%s", a, b), "t_*");
-    cr_assert_str_eq(names(core), "t_one t_one ");
+    cr_assert_str_eq(plugin_search_names(core), "t_one t_one ");
     cr_assert_eq(log.count[BP_LOG_ERROR], 1);
     cr_assert_eq(bp_core_load(core, 0), BP_ERR_PLUGIN);
     cr_assert_eq(log.count[BP_LOG_ERROR], 1);
@@ -97,11 +97,11 @@ Test(plugin_search, a_directory_named_twice)
 
     kit_write(kit_format("%s/bp_t_one.json", directory), "{", 1);
     make_directory(directory, "bp_t_three.json");
-    announce(kit_format("%s/bp_t_three.json", directory), "t_never", "1");
-    announce(make_directory(directory, "in"), "t_two", "1");
+    plugin_search_announce(kit_format("%s/bp_t_three.json", directory), "t_never", "1");
+    plugin_search_announce(make_directory(directory, "in"), "t_two", "1");
     setenv("BP_PLUGIN_PATH", kit_format("%s//:%s/in", directory, directory), 1);
     core = kit_core(&log, kit_format("%s:%s", directory, directory), "t_*");
-    cr_assert_str_eq(names(core), "t_one t_three t_two ");
+    cr_assert_str_eq(plugin_search_names(core), "t_one t_three t_two ");
     cr_assert_eq(log.count[BP_LOG_ERROR], 2);
     bp_core_destroy(core);
     kit_destroy(directory);
@@ -114,9 +114,9 @@ Test(plugin_search, never_the_current_directory)
     char *directory = kit_create();
     struct kit_log log;
 
-    announce(directory, "t_here", "1");
-    announce(make_directory(directory, "backplane"), "t_here", "1");
-    announce(make_directory(directory, "plugins"), "t_here", "1");
+    plugin_search_announce(directory, "t_here", "1");
+    plugin_search_announce(make_directory(directory, "backplane"), "t_here", "1");
+    plugin_search_announce(make_directory(directory, "plugins"), "t_here", "1");
     cr_assert_eq(chdir(directory), 0);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         struct bp_core *core = kit_core(&log, paths[i], "!nothing");
@@ -161,7 +161,8 @@ static void check_selection(const char *directory, const char *globs, const char
     struct kit_log log;
     struct bp_core *core = kit_core(&log, directory, globs);
 
-    cr_assert_str_eq(names(core), expected, "%s selects %s", globs, names(core));
+    cr_assert_str_eq(plugin_search_names(core), expected, "%s selects %s", globs,
+                     plugin_search_names(core));
     bp_core_destroy(core);
 }
 
@@ -171,9 +172,9 @@ Test(plugin_search, selection)
     struct kit_log log;
     struct bp_core *core;
 
-    announce(directory, "t_a", "1");
-    announce(directory, "t_ab", "1");
-    announce(directory, "t_b", "1");
+    plugin_search_announce(directory, "t_a", "1");
+    plugin_search_announce(directory, "t_ab", "1");
+    plugin_search_announce(directory, "t_b", "1");
     check_selection(directory, "t_a", "t_a ");
     check_selection(directory, "t_*", "t_a t_ab t_b ");
     check_selection(directory, "t_a*,!t_ab", "t_a ");
@@ -205,9 +206,9 @@ Test(plugin_search, a_broken_one_that_is_not_selected)
     struct bp_core *core;
 
     kit_write(kit_format("%s/bp_t_broken.json", directory), "{", 1);
-    announce(directory, "t_a", "1");
+    plugin_search_announce(directory, "t_a", "1");
     core = kit_core(&log, directory, "t_*,!t_broken");
-    cr_assert_str_eq(names(core), "t_a ");
+    cr_assert_str_eq(plugin_search_names(core), "t_a ");
     cr_assert_eq(log.count[BP_LOG_ERROR], 0);
     bp_core_destroy(core);
     kit_destroy(directory);

@@ -43,7 +43,7 @@ static struct bp_memory_stats stats_of(struct fixture *f)
     return s;
 }
 
-static struct bp_storage *take(struct fixture *f, struct bp_stream *stream, uint64_t size)
+static struct bp_storage *pool_take(struct fixture *f, struct bp_stream *stream, uint64_t size)
 {
     struct bp_storage *storage = NULL;
 
@@ -51,7 +51,7 @@ static struct bp_storage *take(struct fixture *f, struct bp_stream *stream, uint
     return storage;
 }
 
-static char *at(struct bp_storage *storage)
+static char *pool_at(struct bp_storage *storage)
 {
     struct bp_memory_info info = {.size = sizeof info};
 
@@ -68,20 +68,20 @@ static void work_on(struct bp_stream *stream, struct bp_tensor *t, struct bp_ten
 Test(pool, one_size_comes_from_one_chunk)
 {
     struct fixture f = fixture_init();
-    struct bp_storage *a = take(&f, f.stream, 4096), *b;
+    struct bp_storage *a = pool_take(&f, f.stream, 4096), *b;
     struct bp_memory_stats s = stats_of(&f), t;
-    char *first = at(a);
+    char *first = pool_at(a);
 
     cr_assert_eq(s.chunks, 1);
     cr_assert_eq(s.reserved, 2 * MIB);
     cr_assert_eq(s.from_chunks, 1);
     for (int i = 0; i < 1000; i++) {
         bp_memory_destroy(a);
-        a = take(&f, f.stream, 4096);
-        cr_assert_eq(at(a), first);
+        a = pool_take(&f, f.stream, 4096);
+        cr_assert_eq(pool_at(a), first);
     }
-    b = take(&f, f.stream, 4096);
-    cr_assert_neq(at(b), first);
+    b = pool_take(&f, f.stream, 4096);
+    cr_assert_neq(pool_at(b), first);
     t = stats_of(&f);
     cr_assert_eq(t.chunks_ever, 1);
     cr_assert_eq(t.allocations, 1002);
@@ -100,12 +100,12 @@ Test(pool, chunks_grow_and_large_ones_are_exact)
     struct bp_storage *s[200], *large;
     uint64_t reserved;
 
-    for (int i = 0; i < 200; i++) s[i] = take(&f, f.stream, MIB / 2);
+    for (int i = 0; i < 200; i++) s[i] = pool_take(&f, f.stream, MIB / 2);
     cr_assert_eq(stats_of(&f).chunks_ever, 7, "2, 2, 4, 8, 16, 32 and 64 MiB for 100, not %d",
                  (int)stats_of(&f).chunks_ever);
     reserved = stats_of(&f).reserved;
     cr_assert_eq(reserved, 128 * MIB);
-    large = take(&f, NULL, 100 * MIB + 1);
+    large = pool_take(&f, NULL, 100 * MIB + 1);
     cr_assert_eq(stats_of(&f).reserved - reserved, 102 * MIB, "in steps of 2 MiB");
     for (int i = 0; i < 200; i++) bp_memory_destroy(s[i]);
     bp_memory_destroy(large);
@@ -119,7 +119,8 @@ Test(pool, chunks_grow_and_large_ones_are_exact)
 Test(pool, what_is_asked_what_is_taken)
 {
     struct fixture f = fixture_init();
-    struct bp_storage *none = take(&f, f.stream, 0), *one = take(&f, f.stream, 1), *huge = NULL;
+    struct bp_storage *none = pool_take(&f, f.stream, 0), *one = pool_take(&f, f.stream, 1),
+                      *huge = NULL;
     struct bp_memory_info info = {.size = sizeof info};
 
     OK(bp_memory_info(none, &info));
@@ -167,7 +168,7 @@ Test(pool, wrong_arguments)
     cr_assert_eq(bp_device_pools(NULL), 0);
     cr_assert_null(s);
     bp_memory_destroy(NULL);
-    s = take(&g, NULL, 64);
+    s = pool_take(&g, NULL, 64);
     FAILS(BP_ERR_UNSUPPORTED, "cannot map", bp_storage_export(s, &fd, &offset));
     FAILS(BP_ERR_INVALID, "out_fd", bp_storage_export(s, NULL, &offset));
     bp_memory_destroy(s);
@@ -180,21 +181,21 @@ Test(pool, memory_of_a_stream_is_reused_in_its_order)
 {
     struct fixture f;
     struct fake *paced = open_paced("bp_paced.so", NULL, 4 * MIB, &f);
-    struct bp_storage *a = take(&f, f.stream, 2 * MIB - 512), *b;
+    struct bp_storage *a = pool_take(&f, f.stream, 2 * MIB - 512), *b;
     struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(64), NULL),
                      *u = tensor_of(&f, BP_U8, 1, SHAPE(64), NULL);
     struct bp_stream *other;
-    char *first = at(a);
+    char *first = pool_at(a);
 
     OK(bp_stream_create(f.device, &other));
     work_on(f.stream, t, u);
     bp_memory_destroy(a);
     cr_assert_eq(stats_of(&f).pending, 0);
-    a = take(&f, f.stream, 2 * MIB - 512);
-    cr_assert_eq(at(a), first, "no wait within the stream");
+    a = pool_take(&f, f.stream, 2 * MIB - 512);
+    cr_assert_eq(pool_at(a), first, "no wait within the stream");
     bp_memory_destroy(a);
-    b = take(&f, other, 2 * MIB - 512);
-    cr_assert_eq(at(b), first, "there is no other left");
+    b = pool_take(&f, other, 2 * MIB - 512);
+    cr_assert_eq(pool_at(b), first, "there is no other left");
     cr_assert_eq(stats_of(&f).stolen, 1, "behind a wait of the device's");
     cr_assert_eq(bp_device_blocked(f.device, BP_BLOCK_MEMORY), 0, "and none of the host's");
     bp_memory_destroy(b);
@@ -225,11 +226,11 @@ Test(pool, pending_memory_is_polled_for_not_waited_for)
 
     open_paced("bp_paced.so", NULL, 64 * MIB, &f);
     leave_pending(&f);
-    a = take(&f, NULL, 2000000); /* a chunk more */
+    a = pool_take(&f, NULL, 2000000); /* a chunk more */
     cr_assert_eq(stats_of(&f).pending, 2 * 1000192);
     OK(bp_stream_synchronize(f.stream));
     cr_assert_eq(stats_of(&f).pending, 0);
-    b = take(&f, NULL, 2000000);
+    b = pool_take(&f, NULL, 2000000);
     cr_assert_eq(stats_of(&f).chunks_ever, 2);
     bp_memory_destroy(a);
     bp_memory_destroy(b);
@@ -244,7 +245,7 @@ Test(pool, exhaustion_waits_as_its_last_resort)
     struct bp_storage *a;
 
     leave_pending(&f);
-    a = take(&f, NULL, 2000000);
+    a = pool_take(&f, NULL, 2000000);
     cr_assert_eq(stats_of(&f).after_wait, 1);
     cr_assert_eq(bp_device_blocked(f.device, BP_BLOCK_MEMORY), 1);
     cr_assert_eq(paced->broken, 0);
@@ -265,7 +266,7 @@ Test(pool, exhaustion_does_not_wait_where_that_is_denied)
     cr_assert_null(a);
     cr_assert_eq(stats_of(&f).pending, 2 * 1000192);
     OK(bp_device_synchronize(f.device));
-    a = take(&f, NULL, 2000000);
+    a = pool_take(&f, NULL, 2000000);
     bp_memory_destroy(a);
     fixture_finish(&f);
 }
@@ -274,12 +275,12 @@ Test(pool, free_chunks_go_back_before_memory_is_short)
 {
     struct fixture f;
     struct fake *paced = open_paced("bp_paced.so", NULL, 8 * MIB, &f);
-    struct bp_storage *a = take(&f, f.stream, 3 * MIB), *b = take(&f, NULL, 3 * MIB);
+    struct bp_storage *a = pool_take(&f, f.stream, 3 * MIB), *b = pool_take(&f, NULL, 3 * MIB);
 
     bp_memory_destroy(a);
     bp_memory_destroy(b);
     cr_assert_eq(paced->used, 8 * MIB);
-    a = take(&f, f.stream, 7 * MIB);
+    a = pool_take(&f, f.stream, 7 * MIB);
     cr_assert_eq(stats_of(&f).after_release, 1);
     cr_assert_eq(paced->chunks, 3);
     bp_memory_destroy(a);
@@ -294,9 +295,9 @@ Test(pool, out_of_memory_says_who_has_it)
 
     open_paced("bp_paced.so", "8M", 64 * MIB, &f);
     OK(bp_stream_create(f.device, &other));
-    a = take(&f, f.stream, 3 * MIB);
-    b = take(&f, other, MIB);
-    c = take(&f, NULL, 1900000);
+    a = pool_take(&f, f.stream, 3 * MIB);
+    b = pool_take(&f, other, MIB);
+    c = pool_take(&f, NULL, 1900000);
     cr_assert_eq(stats_of(&f).limit, 8 * MIB);
     FAILS(BP_ERR_MEMORY,
           "paced:0: out of memory: asked for 5242880 bytes; allocated 6094304, pending 0, free ",
@@ -315,7 +316,7 @@ Test(pool, out_of_memory_says_who_has_it)
     bp_memory_destroy(a);
     bp_memory_destroy(b);
     bp_memory_destroy(c);
-    a = take(&f, other, 7 * MIB); /* all of theirs has to go back for it */
+    a = pool_take(&f, other, 7 * MIB); /* all of theirs has to go back for it */
     bp_memory_destroy(a);
     bp_stream_destroy(other);
     fixture_finish(&f);
@@ -324,7 +325,7 @@ Test(pool, out_of_memory_says_who_has_it)
 Test(pool, every_stream_and_space_has_its_figures)
 {
     struct fixture f = fixture_init();
-    struct bp_storage *a = take(&f, f.stream, 1000), *b = take(&f, NULL, 500), *c = NULL;
+    struct bp_storage *a = pool_take(&f, f.stream, 1000), *b = pool_take(&f, NULL, 500), *c = NULL;
     struct bp_pool_stats s = {.size = sizeof s};
     uint32_t seen = 0;
 
@@ -353,10 +354,10 @@ Test(pool, memory_of_a_stream_that_is_gone_is_used_again)
         struct bp_stream *s;
         struct bp_storage *a;
         OK(bp_stream_create(f.device, &s));
-        a = take(&f, s, 100000);
+        a = pool_take(&f, s, 100000);
         bp_stream_destroy(s);
         bp_memory_destroy(a);
-        a = take(&f, i % 2 ? NULL : f.stream, 100000);
+        a = pool_take(&f, i % 2 ? NULL : f.stream, 100000);
         bp_memory_destroy(a);
     }
     cr_assert_leq(paced->chunks, 3);
@@ -368,7 +369,7 @@ Test(pool, storages_keep_their_device)
 {
     struct fixture f;
     struct fake *paced = open_paced("bp_paced.so", NULL, 64 * MIB, &f);
-    struct bp_storage *a = take(&f, f.stream, 5), *b = take(&f, NULL, 6);
+    struct bp_storage *a = pool_take(&f, f.stream, 5), *b = pool_take(&f, NULL, 6);
     struct bp_memory_info info = {.size = sizeof info};
     struct bp_device *again;
 
@@ -401,7 +402,7 @@ static int child_sees(int fd, uint64_t offset, char expected, char answer)
 Test(pool, another_process_maps_the_memory)
 {
     struct fixture f = fixture_init();
-    struct bp_storage *before = take(&f, f.stream, 777), *s = take(&f, f.stream, 1000);
+    struct bp_storage *before = pool_take(&f, f.stream, 777), *s = pool_take(&f, f.stream, 1000);
     struct bp_memory_info info = {.size = sizeof info};
     uint64_t offset;
     volatile char *data;
@@ -453,7 +454,7 @@ Test(pool, memory_of_the_app_is_not_a_file)
     OK(bp_core_create(&options, &f.core));
     OK(bp_device_create(f.core, "cpu", &f.device));
     before = bytes;
-    s = take(&f, NULL, 3 * MIB);
+    s = pool_take(&f, NULL, 3 * MIB);
     cr_assert_geq(bytes - before, 4 * MIB);
     FAILS(BP_ERR_UNSUPPORTED, "app's allocator", bp_storage_export(s, &fd, &offset));
     bp_memory_destroy(s);
@@ -463,7 +464,7 @@ Test(pool, memory_of_the_app_is_not_a_file)
 
 #if defined(__SANITIZE_ADDRESS__)
 /* Whether a child dies that touches byte `at`. */
-static bool dies(volatile char *data, long byte)
+static bool pool_dies(volatile char *data, long byte)
 {
     int status;
 
@@ -479,18 +480,18 @@ static bool dies(volatile char *data, long byte)
 Test(pool, memory_that_is_nobodys_is_poisoned)
 {
     struct fixture f = fixture_init();
-    struct bp_storage *a = take(&f, f.stream, 1001), *b = take(&f, f.stream, 64);
-    volatile char *data = at(a), *next = at(b);
+    struct bp_storage *a = pool_take(&f, f.stream, 1001), *b = pool_take(&f, f.stream, 64);
+    volatile char *data = pool_at(a), *next = pool_at(b);
 
-    cr_assert_not(dies(data, 0));
-    cr_assert_not(dies(data, 1000));
-    cr_assert(dies(data, 1001), "past its end");
-    cr_assert(dies(next, 64), "past the end of what has no rounding");
+    cr_assert_not(pool_dies(data, 0));
+    cr_assert_not(pool_dies(data, 1000));
+    cr_assert(pool_dies(data, 1001), "past its end");
+    cr_assert(pool_dies(next, 64), "past the end of what has no rounding");
     bp_memory_destroy(a);
-    cr_assert(dies(data, 0), "given back");
-    cr_assert_not(dies(next, 0));
-    a = take(&f, f.stream, 10);
-    cr_assert_not(dies((volatile char *)at(a), 9));
+    cr_assert(pool_dies(data, 0), "given back");
+    cr_assert_not(pool_dies(next, 0));
+    a = pool_take(&f, f.stream, 10);
+    cr_assert_not(pool_dies((volatile char *)pool_at(a), 9));
     bp_memory_destroy(a);
     bp_memory_destroy(b);
     fixture_finish(&f);

@@ -24,12 +24,12 @@ uint64_t model_pick(struct model *m, uint64_t below)
     return m->random * UINT64_C(0x2545f4914f6cdd1d) % below;
 }
 
-static uint64_t pick(struct model *m, uint64_t below)
+static uint64_t pool_model_pick(struct model *m, uint64_t below)
 {
     return model_pick(m, below);
 }
 
-static bool good(struct model *m, enum bp_status status, const char *what)
+static bool pool_model_good(struct model *m, enum bp_status status, const char *what)
 {
     if (status) model_wrong(m, "%s: %s", what, bp_error_message());
     return status == BP_OK;
@@ -40,7 +40,7 @@ void *model_native(struct bp_stream *stream)
     return stream->timeline->stream;
 }
 
-static void *native(struct bp_stream *stream)
+static void *pool_model_native(struct bp_stream *stream)
 {
     return model_native(stream);
 }
@@ -48,7 +48,7 @@ static void *native(struct bp_stream *stream)
 /* A stream, or NULL: there is none at that place. */
 static struct bp_stream *some_stream(struct model *m)
 {
-    return m->stream[pick(m, m->tight ? 3 : MODEL_STREAMS)];
+    return m->stream[pool_model_pick(m, m->tight ? 3 : MODEL_STREAMS)];
 }
 
 bool model_overlaps(const struct block *a, const struct block *b)
@@ -84,8 +84,9 @@ static void check_new(struct model *m, const struct block *b, struct bp_stream *
         if (!model_overlaps(b, past)) continue;
         for (uint32_t k = 0; k < past->n_use; k++) {
             const struct use *u = &past->use[k];
-            bool before = taker ? m->paced->is_before(u->index, u->position, native(taker))
-                                : m->paced->is_done(u->index, u->position);
+            bool before = taker
+                              ? m->paced->is_before(u->index, u->position, pool_model_native(taker))
+                              : m->paced->is_done(u->index, u->position);
             if (!before)
                 model_wrong(m, "memory came to %s before work %" PRIu64 " of stream %u had ended",
                             taker ? "a stream" : "the host", u->position, u->index);
@@ -106,23 +107,23 @@ static void check_failure(struct model *m, uint64_t size)
     if (size > m->paced->budget || (m->limit && size > m->limit)) return;
     forget_ended(m);
     if (m->n_past) model_wrong(m, "out of memory, but work was not waited for");
-    good(m, bp_device_trim(m->device), "trim");
+    pool_model_good(m, bp_device_trim(m->device), "trim");
     if (m->paced->used != used) model_wrong(m, "out of memory, but free chunks were kept");
 }
 
 static uint64_t some_size(struct model *m)
 {
-    if (m->tight && pick(m, 3)) return (1 << 20) + pick(m, 3) * 700000;
-    switch (pick(m, 16)) {
+    if (m->tight && pool_model_pick(m, 3)) return (1 << 20) + pool_model_pick(m, 3) * 700000;
+    switch (pool_model_pick(m, 16)) {
     case 0: return 0;
-    case 1: return pick(m, 6 << 20) + 1;
+    case 1: return pool_model_pick(m, 6 << 20) + 1;
     case 2:
-    case 3: return pick(m, 1 << 20) + 1;
+    case 3: return pool_model_pick(m, 1 << 20) + 1;
     case 4:
     case 5:
     case 6: return 4096;
     case 7: return 300000;
-    default: return pick(m, 40000) + 1;
+    default: return pool_model_pick(m, 40000) + 1;
     }
 }
 
@@ -138,7 +139,7 @@ static bool take_of(struct model *m, struct bp_stream *taker, uint32_t space, ui
         check_failure(m, size);
         return false;
     }
-    if (!good(m, status, "bp_memory_create")) return false;
+    if (!pool_model_good(m, status, "bp_memory_create")) return false;
     if (size) b.first = (uintptr_t)b.storage->memory.handle + (uintptr_t)b.storage->memory.data;
     else if (b.storage->memory.handle || b.storage->memory.data)
         model_wrong(m, "0 bytes lie somewhere");
@@ -148,10 +149,10 @@ static bool take_of(struct model *m, struct bp_stream *taker, uint32_t space, ui
     return true;
 }
 
-static void take(struct model *m)
+static void pool_model_take(struct model *m)
 {
-    struct bp_stream *taker = pick(m, 8) ? some_stream(m) : NULL;
-    uint32_t space = pick(m, m->shared ? 2 : 16) ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
+    struct bp_stream *taker = pool_model_pick(m, 8) ? some_stream(m) : NULL;
+    uint32_t space = pool_model_pick(m, m->shared ? 2 : 16) ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
 
     take_of(m, taker, space, some_size(m));
 }
@@ -192,9 +193,9 @@ static void note_use(struct model *m, struct block *b, void *stream)
     model_note_use(b, u, m->paced);
 }
 
-static void give(struct model *m)
+static void pool_model_give(struct model *m)
 {
-    uint32_t i = (uint32_t)pick(m, MODEL_BLOCKS);
+    uint32_t i = (uint32_t)pool_model_pick(m, MODEL_BLOCKS);
 
     if (i < m->n_live) give_at(m, i);
 }
@@ -207,18 +208,20 @@ static void use_of(struct model *m, struct bp_stream *stream, struct block *a, s
     if (!a->size || !b->size || a->n_use == MODEL_USES || b->n_use == MODEL_USES) return;
     copy = (struct bp_copy){a->storage->memory.handle, a->storage->memory.data,
                             b->storage->memory.handle, b->storage->memory.data, 1};
-    if (!good(m, bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a->storage, b->storage), "copy"))
+    if (!pool_model_good(m, bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a->storage, b->storage),
+                         "copy"))
         return;
-    note_use(m, a, native(stream));
-    if (a != b) note_use(m, b, native(stream));
+    note_use(m, a, pool_model_native(stream));
+    if (a != b) note_use(m, b, pool_model_native(stream));
 }
 
-static void use(struct model *m)
+static void pool_model_use(struct model *m)
 {
     struct bp_stream *stream = some_stream(m);
 
     if (stream && m->n_live)
-        use_of(m, stream, &m->live[pick(m, m->n_live)], &m->live[pick(m, m->n_live)]);
+        use_of(m, stream, &m->live[pool_model_pick(m, m->n_live)],
+               &m->live[pool_model_pick(m, m->n_live)]);
 }
 
 static void wait_between(struct model *m)
@@ -226,21 +229,21 @@ static void wait_between(struct model *m)
     struct bp_stream *a = some_stream(m), *b = some_stream(m);
     struct bp_event *event = NULL;
 
-    if (!a || !b || !good(m, bp_event_create(m->device, &event), "event")) return;
-    if (good(m, bp_event_record(event, a), "record")) {
-        enum bp_status status = pick(m, 4) ? BP_OK : bp_event_query(event);
-        if (status != BP_ERR_BUSY) good(m, status, "query");
-        good(m, bp_stream_wait(b, event), "wait");
+    if (!a || !b || !pool_model_good(m, bp_event_create(m->device, &event), "event")) return;
+    if (pool_model_good(m, bp_event_record(event, a), "record")) {
+        enum bp_status status = pool_model_pick(m, 4) ? BP_OK : bp_event_query(event);
+        if (status != BP_ERR_BUSY) pool_model_good(m, status, "query");
+        pool_model_good(m, bp_stream_wait(b, event), "wait");
     }
     bp_event_destroy(event);
 }
 
-static void progress(struct model *m)
+static void pool_model_progress(struct model *m)
 {
     struct bp_stream *stream = some_stream(m);
 
-    if (m->tight && pick(m, 4)) return;
-    if (stream) m->paced->run(native(stream), 1 + pick(m, 8));
+    if (m->tight && pool_model_pick(m, 4)) return;
+    if (stream) m->paced->run(pool_model_native(stream), 1 + pool_model_pick(m, 8));
 }
 
 /* a comes after what b was given so far; c after a, either then or before. */
@@ -248,16 +251,16 @@ static void wait_in_turn(struct model *m, struct bp_stream *a, struct bp_stream 
                          struct bp_stream *c)
 {
     struct bp_event *of_a = NULL, *of_b = NULL;
-    bool before = pick(m, 2);
+    bool before = pool_model_pick(m, 2);
 
-    if (!good(m, bp_event_create(m->device, &of_a), "event") ||
-        !good(m, bp_event_create(m->device, &of_b), "event"))
+    if (!pool_model_good(m, bp_event_create(m->device, &of_a), "event") ||
+        !pool_model_good(m, bp_event_create(m->device, &of_b), "event"))
         return;
-    good(m, bp_event_record(of_b, b), "record");
-    if (before) good(m, bp_event_record(of_a, a), "record");
-    good(m, bp_stream_wait(a, of_b), "wait");
-    if (!before) good(m, bp_event_record(of_a, a), "record");
-    if (pick(m, 2)) good(m, bp_stream_wait(c, of_a), "wait");
+    pool_model_good(m, bp_event_record(of_b, b), "record");
+    if (before) pool_model_good(m, bp_event_record(of_a, a), "record");
+    pool_model_good(m, bp_stream_wait(a, of_b), "wait");
+    if (!before) pool_model_good(m, bp_event_record(of_a, a), "record");
+    if (pool_model_pick(m, 2)) pool_model_good(m, bp_stream_wait(c, of_a), "wait");
     bp_event_destroy(of_a);
     bp_event_destroy(of_b);
 }
@@ -267,62 +270,63 @@ static void wait_in_turn(struct model *m, struct bp_stream *a, struct bp_stream 
 static void near_miss(struct model *m)
 {
     struct bp_stream *a = m->stream[0], *b = m->stream[1], *c = m->stream[2];
-    uint64_t size = (1 << 20) + pick(m, 2) * 1000000;
+    uint64_t size = (1 << 20) + pool_model_pick(m, 2) * 1000000;
 
     if (!a || !b || !c) return;
-    if (pick(m, 2)) {
-        if (!take_of(m, pick(m, 2) ? a : b, BP_SPACE_DEVICE, size)) return;
+    if (pool_model_pick(m, 2)) {
+        if (!take_of(m, pool_model_pick(m, 2) ? a : b, BP_SPACE_DEVICE, size)) return;
         use_of(m, b, &m->live[m->n_live - 1], &m->live[m->n_live - 1]);
         wait_in_turn(m, a, b, c);
         give_at(m, m->n_live - 1);
     }
-    if (pick(m, 2) && take_of(m, a, BP_SPACE_DEVICE, size)) give_at(m, m->n_live - 1);
-    m->paced->run(native(a), 1000);
-    take_of(m, pick(m, 3) ? c : NULL, BP_SPACE_DEVICE, size);
+    if (pool_model_pick(m, 2) && take_of(m, a, BP_SPACE_DEVICE, size)) give_at(m, m->n_live - 1);
+    m->paced->run(pool_model_native(a), 1000);
+    take_of(m, pool_model_pick(m, 3) ? c : NULL, BP_SPACE_DEVICE, size);
 }
 
 static void replace_stream(struct model *m)
 {
-    struct bp_stream **at = &m->stream[pick(m, MODEL_STREAMS)];
+    struct bp_stream **at = &m->stream[pool_model_pick(m, MODEL_STREAMS)];
 
     if (*at) {
         model_stop(m, *at);
         bp_stream_destroy(*at);
         *at = NULL;
     } else {
-        good(m, bp_stream_create(m->device, at), "stream");
+        pool_model_good(m, bp_stream_create(m->device, at), "stream");
     }
 }
 
-static void step(struct model *m)
+static void pool_model_step(struct model *m)
 {
     struct bp_stream *stream;
-    uint64_t way = pick(m, 1000);
+    uint64_t way = pool_model_pick(m, 1000);
 
-    if (m->tight && !pick(m, 8)) wait_between(m);
-    if (m->tight && !pick(m, 16)) near_miss(m);
-    if (m->records && !pick(m, 12)) model_record(m);
-    if (way < 320) take(m);
-    else if (way < 600) give(m);
-    else if (way < 780) use(m);
+    if (m->tight && !pool_model_pick(m, 8)) wait_between(m);
+    if (m->tight && !pool_model_pick(m, 16)) near_miss(m);
+    if (m->records && !pool_model_pick(m, 12)) model_record(m);
+    if (way < 320) pool_model_take(m);
+    else if (way < 600) pool_model_give(m);
+    else if (way < 780) pool_model_use(m);
     else if (way < 850) wait_between(m);
-    else if (way < 960) progress(m);
+    else if (way < 960) pool_model_progress(m);
     else if (way < 975) replace_stream(m);
-    else if (way < 985 && (stream = some_stream(m))) good(m, bp_stream_synchronize(stream), "sync");
-    else if (way < 988) good(m, bp_device_synchronize(m->device), "device sync");
-    else if (way < 991) good(m, bp_device_trim(m->device), "trim");
+    else if (way < 985 && (stream = some_stream(m)))
+        pool_model_good(m, bp_stream_synchronize(stream), "sync");
+    else if (way < 988) pool_model_good(m, bp_device_synchronize(m->device), "device sync");
+    else if (way < 991) pool_model_good(m, bp_device_trim(m->device), "trim");
     else if (way < 996)
-        for (int i = 0; i < 40; i++) give(m);
+        for (int i = 0; i < 40; i++) pool_model_give(m);
 }
 
-static bool give_up(void *ctx)
+static bool pool_model_give_up(void *ctx)
 {
     struct model *m = ctx;
 
     return m->pressed++ % 2 == 0;
 }
 
-static void begin(struct model *m, const char *library, uint64_t seed)
+static void pool_model_begin(struct model *m, const char *library, uint64_t seed)
 {
     char path[4096];
     struct bp_core_options options = {.size = sizeof options};
@@ -338,40 +342,42 @@ static void begin(struct model *m, const char *library, uint64_t seed)
         fprintf(stderr, "%s: %s\n", path, m->paced ? bp_error_message() : dlerror());
         exit(1);
     }
-    m->paced->budget = pick(m, m->tight ? 2 : 3) ? UINT64_C(1) << 40 : (4 + pick(m, 24)) << 20;
-    m->limit = m->core->memory_limit = pick(m, 2) ? 0 : (6 + pick(m, 30)) << 20;
+    m->paced->budget = pool_model_pick(m, m->tight ? 2 : 3) ? UINT64_C(1) << 40
+                                                            : (4 + pool_model_pick(m, 24)) << 20;
+    m->limit = m->core->memory_limit = pool_model_pick(m, 2) ? 0
+                                                             : (6 + pool_model_pick(m, 30)) << 20;
     if (bp_core_load_path(m->core, path, &index) ||
         bp_device_create_at(m->core, index, 0, &m->device)) {
         fprintf(stderr, "%s: %s\n", path, bp_error_message());
         exit(1);
     }
-    m->pressure = (struct bp_pressure){give_up, m, NULL};
+    m->pressure = (struct bp_pressure){pool_model_give_up, m, NULL};
     bp_memory_on_pressure(m->device, &m->pressure);
 }
 
 /* At the end all goes back, and the device ends with its last storage. */
-static void end(struct model *m)
+static void pool_model_end(struct model *m)
 {
-    bool storage_last = pick(m, 2);
+    bool storage_last = pool_model_pick(m, 2);
 
     model_stop(m, NULL);
-    while (m->n_live > (storage_last ? 1u : 0u)) give(m), forget_ended(m);
+    while (m->n_live > (storage_last ? 1u : 0u)) pool_model_give(m), forget_ended(m);
     for (int i = 0; i < MODEL_STREAMS; i++) bp_stream_destroy(m->stream[i]);
-    good(m, bp_device_synchronize(m->device), "device sync");
-    good(m, bp_device_trim(m->device), "trim");
+    pool_model_good(m, bp_device_synchronize(m->device), "device sync");
+    pool_model_good(m, bp_device_trim(m->device), "trim");
     model_check(m);
     if (!m->n_live && m->paced->used) model_wrong(m, "memory is kept after all");
     bp_memory_off_pressure(m->device, &m->pressure);
     bp_device_destroy(m->device);
     if (m->n_live && m->live[0].size && !m->paced->used)
         model_wrong(m, "the device ended before its memory");
-    while (m->n_live && !*m->wrong) give(m);
+    while (m->n_live && !*m->wrong) pool_model_give(m);
     if (m->paced->used) model_wrong(m, "the device did not end");
     bp_core_destroy(m->core);
     free(m->past);
 }
 
-static bool run(uint64_t seed)
+static bool pool_model_run(uint64_t seed)
 {
     const char *library = libraries[seed % 3];
     struct model *m = calloc(1, sizeof *m);
@@ -379,13 +385,13 @@ static bool run(uint64_t seed)
     bool passed;
 
     if (!m) abort();
-    begin(m, library, seed);
+    pool_model_begin(m, library, seed);
     for (i = 0; i < STEPS && !*m->wrong; i++) {
-        step(m);
+        pool_model_step(m);
         model_check(m);
     }
     passed = !*m->wrong;
-    if (passed) end(m);
+    if (passed) pool_model_end(m);
     passed = !*m->wrong;
     printf("%s %" PRIu64 " - trace %" PRIu64 " on %s\n", passed ? "ok" : "not ok", seed, seed,
            library);
@@ -402,6 +408,6 @@ int main(int argc, char **argv)
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 
     printf("%" PRIu64 "..%" PRIu64 "\n", first, first + n - 1);
-    for (uint64_t seed = first; seed < first + n; seed++) run(seed);
+    for (uint64_t seed = first; seed < first + n; seed++) pool_model_run(seed);
     return 0;
 }

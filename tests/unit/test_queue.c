@@ -24,13 +24,13 @@ static struct bp_tensor *column_of(struct bp_tensor *matrix, int64_t column)
     return t;
 }
 
-static const float *filled(float *data, size_t n, float value)
+static const float *queue_filled(float *data, size_t n, float value)
 {
     for (size_t i = 0; i < n; i++) data[i] = value;
     return data;
 }
 
-static uint64_t blocked(struct bp_device *device)
+static uint64_t queue_blocked(struct bp_device *device)
 {
     uint64_t sum = 0;
 
@@ -74,8 +74,8 @@ static void call_inside(void *ctx, enum bp_status status)
         in->given = bp_stream_last(in->stream) - last;
         in->copy = bp_tensor_copy(in->stream, in->matrix, in->turned);
     }
-    filled(in->got, 4, 9); /* refused: the memory is the app's */
-    if (in->data) filled(in->data, LARGE, 9);
+    queue_filled(in->got, 4, 9); /* refused: the memory is the app's */
+    if (in->data) queue_filled(in->data, LARGE, 9);
     atomic_store(&in->over, 1);
 }
 
@@ -140,11 +140,11 @@ static void write_two_columns(struct spot *s)
 
     OK(bp_stream_create_with(s->device, BP_STREAM_ASYNC, &other));
     for (int i = 0; i < 2; i++) column[i] = column_of(m, i);
-    filled(two, ROWS, 2);
+    queue_filled(two, ROWS, 2);
     hold_queue(s->stream, &latch);
     last = bp_stream_last(s->stream);
-    OK(bp_tensor_write(s->stream, column[0], filled(one, ROWS, 1), sizeof one));
-    filled(one, ROWS, 9); /* has been read */
+    OK(bp_tensor_write(s->stream, column[0], queue_filled(one, ROWS, 1), sizeof one));
+    queue_filled(one, ROWS, 9); /* has been read */
     cr_assert_eq(bp_stream_last(s->stream), last + 1, "one piece of work");
     OK(bp_tensor_write(other, column[1], two, sizeof two));
     OK(bp_stream_synchronize(other));
@@ -156,7 +156,7 @@ static void write_two_columns(struct spot *s)
                   (double)got[2 * i + 1]);
     OK(bp_tensor_read(other, column[1], got, sizeof two));
     cr_assert(!memcmp(got, two, sizeof two));
-    cr_assert_eq(blocked(s->device), 0);
+    cr_assert_eq(queue_blocked(s->device), 0);
     for (int i = 0; i < 2; i++) bp_tensor_destroy(column[i]);
     bp_tensor_destroy(m);
     bp_stream_destroy(other);
@@ -191,7 +191,7 @@ static void copy_turned(struct spot *s)
     bp_tensor_destroy(t);
     bp_tensor_destroy(m); /* the copy keeps the memory from who asks next */
     m = matrix_at(s->device, 60, 70);
-    OK(bp_tensor_write(other, m, filled(got, 60 * 70, -1), sizeof got));
+    OK(bp_tensor_write(other, m, queue_filled(got, 60 * 70, -1), sizeof got));
     OK(bp_stream_synchronize(other));
     sem_post(&latch.end);
     OK(bp_tensor_read(s->stream, d, got, sizeof got));
@@ -199,7 +199,7 @@ static void copy_turned(struct spot *s)
         for (int k = 0; k < 60; k++) cr_assert_eq(got[i * 60 + k], data[k * 70 + i]);
     OK(bp_tensor_info(d, &after));
     cr_assert_eq(after.version, before.version + 1);
-    cr_assert_eq(blocked(s->device), 0);
+    cr_assert_eq(queue_blocked(s->device), 0);
     bp_stream_destroy(other);
     bp_tensor_destroy(m);
     bp_tensor_destroy(d);
@@ -227,14 +227,14 @@ static void *let_go_counted(void *release)
 {
     struct release *r = release;
 
-    for (int i = 0; i < 5000 && blocked(r->device) == r->before; i++) usleep(1000);
+    for (int i = 0; i < 5000 && queue_blocked(r->device) == r->before; i++) usleep(1000);
     sem_post(&r->latch->end);
     return NULL;
 }
 
 static void release_counted(struct release *r, struct latch *latch, struct bp_device *device)
 {
-    *r = (struct release){.latch = latch, .device = device, .before = blocked(device)};
+    *r = (struct release){.latch = latch, .device = device, .before = queue_blocked(device)};
     cr_assert_eq(pthread_create(&r->thread, NULL, let_go_counted, r), 0);
 }
 
@@ -248,11 +248,11 @@ Test(queue, a_large_write_is_counted_or_refused, .timeout = 30)
         struct release release;
         struct latch latch;
         uint64_t last;
-        OK(bp_tensor_write(s.stream, t, filled(data, LARGE, 1), LARGE * sizeof *data));
-        cr_assert_eq(blocked(s.device), 0);
+        OK(bp_tensor_write(s.stream, t, queue_filled(data, LARGE, 1), LARGE * sizeof *data));
+        cr_assert_eq(queue_blocked(s.device), 0);
         hold_queue(s.stream, &latch);
         last = bp_stream_last(s.stream);
-        filled(data, LARGE, 2);
+        queue_filled(data, LARGE, 2);
         if (deny) {
             FAILS(BP_ERR_BLOCKED, "sets aside",
                   bp_tensor_write(s.stream, t, data, LARGE * sizeof *data));
@@ -266,7 +266,7 @@ Test(queue, a_large_write_is_counted_or_refused, .timeout = 30)
         }
         OK(bp_tensor_read(s.stream, t, got, LARGE * sizeof *got));
         cr_assert(got[0] == (deny ? 1 : 2) && got[LARGE - 1] == got[0]);
-        cr_assert_eq(blocked(s.device), !deny);
+        cr_assert_eq(queue_blocked(s.device), !deny);
         bp_tensor_destroy(t);
         free(data);
         free(got);
@@ -280,13 +280,13 @@ static void copy_between(struct spot *a, struct spot *b, int64_t n, bool hold_a,
 {
     struct bp_tensor *src = floats_at(a->device, n), *dst = floats_at(b->device, n);
     float *data = calloc((size_t)n, sizeof *data), *got = calloc((size_t)n, sizeof *data);
-    uint64_t before[2] = {blocked(a->device), blocked(b->device)};
+    uint64_t before[2] = {queue_blocked(a->device), queue_blocked(b->device)};
     uint64_t size = (uint64_t)n * sizeof *data, last;
     struct release release;
     struct latch latch;
 
-    OK(bp_tensor_write(a->stream, src, filled(data, (size_t)n, 1), size));
-    OK(bp_tensor_write(b->stream, dst, filled(data, (size_t)n, 2), size));
+    OK(bp_tensor_write(a->stream, src, queue_filled(data, (size_t)n, 1), size));
+    OK(bp_tensor_write(b->stream, dst, queue_filled(data, (size_t)n, 2), size));
     OK(bp_stream_synchronize(a->stream));
     OK(bp_stream_synchronize(b->stream));
     hold_queue(hold_a ? a->stream : b->stream, &latch);
@@ -298,8 +298,8 @@ static void copy_between(struct spot *a, struct spot *b, int64_t n, bool hold_a,
     } else OK(bp_tensor_copy(b->stream, dst, src));
     if (!waits || deny) sem_post(&latch.end);
     else pthread_join(release.thread, NULL);
-    cr_assert_eq(blocked(a->device) - before[0], waits && !deny && hold_a);
-    cr_assert_eq(blocked(b->device) - before[1], waits && !deny && !hold_a);
+    cr_assert_eq(queue_blocked(a->device) - before[0], waits && !deny && hold_a);
+    cr_assert_eq(queue_blocked(b->device) - before[1], waits && !deny && !hold_a);
     OK(bp_stream_synchronize(a->stream));
     OK(bp_tensor_read(b->stream, dst, got, size));
     cr_assert_eq(got[n - 1], waits && deny ? 2 : 1);
@@ -334,7 +334,7 @@ Test(queue, ways_through_host_memory_are_counted_or_refused)
                          *b = column_of(m, 1);
         for (int i = 0; i < 2 * ROWS; i++) data[i] = (float)(i % 2);
         OK(bp_tensor_write(s.stream, m, data, sizeof data));
-        cr_assert_eq(blocked(s.device), 0);
+        cr_assert_eq(queue_blocked(s.device), 0);
         if (deny) {
             FAILS(BP_ERR_BLOCKED, "short pieces",
                   bp_tensor_write(s.stream, a, data, sizeof data / 2));
@@ -397,8 +397,9 @@ Test(queue, a_strided_write_needs_room_for_one, .timeout = 30)
     struct latch latch;
 
     fill_queue(&s, x, &latch, 1);
-    OK(bp_tensor_write(s.stream, c, filled(data, 40, 1), sizeof data));
-    FAILS(BP_ERR_BLOCKED, "queue", bp_tensor_write(s.stream, c, filled(data, 40, 2), sizeof data));
+    OK(bp_tensor_write(s.stream, c, queue_filled(data, 40, 1), sizeof data));
+    FAILS(BP_ERR_BLOCKED, "queue",
+          bp_tensor_write(s.stream, c, queue_filled(data, 40, 2), sizeof data));
     sem_post(&latch.end);
     OK(bp_stream_synchronize(s.stream));
     OK(bp_tensor_read(s.stream, c, got, sizeof got));
@@ -435,7 +436,7 @@ Test(queue, a_refused_call_draws_no_numbers, .timeout = 30)
     spot_finish(&s);
 }
 
-static void *let_go(void *latch)
+static void *queue_let_go(void *latch)
 {
     usleep(20000);
     sem_post(&((struct latch *)latch)->end);
@@ -486,7 +487,7 @@ static void give_and_wait(struct spot *s, struct bp_tensor *x, struct bp_tensor 
 
     hold_queue(s->stream, &latch);
     OK(bp_stream_callback(s->stream, note_over, &over));
-    pthread_create(&thread, NULL, let_go, &latch);
+    pthread_create(&thread, NULL, queue_let_go, &latch);
     if (how == 0) OK(bp_tensor_write(s->stream, x, F32(1, 2), 8));
     if (how == 1) OK(bp_tensor_copy(s->stream, y, x));
     if (how == 2) {
@@ -564,7 +565,7 @@ Test(queue, a_node_that_fails_later_is_named, .timeout = 30)
     spot_finish(&s);
 }
 
-static int threads(void)
+static int queue_threads(void)
 {
     DIR *directory = opendir("/proc/self/task");
     int n = -2;
@@ -577,8 +578,8 @@ static int threads(void)
 
 static void expect_threads(int n)
 {
-    for (int i = 0; i < 5000 && threads() != n; i++) usleep(1000);
-    cr_assert_eq(threads(), n);
+    for (int i = 0; i < 5000 && queue_threads() != n; i++) usleep(1000);
+    cr_assert_eq(queue_threads(), n);
 }
 
 /* A queue's thread ends with its stream, not while the stream lives; a later stream begins one. */
@@ -587,7 +588,7 @@ Test(queue, threads_end_with_their_streams, .timeout = 60)
     struct spot s = spot_at(QUEUE, NULL, NULL);
     struct bp_tensor *x = floats_at(s.device, 2);
     struct bp_stream *stream[8];
-    int before = threads();
+    int before = queue_threads();
     float got[2];
 
     for (int round = 0; round < 2; round++) {
@@ -598,7 +599,7 @@ Test(queue, threads_end_with_their_streams, .timeout = 60)
             cr_assert_eq(got[1], 6);
         }
         if (round) usleep(500000); /* those of streams that live stay */
-        cr_assert_eq(threads(), before + 8);
+        cr_assert_eq(queue_threads(), before + 8);
         for (int i = 0; i < 8; i++) bp_stream_destroy(stream[i]);
         expect_threads(before);
     }
@@ -612,14 +613,14 @@ Test(queue, threads_that_call_back_end_too, .timeout = 60)
     struct spot s = spot_at(GATED, NULL, NULL);
     struct bp_stream *stream = stream_at(s.device, GATED);
     struct giver giver = {.stream = stream, .x = floats_at(s.device, 2)};
-    int before = threads();
+    int before = queue_threads();
 
     for (int round = 0; round < 2; round++) {
         giver.write = BP_ERR_BUSY;
         OK(bp_stream_callback(stream, give_inside, &giver));
         OK(bp_stream_synchronize(stream));
         cr_assert_eq(giver.write, BP_OK);
-        cr_assert_eq(threads(), before + 1);
+        cr_assert_eq(queue_threads(), before + 1);
         bp_stream_destroy(stream);
         expect_threads(before);
         giver.stream = stream = stream_at(s.device, GATED);
@@ -640,7 +641,7 @@ Test(queue, freezing_waits_for_what_was_given)
 
     hold_queue(s.stream, &latch);
     OK(bp_tensor_write(s.stream, x, F32(1, 2), 8));
-    pthread_create(&thread, NULL, let_go, &latch);
+    pthread_create(&thread, NULL, queue_let_go, &latch);
     OK(bp_tensor_freeze(x));
     OK(bp_tensor_info(x, &info));
     cr_assert_eq(memcmp(info.data, F32(1, 2), 8), 0, "what was written before is missing");

@@ -20,7 +20,8 @@ static enum bp_status add_into(struct fixture *f, struct bp_tensor *x, struct bp
     return bp_call_run(f->scope, &call, &z, 1, NULL);
 }
 
-static struct bp_tensor *slice(struct bp_tensor *t, int64_t axis, int64_t start, int64_t stop)
+static struct bp_tensor *refused_slice(struct bp_tensor *t, int64_t axis, int64_t start,
+                                       int64_t stop)
 {
     struct bp_tensor *view;
 
@@ -44,7 +45,7 @@ Test(refused, overlap_of_memory_that_two_storages_know)
     struct fixture f = fixture_init();
     struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(N + 1), NULL), *a = alias_of(&f, t);
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(N), NULL);
-    struct bp_tensor *low = slice(t, 0, 0, N), *high = slice(a, 0, 1, N + 1);
+    struct bp_tensor *low = refused_slice(t, 0, 0, N), *high = refused_slice(a, 0, 1, N + 1);
 
     FAILS(BP_ERR_INVALID, "overlaps input 0", add_into(&f, low, x, high));
     FAILS(BP_ERR_INVALID, "overlaps input 1", add_into(&f, x, low, high));
@@ -100,14 +101,15 @@ Test(refused, overlap_in_a_prepared_call)
 
     OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
     for (int at = 0; at <= N; at++) { /* x begins at elements of t, the result at N / 2 of it */
-        struct bp_tensor *x[2] = {slice(t, 0, at, at + N), y}, *z = slice(a, 0, N / 2, N / 2 + N);
+        struct bp_tensor *x[2] = {refused_slice(t, 0, at, at + N), y},
+                         *z = refused_slice(a, 0, N / 2, N / 2 + N);
         FAILS(BP_ERR_INVALID, "overlaps input 0",
               bp_prepared_run(p, f.stream, x, 2, &z, 1, NULL));
         bp_tensor_destroy(z);
         bp_tensor_destroy(x[0]);
     }
     {
-        struct bp_tensor *x[2] = {slice(t, 0, 0, N), y}, *z = slice(a, 0, N, 2 * N);
+        struct bp_tensor *x[2] = {refused_slice(t, 0, 0, N), y}, *z = refused_slice(a, 0, N, 2 * N);
         OK(bp_prepared_run(p, f.stream, x, 2, &z, 1, NULL));
         bp_tensor_destroy(z);
         bp_tensor_destroy(x[0]);
@@ -125,7 +127,7 @@ Test(refused, columns_of_a_matrix_share_nothing)
     struct bp_tensor *m = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 0, 3, 4, 0));
     struct bp_tensor *column[3];
 
-    for (int i = 0; i < 3; i++) column[i] = slice(m, 1, i, i + 1);
+    for (int i = 0; i < 3; i++) column[i] = refused_slice(m, 1, i, i + 1);
     OK(add_into(&f, column[0], column[1], column[2]));
     expect_bytes(&f, m, F32(1, 2, 3, 3, 4, 7), 24);
     for (int i = 0; i < 3; i++) bp_tensor_destroy(column[i]);

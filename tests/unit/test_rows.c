@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-static struct bp_tensor_info info_of(struct bp_tensor *t)
+static struct bp_tensor_info rows_info_of(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
@@ -36,12 +36,12 @@ Test(rows, sgd_updates_its_parameters)
         struct bp_tensor *p = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3)),
                          *g = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(4, 0, -8)),
                          *lr = tensor_of(&f, BP_F64, 0, NULL, F64(0.25)), *out = NULL;
-        uint64_t version = info_of(p).version;
+        uint64_t version = rows_info_of(p).version;
 
         OK(bp_op_sgd(f.scope, p, g, lr, &out));
-        cr_assert_eq(info_of(out).storage, info_of(p).storage);
-        cr_assert_eq(info_of(out).offset, info_of(p).offset);
-        cr_assert_gt(info_of(p).version, version);
+        cr_assert_eq(rows_info_of(out).storage, rows_info_of(p).storage);
+        cr_assert_eq(rows_info_of(out).offset, rows_info_of(p).offset);
+        cr_assert_gt(rows_info_of(p).version, version);
         expect_bytes(&f, p, F32(0, 2, 5), 12);
         bp_tensor_destroy(p);
         expect_bytes(&f, out, F32(0, 2, 5), 12);
@@ -103,12 +103,12 @@ Test(rows, nonzero_waits_for_its_extents)
 
         for (int i = 0; i < 2; i++) { /* prepared, then found again */
             OK(bp_op_nonzero(f.scope, x, &index));
-            cr_assert(info_of(index).shape[0] == 3 && info_of(index).shape[1] == 2);
+            cr_assert(rows_info_of(index).shape[0] == 3 && rows_info_of(index).shape[1] == 2);
             expect_bytes(&f, index, SHAPE(0, 1, 1, 0, 1, 2), 48);
             bp_tensor_destroy(index);
         }
         OK(bp_op_nonzero(f.scope, none, &index));
-        cr_assert_eq(info_of(index).count, 0);
+        cr_assert_eq(rows_info_of(index).count, 0);
         bp_tensor_destroy(index);
         bp_tensor_destroy(x);
         bp_tensor_destroy(none);
@@ -139,7 +139,7 @@ Test(rows, nonzero_is_refused_where_nothing_may_wait)
 
 enum { N = 100003 };
 
-static float *draw(struct fixture *f, uint64_t seed, float *numbers)
+static float *rows_draw(struct fixture *f, uint64_t seed, float *numbers)
 {
     struct bp_uniform_attrs attrs = bp_uniform_defaults();
     struct bp_generator *generator;
@@ -163,9 +163,9 @@ Test(rows, uniform_is_the_same_at_any_width_and_on_any_stream)
         struct fixture f;
         setenv("BP_THREADS", i & 1 ? "2" : "1", 1);
         f = fixture_with(modes[i / 2]);
-        draw(&f, 0, i ? numbers : first);
+        rows_draw(&f, 0, i ? numbers : first);
         cr_assert(!i || !memcmp(first, numbers, sizeof first), "run %d differs", i);
-        draw(&f, 1, numbers);
+        rows_draw(&f, 1, numbers);
         cr_assert(memcmp(first, numbers, sizeof first), "another seed gives the same");
         fixture_finish(&f);
     }
@@ -299,9 +299,9 @@ static void expect_shape(struct fixture *f, struct bp_tensor *x, struct bp_tenso
     struct bp_tensor *y;
 
     OK(bp_op_reshape(f->scope, x, shape, NULL, &y));
-    cr_assert_eq(info_of(y).rank, rank);
-    for (uint32_t i = 0; i < rank; i++) cr_assert_eq(info_of(y).shape[i], expected[i]);
-    cr_assert_eq(info_of(y).storage, info_of(x).storage);
+    cr_assert_eq(rows_info_of(y).rank, rank);
+    for (uint32_t i = 0; i < rank; i++) cr_assert_eq(rows_info_of(y).shape[i], expected[i]);
+    cr_assert_eq(rows_info_of(y).storage, rows_info_of(x).storage);
     bp_tensor_destroy(y);
     bp_tensor_destroy(shape);
 }
@@ -321,7 +321,7 @@ Test(rows, attributes_may_be_tensors)
                      SHAPE(1, 2, 3));
         expect_shape(&f, x, tensor_of(&f, BP_I64, 0, NULL, SHAPE(6)), 1, SHAPE(6));
         OK(bp_op_slice(f.scope, x, starts, ends, axes, NULL, NULL, &y));
-        cr_assert(info_of(y).shape[0] == 2 && info_of(y).shape[1] == 2);
+        cr_assert(rows_info_of(y).shape[0] == 2 && rows_info_of(y).shape[1] == 2);
         expect_bytes(&f, y, F32(2, 3, 5, 6), 16);
         bp_tensor_destroy(y);
         /* What is given as a tensor counts, the others are the attributes'. */
@@ -399,14 +399,15 @@ Test(rows, views_share_memory_and_copies_do_not)
     struct bp_call call = {.size = sizeof call, .op = "transpose", .in = in, .n_in = 1};
 
     OK(bp_op_transpose(f.scope, x, NULL, &t));
-    cr_assert_eq(info_of(t).storage, info_of(x).storage);
+    cr_assert_eq(rows_info_of(t).storage, rows_info_of(x).storage);
     expect_bytes(&f, t, F32(1, 4, 2, 5, 3, 6), 24);
     reshape.shape = (struct bp_dims){SHAPE(6), 1};
     OK(bp_op_reshape(f.scope, t, NULL, &reshape, &flat)); /* no strides give it: of a copy */
-    cr_assert_neq(info_of(flat).storage, info_of(x).storage);
+    cr_assert_neq(rows_info_of(flat).storage, rows_info_of(x).storage);
     expect_bytes(&f, flat, F32(1, 4, 2, 5, 3, 6), 24);
     OK(bp_op_assign(f.scope, t, &dense));
-    cr_assert(info_of(dense).contiguous && info_of(dense).storage != info_of(x).storage);
+    cr_assert(rows_info_of(dense).contiguous &&
+              rows_info_of(dense).storage != rows_info_of(x).storage);
     expect_bytes(&f, dense, F32(1, 4, 2, 5, 3, 6), 24);
     OK(bp_call_run(f.scope, &call, &out, 1, NULL));
     expect_bytes(&f, out, F32(1, 4, 2, 5, 3, 6), 24);
@@ -437,7 +438,7 @@ Test(rows, mse_loss_runs_as_its_parts)
     in[0] = (struct bp_arg){&x, 1};
     in[1] = (struct bp_arg){&y, 1};
     OK(bp_op_mse_loss(f.scope, x, y, &loss));
-    cr_assert_eq(info_of(loss).rank, 0);
+    cr_assert_eq(rows_info_of(loss).rank, 0);
     expect_bytes(&f, loss, F32(5.25f), 4);
     OK(bp_prepared_create(f.device, &call, NULL, 0, &prepared));
     cr_assert_eq(bp_prepared_steps(prepared), 4);
@@ -498,10 +499,10 @@ Test(rows, run_on_another_device)
     uint64_t seed, offset;
 
     OK(bp_op_nonzero(f.scope, x, &index));
-    cr_assert_eq(info_of(index).shape[0], 2);
+    cr_assert_eq(rows_info_of(index).shape[0], 2);
     expect_bytes(&f, index, SHAPE(1, 3), 16);
     OK(bp_op_sgd(f.scope, x, g, lr, &out));
-    cr_assert_eq(info_of(out).storage, info_of(x).storage);
+    cr_assert_eq(rows_info_of(out).storage, rows_info_of(x).storage);
     expect_bytes(&f, x, F32(0, 0.5f, 0, 0), 16);
     attrs.shape = (struct bp_dims){SHAPE(3), 1};
     OK(bp_generator_create(0, &generator));

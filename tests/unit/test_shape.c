@@ -9,8 +9,8 @@
     }
 
 /* A call on 0, 1, 2, ... of a shape; NULL: without an input. */
-static enum bp_status call(struct fixture *f, const char *op, uint32_t rank, const int64_t *shape,
-                           const void *attrs, struct bp_tensor **out)
+static enum bp_status shape_call(struct fixture *f, const char *op, uint32_t rank,
+                                 const int64_t *shape, const void *attrs, struct bp_tensor **out)
 {
     float values[64];
     struct bp_tensor *x = NULL;
@@ -26,15 +26,15 @@ static enum bp_status call(struct fixture *f, const char *op, uint32_t rank, con
     return status;
 }
 
-static void expect(struct fixture *f, const char *op, uint32_t rank, const int64_t *shape,
-                   uint32_t want_rank, const int64_t *want_shape, const float *want,
-                   const void *attrs)
+static void shape_expect(struct fixture *f, const char *op, uint32_t rank, const int64_t *shape,
+                         uint32_t want_rank, const int64_t *want_shape, const float *want,
+                         const void *attrs)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     struct bp_tensor *y = NULL;
     size_t n = 1;
 
-    OK(call(f, op, rank, shape, attrs, &y));
+    OK(shape_call(f, op, rank, shape, attrs, &y));
     OK(bp_tensor_info(y, &info));
     cr_assert_eq(info.rank, want_rank, "%s: rank %u", op, info.rank);
     for (uint32_t i = 0; i < want_rank; i++) {
@@ -47,7 +47,7 @@ static void expect(struct fixture *f, const char *op, uint32_t rank, const int64
 }
 
 #define EXPECT(op, rank, shape, want_rank, want_shape, want, ...) \
-    expect(&f, #op, rank, shape, want_rank, want_shape, want, \
+    shape_expect(&f, #op, rank, shape, want_rank, want_shape, want, \
            &(struct bp_##op##_attrs){.size = sizeof(struct bp_##op##_attrs), __VA_ARGS__})
 
 Test(shape, copies_are_as_numpy_has_them)
@@ -123,11 +123,11 @@ Test(shape, numbers_are_made_as_numpy_has_them)
            .base = 2, .dtype = BP_F32);
     EXPECT(eye, 0, NULL, 2, SHAPE(2, 3), F32(0, 1, 0, 0, 0, 1), .rows = 2, .columns = 3,
            .diagonal = 1, .dtype = BP_F32);
-    OK(call(&f, "tril_indices", 0, NULL, &low, &y));
+    OK(shape_call(&f, "tril_indices", 0, NULL, &low, &y));
     expect_bytes(&f, y, lower, sizeof lower);
     bp_tensor_destroy(y);
     y = NULL;
-    OK(call(&f, "triu_indices", 0, NULL, &high, &y));
+    OK(shape_call(&f, "triu_indices", 0, NULL, &high, &y));
     expect_bytes(&f, y, upper, sizeof upper);
     bp_tensor_destroy(y);
     fixture_finish(&f);
@@ -137,7 +137,7 @@ Test(shape, numbers_are_made_as_numpy_has_them)
     do { \
         struct bp_tensor *y = NULL; \
         struct bp_##op##_attrs a = {.size = sizeof a, __VA_ARGS__}; \
-        FAILS(BP_ERR_INVALID, word, call(&f, #op, rank, shape, &a, &y)); \
+        FAILS(BP_ERR_INVALID, word, shape_call(&f, #op, rank, shape, &a, &y)); \
     } while (0)
 
 Test(shape, says_what_axes_do_not_fit)

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static struct bp_tensor_info info_of(struct bp_tensor *t)
+static struct bp_tensor_info split_info_of(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
@@ -12,7 +12,8 @@ static struct bp_tensor_info info_of(struct bp_tensor *t)
     return info;
 }
 
-static struct bp_split_attrs into(int64_t axis, int64_t sections, int64_t n, const int64_t *sizes)
+static struct bp_split_attrs split_into(int64_t axis, int64_t sections, int64_t n,
+                                        const int64_t *sizes)
 {
     struct bp_split_attrs a = bp_split_defaults();
 
@@ -22,12 +23,12 @@ static struct bp_split_attrs into(int64_t axis, int64_t sections, int64_t n, con
     return a;
 }
 
-static void destroy(struct bp_tensor **t, size_t n)
+static void split_destroy(struct bp_tensor **t, size_t n)
 {
     for (size_t i = 0; i < n; i++) bp_tensor_destroy(t[i]), t[i] = NULL;
 }
 
-static struct bp_tensor *matrix(struct fixture *f)
+static struct bp_tensor *split_matrix(struct fixture *f)
 {
     return tensor_of(f, BP_F32, 2, SHAPE(2, 3), F32(1, 2, 3, 4, 5, 6));
 }
@@ -35,32 +36,32 @@ static struct bp_tensor *matrix(struct fixture *f)
 Test(split, makes_views_of_its_input)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = matrix(&f), *y[3];
-    struct bp_split_attrs rows = into(0, 2, 0, NULL), columns = into(-1, 3, 0, NULL);
-    struct bp_split_attrs open = into(1, 0, 3, SHAPE(0, -1, 1));
+    struct bp_tensor *x = split_matrix(&f), *y[3];
+    struct bp_split_attrs rows = split_into(0, 2, 0, NULL), columns = split_into(-1, 3, 0, NULL);
+    struct bp_split_attrs open = split_into(1, 0, 3, SHAPE(0, -1, 1));
     struct bp_tensor *sizes = tensor_of(&f, BP_I32, 1, SHAPE(2), (const int32_t[]){1, 2});
 
     OK(bp_op_split(f.scope, x, NULL, &columns, y, 3));
     for (int i = 0; i < 3; i++) {
-        cr_assert_eq(info_of(y[i]).storage, info_of(x).storage);
-        cr_assert_eq(info_of(y[i]).offset, 4u * (unsigned)i);
+        cr_assert_eq(split_info_of(y[i]).storage, split_info_of(x).storage);
+        cr_assert_eq(split_info_of(y[i]).offset, 4u * (unsigned)i);
         expect_bytes(&f, y[i], F32((float)(1 + i), (float)(4 + i)), 8);
     }
-    destroy(y, 3);
+    split_destroy(y, 3);
     OK(bp_op_split(f.scope, x, NULL, &open, y, 3));
-    cr_assert(info_of(y[0]).shape[0] == 2 && info_of(y[0]).shape[1] == 0);
+    cr_assert(split_info_of(y[0]).shape[0] == 2 && split_info_of(y[0]).shape[1] == 0);
     expect_bytes(&f, y[1], F32(1, 2, 4, 5), 16);
     expect_bytes(&f, y[2], F32(3, 6), 8);
-    destroy(y, 3);
+    split_destroy(y, 3);
     OK(bp_op_split(f.scope, x, NULL, &rows, y, 2));
     expect_bytes(&f, y[0], F32(1, 2, 3), 12);
     expect_bytes(&f, y[1], F32(4, 5, 6), 12);
-    destroy(y, 2);
+    split_destroy(y, 2);
     columns.sections = 0;
     OK(bp_op_split(f.scope, x, sizes, &columns, y, 2));
     expect_bytes(&f, y[0], F32(1, 4), 8);
     expect_bytes(&f, y[1], F32(2, 3, 5, 6), 16);
-    destroy(y, 2);
+    split_destroy(y, 2);
     bp_tensor_destroy(sizes);
     bp_tensor_destroy(x);
     fixture_finish(&f);
@@ -71,7 +72,7 @@ Test(split, makes_as_many_as_there_are)
 {
     enum { N = 256 };
     struct fixture f = fixture_init();
-    struct bp_split_attrs a = into(0, N, 0, NULL);
+    struct bp_split_attrs a = split_into(0, N, 0, NULL);
     struct bp_tensor *x, *y[N + 1] = {NULL}, *joined;
     int32_t data[N];
 
@@ -82,7 +83,7 @@ Test(split, makes_as_many_as_there_are)
     OK(bp_op_concat(f.scope, y, N - 1, NULL, &joined)); /* an absent one would take a place too */
     expect_bytes(&f, joined, data, sizeof data - 4);
     bp_tensor_destroy(joined);
-    destroy(y, N);
+    split_destroy(y, N);
     a.sections = N + 1;
     FAILS(BP_ERR_INVALID, "at most 256", bp_op_split(f.scope, x, NULL, &a, y, N));
     FAILS(BP_ERR_INVALID, "room for 257 outputs ys",
@@ -115,8 +116,8 @@ Test(split, says_what_is_wrong)
         {{.axis = 1, .sections = 3}, 4, "4 outputs asked for, 3 made"},
     };
     struct fixture f = fixture_init();
-    struct bp_tensor *x = matrix(&f), *symbol, *y[4] = {NULL};
-    struct bp_split_attrs fine = into(1, 3, 0, NULL);
+    struct bp_tensor *x = split_matrix(&f), *symbol, *y[4] = {NULL};
+    struct bp_split_attrs fine = split_into(1, 3, 0, NULL);
     struct bp_graph_info info = {.size = sizeof info};
     struct bp_graph *graph;
 
@@ -144,10 +145,10 @@ Test(split, says_what_is_wrong)
 Test(split, writes_outputs_that_are_given)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = matrix(&f), *own = tensor_of(&f, BP_F32, 2, SHAPE(2, 1), F32(0, 0));
+    struct bp_tensor *x = split_matrix(&f), *own = tensor_of(&f, BP_F32, 2, SHAPE(2, 1), F32(0, 0));
     struct bp_tensor *other = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), NULL), *part;
     struct bp_tensor *y[3] = {NULL, own, NULL};
-    struct bp_split_attrs a = into(1, 3, 0, NULL);
+    struct bp_split_attrs a = split_into(1, 3, 0, NULL);
     struct bp_arg in[1] = {{&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "split", .in = in, .n_in = 1, .attrs = &a};
 
@@ -157,9 +158,9 @@ Test(split, writes_outputs_that_are_given)
         expect_bytes(&f, y[0], F32(1, 4), 8);
         expect_bytes(&f, own, F32(2, 5), 8);
         expect_bytes(&f, y[2], F32(3, 6), 8);
-        cr_assert_neq(info_of(y[0]).storage, info_of(x).storage);
-        destroy(&y[0], 1);
-        destroy(&y[2], 1);
+        cr_assert_neq(split_info_of(y[0]).storage, split_info_of(x).storage);
+        split_destroy(&y[0], 1);
+        split_destroy(&y[2], 1);
     }
     y[2] = own;
     FAILS(BP_ERR_INVALID, "outputs ys and ys overlap", bp_call_run(f.scope, &call, y, 3, NULL));
@@ -183,8 +184,8 @@ Test(split, writes_outputs_that_are_given)
 Test(split, is_prepared)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = matrix(&f), *t, *y[2], *in_flat[2] = {NULL}; /* x, and no sizes */
-    struct bp_split_attrs a = into(0, 0, 2, SHAPE(1, 2));
+    struct bp_tensor *x = split_matrix(&f), *t, *y[2], *in_flat[2] = {NULL}; /* x, and no sizes */
+    struct bp_split_attrs a = split_into(0, 0, 2, SHAPE(1, 2));
     struct bp_tensor_info out = {.size = sizeof out};
     struct bp_arg in[1] = {{&t, 1}};
     struct bp_call call = {.size = sizeof call, .op = "split", .in = in, .n_in = 1, .attrs = &a};
@@ -204,7 +205,7 @@ Test(split, is_prepared)
     OK(bp_prepared_run(p, f.stream, in_flat, 2, y, 2, NULL));
     expect_bytes(&f, y[0], F32(1, 4), 8);
     expect_bytes(&f, y[1], F32(2, 5, 3, 6), 16);
-    destroy(y, 2);
+    split_destroy(y, 2);
     bp_prepared_destroy(p);
     bp_tensor_destroy(t);
     bp_tensor_destroy(x);
@@ -215,8 +216,8 @@ Test(split, is_prepared)
 Test(split, is_recorded)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *real = matrix(&f), *x, *y[3], *z, *out[2] = {NULL};
-    struct bp_split_attrs a = into(1, 3, 0, NULL);
+    struct bp_tensor *real = split_matrix(&f), *x, *y[3], *z, *out[2] = {NULL};
+    struct bp_split_attrs a = split_into(1, 3, 0, NULL);
     struct bp_node_info node = {.size = sizeof node};
     struct bp_value_info value = {.size = sizeof value};
     struct bp_graph *graph;
@@ -238,14 +239,14 @@ Test(split, is_recorded)
         OK(bp_graph_run(graph, f.stream, &real, 1, out, 2));
         expect_bytes(&f, out[0], F32(2, 5), 8);
         expect_bytes(&f, out[1], F32(6, 12), 8);
-        cr_assert_eq(info_of(out[0]).storage, info_of(real).storage);
-        destroy(out, 2);
+        cr_assert_eq(split_info_of(out[0]).storage, split_info_of(real).storage);
+        split_destroy(out, 2);
     }
     out[0] = tensor_of(&f, BP_F32, 2, SHAPE(2, 1), NULL);
     OK(bp_graph_run(graph, f.stream, &real, 1, out, 2));
     expect_bytes(&f, out[0], F32(2, 5), 8);
-    destroy(out, 2);
-    destroy(y, 3);
+    split_destroy(out, 2);
+    split_destroy(y, 3);
     bp_tensor_destroy(z);
     bp_tensor_destroy(x);
     bp_graph_destroy(graph);
@@ -257,7 +258,7 @@ Test(split, is_recorded)
 static void check_gradient(struct fixture *f, struct bp_scope *scope, struct bp_tensor *x,
                            struct bp_tensor **dy, unsigned present, struct bp_tensor **dx)
 {
-    struct bp_split_attrs a = into(-1, 0, 3, SHAPE(1, 2, 1));
+    struct bp_split_attrs a = split_into(-1, 0, 3, SHAPE(1, 2, 1));
     struct bp_tensor *y[3], *given[3];
     struct bp_arg in[1] = {{&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "split", .in = in, .n_in = 1, .attrs = &a};
@@ -268,7 +269,7 @@ static void check_gradient(struct fixture *f, struct bp_scope *scope, struct bp_
     OK(bp_call_gradient(scope, &call, y, given, 3, (const uint8_t[]){1}, dx, 1));
     FAILS(BP_ERR_INVALID, "output ys has 3",
           bp_call_gradient(scope, &call, y, given, 2, (const uint8_t[]){1}, dx, 1));
-    destroy(y, 3);
+    split_destroy(y, 3);
 }
 
 /* Joined again, with zeros where there is none; recorded as eagerly. */
@@ -291,7 +292,7 @@ Test(split, has_a_gradient)
         bp_tensor_destroy(dx);
         OK(bp_graph_create(f.core, &graph));
         for (int i = 0; i < 4; i++)
-            OK(bp_graph_input(graph, NULL, BP_F32, 2, info_of(real[i]).shape, &symbol[i]));
+            OK(bp_graph_input(graph, NULL, BP_F32, 2, split_info_of(real[i]).shape, &symbol[i]));
         dx = NULL;
         check_gradient(&f, bp_graph_scope(graph), symbol[0], symbol + 1, present, &dx);
         cr_assert_eq(!dx, !present);
@@ -302,9 +303,9 @@ Test(split, has_a_gradient)
         }
         bp_tensor_destroy(got);
         bp_tensor_destroy(dx);
-        destroy(symbol, 4);
+        split_destroy(symbol, 4);
         bp_graph_destroy(graph);
     }
-    destroy(real, 4);
+    split_destroy(real, 4);
     fixture_finish(&f);
 }

@@ -30,7 +30,7 @@ struct work {
     struct bp_tensor *x, *y;
 };
 
-static enum bp_status run(struct work *w, const char *op)
+static enum bp_status status_run(struct work *w, const char *op)
 {
     struct bp_arg in = {&w->x, 1};
     struct bp_call call = {.size = sizeof call, .op = op, .in = &in, .n_in = 1};
@@ -40,7 +40,7 @@ static enum bp_status run(struct work *w, const char *op)
 }
 
 /* Up to the first failure. Each callback is asked for something. */
-static enum bp_status all(struct work *w)
+static enum bp_status status_all(struct work *w)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
     float data[4] = {1, 2, 3, 4};
@@ -55,17 +55,17 @@ static enum bp_status all(struct work *w)
     TRY(bp_stream_create(w->f.device, &w->other));
     TRY(bp_tensor_create(w->f.device, BP_F32, 1, SHAPE(4), &w->x));
     TRY(bp_tensor_write(w->f.stream, w->x, data, sizeof data));
-    TRY(run(w, "neg"));
+    TRY(status_run(w, "neg"));
     TRY(bp_tensor_copy(w->f.stream, w->y, w->x));
-    TRY(run(w, "abs"));
-    TRY(run(w, "sqrt"));
-    TRY(run(w, "strange.neg"));
+    TRY(status_run(w, "abs"));
+    TRY(status_run(w, "sqrt"));
+    TRY(status_run(w, "strange.neg"));
     TRY(bp_event_create(w->f.device, &w->event));
     TRY(bp_event_record(w->event, w->f.stream));
     if ((status = bp_event_query(w->event)) != BP_ERR_BUSY) return status;
     TRY(bp_stream_wait(w->other, w->event));
     TRY(bp_event_wait(w->event, UINT64_MAX));
-    TRY(run(w, "neg"));
+    TRY(status_run(w, "neg"));
     TRY(bp_stream_synchronize(w->f.stream));
     TRY(bp_tensor_read(w->f.stream, w->y, data, sizeof data));
     TRY(bp_device_memory(w->f.device, &stats));
@@ -90,7 +90,7 @@ static enum bp_status work_with(enum fake_callback one, uint32_t answer, const c
     cr_assert_not_null(fake);
     fake->answer(one, answer, reason);
     status = bp_device_create_at(w.f.core, index, 0, &w.f.device);
-    if (status == BP_OK) status = all(&w);
+    if (status == BP_OK) status = status_all(&w);
     snprintf(message, size, "%s", bp_error_message());
     fake->answer(one, BP_OK, NULL);
     bp_tensor_destroy(w.x), bp_tensor_destroy(w.y);

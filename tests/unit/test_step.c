@@ -6,8 +6,8 @@
 #include <math.h>
 
 /* One call of an operator on up to eight inputs. */
-static enum bp_status call(struct fixture *f, const char *op, const void *attrs, size_t n,
-                           struct bp_tensor *const *in, struct bp_tensor **out, size_t n_out)
+static enum bp_status step_call(struct fixture *f, const char *op, const void *attrs, size_t n,
+                                struct bp_tensor *const *in, struct bp_tensor **out, size_t n_out)
 {
     struct bp_arg arg[8];
     struct bp_call c = {.size = sizeof c, .op = op, .in = arg, .n_in = n, .attrs = attrs};
@@ -21,7 +21,7 @@ static struct bp_tensor *line_of(struct fixture *f, int64_t n, const float *at)
     return tensor_of(f, BP_F32, 1, &n, at);
 }
 
-static void destroy(struct bp_tensor **t, size_t n)
+static void step_destroy(struct bp_tensor **t, size_t n)
 {
     for (size_t i = 0; i < n; i++) bp_tensor_destroy(t[i]), t[i] = NULL;
 }
@@ -39,18 +39,18 @@ Test(step, multinomial_fails_on_bad_weights)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         for (two.replacement = 0; two.replacement < 2; two.replacement++) {
             x = line_of(&f, 3, bad[i]);
-            FAILS(BP_ERR_FAULT, "bad values", call(&f, "multinomial", &two, 1, &x, &out, 1));
+            FAILS(BP_ERR_FAULT, "bad values", step_call(&f, "multinomial", &two, 1, &x, &out, 1));
             bp_tensor_destroy(out);
             bp_tensor_destroy(x);
             out = NULL;
         }
     x = line_of(&f, 3, few);
     two.replacement = 0;
-    FAILS(BP_ERR_FAULT, "bad values", call(&f, "multinomial", &two, 1, &x, &out, 1));
+    FAILS(BP_ERR_FAULT, "bad values", step_call(&f, "multinomial", &two, 1, &x, &out, 1));
     bp_tensor_destroy(out);
     out = NULL;
     two.replacement = 1;
-    OK(call(&f, "multinomial", &two, 1, &x, &out, 1));
+    OK(step_call(&f, "multinomial", &two, 1, &x, &out, 1));
     expect_bytes(&f, out, ((const int64_t[]){1, 1}), 16);
     bp_tensor_destroy(out);
     bp_tensor_destroy(x);
@@ -66,14 +66,14 @@ Test(step, masked_scatter_fails_on_a_short_source)
     in[0] = line_of(&f, 4, (const float[]){1, 2, 3, 4});
     in[1] = tensor_of(&f, BP_BOOL, 1, SHAPE(4), mask);
     in[2] = line_of(&f, 2, (const float[]){5, 6});
-    FAILS(BP_ERR_FAULT, "bad values", call(&f, "masked_scatter", NULL, 3, in, &out, 1));
-    destroy(&out, 1);
+    FAILS(BP_ERR_FAULT, "bad values", step_call(&f, "masked_scatter", NULL, 3, in, &out, 1));
+    step_destroy(&out, 1);
     bp_tensor_destroy(in[2]);
     in[2] = line_of(&f, 3, (const float[]){5, 6, 7});
-    OK(call(&f, "masked_scatter", NULL, 3, in, &out, 1));
+    OK(step_call(&f, "masked_scatter", NULL, 3, in, &out, 1));
     expect_bytes(&f, out, ((const float[]){5, 2, 6, 7}), 16);
-    destroy(&out, 1);
-    destroy(in, 3);
+    step_destroy(&out, 1);
+    step_destroy(in, 3);
     fixture_finish(&f);
 }
 
@@ -91,17 +91,17 @@ Test(step, adam_begins_with_a_step_of_lr)
     in[4] = line_of(&f, 2, (const float[]){0, 0});
     in[5] = line_of(&f, 1, (const float[]){0.9f});
     in[6] = line_of(&f, 1, (const float[]){0.999f});
-    OK(call(&f, "adam", NULL, 7, in, out, 5));
+    OK(step_call(&f, "adam", NULL, 7, in, out, 5));
     OK(bp_tensor_read(f.stream, in[0], p, sizeof p));
     OK(bp_tensor_read(f.stream, in[5], &power, sizeof power));
     cr_assert_float_eq(p[0], 0.875, 1e-5);
     cr_assert_float_eq(p[1], 1.125, 1e-5);
     cr_assert_float_eq(power, 0.81, 1e-6);
-    destroy(out, 6);
+    step_destroy(out, 6);
     FAILS(BP_ERR_INVALID, "which is absent",
-          call(&f, "adam", NULL, 7, in, out, 6)); /* it is not there */
-    destroy(out, 6);
-    destroy(in, 8);
+          step_call(&f, "adam", NULL, 7, in, out, 6)); /* it is not there */
+    step_destroy(out, 6);
+    step_destroy(in, 8);
     fixture_finish(&f);
 }
 
@@ -116,12 +116,14 @@ Test(step, what_is_refused)
     struct bp_tensor *in[7] = {x, x, wide, x, x, wide, wide}, *none = NULL;
 
     drop.p = 1.5;
-    FAILS(BP_ERR_INVALID, "p is 1.5, expected 0 to 1", call(&f, "dropout", &drop, 1, &x, out, 2));
+    FAILS(BP_ERR_INVALID, "p is 1.5, expected 0 to 1",
+          step_call(&f, "dropout", &drop, 1, &x, out, 2));
     ints.low = ints.high = 3;
-    FAILS(BP_ERR_INVALID, "expected low below high", call(&f, "randint", &ints, 1, &none, out, 1));
+    FAILS(BP_ERR_INVALID, "expected low below high",
+          step_call(&f, "randint", &ints, 1, &none, out, 1));
     adam.beta1 = 1;
-    FAILS(BP_ERR_INVALID, "beta1 is 1", call(&f, "adam", &adam, 7, in, out, 5));
-    FAILS(BP_ERR_INVALID, "expected", call(&f, "adam", NULL, 7, in, out, 5));
+    FAILS(BP_ERR_INVALID, "beta1 is 1", step_call(&f, "adam", &adam, 7, in, out, 5));
+    FAILS(BP_ERR_INVALID, "expected", step_call(&f, "adam", NULL, 7, in, out, 5));
     bp_tensor_destroy(wide);
     bp_tensor_destroy(x);
     fixture_finish(&f);
@@ -137,9 +139,9 @@ Test(step, quantize_linear_as_onnx_has_it)
     in[0] = line_of(&f, 6, (const float[]){0, 2, 3, 1000, -254, -1000});
     in[1] = tensor_of(&f, BP_F32, 0, NULL, (const float[]){2});
     in[2] = tensor_of(&f, BP_U8, 0, NULL, &zero);
-    OK(call(&f, "quantize_linear", NULL, 3, in, &out, 1));
+    OK(step_call(&f, "quantize_linear", NULL, 3, in, &out, 1));
     expect_bytes(&f, out, expected, sizeof expected);
-    destroy(&out, 1);
-    destroy(in, 3);
+    step_destroy(&out, 1);
+    step_destroy(in, 3);
     fixture_finish(&f);
 }

@@ -291,7 +291,7 @@ Test(streams, a_query_that_must_wait_is_counted_or_refused)
     spot_finish(&t);
 }
 
-static void *let_go(void *semaphore)
+static void *streams_let_go(void *semaphore)
 {
     usleep(20000);
     sem_post(semaphore);
@@ -326,7 +326,7 @@ Test(streams, a_full_queue_is_counted_or_refused)
 
     hold_queue(t.stream, &latch);
     for (int i = 0; i < given; i++) OK(bp_tensor_write(t.stream, y, first, sizeof first));
-    pthread_create(&thread, NULL, let_go, &latch.end);
+    pthread_create(&thread, NULL, streams_let_go, &latch.end);
     for (int i = 0; i < 2; i++) OK(bp_tensor_write(t.stream, y, second, sizeof second));
     pthread_join(thread, NULL);
     expect_floats(t.stream, y, second);

@@ -13,7 +13,7 @@ struct heard {
     char message[200];
 };
 
-static void hear(void *ctx, enum bp_status status)
+static void streams_call_hear(void *ctx, enum bp_status status)
 {
     struct heard *h = ctx;
 
@@ -34,10 +34,10 @@ Test(streams_call, an_inline_stream_calls_at_once)
     struct spot s = spot_at(INLINE, NULL, NULL);
     struct heard h = {0};
 
-    OK(bp_stream_callback(s.stream, hear, &h));
+    OK(bp_stream_callback(s.stream, streams_call_hear, &h));
     cr_assert(h.calls == 1 && h.status == BP_OK);
     FAILS(BP_ERR_INVALID, "fn is NULL", bp_stream_callback(s.stream, NULL, &h));
-    FAILS(BP_ERR_INVALID, "expected a stream", bp_stream_callback(NULL, hear, &h));
+    FAILS(BP_ERR_INVALID, "expected a stream", bp_stream_callback(NULL, streams_call_hear, &h));
     cr_assert_eq(h.calls, 1);
     spot_finish(&s);
 }
@@ -53,7 +53,7 @@ Test(streams_call, a_callback_comes_after_the_work_before_it)
         uint64_t before = s.gate->ended();
         s.gate->hold(1);
         for (int k = 0; k < 3; k++) OK(bp_tensor_write(s.stream, x, some, sizeof some));
-        OK(bp_stream_callback(s.stream, hear, &h));
+        OK(bp_stream_callback(s.stream, streams_call_hear, &h));
         s.gate->hold(0);
         usleep(10000);
         cr_assert_eq(h.calls, 0, "%s", places[at[i]].name);
@@ -74,7 +74,7 @@ Test(streams_call, later_work_does_not_delay_it)
     struct bp_tensor *x = floats_at(s.device, 2);
 
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
-    OK(bp_stream_callback(s.stream, hear, &h));
+    OK(bp_stream_callback(s.stream, streams_call_hear, &h));
     s.gate->hold(1);
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
     s.gate->hold(0);
@@ -92,7 +92,7 @@ Test(streams_call, callbacks_of_a_queue_are_in_order)
 
     sem_init(&semaphore, 0, 0);
     OK(bp_stream_callback(s.stream, hold_until, &semaphore));
-    for (int i = 0; i < 50; i++) OK(bp_stream_callback(s.stream, hear, &h[i]));
+    for (int i = 0; i < 50; i++) OK(bp_stream_callback(s.stream, streams_call_hear, &h[i]));
     cr_assert_eq(bp_stream_last(s.stream), 51);
     cr_assert_eq(h[0].calls, 0);
     sem_post(&semaphore);
@@ -111,12 +111,13 @@ Test(streams_call, a_callback_is_told_of_the_failure)
         struct bp_tensor *x = floats_at(s.device, 2);
         s.gate->hold(1);
         OK(bp_tensor_write(s.stream, x, some, sizeof some));
-        OK(bp_stream_callback(s.stream, hear, &h));
+        OK(bp_stream_callback(s.stream, streams_call_hear, &h));
         s.gate->hold(0);
         s.gate->fail(BP_ERR_DEVICE);
         s.gate->open();
         FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(s.stream));
-        OK(bp_stream_callback(s.stream, hear, &late)); /* of a stream that has failed */
+        OK(bp_stream_callback(s.stream, streams_call_hear,
+                              &late)); /* of a stream that has failed */
         bp_stream_destroy(s.stream);
         wait_for_call(&late);
         cr_assert(h.calls == 1 && h.status == BP_ERR_DEVICE && late.status == BP_ERR_DEVICE);
@@ -138,7 +139,7 @@ Test(streams_call, it_outlives_its_stream)
         struct heard h = {0};
         struct bp_tensor *x = floats_at(s.device, 2);
         OK(bp_tensor_write(s.stream, x, some, sizeof some));
-        OK(bp_stream_callback(s.stream, hear, &h));
+        OK(bp_stream_callback(s.stream, streams_call_hear, &h));
         bp_tensor_destroy(x);
         spot_finish(&s);
         cr_assert_eq(h.calls, 1, "%s", places[at[i]].name);
@@ -193,7 +194,7 @@ struct filler {
     atomic_int over;
 };
 
-static void fill(void *ctx, enum bp_status status)
+static void streams_call_fill(void *ctx, enum bp_status status)
 {
     struct filler *f = ctx;
 
@@ -208,7 +209,7 @@ Test(streams_call, a_callback_cannot_wait_for_room_in_its_own_queue, .timeout = 
     struct filler f = {.s = spot_at(QUEUE, NULL, NULL)};
 
     f.x = floats_at(f.s.device, 2);
-    OK(bp_stream_callback(f.s.stream, fill, &f));
+    OK(bp_stream_callback(f.s.stream, streams_call_fill, &f));
     while (!f.over) usleep(1000);
     cr_assert_eq(f.status, BP_ERR_INVALID);
     OK(bp_stream_synchronize(f.s.stream));

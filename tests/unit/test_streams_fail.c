@@ -330,7 +330,7 @@ Test(streams_fail, a_failure_that_a_record_tells_of_is_kept)
     spot_finish(&s);
 }
 
-static void note(void *ctx, enum bp_status status)
+static void streams_fail_note(void *ctx, enum bp_status status)
 {
     *(_Atomic uint32_t *)ctx = status;
 }
@@ -350,7 +350,7 @@ Test(streams_fail, a_wait_without_memory_for_an_event_is_a_longer_wait)
     s.gate->answer(FAKE_event_create, BP_ERR_MEMORY, "no event for you");
     FAILS(BP_ERR_MEMORY, "no event for you", bp_event_record(event, s.stream));
     FAILS(BP_ERR_INVALID, "never recorded", bp_event_query(event));
-    OK(bp_stream_callback(s.stream, note, &heard));
+    OK(bp_stream_callback(s.stream, streams_fail_note, &heard));
     usleep(10000);
     cr_assert_eq(heard, 99);
     s.gate->open();
@@ -367,7 +367,7 @@ static struct bp_stream *open_stream_of(struct spot *s, enum place place)
 }
 
 /* A lost device: all answer so, nothing hangs, and it ends; opened again it works. */
-static void lose(enum place place)
+static void streams_fail_lose(enum place place)
 {
     struct spot s = spot_at(place, NULL, NULL);
     struct bp_tensor *x = floats_at(s.device, 2), *y = NULL;
@@ -382,7 +382,7 @@ static void lose(enum place place)
     s.gate->hold(1);
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
     OK(bp_event_record(event, s.stream));
-    OK(bp_stream_callback(s.stream, note, &heard));
+    OK(bp_stream_callback(s.stream, streams_fail_note, &heard));
     OK(bp_stream_wait(queue, event));
     OK(bp_tensor_write(queue, here, some, sizeof some));
     s.gate->lose();
@@ -422,9 +422,9 @@ static void lose(enum place place)
 
 Test(streams_fail, a_lost_device_answers_so_and_ends, .timeout = 20)
 {
-    lose(GATED);
-    lose(PLAIN);
-    lose(SINGLE);
+    streams_fail_lose(GATED);
+    streams_fail_lose(PLAIN);
+    streams_fail_lose(SINGLE);
 }
 
 /* Whoever hears it first. */

@@ -22,13 +22,13 @@ void bp_error_write(const char *format, ...)
 
 static uint64_t seed = 12345;
 
-static int64_t below(int64_t n)
+static int64_t stride_below(int64_t n)
 {
     seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
     return (int64_t)((seed >> 33) % (uint64_t)n);
 }
 
-static int64_t count_of(const struct bp_extents *e)
+static int64_t stride_count_of(const struct bp_extents *e)
 {
     int64_t n = 1;
 
@@ -37,7 +37,7 @@ static int64_t count_of(const struct bp_extents *e)
 }
 
 /* Where element number n, in row-major order, lies. */
-static int64_t place(const struct bp_extents *e, int64_t n)
+static int64_t stride_place(const struct bp_extents *e, int64_t n)
 {
     int64_t at = e->offset;
 
@@ -45,7 +45,7 @@ static int64_t place(const struct bp_extents *e, int64_t n)
     return at;
 }
 
-static struct bp_extents dense(uint32_t rank, const int64_t *shape)
+static struct bp_extents stride_dense(uint32_t rank, const int64_t *shape)
 {
     struct bp_extents e = {.rank = rank};
 
@@ -59,19 +59,19 @@ static struct bp_extents dense(uint32_t rank, const int64_t *shape)
 /* A view of up to 4 axes, each cut, permuted or repeated by hand. */
 static struct bp_extents some_view(void)
 {
-    struct bp_extents e = {.rank = (uint32_t)below(5)}, to;
+    struct bp_extents e = {.rank = (uint32_t)stride_below(5)}, to;
     int64_t step = 1;
 
     for (uint32_t i = e.rank; i-- > 0;) {
-        e.shape[i] = 1 + below(4);
+        e.shape[i] = 1 + stride_below(4);
         e.stride[i] = step;
-        step *= e.shape[i] + (below(3) ? 0 : below(3));
-        if (!below(8)) e.stride[i] = 0;
-        if (e.shape[i] == 1) e.stride[i] = below(50);
+        step *= e.shape[i] + (stride_below(3) ? 0 : stride_below(3));
+        if (!stride_below(8)) e.stride[i] = 0;
+        if (e.shape[i] == 1) e.stride[i] = stride_below(50);
     }
     to = e;
-    for (uint32_t i = 0; i < e.rank && below(2); i++) {
-        uint32_t a = (uint32_t)below(e.rank), b = (uint32_t)below(e.rank);
+    for (uint32_t i = 0; i < e.rank && stride_below(2); i++) {
+        uint32_t a = (uint32_t)stride_below(e.rank), b = (uint32_t)stride_below(e.rank);
         to.shape[a] = e.shape[b], to.stride[a] = e.stride[b];
         to.shape[b] = e.shape[a], to.stride[b] = e.stride[a];
         e = to;
@@ -82,31 +82,31 @@ static struct bp_extents some_view(void)
 /* Strides that would serve follow from the neighbours of element 0, if there are any that do. */
 static bool has_strides(const struct bp_extents *from, struct bp_extents *to)
 {
-    int64_t apart = count_of(from), n = apart;
+    int64_t apart = stride_count_of(from), n = apart;
 
     for (uint32_t i = 0; i < to->rank; i++) {
         apart /= to->shape[i];
-        to->stride[i] = to->shape[i] > 1 ? place(from, apart) - place(from, 0) : 0;
+        to->stride[i] = to->shape[i] > 1 ? stride_place(from, apart) - stride_place(from, 0) : 0;
     }
     for (int64_t k = 0; k < n; k++)
-        if (place(to, k) != place(from, k)) return false;
+        if (stride_place(to, k) != stride_place(from, k)) return false;
     return true;
 }
 
 /* Cuts n into extents, with ones between. */
-static uint32_t factors(int64_t n, int64_t *out_shape)
+static uint32_t stride_factors(int64_t n, int64_t *out_shape)
 {
     uint32_t rank = 0;
 
     for (int64_t f = 2; n > 1 && rank < 7;) {
-        if (!below(4)) {
+        if (!stride_below(4)) {
             out_shape[rank++] = 1;
             continue;
         }
         while (n % f) f++;
         out_shape[rank] = f;
         n /= f;
-        while (n > 1 && below(2)) {
+        while (n > 1 && stride_below(2)) {
             for (f = 2; n % f;) f++;
             out_shape[rank] *= f;
             n /= f;
@@ -126,9 +126,9 @@ Test(stride, reshape_gives_a_view_where_there_is_one)
         struct bp_extents from = some_view(), to = {0}, got;
         int64_t shape[BP_RANK_MAX];
         int open;
-        to.rank = factors(count_of(&from), to.shape);
+        to.rank = stride_factors(stride_count_of(&from), to.shape);
         memcpy(shape, to.shape, sizeof shape);
-        open = to.rank && below(2) ? (int)below(to.rank) : -1;
+        open = to.rank && stride_below(2) ? (int)stride_below(to.rank) : -1;
         if (open >= 0) shape[open] = -1;
         if (!has_strides(&from, &to)) {
             cr_assert_eq(bp_extents_reshape("r", &from, to.rank, shape, &got), BP_ERR_UNSUPPORTED);
@@ -139,7 +139,8 @@ Test(stride, reshape_gives_a_view_where_there_is_one)
         cr_assert_eq(bp_extents_reshape("r", &from, to.rank, shape, &got), BP_OK, "%s", message);
         cr_assert_eq(got.rank, to.rank);
         for (uint32_t i = 0; i < got.rank; i++) cr_assert_eq(got.shape[i], to.shape[i]);
-        for (int64_t n = 0; n < count_of(&from); n++) cr_assert_eq(place(&got, n), place(&from, n));
+        for (int64_t n = 0; n < stride_count_of(&from); n++)
+            cr_assert_eq(stride_place(&got, n), stride_place(&from, n));
         views++;
     }
     cr_assert(views > 20000 && refused > 20000, "%d views, %d refused", views, refused);
@@ -150,7 +151,7 @@ Test(stride, reshape_of_nothing_and_of_one)
     const int64_t empty[] = {0, 5}, other[] = {3, 0, 7}, open[] = {-1, 0}, open_one[] = {-1, 5},
                   ones[] = {1, 1}, two[] = {2}, twice[] = {-1, -1}, minus[] = {-2}, any[] = {-1},
                   huge[] = {INT64_MAX, INT64_MAX}, zero_huge[] = {INT64_MAX, 0, INT64_MAX};
-    struct bp_extents e = dense(2, empty), one = {.rank = 0}, got = {.rank = 77};
+    struct bp_extents e = stride_dense(2, empty), one = {.rank = 0}, got = {.rank = 77};
 
     cr_assert_eq(bp_extents_reshape("r", &e, 2, open, &got), BP_ERR_INVALID);
     cr_assert(strstr(message, "say which"), "%s", message);
@@ -202,7 +203,7 @@ Test(stride, slice_is_that_of_python)
         for (int k = 0; k < ENDS * ENDS * 6; k++) {
             int64_t start = ends[k % ENDS], stop = ends[k / ENDS % ENDS],
                     step = steps[k / ENDS / ENDS], want[8];
-            struct bp_extents from = dense(3, (const int64_t[]){2, n ? n : 1, 3}), got;
+            struct bp_extents from = stride_dense(3, (const int64_t[]){2, n ? n : 1, 3}), got;
             int64_t found = expected_slice(n, start, stop, step, want);
             from.shape[1] = n;
             cr_assert_eq(bp_extents_slice("s", &from, k % 2 ? 1 : -2, start, stop, step, &got),
@@ -218,7 +219,7 @@ Test(stride, slice_is_that_of_python)
 
 Test(stride, slice_refuses)
 {
-    struct bp_extents from = dense(2, (const int64_t[]){4, 5}), got = {.rank = 77};
+    struct bp_extents from = stride_dense(2, (const int64_t[]){4, 5}), got = {.rank = 77};
 
     cr_assert_eq(bp_extents_slice("s", &from, 0, 0, 4, 0, &got), BP_ERR_INVALID);
     cr_assert_eq(bp_extents_slice("s", &from, 0, 4, 0, -1, &got), BP_ERR_INVALID);
@@ -234,13 +235,14 @@ Test(stride, slice_refuses)
 Test(stride, transpose_moves_axes)
 {
     const int64_t shape[] = {2, 3, 4}, perm[] = {2, 0, 1};
-    struct bp_extents from = dense(3, shape), got;
+    struct bp_extents from = stride_dense(3, shape), got;
 
     cr_assert_eq(bp_extents_transpose("t", &from, perm, &got), BP_OK);
     for (int64_t i = 0; i < 2; i++)
         for (int64_t j = 0; j < 3; j++)
             for (int64_t k = 0; k < 4; k++)
-                cr_assert_eq(place(&got, (k * 2 + i) * 3 + j), place(&from, (i * 3 + j) * 4 + k));
+                cr_assert_eq(stride_place(&got, (k * 2 + i) * 3 + j),
+                             stride_place(&from, (i * 3 + j) * 4 + k));
     cr_assert_eq(bp_extents_transpose("t", &from, NULL, &got), BP_OK);
     cr_assert(got.shape[0] == 4 && got.shape[2] == 2 && got.stride[0] == 1 && got.stride[2] == 12);
     cr_assert_eq(bp_extents_transpose("t", &from, (const int64_t[]){0, 1, 1}, &got),
@@ -255,7 +257,7 @@ Test(stride, transpose_moves_axes)
 
 Test(stride, expand_repeats)
 {
-    struct bp_extents from = dense(2, (const int64_t[]){3, 1}), got = {.rank = 77};
+    struct bp_extents from = stride_dense(2, (const int64_t[]){3, 1}), got = {.rank = 77};
 
     cr_assert_eq(bp_extents_expand("e", &from, 1, (const int64_t[]){3}, &got), BP_ERR_INVALID);
     cr_assert_eq(bp_extents_expand("e", &from, 2, (const int64_t[]){4, 1}, &got), BP_ERR_INVALID);
@@ -265,7 +267,7 @@ Test(stride, expand_repeats)
                  BP_ERR_INVALID);
     cr_assert_eq(got.rank, 77);
     cr_assert_eq(bp_extents_expand("e", &from, 3, (const int64_t[]){2, -1, 4}, &got), BP_OK);
-    for (int64_t n = 0; n < 24; n++) cr_assert_eq(place(&got, n), n / 4 % 3);
+    for (int64_t n = 0; n < 24; n++) cr_assert_eq(stride_place(&got, n), n / 4 % 3);
     cr_assert_eq(bp_extents_expand("e", &from, 2, (const int64_t[]){3, 0}, &got), BP_OK);
     cr_assert(got.shape[0] == 3 && got.shape[1] == 0);
 }
@@ -279,12 +281,12 @@ Test(stride, meeting_is_having_an_element_in_common)
     int meets = 0, apart = 0;
 
     for (int k = 0; k < 100000; k++) {
-        struct bp_extents a = some_view(), b = below(2) ? some_view() : a;
+        struct bp_extents a = some_view(), b = stride_below(2) ? some_view() : a;
         bool expected = false;
-        a.offset = below(20), b.offset = below(20);
+        a.offset = stride_below(20), b.offset = stride_below(20);
         memset(mark, 0, sizeof mark);
-        for (int64_t n = 0; n < count_of(&a); n++) mark[place(&a, n)] = 1;
-        for (int64_t n = 0; n < count_of(&b); n++) expected |= mark[place(&b, n)];
+        for (int64_t n = 0; n < stride_count_of(&a); n++) mark[stride_place(&a, n)] = 1;
+        for (int64_t n = 0; n < stride_count_of(&b); n++) expected |= mark[stride_place(&b, n)];
         cr_assert_eq(bp_extents_meet(&a, &b), expected, "round %d", k);
         meets += expected, apart += !expected;
     }
@@ -311,19 +313,19 @@ static struct bp_extents some_layout(uint32_t rank, const int64_t *shape)
 {
     struct bp_extents e = {.rank = rank};
     uint32_t order[BP_RANK_MAX];
-    int64_t step = 1 + (below(3) == 0);
+    int64_t step = 1 + (stride_below(3) == 0);
 
     memcpy(e.shape, shape, rank * sizeof *shape);
     for (uint32_t i = 0; i < rank; i++) {
-        uint32_t at = (uint32_t)below(i + 1);
+        uint32_t at = (uint32_t)stride_below(i + 1);
         order[i] = order[at];
         order[at] = i;
     }
-    if (below(2))
+    if (stride_below(2))
         for (uint32_t i = 0; i < rank; i++) order[i] = rank - 1 - i;
     for (uint32_t i = 0; i < rank; i++) {
         e.stride[order[i]] = step;
-        step *= shape[order[i]] + (below(3) == 0);
+        step *= shape[order[i]] + (stride_below(3) == 0);
     }
     return e;
 }
@@ -340,12 +342,14 @@ static void check_move(const struct bp_extents *to, const struct bp_extents *fro
     for (int i = 0; i < ROOM; i++) src[i] = (unsigned char)(i * 7 + i / 251);
     memset(dst, 0xa5, ROOM);
     memset(want, 0xa5, ROOM);
-    for (int64_t n = 0; n < count_of(to); n++) {
-        cr_assert((place(to, n) + 1) * width <= ROOM && (place(from, n) + 1) * width <= ROOM);
-        memcpy(want + place(to, n) * width, src + place(from, n) * width, (size_t)width);
+    for (int64_t n = 0; n < stride_count_of(to); n++) {
+        cr_assert((stride_place(to, n) + 1) * width <= ROOM &&
+                  (stride_place(from, n) + 1) * width <= ROOM);
+        memcpy(want + stride_place(to, n) * width, src + stride_place(from, n) * width,
+               (size_t)width);
     }
     bp_move_init(&move, to->rank, to->shape, to->stride, from->stride, (uint64_t)width);
-    cr_assert_eq(bp_move_count(&move) * (int64_t)move.width, count_of(to) * width);
+    cr_assert_eq(bp_move_count(&move) * (int64_t)move.width, stride_count_of(to) * width);
     bp_move_run(&move, dst, src);
     cr_assert(!memcmp(dst, want, ROOM), "rank %u, width %lld", to->rank, (long long)width);
     memset(dst, 0xa5, ROOM);
@@ -361,11 +365,11 @@ Test(move, moves_what_it_should_and_no_byte_more)
         const int64_t widths[] = {1, 2, 4, 8, 16};
         struct bp_extents to, from;
         int64_t shape[BP_RANK_MAX];
-        uint32_t rank = (uint32_t)below(6);
-        for (uint32_t i = 0; i < rank; i++) shape[i] = 1 + below(5);
+        uint32_t rank = (uint32_t)stride_below(6);
+        for (uint32_t i = 0; i < rank; i++) shape[i] = 1 + stride_below(5);
         to = some_layout(rank, shape);
         from = some_layout(rank, shape);
-        if (rank && !below(4)) from.stride[below(rank)] = 0;
+        if (rank && !stride_below(4)) from.stride[stride_below(rank)] = 0;
         check_move(&to, &from, widths[k % 5]);
     }
 }
@@ -377,7 +381,7 @@ Test(move, transposes_planes)
 
     for (int k = 0; k < 5; k++)
         for (int64_t width = 1; width <= 16; width *= 2) {
-            struct bp_extents to = dense(3, (const int64_t[]){2, sides[k][0], sides[k][1]});
+            struct bp_extents to = stride_dense(3, (const int64_t[]){2, sides[k][0], sides[k][1]});
             struct bp_extents from = to;
             from.stride[1] = 1;
             from.stride[2] = sides[k][0];
@@ -388,7 +392,7 @@ Test(move, transposes_planes)
 Test(move, adjacent_elements_are_one_run)
 {
     const int64_t shape[] = {4, 1, 5, 6};
-    struct bp_extents e = dense(4, shape);
+    struct bp_extents e = stride_dense(4, shape);
     struct bp_move move;
 
     bp_move_init(&move, 4, shape, e.stride, e.stride, 4);

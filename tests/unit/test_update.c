@@ -5,7 +5,7 @@
 
 enum { PORTS = 12 };
 
-static bool updates(const struct bp_opinfo *op)
+static bool update_updates(const struct bp_opinfo *op)
 {
     for (uint32_t i = 0; i < op->n_out; i++)
         if (op->out[i].kind == BP_PORT_UPDATE) return true;
@@ -34,12 +34,13 @@ static void make_inputs(struct fixture *f, const struct bp_opinfo *op, bool opti
     }
 }
 
-static void destroy(struct bp_tensor **t, size_t n)
+static void update_destroy(struct bp_tensor **t, size_t n)
 {
     for (size_t i = 0; i < n; i++) bp_tensor_destroy(t[i]), t[i] = NULL;
 }
 
-static struct bp_call call_of(const struct bp_opinfo *op, struct bp_tensor **in, struct bp_arg *arg)
+static struct bp_call update_call_of(const struct bp_opinfo *op, struct bp_tensor **in,
+                                     struct bp_arg *arg)
 {
     for (uint32_t i = 0; i < op->n_in; i++) arg[i] = (struct bp_arg){&in[i], in[i] != NULL};
     return (struct bp_call){.size = sizeof(struct bp_call), .op = op->name, .in = arg,
@@ -76,12 +77,12 @@ static void try_wants(struct fixture *f, const struct bp_opinfo *op, bool option
         want[i] = wanted >> i & 1 && in[op->out[i].share];
         if (want[i]) out[i] = in[op->out[i].share];
     }
-    call = call_of(op, same, arg);
+    call = update_call_of(op, same, arg);
     for (int run = 0; run < 2; run++) {
         OK(bp_call_run(f->scope, &call, eager, op->n_out, want));
-        destroy(eager, op->n_out);
+        update_destroy(eager, op->n_out);
     }
-    call = call_of(op, in, arg);
+    call = update_call_of(op, in, arg);
     OK(bp_prepared_create(f->device, &call, want, op->n_out, &p));
     for (int run = 0; run < 2; run++)
         OK(bp_prepared_run(p, f->stream, in, op->n_in, out, op->n_out, NULL));
@@ -94,8 +95,8 @@ static void try_wants(struct fixture *f, const struct bp_opinfo *op, bool option
               bp_prepared_run(p, f->stream, in, op->n_in, out, op->n_out, NULL));
     }
     bp_prepared_destroy(p);
-    destroy(in, op->n_in);
-    destroy(same, op->n_in);
+    update_destroy(in, op->n_in);
+    update_destroy(same, op->n_in);
 }
 
 Test(update, prepared_calls_change_what_nobody_asks_for)
@@ -105,7 +106,7 @@ Test(update, prepared_calls_change_what_nobody_asks_for)
 
     for (uint32_t n = 0; n < bp_opinfo_count(); n++) {
         const struct bp_opinfo *op = bp_opinfo_at(n);
-        if (!updates(op)) continue;
+        if (!update_updates(op)) continue;
         cr_assert(op->n_in <= PORTS && op->n_out <= PORTS);
         found++;
         for (uint32_t wanted = 0; wanted < 1u << op->n_out; wanted++)
@@ -151,10 +152,10 @@ static void try_transposed(struct fixture *f, const char *name, uint8_t wanted)
 
     make_transposed(f, op, in);
     make_transposed(f, op, same);
-    call = call_of(op, same, arg);
+    call = update_call_of(op, same, arg);
     OK(bp_call_run(f->scope, &call, &eager, 1, NULL));
     bp_tensor_destroy(eager);
-    call = call_of(op, in, arg);
+    call = update_call_of(op, in, arg);
     OK(bp_prepared_create(f->device, &call, &wanted, 1, &p));
     out = wanted ? in[0] : NULL;
     OK(bp_prepared_run(p, f->stream, in, op->n_in, &out, 1, NULL));
@@ -162,8 +163,8 @@ static void try_transposed(struct fixture *f, const char *name, uint8_t wanted)
     read_matrix(f, same[0], expected);
     cr_expect_arr_eq(got, expected, sizeof got, "%s, want %d", name, wanted);
     bp_prepared_destroy(p);
-    destroy(in, op->n_in);
-    destroy(same, op->n_in);
+    update_destroy(in, op->n_in);
+    update_destroy(same, op->n_in);
 }
 
 Test(update, prepared_calls_take_inputs_that_are_strided)

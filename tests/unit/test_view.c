@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static struct bp_tensor_info info_of(struct bp_tensor *t)
+static struct bp_tensor_info view_info_of(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
@@ -46,8 +46,8 @@ static void chain_of_views(struct fixture f)
     expect_bytes(&f, s, (const int32_t[]){1, 3, 5, 7, 9, 11}, 24);
     OK(bp_tensor_transpose(s, NULL, &c));
     expect_bytes(&f, c, (const int32_t[]){1, 5, 9, 3, 7, 11}, 24);
-    cr_assert_eq(info_of(c).offset, 4);
-    cr_assert_eq(info_of(c).storage, info_of(t).storage);
+    cr_assert_eq(view_info_of(c).offset, 4);
+    cr_assert_eq(view_info_of(c).storage, view_info_of(t).storage);
     FAILS(BP_ERR_UNSUPPORTED, "copy", bp_tensor_reshape(c, 1, SHAPE(6), &flat));
     OK(bp_tensor_slice(c, 0, 1, 2, 1, &flat));
     OK(bp_tensor_expand(flat, 3, SHAPE(2, -1, 3), &e));
@@ -84,10 +84,11 @@ Test(view, of_one_and_of_nothing)
     bp_tensor_destroy(b);
     bp_tensor_destroy(c);
     OK(bp_tensor_slice(a = tensor_of(&f, BP_F32, 2, SHAPE(4, 5), NULL), 0, 3, 3, 1, &empty));
-    cr_assert(info_of(empty).count == 0 && !info_of(empty).data && info_of(empty).contiguous);
+    cr_assert(view_info_of(empty).count == 0 && !view_info_of(empty).data &&
+              view_info_of(empty).contiguous);
     OK(bp_tensor_reshape(empty, 3, SHAPE(5, 0, 9), &b));
     OK(bp_tensor_expand(empty, 3, SHAPE(7, 0, 5), &c));
-    cr_assert_eq(info_of(c).count, 0);
+    cr_assert_eq(view_info_of(c).count, 0);
     OK(bp_tensor_copy(f.stream, empty, empty));
     bp_tensor_destroy(a);
     bp_tensor_destroy(b);
@@ -106,12 +107,12 @@ Test(view, over_2_31_elements)
     struct bp_tensor *t = tensor_of(&f, BP_U8, 2, SHAPE(1, 2), "ab"), *e, *flat, *s, *huge = NULL;
 
     OK(bp_tensor_expand(t, 2, SHAPE(n, 2), &e));
-    cr_assert_eq(info_of(e).count, 2 * n);
-    cr_assert_eq(info_of(e).bytes, (uint64_t)(2 * n));
+    cr_assert_eq(view_info_of(e).count, 2 * n);
+    cr_assert_eq(view_info_of(e).bytes, (uint64_t)(2 * n));
     OK(bp_tensor_slice(e, 0, n - 3, INT64_MAX, 2, &s));
     expect_bytes(&f, s, "abab", 4);
     OK(bp_tensor_reshape(e, 3, SHAPE(n / 4, -1, 2), &flat));
-    cr_assert_eq(info_of(flat).shape[1], 4);
+    cr_assert_eq(view_info_of(flat).shape[1], 4);
     FAILS(BP_ERR_INVALID, "more bytes than 63 bits", bp_tensor_expand(t, 3, SHAPE(n, n, 2), &huge));
     cr_assert_null(huge);
     bp_tensor_destroy(t);
@@ -159,7 +160,7 @@ Test(create_with, channels_last)
 
     for (int i = 0; i < 24; i++) data[i] = i;
     OK(bp_tensor_create_with(f.device, &o, &t));
-    cr_assert(!info_of(t).contiguous && info_of(t).space == BP_SPACE_DEVICE);
+    cr_assert(!view_info_of(t).contiguous && view_info_of(t).space == BP_SPACE_DEVICE);
     OK(bp_tensor_write(f.stream, t, data, sizeof data));
     OK(bp_tensor_read(f.stream, t, got, sizeof got));
     cr_assert(!memcmp(got, data, sizeof data));
@@ -236,7 +237,7 @@ Test(create_with, refuses)
     fixture_finish(&f);
 }
 
-static void pinned(struct fixture f, uint32_t space)
+static void view_pinned(struct fixture f, uint32_t space)
 {
     const struct bp_tensor_options o = {
         .size = sizeof o, .dtype = BP_F32, .rank = 1, .shape = SHAPE(3), .space = space};
@@ -244,15 +245,15 @@ static void pinned(struct fixture f, uint32_t space)
     void *data;
 
     OK(bp_tensor_create_with(f.device, &o, &p));
-    cr_assert_eq(info_of(p).space, space);
-    cr_assert_not_null(info_of(p).data);
+    cr_assert_eq(view_info_of(p).space, space);
+    cr_assert_not_null(view_info_of(p).data);
     OK(bp_tensor_map(p, &data));
     memcpy(data, F32(1, 2, 3), 12);
     OK(bp_op_add(f.scope, p, t, &sum));
     expect_bytes(&f, sum, F32(8, 10, 12), 12);
     OK(bp_tensor_copy(f.stream, p, t)); /* pending when map is called */
     OK(bp_tensor_slice(p, 0, 1, 3, 1, &view));
-    cr_assert_eq(info_of(view).space, space);
+    cr_assert_eq(view_info_of(view).space, space);
     OK(bp_tensor_map(view, &data));
     cr_assert(((float *)data)[0] == 8 && ((float *)data)[1] == 9);
     bp_tensor_destroy(p);
@@ -264,9 +265,9 @@ static void pinned(struct fixture f, uint32_t space)
 
 Test(map, reaches_pinned_and_managed_memory)
 {
-    pinned(fixture_init(), BP_SPACE_PINNED);
-    pinned(fixture_init(), BP_SPACE_MANAGED);
-    pinned(open_faulty(), BP_SPACE_PINNED);
+    view_pinned(fixture_init(), BP_SPACE_PINNED);
+    view_pinned(fixture_init(), BP_SPACE_MANAGED);
+    view_pinned(open_faulty(), BP_SPACE_PINNED);
 }
 
 /* A failure of the work that map waits for comes out of it: the device fails after 13 bytes. */
@@ -298,7 +299,7 @@ Test(map, refuses_what_the_host_cannot_touch)
 
     FAILS(BP_ERR_UNSUPPORTED, "bp_tensor_read", bp_tensor_map(t, &data));
     cr_assert_eq(data, &f);
-    cr_assert_null(info_of(t).data);
+    cr_assert_null(view_info_of(t).data);
     OK(bp_tensor_map(empty, &data));
     cr_assert_null(data);
     bp_tensor_destroy(t);
@@ -315,11 +316,11 @@ Test(freeze, refuses_writes_through_every_view)
 
     OK(bp_tensor_slice(t, 0, 0, 2, 1, &before));
     OK(bp_tensor_write(f.stream, before, F32(5, 6), 8));
-    cr_assert_eq(info_of(t).frozen, 0);
+    cr_assert_eq(view_info_of(t).frozen, 0);
     OK(bp_tensor_freeze(t));
     OK(bp_tensor_freeze(t));
     OK(bp_tensor_slice(t, 0, 2, 4, 1, &after));
-    cr_assert(info_of(before).frozen && info_of(after).frozen && info_of(t).frozen);
+    cr_assert(view_info_of(before).frozen && view_info_of(after).frozen && view_info_of(t).frozen);
     FAILS(BP_ERR_INVALID, "bp_tensor_write: the tensor's memory is frozen",
           bp_tensor_write(f.stream, before, F32(5, 6), 8));
     FAILS(BP_ERR_INVALID, "bp_tensor_copy: the tensor's memory is frozen",
@@ -338,21 +339,21 @@ static void version_of_memory(struct fixture f)
 {
     struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(8), NULL), *view,
                      *other = tensor_of(&f, BP_U8, 1, SHAPE(4), "abcd");
-    uint64_t start = info_of(t).version, theirs = info_of(other).version;
+    uint64_t start = view_info_of(t).version, theirs = view_info_of(other).version;
     char got[8];
 
-    cr_assert_neq(info_of(t).storage, info_of(other).storage);
+    cr_assert_neq(view_info_of(t).storage, view_info_of(other).storage);
     OK(bp_tensor_slice(t, 0, 0, 8, 2, &view));
     OK(bp_tensor_write(f.stream, view, "wxyz", 4));
-    cr_assert_gt(info_of(t).version, start);
-    start = info_of(t).version;
+    cr_assert_gt(view_info_of(t).version, start);
+    start = view_info_of(t).version;
     OK(bp_tensor_copy(f.stream, view, other));
-    cr_assert_gt(info_of(t).version, start);
-    start = info_of(t).version;
+    cr_assert_gt(view_info_of(t).version, start);
+    start = view_info_of(t).version;
     OK(bp_tensor_read(f.stream, t, got, 8));
     OK(bp_tensor_copy(f.stream, t, t));
-    cr_assert_eq(info_of(t).version, start, "nothing was written");
-    cr_assert_eq(info_of(other).version, theirs, "it was only read");
+    cr_assert_eq(view_info_of(t).version, start, "nothing was written");
+    cr_assert_eq(view_info_of(other).version, theirs, "it was only read");
     bp_tensor_destroy(t);
     bp_tensor_destroy(view);
     bp_tensor_destroy(other);

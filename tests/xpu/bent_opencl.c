@@ -57,7 +57,7 @@ void bent_trace(const char *format, ...)
 struct entry {
     char key[64], value[512];
 };
-static bool next(const char **at, struct entry *out)
+static bool bent_opencl_next(const char **at, struct entry *out)
 {
     size_t length, key;
 
@@ -76,7 +76,7 @@ bool bent_fails(const char *call, int32_t *out_code)
     const char *at = getenv("BENT_FAIL");
     struct entry e;
 
-    while (launches && next(&at, &e))
+    while (launches && bent_opencl_next(&at, &e))
         if (!strcmp(e.key, call)) {
             *out_code = atoi(e.value);
             return true;
@@ -96,7 +96,7 @@ cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint room
     return code;
 }
 
-static cl_int answer(const char *text, size_t size, void *out, size_t *out_size)
+static cl_int bent_opencl_answer(const char *text, size_t size, void *out, size_t *out_size)
 {
     char *end;
     cl_ulong number = strtoull(text, &end, 0);
@@ -117,8 +117,9 @@ cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t 
     const char *at = getenv("BENT_INFO");
     struct entry e;
 
-    while (next(&at, &e))
-        if (strtoul(e.key, NULL, 0) == what) return answer(e.value, size, out, out_size);
+    while (bent_opencl_next(&at, &e))
+        if (strtoul(e.key, NULL, 0) == what)
+            return bent_opencl_answer(e.value, size, out, out_size);
     return REAL(clGetPlatformInfo)(platform, what, size, out, out_size);
 }
 
@@ -128,11 +129,11 @@ cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *
     const char *at = getenv("BENT_INFO");
     struct entry e;
 
-    while (next(&at, &e)) {
+    while (bent_opencl_next(&at, &e)) {
         char *colon = strchr(e.key, ':');
         if (colon && device[atoi(e.key) % DEVICES] != id) continue;
         if (strtoul(colon ? colon + 1 : e.key, NULL, 0) == what)
-            return answer(e.value, size, out, out_size);
+            return bent_opencl_answer(e.value, size, out, out_size);
     }
     return REAL(clGetDeviceInfo)(id, what, size, out, out_size);
 }
@@ -182,7 +183,7 @@ static size_t limit_of(cl_kernel kernel, char *out_name, size_t room)
     struct entry e;
 
     REAL(clGetKernelInfo)(kernel, CL_KERNEL_FUNCTION_NAME, room, out_name, NULL);
-    while (next(&at, &e))
+    while (bent_opencl_next(&at, &e))
         if (strstr(out_name, e.key)) return (size_t)atoi(e.value);
     return SIZE_MAX;
 }

@@ -18,7 +18,7 @@
 typedef uintptr_t word;
 typedef word call(word, word, word, word, word, word, word, word, word, word);
 
-static word pass(const char *name, const word *a)
+static word bent_rest_pass(const char *name, const word *a)
 {
     int32_t code;
 
@@ -31,6 +31,6 @@ static word pass(const char *name, const word *a)
     call name; \
     word name(word a, word b, word c, word d, word e, word f, word g, word h, word i, word j) \
     { \
-        return pass(#name, (const word[]){a, b, c, d, e, f, g, h, i, j}); \
+        return bent_rest_pass(#name, (const word[]){a, b, c, d, e, f, g, h, i, j}); \
     }
 #include "calls.def"

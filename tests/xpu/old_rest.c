@@ -13,7 +13,7 @@
 #define clEnqueueMarkerWithWaitList no_marker
 #endif
 
-static void called(void)
+static void old_rest_called(void)
 {
     fprintf(stderr, "a function that an old driver does not have was called\n");
     abort();
@@ -21,5 +21,5 @@ static void called(void)
 
 #define CALL(name) \
     void name(void); \
-    void name(void) { called(); }
+    void name(void) { old_rest_called(); }
 #include "calls.def"

@@ -23,7 +23,7 @@ static struct bp_event *event;
 static struct bp_tensor *x, *one, *more;
 static const int64_t n = N;
 
-static enum bp_status begin(struct bp_core **out_core, const char *name)
+static enum bp_status steps_begin(struct bp_core **out_core, const char *name)
 {
     static const float zeros[N], number = 1;
     const int64_t single = 1;
@@ -39,7 +39,7 @@ static enum bp_status begin(struct bp_core **out_core, const char *name)
     return status;
 }
 
-static enum bp_status add(void)
+static enum bp_status steps_add(void)
 {
     struct bp_tensor *sum = NULL;
     enum bp_status status = bp_op_add(bp_stream_scope(stream), x, one, &sum);
@@ -50,7 +50,7 @@ static enum bp_status add(void)
     return BP_OK;
 }
 
-static enum bp_status allocate(uint32_t space)
+static enum bp_status steps_allocate(uint32_t space)
 {
     const int64_t many = 1 << 20;
     struct bp_tensor_options options = {
@@ -61,23 +61,23 @@ static enum bp_status allocate(uint32_t space)
     return bp_tensor_create_with(device, &options, &more);
 }
 
-static enum bp_status take(const char *step)
+static enum bp_status steps_take(const char *step)
 {
     float numbers[N];
 
-    if (!strcmp(step, "add")) return add();
+    if (!strcmp(step, "add")) return steps_add();
     if (!strcmp(step, "sync")) return bp_stream_synchronize(stream);
     if (!strcmp(step, "read")) return bp_tensor_read(stream, x, numbers, sizeof numbers);
     if (!strcmp(step, "record")) return bp_event_record(event, stream);
     if (!strcmp(step, "query")) return bp_event_query(event);
     if (!strcmp(step, "wait")) return bp_event_wait(event, UINT64_MAX);
-    if (!strcmp(step, "allocate")) return allocate(BP_SPACE_DEVICE);
-    if (!strcmp(step, "pinned")) return allocate(BP_SPACE_PINNED);
+    if (!strcmp(step, "allocate")) return steps_allocate(BP_SPACE_DEVICE);
+    if (!strcmp(step, "pinned")) return steps_allocate(BP_SPACE_PINNED);
     fprintf(stderr, "steps: no step %s\n", step);
     exit(2);
 }
 
-static void say(const char *step, enum bp_status status)
+static void steps_say(const char *step, enum bp_status status)
 {
     printf("%s: %s%s%s\n", step, bp_status_name(status), status ? ": " : "",
            status ? bp_error_message() : "");
@@ -86,10 +86,10 @@ static void say(const char *step, enum bp_status status)
 int main(int argc, char **argv)
 {
     struct bp_core *core = NULL;
-    enum bp_status status = argc > 1 ? begin(&core, argv[1]) : BP_ERR_INVALID;
+    enum bp_status status = argc > 1 ? steps_begin(&core, argv[1]) : BP_ERR_INVALID;
 
-    say("begin", status);
-    for (int i = 2; i < argc && !status; i++) say(argv[i], take(argv[i]));
+    steps_say("begin", status);
+    for (int i = 2; i < argc && !status; i++) steps_say(argv[i], steps_take(argv[i]));
     bp_tensor_destroy(x);
     bp_tensor_destroy(one);
     bp_tensor_destroy(more);

@@ -38,7 +38,7 @@ static void world_finish(struct world *w)
     bp_core_destroy(w->at[0].core);
 }
 
-static float *numbers(float first)
+static float *across_numbers(float first)
 {
     float *x = malloc(N * sizeof *x);
 
@@ -59,9 +59,9 @@ static void expect_numbers(struct fixture *f, struct bp_tensor *t, float first, 
     free(x);
 }
 
-static struct bp_tensor *filled(struct fixture *f, float first)
+static struct bp_tensor *across_filled(struct fixture *f, float first)
 {
-    float *x = numbers(first);
+    float *x = across_numbers(first);
     struct bp_tensor *t = tensor_of(f, BP_F32, 1, SHAPE(N), x);
 
     free(x);
@@ -75,7 +75,8 @@ Test(across, tensors_move_between_each_two)
     for (int from = 0; from < PLACES; from++)
         for (int to = 0; to < PLACES; to++) {
             float first = (float)(10 * from + to);
-            struct bp_tensor *src = filled(&w.at[from], first), *dst = filled(&w.at[to], 777);
+            struct bp_tensor *src = across_filled(&w.at[from], first),
+                             *dst = across_filled(&w.at[to], 777);
             OK(bp_tensor_copy(w.at[to].stream, dst, src));
             expect_numbers(&w.at[to], dst, first, names[to]);
             bp_tensor_destroy(src);
@@ -92,8 +93,9 @@ Test(across, an_event_of_one_holds_up_a_stream_of_another)
     for (int from = 0; from < PLACES; from++)
         for (int to = 0; to < PLACES; to++) {
             struct fixture *a = &w.at[from], *b = &w.at[to];
-            struct bp_tensor *x = filled(a, 1), *one = tensor_of(a, BP_F32, 1, SHAPE(1), F32(1)),
-                             *dst = filled(b, 777);
+            struct bp_tensor *x = across_filled(a, 1),
+                             *one = tensor_of(a, BP_F32, 1, SHAPE(1), F32(1)),
+                             *dst = across_filled(b, 777);
             struct bp_event *event;
             OK(bp_event_create(a->device, &event));
             for (int i = 0; i < ROUNDS; i++) {
@@ -123,8 +125,8 @@ Test(across, inputs_of_two_devices_are_refused_by_name)
         for (int to = 0; to < PLACES; to++) {
             struct bp_tensor *x, *y, *z = NULL;
             if (from == to) continue;
-            x = filled(&w.at[to], 1);
-            y = filled(&w.at[from], 1);
+            x = across_filled(&w.at[to], 1);
+            y = across_filled(&w.at[from], 1);
             FAILS(BP_ERR_INVALID, names[from], bp_op_add(w.at[to].scope, x, y, &z));
             cr_assert(strstr(bp_error_message(), names[to]), "%s", bp_error_message());
             cr_assert_null(z);
@@ -135,10 +137,10 @@ Test(across, inputs_of_two_devices_are_refused_by_name)
 }
 
 /* Sums on one device, by a thread of its own. */
-static void *sums(void *arg)
+static void *across_sums(void *arg)
 {
     struct fixture *f = arg;
-    struct bp_tensor *x = filled(f, 3), *one = tensor_of(f, BP_F32, 1, SHAPE(1), F32(1));
+    struct bp_tensor *x = across_filled(f, 3), *one = tensor_of(f, BP_F32, 1, SHAPE(1), F32(1));
 
     for (int i = 0; i < 10 * ROUNDS; i++) {
         struct bp_tensor *sum = NULL;
@@ -158,7 +160,7 @@ Test(across, threads_use_devices_of_two_kinds_at_once)
     pthread_t thread[PLACES];
 
     for (int i = 0; i < PLACES; i++)
-        cr_assert_eq(pthread_create(&thread[i], NULL, sums, &w.at[i]), 0);
+        cr_assert_eq(pthread_create(&thread[i], NULL, across_sums, &w.at[i]), 0);
     for (int i = 0; i < PLACES; i++) pthread_join(thread[i], NULL);
     world_finish(&w);
 }
@@ -196,7 +198,7 @@ Test(across, memory_that_is_exhausted_is_there_again)
     for (int i = 0; i < 3; i++) {
         FAILS(BP_ERR_MEMORY, "536870912", bp_tensor_create(f->device, BP_F32, 1, &n, &large));
         cr_assert_null(large);
-        x = filled(f, 5);
+        x = across_filled(f, 5);
         expect_numbers(f, x, 5, "after exhaustion");
         bp_tensor_destroy(x);
     }
@@ -208,7 +210,7 @@ Test(across, a_bad_index_is_a_failure_of_the_stream_that_names_the_kernel)
 {
     struct world w = world_init();
     struct fixture *f = &w.at[1];
-    struct bp_tensor *x = filled(f, 1),
+    struct bp_tensor *x = across_filled(f, 1),
                      *index = tensor_of(f, BP_I64, 1, SHAPE(2), ((const int64_t[]){5, N})),
                      *y = NULL;
     struct bp_gather_attrs attrs = bp_gather_defaults();

@@ -14,13 +14,13 @@
 
 static char folder[] = "/tmp/bp-cache-XXXXXX";
 
-static void begin(void)
+static void cache_begin(void)
 {
     cr_assert(mkdtemp(folder));
     setenv("BP_XPU_CACHE", folder, 1);
 }
 
-static int files(bool remove_them)
+static int cache_files(bool remove_them)
 {
     DIR *dir = opendir(folder);
     int n = 0;
@@ -35,13 +35,13 @@ static int files(bool remove_them)
     return n;
 }
 
-static void end(void)
+static void cache_end(void)
 {
-    files(true);
+    cache_files(true);
     rmdir(folder);
 }
 
-static struct xpu_key key_of(const char *text)
+static struct xpu_key cache_key_of(const char *text)
 {
     struct xpu_key key = {.size = (uint32_t)strlen(text)};
 
@@ -49,9 +49,9 @@ static struct xpu_key key_of(const char *text)
     return key;
 }
 
-Test(cache, what_is_written_is_found, .init = begin, .fini = end)
+Test(cache, what_is_written_is_found, .init = cache_begin, .fini = cache_end)
 {
-    struct xpu_key key = key_of("a program"), other = key_of("another");
+    struct xpu_key key = cache_key_of("a program"), other = cache_key_of("another");
     unsigned char binary[1000], *got;
     size_t size = 0;
 
@@ -63,12 +63,12 @@ Test(cache, what_is_written_is_found, .init = begin, .fini = end)
     cr_assert_null(xpu_cache_read(&other, &size));
     xpu_cache_remove(&key);
     cr_assert_null(xpu_cache_read(&key, &size));
-    cr_assert_eq(files(false), 0);
+    cr_assert_eq(cache_files(false), 0);
     free(got);
 }
 
 /* In a child: takes the turn, says so, and after a while writes the program, or dies. */
-static pid_t compiler(const struct xpu_key *key, bool dies)
+static pid_t cache_compiler(const struct xpu_key *key, bool dies)
 {
     int ready[2], turn;
     char byte = 0;
@@ -89,12 +89,12 @@ static pid_t compiler(const struct xpu_key *key, bool dies)
     _exit(turn < 0);
 }
 
-Test(cache, one_of_two_processes_compiles, .init = begin, .fini = end, .timeout = 30)
+Test(cache, one_of_two_processes_compiles, .init = cache_begin, .fini = cache_end, .timeout = 30)
 {
-    struct xpu_key key = key_of("a program"), other = key_of("another");
+    struct xpu_key key = cache_key_of("a program"), other = cache_key_of("another");
 
     for (int dies = 0; dies < 2; dies++) {
-        pid_t child = compiler(&key, dies);
+        pid_t child = cache_compiler(&key, dies);
         int of_other = xpu_cache_begin(&other), turn, outcome;
         size_t size = 0;
         unsigned char *got;
@@ -106,14 +106,14 @@ Test(cache, one_of_two_processes_compiles, .init = begin, .fini = end, .timeout 
         xpu_cache_end(&key, turn);
         cr_assert_eq(waitpid(child, &outcome, 0), child);
         cr_assert_eq(outcome, 0);
-        cr_assert_eq(files(true), !dies, "no lock is left behind");
+        cr_assert_eq(cache_files(true), !dies, "no lock is left behind");
         free(got);
     }
 }
 
-Test(cache, without_a_folder_there_are_no_turns, .init = begin, .fini = end)
+Test(cache, without_a_folder_there_are_no_turns, .init = cache_begin, .fini = cache_end)
 {
-    struct xpu_key key = key_of("a program");
+    struct xpu_key key = cache_key_of("a program");
 
     setenv("BP_XPU_CACHE", "/proc/self/cache", 1);
     cr_assert_eq(xpu_cache_begin(&key), -1);
@@ -121,19 +121,19 @@ Test(cache, without_a_folder_there_are_no_turns, .init = begin, .fini = end)
     cr_assert_eq(xpu_cache_begin(&key), -1);
 }
 
-Test(cache, a_full_disk_leaves_nothing_behind, .init = begin, .fini = end)
+Test(cache, a_full_disk_leaves_nothing_behind, .init = cache_begin, .fini = cache_end)
 {
     struct rlimit limit = {4096, 4096};
-    struct xpu_key key = key_of("a program");
+    struct xpu_key key = cache_key_of("a program");
     unsigned char *binary = calloc(1, 65536);
     size_t size = 0;
 
     signal(SIGXFSZ, SIG_IGN); /* write then answers as on a full disk: less, then an error */
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     xpu_cache_write(&key, binary, 65536);
-    cr_assert_eq(files(false), 0);
+    cr_assert_eq(cache_files(false), 0);
     cr_assert_null(xpu_cache_read(&key, &size));
     xpu_cache_write(&key, binary, 1024);
-    cr_assert_eq(files(false), 1);
+    cr_assert_eq(cache_files(false), 1);
     free(binary);
 }

@@ -28,8 +28,8 @@ static cl_int device_info(cl_device_id id, cl_device_info what, size_t size, voi
 
 static int cases, failed;
 
-static void expect(const char *name, const char *given, size_t size, const char *uuid,
-                   const char *pci)
+static void hardware_expect(const char *name, const char *given, size_t size, const char *uuid,
+                            const char *pci)
 {
     static const char none[16];
     const struct xpu_calls call = {.clGetDeviceInfo = device_info};
@@ -50,13 +50,14 @@ int main(void)
 {
     const size_t whole = sizeof(struct bp_device_properties);
 
-    expect("both", "cl_khr_fp64 cl_khr_device_uuid cl_khr_pci_bus_info", whole, "one piece of it!",
-           "0010:65:1f.3");
-    expect("a UUID alone", "cl_khr_device_uuid", whole, "one piece of it!", "");
-    expect("a place alone", "cl_khr_pci_bus_info cl_khr_fp64", whole, NULL, "0010:65:1f.3");
-    expect("neither", "cl_khr_fp64", whole, NULL, "");
-    expect("an older core", "cl_khr_device_uuid cl_khr_pci_bus_info",
-           offsetof(struct bp_device_properties, uuid), NULL, "");
+    hardware_expect("both", "cl_khr_fp64 cl_khr_device_uuid cl_khr_pci_bus_info", whole,
+                    "one piece of it!", "0010:65:1f.3");
+    hardware_expect("a UUID alone", "cl_khr_device_uuid", whole, "one piece of it!", "");
+    hardware_expect("a place alone", "cl_khr_pci_bus_info cl_khr_fp64", whole, NULL,
+                    "0010:65:1f.3");
+    hardware_expect("neither", "cl_khr_fp64", whole, NULL, "");
+    hardware_expect("an older core", "cl_khr_device_uuid cl_khr_pci_bus_info",
+                    offsetof(struct bp_device_properties, uuid), NULL, "");
     printf("1..%d\n", cases);
     return failed != 0;
 }

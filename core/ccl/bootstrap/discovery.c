@@ -113,8 +113,8 @@ struct lookup {
     struct addrinfo *list;
 };
 
-static int ask(const struct bp_store_place *place, const struct addrinfo *hints,
-               struct addrinfo **out_list)
+static int discovery_ask(const struct bp_store_place *place, const struct addrinfo *hints,
+                         struct addrinfo **out_list)
 {
     return getaddrinfo(place->host, *place->port ? place->port : "0", hints, out_list);
 }
@@ -126,11 +126,11 @@ static void free_lookup(struct lookup *l)
     free(l);
 }
 
-static void *resolve(void *arg)
+static void *discovery_resolve(void *arg)
 {
     struct addrinfo *list = NULL;
     struct lookup *l = arg;
-    int why = ask(&l->place, &l->hints, &list);
+    int why = discovery_ask(&l->place, &l->hints, &list);
     bool left;
 
     pthread_mutex_lock(&l->lock);
@@ -147,7 +147,8 @@ static void *resolve(void *arg)
 }
 
 /* Signals are the app's threads' business. */
-static struct lookup *begin(const struct bp_store_place *place, const struct addrinfo *hints)
+static struct lookup *discovery_begin(const struct bp_store_place *place,
+                                      const struct addrinfo *hints)
 {
     struct lookup *l = calloc(1, sizeof *l);
     sigset_t all, before;
@@ -161,7 +162,7 @@ static struct lookup *begin(const struct bp_store_place *place, const struct add
     bp_cond_init(&l->ended);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    late = pthread_create(&thread, NULL, resolve, l);
+    late = pthread_create(&thread, NULL, discovery_resolve, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!late) {
         pthread_detach(thread);
@@ -176,14 +177,14 @@ int bp_lookup(const struct bp_store_place *place, int flags, uint64_t deadline,
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICHOST};
     uint64_t longest = bp_deadline(BP_LOOKUP_NS);
-    int why = ask(place, &hints, out_list), late = 0; /* a number: nobody is asked */
+    int why = discovery_ask(place, &hints, out_list), late = 0; /* a number: nobody is asked */
     struct timespec until = bp_timespec(deadline < longest ? deadline : longest);
     struct lookup *l;
     bool done;
 
     if (why != EAI_NONAME) return why;
     hints.ai_flags = flags;
-    l = begin(place, &hints);
+    l = discovery_begin(place, &hints);
     if (!l) return EAI_MEMORY;
     pthread_mutex_lock(&l->lock);
     while (!l->done && !late) late = pthread_cond_timedwait(&l->ended, &l->lock, &until);
@@ -350,7 +351,7 @@ static bool hear_at_longer(struct search *s, const char *name)
     return heard;
 }
 
-static enum bp_status fail(const struct search *s, const char *name, uint64_t timeout_ns)
+static enum bp_status discovery_fail(const struct search *s, const char *name, uint64_t timeout_ns)
 {
     double waited = (double)timeout_ns / 1e9;
     char why[200] = "";
@@ -379,7 +380,7 @@ enum bp_status bp_store_seek(const char *name, uint64_t deadline, uint64_t timeo
     struct timespec pause = {0, 1000000};
 
     while (!hear_at(&s, name) && !hear_at_longer(&s, name)) {
-        if (!bp_time_left(deadline)) return fail(&s, name, timeout_ns);
+        if (!bp_time_left(deadline)) return discovery_fail(&s, name, timeout_ns);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 100000000) pause.tv_nsec *= 2;
     }

@@ -60,7 +60,7 @@ static void write_address(struct bp_store *store, const struct bp_store_place *p
              place->host, brackets ? "]" : "", place->port, place->token);
 }
 
-static enum bp_status gone(struct bp_store *store, const char *why)
+static enum bp_status store_gone(struct bp_store *store, const char *why)
 {
     if (store->fd >= 0) close(store->fd);
     store->fd = -1;
@@ -72,8 +72,8 @@ static enum bp_status gone(struct bp_store *store, const char *why)
 
 static const char closed[] = "it closed the connection";
 
-static enum bp_status transfer(struct bp_store *store, bool out, void *bytes, size_t size,
-                               uint64_t deadline)
+static enum bp_status store_transfer(struct bp_store *store, bool out, void *bytes, size_t size,
+                                     uint64_t deadline)
 {
     char *at = bytes;
 
@@ -84,11 +84,11 @@ static enum bp_status transfer(struct bp_store *store, bool out, void *bytes, si
             size -= (size_t)n;
             continue;
         }
-        if (n == 0) return gone(store, closed);
+        if (n == 0) return store_gone(store, closed);
         if (errno == EINTR) continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) return gone(store, strerror(errno));
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return store_gone(store, strerror(errno));
         if (bp_socket_await(store->fd, out ? POLLOUT : POLLIN, deadline) <= 0)
-            return gone(store, "it does not answer");
+            return store_gone(store, "it does not answer");
     }
     return BP_OK;
 }
@@ -101,25 +101,25 @@ static enum bp_status take_reply(struct bp_store *store, uint64_t deadline, void
     char rest[4096];
     size_t size, kept;
 
-    TRY(transfer(store, false, &r, sizeof r, deadline));
+    TRY(store_transfer(store, false, &r, sizeof r, deadline));
     r.status = le32toh(r.status);
     r.number = le64toh(r.number);
     size = r.value_size = le32toh(r.value_size);
-    if (size > BP_STORE_VALUE_MAX) return gone(store, "it sends what no store sends");
+    if (size > BP_STORE_VALUE_MAX) return store_gone(store, "it sends what no store sends");
     kept = size < room ? size : room;
-    TRY(transfer(store, false, value, kept, deadline));
+    TRY(store_transfer(store, false, value, kept, deadline));
     for (size -= kept; size;) {
         size_t part = size < sizeof rest ? size : sizeof rest;
-        TRY(transfer(store, false, rest, part, deadline));
+        TRY(store_transfer(store, false, rest, part, deadline));
         size -= part;
     }
     *out = r;
     return BP_OK;
 }
 
-static enum bp_status ask(struct bp_store *store, struct bp_store_request r, const char *key,
-                          const void *value, uint64_t timeout_ns, void *out_value, uint64_t room,
-                          struct bp_store_reply *out)
+static enum bp_status store_ask(struct bp_store *store, struct bp_store_request r, const char *key,
+                                const void *value, uint64_t timeout_ns, void *out_value,
+                                uint64_t room, struct bp_store_reply *out)
 {
     size_t key_size = strlen(key), size = sizeof r + key_size + r.value_size;
     uint64_t deadline;
@@ -136,15 +136,15 @@ static enum bp_status ask(struct bp_store *store, struct bp_store_request r, con
     memcpy(request, &r, sizeof r);
     pthread_mutex_lock(&store->lock);
     deadline = answer_deadline(store, timeout_ns);
-    status = store->fd < 0 ? gone(store, "as an earlier call found")
-                           : transfer(store, true, request, size, deadline);
+    status = store->fd < 0 ? store_gone(store, "as an earlier call found")
+                           : store_transfer(store, true, request, size, deadline);
     if (status == BP_OK) status = take_reply(store, deadline, out_value, room, out);
     pthread_mutex_unlock(&store->lock);
     free(request);
     return status;
 }
 
-static enum bp_status check(const char *call, struct bp_store *store, const char *key)
+static enum bp_status store_check(const char *call, struct bp_store *store, const char *key)
 {
     if (!store_is(store)) return bp_not_a_for(call, "store");
     if (!key || !*key || strlen(key) > BP_STORE_KEY_MAX)
@@ -154,7 +154,8 @@ static enum bp_status check(const char *call, struct bp_store *store, const char
 }
 
 /* What the server answered, with a message. Where it has no room it says how much it has. */
-static enum bp_status judge(const char *call, const char *key, const struct bp_store_reply *reply)
+static enum bp_status store_judge(const char *call, const char *key,
+                                  const struct bp_store_reply *reply)
 {
     enum bp_status status = (enum bp_status)reply->status;
 
@@ -178,14 +179,14 @@ enum bp_status bp_store_set(struct bp_store *store, const char *key, const void 
     struct bp_store_request r = {.verb = BP_STORE_SET, .value_size = (uint32_t)size};
     struct bp_store_reply reply;
 
-    TRY(check("bp_store_set", store, key));
+    TRY(store_check("bp_store_set", store, key));
     if (size > BP_STORE_VALUE_MAX)
         return bp_error(BP_ERR_INVALID,
                         "bp_store_set: size is %" PRIu64 ", but a value has at most %d bytes", size,
                         BP_STORE_VALUE_MAX);
     if (size && !value) return bp_error(BP_ERR_INVALID, "bp_store_set: value is NULL");
-    TRY(ask(store, r, key, value, 0, NULL, 0, &reply));
-    return judge("bp_store_set", key, &reply);
+    TRY(store_ask(store, r, key, value, 0, NULL, 0, &reply));
+    return store_judge("bp_store_set", key, &reply);
 }
 
 enum bp_status bp_store_get(struct bp_store *store, const char *key, uint64_t timeout_ns,
@@ -194,14 +195,14 @@ enum bp_status bp_store_get(struct bp_store *store, const char *key, uint64_t ti
     struct bp_store_request r = {.verb = BP_STORE_GET, .number = timeout_ns};
     struct bp_store_reply reply;
 
-    TRY(check("bp_store_get", store, key));
+    TRY(store_check("bp_store_get", store, key));
     if (!out_size) return bp_error(BP_ERR_INVALID, "bp_store_get: out_size is NULL");
     if (size && !value) return bp_error(BP_ERR_INVALID, "bp_store_get: value is NULL");
-    TRY(ask(store, r, key, NULL, timeout_ns, value, size, &reply));
+    TRY(store_ask(store, r, key, NULL, timeout_ns, value, size, &reply));
     if (reply.status == BP_ERR_TIMEOUT)
         return bp_error(BP_ERR_TIMEOUT, "bp_store_get: nobody set %s within %.3g s", key,
                         (double)timeout_ns / 1e9);
-    TRY(judge("bp_store_get", key, &reply));
+    TRY(store_judge("bp_store_get", key, &reply));
     *out_size = reply.value_size;
     return BP_OK;
 }
@@ -212,12 +213,12 @@ enum bp_status bp_store_add(struct bp_store *store, const char *key, int64_t amo
     struct bp_store_request r = {.verb = BP_STORE_ADD, .number = (uint64_t)amount};
     struct bp_store_reply reply;
 
-    TRY(check("bp_store_add", store, key));
+    TRY(store_check("bp_store_add", store, key));
     if (!out_value) return bp_error(BP_ERR_INVALID, "bp_store_add: out_value is NULL");
-    TRY(ask(store, r, key, NULL, 0, NULL, 0, &reply));
+    TRY(store_ask(store, r, key, NULL, 0, NULL, 0, &reply));
     if (reply.status == BP_ERR_INVALID && !reply.number)
         return bp_error(BP_ERR_INVALID, "bp_store_add: %s has a value that is no number", key);
-    TRY(judge("bp_store_add", key, &reply));
+    TRY(store_judge("bp_store_add", key, &reply));
     *out_value = (int64_t)reply.number;
     return BP_OK;
 }
@@ -228,8 +229,8 @@ enum bp_status bp_store_will(struct bp_store *store, const char *key, const void
     struct bp_store_request r = {.verb = BP_STORE_WILL, .value_size = (uint32_t)size};
     struct bp_store_reply reply;
 
-    TRY(ask(store, r, key, value, 0, NULL, 0, &reply));
-    return judge("a will", key, &reply);
+    TRY(store_ask(store, r, key, value, 0, NULL, 0, &reply));
+    return store_judge("a will", key, &reply);
 }
 
 /* Callers are counted; the one who completes a round says so under a key of the round. */
@@ -241,7 +242,7 @@ enum bp_status bp_store_barrier(struct bp_store *store, const char *key, uint32_
     int64_t n, now;
     enum bp_status status;
 
-    TRY(check("bp_store_barrier", store, key));
+    TRY(store_check("bp_store_barrier", store, key));
     if (!count) return bp_error(BP_ERR_INVALID, "bp_store_barrier: count is 0");
     if (strlen(key) > BP_STORE_KEY_MAX - 24)
         return bp_error(BP_ERR_INVALID, "bp_store_barrier: key is too long: at most %d characters",
@@ -257,7 +258,7 @@ enum bp_status bp_store_barrier(struct bp_store *store, const char *key, uint32_
 }
 
 /* A socket that is connected to the first address that answers; -1. */
-static int dial(const struct bp_store_place *place, uint64_t deadline, const char **out_why)
+static int store_dial(const struct bp_store_place *place, uint64_t deadline, const char **out_why)
 {
     struct addrinfo *list;
     int why = bp_lookup(place, 0, deadline, &list), fd = -1, on = 1;
@@ -283,13 +284,13 @@ static int dial(const struct bp_store_place *place, uint64_t deadline, const cha
 }
 
 /* A connection, as soon as somebody is there. */
-static enum bp_status reach(struct bp_store *store, const struct bp_store_place *place,
-                            uint64_t deadline, uint64_t timeout_ns)
+static enum bp_status store_reach(struct bp_store *store, const struct bp_store_place *place,
+                                  uint64_t deadline, uint64_t timeout_ns)
 {
     struct timespec pause = {0, 1000000};
     const char *why = "";
 
-    while ((store->fd = dial(place, deadline, &why)) < 0) {
+    while ((store->fd = store_dial(place, deadline, &why)) < 0) {
         if (!bp_time_left(deadline))
             return bp_error(BP_ERR_TIMEOUT, "nobody answers at the store %s:%s within %.3g s: %s",
                             place->host, place->port, (double)timeout_ns / 1e9, why);
@@ -307,7 +308,7 @@ static enum bp_status say_token(struct bp_store *store, const struct bp_store_pl
 
     memcpy(greeting.word, BP_STORE_WORD, sizeof greeting.word);
     memcpy(greeting.token, place->token, strlen(place->token));
-    TRY(transfer(store, true, &greeting, sizeof greeting, deadline));
+    TRY(store_transfer(store, true, &greeting, sizeof greeting, deadline));
     TRY(take_reply(store, deadline, NULL, 0, &reply));
     *out_answer = reply.status;
     return BP_OK;
@@ -324,7 +325,7 @@ static enum bp_status connect_store(struct bp_store *store, const struct bp_stor
     uint32_t answer = 0;
 
     for (int tries = 0;; tries++) {
-        TRY(reach(store, place, deadline, timeout_ns));
+        TRY(store_reach(store, place, deadline, timeout_ns));
         status = say_token(store, place, deadline, &answer);
         if (!status || tries == GREETINGS || !bp_time_left(deadline)) break;
         nanosleep(&pause, NULL);
@@ -349,8 +350,8 @@ static enum bp_status connect_store(struct bp_store *store, const struct bp_stor
     return BP_OK;
 }
 
-static enum bp_status make(const struct bp_store_place *place, struct bp_store_server *server,
-                           uint64_t timeout_ns, struct bp_store **out_store)
+static enum bp_status store_make(const struct bp_store_place *place, struct bp_store_server *server,
+                                 uint64_t timeout_ns, struct bp_store **out_store)
 {
     struct bp_store *store = bp_handle_make(sizeof *store);
     enum bp_status status;
@@ -384,7 +385,7 @@ enum bp_status bp_store_serve(const char *host, struct bp_store **out_store)
                         "HOST:PORT/TOKEN, a token of %d to %d characters",
                         host, BP_STORE_TOKEN_MIN, BP_STORE_TOKEN);
     TRY(bp_store_server_create(&place, &server));
-    return make(&place, server, usual_grace_ns, out_store);
+    return store_make(&place, server, usual_grace_ns, out_store);
 }
 
 enum bp_status bp_store_create(const char *address, uint64_t timeout_ns,
@@ -398,7 +399,7 @@ enum bp_status bp_store_create(const char *address, uint64_t timeout_ns,
     if (!bp_store_parse(address, &place) || !*place.port || !*place.token)
         return bp_error(BP_ERR_INVALID,
                         "bp_store_create: address is '%.100s': expected HOST:PORT/TOKEN", address);
-    return make(&place, NULL, timeout_ns, out_store);
+    return store_make(&place, NULL, timeout_ns, out_store);
 }
 
 void bp_store_destroy(struct bp_store *store)

@@ -77,8 +77,8 @@ static void send_some(struct connection *c)
 }
 
 /* One reply at a time: the client sends nothing before it has it. */
-static void reply(struct connection *c, uint32_t status, uint64_t number, const void *value,
-                  uint32_t size)
+static void server_reply(struct connection *c, uint32_t status, uint64_t number, const void *value,
+                         uint32_t size)
 {
     struct bp_store_reply r = {htole32(status), htole32(size), htole64(number)};
     char *out = realloc(c->out, sizeof r + size);
@@ -103,7 +103,7 @@ static void tell_waiting(struct bp_store_server *server, const char *key)
         const struct bp_store_entry *e;
         if (!c->waiting || strcmp(c->key, key)) continue;
         e = bp_values_find(&server->values, key);
-        reply(c, BP_OK, 0, e->value, e->size);
+        server_reply(c, BP_OK, 0, e->value, e->size);
     }
 }
 
@@ -125,58 +125,58 @@ static bool has_room(struct bp_store_server *server, struct connection *c, const
                      uint32_t size)
 {
     if (size + will_bytes(server, key, NULL) > BP_STORE_VALUE_MAX)
-        reply(c, BP_ERR_INVALID, BP_STORE_VALUE_MAX, NULL, 0);
+        server_reply(c, BP_ERR_INVALID, BP_STORE_VALUE_MAX, NULL, 0);
     else if (!bp_values_fit(&server->values, key, size))
-        reply(c, BP_ERR_MEMORY, BP_STORE_BYTES_MAX, NULL, 0);
+        server_reply(c, BP_ERR_MEMORY, BP_STORE_BYTES_MAX, NULL, 0);
     else return true;
     return false;
 }
 
-static void set(struct bp_store_server *server, struct connection *c, const char *key,
-                const void *value, uint32_t size)
+static void server_set(struct bp_store_server *server, struct connection *c, const char *key,
+                       const void *value, uint32_t size)
 {
     enum bp_status status;
 
     if (!has_room(server, c, key, size)) return;
     status = bp_values_set(&server->values, key, value, size);
-    reply(c, status, 0, NULL, 0);
+    server_reply(c, status, 0, NULL, 0);
     if (status == BP_OK) tell_waiting(server, key);
 }
 
-static void add(struct bp_store_server *server, struct connection *c, const char *key,
-                int64_t amount)
+static void server_add(struct bp_store_server *server, struct connection *c, const char *key,
+                       int64_t amount)
 {
     const struct bp_store_entry *e = bp_values_find(&server->values, key);
     uint64_t sum = 0;
     enum bp_status status;
 
     if (e && e->size != sizeof sum) {
-        reply(c, BP_ERR_INVALID, 0, NULL, 0);
+        server_reply(c, BP_ERR_INVALID, 0, NULL, 0);
         return;
     }
     if (!e && !has_room(server, c, key, sizeof sum)) return;
     if (e) memcpy(&sum, e->value, sizeof sum);
     sum += (uint64_t)amount;
     status = bp_values_set(&server->values, key, &sum, sizeof sum);
-    reply(c, status, sum, NULL, 0);
+    server_reply(c, status, sum, NULL, 0);
     if (status == BP_OK) tell_waiting(server, key);
 }
 
-static void get(struct bp_store_server *server, struct connection *c, const char *key,
-                uint64_t timeout_ns)
+static void server_get(struct bp_store_server *server, struct connection *c, const char *key,
+                       uint64_t timeout_ns)
 {
     const struct bp_store_entry *e = bp_values_find(&server->values, key);
 
     if (e) {
-        reply(c, BP_OK, 0, e->value, e->size);
+        server_reply(c, BP_OK, 0, e->value, e->size);
         return;
     }
     free(c->key);
     c->key = strdup(key);
     c->deadline = bp_deadline(timeout_ns);
     c->waiting = c->key;
-    if (!c->key) reply(c, BP_ERR_MEMORY, 0, NULL, 0);
-    else if (!timeout_ns) reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
+    if (!c->key) server_reply(c, BP_ERR_MEMORY, 0, NULL, 0);
+    else if (!timeout_ns) server_reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
 }
 
 static void drop_will(struct bp_store_server *server, struct connection *c)
@@ -198,11 +198,11 @@ static void take_will(struct bp_store_server *server, struct connection *c, cons
     char *copy, *name;
 
     if (size && (e ? e->size : 0) + will_bytes(server, key, c) + size > BP_STORE_VALUE_MAX) {
-        reply(c, BP_ERR_INVALID, BP_STORE_VALUE_MAX, NULL, 0);
+        server_reply(c, BP_ERR_INVALID, BP_STORE_VALUE_MAX, NULL, 0);
         return;
     }
     if (size && server->values.bytes - before + cost > BP_STORE_BYTES_MAX) {
-        reply(c, BP_ERR_MEMORY, BP_STORE_BYTES_MAX, NULL, 0);
+        server_reply(c, BP_ERR_MEMORY, BP_STORE_BYTES_MAX, NULL, 0);
         return;
     }
     copy = size ? malloc(size) : NULL;
@@ -210,7 +210,7 @@ static void take_will(struct bp_store_server *server, struct connection *c, cons
     if (size && (!copy || !name)) {
         free(copy);
         free(name);
-        reply(c, BP_ERR_MEMORY, 0, NULL, 0);
+        server_reply(c, BP_ERR_MEMORY, 0, NULL, 0);
         return;
     }
     drop_will(server, c);
@@ -221,7 +221,7 @@ static void take_will(struct bp_store_server *server, struct connection *c, cons
         c->will_size = size;
         server->values.bytes += cost;
     }
-    reply(c, BP_OK, 0, NULL, 0);
+    server_reply(c, BP_OK, 0, NULL, 0);
 }
 
 /* Of a connection that is none any more; its room is there. */
@@ -263,11 +263,11 @@ static bool take_request(struct bp_store_server *server, struct connection *c)
     key[r.key_size] = 0;
     value = c->in + sizeof r + r.key_size;
     switch (r.verb) {
-    case BP_STORE_SET: set(server, c, key, value, r.value_size); break;
-    case BP_STORE_GET: get(server, c, key, r.number); break;
+    case BP_STORE_SET: server_set(server, c, key, value, r.value_size); break;
+    case BP_STORE_GET: server_get(server, c, key, r.number); break;
     case BP_STORE_WILL: take_will(server, c, key, value, r.value_size); break;
-    case BP_STORE_ADD: add(server, c, key, (int64_t)r.number); break;
-    default: reply(c, BP_ERR_UNSUPPORTED, 0, NULL, 0);
+    case BP_STORE_ADD: server_add(server, c, key, (int64_t)r.number); break;
+    default: server_reply(c, BP_ERR_UNSUPPORTED, 0, NULL, 0);
     }
     c->in_size -= whole;
     memmove(c->in, c->in + whole, c->in_size);
@@ -291,9 +291,9 @@ static size_t most_silent(size_t most)
     return most / 4 < SILENT ? most / 4 + 1 : SILENT;
 }
 
-static void refuse(struct connection *c, enum bp_status status)
+static void server_refuse(struct connection *c, enum bp_status status)
 {
-    reply(c, status, 0, NULL, 0);
+    server_reply(c, status, 0, NULL, 0);
     shutdown(c->fd, SHUT_RDWR);
 }
 
@@ -307,7 +307,7 @@ static void close_door(struct bp_store_server *server)
 }
 
 /* Takes as long for a wrong token as for another. */
-static void greet(struct bp_store_server *server, struct connection *c)
+static void server_greet(struct bp_store_server *server, struct connection *c)
 {
     struct bp_store_greeting g;
     size_t most = most_connections();
@@ -318,23 +318,23 @@ static void greet(struct bp_store_server *server, struct connection *c)
     for (size_t i = 0; i < BP_STORE_TOKEN; i++)
         wrong |= (unsigned char)(g.token[i] ^ server->token[i]);
     if (wrong || memcmp(g.word, BP_STORE_WORD, sizeof g.word)) {
-        refuse(c, BP_ERR_INVALID);
+        server_refuse(c, BP_ERR_INVALID);
         close_door(server);
         return;
     }
     if (server->greeted >= most - most_silent(most)) {
-        refuse(c, BP_ERR_BUSY);
+        server_refuse(c, BP_ERR_BUSY);
         return;
     }
     c->greeted = true;
     server->greeted++;
     c->in_size -= sizeof g;
     memmove(c->in, c->in + sizeof g, c->in_size);
-    reply(c, BP_OK, 0, NULL, 0);
+    server_reply(c, BP_OK, 0, NULL, 0);
 }
 
 /* false: the connection is over. */
-static bool receive(struct bp_store_server *server, struct connection *c)
+static bool server_receive(struct bp_store_server *server, struct connection *c)
 {
     const size_t most = sizeof(struct bp_store_request) + BP_STORE_KEY_MAX + BP_STORE_VALUE_MAX;
     char part[16384];
@@ -352,7 +352,7 @@ static bool receive(struct bp_store_server *server, struct connection *c)
     }
     memcpy(c->in + c->in_size, part, (size_t)n);
     c->in_size += (size_t)n;
-    if (!c->greeted) greet(server, c);
+    if (!c->greeted) server_greet(server, c);
     while (c->greeted && take_request(server, c)) {}
     if (!c->in_size && c->in_room > KEPT) {
         free(c->in);
@@ -376,7 +376,7 @@ static void cut_off(struct bp_store_server *server, size_t i)
     free(c.out);
 }
 
-static bool grow(struct bp_store_server *server)
+static bool server_grow(struct bp_store_server *server)
 {
     size_t room = server->room ? 2 * server->room : 16;
     struct connection *more = realloc(server->connection, room * sizeof *more);
@@ -439,14 +439,14 @@ static bool accept_one(struct bp_store_server *server)
 
     if (fd < 0) return false;
     if (server->n - server->greeted >= most_silent(most)) cut_off_oldest(server);
-    if (server->n == server->room && !grow(server)) {
+    if (server->n == server->room && !server_grow(server)) {
         close(fd);
         return false;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     server->connection[server->n++] =
         (struct connection){.fd = fd, .deadline = bp_deadline(greeting_ns)};
-    if (!receive(server, &server->connection[server->n - 1])) cut_off(server, server->n - 1);
+    if (!server_receive(server, &server->connection[server->n - 1])) cut_off(server, server->n - 1);
     return true;
 }
 
@@ -495,7 +495,7 @@ static int look_at_clock(struct bp_store_server *server)
         struct connection *c = &server->connection[i];
         if ((c->greeted && !c->waiting) || c->deadline == UINT64_MAX) continue;
         if (c->deadline > now) first = c->deadline < first ? c->deadline : first;
-        else if (c->waiting) reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
+        else if (c->waiting) server_reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
         else cut_off(server, i);
     }
     if (first == UINT64_MAX) return -1;
@@ -521,7 +521,7 @@ static int fill_poll(struct bp_store_server *server)
     return timeout;
 }
 
-static void *serve(void *arg)
+static void *server_serve(void *arg)
 {
     struct bp_store_server *server = arg;
     uint64_t unused;
@@ -535,7 +535,8 @@ static void *serve(void *arg)
             struct connection *c = &server->connection[i];
             short events = server->poll[FIXED + i].revents;
             if (events & POLLOUT) send_some(c);
-            if (events & (POLLIN | POLLHUP | POLLERR) && !receive(server, c)) cut_off(server, i);
+            if (events & (POLLIN | POLLHUP | POLLERR) && !server_receive(server, c))
+                cut_off(server, i);
         }
         open_door(server);
     }
@@ -606,7 +607,7 @@ static bool begin_thread(struct bp_store_server *server)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    begun = !pthread_create(&server->thread, NULL, serve, server);
+    begun = !pthread_create(&server->thread, NULL, server_serve, server);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!begun) server->thread = 0;
     return begun;
@@ -650,7 +651,7 @@ enum bp_status bp_store_server_create(struct bp_store_place *place,
     server->wake = eventfd(0, EFD_CLOEXEC);
     open_reserve(server);
     status = open_listener(place, &server->listener);
-    if (status == BP_OK && (server->wake < 0 || !grow(server) || !begin_thread(server)))
+    if (status == BP_OK && (server->wake < 0 || !server_grow(server) || !begin_thread(server)))
         status = bp_error(BP_ERR_MEMORY, "bp_store_serve: no memory, descriptor or thread");
     if (status) bp_store_server_destroy(server);
     else *out_server = server;

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static struct bp_store_entry **find(const struct bp_store_values *values, const char *key)
+static struct bp_store_entry **values_find(const struct bp_store_values *values, const char *key)
 {
     struct bp_store_entry *const *at;
     uint32_t h = 2166136261u;
@@ -17,7 +17,7 @@ static struct bp_store_entry **find(const struct bp_store_values *values, const 
 
 const struct bp_store_entry *bp_values_find(const struct bp_store_values *values, const char *key)
 {
-    return *find(values, key);
+    return *values_find(values, key);
 }
 
 uint64_t bp_values_cost(const char *key, uint32_t size)
@@ -27,7 +27,7 @@ uint64_t bp_values_cost(const char *key, uint32_t size)
 
 bool bp_values_fit(const struct bp_store_values *values, const char *key, uint32_t size)
 {
-    const struct bp_store_entry *e = *find(values, key);
+    const struct bp_store_entry *e = *values_find(values, key);
     uint64_t before = e ? bp_values_cost(key, e->size) : 0;
 
     return values->bytes - before + bp_values_cost(key, size) <= BP_STORE_BYTES_MAX;
@@ -36,7 +36,7 @@ bool bp_values_fit(const struct bp_store_values *values, const char *key, uint32
 enum bp_status bp_values_set(struct bp_store_values *values, const char *key, const void *value,
                              uint32_t size)
 {
-    struct bp_store_entry **at = find(values, key), *e = *at;
+    struct bp_store_entry **at = values_find(values, key), *e = *at;
     void *copy = malloc((size_t)size + 1);
 
     if (!copy) return BP_ERR_MEMORY;

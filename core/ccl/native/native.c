@@ -33,16 +33,16 @@ void bp_native_describe(const struct bp_device *device, char text[BP_MEET_LIBRAR
 }
 
 /* A rank's number on the board; BP_BOARD_ANY: it is on another host. */
-static uint32_t place_of(const struct bp_comm *comm, uint32_t rank)
+static uint32_t native_place_of(const struct bp_comm *comm, uint32_t rank)
 {
     if (!comm->hosts) return rank;
     return bp_hosts_is_here(comm->hosts, rank) ? comm->hosts->at[rank].local : BP_BOARD_ANY;
 }
 
-static enum bp_status hear(struct bp_comm *comm, const char *what, uint32_t rank,
-                           uint64_t deadline, void *out, uint64_t bytes)
+static enum bp_status native_hear(struct bp_comm *comm, const char *what, uint32_t rank,
+                                  uint64_t deadline, void *out, uint64_t bytes)
 {
-    uint32_t place = place_of(comm, rank);
+    uint32_t place = native_place_of(comm, rank);
     int32_t pid = place == BP_BOARD_ANY ? 0 : comm->board->peers.pid[place];
     enum bp_status status = bp_meet_hear(comm->store, comm->name, what, rank, pid, deadline, out,
                                          bytes);
@@ -52,8 +52,8 @@ static enum bp_status hear(struct bp_comm *comm, const char *what, uint32_t rank
                     comm->device->name);
 }
 
-static enum bp_status tell(struct bp_comm *comm, const char *what, const void *value,
-                           uint64_t bytes)
+static enum bp_status native_tell(struct bp_comm *comm, const char *what, const void *value,
+                                  uint64_t bytes)
 {
     char key[BP_STORE_KEY_MAX];
 
@@ -85,15 +85,15 @@ static enum bp_status get_id(struct bp_native *native, uint64_t deadline, struct
         bp_error_enter();
         status = make_id(native, out);
         bp_native_say(&out->word, bp_error_leave(status, comm->device->name, callback));
-        TRY(tell(comm, "id", out, bytes));
+        TRY(native_tell(comm, "id", out, bytes));
     }
-    return hear(comm, "id", 0, deadline, out, bytes);
+    return native_hear(comm, "id", 0, deadline, out, bytes);
 }
 
 /* Every rank hears what every other says: they are joined all, or none. Whoever is not tells those
  * at once who wait for it in the library. */
-static enum bp_status join(struct bp_native *native, const struct bp_native_id *id,
-                           uint64_t deadline, struct bp_native_word *out)
+static enum bp_status native_begin_join(struct bp_native *native, const struct bp_native_id *id,
+                                        uint64_t deadline, struct bp_native_word *out)
 {
     struct bp_comm *comm = native->comm;
     struct bp_native_word own = {.zero = 0}, other;
@@ -102,15 +102,15 @@ static enum bp_status join(struct bp_native *native, const struct bp_native_id *
     TRY(bp_native_join(comm, id->bytes, deadline, &native->raw, &own));
     bp_store_key(key, comm->name, "unjoined", 0);
     if (own.status) TRY(bp_store_set(comm->store, key, &own, sizeof own));
-    TRY(tell(comm, "joined", &own, sizeof own));
+    TRY(native_tell(comm, "joined", &own, sizeof own));
     for (uint32_t i = 0; i < comm->size; i++) {
-        TRY(hear(comm, "joined", i, deadline, &other, sizeof other));
+        TRY(native_hear(comm, "joined", i, deadline, &other, sizeof other));
         if (other.status && !out->status) *out = other;
     }
     return BP_OK;
 }
 
-static void drop(struct bp_native *native)
+static void native_drop(struct bp_native *native)
 {
     if (native->raw) {
         native->ccl->comm_abort(native->self, native->raw);
@@ -119,7 +119,7 @@ static void drop(struct bp_native *native)
     bp_native_free(native);
 }
 
-static struct bp_native *make(struct bp_comm *comm)
+static struct bp_native *native_make(struct bp_comm *comm)
 {
     struct bp_native *native = calloc(1, sizeof *native);
 
@@ -142,7 +142,7 @@ static enum bp_status join_all(struct bp_native *native, uint64_t deadline,
                                : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
 
     if (status == BP_OK) *out = id->word;
-    if (status == BP_OK && !out->status) status = join(native, id, deadline, out);
+    if (status == BP_OK && !out->status) status = native_begin_join(native, id, deadline, out);
     free(id);
     return status;
 }
@@ -150,7 +150,7 @@ static enum bp_status join_all(struct bp_native *native, uint64_t deadline,
 enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns,
                                 void (*release)(struct bp_comm *comm))
 {
-    struct bp_native *native = make(comm);
+    struct bp_native *native = native_make(comm);
     uint64_t deadline = bp_deadline(timeout_ns);
     struct bp_native_word word = {.zero = 0};
     enum bp_status status;
@@ -167,7 +167,7 @@ enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns,
     }
     comm->board->posts.used = false;
     snprintf(comm->why, sizeof comm->why, "%.*s", (int)sizeof word.why - 1, word.why);
-    drop(native);
+    native_drop(native);
     bp_far_destroy(comm->far);
     comm->far = NULL;
     return status;
@@ -200,8 +200,8 @@ void bp_native_free(struct bp_native *native)
 }
 
 /* A rank's part of a call. Elements that are not computed with are bytes. */
-static struct bp_ccl_call call_of(const struct bp_collective *c, const struct bp_tensor *src,
-                                  const struct bp_tensor *dst)
+static struct bp_ccl_call native_call_of(const struct bp_collective *c, const struct bp_tensor *src,
+                                         const struct bp_tensor *dst)
 {
     bool reduces = bp_call_reduces(c->call);
     struct bp_ccl_call call = {.count = reduces ? c->count : c->count * c->width,
@@ -274,7 +274,7 @@ static enum bp_status give_group(void *work, const struct bp_collective *first)
     TRY(native->ccl->group_begin(native->self));
     for (uint32_t i = 0; i < w->n && status == BP_OK; i++) {
         const struct bp_collective *c = &w->steps[i].c;
-        struct bp_ccl_call call = call_of(c, w->steps[i].src, w->steps[i].dst);
+        struct bp_ccl_call call = native_call_of(c, w->steps[i].src, w->steps[i].dst);
         if (c->call >= BP_COMM_SEND) {
             status = give_part(native, w->stream, call, c->call == BP_COMM_SEND, c->root, 0,
                                call.count);
@@ -303,7 +303,7 @@ static enum bp_status give_whole(void *work, const struct bp_collective *c)
 {
     const struct work *w = work;
     const struct bp_ccl *ccl = w->native->ccl;
-    struct bp_ccl_call call = call_of(c, w->steps->src, w->steps->dst);
+    struct bp_ccl_call call = native_call_of(c, w->steps->src, w->steps->dst);
     enum bp_status (*function)(void *, void *, void *, const struct bp_ccl_call *);
 
     memcpy(&function, (const char *)ccl + of_library[c->call], sizeof function);
@@ -357,8 +357,8 @@ static void note_uses(struct bp_timeline *timeline, uint64_t number,
 }
 
 /* What failed here the others would wait for. */
-static enum bp_status fail(struct bp_native *native, const struct bp_collective *c,
-                           enum bp_status status)
+static enum bp_status native_fail(struct bp_native *native, const struct bp_collective *c,
+                                  enum bp_status status)
 {
     struct bp_shm_rank *b = native->comm->board;
 
@@ -367,10 +367,11 @@ static enum bp_status fail(struct bp_native *native, const struct bp_collective 
 }
 
 /* Says to another rank which part goes to it, or comes from it. */
-static enum bp_status notice(struct bp_comm *comm, const struct bp_collective *c, uint32_t rank,
-                             bool send, uint64_t count, struct bp_board_given *out_given)
+static enum bp_status native_notice(struct bp_comm *comm, const struct bp_collective *c,
+                                    uint32_t rank, bool send, uint64_t count,
+                                    struct bp_board_given *out_given)
 {
-    uint32_t place = place_of(comm, rank);
+    uint32_t place = native_place_of(comm, rank);
 
     if (place != BP_BOARD_ANY) return bp_board_give(comm->board, c, place, send, count, out_given);
     *out_given = bp_far_give(comm->far, c, rank, send, count);
@@ -385,8 +386,8 @@ static enum bp_status notice_pairs(struct bp_comm *comm, const struct bp_comm_st
     if (!flight->given) return bp_error(BP_ERR_MEMORY, "no memory for a collective call");
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_collective *c = &steps[i].c;
-        TRY(notice(comm, c, c->root, c->call == BP_COMM_SEND, c->count,
-                   &flight->given[flight->n_given]));
+        TRY(native_notice(comm, c, c->root, c->call == BP_COMM_SEND, c->count,
+                          &flight->given[flight->n_given]));
         flight->n_given += c->count > 0;
     }
     return BP_OK;
@@ -397,8 +398,8 @@ static enum bp_status notice_ragged(struct bp_comm *comm, const struct bp_collec
     struct bp_board_given unused;
 
     for (uint32_t i = 0; i < comm->size; i++) {
-        TRY(notice(comm, c, i, true, (uint64_t)c->src_counts[i], &unused));
-        TRY(notice(comm, c, i, false, (uint64_t)c->dst_counts[i], &unused));
+        TRY(native_notice(comm, c, i, true, (uint64_t)c->src_counts[i], &unused));
+        TRY(native_notice(comm, c, i, false, (uint64_t)c->dst_counts[i], &unused));
     }
     return BP_OK;
 }
@@ -422,8 +423,9 @@ static enum bp_status give_notice(struct bp_comm *comm, const struct bp_comm_ste
 
 /* As work of the stream, between marks by which the watch knows how far it is. Takes what the
  * flight has. */
-static enum bp_status fly(struct bp_native *native, struct bp_stream *stream,
-                          const struct bp_comm_step *steps, uint32_t n, struct bp_flight *flight)
+static enum bp_status native_fly(struct bp_native *native, struct bp_stream *stream,
+                                 const struct bp_comm_step *steps, uint32_t n,
+                                 struct bp_flight *flight)
 {
     struct bp_timeline *timeline = stream->timeline;
     enum bp_status status = bp_timeline_mark(timeline, atomic_load(&timeline->last));
@@ -432,7 +434,7 @@ static enum bp_status fly(struct bp_native *native, struct bp_stream *stream,
     flight->timeline = timeline;
     if (status) {
         free(flight->given);
-        return fail(native, &steps->c, status);
+        return native_fail(native, &steps->c, status);
     }
     number = flight->number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
     status = bp_watch_push(native, flight);
@@ -446,7 +448,7 @@ static enum bp_status fly(struct bp_native *native, struct bp_stream *stream,
     bp_work_end(timeline, number);
     if (status == BP_OK) status = bp_timeline_mark(timeline, number);
     bp_watch_given(native, number, true);
-    return status ? fail(native, &steps->c, status) : bp_stream_pace(stream);
+    return status ? native_fail(native, &steps->c, status) : bp_stream_pace(stream);
 }
 
 static bool is_empty(const struct bp_comm_step *steps, uint32_t n)
@@ -478,7 +480,7 @@ enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
         return status;
     }
     if (call != BP_COMM_BARRIER) {
-        status = fly(comm->native, stream, steps, n, &flight);
+        status = native_fly(comm->native, stream, steps, n, &flight);
         if (status != BP_ERR_UNSUPPORTED) return status;
     }
     *out_done = false;

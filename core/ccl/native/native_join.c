@@ -39,7 +39,7 @@ static void free_entry(struct entry *e)
 }
 
 /* Nobody wants what was joined. */
-static void drop(struct entry *e)
+static void join_drop(struct entry *e)
 {
     const struct bp_plugin_entry *plugin = e->device->entry;
 
@@ -50,7 +50,7 @@ static void drop(struct entry *e)
     free_entry(e);
 }
 
-static void *enter(void *arg)
+static void *join_enter(void *arg)
 {
     struct entry *e = arg;
     const struct bp_plugin_entry *plugin = e->device->entry;
@@ -71,11 +71,11 @@ static void *enter(void *arg)
     pthread_cond_signal(&e->ended);
     pthread_mutex_unlock(&e->lock);
     if (left && bp_stopping()) bp_process_abandon(e);
-    else if (left) drop(e);
+    else if (left) join_drop(e);
     return NULL;
 }
 
-static enum bp_status begin(struct bp_comm *comm, const void *id, struct entry **out)
+static enum bp_status join_begin(struct bp_comm *comm, const void *id, struct entry **out)
 {
     uint64_t bytes = bp_native_id_size(&comm->device->entry->ccl);
     struct entry *e = calloc(1, sizeof *e + bytes);
@@ -88,7 +88,7 @@ static enum bp_status begin(struct bp_comm *comm, const void *id, struct entry *
     e->size = comm->size;
     pthread_mutex_init(&e->lock, NULL);
     bp_cond_init(&e->ended);
-    if (!pthread_create(&e->thread, NULL, enter, e)) {
+    if (!pthread_create(&e->thread, NULL, join_enter, e)) {
         *out = e;
         return BP_OK;
     }
@@ -98,7 +98,7 @@ static enum bp_status begin(struct bp_comm *comm, const void *id, struct entry *
 }
 
 /* Whether it ends in time. */
-static bool await(struct entry *e, uint64_t ns)
+static bool join_await(struct entry *e, uint64_t ns)
 {
     uint64_t until = bp_clock_ns() + ns;
     struct timespec t = bp_timespec(until);
@@ -113,7 +113,7 @@ static bool await(struct entry *e, uint64_t ns)
 }
 
 /* Whether it is still under way: then the thread frees it. */
-static bool leave(struct entry *e)
+static bool join_leave(struct entry *e)
 {
     bool done;
 
@@ -145,7 +145,7 @@ static enum bp_status name_late(struct bp_comm *comm)
 }
 
 /* BP_OK: nothing is wrong with the communicator; but another rank may say that it is not joined. */
-static enum bp_status look(struct bp_comm *comm, uint64_t deadline, struct bp_native_word *out)
+static enum bp_status join_look(struct bp_comm *comm, uint64_t deadline, struct bp_native_word *out)
 {
     struct bp_native_word word;
     char key[BP_STORE_KEY_MAX];
@@ -178,10 +178,10 @@ static enum bp_status join_by_thread(struct bp_comm *comm, const void *id, uint6
     enum bp_status status = BP_OK;
     struct entry *e;
 
-    TRY(begin(comm, id, &e));
-    while (!await(e, BP_MEET_LOOK_NS) && status == BP_OK && !other.status)
-        status = look(comm, deadline, &other);
-    if (leave(e)) {
+    TRY(join_begin(comm, id, &e));
+    while (!join_await(e, BP_MEET_LOOK_NS) && status == BP_OK && !other.status)
+        status = join_look(comm, deadline, &other);
+    if (join_leave(e)) {
         *out = other;
         return status;
     }
@@ -191,7 +191,7 @@ static enum bp_status join_by_thread(struct bp_comm *comm, const void *id, uint6
         *out_raw = e->raw;
         e->raw = NULL;
     }
-    drop(e);
+    join_drop(e);
     return status;
 }
 
@@ -219,7 +219,7 @@ static enum bp_status await_joined(struct bp_comm *comm, void *raw, uint64_t dea
         usleep(ASK_US);
         if (bp_clock_ns() - looked < BP_MEET_LOOK_NS) continue;
         looked = bp_clock_ns();
-        status = look(comm, deadline, out);
+        status = join_look(comm, deadline, out);
     }
     return status;
 }

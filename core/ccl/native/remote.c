@@ -10,7 +10,7 @@
 
 enum { READS = 4 }; /* words of others, in one look */
 
-static void key_of(const struct bp_far *far, uint32_t rank, char key[BP_STORE_KEY_MAX])
+static void remote_key_of(const struct bp_far *far, uint32_t rank, char key[BP_STORE_KEY_MAX])
 {
     bp_store_key(key, far->comm->name, "word", rank);
 }
@@ -116,7 +116,7 @@ bool bp_far_owes(struct bp_far *far)
     return owes;
 }
 
-static size_t size_of(const struct bp_far_word *word)
+static size_t remote_size_of(const struct bp_far_word *word)
 {
     return offsetof(struct bp_far_word, pair) + word->n_pair * sizeof *word->pair;
 }
@@ -129,10 +129,10 @@ void bp_far_say(struct bp_far *far)
     if (far->said != far->changed) far->left = 2 + far->h->size / READS;
     far->own.settled = atomic_load(&far->b->me->settled);
     far->said = far->changed;
-    memcpy(&far->copy, &far->own, size_of(&far->own));
+    memcpy(&far->copy, &far->own, remote_size_of(&far->own));
     pthread_mutex_unlock(&far->lock);
-    key_of(far, far->comm->rank, key);
-    if (bp_store_set(far->h->store, key, &far->copy, size_of(&far->copy)) == BP_ERR_PEER)
+    remote_key_of(far, far->comm->rank, key);
+    if (bp_store_set(far->h->store, key, &far->copy, remote_size_of(&far->copy)) == BP_ERR_PEER)
         far->h->gone = true;
 }
 
@@ -144,11 +144,11 @@ struct bp_far_word *bp_far_hear(struct bp_far *far, uint32_t rank)
     uint64_t size;
 
     if (far->h->gone) return NULL;
-    key_of(far, rank, key);
+    remote_key_of(far, rank, key);
     status = bp_store_get(far->h->store, key, 0, word, sizeof *word, &size);
     if (status == BP_ERR_PEER) far->h->gone = true;
     if (status || size < offsetof(struct bp_far_word, pair) || word->n_pair > BP_FAR_PAIRS ||
-        size != size_of(word))
+        size != remote_size_of(word))
         return NULL;
     return word;
 }

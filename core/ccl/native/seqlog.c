@@ -13,7 +13,7 @@ static struct bp_board_post *post_of(const struct bp_shm_rank *b, uint32_t rank,
     return &b->at[rank].post[number % BP_BOARD_POSTS];
 }
 
-static bool same(const struct bp_shm_rank *b, uint32_t one, uint32_t other, uint64_t number)
+static bool seqlog_same(const struct bp_shm_rank *b, uint32_t one, uint32_t other, uint64_t number)
 {
     const struct bp_board_post *x = post_of(b, one, number), *y = post_of(b, other, number);
 
@@ -26,17 +26,18 @@ static bool has_posted(const struct bp_shm_rank *b, uint32_t rank, uint64_t numb
     return atomic_load(&b->at[rank].posted) >= number;
 }
 
-static uint32_t votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t number)
+static uint32_t seqlog_votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t number)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < b->n; i++) n += has_posted(b, i, number) && same(b, i, rank, number);
+    for (uint32_t i = 0; i < b->n; i++)
+        n += has_posted(b, i, number) && seqlog_same(b, i, rank, number);
     return n;
 }
 
 static enum bp_status name_odd(struct bp_shm_rank *b, uint32_t other, uint64_t number)
 {
-    bool own = votes(b, b->rank, number) < votes(b, other, number);
+    bool own = seqlog_votes(b, b->rank, number) < seqlog_votes(b, other, number);
     uint32_t odd = own ? b->rank : other, usual = own ? other : b->rank;
     const struct bp_board_post *x = post_of(b, odd, number), *y = post_of(b, usual, number);
     char one[200], two[200];
@@ -52,7 +53,7 @@ static enum bp_status name_odd(struct bp_shm_rank *b, uint32_t other, uint64_t n
 }
 
 /* The fewer are odd: the others are given a moment to come. */
-static enum bp_status mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t number)
+static enum bp_status seqlog_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t number)
 {
     uint64_t deadline = bp_deadline(50000000);
 
@@ -89,8 +90,8 @@ enum bp_status bp_board_post(struct bp_shm_rank *b, const struct bp_collective *
     atomic_store(&own->count, c->count);
     bp_board_set(b, &b->me->posted, number);
     for (uint32_t i = 0; i < b->n; i++)
-        if (has_posted(b, i, number) && !same(b, i, b->rank, number))
-            return mismatch(b, i, number);
+        if (has_posted(b, i, number) && !seqlog_same(b, i, b->rank, number))
+            return seqlog_mismatch(b, i, number);
     *out_number = number;
     return BP_OK;
 }

@@ -29,18 +29,18 @@ static void end_library(struct bp_native *native)
     if (mine) pthread_mutex_unlock(&native->call);
 }
 
-static void forget(struct bp_flight *flight)
+static void watchdog_forget(struct bp_flight *flight)
 {
     free(flight->given);
     flight->given = NULL;
 }
 
 /* The communicator has failed: the streams of what is under way answer that. */
-static void give_up(struct bp_native *native)
+static void watchdog_give_up(struct bp_native *native)
 {
     for (uint32_t i = 0; i < native->n; i++) {
         bp_timeline_keep(native->flight[i].timeline, bp_comm_answer(&native->comm->board->failure));
-        forget(&native->flight[i]);
+        watchdog_forget(&native->flight[i]);
     }
     native->n = 0;
     end_library(native);
@@ -70,7 +70,7 @@ static void remove_ended(struct bp_native *native)
         }
         tell_of_failure(native, f->timeline);
         if (f->sequence > atomic_load(&me->settled)) atomic_store(&me->settled, f->sequence);
-        forget(f);
+        watchdog_forget(f);
     }
     native->n = left;
 }
@@ -141,7 +141,7 @@ static void ask_library(struct bp_native *native)
                      native->comm->rank, bp_error_message());
 }
 
-static void look(struct bp_native *native)
+static void watchdog_look(struct bp_native *native)
 {
     struct bp_shm_rank *b = native->comm->board;
     uint64_t now = bp_clock_ns();
@@ -151,7 +151,7 @@ static void look(struct bp_native *native)
     if (!bp_comm_has_failed(&b->failure)) ask_library(native);
     if (!bp_comm_has_failed(&b->failure)) look_for_dead(native, now);
     if (!bp_comm_has_failed(&b->failure)) look_at_clock(native, now);
-    if (bp_comm_has_failed(&b->failure)) give_up(native);
+    if (bp_comm_has_failed(&b->failure)) watchdog_give_up(native);
 }
 
 /* What takes its time is done without the lock. Flights are removed by this thread only, but for
@@ -183,7 +183,7 @@ static void sleep_for(struct bp_native *native, uint64_t pause_ns)
 
 /* Until the communicator is given back and all has ended; when the process leaves, nothing is
  * touched any more. */
-static void *watch(void *arg)
+static void *watchdog_watch(void *arg)
 {
     struct bp_native *native = arg;
     struct bp_comm *comm = native->comm;
@@ -194,7 +194,7 @@ static void *watch(void *arg)
     while (!bp_stopping() && (native->n || !native->closing)) {
         sleep_for(native, pause);
         if (bp_stopping()) break;
-        look(native);
+        watchdog_look(native);
         look_afar(native);
         pause = native->n != before ? first_pause_ns : 2 * pause;
         if (pause > last_pause_ns) pause = last_pause_ns;
@@ -215,7 +215,7 @@ static void *watch(void *arg)
 enum bp_status bp_watch_begin(struct bp_native *native)
 {
     atomic_fetch_add(&native->comm->refs, 1);
-    if (!pthread_create(&native->thread, NULL, watch, native)) return BP_OK;
+    if (!pthread_create(&native->thread, NULL, watchdog_watch, native)) return BP_OK;
     atomic_fetch_sub(&native->comm->refs, 1);
     return bp_error(BP_ERR_INTERNAL, "bp_comm_create: no thread for a communicator");
 }
@@ -281,7 +281,7 @@ void bp_watch_given(struct bp_native *native, uint64_t number, bool given)
     f = native->n ? &native->flight[native->n - 1] : NULL;
     if (f && f->number == number && !f->submitted) {
         if (given) f->submitted = true;
-        else forget(&native->flight[--native->n]);
+        else watchdog_forget(&native->flight[--native->n]);
     }
     pthread_mutex_unlock(&native->lock);
 }

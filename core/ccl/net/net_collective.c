@@ -69,7 +69,7 @@ static enum bp_status send_all(struct bp_hosts *h, const struct bp_collective *c
 
 /* dst is not written before all are known to make this call. What one other rank only says comes to
  * it at once, if that one does. */
-static char *place_of(struct bp_hosts *h, const struct bp_collective *c, uint32_t rank)
+static char *net_place_of(struct bp_hosts *h, const struct bp_collective *c, uint32_t rank)
 {
     bool one = bp_call_forms[c->call].src_at_root || h->size == 2;
 
@@ -83,7 +83,7 @@ static enum bp_status hear_all(struct bp_hosts *h, const struct bp_collective *c
 
     for (uint32_t i = 0; i < h->size; i++) {
         if (i == h->rank || !is_said(c, i, h->rank)) continue;
-        op[i] = bp_hosts_listen(h, h->at[i].host, place_of(h, c, i));
+        op[i] = bp_hosts_listen(h, h->at[i].host, net_place_of(h, c, i));
         if (!op[i]) return BP_ERR_MEMORY;
     }
     for (uint32_t i = 0; i < h->size; i++)
@@ -102,7 +102,7 @@ static enum bp_status take_all(struct bp_hosts *h, const struct bp_collective *c
 
     if (!part) return BP_OK;
     for (uint32_t i = 0; i < h->size; i++) {
-        src[i] = i == h->rank ? src_for(c, i) : place_of(h, c, i);
+        src[i] = i == h->rank ? src_for(c, i) : net_place_of(h, c, i);
         if (bp_call_reduces(c->call) || !is_said(c, i, h->rank)) continue;
         if (dst_of(c, i) != src[i]) memcpy(dst_of(c, i), src[i], part);
     }
@@ -139,7 +139,7 @@ static enum bp_status run_little(struct bp_hosts *h, const struct bp_collective 
 }
 
 /* The ranks of this host meet, and leaders tell the others. */
-static enum bp_status meet(struct bp_hosts *h, const struct bp_collective *c)
+static enum bp_status net_meet(struct bp_hosts *h, const struct bp_collective *c)
 {
     TRY(bp_hosts_local(h, c, BP_COMM_BARRIER, 0, NULL, NULL));
     return bp_hosts_announce(h, 0);
@@ -156,7 +156,7 @@ static void copy_own(const struct bp_hosts *h, const struct bp_collective *c, bo
 }
 
 /* To the rank of each other host that hands it on there. */
-static enum bp_status broadcast(void *work, const struct bp_collective *c)
+static enum bp_status net_broadcast(void *work, const struct bp_collective *c)
 {
     struct bp_hosts_moves *m = work;
     struct bp_hosts *h = m->h;
@@ -178,7 +178,7 @@ static enum bp_status broadcast(void *work, const struct bp_collective *c)
 }
 
 /* The rank of a host that gets a rank's part from it. */
-static uint32_t receiver(const struct bp_hosts *h, uint32_t host, uint32_t rank)
+static uint32_t net_receiver(const struct bp_hosts *h, uint32_t host, uint32_t rank)
 {
     uint32_t n = 0, want, seen = 0;
 
@@ -198,20 +198,20 @@ static enum bp_status all_gather(void *work, const struct bp_collective *c)
 
     if (!part) return BP_OK;
     for (uint32_t i = 0; i < h->n_host; i++)
-        if (i != h->host) bp_hosts_give(m, receiver(h, i, h->rank), c->src, part);
+        if (i != h->host) bp_hosts_give(m, net_receiver(h, i, h->rank), c->src, part);
     TRY(bp_hosts_agree(h));
     copy_own(h, c, false, true);
     for (uint32_t j = 0; j < h->size; j++) {
         bool here = bp_hosts_is_here(h, j);
         if (here) bp_hosts_give(m, j, c->src, part);
-        if (here || receiver(h, h->host, j) == h->rank)
+        if (here || net_receiver(h, h->host, j) == h->rank)
             bp_hosts_take(m, j, c->dst + j * part, part);
     }
     TRY(bp_hosts_moves_run(m));
     if (h->board->n == 1) return BP_OK;
     TRY(bp_hosts_await(h, 0, h->n_op));
     for (uint32_t j = 0; j < h->size; j++) {
-        uint32_t holder = receiver(h, h->host, j);
+        uint32_t holder = net_receiver(h, h->host, j);
         if (bp_hosts_is_here(h, j)) continue;
         if (holder != h->rank) bp_hosts_take(m, holder, c->dst + j * part, part);
         for (uint32_t i = 0; i < h->board->n && holder == h->rank; i++)
@@ -220,7 +220,7 @@ static enum bp_status all_gather(void *work, const struct bp_collective *c)
     return bp_hosts_moves_run(m);
 }
 
-static enum bp_status gather(void *work, const struct bp_collective *c)
+static enum bp_status net_gather(void *work, const struct bp_collective *c)
 {
     struct bp_hosts_moves *m = work;
     struct bp_hosts *h = m->h;
@@ -235,7 +235,7 @@ static enum bp_status gather(void *work, const struct bp_collective *c)
     return bp_hosts_moves_run(m);
 }
 
-static enum bp_status scatter(void *work, const struct bp_collective *c)
+static enum bp_status net_scatter(void *work, const struct bp_collective *c)
 {
     struct bp_hosts_moves *m = work;
     struct bp_hosts *h = m->h;
@@ -291,7 +291,7 @@ static enum bp_status compare_counts(struct bp_hosts *h, const struct bp_collect
     return BP_OK;
 }
 
-static enum bp_status ragged(void *work, const struct bp_collective *c)
+static enum bp_status net_ragged(void *work, const struct bp_collective *c)
 {
     struct bp_hosts_moves *m = work;
     struct bp_hosts *h = m->h;
@@ -314,13 +314,13 @@ static enum bp_status ragged(void *work, const struct bp_collective *c)
 static const struct bp_movers between_hosts = {{
     [BP_COMM_ALL_REDUCE] = bp_hosts_all_reduce,
     [BP_COMM_REDUCE] = bp_hosts_reduce,
-    [BP_COMM_BROADCAST] = broadcast,
+    [BP_COMM_BROADCAST] = net_broadcast,
     [BP_COMM_ALL_GATHER] = all_gather,
     [BP_COMM_REDUCE_SCATTER] = bp_hosts_reduce_scatter,
     [BP_COMM_ALL_TO_ALL] = all_to_all,
-    [BP_COMM_ALL_TO_ALL_RAGGED] = ragged,
-    [BP_COMM_GATHER] = gather,
-    [BP_COMM_SCATTER] = scatter,
+    [BP_COMM_ALL_TO_ALL_RAGGED] = net_ragged,
+    [BP_COMM_GATHER] = net_gather,
+    [BP_COMM_SCATTER] = net_scatter,
 }};
 
 static enum bp_status move_data(struct bp_hosts *h, const struct bp_collective *c)
@@ -329,14 +329,14 @@ static enum bp_status move_data(struct bp_hosts *h, const struct bp_collective *
     enum bp_status status = BP_OK;
 
     if (h->little) return run_little(h, c);
-    if (!bp_call_reduces(c->call)) TRY(meet(h, c));
+    if (!bp_call_reduces(c->call)) TRY(net_meet(h, c));
     if (between_hosts.move[c->call]) status = between_hosts.move[c->call](&m, c);
     bp_hosts_moves_finish(&m);
     return status;
 }
 
 /* What all ranks say of the call, with its number. */
-static uint64_t say(const struct bp_hosts *h, const struct bp_collective *c)
+static uint64_t net_say(const struct bp_hosts *h, const struct bp_collective *c)
 {
     return bp_what(c->call, c->dtype, c->reduction, c->root) | h->number << 32;
 }
@@ -346,7 +346,7 @@ static enum bp_status run_collective(struct bp_hosts *h, const struct bp_collect
     struct bp_shm_rank *b = h->board;
 
     h->number++;
-    h->own = (struct bp_hosts_head){say(h, c), c->count, 0};
+    h->own = (struct bp_hosts_head){net_say(h, c), c->count, 0};
     h->past[h->number % BP_HOSTS_PAST] = h->own;
     h->announced = h->agreed = false;
     h->little = is_little(h, c);
@@ -358,7 +358,7 @@ static enum bp_status run_collective(struct bp_hosts *h, const struct bp_collect
 }
 
 /* After a failure nothing is under way any more. */
-static enum bp_status end(struct bp_hosts *h, enum bp_status status)
+static enum bp_status net_end(struct bp_hosts *h, enum bp_status status)
 {
     if (status == BP_OK) return BP_OK;
     bp_hosts_abandon(h);
@@ -370,7 +370,7 @@ enum bp_status bp_hosts_collective(void *self, const struct bp_collective *c)
     struct bp_hosts *h = self;
 
     if (bp_comm_has_failed(&h->board->failure)) return bp_comm_answer(&h->board->failure);
-    return end(h, run_collective(h, c));
+    return net_end(h, run_collective(h, c));
 }
 
 enum bp_status bp_hosts_p2p(void *self, const struct bp_collective *first, uint32_t n,
@@ -379,5 +379,5 @@ enum bp_status bp_hosts_p2p(void *self, const struct bp_collective *first, uint3
     struct bp_hosts *h = self;
 
     if (bp_comm_has_failed(&h->board->failure)) return bp_comm_answer(&h->board->failure);
-    return end(h, bp_hosts_pairs(h, first, n, stride));
+    return net_end(h, bp_hosts_pairs(h, first, n, stride));
 }

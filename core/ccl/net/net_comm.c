@@ -257,7 +257,7 @@ static enum bp_status try_all(struct bp_hosts *h, uint64_t deadline)
 }
 
 /* What this rank has found, or another before, is told to all before its connections end. */
-static enum bp_status give_up(struct bp_hosts *h, enum bp_status status)
+static enum bp_status net_comm_give_up(struct bp_hosts *h, enum bp_status status)
 {
     char why[1000];
 
@@ -283,7 +283,7 @@ enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_shm_r
     if (status == BP_OK) bp_store_set_grace(h->store, store_grace_ns);
     if (status == BP_OK) status = say_card(h);
     if (status == BP_OK) status = connect_all(h, deadline);
-    if (status) status = give_up(h, status);
+    if (status) status = net_comm_give_up(h, status);
     else status = try_all(h, deadline);
     if (status) {
         bp_hosts_leave_board(h);

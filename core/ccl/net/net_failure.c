@@ -16,7 +16,7 @@ static const uint64_t local_ns = 1200000000; /* for a leader to say who is late 
 static const uint64_t lost_ns = 500000000;   /* as others of that host may say more */
 
 /* A store that is gone is not asked again. */
-static bool get(struct bp_hosts *h, const char *what, void *value, uint64_t bytes)
+static bool net_failure_get(struct bp_hosts *h, const char *what, void *value, uint64_t bytes)
 {
     enum bp_status status = h->gone ? BP_ERR_PEER
                                     : bp_fault_get(h->store, h->name, what, 0, value, bytes);
@@ -25,7 +25,7 @@ static bool get(struct bp_hosts *h, const char *what, void *value, uint64_t byte
     return status == BP_OK;
 }
 
-static void share(void *ctx, uint32_t *status, char *text, size_t size)
+static void net_failure_share(void *ctx, uint32_t *status, char *text, size_t size)
 {
     struct bp_hosts *h = ctx;
 
@@ -38,7 +38,7 @@ static enum bp_status answer_ask(struct bp_hosts *h)
     uint64_t number;
 
     if (h->waits || !bp_board_is_held_up(h->board)) return BP_OK;
-    if (!get(h, "asked", &number, sizeof number) || number < h->number) return BP_OK;
+    if (!net_failure_get(h, "asked", &number, sizeof number) || number < h->number) return BP_OK;
     return bp_board_late(h->board, BP_BOARD_ANY);
 }
 
@@ -74,7 +74,7 @@ enum bp_status bp_hosts_hear(struct bp_hosts *h)
 
     if (now - atomic_load(&h->watched) < watch_ns || h->gone) return BP_OK;
     atomic_store(&h->watched, now);
-    if (get(h, "failed", &f, sizeof f))
+    if (net_failure_get(h, "failed", &f, sizeof f))
         return bp_comm_fail(&h->board->failure, bp_status_heard(f.status), "%.1499s", f.text);
     return BP_OK;
 }
@@ -94,7 +94,7 @@ static enum bp_status compare_waits(struct bp_hosts *h)
         uint32_t rank = h->ops[i]->rank;
         if (!h->ops[i]->recv || h->ops[i]->net.done) continue;
         snprintf(word, sizeof word, "call/%u", rank);
-        if (get(h, word, &other, sizeof other) && other.what >> 32 == h->number)
+        if (net_failure_get(h, word, &other, sizeof other) && other.what >> 32 == h->number)
             TRY(bp_hosts_compare_head(h, rank, &other));
     }
     return BP_OK;
@@ -159,7 +159,7 @@ static enum bp_status late_afar(struct bp_hosts *h, uint64_t late_ns)
     uint64_t asked;
 
     bp_fault_key(h->name, key, "asked");
-    if (!h->gone && (!get(h, "asked", &asked, sizeof asked) || asked < h->number))
+    if (!h->gone && (!net_failure_get(h, "asked", &asked, sizeof asked) || asked < h->number))
         bp_store_set(h->store, key, &h->number, sizeof h->number);
     if (late_ns < (bp_hosts_leads(h) ? leader_ns : other_ns)) return BP_OK;
     list_missing(h, list, sizeof list);
@@ -172,7 +172,7 @@ static enum bp_status late_afar(struct bp_hosts *h, uint64_t late_ns)
 }
 
 /* Who waits for its leader, which waits for other hosts, lets it speak first. */
-static enum bp_status late(void *ctx, uint32_t of, uint64_t late_ns)
+static enum bp_status net_failure_late(void *ctx, uint32_t of, uint64_t late_ns)
 {
     struct bp_hosts *h = ctx;
     bool held_up = h->board->p2p.pair || bp_board_is_held_up(h->board);
@@ -181,17 +181,18 @@ static enum bp_status late(void *ctx, uint32_t of, uint64_t late_ns)
     return held_up || late_ns > local_ns ? bp_board_late(h->board, of) : BP_OK;
 }
 
-static enum bp_status look(void *ctx)
+static enum bp_status net_failure_look(void *ctx)
 {
     return bp_hosts_watch(ctx);
 }
 
 void bp_hosts_watch_board(struct bp_hosts *h, enum bp_status (*move)(void *, bool *))
 {
-    h->progress = (struct bp_progress){.ctx = h, .move = move, .look = look, .late = late};
+    h->progress = (struct bp_progress){
+        .ctx = h, .move = move, .look = net_failure_look, .late = net_failure_late};
     h->board->waiter.progress = &h->progress;
     h->board->failure.ctx = h;
-    h->board->failure.share = share;
+    h->board->failure.share = net_failure_share;
 }
 
 void bp_hosts_leave_board(struct bp_hosts *h)

@@ -134,7 +134,7 @@ struct bp_hosts_exchange {
     struct bp_hosts_head own, said; /* heads: of this rank's, or that is wanted; that came */
 };
 
-static uint64_t bytes_of(const struct bp_collective *c)
+static uint64_t net_p2p_bytes_of(const struct bp_collective *c)
 {
     return c->count * c->width;
 }
@@ -167,14 +167,15 @@ static enum bp_status begin_send(struct bp_hosts *h, struct bp_hosts_exchange *x
     return await_mark(h, x, bulk);
 }
 
-static enum bp_status begin(struct bp_hosts *h, struct bp_hosts_exchange *x)
+static enum bp_status net_p2p_begin(struct bp_hosts *h, struct bp_hosts_exchange *x)
 {
     const struct bp_collective *c = x->c;
     struct bp_hosts_rank *other = &h->at[c->root];
     bool sends = c->call == BP_COMM_SEND;
     struct bp_hosts_flow *flow = sends ? &other->pair_out : &other->pair_in;
 
-    x->own = (struct bp_hosts_head){bp_what(BP_COMM_SEND, c->dtype, 0, 0), c->count, bytes_of(c)};
+    x->own = (struct bp_hosts_head){bp_what(BP_COMM_SEND, c->dtype, 0, 0), c->count,
+                                    net_p2p_bytes_of(c)};
     x->number = sends ? other->sent++ : other->taken++;
     if (bp_hosts_count(flow, x->own.bytes)) x->mark = flow->marks;
     if (sends) return begin_send(h, x);
@@ -196,7 +197,7 @@ static enum bp_status end_recv(struct bp_hosts *h, struct bp_hosts_exchange *x)
 }
 
 /* A head has come. */
-static enum bp_status take(struct bp_hosts *h, struct bp_hosts_exchange *x)
+static enum bp_status net_p2p_take(struct bp_hosts *h, struct bp_hosts_exchange *x)
 {
     const struct bp_collective *c = x->c;
     uint32_t dtype = x->said.what >> 8 & 0xff;
@@ -217,7 +218,7 @@ static enum bp_status take(struct bp_hosts *h, struct bp_hosts_exchange *x)
     return x->bulk ? BP_OK : BP_ERR_MEMORY;
 }
 
-static enum bp_status step(struct bp_hosts *h, struct bp_hosts_exchange *x, bool *out_moved)
+static enum bp_status net_p2p_step(struct bp_hosts *h, struct bp_hosts_exchange *x, bool *out_moved)
 {
     bool done;
 
@@ -225,7 +226,7 @@ static enum bp_status step(struct bp_hosts *h, struct bp_hosts_exchange *x, bool
     if (done && x->taken) TRY(bp_hosts_check(h, x->taken, &done));
     if (!done) return BP_OK;
     *out_moved = true;
-    if (x->c->call == BP_COMM_RECV) return x->bulk ? end_recv(h, x) : take(h, x);
+    if (x->c->call == BP_COMM_RECV) return x->bulk ? end_recv(h, x) : net_p2p_take(h, x);
     x->done = true;
     return BP_OK;
 }
@@ -235,7 +236,7 @@ static enum bp_status step_all(struct bp_hosts *h, uint32_t *out_left, bool *out
     *out_left = 0;
     for (uint32_t i = 0; i < h->n_pair; i++) {
         struct bp_hosts_exchange *x = &h->pairs[i];
-        if (!x->done) TRY(step(h, x, out_moved));
+        if (!x->done) TRY(net_p2p_step(h, x, out_moved));
         if (x->done) continue;
         h->pair = x->c;
         ++*out_left;
@@ -297,7 +298,7 @@ static enum bp_status run_near(struct bp_hosts *h, const struct bp_collective *f
     return status;
 }
 
-static enum bp_status make_room(struct bp_hosts *h, uint32_t n)
+static enum bp_status net_p2p_make_room(struct bp_hosts *h, uint32_t n)
 {
     if (n <= h->pair_room) return BP_OK;
     free(h->pairs);
@@ -309,15 +310,15 @@ static enum bp_status make_room(struct bp_hosts *h, uint32_t n)
 }
 
 /* Begins those of other hosts, and runs all. */
-static enum bp_status run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
-                          size_t stride)
+static enum bp_status net_p2p_run(struct bp_hosts *h, const struct bp_collective *first, uint32_t n,
+                                  size_t stride)
 {
-    TRY(make_room(h, n));
+    TRY(net_p2p_make_room(h, n));
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_collective *c = call_at(first, stride, i);
         if (bp_hosts_is_here(h, c->root)) continue;
         h->pairs[h->n_pair] = (struct bp_hosts_exchange){.c = c};
-        TRY(begin(h, &h->pairs[h->n_pair++]));
+        TRY(net_p2p_begin(h, &h->pairs[h->n_pair++]));
     }
     if (h->n_pair < n) TRY(run_near(h, first, n, stride));
     return run_far(h);
@@ -331,7 +332,7 @@ enum bp_status bp_hosts_pairs(struct bp_hosts *h, const struct bp_collective *fi
     h->announced = h->agreed = h->little = false;
     h->board->waiter.deadline = 0;
     h->board->waiter.timeout_ns = first->timeout_ns;
-    status = run(h, first, n, stride);
+    status = net_p2p_run(h, first, n, stride);
     if (status) bp_hosts_abandon(h); /* before what it points to is used again */
     h->pair = NULL;
     h->n_pair = 0;

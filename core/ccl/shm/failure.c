@@ -71,7 +71,7 @@ static const struct bp_board_entry *last_entry(const struct bp_shm_rank *b, uint
 }
 
 /* Calls across hosts have several sequence numbers here, and one of their own. */
-static uint64_t number_of(uint64_t what, uint64_t sequence)
+static uint64_t failure_number_of(uint64_t what, uint64_t sequence)
 {
     return what >> 32 ? what >> 32 : sequence;
 }
@@ -102,7 +102,7 @@ static void rank_text(const struct bp_shm_rank *b, uint32_t rank, char *text, si
     else
         snprintf(text, size, "rank %u (process %d), whose last call was %s, sequence %" PRIu64,
                  bp_board_number(b, rank), b->peers.pid[rank],
-                 bp_what_text(what, count, call, sizeof call), number_of(what, sequence));
+                 bp_what_text(what, count, call, sizeof call), failure_number_of(what, sequence));
 }
 
 static bool is_joining(const struct bp_shm_rank *b)
@@ -124,7 +124,7 @@ static const char *own_text(const struct bp_shm_rank *b, char *text, size_t size
         return bp_pair_text(b->p2p.pair, bp_board_number(b, b->p2p.pair->root), text, size);
     if (!sequence) return "its first call";
     snprintf(text, size, "%s, sequence %" PRIu64,
-             bp_what_text(last, count, what, sizeof what), number_of(last, sequence));
+             bp_what_text(last, count, what, sizeof what), failure_number_of(last, sequence));
     return text;
 }
 
@@ -212,20 +212,20 @@ enum bp_status bp_board_late_by(struct bp_shm_rank *b, uint64_t what, uint64_t c
                         bp_what_text(what, count, own, sizeof own), late, why);
 }
 
-static bool same(const struct bp_board_entry *a, const struct bp_board_entry *b)
+static bool failure_same(const struct bp_board_entry *a, const struct bp_board_entry *b)
 {
     return a->what == b->what && a->count == b->count;
 }
 
 /* How many have made the same call as rank. */
-static uint32_t votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t sequence)
+static uint32_t failure_votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t sequence)
 {
     const struct bp_board_entry *e = bp_board_entry(b, rank, sequence);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < b->n; i++) {
         const struct bp_board_entry *other = bp_board_entry(b, i, sequence);
-        n += atomic_load(&other->sequence) == sequence && same(e, other);
+        n += atomic_load(&other->sequence) == sequence && failure_same(e, other);
     }
     return n;
 }
@@ -236,7 +236,7 @@ static uint64_t first_odd(const struct bp_shm_rank *b, uint32_t other, uint64_t 
     uint64_t from = sequence > BP_BOARD_AHEAD ? sequence - BP_BOARD_AHEAD : 1;
 
     while (from < sequence &&
-           same(bp_board_entry(b, other, from), bp_board_entry(b, b->rank, from)))
+           failure_same(bp_board_entry(b, other, from), bp_board_entry(b, b->rank, from)))
         from++;
     return from;
 }
@@ -255,13 +255,14 @@ enum bp_status bp_board_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t
             usleep(1000);
     for (uint32_t i = 0; i < b->n; i++)
         if (atomic_load(&bp_board_entry(b, i, sequence)->sequence) == sequence &&
-            votes(b, i, sequence) > most) {
-            most = votes(b, i, sequence);
+            failure_votes(b, i, sequence) > most) {
+            most = failure_votes(b, i, sequence);
             best = i;
         }
     for (uint32_t i = 0; i < b->n && used + 2 * TEXT < sizeof list; i++) {
         const struct bp_board_entry *e = bp_board_entry(b, i, sequence);
-        if (atomic_load(&e->sequence) != sequence || same(e, bp_board_entry(b, best, sequence)))
+        if (atomic_load(&e->sequence) != sequence ||
+            failure_same(e, bp_board_entry(b, best, sequence)))
             continue;
         used += (size_t)snprintf(list + used, sizeof list - used, "%srank %u calls %s",
                                  used ? ", " : "", bp_board_number(b, i),
@@ -271,7 +272,7 @@ enum bp_status bp_board_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t
     return bp_comm_fail(&b->failure, BP_ERR_INVALID,
                         "sequence %" PRIu64 ": %s, but rank %u%s %s: all ranks make the same "
                         "calls in the same order",
-                        number_of(e->what, sequence), list, bp_board_number(b, best),
+                        failure_number_of(e->what, sequence), list, bp_board_number(b, best),
                         most > 1 ? " and others call" : " calls",
                         bp_what_text(e->what, e->count, usual, sizeof usual));
 }

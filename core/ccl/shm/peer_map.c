@@ -115,7 +115,7 @@ bool bp_where_maps(const struct bp_shm_rank *b, const struct bp_where *where)
     return b->peers.one_process || where->fd >= 0 || !where->address;
 }
 
-static void unmap(struct bp_mapping *m)
+static void peer_map_unmap(struct bp_mapping *m)
 {
     munmap(m->base, m->size);
     free(m);
@@ -125,7 +125,7 @@ void bp_reach_forget(struct bp_shm_rank *b)
 {
     for (struct bp_mapping *m = b->peers.mappings, *next; m; m = next) {
         next = m->next;
-        unmap(m);
+        peer_map_unmap(m);
     }
     b->peers.mappings = NULL;
 }
@@ -142,7 +142,7 @@ void bp_reach_renew(struct bp_shm_rank *b)
 }
 
 /* The oldest go. */
-static void trim(struct bp_shm_rank *b)
+static void peer_map_trim(struct bp_shm_rank *b)
 {
     struct bp_mapping **at = &b->peers.mappings, *rest;
     size_t n = 0;
@@ -152,7 +152,7 @@ static void trim(struct bp_shm_rank *b)
     *at = NULL;
     while (rest) {
         struct bp_mapping *next = rest->next;
-        unmap(rest);
+        peer_map_unmap(rest);
         rest = next;
     }
 }
@@ -190,7 +190,7 @@ static struct bp_mapping *find_mapping(struct bp_shm_rank *b, uint32_t rank,
     if (m) *at = m->next;
     else m = map_file(b, rank, where);
     if (!m) return NULL;
-    trim(b);
+    peer_map_trim(b);
     m->next = b->peers.mappings;
     b->peers.mappings = m;
     return m;

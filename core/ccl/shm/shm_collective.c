@@ -56,25 +56,25 @@ static char *dst_piece(const struct bp_collective *c, uint32_t part, uint64_t be
     return c->dst ? c->dst + begin + k * room : NULL;
 }
 
-static void put(char *to, const char *from, uint64_t bytes)
+static void shm_put(char *to, const char *from, uint64_t bytes)
 {
     if (to && from) bp_copy_bytes(to, from, bytes, false);
 }
 
-static enum bp_status pack(struct bp_shm_rank *b, const struct bp_collective *c, char *window,
-                           uint64_t room, uint64_t k)
+static enum bp_status shm_pack(struct bp_shm_rank *b, const struct bp_collective *c, char *window,
+                               uint64_t room, uint64_t k)
 {
     uint64_t begin = 0;
 
     if (c->stage) TRY(bp_stage_await(c->stage, b, room, k));
     if (bp_call_forms[c->call].src_at_root && b->rank != c->root) return BP_OK;
     if (!is_parted(c->call)) {
-        put(window, src_piece(c, 0, 0, room, k), piece_bytes(c->count * c->width, room, k));
+        shm_put(window, src_piece(c, 0, 0, room, k), piece_bytes(c->count * c->width, room, k));
         return BP_OK;
     }
     for (uint32_t to = 0; to < b->n; to++) {
         uint64_t part = part_bytes(b, c, b->rank, to);
-        put(window + to * room, src_piece(c, to, begin, room, k), piece_bytes(part, room, k));
+        shm_put(window + to * room, src_piece(c, to, begin, room, k), piece_bytes(part, room, k));
         begin += part;
     }
     return BP_OK;
@@ -87,7 +87,7 @@ struct piece {
     uint64_t room, k;
 };
 
-static enum bp_status reduce(const struct piece *p, const struct bp_collective *c, size_t skip)
+static enum bp_status shm_reduce(const struct piece *p, const struct bp_collective *c, size_t skip)
 {
     struct bp_shm_rank *b = p->b;
     const void *src[BP_BOARD_RANKS];
@@ -101,14 +101,14 @@ static enum bp_status reduce(const struct piece *p, const struct bp_collective *
 
 static enum bp_status take_reduced(void *work, const struct bp_collective *c)
 {
-    return reduce(work, c, 0);
+    return shm_reduce(work, c, 0);
 }
 
 static enum bp_status take_reduced_part(void *work, const struct bp_collective *c)
 {
     const struct piece *p = work;
 
-    return reduce(p, c, p->b->rank * p->room);
+    return shm_reduce(p, c, p->b->rank * p->room);
 }
 
 /* Each rank's piece, from skip on in its window, into its part of dst. */
@@ -120,13 +120,14 @@ static enum bp_status take_parts(const struct piece *p, const struct bp_collecti
 
     for (uint32_t i = 0; i < b->n; i++) {
         uint64_t part = part_bytes(b, c, i, b->rank);
-        put(dst_piece(c, i, begin, room, p->k), window[i] + skip, piece_bytes(part, room, p->k));
+        shm_put(dst_piece(c, i, begin, room, p->k), window[i] + skip,
+                piece_bytes(part, room, p->k));
         begin += part;
     }
     return BP_OK;
 }
 
-static enum bp_status gather(void *work, const struct bp_collective *c)
+static enum bp_status shm_gather(void *work, const struct bp_collective *c)
 {
     return take_parts(work, c, 0);
 }
@@ -143,16 +144,16 @@ static enum bp_status take_one(const struct piece *p, const struct bp_collective
 {
     uint64_t bytes = piece_bytes(c->count * c->width, p->room, p->k);
 
-    put(dst_piece(c, 0, 0, p->room, p->k), p->window[c->root] + skip, bytes);
+    shm_put(dst_piece(c, 0, 0, p->room, p->k), p->window[c->root] + skip, bytes);
     return BP_OK;
 }
 
-static enum bp_status broadcast(void *work, const struct bp_collective *c)
+static enum bp_status shm_broadcast(void *work, const struct bp_collective *c)
 {
     return take_one(work, c, 0);
 }
 
-static enum bp_status scatter(void *work, const struct bp_collective *c)
+static enum bp_status shm_scatter(void *work, const struct bp_collective *c)
 {
     const struct piece *p = work;
 
@@ -163,17 +164,17 @@ static enum bp_status scatter(void *work, const struct bp_collective *c)
 static const struct bp_movers from_windows = {{
     [BP_COMM_ALL_REDUCE] = take_reduced,
     [BP_COMM_REDUCE] = take_reduced,
-    [BP_COMM_BROADCAST] = broadcast,
-    [BP_COMM_ALL_GATHER] = gather,
+    [BP_COMM_BROADCAST] = shm_broadcast,
+    [BP_COMM_ALL_GATHER] = shm_gather,
     [BP_COMM_REDUCE_SCATTER] = take_reduced_part,
     [BP_COMM_ALL_TO_ALL] = all_to_all,
     [BP_COMM_ALL_TO_ALL_RAGGED] = all_to_all,
-    [BP_COMM_GATHER] = gather,
-    [BP_COMM_SCATTER] = scatter,
+    [BP_COMM_GATHER] = shm_gather,
+    [BP_COMM_SCATTER] = shm_scatter,
 }};
 
-static enum bp_status unpack(struct bp_shm_rank *b, const struct bp_collective *c,
-                             char *const *window, uint64_t room, uint64_t k)
+static enum bp_status shm_unpack(struct bp_shm_rank *b, const struct bp_collective *c,
+                                 char *const *window, uint64_t room, uint64_t k)
 {
     struct piece p = {b, window, room, k};
 
@@ -213,7 +214,7 @@ static struct ranks all_ranks(const struct bp_shm_rank *b)
 }
 
 /* Those that this rank gets something from. */
-static struct ranks sources(const struct bp_shm_rank *b, const struct bp_collective *c)
+static struct ranks shm_sources(const struct bp_shm_rank *b, const struct bp_collective *c)
 {
     bool gets = (b->rank == c->root) == bp_call_forms[c->call].dst_at_root;
 
@@ -224,7 +225,7 @@ static struct ranks sources(const struct bp_shm_rank *b, const struct bp_collect
 
 /* Waits until they have begun a call, and compares that and all before it with what this rank has
  * done. */
-static enum bp_status compare(struct bp_shm_rank *b, struct ranks ranks, uint64_t sequence)
+static enum bp_status shm_compare(struct bp_shm_rank *b, struct ranks ranks, uint64_t sequence)
 {
     uint64_t own = bp_board_entry(b, b->rank, sequence)->history;
 
@@ -243,21 +244,22 @@ static enum bp_status await_ended(struct bp_shm_rank *b, uint64_t sequence)
 
     if (sequence <= b->calls.ended) return BP_OK;
     b->calls.lag = b->calls.sequence - sequence - 1;
-    status = compare(b, all_ranks(b), sequence + 1);
+    status = shm_compare(b, all_ranks(b), sequence + 1);
     b->calls.lag = 0;
     if (status == BP_OK) b->calls.ended = sequence;
     return status;
 }
 
-static enum bp_status meet(struct bp_shm_rank *b, struct ranks with)
+static enum bp_status shm_meet(struct bp_shm_rank *b, struct ranks with)
 {
-    TRY(compare(b, with, b->calls.sequence));
+    TRY(shm_compare(b, with, b->calls.sequence));
     if (with.end - with.first == b->n) b->calls.ended = b->calls.sequence - 1;
     if (b->calls.sequence - b->calls.ended <= BP_BOARD_AHEAD) return BP_OK;
     return await_ended(b, b->calls.sequence - BP_BOARD_AHEAD / 2);
 }
 
-static enum bp_status enter(struct bp_shm_rank *b, const struct bp_collective *c, struct ranks with)
+static enum bp_status shm_enter(struct bp_shm_rank *b, const struct bp_collective *c,
+                                struct ranks with)
 {
     struct bp_board_entry *e = bp_board_entry(b, b->rank, b->calls.sequence);
     uint64_t what = c->what ? c->what : bp_what(c->call, c->dtype, c->reduction, c->root);
@@ -267,7 +269,7 @@ static enum bp_status enter(struct bp_shm_rank *b, const struct bp_collective *c
     e->count = count;
     e->history = b->calls.history = bp_history(b->calls.history, what, count);
     bp_board_set(b, &e->sequence, b->calls.sequence);
-    TRY(meet(b, with));
+    TRY(shm_meet(b, with));
     bp_fetch_to_write(bp_board_entry(b, b->rank, b->calls.sequence + 1)); /* written by the next */
     return BP_OK;
 }
@@ -278,9 +280,9 @@ static enum bp_status run_inline(struct bp_shm_rank *b, const struct bp_collecti
 
     for (uint32_t i = 0; i < b->n; i++)
         window[i] = (char *)bp_board_entry(b, i, b->calls.sequence)->data;
-    TRY(pack(b, c, window[b->rank], BP_BOARD_INLINE, 0));
-    TRY(enter(b, c, sources(b, c)));
-    return unpack(b, c, window, BP_BOARD_INLINE, 0);
+    TRY(shm_pack(b, c, window[b->rank], BP_BOARD_INLINE, 0));
+    TRY(shm_enter(b, c, shm_sources(b, c)));
+    return shm_unpack(b, c, window, BP_BOARD_INLINE, 0);
 }
 
 /* One piece, that goes with the entry, and so may wait there until others come. */
@@ -291,9 +293,9 @@ static enum bp_status run_little(struct bp_shm_rank *b, const struct bp_collecti
 
     for (uint32_t i = 0; i < b->n; i++)
         window[i] = bp_board_little(b->segment, i, b->calls.sequence);
-    TRY(pack(b, c, window[b->rank], room, 0));
-    TRY(enter(b, c, sources(b, c)));
-    return unpack(b, c, window, room, 0);
+    TRY(shm_pack(b, c, window[b->rank], room, 0));
+    TRY(shm_enter(b, c, shm_sources(b, c)));
+    return shm_unpack(b, c, window, room, 0);
 }
 
 /* One piece: packed before the entry, so that one round of waiting does. */
@@ -304,10 +306,10 @@ static enum bp_status run_window(struct bp_shm_rank *b, const struct bp_collecti
     uint64_t piece = ++b->calls.pieces;
 
     for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b->segment, i, piece);
-    TRY(pack(b, c, window[b->rank], room, 0));
+    TRY(shm_pack(b, c, window[b->rank], room, 0));
     atomic_store_explicit(&b->me->step, piece, memory_order_relaxed);
-    TRY(enter(b, c, all_ranks(b)));
-    return unpack(b, c, window, room, 0);
+    TRY(shm_enter(b, c, all_ranks(b)));
+    return shm_unpack(b, c, window, room, 0);
 }
 
 static enum bp_status run_pieces(struct bp_shm_rank *b, const struct bp_collective *c,
@@ -319,10 +321,10 @@ static enum bp_status run_pieces(struct bp_shm_rank *b, const struct bp_collecti
     for (uint64_t k = 0; k < n; k++) {
         uint64_t piece = ++b->calls.pieces;
         for (uint32_t i = 0; i < b->n; i++) window[i] = bp_board_window(b->segment, i, piece);
-        TRY(pack(b, c, window[b->rank], room, k));
+        TRY(shm_pack(b, c, window[b->rank], room, k));
         bp_board_set(b, &b->me->step, piece);
         for (uint32_t i = 0; i < b->n; i++) TRY(bp_board_wait(b, &b->at[i].step, piece, i));
-        TRY(unpack(b, c, window, room, k));
+        TRY(shm_unpack(b, c, window, room, k));
     }
     return BP_OK;
 }
@@ -387,7 +389,7 @@ static enum bp_status run_direct(struct bp_shm_rank *b, const struct bp_collecti
     uint32_t way;
 
     if (reaches) say_where(b, c);
-    TRY(enter(b, c, all_ranks(b)));
+    TRY(shm_enter(b, c, all_ranks(b)));
     way = reaches ? find_way(b) : BP_WAY_STAGED;
     if (way == BP_WAY_STAGED) return run_pieces(b, c, room_of(b, c, BP_BOARD_WINDOW));
     TRY(bp_collective_direct(b, c, way));
@@ -402,7 +404,7 @@ static enum bp_status run_ragged(struct bp_shm_rank *b, const struct bp_collecti
     /* Others may have calls between, and still read what was there. */
     if (b->calls.ended + 2 < b->calls.sequence) TRY(await_ended(b, b->calls.sequence - 2));
     for (uint32_t i = 0; i < b->n; i++) counts[i] = (uint64_t)c->src_counts[i];
-    TRY(enter(b, c, all_ranks(b)));
+    TRY(shm_enter(b, c, all_ranks(b)));
     for (uint32_t i = 0; i < b->n; i++) {
         uint64_t sent = bp_board_counts(b->segment, i, b->calls.sequence)[b->rank];
         if (sent != (uint64_t)c->dst_counts[i])
@@ -427,7 +429,7 @@ static enum bp_status run_call(struct bp_shm_rank *b, const struct bp_collective
     if (c->call == BP_COMM_ALL_TO_ALL_RAGGED) return run_ragged(b, c);
     if (bytes >= b->calls.window_bytes[c->call]) return run_direct(b, c);
     if (bytes <= room) return run_window(b, c, room);
-    TRY(enter(b, c, all_ranks(b)));
+    TRY(shm_enter(b, c, all_ranks(b)));
     return run_pieces(b, c, room);
 }
 

@@ -24,7 +24,7 @@ static bool is_send(const struct exchange *x)
     return x->c->call == BP_COMM_SEND;
 }
 
-static uint64_t bytes_of(const struct bp_collective *c)
+static uint64_t shm_p2p_bytes_of(const struct bp_collective *c)
 {
     return c->count * c->width;
 }
@@ -42,7 +42,7 @@ static uint32_t choose_way(const struct bp_shm_rank *b, const struct bp_collecti
 {
     bool near = b->peers.pid[c->root] == b->peers.pid[b->rank];
 
-    if (bytes_of(c) <= BP_BOARD_SLOT || c->stage) return 0;
+    if (shm_p2p_bytes_of(c) <= BP_BOARD_SLOT || c->stage) return 0;
     if (b->peers.ways & BP_WAY_MAP && (near || where->fd >= 0)) return BP_WAY_MAP;
     return b->peers.ways & BP_WAY_VM;
 }
@@ -55,7 +55,7 @@ static struct bp_board_message *message_of(const struct exchange *x, uint64_t nu
 /* Of what is left of it, in the next message. */
 static uint64_t piece_of(const struct exchange *x)
 {
-    uint64_t left = bytes_of(x->c) - x->at;
+    uint64_t left = shm_p2p_bytes_of(x->c) - x->at;
 
     return left < BP_BOARD_SLOT ? left : BP_BOARD_SLOT;
 }
@@ -94,7 +94,7 @@ static enum bp_status put_message(struct bp_shm_rank *b, struct exchange *x, uin
     if (c->stage) TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
     m->dtype = c->dtype;
     m->count = c->count;
-    if (!x->at && bytes_of(c) > BP_BOARD_SLOT) {
+    if (!x->at && shm_p2p_bytes_of(c) > BP_BOARD_SLOT) {
         bp_where_fill(b, c->src, c->src_storage, &m->where);
         x->way = choose_way(b, c, &m->where);
     }
@@ -102,7 +102,7 @@ static enum bp_status put_message(struct bp_shm_rank *b, struct exchange *x, uin
     src = c->stage ? bp_stage_src(c->stage, 0, k) : c->src + x->at;
     if (!x->way) copy_piece(b, x, number, src, NULL, size);
     b->p2p.sent[c->root] = number - 1 + (x->way ? 1 : units_of(size));
-    x->at = x->way ? bytes_of(c) : x->at + size;
+    x->at = x->way ? shm_p2p_bytes_of(c) : x->at + size;
     bp_board_set(b, &m->number, number);
     bp_fetch_to_write(message_of(x, b->p2p.sent[c->root] + 1));
     return BP_OK;
@@ -129,7 +129,7 @@ static enum bp_status step_send(struct bp_shm_rank *b, struct exchange *x, bool 
         if (!has_room(b, x, units_of(piece_of(x)))) return BP_OK;
         TRY(put_message(b, x, *sent + 1));
         *out_moved = true;
-        x->done = !x->way && x->at == bytes_of(x->c);
+        x->done = !x->way && x->at == shm_p2p_bytes_of(x->c);
     }
     /* The receiver takes it. */
     if (!x->done && has_come(x, &x->pair->taken, *sent)) x->done = *out_moved = true;
@@ -153,7 +153,7 @@ static enum bp_status take_pieces(struct bp_shm_rank *b, struct exchange *x, uin
                                   const struct bp_reach *from)
 {
     const struct bp_collective *c = x->c;
-    uint64_t end = bytes_of(c), k = x->at / BP_BOARD_SLOT;
+    uint64_t end = shm_p2p_bytes_of(c), k = x->at / BP_BOARD_SLOT;
 
     do {
         uint64_t size = piece_of(x);
@@ -180,20 +180,20 @@ static enum bp_status take_message(struct bp_shm_rank *b, struct exchange *x, ui
     struct bp_reach from;
 
     TRY(check_message(b, x, m));
-    if (way) TRY(bp_reach_open(b, c->root, &where, bytes_of(c), way, &from));
+    if (way) TRY(bp_reach_open(b, c->root, &where, shm_p2p_bytes_of(c), way, &from));
     if (way && !c->stage) {
-        x->at = bytes_of(c);
+        x->at = shm_p2p_bytes_of(c);
         TRY(bp_reach_read(b, &from, 0, c->dst, x->at, x->at >= 4 << 20));
     } else {
         TRY(take_pieces(b, x, number, way ? &from : NULL));
     }
     b->p2p.taken[c->root] += units;
     bp_board_set(b, &x->pair->taken, b->p2p.taken[c->root]);
-    x->done = x->at == bytes_of(c);
+    x->done = x->at == shm_p2p_bytes_of(c);
     return BP_OK;
 }
 
-static enum bp_status step(struct bp_shm_rank *b, struct exchange *x, bool *out_moved)
+static enum bp_status shm_p2p_step(struct bp_shm_rank *b, struct exchange *x, bool *out_moved)
 {
     const uint64_t *taken = &b->p2p.taken[x->c->root];
 
@@ -226,7 +226,7 @@ static enum bp_status round_of_all(struct bp_shm_rank *b, struct exchange *list,
             *out_left += !list[i].done;
             continue;
         }
-        TRY(step(b, &list[i], out_moved));
+        TRY(shm_p2p_step(b, &list[i], out_moved));
         if (list[i].done) continue;
         ++*out_left;
         *out_last = &list[i];
@@ -234,7 +234,7 @@ static enum bp_status round_of_all(struct bp_shm_rank *b, struct exchange *list,
     return BP_OK;
 }
 
-static enum bp_status run_all(struct bp_shm_rank *b, struct exchange *list, uint32_t n)
+static enum bp_status shm_p2p_run_all(struct bp_shm_rank *b, struct exchange *list, uint32_t n)
 {
     struct exchange *last = NULL;
     uint32_t left, idle = 0;
@@ -280,7 +280,7 @@ enum bp_status bp_pairs_run(void *self, const struct bp_collective *first, uint3
                          : bp_board_pair(b->segment, c->root, b->rank);
         b->waiter.timeout_ns = c->timeout_ns;
     }
-    status = run_all(b, x, n);
+    status = shm_p2p_run_all(b, x, n);
     b->p2p.pair = NULL;
     if (x != few) free(x);
     return status;

@@ -35,7 +35,7 @@ static int open_pidfd(const struct bp_shm_rank *b, uint32_t rank)
 }
 
 /* All others have come; then all know how they reach each other. */
-static enum bp_status meet(struct bp_shm_rank *b)
+static enum bp_status shm_rank_meet(struct bp_shm_rank *b)
 {
     uint32_t ways = UINT32_MAX;
     bool light = true;
@@ -77,7 +77,7 @@ static enum bp_status take_place(struct bp_shm_rank *b, int fd)
         return bp_error(BP_ERR_INTERNAL, "bp_comm_create: no random numbers");
     set_patience(b);
     bp_algorithms_fill(b);
-    return meet(b);
+    return shm_rank_meet(b);
 }
 
 static void free_rank(struct bp_shm_rank *b)

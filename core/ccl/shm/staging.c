@@ -41,7 +41,7 @@ static uint64_t part_bytes(const struct bp_stage *s, const struct side *side, ui
     return (side->counts ? (uint64_t)side->counts[part] : s->c->count) * s->c->width;
 }
 
-static uint64_t largest(const struct bp_stage *s, const struct side *side)
+static uint64_t staging_largest(const struct bp_stage *s, const struct side *side)
 {
     uint64_t most = 0;
 
@@ -53,8 +53,8 @@ static uint64_t largest(const struct bp_stage *s, const struct side *side)
 }
 
 /* The other ranks wait for this one: they are told. */
-static enum bp_status give_up(struct bp_shm_rank *b, const struct bp_stage *s,
-                              enum bp_status status)
+static enum bp_status staging_give_up(struct bp_shm_rank *b, const struct bp_stage *s,
+                                      enum bp_status status)
 {
     return bp_comm_confess(&b->failure, status, "has no data of %s for %s", s->stream->device->name,
                            bp_comm_call_name(s->c->call));
@@ -81,9 +81,10 @@ static uint64_t slots_of(const struct bp_stage *s)
     return s->slot * (s->n_chunk > 1 ? SLOTS : 1);
 }
 
-static enum bp_status begin(struct bp_stage *s, uint64_t room)
+static enum bp_status staging_begin(struct bp_stage *s, uint64_t room)
 {
-    uint64_t src = largest(s, &s->src), dst = largest(s, &s->dst), most = src > dst ? src : dst;
+    uint64_t src = staging_largest(s, &s->src), dst = staging_largest(s, &s->dst),
+             most = src > dst ? src : dst;
     uint64_t parts = s->src.parts > s->dst.parts ? s->src.parts : s->dst.parts;
 
     s->room = room;
@@ -98,8 +99,8 @@ static enum bp_status begin(struct bp_stage *s, uint64_t room)
 }
 
 /* Between the tensor, from byte `at` on, and the slots; out: from the tensor. */
-static enum bp_status copy(struct bp_stage *s, struct bp_tensor *t, uint64_t at, uint64_t slot,
-                           uint64_t size, bool out)
+static enum bp_status staging_copy(struct bp_stage *s, struct bp_tensor *t, uint64_t at,
+                                   uint64_t slot, uint64_t size, bool out)
 {
     struct bp_storage *pinned = s->pinned;
     void *there = (void *)((uintptr_t)t->view.data + at), *here;
@@ -123,15 +124,15 @@ static enum bp_status copy(struct bp_stage *s, struct bp_tensor *t, uint64_t at,
 static enum bp_status copy_chunk(struct bp_stage *s, const struct side *side, uint64_t number,
                                  bool out, uint64_t *out_number)
 {
-    uint64_t from = number * s->per * s->room, most = s->per * s->room, begin = 0;
+    uint64_t from = number * s->per * s->room, most = s->per * s->room, staging_begin = 0;
     uint64_t slot = number % SLOTS * s->slot + side->at;
 
     for (uint32_t i = 0; i < side->parts; i++) {
-        uint64_t part = part_bytes(s, side, i), at = begin + from;
+        uint64_t part = part_bytes(s, side, i), at = staging_begin + from;
         uint64_t size = part <= from ? 0 : part - from < most ? part - from : most;
-        begin += part;
+        staging_begin += part;
         if (!size) continue;
-        TRY(copy(s, side->tensor, at, slot + i * s->chunk, size, out));
+        TRY(staging_copy(s, side->tensor, at, slot + i * s->chunk, size, out));
     }
     *out_number = atomic_load(&s->stream->timeline->last);
     if (!s->pinned) return BP_OK; /* the copy is over, as far as the slot goes */
@@ -151,7 +152,7 @@ static enum bp_status await_work(struct bp_stage *s, uint64_t number)
 }
 
 /* Asks for chunks up to number, of those that there are. */
-static enum bp_status ask(struct bp_stage *s, uint64_t number)
+static enum bp_status staging_ask(struct bp_stage *s, uint64_t number)
 {
     for (; s->src.tensor && s->asked <= number && s->asked < s->n_chunk; s->asked++)
         TRY(copy_chunk(s, &s->src, s->asked, true, &s->read[s->asked % SLOTS]));
@@ -161,18 +162,18 @@ static enum bp_status ask(struct bp_stage *s, uint64_t number)
 /* Without marks, a chunk more would be waited for with the first. */
 static enum bp_status await_chunk(struct bp_stage *s, uint64_t number)
 {
-    TRY(ask(s, s->pinned ? number + 1 : number));
+    TRY(staging_ask(s, s->pinned ? number + 1 : number));
     TRY(await_work(s, s->read[number % SLOTS]));
     return await_work(s, s->wrote[number % SLOTS]);
 }
 
 enum bp_status bp_stage_await(struct bp_stage *s, struct bp_shm_rank *b, uint64_t room, uint64_t k)
 {
-    enum bp_status status = s->per ? BP_OK : begin(s, room);
+    enum bp_status status = s->per ? BP_OK : staging_begin(s, room);
 
     if (status == BP_OK && k < s->n_piece && k % s->per == 0)
         status = await_chunk(s, k / s->per);
-    return status ? give_up(b, s, status) : BP_OK;
+    return status ? staging_give_up(b, s, status) : BP_OK;
 }
 
 enum bp_status bp_stage_done(struct bp_stage *s, struct bp_shm_rank *b, uint64_t k)
@@ -183,10 +184,11 @@ enum bp_status bp_stage_done(struct bp_stage *s, struct bp_shm_rank *b, uint64_t
     if (!s->dst.tensor || k >= s->n_piece) return BP_OK;
     if ((k + 1) % s->per && k + 1 < s->n_piece) return BP_OK;
     status = copy_chunk(s, &s->dst, number, false, &s->wrote[number % SLOTS]);
-    return status ? give_up(b, s, status) : BP_OK;
+    return status ? staging_give_up(b, s, status) : BP_OK;
 }
 
-static char *piece(const struct bp_stage *s, const struct side *side, uint32_t part, uint64_t k)
+static char *staging_piece(const struct bp_stage *s, const struct side *side, uint32_t part,
+                           uint64_t k)
 {
     if (!side->tensor || k >= s->n_piece) return NULL;
     return s->host + k / s->per % SLOTS * s->slot + side->at + part * s->chunk +
@@ -195,12 +197,12 @@ static char *piece(const struct bp_stage *s, const struct side *side, uint32_t p
 
 const char *bp_stage_src(const struct bp_stage *s, uint32_t part, uint64_t k)
 {
-    return piece(s, &s->src, part, k);
+    return staging_piece(s, &s->src, part, k);
 }
 
 char *bp_stage_dst(const struct bp_stage *s, uint32_t part, uint64_t k)
 {
-    return piece(s, &s->dst, part, k);
+    return staging_piece(s, &s->dst, part, k);
 }
 
 static bool has_parts(uint32_t call, bool src)
@@ -210,8 +212,8 @@ static bool has_parts(uint32_t call, bool src)
     return f->ragged || (src ? f->src_parts : f->dst_parts);
 }
 
-static struct side side_of(const struct bp_collective *c, struct bp_tensor *t, uint32_t size,
-                           bool src)
+static struct side staging_side_of(const struct bp_collective *c, struct bp_tensor *t,
+                                   uint32_t size, bool src)
 {
     return (struct side){.tensor = t && t->view.count ? t : NULL,
                          .parts = has_parts(c->call, src) ? size : 1,
@@ -231,8 +233,8 @@ enum bp_status bp_stages_create(struct bp_stream *stream, struct bp_comm_step *s
         s[i].stream = stream;
         s[i].c = c;
         s[i].limit = LIMIT / n;
-        s[i].src = side_of(c, steps[i].src, size, true);
-        s[i].dst = side_of(c, steps[i].dst, size, false);
+        s[i].src = staging_side_of(c, steps[i].src, size, true);
+        s[i].dst = staging_side_of(c, steps[i].dst, size, false);
         c->stage = &s[i];
     }
     *out_stages = s;
@@ -250,14 +252,14 @@ void bp_stages_destroy(struct bp_stage *s, uint32_t n)
 }
 
 /* Between hosts messages see whole buffers: they are copied to ordinary host memory, and back. */
-static uint64_t bytes_of(const struct bp_tensor *t)
+static uint64_t staging_bytes_of(const struct bp_tensor *t)
 {
     return t ? (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8) : 0;
 }
 
-static enum bp_status take(struct bp_core *core, const struct bp_tensor *t, void **out)
+static enum bp_status staging_take(struct bp_core *core, const struct bp_tensor *t, void **out)
 {
-    uint64_t bytes = bytes_of(t);
+    uint64_t bytes = staging_bytes_of(t);
 
     if (!bytes) return BP_OK;
     *out = bp_core_allocate(core, bytes, 64);
@@ -266,17 +268,17 @@ static enum bp_status take(struct bp_core *core, const struct bp_tensor *t, void
                     bytes);
 }
 
-static enum bp_status read(struct bp_stream *stream, struct bp_comm_step *step)
+static enum bp_status staging_read(struct bp_stream *stream, struct bp_comm_step *step)
 {
     struct bp_core *core = stream->device->core;
     void *src = NULL, *dst = NULL;
-    enum bp_status status = take(core, step->src, &src);
+    enum bp_status status = staging_take(core, step->src, &src);
 
     step->c.src = src;
-    if (status == BP_OK) status = take(core, step->dst, &dst);
+    if (status == BP_OK) status = staging_take(core, step->dst, &dst);
     step->c.dst = dst;
     if (status || !src) return status;
-    return bp_tensor_read(stream, step->src, src, bytes_of(step->src));
+    return bp_tensor_read(stream, step->src, src, staging_bytes_of(step->src));
 }
 
 enum bp_status bp_whole_read(struct bp_shm_rank *b, struct bp_stream *stream,
@@ -284,7 +286,7 @@ enum bp_status bp_whole_read(struct bp_shm_rank *b, struct bp_stream *stream,
 {
     enum bp_status status = BP_OK;
 
-    for (uint32_t i = 0; i < n && status == BP_OK; i++) status = read(stream, &steps[i]);
+    for (uint32_t i = 0; i < n && status == BP_OK; i++) status = staging_read(stream, &steps[i]);
     if (status == BP_OK) return BP_OK;
     return bp_comm_confess(&b->failure, status, "has no data of %s for %s", stream->device->name,
                            bp_comm_call_name(steps->c.call));
@@ -295,7 +297,8 @@ enum bp_status bp_whole_write(struct bp_stream *stream, const struct bp_comm_ste
 {
     for (uint32_t i = 0; i < n; i++)
         if (steps[i].c.dst)
-            TRY(bp_tensor_write(stream, steps[i].dst, steps[i].c.dst, bytes_of(steps[i].dst)));
+            TRY(bp_tensor_write(stream, steps[i].dst, steps[i].c.dst,
+                                staging_bytes_of(steps[i].dst)));
     return BP_OK;
 }
 
@@ -303,8 +306,8 @@ void bp_whole_release(struct bp_core *core, struct bp_comm_step *steps, uint32_t
 {
     for (uint32_t i = 0; i < n; i++) {
         struct bp_collective *c = &steps[i].c;
-        if (c->src) bp_core_release(core, (void *)c->src, bytes_of(steps[i].src));
-        if (c->dst) bp_core_release(core, c->dst, bytes_of(steps[i].dst));
+        if (c->src) bp_core_release(core, (void *)c->src, staging_bytes_of(steps[i].src));
+        if (c->dst) bp_core_release(core, c->dst, staging_bytes_of(steps[i].dst));
         c->src = c->dst = NULL;
     }
 }

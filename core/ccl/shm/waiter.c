@@ -17,7 +17,7 @@ static const uint64_t nap_ns = 50000000;    /* the longest sleep between two loo
 static const uint64_t idle_nap_ns = 200000; /* where nobody wakes */
 static const uint64_t late_nap_ns = 1000000;
 
-static bool reached(const _Atomic uint64_t *word, uint64_t value)
+static bool waiter_reached(const _Atomic uint64_t *word, uint64_t value)
 {
     return atomic_load_explicit(word, memory_order_acquire) >= value;
 }
@@ -39,7 +39,7 @@ static void sleep_until(struct bp_shm_rank *b, const _Atomic uint64_t *word, uin
     atomic_store(&me->asleep, 1);
     atomic_fetch_add(&b->failure.header->sleepers, 1);
     if (b->waiter.light && word) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-    if ((!word || !reached(word, value)) && !bp_comm_has_failed(&b->failure))
+    if ((!word || !waiter_reached(word, value)) && !bp_comm_has_failed(&b->failure))
         syscall(SYS_futex, &me->bell, FUTEX_WAIT, bell, &t, NULL, 0);
     atomic_fetch_sub(&b->failure.header->sleepers, 1);
     atomic_store(&me->asleep, 0);
@@ -64,7 +64,7 @@ struct wait {
  * needed whatever it has ended. */
 static bool is_needed(const struct bp_shm_rank *b, uint32_t rank, const struct wait *w)
 {
-    if (rank == w->of) return !w->word || !reached(w->word, w->value);
+    if (rank == w->of) return !w->word || !waiter_reached(w->word, w->value);
     return !b->calls.sequence || atomic_load(&b->at[rank].done) < b->calls.sequence;
 }
 
@@ -78,7 +78,7 @@ static enum bp_status look_for_dead(struct bp_shm_rank *b, const struct wait *w)
 }
 
 /* Once in a while of waiting. */
-static enum bp_status look(struct bp_shm_rank *b, const struct wait *w)
+static enum bp_status waiter_look(struct bp_shm_rank *b, const struct wait *w)
 {
     uint64_t now;
 
@@ -99,7 +99,7 @@ static enum bp_status look(struct bp_shm_rank *b, const struct wait *w)
     return b->waiter.progress->late(b->waiter.progress->ctx, w->of, now - b->waiter.deadline);
 }
 
-static uint64_t shorter(const struct bp_shm_rank *b, uint64_t ns)
+static uint64_t waiter_shorter(const struct bp_shm_rank *b, uint64_t ns)
 {
     uint64_t left = bp_time_left(b->waiter.deadline);
 
@@ -115,13 +115,13 @@ static enum bp_status wait_asleep(struct bp_shm_rank *b, const _Atomic uint64_t 
     enum bp_status status = BP_OK;
 
     atomic_store(&b->me->waits_for, of + 1);
-    while (!reached(word, value)) {
-        status = look(b, &w);
+    while (!waiter_reached(word, value)) {
+        status = waiter_look(b, &w);
         if (status) break;
-        sleep_until(b, word, value, shorter(b, nap_ns));
+        sleep_until(b, word, value, waiter_shorter(b, nap_ns));
     }
     atomic_store(&b->me->waits_for, 0);
-    return reached(word, value) ? BP_OK : status;
+    return waiter_reached(word, value) ? BP_OK : status;
 }
 
 /* true: it came. Where ranks share processors who waits lets the others go on. */
@@ -133,14 +133,14 @@ static bool wait_awake(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint
          i < (b->waiter.spin_ns ? UINT32_MAX : YIELDS) && !bp_comm_has_failed(&b->failure); i++) {
         if (!b->waiter.spin_ns) sched_yield();
         for (uint32_t j = 0; j < (b->waiter.spin_ns ? SPINS : 1); j++) {
-            if (reached(word, value)) return true;
+            if (waiter_reached(word, value)) return true;
             bp_pause();
         }
         if (!b->waiter.spin_ns) continue;
         if (!begin) begin = bp_clock_ns();
         else if (bp_clock_ns() - begin > b->waiter.spin_ns) break;
     }
-    return reached(word, value);
+    return waiter_reached(word, value);
 }
 
 /* What goes to and from other hosts goes on meanwhile: somebody there may wait for it. */
@@ -151,14 +151,14 @@ static enum bp_status wait_with_progress(struct bp_shm_rank *b, const _Atomic ui
     uint32_t round = 0;
 
     atomic_store(&b->me->waits_for, of + 1);
-    while (!reached(word, value) && status == BP_OK) {
+    while (!waiter_reached(word, value) && status == BP_OK) {
         bool moved = false;
         status = b->waiter.progress->move(b->waiter.progress->ctx, &moved);
         if (moved) round = 0;
         if (status == BP_OK) status = bp_board_idle(b, of, &round);
     }
     atomic_store(&b->me->waits_for, 0);
-    return reached(word, value) ? BP_OK : status;
+    return waiter_reached(word, value) ? BP_OK : status;
 }
 
 enum bp_status bp_board_wait_slow(struct bp_shm_rank *b, const _Atomic uint64_t *word,
@@ -177,8 +177,8 @@ enum bp_status bp_board_idle(struct bp_shm_rank *b, uint32_t of, uint32_t *round
         else sched_yield();
         return bp_comm_has_failed(&b->failure) ? bp_comm_answer(&b->failure) : BP_OK;
     }
-    TRY(look(b, &(const struct wait){NULL, 0, of}));
-    sleep_until(b, NULL, 0, shorter(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
+    TRY(waiter_look(b, &(const struct wait){NULL, 0, of}));
+    sleep_until(b, NULL, 0, waiter_shorter(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
     return BP_OK;
 }
 

@@ -61,7 +61,7 @@ static void reduce_far(struct direct *d, uint64_t skip, uint64_t from, uint64_t 
 /* Where results may be computed where they belong: in a destination of the first two ranks, for
  * their sources are read before anything is written; which is no source itself, for that is slow.
  * Only what is near: lines that have to be fetched are better copied to in large pieces. */
-static char *place_of(const struct direct *d, uint64_t skip, uint32_t only)
+static char *zero_copy_place_of(const struct direct *d, uint64_t skip, uint32_t only)
 {
     for (uint32_t i = 0; i < 2 && i < d->b->n && d->near; i++)
         if ((only == BP_BOARD_ANY || i == only) && d->dst[i].here != d->src[i].here + skip)
@@ -76,7 +76,7 @@ static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t fro
 {
     struct bp_shm_rank *b = d->b;
     const void *src[BP_BOARD_RANKS];
-    char *scratch = bp_board_scratch(b, b->n), *place = place_of(d, skip, only);
+    char *scratch = bp_board_scratch(b, b->n), *place = zero_copy_place_of(d, skip, only);
     uint64_t piece = d->near ? NEAR_PIECE : BP_BOARD_SCRATCH;
 
     if (d->way == BP_WAY_MAP && d->far) {
@@ -139,8 +139,8 @@ static enum bp_status reduce_scatter(void *work, const struct bp_collective *c)
 }
 
 /* Bytes of the source of one rank into this rank's destination. */
-static enum bp_status pull(struct direct *d, uint32_t from, uint64_t src_at, uint64_t dst_at,
-                           uint64_t size)
+static enum bp_status zero_copy_pull(struct direct *d, uint32_t from, uint64_t src_at,
+                                     uint64_t dst_at, uint64_t size)
 {
     if (!size) return BP_OK;
     TRY(open_src(d, from));
@@ -148,14 +148,14 @@ static enum bp_status pull(struct direct *d, uint32_t from, uint64_t src_at, uin
 }
 
 /* The root writes a share of each other's part, for it has less to do. */
-static enum bp_status broadcast(void *work, const struct bp_collective *c)
+static enum bp_status zero_copy_broadcast(void *work, const struct bp_collective *c)
 {
     struct direct *d = work;
     struct bp_shm_rank *b = d->b;
     uint64_t part = d->part;
     uint64_t cut = bp_share(part, b->n - 1, b->n);
 
-    if (b->rank != c->root) return pull(d, c->root, 0, 0, cut);
+    if (b->rank != c->root) return zero_copy_pull(d, c->root, 0, 0, cut);
     for (uint32_t i = 0; i < b->n; i++) {
         TRY(open_dst(d, i));
         if (i == b->rank) TRY(bp_reach_write(b, &d->dst[i], 0, c->src, part, d->far));
@@ -172,7 +172,7 @@ static enum bp_status pull_all(struct direct *d, uint64_t at)
 
     for (uint32_t i = 0; i < b->n; i++) {
         uint32_t from = (b->rank + i) % b->n;
-        TRY(pull(d, from, at, from * d->part, d->part));
+        TRY(zero_copy_pull(d, from, at, from * d->part, d->part));
     }
     return BP_OK;
 }
@@ -191,7 +191,7 @@ static enum bp_status all_to_all(void *work, const struct bp_collective *c)
     return pull_all(d, d->b->rank * d->part);
 }
 
-static enum bp_status gather(void *work, const struct bp_collective *c)
+static enum bp_status zero_copy_gather(void *work, const struct bp_collective *c)
 {
     struct direct *d = work;
     uint64_t part = d->part;
@@ -200,22 +200,22 @@ static enum bp_status gather(void *work, const struct bp_collective *c)
     return bp_reach_write(d->b, &d->dst[c->root], d->b->rank * part, c->src, part, d->far);
 }
 
-static enum bp_status scatter(void *work, const struct bp_collective *c)
+static enum bp_status zero_copy_scatter(void *work, const struct bp_collective *c)
 {
     struct direct *d = work;
 
-    return pull(d, c->root, d->b->rank * d->part, 0, d->part);
+    return zero_copy_pull(d, c->root, d->b->rank * d->part, 0, d->part);
 }
 
 static const struct bp_movers between_buffers = {{
     [BP_COMM_ALL_REDUCE] = reduce_all,
     [BP_COMM_REDUCE] = reduce_root,
-    [BP_COMM_BROADCAST] = broadcast,
+    [BP_COMM_BROADCAST] = zero_copy_broadcast,
     [BP_COMM_ALL_GATHER] = all_gather,
     [BP_COMM_REDUCE_SCATTER] = reduce_scatter,
     [BP_COMM_ALL_TO_ALL] = all_to_all,
-    [BP_COMM_GATHER] = gather,
-    [BP_COMM_SCATTER] = scatter,
+    [BP_COMM_GATHER] = zero_copy_gather,
+    [BP_COMM_SCATTER] = zero_copy_scatter,
 }};
 
 enum bp_status bp_collective_direct(struct bp_shm_rank *b, const struct bp_collective *c,

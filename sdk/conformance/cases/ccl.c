@@ -20,7 +20,7 @@ enum { CALLS = sizeof calls / sizeof *calls, QUICK = 7 };
 
 /* ccl/<call>/<dtype>[-<reduction>]/<ranks>x<elements>[/<variant>]. Of those that differ only in
  * numbers some are quick. */
-static void add(struct into *into, struct ccl_case k, const char *variant)
+static void ccl_add(struct into *into, struct ccl_case k, const char *variant)
 {
     const char *dtype = num_type(k.dtype)->name;
     bool reduces = ccl_call_reduces(k.call);
@@ -42,17 +42,20 @@ static void add_sizes(struct into *into)
     for (size_t c = 0; c < CALLS; c++)
         for (size_t r = 0; r < RANKS; r++)
             for (size_t n = 0; n < COUNTS; n++)
-                add(into, (struct ccl_case){.call = calls[c], .dtype = BP_F32, .ranks = ranks[r],
-                                            .n = counts[n]}, "");
+                ccl_add(into,
+                        (struct ccl_case){
+                            .call = calls[c], .dtype = BP_F32, .ranks = ranks[r], .n = counts[n]},
+                        "");
     for (size_t c = 0; c < CALLS; c++)
-        add(into, (struct ccl_case){.call = calls[c], .dtype = BP_F32, .ranks = 2, .n = 262147},
+        ccl_add(into, (struct ccl_case){.call = calls[c], .dtype = BP_F32, .ranks = 2, .n = 262147},
+                "");
+    ccl_add(into,
+            (struct ccl_case){.dtype = BP_F32, .call = BP_COMM_ALL_REDUCE, .ranks = 3, .n = 262147},
             "");
-    add(into, (struct ccl_case){.dtype = BP_F32, .call = BP_COMM_ALL_REDUCE, .ranks = 3,
-                                .n = 262147}, "");
 }
 
 /* Complex numbers have no order, truth values no average. */
-static bool has(const struct num_type *type, uint32_t reduction)
+static bool ccl_has(const struct num_type *type, uint32_t reduction)
 {
     if (type->class == NUM_BOOL) return reduction != BP_REDUCE_AVERAGE;
     return type->class != NUM_COMPLEX ||
@@ -64,19 +67,32 @@ static void add_dtypes(struct into *into)
     for (uint32_t t = 0; num_type(t); t++) {
         const struct num_type *type = num_type(t);
         for (uint32_t op = 0; op < BP_REDUCTION_COUNT; op++) {
-            if (!has(type, op)) continue;
-            add(into, (struct ccl_case){.call = BP_COMM_ALL_REDUCE, .dtype = t, .reduction = op,
-                                        .ranks = 7, .n = 5}, "");
-            add(into, (struct ccl_case){.call = BP_COMM_REDUCE_SCATTER, .dtype = t,
-                                        .reduction = op, .ranks = 3, .n = 3001}, "");
+            if (!ccl_has(type, op)) continue;
+            ccl_add(
+                into,
+                (struct ccl_case){
+                    .call = BP_COMM_ALL_REDUCE, .dtype = t, .reduction = op, .ranks = 7, .n = 5},
+                "");
+            ccl_add(into,
+                    (struct ccl_case){.call = BP_COMM_REDUCE_SCATTER,
+                                      .dtype = t,
+                                      .reduction = op,
+                                      .ranks = 3,
+                                      .n = 3001},
+                    "");
         }
-        add(into, (struct ccl_case){.call = BP_COMM_ALL_TO_ALL, .dtype = t, .ranks = 3, .n = 41},
-            "");
+        ccl_add(into,
+                (struct ccl_case){.call = BP_COMM_ALL_TO_ALL, .dtype = t, .ranks = 3, .n = 41}, "");
         if (type->class == NUM_FLOAT)
             for (uint32_t op = 0; op < BP_REDUCTION_COUNT; op++)
-                add(into, (struct ccl_case){.call = BP_COMM_ALL_REDUCE, .dtype = t,
-                                            .reduction = op, .ranks = 3, .n = 700,
-                                            .flags = CCL_SPECIAL}, "special");
+                ccl_add(into,
+                        (struct ccl_case){.call = BP_COMM_ALL_REDUCE,
+                                          .dtype = t,
+                                          .reduction = op,
+                                          .ranks = 3,
+                                          .n = 700,
+                                          .flags = CCL_SPECIAL},
+                        "special");
     }
 }
 
@@ -91,12 +107,12 @@ static void add_variants(struct into *into)
                          k.call != BP_COMM_SEND;
             k.root = 1;
             k.flags = CCL_IN_PLACE;
-            if (meets) add(into, k, "in-place");
+            if (meets) ccl_add(into, k, "in-place");
             k.ranks = 4;
             k.flags = CCL_MIXED;
-            add(into, k, "mixed");
+            ccl_add(into, k, "mixed");
             k.flags = CCL_ASYNC;
-            add(into, k, "async");
+            ccl_add(into, k, "async");
         }
 }
 

@@ -43,7 +43,7 @@ static const struct grid {
     {"conv", "flat", "1x1x3x1048583+2x1x3x3+-", 0, 0, DATA_EXACT},
 };
 
-static void make(struct case_maker *maker, const struct grid *g)
+static void stress_make(struct case_maker *maker, const struct grid *g)
 {
     struct kernel_case *made = case_begin(maker, g->shapes);
 
@@ -59,5 +59,5 @@ static void make(struct case_maker *maker, const struct grid *g)
 void cases_stress(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(grids); i++)
-        if (case_is(maker, grids[i].op)) make(maker, &grids[i]);
+        if (case_is(maker, grids[i].op)) stress_make(maker, &grids[i]);
 }

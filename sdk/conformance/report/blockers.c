@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void count(struct report_blocker *all, size_t *n, const char *name, size_t length)
+static void blockers_count(struct report_blocker *all, size_t *n, const char *name, size_t length)
 {
     char own[REPORT_BLOCKER];
     size_t k = 0;
@@ -43,7 +43,7 @@ size_t report_blockers(const struct report *r, struct report_blocker **out)
     for (size_t i = 0; i < r->n; i++) {
         for (const char *at = missing_of(&r->at[i]); *at; at += *at == '\n') {
             size_t length = strcspn(at, "\n");
-            count(all, &n, at, length);
+            blockers_count(all, &n, at, length);
             at += length;
         }
     }

@@ -3,7 +3,7 @@
 #include "escape.h"
 
 /* The length of the UTF-8 sequence at text, and whether XML allows its character; 0: it is none. */
-static int sequence(const unsigned char *text, bool *out_allowed)
+static int escape_sequence(const unsigned char *text, bool *out_allowed)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     int n = *text < 0x80                    ? 1
@@ -31,7 +31,7 @@ void escape(FILE *file, const char *text)
     bool allowed = false;
 
     while (*at) {
-        int n = sequence(at, &allowed);
+        int n = escape_sequence(at, &allowed);
         if (!n || !allowed) fputc('?', file);
         else if (*at == '&') fputs("&amp;", file);
         else if (*at == '<') fputs("&lt;", file);

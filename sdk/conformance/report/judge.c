@@ -23,7 +23,7 @@ static bool asks_for_fact(const struct report_case *c)
     return c->row >= 0 && !c->expected && c->outcome != OUTCOME_UNSUPPORTED;
 }
 
-static void count(struct report *r)
+static void judge_count(struct report *r)
 {
     memset(r->totals, 0, sizeof r->totals);
     memset(r->suite_totals, 0, sizeof r->suite_totals);
@@ -89,7 +89,7 @@ bool report_row_ran(const struct report *r, const struct report_row *row)
 
 void report_judge(struct report *report)
 {
-    count(report);
+    judge_count(report);
     count_rows(report);
     report_find_level(report);
 }

@@ -29,8 +29,8 @@ static void print_case(const struct report_case *c, FILE *file)
     fprintf(file, "\"/>\n    </testcase>\n");
 }
 
-static size_t count(const struct report *r, int suite, enum outcome a, enum outcome b,
-                    enum outcome c)
+static size_t junit_count(const struct report *r, int suite, enum outcome a, enum outcome b,
+                          enum outcome c)
 {
     size_t n = 0;
 
@@ -49,9 +49,9 @@ static void print_counts(const struct report *r, int suite, FILE *file)
     for (size_t i = 0; i < r->n; i++)
         tests += r->at[i].selected && (suite < 0 || (int)r->at[i].suite == suite);
     fprintf(file, " tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" skipped=\"%zu\"", tests,
-            count(r, suite, OUTCOME_FAIL, OUTCOME_XPASS, OUTCOME_XPASS),
-            count(r, suite, OUTCOME_CRASH, OUTCOME_TIMEOUT, OUTCOME_COUNT),
-            count(r, suite, OUTCOME_SKIP, OUTCOME_UNSUPPORTED, OUTCOME_XFAIL));
+            junit_count(r, suite, OUTCOME_FAIL, OUTCOME_XPASS, OUTCOME_XPASS),
+            junit_count(r, suite, OUTCOME_CRASH, OUTCOME_TIMEOUT, OUTCOME_COUNT),
+            junit_count(r, suite, OUTCOME_SKIP, OUTCOME_UNSUPPORTED, OUTCOME_XFAIL));
 }
 
 void report_junit(const struct report *r, FILE *file)

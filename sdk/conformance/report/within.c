@@ -27,7 +27,7 @@ void report_case_steps(const struct report *r, struct report_case *c, const char
     }
 }
 
-static void add(struct report *r, const struct report_case *c, int row, bool has, bool ran)
+static void within_add(struct report *r, const struct report_case *c, int row, bool has, bool ran)
 {
     struct report_within made = {.row = row}, *w = NULL;
     char dtypes[24], name[64];
@@ -53,8 +53,8 @@ void report_find_within(struct report *r, bool (*asks)(const struct report_case 
     for (size_t i = 0; i < r->n; i++) {
         const struct report_case *c = &r->at[i];
         if (!c->selected) continue;
-        if (c->row >= 0 && c->facts & bit) add(r, c, c->row, asks(c), c->executed);
-        for (size_t s = 0; s < c->n_step; s++) add(r, c, c->step[s], true, true);
+        if (c->row >= 0 && c->facts & bit) within_add(r, c, c->row, asks(c), c->executed);
+        for (size_t s = 0; s < c->n_step; s++) within_add(r, c, c->step[s], true, true);
     }
     for (size_t i = 0; i < r->n_within; i++) {
         struct report_row *row = &r->row[r->within[i].row];

@@ -160,8 +160,8 @@ bool work_copy(struct work *w, int stream, int to, int from)
                     "bp_tensor_copy");
 }
 
-static bool equal(struct work *w, const unsigned char *got, const unsigned char *want,
-                  uint64_t size, const char *what)
+static bool work_equal(struct work *w, const unsigned char *got, const unsigned char *want,
+                       uint64_t size, const char *what)
 {
     uint64_t i = 0;
 
@@ -182,7 +182,7 @@ bool work_holds(struct work *w, int stream, int tensor, int seed, const char *wh
     memset(got, 0x99, size);
     ok = check_ok(w->c, bp_tensor_read(w->stream[stream], w->tensor[tensor], got, size),
                   "bp_tensor_read") &&
-         equal(w, got, want, size, what);
+         work_equal(w, got, want, size, what);
     free(got);
     free(want);
     return ok;
@@ -206,7 +206,7 @@ bool work_sync(struct work *w, int stream)
     return check_ok(w->c, bp_stream_synchronize(w->stream[stream]), "bp_stream_synchronize");
 }
 
-static void hold(void *ctx, enum bp_status status)
+static void work_hold(void *ctx, enum bp_status status)
 {
     struct work_gate *gate = ctx;
     struct timespec until;
@@ -255,7 +255,7 @@ bool work_shut(struct work *w, int stream)
     if (!(w->c->place->properties.flags & BP_DEVICE_INLINE)) return pile_up(w, gate);
     pthread_mutex_init(&gate->lock, NULL);
     pthread_cond_init(&gate->changed, NULL);
-    status = bp_stream_callback(gate->stream, hold, gate);
+    status = bp_stream_callback(gate->stream, work_hold, gate);
     gate->firm = status == BP_OK;
     return check_ok(w->c, status, "bp_stream_callback");
 }

@@ -72,7 +72,7 @@ struct running {
     bool begun, child, reported;
 };
 
-static void take_line(void *ctx, const char *line)
+static void ccl_take_line(void *ctx, const char *line)
 {
     struct running *t = ctx;
     int at = 0, outcome;
@@ -108,7 +108,7 @@ static void run_child(struct running *t)
     static const char *const hurry[] = {"BP_CCL_TIMEOUT=0.7", NULL};
     struct bp_child child = {.argv = argv, .timeout_ns = UINT64_C(50000000000),
                              .env = t->r.k.program == CCL_PROGRAM_ABSENT ? hurry : NULL,
-                             .report = take_line, .ctx = t};
+                             .report = ccl_take_line, .ctx = t};
     struct bp_child_result result;
 
     snprintf(seed, sizeof seed, "%" PRIu64, place->seed);
@@ -134,7 +134,7 @@ static void *run_rank(void *arg)
 }
 
 /* Whether the device can have such numbers, and there is a cpu:0 for the odd ranks. */
-static bool prepare(struct check *c, const struct ccl_case *k, struct bp_device **out_other)
+static bool ccl_prepare(struct check *c, const struct ccl_case *k, struct bp_device **out_other)
 {
     *out_other = NULL;
     if (!(c->place->properties.dtypes >> k->dtype & 1)) {
@@ -181,7 +181,7 @@ void ccl_case_run(struct check *c, const int64_t *arg)
     struct bp_device *other;
     struct bp_comm_id id[2];
 
-    if (!prepare(c, &k, &other)) return;
+    if (!ccl_prepare(c, &k, &other)) return;
     for (int i = 0; i < 2; i++)
         if (!check_ok(c, bp_comm_id_create(&id[i]), "bp_comm_id_create")) return;
     for (uint32_t i = 0; i < k.ranks; i++) {

@@ -35,7 +35,7 @@ const char *ccl_reduction_name(uint32_t reduction)
 }
 
 /* Of an all_to_all_ragged, what rank i has for rank j; some of it is nothing. */
-static int64_t ragged(const struct ccl_case *k, uint32_t i, uint32_t j)
+static int64_t ccl_call_ragged(const struct ccl_case *k, uint32_t i, uint32_t j)
 {
     return (int64_t)((i + 2 * j) % 4) * k->n;
 }
@@ -45,7 +45,8 @@ static int64_t ragged_sum(const struct ccl_case *k, uint32_t rank, uint32_t to, 
 {
     int64_t sum = 0;
 
-    for (uint32_t j = 0; j < to; j++) sum += sent ? ragged(k, rank, j) : ragged(k, j, rank);
+    for (uint32_t j = 0; j < to; j++)
+        sum += sent ? ccl_call_ragged(k, rank, j) : ccl_call_ragged(k, j, rank);
     return sum;
 }
 
@@ -96,19 +97,20 @@ static int64_t find_part(const struct ccl_case *k, uint32_t rank, uint32_t p, ui
     case BP_COMM_ALL_TO_ALL_RAGGED:
         *out_from = p;
         *out_at = ragged_sum(k, p, rank, true);
-        return ragged(k, p, rank);
+        return ccl_call_ragged(k, p, rank);
     default: break;
     }
     return k->n;
 }
 
-static uint32_t parts_of(uint32_t call)
+static uint32_t ccl_call_parts_of(uint32_t call)
 {
     return call == BP_COMM_ALL_GATHER || call == BP_COMM_GATHER || call == BP_COMM_ALL_TO_ALL ||
            call == BP_COMM_ALL_TO_ALL_RAGGED;
 }
 
-static enum bp_status ring(struct ccl_rank *r, struct bp_tensor *src, struct bp_tensor *dst)
+static enum bp_status ccl_call_ring(struct ccl_rank *r, struct bp_tensor *src,
+                                    struct bp_tensor *dst)
 {
     enum bp_status status = bp_comm_group_begin(r->comm, r->stream), end;
 
@@ -126,8 +128,8 @@ static enum bp_status call_ragged(struct ccl_rank *r, const struct ccl_case *k,
     int64_t out[8], in[8];
 
     for (uint32_t j = 0; j < r->size; j++) {
-        out[j] = ragged(k, r->rank, j);
-        in[j] = ragged(k, j, r->rank);
+        out[j] = ccl_call_ragged(k, r->rank, j);
+        in[j] = ccl_call_ragged(k, j, r->rank);
     }
     return bp_comm_all_to_all_ragged(r->comm, r->stream, src, out, dst, in);
 }
@@ -150,7 +152,7 @@ enum bp_status ccl_call(struct ccl_rank *r, const struct ccl_case *k, struct bp_
     case BP_COMM_ALL_TO_ALL_RAGGED: return call_ragged(r, k, src, dst);
     case BP_COMM_GATHER: return bp_comm_gather(comm, stream, src, dst, k->root);
     case BP_COMM_SCATTER: return bp_comm_scatter(comm, stream, src, dst, k->root);
-    default: return ring(r, src, dst);
+    default: return ccl_call_ring(r, src, dst);
     }
 }
 
@@ -161,7 +163,7 @@ struct buffer {
     unsigned char *before, *after;
 };
 
-static bool make(struct ccl_rank *r, uint32_t dtype, int64_t n, struct buffer *b)
+static bool ccl_call_make(struct ccl_rank *r, uint32_t dtype, int64_t n, struct buffer *b)
 {
     n = (n < 0 ? 0 : n) + 2 * GUARD;
     b->bytes = (uint64_t)n * num_type(dtype)->size;
@@ -173,7 +175,7 @@ static bool make(struct ccl_rank *r, uint32_t dtype, int64_t n, struct buffer *b
                     "bp_tensor_create");
 }
 
-static void drop(struct buffer *b)
+static void ccl_call_drop(struct buffer *b)
 {
     bp_tensor_destroy(b->whole);
     free(b->before);
@@ -188,8 +190,8 @@ struct operands {
     struct bp_tensor *src, *dst;
 };
 
-static bool view(struct ccl_rank *r, const struct buffer *b, int64_t at, int64_t n,
-                 struct bp_tensor **out)
+static bool ccl_call_view(struct ccl_rank *r, const struct buffer *b, int64_t at, int64_t n,
+                          struct bp_tensor **out)
 {
     int64_t one = 1;
 
@@ -197,7 +199,7 @@ static bool view(struct ccl_rank *r, const struct buffer *b, int64_t at, int64_t
                              "bp_tensor_view");
 }
 
-static bool prepare(struct ccl_rank *r, const struct ccl_case *k, struct operands *o)
+static bool ccl_call_prepare(struct ccl_rank *r, const struct ccl_case *k, struct operands *o)
 {
     bool src_parts = k->call == BP_COMM_REDUCE_SCATTER || k->call == BP_COMM_SCATTER;
     bool dst_parts = k->call == BP_COMM_ALL_GATHER || k->call == BP_COMM_GATHER;
@@ -212,21 +214,21 @@ static bool prepare(struct ccl_rank *r, const struct ccl_case *k, struct operand
         if (src_parts) o->dst_at += r->rank * k->n;
     }
     most = !o->dst_in && o->n_dst > o->n_src ? o->n_dst : o->n_src;
-    return make(r, k->dtype, most, &o->buffer[0]) &&
-           (!o->dst_in || make(r, k->dtype, o->n_dst, &o->buffer[1])) &&
-           view(r, &o->buffer[0], o->src_at, o->n_src, &o->src) &&
-           view(r, &o->buffer[o->dst_in], o->dst_at, o->n_dst, &o->dst);
+    return ccl_call_make(r, k->dtype, most, &o->buffer[0]) &&
+           (!o->dst_in || ccl_call_make(r, k->dtype, o->n_dst, &o->buffer[1])) &&
+           ccl_call_view(r, &o->buffer[0], o->src_at, o->n_src, &o->src) &&
+           ccl_call_view(r, &o->buffer[o->dst_in], o->dst_at, o->n_dst, &o->dst);
 }
 
-static void release(struct operands *o)
+static void ccl_call_release(struct operands *o)
 {
     bp_tensor_destroy(o->src);
     bp_tensor_destroy(o->dst);
-    drop(&o->buffer[0]);
-    drop(&o->buffer[1]);
+    ccl_call_drop(&o->buffer[0]);
+    ccl_call_drop(&o->buffer[1]);
 }
 
-static bool write(struct ccl_rank *r, struct operands *o)
+static bool ccl_call_write(struct ccl_rank *r, struct operands *o)
 {
     for (int i = 0; i <= o->dst_in; i++)
         if (!check_ok(&r->check, bp_tensor_write(r->stream, o->buffer[i].whole,
@@ -238,14 +240,14 @@ static bool write(struct ccl_rank *r, struct operands *o)
 
 /* What has to be there afterwards takes the place of what was there before; but a reduction is
  * held to its bound, and then taken as it is. */
-static bool expect(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
-                   struct operands *o, int64_t shift)
+static bool ccl_call_expect(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
+                            struct operands *o, int64_t shift)
 {
     struct buffer *b = &o->buffer[o->dst_in];
     size_t width = d->type.size;
     unsigned char *want = b->before + (size_t)o->dst_at * width;
     const unsigned char *got = b->after + (size_t)o->dst_at * width;
-    uint32_t parts = parts_of(k->call) ? k->ranks : 1, from;
+    uint32_t parts = ccl_call_parts_of(k->call) ? k->ranks : 1, from;
     int64_t at, n;
 
     for (uint32_t p = 0; o->n_dst >= 0 && p < parts; p++) {
@@ -261,8 +263,8 @@ static bool expect(struct ccl_rank *r, const struct ccl_case *k, const struct cc
     return true;
 }
 
-static bool compare(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
-                    struct operands *o)
+static bool ccl_call_compare(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
+                             struct operands *o)
 {
     for (int i = 0; i <= o->dst_in; i++) {
         const struct buffer *b = &o->buffer[i];
@@ -289,8 +291,8 @@ static uint64_t hash_of(uint64_t hash, const struct operands *o, size_t width)
     return hash;
 }
 
-static bool turn(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
-                 struct operands *o, int64_t shift)
+static bool ccl_call_turn(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
+                          struct operands *o, int64_t shift)
 {
     unsigned char *src = o->buffer[0].before + (size_t)o->src_at * d->type.size;
 
@@ -299,7 +301,7 @@ static bool turn(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_
     if (o->n_src > 0)
         memcpy(src, d->src[r->rank] + (size_t)shift * d->type.size,
                (size_t)o->n_src * d->type.size);
-    if (!write(r, o) ||
+    if (!ccl_call_write(r, o) ||
         !check_ok(&r->check, ccl_done(r, ccl_call(r, k, o->src, o->dst)), ccl_call_name(k->call)))
         return false;
     for (int i = 0; i <= o->dst_in; i++)
@@ -307,7 +309,7 @@ static bool turn(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_
                                                 o->buffer[i].bytes),
                       "bp_tensor_read"))
             return false;
-    return expect(r, k, d, o, shift) && compare(r, k, d, o);
+    return ccl_call_expect(r, k, d, o, shift) && ccl_call_compare(r, k, d, o);
 }
 
 bool ccl_check_call(struct ccl_rank *r, const struct ccl_case *k)
@@ -318,14 +320,14 @@ bool ccl_check_call(struct ccl_rank *r, const struct ccl_case *k)
     int64_t room = 0;
     struct operands o;
     struct ccl_data d;
-    bool ok = prepare(r, k, &o);
+    bool ok = ccl_call_prepare(r, k, &o);
 
     for (uint32_t i = 0; i < k->ranks; i++)
         if (src_count(k, i) > room) room = src_count(k, i);
     r->k.reduction = k->reduction;
     ccl_data_make(&d, r, k, room);
     for (int i = 0; ok && i < 3; i++) {
-        ok = turn(r, k, &d, &o, i == 1 ? CCL_SHIFT : 0);
+        ok = ccl_call_turn(r, k, &d, &o, i == 1 ? CCL_SHIFT : 0);
         last = hash_of(0, &o, d.type.size);
         if (i == 0) first = last;
         if (same) r->hash = hash_of(r->hash, &o, d.type.size);
@@ -334,6 +336,6 @@ bool ccl_check_call(struct ccl_rank *r, const struct ccl_case *k)
         ok = check_that(&r->check, first == last, "%s: rank %u of %u: the same numbers gave other "
                         "bits the second time", ccl_call_name(k->call), r->rank, r->size);
     ccl_data_finish(&d);
-    release(&o);
+    ccl_call_release(&o);
     return ok;
 }

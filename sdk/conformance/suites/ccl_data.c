@@ -34,13 +34,13 @@ static long double small_get(const struct num_type *type, unsigned code)
     return code & 0x80 ? -value : value;
 }
 
-static long double get(const struct num_type *type, const unsigned char *at)
+static long double ccl_data_get(const struct num_type *type, const unsigned char *at)
 {
     return type->size == 1 ? small_get(type, *at) : num_get_float(type, at);
 }
 
 /* Any number near value will do: f8 takes the largest that is not above it in magnitude. */
-static void set(const struct num_type *type, unsigned char *at, long double value)
+static void ccl_data_set(const struct num_type *type, unsigned char *at, long double value)
 {
     unsigned code = 0;
 
@@ -66,7 +66,8 @@ static long double some_number(const struct ccl_case *k, bool infinite, uint64_t
     return bits >> 3 & 1 ? -value : value;
 }
 
-static void fill(struct ccl_data *d, const struct ccl_case *k, uint32_t rank, struct random random)
+static void ccl_data_fill(struct ccl_data *d, const struct ccl_case *k, uint32_t rank,
+                          struct random random)
 {
     size_t part = d->type.size / (size_t)d->type.parts;
     struct num_type type = d->type;
@@ -76,7 +77,7 @@ static void fill(struct ccl_data *d, const struct ccl_case *k, uint32_t rank, st
         unsigned char *at = d->src[rank] + (size_t)i * part;
         uint64_t bits = random_bits(&random);
         if (num_is_int(&type)) num_set_int(&type, at, type.class == NUM_BOOL ? bits & 1 : bits);
-        else set(&type, at, some_number(k, type.size > 1, bits));
+        else ccl_data_set(&type, at, some_number(k, type.size > 1, bits));
     }
 }
 
@@ -86,7 +87,7 @@ static bool is_less(const struct num_type *type, uint64_t a, uint64_t b)
 }
 
 /* As a number of the type: bits beyond it are dropped, and its sign extended. */
-static uint64_t wrap(const struct num_type *type, uint64_t value)
+static uint64_t ccl_data_wrap(const struct num_type *type, uint64_t value)
 {
     unsigned char bytes[8] = {0};
 
@@ -104,18 +105,19 @@ static uint64_t reduce_int(const struct ccl_data *d, uint32_t reduction, int64_t
     for (uint32_t j = 1; j < d->ranks; j++) {
         uint64_t y = num_get_int(type, d->src[j] + at);
         switch (reduction) {
-        case BP_REDUCE_PRODUCT: x = wrap(type, x * y); break;
+        case BP_REDUCE_PRODUCT: x = ccl_data_wrap(type, x * y); break;
         case BP_REDUCE_MIN: x = is_less(type, y, x) ? y : x; break;
         case BP_REDUCE_MAX: x = is_less(type, x, y) ? y : x; break;
-        default: x = truth ? x | y : wrap(type, x + y);
+        default: x = truth ? x | y : ccl_data_wrap(type, x + y);
         }
     }
     if (reduction != BP_REDUCE_AVERAGE) return x;
-    if (type->class == NUM_SIGNED) return wrap(type, (uint64_t)((int64_t)x / (int64_t)d->ranks));
+    if (type->class == NUM_SIGNED)
+        return ccl_data_wrap(type, (uint64_t)((int64_t)x / (int64_t)d->ranks));
     return x / d->ranks;
 }
 
-static long double extreme(long double x, long double y, bool least)
+static long double ccl_data_extreme(long double x, long double y, bool least)
 {
     if (isnan(x) || isnan(y)) return NAN;
     return (y < x) == least ? y : x;
@@ -128,13 +130,13 @@ static void reduce_float(struct ccl_data *d, uint32_t reduction, int64_t i)
     size_t at = (size_t)i * own->size / (size_t)own->parts;
     bool is_small = own->digits < wide->digits, rounds_once = is_small && !d->rounds_each;
     long double u = num_unit(rounds_once ? wide : own), n = d->ranks;
-    long double x = get(own, d->src[0] + at), size = fabsl(x), off = 0;
+    long double x = ccl_data_get(own, d->src[0] + at), size = fabsl(x), off = 0;
 
     for (uint32_t j = 1; j < d->ranks; j++) {
-        long double y = get(own, d->src[j] + at);
+        long double y = ccl_data_get(own, d->src[j] + at);
         if (reduction == BP_REDUCE_PRODUCT) x *= y, size *= fabsl(y);
-        else if (reduction == BP_REDUCE_MIN) x = extreme(x, y, true);
-        else if (reduction == BP_REDUCE_MAX) x = extreme(x, y, false);
+        else if (reduction == BP_REDUCE_MIN) x = ccl_data_extreme(x, y, true);
+        else if (reduction == BP_REDUCE_MAX) x = ccl_data_extreme(x, y, false);
         else x += y, size += fabsl(y);
     }
     if (reduction != BP_REDUCE_MIN && reduction != BP_REDUCE_MAX) off = 1.01L * (n - 1) * u * size;
@@ -155,7 +157,8 @@ static void reduce_complex_product(struct ccl_data *d, int64_t i)
     long double re = 1, im = 0, size = 1;
 
     for (uint32_t j = 0; j < d->ranks; j++) {
-        long double a = get(&d->type, d->src[j] + at), b = get(&d->type, d->src[j] + at + part);
+        long double a = ccl_data_get(&d->type, d->src[j] + at),
+                    b = ccl_data_get(&d->type, d->src[j] + at + part);
         long double next = re * a - im * b;
         im = re * b + im * a;
         re = next;
@@ -167,7 +170,7 @@ static void reduce_complex_product(struct ccl_data *d, int64_t i)
         4.04L * (d->ranks - 1) * num_unit(&d->type) * size;
 }
 
-static void reduce(struct ccl_data *d, uint32_t reduction)
+static void ccl_data_reduce(struct ccl_data *d, uint32_t reduction)
 {
     int64_t n = d->room * d->type.parts;
 
@@ -196,9 +199,9 @@ void ccl_data_make(struct ccl_data *d, const struct ccl_rank *r, const struct cc
     for (uint32_t j = 0; j < d->ranks; j++) {
         d->src[j] = malloc((size_t)d->room * d->type.size);
         if (!d->src[j]) abort();
-        fill(d, k, j, random);
+        ccl_data_fill(d, k, j, random);
     }
-    if (ccl_call_reduces(k->call)) reduce(d, k->reduction);
+    if (ccl_call_reduces(k->call)) ccl_data_reduce(d, k->reduction);
 }
 
 void ccl_data_finish(struct ccl_data *d)
@@ -233,7 +236,7 @@ bool ccl_data_check(struct ccl_rank *r, const struct ccl_data *d, const char *ca
         }
         want = d->want[from * parts + i];
         allowed = d->allowed[from * parts + i];
-        x = get(&d->type, got + (size_t)i * part);
+        x = ccl_data_get(&d->type, got + (size_t)i * part);
         off = fabsl(x - want);
         if (off > 0 && allowed > 0 && (double)(off / allowed) > r->result.worst)
             r->result.worst = (double)(off / allowed);

@@ -16,7 +16,7 @@
  * away for 10 s if no deadline ends the others' wait. */
 enum { ODD = 1, N = 700, POISON = 0x5a, NAMED_S = 5 };
 
-static double seconds(void)
+static double ccl_failure_seconds(void)
 {
     struct timespec t;
 
@@ -29,7 +29,7 @@ static bool check_blame(struct ccl_rank *r, enum bp_status got, enum bp_status w
                         const char *who, const char *what)
 {
     struct check *c = &r->check;
-    double begin = seconds();
+    double begin = ccl_failure_seconds();
     char text[600];
     bool ok = check_fails(c, got, want, "the call");
 
@@ -40,7 +40,8 @@ static bool check_blame(struct ccl_rank *r, enum bp_status got, enum bp_status w
            check_fails(c, bp_comm_error(r->comm), want, "bp_comm_error after it") &&
            check_that(c, ccl_done(r, bp_comm_barrier(r->comm, r->stream)) != BP_OK,
                       "a later call did not fail") &&
-           check_that(c, seconds() - begin < 1, "a later call took %.1f s", seconds() - begin);
+           check_that(c, ccl_failure_seconds() - begin < 1, "a later call took %.1f s",
+                      ccl_failure_seconds() - begin);
 }
 
 /* Those who are left, under new numbers. */
@@ -56,7 +57,7 @@ static bool go_on(struct ccl_rank *r, uint32_t rank, uint32_t size)
     return outcome != OUTCOME_FAIL && ccl_join(r, 1, rank, size) && ccl_check_call(r, &k);
 }
 
-static bool make(struct ccl_rank *r, uint32_t dtype, int64_t n, struct bp_tensor **out)
+static bool ccl_failure_make(struct ccl_rank *r, uint32_t dtype, int64_t n, struct bp_tensor **out)
 {
     uint64_t bytes = (uint64_t)n * num_type(dtype)->size;
     void *data = malloc(bytes + 1);
@@ -118,16 +119,18 @@ void ccl_program_mismatch(struct ccl_rank *r)
     enum bp_status status;
     double begin;
 
-    if (!ccl_join(r, 0, rank, size) || !make(r, dtype, n, &src) || !make(r, dtype, n_dst, &dst))
+    if (!ccl_join(r, 0, rank, size) || !ccl_failure_make(r, dtype, n, &src) ||
+        !ccl_failure_make(r, dtype, n_dst, &dst))
         goto done;
     bp_comm_set_timeout(r->comm, UINT64_C(10000000000));
-    begin = seconds();
+    begin = ccl_failure_seconds();
     status = ccl_done(r, ccl_call(r, odd ? &other : &usual, src, dst));
     /* A root gets nothing, and need not wait: two who both think they are find it out here. */
     if (!status && (odd ? &other : &usual)->root == rank && m->call == BP_COMM_BROADCAST)
         status = ccl_done(r, bp_comm_barrier(r->comm, r->stream));
     if (check_blame(r, status, BP_ERR_INVALID, m->text, "all ranks make the same calls") &&
-        check_that(&r->check, seconds() - begin < 5, "named after %.1f s", seconds() - begin) &&
+        check_that(&r->check, ccl_failure_seconds() - begin < 5, "named after %.1f s",
+                   ccl_failure_seconds() - begin) &&
         check_untouched(r, dst, (uint64_t)n_dst * num_type(dtype)->size))
         go_on(r, rank, size);
 done:
@@ -138,9 +141,9 @@ done:
 /* Stays away from a call until it has failed for the others. */
 static void stay_away(struct ccl_rank *r)
 {
-    double begin = seconds();
+    double begin = ccl_failure_seconds();
 
-    while (!bp_comm_error(r->comm) && seconds() - begin < 10) usleep(10000);
+    while (!bp_comm_error(r->comm) && ccl_failure_seconds() - begin < 10) usleep(10000);
 }
 
 /* The last rank comes when the others have stopped waiting. */
@@ -152,17 +155,18 @@ void ccl_program_late(struct ccl_rank *r)
     double begin;
 
     snprintf(who, sizeof who, "rank %u", size - 1);
-    if (!ccl_join(r, 0, rank, size) || !make(r, BP_F32, N, &x) || !make(r, BP_F32, N, &y))
+    if (!ccl_join(r, 0, rank, size) || !ccl_failure_make(r, BP_F32, N, &x) ||
+        !ccl_failure_make(r, BP_F32, N, &y))
         goto done;
     if (!check_ok(&r->check, ccl_done(r, bp_comm_barrier(r->comm, r->stream)), "bp_comm_barrier"))
         goto done;
     bp_comm_set_timeout(r->comm, 200000000);
     if (rank == size - 1) stay_away(r);
-    begin = seconds();
+    begin = ccl_failure_seconds();
     if (check_blame(r, ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM)),
                     BP_ERR_TIMEOUT, who, "last call was barrier") &&
-        check_that(&r->check, seconds() - begin < NAMED_S, "named after %.1f s",
-                   seconds() - begin) &&
+        check_that(&r->check, ccl_failure_seconds() - begin < NAMED_S, "named after %.1f s",
+                   ccl_failure_seconds() - begin) &&
         check_untouched(r, y, N * sizeof(float)))
         go_on(r, rank, size);
 done:
@@ -170,7 +174,7 @@ done:
     bp_tensor_destroy(y);
 }
 
-static void *give_up(void *arg)
+static void *ccl_failure_give_up(void *arg)
 {
     usleep(100000);
     bp_comm_abort(arg);
@@ -186,7 +190,7 @@ void ccl_program_abort(struct ccl_rank *r)
 
     if (!ccl_join(r, 0, rank, size)) return;
     if (rank == ODD)
-        begun = check_that(&r->check, !pthread_create(&thread, NULL, give_up, r->comm),
+        begun = check_that(&r->check, !pthread_create(&thread, NULL, ccl_failure_give_up, r->comm),
                            "a thread could not be started");
     if (rank == size - 1) stay_away(r);
     check_blame(r, ccl_done(r, bp_comm_barrier(r->comm, r->stream)), BP_ERR_PEER, "rank 1",
@@ -198,7 +202,7 @@ void ccl_program_abort(struct ccl_rank *r)
 /* Where a rank dies: its variant. */
 enum death { BEFORE, WAITING, DATA };
 
-static void *die(void *arg)
+static void *ccl_failure_die(void *arg)
 {
     usleep(*(const unsigned *)arg);
     kill(getpid(), SIGKILL);
@@ -214,7 +218,7 @@ static void be_victim(struct ccl_rank *r, struct bp_tensor *x)
     pthread_t thread;
 
     if (r->k.n == BEFORE) raise(SIGKILL);
-    if (pthread_create(&thread, NULL, die, &after)) return;
+    if (pthread_create(&thread, NULL, ccl_failure_die, &after)) return;
     while (!status)
         status = ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_MAX));
     pthread_join(thread, NULL);
@@ -227,7 +231,8 @@ void ccl_program_death(struct ccl_rank *r)
     enum bp_status status = BP_OK;
     double begin;
 
-    if (!ccl_join(r, 0, rank, size) || !make(r, BP_F32, r->k.n == DATA ? 1 << 20 : N, &x))
+    if (!ccl_join(r, 0, rank, size) ||
+        !ccl_failure_make(r, BP_F32, r->k.n == DATA ? 1 << 20 : N, &x))
         goto done;
     if (!check_ok(&r->check, ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, x,
                                                             BP_REDUCE_MAX)), "a first call"))
@@ -236,11 +241,12 @@ void ccl_program_death(struct ccl_rank *r)
     if (rank == ODD) be_victim(r, x);
     if (rank == ODD) goto done;
     if (r->k.n == WAITING) usleep(250000);
-    begin = seconds();
-    while (!status && seconds() - begin < 10)
+    begin = ccl_failure_seconds();
+    while (!status && ccl_failure_seconds() - begin < 10)
         status = ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_MAX));
     if (check_blame(r, status, BP_ERR_PEER, "rank 1", "has died") &&
-        check_that(&r->check, seconds() - begin < 8, "named after %.1f s", seconds() - begin))
+        check_that(&r->check, ccl_failure_seconds() - begin < 8, "named after %.1f s",
+                   ccl_failure_seconds() - begin))
         go_on(r, rank - (rank > ODD), size - 1);
 done:
     bp_tensor_destroy(x);

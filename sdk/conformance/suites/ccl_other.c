@@ -162,7 +162,8 @@ void ccl_program_streams(struct ccl_rank *r)
     bp_stream_destroy(second);
 }
 
-static bool put(struct ccl_rank *r, struct bp_tensor *t, float *data, int64_t n, float value)
+static bool ccl_other_put(struct ccl_rank *r, struct bp_tensor *t, float *data, int64_t n,
+                          float value)
 {
     for (int64_t i = 0; i < n; i++) data[i] = value;
     return check_ok(&r->check, bp_tensor_write(r->stream, t, data, (uint64_t)n * sizeof *data),
@@ -184,9 +185,9 @@ void ccl_program_overwritten(struct ccl_rank *r)
 
     if (!data) abort();
     for (int turn = 1; ok && turn <= TURNS; turn++) {
-        ok = put(r, src, data, all, (float)turn) &&
+        ok = ccl_other_put(r, src, data, all, (float)turn) &&
              check_ok(&r->check, bp_comm_scatter(r->comm, r->stream, src, dst, 0), "scatter") &&
-             put(r, src, data, all, -1) &&
+             ccl_other_put(r, src, data, all, -1) &&
              check_ok(&r->check, bp_tensor_read(r->stream, dst, data, (uint64_t)n * sizeof *data),
                       "bp_tensor_read");
         for (int64_t i = 0; ok && i < n; i++)

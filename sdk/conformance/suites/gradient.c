@@ -12,7 +12,7 @@
 #define ROUNDING (64 * 0x1p-53) /* of one number of the function, and relative to 1 where below */
 enum { MOST = 256 };       /* numbers of the function */
 
-static double *allocate(int64_t n)
+static double *gradient_allocate(int64_t n)
 {
     double *at = calloc((size_t)n + 1, sizeof *at);
 
@@ -35,7 +35,7 @@ static bool write_numbers(struct gradient_run *g, const struct numbers *x)
 }
 
 /* One input, dense. Those of f64 are variables; what they hold is kept. */
-static bool make_input(struct gradient_run *g, int i, struct random *random)
+static bool gradient_make_input(struct gradient_run *g, int i, struct random *random)
 {
     const struct kernel_input *in = &g->r.made->in[i];
     struct numbers *x = &g->in[i];
@@ -64,7 +64,7 @@ static bool make_input(struct gradient_run *g, int i, struct random *random)
         x->n = values.count * values.type->parts;
         x->rank = in->rank;
         memcpy(x->shape, in->shape, sizeof x->shape);
-        x->at = allocate(x->n);
+        x->at = gradient_allocate(x->n);
         memcpy(x->at, bytes, (size_t)x->n * sizeof *x->at);
     }
     free(bytes);
@@ -76,7 +76,7 @@ static bool make_input(struct gradient_run *g, int i, struct random *random)
 static bool make_weights(struct gradient_run *g, struct numbers *w, struct random *random)
 {
     if (!w->is) return true;
-    w->at = allocate(w->n);
+    w->at = gradient_allocate(w->n);
     for (int64_t i = 0; i < w->n; i++)
         w->at[i] = (random_below(random, 2) ? 1 : -1) * (0.5 + random_unit(random));
     return check_ok(g->r.c, bp_tensor_create(g->r.c->place->device, w->dtype, (uint32_t)w->rank,
@@ -106,7 +106,7 @@ static void place_inputs(struct gradient_run *g)
                  op->out[i < op->n_out ? i : 0].name);
 }
 
-static bool set_up(struct gradient_run *g)
+static bool gradient_set_up(struct gradient_run *g)
 {
     const struct kernel_case *made = g->r.made;
     struct random random = random_of(made->id, g->r.c->place->seed);
@@ -120,7 +120,7 @@ static bool set_up(struct gradient_run *g)
                     (int)REF_OUTPUTS);
     if (ok) place_inputs(g);
     for (int i = 0; ok && i < made->n_in; i++)
-        ok = !made->in[i].present || make_input(g, i, &random);
+        ok = !made->in[i].present || gradient_make_input(g, i, &random);
     ok = ok && run_arguments(&g->r) && gradient_record(g) && gradient_is_held(g);
     for (int i = 0; ok && i < REF_OUTPUTS; i++) ok = make_weights(g, &g->dy[i], &random);
     for (int i = 0; ok && i < CASE_PORTS; i++) ok = make_weights(g, &g->v[i], &random);
@@ -183,7 +183,7 @@ static const struct numbers *weights_of(const struct gradient_run *g, int *out_n
     return g->r.made->gradient == 1 ? g->dy : g->v;
 }
 
-static bool evaluate(struct gradient_run *g, double *values)
+static bool gradient_evaluate(struct gradient_run *g, double *values)
 {
     struct bp_tensor *out[REF_OUTPUTS] = {NULL}, *dx[CASE_PORTS] = {NULL};
     bool second = g->r.made->gradient == 2;
@@ -204,16 +204,16 @@ static bool evaluate(struct gradient_run *g, double *values)
 
 /* (f(x + h) - f(x - h)) / 2 h of each number, with x a variable's element. Adds factor times it.
  * The tensor is left with x - h. */
-static bool difference(struct gradient_run *g, struct numbers *x, int64_t e, double h,
-                       double factor, int64_t n, double *sum)
+static bool gradient_difference(struct gradient_run *g, struct numbers *x, int64_t e, double h,
+                                double factor, int64_t n, double *sum)
 {
     double at = x->at[e], up = at + h, down = at - h, width = isnan(at) ? 2 * h : up - down;
-    double *f[2] = {allocate(n), allocate(n)};
+    double *f[2] = {gradient_allocate(n), gradient_allocate(n)};
     bool ok = true;
 
     for (int i = 0; ok && i < 2; i++) {
         x->at[e] = i ? down : up;
-        ok = write_numbers(g, x) && evaluate(g, f[i]);
+        ok = write_numbers(g, x) && gradient_evaluate(g, f[i]);
     }
     x->at[e] = at;
     for (int64_t k = 0; ok && k < n; k++) sum[k] += factor * (f[0][k] - f[1][k]) / width;
@@ -233,9 +233,9 @@ struct base {
 static bool compare_one(struct gradient_run *g, const struct base *base, struct numbers *x,
                         int64_t e, double got)
 {
-    double *slope = allocate(base->n), sum = 0, magnitude = 0, allowed, error;
-    bool ok = difference(g, x, e, STEP, -1.0 / 3, base->n, slope) &&
-              difference(g, x, e, STEP / 2, 4.0 / 3, base->n, slope);
+    double *slope = gradient_allocate(base->n), sum = 0, magnitude = 0, allowed, error;
+    bool ok = gradient_difference(g, x, e, STEP, -1.0 / 3, base->n, slope) &&
+              gradient_difference(g, x, e, STEP / 2, 4.0 / 3, base->n, slope);
 
     ok = write_numbers(g, x) && ok;
     for (int64_t k = 0; k < base->n; k++) {
@@ -270,11 +270,11 @@ static bool make_base(struct gradient_run *g, struct base *base)
                     "the case is too large: %lld numbers to differentiate, at most %d",
                     (long long)base->n, (int)MOST))
         return false;
-    base->weight = allocate(base->n);
+    base->weight = gradient_allocate(base->n);
     for (int i = 0; i < n; i++)
         for (int64_t k = 0; k < w[i].n; k++) base->weight[at++] = w[i].at[k];
-    values = allocate(base->n);
-    ok = evaluate(g, values);
+    values = gradient_allocate(base->n);
+    ok = gradient_evaluate(g, values);
     for (int64_t k = 0; k < base->n; k++)
         scale += fabs(base->weight[k]) * fmax(1, fabs(values[k]));
     base->noise = 3 / STEP * ROUNDING * scale;
@@ -304,7 +304,7 @@ static bool compare_all(struct gradient_run *g, const struct base *base,
 
     for (int i = 0; i < n; i++) {
         struct numbers *x = gradient_variable(g, i);
-        double *got = allocate(x->n);
+        double *got = gradient_allocate(x->n);
         bool ok = read_numbers(g, gradient[i], x, x->name, got);
         for (int64_t e = 0; ok && e < x->n; e++) ok = compare_one(g, base, x, e, got[e]);
         free(got);
@@ -313,7 +313,7 @@ static bool compare_all(struct gradient_run *g, const struct base *base,
     return true;
 }
 
-static void finish(struct gradient_run *g)
+static void gradient_finish(struct gradient_run *g)
 {
     if (g->generator) bp_stream_set_generator(g->r.c->place->stream, NULL);
     bp_generator_destroy(g->generator);
@@ -353,10 +353,11 @@ void gradient_case_run(struct check *c, const struct kernel_case *made)
     g->r.made = made;
     g->r.info = bp_opinfo_find(made->op->name);
     c->result->worst = -1;
-    if (holds_dtypes(c, made) && set_up(g) && make_base(g, &base) && run_rules(g, gradient))
+    if (holds_dtypes(c, made) && gradient_set_up(g) && make_base(g, &base) &&
+        run_rules(g, gradient))
         compare_all(g, &base, gradient);
     for (int i = 0; i < GRADIENT_VARIABLES; i++) bp_tensor_destroy(gradient[i]);
     free(base.weight);
-    finish(g);
+    gradient_finish(g);
     free(g);
 }

@@ -50,8 +50,8 @@ static bool record_call(struct gradient_run *g, struct bp_tensor **out)
 }
 
 /* The list of inputs, or of gradients, whose places are known: those of variables. */
-static size_t gather(const struct numbers *of, struct bp_tensor *const *from, int n,
-                     struct bp_tensor **out, int *out_place)
+static size_t graph_gather(const struct numbers *of, struct bp_tensor *const *from, int n,
+                           struct bp_tensor **out, int *out_place)
 {
     size_t used = 0;
 
@@ -67,7 +67,7 @@ static bool record_first(struct gradient_run *g, struct bp_tensor *const *out)
 {
     struct bp_tensor *x[CASE_PORTS], *dx[CASE_PORTS] = {NULL};
     int place[CASE_PORTS];
-    size_t n_x = gather(g->in, g->s_in, CASE_PORTS, x, place);
+    size_t n_x = graph_gather(g->in, g->s_in, CASE_PORTS, x, place);
     bool any = false;
 
     for (int i = 0; i < g->n_out; i++) {
@@ -92,7 +92,7 @@ static bool record_second(struct gradient_run *g)
     struct bp_tensor *y[CASE_PORTS], *d[CASE_PORTS], *x[GRADIENT_VARIABLES];
     struct bp_tensor *ddx[GRADIENT_VARIABLES] = {NULL};
     int place[GRADIENT_VARIABLES];
-    size_t n_y = gather(g->in, g->s_dx, CASE_PORTS, y, place), n_in, n_x;
+    size_t n_y = graph_gather(g->in, g->s_dx, CASE_PORTS, y, place), n_in, n_x;
 
     for (size_t i = 0; i < n_y; i++) {
         struct numbers *v = &g->v[place[i]];
@@ -100,8 +100,8 @@ static bool record_second(struct gradient_run *g)
         if (!add_input(g, v->dtype, v->rank, v->shape, &g->s_v[place[i]])) return false;
         d[i] = g->s_v[place[i]];
     }
-    n_in = gather(g->in, g->s_in, CASE_PORTS, x, place);
-    n_x = n_in + gather(g->dy, g->s_dy, REF_OUTPUTS, x + n_in, place + n_in);
+    n_in = graph_gather(g->in, g->s_in, CASE_PORTS, x, place);
+    n_x = n_in + graph_gather(g->dy, g->s_dy, REF_OUTPUTS, x + n_in, place + n_in);
     if (!gradient_ok(g, bp_graph_gradient(g->graph, y, d, n_y, x, n_x, ddx),
                      "bp_graph_gradient of gradients"))
         return false;
@@ -141,8 +141,8 @@ static const struct bp_port *port_of(const struct bp_port *port, uint32_t n_port
 }
 
 /* Whether the dtypes of a node's values are among those of a row. */
-static bool fits(struct bp_graph *graph, const struct bp_node_info *node,
-                 const struct bp_opinfo *op, const uint64_t *types)
+static bool graph_fits(struct bp_graph *graph, const struct bp_node_info *node,
+                       const struct bp_opinfo *op, const uint64_t *types)
 {
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) {
         bool in = i < node->n_in;
@@ -167,7 +167,7 @@ static bool has_row_for(struct gradient_run *g, const struct bp_node_info *node,
         struct bp_kernel_info info = {.size = sizeof info};
         if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op->name))
             continue;
-        if (fits(g->graph, node, op, info.types)) return true;
+        if (graph_fits(g->graph, node, op, info.types)) return true;
     }
     return op->flags & BP_OP_EXPAND; /* its parts are nodes too, or needs of the case */
 }

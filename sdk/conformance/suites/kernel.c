@@ -148,7 +148,7 @@ static bool is_updated(const struct run *r, int input)
 }
 
 /* Makes inputs and the reference's result. */
-static bool set_up(struct run *r)
+static bool kernel_set_up(struct run *r)
 {
     const struct kernel_case *made = r->made;
     struct random random = random_of(made->id, r->c->place->seed);
@@ -163,7 +163,7 @@ static bool set_up(struct run *r)
     return run_arguments(r);
 }
 
-static void dump(const struct run *r, const void *got)
+static void kernel_dump(const struct run *r, const void *got)
 {
     const char *dir = r->c->place->dump;
     char name[16];
@@ -199,7 +199,7 @@ bool run_judge(struct run *r, const void *got, const char *which)
         snprintf(unwritten, sizeof unwritten,
                  "; %lld of %lld elements still hold the poison: the kernel did not write them",
                  (long long)n, (long long)r->expected.count);
-    if (r->c->place->dump) dump(r, got);
+    if (r->c->place->dump) kernel_dump(r, got);
     return check_that(r->c, false, "%s%s%s", which, text, unwritten);
 }
 
@@ -216,7 +216,8 @@ bool run_inputs_unchanged(struct run *r, int but)
 }
 
 /* Random numbers come from a generator of the case's own, which moves past what was drawn. */
-static enum bp_status draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx), void *ctx)
+static enum bp_status kernel_draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx),
+                                  void *ctx)
 {
     struct bp_stream *stream = r->c->place->stream;
     uint64_t seed = 0, offset = 0, blocks = ((uint64_t)r->expected.count + 3) / 4;
@@ -238,19 +239,20 @@ static enum bp_status draw(struct run *r, enum bp_status (*go)(struct run *r, vo
     return status;
 }
 
-static enum bp_status give(struct run *r, enum bp_status (*go)(struct run *r, void *ctx), void *ctx)
+static enum bp_status kernel_give(struct run *r, enum bp_status (*go)(struct run *r, void *ctx),
+                                  void *ctx)
 {
-    return r->info->flags & BP_OP_RANDOM ? draw(r, go, ctx) : go(r, ctx);
+    return r->info->flags & BP_OP_RANDOM ? kernel_draw(r, go, ctx) : go(r, ctx);
 }
 
 enum bp_status run_draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx), void *ctx)
 {
-    enum bp_status status = give(r, go, ctx);
+    enum bp_status status = kernel_give(r, go, ctx);
 
     return status ? status : bp_stream_synchronize(r->c->place->stream);
 }
 
-static enum bp_status call(struct run *r, void *out)
+static enum bp_status kernel_call(struct run *r, void *out)
 {
     struct bp_tensor *all[REF_OUTPUTS] = {NULL}, **mine = out;
     int n = r->made->n_out ? r->made->n_out : 1, part = r->made->part;
@@ -266,12 +268,12 @@ static enum bp_status call(struct run *r, void *out)
 
 enum bp_status run_call(struct run *r, struct bp_tensor **out)
 {
-    return run_draw(r, call, out);
+    return run_draw(r, kernel_call, out);
 }
 
 enum bp_status run_give(struct run *r, struct bp_tensor **out)
 {
-    return give(r, call, out);
+    return kernel_give(r, kernel_call, out);
 }
 
 bool run_take(struct run *r, struct bp_tensor *out, void *data)
@@ -491,7 +493,7 @@ static bool is_held_output(struct check *c, const struct run *r)
 bool run_init(struct run *r, struct check *c, const struct kernel_case *made)
 {
     *r = (struct run){.c = c, .made = made, .info = bp_opinfo_find(made->op->name)};
-    if (!is_held(c, made) || !set_up(r) || !is_held_output(c, r)) return false;
+    if (!is_held(c, made) || !kernel_set_up(r) || !is_held_output(c, r)) return false;
     r->data[0] = calloc(1, run_bytes(&r->expected) + 1);
     r->data[1] = calloc(1, run_bytes(&r->expected) + 1);
     if (!r->data[0] || !r->data[1]) abort();

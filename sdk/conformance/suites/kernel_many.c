@@ -30,7 +30,7 @@ void run_extents(struct check *c, const struct kernel_case *made)
 }
 
 /* n elements that repeat those of an array. */
-static void *repeat(const struct ref_array *values, int64_t n)
+static void *many_repeat(const struct ref_array *values, int64_t n)
 {
     size_t size = values->type->size, done = (size_t)values->count * size, all = (size_t)n * size;
     char *bytes = malloc(all);
@@ -46,7 +46,7 @@ static void *repeat(const struct ref_array *values, int64_t n)
 }
 
 /* An input of n elements in place of that of the case. */
-static bool enlarge(struct run *r, int i, int64_t n)
+static bool many_enlarge(struct run *r, int i, int64_t n)
 {
     const struct ref_array *values = &r->in[i].values;
     struct bp_tensor *large = NULL;
@@ -57,7 +57,7 @@ static bool enlarge(struct run *r, int i, int64_t n)
     if (status == BP_ERR_MEMORY) check_skip(r->c, "%s", bp_error_message());
     else check_ok(r->c, status, "bp_tensor_create of a large input");
     if (status) return false;
-    bytes = repeat(values, n);
+    bytes = many_repeat(values, n);
     status = bp_tensor_write(r->c->place->stream, large, bytes,
                              (uint64_t)n * values->type->size);
     free(bytes);
@@ -128,7 +128,7 @@ void run_large(struct check *c, const struct kernel_case *made)
     bool ok = run_init(&r, c, made);
 
     for (int i = 0; ok && i < made->n_in; i++)
-        if (made->in[i].present) ok = enlarge(&r, i, made->large);
+        if (made->in[i].present) ok = many_enlarge(&r, i, made->large);
     if (ok && large_output(&r, made->large, &out)) {
         status = run_call(&r, &out);
         c->result->executed = status == BP_OK;

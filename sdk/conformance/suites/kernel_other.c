@@ -31,7 +31,7 @@ bool kernel_is_misfit(const char *reason)
 }
 
 /* The case's call prepared, which takes as attributes what other calls may give as tensors. */
-static bool prepare(struct run *r, struct bp_prepared **out)
+static bool kernel_other_prepare(struct run *r, struct bp_prepared **out)
 {
     struct bp_arg arg[CASE_PORTS];
     struct bp_call call = r->call;
@@ -53,7 +53,7 @@ static bool bound_of(struct run *r, int64_t *shape)
     struct bp_prepared *p;
     bool ok;
 
-    if (!prepare(r, &p)) return false;
+    if (!kernel_other_prepare(r, &p)) return false;
     ok = check_ok(r->c, bp_prepared_output(p, (uint32_t)r->made->part, &info),
                   "bp_prepared_output") &&
          check_that(r->c, info.rank == (uint32_t)e->rank, "the bound has rank %u, expected %d",
@@ -98,7 +98,7 @@ bool run_bound(struct run *r, enum bp_status *out_status)
     return ok;
 }
 
-static bool info_of(struct run *r, struct bp_tensor *t, struct bp_tensor_info *out)
+static bool kernel_other_info_of(struct run *r, struct bp_tensor *t, struct bp_tensor_info *out)
 {
     out->size = sizeof *out;
     return check_ok(r->c, bp_tensor_info(t, out), "bp_tensor_info");
@@ -109,7 +109,8 @@ static bool is_updated(struct run *r, struct bp_tensor *out, uint64_t version)
 {
     struct bp_tensor_info a, b;
 
-    return info_of(r, out, &a) && info_of(r, run_shared_input(r)->tensor, &b) &&
+    return kernel_other_info_of(r, out, &a) &&
+           kernel_other_info_of(r, run_shared_input(r)->tensor, &b) &&
            check_that(r->c, a.storage == b.storage && a.offset == b.offset,
                       "the result does not lie in the memory that it updates") &&
            check_that(r->c, a.version > version, "the memory's version is %llu as before",
@@ -117,14 +118,14 @@ static bool is_updated(struct run *r, struct bp_tensor *out, uint64_t version)
 }
 
 /* Once over the input. given: it is the output that the call is given; else the call finds it. */
-static enum bp_status update(struct run *r, bool given, void *data, const char *which)
+static enum bp_status kernel_other_update(struct run *r, bool given, void *data, const char *which)
 {
     struct operand *over = run_shared_input(r);
     struct bp_tensor *out = given ? over->tensor : NULL;
     struct bp_tensor_info before;
     enum bp_status status;
 
-    if (!info_of(r, over->tensor, &before)) return BP_ERR_INTERNAL;
+    if (!kernel_other_info_of(r, over->tensor, &before)) return BP_ERR_INTERNAL;
     status = run_call(r, &out);
     if (kernel_is_refused(status)) return status;
     if (!check_ok(r->c, status, which) || !is_updated(r, out, before.version) ||
@@ -136,7 +137,7 @@ static enum bp_status update(struct run *r, bool given, void *data, const char *
 }
 
 /* Inputs that were written over hold again what they did. */
-static bool restore(struct run *r)
+static bool kernel_other_restore(struct run *r)
 {
     bool ok = true;
 
@@ -153,11 +154,11 @@ static bool restore(struct run *r)
 
 bool run_update(struct run *r, enum bp_status *out_status)
 {
-    enum bp_status status = update(r, true, r->data[0], "");
+    enum bp_status status = kernel_other_update(r, true, r->data[0], "");
 
     if (kernel_is_refused(status)) *out_status = status;
-    if (status || !restore(r)) return false;
-    status = update(r, false, r->data[1], "with the output left to the call: ");
+    if (status || !kernel_other_restore(r)) return false;
+    status = kernel_other_update(r, false, r->data[1], "with the output left to the call: ");
     if (status == BP_OK)
         check_that(r->c, !memcmp(r->data[0], r->data[1], run_bytes(&r->expected)) ||
                              !(r->made->row_flags & BP_KERNEL_DETERMINISTIC),
@@ -166,7 +167,7 @@ bool run_update(struct run *r, enum bp_status *out_status)
 }
 
 /* Which element of the input each element of the view is: the reference of an array of numbers. */
-static void origins(struct run *r, struct ref_array *out)
+static void kernel_other_origins(struct run *r, struct ref_array *out)
 {
     struct ref_array values[CASE_PORTS + 1] = {{0}};
     const struct ref_array *x = &run_shared_input(r)->values;
@@ -180,7 +181,7 @@ static void origins(struct run *r, struct ref_array *out)
 }
 
 /* Where an element of the input lies, in elements from its first. */
-static int64_t place_of(const struct operand *o, uint64_t number)
+static int64_t kernel_other_place_of(const struct operand *o, uint64_t number)
 {
     int64_t place = 0, rest = (int64_t)number;
 
@@ -202,29 +203,30 @@ static int64_t with_strides(int rank, const int64_t *at, const int64_t *stride)
 /* Strides with which the elements are found where they lie in the input; false: there are none. */
 static bool find_strides(const struct operand *o, const struct ref_array *from, int64_t *stride)
 {
-    int64_t at[REF_RANK] = {0}, first = place_of(o, from->u[0]), step = 1;
+    int64_t at[REF_RANK] = {0}, first = kernel_other_place_of(o, from->u[0]), step = 1;
 
     for (int i = from->rank - 1; i >= 0; i--) {
-        stride[i] = from->shape[i] > 1 ? place_of(o, from->u[step]) - first : 0;
+        stride[i] = from->shape[i] > 1 ? kernel_other_place_of(o, from->u[step]) - first : 0;
         step *= from->shape[i];
     }
     for (int64_t i = 0; i < from->count; i++, ref_next(from->rank, from->shape, at))
-        if (place_of(o, from->u[i]) != first + with_strides(from->rank, at, stride)) return false;
+        if (kernel_other_place_of(o, from->u[i]) != first + with_strides(from->rank, at, stride))
+            return false;
     return true;
 }
 
 /* A view where strides allow it, with each element where it is in the input; else memory apart. */
-static bool shares(struct run *r, struct bp_tensor *out)
+static bool kernel_other_shares(struct run *r, struct bp_tensor *out)
 {
     struct operand *o = run_shared_input(r);
     struct bp_tensor_info x, y;
     struct ref_array from;
     int64_t stride[REF_RANK], offset;
-    bool ok = info_of(r, o->tensor, &x) && info_of(r, out, &y);
+    bool ok = kernel_other_info_of(r, o->tensor, &x) && kernel_other_info_of(r, out, &y);
 
     if (!ok || !r->expected.count) return ok;
-    origins(r, &from);
-    offset = place_of(o, from.u[0]);
+    kernel_other_origins(r, &from);
+    offset = kernel_other_place_of(o, from.u[0]);
     if (!find_strides(o, &from, stride)) {
         ok = check_that(r->c, x.storage != y.storage,
                         "the input's strides allow no such view, but its memory is shared");
@@ -251,8 +253,8 @@ bool run_view(struct run *r, enum bp_status *out_status)
 
     *out_status = run_call(r, &out);
     ok = !kernel_is_refused(*out_status) && check_ok(r->c, *out_status, r->info->name) &&
-         run_take(r, out, r->data[0]) && run_judge(r, r->data[0], "") && shares(r, out) &&
-         run_inputs_unchanged(r, -1);
+         run_take(r, out, r->data[0]) && run_judge(r, r->data[0], "") &&
+         kernel_other_shares(r, out) && run_inputs_unchanged(r, -1);
     bp_tensor_destroy(out);
     return ok;
 }

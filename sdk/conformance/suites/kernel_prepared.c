@@ -13,12 +13,12 @@ struct prepared_run {
 };
 
 /* How many outputs the case asks for; those that are declared behind them stay away. */
-static int outputs(const struct run *r)
+static int prepared_outputs(const struct run *r)
 {
     return r->made->n_out ? r->made->n_out : 1;
 }
 
-static enum bp_status go(struct run *r, void *ctx)
+static enum bp_status prepared_go(struct run *r, void *ctx)
 {
     struct bp_tensor *flat[2 * CASE_PORTS];
     struct prepared_run *p = ctx;
@@ -29,7 +29,8 @@ static enum bp_status go(struct run *r, void *ctx)
         if (!r->arg[port].n && r->info->in[port].kind != BP_PORT_VAR) flat[n++] = NULL;
     }
     return bp_prepared_run(p->prepared, r->c->place->stream, flat, n, p->out,
-                           r->info->n_out > outputs(r) ? r->info->n_out : (size_t)outputs(r),
+                           r->info->n_out > prepared_outputs(r) ? r->info->n_out
+                                                                : (size_t)prepared_outputs(r),
                            p->attrs);
 }
 
@@ -51,7 +52,7 @@ static bool make_outputs(struct run *r, struct prepared_run *p)
 {
     bool ok = true;
 
-    for (int i = 0; ok && i < outputs(r); i++) {
+    for (int i = 0; ok && i < prepared_outputs(r); i++) {
         struct bp_tensor_info info = {.size = sizeof info};
         ok = check_ok(r->c, bp_prepared_output(p->prepared, (uint32_t)i, &info),
                       "bp_prepared_output") &&
@@ -66,10 +67,10 @@ static bool run_with(struct run *r, struct bp_prepared *prepared, const void *at
                      const char *which)
 {
     struct prepared_run p = {prepared, {NULL}, attrs};
-    bool ok = make_outputs(r, &p) && check_ok(r->c, run_draw(r, go, &p), which) &&
+    bool ok = make_outputs(r, &p) && check_ok(r->c, run_draw(r, prepared_go, &p), which) &&
               run_take(r, p.out[r->made->part], r->data[1]) && run_judge(r, r->data[1], which);
 
-    for (int i = 0; i < outputs(r); i++) bp_tensor_destroy(p.out[i]);
+    for (int i = 0; i < prepared_outputs(r); i++) bp_tensor_destroy(p.out[i]);
     return ok;
 }
 
@@ -77,7 +78,7 @@ bool run_plan(struct run *r, bool *out_taken)
 {
     struct bp_prepared *prepared;
     enum bp_status status = bp_prepared_create(r->c->place->device, &r->call, NULL,
-                                               (size_t)outputs(r), &prepared);
+                                               (size_t)prepared_outputs(r), &prepared);
 
     *out_taken = !kernel_is_refused(status);
     if (!*out_taken || !check_ok(r->c, status, "bp_prepared_create")) return !*out_taken;
@@ -86,7 +87,7 @@ bool run_plan(struct run *r, bool *out_taken)
 }
 
 /* Another value of an attribute, in a copy of the struct. again: the first was refused. */
-static bool vary(struct run *r, uint32_t index, void *attrs, bool again)
+static bool prepared_vary(struct run *r, uint32_t index, void *attrs, bool again)
 {
     const struct bp_attr *a = &r->info->attr[index];
     char *at = (char *)attrs + a->offset;
@@ -117,7 +118,8 @@ static bool may_be(struct run *r, const void *attrs)
     struct bp_prepared *prepared;
 
     call.attrs = attrs;
-    if (bp_prepared_create(r->c->place->device, &call, NULL, (size_t)outputs(r), &prepared))
+    if (bp_prepared_create(r->c->place->device, &call, NULL, (size_t)prepared_outputs(r),
+                           &prepared))
         return false;
     bp_prepared_destroy(prepared);
     return true;
@@ -150,10 +152,10 @@ static bool vary_one(struct run *r, struct bp_prepared *prepared, uint32_t index
     char which[96];
 
     memcpy(attrs, r->attrs, sizeof attrs);
-    if (!vary(r, index, attrs, false)) return false;
+    if (!prepared_vary(r, index, attrs, false)) return false;
     if (!may_be(r, attrs)) {
         memcpy(attrs, r->attrs, sizeof attrs);
-        if (!vary(r, index, attrs, true)) return false;
+        if (!prepared_vary(r, index, attrs, true)) return false;
     }
     snprintf(which, sizeof which, "prepared, attribute %s changed: ", r->info->attr[index].name);
     return run_varied(r, prepared, attrs, which) &&
@@ -199,7 +201,7 @@ void run_expanded(struct run *r)
 {
     const struct bp_prepare_options options = {
         .size = sizeof options, .step_kernel = r->made->via, .flags = BP_PREPARE_EXPAND,
-        .n_want = (size_t)outputs(r)};
+        .n_want = (size_t)prepared_outputs(r)};
     struct bp_call call = r->call;
     struct bp_prepared *prepared;
     enum bp_status status;
@@ -243,8 +245,8 @@ void run_frozen_anew(struct run *r)
 
     if (!(kernel_case_facts(r->made) >> ROW_FROZEN & 1)) return;
     if (!check_ok(r->c,
-                  bp_prepared_create(r->c->place->device, &r->call, NULL, (size_t)outputs(r),
-                                     &prepared),
+                  bp_prepared_create(r->c->place->device, &r->call, NULL,
+                                     (size_t)prepared_outputs(r), &prepared),
                   "bp_prepared_create"))
         return;
     if (exchange_frozen(r)) {
@@ -266,8 +268,8 @@ void run_prepared(struct run *r)
     for (uint32_t i = 0; i < r->info->n_attr; i++) any |= r->info->attr[i].when == BP_ATTR_RUN;
     if (!any || r->made->host) return; /* a prepared call takes such values as attributes */
     if (!check_ok(r->c,
-                  bp_prepared_create(r->c->place->device, &r->call, NULL, (size_t)outputs(r),
-                                     &prepared),
+                  bp_prepared_create(r->c->place->device, &r->call, NULL,
+                                     (size_t)prepared_outputs(r), &prepared),
                   "bp_prepared_create"))
         return;
     ok = check_steps(r, prepared);

@@ -44,7 +44,7 @@ static void side_finish(struct side *s)
     bp_stream_destroy(s->place.stream);
 }
 
-static void *work(void *arg)
+static void *twice_work(void *arg)
 {
     struct side *s = arg;
 
@@ -63,16 +63,16 @@ static bool run_both(struct check *c, struct side *side)
 
     pthread_barrier_init(&start, NULL, 2);
     side[0].start = side[1].start = &start;
-    ok = check_that(c, !pthread_create(&thread, NULL, work, &side[1]), "no second thread");
+    ok = check_that(c, !pthread_create(&thread, NULL, twice_work, &side[1]), "no second thread");
     if (ok) {
-        work(&side[0]);
+        twice_work(&side[0]);
         pthread_join(thread, NULL);
     }
     pthread_barrier_destroy(&start);
     return ok;
 }
 
-static void judge(struct side *s, const char *which)
+static void twice_judge(struct side *s, const char *which)
 {
     char text[CONFORM_MESSAGE];
 
@@ -88,7 +88,7 @@ static void judge(struct side *s, const char *which)
 static bool judge_both(struct check *c, struct side *side, const char *which)
 {
     for (int i = 0; i < 2; i++) {
-        judge(&side[i], which);
+        twice_judge(&side[i], which);
         if (c->result->outcome == OUTCOME_PASS && side[i].result.outcome != OUTCOME_PASS)
             *c->result = side[i].result;
     }
@@ -110,7 +110,7 @@ static bool is_inline(const struct side *s)
 
 /* Calls on both streams from one thread, which waits for none of them: what a plugin keeps of a
  * launch it keeps of each. An input that is written over holds other numbers by now. */
-static void pile(struct check *c, struct side *side)
+static void twice_pile(struct check *c, struct side *side)
 {
     if (is_inline(&side[0]) || side[0].calls < CALLS) return;
     for (int i = 0; i < 2; i++) prepare_outputs(&side[i]);
@@ -141,7 +141,7 @@ static bool run_one(struct check *c, const struct kernel_case *made)
     declined = ok && kernel_is_refused(side[0].status) && kernel_is_refused(side[1].status);
     executed = ok && !side[0].status && !side[1].status;
     if (ok && !declined && judge_both(c, side, "beside a call on another stream"))
-        pile(c, side);
+        twice_pile(c, side);
     c->result->executed = executed; /* whatever became of it */
     for (int i = 0; i < 2; i++) side_finish(&side[i]);
     return !declined;

@@ -15,7 +15,7 @@ enum { RUN = WORK_EVENTS - 1 }; /* behind what a stream is to run now */
  */
 enum { SMALL = 65536, LARGE = 1 << 20 };
 
-static bool begin(struct work *w, struct check *c, int64_t kind, const char *limit)
+static bool order_begin(struct work *w, struct check *c, int64_t kind, const char *limit)
 {
     if (!work_init_own(w, c, limit) || !work_stream(w, HOME, kind)) return false;
     for (int i = USER; i <= THIRD; i++)
@@ -32,7 +32,7 @@ static bool make_copy(struct work *w, uint64_t bytes)
 }
 
 /* OLD of home has seed 1, and is copied by a stream that is held. */
-static bool use(struct work *w, int home, int user, uint64_t bytes)
+static bool order_use(struct work *w, int home, int user, uint64_t bytes)
 {
     return work_tensor(w, OLD, home, bytes) && (w->tensor[COPY] || make_copy(w, bytes)) &&
            work_fill(w, HOME, OLD, 1) && work_sync(w, HOME) && work_shut(w, user) &&
@@ -50,12 +50,12 @@ static bool let_run(struct work *w, int stream)
 }
 
 /* A new tensor of home is written with seed 9 by a stream; then what was held may go on. */
-static bool overtake(struct work *w, int home, int writer, uint64_t bytes)
+static bool order_overtake(struct work *w, int home, int writer, uint64_t bytes)
 {
     return work_tensor(w, NEW, home, bytes) && work_fill(w, writer, NEW, 9) && let_run(w, writer);
 }
 
-static void finish(struct work *w, int held, int writer)
+static void order_finish(struct work *w, int held, int writer)
 {
     work_open(w, held);
     if (work_holds(w, held, COPY, 1, "memory that was given back while work used it"))
@@ -80,13 +80,13 @@ static bool is_not_pending(struct work *w, const char *why)
                                            (unsigned)s.pending, why);
 }
 
-static void user(struct check *c, const int64_t *arg)
+static void order_user(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL)) {
         work_drop(&w, OLD);
-        if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+        if (order_overtake(&w, HOME, HOME, SMALL)) order_finish(&w, USER, HOME);
     }
     work_finish(&w);
 }
@@ -95,9 +95,10 @@ static void user_asked(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL)) {
         work_drop(&w, OLD);
-        if (is_pending(&w, USER, SMALL) && overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+        if (is_pending(&w, USER, SMALL) && order_overtake(&w, HOME, HOME, SMALL))
+            order_finish(&w, USER, HOME);
     }
     work_finish(&w);
 }
@@ -107,24 +108,24 @@ static void user_again(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
         work_tensor(&w, COPY, WORK_HOST, SMALL) && work_fill(&w, HOME, OLD, 1) &&
         work_sync(&w, HOME) && work_copy(&w, USER, COPY, OLD) && work_sync(&w, USER) &&
         work_shut(&w, USER) && work_copy(&w, USER, COPY, OLD)) {
         work_drop(&w, OLD);
-        if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+        if (order_overtake(&w, HOME, HOME, SMALL)) order_finish(&w, USER, HOME);
     }
     work_finish(&w);
 }
 
 /* What uses it is a launch. */
-static void launched(struct check *c, const int64_t *arg)
+static void order_launched(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *old = NULL, *new = NULL, *sum = NULL;
     struct work w;
 
     if (!work_adds(c)) return;
-    if (begin(&w, c, arg[0], NULL)) {
+    if (order_begin(&w, c, arg[0], NULL)) {
         int64_t n = SMALL / 4;
         if (work_floats(&w, HOME, n, &old) && work_put(&w, HOME, old, 1, 0) &&
             work_sync(&w, HOME) && work_shut(&w, USER) && work_launch(&w, USER, old, old, &sum)) {
@@ -145,11 +146,11 @@ static void launched(struct check *c, const int64_t *arg)
 }
 
 /* More users than are kept at hand; the last one is held longest. */
-static void users(struct check *c, const int64_t *arg)
+static void order_users(struct check *c, const int64_t *arg)
 {
     enum { FIRST = USER, LAST = WORK_STREAMS - 1 };
     struct work w;
-    bool ok = begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
+    bool ok = order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
               work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME);
 
     for (int i = FIRST; ok && i <= LAST; i++)
@@ -158,33 +159,34 @@ static void users(struct check *c, const int64_t *arg)
     work_drop(&w, OLD);
     for (int i = FIRST; i < LAST; i++) work_open(&w, i);
     for (int i = FIRST; ok && i < LAST; i++) ok = work_sync(&w, i);
-    ok = ok && overtake(&w, HOME, HOME, SMALL);
+    ok = ok && order_overtake(&w, HOME, HOME, SMALL);
     work_open(&w, LAST);
     for (int i = FIRST; ok && i <= LAST; i++) ok = work_holds(&w, i, MORE + i, 1, "a user's copy");
     work_finish(&w);
 }
 
 /* Memory that no stream asked for may be used by the host at once. */
-static void host(struct check *c, const int64_t *arg)
+static void order_host(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, WORK_HOST, USER, SMALL)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, WORK_HOST, USER, SMALL)) {
         work_drop(&w, OLD);
-        if (overtake(&w, WORK_HOST, HOME, SMALL)) finish(&w, USER, HOME);
+        if (order_overtake(&w, WORK_HOST, HOME, SMALL)) order_finish(&w, USER, HOME);
     }
     work_finish(&w);
 }
 
 /* What home does itself is in its way no more than in order; but in that of others. */
-static void other(struct check *c, const int64_t *arg)
+static void order_other(struct check *c, const int64_t *arg)
 {
     struct work w;
 
     /* The copy first: else it would lie beside the old one, which is to be alone in its chunk. */
-    if (begin(&w, c, arg[0], NULL) && make_copy(&w, LARGE) && use(&w, HOME, HOME, LARGE)) {
+    if (order_begin(&w, c, arg[0], NULL) && make_copy(&w, LARGE) &&
+        order_use(&w, HOME, HOME, LARGE)) {
         work_drop(&w, OLD);
-        if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, HOME, OTHER);
+        if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, HOME, OTHER);
     }
     work_finish(&w);
 }
@@ -193,28 +195,27 @@ static void other_part(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
-        use(&w, HOME, HOME, LARGE)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
+        order_use(&w, HOME, HOME, LARGE)) {
         work_drop(&w, OLD);
-        if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, HOME, OTHER);
+        if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, HOME, OTHER);
     }
     work_finish(&w);
 }
 
 /* Two neighbours: only the later one's work is held. */
-static void merged(struct check *c, const int64_t *arg)
+static void order_merged(struct check *c, const int64_t *arg)
 {
     enum { HALF = 640 << 10 };
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, HOME, HALF) &&
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, HOME, HALF) &&
         work_tensor(&w, OLD, HOME, HALF) && work_tensor(&w, KEEPER, HOME, SMALL) &&
-        make_copy(&w, HALF) && work_fill(&w, HOME, OLD, 1) &&
-        work_sync(&w, HOME)) {
+        make_copy(&w, HALF) && work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME)) {
         work_drop(&w, MORE);
         if (work_shut(&w, HOME) && work_copy(&w, HOME, COPY, OLD)) {
             work_drop(&w, OLD);
-            if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, HOME, OTHER);
+            if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, HOME, OTHER);
         }
     }
     work_finish(&w);
@@ -225,13 +226,13 @@ static void remainder_(struct check *c, const int64_t *arg)
     enum { BYTES = 1536 << 10, PART = 480 << 10 };
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, BYTES) &&
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, BYTES) &&
         work_tensor(&w, KEEPER, HOME, SMALL) && make_copy(&w, BYTES) &&
         work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME) && work_shut(&w, HOME) &&
         work_copy(&w, HOME, COPY, OLD)) {
         work_drop(&w, OLD);
-        if (work_tensor(&w, MORE, HOME, PART) && overtake(&w, OTHER, OTHER, LARGE))
-            finish(&w, HOME, OTHER);
+        if (work_tensor(&w, MORE, HOME, PART) && order_overtake(&w, OTHER, OTHER, LARGE))
+            order_finish(&w, HOME, OTHER);
     }
     work_finish(&w);
 }
@@ -242,14 +243,14 @@ static bool wait_for_user(struct work *w)
     return work_record(w, 0, USER) && work_wait_held(w, HOME, 0, USER);
 }
 
-static void waited(struct check *c, const int64_t *arg)
+static void order_waited(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
-        use(&w, HOME, USER, LARGE) && wait_for_user(&w)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
+        order_use(&w, HOME, USER, LARGE) && wait_for_user(&w)) {
         work_drop(&w, OLD);
-        if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, USER, OTHER);
+        if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, USER, OTHER);
     }
     work_finish(&w);
 }
@@ -258,12 +259,12 @@ static void waited_twice(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
-        use(&w, HOME, USER, LARGE) && wait_for_user(&w)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
+        order_use(&w, HOME, USER, LARGE) && wait_for_user(&w)) {
         work_drop(&w, OLD);
         if (work_tensor(&w, MORE, HOME, LARGE)) {
             work_drop(&w, MORE);
-            if (overtake(&w, OTHER, OTHER, LARGE)) finish(&w, USER, OTHER);
+            if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, USER, OTHER);
         }
     }
     work_finish(&w);
@@ -274,14 +275,14 @@ static void waited_too_far(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL) &&
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL) &&
         work_tensor(&w, MORE, WORK_HOST, SMALL) && work_shut(&w, THIRD) &&
         work_fill(&w, THIRD, MORE, 2) && work_record(&w, 1, THIRD) && work_record(&w, 0, USER) &&
         work_wait(&w, THIRD, 0) && work_wait_held(&w, HOME, 1, THIRD)) {
         work_drop(&w, OLD);
         if (work_tensor(&w, NEW, HOME, SMALL) && work_fill(&w, HOME, NEW, 9)) {
             work_open(&w, THIRD);
-            if (let_run(&w, HOME)) finish(&w, USER, HOME);
+            if (let_run(&w, HOME)) order_finish(&w, USER, HOME);
         }
     }
     work_finish(&w);
@@ -292,7 +293,7 @@ static void waited_too_early(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
         work_tensor(&w, COPY, WORK_HOST, SMALL) && work_tensor(&w, MORE, WORK_HOST, SMALL) &&
         work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME) && work_shut(&w, THIRD) &&
         work_record(&w, 1, THIRD) && work_shut(&w, USER) && work_fill(&w, USER, MORE, 2) &&
@@ -303,39 +304,39 @@ static void waited_too_early(struct check *c, const int64_t *arg)
             work_open(&w, USER);
             let_run(&w, HOME);
             work_open(&w, THIRD);
-            finish(&w, USER, HOME);
+            order_finish(&w, USER, HOME);
         }
     }
     work_finish(&w);
 }
 
-static void borrowed(struct check *c, const int64_t *arg)
+static void order_borrowed(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, HOME, LARGE) &&
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, HOME, LARGE) &&
         work_tensor(&w, KEEPER, HOME, SMALL)) {
         work_drop(&w, MORE);
-        if (use(&w, OTHER, OTHER, LARGE) && work_stats(&w, &s) &&
+        if (order_use(&w, OTHER, OTHER, LARGE) && work_stats(&w, &s) &&
             check_that(c, s.from_others == 1, "%u allocations came from another stream, expected 1",
                        (unsigned)s.from_others)) {
             work_drop(&w, OLD);
-            if (overtake(&w, HOME, HOME, LARGE)) finish(&w, OTHER, HOME);
+            if (order_overtake(&w, HOME, HOME, LARGE)) order_finish(&w, OTHER, HOME);
         }
     }
     work_finish(&w);
 }
 
 /* There is no other memory: the taker's work waits for that of home, the host does not. */
-static void stolen(struct check *c, const int64_t *arg)
+static void order_stolen(struct check *c, const int64_t *arg)
 {
     enum { BYTES = 256 << 10 };
     struct work w;
 
-    if (begin(&w, c, arg[0], "704K") && use(&w, HOME, HOME, BYTES)) {
+    if (order_begin(&w, c, arg[0], "704K") && order_use(&w, HOME, HOME, BYTES)) {
         work_drop(&w, OLD);
-        if (overtake(&w, OTHER, OTHER, BYTES)) finish(&w, HOME, OTHER);
+        if (order_overtake(&w, OTHER, OTHER, BYTES)) order_finish(&w, HOME, OTHER);
     }
     work_finish(&w);
 }
@@ -368,36 +369,36 @@ static void of_the_host(struct check *c, const int64_t *arg, uint32_t space)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && has_space(&w, space) &&
+    if (order_begin(&w, c, arg[0], NULL) && has_space(&w, space) &&
         work_tensor_in(&w, OLD, HOME, SMALL, space) && work_tensor(&w, COPY, WORK_HOST, SMALL) &&
         write_by_host(&w, OLD, 1) && work_shut(&w, HOME) && work_copy(&w, HOME, COPY, OLD)) {
         work_drop(&w, OLD);
         if (work_tensor_in(&w, NEW, HOME, SMALL, space) && write_by_host(&w, NEW, 9))
-            finish(&w, HOME, HOME);
+            order_finish(&w, HOME, HOME);
     }
     work_finish(&w);
 }
 
-static void pinned(struct check *c, const int64_t *arg)
+static void order_pinned(struct check *c, const int64_t *arg)
 {
     of_the_host(c, arg, BP_SPACE_PINNED);
 }
 
-static void managed(struct check *c, const int64_t *arg)
+static void order_managed(struct check *c, const int64_t *arg)
 {
     of_the_host(c, arg, BP_SPACE_MANAGED);
 }
 
 /* Home waits for the user and is destroyed; a new stream does not wait. */
-static void destroyed(struct check *c, const int64_t *arg)
+static void order_destroyed(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL) && wait_for_user(&w)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL) && wait_for_user(&w)) {
         work_drop(&w, OLD);
         work_leave(&w, HOME);
-        if (work_stream(&w, HOME, arg[0]) && overtake(&w, HOME, HOME, SMALL))
-            finish(&w, USER, HOME);
+        if (work_stream(&w, HOME, arg[0]) && order_overtake(&w, HOME, HOME, SMALL))
+            order_finish(&w, USER, HOME);
     }
     work_finish(&w);
 }
@@ -408,13 +409,14 @@ static void at_once(struct check *c, const int64_t *arg)
     struct bp_memory_stats before, after;
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, HOME, SMALL) && work_stats(&w, &before)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, HOME, SMALL) &&
+        work_stats(&w, &before)) {
         work_drop(&w, OLD);
         if (is_not_pending(&w, "only its own stream uses it") &&
-            overtake(&w, HOME, HOME, SMALL) && work_stats(&w, &after)) {
+            order_overtake(&w, HOME, HOME, SMALL) && work_stats(&w, &after)) {
             check_that(c, after.reserved == before.reserved && after.hits == before.hits + 1,
                        "a stream did not get its own memory again, which it had given back");
-            finish(&w, HOME, HOME);
+            order_finish(&w, HOME, HOME);
         }
     }
     work_finish(&w);
@@ -431,10 +433,10 @@ static void after_wait(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL) && wait_for_user(&w)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL) && wait_for_user(&w)) {
         work_drop(&w, OLD);
         if (!knows_waits(&w) || is_not_pending(&w, "its stream comes after the user"))
-            if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+            if (order_overtake(&w, HOME, HOME, SMALL)) order_finish(&w, USER, HOME);
     }
     work_finish(&w);
 }
@@ -443,13 +445,13 @@ static void after_waits(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL) &&
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL) &&
         work_tensor(&w, MORE, WORK_HOST, SMALL) && work_record(&w, 0, USER) &&
         work_wait(&w, THIRD, 0) && work_fill(&w, THIRD, MORE, 2) && work_record(&w, 1, THIRD) &&
         work_wait_held(&w, HOME, 1, USER)) {
         work_drop(&w, OLD);
         if (!knows_waits(&w) || is_not_pending(&w, "its stream comes after one behind the user"))
-            if (overtake(&w, HOME, HOME, SMALL)) finish(&w, USER, HOME);
+            if (order_overtake(&w, HOME, HOME, SMALL)) order_finish(&w, USER, HOME);
     }
     work_finish(&w);
 }
@@ -459,15 +461,15 @@ static void after_end(struct check *c, const int64_t *arg)
     struct bp_memory_stats before, after;
     struct work w;
 
-    if (begin(&w, c, arg[0], NULL) && use(&w, HOME, USER, SMALL)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL)) {
         work_drop(&w, OLD);
         if (is_pending(&w, USER, SMALL)) {
             work_open(&w, USER);
             if (work_sync(&w, USER) && is_not_pending(&w, "its user was waited for") &&
-                work_stats(&w, &before) && overtake(&w, HOME, HOME, SMALL) &&
+                work_stats(&w, &before) && order_overtake(&w, HOME, HOME, SMALL) &&
                 work_stats(&w, &after)) {
                 check_that(c, after.reserved == before.reserved, "more memory was reserved");
-                finish(&w, USER, HOME);
+                order_finish(&w, USER, HOME);
             }
         }
     }
@@ -475,25 +477,25 @@ static void after_end(struct check *c, const int64_t *arg)
 }
 
 const struct check_kinds suite_memory_order[] = {
-    {"reuse/user", user, 1},
+    {"reuse/user", order_user, 1},
     {"reuse/user-asked", user_asked, 1},
     {"reuse/user-again", user_again, 1},
-    {"reuse/launched", launched, 1},
-    {"reuse/users", users, 1},
-    {"reuse/host", host, 1},
-    {"reuse/other", other, 1},
+    {"reuse/launched", order_launched, 1},
+    {"reuse/users", order_users, 1},
+    {"reuse/host", order_host, 1},
+    {"reuse/other", order_other, 1},
     {"reuse/other-part", other_part, 1},
-    {"reuse/merged", merged, 1},
+    {"reuse/merged", order_merged, 1},
     {"reuse/remainder", remainder_, 1},
-    {"reuse/waited", waited, 1},
+    {"reuse/waited", order_waited, 1},
     {"reuse/waited-twice", waited_twice, 1},
     {"reuse/waited-too-far", waited_too_far, 1},
     {"reuse/waited-too-early", waited_too_early, 1},
-    {"reuse/borrowed", borrowed, 1},
-    {"reuse/stolen", stolen, 1},
-    {"reuse/pinned", pinned, 1},
-    {"reuse/managed", managed, 1},
-    {"reuse/destroyed", destroyed, 1},
+    {"reuse/borrowed", order_borrowed, 1},
+    {"reuse/stolen", order_stolen, 1},
+    {"reuse/pinned", order_pinned, 1},
+    {"reuse/managed", order_managed, 1},
+    {"reuse/destroyed", order_destroyed, 1},
     {"reuse/at-once", at_once, 1},
     {"reuse/after-wait", after_wait, 1},
     {"reuse/after-waits", after_waits, 1},

@@ -33,7 +33,7 @@ static bool prepare_calls(struct run *r, int n, uint64_t *out_more, bool *out_ta
 }
 
 /* What each call adds to the memory in use, at least, or 0; false: the row declines. */
-static bool measure(struct check *c, const struct kernel_case *made, uint64_t *out_least)
+static bool plans_measure(struct check *c, const struct kernel_case *made, uint64_t *out_least)
 {
     bool taken = true;
     uint64_t more, least = UINT64_MAX;
@@ -60,7 +60,7 @@ static void look_at(struct check *c, const struct kernel_case *row, bool real, b
         bool has_frozen = kernel_case_facts(made) >> ROW_FROZEN & 1;
         if (has_frozen != frozen || made->real != real) continue;
         if (!made->real && (!made->quick || !kernel_case_has_elements(made))) continue;
-        if (!measure(c, made, &least)) continue;
+        if (!plans_measure(c, made, &least)) continue;
         if (c->result->outcome == OUTCOME_PASS)
             check_that(c, !least,
                        "row %s: with each call that is prepared and destroyed%s the process has "

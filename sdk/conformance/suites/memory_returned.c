@@ -56,7 +56,7 @@ static uint64_t device_free(struct bp_device *device)
 
 /* Bytes that the process has mapped, whoever did it; 0: not to be told from what a driver that says
  * how much is free, or a sanitizer's allocator, keeps for later. */
-static uint64_t mapped(struct bp_device *device)
+static uint64_t returned_mapped(struct bp_device *device)
 {
     unsigned long long pages = 0;
     FILE *file = NULL;
@@ -83,7 +83,7 @@ static uint64_t files_open(void)
 /* Makes and destroys on a device. */
 typedef bool round_fn(struct work *w);
 
-static bool tensors(struct work *w)
+static bool returned_by_tensors(struct work *w)
 {
     bool ok = true;
 
@@ -92,7 +92,7 @@ static bool tensors(struct work *w)
     return ok && check_ok(w->c, bp_device_trim(w->device), "bp_device_trim");
 }
 
-static bool events(struct work *w)
+static bool returned_by_events(struct work *w)
 {
     struct bp_event **event = calloc(EVENTS, sizeof *event);
     bool ok = event && work_stream(w, 0, 0) && work_tensor(w, 0, 0, 64) && work_tensor(w, 1, 0, 64);
@@ -111,7 +111,7 @@ static bool events(struct work *w)
     return ok;
 }
 
-static bool streams(struct work *w)
+static bool returned_by_streams(struct work *w)
 {
     bool ok = true;
 
@@ -128,34 +128,37 @@ struct growth {
     int n;
 };
 
-static uint64_t rise(uint64_t from, uint64_t to)
+static uint64_t returned_rise(uint64_t from, uint64_t to)
 {
     return to > from ? to - from : 0;
 }
 
-static uint64_t less(uint64_t a, uint64_t b)
+static uint64_t returned_less(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-static bool measure(struct work *w, round_fn *run, struct growth *least)
+static bool returned_measure(struct work *w, round_fn *run, struct growth *least)
 {
     *least = (struct growth){UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0};
     for (int i = 0; i <= ROUNDS || (least->device && i <= ROUNDS + MORE); i++) {
-        uint64_t heap = heap_in_use(), free = device_free(w->device), map = mapped(w->device);
+        uint64_t heap = heap_in_use(), free = device_free(w->device),
+                 map = returned_mapped(w->device);
         uint64_t files = files_open();
         if (!run(w)) return false;
         if (!i) continue;
         least->n = i;
-        least->heap = less(least->heap, rise(heap, heap_in_use()));
-        least->device = less(least->device, rise(device_free(w->device), free));
-        least->mapped = less(least->mapped, rise(map, mapped(w->device)));
-        least->files = less(least->files, rise(files, files_open()));
+        least->heap = returned_less(least->heap, returned_rise(heap, heap_in_use()));
+        least->device = returned_less(least->device, returned_rise(device_free(w->device), free));
+        least->mapped = returned_less(least->mapped,
+                                      returned_rise(map, returned_mapped(w->device)));
+        least->files = returned_less(least->files, returned_rise(files, files_open()));
     }
     return true;
 }
 
-static void judge(struct check *c, const struct growth *g, uint64_t allowed, const char *what)
+static void returned_judge(struct check *c, const struct growth *g, uint64_t allowed,
+                           const char *what)
 {
     check_that(c, g->heap <= allowed,
                "after each of %d rounds in which %s were made and destroyed the process had "
@@ -175,41 +178,42 @@ static void judge(struct check *c, const struct growth *g, uint64_t allowed, con
                g->n, what, g->files);
 }
 
-static void returned(struct check *c, round_fn *run, uint64_t allowed, const char *what)
+static void returned_cases(struct check *c, round_fn *run, uint64_t allowed, const char *what)
 {
     struct growth least;
     struct work w;
 
     work_init(&w, c);
-    if (!heap_in_use() && !device_free(w.device) && !mapped(w.device))
+    if (!heap_in_use() && !device_free(w.device) && !returned_mapped(w.device))
         check_skip(c, "neither the process's allocator nor the driver says how much is in use");
-    else if (measure(&w, run, &least)) judge(c, &least, allowed, what);
+    else if (returned_measure(&w, run, &least)) returned_judge(c, &least, allowed, what);
     work_finish(&w);
 }
 
 static void returned_tensors(struct check *c, const int64_t *arg)
 {
     (void)arg;
-    returned(c, tensors, TENSORS * (uint64_t)BYTES / 2, "8 tensors of 1 MiB");
+    returned_cases(c, returned_by_tensors, TENSORS * (uint64_t)BYTES / 2, "8 tensors of 1 MiB");
 }
 
 static void returned_events(struct check *c, const int64_t *arg)
 {
     (void)arg;
-    returned(c, events, EVENTS * (uint64_t)OF_EVENT, "4000 events");
+    returned_cases(c, returned_by_events, EVENTS * (uint64_t)OF_EVENT, "4000 events");
 }
 
 static void returned_streams(struct check *c, const int64_t *arg)
 {
     (void)arg;
-    returned(c, streams, STREAMS * (uint64_t)OF_STREAM, "64 streams");
+    returned_cases(c, returned_by_streams, STREAMS * (uint64_t)OF_STREAM, "64 streams");
 }
 
 /* The device in a core of its own, opened, used and closed. */
-static bool device(struct work *w)
+static bool returned_by_device(struct work *w)
 {
     struct work own;
-    bool ok = work_init_own(&own, w->c, NULL) && events(&own) && tensors(&own);
+    bool ok = work_init_own(&own, w->c, NULL) && returned_by_events(&own) &&
+              returned_by_tensors(&own);
 
     work_finish(&own);
     return ok;
@@ -218,7 +222,8 @@ static bool device(struct work *w)
 static void returned_device(struct check *c, const int64_t *arg)
 {
     (void)arg;
-    returned(c, device, EVENTS * (uint64_t)OF_EVENT, "a device with 4000 events and 8 tensors");
+    returned_cases(c, returned_by_device, EVENTS * (uint64_t)OF_EVENT,
+                   "a returned_by_device with 4000 events and 8 tensors");
 }
 
 const struct check_case suite_memory_returned[] = {

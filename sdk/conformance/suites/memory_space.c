@@ -21,7 +21,7 @@ static bool has_space(struct check *c, uint32_t space)
     return status == BP_OK;
 }
 
-static bool make(struct work *w, uint32_t space, struct bp_tensor **out)
+static bool space_make(struct work *w, uint32_t space, struct bp_tensor **out)
 {
     struct bp_tensor_options o = {.size = sizeof o,
                                   .dtype = BP_F32,
@@ -33,7 +33,7 @@ static bool make(struct work *w, uint32_t space, struct bp_tensor **out)
     return check_ok(w->c, bp_tensor_create_with(w->device, &o, out), "bp_tensor_create_with");
 }
 
-static bool map(struct work *w, struct bp_tensor *t, float **out)
+static bool space_map(struct work *w, struct bp_tensor *t, float **out)
 {
     void *data = NULL;
 
@@ -48,7 +48,7 @@ static bool is_sum(struct work *w, struct bp_tensor *t, int first, int n)
 {
     float *v;
 
-    if (!map(w, t, &v)) return false;
+    if (!space_map(w, t, &v)) return false;
     for (int i = 0; i < n; i++)
         if (!check_that(w->c, v[i] == (float)(2 * (first + i)),
                         "element %d of a sum, read by the "
@@ -67,8 +67,8 @@ static void in_space(struct check *c, uint32_t space)
     float *v;
 
     work_init(&w, c);
-    if (work_adds(c) && has_space(c, space) && work_stream(&w, 0, 0) && make(&w, space, &x) &&
-        make(&w, space, &y) && map(&w, x, &v)) {
+    if (work_adds(c) && has_space(c, space) && work_stream(&w, 0, 0) && space_make(&w, space, &x) &&
+        space_make(&w, space, &y) && space_map(&w, x, &v)) {
         for (int i = 0; i < N; i++) v[i] = (float)i;
         if (work_load_init(&w, 0, &load) && work_load_give(&w, 0, &load) &&
             work_launch(&w, 0, x, x, &y) && is_sum(&w, y, 0, N) &&
@@ -83,20 +83,20 @@ static void in_space(struct check *c, uint32_t space)
     work_finish(&w);
 }
 
-static void pinned(struct check *c, const int64_t *arg)
+static void space_pinned(struct check *c, const int64_t *arg)
 {
     (void)arg;
     in_space(c, BP_SPACE_PINNED);
 }
 
-static void managed(struct check *c, const int64_t *arg)
+static void space_managed(struct check *c, const int64_t *arg)
 {
     (void)arg;
     in_space(c, BP_SPACE_MANAGED);
 }
 
 const struct check_case suite_memory_space[] = {
-    {"space/pinned", pinned},
-    {"space/managed", managed},
+    {"space/pinned", space_pinned},
+    {"space/managed", space_managed},
     {NULL, NULL},
 };

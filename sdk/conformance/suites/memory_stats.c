@@ -12,7 +12,7 @@
 enum { KIB = 1024, MIB = 1 << 20 };
 
 /* Streams 0 to 2: two of the usual kind and an asynchronous one. */
-static bool begin(struct work *w, struct check *c, const char *limit)
+static bool stats_begin(struct work *w, struct check *c, const char *limit)
 {
     return work_init_own(w, c, limit) && work_stream(w, 0, 0) && work_stream(w, 1, 0) &&
            work_stream(w, 2, BP_STREAM_ASYNC);
@@ -24,13 +24,13 @@ static bool is_u64(struct work *w, uint64_t got, uint64_t want, const char *what
 }
 
 /* Random tensors come and go; a plain sum says what is to be there. */
-static void steps(struct check *c, const int64_t *arg)
+static void stats_steps(struct check *c, const int64_t *arg)
 {
     struct random r = random_of(c->id, 0);
     struct bp_memory_stats s;
     uint64_t sum = 0, live = 0, made = 0, peak = 0;
     struct work w;
-    bool ok = begin(&w, c, NULL);
+    bool ok = stats_begin(&w, c, NULL);
 
     (void)arg;
     for (int i = 0; ok && i < 400; i++) {
@@ -60,7 +60,8 @@ static void steps_held(struct check *c, const int64_t *arg)
     struct random r = random_of(c->id, 0);
     struct bp_memory_stats s;
     struct work w;
-    bool ok = begin(&w, c, NULL) && work_tensor(&w, 0, WORK_HOST, 64 * KIB) && work_shut(&w, 2);
+    bool ok = stats_begin(&w, c, NULL) && work_tensor(&w, 0, WORK_HOST, 64 * KIB) &&
+              work_shut(&w, 2);
 
     (void)arg;
     for (int i = 0; ok && i < 60; i++) {
@@ -77,13 +78,13 @@ static void steps_held(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void peak(struct check *c, const int64_t *arg)
+static void stats_peak(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
 
     (void)arg;
-    if (begin(&w, c, NULL) && work_tensor(&w, 0, 0, 1000) && work_tensor(&w, 1, 0, 2000)) {
+    if (stats_begin(&w, c, NULL) && work_tensor(&w, 0, 0, 1000) && work_tensor(&w, 1, 0, 2000)) {
         work_drop(&w, 0);
         work_drop(&w, 1);
         if (work_tensor(&w, 2, 0, 504) && work_stats(&w, &s) && is_u64(&w, s.peak, 3000, "peak"))
@@ -96,7 +97,7 @@ static void one_size(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
-    bool ok = begin(&w, c, NULL);
+    bool ok = stats_begin(&w, c, NULL);
 
     (void)arg;
     for (int i = 0; ok && i < 1000; i++) {
@@ -110,13 +111,13 @@ static void one_size(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void nothing(struct check *c, const int64_t *arg)
+static void stats_nothing(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
 
     (void)arg;
-    if (begin(&w, c, NULL) && work_tensor(&w, 0, 0, 0) && work_stats(&w, &s) &&
+    if (stats_begin(&w, c, NULL) && work_tensor(&w, 0, 0, 0) && work_stats(&w, &s) &&
         is_u64(&w, s.live, 1, "live") && is_u64(&w, s.reserved, 0, "reserved")) {
         work_drop(&w, 0);
         if (work_stats(&w, &s)) is_u64(&w, s.live, 0, "live");
@@ -128,7 +129,7 @@ static void by_stream(struct check *c, const int64_t *arg)
 {
     static const uint64_t bytes[] = {1000, 2000, 4000};
     struct work w;
-    bool ok = begin(&w, c, NULL);
+    bool ok = stats_begin(&w, c, NULL);
 
     (void)arg;
     for (int i = 0; ok && i < 3; i++) ok = work_tensor(&w, i, i, bytes[i]);
@@ -148,11 +149,11 @@ static void by_stream(struct check *c, const int64_t *arg)
 }
 
 /* Memory goes from stream to stream by the device's common list. */
-static void lent(struct check *c, const int64_t *arg)
+static void stats_lent(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
-    bool ok = begin(&w, c, NULL);
+    bool ok = stats_begin(&w, c, NULL);
 
     (void)arg;
     for (int i = 0; ok && i < 6; i++) {
@@ -165,13 +166,13 @@ static void lent(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void trim(struct check *c, const int64_t *arg)
+static void stats_trim(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
 
     (void)arg;
-    if (begin(&w, c, NULL) && work_tensor(&w, 0, 0, 3 * MIB) && work_tensor(&w, 1, 1, 1000) &&
+    if (stats_begin(&w, c, NULL) && work_tensor(&w, 0, 0, 3 * MIB) && work_tensor(&w, 1, 1, 1000) &&
         work_tensor(&w, 2, WORK_HOST, 1000) && work_fill(&w, 1, 1, 3)) {
         work_drop(&w, 0);
         if (check_ok(c, bp_device_synchronize(w.device), "bp_device_synchronize") &&
@@ -208,13 +209,13 @@ static bool message_has(struct work *w, const char *before, uint64_t number)
                       "the message does not say '%s': %s", text, bp_error_message());
 }
 
-static void refused(struct check *c, const int64_t *arg)
+static void stats_refused(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
 
     (void)arg;
-    if (begin(&w, c, "1M") && work_tensor(&w, 0, 0, 512 * KIB) &&
+    if (stats_begin(&w, c, "1M") && work_tensor(&w, 0, 0, 512 * KIB) &&
         work_tensor(&w, 1, WORK_HOST, 100 * KIB) && work_fill(&w, 0, 0, 4) &&
         is_refused(&w, 0, 768 * KIB) && message_has(&w, "asked for", 768 * KIB) &&
         message_has(&w, "allocated", 612 * KIB) && message_has(&w, "pending", 0) &&
@@ -226,11 +227,11 @@ static void refused(struct check *c, const int64_t *arg)
 }
 
 /* More than the limit in all, never at once. */
-static void again(struct check *c, const int64_t *arg)
+static void stats_again(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
-    bool ok = begin(&w, c, "1M");
+    bool ok = stats_begin(&w, c, "1M");
 
     (void)arg;
     for (int i = 0; ok && i < 20; i++) {
@@ -244,11 +245,11 @@ static void again(struct check *c, const int64_t *arg)
 }
 
 /* All of a chunk, in pieces, and then as one. */
-static void merge(struct check *c, const int64_t *arg)
+static void stats_merge(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
-    bool ok = begin(&w, c, "2M");
+    bool ok = stats_begin(&w, c, "2M");
     static const int step[] = {1, 5, 7, 11};
 
     (void)arg;
@@ -263,7 +264,7 @@ static void merge(struct check *c, const int64_t *arg)
 }
 
 /* Chunks that are too small go back for a larger one. */
-static void released(struct check *c, const int64_t *arg)
+static void stats_released(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
@@ -271,7 +272,7 @@ static void released(struct check *c, const int64_t *arg)
 
     (void)arg;
     for (int own = 0; ok && own < 2; own++) {
-        ok = begin(&w, c, "4352K") && work_tensor(&w, 0, 0, 1900 * KIB) &&
+        ok = stats_begin(&w, c, "4352K") && work_tensor(&w, 0, 0, 1900 * KIB) &&
              work_tensor(&w, 1, own ? 0 : 1, 1900 * KIB);
         if (ok) {
             work_drop(&w, 0);
@@ -284,13 +285,13 @@ static void released(struct check *c, const int64_t *arg)
 }
 
 /* Only work that is held has memory: the host waits for it, counted, as its last resort. */
-static void waits(struct check *c, const int64_t *arg)
+static void stats_waits(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
     struct work w;
 
     (void)arg;
-    if (begin(&w, c, "800K") && work_tensor(&w, 0, WORK_HOST, 300 * KIB) &&
+    if (stats_begin(&w, c, "800K") && work_tensor(&w, 0, WORK_HOST, 300 * KIB) &&
         work_tensor(&w, 1, WORK_HOST, 300 * KIB) && work_fill(&w, 0, 0, 1) && work_sync(&w, 0) &&
         work_shut(&w, 2) && work_copy(&w, 2, 1, 0)) {
         work_drop(&w, 0);
@@ -307,11 +308,11 @@ static void waits(struct check *c, const int64_t *arg)
 }
 
 /* Holes of one size, and a request for a little more. */
-static void nearly(struct check *c, const int64_t *arg)
+static void stats_nearly(struct check *c, const int64_t *arg)
 {
     enum { BYTES = 160 * KIB, LAST = WORK_TENSORS - 1 };
     struct work w;
-    bool ok = begin(&w, c, "2M");
+    bool ok = stats_begin(&w, c, "2M");
 
     (void)arg;
     if (c->place->properties.alignment > 4096) {
@@ -330,11 +331,11 @@ static void nearly(struct check *c, const int64_t *arg)
 }
 
 /* Who lives beside what comes and goes stays as it is. */
-static void neighbours(struct check *c, const int64_t *arg)
+static void stats_neighbours(struct check *c, const int64_t *arg)
 {
     static const int n[] = {16, 1, 2, 3, 7, 15, 17, 63, 64, 65, 100, 255};
     struct work w;
-    bool ok = begin(&w, c, NULL);
+    bool ok = stats_begin(&w, c, NULL);
 
     (void)arg;
     for (size_t k = 0; ok && k < sizeof n / sizeof *n; k++) {
@@ -358,7 +359,7 @@ static void keeps_device(struct check *c, const int64_t *arg)
     struct work w;
 
     (void)arg;
-    if (begin(&w, c, NULL) && work_tensor(&w, 0, WORK_HOST, 4096) && work_fill(&w, 0, 0, 6) &&
+    if (stats_begin(&w, c, NULL) && work_tensor(&w, 0, WORK_HOST, 4096) && work_fill(&w, 0, 0, 6) &&
         work_sync(&w, 0)) {
         index = (uint32_t)strtoul(strchr(bp_device_name(w.device), ':') + 1, NULL, 10);
         for (int i = 0; i < 3; i++) work_leave(&w, i);
@@ -375,21 +376,21 @@ static void keeps_device(struct check *c, const int64_t *arg)
 }
 
 const struct check_case suite_memory_stats[] = {
-    {"stats/steps", steps},
+    {"stats/steps", stats_steps},
     {"stats/steps-held", steps_held},
-    {"stats/peak", peak},
+    {"stats/peak", stats_peak},
     {"stats/one-size", one_size},
-    {"stats/nothing", nothing},
+    {"stats/nothing", stats_nothing},
     {"stats/by-stream", by_stream},
-    {"stats/lent", lent},
-    {"stats/trim", trim},
-    {"limit/refused", refused},
-    {"limit/again", again},
-    {"limit/merge", merge},
-    {"limit/released", released},
-    {"limit/waits", waits},
-    {"limit/nearly", nearly},
-    {"heap/neighbours", neighbours},
+    {"stats/lent", stats_lent},
+    {"stats/trim", stats_trim},
+    {"limit/refused", stats_refused},
+    {"limit/again", stats_again},
+    {"limit/merge", stats_merge},
+    {"limit/released", stats_released},
+    {"limit/waits", stats_waits},
+    {"limit/nearly", stats_nearly},
+    {"heap/neighbours", stats_neighbours},
     {"device/kept", keeps_device},
     {NULL, NULL},
 };

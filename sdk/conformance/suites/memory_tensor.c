@@ -28,8 +28,8 @@ static void *random_bytes(uint64_t size, uint64_t seed)
     return bytes;
 }
 
-static bool equal(struct check *c, const void *got, const void *want, uint64_t size,
-                  const char *what)
+static bool tensor_equal(struct check *c, const void *got, const void *want, uint64_t size,
+                         const char *what)
 {
     const unsigned char *a = got, *b = want;
 
@@ -40,13 +40,13 @@ static bool equal(struct check *c, const void *got, const void *want, uint64_t s
     return true;
 }
 
-static bool put(struct check *c, struct bp_tensor *t, const void *bytes, uint64_t size)
+static bool tensor_put(struct check *c, struct bp_tensor *t, const void *bytes, uint64_t size)
 {
     return check_ok(c, bp_tensor_write(c->place->stream, t, bytes, size), "bp_tensor_write");
 }
 
-static bool holds(struct check *c, struct bp_tensor *t, const void *want, uint64_t size,
-                  const char *what)
+static bool tensor_holds(struct check *c, struct bp_tensor *t, const void *want, uint64_t size,
+                         const char *what)
 {
     unsigned char *got = malloc(size + 1);
     bool ok;
@@ -54,7 +54,7 @@ static bool holds(struct check *c, struct bp_tensor *t, const void *want, uint64
     if (!got) abort();
     memset(got, 0x99, size + 1);
     ok = check_ok(c, bp_tensor_read(c->place->stream, t, got, size), "bp_tensor_read") &&
-         equal(c, got, want, size, what) &&
+         tensor_equal(c, got, want, size, what) &&
          check_that(c, got[size] == 0x99,
                     "%s: bp_tensor_read wrote past the end of the host memory", what);
     free(got);
@@ -73,11 +73,11 @@ void memory_roundtrip(struct check *c, const int64_t *arg)
     if (!(c->place->properties.dtypes >> dtype & 1)) {
         check_unsupported(c, "the device does not hold %s", bp_dtype_name(dtype));
     } else if (tensor_create(c, dtype, few, &before) && tensor_create(c, dtype, n, &tensor) &&
-               tensor_create(c, dtype, few, &after) && put(c, before, side, 64) &&
-               put(c, after, side, 64) && put(c, tensor, bytes, size) &&
-               holds(c, tensor, bytes, size, "the tensor") &&
-               holds(c, before, side, 64, "the tensor made before it")) {
-        holds(c, after, side, 64, "the tensor made after it");
+               tensor_create(c, dtype, few, &after) && tensor_put(c, before, side, 64) &&
+               tensor_put(c, after, side, 64) && tensor_put(c, tensor, bytes, size) &&
+               tensor_holds(c, tensor, bytes, size, "the tensor") &&
+               tensor_holds(c, before, side, 64, "the tensor made before it")) {
+        tensor_holds(c, after, side, 64, "the tensor made after it");
     }
     bp_tensor_destroy(before);
     bp_tensor_destroy(tensor);
@@ -86,7 +86,7 @@ void memory_roundtrip(struct check *c, const int64_t *arg)
     free(side);
 }
 
-static void large(struct check *c, const int64_t *arg)
+static void tensor_large(struct check *c, const int64_t *arg)
 {
     const struct bp_device_properties *p = &c->place->properties;
     uint64_t size = 64 << 20, limit = p->max_alloc ? p->max_alloc : UINT64_MAX;
@@ -99,13 +99,13 @@ static void large(struct check *c, const int64_t *arg)
     bytes = random_bytes(size, 1);
     if (tensor_create(c, f32_or_bytes(c), (int64_t)(size / num_type(f32_or_bytes(c))->size),
                       &tensor) &&
-        put(c, tensor, bytes, size))
-        holds(c, tensor, bytes, size, "64 MiB");
+        tensor_put(c, tensor, bytes, size))
+        tensor_holds(c, tensor, bytes, size, "64 MiB");
     bp_tensor_destroy(tensor);
     free(bytes);
 }
 
-static void shapes(struct check *c, const int64_t *arg)
+static void tensor_shapes(struct check *c, const int64_t *arg)
 {
     static const int64_t shape[][BP_RANK_MAX] = {
         {0}, {3, 0, 2}, {1, 1, 1, 1, 1, 1, 1, 1}, {2, 3, 1, 2, 1, 3, 1, 2}, {7, 5}};
@@ -133,13 +133,14 @@ static void shapes(struct check *c, const int64_t *arg)
             "bp_tensor_info of shape %d: rank %u, count %lld, bytes %llu, contiguous %u", i,
             info.rank, (long long)info.count, (unsigned long long)info.bytes, info.contiguous);
         bytes = random_bytes(info.bytes, 9);
-        if (put(c, tensor, bytes, info.bytes)) holds(c, tensor, bytes, info.bytes, "a shape");
+        if (tensor_put(c, tensor, bytes, info.bytes))
+            tensor_holds(c, tensor, bytes, info.bytes, "a shape");
         free(bytes);
         bp_tensor_destroy(tensor);
     }
 }
 
-static void alignment(struct check *c, const int64_t *arg)
+static void tensor_alignment(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *tensor[40] = {0};
     uint64_t align = c->place->properties.alignment;
@@ -168,7 +169,7 @@ enum {
 };
 
 /* Views of a matrix of ROWS x COLUMNS with numbers 0, 1, 2, ... */
-static void views(struct check *c, const int64_t *arg)
+static void tensor_views(struct check *c, const int64_t *arg)
 {
     static const struct {
         int64_t offset, shape[3], stride[3];
@@ -193,7 +194,8 @@ static void views(struct check *c, const int64_t *arg)
         check_unsupported(c, "the device does not hold i32");
         return;
     }
-    if (!tensor_create(c, BP_I32, ROWS * COLUMNS, &base) || !put(c, base, numbers, sizeof numbers))
+    if (!tensor_create(c, BP_I32, ROWS * COLUMNS, &base) ||
+        !tensor_put(c, base, numbers, sizeof numbers))
         return;
     for (size_t v = 0; v < sizeof view / sizeof *view; v++) {
         int64_t at[3] = {0}, n = 0;
@@ -208,7 +210,7 @@ static void views(struct check *c, const int64_t *arg)
                                      view[v].stride, &t),
                       "bp_tensor_view"))
             break;
-        holds(c, t, want, (uint64_t)n * 4, "a view");
+        tensor_holds(c, t, want, (uint64_t)n * 4, "a view");
         bp_tensor_destroy(t);
     }
     bp_tensor_destroy(base);
@@ -225,13 +227,15 @@ static void view_write(struct check *c, const int64_t *arg)
     for (size_t i = 0; i < sizeof part; i++) part[i] = (unsigned char)(i + 100);
     if (!(c->place->properties.dtypes >> BP_I32 & 1))
         check_unsupported(c, "the device does not hold i32");
-    else if (tensor_create(c, BP_I32, ROWS * COLUMNS, &base) && put(c, base, bytes, sizeof bytes) &&
+    else if (tensor_create(c, BP_I32, ROWS * COLUMNS, &base) &&
+             tensor_put(c, base, bytes, sizeof bytes) &&
              check_ok(c, bp_tensor_view(base, 2, 2, shape, stride, &view), "bp_tensor_view") &&
-             put(c, view, part, sizeof part) && holds(c, view, part, sizeof part, "the view")) {
+             tensor_put(c, view, part, sizeof part) &&
+             tensor_holds(c, view, part, sizeof part, "the view")) {
         for (int r = 0; r < ROWS; r++)
             for (int k = 0; k < 2; k++)
                 memcpy(bytes + (2 + r * COLUMNS + k * 3) * 4, part + (r * 2 + k) * 4, 4);
-        holds(c, base, bytes, sizeof bytes, "what lies around the view");
+        tensor_holds(c, base, bytes, sizeof bytes, "what lies around the view");
     }
     bp_tensor_destroy(view);
     bp_tensor_destroy(base);
@@ -246,16 +250,16 @@ static void view_lives(struct check *c, const int64_t *arg)
     unsigned char *bytes = random_bytes(100 * width, 3), *noise = random_bytes(100 * width, 4);
 
     (void)arg;
-    if (tensor_create(c, dtype, 100, &base) && put(c, base, bytes, 100 * width) &&
+    if (tensor_create(c, dtype, 100, &base) && tensor_put(c, base, bytes, 100 * width) &&
         check_ok(c, bp_tensor_view(base, 10, 1, &shape, &stride, &view), "bp_tensor_view")) {
         bp_tensor_destroy(base);
         base = NULL;
-        if (tensor_create(c, dtype, 100, &other)) put(c, other, noise, 100 * width);
-        holds(c, view, bytes + 10 * width, 50 * width, "a view whose base was destroyed");
+        if (tensor_create(c, dtype, 100, &other)) tensor_put(c, other, noise, 100 * width);
+        tensor_holds(c, view, bytes + 10 * width, 50 * width, "a view whose base was destroyed");
         shape = 20;
         if (check_ok(c, bp_tensor_view(view, 5, 1, &shape, &stride, &inner),
                      "bp_tensor_view of a view"))
-            holds(c, inner, bytes + 15 * width, 20 * width, "a view of a view");
+            tensor_holds(c, inner, bytes + 15 * width, 20 * width, "a view of a view");
     }
     bp_tensor_destroy(base);
     bp_tensor_destroy(view);
@@ -324,11 +328,11 @@ static void create_refused(struct check *c, const int64_t *arg)
 }
 
 const struct check_case suite_memory_tensor[] = {
-    {"tensor/large", large},
-    {"tensor/shapes", shapes},
-    {"tensor/alignment", alignment},
+    {"tensor/large", tensor_large},
+    {"tensor/shapes", tensor_shapes},
+    {"tensor/alignment", tensor_alignment},
     {"tensor/refused", create_refused},
-    {"view/read", views},
+    {"view/read", tensor_views},
     {"view/write", view_write},
     {"view/outlives-base", view_lives},
     {"view/refused", view_refused},

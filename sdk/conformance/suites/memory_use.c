@@ -12,40 +12,40 @@ static uint32_t some_type(struct check *c)
     return c->place->properties.dtypes >> BP_F32 & 1 ? BP_F32 : BP_U8;
 }
 
-static bool make(struct check *c, struct bp_device *device, uint32_t dtype, int64_t n,
-                 struct bp_tensor **out)
+static bool use_make(struct check *c, struct bp_device *device, uint32_t dtype, int64_t n,
+                     struct bp_tensor **out)
 {
     return check_ok(c, bp_tensor_create(device, dtype, 1, &n, out), "bp_tensor_create");
 }
 
-static void fill(unsigned char *bytes, uint64_t size, uint64_t seed)
+static void use_fill(unsigned char *bytes, uint64_t size, uint64_t seed)
 {
     struct random r = {seed * 77 + 5};
 
     for (uint64_t i = 0; i < size; i++) bytes[i] = (unsigned char)(random_bits(&r) >> 20);
 }
 
-static bool put(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size,
-                uint64_t seed)
+static bool use_put(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size,
+                    uint64_t seed)
 {
     unsigned char *bytes = malloc(size + 1);
     bool ok;
 
     if (!bytes) abort();
-    fill(bytes, size, seed);
+    use_fill(bytes, size, seed);
     ok = check_ok(c, bp_tensor_write(stream, t, bytes, size), "bp_tensor_write");
     free(bytes);
     return ok;
 }
 
-static bool holds(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size,
-                  uint64_t seed, const char *what)
+static bool use_holds(struct check *c, struct bp_stream *stream, struct bp_tensor *t, uint64_t size,
+                      uint64_t seed, const char *what)
 {
     unsigned char *got = malloc(size + 1), *want = malloc(size + 1);
     bool ok;
 
     if (!got || !want) abort();
-    fill(want, size, seed);
+    use_fill(want, size, seed);
     memset(got, 0, size);
     ok = check_ok(c, bp_tensor_read(stream, t, got, size), "bp_tensor_read");
     for (uint64_t i = 0; ok && i < size; i++)
@@ -67,11 +67,12 @@ static void copy_sizes(struct check *c, const int64_t *arg)
         struct bp_tensor *a = NULL, *b = NULL;
         struct bp_stream *s = c->place->stream;
         uint64_t size = (uint64_t)sizes[i] * width;
-        if (make(c, c->place->device, dtype, sizes[i], &a) &&
-            make(c, c->place->device, dtype, sizes[i], &b) && put(c, s, a, size, i) &&
-            put(c, s, b, size, i + 100) && check_ok(c, bp_tensor_copy(s, b, a), "bp_tensor_copy") &&
-            holds(c, s, b, size, i, "the copy"))
-            holds(c, s, a, size, i, "the source");
+        if (use_make(c, c->place->device, dtype, sizes[i], &a) &&
+            use_make(c, c->place->device, dtype, sizes[i], &b) && use_put(c, s, a, size, i) &&
+            use_put(c, s, b, size, i + 100) &&
+            check_ok(c, bp_tensor_copy(s, b, a), "bp_tensor_copy") &&
+            use_holds(c, s, b, size, i, "the copy"))
+            use_holds(c, s, a, size, i, "the source");
         bp_tensor_destroy(a);
         bp_tensor_destroy(b);
     }
@@ -88,8 +89,8 @@ static void copy_views(struct check *c, const int64_t *arg)
 
     (void)arg;
     if (!want || !got) abort();
-    fill(want, 100 * width, 8);
-    if (make(c, c->place->device, dtype, 100, &base) && put(c, s, base, 100 * width, 8) &&
+    use_fill(want, 100 * width, 8);
+    if (use_make(c, c->place->device, dtype, 100, &base) && use_put(c, s, base, 100 * width, 8) &&
         check_ok(c, bp_tensor_view(base, 3, 1, &n, &one, &low), "bp_tensor_view") &&
         check_ok(c, bp_tensor_view(base, 51, 1, &n, &one, &high), "bp_tensor_view") &&
         check_ok(c, bp_tensor_copy(s, high, low), "bp_tensor_copy between views") &&
@@ -111,7 +112,8 @@ static void copy_refused(struct check *c, const int64_t *arg)
     struct bp_tensor *a = NULL, *b = NULL;
 
     (void)arg;
-    if (make(c, c->place->device, dtype, 4, &a) && make(c, c->place->device, dtype, 5, &b)) {
+    if (use_make(c, c->place->device, dtype, 4, &a) &&
+        use_make(c, c->place->device, dtype, 5, &b)) {
         check_fails(c, bp_tensor_copy(c->place->stream, a, b), BP_ERR_INVALID,
                     "bp_tensor_copy of another shape");
         check_fails(c, bp_tensor_copy(c->place->stream, a, NULL), BP_ERR_INVALID,
@@ -124,7 +126,7 @@ static void copy_refused(struct check *c, const int64_t *arg)
 }
 
 /* The next device of the same plugin, or the one before; NULL: there is no other. */
-static struct bp_device *neighbour(const struct check *c)
+static struct bp_device *use_neighbour(const struct check *c)
 {
     const char *name = bp_device_name(c->place->device), *colon = strrchr(name, ':');
     long number = strtol(colon + 1, NULL, 10);
@@ -142,7 +144,7 @@ static struct bp_device *neighbour(const struct check *c)
  * written before is copied, what is written behind is not. */
 static void copy_peer(struct check *c, const int64_t *arg)
 {
-    struct bp_device *other = neighbour(c);
+    struct bp_device *other = use_neighbour(c);
     struct bp_tensor *here = NULL, *there = NULL, *back = NULL;
     struct bp_stream *stream = NULL, *s = c->place->stream;
     uint32_t dtype = some_type(c);
@@ -154,14 +156,15 @@ static void copy_peer(struct check *c, const int64_t *arg)
         return;
     }
     if (check_ok(c, bp_stream_create(other, &stream), "bp_stream_create on the other device") &&
-        make(c, c->place->device, dtype, 70001, &here) && make(c, other, dtype, 70001, &there) &&
-        make(c, c->place->device, dtype, 70001, &back) && put(c, s, here, size, 1) &&
+        use_make(c, c->place->device, dtype, 70001, &here) &&
+        use_make(c, other, dtype, 70001, &there) &&
+        use_make(c, c->place->device, dtype, 70001, &back) && use_put(c, s, here, size, 1) &&
         check_ok(c, bp_tensor_copy(stream, there, here), "bp_tensor_copy to the other device") &&
-        put(c, s, here, size, 2) &&
+        use_put(c, s, here, size, 2) &&
         check_ok(c, bp_tensor_copy(s, back, there), "bp_tensor_copy from the other device") &&
-        put(c, stream, there, size, 3) && holds(c, s, back, size, 1, "back from there") &&
-        holds(c, s, here, size, 2, "here"))
-        holds(c, stream, there, size, 3, "on the other device");
+        use_put(c, stream, there, size, 3) && use_holds(c, s, back, size, 1, "back from there") &&
+        use_holds(c, s, here, size, 2, "here"))
+        use_holds(c, stream, there, size, 3, "on the other device");
     bp_tensor_destroy(here);
     bp_tensor_destroy(there);
     bp_tensor_destroy(back);
@@ -185,12 +188,13 @@ static void copy_host(struct check *c, const int64_t *arg)
     }
     if (host == c->place->device) check_skip(c, "this is cpu:0 itself");
     else if (check_ok(c, bp_stream_create(host, &stream), "bp_stream_create on cpu:0") &&
-             make(c, c->place->device, dtype, 4099, &here) && make(c, host, dtype, 4099, &there) &&
-             make(c, c->place->device, dtype, 4099, &back) && put(c, s, here, size, 1) &&
+             use_make(c, c->place->device, dtype, 4099, &here) &&
+             use_make(c, host, dtype, 4099, &there) &&
+             use_make(c, c->place->device, dtype, 4099, &back) && use_put(c, s, here, size, 1) &&
              check_ok(c, bp_tensor_copy(stream, there, here), "bp_tensor_copy to cpu:0") &&
-             holds(c, stream, there, size, 1, "on cpu:0") &&
+             use_holds(c, stream, there, size, 1, "on cpu:0") &&
              check_ok(c, bp_tensor_copy(s, back, there), "bp_tensor_copy from cpu:0"))
-        holds(c, s, back, size, 1, "back from cpu:0");
+        use_holds(c, s, back, size, 1, "back from cpu:0");
     bp_tensor_destroy(here);
     bp_tensor_destroy(there);
     bp_tensor_destroy(back);
@@ -199,14 +203,14 @@ static void copy_host(struct check *c, const int64_t *arg)
 }
 
 /* With nothing pending: what was given back before is not counted. */
-static bool stats(struct check *c, struct bp_memory_stats *out)
+static bool use_stats(struct check *c, struct bp_memory_stats *out)
 {
     *out = (struct bp_memory_stats){.size = sizeof *out};
     return check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
            check_ok(c, bp_device_memory(c->place->device, out), "bp_device_memory");
 }
 
-static void statistics(struct check *c, const int64_t *arg)
+static void use_statistics(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats before, during, after;
     struct bp_tensor *tensor[8] = {0};
@@ -215,13 +219,13 @@ static void statistics(struct check *c, const int64_t *arg)
 
     (void)arg;
     if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
-        !stats(c, &before))
+        !use_stats(c, &before))
         return;
     for (int i = 0; i < 8; i++) {
-        if (!make(c, c->place->device, dtype, 100000 * (i + 1), &tensor[i])) return;
+        if (!use_make(c, c->place->device, dtype, 100000 * (i + 1), &tensor[i])) return;
         asked += 100000u * (unsigned)(i + 1) * num_type(dtype)->size;
     }
-    if (stats(c, &during)) {
+    if (use_stats(c, &during)) {
         check_that(c, during.allocated >= before.allocated + asked,
                    "8 tensors of %" PRIu64 " bytes in all: allocated was %" PRIu64 ", is %" PRIu64,
                    asked, before.allocated, during.allocated);
@@ -244,7 +248,7 @@ static void statistics(struct check *c, const int64_t *arg)
     }
     for (int i = 0; i < 8; i++) bp_tensor_destroy(tensor[i]);
     if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
-        !stats(c, &after))
+        !use_stats(c, &after))
         return;
     check_that(c, after.allocated == before.allocated,
                "after all tensors were destroyed: allocated is %" PRIu64 ", expected the %" PRIu64
@@ -260,7 +264,7 @@ static bool has_number(const char *text)
 }
 
 /* More than there is: an error with the numbers, and everything goes on. */
-static void exhaustion(struct check *c, const int64_t *arg)
+static void use_exhaustion(struct check *c, const int64_t *arg)
 {
     uint64_t bytes = UINT64_C(1) << 50;
     uint32_t dtype = some_type(c);
@@ -269,8 +273,8 @@ static void exhaustion(struct check *c, const int64_t *arg)
     int64_t n = (int64_t)(bytes / num_type(dtype)->size);
 
     (void)arg;
-    if (!stats(c, &before) || !make(c, c->place->device, dtype, 1000, &small) ||
-        !put(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3))
+    if (!use_stats(c, &before) || !use_make(c, c->place->device, dtype, 1000, &small) ||
+        !use_put(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3))
         return;
     for (int i = 0; i < 3; i++)
         if (!check_fails(c, bp_tensor_create(c->place->device, dtype, 1, &n, &absurd),
@@ -279,12 +283,12 @@ static void exhaustion(struct check *c, const int64_t *arg)
     check_that(c, has_number(bp_error_message()),
                "the message does not say how much was asked: '%s'", bp_error_message());
     check_that(c, !absurd, "a failed bp_tensor_create wrote its out parameter");
-    holds(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3,
-          "a tensor made before the failure");
+    use_holds(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3,
+              "a tensor made before the failure");
     bp_tensor_destroy(absurd);
     bp_tensor_destroy(small);
     if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
-        stats(c, &after))
+        use_stats(c, &after))
         check_that(c, after.allocated == before.allocated,
                    "after failures: allocated is %" PRIu64 ", expected %" PRIu64, after.allocated,
                    before.allocated);
@@ -301,7 +305,8 @@ static bool block_make(struct check *c, struct bp_tensor **out, uint64_t *size, 
     int64_t n = 1 + (int64_t)random_below(&r, seed % 10 ? 3000 : 40000);
 
     *size = (uint64_t)n * num_type(dtype)->size;
-    return make(c, c->place->device, dtype, n, out) && put(c, c->place->stream, *out, *size, seed);
+    return use_make(c, c->place->device, dtype, n, out) &&
+           use_put(c, c->place->stream, *out, *size, seed);
 }
 
 static void many_blocks(struct check *c, const int64_t *arg)
@@ -322,26 +327,27 @@ static void many_blocks(struct check *c, const int64_t *arg)
         for (uint64_t i = round; ok && i < BLOCKS; i += 3)
             ok = block_make(c, &block[i], &size[i], seed[i] = i + 1000 * (round + 1));
         for (int i = 0; ok && i < BLOCKS; i++)
-            ok = holds(c, c->place->stream, block[i], size[i], seed[i], "one of 500 live blocks");
+            ok = use_holds(c, c->place->stream, block[i], size[i], seed[i],
+                           "one of 500 live blocks");
     }
     for (int i = 0; i < BLOCKS; i++) bp_tensor_destroy(block[i]);
 }
 
 /* Taking and giving back does not use anything up. */
-static void churn(struct check *c, const int64_t *arg)
+static void use_churn(struct check *c, const int64_t *arg)
 {
     uint32_t dtype = some_type(c);
     struct bp_memory_stats before, after;
 
     (void)arg;
-    if (!stats(c, &before)) return;
+    if (!use_stats(c, &before)) return;
     for (int i = 0; i < 3000; i++) {
         struct bp_tensor *t = NULL;
-        if (!make(c, c->place->device, dtype, 1 + i * 37 % 5000, &t)) return;
+        if (!use_make(c, c->place->device, dtype, 1 + i * 37 % 5000, &t)) return;
         bp_tensor_destroy(t);
     }
     if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
-        stats(c, &after))
+        use_stats(c, &after))
         check_that(c, after.allocated == before.allocated,
                    "after 3000 tensors came and went: allocated is %" PRIu64 ", expected %" PRIu64,
                    after.allocated, before.allocated);
@@ -349,7 +355,7 @@ static void churn(struct check *c, const int64_t *arg)
 
 /* More memory comes and goes than there is: what is given back can be taken again, from the plugin
  * too. */
-static void reuse(struct check *c, const int64_t *arg)
+static void use_reuse(struct check *c, const int64_t *arg)
 {
     uint64_t memory = c->place->properties.memory, size = memory ? memory / 4 : 64 << 20;
     uint32_t dtype = some_type(c);
@@ -360,7 +366,8 @@ static void reuse(struct check *c, const int64_t *arg)
         size = c->place->properties.max_alloc;
     for (int i = 0; i < 16; i++) {
         struct bp_tensor *t = NULL;
-        if (!make(c, c->place->device, dtype, (int64_t)(size / num_type(dtype)->size), &t)) return;
+        if (!use_make(c, c->place->device, dtype, (int64_t)(size / num_type(dtype)->size), &t))
+            return;
         bp_tensor_destroy(t);
         if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
             !check_ok(c, bp_device_trim(c->place->device), "bp_device_trim"))
@@ -375,15 +382,15 @@ static void zero_sized(struct check *c, const int64_t *arg)
     uint32_t dtype = some_type(c);
 
     (void)arg;
-    if (!stats(c, &before) || !make(c, c->place->device, dtype, 0, &t) ||
-        !make(c, c->place->device, dtype, 0, &u))
+    if (!use_stats(c, &before) || !use_make(c, c->place->device, dtype, 0, &t) ||
+        !use_make(c, c->place->device, dtype, 0, &u))
         return;
     check_ok(c, bp_tensor_write(c->place->stream, t, NULL, 0), "bp_tensor_write of nothing");
     check_ok(c, bp_tensor_read(c->place->stream, t, NULL, 0), "bp_tensor_read of nothing");
     check_ok(c, bp_tensor_copy(c->place->stream, t, u), "bp_tensor_copy of nothing");
     bp_tensor_destroy(t);
     bp_tensor_destroy(u);
-    if (stats(c, &after))
+    if (use_stats(c, &after))
         check_that(c, after.allocated == before.allocated, "tensors of size 0 left memory behind");
 }
 
@@ -391,8 +398,8 @@ const struct check_case suite_memory_use[] = {
     {"copy/sizes", copy_sizes},       {"copy/views", copy_views},
     {"copy/refused", copy_refused},   {"copy/host", copy_host},
     {"copy/peer", copy_peer},
-    {"use/statistics", statistics},   {"use/exhaustion", exhaustion},
-    {"use/many-blocks", many_blocks}, {"use/churn", churn},
-    {"use/reuse", reuse},
+    {"use/statistics", use_statistics},   {"use/exhaustion", use_exhaustion},
+    {"use/many-blocks", many_blocks}, {"use/churn", use_churn},
+    {"use/reuse", use_reuse},
     {"use/zero-sized", zero_sized},   {NULL, NULL},
 };

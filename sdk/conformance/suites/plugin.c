@@ -23,7 +23,7 @@ static const char ROW_LETTERS[] = "abcdefghijklmnopqrstuvwxyz"
                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 
 /* The plugin's entry, its library mapped as the core maps it. NULL: the case has failed. */
-static get_fn *entry(struct check *c)
+static get_fn *plugin_entry(struct check *c)
 {
     void *library = dlopen(c->place->library, RTLD_NOW | RTLD_LOCAL);
     get_fn *get = NULL;
@@ -37,16 +37,16 @@ static get_fn *entry(struct check *c)
     return get;
 }
 
-static const struct bp_plugin *plugin(struct check *c)
+static const struct bp_plugin *plugin_struct(struct check *c)
 {
-    get_fn *get = entry(c);
+    get_fn *get = plugin_entry(c);
     const struct bp_plugin *p = get ? get() : NULL;
 
     if (get) check_that(c, p != NULL, "bp_plugin_get returned NULL");
     return p;
 }
 
-static void symbols(struct check *c, const int64_t *arg)
+static void plugin_symbols(struct check *c, const int64_t *arg)
 {
     char names[600];
     size_t n;
@@ -61,9 +61,9 @@ static void symbols(struct check *c, const int64_t *arg)
                c->place->library, n, names);
 }
 
-static void pure(struct check *c, const int64_t *arg)
+static void plugin_pure(struct check *c, const int64_t *arg)
 {
-    get_fn *get = entry(c);
+    get_fn *get = plugin_entry(c);
     const struct bp_plugin *first, *second;
     struct bp_plugin copy;
 
@@ -96,9 +96,9 @@ static bool name_is_good(const char *name)
     return true;
 }
 
-static void tables(struct check *c, const int64_t *arg)
+static void plugin_tables(struct check *c, const int64_t *arg)
 {
-    const struct bp_plugin *p = plugin(c);
+    const struct bp_plugin *p = plugin_struct(c);
     const struct bp_runtime *r;
 
     (void)arg;
@@ -151,7 +151,7 @@ static void with_device(struct check *c, void (*look)(struct check *c, struct bp
     struct bp_device *device = NULL;
     uint32_t index;
 
-    if (plugin(c) && check_ok(c, bp_core_create(&options, &core), "bp_core_create") &&
+    if (plugin_struct(c) && check_ok(c, bp_core_create(&options, &core), "bp_core_create") &&
         check_ok(c, bp_core_load_path(core, c->place->library, &index), "bp_core_load_path") &&
         check_ok(c, bp_device_create_at(core, index, 0, &device), "bp_device_create_at"))
         look(c, device);
@@ -206,9 +206,9 @@ static void row_flags(struct check *c, const struct bp_kernel *row)
                row->name, row->flags, row->flags & ~known);
 }
 
-static void rows(struct check *c, const int64_t *arg)
+static void plugin_rows(struct check *c, const int64_t *arg)
 {
-    const struct bp_plugin *p = plugin(c);
+    const struct bp_plugin *p = plugin_struct(c);
     const struct bp_kernels *k = p ? p->kernels : NULL;
 
     (void)arg;
@@ -269,7 +269,7 @@ static void manifest_text(struct check *c, const cJSON *json, const char *key, c
                c->place->manifest, key, value ? value : "(absent)", binary ? binary : "(NULL)");
 }
 
-static void manifest(struct check *c, const int64_t *arg)
+static void plugin_manifest(struct check *c, const int64_t *arg)
 {
     const struct bp_plugin *p;
     cJSON *json;
@@ -279,7 +279,7 @@ static void manifest(struct check *c, const int64_t *arg)
         check_skip(c, "the plugin was given by its path, and has no manifest beside it");
         return;
     }
-    p = plugin(c);
+    p = plugin_struct(c);
     json = manifest_read(c->place->manifest);
     if (p &&
         check_that(c, json != NULL, "%s is no JSON text that can be read", c->place->manifest)) {
@@ -301,12 +301,12 @@ static size_t count_threads(void)
     return n;
 }
 
-static void threads(struct check *c, const int64_t *arg)
+static void plugin_threads(struct check *c, const int64_t *arg)
 {
     size_t before = count_threads(), after;
 
     (void)arg;
-    if (!plugin(c)) return;
+    if (!plugin_struct(c)) return;
     after = count_threads();
     check_that(c, before == after,
                "%zu threads before the plugin was loaded, %zu after: start none before create",
@@ -318,7 +318,7 @@ static void look_away(struct check *c, struct bp_device *device)
     (void)c, (void)device;
 }
 
-static void quiet(struct check *c, const int64_t *arg)
+static void plugin_quiet(struct check *c, const int64_t *arg)
 {
     int memory = memfd_create("output", MFD_CLOEXEC), saved[2] = {dup(1), dup(2)};
     char text[200];
@@ -346,8 +346,15 @@ static void quiet(struct check *c, const int64_t *arg)
 }
 
 const struct check_case suite_plugin[] = {
-    {"symbols", symbols},   {"pure", pure},       {"tables", tables}, {"rows", rows},
-    {"manifest", manifest}, {"threads", threads}, {"quiet", quiet},   {"memory", plugin_memory},
-    {"process", plugin_process}, {"again", plugin_again},
+    {"symbols", plugin_symbols},
+    {"pure", plugin_pure},
+    {"tables", plugin_tables},
+    {"rows", plugin_rows},
+    {"manifest", plugin_manifest},
+    {"threads", plugin_threads},
+    {"quiet", plugin_quiet},
+    {"memory", plugin_memory},
+    {"process", plugin_process},
+    {"again", plugin_again},
     {NULL, NULL},
 };

@@ -45,7 +45,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *blocks; /* newest first */
 static struct account *account;
 
-static void *allocate(void *ctx, size_t size, size_t alignment)
+static void *memory_allocate(void *ctx, size_t size, size_t alignment)
 {
     struct block *block;
     size_t ahead;
@@ -65,7 +65,7 @@ static void *allocate(void *ctx, size_t size, size_t alignment)
     return block + 1;
 }
 
-static void release(void *ctx, void *memory, size_t size)
+static void memory_release(void *ctx, void *memory, size_t size)
 {
     struct block *block = (struct block *)memory - 1;
 
@@ -82,7 +82,7 @@ static void release(void *ctx, void *memory, size_t size)
     free(block->base);
 }
 
-static void now(const char *what, const char *name)
+static void memory_now(const char *what, const char *name)
 {
     pthread_mutex_lock(&lock);
     snprintf(account->doing, sizeof account->doing, "%s%s", what, name);
@@ -120,7 +120,7 @@ static void run_rows(struct place *place)
         if (!row || !row->twice) continue;
         clock_gettime(CLOCK_MONOTONIC, &time);
         if (time.tv_sec - start.tv_sec > ROWS_S) break;
-        now("a launch of row ", row->row);
+        memory_now("a launch of row ", row->row);
         run_row(place, row, false);
         run_row(place, row, true);
     }
@@ -128,7 +128,7 @@ static void run_rows(struct place *place)
 }
 
 /* A stream that waits for another's event; copies to, within and from each space. */
-static void use(struct place *place)
+static void memory_use(struct place *place)
 {
     struct bp_stream *other = NULL;
     struct bp_event *event = NULL;
@@ -162,7 +162,7 @@ static void no_log(void *ctx, uint32_t level, const char *text)
 
 static void open_and_close(const struct place *from)
 {
-    static const struct bp_allocator allocator = {NULL, allocate, release};
+    static const struct bp_allocator allocator = {NULL, memory_allocate, memory_release};
     struct bp_core_options options = {
         .size = sizeof options, .log = no_log, .allocator = &allocator};
     struct place place = {.name = from->library, .seed = from->seed};
@@ -173,11 +173,11 @@ static void open_and_close(const struct place *from)
         bp_stream_create(place.device, &place.stream) == BP_OK) {
         place.properties.size = sizeof place.properties;
         bp_device_properties(place.device, &place.properties);
-        now("streams, events and copies", "");
-        use(&place);
+        memory_now("streams, events and copies", "");
+        memory_use(&place);
         run_rows(&place);
     }
-    now("destroy of the plugin", "");
+    memory_now("destroy of the plugin", "");
     place_finish(&place);
 }
 
@@ -202,7 +202,7 @@ static _Noreturn void keep_account(const struct place *from)
     _exit(0);
 }
 
-static void judge(struct check *c, const struct account *a)
+static void memory_judge(struct check *c, const struct account *a)
 {
     if (!a->ended)
         check_skip(c, "its process crashed, or did not end within %d s, after it had come to %s: "
@@ -228,13 +228,13 @@ void plugin_memory(struct check *c, const int64_t *arg)
     account = mmap(NULL, sizeof *account, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
                    0);
     if (!check_that(c, account != MAP_FAILED, "no memory for an account")) return;
-    now("create of the plugin", "");
+    memory_now("create of the plugin", "");
     fflush(NULL);
     child = fork();
     if (child == 0) keep_account(c->place);
     if (check_that(c, child > 0, "no process of its own could be started")) {
         waitpid(child, NULL, 0);
-        judge(c, account);
+        memory_judge(c, account);
     }
     munmap(account, sizeof *account);
 }

@@ -210,7 +210,7 @@ static bool compare_rights(const struct state *a, const struct state *b, const c
     return false;
 }
 
-static bool is_set(const struct itimerval *t)
+static bool process_is_set(const struct itimerval *t)
 {
     return t->it_value.tv_sec || t->it_value.tv_usec;
 }
@@ -224,7 +224,8 @@ static bool compare_states(const struct state *a, const struct state *b, const c
     else if (strcmp(a->folder, b->folder))
         snprintf(found, FOUND, "%s: the working directory was %.200s, is %.200s", when, a->folder,
                  b->folder);
-    else if (is_set(&b->timer[0]) || is_set(&b->timer[1]) || is_set(&b->timer[2]))
+    else if (process_is_set(&b->timer[0]) || process_is_set(&b->timer[1]) ||
+             process_is_set(&b->timer[2]))
         snprintf(found, FOUND,
                  "%s: an alarm is set: its signal will end the app (alarm, setitimer)", when);
     else if (a->umask != b->umask)
@@ -236,8 +237,8 @@ static bool compare_states(const struct state *a, const struct state *b, const c
 }
 
 /* Opens the device in a core of its own. false: the case has failed. */
-static bool open_device(struct check *c, struct bp_core **core, uint32_t *plugin,
-                        struct bp_device **device)
+static bool process_open_device(struct check *c, struct bp_core **core, uint32_t *plugin,
+                                struct bp_device **device)
 {
     return check_ok(c, bp_core_create(NULL, core), "bp_core_create") &&
            check_ok(c, bp_core_load_path(*core, c->place->library, plugin),
@@ -365,7 +366,7 @@ static bool is_as(struct state *before, const char *when, char *found)
 }
 
 /* In a process of its own: timers and children there are none but the plugin's. */
-static void watch(struct check *c, char *found)
+static void process_watch(struct check *c, char *found)
 {
     struct place place = {.name = c->place->library, .seed = c->place->seed,
                           .properties.size = sizeof place.properties};
@@ -375,7 +376,7 @@ static void watch(struct check *c, char *found)
     read_state(&before);
     before.may_add = true;
     before.plugin = c->place->library;
-    if (open_device(c, &place.core, &place.plugin, &place.device)) {
+    if (process_open_device(c, &place.core, &place.plugin, &place.device)) {
         same = is_as(&before, "when the device had been opened", found);
         use_device(place.device);
         same = same && is_as(&before, "when the device had been used", found);
@@ -403,7 +404,7 @@ void plugin_process(struct check *c, const int64_t *arg)
     child = fork();
     if (!child) {
         setpgid(0, 0);
-        watch(c, found);
+        process_watch(c, found);
         _exit(0);
     }
     if (check_that(c, child > 0 && waitpid(child, &status, 0) == child, "no process to look at")) {
@@ -423,12 +424,12 @@ struct said {
     struct bp_device_properties properties;
 };
 
-static bool ask(struct check *c, struct said *out)
+static bool process_ask(struct check *c, struct said *out)
 {
     struct bp_core *core = NULL;
     struct bp_device *device = NULL;
     uint32_t plugin;
-    bool ok = open_device(c, &core, &plugin, &device);
+    bool ok = process_open_device(c, &core, &plugin, &device);
 
     memset(out, 0, sizeof *out);
     out->properties.size = sizeof out->properties;
@@ -450,7 +451,7 @@ void plugin_again(struct check *c, const int64_t *arg)
     const struct bp_device_properties *a = &first.properties, *b = &second.properties;
 
     (void)arg;
-    if (!ask(c, &first) || !ask(c, &second)) return;
+    if (!process_ask(c, &first) || !process_ask(c, &second)) return;
     check_that(c, first.devices == second.devices,
                "the plugin had %u devices, and when it was asked again %u: device_count changes",
                first.devices, second.devices);

@@ -20,7 +20,7 @@ struct turn {
 };
 
 /* Streams 0 of the kind, 1 of the usual one; tensors 0 to 2 of that seed. */
-static bool begin(struct heard *h, struct check *c, const int64_t *arg)
+static bool callback_begin(struct heard *h, struct check *c, const int64_t *arg)
 {
     *h = (struct heard){.answer = -1};
     work_init(&h->w, c);
@@ -30,7 +30,7 @@ static bool begin(struct heard *h, struct check *c, const int64_t *arg)
     return work_sync(&h->w, 0);
 }
 
-static bool call(struct heard *h, void (*fn)(void *ctx, enum bp_status status), void *ctx)
+static bool callback_call(struct heard *h, void (*fn)(void *ctx, enum bp_status status), void *ctx)
 {
     return check_ok(h->w.c, bp_stream_callback(h->w.stream[0], fn, ctx), "bp_stream_callback");
 }
@@ -43,7 +43,7 @@ static bool has_heard(struct heard *h, int calls, const char *when)
                       (int)h->wrong);
 }
 
-static void count(void *ctx, enum bp_status status)
+static void callback_count(void *ctx, enum bp_status status)
 {
     struct heard *h = ctx;
 
@@ -59,15 +59,15 @@ static void take_turn(void *ctx, enum bp_status status)
     turn->heard->calls++;
 }
 
-static void order(struct check *c, const int64_t *arg)
+static void callback_order(struct check *c, const int64_t *arg)
 {
     static struct turn turn[MANY];
     struct heard h;
-    bool ok = begin(&h, c, arg) && work_shut(&h.w, 0);
+    bool ok = callback_begin(&h, c, arg) && work_shut(&h.w, 0);
 
     for (int i = 0; ok && i < MANY; i++) {
         turn[i] = (struct turn){&h, i};
-        ok = (i % 3 || work_copy(&h.w, 0, i % 2, 2)) && call(&h, take_turn, &turn[i]);
+        ok = (i % 3 || work_copy(&h.w, 0, i % 2, 2)) && callback_call(&h, take_turn, &turn[i]);
     }
     work_open(&h.w, 0);
     if (ok && work_sync(&h.w, 0)) has_heard(&h, MANY, "after many");
@@ -79,15 +79,15 @@ static void ask_event(void *ctx, enum bp_status status)
     struct heard *h = ctx;
 
     h->answer = (int)bp_event_query(h->w.event[0]);
-    count(ctx, status);
+    callback_count(ctx, status);
 }
 
 static void after_work(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
-    if (begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
-        work_record(&h.w, 0, 0) && call(&h, ask_event, &h) && work_record(&h.w, 1, 0)) {
+    if (callback_begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
+        work_record(&h.w, 0, 0) && callback_call(&h, ask_event, &h) && work_record(&h.w, 1, 0)) {
         work_pause(&h.w, 1);
         work_open(&h.w, 0);
         if (work_sync(&h.w, 0) && has_heard(&h, 1, "after bp_stream_synchronize"))
@@ -99,13 +99,13 @@ static void after_work(struct check *c, const int64_t *arg)
     work_finish(&h.w);
 }
 
-static void held(struct check *c, const int64_t *arg)
+static void callback_held(struct check *c, const int64_t *arg)
 {
     struct heard h;
     int calls;
 
-    if (begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
-        call(&h, count, &h) && work_record(&h.w, 0, 0)) {
+    if (callback_begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
+        callback_call(&h, callback_count, &h) && work_record(&h.w, 0, 0)) {
         work_pause(&h.w, 0);
         calls = h.calls;
         check_that(c, !calls || !work_held(&h.w, 0), "a function was called before held work");
@@ -119,7 +119,8 @@ static void empty_stream(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
-    if (begin(&h, c, arg) && call(&h, count, &h) && call(&h, count, &h) && work_sync(&h.w, 0))
+    if (callback_begin(&h, c, arg) && callback_call(&h, callback_count, &h) &&
+        callback_call(&h, callback_count, &h) && work_sync(&h.w, 0))
         has_heard(&h, 2, "on a stream without work");
     work_finish(&h.w);
 }
@@ -128,20 +129,20 @@ static void device_synchronize(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
-    if (begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
-        call(&h, count, &h) && work_open_soon(&h.w, 1) &&
+    if (callback_begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
+        callback_call(&h, callback_count, &h) && work_open_soon(&h.w, 1) &&
         check_ok(c, bp_device_synchronize(h.w.device), "bp_device_synchronize") &&
         work_was_opened(&h.w, "bp_device_synchronize"))
         has_heard(&h, 1, "after bp_device_synchronize");
     work_finish(&h.w);
 }
 
-static void destroyed(struct check *c, const int64_t *arg)
+static void callback_destroyed(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
-    if (begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
-        call(&h, count, &h)) {
+    if (callback_begin(&h, c, arg) && work_shut(&h.w, 0) && work_copy(&h.w, 0, 1, 0) &&
+        callback_call(&h, callback_count, &h)) {
         work_leave(&h.w, 0);
         work_open(&h.w, 0);
         if (check_ok(c, bp_device_synchronize(h.w.device), "bp_device_synchronize"))
@@ -155,15 +156,16 @@ static void wait_for_own(void *ctx, enum bp_status status)
     struct heard *h = ctx;
 
     h->answer = (int)bp_stream_synchronize(h->w.stream[0]);
-    count(ctx, status);
+    callback_count(ctx, status);
 }
 
 static void own_wait(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
-    if (begin(&h, c, arg) && work_copy(&h.w, 0, 1, 0) && call(&h, wait_for_own, &h) &&
-        work_sync(&h.w, 0) && has_heard(&h, 1, "after bp_stream_synchronize"))
+    if (callback_begin(&h, c, arg) && work_copy(&h.w, 0, 1, 0) &&
+        callback_call(&h, wait_for_own, &h) && work_sync(&h.w, 0) &&
+        has_heard(&h, 1, "after bp_stream_synchronize"))
         check_that(c, h.answer == (arg[0] == BP_STREAM_INLINE ? BP_OK : BP_ERR_INVALID),
                    "a function that waits for its own stream was answered %s",
                    bp_status_name((enum bp_status)h.answer));
@@ -175,15 +177,15 @@ static void give_work(void *ctx, enum bp_status status)
     struct heard *h = ctx;
 
     h->answer = (int)bp_tensor_copy(h->w.stream[1], h->w.tensor[2], h->w.tensor[0]);
-    count(ctx, status);
+    callback_count(ctx, status);
 }
 
 static void gives_work(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
-    if (begin(&h, c, arg) && work_shut(&h.w, 0) && work_fill(&h.w, 0, 0, 8) &&
-        call(&h, give_work, &h)) {
+    if (callback_begin(&h, c, arg) && work_shut(&h.w, 0) && work_fill(&h.w, 0, 0, 8) &&
+        callback_call(&h, give_work, &h)) {
         work_open(&h.w, 0);
         if (work_sync(&h.w, 0) && has_heard(&h, 1, "after bp_stream_synchronize") &&
             check_ok(c, (enum bp_status)h.answer, "bp_tensor_copy in a function that was called"))
@@ -197,9 +199,9 @@ static void behind_wait(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
-    if (begin(&h, c, arg) && work_stream(&h.w, 2, BP_STREAM_ASYNC) && work_shut(&h.w, 2) &&
+    if (callback_begin(&h, c, arg) && work_stream(&h.w, 2, BP_STREAM_ASYNC) && work_shut(&h.w, 2) &&
         work_copy(&h.w, 2, 1, 0) && work_record(&h.w, 0, 2) && work_wait_held(&h.w, 0, 0, 2) &&
-        work_copy(&h.w, 0, 2, 1) && call(&h, ask_event, &h) && work_record(&h.w, 1, 0)) {
+        work_copy(&h.w, 0, 2, 1) && callback_call(&h, ask_event, &h) && work_record(&h.w, 1, 0)) {
         work_pause(&h.w, 1);
         work_open(&h.w, 2);
         if (work_sync(&h.w, 0) && has_heard(&h, 1, "after bp_stream_synchronize"))
@@ -209,14 +211,14 @@ static void behind_wait(struct check *c, const int64_t *arg)
     work_finish(&h.w);
 }
 
-static void refused(struct check *c, const int64_t *arg)
+static void callback_refused(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
-    if (begin(&h, c, arg)) {
+    if (callback_begin(&h, c, arg)) {
         check_fails(c, bp_stream_callback(h.w.stream[0], NULL, &h), BP_ERR_INVALID,
                     "bp_stream_callback without a function");
-        check_fails(c, bp_stream_callback(NULL, count, &h), BP_ERR_INVALID,
+        check_fails(c, bp_stream_callback(NULL, callback_count, &h), BP_ERR_INVALID,
                     "bp_stream_callback without a stream");
         if (work_sync(&h.w, 0)) has_heard(&h, 0, "refused");
     }
@@ -224,15 +226,15 @@ static void refused(struct check *c, const int64_t *arg)
 }
 
 const struct check_kinds suite_runtime_callback[] = {
-    {"callback/order", order, 1},
+    {"callback/order", callback_order, 1},
     {"callback/after-work", after_work, 1},
-    {"callback/held", held, 1},
+    {"callback/held", callback_held, 1},
     {"callback/empty-stream", empty_stream, 1},
     {"callback/device-synchronize", device_synchronize, 1},
-    {"callback/destroyed", destroyed, 1},
+    {"callback/destroyed", callback_destroyed, 1},
     {"callback/own-wait", own_wait, 1},
     {"callback/gives-work", gives_work, 1},
     {"callback/behind-wait", behind_wait, 1},
-    {"callback/refused", refused, 1},
+    {"callback/refused", callback_refused, 1},
     {NULL, NULL, 0},
 };

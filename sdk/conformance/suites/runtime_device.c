@@ -7,7 +7,7 @@
 static const uint64_t MOST_MEMORY = UINT64_C(1) << 50; /* 1 PiB */
 
 /* Bits of a mask of dtypes that are none. */
-static uint64_t unknown(uint64_t dtypes)
+static uint64_t device_unknown(uint64_t dtypes)
 {
     for (uint32_t t = 0; t < 64; t++)
         if (bp_dtype_bits(t)) dtypes &= ~(UINT64_C(1) << t);
@@ -15,7 +15,7 @@ static uint64_t unknown(uint64_t dtypes)
 }
 
 /* The bytes of the largest element. */
-static uint32_t largest(uint64_t dtypes)
+static uint32_t device_largest(uint64_t dtypes)
 {
     uint32_t most = 0;
 
@@ -45,12 +45,12 @@ static void properties_sane(struct check *c, const int64_t *arg)
     check_that(c, p->alignment && !(p->alignment & (p->alignment - 1)),
                "properties.alignment is %llu, expected a power of two",
                (unsigned long long)p->alignment);
-    check_that(c, !p->dtypes || p->alignment >= largest(p->dtypes),
+    check_that(c, !p->dtypes || p->alignment >= device_largest(p->dtypes),
                "properties.alignment is %llu, less than an element of %u bytes",
-               (unsigned long long)p->alignment, largest(p->dtypes));
-    check_that(c, !unknown(p->dtypes),
+               (unsigned long long)p->alignment, device_largest(p->dtypes));
+    check_that(c, !device_unknown(p->dtypes),
                "properties.dtypes is 0x%llx, which has bits of no dtype (0x%llx)",
-               (unsigned long long)p->dtypes, (unsigned long long)unknown(p->dtypes));
+               (unsigned long long)p->dtypes, (unsigned long long)device_unknown(p->dtypes));
     check_that(c, p->memory < MOST_MEMORY,
                "properties.memory is %llu bytes, more than any device has; 0 says unknown",
                (unsigned long long)p->memory);
@@ -124,7 +124,7 @@ static void device_beyond(struct check *c, const int64_t *arg)
                "a failed bp_device_create wrote its out parameter");
 }
 
-static void emulated(struct check *c, const int64_t *arg)
+static void device_emulated(struct check *c, const int64_t *arg)
 {
     struct bp_device_properties properties = {.size = sizeof properties};
     uint32_t bits = bp_device_emulated(c->place->device);
@@ -142,7 +142,7 @@ static void emulated(struct check *c, const int64_t *arg)
                "collectives are emulated on a device that works inline (0x%x)", bits);
 }
 
-static void synchronize(struct check *c, const int64_t *arg)
+static void device_synchronize(struct check *c, const int64_t *arg)
 {
     (void)arg;
     for (int i = 0; i < 3; i++)
@@ -219,8 +219,8 @@ const struct check_case suite_runtime_device[] = {
     {"device/name", device_name},
     {"device/opened-twice", device_once},
     {"device/index-beyond", device_beyond},
-    {"device/emulated", emulated},
-    {"device/synchronize", synchronize},
+    {"device/emulated", device_emulated},
+    {"device/synchronize", device_synchronize},
     {"device/kernels", kernels_sane},
     {"device/null", refuses_null},
     {"error/text", error_text},

@@ -18,7 +18,7 @@ struct setting {
     unsigned char *bytes;
 };
 
-static bool set_up(struct check *c, struct setting *s)
+static bool event_set_up(struct check *c, struct setting *s)
 {
     uint32_t dtype = c->place->properties.dtypes >> BP_U8 & 1 ? BP_U8 : BP_F32;
 
@@ -42,14 +42,14 @@ static void tear_down(struct setting *s)
     free(s->bytes);
 }
 
-static bool fill(struct check *c, struct setting *s, int stream, int tensor, int value)
+static bool event_fill(struct check *c, struct setting *s, int stream, int tensor, int value)
 {
     memset(s->bytes, value, N);
     return check_ok(c, bp_tensor_write(s->stream[stream], s->tensor[tensor], s->bytes, N),
                     "bp_tensor_write");
 }
 
-static bool holds(struct check *c, struct setting *s, int stream, int tensor, int value)
+static bool event_holds(struct check *c, struct setting *s, int stream, int tensor, int value)
 {
     memset(s->bytes, ~value, N);
     if (!check_ok(c, bp_tensor_read(s->stream[stream], s->tensor[tensor], s->bytes, N),
@@ -62,13 +62,13 @@ static bool holds(struct check *c, struct setting *s, int stream, int tensor, in
     return true;
 }
 
-static bool copy(struct check *c, struct setting *s, int stream, int to, int from)
+static bool event_copy(struct check *c, struct setting *s, int stream, int to, int from)
 {
     return check_ok(c, bp_tensor_copy(s->stream[stream], s->tensor[to], s->tensor[from]),
                     "bp_tensor_copy");
 }
 
-static bool record(struct check *c, struct setting *s, int stream)
+static bool event_record(struct check *c, struct setting *s, int stream)
 {
     return check_ok(c, bp_event_record(s->event, s->stream[stream]), "bp_event_record");
 }
@@ -93,7 +93,7 @@ static void never_recorded(struct check *c, const int64_t *arg)
     struct setting s;
 
     (void)arg;
-    if (set_up(c, &s)) {
+    if (event_set_up(c, &s)) {
         check_fails(c, bp_event_query(s.event), BP_ERR_INVALID,
                     "bp_event_query of an event never recorded");
         check_fails(c, bp_event_wait(s.event, 1000), BP_ERR_INVALID,
@@ -104,13 +104,13 @@ static void never_recorded(struct check *c, const int64_t *arg)
     tear_down(&s);
 }
 
-static void null(struct check *c, const int64_t *arg)
+static void event_null(struct check *c, const int64_t *arg)
 {
     struct setting s;
     struct bp_event *event = NULL;
 
     (void)arg;
-    if (set_up(c, &s)) {
+    if (event_set_up(c, &s)) {
         check_fails(c, bp_event_create(NULL, &event), BP_ERR_INVALID,
                     "bp_event_create without a device");
         check_fails(c, bp_event_create(c->place->device, NULL), BP_ERR_INVALID,
@@ -134,16 +134,16 @@ static void null(struct check *c, const int64_t *arg)
 static void wait_makes_done(struct check *c, const int64_t *arg)
 {
     struct setting s;
-    bool ok = set_up(c, &s);
+    bool ok = event_set_up(c, &s);
 
     (void)arg;
     for (int i = 0; ok && i < 50; i++) {
-        ok = fill(c, &s, 0, 0, i) && copy(c, &s, 0, 1, 0) && record(c, &s, 0) &&
+        ok = event_fill(c, &s, 0, 0, i) && event_copy(c, &s, 0, 1, 0) && event_record(c, &s, 0) &&
              check_ok(c, bp_event_wait(s.event, UINT64_MAX), "bp_event_wait") &&
              check_ok(c, bp_event_query(s.event), "bp_event_query after the wait") &&
              check_ok(c, bp_event_wait(s.event, 0),
                       "bp_event_wait without time, for what is done") &&
-             holds(c, &s, 0, 1, i);
+             event_holds(c, &s, 0, 1, i);
     }
     tear_down(&s);
 }
@@ -153,7 +153,7 @@ static void empty_stream(struct check *c, const int64_t *arg)
     struct setting s;
 
     (void)arg;
-    if (set_up(c, &s) && record(c, &s, 0)) {
+    if (event_set_up(c, &s) && event_record(c, &s, 0)) {
         check_ok(c, bp_event_wait(s.event, UINT64_C(10000000000)),
                  "bp_event_wait for an empty stream, 10 s");
         check_ok(c, bp_event_query(s.event), "bp_event_query of an empty stream");
@@ -176,7 +176,8 @@ static void query_ends(struct check *c, const int64_t *arg)
     struct timespec pause = {0, 100000};
 
     (void)arg;
-    if (set_up(c, &s) && fill(c, &s, 0, 0, 1) && copy(c, &s, 0, 1, 0) && record(c, &s, 0)) {
+    if (event_set_up(c, &s) && event_fill(c, &s, 0, 0, 1) && event_copy(c, &s, 0, 1, 0) &&
+        event_record(c, &s, 0)) {
         for (time_t end = seconds_now() + 10; status == BP_ERR_BUSY && seconds_now() < end;) {
             status = bp_event_query(s.event);
             if (status) nanosleep(&pause, NULL);
@@ -189,12 +190,12 @@ static void query_ends(struct check *c, const int64_t *arg)
 static void short_wait(struct check *c, const int64_t *arg)
 {
     struct setting s;
-    bool ok = set_up(c, &s) && fill(c, &s, 0, 0, 3);
+    bool ok = event_set_up(c, &s) && event_fill(c, &s, 0, 0, 3);
 
     (void)arg;
     for (int i = 0; ok && i < 100; i++) {
         enum bp_status status;
-        ok = copy(c, &s, 0, 1, 0) && record(c, &s, 0);
+        ok = event_copy(c, &s, 0, 1, 0) && event_record(c, &s, 0);
         status = ok ? bp_event_wait(s.event, 1) : BP_OK;
         check_that(c, status == BP_OK || status == BP_ERR_TIMEOUT,
                    "bp_event_wait for 1 ns: expected BP_OK or BP_ERR_TIMEOUT, got %s: %s",
@@ -207,43 +208,44 @@ static void short_wait(struct check *c, const int64_t *arg)
 static void recorded_again(struct check *c, const int64_t *arg)
 {
     struct setting s;
-    bool ok = set_up(c, &s);
+    bool ok = event_set_up(c, &s);
 
     (void)arg;
     for (int i = 0; ok && i < 50; i++) {
-        ok = record(c, &s, i & 1) && fill(c, &s, 0, 0, i) && copy(c, &s, 0, 1, 0) &&
-             record(c, &s, 0) && check_ok(c, bp_event_wait(s.event, UINT64_MAX), "bp_event_wait") &&
-             holds(c, &s, 1, 1, i);
+        ok = event_record(c, &s, i & 1) && event_fill(c, &s, 0, 0, i) &&
+             event_copy(c, &s, 0, 1, 0) && event_record(c, &s, 0) &&
+             check_ok(c, bp_event_wait(s.event, UINT64_MAX), "bp_event_wait") &&
+             event_holds(c, &s, 1, 1, i);
     }
     tear_down(&s);
 }
 
-static void across(struct check *c, const int64_t *arg)
+static void event_across(struct check *c, const int64_t *arg)
 {
     struct setting s;
-    bool ok = set_up(c, &s);
+    bool ok = event_set_up(c, &s);
 
     (void)arg;
     for (int i = 0; ok && i < 100; i++) {
         /* Stream 0 writes; stream 1 copies what it wrote, and then stream 0 may write again. */
-        ok = fill(c, &s, 0, 0, i) && record(c, &s, 0) &&
+        ok = event_fill(c, &s, 0, 0, i) && event_record(c, &s, 0) &&
              check_ok(c, bp_stream_wait(s.stream[1], s.event), "bp_stream_wait") &&
-             copy(c, &s, 1, 1, 0) && record(c, &s, 1) &&
+             event_copy(c, &s, 1, 1, 0) && event_record(c, &s, 1) &&
              check_ok(c, bp_stream_wait(s.stream[0], s.event), "bp_stream_wait back") &&
-             fill(c, &s, 0, 0, 255 - i) && holds(c, &s, 1, 1, i);
+             event_fill(c, &s, 0, 0, 255 - i) && event_holds(c, &s, 1, 1, i);
     }
     tear_down(&s);
 }
 
-static void itself(struct check *c, const int64_t *arg)
+static void event_itself(struct check *c, const int64_t *arg)
 {
     struct setting s;
 
     (void)arg;
-    if (set_up(c, &s) && fill(c, &s, 0, 0, 9) && record(c, &s, 0) &&
+    if (event_set_up(c, &s) && event_fill(c, &s, 0, 0, 9) && event_record(c, &s, 0) &&
         check_ok(c, bp_stream_wait(s.stream[0], s.event),
                  "bp_stream_wait for an event of the stream itself"))
-        holds(c, &s, 0, 0, 9);
+        event_holds(c, &s, 0, 0, 9);
     tear_down(&s);
 }
 
@@ -253,14 +255,14 @@ static void outlives_stream(struct check *c, const int64_t *arg)
     struct setting s;
 
     (void)arg;
-    if (set_up(c, &s) && fill(c, &s, 0, 0, 5) && record(c, &s, 0)) {
+    if (event_set_up(c, &s) && event_fill(c, &s, 0, 0, 5) && event_record(c, &s, 0)) {
         bp_stream_destroy(s.stream[0]);
         s.stream[0] = NULL;
         check_ok(c, bp_event_wait(s.event, UINT64_MAX),
                  "bp_event_wait after its stream was destroyed");
         check_ok(c, bp_stream_wait(s.stream[1], s.event),
                  "bp_stream_wait after its stream was destroyed");
-        holds(c, &s, 1, 0, 5);
+        event_holds(c, &s, 1, 0, 5);
     }
     tear_down(&s);
 }
@@ -268,14 +270,14 @@ static void outlives_stream(struct check *c, const int64_t *arg)
 const struct check_case suite_runtime_event[] = {
     {"event/create-destroy", create_destroy},
     {"event/never-recorded", never_recorded},
-    {"event/null", null},
+    {"event/null", event_null},
     {"event/wait", wait_makes_done},
     {"event/empty-stream", empty_stream},
     {"event/query", query_ends},
     {"event/short-wait", short_wait},
     {"event/recorded-again", recorded_again},
-    {"event/across-streams", across},
-    {"event/own-stream", itself},
+    {"event/across-streams", event_across},
+    {"event/own-stream", event_itself},
     {"event/outlives-stream", outlives_stream},
     {NULL, NULL},
 };

@@ -18,7 +18,7 @@ struct failure {
     enum bp_status of_call; /* what the call that is to fail answered */
 };
 
-static bool begin(struct failure *f, struct check *c, const int64_t *arg)
+static bool failure_begin(struct failure *f, struct check *c, const int64_t *arg)
 {
     struct work *w = &f->w;
 
@@ -29,7 +29,7 @@ static bool begin(struct failure *f, struct check *c, const int64_t *arg)
            work_put(w, 1, f->x, 1, 0) && work_fault_put(w, 1, &f->fault, true) && work_sync(w, 1);
 }
 
-static void finish(struct failure *f)
+static void failure_finish(struct failure *f)
 {
     bp_tensor_destroy(f->x);
     work_fault_finish(&f->fault);
@@ -39,7 +39,7 @@ static void finish(struct failure *f)
 }
 
 /* On an inline stream the call itself answers. */
-static bool fail(struct failure *f)
+static bool failure_fail(struct failure *f)
 {
     f->of_call = work_fault_call(&f->fault, bp_stream_scope(f->w.stream[0]), f->fault.x,
                                  f->fault.index, &f->y);
@@ -58,10 +58,10 @@ static bool is_told(struct failure *f, enum bp_status status, const char *what)
 }
 
 /* The first who waits is told, and so is each later one. */
-static void stays(struct check *c, const int64_t *arg)
+static void failure_stays(struct check *c, const int64_t *arg)
 {
     struct failure f;
-    bool ok = begin(&f, c, arg) && work_shut(&f.w, 0) && fail(&f);
+    bool ok = failure_begin(&f, c, arg) && work_shut(&f.w, 0) && failure_fail(&f);
 
     if (ok && f.of_call) is_told(&f, f.of_call, "the call");
     if (ok && !f.of_call && work_record(&f.w, 0, 0)) {
@@ -72,7 +72,7 @@ static void stays(struct check *c, const int64_t *arg)
             is_told(&f, bp_stream_synchronize(stream), "a second bp_stream_synchronize"))
             is_told(&f, bp_event_query(f.w.event[0]), "bp_event_query");
     }
-    finish(&f);
+    failure_finish(&f);
 }
 
 struct heard {
@@ -83,7 +83,7 @@ struct heard {
     char message[256];
 };
 
-static void hear(void *ctx, enum bp_status status)
+static void failure_hear(void *ctx, enum bp_status status)
 {
     struct heard *h = ctx;
 
@@ -95,14 +95,14 @@ static void hear(void *ctx, enum bp_status status)
     pthread_mutex_unlock(&h->lock);
 }
 
-static void callback(struct check *c, const int64_t *arg)
+static void failure_callback(struct check *c, const int64_t *arg)
 {
     static struct heard h; /* lives on, if nobody calls */
     struct failure f;
 
     h = (struct heard){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-    if (begin(&f, c, arg) && fail(&f) && !f.of_call &&
-        check_ok(c, bp_stream_callback(f.w.stream[0], hear, &h), "bp_stream_callback")) {
+    if (failure_begin(&f, c, arg) && failure_fail(&f) && !f.of_call &&
+        check_ok(c, bp_stream_callback(f.w.stream[0], failure_hear, &h), "bp_stream_callback")) {
         pthread_mutex_lock(&h.lock);
         while (!h.called) pthread_cond_wait(&h.changed, &h.lock);
         pthread_mutex_unlock(&h.lock);
@@ -110,7 +110,7 @@ static void callback(struct check *c, const int64_t *arg)
                    "a callback behind work with a bad index was given %s: %s",
                    bp_status_name(h.status), h.message);
     }
-    finish(&f);
+    failure_finish(&f);
 }
 
 /* Streams of a device that has one order fail together. */
@@ -130,27 +130,28 @@ static bool sums_on(struct failure *f, int stream, const char *what)
 
 static bool fail_and_tell(struct failure *f)
 {
-    return fail(f) && (f->of_call ||
-                       is_told(f, bp_stream_synchronize(f->w.stream[0]), "bp_stream_synchronize"));
+    return failure_fail(f) && (f->of_call || is_told(f, bp_stream_synchronize(f->w.stream[0]),
+                                                     "bp_stream_synchronize"));
 }
 
 /* Other streams, those there are and new ones, go on. */
-static void others(struct check *c, const int64_t *arg)
+static void failure_others(struct check *c, const int64_t *arg)
 {
     struct failure f;
 
-    if (begin(&f, c, arg) && fail_and_tell(&f) && fails_alone(c) &&
+    if (failure_begin(&f, c, arg) && fail_and_tell(&f) && fails_alone(c) &&
         sums_on(&f, 1, "a sum on another stream") && work_stream(&f.w, 2, arg[0]))
         sums_on(&f, 2, "a sum on a new stream");
-    finish(&f);
+    failure_finish(&f);
 }
 
 /* Who has been told destroys the stream: then the device is as it was. An event behind the work
  * that failed goes on to say so. */
-static void gone(struct check *c, const int64_t *arg)
+static void failure_gone(struct check *c, const int64_t *arg)
 {
     struct failure f;
-    bool ok = begin(&f, c, arg) && work_record(&f.w, 0, 0) && work_shut(&f.w, 0) && fail(&f);
+    bool ok = failure_begin(&f, c, arg) && work_record(&f.w, 0, 0) && work_shut(&f.w, 0) &&
+              failure_fail(&f);
     bool behind = ok && !bp_event_record(f.w.event[0], f.w.stream[0]) && !f.of_call;
 
     work_open(&f.w, 0);
@@ -165,22 +166,24 @@ static void gone(struct check *c, const int64_t *arg)
             work_stream(&f.w, 0, arg[0]))
             sums_on(&f, 0, "a sum on a new stream");
     }
-    finish(&f);
+    failure_finish(&f);
 }
 
 /* What had been waited for before had ended well, and still has. */
-static void before(struct check *c, const int64_t *arg)
+static void failure_before(struct check *c, const int64_t *arg)
 {
     struct failure f;
 
-    if (begin(&f, c, arg) && work_launch(&f.w, 0, f.x, f.x, &f.z) && work_record(&f.w, 0, 0) &&
-        check_ok(c, bp_event_wait(f.w.event[0], ten_seconds), "bp_event_wait") && fail(&f)) {
+    if (failure_begin(&f, c, arg) && work_launch(&f.w, 0, f.x, f.x, &f.z) &&
+        work_record(&f.w, 0, 0) &&
+        check_ok(c, bp_event_wait(f.w.event[0], ten_seconds), "bp_event_wait") &&
+        failure_fail(&f)) {
         if (!f.of_call) is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize");
         if (c->result->outcome == OUTCOME_PASS &&
             check_ok(c, bp_event_query(f.w.event[0]), "bp_event_query of work before a failure"))
             work_has(&f.w, 1, f.z, 2, 0, "what was made before the failure");
     }
-    finish(&f);
+    failure_finish(&f);
 }
 
 /* Who reads behind the work is told, and not given what the work never wrote. */
@@ -188,20 +191,20 @@ static void read_behind(struct check *c, const int64_t *arg)
 {
     struct failure f;
     float v[N];
-    bool ok = begin(&f, c, arg) && work_shut(&f.w, 0) && fail(&f) && !f.of_call;
+    bool ok = failure_begin(&f, c, arg) && work_shut(&f.w, 0) && failure_fail(&f) && !f.of_call;
 
     work_open(&f.w, 0);
     if (ok && is_told(&f, bp_tensor_read(f.w.stream[0], f.x, v, sizeof v), "bp_tensor_read"))
         is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize after that");
-    finish(&f);
+    failure_finish(&f);
 }
 
 /* Who waits for the device is told of a stream's failure, which is that stream's all the same. */
 static void by_device(struct check *c, const int64_t *arg)
 {
     struct failure f;
-    bool ok = begin(&f, c, arg) && work_record(&f.w, 0, 0) && work_shut(&f.w, 0) && fail(&f) &&
-              !f.of_call &&
+    bool ok = failure_begin(&f, c, arg) && work_record(&f.w, 0, 0) && work_shut(&f.w, 0) &&
+              failure_fail(&f) && !f.of_call &&
               check_ok(c, bp_event_record(f.w.event[0], f.w.stream[0]), "bp_event_record");
 
     work_open(&f.w, 0);
@@ -210,12 +213,12 @@ static void by_device(struct check *c, const int64_t *arg)
         is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize after that") &&
         fails_alone(c))
         sums_on(&f, 1, "a sum on another stream");
-    finish(&f);
+    failure_finish(&f);
 }
 
 const struct check_kinds suite_runtime_failure[] = {
-    {"failure/stays", stays, 1},   {"failure/callback", callback, 1},
-    {"failure/others", others, 1}, {"failure/gone", gone, 1},
-    {"failure/before", before, 1}, {"failure/read", read_behind, 1},
+    {"failure/stays", failure_stays, 1},   {"failure/callback", failure_callback, 1},
+    {"failure/others", failure_others, 1}, {"failure/gone", failure_gone, 1},
+    {"failure/before", failure_before, 1}, {"failure/read", read_behind, 1},
     {"failure/device", by_device, 1}, {NULL, NULL, 0},
 };

@@ -7,7 +7,7 @@ enum {
     CHAIN = 40
 };
 
-static void once(struct check *c, const int64_t *arg)
+static void graph_once(struct check *c, const int64_t *arg)
 {
     struct bp_graph_info info = {.size = sizeof info};
     struct graph g;
@@ -21,7 +21,7 @@ static void once(struct check *c, const int64_t *arg)
     graph_finish(&g);
 }
 
-static void twice(struct check *c, const int64_t *arg)
+static void graph_twice(struct check *c, const int64_t *arg)
 {
     struct graph g;
 
@@ -33,7 +33,7 @@ static void twice(struct check *c, const int64_t *arg)
 }
 
 /* As the calls themselves, on the same stream. */
-static void eager(struct check *c, const int64_t *arg)
+static void graph_eager(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *t[3] = {0};
     struct graph g;
@@ -53,7 +53,7 @@ static void eager(struct check *c, const int64_t *arg)
 }
 
 /* Inputs are written again, and go, before the graph's work can begin. */
-static void held(struct check *c, const int64_t *arg)
+static void graph_held(struct check *c, const int64_t *arg)
 {
     struct graph g;
 
@@ -73,7 +73,7 @@ static void held(struct check *c, const int64_t *arg)
     graph_finish(&g);
 }
 
-static void given(struct check *c, const int64_t *arg)
+static void graph_given(struct check *c, const int64_t *arg)
 {
     struct graph g;
 
@@ -88,7 +88,7 @@ static void given(struct check *c, const int64_t *arg)
 }
 
 /* A real tensor is a constant of the graph, which keeps it. */
-static void constant(struct check *c, const int64_t *arg)
+static void graph_constant(struct check *c, const int64_t *arg)
 {
     struct graph g;
     struct bp_tensor *in[1];
@@ -104,7 +104,7 @@ static void constant(struct check *c, const int64_t *arg)
     graph_finish(&g);
 }
 
-static void chain(struct check *c, const int64_t *arg)
+static void graph_chain(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *t[CHAIN + 1] = {0}, *in[2];
     struct graph g;
@@ -142,9 +142,9 @@ static void two_streams(struct check *c, const int64_t *arg)
 }
 
 const struct check_kinds suite_runtime_graph[] = {
-    {"graph/once", once, 1},   {"graph/twice", twice, 1},
-    {"graph/eager", eager, 1}, {"graph/held", held, 1},
-    {"graph/given", given, 1}, {"graph/constant", constant, 1},
-    {"graph/chain", chain, 1}, {"graph/two-streams", two_streams, 2},
+    {"graph/once", graph_once, 1},   {"graph/twice", graph_twice, 1},
+    {"graph/eager", graph_eager, 1}, {"graph/held", graph_held, 1},
+    {"graph/given", graph_given, 1}, {"graph/constant", graph_constant, 1},
+    {"graph/chain", graph_chain, 1}, {"graph/two-streams", two_streams, 2},
     {NULL, NULL, 0},
 };

@@ -19,7 +19,7 @@ struct sums {
     struct bp_prepared *prepared;
 };
 
-static bool begin(struct sums *s, struct check *c, const int64_t *arg)
+static bool launch_begin(struct sums *s, struct check *c, const int64_t *arg)
 {
     struct work *w = &s->w;
 
@@ -30,7 +30,7 @@ static bool begin(struct sums *s, struct check *c, const int64_t *arg)
            work_put(w, 0, s->x, 1, 0) && work_put(w, 0, s->y, 2, 1) && work_sync(w, 0);
 }
 
-static void finish(struct sums *s)
+static void launch_finish(struct sums *s)
 {
     bp_prepared_destroy(s->prepared);
     bp_tensor_destroy(s->x);
@@ -39,7 +39,7 @@ static void finish(struct sums *s)
     work_finish(&s->w);
 }
 
-static bool prepare(struct sums *s)
+static bool launch_prepare(struct sums *s)
 {
     struct bp_arg in[2] = {{&s->x, 1}, {&s->y, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -49,8 +49,8 @@ static bool prepare(struct sums *s)
 }
 
 /* to = x + y, all there. */
-static bool run(struct sums *s, int stream, struct bp_tensor *to, struct bp_tensor *x,
-                struct bp_tensor *y)
+static bool launch_run(struct sums *s, int stream, struct bp_tensor *to, struct bp_tensor *x,
+                       struct bp_tensor *y)
 {
     struct bp_tensor *in[2] = {x, y};
 
@@ -88,20 +88,20 @@ static bool give_all(struct sums *s)
     struct bp_tensor *passing = NULL;
     bool ok;
 
-    ok = work_launch(w, 0, s->x, s->y, &s->z[0]) && prepare(s) && work_floats(w, 0, N, &s->z[1]) &&
-         run(s, 0, s->z[1], s->z[0], s->y) && work_put(w, 0, s->x, 5, 0) &&
-         work_launch(w, 0, s->x, s->z[1], &passing) && work_launch(w, 0, passing, s->x, &s->z[2]) &&
-         work_record(w, 0, 0);
+    ok = work_launch(w, 0, s->x, s->y, &s->z[0]) && launch_prepare(s) &&
+         work_floats(w, 0, N, &s->z[1]) && launch_run(s, 0, s->z[1], s->z[0], s->y) &&
+         work_put(w, 0, s->x, 5, 0) && work_launch(w, 0, s->x, s->z[1], &passing) &&
+         work_launch(w, 0, passing, s->x, &s->z[2]) && work_record(w, 0, 0);
     bp_tensor_destroy(passing);
     return ok;
 }
 
-static void held(struct check *c, const int64_t *arg)
+static void launch_held(struct check *c, const int64_t *arg)
 {
     uint64_t waits[BP_BLOCK_COUNT];
     struct sums s;
 
-    if (begin(&s, c, arg) && work_shut(&s.w, 0)) {
+    if (launch_begin(&s, c, arg) && work_shut(&s.w, 0)) {
         waits_of(&s.w, waits);
         if (give_all(&s) && no_waits(&s.w, waits) &&
             work_is_behind(&s.w, 0, 0, "an event behind launches")) {
@@ -112,14 +112,14 @@ static void held(struct check *c, const int64_t *arg)
                 work_has(&s.w, 0, s.z[2], 15, 2, "calls behind a write");
         }
     }
-    finish(&s);
+    launch_finish(&s);
 }
 
 /* Gives work, of launches or of copies, and waits for it: several times, until most of the time
  * goes by in the wait. That is so where a call returns before its work has been done. An event
  * behind the work does not tell: it may come a little later than work that has been waited for. */
-static void returns(struct check *c, const int64_t *arg, const char *call,
-                    bool (*give)(struct work *w, int stream, struct work_load *load))
+static void launch_returns_early(struct check *c, const int64_t *arg, const char *call,
+                                 bool (*give)(struct work *w, int stream, struct work_load *load))
 {
     struct work_load load = {0};
     double given = 0, waited = 0, began;
@@ -127,7 +127,7 @@ static void returns(struct check *c, const int64_t *arg, const char *call,
     struct sums s;
 
     if (!work_is_seen(c, arg[0])) return;
-    ok = begin(&s, c, arg) && work_load_init(&s.w, 0, &load);
+    ok = launch_begin(&s, c, arg) && work_load_init(&s.w, 0, &load);
     for (int i = 0; ok && i < WORK_TRIES && !left; i++) {
         ok = work_sync(&s.w, 0);
         began = work_seconds();
@@ -145,79 +145,80 @@ static void returns(struct check *c, const int64_t *arg, const char *call,
                          WORK_TRIES, WORK_LAUNCHES, call, given * 1e3, waited * 1e3))
         work_has(&s.w, 0, load.z, 0, 2, "the result");
     work_load_finish(&load);
-    finish(&s);
+    launch_finish(&s);
 }
 
 static void launch_returns(struct check *c, const int64_t *arg)
 {
-    returns(c, arg, "add", work_load_give);
+    launch_returns_early(c, arg, "add", work_load_give);
 }
 
 static void copy_returns(struct check *c, const int64_t *arg)
 {
-    returns(c, arg, "bp_tensor_copy", work_load_copy);
+    launch_returns_early(c, arg, "bp_tensor_copy", work_load_copy);
 }
 
 /* Writes, launches and copies are one order. */
-static void order(struct check *c, const int64_t *arg)
+static void launch_order(struct check *c, const int64_t *arg)
 {
     struct sums s;
     struct work *w = &s.w;
 
-    if (begin(&s, c, arg) && work_floats(w, WORK_HOST, N, &s.z[0]) &&
+    if (launch_begin(&s, c, arg) && work_floats(w, WORK_HOST, N, &s.z[0]) &&
         work_floats(w, WORK_HOST, N, &s.z[1]) && work_floats(w, WORK_HOST, N, &s.z[2]) &&
-        prepare(&s) && work_shut(w, 0) && work_put(w, 0, s.x, 3, 1) &&
-        run(&s, 0, s.z[0], s.x, s.y) && work_put(w, 0, s.x, 7, 0) &&
-        run(&s, 0, s.z[1], s.z[0], s.x) &&
+        launch_prepare(&s) && work_shut(w, 0) && work_put(w, 0, s.x, 3, 1) &&
+        launch_run(&s, 0, s.z[0], s.x, s.y) && work_put(w, 0, s.x, 7, 0) &&
+        launch_run(&s, 0, s.z[1], s.z[0], s.x) &&
         check_ok(c, bp_tensor_copy(w->stream[0], s.z[2], s.z[1]), "bp_tensor_copy") &&
-        run(&s, 0, s.z[1], s.y, s.y)) {
+        launch_run(&s, 0, s.z[1], s.y, s.y)) {
         work_open(w, 0);
         /* 5 i + 2; that + 7 i; 4 i + 2 */
         if (work_has(w, 0, s.z[0], 5, 2, "a launch behind a write") &&
             work_has(w, 0, s.z[2], 12, 2, "a copy behind a launch"))
             work_has(w, 0, s.z[1], 4, 2, "a launch behind that copy");
     }
-    finish(&s);
+    launch_finish(&s);
 }
 
 /* More than a queue has room for. */
-static void many(struct check *c, const int64_t *arg)
+static void launch_many(struct check *c, const int64_t *arg)
 {
     struct sums s;
     struct work *w = &s.w;
-    bool ok = begin(&s, c, arg) && work_floats(w, WORK_HOST, N, &s.z[0]) &&
+    bool ok = launch_begin(&s, c, arg) && work_floats(w, WORK_HOST, N, &s.z[0]) &&
               work_floats(w, WORK_HOST, N, &s.z[1]) && work_put(w, 0, s.z[0], 0, 0) &&
-              work_put(w, 0, s.y, 0, 1) && prepare(&s) && work_sync(w, 0) && work_shut(w, 0) &&
-              work_open_soon(w, 1);
+              work_put(w, 0, s.y, 0, 1) && launch_prepare(&s) && work_sync(w, 0) &&
+              work_shut(w, 0) && work_open_soon(w, 1);
 
     for (int i = 0; ok && i < MANY; i++)
-        ok = run(&s, 0, s.z[~i & 1], s.z[i & 1], i % 3 ? s.y : s.x);
+        ok = launch_run(&s, 0, s.z[~i & 1], s.z[i & 1], i % 3 ? s.y : s.x);
     if (ok) work_has(w, 0, s.z[MANY & 1], MANY / 3, MANY - MANY / 3, "the sum of many launches");
-    finish(&s);
+    launch_finish(&s);
 }
 
 /* A launch reads what a launch of another stream wrote; then writes what that one read. */
-static void across(struct check *c, const int64_t *arg)
+static void launch_across(struct check *c, const int64_t *arg)
 {
     struct sums s;
     struct work *w = &s.w;
 
-    if (begin(&s, c, arg) && work_floats(w, WORK_HOST, N, &s.z[0]) &&
-        work_floats(w, WORK_HOST, N, &s.z[1]) && prepare(&s) && work_put(w, 0, s.z[0], 0, 77) &&
-        work_sync(w, 0) && work_shut(w, 0) && run(&s, 0, s.z[0], s.x, s.y) &&
-        work_record(w, 0, 0) && work_wait_held(w, 1, 0, 0) && run(&s, 1, s.z[1], s.z[0], s.y) &&
-        run(&s, 1, s.x, s.y, s.y) && work_record(w, 1, 1)) {
+    if (launch_begin(&s, c, arg) && work_floats(w, WORK_HOST, N, &s.z[0]) &&
+        work_floats(w, WORK_HOST, N, &s.z[1]) && launch_prepare(&s) &&
+        work_put(w, 0, s.z[0], 0, 77) && work_sync(w, 0) && work_shut(w, 0) &&
+        launch_run(&s, 0, s.z[0], s.x, s.y) && work_record(w, 0, 0) && work_wait_held(w, 1, 0, 0) &&
+        launch_run(&s, 1, s.z[1], s.z[0], s.y) && launch_run(&s, 1, s.x, s.y, s.y) &&
+        work_record(w, 1, 1)) {
         work_pause(w, 1);
         work_open(w, 0);
         if (work_has(w, 1, s.z[1], 5, 2, "a launch behind one of another stream") &&
             work_has(w, 1, s.x, 4, 2, "what that stream wrote then"))
             work_has(w, 0, s.z[0], 3, 1, "the launch that was waited for");
     }
-    finish(&s);
+    launch_finish(&s);
 }
 
 const struct check_kinds suite_runtime_launch[] = {
-    {"launch/held", held, 1}, {"launch/returns", launch_returns, 1},
-    {"launch/copy-returns", copy_returns, 1}, {"launch/order", order, 1},
-    {"launch/many", many, 1}, {"launch/across", across, 2},   {NULL, NULL, 0},
+    {"launch/held", launch_held, 1}, {"launch/returns", launch_returns, 1},
+    {"launch/copy-returns", copy_returns, 1}, {"launch/order", launch_order, 1},
+    {"launch/many", launch_many, 1}, {"launch/across", launch_across, 2},   {NULL, NULL, 0},
 };

@@ -8,7 +8,7 @@ enum { BYTES = 4096, LONG = 1500 };
 static const uint64_t ten_seconds = UINT64_C(10000000000);
 
 /* Stream 0 of the kind, stream 1 of the usual one; tensor i is filled with seed i. */
-static bool begin(struct work *w, struct check *c, const int64_t *arg)
+static bool order_begin(struct work *w, struct check *c, const int64_t *arg)
 {
     work_init(w, c);
     if (!work_stream(w, 0, arg[0]) || !work_stream(w, 1, 0)) return false;
@@ -17,11 +17,11 @@ static bool begin(struct work *w, struct check *c, const int64_t *arg)
     return work_sync(w, 0);
 }
 
-static void copies(struct check *c, const int64_t *arg)
+static void order_copies(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_shut(&w, 0) && work_copy(&w, 0, 1, 0) &&
+    if (order_begin(&w, c, arg) && work_shut(&w, 0) && work_copy(&w, 0, 1, 0) &&
         work_copy(&w, 0, 2, 1) && work_copy(&w, 0, 3, 2) && work_fill(&w, 0, 0, 7)) {
         work_open(&w, 0);
         if (work_holds(&w, 0, 3, 0, "the end of a chain of copies"))
@@ -31,11 +31,11 @@ static void copies(struct check *c, const int64_t *arg)
 }
 
 /* The host's memory is used again after each write. */
-static void overwrites(struct check *c, const int64_t *arg)
+static void order_overwrites(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_shut(&w, 0) && work_fill(&w, 0, 0, 11) &&
+    if (order_begin(&w, c, arg) && work_shut(&w, 0) && work_fill(&w, 0, 0, 11) &&
         work_copy(&w, 0, 1, 0) && work_fill(&w, 0, 0, 12) && work_copy(&w, 0, 2, 0) &&
         work_fill(&w, 0, 0, 13)) {
         work_open(&w, 0);
@@ -46,11 +46,11 @@ static void overwrites(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void swap(struct check *c, const int64_t *arg)
+static void order_swap(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_shut(&w, 0) && work_copy(&w, 0, 2, 0) &&
+    if (order_begin(&w, c, arg) && work_shut(&w, 0) && work_copy(&w, 0, 2, 0) &&
         work_copy(&w, 0, 0, 1) && work_copy(&w, 0, 1, 2)) {
         work_open(&w, 0);
         if (work_holds(&w, 0, 0, 1, "the one")) work_holds(&w, 0, 1, 0, "the other");
@@ -59,10 +59,10 @@ static void swap(struct check *c, const int64_t *arg)
 }
 
 /* More than a queue has room for. */
-static void many(struct check *c, const int64_t *arg)
+static void order_many(struct check *c, const int64_t *arg)
 {
     struct work w;
-    bool ok = begin(&w, c, arg);
+    bool ok = order_begin(&w, c, arg);
 
     for (int i = 0; ok && i < LONG; i++)
         ok = work_copy(&w, 0, 1, 0) && work_copy(&w, 0, 0, 2) && work_copy(&w, 0, 2, 1);
@@ -75,13 +75,13 @@ static void read_waits(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_shut(&w, 0) && work_fill(&w, 0, 0, 5) && work_open_soon(&w, 1) &&
-        work_holds(&w, 0, 0, 5, "read behind a write that was held"))
+    if (order_begin(&w, c, arg) && work_shut(&w, 0) && work_fill(&w, 0, 0, 5) &&
+        work_open_soon(&w, 1) && work_holds(&w, 0, 0, 5, "read behind a write that was held"))
         work_was_opened(&w, "bp_tensor_read");
     work_finish(&w);
 }
 
-static bool give(struct work *w)
+static bool order_give(struct work *w)
 {
     return work_shut(w, 0) && work_fill(w, 0, 0, 5) && work_copy(w, 0, 1, 0) &&
            work_record(w, 0, 0);
@@ -92,11 +92,11 @@ static bool is_done(struct work *w)
     return check_ok(w->c, bp_event_query(w->event[0]), "bp_event_query of what was waited for");
 }
 
-static void synchronize(struct check *c, const int64_t *arg)
+static void order_synchronize(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w) && work_open_soon(&w, 1) && work_sync(&w, 0) &&
+    if (order_begin(&w, c, arg) && order_give(&w) && work_open_soon(&w, 1) && work_sync(&w, 0) &&
         work_was_opened(&w, "bp_stream_synchronize") && is_done(&w))
         work_holds(&w, 1, 1, 5, "read on another stream");
     work_finish(&w);
@@ -107,7 +107,7 @@ static void synchronize_callback(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_shut(&w, 0) && work_open_soon(&w, 1) && work_sync(&w, 0))
+    if (order_begin(&w, c, arg) && work_shut(&w, 0) && work_open_soon(&w, 1) && work_sync(&w, 0))
         work_was_opened(&w, "bp_stream_synchronize");
     work_finish(&w);
 }
@@ -116,7 +116,7 @@ static void device_synchronize(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w) && work_open_soon(&w, 1) &&
+    if (order_begin(&w, c, arg) && order_give(&w) && work_open_soon(&w, 1) &&
         check_ok(c, bp_device_synchronize(w.device), "bp_device_synchronize") &&
         work_was_opened(&w, "bp_device_synchronize") && is_done(&w))
         work_holds(&w, 1, 1, 5, "read on another stream");
@@ -128,7 +128,7 @@ static void synchronize_one(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w) && work_fill(&w, 1, 2, 8) && work_sync(&w, 1) &&
+    if (order_begin(&w, c, arg) && order_give(&w) && work_fill(&w, 1, 2, 8) && work_sync(&w, 1) &&
         work_holds(&w, 1, 2, 8, "on a stream of its own")) {
         work_open(&w, 0);
         work_holds(&w, 0, 1, 5, "on the stream that was held");
@@ -136,11 +136,11 @@ static void synchronize_one(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void destroyed(struct check *c, const int64_t *arg)
+static void order_destroyed(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w)) {
+    if (order_begin(&w, c, arg) && order_give(&w)) {
         work_leave(&w, 0);
         work_open(&w, 0);
         if (check_ok(c, bp_device_synchronize(w.device), "bp_device_synchronize"))
@@ -154,7 +154,7 @@ static void destroyed_and_new(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w)) {
+    if (order_begin(&w, c, arg) && order_give(&w)) {
         work_leave(&w, 0);
         if (work_stream(&w, 2, arg[0]) && work_fill(&w, 2, 2, 8) && work_sync(&w, 2) &&
             work_holds(&w, 2, 2, 8, "on a new stream")) {
@@ -170,7 +170,8 @@ static void event_held(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w) && work_is_behind(&w, 0, 0, "an event behind work")) {
+    if (order_begin(&w, c, arg) && order_give(&w) &&
+        work_is_behind(&w, 0, 0, "an event behind work")) {
         work_open(&w, 0);
         if (check_ok(c, bp_event_wait(w.event[0], ten_seconds), "bp_event_wait") && is_done(&w))
             work_holds(&w, 1, 1, 5, "what is before the event");
@@ -183,7 +184,7 @@ static void times_out(struct check *c, const int64_t *arg, uint64_t ns)
     struct work w;
     enum bp_status status;
 
-    if (begin(&w, c, arg) && give(&w)) {
+    if (order_begin(&w, c, arg) && order_give(&w)) {
         status = bp_event_wait(w.event[0], ns);
         check_that(c, status == (work_held(&w, 0) ? BP_ERR_TIMEOUT : status),
                    "bp_event_wait for %u ns of what has not begun: expected BP_ERR_TIMEOUT, got %s",
@@ -209,7 +210,7 @@ static void event_waits(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w) && work_open_soon(&w, 1) &&
+    if (order_begin(&w, c, arg) && order_give(&w) && work_open_soon(&w, 1) &&
         check_ok(c, bp_event_wait(w.event[0], UINT64_MAX), "bp_event_wait") &&
         work_was_opened(&w, "bp_event_wait"))
         work_holds(&w, 1, 1, 5, "what is before the event");
@@ -221,7 +222,8 @@ static void event_before(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_fill(&w, 0, 2, 6) && work_record(&w, 1, 0) && give(&w) &&
+    if (order_begin(&w, c, arg) && work_fill(&w, 0, 2, 6) && work_record(&w, 1, 0) &&
+        order_give(&w) &&
         check_ok(c, bp_event_wait(w.event[1], ten_seconds),
                  "bp_event_wait for what comes before work that is held") &&
         check_ok(c, bp_event_query(w.event[1]), "bp_event_query of the same") &&
@@ -236,8 +238,8 @@ static void event_again(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_record(&w, 0, 0) &&
-        check_ok(c, bp_event_wait(w.event[0], ten_seconds), "bp_event_wait") && give(&w) &&
+    if (order_begin(&w, c, arg) && work_record(&w, 0, 0) &&
+        check_ok(c, bp_event_wait(w.event[0], ten_seconds), "bp_event_wait") && order_give(&w) &&
         work_is_behind(&w, 0, 0, "an event that was recorded again")) {
         work_open(&w, 0);
         if (check_ok(c, bp_event_wait(w.event[0], ten_seconds), "bp_event_wait"))
@@ -250,7 +252,7 @@ static void event_of_destroyed(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w)) {
+    if (order_begin(&w, c, arg) && order_give(&w)) {
         work_leave(&w, 0);
         if (work_is_behind(&w, 0, 0, "an event of a stream that was destroyed")) {
             work_open(&w, 0);
@@ -262,16 +264,16 @@ static void event_of_destroyed(struct check *c, const int64_t *arg)
 }
 
 const struct check_kinds suite_runtime_order[] = {
-    {"order/copies", copies, 1},
-    {"order/overwrites", overwrites, 1},
-    {"order/swap", swap, 1},
-    {"order/many", many, 1},
+    {"order/copies", order_copies, 1},
+    {"order/overwrites", order_overwrites, 1},
+    {"order/swap", order_swap, 1},
+    {"order/many", order_many, 1},
     {"order/read-waits", read_waits, 1},
-    {"order/synchronize", synchronize, 1},
+    {"order/synchronize", order_synchronize, 1},
     {"order/synchronize-callback", synchronize_callback, 1},
     {"order/device-synchronize", device_synchronize, 1},
     {"order/synchronize-one", synchronize_one, 1},
-    {"order/destroyed", destroyed, 1},
+    {"order/destroyed", order_destroyed, 1},
     {"order/destroyed-and-new", destroyed_and_new, 1},
     {"event/held", event_held, 1},
     {"event/timeout", event_timeout, 1},

@@ -14,7 +14,7 @@ struct both {
     bool two; /* there is another device */
 };
 
-static bool begin(struct both *b, struct check *c, const int64_t *arg)
+static bool runtime_other_begin(struct both *b, struct check *c, const int64_t *arg)
 {
     *b = (struct both){.place = *c->place, .check = {&b->place, c->result, c->id}};
     work_init(&b->here, c);
@@ -39,7 +39,7 @@ static bool begin(struct both *b, struct check *c, const int64_t *arg)
            work_sync(&b->here, 0);
 }
 
-static void finish(struct both *b)
+static void runtime_other_finish(struct both *b)
 {
     if (b->two) work_finish(&b->there);
     work_finish(&b->here);
@@ -53,25 +53,25 @@ static bool wait_for(struct work *w, int stream, struct work *of)
 }
 
 /* Work here waits for work there, which is held. */
-static void theirs(struct check *c, const int64_t *arg)
+static void runtime_other_theirs(struct check *c, const int64_t *arg)
 {
     struct both b;
 
-    if (begin(&b, c, arg) && work_shut(&b.there, 0) && work_fill(&b.there, 0, 0, 5) &&
+    if (runtime_other_begin(&b, c, arg) && work_shut(&b.there, 0) && work_fill(&b.there, 0, 0, 5) &&
         work_record(&b.there, 0, 0) && work_open_soon(&b.there, 1) &&
         wait_for(&b.here, 0, &b.there) && work_copy(&b.here, 0, 1, 0) && work_sync(&b.here, 0) &&
         work_was_opened(&b.there, "bp_stream_synchronize of a stream that waits for cpu:0") &&
         work_holds(&b.there, 0, 0, 5, "the work that was waited for"))
         work_holds(&b.here, 0, 1, 1, "the work that waited");
-    finish(&b);
+    runtime_other_finish(&b);
 }
 
 /* Work there waits for work here. */
-static void ours(struct check *c, const int64_t *arg, int stream)
+static void runtime_other_ours(struct check *c, const int64_t *arg, int stream)
 {
     struct both b;
 
-    if (begin(&b, c, arg) && work_shut(&b.here, 0) && work_copy(&b.here, 0, 1, 0) &&
+    if (runtime_other_begin(&b, c, arg) && work_shut(&b.here, 0) && work_copy(&b.here, 0, 1, 0) &&
         work_record(&b.here, 0, 0) && work_open_soon(&b.here, 1) &&
         wait_for(&b.there, stream, &b.here) && work_fill(&b.there, stream, 0, 5) &&
         work_sync(&b.there, stream) &&
@@ -80,37 +80,37 @@ static void ours(struct check *c, const int64_t *arg, int stream)
         work_was_opened(&b.here, "bp_stream_synchronize of a stream of cpu:0 that waits") &&
         work_holds(&b.there, stream, 0, 5, "the work that waited"))
         work_holds(&b.here, 0, 1, 1, "the work that was waited for");
-    finish(&b);
+    runtime_other_finish(&b);
 }
 
 static void ours_async(struct check *c, const int64_t *arg)
 {
-    ours(c, arg, 0);
+    runtime_other_ours(c, arg, 0);
 }
 
 static void ours_inline(struct check *c, const int64_t *arg)
 {
-    ours(c, arg, 1);
+    runtime_other_ours(c, arg, 1);
 }
 
 /* Work that is held here is copied there when it has ended. */
-static void copied(struct check *c, const int64_t *arg)
+static void runtime_other_copied(struct check *c, const int64_t *arg)
 {
     struct both b;
 
-    if (begin(&b, c, arg) && work_shut(&b.here, 0) && work_copy(&b.here, 0, 1, 0) &&
+    if (runtime_other_begin(&b, c, arg) && work_shut(&b.here, 0) && work_copy(&b.here, 0, 1, 0) &&
         work_open_soon(&b.here, 1) &&
         check_ok(c, bp_tensor_copy(b.there.stream[1], b.there.tensor[0], b.here.tensor[1]),
                  "bp_tensor_copy to cpu:0") &&
         work_was_opened(&b.here, "bp_tensor_copy to cpu:0"))
         work_holds(&b.there, 1, 0, 1, "what was copied to cpu:0");
-    finish(&b);
+    runtime_other_finish(&b);
 }
 
 const struct check_kinds suite_runtime_other[] = {
-    {"other/waits-for-host", theirs, 1},
+    {"other/waits-for-host", runtime_other_theirs, 1},
     {"other/async-host-waits", ours_async, 1},
     {"other/inline-host-waits", ours_inline, 1},
-    {"other/copied-to-host", copied, 1},
+    {"other/copied-to-host", runtime_other_copied, 1},
     {NULL, NULL, 0},
 };

@@ -49,13 +49,13 @@ static bool open_other(struct check *c, struct bp_device **out)
     return false;
 }
 
-static bool numbers(struct work *w, struct bp_tensor **x, struct bp_tensor **y)
+static bool pair_numbers(struct work *w, struct bp_tensor **x, struct bp_tensor **y)
 {
     return work_floats(w, WORK_HOST, N, x) && work_floats(w, WORK_HOST, N, y) &&
            work_put(w, 0, *x, 1, 0) && work_put(w, 0, *y, 2, 1) && work_sync(w, 0);
 }
 
-static bool begin(struct pair *p, struct check *c, const int64_t *arg)
+static bool pair_begin(struct pair *p, struct check *c, const int64_t *arg)
 {
     *p = (struct pair){.place = *c->place, .check = {&p->place, c->result, c->id}};
     work_init(&p->here, c);
@@ -66,10 +66,11 @@ static bool begin(struct pair *p, struct check *c, const int64_t *arg)
     return check_ok(c, bp_device_properties(p->place.device, &p->place.properties),
                     "bp_device_properties of the other device") &&
            work_stream(&p->here, 0, arg[0]) && work_stream(&p->there, 0, 0) &&
-           numbers(&p->here, &p->x[0], &p->y[0]) && numbers(&p->there, &p->x[1], &p->y[1]);
+           pair_numbers(&p->here, &p->x[0], &p->y[0]) &&
+           pair_numbers(&p->there, &p->x[1], &p->y[1]);
 }
 
-static void finish(struct pair *p)
+static void pair_finish(struct pair *p)
 {
     for (int i = 0; i < 2; i++) {
         bp_tensor_destroy(p->x[i]);
@@ -80,29 +81,30 @@ static void finish(struct pair *p)
     bp_device_destroy(p->place.device);
 }
 
-static bool copy(struct work *to, struct bp_tensor *dst, struct bp_tensor *src, const char *what)
+static bool pair_copy(struct work *to, struct bp_tensor *dst, struct bp_tensor *src,
+                      const char *what)
 {
     return check_ok(to->c, bp_tensor_copy(to->stream[0], dst, src), what);
 }
 
 /* There and back, each way behind work of the other that nobody waits for; here it takes long. */
-static void moves(struct check *c, const int64_t *arg)
+static void pair_moves(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *sum = NULL, *more = NULL;
     struct work_load load = {0};
     struct pair p;
 
-    if (begin(&p, c, arg) && work_load_init(&p.here, 0, &load) &&
+    if (pair_begin(&p, c, arg) && work_load_init(&p.here, 0, &load) &&
         work_load_give(&p.here, 0, &load) && work_launch(&p.here, 0, p.x[0], p.y[0], &sum) &&
-        copy(&p.there, p.x[1], sum, "bp_tensor_copy to the other device") &&
+        pair_copy(&p.there, p.x[1], sum, "bp_tensor_copy to the other device") &&
         work_launch(&p.there, 0, p.x[1], p.y[1], &more) &&
-        copy(&p.here, p.x[0], more, "bp_tensor_copy from the other device") &&
+        pair_copy(&p.here, p.x[0], more, "bp_tensor_copy from the other device") &&
         work_has(&p.there, 0, p.x[1], 3, 1, "what was copied to the other device"))
         work_has(&p.here, 0, p.x[0], 5, 2, "what was copied back");
     bp_tensor_destroy(sum);
     bp_tensor_destroy(more);
     work_load_finish(&load);
-    finish(&p);
+    pair_finish(&p);
 }
 
 static bool wait_for(struct work *w, struct work *of)
@@ -112,28 +114,28 @@ static bool wait_for(struct work *w, struct work *of)
 }
 
 /* Each waits for the other, again and again: a sum goes to and fro. */
-static void waits(struct check *c, const int64_t *arg)
+static void pair_waits(struct check *c, const int64_t *arg)
 {
     enum {
         TURNS = 10
     };
     struct pair p;
-    bool ok = begin(&p, c, arg);
+    bool ok = pair_begin(&p, c, arg);
 
     for (int i = 0; ok && i < TURNS; i++) {
         struct work *from = i & 1 ? &p.there : &p.here, *to = i & 1 ? &p.here : &p.there;
         struct bp_tensor *sum = NULL;
         int f = i & 1;
         ok = work_launch(from, 0, p.x[f], p.y[f], &sum) && wait_for(to, from) &&
-             copy(to, p.x[!f], sum, "bp_tensor_copy between devices");
+             pair_copy(to, p.x[!f], sum, "bp_tensor_copy between devices");
         bp_tensor_destroy(sum);
     }
     if (ok) work_has(&p.here, 0, p.x[0], 1 + 2 * TURNS, TURNS, "a sum that both added to");
-    finish(&p);
+    pair_finish(&p);
 }
 
 /* *out: launches here are left when work there, which was given later, has been waited for. */
-static bool overtakes(struct pair *p, struct work_load *load, bool *out)
+static bool pair_overtakes(struct pair *p, struct work_load *load, bool *out)
 {
     struct work *here = &p->here, *there = &p->there;
     bool ok = work_sync(here, 0) && work_load_give(here, 0, load) &&
@@ -153,23 +155,23 @@ static void at_once(struct check *c, const int64_t *arg)
     struct pair p;
 
     if (!work_is_seen(c, arg[0])) return;
-    ok = begin(&p, c, arg) && work_load_init(&p.here, 0, &load);
-    for (int i = 0; ok && i < WORK_TRIES && !seen; i++) ok = overtakes(&p, &load, &seen);
+    ok = pair_begin(&p, c, arg) && work_load_init(&p.here, 0, &load);
+    for (int i = 0; ok && i < WORK_TRIES && !seen; i++) ok = pair_overtakes(&p, &load, &seen);
     if (ok && check_that(c, seen,
                          "work of the other device was done only when all of %d launches "
                          "on this one had ended, %d times",
                          WORK_LAUNCHES, WORK_TRIES))
         work_has(&p.here, 0, load.z, 0, 2, "the sum of ones");
     work_load_finish(&load);
-    finish(&p);
+    pair_finish(&p);
 }
 
-static void mixed(struct check *c, const int64_t *arg)
+static void pair_mixed(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *sum = NULL;
     struct pair p;
 
-    if (begin(&p, c, arg)) {
+    if (pair_begin(&p, c, arg)) {
         struct bp_tensor *x = p.x[0], *y = p.y[1];
         struct bp_arg in[2] = {{&x, 1}, {&y, 1}};
         struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -181,7 +183,7 @@ static void mixed(struct check *c, const int64_t *arg)
                        "the message does not name both devices: %s", bp_error_message());
     }
     bp_tensor_destroy(sum);
-    finish(&p);
+    pair_finish(&p);
 }
 
 /* A thread for each: sums and copies on its own device, of which each begins at the same time. */
@@ -193,7 +195,7 @@ struct side {
     struct result result;
 };
 
-static void *sums(void *arg)
+static void *pair_sums(void *arg)
 {
     struct side *s = arg;
     struct bp_tensor *z = NULL;
@@ -203,14 +205,15 @@ static void *sums(void *arg)
         bp_tensor_destroy(z);
         z = NULL;
         pthread_barrier_wait(s->start);
-        ok = ok && work_launch(s->w, 0, s->x, s->y, &z) && copy(s->w, s->x, z, "bp_tensor_copy");
+        ok = ok && work_launch(s->w, 0, s->x, s->y, &z) &&
+             pair_copy(s->w, s->x, z, "bp_tensor_copy");
     }
     if (ok) work_has(s->w, 0, s->x, 1 + 2 * ROUNDS, ROUNDS, "a thread's sum");
     bp_tensor_destroy(z);
     return NULL;
 }
 
-static void threads(struct check *c, const int64_t *arg)
+static void pair_threads(struct check *c, const int64_t *arg)
 {
     pthread_barrier_t start;
     struct side side[2];
@@ -218,16 +221,16 @@ static void threads(struct check *c, const int64_t *arg)
     pthread_t thread;
 
     pthread_barrier_init(&start, NULL, 2);
-    if (begin(&p, c, arg)) {
+    if (pair_begin(&p, c, arg)) {
         struct work *w[2] = {&p.here, &p.there};
         for (int i = 0; i < 2; i++) {
             side[i] = (struct side){.w = w[i], .start = &start, .x = p.x[i], .y = p.y[i]};
             side[i].check = (struct check){w[i]->c->place, &side[i].result, c->id};
             w[i]->c = &side[i].check;
         }
-        if (check_that(c, !pthread_create(&thread, NULL, sums, &side[1]),
+        if (check_that(c, !pthread_create(&thread, NULL, pair_sums, &side[1]),
                        "a thread could not be started")) {
-            sums(&side[0]);
+            pair_sums(&side[0]);
             pthread_join(thread, NULL);
         }
         for (int i = 0; i < 2; i++)
@@ -237,10 +240,10 @@ static void threads(struct check *c, const int64_t *arg)
         p.there.c = &p.check;
     }
     pthread_barrier_destroy(&start);
-    finish(&p);
+    pair_finish(&p);
 }
 
 const struct check_kinds suite_runtime_pair[] = {
-    {"pair/moves", moves, 1}, {"pair/waits", waits, 1},     {"pair/at-once", at_once, 1},
-    {"pair/mixed", mixed, 1}, {"pair/threads", threads, 1}, {NULL, NULL, 0},
+    {"pair/moves", pair_moves, 1}, {"pair/waits", pair_waits, 1},     {"pair/at-once", at_once, 1},
+    {"pair/mixed", pair_mixed, 1}, {"pair/threads", pair_threads, 1}, {NULL, NULL, 0},
 };

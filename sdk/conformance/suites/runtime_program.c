@@ -5,7 +5,7 @@
 #include "suites.h"
 #include <string.h>
 
-static void again(struct check *c, const int64_t *arg)
+static void program_again(struct check *c, const int64_t *arg)
 {
     struct program p;
 
@@ -17,7 +17,7 @@ static void again(struct check *c, const int64_t *arg)
 }
 
 /* Other values in the same tensors, and other tensors, of which one goes. */
-static void inputs(struct check *c, const int64_t *arg)
+static void program_inputs(struct check *c, const int64_t *arg)
 {
     struct program p;
     bool good = program_begin(&p, c, arg) && program_run(&p, 0, 7, 2, "the first run");
@@ -36,7 +36,7 @@ static void inputs(struct check *c, const int64_t *arg)
 }
 
 /* Outputs that are given, of which one is an input: it is read first. */
-static void given(struct check *c, const int64_t *arg)
+static void program_given(struct check *c, const int64_t *arg)
 {
     struct program p;
     bool good = program_begin(&p, c, arg) && work_floats(&p.g.w, WORK_HOST, GRAPH_N, &p.g.out[0]);
@@ -53,7 +53,7 @@ static void given(struct check *c, const int64_t *arg)
 }
 
 /* Calls before and after, none of which has begun when the last has been given. */
-static void order(struct check *c, const int64_t *arg)
+static void program_order(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *t[2] = {0};
     struct program p;
@@ -104,7 +104,7 @@ static void two_streams(struct check *c, const int64_t *arg)
 
 /* One program on two streams in turn: recorded for the first, and, when the second has it twice in
  * a row, for that. */
-static void moved(struct check *c, const int64_t *arg)
+static void program_moved(struct check *c, const int64_t *arg)
 {
     static const int stream[] = {0, 0, 1, 0, 1, 1, 1, 0};
     struct program p;
@@ -130,7 +130,7 @@ static bool take_all(struct program *p)
 }
 
 /* It goes, with its graph, a constant and all inputs, before what it was given has begun. */
-static void destroyed(struct check *c, const int64_t *arg)
+static void program_destroyed(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
 
@@ -180,7 +180,7 @@ static void *run_often(void *arg)
     return NULL;
 }
 
-static void threads(struct check *c, const int64_t *arg)
+static void program_threads(struct check *c, const int64_t *arg)
 {
     struct part part[2];
     pthread_t thread;
@@ -205,13 +205,13 @@ static void threads(struct check *c, const int64_t *arg)
 }
 
 const struct check_kinds suite_runtime_program[] = {
-    {"program/again", again, 1},
-    {"program/inputs", inputs, 1},
-    {"program/given", given, 1},
-    {"program/order", order, 1},
+    {"program/again", program_again, 1},
+    {"program/inputs", program_inputs, 1},
+    {"program/given", program_given, 1},
+    {"program/order", program_order, 1},
     {"program/two-streams", two_streams, 2},
-    {"program/moved", moved, 2},
-    {"program/destroyed", destroyed, 1},
-    {"program/threads", threads, 2},
+    {"program/moved", program_moved, 2},
+    {"program/destroyed", program_destroyed, 1},
+    {"program/threads", program_threads, 2},
     {NULL, NULL, 0},
 };

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* A constant is read as it is; one that a node updates changes each time. */
-static void constant(struct check *c, const int64_t *arg)
+static void program_other_constant(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
     struct bp_tensor *lr = NULL;
@@ -42,7 +42,7 @@ static void constant(struct check *c, const int64_t *arg)
 }
 
 /* The app's tensor is updated each time, recorded or not: it is not, and that is said. */
-static void updated(struct check *c, const int64_t *arg)
+static void program_other_updated(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
     struct bp_tensor *lr = NULL, *out;
@@ -74,7 +74,7 @@ static void updated(struct check *c, const int64_t *arg)
 }
 
 /* The input itself comes out of it, and the constant, and a view of a result: as from a graph. */
-static void views(struct check *c, const int64_t *arg)
+static void program_other_views(struct check *c, const int64_t *arg)
 {
     const int64_t shape[2] = {8, GRAPH_N / 8};
     const struct bp_reshape_attrs as = {.size = sizeof as, .shape = {shape, 2}};
@@ -159,7 +159,7 @@ static void not_recorded(struct check *c, const int64_t *arg)
 }
 
 /* Numbers are others for each run: none is recorded. */
-static void drawn(struct check *c, const int64_t *arg)
+static void program_other_drawn(struct check *c, const int64_t *arg)
 {
     const int64_t n = GRAPH_N;
     const struct bp_uniform_attrs attrs = {
@@ -200,7 +200,7 @@ static bool input_like(struct graph *g, struct bp_tensor *t, const char *name,
 }
 
 /* A bad index that is found by a replay is told by the stream. */
-static void fault(struct check *c, const int64_t *arg)
+static void program_other_fault(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
     struct work *w = &p.g.w;
@@ -235,7 +235,7 @@ static void fault(struct check *c, const int64_t *arg)
 }
 
 /* Memory that suffices for the nodes once: they are not recorded, and the runs are right. */
-static void memory(struct check *c, const int64_t *arg)
+static void program_other_memory(struct check *c, const int64_t *arg)
 {
     enum {
         BIG = 1 << 20
@@ -279,8 +279,8 @@ static void memory(struct check *c, const int64_t *arg)
 }
 
 const struct check_kinds suite_runtime_program_other[] = {
-    {"program/constant", constant, 1}, {"program/updated", updated, 1},
-    {"program/views", views, 1},       {"program/not-recorded", not_recorded, 1},
-    {"program/drawn", drawn, 1},       {"program/fault", fault, 1},
-    {"program/memory", memory, 1},     {NULL, NULL, 0},
+    {"program/constant", program_other_constant, 1}, {"program/updated", program_other_updated, 1},
+    {"program/views", program_other_views, 1},       {"program/not-recorded", not_recorded, 1},
+    {"program/drawn", program_other_drawn, 1},       {"program/fault", program_other_fault, 1},
+    {"program/memory", program_other_memory, 1},     {NULL, NULL, 0},
 };

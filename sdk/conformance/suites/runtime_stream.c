@@ -18,14 +18,14 @@ static uint32_t byte_type(struct check *c)
     return dtypes >> BP_U8 & 1 ? BP_U8 : dtypes >> BP_I8 & 1 ? BP_I8 : BP_F32;
 }
 
-static int64_t elements(struct check *c)
+static int64_t stream_elements(struct check *c)
 {
     return byte_type(c) == BP_F32 ? N / 4 : N;
 }
 
 static bool tensor_create(struct check *c, struct bp_tensor **out)
 {
-    int64_t n = elements(c);
+    int64_t n = stream_elements(c);
 
     return check_ok(c, bp_tensor_create(c->place->device, byte_type(c), 1, &n, out),
                     "bp_tensor_create");
@@ -48,7 +48,7 @@ static void create_destroy(struct check *c, const int64_t *arg)
     bp_stream_destroy(NULL);
 }
 
-static void many(struct check *c, const int64_t *arg)
+static void stream_many(struct check *c, const int64_t *arg)
 {
     struct bp_stream *streams[64] = {0};
 
@@ -62,7 +62,7 @@ static void many(struct check *c, const int64_t *arg)
     for (int i = 1; i < 64; i += 2) bp_stream_destroy(streams[i]);
 }
 
-static void answers(struct check *c, const int64_t *arg)
+static void stream_answers(struct check *c, const int64_t *arg)
 {
     struct bp_stream *stream;
 
@@ -78,7 +78,7 @@ static void answers(struct check *c, const int64_t *arg)
     bp_stream_destroy(stream);
 }
 
-static void null(struct check *c, const int64_t *arg)
+static void stream_null(struct check *c, const int64_t *arg)
 {
     struct bp_stream *stream = NULL;
 
@@ -95,7 +95,7 @@ static void null(struct check *c, const int64_t *arg)
                "NULL has a scope");
 }
 
-static void pattern(unsigned char *bytes, int seed)
+static void stream_pattern(unsigned char *bytes, int seed)
 {
     for (int i = 0; i < N; i++) bytes[i] = (unsigned char)(i * 7 + seed * 31 + (i >> 8));
 }
@@ -107,7 +107,7 @@ static bool is_pattern(struct check *c, struct bp_stream *stream, struct bp_tens
 
     memset(got, 0, sizeof got);
     if (!check_ok(c, bp_tensor_read(stream, tensor, got, N), "bp_tensor_read")) return false;
-    pattern(want, seed);
+    stream_pattern(want, seed);
     for (int i = 0; i < N; i++)
         if (got[i] != want[i])
             return check_that(c, false, "%s: byte %d is 0x%02x, expected 0x%02x", when, i, got[i],
@@ -121,7 +121,7 @@ static bool write_pattern(struct check *c, struct bp_stream *stream, struct bp_t
     unsigned char bytes[N];
     bool ok;
 
-    pattern(bytes, seed);
+    stream_pattern(bytes, seed);
     ok = check_ok(c, bp_tensor_write(stream, tensor, bytes, N), "bp_tensor_write");
     memset(bytes, 0xee, sizeof bytes); /* the host memory may be used again when the call returns */
     return ok;
@@ -162,7 +162,7 @@ static void order_chain(struct check *c, const int64_t *arg)
     bp_stream_destroy(stream);
 }
 
-static void counts(struct check *c, const int64_t *arg)
+static void stream_counts(struct check *c, const int64_t *arg)
 {
     struct bp_stream *stream = NULL;
     struct bp_tensor *tensor = NULL;
@@ -180,7 +180,7 @@ static void counts(struct check *c, const int64_t *arg)
     bp_stream_destroy(stream);
 }
 
-static void two(struct check *c, const int64_t *arg)
+static void stream_two(struct check *c, const int64_t *arg)
 {
     struct bp_stream *stream[2] = {0};
     struct bp_tensor *tensor[2] = {0};
@@ -206,7 +206,7 @@ struct worker {
     pthread_t thread;
 };
 
-static void *work(void *arg)
+static void *stream_work(void *arg)
 {
     struct worker *w = arg;
 
@@ -214,7 +214,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-static void threads(struct check *c, const int64_t *arg)
+static void stream_threads(struct check *c, const int64_t *arg)
 {
     struct worker worker[4];
     int started = 0;
@@ -223,7 +223,7 @@ static void threads(struct check *c, const int64_t *arg)
     for (; started < 4; started++) {
         worker[started] = (struct worker){.check = *c};
         worker[started].check.result = &worker[started].result;
-        if (pthread_create(&worker[started].thread, NULL, work, &worker[started])) break;
+        if (pthread_create(&worker[started].thread, NULL, stream_work, &worker[started])) break;
     }
     check_that(c, started == 4, "threads could not be started");
     for (int i = 0; i < started; i++) {
@@ -257,14 +257,14 @@ static void destroy_at_work(struct check *c, const int64_t *arg)
 
 const struct check_case suite_runtime_stream[] = {
     {"stream/create-destroy", create_destroy},
-    {"stream/many", many},
-    {"stream/answers", answers},
-    {"stream/null", null},
+    {"stream/many", stream_many},
+    {"stream/answers", stream_answers},
+    {"stream/null", stream_null},
     {"stream/order-write-read", order_write_read},
     {"stream/order-copies", order_chain},
-    {"stream/counts", counts},
-    {"stream/two", two},
-    {"stream/threads", threads},
+    {"stream/counts", stream_counts},
+    {"stream/two", stream_two},
+    {"stream/threads", stream_threads},
     {"stream/destroy-at-work", destroy_at_work},
     {NULL, NULL},
 };

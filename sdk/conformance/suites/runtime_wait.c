@@ -8,7 +8,7 @@
 enum { BYTES = 4096 };
 
 /* Streams 0 and 2 of the first kind, 1 and 3 of the second; tensor i is filled with seed i. */
-static bool begin(struct work *w, struct check *c, const int64_t *arg)
+static bool wait_begin(struct work *w, struct check *c, const int64_t *arg)
 {
     work_init(w, c);
     for (int i = 0; i < 4; i++)
@@ -19,13 +19,13 @@ static bool begin(struct work *w, struct check *c, const int64_t *arg)
 }
 
 /* Stream s writes tensor t behind its gate, and event e is recorded. */
-static bool give(struct work *w, int s, int t, int seed, int e)
+static bool wait_give(struct work *w, int s, int t, int seed, int e)
 {
     return work_shut(w, s) && work_fill(w, s, t, seed) && work_record(w, e, s);
 }
 
 /* Stream 1 has been given work that waits: event 3 stands behind it. */
-static bool waits(struct work *w, int held)
+static bool wait_waits(struct work *w, int held)
 {
     if (!work_record(w, 3, 1)) return false;
     work_pause(w, 3);
@@ -33,12 +33,12 @@ static bool waits(struct work *w, int held)
 }
 
 /* Read after write. */
-static void forward(struct check *c, const int64_t *arg)
+static void wait_forward(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
-        work_copy(&w, 1, 1, 0) && waits(&w, 0)) {
+    if (wait_begin(&w, c, arg) && wait_give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
+        work_copy(&w, 1, 1, 0) && wait_waits(&w, 0)) {
         work_open(&w, 0);
         work_holds(&w, 1, 1, 12, "read after a write on another stream");
     }
@@ -46,12 +46,13 @@ static void forward(struct check *c, const int64_t *arg)
 }
 
 /* Write after read. */
-static void back(struct check *c, const int64_t *arg)
+static void wait_back(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_shut(&w, 0) && work_copy(&w, 0, 1, 0) && work_record(&w, 0, 0) &&
-        work_wait_held(&w, 1, 0, 0) && work_fill(&w, 1, 0, 12) && waits(&w, 0)) {
+    if (wait_begin(&w, c, arg) && work_shut(&w, 0) && work_copy(&w, 0, 1, 0) &&
+        work_record(&w, 0, 0) && work_wait_held(&w, 1, 0, 0) && work_fill(&w, 1, 0, 12) &&
+        wait_waits(&w, 0)) {
         work_open(&w, 0);
         if (work_holds(&w, 1, 0, 12, "written after a read on another stream"))
             work_holds(&w, 0, 1, 0, "read before a write on another stream");
@@ -64,13 +65,13 @@ static void last_work(struct check *c, const int64_t *arg)
 {
     const uint64_t large = UINT64_C(8) << 20;
     struct work w;
-    bool ok = begin(&w, c, arg);
+    bool ok = wait_begin(&w, c, arg);
 
     for (int t = 4; t < 7; t++) ok = ok && work_tensor(&w, t, 0, large);
     ok = ok && work_fill(&w, 0, 1, 12) && work_record(&w, 1, 0) && work_fill(&w, 0, 4, 13) &&
          work_shut(&w, 0) && work_copy(&w, 0, 5, 4) && work_record(&w, 0, 0) &&
          work_wait(&w, 1, 1) && work_wait_held(&w, 1, 0, 0) && work_copy(&w, 1, 6, 5) &&
-         work_copy(&w, 1, 3, 1) && waits(&w, 0);
+         work_copy(&w, 1, 3, 1) && wait_waits(&w, 0);
     if (ok) {
         work_open(&w, 0);
         if (work_holds(&w, 1, 6, 13, "what was written last before the event"))
@@ -84,21 +85,21 @@ static void of_callback(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_shut(&w, 0) && work_record(&w, 0, 0) &&
-        work_wait_held(&w, 1, 0, 0) && work_copy(&w, 1, 1, 0) && waits(&w, 0)) {
+    if (wait_begin(&w, c, arg) && work_shut(&w, 0) && work_record(&w, 0, 0) &&
+        work_wait_held(&w, 1, 0, 0) && work_copy(&w, 1, 1, 0) && wait_waits(&w, 0)) {
         work_open(&w, 0);
         work_holds(&w, 1, 1, 0, "behind a function that was called");
     }
     work_finish(&w);
 }
 
-static void chain(struct check *c, const int64_t *arg)
+static void wait_chain(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
+    if (wait_begin(&w, c, arg) && wait_give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
         work_copy(&w, 1, 1, 0) && work_record(&w, 1, 1) && work_wait(&w, 2, 1) &&
-        work_copy(&w, 2, 2, 1) && work_record(&w, 2, 2) && waits(&w, 0)) {
+        work_copy(&w, 2, 2, 1) && work_record(&w, 2, 2) && wait_waits(&w, 0)) {
         work_open(&w, 0);
         if (work_wait(&w, 3, 2) && work_copy(&w, 3, 3, 2))
             work_holds(&w, 3, 3, 12, "the end of a chain of streams");
@@ -106,11 +107,11 @@ static void chain(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void diamond(struct check *c, const int64_t *arg)
+static void wait_diamond(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
+    if (wait_begin(&w, c, arg) && wait_give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
         work_wait(&w, 3, 0) && work_copy(&w, 1, 1, 0) && work_copy(&w, 3, 2, 0) &&
         work_record(&w, 1, 1) && work_record(&w, 2, 3) && work_wait(&w, 2, 1) &&
         work_wait(&w, 2, 2) && work_copy(&w, 2, 3, 1) && work_copy(&w, 2, 4, 2) &&
@@ -125,15 +126,15 @@ static void diamond(struct check *c, const int64_t *arg)
 
 /* Later work of the event's stream is not waited for. That before it takes its time, so that the
  * wait is not given too late to matter. */
-static void earlier(struct check *c, const int64_t *arg)
+static void wait_earlier(struct check *c, const int64_t *arg)
 {
     const uint64_t large = UINT64_C(8) << 20;
     struct work w;
-    bool ok = begin(&w, c, arg);
+    bool ok = wait_begin(&w, c, arg);
 
     for (int t = 4; t < 7; t++) ok = ok && work_tensor(&w, t, 0, large);
     ok = ok && work_fill(&w, 0, 4, 12) && work_copy(&w, 0, 5, 4) && work_record(&w, 0, 0) &&
-         give(&w, 0, 2, 13, 1) && work_wait(&w, 1, 0) && work_copy(&w, 1, 6, 5) &&
+         wait_give(&w, 0, 2, 13, 1) && work_wait(&w, 1, 0) && work_copy(&w, 1, 6, 5) &&
          work_sync(&w, 1) && work_holds(&w, 1, 6, 12, "written before what is held");
     if (ok) {
         work_open(&w, 0);
@@ -143,12 +144,12 @@ static void earlier(struct check *c, const int64_t *arg)
 }
 
 /* A wait is for where the event stood then. */
-static void kept(struct check *c, const int64_t *arg)
+static void wait_kept(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_fill(&w, 0, 0, 12) && work_record(&w, 0, 0) &&
-        work_wait(&w, 1, 0) && give(&w, 0, 2, 13, 0) && work_copy(&w, 1, 1, 0) &&
+    if (wait_begin(&w, c, arg) && work_fill(&w, 0, 0, 12) && work_record(&w, 0, 0) &&
+        work_wait(&w, 1, 0) && wait_give(&w, 0, 2, 13, 0) && work_copy(&w, 1, 1, 0) &&
         work_sync(&w, 1) && work_holds(&w, 1, 1, 12, "written before what is held")) {
         work_open(&w, 0);
         work_holds(&w, 0, 2, 13, "what was held");
@@ -160,9 +161,9 @@ static void recorded_again(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_record(&w, 0, 0) && work_wait(&w, 1, 0) &&
-        give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) && work_copy(&w, 1, 1, 0) &&
-        waits(&w, 0)) {
+    if (wait_begin(&w, c, arg) && work_record(&w, 0, 0) && work_wait(&w, 1, 0) &&
+        wait_give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) && work_copy(&w, 1, 1, 0) &&
+        wait_waits(&w, 0)) {
         work_open(&w, 0);
         work_holds(&w, 1, 1, 12, "written before the event was recorded again");
     }
@@ -173,11 +174,11 @@ static void two_sources(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0) && give(&w, 2, 1, 13, 1) &&
+    if (wait_begin(&w, c, arg) && wait_give(&w, 0, 0, 12, 0) && wait_give(&w, 2, 1, 13, 1) &&
         work_wait_held(&w, 1, 0, 0) && work_wait_held(&w, 1, 1, 2) && work_copy(&w, 1, 2, 0) &&
         work_copy(&w, 1, 3, 1)) {
         work_open(&w, 0);
-        if (waits(&w, 2)) {
+        if (wait_waits(&w, 2)) {
             work_open(&w, 2);
             if (work_holds(&w, 1, 2, 12, "of the first source"))
                 work_holds(&w, 1, 3, 13, "of the second");
@@ -190,9 +191,9 @@ static void source_destroyed(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0)) {
+    if (wait_begin(&w, c, arg) && wait_give(&w, 0, 0, 12, 0)) {
         work_leave(&w, 0);
-        if (work_wait_held(&w, 1, 0, 0) && work_copy(&w, 1, 1, 0) && waits(&w, 0)) {
+        if (work_wait_held(&w, 1, 0, 0) && work_copy(&w, 1, 1, 0) && wait_waits(&w, 0)) {
             work_open(&w, 0);
             work_holds(&w, 1, 1, 12, "written by a stream that was destroyed");
         }
@@ -204,7 +205,7 @@ static void target_destroyed(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
+    if (wait_begin(&w, c, arg) && wait_give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
         work_copy(&w, 1, 1, 0) && work_record(&w, 1, 1)) {
         work_leave(&w, 1);
         work_pause(&w, 1);
@@ -220,7 +221,7 @@ static void target_new(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
+    if (wait_begin(&w, c, arg) && wait_give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0) &&
         work_copy(&w, 1, 1, 0)) {
         work_leave(&w, 1);
         if (work_stream(&w, 1, arg[1]) && work_fill(&w, 1, 2, 14) && work_sync(&w, 1) &&
@@ -233,11 +234,11 @@ static void target_new(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void own(struct check *c, const int64_t *arg)
+static void wait_own(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && give(&w, 0, 0, 12, 0) && work_wait(&w, 0, 0) &&
+    if (wait_begin(&w, c, arg) && wait_give(&w, 0, 0, 12, 0) && work_wait(&w, 0, 0) &&
         work_copy(&w, 0, 1, 0) && work_record(&w, 1, 0)) {
         work_open(&w, 0);
         if (work_wait(&w, 1, 1)) work_holds(&w, 1, 1, 12, "after a wait for its own event");
@@ -245,11 +246,11 @@ static void own(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void mutual(struct check *c, const int64_t *arg)
+static void wait_mutual(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_fill(&w, 0, 0, 12) && work_record(&w, 0, 0) &&
+    if (wait_begin(&w, c, arg) && work_fill(&w, 0, 0, 12) && work_record(&w, 0, 0) &&
         work_fill(&w, 1, 1, 13) && work_record(&w, 1, 1) && work_wait(&w, 0, 1) &&
         work_wait(&w, 1, 0) && work_copy(&w, 0, 2, 1) && work_copy(&w, 1, 3, 0) &&
         work_holds(&w, 0, 2, 13, "of the second stream"))
@@ -260,7 +261,7 @@ static void mutual(struct check *c, const int64_t *arg)
 static void to_and_fro(struct check *c, const int64_t *arg)
 {
     struct work w;
-    bool ok = begin(&w, c, arg);
+    bool ok = wait_begin(&w, c, arg);
 
     for (int i = 0; ok && i < 60; i++)
         ok = work_fill(&w, 0, 0, i) && work_record(&w, 0, 0) && work_wait(&w, 1, 0) &&
@@ -275,7 +276,7 @@ static void after_host(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (begin(&w, c, arg) && work_fill(&w, 0, 0, 11) && work_record(&w, 0, 0) &&
+    if (wait_begin(&w, c, arg) && work_fill(&w, 0, 0, 11) && work_record(&w, 0, 0) &&
         check_ok(c, bp_event_wait(w.event[0], UINT64_MAX), "bp_event_wait") &&
         work_fill(&w, 0, 0, 12) && work_record(&w, 0, 0) && work_wait(&w, 1, 0) &&
         work_copy(&w, 1, 1, 0))
@@ -283,7 +284,7 @@ static void after_host(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static uint64_t blocked(struct work *w)
+static uint64_t wait_blocked(struct work *w)
 {
     uint64_t n = 0;
 
@@ -293,19 +294,19 @@ static uint64_t blocked(struct work *w)
 
 /* A wait of an inline stream for work that is held is counted, once; one for what has ended, or of
  * a stream with a queue, is not. */
-static void counted(struct check *c, const int64_t *arg)
+static void wait_counted(struct check *c, const int64_t *arg)
 {
     struct work w;
     uint64_t before, after;
     bool waited;
 
-    if (begin(&w, c, arg) && work_record(&w, 1, 0) && work_sync(&w, 0)) {
-        before = blocked(&w);
-        if (work_wait(&w, 1, 1) && give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0)) {
+    if (wait_begin(&w, c, arg) && work_record(&w, 1, 0) && work_sync(&w, 0)) {
+        before = wait_blocked(&w);
+        if (work_wait(&w, 1, 1) && wait_give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0)) {
             waited = w.gate[0].firm && bp_stream_flags(w.stream[1]) == BP_STREAM_INLINE;
             after = bp_device_blocked(w.device, BP_BLOCK_INLINE_WAIT);
-            check_that(c, !w.gate[0].firm || blocked(&w) == before + waited,
-                       "%u waits were counted, expected %u", (unsigned)(blocked(&w) - before),
+            check_that(c, !w.gate[0].firm || wait_blocked(&w) == before + waited,
+                       "%u waits were counted, expected %u", (unsigned)(wait_blocked(&w) - before),
                        waited);
             check_that(c, !waited || after, "the wait was not counted as BP_BLOCK_INLINE_WAIT");
         }
@@ -314,23 +315,23 @@ static void counted(struct check *c, const int64_t *arg)
 }
 
 const struct check_kinds suite_runtime_wait[] = {
-    {"wait/forward", forward, 2},
-    {"wait/back", back, 2},
+    {"wait/forward", wait_forward, 2},
+    {"wait/back", wait_back, 2},
     {"wait/last-work", last_work, 2},
     {"wait/of-callback", of_callback, 2},
-    {"wait/chain", chain, 2},
-    {"wait/diamond", diamond, 2},
-    {"wait/earlier", earlier, 2},
-    {"wait/kept", kept, 2},
+    {"wait/chain", wait_chain, 2},
+    {"wait/diamond", wait_diamond, 2},
+    {"wait/earlier", wait_earlier, 2},
+    {"wait/kept", wait_kept, 2},
     {"wait/recorded-again", recorded_again, 2},
     {"wait/two-sources", two_sources, 2},
     {"wait/source-destroyed", source_destroyed, 2},
     {"wait/target-destroyed", target_destroyed, 2},
     {"wait/target-new", target_new, 2},
-    {"wait/own", own, 2},
-    {"wait/mutual", mutual, 2},
+    {"wait/own", wait_own, 2},
+    {"wait/mutual", wait_mutual, 2},
     {"wait/to-and-fro", to_and_fro, 2},
     {"wait/after-host", after_host, 2},
-    {"wait/counted", counted, 2},
+    {"wait/counted", wait_counted, 2},
     {NULL, NULL, 0},
 };

@@ -43,8 +43,8 @@ static bool has_room(struct check *c, uint64_t bytes)
     return true;
 }
 
-static bool tensor(struct large *l, int64_t n, const int64_t *shape, uint32_t rank, uint32_t dtype,
-                   struct bp_tensor **out)
+static bool large_tensor(struct large *l, int64_t n, const int64_t *shape, uint32_t rank,
+                         uint32_t dtype, struct bp_tensor **out)
 {
     struct bp_tensor_options o = {.size = sizeof o, .dtype = dtype, .rank = rank,
                                   .shape = shape ? shape : &n, .stream = l->stream};
@@ -54,8 +54,8 @@ static bool tensor(struct large *l, int64_t n, const int64_t *shape, uint32_t ra
 }
 
 /* A part of a tensor of one axis. */
-static bool part(struct large *l, struct bp_tensor *t, int64_t from, int64_t to,
-                 struct bp_tensor **out)
+static bool large_part(struct large *l, struct bp_tensor *t, int64_t from, int64_t to,
+                       struct bp_tensor **out)
 {
     return check_ok(l->c, bp_tensor_slice(t, 0, from, to, 1, out), "bp_tensor_slice");
 }
@@ -65,13 +65,13 @@ static int64_t end_of(int64_t from)
     return count - from < piece ? count : from + piece;
 }
 
-static bool fill(struct large *l)
+static bool large_fill(struct large *l)
 {
     for (int64_t from = 0; from < count; from = end_of(from)) {
         struct bp_tensor *view;
         enum bp_status status;
         int64_t to = end_of(from);
-        if (!part(l, l->x, from, to, &view)) return false;
+        if (!large_part(l, l->x, from, to, &view)) return false;
         for (int64_t i = from; i < to; i++) l->bytes[i - from] = byte_of(i);
         status = bp_tensor_write(l->stream, view, l->bytes, (uint64_t)(to - from));
         bp_tensor_destroy(view);
@@ -81,13 +81,13 @@ static bool fill(struct large *l)
 }
 
 /* Each element of y is what of says. */
-static bool holds(struct large *l, unsigned char (*of)(int64_t i), const char *what)
+static bool large_holds(struct large *l, unsigned char (*of)(int64_t i), const char *what)
 {
     for (int64_t from = 0; from < count; from = end_of(from)) {
         struct bp_tensor *view;
         enum bp_status status;
         int64_t to = end_of(from), i = from;
-        if (!part(l, l->y, from, to, &view)) return false;
+        if (!large_part(l, l->y, from, to, &view)) return false;
         status = bp_tensor_read(l->stream, view, l->bytes, (uint64_t)(to - from));
         bp_tensor_destroy(view);
         if (!check_ok(l->c, status, "bp_tensor_read")) return false;
@@ -99,7 +99,7 @@ static bool holds(struct large *l, unsigned char (*of)(int64_t i), const char *w
     return true;
 }
 
-static bool begin(struct large *l, struct check *c, const char *op, uint64_t tensors)
+static bool large_begin(struct large *l, struct check *c, const char *op, uint64_t tensors)
 {
     *l = (struct large){.c = c};
     if (op && !kernel_has_row(c->place->device, op, BP_U8)) {
@@ -110,11 +110,11 @@ static bool begin(struct large *l, struct check *c, const char *op, uint64_t ten
     l->bytes = malloc((size_t)piece);
     if (!l->bytes) abort();
     return check_ok(c, bp_stream_create(c->place->device, &l->stream), "bp_stream_create") &&
-           tensor(l, count, NULL, 1, BP_U8, &l->x) && fill(l);
+           large_tensor(l, count, NULL, 1, BP_U8, &l->x) && large_fill(l);
 }
 
 /* What it took goes back to the driver. */
-static void finish(struct large *l)
+static void large_finish(struct large *l)
 {
     bp_tensor_destroy(l->x);
     bp_tensor_destroy(l->y);
@@ -124,8 +124,8 @@ static void finish(struct large *l)
     free(l->bytes);
 }
 
-static bool call(struct large *l, const char *op, struct bp_tensor **in, size_t n,
-                 struct bp_tensor **out)
+static bool large_call(struct large *l, const char *op, struct bp_tensor **in, size_t n,
+                       struct bp_tensor **out)
 {
     struct bp_arg arg[2] = {{&in[0], 1}, {&in[1], 1}};
     struct bp_call made = {.size = sizeof made, .op = op, .in = arg, .n_in = n};
@@ -134,30 +134,31 @@ static bool call(struct large *l, const char *op, struct bp_tensor **in, size_t 
                     "bp_call_run");
 }
 
-static void copy(struct check *c, const int64_t *arg)
+static void large_copy(struct check *c, const int64_t *arg)
 {
     struct large l;
 
     (void)arg;
-    if (begin(&l, c, NULL, 2) && tensor(&l, count, NULL, 1, BP_U8, &l.y) &&
+    if (large_begin(&l, c, NULL, 2) && large_tensor(&l, count, NULL, 1, BP_U8, &l.y) &&
         check_ok(c, bp_tensor_copy(l.stream, l.y, l.x), "bp_tensor_copy"))
-        holds(&l, byte_of, "a copy");
-    finish(&l);
+        large_holds(&l, byte_of, "a copy");
+    large_finish(&l);
 }
 
-static unsigned char twice(int64_t i)
+static unsigned char large_twice(int64_t i)
 {
     return (unsigned char)(2 * byte_of(i));
 }
 
-static void add(struct check *c, const int64_t *arg)
+static void large_add(struct check *c, const int64_t *arg)
 {
     struct large l;
 
     (void)arg;
-    if (begin(&l, c, "add", 2) && call(&l, "add", (struct bp_tensor *[]){l.x, l.x}, 2, &l.y))
-        holds(&l, twice, "a sum");
-    finish(&l);
+    if (large_begin(&l, c, "add", 2) &&
+        large_call(&l, "add", (struct bp_tensor *[]){l.x, l.x}, 2, &l.y))
+        large_holds(&l, large_twice, "a sum");
+    large_finish(&l);
 }
 
 /* Element i of the turned matrix, in memory, is element (i % rows, i / rows) of the matrix. */
@@ -166,28 +167,28 @@ static unsigned char turned_of(int64_t i)
     return byte_of(i % rows * columns + i / rows);
 }
 
-static void turn(struct check *c, const int64_t *arg)
+static void large_turn(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *matrix = NULL, *view = NULL, *turned = NULL;
     struct large l;
 
     (void)arg;
-    if (begin(&l, c, NULL, 2) &&
-        tensor(&l, 0, (const int64_t[]){columns, rows}, 2, BP_U8, &turned) &&
+    if (large_begin(&l, c, NULL, 2) &&
+        large_tensor(&l, 0, (const int64_t[]){columns, rows}, 2, BP_U8, &turned) &&
         check_ok(c, bp_tensor_reshape(l.x, 2, (const int64_t[]){rows, columns}, &matrix),
                  "bp_tensor_reshape") &&
         check_ok(c, bp_tensor_transpose(matrix, NULL, &view), "bp_tensor_transpose") &&
         check_ok(c, bp_tensor_copy(l.stream, turned, view), "bp_tensor_copy of a turned matrix") &&
         check_ok(c, bp_tensor_reshape(turned, 1, &count, &l.y), "bp_tensor_reshape"))
-        holds(&l, turned_of, "a turned matrix");
+        large_holds(&l, turned_of, "a turned matrix");
     bp_tensor_destroy(matrix);
     bp_tensor_destroy(view);
     bp_tensor_destroy(turned);
-    finish(&l);
+    large_finish(&l);
 }
 
 /* A few elements, most of them past the place that 32 bits can name. */
-static void gather(struct check *c, const int64_t *arg)
+static void large_gather(struct check *c, const int64_t *arg)
 {
     enum { N = 6 };
     const int64_t at[N] = {0, INT32_MAX, INT64_C(1) << 31, (INT64_C(1) << 31) + 77, count - 1, 5};
@@ -196,48 +197,48 @@ static void gather(struct check *c, const int64_t *arg)
     struct large l;
 
     (void)arg;
-    if (begin(&l, c, "gather", 1) && tensor(&l, N, NULL, 1, BP_I64, &index) &&
+    if (large_begin(&l, c, "gather", 1) && large_tensor(&l, N, NULL, 1, BP_I64, &index) &&
         check_ok(c, bp_tensor_write(l.stream, index, at, sizeof at), "bp_tensor_write") &&
-        call(&l, "gather", (struct bp_tensor *[]){l.x, index}, 2, &out) &&
+        large_call(&l, "gather", (struct bp_tensor *[]){l.x, index}, 2, &out) &&
         check_ok(c, bp_tensor_read(l.stream, out, got, sizeof got), "bp_tensor_read"))
         for (int i = 0; i < N; i++)
             check_that(c, got[i] == byte_of(at[i]), "element %" PRId64 " is %d, expected %d", at[i],
                        got[i], byte_of(at[i]));
     bp_tensor_destroy(index);
     bp_tensor_destroy(out);
-    finish(&l);
+    large_finish(&l);
 }
 
 /* One element differs, the last but one; its place is the result. */
-static void argmax(struct check *c, const int64_t *arg)
+static void large_argmax(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *out = NULL, *view = NULL;
     int64_t got = -1;
     struct large l;
 
     (void)arg;
-    if (begin(&l, c, "argmax", 1) && part(&l, l.x, 0, count - 2, &view)) {
+    if (large_begin(&l, c, "argmax", 1) && large_part(&l, l.x, 0, count - 2, &view)) {
         bp_tensor_destroy(view);
         view = NULL;
         memset(l.bytes, 3, (size_t)piece);
         for (int64_t from = 0; c->result->outcome == OUTCOME_PASS && from < count;
              from = end_of(from)) {
             if (end_of(from) == count) l.bytes[count - 2 - from] = 9;
-            if (!part(&l, l.x, from, end_of(from), &view)) break;
+            if (!large_part(&l, l.x, from, end_of(from), &view)) break;
             check_ok(c, bp_tensor_write(l.stream, view, l.bytes, (uint64_t)(end_of(from) - from)),
                      "bp_tensor_write");
             bp_tensor_destroy(view);
         }
-        if (c->result->outcome == OUTCOME_PASS && call(&l, "argmax", &l.x, 1, &out) &&
+        if (c->result->outcome == OUTCOME_PASS && large_call(&l, "argmax", &l.x, 1, &out) &&
             check_ok(c, bp_tensor_read(l.stream, out, &got, sizeof got), "bp_tensor_read"))
             check_that(c, got == count - 2, "the largest is at %" PRId64 ", expected %" PRId64, got,
                        count - 2);
     }
     bp_tensor_destroy(out);
-    finish(&l);
+    large_finish(&l);
 }
 
 const struct check_case suite_stress_large[] = {
-    {"large/copy", copy},     {"large/add", add},       {"large/turn", turn},
-    {"large/gather", gather}, {"large/argmax", argmax}, {NULL, NULL},
+    {"large/copy", large_copy},     {"large/add", large_add},       {"large/turn", large_turn},
+    {"large/gather", large_gather}, {"large/argmax", large_argmax}, {NULL, NULL},
 };

@@ -37,7 +37,7 @@ static bool has_row(struct bp_device *device, uint64_t held, const char *op, uin
     return false;
 }
 
-static const struct fails *find(struct check *c, uint32_t *out_index)
+static const struct fails *work_fault_find(struct check *c, uint32_t *out_index)
 {
     static const uint32_t dtypes[] = {BP_I64, BP_I32};
 
@@ -55,7 +55,7 @@ bool work_fault_init(struct work *w, int stream, struct work_fault *f)
     struct bp_tensor_options x = {.size = sizeof x, .dtype = BP_F32},
                              index = {.size = sizeof index};
     float zeros[INDICES * N] = {0};
-    const struct fails *how = find(w->c, &index.dtype);
+    const struct fails *how = work_fault_find(w->c, &index.dtype);
     uint64_t bytes;
 
     *f = (struct work_fault){.op = NULL};

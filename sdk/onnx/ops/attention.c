@@ -14,7 +14,7 @@ struct parts {
     bool joined; /* heads lie in the last axis */
 };
 
-static struct bp_tensor *turn(struct onnx_chain *k, struct bp_tensor *x)
+static struct bp_tensor *attention_turn(struct onnx_chain *k, struct bp_tensor *x)
 {
     static const int64_t middle_turned[] = {0, 2, 1, 3};
     struct bp_transpose_attrs attrs = bp_transpose_defaults();
@@ -37,7 +37,7 @@ static struct bp_tensor *take_apart(struct parts *p, uint32_t i, const char *att
         return NULL;
     }
     int64_t shape[] = {info.shape[0], info.shape[1], heads, info.shape[2] / heads};
-    return turn(&p->k, onnx_chain_reshape(&p->k, x, 4, shape));
+    return attention_turn(&p->k, onnx_chain_reshape(&p->k, x, 4, shape));
 }
 
 /* The past in front; all of it is output number out too. */
@@ -78,7 +78,7 @@ static void causal_mask(struct parts *p, int64_t rows, int64_t columns, int64_t 
                        onnx_chain_number(&p->k, onnx_info(p->mask).dtype, -INFINITY));
 }
 
-static void attend(struct parts *p)
+static void attention_attend(struct parts *p)
 {
     struct bp_attention_attrs attrs = bp_attention_defaults();
     struct onnx_call *c = p->k.call;
@@ -105,7 +105,7 @@ static void attend(struct parts *p)
     if (p->joined && y) { /* the heads back in the last axis */
         struct bp_tensor_info info = onnx_info(y);
         int64_t shape[] = {info.shape[0], info.shape[2], info.shape[1] * info.shape[3]};
-        y = onnx_chain_reshape(&p->k, turn(&p->k, y), 3, shape);
+        y = onnx_chain_reshape(&p->k, attention_turn(&p->k, y), 3, shape);
     }
     onnx_chain_give(&p->k, 0, y);
 }
@@ -116,6 +116,6 @@ enum bp_status onnx_attention(struct onnx_call *c)
 
     TRY(onnx_need(c, 3));
     p.joined = onnx_info(onnx_in(c, 0)).rank == 3;
-    attend(&p);
+    attention_attend(&p);
     return onnx_chain_end(&p.k);
 }

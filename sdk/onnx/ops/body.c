@@ -25,7 +25,7 @@ enum bp_status onnx_inner_find(const struct onnx_call *c, const char *name,
 }
 
 /* What the walk has left in slots, so that memory goes back before the model's last node. */
-static void clear(struct onnx_run *run, const struct onnx_body *body)
+static void body_clear(struct onnx_run *run, const struct onnx_body *body)
 {
     for (uint32_t i = 0; i < body->n_input; i++) onnx_forget(run, body->input[i]);
     for (uint32_t n = 0; n < body->n_node; n++)
@@ -49,7 +49,7 @@ enum bp_status onnx_inner_run(struct onnx_call *c, const struct onnx_inner *inne
                           onnx_text(inner->proto->name), missing);
     for (uint32_t i = 0; i < body->n_output; i++)
         out[i] = onnx_value_retain(run->slot[body->output[i]]);
-    clear(run, body);
+    body_clear(run, body);
     return BP_OK;
 }
 

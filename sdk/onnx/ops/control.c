@@ -51,7 +51,7 @@ struct loop {
     bool has_condition, holds;
 };
 
-static enum bp_status begin(struct onnx_call *c, struct loop *l)
+static enum bp_status control_begin(struct onnx_call *c, struct loop *l)
 {
     const struct onnx_body *body;
     struct onnx_value *condition = onnx_in_value(c, 1);
@@ -89,7 +89,7 @@ static enum bp_status begin(struct onnx_call *c, struct loop *l)
 }
 
 /* What the body has made goes into its next round. */
-static enum bp_status carry(struct loop *l)
+static enum bp_status control_carry(struct loop *l)
 {
     enum bp_status status = BP_OK;
 
@@ -115,7 +115,7 @@ static enum bp_status go_round(struct loop *l)
         l->in[0] = NULL;
         TRY(onnx_number(l->c, i, &l->in[0]));
         TRY(onnx_inner_run(l->c, &l->inner, l->in, l->made));
-        TRY(carry(l));
+        TRY(control_carry(l));
         if (l->has_condition) TRY(truth_of(l->c, 1, l->in[1], true, &l->holds));
     }
     return BP_OK;
@@ -138,7 +138,7 @@ static enum bp_status give_loop(struct loop *l)
 enum bp_status onnx_loop(struct onnx_call *c)
 {
     struct loop l;
-    enum bp_status status = begin(c, &l);
+    enum bp_status status = control_begin(c, &l);
 
     if (status == BP_OK) status = go_round(&l);
     if (status == BP_OK) status = give_loop(&l);

@@ -38,7 +38,7 @@ enum bp_status onnx_constant_node(struct onnx_call *c)
 }
 
 /* Weights that a caller replaces are made by ConstantOfShape too. */
-static enum bp_status replaced(struct onnx_call *c, struct onnx_ints shape, float value)
+static enum bp_status create_replaced(struct onnx_call *c, struct onnx_ints shape, float value)
 {
     const struct bp_model_options *options = &c->run->model->options;
     int64_t count = 1;
@@ -82,7 +82,7 @@ enum bp_status onnx_constant_of_shape(struct onnx_call *c)
         float number;
         status = bp_tensor_read(c->run->stream, one, &number, sizeof number);
         bp_tensor_destroy(one);
-        return status ? status : replaced(c, shape, number);
+        return status ? status : create_replaced(c, shape, number);
     }
     attrs.shape = onnx_dims(shape);
     status = bp_tensor_reshape(one, 0, NULL, &y);

@@ -21,7 +21,7 @@ struct equation {
     uint32_t n_in;
 };
 
-static enum bp_status malformed(const char *why)
+static enum bp_status einsum_malformed(const char *why)
 {
     return onnx_error(BP_ERR_INVALID, "equation: %s", why);
 }
@@ -42,8 +42,10 @@ static enum bp_status read_term(const struct equation *e, const char **at, int64
     for (t->n = 0; **at && **at != ',' && **at != '-'; ++*at) {
         int64_t more = **at == '.' ? hidden : 1;
         if (**at == ' ') continue;
-        if (**at == '.' && strncmp(*at, "...", 3)) return malformed("'.' is expected thrice");
-        if (t->n + more > TERM_MAX || more < 0) return malformed("a term does not fit its operand");
+        if (**at == '.' && strncmp(*at, "...", 3))
+            return einsum_malformed("'.' is expected thrice");
+        if (t->n + more > TERM_MAX || more < 0)
+            return einsum_malformed("a term does not fit its operand");
         if (**at == '.') memcpy(t->letter + t->n, e->free + ONNX_RANK_MAX - hidden, (size_t)hidden);
         else t->letter[t->n] = **at;
         t->n += more;
@@ -68,12 +70,12 @@ static enum bp_status read_operand(struct onnx_call *c, struct equation *e, cons
     struct bp_tensor_info info;
     int64_t hidden;
 
-    if (!x) return malformed("it has more terms than there are operands");
+    if (!x) return einsum_malformed("it has more terms than there are operands");
     info = onnx_info(x);
     hidden = (int64_t)info.rank - count_letters(*at);
-    if (hidden > ONNX_RANK_MAX) return malformed("an operand has too many axes");
+    if (hidden > ONNX_RANK_MAX) return einsum_malformed("an operand has too many axes");
     TRY(read_term(e, at, hidden, t));
-    if (t->n != (int64_t)info.rank) return malformed("a term does not fit its operand");
+    if (t->n != (int64_t)info.rank) return einsum_malformed("a term does not fit its operand");
     if (hidden > e->n_free) e->n_free = hidden;
     for (uint32_t i = 0; i < info.rank; i++) {
         int64_t *extent = &e->extent[t->letter[i] & 127];
@@ -84,7 +86,7 @@ static enum bp_status read_operand(struct onnx_call *c, struct equation *e, cons
 }
 
 /* Without "->": the axes of "...", then the letters that occur once, by the alphabet. */
-static void implied(struct equation *e)
+static void einsum_implied(struct equation *e)
 {
     int times[LETTERS] = {0};
 
@@ -110,15 +112,16 @@ static enum bp_status read_equation(struct onnx_call *c, const char *text, struc
         TRY(read_operand(c, e, &at));
         if (*at != ',') break;
     }
-    if (e->n_in != c->node->n_in) return malformed("it has fewer terms than there are operands");
+    if (e->n_in != c->node->n_in)
+        return einsum_malformed("it has fewer terms than there are operands");
     if (!*at) {
-        implied(e);
+        einsum_implied(e);
         return BP_OK;
     }
-    if (strncmp(at, "->", 2)) return malformed("'-' is expected in \"->\" only");
+    if (strncmp(at, "->", 2)) return einsum_malformed("'-' is expected in \"->\" only");
     at += 2;
     TRY(read_term(e, &at, e->n_free, &e->out));
-    return *at ? malformed("nothing is expected behind the result") : BP_OK;
+    return *at ? einsum_malformed("nothing is expected behind the result") : BP_OK;
 }
 
 /* An operand without the axes that are to be repeated. */

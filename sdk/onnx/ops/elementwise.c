@@ -5,15 +5,16 @@
 #include "../ops.h"
 #include <math.h>
 
-static struct bp_tensor *two(struct onnx_chain *k, const char *op, struct bp_tensor *x,
-                             struct bp_tensor *y)
+static struct bp_tensor *elementwise_two(struct onnx_chain *k, const char *op, struct bp_tensor *x,
+                                         struct bp_tensor *y)
 {
     return onnx_chain_call(k, op, NULL, (struct bp_tensor *[]){x, y}, 2);
 }
 
 /* Before opset 7 the right side is laid along the left one from `axis` on: extents of 1 are put
  * behind it. */
-static struct bp_tensor *align(struct onnx_chain *k, struct bp_tensor *x, struct bp_tensor *y)
+static struct bp_tensor *elementwise_align(struct onnx_chain *k, struct bp_tensor *x,
+                                           struct bp_tensor *y)
 {
     struct bp_tensor_info a = onnx_info(x), b = onnx_info(y);
     int64_t axis = onnx_attr_int(k->call, "axis", (int64_t)a.rank - (int64_t)b.rank);
@@ -28,29 +29,30 @@ static struct bp_tensor *align(struct onnx_chain *k, struct bp_tensor *x, struct
 }
 
 /* op on both inputs, aligned. */
-static enum bp_status aligned(struct onnx_call *c, const char *op)
+static enum bp_status elementwise_aligned(struct onnx_call *c, const char *op)
 {
     struct onnx_chain k = onnx_chain_begin(c);
     struct bp_tensor *x = onnx_in(c, 0);
 
     TRY(onnx_need(c, 2));
-    onnx_chain_give(&k, 0, two(&k, op, x, align(&k, x, onnx_in(c, 1))));
+    onnx_chain_give(&k, 0, elementwise_two(&k, op, x, elementwise_align(&k, x, onnx_in(c, 1))));
     return onnx_chain_end(&k);
 }
 
 enum bp_status onnx_binary(struct onnx_call *c)
 {
-    return aligned(c, c->node->row->op);
+    return elementwise_aligned(c, c->node->row->op);
 }
 
 enum bp_status onnx_bit_shift(struct onnx_call *c)
 {
-    return aligned(c, onnx_attr_is(c, "direction", "LEFT", "") ? "left_shift" : "right_shift");
+    return elementwise_aligned(c, onnx_attr_is(c, "direction", "LEFT", "") ? "left_shift"
+                                                                           : "right_shift");
 }
 
 enum bp_status onnx_mod(struct onnx_call *c)
 {
-    return aligned(c, onnx_attr_int(c, "fmod", 0) ? "fmod" : "mod");
+    return elementwise_aligned(c, onnx_attr_int(c, "fmod", 0) ? "fmod" : "mod");
 }
 
 /* Integers: toward zero, (x - fmod(x, y)) / y. */
@@ -60,9 +62,12 @@ enum bp_status onnx_div(struct onnx_call *c)
     struct bp_tensor *x = onnx_in(c, 0), *y;
 
     TRY(onnx_need(c, 2));
-    if (!(BP_MASK_INT >> onnx_info(x).dtype & 1)) return aligned(c, "div");
-    y = align(&k, x, onnx_in(c, 1));
-    onnx_chain_give(&k, 0, two(&k, "floor_divide", two(&k, "sub", x, two(&k, "fmod", x, y)), y));
+    if (!(BP_MASK_INT >> onnx_info(x).dtype & 1)) return elementwise_aligned(c, "div");
+    y = elementwise_align(&k, x, onnx_in(c, 1));
+    onnx_chain_give(
+        &k, 0,
+        elementwise_two(&k, "floor_divide",
+                        elementwise_two(&k, "sub", x, elementwise_two(&k, "fmod", x, y)), y));
     return onnx_chain_end(&k);
 }
 
@@ -76,15 +81,15 @@ enum bp_status onnx_pow(struct onnx_call *c)
 
     TRY(onnx_need(c, 2));
     base = onnx_info(x).dtype;
-    if (base == onnx_info(y).dtype) return aligned(c, "pow");
+    if (base == onnx_info(y).dtype) return elementwise_aligned(c, "pow");
     inner = BP_MASK_FLOAT >> base & 1 ? base : BP_F64;
-    x = two(&k, "pow", onnx_chain_cast(&k, x, inner), onnx_chain_cast(&k, y, inner));
+    x = elementwise_two(&k, "pow", onnx_chain_cast(&k, x, inner), onnx_chain_cast(&k, y, inner));
     onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, base));
     return onnx_chain_end(&k);
 }
 
 /* All inputs, from the left. No chain: they are as many as come. */
-static enum bp_status fold(struct onnx_call *c, const char *op, struct bp_tensor **out)
+static enum bp_status elementwise_fold(struct onnx_call *c, const char *op, struct bp_tensor **out)
 {
     struct bp_tensor *pair[] = {onnx_in(c, 0), NULL}, *joined;
     const struct bp_arg in[] = {{&pair[0], 1}, {&pair[1], 1}};
@@ -109,7 +114,7 @@ enum bp_status onnx_variadic(struct onnx_call *c)
 {
     struct bp_tensor *y;
 
-    TRY(fold(c, c->node->row->op, &y));
+    TRY(elementwise_fold(c, c->node->row->op, &y));
     return onnx_give(c, 0, y);
 }
 
@@ -118,7 +123,7 @@ enum bp_status onnx_mean(struct onnx_call *c)
     struct onnx_chain k = onnx_chain_begin(c);
     struct bp_tensor *sum;
 
-    TRY(fold(c, "add", &sum));
+    TRY(elementwise_fold(c, "add", &sum));
     sum = onnx_chain_take(&k, sum);
     onnx_chain_give(&k, 0, onnx_chain_scale(&k, sum, 1.0 / c->node->n_in, 0));
     return onnx_chain_end(&k);
@@ -154,8 +159,8 @@ enum bp_status onnx_clip(struct onnx_call *c)
     struct onnx_chain k = onnx_chain_begin(c);
 
     TRY(onnx_need(c, 1));
-    if (low) x = two(&k, "maximum", x, low);
-    if (high) x = two(&k, "minimum", x, high);
+    if (low) x = elementwise_two(&k, "maximum", x, low);
+    if (high) x = elementwise_two(&k, "minimum", x, high);
     onnx_chain_give(&k, 0, x);
     return onnx_chain_end(&k);
 }
@@ -190,7 +195,7 @@ enum bp_status onnx_is_inf(struct onnx_call *c)
     TRY(onnx_need(c, 1));
     attrs.value = negative ? -INFINITY : positive ? INFINITY : NAN;
     if (negative && positive) y = MAKE(&k, isinf, NULL, x);
-    else y = two(&k, "equal", x, MAKE(&k, full_like, &attrs, x));
+    else y = elementwise_two(&k, "equal", x, MAKE(&k, full_like, &attrs, x));
     onnx_chain_give(&k, 0, y);
     return onnx_chain_end(&k);
 }
@@ -206,7 +211,7 @@ enum bp_status onnx_prelu(struct onnx_call *c)
         int64_t shape[ONNX_RANK_MAX] = {onnx_info(slope).count, 1, 1, 1, 1, 1, 1, 1};
         slope = onnx_chain_reshape(&k, slope, onnx_info(x).rank - 1, shape);
     }
-    onnx_chain_give(&k, 0, two(&k, "prelu", x, slope));
+    onnx_chain_give(&k, 0, elementwise_two(&k, "prelu", x, slope));
     return onnx_chain_end(&k);
 }
 

@@ -28,7 +28,7 @@ static enum bp_status check_transform(const struct transform *t)
     return BP_OK;
 }
 
-static void put(void *at, uint32_t dtype, int64_t i, double value)
+static void fourier_put(void *at, uint32_t dtype, int64_t i, double value)
 {
     if (dtype == BP_F64) ((double *)at)[i] = value;
     else ((float *)at)[i] = (float)value;
@@ -36,7 +36,7 @@ static void put(void *at, uint32_t dtype, int64_t i, double value)
 
 /* Number k goes into line j times exp(-2 pi i j k / length), of the inverse
  * exp(2 pi i j k / length) / length. */
-static void fill(const struct transform *t, uint32_t dtype, void *at)
+static void fourier_fill(const struct transform *t, uint32_t dtype, void *at)
 {
     double scale = t->inverse ? 1.0 / (double)t->length : 1;
     int64_t row = 2 * t->lines;
@@ -46,17 +46,17 @@ static void fill(const struct transform *t, uint32_t dtype, void *at)
             double angle = 2 * PI * (double)(j * k % t->length) / (double)t->length;
             double c = scale * cos(angle), s = scale * sin(t->inverse ? angle : -angle);
             int64_t i = k * t->parts * row + 2 * j;
-            put(at, dtype, i, c);
-            put(at, dtype, i + 1, s);
+            fourier_put(at, dtype, i, c);
+            fourier_put(at, dtype, i + 1, s);
             if (t->parts == 1) continue;
-            put(at, dtype, i + row, -s);
-            put(at, dtype, i + row + 1, c);
+            fourier_put(at, dtype, i + row, -s);
+            fourier_put(at, dtype, i + row + 1, c);
         }
 }
 
 /* x: rows of given numbers of parts each, f32 or f64. */
-static struct bp_tensor *product(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype,
-                                 const struct transform *t)
+static struct bp_tensor *fourier_product(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype,
+                                         const struct transform *t)
 {
     const int64_t shape[2] = {t->given * t->parts, 2 * t->lines};
     struct bp_tensor *matrix = NULL;
@@ -68,7 +68,7 @@ static struct bp_tensor *product(struct onnx_chain *k, struct bp_tensor *x, uint
         k->status = onnx_no_memory();
         return NULL;
     }
-    fill(t, dtype, at);
+    fourier_fill(t, dtype, at);
     k->status = onnx_constant(k->call, dtype, 2, shape, at, &matrix);
     free(at);
     return MAKE(k, matmul, NULL, x, onnx_chain_take(k, matrix));
@@ -114,7 +114,7 @@ static enum bp_status read_transform(struct onnx_call *c, struct bp_tensor_info 
 }
 
 /* The axes of x with axis last but one, and the way back. */
-static void turns(uint32_t rank, int64_t axis, int64_t *there, int64_t *back)
+static void fourier_turns(uint32_t rank, int64_t axis, int64_t *there, int64_t *back)
 {
     int64_t n = 0;
 
@@ -141,7 +141,7 @@ enum bp_status onnx_dft(struct onnx_call *c)
     TRY(read_axis(c, info.rank, &axis));
     TRY(read_transform(c, info, axis, &t));
     dtype = inner_dtype(info.dtype);
-    turns(info.rank, axis, there, back);
+    fourier_turns(info.rank, axis, there, back);
     cut.starts = (struct bp_dims){&begin, 1};
     cut.ends = (struct bp_dims){&t.given, 1};
     cut.axes = (struct bp_dims){&axis, 1};
@@ -149,7 +149,7 @@ enum bp_status onnx_dft(struct onnx_call *c)
     x = MAKE(&k, transpose, &turn, MAKE(&k, slice, &cut, onnx_chain_cast(&k, x, dtype)));
     for (uint32_t i = 0; i < info.rank; i++) shape[i] = info.shape[there[i]];
     shape[info.rank - 2] = t.given * t.parts;
-    x = product(&k, onnx_chain_reshape(&k, x, info.rank - 1, shape), dtype, &t);
+    x = fourier_product(&k, onnx_chain_reshape(&k, x, info.rank - 1, shape), dtype, &t);
     shape[info.rank - 2] = t.lines;
     shape[info.rank - 1] = 2;
     turn.perm.at = back;
@@ -225,7 +225,7 @@ enum bp_status onnx_stft(struct onnx_call *c)
         x = MAKE(&k, mul, NULL, x, window);
     }
     x = onnx_chain_reshape(&k, x, 3, (const int64_t[]){f.batch, f.n, t.length * t.parts});
-    x = product(&k, x, dtype, &t);
+    x = fourier_product(&k, x, dtype, &t);
     x = onnx_chain_reshape(&k, x, 4, (const int64_t[]){f.batch, f.n, t.lines, 2});
     onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, info.dtype));
     return onnx_chain_end(&k);

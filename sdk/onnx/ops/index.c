@@ -60,9 +60,9 @@ static struct bp_tensor *put_best(struct onnx_chain *k, bool most, int64_t axis,
     return MAKE(k, put_along_axis, &put, x, index, updates);
 }
 
-static struct bp_tensor *put(struct onnx_chain *k, enum join join, int64_t axis,
-                             struct bp_tensor *x, struct bp_tensor *index,
-                             struct bp_tensor *updates)
+static struct bp_tensor *index_put(struct onnx_chain *k, enum join join, int64_t axis,
+                                   struct bp_tensor *x, struct bp_tensor *index,
+                                   struct bp_tensor *updates)
 {
     struct bp_put_along_axis_attrs attrs = bp_put_along_axis_defaults();
 
@@ -87,15 +87,15 @@ enum bp_status onnx_scatter_elements(struct onnx_call *c)
         x = onnx_chain_cast(&k, x, BP_U8);
         updates = onnx_chain_cast(&k, updates, BP_U8);
     }
-    y = put(&k, join, onnx_attr_int(c, "axis", 0), x, onnx_in(c, 1), updates);
+    y = index_put(&k, join, onnx_attr_int(c, "axis", 0), x, onnx_in(c, 1), updates);
     onnx_chain_give(&k, 0, onnx_chain_cast(&k, y, dtype));
     return onnx_chain_end(&k);
 }
 
 /* A row of indices along the first n extents, as one of all places: those that lie outside become
  * one that does. */
-static struct bp_tensor *linear(struct onnx_chain *k, struct bp_tensor *index, int64_t n,
-                                const int64_t *extent, int64_t places)
+static struct bp_tensor *index_linear(struct onnx_chain *k, struct bp_tensor *index, int64_t n,
+                                      const int64_t *extent, int64_t places)
 {
     int64_t stride[ONNX_RANK_MAX], at = 1;
     struct bp_sum_attrs last = bp_sum_defaults();
@@ -139,12 +139,12 @@ static struct bp_tensor *put_slices(struct onnx_chain *k, enum join join, struct
     picked[0] = rows.count / n;
     picked[1] = matrix[1];
     wide.shape = (struct bp_dims){picked, 2};
-    index = linear(k, index, n, info.shape, matrix[0]);
+    index = index_linear(k, index, n, info.shape, matrix[0]);
     index = onnx_chain_reshape(k, index, 2, (const int64_t[]){picked[0], 1});
     index = MAKE(k, expand, &wide, index);
     x = onnx_chain_reshape(k, x, 2, matrix);
     updates = onnx_chain_reshape(k, updates, 2, picked);
-    x = put(k, join, 0, x, index, updates);
+    x = index_put(k, join, 0, x, index, updates);
     return onnx_chain_reshape(k, x, info.rank, info.shape);
 }
 
@@ -164,7 +164,7 @@ enum bp_status onnx_scatter_nd(struct onnx_call *c)
 }
 
 /* Element i of a list of numbers, of no axes. */
-static struct bp_tensor *element(struct onnx_chain *k, struct bp_tensor *list, int64_t i)
+static struct bp_tensor *index_element(struct onnx_chain *k, struct bp_tensor *list, int64_t i)
 {
     struct bp_slice_attrs attrs = bp_slice_defaults();
     const int64_t end = i + 1;
@@ -188,8 +188,9 @@ enum bp_status onnx_one_hot(struct onnx_call *c)
     attrs.dtype = BP_BOOL;
     attrs.allow_out_of_range = 1;
     hot = MAKE(&k, one_hot, &attrs, onnx_chain_cast(&k, index, BP_I64));
-    onnx_chain_give(&k, 0, MAKE(&k, where, NULL, hot, element(&k, values, 1),
-                                element(&k, values, 0)));
+    onnx_chain_give(
+        &k, 0,
+        MAKE(&k, where, NULL, hot, index_element(&k, values, 1), index_element(&k, values, 0)));
     return onnx_chain_end(&k);
 }
 

@@ -4,7 +4,7 @@
 #include "list.h"
 
 /* The number that nll_loss and cross_entropy have for a reduction. */
-static int64_t reduction(const struct onnx_call *c)
+static int64_t loss_reduction(const struct onnx_call *c)
 {
     return onnx_attr_is(c, "reduction", "none", "mean")   ? 0
            : onnx_attr_is(c, "reduction", "mean", "mean") ? 1
@@ -16,7 +16,7 @@ enum bp_status onnx_nll_loss(struct onnx_call *c)
     struct bp_nll_loss_attrs attrs = bp_nll_loss_defaults();
     struct bp_tensor *loss;
 
-    attrs.reduction = reduction(c);
+    attrs.reduction = loss_reduction(c);
     attrs.axis = 1;
     attrs.ignore_index = onnx_attr_int(c, "ignore_index", attrs.ignore_index);
     TRY(bp_op_nll_loss(c->scope, onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2), &attrs, &loss));
@@ -29,7 +29,7 @@ enum bp_status onnx_cross_entropy(struct onnx_call *c)
     struct bp_log_softmax_attrs classes = bp_log_softmax_defaults();
     struct onnx_chain k = onnx_chain_begin(c);
 
-    attrs.reduction = reduction(c);
+    attrs.reduction = loss_reduction(c);
     attrs.axis = classes.axis = 1;
     attrs.ignore_index = onnx_attr_int(c, "ignore_index", attrs.ignore_index);
     onnx_chain_give(&k, 0, MAKE(&k, cross_entropy, &attrs, onnx_in(c, 0), onnx_in(c, 1),
@@ -68,8 +68,8 @@ enum bp_status onnx_quantize(struct onnx_call *c)
 }
 
 /* Each block's value for all of its places, as f32. */
-static struct bp_tensor *spread(struct onnx_chain *k, struct bp_tensor *t, int64_t axis,
-                                int64_t block, int64_t extent)
+static struct bp_tensor *loss_spread(struct onnx_chain *k, struct bp_tensor *t, int64_t axis,
+                                     int64_t block, int64_t extent)
 {
     struct bp_repeat_interleave_attrs repeat = bp_repeat_interleave_defaults();
     struct bp_slice_attrs cut = bp_slice_defaults();
@@ -98,8 +98,8 @@ static enum bp_status dequantize_blocks(struct onnx_call *c)
         return onnx_error(BP_ERR_INVALID, "the scales are not one for each block of %lld along "
                           "axis %lld", (long long)block, (long long)axis);
     x = onnx_chain_cast(&k, x, BP_F32);
-    if (zero) x = MAKE(&k, sub, NULL, x, spread(&k, zero, axis, block, extent));
-    x = MAKE(&k, mul, NULL, x, spread(&k, scale, axis, block, extent));
+    if (zero) x = MAKE(&k, sub, NULL, x, loss_spread(&k, zero, axis, block, extent));
+    x = MAKE(&k, mul, NULL, x, loss_spread(&k, scale, axis, block, extent));
     onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, blocks.dtype));
     return onnx_chain_end(&k);
 }

@@ -12,7 +12,7 @@ struct grams {
     bool once;                    /* a gram counts once */
 };
 
-static enum bp_status wrong(const char *what)
+static enum bp_status ngram_wrong(const char *what)
 {
     return onnx_error(BP_ERR_INVALID, "the pool of n-grams: %s", what);
 }
@@ -22,18 +22,19 @@ static enum bp_status check_pool(const struct grams *g)
 {
     int64_t grams = 0;
 
-    if (g->least < 1 || g->most < g->least || g->skips < 0) return wrong("lengths or skips");
-    if (g->begin.n < g->most) return wrong("ngram_counts has too few entries");
+    if (g->least < 1 || g->most < g->least || g->skips < 0) return ngram_wrong("lengths or skips");
+    if (g->begin.n < g->most) return ngram_wrong("ngram_counts has too few entries");
     for (int64_t k = 0; k < g->begin.n; k++) {
         int64_t end = k + 1 < g->begin.n ? g->begin.at[k + 1] : g->pool.n;
         if (g->begin.at[k] < 0 || end < g->begin.at[k] || end > g->pool.n ||
             (end - g->begin.at[k]) % (k + 1))
-            return wrong("ngram_counts does not divide it");
+            return ngram_wrong("ngram_counts does not divide it");
         grams += (end - g->begin.at[k]) / (k + 1);
     }
-    if (grams != g->place.n) return wrong("ngram_indexes has another number of entries");
+    if (grams != g->place.n) return ngram_wrong("ngram_indexes has another number of entries");
     for (int64_t i = 0; i < grams; i++)
-        if (g->place.at[i] < 0 || g->place.at[i] >= INT32_MAX) return wrong("an index is none");
+        if (g->place.at[i] < 0 || g->place.at[i] >= INT32_MAX)
+            return ngram_wrong("an index is none");
     return BP_OK;
 }
 
@@ -44,7 +45,7 @@ static enum bp_status read_weights(struct onnx_call *c, struct grams *g)
     g->once = onnx_attr_is(c, "mode", "IDF", "");
     if (onnx_attr_is(c, "mode", "TF", "") || !weights) return BP_OK;
     if ((int64_t)weights->n_floats != g->place.n)
-        return wrong("weights has another number of entries");
+        return ngram_wrong("weights has another number of entries");
     g->weight = weights->floats;
     return BP_OK;
 }
@@ -76,8 +77,8 @@ static enum bp_status read_grams(struct onnx_call *c, struct grams *g)
 }
 
 /* How often a gram of n tokens occurs in a row with this many tokens between two of it. */
-static int64_t count(const struct grams *g, const int64_t *row, const int64_t *gram, int64_t n,
-                     int64_t between)
+static int64_t ngram_count(const struct grams *g, const int64_t *row, const int64_t *gram,
+                           int64_t n, int64_t between)
 {
     int64_t reach = (n - 1) * (between + 1), found = 0;
 
@@ -101,7 +102,7 @@ static void fill_row(const struct grams *g, const int64_t *row, float *out)
             if (n > 1) most = (g->columns - 1) / (n - 1) - 1;
             if (most > g->skips) most = g->skips;
             for (int64_t s = 0; s <= most; s++)
-                found += count(g, row, g->pool.at + at, n, s);
+                found += ngram_count(g, row, g->pool.at + at, n, s);
             if (g->once && found) found = 1;
             out[g->place.at[number]] += (float)found * (g->weight ? g->weight[number] : 1);
         }

@@ -31,7 +31,7 @@ static uint32_t wide_dtype(struct bp_tensor *x)
 }
 
 /* In training the batch's own statistics count, and the running ones are moved by them. */
-static void train(struct onnx_chain *k, struct bp_tensor *const *in)
+static void norm_train(struct onnx_chain *k, struct bp_tensor *const *in)
 {
     struct onnx_call *c = k->call;
     struct bp_batch_norm_train_attrs attrs = bp_batch_norm_train_defaults();
@@ -61,7 +61,7 @@ enum bp_status onnx_batch_norm(struct onnx_call *c)
     TRY(onnx_need(c, 5));
     in[0] = onnx_in(c, 0);
     for (uint32_t i = 1; i < 5; i++) in[i] = onnx_chain_cast(&k, onnx_in(c, i), wide_dtype(in[0]));
-    if (onnx_attr_int(c, "training_mode", 0)) train(&k, in);
+    if (onnx_attr_int(c, "training_mode", 0)) norm_train(&k, in);
     else {
         attrs.epsilon = onnx_attr_float(c, "epsilon", 1e-5f);
         onnx_chain_give(&k, 0, MAKE(&k, batch_norm, &attrs, in[0], in[1], in[2], in[3], in[4]));

@@ -5,7 +5,7 @@
 #include "../ops.h"
 
 /* The shape of input 0, and its dtype unless the node says another. */
-static enum bp_status like(const struct onnx_call *c, struct bp_dims *shape, int64_t *dtype)
+static enum bp_status random_like(const struct onnx_call *c, struct bp_dims *shape, int64_t *dtype)
 {
     struct bp_tensor *x = onnx_in(c, 0);
     struct bp_tensor_info info;
@@ -24,7 +24,7 @@ enum bp_status onnx_normal_like(struct onnx_call *c)
     struct bp_normal_attrs attrs = bp_normal_defaults();
     struct bp_tensor *y;
 
-    TRY(like(c, &attrs.shape, &attrs.dtype));
+    TRY(random_like(c, &attrs.shape, &attrs.dtype));
     attrs.mean = onnx_attr_float(c, "mean", 0);
     attrs.std = onnx_attr_float(c, "scale", 1);
     TRY(bp_op_normal(c->scope, NULL, &attrs, &y));
@@ -36,7 +36,7 @@ enum bp_status onnx_uniform_like(struct onnx_call *c)
     struct bp_uniform_attrs attrs = bp_uniform_defaults();
     struct bp_tensor *y;
 
-    TRY(like(c, &attrs.shape, &attrs.dtype));
+    TRY(random_like(c, &attrs.shape, &attrs.dtype));
     attrs.low = onnx_attr_float(c, "low", 0);
     attrs.high = onnx_attr_float(c, "high", 1);
     TRY(bp_op_uniform(c->scope, NULL, &attrs, &y));

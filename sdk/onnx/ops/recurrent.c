@@ -38,7 +38,7 @@ static bool is_activation(const struct layer *l, uint32_t i, const char *name)
            !strncasecmp((const char *)a->strings[i].data, name, strlen(name));
 }
 
-static enum bp_status begin(struct onnx_call *c, const struct kind *kind, struct layer *l)
+static enum bp_status recurrent_begin(struct onnx_call *c, const struct kind *kind, struct layer *l)
 {
     bool reverse = onnx_attr_is(c, "direction", "reverse", "forward");
     bool both = onnx_attr_is(c, "direction", "bidirectional", "forward");
@@ -61,15 +61,15 @@ static enum bp_status begin(struct onnx_call *c, const struct kind *kind, struct
     return BP_OK;
 }
 
-static void finish(struct layer *l)
+static void recurrent_finish(struct layer *l)
 {
     onnx_list_finish(&l->keep);
     for (int i = 0; i < 3; i++) onnx_list_finish(&l->y[i]);
 }
 
 /* What a direction has of input i: NULL where it is absent. */
-static enum bp_status take(struct layer *l, uint32_t i, int64_t axis, int64_t direction,
-                           struct onnx_value **out)
+static enum bp_status recurrent_take(struct layer *l, uint32_t i, int64_t axis, int64_t direction,
+                                     struct onnx_value **out)
 {
     struct onnx_value *v;
 
@@ -88,14 +88,14 @@ static enum bp_status take_tensor(struct layer *l, uint32_t i, int64_t axis, int
 {
     struct onnx_value *v;
 
-    TRY(take(l, i, axis, direction, &v));
+    TRY(recurrent_take(l, i, axis, direction, &v));
     *out = v ? v->tensor : NULL;
     return BP_OK;
 }
 
 /* Blocks begin to begin + n of H elements each. */
-static enum bp_status blocks(struct layer *l, const struct onnx_value *v, int64_t begin, int64_t n,
-                             struct onnx_value **out)
+static enum bp_status recurrent_blocks(struct layer *l, const struct onnx_value *v, int64_t begin,
+                                       int64_t n, struct onnx_value **out)
 {
     TRY(onnx_part(l->c, v, 0, begin * l->hidden, n * l->hidden, out));
     return onnx_list_add(&l->keep, *out);
@@ -107,15 +107,15 @@ static enum bp_status take_bias(struct layer *l, int64_t direction)
     struct onnx_value *both, *part;
 
     l->bias = l->recurrent_bias = NULL;
-    TRY(take(l, 3, 0, direction, &both));
+    TRY(recurrent_take(l, 3, 0, direction, &both));
     if (!both) return BP_OK;
     if (onnx_info(both->tensor).count != 2 * gates * l->hidden)
         return onnx_error(BP_ERR_INVALID, "b has %lld elements, expected %lld",
                           (long long)onnx_info(both->tensor).count,
                           (long long)(2 * gates * l->hidden));
-    TRY(blocks(l, both, 0, gates, &part));
+    TRY(recurrent_blocks(l, both, 0, gates, &part));
     l->bias = part->tensor;
-    TRY(blocks(l, both, gates, gates, &part));
+    TRY(recurrent_blocks(l, both, gates, gates, &part));
     l->recurrent_bias = part->tensor;
     return BP_OK;
 }
@@ -126,14 +126,14 @@ static enum bp_status take_peephole(struct layer *l, int64_t direction)
     struct onnx_value *all, *part[3], *turned;
 
     l->peephole = NULL;
-    TRY(take(l, 7, 0, direction, &all));
+    TRY(recurrent_take(l, 7, 0, direction, &all));
     if (!all) return BP_OK;
     if (onnx_info(all->tensor).count != 3 * l->hidden)
         return onnx_error(BP_ERR_INVALID, "p has %lld elements, expected %lld",
                           (long long)onnx_info(all->tensor).count, (long long)(3 * l->hidden));
-    TRY(blocks(l, all, 0, 1, &part[0]));
-    TRY(blocks(l, all, 2, 1, &part[1]));
-    TRY(blocks(l, all, 1, 1, &part[2]));
+    TRY(recurrent_blocks(l, all, 0, 1, &part[0]));
+    TRY(recurrent_blocks(l, all, 2, 1, &part[1]));
+    TRY(recurrent_blocks(l, all, 1, 1, &part[2]));
     TRY(onnx_join(l->c, part, 3, 0, false, &turned));
     TRY(onnx_list_add(&l->keep, turned));
     l->peephole = turned->tensor;
@@ -217,15 +217,15 @@ static enum bp_status give_layer(struct layer *l)
     return BP_OK;
 }
 
-static enum bp_status recurrent(struct onnx_call *c, const struct kind *kind, run_layer *run)
+static enum bp_status recurrent_emit(struct onnx_call *c, const struct kind *kind, run_layer *run)
 {
     struct layer l;
-    enum bp_status status = begin(c, kind, &l);
+    enum bp_status status = recurrent_begin(c, kind, &l);
 
     for (int64_t d = 0; d < l.directions && status == BP_OK; d++)
         status = one_direction(&l, run, d);
     if (status == BP_OK) status = give_layer(&l);
-    finish(&l);
+    recurrent_finish(&l);
     return status;
 }
 
@@ -233,19 +233,19 @@ enum bp_status onnx_rnn(struct onnx_call *c)
 {
     static const struct kind kind = {1, 1, {"Tanh"}};
 
-    return recurrent(c, &kind, run_rnn);
+    return recurrent_emit(c, &kind, run_rnn);
 }
 
 enum bp_status onnx_gru(struct onnx_call *c)
 {
     static const struct kind kind = {3, 2, {"Sigmoid", "Tanh"}};
 
-    return recurrent(c, &kind, run_gru);
+    return recurrent_emit(c, &kind, run_gru);
 }
 
 enum bp_status onnx_lstm(struct onnx_call *c)
 {
     static const struct kind kind = {4, 3, {"Sigmoid", "Tanh", "Tanh"}};
 
-    return recurrent(c, &kind, run_lstm);
+    return recurrent_emit(c, &kind, run_lstm);
 }

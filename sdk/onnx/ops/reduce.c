@@ -44,8 +44,8 @@ static const char *unsigned_too(const char *op, uint32_t dtype)
 }
 
 /* x, or what op (NULL: none) makes of it. */
-static struct bp_tensor *by(struct onnx_chain *k, const char *op, const void *attrs,
-                            struct bp_tensor *x)
+static struct bp_tensor *reduce_by(struct onnx_chain *k, const char *op, const void *attrs,
+                                   struct bp_tensor *x)
 {
     return op ? onnx_chain_call(k, op, attrs, &x, 1) : x;
 }
@@ -67,10 +67,10 @@ enum bp_status onnx_reduce(struct onnx_call *c)
     inner = inner_dtype(r, dtype);
     x = onnx_chain_cast(&k, x, inner);
     if (axes.n <= 0 && onnx_attr_int(c, "noop_with_empty_axes", 0))
-        x = by(&k, unsigned_too(r->alone, inner), NULL, x);
+        x = reduce_by(&k, unsigned_too(r->alone, inner), NULL, x);
     else {
-        x = by(&k, unsigned_too(r->before, inner), NULL, x);
-        x = by(&k, r->after, NULL, by(&k, r->op, &attrs, x));
+        x = reduce_by(&k, unsigned_too(r->before, inner), NULL, x);
+        x = reduce_by(&k, r->after, NULL, reduce_by(&k, r->op, &attrs, x));
     }
     onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, dtype));
     return onnx_chain_end(&k);

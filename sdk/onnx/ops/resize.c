@@ -48,7 +48,7 @@ static enum bp_status resize_some(struct onnx_call *c, struct bp_tensor *x,
     return bp_op_resize(c->scope, x, NULL, &attrs, out);
 }
 
-static bool alike(const struct change *a, const struct change *b)
+static bool resize_alike(const struct change *a, const struct change *b)
 {
     return a->nearest == b->nearest && a->coordinates == b->coordinates;
 }
@@ -63,7 +63,7 @@ static enum bp_status resize_all(struct onnx_call *c, const struct changes *all)
         struct bp_tensor *made;
         enum bp_status status;
         for (n = 1; n < AXES_MAX && first + n < all->n; n++)
-            if (!alike(&all->at[first + n], &all->at[first])) break;
+            if (!resize_alike(&all->at[first + n], &all->at[first])) break;
         status = resize_some(c, y ? y : x, all, first, n, &made);
         bp_tensor_destroy(y);
         if (status) return status;
@@ -83,7 +83,7 @@ static void align_part(struct change *one, int64_t n)
 }
 
 /* The axes that change. */
-static void add(struct changes *all, const struct bp_tensor_info *x, struct change one)
+static void resize_add(struct changes *all, const struct bp_tensor_info *x, struct change one)
 {
     int64_t n = x->shape[one.axis];
     bool same = one.extent == n && (one.scale == 1 || one.scale == 0);
@@ -98,7 +98,7 @@ static void add(struct changes *all, const struct bp_tensor_info *x, struct chan
 }
 
 /* floor(n part scale) in the precision in which scales are given. */
-static enum bp_status scaled(int64_t n, double part, double scale, int64_t *out)
+static enum bp_status resize_scaled(int64_t n, double part, double scale, int64_t *out)
 {
     double extent = floorf((float)n * (float)part * (float)scale);
 
@@ -108,7 +108,7 @@ static enum bp_status scaled(int64_t n, double part, double scale, int64_t *out)
     return BP_OK;
 }
 
-static enum bp_status upsample(struct onnx_call *c, const double *scale, int64_t n)
+static enum bp_status resize_upsample(struct onnx_call *c, const double *scale, int64_t n)
 {
     struct changes all = {.simple = true, .how = bp_resize_defaults()};
     struct bp_tensor *x = onnx_in(c, 0);
@@ -126,8 +126,8 @@ static enum bp_status upsample(struct onnx_call *c, const double *scale, int64_t
         return onnx_error(BP_ERR_UNSUPPORTED, "mode: nearest or linear is expected");
     for (int64_t i = 0; i < n; i++) {
         struct change one = {.axis = i, .scale = scale[i], .end = 1};
-        TRY(scaled(info.shape[i], 1, scale[i], &one.extent));
-        add(&all, &info, one);
+        TRY(resize_scaled(info.shape[i], 1, scale[i], &one.extent));
+        resize_add(&all, &info, one);
     }
     return resize_all(c, &all);
 }
@@ -138,7 +138,7 @@ enum bp_status onnx_upsample_old(struct onnx_call *c)
     const double scale[] = {1, 1, onnx_attr_float(c, "height_scale", 0),
                             onnx_attr_float(c, "width_scale", 0)};
 
-    return upsample(c, scale, 4);
+    return resize_upsample(c, scale, 4);
 }
 
 enum bp_status onnx_upsample_list(struct onnx_call *c)
@@ -148,7 +148,7 @@ enum bp_status onnx_upsample_list(struct onnx_call *c)
 
     for (size_t i = 0; a && i < a->n_floats && i < ONNX_RANK_MAX; i++)
         scale[i] = (double)a->floats[i];
-    return upsample(c, scale, a ? (int64_t)a->n_floats : 0);
+    return resize_upsample(c, scale, a ? (int64_t)a->n_floats : 0);
 }
 
 enum bp_status onnx_upsample(struct onnx_call *c)
@@ -157,7 +157,7 @@ enum bp_status onnx_upsample(struct onnx_call *c)
     int64_t n;
 
     TRY(onnx_in_reals(c, 1, ONNX_RANK_MAX, scale, &n));
-    return upsample(c, scale, n);
+    return resize_upsample(c, scale, n);
 }
 
 struct word {
@@ -181,7 +181,7 @@ static enum bp_status word_of(struct onnx_call *c, const char *name, const char 
 }
 
 /* Half a place further on than half_pixel: what is rounded goes the next way. */
-static enum bp_status shifted(struct bp_resize_attrs *how)
+static enum bp_status resize_shifted(struct bp_resize_attrs *how)
 {
     static const int64_t half_pixel[] = {[0] = 3, [2] = 1}; /* the nearest to the sum: of places */
 
@@ -213,7 +213,7 @@ static enum bp_status read_how(struct onnx_call *c, struct bp_resize_attrs *how)
     how->antialias = onnx_attr_int(c, "antialias", 0) != 0 && how->mode;
     how->exclude_outside = onnx_attr_int(c, "exclude_outside", 0) != 0;
     how->extrapolation = onnx_attr_float(c, "extrapolation_value", 0);
-    return how->coordinates < 0 ? shifted(how) : BP_OK;
+    return how->coordinates < 0 ? resize_shifted(how) : BP_OK;
 }
 
 /* What is given for the axes that are named: all, unless the attribute says which. */
@@ -270,7 +270,7 @@ static double common_scale(struct onnx_call *c, const struct given *g,
 }
 
 /* n scale, a half up. */
-static enum bp_status rounded(int64_t n, double scale, int64_t *out)
+static enum bp_status resize_rounded(int64_t n, double scale, int64_t *out)
 {
     double extent = floor(scale * (double)n + 0.5);
 
@@ -295,10 +295,10 @@ static enum bp_status read_changes(struct onnx_call *c, const struct given *g,
             one.end = g->roi[g->n + i];
         }
         part = all->how.coordinates == CROP ? one.end - one.start : 1;
-        if (g->has_scales) TRY(scaled(x->shape[one.axis], part, one.scale, &one.extent));
+        if (g->has_scales) TRY(resize_scaled(x->shape[one.axis], part, one.scale, &one.extent));
         else if (!policy) one.extent = g->sizes.at[i];
-        else TRY(rounded(x->shape[one.axis], one.scale, &one.extent));
-        add(all, x, one);
+        else TRY(resize_rounded(x->shape[one.axis], one.scale, &one.extent));
+        resize_add(all, x, one);
     }
     return BP_OK;
 }

@@ -15,7 +15,7 @@ struct scan {
     struct onnx_list *out;    /* by n_made */
 };
 
-static enum bp_status begin(struct onnx_call *c, uint32_t n_in, struct scan *s)
+static enum bp_status scan_begin(struct onnx_call *c, uint32_t n_in, struct scan *s)
 {
     const struct onnx_body *body;
 
@@ -37,7 +37,7 @@ static enum bp_status begin(struct onnx_call *c, uint32_t n_in, struct scan *s)
     return s->in && s->made && s->out ? BP_OK : onnx_no_memory();
 }
 
-static void clear(struct scan *s)
+static void scan_clear(struct scan *s)
 {
     for (uint32_t i = 0; s->in && i < s->n_state + s->n_over; i++) {
         onnx_value_release(s->in[i]);
@@ -46,16 +46,16 @@ static void clear(struct scan *s)
     for (uint32_t i = 0; s->out && i < s->n_made; i++) onnx_list_finish(&s->out[i]);
 }
 
-static void finish(struct scan *s)
+static void scan_finish(struct scan *s)
 {
-    clear(s);
+    scan_clear(s);
     free(s->in);
     free(s->made);
     free(s->out);
 }
 
 /* Entry i of a list of axes or directions; 0 where there is none. */
-static int64_t entry(struct onnx_call *c, const char *name, uint32_t i)
+static int64_t scan_entry(struct onnx_call *c, const char *name, uint32_t i)
 {
     struct onnx_ints list = onnx_attr_ints(c, name);
 
@@ -67,8 +67,8 @@ static enum bp_status take_element(struct scan *s, const struct onnx_value *over
                                    int64_t t)
 {
     bool old = s->c->node->opset < 9;
-    int64_t axis = old ? 0 : entry(s->c, "scan_input_axes", i);
-    bool backwards = entry(s->c, old ? "directions" : "scan_input_directions", i) != 0;
+    int64_t axis = old ? 0 : scan_entry(s->c, "scan_input_axes", i);
+    bool backwards = scan_entry(s->c, old ? "directions" : "scan_input_directions", i) != 0;
     struct onnx_value **to = &s->in[s->n_state + i];
 
     onnx_value_release(*to);
@@ -96,7 +96,7 @@ static enum bp_status one_round(struct scan *s, struct onnx_value *const *over, 
     return status;
 }
 
-static void turn(struct onnx_list *list)
+static void scan_turn(struct onnx_list *list)
 {
     for (size_t i = 0; i < list->n / 2; i++) {
         struct onnx_value *v = list->at[i];
@@ -109,10 +109,10 @@ static void turn(struct onnx_list *list)
 static enum bp_status put_together(struct scan *s, uint32_t i, struct onnx_value **out)
 {
     bool old = s->c->node->opset < 9;
-    int64_t axis = old ? 0 : entry(s->c, "scan_output_axes", i);
+    int64_t axis = old ? 0 : scan_entry(s->c, "scan_output_axes", i);
 
     if (!s->out[i].n) return onnx_inner_none(s->c, &s->inner, s->n_state + i, axis, out);
-    if (!old && entry(s->c, "scan_output_directions", i)) turn(&s->out[i]);
+    if (!old && scan_entry(s->c, "scan_output_directions", i)) scan_turn(&s->out[i]);
     return onnx_join(s->c, s->out[i].at, s->out[i].n, axis, true, out);
 }
 
@@ -124,7 +124,7 @@ static enum bp_status find_length(struct scan *s, struct onnx_value *const *over
     for (uint32_t i = 0; i < s->n_over; i++) {
         struct bp_tensor_info info = onnx_info(over[i]->tensor);
         int64_t axis;
-        TRY(onnx_axis(old ? 0 : entry(s->c, "scan_input_axes", i), info.rank, &axis));
+        TRY(onnx_axis(old ? 0 : scan_entry(s->c, "scan_input_axes", i), info.rank, &axis));
         if (i && info.shape[axis] != s->length)
             return onnx_error(BP_ERR_INVALID, "inputs are gone over for %lld and %lld elements",
                               (long long)s->length, (long long)info.shape[axis]);
@@ -137,7 +137,7 @@ enum bp_status onnx_scan(struct onnx_call *c)
 {
     struct onnx_value **in = calloc(c->node->n_in + 1, sizeof *in);
     struct scan s = {.c = c};
-    enum bp_status status = in ? begin(c, c->node->n_in, &s) : onnx_no_memory();
+    enum bp_status status = in ? scan_begin(c, c->node->n_in, &s) : onnx_no_memory();
 
     for (uint32_t i = 0; i < c->node->n_in && status == BP_OK; i++)
         status = onnx_expect(c, i, &in[i]);
@@ -152,13 +152,13 @@ enum bp_status onnx_scan(struct onnx_call *c)
         status = put_together(&s, i, &all);
         if (status == BP_OK) status = onnx_give_value(c, s.n_state + i, all);
     }
-    finish(&s);
+    scan_finish(&s);
     free(in);
     return status;
 }
 
 /* Zeros behind a scan that was shorter than the others. */
-static enum bp_status lengthen(struct onnx_call *c, int64_t length, struct onnx_value **v)
+static enum bp_status scan_lengthen(struct onnx_call *c, int64_t length, struct onnx_value **v)
 {
     struct bp_pad_attrs attrs = bp_pad_defaults();
     struct bp_tensor_info info = onnx_info((*v)->tensor);
@@ -195,12 +195,12 @@ static enum bp_status scan_batch(struct scan *s, int64_t b, int64_t most, int64_
     for (uint32_t i = 0; i < s->n_made && status == BP_OK; i++) {
         struct onnx_value *made = NULL;
         status = put_together(s, i, &made);
-        if (status == BP_OK) status = lengthen(s->c, most, &made);
+        if (status == BP_OK) status = scan_lengthen(s->c, most, &made);
         if (status == BP_OK) status = onnx_list_add(&all[s->n_state + i], made);
         else onnx_value_release(made);
     }
     onnx_list_finish(&over);
-    clear(s);
+    scan_clear(s);
     return status;
 }
 
@@ -251,7 +251,7 @@ enum bp_status onnx_scan_old(struct onnx_call *c)
 {
     struct onnx_list *all = NULL;
     struct scan s = {.c = c};
-    enum bp_status status = begin(c, c->node->n_in ? c->node->n_in - 1 : 0, &s);
+    enum bp_status status = scan_begin(c, c->node->n_in ? c->node->n_in - 1 : 0, &s);
 
     if (status == BP_OK) {
         all = calloc(s.n_state + s.n_made + 1, sizeof *all);
@@ -259,6 +259,6 @@ enum bp_status onnx_scan_old(struct onnx_call *c)
     }
     for (uint32_t i = 0; all && i < s.n_state + s.n_made; i++) onnx_list_finish(&all[i]);
     free(all);
-    finish(&s);
+    scan_finish(&s);
     return status;
 }

@@ -56,8 +56,8 @@ enum bp_status onnx_sequence_construct(struct onnx_call *c)
 }
 
 /* The place that input i says, of places; where there is none: otherwise. */
-static enum bp_status place_of(struct onnx_call *c, uint32_t i, size_t places, size_t count,
-                               size_t otherwise, size_t *out)
+static enum bp_status sequence_place_of(struct onnx_call *c, uint32_t i, size_t places,
+                                        size_t count, size_t otherwise, size_t *out)
 {
     struct onnx_ints given;
     int64_t at;
@@ -78,7 +78,8 @@ enum bp_status onnx_sequence_at(struct onnx_call *c)
     size_t at = 0;
 
     TRY(expect_sequence(c, 0, &seq));
-    TRY(place_of(c, 1, seq->n_item, seq->n_item, seq->n_item, &at)); /* it has to be said */
+    TRY(sequence_place_of(c, 1, seq->n_item, seq->n_item, seq->n_item,
+                          &at)); /* it has to be said */
     return onnx_give_value(c, 0, onnx_value_retain(seq->item[at]));
 }
 
@@ -90,7 +91,7 @@ enum bp_status onnx_sequence_insert(struct onnx_call *c)
 
     TRY(expect_sequence(c, 0, &seq));
     TRY(onnx_expect(c, 1, &tensor));
-    TRY(place_of(c, 2, seq->n_item + 1, seq->n_item, seq->n_item, &at));
+    TRY(sequence_place_of(c, 2, seq->n_item + 1, seq->n_item, seq->n_item, &at));
     v = calloc(seq->n_item + 1, sizeof *v);
     if (!v) return onnx_no_memory();
     memcpy(v, seq->item, at * sizeof *v);
@@ -108,7 +109,7 @@ enum bp_status onnx_sequence_erase(struct onnx_call *c)
     size_t at = 0;
 
     TRY(expect_sequence(c, 0, &seq));
-    TRY(place_of(c, 1, seq->n_item, seq->n_item, seq->n_item - 1, &at));
+    TRY(sequence_place_of(c, 1, seq->n_item, seq->n_item, seq->n_item - 1, &at));
     v = calloc(seq->n_item, sizeof *v);
     if (!v) return onnx_no_memory();
     memcpy(v, seq->item, at * sizeof *v);
@@ -198,7 +199,7 @@ enum bp_status onnx_split_sequence(struct onnx_call *c)
 }
 
 /* Element i of each sequence among the inputs, and the others as they are. */
-static enum bp_status elements(struct onnx_call *c, size_t i, struct onnx_value **in)
+static enum bp_status sequence_elements(struct onnx_call *c, size_t i, struct onnx_value **in)
 {
     for (uint32_t k = 0; k < c->node->n_in; k++) {
         struct onnx_value *v = onnx_in_value(c, k);
@@ -217,7 +218,7 @@ static enum bp_status map_elements(struct onnx_call *c, const struct onnx_inner 
     for (size_t i = 0; i < n; i++) {
         TRY(onnx_check_round(c->run->model));
         TRY(onnx_check_unrolled(c, (int64_t)i));
-        TRY(elements(c, i, in));
+        TRY(sequence_elements(c, i, in));
         TRY(onnx_inner_run(c, inner, in, made));
         for (uint32_t k = 0; k < inner->body->n_output; k++) {
             if (k < c->node->n_out) c->out[k]->item[i] = made[k];

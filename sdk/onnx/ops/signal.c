@@ -46,7 +46,7 @@ static enum bp_status read_count(struct onnx_call *c, uint32_t input, int64_t lo
 
 /* a - b cos(2 pi i / n) + d cos(4 pi i / n), n: the size of a periodic window, one less of a
  * symmetric one. */
-static enum bp_status window(struct onnx_call *c, double a, double b, double d)
+static enum bp_status signal_window(struct onnx_call *c, double a, double b, double d)
 {
     enum bp_status status;
     int64_t size, n;
@@ -67,17 +67,17 @@ static enum bp_status window(struct onnx_call *c, double a, double b, double d)
 
 enum bp_status onnx_blackman(struct onnx_call *c)
 {
-    return window(c, 0.42, 0.5, 0.08);
+    return signal_window(c, 0.42, 0.5, 0.08);
 }
 
 enum bp_status onnx_hann(struct onnx_call *c)
 {
-    return window(c, 0.5, 0.5, 0);
+    return signal_window(c, 0.5, 0.5, 0);
 }
 
 enum bp_status onnx_hamming(struct onnx_call *c)
 {
-    return window(c, 25.0 / 46, 21.0 / 46, 0);
+    return signal_window(c, 25.0 / 46, 21.0 / 46, 0);
 }
 
 static double mel_of(double hertz)
@@ -97,7 +97,7 @@ struct bands {
 };
 
 /* The line of a spectrum where edge i of the bands is: they are even steps on the mel scale. */
-static int64_t edge(const struct bands *b, int64_t i)
+static int64_t signal_edge(const struct bands *b, int64_t i)
 {
     double step = (mel_of(b->high) - mel_of(b->low)) / (double)(b->n + 2);
     double hertz = hertz_of(mel_of(b->low) + (double)i * step);
@@ -105,7 +105,7 @@ static int64_t edge(const struct bands *b, int64_t i)
     return (int64_t)floor((double)(b->length + 1) * hertz / (double)b->rate);
 }
 
-static void put(const struct bands *b, double *at, int64_t line, int64_t band, double weight)
+static void signal_put(const struct bands *b, double *at, int64_t line, int64_t band, double weight)
 {
     if (line >= 0 && line < b->lines) at[line * b->n + band] = weight;
 }
@@ -113,13 +113,14 @@ static void put(const struct bands *b, double *at, int64_t line, int64_t band, d
 /* A triangle: up from one edge to the next, down to the one behind that. */
 static void put_band(const struct bands *b, int64_t band, double *at)
 {
-    int64_t begin = edge(b, band), top = edge(b, band + 1), end = edge(b, band + 2);
+    int64_t begin = signal_edge(b, band), top = signal_edge(b, band + 1),
+            end = signal_edge(b, band + 2);
 
     for (int64_t i = begin; i < top && i < b->lines; i++)
-        put(b, at, i, band, (double)(i - begin) / (double)(top - begin));
+        signal_put(b, at, i, band, (double)(i - begin) / (double)(top - begin));
     for (int64_t i = top; i < end && i < b->lines; i++)
-        put(b, at, i, band, (double)(end - i) / (double)(end - top));
-    put(b, at, top, band, 1);
+        signal_put(b, at, i, band, (double)(end - i) / (double)(end - top));
+    signal_put(b, at, top, band, 1);
 }
 
 enum bp_status onnx_mel_weights(struct onnx_call *c)

@@ -65,7 +65,7 @@ static struct bp_tensor *is_past_first(struct step *s)
 }
 
 /* h = h + g^2; x = x - rate / (1 + count decay) g / (sqrt(h) + epsilon). */
-static void adagrad(struct step *s)
+static void train_adagrad(struct step *s)
 {
     double decay = onnx_attr_float(s->k.call, "decay_factor", 0);
     double epsilon = onnx_attr_float(s->k.call, "epsilon", 1e-6f);
@@ -89,8 +89,8 @@ static struct bp_tensor *one_less_power(struct step *s, double base)
 }
 
 /* share a + (1 - share) b. */
-static struct bp_tensor *mixed(struct step *s, double share, struct bp_tensor *a,
-                               struct bp_tensor *b)
+static struct bp_tensor *train_mixed(struct step *s, double share, struct bp_tensor *a,
+                                     struct bp_tensor *b)
 {
     return MAKE(&s->k, add, NULL, onnx_chain_scale(&s->k, a, share, 0),
                 onnx_chain_scale(&s->k, b, 1 - share, 0));
@@ -98,14 +98,15 @@ static struct bp_tensor *mixed(struct step *s, double share, struct bp_tensor *a
 
 /* v and h are running means of g and g^2, corrected from the second step on by
  * sqrt(1 - beta^count) / (1 - alpha^count). */
-static void adam(struct step *s)
+static void train_adam(struct step *s)
 {
     double alpha = onnx_attr_float(s->k.call, "alpha", 0.9f);
     double beta = onnx_attr_float(s->k.call, "beta", 0.999f);
     double epsilon = onnx_attr_float(s->k.call, "epsilon", 1e-6f);
     double shrink = onnx_attr_float(s->k.call, "norm_coefficient_post", 0);
-    struct bp_tensor *v = mixed(s, alpha, s->state[0], s->grad);
-    struct bp_tensor *h = mixed(s, beta, s->state[1], MAKE(&s->k, mul, NULL, s->grad, s->grad));
+    struct bp_tensor *v = train_mixed(s, alpha, s->state[0], s->grad);
+    struct bp_tensor *h = train_mixed(s, beta, s->state[1],
+                                      MAKE(&s->k, mul, NULL, s->grad, s->grad));
     struct bp_tensor *root = onnx_chain_scale(&s->k, MAKE(&s->k, sqrt, NULL, h), 1, epsilon);
     struct bp_tensor *rate, *x;
 
@@ -122,7 +123,7 @@ static void adam(struct step *s)
 
 /* v = alpha v + beta g, in the first step with beta 1; x = x - rate v, or looking ahead
  * x = x - rate (g + alpha v). */
-static void momentum(struct step *s)
+static void train_momentum(struct step *s)
 {
     double alpha = onnx_attr_float(s->k.call, "alpha", 0);
     double beta = onnx_attr_float(s->k.call, "beta", 1);
@@ -141,15 +142,15 @@ static void momentum(struct step *s)
 
 enum bp_status onnx_adagrad(struct onnx_call *c)
 {
-    return all_steps(c, 3, adagrad);
+    return all_steps(c, 3, train_adagrad);
 }
 
 enum bp_status onnx_adam(struct onnx_call *c)
 {
-    return all_steps(c, 4, adam);
+    return all_steps(c, 4, train_adam);
 }
 
 enum bp_status onnx_momentum(struct onnx_call *c)
 {
-    return all_steps(c, 3, momentum);
+    return all_steps(c, 3, train_momentum);
 }

@@ -61,7 +61,7 @@ void cases_log_softmax_grad(struct case_maker *maker)
 }
 
 /* A mask is bool, or of the dtype of T: others are no case. */
-static bool fits(const struct case_maker *maker)
+static bool attention_cases_fits(const struct case_maker *maker)
 {
     return maker->gradients || maker->dtype[1] == BP_BOOL || maker->dtype[1] == maker->dtype[0];
 }
@@ -111,7 +111,7 @@ void cases_masked_softmax(struct case_maker *maker)
 {
     struct kernel_case *made;
 
-    if (!fits(maker)) return;
+    if (!attention_cases_fits(maker)) return;
     for (int i = 0; i < COUNT(softmaxes); i++) {
         made = case_begin(maker, softmaxes[i].shapes);
         made->attrs.masked_softmax.causal = softmaxes[i].causal;
@@ -195,7 +195,7 @@ void cases_attention(struct case_maker *maker)
 {
     struct kernel_case *made;
 
-    if (!fits(maker)) return;
+    if (!attention_cases_fits(maker)) return;
     for (int i = 0; i < COUNT(attentions); i++) {
         made = case_begin(maker, attentions[i].shapes);
         made->attrs.attention.causal = attentions[i].causal;

@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* Of k and v: heads of q that share one are an axis along which it repeats. */
-static struct attention_strides strides(const struct bp_view *view)
+static struct attention_strides attention_set_strides(const struct bp_view *view)
 {
     struct attention_strides s = {.axes = {0}};
     int last = view->rank - 1, at = 0;
@@ -19,9 +19,9 @@ static struct attention_strides strides(const struct bp_view *view)
 }
 
 /* Of q and y: heads that share a key are an axis of their own. */
-static struct attention_strides own(const struct bp_view *view, i64 group)
+static struct attention_strides attention_own(const struct bp_view *view, i64 group)
 {
-    struct attention_strides s = strides(view);
+    struct attention_strides s = attention_set_strides(view);
     int at = view->rank - 3;
 
     s.axes[at + 1] = s.axes[at];
@@ -52,12 +52,19 @@ enum bp_status portable_attention(const struct bp_launch *launch)
                          *mask = launch->in[3], *y = launch->out[0];
     int last = q->rank - 1;
     i64 heads = k->shape[last - 2], group = heads ? q->shape[last - 2] / heads : 1, count = 1;
-    struct attention_args args = {
-        .rank = q->rank - 1, .queries = q->shape[last - 1], .keys = k->shape[last - 1],
-        .depth = q->shape[last], .width = v->shape[last], .causal = attrs->causal,
-        .additive = mask && mask->dtype != BP_BOOL, .y = own(y, group), .q = own(q, group),
-        .k = strides(k), .v = strides(v), .mask = of_mask(mask, q->rank, group),
-        .scale = attrs->scale};
+    struct attention_args args = {.rank = q->rank - 1,
+                                  .queries = q->shape[last - 1],
+                                  .keys = k->shape[last - 1],
+                                  .depth = q->shape[last],
+                                  .width = v->shape[last],
+                                  .causal = attrs->causal,
+                                  .additive = mask && mask->dtype != BP_BOOL,
+                                  .y = attention_own(y, group),
+                                  .q = attention_own(q, group),
+                                  .k = attention_set_strides(k),
+                                  .v = attention_set_strides(v),
+                                  .mask = of_mask(mask, q->rank, group),
+                                  .scale = attrs->scale};
 
     if (!y->count) return BP_OK;
     args.hides = mask || !args.keys || (args.causal && args.queries > args.keys);

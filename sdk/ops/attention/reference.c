@@ -4,13 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void put(struct ref_array *out, int64_t i, long double value, long double bound)
+static void ref_attention_put(struct ref_array *out, int64_t i, long double value,
+                              long double bound)
 {
     out->v[i] = value;
     if (isfinite(value)) out->bound[i] = bound;
 }
 
-static long double largest(const long double *x, int64_t n, int64_t step)
+static long double ref_attention_largest(const long double *x, int64_t n, int64_t step)
 {
     long double m = -INFINITY;
 
@@ -19,7 +20,7 @@ static long double largest(const long double *x, int64_t n, int64_t step)
     return m;
 }
 
-static int64_t behind(const struct ref_array *x, int axis)
+static int64_t ref_attention_behind(const struct ref_array *x, int axis)
 {
     int64_t n = 1;
 
@@ -32,7 +33,7 @@ static int64_t behind(const struct ref_array *x, int axis)
 void ref_log_softmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int axis = ref_axis(((const struct bp_log_softmax_attrs *)attrs)->axis, in->rank);
-    int64_t n = in->shape[axis], step = behind(in, axis);
+    int64_t n = in->shape[axis], step = ref_attention_behind(in, axis);
 
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
     for (int64_t i = 0; i < in->count; i++) {
@@ -40,16 +41,16 @@ void ref_log_softmax(const struct ref_array *in, const void *attrs, struct ref_a
         long double m, s = 0, weighted = 0;
         if (i / step % n) continue; /* not the first of a line */
         x = in->v + i;
-        m = largest(x, n, step);
+        m = ref_attention_largest(x, n, step);
         for (int64_t k = 0; k < n; k++) {
             long double e = expl(x[k * step] - m);
             s += e;
             if (e > 0) weighted += e * fabsl(x[k * step] - m);
         }
         for (int64_t k = 0; k < n; k++)
-            put(out, i + k * step, x[k * step] - m - logl(s),
-                fabsl(x[k * step] - m) + ref_growth(n - 1) + weighted / s + (n > 1 ? 3 : 0) +
-                    1.5L * fabsl(logl(s)));
+            ref_attention_put(out, i + k * step, x[k * step] - m - logl(s),
+                              fabsl(x[k * step] - m) + ref_growth(n - 1) + weighted / s +
+                                  (n > 1 ? 3 : 0) + 1.5L * fabsl(logl(s)));
     }
 }
 
@@ -57,7 +58,7 @@ void ref_log_softmax(const struct ref_array *in, const void *attrs, struct ref_a
 void ref_log_softmax_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int axis = ref_axis(((const struct bp_log_softmax_grad_attrs *)attrs)->axis, in->rank);
-    int64_t n = in->shape[axis], step = behind(in, axis);
+    int64_t n = in->shape[axis], step = ref_attention_behind(in, axis);
     const long double *y = in[0].v, *dy = in[1].v;
     long double tiny = ref_underflow(in->type);
 
@@ -71,15 +72,16 @@ void ref_log_softmax_grad(const struct ref_array *in, const void *attrs, struct 
         }
         for (int64_t k = 0; k < n; k++) {
             int64_t at = i + k * step;
-            put(out, at, dy[at] - expl(y[at]) * s,
-                expl(y[at]) * (ref_growth(n - 1) * size + 4 * fabsl(s)) + tiny * fabsl(s));
+            ref_attention_put(out, at, dy[at] - expl(y[at]) * s,
+                              expl(y[at]) * (ref_growth(n - 1) * size + 4 * fabsl(s)) +
+                                  tiny * fabsl(s));
         }
     }
 }
 
 /* The mask's word on a score: added, or -infinity. at: of rank axes. */
-static long double masked(const struct ref_array *mask, int rank, const int64_t *at,
-                          long double score)
+static long double ref_attention_masked(const struct ref_array *mask, int rank, const int64_t *at,
+                                        long double score)
 {
     if (!mask->type) return score;
     if (mask->v) return score + mask->v[ref_index(mask, rank, at)];
@@ -96,9 +98,9 @@ static bool is_hidden(const long double *s, int64_t n, bool hides)
 
 /* Scores to probabilities, and by how many units each may be off, relative: off has what each score
  * is off by, absolute. What all scores are off by has no effect. exps: what exp is off by. */
-static void probabilities(long double *s, long double *off, int64_t n, int exps)
+static void ref_attention_probabilities(long double *s, long double *off, int64_t n, int exps)
 {
-    long double m = largest(s, n, 1), sum = 0, mean = 0;
+    long double m = ref_attention_largest(s, n, 1), sum = 0, mean = 0;
 
     for (int64_t i = 0; i < n; i++) {
         long double d = s[i] - m;
@@ -127,14 +129,14 @@ void ref_masked_softmax(const struct ref_array *in, const void *attrs, struct re
     out->flush = true;
     for (int64_t i = 0; i < in->count; i++, ref_next(rank, in->shape, at)) {
         int64_t k = at[rank - 1];
-        s[k] = masked(&in[1], rank, at, in->v[i]);
+        s[k] = ref_attention_masked(&in[1], rank, at, in->v[i]);
         if (a->causal && k > at[rank - 2] + n - rows) s[k] = -INFINITY;
         off[k] = additive && isfinite(s[k]) ? fabsl(s[k]) : 0;
         if (k < n - 1) continue;
         if (is_hidden(s, n, in[1].type || (a->causal && rows > n)))
             for (int64_t j = 0; j < n; j++) s[j] = off[j] = 0;
-        else probabilities(s, off, n, 0); /* exp is in ulp */
-        for (int64_t j = 0; j < n; j++) put(out, i - k + j, s[j], s[j] * off[j]);
+        else ref_attention_probabilities(s, off, n, 0); /* exp is in ulp */
+        for (int64_t j = 0; j < n; j++) ref_attention_put(out, i - k + j, s[j], s[j] * off[j]);
     }
     free(s);
     free(off);
@@ -143,7 +145,7 @@ void ref_masked_softmax(const struct ref_array *in, const void *attrs, struct re
 /* What a query's element of the result may be off by, relative to the magnitudes of its terms: the
  * error of each probability, and the sum. A sum that goes along with the largest score so far is
  * multiplied whenever that grows, by an exp: 4 each time. */
-static int64_t rises(const long double *s, int64_t n)
+static int64_t ref_attention_rises(const long double *s, int64_t n)
 {
     long double m = -INFINITY;
     int64_t times = 0;
@@ -157,9 +159,9 @@ static int64_t rises(const long double *s, int64_t n)
 }
 
 /* One query: at says which, of the axes of q but the last. */
-static void attend(const struct ref_array *in, const struct bp_attention_attrs *a,
-                   const int64_t *at, long double *s, long double *off, struct ref_array *out,
-                   int64_t to)
+static void ref_attention_attend(const struct ref_array *in, const struct bp_attention_attrs *a,
+                                 const int64_t *at, long double *s, long double *off,
+                                 struct ref_array *out, int64_t to)
 {
     const struct ref_array *q = &in[0], *k = &in[1], *v = &in[2];
     int rank = q->rank, head = rank - 3;
@@ -182,15 +184,15 @@ static void attend(const struct ref_array *in, const struct bp_attention_attrs *
             size += fabsl(t);
         }
         place[rank - 1] = j;
-        s[j] = masked(&in[3], rank, place, sum);
+        s[j] = ref_attention_masked(&in[3], rank, place, sum);
         if (a->causal && j > at[rank - 2] + n - q->shape[rank - 2]) s[j] = -INFINITY;
         off[j] = ref_growth(depth + 1) * size;
         if (in[3].type && in[3].v && isfinite(s[j])) off[j] += fabsl(s[j]);
     }
-    times = rises(s, n);
+    times = ref_attention_rises(s, n);
     if (is_hidden(s, n, in[3].type || (a->causal && q->shape[rank - 2] > n)))
         for (int64_t j = 0; j < n; j++) s[j] = off[j] = 0;
-    else probabilities(s, off, n, 3);
+    else ref_attention_probabilities(s, off, n, 3);
     for (int64_t c = 0; c < width; c++) {
         long double sum = 0, bound = 0;
         for (int64_t j = 0; j < n; j++) {
@@ -198,7 +200,7 @@ static void attend(const struct ref_array *in, const struct bp_attention_attrs *
             sum += t;
             bound += fabsl(t) * (off[j] + ref_growth(n) + (long double)(1 + 4 * times));
         }
-        put(out, to * width + c, sum, bound);
+        ref_attention_put(out, to * width + c, sum, bound);
     }
 }
 
@@ -214,7 +216,7 @@ void ref_attention(const struct ref_array *in, const void *attrs, struct ref_arr
     ref_array_init(out, in->type->dtype, rank, shape);
     for (int i = 0; i < rank - 1; i++) queries *= shape[i];
     for (int64_t i = 0; i < queries; i++, ref_next(rank - 1, shape, at))
-        attend(in, attrs, at, s, off, out, i);
+        ref_attention_attend(in, attrs, at, s, off, out, i);
     free(s);
     free(off);
 }
@@ -235,11 +237,11 @@ void ref_linear(const struct ref_array *in, const void *attrs, struct ref_array 
             sum += x[d] * w[d];
             size += fabsl(x[d] * w[d]);
         }
-        if (!in[2].type) put(out, i, sum, ref_growth(depth) * size);
+        if (!in[2].type) ref_attention_put(out, i, sum, ref_growth(depth) * size);
         else
-            put(out, i, sum + in[2].v[i % n],
-                ref_growth(depth) * size + (num_is_half(in->type) ? first * fabsl(sum) : 0) +
-                    fabsl(sum));
+            ref_attention_put(out, i, sum + in[2].v[i % n],
+                              ref_growth(depth) * size +
+                                  (num_is_half(in->type) ? first * fabsl(sum) : 0) + fabsl(sum));
     }
 }
 
@@ -257,20 +259,21 @@ void ref_label_smooth(const struct ref_array *in, const void *attrs, struct ref_
         if (in[1].type)
             p = ref_rounded(in->type, a->epsilon) * in[1].v[ref_index(&in[1], in->rank, at)];
         else p = ref_rounded(in->type, a->epsilon / (double)n);
-        put(out, i, x + p, in[1].type ? units * (fabsl(x) + fabsl(p)) : fabsl(x));
+        ref_attention_put(out, i, x + p, in[1].type ? units * (fabsl(x) + fabsl(p)) : fabsl(x));
     }
 }
 
 void ref_glu(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int axis = ref_axis(((const struct bp_glu_attrs *)attrs)->axis, in->rank);
-    int64_t shape[REF_RANK], inner = behind(in, axis), n = in->shape[axis] / 2;
+    int64_t shape[REF_RANK], inner = ref_attention_behind(in, axis), n = in->shape[axis] / 2;
     long double tiny = ref_underflow(in->type);
 
     for (int i = 0; i < in->rank; i++) shape[i] = i == axis ? n : in->shape[i];
     ref_array_init(out, in->type->dtype, in->rank, shape);
     for (int64_t i = 0; i < out->count; i++) {
         int64_t line = n * inner, at = i / line * 2 * line + i % line;
-        put(out, i, in->v[at] * ref_logistic(in->v[at + line]), tiny * fabsl(in->v[at]));
+        ref_attention_put(out, i, in->v[at] * ref_logistic(in->v[at + line]),
+                          tiny * fabsl(in->v[at]));
     }
 }

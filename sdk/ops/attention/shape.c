@@ -78,7 +78,7 @@ enum bp_status bp_infer_masked_softmax(struct bp_site *site)
 }
 
 /* One number of the dtype of t, which may be empty: the sum of nothing, and something. */
-static struct bp_tensor *constant(struct bp_compose *c, struct bp_tensor *t, double value)
+static struct bp_tensor *attention_constant(struct bp_compose *c, struct bp_tensor *t, double value)
 {
     static const int64_t first = 0;
     struct bp_slice_attrs none = {.size = sizeof none, .starts = {&first, 1}, .ends = {&first, 1}};
@@ -102,8 +102,8 @@ static struct bp_tensor *count_up(struct bp_compose *c, struct bp_tensor *one, i
 }
 
 /* -infinity where scores must not be seen. f32 counts up to 2^24, f64 beyond. */
-static struct bp_tensor *masked(struct bp_compose *c, struct bp_tensor *scores,
-                                struct bp_tensor *mask, bool causal)
+static struct bp_tensor *attention_apply_mask(struct bp_compose *c, struct bp_tensor *scores,
+                                              struct bp_tensor *mask, bool causal)
 {
     bool additive = mask && mask->view.dtype != BP_BOOL;
     struct bp_tensor *none, *row, *column;
@@ -112,12 +112,12 @@ static struct bp_tensor *masked(struct bp_compose *c, struct bp_tensor *scores,
     if (c->status) return NULL;
     if (additive) scores = MAKE(c, add, NULL, scores, bp_compose_widen(c, mask));
     if (c->status || !((mask && !additive) || causal)) return scores;
-    none = constant(c, scores, -INFINITY);
+    none = attention_constant(c, scores, -INFINITY);
     if (mask && !additive) scores = MAKE(c, where, NULL, mask, scores, none);
     if (c->status || !causal) return scores;
     rows = scores->shape[scores->view.rank - 2];
     columns = scores->shape[scores->view.rank - 1];
-    row = constant(c, scores, 1);
+    row = attention_constant(c, scores, 1);
     column = count_up(c, row, rows, true);
     row = count_up(c, row, columns, false);
     column = bp_compose_scale(c, column, 1, (double)(columns - rows));
@@ -126,7 +126,7 @@ static struct bp_tensor *masked(struct bp_compose *c, struct bp_tensor *scores,
 
 /* Probabilities of scores, which may hide all keys of a query by `hides`: these are 0 then. Scores
  * of 0 stand for its own meanwhile, so that nothing is infinite in the gradient either. */
-static struct bp_tensor *softmax(struct bp_compose *c, struct bp_tensor *x, bool hides)
+static struct bp_tensor *attention_softmax(struct bp_compose *c, struct bp_tensor *x, bool hides)
 {
     static const int64_t along = -1;
     struct bp_softmax_attrs last = {.size = sizeof last, .axis = -1};
@@ -134,8 +134,8 @@ static struct bp_tensor *softmax(struct bp_compose *c, struct bp_tensor *x, bool
     struct bp_tensor *none, *zero;
 
     if (c->status || !hides || !x->view.count) return MAKE(c, softmax, &last, x);
-    none = MAKE(c, equal, NULL, MAKE(c, max, &largest, x), constant(c, x, -INFINITY));
-    zero = constant(c, x, 0);
+    none = MAKE(c, equal, NULL, MAKE(c, max, &largest, x), attention_constant(c, x, -INFINITY));
+    zero = attention_constant(c, x, 0);
     x = MAKE(c, softmax, &last, MAKE(c, masked_fill, NULL, x, none, zero));
     return MAKE(c, masked_fill, NULL, x, none, zero);
 }
@@ -155,7 +155,8 @@ enum bp_status bp_expand_masked_softmax(struct bp_expansion *e)
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
     bool hides = may_hide(x, e->in[1], a->causal);
 
-    return bp_compose_give(e, &c, softmax(&c, masked(&c, x, e->in[1], a->causal), hides));
+    return bp_compose_give(
+        e, &c, attention_softmax(&c, attention_apply_mask(&c, x, e->in[1], a->causal), hides));
 }
 
 /* k and v have the axes of q before heads; heads divide. */
@@ -237,7 +238,7 @@ enum bp_status bp_expand_attention(struct bp_expansion *e)
     s = bp_compose_scale(&c, bp_compose_widen(&c, q), scale, 0);
     s = MAKE(&c, matmul, &across, s, for_heads(&c, e->in[1], q));
     hides = may_hide(s, e->in[3], a->causal);
-    s = softmax(&c, masked(&c, s, e->in[3], a->causal), hides);
+    s = attention_softmax(&c, attention_apply_mask(&c, s, e->in[3], a->causal), hides);
     return bp_compose_give(e, &c, MAKE(&c, matmul, &plain, s, for_heads(&c, e->in[2], q)));
 }
 

@@ -35,7 +35,7 @@ static const double zeros[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN},
                     marks[] = {NAN, 0, INFINITY, -INFINITY, -0.0, 2, -2, 3};
 
 /* Small cases for the suite of gradients: powers and logarithms of positive numbers only. */
-static void smooth(struct case_maker *maker)
+static void binary_cases_smooth(struct case_maker *maker)
 {
     static const char *const shapes[] = {"2x3+2x3", "3x4+4", "1x2+3x1"};
     bool positive = case_is(maker, "pow") || case_is(maker, "xlogy");
@@ -55,7 +55,7 @@ static void smooth(struct case_maker *maker)
 }
 
 /* What only some of the operators tell apart. */
-static void particular(struct case_maker *maker)
+static void binary_cases_particular(struct case_maker *maker)
 {
     static const double small[] = {1.1e-6, 3e-7, -2.3e-6, 7.7e-7, 5e-6};
     static const double least[] = {1.1e-15, 3e-16, -2.3e-15, 7.7e-16, 5e-15};
@@ -96,8 +96,8 @@ void cases_pair(struct case_maker *maker)
     case_lines(maker, pairs, COUNT(pairs));
     made = case_begin(maker, "5x6x7+5x6x7");
     case_layouts(maker, made, "rank3", true);
-    particular(maker);
-    smooth(maker);
+    binary_cases_particular(maker);
+    binary_cases_smooth(maker);
 }
 
 static const struct case_line prelus[] = {

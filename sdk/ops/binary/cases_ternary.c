@@ -92,7 +92,8 @@ void cases_ternary(struct case_maker *maker)
     }
 }
 
-static struct kernel_case *selected(struct case_maker *maker, const char *shapes, int condition)
+static struct kernel_case *ternary_cases_selected(struct case_maker *maker, const char *shapes,
+                                                  int condition)
 {
     struct kernel_case *made = case_begin(maker, shapes);
 
@@ -105,22 +106,22 @@ void cases_where(struct case_maker *maker)
     struct kernel_case *made;
 
     for (int i = 0; i < N_CASES; i++) {
-        made = selected(maker, cases[i].shapes, 0);
+        made = ternary_cases_selected(maker, cases[i].shapes, 0);
         made->quick = cases[i].quick;
         case_end(maker, made, "%s", cases[i].variant);
     }
-    made = selected(maker, "259+259+259", 0);
+    made = ternary_cases_selected(maker, "259+259+259", 0);
     made->in[1].data = made->in[2].data = DATA_SPECIAL;
     made->quick = true;
     case_end(maker, made, "special");
-    made = selected(maker, "70001+70001+70001", 0);
+    made = ternary_cases_selected(maker, "70001+70001+70001", 0);
     case_end(maker, made, "long");
     more_extents(maker, 3, 0);
-    made = selected(maker, "5x6x7+5x6x7+5x6x7", 0);
+    made = ternary_cases_selected(maker, "5x6x7+5x6x7+5x6x7", 0);
     case_layouts(maker, made, "rank3", false);
     if (!case_is_float(maker) || case_is_complex(maker)) return;
     for (int i = 0; i < 2; i++) {
-        made = selected(maker, i ? "2x3+3+2x1" : "2x3+2x3+2x3", 0);
+        made = ternary_cases_selected(maker, i ? "2x3+3+2x1" : "2x3+2x3+2x3", 0);
         made->gradient = 2;
         case_end(maker, made, "smooth");
     }
@@ -143,23 +144,23 @@ void cases_mask(struct case_maker *maker)
     struct kernel_case *made;
 
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
-        made = selected(maker, masks[i].shapes, 1);
+        made = ternary_cases_selected(maker, masks[i].shapes, 1);
         made->attrs.mask.invert = i % 2;
         made->quick = masks[i].quick;
         case_end(maker, made, "%s", masks[i].variant);
     }
     more_extents(maker, 2, 1);
     for (int invert = 0; invert < 2; invert++) {
-        made = selected(maker, "259+259", 1);
+        made = ternary_cases_selected(maker, "259+259", 1);
         made->in[0].data = DATA_SPECIAL; /* nothing of NaN and infinities is left */
         made->attrs.mask.invert = invert;
         made->quick = true;
         case_end(maker, made, "special%d", invert);
-        made = selected(maker, "5x6x7+5x6x7", 1);
+        made = ternary_cases_selected(maker, "5x6x7+5x6x7", 1);
         made->attrs.mask.invert = invert;
         case_layouts(maker, made, invert ? "inverted" : "rank3", true);
         if (!case_is_float(maker) || case_is_complex(maker)) continue;
-        made = selected(maker, "2x3+3", 1);
+        made = ternary_cases_selected(maker, "2x3+3", 1);
         made->attrs.mask.invert = invert;
         made->gradient = 2;
         case_end(maker, made, "smooth%d", invert);
@@ -172,11 +173,11 @@ void cases_masked_fill(struct case_maker *maker)
                                          "1031+1031+scalar", "7x65+65+scalar",
                                          "7x65+7x65+1",      "7x5+7x1+7x5",
                                          "2x3x2x3x5+2x1x2x1x5+5"};
-    struct kernel_case *made = selected(maker, "5x6x7+6x7+5x6x7", 1);
+    struct kernel_case *made = ternary_cases_selected(maker, "5x6x7+6x7+5x6x7", 1);
 
     case_layouts(maker, made, "rank3", false);
     for (int i = 0; i < 8; i++) {
-        made = selected(maker, i < 7 ? shapes[i] : "3x4+4+scalar", 1);
+        made = ternary_cases_selected(maker, i < 7 ? shapes[i] : "3x4+4+scalar", 1);
         made->quick = i == 2;
         if (i == 7 && case_is_float(maker) && !case_is_complex(maker)) made->gradient = 2;
         case_end(maker, made, "plain%d", i);

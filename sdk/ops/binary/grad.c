@@ -13,7 +13,7 @@ static bool is_complex(const struct bp_tensor *t)
 
 /* The gradient of a complex number is that of its real part plus i times that of its imaginary
  * part: a factor comes back conjugate. */
-static struct bp_tensor *conjugate(struct bp_compose *c, struct bp_tensor *t)
+static struct bp_tensor *binary_conjugate(struct bp_compose *c, struct bp_tensor *t)
 {
     return c->status || !is_complex(t) ? t : MAKE(c, conj, NULL, t);
 }
@@ -45,7 +45,7 @@ enum bp_status bp_grad_mul(struct bp_grad *g)
 
     for (int i = 0; i < 2; i++)
         if (g->want[i]) {
-            struct bp_tensor *d = MAKE(&c, mul, NULL, g->dy[0], conjugate(&c, g->in[1 - i]));
+            struct bp_tensor *d = MAKE(&c, mul, NULL, g->dy[0], binary_conjugate(&c, g->in[1 - i]));
             bp_compose_keep(&c, bp_compose_sum_to(&c, d, g->in[i]), &g->dx[i]);
         }
     return bp_compose_end(&c);
@@ -55,12 +55,12 @@ enum bp_status bp_grad_mul(struct bp_grad *g)
 enum bp_status bp_grad_div(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
-    struct bp_tensor *x = g->in[0], *y = conjugate(&c, g->in[1]);
+    struct bp_tensor *x = g->in[0], *y = binary_conjugate(&c, g->in[1]);
     struct bp_tensor *d = MAKE(&c, div, NULL, g->dy[0], y);
 
     if (g->want[0]) bp_compose_keep(&c, bp_compose_sum_to(&c, d, x), &g->dx[0]);
     if (g->want[1]) {
-        d = MAKE(&c, div, NULL, MAKE(&c, mul, NULL, d, conjugate(&c, x)), y);
+        d = MAKE(&c, div, NULL, MAKE(&c, mul, NULL, d, binary_conjugate(&c, x)), y);
         bp_compose_keep(&c, bp_compose_sum_to(&c, MAKE(&c, neg, NULL, d), g->in[1]), &g->dx[1]);
     }
     return bp_compose_end(&c);

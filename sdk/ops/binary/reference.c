@@ -22,25 +22,25 @@ static long double leaky_relu_grad(long double x, long double dy, long double a,
     return x > 0 ? dy : a * dy;
 }
 
-static long double prelu(long double x, long double y)
+static long double ref_binary_prelu(long double x, long double y)
 {
     return x > 0 ? x : y * x;
 }
 
-static long double maximum(long double x, long double y)
+static long double ref_binary_maximum(long double x, long double y)
 {
     if (isnan(x) || isnan(y)) return NAN;
     return x < y ? y : x;
 }
 
-static long double minimum(long double x, long double y)
+static long double ref_binary_minimum(long double x, long double y)
 {
     if (isnan(x) || isnan(y)) return NAN;
     return x < y ? x : y;
 }
 
 /* x - y floor(x / y): the remainder of C, moved to the side of y. */
-static long double mod(long double x, long double y)
+static long double ref_binary_mod(long double x, long double y)
 {
     long double r = fmodl(x, y);
 
@@ -57,12 +57,12 @@ static long double floor_divide(long double x, long double y)
     return r != 0 && signbit(r) != signbit(y) ? q - 1 : q;
 }
 
-static long double xlogy(long double x, long double y)
+static long double ref_binary_xlogy(long double x, long double y)
 {
     return x == 0 && !isnan(y) ? 0 : x * logl(y);
 }
 
-static long double heaviside(long double x, long double y)
+static long double ref_binary_heaviside(long double x, long double y)
 {
     if (isnan(x)) return x;
     return x < 0 ? 0 : x > 0 ? 1 : y;
@@ -99,19 +99,19 @@ static wide int_fmod(wide x, wide y, int bits)
 }
 
 /* x^n modulo 2^64, by halves. */
-static uint64_t power(uint64_t x, uint64_t n)
+static uint64_t ref_binary_power(uint64_t x, uint64_t n)
 {
     uint64_t half;
 
     if (!n) return 1;
-    half = power(x, n / 2);
+    half = ref_binary_power(x, n / 2);
     return half * half * (n % 2 ? x : 1);
 }
 
 static wide int_pow(wide x, wide y, int bits)
 {
     (void)bits;
-    if (y >= 0) return (wide)power((uint64_t)x, (uint64_t)y);
+    if (y >= 0) return (wide)ref_binary_power((uint64_t)x, (uint64_t)y);
     if (x != 1 && x != -1) return 0;
     return x == 1 || y % 2 == 0 ? 1 : -1;
 }
@@ -188,19 +188,19 @@ static const struct {
 } formula[] = {
     {"relu_grad", NULL, NULL, relu_grad},
     {"leaky_relu_grad", NULL, NULL, leaky_relu_grad},
-    {"prelu", prelu, NULL, NULL},
-    {"maximum", maximum, int_maximum, NULL},
-    {"minimum", minimum, int_minimum, NULL},
+    {"prelu", ref_binary_prelu, NULL, NULL},
+    {"maximum", ref_binary_maximum, int_maximum, NULL},
+    {"minimum", ref_binary_minimum, int_minimum, NULL},
     {"fmax", fmaxl, int_maximum, NULL},
     {"fmin", fminl, int_minimum, NULL},
-    {"mod", mod, int_mod, NULL},
+    {"mod", ref_binary_mod, int_mod, NULL},
     {"fmod", fmodl, int_fmod, NULL},
     {"floor_divide", floor_divide, int_floor_divide, NULL},
     {"pow", powl, int_pow, NULL},
     {"atan2", atan2l, NULL, NULL},
     {"hypot", hypotl, NULL, NULL},
-    {"xlogy", xlogy, NULL, NULL},
-    {"heaviside", heaviside, int_heaviside, NULL},
+    {"xlogy", ref_binary_xlogy, NULL, NULL},
+    {"heaviside", ref_binary_heaviside, int_heaviside, NULL},
     {"copysign", copysignl, NULL, NULL},
     {"gcd", NULL, int_gcd, NULL},
     {"lcm", NULL, int_lcm, NULL},
@@ -211,13 +211,13 @@ static const struct {
     {"right_shift", NULL, int_right, NULL},
 };
 
-static wide widened(const struct num_type *type, uint64_t bits)
+static wide ref_binary_widened(const struct num_type *type, uint64_t bits)
 {
     return type->class == NUM_SIGNED ? (wide)(int64_t)bits : (wide)bits;
 }
 
 /* Whether op is in the table, and where. */
-static size_t find(const char *op)
+static size_t ref_binary_find(const char *op)
 {
     size_t f = 0;
 
@@ -232,14 +232,15 @@ void ref_family_binary(const char *op, const struct ref_array *in, const void *a
     const struct num_type *type = in->type;
     int64_t shape[REF_RANK], at[REF_RANK] = {0};
     int rank = ref_broadcast(&in[0], &in[1], shape);
-    size_t f = find(op);
+    size_t f = ref_binary_find(op);
 
     ref_array_init(out, type->dtype, rank, shape);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         int64_t x = ref_index(&in[0], rank, at), y = ref_index(&in[1], rank, at);
         if (out->u) {
-            out->u[i] = (uint64_t)formula[f].ints(widened(type, in[0].u[x]),
-                                                  widened(type, in[1].u[y]), 8 * (int)type->size);
+            out->u[i] = (uint64_t)formula[f].ints(ref_binary_widened(type, in[0].u[x]),
+                                                  ref_binary_widened(type, in[1].u[y]),
+                                                  8 * (int)type->size);
             continue;
         }
         out->v[i] = formula[f].plain

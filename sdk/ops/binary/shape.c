@@ -27,7 +27,7 @@ struct wide {
     struct bp_tensor *in[3], *out, *dz;
 };
 
-static struct wide begin(struct bp_grad *g)
+static struct wide binary_begin(struct bp_grad *g)
 {
     struct wide w = {.c = bp_compose_begin(g->scope)};
 
@@ -38,27 +38,27 @@ static struct wide begin(struct bp_grad *g)
 }
 
 /* d, which has the shape of the result, is the gradient of input i. */
-static void keep(struct bp_grad *g, struct bp_compose *c, uint32_t i, struct bp_tensor *d)
+static void binary_keep(struct bp_grad *g, struct bp_compose *c, uint32_t i, struct bp_tensor *d)
 {
     d = bp_compose_sum_to(c, d, g->in[i]);
     bp_compose_keep(c, bp_compose_cast(c, d, g->in[i]->view.dtype), &g->dx[i]);
 }
 
-static struct bp_tensor *masked(struct bp_compose *c, struct bp_tensor *x,
-                                struct bp_tensor *condition, bool invert)
+static struct bp_tensor *binary_masked(struct bp_compose *c, struct bp_tensor *x,
+                                       struct bp_tensor *condition, bool invert)
 {
     struct bp_mask_attrs a = {.size = sizeof a, .invert = invert};
 
     return MAKE(c, mask, &a, x, condition);
 }
 
-static struct bp_tensor *negative(struct bp_compose *c, struct bp_tensor *x)
+static struct bp_tensor *binary_negative(struct bp_compose *c, struct bp_tensor *x)
 {
     return bp_compose_scale(c, x, -1, 0);
 }
 
 /* True where x is not 0. */
-static struct bp_tensor *nonzero(struct bp_compose *c, struct bp_tensor *x)
+static struct bp_tensor *binary_nonzero(struct bp_compose *c, struct bp_tensor *x)
 {
     return MAKE(c, logical_and, NULL, x, x);
 }
@@ -81,7 +81,7 @@ enum bp_status bp_grad_extreme(struct bp_grad *g)
     struct bp_tensor *is_x = MAKE(&c, equal, NULL, g->out[0], g->in[0]);
 
     for (uint32_t i = 0; i < 2; i++)
-        if (g->want[i]) keep(g, &c, i, masked(&c, g->dy[0], is_x, i == 1));
+        if (g->want[i]) binary_keep(g, &c, i, binary_masked(&c, g->dy[0], is_x, i == 1));
     return bp_compose_end(&c);
 }
 
@@ -91,11 +91,11 @@ enum bp_status bp_grad_mod(struct bp_grad *g)
     struct wide w;
 
     TRY(floats_only(g));
-    w = begin(g);
-    if (g->want[0]) keep(g, &w.c, 0, w.dz);
+    w = binary_begin(g);
+    if (g->want[0]) binary_keep(g, &w.c, 0, w.dz);
     if (g->want[1]) {
         struct bp_tensor *q = MAKE(&w.c, div, NULL, MAKE(&w.c, sub, NULL, w.in[0], w.out), w.in[1]);
-        keep(g, &w.c, 1, negative(&w.c, MAKE(&w.c, mul, NULL, w.dz, q)));
+        binary_keep(g, &w.c, 1, binary_negative(&w.c, MAKE(&w.c, mul, NULL, w.dz, q)));
     }
     return bp_compose_end(&w.c);
 }
@@ -113,53 +113,53 @@ enum bp_status bp_grad_pow(struct bp_grad *g)
     struct wide w;
 
     TRY(floats_only(g));
-    w = begin(g);
+    w = binary_begin(g);
     if (g->want[0]) {
         struct bp_tensor *x = w.in[0], *y = w.in[1];
         struct bp_tensor *d = MAKE(&w.c, pow, NULL, x, bp_compose_scale(&w.c, y, 1, -1));
         d = MAKE(&w.c, mul, NULL, MAKE(&w.c, mul, NULL, w.dz, y), d);
-        keep(g, &w.c, 0, masked(&w.c, d, nonzero(&w.c, y), false));
+        binary_keep(g, &w.c, 0, binary_masked(&w.c, d, binary_nonzero(&w.c, y), false));
     }
     if (g->want[1])
-        keep(g, &w.c, 1,
-             MAKE(&w.c, xlogy, NULL, MAKE(&w.c, mul, NULL, w.dz, w.out), w.in[0]));
+        binary_keep(g, &w.c, 1,
+                    MAKE(&w.c, xlogy, NULL, MAKE(&w.c, mul, NULL, w.dz, w.out), w.in[0]));
     return bp_compose_end(&w.c);
 }
 
 /* z = atan2(x, y): dx = dz y / (x^2 + y^2), dy = -dz x / (x^2 + y^2). */
 enum bp_status bp_grad_atan2(struct bp_grad *g)
 {
-    struct wide w = begin(g);
+    struct wide w = binary_begin(g);
     struct bp_tensor *x = w.in[0], *y = w.in[1], *d;
 
     d = MAKE(&w.c, add, NULL, MAKE(&w.c, mul, NULL, x, x), MAKE(&w.c, mul, NULL, y, y));
     d = MAKE(&w.c, div, NULL, w.dz, d);
-    if (g->want[0]) keep(g, &w.c, 0, MAKE(&w.c, mul, NULL, d, y));
-    if (g->want[1]) keep(g, &w.c, 1, negative(&w.c, MAKE(&w.c, mul, NULL, d, x)));
+    if (g->want[0]) binary_keep(g, &w.c, 0, MAKE(&w.c, mul, NULL, d, y));
+    if (g->want[1]) binary_keep(g, &w.c, 1, binary_negative(&w.c, MAKE(&w.c, mul, NULL, d, x)));
     return bp_compose_end(&w.c);
 }
 
 /* dx = dz x / z, 0 where z is. */
 enum bp_status bp_grad_hypot(struct bp_grad *g)
 {
-    struct wide w = begin(g);
+    struct wide w = binary_begin(g);
     struct bp_tensor *d = MAKE(&w.c, div, NULL, w.dz, w.out);
 
-    d = masked(&w.c, d, nonzero(&w.c, w.out), false);
+    d = binary_masked(&w.c, d, binary_nonzero(&w.c, w.out), false);
     for (uint32_t i = 0; i < 2; i++)
-        if (g->want[i]) keep(g, &w.c, i, MAKE(&w.c, mul, NULL, d, w.in[i]));
+        if (g->want[i]) binary_keep(g, &w.c, i, MAKE(&w.c, mul, NULL, d, w.in[i]));
     return bp_compose_end(&w.c);
 }
 
 /* z = x log y: dx = dz log y, which is xlogy(dz, y); dy = dz x / y. */
 enum bp_status bp_grad_xlogy(struct bp_grad *g)
 {
-    struct wide w = begin(g);
+    struct wide w = binary_begin(g);
 
-    if (g->want[0]) keep(g, &w.c, 0, MAKE(&w.c, xlogy, NULL, w.dz, w.in[1]));
+    if (g->want[0]) binary_keep(g, &w.c, 0, MAKE(&w.c, xlogy, NULL, w.dz, w.in[1]));
     if (g->want[1])
-        keep(g, &w.c, 1,
-             MAKE(&w.c, div, NULL, MAKE(&w.c, mul, NULL, w.dz, w.in[0]), w.in[1]));
+        binary_keep(g, &w.c, 1,
+                    MAKE(&w.c, div, NULL, MAKE(&w.c, mul, NULL, w.dz, w.in[0]), w.in[1]));
     return bp_compose_end(&w.c);
 }
 
@@ -168,7 +168,8 @@ enum bp_status bp_grad_heaviside(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    if (g->want[1]) keep(g, &c, 1, masked(&c, g->dy[0], nonzero(&c, g->in[0]), true));
+    if (g->want[1])
+        binary_keep(g, &c, 1, binary_masked(&c, g->dy[0], binary_nonzero(&c, g->in[0]), true));
     return bp_compose_end(&c);
 }
 
@@ -179,7 +180,7 @@ enum bp_status bp_grad_copysign(struct bp_grad *g)
 
     if (g->want[0]) {
         struct bp_tensor *same = MAKE(&c, equal, NULL, g->out[0], g->in[0]);
-        keep(g, &c, 0, MAKE(&c, where, NULL, same, g->dy[0], negative(&c, g->dy[0])));
+        binary_keep(g, &c, 0, MAKE(&c, where, NULL, same, g->dy[0], binary_negative(&c, g->dy[0])));
     }
     return bp_compose_end(&c);
 }
@@ -187,14 +188,14 @@ enum bp_status bp_grad_copysign(struct bp_grad *g)
 /* Above 0 the gradient goes to x, below alpha times of it; what alpha gets is x times the rest. */
 enum bp_status bp_grad_prelu(struct bp_grad *g)
 {
-    struct wide w = begin(g);
+    struct wide w = binary_begin(g);
     struct bp_tensor *x = w.in[0], *alpha = w.in[1];
     struct bp_tensor *above = MAKE(&w.c, relu_grad, NULL, x, w.dz);
     struct bp_tensor *below = MAKE(&w.c, sub, NULL, w.dz, above);
 
     if (g->want[0])
-        keep(g, &w.c, 0, MAKE(&w.c, add, NULL, above, MAKE(&w.c, mul, NULL, below, alpha)));
-    if (g->want[1]) keep(g, &w.c, 1, MAKE(&w.c, mul, NULL, below, x));
+        binary_keep(g, &w.c, 0, MAKE(&w.c, add, NULL, above, MAKE(&w.c, mul, NULL, below, alpha)));
+    if (g->want[1]) binary_keep(g, &w.c, 1, MAKE(&w.c, mul, NULL, below, x));
     return bp_compose_end(&w.c);
 }
 
@@ -203,7 +204,7 @@ enum bp_status bp_grad_where(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     for (uint32_t i = 1; i < 3; i++)
-        if (g->want[i]) keep(g, &c, i, masked(&c, g->dy[0], g->in[0], i == 2));
+        if (g->want[i]) binary_keep(g, &c, i, binary_masked(&c, g->dy[0], g->in[0], i == 2));
     return bp_compose_end(&c);
 }
 
@@ -212,7 +213,7 @@ enum bp_status bp_grad_masked_fill(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     for (uint32_t i = 0; i < 3; i += 2)
-        if (g->want[i]) keep(g, &c, i, masked(&c, g->dy[0], g->in[1], i == 0));
+        if (g->want[i]) binary_keep(g, &c, i, binary_masked(&c, g->dy[0], g->in[1], i == 0));
     return bp_compose_end(&c);
 }
 
@@ -221,20 +222,21 @@ enum bp_status bp_grad_mask(struct bp_grad *g)
     const struct bp_mask_attrs *a = g->attrs;
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    if (g->want[0]) keep(g, &c, 0, masked(&c, g->dy[0], g->in[1], a->invert));
+    if (g->want[0]) binary_keep(g, &c, 0, binary_masked(&c, g->dy[0], g->in[1], a->invert));
     return bp_compose_end(&c);
 }
 
 /* z = x + w (y - x). */
 enum bp_status bp_grad_lerp(struct bp_grad *g)
 {
-    struct wide w = begin(g);
+    struct wide w = binary_begin(g);
     struct bp_tensor *x = w.in[0], *y = w.in[1], *weight = w.in[2];
 
     if (g->want[0])
-        keep(g, &w.c, 0, MAKE(&w.c, mul, NULL, w.dz, bp_compose_scale(&w.c, weight, -1, 1)));
-    if (g->want[1]) keep(g, &w.c, 1, MAKE(&w.c, mul, NULL, w.dz, weight));
-    if (g->want[2]) keep(g, &w.c, 2, MAKE(&w.c, mul, NULL, w.dz, MAKE(&w.c, sub, NULL, y, x)));
+        binary_keep(g, &w.c, 0, MAKE(&w.c, mul, NULL, w.dz, bp_compose_scale(&w.c, weight, -1, 1)));
+    if (g->want[1]) binary_keep(g, &w.c, 1, MAKE(&w.c, mul, NULL, w.dz, weight));
+    if (g->want[2])
+        binary_keep(g, &w.c, 2, MAKE(&w.c, mul, NULL, w.dz, MAKE(&w.c, sub, NULL, y, x)));
     return bp_compose_end(&w.c);
 }
 
@@ -242,12 +244,12 @@ enum bp_status bp_grad_lerp(struct bp_grad *g)
 enum bp_status bp_grad_addcmul(struct bp_grad *g)
 {
     const struct bp_addcmul_attrs *attrs = g->attrs;
-    struct wide w = begin(g);
+    struct wide w = binary_begin(g);
     struct bp_tensor *d = bp_compose_scale(&w.c, w.dz, attrs->value, 0);
 
-    if (g->want[0]) keep(g, &w.c, 0, w.dz);
-    if (g->want[1]) keep(g, &w.c, 1, MAKE(&w.c, mul, NULL, d, w.in[2]));
-    if (g->want[2]) keep(g, &w.c, 2, MAKE(&w.c, mul, NULL, d, w.in[1]));
+    if (g->want[0]) binary_keep(g, &w.c, 0, w.dz);
+    if (g->want[1]) binary_keep(g, &w.c, 1, MAKE(&w.c, mul, NULL, d, w.in[2]));
+    if (g->want[2]) binary_keep(g, &w.c, 2, MAKE(&w.c, mul, NULL, d, w.in[1]));
     return bp_compose_end(&w.c);
 }
 
@@ -255,15 +257,15 @@ enum bp_status bp_grad_addcmul(struct bp_grad *g)
 enum bp_status bp_grad_addcdiv(struct bp_grad *g)
 {
     const struct bp_addcdiv_attrs *attrs = g->attrs;
-    struct wide w = begin(g);
+    struct wide w = binary_begin(g);
     struct bp_tensor *a = w.in[1], *b = w.in[2];
     struct bp_tensor *d = MAKE(&w.c, div, NULL, bp_compose_scale(&w.c, w.dz, attrs->value, 0), b);
 
-    if (g->want[0]) keep(g, &w.c, 0, w.dz);
-    if (g->want[1]) keep(g, &w.c, 1, d);
+    if (g->want[0]) binary_keep(g, &w.c, 0, w.dz);
+    if (g->want[1]) binary_keep(g, &w.c, 1, d);
     if (g->want[2])
-        keep(g, &w.c, 2,
-             negative(&w.c, MAKE(&w.c, mul, NULL, d, MAKE(&w.c, div, NULL, a, b))));
+        binary_keep(g, &w.c, 2,
+                    binary_negative(&w.c, MAKE(&w.c, mul, NULL, d, MAKE(&w.c, div, NULL, a, b))));
     return bp_compose_end(&w.c);
 }
 

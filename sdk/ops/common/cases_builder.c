@@ -75,7 +75,7 @@ struct id {
     size_t n;
 };
 
-static void append(struct id *id, const char *text)
+static void builder_cases_append(struct id *id, const char *text)
 {
     size_t n = strlen(text), room = CASE_ID - 1 - id->n;
 
@@ -92,15 +92,15 @@ static void append_extent(struct id *id, int64_t extent)
     *--at = 0;
     do *--at = (char)('0' + extent % 10);
     while (extent /= 10);
-    append(id, at);
+    builder_cases_append(id, at);
 }
 
 static void append_shape(struct id *id, const struct kernel_input *in)
 {
-    if (!in->present) append(id, "-");
-    else if (!in->rank) append(id, "scalar");
+    if (!in->present) builder_cases_append(id, "-");
+    else if (!in->rank) builder_cases_append(id, "scalar");
     for (int i = 0; i < in->rank; i++) {
-        if (i) append(id, "x");
+        if (i) builder_cases_append(id, "x");
         append_extent(id, in->shape[i]);
     }
 }
@@ -108,13 +108,13 @@ static void append_shape(struct id *id, const struct kernel_input *in)
 /* "f32-i64/": of several variables, those that differ from the first. */
 static void append_dtypes(struct id *id, const uint32_t *dtype)
 {
-    append(id, num_type(dtype[0])->name);
+    builder_cases_append(id, num_type(dtype[0])->name);
     for (int v = 1; v < 4; v++) {
         if (dtype[v] == dtype[0]) continue;
-        append(id, "-");
-        append(id, num_type(dtype[v])->name);
+        builder_cases_append(id, "-");
+        builder_cases_append(id, num_type(dtype[v])->name);
     }
-    append(id, "/");
+    builder_cases_append(id, "/");
 }
 
 void case_end(const struct case_maker *maker, struct kernel_case *made, const char *variant, ...)
@@ -122,22 +122,22 @@ void case_end(const struct case_maker *maker, struct kernel_case *made, const ch
     struct id id = {made->id, 0};
     va_list args;
 
-    append(&id, maker->gradients ? "gradient/" : "kernel/");
-    append(&id, maker->op->name);
-    append(&id, "/");
+    builder_cases_append(&id, maker->gradients ? "gradient/" : "kernel/");
+    builder_cases_append(&id, maker->op->name);
+    builder_cases_append(&id, "/");
     if (!maker->gradients) append_dtypes(&id, maker->dtype);
     va_start(args, variant);
     vsnprintf(made->id + id.n, CASE_ID - id.n, variant, args);
     va_end(args);
     id.n = strlen(made->id);
-    append(&id, "/");
+    builder_cases_append(&id, "/");
     for (int i = 0; i < made->n_in; i++) {
-        if (i) append(&id, "+");
+        if (i) builder_cases_append(&id, "+");
         append_shape(&id, &made->in[i]);
     }
     if (!maker->gradients) {
-        append(&id, "@");
-        append(&id, maker->row ? maker->row : "none");
+        builder_cases_append(&id, "@");
+        builder_cases_append(&id, maker->row ? maker->row : "none");
     }
     maker->made(maker->ctx, made);
 }

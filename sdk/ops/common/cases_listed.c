@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Of the attribute a: the next of its kind. */
-static void set(struct kernel_case *made, const struct bp_attr *a, uint32_t dtype,
-                const struct listed_case *line, int *list, int *number, int *real)
+static void listed_cases_set(struct kernel_case *made, const struct bp_attr *a, uint32_t dtype,
+                             const struct listed_case *line, int *list, int *number, int *real)
 {
     char *at = (char *)&made->attrs + a->offset;
     int64_t as_number = dtype;
@@ -34,7 +34,7 @@ struct kernel_case *listed_begin(const struct case_maker *maker, const struct li
     int list = 0, number = 0, real = 0;
 
     for (uint32_t i = 0; i < op->n_attr; i++)
-        set(made, &op->attr[i], maker->dtype[0], line, &list, &number, &real);
+        listed_cases_set(made, &op->attr[i], maker->dtype[0], line, &list, &number, &real);
     made->quick = line->quick;
     return made;
 }

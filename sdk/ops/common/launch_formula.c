@@ -8,8 +8,8 @@
 #include "../../dialect/walk_plan.h"
 
 /* Puts the result and its inputs, and runs it. The walk is the first of the arguments. */
-static enum bp_status run(const struct bp_launch *launch, struct portable *p,
-                          const struct bp_view *const *x, int n)
+static enum bp_status formula_run(const struct bp_launch *launch, struct portable *p,
+                                  const struct bp_view *const *x, int n)
 {
     portable_view(p, launch->out[0]);
     for (int i = 0; i < n; i++) portable_view(p, x[i]);
@@ -27,7 +27,7 @@ enum bp_status portable_unary(const struct bp_launch *launch)
                               .c = attr_f64(launch, 3)};
     struct portable p = PORTABLE(formula, unary, portable_type(x[0]->dtype), args, y->count, 8);
 
-    return run(launch, &p, x, 1);
+    return formula_run(launch, &p, x, 1);
 }
 
 enum bp_status portable_binary(const struct bp_launch *launch)
@@ -39,7 +39,7 @@ enum bp_status portable_binary(const struct bp_launch *launch)
                                .b = attr_f64(launch, 2)};
     struct portable p = PORTABLE(formula, binary, portable_type(x[0]->dtype), args, z->count, 4);
 
-    return run(launch, &p, x, 2);
+    return formula_run(launch, &p, x, 2);
 }
 
 enum bp_status portable_predicate(const struct bp_launch *launch)
@@ -48,7 +48,7 @@ enum bp_status portable_predicate(const struct bp_launch *launch)
     struct predicate_args args = {walk_of(y, x, 1), portable_number(launch->kernel)};
     struct portable p = PORTABLE(formula, predicate, portable_type(x[0]->dtype), args, y->count, 2);
 
-    return run(launch, &p, x, 1);
+    return formula_run(launch, &p, x, 1);
 }
 
 enum bp_status portable_compare(const struct bp_launch *launch)
@@ -61,7 +61,7 @@ enum bp_status portable_compare(const struct bp_launch *launch)
                                 .b = attr_f64(launch, 2)};
     struct portable p = PORTABLE(formula, compare, portable_type(x[0]->dtype), args, z->count, 2);
 
-    return run(launch, &p, x, 2);
+    return formula_run(launch, &p, x, 2);
 }
 
 enum bp_status portable_ternary(const struct bp_launch *launch)
@@ -72,7 +72,7 @@ enum bp_status portable_ternary(const struct bp_launch *launch)
                                 .a = attr_f64(launch, 1)};
     struct portable p = PORTABLE(formula, ternary, portable_type(x[0]->dtype), args, w->count, 8);
 
-    return run(launch, &p, x, 3);
+    return formula_run(launch, &p, x, 3);
 }
 
 /* where, mask, which is where with zeros on one side, and masked_fill, which has another order. By
@@ -94,7 +94,7 @@ enum bp_status portable_where(const struct bp_launch *launch)
     struct where_args args = {walk_of(z, from, 3)};
     struct portable p = PORTABLE(formula, where, portable_move_type(z->dtype), args, z->count, 2);
 
-    return run(launch, &p, from, 3);
+    return formula_run(launch, &p, from, 3);
 }
 
 /* By the type of the parts. The three kernels have numbers of one layout. */
@@ -110,5 +110,5 @@ enum bp_status portable_complex(const struct bp_launch *launch)
 
     if (op == COMPLEX_complex) p.entry = ENTRY_complex_make - FIRST_formula;
     else if (op == COMPLEX_conj) p.entry = ENTRY_complex_pair - FIRST_formula;
-    return run(launch, &p, x, n);
+    return formula_run(launch, &p, x, n);
 }

@@ -14,7 +14,7 @@ struct list {
     int last; /* axis of x that was joined to it last */
 };
 
-static void append(struct list *list, int axis, i64 extent, i64 stride, int before)
+static void reduce_append(struct list *list, int axis, i64 extent, i64 stride, int before)
 {
     if (*list->rank && list->last == before) {
         list->shape[*list->rank - 1] *= extent;
@@ -41,7 +41,7 @@ static void find_axes(struct reduce_args *a, const struct bp_view *x, uint64_t g
         if (goes >> i & 1) a->terms *= x->shape[i];
         else a->outputs *= x->shape[i];
         if (x->shape[i] == 1) continue;
-        append(goes >> i & 1 ? &terms : &kept, i, x->shape[i], stride[i], before);
+        reduce_append(goes >> i & 1 ? &terms : &kept, i, x->shape[i], stride[i], before);
         before = i;
     }
 }

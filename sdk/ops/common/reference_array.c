@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *zeros(int64_t n, size_t size)
+static void *ref_array_zeros(int64_t n, size_t size)
 {
     void *memory = calloc(n ? (size_t)n : 1, size);
 
@@ -23,10 +23,10 @@ void ref_array_init(struct ref_array *array, uint32_t dtype, int rank, const int
         array->count *= shape[i];
     }
     if (num_is_int(array->type)) {
-        array->u = zeros(array->count, sizeof *array->u);
+        array->u = ref_array_zeros(array->count, sizeof *array->u);
     } else {
-        array->v = zeros(array->count * array->type->parts, sizeof *array->v);
-        array->bound = zeros(array->count * array->type->parts, sizeof *array->bound);
+        array->v = ref_array_zeros(array->count * array->type->parts, sizeof *array->v);
+        array->bound = ref_array_zeros(array->count * array->type->parts, sizeof *array->bound);
     }
 }
 

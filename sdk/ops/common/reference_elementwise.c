@@ -3,16 +3,16 @@
 #include "reference.h"
 #include <math.h>
 
-enum binary { ADD, SUB, MUL, DIV };
+enum ref_elementwise_binary { ADD, SUB, MUL, DIV };
 
-static uint64_t of_ints(enum binary op, uint64_t x, uint64_t y)
+static uint64_t of_ints(enum ref_elementwise_binary op, uint64_t x, uint64_t y)
 {
     return op == ADD ? x + y : op == SUB ? x - y : x * y;
 }
 
 /* What long double misses of the product or quotient of two f64 is u 2^-11 of it. */
-static void of_reals(enum binary op, long double x, long double y, bool wide, struct ref_array *out,
-                     int64_t i)
+static void of_reals(enum ref_elementwise_binary op, long double x, long double y, bool wide,
+                     struct ref_array *out, int64_t i)
 {
     out->v[i] = op == ADD ? x + y : op == SUB ? x - y : op == MUL ? x * y : x / y;
     if ((op == MUL || op == DIV) && wide && isfinite(out->v[i]))
@@ -51,7 +51,8 @@ static void complex_quotient(const long double *x, const long double *y, struct 
     out->v[i + 1] = (real_first ? b - a * r : b * r - a) / below;
 }
 
-static void binary(const struct ref_array *in, enum binary op, struct ref_array *out)
+static void ref_elementwise_binary(const struct ref_array *in, enum ref_elementwise_binary op,
+                                   struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0};
     int rank = ref_broadcast(&in[0], &in[1], shape), parts = in[0].type->parts;
@@ -76,25 +77,25 @@ static void binary(const struct ref_array *in, enum binary op, struct ref_array 
 void ref_add(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     (void)attrs;
-    binary(in, ADD, out);
+    ref_elementwise_binary(in, ADD, out);
 }
 
 void ref_sub(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     (void)attrs;
-    binary(in, SUB, out);
+    ref_elementwise_binary(in, SUB, out);
 }
 
 void ref_mul(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     (void)attrs;
-    binary(in, MUL, out);
+    ref_elementwise_binary(in, MUL, out);
 }
 
 void ref_div(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     (void)attrs;
-    binary(in, DIV, out);
+    ref_elementwise_binary(in, DIV, out);
 }
 
 /* Toward zero, the ends of the type where the value lies beyond them, 0 for NaN. */

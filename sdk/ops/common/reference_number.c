@@ -56,7 +56,7 @@ void num_set_int(const struct num_type *type, void *at, uint64_t value)
 
 /* 2 to the power of n. Each number of a result is compared with several, which ldexpl is slow to
  * make. */
-static long double power(int n)
+static long double ref_number_power(int n)
 {
     uint64_t bits = (uint64_t)(n + 1023) << 52;
     double d;
@@ -76,7 +76,8 @@ static int exponent_of(long double value)
     memcpy(&bits, &d, sizeof bits);
     n = (int)(bits >> 52) - 1023;
     if (n < -1022 || n > 1023) return ilogbl(value);
-    return power(n) > value ? n - 1 : n; /* it may have been rounded up to the next power */
+    return ref_number_power(n) > value ? n - 1
+                                       : n; /* it may have been rounded up to the next power */
 }
 
 static bool is_f32(const struct num_type *type)
@@ -92,10 +93,10 @@ static long double half_decode(const struct num_type *type, uint16_t bits)
     long double value;
 
     if (exponent == type->emax - type->emin + 2) value = fraction ? NAN : INFINITY;
-    else if (exponent == 0) value = fraction * power(type->emin - fraction_bits);
+    else if (exponent == 0) value = fraction * ref_number_power(type->emin - fraction_bits);
     else
         value = (fraction + (1 << fraction_bits)) *
-                power(type->emin + exponent - 1 - fraction_bits);
+                ref_number_power(type->emin + exponent - 1 - fraction_bits);
     return bits & 0x8000 ? -value : value;
 }
 
@@ -115,7 +116,7 @@ static uint16_t half_encode(const struct num_type *type, long double value)
     if (exponent > type->emax) return (uint16_t)(sign | infinity);
     /* The significand as an integer, rounded; a carry out of it moves on to the exponent by
      * itself, and without the hidden digit the number is subnormal. */
-    bits = (uint32_t)rintl(value * power(fraction_bits - exponent));
+    bits = (uint32_t)rintl(value * ref_number_power(fraction_bits - exponent));
     bits += (uint32_t)(exponent - type->emin) << fraction_bits;
     return (uint16_t)(sign | (bits > infinity ? infinity : bits));
 }
@@ -149,20 +150,20 @@ long double num_ulp(const struct num_type *type, long double value)
     value = fabsl(value);
     if (isfinite(value) && value >= num_min_normal(type)) exponent = exponent_of(value);
     if (exponent > type->emax) exponent = type->emax;
-    return power(exponent - type->digits + 1);
+    return ref_number_power(exponent - type->digits + 1);
 }
 
 long double num_unit(const struct num_type *type)
 {
-    return power(-type->digits);
+    return ref_number_power(-type->digits);
 }
 
 long double num_max(const struct num_type *type)
 {
-    return (2 - power(1 - type->digits)) * power(type->emax);
+    return (2 - ref_number_power(1 - type->digits)) * ref_number_power(type->emax);
 }
 
 long double num_min_normal(const struct num_type *type)
 {
-    return power(type->emin);
+    return ref_number_power(type->emin);
 }

@@ -107,7 +107,7 @@ static const struct {
 };
 enum { N_ALLS = sizeof alls / sizeof *alls, PLAIN = 4 };
 
-static struct kernel_case *all(struct case_maker *maker, int i)
+static struct kernel_case *compare_cases_all(struct case_maker *maker, int i)
 {
     struct kernel_case *made = case_begin(maker, alls[i].shapes);
     bool is_bool = maker->dtype[0] == BP_BOOL;
@@ -125,7 +125,7 @@ static struct kernel_case *all(struct case_maker *maker, int i)
 void cases_equal_all(struct case_maker *maker)
 {
     for (int i = 0; i < N_ALLS; i++) {
-        struct kernel_case *made = all(maker, i);
+        struct kernel_case *made = compare_cases_all(maker, i);
         if (i == PLAIN) case_layouts(maker, made, alls[i].variant, false);
         else case_end(maker, made, "%s", alls[i].variant);
     }
@@ -135,7 +135,7 @@ void cases_allclose(struct case_maker *maker)
 {
     for (int i = 0; i < N_ALLS; i++)
         for (int wide = 0; wide < 2; wide++) {
-            struct kernel_case *made = all(maker, i);
+            struct kernel_case *made = compare_cases_all(maker, i);
             if (wide) made->attrs.allclose.atol = 0.07; /* the last pair is within that */
             made->attrs.allclose.equal_nan = wide;
             if (i == PLAIN && wide) case_layouts(maker, made, "plain.wide", false);

@@ -24,7 +24,7 @@ static int order_of(const struct ref_array *in, int64_t x, int64_t y)
            (a->v[x] > b->v[y] ? MORE : 0);
 }
 
-static bool truth(const struct ref_array *a, int64_t i)
+static bool ref_compare_truth(const struct ref_array *a, int64_t i)
 {
     bool any = a->u && a->u[i];
 
@@ -39,13 +39,13 @@ static bool is_close(long double x, long double y, long double rtol, long double
     return fabsl(x - y) <= atol + rtol * fabsl(y);
 }
 
-static bool holds(const char *op, const struct ref_array *in, int64_t x, int64_t y,
-                  const struct bp_isclose_attrs *a)
+static bool ref_compare_holds(const char *op, const struct ref_array *in, int64_t x, int64_t y,
+                              const struct bp_isclose_attrs *a)
 {
     int order;
 
     if (!strncmp(op, "logical_", 8)) {
-        bool p = truth(&in[0], x), q = truth(&in[1], y);
+        bool p = ref_compare_truth(&in[0], x), q = ref_compare_truth(&in[1], y);
         return !strcmp(op, "logical_and") ? p && q : !strcmp(op, "logical_or") ? p || q : p != q;
     }
     if (!strcmp(op, "isclose"))
@@ -68,12 +68,13 @@ void ref_family_compare(const char *op, const struct ref_array *in, const void *
 
     ref_array_init(out, BP_BOOL, rank, shape);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at))
-        out->u[i] = holds(op, in, ref_index(&in[0], rank, at), ref_index(&in[1], rank, at), attrs);
+        out->u[i] = ref_compare_holds(op, in, ref_index(&in[0], rank, at),
+                                      ref_index(&in[1], rank, at), attrs);
 }
 
 /* Whether op holds everywhere. */
-static void all(const char *op, const struct ref_array *in, const void *attrs,
-                struct ref_array *out)
+static void ref_compare_all(const char *op, const struct ref_array *in, const void *attrs,
+                            struct ref_array *out)
 {
     struct ref_array each;
 
@@ -86,7 +87,7 @@ static void all(const char *op, const struct ref_array *in, const void *attrs,
 
 void ref_equal_all(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    all("equal", in, attrs, out);
+    ref_compare_all("equal", in, attrs, out);
 }
 
 void ref_allclose(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -94,5 +95,5 @@ void ref_allclose(const struct ref_array *in, const void *attrs, struct ref_arra
     const struct bp_allclose_attrs *a = attrs;
     struct bp_isclose_attrs with = {sizeof with, a->rtol, a->atol, a->equal_nan};
 
-    all("isclose", in, &with, out);
+    ref_compare_all("isclose", in, &with, out);
 }

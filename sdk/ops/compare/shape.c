@@ -32,7 +32,7 @@ enum bp_status bp_infer_equal_all(struct bp_site *site)
 }
 
 /* Whether none of the truth values holds: there are 0, which is their number less itself. */
-static struct bp_tensor *none(struct bp_compose *c, struct bp_tensor *holds)
+static struct bp_tensor *compare_none(struct bp_compose *c, struct bp_tensor *holds)
 {
     struct bp_sum_attrs all = {.size = sizeof all};
     struct bp_tensor *n = MAKE(c, sum, &all, bp_compose_cast(c, holds, BP_I64));
@@ -44,7 +44,8 @@ enum bp_status bp_expand_equal_all(struct bp_expansion *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    bp_compose_keep(&c, none(&c, MAKE(&c, not_equal, NULL, e->in[0], e->in[1])), &e->out[0]);
+    bp_compose_keep(&c, compare_none(&c, MAKE(&c, not_equal, NULL, e->in[0], e->in[1])),
+                    &e->out[0]);
     return bp_compose_end(&c);
 }
 
@@ -57,6 +58,6 @@ enum bp_status bp_expand_allclose(struct bp_expansion *e)
     struct bp_tensor *close = MAKE(&c, isclose, &with, e->in[0], e->in[1]);
     struct bp_tensor *yes = MAKE(&c, equal, NULL, close, close);
 
-    bp_compose_keep(&c, none(&c, MAKE(&c, not_equal, NULL, close, yes)), &e->out[0]);
+    bp_compose_keep(&c, compare_none(&c, MAKE(&c, not_equal, NULL, close, yes)), &e->out[0]);
     return bp_compose_end(&c);
 }

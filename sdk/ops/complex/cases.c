@@ -7,7 +7,7 @@
 cases_fn cases_complex, cases_complex_part, cases_as_real, cases_as_complex;
 
 /* A case of the suite of gradients. */
-static void smooth(struct case_maker *maker, const char *shapes)
+static void complex_cases_smooth(struct case_maker *maker, const char *shapes)
 {
     struct kernel_case *made = case_begin(maker, shapes);
 
@@ -17,7 +17,7 @@ static void smooth(struct case_maker *maker, const char *shapes)
 }
 
 /* c64 goes with f32, c128 with f64: the rows' masks say more than there is. */
-static bool fits(const struct case_maker *maker)
+static bool complex_cases_fits(const struct case_maker *maker)
 {
     const struct num_type *a = num_type(maker->dtype[0]), *b = num_type(maker->dtype[1]);
 
@@ -39,11 +39,11 @@ void cases_complex(struct case_maker *maker)
 {
     struct kernel_case *made;
 
-    if (!fits(maker)) return;
+    if (!complex_cases_fits(maker)) return;
     case_lines(maker, pairs, COUNT(pairs));
     made = case_begin(maker, "5x6x7+5x6x7");
     case_layouts(maker, made, "rank3", false);
-    smooth(maker, "2x3+3");
+    complex_cases_smooth(maker, "2x3+3");
 }
 
 static const struct case_line singles[] = {
@@ -59,20 +59,20 @@ void cases_complex_part(struct case_maker *maker)
 {
     struct kernel_case *made;
 
-    if (!fits(maker)) return;
+    if (!complex_cases_fits(maker)) return;
     case_lines(maker, singles, COUNT(singles));
     made = case_begin(maker, "5x6x7");
     case_layouts(maker, made, "rank3", true);
-    smooth(maker, "2x3");
+    complex_cases_smooth(maker, "2x3");
 }
 
 /* Shapes with a last axis more, where the input has the parts in it. */
-static void parts(struct case_maker *maker, const char *last)
+static void complex_cases_parts(struct case_maker *maker, const char *last)
 {
     struct kernel_case *made;
     char shape[64];
 
-    if (!fits(maker)) return;
+    if (!complex_cases_fits(maker)) return;
     for (int i = 0; i < COUNT(singles); i++) {
         snprintf(shape, sizeof shape, "%s%s", singles[i].shapes, last);
         if (!strcmp(singles[i].shapes, "scalar") && *last) snprintf(shape, sizeof shape, "2");
@@ -84,15 +84,15 @@ static void parts(struct case_maker *maker, const char *last)
     snprintf(shape, sizeof shape, "5x6x7%s", last);
     made = case_begin(maker, shape);
     case_layouts(maker, made, "rank4", false);
-    smooth(maker, *last ? "3x2" : "3");
+    complex_cases_smooth(maker, *last ? "3x2" : "3");
 }
 
 void cases_as_real(struct case_maker *maker)
 {
-    parts(maker, "");
+    complex_cases_parts(maker, "");
 }
 
 void cases_as_complex(struct case_maker *maker)
 {
-    parts(maker, "x2");
+    complex_cases_parts(maker, "x2");
 }

@@ -25,7 +25,7 @@ void ref_complex(const struct ref_array *in, const void *attrs, struct ref_array
         for (int p = 0; p < 2; p++) out->v[2 * i + p] = in[p].v[ref_index(&in[p], rank, at)];
 }
 
-static long double part(const char *op, long double re, long double im)
+static long double ref_complex_part(const char *op, long double re, long double im)
 {
     if (!strcmp(op, "real")) return re;
     if (!strcmp(op, "imag")) return im;
@@ -42,7 +42,7 @@ void ref_family_complex(const char *op, const struct ref_array *in, const void *
     for (int64_t i = 0; i < out->count; i++) {
         long double re = in->v[2 * i], im = in->v[2 * i + 1];
         if (!conj) {
-            out->v[i] = part(op, re, im);
+            out->v[i] = ref_complex_part(op, re, im);
             continue;
         }
         out->v[2 * i] = re;

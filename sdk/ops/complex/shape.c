@@ -59,14 +59,14 @@ enum bp_status bp_infer_as_complex(struct bp_site *site)
 }
 
 /* The composition's end, with what it made as the gradient of the only input. */
-static enum bp_status only(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
+static enum bp_status complex_only(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
 {
     if (g->want[0]) bp_compose_keep(c, d, &g->dx[0]);
     return bp_compose_end(c);
 }
 
 /* Zeros of the shape and dtype of a real t, whatever is in it: nothing is below itself. */
-static struct bp_tensor *zeros(struct bp_compose *c, struct bp_tensor *t)
+static struct bp_tensor *complex_zeros(struct bp_compose *c, struct bp_tensor *t)
 {
     return bp_compose_cast(c, MAKE(c, less_than, NULL, t, t), t->view.dtype);
 }
@@ -88,21 +88,21 @@ enum bp_status bp_grad_real(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return only(g, &c, MAKE(&c, complex, NULL, g->dy[0], zeros(&c, g->dy[0])));
+    return complex_only(g, &c, MAKE(&c, complex, NULL, g->dy[0], complex_zeros(&c, g->dy[0])));
 }
 
 enum bp_status bp_grad_imag(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return only(g, &c, MAKE(&c, complex, NULL, zeros(&c, g->dy[0]), g->dy[0]));
+    return complex_only(g, &c, MAKE(&c, complex, NULL, complex_zeros(&c, g->dy[0]), g->dy[0]));
 }
 
 enum bp_status bp_grad_conj(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return only(g, &c, MAKE(&c, conj, NULL, g->dy[0]));
+    return complex_only(g, &c, MAKE(&c, conj, NULL, g->dy[0]));
 }
 
 /* dy i z / |z|^2: a step at a right angle to z turns it most. */
@@ -115,7 +115,7 @@ enum bp_status bp_grad_angle(struct bp_grad *g)
     struct bp_tensor *d = MAKE(&c, div, NULL, g->dy[0], square);
     struct bp_tensor *back = bp_compose_scale(&c, MAKE(&c, mul, NULL, d, im), -1, 0);
 
-    return only(g, &c, MAKE(&c, complex, NULL, back, MAKE(&c, mul, NULL, d, re)));
+    return complex_only(g, &c, MAKE(&c, complex, NULL, back, MAKE(&c, mul, NULL, d, re)));
 }
 
 /* dy z / |z|, 0 at 0. */
@@ -128,20 +128,20 @@ enum bp_status bp_grad_complex_abs(struct bp_grad *g)
     struct bp_tensor *d = MAKE(&c, div, NULL, g->dy[0], y);
 
     d = MAKE(&c, mask, &keep, d, MAKE(&c, logical_and, NULL, y, y));
-    return only(g, &c,
-                MAKE(&c, complex, NULL, MAKE(&c, mul, NULL, d, re), MAKE(&c, mul, NULL, d, im)));
+    return complex_only(
+        g, &c, MAKE(&c, complex, NULL, MAKE(&c, mul, NULL, d, re), MAKE(&c, mul, NULL, d, im)));
 }
 
 enum bp_status bp_grad_as_real(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return only(g, &c, MAKE(&c, as_complex, NULL, g->dy[0]));
+    return complex_only(g, &c, MAKE(&c, as_complex, NULL, g->dy[0]));
 }
 
 enum bp_status bp_grad_as_complex(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return only(g, &c, MAKE(&c, as_real, NULL, g->dy[0]));
+    return complex_only(g, &c, MAKE(&c, as_real, NULL, g->dy[0]));
 }

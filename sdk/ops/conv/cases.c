@@ -57,7 +57,7 @@ enum {
     N_GEOMETRIES = sizeof geometries / sizeof *geometries
 };
 
-static void parse(const char *text, int64_t *at)
+static void conv_cases_parse(const char *text, int64_t *at)
 {
     for (; *text; at++) {
         *at = strtoll(text, (char **)&text, 10);
@@ -72,8 +72,8 @@ static const char *result_of(const struct geometry *g, char *text, size_t size)
     int rank = 1, used;
 
     for (const char *c = g->x; *c; c++) rank += *c == 'x';
-    parse(g->x, x);
-    parse(g->w, w);
+    conv_cases_parse(g->x, x);
+    conv_cases_parse(g->w, w);
     used = snprintf(text, size, "%lldx%lld", (long long)x[0], (long long)w[0]);
     for (int i = 2; i < rank; i++) {
         int64_t covered = g->dilation[i - 2] * (w[i] - 1) + 1;
@@ -97,7 +97,7 @@ static struct kernel_case *conv_begin(const struct case_maker *maker, const stru
     return made;
 }
 
-static const struct geometry *find(const char *variant)
+static const struct geometry *conv_cases_find(const char *variant)
 {
     for (int i = 0; i < N_GEOMETRIES; i++)
         if (!strcmp(geometries[i].variant, variant)) return &geometries[i];
@@ -106,9 +106,9 @@ static const struct geometry *find(const char *variant)
 
 /* Images and filters in all orders, so large that rows go over to libraries: 65536 products at
  * least. */
-static void orders(const struct case_maker *maker, const char *shapes, bool unread)
+static void conv_cases_orders(const struct case_maker *maker, const char *shapes, bool unread)
 {
-    struct kernel_case *made = conv_begin(maker, find("2d"), shapes);
+    struct kernel_case *made = conv_begin(maker, conv_cases_find("2d"), shapes);
 
     if (unread) made->in[2].data = DATA_UNREAD;
     if (maker->dtype[0] == BP_F32)
@@ -130,7 +130,7 @@ void cases_conv(struct case_maker *maker)
         case_end(maker, conv_begin(maker, g, shapes), "%s.bias", g->variant);
     }
     for (size_t i = 0; i < sizeof laid_out / sizeof *laid_out; i++) {
-        const struct geometry *g = find(laid_out[i]);
+        const struct geometry *g = conv_cases_find(laid_out[i]);
         char name[64];
         snprintf(shapes, sizeof shapes, "%s+%s+%d", g->x, g->w, atoi(g->w));
         snprintf(name, sizeof name, "%s.laid", g->variant);
@@ -138,26 +138,27 @@ void cases_conv(struct case_maker *maker)
     }
     /* Large enough for libraries, whose layouts differ. */
     for (int last = 0; last < 2; last++) {
-        made = conv_begin(maker, find("2d"), "1x16x13x13+24x16x3x3+24");
+        made = conv_begin(maker, conv_cases_find("2d"), "1x16x13x13+24x16x3x3+24");
         made->in[0].layout = last ? LAYOUT_LAST : LAYOUT_DENSE;
         made->out = made->in[0].layout;
         case_end(maker, made, "2d.large%s", last ? ".last" : "");
-        made = conv_begin(maker, find("2d"), "1x16x13x13+24x16x3x3+24");
+        made = conv_begin(maker, conv_cases_find("2d"), "1x16x13x13+24x16x3x3+24");
         made->in[0].layout = last ? LAYOUT_LAST : LAYOUT_DENSE;
         made->in[1].frozen = true;
         case_end(maker, made, "2d.large%s.frozen", last ? ".last" : "");
     }
-    case_real(maker, conv_begin(maker, find("2d"), "2x33x15x17+40x33x3x3+40"), 1, "2d.real");
-    case_real(maker, conv_begin(maker, find("1d"), "2x33x131+40x33x3+40"), 1, "1d.real");
-    orders(maker, "2x17x9x8+18x17x3x3+-", false);
+    case_real(maker, conv_begin(maker, conv_cases_find("2d"), "2x33x15x17+40x33x3x3+40"), 1,
+              "2d.real");
+    case_real(maker, conv_begin(maker, conv_cases_find("1d"), "2x33x131+40x33x3+40"), 1, "1d.real");
+    conv_cases_orders(maker, "2x17x9x8+18x17x3x3+-", false);
     case_end(maker, case_begin(maker, "1x16x14x15+24x16x1x1+24"), "2d.large.point");
-    made = conv_begin(maker, find("2d"), "1x64x9x9+5x64x3x3+5");
+    made = conv_begin(maker, conv_cases_find("2d"), "1x64x9x9+5x64x3x3+5");
     case_data(made, DATA_EXACT);
     case_end(maker, made, "2d.exact");
-    made = conv_begin(maker, find("2d"), "1x64x9x9+5x64x3x3+5");
+    made = conv_begin(maker, conv_cases_find("2d"), "1x64x9x9+5x64x3x3+5");
     case_data(made, DATA_POSITIVE);
     case_end(maker, made, "2d.positive");
-    made = conv_begin(maker, find("2d"), "2x3x9x8+4x3x3x3+-");
+    made = conv_begin(maker, conv_cases_find("2d"), "2x3x9x8+4x3x3x3+-");
     made->in[0].data = DATA_NONFINITE;
     case_end(maker, made, "2d.nonfinite");
 }
@@ -176,8 +177,8 @@ void cases_conv_grad_input(struct case_maker *maker)
         if (!strcmp(g->variant, "2d.all")) case_layouts(maker, made, g->variant, false);
         else case_end(maker, made, "%s", g->variant);
     }
-    orders(maker, "2x18x7x6+18x17x3x3+2x17x9x8", true);
-    made = conv_begin(maker, find("2d"), "1x5x7x7+5x64x3x3+1x64x9x9");
+    conv_cases_orders(maker, "2x18x7x6+18x17x3x3+2x17x9x8", true);
+    made = conv_begin(maker, conv_cases_find("2d"), "1x5x7x7+5x64x3x3+1x64x9x9");
     case_data(made, DATA_EXACT);
     case_end(maker, made, "2d.exact");
 }
@@ -196,8 +197,8 @@ void cases_conv_grad_weight(struct case_maker *maker)
         if (!strcmp(g->variant, "2d.all")) case_layouts(maker, made, g->variant, false);
         else case_end(maker, made, "%s", g->variant);
     }
-    orders(maker, "2x18x7x6+2x17x9x8+18x17x3x3", true);
-    made = conv_begin(maker, find("2d"), "4x5x7x7+4x6x9x9+5x6x3x3");
+    conv_cases_orders(maker, "2x18x7x6+2x17x9x8+18x17x3x3", true);
+    made = conv_begin(maker, conv_cases_find("2d"), "4x5x7x7+4x6x9x9+5x6x3x3");
     case_data(made, DATA_EXACT);
     case_end(maker, made, "2d.exact");
 }

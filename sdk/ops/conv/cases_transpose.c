@@ -40,7 +40,7 @@ static const struct {
 };
 enum { N_GEOMETRIES = sizeof geometries / sizeof *geometries };
 
-static struct kernel_case *begin(const struct case_maker *maker, int i, bool bias)
+static struct kernel_case *transpose_cases_begin(const struct case_maker *maker, int i, bool bias)
 {
     char shapes[96];
     struct kernel_case *made;
@@ -68,7 +68,7 @@ void cases_conv_transpose(struct case_maker *maker)
 
     for (int i = 0; i < N_GEOMETRIES; i++)
         for (int bias = 0; bias < 2; bias++) {
-            made = begin(maker, i, bias);
+            made = transpose_cases_begin(maker, i, bias);
             case_smooth(made, 2);
             if (i == 9 && bias) case_layouts(maker, made, geometries[i].variant, false);
             else case_end(maker, made, "%s%s", geometries[i].variant, bias ? ".bias" : "");
@@ -76,16 +76,16 @@ void cases_conv_transpose(struct case_maker *maker)
     made = case_begin(maker, "1x33x13x11+33x17x3x3+17");
     made->attrs.conv_transpose.stride[0] = made->attrs.conv_transpose.stride[1] = 2;
     case_real(maker, made, 1, "real");
-    made = begin(maker, N_GEOMETRIES - 3, true);
+    made = transpose_cases_begin(maker, N_GEOMETRIES - 3, true);
     case_data(made, DATA_EXACT);
     case_end(maker, made, "exact");
-    made = begin(maker, N_GEOMETRIES - 3, false);
+    made = transpose_cases_begin(maker, N_GEOMETRIES - 3, false);
     case_data(made, DATA_POSITIVE);
     case_end(maker, made, "positive");
     /* In x only what a window lies over is reached. In w it is not defined: rows may, or not, add
      * products with the zeros that lie between elements of x. */
     for (int i = 3; i > 1; i--) {
-        made = begin(maker, N_GEOMETRIES - i, i == 3);
+        made = transpose_cases_begin(maker, N_GEOMETRIES - i, i == 3);
         made->in[0].data = DATA_NONFINITE;
         case_end(maker, made, "nonfinite");
     }

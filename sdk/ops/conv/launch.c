@@ -86,9 +86,9 @@ static enum bp_status pack_a(const struct bp_launch *launch, const struct conv_p
 }
 
 /* Columns of n panels from number first on: gathered, and multiplied. */
-static enum bp_status columns(const struct bp_launch *launch, const struct conv_product *product,
-                              const struct conv_views *v, const struct cut *cut, int64_t first,
-                              int64_t n)
+static enum bp_status conv_columns(const struct bp_launch *launch,
+                                   const struct conv_product *product, const struct conv_views *v,
+                                   const struct cut *cut, int64_t first, int64_t n)
 {
     enum portable_type type = portable_type(v->a->dtype);
     struct conv_pack_image_args pack_args = {*product, n, cut->columns / TILE_COLUMNS, cut->depth,
@@ -115,15 +115,16 @@ static enum bp_status columns(const struct bp_launch *launch, const struct conv_
     return portable_run(launch, &p);
 }
 
-static enum bp_status tiled(const struct bp_launch *launch, const struct conv_product *product,
-                            const struct conv_views *v)
+static enum bp_status conv_tiled(const struct bp_launch *launch, const struct conv_product *product,
+                                 const struct conv_views *v)
 {
     struct cut cut = cut_of(launch->self, launch->device, product, v->a->dtype);
     enum bp_status status = pack_a(launch, product, v, &cut);
 
     for (int64_t first = 0; first < cut.panels && !status; first += cut.at_once) {
         int64_t rest = cut.panels - first;
-        status = columns(launch, product, v, &cut, first, rest < cut.at_once ? rest : cut.at_once);
+        status = conv_columns(launch, product, v, &cut, first,
+                              rest < cut.at_once ? rest : cut.at_once);
     }
     return status;
 }
@@ -136,7 +137,7 @@ enum bp_status portable_conv(const struct bp_launch *launch)
     if (!launch->out[0]->count) return BP_OK;
     v = conv_product_init(&args.p, (enum conv_kind)portable_number(launch->kernel), launch->in,
                           launch->n_in, launch->out, launch->attrs);
-    if (is_tiled(&args.p)) return tiled(launch, &args.p, &v);
+    if (is_tiled(&args.p)) return conv_tiled(launch, &args.p, &v);
     struct portable p = PORTABLE(conv, conv, portable_type(v.a->dtype), args, v.c->count,
                                  2 * (double)args.p.k);
     portable_view(&p, v.c);

@@ -33,8 +33,8 @@ static struct geometry geometry_of(const struct ref_array *x, const struct ref_a
 typedef void product_fn(void *ctx, int64_t x, int64_t w, int64_t y);
 
 /* The products of one output element and one channel of the window. */
-static void window(const struct geometry *g, const int64_t *o, int64_t x, int64_t w, int64_t y,
-                   product_fn *each, void *ctx)
+static void ref_conv_window(const struct geometry *g, const int64_t *o, int64_t x, int64_t w,
+                            int64_t y, product_fn *each, void *ctx)
 {
     int64_t k[3] = {0}, n = g->window[0] * g->window[1] * g->window[2];
 
@@ -50,7 +50,7 @@ static void window(const struct geometry *g, const int64_t *o, int64_t x, int64_
     }
 }
 
-static void products(const struct geometry *g, product_fn *each, void *ctx)
+static void ref_conv_products(const struct geometry *g, product_fn *each, void *ctx)
 {
     int64_t in_size = g->in[0] * g->in[1] * g->in[2],
             w_size = g->window[0] * g->window[1] * g->window[2];
@@ -61,9 +61,9 @@ static void products(const struct geometry *g, product_fn *each, void *ctx)
             int64_t first = m / (g->filters / g->groups) * in_group, o[3] = {0};
             for (int64_t i = 0; i < out_size; i++, ref_next(3, g->out, o))
                 for (int64_t c = 0; c < in_group; c++)
-                    window(g, o, (n * g->channels + first + c) * in_size,
-                           (m * in_group + c) * w_size, (n * g->filters + m) * out_size + i, each,
-                           ctx);
+                    ref_conv_window(g, o, (n * g->channels + first + c) * in_size,
+                                    (m * in_group + c) * w_size,
+                                    (n * g->filters + m) * out_size + i, each, ctx);
         }
 }
 
@@ -73,7 +73,7 @@ struct sum {
     int64_t *terms; /* of each element of out */
 };
 
-static void add(struct sum *s, int64_t i, long double product)
+static void ref_conv_add(struct sum *s, int64_t i, long double product)
 {
     s->out->v[i] += product;
     s->out->bound[i] += fabsl(product);
@@ -83,13 +83,13 @@ static void add(struct sum *s, int64_t i, long double product)
 static void add_x(void *ctx, int64_t x, int64_t w, int64_t y)
 {
     struct sum *s = ctx;
-    add(s, x, s->y[y] * s->w[w]);
+    ref_conv_add(s, x, s->y[y] * s->w[w]);
 }
 
 static void add_w(void *ctx, int64_t x, int64_t w, int64_t y)
 {
     struct sum *s = ctx;
-    add(s, w, s->y[y] * s->x[x]);
+    ref_conv_add(s, w, s->y[y] * s->x[x]);
 }
 
 /* Adds up, with the growth of the elements' own numbers of terms. */
@@ -99,7 +99,7 @@ static void add_up(const struct geometry *g, product_fn *each, struct sum *s)
 
     ref_array_init(&terms, BP_I64, s->out->rank, s->out->shape);
     s->terms = (int64_t *)terms.u;
-    products(g, each, s);
+    ref_conv_products(g, each, s);
     for (int64_t i = 0; i < s->out->count; i++)
         s->out->bound[i] *= ref_growth(s->terms[i] - 1);
     ref_array_finish(&terms);
@@ -138,8 +138,8 @@ static void add_window(const struct geometry *g, const int64_t *first, const lon
 }
 
 /* One filter on one image, behind its bias if it has one. */
-static void plane(const struct geometry *g, const long double *x, const long double *w,
-                  const long double *bias, long double *y, long double *bound)
+static void ref_conv_plane(const struct geometry *g, const long double *x, const long double *w,
+                           const long double *bias, long double *y, long double *bound)
 {
     int64_t in_size = g->in[0] * g->in[1] * g->in[2], o[3] = {0}, first[3];
     int64_t w_size = g->window[0] * g->window[1] * g->window[2];
@@ -169,8 +169,9 @@ void ref_conv(const struct ref_array *in, const void *attrs, struct ref_array *o
     for (int64_t n = 0; n < g.batch; n++)
         for (int64_t m = 0; m < g.filters; m++) {
             int64_t group = m / (g.filters / g.groups), at = (n * g.filters + m) * out_size;
-            plane(&g, in[0].v + (n * g.channels + group * in_group) * in_size, in[1].v + m * w_size,
-                  in[2].type ? &in[2].v[m] : NULL, out->v + at, out->bound + at);
+            ref_conv_plane(&g, in[0].v + (n * g.channels + group * in_group) * in_size,
+                           in[1].v + m * w_size, in[2].type ? &in[2].v[m] : NULL, out->v + at,
+                           out->bound + at);
         }
 }
 

@@ -27,8 +27,9 @@ static struct plan plan_of(const struct ref_array *x, const struct ref_array *w,
 }
 
 /* One element of x, with one window, into a plane of the result. */
-static void put(const struct plan *p, long double x, const int64_t *i, const long double *w,
-                struct ref_array *y, int64_t plane, int64_t *terms)
+static void ref_transpose_put(const struct plan *p, long double x, const int64_t *i,
+                              const long double *w, struct ref_array *y, int64_t plane,
+                              int64_t *terms)
 {
     int64_t k[3] = {0}, at = 0;
 
@@ -65,8 +66,8 @@ void ref_conv_transpose(const struct ref_array *in, const void *attrs, struct re
     for (int64_t e = 0; e < x->count; e++, ref_next(3, p.in, i)) {
         int64_t n = e / plane / x->shape[1], c = e / plane % x->shape[1], group = c / own;
         for (int64_t m = 0; m < w->shape[1]; m++)
-            put(&p, x->v[e], i, w->v + (c * w->shape[1] + m) * window, out,
-                (n * filters + group * w->shape[1] + m) * size, terms);
+            ref_transpose_put(&p, x->v[e], i, w->v + (c * w->shape[1] + m) * window, out,
+                              (n * filters + group * w->shape[1] + m) * size, terms);
     }
     for (int64_t e = 0; e < out->count; e++) {
         long double b = bias->type ? bias->v[e / size % filters] : 0;

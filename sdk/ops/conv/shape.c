@@ -94,8 +94,8 @@ static enum bp_status check_unused(const char *op, const struct bp_conv_attrs *a
 }
 
 /* The type of conv(x, w), with every check of x, w and the attributes. */
-static enum bp_status forward(const char *op, const struct bp_view *x, const struct bp_view *w,
-                              const struct bp_conv_attrs *a, struct bp_type *out)
+static enum bp_status conv_forward(const char *op, const struct bp_view *x, const struct bp_view *w,
+                                   const struct bp_conv_attrs *a, struct bp_type *out)
 {
     TRY(check_ranks(op, x, w));
     TRY(check_groups(op, x, w, a->groups));
@@ -111,14 +111,14 @@ static enum bp_status forward(const char *op, const struct bp_view *x, const str
 enum bp_status bp_rule_conv(const char *op, const struct bp_view *x, const struct bp_view *w,
                             const void *attrs, struct bp_type *out)
 {
-    return forward(op, x, w, attrs, out);
+    return conv_forward(op, x, w, attrs, out);
 }
 
 enum bp_status bp_infer_conv(struct bp_site *site)
 {
     const struct bp_view *w = bp_site_in(site, 1), *bias = bp_site_in(site, 2);
 
-    TRY(forward("conv", bp_site_in(site, 0), w, site->attrs, &site->out[0]));
+    TRY(conv_forward("conv", bp_site_in(site, 0), w, site->attrs, &site->out[0]));
     if (bias && (bias->rank != 1 || bias->shape[0] != w->shape[0])) {
         char text[BP_TYPE_TEXT];
         return bp_error(
@@ -129,15 +129,15 @@ enum bp_status bp_infer_conv(struct bp_site *site)
 }
 
 /* Both gradients: dy must be what the forward gives; the result is as the input of port like. */
-static enum bp_status gradient(struct bp_site *site, const struct bp_view *x,
-                               const struct bp_view *w, const struct bp_view *like)
+static enum bp_status conv_gradient(struct bp_site *site, const struct bp_view *x,
+                                    const struct bp_view *w, const struct bp_view *like)
 {
     const char *op = site->row->info.name;
     const struct bp_view *dy = bp_site_in(site, 0);
     struct bp_type y = {.dtype = dy->dtype};
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
-    TRY(forward(op, x, w, site->attrs, &y));
+    TRY(conv_forward(op, x, w, site->attrs, &y));
     if (dy->rank != y.rank || memcmp(dy->shape, y.shape, y.rank * sizeof *y.shape))
         return bp_error(BP_ERR_INVALID, "%s: dy is %s, expected %s as the forward gives", op,
                         bp_type_text(dy->dtype, dy->rank, dy->shape, got, sizeof got),
@@ -149,10 +149,10 @@ static enum bp_status gradient(struct bp_site *site, const struct bp_view *x,
 
 enum bp_status bp_infer_conv_grad_input(struct bp_site *site)
 {
-    return gradient(site, bp_site_in(site, 2), bp_site_in(site, 1), bp_site_in(site, 2));
+    return conv_gradient(site, bp_site_in(site, 2), bp_site_in(site, 1), bp_site_in(site, 2));
 }
 
 enum bp_status bp_infer_conv_grad_weight(struct bp_site *site)
 {
-    return gradient(site, bp_site_in(site, 1), bp_site_in(site, 2), bp_site_in(site, 2));
+    return conv_gradient(site, bp_site_in(site, 1), bp_site_in(site, 2), bp_site_in(site, 2));
 }

@@ -43,8 +43,9 @@ static enum bp_status check_unused(const struct bp_conv_transpose_attrs *a, uint
     return BP_OK;
 }
 
-static enum bp_status extent_of(const struct bp_view *x, const struct bp_view *w,
-                                const struct bp_conv_transpose_attrs *a, uint32_t i, int64_t *out)
+static enum bp_status transpose_extent_of(const struct bp_view *x, const struct bp_view *w,
+                                          const struct bp_conv_transpose_attrs *a, uint32_t i,
+                                          int64_t *out)
 {
     int64_t in = x->shape[i + 2], taps = w->shape[i + 2], reach, window;
 
@@ -86,7 +87,8 @@ enum bp_status bp_infer_conv_transpose(struct bp_site *site)
     if (__builtin_mul_overflow(w->shape[1], a->groups, &out->shape[1]))
         return bp_error(BP_ERR_INVALID, "conv_transpose: groups is %" PRId64 ", far too many",
                         a->groups);
-    for (uint32_t i = 0; i < x->rank - 2u; i++) TRY(extent_of(x, w, a, i, &out->shape[i + 2]));
+    for (uint32_t i = 0; i < x->rank - 2u; i++)
+        TRY(transpose_extent_of(x, w, a, i, &out->shape[i + 2]));
     return BP_OK;
 }
 
@@ -134,7 +136,7 @@ enum bp_status bp_expand_conv_transpose(struct bp_expansion *e)
     for (uint32_t i = 0; i < rank - 2; i++) {
         int64_t more = a->output_padding[i], *after = &of.pad[i + 3];
         int64_t taken = more < *after ? more : *after;
-        extent_of(&x->view, &w->view, a, i, &shape[i + 2]);
+        transpose_extent_of(&x->view, &w->view, a, i, &shape[i + 2]);
         *after -= taken; /* less is cut off; a rest below stride is what a step leaves over */
         more -= taken;
         most[i + 2] = shape[i + 2] - (more < a->stride[i] ? 0 : more - a->stride[i] + 1);

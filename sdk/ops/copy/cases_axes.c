@@ -104,7 +104,8 @@ static const struct listed_case views[] = {
 enum form { FORM_VIEW, FORM_GIVEN, FORM_HOST_I64, FORM_HOST_I32, FORMS };
 static const char *const form_name[] = {"", ".given", ".host-i64", ".host-i32"};
 
-static void view(struct case_maker *maker, const struct listed_case *line, enum form form)
+static void axes_cases_view(struct case_maker *maker, const struct listed_case *line,
+                            enum form form)
 {
     struct kernel_case *made = listed_begin(maker, line);
 
@@ -123,7 +124,7 @@ void cases_shape_view(struct case_maker *maker)
         for (int form = 0; form < FORMS && case_is(maker, views[i].op); form++)
             if (listed_repeats(maker, &views[i])) break;
             else if (form < FORM_HOST_I64 || (listed_has_host(&views[i]) && !views[i].layouts))
-                view(maker, &views[i], (enum form)form);
+                axes_cases_view(maker, &views[i], (enum form)form);
 }
 
 static const struct listed_case unstacks[] = {
@@ -137,8 +138,8 @@ static const struct listed_case unstacks[] = {
     {"unstack", "planes", "5x2x7", .number = {1}, .layouts = true},
 };
 
-static void slice(struct case_maker *maker, const struct listed_case *line, int part, int n,
-                  bool given)
+static void axes_cases_slice(struct case_maker *maker, const struct listed_case *line, int part,
+                             int n, bool given)
 {
     struct kernel_case *made = listed_begin(maker, line);
     char variant[48];
@@ -161,7 +162,8 @@ void cases_unstack(struct case_maker *maker)
         int n = (int)made->in[0].shape[axis < 0 ? axis + made->in[0].rank : axis];
         free(made);
         for (int part = 0; part < n; part++)
-            for (int given = 0; given < 2; given++) slice(maker, &unstacks[i], part, n, given);
+            for (int given = 0; given < 2; given++)
+                axes_cases_slice(maker, &unstacks[i], part, n, given);
     }
 }
 

@@ -5,20 +5,20 @@
 #include "kernel.h"
 #include <stdbool.h>
 
-static int64_t magnitude(int64_t i)
+static int64_t copy_magnitude(int64_t i)
 {
     return i < 0 ? -i : i;
 }
 
 /* Axes in the order of how they lie in y, without those of extent 1, and neighbours through which
  * one step runs in both as one. */
-static void tidy(struct move_strided_args *a)
+static void copy_tidy(struct move_strided_args *a)
 {
     int64_t n = 0;
 
     for (int64_t i = 1; i < a->rank; i++) /* insertion: axes are few, and mostly in order */
-        for (int64_t k = i; k > 0 && magnitude(a->y_stride[k]) > magnitude(a->y_stride[k - 1]);
-             k--) {
+        for (int64_t k = i;
+             k > 0 && copy_magnitude(a->y_stride[k]) > copy_magnitude(a->y_stride[k - 1]); k--) {
             int64_t *lists[] = {a->shape, a->y_stride, a->x_stride};
             for (int l = 0; l < 3; l++) {
                 int64_t t = lists[l][k];
@@ -39,7 +39,7 @@ static void tidy(struct move_strided_args *a)
     a->rank = n;
 }
 
-static int64_t count_of(int64_t rank, const int64_t *shape)
+static int64_t copy_count_of(int64_t rank, const int64_t *shape)
 {
     int64_t n = 1;
 
@@ -47,15 +47,15 @@ static int64_t count_of(int64_t rank, const int64_t *shape)
     return n;
 }
 
-static enum bp_status move(const struct bp_launch *launch, struct move_strided_args *args,
-                           const struct bp_view *y, const struct bp_view *x)
+static enum bp_status copy_move(const struct bp_launch *launch, struct move_strided_args *args,
+                                const struct bp_view *y, const struct bp_view *x)
 {
     struct portable p = PORTABLE(rearrange, move_strided, portable_move_type(y->dtype), *args, 0,
                                  1);
 
-    p.count = count_of(args->rank, args->shape);
+    p.count = copy_count_of(args->rank, args->shape);
     if (!p.count) return BP_OK;
-    tidy(args);
+    copy_tidy(args);
     portable_view(&p, y);
     portable_view(&p, x);
     return portable_run(launch, &p);
@@ -104,7 +104,7 @@ enum bp_status portable_strided_slice(const struct bp_launch *launch)
     struct move_strided_args args = same_places(y, x);
 
     args.x_first = select_part(launch->attrs, x, y, args.x_stride);
-    return move(launch, &args, y, x);
+    return copy_move(launch, &args, y, x);
 }
 
 /* f64 as an integer, as the operator cast has it: its bits. */
@@ -137,19 +137,19 @@ static void set_bits(uint32_t dtype, double v, uint64_t *low, uint64_t *high)
     }
 }
 
-static enum bp_status fill(const struct bp_launch *launch, struct move_fill_args *args,
-                           const struct bp_view *y, double value)
+static enum bp_status copy_fill(const struct bp_launch *launch, struct move_fill_args *args,
+                                const struct bp_view *y, double value)
 {
     struct portable p = PORTABLE(rearrange, move_fill, portable_move_type(y->dtype), *args, 0, 1);
     struct move_strided_args axes = {.rank = args->rank};
 
-    p.count = count_of(args->rank, args->shape);
+    p.count = copy_count_of(args->rank, args->shape);
     if (!p.count) return BP_OK;
     for (int64_t i = 0; i < args->rank; i++) {
         axes.shape[i] = args->shape[i];
         axes.y_stride[i] = args->y_stride[i];
     }
-    tidy(&axes);
+    copy_tidy(&axes);
     args->rank = axes.rank;
     for (int64_t i = 0; i < axes.rank; i++) {
         args->shape[i] = axes.shape[i];
@@ -169,7 +169,7 @@ static enum bp_status fill_all(const struct bp_launch *launch, const struct bp_v
         args.shape[i] = y->shape[i];
         args.y_stride[i] = y->stride[i];
     }
-    return fill(launch, &args, y, value);
+    return copy_fill(launch, &args, y, value);
 }
 
 /* Number 0: full, 1: zeros, 2: ones. */
@@ -198,7 +198,7 @@ enum bp_status portable_strided_slice_grad(const struct bp_launch *launch)
     for (int i = 0; i < dx->rank; i++) args.y_stride[i] = dx->stride[i];
     /* one layout */
     args.y_first = select_part(launch->attrs, dx, dy, args.y_stride);
-    return status ? status : move(launch, &args, dx, dy);
+    return status ? status : copy_move(launch, &args, dx, dy);
 }
 
 /* Each axis of y as two: the tiles, and the elements of one. */
@@ -217,7 +217,7 @@ enum bp_status portable_tile(const struct bp_launch *launch)
         args.y_stride[2 * i + 1] = y->stride[i];
         args.x_stride[2 * i + 1] = axis < 0 ? 0 : x->stride[axis];
     }
-    return move(launch, &args, y, x);
+    return copy_move(launch, &args, y, x);
 }
 
 enum bp_status portable_flip(const struct bp_launch *launch)
@@ -232,18 +232,18 @@ enum bp_status portable_flip(const struct bp_launch *launch)
         args.x_first += (x->shape[axis] - 1) * x->stride[axis];
         args.x_stride[axis] = -x->stride[axis];
     }
-    return move(launch, &args, y, x);
+    return copy_move(launch, &args, y, x);
 }
 
 /* Axes in the order of how they lie in y. Neighbours of which none has a border become one. */
-static enum bp_status border(const struct bp_launch *launch, struct move_border_args *args,
-                             const struct bp_view *y, const struct bp_view *x)
+static enum bp_status copy_border(const struct bp_launch *launch, struct move_border_args *args,
+                                  const struct bp_view *y, const struct bp_view *x)
 {
     struct portable p = PORTABLE(rearrange, move_border, portable_move_type(y->dtype), *args, 0, 1);
     int64_t *lists[] = {args->shape, args->y_stride, args->extent, args->before, args->x_stride};
     int64_t n = 0;
 
-    p.count = count_of(args->rank, args->shape);
+    p.count = copy_count_of(args->rank, args->shape);
     for (int64_t i = 1; i < args->rank; i++)
         for (int64_t k = i; k > 0 && args->y_stride[k] > args->y_stride[k - 1]; k--)
             for (int l = 0; l < 5; l++) {
@@ -292,7 +292,7 @@ enum bp_status portable_pad(const struct bp_launch *launch)
         args.x_stride[i] = x->stride[i];
     }
     set_bits(y->dtype, a->value, &args.low, &args.high);
-    return border(launch, &args, y, x);
+    return copy_border(launch, &args, y, x);
 }
 
 /* A circular border in front, and as much taken away behind. */
@@ -318,7 +318,7 @@ enum bp_status portable_roll(const struct bp_launch *launch)
         int64_t shift = a->shifts.at[i] % args.extent[axis];
         args.before[axis] = shift < 0 ? shift + args.extent[axis] : shift;
     }
-    return border(launch, &args, y, x);
+    return copy_border(launch, &args, y, x);
 }
 
 /* tril and triu have the same attributes; number 1: triu. */
@@ -353,7 +353,7 @@ enum bp_status portable_diag_embed(const struct bp_launch *launch)
         args.shape[i] = x->shape[i];
         args.x_stride[i] = x->stride[i];
     }
-    return status ? status : move(launch, &args, y, x);
+    return status ? status : copy_move(launch, &args, y, x);
 }
 
 /* A diagonal of the rows from `row` on, n of them; and the same of blocks - 1 more matrices, each
@@ -374,7 +374,7 @@ static enum bp_status fill_rows(const struct bp_launch *launch, const struct bp_
     args.y_stride[0] = rows * y->stride[0];
     args.shape[1] = n;
     args.y_stride[1] = y->stride[0] + y->stride[1];
-    return fill(launch, &args, y, value);
+    return copy_fill(launch, &args, y, value);
 }
 
 static enum bp_status fill_matrix(const struct bp_launch *launch,
@@ -395,12 +395,12 @@ enum bp_status portable_fill_diagonal(const struct bp_launch *launch)
     struct move_fill_args line = {.rank = 1};
     enum bp_status status = BP_OK;
 
-    if (y->data != x->data || y->memory != x->memory) status = move(launch, &args, y, x);
+    if (y->data != x->data || y->memory != x->memory) status = copy_move(launch, &args, y, x);
     if (status || !y->count) return status;
     if (y->rank == 2) return fill_matrix(launch, a, y);
     line.shape[0] = y->shape[0];
     for (int i = 0; i < y->rank; i++) line.y_stride[0] += y->stride[i];
-    return fill(launch, &line, y, a->value);
+    return copy_fill(launch, &line, y, a->value);
 }
 
 enum bp_status portable_eye(const struct bp_launch *launch)
@@ -427,7 +427,7 @@ enum bp_status portable_broadcast_tensors(const struct bp_launch *launch)
             args.y_stride[k] = y->stride[k];
             args.x_stride[k] = axis < 0 || x->shape[axis] == 1 ? 0 : x->stride[axis];
         }
-        status = move(launch, &args, y, x);
+        status = copy_move(launch, &args, y, x);
     }
     return status;
 }
@@ -446,7 +446,7 @@ enum bp_status portable_meshgrid(const struct bp_launch *launch)
             args.y_stride[k] = y->stride[k];
         }
         if (x->rank) args.x_stride[axis] = x->stride[0];
-        status = move(launch, &args, y, x);
+        status = copy_move(launch, &args, y, x);
     }
     return status;
 }

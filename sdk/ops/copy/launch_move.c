@@ -6,8 +6,8 @@
 #include "../../dialect/walk_plan.h"
 
 /* From x, or zeros, to what begins offset elements after the first of y. */
-static enum bp_status move(const struct bp_launch *launch, struct walk_by_value walk,
-                           const struct bp_view *y, int64_t offset, const struct bp_view *x)
+static enum bp_status move_launch(const struct bp_launch *launch, struct walk_by_value walk,
+                                  const struct bp_view *y, int64_t offset, const struct bp_view *x)
 {
     int64_t bytes = portable_bytes(y->dtype);
     struct move_args args = {walk};
@@ -25,7 +25,7 @@ enum bp_status portable_assign(const struct bp_launch *launch)
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
 
     if (x->data == y->data && x->memory == y->memory) return BP_OK; /* in place: the same view */
-    return move(launch, walk_of(y, &x, 1), y, 0, x);
+    return move_launch(launch, walk_of(y, &x, 1), y, 0, x);
 }
 
 /* The inputs fill one part of the output after the other. */
@@ -44,7 +44,7 @@ enum bp_status portable_concat(const struct bp_launch *launch)
         walk_strides(&walk, 0, x->rank, x->shape, y->stride);
         walk_strides(&walk, 1, x->rank, x->shape, x->stride);
         walk_join(&walk, 2);
-        status = move(launch, walk, y, offset, x);
+        status = move_launch(launch, walk, y, offset, x);
         offset += x->shape[axis] * y->stride[axis];
     }
     return status;
@@ -64,7 +64,7 @@ enum bp_status portable_slice_grad(const struct bp_launch *launch)
     const struct bp_view *dy = launch->in[0], *dx = launch->out[0], *none = NULL;
     struct walk_by_value walk = walk_shape(dy->rank, dy->shape);
     int64_t stride[BY_VALUE_RANK], offset = 0;
-    enum bp_status status = move(launch, walk_of(dx, &none, 1), dx, 0, NULL);
+    enum bp_status status = move_launch(launch, walk_of(dx, &none, 1), dx, 0, NULL);
 
     if (status || !dy->count) return status;
     for (int a = 0; a < dx->rank; a++) stride[a] = dx->stride[a];
@@ -76,7 +76,7 @@ enum bp_status portable_slice_grad(const struct bp_launch *launch)
     walk_strides(&walk, 0, dy->rank, dy->shape, stride);
     walk_strides(&walk, 1, dy->rank, dy->shape, dy->stride);
     walk_join(&walk, 2);
-    return move(launch, walk, dx, offset, dy);
+    return move_launch(launch, walk, dx, offset, dy);
 }
 
 /* dy has no axis, or one of extent 1, where terms were added. */
@@ -95,5 +95,5 @@ enum bp_status portable_sum_grad(const struct bp_launch *launch)
         else walk.stride[1][a] = dy->stride[from++];
     }
     walk_join(&walk, 2);
-    return move(launch, walk, dx, 0, dy);
+    return move_launch(launch, walk, dx, 0, dy);
 }

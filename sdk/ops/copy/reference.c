@@ -4,7 +4,8 @@
 #include "../common/reference.h"
 #include <math.h>
 
-static void make(const struct ref_array *x, int rank, const int64_t *shape, struct ref_array *out)
+static void ref_copy_make(const struct ref_array *x, int rank, const int64_t *shape,
+                          struct ref_array *out)
 {
     ref_array_init(out, x->type->dtype, rank, shape);
     out->exact = true;
@@ -59,7 +60,7 @@ void ref_strided_slice(const struct ref_array *in, const void *attrs, struct ref
     struct range r = range_of(attrs, in);
     int64_t at[REF_RANK] = {0};
 
-    make(in, in->rank, r.count, out);
+    ref_copy_make(in, in->rank, r.count, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(in->rank, r.count, at))
         ref_array_copy(out, i, in, in_range(in, &r, at));
 }
@@ -70,7 +71,7 @@ void ref_strided_slice_grad(const struct ref_array *in, const void *attrs, struc
     struct range r = range_of(attrs, x); /* one layout */
     int64_t at[REF_RANK] = {0};
 
-    make(x, x->rank, x->shape, out);
+    ref_copy_make(x, x->rank, x->shape, out);
     for (int64_t i = 0; i < dy->count; i++, ref_next(dy->rank, r.count, at))
         ref_array_copy(out, in_range(x, &r, at), dy, i);
 }
@@ -85,7 +86,7 @@ void ref_tile(const struct ref_array *in, const void *attrs, struct ref_array *o
         int64_t r = i - (rank - a->repeats.n), k = i - (rank - in->rank);
         shape[i] = (r < 0 ? 1 : a->repeats.at[r]) * (k < 0 ? 1 : in->shape[k]);
     }
-    make(in, rank, shape, out);
+    ref_copy_make(in, rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         for (int k = 0; k < in->rank; k++) from[k] = at[k + rank - in->rank] % in->shape[k];
         ref_array_copy(out, i, in, ref_index(in, in->rank, from));
@@ -93,7 +94,7 @@ void ref_tile(const struct ref_array *in, const void *attrs, struct ref_array *o
 }
 
 /* The index along an axis that a border's element k is; -1: the value. */
-static int64_t bordered(int64_t k, int64_t n, int64_t mode)
+static int64_t ref_copy_bordered(int64_t k, int64_t n, int64_t mode)
 {
     if (mode == 1)
         while (k < 0 || k >= n) k = k < 0 ? -k : 2 * (n - 1) - k;
@@ -110,11 +111,12 @@ void ref_pad(const struct ref_array *in, const void *attrs, struct ref_array *ou
     for (int i = 0; i < in->rank; i++)
         shape[i] = in->shape[i] + (a->before.n ? a->before.at[i] : 0) +
                    (a->after.n ? a->after.at[i] : 0);
-    make(in, in->rank, shape, out);
+    ref_copy_make(in, in->rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(in->rank, shape, at)) {
         bool inside = true;
         for (int k = 0; k < in->rank; k++) {
-            from[k] = bordered(at[k] - (a->before.n ? a->before.at[k] : 0), in->shape[k], a->mode);
+            from[k] = ref_copy_bordered(at[k] - (a->before.n ? a->before.at[k] : 0), in->shape[k],
+                                        a->mode);
             inside = inside && from[k] >= 0;
         }
         if (inside) ref_array_copy(out, i, in, ref_index(in, in->rank, from));
@@ -127,7 +129,7 @@ void ref_flip(const struct ref_array *in, const void *attrs, struct ref_array *o
     const struct bp_flip_attrs *a = attrs;
     int64_t at[REF_RANK] = {0}, from[REF_RANK];
 
-    make(in, in->rank, in->shape, out);
+    ref_copy_make(in, in->rank, in->shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(in->rank, in->shape, at)) {
         for (int k = 0; k < in->rank; k++) {
             bool turned = !a->axes.n;
@@ -139,7 +141,7 @@ void ref_flip(const struct ref_array *in, const void *attrs, struct ref_array *o
     }
 }
 
-static int64_t modulo(int64_t i, int64_t n)
+static int64_t ref_copy_modulo(int64_t i, int64_t n)
 {
     return (i % n + n) % n;
 }
@@ -149,16 +151,17 @@ void ref_roll(const struct ref_array *in, const void *attrs, struct ref_array *o
     const struct bp_roll_attrs *a = attrs;
     int64_t at[REF_RANK] = {0}, to[REF_RANK];
 
-    make(in, in->rank, in->shape, out);
+    ref_copy_make(in, in->rank, in->shape, out);
     for (int64_t i = 0; i < in->count; i++, ref_next(in->rank, in->shape, at)) {
         if (!a->axes.n) {
-            ref_array_copy(out, modulo(i + a->shifts.at[0] % in->count, in->count), in, i);
+            ref_array_copy(out, ref_copy_modulo(i + a->shifts.at[0] % in->count, in->count), in, i);
             continue;
         }
         for (int k = 0; k < in->rank; k++) to[k] = at[k];
         for (int64_t n = 0; n < a->axes.n; n++) {
             int axis = ref_axis(a->axes.at[n], in->rank);
-            to[axis] = modulo(at[axis] + a->shifts.at[n] % in->shape[axis], in->shape[axis]);
+            to[axis] = ref_copy_modulo(at[axis] + a->shifts.at[n] % in->shape[axis],
+                                       in->shape[axis]);
         }
         ref_array_copy(out, ref_index(out, in->rank, to), in, i);
     }
@@ -171,15 +174,15 @@ void ref_rot90(const struct ref_array *in, const void *attrs, struct ref_array *
     int p = ref_axis(a->axis0, in->rank), q = ref_axis(a->axis1, in->rank);
     struct ref_array x;
 
-    make(in, in->rank, in->shape, out);
+    ref_copy_make(in, in->rank, in->shape, out);
     for (int64_t i = 0; i < in->count; i++) ref_array_copy(out, i, in, i);
-    for (int64_t turn = modulo(a->k, 4); turn > 0; turn--) {
+    for (int64_t turn = ref_copy_modulo(a->k, 4); turn > 0; turn--) {
         int64_t shape[REF_RANK], at[REF_RANK] = {0}, from[REF_RANK];
         x = *out;
         for (int i = 0; i < x.rank; i++) shape[i] = x.shape[i];
         shape[p] = x.shape[q];
         shape[q] = x.shape[p];
-        make(&x, x.rank, shape, out);
+        ref_copy_make(&x, x.rank, shape, out);
         for (int64_t i = 0; i < out->count; i++, ref_next(x.rank, shape, at)) {
             for (int k = 0; k < x.rank; k++) from[k] = at[k];
             from[p] = at[q];
@@ -190,12 +193,12 @@ void ref_rot90(const struct ref_array *in, const void *attrs, struct ref_array *
     }
 }
 
-static void triangle(const struct ref_array *in, int64_t diagonal, bool upper,
-                     struct ref_array *out)
+static void ref_copy_triangle(const struct ref_array *in, int64_t diagonal, bool upper,
+                              struct ref_array *out)
 {
     int64_t rows = in->shape[in->rank - 2], columns = in->shape[in->rank - 1];
 
-    make(in, in->rank, in->shape, out);
+    ref_copy_make(in, in->rank, in->shape, out);
     for (int64_t i = 0; i < in->count; i++) {
         int64_t over = i % columns - i / columns % rows; /* how far right of the diagonal */
         if (upper ? over >= diagonal : over <= diagonal) ref_array_copy(out, i, in, i);
@@ -204,12 +207,12 @@ static void triangle(const struct ref_array *in, int64_t diagonal, bool upper,
 
 void ref_tril(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    triangle(in, ((const struct bp_tril_attrs *)attrs)->diagonal, false, out);
+    ref_copy_triangle(in, ((const struct bp_tril_attrs *)attrs)->diagonal, false, out);
 }
 
 void ref_triu(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    triangle(in, ((const struct bp_triu_attrs *)attrs)->diagonal, true, out);
+    ref_copy_triangle(in, ((const struct bp_triu_attrs *)attrs)->diagonal, true, out);
 }
 
 void ref_diag_embed(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -220,7 +223,7 @@ void ref_diag_embed(const struct ref_array *in, const void *attrs, struct ref_ar
     int64_t side = in->shape[in->rank - 1] + (a->offset < 0 ? -a->offset : a->offset);
 
     for (int i = 0, next = 0; i < rank; i++) shape[i] = i == p || i == q ? side : in->shape[next++];
-    make(in, rank, shape, out);
+    ref_copy_make(in, rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         int next = 0;
         for (int k = 0; k < rank; k++)
@@ -238,14 +241,14 @@ void ref_diag(const struct ref_array *in, const void *attrs, struct ref_array *o
 
     if (in->rank == 1) {
         side = in->shape[0] + (a->offset < 0 ? -a->offset : a->offset);
-        make(in, 2, (int64_t[]){side, side}, out);
+        ref_copy_make(in, 2, (int64_t[]){side, side}, out);
         for (int64_t i = 0; i < out->count; i++)
             if (i % side - i / side == a->offset) ref_array_copy(out, i, in, n++);
             else ref_made_value(out, i, a->value);
         return;
     }
     for (int64_t i = 0; i < in->count; i++) n += i % in->shape[1] - i / in->shape[1] == a->offset;
-    make(in, 1, &n, out);
+    ref_copy_make(in, 1, &n, out);
     n = 0;
     for (int64_t i = 0; i < in->count; i++)
         if (i % in->shape[1] - i / in->shape[1] == a->offset) ref_array_copy(out, n++, in, i);
@@ -256,7 +259,7 @@ void ref_fill_diagonal(const struct ref_array *in, const void *attrs, struct ref
     const struct bp_fill_diagonal_attrs *a = attrs;
     int64_t at[REF_RANK] = {0};
 
-    make(in, in->rank, in->shape, out);
+    ref_copy_make(in, in->rank, in->shape, out);
     for (int64_t i = 0; i < in->count; i++, ref_next(in->rank, in->shape, at)) {
         int64_t row = a->wrap ? at[0] % (in->shape[1] + 1) : at[0];
         bool on = true;
@@ -268,8 +271,8 @@ void ref_fill_diagonal(const struct ref_array *in, const void *attrs, struct ref
 }
 
 /* An image's element n, c, h, w. */
-static int64_t pixel(const struct ref_array *x, bool last, int64_t n, int64_t c, int64_t h,
-                     int64_t w)
+static int64_t ref_copy_pixel(const struct ref_array *x, bool last, int64_t n, int64_t c, int64_t h,
+                              int64_t w)
 {
     const int64_t first[] = {n, c, h, w}, behind[] = {n, h, w, c};
 
@@ -277,8 +280,8 @@ static int64_t pixel(const struct ref_array *x, bool last, int64_t n, int64_t c,
 }
 
 /* For all elements of the wide side the one of the deep side: copied one way or the other. */
-static void blocks(const struct ref_array *in, int64_t b, bool crd, bool last, bool to_space,
-                   struct ref_array *out)
+static void ref_copy_blocks(const struct ref_array *in, int64_t b, bool crd, bool last,
+                            bool to_space, struct ref_array *out)
 {
     int64_t sign[4] = {in->shape[0], in->shape[last ? 3 : 1], in->shape[last ? 1 : 2],
                        in->shape[last ? 2 : 3]};
@@ -287,7 +290,8 @@ static void blocks(const struct ref_array *in, int64_t b, bool crd, bool last, b
     int64_t c2 = to_space ? channels : channels * b * b, h2 = to_space ? h * b : h,
             w2 = to_space ? w * b : w;
 
-    make(in, 4, last ? (int64_t[]){sign[0], h2, w2, c2} : (int64_t[]){sign[0], c2, h2, w2}, out);
+    ref_copy_make(in, 4, last ? (int64_t[]){sign[0], h2, w2, c2} : (int64_t[]){sign[0], c2, h2, w2},
+                  out);
     if (!out->count) return;
     for (int64_t n = 0; n < sign[0]; n++)
         for (int64_t c = 0; c < channels; c++)
@@ -297,8 +301,8 @@ static void blocks(const struct ref_array *in, int64_t b, bool crd, bool last, b
                                        : (i % b * b + j % b) * channels + c;
                     const struct ref_array *wide = to_space ? out : in,
                                            *other = to_space ? in : out;
-                    int64_t p = pixel(wide, last, n, c, i, j);
-                    int64_t q = pixel(other, last, n, deep, i / b, j / b);
+                    int64_t p = ref_copy_pixel(wide, last, n, c, i, j);
+                    int64_t q = ref_copy_pixel(other, last, n, deep, i / b, j / b);
                     ref_array_copy(out, to_space ? p : q, in, to_space ? q : p);
                 }
 }
@@ -307,28 +311,28 @@ void ref_depth_to_space(const struct ref_array *in, const void *attrs, struct re
 {
     const struct bp_depth_to_space_attrs *a = attrs;
 
-    blocks(in, a->block, a->crd, a->channels_last, true, out);
+    ref_copy_blocks(in, a->block, a->crd, a->channels_last, true, out);
 }
 
 void ref_space_to_depth(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_space_to_depth_attrs *a = attrs;
 
-    blocks(in, a->block, a->crd, a->channels_last, false, out);
+    ref_copy_blocks(in, a->block, a->crd, a->channels_last, false, out);
 }
 
 void ref_pixel_shuffle(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_pixel_shuffle_attrs *a = attrs;
 
-    blocks(in, a->factor, true, a->channels_last, true, out);
+    ref_copy_blocks(in, a->factor, true, a->channels_last, true, out);
 }
 
 void ref_pixel_unshuffle(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_pixel_unshuffle_attrs *a = attrs;
 
-    blocks(in, a->factor, true, a->channels_last, false, out);
+    ref_copy_blocks(in, a->factor, true, a->channels_last, false, out);
 }
 
 void ref_channel_shuffle(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -337,7 +341,7 @@ void ref_channel_shuffle(const struct ref_array *in, const void *attrs, struct r
     int axis = a->channels_last ? 3 : 1;
     int64_t at[REF_RANK] = {0}, each = in->shape[axis] / a->groups;
 
-    make(in, 4, in->shape, out);
+    ref_copy_make(in, 4, in->shape, out);
     for (int64_t i = 0; i < in->count; i++, ref_next(4, in->shape, at)) {
         int64_t from[] = {at[0], at[1], at[2], at[3]};
         from[axis] = at[axis] % a->groups * each + at[axis] / a->groups;
@@ -353,7 +357,7 @@ void ref_temporal_shift(const struct ref_array *in, const void *attrs, struct re
     int64_t first = (int64_t)floor(a->ratio * (double)c),
             second = (int64_t)floor(2 * a->ratio * (double)c);
 
-    make(in, 4, in->shape, out);
+    ref_copy_make(in, 4, in->shape, out);
     for (int64_t i = 0; i < in->count; i++, ref_next(4, in->shape, at)) {
         int64_t frame = at[0] % a->segments, step = at[axis] < first    ? -1
                                                     : at[axis] < second ? 1
@@ -384,7 +388,7 @@ static struct windows windows_of(const int64_t *size, const int64_t *kernel, con
 }
 
 /* Of column number n of all elements of windows of a channel; -1: outside. */
-static int64_t place(const struct windows *w, int64_t element, int64_t window)
+static int64_t ref_copy_place(const struct windows *w, int64_t element, int64_t window)
 {
     const int64_t e[] = {element / w->kernel[1], element % w->kernel[1]},
                   p[] = {window / w->count[1], window % w->count[1]};
@@ -403,9 +407,9 @@ void ref_unfold(const struct ref_array *in, const void *attrs, struct ref_array 
     struct windows w = windows_of(in->shape + 2, a->kernel, a->stride, a->dilation, a->pad);
     int64_t each = a->kernel[0] * a->kernel[1], n = w.count[0] * w.count[1];
 
-    make(in, 3, (int64_t[]){in->shape[0], in->shape[1] * each, n}, out);
+    ref_copy_make(in, 3, (int64_t[]){in->shape[0], in->shape[1] * each, n}, out);
     for (int64_t i = 0; i < out->count; i++) {
-        int64_t at = place(&w, i / n % each, i % n), channel = i / n / each;
+        int64_t at = ref_copy_place(&w, i / n % each, i % n), channel = i / n / each;
         if (at >= 0) ref_array_copy(out, i, in, channel * w.size[0] * w.size[1] + at);
     }
 }
@@ -421,7 +425,7 @@ void ref_fold(const struct ref_array *in, const void *attrs, struct ref_array *o
                    (int64_t[]){in->shape[0], in->shape[1] / each, w.size[0], w.size[1]});
     ref_array_init(&terms, BP_U64, 4, out->shape);
     for (int64_t i = 0; i < in->count; i++) {
-        int64_t at = place(&w, i / n % each, i % n);
+        int64_t at = ref_copy_place(&w, i / n % each, i % n);
         if (at < 0) continue;
         at += i / n / each * w.size[0] * w.size[1];
         out->v[at] += in->v[i];

@@ -3,21 +3,22 @@
  * of the input it is. */
 #include "../common/reference.h"
 
-static void make(const struct ref_array *x, int rank, const int64_t *shape, struct ref_array *out)
+static void ref_axes_make(const struct ref_array *x, int rank, const int64_t *shape,
+                          struct ref_array *out)
 {
     ref_array_init(out, x->type->dtype, rank, shape);
     out->exact = true;
 }
 
 /* The same elements in row-major order. */
-static void reshaped(const struct ref_array *x, int rank, const int64_t *shape,
-                     struct ref_array *out)
+static void ref_axes_reshaped(const struct ref_array *x, int rank, const int64_t *shape,
+                              struct ref_array *out)
 {
-    make(x, rank, shape, out);
+    ref_axes_make(x, rank, shape, out);
     for (int64_t i = 0; i < out->count; i++) ref_array_copy(out, i, x, i);
 }
 
-static bool names(struct bp_dims axes, int rank, int axis)
+static bool ref_axes_names(struct bp_dims axes, int rank, int axis)
 {
     for (int64_t i = 0; i < axes.n; i++)
         if (ref_axis(axes.at[i], rank) == axis) return true;
@@ -31,9 +32,9 @@ void ref_squeeze(const struct ref_array *in, const void *attrs, struct ref_array
     int rank = 0;
 
     for (int i = 0; i < in->rank; i++)
-        if (in->shape[i] != 1 || (a->axes.n && !names(a->axes, in->rank, i)))
+        if (in->shape[i] != 1 || (a->axes.n && !ref_axes_names(a->axes, in->rank, i)))
             shape[rank++] = in->shape[i];
-    reshaped(in, rank, shape, out);
+    ref_axes_reshaped(in, rank, shape, out);
 }
 
 void ref_unsqueeze(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -42,8 +43,9 @@ void ref_unsqueeze(const struct ref_array *in, const void *attrs, struct ref_arr
     int64_t shape[REF_RANK];
     int rank = in->rank + (int)a->axes.n, at = 0;
 
-    for (int i = 0; i < rank; i++) shape[i] = names(a->axes, rank, i) ? 1 : in->shape[at++];
-    reshaped(in, rank, shape, out);
+    for (int i = 0; i < rank; i++)
+        shape[i] = ref_axes_names(a->axes, rank, i) ? 1 : in->shape[at++];
+    ref_axes_reshaped(in, rank, shape, out);
 }
 
 void ref_flatten(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -57,7 +59,7 @@ void ref_flatten(const struct ref_array *in, const void *attrs, struct ref_array
         if (i > start && i <= stop) shape[rank - 1] *= in->shape[i];
         else shape[rank++] = in->shape[i];
     }
-    reshaped(in, rank ? rank : 1, shape, out);
+    ref_axes_reshaped(in, rank ? rank : 1, shape, out);
 }
 
 void ref_expand_as(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -65,7 +67,7 @@ void ref_expand_as(const struct ref_array *in, const void *attrs, struct ref_arr
     int64_t at[REF_RANK] = {0};
 
     (void)attrs;
-    make(in, in[1].rank, in[1].shape, out);
+    ref_axes_make(in, in[1].rank, in[1].shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(out->rank, out->shape, at))
         ref_array_copy(out, i, in, ref_index(in, out->rank, at));
 }
@@ -79,7 +81,7 @@ void ref_crop(const struct ref_array *in, const void *attrs, struct ref_array *o
         first[i] = a->offsets.n ? a->offsets.at[i] : 0;
         shape[i] = a->shape.at[i] == -1 ? in->shape[i] - first[i] : a->shape.at[i];
     }
-    make(in, in->rank, shape, out);
+    ref_axes_make(in, in->rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(out->rank, shape, at)) {
         for (int k = 0; k < in->rank; k++) from[k] = first[k] + at[k];
         ref_array_copy(out, i, in, ref_index(in, in->rank, from));
@@ -87,12 +89,12 @@ void ref_crop(const struct ref_array *in, const void *attrs, struct ref_array *o
 }
 
 /* Axis i of the result is axis order[i] of x. */
-static void turned(const struct ref_array *x, const int *order, struct ref_array *out)
+static void ref_axes_turned(const struct ref_array *x, const int *order, struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0}, from[REF_RANK];
 
     for (int i = 0; i < x->rank; i++) shape[i] = x->shape[order[i]];
-    make(x, x->rank, shape, out);
+    ref_axes_make(x, x->rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(x->rank, shape, at)) {
         for (int k = 0; k < x->rank; k++) from[order[k]] = at[k];
         ref_array_copy(out, i, x, ref_index(x, x->rank, from));
@@ -105,7 +107,7 @@ void ref_swapaxes(const struct ref_array *in, const void *attrs, struct ref_arra
     int order[REF_RANK], p = ref_axis(a->axis0, in->rank), q = ref_axis(a->axis1, in->rank);
 
     for (int i = 0; i < in->rank; i++) order[i] = i == p ? q : i == q ? p : i;
-    turned(in, order, out);
+    ref_axes_turned(in, order, out);
 }
 
 /* The axes that stay, with each of the others put in where it goes, the first place first. */
@@ -115,14 +117,14 @@ void ref_moveaxis(const struct ref_array *in, const void *attrs, struct ref_arra
     int order[REF_RANK], n = 0;
 
     for (int i = 0; i < in->rank; i++)
-        if (!names(a->source, in->rank, i)) order[n++] = i;
+        if (!ref_axes_names(a->source, in->rank, i)) order[n++] = i;
     for (int place = 0; place < in->rank; place++)
         for (int64_t k = 0; k < a->source.n; k++) {
             if (ref_axis(a->destination.at[k], in->rank) != place) continue;
             for (int i = n++; i > place; i--) order[i] = order[i - 1];
             order[place] = ref_axis(a->source.at[k], in->rank);
         }
-    turned(in, order, out);
+    ref_axes_turned(in, order, out);
 }
 
 void ref_diagonal(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -136,7 +138,7 @@ void ref_diagonal(const struct ref_array *in, const void *attrs, struct ref_arra
     for (int i = 0; i < in->rank; i++)
         if (i != p && i != q) shape[rank++] = in->shape[i];
     shape[rank++] = n;
-    make(in, rank, shape, out);
+    ref_axes_make(in, rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         for (int k = 0, next = 0; k < in->rank; k++)
             if (k != p && k != q) from[k] = at[next++];
@@ -155,7 +157,7 @@ void ref_unstack(const struct ref_array *in, const void *attrs, struct ref_array
         if (i != axis) shape[at++] = in->shape[i];
     for (int64_t n = 0; n < in->shape[axis]; n++) {
         int64_t at[REF_RANK] = {0}, from[REF_RANK];
-        make(in, in->rank - 1, shape, &out[n]);
+        ref_axes_make(in, in->rank - 1, shape, &out[n]);
         for (int64_t i = 0; i < out[n].count; i++, ref_next(in->rank - 1, shape, at)) {
             for (int k = 0; k < in->rank; k++) from[k] = k == axis ? n : at[k - (k > axis)];
             ref_array_copy(&out[n], i, in, ref_index(in, in->rank, from));
@@ -170,7 +172,7 @@ void ref_stack(const struct ref_array *in, const void *attrs, struct ref_array *
 
     while (in[n].type) n++;
     for (int i = 0; i < rank; i++) shape[i] = i == axis ? n : in->shape[i - (i > axis)];
-    make(in, rank, shape, out);
+    ref_axes_make(in, rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         for (int k = 0; k < rank; k++)
             if (k != axis) from[k - (k > axis)] = at[k];
@@ -188,7 +190,7 @@ void ref_atleast(const struct ref_array *in, const void *attrs, struct ref_array
         else if (least == 3) shape[1] = in->shape[0];
         else shape[i + least - rank] = in->shape[i];
     }
-    reshaped(in, rank > least ? rank : least, shape, out);
+    ref_axes_reshaped(in, rank > least ? rank : least, shape, out);
 }
 
 void ref_broadcast_tensors(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -203,7 +205,7 @@ void ref_broadcast_tensors(const struct ref_array *in, const void *attrs, struct
             if (in[n].shape[i] != 1) shape[rank - in[n].rank + i] = in[n].shape[i];
     for (int n = 0; in[n].type; n++) {
         int64_t at[REF_RANK] = {0};
-        make(&in[n], rank, shape, &out[n]);
+        ref_axes_make(&in[n], rank, shape, &out[n]);
         for (int64_t i = 0; i < out[n].count; i++, ref_next(rank, shape, at))
             ref_array_copy(&out[n], i, &in[n], ref_index(&in[n], rank, at));
     }
@@ -223,7 +225,7 @@ void ref_meshgrid(const struct ref_array *in, const void *attrs, struct ref_arra
     for (int n = 0; n < rank; n++) shape[axis[n]] = in[n].count;
     for (int n = 0; n < rank; n++) {
         int64_t at[REF_RANK] = {0};
-        make(&in[n], rank, shape, &out[n]);
+        ref_axes_make(&in[n], rank, shape, &out[n]);
         for (int64_t i = 0; i < out[n].count; i++, ref_next(rank, shape, at))
             ref_array_copy(&out[n], i, &in[n], at[axis[n]]);
     }

@@ -3,7 +3,7 @@
  * which one of the other side it is. */
 #include "../common/reference.h"
 
-static void copy(const struct ref_array *from, int64_t i, struct ref_array *to, int64_t k)
+static void ref_view_copy(const struct ref_array *from, int64_t i, struct ref_array *to, int64_t k)
 {
     int parts = to->type->parts;
 
@@ -12,14 +12,15 @@ static void copy(const struct ref_array *from, int64_t i, struct ref_array *to, 
         for (int p = 0; p < parts; p++) to->v[k * parts + p] = from->v[i * parts + p];
 }
 
-static void make(const struct ref_array *x, int rank, const int64_t *shape, struct ref_array *out)
+static void ref_view_make(const struct ref_array *x, int rank, const int64_t *shape,
+                          struct ref_array *out)
 {
     ref_array_init(out, x->type->dtype, rank, shape);
     out->exact = true;
 }
 
 /* The row-major number of an element. */
-static int64_t number(const struct ref_array *x, const int64_t *at)
+static int64_t ref_view_number(const struct ref_array *x, const int64_t *at)
 {
     int64_t n = 0;
 
@@ -30,8 +31,8 @@ static int64_t number(const struct ref_array *x, const int64_t *at)
 void ref_assign(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     (void)attrs;
-    make(in, in->rank, in->shape, out);
-    for (int64_t i = 0; i < out->count; i++) copy(in, i, out, i);
+    ref_view_make(in, in->rank, in->shape, out);
+    for (int64_t i = 0; i < out->count; i++) ref_view_copy(in, i, out, i);
 }
 
 void ref_reshape(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -45,8 +46,8 @@ void ref_reshape(const struct ref_array *in, const void *attrs, struct ref_array
         else if (shape[i]) rest /= shape[i];
     }
     if (open >= 0) shape[open] = rest;
-    make(in, (int)a->shape.n, shape, out);
-    for (int64_t i = 0; i < out->count; i++) copy(in, i, out, i);
+    ref_view_make(in, (int)a->shape.n, shape, out);
+    for (int64_t i = 0; i < out->count; i++) ref_view_copy(in, i, out, i);
 }
 
 void ref_transpose(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -59,10 +60,10 @@ void ref_transpose(const struct ref_array *in, const void *attrs, struct ref_arr
         perm[i] = a->perm.n ? (int)a->perm.at[i] : in->rank - 1 - i;
         shape[i] = in->shape[perm[i]];
     }
-    make(in, in->rank, shape, out);
+    ref_view_make(in, in->rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(out->rank, shape, at)) {
         for (int k = 0; k < in->rank; k++) from[perm[k]] = at[k];
-        copy(in, number(in, from), out, i);
+        ref_view_copy(in, ref_view_number(in, from), out, i);
     }
 }
 
@@ -71,7 +72,7 @@ struct selection {
     int64_t first[REF_RANK], step[REF_RANK], count[REF_RANK];
 };
 
-static int64_t clamp(int64_t i, int64_t extent)
+static int64_t ref_view_clamp(int64_t i, int64_t extent)
 {
     if (i < 0) i += extent;
     return i < 0 ? 0 : i > extent ? extent : i;
@@ -88,8 +89,8 @@ static struct selection select_of(const struct ref_array *x, const struct bp_sli
     }
     for (int64_t i = 0; i < a->starts.n; i++) {
         int axis = a->axes.n ? ref_axis(a->axes.at[i], x->rank) : (int)i;
-        int64_t extent = x->shape[axis], end = clamp(a->ends.at[i], extent), n = 0;
-        s.first[axis] = clamp(a->starts.at[i], extent);
+        int64_t extent = x->shape[axis], end = ref_view_clamp(a->ends.at[i], extent), n = 0;
+        s.first[axis] = ref_view_clamp(a->starts.at[i], extent);
         s.step[axis] = a->steps.n ? a->steps.at[i] : 1;
         for (int64_t k = s.first[axis]; k < end; k += s.step[axis]) n++;
         s.count[axis] = n;
@@ -97,12 +98,13 @@ static struct selection select_of(const struct ref_array *x, const struct bp_sli
     return s;
 }
 
-static int64_t selected(const struct ref_array *x, const struct selection *s, const int64_t *at)
+static int64_t ref_view_selected(const struct ref_array *x, const struct selection *s,
+                                 const int64_t *at)
 {
     int64_t from[REF_RANK];
 
     for (int k = 0; k < x->rank; k++) from[k] = s->first[k] + at[k] * s->step[k];
-    return number(x, from);
+    return ref_view_number(x, from);
 }
 
 void ref_slice(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -110,9 +112,9 @@ void ref_slice(const struct ref_array *in, const void *attrs, struct ref_array *
     struct selection s = select_of(in, attrs);
     int64_t at[REF_RANK] = {0};
 
-    make(in, in->rank, s.count, out);
+    ref_view_make(in, in->rank, s.count, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(out->rank, s.count, at))
-        copy(in, selected(in, &s, at), out, i);
+        ref_view_copy(in, ref_view_selected(in, &s, at), out, i);
 }
 
 void ref_slice_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -123,9 +125,9 @@ void ref_slice_grad(const struct ref_array *in, const void *attrs, struct ref_ar
     struct selection s = select_of(x, &a);
     int64_t at[REF_RANK] = {0};
 
-    make(x, x->rank, x->shape, out);
+    ref_view_make(x, x->rank, x->shape, out);
     for (int64_t i = 0; i < dy->count; i++, ref_next(dy->rank, s.count, at))
-        copy(dy, i, out, selected(x, &s, at));
+        ref_view_copy(dy, i, out, ref_view_selected(x, &s, at));
 }
 
 void ref_expand(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -136,9 +138,9 @@ void ref_expand(const struct ref_array *in, const void *attrs, struct ref_array 
 
     for (int i = 0; i < rank; i++)
         shape[i] = a->shape.at[i] < 0 ? in->shape[i - (rank - in->rank)] : a->shape.at[i];
-    make(in, rank, shape, out);
+    ref_view_make(in, rank, shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at))
-        copy(in, ref_index(in, rank, at), out, i);
+        ref_view_copy(in, ref_index(in, rank, at), out, i);
 }
 
 void ref_split(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -153,10 +155,10 @@ void ref_split(const struct ref_array *in, const void *attrs, struct ref_array *
         int64_t at[REF_RANK] = {0}, from[REF_RANK];
         shape[axis] = a->sections ? in->shape[axis] / n : a->sizes.at[k];
         if (shape[axis] < 0) shape[axis] = in->shape[axis] - known;
-        make(in, in->rank, shape, &out[k]);
+        ref_view_make(in, in->rank, shape, &out[k]);
         for (int64_t i = 0; i < out[k].count; i++, ref_next(in->rank, shape, at)) {
             for (int j = 0; j < in->rank; j++) from[j] = at[j] + (j == axis ? before : 0);
-            copy(in, number(in, from), &out[k], i);
+            ref_view_copy(in, ref_view_number(in, from), &out[k], i);
         }
         before += shape[axis];
     }
@@ -169,12 +171,12 @@ void ref_concat(const struct ref_array *in, const void *attrs, struct ref_array 
 
     for (int i = 0; i < in->rank; i++) shape[i] = in->shape[i];
     for (int n = 1; in[n].type; n++) shape[axis] += in[n].shape[axis];
-    make(in, in->rank, shape, out);
+    ref_view_make(in, in->rank, shape, out);
     for (int n = 0; in[n].type; n++) {
         int64_t at[REF_RANK] = {0}, to[REF_RANK];
         for (int64_t i = 0; i < in[n].count; i++, ref_next(in[n].rank, in[n].shape, at)) {
             for (int k = 0; k < in->rank; k++) to[k] = at[k] + (k == axis ? before : 0);
-            copy(&in[n], i, out, number(out, to));
+            ref_view_copy(&in[n], i, out, ref_view_number(out, to));
         }
         before += in[n].shape[axis];
     }

@@ -7,8 +7,8 @@
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-static enum bp_status keep(struct bp_grad *g, enum bp_row_number row, const void *attrs,
-                           struct bp_tensor *a, struct bp_tensor *b)
+static enum bp_status copy_keep(struct bp_grad *g, enum bp_row_number row, const void *attrs,
+                                struct bp_tensor *a, struct bp_tensor *b)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
@@ -19,7 +19,7 @@ static enum bp_status keep(struct bp_grad *g, enum bp_row_number row, const void
 }
 
 /* Moved into low to high, counted from the end where below 0. */
-static int64_t within(int64_t i, int64_t extent, int64_t low, int64_t high)
+static int64_t copy_is_within(int64_t i, int64_t extent, int64_t low, int64_t high)
 {
     if (i < 0) i += extent;
     return i < low ? low : i > high ? high : i;
@@ -30,15 +30,15 @@ static int64_t steps_between(int64_t start, int64_t end, int64_t step, int64_t e
 {
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
 
-    start = within(start, extent, low, high);
-    end = within(end, extent, low, high);
+    start = copy_is_within(start, extent, low, high);
+    end = copy_is_within(end, extent, low, high);
     if (step > 0) return start < end ? (end - start - 1) / step + 1 : 0;
     return start > end ? (start - end - 1) / -(step + (step == INT64_MIN)) + 1 : 0;
 }
 
 /* The attributes of strided_slice and of its gradient are one layout. */
-static enum bp_status sliced(const struct bp_site *site, const struct bp_view *x,
-                             struct bp_type *out)
+static enum bp_status copy_sliced(const struct bp_site *site, const struct bp_view *x,
+                                  struct bp_type *out)
 {
     const struct bp_strided_slice_attrs *a = site->attrs;
     struct bp_rule_slices slices = {a->starts, a->ends, a->axes, a->steps};
@@ -58,7 +58,7 @@ static enum bp_status sliced(const struct bp_site *site, const struct bp_view *x
 
 enum bp_status bp_infer_strided_slice(struct bp_site *site)
 {
-    return sliced(site, bp_site_in(site, 0), &site->out[0]);
+    return copy_sliced(site, bp_site_in(site, 0), &site->out[0]);
 }
 
 enum bp_status bp_infer_strided_slice_grad(struct bp_site *site)
@@ -66,19 +66,19 @@ enum bp_status bp_infer_strided_slice_grad(struct bp_site *site)
     const struct bp_view *x = bp_site_in(site, 1);
     struct bp_type y;
 
-    TRY(sliced(site, x, &y));
+    TRY(copy_sliced(site, x, &y));
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 0, &y);
 }
 
 enum bp_status bp_grad_strided_slice(struct bp_grad *g)
 {
-    return keep(g, BP_ROW_strided_slice_grad, g->attrs, g->dy[0], g->in[0]);
+    return copy_keep(g, BP_ROW_strided_slice_grad, g->attrs, g->dy[0], g->in[0]);
 }
 
 enum bp_status bp_grad_strided_slice_grad(struct bp_grad *g)
 {
-    return keep(g, BP_ROW_strided_slice, g->attrs, g->dy[0], NULL);
+    return copy_keep(g, BP_ROW_strided_slice, g->attrs, g->dy[0], NULL);
 }
 
 enum bp_status bp_infer_tile(struct bp_site *site)
@@ -141,7 +141,7 @@ enum bp_status bp_infer_flip(struct bp_site *site)
 
 enum bp_status bp_grad_flip(struct bp_grad *g)
 {
-    return keep(g, BP_ROW_flip, g->attrs, g->dy[0], NULL);
+    return copy_keep(g, BP_ROW_flip, g->attrs, g->dy[0], NULL);
 }
 
 enum bp_status bp_infer_roll(struct bp_site *site)
@@ -174,7 +174,7 @@ enum bp_status bp_grad_roll(struct bp_grad *g)
         back[i] = n ? -(f->shifts.at[i] % n) : 0;
     }
     a.shifts = (struct bp_dims){back, f->shifts.n};
-    return keep(g, BP_ROW_roll, &a, g->dy[0], NULL);
+    return copy_keep(g, BP_ROW_roll, &a, g->dy[0], NULL);
 }
 
 enum bp_status bp_infer_rot90(struct bp_site *site)

@@ -12,7 +12,7 @@ static enum bp_status no_tensors(const struct bp_site *site)
                     site->row->info.name);
 }
 
-static enum bp_status apart(const struct bp_site *site, uint32_t i, const struct bp_type *all)
+static enum bp_status grids_apart(const struct bp_site *site, uint32_t i, const struct bp_type *all)
 {
     const struct bp_view *x = site->in[i];
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
@@ -25,7 +25,7 @@ static enum bp_status apart(const struct bp_site *site, uint32_t i, const struct
 }
 
 /* all becomes the shape to which it and x broadcast; false: they do not. */
-static bool join(struct bp_type *all, const struct bp_view *x)
+static bool grids_join(struct bp_type *all, const struct bp_view *x)
 {
     struct bp_type to = {.rank = all->rank > x->rank ? all->rank : x->rank};
 
@@ -56,7 +56,7 @@ enum bp_status bp_infer_broadcast_tensors(struct bp_site *site)
 
     if (!site->n_in) return no_tensors(site);
     for (uint32_t i = 0; i < site->n_in; i++)
-        if (!join(&all, site->in[i])) return apart(site, i, &all);
+        if (!grids_join(&all, site->in[i])) return grids_apart(site, i, &all);
     return give_all(site, &all);
 }
 

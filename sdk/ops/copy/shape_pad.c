@@ -72,8 +72,8 @@ struct line {
 };
 
 /* t with so many zeros before and behind along the axis. */
-static struct bp_tensor *bordered(struct bp_compose *c, struct bp_tensor *t, struct line l,
-                                  int64_t before, int64_t after)
+static struct bp_tensor *pad_bordered(struct bp_compose *c, struct bp_tensor *t, struct line l,
+                                      int64_t before, int64_t after)
 {
     int64_t low[BP_RANK_MAX] = {0}, high[BP_RANK_MAX] = {0};
     struct bp_pad_attrs a = {.size = sizeof a, .before = {low, l.rank}, .after = {high, l.rank}};
@@ -97,15 +97,15 @@ static struct bp_tensor *given_back(struct bp_compose *c, struct bp_tensor *d, s
     d = MAKE(c, slice, &part, d);
     if (mode == PAD_REFLECT) d = MAKE(c, flip, &turn, d);
     if (mode == PAD_REPLICATE) d = bp_compose_sum(c, d, &l.axis, 1, true);
-    return bordered(c, d, l, to, extent - to - (mode == PAD_REPLICATE ? 1 : n));
+    return pad_bordered(c, d, l, to, extent - to - (mode == PAD_REPLICATE ? 1 : n));
 }
 
-static struct bp_tensor *unpad(struct bp_compose *c, struct bp_tensor *d, struct line l,
-                               int64_t mode, int64_t n, int64_t before, int64_t after)
+static struct bp_tensor *pad_unpad(struct bp_compose *c, struct bp_tensor *d, struct line l,
+                                   int64_t mode, int64_t n, int64_t before, int64_t after)
 {
     int64_t all = n + before + after, low = before < all ? before : all,
             high = after < all ? after : all, to;
-    struct bp_tensor *sum = bordered(c, d, l, -before, -after);
+    struct bp_tensor *sum = pad_bordered(c, d, l, -before, -after);
 
     if (mode != PAD_VALUE && low > 0) {
         to = mode == PAD_REFLECT ? before - low + 1 : mode == PAD_CIRCULAR ? n - before : 0;
@@ -127,7 +127,7 @@ static enum bp_status grad_modes(struct bp_grad *g, const struct bp_pad_attrs *f
     for (int64_t i = 0; i < x->view.rank; i++) {
         int64_t before = f->before.n ? f->before.at[i] : 0, after = f->after.n ? f->after.at[i] : 0;
         if (!before && !after) continue;
-        d = unpad(&c, d, (struct line){x->view.rank, i}, f->mode, x->shape[i], before, after);
+        d = pad_unpad(&c, d, (struct line){x->view.rank, i}, f->mode, x->shape[i], before, after);
     }
     bp_compose_keep(&c, bp_compose_cast(&c, d, x->view.dtype), &g->dx[0]);
     return bp_compose_end(&c);

@@ -7,7 +7,7 @@
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-static enum bp_status keep(struct bp_grad *g, enum bp_row_number row, const void *attrs)
+static enum bp_status triangle_keep(struct bp_grad *g, enum bp_row_number row, const void *attrs)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
@@ -27,17 +27,17 @@ enum bp_status bp_infer_triangle(struct bp_site *site)
 
 enum bp_status bp_grad_tril(struct bp_grad *g)
 {
-    return keep(g, BP_ROW_tril, g->attrs);
+    return triangle_keep(g, BP_ROW_tril, g->attrs);
 }
 
 enum bp_status bp_grad_triu(struct bp_grad *g)
 {
-    return keep(g, BP_ROW_triu, g->attrs);
+    return triangle_keep(g, BP_ROW_triu, g->attrs);
 }
 
 /* n and the offset of a diagonal, without its sign. */
-static enum bp_status side_of(const struct bp_site *site, int64_t n, int64_t offset,
-                              int64_t *out_side)
+static enum bp_status triangle_side_of(const struct bp_site *site, int64_t n, int64_t offset,
+                                       int64_t *out_side)
 {
     if (offset != INT64_MIN && !__builtin_add_overflow(n, offset < 0 ? -offset : offset, out_side))
         return BP_OK;
@@ -61,7 +61,7 @@ enum bp_status bp_infer_diag_embed(struct bp_site *site)
     if (p == q)
         return bp_error(BP_ERR_INVALID,
                         "diag_embed: axis1 and axis2 are both axis %u, expected two", p);
-    TRY(side_of(site, x->shape[x->rank - 1], a->offset, &side));
+    TRY(triangle_side_of(site, x->shape[x->rank - 1], a->offset, &side));
     out->rank = x->rank + 1u;
     for (uint32_t i = 0, at = 0; i < out->rank; i++)
         out->shape[i] = i == p || i == q ? side : x->shape[at++];
@@ -74,7 +74,7 @@ enum bp_status bp_grad_diag_embed(struct bp_grad *g)
     struct bp_diagonal_attrs a = {
         .size = sizeof a, .offset = f->offset, .axis1 = f->axis1, .axis2 = f->axis2};
 
-    return keep(g, BP_ROW_diagonal, &a);
+    return triangle_keep(g, BP_ROW_diagonal, &a);
 }
 
 /* A square with dy on its diagonal, whose rows or columns behind it are cut off or added. */
@@ -105,7 +105,7 @@ enum bp_status bp_infer_diag(struct bp_site *site)
 
     if (x->rank == 1) {
         out->rank = 2;
-        TRY(side_of(site, x->shape[0], a->offset, &out->shape[0]));
+        TRY(triangle_side_of(site, x->shape[0], a->offset, &out->shape[0]));
         out->shape[1] = out->shape[0];
         return BP_OK;
     }
@@ -156,5 +156,5 @@ enum bp_status bp_grad_fill_diagonal(struct bp_grad *g)
     struct bp_fill_diagonal_attrs a = *(const struct bp_fill_diagonal_attrs *)g->attrs;
 
     a.value = 0;
-    return keep(g, BP_ROW_fill_diagonal, &a);
+    return triangle_keep(g, BP_ROW_fill_diagonal, &a);
 }

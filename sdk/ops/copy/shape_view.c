@@ -67,8 +67,8 @@ enum bp_status bp_infer_transpose(struct bp_site *site)
 }
 
 /* The attributes of slice and of its gradient are the same struct. */
-static enum bp_status slice(const struct bp_site *site, const struct bp_slice_attrs *a,
-                            const struct bp_view *x, struct bp_extents *out)
+static enum bp_status view_slice(const struct bp_site *site, const struct bp_slice_attrs *a,
+                                 const struct bp_view *x, struct bp_extents *out)
 {
     const char *name = site->row->info.name;
     int64_t offset = 0;
@@ -101,7 +101,7 @@ enum bp_status bp_infer_slice(struct bp_site *site)
 {
     struct bp_extents to;
 
-    TRY(slice(site, site->attrs, bp_site_in(site, 0), &to));
+    TRY(view_slice(site, site->attrs, bp_site_in(site, 0), &to));
     take_extents(site, &to);
     return BP_OK;
 }
@@ -113,7 +113,7 @@ enum bp_status bp_infer_slice_grad(struct bp_site *site)
     struct bp_slice_attrs a = {sizeof a, g->starts, g->ends, g->axes, g->steps};
     struct bp_extents to;
 
-    TRY(slice(site, &a, x, &to));
+    TRY(view_slice(site, &a, x, &to));
     if (to.rank != dy->rank || memcmp(to.shape, dy->shape, to.rank * sizeof *to.shape)) {
         char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
         return bp_error(BP_ERR_INVALID, "slice_grad: dy is %s, expected %s",
@@ -137,7 +137,7 @@ enum bp_status bp_infer_expand(struct bp_site *site)
     return BP_OK;
 }
 
-static enum bp_status differs(const struct bp_site *site, uint32_t i, uint32_t axis)
+static enum bp_status view_differs(const struct bp_site *site, uint32_t i, uint32_t axis)
 {
     const struct bp_view *x = site->in[0], *y = site->in[i];
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
@@ -161,9 +161,9 @@ enum bp_status bp_infer_concat(struct bp_site *site)
     memcpy(out->shape, x->shape, x->rank * sizeof *x->shape);
     for (uint32_t i = 1; i < site->n_in; i++) {
         const struct bp_view *y = site->in[i];
-        if (y->rank != x->rank) return differs(site, i, axis);
+        if (y->rank != x->rank) return view_differs(site, i, axis);
         for (uint32_t k = 0; k < x->rank; k++)
-            if (k != axis && y->shape[k] != x->shape[k]) return differs(site, i, axis);
+            if (k != axis && y->shape[k] != x->shape[k]) return view_differs(site, i, axis);
         if (__builtin_add_overflow(out->shape[axis], y->shape[axis], &out->shape[axis]))
             return bp_error(BP_ERR_INVALID, "concat: the extents add up to more than 63 bits");
     }

@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* Cut off and moved into the range. */
-static uint64_t integer(const struct num_type *type, double value)
+static uint64_t ref_create_integer(const struct num_type *type, double value)
 {
     bool is_signed = type->class == NUM_SIGNED;
     int bits = (int)type->size * 8 - is_signed;
@@ -21,11 +21,11 @@ void ref_made_value(struct ref_array *out, int64_t i, double value)
 {
     if (out->v) out->v[i * out->type->parts] = value;
     else if (out->type->class == NUM_BOOL) out->u[i] = value != 0;
-    else out->u[i] = integer(out->type, value);
+    else out->u[i] = ref_create_integer(out->type, value);
 }
 
-static void full(uint32_t dtype, int rank, const int64_t *shape, double value,
-                 struct ref_array *out)
+static void ref_create_full(uint32_t dtype, int rank, const int64_t *shape, double value,
+                            struct ref_array *out)
 {
     ref_array_init(out, dtype, rank, shape);
     out->exact = true;
@@ -37,7 +37,7 @@ void ref_full(const struct ref_array *in, const void *attrs, struct ref_array *o
     const struct bp_full_attrs *a = attrs;
 
     (void)in;
-    full((uint32_t)a->dtype, (int)a->shape.n, a->shape.at, a->value, out);
+    ref_create_full((uint32_t)a->dtype, (int)a->shape.n, a->shape.at, a->value, out);
 }
 
 void ref_zeros(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -45,7 +45,7 @@ void ref_zeros(const struct ref_array *in, const void *attrs, struct ref_array *
     const struct bp_zeros_attrs *a = attrs;
 
     (void)in;
-    full((uint32_t)a->dtype, (int)a->shape.n, a->shape.at, 0, out);
+    ref_create_full((uint32_t)a->dtype, (int)a->shape.n, a->shape.at, 0, out);
 }
 
 void ref_ones(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -53,21 +53,21 @@ void ref_ones(const struct ref_array *in, const void *attrs, struct ref_array *o
     const struct bp_ones_attrs *a = attrs;
 
     (void)in;
-    full((uint32_t)a->dtype, (int)a->shape.n, a->shape.at, 1, out);
+    ref_create_full((uint32_t)a->dtype, (int)a->shape.n, a->shape.at, 1, out);
 }
 
 void ref_full_like(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_full_like_attrs *a = attrs;
 
-    full(in->type->dtype, in->rank, in->shape, a->value, out);
+    ref_create_full(in->type->dtype, in->rank, in->shape, a->value, out);
 }
 
 void ref_fill(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_fill_attrs *a = attrs;
 
-    full(in->type->dtype, in->rank, in->shape, a->value, out);
+    ref_create_full(in->type->dtype, in->rank, in->shape, a->value, out);
 }
 
 void ref_eye(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -76,7 +76,7 @@ void ref_eye(const struct ref_array *in, const void *attrs, struct ref_array *ou
     int64_t columns = a->columns < 0 ? a->rows : a->columns;
 
     (void)in;
-    full((uint32_t)a->dtype, 2, (int64_t[]){a->rows, columns}, 0, out);
+    ref_create_full((uint32_t)a->dtype, 2, (int64_t[]){a->rows, columns}, 0, out);
     for (int64_t i = 0; i < out->count; i++)
         if (i % columns - i / columns == a->diagonal) ref_made_value(out, i, 1);
 }
@@ -104,7 +104,8 @@ void ref_arange(const struct ref_array *in, const void *attrs, struct ref_array 
 /* The number i of a line, and how far it may be off before its last rounding, in roundings: both
  * ends, their difference, the quotient and the product with the number of steps from the nearer
  * end. */
-static long double spaced(double start, double stop, int64_t num, int64_t i, long double *bound)
+static long double ref_create_spaced(double start, double stop, int64_t num, int64_t i,
+                                     long double *bound)
 {
     long double step = num > 1 ? ((long double)stop - start) / (num - 1) : 0;
     int64_t steps = i < (num + 1) / 2 ? i : num - 1 - i;
@@ -123,7 +124,7 @@ void ref_linspace(const struct ref_array *in, const void *attrs, struct ref_arra
     (void)in;
     ref_array_init(out, (uint32_t)a->dtype, 1, &a->num);
     for (int64_t i = 0; i < a->num; i++)
-        out->v[i] = spaced(a->start, a->stop, a->num, i, &out->bound[i]);
+        out->v[i] = ref_create_spaced(a->start, a->stop, a->num, i, &out->bound[i]);
 }
 
 /* An exponent that is off by d gives a power that is off by log(base) d of itself; a base that is
@@ -136,14 +137,14 @@ void ref_logspace(const struct ref_array *in, const void *attrs, struct ref_arra
     (void)in;
     ref_array_init(out, (uint32_t)a->dtype, 1, &a->num);
     for (int64_t i = 0; i < a->num; i++) {
-        long double off, t = spaced(a->start, a->stop, a->num, i, &off);
+        long double off, t = ref_create_spaced(a->start, a->stop, a->num, i, &off);
         out->v[i] = powl(a->base, t);
         out->bound[i] = out->v[i] * (fabsl(log_base) * (off + fabsl(t)) + fabsl(t));
     }
 }
 
-static void indices(int64_t rows, int64_t columns, int64_t offset, bool upper, int64_t dtype,
-                    struct ref_array *out)
+static void ref_create_indices(int64_t rows, int64_t columns, int64_t offset, bool upper,
+                               int64_t dtype, struct ref_array *out)
 {
     int64_t n = 0, at = 0;
 
@@ -163,7 +164,7 @@ void ref_tril_indices(const struct ref_array *in, const void *attrs, struct ref_
     const struct bp_tril_indices_attrs *a = attrs;
 
     (void)in;
-    indices(a->rows, a->columns, a->offset, false, a->dtype, out);
+    ref_create_indices(a->rows, a->columns, a->offset, false, a->dtype, out);
 }
 
 void ref_triu_indices(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -171,7 +172,7 @@ void ref_triu_indices(const struct ref_array *in, const void *attrs, struct ref_
     const struct bp_triu_indices_attrs *a = attrs;
 
     (void)in;
-    indices(a->rows, a->columns, a->offset, true, a->dtype, out);
+    ref_create_indices(a->rows, a->columns, a->offset, true, a->dtype, out);
 }
 
 void ref_shape(const struct ref_array *in, const void *attrs, struct ref_array *out)

@@ -104,7 +104,7 @@ enum bp_status bp_infer_arange(struct bp_site *site)
     return BP_OK;
 }
 
-static enum bp_status spaced(struct bp_site *site, int64_t num, int64_t dtype)
+static enum bp_status create_spaced(struct bp_site *site, int64_t num, int64_t dtype)
 {
     if (num < 0) return no_count(site, "num", num, 0);
     site->out[0].rank = 1;
@@ -116,7 +116,7 @@ enum bp_status bp_infer_linspace(struct bp_site *site)
 {
     const struct bp_linspace_attrs *a = site->attrs;
 
-    return spaced(site, a->num, a->dtype);
+    return create_spaced(site, a->num, a->dtype);
 }
 
 enum bp_status bp_values_logspace(const void *attrs)
@@ -132,7 +132,7 @@ enum bp_status bp_infer_logspace(struct bp_site *site)
 {
     const struct bp_logspace_attrs *a = site->attrs;
 
-    return spaced(site, a->num, a->dtype);
+    return create_spaced(site, a->num, a->dtype);
 }
 
 enum bp_status bp_expand_logspace(struct bp_expansion *e)
@@ -164,8 +164,8 @@ static int64_t count_lower(int64_t rows, int64_t columns, int64_t offset)
     return part * (first + offset + 1) + part * (part - 1) / 2 + (rows - full) * columns;
 }
 
-static enum bp_status triangle(struct bp_site *site, const struct bp_tril_indices_attrs *a,
-                               bool upper)
+static enum bp_status create_infer_triangle(struct bp_site *site,
+                                            const struct bp_tril_indices_attrs *a, bool upper)
 {
     int64_t lower, all, offset = a->offset;
 
@@ -186,12 +186,12 @@ static enum bp_status triangle(struct bp_site *site, const struct bp_tril_indice
 
 enum bp_status bp_infer_tril_indices(struct bp_site *site)
 {
-    return triangle(site, site->attrs, false);
+    return create_infer_triangle(site, site->attrs, false);
 }
 
 enum bp_status bp_infer_triu_indices(struct bp_site *site)
 {
-    return triangle(site, site->attrs, true); /* one layout */
+    return create_infer_triangle(site, site->attrs, true); /* one layout */
 }
 _Static_assert(sizeof(struct bp_triu_indices_attrs) == sizeof(struct bp_tril_indices_attrs),
                "one layout");

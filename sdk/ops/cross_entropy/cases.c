@@ -53,7 +53,7 @@ enum {
     N_WAYS = COUNT(ways)
 };
 
-static uint32_t wide(uint32_t dtype)
+static uint32_t cross_entropy_cases_wide(uint32_t dtype)
 {
     return case_wide(dtype);
 }
@@ -85,8 +85,8 @@ static void set_label_loss(struct kernel_case *made, int i, int way, bool logits
     a->logits = logits;
 }
 
-static void end(const struct case_maker *maker, struct kernel_case *made, bool grad,
-                const char *variant)
+static void cross_entropy_cases_end(const struct case_maker *maker, struct kernel_case *made,
+                                    bool grad, const char *variant)
 {
     if (grad || maker->gradients) case_end(maker, made, "%s", variant);
     else case_parts(maker, made, 2, variant);
@@ -108,7 +108,7 @@ static void label_data(struct case_maker *maker, bool grad)
             made->in[0].data = data[d];
             case_list(made, 1, COUNT(labels), labels);
             made->quick = d % 2;
-            end(maker, made, grad, name[d]);
+            cross_entropy_cases_end(maker, made, grad, name[d]);
         }
 }
 
@@ -118,7 +118,7 @@ void cases_label_loss(struct case_maker *maker)
     bool grad = case_is(maker, "label_loss_grad");
     char name[48];
 
-    if (maker->dtype[1] != wide(maker->dtype[0])) return; /* no such call */
+    if (maker->dtype[1] != cross_entropy_cases_wide(maker->dtype[0])) return; /* no such call */
     for (int i = 0; i < N_LINES; i++)
         for (int way = 0; way < N_WAYS; way++) {
             bool logits = (i + way) % 3 != 0 || i == SMOOTH_ROWS;
@@ -130,7 +130,7 @@ void cases_label_loss(struct case_maker *maker)
             if (i == SMOOTH_ROWS || i == SMOOTH_COLUMNS) case_smooth(made, 2);
             snprintf(name, sizeof name, "%s%s%s", lines[i].variant, ways[way].name,
                      logits ? "" : ".logs");
-            end(maker, made, grad, name);
+            cross_entropy_cases_end(maker, made, grad, name);
         }
     label_data(maker, grad);
     if (!maker->gradients) {
@@ -140,7 +140,8 @@ void cases_label_loss(struct case_maker *maker)
     }
 }
 
-static struct kernel_case *reduced(const struct case_maker *maker, int i, int way, int reduction)
+static struct kernel_case *cross_entropy_cases_reduced(const struct case_maker *maker, int i,
+                                                       int way, int reduction)
 {
     bool logits = case_is(maker, "cross_entropy");
     struct kernel_case *made = of_lines(maker, i, ways[way].weight, false);
@@ -172,25 +173,26 @@ void cases_cross_entropy(struct case_maker *maker)
         for (int r = 0; r < 3; r++) {
             int way = (i + r) % N_WAYS;
             if (maker->dtype[2] == BP_I32 && i % 3) continue;
-            made = reduced(maker, i, way, r);
+            made = cross_entropy_cases_reduced(maker, i, way, r);
             if (i == SMOOTH_ROWS || i == SMOOTH_COLUMNS) case_smooth(made, 2);
             snprintf(name, sizeof name, "%s.%s%s", reduction[r], lines[i].variant, ways[way].name);
             if (logits && r == i % 3 && !maker->gradients) case_parts(maker, made, 2, name);
             else case_end(maker, made, "%s", name);
         }
     for (int r = 0; r < 3; r++) {
-        made = reduced(maker, 3, 0, r);
+        made = cross_entropy_cases_reduced(maker, 3, 0, r);
         case_list(made, 1, 1, &ignored);
         case_end(maker, made, "%s.ignored", reduction[r]);
-        made = reduced(maker, 3, 0, r);
+        made = cross_entropy_cases_reduced(maker, 3, 0, r);
         made->in[0].data = DATA_NONFINITE;
         case_end(maker, made, "%s.nonfinite", reduction[r]);
     }
-    case_layouts(maker, reduced(maker, WITH_LAYOUTS, 1, 0), "layouts", false);
+    case_layouts(maker, cross_entropy_cases_reduced(maker, WITH_LAYOUTS, 1, 0), "layouts", false);
 }
 
 /* A target for each number of x. */
-static struct kernel_case *soft(const struct case_maker *maker, int i, int way, int reduction)
+static struct kernel_case *cross_entropy_cases_soft(const struct case_maker *maker, int i, int way,
+                                                    int reduction)
 {
     struct kernel_case *made;
     char shapes[160], classes[24];
@@ -215,17 +217,17 @@ void cases_soft_cross_entropy(struct case_maker *maker)
     for (int i = 0; i < N_LINES; i++)
         for (int r = 0; r < 3; r++) {
             int way = (i + r) % N_WAYS;
-            made = soft(maker, i, way, r);
+            made = cross_entropy_cases_soft(maker, i, way, r);
             if (i == SMOOTH_ROWS || i == SMOOTH_COLUMNS) case_smooth(made, 2);
             case_end(maker, made, "%s.%s%s", reduction[r], lines[i].variant, ways[way].name);
         }
     for (int r = 0; r < 3; r++) {
-        made = soft(maker, 3, 0, r);
+        made = cross_entropy_cases_soft(maker, 3, 0, r);
         made->in[0].data = DATA_WIDE;
         case_end(maker, made, "%s.wide", reduction[r]);
-        made = soft(maker, 3, 0, r);
+        made = cross_entropy_cases_soft(maker, 3, 0, r);
         made->in[0].data = DATA_NONFINITE;
         case_end(maker, made, "%s.nonfinite", reduction[r]);
     }
-    case_layouts(maker, soft(maker, WITH_LAYOUTS, 1, 0), "layouts", false);
+    case_layouts(maker, cross_entropy_cases_soft(maker, WITH_LAYOUTS, 1, 0), "layouts", false);
 }

@@ -15,8 +15,8 @@ static struct label_row_args label_args(const struct bp_launch *launch)
 }
 
 /* Runs it on so many outputs and inputs. */
-static enum bp_status run(const struct bp_launch *launch, struct portable *p, int outputs,
-                          int inputs)
+static enum bp_status cross_entropy_run(const struct bp_launch *launch, struct portable *p,
+                                        int outputs, int inputs)
 {
     for (int i = 0; i < outputs; i++) portable_view(p, launch->out[i]);
     for (int i = 0; i < inputs; i++) portable_view(p, launch->in[i]);
@@ -33,7 +33,7 @@ enum bp_status portable_label_loss(const struct bp_launch *launch)
     struct portable row = PORTABLE(label, label_row, type, args, lines, work);
     struct portable columns = PORTABLE(label, label_columns, type, args, lines, work);
 
-    return run(launch, args.inner == 1 ? &row : &columns, 2, 3);
+    return cross_entropy_run(launch, args.inner == 1 ? &row : &columns, 2, 3);
 }
 
 enum bp_status portable_label_loss_grad(const struct bp_launch *launch)
@@ -45,5 +45,5 @@ enum bp_status portable_label_loss_grad(const struct bp_launch *launch)
     struct portable row = PORTABLE(label, label_row_grad, type, args, lines, work);
     struct portable columns = PORTABLE(label, label_columns_grad, type, args, lines, work);
 
-    return run(launch, args.inner == 1 ? &row : &columns, 1, 4);
+    return cross_entropy_run(launch, args.inner == 1 ? &row : &columns, 1, 4);
 }

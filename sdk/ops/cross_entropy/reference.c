@@ -13,8 +13,8 @@ struct line {
     struct running *room; /* of n numbers */
 };
 
-static void begin(struct line *l, const struct ref_array *in, int weight, int64_t axis, bool logits,
-                  double smoothing)
+static void ref_cross_entropy_begin(struct line *l, const struct ref_array *in, int weight,
+                                    int64_t axis, bool logits, double smoothing)
 {
     struct ref_around a = ref_around(&in[0], axis);
 
@@ -31,7 +31,7 @@ static void begin(struct line *l, const struct ref_array *in, int weight, int64_
 }
 
 /* e^(x - most): the difference is rounded. */
-static struct running power(const struct line *l, int64_t i)
+static struct running ref_cross_entropy_power(const struct line *l, int64_t i)
 {
     long double d = l->x->v[l->first + i * l->step] - l->most;
 
@@ -39,7 +39,7 @@ static struct running power(const struct line *l, int64_t i)
 }
 
 /* Line number i of those around the axis. */
-static void take(struct line *l, int64_t line)
+static void ref_cross_entropy_take(struct line *l, int64_t line)
 {
     l->first = line / l->step * l->n * l->step + line % l->step;
     l->most = l->logits ? -INFINITY : 0;
@@ -48,7 +48,7 @@ static void take(struct line *l, int64_t line)
     for (int64_t i = 0; i < l->n; i++)
         if (!(l->x->v[l->first + i * l->step] <= l->most))
             l->most = l->x->v[l->first + i * l->step];
-    for (int64_t i = 0; i < l->n; i++) l->room[i] = power(l, i);
+    for (int64_t i = 0; i < l->n; i++) l->room[i] = ref_cross_entropy_power(l, i);
     l->size = run_log(run_sum(l->room, l->n));
 }
 
@@ -58,7 +58,7 @@ static struct running weight_of(const struct line *l, int64_t i)
 }
 
 /* weight (-log p). */
-static struct running cost(const struct line *l, int64_t i)
+static struct running ref_cross_entropy_cost(const struct line *l, int64_t i)
 {
     struct running far = run_sub(run_of(l->most), run_of(l->x->v[l->first + i * l->step]));
     struct running all = l->logits ? run_add(l->size, far) : run_neg(run_of(-far.v));
@@ -80,28 +80,29 @@ static struct running rest_of_smoothing(const struct line *l)
 
 static struct running loss_of(const struct line *l, int64_t k)
 {
-    struct running own = cost(l, k);
+    struct running own = ref_cross_entropy_cost(l, k);
 
     if (l->smoothing.v == 0) return own;
-    for (int64_t i = 0; i < l->n; i++) l->room[i] = cost(l, i);
+    for (int64_t i = 0; i < l->n; i++) l->room[i] = ref_cross_entropy_cost(l, i);
     return run_add(run_mul(rest_of_smoothing(l), own),
                    run_mul(per_class(l), run_sum(l->room, l->n)));
 }
 
 /* Losses of all lines and their factors, each of n. */
-static void losses(struct line *l, int64_t ignore, struct running *loss, struct running *factor)
+static void ref_cross_entropy_losses(struct line *l, int64_t ignore, struct running *loss,
+                                     struct running *factor)
 {
     for (int64_t i = 0; i < l->label->count; i++) {
         int64_t k = (int64_t)l->label->u[i];
         loss[i] = factor[i] = run_of(0);
         if (k == ignore) continue;
-        take(l, i);
+        ref_cross_entropy_take(l, i);
         loss[i] = loss_of(l, k);
         factor[i] = weight_of(l, k);
     }
 }
 
-static struct running *numbers(int64_t n)
+static struct running *ref_cross_entropy_numbers(int64_t n)
 {
     struct running *at = calloc((size_t)n + 1, sizeof *at);
 
@@ -113,9 +114,10 @@ static void label_loss(struct line *l, int64_t ignore, int reduction, struct ref
                        struct ref_array *factors)
 {
     int64_t n = l->label->count;
-    struct running *loss = numbers(n), *factor = numbers(n), total;
+    struct running *loss = ref_cross_entropy_numbers(n), *factor = ref_cross_entropy_numbers(n),
+                   total;
 
-    losses(l, ignore, loss, factor);
+    ref_cross_entropy_losses(l, ignore, loss, factor);
     for (int64_t i = 0; !reduction && i < n; i++) run_put(out, i, loss[i]);
     for (int64_t i = 0; factors && i < n; i++) run_put(factors, i, factor[i]);
     if (reduction) {
@@ -128,7 +130,7 @@ static void label_loss(struct line *l, int64_t ignore, int reduction, struct ref
     free(l->room);
 }
 
-static uint32_t wide(const struct ref_array *x)
+static uint32_t ref_cross_entropy_wide(const struct ref_array *x)
 {
     return num_accumulate(x->type)->dtype;
 }
@@ -138,13 +140,15 @@ void ref_label_loss(const struct ref_array *in, const void *attrs, struct ref_ar
     const struct bp_label_loss_attrs *a = attrs;
     struct line l;
 
-    for (int i = 0; i < 2; i++) ref_array_init(&out[i], wide(in), in[1].rank, in[1].shape);
-    begin(&l, in, 2, a->axis, a->logits != 0, a->label_smoothing);
+    for (int i = 0; i < 2; i++)
+        ref_array_init(&out[i], ref_cross_entropy_wide(in), in[1].rank, in[1].shape);
+    ref_cross_entropy_begin(&l, in, 2, a->axis, a->logits != 0, a->label_smoothing);
     label_loss(&l, a->ignore_index, 0, &out[0], &out[1]);
 }
 
 /* The result of a loss with a reduction, of the shape of label or one value. */
-static void start(const struct ref_array *in, int64_t reduction, struct ref_array *out)
+static void ref_cross_entropy_start(const struct ref_array *in, int64_t reduction,
+                                    struct ref_array *out)
 {
     ref_array_init(out, in[0].type->dtype, reduction ? 0 : in[1].rank, in[1].shape);
 }
@@ -157,8 +161,8 @@ void ref_cross_entropy(const struct ref_array *in, const void *attrs, struct ref
     struct bp_softmax_attrs softmax = {.size = sizeof softmax, .axis = a->axis};
     struct line l;
 
-    start(in, a->reduction, out);
-    begin(&l, in, 2, a->axis, true, a->label_smoothing);
+    ref_cross_entropy_start(in, a->reduction, out);
+    ref_cross_entropy_begin(&l, in, 2, a->axis, true, a->label_smoothing);
     label_loss(&l, a->ignore_index, (int)a->reduction, out, NULL);
     ref_softmax(in, &softmax, &out[1]);
     for (int64_t i = 0; i < out[1].count; i++) /* the row has half an ulp: that of softmax, 4 */
@@ -170,8 +174,8 @@ void ref_nll_loss(const struct ref_array *in, const void *attrs, struct ref_arra
     const struct bp_nll_loss_attrs *a = attrs;
     struct line l;
 
-    start(in, a->reduction, out);
-    begin(&l, in, 2, a->axis, false, 0);
+    ref_cross_entropy_start(in, a->reduction, out);
+    ref_cross_entropy_begin(&l, in, 2, a->axis, false, 0);
     label_loss(&l, a->ignore_index, (int)a->reduction, out, NULL);
 }
 
@@ -192,12 +196,13 @@ static void gradient_line(struct line *l, int64_t k, struct running dloss, struc
     struct running share, total = run_of(1);
 
     share = share_of(l, k);
-    for (int64_t i = 0; l->logits && i < l->n; i++) l->room[i] = power(l, i);
+    for (int64_t i = 0; l->logits && i < l->n; i++) l->room[i] = ref_cross_entropy_power(l, i);
     if (l->logits) total = run_sum(l->room, l->n);
     for (int64_t i = 0; i < l->n; i++) {
         struct running d = run_neg(run_mul(per_class(l), weight_of(l, i)));
         if (i == k) d = run_sub(d, run_mul(rest_of_smoothing(l), weight_of(l, k)));
-        if (l->logits) d = run_add(d, run_mul(share, run_div(power(l, i), total)));
+        if (l->logits)
+            d = run_add(d, run_mul(share, run_div(ref_cross_entropy_power(l, i), total)));
         run_put(out, l->first + i * l->step, run_mul(dloss, d));
     }
 }
@@ -209,11 +214,11 @@ void ref_label_loss_grad(const struct ref_array *in, const void *attrs, struct r
 
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
     out->flush = true;
-    begin(&l, in, 3, a->axis, a->logits != 0, a->label_smoothing);
+    ref_cross_entropy_begin(&l, in, 3, a->axis, a->logits != 0, a->label_smoothing);
     for (int64_t i = 0; i < in[1].count; i++) {
         int64_t k = (int64_t)in[1].u[i];
         if (k == a->ignore_index) continue;
-        take(&l, i);
+        ref_cross_entropy_take(&l, i);
         gradient_line(&l, k, run_of(in[2].v[i]), out);
     }
     free(l.room);
@@ -222,7 +227,7 @@ void ref_label_loss_grad(const struct ref_array *in, const void *attrs, struct r
 /* The sum of weight t (-log p) over the classes of a line. */
 static struct running soft_line(struct line *l, const struct ref_array *target)
 {
-    struct running *each = numbers(l->n), sum;
+    struct running *each = ref_cross_entropy_numbers(l->n), sum;
 
     for (int64_t i = 0; i < l->n; i++) {
         struct running t = run_of(target->v[l->first + i * l->step]);
@@ -243,15 +248,15 @@ void ref_soft_cross_entropy(const struct ref_array *in, const void *attrs, struc
     const struct bp_soft_cross_entropy_attrs *a = attrs;
     struct ref_around v = ref_around(in, a->axis);
     int64_t n = v.outer * v.inner, shape[REF_RANK];
-    struct running *loss = numbers(n), total;
+    struct running *loss = ref_cross_entropy_numbers(n), total;
     struct line l;
 
     for (int i = 0; i + 1 < in->rank; i++)
         shape[i] = in->shape[i + (i >= ref_axis(a->axis, in->rank))];
     ref_array_init(out, in->type->dtype, a->reduction ? 0 : in->rank - 1, shape);
-    begin(&l, in, 2, a->axis, true, a->label_smoothing);
+    ref_cross_entropy_begin(&l, in, 2, a->axis, true, a->label_smoothing);
     for (int64_t i = 0; i < n; i++) {
-        take(&l, i);
+        ref_cross_entropy_take(&l, i);
         loss[i] = soft_line(&l, &in[1]);
         if (!a->reduction) run_put(out, i, loss[i]);
     }

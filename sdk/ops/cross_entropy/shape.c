@@ -6,15 +6,15 @@
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-static bool is_half(uint32_t dtype)
+static bool cross_entropy_is_half(uint32_t dtype)
 {
     return dtype == BP_F16 || dtype == BP_BF16;
 }
 
 /* The type that a loss is computed in. */
-static uint32_t wide(uint32_t dtype)
+static uint32_t cross_entropy_wide(uint32_t dtype)
 {
-    return is_half(dtype) ? BP_F32 : dtype;
+    return cross_entropy_is_half(dtype) ? BP_F32 : dtype;
 }
 
 static enum bp_status check_values(const char *op, int64_t reduction, double smoothing)
@@ -60,7 +60,7 @@ enum bp_status bp_values_label_loss(const void *attrs)
 }
 
 /* type becomes x without axis. */
-static void without(const struct bp_view *x, uint32_t axis, struct bp_type *type)
+static void cross_entropy_without(const struct bp_view *x, uint32_t axis, struct bp_type *type)
 {
     type->rank = x->rank - 1u;
     for (uint32_t i = 0; i < type->rank; i++) type->shape[i] = x->shape[i + (i >= axis)];
@@ -79,7 +79,7 @@ static enum bp_status check_lines(const struct bp_site *site, int64_t axis, uint
     if (weight) TRY(bp_rule_expect(site, weight_port, &classes));
     bp_rule_shape(&kept, x);
     kept.shape[at] = 1;
-    without(x, at, &cut);
+    cross_entropy_without(x, at, &cut);
     return bp_rule_expect(site, 1, label->rank == x->rank ? &kept : &cut);
 }
 
@@ -90,7 +90,7 @@ enum bp_status bp_infer_label_loss(struct bp_site *site)
     TRY(check_lines(site, a->axis, 2));
     for (uint32_t i = 0; i < 2; i++) {
         bp_rule_shape(&site->out[i], bp_site_in(site, 1));
-        site->out[i].dtype = wide(bp_site_in(site, 0)->dtype);
+        site->out[i].dtype = cross_entropy_wide(bp_site_in(site, 0)->dtype);
     }
     return BP_OK;
 }
@@ -102,10 +102,11 @@ enum bp_status bp_infer_label_loss_grad(struct bp_site *site)
     struct bp_type loss;
 
     TRY(check_lines(site, a->axis, 3));
-    if (dloss->dtype != wide(x->dtype))
-        return bp_error(
-            BP_ERR_INVALID, "label_loss_grad: input dloss is %s, expected %s where x is %s",
-            bp_dtype_name(dloss->dtype), bp_dtype_name(wide(x->dtype)), bp_dtype_name(x->dtype));
+    if (dloss->dtype != cross_entropy_wide(x->dtype))
+        return bp_error(BP_ERR_INVALID,
+                        "label_loss_grad: input dloss is %s, expected %s where x is %s",
+                        bp_dtype_name(dloss->dtype), bp_dtype_name(cross_entropy_wide(x->dtype)),
+                        bp_dtype_name(x->dtype));
     bp_rule_shape(&loss, bp_site_in(site, 1));
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 2, &loss);
@@ -144,7 +145,7 @@ enum bp_status bp_infer_soft_cross_entropy(struct bp_site *site)
     TRY(bp_rule_expect(site, 1, &same));
     classes.shape[0] = x->shape[at];
     if (bp_site_in(site, 2)) TRY(bp_rule_expect(site, 2, &classes));
-    without(x, at, &site->out[0]);
+    cross_entropy_without(x, at, &site->out[0]);
     if (a->reduction) site->out[0].rank = 0;
     return BP_OK;
 }
@@ -157,8 +158,8 @@ static struct bp_tensor *sum_all(struct bp_compose *c, struct bp_tensor *x)
 }
 
 /* The losses of lines, reduced. */
-static void reduce(struct bp_expansion *e, struct bp_compose *c,
-                   const struct bp_label_loss_attrs *a, int64_t reduction)
+static void cross_entropy_reduce(struct bp_expansion *e, struct bp_compose *c,
+                                 const struct bp_label_loss_attrs *a, int64_t reduction)
 {
     struct bp_tensor *out[2] = {NULL}, *in[3] = {e->in[0], e->in[1], e->in[2]}, *loss;
 
@@ -179,7 +180,7 @@ enum bp_status bp_expand_cross_entropy(struct bp_expansion *e)
                                         .logits = 1};
     struct bp_softmax_attrs softmax = {.size = sizeof softmax, .axis = a->axis};
 
-    if (e->want & 1) reduce(e, &c, &lines, a->reduction);
+    if (e->want & 1) cross_entropy_reduce(e, &c, &lines, a->reduction);
     if (e->want & 2) bp_compose_keep(&c, MAKE(&c, softmax, &softmax, e->in[0]), &e->out[1]);
     return bp_compose_end(&c);
 }
@@ -191,7 +192,7 @@ enum bp_status bp_expand_nll_loss(struct bp_expansion *e)
     struct bp_label_loss_attrs lines = {
         .size = sizeof lines, .axis = a->axis, .ignore_index = a->ignore_index, .logits = 0};
 
-    reduce(e, &c, &lines, a->reduction);
+    cross_entropy_reduce(e, &c, &lines, a->reduction);
     return bp_compose_end(&c);
 }
 
@@ -216,8 +217,8 @@ static struct bp_tensor *as_kept(const struct lines *l, struct bp_tensor *t)
     return bp_compose_reshape(l->c, t, l->rank, l->kept);
 }
 
-static struct bp_tensor *masked(const struct lines *l, struct bp_tensor *x,
-                                struct bp_tensor *condition)
+static struct bp_tensor *cross_entropy_masked(const struct lines *l, struct bp_tensor *x,
+                                              struct bp_tensor *condition)
 {
     struct bp_mask_attrs a = {.size = sizeof a};
 
@@ -236,7 +237,7 @@ static void mark_classes(struct lines *l, struct bp_tensor *label)
     for (uint32_t i = 0; i + 1 < l->rank; i++) cut[i] = l->kept[i + (i >= l->axis)];
     label = bp_compose_reshape(l->c, label, l->rank - 1, cut);
     l->counts = MAKE(l->c, not_equal, NULL, label, MAKE(l->c, clip, &all, label));
-    l->hot = MAKE(l->c, one_hot, &hot, masked(l, label, l->counts));
+    l->hot = MAKE(l->c, one_hot, &hot, cross_entropy_masked(l, label, l->counts));
     l->counts = as_kept(l, l->counts);
 }
 
@@ -255,9 +256,10 @@ static void begin_lines(struct lines *l, struct bp_compose *c, const struct bp_l
     mark_classes(l, label);
     if (weight) {
         l->weight = bp_compose_reshape(c, bp_compose_widen(c, weight), l->rank, along);
-        l->factor = masked(l, sum_classes(l, masked(l, l->weight, l->hot)), l->counts);
+        l->factor = cross_entropy_masked(
+            l, sum_classes(l, cross_entropy_masked(l, l->weight, l->hot)), l->counts);
     } else {
-        l->factor = bp_compose_cast(c, l->counts, wide(x->view.dtype));
+        l->factor = bp_compose_cast(c, l->counts, cross_entropy_wide(x->view.dtype));
     }
 }
 
@@ -274,14 +276,14 @@ enum bp_status bp_expand_label_loss(struct bp_expansion *e)
         struct bp_logsumexp_attrs sum = {.size = sizeof sum, .axes = {&l.axis, 1}, .keep = 1};
         p = MAKE(&c, sub, NULL, p, MAKE(&c, logsumexp, &sum, p));
     }
-    loss = MAKE(&c, mul, NULL, l.factor, sum_classes(&l, masked(&l, p, l.hot)));
+    loss = MAKE(&c, mul, NULL, l.factor, sum_classes(&l, cross_entropy_masked(&l, p, l.hot)));
     loss = bp_compose_scale(&c, loss, a->label_smoothing - 1, 0);
     if (a->label_smoothing != 0) {
         rest = sum_classes(&l, l.weight ? MAKE(&c, mul, NULL, p, l.weight) : p);
         rest = bp_compose_scale(&c, rest, -a->label_smoothing / (double)l.n, 0);
         loss = MAKE(&c, add, NULL, loss, rest);
     }
-    loss = masked(&l, loss, l.counts);
+    loss = cross_entropy_masked(&l, loss, l.counts);
     if (e->want & 1)
         bp_compose_keep(&c, bp_compose_reshape(&c, loss, label->view.rank, label->shape),
                         &e->out[0]);
@@ -315,7 +317,7 @@ enum bp_status bp_expand_label_loss_grad(struct bp_expansion *e)
 
     begin_lines(&l, &c, a, e->in[0], e->in[1], e->in[3]);
     own = bp_compose_scale(&c, l.factor, 1 - a->label_smoothing, 0);
-    target = masked(&l, own, l.hot);
+    target = cross_entropy_masked(&l, own, l.hot);
     if (each != 0 && l.weight)
         target = MAKE(&c, add, NULL, target, bp_compose_scale(&c, l.weight, each, 0));
     else if (each != 0) target = bp_compose_scale(&c, target, 1, each);
@@ -323,7 +325,7 @@ enum bp_status bp_expand_label_loss_grad(struct bp_expansion *e)
         d = MAKE(&c, sub, NULL,
                  MAKE(&c, mul, NULL, MAKE(&c, softmax, &softmax, l.x), share_of(&l, own)), target);
     else d = MAKE(&c, neg, NULL, target);
-    d = masked(&l, MAKE(&c, mul, NULL, d, as_kept(&l, e->in[2])), l.counts);
+    d = cross_entropy_masked(&l, MAKE(&c, mul, NULL, d, as_kept(&l, e->in[2])), l.counts);
     bp_compose_keep(&c, bp_compose_cast(&c, d, e->in[0]->view.dtype), &e->out[0]);
     return bp_compose_end(&c);
 }

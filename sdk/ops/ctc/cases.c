@@ -27,7 +27,7 @@ static const struct {
     {"steps", 2, 67, 3, 1, false, false, false, false},
 };
 
-static uint32_t wide(uint32_t dtype)
+static uint32_t ctc_cases_wide(uint32_t dtype)
 {
     return case_wide(dtype);
 }
@@ -58,7 +58,7 @@ void cases_ctc_lines(struct case_maker *maker)
 {
     bool grad = !strcmp(maker->op->name, "ctc_lines_grad");
 
-    if (maker->dtype[1] != wide(maker->dtype[0])) return; /* no such call */
+    if (maker->dtype[1] != ctc_cases_wide(maker->dtype[0])) return; /* no such call */
     for (int i = 0; i < COUNT(sizes); i++) {
         struct kernel_case *made = of_size(maker, i, grad);
         if (sizes[i].last) made->attrs.ctc_lines.blank = sizes[i].classes - 1; /* one layout */

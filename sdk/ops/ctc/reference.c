@@ -14,7 +14,7 @@ struct line {
 
 /* The logarithm of a sum of powers of e: the differences to the largest are rounded, each power,
  * the sum, its logarithm, and the last sum. */
-static struct running join(const struct running *a, int n)
+static struct running ref_ctc_join(const struct running *a, int n)
 {
     struct running power[3], most;
     int at = 0;
@@ -27,20 +27,20 @@ static struct running join(const struct running *a, int n)
     return run_add(most, run_log(run_sum(power, n)));
 }
 
-static struct running score(const struct line *l, int64_t step, int64_t state)
+static struct running ref_ctc_score(const struct line *l, int64_t step, int64_t state)
 {
     int64_t at = (step * l->lines + l->number) * l->classes + l->class[state];
 
     return (struct running){.v = l->x->v[at], .e = l->x->bound[at]};
 }
 
-static bool skips(const struct line *l, int64_t state)
+static bool ref_ctc_skips(const struct line *l, int64_t state)
 {
     return state % 2 && state > 1 && l->class[state] != l->class[state - 2] &&
            l->class[state] != l->class[0];
 }
 
-static void forward(struct line *l)
+static void ref_ctc_forward(struct line *l)
 {
     int64_t n = l->states;
 
@@ -52,14 +52,14 @@ static void forward(struct line *l)
             if (t) {
                 ways[m++] = before[s];
                 if (s > 0) ways[m++] = before[s - 1];
-                if (skips(l, s)) ways[m++] = before[s - 2];
-                v = join(ways, m);
+                if (ref_ctc_skips(l, s)) ways[m++] = before[s - 2];
+                v = ref_ctc_join(ways, m);
             }
-            l->to[t * n + s] = run_add(v, score(l, t, s));
+            l->to[t * n + s] = run_add(v, ref_ctc_score(l, t, s));
         }
 }
 
-static void backward(struct line *l)
+static void ref_ctc_backward(struct line *l)
 {
     int64_t n = l->states;
 
@@ -69,9 +69,9 @@ static void backward(struct line *l)
             int m = 0;
             if (t + 1 < l->steps) {
                 for (int64_t k = s; k < n && k < s + 3; k++)
-                    if (k < s + 2 || skips(l, k))
-                        ways[m++] = run_add(l->from[(t + 1) * n + k], score(l, t + 1, k));
-                v = join(ways, m);
+                    if (k < s + 2 || ref_ctc_skips(l, k))
+                        ways[m++] = run_add(l->from[(t + 1) * n + k], ref_ctc_score(l, t + 1, k));
+                v = ref_ctc_join(ways, m);
             }
             l->from[t * n + s] = v;
         }
@@ -85,10 +85,10 @@ static struct running all_ways(const struct line *l)
     if (!l->steps) return run_of(l->states > 1 ? -INFINITY : 0);
     ends[0] = l->to[last];
     if (l->states > 1) ends[1] = l->to[last - 1];
-    return join(ends, 2);
+    return ref_ctc_join(ends, 2);
 }
 
-static void begin(struct line *l, const struct ref_array *in, int64_t number, int64_t blank)
+static void ref_ctc_begin(struct line *l, const struct ref_array *in, int64_t number, int64_t blank)
 {
     size_t room;
 
@@ -105,10 +105,10 @@ static void begin(struct line *l, const struct ref_array *in, int64_t number, in
     if (!l->class || !l->to || !l->from) abort();
     for (int64_t s = 0; s < l->states; s++)
         l->class[s] = s % 2 ? (int64_t)in[1].u[number * in[1].shape[1] + s / 2] : blank;
-    forward(l);
+    ref_ctc_forward(l);
 }
 
-static void finish(struct line *l)
+static void ref_ctc_finish(struct line *l)
 {
     free(l->class);
     free(l->to);
@@ -120,9 +120,9 @@ static struct running loss_of(const struct ref_array *in, int64_t number, int64_
     struct running loss;
     struct line l;
 
-    begin(&l, in, number, blank);
+    ref_ctc_begin(&l, in, number, blank);
     loss = run_neg(all_ways(&l));
-    finish(&l);
+    ref_ctc_finish(&l);
     return loss;
 }
 
@@ -144,8 +144,8 @@ void ref_ctc_lines_grad(const struct ref_array *in, const void *attrs, struct re
         struct running all, *sum = calloc((size_t)in->shape[2] + 1, sizeof *sum);
         struct line l;
         if (!sum) abort();
-        begin(&l, in, number, blank);
-        backward(&l);
+        ref_ctc_begin(&l, in, number, blank);
+        ref_ctc_backward(&l);
         all = all_ways(&l);
         for (int64_t t = 0; t < l.steps && all.v != -INFINITY; t++) {
             for (int64_t k = 0; k < l.classes; k++) sum[k] = run_of(0);
@@ -157,13 +157,13 @@ void ref_ctc_lines_grad(const struct ref_array *in, const void *attrs, struct re
                 run_put(out, (t * l.lines + number) * l.classes + k,
                         run_mul(run_of(-in[4].v[number]), sum[k]));
         }
-        finish(&l);
+        ref_ctc_finish(&l);
         free(sum);
     }
 }
 
 /* x and bound become logarithms of the softmax of each line, and what they may be off by. */
-static void normalize(struct ref_array *x)
+static void ref_ctc_normalize(struct ref_array *x)
 {
     int64_t n = x->shape[2];
     struct running *power = calloc((size_t)n + 1, sizeof *power), size;
@@ -198,7 +198,7 @@ void ref_ctc_loss(const struct ref_array *in, const void *attrs, struct ref_arra
     ref_array_init(&all[0], in->type->dtype, 3, in->shape);
     for (int64_t i = 0; i < in->count; i++) all[0].v[i] = in->v[i];
     for (int i = 1; i < 4; i++) all[i] = in[i];
-    if (a->logits) normalize(&all[0]);
+    if (a->logits) ref_ctc_normalize(&all[0]);
     for (int64_t i = 0; i < n; i++) {
         int64_t length = (int64_t)in[3].u[i];
         loss[i] = loss_of(all, i, a->blank);

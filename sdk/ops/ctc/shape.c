@@ -7,13 +7,13 @@
 #include <inttypes.h>
 #include <math.h>
 
-static uint32_t wide(uint32_t dtype)
+static uint32_t ctc_wide(uint32_t dtype)
 {
     return dtype == BP_F16 || dtype == BP_BF16 ? BP_F32 : dtype;
 }
 
 /* x T N C, labels N S, lengths N; lines: the type of N losses. */
-static enum bp_status check(const struct bp_site *site, int64_t blank, struct bp_type *lines)
+static enum bp_status ctc_check(const struct bp_site *site, int64_t blank, struct bp_type *lines)
 {
     const struct bp_view *x = bp_site_in(site, 0), *label = bp_site_in(site, 1);
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
@@ -36,8 +36,8 @@ enum bp_status bp_infer_ctc_lines(struct bp_site *site)
 {
     struct bp_type lines;
 
-    TRY(check(site, ((struct bp_ctc_lines_attrs *)site->attrs)->blank, &lines));
-    lines.dtype = wide(bp_site_in(site, 0)->dtype);
+    TRY(ctc_check(site, ((struct bp_ctc_lines_attrs *)site->attrs)->blank, &lines));
+    lines.dtype = ctc_wide(bp_site_in(site, 0)->dtype);
     site->out[0] = lines;
     return BP_OK;
 }
@@ -47,11 +47,12 @@ enum bp_status bp_infer_ctc_lines_grad(struct bp_site *site)
     const struct bp_view *x = bp_site_in(site, 0), *dloss = bp_site_in(site, 4);
     struct bp_type lines;
 
-    TRY(check(site, ((struct bp_ctc_lines_grad_attrs *)site->attrs)->blank, &lines));
-    if (dloss->dtype != wide(x->dtype))
-        return bp_error(
-            BP_ERR_INVALID, "ctc_lines_grad: input dloss is %s, expected %s where x is %s",
-            bp_dtype_name(dloss->dtype), bp_dtype_name(wide(x->dtype)), bp_dtype_name(x->dtype));
+    TRY(ctc_check(site, ((struct bp_ctc_lines_grad_attrs *)site->attrs)->blank, &lines));
+    if (dloss->dtype != ctc_wide(x->dtype))
+        return bp_error(BP_ERR_INVALID,
+                        "ctc_lines_grad: input dloss is %s, expected %s where x is %s",
+                        bp_dtype_name(dloss->dtype), bp_dtype_name(ctc_wide(x->dtype)),
+                        bp_dtype_name(x->dtype));
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 4, &lines);
 }
@@ -60,7 +61,7 @@ enum bp_status bp_infer_ctc_loss(struct bp_site *site)
 {
     struct bp_type lines;
 
-    TRY(check(site, ((struct bp_ctc_loss_attrs *)site->attrs)->blank, &lines));
+    TRY(ctc_check(site, ((struct bp_ctc_loss_attrs *)site->attrs)->blank, &lines));
     return bp_loss_result(site, &lines, 2);
 }
 
@@ -83,7 +84,7 @@ enum bp_status bp_expand_ctc_loss(struct bp_expansion *e)
             &c, t, MAKE(&c, less_than, NULL, t, bp_loss_clip(&c, t, INFINITY, INFINITY)), false);
     if (a->reduction == 1) {
         length = bp_compose_cast(&c, bp_loss_clip(&c, e->in[3], 1, INFINITY),
-                                 wide(e->in[0]->view.dtype));
+                                 ctc_wide(e->in[0]->view.dtype));
         t = bp_loss_mean(&c, MAKE(&c, div, NULL, t, length));
     } else if (a->reduction) {
         t = bp_loss_sum(&c, t);

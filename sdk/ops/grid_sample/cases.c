@@ -29,8 +29,8 @@ static const double smooth[] = {-0.891, 0.15, -0.442, 0.427, 1.147, -0.818, -0.1
 static const double between[] = {-0.31, 0.15, -0.442, 0.427, 0.247, -0.118};
 static const double edges[] = {-1, 1, 0, 0.5, -0.5, 1.25, -1.25, 3, 0.25};
 
-static struct kernel_case *begin(const struct case_maker *maker, size_t i, int mode, int padding,
-                                 bool align)
+static struct kernel_case *grid_sample_cases_begin(const struct case_maker *maker, size_t i,
+                                                   int mode, int padding, bool align)
 {
     bool input = !strcmp(maker->op->name, "grid_sample_grad_input");
     bool grid = !strcmp(maker->op->name, "grid_sample_grad_grid");
@@ -67,7 +67,7 @@ void cases_grid_sample(struct case_maker *maker)
             int m = how % 3, p = how / 3 % 3;
             if (!images[i].small && (how + (int)i) % 4 && how != (int)i) continue;
             if (images[i].small && maker->dtype[0] != BP_F64 && (how + i) % 3) continue;
-            made = begin(maker, i, m, p, how >= 9);
+            made = grid_sample_cases_begin(maker, i, m, p, how >= 9);
             if (images[i].small) case_list(made, to_grid ? 2 : 1, 9, smooth);
             if (images[i].small && !to_grid) made->gradient = 1;
             snprintf(name, sizeof name, "%s.%s.%s%s", images[i].variant, mode[m], padding[p],
@@ -78,7 +78,7 @@ void cases_grid_sample(struct case_maker *maker)
     /* In x (or dy), at places where no weight is 0: whether 0 times infinity is added is not
      * defined. In grid, where NaN is a place far before x. */
     for (int how = 0; how < 18; how++) {
-        made = begin(maker, 1, how % 3, how / 3 % 3, how >= 9);
+        made = grid_sample_cases_begin(maker, 1, how % 3, how / 3 % 3, how >= 9);
         made->in[to_grid ? 2 : 1].data = DATA_NONFINITE;
         if (how % 2) case_list(made, to_grid ? 2 : 1, COUNT(between), between);
         if (how % 2) made->in[to_grid].data = DATA_NONFINITE;
@@ -87,7 +87,7 @@ void cases_grid_sample(struct case_maker *maker)
     }
     /* At places of x themselves a slope is that of either side, as roundings have it. */
     for (int how = 0; how < 18 && !to_grid; how++) {
-        made = begin(maker, how % 2 ? 3 : 2, how % 3, how / 3 % 3, how >= 9);
+        made = grid_sample_cases_begin(maker, how % 2 ? 3 : 2, how % 3, how / 3 % 3, how >= 9);
         case_list(made, 1, 9, edges);
         case_end(maker, made, "edges.%s.%s%s", mode[how % 3], padding[how / 3 % 3],
                  how >= 9 ? ".corners" : "");

@@ -52,14 +52,14 @@ enum bp_status portable_grid_sample(const struct bp_launch *launch)
     return portable_run(launch, &p);
 }
 
-static bool is_half(const struct bp_view *y)
+static bool grid_sample_is_half(const struct bp_view *y)
 {
     return y->dtype == BP_F16 || y->dtype == BP_BF16;
 }
 
 static void work_operand(struct portable *p, const struct bp_launch *launch)
 {
-    if (is_half(launch->out[0])) portable_workspace(p, launch, 0);
+    if (grid_sample_is_half(launch->out[0])) portable_workspace(p, launch, 0);
     else portable_view(p, launch->out[0]);
 }
 
@@ -69,7 +69,7 @@ enum bp_status portable_grid_to_input_prepare(void *self, const struct bp_prep *
     const struct bp_view *dx = prep->out[0];
 
     (void)self;
-    return portable_needs(out, is_half(dx) ? 4 * dx->count : 0);
+    return portable_needs(out, grid_sample_is_half(dx) ? 4 * dx->count : 0);
 }
 
 enum bp_status portable_grid_to_input(const struct bp_launch *launch)
@@ -93,7 +93,7 @@ enum bp_status portable_grid_to_input(const struct bp_launch *launch)
     if (status == BP_OK) status = portable_run(launch, &p);
     portable_view(&finish, dx);
     portable_workspace(&finish, launch, 0);
-    return status || !is_half(dx) ? status : portable_run(launch, &finish);
+    return status || !grid_sample_is_half(dx) ? status : portable_run(launch, &finish);
 }
 
 enum bp_status portable_grid_to_grid(const struct bp_launch *launch)

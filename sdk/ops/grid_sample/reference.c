@@ -15,7 +15,7 @@ struct line {
 };
 
 /* Between the middles of the first and last place, or their outer edges, as mirrors have it. */
-static double mirrored(double p, int64_t n, bool align, double *slope)
+static double ref_grid_sample_mirrored(double p, int64_t n, bool align, double *slope)
 {
     double low = align ? 0 : -0.5, span = align ? (double)(n - 1) : (double)n, q;
 
@@ -30,16 +30,17 @@ static double mirrored(double p, int64_t n, bool align, double *slope)
     return span - (q - span) + low;
 }
 
-static double padded(double p, int64_t n, const struct bp_grid_sample_attrs *a, double *slope)
+static double ref_grid_sample_padded(double p, int64_t n, const struct bp_grid_sample_attrs *a,
+                                     double *slope)
 {
-    if (a->padding == 2) p = mirrored(p, n, a->align_corners, slope);
+    if (a->padding == 2) p = ref_grid_sample_mirrored(p, n, a->align_corners, slope);
     if (!a->padding) return p;
     if (p < 0 || p > (double)(n - 1)) *slope = 0;
     return p < 0 ? 0 : p > (double)(n - 1) ? (double)(n - 1) : p;
 }
 
 /* The cubic weight with a = -3/4, and its derivative. */
-static long double keys(long double d, bool slope)
+static long double ref_grid_sample_keys(long double d, bool slope)
 {
     long double c = -0.75L, e = fabsl(d), s = d < 0 ? -1 : 1;
 
@@ -60,17 +61,19 @@ static struct line line_of(const struct bp_grid_sample_attrs *a, int64_t n, doub
         p = p > 0 ? 1e9 : -1e9;
         slope = 0;
     }
-    if (a->mode != 2) p = padded(p, n, a, &slope);
+    if (a->mode != 2) p = ref_grid_sample_padded(p, n, a, &slope);
     whole = floor(p);
     l.n = a->mode == 1 ? 1 : a->mode == 0 ? 2 : 4;
     for (int k = 0; k < l.n; k++) {
         double at = a->mode == 1 ? nearbyint(p) : a->mode == 0 ? whole + k : whole + k - 1, no = 1;
         long double d = (long double)p - at;
-        l.weight[k] = a->mode == 1 ? 1 : a->mode == 0 ? 1 - fabsl(d) : keys(d, false);
+        l.weight[k] = a->mode == 1   ? 1
+                      : a->mode == 0 ? 1 - fabsl(d)
+                                     : ref_grid_sample_keys(d, false);
         l.slope[k] = a->mode == 1   ? 0
                      : a->mode == 0 ? (k ? slope : -slope)
-                                    : keys(d, true) * slope;
-        if (a->mode == 2) at = nearbyint(padded(at, n, a, &no));
+                                    : ref_grid_sample_keys(d, true) * slope;
+        if (a->mode == 2) at = nearbyint(ref_grid_sample_padded(at, n, a, &no));
         l.at[k] = at < 0 || at >= size ? -1 : (int64_t)at;
     }
     l.off = a->mode == 0 ? 1 : a->mode == 1 ? 0 : 4;
@@ -136,7 +139,7 @@ struct sampling {
     bool wide;
 };
 
-static void add(struct sampling *s, int64_t to, long double value, long double off)
+static void ref_grid_sample_add(struct sampling *s, int64_t to, long double value, long double off)
 {
     s->out->v[to] += value;
     s->out->bound[to] += off;
@@ -144,7 +147,7 @@ static void add(struct sampling *s, int64_t to, long double value, long double o
     s->terms[to]++;
 }
 
-static void forward(void *ctx, const struct tap *t)
+static void ref_grid_sample_forward(void *ctx, const struct tap *t)
 {
     struct sampling *s = ctx;
     long double off, w = weight_of(t, -1, s->wide, &off);
@@ -152,7 +155,8 @@ static void forward(void *ctx, const struct tap *t)
     for (int64_t c = 0; c < s->channels; c++) {
         long double v = s->x->v[(t->image * s->channels + c) * s->plane + t->at];
         if (w == 0 && !isfinite(v)) continue; /* the case has none that are not finite */
-        add(s, (t->image * s->channels + c) * s->points + t->point, w * v, off * fabsl(v));
+        ref_grid_sample_add(s, (t->image * s->channels + c) * s->points + t->point, w * v,
+                            off * fabsl(v));
     }
 }
 
@@ -163,7 +167,8 @@ static void to_input(void *ctx, const struct tap *t)
 
     for (int64_t c = 0; c < s->channels; c++) {
         long double v = s->y->v[(t->image * s->channels + c) * s->points + t->point];
-        add(s, (t->image * s->channels + c) * s->plane + t->at, w * v, off * fabsl(v));
+        ref_grid_sample_add(s, (t->image * s->channels + c) * s->plane + t->at, w * v,
+                            off * fabsl(v));
     }
 }
 
@@ -177,16 +182,16 @@ static void to_grid(void *ctx, const struct tap *t)
             int64_t image = t->image * s->channels + c;
             long double v = s->x->v[image * s->plane + t->at] *
                             s->y->v[image * s->points + t->point];
-            add(s, (t->image * s->points + t->point) * t->axes + t->axes - 1 - axis, w * v,
-                (off + fabsl(w)) * fabsl(v));
+            ref_grid_sample_add(s, (t->image * s->points + t->point) * t->axes + t->axes - 1 - axis,
+                                w * v, (off + fabsl(w)) * fabsl(v));
         }
     }
 }
 
 /* x_rank, shape: of the image. */
-static void run(const void *attrs, const struct ref_array *x, const struct ref_array *y,
-                const struct ref_array *grid, const int64_t *shape, int rank, struct ref_array *out,
-                tap_fn *each)
+static void ref_grid_sample_run(const void *attrs, const struct ref_array *x,
+                                const struct ref_array *y, const struct ref_array *grid,
+                                const int64_t *shape, int rank, struct ref_array *out, tap_fn *each)
 {
     struct sampling s = {.x = x, .y = y, .out = out, .channels = shape[1], .plane = 1, .points = 1,
                          .wide = out->type->dtype == BP_F64};
@@ -212,24 +217,24 @@ void ref_grid_sample(const struct ref_array *in, const void *attrs, struct ref_a
 
     for (int i = 2; i < x->rank; i++) shape[i] = grid->shape[i - 1];
     ref_array_init(out, x->type->dtype, x->rank, shape);
-    run(attrs, x, NULL, grid, x->shape, x->rank, out, forward);
+    ref_grid_sample_run(attrs, x, NULL, grid, x->shape, x->rank, out, ref_grid_sample_forward);
 }
 
 void ref_grid_sample_grad_input(const struct ref_array *in, const void *attrs,
                                 struct ref_array *out)
 {
     ref_array_init(out, in[2].type->dtype, in[2].rank, in[2].shape);
-    run(attrs, NULL, &in[0], &in[1], in[2].shape, in[2].rank, out, to_input);
+    ref_grid_sample_run(attrs, NULL, &in[0], &in[1], in[2].shape, in[2].rank, out, to_input);
 }
 
 void ref_grid_sample_grad_grid(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     ref_array_init(out, in[2].type->dtype, in[2].rank, in[2].shape);
-    run(attrs, &in[1], &in[0], &in[2], in[1].shape, in[1].rank, out, to_grid);
+    ref_grid_sample_run(attrs, &in[1], &in[0], &in[2], in[1].shape, in[1].rank, out, to_grid);
 }
 
 /* Where place i of n is between -1 and 1. */
-static long double between(int64_t i, int64_t n, bool align)
+static long double ref_grid_sample_between(int64_t i, int64_t n, bool align)
 {
     if (align) return n == 1 ? 0 : -1 + 2 * (long double)i / (long double)(n - 1);
     return (2 * (long double)i + 1) / (long double)n - 1;
@@ -240,7 +245,7 @@ static void base_of(int axes, const int64_t *extent, int64_t point, bool align, 
 {
     for (int k = 0; k < axes; k++) {
         int64_t n = extent[axes - 1 - k];
-        base[k] = between(point % n, n, align);
+        base[k] = ref_grid_sample_between(point % n, n, align);
         point /= n;
     }
     base[axes] = 1;

@@ -24,8 +24,8 @@ enum bp_status bp_values_grid_sample(const void *attrs)
 }
 
 /* The type of grid_sample(x, grid). */
-static enum bp_status forward(const struct bp_site *site, const struct bp_view *x,
-                              const struct bp_view *grid, struct bp_type *out)
+static enum bp_status grid_sample_forward(const struct bp_site *site, const struct bp_view *x,
+                                          const struct bp_view *grid, struct bp_type *out)
 {
     const char *op = site->row->info.name;
 
@@ -53,14 +53,14 @@ static enum bp_status forward(const struct bp_site *site, const struct bp_view *
 
 enum bp_status bp_infer_grid_sample(struct bp_site *site)
 {
-    return forward(site, bp_site_in(site, 0), bp_site_in(site, 1), &site->out[0]);
+    return grid_sample_forward(site, bp_site_in(site, 0), bp_site_in(site, 1), &site->out[0]);
 }
 
 enum bp_status bp_infer_sample_grad_input(struct bp_site *site)
 {
     struct bp_type y = {0};
 
-    TRY(forward(site, bp_site_in(site, 2), bp_site_in(site, 1), &y));
+    TRY(grid_sample_forward(site, bp_site_in(site, 2), bp_site_in(site, 1), &y));
     bp_rule_shape(&site->out[0], bp_site_in(site, 2));
     return bp_rule_expect(site, 0, &y);
 }
@@ -69,7 +69,7 @@ enum bp_status bp_infer_sample_grad_grid(struct bp_site *site)
 {
     struct bp_type y = {0};
 
-    TRY(forward(site, bp_site_in(site, 1), bp_site_in(site, 2), &y));
+    TRY(grid_sample_forward(site, bp_site_in(site, 1), bp_site_in(site, 2), &y));
     bp_rule_shape(&site->out[0], bp_site_in(site, 2));
     return bp_rule_expect(site, 0, &y);
 }

@@ -22,7 +22,7 @@ static void grad_data(struct kernel_case *made, size_t i)
 }
 
 /* For the suite `gradient`. */
-static void mark(struct kernel_case *made)
+static void index_cases_mark(struct kernel_case *made)
 {
     made->in[0].data = DATA_PLAIN;
     made->in[2].data = DATA_PLAIN;
@@ -66,7 +66,7 @@ void cases_gather(struct case_maker *maker)
         else if (i % 2) made->in[0].data = DATA_SPECIAL;
         case_index(made, 1, maker->dtype[2], -gathers[i].extent, gathers[i].extent);
         made->quick = gathers[i].quick;
-        if (i == SMOOTH_GATHER) mark(made);
+        if (i == SMOOTH_GATHER) index_cases_mark(made);
         if (i == 5) case_layouts(maker, made, gathers[i].variant, false);
         else case_end(maker, made, "%s", gathers[i].variant);
     }
@@ -143,7 +143,7 @@ void cases_gather_nd(struct case_maker *maker)
         if (grad) grad_data(made, i);
         case_index(made, 1, maker->dtype[2], -named[i].extent, named[i].extent);
         made->quick = named[i].quick;
-        if (i == 4 || i == 7) mark(made);
+        if (i == 4 || i == 7) index_cases_mark(made);
         if (i == 5) case_layouts(maker, made, named[i].variant, false);
         else case_end(maker, made, "%s", named[i].variant);
     }
@@ -183,7 +183,7 @@ void cases_take_along_axis(struct case_maker *maker)
         if (grad) grad_data(made, i);
         case_index(made, 1, maker->dtype[2], -along[i].extent, along[i].extent);
         made->quick = along[i].quick;
-        if (i == 2 || i == 4) mark(made);
+        if (i == 2 || i == 4) index_cases_mark(made);
         if (i == 5) case_layouts(maker, made, along[i].variant, false);
         else case_end(maker, made, "%s", along[i].variant);
     }
@@ -214,7 +214,7 @@ void cases_embedding(struct case_maker *maker)
         if (grad) grad_data(made, i);
         case_index(made, 1, maker->dtype[2], 0, lookups[i].extent);
         made->quick = i % 2;
-        if (i == 2 || i == 4) mark(made);
+        if (i == 2 || i == 4) index_cases_mark(made);
         if (i == 5) case_layouts(maker, made, lookups[i].variant, false);
         else case_end(maker, made, "%s", lookups[i].variant);
     }
@@ -335,7 +335,7 @@ static int64_t set_of(int64_t n)
     return set;
 }
 
-static int64_t elements(const char *shape)
+static int64_t index_cases_elements(const char *shape)
 {
     int64_t n = 1;
 
@@ -354,7 +354,7 @@ void cases_masked_select(struct case_maker *maker)
         for (int kind = 0; kind < 3; kind++) { /* some, none, all */
             static const double none = 0, all = 1;
             static const char *const name[] = {"", ".none", ".all"};
-            int64_t n = elements(masks[i].x);
+            int64_t n = index_cases_elements(masks[i].x);
             struct kernel_case *made;
             if (kind && i % 3) continue;
             n = kind == 0 ? set_of(n) : kind == 1 ? 0 : n;
@@ -508,8 +508,8 @@ void cases_hardmax(struct case_maker *maker)
     }
 }
 
-static void nonzero(struct case_maker *maker, const char *shape, enum data data, bool quick,
-                    const char *variant)
+static void index_cases_nonzero(struct case_maker *maker, const char *shape, enum data data,
+                                bool quick, const char *variant)
 {
     struct kernel_case *made = case_begin(maker, shape);
 
@@ -524,15 +524,16 @@ void cases_nonzero(struct case_maker *maker)
     char drawn[32];
 
     for (int i = 0; i < CASE_SHAPES; i++)
-        nonzero(maker, case_shapes[i].shape, DATA_SPARSE, case_shapes[i].quick,
-                case_shapes[i].variant);
-    nonzero(maker, "scalar", DATA_ZERO, false, "none");
-    nonzero(maker, "5x7", DATA_ZERO, true, "none");
-    nonzero(maker, "40000", DATA_ZERO, false, "none");
+        index_cases_nonzero(maker, case_shapes[i].shape, DATA_SPARSE, case_shapes[i].quick,
+                            case_shapes[i].variant);
+    index_cases_nonzero(maker, "scalar", DATA_ZERO, false, "none");
+    index_cases_nonzero(maker, "5x7", DATA_ZERO, true, "none");
+    index_cases_nonzero(maker, "40000", DATA_ZERO, false, "none");
     if (maker->dtype[0] != BP_BOOL && case_is_float(maker))
-        nonzero(maker, "5x7", DATA_POSITIVE, true, "all");
-    nonzero(maker, "331", DATA_SPECIAL, true, "special");
-    nonzero(maker, case_drawn_shape(maker, drawn, sizeof drawn), DATA_SPARSE, false, "drawn");
+        index_cases_nonzero(maker, "5x7", DATA_POSITIVE, true, "all");
+    index_cases_nonzero(maker, "331", DATA_SPECIAL, true, "special");
+    index_cases_nonzero(maker, case_drawn_shape(maker, drawn, sizeof drawn), DATA_SPARSE, false,
+                        "drawn");
     made = case_begin(maker, "3x1");
     case_data(made, DATA_SPARSE);
     case_extents(maker, made, "sweep");

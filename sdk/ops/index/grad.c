@@ -15,7 +15,7 @@ static enum bp_status keep_one(struct bp_grad *g, enum bp_row_number row, const 
 }
 
 /* Of <op>(x, index): <op>_grad(dy, index, x). The attributes of both are one layout. */
-static enum bp_status taken(struct bp_grad *g, enum bp_row_number row, const void *attrs)
+static enum bp_status index_taken(struct bp_grad *g, enum bp_row_number row, const void *attrs)
 {
     return keep_one(g, row, attrs, (struct bp_tensor *[]){g->dy[0], g->in[1], g->in[0]}, 3, 0);
 }
@@ -28,7 +28,7 @@ static enum bp_status given_back(struct bp_grad *g, enum bp_row_number row)
 
 enum bp_status bp_grad_gather(struct bp_grad *g)
 {
-    return taken(g, BP_ROW_gather_grad, g->attrs);
+    return index_taken(g, BP_ROW_gather_grad, g->attrs);
 }
 
 enum bp_status bp_grad_gather_grad(struct bp_grad *g)
@@ -38,7 +38,7 @@ enum bp_status bp_grad_gather_grad(struct bp_grad *g)
 
 enum bp_status bp_grad_gather_nd(struct bp_grad *g)
 {
-    return taken(g, BP_ROW_gather_nd_grad, g->attrs);
+    return index_taken(g, BP_ROW_gather_nd_grad, g->attrs);
 }
 
 enum bp_status bp_grad_gather_nd_grad(struct bp_grad *g)
@@ -48,7 +48,7 @@ enum bp_status bp_grad_gather_nd_grad(struct bp_grad *g)
 
 enum bp_status bp_grad_take_along_axis(struct bp_grad *g)
 {
-    return taken(g, BP_ROW_take_along_axis_grad, g->attrs);
+    return index_taken(g, BP_ROW_take_along_axis_grad, g->attrs);
 }
 
 enum bp_status bp_grad_take_along_axis_grad(struct bp_grad *g)
@@ -60,12 +60,12 @@ enum bp_status bp_grad_index_sample(struct bp_grad *g)
 {
     struct bp_take_along_axis_grad_attrs a = {.size = sizeof a, .axis = 1};
 
-    return taken(g, BP_ROW_take_along_axis_grad, &a);
+    return index_taken(g, BP_ROW_take_along_axis_grad, &a);
 }
 
 enum bp_status bp_grad_embedding(struct bp_grad *g)
 {
-    return taken(g, BP_ROW_embedding_grad, g->attrs);
+    return index_taken(g, BP_ROW_embedding_grad, g->attrs);
 }
 
 /* embedding(weight, ids): the gradient of embedding_grad in dy takes the place of weight. */
@@ -75,16 +75,16 @@ enum bp_status bp_grad_embedding_grad(struct bp_grad *g)
 }
 
 /* y = x + what is put: x gets dy, updates what they were added to. */
-static enum bp_status added(struct bp_grad *g, enum bp_row_number taking, const void *attrs)
+static enum bp_status index_added(struct bp_grad *g, enum bp_row_number taking, const void *attrs)
 {
     if (g->want[0]) g->dx[0] = bp_tensor_retain(g->dy[0]);
     return keep_one(g, taking, attrs, (struct bp_tensor *[]){g->dy[0], g->in[1]}, 2, 2);
 }
 
 /* y = x but for what is replaced: x gets dy with zeros there. Row put(x, index, updates). */
-static enum bp_status replaced(struct bp_grad *g, enum bp_row_number put,
-                               const void *put_attrs, enum bp_row_number taking,
-                               const void *take_attrs, struct bp_tensor *index)
+static enum bp_status index_replaced(struct bp_grad *g, enum bp_row_number put,
+                                     const void *put_attrs, enum bp_row_number taking,
+                                     const void *take_attrs, struct bp_tensor *index)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *dy = g->dy[0];
@@ -105,17 +105,17 @@ enum bp_status bp_grad_index_add(struct bp_grad *g)
     const struct bp_index_add_attrs *f = g->attrs;
     struct bp_gather_attrs a = {.size = sizeof a, .axis = f->axis};
 
-    return added(g, BP_ROW_gather, &a);
+    return index_added(g, BP_ROW_gather, &a);
 }
 
 enum bp_status bp_grad_scatter_nd_add(struct bp_grad *g)
 {
-    return added(g, BP_ROW_gather_nd, NULL);
+    return index_added(g, BP_ROW_gather_nd, NULL);
 }
 
 enum bp_status bp_grad_scatter_nd_update(struct bp_grad *g)
 {
-    return replaced(g, BP_ROW_scatter_nd_update, NULL, BP_ROW_gather_nd, NULL, g->in[1]);
+    return index_replaced(g, BP_ROW_scatter_nd_update, NULL, BP_ROW_gather_nd, NULL, g->in[1]);
 }
 
 enum bp_status bp_grad_scatter_nd(struct bp_grad *g)
@@ -132,14 +132,15 @@ enum bp_status bp_grad_scatter(struct bp_grad *g)
     struct bp_tensor *line = bp_compose_reshape(&c, g->in[1], 1, g->in[1]->shape);
     enum bp_status status = c.status;
 
-    if (status == BP_OK) status = replaced(g, BP_ROW_scatter, &put, BP_ROW_gather, &take, line);
+    if (status == BP_OK)
+        status = index_replaced(g, BP_ROW_scatter, &put, BP_ROW_gather, &take, line);
     c.status = status;
     return bp_compose_end(&c);
 }
 
 /* y = x u: x gets dy times what it was multiplied with, which is put into ones. */
-static enum bp_status multiplied(struct bp_grad *g, const struct bp_put_along_axis_attrs *put,
-                                 const struct bp_take_along_axis_attrs *take)
+static enum bp_status index_multiplied(struct bp_grad *g, const struct bp_put_along_axis_attrs *put,
+                                       const struct bp_take_along_axis_attrs *take)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *x = g->in[0], *index = g->in[1], *dy = g->dy[0];
@@ -162,9 +163,9 @@ enum bp_status bp_grad_put_along_axis(struct bp_grad *g)
     const struct bp_put_along_axis_attrs *put = g->attrs;
     struct bp_take_along_axis_attrs take = {.size = sizeof take, .axis = put->axis};
 
-    if (put->reduce == 2) return multiplied(g, put, &take);
-    if (put->reduce == 1) return added(g, BP_ROW_take_along_axis, &take);
-    return replaced(g, BP_ROW_put_along_axis, put, BP_ROW_take_along_axis, &take, g->in[1]);
+    if (put->reduce == 2) return index_multiplied(g, put, &take);
+    if (put->reduce == 1) return index_added(g, BP_ROW_take_along_axis, &take);
+    return index_replaced(g, BP_ROW_put_along_axis, put, BP_ROW_take_along_axis, &take, g->in[1]);
 }
 
 enum bp_status bp_grad_multiplex(struct bp_grad *g)

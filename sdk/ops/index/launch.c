@@ -29,7 +29,7 @@ struct index_rows index_rows_nd(const struct bp_view *x, const struct bp_view *i
     return r;
 }
 
-static enum bp_status gather(const struct bp_launch *launch, struct index_rows rows)
+static enum bp_status index_gather(const struct bp_launch *launch, struct index_rows rows)
 {
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
     struct gather_args args = {rows};
@@ -48,7 +48,8 @@ enum bp_status portable_gather(const struct bp_launch *launch)
     const struct bp_gather_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0];
 
-    return gather(launch, index_rows_along(x, launch->in[1], portable_axis(a->axis, x->rank)));
+    return index_gather(launch,
+                        index_rows_along(x, launch->in[1], portable_axis(a->axis, x->rank)));
 }
 
 enum bp_status portable_embedding(const struct bp_launch *launch)
@@ -58,14 +59,14 @@ enum bp_status portable_embedding(const struct bp_launch *launch)
 
     rows.wrap = 0;
     rows.pad = a->padding_idx;
-    return gather(launch, rows);
+    return index_gather(launch, rows);
 }
 
 enum bp_status portable_gather_nd(const struct bp_launch *launch)
 {
     const struct bp_gather_nd_attrs *a = launch->attrs;
 
-    return gather(launch, index_rows_nd(launch->in[0], launch->in[1], (int)a->batch_dims));
+    return index_gather(launch, index_rows_nd(launch->in[0], launch->in[1], (int)a->batch_dims));
 }
 
 /* Number 1: index_sample. */
@@ -127,7 +128,7 @@ enum bp_status portable_multiplex_grad(const struct bp_launch *launch)
     return portable_run(launch, &p);
 }
 
-static struct masked_args masked(const struct bp_view *mask, const struct bp_view *values)
+static struct masked_args index_masked(const struct bp_view *mask, const struct bp_view *values)
 {
     return (struct masked_args){.n = mask->count, .part = MASK_PART,
                                 .parts = (mask->count + MASK_PART - 1) / MASK_PART,
@@ -154,13 +155,13 @@ enum bp_status portable_masked_select_prepare(void *self, const struct bp_prep *
                                               struct bp_plan *out)
 {
     (void)self;
-    return portable_needs(out, 8 * (masked(prep->in[1], prep->in[1]).parts + 1));
+    return portable_needs(out, 8 * (index_masked(prep->in[1], prep->in[1]).parts + 1));
 }
 
 enum bp_status portable_masked_select(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *mask = launch->in[1];
-    struct masked_args args = masked(mask, x);
+    struct masked_args args = index_masked(mask, x);
     struct portable p =
         PORTABLE(index, masked_take, portable_move_type(x->dtype), args, args.parts, MASK_PART);
     enum bp_status status = count_mask(launch, &args, mask, launch->result);
@@ -181,7 +182,7 @@ enum bp_status portable_masked_select_grad_prepare(void *self, const struct bp_p
 enum bp_status portable_masked_select_grad(const struct bp_launch *launch)
 {
     const struct bp_view *dy = launch->in[0], *mask = launch->in[1];
-    struct masked_args args = masked(mask, dy);
+    struct masked_args args = index_masked(mask, dy);
     struct portable p =
         PORTABLE(index, masked_put, portable_move_type(dy->dtype), args, args.parts, MASK_PART);
     enum bp_status status = count_mask(launch, &args, mask, NULL);
@@ -195,15 +196,15 @@ enum bp_status portable_masked_select_grad(const struct bp_launch *launch)
 }
 
 /* A slice's end as the core takes it: from the end where negative, inside. */
-static int64_t inside(int64_t i, int64_t extent)
+static int64_t index_inside(int64_t i, int64_t extent)
 {
     if (i < 0) i += extent;
     return i < 0 ? 0 : i > extent ? extent : i;
 }
 
 /* The part of y that attributes name, and how value repeats over it. */
-static struct place_args part_of(const struct bp_set_value_attrs *a, const struct bp_view *y,
-                                 const struct bp_view *value)
+static struct place_args index_part_of(const struct bp_set_value_attrs *a, const struct bp_view *y,
+                                       const struct bp_view *value)
 {
     struct place_args p = {.rank = y->rank ? y->rank : 1, .shape = {1}};
 
@@ -214,7 +215,8 @@ static struct place_args part_of(const struct bp_set_value_attrs *a, const struc
     for (int64_t i = 0; i < a->starts.n; i++) {
         int axis = portable_axis(a->axes.n ? a->axes.at[i] : i, y->rank);
         int64_t extent = y->shape[axis], step = a->steps.n ? a->steps.at[i] : 1;
-        int64_t start = inside(a->starts.at[i], extent), end = inside(a->ends.at[i], extent);
+        int64_t start = index_inside(a->starts.at[i], extent),
+                end = index_inside(a->ends.at[i], extent);
         p.shape[axis] = start < end ? (end - start - 1) / step + 1 : 0;
         p.first += p.shape[axis] ? start * y->stride[axis] : 0;
         if (p.shape[axis] > 1) p.y_stride[axis] *= step;
@@ -229,7 +231,7 @@ enum bp_status portable_set_value(const struct bp_launch *launch)
     const struct bp_view *x = launch->in[0], *value = launch->in[1], *y = launch->out[0];
     enum portable_type type = portable_move_type(x->dtype);
     struct copy_args none = {0};
-    struct place_args args = part_of(launch->attrs, y, value);
+    struct place_args args = index_part_of(launch->attrs, y, value);
     struct portable copy = PORTABLE(index, copy, type, none, y->count, 1);
     struct portable place = PORTABLE(index, place, type, args, 1, 1);
     enum bp_status status = BP_OK;

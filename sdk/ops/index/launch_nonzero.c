@@ -5,7 +5,7 @@
 
 enum { PARTS_MOST = 1024, PART_LEAST = 4096 };
 
-static struct nonzero_parts parts_of(const struct bp_view *x)
+static struct nonzero_parts nonzero_parts_of(const struct bp_view *x)
 {
     struct nonzero_parts a = {.n = x->count, .words = 1, .mask = ~UINT64_C(0)};
 
@@ -32,7 +32,7 @@ static int64_t parts_count(const struct nonzero_parts *a)
 enum bp_status portable_nonzero_prepare(void *self, const struct bp_prep *prep,
                                         struct bp_plan *out)
 {
-    struct nonzero_parts a = parts_of(prep->in[0]);
+    struct nonzero_parts a = nonzero_parts_of(prep->in[0]);
 
     (void)self;
     return portable_needs(out, parts_count(&a) * 8);
@@ -42,7 +42,7 @@ enum bp_status portable_nonzero(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0];
     enum portable_type type = portable_move_type(x->dtype);
-    struct nonzero_count_args count = {parts_of(x)};
+    struct nonzero_count_args count = {nonzero_parts_of(x)};
     struct nonzero_write_args args = {
         .x = count.x, .parts = parts_count(&count.x), .rank = x->rank};
     struct portable p, end;

@@ -6,15 +6,15 @@
 #include <string.h>
 
 /* An index into extent that may count from the end. */
-static int64_t within(const struct ref_array *index, int64_t i, int64_t extent)
+static int64_t ref_index_within(const struct ref_array *index, int64_t i, int64_t extent)
 {
     int64_t k = (int64_t)index->u[i];
 
     return k < 0 ? k + extent : k;
 }
 
-static void gather(const struct ref_array *x, const struct ref_array *index, int axis,
-                   struct ref_array *out)
+static void ref_index_gather(const struct ref_array *x, const struct ref_array *index, int axis,
+                             struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0};
     int rank = 0;
@@ -26,7 +26,7 @@ static void gather(const struct ref_array *x, const struct ref_array *index, int
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         int64_t from[REF_RANK], where = ref_index(index, index->rank, at + axis);
         for (int k = 0; k < axis; k++) from[k] = at[k];
-        from[axis] = within(index, where, x->shape[axis]);
+        from[axis] = ref_index_within(index, where, x->shape[axis]);
         for (int k = axis + 1; k < x->rank; k++) from[k] = at[index->rank - 1 + k];
         ref_array_copy(out, i, x, ref_index(x, x->rank, from));
     }
@@ -36,14 +36,14 @@ void ref_gather(const struct ref_array *in, const void *attrs, struct ref_array 
 {
     const struct bp_gather_attrs *a = attrs;
 
-    gather(&in[0], &in[1], ref_axis(a->axis, in[0].rank), out);
+    ref_index_gather(&in[0], &in[1], ref_axis(a->axis, in[0].rank), out);
 }
 
 void ref_index_select(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_index_select_attrs *a = attrs;
 
-    gather(&in[0], &in[1], ref_axis(a->axis, in[0].rank), out);
+    ref_index_gather(&in[0], &in[1], ref_axis(a->axis, in[0].rank), out);
 }
 
 /* The slice of id padding_idx is zeros. */
@@ -52,7 +52,7 @@ void ref_embedding(const struct ref_array *in, const void *attrs, struct ref_arr
     const struct bp_embedding_attrs *a = attrs;
     int64_t inner;
 
-    gather(&in[0], &in[1], 0, out);
+    ref_index_gather(&in[0], &in[1], 0, out);
     inner = in[1].count ? out->count / in[1].count * out->type->parts : 0;
     for (int64_t i = 0; i < in[1].count; i++) {
         if ((int64_t)in[1].u[i] != a->padding_idx) continue;
@@ -62,8 +62,8 @@ void ref_embedding(const struct ref_array *in, const void *attrs, struct ref_arr
     }
 }
 
-static void take(const struct ref_array *x, const struct ref_array *index, int axis,
-                 struct ref_array *out)
+static void ref_index_take(const struct ref_array *x, const struct ref_array *index, int axis,
+                           struct ref_array *out)
 {
     int64_t at[REF_RANK] = {0};
 
@@ -71,7 +71,8 @@ static void take(const struct ref_array *x, const struct ref_array *index, int a
     for (int64_t i = 0; i < out->count; i++, ref_next(index->rank, index->shape, at)) {
         int64_t from = 0;
         for (int k = 0; k < x->rank; k++)
-            from = from * x->shape[k] + (k == axis ? within(index, i, x->shape[axis]) : at[k]);
+            from = from * x->shape[k] +
+                   (k == axis ? ref_index_within(index, i, x->shape[axis]) : at[k]);
         ref_array_copy(out, i, x, from);
     }
 }
@@ -80,13 +81,13 @@ void ref_take_along_axis(const struct ref_array *in, const void *attrs, struct r
 {
     const struct bp_take_along_axis_attrs *a = attrs;
 
-    take(&in[0], &in[1], ref_axis(a->axis, in[0].rank), out);
+    ref_index_take(&in[0], &in[1], ref_axis(a->axis, in[0].rank), out);
 }
 
 void ref_index_sample(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     (void)attrs;
-    take(&in[0], &in[1], 1, out);
+    ref_index_take(&in[0], &in[1], 1, out);
 }
 
 void ref_gather_nd(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -104,10 +105,10 @@ void ref_gather_nd(const struct ref_array *in, const void *attrs, struct ref_arr
         int64_t row = 0, from = 0;
         for (int d = 0; d < lead; d++) row = row * index->shape[d] + at[d];
         for (int d = 0; d < x->rank; d++)
-            from = from * x->shape[d] + (d < batch ? at[d]
-                                         : d < batch + k
-                                             ? within(index, row * k + d - batch, x->shape[d])
-                                             : at[lead + d - batch - k]);
+            from = from * x->shape[d] +
+                   (d < batch       ? at[d]
+                    : d < batch + k ? ref_index_within(index, row * k + d - batch, x->shape[d])
+                                    : at[lead + d - batch - k]);
         ref_array_copy(out, i, x, from);
     }
 }
@@ -175,7 +176,7 @@ void ref_one_hot(const struct ref_array *in, const void *attrs, struct ref_array
         int64_t from = 0;
         for (int k = 0; k < rank; k++)
             if (k != axis) from = from * shape[k] + at[k];
-        set_number(out, i, within(in, from, a->depth) == at[axis] ? a->on : a->off);
+        set_number(out, i, ref_index_within(in, from, a->depth) == at[axis] ? a->on : a->off);
     }
 }
 
@@ -225,20 +226,21 @@ void ref_repeat_interleave(const struct ref_array *in, const void *attrs, struct
     }
 }
 
-static int64_t clamp(int64_t i, int64_t extent)
+static int64_t ref_index_clamp(int64_t i, int64_t extent)
 {
     if (i < 0) i += extent;
     return i < 0 ? 0 : i > extent ? extent : i;
 }
 
 /* Which place of the slice along its axis an index is; -1: none. */
-static int64_t place_of(const struct bp_set_value_attrs *a, int rank, int axis, int64_t i,
-                        int64_t extent)
+static int64_t ref_index_place_of(const struct bp_set_value_attrs *a, int rank, int axis, int64_t i,
+                                  int64_t extent)
 {
     for (int64_t n = 0; n < a->starts.n; n++) {
-        int64_t step = a->steps.n ? a->steps.at[n] : 1, start = clamp(a->starts.at[n], extent);
+        int64_t step = a->steps.n ? a->steps.at[n] : 1,
+                start = ref_index_clamp(a->starts.at[n], extent);
         if ((a->axes.n ? ref_axis(a->axes.at[n], rank) : (int)n) != axis) continue;
-        return i < start || i >= clamp(a->ends.at[n], extent) || (i - start) % step
+        return i < start || i >= ref_index_clamp(a->ends.at[n], extent) || (i - start) % step
                    ? -1
                    : (i - start) / step;
     }
@@ -256,7 +258,7 @@ void ref_set_value(const struct ref_array *in, const void *attrs, struct ref_arr
         int64_t place[REF_RANK];
         bool replaced = true;
         for (int k = 0; k < x->rank; k++) {
-            place[k] = place_of(attrs, x->rank, k, at[k], x->shape[k]);
+            place[k] = ref_index_place_of(attrs, x->rank, k, at[k], x->shape[k]);
             replaced &= place[k] >= 0;
         }
         if (!replaced) ref_array_copy(out, i, x, i);

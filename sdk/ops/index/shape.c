@@ -6,9 +6,9 @@
 #include <inttypes.h>
 
 /* out becomes x with axes first to last - 1 replaced by those of index, but its last `skip`. */
-static enum bp_status replaced(const struct bp_site *site, const struct bp_view *x,
-                               const struct bp_view *index, uint32_t first, uint32_t last,
-                               uint32_t skip, struct bp_type *out)
+static enum bp_status index_replaced(const struct bp_site *site, const struct bp_view *x,
+                                     const struct bp_view *index, uint32_t first, uint32_t last,
+                                     uint32_t skip, struct bp_type *out)
 {
     uint32_t rank = x->rank - (last - first) + index->rank - skip;
 
@@ -22,13 +22,13 @@ static enum bp_status replaced(const struct bp_site *site, const struct bp_view 
     return BP_OK;
 }
 
-static enum bp_status gathered(const struct bp_site *site, const struct bp_view *x,
-                               const struct bp_view *index, int64_t axis, struct bp_type *out)
+static enum bp_status index_gathered(const struct bp_site *site, const struct bp_view *x,
+                                     const struct bp_view *index, int64_t axis, struct bp_type *out)
 {
     uint32_t at;
 
     TRY(bp_rule_axis(site, axis, x->rank, &at));
-    return replaced(site, x, index, at, at + 1, 0, out);
+    return index_replaced(site, x, index, at, at + 1, 0, out);
 }
 
 static enum bp_status one_axis(const struct bp_site *site, uint32_t port)
@@ -44,7 +44,7 @@ enum bp_status bp_infer_gather(struct bp_site *site)
 {
     const struct bp_gather_attrs *a = site->attrs;
 
-    return gathered(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis, &site->out[0]);
+    return index_gathered(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis, &site->out[0]);
 }
 
 enum bp_status bp_infer_gather_grad(struct bp_site *site)
@@ -53,7 +53,7 @@ enum bp_status bp_infer_gather_grad(struct bp_site *site)
     const struct bp_view *x = bp_site_in(site, 2);
     struct bp_type y;
 
-    TRY(gathered(site, x, bp_site_in(site, 1), a->axis, &y));
+    TRY(index_gathered(site, x, bp_site_in(site, 1), a->axis, &y));
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 0, &y);
 }
@@ -63,7 +63,7 @@ enum bp_status bp_infer_index_select(struct bp_site *site)
     const struct bp_index_select_attrs *a = site->attrs;
 
     TRY(one_axis(site, 1));
-    return gathered(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis, &site->out[0]);
+    return index_gathered(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis, &site->out[0]);
 }
 
 enum bp_status bp_infer_index_add(struct bp_site *site)
@@ -73,7 +73,7 @@ enum bp_status bp_infer_index_add(struct bp_site *site)
     struct bp_type updates;
 
     TRY(one_axis(site, 1));
-    TRY(gathered(site, x, bp_site_in(site, 1), a->axis, &updates));
+    TRY(index_gathered(site, x, bp_site_in(site, 1), a->axis, &updates));
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 2, &updates);
 }
@@ -82,7 +82,7 @@ enum bp_status bp_infer_embedding(struct bp_site *site)
 {
     const struct bp_view *weight = bp_site_in(site, 0);
 
-    return gathered(site, weight, bp_site_in(site, 1), 0, &site->out[0]);
+    return index_gathered(site, weight, bp_site_in(site, 1), 0, &site->out[0]);
 }
 
 enum bp_status bp_infer_embedding_grad(struct bp_site *site)
@@ -90,14 +90,14 @@ enum bp_status bp_infer_embedding_grad(struct bp_site *site)
     const struct bp_view *weight = bp_site_in(site, 2);
     struct bp_type y;
 
-    TRY(gathered(site, weight, bp_site_in(site, 1), 0, &y));
+    TRY(index_gathered(site, weight, bp_site_in(site, 1), 0, &y));
     bp_rule_shape(&site->out[0], weight);
     return bp_rule_expect(site, 0, &y);
 }
 
 /* x and index of one rank, index at most as long beside axis. */
-static enum bp_status along(const struct bp_site *site, const struct bp_view *x,
-                            const struct bp_view *index, int64_t axis)
+static enum bp_status index_along(const struct bp_site *site, const struct bp_view *x,
+                                  const struct bp_view *index, int64_t axis)
 {
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
     bool fits = x->rank == index->rank;
@@ -120,7 +120,7 @@ enum bp_status bp_infer_take_along_axis(struct bp_site *site)
     const struct bp_take_along_axis_attrs *a = site->attrs;
 
     bp_rule_shape(&site->out[0], bp_site_in(site, 1));
-    return along(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis);
+    return index_along(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis);
 }
 
 enum bp_status bp_infer_take_along_axis_grad(struct bp_site *site)
@@ -129,7 +129,7 @@ enum bp_status bp_infer_take_along_axis_grad(struct bp_site *site)
     const struct bp_view *index = bp_site_in(site, 1), *x = bp_site_in(site, 2);
     struct bp_type y;
 
-    TRY(along(site, x, index, a->axis));
+    TRY(index_along(site, x, index, a->axis));
     bp_rule_shape(&y, index);
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 0, &y);
@@ -168,15 +168,15 @@ enum bp_status bp_infer_put_along_axis(struct bp_site *site)
     const struct bp_view *x = bp_site_in(site, 0), *index = bp_site_in(site, 1);
     struct bp_type updates;
 
-    TRY(along(site, x, index, a->axis));
+    TRY(index_along(site, x, index, a->axis));
     bp_rule_shape(&updates, index);
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 2, &updates);
 }
 
 /* The slices of x, past its first `batch` axes, that rows of index name. */
-static enum bp_status named(const struct bp_site *site, const struct bp_view *x,
-                            const struct bp_view *index, int64_t batch, struct bp_type *out)
+static enum bp_status index_named(const struct bp_site *site, const struct bp_view *x,
+                                  const struct bp_view *index, int64_t batch, struct bp_type *out)
 {
     const char *op = site->row->info.name;
     uint32_t first = (uint32_t)batch;
@@ -202,14 +202,15 @@ static enum bp_status named(const struct bp_site *site, const struct bp_view *x,
                         "%s: the last axis of index is %" PRId64
                         ", at most %u: it counts axes of the tensor",
                         op, k, x->rank - first);
-    return replaced(site, x, index, 0, first + (uint32_t)k, 1, out);
+    return index_replaced(site, x, index, 0, first + (uint32_t)k, 1, out);
 }
 
 enum bp_status bp_infer_gather_nd(struct bp_site *site)
 {
     const struct bp_gather_nd_attrs *a = site->attrs;
 
-    return named(site, bp_site_in(site, 0), bp_site_in(site, 1), a->batch_dims, &site->out[0]);
+    return index_named(site, bp_site_in(site, 0), bp_site_in(site, 1), a->batch_dims,
+                       &site->out[0]);
 }
 
 enum bp_status bp_infer_gather_nd_grad(struct bp_site *site)
@@ -218,7 +219,7 @@ enum bp_status bp_infer_gather_nd_grad(struct bp_site *site)
     const struct bp_view *x = bp_site_in(site, 2);
     struct bp_type y;
 
-    TRY(named(site, x, bp_site_in(site, 1), a->batch_dims, &y));
+    TRY(index_named(site, x, bp_site_in(site, 1), a->batch_dims, &y));
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 0, &y);
 }
@@ -233,7 +234,7 @@ enum bp_status bp_infer_scatter_nd(struct bp_site *site)
         return bp_error(BP_ERR_INVALID,
                         "scatter_nd: attribute shape has %" PRId64 " entries, expected at most %d",
                         a->shape.n, BP_RANK_MAX);
-    TRY(named(site, &y, bp_site_in(site, 0), 0, &updates));
+    TRY(index_named(site, &y, bp_site_in(site, 0), 0, &updates));
     bp_rule_shape(&site->out[0], &y);
     return bp_rule_expect(site, 1, &updates);
 }
@@ -243,13 +244,13 @@ enum bp_status bp_infer_scatter_nd_put(struct bp_site *site)
     const struct bp_view *x = bp_site_in(site, 0);
     struct bp_type updates;
 
-    TRY(named(site, x, bp_site_in(site, 1), 0, &updates));
+    TRY(index_named(site, x, bp_site_in(site, 1), 0, &updates));
     bp_rule_shape(&site->out[0], x);
     return bp_rule_expect(site, 2, &updates);
 }
 
 /* An index for each row: N, or N 1. */
-static enum bp_status column(const struct bp_site *site, uint32_t port)
+static enum bp_status index_column(const struct bp_site *site, uint32_t port)
 {
     const struct bp_view *v = bp_site_in(site, port);
     char text[BP_TYPE_TEXT];
@@ -265,7 +266,7 @@ enum bp_status bp_infer_scatter(struct bp_site *site)
     const struct bp_view *x = bp_site_in(site, 0), *index = bp_site_in(site, 1);
     struct bp_type updates;
 
-    TRY(column(site, 1));
+    TRY(index_column(site, 1));
     if (!x->rank) return bp_error(BP_ERR_INVALID, "scatter: x has no axes, expected one or more");
     bp_rule_shape(&site->out[0], x);
     bp_rule_shape(&updates, x);
@@ -318,7 +319,7 @@ enum bp_status bp_infer_multiplex(struct bp_site *site)
     if (!n || !first->rank)
         return bp_error(BP_ERR_INVALID, "multiplex: xs %s, expected tensors of one axis or more",
                         n ? "have no axes" : "has no tensors");
-    TRY(column(site, 0));
+    TRY(index_column(site, 0));
     for (uint32_t i = 1; i < n; i++) {
         char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
         const struct bp_view *x = site->in[1 + i];
@@ -343,7 +344,7 @@ enum bp_status bp_infer_multiplex_grad(struct bp_site *site)
 {
     const struct bp_view *dy = bp_site_in(site, 0), *index = bp_site_in(site, 1);
 
-    TRY(column(site, 1));
+    TRY(index_column(site, 1));
     if (!dy->rank || dy->shape[0] != index->shape[0])
         return bp_error(BP_ERR_INVALID,
                         "multiplex_grad: index has %" PRId64
@@ -452,7 +453,8 @@ enum bp_status bp_values_segment_pool(const void *attrs)
                     a->mode, a->segments);
 }
 
-static enum bp_status pooled(const struct bp_site *site, int64_t segments, struct bp_type *out)
+static enum bp_status index_pooled(const struct bp_site *site, int64_t segments,
+                                   struct bp_type *out)
 {
     const struct bp_view *x = bp_site_in(site, 0), *ids = bp_site_in(site, 1);
 
@@ -470,7 +472,7 @@ enum bp_status bp_infer_segment_pool(struct bp_site *site)
 {
     const struct bp_segment_pool_attrs *a = site->attrs;
 
-    return pooled(site, a->segments, &site->out[0]);
+    return index_pooled(site, a->segments, &site->out[0]);
 }
 
 enum bp_status bp_infer_segment_pool_grad(struct bp_site *site)
@@ -479,7 +481,7 @@ enum bp_status bp_infer_segment_pool_grad(struct bp_site *site)
     struct bp_type y;
 
     TRY(bp_values_segment_pool(site->attrs)); /* one layout */
-    TRY(pooled(site, a->segments, &y));
+    TRY(index_pooled(site, a->segments, &y));
     TRY(bp_rule_expect(site, 2, &y));
     bp_rule_shape(&site->out[0], bp_site_in(site, 0));
     return bp_rule_expect(site, 3, &y);

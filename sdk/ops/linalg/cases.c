@@ -19,8 +19,8 @@ static bool has_infinities(const struct case_maker *maker)
 }
 
 /* The same shapes with data that all operators here take. */
-static void plain(const struct case_maker *maker, const char *const *shapes, int n,
-                  const char *gradient)
+static void linalg_cases_plain(const struct case_maker *maker, const char *const *shapes, int n,
+                               const char *gradient)
 {
     struct kernel_case *made;
 
@@ -52,7 +52,7 @@ void cases_dot(struct case_maker *maker)
                                          "131x2+131x2"};
 
     case_real_thin(maker, case_begin(maker, "67x771+67x771"), 1, "real");
-    plain(maker, shapes, 10, "3x4+3x4");
+    linalg_cases_plain(maker, shapes, 10, "3x4+3x4");
 }
 
 void cases_outer(struct case_maker *maker)
@@ -60,7 +60,7 @@ void cases_outer(struct case_maker *maker)
     static const char *const shapes[] = {"0+3", "17+13", "5x6+7", "1+1", "scalar+3", "2x3x4+2x2",
                                          "33+31"};
 
-    plain(maker, shapes, 7, "3+4");
+    linalg_cases_plain(maker, shapes, 7, "3+4");
 }
 
 void cases_inner(struct case_maker *maker)
@@ -70,7 +70,7 @@ void cases_inner(struct case_maker *maker)
                                          "3x1031+2x1031", "31x2+7x2"};
 
     case_real(maker, case_begin(maker, "67x129+97x129"), 1, "real");
-    plain(maker, shapes, 11, "3x2+4x2");
+    linalg_cases_plain(maker, shapes, 11, "3x2+4x2");
 }
 
 void cases_mv(struct case_maker *maker)
@@ -79,7 +79,7 @@ void cases_mv(struct case_maker *maker)
                                          "3x1031+1031", "131x2+2", "131x3+3"};
 
     case_real_thin(maker, case_begin(maker, "769x131+131"), 1, "real");
-    plain(maker, shapes, 8, "3x4+4");
+    linalg_cases_plain(maker, shapes, 8, "3x4+4");
 }
 
 void cases_kron(struct case_maker *maker)
@@ -87,7 +87,7 @@ void cases_kron(struct case_maker *maker)
     static const char *const shapes[] = {"scalar+scalar", "3+5", "2x3+4x5", "7+2x3", "2x3+scalar",
                                          "2x1x3x2+1x3x2x2", "0x2+3x3"};
 
-    plain(maker, shapes, 7, "2x2+2x3");
+    linalg_cases_plain(maker, shapes, 7, "2x2+2x3");
 }
 
 void cases_cross(struct case_maker *maker)
@@ -185,7 +185,7 @@ void cases_bilinear(struct case_maker *maker)
                                          "3x17+3x31+5x17x31+5"};
 
     case_real_thin(maker, case_begin(maker, "19x33+19x31+17x33x31+17"), 2, "real");
-    plain(maker, shapes, 8, "2x2+2x3+2x2x3+2");
+    linalg_cases_plain(maker, shapes, 8, "2x2+2x3+2x2x3+2");
 }
 
 void cases_multi_dot(struct case_maker *maker)
@@ -196,7 +196,7 @@ void cases_multi_dot(struct case_maker *maker)
                                          "2x9+9x2+2x9+9x2+2x3", "31x1+1x7"};
 
     case_real(maker, case_begin(maker, "33x65+65x67+67x31"), 1, "real");
-    plain(maker, shapes, 11, "2x3+3x2+2x2");
+    linalg_cases_plain(maker, shapes, 11, "2x3+3x2+2x2");
 }
 
 /* Nothing that is not finite: powers above 2 are products of three. */
@@ -262,7 +262,7 @@ static const struct {
     {"real", "67x129+129x97", {0, 1, -1, 1, 2, -1, 0, 2, -2}, false},
 };
 
-static struct kernel_case *einsum(const struct case_maker *maker, size_t i)
+static struct kernel_case *linalg_cases_einsum(const struct case_maker *maker, size_t i)
 {
     struct kernel_case *made = case_begin(maker, sums[i].shapes);
     int64_t n = 0, *labels = made->dims[0]; /* the memory of all lists together */
@@ -278,21 +278,21 @@ void cases_einsum(struct case_maker *maker)
     struct kernel_case *made;
 
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
-        made = einsum(maker, i);
+        made = linalg_cases_einsum(maker, i);
         made->quick = sums[i].quick;
         case_end(maker, made, "%s", sums[i].name);
     }
-    case_real(maker, einsum(maker, COUNT(sums) - 1), 1, "real.weights");
-    made = einsum(maker, 2);
+    case_real(maker, linalg_cases_einsum(maker, COUNT(sums) - 1), 1, "real.weights");
+    made = linalg_cases_einsum(maker, 2);
     case_data(made, DATA_EXACT);
     case_end(maker, made, "exact");
     if (has_infinities(maker)) {
-        made = einsum(maker, 1);
+        made = linalg_cases_einsum(maker, 1);
         case_data(made, DATA_NONFINITE);
         case_end(maker, made, "nonfinite");
     }
     for (int i = 0; i < 3; i++) {
-        made = einsum(maker, i == 0 ? 2 : i == 1 ? 18 : 22);
+        made = linalg_cases_einsum(maker, i == 0 ? 2 : i == 1 ? 18 : 22);
         made->gradient = is_real_float(maker) ? 2 : 0;
         case_layouts(maker, made, i == 0 ? "batched" : i == 1 ? "diagonal" : "three", false);
     }

@@ -73,7 +73,7 @@ static int64_t sum_products(const struct ref_array *in, const struct labels *l,
 
 /* Each term takes its products, and one addition less than there are terms; the last rounding is in
  * the row's ulp. Parts of complex numbers take twice as many. */
-static void grow(struct ref_array *out, int64_t terms, int operands)
+static void ref_linalg_grow(struct ref_array *out, int64_t terms, int operands)
 {
     int parts = out->v ? out->type->parts : 0;
 
@@ -85,7 +85,7 @@ static void grow(struct ref_array *out, int64_t terms, int operands)
 
 static void by_labels(const struct ref_array *in, const struct labels *l, struct ref_array *out)
 {
-    grow(out, sum_products(in, l, out), l->n);
+    ref_linalg_grow(out, sum_products(in, l, out), l->n);
 }
 
 void ref_einsum(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -275,8 +275,8 @@ void ref_trace(const struct ref_array *in, const void *attrs, struct ref_array *
 
 /* The chain from the left, with the same in magnitudes; each product adds its roundings to those of
  * what goes in. chain: as matrices; results replace *y and *size, of rows x columns. */
-static void multiply(long double **y, long double **size, int64_t rows, int64_t inner,
-                     const struct ref_array *b, int64_t columns)
+static void ref_linalg_multiply(long double **y, long double **size, int64_t rows, int64_t inner,
+                                const struct ref_array *b, int64_t columns)
 {
     long double *next = calloc((size_t)(rows * columns) + 1, sizeof *next),
                 *next_size = calloc((size_t)(rows * columns) + 1, sizeof *next_size);
@@ -308,7 +308,7 @@ void ref_multi_dot(const struct ref_array *in, const void *attrs, struct ref_arr
     if (in->rank == 2) shape[rank++] = rows;
     for (int i = 1; in[i].type; i++) {
         int64_t next = in[i].rank == 2 ? in[i].shape[1] : 1;
-        multiply(&y, &size, rows, columns, &in[i], next);
+        ref_linalg_multiply(&y, &size, rows, columns, &in[i], next);
         roundings += columns;
         columns = next;
         if (!in[i + 1].type && in[i].rank == 2) shape[rank++] = next;
@@ -335,7 +335,7 @@ void ref_matrix_power(const struct ref_array *in, const void *attrs, struct ref_
                     *size = calloc((size_t)matrix, sizeof *size);
         if (!y || !size) abort();
         for (int64_t i = 0; i < n; i++) y[i * n + i] = size[i * n + i] = 1;
-        for (int64_t i = 0; i < power; i++) multiply(&y, &size, n, n, &x, n);
+        for (int64_t i = 0; i < power; i++) ref_linalg_multiply(&y, &size, n, n, &x, n);
         for (int64_t i = 0; i < matrix; i++) {
             out->v[m * matrix + i] = y[i];
             out->bound[m * matrix + i] =
@@ -361,7 +361,7 @@ void ref_bilinear(const struct ref_array *in, const void *attrs, struct ref_arra
     }
 }
 
-static void exchange(long double *a, long double *b, int64_t n)
+static void ref_linalg_exchange(long double *a, long double *b, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         long double v = a[i];
@@ -372,7 +372,7 @@ static void exchange(long double *a, long double *b, int64_t n)
 
 /* Elimination with the largest number of each column as pivot: m becomes L, below the diagonal, and
  * U of its rows in another order, which like (NULL: nothing) gets too. The determinant of m. */
-static long double eliminate(long double *m, int64_t n, long double *like)
+static long double ref_linalg_eliminate(long double *m, int64_t n, long double *like)
 {
     long double det = 1;
 
@@ -381,8 +381,8 @@ static long double eliminate(long double *m, int64_t n, long double *like)
         for (int64_t i = k + 1; i < n; i++)
             if (fabsl(m[i * n + k]) > fabsl(m[row * n + k])) row = i;
         if (row != k) {
-            exchange(m + row * n, m + k * n, n);
-            if (like) exchange(like + row * n, like + k * n, n);
+            ref_linalg_exchange(m + row * n, m + k * n, n);
+            if (like) ref_linalg_exchange(like + row * n, like + k * n, n);
             det = -det;
         }
         det *= m[k * n + k];
@@ -403,7 +403,7 @@ static long double minor_of(const long double *m, int64_t n, int64_t r, int64_t 
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++)
             if (i != r && j != c) room[at++] = m[i * n + j];
-    return eliminate(room, n - 1, NULL);
+    return ref_linalg_eliminate(room, n - 1, NULL);
 }
 
 /* By how much errors of L U change the determinant: each times its minor of what they are of. */
@@ -436,7 +436,7 @@ void ref_det(const struct ref_array *in, const void *attrs, struct ref_array *ou
     ref_array_init(out, in->type->dtype, in->rank - 2, in->shape);
     for (int64_t b = 0; b < out->count; b++) {
         for (int64_t i = 0; i < size; i++) lu[i] = like[i] = in->v[b * size + i];
-        out->v[b] = eliminate(lu, n, like);
+        out->v[b] = ref_linalg_eliminate(lu, n, like);
         out->bound[b] = det_error(lu, like, n, room) + ref_growth(n - 2) * fabsl(out->v[b]);
         out->bound[b] *= 1 + 0x1p-10L; /* its own roundings */
     }

@@ -10,7 +10,7 @@ struct pairs {
     long double *x, *y;
 };
 
-static void start(struct pairs *p, int64_t n)
+static void ref_distance_start(struct pairs *p, int64_t n)
 {
     p->n = 0;
     p->x = calloc((size_t)n + 1, sizeof *p->x);
@@ -18,15 +18,15 @@ static void start(struct pairs *p, int64_t n)
     if (!p->x || !p->y) abort();
 }
 
-static void finish(struct pairs *p)
+static void ref_distance_finish(struct pairs *p)
 {
     free(p->x);
     free(p->y);
 }
 
 /* The pairs of result number o, where axis of the broadcast shape goes (-1: all do). */
-static void collect(const struct ref_array *in, int rank, const int64_t *shape, int axis, int64_t o,
-                    struct pairs *p)
+static void ref_distance_collect(const struct ref_array *in, int rank, const int64_t *shape,
+                                 int axis, int64_t o, struct pairs *p)
 {
     int64_t at[REF_RANK] = {0}, count = 1;
 
@@ -53,8 +53,8 @@ static long double norm_roundings(long double p, int64_t n, long double s)
 /* The norm of x - y + epsilon. A difference is off by u of itself and of what is added: an error of
  * each term of a norm, which changes by no more than the p-norm of these (the largest, for p below
  * 1 or infinite, once for each). */
-static void distance(const struct pairs *p, long double order, long double epsilon,
-                     long double *value, long double *bound)
+static void ref_distance_distance(const struct pairs *p, long double order, long double epsilon,
+                                  long double *value, long double *bound)
 {
     long double s = 0, most = 0, least = INFINITY, error = 0;
     bool nan = false;
@@ -83,11 +83,11 @@ void ref_dist(const struct ref_array *in, const void *attrs, struct ref_array *o
     struct pairs p;
 
     for (int i = 0; i < rank; i++) count *= shape[i];
-    start(&p, count);
-    collect(in, rank, shape, -1, 0, &p);
+    ref_distance_start(&p, count);
+    ref_distance_collect(in, rank, shape, -1, 0, &p);
     ref_array_init(out, in->type->dtype, 0, NULL);
-    distance(&p, ((const struct bp_dist_attrs *)attrs)->p, 0, out->v, out->bound);
-    finish(&p);
+    ref_distance_distance(&p, ((const struct bp_dist_attrs *)attrs)->p, 0, out->v, out->bound);
+    ref_distance_finish(&p);
 }
 
 void ref_pairwise_distance(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -100,17 +100,17 @@ void ref_pairwise_distance(const struct ref_array *in, const void *attrs, struct
 
     for (int i = 0; i < rank; i++) result[i] = i == rank - 1 ? 1 : shape[i];
     ref_array_init(out, in->type->dtype, a->keep ? rank : rank - 1, result);
-    start(&p, shape[rank - 1]);
+    ref_distance_start(&p, shape[rank - 1]);
     for (int64_t o = 0; o < out->count; o++) {
-        collect(in, rank, shape, rank - 1, o, &p);
-        distance(&p, a->p, epsilon, &out->v[o], &out->bound[o]);
+        ref_distance_collect(in, rank, shape, rank - 1, o, &p);
+        ref_distance_distance(&p, a->p, epsilon, &out->v[o], &out->bound[o]);
     }
-    finish(&p);
+    ref_distance_finish(&p);
 }
 
 /* z = s / (|x| |y|): s is off by growth(n) sum |x y|, each norm by half its growth. */
-static void cosine(const struct pairs *p, long double least, long double *value,
-                   long double *bound)
+static void ref_distance_cosine(const struct pairs *p, long double least, long double *value,
+                                long double *bound)
 {
     long double s = 0, size = 0, xx = 0, yy = 0;
 
@@ -137,10 +137,10 @@ void ref_cosine_similarity(const struct ref_array *in, const void *attrs, struct
 
     for (int i = 0; i < rank - 1; i++) result[i] = shape[i < axis ? i : i + 1];
     ref_array_init(out, in->type->dtype, rank - 1, result);
-    start(&p, shape[axis]);
+    ref_distance_start(&p, shape[axis]);
     for (int64_t o = 0; o < out->count; o++) {
-        collect(in, rank, shape, axis, o, &p);
-        cosine(&p, ref_number(in->type, attrs, 2), &out->v[o], &out->bound[o]);
+        ref_distance_collect(in, rank, shape, axis, o, &p);
+        ref_distance_cosine(&p, ref_number(in->type, attrs, 2), &out->v[o], &out->bound[o]);
     }
-    finish(&p);
+    ref_distance_finish(&p);
 }

@@ -8,8 +8,8 @@
 
 static const uint32_t both[] = {0, 1};
 
-static struct bp_tensor *product(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b,
-                                 bool transpose_b)
+static struct bp_tensor *linalg_product(struct bp_compose *c, struct bp_tensor *a,
+                                        struct bp_tensor *b, bool transpose_b)
 {
     struct bp_matmul_attrs attrs = {.size = sizeof attrs, .transpose_b = transpose_b};
 
@@ -104,12 +104,12 @@ enum bp_status bp_expand_dot(struct bp_expansion *e)
     int64_t row[BP_RANK_MAX], column[BP_RANK_MAX];
     uint32_t rank = x->view.rank;
 
-    if (rank == 1) return bp_compose_give(e, &c, product(&c, x, y, false));
+    if (rank == 1) return bp_compose_give(e, &c, linalg_product(&c, x, y, false));
     for (uint32_t i = 0; i + 1 < rank; i++) row[i] = column[i] = x->shape[i];
     row[rank - 1] = column[rank] = 1;
     row[rank] = column[rank - 1] = x->shape[rank - 1];
-    x = product(&c, bp_compose_reshape(&c, x, rank + 1, row),
-                bp_compose_reshape(&c, y, rank + 1, column), false);
+    x = linalg_product(&c, bp_compose_reshape(&c, x, rank + 1, row),
+                       bp_compose_reshape(&c, y, rank + 1, column), false);
     return bp_compose_give(e, &c, bp_compose_reshape(&c, x, rank - 1, row));
 }
 
@@ -161,7 +161,7 @@ enum bp_status bp_expand_inner(struct bp_expansion *e)
         for (uint32_t i = 0; i + 1 < t->view.rank; i++) rows *= shape[rank++] = t->shape[i];
         side[s] = bp_compose_reshape(&c, t, 2, (int64_t[]){rows, last});
     }
-    z = product(&c, side[0], side[1], true);
+    z = linalg_product(&c, side[0], side[1], true);
     return bp_compose_give(e, &c, bp_compose_reshape(&c, z, rank, shape));
 }
 
@@ -179,7 +179,7 @@ enum bp_status bp_expand_mv(struct bp_expansion *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return bp_compose_give(e, &c, product(&c, e->in[0], e->in[1], false));
+    return bp_compose_give(e, &c, linalg_product(&c, e->in[0], e->in[1], false));
 }
 
 enum bp_status bp_infer_addmm(struct bp_site *site)
@@ -207,7 +207,7 @@ enum bp_status bp_infer_addmm(struct bp_site *site)
     return BP_OK;
 }
 
-static struct bp_tensor *times(struct bp_compose *c, struct bp_tensor *t, double factor)
+static struct bp_tensor *linalg_times(struct bp_compose *c, struct bp_tensor *t, double factor)
 {
     return factor == 1 ? t : bp_compose_scale(c, t, factor, 0);
 }
@@ -216,12 +216,12 @@ enum bp_status bp_expand_addmm(struct bp_expansion *e)
 {
     const struct bp_addmm_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
-    struct bp_tensor *ab = product(&c, bp_compose_widen(&c, e->in[1]),
-                                   bp_compose_widen(&c, e->in[2]), false);
+    struct bp_tensor *ab = linalg_product(&c, bp_compose_widen(&c, e->in[1]),
+                                          bp_compose_widen(&c, e->in[2]), false);
 
     return bp_compose_give(e, &c, MAKE(&c, add, NULL,
-                            times(&c, bp_compose_widen(&c, e->in[0]), a->beta),
-                            times(&c, ab, a->alpha)));
+                            linalg_times(&c, bp_compose_widen(&c, e->in[0]), a->beta),
+                            linalg_times(&c, ab, a->alpha)));
 }
 
 enum bp_status bp_infer_kron(struct bp_site *site)
@@ -277,7 +277,8 @@ enum bp_status bp_infer_cross(struct bp_site *site)
 }
 
 /* The vectors with their entries turned: 1 2 0, or 2 0 1. */
-static struct bp_tensor *turned(struct bp_compose *c, struct bp_tensor *t, int64_t axis, int64_t by)
+static struct bp_tensor *linalg_turned(struct bp_compose *c, struct bp_tensor *t, int64_t axis,
+                                       int64_t by)
 {
     struct bp_tensor *part[2];
     struct bp_concat_attrs join = {.size = sizeof join, .axis = axis};
@@ -296,10 +297,10 @@ enum bp_status bp_expand_cross(struct bp_expansion *e)
     const struct bp_cross_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]), *y = bp_compose_widen(&c, e->in[1]);
-    struct bp_tensor *plus = MAKE(&c, mul, NULL, turned(&c, x, a->axis, 1),
-                                  turned(&c, y, a->axis, 2));
-    struct bp_tensor *minus = MAKE(&c, mul, NULL, turned(&c, x, a->axis, 2),
-                                   turned(&c, y, a->axis, 1));
+    struct bp_tensor *plus = MAKE(&c, mul, NULL, linalg_turned(&c, x, a->axis, 1),
+                                  linalg_turned(&c, y, a->axis, 2));
+    struct bp_tensor *minus = MAKE(&c, mul, NULL, linalg_turned(&c, x, a->axis, 2),
+                                   linalg_turned(&c, y, a->axis, 1));
 
     return bp_compose_give(e, &c, MAKE(&c, sub, NULL, plus, minus));
 }
@@ -338,7 +339,7 @@ enum bp_status bp_expand_bilinear(struct bp_expansion *e)
 
     x = bp_compose_reshape(&c, x, 4, (int64_t[]){sx[0], 1, 1, sx[1]});
     y = bp_compose_reshape(&c, y, 4, (int64_t[]){sy[0], 1, sy[1], 1});
-    z = product(&c, product(&c, x, w, false), y, false);
+    z = linalg_product(&c, linalg_product(&c, x, w, false), y, false);
     z = bp_compose_reshape(&c, z, 2, (int64_t[]){sx[0], e->in[2]->shape[0]});
     if (e->in[3]) z = MAKE(&c, add, NULL, z, bp_compose_widen(&c, e->in[3]));
     return bp_compose_give(e, &c, z);

@@ -8,7 +8,8 @@
 
 enum { CHAIN_MAX = 16 };
 
-static struct bp_tensor *product(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b)
+static struct bp_tensor *chain_multiply(struct bp_compose *c, struct bp_tensor *a,
+                                        struct bp_tensor *b)
 {
     return MAKE(c, matmul, NULL, a, b);
 }
@@ -76,7 +77,7 @@ static struct bp_tensor *chain_product(struct bp_compose *c, const struct chain 
     uint32_t k = chain->cut[i][j];
 
     if (i == j) return chain->matrix[i];
-    return product(c, chain_product(c, chain, i, k), chain_product(c, chain, k + 1, j));
+    return chain_multiply(c, chain_product(c, chain, i, k), chain_product(c, chain, k + 1, j));
 }
 
 static uint32_t inputs_of(const struct bp_expansion *e)
@@ -134,7 +135,7 @@ enum bp_status bp_infer_matrix_power(struct bp_site *site)
 }
 
 /* Ones at each n + 1st place of a matrix as one axis, zeros elsewhere. Integers have an exact 0. */
-static struct bp_tensor *identity(struct bp_compose *c, struct bp_tensor *x)
+static struct bp_tensor *chain_identity(struct bp_compose *c, struct bp_tensor *x)
 {
     int64_t shape[BP_RANK_MAX], rank = x->view.rank, axis = rank - 2;
     int64_t n = x->shape[rank - 1], start = 0, end = n * n, step = n + 1;
@@ -159,10 +160,10 @@ enum bp_status bp_expand_matrix_power(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *square = bp_compose_widen(&c, e->in[0]), *y = NULL;
 
-    if (!a->n) return bp_compose_give(e, &c, identity(&c, e->in[0]));
+    if (!a->n) return bp_compose_give(e, &c, chain_identity(&c, e->in[0]));
     for (int64_t n = a->n; n; n >>= 1) {
-        if (n & 1) y = y ? product(&c, y, square) : square;
-        if (n > 1) square = product(&c, square, square);
+        if (n & 1) y = y ? chain_multiply(&c, y, square) : square;
+        if (n > 1) square = chain_multiply(&c, square, square);
     }
     return bp_compose_give(e, &c, y);
 }

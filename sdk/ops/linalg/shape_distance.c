@@ -8,15 +8,15 @@
 static const uint32_t both[] = {0, 1};
 
 /* The norm along an axis, or of all where axis is NULL. */
-static struct bp_tensor *norm(struct bp_compose *c, struct bp_tensor *x, double p,
-                              const int64_t *axis, bool keep)
+static struct bp_tensor *distance_norm(struct bp_compose *c, struct bp_tensor *x, double p,
+                                       const int64_t *axis, bool keep)
 {
     struct bp_norm_attrs a = {.size = sizeof a, .axes = {axis, !!axis}, .keep = keep, .p = p};
 
     return MAKE(c, norm, &a, x);
 }
 
-static struct bp_tensor *difference(struct bp_compose *c, struct bp_expansion *e)
+static struct bp_tensor *distance_difference(struct bp_compose *c, struct bp_expansion *e)
 {
     return MAKE(c, sub, NULL, bp_compose_widen(c, e->in[0]), bp_compose_widen(c, e->in[1]));
 }
@@ -33,7 +33,7 @@ enum bp_status bp_expand_dist(struct bp_expansion *e)
     const struct bp_dist_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return bp_compose_give(e, &c, norm(&c, difference(&c, e), a->p, NULL, false));
+    return bp_compose_give(e, &c, distance_norm(&c, distance_difference(&c, e), a->p, NULL, false));
 }
 
 enum bp_status bp_infer_pairwise_distance(struct bp_site *site)
@@ -54,10 +54,10 @@ enum bp_status bp_expand_pairwise_distance(struct bp_expansion *e)
 {
     const struct bp_pairwise_distance_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
-    struct bp_tensor *d = bp_compose_scale(&c, difference(&c, e), 1, a->epsilon);
+    struct bp_tensor *d = bp_compose_scale(&c, distance_difference(&c, e), 1, a->epsilon);
     int64_t last = -1;
 
-    return bp_compose_give(e, &c, norm(&c, d, a->p, &last, a->keep));
+    return bp_compose_give(e, &c, distance_norm(&c, d, a->p, &last, a->keep));
 }
 
 enum bp_status bp_infer_cosine_similarity(struct bp_site *site)
@@ -96,7 +96,7 @@ static struct bp_tensor *side_norm(struct bp_compose *c, struct bp_tensor *t, st
         struct bp_expand_attrs a = {.size = sizeof a, .shape = {shape, rank}};
         t = MAKE(c, expand, &a, t);
     }
-    return at_least(c, norm(c, t, 2, &axis, false), least);
+    return at_least(c, distance_norm(c, t, 2, &axis, false), least);
 }
 
 enum bp_status bp_expand_cosine_similarity(struct bp_expansion *e)

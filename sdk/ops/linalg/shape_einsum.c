@@ -10,7 +10,7 @@
 
 enum { LABELS = BP_RANK_MAX }; /* the most that a call has: no step has more axes */
 
-static enum bp_status put(int64_t label, int64_t *out, size_t room, size_t *n)
+static enum bp_status einsum_put(int64_t label, int64_t *out, size_t room, size_t *n)
 {
     if (*n == room)
         return bp_error(BP_ERR_INVALID, "bp_einsum_labels: there is room for %zu labels, more are "
@@ -24,7 +24,7 @@ static enum bp_status put_rest(const int *times, const int *number, int64_t *out
                                size_t *n)
 {
     for (int letter = 0; letter < 128; letter++)
-        if (times[letter] == 1) TRY(put(number[letter], out, room, n));
+        if (times[letter] == 1) TRY(einsum_put(number[letter], out, room, n));
     return BP_OK;
 }
 
@@ -47,7 +47,7 @@ enum bp_status bp_einsum_labels(const char *equation, int64_t *out, size_t room,
         if (ends || (*at == ',' && !arrow)) {
             arrow = ends;
             at += ends;
-            TRY(put(-1, out, room, &n));
+            TRY(einsum_put(-1, out, room, &n));
             continue;
         }
         if (!is_letter(*at))
@@ -59,10 +59,10 @@ enum bp_status bp_einsum_labels(const char *equation, int64_t *out, size_t room,
             return bp_error(BP_ERR_INVALID, "bp_einsum_labels: \"%s\": the result has %c, which no "
                             "operand has", equation, *at);
         if (!times[(unsigned char)*at]++) number[(unsigned char)*at] = next++;
-        TRY(put(number[(unsigned char)*at], out, room, &n));
+        TRY(einsum_put(number[(unsigned char)*at], out, room, &n));
     }
     if (!arrow) {
-        TRY(put(-1, out, room, &n));
+        TRY(einsum_put(-1, out, room, &n));
         TRY(put_rest(times, number, out, room, &n));
     }
     *out_n = n;
@@ -70,7 +70,7 @@ enum bp_status bp_einsum_labels(const char *equation, int64_t *out, size_t room,
 }
 
 /* One group of the list: begins at *at, which moves past it and the -1 behind. Result: how long. */
-static int64_t group(const struct bp_dims *labels, int64_t *at, const int64_t **out_first)
+static int64_t einsum_group(const struct bp_dims *labels, int64_t *at, const int64_t **out_first)
 {
     int64_t begin = *at;
 
@@ -117,10 +117,10 @@ enum bp_status bp_infer_einsum(struct bp_site *site)
                         " operands and the result, the call has %u operands",
                         groups - 1, site->n_in);
     for (uint32_t i = 0; i < site->n_in; i++) {
-        n = group(&a->labels, &at, &label);
+        n = einsum_group(&a->labels, &at, &label);
         TRY(check_operand(site, i, label, n, extent));
     }
-    n = group(&a->labels, &at, &label);
+    n = einsum_group(&a->labels, &at, &label);
     out->rank = 0;
     for (int64_t i = 0; i < n; i++) {
         if (label[i] < 0 || label[i] >= LABELS || extent[label[i]] < 0 || seen >> label[i] & 1)
@@ -146,8 +146,8 @@ static uint32_t bits_of(const int64_t *label, int64_t n)
     return bits;
 }
 
-static struct bp_tensor *permuted(struct bp_compose *c, struct bp_tensor *t, const int64_t *perm,
-                                  int64_t n)
+static struct bp_tensor *einsum_permuted(struct bp_compose *c, struct bp_tensor *t,
+                                         const int64_t *perm, int64_t n)
 {
     struct bp_transpose_attrs a = {.size = sizeof a, .perm = {perm, n}};
     bool moves = false;
@@ -175,7 +175,7 @@ static void take_diagonal(struct bp_compose *c, struct labelled *x, int64_t p, i
     perm[at] = p;
     perm[at + 1] = q;
     shape[at] = end;
-    x->t = permuted(c, x->t, perm, x->n);
+    x->t = einsum_permuted(c, x->t, perm, x->n);
     x->t = MAKE(c, slice, &a, bp_compose_reshape(c, x->t, (uint32_t)at + 1, shape));
     x->label[at] = label;
     x->n = at + 1;
@@ -206,7 +206,7 @@ static void sum_alone(struct bp_compose *c, struct labelled *x, uint32_t needed)
 }
 
 /* Axes of x whose label is in bits: appended to a permutation. Result: the product of extents. */
-static int64_t append(const struct labelled *x, uint32_t bits, int64_t *perm, int64_t *n)
+static int64_t einsum_append(const struct labelled *x, uint32_t bits, int64_t *perm, int64_t *n)
 {
     int64_t extent = 1;
 
@@ -226,12 +226,13 @@ static struct bp_tensor *as_matrices(struct bp_compose *c, const struct labelled
     int64_t perm[LABELS], n = 0;
 
     if (c->status) return NULL;
-    for (int i = 0; i < 3; i++) out_shape[i] = append(x, bits[i], perm, &n);
-    return bp_compose_reshape(c, permuted(c, x->t, perm, n), 3, out_shape);
+    for (int i = 0; i < 3; i++) out_shape[i] = einsum_append(x, bits[i], perm, &n);
+    return bp_compose_reshape(c, einsum_permuted(c, x->t, perm, n), 3, out_shape);
 }
 
 /* x becomes the contraction of x and y, of which the labels in rest are needed later. */
-static void contract(struct bp_compose *c, struct labelled *x, struct labelled *y, uint32_t rest)
+static void einsum_contract(struct bp_compose *c, struct labelled *x, struct labelled *y,
+                            uint32_t rest)
 {
     uint32_t in_x, in_y, batch, summed, of_x[3], of_y[3];
     int64_t sx[3], sy[3], shape[LABELS], n = 0, extent[LABELS];
@@ -264,14 +265,15 @@ static void contract(struct bp_compose *c, struct labelled *x, struct labelled *
     x->t = bp_compose_reshape(c, a, (uint32_t)n, shape);
 }
 
-static void arrange(struct bp_compose *c, struct labelled *x, const int64_t *label, int64_t n)
+static void einsum_arrange(struct bp_compose *c, struct labelled *x, const int64_t *label,
+                           int64_t n)
 {
     int64_t perm[LABELS];
 
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < n; k++)
             if (x->label[k] == label[i]) perm[i] = k;
-    x->t = permuted(c, x->t, perm, n);
+    x->t = einsum_permuted(c, x->t, perm, n);
 }
 
 /* One sum, or one product, of operands as they are rounds once, in half types too. */
@@ -283,19 +285,19 @@ static bool is_one_step(const struct bp_dims *labels, int64_t operands)
 
     if (operands > 2) return false;
     for (int64_t i = 0; i <= operands; i++) {
-        n = group(labels, &at, &label);
+        n = einsum_group(labels, &at, &label);
         bits[i] = bits_of(label, n);
     }
     return operands == 1 || !((bits[0] ^ bits[1]) & ~bits[2]);
 }
 
-static struct labelled operand(struct bp_compose *c, const struct bp_dims *labels, int64_t *at,
-                               struct bp_tensor *t, bool widen)
+static struct labelled einsum_operand(struct bp_compose *c, const struct bp_dims *labels,
+                                      int64_t *at, struct bp_tensor *t, bool widen)
 {
     struct labelled x = {.t = widen ? bp_compose_widen(c, t) : t};
     const int64_t *label;
 
-    x.n = group(labels, at, &label);
+    x.n = einsum_group(labels, at, &label);
     for (int64_t i = 0; i < x.n; i++) x.label[i] = label[i];
     take_diagonals(c, &x);
     return x;
@@ -312,17 +314,17 @@ enum bp_status bp_expand_einsum(struct bp_expansion *e)
 
     for (int64_t i = 0; i < a->labels.n; i++) operands += a->labels.at[i] == -1;
     widen = !is_one_step(&a->labels, operands);
-    x = operand(&c, &a->labels, &at, e->in[0], widen);
+    x = einsum_operand(&c, &a->labels, &at, e->in[0], widen);
     for (int64_t i = 1; i < operands; i++) {
         uint32_t rest = 0;
-        y = operand(&c, &a->labels, &at, e->in[i], widen);
+        y = einsum_operand(&c, &a->labels, &at, e->in[i], widen);
         for (int64_t l = at; l < a->labels.n; l++)
             if (a->labels.at[l] >= 0) rest |= 1u << a->labels.at[l];
-        contract(&c, &x, &y, rest);
+        einsum_contract(&c, &x, &y, rest);
     }
-    n = group(&a->labels, &at, &label);
+    n = einsum_group(&a->labels, &at, &label);
     sum_alone(&c, &x, bits_of(label, n));
-    arrange(&c, &x, label, n);
+    einsum_arrange(&c, &x, label, n);
     bp_compose_keep(&c, bp_compose_cast(&c, x.t, e->in[0]->view.dtype), &e->out[0]);
     return bp_compose_end(&c);
 }

@@ -156,7 +156,7 @@ static struct kernel_case *of_shape(const struct case_maker *maker, const char *
 }
 
 /* Cases of the suite `gradient`, each of small shape. */
-static void gradients(struct case_maker *maker)
+static void loss_cases_gradients(struct case_maker *maker)
 {
     const struct kind *k = kind_of(maker);
 
@@ -183,7 +183,7 @@ static void gradients(struct case_maker *maker)
 }
 
 /* Numbers that formulas have ends for. */
-static void odd(struct case_maker *maker)
+static void loss_cases_odd(struct case_maker *maker)
 {
     const struct kind *k = kind_of(maker);
     struct kernel_case *made;
@@ -209,7 +209,7 @@ static void odd(struct case_maker *maker)
 }
 
 /* Few terms come closest to what is allowed; half types show only their last rounding. */
-static void few(struct case_maker *maker)
+static void loss_cases_few(struct case_maker *maker)
 {
     static const char *const shapes[] = {"3", "5", "2", "7"};
 
@@ -229,7 +229,7 @@ void cases_loss(struct case_maker *maker)
     struct kernel_case *made;
 
     if (maker->gradients) {
-        gradients(maker);
+        loss_cases_gradients(maker);
         return;
     }
     for (int i = 0; i < COUNT(lines); i++)
@@ -241,8 +241,8 @@ void cases_loss(struct case_maker *maker)
             made->quick = lines[i].quick;
             case_end(maker, made, "%s.%s.way%d", reduction[r], lines[i].variant, way);
         }
-    odd(maker);
-    few(maker);
+    loss_cases_odd(maker);
+    loss_cases_few(maker);
     made = of_shape(maker, "5x6x7", true);
     set_attrs(maker, made, 1, 0);
     case_layouts(maker, made, "layouts", false);

@@ -32,8 +32,8 @@ static bool has_classes(const struct case_maker *maker)
 }
 
 /* Second and third inputs. */
-static void second(const struct case_maker *maker, const char *x, const char *rows, int n,
-                   bool with, char *text, size_t size)
+static void rows_cases_second(const struct case_maker *maker, const char *x, const char *rows,
+                              int n, bool with, char *text, size_t size)
 {
     char column[64];
 
@@ -101,7 +101,7 @@ static struct kernel_case *of_rows(const struct case_maker *maker, const char *r
 
     if (strcmp(rows, "scalar")) snprintf(x, sizeof x, "%sx%d", rows, n);
     else snprintf(x, sizeof x, "%d", n);
-    second(maker, x, rows, n, way != 0, others, sizeof others);
+    rows_cases_second(maker, x, rows, n, way != 0, others, sizeof others);
     snprintf(shapes, sizeof shapes, "%s+%s", x, others);
     made = case_begin(maker, shapes);
     set_data(maker, made, n);
@@ -110,14 +110,14 @@ static struct kernel_case *of_rows(const struct case_maker *maker, const char *r
 }
 
 /* Whether x of these axes is one that the operator takes. */
-static bool takes(const struct case_maker *maker, const char *rows)
+static bool rows_cases_takes(const struct case_maker *maker, const char *rows)
 {
     if (case_is(maker, "npair_loss")) return strcmp(rows, "scalar") && !strchr(rows, 'x');
     return !case_is(maker, "dice_loss") || strcmp(rows, "scalar");
 }
 
 /* In order to be smooth y is no list of ends, and what is added to 0 is not small. */
-static void gradients(struct case_maker *maker)
+static void rows_cases_gradients(struct case_maker *maker)
 {
     static const double inside[] = {0.31, 0.72, 0.55, 0.43, 0.64, 0.37};
 
@@ -136,7 +136,7 @@ static void gradients(struct case_maker *maker)
         }
 }
 
-static void odd(struct case_maker *maker)
+static void rows_cases_odd(struct case_maker *maker)
 {
     struct kernel_case *made;
 
@@ -160,20 +160,20 @@ void cases_loss_rows(struct case_maker *maker)
     int few = 48;
 
     if (maker->gradients) {
-        gradients(maker);
+        rows_cases_gradients(maker);
         return;
     }
     for (int i = 0; i < COUNT(lines); i++)
         for (int r = 0; r < 3; r++) {
             int way = (i + r) % 3;
             struct kernel_case *made;
-            if (!takes(maker, lines[i].rows)) continue;
+            if (!rows_cases_takes(maker, lines[i].rows)) continue;
             if ((half || maker->dtype[2] == BP_I32) && r != i % 3) continue;
             made = of_rows(maker, lines[i].rows, lines[i].n, way, r);
             made->quick = lines[i].quick;
             case_end(maker, made, "%s.%s.way%d", reduction[r], lines[i].variant, way);
         }
-    odd(maker);
+    rows_cases_odd(maker);
     if (case_is(maker, "npair_loss")) {
         few *= 3; /* each is one number */
         case_real(maker, of_rows(maker, "67", 129, 0, 0), 1, "real");

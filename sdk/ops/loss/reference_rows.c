@@ -12,12 +12,12 @@ struct row {
     struct running *room;
 };
 
-static struct running value(const struct row *r, int input, int64_t i)
+static struct running ref_rows_value(const struct row *r, int input, int64_t i)
 {
     return run_of(r->in[input].v[r->row * r->n + i]);
 }
 
-static struct running weight(const struct row *r, int64_t i)
+static struct running ref_rows_weight(const struct row *r, int64_t i)
 {
     return run_of(r->in[2].type ? r->in[2].v[i] : 1);
 }
@@ -30,15 +30,15 @@ static struct running per_class(const struct row *r, struct running sum)
 static struct running multi_label_soft(const struct row *r)
 {
     for (int64_t i = 0; i < r->n; i++) {
-        struct running x = value(r, 0, i), y = value(r, 1, i), t;
+        struct running x = ref_rows_value(r, 0, i), y = ref_rows_value(r, 1, i), t;
         t = run_add(run_mul(y, run_log_sigmoid(x)),
                     run_mul(run_sub(run_of(1), y), run_log_sigmoid(run_neg(x))));
-        r->room[i] = run_mul(run_neg(t), weight(r, i));
+        r->room[i] = run_mul(run_neg(t), ref_rows_weight(r, i));
     }
     return per_class(r, run_sum(r->room, r->n));
 }
 
-static struct running root(struct running a)
+static struct running ref_rows_root(struct running a)
 {
     long double v = sqrtl(a.v);
 
@@ -46,27 +46,29 @@ static struct running root(struct running a)
 }
 
 /* The norm of a row, at least 1e-8. */
-static struct running norm(const struct row *r, int input)
+static struct running ref_rows_norm(const struct row *r, int input)
 {
     struct running v;
 
-    for (int64_t i = 0; i < r->n; i++) r->room[i] = run_mul(value(r, input, i), value(r, input, i));
-    v = root(run_sum(r->room, r->n));
+    for (int64_t i = 0; i < r->n; i++)
+        r->room[i] = run_mul(ref_rows_value(r, input, i), ref_rows_value(r, input, i));
+    v = ref_rows_root(run_sum(r->room, r->n));
     return v.v < 1e-8L ? run_rounded(1e-8L) : v;
 }
 
 static struct running cosine_embedding(const struct row *r)
 {
     double margin = ((const struct bp_cosine_embedding_loss_attrs *)r->attrs)->margin;
-    struct running norms = run_mul(norm(r, 0), norm(r, 1)), cosine;
+    struct running norms = run_mul(ref_rows_norm(r, 0), ref_rows_norm(r, 1)), cosine;
 
-    for (int64_t i = 0; i < r->n; i++) r->room[i] = run_mul(value(r, 0, i), value(r, 1, i));
+    for (int64_t i = 0; i < r->n; i++)
+        r->room[i] = run_mul(ref_rows_value(r, 0, i), ref_rows_value(r, 1, i));
     cosine = run_div(run_sum(r->room, r->n), norms);
     if (r->in[2].v[r->row] > 0) return run_sub(run_of(1), cosine);
     return run_relu(run_sub(cosine, run_rounded(margin)));
 }
 
-static struct running power(struct running a, double p)
+static struct running ref_rows_power(struct running a, double p)
 {
     if (p == 1) return a;
     if (p == 2) return run_mul(a, a);
@@ -74,31 +76,31 @@ static struct running power(struct running a, double p)
 }
 
 /* (The sum of abs(a - b + epsilon)^p)^(1/p); the exponent 1/p of the root is rounded. */
-static struct running distance(const struct row *r, int a, int b)
+static struct running ref_rows_distance(const struct row *r, int a, int b)
 {
     const struct bp_triplet_margin_loss_attrs *f = r->attrs;
     struct running s;
     long double v;
 
     for (int64_t i = 0; i < r->n; i++) {
-        struct running d = run_sub(value(r, a, i), value(r, b, i));
-        r->room[i] = power(run_abs(run_add(d, run_rounded(f->epsilon))), f->p);
+        struct running d = run_sub(ref_rows_value(r, a, i), ref_rows_value(r, b, i));
+        r->room[i] = ref_rows_power(run_abs(run_add(d, run_rounded(f->epsilon))), f->p);
     }
     s = run_sum(r->room, r->n);
     if (f->p == 1) return s;
-    if (f->p == 2) return root(s);
+    if (f->p == 2) return ref_rows_root(s);
     v = powl(s.v, 1 / (long double)f->p);
     return run_function(s, v, s.v > 0 ? v / ((long double)f->p * s.v) : 0,
                         2 + (s.v > 0 ? fabsl(logl(s.v)) : 0) / (long double)f->p);
 }
 
-static struct running triplet(const struct row *r)
+static struct running ref_rows_triplet(const struct row *r)
 {
     const struct bp_triplet_margin_loss_attrs *f = r->attrs;
-    struct running near = distance(r, 0, 1), far = distance(r, 0, 2), other;
+    struct running near = ref_rows_distance(r, 0, 1), far = ref_rows_distance(r, 0, 2), other;
 
     if (f->swap) {
-        other = distance(r, 1, 2);
+        other = ref_rows_distance(r, 1, 2);
         if (other.e > far.e) far.e = other.e; /* either may be taken where they are close */
         if (other.v < far.v) far.v = other.v;
     }
@@ -119,12 +121,12 @@ static struct running multi_margin(const struct row *r)
     struct running sum;
 
     for (int64_t i = 0; i < r->n; i++) {
-        struct running t = run_sub(value(r, 0, i), value(r, 0, own));
+        struct running t = run_sub(ref_rows_value(r, 0, i), ref_rows_value(r, 0, own));
         t = run_relu(run_add(t, run_rounded(a->margin)));
-        r->room[i] = i == own ? run_of(0) : power(t, (double)a->p);
+        r->room[i] = i == own ? run_of(0) : ref_rows_power(t, (double)a->p);
     }
     sum = run_sum(r->room, r->n);
-    return per_class(r, run_mul(sum, weight(r, own)));
+    return per_class(r, run_mul(sum, ref_rows_weight(r, own)));
 }
 
 static struct running multi_label_margin(const struct row *r)
@@ -138,7 +140,8 @@ static struct running multi_label_margin(const struct row *r)
     for (int64_t j = 0; j < n_labels; j++)
         for (int64_t i = 0; i < r->n; i++) {
             bool is_label = false;
-            struct running t = run_sub(value(r, 0, i), value(r, 0, (int64_t)label[j]));
+            struct running t = run_sub(ref_rows_value(r, 0, i),
+                                       ref_rows_value(r, 0, (int64_t)label[j]));
             for (int64_t k = 0; k < n_labels; k++) is_label |= (int64_t)label[k] == i;
             if (!is_label) term[n++] = run_relu(run_add(t, run_of(1)));
         }
@@ -148,8 +151,8 @@ static struct running multi_label_margin(const struct row *r)
 }
 
 /* Sums of several rows, of all but the first axis. */
-static struct running dice(const struct ref_array *in, int64_t first, int64_t rows, int64_t n,
-                           double epsilon)
+static struct running ref_rows_dice(const struct ref_array *in, int64_t first, int64_t rows,
+                                    int64_t n, double epsilon)
 {
     struct running *own = calloc((size_t)(rows * n) + 1, sizeof *own), *all, t;
 
@@ -170,12 +173,12 @@ static struct running dice(const struct ref_array *in, int64_t first, int64_t ro
 }
 
 /* Row i of x positive^T. */
-static void similar(const struct row *r, const struct ref_array *positive, int64_t rows,
-                    struct running *out)
+static void ref_rows_similar(const struct row *r, const struct ref_array *positive, int64_t rows,
+                             struct running *out)
 {
     for (int64_t j = 0; j < rows; j++) {
         for (int64_t i = 0; i < r->n; i++)
-            r->room[i] = run_mul(value(r, 0, i), run_of(positive->v[j * r->n + i]));
+            r->room[i] = run_mul(ref_rows_value(r, 0, i), run_of(positive->v[j * r->n + i]));
         out[j] = run_sum(r->room, r->n);
     }
 }
@@ -186,8 +189,8 @@ static bool is_alike(const struct row *r, int64_t j)
 }
 
 /* The cross entropy of a row of exact similarities s; p: room for as many. */
-static struct running entropy(const struct row *r, const struct running *s, int64_t rows,
-                              struct running *p)
+static struct running ref_rows_entropy(const struct row *r, const struct running *s, int64_t rows,
+                                       struct running *p)
 {
     struct running size, target = run_of(0);
     int64_t at = 0;
@@ -212,8 +215,8 @@ static struct running npair_row(const struct row *r, int64_t rows)
     long double most = -INFINITY, sum = 0, alike = 0;
 
     if (!s || !p) abort();
-    similar(r, &r->in[1], rows, s);
-    all = entropy(r, s, rows, p);
+    ref_rows_similar(r, &r->in[1], rows, s);
+    all = ref_rows_entropy(r, s, rows, p);
     for (int64_t j = 0; j < rows; j++) most = fmaxl(most, s[j].v);
     for (int64_t j = 0; j < rows; j++) {
         sum += expl(s[j].v - most);
@@ -226,7 +229,7 @@ static struct running npair_row(const struct row *r, int64_t rows)
     return all;
 }
 
-static void npair(struct row *r, struct ref_array *out)
+static void ref_rows_npair(struct row *r, struct ref_array *out)
 {
     double reg = ((const struct bp_npair_loss_attrs *)r->attrs)->l2_reg;
     int64_t rows = r->in->shape[0], n = r->in->count;
@@ -251,7 +254,7 @@ static const struct {
 } formulas[] = {
     {"multi_label_soft_margin_loss", multi_label_soft},
     {"cosine_embedding_loss", cosine_embedding},
-    {"triplet_margin_loss", triplet},
+    {"triplet_margin_loss", ref_rows_triplet},
     {"multi_margin_loss", multi_margin},
     {"multi_label_margin_loss", multi_label_margin},
     {"dice_loss", NULL},
@@ -271,7 +274,7 @@ void ref_family_loss_rows(const char *op, const struct ref_array *in, const void
     loss = calloc((size_t)rows + 1, sizeof *loss);
     if (!r.room || !loss) abort();
     if (!strcmp(op, "npair_loss")) {
-        npair(&r, out);
+        ref_rows_npair(&r, out);
         free(r.room);
         free(loss);
         return;
@@ -282,8 +285,8 @@ void ref_family_loss_rows(const char *op, const struct ref_array *in, const void
     ref_array_init(out, in->type->dtype, reduction ? 0 : is_dice ? 1 : in->rank - 1, in->shape);
     for (r.row = 0; r.row < rows; r.row++) {
         if (is_dice)
-            loss[r.row] = dice(in, r.row, each, r.n,
-                               ((const struct bp_dice_loss_attrs *)attrs)->epsilon);
+            loss[r.row] = ref_rows_dice(in, r.row, each, r.n,
+                                        ((const struct bp_dice_loss_attrs *)attrs)->epsilon);
         else loss[r.row] = formulas[f].each(&r);
         if (!reduction) run_put(out, r.row, loss[r.row]);
     }

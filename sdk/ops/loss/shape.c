@@ -179,12 +179,12 @@ struct bp_tensor *bp_loss_above(struct bp_compose *c, struct bp_tensor *x, doubl
     return MAKE(c, greater_than, NULL, x, bp_loss_clip(c, x, number, number));
 }
 
-static struct bp_tensor *difference(struct bp_loss *l)
+static struct bp_tensor *loss_difference(struct bp_loss *l)
 {
     return MAKE(&l->c, sub, NULL, l->in[0], l->in[1]);
 }
 
-static struct bp_tensor *square(struct bp_compose *c, struct bp_tensor *x)
+static struct bp_tensor *loss_square(struct bp_compose *c, struct bp_tensor *x)
 {
     return MAKE(c, mul, NULL, x, x);
 }
@@ -193,20 +193,20 @@ enum bp_status bp_expand_l1_loss(struct bp_expansion *e)
 {
     struct bp_loss l = bp_loss_begin(e);
 
-    return bp_loss_end(&l, MAKE(&l.c, abs, NULL, difference(&l)));
+    return bp_loss_end(&l, MAKE(&l.c, abs, NULL, loss_difference(&l)));
 }
 
 enum bp_status bp_expand_square_error_cost(struct bp_expansion *e)
 {
     struct bp_loss l = bp_loss_begin(e);
 
-    return bp_loss_end(&l, square(&l.c, difference(&l)));
+    return bp_loss_end(&l, loss_square(&l.c, loss_difference(&l)));
 }
 
 /* m (d - m / 2) with m = min(d, most): half of d^2 up to there. */
-static struct bp_tensor *huber(struct bp_loss *l, double most)
+static struct bp_tensor *loss_huber(struct bp_loss *l, double most)
 {
-    struct bp_tensor *d = MAKE(&l->c, abs, NULL, difference(l));
+    struct bp_tensor *d = MAKE(&l->c, abs, NULL, loss_difference(l));
     struct bp_tensor *m = bp_loss_clip(&l->c, d, -INFINITY, most);
 
     return MAKE(&l->c, mul, NULL, m, MAKE(&l->c, sub, NULL, d, bp_compose_scale(&l->c, m, 0.5, 0)));
@@ -216,7 +216,7 @@ enum bp_status bp_expand_huber_loss(struct bp_expansion *e)
 {
     struct bp_loss l = bp_loss_begin(e);
 
-    return bp_loss_end(&l, huber(&l, ((const struct bp_huber_loss_attrs *)e->attrs)->delta));
+    return bp_loss_end(&l, loss_huber(&l, ((const struct bp_huber_loss_attrs *)e->attrs)->delta));
 }
 
 enum bp_status bp_expand_smooth_l1_loss(struct bp_expansion *e)
@@ -224,12 +224,12 @@ enum bp_status bp_expand_smooth_l1_loss(struct bp_expansion *e)
     double beta = ((const struct bp_smooth_l1_loss_attrs *)e->attrs)->beta;
     struct bp_loss l = bp_loss_begin(e);
 
-    if (beta == 0) return bp_loss_end(&l, MAKE(&l.c, abs, NULL, difference(&l)));
-    return bp_loss_end(&l, bp_compose_scale(&l.c, huber(&l, beta), 1 / beta, 0));
+    if (beta == 0) return bp_loss_end(&l, MAKE(&l.c, abs, NULL, loss_difference(&l)));
+    return bp_loss_end(&l, bp_compose_scale(&l.c, loss_huber(&l, beta), 1 / beta, 0));
 }
 
 /* y a + (1 - y) b */
-static struct bp_tensor *mixed(struct bp_loss *l, struct bp_tensor *a, struct bp_tensor *b)
+static struct bp_tensor *loss_mixed(struct bp_loss *l, struct bp_tensor *a, struct bp_tensor *b)
 {
     struct bp_tensor *y = l->in[1], *rest = bp_compose_scale(&l->c, y, -1, 1);
 
@@ -243,7 +243,7 @@ enum bp_status bp_expand_log_loss(struct bp_expansion *e)
     struct bp_tensor *is = bp_compose_scale(&l.c, l.in[0], 1, epsilon),
                      *is_not = bp_compose_scale(&l.c, l.in[0], -1, 1 + epsilon);
 
-    is = mixed(&l, MAKE(&l.c, log, NULL, is), MAKE(&l.c, log, NULL, is_not));
+    is = loss_mixed(&l, MAKE(&l.c, log, NULL, is), MAKE(&l.c, log, NULL, is_not));
     return bp_loss_end(&l, MAKE(&l.c, neg, NULL, is));
 }
 
@@ -287,7 +287,7 @@ enum bp_status bp_expand_kl_div(struct bp_expansion *e)
 }
 
 /* y log y - y + log(2 pi y) / 2 where y > 1. */
-static struct bp_tensor *stirling(struct bp_compose *c, struct bp_tensor *y)
+static struct bp_tensor *loss_stirling(struct bp_compose *c, struct bp_tensor *y)
 {
     struct bp_tensor *most = bp_loss_clip(c, y, 1, INFINITY), *log = MAKE(c, log, NULL, most);
     struct bp_tensor *s = MAKE(c, sub, NULL, MAKE(c, mul, NULL, most, log), most);
@@ -305,7 +305,7 @@ enum bp_status bp_expand_poisson_nll_loss(struct bp_expansion *e)
     if (a->log_input) count = MAKE(&l.c, exp, NULL, x);
     else log = MAKE(&l.c, log, NULL, bp_compose_scale(&l.c, x, 1, a->epsilon));
     x = MAKE(&l.c, sub, NULL, count, MAKE(&l.c, mul, NULL, y, log));
-    return bp_loss_end(&l, a->full ? MAKE(&l.c, add, NULL, x, stirling(&l.c, y)) : x);
+    return bp_loss_end(&l, a->full ? MAKE(&l.c, add, NULL, x, loss_stirling(&l.c, y)) : x);
 }
 
 /* Logarithms of x and 1 - x, not below -100. */
@@ -318,15 +318,15 @@ static struct bp_tensor *bounded_log(struct bp_compose *c, struct bp_tensor *x, 
 enum bp_status bp_expand_bce_loss(struct bp_expansion *e)
 {
     struct bp_loss l = bp_loss_begin(e);
-    struct bp_tensor *t = mixed(&l, bounded_log(&l.c, l.in[0], false),
-                                bounded_log(&l.c, l.in[0], true));
+    struct bp_tensor *t = loss_mixed(&l, bounded_log(&l.c, l.in[0], false),
+                                     bounded_log(&l.c, l.in[0], true));
 
     t = MAKE(&l.c, neg, NULL, t);
     return bp_loss_end(&l, l.in[2] ? MAKE(&l.c, mul, NULL, t, l.in[2]) : t);
 }
 
 /* What each element's loss counts, of the shape of x. */
-static struct bp_tensor *share(struct bp_compose *c, struct bp_grad *g, struct bp_tensor *x)
+static struct bp_tensor *loss_share(struct bp_compose *c, struct bp_grad *g, struct bp_tensor *x)
 {
     int64_t reduction = ((const struct bp_loss_attrs *)g->attrs)->reduction;
     struct bp_tensor *d = bp_compose_widen(c, g->dy[0]);
@@ -344,7 +344,7 @@ enum bp_status bp_grad_bce_loss(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     uint32_t dtype = g->in[0]->view.dtype;
     struct bp_tensor *x = bp_compose_widen(&c, g->in[0]), *y = bp_compose_widen(&c, g->in[1]);
-    struct bp_tensor *d = share(&c, g, x), *is, *is_not, *t, *weighted = d;
+    struct bp_tensor *d = loss_share(&c, g, x), *is, *is_not, *t, *weighted = d;
 
     if (g->in[2]) weighted = MAKE(&c, mul, NULL, d, bp_compose_widen(&c, g->in[2]));
     if (g->want[0]) {
@@ -383,7 +383,7 @@ enum bp_status bp_expand_bce_with_logits(struct bp_expansion *e)
     struct bp_tensor *is = log_odds(&l.c, l.in[0], false), *t;
 
     if (l.in[3]) is = MAKE(&l.c, mul, NULL, is, l.in[3]);
-    t = MAKE(&l.c, neg, NULL, mixed(&l, is, log_odds(&l.c, l.in[0], true)));
+    t = MAKE(&l.c, neg, NULL, loss_mixed(&l, is, log_odds(&l.c, l.in[0], true)));
     return bp_loss_end(&l, l.in[2] ? MAKE(&l.c, mul, NULL, t, l.in[2]) : t);
 }
 
@@ -392,10 +392,10 @@ static struct bp_tensor *miss_power(struct bp_loss *l, double gamma)
 {
     struct bp_tensor *x = l->in[0], *miss;
 
-    miss = mixed(l, MAKE(&l->c, sigmoid, NULL, MAKE(&l->c, neg, NULL, x)),
-                 MAKE(&l->c, sigmoid, NULL, x));
+    miss = loss_mixed(l, MAKE(&l->c, sigmoid, NULL, MAKE(&l->c, neg, NULL, x)),
+                      MAKE(&l->c, sigmoid, NULL, x));
     if (gamma == 1) return miss;
-    if (gamma == 2) return square(&l->c, miss);
+    if (gamma == 2) return loss_square(&l->c, miss);
     return MAKE(&l->c, pow, NULL, miss, bp_loss_clip(&l->c, l->in[1], gamma, gamma));
 }
 
@@ -403,7 +403,8 @@ enum bp_status bp_expand_sigmoid_focal_loss(struct bp_expansion *e)
 {
     const struct bp_sigmoid_focal_loss_attrs *a = e->attrs;
     struct bp_loss l = bp_loss_begin(e);
-    struct bp_tensor *t = mixed(&l, log_odds(&l.c, l.in[0], false), log_odds(&l.c, l.in[0], true));
+    struct bp_tensor *t = loss_mixed(&l, log_odds(&l.c, l.in[0], false),
+                                     log_odds(&l.c, l.in[0], true));
 
     t = MAKE(&l.c, neg, NULL, t);
     if (a->gamma != 0) t = MAKE(&l.c, mul, NULL, t, miss_power(&l, a->gamma));
@@ -419,7 +420,7 @@ enum bp_status bp_expand_gaussian_nll_loss(struct bp_expansion *e)
     const struct bp_gaussian_nll_loss_attrs *a = e->attrs;
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *v = bp_loss_clip(&l.c, l.in[2], a->epsilon, INFINITY);
-    struct bp_tensor *t = MAKE(&l.c, div, NULL, square(&l.c, difference(&l)), v);
+    struct bp_tensor *t = MAKE(&l.c, div, NULL, loss_square(&l.c, loss_difference(&l)), v);
 
     t = MAKE(&l.c, add, NULL, MAKE(&l.c, log, NULL, v), t);
     return bp_loss_end(&l, bp_compose_scale(&l.c, t, 0.5, a->full ? 0x1.d67f1c864beb5p-1 : 0));
@@ -429,7 +430,7 @@ enum bp_status bp_expand_margin_ranking_loss(struct bp_expansion *e)
 {
     double margin = ((const struct bp_margin_ranking_loss_attrs *)e->attrs)->margin;
     struct bp_loss l = bp_loss_begin(e);
-    struct bp_tensor *t = MAKE(&l.c, mul, NULL, l.in[2], difference(&l));
+    struct bp_tensor *t = MAKE(&l.c, mul, NULL, l.in[2], loss_difference(&l));
 
     return bp_loss_end(&l, MAKE(&l.c, relu, NULL, bp_compose_scale(&l.c, t, -1, margin)));
 }

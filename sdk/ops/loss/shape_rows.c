@@ -138,7 +138,7 @@ static struct bp_tensor *per_class(struct bp_loss *l, struct bp_tensor *t)
     return bp_compose_scale(&l->c, t, 1 / (double)x->shape[x->view.rank - 1], 0);
 }
 
-static struct bp_tensor *mul(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b)
+static struct bp_tensor *rows_mul(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b)
 {
     return MAKE(c, mul, NULL, a, b);
 }
@@ -148,11 +148,11 @@ enum bp_status bp_expand_multi_label_soft(struct bp_expansion *e)
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *x = l.in[0], *y = l.in[1], *t, *rest;
 
-    t = mul(&l.c, y, MAKE(&l.c, log_sigmoid, NULL, x));
+    t = rows_mul(&l.c, y, MAKE(&l.c, log_sigmoid, NULL, x));
     rest = MAKE(&l.c, log_sigmoid, NULL, MAKE(&l.c, neg, NULL, x));
-    rest = mul(&l.c, bp_compose_scale(&l.c, y, -1, 1), rest);
+    rest = rows_mul(&l.c, bp_compose_scale(&l.c, y, -1, 1), rest);
     t = MAKE(&l.c, neg, NULL, MAKE(&l.c, add, NULL, t, rest));
-    if (l.in[2]) t = mul(&l.c, t, l.in[2]);
+    if (l.in[2]) t = rows_mul(&l.c, t, l.in[2]);
     return bp_loss_end(&l, per_class(&l, last_sum(&l.c, t, false)));
 }
 
@@ -183,7 +183,7 @@ enum bp_status bp_expand_triplet_margin(struct bp_expansion *e)
 }
 
 /* Truth values: where the last axis, a new one of extent n, is the class. */
-static struct bp_tensor *classes(struct bp_compose *c, struct bp_tensor *label, int64_t n)
+static struct bp_tensor *rows_classes(struct bp_compose *c, struct bp_tensor *label, int64_t n)
 {
     struct bp_one_hot_attrs hot = {
         .size = sizeof hot, .depth = n, .axis = -1, .dtype = BP_BOOL, .on = 1};
@@ -197,20 +197,21 @@ enum bp_status bp_expand_multi_margin(struct bp_expansion *e)
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *x = l.in[0], *hot, *own, *t;
 
-    hot = classes(&l.c, l.in[1], e->in[0]->shape[e->in[0]->view.rank - 1]);
+    hot = rows_classes(&l.c, l.in[1], e->in[0]->shape[e->in[0]->view.rank - 1]);
     own = last_sum(&l.c, bp_loss_mask(&l.c, x, hot, false), true);
     t = bp_compose_scale(&l.c, MAKE(&l.c, sub, NULL, x, own), 1, a->margin);
     t = MAKE(&l.c, relu, NULL, t);
-    if (a->p == 2) t = mul(&l.c, t, t);
+    if (a->p == 2) t = rows_mul(&l.c, t, t);
     t = last_sum(&l.c, bp_loss_mask(&l.c, t, hot, true), false);
-    if (l.in[2]) t = mul(&l.c, t, last_sum(&l.c, bp_loss_mask(&l.c, l.in[2], hot, false), false));
+    if (l.in[2])
+        t = rows_mul(&l.c, t, last_sum(&l.c, bp_loss_mask(&l.c, l.in[2], hot, false), false));
     return bp_loss_end(&l, per_class(&l, t));
 }
 
 /* Which labels of a line count: those before the first below 0, as numbers; *out_safe: the labels,
  * 0 in place of others. */
-static struct bp_tensor *counting(struct bp_compose *c, struct bp_tensor *label,
-                                  struct bp_tensor **out_safe)
+static struct bp_tensor *rows_counting(struct bp_compose *c, struct bp_tensor *label,
+                                       struct bp_tensor **out_safe)
 {
     struct bp_cumprod_attrs along = {.size = sizeof along, .axis = -1};
     struct bp_tensor *counts = MAKE(c, greater_equal, NULL, label, bp_loss_clip(c, label, 0, 0));
@@ -230,7 +231,7 @@ enum bp_status bp_expand_multi_label_margin(struct bp_expansion *e)
     int64_t n = e->in[0]->shape[rank - 1], column[BP_RANK_MAX], line[BP_RANK_MAX], second = -2;
     struct bp_any_attrs any = {.size = sizeof any, .axes = {&second, 1}, .keep = 1};
     struct bp_take_along_axis_attrs take = {.size = sizeof take, .axis = -1};
-    struct bp_tensor *safe, *counts = counting(c, l.in[1], &safe), *hot, *labels, *t;
+    struct bp_tensor *safe, *counts = rows_counting(c, l.in[1], &safe), *hot, *labels, *t;
 
     for (uint32_t i = 0; i < rank; i++) column[i] = line[i] = e->in[0]->shape[i];
     column[rank] = 1;
@@ -241,7 +242,7 @@ enum bp_status bp_expand_multi_label_margin(struct bp_expansion *e)
              bp_compose_reshape(c, t, rank + 1, column));
     t = MAKE(c, relu, NULL, bp_compose_scale(c, t, 1, 1));
     counts = bp_compose_reshape(c, counts, rank + 1, column);
-    hot = bp_loss_mask(c, classes(c, safe, n), counts, false);
+    hot = bp_loss_mask(c, rows_classes(c, safe, n), counts, false);
     labels = MAKE(c, any, &any, hot);
     t = bp_loss_mask(c, bp_loss_mask(c, t, counts, false), labels, true);
     return bp_loss_end(&l, per_class(&l, last_sum(c, last_sum(c, t, false), false)));
@@ -268,7 +269,7 @@ enum bp_status bp_expand_dice_loss(struct bp_expansion *e)
 
     for (uint32_t i = 1; i + 1 < rank; i++) labels *= (double)x->shape[i];
     t = rest_sum(&l.c,
-                 bp_loss_mask(&l.c, l.in[0], classes(&l.c, label, x->shape[rank - 1]), false));
+                 bp_loss_mask(&l.c, l.in[0], rows_classes(&l.c, label, x->shape[rank - 1]), false));
     all = bp_compose_scale(&l.c, rest_sum(&l.c, l.in[0]), 1, labels + epsilon);
     t = MAKE(&l.c, div, NULL, bp_compose_scale(&l.c, t, 2, 0), all);
     return bp_loss_end(&l, bp_compose_scale(&l.c, t, -1, 1));
@@ -290,8 +291,8 @@ enum bp_status bp_expand_npair_loss(struct bp_expansion *e)
     same = bp_compose_cast(c, same, dtype);
     same = MAKE(c, div, NULL, same, last_sum(c, same, true));
     t = MAKE(c, soft_cross_entropy, &soft, MAKE(c, matmul, &turned, x, positive), same);
-    x = MAKE(c, add, NULL, bp_loss_sum(c, mul(c, x, x)),
-             bp_loss_sum(c, mul(c, positive, positive)));
+    x = MAKE(c, add, NULL, bp_loss_sum(c, rows_mul(c, x, x)),
+             bp_loss_sum(c, rows_mul(c, positive, positive)));
     t = MAKE(c, add, NULL, t, bp_compose_scale(c, x, reg / 4 / (double)n, 0));
     bp_compose_keep(c, bp_compose_cast(c, t, e->in[0]->view.dtype), &e->out[0]);
     return bp_compose_end(c);

@@ -5,7 +5,7 @@
 #include <backplane/attrs.h>
 
 /* t with an axis of extent 1 before axis at. */
-static struct bp_tensor *unsqueeze(struct bp_compose *c, struct bp_tensor *t, uint32_t at)
+static struct bp_tensor *matmul_unsqueeze(struct bp_compose *c, struct bp_tensor *t, uint32_t at)
 {
     int64_t shape[BP_RANK_MAX];
     uint32_t rank;
@@ -23,9 +23,9 @@ static struct bp_tensor *unsqueeze(struct bp_compose *c, struct bp_tensor *t, ui
 
 /* The product, summed to the shape of side, and reshaped to that of like: an axis that was given to
  * like goes again. */
-static struct bp_tensor *product(struct bp_compose *c, struct bp_tensor *a, bool ta,
-                                 struct bp_tensor *b, bool tb, const struct bp_tensor *side,
-                                 const struct bp_tensor *like)
+static struct bp_tensor *matmul_product(struct bp_compose *c, struct bp_tensor *a, bool ta,
+                                        struct bp_tensor *b, bool tb, const struct bp_tensor *side,
+                                        const struct bp_tensor *like)
 {
     struct bp_matmul_attrs attrs = {sizeof attrs, .transpose_a = ta, .transpose_b = tb};
     struct bp_tensor *t = MAKE(c, matmul, &attrs, a, b);
@@ -37,7 +37,7 @@ static struct bp_tensor *product(struct bp_compose *c, struct bp_tensor *a, bool
 }
 
 /* A side of complex numbers comes back conjugate. */
-static struct bp_tensor *conjugate(struct bp_compose *c, struct bp_tensor *t)
+static struct bp_tensor *matmul_conjugate(struct bp_compose *c, struct bp_tensor *t)
 {
     uint64_t complex = BP_MASK_COMPLEX;
 
@@ -54,23 +54,23 @@ enum bp_status bp_grad_matmul(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     if (b->view.rank == 1) {
-        dc = unsqueeze(&c, dc, dc->view.rank);
-        b = unsqueeze(&c, b, 1);
+        dc = matmul_unsqueeze(&c, dc, dc->view.rank);
+        b = matmul_unsqueeze(&c, b, 1);
     }
     if (a->view.rank == 1) {
-        dc = c.status ? NULL : unsqueeze(&c, dc, dc->view.rank - 1u);
-        a = unsqueeze(&c, a, 0);
+        dc = c.status ? NULL : matmul_unsqueeze(&c, dc, dc->view.rank - 1u);
+        a = matmul_unsqueeze(&c, a, 0);
     }
     if (g->want[0]) {
-        d = conjugate(&c, b);
-        d = ta ? product(&c, d, tb, dc, true, a, g->in[0])
-               : product(&c, dc, false, d, !tb, a, g->in[0]);
+        d = matmul_conjugate(&c, b);
+        d = ta ? matmul_product(&c, d, tb, dc, true, a, g->in[0])
+               : matmul_product(&c, dc, false, d, !tb, a, g->in[0]);
         bp_compose_keep(&c, d, &g->dx[0]);
     }
     if (g->want[1]) {
-        d = conjugate(&c, a);
-        d = tb ? product(&c, dc, true, d, ta, b, g->in[1])
-               : product(&c, d, !ta, dc, false, b, g->in[1]);
+        d = matmul_conjugate(&c, a);
+        d = tb ? matmul_product(&c, dc, true, d, ta, b, g->in[1])
+               : matmul_product(&c, d, !ta, dc, false, b, g->in[1]);
         bp_compose_keep(&c, d, &g->dx[1]);
     }
     return bp_compose_end(&c);

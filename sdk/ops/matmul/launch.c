@@ -38,7 +38,7 @@ static struct matmul_args matmul_of_row(const struct bp_view *const *in, const s
     return matmul_of(in[0], attrs->transpose_a, in[1], attrs->transpose_b, c);
 }
 
-static int64_t batches(const struct matmul_args *a)
+static int64_t matmul_batches(const struct matmul_args *a)
 {
     int64_t n = 1;
 
@@ -53,7 +53,8 @@ struct side {
     size_t bytes;
 };
 
-static struct side side_of(const struct matmul_args *of, int operand, uint32_t dtype, bool blocks)
+static struct side matmul_side_of(const struct matmul_args *of, int operand, uint32_t dtype,
+                                  bool blocks)
 {
     int64_t wide = operand == MATMUL_A ? TILE_ROWS : TILE_COLUMNS;
     int64_t panel = blocks ? BLOCK : wide, step = blocks ? BLOCK_STEP : 1;
@@ -63,7 +64,7 @@ static struct side side_of(const struct matmul_args *of, int operand, uint32_t d
                               .depth = (of->k + step - 1) / step * step}};
 
     for (int i = 0; i < of->rank; i++) s.many |= of->stride[operand][i] != 0 && of->shape[i] > 1;
-    s.count = (s.many ? batches(of) : 1) * s.args.panels * s.args.depth * s.args.pieces;
+    s.count = (s.many ? matmul_batches(of) : 1) * s.args.panels * s.args.depth * s.args.pieces;
     s.bytes = (size_t)(s.count * wide) * (dtype == BP_F64 ? 8 : 4);
     return s;
 }
@@ -89,11 +90,12 @@ enum bp_status portable_matmul_prepare(void *self, const struct bp_prep *prep, s
     bool blocks = is_blocked(self, prep->device, &a);
 
     if (!is_tiled(&a, dtype)) return portable_needs(out, 0);
-    return portable_needs(out, (int64_t)(side_of(&a, MATMUL_A, dtype, blocks).bytes + 64 +
-                                         side_of(&a, MATMUL_B, dtype, blocks).bytes));
+    return portable_needs(out, (int64_t)(matmul_side_of(&a, MATMUL_A, dtype, blocks).bytes + 64 +
+                                         matmul_side_of(&a, MATMUL_B, dtype, blocks).bytes));
 }
 
-static enum bp_status pack(const struct bp_launch *launch, const struct side *side, size_t offset)
+static enum bp_status matmul_pack_operand(const struct bp_launch *launch, const struct side *side,
+                                          size_t offset)
 {
     const struct bp_view *from = launch->in[side->args.operand - MATMUL_A];
     struct portable p = PORTABLE(matmul, matmul_pack, portable_type(from->dtype), side->args,
@@ -104,23 +106,24 @@ static enum bp_status pack(const struct bp_launch *launch, const struct side *si
     return portable_run(launch, &p);
 }
 
-static enum bp_status tiled(const struct bp_launch *launch, const struct matmul_args *of)
+static enum bp_status matmul_tiled(const struct bp_launch *launch, const struct matmul_args *of)
 {
     uint32_t dtype = launch->in[0]->dtype;
     bool blocks = is_blocked(launch->self, launch->device, of);
-    struct side a = side_of(of, MATMUL_A, dtype, blocks), b = side_of(of, MATMUL_B, dtype, blocks);
+    struct side a = matmul_side_of(of, MATMUL_A, dtype, blocks),
+                b = matmul_side_of(of, MATMUL_B, dtype, blocks);
     struct matmul_tiles_args args = {
         *of, {0, a.args.panels, b.args.panels}, {0, a.many, b.many}, a.args.depth};
     size_t at_b = (a.bytes + 63) / 64 * 64;
-    int64_t count = batches(of) * a.args.panels * b.args.panels;
+    int64_t count = matmul_batches(of) * a.args.panels * b.args.panels;
     struct portable p = PORTABLE(matmul, matmul_tiles, portable_type(dtype), args, count,
                                  8.0 * (double)of->k);
-    enum bp_status status = pack(launch, &a, 0);
+    enum bp_status status = matmul_pack_operand(launch, &a, 0);
 
     if (blocks)
         p = (struct portable)PORTABLE(matmul, matmul_blocks, portable_type(dtype), args, count,
                                       (double)BLOCK * (double)of->k);
-    if (status || (status = pack(launch, &b, at_b))) return status;
+    if (status || (status = matmul_pack_operand(launch, &b, at_b))) return status;
     portable_view(&p, launch->out[0]);
     portable_workspace(&p, launch, 0);
     portable_workspace(&p, launch, at_b);
@@ -136,7 +139,7 @@ enum bp_status portable_matmul(const struct bp_launch *launch)
     struct portable p = PORTABLE(matmul, matmul, type, args, c->count, (double)args.k);
 
     if (!c->count) return BP_OK;
-    if (is_tiled(&args, c->dtype)) return tiled(launch, &args);
+    if (is_tiled(&args, c->dtype)) return matmul_tiled(launch, &args);
     if (args.k >= LONG && c->count <= FEW && args.column[MATMUL_A] == 1 &&
         args.row[MATMUL_B] == 1)
         p = (struct portable)PORTABLE(matmul, matmul_lines, type, lines, c->count,

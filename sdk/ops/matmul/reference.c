@@ -9,7 +9,7 @@ struct side {
     int64_t rows, columns, row_step, column_step;
 };
 
-static struct side side_of(const struct ref_array *array, bool column, bool transpose)
+static struct side ref_matmul_side_of(const struct ref_array *array, bool column, bool transpose)
 {
     struct side side = {
         .batch = {.rank = array->rank > 2 ? array->rank - 2 : 0}, .row_step = 1, .column_step = 1};
@@ -65,8 +65,8 @@ static void add_product(const struct ref_array *in, int64_t x, int64_t y, struct
 void ref_matmul(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_matmul_attrs *matmul = attrs;
-    struct side a = side_of(&in[0], false, matmul->transpose_a),
-                b = side_of(&in[1], true, matmul->transpose_b);
+    struct side a = ref_matmul_side_of(&in[0], false, matmul->transpose_a),
+                b = ref_matmul_side_of(&in[1], true, matmul->transpose_b);
     int64_t shape[REF_RANK], at[REF_RANK] = {0}, inner = a.columns;
     int rank = result_shape(in, &a, &b, shape), batch = rank - (in[0].rank > 1) - (in[1].rank > 1);
     int64_t matrix = a.rows * b.columns;

@@ -6,8 +6,8 @@
 #include <inttypes.h>
 
 /* Rows and columns of a side: a rank 1 a is a row, a rank 1 b a column. */
-static void matrix(const struct bp_view *v, bool right, bool transpose, int64_t *out_rows,
-                   int64_t *out_columns)
+static void matmul_matrix(const struct bp_view *v, bool right, bool transpose, int64_t *out_rows,
+                          int64_t *out_columns)
 {
     int64_t rows = bp_rule_extent_back(v, 1), columns = bp_rule_extent_back(v, 0);
 
@@ -32,8 +32,8 @@ enum bp_status bp_infer_matmul(struct bp_site *site)
         return bp_error(BP_ERR_INVALID, "matmul: a and b need at least one axis");
     if ((a->rank == 1 && t->transpose_a) || (b->rank == 1 && t->transpose_b))
         return bp_error(BP_ERR_INVALID, "matmul: a side of one axis cannot be transposed");
-    matrix(a, false, t->transpose_a, &m, &k);
-    matrix(b, true, t->transpose_b, &k2, &n);
+    matmul_matrix(a, false, t->transpose_a, &m, &k);
+    matmul_matrix(b, true, t->transpose_b, &k2, &n);
     if (k != k2) {
         char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
         return bp_error(BP_ERR_INVALID,

@@ -13,7 +13,7 @@ cases_fn cases_layer_norm, cases_rms_norm, cases_layer_norm_grad, cases_rms_norm
     cases_mean_variance_normalization, cases_lrn;
 
 /* Statistics, and parameters of batch_norm, are of the type that is computed with. */
-static bool fits(const struct case_maker *maker)
+static bool norm_cases_fits(const struct case_maker *maker)
 {
     return maker->gradients || maker->dtype[1] == num_accumulate(num_type(maker->dtype[0]))->dtype;
 }
@@ -126,12 +126,12 @@ static void of_rows(const struct case_maker *maker, int params, bool grad, int o
 
 void cases_layer_norm(struct case_maker *maker)
 {
-    if (fits(maker)) of_rows(maker, 2, false, 3, 6);
+    if (norm_cases_fits(maker)) of_rows(maker, 2, false, 3, 6);
 }
 
 void cases_rms_norm(struct case_maker *maker)
 {
-    if (fits(maker)) of_rows(maker, 1, false, 2, 2);
+    if (norm_cases_fits(maker)) of_rows(maker, 1, false, 2, 2);
 }
 
 void cases_layer_norm_grad(struct case_maker *maker)
@@ -254,7 +254,7 @@ static void set_group(struct kernel_case *made, const struct channels *c)
 
 void cases_group_norm(struct case_maker *maker)
 {
-    if (fits(maker)) of_channels(maker, 2, false, false, 3, 6, set_group);
+    if (norm_cases_fits(maker)) of_channels(maker, 2, false, false, 3, 6, set_group);
 }
 
 void cases_group_norm_grad(struct case_maker *maker)
@@ -275,7 +275,7 @@ void cases_instance_norm(struct case_maker *maker)
 
 void cases_batch_norm(struct case_maker *maker)
 {
-    if (fits(maker)) of_channels(maker, 4, true, false, 1, 0, set_epsilon);
+    if (norm_cases_fits(maker)) of_channels(maker, 4, true, false, 1, 0, set_epsilon);
 }
 
 static void set_train(struct kernel_case *made, const struct channels *c)
@@ -287,12 +287,12 @@ static void set_train(struct kernel_case *made, const struct channels *c)
 
 void cases_batch_norm_train(struct case_maker *maker)
 {
-    if (fits(maker)) of_channels(maker, 4, true, false, 5, 30, set_train);
+    if (norm_cases_fits(maker)) of_channels(maker, 4, true, false, 5, 30, set_train);
 }
 
 void cases_batch_norm_grad(struct case_maker *maker)
 {
-    if (fits(maker)) of_channels(maker, 1, true, true, 3, 0, set_epsilon);
+    if (norm_cases_fits(maker)) of_channels(maker, 1, true, true, 3, 0, set_epsilon);
 }
 
 void cases_lp_normalize(struct case_maker *maker)

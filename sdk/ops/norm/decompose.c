@@ -32,7 +32,8 @@ enum bp_status bp_expand_mean_variance(struct bp_expansion *e)
 }
 
 /* t, of n channels, moved by `by` channels towards the last, with zeros where nothing comes. */
-static struct bp_tensor *shifted(struct bp_compose *c, struct bp_tensor *t, int64_t by, int64_t n)
+static struct bp_tensor *norm_shifted(struct bp_compose *c, struct bp_tensor *t, int64_t by,
+                                      int64_t n)
 {
     static const int64_t axis = 1;
     int64_t from = by < 0 ? -by : 0, to = by < 0 ? n : n - by, low = by < 0 ? 0 : by,
@@ -55,11 +56,11 @@ static struct bp_tensor *run_of(struct bp_compose *c, struct bp_tensor *t, int64
 
     for (int64_t bit = 1; bit <= n && !c->status; bit *= 2) {
         if (n & bit) {
-            part = shifted(c, t, sign * first, channels);
+            part = norm_shifted(c, t, sign * first, channels);
             sum = sum ? MAKE(c, add, NULL, sum, part) : part;
             first += bit;
         }
-        if (2 * bit <= n) t = MAKE(c, add, NULL, t, shifted(c, t, sign * bit, channels));
+        if (2 * bit <= n) t = MAKE(c, add, NULL, t, norm_shifted(c, t, sign * bit, channels));
     }
     return sum;
 }

@@ -115,7 +115,8 @@ static void like_dense(struct axes *axes, int slot)
 
 /* Appends axes of one kind to a plan, the longest steps of slot first, those of 1 left out, joined
  * where every operand allows it. Result: how many. */
-static i64 append(struct norm_plan *p, i64 first, const struct axes *axes, bool inner, int slot)
+static i64 norm_append(struct norm_plan *p, i64 first, const struct axes *axes, bool inner,
+                       int slot)
 {
     i64 n = first;
     bool taken[NORM_AXES] = {false};
@@ -152,8 +153,8 @@ static struct norm_plan plan_of(const struct axes *axes, double epsilon)
         if (!any) break;
         p.slots++;
     }
-    p.outer = append(&p, 0, axes, false, NORM_X);
-    p.inner = append(&p, p.outer, axes, true, NORM_X);
+    p.outer = norm_append(&p, 0, axes, false, NORM_X);
+    p.inner = norm_append(&p, p.outer, axes, true, NORM_X);
     for (i64 i = 0; i < p.outer; i++) p.groups *= p.shape[i];
     for (i64 i = p.outer; i < p.outer + p.inner; i++) p.terms *= p.shape[i];
     length = p.shape[p.outer - 1];
@@ -289,7 +290,7 @@ enum bp_status portable_normalise_given(const struct bp_launch *launch)
     like_params(&axes, NORM_BIAS, in[2]);
     like_params(&axes, NORM_MEAN, in[3]);
     like_params(&axes, NORM_R, in[4]);
-    p->outer = append(p, 0, &axes, true, NORM_Y) - 1;
+    p->outer = norm_append(p, 0, &axes, true, NORM_Y) - 1;
     p->inner = 1;
     if (!p->outer) { /* one line */
         p->shape[1] = p->shape[0];
@@ -331,7 +332,7 @@ enum bp_status portable_normalise_grad_prepare(void *self, const struct bp_prep 
     return portable_needs(out, any ? 16 * groups_of(&axes) : 0);
 }
 
-static void workspace(struct portable *p, const struct bp_launch *launch, bool has, i64 offset)
+static void norm_workspace(struct portable *p, const struct bp_launch *launch, bool has, i64 offset)
 {
     if (has) portable_workspace(p, launch, (size_t)offset);
     else portable_view(p, NULL);
@@ -390,14 +391,14 @@ enum bp_status portable_normalise_grad(const struct bp_launch *launch)
     portable_view(&p, x);
     portable_view(&p, scale);
     portable_view(&p, dy);
-    workspace(&p, launch, any, 0);
-    workspace(&p, launch, any, 8 * groups_of(&axes));
+    norm_workspace(&p, launch, any, 0);
+    norm_workspace(&p, launch, any, 8 * groups_of(&axes));
     status = portable_run(launch, &p);
     return status || !any ? status : params_grad(launch, &axes, cut.kind == KIND_batch);
 }
 
 /* A line along the axis is a group. */
-static struct norm_plan lines(const struct bp_launch *launch, const struct bp_view *dy)
+static struct norm_plan norm_lines(const struct bp_launch *launch, const struct bp_view *dy)
 {
     const struct bp_log_softmax_attrs *a = launch->attrs; /* that of the gradient is one layout */
     const struct bp_view *x = launch->in[0];
@@ -411,7 +412,7 @@ static struct norm_plan lines(const struct bp_launch *launch, const struct bp_vi
 
 enum bp_status portable_log_softmax(const struct bp_launch *launch)
 {
-    struct log_softmax_args args = {lines(launch, NULL)};
+    struct log_softmax_args args = {norm_lines(launch, NULL)};
     struct portable p = PORTABLE(normalise, log_softmax, portable_type(launch->in[0]->dtype), args,
                                  args.p.teams, 2 * team_work(&args.p));
 
@@ -422,7 +423,7 @@ enum bp_status portable_log_softmax(const struct bp_launch *launch)
 
 enum bp_status portable_log_softmax_grad(const struct bp_launch *launch)
 {
-    struct log_softmax_grad_args args = {lines(launch, launch->in[1])};
+    struct log_softmax_grad_args args = {norm_lines(launch, launch->in[1])};
     struct portable p = PORTABLE(normalise, log_softmax_grad,
                                  portable_type(launch->in[0]->dtype), args, args.p.teams,
                                  2 * team_work(&args.p));

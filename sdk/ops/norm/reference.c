@@ -14,7 +14,7 @@ struct lists {
     const struct num_type *type; /* of x */
 };
 
-static int64_t extent(const struct ref_array *x, int begin, int end)
+static int64_t ref_norm_extent(const struct ref_array *x, int begin, int end)
 {
     int64_t n = 1;
 
@@ -22,7 +22,8 @@ static int64_t extent(const struct ref_array *x, int begin, int end)
     return n;
 }
 
-static struct lists make(const struct ref_array *x, int64_t groups, int64_t params, double epsilon)
+static struct lists ref_norm_make(const struct ref_array *x, int64_t groups, int64_t params,
+                                  double epsilon)
 {
     struct lists l = {.count = x->count, .groups = groups, .params = params, .centre = true,
                       .epsilon = ref_rounded(x->type, epsilon), .type = x->type};
@@ -33,7 +34,7 @@ static struct lists make(const struct ref_array *x, int64_t groups, int64_t para
     return l;
 }
 
-static void finish(struct lists *l)
+static void ref_norm_finish(struct lists *l)
 {
     free(l->group);
     free(l->param);
@@ -43,8 +44,8 @@ static void finish(struct lists *l)
 static struct lists of_rows(const struct ref_array *x, int64_t axis, double epsilon)
 {
     int begin = ref_axis(axis, x->rank);
-    int64_t length = extent(x, begin, x->rank);
-    struct lists l = make(x, extent(x, 0, begin), length, epsilon);
+    int64_t length = ref_norm_extent(x, begin, x->rank);
+    struct lists l = ref_norm_make(x, ref_norm_extent(x, 0, begin), length, epsilon);
 
     for (int64_t i = 0; i < x->count; i++) {
         l.group[i] = i / length;
@@ -56,8 +57,8 @@ static struct lists of_rows(const struct ref_array *x, int64_t axis, double epsi
 /* Of channels, axis 1: in n groups for each batch, or (0) over batches, one by one. */
 static struct lists of_channels(const struct ref_array *x, int64_t n, double epsilon)
 {
-    int64_t c = x->shape[1], inner = extent(x, 2, x->rank);
-    struct lists l = make(x, n ? x->shape[0] * n : c, c, epsilon);
+    int64_t c = x->shape[1], inner = ref_norm_extent(x, 2, x->rank);
+    struct lists l = ref_norm_make(x, n ? x->shape[0] * n : c, c, epsilon);
 
     for (int64_t i = 0; i < x->count; i++) {
         int64_t channel = i / inner % c, batch = i / inner / c;
@@ -75,7 +76,7 @@ struct group {
     long double mean, variance, r, e, off_variance, relative; /* relative: of r */
 };
 
-static struct group *measure(const struct lists *l, const long double *x)
+static struct group *ref_norm_measure(const struct lists *l, const long double *x)
 {
     struct group *g = calloc((size_t)l->groups + 1, sizeof *g);
     long double *size = calloc((size_t)l->groups + 1, sizeof *size);
@@ -114,7 +115,7 @@ static struct group *measure(const struct lists *l, const long double *x)
     return g;
 }
 
-static void put(struct ref_array *out, int64_t i, long double value, long double bound)
+static void ref_norm_put(struct ref_array *out, int64_t i, long double value, long double bound)
 {
     out->v[i] = value;
     if (isfinite(value)) out->bound[i] = bound;
@@ -140,11 +141,11 @@ static void put_y(const struct lists *l, const struct group *g, const struct ref
         long double h = h_of(&g[l->group[i]], in->v[i], &off);
         bool biased = bias && bias->type;
         off = off * fabsl(s) + (biased ? fabsl(h * s) : 0);
-        put(out, i, h * s + (biased ? bias->v[l->param[i]] : 0), off);
+        ref_norm_put(out, i, h * s + (biased ? bias->v[l->param[i]] : 0), off);
     }
 }
 
-static uint32_t statistic(const struct ref_array *x)
+static uint32_t ref_norm_statistic(const struct ref_array *x)
 {
     return num_accumulate(x->type)->dtype;
 }
@@ -153,28 +154,28 @@ static void put_mean(const struct group *g, uint32_t dtype, int rank, const int6
                      struct ref_array *out)
 {
     ref_array_init(out, dtype, rank, shape);
-    for (int64_t k = 0; k < out->count; k++) put(out, k, g[k].mean, g[k].e);
+    for (int64_t k = 0; k < out->count; k++) ref_norm_put(out, k, g[k].mean, g[k].e);
 }
 
 static void put_r(const struct group *g, uint32_t dtype, int rank, const int64_t *shape,
                   struct ref_array *out)
 {
     ref_array_init(out, dtype, rank, shape);
-    for (int64_t k = 0; k < out->count; k++) put(out, k, g[k].r, g[k].r * g[k].relative);
+    for (int64_t k = 0; k < out->count; k++) ref_norm_put(out, k, g[k].r, g[k].r * g[k].relative);
 }
 
 void ref_layer_norm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_layer_norm_attrs *a = attrs;
     struct lists l = of_rows(in, a->axis, a->epsilon);
-    struct group *g = measure(&l, in->v);
+    struct group *g = ref_norm_measure(&l, in->v);
     int begin = ref_axis(a->axis, in->rank);
 
     put_y(&l, g, in, &in[1], &in[2], &out[0]);
-    put_mean(g, statistic(in), begin, in->shape, &out[1]);
-    put_r(g, statistic(in), begin, in->shape, &out[2]);
+    put_mean(g, ref_norm_statistic(in), begin, in->shape, &out[1]);
+    put_r(g, ref_norm_statistic(in), begin, in->shape, &out[2]);
     free(g);
-    finish(&l);
+    ref_norm_finish(&l);
 }
 
 void ref_rms_norm(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -184,36 +185,36 @@ void ref_rms_norm(const struct ref_array *in, const void *attrs, struct ref_arra
     struct group *g;
 
     l.centre = false;
-    g = measure(&l, in->v);
+    g = ref_norm_measure(&l, in->v);
     put_y(&l, g, in, &in[1], NULL, &out[0]);
-    put_r(g, statistic(in), ref_axis(a->axis, in->rank), in->shape, &out[1]);
+    put_r(g, ref_norm_statistic(in), ref_axis(a->axis, in->rank), in->shape, &out[1]);
     free(g);
-    finish(&l);
+    ref_norm_finish(&l);
 }
 
 void ref_group_norm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_group_norm_attrs *a = attrs;
     struct lists l = of_channels(in, a->groups, a->epsilon);
-    struct group *g = measure(&l, in->v);
+    struct group *g = ref_norm_measure(&l, in->v);
     int64_t shape[2] = {in->shape[0], a->groups};
 
     put_y(&l, g, in, &in[1], &in[2], &out[0]);
-    put_mean(g, statistic(in), 2, shape, &out[1]);
-    put_r(g, statistic(in), 2, shape, &out[2]);
+    put_mean(g, ref_norm_statistic(in), 2, shape, &out[1]);
+    put_r(g, ref_norm_statistic(in), 2, shape, &out[2]);
     free(g);
-    finish(&l);
+    ref_norm_finish(&l);
 }
 
 void ref_instance_norm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_instance_norm_attrs *a = attrs;
     struct lists l = of_channels(in, in->shape[1] ? in->shape[1] : 1, a->epsilon);
-    struct group *g = measure(&l, in->v);
+    struct group *g = ref_norm_measure(&l, in->v);
 
     put_y(&l, g, in, &in[1], &in[2], &out[0]);
     free(g);
-    finish(&l);
+    ref_norm_finish(&l);
 }
 
 /* Statistics are exact: x - mean is rounded, r as above, and each product. */
@@ -227,34 +228,35 @@ void ref_batch_norm(const struct ref_array *in, const void *attrs, struct ref_ar
         int64_t c = l.param[i];
         long double r = 1 / sqrtl(in[4].v[c] + l.epsilon), s = in[1].type ? in[1].v[c] : 1;
         long double h = (in->v[i] - in[3].v[c]) * r * s, b = in[2].type ? in[2].v[c] : 0;
-        put(out, i, h + b, fabsl(h) * (in[2].type ? 6 : 5));
+        ref_norm_put(out, i, h + b, fabsl(h) * (in[2].type ? 6 : 5));
     }
-    finish(&l);
+    ref_norm_finish(&l);
 }
 
 void ref_batch_norm_train(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_batch_norm_train_attrs *a = attrs;
     struct lists l = of_channels(in, 0, a->epsilon);
-    struct group *g = measure(&l, in->v);
+    struct group *g = ref_norm_measure(&l, in->v);
     long double stays = ref_rounded(in->type, a->momentum);
 
     put_y(&l, g, in, &in[1], &in[2], &out[0]);
-    put_mean(g, statistic(in), 1, in->shape + 1, &out[3]);
-    put_r(g, statistic(in), 1, in->shape + 1, &out[4]);
-    ref_array_init(&out[1], statistic(in), 1, in->shape + 1);
-    ref_array_init(&out[2], statistic(in), 1, in->shape + 1);
+    put_mean(g, ref_norm_statistic(in), 1, in->shape + 1, &out[3]);
+    put_r(g, ref_norm_statistic(in), 1, in->shape + 1, &out[4]);
+    ref_array_init(&out[1], ref_norm_statistic(in), 1, in->shape + 1);
+    ref_array_init(&out[2], ref_norm_statistic(in), 1, in->shape + 1);
     for (int64_t k = 0; k < l.groups; k++) {
         long double n = (long double)g[k].n, by = a->unbiased ? n / (n - 1) : 1, now;
         long double old = stays * in[3].v[k], mean = (1 - stays) * g[k].mean;
-        put(&out[1], k, old + mean, fabsl(old) + 2 * fabsl(mean) + fabsl(1 - stays) * g[k].e);
+        ref_norm_put(&out[1], k, old + mean,
+                     fabsl(old) + 2 * fabsl(mean) + fabsl(1 - stays) * g[k].e);
         old = stays * in[4].v[k];
         now = (1 - stays) * by * g[k].variance;
-        put(&out[2], k, old + now,
-            fabsl(old) + 4 * fabsl(now) + fabsl((1 - stays) * by) * g[k].off_variance);
+        ref_norm_put(&out[2], k, old + now,
+                     fabsl(old) + 4 * fabsl(now) + fabsl((1 - stays) * by) * g[k].off_variance);
     }
     free(g);
-    finish(&l);
+    ref_norm_finish(&l);
 }
 
 /* The sums that a group's gradient is made of, their magnitudes and what they may be off by. */
@@ -304,7 +306,7 @@ static void put_dx(const struct lists *l, const struct group *g, const struct re
               sum->off_all + fabsl(dx / of->r);
         if (in[1].type) off += fabsl(d);
         if (l->centre) off += fabsl(d - sum->all);
-        put(out, i, dx, of->r * off + fabsl(dx) * of->relative);
+        ref_norm_put(out, i, dx, of->r * off + fabsl(dx) * of->relative);
     }
     free(s);
 }
@@ -325,20 +327,20 @@ static void put_params(const struct lists *l, const struct group *g, const struc
         out[1].bound[k] += ref_growth(n - 1) * fabsl(d);
     }
     for (int64_t k = 0; k < l->params; k++) {
-        put(&out[0], k, out[0].v[k], out[0].bound[k]);
-        put(&out[1], k, out[1].v[k], out[1].bound[k]);
+        ref_norm_put(&out[0], k, out[0].v[k], out[0].bound[k]);
+        ref_norm_put(&out[1], k, out[1].v[k], out[1].bound[k]);
     }
 }
 
-static void gradient(struct lists l, const struct ref_array *in, uint32_t dtype, int rank,
-                     const int64_t *shape, struct ref_array *out)
+static void ref_norm_gradient(struct lists l, const struct ref_array *in, uint32_t dtype, int rank,
+                              const int64_t *shape, struct ref_array *out)
 {
-    struct group *g = measure(&l, in->v);
+    struct group *g = ref_norm_measure(&l, in->v);
 
     put_dx(&l, g, in, &out[0]);
     put_params(&l, g, in, dtype, rank, shape, &out[1]);
     free(g);
-    finish(&l);
+    ref_norm_finish(&l);
 }
 
 void ref_layer_norm_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -346,8 +348,8 @@ void ref_layer_norm_grad(const struct ref_array *in, const void *attrs, struct r
     const struct bp_layer_norm_grad_attrs *a = attrs;
     int begin = ref_axis(a->axis, in->rank);
 
-    gradient(of_rows(in, a->axis, a->epsilon), in, in->type->dtype, in->rank - begin,
-             in->shape + begin, out);
+    ref_norm_gradient(of_rows(in, a->axis, a->epsilon), in, in->type->dtype, in->rank - begin,
+                      in->shape + begin, out);
 }
 
 void ref_rms_norm_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -357,7 +359,7 @@ void ref_rms_norm_grad(const struct ref_array *in, const void *attrs, struct ref
     struct lists l = of_rows(in, a->axis, a->epsilon);
 
     l.centre = false;
-    gradient(l, in, in->type->dtype, in->rank - begin, in->shape + begin, out);
+    ref_norm_gradient(l, in, in->type->dtype, in->rank - begin, in->shape + begin, out);
     ref_array_finish(&out[2]);
 }
 
@@ -365,14 +367,16 @@ void ref_group_norm_grad(const struct ref_array *in, const void *attrs, struct r
 {
     const struct bp_group_norm_grad_attrs *a = attrs;
 
-    gradient(of_channels(in, a->groups, a->epsilon), in, in->type->dtype, 1, in->shape + 1, out);
+    ref_norm_gradient(of_channels(in, a->groups, a->epsilon), in, in->type->dtype, 1, in->shape + 1,
+                      out);
 }
 
 void ref_batch_norm_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_batch_norm_grad_attrs *a = attrs;
 
-    gradient(of_channels(in, 0, a->epsilon), in, statistic(in), 1, in->shape + 1, out);
+    ref_norm_gradient(of_channels(in, 0, a->epsilon), in, ref_norm_statistic(in), 1, in->shape + 1,
+                      out);
 }
 
 /* The norm is off as that of norm, relative; its last operations and the quotient are in ulp. */
@@ -380,7 +384,7 @@ void ref_lp_normalize(const struct ref_array *in, const void *attrs, struct ref_
 {
     const struct bp_lp_normalize_attrs *a = attrs;
     int axis = ref_axis(a->axis, in->rank);
-    int64_t n = in->shape[axis], step = extent(in, axis + 1, in->rank);
+    int64_t n = in->shape[axis], step = ref_norm_extent(in, axis + 1, in->rank);
     long double epsilon = ref_rounded(in->type, a->epsilon);
 
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
@@ -403,7 +407,7 @@ void ref_lp_normalize(const struct ref_array *in, const void *attrs, struct ref_
         if (size == 0) size = 1;
         for (int64_t k = 0; k < n; k++) {
             long double y = in->v[i + k * step] / size;
-            put(out, i + k * step, y, fabsl(y) * off);
+            ref_norm_put(out, i + k * step, y, fabsl(y) * off);
         }
     }
 }
@@ -444,7 +448,7 @@ void ref_mean_variance_normalization(const struct ref_array *in, const void *att
         /* the deviation is off by the root of all error, or by half of what is relative */
         long double off = ref_growth(terms + 2) / 2 * s + 2 * s;
         off += s > e * u ? e * e * u / s / 2 : e;
-        put(out, i, y, (e + fabsl(d)) / by + fabsl(y) * (off + by) / by);
+        ref_norm_put(out, i, y, (e + fabsl(d)) / by + fabsl(y) * (off + by) / by);
     }
     free(group);
     free(sum);
@@ -457,7 +461,7 @@ void ref_mean_variance_normalization(const struct ref_array *in, const void *att
 void ref_lrn(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_lrn_attrs *a = attrs;
-    int64_t c = in->shape[1], step = extent(in, 2, in->rank);
+    int64_t c = in->shape[1], step = ref_norm_extent(in, 2, in->rank);
     int64_t below = (a->window - 1) / 2, above = a->window / 2;
     int64_t terms = a->window < c ? a->window : c;
     long double part = ref_rounded(in->type, a->alpha / (double)a->window);
@@ -472,6 +476,6 @@ void ref_lrn(const struct ref_array *in, const void *attrs, struct ref_array *ou
         z = bias + part * s;
         y = in->v[i] * powl(z, -beta);
         relative = (fabsl(part) * s * ref_growth(terms + 1) + fabsl(z)) / fabsl(z);
-        put(out, i, y, fabsl(y) * (fabsl(beta) * (relative + 3 * fabsl(logl(z)))));
+        ref_norm_put(out, i, y, fabsl(y) * (fabsl(beta) * (relative + 3 * fabsl(logl(z)))));
     }
 }

@@ -20,7 +20,7 @@ struct folded {
     double epsilon;
 };
 
-static int64_t product(const int64_t *shape, uint32_t begin, uint32_t end)
+static int64_t norm_product(const int64_t *shape, uint32_t begin, uint32_t end)
 {
     int64_t n = 1;
 
@@ -32,26 +32,28 @@ static struct folded fold_rows(uint32_t rank, const int64_t *shape, int64_t axis
 {
     uint32_t begin = (uint32_t)(axis < 0 ? axis + rank : axis);
 
-    return (struct folded){.shape = {product(shape, 0, begin), 1, product(shape, begin, rank), 1},
-                           .centre = true, .epsilon = epsilon};
+    return (struct folded){
+        .shape = {norm_product(shape, 0, begin), 1, norm_product(shape, begin, rank), 1},
+        .centre = true,
+        .epsilon = epsilon};
 }
 
 static struct folded fold_groups(uint32_t rank, const int64_t *shape, int64_t groups,
                                  double epsilon)
 {
     return (struct folded){
-        .shape = {shape[0], groups, shape[1] / groups, product(shape, 2, rank)},
+        .shape = {shape[0], groups, shape[1] / groups, norm_product(shape, 2, rank)},
         .centre = true, .epsilon = epsilon};
 }
 
 static struct folded fold_batch(uint32_t rank, const int64_t *shape, double epsilon)
 {
-    return (struct folded){.shape = {shape[0], 1, shape[1], product(shape, 2, rank)},
+    return (struct folded){.shape = {shape[0], 1, shape[1], norm_product(shape, 2, rank)},
                            .by_batch = true, .centre = true, .epsilon = epsilon};
 }
 
 /* Checks. */
-static uint32_t statistic(uint32_t dtype)
+static uint32_t norm_statistic(uint32_t dtype)
 {
     return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
 }
@@ -73,7 +75,7 @@ static enum bp_status expect_all(const struct bp_site *site, uint32_t first, uin
 }
 
 /* The part of x from axis begin to end - 1. */
-static void part_of(const struct bp_view *x, uint32_t begin, uint32_t end, struct bp_type *out)
+static void norm_part_of(const struct bp_view *x, uint32_t begin, uint32_t end, struct bp_type *out)
 {
     out->rank = end - begin;
     for (uint32_t i = begin; i < end; i++) out->shape[i - begin] = x->shape[i];
@@ -81,7 +83,8 @@ static void part_of(const struct bp_view *x, uint32_t begin, uint32_t end, struc
 
 /* y as x, parameters from input 1 to last_param as the axes from axis on, statistics from output 1
  * on as those before. */
-static enum bp_status rows(struct bp_site *site, int64_t at, double epsilon, uint32_t last_param)
+static enum bp_status norm_rows(struct bp_site *site, int64_t at, double epsilon,
+                                uint32_t last_param)
 {
     const struct bp_view *x = bp_site_in(site, 0);
     struct bp_type params = {0};
@@ -89,12 +92,12 @@ static enum bp_status rows(struct bp_site *site, int64_t at, double epsilon, uin
 
     TRY(bp_rule_axis(site, at, x->rank, &axis));
     TRY(check_epsilon(site, epsilon));
-    part_of(x, axis, x->rank, &params);
+    norm_part_of(x, axis, x->rank, &params);
     TRY(expect_all(site, 1, last_param, &params));
     bp_rule_shape(&site->out[0], x);
     for (uint32_t i = 1; i < site->n_out; i++) {
-        part_of(x, 0, axis, &site->out[i]);
-        site->out[i].dtype = statistic(x->dtype);
+        norm_part_of(x, 0, axis, &site->out[i]);
+        site->out[i].dtype = norm_statistic(x->dtype);
     }
     return BP_OK;
 }
@@ -103,14 +106,14 @@ enum bp_status bp_infer_layer_norm(struct bp_site *site)
 {
     const struct bp_layer_norm_attrs *a = site->attrs;
 
-    return rows(site, a->axis, a->epsilon, 2);
+    return norm_rows(site, a->axis, a->epsilon, 2);
 }
 
 enum bp_status bp_infer_rms_norm(struct bp_site *site)
 {
     const struct bp_rms_norm_attrs *a = site->attrs;
 
-    return rows(site, a->axis, a->epsilon, 1);
+    return norm_rows(site, a->axis, a->epsilon, 1);
 }
 
 /* Input 2 is dy, as x; outputs dx and, from 1 on, gradients of parameters. */
@@ -119,11 +122,11 @@ static enum bp_status rows_grad(struct bp_site *site, int64_t at, double epsilon
     const struct bp_view *x = bp_site_in(site, 0);
     uint32_t axis;
 
-    TRY(rows(site, at, epsilon, 1));
+    TRY(norm_rows(site, at, epsilon, 1));
     TRY(bp_rule_axis(site, at, x->rank, &axis));
     TRY(bp_rule_expect(site, 2, &site->out[0]));
     for (uint32_t i = 1; i < site->n_out; i++) {
-        part_of(x, axis, x->rank, &site->out[i]);
+        norm_part_of(x, axis, x->rank, &site->out[i]);
         site->out[i].dtype = x->dtype;
     }
     return BP_OK;
@@ -144,7 +147,7 @@ enum bp_status bp_infer_rms_norm_grad(struct bp_site *site)
 }
 
 /* x has channels; params becomes the type of one number for each. */
-static enum bp_status channels(struct bp_site *site, double epsilon, struct bp_type *params)
+static enum bp_status norm_channels(struct bp_site *site, double epsilon, struct bp_type *params)
 {
     const struct bp_view *x = bp_site_in(site, 0);
 
@@ -152,17 +155,17 @@ static enum bp_status channels(struct bp_site *site, double epsilon, struct bp_t
     if (x->rank < 2)
         return bp_error(BP_ERR_INVALID, "%s: input x has %u axes, expected N, C and any others",
                         site->row->info.name, x->rank);
-    part_of(x, 1, 2, params);
+    norm_part_of(x, 1, 2, params);
     bp_rule_shape(&site->out[0], x);
     return BP_OK;
 }
 
-static enum bp_status groups(struct bp_site *site, int64_t n, double epsilon)
+static enum bp_status norm_groups(struct bp_site *site, int64_t n, double epsilon)
 {
     const struct bp_view *x = bp_site_in(site, 0);
     struct bp_type params = {0};
 
-    TRY(channels(site, epsilon, &params));
+    TRY(norm_channels(site, epsilon, &params));
     if (n < 1 || x->shape[1] % n)
         return bp_error(BP_ERR_INVALID,
                         "%s: attribute groups is %" PRId64
@@ -177,11 +180,11 @@ enum bp_status bp_infer_group_norm(struct bp_site *site)
     const struct bp_view *x = bp_site_in(site, 0);
     struct bp_type params = {0};
 
-    TRY(groups(site, a->groups, a->epsilon));
-    part_of(x, 1, 2, &params);
+    TRY(norm_groups(site, a->groups, a->epsilon));
+    norm_part_of(x, 1, 2, &params);
     TRY(expect_all(site, 2, 2, &params));
     for (uint32_t i = 1; i < 3; i++)
-        site->out[i] = (struct bp_type){.dtype = statistic(x->dtype), .rank = 2,
+        site->out[i] = (struct bp_type){.dtype = norm_statistic(x->dtype), .rank = 2,
                                         .shape = {x->shape[0], a->groups}};
     return BP_OK;
 }
@@ -191,8 +194,8 @@ enum bp_status bp_infer_group_norm_grad(struct bp_site *site)
     const struct bp_group_norm_grad_attrs *a = site->attrs;
     const struct bp_view *x = bp_site_in(site, 0);
 
-    TRY(groups(site, a->groups, a->epsilon));
-    for (uint32_t i = 1; i < 3; i++) part_of(x, 1, 2, &site->out[i]);
+    TRY(norm_groups(site, a->groups, a->epsilon));
+    for (uint32_t i = 1; i < 3; i++) norm_part_of(x, 1, 2, &site->out[i]);
     return bp_rule_expect(site, 2, &site->out[0]);
 }
 
@@ -201,18 +204,18 @@ enum bp_status bp_infer_instance_norm(struct bp_site *site)
     const struct bp_instance_norm_attrs *a = site->attrs;
     struct bp_type params = {0};
 
-    TRY(channels(site, a->epsilon, &params));
+    TRY(norm_channels(site, a->epsilon, &params));
     return expect_all(site, 1, 2, &params);
 }
 
 /* Parameters and statistics of batch_norm are of the type that is computed with. */
-static enum bp_status batch(struct bp_site *site, double epsilon, uint32_t last_param)
+static enum bp_status norm_batch(struct bp_site *site, double epsilon, uint32_t last_param)
 {
     const struct bp_opinfo *op = &site->row->info;
-    uint32_t dtype = statistic(bp_site_in(site, 0)->dtype);
+    uint32_t dtype = norm_statistic(bp_site_in(site, 0)->dtype);
     struct bp_type params = {0};
 
-    TRY(channels(site, epsilon, &params));
+    TRY(norm_channels(site, epsilon, &params));
     TRY(expect_all(site, 1, last_param, &params));
     for (uint32_t i = 1; i <= last_param; i++)
         if (bp_site_in(site, i) && bp_site_in(site, i)->dtype != dtype)
@@ -228,31 +231,31 @@ static enum bp_status batch(struct bp_site *site, double epsilon, uint32_t last_
 
 enum bp_status bp_infer_batch_norm(struct bp_site *site)
 {
-    return batch(site, ((const struct bp_batch_norm_attrs *)site->attrs)->epsilon, 4);
+    return norm_batch(site, ((const struct bp_batch_norm_attrs *)site->attrs)->epsilon, 4);
 }
 
 enum bp_status bp_infer_batch_norm_train(struct bp_site *site)
 {
-    return batch(site, ((const struct bp_batch_norm_train_attrs *)site->attrs)->epsilon, 4);
+    return norm_batch(site, ((const struct bp_batch_norm_train_attrs *)site->attrs)->epsilon, 4);
 }
 
 enum bp_status bp_infer_batch_norm_grad(struct bp_site *site)
 {
-    TRY(batch(site, ((const struct bp_batch_norm_grad_attrs *)site->attrs)->epsilon, 1));
+    TRY(norm_batch(site, ((const struct bp_batch_norm_grad_attrs *)site->attrs)->epsilon, 1));
     return bp_rule_expect(site, 2, &site->out[0]);
 }
 
 /* Expansions. What statistics are over, and what parameters repeat along. */
 static struct bp_tensor *mean_of(struct bp_compose *c, const struct folded *f, struct bp_tensor *t)
 {
-    static const int64_t rows[] = {2, 3}, batch[] = {0, 3};
+    static const int64_t rows[] = {2, 3}, norm_batch[] = {0, 3};
     int64_t n = (f->by_batch ? f->shape[0] : f->shape[2]) * f->shape[3];
 
-    t = bp_compose_sum(c, t, f->by_batch ? batch : rows, 2, true);
+    t = bp_compose_sum(c, t, f->by_batch ? norm_batch : rows, 2, true);
     return bp_compose_scale(c, t, 1 / (double)n, 0);
 }
 
-static struct bp_tensor *sum_of(struct bp_compose *c, struct bp_tensor *t)
+static struct bp_tensor *norm_sum_of(struct bp_compose *c, struct bp_tensor *t)
 {
     static const int64_t repeated[] = {0, 3};
 
@@ -278,8 +281,8 @@ struct normalised {
     struct bp_tensor *mean, *variance, *r, *h; /* h = (x - mean) r; mean NULL: not subtracted */
 };
 
-static struct normalised normalise(struct bp_compose *c, const struct folded *f,
-                                   struct bp_tensor *x)
+static struct normalised norm_normalise(struct bp_compose *c, const struct folded *f,
+                                        struct bp_tensor *x)
 {
     struct normalised n = {0};
 
@@ -295,8 +298,9 @@ static struct normalised normalise(struct bp_compose *c, const struct folded *f,
 }
 
 /* h scale + bias, each of which may be absent. */
-static struct bp_tensor *scaled(struct bp_compose *c, const struct folded *f, struct bp_tensor *h,
-                                struct bp_tensor *scale, struct bp_tensor *bias)
+static struct bp_tensor *norm_scaled(struct bp_compose *c, const struct folded *f,
+                                     struct bp_tensor *h, struct bp_tensor *scale,
+                                     struct bp_tensor *bias)
 {
     if (scale) h = MAKE(c, mul, NULL, h, as_parameter(c, f, scale));
     if (bias) h = MAKE(c, add, NULL, h, as_parameter(c, f, bias));
@@ -304,8 +308,8 @@ static struct bp_tensor *scaled(struct bp_compose *c, const struct folded *f, st
 }
 
 /* Output i becomes t, of this shape and dtype, if it is wanted. */
-static void give(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struct bp_tensor *t,
-                 uint32_t rank, const int64_t *shape, uint32_t dtype)
+static void norm_give(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struct bp_tensor *t,
+                      uint32_t rank, const int64_t *shape, uint32_t dtype)
 {
     if (!(e->want >> i & 1)) return;
     t = bp_compose_cast(c, t, dtype);
@@ -316,22 +320,22 @@ static void give(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struc
 static void give_as(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struct bp_tensor *t,
                     const struct bp_tensor *like)
 {
-    give(e, c, i, t, like->view.rank, like->shape, like->view.dtype);
+    norm_give(e, c, i, t, like->view.rank, like->shape, like->view.dtype);
 }
 
 /* y, and the statistics of n outputs from number 1 on: the mean if it is subtracted, r. */
-static enum bp_status expand(struct bp_expansion *e, const struct folded *f,
-                             struct bp_tensor *scale, struct bp_tensor *bias, uint32_t rank,
-                             const int64_t *shape)
+static enum bp_status norm_expand(struct bp_expansion *e, const struct folded *f,
+                                  struct bp_tensor *scale, struct bp_tensor *bias, uint32_t rank,
+                                  const int64_t *shape)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0];
-    struct normalised n = normalise(&c, f, x);
-    uint32_t dtype = statistic(x->view.dtype);
+    struct normalised n = norm_normalise(&c, f, x);
+    uint32_t dtype = norm_statistic(x->view.dtype);
 
-    give_as(e, &c, 0, scaled(&c, f, n.h, scale, bias), x);
-    if (f->centre) give(e, &c, 1, n.mean, rank, shape, dtype);
-    give(e, &c, f->centre ? 2 : 1, n.r, rank, shape, dtype);
+    give_as(e, &c, 0, norm_scaled(&c, f, n.h, scale, bias), x);
+    if (f->centre) norm_give(e, &c, 1, n.mean, rank, shape, dtype);
+    norm_give(e, &c, f->centre ? 2 : 1, n.r, rank, shape, dtype);
     return bp_compose_end(&c);
 }
 
@@ -346,7 +350,7 @@ enum bp_status bp_expand_layer_norm(struct bp_expansion *e)
     struct bp_tensor *x = e->in[0];
     struct folded f = fold_rows(x->view.rank, x->shape, a->axis, a->epsilon);
 
-    return expand(e, &f, e->in[1], e->in[2], axes_before(x, a->axis), x->shape);
+    return norm_expand(e, &f, e->in[1], e->in[2], axes_before(x, a->axis), x->shape);
 }
 
 enum bp_status bp_expand_rms_norm(struct bp_expansion *e)
@@ -356,7 +360,7 @@ enum bp_status bp_expand_rms_norm(struct bp_expansion *e)
     struct folded f = fold_rows(x->view.rank, x->shape, a->axis, a->epsilon);
 
     f.centre = false;
-    return expand(e, &f, e->in[1], NULL, axes_before(x, a->axis), x->shape);
+    return norm_expand(e, &f, e->in[1], NULL, axes_before(x, a->axis), x->shape);
 }
 
 enum bp_status bp_expand_group_norm(struct bp_expansion *e)
@@ -365,7 +369,7 @@ enum bp_status bp_expand_group_norm(struct bp_expansion *e)
     struct bp_tensor *x = e->in[0];
     struct folded f = fold_groups(x->view.rank, x->shape, a->groups, a->epsilon);
 
-    return expand(e, &f, e->in[1], e->in[2], 2, f.shape);
+    return norm_expand(e, &f, e->in[1], e->in[2], 2, f.shape);
 }
 
 enum bp_status bp_expand_instance_norm(struct bp_expansion *e)
@@ -390,13 +394,13 @@ enum bp_status bp_expand_batch_norm(struct bp_expansion *e)
     h = MAKE(&c, mul, NULL, h,
              MAKE(&c, rsqrt, NULL,
                   bp_compose_scale(&c, as_parameter(&c, &f, e->in[4]), 1, a->epsilon)));
-    give_as(e, &c, 0, scaled(&c, &f, h, e->in[1], e->in[2]), x);
+    give_as(e, &c, 0, norm_scaled(&c, &f, h, e->in[1], e->in[2]), x);
     return bp_compose_end(&c);
 }
 
 /* m old + (1 - m) now. */
-static struct bp_tensor *moved(struct bp_compose *c, struct bp_tensor *old, struct bp_tensor *now,
-                               double m, double factor)
+static struct bp_tensor *norm_moved(struct bp_compose *c, struct bp_tensor *old,
+                                    struct bp_tensor *now, double m, double factor)
 {
     if (c->status) return NULL;
     now = bp_compose_scale(c, bp_compose_reshape(c, now, 1, old->shape), (1 - m) * factor, 0);
@@ -409,13 +413,13 @@ enum bp_status bp_expand_batch_norm_train(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0], *old = e->in[3];
     struct folded f = fold_batch(x->view.rank, x->shape, a->epsilon);
-    struct normalised n = normalise(&c, &f, x);
+    struct normalised n = norm_normalise(&c, &f, x);
     double terms = (double)(f.shape[0] * f.shape[3]);
     double factor = a->unbiased ? terms / (terms - 1) : 1;
 
-    give_as(e, &c, 0, scaled(&c, &f, n.h, e->in[1], e->in[2]), x);
-    give_as(e, &c, 1, moved(&c, old, n.mean, a->momentum, 1), old);
-    give_as(e, &c, 2, moved(&c, e->in[4], n.variance, a->momentum, factor), old);
+    give_as(e, &c, 0, norm_scaled(&c, &f, n.h, e->in[1], e->in[2]), x);
+    give_as(e, &c, 1, norm_moved(&c, old, n.mean, a->momentum, 1), old);
+    give_as(e, &c, 2, norm_moved(&c, e->in[4], n.variance, a->momentum, factor), old);
     give_as(e, &c, 3, n.mean, old);
     give_as(e, &c, 4, n.r, old);
     return bp_compose_end(&c);
@@ -427,16 +431,16 @@ static enum bp_status expand_grad(struct bp_expansion *e, const struct folded *f
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0], *dy = as_folded(&c, f, e->in[2]), *g, *dx;
-    struct normalised n = normalise(&c, f, x);
+    struct normalised n = norm_normalise(&c, f, x);
 
-    g = scaled(&c, f, dy, e->in[1], NULL);
+    g = norm_scaled(&c, f, dy, e->in[1], NULL);
     dx = MAKE(&c, mul, NULL, n.h, mean_of(&c, f, MAKE(&c, mul, NULL, g, n.h)));
     if (f->centre) dx = MAKE(&c, add, NULL, mean_of(&c, f, g), dx);
     dx = MAKE(&c, mul, NULL, n.r, MAKE(&c, sub, NULL, g, dx));
     give_as(e, &c, 0, dx, x);
     if (e->want & 2)
-        give(e, &c, 1, sum_of(&c, MAKE(&c, mul, NULL, dy, n.h)), rank, shape, dtype);
-    if (e->want & 4) give(e, &c, 2, sum_of(&c, dy), rank, shape, dtype);
+        norm_give(e, &c, 1, norm_sum_of(&c, MAKE(&c, mul, NULL, dy, n.h)), rank, shape, dtype);
+    if (e->want & 4) norm_give(e, &c, 2, norm_sum_of(&c, dy), rank, shape, dtype);
     return bp_compose_end(&c);
 }
 
@@ -476,7 +480,7 @@ enum bp_status bp_expand_batch_norm_grad(struct bp_expansion *e)
     struct bp_tensor *x = e->in[0];
     struct folded f = fold_batch(x->view.rank, x->shape, a->epsilon);
 
-    return expand_grad(e, &f, 1, x->shape + 1, statistic(x->view.dtype));
+    return expand_grad(e, &f, 1, x->shape + 1, norm_statistic(x->view.dtype));
 }
 
 /* Gradients: row(x, scale, dy) gives those of x, scale and bias. */

@@ -25,13 +25,14 @@ static bool is_power(const struct bp_opinfo *op, uint32_t i)
 }
 
 /* U is what T is computed in. */
-static bool fits(const struct case_maker *maker)
+static bool optimizer_cases_fits(const struct case_maker *maker)
 {
     return maker->dtype[1] == (maker->dtype[0] == BP_F64 ? (uint32_t)BP_F64 : (uint32_t)BP_F32);
 }
 
 /* third: the optional state is there. */
-static struct kernel_case *step(struct case_maker *maker, const char *shape, bool third)
+static struct kernel_case *optimizer_cases_step(struct case_maker *maker, const char *shape,
+                                                bool third)
 {
     static const double rate[] = {0.125}, power1[] = {0.6561}, power2[] = {0.99};
     static const double means[] = {0.1, -0.3, 0.25, 0, -0.05, 0.3, -0.125};
@@ -60,7 +61,7 @@ static struct kernel_case *step(struct case_maker *maker, const char *shape, boo
 }
 
 /* The second form of an operator that has two. */
-static void second(const struct case_maker *maker, struct kernel_case *made)
+static void optimizer_cases_second(const struct case_maker *maker, struct kernel_case *made)
 {
     if (case_is(maker, "momentum")) {
         made->attrs.momentum.nesterov = 1;
@@ -112,9 +113,9 @@ void cases_step(struct case_maker *maker)
     struct kernel_case *made;
     char name[64];
 
-    if (!fits(maker)) return;
+    if (!optimizer_cases_fits(maker)) return;
     for (int i = 0; i < COUNT(lines); i++) {
-        made = step(maker, lines[i].shape, optional && i % 2);
+        made = optimizer_cases_step(maker, lines[i].shape, optional && i % 2);
         made->quick = lines[i].quick;
         if (i == 5) each_output(maker, made, optional, lines[i].variant);
         else case_end(maker, made, "%s", lines[i].variant);
@@ -122,20 +123,20 @@ void cases_step(struct case_maker *maker)
     for (int kind = 0; kind < 5; kind++)
         for (int form = 0; form < 2; form++) {
             if (kind > 1 && form == kind % 2) continue;
-            made = step(maker, "7x37", optional && form);
-            if (form) second(maker, made);
+            made = optimizer_cases_step(maker, "7x37", optional && form);
+            if (form) optimizer_cases_second(maker, made);
             data_of(maker, made, kind);
             made->quick = kind == 0;
             snprintf(name, sizeof name, "data%d.form%d", kind, form);
             each_output(maker, made, optional && form, name);
         }
     for (int i = 0; i < COUNT(extents); i++)
-        case_end(maker, step(maker, extents[i], false), "odd");
+        case_end(maker, optimizer_cases_step(maker, extents[i], false), "odd");
     snprintf(name, sizeof name, "%d", (int)case_drawn(maker, 0, 1, 9000));
-    case_end(maker, step(maker, name, false), "drawn");
-    made = step(maker, "9001", false); /* several parts of a norm */
+    case_end(maker, optimizer_cases_step(maker, name, false), "drawn");
+    made = optimizer_cases_step(maker, "9001", false); /* several parts of a norm */
     case_end(maker, made, "long");
-    made = step(maker, "3x5x7", false);
+    made = optimizer_cases_step(maker, "3x5x7", false);
     case_layouts(maker, made, "rank3", false);
 }
 
@@ -147,7 +148,7 @@ void cases_unscale(struct case_maker *maker)
     struct kernel_case *made;
     char name[64];
 
-    if (!fits(maker)) return;
+    if (!optimizer_cases_fits(maker)) return;
     for (int i = 0; i < COUNT(shapes); i++)
         for (int s = 0; s < COUNT(scales); s++)
             for (int data = 0; data < 2; data++) {

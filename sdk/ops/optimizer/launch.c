@@ -77,7 +77,7 @@ static struct step_ports ports_of(int64_t op)
     }
 }
 
-static void operand(struct portable *p, const struct bp_launch *launch, int at)
+static void optimizer_operand(struct portable *p, const struct bp_launch *launch, int at)
 {
     portable_view(p, at ? launch->in[at] : NULL);
 }
@@ -93,9 +93,9 @@ static enum bp_status run_step(const struct bp_launch *launch, int64_t op, bool 
 
     portable_view(&p, param);
     portable_view(&p, launch->in[1]);
-    for (int i = 0; i < 3; i++) operand(&p, launch, at.kept[i]);
+    for (int i = 0; i < 3; i++) optimizer_operand(&p, launch, at.kept[i]);
     portable_view(&p, launch->in[2]);
-    for (int i = 0; i < 2; i++) operand(&p, launch, at.power[i]);
+    for (int i = 0; i < 2; i++) optimizer_operand(&p, launch, at.power[i]);
     if (norm) portable_workspace(&p, launch, 0);
     else portable_view(&p, NULL);
     return portable_run(launch, &p);
@@ -111,7 +111,7 @@ static enum bp_status run_powers(const struct bp_launch *launch, int64_t op)
                                  1);
 
     if (!at.power[0]) return BP_OK;
-    for (int i = 0; i < 2; i++) operand(&p, launch, at.power[i]);
+    for (int i = 0; i < 2; i++) optimizer_operand(&p, launch, at.power[i]);
     return portable_run(launch, &p);
 }
 
@@ -123,7 +123,7 @@ enum bp_status portable_step(const struct bp_launch *launch)
     return status ? status : run_powers(launch, op);
 }
 
-static int64_t parts_of(const struct bp_view *param)
+static int64_t optimizer_parts_of(const struct bp_view *param)
 {
     return (param->count + STEP_PART - 1) / STEP_PART;
 }
@@ -137,13 +137,13 @@ enum bp_status portable_step_norms_prepare(void *self, const struct bp_prep *pre
                                            struct bp_plan *out)
 {
     (void)self;
-    return portable_needs(out, FACTOR + 2 * 8 * parts_of(prep->in[0]));
+    return portable_needs(out, FACTOR + 2 * 8 * optimizer_parts_of(prep->in[0]));
 }
 
 static enum bp_status run_norms(const struct bp_launch *launch, int64_t op)
 {
     const struct bp_view *param = launch->in[0];
-    struct step_norms_args args = {numbers_of(launch, op), param->count, parts_of(param)};
+    struct step_norms_args args = {numbers_of(launch, op), param->count, optimizer_parts_of(param)};
     struct step_ports at = ports_of(op);
     struct portable sums = PORTABLE(step, step_norms, portable_type(param->dtype), args, args.parts,
                                     4 * STEP_PART);
@@ -155,9 +155,9 @@ static enum bp_status run_norms(const struct bp_launch *launch, int64_t op)
     portable_workspace(&sums, launch, FACTOR);
     portable_view(&sums, param);
     portable_view(&sums, launch->in[1]);
-    for (int i = 0; i < 2; i++) operand(&sums, launch, at.kept[i]);
+    for (int i = 0; i < 2; i++) optimizer_operand(&sums, launch, at.kept[i]);
     portable_view(&sums, launch->in[2]);
-    for (int i = 0; i < 2; i++) operand(&sums, launch, at.power[i]);
+    for (int i = 0; i < 2; i++) optimizer_operand(&sums, launch, at.power[i]);
     status = portable_run(launch, &sums);
     portable_workspace(&factor, launch, 0);
     portable_workspace(&factor, launch, FACTOR);
@@ -175,7 +175,8 @@ enum bp_status portable_step_norms(const struct bp_launch *launch)
     return status ? status : run_powers(launch, op);
 }
 
-static enum bp_status unscale(const struct bp_launch *launch, struct unscale_args args, uint32_t i)
+static enum bp_status optimizer_unscale(const struct bp_launch *launch, struct unscale_args args,
+                                        uint32_t i)
 {
     const struct bp_view *x = launch->in[1 + i];
     struct portable p = PORTABLE(step, unscale, portable_type(x->dtype), args,
@@ -190,10 +191,10 @@ static enum bp_status unscale(const struct bp_launch *launch, struct unscale_arg
 
 enum bp_status portable_unscale(const struct bp_launch *launch)
 {
-    enum bp_status status = unscale(launch, (struct unscale_args){1}, 0);
+    enum bp_status status = optimizer_unscale(launch, (struct unscale_args){1}, 0);
 
     for (uint32_t i = 0; i + 1 < launch->n_in && status == BP_OK; i++)
-        status = unscale(launch, (struct unscale_args){0}, i);
+        status = optimizer_unscale(launch, (struct unscale_args){0}, i);
     return status;
 }
 

@@ -17,7 +17,7 @@ static enum bp_status one_value(const struct bp_site *site, uint32_t port)
 }
 
 /* U is f64 for numbers of f64, f32 for others. */
-static enum bp_status computed(const struct bp_site *site, uint32_t of, uint32_t port)
+static enum bp_status optimizer_computed(const struct bp_site *site, uint32_t of, uint32_t port)
 {
     const struct bp_opinfo *op = &site->row->info;
     uint32_t dtype = bp_site_in(site, of)->dtype, got = bp_site_in(site, port)->dtype;
@@ -36,7 +36,7 @@ enum bp_status bp_infer_step(struct bp_site *site)
     struct bp_type param;
 
     bp_rule_shape(&param, bp_site_in(site, 0));
-    TRY(computed(site, 0, 2));
+    TRY(optimizer_computed(site, 0, 2));
     for (uint32_t i = 1; i < op->n_in; i++) {
         if (!bp_site_in(site, i)) continue;
         TRY(i == 2 || strstr(op->in[i].name, "_pow") ? one_value(site, i)
@@ -93,7 +93,7 @@ enum bp_status bp_infer_unscale(struct bp_site *site)
     if (!n)
         return bp_error(BP_ERR_INVALID,
                         "unscale: xs has no tensors, expected one or more");
-    TRY(computed(site, 1, 0));
+    TRY(optimizer_computed(site, 1, 0));
     TRY(one_value(site, 0));
     TRY(bp_site_count(site, n));
     bp_rule_shape(&site->out[0], site->in[0]);

@@ -245,7 +245,7 @@ void cases_max_pool(struct case_maker *maker)
 }
 
 /* Windows count what they have of x, of its padding too, or a number is given. */
-static void divided(const struct case_maker *maker, const struct pool_case *p, int how)
+static void pool_cases_divided(const struct case_maker *maker, const struct pool_case *p, int how)
 {
     struct kernel_case *made = pool_case_begin(maker, p, p->x);
     static const char *const name[] = {"", ".padded", ".divisor"};
@@ -265,7 +265,7 @@ void cases_avg_pool(struct case_maker *maker)
     for (int i = 0; i < POOL_CASES; i++)
         for (int how = 0; how < 3; how++)
             if (!how || is_small(&pool_case[i]) || i % 6 == how || (how == 1 && pool_case[i].ceil))
-                divided(maker, &pool_case[i], how);
+                pool_cases_divided(maker, &pool_case[i], how);
     for (int i = 0; i < COUNT(laid_out); i++)
         in_layouts(maker, pool_case_find(laid_out[i]), i % 2);
     for (int i = 0; i < 3; i++) {

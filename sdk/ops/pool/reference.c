@@ -40,13 +40,13 @@ static struct pooling pooling_of(const struct ref_array *x, const struct bp_max_
 
 /* The places of x along axis i in the window at o: the first, the step, how many (some may lie
  * outside of x). */
-static int64_t place(const struct pooling *p, int i, int64_t o, int64_t t)
+static int64_t ref_pool_place(const struct pooling *p, int i, int64_t o, int64_t t)
 {
     if (p->adaptive) return o * p->in[i] / p->out[i] + t;
     return o * p->stride[i] - p->before[i] + t * p->dilation[i];
 }
 
-static int64_t places(const struct pooling *p, int i, int64_t o)
+static int64_t ref_pool_places(const struct pooling *p, int i, int64_t o)
 {
     int64_t end = (o + 1) * p->in[i];
 
@@ -58,7 +58,7 @@ static int64_t places(const struct pooling *p, int i, int64_t o)
 /* How many of them are below a limit. */
 static int64_t places_below(const struct pooling *p, int i, int64_t o, int64_t limit)
 {
-    int64_t n = places(p, i, o), first = place(p, i, o, 0);
+    int64_t n = ref_pool_places(p, i, o), first = ref_pool_place(p, i, o, 0);
     int64_t step = p->adaptive ? 1 : p->dilation[i];
     int64_t below = first < limit ? (limit - 1 - first) / step + 1 : 0;
 
@@ -81,13 +81,13 @@ static long double each_place(const struct pooling *p, const int64_t *o, place_f
     if (!n[0] || !n[1] || !n[2]) return padded;
     do {
         int64_t at = 0;
-        for (int i = 0; i < 3; i++) at = at * p->in[i] + place(p, i, o[i], from[i] + t[i]);
+        for (int i = 0; i < 3; i++) at = at * p->in[i] + ref_pool_place(p, i, o[i], from[i] + t[i]);
         each(ctx, at);
     } while (ref_next(3, n, t));
     return padded;
 }
 
-static int64_t size_of(const int64_t *extent)
+static int64_t ref_pool_size_of(const int64_t *extent)
 {
     return extent[0] * extent[1] * extent[2];
 }
@@ -107,18 +107,18 @@ struct found {
     long double sum, size;
 };
 
-static bool larger(const struct ref_array *x, int64_t a, int64_t b)
+static bool ref_pool_larger(const struct ref_array *x, int64_t a, int64_t b)
 {
     if (x->v) return isnan(x->v[a]) ? !isnan(x->v[b]) : x->v[a] > x->v[b];
     if (x->type->class == NUM_SIGNED) return (int64_t)x->u[a] > (int64_t)x->u[b];
     return x->u[a] > x->u[b];
 }
 
-static void find(void *ctx, int64_t at)
+static void ref_pool_find(void *ctx, int64_t at)
 {
     struct found *f = ctx;
 
-    if (f->best < 0 || larger(f->x, f->plane + at, f->plane + f->best)) f->best = at;
+    if (f->best < 0 || ref_pool_larger(f->x, f->plane + at, f->plane + f->best)) f->best = at;
     f->n++;
 }
 
@@ -131,10 +131,11 @@ static int64_t by_columns(const struct pooling *p, int64_t at)
 }
 
 /* y, and where index is not NULL the place of each. */
-static void largest(const struct ref_array *x, const struct pooling *p, bool whole, bool columns,
-                    uint32_t dtype, struct ref_array *y, struct ref_array *index)
+static void ref_pool_largest(const struct ref_array *x, const struct pooling *p, bool whole,
+                             bool columns, uint32_t dtype, struct ref_array *y,
+                             struct ref_array *index)
 {
-    int64_t in = size_of(p->in), out = size_of(p->out);
+    int64_t in = ref_pool_size_of(p->in), out = ref_pool_size_of(p->out);
 
     init_result(p, x, x->type->dtype, y);
     if (index) init_result(p, x, dtype, index);
@@ -142,7 +143,7 @@ static void largest(const struct ref_array *x, const struct pooling *p, bool who
         int64_t o[3] = {0};
         for (int64_t i = 0; i < out; i++, ref_next(3, p->out, o)) {
             struct found f = {.x = x, .plane = c * in, .best = -1};
-            each_place(p, o, find, &f);
+            each_place(p, o, ref_pool_find, &f);
             ref_array_copy(y, c * out + i, x, c * in + f.best);
             if (!index) continue;
             index->u[c * out + i] =
@@ -155,7 +156,7 @@ void ref_max_pool(const struct ref_array *in, const void *attrs, struct ref_arra
 {
     struct pooling p = pooling_of(in, attrs);
 
-    largest(in, &p, false, false, 0, out, NULL);
+    ref_pool_largest(in, &p, false, false, 0, out, NULL);
 }
 
 void ref_max_pool_with_index(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -163,10 +164,10 @@ void ref_max_pool_with_index(const struct ref_array *in, const void *attrs, stru
     const struct bp_max_pool_with_index_attrs *a = attrs;
     struct pooling p = pooling_of(in, attrs);
 
-    largest(in, &p, a->whole, a->column_major, (uint32_t)a->dtype, &out[0], &out[1]);
+    ref_pool_largest(in, &p, a->whole, a->column_major, (uint32_t)a->dtype, &out[0], &out[1]);
 }
 
-static struct bp_max_pool_attrs parted(const int64_t *extents)
+static struct bp_max_pool_attrs ref_pool_parted(const int64_t *extents)
 {
     struct bp_max_pool_attrs a = {.adaptive = 1};
 
@@ -177,13 +178,13 @@ static struct bp_max_pool_attrs parted(const int64_t *extents)
 void ref_adaptive_max_pool(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_adaptive_max_pool_attrs *a = attrs;
-    struct bp_max_pool_attrs like = parted(a->extents);
+    struct bp_max_pool_attrs like = ref_pool_parted(a->extents);
     struct pooling p = pooling_of(in, &like);
 
-    largest(in, &p, false, false, (uint32_t)a->dtype, &out[0], &out[1]);
+    ref_pool_largest(in, &p, false, false, (uint32_t)a->dtype, &out[0], &out[1]);
 }
 
-static void add(void *ctx, int64_t at)
+static void ref_pool_add(void *ctx, int64_t at)
 {
     struct found *f = ctx;
 
@@ -193,17 +194,17 @@ static void add(void *ctx, int64_t at)
 }
 
 /* include: places of padding count; divisor: 0, or in place of the count. */
-static void averages(const struct ref_array *x, const struct pooling *p, bool include,
-                     double divisor, struct ref_array *y)
+static void ref_pool_averages(const struct ref_array *x, const struct pooling *p, bool include,
+                              double divisor, struct ref_array *y)
 {
-    int64_t in = size_of(p->in), out = size_of(p->out);
+    int64_t in = ref_pool_size_of(p->in), out = ref_pool_size_of(p->out);
 
     init_result(p, x, x->type->dtype, y);
     for (int64_t c = 0; c < p->planes; c++) {
         int64_t o[3] = {0};
         for (int64_t i = 0; i < out; i++, ref_next(3, p->out, o)) {
             struct found f = {.x = x, .plane = c * in};
-            long double padded = each_place(p, o, add, &f);
+            long double padded = each_place(p, o, ref_pool_add, &f);
             long double by = divisor != 0 ? divisor : (double)(include ? padded : (long double)f.n);
             y->v[c * out + i] = f.sum / by;
             y->bound[c * out + i] = ref_growth(f.n - 1) * f.size / fabsl(by);
@@ -216,16 +217,16 @@ void ref_avg_pool(const struct ref_array *in, const void *attrs, struct ref_arra
     const struct bp_avg_pool_attrs *a = attrs;
     struct pooling p = pooling_of(in, attrs);
 
-    averages(in, &p, a->include_pad, a->divisor, out);
+    ref_pool_averages(in, &p, a->include_pad, a->divisor, out);
 }
 
 void ref_adaptive_avg_pool(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_adaptive_avg_pool_attrs *a = attrs;
-    struct bp_max_pool_attrs like = parted(a->extents);
+    struct bp_max_pool_attrs like = ref_pool_parted(a->extents);
     struct pooling p = pooling_of(in, &like);
 
-    averages(in, &p, false, 0, out);
+    ref_pool_averages(in, &p, false, 0, out);
 }
 
 /* The gradient: what a window gives to a place of x. */
@@ -235,7 +236,7 @@ struct giving {
     long double value;
 };
 
-static void give(void *ctx, int64_t at)
+static void ref_pool_give(void *ctx, int64_t at)
 {
     struct giving *g = ctx;
 
@@ -245,19 +246,19 @@ static void give(void *ctx, int64_t at)
     g->terms[g->plane + at]++;
 }
 
-static void count(void *ctx, int64_t at)
+static void ref_pool_count(void *ctx, int64_t at)
 {
     (void)at;
     ++*(int64_t *)ctx;
 }
 
 /* index NULL: of means. extra: roundings of a term besides those of the additions. */
-static void gradient(const struct ref_array *dy, const struct ref_array *index,
-                     const struct ref_array *x, const struct bp_avg_pool_attrs *a, bool include,
-                     double divisor, int64_t extra, struct ref_array *dx)
+static void ref_pool_gradient(const struct ref_array *dy, const struct ref_array *index,
+                              const struct ref_array *x, const struct bp_avg_pool_attrs *a,
+                              bool include, double divisor, int64_t extra, struct ref_array *dx)
 {
     struct pooling p = pooling_of(x, (const struct bp_max_pool_attrs *)(const void *)a);
-    int64_t in = size_of(p.in), out = size_of(p.out);
+    int64_t in = ref_pool_size_of(p.in), out = ref_pool_size_of(p.out);
     struct giving g = {.dx = dx};
 
     ref_array_init(dx, x->type->dtype, x->rank, x->shape);
@@ -267,13 +268,13 @@ static void gradient(const struct ref_array *dy, const struct ref_array *index,
         int64_t o[3] = {0};
         for (int64_t i = 0; i < out; i++, ref_next(3, p.out, o)) {
             int64_t n = 0;
-            long double padded = each_place(&p, o, count, &n);
+            long double padded = each_place(&p, o, ref_pool_count, &n);
             g.plane = c * in;
             g.value = dy->v[c * out + i];
             g.only = index ? (int64_t)index->u[c * out + i] : -1;
             if (!include) padded = (long double)n;
             if (!index) g.value /= divisor != 0 ? divisor : (double)padded;
-            each_place(&p, o, give, &g);
+            each_place(&p, o, ref_pool_give, &g);
         }
     }
     for (int64_t i = 0; i < dx->count; i++)
@@ -283,18 +284,18 @@ static void gradient(const struct ref_array *dy, const struct ref_array *index,
 
 void ref_max_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    gradient(&in[0], &in[1], &in[2], attrs, false, 0, 0, out);
+    ref_pool_gradient(&in[0], &in[1], &in[2], attrs, false, 0, 0, out);
 }
 
 void ref_avg_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_avg_pool_grad_attrs *a = attrs;
 
-    gradient(&in[0], NULL, &in[1], attrs, a->include_pad, a->divisor, 1, out);
+    ref_pool_gradient(&in[0], NULL, &in[1], attrs, a->include_pad, a->divisor, 1, out);
 }
 
 /* One norm of n numbers whose powers add up to sum. */
-static void norm_of(struct ref_array *y, int64_t i, double p, int64_t n, long double sum)
+static void ref_pool_norm_of(struct ref_array *y, int64_t i, double p, int64_t n, long double sum)
 {
     long double rel;
 
@@ -322,7 +323,7 @@ void ref_lp_pool(const struct ref_array *x, const void *attrs, struct ref_array 
 {
     const struct bp_lp_pool_attrs *a = attrs;
     struct pooling p = pooling_of(x, attrs);
-    int64_t in = size_of(p.in), out = size_of(p.out);
+    int64_t in = ref_pool_size_of(p.in), out = ref_pool_size_of(p.out);
 
     init_result(&p, x, x->type->dtype, y);
     for (int64_t c = 0; c < p.planes; c++) {
@@ -330,7 +331,7 @@ void ref_lp_pool(const struct ref_array *x, const void *attrs, struct ref_array 
         for (int64_t i = 0; i < out; i++, ref_next(3, p.out, o)) {
             struct powers s = {{.x = x, .plane = c * in}, a->p};
             each_place(&p, o, add_power, &s);
-            norm_of(y, c * out + i, a->p, s.f.n, s.f.sum);
+            ref_pool_norm_of(y, c * out + i, a->p, s.f.n, s.f.sum);
         }
     }
 }
@@ -351,7 +352,7 @@ void ref_global_avg_pool(const struct ref_array *x, const void *attrs, struct re
 
     for (int64_t c = 0; c < y->count; c++) {
         struct found f = {.x = x, .plane = c * n};
-        for (int64_t i = 0; i < n; i++) add(&f, i);
+        for (int64_t i = 0; i < n; i++) ref_pool_add(&f, i);
         y->v[c] = f.sum / (long double)n;
         y->bound[c] = ref_growth(n - 1) * f.size / (long double)n;
     }
@@ -363,7 +364,7 @@ void ref_global_max_pool(const struct ref_array *x, const void *attrs, struct re
 
     for (int64_t c = 0; c < y->count; c++) {
         struct found f = {.x = x, .plane = c * n, .best = -1};
-        for (int64_t i = 0; i < n; i++) find(&f, i);
+        for (int64_t i = 0; i < n; i++) ref_pool_find(&f, i);
         ref_array_copy(y, c, x, c * n + f.best);
     }
 }
@@ -376,7 +377,7 @@ void ref_global_lp_pool(const struct ref_array *x, const void *attrs, struct ref
     for (int64_t c = 0; c < y->count; c++) {
         struct powers s = {{.x = x, .plane = c * n}, a->p};
         for (int64_t i = 0; i < n; i++) add_power(&s, i);
-        norm_of(y, c, a->p, n, s.f.sum);
+        ref_pool_norm_of(y, c, a->p, n, s.f.sum);
     }
 }
 
@@ -419,7 +420,7 @@ void ref_maxout(const struct ref_array *x, const void *attrs, struct ref_array *
     for (int64_t i = 0; i < y->count; i++) {
         int64_t first = i / inner * a->groups * inner + i % inner, best = first;
         for (int64_t g = 1; g < a->groups; g++)
-            if (larger(x, first + g * inner, best)) best = first + g * inner;
+            if (ref_pool_larger(x, first + g * inner, best)) best = first + g * inner;
         ref_array_copy(y, i, x, best);
     }
 }

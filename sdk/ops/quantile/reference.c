@@ -16,7 +16,7 @@ struct lines {
     int rank;
 };
 
-static struct lines lines_of(const struct ref_array *x, const struct middle *a)
+static struct lines ref_quantile_lines_of(const struct ref_array *x, const struct middle *a)
 {
     struct lines l = {x->count, 1, 1, {0}, 0};
     int axis = a->flatten ? 0 : ref_axis(a->axis, x->rank);
@@ -32,7 +32,7 @@ static struct lines lines_of(const struct ref_array *x, const struct middle *a)
 }
 
 /* Ascending, and NaN last. */
-static int before(const void *a, const void *b)
+static int ref_quantile_before(const void *a, const void *b)
 {
     long double x = *(const long double *)a, y = *(const long double *)b;
 
@@ -40,26 +40,27 @@ static int before(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void line(const struct ref_array *x, const struct lines *l, int64_t number, long double *to)
+static void ref_quantile_line(const struct ref_array *x, const struct lines *l, int64_t number,
+                              long double *to)
 {
     int64_t from = number / l->step * l->n * l->step + number % l->step;
 
     for (int64_t i = 0; i < l->n; i++) to[i] = x->v[from + i * l->step];
-    qsort(to, (size_t)l->n, sizeof *to, before);
+    qsort(to, (size_t)l->n, sizeof *to, ref_quantile_before);
 }
 
-static void middles(const struct ref_array *in, const void *attrs, bool without,
-                    struct ref_array *out)
+static void ref_quantile_middles(const struct ref_array *in, const void *attrs, bool without,
+                                 struct ref_array *out)
 {
     const struct bp_median_attrs *a = attrs; /* those of nanmedian are the same */
-    struct lines l = lines_of(in, attrs);
+    struct lines l = ref_quantile_lines_of(in, attrs);
     long double *v = malloc(((size_t)l.n + 1) * sizeof *v);
 
     if (!v) abort();
     ref_array_init(out, in->type->dtype, l.rank, l.shape);
     for (int64_t i = 0; i < l.count; i++) {
         int64_t n = l.n;
-        line(in, &l, i, v);
+        ref_quantile_line(in, &l, i, v);
         while (without && n && isnan(v[n - 1])) n--;
         if (!n || isnan(v[n - 1])) out->v[i] = NAN;
         else if (n % 2 || a->lower) out->v[i] = v[(n - 1) / 2];
@@ -70,19 +71,19 @@ static void middles(const struct ref_array *in, const void *attrs, bool without,
 
 void ref_median(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    middles(in, attrs, false, out);
+    ref_quantile_middles(in, attrs, false, out);
 }
 
 void ref_nanmedian(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    middles(in, attrs, true, out);
+    ref_quantile_middles(in, attrs, true, out);
 }
 
 /* The place is rounded, the difference and its product. */
 void ref_quantile(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct ref_array *q = &in[1];
-    struct lines l = lines_of(in, attrs);
+    struct lines l = ref_quantile_lines_of(in, attrs);
     long double *v = malloc(((size_t)l.n + 1) * sizeof *v);
     int64_t shape[REF_RANK];
 
@@ -91,7 +92,7 @@ void ref_quantile(const struct ref_array *in, const void *attrs, struct ref_arra
     for (int i = 0; i < l.rank; i++) shape[q->rank + i] = l.shape[i];
     ref_array_init(out, in->type->dtype, q->rank + l.rank, shape);
     for (int64_t i = 0; i < l.count; i++) {
-        line(in, &l, i, v);
+        ref_quantile_line(in, &l, i, v);
         for (int64_t k = 0; k < q->count; k++) {
             long double part = q->v[k] < 0 ? 0 : q->v[k] > 1 ? 1 : q->v[k];
             long double p = part * (long double)(l.n - 1), low = floorl(p);

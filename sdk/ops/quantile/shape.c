@@ -14,7 +14,7 @@ struct middle {
 };
 
 /* x without the axis, which has elements unless there are no lines; n: how many. */
-static enum bp_status lines_of(struct bp_site *site, struct bp_type *out, int64_t *out_n)
+static enum bp_status quantile_lines_of(struct bp_site *site, struct bp_type *out, int64_t *out_n)
 {
     const struct middle *a = site->attrs;
     const struct bp_view *x = bp_site_in(site, 0);
@@ -32,7 +32,7 @@ enum bp_status bp_infer_median(struct bp_site *site)
 {
     int64_t n;
 
-    TRY(lines_of(site, &site->out[0], &n));
+    TRY(quantile_lines_of(site, &site->out[0], &n));
     if (n <= 1 << 23 || site->row == &bp_op_row[BP_ROW_median]) return BP_OK;
     return bp_error(BP_ERR_INVALID, "nanmedian: %" PRId64 " values along axis, at most %d", n,
                     1 << 23);
@@ -44,7 +44,7 @@ enum bp_status bp_infer_quantile(struct bp_site *site)
     struct bp_type one, *out = &site->out[0];
     int64_t n;
 
-    TRY(lines_of(site, &one, &n));
+    TRY(quantile_lines_of(site, &one, &n));
     if (q->rank > 1)
         return bp_error(BP_ERR_INVALID, "quantile: q has %u axes, expected one or none", q->rank);
     if (one.rank + q->rank > BP_RANK_MAX)
@@ -79,7 +79,7 @@ static struct lines sorted_of(struct bp_compose *c, struct bp_tensor *x, const s
 }
 
 /* Number i of each line, which stays an axis of extent 1. */
-static struct bp_tensor *at(struct bp_compose *c, const struct lines *l, int64_t i)
+static struct bp_tensor *quantile_at(struct bp_compose *c, const struct lines *l, int64_t i)
 {
     int64_t end = i + 1;
     struct bp_slice_attrs one = {
@@ -91,14 +91,14 @@ static struct bp_tensor *at(struct bp_compose *c, const struct lines *l, int64_t
 /* y, but NaN where the last of the line is, which then is a NaN. */
 static struct bp_tensor *or_nan(struct bp_compose *c, const struct lines *l, struct bp_tensor *y)
 {
-    struct bp_tensor *last = at(c, l, l->n - 1);
+    struct bp_tensor *last = quantile_at(c, l, l->n - 1);
 
     return MAKE(c, where, NULL, MAKE(c, isnan, NULL, last), last, y);
 }
 
 /* As x is without the axis, and in its dtype. */
-static enum bp_status give(struct bp_expansion *e, struct bp_compose *c, const struct lines *l,
-                           struct bp_tensor *y)
+static enum bp_status quantile_give(struct bp_expansion *e, struct bp_compose *c,
+                                    const struct lines *l, struct bp_tensor *y)
 {
     const struct middle *a = e->attrs;
     const struct bp_view *x = &e->in[0]->view;
@@ -124,10 +124,10 @@ enum bp_status bp_expand_median(struct bp_expansion *e)
     const struct bp_median_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
     struct lines l = sorted_of(&c, e->in[0], e->attrs);
-    struct bp_tensor *y = at(&c, &l, (l.n - 1) / 2);
+    struct bp_tensor *y = quantile_at(&c, &l, (l.n - 1) / 2);
 
-    if (l.n % 2 == 0 && !a->lower) y = mean_of(&c, y, at(&c, &l, l.n / 2));
-    return give(e, &c, &l, or_nan(&c, &l, y));
+    if (l.n % 2 == 0 && !a->lower) y = mean_of(&c, y, quantile_at(&c, &l, l.n / 2));
+    return quantile_give(e, &c, &l, or_nan(&c, &l, y));
 }
 
 /* The values at places that are whole numbers, of float. */
@@ -155,12 +155,12 @@ enum bp_status bp_expand_nanmedian(struct bp_expansion *e)
     half = bp_compose_scale(&c, half, 0.5, 0);
     y = at_places(&c, &l, bp_compose_scale(&c, MAKE(&c, ceil, NULL, half), 1, -1));
     if (!a->lower) y = mean_of(&c, y, at_places(&c, &l, MAKE(&c, floor, NULL, half)));
-    return give(e, &c, &l, y);
+    return quantile_give(e, &c, &l, y);
 }
 
 /* Places along the axis of the lines: q as an axis of its own there. */
-static struct bp_tensor *gathered(struct bp_compose *c, const struct lines *l,
-                                  struct bp_tensor *place)
+static struct bp_tensor *quantile_gathered(struct bp_compose *c, const struct lines *l,
+                                           struct bp_tensor *place)
 {
     struct bp_gather_attrs along = {.size = sizeof along, .axis = l->axis};
 
@@ -205,8 +205,8 @@ enum bp_status bp_expand_quantile(struct bp_expansion *e)
     low = MAKE(&c, floor, NULL, place);
     for (uint32_t i = 0; i < l.x->view.rank; i++) shape[i] = (int64_t)i == l.axis ? n : 1;
     part = bp_compose_reshape(&c, MAKE(&c, sub, NULL, place, low), l.x->view.rank, shape);
-    v = gathered(&c, &l, low);
-    w = gathered(&c, &l, MAKE(&c, ceil, NULL, place));
+    v = quantile_gathered(&c, &l, low);
+    w = quantile_gathered(&c, &l, MAKE(&c, ceil, NULL, place));
     v = MAKE(&c, where, NULL, MAKE(&c, equal, NULL, v, w), v,
              MAKE(&c, add, NULL, v, MAKE(&c, mul, NULL, part, MAKE(&c, sub, NULL, w, v))));
     return give_quantiles(e, &c, &l, or_nan(&c, &l, v));

@@ -45,7 +45,8 @@ enum {
     ALONG
 };
 
-static struct kernel_case *line(const struct case_maker *maker, size_t i, int form, bool zero)
+static struct kernel_case *quantize_cases_line(const struct case_maker *maker, size_t i, int form,
+                                               bool zero)
 {
     char text[160], scale[24] = "scalar";
 
@@ -54,7 +55,7 @@ static struct kernel_case *line(const struct case_maker *maker, size_t i, int fo
     return case_begin(maker, text);
 }
 
-static bool has(size_t i, int form)
+static bool quantize_cases_has(size_t i, int form)
 {
     return form != ALONG || (lines[i].extent > 1);
 }
@@ -69,8 +70,9 @@ void cases_quantize_linear(struct case_maker *maker)
     for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
-            if (!has(i, form) || (!lines[i].quick && maker->dtype[1] != BP_I8)) continue;
-            made = line(maker, i, form, zero);
+            if (!quantize_cases_has(i, form) || (!lines[i].quick && maker->dtype[1] != BP_I8))
+                continue;
+            made = quantize_cases_line(maker, i, form, zero);
             made->attrs.quantize_linear.axis = lines[i].axis;
             made->attrs.quantize_linear.dtype = maker->dtype[1];
             made->in[0].data = data[(i + (size_t)form) % 4];
@@ -111,8 +113,9 @@ void cases_dequantize_linear(struct case_maker *maker)
     for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
-            if (!has(i, form) || (!lines[i].quick && maker->dtype[1] != BP_I8)) continue;
-            made = line(maker, i, form, zero);
+            if (!quantize_cases_has(i, form) || (!lines[i].quick && maker->dtype[1] != BP_I8))
+                continue;
+            made = quantize_cases_line(maker, i, form, zero);
             made->attrs.dequantize_linear.axis = lines[i].axis;
             made->in[0].dtype = maker->dtype[1];
             made->in[0].data = i % 3 ? DATA_PLAIN : DATA_SPECIAL;
@@ -331,8 +334,8 @@ void cases_fake_quantize(struct case_maker *maker)
     for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
-            if (!has(i, form)) continue;
-            made = line(maker, i, form, zero);
+            if (!quantize_cases_has(i, form)) continue;
+            made = quantize_cases_line(maker, i, form, zero);
             made->attrs.fake_quantize.axis = lines[i].axis;
             if (i % 3 == 0) made->attrs.fake_quantize.low = 0, made->attrs.fake_quantize.high = 15;
             made->in[0].data = data[(i + (size_t)form) % 3];

@@ -3,7 +3,7 @@
 #include "../../dialect/portable.h"
 #include "kernel.h"
 
-static int64_t type_of(const struct bp_view *v)
+static int64_t quantize_type_of(const struct bp_view *v)
 {
     switch (v->dtype) {
     case BP_I8: return QUANT_i8;
@@ -23,7 +23,7 @@ static void runs_of(const struct bp_view *x, const struct bp_view *scale, int64_
 }
 
 /* Runs it on y, x, scale and zero_point. */
-static enum bp_status run(const struct bp_launch *launch, struct portable *p)
+static enum bp_status quantize_launch(const struct bp_launch *launch, struct portable *p)
 {
     portable_view(p, launch->out[0]);
     for (int i = 0; i < 3; i++) portable_view(p, launch->in[i]);
@@ -34,20 +34,20 @@ enum bp_status portable_quantize(const struct bp_launch *launch)
 {
     const struct bp_quantize_linear_attrs *attrs = launch->attrs;
     const struct bp_view *x = launch->in[0], *scale = launch->in[1], *y = launch->out[0];
-    struct quantize_args args = {.type = type_of(y)};
+    struct quantize_args args = {.type = quantize_type_of(y)};
     struct portable p = PORTABLE(quantise, quantize, portable_type(x->dtype), args, x->count, 2);
 
     runs_of(x, scale, attrs->axis, &args.inner, &args.channels);
-    return run(launch, &p);
+    return quantize_launch(launch, &p);
 }
 
 enum bp_status portable_dequantize(const struct bp_launch *launch)
 {
     const struct bp_dequantize_linear_attrs *attrs = launch->attrs;
     const struct bp_view *x = launch->in[0], *scale = launch->in[1], *y = launch->out[0];
-    struct dequantize_args args = {.type = type_of(x)};
+    struct dequantize_args args = {.type = quantize_type_of(x)};
     struct portable p = PORTABLE(quantise, dequantize, portable_type(y->dtype), args, x->count, 1);
 
     runs_of(x, scale, attrs->axis, &args.inner, &args.channels);
-    return run(launch, &p);
+    return quantize_launch(launch, &p);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static long double as(const struct num_type *type, long double value)
+static long double ref_quantize_as(const struct num_type *type, long double value)
 {
     char at[16];
 
@@ -13,7 +13,7 @@ static long double as(const struct num_type *type, long double value)
 }
 
 /* The nearest whole number, ties to even. */
-static long double nearest(long double x)
+static long double ref_quantize_nearest(long double x)
 {
     long double low = floorl(x), rest = x - low;
 
@@ -23,7 +23,7 @@ static long double nearest(long double x)
 }
 
 /* A quotient as f32 or f64 has it: twice rounded, where that may matter, by the type itself. */
-static long double divided(const struct num_type *type, long double a, long double b)
+static long double ref_quantize_divided(const struct num_type *type, long double a, long double b)
 {
     const struct num_type *wide = num_accumulate(type);
 
@@ -31,11 +31,11 @@ static long double divided(const struct num_type *type, long double a, long doub
     return (float)a / (float)b;
 }
 
-static int64_t lowest(uint32_t dtype)
+static int64_t ref_quantize_lowest(uint32_t dtype)
 {
     return dtype == BP_I8 ? -128 : dtype == BP_I16 ? -32768 : 0;
 }
-static int64_t highest(uint32_t dtype)
+static int64_t ref_quantize_highest(uint32_t dtype)
 {
     return dtype == BP_I8 ? 127 : dtype == BP_U8 ? 255 : dtype == BP_I16 ? 32767 : 65535;
 }
@@ -51,14 +51,14 @@ static int64_t scale_of(const struct ref_array *x, const struct ref_array *scale
     return i / inner % scale->count;
 }
 
-static uint64_t quantised(const struct num_type *of, long double x, long double scale, int64_t zero,
-                          uint32_t dtype)
+static uint64_t ref_quantize_quantised(const struct num_type *of, long double x, long double scale,
+                                       int64_t zero, uint32_t dtype)
 {
-    long double q = nearest(divided(of, x, scale));
+    long double q = ref_quantize_nearest(ref_quantize_divided(of, x, scale));
 
     q = isnan(q) ? (long double)zero : q + (long double)zero;
-    if (q < (long double)lowest(dtype)) return (uint64_t)lowest(dtype);
-    if (q > (long double)highest(dtype)) return (uint64_t)highest(dtype);
+    if (q < (long double)ref_quantize_lowest(dtype)) return (uint64_t)ref_quantize_lowest(dtype);
+    if (q > (long double)ref_quantize_highest(dtype)) return (uint64_t)ref_quantize_highest(dtype);
     return (uint64_t)(int64_t)q;
 }
 
@@ -71,7 +71,8 @@ void ref_quantize_linear(const struct ref_array *in, const void *attrs, struct r
     ref_array_init(out, dtype, x->rank, x->shape);
     for (int64_t i = 0; i < x->count; i++) {
         int64_t s = scale_of(x, &in[1], a->axis, i);
-        out->u[i] = quantised(x->type, x->v[i], in[1].v[s], zero ? (int64_t)zero->u[s] : 0, dtype);
+        out->u[i] = ref_quantize_quantised(x->type, x->v[i], in[1].v[s],
+                                           zero ? (int64_t)zero->u[s] : 0, dtype);
     }
 }
 
@@ -106,14 +107,15 @@ void ref_dynamic_quantize_linear(const struct ref_array *in, const void *attrs,
         a = in->v[i] < a ? in->v[i] : a;
         b = in->v[i] > b ? in->v[i] : b;
     }
-    all = as(type, b - a);
-    scale = all == 0 ? 1 : as(type, divided(type, all, 255));
-    zero = (int64_t)nearest(as(type, divided(type, -a, scale)));
+    all = ref_quantize_as(type, b - a);
+    scale = all == 0 ? 1 : ref_quantize_as(type, ref_quantize_divided(type, all, 255));
+    zero = (int64_t)ref_quantize_nearest(
+        ref_quantize_as(type, ref_quantize_divided(type, -a, scale)));
     zero = zero < 0 ? 0 : zero > 255 ? 255 : zero;
     out[1].v[0] = scale;
     out[2].u[0] = (uint64_t)zero;
     for (int64_t i = 0; i < in->count; i++)
-        out[0].u[i] = quantised(type, in->v[i], scale, zero, BP_U8);
+        out[0].u[i] = ref_quantize_quantised(type, in->v[i], scale, zero, BP_U8);
 }
 
 /* The zero point of row (or column) `place` of matrix `batch`: one for all, one for each row, or an
@@ -140,9 +142,9 @@ static int64_t matrix_of(const struct ref_array *x, const struct ref_array *out,
 }
 
 /* The sums of products, and what c is: axes before the last two broadcast. */
-static void product(const struct ref_array *a, const struct ref_array *b,
-                    const struct ref_array *a_zero, const struct ref_array *b_zero, uint32_t dtype,
-                    struct ref_array *out)
+static void ref_quantize_product(const struct ref_array *a, const struct ref_array *b,
+                                 const struct ref_array *a_zero, const struct ref_array *b_zero,
+                                 uint32_t dtype, struct ref_array *out)
 {
     int lead_a = a->rank > 2 ? a->rank - 2 : 0, lead_b = b->rank > 2 ? b->rank - 2 : 0;
     int lead = lead_a > lead_b ? lead_a : lead_b, rank = lead;
@@ -172,7 +174,7 @@ static void product(const struct ref_array *a, const struct ref_array *b,
 void ref_matmul_integer(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     (void)attrs;
-    product(&in[0], &in[1], &in[2], &in[3], BP_I32, out);
+    ref_quantize_product(&in[0], &in[1], &in[2], &in[3], BP_I32, out);
 }
 
 static float scale_at(const struct ref_array *scale, int64_t place, int64_t batch, int64_t places)
@@ -182,13 +184,15 @@ static float scale_at(const struct ref_array *scale, int64_t place, int64_t batc
 }
 
 /* Sums times the product of scales, a rounding each, quantised. */
-static uint64_t requantised(int64_t sum, float one, float other, const struct ref_array *scale,
-                            const struct ref_array *zero)
+static uint64_t ref_quantize_requantised(int64_t sum, float one, float other,
+                                         const struct ref_array *scale,
+                                         const struct ref_array *zero)
 {
     float factor = one * other, c = (float)(int32_t)sum;
     float scaled = c * factor;
 
-    return quantised(num_type(BP_F32), scaled, scale->v[0], (int64_t)zero->u[0], zero->type->dtype);
+    return ref_quantize_quantised(num_type(BP_F32), scaled, scale->v[0], (int64_t)zero->u[0],
+                                  zero->type->dtype);
 }
 
 void ref_qlinear_matmul(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -200,11 +204,11 @@ void ref_qlinear_matmul(const struct ref_array *in, const void *attrs, struct re
     struct ref_array sum;
 
     (void)attrs;
-    product(a, b, &in[2], &in[5], BP_I64, &sum);
+    ref_quantize_product(a, b, &in[2], &in[5], BP_I64, &sum);
     ref_array_init(out, in[7].type->dtype, sum.rank, sum.shape);
     for (int64_t o = 0; o < sum.count; o++) {
         if (o && o % (m * n) == 0) ref_next(lead, sum.shape, at);
-        out->u[o] = requantised(
+        out->u[o] = ref_quantize_requantised(
             (int64_t)sum.u[o], scale_at(&in[1], o / n % m, matrix_of(a, out, lead, at), m),
             scale_at(&in[4], o % n, matrix_of(b, out, lead, at), n), &in[6], &in[7]);
     }
@@ -236,9 +240,9 @@ static struct geometry geometry_of(const struct ref_array *x, const struct ref_a
 }
 
 /* Element o of the result: number n, filter f, place at. */
-static int64_t window(const struct geometry *g, const struct ref_array *x,
-                      const struct ref_array *w, int64_t n, int64_t f, const int64_t *at,
-                      int64_t x_zero, int64_t w_zero)
+static int64_t ref_quantize_window(const struct geometry *g, const struct ref_array *x,
+                                   const struct ref_array *w, int64_t n, int64_t f,
+                                   const int64_t *at, int64_t x_zero, int64_t w_zero)
 {
     int64_t depth = w->shape[1], group = f / (w->shape[0] / g->a->groups), sum = 0;
 
@@ -258,9 +262,9 @@ static int64_t window(const struct geometry *g, const struct ref_array *x,
     return sum;
 }
 
-static void convolution(const struct ref_array *x, const struct ref_array *w,
-                        const struct ref_array *x_zero, const struct ref_array *w_zero,
-                        const void *attrs, uint32_t dtype, struct ref_array *out)
+static void ref_quantize_convolution(const struct ref_array *x, const struct ref_array *w,
+                                     const struct ref_array *x_zero, const struct ref_array *w_zero,
+                                     const void *attrs, uint32_t dtype, struct ref_array *out)
 {
     int64_t shape[REF_RANK];
     struct geometry g = geometry_of(x, w, attrs, shape);
@@ -270,14 +274,15 @@ static void convolution(const struct ref_array *x, const struct ref_array *w,
     for (int64_t o = 0; o < out->count; o++) {
         int64_t p = o % places, f = o / places % shape[1];
         int64_t at[3] = {p / (g.y[1] * g.y[2]), p / g.y[2] % g.y[1], p % g.y[2]};
-        out->u[o] = (uint64_t)window(&g, x, w, o / places / shape[1], f, at,
-                                     zero_at(x_zero, 0, 0, 1), zero_at(w_zero, f, 0, 1));
+        out->u[o] = (uint64_t)ref_quantize_window(&g, x, w, o / places / shape[1], f, at,
+                                                  zero_at(x_zero, 0, 0, 1),
+                                                  zero_at(w_zero, f, 0, 1));
     }
 }
 
 void ref_conv_integer(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    convolution(&in[0], &in[1], &in[2], &in[3], attrs, BP_I32, out);
+    ref_quantize_convolution(&in[0], &in[1], &in[2], &in[3], attrs, BP_I32, out);
 }
 
 void ref_qlinear_conv(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -285,14 +290,14 @@ void ref_qlinear_conv(const struct ref_array *in, const void *attrs, struct ref_
     struct ref_array sum;
     int64_t places = 1;
 
-    convolution(&in[0], &in[3], &in[2], &in[5], attrs, BP_I64, &sum);
+    ref_quantize_convolution(&in[0], &in[3], &in[2], &in[5], attrs, BP_I64, &sum);
     ref_array_init(out, in[7].type->dtype, sum.rank, sum.shape);
     for (int i = 2; i < sum.rank; i++) places *= sum.shape[i];
     for (int64_t o = 0; o < sum.count; o++) {
         int64_t f = o / places % sum.shape[1], c = (int64_t)sum.u[o];
         if (in[8].type) c += (int64_t)in[8].u[f];
-        out->u[o] = requantised(c, scale_at(&in[1], 0, 0, 1), scale_at(&in[4], f, 0, 1), &in[6],
-                                &in[7]);
+        out->u[o] = ref_quantize_requantised(c, scale_at(&in[1], 0, 0, 1),
+                                             scale_at(&in[4], f, 0, 1), &in[6], &in[7]);
     }
     ref_array_finish(&sum);
 }
@@ -307,11 +312,12 @@ void ref_fake_quantize(const struct ref_array *in, const void *attrs, struct ref
     for (int64_t i = 0; i < x->count; i++) {
         int64_t s = scale_of(x, &in[1], a->axis, i);
         long double zero = in[2].type ? (long double)(int64_t)in[2].u[s] : 0;
-        long double q = nearest(divided(x->type, x->v[i], in[1].v[s])) + zero;
+        long double q = ref_quantize_nearest(ref_quantize_divided(x->type, x->v[i], in[1].v[s])) +
+                        zero;
         q = q < (long double)a->low ? (long double)a->low : q;
         q = q > (long double)a->high ? (long double)a->high : q;
         out->v[i] = (q - zero) * in[1].v[s];
-        if (isfinite(out->v[i]) && as(wide, out->v[i]) != out->v[i])
+        if (isfinite(out->v[i]) && ref_quantize_as(wide, out->v[i]) != out->v[i])
             out->bound[i] = num_ulp(wide, out->v[i]) / 2 / num_unit(wide);
     }
 }
@@ -330,7 +336,8 @@ void ref_fake_quantize_abs_max(const struct ref_array *in, const void *attrs, st
     }
     out[1].v[0] = most;
     for (int64_t i = 0; i < in->count; i++) {
-        long double part = most == 0 ? 0 : divided(in->type, in->v[i], most);
-        out[0].v[i] = as(in->type, nearest(as(wide, part * steps)));
+        long double part = most == 0 ? 0 : ref_quantize_divided(in->type, in->v[i], most);
+        out[0].v[i] = ref_quantize_as(in->type,
+                                      ref_quantize_nearest(ref_quantize_as(wide, part * steps)));
     }
 }

@@ -14,7 +14,7 @@ static const char *text_of(const struct bp_view *v, char *text)
 }
 
 /* One value; n 0: nothing else is right, else n of them in one axis. */
-static enum bp_status some(const struct bp_site *site, uint32_t port, int64_t n)
+static enum bp_status quantize_some(const struct bp_site *site, uint32_t port, int64_t n)
 {
     const struct bp_view *v = bp_site_in(site, port);
     char text[BP_TYPE_TEXT];
@@ -29,7 +29,7 @@ static enum bp_status some(const struct bp_site *site, uint32_t port, int64_t n)
 }
 
 /* Scale and zero point, ports 1 and 2, of x along axis. */
-static enum bp_status scaled(struct bp_site *site, int64_t axis)
+static enum bp_status quantize_scaled(struct bp_site *site, int64_t axis)
 {
     const struct bp_view *x = bp_site_in(site, 0), *scale = bp_site_in(site, 1),
                          *zero = bp_site_in(site, 2);
@@ -40,8 +40,8 @@ static enum bp_status scaled(struct bp_site *site, int64_t axis)
         TRY(bp_rule_axis(site, axis, x->rank, &at));
         n = x->shape[at];
     }
-    TRY(some(site, 1, n));
-    TRY(some(site, 2, n));
+    TRY(quantize_some(site, 1, n));
+    TRY(quantize_some(site, 2, n));
     if (zero && zero->count != scale->count)
         return bp_error(BP_ERR_INVALID,
                         "%s: zero_point has %" PRId64 " elements, expected %" PRId64 " as scale",
@@ -60,7 +60,7 @@ enum bp_status bp_infer_quantize_linear(struct bp_site *site)
         return bp_error(BP_ERR_INVALID,
                         "quantize_linear: attribute dtype is %s, expected i8, u8, i16 or u16",
                         bp_dtype_name((uint32_t)a->dtype));
-    TRY(scaled(site, a->axis));
+    TRY(quantize_scaled(site, a->axis));
     site->out[0].dtype = zero ? zero->dtype : (uint32_t)a->dtype;
     return BP_OK;
 }
@@ -69,7 +69,7 @@ enum bp_status bp_infer_dequantize_linear(struct bp_site *site)
 {
     const struct bp_dequantize_linear_attrs *a = site->attrs;
 
-    return scaled(site, a->axis);
+    return quantize_scaled(site, a->axis);
 }
 
 enum bp_status bp_infer_dynamic_quantize(struct bp_site *site)
@@ -107,7 +107,7 @@ enum bp_status bp_expand_dynamic_quantize(struct bp_expansion *e)
 }
 
 /* The product of ports a and b, without transposing. */
-static enum bp_status product(struct bp_site *site, uint32_t a, uint32_t b)
+static enum bp_status quantize_product(struct bp_site *site, uint32_t a, uint32_t b)
 {
     const struct bp_view *x = bp_site_in(site, a), *y = bp_site_in(site, b);
     const uint32_t both[] = {a, b};
@@ -131,37 +131,38 @@ static enum bp_status product(struct bp_site *site, uint32_t a, uint32_t b)
 
 /* One value, one axis that is as long as axis `place` (from the last) of x is, or the axes of x,
  * with extent 1 at place `other`. */
-static enum bp_status beside(const struct bp_site *site, uint32_t port, uint32_t of, uint32_t place,
-                             uint32_t other)
+static enum bp_status quantize_beside(const struct bp_site *site, uint32_t port, uint32_t of,
+                                      uint32_t place, uint32_t other)
 {
     const struct bp_view *x = bp_site_in(site, of), *v = bp_site_in(site, port);
     bool whole = v && v->rank == x->rank && x->rank > 1;
 
     for (uint32_t i = 0; whole && i < x->rank; i++)
         whole = bp_rule_extent_back(v, i) == (i == other ? 1 : bp_rule_extent_back(x, i));
-    return whole ? BP_OK : some(site, port, x->rank > 1 ? bp_rule_extent_back(x, place) : 0);
+    return whole ? BP_OK
+                 : quantize_some(site, port, x->rank > 1 ? bp_rule_extent_back(x, place) : 0);
 }
 
 enum bp_status bp_infer_matmul_integer(struct bp_site *site)
 {
-    TRY(product(site, 0, 1));
-    TRY(beside(site, 2, 0, 1, 0));
+    TRY(quantize_product(site, 0, 1));
+    TRY(quantize_beside(site, 2, 0, 1, 0));
     site->out[0].dtype = BP_I32;
-    return beside(site, 3, 1, 0, 1);
+    return quantize_beside(site, 3, 1, 0, 1);
 }
 
 enum bp_status bp_infer_qlinear_matmul(struct bp_site *site)
 {
-    TRY(product(site, 0, 3));
-    for (uint32_t i = 1; i <= 2; i++) TRY(beside(site, i, 0, 1, 0));
-    for (uint32_t i = 4; i <= 5; i++) TRY(beside(site, i, 3, 0, 1));
-    for (uint32_t i = 6; i <= 7; i++) TRY(some(site, i, 0));
+    TRY(quantize_product(site, 0, 3));
+    for (uint32_t i = 1; i <= 2; i++) TRY(quantize_beside(site, i, 0, 1, 0));
+    for (uint32_t i = 4; i <= 5; i++) TRY(quantize_beside(site, i, 3, 0, 1));
+    for (uint32_t i = 6; i <= 7; i++) TRY(quantize_some(site, i, 0));
     site->out[0].dtype = bp_site_in(site, 7)->dtype;
     return BP_OK;
 }
 
 /* Several values of one axis as a column; others as they are, a single value without axes. */
-static struct bp_tensor *column(struct bp_compose *c, struct bp_tensor *v, bool down)
+static struct bp_tensor *quantize_column(struct bp_compose *c, struct bp_tensor *v, bool down)
 {
     int64_t shape[2];
 
@@ -174,8 +175,8 @@ static struct bp_tensor *column(struct bp_compose *c, struct bp_tensor *v, bool 
 }
 
 /* As dtype, less its zero point. */
-static struct bp_tensor *centred(struct bp_compose *c, struct bp_tensor *x, struct bp_tensor *zero,
-                                 uint32_t dtype)
+static struct bp_tensor *quantize_centred(struct bp_compose *c, struct bp_tensor *x,
+                                          struct bp_tensor *zero, uint32_t dtype)
 {
     x = bp_compose_cast(c, x, dtype);
     return zero ? MAKE(c, sub, NULL, x, bp_compose_cast(c, zero, dtype)) : x;
@@ -185,8 +186,8 @@ static struct bp_tensor *integer_product(struct bp_compose *c, struct bp_tensor 
                                          struct bp_tensor *b, struct bp_tensor *a_zero,
                                          struct bp_tensor *b_zero)
 {
-    a = centred(c, a, a_zero ? column(c, a_zero, true) : NULL, BP_I32);
-    b = centred(c, b, b_zero ? column(c, b_zero, false) : NULL, BP_I32);
+    a = quantize_centred(c, a, a_zero ? quantize_column(c, a_zero, true) : NULL, BP_I32);
+    b = quantize_centred(c, b, b_zero ? quantize_column(c, b_zero, false) : NULL, BP_I32);
     return MAKE(c, matmul, NULL, a, b);
 }
 
@@ -199,9 +200,9 @@ enum bp_status bp_expand_matmul_integer(struct bp_expansion *e)
 }
 
 /* c times the product of two scales, in f32, quantised. */
-static struct bp_tensor *requantised(struct bp_compose *c, struct bp_tensor *sum,
-                                     struct bp_tensor *one, struct bp_tensor *other,
-                                     struct bp_tensor *scale, struct bp_tensor *zero)
+static struct bp_tensor *quantize_requantised(struct bp_compose *c, struct bp_tensor *sum,
+                                              struct bp_tensor *one, struct bp_tensor *other,
+                                              struct bp_tensor *scale, struct bp_tensor *zero)
 {
     struct bp_tensor *factor;
 
@@ -216,9 +217,10 @@ enum bp_status bp_expand_qlinear_matmul(struct bp_expansion *e)
     struct bp_tensor *const *in = e->in;
     struct bp_tensor *sum = integer_product(&c, in[0], in[3], in[2], in[5]);
 
-    bp_compose_keep(
-        &c, requantised(&c, sum, column(&c, in[1], true), column(&c, in[4], false), in[6], in[7]),
-        &e->out[0]);
+    bp_compose_keep(&c,
+                    quantize_requantised(&c, sum, quantize_column(&c, in[1], true),
+                                         quantize_column(&c, in[4], false), in[6], in[7]),
+                    &e->out[0]);
     return bp_compose_end(&c);
 }
 
@@ -227,9 +229,9 @@ enum bp_status bp_infer_conv_integer(struct bp_site *site)
     const struct bp_view *w = bp_site_in(site, 1);
 
     TRY(bp_rule_conv(site->row->info.name, bp_site_in(site, 0), w, site->attrs, &site->out[0]));
-    TRY(some(site, 2, 0));
+    TRY(quantize_some(site, 2, 0));
     site->out[0].dtype = BP_I32;
-    return some(site, 3, w->shape[0]);
+    return quantize_some(site, 3, w->shape[0]);
 }
 
 enum bp_status bp_infer_qlinear_conv(struct bp_site *site)
@@ -239,7 +241,7 @@ enum bp_status bp_infer_qlinear_conv(struct bp_site *site)
 
     TRY(bp_rule_conv(site->row->info.name, bp_site_in(site, 0), w, site->attrs, &site->out[0]));
     for (uint32_t i = 1; i <= 7; i++)
-        if (i != 3) TRY(some(site, i, i == 4 || i == 5 ? w->shape[0] : 0));
+        if (i != 3) TRY(quantize_some(site, i, i == 4 || i == 5 ? w->shape[0] : 0));
     if (!bias || (bias->rank == 1 && bias->shape[0] == w->shape[0])) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "qlinear_conv: bias is %s, expected one axis of %" PRId64 " as w has filters",
@@ -247,8 +249,8 @@ enum bp_status bp_infer_qlinear_conv(struct bp_site *site)
 }
 
 /* Values of one axis along axis `at` of rank; a single one has no axes. */
-static struct bp_tensor *along(struct bp_compose *c, struct bp_tensor *v, uint32_t rank,
-                               uint32_t at)
+static struct bp_tensor *quantize_along(struct bp_compose *c, struct bp_tensor *v, uint32_t rank,
+                                        uint32_t at)
 {
     int64_t shape[BP_RANK_MAX];
 
@@ -268,8 +270,8 @@ static struct bp_tensor *integer_conv(struct bp_compose *c, const void *attrs, s
     struct bp_tensor *y;
 
     memcpy(&conv, attrs, sizeof conv);
-    x = centred(c, x, along(c, x_zero, 0, 0), BP_F64);
-    w = centred(c, w, along(c, w_zero, w->view.rank, 0), BP_F64);
+    x = quantize_centred(c, x, quantize_along(c, x_zero, 0, 0), BP_F64);
+    w = quantize_centred(c, w, quantize_along(c, w_zero, w->view.rank, 0), BP_F64);
     y = MAKE(c, conv, &conv, x, w, NULL);
     return bp_compose_cast(c, bp_compose_cast(c, y, BP_I64), BP_I32);
 }
@@ -290,10 +292,11 @@ enum bp_status bp_expand_qlinear_conv(struct bp_expansion *e)
     uint32_t rank = in[0]->view.rank;
     struct bp_tensor *sum = integer_conv(&c, e->attrs, in[0], in[3], in[2], in[5]);
 
-    if (in[8]) sum = MAKE(&c, add, NULL, sum, along(&c, in[8], rank, 1));
-    bp_compose_keep(
-        &c, requantised(&c, sum, along(&c, in[1], 0, 0), along(&c, in[4], rank, 1), in[6], in[7]),
-        &e->out[0]);
+    if (in[8]) sum = MAKE(&c, add, NULL, sum, quantize_along(&c, in[8], rank, 1));
+    bp_compose_keep(&c,
+                    quantize_requantised(&c, sum, quantize_along(&c, in[1], 0, 0),
+                                         quantize_along(&c, in[4], rank, 1), in[6], in[7]),
+                    &e->out[0]);
     return bp_compose_end(&c);
 }
 
@@ -306,7 +309,7 @@ enum bp_status bp_infer_fake_quantize(struct bp_site *site)
                         "fake_quantize: attribute low is %" PRId64 " and high is %" PRId64
                         ": expected low below high, and no more than 2^23 of either sign",
                         a->low, a->high);
-    return scaled(site, a->axis);
+    return quantize_scaled(site, a->axis);
 }
 
 /* Scale and zero point of a call, as they are computed with; whole numbers before they are cut. */
@@ -322,10 +325,10 @@ static struct fake fake_of(struct bp_compose *c, struct bp_tensor *const *in, in
 
     if (c->status) return f;
     at = (uint32_t)(axis < 0 ? axis + x->view.rank : axis);
-    f.scale = bp_compose_cast(c, along(c, in[1], x->view.rank, at), x->view.dtype);
+    f.scale = bp_compose_cast(c, quantize_along(c, in[1], x->view.rank, at), x->view.dtype);
     f.whole = MAKE(c, round, NULL, MAKE(c, div, NULL, x, f.scale));
     if (!in[2]) return f;
-    f.zero = bp_compose_cast(c, along(c, in[2], x->view.rank, at), x->view.dtype);
+    f.zero = bp_compose_cast(c, quantize_along(c, in[2], x->view.rank, at), x->view.dtype);
     f.whole = MAKE(c, add, NULL, f.whole, f.zero);
     return f;
 }

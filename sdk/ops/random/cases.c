@@ -37,7 +37,7 @@ static const struct {
 
 /* The attributes of operators that make tensors begin alike. form: shape as an attribute, or as
  * tensors of integers. */
-static struct kernel_case *drawn(struct case_maker *maker, size_t i, int form)
+static struct kernel_case *random_cases_drawn(struct case_maker *maker, size_t i, int form)
 {
     static const uint32_t host[] = {0, BP_I64, BP_I32};
     struct kernel_case *made = case_begin(maker, "-");
@@ -58,7 +58,8 @@ static void all_shapes(struct case_maker *maker)
     for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 3; form++) {
             if (form && (!shapes[i].quick || !shapes[i].rank || i > 9)) continue;
-            case_end(maker, drawn(maker, i, form), "%s%s", shapes[i].variant, name[form]);
+            case_end(maker, random_cases_drawn(maker, i, form), "%s%s", shapes[i].variant,
+                     name[form]);
         }
 }
 
@@ -81,7 +82,7 @@ void cases_normal(struct case_maker *maker)
 
     all_shapes(maker);
     for (int i = 0; i < COUNT(values); i++) {
-        made = drawn(maker, LONG, 0);
+        made = random_cases_drawn(maker, LONG, 0);
         made->attrs.normal.mean = values[i].mean;
         made->attrs.normal.std = values[i].std;
         case_end(maker, made, "%s", values[i].variant);
@@ -100,7 +101,7 @@ void cases_truncated_normal(struct case_maker *maker)
 
     all_shapes(maker);
     for (int i = 0; i < COUNT(values); i++) {
-        made = drawn(maker, LONG, 0);
+        made = random_cases_drawn(maker, LONG, 0);
         made->attrs.truncated_normal.mean = values[i].mean;
         made->attrs.truncated_normal.std = values[i].std;
         made->attrs.truncated_normal.low = values[i].low;
@@ -115,12 +116,12 @@ void cases_exponential(struct case_maker *maker)
     struct kernel_case *made;
 
     for (int i = 0; i < COUNT(shapes); i++) {
-        made = drawn(maker, i, i == 9 ? 1 : 0);
+        made = random_cases_drawn(maker, i, i == 9 ? 1 : 0);
         made->attrs.exponential.rate = 1.5;
         case_end(maker, made, "%s", shapes[i].variant);
     }
     for (int i = 0; i < COUNT(rates); i++) {
-        made = drawn(maker, LONG, 0);
+        made = random_cases_drawn(maker, LONG, 0);
         made->attrs.exponential.rate = rates[i];
         case_end(maker, made, "rate%d", i);
     }
@@ -148,14 +149,14 @@ void cases_randint(struct case_maker *maker)
     for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 2; form++) {
             if (form && i != 9) continue;
-            made = drawn(maker, i, form);
+            made = random_cases_drawn(maker, i, form);
             made->attrs.randint.high = 1000;
             case_end(maker, made, "%s%s", shapes[i].variant, form ? ".host" : "");
         }
     for (int i = 0; i < COUNT(ranges); i++)
         for (size_t s = SOME; s <= LONG; s += LONG - SOME) {
             if (ranges[i].wide && maker->dtype[0] != BP_I64) continue;
-            made = drawn(maker, s, 0);
+            made = random_cases_drawn(maker, s, 0);
             made->attrs.randint.low = ranges[i].low;
             made->attrs.randint.high = ranges[i].high;
             case_end(maker, made, "%s.%s", ranges[i].variant, shapes[s].variant);

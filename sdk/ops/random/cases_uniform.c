@@ -39,7 +39,7 @@ static const struct {
 };
 
 /* Extents that blocks of four do not divide, in an output with gaps. */
-static void gaps(struct case_maker *maker)
+static void uniform_cases_gaps(struct case_maker *maker)
 {
     static const int64_t shape[] = {5, 3, 7};
 
@@ -56,7 +56,7 @@ static void gaps(struct case_maker *maker)
 
 void cases_uniform(struct case_maker *maker)
 {
-    gaps(maker);
+    uniform_cases_gaps(maker);
     for (size_t i = 0; i < sizeof draws / sizeof *draws; i++)
         for (int form = 0; form < 3; form++) {
             static const char *const name[] = {"", ".host-i64", ".host-i32"};

@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* The attributes of each are shape and dtype first, then up to four numbers. */
-static struct draw_args drawn(const struct bp_launch *launch)
+static struct draw_args random_drawn(const struct bp_launch *launch)
 {
     struct draw_args a = {.from = random_source(launch),
                           .n = launch->out[0]->count,
@@ -35,7 +35,7 @@ static struct draw_args drawn(const struct bp_launch *launch)
 enum bp_status portable_draw(const struct bp_launch *launch)
 {
     const struct bp_view *y = launch->out[0];
-    struct draw_args args = drawn(launch);
+    struct draw_args args = random_drawn(launch);
     struct portable p = PORTABLE(random, draw, portable_type(y->dtype), args, random_blocks(y), 64);
 
     portable_view(&p, y);

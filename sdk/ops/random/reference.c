@@ -21,7 +21,7 @@ static uint32_t word_of(const struct ref_array *from, int64_t i, uint64_t number
 }
 
 /* 24 bits as a part of 1; above: from 2^-24 to 1. */
-static long double part_of(const struct ref_array *from, int64_t i)
+static long double ref_random_part_of(const struct ref_array *from, int64_t i)
 {
     return (long double)(word_of(from, i, 0) >> 8) / 16777216;
 }
@@ -31,7 +31,7 @@ static long double above_of(const struct ref_array *from, int64_t i)
 }
 
 /* As a kernel computes with it. */
-static long double rounded(const struct num_type *type, long double value)
+static long double ref_random_rounded(const struct num_type *type, long double value)
 {
     char at[16];
 
@@ -49,16 +49,16 @@ void ref_normal(const struct ref_array *in, const void *attrs, struct ref_array 
     for (int64_t i = 0; i < out->count; i++) {
         int64_t first = i - i % 2;
         long double r = sqrtl(-2 * logl(above_of(in, first)));
-        long double turn = 2 * pi * part_of(in, first + 1);
+        long double turn = 2 * pi * ref_random_part_of(in, first + 1);
         long double z = r * (i % 2 ? sinl(turn) : cosl(turn));
-        long double scaled = rounded(out->type, a->std) * z;
-        out->v[i] = rounded(out->type, a->mean) + scaled;
+        long double scaled = ref_random_rounded(out->type, a->std) * z;
+        out->v[i] = ref_random_rounded(out->type, a->mean) + scaled;
         out->bound[i] = 7 * fabsl(scaled);
     }
 }
 
 /* z with erf(z / sqrt(2)) = t, by halving. */
-static long double inverse(long double t)
+static long double ref_random_inverse(long double t)
 {
     long double low = -14, high = 14;
 
@@ -80,13 +80,14 @@ void ref_truncated_normal(const struct ref_array *in, const void *attrs, struct 
 
     ref_array_init(out, (uint32_t)a->dtype, (int)a->shape.n, a->shape.at);
     for (int64_t i = 0; i < out->count; i++) {
-        long double more = (end - base) * part_of(in, i), t = base + more, z = inverse(t), scaled;
+        long double more = (end - base) * ref_random_part_of(in, i), t = base + more,
+                    z = ref_random_inverse(t), scaled;
         long double slope = sqrtl(pi / 2) * expl(z * z / 2), off;
         z = z < a->low ? a->low : z > a->high ? a->high : z;
-        scaled = rounded(out->type, a->std) * z;
+        scaled = ref_random_rounded(out->type, a->std) * z;
         off = slope * (fabsl(base) + 2 * fabsl(more) + fabsl(t)) + 6 * fabsl(z);
-        out->v[i] = rounded(out->type, a->mean) + scaled;
-        out->bound[i] = rounded(out->type, a->std) * off;
+        out->v[i] = ref_random_rounded(out->type, a->mean) + scaled;
+        out->bound[i] = ref_random_rounded(out->type, a->std) * off;
     }
 }
 
@@ -96,11 +97,11 @@ void ref_exponential(const struct ref_array *in, const void *attrs, struct ref_a
 
     ref_array_init(out, (uint32_t)a->dtype, (int)a->shape.n, a->shape.at);
     for (int64_t i = 0; i < out->count; i++)
-        out->v[i] = -logl(above_of(in, i)) / rounded(out->type, a->rate);
+        out->v[i] = -logl(above_of(in, i)) / ref_random_rounded(out->type, a->rate);
 }
 
 /* a b / 2^64, bit by bit of a from the lowest: half of what there is, and b where the bit is. */
-static uint64_t upper(uint64_t a, uint64_t b)
+static uint64_t ref_random_upper(uint64_t a, uint64_t b)
 {
     uint64_t high = 0;
 
@@ -115,7 +116,7 @@ static uint64_t scaled_word(const struct ref_array *from, int64_t i, uint64_t ra
 {
     uint64_t word = (uint64_t)word_of(from, i, 0) << 32;
 
-    return upper(range > UINT64_C(1) << 32 ? word | word_of(from, i, 1) : word, range);
+    return ref_random_upper(range > UINT64_C(1) << 32 ? word | word_of(from, i, 1) : word, range);
 }
 
 void ref_randint(const struct ref_array *in, const void *attrs, struct ref_array *out)
@@ -150,7 +151,7 @@ void ref_bernoulli(const struct ref_array *in, const void *attrs, struct ref_arr
 
     (void)attrs;
     ref_array_init(out, p->type->dtype, p->rank, p->shape);
-    for (int64_t i = 0; i < out->count; i++) out->v[i] = part_of(in, i) < p->v[i];
+    for (int64_t i = 0; i < out->count; i++) out->v[i] = ref_random_part_of(in, i) < p->v[i];
 }
 
 /* Sums of floats or doubles, a rounding for each statement. taken: marks of the row. */
@@ -201,7 +202,7 @@ void ref_multinomial(const struct ref_array *in, const void *attrs, struct ref_a
     ref_array_init(out, BP_I64, x->rank, shape);
     for (int64_t i = 0; i < out->count; i++) {
         int64_t row = i / a->n, found;
-        double part = (double)part_of(in, i);
+        double part = (double)ref_random_part_of(in, i);
         for (int64_t j = 0; j < m && i % a->n == 0; j++) taken[j] = false;
         found = x->type->dtype == BP_F64 ? draw_double(x, row, m, taken, part)
                                          : draw_float(x, row, m, taken, (float)part);
@@ -211,7 +212,7 @@ void ref_multinomial(const struct ref_array *in, const void *attrs, struct ref_a
     free(taken);
 }
 
-static long double next(const struct ref_array *from, int64_t i, uint64_t *number)
+static long double ref_random_next(const struct ref_array *from, int64_t i, uint64_t *number)
 {
     return ((long double)(word_of(from, i, (*number)++) >> 8) + 1) / 16777216;
 }
@@ -224,7 +225,8 @@ static long double poisson_many(const struct ref_array *from, int64_t i, long do
     uint64_t number = 0;
 
     for (;;) {
-        long double x = next(from, i, &number) - 0.5L, u = next(from, i, &number);
+        long double x = ref_random_next(from, i, &number) - 0.5L,
+                    u = ref_random_next(from, i, &number);
         long double h = 0.5L - fabsl(x), k, left;
         if (h == 0) continue;
         k = floorl((2 * a / h + b) * x + rate + 0.43L);
@@ -249,8 +251,8 @@ void ref_poisson(const struct ref_array *in, const void *attrs, struct ref_array
         else if (r > 0x1p40L) k = r;
         else if (r >= 10) k = poisson_many(in, i, r);
         else
-            for (product = next(in, i, &number); product > expl(-r); k++)
-                product *= next(in, i, &number);
+            for (product = ref_random_next(in, i, &number); product > expl(-r); k++)
+                product *= ref_random_next(in, i, &number);
         num_set_float(out->type, at, k);
         out->v[i] = num_get_float(out->type, at);
     }
@@ -263,7 +265,8 @@ static long double factor_of(const struct bp_dropout_attrs *a)
 }
 
 /* The factor is 1, or off by a rounding or two. */
-static void put(struct ref_array *out, int64_t i, long double x, long double factor, bool kept)
+static void ref_random_put(struct ref_array *out, int64_t i, long double x, long double factor,
+                           bool kept)
 {
     out->v[i] = kept ? x * factor : 0;
     if (isfinite(out->v[i]) && factor != 1) out->bound[i] = 2 * fabsl(out->v[i]);
@@ -277,8 +280,8 @@ void ref_dropout(const struct ref_array *in, const void *attrs, struct ref_array
     ref_array_init(&out[0], x->type->dtype, x->rank, x->shape);
     ref_array_init(&out[1], BP_BOOL, x->rank, x->shape);
     for (int64_t i = 0; i < x->count; i++) {
-        bool kept = !a->training || !(part_of(in, i) < (long double)a->p);
-        put(&out[0], i, x->v[i], factor_of(a), kept);
+        bool kept = !a->training || !(ref_random_part_of(in, i) < (long double)a->p);
+        ref_random_put(&out[0], i, x->v[i], factor_of(a), kept);
         out[1].u[i] = kept;
     }
 }
@@ -287,12 +290,12 @@ void ref_dropout_grad(const struct ref_array *in, const void *attrs, struct ref_
 {
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
     for (int64_t i = 0; i < out->count; i++)
-        put(out, i, in[0].v[i], factor_of(attrs), in[1].u[i] != 0);
+        ref_random_put(out, i, in[0].v[i], factor_of(attrs), in[1].u[i] != 0);
 }
 
 /* Of each line: the exponents z, and what each of them may be off by. */
-static void line(const struct ref_array *in, const struct bp_gumbel_softmax_attrs *a, int64_t from,
-                 int64_t step, int64_t n, struct ref_array *out)
+static void ref_random_line(const struct ref_array *in, const struct bp_gumbel_softmax_attrs *a,
+                            int64_t from, int64_t step, int64_t n, struct ref_array *out)
 {
     long double top = -INFINITY, sum = 0, off = 0;
     long double *z = malloc((size_t)n * 2 * sizeof *z), *miss = z + n;
@@ -301,7 +304,7 @@ static void line(const struct ref_array *in, const struct bp_gumbel_softmax_attr
     if (!z) abort();
     for (int64_t j = 0; j < n; j++) {
         int64_t i = from + j * step;
-        long double g = -logl(-logl(part_of(in, i)));
+        long double g = -logl(-logl(ref_random_part_of(in, i)));
         z[j] = (in[1].v[i] + g) / (long double)a->temperature;
         miss[j] = 2 * fabsl(z[j]) + (3 + 3 * fabsl(g)) / (long double)a->temperature;
         if (z[j] > top) best = j;
@@ -331,5 +334,5 @@ void ref_gumbel_softmax(const struct ref_array *in, const void *attrs, struct re
     out[0].flush = true;
     for (int i = axis + 1; i < x->rank; i++) step *= x->shape[i];
     for (int64_t i = 0; i < x->count; i++)
-        if (i / step % x->shape[axis] == 0) line(in, a, i, step, x->shape[axis], out);
+        if (i / step % x->shape[axis] == 0) ref_random_line(in, a, i, step, x->shape[axis], out);
 }

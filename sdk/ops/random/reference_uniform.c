@@ -29,7 +29,7 @@ void ref_philox(const uint32_t *counter, const uint32_t *key, uint32_t *out)
 }
 
 /* Word i % 4 of block offset + i / 4. */
-static uint32_t word(uint64_t seed, uint64_t offset, int64_t i)
+static uint32_t ref_uniform_word(uint64_t seed, uint64_t offset, int64_t i)
 {
     uint64_t block = offset + (uint64_t)i / 4;
     uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0};
@@ -59,7 +59,7 @@ static double in_f64(double low, double high, uint32_t w)
 
 /* The largest number of the type below limit: one step of the format down from what limit rounds
  * to, where that is not below. */
-static long double below(const struct num_type *type, long double limit)
+static long double ref_uniform_below(const struct num_type *type, long double limit)
 {
     char at[8];
     long double y;
@@ -83,11 +83,11 @@ void ref_uniform(const struct ref_array *in, const void *attrs, struct ref_array
 
     ref_array_init(out, (uint32_t)a->dtype, (int)a->shape.n, a->shape.at);
     for (int64_t i = 0; i < out->count; i++) {
-        uint32_t w = word(in->u[0], in->u[1], i);
+        uint32_t w = ref_uniform_word(in->u[0], in->u[1], i);
         long double y = wide ? in_f64(a->low, a->high, w) : in_f32(a->low, a->high, w);
         char at[8];
         num_set_float(out->type, at, y);
         out->v[i] = num_get_float(out->type, at);
-        if (out->v[i] >= limit && limit > low) out->v[i] = below(out->type, limit);
+        if (out->v[i] >= limit && limit > low) out->v[i] = ref_uniform_below(out->type, limit);
     }
 }

@@ -167,7 +167,7 @@ enum bp_status bp_infer_dropout_grad(struct bp_site *site)
 }
 
 /* Both are linear, and their attributes one layout. */
-static enum bp_status masked(struct bp_grad *g, struct bp_tensor *kept)
+static enum bp_status random_masked(struct bp_grad *g, struct bp_tensor *kept)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
@@ -178,12 +178,12 @@ static enum bp_status masked(struct bp_grad *g, struct bp_tensor *kept)
 
 enum bp_status bp_grad_dropout(struct bp_grad *g)
 {
-    return masked(g, g->out[1]);
+    return random_masked(g, g->out[1]);
 }
 
 enum bp_status bp_grad_dropout_grad(struct bp_grad *g)
 {
-    return masked(g, g->in[1]);
+    return random_masked(g, g->in[1]);
 }
 
 enum bp_status bp_values_gumbel_softmax(const void *attrs)
@@ -211,8 +211,8 @@ enum bp_status bp_infer_gumbel_softmax(struct bp_site *site)
 }
 
 /* 1 at the largest along axis, of dtype. */
-static struct bp_tensor *largest(struct bp_compose *c, struct bp_tensor *y, int64_t axis,
-                                 uint32_t dtype)
+static struct bp_tensor *random_largest(struct bp_compose *c, struct bp_tensor *y, int64_t axis,
+                                        uint32_t dtype)
 {
     struct bp_argmax_attrs where = {.size = sizeof where, .axis = axis, .dtype = BP_I64};
     struct bp_one_hot_attrs hot = {.size = sizeof hot, .axis = axis, .dtype = dtype, .on = 1};
@@ -240,7 +240,7 @@ enum bp_status bp_expand_gumbel_softmax(struct bp_expansion *e)
     y = bp_compose_scale(&c, MAKE(&c, sub, NULL, x, u), 1 / a->temperature, 0);
     y = MAKE(&c, softmax, &along, y);
     if (e->want & 1) bp_compose_keep(&c, bp_compose_cast(&c, y, dtype), &e->out[0]);
-    if (e->want >> 1 & 1) bp_compose_keep(&c, largest(&c, y, a->axis, dtype), &e->out[1]);
+    if (e->want >> 1 & 1) bp_compose_keep(&c, random_largest(&c, y, a->axis, dtype), &e->out[1]);
     return bp_compose_end(&c);
 }
 

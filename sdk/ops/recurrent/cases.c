@@ -51,13 +51,13 @@ static bool is_gru(const struct case_maker *maker)
     return !strncmp(maker->op->name, "gru", 3);
 }
 
-static int blocks(const struct case_maker *maker)
+static int recurrent_cases_blocks(const struct case_maker *maker)
 {
     return is_lstm(maker) ? 4 : is_gru(maker) ? 3 : 1;
 }
 
 /* Adds "+AxB" to text, or "+-". n: how many extents. */
-static void input(char *text, bool present, int n, int a, int b, int c)
+static void recurrent_cases_input(char *text, bool present, int n, int a, int b, int c)
 {
     size_t used = strlen(text);
     char *at = text + used;
@@ -70,7 +70,8 @@ static void input(char *text, bool present, int n, int a, int b, int c)
 }
 
 /* Weights are in [-1, 1), so that gates are seldom closed. */
-static struct kernel_case *begin(const struct case_maker *maker, const char *shapes, int outputs)
+static struct kernel_case *recurrent_cases_begin(const struct case_maker *maker, const char *shapes,
+                                                 int outputs)
 {
     struct kernel_case *made = case_begin(maker, shapes);
 
@@ -79,7 +80,8 @@ static struct kernel_case *begin(const struct case_maker *maker, const char *sha
     return made;
 }
 
-static void end(const struct case_maker *maker, struct kernel_case *made, const char *variant)
+static void recurrent_cases_end(const struct case_maker *maker, struct kernel_case *made,
+                                const char *variant)
 {
     if (maker->gradients || made->n_out == 1) case_end(maker, made, "%s", variant);
     else case_parts(maker, made, made->n_out, variant);
@@ -87,8 +89,8 @@ static void end(const struct case_maker *maker, struct kernel_case *made, const 
 
 /* Of a size that models have: inputs of 40, 64 units. Weights, from input `from` on, are frozen in
  * one of two. */
-static void real(const struct case_maker *maker, struct kernel_case *made, int from,
-                 const char *variant)
+static void recurrent_cases_real(const struct case_maker *maker, struct kernel_case *made, int from,
+                                 const char *variant)
 {
     struct kernel_case *frozen;
     char text[48];
@@ -101,27 +103,27 @@ static void real(const struct case_maker *maker, struct kernel_case *made, int f
     frozen = case_copy(made);
     for (int i = from; i < frozen->n_in; i++)
         frozen->in[i].frozen = frozen->in[i].present && frozen->in[i].dtype == maker->dtype[0];
-    end(maker, made, variant);
+    recurrent_cases_end(maker, made, variant);
     snprintf(text, sizeof text, "%s.frozen", variant);
-    end(maker, frozen, text);
+    recurrent_cases_end(maker, frozen, text);
 }
 
-static struct kernel_case *cell(const struct case_maker *maker, int batch, int inputs, int units,
-                                int way)
+static struct kernel_case *recurrent_cases_cell(const struct case_maker *maker, int batch,
+                                                int inputs, int units, int way)
 {
     struct kernel_case *made;
     char text[256] = "";
-    int rows = blocks(maker) * units;
+    int rows = recurrent_cases_blocks(maker) * units;
 
-    input(text, true, 2, batch, inputs, 0);
-    input(text, true, 2, batch, units, 0);
-    if (is_lstm(maker)) input(text, true, 2, batch, units, 0);
-    input(text, true, 2, rows, inputs, 0);
-    input(text, true, 2, rows, units, 0);
-    input(text, way & BIAS, 1, rows, 0, 0);
-    input(text, way & RECURRENT_BIAS, 1, rows, 0, 0);
-    if (is_lstm(maker)) input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
-    made = begin(maker, text, is_lstm(maker) ? 2 : 1);
+    recurrent_cases_input(text, true, 2, batch, inputs, 0);
+    recurrent_cases_input(text, true, 2, batch, units, 0);
+    if (is_lstm(maker)) recurrent_cases_input(text, true, 2, batch, units, 0);
+    recurrent_cases_input(text, true, 2, rows, inputs, 0);
+    recurrent_cases_input(text, true, 2, rows, units, 0);
+    recurrent_cases_input(text, way & BIAS, 1, rows, 0, 0);
+    recurrent_cases_input(text, way & RECURRENT_BIAS, 1, rows, 0, 0);
+    if (is_lstm(maker)) recurrent_cases_input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
+    made = recurrent_cases_begin(maker, text, is_lstm(maker) ? 2 : 1);
     if (is_lstm(maker)) made->attrs.lstm_cell.gates = !!(way & GATES);
     else if (is_gru(maker)) made->attrs.gru_cell.gates = !!(way & GATES);
     else made->attrs.rnn_cell.activation = !!(way & GATES);
@@ -136,45 +138,48 @@ void cases_recurrent_cell(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(sizes) && !maker->gradients; i++)
         for (int w = i % 2; w < COUNT(ways); w += 2) {
-            made = cell(maker, sizes[i].batch, sizes[i].inputs, sizes[i].units, ways[w]);
+            made = recurrent_cases_cell(maker, sizes[i].batch, sizes[i].inputs, sizes[i].units,
+                                        ways[w]);
             made->quick = sizes[i].quick;
             snprintf(variant, sizeof variant, "way%d", w);
-            end(maker, made, variant);
+            recurrent_cases_end(maker, made, variant);
         }
     for (int w = 1; w < COUNT(ways) && maker->gradients; w++) {
-        made = cell(maker, 2, 1, w % 2 ? 1 : is_lstm(maker) ? 1 : 2, ways[w]);
+        made = recurrent_cases_cell(maker, 2, 1, w % 2 ? 1 : is_lstm(maker) ? 1 : 2, ways[w]);
         case_smooth(made, 2);
         snprintf(variant, sizeof variant, "way%d", w);
-        end(maker, made, variant);
+        recurrent_cases_end(maker, made, variant);
     }
     if (maker->gradients) return;
-    real(maker, cell(maker, 17, 40, 64, ways[1]), is_lstm(maker) ? 3 : 2, "real");
+    recurrent_cases_real(maker, recurrent_cases_cell(maker, 17, 40, 64, ways[1]),
+                         is_lstm(maker) ? 3 : 2, "real");
     if (is_gru(maker)) /* the only one that cuts its weights: into views, of frozen ones too */
-        real(maker, cell(maker, 17, 40, 64, ways[1] | RESET_BEFORE), 2, "real.reset");
-    made = cell(maker, 3, 5, 4, ways[1]);
+        recurrent_cases_real(maker, recurrent_cases_cell(maker, 17, 40, 64, ways[1] | RESET_BEFORE),
+                             2, "real.reset");
+    made = recurrent_cases_cell(maker, 3, 5, 4, ways[1]);
     made->in[0].data = DATA_NONFINITE;
-    end(maker, made, "nonfinite");
-    case_layouts(maker, cell(maker, 3, 5, 4, ways[1]), "layouts", false);
+    recurrent_cases_end(maker, made, "nonfinite");
+    case_layouts(maker, recurrent_cases_cell(maker, 3, 5, 4, ways[1]), "layouts", false);
 }
 
-static struct kernel_case *layer(const struct case_maker *maker, int steps, int batch, int inputs,
-                                 int units, int way)
+static struct kernel_case *recurrent_cases_layer(const struct case_maker *maker, int steps,
+                                                 int batch, int inputs, int units, int way)
 {
     bool lstm = is_lstm(maker), turned = way & BATCH_FIRST;
     struct kernel_case *made;
     char text[256] = "";
-    int rows = blocks(maker) * units, lengths = lstm ? 8 : 6;
+    int rows = recurrent_cases_blocks(maker) * units, lengths = lstm ? 8 : 6;
 
-    input(text, true, 3, turned ? batch : steps, turned ? steps : batch, inputs);
-    input(text, true, 2, rows, inputs, 0);
-    input(text, true, 2, rows, units, 0);
-    input(text, way & BIAS, 1, rows, 0, 0);
-    input(text, way & RECURRENT_BIAS, 1, rows, 0, 0);
-    input(text, way & STATES, 2, batch, units, 0);
-    if (lstm) input(text, way & STATES, 2, batch, units, 0);
-    if (lstm) input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
-    input(text, way & LENGTHS, 1, batch, 0, 0);
-    made = begin(maker, text, lstm ? 3 : 2);
+    recurrent_cases_input(text, true, 3, turned ? batch : steps, turned ? steps : batch, inputs);
+    recurrent_cases_input(text, true, 2, rows, inputs, 0);
+    recurrent_cases_input(text, true, 2, rows, units, 0);
+    recurrent_cases_input(text, way & BIAS, 1, rows, 0, 0);
+    recurrent_cases_input(text, way & RECURRENT_BIAS, 1, rows, 0, 0);
+    recurrent_cases_input(text, way & STATES, 2, batch, units, 0);
+    if (lstm) recurrent_cases_input(text, way & STATES, 2, batch, units, 0);
+    if (lstm) recurrent_cases_input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
+    recurrent_cases_input(text, way & LENGTHS, 1, batch, 0, 0);
+    made = recurrent_cases_begin(maker, text, lstm ? 3 : 2);
     if (way & LENGTHS) case_index(made, lengths, maker->dtype[2], 0, steps + 1);
     made->attrs.rnn_layer.reverse = !!(way & REVERSE); /* all begin alike */
     made->attrs.rnn_layer.batch_first = turned;
@@ -191,25 +196,28 @@ void cases_recurrent_layer(struct case_maker *maker)
     for (int i = 0; i < COUNT(sizes) && !maker->gradients; i++)
         for (int w = i % 3; w < COUNT(ways); w += 3) {
             if (maker->dtype[2] == BP_I32 && (!(ways[w] & LENGTHS) || i % 2)) continue;
-            made = layer(maker, sizes[i].steps, sizes[i].batch, sizes[i].inputs, sizes[i].units,
-                         ways[w]);
+            made = recurrent_cases_layer(maker, sizes[i].steps, sizes[i].batch, sizes[i].inputs,
+                                         sizes[i].units, ways[w]);
             made->quick = sizes[i].quick;
             snprintf(variant, sizeof variant, "way%d", w);
-            end(maker, made, variant);
+            recurrent_cases_end(maker, made, variant);
         }
     for (int w = 1; w < COUNT(ways) && maker->gradients; w++) {
-        made = layer(maker, 2, w % 2 ? 2 : 1, 1, w % 2 || is_lstm(maker) ? 1 : 2, ways[w]);
+        made = recurrent_cases_layer(maker, 2, w % 2 ? 2 : 1, 1, w % 2 || is_lstm(maker) ? 1 : 2,
+                                     ways[w]);
         case_smooth(made, 2);
         snprintf(variant, sizeof variant, "way%d", w);
-        end(maker, made, variant);
+        recurrent_cases_end(maker, made, variant);
     }
     if (maker->gradients || maker->dtype[2] == BP_I32) return;
-    if (maker->dtype[0] == BP_F32) end(maker, layer(maker, LONG_STEPS, 1, 1, 2, BIAS), "long");
-    real(maker, layer(maker, 5, 9, 40, 64, BIAS | RECURRENT_BIAS), 1, "real");
-    made = layer(maker, 3, 4, 5, 3, ways[2]);
+    if (maker->dtype[0] == BP_F32)
+        recurrent_cases_end(maker, recurrent_cases_layer(maker, LONG_STEPS, 1, 1, 2, BIAS), "long");
+    recurrent_cases_real(maker, recurrent_cases_layer(maker, 5, 9, 40, 64, BIAS | RECURRENT_BIAS),
+                         1, "real");
+    made = recurrent_cases_layer(maker, 3, 4, 5, 3, ways[2]);
     made->in[0].data = DATA_NONFINITE;
-    end(maker, made, "nonfinite");
-    case_layouts(maker, layer(maker, 2, 3, 5, 4, ways[4]), "layouts", false);
+    recurrent_cases_end(maker, made, "nonfinite");
+    case_layouts(maker, recurrent_cases_layer(maker, 2, 3, 5, 4, ways[4]), "layouts", false);
 }
 
 /* Of a net: how many layers, 2 directions, and which way. */
@@ -226,26 +234,26 @@ static const struct {
     {"three", 3, 1, LENGTHS | BATCH_FIRST | GATES | RESET_BEFORE, false},
 };
 
-static struct kernel_case *net(const struct case_maker *maker, int i, int steps, int batch,
-                               int inputs, int units)
+static struct kernel_case *recurrent_cases_net(const struct case_maker *maker, int i, int steps,
+                                               int batch, int inputs, int units)
 {
     int directions = nets[i].direction == 2 ? 2 : 1, way = nets[i].way;
-    int all = nets[i].layers * directions, rows = blocks(maker) * units;
+    int all = nets[i].layers * directions, rows = recurrent_cases_blocks(maker) * units;
     bool lstm = is_lstm(maker), turned = way & BATCH_FIRST;
     struct kernel_case *made;
     char text[256] = "";
 
-    input(text, true, 3, turned ? batch : steps, turned ? steps : batch, inputs);
-    input(text, way & STATES, 3, all, batch, units);
-    if (lstm) input(text, way & STATES, 3, all, batch, units);
-    input(text, way & LENGTHS, 1, batch, 0, 0);
+    recurrent_cases_input(text, true, 3, turned ? batch : steps, turned ? steps : batch, inputs);
+    recurrent_cases_input(text, way & STATES, 3, all, batch, units);
+    if (lstm) recurrent_cases_input(text, way & STATES, 3, all, batch, units);
+    recurrent_cases_input(text, way & LENGTHS, 1, batch, 0, 0);
     for (int k = 0; k < all; k++) {
-        input(text, true, 2, rows, k < directions ? inputs : units * directions, 0);
-        input(text, true, 2, rows, units, 0);
-        if (way & BIAS) input(text, true, 1, rows, 0, 0);
-        if (way & BIAS) input(text, true, 1, rows, 0, 0);
+        recurrent_cases_input(text, true, 2, rows, k < directions ? inputs : units * directions, 0);
+        recurrent_cases_input(text, true, 2, rows, units, 0);
+        if (way & BIAS) recurrent_cases_input(text, true, 1, rows, 0, 0);
+        if (way & BIAS) recurrent_cases_input(text, true, 1, rows, 0, 0);
     }
-    made = begin(maker, text, lstm ? 3 : 2);
+    made = recurrent_cases_begin(maker, text, lstm ? 3 : 2);
     if (way & LENGTHS) case_index(made, lstm ? 3 : 2, maker->dtype[2], 0, steps + 1);
     made->attrs.rnn.layers = nets[i].layers; /* all begin alike */
     made->attrs.rnn.direction = nets[i].direction;
@@ -262,20 +270,23 @@ void cases_recurrent_net(struct case_maker *maker)
     for (int i = 0; i < COUNT(nets); i++) {
         struct kernel_case *made;
         if (maker->gradients) {
-            made = net(maker, i, 2, 1, 1, 1);
+            made = recurrent_cases_net(maker, i, 2, 1, 1, 1);
             case_smooth(made, 2);
-            end(maker, made, nets[i].variant);
+            recurrent_cases_end(maker, made, nets[i].variant);
             continue;
         }
         for (int s = 1; s < COUNT(sizes); s += 2) {
             if (maker->dtype[2] == BP_I32 && (!(nets[i].way & LENGTHS) || s > 3)) continue;
-            end(maker,
-                net(maker, i, sizes[s].steps, sizes[s].batch, sizes[s].inputs, sizes[s].units),
-                nets[i].variant);
+            recurrent_cases_end(maker,
+                                recurrent_cases_net(maker, i, sizes[s].steps, sizes[s].batch,
+                                                    sizes[s].inputs, sizes[s].units),
+                                nets[i].variant);
         }
     }
     if (!maker->gradients && maker->dtype[2] != BP_I32)
-        real(maker, net(maker, 0, 5, 9, 40, 64), is_lstm(maker) ? 4 : 3, "real");
+        recurrent_cases_real(maker, recurrent_cases_net(maker, 0, 5, 9, 40, 64),
+                             is_lstm(maker) ? 4 : 3, "real");
     if (!maker->gradients && maker->dtype[2] != BP_I32)
-        case_part_layouts(maker, net(maker, 3, 2, 3, 5, 4), is_lstm(maker) ? 3 : 2, "layouts");
+        case_part_layouts(maker, recurrent_cases_net(maker, 3, 2, 3, 5, 4), is_lstm(maker) ? 3 : 2,
+                          "layouts");
 }

@@ -25,8 +25,8 @@ struct cell {
     int64_t batch, units;
 };
 
-static void cut(struct bp_compose *c, struct bp_tensor *x, int64_t axis, int64_t n,
-                struct bp_tensor **out)
+static void recurrent_cut(struct bp_compose *c, struct bp_tensor *x, int64_t axis, int64_t n,
+                          struct bp_tensor **out)
 {
     struct bp_split_attrs a = {.size = sizeof a, .axis = axis, .sections = n};
 
@@ -35,26 +35,27 @@ static void cut(struct bp_compose *c, struct bp_tensor *x, int64_t axis, int64_t
 }
 
 /* The n slices of x along its first axis. */
-static void slices(struct bp_compose *c, struct bp_tensor *x, int64_t n, struct bp_tensor **out)
+static void recurrent_slices(struct bp_compose *c, struct bp_tensor *x, int64_t n,
+                             struct bp_tensor **out)
 {
     int64_t size[PARTS_MAX], parts = (n + PARTS_MAX - 1) / PARTS_MAX;
     struct bp_split_attrs a = {.size = sizeof a, .sizes = {size, parts}};
     struct bp_tensor *part[PARTS_MAX];
 
     if (parts == 1) {
-        cut(c, x, 0, n, out);
+        recurrent_cut(c, x, 0, n, out);
         return;
     }
     for (int64_t i = 0; i < parts; i++) size[i] = i + 1 < parts ? PARTS_MAX : n - i * PARTS_MAX;
     if (c->status == BP_OK) c->status = bp_op_split(c->scope, x, NULL, &a, part, (size_t)parts);
     for (int64_t i = 0; i < parts; i++) {
         struct bp_tensor *of = c->status ? NULL : bp_compose_take(c, part[i]);
-        cut(c, of, 0, size[i], out + i * PARTS_MAX);
+        recurrent_cut(c, of, 0, size[i], out + i * PARTS_MAX);
     }
 }
 
-static struct bp_tensor *joined(struct bp_compose *c, struct bp_tensor *const *x, int64_t n,
-                                int64_t axis)
+static struct bp_tensor *recurrent_joined(struct bp_compose *c, struct bp_tensor *const *x,
+                                          int64_t n, int64_t axis)
 {
     struct bp_concat_attrs a = {.size = sizeof a, .axis = axis};
     struct bp_tensor *part[PARTS_MAX];
@@ -68,30 +69,33 @@ static struct bp_tensor *joined(struct bp_compose *c, struct bp_tensor *const *x
     return parts == 1 ? part[0] : bp_compose_all(c, BP_ROW_concat, &a, part, (size_t)parts);
 }
 
-static struct bp_tensor *add(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b)
+static struct bp_tensor *recurrent_add(struct bp_compose *c, struct bp_tensor *a,
+                                       struct bp_tensor *b)
 {
     return b ? MAKE(c, add, NULL, a, b) : a;
 }
 
-static struct bp_tensor *mul(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b)
+static struct bp_tensor *recurrent_mul(struct bp_compose *c, struct bp_tensor *a,
+                                       struct bp_tensor *b)
 {
     return MAKE(c, mul, NULL, a, b);
 }
 
 /* x w^T, of matrices. */
-static struct bp_tensor *times(struct bp_compose *c, struct bp_tensor *x, struct bp_tensor *w)
+static struct bp_tensor *recurrent_times(struct bp_compose *c, struct bp_tensor *x,
+                                         struct bp_tensor *w)
 {
     struct bp_matmul_attrs a = {.size = sizeof a, .transpose_b = 1};
 
     return MAKE(c, matmul, &a, x, w);
 }
 
-static struct bp_tensor *sigmoid(struct bp_compose *c, struct bp_tensor *x)
+static struct bp_tensor *recurrent_sigmoid(struct bp_compose *c, struct bp_tensor *x)
 {
     return MAKE(c, sigmoid, NULL, x);
 }
 
-static struct bp_tensor *widened(struct bp_compose *c, struct bp_tensor *x)
+static struct bp_tensor *recurrent_widened(struct bp_compose *c, struct bp_tensor *x)
 {
     return x ? bp_compose_widen(c, x) : NULL;
 }
@@ -101,28 +105,28 @@ static void begin_cell(struct cell *l, struct bp_compose *c, const struct bp_rec
                        struct bp_tensor *const *in, int64_t batch)
 {
     *l = (struct cell){.c = c, .k = k, .batch = batch, .units = in[k->r]->shape[1]};
-    l->w = widened(c, in[k->w]);
-    l->r = widened(c, in[k->r]);
-    l->bias = widened(c, in[k->bias]);
-    l->recurrent_bias = widened(c, in[k->recurrent_bias]);
-    if (k->peephole >= 0) l->peephole = widened(c, in[k->peephole]);
-    if (l->peephole) cut(c, l->peephole, 0, 3, l->part);
+    l->w = recurrent_widened(c, in[k->w]);
+    l->r = recurrent_widened(c, in[k->r]);
+    l->bias = recurrent_widened(c, in[k->bias]);
+    l->recurrent_bias = recurrent_widened(c, in[k->recurrent_bias]);
+    if (k->peephole >= 0) l->peephole = recurrent_widened(c, in[k->peephole]);
+    if (l->peephole) recurrent_cut(c, l->peephole, 0, 3, l->part);
     if (k->kind != BP_RECURRENT_GRU || k->reset_after) return;
-    cut(c, l->r, 0, 3, l->part);
-    if (l->recurrent_bias) cut(c, l->recurrent_bias, 0, 3, l->part + 3);
+    recurrent_cut(c, l->r, 0, 3, l->part);
+    if (l->recurrent_bias) recurrent_cut(c, l->recurrent_bias, 0, 3, l->part + 3);
 }
 
 /* What rows of x give to all blocks. */
 static struct bp_tensor *of_inputs(const struct cell *l, struct bp_tensor *x)
 {
-    struct bp_tensor *a = add(l->c, times(l->c, x, l->w), l->bias);
+    struct bp_tensor *a = recurrent_add(l->c, recurrent_times(l->c, x, l->w), l->bias);
 
-    return l->k->kind == BP_RECURRENT_GRU ? a : add(l->c, a, l->recurrent_bias);
+    return l->k->kind == BP_RECURRENT_GRU ? a : recurrent_add(l->c, a, l->recurrent_bias);
 }
 
 static struct bp_tensor *of_state(const struct cell *l, struct bp_tensor *h)
 {
-    return times(l->c, h, l->r);
+    return recurrent_times(l->c, h, l->r);
 }
 
 static struct state lstm_step(const struct cell *l, struct bp_tensor *a, struct state s)
@@ -132,25 +136,26 @@ static struct state lstm_step(const struct cell *l, struct bp_tensor *a, struct 
     const int *at = order[l->k->gates];
     struct bp_tensor *block[4], *i, *f, *g, *o;
 
-    cut(c, add(c, a, of_state(l, s.h)), 1, 4, block);
+    recurrent_cut(c, recurrent_add(c, a, of_state(l, s.h)), 1, 4, block);
     i = block[at[0]];
     f = block[at[1]];
     g = block[at[2]];
     o = block[at[3]];
     if (l->peephole) {
-        i = add(c, i, mul(c, s.c, l->part[0]));
-        f = add(c, f, mul(c, s.c, l->part[1]));
+        i = recurrent_add(c, i, recurrent_mul(c, s.c, l->part[0]));
+        f = recurrent_add(c, f, recurrent_mul(c, s.c, l->part[1]));
     }
-    s.c = add(c, mul(c, sigmoid(c, f), s.c), mul(c, sigmoid(c, i), MAKE(c, tanh, NULL, g)));
-    if (l->peephole) o = add(c, o, mul(c, s.c, l->part[2]));
-    s.h = mul(c, sigmoid(c, o), MAKE(c, tanh, NULL, s.c));
+    s.c = recurrent_add(c, recurrent_mul(c, recurrent_sigmoid(c, f), s.c),
+                        recurrent_mul(c, recurrent_sigmoid(c, i), MAKE(c, tanh, NULL, g)));
+    if (l->peephole) o = recurrent_add(c, o, recurrent_mul(c, s.c, l->part[2]));
+    s.h = recurrent_mul(c, recurrent_sigmoid(c, o), MAKE(c, tanh, NULL, s.c));
     return s;
 }
 
 /* Block number i of what the state gives, before the reset. */
 static struct bp_tensor *state_block(const struct cell *l, struct bp_tensor *h, int i)
 {
-    return add(l->c, times(l->c, h, l->part[i]), l->part[3 + i]);
+    return recurrent_add(l->c, recurrent_times(l->c, h, l->part[i]), l->part[3 + i]);
 }
 
 static struct state gru_step(const struct cell *l, struct bp_tensor *a, struct state s)
@@ -159,31 +164,33 @@ static struct state gru_step(const struct cell *l, struct bp_tensor *a, struct s
     int at_r = l->k->gates ? 1 : 0, at_z = 1 - at_r;
     struct bp_tensor *x[3], *b[3], *r, *z, *n;
 
-    cut(c, a, 1, 3, x);
+    recurrent_cut(c, a, 1, 3, x);
     if (l->k->reset_after) {
-        cut(c, add(c, of_state(l, s.h), l->recurrent_bias), 1, 3, b);
+        recurrent_cut(c, recurrent_add(c, of_state(l, s.h), l->recurrent_bias), 1, 3, b);
     } else {
         b[0] = state_block(l, s.h, 0);
         b[1] = state_block(l, s.h, 1);
     }
-    r = sigmoid(c, add(c, x[at_r], b[at_r]));
-    z = sigmoid(c, add(c, x[at_z], b[at_z]));
-    n = l->k->reset_after ? mul(c, r, b[2]) : state_block(l, mul(c, r, s.h), 2);
-    n = MAKE(c, tanh, NULL, add(c, x[2], n));
-    s.h = add(c, mul(c, bp_compose_scale(c, z, -1, 1), n), mul(c, z, s.h));
+    r = recurrent_sigmoid(c, recurrent_add(c, x[at_r], b[at_r]));
+    z = recurrent_sigmoid(c, recurrent_add(c, x[at_z], b[at_z]));
+    n = l->k->reset_after ? recurrent_mul(c, r, b[2]) : state_block(l, recurrent_mul(c, r, s.h), 2);
+    n = MAKE(c, tanh, NULL, recurrent_add(c, x[2], n));
+    s.h = recurrent_add(c, recurrent_mul(c, bp_compose_scale(c, z, -1, 1), n),
+                        recurrent_mul(c, z, s.h));
     return s;
 }
 
-static struct state step(const struct cell *l, struct bp_tensor *a, struct state s)
+static struct state recurrent_step(const struct cell *l, struct bp_tensor *a, struct state s)
 {
     if (l->k->kind == BP_RECURRENT_LSTM) return lstm_step(l, a, s);
     if (l->k->kind == BP_RECURRENT_GRU) return gru_step(l, a, s);
-    a = add(l->c, a, of_state(l, s.h));
+    a = recurrent_add(l->c, a, of_state(l, s.h));
     s.h = l->k->activation ? MAKE(l->c, relu, NULL, a) : MAKE(l->c, tanh, NULL, a);
     return s;
 }
 
-static void keep(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struct bp_tensor *t)
+static void recurrent_keep(struct bp_expansion *e, struct bp_compose *c, uint32_t i,
+                           struct bp_tensor *t)
 {
     if (e->want >> i & 1)
         bp_compose_keep(c, bp_compose_cast(c, t, e->in[0]->view.dtype), &e->out[i]);
@@ -193,14 +200,14 @@ enum bp_status bp_expand_recurrent_cell(struct bp_expansion *e)
 {
     struct bp_recurrent k = bp_recurrent_of(e->row, e->attrs);
     struct bp_compose c = bp_compose_begin(e->scope);
-    struct state s = {widened(&c, e->in[k.h0]), NULL};
+    struct state s = {recurrent_widened(&c, e->in[k.h0]), NULL};
     struct cell l;
 
-    if (k.c0 >= 0) s.c = widened(&c, e->in[k.c0]);
+    if (k.c0 >= 0) s.c = recurrent_widened(&c, e->in[k.c0]);
     begin_cell(&l, &c, &k, e->in, e->in[0]->shape[0]);
-    s = step(&l, of_inputs(&l, widened(&c, e->in[0])), s);
-    keep(e, &c, 0, s.h);
-    if (k.c0 >= 0) keep(e, &c, 1, s.c);
+    s = recurrent_step(&l, of_inputs(&l, recurrent_widened(&c, e->in[0])), s);
+    recurrent_keep(e, &c, 0, s.h);
+    if (k.c0 >= 0) recurrent_keep(e, &c, 1, s.c);
     return bp_compose_end(&c);
 }
 
@@ -210,12 +217,13 @@ static struct bp_tensor *no_state(const struct cell *l, struct bp_tensor *a)
     struct bp_mask_attrs none = {.size = sizeof none};
     struct bp_tensor *block[4];
 
-    cut(l->c, a, 1, l->k->blocks, block);
+    recurrent_cut(l->c, a, 1, l->k->blocks, block);
     return MAKE(l->c, mask, &none, block[0], MAKE(l->c, less_than, NULL, block[0], block[0]));
 }
 
 /* Which sequences have step number t: B 1. */
-static struct bp_tensor *having(struct bp_compose *c, struct bp_tensor *lengths, int64_t t)
+static struct bp_tensor *recurrent_having(struct bp_compose *c, struct bp_tensor *lengths,
+                                          int64_t t)
 {
     struct bp_clip_attrs all = {.size = sizeof all, .min = (double)t, .max = (double)t};
     struct bp_tensor *has = MAKE(c, greater_than, NULL, lengths, MAKE(c, clip, &all, lengths));
@@ -227,12 +235,12 @@ static struct bp_tensor *having(struct bp_compose *c, struct bp_tensor *lengths,
 static struct bp_tensor *layer_step(const struct cell *l, struct bp_tensor *a, struct state *s,
                                     struct bp_tensor *lengths, int64_t t)
 {
-    struct state next = step(l, a, *s);
+    struct state next = recurrent_step(l, a, *s);
     struct bp_mask_attrs masked = {.size = sizeof masked};
     struct bp_tensor *has, *y = next.h;
 
     if (lengths) {
-        has = having(l->c, lengths, t);
+        has = recurrent_having(l->c, lengths, t);
         y = MAKE(l->c, mask, &masked, next.h, has);
         next.h = MAKE(l->c, where, NULL, has, next.h, s->h);
         if (next.c) next.c = MAKE(l->c, where, NULL, has, next.c, s->c);
@@ -242,8 +250,8 @@ static struct bp_tensor *layer_step(const struct cell *l, struct bp_tensor *a, s
 }
 
 /* All steps; at: room for them, what they take of x and then what they give to y. */
-static void run_steps(struct bp_expansion *e, const struct cell *l, struct bp_tensor **at,
-                      int64_t steps)
+static void recurrent_run_steps(struct bp_expansion *e, const struct cell *l, struct bp_tensor **at,
+                                int64_t steps)
 {
     const struct bp_recurrent *k = l->k;
     struct bp_compose *c = l->c;
@@ -252,15 +260,15 @@ static void run_steps(struct bp_expansion *e, const struct cell *l, struct bp_te
     struct state s = {NULL, NULL};
 
     for (int64_t i = 0; i < steps; i++) at[i] = bp_compose_reshape(c, at[i], 2, flat);
-    s.h = e->in[k->h0] ? widened(c, e->in[k->h0]) : no_state(l, at[0]);
-    if (k->c0 >= 0) s.c = e->in[k->c0] ? widened(c, e->in[k->c0]) : no_state(l, at[0]);
+    s.h = e->in[k->h0] ? recurrent_widened(c, e->in[k->h0]) : no_state(l, at[0]);
+    if (k->c0 >= 0) s.c = e->in[k->c0] ? recurrent_widened(c, e->in[k->c0]) : no_state(l, at[0]);
     for (int64_t i = 0; i < steps; i++) {
         int64_t t = k->reverse ? steps - 1 - i : i;
         at[t] = bp_compose_reshape(c, layer_step(l, at[t], &s, e->in[k->lengths], t), 3, one);
     }
-    keep(e, c, 0, joined(c, at, steps, k->batch_first ? 1 : 0));
-    keep(e, c, 1, s.h);
-    if (s.c) keep(e, c, 2, s.c);
+    recurrent_keep(e, c, 0, recurrent_joined(c, at, steps, k->batch_first ? 1 : 0));
+    recurrent_keep(e, c, 1, s.h);
+    if (s.c) recurrent_keep(e, c, 2, s.c);
 }
 
 enum bp_status bp_expand_recurrent_layer(struct bp_expansion *e)
@@ -271,7 +279,7 @@ enum bp_status bp_expand_recurrent_layer(struct bp_expansion *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     const int64_t *shape = e->in[0]->shape;
     int64_t steps = shape[k.batch_first ? 1 : 0], batch = shape[k.batch_first ? 0 : 1];
-    struct bp_tensor *x = widened(&c, e->in[0]), **at = calloc((size_t)steps, sizeof *at);
+    struct bp_tensor *x = recurrent_widened(&c, e->in[0]), **at = calloc((size_t)steps, sizeof *at);
     struct cell l;
 
     if (!at && c.status == BP_OK)
@@ -281,8 +289,8 @@ enum bp_status bp_expand_recurrent_layer(struct bp_expansion *e)
     x = of_inputs(&l, bp_compose_reshape(&c, x, 2, (int64_t[]){steps * batch, shape[2]}));
     x = bp_compose_reshape(&c, x, 3, (int64_t[]){steps, batch, k.blocks * l.units});
     if (at) {
-        slices(&c, x, steps, at);
-        run_steps(e, &l, at, steps);
+        recurrent_slices(&c, x, steps, at);
+        recurrent_run_steps(e, &l, at, steps);
     }
     free(at);
     return bp_compose_end(&c);
@@ -366,14 +374,14 @@ enum bp_status bp_expand_recurrent_net(struct bp_expansion *e)
     int64_t all = n.k.layers * directions;
     struct bp_tensor *x = e->in[0], *side[2];
 
-    if (e->in[n.k.h0]) cut(&n.c, e->in[n.k.h0], 0, all, n.h);
-    if (n.k.c0 >= 0 && e->in[n.k.c0]) cut(&n.c, e->in[n.k.c0], 0, all, n.memory);
+    if (e->in[n.k.h0]) recurrent_cut(&n.c, e->in[n.k.h0], 0, all, n.h);
+    if (n.k.c0 >= 0 && e->in[n.k.c0]) recurrent_cut(&n.c, e->in[n.k.c0], 0, all, n.memory);
     for (uint32_t i = 0; i < all; i += directions) {
         for (uint32_t d = 0; d < directions; d++) side[d] = net_layer(&n, x, i + d);
-        x = joined(&n.c, side, directions, 2);
+        x = recurrent_joined(&n.c, side, directions, 2);
     }
-    keep(e, &n.c, 0, x);
-    keep(e, &n.c, 1, joined(&n.c, n.h, all, 0));
-    if (n.k.c0 >= 0) keep(e, &n.c, 2, joined(&n.c, n.memory, all, 0));
+    recurrent_keep(e, &n.c, 0, x);
+    recurrent_keep(e, &n.c, 1, recurrent_joined(&n.c, n.h, all, 0));
+    if (n.k.c0 >= 0) recurrent_keep(e, &n.c, 2, recurrent_joined(&n.c, n.memory, all, 0));
     return bp_compose_end(&n.c);
 }

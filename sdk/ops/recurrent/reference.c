@@ -23,7 +23,7 @@ struct layer {
 
 static const struct ref_array absent;
 
-static struct running *numbers(int64_t n)
+static struct running *ref_recurrent_numbers(int64_t n)
 {
     struct running *at = calloc((size_t)n + 1, sizeof *at);
 
@@ -32,7 +32,8 @@ static struct running *numbers(int64_t n)
 }
 
 /* Row number i of a matrix of n columns, times a: a sum of n products. */
-static struct running dot(const struct ref_array *m, int64_t i, const struct running *a, int64_t n)
+static struct running ref_recurrent_dot(const struct ref_array *m, int64_t i,
+                                        const struct running *a, int64_t n)
 {
     long double v = 0, e = 0, size = 0;
     int64_t terms = 0;
@@ -57,28 +58,31 @@ static struct running of_x(const struct layer *l, int64_t block, int64_t i, cons
 {
     int64_t row = block * l->units + i;
 
-    return run_add(dot(l->w, row, x, l->inputs), bias_of(l->bias, row));
+    return run_add(ref_recurrent_dot(l->w, row, x, l->inputs), bias_of(l->bias, row));
 }
 static struct running of_h(const struct layer *l, int64_t block, int64_t i, const struct running *h)
 {
     int64_t row = block * l->units + i;
 
-    return run_add(dot(l->r, row, h, l->units), bias_of(l->recurrent_bias, row));
+    return run_add(ref_recurrent_dot(l->r, row, h, l->units), bias_of(l->recurrent_bias, row));
 }
 
 /* All of that, and what a gate sees of the memory, added up in any order. */
-static struct running gate(const struct layer *l, int64_t block, int64_t i, const struct running *x,
-                           const struct running *h, struct running seen)
+static struct running ref_recurrent_gate(const struct layer *l, int64_t block, int64_t i,
+                                         const struct running *x, const struct running *h,
+                                         struct running seen)
 {
     int64_t row = block * l->units + i;
-    struct running part[] = {dot(l->w, row, x, l->inputs), dot(l->r, row, h, l->units),
-                             bias_of(l->bias, row), bias_of(l->recurrent_bias, row), seen};
+    struct running part[] = {ref_recurrent_dot(l->w, row, x, l->inputs),
+                             ref_recurrent_dot(l->r, row, h, l->units), bias_of(l->bias, row),
+                             bias_of(l->recurrent_bias, row), seen};
 
     return run_sum(part, sizeof part / sizeof *part);
 }
 
 /* What peephole number `which` sees of c; nothing without. */
-static struct running peep(const struct layer *l, int64_t which, int64_t i, struct running c)
+static struct running ref_recurrent_peep(const struct layer *l, int64_t which, int64_t i,
+                                         struct running c)
 {
     if (!l->peephole->type) return run_of(0);
     return run_mul(run_of(l->peephole->v[which * l->units + i]), c);
@@ -88,12 +92,14 @@ static void lstm_unit(const struct layer *l, int64_t i, const struct running *x,
                       const struct running *h, struct running *c, struct running *next)
 {
     int64_t f = l->other_gates ? 2 : 1, g = l->other_gates ? 3 : 2, o = l->other_gates ? 1 : 3;
-    struct running in = run_sigmoid(gate(l, 0, i, x, h, peep(l, 0, i, c[i])));
-    struct running forget = run_sigmoid(gate(l, f, i, x, h, peep(l, 1, i, c[i])));
-    struct running cell = run_tanh(gate(l, g, i, x, h, run_of(0))), out;
+    struct running in = run_sigmoid(
+        ref_recurrent_gate(l, 0, i, x, h, ref_recurrent_peep(l, 0, i, c[i])));
+    struct running forget = run_sigmoid(
+        ref_recurrent_gate(l, f, i, x, h, ref_recurrent_peep(l, 1, i, c[i])));
+    struct running cell = run_tanh(ref_recurrent_gate(l, g, i, x, h, run_of(0))), out;
 
     c[i] = run_add(run_mul(forget, c[i]), run_mul(in, cell));
-    out = run_sigmoid(gate(l, o, i, x, h, peep(l, 2, i, c[i])));
+    out = run_sigmoid(ref_recurrent_gate(l, o, i, x, h, ref_recurrent_peep(l, 2, i, c[i])));
     next[i] = run_mul(out, run_tanh(c[i]));
 }
 
@@ -101,14 +107,14 @@ static void gru_units(const struct layer *l, const struct running *x, const stru
                       struct running *next)
 {
     int64_t at_r = l->other_gates ? 1 : 0, n = l->units;
-    struct running *reset = numbers(n);
+    struct running *reset = ref_recurrent_numbers(n);
 
     for (int64_t i = 0; i < n; i++) {
-        reset[i] = run_sigmoid(gate(l, at_r, i, x, h, run_of(0)));
+        reset[i] = run_sigmoid(ref_recurrent_gate(l, at_r, i, x, h, run_of(0)));
         if (!l->reset_after) reset[i] = run_mul(reset[i], h[i]);
     }
     for (int64_t i = 0; i < n; i++) {
-        struct running z = run_sigmoid(gate(l, 1 - at_r, i, x, h, run_of(0))), a;
+        struct running z = run_sigmoid(ref_recurrent_gate(l, 1 - at_r, i, x, h, run_of(0))), a;
         a = l->reset_after ? run_mul(reset[i], of_h(l, 2, i, h)) : of_h(l, 2, i, reset);
         a = run_tanh(run_add(of_x(l, 2, i, x), a));
         next[i] = run_add(run_mul(run_sub(run_of(1), z), a), run_mul(z, h[i]));
@@ -117,17 +123,17 @@ static void gru_units(const struct layer *l, const struct running *x, const stru
 }
 
 /* A step of one sequence. */
-static void step(const struct layer *l, const struct running *x, struct running *h,
-                 struct running *c)
+static void ref_recurrent_step(const struct layer *l, const struct running *x, struct running *h,
+                               struct running *c)
 {
-    struct running *next = numbers(l->units);
+    struct running *next = ref_recurrent_numbers(l->units);
 
     if (l->kind == GRU) gru_units(l, x, h, next);
     for (int64_t i = 0; i < l->units; i++) {
         struct running a;
         if (l->kind == LSTM) lstm_unit(l, i, x, h, c, next);
         if (l->kind != RNN) continue;
-        a = gate(l, 0, i, x, h, run_of(0));
+        a = ref_recurrent_gate(l, 0, i, x, h, run_of(0));
         next[i] = l->relu ? run_relu(a) : run_tanh(a);
     }
     memcpy(h, next, (size_t)l->units * sizeof *h);
@@ -143,13 +149,15 @@ static void run_layer(struct layer *l)
             int64_t t = l->reverse ? l->steps - 1 - i : i;
             int64_t length = l->lengths->type ? (int64_t)l->lengths->u[b] : l->steps;
             if (t >= length) continue; /* y stays 0 */
-            step(l, l->x + (t * l->batch + b) * l->inputs, l->h + b * n, l->c + b * n);
+            ref_recurrent_step(l, l->x + (t * l->batch + b) * l->inputs, l->h + b * n,
+                               l->c + b * n);
             memcpy(l->y + (t * l->batch + b) * n, l->h + b * n, (size_t)n * sizeof *l->h);
         }
 }
 
 /* A state that is given, or zeros. */
-static void start(struct running *state, const struct ref_array *given, int64_t from, int64_t n)
+static void ref_recurrent_start(struct running *state, const struct ref_array *given, int64_t from,
+                                int64_t n)
 {
     for (int64_t i = 0; i < n; i++) state[i] = run_of(given->type ? given->v[from + i] : 0);
 }
@@ -158,7 +166,7 @@ static void start(struct running *state, const struct ref_array *given, int64_t 
 static struct running *steps_of(const struct ref_array *x, bool batch_first, int64_t steps,
                                 int64_t batch, int64_t width)
 {
-    struct running *at = numbers(x->count);
+    struct running *at = ref_recurrent_numbers(x->count);
 
     for (int64_t t = 0; t < steps; t++)
         for (int64_t b = 0; b < batch; b++)
@@ -181,18 +189,18 @@ static void put_states(const struct layer *l, bool batch_first, int64_t side, in
             }
 }
 
-static void finish(struct layer *l)
+static void ref_recurrent_finish(struct layer *l)
 {
     free(l->y);
     free(l->h);
     free(l->c);
 }
 
-static void make_room(struct layer *l)
+static void ref_recurrent_make_room(struct layer *l)
 {
-    l->y = numbers(l->steps * l->batch * l->units);
-    l->h = numbers(l->batch * l->units);
-    l->c = numbers(l->batch * l->units);
+    l->y = ref_recurrent_numbers(l->steps * l->batch * l->units);
+    l->h = ref_recurrent_numbers(l->batch * l->units);
+    l->c = ref_recurrent_numbers(l->batch * l->units);
 }
 
 static enum kind kind_of(const char *op)
@@ -208,8 +216,8 @@ static void set_gates(struct layer *l, int64_t first, const int64_t *second)
     if (l->kind == GRU) l->reset_after = *second != 0;
 }
 
-static void cell(enum kind kind, const struct ref_array *in, const int64_t *attr,
-                 struct ref_array *out)
+static void ref_recurrent_cell(enum kind kind, const struct ref_array *in, const int64_t *attr,
+                               struct ref_array *out)
 {
     int w = kind == LSTM ? 3 : 2;
     struct layer l = {.kind = kind,
@@ -227,9 +235,9 @@ static void cell(enum kind kind, const struct ref_array *in, const int64_t *attr
     struct running *x = steps_of(in, false, 1, l.batch, l.inputs);
 
     set_gates(&l, attr[0], &attr[1]);
-    make_room(&l);
-    start(l.h, &in[1], 0, n);
-    start(l.c, kind == LSTM ? &in[2] : &absent, 0, n);
+    ref_recurrent_make_room(&l);
+    ref_recurrent_start(l.h, &in[1], 0, n);
+    ref_recurrent_start(l.c, kind == LSTM ? &in[2] : &absent, 0, n);
     l.x = x;
     run_layer(&l);
     for (int o = 0; o < (kind == LSTM ? 2 : 1); o++) {
@@ -237,7 +245,7 @@ static void cell(enum kind kind, const struct ref_array *in, const int64_t *attr
         for (int64_t i = 0; i < n; i++) run_put(&out[o], i, o ? l.c[i] : l.h[i]);
     }
     free(x);
-    finish(&l);
+    ref_recurrent_finish(&l);
 }
 
 static void one_layer(enum kind kind, const struct ref_array *in, const int64_t *attr,
@@ -261,9 +269,9 @@ static void one_layer(enum kind kind, const struct ref_array *in, const int64_t 
     struct running *x = steps_of(in, batch_first, l.steps, l.batch, l.inputs);
 
     set_gates(&l, attr[2], &attr[3]);
-    make_room(&l);
-    start(l.h, &in[5], 0, n);
-    start(l.c, kind == LSTM ? &in[6] : &absent, 0, n);
+    ref_recurrent_make_room(&l);
+    ref_recurrent_start(l.h, &in[5], 0, n);
+    ref_recurrent_start(l.c, kind == LSTM ? &in[6] : &absent, 0, n);
     l.x = x;
     run_layer(&l);
     ref_array_init(&out[0], in->type->dtype, 3, all);
@@ -273,15 +281,16 @@ static void one_layer(enum kind kind, const struct ref_array *in, const int64_t 
         for (int64_t i = 0; i < n; i++) run_put(&out[o], i, o == 1 ? l.h[i] : l.c[i]);
     }
     free(x);
-    finish(&l);
+    ref_recurrent_finish(&l);
 }
 
 /* The states of a layer's directions side by side, rounded to the type of x. */
-static struct running *beside(const struct layer *side, int sides, const struct num_type *type)
+static struct running *ref_recurrent_beside(const struct layer *side, int sides,
+                                            const struct num_type *type)
 {
     int64_t rows = side->steps * side->batch, n = side->units;
     long double unit = num_unit(num_accumulate(type));
-    struct running *at = numbers(rows * n * sides);
+    struct running *at = ref_recurrent_numbers(rows * n * sides);
 
     for (int64_t row = 0; row < rows; row++)
         for (int s = 0; s < sides; s++)
@@ -294,8 +303,8 @@ static struct running *beside(const struct layer *side, int sides, const struct 
     return at;
 }
 
-static void net(enum kind kind, const struct ref_array *in, const int64_t *attr,
-                struct ref_array *out)
+static void ref_recurrent_net(enum kind kind, const struct ref_array *in, const int64_t *attr,
+                              struct ref_array *out)
 {
     int sides = attr[1] == 2 ? 2 : 1, each = attr[2] ? 4 : 2, lengths = kind == LSTM ? 3 : 2;
     bool batch_first = attr[3] != 0;
@@ -329,17 +338,17 @@ static void net(enum kind kind, const struct ref_array *in, const int64_t *attr,
             if (attr[2]) side[s].recurrent_bias = &w[3];
             side[s].reverse = attr[1] == 1 || s == 1;
             side[s].x = x;
-            make_room(&side[s]);
-            start(side[s].h, &in[1], from, n);
-            start(side[s].c, kind == LSTM ? &in[2] : &absent, from, n);
+            ref_recurrent_make_room(&side[s]);
+            ref_recurrent_start(side[s].h, &in[1], from, n);
+            ref_recurrent_start(side[s].c, kind == LSTM ? &in[2] : &absent, from, n);
             run_layer(&side[s]);
             for (int64_t i = 0; i < n; i++) run_put(&out[1], from + i, side[s].h[i]);
             for (int64_t i = 0; kind == LSTM && i < n; i++)
                 run_put(&out[2], from + i, side[s].c[i]);
             if (layer + 1 == attr[0]) put_states(&side[s], batch_first, s, sides, &out[0]);
         }
-        next = beside(side, sides, in->type);
-        for (int s = 0; s < sides; s++) finish(&side[s]);
+        next = ref_recurrent_beside(side, sides, in->type);
+        for (int s = 0; s < sides; s++) ref_recurrent_finish(&side[s]);
         free(x);
         x = next;
         side[0].inputs = side[0].units * sides;
@@ -353,7 +362,7 @@ void ref_family_recurrent(const char *op, const struct ref_array *in, const void
 {
     const int64_t *attr = (const int64_t *)attrs + 1;
 
-    if (strstr(op, "_cell")) cell(kind_of(op), in, attr, out);
+    if (strstr(op, "_cell")) ref_recurrent_cell(kind_of(op), in, attr, out);
     else if (strstr(op, "_layer")) one_layer(kind_of(op), in, attr, out);
-    else net(kind_of(op), in, attr, out);
+    else ref_recurrent_net(kind_of(op), in, attr, out);
 }

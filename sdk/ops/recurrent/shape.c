@@ -125,8 +125,8 @@ static enum bp_status check_rank(const struct bp_site *site, uint32_t port, uint
 }
 
 /* An input, where it is there, has these extents. */
-static enum bp_status check(const struct bp_site *site, int port, uint32_t rank, int64_t a,
-                            int64_t b, int64_t c)
+static enum bp_status recurrent_check(const struct bp_site *site, int port, uint32_t rank,
+                                      int64_t a, int64_t b, int64_t c)
 {
     struct bp_type type = {.rank = rank, .shape = {a, b, c}};
 
@@ -134,7 +134,7 @@ static enum bp_status check(const struct bp_site *site, int port, uint32_t rank,
     return bp_rule_expect(site, (uint32_t)port, &type);
 }
 
-static void give(struct bp_type *out, uint32_t rank, int64_t a, int64_t b, int64_t c)
+static void recurrent_give(struct bp_type *out, uint32_t rank, int64_t a, int64_t b, int64_t c)
 {
     *out = (struct bp_type){.dtype = out->dtype, .rank = rank, .shape = {a, b, c}};
 }
@@ -148,12 +148,12 @@ static enum bp_status check_weights(const struct bp_site *site, const struct bp_
     TRY(check_rank(site, (uint32_t)k->r, 2));
     units = bp_site_in(site, (uint32_t)k->r)->shape[1];
     rows = k->blocks * units;
-    TRY(check(site, k->w, 2, rows, inputs, 0));
-    TRY(check(site, k->r, 2, rows, units, 0));
-    TRY(check(site, k->bias, 1, rows, 0, 0));
-    TRY(check(site, k->recurrent_bias, 1, rows, 0, 0));
+    TRY(recurrent_check(site, k->w, 2, rows, inputs, 0));
+    TRY(recurrent_check(site, k->r, 2, rows, units, 0));
+    TRY(recurrent_check(site, k->bias, 1, rows, 0, 0));
+    TRY(recurrent_check(site, k->recurrent_bias, 1, rows, 0, 0));
     *out_units = units;
-    return check(site, k->peephole, 1, 3 * units, 0, 0);
+    return recurrent_check(site, k->peephole, 1, 3 * units, 0, 0);
 }
 
 enum bp_status bp_infer_recurrent_cell(struct bp_site *site)
@@ -165,10 +165,10 @@ enum bp_status bp_infer_recurrent_cell(struct bp_site *site)
     TRY(check_attrs(site, &k));
     TRY(check_rank(site, 0, 2));
     TRY(check_weights(site, &k, x->shape[1], &units));
-    TRY(check(site, k.h0, 2, x->shape[0], units, 0));
-    TRY(check(site, k.c0, 2, x->shape[0], units, 0));
+    TRY(recurrent_check(site, k.h0, 2, x->shape[0], units, 0));
+    TRY(recurrent_check(site, k.c0, 2, x->shape[0], units, 0));
     for (uint32_t i = 0; i < site->row->info.n_out; i++)
-        give(&site->out[i], 2, x->shape[0], units, 0);
+        recurrent_give(&site->out[i], 2, x->shape[0], units, 0);
     return BP_OK;
 }
 
@@ -185,14 +185,14 @@ static enum bp_status check_sequences(const struct bp_site *site, const struct b
     if (*out_steps < 1 || *out_steps > 65536)
         return bp_error(BP_ERR_INVALID, "%s: x has %" PRId64 " steps, expected 1 to 65536",
                         site->row->info.name, *out_steps);
-    return check(site, k->lengths, 1, *out_batch, 0, 0);
+    return recurrent_check(site, k->lengths, 1, *out_batch, 0, 0);
 }
 
 static void give_states(struct bp_type *out, const struct bp_recurrent *k, int64_t steps,
                         int64_t batch, int64_t width)
 {
-    if (k->batch_first) give(out, 3, batch, steps, width);
-    else give(out, 3, steps, batch, width);
+    if (k->batch_first) recurrent_give(out, 3, batch, steps, width);
+    else recurrent_give(out, 3, steps, batch, width);
 }
 
 enum bp_status bp_infer_recurrent_layer(struct bp_site *site)
@@ -202,15 +202,16 @@ enum bp_status bp_infer_recurrent_layer(struct bp_site *site)
 
     TRY(check_sequences(site, &k, &steps, &batch));
     TRY(check_weights(site, &k, bp_site_in(site, 0)->shape[2], &units));
-    TRY(check(site, k.h0, 2, batch, units, 0));
-    TRY(check(site, k.c0, 2, batch, units, 0));
+    TRY(recurrent_check(site, k.h0, 2, batch, units, 0));
+    TRY(recurrent_check(site, k.c0, 2, batch, units, 0));
     give_states(&site->out[0], &k, steps, batch, units);
-    for (uint32_t i = 1; i < site->row->info.n_out; i++) give(&site->out[i], 2, batch, units, 0);
+    for (uint32_t i = 1; i < site->row->info.n_out; i++)
+        recurrent_give(&site->out[i], 2, batch, units, 0);
     return BP_OK;
 }
 
-static enum bp_status check_tensor(const struct bp_site *site, uint32_t i, uint32_t rank, int64_t a,
-                                   int64_t b)
+static enum bp_status recurrent_check_tensor(const struct bp_site *site, uint32_t i, uint32_t rank,
+                                             int64_t a, int64_t b)
 {
     const struct bp_view *v = site->in[i];
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
@@ -243,9 +244,10 @@ static enum bp_status check_net(const struct bp_site *site, const struct bp_recu
     *out_units = units = site->in[first + 1]->shape[1];
     for (uint32_t i = first; i < first + n; i += each) {
         if (i >= first + directions * each) inputs = units * directions;
-        TRY(check_tensor(site, i, 2, k->blocks * units, inputs));
-        TRY(check_tensor(site, i + 1, 2, k->blocks * units, units));
-        for (uint32_t b = 2; b < each; b++) TRY(check_tensor(site, i + b, 1, k->blocks * units, 0));
+        TRY(recurrent_check_tensor(site, i, 2, k->blocks * units, inputs));
+        TRY(recurrent_check_tensor(site, i + 1, 2, k->blocks * units, units));
+        for (uint32_t b = 2; b < each; b++)
+            TRY(recurrent_check_tensor(site, i + b, 1, k->blocks * units, 0));
     }
     return BP_OK;
 }
@@ -258,9 +260,10 @@ enum bp_status bp_infer_recurrent_net(struct bp_site *site)
 
     TRY(check_sequences(site, &k, &steps, &batch));
     TRY(check_net(site, &k, &units));
-    TRY(check(site, k.h0, 3, all, batch, units));
-    TRY(check(site, k.c0, 3, all, batch, units));
+    TRY(recurrent_check(site, k.h0, 3, all, batch, units));
+    TRY(recurrent_check(site, k.c0, 3, all, batch, units));
     give_states(&site->out[0], &k, steps, batch, units * directions);
-    for (uint32_t i = 1; i < site->row->info.n_out; i++) give(&site->out[i], 3, all, batch, units);
+    for (uint32_t i = 1; i < site->row->info.n_out; i++)
+        recurrent_give(&site->out[i], 3, all, batch, units);
     return BP_OK;
 }

@@ -48,7 +48,7 @@ static const struct {
 } in_many_parts[] = {{"2x1081357", 1}, {"36109x31", 0}};
 enum { N_LONG = sizeof in_many_parts / sizeof *in_many_parts };
 
-static bool is(const struct case_maker *maker, const char *names)
+static bool reduce_cases_is(const struct case_maker *maker, const char *names)
 {
     size_t n = strlen(maker->op->name);
 
@@ -57,8 +57,8 @@ static bool is(const struct case_maker *maker, const char *names)
     return false;
 }
 
-static struct kernel_case *reduction(const struct case_maker *maker, const char *shape, int n,
-                                     const int64_t *axes, bool keep)
+static struct kernel_case *reduce_cases_reduction(const struct case_maker *maker, const char *shape,
+                                                  int n, const int64_t *axes, bool keep)
 {
     static const double odd[] = {3, -5, 7, 11, -1};
     static const double even[] = {1.5, 0.625, -1, 1.0625, 1.00390625};
@@ -69,11 +69,12 @@ static struct kernel_case *reduction(const struct case_maker *maker, const char 
 
     made->attrs.sum.axes = case_dims(made, 0, n, axes);
     made->attrs.sum.keep = keep;
-    if (is(maker, "prod") && case_is_complex(maker)) case_data(made, DATA_POSITIVE);
-    else if (is(maker, "prod") && is_long && case_is_float(maker)) case_list(made, 0, 7, exact);
-    else if (is(maker, "prod") && case_is_float(maker)) case_list(made, 0, 5, even);
-    else if (is(maker, "prod")) case_list(made, 0, 5, odd);
-    else if (is(maker, "any all count_nonzero")) case_data(made, DATA_SPARSE);
+    if (reduce_cases_is(maker, "prod") && case_is_complex(maker)) case_data(made, DATA_POSITIVE);
+    else if (reduce_cases_is(maker, "prod") && is_long && case_is_float(maker))
+        case_list(made, 0, 7, exact);
+    else if (reduce_cases_is(maker, "prod") && case_is_float(maker)) case_list(made, 0, 5, even);
+    else if (reduce_cases_is(maker, "prod")) case_list(made, 0, 5, odd);
+    else if (reduce_cases_is(maker, "any all count_nonzero")) case_data(made, DATA_SPARSE);
     return made;
 }
 
@@ -99,7 +100,7 @@ static bool takes_nothing(const char *shape, int n, const int64_t *axes)
 static void of_data(const struct case_maker *maker, const char *shape, int64_t axis,
                     enum data data, const char *what)
 {
-    struct kernel_case *made = reduction(maker, shape, axis >= 0, &axis, false);
+    struct kernel_case *made = reduce_cases_reduction(maker, shape, axis >= 0, &axis, false);
 
     case_data(made, data);
     made->quick = true;
@@ -111,16 +112,17 @@ static void of_values(const struct case_maker *maker)
     static const double few[] = {1, 0, 0, 0, 0, 0, 0}, zero[] = {0}, one[] = {1};
     struct kernel_case *made;
 
-    if (is(maker, "any all count_nonzero")) {
+    if (reduce_cases_is(maker, "any all count_nonzero")) {
         for (int i = 0; i < 3; i++) {
-            made = reduction(maker, i == 1 ? "9x70" : "67x7", 1, &(int64_t){i != 1}, false);
+            made = reduce_cases_reduction(maker, i == 1 ? "9x70" : "67x7", 1, &(int64_t){i != 1},
+                                          false);
             case_list(made, 0, i == 0 ? 7 : 1, i == 0 ? few : i == 1 ? zero : one);
             case_end(maker, made, "%s", i == 0 ? "few" : i == 1 ? "zeros" : "ones");
         }
         of_data(maker, "33x5", 1, DATA_ZERO, "signed-zeros");
         return;
     }
-    if (is(maker, "prod")) {
+    if (reduce_cases_is(maker, "prod")) {
         of_data(maker, "5x9", 1, DATA_PLAIN, "plain");
         of_data(maker, "5x9", 0, DATA_EXACT, "exact");
         /* Products of complex infinities are left open by the languages that define them. */
@@ -139,8 +141,9 @@ static void of_values(const struct case_maker *maker)
     of_data(maker, "67x7", 0, DATA_NONFINITE, "nonfinite");
     of_data(maker, "5x64", 1, DATA_WIDE, "wide");
     of_data(maker, "40", -1, DATA_ZERO, "zeros");
-    if (is(maker, "max min amax amin")) of_data(maker, "7x67", 1, DATA_SPECIAL, "special");
-    if (is(maker, "nansum nanmean")) of_data(maker, "9x31", 1, DATA_SPARSE, "sparse");
+    if (reduce_cases_is(maker, "max min amax amin"))
+        of_data(maker, "7x67", 1, DATA_SPECIAL, "special");
+    if (reduce_cases_is(maker, "nansum nanmean")) of_data(maker, "9x31", 1, DATA_SPARSE, "sparse");
 }
 
 /* Few terms come closest to what is allowed. */
@@ -151,7 +154,7 @@ static void of_few(const struct case_maker *maker)
     if (!case_is_float(maker) || !maker->op->terms) return;
     for (int i = 0; i < 8; i++) {
         int64_t axis = i % 4 < 3;
-        struct kernel_case *made = reduction(maker, shape[i % 4], 1, &axis, false);
+        struct kernel_case *made = reduce_cases_reduction(maker, shape[i % 4], 1, &axis, false);
         case_data(made, i < 4 ? DATA_POSITIVE : DATA_PLAIN);
         case_end(maker, made, "few%d", i);
     }
@@ -162,14 +165,16 @@ static void of_few(const struct case_maker *maker)
 static void of_extents(const struct case_maker *maker)
 {
     static const int64_t last = -1;
-    bool any = is(maker, "max min amax amin any all count_nonzero");
-    bool wild = is(maker, "prod") && case_is_complex(maker); /* products of hundreds overflow */
+    bool any = reduce_cases_is(maker, "max min amax amin any all count_nonzero");
+    bool wild = reduce_cases_is(maker, "prod") &&
+                case_is_complex(maker); /* products of hundreds overflow */
     char drawn[32];
 
     case_drawn_shape(maker, drawn, sizeof drawn);
     for (int64_t axis = 0; axis < 2 && !wild; axis++)
-        case_end(maker, reduction(maker, drawn, 1, &axis, false), "axes%d.drawn", (int)axis);
-    case_extents(maker, reduction(maker, "3x1", 1, &last, false), "sweep");
+        case_end(maker, reduce_cases_reduction(maker, drawn, 1, &axis, false), "axes%d.drawn",
+                 (int)axis);
+    case_extents(maker, reduce_cases_reduction(maker, "3x1", 1, &last, false), "sweep");
     if (!any || !case_is_float(maker) || case_is_complex(maker)) return;
     of_data(maker, "3x1031", 1, DATA_RANGE, "range");
     of_data(maker, "131x3", 0, DATA_RANGE, "range");
@@ -177,13 +182,14 @@ static void of_extents(const struct case_maker *maker)
 
 static void of_gradient(const struct case_maker *maker)
 {
-    bool smooth = is(maker, "mean prod logsumexp var std norm frobenius_norm nansum nanmean");
+    bool smooth = reduce_cases_is(maker,
+                                  "mean prod logsumexp var std norm frobenius_norm nansum nanmean");
     struct kernel_case *made;
 
     if (!case_is_float(maker) || case_is_complex(maker)) return;
-    if (is(maker, "any all count_nonzero")) return;
+    if (reduce_cases_is(maker, "any all count_nonzero")) return;
     for (int i = 0; i < 2; i++) {
-        made = reduction(maker, "3x2x4", i ? 2 : 0, (int64_t[]){0, -1}, i);
+        made = reduce_cases_reduction(maker, "3x2x4", i ? 2 : 0, (int64_t[]){0, -1}, i);
         case_data(made, smooth ? DATA_POSITIVE : DATA_APART); /* away from ties */
         made->gradient = smooth ? 2 : 1;
         case_end(maker, made, "gradient%d", i);
@@ -192,41 +198,42 @@ static void of_gradient(const struct case_maker *maker)
 
 void cases_reduce_more(struct case_maker *maker)
 {
-    bool extreme = is(maker, "max min amax amin");
+    bool extreme = reduce_cases_is(maker, "max min amax amin");
     struct kernel_case *made;
     char name[64];
 
     for (int i = 0; i < N_REDUCTIONS; i++) {
         if (extreme && takes_nothing(reductions[i].shape, reductions[i].n, reductions[i].axes))
             continue;
-        made = reduction(maker, reductions[i].shape, reductions[i].n, reductions[i].axes,
-                         reductions[i].keep);
+        made = reduce_cases_reduction(maker, reductions[i].shape, reductions[i].n,
+                                      reductions[i].axes, reductions[i].keep);
         made->quick = reductions[i].quick;
         name_axes(made, name, sizeof name);
         case_end(maker, made, "%s", name);
     }
     for (int64_t axis = 0; axis < 3; axis++) {
-        made = reduction(maker, "5x6x7", 1, &axis, false);
+        made = reduce_cases_reduction(maker, "5x6x7", 1, &axis, false);
         name_axes(made, name, sizeof name);
         case_layouts(maker, made, name, false);
     }
-    if (!is(maker, "prod") || !case_is_complex(maker))
+    if (!reduce_cases_is(maker, "prod") || !case_is_complex(maker))
         for (int i = 0; i < 2; i++) { /* in parts */
-            made = reduction(maker, i ? "9001x9" : "98317", i, (int64_t[]){0}, false);
+            made = reduce_cases_reduction(maker, i ? "9001x9" : "98317", i, (int64_t[]){0}, false);
             case_end(maker, made, "long");
         }
-    if (is(maker, "prod max count_nonzero") && maker->dtype[0] == BP_F32)
+    if (reduce_cases_is(maker, "prod max count_nonzero") && maker->dtype[0] == BP_F32)
         for (int i = 0; i < N_LONG; i++) {
-            made = reduction(maker, in_many_parts[i].shape, 1, &in_many_parts[i].axis, false);
+            made = reduce_cases_reduction(maker, in_many_parts[i].shape, 1, &in_many_parts[i].axis,
+                                          false);
             case_end(maker, made, "parts");
         }
     of_values(maker);
     of_extents(maker);
     of_few(maker);
     of_gradient(maker);
-    if (!is(maker, "var std") || !case_is_float(maker)) return;
+    if (!reduce_cases_is(maker, "var std") || !case_is_float(maker)) return;
     for (int i = 0; i < 3; i++) {
-        made = reduction(maker, i ? "3x65" : "7", i > 0, (int64_t[]){1}, false);
+        made = reduce_cases_reduction(maker, i ? "3x65" : "7", i > 0, (int64_t[]){1}, false);
         made->attrs.var.unbiased = 0;
         made->in[0].data = i == 2 ? DATA_POSITIVE : DATA_PLAIN;
         case_end(maker, made, "biased%d", i);
@@ -242,8 +249,8 @@ void cases_norm(struct case_maker *maker)
     char name[64];
 
     for (int i = 0; i < N_REDUCTIONS; i++) {
-        made = reduction(maker, reductions[i].shape, reductions[i].n, reductions[i].axes,
-                         reductions[i].keep);
+        made = reduce_cases_reduction(maker, reductions[i].shape, reductions[i].n,
+                                      reductions[i].axes, reductions[i].keep);
         made->quick = reductions[i].quick;
         made->attrs.norm.p = i % 3;
         name_axes(made, name, sizeof name);
@@ -251,27 +258,27 @@ void cases_norm(struct case_maker *maker)
     }
     for (int i = 0; i < N_ORDERS; i++)
         for (int64_t axis = 0; axis < 2; axis++) {
-            made = reduction(maker, axis ? "5x131" : "67x9", 1, &axis, false);
+            made = reduce_cases_reduction(maker, axis ? "5x131" : "67x9", 1, &axis, false);
             made->attrs.norm.p = orders[i];
             if (orders[i] < 0) case_data(made, DATA_POSITIVE);
             case_end(maker, made, "p%g", orders[i]);
-            made = reduction(maker, axis ? "7x67" : "67x7", 1, &axis, false);
+            made = reduce_cases_reduction(maker, axis ? "7x67" : "67x7", 1, &axis, false);
             made->attrs.norm.p = orders[i];
             case_data(made, DATA_NONFINITE);
             if (orders[i] < 0 && isfinite(orders[i])) case_data(made, DATA_POSITIVE);
             case_end(maker, made, "p%g.nonfinite", orders[i]);
-            made = reduction(maker, axis ? "2x3" : "3x2", 1, &axis, true);
+            made = reduce_cases_reduction(maker, axis ? "2x3" : "3x2", 1, &axis, true);
             made->attrs.norm.p = orders[i];
             case_data(made, DATA_POSITIVE);
             made->gradient = isfinite(orders[i]) && orders[i] != 0 && orders[i] != 1 ? 2 : 1;
             case_end(maker, made, "p%g.gradient", orders[i]);
         }
     for (int i = 0; i < 2; i++) {
-        made = reduction(maker, i ? "9001x9" : "98317", i, (int64_t[]){0}, false);
+        made = reduce_cases_reduction(maker, i ? "9001x9" : "98317", i, (int64_t[]){0}, false);
         case_end(maker, made, "long");
     }
     of_few(maker);
-    made = reduction(maker, "5x6x7", 1, (int64_t[]){1}, false);
+    made = reduce_cases_reduction(maker, "5x6x7", 1, (int64_t[]){1}, false);
     case_layouts(maker, made, "p2", false);
 }
 
@@ -305,8 +312,8 @@ void cases_norm_grad(struct case_maker *maker)
     case_layouts(maker, made, "p2", false);
 }
 
-static struct kernel_case *arg(const struct case_maker *maker, const char *shape, int64_t axis,
-                               bool keep, bool flatten)
+static struct kernel_case *reduce_cases_arg(const struct case_maker *maker, const char *shape,
+                                            int64_t axis, bool keep, bool flatten)
 {
     struct kernel_case *made = case_begin(maker, shape);
 
@@ -340,25 +347,28 @@ void cases_arg_extreme(struct case_maker *maker)
     char drawn[32];
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        made = arg(maker, cases[i].shape, cases[i].axis, cases[i].keep, cases[i].flatten);
+        made = reduce_cases_arg(maker, cases[i].shape, cases[i].axis, cases[i].keep,
+                                cases[i].flatten);
         made->quick = cases[i].quick;
         case_end(maker, made, "axis%lld%s%s", (long long)cases[i].axis,
                  cases[i].keep ? ".keep" : "", cases[i].flatten ? ".flat" : "");
     }
-    for (int i = 0; is(maker, "argmax") && maker->dtype[0] == BP_F32 && i < N_LONG; i++) {
-        made = arg(maker, in_many_parts[i].shape, in_many_parts[i].axis, false, false);
+    for (int i = 0; reduce_cases_is(maker, "argmax") && maker->dtype[0] == BP_F32 && i < N_LONG;
+         i++) {
+        made = reduce_cases_arg(maker, in_many_parts[i].shape, in_many_parts[i].axis, false, false);
         case_end(maker, made, "parts");
     }
     case_drawn_shape(maker, drawn, sizeof drawn);
     for (int64_t axis = 0; axis < 2; axis++)
-        case_end(maker, arg(maker, drawn, axis, false, false), "axis%d.drawn", (int)axis);
-    case_extents(maker, arg(maker, "3x1", 1, false, false), "sweep");
+        case_end(maker, reduce_cases_arg(maker, drawn, axis, false, false), "axis%d.drawn",
+                 (int)axis);
+    case_extents(maker, reduce_cases_arg(maker, "3x1", 1, false, false), "sweep");
     for (int i = 0; i < COUNT(data); i++)
         for (int64_t axis = 0; axis < 2; axis++) {
-            made = arg(maker, axis ? "7x1067" : "67x70", axis, false, false);
+            made = reduce_cases_arg(maker, axis ? "7x1067" : "67x70", axis, false, false);
             case_data(made, data[i]);
             case_end(maker, made, "axis%lld.%s", (long long)axis, name[i]);
         }
-    made = arg(maker, "5x6x7", 1, false, false);
+    made = reduce_cases_arg(maker, "5x6x7", 1, false, false);
     case_layouts(maker, made, "axis1", false);
 }

@@ -6,8 +6,8 @@
 #include <math.h>
 
 /* x to y, by way of partial results at the beginning of the workspace; shift may be absent. */
-static enum bp_status fold(const struct bp_launch *launch, const struct reduce_args *r,
-                           struct portable_operand shift)
+static enum bp_status reduce_fold(const struct bp_launch *launch, const struct reduce_args *r,
+                                  struct portable_operand shift)
 {
     enum portable_type type = portable_type(launch->in[0]->dtype);
     struct fold_args args = {*r};
@@ -41,7 +41,7 @@ enum bp_status portable_fold(const struct bp_launch *launch)
 {
     struct reduce_args r = reduce_of(launch, portable_number(launch->kernel));
 
-    return fold(launch, &r, (struct portable_operand){NULL, NULL});
+    return reduce_fold(launch, &r, (struct portable_operand){NULL, NULL});
 }
 
 /* Behind the partial results lie the largest terms. */
@@ -69,7 +69,7 @@ enum bp_status portable_logsumexp(const struct bp_launch *launch)
 
     largest.op = EXTREME_max;
     status = reduce_extreme(launch, &largest, 0, shift);
-    return status ? status : fold(launch, &r, shift);
+    return status ? status : reduce_fold(launch, &r, shift);
 }
 
 static int64_t op_of_norm(double p)
@@ -93,10 +93,10 @@ enum bp_status portable_norm(const struct bp_launch *launch)
     struct reduce_args r = reduce_of(launch, op_of_norm(attrs->p));
 
     r.p = attrs->p;
-    return fold(launch, &r, (struct portable_operand){NULL, NULL});
+    return reduce_fold(launch, &r, (struct portable_operand){NULL, NULL});
 }
 
-static void repeat(const struct bp_view *of, const struct bp_view *x, i64 *stride)
+static void reduce_repeat(const struct bp_view *of, const struct bp_view *x, i64 *stride)
 {
     i64 next = 1;
 
@@ -116,8 +116,8 @@ enum bp_status portable_norm_grad(const struct bp_launch *launch)
                                  attrs->p == 1 || attrs->p == 2 ? 2 : 32);
 
     for (int i = 0; i < x->rank; i++) args.shape[i] = x->shape[i];
-    repeat(launch->in[1], x, args.y_stride);
-    repeat(launch->in[2], x, args.dy_stride);
+    reduce_repeat(launch->in[1], x, args.y_stride);
+    reduce_repeat(launch->in[2], x, args.dy_stride);
     portable_view(&p, launch->out[0]);
     portable_view(&p, x);
     portable_view(&p, launch->in[1]);

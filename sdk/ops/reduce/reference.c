@@ -17,8 +17,8 @@ struct axes {
     int64_t keep;
 };
 
-static struct lists make(const struct ref_array *x, const struct bp_dims *axes, bool keep,
-                         uint32_t dtype, struct ref_array *out)
+static struct lists ref_reduce_make(const struct ref_array *x, const struct bp_dims *axes,
+                                    bool keep, uint32_t dtype, struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0}, *filled;
     struct lists lists = {1, NULL};
@@ -45,16 +45,16 @@ static struct lists make(const struct ref_array *x, const struct bp_dims *axes, 
     return lists;
 }
 
-static struct lists begin(const struct ref_array *in, const void *attrs, uint32_t dtype,
-                          struct ref_array *out)
+static struct lists ref_reduce_begin(const struct ref_array *in, const void *attrs, uint32_t dtype,
+                                     struct ref_array *out)
 {
     const struct axes *a = attrs;
 
-    return make(in, &a->axes, a->keep != 0, dtype, out);
+    return ref_reduce_make(in, &a->axes, a->keep != 0, dtype, out);
 }
 
 /* A float result with its bound, which is of finite ones only. */
-static void put(struct ref_array *out, int64_t o, long double value, long double bound)
+static void ref_reduce_put(struct ref_array *out, int64_t o, long double value, long double bound)
 {
     out->v[o] = value;
     if (isfinite(value)) out->bound[o] = bound;
@@ -64,10 +64,10 @@ static void put(struct ref_array *out, int64_t o, long double value, long double
 typedef void of_values(const long double *v, int64_t n, const void *attrs,
                        const struct num_type *type, long double *value, long double *bound);
 
-static void each(const struct ref_array *in, const void *attrs, struct ref_array *out,
-                 of_values *of)
+static void ref_reduce_each(const struct ref_array *in, const void *attrs, struct ref_array *out,
+                            of_values *of)
 {
-    struct lists lists = begin(in, attrs, in->type->dtype, out);
+    struct lists lists = ref_reduce_begin(in, attrs, in->type->dtype, out);
     long double *v = malloc(((size_t)lists.terms + 1) * sizeof *v);
 
     if (!v) abort();
@@ -75,15 +75,15 @@ static void each(const struct ref_array *in, const void *attrs, struct ref_array
         long double value, bound = 0;
         for (int64_t i = 0; i < lists.terms; i++) v[i] = in->v[lists.at[o * lists.terms + i]];
         of(v, lists.terms, attrs, in->type, &value, &bound);
-        put(out, o, value, bound);
+        ref_reduce_put(out, o, value, bound);
     }
     free(v);
     free(lists.at);
 }
 
 /* n terms take n - 1 additions; the division is in the row's ulp. */
-static void mean(const long double *v, int64_t n, const void *attrs, const struct num_type *type,
-                 long double *value, long double *bound)
+static void ref_reduce_mean(const long double *v, int64_t n, const void *attrs,
+                            const struct num_type *type, long double *value, long double *bound)
 {
     long double sum = 0, size = 0;
 
@@ -99,11 +99,11 @@ static void mean(const long double *v, int64_t n, const void *attrs, const struc
 
 void ref_mean(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    each(in, attrs, out, mean);
+    ref_reduce_each(in, attrs, out, ref_reduce_mean);
 }
 
-static void nansum(const long double *v, int64_t n, const void *attrs,
-                   const struct num_type *type, long double *value, long double *bound)
+static void ref_reduce_nansum(const long double *v, int64_t n, const void *attrs,
+                              const struct num_type *type, long double *value, long double *bound)
 {
     int64_t found = 0;
 
@@ -121,15 +121,15 @@ static void nansum(const long double *v, int64_t n, const void *attrs,
 
 void ref_nansum(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    each(in, attrs, out, nansum);
+    ref_reduce_each(in, attrs, out, ref_reduce_nansum);
 }
 
-static void nanmean(const long double *v, int64_t n, const void *attrs,
-                    const struct num_type *type, long double *value, long double *bound)
+static void ref_reduce_nanmean(const long double *v, int64_t n, const void *attrs,
+                               const struct num_type *type, long double *value, long double *bound)
 {
     int64_t found = 0;
 
-    nansum(v, n, attrs, type, value, bound);
+    ref_reduce_nansum(v, n, attrs, type, value, bound);
     for (int64_t i = 0; i < n; i++) found += !isnan(v[i]);
     *value /= (long double)found;
     if (found) *bound /= (long double)found;
@@ -137,14 +137,15 @@ static void nanmean(const long double *v, int64_t n, const void *attrs,
 
 void ref_nanmean(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    each(in, attrs, out, nanmean);
+    ref_reduce_each(in, attrs, out, ref_reduce_nanmean);
 }
 
 /* y = m + log s, s the sum of e_i = exp(x_i - m): e_i is off by |x_i - m| u and exp's error (3 u),
  * s by its growth, all relative and by weight; log passes them on as absolute errors, and adds its
  * own. */
-static void logsumexp(const long double *v, int64_t n, const void *attrs,
-                      const struct num_type *type, long double *value, long double *bound)
+static void ref_reduce_logsumexp(const long double *v, int64_t n, const void *attrs,
+                                 const struct num_type *type, long double *value,
+                                 long double *bound)
 {
     long double m = -INFINITY, s = 0, weighted = 0;
 
@@ -169,13 +170,13 @@ static void logsumexp(const long double *v, int64_t n, const void *attrs,
 
 void ref_logsumexp(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    each(in, attrs, out, logsumexp);
+    ref_reduce_each(in, attrs, out, ref_reduce_logsumexp);
 }
 
 /* The mean is off by e = u (growth(n) mean |x| + |m|); as the deviations add up to 0, the sum of
  * their squares is off by n e^2 only, besides the three roundings of each square, and additions. */
-static void var(const long double *v, int64_t n, const void *attrs, const struct num_type *type,
-                long double *value, long double *bound)
+static void ref_reduce_var(const long double *v, int64_t n, const void *attrs,
+                           const struct num_type *type, long double *value, long double *bound)
 {
     const struct bp_var_attrs *a = attrs;
     long double m, size, e, squares = 0, u = num_unit(num_accumulate(type));
@@ -183,7 +184,7 @@ static void var(const long double *v, int64_t n, const void *attrs, const struct
 
     *value = NAN;
     if (by <= 0) return;
-    mean(v, n, NULL, type, &m, &size);
+    ref_reduce_mean(v, n, NULL, type, &m, &size);
     for (int64_t i = 0; i < n; i++) squares += (v[i] - m) * (v[i] - m);
     e = size + 2 * fabsl(m);
     *value = squares / (long double)by;
@@ -192,7 +193,7 @@ static void var(const long double *v, int64_t n, const void *attrs, const struct
 
 void ref_var(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    each(in, attrs, out, var);
+    ref_reduce_each(in, attrs, out, ref_reduce_var);
 }
 
 /* A root halves relative errors. Where the variance is all error, it may be any of that. */
@@ -201,7 +202,7 @@ static void std_of(const long double *v, int64_t n, const void *attrs, const str
 {
     long double u = num_unit(num_accumulate(type)), error;
 
-    var(v, n, attrs, type, value, bound);
+    ref_reduce_var(v, n, attrs, type, value, bound);
     error = *bound * u;
     *value = sqrtl(*value);
     if (*value > 0) *bound = *bound / (2 * *value);
@@ -210,7 +211,7 @@ static void std_of(const long double *v, int64_t n, const void *attrs, const str
 
 void ref_std(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    each(in, attrs, out, std_of);
+    ref_reduce_each(in, attrs, out, std_of);
 }
 
 /* Relative errors: each power 2 u, the sum its growth, divided by p by the root, whose exponent 1 /
@@ -225,8 +226,8 @@ static void power_norm(const long double *v, int64_t n, long double p, long doub
     *bound = *value * (ref_growth(n - 1) + 2 + (s > 0 ? fabsl(logl(s)) : 0)) / fabsl(p);
 }
 
-static void norm_of(const long double *v, int64_t n, long double p, long double *value,
-                    long double *bound)
+static void ref_reduce_norm_of(const long double *v, int64_t n, long double p, long double *value,
+                               long double *bound)
 {
     *value = p < 0 ? INFINITY : 0;
     if (isinf(p)) {
@@ -249,29 +250,30 @@ static void norm_of(const long double *v, int64_t n, long double p, long double 
     }
 }
 
-static void norm(const long double *v, int64_t n, const void *attrs, const struct num_type *type,
-                 long double *value, long double *bound)
+static void ref_reduce_norm(const long double *v, int64_t n, const void *attrs,
+                            const struct num_type *type, long double *value, long double *bound)
 {
     (void)type;
-    norm_of(v, n, ((const struct bp_norm_attrs *)attrs)->p, value, bound);
+    ref_reduce_norm_of(v, n, ((const struct bp_norm_attrs *)attrs)->p, value, bound);
 }
 
 void ref_norm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    each(in, attrs, out, norm);
+    ref_reduce_each(in, attrs, out, ref_reduce_norm);
 }
 
-static void frobenius(const long double *v, int64_t n, const void *attrs,
-                      const struct num_type *type, long double *value, long double *bound)
+static void ref_reduce_frobenius(const long double *v, int64_t n, const void *attrs,
+                                 const struct num_type *type, long double *value,
+                                 long double *bound)
 {
     (void)attrs;
     (void)type;
-    norm_of(v, n, 2, value, bound);
+    ref_reduce_norm_of(v, n, 2, value, bound);
 }
 
 void ref_frobenius_norm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    each(in, attrs, out, frobenius);
+    ref_reduce_each(in, attrs, out, ref_reduce_frobenius);
 }
 
 /* The quotient's rounding counts p - 1 times in its power, which has two of its own. */
@@ -290,12 +292,12 @@ void ref_norm_grad(const struct ref_array *in, const void *attrs, struct ref_arr
         else if (isnan(v)) dx = NAN;
         else if (isinf(p)) dx = fabsl(v) == y ? sign : 0;
         else dx = sign * powl(fabsl(v) / y, p - 1);
-        put(out, i, dx, isinf(p) ? 0 : fabsl(dx) * (fabsl(p - 1) + (p == 2 ? 0 : 2)));
+        ref_reduce_put(out, i, dx, isinf(p) ? 0 : fabsl(dx) * (fabsl(p - 1) + (p == 2 ? 0 : 2)));
     }
 }
 
 /* Whether a is beyond b: larger, or smaller; NaN is beyond all else. */
-static bool beyond(const struct ref_array *x, int64_t a, int64_t b, bool largest)
+static bool ref_reduce_beyond(const struct ref_array *x, int64_t a, int64_t b, bool largest)
 {
     int64_t from = largest ? b : a, to = largest ? a : b;
 
@@ -307,15 +309,15 @@ static bool beyond(const struct ref_array *x, int64_t a, int64_t b, bool largest
                                         : x->u[to] > x->u[from];
 }
 
-static void extreme(const struct ref_array *in, const void *attrs, struct ref_array *out,
-                    bool largest)
+static void ref_reduce_extreme(const struct ref_array *in, const void *attrs, struct ref_array *out,
+                               bool largest)
 {
-    struct lists lists = begin(in, attrs, in->type->dtype, out);
+    struct lists lists = ref_reduce_begin(in, attrs, in->type->dtype, out);
 
     for (int64_t o = 0; o < out->count; o++) {
         int64_t *at = lists.at + o * lists.terms, best = at[0];
         for (int64_t i = 1; i < lists.terms; i++)
-            if (beyond(in, at[i], best, largest)) best = at[i];
+            if (ref_reduce_beyond(in, at[i], best, largest)) best = at[i];
         ref_array_copy(out, o, in, best);
     }
     free(lists.at);
@@ -323,35 +325,36 @@ static void extreme(const struct ref_array *in, const void *attrs, struct ref_ar
 
 void ref_max(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    extreme(in, attrs, out, true);
+    ref_reduce_extreme(in, attrs, out, true);
 }
 
 void ref_min(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    extreme(in, attrs, out, false);
+    ref_reduce_extreme(in, attrs, out, false);
 }
 
 void ref_amax(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    extreme(in, attrs, out, true);
+    ref_reduce_extreme(in, attrs, out, true);
 }
 
 void ref_amin(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    extreme(in, attrs, out, false);
+    ref_reduce_extreme(in, attrs, out, false);
 }
 
-static void arg(const struct ref_array *in, const void *attrs, struct ref_array *out, bool largest)
+static void ref_reduce_arg(const struct ref_array *in, const void *attrs, struct ref_array *out,
+                           bool largest)
 {
     const struct bp_argmax_attrs *a = attrs;
     int64_t axis = a->axis;
     struct bp_dims axes = {&axis, a->flatten ? 0 : 1};
-    struct lists lists = make(in, &axes, a->keep != 0, (uint32_t)a->dtype, out);
+    struct lists lists = ref_reduce_make(in, &axes, a->keep != 0, (uint32_t)a->dtype, out);
 
     for (int64_t o = 0; o < out->count; o++) {
         int64_t *at = lists.at + o * lists.terms, best = 0;
         for (int64_t i = 1; i < lists.terms; i++)
-            if (beyond(in, at[i], at[best], largest)) best = i;
+            if (ref_reduce_beyond(in, at[i], at[best], largest)) best = i;
         out->u[o] = (uint64_t)best;
     }
     free(lists.at);
@@ -359,12 +362,12 @@ static void arg(const struct ref_array *in, const void *attrs, struct ref_array 
 
 void ref_argmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    arg(in, attrs, out, true);
+    ref_reduce_arg(in, attrs, out, true);
 }
 
 void ref_argmin(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    arg(in, attrs, out, false);
+    ref_reduce_arg(in, attrs, out, false);
 }
 
 static bool is_zero(const struct ref_array *x, int64_t i)
@@ -373,7 +376,7 @@ static bool is_zero(const struct ref_array *x, int64_t i)
     return x->v[i * x->type->parts] == 0 && x->v[(i + 1) * x->type->parts - 1] == 0;
 }
 
-static int64_t count(const struct ref_array *in, const struct lists *lists, int64_t o)
+static int64_t ref_reduce_count(const struct ref_array *in, const struct lists *lists, int64_t o)
 {
     int64_t n = 0;
 
@@ -383,30 +386,31 @@ static int64_t count(const struct ref_array *in, const struct lists *lists, int6
 
 void ref_any(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct lists lists = begin(in, attrs, BP_BOOL, out);
+    struct lists lists = ref_reduce_begin(in, attrs, BP_BOOL, out);
 
-    for (int64_t o = 0; o < out->count; o++) out->u[o] = count(in, &lists, o) > 0;
+    for (int64_t o = 0; o < out->count; o++) out->u[o] = ref_reduce_count(in, &lists, o) > 0;
     free(lists.at);
 }
 
 void ref_all(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct lists lists = begin(in, attrs, BP_BOOL, out);
+    struct lists lists = ref_reduce_begin(in, attrs, BP_BOOL, out);
 
-    for (int64_t o = 0; o < out->count; o++) out->u[o] = count(in, &lists, o) == lists.terms;
+    for (int64_t o = 0; o < out->count; o++)
+        out->u[o] = ref_reduce_count(in, &lists, o) == lists.terms;
     free(lists.at);
 }
 
 void ref_count_nonzero(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct lists lists = begin(in, attrs, BP_I64, out);
+    struct lists lists = ref_reduce_begin(in, attrs, BP_I64, out);
 
-    for (int64_t o = 0; o < out->count; o++) out->u[o] = (uint64_t)count(in, &lists, o);
+    for (int64_t o = 0; o < out->count; o++) out->u[o] = (uint64_t)ref_reduce_count(in, &lists, o);
     free(lists.at);
 }
 
 /* y = y x, complex or not; size: the same of magnitudes. */
-static void multiply(long double *y, long double *size, const long double *x, int parts)
+static void ref_reduce_multiply(long double *y, long double *size, const long double *x, int parts)
 {
     long double re = y[0];
 
@@ -423,7 +427,7 @@ static void multiply(long double *y, long double *size, const long double *x, in
  * product twice, against the product of magnitudes. */
 void ref_prod(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct lists lists = begin(in, attrs, in->type->dtype, out);
+    struct lists lists = ref_reduce_begin(in, attrs, in->type->dtype, out);
     int parts = in->type->parts;
 
     for (int64_t o = 0; o < out->count; o++) {
@@ -432,7 +436,7 @@ void ref_prod(const struct ref_array *in, const void *attrs, struct ref_array *o
         else out->u[o] = 1;
         for (int64_t i = 0; i < lists.terms; i++) {
             int64_t at = lists.at[o * lists.terms + i];
-            if (y) multiply(y, &size, in->v + at * parts, parts);
+            if (y) ref_reduce_multiply(y, &size, in->v + at * parts, parts);
             else out->u[o] *= in->u[at];
         }
         for (int p = 0; y && p < parts; p++) {

@@ -4,14 +4,14 @@
 #include <math.h>
 
 /* Which axes are summed. */
-static void summed(const struct bp_dims *axes, int rank, bool *is)
+static void ref_sum_summed(const struct bp_dims *axes, int rank, bool *is)
 {
     for (int i = 0; i < rank; i++) is[i] = axes->n == 0;
     for (int64_t i = 0; i < axes->n; i++) is[ref_axis(axes->at[i], rank)] = true;
 }
 
 /* The index, in a result without the summed axes, of what an input at coordinates goes to. */
-static int64_t target(int rank, const int64_t *shape, const bool *is, const int64_t *at)
+static int64_t ref_sum_target(int rank, const int64_t *shape, const bool *is, const int64_t *at)
 {
     int64_t index = 0;
 
@@ -28,14 +28,14 @@ void ref_sum(const struct ref_array *in, const void *attrs, struct ref_array *ou
     int rank = 0, parts = in->type->parts;
     bool whole = true;
 
-    summed(&sum->axes, in->rank, is);
+    ref_sum_summed(&sum->axes, in->rank, is);
     for (int i = 0; i < in->rank; i++) {
         if (is[i]) terms *= in->shape[i];
         if (!is[i] || sum->keep) shape[rank++] = is[i] ? 1 : in->shape[i];
     }
     ref_array_init(out, in->type->dtype, rank, shape);
     for (int64_t i = 0; i < in->count; i++, ref_next(in->rank, in->shape, at)) {
-        int64_t to = target(in->rank, in->shape, is, at);
+        int64_t to = ref_sum_target(in->rank, in->shape, is, at);
         if (out->u) out->u[to] += in->u[i];
         else
             for (int p = 0; p < parts; p++) {
@@ -56,11 +56,11 @@ void ref_sum_grad(const struct ref_array *in, const void *attrs, struct ref_arra
     bool is[REF_RANK];
     int parts = x->type->parts;
 
-    summed(&sum->axes, x->rank, is);
+    ref_sum_summed(&sum->axes, x->rank, is);
     ref_array_init(out, x->type->dtype, x->rank, x->shape);
     out->exact = true;
     for (int64_t i = 0; i < out->count; i++, ref_next(x->rank, x->shape, at)) {
-        int64_t from = target(x->rank, x->shape, is, at);
+        int64_t from = ref_sum_target(x->rank, x->shape, is, at);
         if (out->u) out->u[i] = dy->u[from];
         else
             for (int p = 0; p < parts; p++) out->v[i * parts + p] = dy->v[from * parts + p];

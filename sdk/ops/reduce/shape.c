@@ -52,7 +52,7 @@ enum bp_status bp_infer_reduce_count(struct bp_site *site)
     return bp_infer_reduce(site);
 }
 
-static int64_t count_of(uint32_t rank, const int64_t *shape)
+static int64_t reduce_count_of(uint32_t rank, const int64_t *shape)
 {
     int64_t count = 1;
 
@@ -60,7 +60,7 @@ static int64_t count_of(uint32_t rank, const int64_t *shape)
     return count;
 }
 
-static enum bp_status nothing(const struct bp_site *site)
+static enum bp_status reduce_nothing(const struct bp_site *site)
 {
     const struct bp_view *x = bp_site_in(site, 0);
     char text[BP_TYPE_TEXT];
@@ -74,8 +74,8 @@ static enum bp_status nothing(const struct bp_site *site)
 enum bp_status bp_infer_extreme(struct bp_site *site)
 {
     TRY(bp_infer_reduce(site));
-    if (!bp_site_in(site, 0)->count && count_of(site->out[0].rank, site->out[0].shape))
-        return nothing(site);
+    if (!bp_site_in(site, 0)->count && reduce_count_of(site->out[0].rank, site->out[0].shape))
+        return reduce_nothing(site);
     return BP_OK;
 }
 
@@ -93,7 +93,8 @@ enum bp_status bp_infer_arg_extreme(struct bp_site *site)
     TRY(bp_rule_reduce(site, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep,
                        &site->out[0]));
     site->out[0].dtype = (uint32_t)a->dtype;
-    if (!x->count && count_of(site->out[0].rank, site->out[0].shape)) return nothing(site);
+    if (!x->count && reduce_count_of(site->out[0].rank, site->out[0].shape))
+        return reduce_nothing(site);
     return BP_OK;
 }
 
@@ -132,8 +133,8 @@ static int64_t terms_of(const struct axes *a, const struct bp_tensor *x)
     return terms;
 }
 
-static struct bp_tensor *sum_of(struct bp_compose *c, const struct axes *a, struct bp_tensor *x,
-                                bool keep)
+static struct bp_tensor *reduce_sum_of(struct bp_compose *c, const struct axes *a,
+                                       struct bp_tensor *x, bool keep)
 {
     struct bp_sum_attrs sum = {.size = sizeof sum, .axes = a->axes, .keep = keep};
 
@@ -153,7 +154,7 @@ static struct bp_tensor *mean_of(struct bp_compose *c, const struct axes *a, str
                                  bool keep)
 {
     if (c->status) return NULL;
-    return bp_compose_scale(c, sum_of(c, a, x, keep), 1 / (double)terms_of(a, x), 0);
+    return bp_compose_scale(c, reduce_sum_of(c, a, x, keep), 1 / (double)terms_of(a, x), 0);
 }
 
 enum bp_status bp_expand_mean(struct bp_expansion *e)
@@ -172,11 +173,12 @@ enum bp_status bp_expand_nanmean(struct bp_expansion *e)
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]);
 
     return bp_compose_give(e, &c, MAKE(&c, div, NULL, MAKE(&c, nansum, &sum, x),
-                            sum_of(&c, a, is_number(&c, x), a->keep)));
+                            reduce_sum_of(&c, a, is_number(&c, x), a->keep)));
 }
 
 /* The deviations from the mean, and by how many they are divided. */
-static struct bp_tensor *deviations(struct bp_compose *c, struct bp_expansion *e, double *out_n)
+static struct bp_tensor *reduce_deviations(struct bp_compose *c, struct bp_expansion *e,
+                                           double *out_n)
 {
     const struct bp_var_attrs *a = e->attrs;
     struct bp_tensor *x = bp_compose_widen(c, e->in[0]);
@@ -190,13 +192,14 @@ enum bp_status bp_expand_var(struct bp_expansion *e)
     const struct axes *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
     double n;
-    struct bp_tensor *d = deviations(&c, e, &n);
+    struct bp_tensor *d = reduce_deviations(&c, e, &n);
 
-    d = sum_of(&c, a, MAKE(&c, mul, NULL, d, d), a->keep);
+    d = reduce_sum_of(&c, a, MAKE(&c, mul, NULL, d, d), a->keep);
     return bp_compose_give(e, &c, bp_compose_scale(&c, d, 1 / (n > 0 ? n : 0), 0));
 }
 
-static struct bp_tensor *norm_of(struct bp_compose *c, const struct axes *a, struct bp_tensor *x)
+static struct bp_tensor *reduce_norm_of(struct bp_compose *c, const struct axes *a,
+                                        struct bp_tensor *x)
 {
     struct bp_norm_attrs norm = {.size = sizeof norm, .axes = a->axes, .keep = a->keep, .p = 2};
 
@@ -207,7 +210,7 @@ enum bp_status bp_expand_std(struct bp_expansion *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     double n;
-    struct bp_tensor *d = norm_of(&c, e->attrs, deviations(&c, e, &n));
+    struct bp_tensor *d = reduce_norm_of(&c, e->attrs, reduce_deviations(&c, e, &n));
 
     return bp_compose_give(e, &c, bp_compose_scale(&c, d, 1 / sqrt(n > 0 ? n : 0), 0));
 }
@@ -216,12 +219,12 @@ enum bp_status bp_expand_frobenius_norm(struct bp_expansion *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
-    return bp_compose_give(e, &c, norm_of(&c, e->attrs, e->in[0]));
+    return bp_compose_give(e, &c, reduce_norm_of(&c, e->attrs, e->in[0]));
 }
 
 /* Gradients. Each is of one input; dx is what the composition has made. */
 /* 1 where x holds its extreme, 0 elsewhere. */
-static struct bp_tensor *holders(struct bp_compose *c, struct bp_grad *g)
+static struct bp_tensor *reduce_holders(struct bp_compose *c, struct bp_grad *g)
 {
     struct bp_tensor *y = as_kept(c, g->attrs, g->out[0], g->in[0]);
 
@@ -233,8 +236,9 @@ enum bp_status bp_grad_reduce_extreme(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     if (!g->want[0]) return BP_OK;
-    return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, holders(&c, g),
-                                     as_kept(&c, g->attrs, g->dy[0], g->in[0])));
+    return bp_compose_dx(
+        g, &c,
+        MAKE(&c, mul, NULL, reduce_holders(&c, g), as_kept(&c, g->attrs, g->dy[0], g->in[0])));
 }
 
 enum bp_status bp_grad_shared_extreme(struct bp_grad *g)
@@ -244,16 +248,16 @@ enum bp_status bp_grad_shared_extreme(struct bp_grad *g)
     struct bp_tensor *held, *dy;
 
     if (!g->want[0]) return BP_OK;
-    held = holders(&c, g);
+    held = reduce_holders(&c, g);
     dy = bp_compose_widen(&c, as_kept(&c, a, g->dy[0], g->in[0]));
-    dy = MAKE(&c, div, NULL, dy, sum_of(&c, a, bp_compose_widen(&c, held), true));
+    dy = MAKE(&c, div, NULL, dy, reduce_sum_of(&c, a, bp_compose_widen(&c, held), true));
     dy = bp_compose_cast(&c, dy, g->in[0]->view.dtype);
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, held, dy));
 }
 
 /* The axes that stay, then those that go; or back. */
-static struct bp_tensor *permuted(struct bp_compose *c, const struct axes *a, struct bp_tensor *t,
-                                  const struct bp_tensor *x, bool back)
+static struct bp_tensor *reduce_permuted(struct bp_compose *c, const struct axes *a,
+                                         struct bp_tensor *t, const struct bp_tensor *x, bool back)
 {
     int64_t goes[BP_RANK_MAX], perm[BP_RANK_MAX], inverse[BP_RANK_MAX], rank = x->view.rank, at = 0;
     int64_t n = axes_of(a, x, goes);
@@ -288,10 +292,10 @@ enum bp_status bp_grad_prod(struct bp_grad *g)
 
     if (!g->want[0]) return BP_OK;
     shape[0] = g->out[0]->view.count;
-    t = permuted(&c, a, bp_compose_widen(&c, x), x, false);
+    t = reduce_permuted(&c, a, bp_compose_widen(&c, x), x, false);
     flat = products_of_others(&c, bp_compose_reshape(&c, t, 2, shape));
     if (!c.status) t = bp_compose_reshape(&c, flat, t->view.rank, t->shape);
-    t = bp_compose_cast(&c, permuted(&c, a, t, x, true), x->view.dtype);
+    t = bp_compose_cast(&c, reduce_permuted(&c, a, t, x, true), x->view.dtype);
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, t, as_kept(&c, a, g->dy[0], x)));
 }
 

@@ -50,7 +50,8 @@ static const struct {
     {"3x129", "3x66", 1, false, false},
 };
 
-static struct kernel_case *begin(const struct case_maker *maker, size_t s, const struct how *h)
+static struct kernel_case *resize_cases_begin(const struct case_maker *maker, size_t s,
+                                              const struct how *h)
 {
     bool grad = !strcmp(maker->op->name, "resize_axis_grad");
     char text[64];
@@ -83,7 +84,7 @@ static struct kernel_case *begin(const struct case_maker *maker, size_t s, const
 }
 
 /* At these extents no weight is 0: whether 0 times infinity is added is not defined. */
-static void nonfinite(const struct case_maker *maker, const char *x, int64_t extent)
+static void resize_cases_nonfinite(const struct case_maker *maker, const char *x, int64_t extent)
 {
     bool grad = !strcmp(maker->op->name, "resize_axis_grad");
 
@@ -106,14 +107,14 @@ void cases_resize_axis(struct case_maker *maker)
             if (hows[h].mode && !case_is_float(maker)) continue;
             if (!shapes[s].small && (hows[h].few ? s % 6 != h % 6 : s % 2 && s % 5 != h % 5))
                 continue;
-            made = begin(maker, s, &hows[h]);
+            made = resize_cases_begin(maker, s, &hows[h]);
             if (s % 5 == 4) case_data(made, DATA_POSITIVE);
             if (shapes[s].small) made->gradient = 2;
             if (shapes[s].layouts && h % 5 == 0) case_layouts(maker, made, hows[h].variant, false);
             else case_end(maker, made, "%s", hows[h].variant);
         }
-    nonfinite(maker, "9x8", 12);
-    nonfinite(maker, "5x6x7", 4);
+    resize_cases_nonfinite(maker, "9x8", 12);
+    resize_cases_nonfinite(maker, "5x6x7", 4);
 }
 
 static const struct {

@@ -15,7 +15,7 @@ enum {
 };
 
 /* Where places of the result lie in x: see the row. */
-static void place(struct resize_args *r, const struct bp_resize_axis_attrs *a)
+static void resize_set_place(struct resize_args *r, const struct bp_resize_axis_attrs *a)
 {
     double n = (double)r->in, m = (double)r->out, ahead = 0, shift = 0;
     double num = a->scale != 0 ? 1 : n, den = a->scale != 0 ? a->scale : m;
@@ -60,7 +60,7 @@ static struct resize_args args_of(const struct bp_resize_axis_attrs *a, const st
     double scale = a->scale != 0 ? a->scale : (double)r.out / (double)r.in;
     int order[RESIZE_AXES];
 
-    place(&r, a);
+    resize_set_place(&r, a);
     r.shrink = (real)(a->antialias && scale < 1 ? scale : 1);
     r.reach = (real)(a->mode == RESIZE_CUBIC ? 2 : 1) / r.shrink;
     r.sum = a->exclude_outside || r.shrink < 1;

@@ -14,7 +14,8 @@ struct taps {
     bool outside;
 };
 
-static double place_of(const struct bp_resize_axis_attrs *a, int64_t in, int64_t out, int64_t j)
+static double ref_resize_place_of(const struct bp_resize_axis_attrs *a, int64_t in, int64_t out,
+                                  int64_t j)
 {
     double n = (double)in, m = (double)out, x = (double)j, shift = -0.5;
 
@@ -47,12 +48,12 @@ static long double weight_of(const struct bp_resize_axis_attrs *a, long double d
     return d < 2 ? c * (d * d * d - 5 * d * d + 8 * d - 4) : 0;
 }
 
-static int64_t clamp(int64_t t, int64_t n)
+static int64_t ref_resize_clamp(int64_t t, int64_t n)
 {
     return t < 0 ? 0 : t >= n ? n - 1 : t;
 }
 
-static int64_t nearest(int64_t how, double p)
+static int64_t ref_resize_nearest(int64_t how, double p)
 {
     double down = floor(p), rest = p - down;
 
@@ -63,7 +64,8 @@ static int64_t nearest(int64_t how, double p)
 
 static struct taps taps_of(const struct bp_resize_axis_attrs *a, int64_t in, int64_t out, int64_t j)
 {
-    double p = place_of(a, in, out, j), scale = a->scale != 0 ? a->scale : (double)out / (double)in;
+    double p = ref_resize_place_of(a, in, out, j),
+           scale = a->scale != 0 ? a->scale : (double)out / (double)in;
     double shrink = a->antialias && scale < 1 ? scale : 1;
     int64_t reach = (int64_t)((a->mode == 2 ? 2 : 1) / shrink) + 2;
     int64_t first = (int64_t)floor(p) - reach;
@@ -76,7 +78,7 @@ static struct taps taps_of(const struct bp_resize_axis_attrs *a, int64_t in, int
     t.outside = a->coordinates == 5 && (p < 0 || p > (double)(in - 1));
     if (t.outside) return t;
     if (a->mode == 0) {
-        t.at[0] = clamp(nearest(a->nearest, p), in);
+        t.at[0] = ref_resize_clamp(ref_resize_nearest(a->nearest, p), in);
         t.weight[t.n++] = 1;
         return t;
     }
@@ -84,14 +86,14 @@ static struct taps taps_of(const struct bp_resize_axis_attrs *a, int64_t in, int
         long double w = weight_of(a, ((long double)k - p) * shrink);
         if (w == 0 || (a->exclude_outside && (k < 0 || k >= in))) continue;
         sum += w;
-        t.at[t.n] = clamp(k, in);
+        t.at[t.n] = ref_resize_clamp(k, in);
         t.weight[t.n++] = w;
     }
     for (int64_t k = 0; k < t.n && (a->exclude_outside || shrink < 1); k++) t.weight[k] /= sum;
     return t;
 }
 
-static void finish(struct taps *t)
+static void ref_resize_finish(struct taps *t)
 {
     free(t->at);
     free(t->weight);
@@ -116,8 +118,8 @@ struct place {
     struct bp_resize_axis_attrs how[3];
 };
 
-static void sample(const struct ref_array *x, const struct place *p, struct ref_array *y,
-                   int64_t to, const int64_t *at)
+static void ref_resize_sample(const struct ref_array *x, const struct place *p, struct ref_array *y,
+                              int64_t to, const int64_t *at)
 {
     struct taps t[3];
     int64_t k[3] = {0}, n[3] = {1, 1, 1}, from[REF_RANK], all = 0;
@@ -152,7 +154,7 @@ static void sample(const struct ref_array *x, const struct place *p, struct ref_
             y->v[to] += w * value;
             y->bound[to] += fabsl(value) * (off + fabsl(w) * ref_growth(all - 1));
         } while (ref_next(3, n, k));
-    for (int i = 0; i < p->n; i++) finish(&t[i]);
+    for (int i = 0; i < p->n; i++) ref_resize_finish(&t[i]);
 }
 
 static void sample_all(const struct ref_array *x, const struct place *p, const int64_t *shape,
@@ -161,7 +163,8 @@ static void sample_all(const struct ref_array *x, const struct place *p, const i
     int64_t at[REF_RANK] = {0};
 
     ref_array_init(y, x->type->dtype, x->rank, shape);
-    for (int64_t i = 0; i < y->count; i++, ref_next(y->rank, y->shape, at)) sample(x, p, y, i, at);
+    for (int64_t i = 0; i < y->count; i++, ref_next(y->rank, y->shape, at))
+        ref_resize_sample(x, p, y, i, at);
 }
 
 void ref_resize(const struct ref_array *x, const void *attrs, struct ref_array *y)
@@ -221,7 +224,7 @@ void ref_resize_axis_grad(const struct ref_array *in, const void *attrs, struct 
                             fabsl(dy->v[i]);
             terms[e]++;
         }
-        finish(&t);
+        ref_resize_finish(&t);
     }
     for (int64_t i = 0; i < dx->count; i++)
         if (terms[i] > 1) dx->bound[i] *= 1 + ref_growth(terms[i] - 2);

@@ -32,8 +32,8 @@ enum bp_status bp_values_resize_axis(const void *attrs)
 }
 
 /* The type of resize_axis(x). */
-static enum bp_status forward(const struct bp_site *site, const struct bp_view *x,
-                              const struct bp_resize_axis_attrs *a, struct bp_type *out)
+static enum bp_status resize_forward(const struct bp_site *site, const struct bp_view *x,
+                                     const struct bp_resize_axis_attrs *a, struct bp_type *out)
 {
     const char *op = site->row->info.name;
     uint32_t axis;
@@ -54,14 +54,14 @@ static enum bp_status forward(const struct bp_site *site, const struct bp_view *
 
 enum bp_status bp_infer_resize_axis(struct bp_site *site)
 {
-    return forward(site, bp_site_in(site, 0), site->attrs, &site->out[0]);
+    return resize_forward(site, bp_site_in(site, 0), site->attrs, &site->out[0]);
 }
 
 enum bp_status bp_infer_resize_axis_grad(struct bp_site *site)
 {
     struct bp_type y = {0};
 
-    TRY(forward(site, bp_site_in(site, 1), site->attrs, &y));
+    TRY(resize_forward(site, bp_site_in(site, 1), site->attrs, &y));
     bp_rule_shape(&site->out[0], bp_site_in(site, 1));
     return bp_rule_expect(site, 0, &y);
 }
@@ -120,7 +120,7 @@ enum bp_status bp_infer_resize(struct bp_site *site)
         struct bp_type one = {0};
         TRY(bp_values_resize_axis(&step));
         TRY(bp_rule_axis(site, step.axis, x->rank, &axis));
-        TRY(forward(site, x, &step, &one));
+        TRY(resize_forward(site, x, &step, &one));
         if (seen >> axis & 1)
             return bp_error(BP_ERR_INVALID, "resize: attribute axes names axis %u twice", axis);
         seen |= 1u << axis;

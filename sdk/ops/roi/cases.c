@@ -30,8 +30,8 @@ static const struct roi_case rois[] = {
 };
 
 /* Up to the attributes. */
-static struct kernel_case *begin(const struct case_maker *maker, const struct roi_case *r,
-                                 bool quick, bool grad)
+static struct kernel_case *roi_cases_begin(const struct case_maker *maker, const struct roi_case *r,
+                                           bool quick, bool grad)
 {
     char shapes[96];
     struct kernel_case *made;
@@ -50,9 +50,9 @@ static struct kernel_case *begin(const struct case_maker *maker, const struct ro
     return made;
 }
 
-static void roi(const struct case_maker *maker, size_t i, bool max, bool grad)
+static void roi_cases_roi(const struct case_maker *maker, size_t i, bool max, bool grad)
 {
-    struct kernel_case *made = begin(maker, &rois[i], i < 4, grad);
+    struct kernel_case *made = roi_cases_begin(maker, &rois[i], i < 4, grad);
     struct bp_roi_align_attrs *a = &made->attrs.roi_align; /* one layout */
 
     a->height = rois[i].out[0];
@@ -69,19 +69,19 @@ static void roi(const struct case_maker *maker, size_t i, bool max, bool grad)
 void cases_roi_align(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(rois); i++)
-        for (int max = 0; max < 2; max++) roi(maker, i, max, false);
+        for (int max = 0; max < 2; max++) roi_cases_roi(maker, i, max, false);
 }
 
 void cases_roi_align_grad(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(rois); i++)
-        for (int max = 0; max < 2; max++) roi(maker, i, max, true);
+        for (int max = 0; max < 2; max++) roi_cases_roi(maker, i, max, true);
 }
 
 /* With scales that make halves, and with bins of nothing. */
-static void pool(const struct case_maker *maker, size_t i, bool grad)
+static void roi_cases_pool(const struct case_maker *maker, size_t i, bool grad)
 {
-    struct kernel_case *made = begin(maker, &rois[i], i < 4, grad);
+    struct kernel_case *made = roi_cases_begin(maker, &rois[i], i < 4, grad);
     struct bp_roi_pool_attrs *a = &made->attrs.roi_pool; /* one layout */
 
     a->height = rois[i].out[0];
@@ -94,12 +94,12 @@ static void pool(const struct case_maker *maker, size_t i, bool grad)
 
 void cases_roi_pool(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(rois); i++) pool(maker, i, false);
+    for (size_t i = 0; i < COUNT(rois); i++) roi_cases_pool(maker, i, false);
 }
 
 void cases_roi_pool_grad(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(rois); i++) pool(maker, i, true);
+    for (size_t i = 0; i < COUNT(rois); i++) roi_cases_pool(maker, i, true);
 }
 
 /* Channels of x: those of y for each bin. The regions are as those of roi_pool, some in front of x
@@ -118,9 +118,9 @@ static const struct roi_case parts[] = {
     {"channels", "1x67x3x3", "3x4", "3", "3x67x1x1", {1, 1}, 0, 1, false, false},
 };
 
-static void psroi(const struct case_maker *maker, size_t i, bool grad)
+static void roi_cases_psroi(const struct case_maker *maker, size_t i, bool grad)
 {
-    struct kernel_case *made = begin(maker, &parts[i], i < 4, grad);
+    struct kernel_case *made = roi_cases_begin(maker, &parts[i], i < 4, grad);
     struct bp_psroi_pool_attrs *a = &made->attrs.psroi_pool; /* one layout */
 
     a->height = parts[i].out[0];
@@ -134,10 +134,10 @@ static void psroi(const struct case_maker *maker, size_t i, bool grad)
 
 void cases_psroi_pool(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(parts); i++) psroi(maker, i, false);
+    for (size_t i = 0; i < COUNT(parts); i++) roi_cases_psroi(maker, i, false);
 }
 
 void cases_psroi_pool_grad(struct case_maker *maker)
 {
-    for (size_t i = 0; i < COUNT(parts); i++) psroi(maker, i, true);
+    for (size_t i = 0; i < COUNT(parts); i++) roi_cases_psroi(maker, i, true);
 }

@@ -56,7 +56,7 @@ enum bp_status portable_roi_align(const struct bp_launch *launch)
     return portable_run(launch, &p);
 }
 
-static bool is_half(const struct bp_view *y)
+static bool roi_is_half(const struct bp_view *y)
 {
     return y->dtype == BP_F16 || y->dtype == BP_BF16;
 }
@@ -67,12 +67,12 @@ enum bp_status portable_roi_align_grad_prepare(void *self, const struct bp_prep 
     const struct bp_view *dx = prep->out[0];
 
     (void)self;
-    return portable_needs(out, is_half(dx) ? 4 * dx->count : 0);
+    return portable_needs(out, roi_is_half(dx) ? 4 * dx->count : 0);
 }
 
 static void work_operand(struct portable *p, const struct bp_launch *launch)
 {
-    if (is_half(launch->out[0])) portable_workspace(p, launch, 0);
+    if (roi_is_half(launch->out[0])) portable_workspace(p, launch, 0);
     else portable_view(p, launch->out[0]);
 }
 
@@ -99,5 +99,5 @@ enum bp_status portable_roi_align_grad(const struct bp_launch *launch)
     if (status == BP_OK) status = portable_run(launch, &p);
     portable_view(&finish, dx);
     portable_workspace(&finish, launch, 0);
-    return status || !is_half(dx) ? status : portable_run(launch, &finish);
+    return status || !roi_is_half(dx) ? status : portable_run(launch, &finish);
 }

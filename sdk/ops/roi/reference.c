@@ -51,18 +51,19 @@ static struct corner *corners_of(const struct bp_roi_align_attrs *a, const struc
     return c;
 }
 
-static long double value_of(const struct ref_array *x, int64_t plane, struct corner c)
+static long double ref_roi_value_of(const struct ref_array *x, int64_t plane, struct corner c)
 {
     return c.at < 0 ? 0 : c.weight * x->v[plane + c.at];
 }
 
 /* The corner that gives the largest product. */
-static int64_t largest(const struct ref_array *x, int64_t plane, const struct corner *c, int64_t n)
+static int64_t ref_roi_largest(const struct ref_array *x, int64_t plane, const struct corner *c,
+                               int64_t n)
 {
     int64_t best = 0;
 
     for (int64_t k = 1; k < n; k++)
-        if (value_of(x, plane, c[k]) > value_of(x, plane, c[best])) best = k;
+        if (ref_roi_value_of(x, plane, c[k]) > ref_roi_value_of(x, plane, c[best])) best = k;
     return best;
 }
 
@@ -84,13 +85,13 @@ void ref_roi_align(const struct ref_array *in, const void *attrs, struct ref_arr
                            x->shape[3];
         struct corner *c = corners_of(a, x, rois, at[0], at[2], at[3], &n);
         if (a->max && n) {
-            int64_t k = largest(x, plane, c, n);
-            y->v[e] = value_of(x, plane, c[k]);
+            int64_t k = ref_roi_largest(x, plane, c, n);
+            y->v[e] = ref_roi_value_of(x, plane, c[k]);
             y->bound[e] = c[k].at < 0 ? 0
                                       : fabsl(y->v[e]) + off_of(x) * fabsl(x->v[plane + c[k].at]);
         }
         for (int64_t k = 0; !a->max && k < n; k++) {
-            long double v = value_of(x, plane, c[k]), by = (long double)(n / 4);
+            long double v = ref_roi_value_of(x, plane, c[k]), by = (long double)(n / 4);
             y->v[e] += v / by;
             y->bound[e] += fabsl(v) / by * (2 + ref_growth(n - 1));
             if (c[k].at >= 0) y->bound[e] += off_of(x) * fabsl(x->v[plane + c[k].at]) / by;
@@ -113,7 +114,7 @@ void ref_roi_align_grad(const struct ref_array *in, const void *attrs, struct re
         int64_t n, plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
                            x->shape[3];
         struct corner *c = corners_of(&a, x, rois, at[0], at[2], at[3], &n);
-        int64_t best = a.max && n ? largest(x, plane, c, n) : 0;
+        int64_t best = a.max && n ? ref_roi_largest(x, plane, c, n) : 0;
         for (int64_t k = 0; k < n; k++) {
             long double v = dy->v[e] / (a.max ? 1 : (long double)(n / 4));
             if (c[k].at < 0 || (a.max && k != best)) continue;
@@ -129,20 +130,21 @@ void ref_roi_align_grad(const struct ref_array *in, const void *attrs, struct re
     free(size);
 }
 
-static int64_t rounded(double place)
+static int64_t ref_roi_rounded(double place)
 {
     return (int64_t)round(fmin(fmax(place, -1e9), 1e9));
 }
 
 /* The first largest place of a plane in bin o0, o1 of region r, NaN the largest; -1: none. */
-static int64_t pooled(const struct bp_roi_pool_attrs *a, const struct ref_array *x, int64_t plane,
-                      const struct ref_array *rois, int64_t r, const int64_t *o)
+static int64_t ref_roi_pooled(const struct bp_roi_pool_attrs *a, const struct ref_array *x,
+                              int64_t plane, const struct ref_array *rois, int64_t r,
+                              const int64_t *o)
 {
     int64_t low[2], high[2], out[2] = {a->height, a->width}, best = -1;
 
     for (int s = 0; s < 2; s++) {
-        int64_t first = rounded((double)rois->v[4 * r + 1 - s] * a->scale);
-        int64_t length = rounded((double)rois->v[4 * r + 3 - s] * a->scale) - first + 1;
+        int64_t first = ref_roi_rounded((double)rois->v[4 * r + 1 - s] * a->scale);
+        int64_t length = ref_roi_rounded((double)rois->v[4 * r + 3 - s] * a->scale) - first + 1;
         length = length < 1 ? 1 : length;
         low[s] = first + o[s] * length / out[s];
         high[s] = first + (o[s] + 1) * length / out[s] + ((o[s] + 1) * length % out[s] != 0);
@@ -167,18 +169,18 @@ void ref_roi_pool(const struct ref_array *in, const void *attrs, struct ref_arra
     for (int64_t e = 0; e < y->count; e++, ref_next(4, shape, at)) {
         int64_t plane = ((int64_t)images->u[at[0]] * x->shape[1] + at[1]) * x->shape[2] *
                         x->shape[3];
-        int64_t k = pooled(a, x, plane, rois, at[0], at + 2);
+        int64_t k = ref_roi_pooled(a, x, plane, rois, at[0], at + 2);
         y->v[e] = k < 0 ? 0 : x->v[plane + k];
     }
 }
 
 /* A gradient under way, and how many terms each of its elements is a sum of. */
-struct spread {
+struct ref_roi_spread {
     struct ref_array *dx;
     int64_t *terms;
 };
 
-static void spread_add(struct spread *s, int64_t i, long double v)
+static void spread_add(struct ref_roi_spread *s, int64_t i, long double v)
 {
     s->dx->v[i] += v;
     s->dx->bound[i] += fabsl(v);
@@ -186,15 +188,15 @@ static void spread_add(struct spread *s, int64_t i, long double v)
 }
 
 /* Gives an element of dy, which is at a place of it, back to the elements of x that it is of. */
-typedef void give_back(struct spread *s, const struct ref_array *in, const void *attrs,
+typedef void give_back(struct ref_roi_spread *s, const struct ref_array *in, const void *attrs,
                        const int64_t *at, long double dy);
 
 /* The gradient of a pool of regions in x. growth: of the bound, by the number of terms. */
-static void spread(const struct ref_array *in, const void *attrs, struct ref_array *dx,
-                   give_back *give, long double (*growth)(int64_t terms))
+static void ref_roi_spread(const struct ref_array *in, const void *attrs, struct ref_array *dx,
+                           give_back *give, long double (*growth)(int64_t terms))
 {
     const struct ref_array *dy = &in[0], *x = &in[3];
-    struct spread s = {dx, calloc((size_t)x->count + 1, sizeof *s.terms)};
+    struct ref_roi_spread s = {dx, calloc((size_t)x->count + 1, sizeof *s.terms)};
     int64_t at[REF_RANK] = {0};
 
     if (!s.terms) abort();
@@ -205,7 +207,7 @@ static void spread(const struct ref_array *in, const void *attrs, struct ref_arr
     free(s.terms);
 }
 
-static void give_largest(struct spread *s, const struct ref_array *in, const void *attrs,
+static void give_largest(struct ref_roi_spread *s, const struct ref_array *in, const void *attrs,
                          const int64_t *at, long double dy)
 {
     struct bp_roi_pool_attrs a;
@@ -214,7 +216,7 @@ static void give_largest(struct spread *s, const struct ref_array *in, const voi
     int64_t k;
 
     memcpy(&a, attrs, sizeof a); /* one layout */
-    k = pooled(&a, x, plane, rois, at[0], at + 2);
+    k = ref_roi_pooled(&a, x, plane, rois, at[0], at + 2);
     if (k >= 0) spread_add(s, plane + k, dy);
 }
 
@@ -225,7 +227,7 @@ static long double largest_growth(int64_t terms)
 
 void ref_roi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
 {
-    spread(in, attrs, dx, give_largest, largest_growth);
+    ref_roi_spread(in, attrs, dx, give_largest, largest_growth);
 }
 
 /* The bin of element k of a region that psroi_pool cuts: ranges of places on x. */
@@ -240,8 +242,8 @@ static struct bin bin_of(const struct bp_psroi_pool_attrs *a, const struct ref_a
     struct bin b;
 
     for (int s = 0; s < 2; s++) {
-        double low = (double)rounded((double)rois->v[4 * r + 1 - s]) * a->scale;
-        double last = (double)rounded((double)rois->v[4 * r + 3 - s]) + 1;
+        double low = (double)ref_roi_rounded((double)rois->v[4 * r + 1 - s]) * a->scale;
+        double last = (double)ref_roi_rounded((double)rois->v[4 * r + 3 - s]) + 1;
         double step = fmax(fma(last, a->scale, -low), 0.1) / (double)out[s];
         double extent = (double)x->shape[s + 2];
         b.from[s] = (int64_t)fmin(fmax(floor(fma((double)o[s], step, low)), 0), extent);
@@ -281,7 +283,7 @@ void ref_psroi_pool(const struct ref_array *in, const void *attrs, struct ref_ar
     }
 }
 
-static void give_mean(struct spread *s, const struct ref_array *in, const void *attrs,
+static void give_mean(struct ref_roi_spread *s, const struct ref_array *in, const void *attrs,
                       const int64_t *at, long double dy)
 {
     struct bp_psroi_pool_attrs a;
@@ -301,5 +303,5 @@ static long double mean_growth(int64_t terms)
 
 void ref_psroi_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *dx)
 {
-    spread(in, attrs, dx, give_mean, mean_growth);
+    ref_roi_spread(in, attrs, dx, give_mean, mean_growth);
 }

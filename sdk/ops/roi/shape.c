@@ -16,8 +16,8 @@ _Static_assert(sizeof(struct bp_psroi_pool_attrs) == sizeof(struct bp_psroi_pool
                "one layout");
 
 /* The type of height by width bins of each of rois in x. */
-static enum bp_status binned(const struct bp_site *site, const struct bp_view *x, int64_t height,
-                             int64_t width, struct bp_type *out)
+static enum bp_status roi_binned(const struct bp_site *site, const struct bp_view *x,
+                                 int64_t height, int64_t width, struct bp_type *out)
 {
     const struct bp_view *rois = bp_site_in(site, 1), *images = bp_site_in(site, 2);
     const char *op = site->row->info.name;
@@ -42,27 +42,27 @@ static enum bp_status binned(const struct bp_site *site, const struct bp_view *x
 }
 
 /* The type of roi_align(x, rois, images). */
-static enum bp_status aligned(const struct bp_site *site, const struct bp_view *x,
-                              struct bp_type *out)
+static enum bp_status roi_aligned(const struct bp_site *site, const struct bp_view *x,
+                                  struct bp_type *out)
 {
     const struct bp_roi_align_attrs *a = site->attrs;
 
     if (a->sampling < 0 || a->sampling > 4096)
         return bp_error(BP_ERR_INVALID, "%s: sampling is %" PRId64 ", expected 0 to 4096",
                         site->row->info.name, a->sampling);
-    return binned(site, x, a->height, a->width, out);
+    return roi_binned(site, x, a->height, a->width, out);
 }
 
 enum bp_status bp_infer_roi_align(struct bp_site *site)
 {
-    return aligned(site, bp_site_in(site, 0), &site->out[0]);
+    return roi_aligned(site, bp_site_in(site, 0), &site->out[0]);
 }
 
 enum bp_status bp_infer_roi_align_grad(struct bp_site *site)
 {
     struct bp_type y = {0};
 
-    TRY(aligned(site, bp_site_in(site, 3), &y));
+    TRY(roi_aligned(site, bp_site_in(site, 3), &y));
     bp_rule_shape(&site->out[0], bp_site_in(site, 3));
     return bp_rule_expect(site, 0, &y);
 }
@@ -71,7 +71,7 @@ enum bp_status bp_infer_roi_pool(struct bp_site *site)
 {
     const struct bp_roi_pool_attrs *a = site->attrs;
 
-    return binned(site, bp_site_in(site, 0), a->height, a->width, &site->out[0]);
+    return roi_binned(site, bp_site_in(site, 0), a->height, a->width, &site->out[0]);
 }
 
 enum bp_status bp_infer_roi_pool_grad(struct bp_site *site)
@@ -79,18 +79,18 @@ enum bp_status bp_infer_roi_pool_grad(struct bp_site *site)
     const struct bp_roi_pool_attrs *a = site->attrs;
     struct bp_type y = {0};
 
-    TRY(binned(site, bp_site_in(site, 3), a->height, a->width, &y));
+    TRY(roi_binned(site, bp_site_in(site, 3), a->height, a->width, &y));
     bp_rule_shape(&site->out[0], bp_site_in(site, 3));
     return bp_rule_expect(site, 0, &y);
 }
 
 /* The type of psroi_pool(x, rois, images): bins have channels of their own. */
-static enum bp_status divided(const struct bp_site *site, const struct bp_view *x,
-                              struct bp_type *out)
+static enum bp_status roi_divided(const struct bp_site *site, const struct bp_view *x,
+                                  struct bp_type *out)
 {
     const struct bp_psroi_pool_attrs *a = site->attrs;
 
-    TRY(binned(site, x, a->height, a->width, out));
+    TRY(roi_binned(site, x, a->height, a->width, out));
     if (a->height > x->shape[1] || x->shape[1] % a->height ||
         x->shape[1] / a->height % a->width)
         return bp_error(BP_ERR_INVALID,
@@ -103,14 +103,14 @@ static enum bp_status divided(const struct bp_site *site, const struct bp_view *
 
 enum bp_status bp_infer_psroi_pool(struct bp_site *site)
 {
-    return divided(site, bp_site_in(site, 0), &site->out[0]);
+    return roi_divided(site, bp_site_in(site, 0), &site->out[0]);
 }
 
 enum bp_status bp_infer_psroi_pool_grad(struct bp_site *site)
 {
     struct bp_type y = {0};
 
-    TRY(divided(site, bp_site_in(site, 3), &y));
+    TRY(roi_divided(site, bp_site_in(site, 3), &y));
     bp_rule_shape(&site->out[0], bp_site_in(site, 3));
     return bp_rule_expect(site, 0, &y);
 }

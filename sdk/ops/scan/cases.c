@@ -22,8 +22,8 @@ static bool is_prod(const struct case_maker *maker)
     return !strcmp(maker->op->name, "cumprod");
 }
 
-static struct kernel_case *scan(const struct case_maker *maker, const char *shape, int64_t axis,
-                                bool exclusive, bool reverse)
+static struct kernel_case *scan_cases_scan(const struct case_maker *maker, const char *shape,
+                                           int64_t axis, bool exclusive, bool reverse)
 {
     static const double even[] = {1.5, 0.625, -1, 1.0625, 1.00390625}, odd[] = {3, -5, 7, 11, -1};
     struct kernel_case *made = case_begin(maker, shape);
@@ -39,7 +39,7 @@ static struct kernel_case *scan(const struct case_maker *maker, const char *shap
 static void of_data(const struct case_maker *maker, const char *shape, int64_t axis,
                     enum data data, const char *what)
 {
-    struct kernel_case *made = scan(maker, shape, axis, false, false);
+    struct kernel_case *made = scan_cases_scan(maker, shape, axis, false, false);
 
     case_data(made, data);
     case_end(maker, made, "axis%lld.%s", (long long)axis, what);
@@ -50,7 +50,7 @@ static struct kernel_case *long_scan(const struct case_maker *maker, const char 
                                      int64_t axis, bool exclusive, bool reverse)
 {
     static const double powers[] = {2, -0.5, 0.5, -2, -1};
-    struct kernel_case *made = scan(maker, shape, axis, exclusive, reverse);
+    struct kernel_case *made = scan_cases_scan(maker, shape, axis, exclusive, reverse);
 
     if (is_prod(maker) && case_is_float(maker)) case_list(made, 0, COUNT(powers), powers);
     if (!strcmp(maker->op->name, "cumsum")) case_data(made, DATA_EXACT);
@@ -91,15 +91,15 @@ void cases_scan(struct case_maker *maker)
 
     for (int i = 0; i < N_SHAPES; i++) {
         if (is_prod(maker) && is_complex && i == N_SHAPES - 1) continue; /* it grows */
-        made = scan(maker, shapes[i].shape, shapes[i].axis, i % 2, i / 2 % 2);
+        made = scan_cases_scan(maker, shapes[i].shape, shapes[i].axis, i % 2, i / 2 % 2);
         made->quick = shapes[i].quick;
         case_end(maker, made, "axis%lld%s", (long long)shapes[i].axis, way[i % 4]);
     }
     for (int i = 0; i < 4; i++) {
-        made = scan(maker, "3x7x5", 1, i % 2, i / 2);
+        made = scan_cases_scan(maker, "3x7x5", 1, i % 2, i / 2);
         made->quick = true;
         case_end(maker, made, "axis1%s", way[i]);
-        made = scan(maker, "3x4", 1, i % 2, i / 2);
+        made = scan_cases_scan(maker, "3x4", 1, i % 2, i / 2);
         case_data(made, DATA_POSITIVE);
         made->gradient = is_float && !is_complex ? 2 : 0;
         if (!strcmp(maker->op->name, "logcumsumexp") && i % 2) made->gradient = 0; /* -infinity */
@@ -121,7 +121,7 @@ void cases_scan(struct case_maker *maker)
     }
     long_lines(maker);
     for (int64_t axis = 0; axis < 3; axis++) {
-        made = scan(maker, "5x6x7", axis, axis == 1, axis == 2);
+        made = scan_cases_scan(maker, "5x6x7", axis, axis == 1, axis == 2);
         case_layouts(maker, made, axis == 0 ? "axis0" : axis == 1 ? "axis1" : "axis2", true);
     }
 }

@@ -10,7 +10,7 @@ struct lines {
     int64_t n, step, count;
 };
 
-static struct lines lines_of(const struct ref_array *x, int64_t axis)
+static struct lines ref_scan_lines_of(const struct ref_array *x, int64_t axis)
 {
     struct lines l = {x->shape[ref_axis(axis, x->rank)], 1, 0};
 
@@ -25,7 +25,7 @@ static int64_t first_of(const struct lines *l, int64_t line)
 }
 
 /* Place number i on the way. */
-static int64_t place(const struct lines *l, int64_t line, int64_t i, bool reverse)
+static int64_t ref_scan_place(const struct lines *l, int64_t line, int64_t i, bool reverse)
 {
     return first_of(l, line) + (reverse ? l->n - 1 - i : i) * l->step;
 }
@@ -44,16 +44,17 @@ typedef void take_fn(const struct ref_array *in, int64_t from, struct so_far *s)
 typedef void put_fn(const struct so_far *s, struct ref_array *out, int64_t at);
 
 /* The attributes of scans are one layout. */
-static void scan(const struct ref_array *in, const struct bp_cumsum_attrs *a,
-                 struct ref_array *out, const struct so_far *nothing, take_fn *take, put_fn *put)
+static void ref_scan_scan(const struct ref_array *in, const struct bp_cumsum_attrs *a,
+                          struct ref_array *out, const struct so_far *nothing, take_fn *take,
+                          put_fn *put)
 {
-    struct lines l = lines_of(in, a->axis);
+    struct lines l = ref_scan_lines_of(in, a->axis);
 
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
     for (int64_t line = 0; line < l.count; line++) {
         struct so_far s = *nothing;
         for (int64_t i = 0; i < l.n; i++) {
-            int64_t at = place(&l, line, i, a->reverse);
+            int64_t at = ref_scan_place(&l, line, i, a->reverse);
             if (a->exclusive) put(&s, out, at);
             take(in, at, &s);
             s.terms++;
@@ -92,7 +93,7 @@ static void put_sum(const struct so_far *s, struct ref_array *out, int64_t at)
 
 void ref_cumsum(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    scan(in, attrs, out, &(struct so_far){.whole = true}, take_sum, put_sum);
+    ref_scan_scan(in, attrs, out, &(struct so_far){.whole = true}, take_sum, put_sum);
 }
 
 static void take_product(const struct ref_array *in, int64_t from, struct so_far *s)
@@ -127,8 +128,8 @@ static void put_product(const struct so_far *s, struct ref_array *out, int64_t a
 /* As prod. */
 void ref_cumprod(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    scan(in, attrs, out, &(struct so_far){.u = 1, .v = {1}, .size = {1}}, take_product,
-         put_product);
+    ref_scan_scan(in, attrs, out, &(struct so_far){.u = 1, .v = {1}, .size = {1}}, take_product,
+                  put_product);
 }
 
 /* v is the sum of exp(x - largest) so far, size that of the same times x's distance to largest: a
@@ -167,7 +168,7 @@ static void put_log(const struct so_far *s, struct ref_array *out, int64_t at)
 
 void ref_logcumsumexp(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    scan(in, attrs, out, &(struct so_far){.largest = -INFINITY}, take_log, put_log);
+    ref_scan_scan(in, attrs, out, &(struct so_far){.largest = -INFINITY}, take_log, put_log);
 }
 
 /* a stands where b stood, or before: the last of equal ones counts, and any NaN. */
@@ -180,31 +181,31 @@ static bool takes_over(const struct ref_array *x, int64_t a, int64_t b, bool lar
                                         : x->u[to] >= x->u[from];
 }
 
-static void cumulative(const struct ref_array *in, const void *attrs, struct ref_array *out,
-                       bool largest)
+static void ref_scan_cumulative(const struct ref_array *in, const void *attrs,
+                                struct ref_array *out, bool largest)
 {
     const struct bp_cummax_attrs *a = attrs;
-    struct lines l = lines_of(in, a->axis);
+    struct lines l = ref_scan_lines_of(in, a->axis);
 
     ref_array_init(&out[0], in->type->dtype, in->rank, in->shape);
     ref_array_init(&out[1], (uint32_t)a->dtype, in->rank, in->shape);
     for (int64_t line = 0; line < l.count; line++)
         for (int64_t i = 0, best = 0; i < l.n; i++) {
-            int64_t at = place(&l, line, i, false);
-            if (takes_over(in, at, place(&l, line, best, false), largest)) best = i;
-            ref_array_copy(&out[0], at, in, place(&l, line, best, false));
+            int64_t at = ref_scan_place(&l, line, i, false);
+            if (takes_over(in, at, ref_scan_place(&l, line, best, false), largest)) best = i;
+            ref_array_copy(&out[0], at, in, ref_scan_place(&l, line, best, false));
             out[1].u[at] = (uint64_t)best;
         }
 }
 
 void ref_cummax(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    cumulative(in, attrs, out, true);
+    ref_scan_cumulative(in, attrs, out, true);
 }
 
 void ref_cummin(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    cumulative(in, attrs, out, false);
+    ref_scan_cumulative(in, attrs, out, false);
 }
 
 /* The error goes along too: each place rounds the product, unless that is fused, and the sum, the
@@ -212,13 +213,13 @@ void ref_cummin(const struct ref_array *in, const void *attrs, struct ref_array 
 void ref_linear_scan(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_linear_scan_attrs *a = attrs;
-    struct lines l = lines_of(in, a->axis);
+    struct lines l = ref_scan_lines_of(in, a->axis);
 
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
     for (int64_t line = 0; line < l.count; line++)
         for (int64_t i = 0; i < l.n; i++) {
-            int64_t at = place(&l, line, i, a->reverse),
-                    before = place(&l, line, i - 1, a->reverse);
+            int64_t at = ref_scan_place(&l, line, i, a->reverse),
+                    before = ref_scan_place(&l, line, i - 1, a->reverse);
             long double factor = i ? in[0].v[a->shift ? before : at] : 0;
             out->v[at] = in[1].v[at];
             if (!i) continue;
@@ -229,7 +230,7 @@ void ref_linear_scan(const struct ref_array *in, const void *attrs, struct ref_a
 }
 
 /* What is in front, x, what is behind, as one along axis. */
-static void join(const struct ref_array *in, int axis, struct ref_array *out)
+static void ref_scan_join(const struct ref_array *in, int axis, struct ref_array *out)
 {
     static const int order[] = {1, 0, 2};
     int64_t shape[REF_RANK], at[REF_RANK] = {0}, from[REF_RANK];
@@ -253,10 +254,11 @@ static void join(const struct ref_array *in, int axis, struct ref_array *out)
 }
 
 /* Differences of neighbours along axis, as the dtype holds them if held. */
-static void differences(const struct ref_array *x, int axis, bool held, struct ref_array *out)
+static void ref_scan_differences(const struct ref_array *x, int axis, bool held,
+                                 struct ref_array *out)
 {
     int64_t shape[REF_RANK];
-    struct lines from = lines_of(x, axis), to;
+    struct lines from = ref_scan_lines_of(x, axis), to;
     int parts = x->type->parts;
     char *bytes = malloc((size_t)x->count * x->type->size + 1);
 
@@ -264,10 +266,11 @@ static void differences(const struct ref_array *x, int axis, bool held, struct r
     for (int i = 0; i < x->rank; i++) shape[i] = x->shape[i];
     shape[axis] -= shape[axis] > 0;
     ref_array_init(out, x->type->dtype, x->rank, shape);
-    to = lines_of(out, axis);
+    to = ref_scan_lines_of(out, axis);
     for (int64_t line = 0; line < to.count; line++)
         for (int64_t i = 0; i < to.n; i++) {
-            int64_t at = place(&to, line, i, false), here = place(&from, line, i, false);
+            int64_t at = ref_scan_place(&to, line, i, false),
+                    here = ref_scan_place(&from, line, i, false);
             if (out->u) out->u[at] = x->u[here + from.step] - x->u[here];
             for (int p = 0; out->v && p < parts; p++)
                 out->v[at * parts + p] =
@@ -287,9 +290,9 @@ void ref_diff(const struct ref_array *in, const void *attrs, struct ref_array *o
     int axis = ref_axis(a->axis, in[0].rank);
     struct ref_array now, next;
 
-    join(in, axis, &now);
+    ref_scan_join(in, axis, &now);
     for (int64_t n = 0; n < a->n; n++) {
-        differences(&now, axis, n + 1 < a->n, &next);
+        ref_scan_differences(&now, axis, n + 1 < a->n, &next);
         ref_array_finish(&now);
         now = next;
     }

@@ -53,7 +53,7 @@ enum bp_status bp_infer_linear_scan(struct bp_site *site)
 struct part {
     int64_t axis, start, end;
 };
-static struct part but(const struct bp_tensor *t, int64_t axis, bool first)
+static struct part scan_but(const struct bp_tensor *t, int64_t axis, bool first)
 {
     int64_t at = axis < 0 ? axis + t->view.rank : axis, n = t->shape[at];
     int64_t end = n - !first;
@@ -61,7 +61,8 @@ static struct part but(const struct bp_tensor *t, int64_t axis, bool first)
     return (struct part){at, first && n, end < 0 ? 0 : end};
 }
 
-static struct bp_tensor *part_of(struct bp_compose *c, struct bp_tensor *t, const struct part *p)
+static struct bp_tensor *scan_part_of(struct bp_compose *c, struct bp_tensor *t,
+                                      const struct part *p)
 {
     struct bp_slice_attrs a = {.size = sizeof a, .starts = {&p->start, 1}, .ends = {&p->end, 1},
                                .axes = {&p->axis, 1}};
@@ -70,8 +71,8 @@ static struct bp_tensor *part_of(struct bp_compose *c, struct bp_tensor *t, cons
 }
 
 /* t at the places of a part of like, 0 elsewhere. */
-static struct bp_tensor *padded(struct bp_compose *c, struct bp_tensor *t, const struct part *p,
-                                struct bp_tensor *like)
+static struct bp_tensor *scan_padded(struct bp_compose *c, struct bp_tensor *t,
+                                     const struct part *p, struct bp_tensor *like)
 {
     struct bp_slice_grad_attrs a = {.size = sizeof a, .starts = {&p->start, 1},
                                     .ends = {&p->end, 1}, .axes = {&p->axis, 1}};
@@ -99,12 +100,12 @@ enum bp_status bp_grad_cumsum(struct bp_grad *g)
 }
 
 /* dy of an exclusive scan is that of an inclusive one, a place earlier on its way. */
-static struct bp_tensor *inclusive(struct bp_compose *c, struct bp_tensor *dy,
-                                   const struct bp_cumsum_attrs *a)
+static struct bp_tensor *scan_inclusive(struct bp_compose *c, struct bp_tensor *dy,
+                                        const struct bp_cumsum_attrs *a)
 {
-    struct part from = but(dy, a->axis, !a->reverse), to = but(dy, a->axis, a->reverse);
+    struct part from = scan_but(dy, a->axis, !a->reverse), to = scan_but(dy, a->axis, a->reverse);
 
-    return a->exclusive ? padded(c, part_of(c, dy, &from), &to, dy) : dy;
+    return a->exclusive ? scan_padded(c, scan_part_of(c, dy, &from), &to, dy) : dy;
 }
 
 /* dx[i] = (product before i) r[i], where r[i] = dy[i] + x[i+1] r[i+1] is the sum over later places
@@ -118,7 +119,7 @@ enum bp_status bp_grad_cumprod(struct bp_grad *g)
     struct bp_tensor *x = g->in[0], *r, *product;
 
     if (!g->want[0]) return BP_OK;
-    r = linear_scan(&c, x, inclusive(&c, g->dy[0], &like), f->axis, !f->reverse, true);
+    r = linear_scan(&c, x, scan_inclusive(&c, g->dy[0], &like), f->axis, !f->reverse, true);
     product = f->exclusive ? g->out[0] : MAKE(&c, cumprod, &before, x);
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, product, r));
 }
@@ -132,13 +133,13 @@ enum bp_status bp_grad_logcumsumexp(struct bp_grad *g)
     struct bp_logcumsumexp_attrs whole = {sizeof whole, f->axis, 0, f->reverse};
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *x = g->in[0], *y, *a, *s;
-    struct part here = but(x, f->axis, f->reverse), next = but(x, f->axis, !f->reverse);
+    struct part here = scan_but(x, f->axis, f->reverse), next = scan_but(x, f->axis, !f->reverse);
 
     if (!g->want[0]) return BP_OK;
     y = f->exclusive ? MAKE(&c, logcumsumexp, &whole, x) : g->out[0];
-    a = MAKE(&c, sub, NULL, part_of(&c, y, &here), part_of(&c, y, &next));
-    a = padded(&c, MAKE(&c, exp, NULL, a), &here, x);
-    s = linear_scan(&c, a, inclusive(&c, g->dy[0], &like), f->axis, !f->reverse, false);
+    a = MAKE(&c, sub, NULL, scan_part_of(&c, y, &here), scan_part_of(&c, y, &next));
+    a = scan_padded(&c, MAKE(&c, exp, NULL, a), &here, x);
+    s = linear_scan(&c, a, scan_inclusive(&c, g->dy[0], &like), f->axis, !f->reverse, false);
     a = MAKE(&c, exp, NULL, MAKE(&c, sub, NULL, x, y));
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, a, s));
 }
@@ -150,12 +151,12 @@ enum bp_status bp_grad_cumulative(struct bp_grad *g)
     const struct along *f = g->attrs;
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *x = g->in[0], *index = g->out[1], *changes, *goes_on, *s;
-    struct part next = but(x, f->axis, true), here = but(x, f->axis, false);
+    struct part next = scan_but(x, f->axis, true), here = scan_but(x, f->axis, false);
 
     if (!g->want[0] || !g->dy[0]) return BP_OK;
-    changes = MAKE(&c, sub, NULL, part_of(&c, index, &next), part_of(&c, index, &here));
+    changes = MAKE(&c, sub, NULL, scan_part_of(&c, index, &next), scan_part_of(&c, index, &here));
     changes = bp_compose_cast(&c, bp_compose_cast(&c, changes, BP_BOOL), x->view.dtype);
-    goes_on = padded(&c, bp_compose_scale(&c, changes, -1, 1), &next, x);
+    goes_on = scan_padded(&c, bp_compose_scale(&c, changes, -1, 1), &next, x);
     s = linear_scan(&c, goes_on, g->dy[0], f->axis, true, true);
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, s, bp_compose_scale(&c, goes_on, -1, 1)));
 }
@@ -167,12 +168,14 @@ enum bp_status bp_grad_linear_scan(struct bp_grad *g)
     const struct bp_linear_scan_attrs *f = g->attrs;
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *a = g->in[0], *db, *da;
-    struct part before = but(a, f->axis, f->reverse), behind = but(a, f->axis, !f->reverse);
+    struct part before = scan_but(a, f->axis, f->reverse),
+                behind = scan_but(a, f->axis, !f->reverse);
 
     db = linear_scan(&c, a, g->dy[0], f->axis, !f->reverse, !f->shift);
     if (g->want[0]) {
-        da = MAKE(&c, mul, NULL, part_of(&c, db, &behind), part_of(&c, g->out[0], &before));
-        bp_compose_keep(&c, padded(&c, da, f->shift ? &before : &behind, a), &g->dx[0]);
+        da = MAKE(&c, mul, NULL, scan_part_of(&c, db, &behind),
+                  scan_part_of(&c, g->out[0], &before));
+        bp_compose_keep(&c, scan_padded(&c, da, f->shift ? &before : &behind, a), &g->dx[0]);
     }
     if (g->want[1]) bp_compose_keep(&c, db, &g->dx[1]);
     return bp_compose_end(&c);
@@ -217,8 +220,8 @@ enum bp_status bp_expand_diff(struct bp_expansion *e)
     if (e->in[2]) parts[n++] = e->in[2];
     if (n > 1) t = bp_compose_all(&c, BP_ROW_concat, &join, parts, n);
     for (int64_t i = 0; i < a->n && !c.status; i++) {
-        struct part next = but(t, a->axis, true), here = but(t, a->axis, false);
-        t = MAKE(&c, sub, NULL, part_of(&c, t, &next), part_of(&c, t, &here));
+        struct part next = scan_but(t, a->axis, true), here = scan_but(t, a->axis, false);
+        t = MAKE(&c, sub, NULL, scan_part_of(&c, t, &next), scan_part_of(&c, t, &here));
         if (next.end <= 1) break; /* nothing becomes no less */
     }
     bp_compose_keep(&c, t, &e->out[0]);

@@ -208,7 +208,8 @@ static const double *long_ids(void)
     return list;
 }
 
-static void segments(struct kernel_case *made, const struct case_maker *maker, size_t i)
+static void scatter_cases_segments(struct kernel_case *made, const struct case_maker *maker,
+                                   size_t i)
 {
     made->in[1].dtype = maker->dtype[2];
     case_list(made, 1, pools[i].list ? 17 : 600, pools[i].list ? pools[i].list : long_ids());
@@ -232,7 +233,7 @@ void cases_segment_pool(struct case_maker *maker)
             snprintf(shapes, sizeof shapes, "%s+%s", pools[i].x, n);
             made = case_begin(maker, shapes);
             case_data(made, mode >= 2 && i == 6 ? DATA_NONFINITE : sum_data(i));
-            segments(made, maker, i);
+            scatter_cases_segments(made, maker, i);
             made->attrs.segment_pool.segments = pools[i].segments;
             made->attrs.segment_pool.mode = mode;
             made->quick = i < 5;
@@ -259,7 +260,7 @@ void cases_segment_pool_grad(struct case_maker *maker)
             made = case_begin(maker, shapes);
             case_data(made, DATA_EXACT);
             made->in[3].data = DATA_PLAIN;
-            segments(made, maker, i);
+            scatter_cases_segments(made, maker, i);
             made->attrs.segment_pool_grad.segments = pools[i].segments;
             made->attrs.segment_pool_grad.mode = mode;
             made->quick = i < 5;
@@ -269,8 +270,8 @@ void cases_segment_pool_grad(struct case_maker *maker)
         }
 }
 
-static void bincount(const struct case_maker *maker, const char *x, int64_t bins, bool weights,
-                     size_t i, uint32_t host)
+static void scatter_cases_bincount(const struct case_maker *maker, const char *x, int64_t bins,
+                                   bool weights, size_t i, uint32_t host)
 {
     struct kernel_case *made;
     char shapes[64];
@@ -300,8 +301,8 @@ void cases_bincount(struct case_maker *maker)
     for (int i = 0; i < COUNT(some); i++)
         for (int weights = 0; weights < 2; weights++) {
             if (!weights && maker->dtype[0] != BP_I64) continue;
-            bincount(maker, some[i].x, some[i].bins, weights, i, 0);
-            if (i == 2) bincount(maker, some[i].x, some[i].bins, weights, i, BP_I64);
-            if (i == 2) bincount(maker, some[i].x, some[i].bins, weights, i, BP_I32);
+            scatter_cases_bincount(maker, some[i].x, some[i].bins, weights, i, 0);
+            if (i == 2) scatter_cases_bincount(maker, some[i].x, some[i].bins, weights, i, BP_I64);
+            if (i == 2) scatter_cases_bincount(maker, some[i].x, some[i].bins, weights, i, BP_I32);
         }
 }

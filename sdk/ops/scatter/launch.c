@@ -5,17 +5,17 @@
 
 #include <stdbool.h>
 
-static bool is_half(const struct bp_view *y)
+static bool scatter_is_half(const struct bp_view *y)
 {
     return y->dtype == BP_F16 || y->dtype == BP_BF16;
 }
 
 /* Half types are made in f32, in the workspace. */
-static enum bp_status prepare(const struct bp_prep *prep, struct bp_plan *out)
+static enum bp_status scatter_prepare(const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_view *y = prep->out[0];
 
-    return portable_needs(out, is_half(y) ? 4 * y->count : 0);
+    return portable_needs(out, scatter_is_half(y) ? 4 * y->count : 0);
 }
 
 #define PREPARE(launch) \
@@ -24,58 +24,58 @@ static enum bp_status prepare(const struct bp_prep *prep, struct bp_plan *out)
 PREPARE(gather_grad)
 {
     (void)self;
-    return prepare(prep, out);
+    return scatter_prepare(prep, out);
 }
 PREPARE(scatter_nd)
 {
     (void)self;
-    return prepare(prep, out);
+    return scatter_prepare(prep, out);
 }
 PREPARE(index_add)
 {
     (void)self;
-    return prepare(prep, out);
+    return scatter_prepare(prep, out);
 }
 PREPARE(scatter)
 {
     (void)self;
-    return prepare(prep, out);
+    return scatter_prepare(prep, out);
 }
 PREPARE(put_along_axis)
 {
     (void)self;
-    return prepare(prep, out);
+    return scatter_prepare(prep, out);
 }
 
 /* Where the result is made. */
 static void work_operand(struct portable *p, const struct bp_launch *launch)
 {
-    if (is_half(launch->out[0])) portable_workspace(p, launch, 0);
+    if (scatter_is_half(launch->out[0])) portable_workspace(p, launch, 0);
     else portable_view(p, launch->out[0]);
 }
 
 /* x (NULL: zeros) to where the result is made. */
-static enum bp_status start(const struct bp_launch *launch, const struct bp_view *x)
+static enum bp_status scatter_begin(const struct bp_launch *launch, const struct bp_view *x)
 {
     const struct bp_view *y = launch->out[0];
     struct scatter_start_args none = {0};
     struct portable p = PORTABLE(scatter, scatter_start, portable_type(y->dtype), none, y->count,
                                  1);
 
-    if (x && !is_half(y) && x->data == y->data && x->memory == y->memory) return BP_OK;
+    if (x && !scatter_is_half(y) && x->data == y->data && x->memory == y->memory) return BP_OK;
     work_operand(&p, launch);
     portable_view(&p, x);
     return portable_run(launch, &p);
 }
 
-static enum bp_status finish(const struct bp_launch *launch)
+static enum bp_status scatter_end(const struct bp_launch *launch)
 {
     const struct bp_view *y = launch->out[0];
     struct scatter_finish_args none = {0};
     struct portable p = PORTABLE(scatter, scatter_finish, portable_type(y->dtype), none, y->count,
                                  1);
 
-    if (!is_half(y)) return BP_OK;
+    if (!scatter_is_half(y)) return BP_OK;
     portable_view(&p, y);
     portable_workspace(&p, launch, 0);
     return portable_run(launch, &p);
@@ -103,10 +103,10 @@ static enum bp_status put_all(const struct bp_launch *launch, struct index_rows 
                               const struct bp_view *x, const struct bp_view *updates,
                               const struct bp_view *index, int put)
 {
-    enum bp_status status = start(launch, x);
+    enum bp_status status = scatter_begin(launch, x);
 
     if (status == BP_OK) status = put_rows(launch, rows, outer, updates, index, put);
-    return status ? status : finish(launch);
+    return status ? status : scatter_end(launch);
 }
 
 static int64_t outer_of(const struct bp_view *y, int axes)
@@ -164,13 +164,13 @@ enum bp_status portable_scatter(const struct bp_launch *launch)
     const struct bp_scatter_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0], *index = launch->in[1], *updates = launch->in[2];
     struct index_rows rows = index_rows_along(x, index, 0);
-    enum bp_status status = start(launch, x);
+    enum bp_status status = scatter_begin(launch, x);
 
     if (status == BP_OK && !a->overwrite)
         status = put_rows(launch, rows, 1, NULL, index, PUT_REPLACE);
     if (status == BP_OK)
         status = put_rows(launch, rows, 1, updates, index, a->overwrite ? PUT_REPLACE : PUT_ADD);
-    return status ? status : finish(launch);
+    return status ? status : scatter_end(launch);
 }
 
 /* The columns of index, whose axis has n entries into that of y. */
@@ -213,7 +213,7 @@ enum bp_status portable_put_along_axis(const struct bp_launch *launch)
         along_of(y, index, portable_axis(is_grad ? grad->axis : put->axis, y->rank));
     struct portable p = PORTABLE(scatter, along, portable_type(y->dtype), args, 0,
                                  (double)args.n + 1);
-    enum bp_status status = start(launch, is_grad ? NULL : launch->in[0]);
+    enum bp_status status = scatter_begin(launch, is_grad ? NULL : launch->in[0]);
 
     args.put = is_grad || put->reduce == 1 ? PUT_ADD
                : put->reduce == 2          ? PUT_MULTIPLY
@@ -224,7 +224,7 @@ enum bp_status portable_put_along_axis(const struct bp_launch *launch)
     portable_view(&p, index);
     portable_fault(&p, launch);
     if (status == BP_OK) status = portable_run(launch, &p);
-    return status ? status : finish(launch);
+    return status ? status : scatter_end(launch);
 }
 
 enum bp_status portable_one_hot(const struct bp_launch *launch)

@@ -15,8 +15,8 @@ struct heap {
 };
 
 /* x NULL: zeros. */
-static struct heap begin(struct ref_array *out, const struct ref_array *x, uint32_t dtype, int rank,
-                         const int64_t *shape)
+static struct heap ref_scatter_begin(struct ref_array *out, const struct ref_array *x,
+                                     uint32_t dtype, int rank, const int64_t *shape)
 {
     struct heap h = {.out = out};
     size_t n;
@@ -35,7 +35,7 @@ static struct heap begin(struct ref_array *out, const struct ref_array *x, uint3
 }
 
 /* The last rounding of n terms is in the operator's ulp; long double misses a little of each. */
-static void end(struct heap *h)
+static void ref_scatter_end(struct heap *h)
 {
     struct ref_array *out = h->out;
 
@@ -48,7 +48,7 @@ static void end(struct heap *h)
     free(h->terms);
 }
 
-static void add(struct heap *h, int64_t to, const struct ref_array *u, int64_t from)
+static void ref_scatter_add(struct heap *h, int64_t to, const struct ref_array *u, int64_t from)
 {
     int parts = u->type->parts;
 
@@ -60,7 +60,7 @@ static void add(struct heap *h, int64_t to, const struct ref_array *u, int64_t f
     }
 }
 
-static void replace(struct heap *h, int64_t to, const struct ref_array *u, int64_t from)
+static void ref_scatter_replace(struct heap *h, int64_t to, const struct ref_array *u, int64_t from)
 {
     int parts = u->type->parts;
 
@@ -72,7 +72,8 @@ static void replace(struct heap *h, int64_t to, const struct ref_array *u, int64
 }
 
 /* The magnitudes of complex numbers: both parts of each. */
-static void multiply(struct heap *h, int64_t to, const struct ref_array *u, int64_t from)
+static void ref_scatter_multiply(struct heap *h, int64_t to, const struct ref_array *u,
+                                 int64_t from)
 {
     int parts = u->type->parts;
     long double *v = h->out->v + to * parts, a, b;
@@ -100,7 +101,7 @@ static void multiply(struct heap *h, int64_t to, const struct ref_array *u, int6
     }
 }
 
-static int64_t within(const struct ref_array *index, int64_t i, int64_t extent)
+static int64_t ref_scatter_within(const struct ref_array *index, int64_t i, int64_t extent)
 {
     int64_t k = (int64_t)index->u[i];
 
@@ -120,7 +121,7 @@ static void put_along(struct heap *h, const struct ref_array *index, const struc
     for (int i = axis + 1; i < y->rank; i++) inner *= y->shape[i];
     for (int64_t o = 0; o < outer; o++)
         for (int64_t j = 0; j < n; j++) {
-            int64_t row = within(index, j, y->shape[axis]);
+            int64_t row = ref_scatter_within(index, j, y->shape[axis]);
             for (int64_t i = 0; row != skip && i < inner; i++)
                 put(h, (o * y->shape[axis] + row) * inner + i, u, (o * n + j) * inner + i);
         }
@@ -129,48 +130,48 @@ static void put_along(struct heap *h, const struct ref_array *index, const struc
 void ref_gather_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_gather_grad_attrs *a = attrs;
-    struct heap h = begin(out, NULL, in[2].type->dtype, in[2].rank, in[2].shape);
+    struct heap h = ref_scatter_begin(out, NULL, in[2].type->dtype, in[2].rank, in[2].shape);
 
-    put_along(&h, &in[1], &in[0], ref_axis(a->axis, out->rank), -1, add);
-    end(&h);
+    put_along(&h, &in[1], &in[0], ref_axis(a->axis, out->rank), -1, ref_scatter_add);
+    ref_scatter_end(&h);
 }
 
 void ref_embedding_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_embedding_grad_attrs *a = attrs;
-    struct heap h = begin(out, NULL, in[2].type->dtype, in[2].rank, in[2].shape);
+    struct heap h = ref_scatter_begin(out, NULL, in[2].type->dtype, in[2].rank, in[2].shape);
 
-    put_along(&h, &in[1], &in[0], 0, a->padding_idx, add);
-    end(&h);
+    put_along(&h, &in[1], &in[0], 0, a->padding_idx, ref_scatter_add);
+    ref_scatter_end(&h);
 }
 
 void ref_index_add(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_index_add_attrs *a = attrs;
-    struct heap h = begin(out, &in[0], in->type->dtype, in->rank, in->shape);
+    struct heap h = ref_scatter_begin(out, &in[0], in->type->dtype, in->rank, in->shape);
 
-    put_along(&h, &in[1], &in[2], ref_axis(a->axis, out->rank), -1, add);
-    end(&h);
+    put_along(&h, &in[1], &in[2], ref_axis(a->axis, out->rank), -1, ref_scatter_add);
+    ref_scatter_end(&h);
 }
 
 /* Without overwrite the named slices are zeros first. */
 void ref_scatter(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_scatter_attrs *a = attrs;
-    struct heap h = begin(out, &in[0], in->type->dtype, in->rank, in->shape);
+    struct heap h = ref_scatter_begin(out, &in[0], in->type->dtype, in->rank, in->shape);
     int64_t inner = out->shape[0] ? out->count / out->shape[0] : 0;
     int parts = out->type->parts;
 
     for (int64_t j = 0; !a->overwrite && j < in[1].count; j++) {
-        int64_t row = within(&in[1], j, out->shape[0]);
+        int64_t row = ref_scatter_within(&in[1], j, out->shape[0]);
         for (int64_t i = row * inner; out->u && i < (row + 1) * inner; i++) out->u[i] = 0;
         for (int64_t i = row * inner * parts; !out->u && i < (row + 1) * inner * parts; i++) {
             out->v[i] = h.size[i] = 0;
             h.terms[i] = 0;
         }
     }
-    put_along(&h, &in[1], &in[2], 0, -1, a->overwrite ? replace : add);
-    end(&h);
+    put_along(&h, &in[1], &in[2], 0, -1, a->overwrite ? ref_scatter_replace : ref_scatter_add);
+    ref_scatter_end(&h);
 }
 
 /* Each row of index is k coordinates past the first `batch` axes. */
@@ -187,7 +188,8 @@ static void put_nd(struct heap *h, const struct ref_array *index, const struct r
     for (int64_t r = 0; r < rows; r++) {
         int64_t to = r / each;
         for (int d = 0; d < k; d++)
-            to = to * y->shape[batch + d] + within(index, r * k + d, y->shape[batch + d]);
+            to = to * y->shape[batch + d] +
+                 ref_scatter_within(index, r * k + d, y->shape[batch + d]);
         for (int64_t i = 0; i < inner; i++) put(h, to * inner + i, u, r * inner + i);
     }
 }
@@ -195,37 +197,37 @@ static void put_nd(struct heap *h, const struct ref_array *index, const struct r
 void ref_gather_nd_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_gather_nd_grad_attrs *a = attrs;
-    struct heap h = begin(out, NULL, in[2].type->dtype, in[2].rank, in[2].shape);
+    struct heap h = ref_scatter_begin(out, NULL, in[2].type->dtype, in[2].rank, in[2].shape);
 
-    put_nd(&h, &in[1], &in[0], (int)a->batch_dims, add);
-    end(&h);
+    put_nd(&h, &in[1], &in[0], (int)a->batch_dims, ref_scatter_add);
+    ref_scatter_end(&h);
 }
 
 void ref_scatter_nd(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_scatter_nd_attrs *a = attrs;
-    struct heap h = begin(out, NULL, in[1].type->dtype, (int)a->shape.n, a->shape.at);
+    struct heap h = ref_scatter_begin(out, NULL, in[1].type->dtype, (int)a->shape.n, a->shape.at);
 
-    put_nd(&h, &in[0], &in[1], 0, add);
-    end(&h);
+    put_nd(&h, &in[0], &in[1], 0, ref_scatter_add);
+    ref_scatter_end(&h);
 }
 
 void ref_scatter_nd_add(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct heap h = begin(out, &in[0], in->type->dtype, in->rank, in->shape);
+    struct heap h = ref_scatter_begin(out, &in[0], in->type->dtype, in->rank, in->shape);
 
     (void)attrs;
-    put_nd(&h, &in[1], &in[2], 0, add);
-    end(&h);
+    put_nd(&h, &in[1], &in[2], 0, ref_scatter_add);
+    ref_scatter_end(&h);
 }
 
 void ref_scatter_nd_update(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct heap h = begin(out, &in[0], in->type->dtype, in->rank, in->shape);
+    struct heap h = ref_scatter_begin(out, &in[0], in->type->dtype, in->rank, in->shape);
 
     (void)attrs;
-    put_nd(&h, &in[1], &in[2], 0, replace);
-    end(&h);
+    put_nd(&h, &in[1], &in[2], 0, ref_scatter_replace);
+    ref_scatter_end(&h);
 }
 
 static void put_elements(struct heap *h, const struct ref_array *index, const struct ref_array *u,
@@ -237,7 +239,8 @@ static void put_elements(struct heap *h, const struct ref_array *index, const st
     for (int64_t i = 0; i < index->count; i++, ref_next(index->rank, index->shape, at)) {
         int64_t to = 0;
         for (int k = 0; k < y->rank; k++)
-            to = to * y->shape[k] + (k == axis ? within(index, i, y->shape[axis]) : at[k]);
+            to = to * y->shape[k] +
+                 (k == axis ? ref_scatter_within(index, i, y->shape[axis]) : at[k]);
         put(h, to, u, i);
     }
 }
@@ -245,20 +248,22 @@ static void put_elements(struct heap *h, const struct ref_array *index, const st
 void ref_put_along_axis(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_put_along_axis_attrs *a = attrs;
-    struct heap h = begin(out, &in[0], in->type->dtype, in->rank, in->shape);
+    struct heap h = ref_scatter_begin(out, &in[0], in->type->dtype, in->rank, in->shape);
 
     put_elements(&h, &in[1], &in[2], ref_axis(a->axis, out->rank),
-                 a->reduce == 1 ? add : a->reduce == 2 ? multiply : replace);
-    end(&h);
+                 a->reduce == 1   ? ref_scatter_add
+                 : a->reduce == 2 ? ref_scatter_multiply
+                                  : ref_scatter_replace);
+    ref_scatter_end(&h);
 }
 
 void ref_take_along_axis_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_take_along_axis_grad_attrs *a = attrs;
-    struct heap h = begin(out, NULL, in[2].type->dtype, in[2].rank, in[2].shape);
+    struct heap h = ref_scatter_begin(out, NULL, in[2].type->dtype, in[2].rank, in[2].shape);
 
-    put_elements(&h, &in[1], &in[0], ref_axis(a->axis, out->rank), add);
-    end(&h);
+    put_elements(&h, &in[1], &in[0], ref_axis(a->axis, out->rank), ref_scatter_add);
+    ref_scatter_end(&h);
 }
 
 /* The weights are of the result's type; without them, ones. */
@@ -266,12 +271,13 @@ void ref_bincount(const struct ref_array *in, const void *attrs, struct ref_arra
 {
     const struct bp_bincount_attrs *a = attrs;
     const struct ref_array *weights = in[1].type ? &in[1] : NULL;
-    struct heap h = begin(out, NULL, weights ? weights->type->dtype : BP_I64, 1, &a->bins);
+    struct heap h = ref_scatter_begin(out, NULL, weights ? weights->type->dtype : BP_I64, 1,
+                                      &a->bins);
 
     for (int64_t i = 0; i < in->count; i++)
-        if (weights) add(&h, (int64_t)in->u[i], weights, i);
+        if (weights) ref_scatter_add(&h, (int64_t)in->u[i], weights, i);
         else out->u[in->u[i]]++;
-    end(&h);
+    ref_scatter_end(&h);
 }
 
 static bool is_better(const struct ref_array *x, int64_t i, int64_t than, int64_t mode)
@@ -284,15 +290,15 @@ static bool is_better(const struct ref_array *x, int64_t i, int64_t than, int64_
 }
 
 /* Element to of the result, of n rows of x from element `first` on. */
-static void pool(struct heap *h, int64_t to, const struct ref_array *x, int64_t first, int64_t n,
-                 int64_t inner, int64_t mode)
+static void ref_scatter_pool(struct heap *h, int64_t to, const struct ref_array *x, int64_t first,
+                             int64_t n, int64_t inner, int64_t mode)
 {
     int64_t best = first;
 
     for (int64_t r = 1; r < n; r++)
         if (is_better(x, first + r * inner, best, mode)) best = first + r * inner;
-    if (n && mode >= 2) replace(h, to, x, best);
-    for (int64_t r = 0; mode < 2 && r < n; r++) add(h, to, x, first + r * inner);
+    if (n && mode >= 2) ref_scatter_replace(h, to, x, best);
+    for (int64_t r = 0; mode < 2 && r < n; r++) ref_scatter_add(h, to, x, first + r * inner);
     if (mode != 1 || !n) return;
     if (x->u) {
         /* The sum as the type holds it. */
@@ -314,14 +320,14 @@ void ref_segment_pool(const struct ref_array *in, const void *attrs, struct ref_
 
     for (int i = 1; i < in->rank; i++) inner *= shape[i] = in->shape[i];
     shape[0] = a->segments;
-    h = begin(out, NULL, in->type->dtype, in->rank, shape);
+    h = ref_scatter_begin(out, NULL, in->type->dtype, in->rank, shape);
     for (int64_t s = 0; s < a->segments; s++) {
         int64_t first = row;
         while (row < in->shape[0] && (int64_t)in[1].u[row] == s) row++;
         for (int64_t i = 0; i < inner; i++)
-            pool(&h, s * inner + i, in, first * inner + i, row - first, inner, a->mode);
+            ref_scatter_pool(&h, s * inner + i, in, first * inner + i, row - first, inner, a->mode);
     }
-    end(&h);
+    ref_scatter_end(&h);
 }
 
 void ref_segment_pool_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)

@@ -15,8 +15,8 @@ enum bp_status bp_grad_softmax(struct bp_grad *g)
 }
 
 /* The sum of b c along axis, which stays with extent 1. */
-static struct bp_tensor *sum_of(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b,
-                                int64_t axis)
+static struct bp_tensor *softmax_sum_of(struct bp_compose *c, struct bp_tensor *a,
+                                        struct bp_tensor *b, int64_t axis)
 {
     return bp_compose_sum(c, MAKE(c, mul, NULL, a, b), &axis, 1, true);
 }
@@ -30,9 +30,9 @@ enum bp_status bp_grad_softmax_grad(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     if (g->want[0]) {
-        struct bp_tensor *inner = MAKE(&c, sub, NULL, dy, sum_of(&c, y, dy, a->axis));
+        struct bp_tensor *inner = MAKE(&c, sub, NULL, dy, softmax_sum_of(&c, y, dy, a->axis));
         struct bp_tensor *direct = MAKE(&c, mul, NULL, dx, inner);
-        struct bp_tensor *through = MAKE(&c, mul, NULL, dy, sum_of(&c, dx, y, a->axis));
+        struct bp_tensor *through = MAKE(&c, mul, NULL, dy, softmax_sum_of(&c, dx, y, a->axis));
         bp_compose_keep(&c, MAKE(&c, sub, NULL, direct, through), &g->dx[0]);
     }
     if (g->want[1]) bp_compose_keep(&c, MAKE(&c, softmax_grad, a, y, dx), &g->dx[1]);

@@ -6,7 +6,7 @@
 enum { BESIDE = 16 }; /* as many neighbours, at least, are made by a lane each */
 
 /* The lines of x; count: how many. */
-static struct softmax_args lines(const struct bp_view *x, int64_t axis, int64_t *count)
+static struct softmax_args softmax_lines(const struct bp_view *x, int64_t axis, int64_t *count)
 {
     struct portable_split s = {1, 1, 1};
 
@@ -20,7 +20,7 @@ enum bp_status portable_softmax(const struct bp_launch *launch)
     const struct bp_softmax_attrs *attrs = launch->attrs;
     enum portable_type type = portable_type(launch->in[0]->dtype);
     int64_t count;
-    struct softmax_args args = lines(launch->in[0], attrs->axis, &count);
+    struct softmax_args args = softmax_lines(launch->in[0], attrs->axis, &count);
     struct softmax_columns_args columns = {args.extent, args.inner};
     double work = 8 * (double)args.extent;
     struct portable p = PORTABLE(softmax, softmax, type, args, count, work);
@@ -37,7 +37,7 @@ enum bp_status portable_softmax_grad(const struct bp_launch *launch)
     const struct bp_softmax_grad_attrs *attrs = launch->attrs;
     enum portable_type type = portable_type(launch->in[0]->dtype);
     int64_t count;
-    struct softmax_args a = lines(launch->in[0], attrs->axis, &count);
+    struct softmax_args a = softmax_lines(launch->in[0], attrs->axis, &count);
     struct softmax_grad_args args = {a.extent, a.inner};
     struct softmax_grad_columns_args columns = {a.extent, a.inner};
     double work = 3 * (double)a.extent;

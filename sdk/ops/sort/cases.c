@@ -54,7 +54,8 @@ void cases_sort(struct case_maker *maker)
         }
 }
 
-static void top(const struct case_maker *maker, size_t i, int64_t k, bool smallest, uint32_t host)
+static void sort_cases_top(const struct case_maker *maker, size_t i, int64_t k, bool smallest,
+                           uint32_t host)
 {
     struct kernel_case *made = case_begin(maker, lines[i].shape);
     char variant[48];
@@ -72,7 +73,7 @@ static void top(const struct case_maker *maker, size_t i, int64_t k, bool smalle
     else case_parts(maker, made, 2, variant);
 }
 
-static int64_t extent_of(size_t i)
+static int64_t sort_cases_extent_of(size_t i)
 {
     int64_t shape[REF_RANK], rank = 0;
 
@@ -85,14 +86,14 @@ static int64_t extent_of(size_t i)
 void cases_topk(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(lines); i++) {
-        int64_t n = extent_of(i);
-        if (i % 2 || n <= 16) top(maker, i, n < 3 ? n : 3, i % 2, 0);
-        if (n > 16) top(maker, i, n < 40 ? n : i % 2 ? 17 : 40, i % 2 == 0, 0);
-        if (i == 9) top(maker, i, 16, false, 0);
+        int64_t n = sort_cases_extent_of(i);
+        if (i % 2 || n <= 16) sort_cases_top(maker, i, n < 3 ? n : 3, i % 2, 0);
+        if (n > 16) sort_cases_top(maker, i, n < 40 ? n : i % 2 ? 17 : 40, i % 2 == 0, 0);
+        if (i == 9) sort_cases_top(maker, i, 16, false, 0);
     }
-    top(maker, 4, 0, false, 0);
-    top(maker, 4, 2, false, BP_I64);
-    top(maker, 4, 2, true, BP_I32);
+    sort_cases_top(maker, 4, 0, false, 0);
+    sort_cases_top(maker, 4, 2, false, BP_I64);
+    sort_cases_top(maker, 4, 2, true, BP_I32);
 }
 
 /* Of kthvalue: the first, one inside and the last. */
@@ -100,7 +101,7 @@ void cases_kthvalue(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(lines); i++)
         for (int part = 0; part < 3; part++) {
-            int64_t n = extent_of(i), k = part == 0 ? 1 : part == 1 ? n / 2 + 1 : n;
+            int64_t n = sort_cases_extent_of(i), k = part == 0 ? 1 : part == 1 ? n / 2 + 1 : n;
             struct kernel_case *made;
             char variant[48];
             if (!n || (part && n < 3) || (n > 40 && part != (int)i % 3)) continue;
@@ -123,7 +124,7 @@ void cases_mode(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(lines); i++) {
         struct kernel_case *made;
-        if (!extent_of(i) || extent_of(i) > 600) continue;
+        if (!sort_cases_extent_of(i) || sort_cases_extent_of(i) > 600) continue;
         made = case_begin(maker, lines[i].shape);
         made->attrs.mode.axis = lines[i].axis;
         made->attrs.mode.keep = i % 2;
@@ -175,8 +176,8 @@ static const struct {
     {"12", "2x3x2x3x5", false}, {"12", "1031", false},    {"7x12", "7x129", false},
 };
 
-static void search(const struct case_maker *maker, size_t i, bool right, bool swapped,
-                   const double *list, int n, enum data data)
+static void sort_cases_search(const struct case_maker *maker, size_t i, bool right, bool swapped,
+                              const double *list, int n, enum data data)
 {
     struct kernel_case *made;
     char shapes[64];
@@ -209,12 +210,14 @@ static void searches_of(const struct case_maker *maker, bool swapped)
     for (int i = 0; i < COUNT(searches); i++)
         for (int right = 0; right < 2; right++) {
             if (swapped && strchr(searches[i].sorted, 'x')) continue;
-            search(maker, i, right, swapped, ascending, (int)COUNT(ascending), DATA_EXACT);
+            sort_cases_search(maker, i, right, swapped, ascending, (int)COUNT(ascending),
+                              DATA_EXACT);
         }
     for (int right = 0; right < 2; right++) {
-        search(maker, 10, right, swapped, ascending, (int)COUNT(ascending), DATA_SPECIAL);
+        sort_cases_search(maker, 10, right, swapped, ascending, (int)COUNT(ascending),
+                          DATA_SPECIAL);
         if (!case_is_float(maker)) continue;
-        search(maker, 4, right, swapped, infinite, (int)COUNT(infinite), DATA_SPECIAL);
+        sort_cases_search(maker, 4, right, swapped, infinite, (int)COUNT(infinite), DATA_SPECIAL);
     }
 }
 
@@ -264,7 +267,7 @@ void cases_histogram(struct case_maker *maker)
 }
 
 /* Boxes of whole numbers that every float type holds. */
-static const double *boxes(void)
+static const double *sort_cases_boxes(void)
 {
     static double list[4 * 301];
     uint32_t state = 1;
@@ -283,7 +286,7 @@ static const double *boxes(void)
 static const double *turned_boxes(void)
 {
     static double list[4 * 301];
-    const double *from = boxes();
+    const double *from = sort_cases_boxes();
 
     for (int i = 0; i < 4 * 301; i++) list[i] = from[i / 4 % 3 ? i : i ^ 2];
     return list;
@@ -305,7 +308,7 @@ void cases_nms(struct case_maker *maker)
     for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shapes);
         made->attrs.nms.iou_threshold = some[i].threshold;
-        case_list(made, 0, 4 * 301, boxes());
+        case_list(made, 0, 4 * 301, sort_cases_boxes());
         made->in[1].data = some[i].scores;
         made->quick = i < 4;
         if (i == 7) case_layouts(maker, made, some[i].variant, false);

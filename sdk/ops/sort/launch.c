@@ -50,8 +50,8 @@ static int64_t sorting_bytes(const struct bp_view *x, struct portable_split s)
 }
 
 /* Pairs of n lines from number first on, as they are. */
-static enum bp_status load(const struct bp_launch *launch, struct sorting *s, int64_t first,
-                           int64_t n)
+static enum bp_status sort_load_line(const struct bp_launch *launch, struct sorting *s,
+                                     int64_t first, int64_t n)
 {
     struct sort_args args = s->args;
     struct portable p = PORTABLE(order, sort_load, s->type, args, n * args.extent, 4);
@@ -71,7 +71,7 @@ static enum bp_status sort_lines(const struct bp_launch *launch, struct sorting 
     int64_t share = extent < SORT_PART ? extent : SORT_PART;
     struct portable p = PORTABLE(order, sort_parts, s->type, s->args, n * parts,
                                  20.0 * (double)share);
-    enum bp_status status = load(launch, s, first, n);
+    enum bp_status status = sort_load_line(launch, s, first, n);
 
     portable_workspace(&p, launch, 0);
     portable_workspace(&p, launch, (size_t)s->spare);
@@ -89,7 +89,7 @@ static enum bp_status sort_lines(const struct bp_launch *launch, struct sorting 
     return status;
 }
 
-static struct portable_split lines_of(const struct bp_view *x, int64_t axis)
+static struct portable_split sort_lines_of(const struct bp_view *x, int64_t axis)
 {
     return portable_split(x, portable_axis(axis, x->rank));
 }
@@ -121,7 +121,7 @@ enum bp_status portable_sort_prepare(void *self, const struct bp_prep *prep, str
     const struct bp_sort_attrs *a = prep->attrs;
 
     (void)self;
-    return portable_needs(out, sorting_bytes(prep->in[0], lines_of(prep->in[0], a->axis)));
+    return portable_needs(out, sorting_bytes(prep->in[0], sort_lines_of(prep->in[0], a->axis)));
 }
 
 /* Number 1: argsort. */
@@ -130,7 +130,7 @@ enum bp_status portable_sort(const struct bp_launch *launch)
     const struct bp_sort_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0];
     bool argsort = portable_number(launch->kernel) == 1;
-    struct sorting s = sorting_of(x, lines_of(x, a->axis), a->descending);
+    struct sorting s = sorting_of(x, sort_lines_of(x, a->axis), a->descending);
 
     return write_sorted(launch, &s, 0, s.args.extent, argsort ? NULL : launch->out[0],
                         launch->out[argsort ? 0 : 1]);
@@ -143,7 +143,7 @@ static struct pick_args pick_of(const struct bp_kernel *kernel, const void *attr
     const struct bp_topk_attrs *top = attrs;
     const struct bp_kthvalue_attrs *kth = attrs;
     bool one = portable_number(kernel) == 1;
-    struct portable_split s = lines_of(x, one ? kth->axis : top->axis);
+    struct portable_split s = sort_lines_of(x, one ? kth->axis : top->axis);
 
     return (struct pick_args){.extent = s.extent, .inner = s.inner, .down = !one && !top->smallest,
                               .skip = one ? kth->k - 1 : 0, .take = one ? 1 : top->k};
@@ -196,14 +196,14 @@ enum bp_status portable_mode_prepare(void *self, const struct bp_prep *prep, str
     const struct bp_mode_attrs *a = prep->attrs;
 
     (void)self;
-    return portable_needs(out, sorting_bytes(prep->in[0], lines_of(prep->in[0], a->axis)));
+    return portable_needs(out, sorting_bytes(prep->in[0], sort_lines_of(prep->in[0], a->axis)));
 }
 
 enum bp_status portable_mode(const struct bp_launch *launch)
 {
     const struct bp_mode_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0];
-    struct sorting s = sorting_of(x, lines_of(x, a->axis), false);
+    struct sorting s = sorting_of(x, sort_lines_of(x, a->axis), false);
     enum bp_status status = BP_OK;
 
     for (int64_t first = 0; first < s.lines && status == BP_OK; first += s.group) {
@@ -264,7 +264,7 @@ enum bp_status portable_unique(const struct bp_launch *launch)
     struct sorting s = sorting_of(x, whole, false);
     struct unique_args args = unique_of(x);
     struct portable p = PORTABLE(order, unique_write, s.type, args, args.parts, 2 * UNIQUE_PART);
-    enum bp_status status = consecutive ? load(launch, &s, 0, s.lines)
+    enum bp_status status = consecutive ? sort_load_line(launch, &s, 0, s.lines)
                                         : sort_lines(launch, &s, 0, s.lines);
 
     if (status == BP_OK) status = unique_count(launch, &s, args, consecutive);
@@ -378,7 +378,7 @@ enum bp_status portable_nms(const struct bp_launch *launch)
                             .form = NMS_CORNERS, .threshold = (real)a->iou_threshold};
     struct portable p = PORTABLE(order, nms, s.type, args, 1, 1);
     enum bp_status status = scores ? sort_lines(launch, &s, 0, s.lines)
-                                   : load(launch, &s, 0, s.lines);
+                                   : sort_load_line(launch, &s, 0, s.lines);
 
     portable_view(&p, launch->out[0]);
     portable_result(&p, launch->result);
@@ -398,7 +398,7 @@ struct suppressing {
 
 static struct suppressing suppressing_of(const struct bp_view *scores, int64_t max_boxes)
 {
-    struct sorting s = sorting_of(scores, lines_of(scores, -1), true);
+    struct sorting s = sorting_of(scores, sort_lines_of(scores, -1), true);
     int64_t n = s.args.extent;
     struct suppressing r = {.most = max_boxes < n ? max_boxes : n, .index = 2 * s.spare};
 
@@ -418,8 +418,8 @@ enum bp_status portable_non_max_suppression_prepare(void *self, const struct bp_
 }
 
 /* Lines of scores in groups: sorted, then each on its own. */
-static enum bp_status suppress(const struct bp_launch *launch, struct sorting *s,
-                               struct suppressing r)
+static enum bp_status sort_suppress(const struct bp_launch *launch, struct sorting *s,
+                                    struct suppressing r)
 {
     const struct bp_non_max_suppression_attrs *a = launch->attrs;
     struct nms_args args = {.n = s->args.extent, .most = r.most, .classes = s->x->shape[1],
@@ -448,13 +448,13 @@ enum bp_status portable_non_max_suppression(const struct bp_launch *launch)
 {
     const struct bp_non_max_suppression_attrs *a = launch->attrs;
     const struct bp_view *scores = launch->in[1];
-    struct sorting s = sorting_of(scores, lines_of(scores, -1), true);
+    struct sorting s = sorting_of(scores, sort_lines_of(scores, -1), true);
     struct suppressing r = suppressing_of(scores, a->max_boxes);
     struct unique_args lines = {.parts = s.lines};
     struct nms_write_args args = {r.most, scores->shape[1]};
     struct portable scan = PORTABLE(order, unique_scan, s.type, lines, 1, (double)s.lines);
     struct portable write = PORTABLE(order, nms_write, s.type, args, s.lines * r.most, 4);
-    enum bp_status status = suppress(launch, &s, r);
+    enum bp_status status = sort_suppress(launch, &s, r);
 
     portable_workspace(&scan, launch, (size_t)r.before);
     portable_result(&scan, launch->result);

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 /* -1, 0 or 1. */
-static int compared(const struct ref_array *x, int64_t i, const struct ref_array *y, int64_t k)
+static int ref_sort_compared(const struct ref_array *x, int64_t i, const struct ref_array *y,
+                             int64_t k)
 {
     if (x->u && x->type->class == NUM_SIGNED)
         return ((int64_t)x->u[i] > (int64_t)y->u[k]) - ((int64_t)x->u[i] < (int64_t)y->u[k]);
@@ -21,7 +22,7 @@ struct lines {
     int64_t outer, extent, inner;
 };
 
-static struct lines lines_of(const struct ref_array *x, int axis)
+static struct lines ref_sort_lines_of(const struct ref_array *x, int axis)
 {
     struct lines l = {x, 1, x->shape[axis], 1};
 
@@ -30,21 +31,22 @@ static struct lines lines_of(const struct ref_array *x, int axis)
     return l;
 }
 
-static int64_t element(const struct lines *l, int64_t line, int64_t k)
+static int64_t ref_sort_element(const struct lines *l, int64_t line, int64_t k)
 {
     return (line / l->inner * l->extent + k) * l->inner + line % l->inner;
 }
 
 /* Merges two halves of order, which are sorted. */
-static void merge(const struct lines *l, int64_t line, bool down, int64_t *order, int64_t n_a,
-                  int64_t n, int64_t *room)
+static void ref_sort_merge(const struct lines *l, int64_t line, bool down, int64_t *order,
+                           int64_t n_a, int64_t n, int64_t *room)
 {
     int64_t i = 0, k = n_a;
 
     for (int64_t t = 0; t < n; t++) {
         bool second = i == n_a;
         if (i < n_a && k < n) {
-            int c = compared(l->x, element(l, line, order[k]), l->x, element(l, line, order[i]));
+            int c = ref_sort_compared(l->x, ref_sort_element(l, line, order[k]), l->x,
+                                      ref_sort_element(l, line, order[i]));
             second = (down ? -c : c) < 0;
         }
         room[t] = second ? order[k++] : order[i++];
@@ -58,11 +60,11 @@ static void sort_some(const struct lines *l, int64_t line, bool down, int64_t *o
     if (n < 2) return;
     sort_some(l, line, down, order, n / 2, room);
     sort_some(l, line, down, order + n / 2, n - n / 2, room);
-    merge(l, line, down, order, n / 2, n, room);
+    ref_sort_merge(l, line, down, order, n / 2, n, room);
 }
 
 /* The indices of a line in the order of its values. The caller frees them. */
-static int64_t *ordered(const struct lines *l, int64_t line, bool down)
+static int64_t *ref_sort_ordered(const struct lines *l, int64_t line, bool down)
 {
     int64_t *order = malloc((2 * (size_t)l->extent + 1) * sizeof *order);
 
@@ -77,15 +79,15 @@ static void write_lines(const struct ref_array *x, int axis, bool down, int64_t 
                         int rank, const int64_t *shape, struct ref_array *values,
                         struct ref_array *index)
 {
-    struct lines l = lines_of(x, axis);
+    struct lines l = ref_sort_lines_of(x, axis);
 
     if (values) ref_array_init(values, x->type->dtype, rank, shape);
     ref_array_init(index, BP_I64, rank, shape);
     for (int64_t line = 0; x->count && line < l.outer * l.inner; line++) {
-        int64_t *order = ordered(&l, line, down);
+        int64_t *order = ref_sort_ordered(&l, line, down);
         for (int64_t j = 0; j < take; j++) {
             int64_t to = (line / l.inner * take + j) * l.inner + line % l.inner;
-            if (values) ref_array_copy(values, to, x, element(&l, line, order[skip + j]));
+            if (values) ref_array_copy(values, to, x, ref_sort_element(&l, line, order[skip + j]));
             index->u[to] = (uint64_t)order[skip + j];
         }
         free(order);
@@ -119,7 +121,7 @@ void ref_topk(const struct ref_array *in, const void *attrs, struct ref_array *o
 }
 
 /* The shape without axis, or with extent 1 there. */
-static int reduced(const struct ref_array *x, int axis, bool keep, int64_t *shape)
+static int ref_sort_reduced(const struct ref_array *x, int axis, bool keep, int64_t *shape)
 {
     int rank = 0;
 
@@ -136,7 +138,7 @@ void ref_kthvalue(const struct ref_array *in, const void *attrs, struct ref_arra
     int axis = ref_axis(a->axis, in->rank), rank;
     int64_t shape[REF_RANK];
 
-    rank = reduced(in, axis, a->keep, shape);
+    rank = ref_sort_reduced(in, axis, a->keep, shape);
     write_lines(in, axis, false, a->k - 1, 1, rank, shape, &out[0], &out[1]);
 }
 
@@ -145,43 +147,44 @@ void ref_mode(const struct ref_array *in, const void *attrs, struct ref_array *o
 {
     const struct bp_mode_attrs *a = attrs;
     int axis = ref_axis(a->axis, in->rank);
-    struct lines l = lines_of(in, axis);
+    struct lines l = ref_sort_lines_of(in, axis);
     int64_t shape[REF_RANK];
-    int rank = reduced(in, axis, a->keep, shape);
+    int rank = ref_sort_reduced(in, axis, a->keep, shape);
 
     ref_array_init(&out[0], in->type->dtype, rank, shape);
     ref_array_init(&out[1], BP_I64, rank, shape);
     for (int64_t line = 0; in->count && line < l.outer * l.inner; line++) {
         int64_t best = 0, most = 0;
         for (int64_t i = 0; i < l.extent; i++) {
-            int64_t n = 0, mine = element(&l, line, i);
-            int c = compared(in, mine, in, element(&l, line, best));
+            int64_t n = 0, mine = ref_sort_element(&l, line, i);
+            int c = ref_sort_compared(in, mine, in, ref_sort_element(&l, line, best));
             for (int64_t k = 0; k < l.extent; k++)
-                n += !compared(in, mine, in, element(&l, line, k));
+                n += !ref_sort_compared(in, mine, in, ref_sort_element(&l, line, k));
             if (n > most || (n == most && c <= 0)) {
                 best = i;
                 most = n;
             }
         }
-        ref_array_copy(&out[0], line, in, element(&l, line, best));
+        ref_array_copy(&out[0], line, in, ref_sort_element(&l, line, best));
         out[1].u[line] = (uint64_t)best;
     }
 }
 
 /* Groups of equal elements among order; each begins at its first. */
-static void grouped(const struct ref_array *x, const int64_t *order, struct ref_array *values,
-                    struct ref_array *first, struct ref_array *inverse, struct ref_array *counts)
+static void ref_sort_grouped(const struct ref_array *x, const int64_t *order,
+                             struct ref_array *values, struct ref_array *first,
+                             struct ref_array *inverse, struct ref_array *counts)
 {
     int64_t n = 0, group = -1;
 
     for (int64_t i = 0; i < x->count; i++)
-        n += !i || compared(x, order[i], x, order[i - 1]);
+        n += !i || ref_sort_compared(x, order[i], x, order[i - 1]);
     ref_array_init(values, x->type->dtype, 1, &n);
     if (first) ref_array_init(first, BP_I64, 1, &n);
     ref_array_init(inverse, BP_I64, 1, &x->count);
     ref_array_init(counts, BP_I64, 1, &n);
     for (int64_t i = 0; i < x->count; i++) {
-        if (!i || compared(x, order[i], x, order[i - 1])) {
+        if (!i || ref_sort_compared(x, order[i], x, order[i - 1])) {
             ref_array_copy(values, ++group, x, order[i]);
             if (first) first->u[group] = (uint64_t)order[i];
         }
@@ -193,10 +196,10 @@ static void grouped(const struct ref_array *x, const int64_t *order, struct ref_
 void ref_unique(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     struct lines whole = {in, 1, in->count, 1};
-    int64_t *order = ordered(&whole, 0, false);
+    int64_t *order = ref_sort_ordered(&whole, 0, false);
 
     (void)attrs;
-    grouped(in, order, &out[0], &out[1], &out[2], &out[3]);
+    ref_sort_grouped(in, order, &out[0], &out[1], &out[2], &out[3]);
     free(order);
 }
 
@@ -207,13 +210,13 @@ void ref_unique_consecutive(const struct ref_array *in, const void *attrs, struc
     (void)attrs;
     if (!order) abort();
     for (int64_t i = 0; i < in->count; i++) order[i] = i;
-    grouped(in, order, &out[0], NULL, &out[1], &out[2]);
+    ref_sort_grouped(in, order, &out[0], NULL, &out[1], &out[2]);
     free(order);
 }
 
 /* Counted one by one. */
-static void search(const struct ref_array *sorted, const struct ref_array *x, bool right,
-                   uint32_t dtype, struct ref_array *out)
+static void ref_sort_search(const struct ref_array *sorted, const struct ref_array *x, bool right,
+                            uint32_t dtype, struct ref_array *out)
 {
     int64_t n = sorted->shape[sorted->rank - 1], m = x->rank ? x->shape[x->rank - 1] : 1;
 
@@ -221,7 +224,7 @@ static void search(const struct ref_array *sorted, const struct ref_array *x, bo
     for (int64_t i = 0; i < x->count; i++) {
         int64_t line = sorted->rank == 1 ? 0 : i / m * n;
         for (int64_t k = 0; k < n; k++)
-            out->u[i] += compared(sorted, line + k, x, i) < (right ? 1 : 0);
+            out->u[i] += ref_sort_compared(sorted, line + k, x, i) < (right ? 1 : 0);
     }
 }
 
@@ -229,17 +232,17 @@ void ref_searchsorted(const struct ref_array *in, const void *attrs, struct ref_
 {
     const struct bp_searchsorted_attrs *a = attrs;
 
-    search(&in[0], &in[1], a->right, (uint32_t)a->dtype, out);
+    ref_sort_search(&in[0], &in[1], a->right, (uint32_t)a->dtype, out);
 }
 
 void ref_bucketize(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_bucketize_attrs *a = attrs;
 
-    search(&in[1], &in[0], a->right, (uint32_t)a->dtype, out);
+    ref_sort_search(&in[1], &in[0], a->right, (uint32_t)a->dtype, out);
 }
 
-static long double value_of(const struct ref_array *x, int64_t i)
+static long double ref_sort_value_of(const struct ref_array *x, int64_t i)
 {
     return x->u ? (long double)(int64_t)x->u[i] : x->v[i];
 }
@@ -265,7 +268,8 @@ void ref_histogram(const struct ref_array *in, const void *attrs, struct ref_arr
 
     ref_array_init(out, BP_I64, 1, &a->bins);
     for (int64_t i = 0; a->low >= a->high && i < in->count; i++) {
-        long double x = narrow || !in->u ? value_of(in, i) : (double)value_of(in, i);
+        long double x = narrow || !in->u ? ref_sort_value_of(in, i)
+                                         : (double)ref_sort_value_of(in, i);
         if (isnan(x)) continue;
         low = !any || x < low ? x : low;
         high = !any || x > high ? x : high;
@@ -276,13 +280,13 @@ void ref_histogram(const struct ref_array *in, const void *attrs, struct ref_arr
         high = narrow ? (float)high + 1 : (double)high + 1;
     }
     for (int64_t i = 0; i < in->count; i++) {
-        long double x = in->u ? (double)value_of(in, i) : value_of(in, i);
+        long double x = in->u ? (double)ref_sort_value_of(in, i) : ref_sort_value_of(in, i);
         if (!isfinite(high - low) || !(x >= low && x <= high)) continue;
         out->u[bin_of(narrow, x, low, high, a->bins)]++;
     }
 }
 
-static bool overlaps(const long double *boxes, int64_t i, int64_t k, long double threshold)
+static bool ref_sort_overlaps(const long double *boxes, int64_t i, int64_t k, long double threshold)
 {
     const long double *a = boxes + 4 * i, *b = boxes + 4 * k;
     long double width = fminl(a[2], b[2]) - fmaxl(a[0], b[0]);
@@ -297,7 +301,7 @@ void ref_nms(const struct ref_array *in, const void *attrs, struct ref_array *ou
 {
     int64_t n = in->shape[0], kept = 0;
     struct lines line = {&in[1], 1, n, 1};
-    int64_t *order = in[1].type ? ordered(&line, 0, true) : NULL;
+    int64_t *order = in[1].type ? ref_sort_ordered(&line, 0, true) : NULL;
     int64_t *keep = malloc(((size_t)n + 1) * sizeof *keep);
 
     if (!keep) abort();
@@ -305,7 +309,7 @@ void ref_nms(const struct ref_array *in, const void *attrs, struct ref_array *ou
         int64_t mine = order ? order[i] : i;
         bool stays = true;
         for (int64_t k = 0; k < kept; k++)
-            stays &= !overlaps(in->v, keep[k], mine, ref_number(in->type, attrs, 1));
+            stays &= !ref_sort_overlaps(in->v, keep[k], mine, ref_number(in->type, attrs, 1));
         if (stays) keep[kept++] = mine;
     }
     ref_array_init(out, BP_I64, 1, &kept);
@@ -315,7 +319,7 @@ void ref_nms(const struct ref_array *in, const void *attrs, struct ref_array *ou
 }
 
 /* Boxes as their lower and their upper corner. The caller frees them. */
-static long double *cornered(const struct ref_array *boxes, bool centre)
+static long double *ref_sort_cornered(const struct ref_array *boxes, bool centre)
 {
     long double *c = malloc(((size_t)boxes->count + 1) * sizeof *c);
 
@@ -330,18 +334,19 @@ static long double *cornered(const struct ref_array *boxes, bool centre)
 }
 
 /* The boxes of one line of scores that stay, in keep; how many. */
-static int64_t suppressed(const struct lines *scores, int64_t line, const long double *boxes,
-                          const void *attrs, int64_t *keep)
+static int64_t ref_sort_suppressed(const struct lines *scores, int64_t line,
+                                   const long double *boxes, const void *attrs, int64_t *keep)
 {
     const struct bp_non_max_suppression_attrs *a = attrs;
     const struct num_type *type = scores->x->type;
-    int64_t *order = ordered(scores, line, true), kept = 0;
+    int64_t *order = ref_sort_ordered(scores, line, true), kept = 0;
 
     for (int64_t i = 0; i < scores->extent && kept < a->max_boxes; i++) {
         bool stays = a->score_threshold == -INFINITY ||
-                     !(scores->x->v[element(scores, line, order[i])] <= ref_number(type, attrs, 3));
+                     !(scores->x->v[ref_sort_element(scores, line, order[i])] <=
+                       ref_number(type, attrs, 3));
         for (int64_t k = 0; k < kept; k++)
-            stays &= !overlaps(boxes, keep[k], order[i], ref_number(type, attrs, 2));
+            stays &= !ref_sort_overlaps(boxes, keep[k], order[i], ref_number(type, attrs, 2));
         if (stays) keep[kept++] = order[i];
     }
     free(order);
@@ -351,15 +356,16 @@ static int64_t suppressed(const struct lines *scores, int64_t line, const long d
 void ref_non_max_suppression(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_non_max_suppression_attrs *a = attrs;
-    struct lines scores = lines_of(&in[1], 2);
+    struct lines scores = ref_sort_lines_of(&in[1], 2);
     int64_t *keep = malloc(((size_t)in[1].count + 1) * sizeof *keep);
     int64_t *row = malloc((3 * (size_t)in[1].count + 1) * sizeof *row), shape[] = {0, 3};
-    long double *boxes = cornered(&in[0], a->center_point_box);
+    long double *boxes = ref_sort_cornered(&in[0], a->center_point_box);
 
     if (!keep || !row) abort();
     for (int64_t line = 0; in[1].count && line < scores.outer; line++) {
         int64_t batch = line / in[1].shape[1];
-        int64_t n = suppressed(&scores, line, boxes + batch * in[0].shape[1] * 4, attrs, keep);
+        int64_t n = ref_sort_suppressed(&scores, line, boxes + batch * in[0].shape[1] * 4, attrs,
+                                        keep);
         for (int64_t i = 0; i < n; i++, shape[0]++) {
             row[3 * shape[0]] = batch;
             row[3 * shape[0] + 1] = line % in[1].shape[1];

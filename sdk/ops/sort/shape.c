@@ -8,7 +8,7 @@
 #include <math.h>
 
 /* y as x, index too. */
-static enum bp_status ordered(struct bp_site *site, int64_t axis, uint32_t *out_axis)
+static enum bp_status sort_ordered(struct bp_site *site, int64_t axis, uint32_t *out_axis)
 {
     TRY(bp_rule_axis(site, axis, bp_site_in(site, 0)->rank, out_axis));
     for (uint32_t i = 0; i < site->row->info.n_out; i++)
@@ -22,7 +22,7 @@ enum bp_status bp_infer_sort(struct bp_site *site)
     const struct bp_sort_attrs *a = site->attrs;
     uint32_t axis;
 
-    return ordered(site, a->axis, &axis);
+    return sort_ordered(site, a->axis, &axis);
 }
 
 enum bp_status bp_infer_argsort(struct bp_site *site)
@@ -30,7 +30,7 @@ enum bp_status bp_infer_argsort(struct bp_site *site)
     const struct bp_argsort_attrs *a = site->attrs;
     uint32_t axis;
 
-    return ordered(site, a->axis, &axis);
+    return sort_ordered(site, a->axis, &axis);
 }
 
 enum bp_status bp_infer_topk(struct bp_site *site)
@@ -38,7 +38,7 @@ enum bp_status bp_infer_topk(struct bp_site *site)
     const struct bp_topk_attrs *a = site->attrs;
     uint32_t axis;
 
-    TRY(ordered(site, a->axis, &axis));
+    TRY(sort_ordered(site, a->axis, &axis));
     if (a->k < 0 || a->k > site->out[0].shape[axis])
         return bp_error(BP_ERR_INVALID,
                         "topk: attribute k is %" PRId64
@@ -49,7 +49,7 @@ enum bp_status bp_infer_topk(struct bp_site *site)
 }
 
 /* One value of each line along axis. */
-static enum bp_status picked(struct bp_site *site, int64_t axis, bool keep)
+static enum bp_status sort_picked(struct bp_site *site, int64_t axis, bool keep)
 {
     struct bp_dims one = {&axis, 1};
     const struct bp_view *x = bp_site_in(site, 0);
@@ -71,7 +71,7 @@ enum bp_status bp_infer_kthvalue(struct bp_site *site)
                         "kthvalue: attribute k is %" PRId64
                         ", expected 1 to the extent of axis %u, %" PRId64,
                         a->k, axis, x->shape[axis]);
-    return picked(site, a->axis, a->keep);
+    return sort_picked(site, a->axis, a->keep);
 }
 
 enum bp_status bp_infer_mode(struct bp_site *site)
@@ -83,7 +83,7 @@ enum bp_status bp_infer_mode(struct bp_site *site)
     TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
     if (!x->shape[axis])
         return bp_error(BP_ERR_INVALID, "mode: axis %u has extent 0, expected one or more", axis);
-    return picked(site, a->axis, a->keep);
+    return sort_picked(site, a->axis, a->keep);
 }
 
 /* Of all outputs as many as elements, at most. */

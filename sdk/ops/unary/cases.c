@@ -133,7 +133,7 @@ static void with_numbers(struct case_maker *maker, const char *shapes, enum data
     }
 }
 
-static void gradient(struct case_maker *maker, const char *shapes)
+static void unary_cases_gradient(struct case_maker *maker, const char *shapes)
 {
     struct kernel_case *made = case_begin(maker, shapes);
     const double *list = line;
@@ -212,7 +212,7 @@ void cases_unary(struct case_maker *maker)
     case_list(made, 0, LENGTH(points), points);
     made->quick = true;
     case_end(maker, made, "points");
-    gradient(maker, "3x4");
+    unary_cases_gradient(maker, "3x4");
     if (!strcmp(maker->op->name, "gelu")) by_tanh(maker);
 }
 
@@ -257,8 +257,8 @@ void cases_unary_grad(struct case_maker *maker)
     made = case_begin(maker, "127+127");
     case_list(made, 0, LENGTH(points), points);
     case_end(maker, made, "points");
-    gradient(maker, "3x4+3x4");
-    gradient(maker, "3x4+3x1");
+    unary_cases_gradient(maker, "3x4+3x4");
+    unary_cases_gradient(maker, "3x4+3x1");
 }
 
 void cases_predicate(struct case_maker *maker)

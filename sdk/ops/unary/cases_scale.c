@@ -18,8 +18,8 @@ static const struct {
 };
 enum { N_LINES = sizeof lines / sizeof *lines };
 
-static void scaled(struct case_maker *maker, const char *shape, double factor, double bias,
-                   enum data data, const char *variant)
+static void scale_cases_scaled(struct case_maker *maker, const char *shape, double factor,
+                               double bias, enum data data, const char *variant)
 {
     struct kernel_case *made = case_begin(maker, shape);
 
@@ -43,14 +43,15 @@ void cases_scale(struct case_maker *maker)
         made->quick = lines[i].quick;
         case_end(maker, made, "%s", lines[i].variant);
     }
-    scaled(maker, "65", 1, 0, DATA_PLAIN, "default");
-    scaled(maker, "259", 1.3, -1.3, DATA_POSITIVE, "cancels");
-    scaled(maker, "259", -3.25, 40, DATA_WIDE, "wide");
-    scaled(maker, "257", 0.75, 0, DATA_SPECIAL, "special");
-    scaled(maker, "259", 1.5, 0.5, DATA_NONFINITE, "nonfinite");
-    scaled(maker, "67", -1.5, 0, DATA_ZERO, "zeros");
-    scaled(maker, "1031", 0.75, 0, DATA_RANGE, "range");
-    scaled(maker, case_drawn_shape(maker, drawn, sizeof drawn), 0.7, -0.3, DATA_PLAIN, "drawn");
+    scale_cases_scaled(maker, "65", 1, 0, DATA_PLAIN, "default");
+    scale_cases_scaled(maker, "259", 1.3, -1.3, DATA_POSITIVE, "cancels");
+    scale_cases_scaled(maker, "259", -3.25, 40, DATA_WIDE, "wide");
+    scale_cases_scaled(maker, "257", 0.75, 0, DATA_SPECIAL, "special");
+    scale_cases_scaled(maker, "259", 1.5, 0.5, DATA_NONFINITE, "nonfinite");
+    scale_cases_scaled(maker, "67", -1.5, 0, DATA_ZERO, "zeros");
+    scale_cases_scaled(maker, "1031", 0.75, 0, DATA_RANGE, "range");
+    scale_cases_scaled(maker, case_drawn_shape(maker, drawn, sizeof drawn), 0.7, -0.3, DATA_PLAIN,
+                       "drawn");
     made = case_begin(maker, "1");
     made->attrs.scale.factor = 0.7;
     case_extents(maker, made, "sweep");
@@ -64,7 +65,8 @@ void cases_scale(struct case_maker *maker)
 }
 
 /* Parameters, gradients and a rate; rate has no axes, or one of extent 1. */
-static struct kernel_case *step(const struct case_maker *maker, const char *shape, const char *rate)
+static struct kernel_case *scale_cases_step(const struct case_maker *maker, const char *shape,
+                                            const char *rate)
 {
     struct kernel_case *made;
     char shapes[96];
@@ -83,29 +85,30 @@ void cases_sgd(struct case_maker *maker)
     char drawn[32];
 
     for (int i = 0; i < N_LINES; i++) {
-        made = step(maker, lines[i].shape, i % 2 ? "1" : "scalar");
+        made = scale_cases_step(maker, lines[i].shape, i % 2 ? "1" : "scalar");
         made->quick = lines[i].quick && maker->dtype[0] == maker->dtype[1];
         case_end(maker, made, "%s", lines[i].variant);
     }
-    made = step(maker, "259", "scalar");
+    made = scale_cases_step(maker, "259", "scalar");
     case_data(made, DATA_POSITIVE);
     case_end(maker, made, "cancels");
-    made = step(maker, "259", "scalar");
+    made = scale_cases_step(maker, "259", "scalar");
     made->in[0].data = made->in[1].data = DATA_NONFINITE;
     case_end(maker, made, "nonfinite");
     for (int i = 0; i < COUNT(data); i++) {
-        made = step(maker, "1031", "scalar");
+        made = scale_cases_step(maker, "1031", "scalar");
         made->in[0].data = made->in[1].data = data[i];
         case_end(maker, made, i ? "range" : "zeros");
     }
     for (int i = 0; i < COUNT(extents); i++)
-        case_end(maker, step(maker, extents[i], "scalar"), "odd");
-    case_end(maker, step(maker, case_drawn_shape(maker, drawn, sizeof drawn), "1"), "drawn");
-    made = step(maker, "5x6x7", "1");
+        case_end(maker, scale_cases_step(maker, extents[i], "scalar"), "odd");
+    case_end(maker, scale_cases_step(maker, case_drawn_shape(maker, drawn, sizeof drawn), "1"),
+             "drawn");
+    made = scale_cases_step(maker, "5x6x7", "1");
     case_layouts(maker, made, "rank3", false);
 }
 
-static struct kernel_case *loss(const struct case_maker *maker, const char *shape)
+static struct kernel_case *scale_cases_loss(const struct case_maker *maker, const char *shape)
 {
     char shapes[96];
 
@@ -120,27 +123,27 @@ void cases_mse_loss(struct case_maker *maker)
     struct kernel_case *made;
 
     for (int i = 1; i < N_LINES; i++) {
-        made = loss(maker, lines[i].shape);
+        made = scale_cases_loss(maker, lines[i].shape);
         case_smooth(made, 2);
         made->quick = lines[i].quick;
         case_end(maker, made, "%s", lines[i].variant);
     }
     for (int i = 0; i < 64; i++) { /* few terms come closest to what is allowed */
         static const char *const few[] = {"1", "2", "3", "5"};
-        made = loss(maker, few[i % 4]);
+        made = scale_cases_loss(maker, few[i % 4]);
         case_data(made, i / 4 % 2 ? DATA_POSITIVE : DATA_PLAIN);
         case_end(maker, made, "few%d", i / 4);
     }
     for (int i = 0; i < 4; i++) {
-        made = loss(maker, "7x67");
+        made = scale_cases_loss(maker, "7x67");
         case_data(made, data[i]);
         made->quick = true;
         case_end(maker, made, "%s", name[i]);
     }
-    made = loss(maker, "7x67");
+    made = scale_cases_loss(maker, "7x67");
     case_data(made, DATA_WIDE); /* the sum of squares is beyond f16 */
     made->quick = true;
     case_end(maker, made, "wide");
-    made = loss(maker, "5x6x7");
+    made = scale_cases_loss(maker, "5x6x7");
     case_layouts(maker, made, "rank3", false);
 }

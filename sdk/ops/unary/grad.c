@@ -7,12 +7,12 @@
 #include <backplane/attrs.h>
 
 /* dx = dy d, where d is the derivative that the composition has made; dx = dy / d. */
-static enum bp_status by(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
+static enum bp_status unary_by(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
 {
     return bp_compose_dx(g, c, MAKE(c, mul, NULL, g->dy[0], d));
 }
 
-static enum bp_status over(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
+static enum bp_status unary_over(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
 {
     return bp_compose_dx(g, c, MAKE(c, div, NULL, g->dy[0], d));
 }
@@ -21,7 +21,7 @@ static enum bp_status over(struct bp_grad *g, struct bp_compose *c, struct bp_te
 static enum bp_status scaled_by(struct bp_grad *g, struct bp_compose *c, double factor,
                                 struct bp_tensor *d)
 {
-    return by(g, c, bp_compose_scale(c, d, factor, 0));
+    return unary_by(g, c, bp_compose_scale(c, d, factor, 0));
 }
 
 /* (1 - x) (1 + x) for sign -1, which does not cancel as 1 - x x does; 1 + x x for sign 1. */
@@ -42,7 +42,7 @@ enum bp_status bp_grad_abs(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, sign, NULL, g->in[0]));
+    return unary_by(g, &c, MAKE(&c, sign, NULL, g->in[0]));
 }
 
 enum bp_status bp_grad_neg(struct bp_grad *g)
@@ -56,7 +56,7 @@ enum bp_status bp_grad_square(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, add, NULL, g->in[0], g->in[0]));
+    return unary_by(g, &c, MAKE(&c, add, NULL, g->in[0], g->in[0]));
 }
 
 enum bp_status bp_grad_frac(struct bp_grad *g)
@@ -69,7 +69,7 @@ enum bp_status bp_grad_sqrt(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return over(g, &c, MAKE(&c, add, NULL, g->out[0], g->out[0]));
+    return unary_over(g, &c, MAKE(&c, add, NULL, g->out[0], g->out[0]));
 }
 
 /* y' = -y y y / 2. */
@@ -92,7 +92,7 @@ enum bp_status bp_grad_exp(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, g->out[0]);
+    return unary_by(g, &c, g->out[0]);
 }
 
 enum bp_status bp_grad_exp2(struct bp_grad *g)
@@ -107,63 +107,63 @@ enum bp_status bp_grad_expm1(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, exp, NULL, g->in[0]));
+    return unary_by(g, &c, MAKE(&c, exp, NULL, g->in[0]));
 }
 
 enum bp_status bp_grad_log(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return over(g, &c, g->in[0]);
+    return unary_over(g, &c, g->in[0]);
 }
 
 enum bp_status bp_grad_log2(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return over(g, &c, bp_compose_scale(&c, g->in[0], 0x1.62e42fefa39efp-1 /* log 2 */, 0));
+    return unary_over(g, &c, bp_compose_scale(&c, g->in[0], 0x1.62e42fefa39efp-1 /* log 2 */, 0));
 }
 
 enum bp_status bp_grad_log10(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return over(g, &c, bp_compose_scale(&c, g->in[0], 0x1.26bb1bbb55516p1 /* log 10 */, 0));
+    return unary_over(g, &c, bp_compose_scale(&c, g->in[0], 0x1.26bb1bbb55516p1 /* log 10 */, 0));
 }
 
 enum bp_status bp_grad_log1p(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return over(g, &c, bp_compose_scale(&c, g->in[0], 1, 1));
+    return unary_over(g, &c, bp_compose_scale(&c, g->in[0], 1, 1));
 }
 
 enum bp_status bp_grad_sin(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, cos, NULL, g->in[0]));
+    return unary_by(g, &c, MAKE(&c, cos, NULL, g->in[0]));
 }
 
 enum bp_status bp_grad_cos(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, neg, NULL, MAKE(&c, sin, NULL, g->in[0])));
+    return unary_by(g, &c, MAKE(&c, neg, NULL, MAKE(&c, sin, NULL, g->in[0])));
 }
 
 enum bp_status bp_grad_tan(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, one_and_square(&c, g->out[0], 1));
+    return unary_by(g, &c, one_and_square(&c, g->out[0], 1));
 }
 
 enum bp_status bp_grad_asin(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, rsqrt, NULL, one_and_square(&c, g->in[0], -1)));
+    return unary_by(g, &c, MAKE(&c, rsqrt, NULL, one_and_square(&c, g->in[0], -1)));
 }
 
 enum bp_status bp_grad_acos(struct bp_grad *g)
@@ -171,42 +171,42 @@ enum bp_status bp_grad_acos(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *d = MAKE(&c, rsqrt, NULL, one_and_square(&c, g->in[0], -1));
 
-    return by(g, &c, MAKE(&c, neg, NULL, d));
+    return unary_by(g, &c, MAKE(&c, neg, NULL, d));
 }
 
 enum bp_status bp_grad_atan(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return over(g, &c, one_and_square(&c, g->in[0], 1));
+    return unary_over(g, &c, one_and_square(&c, g->in[0], 1));
 }
 
 enum bp_status bp_grad_sinh(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, cosh, NULL, g->in[0]));
+    return unary_by(g, &c, MAKE(&c, cosh, NULL, g->in[0]));
 }
 
 enum bp_status bp_grad_cosh(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, sinh, NULL, g->in[0]));
+    return unary_by(g, &c, MAKE(&c, sinh, NULL, g->in[0]));
 }
 
 enum bp_status bp_grad_tanh(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, one_and_square(&c, g->out[0], -1));
+    return unary_by(g, &c, one_and_square(&c, g->out[0], -1));
 }
 
 enum bp_status bp_grad_asinh(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, rsqrt, NULL, one_and_square(&c, g->in[0], 1)));
+    return unary_by(g, &c, MAKE(&c, rsqrt, NULL, one_and_square(&c, g->in[0], 1)));
 }
 
 /* 1 / sqrt((x - 1) (x + 1)). */
@@ -215,14 +215,14 @@ enum bp_status bp_grad_acosh(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *d = MAKE(&c, neg, NULL, one_and_square(&c, g->in[0], -1));
 
-    return by(g, &c, MAKE(&c, rsqrt, NULL, d));
+    return unary_by(g, &c, MAKE(&c, rsqrt, NULL, d));
 }
 
 enum bp_status bp_grad_atanh(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return over(g, &c, one_and_square(&c, g->in[0], -1));
+    return unary_over(g, &c, one_and_square(&c, g->in[0], -1));
 }
 
 /* Linear operators: their own gradients. */
@@ -262,14 +262,14 @@ enum bp_status bp_grad_lgamma(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, digamma, NULL, g->in[0]));
+    return unary_by(g, &c, MAKE(&c, digamma, NULL, g->in[0]));
 }
 
 enum bp_status bp_grad_digamma(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return by(g, &c, MAKE(&c, trigamma, NULL, g->in[0]));
+    return unary_by(g, &c, MAKE(&c, trigamma, NULL, g->in[0]));
 }
 
 /* One bool for each element. */

@@ -7,15 +7,16 @@
 #include <backplane/attrs.h>
 #include <math.h>
 
-static enum bp_status keep(struct bp_grad *g, struct bp_compose *c, uint32_t into,
-                           struct bp_tensor *dx)
+static enum bp_status activation_keep(struct bp_grad *g, struct bp_compose *c, uint32_t into,
+                                      struct bp_tensor *dx)
 {
     if (g->want[into]) /* x and dy may have been broadcast to each other */
         bp_compose_keep(c, bp_compose_sum_to(c, dx, g->in[into]), &g->dx[into]);
     return bp_compose_end(c);
 }
 
-static struct bp_tensor *times(struct bp_compose *c, struct bp_tensor *a, struct bp_tensor *b)
+static struct bp_tensor *activation_times(struct bp_compose *c, struct bp_tensor *a,
+                                          struct bp_tensor *b)
 {
     return MAKE(c, mul, NULL, a, b);
 }
@@ -27,12 +28,13 @@ static enum bp_status by_row(struct bp_grad *g, enum bp_row_number row, struct b
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *in[] = {x, g->dy[0]};
 
-    return keep(g, &c, into, g->want[into] ? bp_compose(&c, row, g->attrs, in, 2) : NULL);
+    return activation_keep(g, &c, into,
+                           g->want[into] ? bp_compose(&c, row, g->attrs, in, 2) : NULL);
 }
 
 /* dy where min < x < max, else 0. */
-static struct bp_tensor *inside(struct bp_compose *c, struct bp_tensor *x, struct bp_tensor *dy,
-                                double min, double max)
+static struct bp_tensor *activation_inside(struct bp_compose *c, struct bp_tensor *x,
+                                           struct bp_tensor *dy, double min, double max)
 {
     struct bp_clip_grad_attrs a = {.size = sizeof a, .min = min, .max = max};
 
@@ -43,7 +45,7 @@ static enum bp_status by_inside(struct bp_grad *g, double min, double max)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return keep(g, &c, 0, inside(&c, g->in[0], g->dy[0], min, max));
+    return activation_keep(g, &c, 0, activation_inside(&c, g->in[0], g->dy[0], min, max));
 }
 
 enum bp_status bp_grad_relu(struct bp_grad *g)
@@ -103,7 +105,8 @@ enum bp_status bp_grad_hard_sigmoid(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *line = bp_compose_scale(&c, g->in[0], a->slope, a->offset);
 
-    return keep(g, &c, 0, inside(&c, line, bp_compose_scale(&c, g->dy[0], a->slope, 0), 0, 1));
+    return activation_keep(
+        g, &c, 0, activation_inside(&c, line, bp_compose_scale(&c, g->dy[0], a->slope, 0), 0, 1));
 }
 
 enum bp_status bp_grad_hard_swish(struct bp_grad *g)
@@ -117,11 +120,12 @@ enum bp_status bp_grad_hard_swish_grad(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
 
     if (g->want[0]) {
-        struct bp_tensor *third = bp_compose_scale(&c, times(&c, g->dy[0], g->in[1]), 1.0 / 3, 0);
-        bp_compose_keep(&c, inside(&c, g->in[0], third, -3, 3), &g->dx[0]);
+        struct bp_tensor *third = bp_compose_scale(&c, activation_times(&c, g->dy[0], g->in[1]),
+                                                   1.0 / 3, 0);
+        bp_compose_keep(&c, activation_inside(&c, g->in[0], third, -3, 3), &g->dx[0]);
     }
-    return keep(g, &c, 1,
-                g->want[1] ? MAKE(&c, hard_swish_grad, NULL, g->in[0], g->dy[0]) : NULL);
+    return activation_keep(g, &c, 1,
+                           g->want[1] ? MAKE(&c, hard_swish_grad, NULL, g->in[0], g->dy[0]) : NULL);
 }
 
 /* hard_shrink and soft_shrink have the attribute of hard_shrink_grad. */
@@ -141,7 +145,7 @@ enum bp_status bp_grad_shrink(struct bp_grad *g)
     struct bp_hard_shrink_grad_attrs beyond = {.size = sizeof beyond, .threshold = a->lambd};
     struct bp_compose c = bp_compose_begin(g->scope);
 
-    return keep(g, &c, 0, MAKE(&c, hard_shrink_grad, &beyond, g->in[0], g->dy[0]));
+    return activation_keep(g, &c, 0, MAKE(&c, hard_shrink_grad, &beyond, g->in[0], g->dy[0]));
 }
 
 enum bp_status bp_grad_hard_shrink_grad(struct bp_grad *g)
@@ -156,7 +160,7 @@ static enum bp_status by_elu_grad(struct bp_grad *g, double alpha, double rate, 
     struct bp_elu_grad_attrs a = {.size = sizeof a, .alpha = alpha, .rate = rate};
     struct bp_tensor *dy = factor == 1 ? g->dy[0] : bp_compose_scale(&c, g->dy[0], factor, 0);
 
-    return keep(g, &c, 0, MAKE(&c, elu_grad, &a, g->in[0], dy));
+    return activation_keep(g, &c, 0, MAKE(&c, elu_grad, &a, g->in[0], dy));
 }
 
 enum bp_status bp_grad_elu(struct bp_grad *g)
@@ -185,13 +189,14 @@ enum bp_status bp_grad_elu_grad(struct bp_grad *g)
     struct bp_tensor *x = g->in[0];
 
     if (g->want[0]) {
-        struct bp_tensor *v = bp_compose_scale(&c, times(&c, g->dy[0], g->in[1]), a->rate, 0);
+        struct bp_tensor *v = bp_compose_scale(&c, activation_times(&c, g->dy[0], g->in[1]),
+                                               a->rate, 0);
         bp_compose_keep(&c,
                         MAKE(&c, sub, NULL, MAKE(&c, elu_grad, a, x, v),
                              MAKE(&c, relu_grad, NULL, x, v)),
                         &g->dx[0]);
     }
-    return keep(g, &c, 1, g->want[1] ? MAKE(&c, elu_grad, a, x, g->dy[0]) : NULL);
+    return activation_keep(g, &c, 1, g->want[1] ? MAKE(&c, elu_grad, a, x, g->dy[0]) : NULL);
 }
 
 enum bp_status bp_grad_sigmoid(struct bp_grad *g)
@@ -199,8 +204,9 @@ enum bp_status bp_grad_sigmoid(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *y = g->out[0];
 
-    return keep(g, &c, 0,
-                times(&c, g->dy[0], times(&c, y, bp_compose_scale(&c, y, -1, 1))));
+    return activation_keep(
+        g, &c, 0,
+        activation_times(&c, g->dy[0], activation_times(&c, y, bp_compose_scale(&c, y, -1, 1))));
 }
 
 enum bp_status bp_grad_log_sigmoid(struct bp_grad *g)
@@ -208,7 +214,7 @@ enum bp_status bp_grad_log_sigmoid(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *d = MAKE(&c, sigmoid, NULL, MAKE(&c, neg, NULL, g->in[0]));
 
-    return keep(g, &c, 0, times(&c, g->dy[0], d));
+    return activation_keep(g, &c, 0, activation_times(&c, g->dy[0], d));
 }
 
 /* With s = sigmoid(beta x): s + beta y (1 - s). */
@@ -217,9 +223,9 @@ static enum bp_status by_swish(struct bp_grad *g, double beta)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *x = beta == 1 ? g->in[0] : bp_compose_scale(&c, g->in[0], beta, 0);
     struct bp_tensor *s = MAKE(&c, sigmoid, NULL, x);
-    struct bp_tensor *rest = times(&c, g->out[0], bp_compose_scale(&c, s, -beta, beta));
+    struct bp_tensor *rest = activation_times(&c, g->out[0], bp_compose_scale(&c, s, -beta, beta));
 
-    return keep(g, &c, 0, times(&c, g->dy[0], MAKE(&c, add, NULL, s, rest)));
+    return activation_keep(g, &c, 0, activation_times(&c, g->dy[0], MAKE(&c, add, NULL, s, rest)));
 }
 
 enum bp_status bp_grad_silu(struct bp_grad *g)
@@ -239,10 +245,11 @@ enum bp_status bp_grad_mish(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *x = g->in[0];
     struct bp_tensor *t = MAKE(&c, tanh, NULL, MAKE(&c, softplus, &smooth, x));
-    struct bp_tensor *d = times(&c, bp_compose_scale(&c, t, -1, 1), bp_compose_scale(&c, t, 1, 1));
+    struct bp_tensor *d = activation_times(&c, bp_compose_scale(&c, t, -1, 1),
+                                           bp_compose_scale(&c, t, 1, 1));
 
-    d = MAKE(&c, add, NULL, t, times(&c, d, MAKE(&c, silu, NULL, x)));
-    return keep(g, &c, 0, times(&c, g->dy[0], d));
+    d = MAKE(&c, add, NULL, t, activation_times(&c, d, MAKE(&c, silu, NULL, x)));
+    return activation_keep(g, &c, 0, activation_times(&c, g->dy[0], d));
 }
 
 /* 1 / (1 + |x|)^2. */
@@ -251,7 +258,7 @@ enum bp_status bp_grad_softsign(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *d = bp_compose_scale(&c, MAKE(&c, abs, NULL, g->in[0]), 1, 1);
 
-    return keep(g, &c, 0, MAKE(&c, div, NULL, g->dy[0], MAKE(&c, square, NULL, d)));
+    return activation_keep(g, &c, 0, MAKE(&c, div, NULL, g->dy[0], MAKE(&c, square, NULL, d)));
 }
 
 /* tanh(x)^2. */
@@ -260,7 +267,7 @@ enum bp_status bp_grad_tanh_shrink(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *t = MAKE(&c, tanh, NULL, g->in[0]);
 
-    return keep(g, &c, 0, times(&c, g->dy[0], MAKE(&c, square, NULL, t)));
+    return activation_keep(g, &c, 0, activation_times(&c, g->dy[0], MAKE(&c, square, NULL, t)));
 }
 
 /* With t = tanh(a x): a b (1 - t) (1 + t). */
@@ -270,10 +277,10 @@ enum bp_status bp_grad_stanh(struct bp_grad *g)
     struct bp_compose c = bp_compose_begin(g->scope);
     double factor = a->scale_a * a->scale_b;
     struct bp_tensor *t = MAKE(&c, tanh, NULL, bp_compose_scale(&c, g->in[0], a->scale_a, 0));
-    struct bp_tensor *d = times(&c, bp_compose_scale(&c, t, -factor, factor),
-                                bp_compose_scale(&c, t, 1, 1));
+    struct bp_tensor *d = activation_times(&c, bp_compose_scale(&c, t, -factor, factor),
+                                           bp_compose_scale(&c, t, 1, 1));
 
-    return keep(g, &c, 0, times(&c, g->dy[0], d));
+    return activation_keep(g, &c, 0, activation_times(&c, g->dy[0], d));
 }
 
 /* 1 / (x (1 - x)); 0 where x was clipped. */
@@ -281,10 +288,10 @@ enum bp_status bp_grad_logit(struct bp_grad *g)
 {
     double eps = ((const struct bp_logit_attrs *)g->attrs)->eps;
     struct bp_compose c = bp_compose_begin(g->scope);
-    struct bp_tensor *x = g->in[0], *d = times(&c, x, bp_compose_scale(&c, x, -1, 1));
+    struct bp_tensor *x = g->in[0], *d = activation_times(&c, x, bp_compose_scale(&c, x, -1, 1));
 
     d = MAKE(&c, div, NULL, g->dy[0], d);
-    return keep(g, &c, 0, eps > 0 ? inside(&c, x, d, eps, 1 - eps) : d);
+    return activation_keep(g, &c, 0, eps > 0 ? activation_inside(&c, x, d, eps, 1 - eps) : d);
 }
 
 /* softplus has the attributes of softplus_grad. */
@@ -302,9 +309,10 @@ enum bp_status bp_grad_softplus_grad(struct bp_grad *g)
 
     if (g->want[0]) {
         struct bp_tensor *rest = MAKE(&c, sub, NULL, g->in[1], g->out[0]); /* dy (1 - s) */
-        bp_compose_keep(&c, bp_compose_scale(&c, times(&c, s, rest), a->beta, 0), &g->dx[0]);
+        bp_compose_keep(&c, bp_compose_scale(&c, activation_times(&c, s, rest), a->beta, 0),
+                        &g->dx[0]);
     }
-    return keep(g, &c, 1, s);
+    return activation_keep(g, &c, 1, s);
 }
 
 /* soft_relu in operators that have gradients. Half types in f32, in which the threshold is

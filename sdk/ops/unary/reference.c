@@ -8,7 +8,7 @@
 /* acosl(-1), for constants. */
 static const long double pi = 3.14159265358979323846264338327950288L;
 
-static long double relu(long double x)
+static long double ref_unary_relu(long double x)
 {
     return x < 0 ? 0 : x;
 }
@@ -18,29 +18,29 @@ static long double leaky_relu(long double x, const struct ref_formula_of *of)
     return x > 0 ? x : of->a * x;
 }
 
-static long double rsqrt(long double x)
+static long double ref_unary_rsqrt(long double x)
 {
     return 1 / sqrtl(x);
 }
 
-static long double reciprocal(long double x)
+static long double ref_unary_reciprocal(long double x)
 {
     return 1 / x;
 }
 
-static long double rad2deg(long double x)
+static long double ref_unary_rad2deg(long double x)
 {
     return x * (180 / pi);
 }
 
-static long double deg2rad(long double x)
+static long double ref_unary_deg2rad(long double x)
 {
     return x * (pi / 180);
 }
 
 /* Newton's method from the left: erf is concave for positive numbers, so it comes closer at each
  * step. Near 1 by 1 - erf, which has the digits. */
-static long double erfinv(long double x)
+static long double ref_unary_erfinv(long double x)
 {
     long double a = fabsl(x), y = a * sqrtl(pi) / 2, last = -1;
 
@@ -92,7 +92,7 @@ static long double digamma_positive(long double x)
     return sum + logl(x) - 1 / (2 * x);
 }
 
-static long double digamma(long double x)
+static long double ref_unary_digamma(long double x)
 {
     if (x == 0) return copysignl(INFINITY, -x);
     if (isnan(x) || is_pole(x) || x == -INFINITY) return NAN;
@@ -134,7 +134,7 @@ static long double trigamma_positive(long double x)
     return sum + 1 / x + 1 / (2 * x * x);
 }
 
-static long double trigamma(long double x)
+static long double ref_unary_trigamma(long double x)
 {
     long double side;
 
@@ -156,11 +156,11 @@ static long double trigamma_bound(long double x, long double y, const struct ref
 }
 
 static const struct ref_formula formula[] = {
-    {"relu", relu, NULL, NULL},
+    {"relu", ref_unary_relu, NULL, NULL},
     {"leaky_relu", NULL, leaky_relu, NULL},
     {"sqrt", sqrtl, NULL, NULL},
-    {"rsqrt", rsqrt, NULL, NULL},
-    {"reciprocal", reciprocal, NULL, NULL},
+    {"rsqrt", ref_unary_rsqrt, NULL, NULL},
+    {"reciprocal", ref_unary_reciprocal, NULL, NULL},
     {"exp", expl, NULL, NULL},
     {"exp2", exp2l, NULL, NULL},
     {"expm1", expm1l, NULL, NULL},
@@ -180,14 +180,14 @@ static const struct ref_formula formula[] = {
     {"asinh", asinhl, NULL, NULL},
     {"acosh", acoshl, NULL, NULL},
     {"atanh", atanhl, NULL, NULL},
-    {"rad2deg", rad2deg, NULL, NULL},
-    {"deg2rad", deg2rad, NULL, NULL},
+    {"rad2deg", ref_unary_rad2deg, NULL, NULL},
+    {"deg2rad", ref_unary_deg2rad, NULL, NULL},
     {"sigmoid", ref_logistic, NULL, NULL},
     {"erf", erfl, NULL, NULL},
-    {"erfinv", erfinv, NULL, NULL},
+    {"erfinv", ref_unary_erfinv, NULL, NULL},
     {"lgamma", lgamma_of, NULL, lgamma_bound},
-    {"digamma", digamma, NULL, digamma_bound},
-    {"trigamma", trigamma, NULL, trigamma_bound},
+    {"digamma", ref_unary_digamma, NULL, digamma_bound},
+    {"trigamma", ref_unary_trigamma, NULL, trigamma_bound},
 };
 
 void ref_family_unary(const char *op, const struct ref_array *in, const void *attrs,

@@ -15,12 +15,12 @@ static long double log_sigmoid(long double x)
     return isnan(x) ? x : -softplus_of(-x);
 }
 
-static long double silu(long double x)
+static long double ref_activation_silu(long double x)
 {
     return x / (1 + expl(-x));
 }
 
-static long double mish(long double x)
+static long double ref_activation_mish(long double x)
 {
     return x * tanhl(log1pl(expl(x)));
 }
@@ -32,7 +32,7 @@ static long double by_exp_bound(long double x, long double y, const struct ref_f
     return fabsl(x) * ref_underflow(of->type);
 }
 
-static long double softsign(long double x)
+static long double ref_activation_softsign(long double x)
 {
     return x / (1 + fabsl(x));
 }
@@ -59,18 +59,18 @@ static long double tanh_shrink_bound(long double x, long double y, const struct 
     return 3 * fabsl(tanhl(x));
 }
 
-static long double relu6(long double x)
+static long double ref_activation_relu6(long double x)
 {
     return x < 0 ? 0 : x > 6 ? 6 : x;
 }
 
 static long double hard_swish(long double x)
 {
-    return x * relu6(x + 3) / 6;
+    return x * ref_activation_relu6(x + 3) / 6;
 }
 
 /* By tanh: u = sqrt(2 / pi) (x + 0.044715 x^3), 1 + tanh(u) = 2 / (1 + e^-2u). */
-static long double gelu(long double x, const struct ref_formula_of *of)
+static long double ref_activation_gelu(long double x, const struct ref_formula_of *of)
 {
     long double u = sqrtl(2 / acosl(-1)) * x * (1 + 0.044715L * x * x);
 
@@ -92,7 +92,7 @@ static long double gelu_bound(long double x, long double y, const struct ref_for
     return fabsl(x);
 }
 
-static long double swish(long double x, const struct ref_formula_of *of)
+static long double ref_activation_swish(long double x, const struct ref_formula_of *of)
 {
     return x / (1 + expl(-of->a * x));
 }
@@ -106,7 +106,7 @@ static long double swish_bound(long double x, long double y, const struct ref_fo
     return fabsl(y * v) * ref_logistic(-v) + by_exp_bound(x, y, of);
 }
 
-static long double logit(long double x, const struct ref_formula_of *of)
+static long double ref_activation_logit(long double x, const struct ref_formula_of *of)
 {
     long double high = ref_rounded(of->type, 1 - of->a);
 
@@ -115,7 +115,7 @@ static long double logit(long double x, const struct ref_formula_of *of)
     return logl(x / (1 - x));
 }
 
-static long double softplus(long double x, const struct ref_formula_of *of)
+static long double ref_activation_softplus(long double x, const struct ref_formula_of *of)
 {
     if (isnan(x) || ref_rounded(of->type, of->a * x) > of->b) return x;
     return softplus_of(of->a * x) / of->a;
@@ -153,7 +153,7 @@ static long double soft_shrink(long double x, const struct ref_formula_of *of)
     return x > of->a ? x - of->a : x < -of->a ? x + of->a : 0;
 }
 
-static long double shrink(long double x, const struct ref_formula_of *of)
+static long double ref_activation_shrink(long double x, const struct ref_formula_of *of)
 {
     if (isnan(x)) return x;
     return x < -of->a ? x + of->b : x > of->a ? x - of->b : 0;
@@ -164,12 +164,12 @@ static long double thresholded_relu(long double x, const struct ref_formula_of *
     return x <= of->a ? 0 : x;
 }
 
-static long double elu(long double x, const struct ref_formula_of *of)
+static long double ref_activation_elu(long double x, const struct ref_formula_of *of)
 {
     return x > 0 ? x : of->a * expm1l(x);
 }
 
-static long double celu(long double x, const struct ref_formula_of *of)
+static long double ref_activation_celu(long double x, const struct ref_formula_of *of)
 {
     return x > 0 ? x : of->a * expm1l(x / of->a);
 }
@@ -181,7 +181,7 @@ static long double celu_bound(long double x, long double y, const struct ref_for
     return x > 0 || of->a == 1 ? 0 : fabsl(x) * expl(x / of->a);
 }
 
-static long double selu(long double x, const struct ref_formula_of *of)
+static long double ref_activation_selu(long double x, const struct ref_formula_of *of)
 {
     return x > 0 ? of->a * x : of->a * of->b * expm1l(x);
 }
@@ -203,34 +203,34 @@ static long double hard_sigmoid_bound(long double x, long double y,
     return exact < -1 || exact > 2 ? 0 : fabsl(of->a * x);
 }
 
-static long double stanh(long double x, const struct ref_formula_of *of)
+static long double ref_activation_stanh(long double x, const struct ref_formula_of *of)
 {
     return of->b * tanhl(of->a * x);
 }
 
 static const struct ref_formula formula[] = {
     {"log_sigmoid", log_sigmoid, NULL, NULL},
-    {"silu", silu, NULL, by_exp_bound},
-    {"mish", mish, NULL, by_exp_bound},
-    {"softsign", softsign, NULL, NULL},
+    {"silu", ref_activation_silu, NULL, by_exp_bound},
+    {"mish", ref_activation_mish, NULL, by_exp_bound},
+    {"softsign", ref_activation_softsign, NULL, NULL},
     {"tanh_shrink", tanh_shrink, NULL, tanh_shrink_bound},
-    {"relu6", relu6, NULL, NULL},
+    {"relu6", ref_activation_relu6, NULL, NULL},
     {"hard_swish", hard_swish, NULL, NULL},
-    {"swish", NULL, swish, swish_bound},
-    {"logit", NULL, logit, NULL},
-    {"softplus", NULL, softplus, softplus_bound},
+    {"swish", NULL, ref_activation_swish, swish_bound},
+    {"logit", NULL, ref_activation_logit, NULL},
+    {"softplus", NULL, ref_activation_softplus, softplus_bound},
     {"soft_relu", NULL, soft_relu, soft_relu_bound},
     {"hard_shrink", NULL, hard_shrink, NULL},
     {"soft_shrink", NULL, soft_shrink, NULL},
-    {"shrink", NULL, shrink, NULL},
+    {"shrink", NULL, ref_activation_shrink, NULL},
     {"thresholded_relu", NULL, thresholded_relu, NULL},
-    {"elu", NULL, elu, NULL},
-    {"celu", NULL, celu, celu_bound},
-    {"selu", NULL, selu, NULL},
+    {"elu", NULL, ref_activation_elu, NULL},
+    {"celu", NULL, ref_activation_celu, celu_bound},
+    {"selu", NULL, ref_activation_selu, NULL},
     {"hard_sigmoid", NULL, hard_sigmoid, hard_sigmoid_bound},
-    {"stanh", NULL, stanh, NULL},
+    {"stanh", NULL, ref_activation_stanh, NULL},
     {"gelu", NULL, gelu_exact, gelu_bound},
-    {"gelu", NULL, gelu, gelu_bound},
+    {"gelu", NULL, ref_activation_gelu, gelu_bound},
 };
 enum { GELU_EXACT = sizeof formula / sizeof *formula - 2, GELU_BY_TANH };
 

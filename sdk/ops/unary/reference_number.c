@@ -5,17 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-static long double neg(long double x)
+static long double ref_number_neg(long double x)
 {
     return -x;
 }
 
-static long double sign(long double x)
+static long double ref_number_sign(long double x)
 {
     return x > 0 ? 1 : x < 0 ? -1 : x;
 }
 
-static long double square(long double x)
+static long double ref_number_square(long double x)
 {
     return x * x;
 }
@@ -27,12 +27,12 @@ static long double square_bound(long double x, long double y, const struct ref_f
     return of->type->digits > 24 ? fabsl(y) * 0x1p-11L : 0;
 }
 
-static long double frac(long double x)
+static long double ref_number_frac(long double x)
 {
     return x - truncl(x);
 }
 
-static long double clip(long double x, const struct ref_formula_of *of)
+static long double ref_number_clip(long double x, const struct ref_formula_of *of)
 {
     x = x < of->a ? of->a : x;
     return x > of->b ? of->b : x;
@@ -48,16 +48,16 @@ static long double nan_to_num(long double x, const struct ref_formula_of *of)
 
 static const struct ref_formula formula[] = {
     {"abs", fabsl, NULL, NULL},
-    {"neg", neg, NULL, NULL},
-    {"sign", sign, NULL, NULL},
-    {"square", square, NULL, square_bound},
+    {"neg", ref_number_neg, NULL, NULL},
+    {"sign", ref_number_sign, NULL, NULL},
+    {"square", ref_number_square, NULL, square_bound},
     {"ceil", ceill, NULL, NULL},
     {"floor", floorl, NULL, NULL},
     {"round", rintl, NULL, NULL}, /* to even: nobody changes the direction of rounding */
     {"trunc", truncl, NULL, NULL},
-    {"frac", frac, NULL, NULL},
-    {"clip", NULL, clip, NULL},
-    {"hard_tanh", NULL, clip, NULL},
+    {"frac", ref_number_frac, NULL, NULL},
+    {"clip", NULL, ref_number_clip, NULL},
+    {"hard_tanh", NULL, ref_number_clip, NULL},
     {"nan_to_num", NULL, nan_to_num, NULL},
 };
 

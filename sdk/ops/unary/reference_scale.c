@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* A number as the type holds it in which a kernel computes. */
-static long double rounded(const struct num_type *type, long double value)
+static long double ref_scale_rounded(const struct num_type *type, long double value)
 {
     char at[16];
 
@@ -16,7 +16,8 @@ static long double rounded(const struct num_type *type, long double value)
 void ref_scale(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_scale_attrs *scale = attrs;
-    long double factor = rounded(in->type, scale->factor), bias = rounded(in->type, scale->bias);
+    long double factor = ref_scale_rounded(in->type, scale->factor),
+                bias = ref_scale_rounded(in->type, scale->bias);
 
     ref_array_init(out, in->type->dtype, in->rank, in->shape);
     for (int64_t i = 0; i < out->count; i++) {

@@ -3,9 +3,9 @@
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
-static struct patches_take_args windows(const struct bp_view *image, const int64_t *kernel,
-                                        const int64_t *stride, const int64_t *dilation,
-                                        const int64_t *pad)
+static struct patches_take_args unfold_windows(const struct bp_view *image, const int64_t *kernel,
+                                               const int64_t *stride, const int64_t *dilation,
+                                               const int64_t *pad)
 {
     int64_t height = image->shape[2], width = image->shape[3];
 
@@ -29,7 +29,7 @@ enum bp_status portable_unfold(const struct bp_launch *launch)
 {
     const struct bp_unfold_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct patches_take_args args = windows(x, a->kernel, a->stride, a->dilation, a->pad);
+    struct patches_take_args args = unfold_windows(x, a->kernel, a->stride, a->dilation, a->pad);
     struct portable p = PORTABLE(patches, patches_take, portable_type(y->dtype), args, y->count, 2);
 
     portable_view(&p, y);
@@ -41,7 +41,7 @@ enum bp_status portable_col2im(const struct bp_launch *launch)
 {
     const struct bp_fold_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct patches_add_args args = windows(y, a->kernel, a->stride, a->dilation, a->pad);
+    struct patches_add_args args = unfold_windows(y, a->kernel, a->stride, a->dilation, a->pad);
     struct portable p = PORTABLE(patches, patches_add, portable_type(y->dtype), args, y->count,
                                  4.0 * (double)(args.kh * args.kw));
 

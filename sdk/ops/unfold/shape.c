@@ -108,8 +108,8 @@ enum bp_status bp_infer_pixel_unshuffle(struct bp_site *site)
 }
 
 /* x seen with other axes, those in another order, and copied; then seen with the last axes. */
-static enum bp_status rearranged(struct bp_expansion *e, int64_t rank, const int64_t *shape,
-                                 const int64_t *perm, const int64_t *result)
+static enum bp_status unfold_rearranged(struct bp_expansion *e, int64_t rank, const int64_t *shape,
+                                        const int64_t *perm, const int64_t *result)
 {
     struct bp_transpose_attrs turn = {.size = sizeof turn, .perm = {perm, rank}};
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -120,7 +120,7 @@ static enum bp_status rearranged(struct bp_expansion *e, int64_t rank, const int
     return bp_compose_end(&c);
 }
 
-static enum bp_status spread(struct bp_expansion *e, int64_t b, bool crd, bool last)
+static enum bp_status unfold_spread(struct bp_expansion *e, int64_t b, bool crd, bool last)
 {
     static const int64_t perm[2][2][6] = {{{0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}},
                                           {{0, 1, 3, 2, 4, 5}, {0, 1, 4, 2, 5, 3}}};
@@ -130,10 +130,10 @@ static enum bp_status spread(struct bp_expansion *e, int64_t b, bool crd, bool l
                                     {{s[0], h, w, b, b, c}, {s[0], h, w, c, b, b}}};
     const int64_t result[2][4] = {{s[0], c, h * b, w * b}, {s[0], h * b, w * b, c}};
 
-    return rearranged(e, 6, shape[last][crd], perm[last][crd], result[last]);
+    return unfold_rearranged(e, 6, shape[last][crd], perm[last][crd], result[last]);
 }
 
-static enum bp_status gathered(struct bp_expansion *e, int64_t b, bool crd, bool last)
+static enum bp_status unfold_gathered(struct bp_expansion *e, int64_t b, bool crd, bool last)
 {
     static const int64_t perm[2][2][6] = {{{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}},
                                           {{0, 1, 3, 2, 4, 5}, {0, 1, 3, 5, 2, 4}}};
@@ -142,35 +142,35 @@ static enum bp_status gathered(struct bp_expansion *e, int64_t b, bool crd, bool
     const int64_t shape[2][6] = {{s[0], c, h, b, w, b}, {s[0], h, b, w, b, c}};
     const int64_t result[2][4] = {{s[0], c * b * b, h, w}, {s[0], h, w, c * b * b}};
 
-    return rearranged(e, 6, shape[last], perm[last][crd], result[last]);
+    return unfold_rearranged(e, 6, shape[last], perm[last][crd], result[last]);
 }
 
 enum bp_status bp_expand_depth_to_space(struct bp_expansion *e)
 {
     const struct bp_depth_to_space_attrs *a = e->attrs;
 
-    return spread(e, a->block, a->crd, a->channels_last);
+    return unfold_spread(e, a->block, a->crd, a->channels_last);
 }
 
 enum bp_status bp_expand_space_to_depth(struct bp_expansion *e)
 {
     const struct bp_space_to_depth_attrs *a = e->attrs;
 
-    return gathered(e, a->block, a->crd, a->channels_last);
+    return unfold_gathered(e, a->block, a->crd, a->channels_last);
 }
 
 enum bp_status bp_expand_pixel_shuffle(struct bp_expansion *e)
 {
     const struct bp_pixel_shuffle_attrs *a = e->attrs;
 
-    return spread(e, a->factor, true, a->channels_last);
+    return unfold_spread(e, a->factor, true, a->channels_last);
 }
 
 enum bp_status bp_expand_pixel_unshuffle(struct bp_expansion *e)
 {
     const struct bp_pixel_unshuffle_attrs *a = e->attrs;
 
-    return gathered(e, a->factor, true, a->channels_last);
+    return unfold_gathered(e, a->factor, true, a->channels_last);
 }
 
 enum bp_status bp_infer_channel_shuffle(struct bp_site *site)
@@ -195,7 +195,7 @@ enum bp_status bp_expand_channel_shuffle(struct bp_expansion *e)
     int64_t g = a->groups;
     const int64_t shape[2][5] = {{s[0], g, s[1] / g, s[2], s[3]}, {s[0], s[1], s[2], g, s[3] / g}};
 
-    return rearranged(e, 5, shape[a->channels_last], perm[a->channels_last], s);
+    return unfold_rearranged(e, 5, shape[a->channels_last], perm[a->channels_last], s);
 }
 
 enum bp_status bp_infer_temporal_shift(struct bp_site *site)
@@ -216,8 +216,8 @@ enum bp_status bp_infer_temporal_shift(struct bp_site *site)
 }
 
 /* Channels from begin to end - 1, each frame that of so many before it. */
-static struct bp_tensor *shifted(struct bp_compose *c, struct bp_tensor *x, int64_t axis,
-                                 int64_t begin, int64_t end, int64_t by)
+static struct bp_tensor *unfold_shifted(struct bp_compose *c, struct bp_tensor *x, int64_t axis,
+                                        int64_t begin, int64_t end, int64_t by)
 {
     struct bp_slice_attrs part = {
         .size = sizeof part, .starts = {&begin, 1}, .ends = {&end, 1}, .axes = {&axis, 1}};
@@ -241,9 +241,9 @@ enum bp_status bp_expand_temporal_shift(struct bp_expansion *e)
 
     x = bp_compose_reshape(&c, x, 5,
                            (int64_t[]){s[0] / a->segments, a->segments, s[1], s[2], s[3]});
-    part[0] = shifted(&c, x, axis, 0, first, 1);
-    part[1] = shifted(&c, x, axis, first, second, -1);
-    part[2] = shifted(&c, x, axis, second, channels, 0);
+    part[0] = unfold_shifted(&c, x, axis, 0, first, 1);
+    part[1] = unfold_shifted(&c, x, axis, first, second, -1);
+    part[2] = unfold_shifted(&c, x, axis, second, channels, 0);
     x = bp_compose_all(&c, BP_ROW_concat, &join, part, 3);
     bp_compose_keep(&c, bp_compose_reshape(&c, x, 4, s), &e->out[0]);
     return bp_compose_end(&c);

@@ -18,7 +18,7 @@ static void run_three(void *ctx)
 }
 
 /* The same memory once more. */
-static struct bp_tensor *again(struct bp_tensor *t, const int64_t *shape)
+static struct bp_tensor *attention_again(struct bp_tensor *t, const int64_t *shape)
 {
     int64_t stride[] = {shape[1] * shape[2], shape[2], 1};
     struct bp_tensor *view;
@@ -27,7 +27,7 @@ static struct bp_tensor *again(struct bp_tensor *t, const int64_t *shape)
     return view;
 }
 
-static void measure(const struct ring *ring, int64_t heads, int64_t length, int64_t depth)
+static void attention_measure(const struct ring *ring, int64_t heads, int64_t length, int64_t depth)
 {
     struct bp_matmul_attrs across = bp_matmul_defaults();
     struct bp_tensor *in[3], *part[2];
@@ -40,12 +40,12 @@ static void measure(const struct ring *ring, int64_t heads, int64_t length, int6
     if (!ring_wants(ring, name)) return;
     for (int i = 0; i < 3; i++) in[i] = ring_tensor(ring, BP_F32, 3, shape);
     across.transpose_b = 1;
-    for (int i = 0; i < 2; i++) part[i] = again(in[i], shape);
+    for (int i = 0; i < 2; i++) part[i] = attention_again(in[i], shape);
     if (!ready_init(ring, &three.scores, "matmul", &across, part, 2)) return;
-    part[0] = again(three.scores.out[0], square);
+    part[0] = attention_again(three.scores.out[0], square);
     if (!ready_init(ring, &three.softmax, "softmax", NULL, part, 1)) return;
-    part[0] = again(three.softmax.out[0], square);
-    part[1] = again(in[2], shape);
+    part[0] = attention_again(three.softmax.out[0], square);
+    part[1] = attention_again(in[2], shape);
     if (!ready_init(ring, &three.product, "matmul", NULL, part, 2)) return;
     if (!ready_init(ring, &ours, "attention", NULL, in, 3)) return;
     duel(ring, &(struct duel){.name = name, .ours = ready_run, .ours_ctx = &ours,
@@ -59,7 +59,7 @@ static void measure(const struct ring *ring, int64_t heads, int64_t length, int6
 
 void rival_attention(const struct ring *ring)
 {
-    measure(ring, 8, 1024, 64);
-    measure(ring, 8, 4096, 64);
-    measure(ring, 32, 128, 128);
+    attention_measure(ring, 8, 1024, 64);
+    attention_measure(ring, 8, 4096, 64);
+    attention_measure(ring, 32, 128, 128);
 }

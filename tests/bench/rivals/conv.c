@@ -22,7 +22,7 @@ struct direct {
     dnnl_stream_t stream;
 };
 
-static void run(void *ctx)
+static void conv_run(void *ctx)
 {
     struct direct *d = ctx;
     dnnl_exec_arg_t in[] = {{DNNL_ARG_FROM, d->x}, {DNNL_ARG_TO, d->own_x}};
@@ -36,8 +36,8 @@ static void run(void *ctx)
     DNNL(dnnl_stream_wait(d->stream));
 }
 
-static dnnl_primitive_t reorder(const struct ring *ring, const dnnl_memory_desc_t *from,
-                                const dnnl_memory_desc_t *to)
+static dnnl_primitive_t conv_reorder(const struct ring *ring, const dnnl_memory_desc_t *from,
+                                     const dnnl_memory_desc_t *to)
 {
     dnnl_primitive_desc_t desc;
     dnnl_primitive_t made;
@@ -48,7 +48,7 @@ static dnnl_primitive_t reorder(const struct ring *ring, const dnnl_memory_desc_
     return made;
 }
 
-static dnnl_memory_desc_t image(int c, int hw, dnnl_format_tag_t tag)
+static dnnl_memory_desc_t conv_image(int c, int hw, dnnl_format_tag_t tag)
 {
     dnnl_memory_desc_t desc;
 
@@ -57,8 +57,8 @@ static dnnl_memory_desc_t image(int c, int hw, dnnl_format_tag_t tag)
 }
 
 /* Weights in the layout that the primitive likes, once. */
-static void pack(const struct ring *ring, struct direct *d, const struct layer *l,
-                 const dnnl_memory_desc_t *wanted, float *weights)
+static void conv_pack(const struct ring *ring, struct direct *d, const struct layer *l,
+                      const dnnl_memory_desc_t *wanted, float *weights)
 {
     dnnl_memory_desc_t plain;
     dnnl_memory_t from;
@@ -68,7 +68,7 @@ static void pack(const struct ring *ring, struct direct *d, const struct layer *
                                       dnnl_oihw));
     DNNL(dnnl_memory_create(&from, &plain, ring->engine, weights));
     DNNL(dnnl_memory_create(&d->w, wanted, ring->engine, DNNL_MEMORY_ALLOCATE));
-    way = reorder(ring, &plain, wanted);
+    way = conv_reorder(ring, &plain, wanted);
     DNNL(dnnl_primitive_execute(way, ring->dnnl, 2,
                                 (dnnl_exec_arg_t[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, d->w}}));
     DNNL(dnnl_stream_wait(ring->dnnl));
@@ -81,8 +81,10 @@ static void direct_init(const struct ring *ring, struct direct *d, const struct 
                         struct ready *ours, dnnl_format_tag_t lies, dnnl_format_tag_t through)
 {
     int after = (l->hw + 2 * (l->k / 2) - l->k) / l->stride + 1;
-    dnnl_memory_desc_t x = image(l->c, l->hw, through), y = image(l->m, after, through), w;
-    dnnl_memory_desc_t x_lies = image(l->c, l->hw, lies), y_lies = image(l->m, after, lies);
+    dnnl_memory_desc_t x = conv_image(l->c, l->hw, through), y = conv_image(l->m, after, through),
+                       w;
+    dnnl_memory_desc_t x_lies = conv_image(l->c, l->hw, lies),
+                       y_lies = conv_image(l->m, after, lies);
     dnnl_dims_t step = {l->stride, l->stride}, pad = {l->k / 2, l->k / 2};
     dnnl_convolution_desc_t op;
     dnnl_primitive_desc_t desc;
@@ -94,8 +96,8 @@ static void direct_init(const struct ring *ring, struct direct *d, const struct 
                                             &x, &w, NULL, &y, step, pad, pad));
     DNNL(dnnl_primitive_desc_create(&desc, &op, NULL, ring->engine, NULL));
     DNNL(dnnl_primitive_create(&d->conv, desc));
-    pack(ring, d, l, dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0),
-         ring_data(ours->in[1]));
+    conv_pack(ring, d, l, dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0),
+              ring_data(ours->in[1]));
     DNNL(dnnl_primitive_desc_destroy(desc));
     DNNL(dnnl_memory_create(&d->x, &x_lies, ring->engine, ring_data(ours->in[0])));
     DNNL(dnnl_memory_create(&d->y, &y_lies, ring->engine, ring_data(ours->out[0])));
@@ -106,8 +108,8 @@ static void direct_init(const struct ring *ring, struct direct *d, const struct 
     }
     DNNL(dnnl_memory_create(&d->own_x, &x, ring->engine, DNNL_MEMORY_ALLOCATE));
     DNNL(dnnl_memory_create(&d->own_y, &y, ring->engine, DNNL_MEMORY_ALLOCATE));
-    d->in = reorder(ring, &x_lies, &x);
-    d->out = reorder(ring, &y, &y_lies);
+    d->in = conv_reorder(ring, &x_lies, &x);
+    d->out = conv_reorder(ring, &y, &y_lies);
 }
 
 static void direct_finish(struct direct *d)
@@ -122,7 +124,7 @@ static void direct_finish(struct direct *d)
     dnnl_primitive_destroy(d->conv);
 }
 
-static void measure(const struct ring *ring, const struct layer *l, bool last)
+static void conv_measure(const struct ring *ring, const struct layer *l, bool last)
 {
     int64_t x[] = {1, l->c, l->hw, l->hw}, w[] = {l->m, l->c, l->k, l->k};
     struct bp_conv_attrs attrs = bp_conv_defaults();
@@ -146,12 +148,17 @@ static void measure(const struct ring *ring, const struct layer *l, bool last)
                 last ? dnnl_nhwc : dnnl_nchw);
     if (!last) {
         direct_init(ring, &way[1], l, &ours, dnnl_nchw, dnnl_nhwc);
-        best = ring_time(run, &way[1]) < ring_time(run, &way[0]);
+        best = ring_time(conv_run, &way[1]) < ring_time(conv_run, &way[0]);
     }
-    duel(ring, &(struct duel){.name = name, .ours = ready_run, .ours_ctx = &ours, .theirs = run,
-                              .theirs_ctx = &way[best], .target = 0.97,
-                              .rival = last ? "oneDNN nhwc" : best ? "oneDNN nhwc, reorders"
-                                                                   : "oneDNN nchw"});
+    duel(ring, &(struct duel){.name = name,
+                              .ours = ready_run,
+                              .ours_ctx = &ours,
+                              .theirs = conv_run,
+                              .theirs_ctx = &way[best],
+                              .target = 0.97,
+                              .rival = last   ? "oneDNN nhwc"
+                                       : best ? "oneDNN nhwc, reorders"
+                                              : "oneDNN nchw"});
     direct_finish(&way[0]);
     if (!last) direct_finish(&way[1]);
     ready_finish(&ours);
@@ -161,5 +168,5 @@ void rival_conv(const struct ring *ring)
 {
     for (int last = 1; last >= 0; last--)
         for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-            measure(ring, &layers[i], last);
+            conv_measure(ring, &layers[i], last);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-static double now(void)
+static double load_now(void)
 {
     struct timespec t;
 
@@ -19,16 +19,16 @@ static double now(void)
 int main(void)
 {
     static const char *const vendors[] = {"libdnnl", "libopenblas", "libmkl"};
-    double begin = now(), core_made, device_made;
+    double begin = load_now(), core_made, device_made;
     struct bp_core *core;
     struct bp_device *device;
     char line[512];
     int found = 0;
 
     if (bp_core_create(NULL, &core)) return 1;
-    core_made = now();
+    core_made = load_now();
     if (bp_device_create(core, "cpu:0", &device)) return 1;
-    device_made = now();
+    device_made = load_now();
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps))
         for (int i = 0; i < 3; i++) found += strstr(line, vendors[i]) != NULL;

@@ -27,7 +27,7 @@ void ring_dnnl(dnnl_status_t status, const char *call)
     exit(1);
 }
 
-static double now(void)
+static double rivals_now(void)
 {
     struct timespec t;
 
@@ -35,7 +35,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int by_size(const void *a, const void *b)
+static int rivals_by_size(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
 
@@ -43,12 +43,12 @@ static int by_size(const void *a, const void *b)
 }
 
 /* Seconds of each of n. */
-static double batch(work_fn *work, void *ctx, int n)
+static double rivals_batch(work_fn *work, void *ctx, int n)
 {
-    double begin = now();
+    double begin = rivals_now();
 
     for (int i = 0; i < n; i++) work(ctx);
-    return (now() - begin) / n;
+    return (rivals_now() - begin) / n;
 }
 
 /* How many make a round. */
@@ -57,7 +57,7 @@ static int count_for(work_fn *work, void *ctx)
     double once;
 
     work(ctx);
-    once = batch(work, ctx, 3);
+    once = rivals_batch(work, ctx, 3);
     return once > round_seconds ? 1 : (int)(round_seconds / once) + 1;
 }
 
@@ -66,8 +66,8 @@ double ring_time(work_fn *work, void *ctx)
     double t[ROUNDS];
     int n = count_for(work, ctx);
 
-    for (int i = 0; i < ROUNDS; i++) t[i] = batch(work, ctx, n);
-    qsort(t, ROUNDS, sizeof *t, by_size);
+    for (int i = 0; i < ROUNDS; i++) t[i] = rivals_batch(work, ctx, n);
+    qsort(t, ROUNDS, sizeof *t, rivals_by_size);
     return t[ROUNDS / 2];
 }
 
@@ -85,13 +85,13 @@ double duel(const struct ring *ring, const struct duel *d)
     n_ours = count_for(d->ours, d->ours_ctx);
     n_theirs = count_for(d->theirs, d->theirs_ctx);
     for (int i = 0; i < ROUNDS; i++) {
-        ours[i] = batch(d->ours, d->ours_ctx, n_ours);
-        theirs[i] = batch(d->theirs, d->theirs_ctx, n_theirs) / scale;
+        ours[i] = rivals_batch(d->ours, d->ours_ctx, n_ours);
+        theirs[i] = rivals_batch(d->theirs, d->theirs_ctx, n_theirs) / scale;
         ratio[i] = d->less ? ours[i] / theirs[i] : theirs[i] / ours[i];
     }
-    qsort(ratio, ROUNDS, sizeof *ratio, by_size);
-    qsort(ours, ROUNDS, sizeof *ours, by_size);
-    qsort(theirs, ROUNDS, sizeof *theirs, by_size);
+    qsort(ratio, ROUNDS, sizeof *ratio, rivals_by_size);
+    qsort(ours, ROUNDS, sizeof *ours, rivals_by_size);
+    qsort(theirs, ROUNDS, sizeof *theirs, rivals_by_size);
     double middle = ratio[ROUNDS / 2];
     bool good = d->less ? middle <= d->target : middle >= d->target;
     printf("| %s | %d | %.1f | %.1f | %s | %.3f (%.3f - %.3f) | %s %.2f | %s |\n", d->name,
@@ -102,7 +102,7 @@ double duel(const struct ring *ring, const struct duel *d)
     return middle;
 }
 
-static void fill(struct bp_tensor *t, struct bp_stream *stream)
+static void rivals_fill(struct bp_tensor *t, struct bp_stream *stream)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     float *numbers;
@@ -120,29 +120,29 @@ static void fill(struct bp_tensor *t, struct bp_stream *stream)
     free(numbers);
 }
 
-static struct bp_tensor *create(const struct ring *ring, uint32_t dtype, uint32_t rank,
-                                const int64_t *shape, const int64_t *stride)
+static struct bp_tensor *rivals_create(const struct ring *ring, uint32_t dtype, uint32_t rank,
+                                       const int64_t *shape, const int64_t *stride)
 {
     struct bp_tensor_options options = {.size = sizeof options, .dtype = dtype, .rank = rank,
                                         .shape = shape, .stride = stride};
     struct bp_tensor *t;
 
     MUST(bp_tensor_create_with(ring->device, &options, &t));
-    if (dtype == BP_F32) fill(t, ring->stream);
+    if (dtype == BP_F32) rivals_fill(t, ring->stream);
     return t;
 }
 
 struct bp_tensor *ring_tensor(const struct ring *ring, uint32_t dtype, uint32_t rank,
                               const int64_t *shape)
 {
-    return create(ring, dtype, rank, shape, NULL);
+    return rivals_create(ring, dtype, rank, shape, NULL);
 }
 
 struct bp_tensor *ring_channels_last(const struct ring *ring, uint32_t dtype, const int64_t *shape)
 {
     int64_t stride[4] = {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 
-    return create(ring, dtype, 4, shape, stride);
+    return rivals_create(ring, dtype, 4, shape, stride);
 }
 
 void *ring_data(struct bp_tensor *tensor)
@@ -177,7 +177,7 @@ bool ready_init(const struct ring *ring, struct ready *r, const char *op, const 
     r->n_in = row->n_in;
     r->n_out = row->n_out;
     MUST(bp_prepared_output(r->call, 0, &info));
-    r->out[0] = create(ring, info.dtype, info.rank, info.shape, info.stride);
+    r->out[0] = rivals_create(ring, info.dtype, info.rank, info.shape, info.stride);
     return true;
 }
 
@@ -195,7 +195,7 @@ void ready_run(void *ctx)
     MUST(bp_prepared_run(r->call, r->ring->stream, r->in, r->n_in, r->out, r->n_out, NULL));
 }
 
-static void options(struct ring *ring, int argc, char **argv)
+static void rivals_options(struct ring *ring, int argc, char **argv)
 {
     static const char usage[] =
         "usage: rivals [--threads N] [--only PART]\n\n"
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     struct ring ring = {.threads = 1};
     char threads[16];
 
-    options(&ring, argc, argv);
+    rivals_options(&ring, argc, argv);
     snprintf(threads, sizeof threads, "%d", ring.threads);
     setenv("BP_THREADS", threads, 1);
     omp_set_num_threads(ring.threads);

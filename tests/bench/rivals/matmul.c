@@ -60,7 +60,8 @@ static void dnnl_finish(struct direct *d)
     for (int i = 0; i < 3; i++) dnnl_memory_destroy(d->memory[i]);
 }
 
-static void product(const struct ring *ring, sgemm_fn *sgemm, uint32_t dtype, int m, int k, int n)
+static void matmul_product(const struct ring *ring, sgemm_fn *sgemm, uint32_t dtype, int m, int k,
+                           int n)
 {
     struct direct d = {.sgemm = sgemm, .m = m, .n = n, .k = k};
     int64_t a[] = {m, k}, b[] = {k, n};
@@ -96,10 +97,10 @@ void rival_matmul(const struct ring *ring)
     sgemm_fn *sgemm = NULL;
 
     if (library) *(void **)&sgemm = dlsym(library, "cblas_sgemm");
-    product(ring, sgemm, BP_F32, 256, 256, 256);
-    product(ring, sgemm, BP_F32, 1024, 1024, 1024);
-    product(ring, sgemm, BP_F32, 2048, 2048, 2048);
-    product(ring, sgemm, BP_F32, 1, 4096, 4096);
-    product(ring, sgemm, BP_F32, 4096, 64, 64);
-    product(ring, sgemm, BP_BF16, 1024, 1024, 1024);
+    matmul_product(ring, sgemm, BP_F32, 256, 256, 256);
+    matmul_product(ring, sgemm, BP_F32, 1024, 1024, 1024);
+    matmul_product(ring, sgemm, BP_F32, 2048, 2048, 2048);
+    matmul_product(ring, sgemm, BP_F32, 1, 4096, 4096);
+    matmul_product(ring, sgemm, BP_F32, 4096, 64, 64);
+    matmul_product(ring, sgemm, BP_BF16, 1024, 1024, 1024);
 }

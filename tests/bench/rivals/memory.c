@@ -99,9 +99,9 @@ static struct best find_best(struct streams *s)
     return best;
 }
 
-static void measure(const struct ring *ring, struct streams *s, const struct best *best,
-                    const char *name, const char *op, const void *attrs, struct bp_tensor **in,
-                    size_t n_in, double bytes)
+static void memory_measure(const struct ring *ring, struct streams *s, const struct best *best,
+                           const char *name, const char *op, const void *attrs,
+                           struct bp_tensor **in, size_t n_in, double bytes)
 {
     struct ready ours;
 
@@ -113,8 +113,8 @@ static void measure(const struct ring *ring, struct streams *s, const struct bes
 }
 
 /* transpose is a view; the copy of it is what is measured. */
-static struct bp_tensor *turned(const struct ring *ring, uint32_t rank, const int64_t *shape,
-                                const int64_t *perm)
+static struct bp_tensor *memory_turned(const struct ring *ring, uint32_t rank, const int64_t *shape,
+                                       const int64_t *perm)
 {
     struct bp_tensor *x = ring_tensor(ring, BP_F32, rank, shape), *y;
 
@@ -123,7 +123,7 @@ static struct bp_tensor *turned(const struct ring *ring, uint32_t rank, const in
     return y;
 }
 
-static void transposes(const struct ring *ring, struct streams *s, const struct best *best)
+static void memory_transposes(const struct ring *ring, struct streams *s, const struct best *best)
 {
     static const struct {
         const char *name;
@@ -136,8 +136,8 @@ static void transposes(const struct ring *ring, struct streams *s, const struct 
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         if (!ring_wants(ring, list[i].name)) continue;
-        struct bp_tensor *x = turned(ring, list[i].rank, list[i].shape, list[i].perm);
-        measure(ring, s, best, list[i].name, "assign", NULL, &x, 1, 8.0 * N);
+        struct bp_tensor *x = memory_turned(ring, list[i].rank, list[i].shape, list[i].perm);
+        memory_measure(ring, s, best, list[i].name, "assign", NULL, &x, 1, 8.0 * N);
     }
 }
 
@@ -148,15 +148,15 @@ struct joined {
     struct bp_prepared *call;
 };
 
-static void join(void *ctx)
+static void memory_join(void *ctx)
 {
     struct joined *j = ctx;
 
     MUST(bp_prepared_run(j->call, j->ring->stream, j->in, 2, &j->out, 1, NULL));
 }
 
-static void concat(const struct ring *ring, struct streams *s, const struct best *best,
-                   const char *name)
+static void memory_concat(const struct ring *ring, struct streams *s, const struct best *best,
+                          const char *name)
 {
     int64_t part = N / 2, all = N;
     struct joined j = {ring, {NULL}, NULL, NULL};
@@ -167,8 +167,13 @@ static void concat(const struct ring *ring, struct streams *s, const struct best
     for (int i = 0; i < 2; i++) j.in[i] = ring_tensor(ring, BP_F32, 1, &part);
     j.out = ring_tensor(ring, BP_F32, 1, &all);
     MUST(bp_prepared_create(ring->device, &call, NULL, 0, &j.call));
-    duel(ring, &(struct duel){.name = name, .ours = join, .ours_ctx = &j, .theirs = by_parts,
-                              .theirs_ctx = s, .scale = best->bytes / (8.0 * N), .target = 0.95,
+    duel(ring, &(struct duel){.name = name,
+                              .ours = memory_join,
+                              .ours_ctx = &j,
+                              .theirs = by_parts,
+                              .theirs_ctx = s,
+                              .scale = best->bytes / (8.0 * N),
+                              .target = 0.95,
                               .rival = best->name});
     bp_prepared_destroy(j.call);
     for (int i = 0; i < 2; i++) bp_tensor_destroy(j.in[i]);
@@ -198,13 +203,13 @@ void rival_memory(const struct ring *ring)
 #define ONE(dtype) (struct bp_tensor *[]){ring_tensor(ring, dtype, 1, &all)}, 1
 #define TWO(n) \
     (struct bp_tensor *[]){ring_tensor(ring, BP_F32, 1, n), ring_tensor(ring, BP_F32, 1, n)}, 2
-    measure(ring, &s, &best, names[0], "add", NULL, TWO(&all), 12.0 * N);
-    measure(ring, &s, &best, names[1], "assign", NULL, ONE(BP_F32), 8.0 * N);
-    measure(ring, &s, &best, names[2], "relu", NULL, ONE(BP_F32), 8.0 * N);
-    measure(ring, &s, &best, names[3], "cast", &to_f16, ONE(BP_F32), 6.0 * N);
-    measure(ring, &s, &best, names[4], "cast", &to_f32, ONE(BP_F16), 6.0 * N);
-    concat(ring, &s, &best, names[5]);
-    transposes(ring, &s, &best);
+    memory_measure(ring, &s, &best, names[0], "add", NULL, TWO(&all), 12.0 * N);
+    memory_measure(ring, &s, &best, names[1], "assign", NULL, ONE(BP_F32), 8.0 * N);
+    memory_measure(ring, &s, &best, names[2], "relu", NULL, ONE(BP_F32), 8.0 * N);
+    memory_measure(ring, &s, &best, names[3], "cast", &to_f16, ONE(BP_F32), 6.0 * N);
+    memory_measure(ring, &s, &best, names[4], "cast", &to_f32, ONE(BP_F16), 6.0 * N);
+    memory_concat(ring, &s, &best, names[5]);
+    memory_transposes(ring, &s, &best);
     free(s.a);
     free(s.b);
     free(s.c);

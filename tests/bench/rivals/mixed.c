@@ -15,7 +15,7 @@ static void run_three(void *ctx)
     for (int i = 0; i < 3; i++) ready_run(&t->call[i]);
 }
 
-static void attention(const struct ring *ring)
+static void mixed_attention(const struct ring *ring)
 {
     static const int64_t shape[] = {1, 8, 1024, 64}, square[] = {1, 8, 1024, 1024};
     struct bp_matmul_attrs turn = bp_matmul_defaults();
@@ -65,7 +65,7 @@ static void each_alone(void *ctx)
     for (int i = 0; i < TURNS; i++) ready_run(&p->conv);
 }
 
-static void turns(const struct ring *ring)
+static void mixed_turns(const struct ring *ring)
 {
     static const int64_t a[] = {256, 256}, x[] = {1, 64, 56, 56}, w[] = {64, 64, 3, 3};
     struct bp_conv_attrs attrs = bp_conv_defaults();
@@ -92,6 +92,6 @@ static void turns(const struct ring *ring)
 
 void rival_mixed(const struct ring *ring)
 {
-    attention(ring);
-    turns(ring);
+    mixed_attention(ring);
+    mixed_turns(ring);
 }

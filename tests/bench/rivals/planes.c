@@ -10,7 +10,7 @@ struct direct {
     dnnl_stream_t stream;
 };
 
-static void run(void *ctx)
+static void planes_run(void *ctx)
 {
     struct direct *d = ctx;
 
@@ -18,8 +18,8 @@ static void run(void *ctx)
     DNNL(dnnl_stream_wait(d->stream));
 }
 
-static void give(const struct ring *ring, struct direct *d, int arg, const dnnl_memory_desc_t *desc,
-                 void *data)
+static void planes_give(const struct ring *ring, struct direct *d, int arg,
+                        const dnnl_memory_desc_t *desc, void *data)
 {
     dnnl_memory_t memory;
 
@@ -37,10 +37,17 @@ static void direct_make(const struct ring *ring, struct direct *d, const void *o
     DNNL(dnnl_primitive_desc_destroy(desc));
 }
 
-static void compare(const struct ring *ring, const char *name, struct ready *ours, struct direct *d)
+static void planes_compare(const struct ring *ring, const char *name, struct ready *ours,
+                           struct direct *d)
 {
-    duel(ring, &(struct duel){.name = name, .ours = ready_run, .ours_ctx = ours, .theirs = run,
-                              .theirs_ctx = d, .target = 1.0, .less = true, .rival = "oneDNN"});
+    duel(ring, &(struct duel){.name = name,
+                              .ours = ready_run,
+                              .ours_ctx = ours,
+                              .theirs = planes_run,
+                              .theirs_ctx = d,
+                              .target = 1.0,
+                              .less = true,
+                              .rival = "oneDNN"});
     while (d->n) dnnl_memory_destroy(d->arg[--d->n].memory);
     dnnl_primitive_destroy(d->op);
     ready_finish(ours);
@@ -55,7 +62,7 @@ static dnnl_memory_desc_t desc_of(const int64_t *shape, bool last)
     return desc;
 }
 
-static struct bp_tensor *image(const struct ring *ring, const int64_t *shape, bool last)
+static struct bp_tensor *planes_image(const struct ring *ring, const int64_t *shape, bool last)
 {
     return last ? ring_channels_last(ring, BP_F32, shape) : ring_tensor(ring, BP_F32, 4, shape);
 }
@@ -65,7 +72,7 @@ struct window {
     int64_t shape[4], size, step, pad, out;
 };
 
-static void pool(const struct ring *ring, const struct window *w, bool last)
+static void planes_pool(const struct ring *ring, const struct window *w, bool last)
 {
     bool max = w->op[0] == 'm';
     int64_t out[] = {w->shape[0], w->shape[1], w->out, w->out};
@@ -87,18 +94,18 @@ static void pool(const struct ring *ring, const struct window *w, bool last)
         m.stride[i] = a.stride[i] = w->step;
         m.pad[i] = m.pad[3 + i] = a.pad[i] = a.pad[3 + i] = w->pad;
     }
-    x = image(ring, w->shape, last);
+    x = planes_image(ring, w->shape, last);
     if (!ready_init(ring, &ours, w->op, max ? (const void *)&m : &a, &x, 1)) return;
     DNNL(dnnl_pooling_forward_desc_init(&op, dnnl_forward_inference,
                                         max ? dnnl_pooling_max : dnnl_pooling_avg_exclude_padding,
                                         &src, &dst, step, size, pad, pad));
     direct_make(ring, &d, &op);
-    give(ring, &d, DNNL_ARG_SRC, &src, ring_data(ours.in[0]));
-    give(ring, &d, DNNL_ARG_DST, &dst, ring_data(ours.out[0]));
-    compare(ring, name, &ours, &d);
+    planes_give(ring, &d, DNNL_ARG_SRC, &src, ring_data(ours.in[0]));
+    planes_give(ring, &d, DNNL_ARG_DST, &dst, ring_data(ours.out[0]));
+    planes_compare(ring, name, &ours, &d);
 }
 
-static void norm(const struct ring *ring, const int64_t *shape, bool last)
+static void planes_norm(const struct ring *ring, const int64_t *shape, bool last)
 {
     dnnl_memory_desc_t src = desc_of(shape, last), one, two;
     struct bp_tensor *in[5];
@@ -110,7 +117,7 @@ static void norm(const struct ring *ring, const int64_t *shape, bool last)
     snprintf(name, sizeof name, "batch_norm %dx%dx%d %s", (int)shape[1], (int)shape[2],
              (int)shape[3], last ? "nhwc" : "nchw");
     if (!ring_wants(ring, name)) return;
-    in[0] = image(ring, shape, last);
+    in[0] = planes_image(ring, shape, last);
     for (int i = 1; i < 5; i++) in[i] = ring_tensor(ring, BP_F32, 1, &shape[1]);
     for (int64_t i = 0; i < shape[1]; i++) ((float *)ring_data(in[4]))[i] = 1; /* variance */
     if (!ready_init(ring, &ours, "batch_norm", NULL, in, 5)) return;
@@ -119,12 +126,12 @@ static void norm(const struct ring *ring, const int64_t *shape, bool last)
     DNNL(dnnl_batch_normalization_forward_desc_init(&op, dnnl_forward_inference, &src, 1e-5f,
                                                     dnnl_use_global_stats | dnnl_use_scaleshift));
     direct_make(ring, &d, &op);
-    give(ring, &d, DNNL_ARG_SRC, &src, ring_data(ours.in[0]));
-    give(ring, &d, DNNL_ARG_DST, &src, ring_data(ours.out[0]));
-    give(ring, &d, DNNL_ARG_MEAN, &one, ring_data(ours.in[3]));
-    give(ring, &d, DNNL_ARG_VARIANCE, &one, ring_data(ours.in[4]));
-    give(ring, &d, DNNL_ARG_SCALE_SHIFT, &two, DNNL_MEMORY_ALLOCATE);
-    compare(ring, name, &ours, &d);
+    planes_give(ring, &d, DNNL_ARG_SRC, &src, ring_data(ours.in[0]));
+    planes_give(ring, &d, DNNL_ARG_DST, &src, ring_data(ours.out[0]));
+    planes_give(ring, &d, DNNL_ARG_MEAN, &one, ring_data(ours.in[3]));
+    planes_give(ring, &d, DNNL_ARG_VARIANCE, &one, ring_data(ours.in[4]));
+    planes_give(ring, &d, DNNL_ARG_SCALE_SHIFT, &two, DNNL_MEMORY_ALLOCATE);
+    planes_compare(ring, name, &ours, &d);
 }
 
 void rival_planes(const struct ring *ring)
@@ -137,7 +144,9 @@ void rival_planes(const struct ring *ring)
     static const int64_t shapes[][4] = {{1, 256, 56, 56}, {16, 64, 56, 56}, {1, 512, 7, 7}};
 
     for (int last = 0; last < 2; last++) {
-        for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) pool(ring, &windows[i], last);
-        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) norm(ring, shapes[i], last);
+        for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+            planes_pool(ring, &windows[i], last);
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            planes_norm(ring, shapes[i], last);
     }
 }

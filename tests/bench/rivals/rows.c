@@ -12,7 +12,7 @@ struct direct {
     dnnl_stream_t stream;
 };
 
-static void run(void *ctx)
+static void rows_run(void *ctx)
 {
     struct direct *d = ctx;
     dnnl_exec_arg_t arg[] = {{DNNL_ARG_SRC, d->x}, {DNNL_ARG_DST, d->y},
@@ -46,7 +46,7 @@ static void direct_init(const struct ring *ring, struct direct *d, int rows, int
         DNNL(dnnl_memory_create(&d->scale_shift, &both, ring->engine, DNNL_MEMORY_ALLOCATE));
 }
 
-static void measure(const struct ring *ring, const char *op, int rows, int n)
+static void rows_measure(const struct ring *ring, const char *op, int rows, int n)
 {
     bool norm = op[0] == 'l';
     int64_t shape[] = {rows, n}, last = n;
@@ -61,8 +61,14 @@ static void measure(const struct ring *ring, const char *op, int rows, int n)
     for (int i = 1; norm && i < 3; i++) in[i] = ring_tensor(ring, BP_F32, 1, &last);
     if (!ready_init(ring, &ours, op, NULL, in, norm ? 3 : 1)) return;
     direct_init(ring, &d, rows, n, norm, &ours);
-    duel(ring, &(struct duel){.name = name, .ours = ready_run, .ours_ctx = &ours, .theirs = run,
-                              .theirs_ctx = &d, .target = 0.9, .less = true, .rival = "oneDNN"});
+    duel(ring, &(struct duel){.name = name,
+                              .ours = ready_run,
+                              .ours_ctx = &ours,
+                              .theirs = rows_run,
+                              .theirs_ctx = &d,
+                              .target = 0.9,
+                              .less = true,
+                              .rival = "oneDNN"});
     dnnl_primitive_destroy(d.op);
     dnnl_memory_destroy(d.x);
     dnnl_memory_destroy(d.y);
@@ -105,7 +111,7 @@ __attribute__((target("avx512f"))) static float read_lines(const float *x, int64
     return _mm512_cvtss_f32(lane[0]);
 }
 
-static void read_all(void *ctx)
+static void rows_read_all(void *ctx)
 {
     struct reading *r = ctx;
     float total = 0;
@@ -125,12 +131,12 @@ static void find_reading(struct reading *r)
 
     r->part = read_part;
     if (!__builtin_cpu_supports("avx512f")) return;
-    time = ring_time(read_all, r);
+    time = ring_time(rows_read_all, r);
     r->part = read_lines;
-    if (ring_time(read_all, r) > time) r->part = read_part;
+    if (ring_time(rows_read_all, r) > time) r->part = read_part;
 }
 
-static void sums(const struct ring *ring)
+static void rows_sums(const struct ring *ring)
 {
     static const int64_t shape[] = {4096, 4096};
 
@@ -148,7 +154,7 @@ static void sums(const struct ring *ring)
         find_reading(&r);
         if (!ready_init(ring, &ours, "sum", &attrs, &x, 1)) continue;
         duel(ring, &(struct duel){.name = name, .ours = ready_run, .ours_ctx = &ours,
-                                  .theirs = read_all, .theirs_ctx = &r, .target = 0.9,
+                                  .theirs = rows_read_all, .theirs_ctx = &r, .target = 0.9,
                                   .rival = "reading"});
         ready_finish(&ours);
     }
@@ -158,7 +164,7 @@ void rival_rows(const struct ring *ring)
 {
     static const int size[][2] = {{1024, 1024}, {8, 50000}, {65536, 64}};
 
-    for (int i = 0; i < 3; i++) measure(ring, "softmax", size[i][0], size[i][1]);
-    for (int i = 0; i < 3; i++) measure(ring, "layer_norm", size[i][0], size[i][1]);
-    sums(ring);
+    for (int i = 0; i < 3; i++) rows_measure(ring, "softmax", size[i][0], size[i][1]);
+    for (int i = 0; i < 3; i++) rows_measure(ring, "layer_norm", size[i][0], size[i][1]);
+    rows_sums(ring);
 }

@@ -71,7 +71,7 @@ static int read_symbols(const unsigned char *file, const Elf64_Shdr *section,
     return code;
 }
 
-static size_t padded(size_t size)
+static size_t code_object_padded(size_t size)
 {
     return (size + 3) & ~(size_t)3;
 }
@@ -82,11 +82,13 @@ static int read_notes(const unsigned char *at, size_t size, struct standin_image
     const unsigned char *end = at + size;
     Elf64_Nhdr note;
 
-    for (; (size_t)(end - at) >= sizeof note; at += padded(note.n_descsz)) {
+    for (; (size_t)(end - at) >= sizeof note; at += code_object_padded(note.n_descsz)) {
         memcpy(&note, at, sizeof note);
         at += sizeof note;
-        if (padded(note.n_namesz) + padded(note.n_descsz) > (size_t)(end - at)) break;
-        at += padded(note.n_namesz);
+        if (code_object_padded(note.n_namesz) + code_object_padded(note.n_descsz) >
+            (size_t)(end - at))
+            break;
+        at += code_object_padded(note.n_namesz);
         if (note.n_type == METADATA) return standin_read_metadata(at, note.n_descsz, out);
     }
     return standin_refuse(SIM_INVALID_IMAGE, "a code object has no metadata");

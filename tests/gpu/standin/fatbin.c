@@ -30,7 +30,7 @@ struct part {
 
 /* Code runs on devices of its generation that are not older; PTX on all that are not older. The
  * part that a device takes: code before PTX, of each kind the newest. 0: none. */
-static unsigned fitness(const struct part *part, unsigned arch)
+static unsigned fatbin_fitness(const struct part *part, unsigned arch)
 {
     if (part->arch > arch) return 0;
     if (part->kind == CUBIN && part->arch / 10 == arch / 10) return part->arch + 1000;
@@ -52,8 +52,8 @@ int standin_read(const void *image, struct standin_image *out)
         memcpy(&part, at, sizeof part);
         if (part.head < sizeof part || part.size > (size_t)(end - at) - part.head)
             return standin_refuse(SIM_INVALID_IMAGE, "a part of a fat binary is longer than it");
-        if (fitness(&part, arch) <= best) continue;
-        best = fitness(&part, arch);
+        if (fatbin_fitness(&part, arch) <= best) continue;
+        best = fatbin_fitness(&part, arch);
         taken = part;
         data = at + part.head;
     }

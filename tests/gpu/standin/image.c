@@ -31,8 +31,8 @@ int standin_add(struct standin_image *image, const struct standin_kernel *kernel
 }
 
 /* The arguments, a count, and operands, which are addresses. */
-static const char *wrong(const struct standin_kernel *kernel, const struct sim_kernel *compiled,
-                         size_t i)
+static const char *image_wrong(const struct standin_kernel *kernel,
+                               const struct sim_kernel *compiled, size_t i)
 {
     const struct standin_parameter *p = &kernel->parameter[i];
     size_t size = i ? sizeof(int64_t) : compiled->args_size;
@@ -52,7 +52,7 @@ int standin_fits(const struct standin_kernel *kernel, const struct sim_kernel *c
                               "%s has %zu parameters in its image, and %zu as C does", kernel->name,
                               kernel->n, compiled->operands + 2);
     for (size_t i = 0; i < kernel->n; i++) {
-        const char *what = wrong(kernel, compiled, i);
+        const char *what = image_wrong(kernel, compiled, i);
         if (what)
             return standin_refuse(SIM_INVALID_IMAGE,
                                   "parameter %zu of %s, %zu bytes at %zu of its image, has another "

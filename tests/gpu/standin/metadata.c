@@ -21,7 +21,7 @@ struct value {
     const char *text;
 };
 
-static uint64_t take(struct pack *in, size_t bytes)
+static uint64_t metadata_take(struct pack *in, size_t bytes)
 {
     uint64_t n = 0;
 
@@ -43,34 +43,34 @@ static struct value take_text(struct pack *in, enum kind kind, uint64_t n)
 /* The beginning of the next value: of a list, and of a map, the members come next. */
 static struct value take_value(struct pack *in)
 {
-    unsigned byte = (unsigned)take(in, 1);
+    unsigned byte = (unsigned)metadata_take(in, 1);
 
     if (byte < 0x80) return (struct value){NUMBER, byte, NULL};
     if (byte < 0x90) return (struct value){MAP, byte & 15, NULL};
     if (byte < 0xa0) return (struct value){LIST, byte & 15, NULL};
     if (byte < 0xc0) return take_text(in, TEXT, byte & 31);
     if (byte >= 0xcc && byte <= 0xcf)
-        return (struct value){NUMBER, take(in, (size_t)1 << (byte - 0xcc)), NULL};
+        return (struct value){NUMBER, metadata_take(in, (size_t)1 << (byte - 0xcc)), NULL};
     if (byte >= 0xd9 && byte <= 0xdb)
-        return take_text(in, TEXT, take(in, (size_t)1 << (byte - 0xd9)));
+        return take_text(in, TEXT, metadata_take(in, (size_t)1 << (byte - 0xd9)));
     if (byte == 0xdc || byte == 0xdd)
-        return (struct value){LIST, take(in, byte == 0xdc ? 2 : 4), NULL};
+        return (struct value){LIST, metadata_take(in, byte == 0xdc ? 2 : 4), NULL};
     if (byte == 0xde || byte == 0xdf)
-        return (struct value){MAP, take(in, byte == 0xde ? 2 : 4), NULL};
+        return (struct value){MAP, metadata_take(in, byte == 0xde ? 2 : 4), NULL};
     if (byte != 0xc0 && byte != 0xc2 && byte != 0xc3 && byte < 0xe0) in->at = NULL;
     return (struct value){OTHER, 0, NULL}; /* nothing, yes, no, a negative number */
 }
 
 /* The rest of a value of which the beginning has been read. */
-static void skip(struct pack *in, struct value value, int depth)
+static void metadata_skip(struct pack *in, struct value value, int depth)
 {
     uint64_t n = value.kind == LIST ? value.n : value.kind == MAP ? 2 * value.n : 0;
 
     if (n && depth >= DEEP) in->at = NULL;
-    while (in->at && n--) skip(in, take_value(in), depth + 1);
+    while (in->at && n--) metadata_skip(in, take_value(in), depth + 1);
 }
 
-static bool is(struct value value, const char *text)
+static bool metadata_is(struct value value, const char *text)
 {
     return value.kind == TEXT && value.n == strlen(text) && !memcmp(value.text, text, value.n);
 }
@@ -81,13 +81,13 @@ static void read_parameter(struct pack *in, struct standin_parameter *out)
 
     while (in->at && pairs--) {
         struct value key = take_value(in), value = take_value(in);
-        if (is(key, ".offset")) out->offset = value.n;
-        if (is(key, ".size")) out->size = value.n;
-        if (is(key, ".value_kind"))
-            out->kind = is(value, "by_value")        ? STANDIN_VALUE
-                        : is(value, "global_buffer") ? STANDIN_ADDRESS
+        if (metadata_is(key, ".offset")) out->offset = value.n;
+        if (metadata_is(key, ".size")) out->size = value.n;
+        if (metadata_is(key, ".value_kind"))
+            out->kind = metadata_is(value, "by_value")        ? STANDIN_VALUE
+                        : metadata_is(value, "global_buffer") ? STANDIN_ADDRESS
                                                      : STANDIN_HIDDEN;
-        skip(in, value, 0);
+        metadata_skip(in, value, 0);
     }
 }
 
@@ -98,21 +98,22 @@ static void read_kernel(struct pack *in, char *name, struct standin_kernel *out)
 
     while (in->at && pairs--) {
         struct value key = take_value(in), value = take_value(in);
-        if (is(key, ".name") && value.kind == TEXT && value.n < LONGEST) {
+        if (metadata_is(key, ".name") && value.kind == TEXT && value.n < LONGEST) {
             memcpy(name, value.text, value.n);
             name[value.n] = '\0';
         }
-        if (is(key, ".kernarg_segment_size")) out->size = value.n;
-        if (is(key, ".max_flat_workgroup_size")) out->lanes = value.n;
-        if (!is(key, ".args") || value.kind != LIST || value.n > STANDIN_PARAMETERS)
-            skip(in, value, 0);
+        if (metadata_is(key, ".kernarg_segment_size")) out->size = value.n;
+        if (metadata_is(key, ".max_flat_workgroup_size")) out->lanes = value.n;
+        if (!metadata_is(key, ".args") || value.kind != LIST || value.n > STANDIN_PARAMETERS)
+            metadata_skip(in, value, 0);
         else
             while (in->at && out->n < value.n) read_parameter(in, &out->parameter[out->n++]);
     }
 }
 
 /* Adds to a kernel of the image what the metadata say of it. */
-static int note(struct standin_image *image, const char *name, const struct standin_kernel *said)
+static int metadata_note(struct standin_image *image, const char *name,
+                         const struct standin_kernel *said)
 {
     for (size_t i = 0; i < image->n; i++) {
         struct standin_kernel *kernel = &image->kernel[i];
@@ -137,7 +138,7 @@ static int read_kernels(struct pack *in, uint64_t n, struct standin_image *image
         struct standin_kernel said = {0};
         char name[LONGEST] = "";
         read_kernel(in, name, &said);
-        if (in->at) code = note(image, name, &said);
+        if (in->at) code = metadata_note(image, name, &said);
     }
     return code;
 }
@@ -150,9 +151,9 @@ int standin_read_metadata(const void *data, size_t size, struct standin_image *i
 
     while (in.at && pairs-- && !code) {
         struct value key = take_value(&in), value = take_value(&in);
-        if (is(key, "amdhsa.kernels") && value.kind == LIST)
+        if (metadata_is(key, "amdhsa.kernels") && value.kind == LIST)
             code = read_kernels(&in, value.n, image);
-        else skip(&in, value, 0);
+        else metadata_skip(&in, value, 0);
     }
     if (!code && !in.at)
         code = standin_refuse(SIM_INVALID_IMAGE, "the metadata of an image are not understood");

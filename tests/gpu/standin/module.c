@@ -81,7 +81,8 @@ int standin_module_function(void **out, void *p, const char *name)
 }
 
 /* What a driver, or the kernel's code, does not take. */
-static int check(const struct standin_kernel *kernel, unsigned teams, unsigned lanes, void **extra)
+static int module_check(const struct standin_kernel *kernel, unsigned teams, unsigned lanes,
+                        void **extra)
 {
     size_t size;
 
@@ -113,7 +114,7 @@ int standin_launch(void *p, unsigned teams_x, unsigned teams_y, unsigned teams_z
 {
     struct function *function = p;
     void *list[5];
-    int code = check(function->kernel, teams_x, lanes_x, extra);
+    int code = module_check(function->kernel, teams_x, lanes_x, extra);
 
     if (code) return code;
     memcpy(list, extra, sizeof list);

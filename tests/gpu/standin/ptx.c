@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Bytes of a type such as "u64"; 0: it has none. */
-static size_t size_of(const char *type)
+static size_t ptx_size_of(const char *type)
 {
     return isalpha((unsigned char)type[0]) ? (size_t)strtoul(type + 1, NULL, 10) / 8 : 0;
 }
@@ -27,9 +27,9 @@ static bool read_parameter(const char *text, struct standin_kernel *kernel)
     size_t at;
 
     for (const char *word = text; (word = strchr(word, '.')) != NULL; word++)
-        if (size_of(word + 1)) type = word + 1;
+        if (ptx_size_of(word + 1)) type = word + 1;
     if (!type || kernel->n == STANDIN_PARAMETERS) return false;
-    out->size = size_of(type);
+    out->size = ptx_size_of(type);
     at = align && !pointer ? strtoul(align + strlen(".align"), NULL, 10) : out->size;
     if (!at || at & (at - 1)) return false;
     if (many) out->size *= strtoul(many + 1, NULL, 10);

@@ -20,14 +20,14 @@ enum {
 
 static int number, failed;
 
-static void report(bool good, const char *name)
+static void test_images_report(bool good, const char *name)
 {
     printf("%s %d - %s\n", good ? "ok" : "not ok", ++number, name);
     failed += !good;
 }
 
 /* The whole file, with zeros behind it; to be freed. NULL and a message. */
-static unsigned char *contents(const char *path, size_t *out_size)
+static unsigned char *test_images_contents(const char *path, size_t *out_size)
 {
     unsigned char *data = calloc(1, ROOM);
     FILE *file = fopen(path, "rb");
@@ -43,7 +43,7 @@ static unsigned char *contents(const char *path, size_t *out_size)
 }
 
 /* Whether the kernels of an image are those of one family that C has, with the same parameters. */
-static bool fits(const char *path, const struct standin_image *image)
+static bool test_images_fits(const char *path, const struct standin_image *image)
 {
     const struct sim_image *first = NULL, *compiled;
     size_t n = 0, i, k;
@@ -69,10 +69,10 @@ static bool fits(const char *path, const struct standin_image *image)
     return n == image->n;
 }
 
-static bool is_good(const char *path, const unsigned char *data, size_t *kernels)
+static bool test_images_is_good(const char *path, const unsigned char *data, size_t *kernels)
 {
     struct standin_image image = {0};
-    bool good = data && !standin_read(data, &image) && fits(path, &image);
+    bool good = data && !standin_read(data, &image) && test_images_fits(path, &image);
 
     *kernels += image.n;
     standin_forget(&image);
@@ -83,24 +83,24 @@ static bool is_good(const char *path, const unsigned char *data, size_t *kernels
 static bool is_good_with(const char *path, const char *from, const char *to)
 {
     size_t size = 0, length = strlen(from), kernels = 0;
-    unsigned char *data = contents(path, &size), *at;
+    unsigned char *data = test_images_contents(path, &size), *at;
     bool good = true;
 
     at = data ? memmem(data, size, from, length) : NULL;
     if (at) {
         memcpy(at, to, length);
-        good = is_good(path, data, &kernels);
+        good = test_images_is_good(path, data, &kernels);
     }
     free(data);
     return good;
 }
 
 /* The answer to a file of which one byte is another. */
-static int changed(const char *path, size_t at, unsigned char to)
+static int test_images_changed(const char *path, size_t at, unsigned char to)
 {
     struct standin_image image = {0};
     size_t size;
-    unsigned char *data = contents(path, &size);
+    unsigned char *data = test_images_contents(path, &size);
     int code = -1;
 
     if (data) {
@@ -112,28 +112,38 @@ static int changed(const char *path, size_t at, unsigned char to)
     return code;
 }
 
-static void refuse(const char *path, bool elf)
+static void test_images_refuse(const char *path, bool elf)
 {
-    report(changed(path, 1, 'X') == SIM_INVALID_IMAGE, "an image without its magic is refused");
+    test_images_report(test_images_changed(path, 1, 'X') == SIM_INVALID_IMAGE,
+                       "an image without its magic is refused");
     if (elf) {
-        report(changed(path, 18, 62) == SIM_INVALID_IMAGE, "code for a processor is refused");
-        report(changed(path, 7, 0) == SIM_INVALID_IMAGE, "code for another system is refused");
-        report(changed(path, 48, 0x2c) == SIM_NO_IMAGE, "code for gfx900 is for another device");
-        report(!is_good_with(path, ".offset\x18", ".offset\x1c"), "a parameter has another place");
-        report(!is_good_with(path, ".size\x08", ".size\x04"), "a parameter has another size");
-        report(!is_good_with(path, "global_buffer", "hidden_global"), "a parameter is hidden");
-        report(!is_good_with(path, ".args", ".argt"), "a kernel has no list of parameters");
+        test_images_report(test_images_changed(path, 18, 62) == SIM_INVALID_IMAGE,
+                           "code for a processor is refused");
+        test_images_report(test_images_changed(path, 7, 0) == SIM_INVALID_IMAGE,
+                           "code for another system is refused");
+        test_images_report(test_images_changed(path, 48, 0x2c) == SIM_NO_IMAGE,
+                           "code for gfx900 is for another device");
+        test_images_report(!is_good_with(path, ".offset\x18", ".offset\x1c"),
+                           "a parameter has another place");
+        test_images_report(!is_good_with(path, ".size\x08", ".size\x04"),
+                           "a parameter has another size");
+        test_images_report(!is_good_with(path, "global_buffer", "hidden_global"),
+                           "a parameter is hidden");
+        test_images_report(!is_good_with(path, ".args", ".argt"),
+                           "a kernel has no list of parameters");
     } else {
-        report(changed(path, 16 + 41, 0x80) == SIM_INVALID_IMAGE, "a compressed part is refused");
-        report(changed(path, 16 + 28, 121) == SIM_NO_IMAGE, "PTX of 121 is for another device");
-        report(changed(path, 16 + 12, 1) == SIM_INVALID_IMAGE,
-               "a part that is too long is refused");
-        report(!is_good_with(path, ".param .u64 bp_", ".param .u32 bp_"),
-               "a parameter has another size");
-        report(!is_good_with(path, ",\n.param .u64 bp_", " \n.param .u64 bp_"),
-               "a parameter is missing");
-        report(!is_good_with(path, ".align 8 .b8 bp_", ".align 8 .f3 bp_"),
-               "a parameter is not understood");
+        test_images_report(test_images_changed(path, 16 + 41, 0x80) == SIM_INVALID_IMAGE,
+                           "a compressed part is refused");
+        test_images_report(test_images_changed(path, 16 + 28, 121) == SIM_NO_IMAGE,
+                           "PTX of 121 is for another device");
+        test_images_report(test_images_changed(path, 16 + 12, 1) == SIM_INVALID_IMAGE,
+                           "a part that is too long is refused");
+        test_images_report(!is_good_with(path, ".param .u64 bp_", ".param .u32 bp_"),
+                           "a parameter has another size");
+        test_images_report(!is_good_with(path, ",\n.param .u64 bp_", " \n.param .u64 bp_"),
+                           "a parameter is missing");
+        test_images_report(!is_good_with(path, ".align 8 .b8 bp_", ".align 8 .f3 bp_"),
+                           "a parameter is not understood");
     }
 }
 
@@ -152,17 +162,18 @@ int main(int argc, char **argv)
         if (n <= length || strcmp(entry->d_name + n - length, argv[2]) != 0) continue;
         files++;
         snprintf(some, sizeof some, "%s/%s", argv[1], entry->d_name);
-        data = contents(some, &size);
-        bad += !is_good(some, data, &kernels);
+        data = test_images_contents(some, &size);
+        bad += !test_images_is_good(some, data, &kernels);
         free(data);
     }
     if (folder) closedir(folder);
     printf("# %zu images, %zu kernels, %zu images are bad\n", files, kernels, bad);
-    report(files && !bad, "the images have the kernels that C has, with the same parameters");
+    test_images_report(files && !bad,
+                       "the images have the kernels that C has, with the same parameters");
     if (argc == 3)
-        report(files && files % standin_compiled_count() == 0,
-               "there is an image of each family and type");
-    if (argc == 3 && files) refuse(some, strcmp(argv[2], ".co") == 0);
+        test_images_report(files && files % standin_compiled_count() == 0,
+                           "there is an image of each family and type");
+    if (argc == 3 && files) test_images_refuse(some, strcmp(argv[2], ".co") == 0);
     printf("1..%d\n", number);
     return failed > 0;
 }
