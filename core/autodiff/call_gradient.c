@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What extents depend on data is bounded only. */
-static bool is_extent(const struct bp_site *site, const struct bp_type *type, uint32_t axis,
+static bool is_extent(const struct bp_invocation *site, const struct bp_type *type, uint32_t axis,
                       int64_t extent)
 {
     return site->row->bound && axis == site->row->info.bound_axis ? extent <= type->shape[axis]
@@ -18,7 +18,7 @@ static bool is_extent(const struct bp_site *site, const struct bp_type *type, ui
 }
 
 /* Results and their gradients are of the types that the forward gives. */
-static enum bp_status check_result(const struct bp_site *site, const char *what, uint32_t i,
+static enum bp_status check_result(const struct bp_invocation *site, const char *what, uint32_t i,
                                    const struct bp_tensor *t)
 {
     const struct bp_type *type = &site->out[i];
@@ -62,7 +62,7 @@ static void call_take(struct asked *a, struct bp_tensor *const *out, struct bp_t
     memcpy(a->want, want, n_dx);
 }
 
-static enum bp_status check_asked(const struct bp_site *site, const struct asked *a)
+static enum bp_status check_asked(const struct bp_invocation *site, const struct asked *a)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -76,7 +76,7 @@ static enum bp_status check_asked(const struct bp_site *site, const struct asked
         if (a->want[i] && !site->in[i])
             return bp_error(BP_ERR_INVALID, "%s: want[%u] is set, but that input is absent",
                             op->name, i);
-    if (!site->row->grad && !site->row->expand)
+    if (!site->row->grad && !site->row->decompose)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", op->name);
     return BP_OK;
 }
@@ -232,8 +232,8 @@ static enum bp_status grad_expanded(struct bp_grad *grad)
 
     for (uint32_t i = 0; i < grad->row->info.n_out; i++) want |= (uint32_t)!!grad->out[i] << i;
     TRY(bp_graph_make(&graph));
-    status = bp_graph_expand(graph, grad->row, grad->attrs, bp_tensor_views(grad->in), grad->n_in,
-                             want, out_value);
+    status = bp_graph_trace_decomposed(graph, grad->row, grad->attrs, bp_tensor_views(grad->in),
+                                       grad->n_in, want, out_value);
     if (status == BP_OK) status = bp_sweep_init(&s, grad->scope, graph);
     if (status == BP_OK) status = sweep_expanded(&s, grad, out_value);
     bp_sweep_finish(&s, graph->n_value);
@@ -241,7 +241,7 @@ static enum bp_status grad_expanded(struct bp_grad *grad)
     return status;
 }
 
-static enum bp_status call_apply(struct bp_scope *scope, struct bp_site *site,
+static enum bp_status call_apply(struct bp_scope *scope, struct bp_invocation *site,
                                  const struct bp_call *call, const struct asked *a,
                                  struct bp_tensor **out_dx, size_t n_dx)
 {
@@ -250,7 +250,7 @@ static enum bp_status call_apply(struct bp_scope *scope, struct bp_site *site,
                            site->n_in, site->n_out, grad_expanded};
     enum bp_status status = BP_OK;
 
-    bp_site_flatten(site, call, in);
+    bp_invocation_flatten(site, call, in);
     if (a->any) status = site->row->grad ? site->row->grad(&grad) : grad_expanded(&grad);
     for (uint32_t i = 0; i < site->n_in; i++) {
         if (status) bp_tensor_destroy(dx[i]);
@@ -260,7 +260,7 @@ static enum bp_status call_apply(struct bp_scope *scope, struct bp_site *site,
 }
 
 /* Inputs that the call left out at its end may be left out here too. */
-static bool is_room(const struct bp_site *site, size_t n_dx)
+static bool is_room(const struct bp_invocation *site, size_t n_dx)
 {
     if (n_dx > site->n_in) return false;
     for (size_t i = n_dx; i < site->n_in; i++)
@@ -292,10 +292,10 @@ static enum bp_status call_differentiate(struct bp_scope *scope, struct bp_devic
                                          struct bp_tensor **out_dx, size_t n_dx)
 {
     struct asked asked;
-    struct bp_site site;
+    struct bp_invocation site;
     enum bp_status status;
 
-    TRY(bp_site_init(&site, device, graph, call, NULL, n_out));
+    TRY(bp_invocation_init(&site, device, graph, call, NULL, n_out));
     if (!is_room(&site, n_dx)) {
         status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
                           site.row->info.name, n_dx, site.n_in);
@@ -304,7 +304,7 @@ static enum bp_status call_differentiate(struct bp_scope *scope, struct bp_devic
         status = check_asked(&site, &asked);
         if (status == BP_OK) status = call_apply(scope, &site, call, &asked, out_dx, n_dx);
     }
-    bp_site_finish(&site);
+    bp_invocation_finish(&site);
     return status;
 }
 
@@ -313,7 +313,7 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
                                 size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
                                 size_t n_dx)
 {
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     struct bp_device *device;
     struct bp_graph *graph;
     struct bp_call filled;
@@ -324,7 +324,7 @@ enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *ca
     if (!out || !dy || !want || !out_dx)
         return bp_error(BP_ERR_INVALID, "bp_call_gradient: out, dy, want or out_dx is NULL");
     TRY(bp_call_check(call));
-    row = bp_row_find(call->op);
+    row = bp_opdef_find(call->op);
     if (!row || !row->has_host)
         return call_differentiate(scope, device, graph, call, out, dy, n_out, want, out_dx, n_dx);
     filled = (struct bp_call){.size = offsetof(struct bp_call, kernel), .op = call->op,

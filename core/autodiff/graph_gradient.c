@@ -73,7 +73,7 @@ static enum bp_status take_node(struct work *w, const struct bp_node *node)
     for (uint32_t i = 0; i < node->n_in; i++)
         any_want |= node->in[i] != BP_NO_VALUE && w->sweep.wanted[node->in[i]];
     if (!any_dy || !any_want) return BP_OK;
-    if (!node->row->grad && !node->row->expand)
+    if (!node->row->grad && !node->row->decompose)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", node->row->info.name);
     for (uint32_t i = 0; i < node->n_in + node->n_out; i++) /* outputs follow inputs */
         if (node->in[i] != BP_NO_VALUE) TRY(take_value(w, node->in[i]));

@@ -8,7 +8,7 @@
 
 /* An eager call before it is known what runs it: what a signature is made of. */
 struct bp_eager {
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     struct bp_device *device;
     const void *attrs; /* full length, or NULL if the row has none */
     uint64_t hash;

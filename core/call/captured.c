@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static enum bp_status check_row(const struct bp_op_row *row)
+static enum bp_status check_row(const struct bp_opdef *row)
 {
     if (row->random)
         return bp_error(BP_ERR_UNSUPPORTED, "%s draws random numbers, others each time",
@@ -26,7 +26,7 @@ static enum bp_status check_step(const struct bp_step *step)
     return check_row(step->row);
 }
 
-enum bp_status bp_recording_take(struct bp_recording *r, struct bp_prepared *p)
+enum bp_status bp_capture_add_call(struct bp_capture *r, struct bp_prepared *p)
 {
     TRY(check_row(p->row));
     for (uint32_t i = 0; i < p->n_step; i++) TRY(check_step(&p->step[i]));
@@ -45,8 +45,8 @@ enum bp_status bp_recording_take(struct bp_recording *r, struct bp_prepared *p)
 }
 
 /* Without memory replays are not counted. */
-void bp_recording_count(struct bp_recording *r, const struct bp_op_row *row, uint32_t kind,
-                        uint64_t bytes)
+void bp_capture_count_fallback(struct bp_capture *r, const struct bp_opdef *row, uint32_t kind,
+                               uint64_t bytes)
 {
     if (r->n_fallback == r->room_fallback) {
         uint32_t room = r->room_fallback ? 2 * r->room_fallback : 16;
@@ -55,5 +55,5 @@ void bp_recording_count(struct bp_recording *r, const struct bp_op_row *row, uin
         r->fallback = grown;
         r->room_fallback = room;
     }
-    r->fallback[r->n_fallback++] = (struct bp_recorded_fallback){row, kind, bytes};
+    r->fallback[r->n_fallback++] = (struct bp_captured_fallback){row, kind, bytes};
 }

@@ -45,7 +45,7 @@ static const char *mask_text(uint64_t mask, char *text, size_t size)
 
 /* A recorded call takes values of its graph, and real tensors as constants; one that runs takes
  * tensors of its device. */
-static enum bp_status check_place(const struct bp_site *site, const struct bp_port *port,
+static enum bp_status check_place(const struct bp_invocation *site, const struct bp_port *port,
                                   const struct bp_tensor *t)
 {
     const char *op = site->row->info.name;
@@ -65,7 +65,7 @@ static enum bp_status check_place(const struct bp_site *site, const struct bp_po
 }
 
 /* One tensor of an input port: its handle, device and dtype; the first of a variable binds it. */
-static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *port,
+static enum bp_status check_tensor(struct bp_invocation *site, const struct bp_port *port,
                                    const struct bp_tensor *t)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -88,7 +88,7 @@ static enum bp_status check_tensor(struct bp_site *site, const struct bp_port *p
 }
 
 /* The tensors given for one port. */
-static enum bp_status take_port(struct bp_site *site, const struct bp_port *port,
+static enum bp_status take_port(struct bp_invocation *site, const struct bp_port *port,
                                 const struct bp_arg *arg)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -128,7 +128,7 @@ static enum bp_status take_port(struct bp_site *site, const struct bp_port *port
     return BP_OK;
 }
 
-static enum bp_status check_take_inputs(struct bp_site *site, const struct bp_call *call)
+static enum bp_status check_take_inputs(struct bp_invocation *site, const struct bp_call *call)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -145,7 +145,7 @@ static enum bp_status check_take_inputs(struct bp_site *site, const struct bp_ca
 }
 
 /* Where each declared output begins in the flat list, with n tensors of the one of any number. */
-static void place_outputs(struct bp_site *site, uint32_t n)
+static void place_outputs(struct bp_invocation *site, uint32_t n)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -161,7 +161,7 @@ static void place_outputs(struct bp_site *site, uint32_t n)
     site->out_at[op->n_out] = (uint16_t)site->n_out;
 }
 
-enum bp_status bp_site_count(struct bp_site *site, int64_t n)
+enum bp_status bp_invocation_count(struct bp_invocation *site, int64_t n)
 {
     const struct bp_opinfo *op = &site->row->info;
     int64_t most = BP_FLAT_MAX - op->n_out + 1;
@@ -176,15 +176,15 @@ enum bp_status bp_site_count(struct bp_site *site, int64_t n)
 const uint8_t bp_want_all[1] = {1};
 
 /* An update of an optional input that is not there. */
-static bool updates_nothing(const struct bp_site *site, uint32_t port)
+static bool updates_nothing(const struct bp_invocation *site, uint32_t port)
 {
     const struct bp_port *out = &site->row->info.out[port];
 
-    return out->kind == BP_PORT_UPDATE && !bp_site_in(site, (uint32_t)out->share);
+    return out->kind == BP_PORT_UPDATE && !bp_invocation_in(site, (uint32_t)out->share);
 }
 
 /* Room for n_want outputs, flat; want: 0 where one is not wanted. */
-static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size_t n_want)
+static enum bp_status take_wants(struct bp_invocation *site, const uint8_t *want, size_t n_want)
 {
     const struct bp_opinfo *op = &site->row->info;
     bool all = want == bp_want_all; /* that there are */
@@ -212,7 +212,7 @@ static enum bp_status take_wants(struct bp_site *site, const uint8_t *want, size
     return BP_OK;
 }
 
-static enum bp_status check_updates(const struct bp_site *site)
+static enum bp_status check_updates(const struct bp_invocation *site)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -224,7 +224,7 @@ static enum bp_status check_updates(const struct bp_site *site)
 }
 
 /* Inference may leave the dtype to the port's variable. Its shapes are checked as an app's are. */
-static enum bp_status check_infer(struct bp_site *site)
+static enum bp_status check_infer(struct bp_invocation *site)
 {
     const struct bp_opinfo *op = &site->row->info;
     int64_t count;
@@ -251,7 +251,7 @@ enum bp_status bp_call_check(const struct bp_call *call)
 }
 
 /* A name of a kernel where none of them will run. */
-static enum bp_status check_kernel(const struct bp_site *site)
+static enum bp_status check_kernel(const struct bp_invocation *site)
 {
     const char *op = site->row->info.name;
 
@@ -262,13 +262,14 @@ static enum bp_status check_kernel(const struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, struct bp_graph *graph,
-                            const struct bp_call *call, const uint8_t *want, size_t n_want)
+enum bp_status bp_invocation_init(struct bp_invocation *site, struct bp_device *device,
+                                  struct bp_graph *graph, const struct bp_call *call,
+                                  const uint8_t *want, size_t n_want)
 {
     enum bp_status status;
 
     TRY(bp_call_check(call));
-    site->row = bp_row_find(call->op);
+    site->row = bp_opdef_find(call->op);
     if (!site->row)
         return bp_error(BP_ERR_NOT_FOUND,
                         "operator '%.64s': there is none of this name (`bp ops` lists them)",
@@ -279,7 +280,7 @@ enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, stru
     site->attrs = NULL;
     site->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
     site->prefer = NULL;
-    site->expand = false;
+    site->decompose = false;
     site->in_place = false;
     site->n_in = site->n_out = site->bound = site->want = 0;
     memset(site->dtype, 0, sizeof site->dtype);
@@ -291,12 +292,12 @@ enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, stru
     status = check_infer(site);
     if (status == BP_OK && site->row->varies) status = take_wants(site, want, n_want);
     if (status == BP_OK) status = check_updates(site);
-    if (status) bp_site_finish(site);
+    if (status) bp_invocation_finish(site);
     return status;
 }
 
-void bp_site_flatten(const struct bp_site *site, const struct bp_call *call,
-                     struct bp_tensor **out_flat)
+void bp_invocation_flatten(const struct bp_invocation *site, const struct bp_call *call,
+                           struct bp_tensor **out_flat)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -305,14 +306,15 @@ void bp_site_flatten(const struct bp_site *site, const struct bp_call *call,
             out_flat[i] = site->in[i] ? call->in[port].at[i - site->in_at[port]] : NULL;
 }
 
-void bp_site_finish(struct bp_site *site)
+void bp_invocation_finish(struct bp_invocation *site)
 {
     free(site->attrs);
     site->attrs = NULL;
 }
 
 /* An output that the caller gives is of the inferred type; its strides are its own. */
-static enum bp_status check_given(const struct bp_site *site, const struct bp_tensor *t, uint32_t i)
+static enum bp_status check_given(const struct bp_invocation *site, const struct bp_tensor *t,
+                                  uint32_t i)
 {
     const struct bp_opinfo *op = &site->row->info;
     const char *name = op->out[bp_out_port(site->row, site->out_at, i)].name;
@@ -336,7 +338,7 @@ static enum bp_status check_given(const struct bp_site *site, const struct bp_te
                     bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
 }
 
-enum bp_status bp_site_give(struct bp_site *site, struct bp_tensor *const *given)
+enum bp_status bp_invocation_set_outputs(struct bp_invocation *site, struct bp_tensor *const *given)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -345,7 +347,7 @@ enum bp_status bp_site_give(struct bp_site *site, struct bp_tensor *const *given
         uint32_t port = bp_out_port(site->row, site->out_at, i);
         bool may = op->out[port].kind != BP_PORT_UPDATE; /* which always is its input */
         int share = may ? op->out[port].share : -1;
-        const struct bp_view *input = share < 0 ? NULL : bp_site_in(site, (uint32_t)share);
+        const struct bp_view *input = share < 0 ? NULL : bp_invocation_in(site, (uint32_t)share);
         if (!t) continue;
         TRY(check_given(site, t, i));
         site->given[i] = &t->view;

@@ -33,7 +33,7 @@ static size_t args_of(enum bp_row_number row, struct bp_tensor *const *in, size_
                       struct bp_arg *arg)
 {
     static struct bp_tensor *const absent = NULL;
-    uint32_t n = bp_op_row[row].info.n_in;
+    uint32_t n = bp_opdef[row].info.n_in;
 
     for (uint32_t i = 0; i < n; i++) arg[i] = (struct bp_arg){i < n_in ? &in[i] : &absent, 1};
     return n;
@@ -44,7 +44,7 @@ static void compose_call(struct bp_compose *c, enum bp_row_number row, const voi
                          struct bp_tensor **out)
 {
     struct bp_tensor **place[BP_PORT_MAX] = {NULL};
-    uint32_t n_out = bp_op_row[row].info.n_out;
+    uint32_t n_out = bp_opdef[row].info.n_out;
 
     for (uint32_t i = 0; i < n_out; i++) {
         if (!(want >> i & 1)) continue;
@@ -102,7 +102,8 @@ enum bp_status bp_compose_end(struct bp_compose *c)
     return c->status;
 }
 
-enum bp_status bp_compose_give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y)
+enum bp_status bp_compose_give(struct bp_decomposition *e, struct bp_compose *c,
+                               struct bp_tensor *y)
 {
     bp_compose_keep(c, bp_compose_cast(c, y, e->in[0]->view.dtype), &e->out[0]);
     return bp_compose_end(c);

@@ -52,7 +52,8 @@ struct bp_tensor *bp_compose_take(struct bp_compose *c, struct bp_tensor *t);
 enum bp_status bp_compose_end(struct bp_compose *c);
 
 /* The end of an expansion whose only result is y, in the dtype of its first input. */
-enum bp_status bp_compose_give(struct bp_expansion *e, struct bp_compose *c, struct bp_tensor *y);
+enum bp_status bp_compose_give(struct bp_decomposition *e, struct bp_compose *c,
+                               struct bp_tensor *y);
 
 /* The end of a gradient whose only result is that of the first input. */
 enum bp_status bp_compose_dx(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *dx);

@@ -13,7 +13,7 @@ struct listing {
     uint32_t depth;
 };
 
-static bool decompose_visit(const struct listing *l, const struct bp_op_row *row,
+static bool decompose_visit(const struct listing *l, const struct bp_opdef *row,
                             const uint32_t *dtype, uint32_t bound)
 {
     struct bp_part part = {.size = sizeof part, .op = &row->info, .bound = bound};
@@ -27,13 +27,13 @@ static void visit_copy(const struct listing *l, uint32_t dtype)
 {
     uint32_t types[BP_VAR_COUNT] = {[BP_VAR_T] = dtype};
 
-    decompose_visit(l, &bp_op_row[BP_ROW_assign], types, 1 << BP_VAR_T);
+    decompose_visit(l, &bp_opdef[BP_ROW_assign], types, 1 << BP_VAR_T);
 }
 
-static enum bp_status list_site(struct listing *l, const struct bp_site *site, uint32_t own);
+static enum bp_status list_site(struct listing *l, const struct bp_invocation *site, uint32_t own);
 
 /* Bit of each output of a node that is one of the results that are tensors of the call. */
-static uint32_t own_of(const struct bp_node *node, const struct bp_site *outer, uint32_t own,
+static uint32_t own_of(const struct bp_node *node, const struct bp_invocation *outer, uint32_t own,
                        const uint32_t *result)
 {
     uint32_t bits = 0;
@@ -50,16 +50,17 @@ struct level {
     struct bp_typed_view *at;
 };
 
-static void site_of(const struct level *v, const struct bp_node *node, struct bp_site *out_site)
+static void site_of(const struct level *v, const struct bp_node *node,
+                    struct bp_invocation *out_site)
 {
-    bp_node_site(v->graph, node, NULL, out_site);
+    bp_node_invocation(v->graph, node, NULL, out_site);
     for (uint32_t i = 0; i < node->n_in; i++)
         out_site->in[i] = node->in[i] == BP_NO_VALUE ? NULL : &v->at[node->in[i]].view;
 }
 
 /* A view's results, as build_view makes them: strides that allow no such view need a copy. */
 static enum bp_status list_view(struct listing *l, struct level *v, const struct bp_node *node,
-                                struct bp_site *site)
+                                struct bp_invocation *site)
 {
     uint32_t share = site->in_at[site->row->info.out[0].share];
     struct bp_typed_view dense;
@@ -85,8 +86,8 @@ static enum bp_status list_view(struct listing *l, struct level *v, const struct
 static enum bp_status list_node(struct listing *l, struct level *v, const struct bp_node *node,
                                 uint32_t own)
 {
-    bool further = decompose_visit(l, node->row, node->dtype, node->bound) && node->row->expand;
-    struct bp_site *site;
+    bool further = decompose_visit(l, node->row, node->dtype, node->bound) && node->row->decompose;
+    struct bp_invocation *site;
     enum bp_status status;
 
     if (!further && !node->row->is_view) return BP_OK;
@@ -101,7 +102,7 @@ static enum bp_status list_node(struct listing *l, struct level *v, const struct
 
 /* Results that are an input of the decomposition or an earlier result; of tensors of the call,
  * those that are views. */
-static void list_copies(const struct listing *l, const struct bp_site *site,
+static void list_copies(const struct listing *l, const struct bp_invocation *site,
                         const struct bp_graph *graph, const uint32_t *result, uint32_t own)
 {
     for (uint32_t i = 0; i < site->row->info.n_out; i++) {
@@ -116,9 +117,8 @@ static void list_copies(const struct listing *l, const struct bp_site *site,
     }
 }
 
-static enum bp_status list_graph(struct listing *l, const struct bp_site *site,
-                                 const struct bp_graph *graph, const uint32_t *result,
-                                 uint32_t own)
+static enum bp_status list_graph(struct listing *l, const struct bp_invocation *site,
+                                 const struct bp_graph *graph, const uint32_t *result, uint32_t own)
 {
     struct level v = {graph, calloc(graph->n_value + 1, sizeof *v.at)};
     enum bp_status status = BP_OK;
@@ -137,7 +137,7 @@ static enum bp_status list_graph(struct listing *l, const struct bp_site *site,
 }
 
 /* own: bit of each output that is a tensor of the call itself. */
-static enum bp_status list_site(struct listing *l, const struct bp_site *site, uint32_t own)
+static enum bp_status list_site(struct listing *l, const struct bp_invocation *site, uint32_t own)
 {
     uint32_t result[BP_PORT_MAX];
     struct bp_graph *graph;
@@ -147,8 +147,8 @@ static enum bp_status list_site(struct listing *l, const struct bp_site *site, u
         return bp_error(BP_ERR_INTERNAL, "%s: its decomposition leads back to itself",
                         site->row->info.name);
     TRY(bp_graph_make(&graph));
-    status = bp_graph_expand(graph, site->row, site->attrs, site->in, site->n_in, site->want,
-                             result);
+    status = bp_graph_trace_decomposed(graph, site->row, site->attrs, site->in, site->n_in,
+                                       site->want, result);
     l->depth++;
     if (status == BP_OK) status = list_graph(l, site, graph, result, own);
     l->depth--;
@@ -157,12 +157,12 @@ static enum bp_status list_site(struct listing *l, const struct bp_site *site, u
 }
 
 /* Symbolic tensors stand for values of the graph, and change nothing of it; nor do real ones. */
-static enum bp_status check_values(const struct bp_graph *graph, const struct bp_site *site,
+static enum bp_status check_values(const struct bp_graph *graph, const struct bp_invocation *site,
                                    const struct bp_call *call)
 {
     struct bp_tensor *flat[BP_FLAT_MAX];
 
-    bp_site_flatten(site, call, flat);
+    bp_invocation_flatten(site, call, flat);
     for (uint32_t i = 0; i < site->n_in; i++)
         if (flat[i] && bp_symbol_is(flat[i]) && flat[i]->graph != graph)
             return bp_error(BP_ERR_INVALID, "%s: an input is a value of another graph",
@@ -175,20 +175,20 @@ enum bp_status bp_graph_decompose(struct bp_graph *graph, const struct bp_call *
                                   void *ctx)
 {
     struct listing l = {visitor, ctx, 0};
-    const struct bp_op_row *row;
-    struct bp_site site;
+    const struct bp_opdef *row;
+    struct bp_invocation site;
     enum bp_status status;
 
     if (!bp_graph_is(graph)) return bp_not_a("graph");
     if (!visitor) return bp_error(BP_ERR_INVALID, "bp_graph_decompose: visitor is NULL");
     TRY(bp_call_check(call));
-    row = bp_row_find(call->op);
-    if (row && !row->expand)
+    row = bp_opdef_find(call->op);
+    if (row && !row->decompose)
         return bp_error(BP_ERR_INVALID, "%s is not defined in other operators", row->info.name);
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
-    TRY(bp_site_init(&site, NULL, graph, call, want || n_want ? want : bp_want_all, n_want));
+    TRY(bp_invocation_init(&site, NULL, graph, call, want || n_want ? want : bp_want_all, n_want));
     status = check_values(graph, &site, call);
     if (status == BP_OK) status = list_site(&l, &site, site.want);
-    bp_site_finish(&site);
+    bp_invocation_finish(&site);
     return status;
 }

@@ -34,7 +34,7 @@ static struct bp_fallback *fallback_entry(struct bp_device *device, const char *
     return *at;
 }
 
-void bp_fallback_count(struct bp_device *device, const struct bp_op_row *row, uint32_t kind,
+void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uint32_t kind,
                        uint64_t bytes, uint64_t nanoseconds)
 {
     struct bp_fallback *f;

@@ -11,7 +11,7 @@ enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **o
 
 /* Counts a run of a call that has steps of a kind; the first of an operator is logged if the policy
  * says so. */
-void bp_fallback_count(struct bp_device *device, const struct bp_op_row *row, uint32_t kind,
+void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uint32_t kind,
                        uint64_t bytes, uint64_t nanoseconds);
 void bp_fallback_finish(struct bp_device *device);
 

@@ -7,8 +7,8 @@
 
 /* Whether the tensors are what the call was prepared for, and the output lies apart from all else,
  * whoever owns the memory: whether that is so is looked at no closer. */
-static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in,
-                        const struct bp_tensor *out)
+static inline bool fast_fits(const struct bp_prepared *p, struct bp_tensor *const *in,
+                             const struct bp_tensor *out)
 {
     uint32_t n_in = p->n_in;
     uintptr_t z;
@@ -27,7 +27,7 @@ static inline bool fits(const struct bp_prepared *p, struct bp_tensor *const *in
 }
 
 static __attribute__((noinline)) enum bp_status
-explain(const struct bp_prepared *p, struct bp_timeline *timeline, enum bp_status status)
+fast_explain(const struct bp_prepared *p, struct bp_timeline *timeline, enum bp_status status)
 {
     if (status == BP_OK) return bp_fault_take(timeline, p->first.kernel);
     timeline->fault = 0;
@@ -55,13 +55,13 @@ run(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp_tensor 
     bp_work_end(timeline, l.tag);
     bp_storage_wrote(out[0]->storage);
     if (__builtin_expect(timeline->fault != 0 || status != BP_OK, 0))
-        return explain(p, timeline, status);
+        return fast_explain(p, timeline, status);
     return BP_OK;
 }
 
-enum bp_status bp_fast_run(const struct bp_prepared *p, struct bp_timeline *timeline,
-                           struct bp_tensor *const *in, struct bp_tensor *const *out,
-                           const void *attrs)
+enum bp_status bp_prepared_launch_fast(const struct bp_prepared *p, struct bp_timeline *timeline,
+                                       struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                       const void *attrs)
 {
     return run(p, timeline, in, out, attrs);
 }
@@ -76,16 +76,16 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
                              stream->scope.magic == BP_MAGIC_STREAM + generation &&
                              stream->inline_of == p->device && n_in == p->n_in && n_out == 1 &&
                              in && out && !attrs && !bp_stream_failed(stream) &&
-                             fits(p, in, out[0]),
+                             fast_fits(p, in, out[0]),
                          1))
         return run(p, stream->timeline, in, out, p->attrs);
-    return bp_prepared_run_checked(p, stream, in, n_in, out, n_out, attrs);
+    return bp_prepared_run_slow(p, stream, in, n_in, out, n_out, attrs);
 }
 
 /* A hit in the stream's table, under its lock. */
-static inline struct bp_prepared *find(struct bp_cache *cache, uint64_t hash,
-                                       const struct bp_op_row *row, struct bp_tensor *const *in,
-                                       const void *attrs)
+static inline struct bp_prepared *fast_find(struct bp_cache *cache, uint64_t hash,
+                                            const struct bp_opdef *row, struct bp_tensor *const *in,
+                                            const void *attrs)
 {
     for (uint64_t i = hash & cache->mask; cache->slot[i].call; i = (i + 1) & cache->mask) {
         struct bp_prepared *p = cache->slot[i].call;
@@ -106,8 +106,8 @@ static inline struct bp_prepared *find(struct bp_cache *cache, uint64_t hash,
 
 /* The signature, as bp_eager_hash makes it where no input is a constant. A tensor that is none, or
  * of another device, has one that no call in the table has. */
-static inline bool sign(const struct bp_op_row *row, const struct bp_arg *in, const void *attrs,
-                        struct bp_tensor **flat, uint64_t *out_hash)
+static inline bool fast_sign(const struct bp_opdef *row, const struct bp_arg *in, const void *attrs,
+                             struct bp_tensor **flat, uint64_t *out_hash)
 {
     uint64_t h = bp_sign_mix(bp_sign_key[1], (uint64_t)(uintptr_t)row ^ UINT64_C(1) << 48);
 
@@ -123,7 +123,7 @@ static inline bool sign(const struct bp_op_row *row, const struct bp_arg *in, co
 }
 
 /* Attributes in full length, if the call's struct has that. */
-static inline bool take_attrs(const struct bp_op_row *row, const void *given, const void **out)
+static inline bool fast_take_attrs(const struct bp_opdef *row, const void *given, const void **out)
 {
     size_t size;
 
@@ -135,7 +135,7 @@ static inline bool take_attrs(const struct bp_op_row *row, const void *given, co
 }
 
 /* One lock for the call and for the memory of its result. */
-bool bp_fast_call(struct bp_stream *stream, const struct bp_op_row *row, const struct bp_arg *in,
+bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const struct bp_arg *in,
                   const void *attrs, struct bp_tensor **out, enum bp_status *out_status)
 {
     struct bp_tensor *flat[BP_FAST_IN], *result;
@@ -147,11 +147,11 @@ bool bp_fast_call(struct bp_stream *stream, const struct bp_op_row *row, const s
     uint64_t hash;
 
     if (!stream->cache || stream->cache->pool != pool || !stream->inline_of ||
-        bp_stream_failed(stream) || !take_attrs(row, attrs, &attrs) ||
-        !sign(row, in, attrs, flat, &hash))
+        bp_stream_failed(stream) || !fast_take_attrs(row, attrs, &attrs) ||
+        !fast_sign(row, in, attrs, flat, &hash))
         return false;
     bp_pool_lock(pool);
-    p = find(stream->cache, hash, row, flat, attrs);
+    p = fast_find(stream->cache, hash, row, flat, attrs);
     if (p) storage = bp_pool_take(pool, p->bytes);
     bp_pool_unlock(pool);
     if (!p) return false;

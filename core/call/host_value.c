@@ -135,7 +135,7 @@ static bool is_given(const struct bp_opinfo *op, uint32_t port, const struct bp_
            in[port].at && in[port].at[0];
 }
 
-enum bp_status bp_host_refuse(const struct bp_op_row *row, const struct bp_arg *in, size_t n_in)
+enum bp_status bp_host_refuse(const struct bp_opdef *row, const struct bp_arg *in, size_t n_in)
 {
     for (uint32_t i = 0; i < row->info.n_in; i++)
         if (is_given(&row->info, i, in, n_in))
@@ -145,7 +145,7 @@ enum bp_status bp_host_refuse(const struct bp_op_row *row, const struct bp_arg *
     return BP_OK;
 }
 
-enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_op_row *row,
+enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_opdef *row,
                               const struct bp_arg *in, size_t n_in, const void *attrs,
                               void **out_attrs)
 {

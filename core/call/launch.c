@@ -16,7 +16,7 @@ static uint64_t workspace_bytes(const struct bp_step *step, const struct bp_devi
     return step->plan.workspace + (alignment > device->alignment ? alignment : 0);
 }
 
-static void *align(void *data, uint64_t alignment)
+static void *launch_align(void *data, uint64_t alignment)
 {
     return (void *)(alignment > 1 ? ((uintptr_t)data + alignment - 1) & ~(uintptr_t)(alignment - 1)
                                   : (uintptr_t)data);
@@ -24,8 +24,8 @@ static void *align(void *data, uint64_t alignment)
 
 /* What a launch used is used until it has ended. Memory that was taken for this run is at home
  * here: later work of the stream may have it. */
-static void note(struct bp_prepared *p, struct bp_timeline *timeline, uint64_t number,
-                 struct bp_tensor *const *in, struct bp_tensor *const *out)
+static void launch_note(struct bp_prepared *p, struct bp_timeline *timeline, uint64_t number,
+                        struct bp_tensor *const *in, struct bp_tensor *const *out)
 {
     bool noted;
 
@@ -40,15 +40,15 @@ static void note(struct bp_prepared *p, struct bp_timeline *timeline, uint64_t n
 }
 
 /* Hands one launch to the kernel, or its copy to the stream's queue. */
-static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_step *step,
-                                struct bp_timeline *timeline, struct bp_launch *l)
+static enum bp_status launch_submit(const struct bp_prepared *p, const struct bp_step *step,
+                                    struct bp_timeline *timeline, struct bp_launch *l)
 {
     enum bp_status status;
 
     l->stream = timeline->stream;
     l->fault = p->device->is_inline ? &timeline->fault : NULL;
     if (__builtin_expect(timeline->queue != NULL, 0))
-        return bp_launch_queue(timeline, l, step->kernel, step->row, p->device);
+        return bp_launch_enqueue(timeline, l, step->kernel, step->row, p->device);
     if (__builtin_expect(bp_stopping(), 0)) return bp_stopped();
     status = step->kernel->launch(l);
     if (__builtin_expect(status != BP_OK, 0)) {
@@ -62,10 +62,10 @@ static enum bp_status hand_over(const struct bp_prepared *p, const struct bp_ste
 }
 
 /* One launch with what it needs for this run. */
-static enum bp_status launch(const struct bp_prepared *p, const struct bp_step *step,
-                             struct bp_stream *stream, const struct bp_view *const *in,
-                             const struct bp_view *const *out, const struct bp_run *run,
-                             uint64_t *out_number)
+static enum bp_status launch_kernel(const struct bp_prepared *p, const struct bp_step *step,
+                                    struct bp_stream *stream, const struct bp_view *const *in,
+                                    const struct bp_view *const *out, const struct bp_run *run,
+                                    uint64_t *out_number)
 {
     struct bp_timeline *timeline = stream->timeline;
     struct bp_storage *workspace = NULL;
@@ -82,11 +82,11 @@ static enum bp_status launch(const struct bp_prepared *p, const struct bp_step *
     if (__builtin_expect(step->plan.workspace != 0, 0)) {
         TRY(bp_storage_create(p->device, timeline, BP_SPACE_DEVICE,
                               workspace_bytes(step, p->device), &workspace));
-        l.workspace = align(workspace->memory.data, step->plan.workspace_alignment);
+        l.workspace = launch_align(workspace->memory.data, step->plan.workspace_alignment);
         l.workspace_memory = workspace->memory.handle;
     }
     number = l.tag = bp_work_begin(timeline, step->row->info.name);
-    status = hand_over(p, step, timeline, &l);
+    status = launch_submit(p, step, timeline, &l);
     if (__builtin_expect(status != BP_OK && timeline->queue, 0)) {
         bp_work_drop(timeline, number);
     } else {
@@ -97,16 +97,15 @@ static enum bp_status launch(const struct bp_prepared *p, const struct bp_step *
     return status;
 }
 
-static enum bp_status go_simple(struct bp_prepared *p, struct bp_stream *stream,
-                                struct bp_tensor *const *in, struct bp_tensor *const *out,
-                                const struct bp_run *run)
+static enum bp_status launch_single(struct bp_prepared *p, struct bp_stream *stream,
+                                    struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                    const struct bp_run *run)
 {
     uint64_t number = 0;
-    enum bp_status status = launch(p, p->step, stream, bp_tensor_views(in), bp_tensor_views(out),
-                                   run, &number);
+    enum bp_status status = launch_kernel(p, p->step, stream, bp_tensor_views(in),
+                                          bp_tensor_views(out), run, &number);
 
-
-    if (!stream->timeline->now && number) note(p, stream->timeline, number, in, out);
+    if (!stream->timeline->now && number) launch_note(p, stream->timeline, number, in, out);
     return status;
 }
 
@@ -117,7 +116,7 @@ struct places {
     struct bp_tensor *const *in, *const *out;
 };
 
-static const struct bp_view *resolve(const struct places *at, struct bp_operand o)
+static const struct bp_view *launch_resolve(const struct places *at, struct bp_operand o)
 {
     switch (o.kind) {
     case BP_OPERAND_IN: return &at->in[o.index]->view;
@@ -129,18 +128,18 @@ static const struct bp_view *resolve(const struct places *at, struct bp_operand 
 
 static const struct bp_view *in_of(const struct places *at, const struct bp_step *step, uint32_t i)
 {
-    if (step->in) return resolve(at, step->in[i]);
+    if (step->in) return launch_resolve(at, step->in[i]);
     return at->in[i] ? &at->in[i]->view : NULL;
 }
 
 static const struct bp_view *out_of(const struct places *at, const struct bp_step *step, uint32_t i)
 {
-    if (step->in) return resolve(at, step->out[i]);
+    if (step->in) return launch_resolve(at, step->out[i]);
     return at->out[i] ? &at->out[i]->view : NULL;
 }
 
 /* Places that view others come in any order. */
-static void find_place(const struct bp_prepared *p, struct places *at, uint32_t i)
+static void launch_find_temp(const struct bp_prepared *p, struct places *at, uint32_t i)
 {
     struct bp_operand o = p->temp[i]->of;
     uint64_t offset = p->temp[i]->offset;
@@ -150,15 +149,15 @@ static void find_place(const struct bp_prepared *p, struct places *at, uint32_t 
         offset += p->temp[o.index]->offset;
         o = p->temp[o.index]->of;
     }
-    of = resolve(at, o);
+    of = launch_resolve(at, o);
     if (!of) return;
     at->view[i].memory = of->memory;
     at->view[i].space = of->space;
     at->view[i].data = (void *)((uintptr_t)of->data + offset);
 }
 
-static enum bp_status take_places(const struct bp_prepared *p, struct bp_timeline *home,
-                                  struct places *at)
+static enum bp_status launch_allocate_temps(const struct bp_prepared *p, struct bp_timeline *home,
+                                            struct places *at)
 {
     for (uint32_t i = 0; i < p->n_temp; i++) {
         at->view[i] = p->temp[i]->type.view;
@@ -168,11 +167,11 @@ static enum bp_status take_places(const struct bp_prepared *p, struct bp_timelin
         at->view[i].data = at->storage[i]->memory.data;
         at->view[i].memory = at->storage[i]->memory.handle;
     }
-    for (uint32_t i = 0; i < p->n_temp; i++) find_place(p, at, i);
+    for (uint32_t i = 0; i < p->n_temp; i++) launch_find_temp(p, at, i);
     return BP_OK;
 }
 
-static uint64_t now_ns(void)
+static uint64_t launch_now_ns(void)
 {
     struct timespec t;
 
@@ -182,8 +181,8 @@ static uint64_t now_ns(void)
 
 /* Counts steps of another kind than the call's own: bytes are those that they write. Recorded ones
  * count when they are replayed. */
-static void count(const struct bp_prepared *p, const struct bp_step *step,
-                  const struct places *at, struct bp_recording *recording, uint64_t began)
+static void launch_count(const struct bp_prepared *p, const struct bp_step *step,
+                         const struct places *at, struct bp_capture *recording, uint64_t began)
 {
     uint64_t bytes = 0;
 
@@ -192,8 +191,8 @@ static void count(const struct bp_prepared *p, const struct bp_step *step,
         const struct bp_view *v = out_of(at, step, i);
         if (v) bytes += (uint64_t)v->count * (bp_dtype_bits(v->dtype) / 8);
     }
-    if (recording) bp_recording_count(recording, p->row, step->kind, bytes);
-    else bp_fallback_count(p->device, p->row, step->kind, bytes, now_ns() - began);
+    if (recording) bp_capture_count_fallback(recording, p->row, step->kind, bytes);
+    else bp_fallback_count(p->device, p->row, step->kind, bytes, launch_now_ns() - began);
 }
 
 /* A step's tensors there: copies of the inputs, room for the outputs. */
@@ -202,8 +201,8 @@ struct there {
     struct bp_tensor *in[BP_FLAT_MAX], *out[BP_FLAT_MAX];
 };
 
-static enum bp_status bring(const struct bp_prepared *p, struct there *t,
-                            struct bp_tensor *const *in)
+static enum bp_status launch_bring_inputs(const struct bp_prepared *p, struct there *t,
+                                          struct bp_tensor *const *in)
 {
     for (uint32_t i = 0; i < p->n_in; i++) {
         if (!in[i]) continue;
@@ -221,7 +220,7 @@ static enum bp_status bring(const struct bp_prepared *p, struct there *t,
     return BP_OK;
 }
 
-static void end_there(const struct bp_prepared *p, struct there *t)
+static void launch_end_elsewhere(const struct bp_prepared *p, struct there *t)
 {
     for (uint32_t i = 0; i < p->n_in; i++) bp_tensor_destroy(t->in[i]);
     for (uint32_t i = 0; i < p->n_out; i++) bp_tensor_destroy(t->out[i]);
@@ -230,9 +229,9 @@ static void end_there(const struct bp_prepared *p, struct there *t)
 }
 
 /* A step on the device of step->elsewhere, by way of copies. */
-static enum bp_status run_elsewhere(const struct bp_step *step, struct bp_stream *stream,
-                                    struct bp_tensor *const *in, struct bp_tensor *const *out,
-                                    const struct bp_run *run)
+static enum bp_status launch_elsewhere(const struct bp_step *step, struct bp_stream *stream,
+                                       struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                       const struct bp_run *run)
 {
     struct bp_prepared *p = step->elsewhere;
     struct there *t = calloc(1, sizeof *t);
@@ -240,37 +239,38 @@ static enum bp_status run_elsewhere(const struct bp_step *step, struct bp_stream
 
     if (!t) return bp_error(BP_ERR_MEMORY, "%s: no memory to run it elsewhere", p->row->info.name);
     status = bp_stream_create_with(p->device, BP_STREAM_INLINE, &t->stream);
-    if (status == BP_OK) status = bring(p, t, in);
-    if (status == BP_OK) status = bp_prepared_go(p, t->stream, t->in, t->out, run);
+    if (status == BP_OK) status = launch_bring_inputs(p, t, in);
+    if (status == BP_OK) status = bp_prepared_launch(p, t->stream, t->in, t->out, run);
     for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
         if (out[i]) status = bp_tensor_copy(stream, out[i], t->out[i]);
-    end_there(p, t);
+    launch_end_elsewhere(p, t);
     return status;
 }
 
-static enum bp_status go_step(struct bp_prepared *p, const struct bp_step *step,
-                              struct bp_stream *stream, const struct places *at,
-                              const struct bp_run *run)
+static enum bp_status launch_step(struct bp_prepared *p, const struct bp_step *step,
+                                  struct bp_stream *stream, const struct places *at,
+                                  const struct bp_run *run)
 {
     const struct bp_view *in_view[BP_FLAT_MAX], *out_view[BP_FLAT_MAX];
-    uint64_t number = 0, began = now_ns();
+    uint64_t number = 0, began = launch_now_ns();
     enum bp_status status;
 
     if (step->elsewhere) {
-        status = run_elsewhere(step, stream, at->in, at->out, run);
+        status = launch_elsewhere(step, stream, at->in, at->out, run);
     } else {
         for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = in_of(at, step, i);
         for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = out_of(at, step, i);
-        status = launch(p, step, stream, in_view, out_view, run, &number);
-        if (!stream->timeline->now && number) note(p, stream->timeline, number, at->in, at->out);
+        status = launch_kernel(p, step, stream, in_view, out_view, run, &number);
+        if (!stream->timeline->now && number)
+            launch_note(p, stream->timeline, number, at->in, at->out);
     }
-    if (status == BP_OK) count(p, step, at, stream->timeline->recording, began);
+    if (status == BP_OK) launch_count(p, step, at, stream->timeline->recording, began);
     return status;
 }
 
-static enum bp_status go_steps(struct bp_prepared *p, struct bp_stream *stream,
-                               struct bp_tensor *const *in, struct bp_tensor *const *out,
-                               const struct bp_run *run)
+static enum bp_status launch_steps(struct bp_prepared *p, struct bp_stream *stream,
+                                   struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                   const struct bp_run *run)
 {
     struct places at = {calloc(p->n_temp + 1, sizeof *at.view),
                         calloc(p->n_temp + 1, sizeof *at.storage), in, out};
@@ -278,9 +278,9 @@ static enum bp_status go_steps(struct bp_prepared *p, struct bp_stream *stream,
 
     if (!at.view || !at.storage)
         status = bp_error(BP_ERR_MEMORY, "%s: no host memory to run it", p->row->info.name);
-    if (status == BP_OK) status = take_places(p, stream->timeline, &at);
+    if (status == BP_OK) status = launch_allocate_temps(p, stream->timeline, &at);
     for (uint32_t i = 0; i < p->n_step && status == BP_OK; i++)
-        status = go_step(p, &p->step[i], stream, &at, run);
+        status = launch_step(p, &p->step[i], stream, &at, run);
     for (uint32_t i = 0; at.storage && i < p->n_temp; i++)
         if (at.storage[i]) bp_storage_release(at.storage[i]);
     free(at.view);
@@ -288,12 +288,12 @@ static enum bp_status go_steps(struct bp_prepared *p, struct bp_stream *stream,
     return status;
 }
 
-enum bp_status bp_prepared_go(struct bp_prepared *p, struct bp_stream *stream,
-                              struct bp_tensor *const *in, struct bp_tensor *const *out,
-                              const struct bp_run *run)
+enum bp_status bp_prepared_launch(struct bp_prepared *p, struct bp_stream *stream,
+                                  struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                  const struct bp_run *run)
 {
-    enum bp_status status = p->simple ? go_simple(p, stream, in, out, run)
-                                      : go_steps(p, stream, in, out, run);
+    enum bp_status status = p->simple ? launch_single(p, stream, in, out, run)
+                                      : launch_steps(p, stream, in, out, run);
 
     for (uint32_t i = 0; i < p->n_out; i++)
         if (out[i]) bp_storage_wrote(out[i]->storage);

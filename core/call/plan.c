@@ -15,7 +15,7 @@
 enum { DEPTH_MAX = 16 }; /* expansions in expansions: more is a circle */
 
 /* The attributes of a step other than the call itself: a view's copy may be of its kind. */
-static enum bp_status own_attrs(const struct bp_builder *b, const struct bp_site *site,
+static enum bp_status own_attrs(const struct bp_planner *b, const struct bp_invocation *site,
                                 struct bp_step *step)
 {
     bool itself = b->kind == BP_FALLBACK_NONE && site->row == b->p->row;
@@ -24,14 +24,14 @@ static enum bp_status own_attrs(const struct bp_builder *b, const struct bp_site
     return bp_attrs_copy(&site->row->info, site->attrs, &step->attrs);
 }
 
-static enum bp_status add_launch(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status add_launch(struct bp_planner *b, const struct bp_invocation *site,
                                  const struct bp_operand *in, const struct bp_operand *out,
                                  const struct bp_choice *choice)
 {
     struct bp_plugin_entry *entry = site->device->entry;
     const struct bp_kernel *k = choice->kernel;
     struct bp_step *step = NULL;
-    enum bp_status status = bp_build_step(b, site, in, out, &step);
+    enum bp_status status = bp_plan_add_step(b, site, in, out, &step);
 
     if (status) {
         if (choice->plan.plan && k->plan_destroy)
@@ -42,11 +42,11 @@ static enum bp_status add_launch(struct bp_builder *b, const struct bp_site *sit
     step->plan = choice->plan;
     b->p->plan_bytes += choice->plan.bytes;
     TRY(own_attrs(b, site, step));
-    bp_build_launch(step, site);
+    bp_plan_set_launch(step, site);
     return BP_OK;
 }
 
-static enum bp_status build_kernel(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status plan_kernel(struct bp_planner *b, const struct bp_invocation *site,
                                    const struct bp_operand *in, const struct bp_operand *out,
                                    const struct bp_view *const *out_view)
 {
@@ -57,29 +57,29 @@ static enum bp_status build_kernel(struct bp_builder *b, const struct bp_site *s
 }
 
 /* A step of one input and one output: assign, or cast to the output's dtype. */
-static enum bp_status plan_convert(struct bp_builder *b, const struct bp_site *of,
+static enum bp_status plan_convert(struct bp_planner *b, const struct bp_invocation *of,
                                    struct bp_operand from, struct bp_operand to, uint32_t kind)
 {
-    const struct bp_view *x = bp_build_view_of(b->p, from), *y = bp_build_view_of(b->p, to);
-    struct bp_cast_attrs cast = *(const struct bp_cast_attrs *)bp_op_row[BP_ROW_cast].info.defaults;
-    struct bp_site *site = calloc(1, sizeof *site);
+    const struct bp_view *x = bp_plan_view_of(b->p, from), *y = bp_plan_view_of(b->p, to);
+    struct bp_cast_attrs cast = *(const struct bp_cast_attrs *)bp_opdef[BP_ROW_cast].info.defaults;
+    struct bp_invocation *site = calloc(1, sizeof *site);
     uint32_t before = b->kind;
     enum bp_status status;
     bool same = x->dtype == y->dtype;
 
-    if (!site) return bp_build_no_memory(of);
+    if (!site) return bp_plan_no_memory(of);
     cast.to = y->dtype;
-    site->row = &bp_op_row[same ? BP_ROW_assign : BP_ROW_cast];
+    site->row = &bp_opdef[same ? BP_ROW_assign : BP_ROW_cast];
     site->device = of->device;
     site->attrs = same ? NULL : &cast;
     site->in_at[1] = site->out_at[1] = 1;
     site->n_in = site->n_out = site->want = 1;
-    bp_build_inputs(b, site, &from);
+    bp_plan_set_inputs(b, site, &from);
     site->dtype[BP_VAR_T] = x->dtype;
     site->dtype[BP_VAR_U] = y->dtype;
     site->bound = same ? 1 << BP_VAR_T : 1 << BP_VAR_T | 1 << BP_VAR_U;
     b->kind = kind;
-    status = bp_build(b, site, &from, &to);
+    status = bp_plan_call(b, site, &from, &to);
     b->kind = before;
     free(site);
     return status;
@@ -87,28 +87,28 @@ static enum bp_status plan_convert(struct bp_builder *b, const struct bp_site *o
 
 /* Infers anew: the strides of places are known here only. Where they do not allow the views, base
  * becomes a dense copy. */
-static enum bp_status infer_on(struct bp_builder *b, struct bp_site *site, uint32_t share,
-                               struct bp_operand *base)
+static enum bp_status plan_infer(struct bp_planner *b, struct bp_invocation *site, uint32_t share,
+                                 struct bp_operand *base)
 {
-    const struct bp_view *v = bp_build_view_of(b->p, *base);
+    const struct bp_view *v = bp_plan_view_of(b->p, *base);
     struct bp_operand from = *base;
 
     site->in[share] = v;
     site->view_copies = false;
     TRY(site->row->infer(site));
     if (!site->view_copies) return BP_OK;
-    TRY(bp_build_dense(b, site, v, v->dtype, base));
+    TRY(bp_plan_add_dense(b, site, v, v->dtype, base));
     TRY(plan_convert(b, site, from, *base, BP_FALLBACK_LAYOUT));
-    site->in[share] = bp_build_view_of(b->p, *base);
+    site->in[share] = bp_plan_view_of(b->p, *base);
     site->view_copies = false;
     return site->row->infer(site);
 }
 
 /* Output number i: its place becomes a view of base's; a tensor of the call gets a copy of that. */
-static enum bp_status place_view(struct bp_builder *b, const struct bp_site *site, uint32_t i,
+static enum bp_status place_view(struct bp_planner *b, const struct bp_invocation *site, uint32_t i,
                                  struct bp_operand base, struct bp_operand out)
 {
-    const struct bp_view *like = bp_build_view_of(b->p, out), *of;
+    const struct bp_view *like = bp_plan_view_of(b->p, out), *of;
     struct bp_operand view = out;
     struct bp_typed_view *type;
     struct bp_temp *temp;
@@ -116,7 +116,7 @@ static enum bp_status place_view(struct bp_builder *b, const struct bp_site *sit
     if (!like || like->rank != site->out[i].rank)
         return bp_error(BP_ERR_INTERNAL, "%s: its view changed its rank", site->row->info.name);
     if (out.kind != BP_OPERAND_TEMP)
-        TRY(bp_build_dense(b, site, like, bp_build_view_of(b->p, base)->dtype, &view));
+        TRY(bp_plan_add_dense(b, site, like, bp_plan_view_of(b->p, base)->dtype, &view));
     temp = b->p->temp[view.index];
     type = &temp->type;
     temp->of = base;
@@ -125,7 +125,7 @@ static enum bp_status place_view(struct bp_builder *b, const struct bp_site *sit
     memcpy(type->stride, site->view_stride, sizeof type->stride);
     type->view.flags =
         bp_is_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
-    of = bp_build_view_of(b->p, base);
+    of = bp_plan_view_of(b->p, base);
     if (of->flags & BP_VIEW_CONSTANT) {
         type->view.flags |= BP_VIEW_CONSTANT;
         type->view.data = (void *)((uintptr_t)of->data + temp->offset);
@@ -136,17 +136,17 @@ static enum bp_status place_view(struct bp_builder *b, const struct bp_site *sit
 }
 
 /* Outputs become views of the input's place, those that are tensors of the call copies. */
-static enum bp_status build_view(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status plan_view(struct bp_planner *b, const struct bp_invocation *site,
                                  const struct bp_operand *in, const struct bp_operand *out)
 {
     uint32_t share = site->in_at[site->row->info.out[0].share];
     struct bp_operand base = in[share];
-    struct bp_site *own = malloc(sizeof *own);
+    struct bp_invocation *own = malloc(sizeof *own);
     enum bp_status status;
 
-    if (!own) return bp_build_no_memory(site);
+    if (!own) return bp_plan_no_memory(site);
     *own = *site;
-    status = infer_on(b, own, share, &base);
+    status = plan_infer(b, own, share, &base);
     for (uint32_t i = 0; i < own->n_out && status == BP_OK; i++)
         status = place_view(b, own, i, base, out[i]);
     free(own);
@@ -154,9 +154,9 @@ static enum bp_status build_view(struct bp_builder *b, const struct bp_site *sit
 }
 
 /* Sites are large: the copy that a transformed call is built from lives on the heap. */
-static struct bp_site *copy_site(const struct bp_site *site)
+static struct bp_invocation *copy_site(const struct bp_invocation *site)
 {
-    struct bp_site *copy = malloc(sizeof *copy);
+    struct bp_invocation *copy = malloc(sizeof *copy);
 
     if (copy) memcpy(copy, site, sizeof *copy);
     return copy;
@@ -164,47 +164,47 @@ static struct bp_site *copy_site(const struct bp_site *site)
 
 /* Of a call between conversions. narrow: half types become f32; else strided tensors become dense,
  * and outputs apart from inputs. */
-static bool plan_changes(const struct bp_view *v, bool narrow)
+static bool plan_changes(const struct bp_view *v, bool widen)
 {
     if (!v) return false;
-    return narrow ? v->dtype == BP_F16 || v->dtype == BP_BF16 : v->flags & BP_VIEW_STRIDED;
+    return widen ? v->dtype == BP_F16 || v->dtype == BP_BF16 : v->flags & BP_VIEW_STRIDED;
 }
 
-static const struct bp_port *port_of(const struct bp_site *site, uint32_t i)
+static const struct bp_port *port_of(const struct bp_invocation *site, uint32_t i)
 {
     return &site->row->info.out[bp_out_port(site->row, site->out_at, i)];
 }
 
-static enum bp_status build_inner(struct bp_builder *b, struct bp_site *site,
+static enum bp_status plan_inner(struct bp_planner *b, struct bp_invocation *site,
                                   const struct bp_operand *in, const struct bp_operand *out,
-                                  bool narrow)
+                                  bool widen)
 {
-    uint32_t kind = narrow ? BP_FALLBACK_DTYPE : BP_FALLBACK_LAYOUT, before = b->kind;
+    uint32_t kind = widen ? BP_FALLBACK_DTYPE : BP_FALLBACK_LAYOUT, before = b->kind;
     struct bp_operand inner_in[BP_FLAT_MAX], inner_out[BP_FLAT_MAX];
     enum bp_status status;
 
     memcpy(inner_in, in, site->n_in * sizeof *in); /* those that do not change stay */
     memcpy(inner_out, out, site->n_out * sizeof *out);
     for (uint32_t i = 0; i < site->n_in; i++) {
-        const struct bp_view *v = bp_build_view_of(b->p, in[i]);
-        if (!plan_changes(v, narrow)) continue;
-        TRY(bp_build_dense(b, site, v, narrow ? BP_F32 : v->dtype, &inner_in[i]));
+        const struct bp_view *v = bp_plan_view_of(b->p, in[i]);
+        if (!plan_changes(v, widen)) continue;
+        TRY(bp_plan_add_dense(b, site, v, widen ? BP_F32 : v->dtype, &inner_in[i]));
         TRY(plan_convert(b, site, in[i], inner_in[i], kind));
     }
     for (uint32_t i = 0; i < site->n_out; i++) {
-        const struct bp_view *v = bp_build_view_of(b->p, out[i]);
+        const struct bp_view *v = bp_plan_view_of(b->p, out[i]);
         const struct bp_port *port = port_of(site, i);
-        if (v && port->kind == BP_PORT_UPDATE && plan_changes(v, narrow))
+        if (v && port->kind == BP_PORT_UPDATE && plan_changes(v, widen))
             inner_out[i] = inner_in[site->in_at[port->share]]; /* which has the contents */
-        else if (v && (plan_changes(v, narrow) || site->in_place))
-            TRY(bp_build_dense(b, site, v, narrow && plan_changes(v, true) ? BP_F32 : v->dtype,
-                               &inner_out[i]));
+        else if (v && (plan_changes(v, widen) || site->in_place))
+            TRY(bp_plan_add_dense(b, site, v, widen && plan_changes(v, true) ? BP_F32 : v->dtype,
+                                  &inner_out[i]));
     }
-    bp_build_inputs(b, site, inner_in);
-    for (uint32_t v = 0; narrow && v < BP_VAR_COUNT; v++)
+    bp_plan_set_inputs(b, site, inner_in);
+    for (uint32_t v = 0; widen && v < BP_VAR_COUNT; v++)
         if (site->dtype[v] == BP_F16 || site->dtype[v] == BP_BF16) site->dtype[v] = BP_F32;
     site->in_place = false;
-    status = bp_build(b, site, inner_in, inner_out);
+    status = bp_plan_call(b, site, inner_in, inner_out);
     b->kind = before;
     TRY(status);
     for (uint32_t i = 0; i < site->n_out; i++)
@@ -213,12 +213,13 @@ static enum bp_status build_inner(struct bp_builder *b, struct bp_site *site,
     return BP_OK;
 }
 
-static bool changes_any(const struct bp_site *site, const struct bp_view *const *out, bool narrow)
+static bool changes_any(const struct bp_invocation *site, const struct bp_view *const *out,
+                        bool widen)
 {
-    bool any = !narrow && site->in_place;
+    bool any = !widen && site->in_place;
 
-    for (uint32_t i = 0; i < site->n_in && !any; i++) any = plan_changes(site->in[i], narrow);
-    for (uint32_t i = 0; i < site->n_out && !any; i++) any = plan_changes(out[i], narrow);
+    for (uint32_t i = 0; i < site->n_in && !any; i++) any = plan_changes(site->in[i], widen);
+    for (uint32_t i = 0; i < site->n_out && !any; i++) any = plan_changes(out[i], widen);
     return any;
 }
 
@@ -230,24 +231,24 @@ static bool names_dtype(const struct bp_opinfo *op)
     return false;
 }
 
-static enum bp_status build_between(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status plan_converted(struct bp_planner *b, const struct bp_invocation *site,
                                     const struct bp_operand *in, const struct bp_operand *out,
-                                    bool narrow)
+                                    bool widen)
 {
-    struct bp_build_mark here = {b->p->n_step, b->p->n_temp};
-    struct bp_site *copy = copy_site(site);
+    struct bp_plan_mark here = {b->p->n_step, b->p->n_temp};
+    struct bp_invocation *copy = copy_site(site);
     enum bp_status status;
 
-    if (!copy) return bp_build_no_memory(site);
-    status = build_inner(b, copy, in, out, narrow);
-    if (status) bp_build_go_back(b->p, here);
+    if (!copy) return bp_plan_no_memory(site);
+    status = plan_inner(b, copy, in, out, widen);
+    if (status) bp_plan_rewind(b->p, here);
     free(copy);
     return status;
 }
 
 /* The place of each value of an expansion; inputs are the call's, results that are outputs of the
  * call are written there. */
-static enum bp_status place_values(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status place_values(struct bp_planner *b, const struct bp_invocation *site,
                                    const struct bp_graph *graph, struct bp_operand *place)
 {
     for (uint32_t v = 0; v < graph->n_value; v++) {
@@ -255,20 +256,20 @@ static enum bp_status place_values(struct bp_builder *b, const struct bp_site *s
             return bp_error(BP_ERR_INTERNAL, "%s: its expansion has a constant",
                             site->row->info.name);
         if (graph->value[v].kind == BP_VALUE_RESULT && place[v].kind == BP_OPERAND_NONE)
-            TRY(bp_build_temp(b, site, graph->value[v].type, &place[v]));
+            TRY(bp_plan_add_temp(b, site, graph->value[v].type, &place[v]));
     }
     return BP_OK;
 }
 
-static enum bp_status build_node(struct bp_builder *b, const struct bp_site *outer,
+static enum bp_status plan_node(struct bp_planner *b, const struct bp_invocation *outer,
                                  const struct bp_graph *graph, const struct bp_node *node,
                                  const struct bp_operand *place)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
-    struct bp_site *site = malloc(sizeof *site);
+    struct bp_invocation *site = malloc(sizeof *site);
     enum bp_status status;
 
-    if (!site) return bp_build_no_memory(outer);
+    if (!site) return bp_plan_no_memory(outer);
     if (node->row->updates) { /* its output would not be its input */
         free(site);
         return bp_error(BP_ERR_INTERNAL, "%s: its expansion has an update, %s",
@@ -278,15 +279,15 @@ static enum bp_status build_node(struct bp_builder *b, const struct bp_site *out
         in[i] = node->in[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->in[i]];
     for (uint32_t i = 0; i < node->n_out; i++)
         out[i] = node->out[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->out[i]];
-    bp_node_site(graph, node, outer->device, site);
+    bp_node_invocation(graph, node, outer->device, site);
     site->prefer = outer->prefer;
-    bp_build_inputs(b, site, in);
-    status = bp_build(b, site, in, out);
+    bp_plan_set_inputs(b, site, in);
+    status = bp_plan_call(b, site, in, out);
     free(site);
     return status;
 }
 
-static enum bp_status build_recorded(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status plan_traced(struct bp_planner *b, const struct bp_invocation *site,
                                      const struct bp_graph *graph, const uint32_t *value,
                                      const struct bp_operand *in, const struct bp_operand *out)
 {
@@ -294,7 +295,7 @@ static enum bp_status build_recorded(struct bp_builder *b, const struct bp_site 
     bool copied[BP_PORT_MAX] = {false};
     enum bp_status status;
 
-    if (!place) return bp_build_no_memory(site);
+    if (!place) return bp_plan_no_memory(site);
     for (uint32_t i = 0, input = 0; i < site->n_in; i++)
         if (site->in[i]) place[graph->input[input++]] = in[i];
     for (uint32_t i = 0; i < site->n_out; i++) {
@@ -304,18 +305,18 @@ static enum bp_status build_recorded(struct bp_builder *b, const struct bp_site 
     }
     status = place_values(b, site, graph, place);
     for (uint32_t n = 0; n < graph->n_node && status == BP_OK; n++)
-        status = build_node(b, site, graph, &graph->node[n], place);
+        status = plan_node(b, site, graph, &graph->node[n], place);
     for (uint32_t i = 0; i < site->n_out && status == BP_OK; i++)
         if (copied[i])
-            status = plan_convert(b, site, place[value[i]], out[i], BP_FALLBACK_EXPAND);
+            status = plan_convert(b, site, place[value[i]], out[i], BP_FALLBACK_DECOMPOSE);
     free(place);
     return status;
 }
 
-static enum bp_status build_expand(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status plan_decompose(struct bp_planner *b, const struct bp_invocation *site,
                                    const struct bp_operand *in, const struct bp_operand *out)
 {
-    struct bp_build_mark here = {b->p->n_step, b->p->n_temp};
+    struct bp_plan_mark here = {b->p->n_step, b->p->n_temp};
     uint32_t value[BP_PORT_MAX], before = b->kind;
     struct bp_graph *graph;
     enum bp_status status;
@@ -324,22 +325,22 @@ static enum bp_status build_expand(struct bp_builder *b, const struct bp_site *s
         return bp_error(BP_ERR_INTERNAL, "%s: its expansion leads back to itself",
                         site->row->info.name);
     TRY(bp_graph_make(&graph));
-    status = bp_graph_expand(graph, site->row, site->attrs, site->in, site->n_in, site->want,
-                             value);
+    status = bp_graph_trace_decomposed(graph, site->row, site->attrs, site->in, site->n_in,
+                                       site->want, value);
     b->depth++;
-    b->kind = BP_FALLBACK_EXPAND;
-    if (status == BP_OK) status = build_recorded(b, site, graph, value, in, out);
+    b->kind = BP_FALLBACK_DECOMPOSE;
+    if (status == BP_OK) status = plan_traced(b, site, graph, value, in, out);
     b->kind = before;
     b->depth--;
     bp_graph_release(graph);
-    if (status) bp_build_go_back(b->p, here);
+    if (status) bp_plan_rewind(b->p, here);
     return status;
 }
 
 /* Ways that keep the meaning but not the dtype or the device are for the policy to allow. A
  * conversion is a step of such a way: it is not itself made of conversions of its kind, nor a
  * change of layout of conversions to another dtype, or they would lead back to each other. */
-static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invocation *site,
                                       const struct bp_operand *in, const struct bp_operand *out,
                                       const struct bp_view *const *out_view)
 {
@@ -347,31 +348,31 @@ static enum bp_status build_otherwise(struct bp_builder *b, const struct bp_site
     enum bp_status status = BP_ERR_NO_KERNEL;
 
     if (b->kind != BP_FALLBACK_LAYOUT && changes_any(site, out_view, false))
-        status = build_between(b, site, in, out, false);
-    if (bp_build_leads_nowhere(status) && site->row->expand)
-        status = build_expand(b, site, in, out);
-    if (!bp_build_leads_nowhere(status) || b->p->device->core->fallback == BP_POLICY_DENY)
+        status = plan_converted(b, site, in, out, false);
+    if (bp_plan_is_dead_end(status) && site->row->decompose)
+        status = plan_decompose(b, site, in, out);
+    if (!bp_plan_is_dead_end(status) || b->p->device->core->fallback == BP_POLICY_DENY)
         return status;
     if (!converts && changes_any(site, out_view, true) &&
         !names_dtype(&site->row->info))
-        status = build_between(b, site, in, out, true);
+        status = plan_converted(b, site, in, out, true);
     return status;
 }
 
 /* Where nothing leads there, the answer is that of the first way. */
-enum bp_status bp_build(struct bp_builder *b, const struct bp_site *site,
-                        const struct bp_operand *in, const struct bp_operand *out)
+enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *site,
+                            const struct bp_operand *in, const struct bp_operand *out)
 {
     const struct bp_view *out_view[BP_FLAT_MAX];
     bool is_view = site->row->is_view;
-    struct bp_first_way first;
+    struct bp_first_failure first;
     enum bp_status status;
 
-    if (site->expand) return build_expand(b, site, in, out);
-    for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_build_view_of(b->p, out[i]);
-    status = is_view ? build_view(b, site, in, out) : build_kernel(b, site, in, out, out_view);
-    if (!bp_build_leads_nowhere(status) || site->kernel) return status;
-    first = bp_build_first(status);
-    if (!is_view) status = build_otherwise(b, site, in, out, out_view);
-    return bp_build_answer(&first, status);
+    if (site->decompose) return plan_decompose(b, site, in, out);
+    for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_plan_view_of(b->p, out[i]);
+    status = is_view ? plan_view(b, site, in, out) : plan_kernel(b, site, in, out, out_view);
+    if (!bp_plan_is_dead_end(status) || site->kernel) return status;
+    first = bp_plan_first_failure(status);
+    if (!is_view) status = plan_fallback(b, site, in, out, out_view);
+    return bp_plan_report(&first, status);
 }

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum bp_status bp_build_no_memory(const struct bp_site *site)
+enum bp_status bp_plan_no_memory(const struct bp_invocation *site)
 {
     return bp_error(BP_ERR_MEMORY, "%s: no memory to prepare it", site->row->info.name);
 }
 
-const struct bp_view *bp_build_view_of(const struct bp_prepared *p, struct bp_operand o)
+const struct bp_view *bp_plan_view_of(const struct bp_prepared *p, struct bp_operand o)
 {
     switch (o.kind) {
     case BP_OPERAND_IN: return &p->type[o.index].view;
@@ -21,7 +21,7 @@ const struct bp_view *bp_build_view_of(const struct bp_prepared *p, struct bp_op
 }
 
 /* Of a view: that which is viewed, as many bytes further. */
-static struct bp_constant constant_of(const struct bp_builder *b, struct bp_operand o)
+static struct bp_constant constant_of(const struct bp_planner *b, struct bp_operand o)
 {
     uint64_t offset = 0;
 
@@ -31,17 +31,18 @@ static struct bp_constant constant_of(const struct bp_builder *b, struct bp_oper
     return (struct bp_constant){b->constant[o.index].id, b->constant[o.index].offset + offset};
 }
 
-void bp_build_inputs(const struct bp_builder *b, struct bp_site *site, const struct bp_operand *in)
+void bp_plan_set_inputs(const struct bp_planner *b, struct bp_invocation *site,
+                        const struct bp_operand *in)
 {
     for (uint32_t i = 0; i < site->n_in; i++) {
-        site->in[i] = bp_build_view_of(b->p, in[i]);
+        site->in[i] = bp_plan_view_of(b->p, in[i]);
         site->constant[i] = constant_of(b, in[i]);
     }
 }
 
 /* A place between steps. */
-enum bp_status bp_build_temp(struct bp_builder *b, const struct bp_site *site,
-                             const struct bp_typed_view *type, struct bp_operand *out_operand)
+enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation *site,
+                                const struct bp_typed_view *type, struct bp_operand *out_operand)
 {
     struct bp_prepared *p = b->p;
     struct bp_temp **list = realloc(p->temp, (p->n_temp + 1) * sizeof *list);
@@ -50,7 +51,7 @@ enum bp_status bp_build_temp(struct bp_builder *b, const struct bp_site *site,
     if (list) p->temp = list;
     if (!list || !temp) {
         free(temp);
-        return bp_build_no_memory(site);
+        return bp_plan_no_memory(site);
     }
     bp_typed_view_init(&temp->type, &type->view);
     temp->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
@@ -60,9 +61,9 @@ enum bp_status bp_build_temp(struct bp_builder *b, const struct bp_site *site,
 }
 
 /* A dense place of a shape and dtype. */
-enum bp_status bp_build_dense(struct bp_builder *b, const struct bp_site *site,
-                                const struct bp_view *like, uint32_t dtype,
-                                struct bp_operand *out_operand)
+enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocation *site,
+                                 const struct bp_view *like, uint32_t dtype,
+                                 struct bp_operand *out_operand)
 {
     struct bp_typed_view dense;
     struct bp_type type = {.dtype = dtype, .rank = like->rank};
@@ -70,10 +71,10 @@ enum bp_status bp_build_dense(struct bp_builder *b, const struct bp_site *site,
     memcpy(type.shape, like->shape, like->rank * sizeof *like->shape);
     bp_typed_view_dense(&dense, &type);
     dense.view.device = like->device;
-    return bp_build_temp(b, site, &dense, out_operand);
+    return bp_plan_add_temp(b, site, &dense, out_operand);
 }
 
-void bp_build_launch(struct bp_step *step, const struct bp_site *site)
+void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *site)
 {
     struct bp_plugin_entry *entry = site->device->entry;
 
@@ -90,15 +91,15 @@ void bp_build_launch(struct bp_step *step, const struct bp_site *site)
     };
 }
 
-enum bp_status bp_build_step(struct bp_builder *b, const struct bp_site *site,
-                               const struct bp_operand *in, const struct bp_operand *out,
-                               struct bp_step **out_step)
+enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation *site,
+                                const struct bp_operand *in, const struct bp_operand *out,
+                                struct bp_step **out_step)
 {
     struct bp_prepared *p = b->p;
     struct bp_step *step = p->n_step ? malloc((p->n_step + 1) * sizeof *step) : p->step;
     size_t n_in = site->n_in, n_out = site->n_out;
 
-    if (!step) return bp_build_no_memory(site);
+    if (!step) return bp_plan_no_memory(site);
     if (p->n_step) {
         memcpy(step, p->step, p->n_step * sizeof *step);
         if (p->step != &p->first) free(p->step);
@@ -108,7 +109,7 @@ enum bp_status bp_build_step(struct bp_builder *b, const struct bp_site *site,
     memset(step, 0, sizeof *step);
     if (in != b->own) {
         step->in = malloc((n_in + n_out + 1) * sizeof *step->in);
-        if (!step->in) return bp_build_no_memory(site);
+        if (!step->in) return bp_plan_no_memory(site);
         step->out = step->in + n_in;
         if (n_in) memcpy(step->in, in, n_in * sizeof *in);
         memcpy(step->out, out, n_out * sizeof *out);
@@ -122,28 +123,28 @@ enum bp_status bp_build_step(struct bp_builder *b, const struct bp_site *site,
     return BP_OK;
 }
 
-bool bp_build_leads_nowhere(enum bp_status status)
+bool bp_plan_is_dead_end(enum bp_status status)
 {
     return status == BP_ERR_NO_KERNEL || status == BP_ERR_UNSUPPORTED;
 }
 
-void bp_build_go_back(struct bp_prepared *p, struct bp_build_mark to)
+void bp_plan_rewind(struct bp_prepared *p, struct bp_plan_mark to)
 {
     while (p->n_step > to.n_step) bp_step_finish(p, &p->step[--p->n_step]);
     while (p->n_temp > to.n_temp) free(p->temp[--p->n_temp]);
 }
 
-struct bp_first_way bp_build_first(enum bp_status status)
+struct bp_first_failure bp_plan_first_failure(enum bp_status status)
 {
-    struct bp_first_way first = {status, strdup(bp_error_message()), {.size = sizeof first.at}};
+    struct bp_first_failure first = {status, strdup(bp_error_message()), {.size = sizeof first.at}};
 
     bp_error_info(&first.at);
     return first;
 }
 
-enum bp_status bp_build_answer(struct bp_first_way *first, enum bp_status status)
+enum bp_status bp_plan_report(struct bp_first_failure *first, enum bp_status status)
 {
-    if (bp_build_leads_nowhere(status)) {
+    if (bp_plan_is_dead_end(status)) {
         status = first->status;
         if (first->why) {
             bp_error_write("%s", first->why);

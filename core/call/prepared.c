@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Types of all ports; outputs as given, or dense. */
-static void sign(struct bp_typed_view *type, const struct bp_device *device)
+static void prepared_sign(struct bp_typed_view *type, const struct bp_device *device)
 {
     type->view.device = (uint16_t)device->index;
     type->sig = bp_tensor_sign(device, &type->view);
@@ -18,7 +18,7 @@ static void sign(struct bp_typed_view *type, const struct bp_device *device)
 }
 
 /* A new output, dense; in the order of axes that an input has, where the operator keeps that. */
-static void make_type(struct bp_typed_view *type, const struct bp_site *site, uint32_t i)
+static void make_type(struct bp_typed_view *type, const struct bp_invocation *site, uint32_t i)
 {
     const struct bp_type *out = &site->out[i];
 
@@ -33,13 +33,13 @@ static void make_type(struct bp_typed_view *type, const struct bp_site *site, ui
     }
 }
 
-static void fill_types(struct bp_prepared *p, const struct bp_site *site)
+static void fill_types(struct bp_prepared *p, const struct bp_invocation *site)
 {
     for (uint32_t i = 0; i < p->n_in; i++) {
         p->type[i].view.rank = BP_ABSENT;
         if (!site->in[i]) continue;
         bp_typed_view_init(&p->type[i], site->in[i]);
-        sign(&p->type[i], site->device);
+        prepared_sign(&p->type[i], site->device);
         if (!(site->in[i]->flags & BP_VIEW_CONSTANT)) continue;
         p->type[i].view.data = site->in[i]->data; /* while steps are built */
         p->type[i].view.memory = site->in[i]->memory;
@@ -47,11 +47,11 @@ static void fill_types(struct bp_prepared *p, const struct bp_site *site)
     for (uint32_t i = 0; i < p->n_out; i++) {
         struct bp_typed_view *type = &p->type[p->n_in + i];
         type->view.rank = BP_ABSENT;
-        if (!bp_site_wants(site, i)) continue;
+        if (!bp_invocation_wants(site, i)) continue;
         if (site->given[i]) bp_typed_view_init(type, site->given[i]);
         else make_type(type, site, i);
         if (site->given[i] && !p->row->varies) p->given |= 1u << i;
-        sign(type, site->device);
+        prepared_sign(type, site->device);
     }
 }
 
@@ -68,7 +68,7 @@ static enum bp_status check_held(const struct bp_prepared *p)
     return BP_OK;
 }
 
-static struct bp_prepared *allocate(const struct bp_site *site)
+static struct bp_prepared *prepared_allocate(const struct bp_invocation *site)
 {
     size_t n = site->n_in + site->n_out, size = sizeof(struct bp_prepared);
     struct bp_prepared *p;
@@ -76,7 +76,7 @@ static struct bp_prepared *allocate(const struct bp_site *site)
     size = (size + n * sizeof *p->type + BP_LINE - 1) / BP_LINE * BP_LINE;
     p = aligned_alloc(BP_LINE, size);
     if (!p) {
-        bp_build_no_memory(site);
+        bp_plan_no_memory(site);
         return NULL;
     }
     memset(p, 0, size);
@@ -84,20 +84,20 @@ static struct bp_prepared *allocate(const struct bp_site *site)
     return p;
 }
 
-static void give_back(struct bp_pending *pending)
+static void prepared_give_back(struct bp_pending *pending)
 {
     bp_prepared_free(
         (struct bp_prepared *)((char *)pending - offsetof(struct bp_prepared, pending)));
 }
 
-static struct bp_prepared *make_empty(const struct bp_site *site)
+static struct bp_prepared *make_empty(const struct bp_invocation *site)
 {
-    struct bp_prepared *p = allocate(site);
+    struct bp_prepared *p = prepared_allocate(site);
 
     if (!p) return NULL;
     p->magic = bp_magic(BP_MAGIC_PREPARED);
     atomic_init(&p->refs, 1);
-    p->pending.release = give_back;
+    p->pending.release = prepared_give_back;
     p->device = site->device;
     p->row = site->row;
     p->n_in = site->n_in;
@@ -111,12 +111,12 @@ static struct bp_prepared *make_empty(const struct bp_site *site)
 }
 
 /* For dense tensors of the shapes that the site has. */
-static enum bp_status make_dense(struct bp_site *site, struct bp_prepared **out_prepared)
+static enum bp_status make_dense(struct bp_invocation *site, struct bp_prepared **out_prepared)
 {
     struct bp_typed_view *dense = calloc(site->n_in + 1, sizeof *dense);
     enum bp_status status;
 
-    if (!dense) return bp_build_no_memory(site);
+    if (!dense) return bp_plan_no_memory(site);
     for (uint32_t i = 0; i < site->n_in; i++) {
         const struct bp_view *v = site->in[i];
         struct bp_type type = {.dtype = v ? v->dtype : 0, .rank = v ? v->rank : 0};
@@ -133,11 +133,11 @@ static enum bp_status make_dense(struct bp_site *site, struct bp_prepared **out_
 }
 
 /* The call on the device that runs everything, of which it takes the reference. */
-static enum bp_status make_there(const struct bp_site *site, struct bp_device *host,
+static enum bp_status make_there(const struct bp_invocation *site, struct bp_device *host,
                                  struct bp_prepared **out_prepared)
 {
-    struct bp_site *copy = malloc(sizeof *copy);
-    enum bp_status status = copy ? BP_OK : bp_build_no_memory(site);
+    struct bp_invocation *copy = malloc(sizeof *copy);
+    enum bp_status status = copy ? BP_OK : bp_plan_no_memory(site);
 
     if (copy) {
         *copy = *site;
@@ -156,7 +156,7 @@ static enum bp_status make_there(const struct bp_site *site, struct bp_device *h
 }
 
 /* One step: another device runs the call. Steps of ways that did not lead there go. */
-static enum bp_status build_elsewhere(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status build_elsewhere(struct bp_planner *b, const struct bp_invocation *site,
                                       const struct bp_operand *in, const struct bp_operand *out)
 {
     struct bp_step *step = NULL;
@@ -164,49 +164,49 @@ static enum bp_status build_elsewhere(struct bp_builder *b, const struct bp_site
     struct bp_device *host;
     enum bp_status status;
 
-    bp_build_go_back(b->p, (struct bp_build_mark){0, 0});
+    bp_plan_rewind(b->p, (struct bp_plan_mark){0, 0});
     TRY(bp_fallback_device(site->device, &host));
     TRY(make_there(site, host, &there));
-    status = bp_build_step(b, site, in, out, &step);
+    status = bp_plan_add_step(b, site, in, out, &step);
     if (status) {
         bp_prepared_release(there);
         return status;
     }
     step->kind = BP_FALLBACK_DEVICE;
     step->elsewhere = there;
-    bp_build_launch(step, site);
+    bp_plan_set_launch(step, site);
     return BP_OK;
 }
 
-static bool may_go_elsewhere(const struct bp_site *site, enum bp_status status)
+static bool may_go_elsewhere(const struct bp_invocation *site, enum bp_status status)
 {
-    return bp_build_leads_nowhere(status) && !site->kernel && !site->expand &&
+    return bp_plan_is_dead_end(status) && !site->kernel && !site->decompose &&
            site->device->core->fallback != BP_POLICY_DENY;
 }
 
 /* On the device; else, with all that the call needs, on another one. */
-static enum bp_status build_steps(struct bp_builder *b, const struct bp_site *site,
+static enum bp_status build_steps(struct bp_planner *b, const struct bp_invocation *site,
                                   const struct bp_operand *in, const struct bp_operand *out)
 {
-    enum bp_status status = bp_build(b, site, in, out);
-    struct bp_first_way first;
+    enum bp_status status = bp_plan_call(b, site, in, out);
+    struct bp_first_failure first;
 
     if (!may_go_elsewhere(site, status)) return status;
-    first = bp_build_first(status);
-    return bp_build_answer(&first, build_elsewhere(b, site, in, out));
+    first = bp_plan_first_failure(status);
+    return bp_plan_report(&first, build_elsewhere(b, site, in, out));
 }
 
 /* The call's own tensors, in their order. */
-static enum bp_status find_steps(struct bp_prepared *p, const struct bp_site *site)
+static enum bp_status find_steps(struct bp_prepared *p, const struct bp_invocation *site)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
-    struct bp_builder b = {p, in, site->constant, 0, BP_FALLBACK_NONE};
+    struct bp_planner b = {p, in, site->constant, 0, BP_FALLBACK_NONE};
 
     for (uint32_t i = 0; i < p->n_in; i++)
         in[i] = (struct bp_operand){site->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};
     for (uint32_t i = 0; i < p->n_out; i++)
-        out[i] = (struct bp_operand){bp_site_wants(site, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE,
-                                     (uint16_t)i};
+        out[i] = (struct bp_operand){
+            bp_invocation_wants(site, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE, (uint16_t)i};
     TRY(build_steps(&b, site, in, out));
     for (uint32_t i = 0; i < p->n_step; i++) { /* steps stay where they are from now on */
         p->step[i].launch.in_at = p->step[i].in_at;
@@ -225,7 +225,7 @@ static void forget_addresses(struct bp_prepared *p)
 }
 
 /* A plan may have read inputs that are constant: it is good for these only. */
-static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_site *site)
+static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_invocation *site)
 {
     bool any = false;
 
@@ -234,7 +234,7 @@ static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_site
     for (uint32_t i = 0; any && i < p->n_step; i++) p->bound |= p->step[i].plan.plan != NULL;
     if (!p->bound) return BP_OK;
     p->constant = calloc(p->n_in, sizeof *p->constant);
-    if (!p->constant) return bp_build_no_memory(site);
+    if (!p->constant) return bp_plan_no_memory(site);
     for (uint32_t i = 0; i < p->n_in; i++) p->constant[i] = site->constant[i];
     return BP_OK;
 }
@@ -258,7 +258,7 @@ static bool is_dense(const struct bp_prepared *p)
 }
 
 /* Whether it can go the way of fast.c. */
-static void rate(struct bp_prepared *p)
+static void prepared_set_fast(struct bp_prepared *p)
 {
     const struct bp_step *step = &p->first;
 
@@ -275,7 +275,7 @@ static void rate(struct bp_prepared *p)
     if (p->row->simple && !p->given && p->want == 1) p->eager = p->row;
 }
 
-enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared)
+enum bp_status bp_prepared_make(struct bp_invocation *site, struct bp_prepared **out_prepared)
 {
     struct bp_prepared *p = make_empty(site);
     enum bp_status status;
@@ -292,22 +292,23 @@ enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_p
     }
     p->attrs = site->attrs;
     site->attrs = NULL;
-    rate(p);
+    prepared_set_fast(p);
     *out_prepared = p;
     return BP_OK;
 }
 
 /* An output that updates an input is that input, whether it is asked for or not. Result: bit of
  * each that is not. */
-static uint32_t take_updates(struct bp_site *site)
+static uint32_t take_updates(struct bp_invocation *site)
 {
     const struct bp_opinfo *op = &site->row->info;
     uint32_t unasked = 0;
 
     for (uint32_t i = 0; site->row->updates && i < op->n_out; i++) {
         const struct bp_port *port = &op->out[i];
-        if (port->kind != BP_PORT_UPDATE || !bp_site_in(site, (uint32_t)port->share)) continue;
-        site->given[i] = bp_site_in(site, (uint32_t)port->share);
+        if (port->kind != BP_PORT_UPDATE || !bp_invocation_in(site, (uint32_t)port->share))
+            continue;
+        site->given[i] = bp_invocation_in(site, (uint32_t)port->share);
         if (!(site->want >> i & 1)) unasked |= 1u << i;
         site->want |= 1u << i;
     }
@@ -315,16 +316,16 @@ static uint32_t take_updates(struct bp_site *site)
 }
 
 /* What options say of a call that is to be prepared. */
-static enum bp_status check_options(const struct bp_site *site,
+static enum bp_status check_options(const struct bp_invocation *site,
                                     const struct bp_prepare_options *o)
 {
     const char *op = site->row->info.name;
 
-    if (o->flags & ~(uint32_t)BP_PREPARE_EXPAND)
+    if (o->flags & ~(uint32_t)BP_PREPARE_DECOMPOSE)
         return bp_error(BP_ERR_INVALID, "%s: options->flags is %u: expected BP_PREPARE_EXPAND or 0",
                         op, (unsigned)o->flags);
-    if (!(o->flags & BP_PREPARE_EXPAND)) return BP_OK;
-    if (!site->row->expand)
+    if (!(o->flags & BP_PREPARE_DECOMPOSE)) return BP_OK;
+    if (!site->row->decompose)
         return bp_error(BP_ERR_INVALID, "%s is not defined in other operators", op);
     if (site->kernel)
         return bp_error(BP_ERR_INVALID, "%s: BP_PREPARE_EXPAND with the kernel '%.64s'", op,
@@ -333,29 +334,30 @@ static enum bp_status check_options(const struct bp_site *site,
 }
 
 /* The device of a call is that of its first tensor, for a call without tensors the given one. */
-static enum bp_status create(struct bp_device *device, const struct bp_call *call,
-                             const struct bp_prepare_options *o, struct bp_prepared **out_prepared)
+static enum bp_status prepared_create(struct bp_device *device, const struct bp_call *call,
+                                      const struct bp_prepare_options *o,
+                                      struct bp_prepared **out_prepared)
 {
     const uint8_t *want = o->want || o->n_want ? o->want : bp_want_all;
-    const struct bp_op_row *row;
-    struct bp_site site;
+    const struct bp_opdef *row;
+    struct bp_invocation site;
     enum bp_status status;
     uint32_t unasked;
 
     TRY(bp_call_check(call));
-    row = bp_row_find(call->op);
+    row = bp_opdef_find(call->op);
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
-    TRY(bp_site_init(&site, device, NULL, call, want, o->n_want));
+    TRY(bp_invocation_init(&site, device, NULL, call, want, o->n_want));
     status = check_options(&site, o);
     if (status) {
-        bp_site_finish(&site);
+        bp_invocation_finish(&site);
         return status;
     }
     site.prefer = o->step_kernel;
-    site.expand = o->flags & BP_PREPARE_EXPAND;
+    site.decompose = o->flags & BP_PREPARE_DECOMPOSE;
     unasked = take_updates(&site);
     status = bp_prepared_make(&site, out_prepared);
-    bp_site_finish(&site);
+    bp_invocation_finish(&site);
     if (status) return status;
     (*out_prepared)->unasked = unasked;
     (*out_prepared)->keeps_device = true;
@@ -371,7 +373,7 @@ enum bp_status bp_prepared_create(struct bp_device *device, const struct bp_call
 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_prepared) return bp_error(BP_ERR_INVALID, "bp_prepared_create: out_prepared is NULL");
-    return create(device, call, &o, out_prepared);
+    return prepared_create(device, call, &o, out_prepared);
 }
 
 enum bp_status bp_prepared_create_with(struct bp_device *device, const struct bp_call *call,
@@ -387,5 +389,5 @@ enum bp_status bp_prepared_create_with(struct bp_device *device, const struct bp
         return bp_error(BP_ERR_INVALID, "bp_prepared_create_with: options->size is %zu: set it to "
                         "sizeof(struct bp_prepare_options)", options->size);
     if (options) o = *options;
-    return create(device, call, &o, out_prepared);
+    return prepared_create(device, call, &o, out_prepared);
 }

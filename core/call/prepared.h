@@ -22,7 +22,7 @@ struct bp_temp {
 
 struct bp_step {
     struct bp_launch launch; /* all that is the same for each run */
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     const struct bp_kernel *kernel;
     struct bp_plan plan;
     uint32_t kind; /* enum bp_fallback_kind: why the step is there; NONE: it is the call itself */
@@ -42,9 +42,9 @@ struct bp_prepared {
     struct bp_device *device;  /* a reference */
     uint32_t fast;             /* magic, if the call can go fast.c's way; else 0 */
     uint32_t n_in;
-    const struct bp_op_row *eager; /* the row, if an eager call can; else NULL */
+    const struct bp_opdef *eager; /* the row, if an eager call can; else NULL */
     void *attrs;               /* own */
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     uint64_t bytes;            /* if fast: of the result */
     uint64_t sig[BP_FAST_IN + 1]; /* if fast: of inputs, then the output */
     uint64_t span[BP_FAST_IN]; /* if fast: bytes from the first to the end of the last element */
@@ -110,7 +110,7 @@ static inline bool bp_same_type(const struct bp_view *a, const struct bp_view *b
 }
 
 /* prepared.c: finds the steps of a site. Takes the site's attributes on success. */
-enum bp_status bp_prepared_make(struct bp_site *site, struct bp_prepared **out_prepared);
+enum bp_status bp_prepared_make(struct bp_invocation *site, struct bp_prepared **out_prepared);
 /* prepared_info.c: ends what a step owns. */
 void bp_step_finish(struct bp_prepared *prepared, struct bp_step *step);
 
@@ -134,32 +134,31 @@ struct bp_run {
 enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_tensor *const *in,
                                         struct bp_tensor *const *out, uint32_t o);
 
-/* bp_prepared_go with random numbers drawn, and outputs narrowed to the extents found. */
-enum bp_status bp_run_call(struct bp_prepared *prepared, struct bp_stream *stream,
-                           struct bp_tensor *const *in, struct bp_tensor *const *out,
-                           struct bp_run *run);
+/* bp_prepared_launch with random numbers drawn, and outputs narrowed to the extents found. */
+enum bp_status bp_prepared_execute(struct bp_prepared *prepared, struct bp_stream *stream,
+                                   struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                   struct bp_run *run);
 
 /* fast.c: a run of a call that can go the short way on a timeline that works at once, with tensors
  * that are known to be what it was prepared for. */
-enum bp_status bp_fast_run(const struct bp_prepared *prepared, struct bp_timeline *timeline,
-                           struct bp_tensor *const *in, struct bp_tensor *const *out,
-                           const void *attrs);
+enum bp_status bp_prepared_launch_fast(const struct bp_prepared *prepared,
+                                       struct bp_timeline *timeline, struct bp_tensor *const *in,
+                                       struct bp_tensor *const *out, const void *attrs);
 
 /* A call of a row that is simple (one output, up to four inputs, nothing else) which the stream's
  * table has. false: it is not so, nothing was done. */
-bool bp_fast_call(struct bp_stream *stream, const struct bp_op_row *row, const struct bp_arg *in,
+bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const struct bp_arg *in,
                   const void *attrs, struct bp_tensor **out, enum bp_status *out_status);
 
 /* prepared_run.c: bp_prepared_run, with everything checked and said. */
-enum bp_status bp_prepared_run_checked(struct bp_prepared *prepared, struct bp_stream *stream,
-                                       struct bp_tensor *const *in, size_t n_in,
-                                       struct bp_tensor *const *out, size_t n_out,
-                                       const void *attrs);
+enum bp_status bp_prepared_run_slow(struct bp_prepared *prepared, struct bp_stream *stream,
+                                    struct bp_tensor *const *in, size_t n_in,
+                                    struct bp_tensor *const *out, size_t n_out, const void *attrs);
 
 /* launch.c: runs it. in, out: n_in, n_out tensors that were checked against its types, NULL where
  * absent. */
-enum bp_status bp_prepared_go(struct bp_prepared *prepared, struct bp_stream *stream,
-                              struct bp_tensor *const *in, struct bp_tensor *const *out,
-                              const struct bp_run *run);
+enum bp_status bp_prepared_launch(struct bp_prepared *prepared, struct bp_stream *stream,
+                                  struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                  const struct bp_run *run);
 
 #endif

@@ -106,9 +106,9 @@ static enum bp_status check_constants(const struct bp_prepared *p, struct bp_ten
     return BP_OK;
 }
 
-static enum bp_status check_run(struct bp_prepared *p, struct bp_stream *stream,
-                                struct bp_tensor *const *in, size_t n_in,
-                                struct bp_tensor *const *out, size_t n_out)
+static enum bp_status prepared_check_run(struct bp_prepared *p, struct bp_stream *stream,
+                                         struct bp_tensor *const *in, size_t n_in,
+                                         struct bp_tensor *const *out, size_t n_out)
 {
     if (!bp_prepared_is(p)) return bp_not_a_for("bp_prepared_run", "prepared call");
     if (!bp_stream_is(stream)) return bp_not_a_for("bp_prepared_run", "stream");
@@ -150,26 +150,26 @@ struct extents {
     int64_t result[BP_PORT_MAX];
 };
 
-static void free_extents(struct bp_pending *pending)
+static void extents_free(struct bp_pending *pending)
 {
     free(pending);
 }
 
 /* Launches that have not ended go on, and write them. Without memory to note that, they stay. */
-static void let_extents(struct bp_stream *stream, struct extents *e, enum bp_status status)
+static void extents_release(struct bp_stream *stream, struct extents *e, enum bp_status status)
 {
     struct bp_timeline *timeline = stream->timeline;
 
-    e->pending.release = free_extents;
+    e->pending.release = extents_free;
     if (status == BP_OK || !bp_is_of_the_wait(status)) free(e);
     else if (bp_users_add(&e->pending.users, timeline, atomic_load(&timeline->last)))
         bp_pending_release(stream->device, &e->pending);
 }
 
 /* Extents are known when the call's work has ended. */
-static enum bp_status run_bound(struct bp_prepared *p, struct bp_stream *stream,
-                                struct bp_tensor *const *in, struct bp_tensor *const *out,
-                                struct bp_run *run)
+static enum bp_status prepared_run_dynamic(struct bp_prepared *p, struct bp_stream *stream,
+                                           struct bp_tensor *const *in,
+                                           struct bp_tensor *const *out, struct bp_run *run)
 {
     struct extents *e = calloc(1, sizeof *e);
     enum bp_status status;
@@ -177,19 +177,19 @@ static enum bp_status run_bound(struct bp_prepared *p, struct bp_stream *stream,
     if (!e) return bp_error(BP_ERR_MEMORY, "%s: no memory for a call", p->row->info.name);
     run->result = e->result;
     for (uint32_t i = 0; i < p->n_out; i++) e->result[i] = -1;
-    status = bp_prepared_go(p, stream, in, out, run);
+    status = bp_prepared_launch(p, stream, in, out, run);
     if (status == BP_OK) status = bp_stream_drain(stream);
     for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
         if (out[i]) status = bp_tensor_narrow(out[i], p->row->info.bound_axis, e->result[i]);
-    let_extents(stream, e, status);
+    extents_release(stream, e, status);
     return status;
 }
 
-enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
-                           struct bp_tensor *const *in, struct bp_tensor *const *out,
-                           struct bp_run *run)
+enum bp_status bp_prepared_execute(struct bp_prepared *p, struct bp_stream *stream,
+                                   struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                   struct bp_run *run)
 {
-    if (stream->timeline->recording) TRY(bp_recording_take(stream->timeline->recording, p));
+    if (stream->timeline->recording) TRY(bp_capture_add_call(stream->timeline->recording, p));
     TRY(check_room(p, stream));
     if (p->row->random) {
         uint64_t count = 0;
@@ -199,8 +199,8 @@ enum bp_status bp_run_call(struct bp_prepared *p, struct bp_stream *stream,
         bp_generator_draw(stream->generator ? stream->generator : p->device->core->generator,
                           (count + 3) / 4, &run->seed, &run->offset);
     }
-    return p->row->bound ? run_bound(p, stream, in, out, run)
-                         : bp_prepared_go(p, stream, in, out, run);
+    return p->row->bound ? prepared_run_dynamic(p, stream, in, out, run)
+                         : bp_prepared_launch(p, stream, in, out, run);
 }
 
 /* With attributes of this run: their own copy, in full length. */
@@ -217,14 +217,14 @@ static enum bp_status run_with(struct bp_prepared *p, struct bp_stream *stream,
         status = bp_attrs_check_run(&p->row->info, p->attrs, current);
         run.attrs = current;
     }
-    if (status == BP_OK) status = bp_run_call(p, stream, in, out, &run);
+    if (status == BP_OK) status = bp_prepared_execute(p, stream, in, out, &run);
     free(current);
     return status;
 }
 
 /* The inputs that stand for outputs that were not asked for, beside those that were. */
-static enum bp_status add_unasked(const struct bp_prepared *p, struct bp_tensor *const *in,
-                                  struct bp_tensor *const *out, struct bp_tensor **all)
+static enum bp_status prepared_add_unasked(const struct bp_prepared *p, struct bp_tensor *const *in,
+                                           struct bp_tensor *const *out, struct bp_tensor **all)
 {
     for (uint32_t i = 0; i < p->n_out; i++) {
         all[i] = out[i];
@@ -237,17 +237,16 @@ static enum bp_status add_unasked(const struct bp_prepared *p, struct bp_tensor 
     return BP_OK;
 }
 
-enum bp_status bp_prepared_run_checked(struct bp_prepared *p, struct bp_stream *stream,
-                                       struct bp_tensor *const *in, size_t n_in,
-                                       struct bp_tensor *const *out, size_t n_out,
-                                       const void *attrs)
+enum bp_status bp_prepared_run_slow(struct bp_prepared *p, struct bp_stream *stream,
+                                    struct bp_tensor *const *in, size_t n_in,
+                                    struct bp_tensor *const *out, size_t n_out, const void *attrs)
 {
     struct bp_tensor *all[BP_PORT_MAX]; /* no output of a row that updates is of any number */
 
-    TRY(check_run(p, stream, in, n_in, out, n_out));
+    TRY(prepared_check_run(p, stream, in, n_in, out, n_out));
     TRY(check_types(p, "input", p->type, in, n_in));
     if (p->unasked) {
-        TRY(add_unasked(p, in, out, all));
+        TRY(prepared_add_unasked(p, in, out, all));
         out = all;
     }
     TRY(check_types(p, "output", p->type + n_in, out, n_out));

@@ -66,9 +66,9 @@ static const struct bp_view *const *copy_views(const struct bp_view *const *from
 }
 
 /* in_at and out_at lie in the prepared call, which lives until its launches have ended. */
-enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_launch *launch,
-                               const struct bp_kernel *kernel, const struct bp_op_row *row,
-                               struct bp_device *device)
+enum bp_status bp_launch_enqueue(struct bp_timeline *timeline, const struct bp_launch *launch,
+                                 const struct bp_kernel *kernel, const struct bp_opdef *row,
+                                 struct bp_device *device)
 {
     size_t size = views_size(launch->in, launch->n_in) + views_size(launch->out, launch->n_out);
     struct launch_task *l = malloc(sizeof *l + size);

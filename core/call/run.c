@@ -13,7 +13,7 @@ static const uint64_t plans_max = UINT64_C(1) << 30;     /* bytes, by stream and
 /* A call on a stream. result: room for all outputs, NULL each. */
 struct request {
     struct bp_stream *stream;
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     const struct bp_call *call;
     const uint8_t *want; /* n_want; NULL: all */
     size_t n_want;
@@ -23,7 +23,7 @@ struct request {
 
 /* The arguments in a row with their signature. false: something about them is for the checked way
  * to say. */
-static bool flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_in)
+static bool call_flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_in)
 {
     const struct bp_opinfo *op = &e->row->info;
     uint32_t n = 0;
@@ -52,7 +52,7 @@ static bool flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_in)
 }
 
 /* Outputs that the caller gives, of which some may be an input. */
-static bool take_given(struct bp_eager *e, struct bp_tensor *const *given)
+static bool call_set_outputs(struct bp_eager *e, struct bp_tensor *const *given)
 {
     const struct bp_opinfo *op = &e->row->info;
 
@@ -73,7 +73,7 @@ static bool take_given(struct bp_eager *e, struct bp_tensor *const *given)
 }
 
 /* The attributes in full length; a copy, to be freed, only where the app's struct has another. */
-static enum bp_status take_attrs(struct bp_eager *e, const void *given, void **out_own)
+static enum bp_status call_copy_attrs(struct bp_eager *e, const void *given, void **out_own)
 {
     const struct bp_opinfo *op = &e->row->info;
     size_t size = 0;
@@ -91,7 +91,7 @@ static enum bp_status take_attrs(struct bp_eager *e, const void *given, void **o
 }
 
 /* The table of the device is made with the first stream's. */
-static enum bp_status open_tables(struct bp_stream *stream)
+static enum bp_status call_open_caches(struct bp_stream *stream)
 {
     struct bp_device *device = stream->device;
     struct bp_cache *calls = NULL;
@@ -107,34 +107,34 @@ static enum bp_status open_tables(struct bp_stream *stream)
 }
 
 /* Checks and prepares a call that is not in the tables. */
-static enum bp_status prepare(const struct request *r, uint64_t hash,
-                              struct bp_prepared **out_prepared)
+static enum bp_status call_prepare(const struct request *r, uint64_t hash,
+                                   struct bp_prepared **out_prepared)
 {
-    struct bp_site site;
+    struct bp_invocation site;
     enum bp_status status;
 
-    TRY(bp_site_init(&site, r->stream->device, NULL, r->call, r->want, r->n_want));
-    status = r->given ? bp_site_give(&site, r->given) : BP_OK;
+    TRY(bp_invocation_init(&site, r->stream->device, NULL, r->call, r->want, r->n_want));
+    status = r->given ? bp_invocation_set_outputs(&site, r->given) : BP_OK;
     if (status == BP_OK) status = bp_prepared_make(&site, out_prepared);
-    bp_site_finish(&site);
+    bp_invocation_finish(&site);
     if (status == BP_OK) (*out_prepared)->hash = hash;
     return status;
 }
 
 /* In the table of the device, or made; then in both tables. */
-static enum bp_status find_or_prepare(const struct request *r, struct bp_eager *e,
-                                      struct bp_prepared **out_prepared)
+static enum bp_status call_find_or_prepare(const struct request *r, struct bp_eager *e,
+                                           struct bp_prepared **out_prepared)
 {
     struct bp_stream *stream = r->stream;
     struct bp_cache *shared;
     struct bp_prepared *p;
     enum bp_status status;
 
-    if (!stream->cache) TRY(open_tables(stream));
+    if (!stream->cache) TRY(call_open_caches(stream));
     shared = atomic_load(&stream->device->calls);
     p = bp_cache_find(shared, e, true);
     if (!p) {
-        TRY(prepare(r, e->hash, &p));
+        TRY(call_prepare(r, e->hash, &p));
         bp_prepared_retain(p);
         if (bp_cache_add(shared, p)) bp_prepared_release(p);
     }
@@ -145,8 +145,8 @@ static enum bp_status find_or_prepare(const struct request *r, struct bp_eager *
 }
 
 /* New tensors where none are given. */
-static enum bp_status make_outputs(const struct bp_prepared *p, struct bp_timeline *home,
-                                   struct bp_tensor *const *given, struct bp_tensor **result)
+static enum bp_status call_make_outputs(const struct bp_prepared *p, struct bp_timeline *home,
+                                        struct bp_tensor *const *given, struct bp_tensor **result)
 {
     const struct bp_typed_view *type = p->type + p->n_in;
 
@@ -163,27 +163,28 @@ static enum bp_status make_outputs(const struct bp_prepared *p, struct bp_timeli
     return BP_OK;
 }
 
-static enum bp_status run_made(const struct request *r, struct bp_prepared *p, struct bp_eager *e)
+static enum bp_status call_with_outputs(const struct request *r, struct bp_prepared *p,
+                                        struct bp_eager *e)
 {
     struct bp_run run = {.attrs = e->attrs};
     enum bp_status status = BP_OK;
 
-    TRY(make_outputs(p, r->stream->timeline, r->given, r->result));
+    TRY(call_make_outputs(p, r->stream->timeline, r->given, r->result));
     for (uint32_t i = 0; r->given && i < p->n_out && status == BP_OK; i++)
         if (r->given[i]) status = bp_prepared_check_output(p, e->in, r->result, i);
     if (status == BP_OK)
         status = p->fast && !r->given && r->stream->timeline->now
-                     ? bp_fast_run(p, r->stream->timeline, e->in, r->result, e->attrs)
-                     : bp_run_call(p, r->stream, e->in, r->result, &run);
+                     ? bp_prepared_launch_fast(p, r->stream->timeline, e->in, r->result, e->attrs)
+                     : bp_prepared_execute(p, r->stream, e->in, r->result, &run);
     for (uint32_t i = 0; status && i < p->n_out; i++)
         if (!r->given || !r->given[i]) bp_tensor_destroy(r->result[i]);
     return status;
 }
 
 /* A call whose row or arguments ask for no more than kernels: by signature. */
-static enum bp_status run_eager(const struct request *r)
+static enum bp_status call_cached(const struct request *r)
 {
-    const struct bp_op_row *row = r->row;
+    const struct bp_opdef *row = r->row;
     struct bp_stream *stream = r->stream;
     struct bp_eager e;
     struct bp_prepared *p = NULL;
@@ -197,46 +198,46 @@ static enum bp_status run_eager(const struct request *r)
     e.in_place = false;
     for (size_t i = 0; i < r->n_want && i < BP_PORT_MAX; i++)
         e.want |= (uint32_t)(!r->want || r->want[i]) << i;
-    if (r->n_want > row->info.n_out || !flatten(&e, r->call->in, r->call->n_in) ||
-        (r->given && !take_given(&e, r->given))) {
-        TRY(prepare(r, 0, &p)); /* the checked way says what is wrong */
+    if (r->n_want > row->info.n_out || !call_flatten(&e, r->call->in, r->call->n_in) ||
+        (r->given && !call_set_outputs(&e, r->given))) {
+        TRY(call_prepare(r, 0, &p)); /* the checked way says what is wrong */
         bp_prepared_release(p);
         return bp_error(BP_ERR_INTERNAL, "%s: the arguments are odd, and nothing says why",
                         row->info.name);
     }
-    TRY(take_attrs(&e, r->call->attrs, &own));
+    TRY(call_copy_attrs(&e, r->call->attrs, &own));
     e.hash = bp_eager_hash(&e);
     if (__builtin_expect(stream->cache != NULL, 1)) p = bp_cache_find(stream->cache, &e, false);
-    status = p ? BP_OK : find_or_prepare(r, &e, &p);
-    if (status == BP_OK) status = run_made(r, p, &e);
+    status = p ? BP_OK : call_find_or_prepare(r, &e, &p);
+    if (status == BP_OK) status = call_with_outputs(r, p, &e);
     if (__builtin_expect(own != NULL, 0)) free(own);
     return status;
 }
 
 /* Prepared for this call alone: only one row of kernels will do, or signatures do not know how many
  * outputs there are. */
-static enum bp_status run_alone(const struct request *r)
+static enum bp_status call_uncached(const struct request *r)
 {
     struct bp_eager e = {.row = r->row, .device = r->stream->device};
     struct bp_prepared *p;
     enum bp_status status;
 
     TRY(bp_stream_check(r->stream));
-    TRY(prepare(r, 0, &p));
+    TRY(call_prepare(r, 0, &p));
     e.attrs = p->attrs;
-    if (flatten(&e, r->call->in, r->call->n_in)) status = run_made(r, p, &e);
+    if (call_flatten(&e, r->call->in, r->call->n_in)) status = call_with_outputs(r, p, &e);
     else status = bp_error(BP_ERR_INTERNAL, "%s: odd arguments", r->row->info.name);
     bp_prepared_release(p);
     return status;
 }
 
-static enum bp_status run_kernels(const struct request *r)
+static enum bp_status call_kernels(const struct request *r)
 {
-    return r->call->kernel || r->row->varies ? run_alone(r) : run_eager(r);
+    return r->call->kernel || r->row->varies ? call_uncached(r) : call_cached(r);
 }
 
 /* Outputs that update an input are that input: the caller gets a new reference to it. */
-static enum bp_status run_update(const struct request *r)
+static enum bp_status call_update(const struct request *r)
 {
     const struct bp_opinfo *op = &r->row->info;
     const struct bp_call *call = r->call;
@@ -258,7 +259,7 @@ static enum bp_status run_update(const struct request *r)
     whole.want = all;
     whole.n_want = r->n_want > op->n_out ? r->n_want : op->n_out; /* too many are refused */
     whole.given = place;
-    TRY(run_kernels(&whole));
+    TRY(call_kernels(&whole));
     for (uint32_t i = 0; i < op->n_out; i++) {
         if (op->out[i].kind != BP_PORT_UPDATE || (r->given && r->given[i])) continue;
         if (i < r->n_want && (!r->want || r->want[i])) bp_tensor_retain(r->result[i]);
@@ -268,7 +269,7 @@ static enum bp_status run_update(const struct request *r)
 }
 
 /* New tensors that share the input's memory, or that of a dense copy of it. */
-static enum bp_status run_view(const struct request *r)
+static enum bp_status call_view(const struct request *r)
 {
     int share = r->row->info.out[0].share;
     struct bp_arg in[BP_PORT_MAX];
@@ -278,28 +279,28 @@ static enum bp_status run_view(const struct request *r)
     enum bp_status status;
     bool copies;
 
-    TRY(bp_run_view(r->stream, r->row, r->call, r->want, r->n_want, r->result, &copies));
+    TRY(bp_call_view(r->stream, r->row, r->call, r->want, r->n_want, r->result, &copies));
     if (!copies) return BP_OK;
     TRY(bp_call_typed(&r->stream->scope, BP_ROW_assign, &call.in[share], 1, NULL, &out, 1));
     for (size_t i = 0; i < call.n_in && i < BP_PORT_MAX; i++) in[i] = call.in[i];
     in[share] = (struct bp_arg){&dense, 1};
     call.in = in;
     again.call = &call;
-    status = run_view(&again);
+    status = call_view(&again);
     bp_tensor_destroy(dense);
     return status;
 }
 
 /* Values that are given as tensors become attributes first. */
-static enum bp_status run(const struct request *r)
+static enum bp_status call_execute(const struct request *r)
 {
-    const struct bp_op_row *row = r->row;
+    const struct bp_opdef *row = r->row;
     struct bp_call filled;
     struct request with;
     void *attrs = NULL;
     enum bp_status status;
 
-    if (row->plain) return run_kernels(r);
+    if (row->plain) return call_kernels(r);
     filled = *r->call;
     if (row->has_host) {
         TRY(bp_stream_check(r->stream));
@@ -308,20 +309,20 @@ static enum bp_status run(const struct request *r)
     }
     with = *r;
     with.call = &filled;
-    if (row->is_view && !r->given) status = run_view(&with);
-    else status = row->updates ? run_update(&with) : run_kernels(&with);
+    if (row->is_view && !r->given) status = call_view(&with);
+    else status = row->updates ? call_update(&with) : call_kernels(&with);
     free(attrs);
     return status;
 }
 
 /* The same, between two looks of the stream's watcher. */
-static enum bp_status run_watched(const struct request *r)
+static enum bp_status call_watched(const struct request *r)
 {
     struct bp_stream *stream = r->stream;
     struct bp_tensor *in[BP_FLAT_MAX];
     struct bp_call filled = *r->call;
     struct bp_watched seen = {.size = sizeof seen, .op = &r->row->info, .in = in};
-    struct bp_site site;
+    struct bp_invocation site;
     void *attrs = NULL;
     enum bp_status status;
 
@@ -329,20 +330,20 @@ static enum bp_status run_watched(const struct request *r)
     if (r->row->has_host)
         TRY(bp_host_values(stream, r->row, filled.in, filled.n_in, filled.attrs, &attrs));
     if (attrs) filled.attrs = attrs;
-    status = bp_site_init(&site, stream->device, NULL, &filled, r->want, r->n_want);
+    status = bp_invocation_init(&site, stream->device, NULL, &filled, r->want, r->n_want);
     free(attrs);
     if (status) return status;
-    bp_site_flatten(&site, r->call, in);
+    bp_invocation_flatten(&site, r->call, in);
     seen.attrs = site.attrs;
     seen.n_in = site.n_in;
     seen.n_out = site.n_out;
     stream->watched = true;
     stream->watcher(stream->watcher_ctx, &seen);
-    status = run(r);
+    status = call_execute(r);
     seen.out = r->result;
     if (status == BP_OK && stream->watcher) stream->watcher(stream->watcher_ctx, &seen);
     stream->watched = false;
-    bp_site_finish(&site);
+    bp_invocation_finish(&site);
     return status;
 }
 
@@ -367,16 +368,16 @@ enum bp_status bp_stream_calls(struct bp_stream *stream, struct bp_call_stats *o
     return bp_answer(out, &s, sizeof s);
 }
 
-static enum bp_status find_row(const struct bp_call *call, const struct bp_op_row **out_row)
+static enum bp_status call_find_op(const struct bp_call *call, const struct bp_opdef **out_row)
 {
     TRY(bp_call_check(call));
-    *out_row = bp_row_find(call->op);
+    *out_row = bp_opdef_find(call->op);
     if (*out_row) return BP_OK;
     return bp_error(BP_ERR_NOT_FOUND,
                     "operator '%.64s': there is none of this name (`bp ops` lists them)", call->op);
 }
 
-static enum bp_status no_scope(const struct bp_scope *scope)
+static enum bp_status call_refuse_scope(const struct bp_scope *scope)
 {
     if ((!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_was_stale()) ||
         (!bp_scope_is(scope, BP_MAGIC_GRAPH) && bp_was_stale()))
@@ -389,19 +390,19 @@ static enum bp_status no_scope(const struct bp_scope *scope)
 }
 
 /* To where the scope says. */
-static enum bp_status go(struct bp_scope *scope, const struct bp_op_row *row,
-                         const struct bp_call *call, const uint8_t *want, size_t n_want,
-                         struct bp_tensor *const *given, struct bp_tensor **result)
+static enum bp_status call_dispatch(struct bp_scope *scope, const struct bp_opdef *row,
+                                    const struct bp_call *call, const uint8_t *want, size_t n_want,
+                                    struct bp_tensor *const *given, struct bp_tensor **result)
 {
     if (bp_scope_is(scope, BP_MAGIC_STREAM)) {
         struct request r = {(struct bp_stream *)scope, row, call, want, n_want, given, result};
-        return r.stream->watcher && !r.stream->watched ? run_watched(&r) : run(&r);
+        return r.stream->watcher && !r.stream->watched ? call_watched(&r) : call_execute(&r);
     }
-    if (!bp_scope_is(scope, BP_MAGIC_GRAPH)) return no_scope(scope);
+    if (!bp_scope_is(scope, BP_MAGIC_GRAPH)) return call_refuse_scope(scope);
     if (given)
         return bp_error(BP_ERR_INVALID, "%s: a recorded call makes its outputs: give NULL",
                         row->info.name);
-    return bp_graph_record((struct bp_graph *)scope, call, result, n_want, want);
+    return bp_graph_trace((struct bp_graph *)scope, call, result, n_want, want);
 }
 
 enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
@@ -409,14 +410,14 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
 {
     struct bp_tensor *given[BP_FLAT_MAX + BP_PORT_MAX], *result[BP_FLAT_MAX + BP_PORT_MAX];
     struct bp_call own = {.kernel = NULL};
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     size_t room; /* more are refused */
     bool any = false;
 
     if (!bp_scope_is(scope, BP_MAGIC_STREAM) && !bp_scope_is(scope, BP_MAGIC_GRAPH))
-        return no_scope(scope);
+        return call_refuse_scope(scope);
     if (n_out && !out) return bp_error(BP_ERR_INVALID, "bp_call_run: out is NULL");
-    TRY(find_row(call, &row));
+    TRY(call_find_op(call, &row));
     memcpy(&own, call, BP_HAS(call, kernel) ? sizeof own : offsetof(struct bp_call, kernel));
     own.size = sizeof own;
     room = row->varies ? BP_FLAT_MAX : row->info.n_out;
@@ -426,15 +427,15 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
         result[i] = NULL;
         any |= given[i] != NULL;
     }
-    TRY(go(scope, row, &own, want, n_out, any ? given : NULL, result));
+    TRY(call_dispatch(scope, row, &own, want, n_out, any ? given : NULL, result));
     for (size_t i = 0; i < room; i++)
         if (result[i]) out[i] = result[i];
     return BP_OK;
 }
 
-static __attribute__((noinline)) enum bp_status
-call_typed(struct bp_scope *scope, const struct bp_op_row *row, const struct bp_arg *in,
-           size_t n_in, const void *attrs, struct bp_tensor **const *out, size_t n_out)
+static __attribute__((noinline)) enum bp_status call_typed_slow(
+    struct bp_scope *scope, const struct bp_opdef *row, const struct bp_arg *in, size_t n_in,
+    const void *attrs, struct bp_tensor **const *out, size_t n_out)
 {
     struct bp_call call = {.size = sizeof call, .op = row->info.name, .in = in, .n_in = n_in,
                            .attrs = attrs};
@@ -445,7 +446,7 @@ call_typed(struct bp_scope *scope, const struct bp_op_row *row, const struct bp_
         want[i] = out[i] != NULL;
         result[i] = NULL;
     }
-    TRY(go(scope, row, &call, want, n_out, NULL, result));
+    TRY(call_dispatch(scope, row, &call, want, n_out, NULL, result));
     for (size_t i = 0; i < n_out; i++)
         if (out[i]) *out[i] = result[i];
     return BP_OK;
@@ -455,20 +456,20 @@ enum bp_status bp_call_typed(struct bp_scope *scope, enum bp_row_number number,
                              const struct bp_arg *in, size_t n_in, const void *attrs,
                              struct bp_tensor **const *out, size_t n_out)
 {
-    const struct bp_op_row *row = &bp_op_row[number];
+    const struct bp_opdef *row = &bp_opdef[number];
     enum bp_status status;
 
     if (row->simple && out[0] && bp_scope_is(scope, BP_MAGIC_STREAM) &&
-        bp_fast_call((struct bp_stream *)scope, row, in, attrs, out[0], &status))
+        bp_call_fast((struct bp_stream *)scope, row, in, attrs, out[0], &status))
         return status;
-    return call_typed(scope, row, in, n_in, attrs, out, n_out);
+    return call_typed_slow(scope, row, in, n_in, attrs, out, n_out);
 }
 
 enum bp_status bp_call_groups(struct bp_scope *scope, enum bp_row_number number,
                               const struct bp_arg *in, size_t n_in, const void *attrs,
                               const struct bp_room *out, size_t n_out)
 {
-    const struct bp_op_row *row = &bp_op_row[number];
+    const struct bp_opdef *row = &bp_opdef[number];
     struct bp_call call = {.size = sizeof call, .op = row->info.name, .in = in, .n_in = n_in,
                            .attrs = attrs};
     struct bp_tensor *result[BP_FLAT_MAX];
@@ -476,7 +477,7 @@ enum bp_status bp_call_groups(struct bp_scope *scope, enum bp_row_number number,
     size_t n = 0;
 
     if (!bp_scope_is(scope, BP_MAGIC_STREAM) && !bp_scope_is(scope, BP_MAGIC_GRAPH))
-        return no_scope(scope);
+        return call_refuse_scope(scope);
     for (size_t port = 0; port < n_out; port++) {
         if (out[port].n > BP_FLAT_MAX - n)
             return bp_error(BP_ERR_INVALID, "%s: room for %zu outputs %s, expected at most %zu",
@@ -487,7 +488,7 @@ enum bp_status bp_call_groups(struct bp_scope *scope, enum bp_row_number number,
             result[n] = NULL;
         }
     }
-    TRY(go(scope, row, &call, want, n, NULL, result));
+    TRY(call_dispatch(scope, row, &call, want, n, NULL, result));
     n = 0;
     for (size_t port = 0; port < n_out; port++)
         for (size_t i = 0; i < out[port].n; i++, n++)

@@ -14,19 +14,19 @@ static bool any_strided(const struct bp_view *const *view, uint32_t n)
 }
 
 /* Whether an input or output past the known ones is used. */
-static bool uses_unknown(const struct bp_site *site, const struct bp_kernel *k)
+static bool uses_unknown(const struct bp_invocation *site, const struct bp_kernel *k)
 {
     const struct bp_opinfo *op = &site->row->info;
 
     for (uint32_t port = k->in_known; port < op->n_in; port++)
-        if (bp_site_in(site, port)) return true;
+        if (bp_invocation_in(site, port)) return true;
     for (uint32_t port = k->out_known; port < op->n_out; port++)
         if (site->want >> port & 1) return true;
     return false;
 }
 
 /* NULL if the row's own facts admit the call. */
-static const char *select_unfit(const struct bp_site *site, const struct bp_view *const *out,
+static const char *select_unfit(const struct bp_invocation *site, const struct bp_view *const *out,
                                 const struct bp_kernel *k)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -48,7 +48,7 @@ static const char *select_unfit(const struct bp_site *site, const struct bp_view
 }
 
 /* The rows of the call's operator: from the first in the entry's list on, best first. */
-static const struct bp_kernel **rows_of(const struct bp_site *site, uint32_t *out_n)
+static const struct bp_kernel **rows_of(const struct bp_invocation *site, uint32_t *out_n)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
     uintptr_t op = (uintptr_t)site->row->info.name;
@@ -65,7 +65,7 @@ static const struct bp_kernel **rows_of(const struct bp_site *site, uint32_t *ou
     return entry->kernel_best ? entry->kernel_best + low : NULL;
 }
 
-bool bp_select_strided(const struct bp_site *site)
+bool bp_select_strided(const struct bp_invocation *site)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
     uint32_t n;
@@ -81,14 +81,14 @@ bool bp_select_strided(const struct bp_site *site)
     return false;
 }
 
-static bool is_wanted(const struct bp_site *site, const struct bp_kernel *k)
+static bool is_wanted(const struct bp_invocation *site, const struct bp_kernel *k)
 {
     return !site->kernel || !strcmp(k->name, site->kernel);
 }
 
 /* Why a row is no candidate; NULL if it is one. */
-static const char *select_refused(const struct bp_site *site, const struct bp_view *const *out,
-                                  const struct bp_kernel *k)
+static const char *select_refused(const struct bp_invocation *site,
+                                  const struct bp_view *const *out, const struct bp_kernel *k)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
     const char *reason = entry->kernel_reason[k - entry->kernel];
@@ -97,7 +97,7 @@ static const char *select_refused(const struct bp_site *site, const struct bp_vi
 }
 
 /* Bounds as those of a device's alignment; a plan that breaks them goes back at once. */
-static enum bp_status check_plan(const struct bp_site *site, const struct bp_kernel *k,
+static enum bp_status check_plan(const struct bp_invocation *site, const struct bp_kernel *k,
                                  const struct bp_plan *plan)
 {
     struct bp_plugin_entry *entry = site->device->entry;
@@ -126,7 +126,7 @@ static enum bp_status select_prepare(struct bp_plugin_entry *entry, const struct
 }
 
 /* Asks the row itself. BP_ERR_UNSUPPORTED passes to the next row; other failures end the call. */
-static enum bp_status select_ask(const struct bp_site *site, const struct bp_view *const *out,
+static enum bp_status select_ask(const struct bp_invocation *site, const struct bp_view *const *out,
                                  const struct bp_kernel *k, struct bp_plan *out_plan)
 {
     struct bp_plugin_entry *entry = site->device->entry;
@@ -154,14 +154,15 @@ static enum bp_status select_ask(const struct bp_site *site, const struct bp_vie
 }
 
 /* BP_ERR_NO_KERNEL after the message: rows of the operator were passed over. */
-static enum bp_status no_kernel(const struct bp_site *site, uint32_t rows)
+static enum bp_status no_kernel(const struct bp_invocation *site, uint32_t rows)
 {
     bp_error_at_operator(site->row->info.name, rows);
     return BP_ERR_NO_KERNEL;
 }
 
 /* The reason of each row, now that no row was found. */
-static enum bp_status select_none(const struct bp_site *site, const struct bp_view *const *out)
+static enum bp_status select_none(const struct bp_invocation *site,
+                                  const struct bp_view *const *out)
 {
     const char *op = site->row->info.name, *device = site->device->name;
     const struct bp_kernel **row;
@@ -190,7 +191,7 @@ static enum bp_status select_none(const struct bp_site *site, const struct bp_vi
 }
 
 /* The best row that takes the call; preferred: of those that are, or are not. */
-static enum bp_status select_of(const struct bp_site *site, const struct bp_view *const *out,
+static enum bp_status select_of(const struct bp_invocation *site, const struct bp_view *const *out,
                                 bool preferred, struct bp_choice *out_choice)
 {
     const struct bp_kernel **row;
@@ -208,7 +209,7 @@ static enum bp_status select_of(const struct bp_site *site, const struct bp_view
     return BP_ERR_UNSUPPORTED;
 }
 
-enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
+enum bp_status bp_select(const struct bp_invocation *site, const struct bp_view *const *out,
                          struct bp_choice *out_choice)
 {
     enum bp_status status = BP_ERR_UNSUPPORTED;

@@ -5,15 +5,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static enum bp_status no_broadcast(const struct bp_site *site, const uint32_t *port, uint32_t n,
-                                   uint32_t back, int64_t a, int64_t b)
+static enum bp_status no_broadcast(const struct bp_invocation *site, const uint32_t *port,
+                                   uint32_t n, uint32_t back, int64_t a, int64_t b)
 {
     const struct bp_opinfo *op = &site->row->info;
     char text[4][BP_TYPE_TEXT], list[4 * (BP_TYPE_TEXT + 40)] = "";
     size_t used = 0;
 
     for (uint32_t i = 0; i < n && i < 4; i++) {
-        const struct bp_view *v = bp_site_in(site, port[i]);
+        const struct bp_view *v = bp_invocation_in(site, port[i]);
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s is %s",
                                  !i ? "" : i + 1 < n ? ", " : " and ", op->in[port[i]].name,
                                  bp_type_text(v->dtype, v->rank, v->shape, text[i],
@@ -24,20 +24,20 @@ static enum bp_status no_broadcast(const struct bp_site *site, const uint32_t *p
                     list, back + 1, a, b);
 }
 
-enum bp_status bp_rule_broadcast(const struct bp_site *site, const uint32_t *port, uint32_t n,
-                                 uint32_t skip, struct bp_type *out)
+enum bp_status bp_shape_broadcast(const struct bp_invocation *site, const uint32_t *port,
+                                  uint32_t n, uint32_t skip, struct bp_type *out)
 {
     uint32_t rank = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const struct bp_view *v = bp_site_in(site, port[i]);
+        const struct bp_view *v = bp_invocation_in(site, port[i]);
         if (v && v->rank > rank) rank = v->rank;
     }
     for (uint32_t back = skip; back < rank; back++) {
         int64_t extent = 1;
         for (uint32_t i = 0; i < n; i++) {
-            const struct bp_view *v = bp_site_in(site, port[i]);
-            int64_t mine = v ? bp_rule_extent_back(v, back) : 1;
+            const struct bp_view *v = bp_invocation_in(site, port[i]);
+            int64_t mine = v ? bp_shape_extent_back(v, back) : 1;
             if (mine == 1 || mine == extent) continue;
             if (extent != 1) return no_broadcast(site, port, n, back, extent, mine);
             extent = mine;
@@ -48,8 +48,8 @@ enum bp_status bp_rule_broadcast(const struct bp_site *site, const uint32_t *por
     return BP_OK;
 }
 
-enum bp_status bp_rule_axis(const struct bp_site *site, int64_t axis, uint32_t rank,
-                                 uint32_t *out_axis)
+enum bp_status bp_shape_axis(const struct bp_invocation *site, int64_t axis, uint32_t rank,
+                             uint32_t *out_axis)
 {
     if (!rank)
         return bp_error(BP_ERR_INVALID,
@@ -62,8 +62,9 @@ enum bp_status bp_rule_axis(const struct bp_site *site, int64_t axis, uint32_t r
     return BP_OK;
 }
 
-enum bp_status bp_rule_sliced(const struct bp_site *site, const struct bp_rule_slices *s,
-                              uint32_t rank, uint32_t out_axis[BP_RANK_MAX])
+enum bp_status bp_shape_check_slices(const struct bp_invocation *site,
+                                     const struct bp_shape_slices *s, uint32_t rank,
+                                     uint32_t out_axis[BP_RANK_MAX])
 {
     const char *name = site->row->info.name;
     int64_t n = s->starts.n;
@@ -76,7 +77,7 @@ enum bp_status bp_rule_sliced(const struct bp_site *site, const struct bp_rule_s
                         name, n, s->ends.n, s->axes.n, s->steps.n);
     for (int64_t i = 0; i < n; i++) {
         uint32_t axis;
-        TRY(bp_rule_axis(site, s->axes.n ? s->axes.at[i] : i, rank, &axis));
+        TRY(bp_shape_axis(site, s->axes.n ? s->axes.at[i] : i, rank, &axis));
         if (seen >> axis & 1)
             return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice", name, axis);
         seen |= 1u << axis;
@@ -85,13 +86,13 @@ enum bp_status bp_rule_sliced(const struct bp_site *site, const struct bp_rule_s
     return BP_OK;
 }
 
-enum bp_status bp_rule_reduce(const struct bp_site *site, const struct bp_view *x,
-                             struct bp_dims axes, bool keep, struct bp_type *out)
+enum bp_status bp_shape_reduce(const struct bp_invocation *site, const struct bp_view *x,
+                               struct bp_dims axes, bool keep, struct bp_type *out)
 {
     uint32_t summed = 0, axis;
 
     for (int64_t i = 0; i < axes.n; i++) {
-        TRY(bp_rule_axis(site, axes.at[i], x->rank, &axis));
+        TRY(bp_shape_axis(site, axes.at[i], x->rank, &axis));
         if (summed >> axis & 1)
             return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice",
                             site->row->info.name, axis);
@@ -106,10 +107,10 @@ enum bp_status bp_rule_reduce(const struct bp_site *site, const struct bp_view *
     return BP_OK;
 }
 
-enum bp_status bp_rule_expect(const struct bp_site *site, uint32_t port,
-                                   const struct bp_type *expected)
+enum bp_status bp_shape_expect(const struct bp_invocation *site, uint32_t port,
+                               const struct bp_type *expected)
 {
-    const struct bp_view *got = bp_site_in(site, port);
+    const struct bp_view *got = bp_invocation_in(site, port);
     char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
 
     if (got->rank == expected->rank &&

@@ -139,7 +139,7 @@ enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tenso
     return BP_OK;
 }
 
-static void take_site(struct bp_node *node, const struct bp_site *site)
+static void take_site(struct bp_node *node, const struct bp_invocation *site)
 {
     node->row = site->row;
     node->n_in = site->n_in;
@@ -152,14 +152,14 @@ static void take_site(struct bp_node *node, const struct bp_site *site)
 }
 
 /* The results' values and their tensors. */
-static enum bp_status add_results(struct bp_graph *graph, const struct bp_site *site,
+static enum bp_status add_results(struct bp_graph *graph, const struct bp_invocation *site,
                                   struct bp_node *node, struct bp_tensor **out)
 {
     for (uint32_t i = 0; i < site->n_out; i++) {
         char name[NAME_MAX_OWN];
         struct bp_value *v;
         node->out[i] = BP_NO_VALUE;
-        if (!bp_site_wants(site, i)) continue;
+        if (!bp_invocation_wants(site, i)) continue;
         TRY(add_value(graph, &site->out[i], BP_VALUE_RESULT));
         v = &graph->value[graph->n_value - 1];
         v->node = graph->n_node;
@@ -172,7 +172,7 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_site *
     return BP_OK;
 }
 
-static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
+static enum bp_status add_node(struct bp_graph *graph, struct bp_invocation *site,
                                struct bp_tensor *const *in, struct bp_tensor **out)
 {
     struct bp_node node = {0};
@@ -207,14 +207,14 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_site *site,
     return BP_OK;
 }
 
-enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *call,
-                               struct bp_tensor **out, size_t n_out, const uint8_t *want)
+enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call,
+                              struct bp_tensor **out, size_t n_out, const uint8_t *want)
 {
-    const struct bp_op_row *row = bp_row_find(call->op);
+    const struct bp_opdef *row = bp_opdef_find(call->op);
     struct bp_tensor *flat[BP_FLAT_MAX];
     struct bp_call filled = {.size = sizeof filled, .op = call->op, .in = call->in,
                              .n_in = call->n_in, .attrs = call->attrs};
-    struct bp_site site;
+    struct bp_invocation site;
     void *attrs = NULL;
     enum bp_status status = BP_OK;
 
@@ -223,22 +223,22 @@ enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *cal
         TRY(bp_host_values(NULL, row, call->in, call->n_in, call->attrs, &attrs));
     if (attrs) filled.attrs = attrs;
     if (BP_HAS(call, kernel)) filled.kernel = call->kernel;
-    status = bp_site_init(&site, NULL, graph, &filled, want, n_out);
+    status = bp_invocation_init(&site, NULL, graph, &filled, want, n_out);
     if (status == BP_OK) {
-        bp_site_flatten(&site, call, flat);
+        bp_invocation_flatten(&site, call, flat);
         status = add_node(graph, &site, flat, out);
-        bp_site_finish(&site);
+        bp_invocation_finish(&site);
     }
     free(attrs);
     return status;
 }
 
-enum bp_status bp_graph_expand(struct bp_graph *graph, const struct bp_op_row *row,
-                               const void *attrs, const struct bp_view *const *in, uint32_t n_in,
-                               uint32_t want, uint32_t *out_value)
+enum bp_status bp_graph_trace_decomposed(struct bp_graph *graph, const struct bp_opdef *row,
+                                         const void *attrs, const struct bp_view *const *in,
+                                         uint32_t n_in, uint32_t want, uint32_t *out_value)
 {
     struct bp_tensor *symbol[BP_FLAT_MAX] = {NULL}, *out[BP_PORT_MAX] = {NULL};
-    struct bp_expansion e = {&graph->scope, row, attrs, symbol, want, out};
+    struct bp_decomposition e = {&graph->scope, row, attrs, symbol, want, out};
     enum bp_status status = BP_OK;
 
     for (uint32_t i = 0; i < n_in && status == BP_OK; i++) {
@@ -248,7 +248,7 @@ enum bp_status bp_graph_expand(struct bp_graph *graph, const struct bp_op_row *r
         memcpy(type.shape, in[i]->shape, type.rank * sizeof *type.shape);
         status = bp_graph_add_input(graph, NULL, &type, &symbol[i]);
     }
-    if (status == BP_OK) status = row->expand(&e);
+    if (status == BP_OK) status = row->decompose(&e);
     for (uint32_t i = 0; i < row->info.n_out && status == BP_OK; i++)
         if (want >> i & 1) status = bp_graph_value_of(graph, out[i], &out_value[i]);
     for (uint32_t i = 0; i < n_in; i++) bp_tensor_destroy(symbol[i]);
@@ -296,15 +296,15 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
     return bp_graph_give_name(graph, v, name);
 }
 
-void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
-                  struct bp_device *device, struct bp_site *site)
+void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node,
+                        struct bp_device *device, struct bp_invocation *site)
 {
     site->row = node->row;
     site->device = device;
     site->graph = NULL;
     site->attrs = node->attrs;
     site->kernel = site->prefer = NULL;
-    site->expand = site->in_place = site->view_copies = false;
+    site->decompose = site->in_place = site->view_copies = false;
     site->n_in = node->n_in;
     site->n_out = node->n_out;
     site->want = node->want;

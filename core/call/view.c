@@ -2,7 +2,7 @@
 /* view.c: operators that make views: no kernel runs, new tensors share the input's memory. */
 #include "../schema/op.h"
 
-static enum bp_status make_views(const struct bp_site *site, struct bp_tensor *base,
+static enum bp_status make_views(const struct bp_invocation *site, struct bp_tensor *base,
                                  struct bp_tensor **result)
 {
     for (uint32_t i = 0; i < site->n_out; i++) {
@@ -16,17 +16,17 @@ static enum bp_status make_views(const struct bp_site *site, struct bp_tensor *b
     return BP_OK;
 }
 
-enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row,
-                           const struct bp_call *call, const uint8_t *want, size_t n_want,
-                           struct bp_tensor **result, bool *out_copies)
+enum bp_status bp_call_view(struct bp_stream *stream, const struct bp_opdef *row,
+                            const struct bp_call *call, const uint8_t *want, size_t n_want,
+                            struct bp_tensor **result, bool *out_copies)
 {
-    struct bp_site site;
+    struct bp_invocation site;
     enum bp_status status = BP_OK;
 
-    TRY(bp_site_init(&site, stream->device, NULL, call, want, n_want));
+    TRY(bp_invocation_init(&site, stream->device, NULL, call, want, n_want));
     if (!site.view_copies)
         status = make_views(&site, call->in[row->info.out[0].share].at[0], result);
     *out_copies = site.view_copies;
-    bp_site_finish(&site);
+    bp_invocation_finish(&site);
     return status;
 }

@@ -12,7 +12,7 @@
 struct bp_device;
 struct bp_pool;  /* memory/pool.h */
 struct bp_queue; /* device/queue.h */
-struct bp_recording; /* op/recording.h */
+struct bp_capture; /* op/recording.h */
 
 enum { BP_NAMES = 256, BP_SPACES = 3, BP_USERS = 4 };
 
@@ -69,7 +69,7 @@ struct bp_timeline {
     _Atomic(struct bp_past *) past;
     _Atomic(struct bp_pool *) aside; /* the pool of the device's memory, while a capture's has its
                                         place; or NULL */
-    struct bp_recording *recording; /* of the stream's caller: its calls are recorded in it, and
+    struct bp_capture *recording; /* of the stream's caller: its calls are recorded in it, and
                                        not done; or NULL */
     _Atomic bool seized;        /* by who records its work: only that thread uses stream */
     const char *node;       /* of the graph that the stream's caller runs now; NULL: none */

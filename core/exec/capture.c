@@ -16,7 +16,7 @@ static enum bp_status no_memory(const struct bp_device *device)
 /* All replays have ended. */
 static void capture_give_back(struct bp_pending *pending)
 {
-    struct bp_recording *r = (struct bp_recording *)pending;
+    struct bp_capture *r = (struct bp_capture *)pending;
     struct bp_plugin_entry *entry = r->device->entry;
 
     if (r->ready) entry->graphs.recording_destroy(entry->self, r->device->index, r->recorded);
@@ -27,21 +27,21 @@ static void capture_give_back(struct bp_pending *pending)
 }
 
 /* Each launch would have noted that it uses them; the last replay does so for all. */
-static void note_constants(const struct bp_recording *r)
+static void note_constants(const struct bp_capture *r)
 {
     for (uint32_t v = 0; r->ran && v < r->graph->n_value; v++)
         if (r->graph->value[v].constant && r->graph->value[v].constant->storage)
             bp_storage_use(r->graph->value[v].constant->storage, r->timeline, r->ran);
 }
 
-void bp_recording_destroy(struct bp_recording *r)
+void bp_capture_destroy(struct bp_capture *r)
 {
     struct bp_device *device;
 
     if (!r) return;
     device = r->device;
     note_constants(r);
-    if (r->memory) bp_capture_destroy(r->memory, r->ran ? r->timeline : NULL, r->ran);
+    if (r->memory) bp_capture_pool_destroy(r->memory, r->ran ? r->timeline : NULL, r->ran);
     bp_pending_release(device, &r->pending);
     bp_device_release(device);
 }
@@ -58,9 +58,9 @@ static enum bp_status check_begin(const struct bp_stream *stream)
 }
 
 static enum bp_status capture_make(struct bp_stream *stream, const struct bp_graph *graph,
-                                   struct bp_recording **out)
+                                   struct bp_capture **out)
 {
-    struct bp_recording *r = calloc(1, sizeof *r);
+    struct bp_capture *r = calloc(1, sizeof *r);
 
     if (!r) return no_memory(stream->device);
     r->device = stream->device;
@@ -73,11 +73,11 @@ static enum bp_status capture_make(struct bp_stream *stream, const struct bp_gra
     return BP_OK;
 }
 
-static enum bp_status capture_start(struct bp_recording *r)
+static enum bp_status capture_start(struct bp_capture *r)
 {
     struct bp_plugin_entry *entry = r->device->entry;
 
-    TRY(bp_capture_begin(r->timeline, &r->memory));
+    TRY(bp_capture_pool_begin(r->timeline, &r->memory));
     bp_error_enter();
     return bp_device_leave(
         r->device, entry->graphs.capture_begin(entry->self, r->device->index, r->timeline->stream),
@@ -85,19 +85,19 @@ static enum bp_status capture_start(struct bp_recording *r)
 }
 
 /* The stream's calls are done again. */
-static void capture_leave(struct bp_recording *r)
+static void capture_leave(struct bp_capture *r)
 {
     r->timeline->recording = NULL;
-    if (r->memory) bp_capture_end(r->memory);
+    if (r->memory) bp_capture_pool_end(r->memory);
     bp_timeline_release(r->timeline);
     atomic_store(&r->device->recording, false);
 }
 
-enum bp_status bp_recording_begin(struct bp_stream *stream, const struct bp_graph *graph,
-                                  struct bp_recording **out_recording)
+enum bp_status bp_capture_begin(struct bp_stream *stream, const struct bp_graph *graph,
+                                struct bp_capture **out_recording)
 {
     struct bp_device *device = stream->device;
-    struct bp_recording *r;
+    struct bp_capture *r;
     enum bp_status status;
 
     TRY(check_begin(stream));
@@ -111,7 +111,7 @@ enum bp_status bp_recording_begin(struct bp_stream *stream, const struct bp_grap
         else if ((status = capture_start(r)) != BP_OK) capture_leave(r);
     }
     if (status) {
-        bp_recording_destroy(r);
+        bp_capture_destroy(r);
         return status;
     }
     r->timeline->recording = r;
@@ -119,7 +119,7 @@ enum bp_status bp_recording_begin(struct bp_stream *stream, const struct bp_grap
     return BP_OK;
 }
 
-enum bp_status bp_recording_end(struct bp_recording *r)
+enum bp_status bp_capture_end(struct bp_capture *r)
 {
     struct bp_plugin_entry *entry = r->device->entry;
     enum bp_status status;
@@ -131,25 +131,25 @@ enum bp_status bp_recording_end(struct bp_recording *r)
         "capture_end");
     r->ready = status == BP_OK;
     capture_leave(r);
-    if (status) bp_recording_destroy(r);
+    if (status) bp_capture_destroy(r);
     return status;
 }
 
-void bp_recording_abort(struct bp_recording *r)
+void bp_capture_abort(struct bp_capture *r)
 {
     struct bp_plugin_entry *entry = r->device->entry;
 
     entry->graphs.capture_abort(entry->self, r->device->index, r->timeline->stream);
     capture_leave(r);
-    bp_recording_destroy(r);
+    bp_capture_destroy(r);
 }
 
-bool bp_recording_is_of(const struct bp_recording *r, const struct bp_stream *stream)
+bool bp_capture_is_of(const struct bp_capture *r, const struct bp_stream *stream)
 {
     return r->timeline == stream->timeline && r->base == atomic_load(&stream->timeline->base);
 }
 
-enum bp_status bp_recording_replay(struct bp_recording *r, struct bp_stream *stream)
+enum bp_status bp_capture_replay(struct bp_capture *r, struct bp_stream *stream)
 {
     struct bp_timeline *timeline = r->timeline;
     struct bp_plugin_entry *entry = r->device->entry;
@@ -175,7 +175,7 @@ enum bp_status bp_recording_replay(struct bp_recording *r, struct bp_stream *str
     return status;
 }
 
-uint64_t bp_recording_bytes(const struct bp_recording *r)
+uint64_t bp_capture_bytes(const struct bp_capture *r)
 {
     struct bp_pool_stats stats = {.size = sizeof stats};
 

@@ -212,8 +212,8 @@ enum bp_status bp_graph_check(const char *call, const struct bp_graph *graph,
     return BP_OK;
 }
 
-enum bp_status bp_graph_go(const struct bp_graph *graph, struct bp_stream *stream,
-                           struct bp_tensor *const *in, struct bp_tensor **out)
+enum bp_status bp_graph_execute(const struct bp_graph *graph, struct bp_stream *stream,
+                                struct bp_tensor *const *in, struct bp_tensor **out)
 {
     struct execution e = {.graph = graph, .stream = stream};
     enum bp_status status;
@@ -241,5 +241,5 @@ enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
     if (!bp_graph_is(graph)) return bp_not_a("graph");
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     TRY(bp_graph_check("bp_graph_run", graph, in, n_in, out, n_out));
-    return bp_graph_go(graph, stream, in, out);
+    return bp_graph_execute(graph, stream, in, out);
 }

@@ -14,7 +14,7 @@ struct bp_program {
     struct bp_device *device;
 
     pthread_mutex_t lock;           /* all below */
-    struct bp_recording *recording; /* NULL: none, and none of the tensors */
+    struct bp_capture *recording; /* NULL: none, and none of the tensors */
     struct bp_tensor **place;       /* of each input: where replays read it */
     struct bp_tensor **result;      /* of each output: where replays write it, or what it is */
     bool never;                     /* it cannot be recorded */
@@ -82,7 +82,7 @@ static void program_forget(struct bp_program *p)
         bp_tensor_destroy(p->place[i]);
         p->place[i] = NULL;
     }
-    bp_recording_destroy(p->recording);
+    bp_capture_destroy(p->recording);
     p->recording = NULL;
 }
 
@@ -135,16 +135,16 @@ static enum bp_status check_effects(const struct bp_program *p)
 /* Nothing is done, and the stream's calls are as they were, whatever comes of it. */
 static enum bp_status program_record(struct bp_program *p, struct bp_stream *stream)
 {
-    struct bp_recording *r;
+    struct bp_capture *r;
     enum bp_status status;
 
     program_forget(p);
-    TRY(bp_recording_begin(stream, p->graph, &r));
+    TRY(bp_capture_begin(stream, p->graph, &r));
     status = make_places(p, stream->timeline);
-    if (status == BP_OK) status = bp_graph_go(p->graph, stream, p->place, p->result);
+    if (status == BP_OK) status = bp_graph_execute(p->graph, stream, p->place, p->result);
     if (status == BP_OK) status = check_effects(p);
-    if (status == BP_OK) status = bp_recording_end(r);
-    else bp_recording_abort(r);
+    if (status == BP_OK) status = bp_capture_end(r);
+    else bp_capture_abort(r);
     if (status == BP_OK) p->recording = r;
     else program_forget(p);
     return status;
@@ -243,7 +243,7 @@ static enum bp_status program_replay(struct bp_program *p, struct bp_stream *str
 {
     TRY(check_given(p, in, out));
     for (uint32_t i = 0; i < p->graph->n_input; i++) TRY(program_move(stream, in[i], &p->place[i]));
-    TRY(bp_recording_replay(p->recording, stream));
+    TRY(bp_capture_replay(p->recording, stream));
     for (uint32_t o = 0; o < p->graph->n_output; o++) TRY(program_give(p, stream, in, o, &out[o]));
     return BP_OK;
 }
@@ -277,7 +277,7 @@ static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream
 
     p->last = timeline;
     p->base = base;
-    if (p->recording && bp_recording_is_of(p->recording, stream))
+    if (p->recording && bp_capture_is_of(p->recording, stream))
         return replay_into(p, stream, in, out);
     if (!p->never)
         snprintf(p->why, sizeof p->why,
@@ -285,7 +285,7 @@ static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream
                               : "the first run on a stream is not recorded");
     if (again && !p->never && !bp_stream_failed(stream)) try_to_record(p, stream);
     return p->recording && again ? replay_into(p, stream, in, out)
-                                 : bp_graph_go(p->graph, stream, in, out);
+                                 : bp_graph_execute(p->graph, stream, in, out);
 }
 
 enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
@@ -317,7 +317,7 @@ enum bp_status bp_program_info(struct bp_program *p, struct bp_program_info *out
     info.runs = p->runs;
     info.replays = p->replays;
     info.recorded = p->recording != NULL;
-    info.bytes = p->recording ? bp_recording_bytes(p->recording) : 0;
+    info.bytes = p->recording ? bp_capture_bytes(p->recording) : 0;
     info.reason = p->why;
     pthread_mutex_unlock(&p->lock);
     return bp_answer(out, &info, sizeof info);

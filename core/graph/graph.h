@@ -18,13 +18,13 @@ struct bp_value {
 };
 
 struct bp_node {
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     void *attrs;                  /* own, or NULL */
     char *name;                   /* own, unique in the graph */
     char *kernel;                 /* own: the only row that will do; NULL: the best */
     uint32_t *in, *out;           /* values; BP_NO_VALUE: absent */
     uint32_t n_in, n_out, want;
-    uint32_t dtype[BP_VAR_COUNT], bound; /* as in bp_site */
+    uint32_t dtype[BP_VAR_COUNT], bound; /* as in bp_invocation */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
 };
 
@@ -68,8 +68,8 @@ enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
                                   const struct bp_type *type, struct bp_tensor **out_tensor);
 
 /* A call becomes a node: results are symbolic tensors, NULL where not wanted. */
-enum bp_status bp_graph_record(struct bp_graph *graph, const struct bp_call *call,
-                               struct bp_tensor **out, size_t n_out, const uint8_t *want);
+enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call,
+                              struct bp_tensor **out, size_t n_out, const uint8_t *want);
 
 /* The value that a tensor stands for; a real tensor becomes a constant. */
 enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tensor,
@@ -77,17 +77,17 @@ enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tenso
 
 /* Records what an operator is defined in, on new inputs: one for each of n_in views that is not
  * NULL, in order. want: bit of each output; out_value: their values. */
-enum bp_status bp_graph_expand(struct bp_graph *graph, const struct bp_op_row *row,
-                               const void *attrs, const struct bp_view *const *in, uint32_t n_in,
-                               uint32_t want, uint32_t *out_value);
+enum bp_status bp_graph_trace_decomposed(struct bp_graph *graph, const struct bp_opdef *row,
+                                         const void *attrs, const struct bp_view *const *in,
+                                         uint32_t n_in, uint32_t want, uint32_t *out_value);
 
 /* execute.c. Whether a graph can be run with these tensors; and a run with ones that were checked.
  */
 enum bp_status bp_graph_check(const char *call, const struct bp_graph *graph,
                               struct bp_tensor *const *in, size_t n_in,
                               struct bp_tensor *const *out, size_t n_out);
-enum bp_status bp_graph_go(const struct bp_graph *graph, struct bp_stream *stream,
-                           struct bp_tensor *const *in, struct bp_tensor **out);
+enum bp_status bp_graph_execute(const struct bp_graph *graph, struct bp_stream *stream,
+                                struct bp_tensor *const *in, struct bp_tensor **out);
 
 /* The arguments of a node's call: in are its inputs, flat. */
 static inline void bp_node_args(const struct bp_node *node, struct bp_tensor *const *in,
@@ -136,7 +136,7 @@ enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
 bool bp_value_is_smooth(const struct bp_graph *graph, uint32_t value);
 
 /* Fills a site for a node on a device, but for its inputs. Its attributes stay the node's. */
-void bp_node_site(const struct bp_graph *graph, const struct bp_node *node,
-                  struct bp_device *device, struct bp_site *site);
+void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node,
+                        struct bp_device *device, struct bp_invocation *site);
 
 #endif

@@ -38,7 +38,7 @@ static struct bp_pool *capture_pool_make(struct bp_timeline *home)
     return pool;
 }
 
-enum bp_status bp_capture_begin(struct bp_timeline *home, struct bp_pool **out_capture)
+enum bp_status bp_capture_pool_begin(struct bp_timeline *home, struct bp_pool **out_capture)
 {
     struct bp_pool *own = bp_pool_make(home, BP_SPACE_DEVICE), *pool = NULL;
     struct bp_device *device = home->device;
@@ -84,7 +84,7 @@ static void keep_free(struct bp_pool *pool, const struct bp_region *region)
     if (pool->poison) bp_unpoison(region->memory.data, region->size);
 }
 
-void bp_capture_end(struct bp_pool *capture)
+void bp_capture_pool_end(struct bp_pool *capture)
 {
     struct bp_timeline *home = capture->home;
 
@@ -102,7 +102,7 @@ void bp_capture_end(struct bp_pool *capture)
     pthread_mutex_unlock(&home->device->lock);
 }
 
-void bp_capture_destroy(struct bp_pool *capture, struct bp_timeline *timeline, uint64_t number)
+void bp_capture_pool_destroy(struct bp_pool *capture, struct bp_timeline *timeline, uint64_t number)
 {
     bp_pool_lock(capture);
     capture->capture = BP_CAPTURE_OVER;

@@ -157,12 +157,13 @@ void bp_memory_unlisten(struct bp_device *device, struct bp_listener *listener);
 struct bp_pool;
 /* home: of a stream that lives until the capture has ended, and has none open (BP_ERR_INVALID). The
  * owner keeps the device. */
-enum bp_status bp_capture_begin(struct bp_timeline *home, struct bp_pool **out_capture);
+enum bp_status bp_capture_pool_begin(struct bp_timeline *home, struct bp_pool **out_capture);
 /* From now on all that it has stays as it is: what is given back is not used again. */
-void bp_capture_end(struct bp_pool *capture);
+void bp_capture_pool_end(struct bp_pool *capture);
 /* It has ended, and is not run any more; the last run was work number of timeline (NULL: it was
  * never run). Its memory goes back when that has ended: storages that live keep theirs until they
  * go. */
-void bp_capture_destroy(struct bp_pool *capture, struct bp_timeline *timeline, uint64_t number);
+void bp_capture_pool_destroy(struct bp_pool *capture, struct bp_timeline *timeline,
+                             uint64_t number);
 
 #endif

@@ -399,7 +399,7 @@ bool bp_table_operators(struct bp_load *load)
         struct bp_operator op = {0};
         const char *why;
         memcpy(&op, (const char *)k->op + i * k->op_stride, used);
-        why = bp_custom_add(&op);
+        why = bp_plugin_op_add(&op);
         if (why)
             return bp_broken(&load->why, table_library(load),
                              "operator %zu (%s) cannot be taken: %s; correct the plugin", i,

@@ -207,7 +207,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
         return status;
     }
     pthread_once(&seeded, core_seed);
-    bp_rows_init();
+    bp_opdefs_init();
     if (options) status = take_options(core, options);
     bp_core_read_log_level(core);
     if (status == BP_OK) status = bp_generator_create(read_seed(core), &core->generator);

@@ -57,11 +57,11 @@ static enum bp_status check_size(const struct bp_opinfo *op, const void *given)
     return BP_OK;
 }
 
-_Static_assert(offsetof(struct bp_op_row, info) == 0, "a row is found by its info");
+_Static_assert(offsetof(struct bp_opdef, info) == 0, "a row is found by its info");
 
 enum bp_status bp_attrs_check(const struct bp_opinfo *op, const void *attrs)
 {
-    const struct bp_op_row *row = (const struct bp_op_row *)op;
+    const struct bp_opdef *row = (const struct bp_opdef *)op;
 
     for (uint32_t i = 0; i < op->n_attr; i++) {
         const struct bp_attr *a = &op->attr[i];

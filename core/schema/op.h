@@ -15,19 +15,19 @@ enum bp_row_number {
 /* The most tensors that go into a call, or come out of it; and the most declared ports of a row. */
 enum { BP_FLAT_MAX = 256, BP_PORT_MAX = 16 };
 
-struct bp_site;
+struct bp_invocation;
 struct bp_grad;
-struct bp_expansion;
+struct bp_decomposition;
 
-struct bp_op_row {
+struct bp_opdef {
     struct bp_opinfo info;
     enum bp_status (*infer)(
-        struct bp_site *site); /* fills site->out from the inputs and attributes */
+        struct bp_invocation *site); /* fills site->out from the inputs and attributes */
     enum bp_status (*values)(const void *attrs); /* NULL, or refuses what attributes cannot be */
     enum bp_status (*grad)(struct bp_grad *grad);  /* NULL: not differentiable, or by expand */
-    enum bp_status (*expand)(struct bp_expansion *expansion); /* NULL: a kernel is needed */
+    enum bp_status (*decompose)(struct bp_decomposition *expansion); /* NULL: a kernel is needed */
     bool bound, random; /* words of the row */
-    uint8_t keeps;      /* KEEPS: how many inputs */
+    uint8_t keeps;      /* LAYOUT_FROM: how many inputs */
     /* Derived. key_words: a bit for each 8 bytes of the struct that are KEY, lists apart. */
     bool has_run, has_lists, has_host, has_groups, is_view, updates;
     bool varies; /* an output is any number of tensors */
@@ -35,32 +35,32 @@ struct bp_op_row {
     bool plain; /* none of bound, random, has_host, is_view, updates, varies */
     uint64_t key_words;
 };
-extern struct bp_op_row bp_op_row[BP_ROW_COUNT];
+extern struct bp_opdef bp_opdef[BP_ROW_COUNT];
 
 /* The row of a name or an alias; NULL. Makes the table ready on first use. */
-const struct bp_op_row *bp_row_find(const char *name);
-void bp_rows_init(void);
+const struct bp_opdef *bp_opdef_find(const char *name);
+void bp_opdefs_init(void);
 /* op_def.c: what is derived of a row whose other members are filled. attr: op->attr, to be
  * written. */
-void bp_row_sum_up(struct bp_op_row *row, struct bp_attr *attr);
+void bp_opdef_derive(struct bp_opdef *row, struct bp_attr *attr);
 
 /* plugin_operators.c: operators that plugins bring. find: NULL if there is none. add: for the
  * process, for ever; NULL, or why it cannot be. */
-const struct bp_op_row *bp_custom_find(const char *name);
-const char *bp_custom_add(const struct bp_operator *op);
+const struct bp_opdef *bp_plugin_op_find(const char *name);
+const char *bp_plugin_op_add(const struct bp_operator *op);
 
 void bp_typed_view_init(struct bp_typed_view *tv, const struct bp_view *of);
 void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type);
 
 /* A call whose arguments have been checked: what inference, selection and preparation work on. */
-struct bp_site {
-    const struct bp_op_row *row;
+struct bp_invocation {
+    const struct bp_opdef *row;
     struct bp_device *device;       /* of the inputs */
     void *attrs;                    /* own copy, full length, or NULL */
     const char *kernel;             /* the only row that will do, or NULL */
     const char *prefer;             /* of steps of an expansion: the row that is asked first, or
                                        NULL */
-    bool expand;                    /* runs as what it is defined in, whatever rows there are */
+    bool decompose;                    /* runs as what it is defined in, whatever rows there are */
     bool in_place;                  /* an output is given that is the input it may share: not of
                                        updates, which always are */
     struct bp_graph *graph;         /* the call is recorded there; device is NULL then */
@@ -85,41 +85,44 @@ static inline bool bp_port_varies(const struct bp_port *port)
 }
 
 /* The declared output to which output number i, flat, belongs. */
-static inline uint32_t bp_out_port(const struct bp_op_row *row, const uint16_t *out_at, uint32_t i)
+static inline uint32_t bp_out_port(const struct bp_opdef *row, const uint16_t *out_at, uint32_t i)
 {
     uint32_t port = row->varies ? 0 : i;
 
     while (row->varies && out_at[port + 1] <= i) port++;
     return port;
 }
-static inline bool bp_site_wants(const struct bp_site *site, uint32_t i)
+static inline bool bp_invocation_wants(const struct bp_invocation *site, uint32_t i)
 {
     return site->want >> bp_out_port(site->row, site->out_at, i) & 1;
 }
 
 /* check.c: for a rule of inference: the output of any number has n tensors, whose types it fills
  * then. Their dtype is set, as that of other outputs, if an input binds their variable. */
-enum bp_status bp_site_count(struct bp_site *site, int64_t n);
+enum bp_status bp_invocation_count(struct bp_invocation *site, int64_t n);
 
 /* check.c: fills site from a call: presence, handles, dtypes, attributes, inference. want: n_want
  * entries, 0 for an output that is not wanted (NULL: all n_want are); or bp_want_all: all that the
  * call makes, however many. */
 extern const uint8_t bp_want_all[1];
-enum bp_status bp_site_init(struct bp_site *site, struct bp_device *device, struct bp_graph *graph,
-                            const struct bp_call *call, const uint8_t *want, size_t n_want);
-void bp_site_finish(struct bp_site *site);
+enum bp_status bp_invocation_init(struct bp_invocation *site, struct bp_device *device,
+                                  struct bp_graph *graph, const struct bp_call *call,
+                                  const uint8_t *want, size_t n_want);
+void bp_invocation_finish(struct bp_invocation *site);
 enum bp_status bp_call_check(const struct bp_call *call);
 
 /* Checks outputs that the caller gives, a list of site->n_out or NULL each, against what was
  * inferred. */
-enum bp_status bp_site_give(struct bp_site *site, struct bp_tensor *const *given);
+enum bp_status bp_invocation_set_outputs(struct bp_invocation *site,
+                                         struct bp_tensor *const *given);
 
 /* The input tensors as one list, in the order of site->in; absent ones NULL. */
-void bp_site_flatten(const struct bp_site *site, const struct bp_call *call,
-                     struct bp_tensor **out_flat);
+void bp_invocation_flatten(const struct bp_invocation *site, const struct bp_call *call,
+                           struct bp_tensor **out_flat);
 
 /* The view of a declared input; NULL if it is absent. */
-static inline const struct bp_view *bp_site_in(const struct bp_site *site, uint32_t port)
+static inline const struct bp_view *bp_invocation_in(const struct bp_invocation *site,
+                                                     uint32_t port)
 {
     return site->in_at[port] < site->in_at[port + 1] ? site->in[site->in_at[port]] : NULL;
 }
@@ -138,7 +141,7 @@ static inline uint64_t bp_attrs_word(const void *attrs, uint32_t i)
     memcpy(&word, (const char *)attrs + 8 * (size_t)i, sizeof word);
     return word;
 }
-static inline bool bp_same_keys(const struct bp_op_row *row, const void *a, const void *b)
+static inline bool bp_same_keys(const struct bp_opdef *row, const void *a, const void *b)
 {
     for (uint64_t m = row->key_words; m; m &= m - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(m);
@@ -159,23 +162,23 @@ struct bp_choice {
     const struct bp_kernel *kernel;
     struct bp_plan plan;
 };
-enum bp_status bp_select(const struct bp_site *site, const struct bp_view *const *out,
+enum bp_status bp_select(const struct bp_invocation *site, const struct bp_view *const *out,
                          struct bp_choice *out_choice);
 
 /* Whether the device has a row for the call's dtypes that takes any strides. */
-bool bp_select_strided(const struct bp_site *site);
+bool bp_select_strided(const struct bp_invocation *site);
 
 /* queued_launch.c: puts a copy of a launch, of the views and attributes it points to, into the
  * queue of a timeline. */
-enum bp_status bp_launch_queue(struct bp_timeline *timeline, const struct bp_launch *launch,
-                               const struct bp_kernel *kernel, const struct bp_op_row *row,
-                               struct bp_device *device);
+enum bp_status bp_launch_enqueue(struct bp_timeline *timeline, const struct bp_launch *launch,
+                                 const struct bp_kernel *kernel, const struct bp_opdef *row,
+                                 struct bp_device *device);
 
 /* view.c: an operator that makes views; result: room for all outputs. out_copies: the strides of
  * the input do not allow the views, and none was made: a dense copy of it has to be viewed. */
-enum bp_status bp_run_view(struct bp_stream *stream, const struct bp_op_row *row,
-                           const struct bp_call *call, const uint8_t *want, size_t n_want,
-                           struct bp_tensor **result, bool *out_copies);
+enum bp_status bp_call_view(struct bp_stream *stream, const struct bp_opdef *row,
+                            const struct bp_call *call, const uint8_t *want, size_t n_want,
+                            struct bp_tensor **result, bool *out_copies);
 
 /* run.c: the body of every typed call: results are new tensors; out entries are NULL where not
  * wanted. */
@@ -197,18 +200,18 @@ enum bp_status bp_call_groups(struct bp_scope *scope, enum bp_row_number row,
  * out_attrs is left alone if there are none. Reading a tensor may wait, which is counted. stream
  * NULL: the call is recorded, and each tensor is read where it lies, when all work on its device
  * has ended. */
-enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_op_row *row,
+enum bp_status bp_host_values(struct bp_stream *stream, const struct bp_opdef *row,
                               const struct bp_arg *in, size_t n_in, const void *attrs,
                               void **out_attrs);
 
 /* Refuses such tensors, where there is no stream that could read them. */
-enum bp_status bp_host_refuse(const struct bp_op_row *row, const struct bp_arg *in, size_t n_in);
+enum bp_status bp_host_refuse(const struct bp_opdef *row, const struct bp_arg *in, size_t n_in);
 
 /* What a gradient rule sees. It sets dx[i] for each i with want[i]: a new reference, or leaves NULL
  * for zero. Rules are written in the typed calls, so that they work wherever calls go. */
 struct bp_grad {
     struct bp_scope *scope;
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     const void *attrs;
     struct bp_tensor *const *in, *const *out, *const *dy; /* NULL where absent, or zero */
     const uint8_t *want;
@@ -220,9 +223,9 @@ struct bp_grad {
 
 /* What an expansion sees: it writes the operator in typed calls on scope, and sets out[i] for each
  * i that is wanted. Every call of it runs, or fails, whatever the values are. */
-struct bp_expansion {
+struct bp_decomposition {
     struct bp_scope *scope;
-    const struct bp_op_row *row;
+    const struct bp_opdef *row;
     const void *attrs;
     struct bp_tensor *const *in; /* NULL where absent */
     uint32_t want;               /* bit of each output */
@@ -232,10 +235,10 @@ struct bp_expansion {
 /* What rows name exists: one declaration for each. */
 #define OP(op, ins, outs, facts) facts
 #define OPA(op, ins, outs, attrs, facts) facts
-#define INFER(rule) enum bp_status bp_infer_##rule(struct bp_site *site);
+#define INFER(rule) enum bp_status bp_infer_##rule(struct bp_invocation *site);
 #define VALUES(rule) enum bp_status bp_values_##rule(const void *attrs);
 #define GRAD(rule) enum bp_status bp_grad_##rule(struct bp_grad *grad);
-#define EXPAND(rule) enum bp_status bp_expand_##rule(struct bp_expansion *expansion);
+#define DECOMPOSE(rule) enum bp_status bp_decompose_##rule(struct bp_decomposition *expansion);
 #include <ops/ops.def>
 
 #endif

@@ -13,7 +13,7 @@ static void place_attrs(const struct bp_opinfo *op, struct bp_attr *attr)
 }
 
 /* What calls need of a row at once: the words of the KEY attributes, whether there are others. */
-void bp_row_sum_up(struct bp_op_row *row, struct bp_attr *attr)
+void bp_opdef_derive(struct bp_opdef *row, struct bp_attr *attr)
 {
     struct bp_opinfo *op = &row->info;
 
@@ -39,5 +39,5 @@ void bp_row_sum_up(struct bp_op_row *row, struct bp_attr *attr)
                   op->n_in <= 4 && !row->has_lists && !row->has_run;
     for (uint32_t i = 0; i < op->n_in; i++) row->simple &= op->in[i].kind == BP_PORT_IN;
     op->flags = (row->bound ? BP_OP_BOUND : 0) | (row->random ? BP_OP_RANDOM : 0) |
-                (row->expand ? BP_OP_EXPAND : 0) | (row->is_view ? BP_OP_VIEW : 0);
+                (row->decompose ? BP_OP_EXPAND : 0) | (row->is_view ? BP_OP_VIEW : 0);
 }

@@ -68,13 +68,13 @@
 #define INFER(rule) .infer = bp_infer_##rule,
 #define VALUES(rule) .values = bp_values_##rule,
 #define GRAD(rule) .grad = bp_grad_##rule,
-#define EXPAND(rule) .expand = bp_expand_##rule,
-#define BOUND(axis) .info.bound_axis = axis, .bound = true,
-#define KEEPS(inputs) .keeps = inputs,
+#define DECOMPOSE(rule) .decompose = bp_decompose_##rule,
+#define DYNAMIC_EXTENT(axis) .info.bound_axis = axis, .bound = true,
+#define LAYOUT_FROM(inputs) .keeps = inputs,
 #define RANDOM(draws) .random = true,
 #define ALIAS(names) .info.alias = names,
 #define DOC(text) .info.doc = text
-struct bp_op_row bp_op_row[BP_ROW_COUNT] = {
+struct bp_opdef bp_opdef[BP_ROW_COUNT] = {
 #include <ops/ops.def>
 };
 #undef PORTS
@@ -104,8 +104,8 @@ static void op_table_enter(const char *name, size_t n, uint16_t row)
 static void op_table_init(void)
 {
     for (uint16_t row = 0; row < BP_ROW_COUNT; row++) {
-        struct bp_opinfo *op = &bp_op_row[row].info;
-        bp_row_sum_up(&bp_op_row[row], (struct bp_attr *)(uintptr_t)op->attr); /* ours, above */
+        struct bp_opinfo *op = &bp_opdef[row].info;
+        bp_opdef_derive(&bp_opdef[row], (struct bp_attr *)(uintptr_t)op->attr); /* ours, above */
         op_table_enter(op->name, strlen(op->name), row);
         for (const char *alias = op->alias; alias && *alias;) {
             size_t n = strcspn(alias, " ");
@@ -115,7 +115,7 @@ static void op_table_init(void)
     }
 }
 
-void bp_rows_init(void)
+void bp_opdefs_init(void)
 {
     pthread_once(&once, op_table_init);
 }
@@ -131,19 +131,19 @@ static bool has_name(const struct bp_opinfo *op, const char *name, size_t n)
     return false;
 }
 
-const struct bp_op_row *bp_row_find(const char *name)
+const struct bp_opdef *bp_opdef_find(const char *name)
 {
     size_t n = strlen(name);
 
-    bp_rows_init();
+    bp_opdefs_init();
     for (uint32_t at = op_table_hash(name, n) % SLOTS; slot[at]; at = (at + 1) % SLOTS)
-        if (has_name(&bp_op_row[slot[at] - 1].info, name, n)) return &bp_op_row[slot[at] - 1];
-    return memchr(name, '.', n) ? bp_custom_find(name) : NULL;
+        if (has_name(&bp_opdef[slot[at] - 1].info, name, n)) return &bp_opdef[slot[at] - 1];
+    return memchr(name, '.', n) ? bp_plugin_op_find(name) : NULL;
 }
 
 const struct bp_opinfo *bp_opinfo_find(const char *name)
 {
-    const struct bp_op_row *row = name ? bp_row_find(name) : NULL;
+    const struct bp_opdef *row = name ? bp_opdef_find(name) : NULL;
 
     return row ? &row->info : NULL;
 }
@@ -155,6 +155,6 @@ uint32_t bp_opinfo_count(void)
 
 const struct bp_opinfo *bp_opinfo_at(uint32_t index)
 {
-    bp_rows_init();
-    return index < BP_ROW_COUNT ? &bp_op_row[index].info : NULL;
+    bp_opdefs_init();
+    return index < BP_ROW_COUNT ? &bp_opdef[index].info : NULL;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct custom {
-    struct bp_op_row row; /* first: found by it */
+    struct bp_opdef row; /* first: found by it */
     enum bp_status (*infer)(const struct bp_prep *prep, struct bp_inferred *out, uint32_t n_out);
     struct custom *next;
     struct bp_attr attr[];
@@ -20,14 +20,14 @@ enum { LONGEST_NAME = 128, ATTRS_MAX = 8 * 64 /* bytes: a bit each 8 in key_word
 static _Atomic(struct custom *) list;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of who adds */
 
-const struct bp_op_row *bp_custom_find(const char *name)
+const struct bp_opdef *bp_plugin_op_find(const char *name)
 {
     for (const struct custom *c = atomic_load(&list); c; c = c->next)
         if (!strcmp(c->row.info.name, name)) return &c->row;
     return NULL;
 }
 
-static enum bp_status infer_shapes(struct bp_site *site, struct bp_inferred *out)
+static enum bp_status infer_shapes(struct bp_invocation *site, struct bp_inferred *out)
 {
     const struct custom *c = (const struct custom *)site->row;
     const struct bp_prep prep = {.size = sizeof prep, .in = site->in, .in_at = site->in_at,
@@ -50,7 +50,7 @@ static enum bp_status infer_shapes(struct bp_site *site, struct bp_inferred *out
     return BP_OK;
 }
 
-static enum bp_status plugin_op_infer(struct bp_site *site)
+static enum bp_status plugin_op_infer(struct bp_invocation *site)
 {
     struct bp_inferred out[BP_PORT_MAX] = {{0}};
 
@@ -154,24 +154,24 @@ static bool is_same(const struct bp_opinfo *a, const struct bp_opinfo *b)
 
 static const char *plugin_op_add(const struct bp_operator *op)
 {
-    const struct bp_op_row *there = bp_custom_find(op->info.name);
+    const struct bp_opdef *there = bp_plugin_op_find(op->info.name);
     struct custom *c;
 
     if (there)
         return is_same(&there->info, &op->info) ? NULL : "another plugin brings another one";
     c = calloc(1, sizeof *c + op->info.n_attr * sizeof *c->attr);
     if (!c) return "out of memory";
-    c->row = (struct bp_op_row){.info = op->info, .infer = plugin_op_infer};
+    c->row = (struct bp_opdef){.info = op->info, .infer = plugin_op_infer};
     c->infer = op->infer;
     if (op->info.n_attr) memcpy(c->attr, op->info.attr, op->info.n_attr * sizeof *c->attr);
     c->row.info.attr = c->attr;
-    bp_row_sum_up(&c->row, c->attr);
+    bp_opdef_derive(&c->row, c->attr);
     c->next = atomic_load(&list);
     atomic_store(&list, c);
     return NULL;
 }
 
-const char *bp_custom_add(const struct bp_operator *op)
+const char *bp_plugin_op_add(const struct bp_operator *op)
 {
     const char *why = plugin_op_unfit(&op->info);
 

@@ -416,7 +416,7 @@ static void add_gradients_of(struct list *list, const struct bp_opinfo *op)
     size_t before = list->n;
     char text[160];
 
-    if (!maker.op || maker.op->nodiff || !(maker.op->grad || maker.op->expand)) return;
+    if (!maker.op || maker.op->nodiff || !(maker.op->grad || maker.op->decompose)) return;
     gradient_dtypes(op, maker.dtype);
     maker.op->cases(&maker);
     if (list->n == before)

@@ -55,7 +55,7 @@ static void add_expanded(void *ctx, struct kernel_case *made)
     snprintf(id, sizeof id, "%.*s.expanded@%s", (int)stem, made->id,
              e->via ? e->via->info.name : "none");
     snprintf(made->id, sizeof made->id, "%s", id);
-    made->expand = true;
+    made->decompose = true;
     made->via = e->via ? e->via->info.name : NULL;
     l = list_add(e->list, SUITE_KERNEL);
     l->hash = list_number_id(e->list, made->id);

@@ -22,7 +22,7 @@
 #define INFER(rule) +1
 #define GRAD(rule) +10
 #define NODIFF(why) +10
-#define EXPAND(rule) +100000
+#define DECOMPOSE(rule) +100000
 #define CASES(family) +100
 #define TOL(ulp, terms) +1000
 #define DOC(text) +10000

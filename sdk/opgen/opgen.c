@@ -206,7 +206,7 @@ static void print_body(const struct row *r)
 {
     if (r->attr[0].name)
         printf("\nstruct bp_%s_attrs bp_%s_defaults(void)\n{\n"
-               "    return *(const struct bp_%s_attrs *)bp_op_row[BP_ROW_%s].info.defaults;\n}\n",
+               "    return *(const struct bp_%s_attrs *)bp_opdef[BP_ROW_%s].info.defaults;\n}\n",
                r->name, r->name, r->name, r->name);
     printf("\n");
     print_prototype(r);

@@ -15,7 +15,7 @@ static const struct row {
 #define OPA(op, inputs, outputs, attributes, facts) {.name = #op, facts},
 #define GRAD(rule) .gradient = #rule,
 #define NODIFF(text) .why = text,
-#define EXPAND(rule) .expansion = #rule,
+#define DECOMPOSE(rule) .expansion = #rule,
 #include <ops/ops.def>
 };
 

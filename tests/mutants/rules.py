@@ -359,8 +359,8 @@ RULES = [
      "sim", "memory/space/managed"),
     # Launches.
     (SUITES, "a launch waits in its queue", LAUNCH,
-     "return bp_launch_queue(timeline, l, step->kernel, step->row, p->device);",
-     "{ status = bp_launch_queue(timeline, l, step->kernel, step->row, p->device); "
+     "return bp_launch_enqueue(timeline, l, step->kernel, step->row, p->device);",
+     "{ status = bp_launch_enqueue(timeline, l, step->kernel, step->row, p->device); "
      "if (status == BP_OK) bp_queue_flush(timeline->queue, &bp_no_deadline); return status; }",
      "async", "runtime/launch/held"),
     (SUITES, "a launch waits for its work", LAUNCH,

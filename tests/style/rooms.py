@@ -40,7 +40,7 @@ ROOMS = [
 ]
 TOWER = [room for room, patterns in ROOMS]
 # The table of operators (schema) names the rules of each (ops): an entry of the list for all of a kind.
-FAMILIES = ["bp_infer_*", "bp_values_*", "bp_grad_*", "bp_expand_*"]
+FAMILIES = ["bp_infer_*", "bp_values_*", "bp_grad_*", "bp_decompose_*"]
 DEFINED, NEEDED = "TDBRVW", "U"
 
 

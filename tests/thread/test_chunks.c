@@ -69,16 +69,16 @@ static void chunks_capture(struct bp_stream *stream, struct bp_stream *other, bo
     struct bp_storage *s[6];
     struct bp_pool *pool;
 
-    chunks_need(bp_capture_begin(home, &pool) == BP_OK, "capture");
+    chunks_need(bp_capture_pool_begin(home, &pool) == BP_OK, "capture");
     for (uint64_t i = 0; i < 6; i++) {
         s[i] = chunks_take(stream, 1000 + i * 300000);
         chunks_use(i % 2 ? other : stream, s[i]);
         if (i % 3 == 0) bp_memory_destroy(s[i]);
     }
-    bp_capture_end(pool);
+    bp_capture_pool_end(pool);
     for (int i = 0; i < 6 && !late; i++)
         if (i % 3) bp_memory_destroy(s[i]);
-    bp_capture_destroy(pool, home, atomic_load(&home->submitted));
+    bp_capture_pool_destroy(pool, home, atomic_load(&home->submitted));
     for (int i = 0; i < 6 && late; i++)
         if (i % 3) bp_memory_destroy(s[i]);
 }

@@ -122,7 +122,7 @@ static const struct {
 static const struct bp_prepare_options
     prepare_0 = {.size = 0}, prepare_huge = {.size = 65544},
     prepare_2 = {.size = sizeof prepare_2, .flags = 2},
-    prepare_expand = {.size = sizeof prepare_expand, .flags = BP_PREPARE_EXPAND};
+    prepare_expand = {.size = sizeof prepare_expand, .flags = BP_PREPARE_DECOMPOSE};
 
 static const struct mistake mistakes[] = {
     {"bp_call_run", "more outputs than declared", BP_ERR_INVALID, "2 outputs asked for",

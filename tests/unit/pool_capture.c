@@ -37,7 +37,7 @@ static void pool_capture_begin(struct model *m, struct recording *r, struct bp_s
     enum bp_status expected = open_on(m, stream) ? BP_ERR_INVALID : BP_OK;
     struct bp_pool *pool = NULL;
 
-    if (bp_capture_begin(stream->timeline, &pool) != expected)
+    if (bp_capture_pool_begin(stream->timeline, &pool) != expected)
         model_wrong(m, "capture: %s", bp_error_message());
     if (!pool) return;
     r->pool = pool;
@@ -49,7 +49,7 @@ static void pool_capture_begin(struct model *m, struct recording *r, struct bp_s
 
 static void pool_capture_end(struct recording *r)
 {
-    bp_capture_end(r->pool);
+    bp_capture_pool_end(r->pool);
     r->stream = NULL;
 }
 
@@ -90,7 +90,7 @@ static void pool_capture_destroy(struct model *m, struct recording *r)
         if (r->timeline) model_note_use(&r->held[i], r->run, m->paced);
         model_past(m, &r->held[i]);
     }
-    bp_capture_destroy(r->pool, r->timeline, r->number);
+    bp_capture_pool_destroy(r->pool, r->timeline, r->number);
     r->pool = NULL;
 }
 

@@ -287,7 +287,7 @@ Test(call, a_call_is_prepared_as_what_it_is_defined_in)
     struct bp_arg in[2] = {{&x, 1}, {&w, 1}};
     struct bp_call call = {.size = sizeof call, .op = "linear", .in = in, .n_in = 2};
     struct bp_prepare_options o = {
-        .size = sizeof o, .step_kernel = "cpu_matmul_f32", .flags = BP_PREPARE_EXPAND};
+        .size = sizeof o, .step_kernel = "cpu_matmul_f32", .flags = BP_PREPARE_DECOMPOSE};
     struct bp_prepared *p;
 
     OK(bp_prepared_create_with(f.device, &call, &o, &p));
@@ -330,7 +330,7 @@ Test(call, an_expansion_leaves_the_kernels_of_its_operator_aside)
     OK(bp_prepared_create_with(f.device, &call, &o, &p));
     cr_assert_eq(bp_prepared_steps(p), 1);
     bp_prepared_destroy(p);
-    o.flags = BP_PREPARE_EXPAND;
+    o.flags = BP_PREPARE_DECOMPOSE;
     OK(bp_prepared_create_with(f.device, &call, &o, &p));
     cr_assert_gt(bp_prepared_steps(p), 1);
     OK(bp_call_run(f.scope, &call, &y, 1, NULL));

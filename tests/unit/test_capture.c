@@ -73,7 +73,7 @@ static struct bp_pool *capture_begin(struct pair *p)
 {
     struct bp_pool *capture;
 
-    OK(bp_capture_begin(p->home, &capture));
+    OK(bp_capture_pool_begin(p->home, &capture));
     return capture;
 }
 
@@ -114,19 +114,19 @@ Test(capture, what_is_taken_on_its_stream_is_the_captures)
               pinned->pool != capture);
     cr_assert_eq(stats_of(&p).captured, capture->counts.reserved);
     cr_assert_eq(stats_of(&p).allocated, capture->counts.reserved + 400);
-    FAILS(BP_ERR_INVALID, "captured already", bp_capture_begin(p.home, &again));
-    bp_capture_end(capture);
+    FAILS(BP_ERR_INVALID, "captured already", bp_capture_pool_begin(p.home, &again));
+    bp_capture_pool_end(capture);
     after = capture_take(&p, p.stream, 100);
     cr_assert_eq(after->pool, before->pool);
     cr_assert_eq(stats_of(&p).captured, capture->counts.reserved);
     bp_memory_destroy(a);
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_destroy(capture, NULL, 0);
     cr_assert_eq(stats_of(&p).captured, 0);
     cr_assert_eq(stats_of(&p).allocated, 500);
     cr_assert_eq(capture_begin(&p), capture, "the struct serves again");
     cr_assert_eq(stats_of(&p).captured, 0);
-    bp_capture_end(capture);
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_end(capture);
+    bp_capture_pool_destroy(capture, NULL, 0);
     bp_memory_destroy(before);
     bp_memory_destroy(b);
     bp_memory_destroy(c);
@@ -147,8 +147,8 @@ Test(capture, what_is_given_back_serves_again_in_order)
     b = capture_take(&p, p.stream, 5000);
     cr_assert_eq(b->memory.data, first, "its work comes before what is recorded now");
     bp_memory_destroy(b);
-    bp_capture_end(capture);
-    bp_capture_destroy(capture, p.home, atomic_load(&p.home->last));
+    bp_capture_pool_end(capture);
+    bp_capture_pool_destroy(capture, p.home, atomic_load(&p.home->last));
     OK(bp_device_synchronize(p.device));
     pair_finish(&p);
 }
@@ -177,8 +177,8 @@ Test(capture, what_others_use_is_reused_behind_a_wait_only)
     bp_memory_destroy(b);
     bp_memory_destroy(c);
     bp_event_destroy(event);
-    bp_capture_end(capture);
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_end(capture);
+    bp_capture_pool_destroy(capture, NULL, 0);
     pair_finish(&p);
 }
 
@@ -209,12 +209,12 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 0);
     cr_assert_null(p.other->timeline->marks, "nobody was asked");
     cr_assert_eq(stats_of(&p).stolen, 0);
-    bp_capture_end(capture);
+    bp_capture_pool_end(capture);
     b = capture_take(&p, p.stream, PIECE);
     cr_assert_eq(stats_of(&p).stolen, 1);
     bp_memory_destroy(b);
     bp_memory_destroy(c);
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_destroy(capture, NULL, 0);
     bp_memory_off_pressure(p.device, &pressure);
     OK(bp_device_synchronize(p.device));
     pair_finish(&p);
@@ -246,13 +246,13 @@ Test(capture, others_exhaustion_leaves_its_stream_alone)
           bp_memory_create(p.device, NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 1, "for the other one");
     cr_assert(!bp_timeline_passed(p.home, 1));
-    bp_capture_end(capture);
+    bp_capture_pool_end(capture);
     b = capture_take(&p, NULL, PIECE - 256);
     cr_assert_eq(stats_of(&p).after_wait, 1);
     bp_memory_destroy(a);
     bp_memory_destroy(b);
     bp_memory_destroy(busy);
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_destroy(capture, NULL, 0);
     pair_finish(&p);
 }
 
@@ -265,11 +265,11 @@ Test(capture, others_get_none_of_its_memory)
     bp_memory_destroy(capture_take(&p, p.stream, PIECE));
     bp_timeline_saw(p.other->timeline, p.home, atomic_load(&p.home->last));
     for (int i = 0; i < 4; i++) {
-        if (i == 2) bp_capture_end(capture);
+        if (i == 2) bp_capture_pool_end(capture);
         FAILS(BP_ERR_MEMORY, "out of memory",
               bp_memory_create(p.device, i % 2 ? p.other : NULL, BP_SPACE_DEVICE, PIECE, &b));
     }
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_destroy(capture, NULL, 0);
     b = capture_take(&p, NULL, PIECE);
     bp_memory_destroy(b);
     bp_memory_destroy(full);
@@ -286,7 +286,7 @@ Test(capture, what_is_given_back_after_its_end_does_not_return)
     uint64_t size = capture->regions->size;
 
     bp_memory_destroy(a);
-    bp_capture_end(capture);
+    bp_capture_pool_end(capture);
     bp_memory_destroy(b);
     OK(bp_device_synchronize(p.device));
     OK(bp_device_trim(p.device));
@@ -297,7 +297,7 @@ Test(capture, what_is_given_back_after_its_end_does_not_return)
         cr_assert_not(lies_in(c, first, size));
         bp_memory_destroy(c);
     }
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_destroy(capture, NULL, 0);
     cr_assert_eq(stats_of(&p).captured, 0);
     cr_assert_eq(stats_of(&p).allocated + stats_of(&p).pending, 0);
     OK(bp_device_trim(p.device));
@@ -315,9 +315,9 @@ Test(capture, it_goes_back_behind_its_last_run)
     uint64_t size = capture->regions->size, number;
 
     bp_memory_destroy(a);
-    bp_capture_end(capture);
+    bp_capture_pool_end(capture);
     number = capture_use(p.other, &run); /* the same addresses, and no storage */
-    bp_capture_destroy(capture, p.other->timeline, number);
+    bp_capture_pool_destroy(capture, p.other->timeline, number);
     b = capture_take(&p, NULL, 2 * MIB);
     cr_assert_not(lies_in(b, first, size));
     bp_memory_destroy(b);
@@ -336,8 +336,8 @@ Test(capture, a_storage_that_lives_keeps_its_memory)
     struct bp_storage *a = capture_take(&p, p.stream, MIB), *b = capture_take(&p, p.stream, 100);
 
     bp_memory_destroy(a);
-    bp_capture_end(capture);
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_end(capture);
+    bp_capture_pool_destroy(capture, NULL, 0);
     OK(bp_device_trim(p.device));
     cr_assert_geq(p.paced->used, 2 * MIB);
     cr_assert_eq(stats_of(&p).allocated, 100);
@@ -363,10 +363,10 @@ Test(capture, storages_of_the_stream_still_keep_the_device)
     bp_memory_destroy(own);
     a = capture_take(&p, p.stream, 100);
     cr_assert_neq(a->memory.data, first);
-    bp_capture_end(capture);
+    bp_capture_pool_end(capture);
     own = capture_take(&p, p.stream, 100);
     cr_assert_eq(own->memory.data, first);
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_destroy(capture, NULL, 0);
     bp_stream_destroy(p.stream);
     bp_stream_destroy(p.other);
     bp_device_destroy(p.device);
@@ -389,18 +389,18 @@ Test(capture, an_inline_stream_is_captured_too)
     OK(bp_core_load_path(f.core, HOSTILE_DIR "/bp_h_good.so", &index));
     OK(bp_device_create_at(f.core, index, 0, &f.device));
     OK(bp_stream_create(f.device, &f.stream));
-    OK(bp_capture_begin(f.stream->timeline, &capture));
+    OK(bp_capture_pool_begin(f.stream->timeline, &capture));
     OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &a));
     data = a->memory.data;
     bp_memory_destroy(a);
     OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &b));
     cr_assert_eq(b->memory.data, (void *)data);
     bp_memory_destroy(b);
-    bp_capture_end(capture);
+    bp_capture_pool_end(capture);
     data[999] = 1;
     OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &a));
     cr_assert_neq(a->memory.data, (void *)data);
     bp_memory_destroy(a);
-    bp_capture_destroy(capture, NULL, 0);
+    bp_capture_pool_destroy(capture, NULL, 0);
     fixture_finish(&f);
 }

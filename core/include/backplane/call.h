@@ -77,7 +77,7 @@ BP_API enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_c
  * a step that is counted, with its bytes and its time. X(NAME, number, word, text). */
 #define BP_FALLBACKS(X) \
     X(LAYOUT, 1, layout, "strided tensors are copied, for a kernel that takes dense ones") \
-    X(EXPAND, 2, expand, "the operator runs as those that it is defined in") \
+    X(DECOMPOSE, 2, decompose, "the operator runs as those that it is defined in") \
     X(DTYPE, 3, dtype, "half types are converted to f32 and back") \
     X(DEVICE, 4, device, "another device runs it, by way of copies")
 
@@ -150,7 +150,7 @@ BP_API enum bp_status bp_prepared_create(struct bp_device *device, const struct 
 
 /* How a call is prepared, for tests and measurements of what it would be made of. */
 enum bp_prepare_flags {
-    BP_PREPARE_EXPAND = 1 /* as the operators that it is defined in, though the device may have a
+    BP_PREPARE_DECOMPOSE = 1 /* as the operators that it is defined in, though the device may have a
                              kernel for it */
 };
 struct bp_prepare_options { /* parameters: set size, zero the rest */
@@ -163,7 +163,7 @@ struct bp_prepare_options { /* parameters: set size, zero the rest */
     uint32_t zero;           /* 0 */
 };
 
-/* bp_prepared_create with options (NULL: none). BP_ERR_INVALID: BP_PREPARE_EXPAND of an operator
+/* bp_prepared_create with options (NULL: none). BP_ERR_INVALID: BP_PREPARE_DECOMPOSE of an operator
  * that is not defined in others, or with call->kernel. That no step runs on step_kernel is no
  * error: bp_prepared_step says what runs. */
 BP_API enum bp_status bp_prepared_create_with(struct bp_device *device, const struct bp_call *call,

@@ -121,14 +121,14 @@ struct bp_part { /* answer; size is set */
 /* Whether the part is taken apart too, where it is defined in other operators. */
 typedef bool bp_part_visitor(void *ctx, const struct bp_part *part);
 
-/* Has visitor(ctx, part) called for each operator that a call decomposes into (BP_FALLBACK_EXPAND),
- * in the order in which they would run, on the thread that calls; those that a part is taken apart
- * into come right behind it. No device is asked, nothing runs, and nothing is recorded on graph.
- * call: its tensors are values of graph, which have dtypes and shapes, or real ones. want: n_want
- * entries as in bp_call_run; NULL and 0: all outputs. Copies are parts, assign: of a result that is
- * an input, another output or a view, and where strides do not allow a view. Those for kernels that
- * take dense tensors only are none, for that is the device's to know. What the visitor is given is
- * valid until it returns.
+/* Has visitor(ctx, part) called for each operator that a call decomposes into
+ * (BP_FALLBACK_DECOMPOSE), in the order in which they would run, on the thread that calls; those
+ * that a part is taken apart into come right behind it. No device is asked, nothing runs, and
+ * nothing is recorded on graph. call: its tensors are values of graph, which have dtypes and
+ * shapes, or real ones. want: n_want entries as in bp_call_run; NULL and 0: all outputs. Copies are
+ * parts, assign: of a result that is an input, another output or a view, and where strides do not
+ * allow a view. Those for kernels that take dense tensors only are none, for that is the device's
+ * to know. What the visitor is given is valid until it returns.
  *
  * BP_ERR_INVALID: something about the arguments; the operator is not defined in others. */
 BP_API enum bp_status bp_graph_decompose(struct bp_graph *graph, const struct bp_call *call,

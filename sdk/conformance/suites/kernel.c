@@ -445,7 +445,7 @@ static void run_case(struct run *r)
     char refusal[400];
     bool more;
 
-    if (r->made->expand) {
+    if (r->made->decompose) {
         run_expanded(r);
         return;
     }

@@ -200,7 +200,7 @@ static bool runs_via(struct bp_prepared *prepared, const char *row)
 void run_expanded(struct run *r)
 {
     const struct bp_prepare_options options = {
-        .size = sizeof options, .step_kernel = r->made->via, .flags = BP_PREPARE_EXPAND,
+        .size = sizeof options, .step_kernel = r->made->via, .flags = BP_PREPARE_DECOMPOSE,
         .n_want = (size_t)prepared_outputs(r)};
     struct bp_call call = r->call;
     struct bp_prepared *prepared;

@@ -7,20 +7,20 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum bp_status bp_infer_log_softmax(struct bp_site *site)
+enum bp_status bp_infer_log_softmax(struct bp_invocation *site)
 {
     const struct bp_log_softmax_attrs *a = site->attrs;
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, bp_site_in(site, 0)->rank, &axis));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    TRY(bp_shape_axis(site, a->axis, bp_invocation_in(site, 0)->rank, &axis));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
     return BP_OK;
 }
 
-enum bp_status bp_infer_log_softmax_grad(struct bp_site *site)
+enum bp_status bp_infer_log_softmax_grad(struct bp_invocation *site)
 {
     TRY(bp_infer_log_softmax(site)); /* attributes of both are one layout */
-    return bp_rule_expect(site, 1, &site->out[0]);
+    return bp_shape_expect(site, 1, &site->out[0]);
 }
 
 enum bp_status bp_grad_log_softmax(struct bp_grad *g)
@@ -32,7 +32,7 @@ enum bp_status bp_grad_log_softmax(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_expand_log_softmax_grad(struct bp_expansion *e)
+enum bp_status bp_decompose_log_softmax_grad(struct bp_decomposition *e)
 {
     const struct bp_log_softmax_grad_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -44,10 +44,10 @@ enum bp_status bp_expand_log_softmax_grad(struct bp_expansion *e)
 }
 
 /* A mask is bool, or of the dtype of input 0. */
-static enum bp_status check_mask(const struct bp_site *site, uint32_t port,
+static enum bp_status check_mask(const struct bp_invocation *site, uint32_t port,
                                  const struct bp_type *scores)
 {
-    const struct bp_view *mask = bp_site_in(site, port), *x = bp_site_in(site, 0);
+    const struct bp_view *mask = bp_invocation_in(site, port), *x = bp_invocation_in(site, 0);
     char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
     bool fits = mask && mask->rank <= scores->rank;
 
@@ -56,7 +56,7 @@ static enum bp_status check_mask(const struct bp_site *site, uint32_t port,
         return bp_error(BP_ERR_INVALID, "%s: input mask is %s, expected bool or %s",
                         site->row->info.name, bp_dtype_name(mask->dtype), bp_dtype_name(x->dtype));
     for (uint32_t i = 0; fits && i < mask->rank; i++) {
-        int64_t extent = bp_rule_extent_back(mask, i);
+        int64_t extent = bp_shape_extent_back(mask, i);
         fits = extent == 1 || extent == scores->shape[scores->rank - 1 - i];
     }
     if (fits) return BP_OK;
@@ -66,14 +66,14 @@ static enum bp_status check_mask(const struct bp_site *site, uint32_t port,
                     bp_type_text(mask->dtype, scores->rank, scores->shape, want, sizeof want));
 }
 
-enum bp_status bp_infer_masked_softmax(struct bp_site *site)
+enum bp_status bp_infer_masked_softmax(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     if (x->rank < 2)
         return bp_error(BP_ERR_INVALID, "masked_softmax: input x has %u axes, expected 2 or more",
                         x->rank);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return check_mask(site, 1, &site->out[0]);
 }
 
@@ -148,7 +148,7 @@ static bool may_hide(const struct bp_tensor *scores, const struct bp_tensor *mas
     return mask || (rank && causal && scores->shape[rank - 2] > scores->shape[rank - 1]);
 }
 
-enum bp_status bp_expand_masked_softmax(struct bp_expansion *e)
+enum bp_status bp_decompose_masked_softmax(struct bp_decomposition *e)
 {
     const struct bp_masked_softmax_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -160,9 +160,9 @@ enum bp_status bp_expand_masked_softmax(struct bp_expansion *e)
 }
 
 /* k and v have the axes of q before heads; heads divide. */
-static enum bp_status check_attended(const struct bp_site *site, uint32_t port)
+static enum bp_status check_attended(const struct bp_invocation *site, uint32_t port)
 {
-    const struct bp_view *q = bp_site_in(site, 0), *k = bp_site_in(site, port);
+    const struct bp_view *q = bp_invocation_in(site, 0), *k = bp_invocation_in(site, port);
     uint32_t heads = q->rank - 3;
     char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
     bool fits = k->rank == q->rank;
@@ -178,11 +178,11 @@ static enum bp_status check_attended(const struct bp_site *site, uint32_t port)
                     bp_type_text(k->dtype, k->rank, k->shape, y, sizeof y));
 }
 
-enum bp_status bp_infer_attention(struct bp_site *site)
+enum bp_status bp_infer_attention(struct bp_invocation *site)
 {
     const struct bp_attention_attrs *a = site->attrs;
-    const struct bp_view *q = bp_site_in(site, 0), *k = bp_site_in(site, 1),
-                         *v = bp_site_in(site, 2);
+    const struct bp_view *q = bp_invocation_in(site, 0), *k = bp_invocation_in(site, 1),
+                         *v = bp_invocation_in(site, 2);
     struct bp_type scores = {0};
     uint32_t last = q->rank - 1;
 
@@ -204,7 +204,7 @@ enum bp_status bp_infer_attention(struct bp_site *site)
                         ": expected these to be equal",
                         q->shape[last], k->shape[last], k->shape[last - 2], k->shape[last - 1],
                         v->shape[last - 2], v->shape[last - 1]);
-    bp_rule_shape(&site->out[0], q);
+    bp_shape_copy(&site->out[0], q);
     scores = site->out[0];
     scores.shape[last] = k->shape[last - 1];
     site->out[0].shape[last] = v->shape[last];
@@ -224,7 +224,7 @@ static struct bp_tensor *for_heads(struct bp_compose *c, struct bp_tensor *t,
     return MAKE(c, repeat_interleave, &a, t);
 }
 
-enum bp_status bp_expand_attention(struct bp_expansion *e)
+enum bp_status bp_decompose_attention(struct bp_decomposition *e)
 {
     const struct bp_attention_attrs *a = e->attrs;
     struct bp_matmul_attrs across = {.size = sizeof across, .transpose_b = 1},
@@ -242,9 +242,9 @@ enum bp_status bp_expand_attention(struct bp_expansion *e)
     return bp_compose_give(e, &c, MAKE(&c, matmul, &plain, s, for_heads(&c, e->in[2], q)));
 }
 
-enum bp_status bp_infer_linear(struct bp_site *site)
+enum bp_status bp_infer_linear(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *w = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *w = bp_invocation_in(site, 1);
     struct bp_type bias = {.rank = 1};
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
@@ -254,13 +254,13 @@ enum bp_status bp_infer_linear(struct bp_site *site)
                         "second as long as the last of x",
                         bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a),
                         bp_type_text(w->dtype, w->rank, w->shape, b, sizeof b));
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     site->out[0].shape[x->rank - 1] = bias.shape[0] = w->shape[0];
-    return bp_site_in(site, 2) ? bp_rule_expect(site, 2, &bias) : BP_OK;
+    return bp_invocation_in(site, 2) ? bp_shape_expect(site, 2, &bias) : BP_OK;
 }
 
 /* One product of matrices, however many axes x has. */
-enum bp_status bp_expand_linear(struct bp_expansion *e)
+enum bp_status bp_decompose_linear(struct bp_decomposition *e)
 {
     struct bp_matmul_attrs across = {.size = sizeof across, .transpose_b = 1};
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -278,10 +278,10 @@ enum bp_status bp_expand_linear(struct bp_expansion *e)
     return bp_compose_give(e, &c, y);
 }
 
-enum bp_status bp_infer_label_smooth(struct bp_site *site)
+enum bp_status bp_infer_label_smooth(struct bp_invocation *site)
 {
     const struct bp_label_smooth_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     static const uint32_t both[] = {0, 1};
     struct bp_type all = {0};
 
@@ -290,13 +290,13 @@ enum bp_status bp_infer_label_smooth(struct bp_site *site)
     if (!(a->epsilon >= 0 && a->epsilon <= 1))
         return bp_error(BP_ERR_INVALID, "label_smooth: attribute epsilon is %g, expected 0 to 1",
                         a->epsilon);
-    bp_rule_shape(&site->out[0], x);
-    if (!bp_site_in(site, 1)) return BP_OK;
-    TRY(bp_rule_broadcast(site, both, 2, 0, &all));
-    return bp_rule_expect(site, 0, &all);
+    bp_shape_copy(&site->out[0], x);
+    if (!bp_invocation_in(site, 1)) return BP_OK;
+    TRY(bp_shape_broadcast(site, both, 2, 0, &all));
+    return bp_shape_expect(site, 0, &all);
 }
 
-enum bp_status bp_expand_label_smooth(struct bp_expansion *e)
+enum bp_status bp_decompose_label_smooth(struct bp_decomposition *e)
 {
     const struct bp_label_smooth_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -309,23 +309,23 @@ enum bp_status bp_expand_label_smooth(struct bp_expansion *e)
     return bp_compose_give(e, &c, x);
 }
 
-enum bp_status bp_infer_glu(struct bp_site *site)
+enum bp_status bp_infer_glu(struct bp_invocation *site)
 {
     const struct bp_glu_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     if (x->shape[axis] % 2)
         return bp_error(BP_ERR_INVALID,
                         "glu: axis %u of x is %" PRId64 " long, expected an even number", axis,
                         x->shape[axis]);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     site->out[0].shape[axis] /= 2;
     return BP_OK;
 }
 
-enum bp_status bp_expand_glu(struct bp_expansion *e)
+enum bp_status bp_decompose_glu(struct bp_decomposition *e)
 {
     const struct bp_glu_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

@@ -9,16 +9,16 @@
 static const uint32_t first_three[] = {0, 1, 2};
 
 /* The shape to which all three inputs broadcast. */
-enum bp_status bp_infer_where(struct bp_site *site)
+enum bp_status bp_infer_where(struct bp_invocation *site)
 {
-    return bp_rule_broadcast(site, first_three, 3, 0, &site->out[0]);
+    return bp_shape_broadcast(site, first_three, 3, 0, &site->out[0]);
 }
 
 /* alpha broadcasts to x, not x to alpha. */
-enum bp_status bp_infer_prelu(struct bp_site *site)
+enum bp_status bp_infer_prelu(struct bp_invocation *site)
 {
-    TRY(bp_rule_broadcast(site, first_three, 2, 0, &site->out[0]));
-    return bp_rule_expect(site, 0, &site->out[0]);
+    TRY(bp_shape_broadcast(site, first_three, 2, 0, &site->out[0]));
+    return bp_shape_expect(site, 0, &site->out[0]);
 }
 
 /* A gradient under way: its inputs, its result and the gradient of that. */
@@ -270,7 +270,7 @@ enum bp_status bp_grad_addcdiv(struct bp_grad *g)
 }
 
 /* The difference of half types in f32: its square would round it twice. */
-enum bp_status bp_expand_squared_difference(struct bp_expansion *e)
+enum bp_status bp_decompose_squared_difference(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *d = MAKE(&c, sub, NULL, bp_compose_widen(&c, e->in[0]),

@@ -4,7 +4,7 @@
 
 #include <backplane/attrs.h>
 
-enum bp_status bp_infer_cast(struct bp_site *site)
+enum bp_status bp_infer_cast(struct bp_invocation *site)
 {
     const struct bp_cast_attrs *a = site->attrs;
     const struct bp_opinfo *op = &site->row->info;
@@ -12,7 +12,7 @@ enum bp_status bp_infer_cast(struct bp_site *site)
     if (a->to > 63 || !(op->types[BP_VAR_U] >> a->to & 1))
         return bp_error(BP_ERR_INVALID, "cast: attribute to is %s, which cast does not make",
                         bp_dtype_name((uint32_t)a->to));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
     site->out[0].dtype = (uint32_t)a->to;
     return BP_OK;
 }

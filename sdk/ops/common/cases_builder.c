@@ -18,7 +18,7 @@
 static const struct conform_op ops[] = {
 #define CASES(family) .cases = cases_##family,
 #define GRAD(rule) .grad = true,
-#define EXPAND(rule) .expand = true,
+#define DECOMPOSE(rule) .decompose = true,
 #define NODIFF(why) .nodiff = true,
 #define TOL(ulp_, terms_) .ulp = ulp_, .terms = terms_,
 #define REF(family_) .family = ref_family_##family_,

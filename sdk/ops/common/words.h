@@ -70,14 +70,14 @@
 #ifndef NODIFF
 #define NODIFF(why)
 #endif
-#ifndef EXPAND
-#define EXPAND(rule)
+#ifndef DECOMPOSE
+#define DECOMPOSE(rule)
 #endif
-#ifndef BOUND
-#define BOUND(axis)
+#ifndef DYNAMIC_EXTENT
+#define DYNAMIC_EXTENT(axis)
 #endif
-#ifndef KEEPS
-#define KEEPS(inputs)
+#ifndef LAYOUT_FROM
+#define LAYOUT_FROM(inputs)
 #endif
 #ifndef RANDOM
 #define RANDOM(what)

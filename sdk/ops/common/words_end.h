@@ -25,9 +25,9 @@
 #undef VALUES
 #undef GRAD
 #undef NODIFF
-#undef EXPAND
-#undef BOUND
-#undef KEEPS
+#undef DECOMPOSE
+#undef DYNAMIC_EXTENT
+#undef LAYOUT_FROM
 #undef RANDOM
 #undef REF
 #undef CASES

@@ -7,25 +7,25 @@
 
 static const uint32_t both[] = {0, 1};
 
-enum bp_status bp_infer_compare(struct bp_site *site)
+enum bp_status bp_infer_compare(struct bp_invocation *site)
 {
     site->out[0].dtype = BP_BOOL;
-    return bp_rule_broadcast(site, both, 2, 0, &site->out[0]);
+    return bp_shape_broadcast(site, both, 2, 0, &site->out[0]);
 }
 
-enum bp_status bp_infer_allclose(struct bp_site *site)
+enum bp_status bp_infer_allclose(struct bp_invocation *site)
 {
     TRY(bp_infer_compare(site));
     site->out[0].rank = 0;
     return BP_OK;
 }
 
-enum bp_status bp_infer_equal_all(struct bp_site *site)
+enum bp_status bp_infer_equal_all(struct bp_invocation *site)
 {
     struct bp_type same;
 
-    bp_rule_shape(&same, bp_site_in(site, 0));
-    TRY(bp_rule_expect(site, 1, &same));
+    bp_shape_copy(&same, bp_invocation_in(site, 0));
+    TRY(bp_shape_expect(site, 1, &same));
     site->out[0].dtype = BP_BOOL;
     site->out[0].rank = 0;
     return BP_OK;
@@ -40,7 +40,7 @@ static struct bp_tensor *compare_none(struct bp_compose *c, struct bp_tensor *ho
     return MAKE(c, equal, NULL, n, MAKE(c, sub, NULL, n, n));
 }
 
-enum bp_status bp_expand_equal_all(struct bp_expansion *e)
+enum bp_status bp_decompose_equal_all(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
@@ -50,7 +50,7 @@ enum bp_status bp_expand_equal_all(struct bp_expansion *e)
 }
 
 /* Of truth values, close == close is true everywhere. */
-enum bp_status bp_expand_allclose(struct bp_expansion *e)
+enum bp_status bp_decompose_allclose(struct bp_decomposition *e)
 {
     const struct bp_allclose_attrs *a = e->attrs;
     struct bp_isclose_attrs with = {sizeof with, a->rtol, a->atol, a->equal_nan};

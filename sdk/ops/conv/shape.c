@@ -108,17 +108,17 @@ static enum bp_status conv_forward(const char *op, const struct bp_view *x, cons
     return BP_OK;
 }
 
-enum bp_status bp_rule_conv(const char *op, const struct bp_view *x, const struct bp_view *w,
-                            const void *attrs, struct bp_type *out)
+enum bp_status bp_shape_conv(const char *op, const struct bp_view *x, const struct bp_view *w,
+                             const void *attrs, struct bp_type *out)
 {
     return conv_forward(op, x, w, attrs, out);
 }
 
-enum bp_status bp_infer_conv(struct bp_site *site)
+enum bp_status bp_infer_conv(struct bp_invocation *site)
 {
-    const struct bp_view *w = bp_site_in(site, 1), *bias = bp_site_in(site, 2);
+    const struct bp_view *w = bp_invocation_in(site, 1), *bias = bp_invocation_in(site, 2);
 
-    TRY(conv_forward("conv", bp_site_in(site, 0), w, site->attrs, &site->out[0]));
+    TRY(conv_forward("conv", bp_invocation_in(site, 0), w, site->attrs, &site->out[0]));
     if (bias && (bias->rank != 1 || bias->shape[0] != w->shape[0])) {
         char text[BP_TYPE_TEXT];
         return bp_error(
@@ -129,11 +129,11 @@ enum bp_status bp_infer_conv(struct bp_site *site)
 }
 
 /* Both gradients: dy must be what the forward gives; the result is as the input of port like. */
-static enum bp_status conv_gradient(struct bp_site *site, const struct bp_view *x,
+static enum bp_status conv_gradient(struct bp_invocation *site, const struct bp_view *x,
                                     const struct bp_view *w, const struct bp_view *like)
 {
     const char *op = site->row->info.name;
-    const struct bp_view *dy = bp_site_in(site, 0);
+    const struct bp_view *dy = bp_invocation_in(site, 0);
     struct bp_type y = {.dtype = dy->dtype};
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
@@ -147,12 +147,14 @@ static enum bp_status conv_gradient(struct bp_site *site, const struct bp_view *
     return BP_OK;
 }
 
-enum bp_status bp_infer_conv_grad_input(struct bp_site *site)
+enum bp_status bp_infer_conv_grad_input(struct bp_invocation *site)
 {
-    return conv_gradient(site, bp_site_in(site, 2), bp_site_in(site, 1), bp_site_in(site, 2));
+    return conv_gradient(site, bp_invocation_in(site, 2), bp_invocation_in(site, 1),
+                         bp_invocation_in(site, 2));
 }
 
-enum bp_status bp_infer_conv_grad_weight(struct bp_site *site)
+enum bp_status bp_infer_conv_grad_weight(struct bp_invocation *site)
 {
-    return conv_gradient(site, bp_site_in(site, 1), bp_site_in(site, 2), bp_site_in(site, 2));
+    return conv_gradient(site, bp_invocation_in(site, 1), bp_invocation_in(site, 2),
+                         bp_invocation_in(site, 2));
 }

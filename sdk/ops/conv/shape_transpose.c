@@ -74,13 +74,13 @@ static enum bp_status transpose_extent_of(const struct bp_view *x, const struct 
     return BP_OK;
 }
 
-enum bp_status bp_infer_conv_transpose(struct bp_site *site)
+enum bp_status bp_infer_conv_transpose(struct bp_invocation *site)
 {
     const struct bp_conv_transpose_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0), *w = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *w = bp_invocation_in(site, 1);
     struct bp_type *out = &site->out[0];
 
-    TRY(check_shapes(x, w, bp_site_in(site, 2), a->groups));
+    TRY(check_shapes(x, w, bp_invocation_in(site, 2), a->groups));
     TRY(check_unused(a, x->rank - 2u));
     out->rank = x->rank;
     out->shape[0] = x->shape[0];
@@ -119,7 +119,7 @@ static struct bp_tensor *with_zeros(struct bp_compose *c, struct bp_tensor *y, u
 }
 
 /* With a bias half types are added in f32, and rounded once. */
-enum bp_status bp_expand_conv_transpose(struct bp_expansion *e)
+enum bp_status bp_decompose_conv_transpose(struct bp_decomposition *e)
 {
     const struct bp_conv_transpose_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0], *w = e->in[1], *bias = e->in[2], *y;

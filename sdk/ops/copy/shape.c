@@ -37,15 +37,15 @@ static int64_t steps_between(int64_t start, int64_t end, int64_t step, int64_t e
 }
 
 /* The attributes of strided_slice and of its gradient are one layout. */
-static enum bp_status copy_sliced(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status copy_sliced(const struct bp_invocation *site, const struct bp_view *x,
                                   struct bp_type *out)
 {
     const struct bp_strided_slice_attrs *a = site->attrs;
-    struct bp_rule_slices slices = {a->starts, a->ends, a->axes, a->steps};
+    struct bp_shape_slices slices = {a->starts, a->ends, a->axes, a->steps};
     uint32_t axis[BP_RANK_MAX];
 
-    TRY(bp_rule_sliced(site, &slices, x->rank, axis));
-    bp_rule_shape(out, x);
+    TRY(bp_shape_check_slices(site, &slices, x->rank, axis));
+    bp_shape_copy(out, x);
     for (int64_t i = 0; i < a->starts.n; i++) {
         int64_t step = a->steps.n ? a->steps.at[i] : 1, *extent = &out->shape[axis[i]];
         if (!step)
@@ -56,19 +56,19 @@ static enum bp_status copy_sliced(const struct bp_site *site, const struct bp_vi
     return BP_OK;
 }
 
-enum bp_status bp_infer_strided_slice(struct bp_site *site)
+enum bp_status bp_infer_strided_slice(struct bp_invocation *site)
 {
-    return copy_sliced(site, bp_site_in(site, 0), &site->out[0]);
+    return copy_sliced(site, bp_invocation_in(site, 0), &site->out[0]);
 }
 
-enum bp_status bp_infer_strided_slice_grad(struct bp_site *site)
+enum bp_status bp_infer_strided_slice_grad(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 1);
     struct bp_type y;
 
     TRY(copy_sliced(site, x, &y));
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 0, &y);
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 0, &y);
 }
 
 enum bp_status bp_grad_strided_slice(struct bp_grad *g)
@@ -81,10 +81,10 @@ enum bp_status bp_grad_strided_slice_grad(struct bp_grad *g)
     return copy_keep(g, BP_ROW_strided_slice, g->attrs, g->dy[0], NULL);
 }
 
-enum bp_status bp_infer_tile(struct bp_site *site)
+enum bp_status bp_infer_tile(struct bp_invocation *site)
 {
     const struct bp_tile_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type *out = &site->out[0];
 
     if (a->repeats.n > BP_RANK_MAX)
@@ -94,7 +94,7 @@ enum bp_status bp_infer_tile(struct bp_site *site)
     out->rank = a->repeats.n > x->rank ? (uint32_t)a->repeats.n : x->rank;
     for (uint32_t back = 0; back < out->rank; back++) {
         int64_t at = a->repeats.n - 1 - back, repeat = at < 0 ? 1 : a->repeats.at[at];
-        if (repeat < 0 || __builtin_mul_overflow(bp_rule_extent_back(x, back), repeat,
+        if (repeat < 0 || __builtin_mul_overflow(bp_shape_extent_back(x, back), repeat,
                                                  &out->shape[out->rank - 1 - back]))
             return bp_error(BP_ERR_INVALID,
                             "tile: repeats[%" PRId64 "] is %" PRId64
@@ -129,13 +129,13 @@ enum bp_status bp_grad_tile(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_flip(struct bp_site *site)
+enum bp_status bp_infer_flip(struct bp_invocation *site)
 {
     const struct bp_flip_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axes;
 
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return bp_rule_axes(site, a->axes, x->rank, &axes);
 }
 
@@ -144,10 +144,10 @@ enum bp_status bp_grad_flip(struct bp_grad *g)
     return copy_keep(g, BP_ROW_flip, g->attrs, g->dy[0], NULL);
 }
 
-enum bp_status bp_infer_roll(struct bp_site *site)
+enum bp_status bp_infer_roll(struct bp_invocation *site)
 {
     const struct bp_roll_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     int64_t n = a->axes.n ? a->axes.n : 1;
     uint32_t axes;
 
@@ -156,7 +156,7 @@ enum bp_status bp_infer_roll(struct bp_site *site)
                         "roll: shifts has %" PRId64 " entries, expected %" PRId64
                         ": one for each of axes, or one without axes",
                         a->shifts.n, n);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return bp_rule_axes(site, a->axes, x->rank, &axes);
 }
 
@@ -177,18 +177,18 @@ enum bp_status bp_grad_roll(struct bp_grad *g)
     return copy_keep(g, BP_ROW_roll, &a, g->dy[0], NULL);
 }
 
-enum bp_status bp_infer_rot90(struct bp_site *site)
+enum bp_status bp_infer_rot90(struct bp_invocation *site)
 {
     const struct bp_rot90_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type *out = &site->out[0];
     uint32_t p, q;
 
-    TRY(bp_rule_axis(site, a->axis0, x->rank, &p));
-    TRY(bp_rule_axis(site, a->axis1, x->rank, &q));
+    TRY(bp_shape_axis(site, a->axis0, x->rank, &p));
+    TRY(bp_shape_axis(site, a->axis1, x->rank, &q));
     if (p == q)
         return bp_error(BP_ERR_INVALID, "rot90: axis0 and axis1 are both axis %u, expected two", p);
-    bp_rule_shape(out, x);
+    bp_shape_copy(out, x);
     if (a->k % 2) {
         out->shape[p] = x->shape[q];
         out->shape[q] = x->shape[p];
@@ -197,7 +197,7 @@ enum bp_status bp_infer_rot90(struct bp_site *site)
 }
 
 /* An odd turn exchanges the axes, then one of them is turned round. */
-enum bp_status bp_expand_rot90(struct bp_expansion *e)
+enum bp_status bp_decompose_rot90(struct bp_decomposition *e)
 {
     const struct bp_rot90_attrs *a = e->attrs;
     struct bp_swapaxes_attrs swap = {.size = sizeof swap, .axis0 = a->axis0, .axis1 = a->axis1};
@@ -213,7 +213,7 @@ enum bp_status bp_expand_rot90(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_stack(struct bp_site *site)
+enum bp_status bp_infer_stack(struct bp_invocation *site)
 {
     const struct bp_stack_attrs *a = site->attrs;
     const struct bp_view *x = site->n_in ? site->in[0] : NULL;
@@ -224,7 +224,7 @@ enum bp_status bp_infer_stack(struct bp_site *site)
     if (!x) return bp_error(BP_ERR_INVALID, "stack: xs has no tensors, expected one or more");
     if (x->rank == BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID, "stack: xs have %u axes, expected fewer", x->rank);
-    TRY(bp_rule_axis(site, a->axis, x->rank + 1u, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank + 1u, &axis));
     for (uint32_t i = 1; i < site->n_in; i++) {
         const struct bp_view *y = site->in[i];
         if (y->rank == x->rank && !memcmp(y->shape, x->shape, x->rank * sizeof *x->shape)) continue;
@@ -238,7 +238,7 @@ enum bp_status bp_infer_stack(struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_expand_stack(struct bp_expansion *e)
+enum bp_status bp_decompose_stack(struct bp_decomposition *e)
 {
     const struct bp_stack_attrs *a = e->attrs;
     int64_t axis = a->axis < 0 ? a->axis + e->in[0]->view.rank + 1 : a->axis;

@@ -6,10 +6,10 @@
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-enum bp_status bp_rule_reshaped(struct bp_site *site, uint32_t rank, const int64_t *shape)
+enum bp_status bp_rule_reshaped(struct bp_invocation *site, uint32_t rank, const int64_t *shape)
 {
     const char *name = site->row->info.name;
-    struct bp_extents from = bp_rule_extents(bp_site_in(site, 0)), to;
+    struct bp_extents from = bp_rule_extents(bp_invocation_in(site, 0)), to;
     enum bp_status status = bp_extents_reshape(name, &from, rank, shape, &to);
 
     site->view_copies = status == BP_ERR_UNSUPPORTED;
@@ -20,13 +20,13 @@ enum bp_status bp_rule_reshaped(struct bp_site *site, uint32_t rank, const int64
     return status ? status : bp_rule_view(site, &to);
 }
 
-enum bp_status bp_rule_axes(const struct bp_site *site, struct bp_dims list, uint32_t rank,
+enum bp_status bp_rule_axes(const struct bp_invocation *site, struct bp_dims list, uint32_t rank,
                             uint32_t *out_axes)
 {
     uint32_t axes = 0, axis;
 
     for (int64_t i = 0; i < list.n; i++) {
-        TRY(bp_rule_axis(site, list.at[i], rank, &axis));
+        TRY(bp_shape_axis(site, list.at[i], rank, &axis));
         if (axes >> axis & 1)
             return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice",
                             site->row->info.name, axis);
@@ -36,17 +36,17 @@ enum bp_status bp_rule_axes(const struct bp_site *site, struct bp_dims list, uin
     return BP_OK;
 }
 
-static enum bp_status too_many_axes(const struct bp_site *site, int64_t rank)
+static enum bp_status too_many_axes(const struct bp_invocation *site, int64_t rank)
 {
     return bp_error(BP_ERR_INVALID,
                     "%s: the result would have %" PRId64 " axes, at most %d are allowed",
                     site->row->info.name, rank, BP_RANK_MAX);
 }
 
-enum bp_status bp_infer_squeeze(struct bp_site *site)
+enum bp_status bp_infer_squeeze(struct bp_invocation *site)
 {
     const struct bp_squeeze_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_extents to = {.rank = 0};
     uint32_t axes;
 
@@ -60,10 +60,10 @@ enum bp_status bp_infer_squeeze(struct bp_site *site)
     return bp_rule_view(site, &to);
 }
 
-enum bp_status bp_infer_unsqueeze(struct bp_site *site)
+enum bp_status bp_infer_unsqueeze(struct bp_invocation *site)
 {
     const struct bp_unsqueeze_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_extents to = {.rank = 0};
     uint32_t axes, at = 0;
 
@@ -81,10 +81,10 @@ enum bp_status bp_infer_unsqueeze(struct bp_site *site)
     return bp_rule_view(site, &to);
 }
 
-enum bp_status bp_infer_atleast(struct bp_site *site)
+enum bp_status bp_infer_atleast(struct bp_invocation *site)
 {
     const struct bp_atleast_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_extents to = bp_rule_extents(x);
     uint32_t rank = (uint32_t)a->rank, added, front;
 
@@ -103,16 +103,16 @@ enum bp_status bp_infer_atleast(struct bp_site *site)
     return bp_rule_view(site, &to);
 }
 
-enum bp_status bp_infer_flatten(struct bp_site *site)
+enum bp_status bp_infer_flatten(struct bp_invocation *site)
 {
     const struct bp_flatten_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     int64_t shape[BP_RANK_MAX];
     uint32_t start, stop, rank = 0;
 
     if (!x->rank) return bp_rule_reshaped(site, 1, (int64_t[]){1});
-    TRY(bp_rule_axis(site, a->start_axis, x->rank, &start));
-    TRY(bp_rule_axis(site, a->stop_axis, x->rank, &stop));
+    TRY(bp_shape_axis(site, a->start_axis, x->rank, &start));
+    TRY(bp_shape_axis(site, a->stop_axis, x->rank, &stop));
     if (start > stop)
         return bp_error(BP_ERR_INVALID,
                         "flatten: start_axis is %" PRId64 " and stop_axis %" PRId64
@@ -126,10 +126,10 @@ enum bp_status bp_infer_flatten(struct bp_site *site)
     return bp_rule_reshaped(site, rank, shape);
 }
 
-enum bp_status bp_infer_expand_as(struct bp_site *site)
+enum bp_status bp_infer_expand_as(struct bp_invocation *site)
 {
-    struct bp_extents from = bp_rule_extents(bp_site_in(site, 0)), to;
-    const struct bp_view *like = bp_site_in(site, 1);
+    struct bp_extents from = bp_rule_extents(bp_invocation_in(site, 0)), to;
+    const struct bp_view *like = bp_invocation_in(site, 1);
 
     TRY(bp_extents_expand("expand_as", &from, like->rank, like->shape, &to));
     return bp_rule_view(site, &to);
@@ -143,10 +143,10 @@ enum bp_status bp_grad_expand_as(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_crop(struct bp_site *site)
+enum bp_status bp_infer_crop(struct bp_invocation *site)
 {
     const struct bp_crop_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_extents to = bp_rule_extents(x);
 
     if (a->shape.n != x->rank || (a->offsets.n && a->offsets.n != x->rank))
@@ -187,15 +187,15 @@ enum bp_status bp_grad_crop(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_swapaxes(struct bp_site *site)
+enum bp_status bp_infer_swapaxes(struct bp_invocation *site)
 {
     const struct bp_swapaxes_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_extents to = bp_rule_extents(x);
     uint32_t p, q;
 
-    TRY(bp_rule_axis(site, a->axis0, x->rank, &p));
-    TRY(bp_rule_axis(site, a->axis1, x->rank, &q));
+    TRY(bp_shape_axis(site, a->axis0, x->rank, &p));
+    TRY(bp_shape_axis(site, a->axis1, x->rank, &q));
     to.shape[p] = x->shape[q];
     to.stride[p] = x->stride[q];
     to.shape[q] = x->shape[p];
@@ -211,10 +211,10 @@ enum bp_status bp_grad_swapaxes(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_moveaxis(struct bp_site *site)
+enum bp_status bp_infer_moveaxis(struct bp_invocation *site)
 {
     const struct bp_moveaxis_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_extents to = {.rank = x->rank};
     uint32_t from[BP_RANK_MAX] = {0}, taken, placed, axis, next = 0;
 
@@ -226,8 +226,8 @@ enum bp_status bp_infer_moveaxis(struct bp_site *site)
     TRY(bp_rule_axes(site, a->source, x->rank, &taken));
     TRY(bp_rule_axes(site, a->destination, x->rank, &placed));
     for (int64_t i = 0; i < a->source.n; i++) {
-        TRY(bp_rule_axis(site, a->destination.at[i], x->rank, &axis));
-        TRY(bp_rule_axis(site, a->source.at[i], x->rank, &from[axis]));
+        TRY(bp_shape_axis(site, a->destination.at[i], x->rank, &axis));
+        TRY(bp_shape_axis(site, a->source.at[i], x->rank, &from[axis]));
     }
     for (uint32_t i = 0; i < x->rank; i++) { /* the others, in order */
         if (placed >> i & 1) continue;
@@ -253,20 +253,20 @@ enum bp_status bp_grad_moveaxis(struct bp_grad *g)
 }
 
 /* Two axes that differ. */
-static enum bp_status two_axes(const struct bp_site *site, int64_t axis0, int64_t axis1,
+static enum bp_status two_axes(const struct bp_invocation *site, int64_t axis0, int64_t axis1,
                                uint32_t rank, uint32_t *p, uint32_t *q)
 {
-    TRY(bp_rule_axis(site, axis0, rank, p));
-    TRY(bp_rule_axis(site, axis1, rank, q));
+    TRY(bp_shape_axis(site, axis0, rank, p));
+    TRY(bp_shape_axis(site, axis1, rank, q));
     if (*p != *q) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: axis1 and axis2 are both axis %u, expected two",
                     site->row->info.name, *p);
 }
 
-enum bp_status bp_infer_diagonal(struct bp_site *site)
+enum bp_status bp_infer_diagonal(struct bp_invocation *site)
 {
     const struct bp_diagonal_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_extents to = {.rank = 0};
     int64_t rows, columns, n;
     uint32_t p, q;
@@ -289,14 +289,14 @@ enum bp_status bp_infer_diagonal(struct bp_site *site)
     return bp_rule_view(site, &to);
 }
 
-enum bp_status bp_infer_unstack(struct bp_site *site)
+enum bp_status bp_infer_unstack(struct bp_invocation *site)
 {
     const struct bp_unstack_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
-    TRY(bp_site_count(site, x->shape[axis]));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_invocation_count(site, x->shape[axis]));
     for (uint32_t i = 0, at = 0; i < x->rank; i++)
         if (i != axis) site->view_stride[at++] = x->stride[i];
     for (int64_t n = 0; n < x->shape[axis]; n++) {

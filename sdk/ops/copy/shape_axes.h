@@ -17,7 +17,7 @@ static inline struct bp_extents bp_rule_extents(const struct bp_view *x)
 }
 
 /* The one output lies so. */
-static inline enum bp_status bp_rule_view(struct bp_site *site, const struct bp_extents *e)
+static inline enum bp_status bp_rule_view(struct bp_invocation *site, const struct bp_extents *e)
 {
     site->out[0].rank = e->rank;
     memcpy(site->out[0].shape, e->shape, e->rank * sizeof *e->shape);
@@ -27,10 +27,10 @@ static inline enum bp_status bp_rule_view(struct bp_site *site, const struct bp_
 }
 
 /* The output is x with another shape, in row-major order: a view, or one of a dense copy. */
-enum bp_status bp_rule_reshaped(struct bp_site *site, uint32_t rank, const int64_t *shape);
+enum bp_status bp_rule_reshaped(struct bp_invocation *site, uint32_t rank, const int64_t *shape);
 
 /* Bit of each axis that list names, each once at most, of a tensor of this rank. */
-enum bp_status bp_rule_axes(const struct bp_site *site, struct bp_dims list, uint32_t rank,
+enum bp_status bp_rule_axes(const struct bp_invocation *site, struct bp_dims list, uint32_t rank,
                             uint32_t *out_axes);
 
 #endif

@@ -6,13 +6,14 @@
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-static enum bp_status no_tensors(const struct bp_site *site)
+static enum bp_status no_tensors(const struct bp_invocation *site)
 {
     return bp_error(BP_ERR_INVALID, "%s: xs has no tensors, expected one or more",
                     site->row->info.name);
 }
 
-static enum bp_status grids_apart(const struct bp_site *site, uint32_t i, const struct bp_type *all)
+static enum bp_status grids_apart(const struct bp_invocation *site, uint32_t i,
+                                  const struct bp_type *all)
 {
     const struct bp_view *x = site->in[i];
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
@@ -30,7 +31,7 @@ static bool grids_join(struct bp_type *all, const struct bp_view *x)
     struct bp_type to = {.rank = all->rank > x->rank ? all->rank : x->rank};
 
     for (uint32_t back = 0; back < to.rank; back++) {
-        int64_t mine = bp_rule_extent_back(x, back);
+        int64_t mine = bp_shape_extent_back(x, back);
         int64_t other = back < all->rank ? all->shape[all->rank - 1 - back] : 1;
         if (mine != other && mine != 1 && other != 1) return false;
         to.shape[to.rank - 1 - back] = mine == 1 ? other : mine;
@@ -40,9 +41,9 @@ static bool grids_join(struct bp_type *all, const struct bp_view *x)
 }
 
 /* Every output has this shape. */
-static enum bp_status give_all(struct bp_site *site, const struct bp_type *all)
+static enum bp_status give_all(struct bp_invocation *site, const struct bp_type *all)
 {
-    TRY(bp_site_count(site, site->n_in));
+    TRY(bp_invocation_count(site, site->n_in));
     for (uint32_t i = 0; i < site->n_in; i++) {
         site->out[i].rank = all->rank;
         memcpy(site->out[i].shape, all->shape, sizeof all->shape);
@@ -50,7 +51,7 @@ static enum bp_status give_all(struct bp_site *site, const struct bp_type *all)
     return BP_OK;
 }
 
-enum bp_status bp_infer_broadcast_tensors(struct bp_site *site)
+enum bp_status bp_infer_broadcast_tensors(struct bp_invocation *site)
 {
     struct bp_type all = {.rank = 0};
 
@@ -79,7 +80,7 @@ static uint32_t axis_of(const struct bp_meshgrid_attrs *a, uint32_t i, uint32_t 
     return a->xy && n > 1 && i < 2 ? 1 - i : i;
 }
 
-enum bp_status bp_infer_meshgrid(struct bp_site *site)
+enum bp_status bp_infer_meshgrid(struct bp_invocation *site)
 {
     const struct bp_meshgrid_attrs *a = site->attrs;
     struct bp_type all = {.rank = site->n_in};

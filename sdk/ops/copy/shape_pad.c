@@ -40,10 +40,10 @@ static enum bp_status check_border(const char *which, uint32_t axis, int64_t bor
                     which, axis, border, most, mode, n);
 }
 
-enum bp_status bp_infer_pad(struct bp_site *site)
+enum bp_status bp_infer_pad(struct bp_invocation *site)
 {
     const struct bp_pad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type *out = &site->out[0];
 
     if ((a->before.n && a->before.n != x->rank) || (a->after.n && a->after.n != x->rank))
@@ -51,7 +51,7 @@ enum bp_status bp_infer_pad(struct bp_site *site)
                         "pad: before has %" PRId64 " entries and after %" PRId64
                         ", expected %u, one for each axis of x, or none",
                         a->before.n, a->after.n, x->rank);
-    bp_rule_shape(out, x);
+    bp_shape_copy(out, x);
     for (uint32_t i = 0; i < x->rank; i++) {
         int64_t before = a->before.n ? a->before.at[i] : 0, after = a->after.n ? a->after.at[i] : 0;
         TRY(check_border("before", i, before, x->shape[i], a->mode));

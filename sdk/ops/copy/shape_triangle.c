@@ -15,11 +15,11 @@ static enum bp_status triangle_keep(struct bp_grad *g, enum bp_row_number row, c
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_triangle(struct bp_site *site)
+enum bp_status bp_infer_triangle(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     if (x->rank >= 2) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: x has %u axes, expected two or more", site->row->info.name,
                     x->rank);
@@ -36,7 +36,7 @@ enum bp_status bp_grad_triu(struct bp_grad *g)
 }
 
 /* n and the offset of a diagonal, without its sign. */
-static enum bp_status triangle_side_of(const struct bp_site *site, int64_t n, int64_t offset,
+static enum bp_status triangle_side_of(const struct bp_invocation *site, int64_t n, int64_t offset,
                                        int64_t *out_side)
 {
     if (offset != INT64_MIN && !__builtin_add_overflow(n, offset < 0 ? -offset : offset, out_side))
@@ -45,10 +45,10 @@ static enum bp_status triangle_side_of(const struct bp_site *site, int64_t n, in
                     site->row->info.name, offset);
 }
 
-enum bp_status bp_infer_diag_embed(struct bp_site *site)
+enum bp_status bp_infer_diag_embed(struct bp_invocation *site)
 {
     const struct bp_diag_embed_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type *out = &site->out[0];
     uint32_t p, q;
     int64_t side;
@@ -56,8 +56,8 @@ enum bp_status bp_infer_diag_embed(struct bp_site *site)
     if (!x->rank || x->rank == BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID, "diag_embed: x has %u axes, expected 1 to %d", x->rank,
                         BP_RANK_MAX - 1);
-    TRY(bp_rule_axis(site, a->axis1, x->rank + 1u, &p));
-    TRY(bp_rule_axis(site, a->axis2, x->rank + 1u, &q));
+    TRY(bp_shape_axis(site, a->axis1, x->rank + 1u, &p));
+    TRY(bp_shape_axis(site, a->axis2, x->rank + 1u, &q));
     if (p == q)
         return bp_error(BP_ERR_INVALID,
                         "diag_embed: axis1 and axis2 are both axis %u, expected two", p);
@@ -96,10 +96,10 @@ enum bp_status bp_grad_diagonal(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_diag(struct bp_site *site)
+enum bp_status bp_infer_diag(struct bp_invocation *site)
 {
     const struct bp_diag_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type *out = &site->out[0];
     int64_t rows, columns;
 
@@ -120,7 +120,7 @@ enum bp_status bp_infer_diag(struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_expand_diag(struct bp_expansion *e)
+enum bp_status bp_decompose_diag(struct bp_decomposition *e)
 {
     const struct bp_diag_attrs *a = e->attrs;
     struct bp_diag_embed_attrs put = {
@@ -135,15 +135,15 @@ enum bp_status bp_expand_diag(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_fill_diagonal(struct bp_site *site)
+enum bp_status bp_infer_fill_diagonal(struct bp_invocation *site)
 {
     const struct bp_fill_diagonal_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     char text[BP_TYPE_TEXT];
     bool cube = true;
 
     for (uint32_t i = 1; i < x->rank; i++) cube &= x->shape[i] == x->shape[0];
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     if (x->rank == 2 || (x->rank > 2 && cube && !a->offset)) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "fill_diagonal: x is %s and offset %" PRId64

@@ -15,7 +15,7 @@ static void extents_of(const struct bp_view *x, struct bp_extents *e)
     memcpy(e->stride, x->stride, x->rank * sizeof *x->stride);
 }
 
-static void take_extents(struct bp_site *site, const struct bp_extents *e)
+static void take_extents(struct bp_invocation *site, const struct bp_extents *e)
 {
     site->out[0].rank = e->rank;
     memcpy(site->out[0].shape, e->shape, sizeof e->shape);
@@ -23,7 +23,7 @@ static void take_extents(struct bp_site *site, const struct bp_extents *e)
     site->view_offset[0] = e->offset;
 }
 
-static enum bp_status check_entries(const struct bp_site *site, const char *name, int64_t n)
+static enum bp_status check_entries(const struct bp_invocation *site, const char *name, int64_t n)
 {
     if (n <= BP_RANK_MAX) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: attribute %s has %" PRId64 " entries, expected at most %d",
@@ -31,7 +31,7 @@ static enum bp_status check_entries(const struct bp_site *site, const char *name
 }
 
 /* Where the strides of x do not allow it, the view is one of a dense copy. */
-enum bp_status bp_infer_reshape(struct bp_site *site)
+enum bp_status bp_infer_reshape(struct bp_invocation *site)
 {
     const struct bp_reshape_attrs *a = site->attrs;
     const char *name = site->row->info.name;
@@ -39,7 +39,7 @@ enum bp_status bp_infer_reshape(struct bp_site *site)
     enum bp_status status;
 
     TRY(check_entries(site, "shape", a->shape.n));
-    extents_of(bp_site_in(site, 0), &from);
+    extents_of(bp_invocation_in(site, 0), &from);
     status = bp_extents_reshape(name, &from, (uint32_t)a->shape.n, a->shape.at, &to);
     site->view_copies = status == BP_ERR_UNSUPPORTED;
     if (site->view_copies) {
@@ -50,10 +50,10 @@ enum bp_status bp_infer_reshape(struct bp_site *site)
     return status;
 }
 
-enum bp_status bp_infer_transpose(struct bp_site *site)
+enum bp_status bp_infer_transpose(struct bp_invocation *site)
 {
     const struct bp_transpose_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_extents from, to;
 
     if (a->perm.n && a->perm.n != x->rank)
@@ -67,7 +67,7 @@ enum bp_status bp_infer_transpose(struct bp_site *site)
 }
 
 /* The attributes of slice and of its gradient are the same struct. */
-static enum bp_status view_slice(const struct bp_site *site, const struct bp_slice_attrs *a,
+static enum bp_status view_slice(const struct bp_invocation *site, const struct bp_slice_attrs *a,
                                  const struct bp_view *x, struct bp_extents *out)
 {
     const char *name = site->row->info.name;
@@ -97,19 +97,19 @@ static enum bp_status view_slice(const struct bp_site *site, const struct bp_sli
     return BP_OK;
 }
 
-enum bp_status bp_infer_slice(struct bp_site *site)
+enum bp_status bp_infer_slice(struct bp_invocation *site)
 {
     struct bp_extents to;
 
-    TRY(view_slice(site, site->attrs, bp_site_in(site, 0), &to));
+    TRY(view_slice(site, site->attrs, bp_invocation_in(site, 0), &to));
     take_extents(site, &to);
     return BP_OK;
 }
 
-enum bp_status bp_infer_slice_grad(struct bp_site *site)
+enum bp_status bp_infer_slice_grad(struct bp_invocation *site)
 {
     const struct bp_slice_grad_attrs *g = site->attrs;
-    const struct bp_view *dy = bp_site_in(site, 0), *x = bp_site_in(site, 1);
+    const struct bp_view *dy = bp_invocation_in(site, 0), *x = bp_invocation_in(site, 1);
     struct bp_slice_attrs a = {sizeof a, g->starts, g->ends, g->axes, g->steps};
     struct bp_extents to;
 
@@ -125,19 +125,19 @@ enum bp_status bp_infer_slice_grad(struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_infer_expand(struct bp_site *site)
+enum bp_status bp_infer_expand(struct bp_invocation *site)
 {
     const struct bp_expand_attrs *a = site->attrs;
     struct bp_extents from, to;
 
     TRY(check_entries(site, "shape", a->shape.n));
-    extents_of(bp_site_in(site, 0), &from);
+    extents_of(bp_invocation_in(site, 0), &from);
     TRY(bp_extents_expand("expand", &from, (uint32_t)a->shape.n, a->shape.at, &to));
     take_extents(site, &to);
     return BP_OK;
 }
 
-static enum bp_status view_differs(const struct bp_site *site, uint32_t i, uint32_t axis)
+static enum bp_status view_differs(const struct bp_invocation *site, uint32_t i, uint32_t axis)
 {
     const struct bp_view *x = site->in[0], *y = site->in[i];
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
@@ -148,7 +148,7 @@ static enum bp_status view_differs(const struct bp_site *site, uint32_t i, uint3
                     bp_type_text(y->dtype, y->rank, y->shape, b, sizeof b), axis);
 }
 
-enum bp_status bp_infer_concat(struct bp_site *site)
+enum bp_status bp_infer_concat(struct bp_invocation *site)
 {
     const struct bp_concat_attrs *a = site->attrs;
     const struct bp_view *x = site->n_in ? site->in[0] : NULL;
@@ -156,7 +156,7 @@ enum bp_status bp_infer_concat(struct bp_site *site)
     uint32_t axis;
 
     if (!x) return bp_error(BP_ERR_INVALID, "concat: xs has no tensors, expected one or more");
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     out->rank = x->rank;
     memcpy(out->shape, x->shape, x->rank * sizeof *x->shape);
     for (uint32_t i = 1; i < site->n_in; i++) {
@@ -199,10 +199,10 @@ static enum bp_status part_sizes(const struct bp_split_attrs *a, int64_t extent,
     return BP_OK;
 }
 
-enum bp_status bp_infer_split(struct bp_site *site)
+enum bp_status bp_infer_split(struct bp_invocation *site)
 {
     const struct bp_split_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     int64_t size[BP_FLAT_MAX], n = a->sections ? a->sections : a->sizes.n, at = 0;
     uint32_t axis;
 
@@ -211,8 +211,8 @@ enum bp_status bp_infer_split(struct bp_site *site)
                         "split: sections is %" PRId64 " and sizes has %" PRId64
                         " entries: expected one of them, sections 1 or more",
                         a->sections, a->sizes.n);
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
-    TRY(bp_site_count(site, n));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_invocation_count(site, n));
     TRY(part_sizes(a, x->shape[axis], size, n));
     memcpy(site->view_stride, x->stride, x->rank * sizeof *x->stride);
     for (int64_t i = 0; i < n; i++) {

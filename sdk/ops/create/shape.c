@@ -9,7 +9,7 @@
 #include <math.h>
 
 /* The dtype attribute is one that the operator makes. */
-static enum bp_status made_dtype(struct bp_site *site, int64_t dtype)
+static enum bp_status made_dtype(struct bp_invocation *site, int64_t dtype)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -20,7 +20,7 @@ static enum bp_status made_dtype(struct bp_site *site, int64_t dtype)
     return BP_OK;
 }
 
-static enum bp_status made_shape(struct bp_site *site, const struct bp_dims *shape)
+static enum bp_status made_shape(struct bp_invocation *site, const struct bp_dims *shape)
 {
     if (shape->n > BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
@@ -31,7 +31,7 @@ static enum bp_status made_shape(struct bp_site *site, const struct bp_dims *sha
     return BP_OK;
 }
 
-enum bp_status bp_infer_full(struct bp_site *site)
+enum bp_status bp_infer_full(struct bp_invocation *site)
 {
     const struct bp_full_attrs *a = site->attrs;
 
@@ -39,7 +39,7 @@ enum bp_status bp_infer_full(struct bp_site *site)
     return made_dtype(site, a->dtype);
 }
 
-enum bp_status bp_infer_zeros(struct bp_site *site)
+enum bp_status bp_infer_zeros(struct bp_invocation *site)
 {
     const struct bp_zeros_attrs *a = site->attrs;
 
@@ -47,20 +47,20 @@ enum bp_status bp_infer_zeros(struct bp_site *site)
     return made_dtype(site, a->dtype);
 }
 
-enum bp_status bp_infer_ones(struct bp_site *site)
+enum bp_status bp_infer_ones(struct bp_invocation *site)
 {
     return bp_infer_zeros(site); /* one layout */
 }
 _Static_assert(sizeof(struct bp_ones_attrs) == sizeof(struct bp_zeros_attrs), "one layout");
 
-static enum bp_status no_count(const struct bp_site *site, const char *name, int64_t n,
+static enum bp_status no_count(const struct bp_invocation *site, const char *name, int64_t n,
                                int64_t least)
 {
     return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", expected %" PRId64 " or more",
                     site->row->info.name, name, n, least);
 }
 
-enum bp_status bp_infer_eye(struct bp_site *site)
+enum bp_status bp_infer_eye(struct bp_invocation *site)
 {
     const struct bp_eye_attrs *a = site->attrs;
     struct bp_type *out = &site->out[0];
@@ -78,7 +78,7 @@ static bool is_exact_integer(double x)
     return x == trunc(x) && fabs(x) <= 0x1p53;
 }
 
-enum bp_status bp_infer_arange(struct bp_site *site)
+enum bp_status bp_infer_arange(struct bp_invocation *site)
 {
     const struct bp_arange_attrs *a = site->attrs;
     uint64_t floats = BP_MASK_FLOAT;
@@ -104,7 +104,7 @@ enum bp_status bp_infer_arange(struct bp_site *site)
     return BP_OK;
 }
 
-static enum bp_status create_spaced(struct bp_site *site, int64_t num, int64_t dtype)
+static enum bp_status create_spaced(struct bp_invocation *site, int64_t num, int64_t dtype)
 {
     if (num < 0) return no_count(site, "num", num, 0);
     site->out[0].rank = 1;
@@ -112,7 +112,7 @@ static enum bp_status create_spaced(struct bp_site *site, int64_t num, int64_t d
     return made_dtype(site, dtype);
 }
 
-enum bp_status bp_infer_linspace(struct bp_site *site)
+enum bp_status bp_infer_linspace(struct bp_invocation *site)
 {
     const struct bp_linspace_attrs *a = site->attrs;
 
@@ -128,14 +128,14 @@ enum bp_status bp_values_logspace(const void *attrs)
                     a->base);
 }
 
-enum bp_status bp_infer_logspace(struct bp_site *site)
+enum bp_status bp_infer_logspace(struct bp_invocation *site)
 {
     const struct bp_logspace_attrs *a = site->attrs;
 
     return create_spaced(site, a->num, a->dtype);
 }
 
-enum bp_status bp_expand_logspace(struct bp_expansion *e)
+enum bp_status bp_decompose_logspace(struct bp_decomposition *e)
 {
     const struct bp_logspace_attrs *a = e->attrs;
     int64_t wide = a->dtype == BP_F64 ? BP_F64 : BP_F32;
@@ -164,7 +164,7 @@ static int64_t count_lower(int64_t rows, int64_t columns, int64_t offset)
     return part * (first + offset + 1) + part * (part - 1) / 2 + (rows - full) * columns;
 }
 
-static enum bp_status create_infer_triangle(struct bp_site *site,
+static enum bp_status create_infer_triangle(struct bp_invocation *site,
                                             const struct bp_tril_indices_attrs *a, bool upper)
 {
     int64_t lower, all, offset = a->offset;
@@ -184,12 +184,12 @@ static enum bp_status create_infer_triangle(struct bp_site *site,
     return made_dtype(site, a->dtype);
 }
 
-enum bp_status bp_infer_tril_indices(struct bp_site *site)
+enum bp_status bp_infer_tril_indices(struct bp_invocation *site)
 {
     return create_infer_triangle(site, site->attrs, false);
 }
 
-enum bp_status bp_infer_triu_indices(struct bp_site *site)
+enum bp_status bp_infer_triu_indices(struct bp_invocation *site)
 {
     return create_infer_triangle(site, site->attrs, true); /* one layout */
 }
@@ -203,20 +203,20 @@ enum bp_status bp_grad_full_like(struct bp_grad *g)
     return BP_OK;
 }
 
-enum bp_status bp_infer_shape_of(struct bp_site *site)
+enum bp_status bp_infer_shape_of(struct bp_invocation *site)
 {
     site->out[0] = (struct bp_type){
-        .dtype = BP_I64, .rank = 1, .shape = {bp_site_in(site, 0)->rank}};
+        .dtype = BP_I64, .rank = 1, .shape = {bp_invocation_in(site, 0)->rank}};
     return BP_OK;
 }
 
-enum bp_status bp_infer_numel(struct bp_site *site)
+enum bp_status bp_infer_numel(struct bp_invocation *site)
 {
     site->out[0] = (struct bp_type){.dtype = BP_I64, .rank = 0};
     return BP_OK;
 }
 
-enum bp_status bp_infer_is_empty(struct bp_site *site)
+enum bp_status bp_infer_is_empty(struct bp_invocation *site)
 {
     site->out[0] = (struct bp_type){.dtype = BP_BOOL, .rank = 0};
     return BP_OK;

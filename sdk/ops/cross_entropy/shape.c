@@ -67,38 +67,39 @@ static void cross_entropy_without(const struct bp_view *x, uint32_t axis, struct
 }
 
 /* Input 1 has a label for each line of x; a weight for each class. */
-static enum bp_status check_lines(const struct bp_site *site, int64_t axis, uint32_t weight_port)
+static enum bp_status check_lines(const struct bp_invocation *site, int64_t axis,
+                                  uint32_t weight_port)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *label = bp_site_in(site, 1);
-    const struct bp_view *weight = bp_site_in(site, weight_port);
+    const struct bp_view *x = bp_invocation_in(site, 0), *label = bp_invocation_in(site, 1);
+    const struct bp_view *weight = bp_invocation_in(site, weight_port);
     struct bp_type kept, cut, classes = {.rank = 1};
     uint32_t at;
 
-    TRY(bp_rule_axis(site, axis, x->rank, &at));
+    TRY(bp_shape_axis(site, axis, x->rank, &at));
     classes.shape[0] = x->shape[at];
-    if (weight) TRY(bp_rule_expect(site, weight_port, &classes));
-    bp_rule_shape(&kept, x);
+    if (weight) TRY(bp_shape_expect(site, weight_port, &classes));
+    bp_shape_copy(&kept, x);
     kept.shape[at] = 1;
     cross_entropy_without(x, at, &cut);
-    return bp_rule_expect(site, 1, label->rank == x->rank ? &kept : &cut);
+    return bp_shape_expect(site, 1, label->rank == x->rank ? &kept : &cut);
 }
 
-enum bp_status bp_infer_label_loss(struct bp_site *site)
+enum bp_status bp_infer_label_loss(struct bp_invocation *site)
 {
     const struct bp_label_loss_attrs *a = site->attrs;
 
     TRY(check_lines(site, a->axis, 2));
     for (uint32_t i = 0; i < 2; i++) {
-        bp_rule_shape(&site->out[i], bp_site_in(site, 1));
-        site->out[i].dtype = cross_entropy_wide(bp_site_in(site, 0)->dtype);
+        bp_shape_copy(&site->out[i], bp_invocation_in(site, 1));
+        site->out[i].dtype = cross_entropy_wide(bp_invocation_in(site, 0)->dtype);
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_label_loss_grad(struct bp_site *site)
+enum bp_status bp_infer_label_loss_grad(struct bp_invocation *site)
 {
     const struct bp_label_loss_grad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0), *dloss = bp_site_in(site, 2);
+    const struct bp_view *x = bp_invocation_in(site, 0), *dloss = bp_invocation_in(site, 2);
     struct bp_type loss;
 
     TRY(check_lines(site, a->axis, 3));
@@ -107,44 +108,44 @@ enum bp_status bp_infer_label_loss_grad(struct bp_site *site)
                         "label_loss_grad: input dloss is %s, expected %s where x is %s",
                         bp_dtype_name(dloss->dtype), bp_dtype_name(cross_entropy_wide(x->dtype)),
                         bp_dtype_name(x->dtype));
-    bp_rule_shape(&loss, bp_site_in(site, 1));
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 2, &loss);
+    bp_shape_copy(&loss, bp_invocation_in(site, 1));
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 2, &loss);
 }
 
-enum bp_status bp_infer_cross_entropy(struct bp_site *site)
+enum bp_status bp_infer_cross_entropy(struct bp_invocation *site)
 {
     const struct bp_cross_entropy_attrs *a = site->attrs;
 
     TRY(check_lines(site, a->axis, 2));
-    if (!a->reduction) bp_rule_shape(&site->out[0], bp_site_in(site, 1));
+    if (!a->reduction) bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
     else site->out[0].rank = 0;
-    bp_rule_shape(&site->out[1], bp_site_in(site, 0));
+    bp_shape_copy(&site->out[1], bp_invocation_in(site, 0));
     return BP_OK;
 }
 
-enum bp_status bp_infer_nll_loss(struct bp_site *site)
+enum bp_status bp_infer_nll_loss(struct bp_invocation *site)
 {
     const struct bp_nll_loss_attrs *a = site->attrs;
 
     TRY(check_lines(site, a->axis, 2));
-    if (!a->reduction) bp_rule_shape(&site->out[0], bp_site_in(site, 1));
+    if (!a->reduction) bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
     else site->out[0].rank = 0;
     return BP_OK;
 }
 
-enum bp_status bp_infer_soft_cross_entropy(struct bp_site *site)
+enum bp_status bp_infer_soft_cross_entropy(struct bp_invocation *site)
 {
     const struct bp_soft_cross_entropy_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type same, classes = {.rank = 1};
     uint32_t at;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &at));
-    bp_rule_shape(&same, x);
-    TRY(bp_rule_expect(site, 1, &same));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &at));
+    bp_shape_copy(&same, x);
+    TRY(bp_shape_expect(site, 1, &same));
     classes.shape[0] = x->shape[at];
-    if (bp_site_in(site, 2)) TRY(bp_rule_expect(site, 2, &classes));
+    if (bp_invocation_in(site, 2)) TRY(bp_shape_expect(site, 2, &classes));
     cross_entropy_without(x, at, &site->out[0]);
     if (a->reduction) site->out[0].rank = 0;
     return BP_OK;
@@ -158,7 +159,7 @@ static struct bp_tensor *sum_all(struct bp_compose *c, struct bp_tensor *x)
 }
 
 /* The losses of lines, reduced. */
-static void cross_entropy_reduce(struct bp_expansion *e, struct bp_compose *c,
+static void cross_entropy_reduce(struct bp_decomposition *e, struct bp_compose *c,
                                  const struct bp_label_loss_attrs *a, int64_t reduction)
 {
     struct bp_tensor *out[2] = {NULL}, *in[3] = {e->in[0], e->in[1], e->in[2]}, *loss;
@@ -169,7 +170,7 @@ static void cross_entropy_reduce(struct bp_expansion *e, struct bp_compose *c,
     bp_compose_keep(c, bp_compose_cast(c, loss, e->in[0]->view.dtype), &e->out[0]);
 }
 
-enum bp_status bp_expand_cross_entropy(struct bp_expansion *e)
+enum bp_status bp_decompose_cross_entropy(struct bp_decomposition *e)
 {
     const struct bp_cross_entropy_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -185,7 +186,7 @@ enum bp_status bp_expand_cross_entropy(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_expand_nll_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_nll_loss(struct bp_decomposition *e)
 {
     const struct bp_nll_loss_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -263,7 +264,7 @@ static void begin_lines(struct lines *l, struct bp_compose *c, const struct bp_l
     }
 }
 
-enum bp_status bp_expand_label_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_label_loss(struct bp_decomposition *e)
 {
     const struct bp_label_loss_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -305,7 +306,7 @@ static struct bp_tensor *share_of(const struct lines *l, struct bp_tensor *own)
     return MAKE(l->c, add, NULL, own, each);
 }
 
-enum bp_status bp_expand_label_loss_grad(struct bp_expansion *e)
+enum bp_status bp_decompose_label_loss_grad(struct bp_decomposition *e)
 {
     const struct bp_label_loss_attrs *a = e->attrs; /* one layout */
     double each = a->label_smoothing /
@@ -348,7 +349,7 @@ enum bp_status bp_grad_label_loss(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_expand_soft_cross_entropy(struct bp_expansion *e)
+enum bp_status bp_decompose_soft_cross_entropy(struct bp_decomposition *e)
 {
     const struct bp_soft_cross_entropy_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

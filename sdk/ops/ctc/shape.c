@@ -13,9 +13,10 @@ static uint32_t ctc_wide(uint32_t dtype)
 }
 
 /* x T N C, labels N S, lengths N; lines: the type of N losses. */
-static enum bp_status ctc_check(const struct bp_site *site, int64_t blank, struct bp_type *lines)
+static enum bp_status ctc_check(const struct bp_invocation *site, int64_t blank,
+                                struct bp_type *lines)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *label = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *label = bp_invocation_in(site, 1);
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
     if (x->rank != 3 || label->rank != 2 || label->shape[0] != x->shape[1])
@@ -28,23 +29,23 @@ static enum bp_status ctc_check(const struct bp_site *site, int64_t blank, struc
                         "%s: attribute blank is %" PRId64 ", expected 0 to %" PRId64,
                         site->row->info.name, blank, x->shape[2] - 1);
     *lines = (struct bp_type){.rank = 1, .shape = {x->shape[1]}};
-    TRY(bp_rule_expect(site, 2, lines));
-    return bp_rule_expect(site, 3, lines);
+    TRY(bp_shape_expect(site, 2, lines));
+    return bp_shape_expect(site, 3, lines);
 }
 
-enum bp_status bp_infer_ctc_lines(struct bp_site *site)
+enum bp_status bp_infer_ctc_lines(struct bp_invocation *site)
 {
     struct bp_type lines;
 
     TRY(ctc_check(site, ((struct bp_ctc_lines_attrs *)site->attrs)->blank, &lines));
-    lines.dtype = ctc_wide(bp_site_in(site, 0)->dtype);
+    lines.dtype = ctc_wide(bp_invocation_in(site, 0)->dtype);
     site->out[0] = lines;
     return BP_OK;
 }
 
-enum bp_status bp_infer_ctc_lines_grad(struct bp_site *site)
+enum bp_status bp_infer_ctc_lines_grad(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *dloss = bp_site_in(site, 4);
+    const struct bp_view *x = bp_invocation_in(site, 0), *dloss = bp_invocation_in(site, 4);
     struct bp_type lines;
 
     TRY(ctc_check(site, ((struct bp_ctc_lines_grad_attrs *)site->attrs)->blank, &lines));
@@ -53,11 +54,11 @@ enum bp_status bp_infer_ctc_lines_grad(struct bp_site *site)
                         "ctc_lines_grad: input dloss is %s, expected %s where x is %s",
                         bp_dtype_name(dloss->dtype), bp_dtype_name(ctc_wide(x->dtype)),
                         bp_dtype_name(x->dtype));
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 4, &lines);
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 4, &lines);
 }
 
-enum bp_status bp_infer_ctc_loss(struct bp_site *site)
+enum bp_status bp_infer_ctc_loss(struct bp_invocation *site)
 {
     struct bp_type lines;
 
@@ -65,7 +66,7 @@ enum bp_status bp_infer_ctc_loss(struct bp_site *site)
     return bp_loss_result(site, &lines, 2);
 }
 
-enum bp_status bp_expand_ctc_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_ctc_loss(struct bp_decomposition *e)
 {
     const struct bp_ctc_loss_attrs *a = e->attrs;
     struct bp_ctc_lines_attrs lines = {.size = sizeof lines, .blank = a->blank};

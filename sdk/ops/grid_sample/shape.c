@@ -24,7 +24,7 @@ enum bp_status bp_values_grid_sample(const void *attrs)
 }
 
 /* The type of grid_sample(x, grid). */
-static enum bp_status grid_sample_forward(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status grid_sample_forward(const struct bp_invocation *site, const struct bp_view *x,
                                           const struct bp_view *grid, struct bp_type *out)
 {
     const char *op = site->row->info.name;
@@ -51,27 +51,28 @@ static enum bp_status grid_sample_forward(const struct bp_site *site, const stru
     return BP_OK;
 }
 
-enum bp_status bp_infer_grid_sample(struct bp_site *site)
+enum bp_status bp_infer_grid_sample(struct bp_invocation *site)
 {
-    return grid_sample_forward(site, bp_site_in(site, 0), bp_site_in(site, 1), &site->out[0]);
+    return grid_sample_forward(site, bp_invocation_in(site, 0), bp_invocation_in(site, 1),
+                               &site->out[0]);
 }
 
-enum bp_status bp_infer_sample_grad_input(struct bp_site *site)
+enum bp_status bp_infer_sample_grad_input(struct bp_invocation *site)
 {
     struct bp_type y = {0};
 
-    TRY(grid_sample_forward(site, bp_site_in(site, 2), bp_site_in(site, 1), &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 2));
-    return bp_rule_expect(site, 0, &y);
+    TRY(grid_sample_forward(site, bp_invocation_in(site, 2), bp_invocation_in(site, 1), &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 2));
+    return bp_shape_expect(site, 0, &y);
 }
 
-enum bp_status bp_infer_sample_grad_grid(struct bp_site *site)
+enum bp_status bp_infer_sample_grad_grid(struct bp_invocation *site)
 {
     struct bp_type y = {0};
 
-    TRY(grid_sample_forward(site, bp_site_in(site, 1), bp_site_in(site, 2), &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 2));
-    return bp_rule_expect(site, 0, &y);
+    TRY(grid_sample_forward(site, bp_invocation_in(site, 1), bp_invocation_in(site, 2), &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 2));
+    return bp_shape_expect(site, 0, &y);
 }
 
 enum bp_status bp_grad_grid_sample(struct bp_grad *g)
@@ -98,10 +99,10 @@ enum bp_status bp_grad_sample_grad_input(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_affine_grid(struct bp_site *site)
+enum bp_status bp_infer_affine_grid(struct bp_invocation *site)
 {
     const struct bp_affine_grid_attrs *a = site->attrs;
-    const struct bp_view *theta = bp_site_in(site, 0);
+    const struct bp_view *theta = bp_invocation_in(site, 0);
     int64_t axes = a->sizes.n - 2;
 
     if (axes < 2 || axes > 3 || theta->rank != 3 || theta->shape[0] != a->sizes.at[0] ||
@@ -124,9 +125,9 @@ enum bp_status bp_infer_affine_grid(struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_infer_affine_grid_grad(struct bp_site *site)
+enum bp_status bp_infer_affine_grid_grad(struct bp_invocation *site)
 {
-    const struct bp_view *d = bp_site_in(site, 0);
+    const struct bp_view *d = bp_invocation_in(site, 0);
 
     if (d->rank < 4 || d->rank > 5 || d->shape[d->rank - 1] != d->rank - 2)
         return bp_error(BP_ERR_INVALID,

@@ -212,7 +212,7 @@ enum bp_status bp_grad_set_value(struct bp_grad *g)
 }
 
 /* x as outer, extent, 1, inner, whose third axis repeats. */
-enum bp_status bp_expand_repeat_interleave(struct bp_expansion *e)
+enum bp_status bp_decompose_repeat_interleave(struct bp_decomposition *e)
 {
     const struct bp_repeat_interleave_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0];
@@ -263,7 +263,7 @@ enum bp_status bp_grad_reverse_sequence(struct bp_grad *g)
     return given_back(g, BP_ROW_reverse_sequence);
 }
 
-enum bp_status bp_expand_hardmax(struct bp_expansion *e)
+enum bp_status bp_decompose_hardmax(struct bp_decomposition *e)
 {
     const struct bp_hardmax_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0], *y;

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 /* out becomes x with axes first to last - 1 replaced by those of index, but its last `skip`. */
-static enum bp_status index_replaced(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status index_replaced(const struct bp_invocation *site, const struct bp_view *x,
                                      const struct bp_view *index, uint32_t first, uint32_t last,
                                      uint32_t skip, struct bp_type *out)
 {
@@ -22,88 +22,90 @@ static enum bp_status index_replaced(const struct bp_site *site, const struct bp
     return BP_OK;
 }
 
-static enum bp_status index_gathered(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status index_gathered(const struct bp_invocation *site, const struct bp_view *x,
                                      const struct bp_view *index, int64_t axis, struct bp_type *out)
 {
     uint32_t at;
 
-    TRY(bp_rule_axis(site, axis, x->rank, &at));
+    TRY(bp_shape_axis(site, axis, x->rank, &at));
     return index_replaced(site, x, index, at, at + 1, 0, out);
 }
 
-static enum bp_status one_axis(const struct bp_site *site, uint32_t port)
+static enum bp_status one_axis(const struct bp_invocation *site, uint32_t port)
 {
-    const struct bp_view *v = bp_site_in(site, port);
+    const struct bp_view *v = bp_invocation_in(site, port);
 
     if (v->rank == 1) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: input %s has %u axes, expected one",
                     site->row->info.name, site->row->info.in[port].name, v->rank);
 }
 
-enum bp_status bp_infer_gather(struct bp_site *site)
+enum bp_status bp_infer_gather(struct bp_invocation *site)
 {
     const struct bp_gather_attrs *a = site->attrs;
 
-    return index_gathered(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis, &site->out[0]);
+    return index_gathered(site, bp_invocation_in(site, 0), bp_invocation_in(site, 1), a->axis,
+                          &site->out[0]);
 }
 
-enum bp_status bp_infer_gather_grad(struct bp_site *site)
+enum bp_status bp_infer_gather_grad(struct bp_invocation *site)
 {
     const struct bp_gather_grad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 2);
+    const struct bp_view *x = bp_invocation_in(site, 2);
     struct bp_type y;
 
-    TRY(index_gathered(site, x, bp_site_in(site, 1), a->axis, &y));
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 0, &y);
+    TRY(index_gathered(site, x, bp_invocation_in(site, 1), a->axis, &y));
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 0, &y);
 }
 
-enum bp_status bp_infer_index_select(struct bp_site *site)
+enum bp_status bp_infer_index_select(struct bp_invocation *site)
 {
     const struct bp_index_select_attrs *a = site->attrs;
 
     TRY(one_axis(site, 1));
-    return index_gathered(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis, &site->out[0]);
+    return index_gathered(site, bp_invocation_in(site, 0), bp_invocation_in(site, 1), a->axis,
+                          &site->out[0]);
 }
 
-enum bp_status bp_infer_index_add(struct bp_site *site)
+enum bp_status bp_infer_index_add(struct bp_invocation *site)
 {
     const struct bp_index_add_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type updates;
 
     TRY(one_axis(site, 1));
-    TRY(index_gathered(site, x, bp_site_in(site, 1), a->axis, &updates));
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 2, &updates);
+    TRY(index_gathered(site, x, bp_invocation_in(site, 1), a->axis, &updates));
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 2, &updates);
 }
 
-enum bp_status bp_infer_embedding(struct bp_site *site)
+enum bp_status bp_infer_embedding(struct bp_invocation *site)
 {
-    const struct bp_view *weight = bp_site_in(site, 0);
+    const struct bp_view *weight = bp_invocation_in(site, 0);
 
-    return index_gathered(site, weight, bp_site_in(site, 1), 0, &site->out[0]);
+    return index_gathered(site, weight, bp_invocation_in(site, 1), 0, &site->out[0]);
 }
 
-enum bp_status bp_infer_embedding_grad(struct bp_site *site)
+enum bp_status bp_infer_embedding_grad(struct bp_invocation *site)
 {
-    const struct bp_view *weight = bp_site_in(site, 2);
+    const struct bp_view *weight = bp_invocation_in(site, 2);
     struct bp_type y;
 
-    TRY(index_gathered(site, weight, bp_site_in(site, 1), 0, &y));
-    bp_rule_shape(&site->out[0], weight);
-    return bp_rule_expect(site, 0, &y);
+    TRY(index_gathered(site, weight, bp_invocation_in(site, 1), 0, &y));
+    bp_shape_copy(&site->out[0], weight);
+    return bp_shape_expect(site, 0, &y);
 }
 
 /* x and index of one rank, index at most as long beside axis. */
-static enum bp_status index_along(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status index_along(const struct bp_invocation *site, const struct bp_view *x,
                                   const struct bp_view *index, int64_t axis)
 {
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
     bool fits = x->rank == index->rank;
     uint32_t at;
 
-    TRY(bp_rule_axis(site, axis, x->rank, &at));
+    TRY(bp_shape_axis(site, axis, x->rank, &at));
     for (uint32_t i = 0; fits && i < x->rank; i++)
         fits = i == at || index->shape[i] <= x->shape[i];
     if (fits) return BP_OK;
@@ -115,29 +117,29 @@ static enum bp_status index_along(const struct bp_site *site, const struct bp_vi
                     bp_type_text(x->dtype, x->rank, x->shape, b, sizeof b), at);
 }
 
-enum bp_status bp_infer_take_along_axis(struct bp_site *site)
+enum bp_status bp_infer_take_along_axis(struct bp_invocation *site)
 {
     const struct bp_take_along_axis_attrs *a = site->attrs;
 
-    bp_rule_shape(&site->out[0], bp_site_in(site, 1));
-    return index_along(site, bp_site_in(site, 0), bp_site_in(site, 1), a->axis);
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
+    return index_along(site, bp_invocation_in(site, 0), bp_invocation_in(site, 1), a->axis);
 }
 
-enum bp_status bp_infer_take_along_axis_grad(struct bp_site *site)
+enum bp_status bp_infer_take_along_axis_grad(struct bp_invocation *site)
 {
     const struct bp_take_along_axis_grad_attrs *a = site->attrs;
-    const struct bp_view *index = bp_site_in(site, 1), *x = bp_site_in(site, 2);
+    const struct bp_view *index = bp_invocation_in(site, 1), *x = bp_invocation_in(site, 2);
     struct bp_type y;
 
     TRY(index_along(site, x, index, a->axis));
-    bp_rule_shape(&y, index);
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 0, &y);
+    bp_shape_copy(&y, index);
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 0, &y);
 }
 
-enum bp_status bp_infer_index_sample(struct bp_site *site)
+enum bp_status bp_infer_index_sample(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *index = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *index = bp_invocation_in(site, 1);
 
     if (x->rank != 2 || index->rank != 2 || x->shape[0] != index->shape[0]) {
         char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
@@ -147,7 +149,7 @@ enum bp_status bp_infer_index_sample(struct bp_site *site)
                         bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a),
                         bp_type_text(index->dtype, index->rank, index->shape, b, sizeof b));
     }
-    bp_rule_shape(&site->out[0], index);
+    bp_shape_copy(&site->out[0], index);
     return BP_OK;
 }
 
@@ -162,20 +164,20 @@ enum bp_status bp_values_put_along_axis(const void *attrs)
                     a->reduce);
 }
 
-enum bp_status bp_infer_put_along_axis(struct bp_site *site)
+enum bp_status bp_infer_put_along_axis(struct bp_invocation *site)
 {
     const struct bp_put_along_axis_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0), *index = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *index = bp_invocation_in(site, 1);
     struct bp_type updates;
 
     TRY(index_along(site, x, index, a->axis));
-    bp_rule_shape(&updates, index);
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 2, &updates);
+    bp_shape_copy(&updates, index);
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 2, &updates);
 }
 
 /* The slices of x, past its first `batch` axes, that rows of index name. */
-static enum bp_status index_named(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status index_named(const struct bp_invocation *site, const struct bp_view *x,
                                   const struct bp_view *index, int64_t batch, struct bp_type *out)
 {
     const char *op = site->row->info.name;
@@ -205,26 +207,26 @@ static enum bp_status index_named(const struct bp_site *site, const struct bp_vi
     return index_replaced(site, x, index, 0, first + (uint32_t)k, 1, out);
 }
 
-enum bp_status bp_infer_gather_nd(struct bp_site *site)
+enum bp_status bp_infer_gather_nd(struct bp_invocation *site)
 {
     const struct bp_gather_nd_attrs *a = site->attrs;
 
-    return index_named(site, bp_site_in(site, 0), bp_site_in(site, 1), a->batch_dims,
+    return index_named(site, bp_invocation_in(site, 0), bp_invocation_in(site, 1), a->batch_dims,
                        &site->out[0]);
 }
 
-enum bp_status bp_infer_gather_nd_grad(struct bp_site *site)
+enum bp_status bp_infer_gather_nd_grad(struct bp_invocation *site)
 {
     const struct bp_gather_nd_grad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 2);
+    const struct bp_view *x = bp_invocation_in(site, 2);
     struct bp_type y;
 
-    TRY(index_named(site, x, bp_site_in(site, 1), a->batch_dims, &y));
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 0, &y);
+    TRY(index_named(site, x, bp_invocation_in(site, 1), a->batch_dims, &y));
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 0, &y);
 }
 
-enum bp_status bp_infer_scatter_nd(struct bp_site *site)
+enum bp_status bp_infer_scatter_nd(struct bp_invocation *site)
 {
     const struct bp_scatter_nd_attrs *a = site->attrs;
     struct bp_view y = {.shape = a->shape.at, .rank = (uint8_t)a->shape.n};
@@ -234,25 +236,25 @@ enum bp_status bp_infer_scatter_nd(struct bp_site *site)
         return bp_error(BP_ERR_INVALID,
                         "scatter_nd: attribute shape has %" PRId64 " entries, expected at most %d",
                         a->shape.n, BP_RANK_MAX);
-    TRY(index_named(site, &y, bp_site_in(site, 0), 0, &updates));
-    bp_rule_shape(&site->out[0], &y);
-    return bp_rule_expect(site, 1, &updates);
+    TRY(index_named(site, &y, bp_invocation_in(site, 0), 0, &updates));
+    bp_shape_copy(&site->out[0], &y);
+    return bp_shape_expect(site, 1, &updates);
 }
 
-enum bp_status bp_infer_scatter_nd_put(struct bp_site *site)
+enum bp_status bp_infer_scatter_nd_put(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type updates;
 
-    TRY(index_named(site, x, bp_site_in(site, 1), 0, &updates));
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 2, &updates);
+    TRY(index_named(site, x, bp_invocation_in(site, 1), 0, &updates));
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 2, &updates);
 }
 
 /* An index for each row: N, or N 1. */
-static enum bp_status index_column(const struct bp_site *site, uint32_t port)
+static enum bp_status index_column(const struct bp_invocation *site, uint32_t port)
 {
-    const struct bp_view *v = bp_site_in(site, port);
+    const struct bp_view *v = bp_invocation_in(site, port);
     char text[BP_TYPE_TEXT];
 
     if (v->rank == 1 || (v->rank == 2 && v->shape[1] == 1)) return BP_OK;
@@ -261,23 +263,23 @@ static enum bp_status index_column(const struct bp_site *site, uint32_t port)
                     bp_type_text(v->dtype, v->rank, v->shape, text, sizeof text));
 }
 
-enum bp_status bp_infer_scatter(struct bp_site *site)
+enum bp_status bp_infer_scatter(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *index = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *index = bp_invocation_in(site, 1);
     struct bp_type updates;
 
     TRY(index_column(site, 1));
     if (!x->rank) return bp_error(BP_ERR_INVALID, "scatter: x has no axes, expected one or more");
-    bp_rule_shape(&site->out[0], x);
-    bp_rule_shape(&updates, x);
+    bp_shape_copy(&site->out[0], x);
+    bp_shape_copy(&updates, x);
     updates.shape[0] = index->shape[0];
-    return bp_rule_expect(site, 2, &updates);
+    return bp_shape_expect(site, 2, &updates);
 }
 
-enum bp_status bp_infer_one_hot(struct bp_site *site)
+enum bp_status bp_infer_one_hot(struct bp_invocation *site)
 {
     const struct bp_one_hot_attrs *a = site->attrs;
-    const struct bp_view *index = bp_site_in(site, 0);
+    const struct bp_view *index = bp_invocation_in(site, 0);
     const struct bp_opinfo *op = &site->row->info;
     struct bp_type *out = &site->out[0];
     uint32_t axis;
@@ -291,7 +293,7 @@ enum bp_status bp_infer_one_hot(struct bp_site *site)
                         bp_dtype_name((uint32_t)a->dtype));
     if (index->rank == BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID, "one_hot: index has %u axes, expected fewer", index->rank);
-    TRY(bp_rule_axis(site, a->axis, index->rank + 1u, &axis));
+    TRY(bp_shape_axis(site, a->axis, index->rank + 1u, &axis));
     out->dtype = (uint32_t)a->dtype;
     out->rank = index->rank + 1u;
     for (uint32_t i = 0; i < out->rank; i++)
@@ -311,7 +313,7 @@ enum bp_status bp_values_shard_index(const void *attrs)
                     a->index_num, a->nshards, a->shard_id);
 }
 
-enum bp_status bp_infer_multiplex(struct bp_site *site)
+enum bp_status bp_infer_multiplex(struct bp_invocation *site)
 {
     uint32_t n = site->n_in - 1u;
     const struct bp_view *index = site->in[0], *first = n ? site->in[1] : NULL;
@@ -336,13 +338,13 @@ enum bp_status bp_infer_multiplex(struct bp_site *site)
                         "multiplex: index has %" PRId64
                         " entries, expected one for each of the %" PRId64 " rows",
                         index->shape[0], first->shape[0]);
-    bp_rule_shape(&site->out[0], first);
+    bp_shape_copy(&site->out[0], first);
     return BP_OK;
 }
 
-enum bp_status bp_infer_multiplex_grad(struct bp_site *site)
+enum bp_status bp_infer_multiplex_grad(struct bp_invocation *site)
 {
-    const struct bp_view *dy = bp_site_in(site, 0), *index = bp_site_in(site, 1);
+    const struct bp_view *dy = bp_invocation_in(site, 0), *index = bp_invocation_in(site, 1);
 
     TRY(index_column(site, 1));
     if (!dy->rank || dy->shape[0] != index->shape[0])
@@ -350,50 +352,50 @@ enum bp_status bp_infer_multiplex_grad(struct bp_site *site)
                         "multiplex_grad: index has %" PRId64
                         " entries, expected one for each row of dy",
                         index->shape[0]);
-    bp_rule_shape(&site->out[0], dy);
+    bp_shape_copy(&site->out[0], dy);
     return BP_OK;
 }
 
 /* As many as elements, at most. */
-enum bp_status bp_infer_masked_select(struct bp_site *site)
+enum bp_status bp_infer_masked_select(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type same;
 
-    bp_rule_shape(&same, x);
-    TRY(bp_rule_expect(site, 1, &same));
+    bp_shape_copy(&same, x);
+    TRY(bp_shape_expect(site, 1, &same));
     site->out[0].rank = 1;
     site->out[0].shape[0] = x->count;
     return BP_OK;
 }
 
-enum bp_status bp_infer_masked_select_grad(struct bp_site *site)
+enum bp_status bp_infer_masked_select_grad(struct bp_invocation *site)
 {
-    const struct bp_view *mask = bp_site_in(site, 1);
+    const struct bp_view *mask = bp_invocation_in(site, 1);
 
     TRY(one_axis(site, 0));
-    bp_rule_shape(&site->out[0], mask);
+    bp_shape_copy(&site->out[0], mask);
     return BP_OK;
 }
 
-enum bp_status bp_infer_gather_tree(struct bp_site *site)
+enum bp_status bp_infer_gather_tree(struct bp_invocation *site)
 {
-    const struct bp_view *ids = bp_site_in(site, 0);
+    const struct bp_view *ids = bp_invocation_in(site, 0);
 
     if (ids->rank != 3)
         return bp_error(BP_ERR_INVALID, "gather_tree: ids has %u axes, expected 3", ids->rank);
-    bp_rule_shape(&site->out[0], ids);
-    return bp_rule_expect(site, 1, &site->out[0]);
+    bp_shape_copy(&site->out[0], ids);
+    return bp_shape_expect(site, 1, &site->out[0]);
 }
 
-enum bp_status bp_infer_repeat_interleave(struct bp_site *site)
+enum bp_status bp_infer_repeat_interleave(struct bp_invocation *site)
 {
     const struct bp_repeat_interleave_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
-    bp_rule_shape(&site->out[0], x);
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    bp_shape_copy(&site->out[0], x);
     if (a->repeats < 0 ||
         __builtin_mul_overflow(x->shape[axis], a->repeats, &site->out[0].shape[axis]))
         return bp_error(BP_ERR_INVALID,
@@ -404,14 +406,14 @@ enum bp_status bp_infer_repeat_interleave(struct bp_site *site)
 }
 
 /* The part of x that set_value replaces. */
-static enum bp_status replaced_part(const struct bp_site *site, struct bp_extents *part)
+static enum bp_status replaced_part(const struct bp_invocation *site, struct bp_extents *part)
 {
     const struct bp_set_value_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
-    struct bp_rule_slices slices = {a->starts, a->ends, a->axes, a->steps};
+    const struct bp_view *x = bp_invocation_in(site, 0);
+    struct bp_shape_slices slices = {a->starts, a->ends, a->axes, a->steps};
     uint32_t axis[BP_RANK_MAX];
 
-    TRY(bp_rule_sliced(site, &slices, x->rank, axis));
+    TRY(bp_shape_check_slices(site, &slices, x->rank, axis));
     part->rank = x->rank;
     memcpy(part->shape, x->shape, x->rank * sizeof *x->shape);
     memcpy(part->stride, x->stride, x->rank * sizeof *x->stride);
@@ -421,15 +423,15 @@ static enum bp_status replaced_part(const struct bp_site *site, struct bp_extent
     return BP_OK;
 }
 
-enum bp_status bp_infer_set_value(struct bp_site *site)
+enum bp_status bp_infer_set_value(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *value = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *value = bp_invocation_in(site, 1);
     struct bp_extents part;
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
     bool fits = true;
 
     TRY(replaced_part(site, &part));
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     if (!value) return BP_OK;
     for (uint32_t i = 0; i < value->rank; i++) {
         int64_t extent = value->shape[value->rank - 1 - i];
@@ -453,48 +455,48 @@ enum bp_status bp_values_segment_pool(const void *attrs)
                     a->mode, a->segments);
 }
 
-static enum bp_status index_pooled(const struct bp_site *site, int64_t segments,
+static enum bp_status index_pooled(const struct bp_invocation *site, int64_t segments,
                                    struct bp_type *out)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *ids = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *ids = bp_invocation_in(site, 1);
 
     TRY(one_axis(site, 1));
     if (!x->rank || x->shape[0] != ids->shape[0])
         return bp_error(BP_ERR_INVALID,
                         "%s: ids has %" PRId64 " entries, expected one for each row of x",
                         site->row->info.name, ids->shape[0]);
-    bp_rule_shape(out, x);
+    bp_shape_copy(out, x);
     out->shape[0] = segments;
     return BP_OK;
 }
 
-enum bp_status bp_infer_segment_pool(struct bp_site *site)
+enum bp_status bp_infer_segment_pool(struct bp_invocation *site)
 {
     const struct bp_segment_pool_attrs *a = site->attrs;
 
     return index_pooled(site, a->segments, &site->out[0]);
 }
 
-enum bp_status bp_infer_segment_pool_grad(struct bp_site *site)
+enum bp_status bp_infer_segment_pool_grad(struct bp_invocation *site)
 {
     const struct bp_segment_pool_grad_attrs *a = site->attrs;
     struct bp_type y;
 
     TRY(bp_values_segment_pool(site->attrs)); /* one layout */
     TRY(index_pooled(site, a->segments, &y));
-    TRY(bp_rule_expect(site, 2, &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
-    return bp_rule_expect(site, 3, &y);
+    TRY(bp_shape_expect(site, 2, &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
+    return bp_shape_expect(site, 3, &y);
 }
 
-enum bp_status bp_infer_reverse_sequence(struct bp_site *site)
+enum bp_status bp_infer_reverse_sequence(struct bp_invocation *site)
 {
     const struct bp_reverse_sequence_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0), *lengths = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *lengths = bp_invocation_in(site, 1);
     uint32_t batch, time;
 
-    TRY(bp_rule_axis(site, a->batch_axis, x->rank, &batch));
-    TRY(bp_rule_axis(site, a->time_axis, x->rank, &time));
+    TRY(bp_shape_axis(site, a->batch_axis, x->rank, &batch));
+    TRY(bp_shape_axis(site, a->time_axis, x->rank, &time));
     TRY(one_axis(site, 1));
     if (batch == time)
         return bp_error(BP_ERR_INVALID,
@@ -505,14 +507,14 @@ enum bp_status bp_infer_reverse_sequence(struct bp_site *site)
                         "reverse_sequence: lengths has %" PRId64 " entries, expected %" PRId64
                         ", as many as axis %u of x",
                         lengths->shape[0], x->shape[batch], batch);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return BP_OK;
 }
 
 /* As many rows as elements, at most. */
-enum bp_status bp_infer_nonzero(struct bp_site *site)
+enum bp_status bp_infer_nonzero(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     site->out[0] = (struct bp_type){.dtype = BP_I64, .rank = 2, .shape = {x->count, x->rank}};
     return BP_OK;

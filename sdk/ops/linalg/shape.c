@@ -16,11 +16,11 @@ static struct bp_tensor *linalg_product(struct bp_compose *c, struct bp_tensor *
     return MAKE(c, matmul, &attrs, a, b);
 }
 
-static enum bp_status needs_rank(const struct bp_site *site, uint32_t port, uint32_t low,
+static enum bp_status needs_rank(const struct bp_invocation *site, uint32_t port, uint32_t low,
                                  uint32_t high)
 {
     const struct bp_opinfo *op = &site->row->info;
-    uint32_t rank = bp_site_in(site, port)->rank;
+    uint32_t rank = bp_invocation_in(site, port)->rank;
 
     if (rank >= low && rank <= high) return BP_OK;
     if (low == high)
@@ -31,10 +31,10 @@ static enum bp_status needs_rank(const struct bp_site *site, uint32_t port, uint
 }
 
 /* Axis a of one input is as long as axis b of another. */
-static enum bp_status same_extent(const struct bp_site *site, uint32_t port, uint32_t a,
+static enum bp_status same_extent(const struct bp_invocation *site, uint32_t port, uint32_t a,
                                   uint32_t other, uint32_t b)
 {
-    const struct bp_view *x = bp_site_in(site, port), *y = bp_site_in(site, other);
+    const struct bp_view *x = bp_invocation_in(site, port), *y = bp_invocation_in(site, other);
     const struct bp_opinfo *op = &site->row->info;
 
     if (x->shape[a] == y->shape[b]) return BP_OK;
@@ -45,18 +45,18 @@ static enum bp_status same_extent(const struct bp_site *site, uint32_t port, uin
                     op->in[other].name);
 }
 
-enum bp_status bp_infer_trace(struct bp_site *site)
+enum bp_status bp_infer_trace(struct bp_invocation *site)
 {
     const struct bp_trace_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     TRY(needs_rank(site, 0, 2, BP_RANK_MAX));
-    return bp_rule_reduce(site, x, (struct bp_dims){(int64_t[]){a->axis1, a->axis2}, 2}, false,
-                          &site->out[0]);
+    return bp_shape_reduce(site, x, (struct bp_dims){(int64_t[]){a->axis1, a->axis2}, 2}, false,
+                           &site->out[0]);
 }
 
 /* A diagonal is every m + 1st element of a matrix of m columns in row-major order. */
-enum bp_status bp_expand_trace(struct bp_expansion *e)
+enum bp_status bp_decompose_trace(struct bp_decomposition *e)
 {
     const struct bp_trace_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -86,18 +86,18 @@ enum bp_status bp_expand_trace(struct bp_expansion *e)
                            bp_compose_sum(&c, MAKE(&c, slice, &diagonal, x), &axis, 1, false));
 }
 
-enum bp_status bp_infer_dot(struct bp_site *site)
+enum bp_status bp_infer_dot(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     TRY(needs_rank(site, 0, 1, BP_RANK_MAX - 1));
-    bp_rule_shape(&site->out[0], x);
-    TRY(bp_rule_expect(site, 1, &site->out[0]));
+    bp_shape_copy(&site->out[0], x);
+    TRY(bp_shape_expect(site, 1, &site->out[0]));
     site->out[0].rank--;
     return BP_OK;
 }
 
-enum bp_status bp_expand_dot(struct bp_expansion *e)
+enum bp_status bp_decompose_dot(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0], *y = e->in[1];
@@ -113,14 +113,14 @@ enum bp_status bp_expand_dot(struct bp_expansion *e)
     return bp_compose_give(e, &c, bp_compose_reshape(&c, x, rank - 1, row));
 }
 
-enum bp_status bp_infer_outer(struct bp_site *site)
+enum bp_status bp_infer_outer(struct bp_invocation *site)
 {
     site->out[0].rank = 2;
-    for (uint32_t i = 0; i < 2; i++) site->out[0].shape[i] = bp_site_in(site, i)->count;
+    for (uint32_t i = 0; i < 2; i++) site->out[0].shape[i] = bp_invocation_in(site, i)->count;
     return BP_OK;
 }
 
-enum bp_status bp_expand_outer(struct bp_expansion *e)
+enum bp_status bp_decompose_outer(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     int64_t column[] = {e->in[0]->view.count, 1}, row[] = {1, e->in[1]->view.count};
@@ -129,12 +129,12 @@ enum bp_status bp_expand_outer(struct bp_expansion *e)
                             bp_compose_reshape(&c, e->in[1], 2, row)));
 }
 
-enum bp_status bp_infer_inner(struct bp_site *site)
+enum bp_status bp_infer_inner(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *y = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *y = bp_invocation_in(site, 1);
     struct bp_type *out = &site->out[0];
 
-    if (!x->rank || !y->rank) return bp_rule_broadcast(site, both, 2, 0, out);
+    if (!x->rank || !y->rank) return bp_shape_broadcast(site, both, 2, 0, out);
     TRY(same_extent(site, 1, y->rank - 1u, 0, x->rank - 1u));
     if (x->rank + y->rank - 2 > BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
@@ -146,7 +146,7 @@ enum bp_status bp_infer_inner(struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_expand_inner(struct bp_expansion *e)
+enum bp_status bp_decompose_inner(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *side[2] = {e->in[0], e->in[1]}, *z;
@@ -165,27 +165,27 @@ enum bp_status bp_expand_inner(struct bp_expansion *e)
     return bp_compose_give(e, &c, bp_compose_reshape(&c, z, rank, shape));
 }
 
-enum bp_status bp_infer_mv(struct bp_site *site)
+enum bp_status bp_infer_mv(struct bp_invocation *site)
 {
     TRY(needs_rank(site, 0, 2, 2));
     TRY(needs_rank(site, 1, 1, 1));
     TRY(same_extent(site, 1, 0, 0, 1));
     site->out[0].rank = 1;
-    site->out[0].shape[0] = bp_site_in(site, 0)->shape[0];
+    site->out[0].shape[0] = bp_invocation_in(site, 0)->shape[0];
     return BP_OK;
 }
 
-enum bp_status bp_expand_mv(struct bp_expansion *e)
+enum bp_status bp_decompose_mv(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
     return bp_compose_give(e, &c, linalg_product(&c, e->in[0], e->in[1], false));
 }
 
-enum bp_status bp_infer_addmm(struct bp_site *site)
+enum bp_status bp_infer_addmm(struct bp_invocation *site)
 {
-    const struct bp_view *a = bp_site_in(site, 1), *b = bp_site_in(site, 2),
-                         *input = bp_site_in(site, 0);
+    const struct bp_view *a = bp_invocation_in(site, 1), *b = bp_invocation_in(site, 2),
+                         *input = bp_invocation_in(site, 0);
     int64_t shape[2];
 
     TRY(needs_rank(site, 0, 0, 2));
@@ -196,7 +196,7 @@ enum bp_status bp_infer_addmm(struct bp_site *site)
     shape[1] = b->shape[1];
     site->out[0].rank = 2;
     for (uint32_t i = 0; i < 2; i++) {
-        int64_t extent = bp_rule_extent_back(input, 1 - i);
+        int64_t extent = bp_shape_extent_back(input, 1 - i);
         if (extent != 1 && extent != shape[i])
             return bp_error(BP_ERR_INVALID,
                             "addmm: axis %u of the product is %" PRId64
@@ -212,7 +212,7 @@ static struct bp_tensor *linalg_times(struct bp_compose *c, struct bp_tensor *t,
     return factor == 1 ? t : bp_compose_scale(c, t, factor, 0);
 }
 
-enum bp_status bp_expand_addmm(struct bp_expansion *e)
+enum bp_status bp_decompose_addmm(struct bp_decomposition *e)
 {
     const struct bp_addmm_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -224,16 +224,16 @@ enum bp_status bp_expand_addmm(struct bp_expansion *e)
                             linalg_times(&c, ab, a->alpha)));
 }
 
-enum bp_status bp_infer_kron(struct bp_site *site)
+enum bp_status bp_infer_kron(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *y = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *y = bp_invocation_in(site, 1);
     uint32_t rank = x->rank > y->rank ? x->rank : y->rank;
 
     TRY(needs_rank(site, 0, 0, BP_RANK_MAX / 2));
     TRY(needs_rank(site, 1, 0, BP_RANK_MAX / 2));
     site->out[0].rank = rank;
     for (uint32_t i = 0; i < rank; i++) {
-        int64_t m = bp_rule_extent_back(x, i), n = bp_rule_extent_back(y, i);
+        int64_t m = bp_shape_extent_back(x, i), n = bp_shape_extent_back(y, i);
         if (__builtin_mul_overflow(m, n, &site->out[0].shape[rank - 1 - i]))
             return bp_error(BP_ERR_INVALID,
                             "kron: extents %" PRId64 " and %" PRId64 " of axis %u make one past "
@@ -243,7 +243,7 @@ enum bp_status bp_infer_kron(struct bp_site *site)
 }
 
 /* Each axis as two: that of x, then that of y. */
-enum bp_status bp_expand_kron(struct bp_expansion *e)
+enum bp_status bp_decompose_kron(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0], *y = e->in[1], *z;
@@ -252,8 +252,8 @@ enum bp_status bp_expand_kron(struct bp_expansion *e)
 
     for (uint32_t i = 0; i < rank; i++) {
         uint32_t at = 2 * (rank - 1 - i);
-        of_x[at] = bp_rule_extent_back(&x->view, i);
-        of_y[at + 1] = bp_rule_extent_back(&y->view, i);
+        of_x[at] = bp_shape_extent_back(&x->view, i);
+        of_y[at + 1] = bp_shape_extent_back(&y->view, i);
         of_x[at + 1] = of_y[at] = 1;
         shape[rank - 1 - i] = of_x[at] * of_y[at + 1];
     }
@@ -262,18 +262,18 @@ enum bp_status bp_expand_kron(struct bp_expansion *e)
     return bp_compose_give(e, &c, bp_compose_reshape(&c, z, rank, shape));
 }
 
-enum bp_status bp_infer_cross(struct bp_site *site)
+enum bp_status bp_infer_cross(struct bp_invocation *site)
 {
     const struct bp_cross_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     if (x->shape[axis] != 3)
         return bp_error(BP_ERR_INVALID, "cross: axis %u is %" PRId64 " long, expected 3", axis,
                         x->shape[axis]);
-    bp_rule_shape(&site->out[0], x);
-    return bp_rule_expect(site, 1, &site->out[0]);
+    bp_shape_copy(&site->out[0], x);
+    return bp_shape_expect(site, 1, &site->out[0]);
 }
 
 /* The vectors with their entries turned: 1 2 0, or 2 0 1. */
@@ -292,7 +292,7 @@ static struct bp_tensor *linalg_turned(struct bp_compose *c, struct bp_tensor *t
     return bp_compose_all(c, BP_ROW_concat, &join, part, 2);
 }
 
-enum bp_status bp_expand_cross(struct bp_expansion *e)
+enum bp_status bp_decompose_cross(struct bp_decomposition *e)
 {
     const struct bp_cross_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -305,10 +305,10 @@ enum bp_status bp_expand_cross(struct bp_expansion *e)
     return bp_compose_give(e, &c, MAKE(&c, sub, NULL, plus, minus));
 }
 
-enum bp_status bp_infer_bilinear(struct bp_site *site)
+enum bp_status bp_infer_bilinear(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *w = bp_site_in(site, 2),
-                         *bias = bp_site_in(site, 3);
+    const struct bp_view *x = bp_invocation_in(site, 0), *w = bp_invocation_in(site, 2),
+                         *bias = bp_invocation_in(site, 3);
 
     TRY(needs_rank(site, 0, 2, 2));
     TRY(needs_rank(site, 1, 2, 2));
@@ -330,7 +330,7 @@ enum bp_status bp_infer_bilinear(struct bp_site *site)
 }
 
 /* x [B, 1, 1, M] by w [O, M, N] is [B, O, 1, N]; by y [B, 1, N, 1] it is [B, O, 1, 1]. */
-enum bp_status bp_expand_bilinear(struct bp_expansion *e)
+enum bp_status bp_decompose_bilinear(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]), *y = bp_compose_widen(&c, e->in[1]),
@@ -345,16 +345,16 @@ enum bp_status bp_expand_bilinear(struct bp_expansion *e)
     return bp_compose_give(e, &c, z);
 }
 
-enum bp_status bp_infer_det(struct bp_site *site)
+enum bp_status bp_infer_det(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     char text[BP_TYPE_TEXT];
 
     if (x->rank < 2 || x->shape[x->rank - 2] != x->shape[x->rank - 1])
         return bp_error(BP_ERR_INVALID,
                         "det: x is %s, expected square matrices in the last two axes",
                         bp_type_text(x->dtype, x->rank, x->shape, text, sizeof text));
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     site->out[0].rank -= 2;
     return BP_OK;
 }

@@ -14,7 +14,7 @@ static struct bp_tensor *chain_multiply(struct bp_compose *c, struct bp_tensor *
     return MAKE(c, matmul, NULL, a, b);
 }
 
-static enum bp_status check_link(const struct bp_site *site, uint32_t i, uint32_t n)
+static enum bp_status check_link(const struct bp_invocation *site, uint32_t i, uint32_t n)
 {
     const struct bp_view *x = site->in[i], *left = i ? site->in[i - 1] : NULL;
     bool end = !i || i + 1 == n;
@@ -30,7 +30,7 @@ static enum bp_status check_link(const struct bp_site *site, uint32_t i, uint32_
     return BP_OK;
 }
 
-enum bp_status bp_infer_multi_dot(struct bp_site *site)
+enum bp_status bp_infer_multi_dot(struct bp_invocation *site)
 {
     struct bp_type *out = &site->out[0];
     uint32_t n = site->n_in;
@@ -80,7 +80,7 @@ static struct bp_tensor *chain_product(struct bp_compose *c, const struct chain 
     return chain_multiply(c, chain_product(c, chain, i, k), chain_product(c, chain, k + 1, j));
 }
 
-static uint32_t inputs_of(const struct bp_expansion *e)
+static uint32_t inputs_of(const struct bp_decomposition *e)
 {
     uint32_t n = 0;
 
@@ -88,7 +88,7 @@ static uint32_t inputs_of(const struct bp_expansion *e)
     return n;
 }
 
-enum bp_status bp_expand_multi_dot(struct bp_expansion *e)
+enum bp_status bp_decompose_multi_dot(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     uint32_t n = inputs_of(e), rank = 0;
@@ -116,10 +116,10 @@ enum bp_status bp_expand_multi_dot(struct bp_expansion *e)
     return bp_compose_give(e, &c, rank == 2 ? y : bp_compose_reshape(&c, y, rank, shape));
 }
 
-enum bp_status bp_infer_matrix_power(struct bp_site *site)
+enum bp_status bp_infer_matrix_power(struct bp_invocation *site)
 {
     const struct bp_matrix_power_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     if (x->rank < 2 || x->shape[x->rank - 1u] != x->shape[x->rank - 2u]) {
         char text[BP_TYPE_TEXT];
@@ -130,7 +130,7 @@ enum bp_status bp_infer_matrix_power(struct bp_site *site)
     if (a->n < 0)
         return bp_error(BP_ERR_INVALID, "matrix_power: attribute n is %" PRId64
                         ", expected 0 or more", a->n);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return BP_OK;
 }
 
@@ -154,7 +154,7 @@ static struct bp_tensor *chain_identity(struct bp_compose *c, struct bp_tensor *
 }
 
 /* By squares. */
-enum bp_status bp_expand_matrix_power(struct bp_expansion *e)
+enum bp_status bp_decompose_matrix_power(struct bp_decomposition *e)
 {
     const struct bp_matrix_power_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

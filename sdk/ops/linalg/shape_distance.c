@@ -16,19 +16,19 @@ static struct bp_tensor *distance_norm(struct bp_compose *c, struct bp_tensor *x
     return MAKE(c, norm, &a, x);
 }
 
-static struct bp_tensor *distance_difference(struct bp_compose *c, struct bp_expansion *e)
+static struct bp_tensor *distance_difference(struct bp_compose *c, struct bp_decomposition *e)
 {
     return MAKE(c, sub, NULL, bp_compose_widen(c, e->in[0]), bp_compose_widen(c, e->in[1]));
 }
 
-enum bp_status bp_infer_dist(struct bp_site *site)
+enum bp_status bp_infer_dist(struct bp_invocation *site)
 {
-    TRY(bp_rule_broadcast(site, both, 2, 0, &site->out[0]));
+    TRY(bp_shape_broadcast(site, both, 2, 0, &site->out[0]));
     site->out[0].rank = 0;
     return BP_OK;
 }
 
-enum bp_status bp_expand_dist(struct bp_expansion *e)
+enum bp_status bp_decompose_dist(struct bp_decomposition *e)
 {
     const struct bp_dist_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -36,12 +36,12 @@ enum bp_status bp_expand_dist(struct bp_expansion *e)
     return bp_compose_give(e, &c, distance_norm(&c, distance_difference(&c, e), a->p, NULL, false));
 }
 
-enum bp_status bp_infer_pairwise_distance(struct bp_site *site)
+enum bp_status bp_infer_pairwise_distance(struct bp_invocation *site)
 {
     const struct bp_pairwise_distance_attrs *a = site->attrs;
     struct bp_type *out = &site->out[0];
 
-    TRY(bp_rule_broadcast(site, both, 2, 0, out));
+    TRY(bp_shape_broadcast(site, both, 2, 0, out));
     if (!out->rank)
         return bp_error(BP_ERR_INVALID, "pairwise_distance: x and y have no axes, expected one or "
                                         "more");
@@ -50,7 +50,7 @@ enum bp_status bp_infer_pairwise_distance(struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_expand_pairwise_distance(struct bp_expansion *e)
+enum bp_status bp_decompose_pairwise_distance(struct bp_decomposition *e)
 {
     const struct bp_pairwise_distance_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -60,14 +60,14 @@ enum bp_status bp_expand_pairwise_distance(struct bp_expansion *e)
     return bp_compose_give(e, &c, distance_norm(&c, d, a->p, &last, a->keep));
 }
 
-enum bp_status bp_infer_cosine_similarity(struct bp_site *site)
+enum bp_status bp_infer_cosine_similarity(struct bp_invocation *site)
 {
     const struct bp_cosine_similarity_attrs *a = site->attrs;
     struct bp_type *out = &site->out[0];
     uint32_t axis;
 
-    TRY(bp_rule_broadcast(site, both, 2, 0, out));
-    TRY(bp_rule_axis(site, a->axis, out->rank, &axis));
+    TRY(bp_shape_broadcast(site, both, 2, 0, out));
+    TRY(bp_shape_axis(site, a->axis, out->rank, &axis));
     for (uint32_t i = axis; i + 1 < out->rank; i++) out->shape[i] = out->shape[i + 1];
     out->rank--;
     return BP_OK;
@@ -89,7 +89,7 @@ static struct bp_tensor *side_norm(struct bp_compose *c, struct bp_tensor *t, st
 
     if (c->status) return NULL;
     rank = xy->view.rank;
-    for (uint32_t i = 0; i < rank; i++) shape[i] = bp_rule_extent_back(&t->view, rank - 1 - i);
+    for (uint32_t i = 0; i < rank; i++) shape[i] = bp_shape_extent_back(&t->view, rank - 1 - i);
     t = bp_compose_reshape(c, t, rank, shape);
     shape[axis] = xy->shape[axis];
     if (!c->status && t->shape[axis] != shape[axis]) { /* its one entry counts for each */
@@ -99,7 +99,7 @@ static struct bp_tensor *side_norm(struct bp_compose *c, struct bp_tensor *t, st
     return at_least(c, distance_norm(c, t, 2, &axis, false), least);
 }
 
-enum bp_status bp_expand_cosine_similarity(struct bp_expansion *e)
+enum bp_status bp_decompose_cosine_similarity(struct bp_decomposition *e)
 {
     const struct bp_cosine_similarity_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

@@ -79,8 +79,8 @@ static int64_t einsum_group(const struct bp_dims *labels, int64_t *at, const int
     return (*at)++ - begin;
 }
 
-static enum bp_status check_operand(const struct bp_site *site, uint32_t i, const int64_t *label,
-                                    int64_t n, int64_t *extent)
+static enum bp_status check_operand(const struct bp_invocation *site, uint32_t i,
+                                    const int64_t *label, int64_t n, int64_t *extent)
 {
     const struct bp_view *x = site->in[i];
 
@@ -101,7 +101,7 @@ static enum bp_status check_operand(const struct bp_site *site, uint32_t i, cons
     return BP_OK;
 }
 
-enum bp_status bp_infer_einsum(struct bp_site *site)
+enum bp_status bp_infer_einsum(struct bp_invocation *site)
 {
     const struct bp_einsum_attrs *a = site->attrs;
     int64_t extent[LABELS], at = 0, n, groups = 1;
@@ -303,7 +303,7 @@ static struct labelled einsum_operand(struct bp_compose *c, const struct bp_dims
     return x;
 }
 
-enum bp_status bp_expand_einsum(struct bp_expansion *e)
+enum bp_status bp_decompose_einsum(struct bp_decomposition *e)
 {
     const struct bp_einsum_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

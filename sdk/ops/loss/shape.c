@@ -29,7 +29,7 @@ BEGINS(gaussian_nll_loss);
 BEGINS(margin_ranking_loss);
 #undef BEGINS
 
-enum bp_status bp_loss_result(struct bp_site *site, const struct bp_type *each, int64_t most)
+enum bp_status bp_loss_result(struct bp_invocation *site, const struct bp_type *each, int64_t most)
 {
     const struct bp_loss_attrs *a = site->attrs;
 
@@ -44,7 +44,7 @@ enum bp_status bp_loss_result(struct bp_site *site, const struct bp_type *each, 
     return BP_OK;
 }
 
-enum bp_status bp_loss_least(const struct bp_site *site, const char *attr, double value,
+enum bp_status bp_loss_least(const struct bp_invocation *site, const char *attr, double value,
                              double least)
 {
     if (value >= least) return BP_OK;
@@ -53,52 +53,52 @@ enum bp_status bp_loss_least(const struct bp_site *site, const char *attr, doubl
 }
 
 /* The first `same` inputs are of one shape, others broadcast to it. */
-static enum bp_status each_of(struct bp_site *site, uint32_t same, int64_t most)
+static enum bp_status each_of(struct bp_invocation *site, uint32_t same, int64_t most)
 {
     struct bp_type x, all;
 
-    bp_rule_shape(&x, bp_site_in(site, 0));
+    bp_shape_copy(&x, bp_invocation_in(site, 0));
     for (uint32_t i = 1; i < site->row->info.n_in; i++) {
         const uint32_t both[] = {0, i};
-        if (!bp_site_in(site, i)) continue;
+        if (!bp_invocation_in(site, i)) continue;
         if (i < same) {
-            TRY(bp_rule_expect(site, i, &x));
+            TRY(bp_shape_expect(site, i, &x));
             continue;
         }
-        TRY(bp_rule_broadcast(site, both, 2, 0, &all));
-        TRY(bp_rule_expect(site, 0, &all));
+        TRY(bp_shape_broadcast(site, both, 2, 0, &all));
+        TRY(bp_shape_expect(site, 0, &all));
     }
     return bp_loss_result(site, &x, most);
 }
 
-enum bp_status bp_infer_loss(struct bp_site *site)
+enum bp_status bp_infer_loss(struct bp_invocation *site)
 {
     return each_of(site, 2, 2);
 }
 
-enum bp_status bp_infer_margin_ranking_loss(struct bp_site *site)
+enum bp_status bp_infer_margin_ranking_loss(struct bp_invocation *site)
 {
     return each_of(site, 3, 2);
 }
 
-enum bp_status bp_infer_kl_div(struct bp_site *site)
+enum bp_status bp_infer_kl_div(struct bp_invocation *site)
 {
     return each_of(site, 2, 3);
 }
 
-enum bp_status bp_infer_smooth_l1_loss(struct bp_site *site)
+enum bp_status bp_infer_smooth_l1_loss(struct bp_invocation *site)
 {
     TRY(bp_loss_least(site, "beta", ((struct bp_smooth_l1_loss_attrs *)site->attrs)->beta, 0));
     return bp_infer_loss(site);
 }
 
-enum bp_status bp_infer_huber_loss(struct bp_site *site)
+enum bp_status bp_infer_huber_loss(struct bp_invocation *site)
 {
     TRY(bp_loss_least(site, "delta", ((struct bp_huber_loss_attrs *)site->attrs)->delta, 0));
     return bp_infer_loss(site);
 }
 
-enum bp_status bp_infer_gaussian_nll_loss(struct bp_site *site)
+enum bp_status bp_infer_gaussian_nll_loss(struct bp_invocation *site)
 {
     const struct bp_gaussian_nll_loss_attrs *a = site->attrs;
 
@@ -106,15 +106,15 @@ enum bp_status bp_infer_gaussian_nll_loss(struct bp_site *site)
     return bp_infer_loss(site);
 }
 
-enum bp_status bp_infer_sigmoid_focal_loss(struct bp_site *site)
+enum bp_status bp_infer_sigmoid_focal_loss(struct bp_invocation *site)
 {
     const struct bp_sigmoid_focal_loss_attrs *a = site->attrs;
-    const struct bp_view *normalizer = bp_site_in(site, 2);
+    const struct bp_view *normalizer = bp_invocation_in(site, 2);
     struct bp_type x;
 
-    bp_rule_shape(&x, bp_site_in(site, 0));
+    bp_shape_copy(&x, bp_invocation_in(site, 0));
     TRY(bp_loss_least(site, "gamma", a->gamma, 0));
-    TRY(bp_rule_expect(site, 1, &x));
+    TRY(bp_shape_expect(site, 1, &x));
     if (normalizer && normalizer->count != 1)
         return bp_error(BP_ERR_INVALID,
                         "sigmoid_focal_loss: normalizer has %" PRId64 " elements, expected one",
@@ -122,7 +122,7 @@ enum bp_status bp_infer_sigmoid_focal_loss(struct bp_site *site)
     return bp_loss_result(site, &x, 2);
 }
 
-struct bp_loss bp_loss_begin(struct bp_expansion *e)
+struct bp_loss bp_loss_begin(struct bp_decomposition *e)
 {
     struct bp_loss l = {.e = e, .c = bp_compose_begin(e->scope)};
 
@@ -189,14 +189,14 @@ static struct bp_tensor *loss_square(struct bp_compose *c, struct bp_tensor *x)
     return MAKE(c, mul, NULL, x, x);
 }
 
-enum bp_status bp_expand_l1_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_l1_loss(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
 
     return bp_loss_end(&l, MAKE(&l.c, abs, NULL, loss_difference(&l)));
 }
 
-enum bp_status bp_expand_square_error_cost(struct bp_expansion *e)
+enum bp_status bp_decompose_square_error_cost(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
 
@@ -212,14 +212,14 @@ static struct bp_tensor *loss_huber(struct bp_loss *l, double most)
     return MAKE(&l->c, mul, NULL, m, MAKE(&l->c, sub, NULL, d, bp_compose_scale(&l->c, m, 0.5, 0)));
 }
 
-enum bp_status bp_expand_huber_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_huber_loss(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
 
     return bp_loss_end(&l, loss_huber(&l, ((const struct bp_huber_loss_attrs *)e->attrs)->delta));
 }
 
-enum bp_status bp_expand_smooth_l1_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_smooth_l1_loss(struct bp_decomposition *e)
 {
     double beta = ((const struct bp_smooth_l1_loss_attrs *)e->attrs)->beta;
     struct bp_loss l = bp_loss_begin(e);
@@ -236,7 +236,7 @@ static struct bp_tensor *loss_mixed(struct bp_loss *l, struct bp_tensor *a, stru
     return MAKE(&l->c, add, NULL, MAKE(&l->c, mul, NULL, y, a), MAKE(&l->c, mul, NULL, rest, b));
 }
 
-enum bp_status bp_expand_log_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_log_loss(struct bp_decomposition *e)
 {
     double epsilon = ((const struct bp_log_loss_attrs *)e->attrs)->epsilon;
     struct bp_loss l = bp_loss_begin(e);
@@ -247,7 +247,7 @@ enum bp_status bp_expand_log_loss(struct bp_expansion *e)
     return bp_loss_end(&l, MAKE(&l.c, neg, NULL, is));
 }
 
-enum bp_status bp_expand_hinge_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_hinge_loss(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *t = bp_compose_scale(&l.c, l.in[1], 2, -1);
@@ -256,7 +256,7 @@ enum bp_status bp_expand_hinge_loss(struct bp_expansion *e)
     return bp_loss_end(&l, MAKE(&l.c, relu, NULL, t));
 }
 
-enum bp_status bp_expand_soft_margin_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_soft_margin_loss(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *t = MAKE(&l.c, mul, NULL, l.in[0], l.in[1]);
@@ -264,7 +264,7 @@ enum bp_status bp_expand_soft_margin_loss(struct bp_expansion *e)
     return bp_loss_end(&l, MAKE(&l.c, neg, NULL, MAKE(&l.c, log_sigmoid, NULL, t)));
 }
 
-enum bp_status bp_expand_hinge_embedding(struct bp_expansion *e)
+enum bp_status bp_decompose_hinge_embedding(struct bp_decomposition *e)
 {
     double margin = ((const struct bp_hinge_embedding_loss_attrs *)e->attrs)->margin;
     struct bp_loss l = bp_loss_begin(e);
@@ -274,7 +274,7 @@ enum bp_status bp_expand_hinge_embedding(struct bp_expansion *e)
     return bp_loss_end(&l, MAKE(&l.c, where, NULL, same, l.in[0], far));
 }
 
-enum bp_status bp_expand_kl_div(struct bp_expansion *e)
+enum bp_status bp_decompose_kl_div(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *x = l.in[0], *y = l.in[1];
@@ -296,7 +296,7 @@ static struct bp_tensor *loss_stirling(struct bp_compose *c, struct bp_tensor *y
     return bp_loss_mask(c, s, bp_loss_above(c, y, 1), false);
 }
 
-enum bp_status bp_expand_poisson_nll_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_poisson_nll_loss(struct bp_decomposition *e)
 {
     const struct bp_poisson_nll_loss_attrs *a = e->attrs;
     struct bp_loss l = bp_loss_begin(e);
@@ -315,7 +315,7 @@ static struct bp_tensor *bounded_log(struct bp_compose *c, struct bp_tensor *x, 
     return bp_loss_clip(c, MAKE(c, log, NULL, x), -100, INFINITY);
 }
 
-enum bp_status bp_expand_bce_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_bce_loss(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *t = loss_mixed(&l, bounded_log(&l.c, l.in[0], false),
@@ -377,7 +377,7 @@ static struct bp_tensor *log_odds(struct bp_compose *c, struct bp_tensor *x, boo
     return MAKE(c, log_sigmoid, NULL, other ? MAKE(c, neg, NULL, x) : x);
 }
 
-enum bp_status bp_expand_bce_with_logits(struct bp_expansion *e)
+enum bp_status bp_decompose_bce_with_logits(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *is = log_odds(&l.c, l.in[0], false), *t;
@@ -399,7 +399,7 @@ static struct bp_tensor *miss_power(struct bp_loss *l, double gamma)
     return MAKE(&l->c, pow, NULL, miss, bp_loss_clip(&l->c, l->in[1], gamma, gamma));
 }
 
-enum bp_status bp_expand_sigmoid_focal_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_sigmoid_focal_loss(struct bp_decomposition *e)
 {
     const struct bp_sigmoid_focal_loss_attrs *a = e->attrs;
     struct bp_loss l = bp_loss_begin(e);
@@ -415,7 +415,7 @@ enum bp_status bp_expand_sigmoid_focal_loss(struct bp_expansion *e)
     return bp_loss_end(&l, t);
 }
 
-enum bp_status bp_expand_gaussian_nll_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_gaussian_nll_loss(struct bp_decomposition *e)
 {
     const struct bp_gaussian_nll_loss_attrs *a = e->attrs;
     struct bp_loss l = bp_loss_begin(e);
@@ -426,7 +426,7 @@ enum bp_status bp_expand_gaussian_nll_loss(struct bp_expansion *e)
     return bp_loss_end(&l, bp_compose_scale(&l.c, t, 0.5, a->full ? 0x1.d67f1c864beb5p-1 : 0));
 }
 
-enum bp_status bp_expand_margin_ranking_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_margin_ranking_loss(struct bp_decomposition *e)
 {
     double margin = ((const struct bp_margin_ranking_loss_attrs *)e->attrs)->margin;
     struct bp_loss l = bp_loss_begin(e);
@@ -435,13 +435,13 @@ enum bp_status bp_expand_margin_ranking_loss(struct bp_expansion *e)
     return bp_loss_end(&l, MAKE(&l.c, relu, NULL, bp_compose_scale(&l.c, t, -1, margin)));
 }
 
-enum bp_status bp_infer_mse_loss(struct bp_site *site)
+enum bp_status bp_infer_mse_loss(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type same = {0};
 
-    bp_rule_shape(&same, x);
-    TRY(bp_rule_expect(site, 1, &same));
+    bp_shape_copy(&same, x);
+    TRY(bp_shape_expect(site, 1, &same));
     if (!x->count)
         return bp_error(BP_ERR_INVALID, "mse_loss: x has no elements, expected one or more");
     site->out[0].rank = 0;
@@ -449,7 +449,7 @@ enum bp_status bp_infer_mse_loss(struct bp_site *site)
 }
 
 /* Half types in f32: the sum of squares would not fit in f16, nor a half-rounded one be exact. */
-enum bp_status bp_expand_mse_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_mse_loss(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]), *y = bp_compose_widen(&c, e->in[1]);

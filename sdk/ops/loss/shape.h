@@ -13,11 +13,11 @@ struct bp_loss_attrs {
 
 /* An expansion under way: its inputs, half types in f32; absent ones NULL. */
 struct bp_loss {
-    struct bp_expansion *e;
+    struct bp_decomposition *e;
     struct bp_compose c;
     struct bp_tensor *in[4];
 };
-struct bp_loss bp_loss_begin(struct bp_expansion *e);
+struct bp_loss bp_loss_begin(struct bp_decomposition *e);
 
 /* Ends it: the losses, reduced as the attribute says, as the dtype of the first input. */
 enum bp_status bp_loss_end(struct bp_loss *l, struct bp_tensor *losses);
@@ -37,10 +37,10 @@ struct bp_tensor *bp_loss_above(struct bp_compose *c, struct bp_tensor *x, doubl
 
 /* The result of a loss, of which each is where nothing is reduced; checks the reduction, at most
  * most. */
-enum bp_status bp_loss_result(struct bp_site *site, const struct bp_type *each, int64_t most);
+enum bp_status bp_loss_result(struct bp_invocation *site, const struct bp_type *each, int64_t most);
 
 /* Refuses an attribute below the least. */
-enum bp_status bp_loss_least(const struct bp_site *site, const char *attr, double value,
+enum bp_status bp_loss_least(const struct bp_invocation *site, const char *attr, double value,
                              double least);
 
 #endif

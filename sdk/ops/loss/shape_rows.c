@@ -10,37 +10,37 @@
 static const int64_t last_axis = -1;
 
 /* x, of one axis or more, without its last one. */
-static enum bp_status rows_of(const struct bp_site *site, struct bp_type *out)
+static enum bp_status rows_of(const struct bp_invocation *site, struct bp_type *out)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     if (!x->rank)
         return bp_error(BP_ERR_INVALID, "%s: x has no axes, expected one or more",
                         site->row->info.name);
-    bp_rule_shape(out, x);
+    bp_shape_copy(out, x);
     out->rank--;
     return BP_OK;
 }
 
 /* Input port has the shape of x. */
-static enum bp_status like_x(const struct bp_site *site, uint32_t port)
+static enum bp_status like_x(const struct bp_invocation *site, uint32_t port)
 {
     struct bp_type same;
 
-    bp_rule_shape(&same, bp_site_in(site, 0));
-    return bp_rule_expect(site, port, &same);
+    bp_shape_copy(&same, bp_invocation_in(site, 0));
+    return bp_shape_expect(site, port, &same);
 }
 
 /* A factor for each entry of the last axis. */
-static enum bp_status check_weight(const struct bp_site *site, uint32_t port)
+static enum bp_status check_weight(const struct bp_invocation *site, uint32_t port)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type classes = {.rank = 1, .shape = {x->shape[x->rank - 1]}};
 
-    return bp_site_in(site, port) ? bp_rule_expect(site, port, &classes) : BP_OK;
+    return bp_invocation_in(site, port) ? bp_shape_expect(site, port, &classes) : BP_OK;
 }
 
-enum bp_status bp_infer_multi_label_soft(struct bp_site *site)
+enum bp_status bp_infer_multi_label_soft(struct bp_invocation *site)
 {
     struct bp_type rows;
 
@@ -50,17 +50,17 @@ enum bp_status bp_infer_multi_label_soft(struct bp_site *site)
     return bp_loss_result(site, &rows, 2);
 }
 
-enum bp_status bp_infer_cosine_embedding(struct bp_site *site)
+enum bp_status bp_infer_cosine_embedding(struct bp_invocation *site)
 {
     struct bp_type rows;
 
     TRY(rows_of(site, &rows));
     TRY(like_x(site, 1));
-    TRY(bp_rule_expect(site, 2, &rows));
+    TRY(bp_shape_expect(site, 2, &rows));
     return bp_loss_result(site, &rows, 2);
 }
 
-enum bp_status bp_infer_triplet_margin_loss(struct bp_site *site)
+enum bp_status bp_infer_triplet_margin_loss(struct bp_invocation *site)
 {
     struct bp_type rows;
 
@@ -70,7 +70,7 @@ enum bp_status bp_infer_triplet_margin_loss(struct bp_site *site)
     return bp_loss_result(site, &rows, 2);
 }
 
-enum bp_status bp_infer_multi_margin_loss(struct bp_site *site)
+enum bp_status bp_infer_multi_margin_loss(struct bp_invocation *site)
 {
     const struct bp_multi_margin_loss_attrs *a = site->attrs;
     struct bp_type rows;
@@ -79,12 +79,12 @@ enum bp_status bp_infer_multi_margin_loss(struct bp_site *site)
         return bp_error(BP_ERR_INVALID,
                         "multi_margin_loss: attribute p is %" PRId64 ", expected 1 or 2", a->p);
     TRY(rows_of(site, &rows));
-    TRY(bp_rule_expect(site, 1, &rows));
+    TRY(bp_shape_expect(site, 1, &rows));
     TRY(check_weight(site, 2));
     return bp_loss_result(site, &rows, 2);
 }
 
-enum bp_status bp_infer_multi_label_margin(struct bp_site *site)
+enum bp_status bp_infer_multi_label_margin(struct bp_invocation *site)
 {
     struct bp_type rows;
 
@@ -98,21 +98,21 @@ enum bp_status bp_infer_multi_label_margin(struct bp_site *site)
     return bp_loss_result(site, &rows, 2);
 }
 
-enum bp_status bp_infer_dice_loss(struct bp_site *site)
+enum bp_status bp_infer_dice_loss(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type rows, first = {.rank = 1};
 
     TRY(rows_of(site, &rows));
     if (!rows.rank)
         return bp_error(BP_ERR_INVALID, "dice_loss: x has one axis, expected two or more");
     rows.shape[rows.rank++] = 1;
-    TRY(bp_rule_expect(site, 1, &rows));
+    TRY(bp_shape_expect(site, 1, &rows));
     first.shape[0] = x->shape[0];
     return bp_loss_result(site, &first, 2);
 }
 
-enum bp_status bp_infer_npair_loss(struct bp_site *site)
+enum bp_status bp_infer_npair_loss(struct bp_invocation *site)
 {
     struct bp_type rows;
 
@@ -120,7 +120,7 @@ enum bp_status bp_infer_npair_loss(struct bp_site *site)
     if (rows.rank != 1)
         return bp_error(BP_ERR_INVALID, "npair_loss: x has %u axes, expected 2", rows.rank + 1);
     TRY(like_x(site, 1));
-    TRY(bp_rule_expect(site, 2, &rows));
+    TRY(bp_shape_expect(site, 2, &rows));
     site->out[0].rank = 0;
     return BP_OK;
 }
@@ -143,7 +143,7 @@ static struct bp_tensor *rows_mul(struct bp_compose *c, struct bp_tensor *a, str
     return MAKE(c, mul, NULL, a, b);
 }
 
-enum bp_status bp_expand_multi_label_soft(struct bp_expansion *e)
+enum bp_status bp_decompose_multi_label_soft(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
     struct bp_tensor *x = l.in[0], *y = l.in[1], *t, *rest;
@@ -156,7 +156,7 @@ enum bp_status bp_expand_multi_label_soft(struct bp_expansion *e)
     return bp_loss_end(&l, per_class(&l, last_sum(&l.c, t, false)));
 }
 
-enum bp_status bp_expand_cosine_embedding(struct bp_expansion *e)
+enum bp_status bp_decompose_cosine_embedding(struct bp_decomposition *e)
 {
     double margin = ((const struct bp_cosine_embedding_loss_attrs *)e->attrs)->margin;
     struct bp_cosine_similarity_attrs a = {.size = sizeof a, .axis = -1, .epsilon = 1e-8};
@@ -168,7 +168,7 @@ enum bp_status bp_expand_cosine_embedding(struct bp_expansion *e)
                                 bp_compose_scale(&l.c, cosine, -1, 1), far));
 }
 
-enum bp_status bp_expand_triplet_margin(struct bp_expansion *e)
+enum bp_status bp_decompose_triplet_margin(struct bp_decomposition *e)
 {
     const struct bp_triplet_margin_loss_attrs *f = e->attrs;
     struct bp_pairwise_distance_attrs a = {.size = sizeof a, .p = f->p, .epsilon = f->epsilon};
@@ -191,7 +191,7 @@ static struct bp_tensor *rows_classes(struct bp_compose *c, struct bp_tensor *la
     return MAKE(c, one_hot, &hot, label);
 }
 
-enum bp_status bp_expand_multi_margin(struct bp_expansion *e)
+enum bp_status bp_decompose_multi_margin(struct bp_decomposition *e)
 {
     const struct bp_multi_margin_loss_attrs *a = e->attrs;
     struct bp_loss l = bp_loss_begin(e);
@@ -223,7 +223,7 @@ static struct bp_tensor *rows_counting(struct bp_compose *c, struct bp_tensor *l
 }
 
 /* Lines of labels j by classes i: max(0, 1 - x[j] + x[i]) where j counts and i is no label. */
-enum bp_status bp_expand_multi_label_margin(struct bp_expansion *e)
+enum bp_status bp_decompose_multi_label_margin(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
     struct bp_compose *c = &l.c;
@@ -258,7 +258,7 @@ static struct bp_tensor *rest_sum(struct bp_compose *c, struct bp_tensor *x)
     return bp_compose_sum(c, x, axes, n, false);
 }
 
-enum bp_status bp_expand_dice_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_dice_loss(struct bp_decomposition *e)
 {
     double epsilon = ((const struct bp_dice_loss_attrs *)e->attrs)->epsilon;
     struct bp_loss l = bp_loss_begin(e);
@@ -275,7 +275,7 @@ enum bp_status bp_expand_dice_loss(struct bp_expansion *e)
     return bp_loss_end(&l, bp_compose_scale(&l.c, t, -1, 1));
 }
 
-enum bp_status bp_expand_npair_loss(struct bp_expansion *e)
+enum bp_status bp_decompose_npair_loss(struct bp_decomposition *e)
 {
     double reg = ((const struct bp_npair_loss_attrs *)e->attrs)->l2_reg;
     struct bp_loss l = bp_loss_begin(e);

@@ -9,7 +9,7 @@
 static void matmul_matrix(const struct bp_view *v, bool right, bool transpose, int64_t *out_rows,
                           int64_t *out_columns)
 {
-    int64_t rows = bp_rule_extent_back(v, 1), columns = bp_rule_extent_back(v, 0);
+    int64_t rows = bp_shape_extent_back(v, 1), columns = bp_shape_extent_back(v, 0);
 
     if (v->rank == 1 && right) {
         rows = columns;
@@ -19,10 +19,10 @@ static void matmul_matrix(const struct bp_view *v, bool right, bool transpose, i
     *out_columns = transpose ? rows : columns;
 }
 
-enum bp_status bp_infer_matmul(struct bp_site *site)
+enum bp_status bp_infer_matmul(struct bp_invocation *site)
 {
     const struct bp_matmul_attrs *t = site->attrs;
-    const struct bp_view *a = bp_site_in(site, 0), *b = bp_site_in(site, 1);
+    const struct bp_view *a = bp_invocation_in(site, 0), *b = bp_invocation_in(site, 1);
     static const uint32_t both[] = {0, 1};
     struct bp_type *out = &site->out[0];
     int64_t m, k, k2, n;
@@ -44,7 +44,7 @@ enum bp_status bp_infer_matmul(struct bp_site *site)
                         bp_type_text(b->dtype, b->rank, b->shape, y, sizeof y),
                         t->transpose_b ? " transposed" : "", k, k2);
     }
-    TRY(bp_rule_broadcast(site, both, 2, 2, out));
+    TRY(bp_shape_broadcast(site, both, 2, 2, out));
     at = rank > 2 ? rank - 2 : 0;
     if (a->rank > 1) out->shape[at++] = m;
     if (b->rank > 1) out->shape[at++] = n;

@@ -5,7 +5,7 @@
 #include <backplane/attrs.h>
 #include <math.h>
 
-enum bp_status bp_expand_lp_normalize(struct bp_expansion *e)
+enum bp_status bp_decompose_lp_normalize(struct bp_decomposition *e)
 {
     const struct bp_lp_normalize_attrs *a = e->attrs;
     struct bp_norm_attrs norm = {.size = sizeof norm, .axes = {&a->axis, 1}, .keep = 1, .p = a->p};
@@ -18,7 +18,7 @@ enum bp_status bp_expand_lp_normalize(struct bp_expansion *e)
     return bp_compose_give(e, &c, MAKE(&c, div, NULL, x, size));
 }
 
-enum bp_status bp_expand_mean_variance(struct bp_expansion *e)
+enum bp_status bp_decompose_mean_variance(struct bp_decomposition *e)
 {
     const struct bp_mean_variance_normalization_attrs *a = e->attrs;
     struct bp_mean_attrs mean = {.size = sizeof mean, .axes = a->axes, .keep = 1};
@@ -66,7 +66,7 @@ static struct bp_tensor *run_of(struct bp_compose *c, struct bp_tensor *t, int64
 }
 
 /* x e^(-beta log(bias + alpha / window s)). A window that is larger than x has channels is cut. */
-enum bp_status bp_expand_lrn(struct bp_expansion *e)
+enum bp_status bp_decompose_lrn(struct bp_decomposition *e)
 {
     const struct bp_lrn_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

@@ -58,7 +58,7 @@ static uint32_t norm_statistic(uint32_t dtype)
     return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
 }
 
-static enum bp_status check_epsilon(const struct bp_site *site, double epsilon)
+static enum bp_status check_epsilon(const struct bp_invocation *site, double epsilon)
 {
     if (epsilon >= 0) return BP_OK; /* no NaN */
     return bp_error(BP_ERR_INVALID, "%s: attribute epsilon is %g, expected 0 or more",
@@ -66,11 +66,11 @@ static enum bp_status check_epsilon(const struct bp_site *site, double epsilon)
 }
 
 /* Inputs first to last are absent, or of this type. */
-static enum bp_status expect_all(const struct bp_site *site, uint32_t first, uint32_t last,
+static enum bp_status expect_all(const struct bp_invocation *site, uint32_t first, uint32_t last,
                                  const struct bp_type *type)
 {
     for (uint32_t i = first; i <= last; i++)
-        if (bp_site_in(site, i)) TRY(bp_rule_expect(site, i, type));
+        if (bp_invocation_in(site, i)) TRY(bp_shape_expect(site, i, type));
     return BP_OK;
 }
 
@@ -83,18 +83,18 @@ static void norm_part_of(const struct bp_view *x, uint32_t begin, uint32_t end, 
 
 /* y as x, parameters from input 1 to last_param as the axes from axis on, statistics from output 1
  * on as those before. */
-static enum bp_status norm_rows(struct bp_site *site, int64_t at, double epsilon,
+static enum bp_status norm_rows(struct bp_invocation *site, int64_t at, double epsilon,
                                 uint32_t last_param)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type params = {0};
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, at, x->rank, &axis));
+    TRY(bp_shape_axis(site, at, x->rank, &axis));
     TRY(check_epsilon(site, epsilon));
     norm_part_of(x, axis, x->rank, &params);
     TRY(expect_all(site, 1, last_param, &params));
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     for (uint32_t i = 1; i < site->n_out; i++) {
         norm_part_of(x, 0, axis, &site->out[i]);
         site->out[i].dtype = norm_statistic(x->dtype);
@@ -102,14 +102,14 @@ static enum bp_status norm_rows(struct bp_site *site, int64_t at, double epsilon
     return BP_OK;
 }
 
-enum bp_status bp_infer_layer_norm(struct bp_site *site)
+enum bp_status bp_infer_layer_norm(struct bp_invocation *site)
 {
     const struct bp_layer_norm_attrs *a = site->attrs;
 
     return norm_rows(site, a->axis, a->epsilon, 2);
 }
 
-enum bp_status bp_infer_rms_norm(struct bp_site *site)
+enum bp_status bp_infer_rms_norm(struct bp_invocation *site)
 {
     const struct bp_rms_norm_attrs *a = site->attrs;
 
@@ -117,14 +117,14 @@ enum bp_status bp_infer_rms_norm(struct bp_site *site)
 }
 
 /* Input 2 is dy, as x; outputs dx and, from 1 on, gradients of parameters. */
-static enum bp_status rows_grad(struct bp_site *site, int64_t at, double epsilon)
+static enum bp_status rows_grad(struct bp_invocation *site, int64_t at, double epsilon)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
     TRY(norm_rows(site, at, epsilon, 1));
-    TRY(bp_rule_axis(site, at, x->rank, &axis));
-    TRY(bp_rule_expect(site, 2, &site->out[0]));
+    TRY(bp_shape_axis(site, at, x->rank, &axis));
+    TRY(bp_shape_expect(site, 2, &site->out[0]));
     for (uint32_t i = 1; i < site->n_out; i++) {
         norm_part_of(x, axis, x->rank, &site->out[i]);
         site->out[i].dtype = x->dtype;
@@ -132,14 +132,14 @@ static enum bp_status rows_grad(struct bp_site *site, int64_t at, double epsilon
     return BP_OK;
 }
 
-enum bp_status bp_infer_layer_norm_grad(struct bp_site *site)
+enum bp_status bp_infer_layer_norm_grad(struct bp_invocation *site)
 {
     const struct bp_layer_norm_grad_attrs *a = site->attrs;
 
     return rows_grad(site, a->axis, a->epsilon);
 }
 
-enum bp_status bp_infer_rms_norm_grad(struct bp_site *site)
+enum bp_status bp_infer_rms_norm_grad(struct bp_invocation *site)
 {
     const struct bp_rms_norm_grad_attrs *a = site->attrs;
 
@@ -147,22 +147,23 @@ enum bp_status bp_infer_rms_norm_grad(struct bp_site *site)
 }
 
 /* x has channels; params becomes the type of one number for each. */
-static enum bp_status norm_channels(struct bp_site *site, double epsilon, struct bp_type *params)
+static enum bp_status norm_channels(struct bp_invocation *site, double epsilon,
+                                    struct bp_type *params)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     TRY(check_epsilon(site, epsilon));
     if (x->rank < 2)
         return bp_error(BP_ERR_INVALID, "%s: input x has %u axes, expected N, C and any others",
                         site->row->info.name, x->rank);
     norm_part_of(x, 1, 2, params);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return BP_OK;
 }
 
-static enum bp_status norm_groups(struct bp_site *site, int64_t n, double epsilon)
+static enum bp_status norm_groups(struct bp_invocation *site, int64_t n, double epsilon)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type params = {0};
 
     TRY(norm_channels(site, epsilon, &params));
@@ -174,10 +175,10 @@ static enum bp_status norm_groups(struct bp_site *site, int64_t n, double epsilo
     return expect_all(site, 1, 1, &params);
 }
 
-enum bp_status bp_infer_group_norm(struct bp_site *site)
+enum bp_status bp_infer_group_norm(struct bp_invocation *site)
 {
     const struct bp_group_norm_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type params = {0};
 
     TRY(norm_groups(site, a->groups, a->epsilon));
@@ -189,17 +190,17 @@ enum bp_status bp_infer_group_norm(struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_infer_group_norm_grad(struct bp_site *site)
+enum bp_status bp_infer_group_norm_grad(struct bp_invocation *site)
 {
     const struct bp_group_norm_grad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     TRY(norm_groups(site, a->groups, a->epsilon));
     for (uint32_t i = 1; i < 3; i++) norm_part_of(x, 1, 2, &site->out[i]);
-    return bp_rule_expect(site, 2, &site->out[0]);
+    return bp_shape_expect(site, 2, &site->out[0]);
 }
 
-enum bp_status bp_infer_instance_norm(struct bp_site *site)
+enum bp_status bp_infer_instance_norm(struct bp_invocation *site)
 {
     const struct bp_instance_norm_attrs *a = site->attrs;
     struct bp_type params = {0};
@@ -209,19 +210,20 @@ enum bp_status bp_infer_instance_norm(struct bp_site *site)
 }
 
 /* Parameters and statistics of batch_norm are of the type that is computed with. */
-static enum bp_status norm_batch(struct bp_site *site, double epsilon, uint32_t last_param)
+static enum bp_status norm_batch(struct bp_invocation *site, double epsilon, uint32_t last_param)
 {
     const struct bp_opinfo *op = &site->row->info;
-    uint32_t dtype = norm_statistic(bp_site_in(site, 0)->dtype);
+    uint32_t dtype = norm_statistic(bp_invocation_in(site, 0)->dtype);
     struct bp_type params = {0};
 
     TRY(norm_channels(site, epsilon, &params));
     TRY(expect_all(site, 1, last_param, &params));
     for (uint32_t i = 1; i <= last_param; i++)
-        if (bp_site_in(site, i) && bp_site_in(site, i)->dtype != dtype)
+        if (bp_invocation_in(site, i) && bp_invocation_in(site, i)->dtype != dtype)
             return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected %s with x of %s",
-                            op->name, op->in[i].name, bp_dtype_name(bp_site_in(site, i)->dtype),
-                            bp_dtype_name(dtype), bp_dtype_name(bp_site_in(site, 0)->dtype));
+                            op->name, op->in[i].name,
+                            bp_dtype_name(bp_invocation_in(site, i)->dtype), bp_dtype_name(dtype),
+                            bp_dtype_name(bp_invocation_in(site, 0)->dtype));
     for (uint32_t i = 1; i < site->n_out; i++) {
         site->out[i] = params;
         site->out[i].dtype = dtype;
@@ -229,20 +231,20 @@ static enum bp_status norm_batch(struct bp_site *site, double epsilon, uint32_t 
     return BP_OK;
 }
 
-enum bp_status bp_infer_batch_norm(struct bp_site *site)
+enum bp_status bp_infer_batch_norm(struct bp_invocation *site)
 {
     return norm_batch(site, ((const struct bp_batch_norm_attrs *)site->attrs)->epsilon, 4);
 }
 
-enum bp_status bp_infer_batch_norm_train(struct bp_site *site)
+enum bp_status bp_infer_batch_norm_train(struct bp_invocation *site)
 {
     return norm_batch(site, ((const struct bp_batch_norm_train_attrs *)site->attrs)->epsilon, 4);
 }
 
-enum bp_status bp_infer_batch_norm_grad(struct bp_site *site)
+enum bp_status bp_infer_batch_norm_grad(struct bp_invocation *site)
 {
     TRY(norm_batch(site, ((const struct bp_batch_norm_grad_attrs *)site->attrs)->epsilon, 1));
-    return bp_rule_expect(site, 2, &site->out[0]);
+    return bp_shape_expect(site, 2, &site->out[0]);
 }
 
 /* Expansions. What statistics are over, and what parameters repeat along. */
@@ -308,8 +310,8 @@ static struct bp_tensor *norm_scaled(struct bp_compose *c, const struct folded *
 }
 
 /* Output i becomes t, of this shape and dtype, if it is wanted. */
-static void norm_give(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struct bp_tensor *t,
-                      uint32_t rank, const int64_t *shape, uint32_t dtype)
+static void norm_give(struct bp_decomposition *e, struct bp_compose *c, uint32_t i,
+                      struct bp_tensor *t, uint32_t rank, const int64_t *shape, uint32_t dtype)
 {
     if (!(e->want >> i & 1)) return;
     t = bp_compose_cast(c, t, dtype);
@@ -317,14 +319,14 @@ static void norm_give(struct bp_expansion *e, struct bp_compose *c, uint32_t i, 
 }
 
 /* As an input. */
-static void give_as(struct bp_expansion *e, struct bp_compose *c, uint32_t i, struct bp_tensor *t,
-                    const struct bp_tensor *like)
+static void give_as(struct bp_decomposition *e, struct bp_compose *c, uint32_t i,
+                    struct bp_tensor *t, const struct bp_tensor *like)
 {
     norm_give(e, c, i, t, like->view.rank, like->shape, like->view.dtype);
 }
 
 /* y, and the statistics of n outputs from number 1 on: the mean if it is subtracted, r. */
-static enum bp_status norm_expand(struct bp_expansion *e, const struct folded *f,
+static enum bp_status norm_expand(struct bp_decomposition *e, const struct folded *f,
                                   struct bp_tensor *scale, struct bp_tensor *bias, uint32_t rank,
                                   const int64_t *shape)
 {
@@ -344,7 +346,7 @@ static uint32_t axes_before(const struct bp_tensor *x, int64_t axis)
     return (uint32_t)(axis < 0 ? axis + x->view.rank : axis);
 }
 
-enum bp_status bp_expand_layer_norm(struct bp_expansion *e)
+enum bp_status bp_decompose_layer_norm(struct bp_decomposition *e)
 {
     const struct bp_layer_norm_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0];
@@ -353,7 +355,7 @@ enum bp_status bp_expand_layer_norm(struct bp_expansion *e)
     return norm_expand(e, &f, e->in[1], e->in[2], axes_before(x, a->axis), x->shape);
 }
 
-enum bp_status bp_expand_rms_norm(struct bp_expansion *e)
+enum bp_status bp_decompose_rms_norm(struct bp_decomposition *e)
 {
     const struct bp_rms_norm_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0];
@@ -363,7 +365,7 @@ enum bp_status bp_expand_rms_norm(struct bp_expansion *e)
     return norm_expand(e, &f, e->in[1], NULL, axes_before(x, a->axis), x->shape);
 }
 
-enum bp_status bp_expand_group_norm(struct bp_expansion *e)
+enum bp_status bp_decompose_group_norm(struct bp_decomposition *e)
 {
     const struct bp_group_norm_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0];
@@ -372,7 +374,7 @@ enum bp_status bp_expand_group_norm(struct bp_expansion *e)
     return norm_expand(e, &f, e->in[1], e->in[2], 2, f.shape);
 }
 
-enum bp_status bp_expand_instance_norm(struct bp_expansion *e)
+enum bp_status bp_decompose_instance_norm(struct bp_decomposition *e)
 {
     const struct bp_instance_norm_attrs *a = e->attrs;
     struct bp_group_norm_attrs group = {.size = sizeof group, .epsilon = a->epsilon,
@@ -383,7 +385,7 @@ enum bp_status bp_expand_instance_norm(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_expand_batch_norm(struct bp_expansion *e)
+enum bp_status bp_decompose_batch_norm(struct bp_decomposition *e)
 {
     const struct bp_batch_norm_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -407,7 +409,7 @@ static struct bp_tensor *norm_moved(struct bp_compose *c, struct bp_tensor *old,
     return MAKE(c, add, NULL, bp_compose_scale(c, old, m, 0), now);
 }
 
-enum bp_status bp_expand_batch_norm_train(struct bp_expansion *e)
+enum bp_status bp_decompose_batch_norm_train(struct bp_decomposition *e)
 {
     const struct bp_batch_norm_train_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -426,7 +428,7 @@ enum bp_status bp_expand_batch_norm_train(struct bp_expansion *e)
 }
 
 /* dx = r (g - mean(g) - h mean(g h)), and gradients of parameters of this type. */
-static enum bp_status expand_grad(struct bp_expansion *e, const struct folded *f, uint32_t rank,
+static enum bp_status expand_grad(struct bp_decomposition *e, const struct folded *f, uint32_t rank,
                                   const int64_t *shape, uint32_t dtype)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -444,7 +446,7 @@ static enum bp_status expand_grad(struct bp_expansion *e, const struct folded *f
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_expand_layer_norm_grad(struct bp_expansion *e)
+enum bp_status bp_decompose_layer_norm_grad(struct bp_decomposition *e)
 {
     const struct bp_layer_norm_grad_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0];
@@ -454,7 +456,7 @@ enum bp_status bp_expand_layer_norm_grad(struct bp_expansion *e)
     return expand_grad(e, &f, x->view.rank - before, x->shape + before, x->view.dtype);
 }
 
-enum bp_status bp_expand_rms_norm_grad(struct bp_expansion *e)
+enum bp_status bp_decompose_rms_norm_grad(struct bp_decomposition *e)
 {
     const struct bp_rms_norm_grad_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0];
@@ -465,7 +467,7 @@ enum bp_status bp_expand_rms_norm_grad(struct bp_expansion *e)
     return expand_grad(e, &f, x->view.rank - before, x->shape + before, x->view.dtype);
 }
 
-enum bp_status bp_expand_group_norm_grad(struct bp_expansion *e)
+enum bp_status bp_decompose_group_norm_grad(struct bp_decomposition *e)
 {
     const struct bp_group_norm_grad_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0];
@@ -474,7 +476,7 @@ enum bp_status bp_expand_group_norm_grad(struct bp_expansion *e)
     return expand_grad(e, &f, 1, x->shape + 1, x->view.dtype);
 }
 
-enum bp_status bp_expand_batch_norm_grad(struct bp_expansion *e)
+enum bp_status bp_decompose_batch_norm_grad(struct bp_decomposition *e)
 {
     const struct bp_batch_norm_grad_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0];
@@ -526,7 +528,7 @@ enum bp_status bp_grad_batch_norm_train(struct bp_grad *g)
     return by_row(g, BP_ROW_batch_norm_grad, &a);
 }
 
-static enum bp_status check_number(const struct bp_site *site, const char *name, double value,
+static enum bp_status check_number(const struct bp_invocation *site, const char *name, double value,
                                    double least)
 {
     if (value >= least && !isnan(value)) return BP_OK;
@@ -534,34 +536,34 @@ static enum bp_status check_number(const struct bp_site *site, const char *name,
                     site->row->info.name, name, value, least);
 }
 
-enum bp_status bp_infer_lp_normalize(struct bp_site *site)
+enum bp_status bp_infer_lp_normalize(struct bp_invocation *site)
 {
     const struct bp_lp_normalize_attrs *a = site->attrs;
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, bp_site_in(site, 0)->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, bp_invocation_in(site, 0)->rank, &axis));
     TRY(check_number(site, "p", a->p, 1));
     TRY(check_number(site, "epsilon", a->epsilon, 0));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
     return BP_OK;
 }
 
-enum bp_status bp_infer_mean_variance(struct bp_site *site)
+enum bp_status bp_infer_mean_variance(struct bp_invocation *site)
 {
     const struct bp_mean_variance_normalization_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type statistics;
 
-    TRY(bp_rule_reduce(site, x, a->axes, true, &statistics)); /* checks the axes */
+    TRY(bp_shape_reduce(site, x, a->axes, true, &statistics)); /* checks the axes */
     TRY(check_number(site, "epsilon", a->epsilon, 0));
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return BP_OK;
 }
 
-enum bp_status bp_infer_lrn(struct bp_site *site)
+enum bp_status bp_infer_lrn(struct bp_invocation *site)
 {
     const struct bp_lrn_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     if (x->rank < 2)
         return bp_error(BP_ERR_INVALID, "lrn: input x has %u axes, expected N, C and any others",
@@ -572,6 +574,6 @@ enum bp_status bp_infer_lrn(struct bp_site *site)
     if (!isfinite(a->alpha) || !isfinite(a->beta) || !isfinite(a->bias))
         return bp_error(BP_ERR_INVALID, "lrn: alpha, beta and bias are %g, %g, %g: expected "
                                         "numbers", a->alpha, a->beta, a->bias);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return BP_OK;
 }

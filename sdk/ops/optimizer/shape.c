@@ -7,9 +7,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-static enum bp_status one_value(const struct bp_site *site, uint32_t port)
+static enum bp_status one_value(const struct bp_invocation *site, uint32_t port)
 {
-    const struct bp_view *v = bp_site_in(site, port);
+    const struct bp_view *v = bp_invocation_in(site, port);
 
     if (v->count == 1) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: %s has %" PRId64 " elements, expected 1",
@@ -17,10 +17,11 @@ static enum bp_status one_value(const struct bp_site *site, uint32_t port)
 }
 
 /* U is f64 for numbers of f64, f32 for others. */
-static enum bp_status optimizer_computed(const struct bp_site *site, uint32_t of, uint32_t port)
+static enum bp_status optimizer_computed(const struct bp_invocation *site, uint32_t of,
+                                         uint32_t port)
 {
     const struct bp_opinfo *op = &site->row->info;
-    uint32_t dtype = bp_site_in(site, of)->dtype, got = bp_site_in(site, port)->dtype;
+    uint32_t dtype = bp_invocation_in(site, of)->dtype, got = bp_invocation_in(site, port)->dtype;
     uint32_t wide = dtype == BP_F64 ? BP_F64 : BP_F32;
 
     if (got == wide) return BP_OK;
@@ -30,21 +31,21 @@ static enum bp_status optimizer_computed(const struct bp_site *site, uint32_t of
 }
 
 /* Port 2 is the rate; others of one value end in "_pow". */
-enum bp_status bp_infer_step(struct bp_site *site)
+enum bp_status bp_infer_step(struct bp_invocation *site)
 {
     const struct bp_opinfo *op = &site->row->info;
     struct bp_type param;
 
-    bp_rule_shape(&param, bp_site_in(site, 0));
+    bp_shape_copy(&param, bp_invocation_in(site, 0));
     TRY(optimizer_computed(site, 0, 2));
     for (uint32_t i = 1; i < op->n_in; i++) {
-        if (!bp_site_in(site, i)) continue;
+        if (!bp_invocation_in(site, i)) continue;
         TRY(i == 2 || strstr(op->in[i].name, "_pow") ? one_value(site, i)
-                                                     : bp_rule_expect(site, i, &param));
+                                                     : bp_shape_expect(site, i, &param));
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
-        const struct bp_view *v = bp_site_in(site, (uint32_t)op->out[i].share);
-        if (v) bp_rule_shape(&site->out[i], v);
+        const struct bp_view *v = bp_invocation_in(site, (uint32_t)op->out[i].share);
+        if (v) bp_shape_copy(&site->out[i], v);
         if (i) site->out[i].dtype = site->dtype[BP_VAR_U];
     }
     return BP_OK;
@@ -86,7 +87,7 @@ enum bp_status bp_values_epsilon(const void *attrs)
     return bp_error(BP_ERR_INVALID, "attribute epsilon is %g, expected 0 or more", a->epsilon);
 }
 
-enum bp_status bp_infer_unscale(struct bp_site *site)
+enum bp_status bp_infer_unscale(struct bp_invocation *site)
 {
     uint32_t n = site->n_in - 1;
 
@@ -95,10 +96,10 @@ enum bp_status bp_infer_unscale(struct bp_site *site)
                         "unscale: xs has no tensors, expected one or more");
     TRY(optimizer_computed(site, 1, 0));
     TRY(one_value(site, 0));
-    TRY(bp_site_count(site, n));
-    bp_rule_shape(&site->out[0], site->in[0]);
+    TRY(bp_invocation_count(site, n));
+    bp_shape_copy(&site->out[0], site->in[0]);
     site->out[0].dtype = BP_BOOL;
-    for (uint32_t i = 0; i < n; i++) bp_rule_shape(&site->out[1 + i], site->in[1 + i]);
+    for (uint32_t i = 0; i < n; i++) bp_shape_copy(&site->out[1 + i], site->in[1 + i]);
     return BP_OK;
 }
 
@@ -118,18 +119,18 @@ enum bp_status bp_values_update_loss_scaling(const void *attrs)
                     a->grow, a->shrink);
 }
 
-enum bp_status bp_infer_update_loss_scaling(struct bp_site *site)
+enum bp_status bp_infer_update_loss_scaling(struct bp_invocation *site)
 {
     static const uint32_t of[] = {0, 2, 3};
 
     for (uint32_t i = 0; i < 4; i++) TRY(one_value(site, i));
-    for (uint32_t i = 0; i < 3; i++) bp_rule_shape(&site->out[i], bp_site_in(site, of[i]));
+    for (uint32_t i = 0; i < 3; i++) bp_shape_copy(&site->out[i], bp_invocation_in(site, of[i]));
     return BP_OK;
 }
 
-enum bp_status bp_infer_sgd(struct bp_site *site)
+enum bp_status bp_infer_sgd(struct bp_invocation *site)
 {
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
-    TRY(bp_rule_expect(site, 1, &site->out[0]));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
+    TRY(bp_shape_expect(site, 1, &site->out[0]));
     return one_value(site, 2);
 }

@@ -34,7 +34,7 @@ static struct bp_tensor *to_power(struct bp_compose *c, struct bp_tensor *x, dou
     return MAKE(c, pow, NULL, x, bp_compose_scale(c, zero_of(c, x), 1, p));
 }
 
-enum bp_status bp_expand_lp_pool(struct bp_expansion *e)
+enum bp_status bp_decompose_lp_pool(struct bp_decomposition *e)
 {
     const struct bp_lp_pool_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -53,9 +53,10 @@ enum bp_status bp_expand_lp_pool(struct bp_expansion *e)
 }
 
 /* size: extents of the spatial axes of the result. */
-static enum bp_status of_size(const struct bp_site *site, const int64_t *size, struct bp_type *out)
+static enum bp_status of_size(const struct bp_invocation *site, const int64_t *size,
+                              struct bp_type *out)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t n = x->rank - 2u;
 
     TRY(bp_pool_rank(site, x));
@@ -73,14 +74,14 @@ static enum bp_status of_size(const struct bp_site *site, const int64_t *size, s
     return BP_OK;
 }
 
-enum bp_status bp_infer_adaptive_pool(struct bp_site *site)
+enum bp_status bp_infer_adaptive_pool(struct bp_invocation *site)
 {
     const struct bp_adaptive_avg_pool_attrs *a = site->attrs;
 
     return of_size(site, a->extents, &site->out[0]);
 }
 
-enum bp_status bp_infer_adaptive_max_pool(struct bp_site *site)
+enum bp_status bp_infer_adaptive_max_pool(struct bp_invocation *site)
 {
     const struct bp_adaptive_max_pool_attrs *a = site->attrs;
 
@@ -96,7 +97,7 @@ static const int64_t spatial[] = {2, 3, 4};
     .adaptive = 1, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, \
     .window = {a->extents[0], a->extents[1], a->extents[2]}
 
-enum bp_status bp_expand_adaptive_avg_pool(struct bp_expansion *e)
+enum bp_status bp_decompose_adaptive_avg_pool(struct bp_decomposition *e)
 {
     const struct bp_adaptive_avg_pool_attrs *a = e->attrs;
     struct bp_avg_pool_attrs pool = {.size = sizeof pool, ADAPTIVE};
@@ -109,7 +110,7 @@ enum bp_status bp_expand_adaptive_avg_pool(struct bp_expansion *e)
     return bp_compose_give(e, &c, MAKE(&c, avg_pool, &pool, e->in[0]));
 }
 
-enum bp_status bp_expand_adaptive_max_pool(struct bp_expansion *e)
+enum bp_status bp_decompose_adaptive_max_pool(struct bp_decomposition *e)
 {
     const struct bp_adaptive_max_pool_attrs *a = e->attrs;
     struct bp_max_pool_attrs pool = {.size = sizeof pool, ADAPTIVE};
@@ -125,10 +126,10 @@ enum bp_status bp_expand_adaptive_max_pool(struct bp_expansion *e)
 }
 
 /* flat is the first attribute of all global pools. */
-enum bp_status bp_infer_global_pool(struct bp_site *site)
+enum bp_status bp_infer_global_pool(struct bp_invocation *site)
 {
     const struct bp_global_avg_pool_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     TRY(bp_pool_rank(site, x));
     for (uint32_t i = 2; i < x->rank; i++)
@@ -143,7 +144,7 @@ enum bp_status bp_infer_global_pool(struct bp_site *site)
 
 #define GLOBAL .axes = {spatial, e->in[0]->view.rank - 2}, .keep = !a->flat
 
-enum bp_status bp_expand_global_avg_pool(struct bp_expansion *e)
+enum bp_status bp_decompose_global_avg_pool(struct bp_decomposition *e)
 {
     const struct bp_global_avg_pool_attrs *a = e->attrs;
     struct bp_mean_attrs all = {.size = sizeof all, GLOBAL};
@@ -152,7 +153,7 @@ enum bp_status bp_expand_global_avg_pool(struct bp_expansion *e)
     return bp_compose_give(e, &c, MAKE(&c, mean, &all, e->in[0]));
 }
 
-enum bp_status bp_expand_global_max_pool(struct bp_expansion *e)
+enum bp_status bp_decompose_global_max_pool(struct bp_decomposition *e)
 {
     const struct bp_global_max_pool_attrs *a = e->attrs;
     struct bp_max_attrs all = {.size = sizeof all, GLOBAL};
@@ -161,7 +162,7 @@ enum bp_status bp_expand_global_max_pool(struct bp_expansion *e)
     return bp_compose_give(e, &c, MAKE(&c, max, &all, e->in[0]));
 }
 
-enum bp_status bp_expand_global_lp_pool(struct bp_expansion *e)
+enum bp_status bp_decompose_global_lp_pool(struct bp_decomposition *e)
 {
     const struct bp_global_lp_pool_attrs *a = e->attrs;
     struct bp_norm_attrs all = {.size = sizeof all, GLOBAL, .p = a->p};
@@ -170,14 +171,14 @@ enum bp_status bp_expand_global_lp_pool(struct bp_expansion *e)
     return bp_compose_give(e, &c, MAKE(&c, norm, &all, e->in[0]));
 }
 
-enum bp_status bp_infer_max_unpool(struct bp_site *site)
+enum bp_status bp_infer_max_unpool(struct bp_invocation *site)
 {
     const struct bp_max_unpool_attrs *a = site->attrs;
     struct bp_type like = {0};
 
     TRY(of_size(site, a->extents, &site->out[0]));
-    bp_rule_shape(&like, bp_site_in(site, 0));
-    return bp_rule_expect(site, 1, &like);
+    bp_shape_copy(&like, bp_invocation_in(site, 0));
+    return bp_shape_expect(site, 1, &like);
 }
 
 /* Elements whose spatial axes were counted the first one first, as they are counted else. */
@@ -195,7 +196,7 @@ static struct bp_tensor *from_columns(struct bp_compose *c, struct bp_tensor *y,
     return MAKE(c, assign, NULL, y);
 }
 
-enum bp_status bp_expand_max_unpool(struct bp_expansion *e)
+enum bp_status bp_decompose_max_unpool(struct bp_decomposition *e)
 {
     const struct bp_max_unpool_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0], *index = e->in[1], *y;
@@ -223,24 +224,24 @@ enum bp_status bp_expand_max_unpool(struct bp_expansion *e)
     return bp_compose_give(e, &c, y);
 }
 
-enum bp_status bp_infer_maxout(struct bp_site *site)
+enum bp_status bp_infer_maxout(struct bp_invocation *site)
 {
     const struct bp_maxout_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     if (a->groups < 1 || x->shape[axis] % a->groups || x->rank == BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
                         "maxout: groups is %" PRId64 ", expected a divisor of the extent of axis "
                         "%u, %" PRId64 ", and at most %d axes",
                         a->groups, axis, x->shape[axis], BP_RANK_MAX - 1);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     site->out[0].shape[axis] /= a->groups;
     return BP_OK;
 }
 
-enum bp_status bp_expand_maxout(struct bp_expansion *e)
+enum bp_status bp_decompose_maxout(struct bp_decomposition *e)
 {
     const struct bp_maxout_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

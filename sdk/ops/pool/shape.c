@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct bp_avg_pool_attrs) == sizeof(struct bp_avg_pool_gra
 _Static_assert(sizeof(struct bp_max_pool_attrs) == sizeof(struct bp_max_pool_grad_attrs),
                "one layout");
 
-enum bp_status bp_pool_rank(const struct bp_site *site, const struct bp_view *x)
+enum bp_status bp_pool_rank(const struct bp_invocation *site, const struct bp_view *x)
 {
     if (x->rank >= 3 && x->rank <= 5) return BP_OK;
     return bp_error(BP_ERR_INVALID,
@@ -30,8 +30,8 @@ enum bp_status bp_pool_rank(const struct bp_site *site, const struct bp_view *x)
                     site->row->info.name, x->rank);
 }
 
-enum bp_status bp_pool_unused(const struct bp_site *site, const char *name, const int64_t *entry,
-                              uint32_t n, int64_t unset)
+enum bp_status bp_pool_unused(const struct bp_invocation *site, const char *name,
+                              const int64_t *entry, uint32_t n, int64_t unset)
 {
     for (uint32_t i = n; i < 3; i++)
         if (entry[i] != unset)
@@ -43,7 +43,7 @@ enum bp_status bp_pool_unused(const struct bp_site *site, const char *name, cons
 }
 
 /* What a window of spatial axis i spans, and the padded extent. */
-static enum bp_status window_span(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status window_span(const struct bp_invocation *site, const struct bp_view *x,
                                   const struct bp_max_pool_attrs *a, uint32_t i, int64_t *span,
                                   int64_t *padded)
 {
@@ -69,7 +69,7 @@ static enum bp_status window_span(const struct bp_site *site, const struct bp_vi
 
 /* The extent of spatial axis i of the result. No window is without a place of x: one that is not
  * wholly before x or behind it reaches it, if no step jumps over it. */
-static enum bp_status pooled_extent(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status pooled_extent(const struct bp_invocation *site, const struct bp_view *x,
                                     const struct bp_max_pool_attrs *a, uint32_t i, int64_t *out)
 {
     const char *op = site->row->info.name;
@@ -95,7 +95,7 @@ static enum bp_status pooled_extent(const struct bp_site *site, const struct bp_
     return BP_OK;
 }
 
-enum bp_status bp_pool_forward(const struct bp_site *site, const struct bp_view *x,
+enum bp_status bp_pool_forward(const struct bp_invocation *site, const struct bp_view *x,
                                const void *attrs, struct bp_type *out)
 {
     const struct bp_max_pool_attrs *a = attrs;
@@ -107,7 +107,7 @@ enum bp_status bp_pool_forward(const struct bp_site *site, const struct bp_view 
     TRY(bp_pool_unused(site, "dilation", a->dilation, n, 1));
     TRY(bp_pool_unused(site, "pad", a->pad, n, 0));
     TRY(bp_pool_unused(site, "pad past its third entry", a->pad + 3, n, 0));
-    bp_rule_shape(out, x);
+    bp_shape_copy(out, x);
     for (uint32_t i = 0; i < n; i++) {
         if (a->window[i] < 1)
             return bp_error(BP_ERR_INVALID,
@@ -124,12 +124,12 @@ enum bp_status bp_pool_forward(const struct bp_site *site, const struct bp_view 
 }
 
 /* max_pool, avg_pool, lp_pool. */
-enum bp_status bp_infer_pool(struct bp_site *site)
+enum bp_status bp_infer_pool(struct bp_invocation *site)
 {
-    return bp_pool_forward(site, bp_site_in(site, 0), site->attrs, &site->out[0]);
+    return bp_pool_forward(site, bp_invocation_in(site, 0), site->attrs, &site->out[0]);
 }
 
-enum bp_status bp_pool_index(const struct bp_site *site, int64_t dtype, struct bp_type *out)
+enum bp_status bp_pool_index(const struct bp_invocation *site, int64_t dtype, struct bp_type *out)
 {
     out->dtype = (uint32_t)dtype;
     if (dtype == BP_I64 || dtype == BP_I32) return BP_OK;
@@ -138,7 +138,8 @@ enum bp_status bp_pool_index(const struct bp_site *site, int64_t dtype, struct b
 }
 
 /* Indices below n fit an output. */
-static enum bp_status index_fits(const struct bp_site *site, int64_t n, const struct bp_type *out)
+static enum bp_status index_fits(const struct bp_invocation *site, int64_t n,
+                                 const struct bp_type *out)
 {
     if (out->dtype == BP_I64 || n <= INT32_MAX) return BP_OK;
     return bp_error(BP_ERR_INVALID,
@@ -146,10 +147,10 @@ static enum bp_status index_fits(const struct bp_site *site, int64_t n, const st
                     site->row->info.name, n);
 }
 
-enum bp_status bp_infer_max_pool_with_index(struct bp_site *site)
+enum bp_status bp_infer_max_pool_with_index(struct bp_invocation *site)
 {
     const struct bp_max_pool_with_index_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     int64_t plane = 1;
 
     TRY(bp_pool_forward(site, x, a, &site->out[0]));
@@ -160,24 +161,24 @@ enum bp_status bp_infer_max_pool_with_index(struct bp_site *site)
     return index_fits(site, a->whole ? x->count : plane, &site->out[1]);
 }
 
-enum bp_status bp_infer_max_pool_grad(struct bp_site *site)
+enum bp_status bp_infer_max_pool_grad(struct bp_invocation *site)
 {
     struct bp_type y = {0};
 
-    TRY(bp_pool_forward(site, bp_site_in(site, 2), site->attrs, &y));
-    TRY(bp_rule_expect(site, 0, &y));
-    TRY(bp_rule_expect(site, 1, &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 2));
+    TRY(bp_pool_forward(site, bp_invocation_in(site, 2), site->attrs, &y));
+    TRY(bp_shape_expect(site, 0, &y));
+    TRY(bp_shape_expect(site, 1, &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 2));
     return BP_OK;
 }
 
-enum bp_status bp_infer_avg_pool_grad(struct bp_site *site)
+enum bp_status bp_infer_avg_pool_grad(struct bp_invocation *site)
 {
     struct bp_type y = {0};
 
-    TRY(bp_pool_forward(site, bp_site_in(site, 1), site->attrs, &y));
-    TRY(bp_rule_expect(site, 0, &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 1));
+    TRY(bp_pool_forward(site, bp_invocation_in(site, 1), site->attrs, &y));
+    TRY(bp_shape_expect(site, 0, &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
     return BP_OK;
 }
 

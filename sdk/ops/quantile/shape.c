@@ -14,33 +14,34 @@ struct middle {
 };
 
 /* x without the axis, which has elements unless there are no lines; n: how many. */
-static enum bp_status quantile_lines_of(struct bp_site *site, struct bp_type *out, int64_t *out_n)
+static enum bp_status quantile_lines_of(struct bp_invocation *site, struct bp_type *out,
+                                        int64_t *out_n)
 {
     const struct middle *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis = 0;
 
-    if (!a->flatten) TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    if (!a->flatten) TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     *out_n = a->flatten ? x->count : x->shape[axis];
     if (!*out_n)
         return bp_error(BP_ERR_INVALID, "%s: there are no values along axis, expected one or more",
                         site->row->info.name);
-    return bp_rule_reduce(site, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep, out);
+    return bp_shape_reduce(site, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep, out);
 }
 
-enum bp_status bp_infer_median(struct bp_site *site)
+enum bp_status bp_infer_median(struct bp_invocation *site)
 {
     int64_t n;
 
     TRY(quantile_lines_of(site, &site->out[0], &n));
-    if (n <= 1 << 23 || site->row == &bp_op_row[BP_ROW_median]) return BP_OK;
+    if (n <= 1 << 23 || site->row == &bp_opdef[BP_ROW_median]) return BP_OK;
     return bp_error(BP_ERR_INVALID, "nanmedian: %" PRId64 " values along axis, at most %d", n,
                     1 << 23);
 }
 
-enum bp_status bp_infer_quantile(struct bp_site *site)
+enum bp_status bp_infer_quantile(struct bp_invocation *site)
 {
-    const struct bp_view *q = bp_site_in(site, 1);
+    const struct bp_view *q = bp_invocation_in(site, 1);
     struct bp_type one, *out = &site->out[0];
     int64_t n;
 
@@ -97,7 +98,7 @@ static struct bp_tensor *or_nan(struct bp_compose *c, const struct lines *l, str
 }
 
 /* As x is without the axis, and in its dtype. */
-static enum bp_status quantile_give(struct bp_expansion *e, struct bp_compose *c,
+static enum bp_status quantile_give(struct bp_decomposition *e, struct bp_compose *c,
                                     const struct lines *l, struct bp_tensor *y)
 {
     const struct middle *a = e->attrs;
@@ -119,7 +120,7 @@ static struct bp_tensor *mean_of(struct bp_compose *c, struct bp_tensor *a, stru
     return bp_compose_scale(c, MAKE(c, add, NULL, a, b), 0.5, 0);
 }
 
-enum bp_status bp_expand_median(struct bp_expansion *e)
+enum bp_status bp_decompose_median(struct bp_decomposition *e)
 {
     const struct bp_median_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -142,7 +143,7 @@ static struct bp_tensor *at_places(struct bp_compose *c, const struct lines *l,
 }
 
 /* Of m numbers the middles are m / 2, rounded up, less 1, and m / 2, rounded down. */
-enum bp_status bp_expand_nanmedian(struct bp_expansion *e)
+enum bp_status bp_decompose_nanmedian(struct bp_decomposition *e)
 {
     const struct bp_nanmedian_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -168,7 +169,7 @@ static struct bp_tensor *quantile_gathered(struct bp_compose *c, const struct li
 }
 
 /* The axis of q to the front, and the shape that the result has. */
-static enum bp_status give_quantiles(struct bp_expansion *e, struct bp_compose *c,
+static enum bp_status give_quantiles(struct bp_decomposition *e, struct bp_compose *c,
                                      const struct lines *l, struct bp_tensor *y)
 {
     const struct middle *a = e->attrs;
@@ -191,7 +192,7 @@ static enum bp_status give_quantiles(struct bp_expansion *e, struct bp_compose *
     return bp_compose_end(c);
 }
 
-enum bp_status bp_expand_quantile(struct bp_expansion *e)
+enum bp_status bp_decompose_quantile(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct lines l = sorted_of(&c, e->in[0], e->attrs);
@@ -212,13 +213,13 @@ enum bp_status bp_expand_quantile(struct bp_expansion *e)
     return give_quantiles(e, &c, &l, or_nan(&c, &l, v));
 }
 
-enum bp_status bp_infer_masked_scatter(struct bp_site *site)
+enum bp_status bp_infer_masked_scatter(struct bp_invocation *site)
 {
     static const uint32_t both[] = {0, 1};
-    const struct bp_view *x = bp_site_in(site, 0), *mask = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 0), *mask = bp_invocation_in(site, 1);
     struct bp_type *out = &site->out[0];
 
-    TRY(bp_rule_broadcast(site, both, 2, 0, out));
+    TRY(bp_shape_broadcast(site, both, 2, 0, out));
     if (out->rank != x->rank || memcmp(out->shape, x->shape, x->rank * sizeof *x->shape)) {
         char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
         return bp_error(BP_ERR_INVALID,
@@ -226,14 +227,14 @@ enum bp_status bp_infer_masked_scatter(struct bp_site *site)
                         bp_type_text(mask->dtype, mask->rank, mask->shape, a, sizeof a),
                         bp_type_text(x->dtype, x->rank, x->shape, b, sizeof b));
     }
-    if (x->count && !bp_site_in(site, 2)->count)
+    if (x->count && !bp_invocation_in(site, 2)->count)
         return bp_error(BP_ERR_INVALID, "masked_scatter: source has no elements, expected some");
     return BP_OK;
 }
 
 /* Which one of source an element is: how many were before it; ~(-k) is k - 1. What is -1 counts
  * from the end, and is not used. */
-enum bp_status bp_expand_masked_scatter(struct bp_expansion *e)
+enum bp_status bp_decompose_masked_scatter(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0], *place, *put;
@@ -255,7 +256,7 @@ enum bp_status bp_expand_masked_scatter(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_clip_by_norm(struct bp_site *site)
+enum bp_status bp_infer_clip_by_norm(struct bp_invocation *site)
 {
     const struct bp_clip_by_norm_attrs *a = site->attrs;
 
@@ -263,11 +264,11 @@ enum bp_status bp_infer_clip_by_norm(struct bp_site *site)
         return bp_error(BP_ERR_INVALID,
                         "clip_by_norm: attribute max_norm is %g, expected a finite number above 0",
                         a->max_norm);
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
     return BP_OK;
 }
 
-enum bp_status bp_expand_clip_by_norm(struct bp_expansion *e)
+enum bp_status bp_decompose_clip_by_norm(struct bp_decomposition *e)
 {
     const struct bp_clip_by_norm_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -283,9 +284,9 @@ enum bp_status bp_expand_clip_by_norm(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_accuracy(struct bp_site *site)
+enum bp_status bp_infer_accuracy(struct bp_invocation *site)
 {
-    const struct bp_view *index = bp_site_in(site, 0), *label = bp_site_in(site, 1);
+    const struct bp_view *index = bp_invocation_in(site, 0), *label = bp_invocation_in(site, 1);
     bool fits = index->rank == 2 && index->shape[0] && index->shape[1] &&
                 (label->rank == 1 || (label->rank == 2 && label->shape[1] == 1));
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
@@ -300,7 +301,7 @@ enum bp_status bp_infer_accuracy(struct bp_site *site)
                     bp_type_text(label->dtype, label->rank, label->shape, b, sizeof b));
 }
 
-enum bp_status bp_expand_accuracy(struct bp_expansion *e)
+enum bp_status bp_decompose_accuracy(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     int64_t column[] = {e->in[0]->view.shape[0], 1}, last = 1;

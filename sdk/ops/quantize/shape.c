@@ -14,9 +14,9 @@ static const char *text_of(const struct bp_view *v, char *text)
 }
 
 /* One value; n 0: nothing else is right, else n of them in one axis. */
-static enum bp_status quantize_some(const struct bp_site *site, uint32_t port, int64_t n)
+static enum bp_status quantize_some(const struct bp_invocation *site, uint32_t port, int64_t n)
 {
-    const struct bp_view *v = bp_site_in(site, port);
+    const struct bp_view *v = bp_invocation_in(site, port);
     char text[BP_TYPE_TEXT];
 
     if (!v || (v->count == 1 && v->rank <= 1) || (n && v->rank == 1 && v->shape[0] == n))
@@ -29,15 +29,15 @@ static enum bp_status quantize_some(const struct bp_site *site, uint32_t port, i
 }
 
 /* Scale and zero point, ports 1 and 2, of x along axis. */
-static enum bp_status quantize_scaled(struct bp_site *site, int64_t axis)
+static enum bp_status quantize_scaled(struct bp_invocation *site, int64_t axis)
 {
-    const struct bp_view *x = bp_site_in(site, 0), *scale = bp_site_in(site, 1),
-                         *zero = bp_site_in(site, 2);
+    const struct bp_view *x = bp_invocation_in(site, 0), *scale = bp_invocation_in(site, 1),
+                         *zero = bp_invocation_in(site, 2);
     int64_t n = 0;
 
     if (scale->count != 1 || scale->rank > 1) {
         uint32_t at;
-        TRY(bp_rule_axis(site, axis, x->rank, &at));
+        TRY(bp_shape_axis(site, axis, x->rank, &at));
         n = x->shape[at];
     }
     TRY(quantize_some(site, 1, n));
@@ -46,14 +46,14 @@ static enum bp_status quantize_scaled(struct bp_site *site, int64_t axis)
         return bp_error(BP_ERR_INVALID,
                         "%s: zero_point has %" PRId64 " elements, expected %" PRId64 " as scale",
                         site->row->info.name, zero->count, scale->count);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return BP_OK;
 }
 
-enum bp_status bp_infer_quantize_linear(struct bp_site *site)
+enum bp_status bp_infer_quantize_linear(struct bp_invocation *site)
 {
     const struct bp_quantize_linear_attrs *a = site->attrs;
-    const struct bp_view *zero = bp_site_in(site, 2);
+    const struct bp_view *zero = bp_invocation_in(site, 2);
     const struct bp_opinfo *op = &site->row->info;
 
     if (!zero && (a->dtype < 0 || a->dtype > 63 || !(op->types[BP_VAR_U] >> a->dtype & 1)))
@@ -65,26 +65,26 @@ enum bp_status bp_infer_quantize_linear(struct bp_site *site)
     return BP_OK;
 }
 
-enum bp_status bp_infer_dequantize_linear(struct bp_site *site)
+enum bp_status bp_infer_dequantize_linear(struct bp_invocation *site)
 {
     const struct bp_dequantize_linear_attrs *a = site->attrs;
 
     return quantize_scaled(site, a->axis);
 }
 
-enum bp_status bp_infer_dynamic_quantize(struct bp_site *site)
+enum bp_status bp_infer_dynamic_quantize(struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     if (!x->count)
         return bp_error(BP_ERR_INVALID,
                         "dynamic_quantize_linear: x has no elements, expected one or more");
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     site->out[0].dtype = site->out[2].dtype = BP_U8;
     return BP_OK;
 }
 
-enum bp_status bp_expand_dynamic_quantize(struct bp_expansion *e)
+enum bp_status bp_decompose_dynamic_quantize(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_clip_attrs above = {.size = sizeof above, .min = 0, .max = INFINITY},
@@ -107,9 +107,9 @@ enum bp_status bp_expand_dynamic_quantize(struct bp_expansion *e)
 }
 
 /* The product of ports a and b, without transposing. */
-static enum bp_status quantize_product(struct bp_site *site, uint32_t a, uint32_t b)
+static enum bp_status quantize_product(struct bp_invocation *site, uint32_t a, uint32_t b)
 {
-    const struct bp_view *x = bp_site_in(site, a), *y = bp_site_in(site, b);
+    const struct bp_view *x = bp_invocation_in(site, a), *y = bp_invocation_in(site, b);
     const uint32_t both[] = {a, b};
     const char *op = site->row->info.name;
     struct bp_type *out = &site->out[0];
@@ -118,11 +118,11 @@ static enum bp_status quantize_product(struct bp_site *site, uint32_t a, uint32_
 
     if (!x->rank || !y->rank)
         return bp_error(BP_ERR_INVALID, "%s: a and b need at least one axis", op);
-    if (x->shape[x->rank - 1] != bp_rule_extent_back(y, y->rank > 1))
+    if (x->shape[x->rank - 1] != bp_shape_extent_back(y, y->rank > 1))
         return bp_error(BP_ERR_INVALID,
                         "%s: a is %s and b is %s: expected as many columns of a as rows of b", op,
                         text_of(x, p), text_of(y, q));
-    TRY(bp_rule_broadcast(site, both, 2, 2, out));
+    TRY(bp_shape_broadcast(site, both, 2, 2, out));
     if (x->rank > 1) out->shape[at++] = x->shape[x->rank - 2];
     if (y->rank > 1) out->shape[at++] = y->shape[y->rank - 1];
     out->rank = at;
@@ -131,19 +131,19 @@ static enum bp_status quantize_product(struct bp_site *site, uint32_t a, uint32_
 
 /* One value, one axis that is as long as axis `place` (from the last) of x is, or the axes of x,
  * with extent 1 at place `other`. */
-static enum bp_status quantize_beside(const struct bp_site *site, uint32_t port, uint32_t of,
+static enum bp_status quantize_beside(const struct bp_invocation *site, uint32_t port, uint32_t of,
                                       uint32_t place, uint32_t other)
 {
-    const struct bp_view *x = bp_site_in(site, of), *v = bp_site_in(site, port);
+    const struct bp_view *x = bp_invocation_in(site, of), *v = bp_invocation_in(site, port);
     bool whole = v && v->rank == x->rank && x->rank > 1;
 
     for (uint32_t i = 0; whole && i < x->rank; i++)
-        whole = bp_rule_extent_back(v, i) == (i == other ? 1 : bp_rule_extent_back(x, i));
+        whole = bp_shape_extent_back(v, i) == (i == other ? 1 : bp_shape_extent_back(x, i));
     return whole ? BP_OK
-                 : quantize_some(site, port, x->rank > 1 ? bp_rule_extent_back(x, place) : 0);
+                 : quantize_some(site, port, x->rank > 1 ? bp_shape_extent_back(x, place) : 0);
 }
 
-enum bp_status bp_infer_matmul_integer(struct bp_site *site)
+enum bp_status bp_infer_matmul_integer(struct bp_invocation *site)
 {
     TRY(quantize_product(site, 0, 1));
     TRY(quantize_beside(site, 2, 0, 1, 0));
@@ -151,13 +151,13 @@ enum bp_status bp_infer_matmul_integer(struct bp_site *site)
     return quantize_beside(site, 3, 1, 0, 1);
 }
 
-enum bp_status bp_infer_qlinear_matmul(struct bp_site *site)
+enum bp_status bp_infer_qlinear_matmul(struct bp_invocation *site)
 {
     TRY(quantize_product(site, 0, 3));
     for (uint32_t i = 1; i <= 2; i++) TRY(quantize_beside(site, i, 0, 1, 0));
     for (uint32_t i = 4; i <= 5; i++) TRY(quantize_beside(site, i, 3, 0, 1));
     for (uint32_t i = 6; i <= 7; i++) TRY(quantize_some(site, i, 0));
-    site->out[0].dtype = bp_site_in(site, 7)->dtype;
+    site->out[0].dtype = bp_invocation_in(site, 7)->dtype;
     return BP_OK;
 }
 
@@ -191,7 +191,7 @@ static struct bp_tensor *integer_product(struct bp_compose *c, struct bp_tensor 
     return MAKE(c, matmul, NULL, a, b);
 }
 
-enum bp_status bp_expand_matmul_integer(struct bp_expansion *e)
+enum bp_status bp_decompose_matmul_integer(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
@@ -211,7 +211,7 @@ static struct bp_tensor *quantize_requantised(struct bp_compose *c, struct bp_te
     return MAKE(c, quantize_linear, NULL, sum, bp_compose_cast(c, scale, BP_F32), zero);
 }
 
-enum bp_status bp_expand_qlinear_matmul(struct bp_expansion *e)
+enum bp_status bp_decompose_qlinear_matmul(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *const *in = e->in;
@@ -224,22 +224,24 @@ enum bp_status bp_expand_qlinear_matmul(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_conv_integer(struct bp_site *site)
+enum bp_status bp_infer_conv_integer(struct bp_invocation *site)
 {
-    const struct bp_view *w = bp_site_in(site, 1);
+    const struct bp_view *w = bp_invocation_in(site, 1);
 
-    TRY(bp_rule_conv(site->row->info.name, bp_site_in(site, 0), w, site->attrs, &site->out[0]));
+    TRY(bp_shape_conv(site->row->info.name, bp_invocation_in(site, 0), w, site->attrs,
+                      &site->out[0]));
     TRY(quantize_some(site, 2, 0));
     site->out[0].dtype = BP_I32;
     return quantize_some(site, 3, w->shape[0]);
 }
 
-enum bp_status bp_infer_qlinear_conv(struct bp_site *site)
+enum bp_status bp_infer_qlinear_conv(struct bp_invocation *site)
 {
-    const struct bp_view *w = bp_site_in(site, 3), *bias = bp_site_in(site, 8);
+    const struct bp_view *w = bp_invocation_in(site, 3), *bias = bp_invocation_in(site, 8);
     char text[BP_TYPE_TEXT];
 
-    TRY(bp_rule_conv(site->row->info.name, bp_site_in(site, 0), w, site->attrs, &site->out[0]));
+    TRY(bp_shape_conv(site->row->info.name, bp_invocation_in(site, 0), w, site->attrs,
+                      &site->out[0]));
     for (uint32_t i = 1; i <= 7; i++)
         if (i != 3) TRY(quantize_some(site, i, i == 4 || i == 5 ? w->shape[0] : 0));
     if (!bias || (bias->rank == 1 && bias->shape[0] == w->shape[0])) return BP_OK;
@@ -276,7 +278,7 @@ static struct bp_tensor *integer_conv(struct bp_compose *c, const void *attrs, s
     return bp_compose_cast(c, bp_compose_cast(c, y, BP_I64), BP_I32);
 }
 
-enum bp_status bp_expand_conv_integer(struct bp_expansion *e)
+enum bp_status bp_decompose_conv_integer(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
@@ -285,7 +287,7 @@ enum bp_status bp_expand_conv_integer(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_expand_qlinear_conv(struct bp_expansion *e)
+enum bp_status bp_decompose_qlinear_conv(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *const *in = e->in;
@@ -300,7 +302,7 @@ enum bp_status bp_expand_qlinear_conv(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_fake_quantize(struct bp_site *site)
+enum bp_status bp_infer_fake_quantize(struct bp_invocation *site)
 {
     const struct bp_fake_quantize_attrs *a = site->attrs;
 
@@ -333,7 +335,7 @@ static struct fake fake_of(struct bp_compose *c, struct bp_tensor *const *in, in
     return f;
 }
 
-enum bp_status bp_expand_fake_quantize(struct bp_expansion *e)
+enum bp_status bp_decompose_fake_quantize(struct bp_decomposition *e)
 {
     const struct bp_fake_quantize_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -365,10 +367,10 @@ enum bp_status bp_grad_fake_quantize(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_fake_abs_max(struct bp_site *site)
+enum bp_status bp_infer_fake_abs_max(struct bp_invocation *site)
 {
     const struct bp_fake_quantize_abs_max_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     if (a->bits < 2 || a->bits > 16)
         return bp_error(BP_ERR_INVALID,
@@ -377,11 +379,11 @@ enum bp_status bp_infer_fake_abs_max(struct bp_site *site)
     if (!x->count)
         return bp_error(BP_ERR_INVALID,
                         "fake_quantize_abs_max: x has no elements, expected one or more");
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return BP_OK;
 }
 
-enum bp_status bp_expand_fake_abs_max(struct bp_expansion *e)
+enum bp_status bp_decompose_fake_abs_max(struct bp_decomposition *e)
 {
     const struct bp_fake_quantize_abs_max_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

@@ -15,7 +15,7 @@ struct made {
     int64_t dtype;
 };
 
-static enum bp_status take_dtype(struct bp_site *site, int64_t dtype)
+static enum bp_status take_dtype(struct bp_invocation *site, int64_t dtype)
 {
     const struct bp_opinfo *op = &site->row->info;
 
@@ -26,7 +26,7 @@ static enum bp_status take_dtype(struct bp_site *site, int64_t dtype)
     return BP_OK;
 }
 
-enum bp_status bp_infer_drawn(struct bp_site *site)
+enum bp_status bp_infer_drawn(struct bp_invocation *site)
 {
     const struct made *a = site->attrs;
 
@@ -90,7 +90,7 @@ enum bp_status bp_values_randint(const void *attrs)
                     a->low, a->high, narrow ? ", and numbers of i32" : "");
 }
 
-enum bp_status bp_infer_randperm(struct bp_site *site)
+enum bp_status bp_infer_randperm(struct bp_invocation *site)
 {
     const struct bp_randperm_attrs *a = site->attrs;
 
@@ -103,7 +103,7 @@ enum bp_status bp_infer_randperm(struct bp_site *site)
     return take_dtype(site, a->dtype);
 }
 
-enum bp_status bp_expand_randperm(struct bp_expansion *e)
+enum bp_status bp_decompose_randperm(struct bp_decomposition *e)
 {
     const struct bp_randperm_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -119,10 +119,10 @@ enum bp_status bp_expand_randperm(struct bp_expansion *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_multinomial(struct bp_site *site)
+enum bp_status bp_infer_multinomial(struct bp_invocation *site)
 {
     const struct bp_multinomial_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     int64_t m = x->rank ? x->shape[x->rank - 1] : 0;
 
     if (x->rank != 1 && x->rank != 2)
@@ -134,7 +134,7 @@ enum bp_status bp_infer_multinomial(struct bp_site *site)
                         a->n, m,
                         a->replacement ? ", and a category to draw"
                                        : ", and without replacement no more than categories");
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     site->out[0].shape[x->rank - 1] = a->n;
     site->out[0].dtype = BP_I64;
     return BP_OK;
@@ -153,17 +153,17 @@ enum bp_status bp_values_dropout(const void *attrs)
                     a->mode);
 }
 
-enum bp_status bp_infer_dropout(struct bp_site *site)
+enum bp_status bp_infer_dropout(struct bp_invocation *site)
 {
-    for (uint32_t i = 0; i < 2; i++) bp_rule_shape(&site->out[i], bp_site_in(site, 0));
+    for (uint32_t i = 0; i < 2; i++) bp_shape_copy(&site->out[i], bp_invocation_in(site, 0));
     site->out[1].dtype = BP_BOOL;
     return BP_OK;
 }
 
-enum bp_status bp_infer_dropout_grad(struct bp_site *site)
+enum bp_status bp_infer_dropout_grad(struct bp_invocation *site)
 {
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
-    return bp_rule_expect(site, 1, &site->out[0]);
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
+    return bp_shape_expect(site, 1, &site->out[0]);
 }
 
 /* Both are linear, and their attributes one layout. */
@@ -196,17 +196,17 @@ enum bp_status bp_values_gumbel_softmax(const void *attrs)
                     a->temperature);
 }
 
-enum bp_status bp_infer_gumbel_softmax(struct bp_site *site)
+enum bp_status bp_infer_gumbel_softmax(struct bp_invocation *site)
 {
     const struct bp_gumbel_softmax_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     if (!x->shape[axis])
         return bp_error(BP_ERR_INVALID,
                         "gumbel_softmax: axis %u has extent 0, expected one or more", axis);
-    for (uint32_t i = 0; i < 2; i++) bp_rule_shape(&site->out[i], x);
+    for (uint32_t i = 0; i < 2; i++) bp_shape_copy(&site->out[i], x);
     return BP_OK;
 }
 
@@ -223,7 +223,7 @@ static struct bp_tensor *random_largest(struct bp_compose *c, struct bp_tensor *
     return MAKE(c, one_hot, &hot, MAKE(c, argmax, &where, y), NULL);
 }
 
-enum bp_status bp_expand_gumbel_softmax(struct bp_expansion *e)
+enum bp_status bp_decompose_gumbel_softmax(struct bp_decomposition *e)
 {
     const struct bp_gumbel_softmax_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

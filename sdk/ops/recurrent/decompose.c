@@ -189,14 +189,14 @@ static struct state recurrent_step(const struct cell *l, struct bp_tensor *a, st
     return s;
 }
 
-static void recurrent_keep(struct bp_expansion *e, struct bp_compose *c, uint32_t i,
+static void recurrent_keep(struct bp_decomposition *e, struct bp_compose *c, uint32_t i,
                            struct bp_tensor *t)
 {
     if (e->want >> i & 1)
         bp_compose_keep(c, bp_compose_cast(c, t, e->in[0]->view.dtype), &e->out[i]);
 }
 
-enum bp_status bp_expand_recurrent_cell(struct bp_expansion *e)
+enum bp_status bp_decompose_recurrent_cell(struct bp_decomposition *e)
 {
     struct bp_recurrent k = bp_recurrent_of(e->row, e->attrs);
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -250,8 +250,8 @@ static struct bp_tensor *layer_step(const struct cell *l, struct bp_tensor *a, s
 }
 
 /* All steps; at: room for them, what they take of x and then what they give to y. */
-static void recurrent_run_steps(struct bp_expansion *e, const struct cell *l, struct bp_tensor **at,
-                                int64_t steps)
+static void recurrent_run_steps(struct bp_decomposition *e, const struct cell *l,
+                                struct bp_tensor **at, int64_t steps)
 {
     const struct bp_recurrent *k = l->k;
     struct bp_compose *c = l->c;
@@ -271,7 +271,7 @@ static void recurrent_run_steps(struct bp_expansion *e, const struct cell *l, st
     if (s.c) recurrent_keep(e, c, 2, s.c);
 }
 
-enum bp_status bp_expand_recurrent_layer(struct bp_expansion *e)
+enum bp_status bp_decompose_recurrent_layer(struct bp_decomposition *e)
 {
     static const int64_t exchange[] = {1, 0, 2};
     struct bp_recurrent k = bp_recurrent_of(e->row, e->attrs);
@@ -330,7 +330,7 @@ static enum bp_row_number layer_of(const struct bp_recurrent *k, bool reverse,
 
 /* First states of layers, one after the other, and their last ones. */
 struct net {
-    struct bp_expansion *e;
+    struct bp_decomposition *e;
     struct bp_compose c;
     struct bp_recurrent k;
     struct bp_tensor *h[128], *memory[128];
@@ -366,7 +366,7 @@ static struct bp_tensor *net_layer(struct net *n, struct bp_tensor *x, uint32_t 
     return out[0];
 }
 
-enum bp_status bp_expand_recurrent_net(struct bp_expansion *e)
+enum bp_status bp_decompose_recurrent_net(struct bp_decomposition *e)
 {
     struct net n = {
         .e = e, .c = bp_compose_begin(e->scope), .k = bp_recurrent_of(e->row, e->attrs)};

@@ -7,9 +7,9 @@
 #include <inttypes.h>
 
 /* Layers and nets of each kind. Ports that a kind lacks are -1. */
-struct bp_recurrent bp_recurrent_of(const struct bp_op_row *row, const void *attrs)
+struct bp_recurrent bp_recurrent_of(const struct bp_opdef *row, const void *attrs)
 {
-    enum bp_row_number number = (enum bp_row_number)(row - bp_op_row);
+    enum bp_row_number number = (enum bp_row_number)(row - bp_opdef);
 
 #define CELL(kind_, blocks_, w_) \
     { \
@@ -98,24 +98,24 @@ struct bp_recurrent bp_recurrent_of(const struct bp_op_row *row, const void *att
 #undef NET
 }
 
-static enum bp_status check_choice(const struct bp_site *site, const char *attr, int64_t value,
-                                   int64_t most)
+static enum bp_status check_choice(const struct bp_invocation *site, const char *attr,
+                                   int64_t value, int64_t most)
 {
     if (value >= 0 && value <= most) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: attribute %s is %" PRId64 ", expected 0 to %" PRId64,
                     site->row->info.name, attr, value, most);
 }
 
-static enum bp_status check_attrs(const struct bp_site *site, const struct bp_recurrent *k)
+static enum bp_status check_attrs(const struct bp_invocation *site, const struct bp_recurrent *k)
 {
     TRY(check_choice(site, "gates", k->gates, 1));
     TRY(check_choice(site, "activation", k->activation, 1));
     return check_choice(site, "direction", k->direction, 2);
 }
 
-static enum bp_status check_rank(const struct bp_site *site, uint32_t port, uint32_t rank)
+static enum bp_status check_rank(const struct bp_invocation *site, uint32_t port, uint32_t rank)
 {
-    const struct bp_view *v = bp_site_in(site, port);
+    const struct bp_view *v = bp_invocation_in(site, port);
     char text[BP_TYPE_TEXT];
 
     if (v->rank == rank) return BP_OK;
@@ -125,13 +125,13 @@ static enum bp_status check_rank(const struct bp_site *site, uint32_t port, uint
 }
 
 /* An input, where it is there, has these extents. */
-static enum bp_status recurrent_check(const struct bp_site *site, int port, uint32_t rank,
+static enum bp_status recurrent_check(const struct bp_invocation *site, int port, uint32_t rank,
                                       int64_t a, int64_t b, int64_t c)
 {
     struct bp_type type = {.rank = rank, .shape = {a, b, c}};
 
-    if (port < 0 || !bp_site_in(site, (uint32_t)port)) return BP_OK;
-    return bp_rule_expect(site, (uint32_t)port, &type);
+    if (port < 0 || !bp_invocation_in(site, (uint32_t)port)) return BP_OK;
+    return bp_shape_expect(site, (uint32_t)port, &type);
 }
 
 static void recurrent_give(struct bp_type *out, uint32_t rank, int64_t a, int64_t b, int64_t c)
@@ -140,13 +140,13 @@ static void recurrent_give(struct bp_type *out, uint32_t rank, int64_t a, int64_
 }
 
 /* Weights of cells and layers for this many inputs; result: H. */
-static enum bp_status check_weights(const struct bp_site *site, const struct bp_recurrent *k,
+static enum bp_status check_weights(const struct bp_invocation *site, const struct bp_recurrent *k,
                                     int64_t inputs, int64_t *out_units)
 {
     int64_t units, rows;
 
     TRY(check_rank(site, (uint32_t)k->r, 2));
-    units = bp_site_in(site, (uint32_t)k->r)->shape[1];
+    units = bp_invocation_in(site, (uint32_t)k->r)->shape[1];
     rows = k->blocks * units;
     TRY(recurrent_check(site, k->w, 2, rows, inputs, 0));
     TRY(recurrent_check(site, k->r, 2, rows, units, 0));
@@ -156,10 +156,10 @@ static enum bp_status check_weights(const struct bp_site *site, const struct bp_
     return recurrent_check(site, k->peephole, 1, 3 * units, 0, 0);
 }
 
-enum bp_status bp_infer_recurrent_cell(struct bp_site *site)
+enum bp_status bp_infer_recurrent_cell(struct bp_invocation *site)
 {
     struct bp_recurrent k = bp_recurrent_of(site->row, site->attrs);
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     int64_t units;
 
     TRY(check_attrs(site, &k));
@@ -173,10 +173,11 @@ enum bp_status bp_infer_recurrent_cell(struct bp_site *site)
 }
 
 /* Steps and sequences of x. */
-static enum bp_status check_sequences(const struct bp_site *site, const struct bp_recurrent *k,
-                                      int64_t *out_steps, int64_t *out_batch)
+static enum bp_status check_sequences(const struct bp_invocation *site,
+                                      const struct bp_recurrent *k, int64_t *out_steps,
+                                      int64_t *out_batch)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     TRY(check_attrs(site, k));
     TRY(check_rank(site, 0, 3));
@@ -195,13 +196,13 @@ static void give_states(struct bp_type *out, const struct bp_recurrent *k, int64
     else recurrent_give(out, 3, steps, batch, width);
 }
 
-enum bp_status bp_infer_recurrent_layer(struct bp_site *site)
+enum bp_status bp_infer_recurrent_layer(struct bp_invocation *site)
 {
     struct bp_recurrent k = bp_recurrent_of(site->row, site->attrs);
     int64_t steps, batch, units;
 
     TRY(check_sequences(site, &k, &steps, &batch));
-    TRY(check_weights(site, &k, bp_site_in(site, 0)->shape[2], &units));
+    TRY(check_weights(site, &k, bp_invocation_in(site, 0)->shape[2], &units));
     TRY(recurrent_check(site, k.h0, 2, batch, units, 0));
     TRY(recurrent_check(site, k.c0, 2, batch, units, 0));
     give_states(&site->out[0], &k, steps, batch, units);
@@ -210,8 +211,8 @@ enum bp_status bp_infer_recurrent_layer(struct bp_site *site)
     return BP_OK;
 }
 
-static enum bp_status recurrent_check_tensor(const struct bp_site *site, uint32_t i, uint32_t rank,
-                                             int64_t a, int64_t b)
+static enum bp_status recurrent_check_tensor(const struct bp_invocation *site, uint32_t i,
+                                             uint32_t rank, int64_t a, int64_t b)
 {
     const struct bp_view *v = site->in[i];
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
@@ -225,13 +226,13 @@ static enum bp_status recurrent_check_tensor(const struct bp_site *site, uint32_
 }
 
 /* All weights of a net; result: H, which the second says. */
-static enum bp_status check_net(const struct bp_site *site, const struct bp_recurrent *k,
+static enum bp_status check_net(const struct bp_invocation *site, const struct bp_recurrent *k,
                                 int64_t *out_units)
 {
     uint32_t port = site->row->info.n_in - 1u, first = site->in_at[port];
     uint32_t n = site->in_at[port + 1] - first, each = bp_recurrent_weights(k);
     uint32_t directions = bp_recurrent_directions(k);
-    int64_t units, inputs = bp_site_in(site, 0)->shape[2];
+    int64_t units, inputs = bp_invocation_in(site, 0)->shape[2];
 
     if (k->layers < 1 || k->layers > 64 || n != (uint32_t)k->layers * directions * each)
         return bp_error(BP_ERR_INVALID,
@@ -252,7 +253,7 @@ static enum bp_status check_net(const struct bp_site *site, const struct bp_recu
     return BP_OK;
 }
 
-enum bp_status bp_infer_recurrent_net(struct bp_site *site)
+enum bp_status bp_infer_recurrent_net(struct bp_invocation *site)
 {
     struct bp_recurrent k = bp_recurrent_of(site->row, site->attrs);
     uint32_t directions = bp_recurrent_directions(&k);

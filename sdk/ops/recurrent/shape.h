@@ -21,7 +21,7 @@ struct bp_recurrent {
 };
 
 /* Of cells, layers and nets, by the operator's number. */
-struct bp_recurrent bp_recurrent_of(const struct bp_op_row *row, const void *attrs);
+struct bp_recurrent bp_recurrent_of(const struct bp_opdef *row, const void *attrs);
 
 static inline uint32_t bp_recurrent_directions(const struct bp_recurrent *net)
 {

@@ -9,12 +9,12 @@
 #include <backplane/attrs.h>
 #include <math.h>
 
-enum bp_status bp_infer_norm_grad(struct bp_site *site)
+enum bp_status bp_infer_norm_grad(struct bp_invocation *site)
 {
     static const uint32_t all[] = {0, 1, 2};
 
-    TRY(bp_rule_broadcast(site, all, 3, 0, &site->out[0]));
-    return bp_rule_expect(site, 0, &site->out[0]);
+    TRY(bp_shape_broadcast(site, all, 3, 0, &site->out[0]));
+    return bp_shape_expect(site, 0, &site->out[0]);
 }
 
 static struct bp_tensor *norm_grad(struct bp_compose *c, double p, struct bp_tensor *x,

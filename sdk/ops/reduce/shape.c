@@ -33,20 +33,20 @@ BEGINS(norm);
 BEGINS(frobenius_norm);
 #undef BEGINS
 
-enum bp_status bp_infer_reduce(struct bp_site *site)
+enum bp_status bp_infer_reduce(struct bp_invocation *site)
 {
     const struct axes *a = site->attrs;
 
-    return bp_rule_reduce(site, bp_site_in(site, 0), a->axes, a->keep, &site->out[0]);
+    return bp_shape_reduce(site, bp_invocation_in(site, 0), a->axes, a->keep, &site->out[0]);
 }
 
-enum bp_status bp_infer_reduce_bool(struct bp_site *site)
+enum bp_status bp_infer_reduce_bool(struct bp_invocation *site)
 {
     site->out[0].dtype = BP_BOOL;
     return bp_infer_reduce(site);
 }
 
-enum bp_status bp_infer_reduce_count(struct bp_site *site)
+enum bp_status bp_infer_reduce_count(struct bp_invocation *site)
 {
     site->out[0].dtype = BP_I64;
     return bp_infer_reduce(site);
@@ -60,9 +60,9 @@ static int64_t reduce_count_of(uint32_t rank, const int64_t *shape)
     return count;
 }
 
-static enum bp_status reduce_nothing(const struct bp_site *site)
+static enum bp_status reduce_nothing(const struct bp_invocation *site)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     char text[BP_TYPE_TEXT];
 
     return bp_error(BP_ERR_INVALID,
@@ -71,27 +71,27 @@ static enum bp_status reduce_nothing(const struct bp_site *site)
                     bp_type_text(x->dtype, x->rank, x->shape, text, sizeof text));
 }
 
-enum bp_status bp_infer_extreme(struct bp_site *site)
+enum bp_status bp_infer_extreme(struct bp_invocation *site)
 {
     TRY(bp_infer_reduce(site));
-    if (!bp_site_in(site, 0)->count && reduce_count_of(site->out[0].rank, site->out[0].shape))
+    if (!bp_invocation_in(site, 0)->count && reduce_count_of(site->out[0].rank, site->out[0].shape))
         return reduce_nothing(site);
     return BP_OK;
 }
 
 /* The attributes of both are one layout. */
-enum bp_status bp_infer_arg_extreme(struct bp_site *site)
+enum bp_status bp_infer_arg_extreme(struct bp_invocation *site)
 {
     const struct bp_argmax_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis = 0;
 
     if (a->dtype != BP_I64 && a->dtype != BP_I32)
         return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i32 or i64",
                         site->row->info.name, bp_dtype_name((uint32_t)a->dtype));
-    if (!a->flatten) TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
-    TRY(bp_rule_reduce(site, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep,
-                       &site->out[0]));
+    if (!a->flatten) TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_reduce(site, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep,
+                        &site->out[0]));
     site->out[0].dtype = (uint32_t)a->dtype;
     if (!x->count && reduce_count_of(site->out[0].rank, site->out[0].shape))
         return reduce_nothing(site);
@@ -157,7 +157,7 @@ static struct bp_tensor *mean_of(struct bp_compose *c, const struct axes *a, str
     return bp_compose_scale(c, reduce_sum_of(c, a, x, keep), 1 / (double)terms_of(a, x), 0);
 }
 
-enum bp_status bp_expand_mean(struct bp_expansion *e)
+enum bp_status bp_decompose_mean(struct bp_decomposition *e)
 {
     const struct axes *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -165,7 +165,7 @@ enum bp_status bp_expand_mean(struct bp_expansion *e)
     return bp_compose_give(e, &c, mean_of(&c, a, bp_compose_widen(&c, e->in[0]), a->keep));
 }
 
-enum bp_status bp_expand_nanmean(struct bp_expansion *e)
+enum bp_status bp_decompose_nanmean(struct bp_decomposition *e)
 {
     const struct axes *a = e->attrs;
     struct bp_nansum_attrs sum = {.size = sizeof sum, .axes = a->axes, .keep = a->keep};
@@ -177,7 +177,7 @@ enum bp_status bp_expand_nanmean(struct bp_expansion *e)
 }
 
 /* The deviations from the mean, and by how many they are divided. */
-static struct bp_tensor *reduce_deviations(struct bp_compose *c, struct bp_expansion *e,
+static struct bp_tensor *reduce_deviations(struct bp_compose *c, struct bp_decomposition *e,
                                            double *out_n)
 {
     const struct bp_var_attrs *a = e->attrs;
@@ -187,7 +187,7 @@ static struct bp_tensor *reduce_deviations(struct bp_compose *c, struct bp_expan
     return MAKE(c, sub, NULL, x, mean_of(c, e->attrs, x, true));
 }
 
-enum bp_status bp_expand_var(struct bp_expansion *e)
+enum bp_status bp_decompose_var(struct bp_decomposition *e)
 {
     const struct axes *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -206,7 +206,7 @@ static struct bp_tensor *reduce_norm_of(struct bp_compose *c, const struct axes 
     return MAKE(c, norm, &norm, x);
 }
 
-enum bp_status bp_expand_std(struct bp_expansion *e)
+enum bp_status bp_decompose_std(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     double n;
@@ -215,7 +215,7 @@ enum bp_status bp_expand_std(struct bp_expansion *e)
     return bp_compose_give(e, &c, bp_compose_scale(&c, d, 1 / sqrt(n > 0 ? n : 0), 0));
 }
 
-enum bp_status bp_expand_frobenius_norm(struct bp_expansion *e)
+enum bp_status bp_decompose_frobenius_norm(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
 
@@ -321,21 +321,21 @@ enum bp_status bp_grad_logsumexp(struct bp_grad *g)
                                      as_kept(&c, g->attrs, g->dy[0], g->in[0])));
 }
 
-enum bp_status bp_infer_sum(struct bp_site *site)
+enum bp_status bp_infer_sum(struct bp_invocation *site)
 {
     const struct bp_sum_attrs *a = site->attrs;
 
-    return bp_rule_reduce(site, bp_site_in(site, 0), a->axes, a->keep, &site->out[0]);
+    return bp_shape_reduce(site, bp_invocation_in(site, 0), a->axes, a->keep, &site->out[0]);
 }
 
-enum bp_status bp_infer_sum_grad(struct bp_site *site)
+enum bp_status bp_infer_sum_grad(struct bp_invocation *site)
 {
     const struct bp_sum_grad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(site, 1);
     struct bp_type sum;
 
-    TRY(bp_rule_reduce(site, x, a->axes, a->keep, &sum));
-    TRY(bp_rule_expect(site, 0, &sum));
-    bp_rule_shape(&site->out[0], x);
+    TRY(bp_shape_reduce(site, x, a->axes, a->keep, &sum));
+    TRY(bp_shape_expect(site, 0, &sum));
+    bp_shape_copy(&site->out[0], x);
     return BP_OK;
 }

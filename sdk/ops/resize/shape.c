@@ -32,13 +32,13 @@ enum bp_status bp_values_resize_axis(const void *attrs)
 }
 
 /* The type of resize_axis(x). */
-static enum bp_status resize_forward(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status resize_forward(const struct bp_invocation *site, const struct bp_view *x,
                                      const struct bp_resize_axis_attrs *a, struct bp_type *out)
 {
     const char *op = site->row->info.name;
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     if (a->mode && !(BP_MASK_FLOAT >> x->dtype & 1))
         return bp_error(BP_ERR_INVALID, "%s: x is %s, expected a float where mode is not 0", op,
                         bp_dtype_name(x->dtype));
@@ -47,23 +47,23 @@ static enum bp_status resize_forward(const struct bp_site *site, const struct bp
                         "%s: axis %u is %" PRId64 " long and shall be %" PRId64
                         ", expected 1 to 2^30",
                         op, axis, x->shape[axis], a->extent);
-    bp_rule_shape(out, x);
+    bp_shape_copy(out, x);
     out->shape[axis] = a->extent;
     return BP_OK;
 }
 
-enum bp_status bp_infer_resize_axis(struct bp_site *site)
+enum bp_status bp_infer_resize_axis(struct bp_invocation *site)
 {
-    return resize_forward(site, bp_site_in(site, 0), site->attrs, &site->out[0]);
+    return resize_forward(site, bp_invocation_in(site, 0), site->attrs, &site->out[0]);
 }
 
-enum bp_status bp_infer_resize_axis_grad(struct bp_site *site)
+enum bp_status bp_infer_resize_axis_grad(struct bp_invocation *site)
 {
     struct bp_type y = {0};
 
-    TRY(resize_forward(site, bp_site_in(site, 1), site->attrs, &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 1));
-    return bp_rule_expect(site, 0, &y);
+    TRY(resize_forward(site, bp_invocation_in(site, 1), site->attrs, &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
+    return bp_shape_expect(site, 0, &y);
 }
 
 enum bp_status bp_grad_resize_axis(struct bp_grad *g)
@@ -102,10 +102,10 @@ static struct bp_resize_axis_attrs step_of(const struct bp_resize_attrs *a, uint
         .extrapolation = a->extrapolation, .scale = scale[i], .start = start[i], .end = end[i]};
 }
 
-enum bp_status bp_infer_resize(struct bp_site *site)
+enum bp_status bp_infer_resize(struct bp_invocation *site)
 {
     const struct bp_resize_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t seen = 0, axis;
 
     if (a->sizes.n < 1 || a->sizes.n > 3 || a->sizes.n > x->rank ||
@@ -114,12 +114,12 @@ enum bp_status bp_infer_resize(struct bp_site *site)
                         "resize: sizes has %" PRId64 " entries and axes %" PRId64
                         ", expected 1 to 3, as many as x has axes at most, and as many in both",
                         a->sizes.n, a->axes.n);
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     for (int64_t i = 0; i < a->sizes.n; i++) {
         struct bp_resize_axis_attrs step = step_of(a, x->rank, i);
         struct bp_type one = {0};
         TRY(bp_values_resize_axis(&step));
-        TRY(bp_rule_axis(site, step.axis, x->rank, &axis));
+        TRY(bp_shape_axis(site, step.axis, x->rank, &axis));
         TRY(resize_forward(site, x, &step, &one));
         if (seen >> axis & 1)
             return bp_error(BP_ERR_INVALID, "resize: attribute axes names axis %u twice", axis);
@@ -137,7 +137,7 @@ static bool changes_nothing(const struct bp_resize_axis_attrs *s, const struct b
 }
 
 /* Axes that shrink come first, so that the others have less to do. */
-enum bp_status bp_expand_resize(struct bp_expansion *e)
+enum bp_status bp_decompose_resize(struct bp_decomposition *e)
 {
     const struct bp_resize_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);

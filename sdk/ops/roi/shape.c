@@ -16,10 +16,10 @@ _Static_assert(sizeof(struct bp_psroi_pool_attrs) == sizeof(struct bp_psroi_pool
                "one layout");
 
 /* The type of height by width bins of each of rois in x. */
-static enum bp_status roi_binned(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status roi_binned(const struct bp_invocation *site, const struct bp_view *x,
                                  int64_t height, int64_t width, struct bp_type *out)
 {
-    const struct bp_view *rois = bp_site_in(site, 1), *images = bp_site_in(site, 2);
+    const struct bp_view *rois = bp_invocation_in(site, 1), *images = bp_invocation_in(site, 2);
     const char *op = site->row->info.name;
 
     if (x->rank != 4 || rois->rank != 2 || rois->shape[1] != 4 || images->rank != 1 ||
@@ -42,7 +42,7 @@ static enum bp_status roi_binned(const struct bp_site *site, const struct bp_vie
 }
 
 /* The type of roi_align(x, rois, images). */
-static enum bp_status roi_aligned(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status roi_aligned(const struct bp_invocation *site, const struct bp_view *x,
                                   struct bp_type *out)
 {
     const struct bp_roi_align_attrs *a = site->attrs;
@@ -53,39 +53,39 @@ static enum bp_status roi_aligned(const struct bp_site *site, const struct bp_vi
     return roi_binned(site, x, a->height, a->width, out);
 }
 
-enum bp_status bp_infer_roi_align(struct bp_site *site)
+enum bp_status bp_infer_roi_align(struct bp_invocation *site)
 {
-    return roi_aligned(site, bp_site_in(site, 0), &site->out[0]);
+    return roi_aligned(site, bp_invocation_in(site, 0), &site->out[0]);
 }
 
-enum bp_status bp_infer_roi_align_grad(struct bp_site *site)
+enum bp_status bp_infer_roi_align_grad(struct bp_invocation *site)
 {
     struct bp_type y = {0};
 
-    TRY(roi_aligned(site, bp_site_in(site, 3), &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 3));
-    return bp_rule_expect(site, 0, &y);
+    TRY(roi_aligned(site, bp_invocation_in(site, 3), &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 3));
+    return bp_shape_expect(site, 0, &y);
 }
 
-enum bp_status bp_infer_roi_pool(struct bp_site *site)
+enum bp_status bp_infer_roi_pool(struct bp_invocation *site)
 {
     const struct bp_roi_pool_attrs *a = site->attrs;
 
-    return roi_binned(site, bp_site_in(site, 0), a->height, a->width, &site->out[0]);
+    return roi_binned(site, bp_invocation_in(site, 0), a->height, a->width, &site->out[0]);
 }
 
-enum bp_status bp_infer_roi_pool_grad(struct bp_site *site)
+enum bp_status bp_infer_roi_pool_grad(struct bp_invocation *site)
 {
     const struct bp_roi_pool_attrs *a = site->attrs;
     struct bp_type y = {0};
 
-    TRY(roi_binned(site, bp_site_in(site, 3), a->height, a->width, &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 3));
-    return bp_rule_expect(site, 0, &y);
+    TRY(roi_binned(site, bp_invocation_in(site, 3), a->height, a->width, &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 3));
+    return bp_shape_expect(site, 0, &y);
 }
 
 /* The type of psroi_pool(x, rois, images): bins have channels of their own. */
-static enum bp_status roi_divided(const struct bp_site *site, const struct bp_view *x,
+static enum bp_status roi_divided(const struct bp_invocation *site, const struct bp_view *x,
                                   struct bp_type *out)
 {
     const struct bp_psroi_pool_attrs *a = site->attrs;
@@ -101,18 +101,18 @@ static enum bp_status roi_divided(const struct bp_site *site, const struct bp_vi
     return BP_OK;
 }
 
-enum bp_status bp_infer_psroi_pool(struct bp_site *site)
+enum bp_status bp_infer_psroi_pool(struct bp_invocation *site)
 {
-    return roi_divided(site, bp_site_in(site, 0), &site->out[0]);
+    return roi_divided(site, bp_invocation_in(site, 0), &site->out[0]);
 }
 
-enum bp_status bp_infer_psroi_pool_grad(struct bp_site *site)
+enum bp_status bp_infer_psroi_pool_grad(struct bp_invocation *site)
 {
     struct bp_type y = {0};
 
-    TRY(roi_divided(site, bp_site_in(site, 3), &y));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 3));
-    return bp_rule_expect(site, 0, &y);
+    TRY(roi_divided(site, bp_invocation_in(site, 3), &y));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 3));
+    return bp_shape_expect(site, 0, &y);
 }
 
 /* By an operator of the same attributes. */

@@ -20,17 +20,17 @@ _Static_assert(sizeof(struct bp_cumsum_attrs) == sizeof(struct bp_cumprod_attrs)
                    sizeof(struct bp_cumsum_attrs) == sizeof(struct bp_logcumsumexp_attrs),
                "they are one layout");
 
-enum bp_status bp_infer_scan(struct bp_site *site)
+enum bp_status bp_infer_scan(struct bp_invocation *site)
 {
     const struct along *a = site->attrs;
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, bp_site_in(site, 0)->rank, &axis));
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    TRY(bp_shape_axis(site, a->axis, bp_invocation_in(site, 0)->rank, &axis));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
     return BP_OK;
 }
 
-enum bp_status bp_infer_cumulative(struct bp_site *site)
+enum bp_status bp_infer_cumulative(struct bp_invocation *site)
 {
     const struct bp_cummax_attrs *a = site->attrs;
 
@@ -38,15 +38,15 @@ enum bp_status bp_infer_cumulative(struct bp_site *site)
         return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i32 or i64",
                         site->row->info.name, bp_dtype_name((uint32_t)a->dtype));
     TRY(bp_infer_scan(site));
-    bp_rule_shape(&site->out[1], bp_site_in(site, 0));
+    bp_shape_copy(&site->out[1], bp_invocation_in(site, 0));
     site->out[1].dtype = (uint32_t)a->dtype;
     return BP_OK;
 }
 
-enum bp_status bp_infer_linear_scan(struct bp_site *site)
+enum bp_status bp_infer_linear_scan(struct bp_invocation *site)
 {
     TRY(bp_infer_scan(site));
-    return bp_rule_expect(site, 1, &site->out[0]);
+    return bp_shape_expect(site, 1, &site->out[0]);
 }
 
 /* Parts along an axis: all places but the first, or but the last. */
@@ -181,33 +181,33 @@ enum bp_status bp_grad_linear_scan(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_diff(struct bp_site *site)
+enum bp_status bp_infer_diff(struct bp_invocation *site)
 {
     const struct bp_diff_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct bp_type expected;
     uint32_t axis;
     int64_t extent;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     if (a->n < 0)
         return bp_error(BP_ERR_INVALID, "diff: attribute n is %" PRId64 ", expected 0 or more",
                         a->n);
     extent = x->shape[axis];
-    bp_rule_shape(&expected, x);
+    bp_shape_copy(&expected, x);
     for (uint32_t port = 1; port < 3; port++) {
-        const struct bp_view *more = bp_site_in(site, port);
+        const struct bp_view *more = bp_invocation_in(site, port);
         if (!more) continue;
         if (more->rank == x->rank) expected.shape[axis] = more->shape[axis];
-        TRY(bp_rule_expect(site, port, &expected));
+        TRY(bp_shape_expect(site, port, &expected));
         extent += more->shape[axis];
     }
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     site->out[0].shape[axis] = extent > a->n ? extent - a->n : 0;
     return BP_OK;
 }
 
-enum bp_status bp_expand_diff(struct bp_expansion *e)
+enum bp_status bp_decompose_diff(struct bp_decomposition *e)
 {
     const struct bp_diff_attrs *a = e->attrs;
     struct bp_concat_attrs join = {.size = sizeof join, .axis = a->axis};

@@ -8,16 +8,16 @@
 #include <math.h>
 
 /* y as x, index too. */
-static enum bp_status sort_ordered(struct bp_site *site, int64_t axis, uint32_t *out_axis)
+static enum bp_status sort_ordered(struct bp_invocation *site, int64_t axis, uint32_t *out_axis)
 {
-    TRY(bp_rule_axis(site, axis, bp_site_in(site, 0)->rank, out_axis));
+    TRY(bp_shape_axis(site, axis, bp_invocation_in(site, 0)->rank, out_axis));
     for (uint32_t i = 0; i < site->row->info.n_out; i++)
-        bp_rule_shape(&site->out[i], bp_site_in(site, 0));
+        bp_shape_copy(&site->out[i], bp_invocation_in(site, 0));
     site->out[site->row->info.n_out - 1].dtype = BP_I64;
     return BP_OK;
 }
 
-enum bp_status bp_infer_sort(struct bp_site *site)
+enum bp_status bp_infer_sort(struct bp_invocation *site)
 {
     const struct bp_sort_attrs *a = site->attrs;
     uint32_t axis;
@@ -25,7 +25,7 @@ enum bp_status bp_infer_sort(struct bp_site *site)
     return sort_ordered(site, a->axis, &axis);
 }
 
-enum bp_status bp_infer_argsort(struct bp_site *site)
+enum bp_status bp_infer_argsort(struct bp_invocation *site)
 {
     const struct bp_argsort_attrs *a = site->attrs;
     uint32_t axis;
@@ -33,7 +33,7 @@ enum bp_status bp_infer_argsort(struct bp_site *site)
     return sort_ordered(site, a->axis, &axis);
 }
 
-enum bp_status bp_infer_topk(struct bp_site *site)
+enum bp_status bp_infer_topk(struct bp_invocation *site)
 {
     const struct bp_topk_attrs *a = site->attrs;
     uint32_t axis;
@@ -49,23 +49,23 @@ enum bp_status bp_infer_topk(struct bp_site *site)
 }
 
 /* One value of each line along axis. */
-static enum bp_status sort_picked(struct bp_site *site, int64_t axis, bool keep)
+static enum bp_status sort_picked(struct bp_invocation *site, int64_t axis, bool keep)
 {
     struct bp_dims one = {&axis, 1};
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
-    for (int i = 0; i < 2; i++) TRY(bp_rule_reduce(site, x, one, keep, &site->out[i]));
+    for (int i = 0; i < 2; i++) TRY(bp_shape_reduce(site, x, one, keep, &site->out[i]));
     site->out[1].dtype = BP_I64;
     return BP_OK;
 }
 
-enum bp_status bp_infer_kthvalue(struct bp_site *site)
+enum bp_status bp_infer_kthvalue(struct bp_invocation *site)
 {
     const struct bp_kthvalue_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     if (a->k < 1 || a->k > x->shape[axis])
         return bp_error(BP_ERR_INVALID,
                         "kthvalue: attribute k is %" PRId64
@@ -74,30 +74,30 @@ enum bp_status bp_infer_kthvalue(struct bp_site *site)
     return sort_picked(site, a->axis, a->keep);
 }
 
-enum bp_status bp_infer_mode(struct bp_site *site)
+enum bp_status bp_infer_mode(struct bp_invocation *site)
 {
     const struct bp_mode_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     uint32_t axis;
 
-    TRY(bp_rule_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
     if (!x->shape[axis])
         return bp_error(BP_ERR_INVALID, "mode: axis %u has extent 0, expected one or more", axis);
     return sort_picked(site, a->axis, a->keep);
 }
 
 /* Of all outputs as many as elements, at most. */
-enum bp_status bp_infer_unique(struct bp_site *site)
+enum bp_status bp_infer_unique(struct bp_invocation *site)
 {
     for (uint32_t i = 0; i < site->row->info.n_out; i++) {
         site->out[i].rank = 1;
-        site->out[i].shape[0] = bp_site_in(site, 0)->count;
+        site->out[i].shape[0] = bp_invocation_in(site, 0)->count;
         if (i) site->out[i].dtype = BP_I64;
     }
     return BP_OK;
 }
 
-static enum bp_status index_dtype(struct bp_site *site, uint64_t dtype)
+static enum bp_status index_dtype(struct bp_invocation *site, uint64_t dtype)
 {
     if (dtype != BP_I32 && dtype != BP_I64)
         return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i64 or i32",
@@ -106,10 +106,10 @@ static enum bp_status index_dtype(struct bp_site *site, uint64_t dtype)
     return BP_OK;
 }
 
-enum bp_status bp_infer_searchsorted(struct bp_site *site)
+enum bp_status bp_infer_searchsorted(struct bp_invocation *site)
 {
     const struct bp_searchsorted_attrs *a = site->attrs;
-    const struct bp_view *sorted = bp_site_in(site, 0), *x = bp_site_in(site, 1);
+    const struct bp_view *sorted = bp_invocation_in(site, 0), *x = bp_invocation_in(site, 1);
     bool fits = sorted->rank == 1 || (sorted->rank && sorted->rank == x->rank);
 
     for (uint32_t i = 0; fits && sorted->rank > 1 && i + 1 < x->rank; i++)
@@ -122,22 +122,22 @@ enum bp_status bp_infer_searchsorted(struct bp_site *site)
                         bp_type_text(sorted->dtype, sorted->rank, sorted->shape, s, sizeof s),
                         bp_type_text(x->dtype, x->rank, x->shape, v, sizeof v));
     }
-    bp_rule_shape(&site->out[0], x);
+    bp_shape_copy(&site->out[0], x);
     return index_dtype(site, (uint64_t)a->dtype);
 }
 
-enum bp_status bp_infer_bucketize(struct bp_site *site)
+enum bp_status bp_infer_bucketize(struct bp_invocation *site)
 {
     const struct bp_bucketize_attrs *a = site->attrs;
 
-    if (bp_site_in(site, 1)->rank != 1)
+    if (bp_invocation_in(site, 1)->rank != 1)
         return bp_error(BP_ERR_INVALID, "bucketize: edges has %u axes, expected one",
-                        bp_site_in(site, 1)->rank);
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+                        bp_invocation_in(site, 1)->rank);
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
     return index_dtype(site, (uint64_t)a->dtype);
 }
 
-static enum bp_status bins_of(struct bp_site *site, int64_t bins, int64_t least)
+static enum bp_status bins_of(struct bp_invocation *site, int64_t bins, int64_t least)
 {
     if (bins < least)
         return bp_error(BP_ERR_INVALID,
@@ -148,13 +148,13 @@ static enum bp_status bins_of(struct bp_site *site, int64_t bins, int64_t least)
     return BP_OK;
 }
 
-enum bp_status bp_infer_bincount(struct bp_site *site)
+enum bp_status bp_infer_bincount(struct bp_invocation *site)
 {
     const struct bp_bincount_attrs *a = site->attrs;
     struct bp_type same;
 
-    bp_rule_shape(&same, bp_site_in(site, 0));
-    if (bp_site_in(site, 1)) TRY(bp_rule_expect(site, 1, &same));
+    bp_shape_copy(&same, bp_invocation_in(site, 0));
+    if (bp_invocation_in(site, 1)) TRY(bp_shape_expect(site, 1, &same));
     else site->out[0].dtype = BP_I64;
     return bins_of(site, a->bins, 0);
 }
@@ -177,7 +177,7 @@ enum bp_status bp_values_histogram(const void *attrs)
                     a->low, a->high);
 }
 
-enum bp_status bp_infer_histogram(struct bp_site *site)
+enum bp_status bp_infer_histogram(struct bp_invocation *site)
 {
     const struct bp_histogram_attrs *a = site->attrs;
 
@@ -186,9 +186,9 @@ enum bp_status bp_infer_histogram(struct bp_site *site)
 }
 
 /* As many as boxes, at most. */
-enum bp_status bp_infer_nms(struct bp_site *site)
+enum bp_status bp_infer_nms(struct bp_invocation *site)
 {
-    const struct bp_view *boxes = bp_site_in(site, 0), *scores = bp_site_in(site, 1);
+    const struct bp_view *boxes = bp_invocation_in(site, 0), *scores = bp_invocation_in(site, 1);
     char text[BP_TYPE_TEXT];
 
     if (boxes->rank != 2 || boxes->shape[1] != 4)
@@ -205,10 +205,10 @@ enum bp_status bp_infer_nms(struct bp_site *site)
 }
 
 /* As many rows as scores, or as max_boxes allows, at most. */
-enum bp_status bp_infer_non_max_suppression(struct bp_site *site)
+enum bp_status bp_infer_non_max_suppression(struct bp_invocation *site)
 {
     const struct bp_non_max_suppression_attrs *a = site->attrs;
-    const struct bp_view *boxes = bp_site_in(site, 0), *scores = bp_site_in(site, 1);
+    const struct bp_view *boxes = bp_invocation_in(site, 0), *scores = bp_invocation_in(site, 1);
     char b[BP_TYPE_TEXT], s[BP_TYPE_TEXT];
 
     if (boxes->rank != 3 || boxes->shape[2] != 4 || scores->rank != 3 ||
@@ -269,7 +269,7 @@ enum bp_status bp_grad_pick(struct bp_grad *g)
 {
     const struct bp_kthvalue_attrs *kth = g->attrs;
     const struct bp_mode_attrs *mode = g->attrs;
-    bool is_mode = g->row == &bp_op_row[BP_ROW_mode];
+    bool is_mode = g->row == &bp_opdef[BP_ROW_mode];
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *x = g->in[0], *dy = g->dy[0], *index = g->out[1];
     int64_t axis = is_mode ? mode->axis : kth->axis, shape[BP_RANK_MAX];

@@ -273,9 +273,9 @@ enum bp_status bp_grad_digamma(struct bp_grad *g)
 }
 
 /* One bool for each element. */
-enum bp_status bp_infer_predicate(struct bp_site *site)
+enum bp_status bp_infer_predicate(struct bp_invocation *site)
 {
-    bp_rule_shape(&site->out[0], bp_site_in(site, 0));
+    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
     site->out[0].dtype = BP_BOOL;
     return BP_OK;
 }

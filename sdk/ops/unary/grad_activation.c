@@ -317,7 +317,7 @@ enum bp_status bp_grad_softplus_grad(struct bp_grad *g)
 
 /* soft_relu in operators that have gradients. Half types in f32, in which the threshold is
  * rounded. */
-enum bp_status bp_expand_soft_relu(struct bp_expansion *e)
+enum bp_status bp_decompose_soft_relu(struct bp_decomposition *e)
 {
     const struct bp_soft_relu_attrs *a = e->attrs;
     struct bp_clip_attrs ends = {.size = sizeof ends, .min = -a->threshold, .max = a->threshold};

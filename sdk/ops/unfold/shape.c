@@ -13,9 +13,9 @@ struct image {
     int64_t n, channels, height, width;
 };
 
-static enum bp_status image_of(const struct bp_site *site, bool last, struct image *out)
+static enum bp_status image_of(const struct bp_invocation *site, bool last, struct image *out)
 {
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
 
     if (x->rank != 4)
         return bp_error(BP_ERR_INVALID, "%s: x has %u axes, expected 4", site->row->info.name,
@@ -25,7 +25,7 @@ static enum bp_status image_of(const struct bp_site *site, bool last, struct ima
     return BP_OK;
 }
 
-static enum bp_status put_image(struct bp_site *site, bool last, const struct image *i)
+static enum bp_status put_image(struct bp_invocation *site, bool last, const struct image *i)
 {
     int64_t *to = site->out[0].shape;
 
@@ -41,7 +41,7 @@ enum {
     BLOCK_MOST = 1 << 20
 };
 
-static enum bp_status no_block(const struct bp_site *site, int64_t block, const char *what,
+static enum bp_status no_block(const struct bp_invocation *site, int64_t block, const char *what,
                                int64_t extent)
 {
     return bp_error(BP_ERR_INVALID,
@@ -50,7 +50,7 @@ static enum bp_status no_block(const struct bp_site *site, int64_t block, const 
                     site->row->info.name, block, extent, what, BLOCK_MOST);
 }
 
-static enum bp_status to_space(struct bp_site *site, int64_t block, bool last)
+static enum bp_status to_space(struct bp_invocation *site, int64_t block, bool last)
 {
     struct image i;
 
@@ -64,7 +64,7 @@ static enum bp_status to_space(struct bp_site *site, int64_t block, bool last)
     return put_image(site, last, &i);
 }
 
-static enum bp_status to_depth(struct bp_site *site, int64_t block, bool last)
+static enum bp_status to_depth(struct bp_invocation *site, int64_t block, bool last)
 {
     struct image i;
 
@@ -79,28 +79,28 @@ static enum bp_status to_depth(struct bp_site *site, int64_t block, bool last)
     return put_image(site, last, &i);
 }
 
-enum bp_status bp_infer_depth_to_space(struct bp_site *site)
+enum bp_status bp_infer_depth_to_space(struct bp_invocation *site)
 {
     const struct bp_depth_to_space_attrs *a = site->attrs;
 
     return to_space(site, a->block, a->channels_last);
 }
 
-enum bp_status bp_infer_space_to_depth(struct bp_site *site)
+enum bp_status bp_infer_space_to_depth(struct bp_invocation *site)
 {
     const struct bp_space_to_depth_attrs *a = site->attrs;
 
     return to_depth(site, a->block, a->channels_last);
 }
 
-enum bp_status bp_infer_pixel_shuffle(struct bp_site *site)
+enum bp_status bp_infer_pixel_shuffle(struct bp_invocation *site)
 {
     const struct bp_pixel_shuffle_attrs *a = site->attrs;
 
     return to_space(site, a->factor, a->channels_last);
 }
 
-enum bp_status bp_infer_pixel_unshuffle(struct bp_site *site)
+enum bp_status bp_infer_pixel_unshuffle(struct bp_invocation *site)
 {
     const struct bp_pixel_unshuffle_attrs *a = site->attrs;
 
@@ -108,8 +108,9 @@ enum bp_status bp_infer_pixel_unshuffle(struct bp_site *site)
 }
 
 /* x seen with other axes, those in another order, and copied; then seen with the last axes. */
-static enum bp_status unfold_rearranged(struct bp_expansion *e, int64_t rank, const int64_t *shape,
-                                        const int64_t *perm, const int64_t *result)
+static enum bp_status unfold_rearranged(struct bp_decomposition *e, int64_t rank,
+                                        const int64_t *shape, const int64_t *perm,
+                                        const int64_t *result)
 {
     struct bp_transpose_attrs turn = {.size = sizeof turn, .perm = {perm, rank}};
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -120,7 +121,7 @@ static enum bp_status unfold_rearranged(struct bp_expansion *e, int64_t rank, co
     return bp_compose_end(&c);
 }
 
-static enum bp_status unfold_spread(struct bp_expansion *e, int64_t b, bool crd, bool last)
+static enum bp_status unfold_spread(struct bp_decomposition *e, int64_t b, bool crd, bool last)
 {
     static const int64_t perm[2][2][6] = {{{0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}},
                                           {{0, 1, 3, 2, 4, 5}, {0, 1, 4, 2, 5, 3}}};
@@ -133,7 +134,7 @@ static enum bp_status unfold_spread(struct bp_expansion *e, int64_t b, bool crd,
     return unfold_rearranged(e, 6, shape[last][crd], perm[last][crd], result[last]);
 }
 
-static enum bp_status unfold_gathered(struct bp_expansion *e, int64_t b, bool crd, bool last)
+static enum bp_status unfold_gathered(struct bp_decomposition *e, int64_t b, bool crd, bool last)
 {
     static const int64_t perm[2][2][6] = {{{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}},
                                           {{0, 1, 3, 2, 4, 5}, {0, 1, 3, 5, 2, 4}}};
@@ -145,35 +146,35 @@ static enum bp_status unfold_gathered(struct bp_expansion *e, int64_t b, bool cr
     return unfold_rearranged(e, 6, shape[last], perm[last][crd], result[last]);
 }
 
-enum bp_status bp_expand_depth_to_space(struct bp_expansion *e)
+enum bp_status bp_decompose_depth_to_space(struct bp_decomposition *e)
 {
     const struct bp_depth_to_space_attrs *a = e->attrs;
 
     return unfold_spread(e, a->block, a->crd, a->channels_last);
 }
 
-enum bp_status bp_expand_space_to_depth(struct bp_expansion *e)
+enum bp_status bp_decompose_space_to_depth(struct bp_decomposition *e)
 {
     const struct bp_space_to_depth_attrs *a = e->attrs;
 
     return unfold_gathered(e, a->block, a->crd, a->channels_last);
 }
 
-enum bp_status bp_expand_pixel_shuffle(struct bp_expansion *e)
+enum bp_status bp_decompose_pixel_shuffle(struct bp_decomposition *e)
 {
     const struct bp_pixel_shuffle_attrs *a = e->attrs;
 
     return unfold_spread(e, a->factor, true, a->channels_last);
 }
 
-enum bp_status bp_expand_pixel_unshuffle(struct bp_expansion *e)
+enum bp_status bp_decompose_pixel_unshuffle(struct bp_decomposition *e)
 {
     const struct bp_pixel_unshuffle_attrs *a = e->attrs;
 
     return unfold_gathered(e, a->factor, true, a->channels_last);
 }
 
-enum bp_status bp_infer_channel_shuffle(struct bp_site *site)
+enum bp_status bp_infer_channel_shuffle(struct bp_invocation *site)
 {
     const struct bp_channel_shuffle_attrs *a = site->attrs;
     struct image i;
@@ -187,7 +188,7 @@ enum bp_status bp_infer_channel_shuffle(struct bp_site *site)
     return put_image(site, a->channels_last, &i);
 }
 
-enum bp_status bp_expand_channel_shuffle(struct bp_expansion *e)
+enum bp_status bp_decompose_channel_shuffle(struct bp_decomposition *e)
 {
     const struct bp_channel_shuffle_attrs *a = e->attrs;
     static const int64_t perm[2][5] = {{0, 2, 1, 3, 4}, {0, 1, 2, 4, 3}};
@@ -198,7 +199,7 @@ enum bp_status bp_expand_channel_shuffle(struct bp_expansion *e)
     return unfold_rearranged(e, 5, shape[a->channels_last], perm[a->channels_last], s);
 }
 
-enum bp_status bp_infer_temporal_shift(struct bp_site *site)
+enum bp_status bp_infer_temporal_shift(struct bp_invocation *site)
 {
     const struct bp_temporal_shift_attrs *a = site->attrs;
     struct image i;
@@ -228,7 +229,7 @@ static struct bp_tensor *unfold_shifted(struct bp_compose *c, struct bp_tensor *
     return by ? MAKE(c, pad, &move, x) : x;
 }
 
-enum bp_status bp_expand_temporal_shift(struct bp_expansion *e)
+enum bp_status bp_decompose_temporal_shift(struct bp_decomposition *e)
 {
     const struct bp_temporal_shift_attrs *a = e->attrs;
     struct bp_tensor *x = e->in[0], *part[3];
@@ -300,7 +301,7 @@ enum bp_status bp_values_fold(const void *attrs)
 }
 
 /* How many windows there are in an image of size, and elements in one. */
-static enum bp_status count_windows(const struct bp_site *site, const struct windows *w,
+static enum bp_status count_windows(const struct bp_invocation *site, const struct windows *w,
                                     const int64_t *size, int64_t *out_count, int64_t *out_elements)
 {
     int64_t n[2];
@@ -319,7 +320,7 @@ static enum bp_status count_windows(const struct bp_site *site, const struct win
     return bp_error(BP_ERR_INVALID, "%s: the windows are more than 2^63", site->row->info.name);
 }
 
-enum bp_status bp_infer_unfold(struct bp_site *site)
+enum bp_status bp_infer_unfold(struct bp_invocation *site)
 {
     struct windows w = of_unfold(site->attrs);
     struct bp_type *out = &site->out[0];
@@ -333,10 +334,10 @@ enum bp_status bp_infer_unfold(struct bp_site *site)
     return bp_error(BP_ERR_INVALID, "unfold: the result would reach past 63 bits");
 }
 
-enum bp_status bp_infer_fold(struct bp_site *site)
+enum bp_status bp_infer_fold(struct bp_invocation *site)
 {
     const struct bp_fold_attrs *a = site->attrs;
-    const struct bp_view *x = bp_site_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(site, 0);
     struct windows w = of_fold(a);
     struct bp_type *out = &site->out[0];
     int64_t count, elements;
