@@ -4,9 +4,10 @@
 #define BP_CORE_PRIVATE_H
 
 #include <backplane/backplane.h>
+#include <backplane/capture.h>
 #include <backplane/ccl.h>
-#include <backplane/graphs.h>
 #include <backplane/kernel.h>
+#include <backplane/plugin.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

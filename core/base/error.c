@@ -2,6 +2,7 @@
 /* error.c: the message of a failed call, kept for each thread, and the names of statuses. */
 #include "base.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 

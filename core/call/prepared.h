@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* prepared.h: a call made ready: steps that run without looking anything up. Most have one step, a
  * launch of a kernel on the call's own tensors. */
-#ifndef BP_PREPARED_H
-#define BP_PREPARED_H
+#ifndef BP_PREPARED_PRIVATE_H
+#define BP_PREPARED_PRIVATE_H
 
 #include "../schema/op.h"
 

@@ -19,7 +19,7 @@ static void capture_give_back(struct bp_pending *pending)
     struct bp_capture *r = (struct bp_capture *)pending;
     struct bp_plugin_entry *entry = r->device->entry;
 
-    if (r->ready) entry->graphs.recording_destroy(entry->self, r->device->index, r->recorded);
+    if (r->ready) entry->captures.recording_destroy(entry->self, r->device->index, r->recorded);
     for (uint32_t i = 0; i < r->n_kept; i++) bp_prepared_release(r->kept[i]);
     free(r->kept);
     free(r->fallback);
@@ -50,7 +50,7 @@ static enum bp_status check_begin(const struct bp_stream *stream)
 {
     const struct bp_device *device = stream->device;
 
-    if (!device->entry->graphs.capture_begin || stream->timeline->queue || stream->timeline->now)
+    if (!device->entry->captures.capture_begin || stream->timeline->queue || stream->timeline->now)
         return bp_error(BP_ERR_UNSUPPORTED, "%s does not record work", device->name);
     if (stream->synchronous)
         return bp_error(BP_ERR_UNSUPPORTED, "BP_SYNC=launch: each launch is waited for");
@@ -80,7 +80,7 @@ static enum bp_status capture_start(struct bp_capture *r)
     TRY(bp_capture_pool_begin(r->timeline, &r->memory));
     bp_error_enter();
     return bp_device_leave(
-        r->device, entry->graphs.capture_begin(entry->self, r->device->index, r->timeline->stream),
+        r->device, entry->captures.capture_begin(entry->self, r->device->index, r->timeline->stream),
         "capture_begin");
 }
 
@@ -127,7 +127,7 @@ enum bp_status bp_capture_end(struct bp_capture *r)
     bp_error_enter();
     status = bp_device_leave(
         r->device,
-        entry->graphs.capture_end(entry->self, r->device->index, r->timeline->stream, &r->recorded),
+        entry->captures.capture_end(entry->self, r->device->index, r->timeline->stream, &r->recorded),
         "capture_end");
     r->ready = status == BP_OK;
     capture_leave(r);
@@ -139,7 +139,7 @@ void bp_capture_abort(struct bp_capture *r)
 {
     struct bp_plugin_entry *entry = r->device->entry;
 
-    entry->graphs.capture_abort(entry->self, r->device->index, r->timeline->stream);
+    entry->captures.capture_abort(entry->self, r->device->index, r->timeline->stream);
     capture_leave(r);
     bp_capture_destroy(r);
 }
@@ -161,7 +161,7 @@ enum bp_status bp_capture_replay(struct bp_capture *r, struct bp_stream *stream)
     bp_error_enter();
     status = bp_stopping() ? bp_stopped()
                            : bp_device_leave(r->device,
-                                             entry->graphs.replay(entry->self, r->device->index,
+                                             entry->captures.replay(entry->self, r->device->index,
                                                                   r->recorded, timeline->stream),
                                              "replay");
     bp_work_end(timeline, r->ran);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capture.h: calls on a stream that the plugin records and does not do (backplane/graphs.h), with
  * all that replays of them use: memory, prepared calls, the graph whose constants they read. */
-#ifndef BP_CAPTURE_H
-#define BP_CAPTURE_H
+#ifndef BP_CAPTURE_PRIVATE_H
+#define BP_CAPTURE_PRIVATE_H
 
 #include "../call/prepared.h"
 

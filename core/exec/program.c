@@ -159,7 +159,7 @@ static void try_to_record(struct bp_program *p, struct bp_stream *stream)
     if (status) {
         snprintf(p->why, sizeof p->why, "%s", bp_error_message());
         p->never = status != BP_ERR_BUSY;
-        if (p->device->entry->graphs.capture_begin)
+        if (p->device->entry->captures.capture_begin)
             bp_core_log(p->device->core, BP_LOG_INFO, "%s: a program goes on node by node: %s",
                         p->device->name, p->why);
     }

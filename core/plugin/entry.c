@@ -68,7 +68,7 @@ void bp_plugin_forget(struct bp_plugin_entry *entry)
     entry->n_kernel = 0;
     entry->plugin = (struct bp_plugin){0};
     entry->runtime = (struct bp_runtime){0};
-    entry->graphs = (struct bp_graphs){0};
+    entry->captures = (struct bp_captures){0};
     entry->ccl = (struct bp_ccl){0};
 }
 

@@ -41,7 +41,7 @@ struct bp_plugin_entry {
     /* Set once the state is ready, constant from then on; zero in every other state. */
     struct bp_plugin plugin;   /* copies: tails that the plugin lacks are NULL */
     struct bp_runtime runtime;
-    struct bp_graphs graphs;
+    struct bp_captures captures;
     struct bp_ccl ccl;
     struct bp_kernel *kernel;  /* n_kernel rows, copied by the plugin's stride */
     const struct bp_kernel **kernel_row; /* the plugin's own rows: see bp_kernel_own */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host.c: the services that a plugin gets; ctx is its entry. */
+#include <backplane/kernel.h>
+#include <backplane/plugin.h>
 #include "loader.h"
 #include <string.h>
 

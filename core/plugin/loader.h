@@ -126,7 +126,7 @@ struct bp_load {
 bool bp_table_check(struct bp_load *load);    /* size, ABI, name: before anything is believed */
 bool bp_table_manifest(struct bp_load *load); /* does the manifest lie? */
 bool bp_table_runtime(struct bp_load *load);
-bool bp_table_graphs(struct bp_load *load);
+bool bp_table_captures(struct bp_load *load);
 bool bp_table_ccl(struct bp_load *load);
 bool bp_table_operators(struct bp_load *load);
 bool bp_table_kernels(struct bp_load *load);

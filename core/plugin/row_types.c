@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* row_types.c: see row_types.h. */
 #include "row_types.h"
+#include <backplane/dtype.h>
 #include <backplane/error.h>
 #include <stdio.h>
 

@@ -229,22 +229,22 @@ bool bp_table_runtime(struct bp_load *load)
            check_group(load, &entry->runtime, events, sizeof events / sizeof *events);
 }
 
-bool bp_table_graphs(struct bp_load *load)
+bool bp_table_captures(struct bp_load *load)
 {
     static const struct callback capture[] = {
-        CALLBACK(bp_graphs, capture_begin), CALLBACK(bp_graphs, capture_end),
-        CALLBACK(bp_graphs, capture_abort), CALLBACK(bp_graphs, replay),
-        CALLBACK(bp_graphs, recording_destroy),
+        CALLBACK(bp_captures, capture_begin), CALLBACK(bp_captures, capture_end),
+        CALLBACK(bp_captures, capture_abort), CALLBACK(bp_captures, replay),
+        CALLBACK(bp_captures, recording_destroy),
     };
     struct bp_plugin_entry *entry = load->entry;
 
-    if (!entry->plugin.graphs) return true;
-    if (!copy_table(load, "bp_graphs", entry->plugin.graphs, END(bp_graphs, recording_destroy),
-                    &entry->graphs, sizeof entry->graphs))
+    if (!entry->plugin.captures) return true;
+    if (!copy_table(load, "bp_captures", entry->plugin.captures, END(bp_captures, recording_destroy),
+                    &entry->captures, sizeof entry->captures))
         return false;
-    entry->plugin.graphs = &entry->graphs;
-    if (!check_group(load, &entry->graphs, capture, sizeof capture / sizeof *capture)) return false;
-    if (entry->runtime.stream_create || !entry->graphs.capture_begin) return true;
+    entry->plugin.captures = &entry->captures;
+    if (!check_group(load, &entry->captures, capture, sizeof capture / sizeof *capture)) return false;
+    if (entry->runtime.stream_create || !entry->captures.capture_begin) return true;
     return bp_broken(&load->why, table_library(load),
                      "it records streams and has none: expected stream_create beside "
                      "capture_begin, got NULL; write both or neither");

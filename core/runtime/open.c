@@ -13,7 +13,7 @@
 static uint32_t device_emulated(const struct bp_device *device)
 {
     const struct bp_runtime *runtime = &device->entry->runtime;
-    bool records = device->entry->graphs.capture_begin || device->is_inline;
+    bool records = device->entry->captures.capture_begin || device->is_inline;
     bool joins = device->entry->ccl.comm_create || device->is_inline;
 
     return (runtime->stream_create ? 0 : BP_EMULATED_STREAMS) |

@@ -7,7 +7,7 @@
 #define GPU_H
 
 #include <backplane/ccl.h>
-#include <backplane/graphs.h>
+#include <backplane/capture.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
@@ -293,7 +293,7 @@ GPU_CCL_CALLBACKS(X)
 /* And those of graphs.h. */
 #define GPU_GRAPHS(X) \
     X(capture_begin) X(capture_end) X(capture_abort) X(replay) X(recording_destroy)
-#define X(name) __typeof__(*((struct bp_graphs *)0)->name) gpu_##name;
+#define X(name) __typeof__(*((struct bp_captures *)0)->name) gpu_##name;
 GPU_GRAPHS(X)
 #undef X
 

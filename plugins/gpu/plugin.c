@@ -122,8 +122,8 @@ static const struct bp_runtime runtime = {
 #undef X
 };
 
-static const struct bp_graphs graphs = {
-    .size = sizeof graphs,
+static const struct bp_captures captures = {
+    .size = sizeof captures,
 #define X(name) .name = gpu_##name,
     GPU_GRAPHS(X)
 #undef X
@@ -148,7 +148,7 @@ static const struct bp_plugin plugin = {
     .destroy = plugin_destroy,
     .runtime = &runtime,
     .kernels = &portable_rows,
-    .graphs = &graphs,
+    .captures = &captures,
     .ccl = &ccl,
 };
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_kernel.c: a kernel row called with nothing between. The plugin's library is opened once
  * more, by the path that the core has it from, and makes an instance that is the bench's own. */
+#include <backplane/kernel.h>
+#include <backplane/plugin.h>
 #include "bench.h"
 
 #include <dlfcn.h>

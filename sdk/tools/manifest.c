@@ -4,6 +4,7 @@
  *
  * The library is opened in a child process (bp read-plugin PATH), with plain dlopen: its user has
  * named it, and only the constant data of bp_plugin_get is read. */
+#include <backplane/plugin.h>
 #include "tools.h"
 
 #include <dlfcn.h>

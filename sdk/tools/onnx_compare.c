@@ -2,6 +2,7 @@
 /* onnx_compare.c: outputs of a model against those that are expected. */
 #include "onnx_cases.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

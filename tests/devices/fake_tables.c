@@ -4,7 +4,7 @@
 #include "fake_parts.h"
 
 #include <backplane/ccl.h>
-#include <backplane/graphs.h>
+#include <backplane/capture.h>
 #include <string.h>
 
 /* Interfaces that nobody calls. */
@@ -25,8 +25,8 @@ static enum bp_status tables_replay(void *self, uint32_t device, void *recording
 
 static void stream_end(void *self, uint32_t device, void *what) {}
 
-static struct bp_graphs graphs = {
-    .size = sizeof graphs, .capture_begin = stream_call, .capture_end = capture_end,
+static struct bp_captures captures = {
+    .size = sizeof captures, .capture_begin = stream_call, .capture_end = capture_end,
     .capture_abort = stream_end, .replay = tables_replay, .recording_destroy = stream_end};
 
 static enum bp_status tables_group(void *self)
@@ -138,8 +138,8 @@ static void spoil_plugin(struct fake_tables *t)
     if (tables_is("no_destroy")) p->destroy = NULL;
     if (tables_is("no_runtime")) p->runtime = NULL;
     if (tables_is("half_graphs"))
-        graphs = (struct bp_graphs){.size = sizeof graphs, .replay = tables_replay};
-    if (tables_is("half_graphs") || tables_is("no_streams")) p->graphs = &graphs;
+        captures = (struct bp_captures){.size = sizeof captures, .replay = tables_replay};
+    if (tables_is("half_graphs") || tables_is("no_streams")) p->captures = &captures;
     if (tables_is("future_major")) { /* there all is different but the first two fields */
         memset((char *)p + sizeof(size_t), 0xff, sizeof *p - sizeof(size_t));
         p->abi_major = BP_ABI_MAJOR + 1;

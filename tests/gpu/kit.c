@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kit.c: see kit.h. */
+#include <backplane/kernel.h>
+#include <backplane/plugin.h>
 #include "kit.h"
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -218,7 +220,7 @@ enum bp_status world_make(struct world *w, const struct bp_plugin *plugin)
 {
     enum bp_status status;
 
-    *w = (struct world){.plugin = plugin, .r = plugin->runtime, .g = plugin->graphs};
+    *w = (struct world){.plugin = plugin, .r = plugin->runtime, .g = plugin->captures};
     status = plugin->create(host(), &w->self);
     for (int i = 0; i < STREAMS && status == BP_OK; i++)
         status = w->r->stream_create(w->self, 0, &w->stream[i]);

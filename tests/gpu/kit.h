@@ -6,7 +6,7 @@
 
 #include <backplane/attrs.h>
 #include <backplane/ccl.h>
-#include <backplane/graphs.h>
+#include <backplane/capture.h>
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>
@@ -18,7 +18,7 @@ enum { STREAMS = 2, ELEMENTS = 16, LARGE = 300000 };
 struct world {
     const struct bp_plugin *plugin;
     const struct bp_runtime *r;
-    const struct bp_graphs *g;
+    const struct bp_captures *g;
     void *self;
     struct bp_memory memory[3]; /* by space */
     struct bp_memory large, x, index, y, workspace;

@@ -339,7 +339,7 @@ static void all_works(const char *when)
 
     unsetenv("BP_SIM_FAIL");
     heard_nothing();
-    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    w.r = w.plugin->runtime, w.g = w.plugin->captures;
     expect(calls_run_steps(&w) == 0 && !*heard, "%s: %s", when, heard);
     world_end(&w);
     nothing_is_left(when);
@@ -359,7 +359,7 @@ static void calls_fails(const void *arg)
     if (!strcmp(f->call, "context_flags")) setenv("BP_SIM_WAIT", "block", 1);
     setenv("BP_SIM_DEVICES", "2", 1);
     setenv("BP_SIM_MEMORY", "67108864", 1);
-    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    w.r = w.plugin->runtime, w.g = w.plugin->captures;
     failures = calls_stays(f->call) ? run_to_the_end(&w) : calls_run_steps(&w);
     world_end(&w);
     if (!failures && !*heard) exit(NOT_REACHED);
@@ -419,7 +419,7 @@ static void caller_keeps_its_context(const void *arg)
     setenv("BP_SIM_DEVICES", "3", 1);
     setenv("BP_SIM_MEMORY", "67108864", 1);
     caller_begin(driver_path, *(const int *)arg);
-    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    w.r = w.plugin->runtime, w.g = w.plugin->captures;
     for (int i = 0; i < STEPS; i++) {
         expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
         caller_stays(steps[i].name);
@@ -442,7 +442,7 @@ static void without_memory(const void *arg)
     setenv("BP_SIM_DEVICES", "2", 1);
     setenv("BP_SIM_MEMORY", "67108864", 1);
     do {
-        struct world w = {.plugin = plugin, .r = plugin->runtime, .g = plugin->graphs};
+        struct world w = {.plugin = plugin, .r = plugin->runtime, .g = plugin->captures};
         heard_nothing();
         host_doomed = ++n;
         failures = calls_run_steps(&w);
@@ -481,7 +481,7 @@ static void unfit_devices_are_left_out(const void *arg)
     (void)arg;
     setenv("BP_SIM_DEVICES", "4", 1);
     setenv("BP_SIM_ARCH", "19,22,18,31", 1);
-    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    w.r = w.plugin->runtime, w.g = w.plugin->captures;
     expect(!w.plugin->create(host(), &w.self) && !w.r->device_count(w.self, &n), "create: %s",
            heard);
     expect(n == 2, "%u devices", n);
@@ -560,7 +560,7 @@ static void waits_block(const void *arg)
     setenv("BP_SIM_DEVICES", "2", 1);
     setenv("BP_SIM_DELAY", "3000", 1);
     setenv("BP_SIM_WAIT", arg, 1);
-    w.r = w.plugin->runtime, w.g = w.plugin->graphs;
+    w.r = w.plugin->runtime, w.g = w.plugin->captures;
     for (int i = 0; i < 10; i++) {
         for (int k = 0; k < STEPS; k++)
             expect(steps[k].run(&w) == BP_OK, "%s: %s", steps[k].name, heard);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* harness.c: see harness.h. */
+#include <backplane/kernel.h>
+#include <backplane/plugin.h>
 #include "harness.h"
 #include <dlfcn.h>
 #include <signal.h>

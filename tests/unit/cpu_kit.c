@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cpu_kit.c: see cpu_kit.h. */
+#include <backplane/kernel.h>
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
 #include <dlfcn.h>

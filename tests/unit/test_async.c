@@ -3,6 +3,7 @@
  * plans go back after the work that uses them, a failure stays with its stream, what the plugin
  * lacks is supplied. The device is the fake one, faulty, which aborts the process when a rule is
  * broken. */
+#include <backplane/plugin.h>
 #include "fixture.h"
 
 #include <pthread.h>

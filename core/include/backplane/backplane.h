@@ -16,6 +16,8 @@
 #define BP_BACKPLANE_H
 
 #include <backplane/error.h>
+#include <backplane/log.h>
+#include <backplane/dtype.h>
 #include <backplane/core.h>
 #include <backplane/device.h>
 #include <backplane/stream.h>
@@ -25,11 +27,13 @@
 #include <backplane/dlpack.h>
 #include <backplane/call.h>
 #include <backplane/ops.h>
+#include <backplane/prepared.h>
 #include <backplane/graph.h>
 #include <backplane/program.h>
 #include <backplane/random.h>
 #include <backplane/store.h>
 #include <backplane/comm.h>
+#include <backplane/observe.h>
 #include <backplane/activity.h>
 
 #endif

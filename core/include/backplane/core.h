@@ -4,7 +4,7 @@
 #define BP_CORE_H
 
 #include <backplane/api.h>
-#include <backplane/plugin.h>
+#include <backplane/log.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -34,15 +34,6 @@ BP_API enum bp_status bp_error_info(struct bp_error_info *out);
 BP_API const char *bp_status_name(enum bp_status status);
 BP_API const char *bp_status_text(enum bp_status status);
 
-/* "f32". "?" for a number that is no dtype. */
-BP_API const char *bp_dtype_name(uint32_t dtype);
-
-/* The dtype of a name such as "f32". BP_ERR_INVALID: there is none. */
-BP_API enum bp_status bp_dtype_find(const char *name, uint32_t *out_dtype);
-
-/* Bits of one element; 0 for a number that is no dtype. */
-BP_API uint32_t bp_dtype_bits(uint32_t dtype);
-
 #ifdef __cplusplus
 }
 #endif

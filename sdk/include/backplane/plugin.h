@@ -28,6 +28,7 @@
 #ifndef BP_PLUGIN_H
 #define BP_PLUGIN_H
 
+#include <backplane/log.h>
 #include <backplane/status.h>
 #include <backplane/types.h>
 #include <stdarg.h>
@@ -41,13 +42,6 @@ extern "C" {
  * a core takes plugins of its own major only, of any minor. */
 #define BP_ABI_MAJOR 0
 #define BP_ABI_MINOR 3
-
-enum bp_log_level {
-    BP_LOG_ERROR = 0,
-    BP_LOG_WARN = 1,
-    BP_LOG_INFO = 2,
-    BP_LOG_DEBUG = 3,
-};
 
 /* The core's services. Valid from create until destroy has returned; any thread may call them. */
 struct bp_host { /* table, core to plugin */
@@ -103,7 +97,7 @@ enum bp_plan_call {
 struct bp_runtime;
 struct bp_kernels;
 struct bp_ccl;
-struct bp_graphs;
+struct bp_captures;
 struct bp_passes;
 struct bp_profiler;
 
@@ -129,7 +123,7 @@ struct bp_plugin { /* table */
     const struct bp_runtime *runtime;   /* runtime.h */
     const struct bp_kernels *kernels;   /* kernel.h */
     const struct bp_ccl *ccl;           /* ccl.h */
-    const struct bp_graphs *graphs;     /* graphs.h; the two below are not defined yet: NULL */
+    const struct bp_captures *captures;  /* capture.h; the two below are not defined yet: NULL */
     const struct bp_passes *passes;
     const struct bp_profiler *profiler;
 };

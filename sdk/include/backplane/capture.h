@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graphs.h: interface 4 of a plugin: work that is recorded once, and then given to a stream as a
+/* capture.h: interface 4 of a plugin: work that is recorded once, and then given to a stream as a
  * whole, again and again. (<backplane/graph.h> is the app's: graphs of operators.)
  *
  * Optional. Without it the core runs a program node by node, and says so. What compiles whole
  * graphs of operators will stand at the end of the table. */
-#ifndef BP_GRAPHS_H
-#define BP_GRAPHS_H
+#ifndef BP_CAPTURE_H
+#define BP_CAPTURE_H
 
 #include <backplane/status.h>
 #include <backplane/types.h>
@@ -24,7 +24,7 @@ extern "C" {
  * wait for it; one capture at a time is open on a device. Streams that are not captured go on:
  * they, and the device as a whole, may be waited for by other threads. Memory may be allocated and
  * given back, plans made, modules loaded. */
-struct bp_graphs { /* table */
+struct bp_captures { /* table */
     size_t size;
 
     /* Begins to record. All work that was given to the stream before comes before all replays.
