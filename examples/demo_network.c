@@ -43,7 +43,7 @@ static struct bp_tensor *random_tensor(struct demo *d, uint32_t rank, const int6
     struct bp_tensor *t;
     float *values;
 
-    if (bp_tensor_create(d->device, BP_F32, rank, shape, &t) || bp_tensor_info(t, &info))
+    if (bp_tensor_create(d->device, BP_F32, rank, shape, &t) || bp_tensor_get_info(t, &info))
         demo_network_stop("input");
     values = malloc(info.bytes);
     if (!values) demo_network_stop("no memory");
@@ -63,7 +63,7 @@ static struct ref_array demo_network_fetch(struct demo *d, struct bp_tensor *t, 
     struct ref_array array;
     void *bytes;
 
-    if (bp_tensor_info(t, &info)) demo_network_stop("fetch");
+    if (bp_tensor_get_info(t, &info)) demo_network_stop("fetch");
     bytes = malloc(info.bytes);
     if (!bytes || bp_tensor_read(d->stream, t, bytes, info.bytes)) demo_network_stop("fetch");
     ref_array_init(&array, info.dtype, (int)info.rank, info.shape);

@@ -62,7 +62,7 @@ static struct bp_tensor *network_parts_constant(struct network *n, uint32_t rank
     if (n->status) return NULL;
     n->status = bp_tensor_create(n->device, BP_F32, rank, shape, &t);
     if (n->status || !network_parts_keep(n, t)) return NULL;
-    n->status = bp_tensor_info(t, &info);
+    n->status = bp_tensor_get_info(t, &info);
     data = malloc(info.bytes + sizeof *data);
     if (!data) n->status = BP_ERR_MEMORY;
     if (!n->status) {
@@ -121,7 +121,7 @@ struct bp_tensor *network_result(struct network *n, struct bp_tensor *y)
     struct bp_graph_info info = {.size = sizeof info};
 
     if (!n->status) n->status = bp_graph_output(n->graph, y, "y");
-    if (!n->status) n->status = bp_graph_info(n->graph, &info);
+    if (!n->status) n->status = bp_graph_get_info(n->graph, &info);
     n->output = info.values - 1; /* y was made last */
     return y;
 }

@@ -20,7 +20,7 @@ static double largest_difference(struct bp_stream *stream, struct bp_tensor *a,
     double worst = 0, largest = 0;
     float *data;
 
-    if (bp_tensor_info(a, &info)) return NAN;
+    if (bp_tensor_get_info(a, &info)) return NAN;
     data = malloc(2 * info.bytes);
     if (!data || bp_tensor_read(stream, a, data, info.bytes) ||
         bp_tensor_read(stream, b, data + info.count, info.bytes))
@@ -44,7 +44,7 @@ static enum bp_status networks_make_input(struct network *n, struct bp_tensor **
 
     if (!status)
         status = bp_tensor_create(n->device, value.dtype, value.rank, value.shape, out);
-    if (!status) status = bp_tensor_info(*out, &info);
+    if (!status) status = bp_tensor_get_info(*out, &info);
     if (status) return status;
     data = malloc(info.bytes);
     for (int64_t i = 0; data && i < info.count; i++) data[i] = (float)i / (float)info.count;
@@ -64,7 +64,8 @@ static int networks_compare(struct network *n, const char *name, const char *pat
                  bp_graph_run(n->graph, n->stream, &x, 1, &y, 1) ||
                  bp_model_export(n->graph, &n->output, 1, n->stream, path) ||
                  bp_model_load(n->device, path, NULL, &model) ||
-                 bp_model_run(model, n->stream, &x, 1, &again, 1) || bp_model_info(model, &info);
+                 bp_model_run(model, n->stream, &x, 1, &again, 1) ||
+                 bp_model_get_info(model, &info);
 
     if (failed) fprintf(stderr, "%s: %s\n", name, bp_error_message());
     else worst = largest_difference(n->stream, y, again, &largest);

@@ -119,8 +119,8 @@ enum bp_status bp_stale(const char *call, const char *what);
 #define bp_error(status, ...) (bp_error_write(__VA_ARGS__), (status))
 void bp_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same, for more words on the failure that was recorded last: bp_error_info goes on to say what
- * that failed at. */
+/* The same, for more words on the failure that was recorded last: bp_error_get_info goes on to say
+ * what that failed at. */
 #define bp_error_more(status, ...) (bp_error_write_more(__VA_ARGS__), (status))
 void bp_error_write_more(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

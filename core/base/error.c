@@ -69,7 +69,7 @@ void bp_error_at_kernel(const char *kernel)
     snprintf(failed_at.kernel, sizeof failed_at.kernel, "%s", kernel);
 }
 
-enum bp_status bp_error_info(struct bp_error_info *out)
+enum bp_status bp_error_get_info(struct bp_error_info *out)
 {
     struct bp_error_info info = {.size = sizeof info, .op = failed_at.op ? failed_at.op : "",
                                  .kernel = failed_at.kernel, .rows = failed_at.rows};

@@ -138,7 +138,7 @@ struct bp_first_failure bp_plan_first_failure(enum bp_status status)
 {
     struct bp_first_failure first = {status, strdup(bp_error_message()), {.size = sizeof first.at}};
 
-    bp_error_info(&first.at);
+    bp_error_get_info(&first.at);
     return first;
 }
 

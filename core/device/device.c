@@ -52,7 +52,7 @@ uint64_t bp_device_peer_copies(struct bp_device *device)
     return atomic_load_explicit(&device->peer_copies, memory_order_relaxed);
 }
 
-enum bp_status bp_device_properties(struct bp_device *device, struct bp_device_properties *out)
+enum bp_status bp_device_get_properties(struct bp_device *device, struct bp_device_properties *out)
 {
     if (!bp_device_is(device)) return bp_not_a("device");
     return bp_answer(out, &device->properties, sizeof device->properties);

@@ -308,7 +308,7 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
     return status;
 }
 
-enum bp_status bp_program_info(struct bp_program *p, struct bp_program_info *out)
+enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info *out)
 {
     struct bp_program_info info = {.size = sizeof info};
 

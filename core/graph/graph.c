@@ -86,7 +86,7 @@ struct bp_scope *bp_graph_scope(struct bp_graph *graph)
     return bp_graph_is(graph) ? &graph->scope : NULL;
 }
 
-enum bp_status bp_graph_info(struct bp_graph *graph, struct bp_graph_info *out)
+enum bp_status bp_graph_get_info(struct bp_graph *graph, struct bp_graph_info *out)
 {
     struct bp_graph_info info = {.size = sizeof info};
 

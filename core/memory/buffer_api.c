@@ -28,7 +28,7 @@ void bp_memory_destroy(struct bp_storage *storage)
     if (storage_is(storage)) bp_storage_release(storage);
 }
 
-enum bp_status bp_memory_info(struct bp_storage *storage, struct bp_memory_info *out)
+enum bp_status bp_memory_get_info(struct bp_storage *storage, struct bp_memory_info *out)
 {
     struct bp_memory_info info = {.size = sizeof info};
 

@@ -404,7 +404,7 @@ uint64_t bp_view_span(const struct bp_view *view)
     return (uint64_t)(last + 1) * (bp_dtype_bits(view->dtype) / 8);
 }
 
-enum bp_status bp_tensor_info(struct bp_tensor *tensor, struct bp_tensor_info *out)
+enum bp_status bp_tensor_get_info(struct bp_tensor *tensor, struct bp_tensor_info *out)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 

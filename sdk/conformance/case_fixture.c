@@ -89,7 +89,7 @@ int place_init(struct place *place, const char *device, const char *library, con
     if (!status && !place->library) find_library(place);
     if (!status) {
         place->properties.size = sizeof place->properties;
-        status = bp_device_properties(place->device, &place->properties);
+        status = bp_device_get_properties(place->device, &place->properties);
     }
     if (!status) status = bp_stream_create(place->device, &place->stream);
     if (!status) return 0;

@@ -67,7 +67,7 @@ struct bp_tensor *guard_pages_tensor(struct bp_device *device, uint32_t dtype, i
     struct pages *p;
     char *data;
 
-    if (n <= 0 || !colon || bp_device_properties(device, &properties) ||
+    if (n <= 0 || !colon || bp_device_get_properties(device, &properties) ||
         properties.dlpack_type != HOST_MEMORY || !find_code(num_type(dtype), &type))
         return NULL;
     p = map_pages((size_t)n * num_type(dtype)->size, at_end, &data);

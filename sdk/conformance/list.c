@@ -59,7 +59,8 @@ static void add_kinds(struct list *list, enum suite suite, const struct check_ki
 {
     static const int64_t kinds[] = {BP_STREAM_ASYNC, BP_STREAM_INLINE};
     struct bp_device_properties p = {.size = sizeof p};
-    size_t n = !bp_device_properties(list->place->device, &p) && p.flags & BP_DEVICE_INLINE ? 2 : 1;
+    size_t n = !bp_device_get_properties(list->place->device, &p) && p.flags & BP_DEVICE_INLINE ? 2
+                                                                                                : 1;
 
     for (; checks->id; checks++)
         for (size_t i = 0; i < n * (checks->streams > 1 ? n : 1); i++) {
@@ -296,7 +297,7 @@ static void add_rowless(struct list *list, const struct bp_opinfo *op)
                                .ctx = &into};
     uint64_t types[4];
 
-    if (bp_device_properties(list->place->device, &properties)) return;
+    if (bp_device_get_properties(list->place->device, &properties)) return;
     for (int i = 0; i < 4; i++) types[i] = op->types[i] & properties.dtypes;
     list_add_dtypes(&maker, op, types, 0);
 }
@@ -435,7 +436,7 @@ static void add_gradients(struct list *list)
 {
     struct bp_device_properties p = {.size = sizeof p};
 
-    if (bp_device_properties(list->place->device, &p)) return;
+    if (bp_device_get_properties(list->place->device, &p)) return;
     if (!(p.dtypes >> BP_F64 & 1)) {
         if (!list_unit_begin(list, SUITE_GRADIENT, "f64")) return;
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED,

@@ -49,7 +49,7 @@ static void find_rows(struct parts *parts, struct bp_device *device)
 
     parts->row = calloc(n + 1, sizeof *parts->row);
     if (!parts->row) abort();
-    if (bp_device_properties(device, &held)) return;
+    if (bp_device_get_properties(device, &held)) return;
     for (uint32_t i = 0; i < n; i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         struct row *row = &parts->row[parts->n_row];

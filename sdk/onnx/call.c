@@ -135,7 +135,7 @@ struct bp_tensor_info onnx_info(struct bp_tensor *tensor)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    (void)bp_tensor_info(tensor, &info); /* a handle that this library holds */
+    (void)bp_tensor_get_info(tensor, &info); /* a handle that this library holds */
     return info;
 }
 

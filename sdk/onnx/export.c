@@ -234,7 +234,7 @@ enum bp_status bp_model_export(struct bp_graph *graph, const uint32_t *output, u
         return onnx_error(BP_ERR_INVALID, "bp_model_export: expected a graph and a stream");
     if (!path || (n_output && !output))
         return onnx_error(BP_ERR_INVALID, "bp_model_export: %s is NULL", path ? "output" : "path");
-    TRY(bp_graph_info(graph, &all));
+    TRY(bp_graph_get_info(graph, &all));
     onnx__graph_proto__init(&e.proto);
     add_values(&e, &all);
     for (uint32_t n = 0; n < all.nodes && !e.status; n++) add_node(&e, n);

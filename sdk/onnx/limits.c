@@ -110,7 +110,7 @@ static uint64_t graph_bytes(struct bp_graph *graph)
     struct bp_graph_info all = {.size = sizeof all};
     uint64_t sum = 0;
 
-    if (bp_graph_info(graph, &all)) return 0;
+    if (bp_graph_get_info(graph, &all)) return 0;
     for (uint32_t i = 0; i < all.values; i++) {
         struct bp_value_info info = {.size = sizeof info};
         struct bp_node_info node = {.size = sizeof node};

@@ -230,13 +230,13 @@ enum bp_status bp_model_missing(const char *path, char *out_text, size_t size)
     return BP_OK;
 }
 
-enum bp_status bp_model_row(uint32_t index, struct bp_model_row *out)
+enum bp_status bp_model_get_row(uint32_t index, struct bp_model_row *out)
 {
     size_t n;
     const struct onnx_row *row = onnx_rows(&n);
 
-    if (!out) return onnx_error(BP_ERR_INVALID, "bp_model_row: out is NULL");
-    if (index >= n) return onnx_error(BP_ERR_NOT_FOUND, "bp_model_row: there are %zu rows", n);
+    if (!out) return onnx_error(BP_ERR_INVALID, "bp_model_get_row: out is NULL");
+    if (index >= n) return onnx_error(BP_ERR_NOT_FOUND, "bp_model_get_row: there are %zu rows", n);
     *out = (struct bp_model_row){row[index].name, row[index].op, row[index].since,
                                  !row[index].emit, 0};
     return BP_OK;

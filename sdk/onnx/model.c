@@ -271,17 +271,17 @@ static void add_program(const struct bp_model *model, struct bp_model_info *info
     info->reason = model->is_failed ? failed
                    : last->used     ? "it depends on data: its nodes are gone through for each run"
                                     : "it has not been run";
-    if (!last->program || bp_program_info(last->program, &program)) return;
+    if (!last->program || bp_program_get_info(last->program, &program)) return;
     info->runs = program.runs;
     info->replays = program.replays;
     info->reason = model->is_failed ? failed : program.reason;
 }
 
-enum bp_status bp_model_info(struct bp_model *model, struct bp_model_info *out)
+enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *out)
 {
     struct bp_model_info info = {.size = sizeof info};
 
-    TRY(onnx_check_model("bp_model_info", model));
+    TRY(onnx_check_model("bp_model_get_info", model));
     info.opset = onnx_opset(model);
     info.producer = onnx_text(model->proto->producer_name);
     info.nodes = model->n_node;
@@ -290,7 +290,7 @@ enum bp_status bp_model_info(struct bp_model *model, struct bp_model_info *out)
     info.host_nodes = model->n_host;
     info.host_node = model->n_host ? model->host->name : "";
     add_program(model, &info);
-    return model_answer("bp_model_info", out, &info, sizeof info);
+    return model_answer("bp_model_get_info", out, &info, sizeof info);
 }
 
 const char *bp_model_node(struct bp_model *model)

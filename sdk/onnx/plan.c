@@ -90,7 +90,7 @@ static enum bp_status freeze_constants(struct bp_graph *graph)
 {
     struct bp_graph_info all = {.size = sizeof all};
 
-    TRY(bp_graph_info(graph, &all));
+    TRY(bp_graph_get_info(graph, &all));
     for (uint32_t i = 0; i < all.values; i++) {
         struct bp_value_info info = {.size = sizeof info};
         TRY(bp_graph_value(graph, i, &info));

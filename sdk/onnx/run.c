@@ -30,7 +30,7 @@ static enum bp_status run_check_tensor(const struct bp_model *model,
     struct bp_tensor_info info = {.size = sizeof info};
     bool fits = true;
 
-    TRY(bp_tensor_info(t, &info));
+    TRY(bp_tensor_get_info(t, &info));
     if (info.device != model->device)
         return onnx_error(BP_ERR_INVALID, "input %.80s is on %s, the model is on %s", port->name,
                           info.device ? bp_device_name(info.device) : "no device",
@@ -91,7 +91,7 @@ static enum bp_status same_tensor(struct bp_tensor *t, struct bp_tensor **out)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    TRY(bp_tensor_info(t, &info));
+    TRY(bp_tensor_get_info(t, &info));
     return bp_tensor_view(t, 0, info.rank, info.shape, info.stride, out);
 }
 
@@ -201,7 +201,7 @@ static enum bp_status run_graph(struct bp_model *model, struct onnx_plan *plan,
     struct bp_graph_info info = {.size = sizeof info};
     struct bp_tensor **given, **made, **next;
     uint32_t n_in = model->body.n_input;
-    enum bp_status status = bp_graph_info(plan->graph, &info);
+    enum bp_status status = bp_graph_get_info(plan->graph, &info);
 
     if (status) return status;
     given = calloc(n_in + info.outputs + 2, sizeof *given);

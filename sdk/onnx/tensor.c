@@ -176,7 +176,7 @@ enum bp_status onnx_put(struct bp_stream *stream, uint32_t dtype, uint32_t rank,
     struct bp_tensor *t;
 
     TRY(bp_tensor_create(bp_stream_device(stream), dtype, rank, shape, &t));
-    status = bp_tensor_info(t, &info);
+    status = bp_tensor_get_info(t, &info);
     if (status == BP_OK && info.bytes) status = bp_tensor_write(stream, t, data, info.bytes);
     if (status) {
         bp_tensor_destroy(t);
@@ -235,7 +235,7 @@ enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto
     void *data;
 
     TRY(tensor_load(model, model->stream, proto, is_weight, &data, &t));
-    (void)bp_tensor_info(t, &info);
+    (void)bp_tensor_get_info(t, &info);
     status = onnx_value_tensor(model, t, false, out_value);
     if (status == BP_OK && info.dtype == BP_I64 && info.count <= SHORT_LIST)
         (*out_value)->number = data;

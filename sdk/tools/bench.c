@@ -303,7 +303,7 @@ static int bench_run_row(struct bench *bench, struct bp_device *device, const ch
     struct bp_device_properties p = {.size = sizeof p};
     int status;
 
-    bp_device_properties(device, &p);
+    bp_device_get_properties(device, &p);
     bench->machine = p.name;
     bench->results = cJSON_CreateArray();
     bp_table_init(&bench->table, 7, headings);

@@ -27,7 +27,8 @@ static bool compute_zeros(struct bench *bench, uint32_t rank, const int64_t *sha
     static const char zero[4 << 20];
     struct bp_tensor_info info = {.size = sizeof info};
 
-    if (bp_tensor_create(bench->device, BP_F32, rank, shape, out) || bp_tensor_info(*out, &info))
+    if (bp_tensor_create(bench->device, BP_F32, rank, shape, out) ||
+        bp_tensor_get_info(*out, &info))
         return false;
     return info.bytes <= sizeof zero && !bp_tensor_write(bench->stream, *out, zero, info.bytes);
 }

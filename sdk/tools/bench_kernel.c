@@ -83,7 +83,7 @@ static bool open_plugin(const struct bench *bench, const char *row, struct bench
     struct bp_plugin_info info = {.size = sizeof info};
     size_t kind = strcspn(device, ":");
 
-    if (bp_device_properties(bench->device, &p) || !(p.flags & BP_DEVICE_INLINE) ||
+    if (bp_device_get_properties(bench->device, &p) || !(p.flags & BP_DEVICE_INLINE) ||
         !(p.flags & BP_DEVICE_HOST_VISIBLE))
         return false;
     for (uint32_t i = 0; i < bp_core_plugins(bench->core); i++)
@@ -98,7 +98,7 @@ static bool kernel_view(struct bp_tensor *tensor, struct bp_view *out)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    if (bp_tensor_info(tensor, &info) || !info.data) return false;
+    if (bp_tensor_get_info(tensor, &info) || !info.data) return false;
     *out = (struct bp_view){.data = info.data, .shape = info.shape, .stride = info.stride,
                             .count = info.count, .dtype = (uint8_t)info.dtype,
                             .rank = (uint8_t)info.rank, .space = (uint8_t)info.space};

@@ -28,7 +28,7 @@ static bool many_make(struct bench *bench, uint32_t rank, const int64_t *shape, 
 
     return !bp_tensor_create(bench->device, BP_F32, rank, shape, &s->x) &&
            !bp_tensor_create(bench->device, BP_F32, rank, shape, &s->y) &&
-           !bp_tensor_info(s->x, &info) && info.bytes <= sizeof zero &&
+           !bp_tensor_get_info(s->x, &info) && info.bytes <= sizeof zero &&
            !bp_tensor_write(bench->stream, s->x, zero, info.bytes) &&
            !bp_tensor_write(bench->stream, s->y, zero, info.bytes);
 }

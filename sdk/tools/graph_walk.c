@@ -21,7 +21,7 @@ enum bp_status graph_walk_init(struct graph_walk *walk, struct bp_graph *graph,
                                struct bp_stream *stream, struct bp_tensor *const *in, size_t n_in)
 {
     struct bp_graph_info info = {.size = sizeof info};
-    enum bp_status status = bp_graph_info(graph, &info);
+    enum bp_status status = bp_graph_get_info(graph, &info);
     size_t given = 0;
 
     *walk = (struct graph_walk){.graph = graph, .stream = stream};

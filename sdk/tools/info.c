@@ -82,7 +82,7 @@ static enum bp_status info_gather(struct bp_core *core, struct bp_device *device
     *facts = (struct facts){.device = device};
     facts->properties.size = sizeof facts->properties;
     facts->memory.size = sizeof facts->memory;
-    if ((status = bp_device_properties(device, &facts->properties))) return status;
+    if ((status = bp_device_get_properties(device, &facts->properties))) return status;
     if ((status = bp_device_memory(device, &facts->memory))) return status;
     facts->emulated = bp_device_emulated(device);
     facts->n_kernel = bp_device_kernels(device);

@@ -178,7 +178,7 @@ static void add_lines(struct result *result, const char *text)
 static bool is_there(struct check *c, enum bp_status status, const char *call)
 {
     struct bp_error_info info = {.size = sizeof info};
-    bool known = bp_error_info(&info) == BP_OK;
+    bool known = bp_error_get_info(&info) == BP_OK;
     bool missing = status == BP_ERR_NO_KERNEL && known && !info.rows;
     bool refused = status == BP_ERR_UNSUPPORTED && known && !*info.kernel;
     char kernel[80];

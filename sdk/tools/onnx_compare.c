@@ -119,8 +119,8 @@ bool onnx_compare(struct check *c, struct bp_stream *stream, struct bp_tensor *g
 {
     struct bp_tensor_info a = {.size = sizeof a}, b = {.size = sizeof b};
     char got_text[160], expected_text[160], *data;
-    bool ok = check_ok(c, bp_tensor_info(got, &a), "bp_tensor_info") &&
-              check_ok(c, bp_tensor_info(expected, &b), "bp_tensor_info");
+    bool ok = check_ok(c, bp_tensor_get_info(got, &a), "bp_tensor_get_info") &&
+              check_ok(c, bp_tensor_get_info(expected, &b), "bp_tensor_get_info");
 
     if (!ok) return false;
     shape_text(&a, got_text, sizeof got_text);

@@ -9,7 +9,7 @@ int bp_ops_onnx(void)
     struct bp_model_row row;
 
     printf("| ONNX | from opset | operator here | |\n|---|---|---|---|\n");
-    for (uint32_t i = 0; !bp_model_row(i, &row); i++)
+    for (uint32_t i = 0; !bp_model_get_row(i, &row); i++)
         printf("| %s | %lld | %s%s%s | %s |\n", row.name, (long long)row.since, *row.op ? "`" : "",
                row.op, *row.op ? "`" : "", row.exact ? "" : "by code");
     return BP_EXIT_GOOD;

@@ -107,7 +107,7 @@ static void report_devices(struct bp_core *core, uint32_t index)
         cJSON *json, *part;
         char *uuid;
         if (bp_device_create_at(core, index, i, &device)) continue;
-        bp_device_properties(device, &p);
+        bp_device_get_properties(device, &p);
         bp_device_destroy(device);
         uuid = bp_uuid_text(p.uuid);
         if (*uuid || *p.pci) {

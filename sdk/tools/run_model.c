@@ -133,7 +133,7 @@ static bool model_make_input(struct run_model *r, const struct words *w,
         return run_failed(port->name);
     out->n = 1;
     out->kind = BP_MODEL_TENSOR;
-    if (bp_tensor_info(out->at[0], &info)) return run_failed(port->name);
+    if (bp_tensor_get_info(out->at[0], &info)) return run_failed(port->name);
     data = calloc(info.bytes + 1, 1);
     if (!data) abort();
     for (int64_t i = 0; i < info.count && info.dtype == BP_F32; i++)
@@ -197,7 +197,7 @@ static void model_describe(struct run_model *r, struct bp_tensor *t, char *text,
     size_t used;
     float *data;
 
-    if (bp_tensor_info(t, &info)) return;
+    if (bp_tensor_get_info(t, &info)) return;
     used = (size_t)snprintf(text, size, "%s[", bp_dtype_name(info.dtype));
     for (uint32_t i = 0; i < info.rank && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? "," : "",
@@ -222,7 +222,7 @@ static void model_report(struct run_model *r, const struct words *w, double firs
     cJSON *json = cJSON_CreateObject(), *outputs = cJSON_CreateArray();
 
     if (n) qsort(t, n, sizeof *t, model_by_size);
-    (void)bp_model_info(r->model, &info);
+    (void)bp_model_get_info(r->model, &info);
     if (!w->json)
         printf("%s on %s: %u nodes, opset %lld, %.1f MB of weights\nload %.1f ms, first run %.2f "
                "ms\n", r->path, r->device_name, info.nodes, (long long)info.opset,

@@ -106,7 +106,7 @@ static uint64_t profile_bytes_of(struct bp_tensor *const *t, uint32_t n)
 
     for (uint32_t i = 0; i < n; i++) {
         struct bp_tensor_info info = {.size = sizeof info};
-        if (t[i] && !bp_tensor_info(t[i], &info)) bytes += info.bytes;
+        if (t[i] && !bp_tensor_get_info(t[i], &info)) bytes += info.bytes;
     }
     return bytes;
 }

@@ -15,7 +15,7 @@ static bool read_array(struct run_model *r, struct bp_tensor *t, struct ref_arra
     struct bp_tensor_info info = {.size = sizeof info};
     void *data;
 
-    if (bp_tensor_info(t, &info)) return run_failed("verify");
+    if (bp_tensor_get_info(t, &info)) return run_failed("verify");
     data = malloc(info.bytes + 8);
     if (!data) abort();
     if (info.bytes && bp_tensor_read(r->stream, t, data, info.bytes)) {
@@ -159,7 +159,7 @@ int run_verify(struct run_model *r)
     bp_progress("%s", "");
     for (uint32_t i = 0; v.in && i < v.n_in; i++) ref_array_finish(&v.in[i]); /* a call failed */
     free(v.in);
-    if (!ok || (bp_model_info(r->model, &info) && !run_failed("verify"))) return BP_EXIT_FAILED;
+    if (!ok || (bp_model_get_info(r->model, &info) && !run_failed("verify"))) return BP_EXIT_FAILED;
     if (info.host_nodes)
         fprintf(r->told, "node %s%s: done by the host, it has no reference\n", info.host_node,
                 info.host_nodes > 1 ? " and others" : "");

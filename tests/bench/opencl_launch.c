@@ -226,7 +226,7 @@ int main(int argc, char **argv)
     if (pairs < 1 || pairs > PAIRS) pairs = PAIRS;
     opencl_launch_need(!bp_core_create(NULL, &core), "a core");
     opencl_launch_need(!bp_device_create(core, "xpu:0", &device), "xpu:0");
-    opencl_launch_need(!bp_device_properties(device, &p), "its properties");
+    opencl_launch_need(!bp_device_get_properties(device, &p), "its properties");
     catch_scale();
     direct_init(&d, p.name);
     ours_init(&o, device);

@@ -53,7 +53,7 @@ static inline struct bp_tensor *make(uint32_t dtype, int64_t n)
     struct bp_tensor_info info = {.size = sizeof info};
 
     OK(bp_tensor_create(device, dtype, 1, &n, &t));
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     if (n) memset(info.data, 0, info.bytes);
     return t;
 }
@@ -63,7 +63,7 @@ static inline void fill(struct bp_tensor *t, int value)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     memset(info.data, value, info.bytes);
 }
 
@@ -72,7 +72,7 @@ static inline bool is_filled(struct bp_tensor *t, int value)
     struct bp_tensor_info info = {.size = sizeof info};
     const unsigned char *data;
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     data = info.data;
     return !info.bytes || (data[0] == value && !memcmp(data, data + 1, info.bytes - 1));
 }

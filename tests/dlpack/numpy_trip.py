@@ -109,7 +109,7 @@ class Tensor:
 
     def info(self):
         info = Info(size=ctypes.sizeof(Info))
-        self.library.call("bp_tensor_info", self.handle, ctypes.byref(info))
+        self.library.call("bp_tensor_get_info", self.handle, ctypes.byref(info))
         return info
 
     def strides(self):

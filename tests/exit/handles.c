@@ -119,7 +119,7 @@ static void expect_refused(struct handles *h, const char *word)
     FAILS(BP_ERR_SHUTDOWN, word, bp_core_plugin(h->s.core, 0, &plugin));
     FAILS(BP_ERR_SHUTDOWN, word, bp_core_load(h->s.core, 0));
     FAILS(BP_ERR_SHUTDOWN, word, bp_device_create(h->s.core, "cpu", (struct bp_device **)&none));
-    FAILS(BP_ERR_SHUTDOWN, word, bp_device_properties(h->s.device, &properties));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_device_get_properties(h->s.device, &properties));
     FAILS(BP_ERR_SHUTDOWN, word, bp_device_synchronize(h->s.device));
     FAILS(BP_ERR_SHUTDOWN, word, bp_device_memory(h->s.device, &stats));
     FAILS(BP_ERR_SHUTDOWN, word, bp_stream_create(h->s.device, (struct bp_stream **)&none));
@@ -132,7 +132,7 @@ static void expect_refused(struct handles *h, const char *word)
     FAILS(BP_ERR_SHUTDOWN, word, bp_stream_wait(h->s.stream, h->event));
     FAILS(BP_ERR_SHUTDOWN, word,
           bp_tensor_create(h->s.device, BP_F32, 1, two, (struct bp_tensor **)&none));
-    FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_info(h->x, &info));
+    FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_get_info(h->x, &info));
     FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_write(h->s.stream, h->x, some, sizeof some));
     FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_read(h->s.stream, h->x, got, sizeof got));
     FAILS(BP_ERR_SHUTDOWN, word, bp_tensor_copy(h->s.stream, h->x, h->x));

@@ -95,7 +95,7 @@ static void *read_and_free(void *tensor)
     enum bp_status status = BP_OK;
     struct bp_stream *stream;
 
-    late_need(bp_tensor_info(tensor, &info), "info");
+    late_need(bp_tensor_get_info(tensor, &info), "info");
     late_need(bp_stream_create_with(info.device, BP_STREAM_ASYNC, &stream), "stream");
     while (status == BP_OK) {
         void *memory = malloc(info.bytes);

@@ -31,7 +31,7 @@ static enum bp_status fuzz_clear(struct bp_tensor *t)
     static const char zero[BYTES_MAX];
     struct bp_tensor_info info = {.size = sizeof info};
 
-    if (bp_tensor_info(t, &info)) abort();
+    if (bp_tensor_get_info(t, &info)) abort();
     if (info.bytes > sizeof zero) return BP_ERR_INVALID;
     return info.bytes ? bp_tensor_write(stream, t, zero, info.bytes) : BP_OK;
 }
@@ -41,7 +41,7 @@ static int is_small(struct bp_graph *graph)
 {
     struct bp_graph_info info = {.size = sizeof info};
 
-    if (bp_graph_info(graph, &info)) abort();
+    if (bp_graph_get_info(graph, &info)) abort();
     for (uint32_t v = 0; v < info.values; v++) {
         struct bp_value_info value = {.size = sizeof value};
         int64_t count = 1;

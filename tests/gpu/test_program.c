@@ -86,7 +86,7 @@ static struct bp_program_info program_info_of(struct bp_program *program)
 {
     struct bp_program_info info = {.size = sizeof info};
 
-    program_ok(bp_program_info(program, &info), "bp_program_info");
+    program_ok(bp_program_get_info(program, &info), "bp_program_get_info");
     return info;
 }
 

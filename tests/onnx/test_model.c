@@ -39,7 +39,7 @@ Test(model, product_is_a_graph)
     int64_t got[4];
 
     OK(model_read(&f, small[PRODUCT], strlen(small[PRODUCT]), &model));
-    OK(bp_model_info(model, &info));
+    OK(bp_model_get_info(model, &info));
     cr_expect(info.opset == 13 && info.nodes == 2 && info.weights == 1 && info.weight_bytes == 32);
     OK(bp_model_input(model, 0, &port));
     cr_expect_str_eq(port.name, "x");
@@ -75,7 +75,7 @@ Test(model, open_extents_take_any)
         struct bp_tensor_info info = {.size = sizeof info};
         x = tensor_of(&f, BP_I64, 2, shape, data);
         OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
-        OK(bp_tensor_info(y, &info));
+        OK(bp_tensor_get_info(y, &info));
         cr_expect(info.rank == 2 && info.shape[0] == 4 && info.shape[1] == 1);
         bp_tensor_destroy(y);
         bp_tensor_destroy(x);
@@ -84,11 +84,11 @@ Test(model, open_extents_take_any)
     cr_expect_eq(bp_model_run(model, f.stream, &x, 1, &y, 1), BP_ERR_INVALID);
     cr_expect(strstr(bp_error_message(), "node y (Reshape)"), "%s", bp_error_message());
     bp_tensor_destroy(x);
-    OK(bp_model_info(model, &said));
+    OK(bp_model_get_info(model, &said));
     cr_expect_str_eq(said.reason, "it failed");
     x = tensor_of(&f, BP_I64, 2, (const int64_t[]){2, 2}, data);
     OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
-    OK(bp_model_info(model, &said));
+    OK(bp_model_get_info(model, &said));
     cr_expect(!strstr(said.reason, "failed"), "%s", said.reason);
     bp_tensor_destroy(y);
     bp_tensor_destroy(x);
@@ -186,7 +186,7 @@ static uint64_t run_batch(struct fixture *f, struct bp_model *model, int64_t bat
     OK(bp_tensor_read(f->stream, y, got, (size_t)batch * 16));
     for (int64_t i = 0; i < 2 * batch; i++)
         cr_expect_eq(got[i], 2 * data[i], "batch %lld", (long long)batch);
-    OK(bp_model_info(model, &info));
+    OK(bp_model_get_info(model, &info));
     bp_tensor_destroy(y);
     bp_tensor_destroy(x);
     return info.runs;

@@ -50,13 +50,13 @@ static void moved_run(struct bp_model *model, struct bp_stream *stream, uint64_t
 
     OK(bp_model_input(model, 0, &port));
     OK(bp_tensor_create(bp_stream_device(stream), port.dtype, port.rank, port.shape, &x));
-    OK(bp_tensor_info(x, &x_info));
+    OK(bp_tensor_get_info(x, &x_info));
     data = calloc(1, x_info.bytes);
     cr_assert_not_null(data);
     for (int64_t i = 0; i < x_info.count; i++) data[i] = (float)i / (float)x_info.count;
     OK(bp_tensor_write(stream, x, data, x_info.bytes));
     OK(bp_model_run(model, stream, &x, 1, &y, 1));
-    OK(bp_tensor_info(y, &y_info));
+    OK(bp_tensor_get_info(y, &y_info));
     data = realloc(data, y_info.bytes);
     cr_assert_not_null(data);
     OK(bp_tensor_read(stream, y, data, y_info.bytes));
@@ -87,7 +87,7 @@ static void check_network(const char *name, void (*build)(struct network *n))
     before = *counted;
     OK(bp_model_load(n->device, path, NULL, &model));
     unlink(path);
-    OK(bp_model_info(model, &info));
+    OK(bp_model_get_info(model, &info));
     cr_expect(info.weight_bytes > 1 << 20);
     expect_moved(&before, info.weight_bytes, 0, name);
     for (int i = 0; i < 3; i++) { /* the first plans */

@@ -42,7 +42,7 @@ static void memory_check(struct bp_storage *storage)
     struct bp_memory_info info = {.size = sizeof info};
     const unsigned char *at;
 
-    memory_need(bp_memory_info(storage, &info), "info");
+    memory_need(bp_memory_get_info(storage, &info), "info");
     at = info.host;
     for (uint64_t i = 0; at && i < info.bytes; i += 97)
         if (at[i] != at[0] || at[info.bytes - 1] != at[0]) {
@@ -57,11 +57,11 @@ static void put_storage(struct bp_stream *own, uint32_t *random)
     uint64_t size = 1 + memory_next(random) % (memory_next(random) % 16 ? 3000 : 3000000);
     struct bp_memory_info info = {.size = sizeof info};
     struct bp_storage *storage;
-    bool at_home = bp_stream_flags(own) & BP_STREAM_INLINE && memory_next(random) % 2;
+    bool at_home = bp_stream_get_flags(own) & BP_STREAM_INLINE && memory_next(random) % 2;
     uint32_t space = memory_next(random) % 4 || !inline_device ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
 
     memory_need(bp_memory_create(device, at_home ? own : NULL, space, size, &storage), "create");
-    memory_need(bp_memory_info(storage, &info), "info");
+    memory_need(bp_memory_get_info(storage, &info), "info");
     if (info.host) memset(info.host, (int)memory_next(random), size);
     storage = atomic_exchange(&storages[memory_next(random) % SLOTS], storage);
     if (!storage) return;
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
     uint32_t number[THREADS];
 
     memory_open_device(argc > 1 ? argv[1] : NULL);
-    memory_need(bp_device_properties(device, &properties), "properties");
+    memory_need(bp_device_get_properties(device, &properties), "properties");
     inline_device = properties.flags & BP_DEVICE_INLINE;
     memory_need(bp_stream_create_with(device, BP_STREAM_ASYNC, &shared), "stream");
     for (uint32_t i = 0; i < THREADS; i++) {

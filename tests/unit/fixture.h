@@ -52,7 +52,7 @@ static inline struct bp_tensor *tensor_of(struct fixture *f, uint32_t dtype, uin
     struct bp_tensor *t;
 
     OK(bp_tensor_create(f->device, dtype, rank, shape, &t));
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     if (data) OK(bp_tensor_write(f->stream, t, data, info.bytes));
     return t;
 }
@@ -68,7 +68,7 @@ static inline void expect_bytes(struct fixture *f, struct bp_tensor *t, const vo
     struct bp_tensor_info info = {.size = sizeof info};
     unsigned char got[4096];
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     cr_assert_eq(info.bytes, size, "%llu bytes, expected %zu", (unsigned long long)info.bytes,
                  size);
     cr_assert(size <= sizeof got);

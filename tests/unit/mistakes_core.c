@@ -66,7 +66,7 @@ static uint64_t error_message(const union value *a)
 
 static uint64_t error_info(const union value *a)
 {
-    return bp_error_info(a[0].p);
+    return bp_error_get_info(a[0].p);
 }
 
 static uint64_t error_set(const union value *a)
@@ -129,7 +129,7 @@ static const struct function functions[] = {
     {"bp_activity_find", activity_find, {NUMBER(0), OPTIONAL(NULL)}, ANSWERS_ZERO},
     {"bp_activity_launch", activity_launch, {OPTIONAL(NULL)}, ANSWERS_ZERO},
     {"bp_error_message", error_message, {{0}}, ANSWERS_TEXT},
-    {"bp_error_info", error_info, {ANSWER(struct bp_error_info)}},
+    {"bp_error_get_info", error_info, {ANSWER(struct bp_error_info)}},
     {"bp_error_set", error_set, {NUMBER(BP_OK), OPTIONAL(NULL)}},
     {"bp_status_name", status_name, {NUMBER(BP_ERR_INVALID)}, ANSWERS_TEXT},
     {"bp_status_text", status_text, {NUMBER(BP_ERR_INVALID)}, ANSWERS_TEXT},

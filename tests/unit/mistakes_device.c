@@ -26,7 +26,7 @@ static uint64_t device_name(const union value *a)
 
 static uint64_t device_properties(const union value *a)
 {
-    return bp_device_properties(a[0].p, a[1].p);
+    return bp_device_get_properties(a[0].p, a[1].p);
 }
 
 static uint64_t device_core(const union value *a)
@@ -107,7 +107,7 @@ static uint64_t memory_destroy(const union value *a)
 
 static uint64_t memory_info(const union value *a)
 {
-    return bp_memory_info(a[0].p, a[1].p);
+    return bp_memory_get_info(a[0].p, a[1].p);
 }
 
 static uint64_t storage_export(const union value *a)
@@ -122,7 +122,7 @@ static const struct function functions[] = {
     {"bp_device_destroy", device_destroy, {HANDLE(T_DEVICE)}, ANSWERS_NOTHING},
     {"bp_device_name", device_name, {HANDLE(T_DEVICE)}, ANSWERS_EMPTY},
     {"bp_device_core", device_core, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
-    {"bp_device_properties", device_properties,
+    {"bp_device_get_properties", device_properties,
      {HANDLE(T_DEVICE), ANSWER(struct bp_device_properties)}},
     {"bp_device_synchronize", device_synchronize, {HANDLE(T_DEVICE)}},
     {"bp_device_emulated", device_emulated, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
@@ -139,7 +139,7 @@ static const struct function functions[] = {
      {HANDLE(T_DEVICE), {.kind = ARG_HANDLE_OPT, .thing = T_STREAM}, NUMBER(BP_SPACE_DEVICE),
       NUMBER(64), OUT_OF(T_STORAGE)}},
     {"bp_memory_destroy", memory_destroy, {HANDLE(T_STORAGE)}, ANSWERS_NOTHING},
-    {"bp_memory_info", memory_info, {HANDLE(T_STORAGE), ANSWER(struct bp_memory_info)}},
+    {"bp_memory_get_info", memory_info, {HANDLE(T_STORAGE), ANSWER(struct bp_memory_info)}},
     {"bp_storage_export", storage_export,
      {HANDLE(T_STORAGE), OUT_OF(T_NONE), OUT_OF(T_NONE)}},
     {"bp_device_fallbacks", device_fallbacks, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},

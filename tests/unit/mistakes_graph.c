@@ -49,7 +49,7 @@ static uint64_t graph_gradient(const union value *a)
 
 static uint64_t graph_info(const union value *a)
 {
-    return bp_graph_info(a[0].p, a[1].p);
+    return bp_graph_get_info(a[0].p, a[1].p);
 }
 
 static uint64_t graph_value(const union value *a)
@@ -91,7 +91,7 @@ static uint64_t program_run(const union value *a)
 
 static uint64_t program_info(const union value *a)
 {
-    return bp_program_info(a[0].p, a[1].p);
+    return bp_program_get_info(a[0].p, a[1].p);
 }
 
 enum {
@@ -125,7 +125,7 @@ static const struct function functions[] = {
     {"bp_graph_gradient", graph_gradient,
      {{.kind = ARG_HANDLE, .thing = T_GRAPH, .good = T_SCRATCH}, POINTER_OWN(VALUES),
       POINTER_OWN(GRADIENTS), NUMBER(1), POINTER_OWN(VALUES), NUMBER(1), OUT_OF(T_TENSOR)}},
-    {"bp_graph_info", graph_info, {HANDLE(T_GRAPH), ANSWER(struct bp_graph_info)}},
+    {"bp_graph_get_info", graph_info, {HANDLE(T_GRAPH), ANSWER(struct bp_graph_info)}},
     {"bp_graph_value", graph_value, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_value_info)}},
     {"bp_graph_node", graph_node, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_node_info)}},
     {"bp_graph_decompose", graph_decompose,
@@ -137,7 +137,7 @@ static const struct function functions[] = {
     {"bp_program_run", program_run,
      {HANDLE(T_PROGRAM), HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1),
       {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(1)}},
-    {"bp_program_info", program_info, {HANDLE(T_PROGRAM), ANSWER(struct bp_program_info)}},
+    {"bp_program_get_info", program_info, {HANDLE(T_PROGRAM), ANSWER(struct bp_program_info)}},
 };
 
 static const struct mistake mistakes[] = {

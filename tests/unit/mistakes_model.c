@@ -120,7 +120,7 @@ static uint64_t model_node(const union value *a)
 
 static uint64_t model_info(const union value *a)
 {
-    return bp_model_info(a[0].p, a[1].p);
+    return bp_model_get_info(a[0].p, a[1].p);
 }
 
 static uint64_t model_missing(const union value *a)
@@ -130,7 +130,7 @@ static uint64_t model_missing(const union value *a)
 
 static uint64_t model_row(const union value *a)
 {
-    return bp_model_row((uint32_t)a[0].u, a[1].p);
+    return bp_model_get_row((uint32_t)a[0].u, a[1].p);
 }
 
 static const uint32_t last_value = 1, no_such_value = 99;
@@ -159,9 +159,9 @@ static const struct function functions[] = {
     {"bp_model_export", model_export,
      {HANDLE(T_GRAPH), POINTER(&last_value), NUMBER(1), HANDLE(T_STREAM), POINTER("/dev/null")}},
     {"bp_model_node", model_node, {OF_MODEL}, ANSWERS_ZERO},
-    {"bp_model_info", model_info, {OF_MODEL, ANSWER(struct bp_model_info)}},
+    {"bp_model_get_info", model_info, {OF_MODEL, ANSWER(struct bp_model_info)}},
     {"bp_model_missing", model_missing, {POINTER_OWN(PATH), OUT, NUMBER(128)}},
-    {"bp_model_row", model_row, {NUMBER(0), OUT}},
+    {"bp_model_get_row", model_row, {NUMBER(0), OUT}},
 };
 
 static const struct mistake mistakes[] = {
@@ -210,7 +210,7 @@ static const struct mistake mistakes[] = {
      {PUT(5, "/nowhere/a.onnx")}},
     {"bp_model_missing", "no file", BP_ERR_NOT_FOUND, "/nowhere.onnx", {PUT(1, "/nowhere.onnx")}},
     {"bp_model_missing", "no room", BP_ERR_INVALID, "size 0", {SET(3, 0)}},
-    {"bp_model_row", "past the end", BP_ERR_NOT_FOUND, "rows", {SET(1, UINT32_MAX)}},
+    {"bp_model_get_row", "past the end", BP_ERR_NOT_FOUND, "rows", {SET(1, UINT32_MAX)}},
 };
 
 static struct bp_tensor *model_integers(struct bp_device *device, uint32_t rank)

@@ -14,7 +14,7 @@ static uint64_t stream_create_with(const union value *a)
 
 static uint64_t stream_flags(const union value *a)
 {
-    return bp_stream_flags(a[0].p);
+    return bp_stream_get_flags(a[0].p);
 }
 
 static uint64_t stream_destroy(const union value *a)
@@ -137,7 +137,7 @@ static const struct function functions[] = {
     {"bp_stream_create", stream_create, {HANDLE(T_DEVICE), OUT_OF(T_STREAM)}},
     {"bp_stream_create_with", stream_create_with,
      {HANDLE(T_DEVICE), NUMBER(BP_STREAM_ASYNC), OUT_OF(T_STREAM)}, .called = "bp_stream_create"},
-    {"bp_stream_flags", stream_flags, {HANDLE(T_STREAM)}, ANSWERS_ZERO},
+    {"bp_stream_get_flags", stream_flags, {HANDLE(T_STREAM)}, ANSWERS_ZERO},
     {"bp_stream_destroy", stream_destroy, {HANDLE(T_STREAM)}, ANSWERS_NOTHING},
     {"bp_stream_synchronize", stream_synchronize, {HANDLE(T_STREAM)}},
     {"bp_stream_number", stream_number, {HANDLE(T_STREAM)}, ANSWERS_ZERO},

@@ -55,7 +55,7 @@ static uint64_t tensor_destroy(const union value *a)
 
 static uint64_t tensor_info(const union value *a)
 {
-    return bp_tensor_info(a[0].p, a[1].p);
+    return bp_tensor_get_info(a[0].p, a[1].p);
 }
 
 static uint64_t tensor_write(const union value *a)
@@ -99,7 +99,7 @@ static const struct function functions[] = {
     {"bp_tensor_freeze", tensor_freeze, {GIVEN(T_TENSOR, T_FROZEN)}},
     {"bp_tensor_map", tensor_map, {HANDLE(T_TENSOR), OUT_OF(T_NONE)}},
     {"bp_tensor_destroy", tensor_destroy, {HANDLE_OR(T_TENSOR, T_SYMBOL)}, ANSWERS_NOTHING},
-    {"bp_tensor_info", tensor_info,
+    {"bp_tensor_get_info", tensor_info,
      {HANDLE_OR(T_TENSOR, T_SYMBOL), ANSWER(struct bp_tensor_info)}},
     {"bp_tensor_write", tensor_write,
      {HANDLE(T_STREAM), GIVEN(T_TENSOR, T_SPARE), POINTER(six), NUMBER(24)}},

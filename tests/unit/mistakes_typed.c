@@ -192,7 +192,7 @@ static void try_dtypes(struct subject *s, enum way way, uint32_t port)
     struct bp_arg good = s->in[port];
     bool bound = false;
 
-    OK(bp_device_properties(s->w->f.device, &device));
+    OK(bp_device_get_properties(s->w->f.device, &device));
     for (uint32_t i = 0; i < port; i++)
         bound |= s->op->in[i].var == p->var && s->op->in[i].kind == BP_PORT_IN;
     for (uint32_t d = 0; d < 64; d++) {

@@ -31,7 +31,7 @@ Test(bad_input, handles_null_and_strange)
         FAILS(BP_ERR_INVALID, "core", bp_core_plugin(H(core), 0, &pi));
         FAILS(BP_ERR_INVALID, "core", bp_core_load(H(core), 0));
         FAILS(BP_ERR_INVALID, "core", bp_core_load_path(H(core), "/x.so", &index));
-        FAILS(BP_ERR_INVALID, "device", bp_device_properties(H(device), &p));
+        FAILS(BP_ERR_INVALID, "device", bp_device_get_properties(H(device), &p));
         FAILS(BP_ERR_INVALID, "device", bp_device_memory(H(device), &m));
         FAILS(BP_ERR_INVALID, "device", bp_device_synchronize(H(device)));
         FAILS(BP_ERR_INVALID, "device", bp_stream_create(H(device), &stream));
@@ -45,7 +45,7 @@ Test(bad_input, handles_null_and_strange)
         FAILS(BP_ERR_INVALID, "event", bp_event_query(H(event)));
         FAILS(BP_ERR_INVALID, "event", bp_event_wait(H(event), 0));
         FAILS(BP_ERR_INVALID, "event", bp_stream_wait(f.stream, H(event)));
-        FAILS(BP_ERR_INVALID, "tensor", bp_tensor_info(H(tensor), &ti));
+        FAILS(BP_ERR_INVALID, "tensor", bp_tensor_get_info(H(tensor), &ti));
         FAILS(BP_ERR_INVALID, "tensor", bp_tensor_view(H(tensor), 0, 0, NULL, NULL, &out));
         FAILS(BP_ERR_INVALID, "tensor", bp_tensor_write(f.stream, H(tensor), F32(1), 4));
         FAILS(BP_ERR_INVALID, "tensor", bp_tensor_copy(f.stream, t, H(tensor)));
@@ -82,8 +82,8 @@ Test(bad_input, out_is_null)
     FAILS(BP_ERR_INVALID, "out_stream", bp_stream_create(f.device, NULL));
     FAILS(BP_ERR_INVALID, "out_event", bp_event_create(f.device, NULL));
     FAILS(BP_ERR_INVALID, "out_tensor", bp_tensor_create(f.device, BP_F32, 0, NULL, NULL));
-    FAILS(BP_ERR_INVALID, "size field", bp_tensor_info(t, NULL));
-    FAILS(BP_ERR_INVALID, "size field", bp_device_properties(f.device, NULL));
+    FAILS(BP_ERR_INVALID, "size field", bp_tensor_get_info(t, NULL));
+    FAILS(BP_ERR_INVALID, "size field", bp_device_get_properties(f.device, NULL));
     FAILS(BP_ERR_INVALID, "output z", bp_op_add(f.scope, t, t, NULL));
     bp_tensor_destroy(t);
     fixture_finish(&f);

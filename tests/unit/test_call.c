@@ -179,7 +179,7 @@ static void expect_channels_last(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     cr_assert_eq(info.rank, 4);
     cr_expect_eq(info.stride[1], 1);
     cr_expect_eq(info.stride[3], info.shape[1]);

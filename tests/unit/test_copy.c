@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_copy.c: write, read and copy of tensors with any strides, on and between devices that the
  * host can and cannot touch. A model of each memory as bytes, changed element by element from what
- * bp_tensor_info says, is compared as a whole: what lies between elements counts. */
+ * bp_tensor_get_info says, is compared as a whole: what lies between elements counts. */
 #include "fixture.h"
 
 #include <stdio.h>
@@ -158,7 +158,7 @@ static void write_and_read(struct place *p)
         struct layout l = some_layout(rank, shape, width);
         struct bp_tensor *t = copy_view_of(p, &l);
         struct bp_tensor_info info = {.size = sizeof info};
-        OK(bp_tensor_info(t, &info));
+        OK(bp_tensor_get_info(t, &info));
         for (int64_t n = 0; n < info.count; n++) {
             data[n] = (unsigned char)copy_below(256);
             p->model[byte_of(&info, n)] = data[n];
@@ -205,8 +205,8 @@ static bool copy_once(struct place *to, struct place *from)
     if (rank && copy_below(4) == 0) sl.stride[copy_below(rank)] = 0;
     dst = copy_view_of(to, &dl);
     src = copy_view_of(from, &sl);
-    OK(bp_tensor_info(dst, &d));
-    OK(bp_tensor_info(src, &s));
+    OK(bp_tensor_get_info(dst, &d));
+    OK(bp_tensor_get_info(src, &s));
     refused = to == from && share_bytes(&d, &s);
     if (refused) {
         FAILS(BP_ERR_INVALID, "overlap", bp_tensor_copy(to->f.stream, dst, src));
@@ -426,7 +426,7 @@ Test(copy, over_2_31_elements, .timeout = 300)
     for (int64_t i = 0; i < n; i += 999983) memory[2 * i + 1] = (unsigned char)(i % 251 + 1);
     OK(bp_tensor_slice(a, 0, 1, 2 * n, 2, &odd));
     OK(bp_tensor_create(f.device, BP_U8, 1, &n, &b));
-    OK(bp_tensor_info(odd, &info));
+    OK(bp_tensor_get_info(odd, &info));
     cr_assert_eq(info.count, n);
     OK(bp_tensor_copy(f.stream, b, odd));
     OK(bp_tensor_map(b, &data));

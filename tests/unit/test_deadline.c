@@ -146,7 +146,7 @@ Test(deadline, extents_that_come_late_have_a_place, .timeout = 60)
     open_held(&h);
     IN_THE_END(bp_stream_synchronize(h.s.stream));
     IN_THE_END(bp_op_nonzero(bp_stream_scope(h.s.stream), h.x, &found));
-    OK(bp_tensor_info(found, &info));
+    OK(bp_tensor_get_info(found, &info));
     cr_assert(info.shape[0] == 4 || info.shape[1] == 4);
     bp_tensor_destroy(found);
     held_finish(&h);

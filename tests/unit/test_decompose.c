@@ -75,7 +75,7 @@ Test(decompose, parts_are_listed_in_order_with_their_dtypes)
 
     none.reduction = 0;
     PARTS("sub:f32 abs:f32 ", &l, "l1_loss", BP_F32, 2, &none);
-    OK(bp_graph_info(l.graph, &info));
+    OK(bp_graph_get_info(l.graph, &info));
     cr_assert_eq(info.nodes, 0, "nothing is recorded, got %u nodes", info.nodes);
     decompose_finish(&l);
 }

@@ -440,7 +440,7 @@ static void expect_info(const char *op, uint32_t rows)
 {
     struct bp_error_info info = {.size = sizeof info};
 
-    OK(bp_error_info(&info));
+    OK(bp_error_get_info(&info));
     cr_assert_str_eq(info.op, op);
     cr_assert_eq(info.rows, rows, "%s: %u rows, expected %u", op, info.rows, rows);
     cr_assert_str_eq(info.kernel, "");

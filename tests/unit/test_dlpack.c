@@ -39,7 +39,7 @@ Test(dlpack, export_describes_the_tensor)
 
     OK(bp_tensor_slice(t, 1, 1, 4, 2, &s));
     OK(bp_tensor_transpose(s, NULL, &v));
-    OK(bp_tensor_info(v, &info));
+    OK(bp_tensor_get_info(v, &info));
     OK(bp_tensor_to_dlpack(v, &m));
     cr_assert(m->version.major == 1 && m->flags == 0);
     cr_assert(m->tensor.device.type == 1 && m->tensor.device.id == 0 && m->tensor.ndim == 2);
@@ -77,14 +77,14 @@ Test(dlpack, each_dtype_there_and_back)
         OK(bp_tensor_to_dlpack(t, &m));
         cr_assert(m->tensor.dtype.code == rounds[i].code && m->tensor.dtype.bits == rounds[i].bits);
         OK(bp_tensor_from_dlpack(f.device, m, &back));
-        OK(bp_tensor_info(t, &a));
-        OK(bp_tensor_info(back, &b));
+        OK(bp_tensor_get_info(t, &a));
+        OK(bp_tensor_get_info(back, &b));
         cr_assert(a.dtype == b.dtype && a.data == b.data && a.bytes == b.bytes);
         bp_tensor_destroy(back);
         OK(bp_tensor_to_dlpack_legacy(t, &old));
         OK(bp_tensor_from_dlpack_legacy(f.device, old, &back));
         bp_tensor_destroy(t);
-        OK(bp_tensor_info(back, &b));
+        OK(bp_tensor_get_info(back, &b));
         cr_assert(a.dtype == b.dtype && a.data == b.data);
         bp_tensor_destroy(back);
     }

@@ -113,7 +113,7 @@ static float *frozen_read_all(struct fixture *f, struct bp_tensor *t, uint64_t *
 
     to.to = BP_F32;
     OK(bp_op_cast(f->scope, t, &to, &wide));
-    OK(bp_tensor_info(wide, &info));
+    OK(bp_tensor_get_info(wide, &info));
     data = malloc(info.bytes);
     OK(bp_tensor_read(f->stream, wide, data, info.bytes));
     bp_tensor_destroy(wide);
@@ -172,7 +172,7 @@ static void run_program(struct fixture *f, struct made *m, struct bp_tensor **ou
     OK(bp_graph_create(f->core, &graph));
     for (size_t i = 0; i < call.n_in; i++) {
         struct bp_tensor_info info = {.size = sizeof info};
-        OK(bp_tensor_info(m->in[i], &info));
+        OK(bp_tensor_get_info(m->in[i], &info));
         value[i] = m->in[i];
         arg[i] = (struct bp_arg){&value[i], 1};
         if (m->of->in[i].frozen) continue;

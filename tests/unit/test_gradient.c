@@ -28,7 +28,7 @@ static int64_t gradient_count_of(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     cr_assert_leq(info.count, MAX);
     return info.count;
 }
@@ -109,7 +109,7 @@ static void check_rule(struct fixture *f, struct bp_call *call, unsigned which)
         if (x[i]) gradient_fill(f, x[i], values[i]);
     }
     OK(bp_call_run(f->scope, call, &y, 1, NULL));
-    OK(bp_tensor_info(y, &info));
+    OK(bp_tensor_get_info(y, &info));
     dy = tensor_of(f, BP_F64, info.rank, info.shape, NULL);
     gradient_fill(f, dy, c);
     OK(bp_call_gradient(f->scope, call, &y, &dy, 1, want, dx, n));
@@ -424,7 +424,7 @@ Test(gradient, conv_gradients)
         .size = sizeof call, .op = "conv_grad_input", .in = in, .n_in = 3, .attrs = &attrs};
 
     OK(bp_op_conv(f.scope, x, w, NULL, &attrs, &y));
-    OK(bp_tensor_info(y, &info));
+    OK(bp_tensor_get_info(y, &info));
     dy = tensor_of(&f, BP_F64, info.rank, info.shape, NULL);
     check_rule(&f, &call, 3);
     call.op = "conv_grad_weight";

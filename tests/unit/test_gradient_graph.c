@@ -52,8 +52,8 @@ static void expect_same(struct fixture *f, struct bp_tensor *got, struct bp_tens
     struct bp_tensor_info a = {.size = sizeof a}, b = {.size = sizeof b};
     double x[MAX_COUNT], y[MAX_COUNT];
 
-    OK(bp_tensor_info(got, &a));
-    OK(bp_tensor_info(expected, &b));
+    OK(bp_tensor_get_info(got, &a));
+    OK(bp_tensor_get_info(expected, &b));
     cr_assert_eq(a.rank, b.rank, "%s of pair %d: rank %u, expected %u", what, pair, a.rank, b.rank);
     for (uint32_t i = 0; i < a.rank; i++) cr_assert_eq(a.shape[i], b.shape[i]);
     OK(bp_tensor_read(f->stream, got, x, a.bytes));
@@ -150,7 +150,7 @@ static void second_order(struct bp_scope *scope, struct bp_graph *graph, struct 
     struct sweep s = {.scope = scope, .graph = graph};
     struct bp_graph_info info = {.size = sizeof info};
 
-    OK(bp_graph_info(graph, &info));
+    OK(bp_graph_get_info(graph, &info));
     cr_assert(info.values <= MAX_VALUES);
     for (int i = 0; i < 3; i++) s.value[i] = x[i];
     go_forward(&s, info.nodes);
@@ -212,7 +212,7 @@ static struct bp_graph *record_first(struct fixture *f, int pair, struct bp_tens
     OK(bp_graph_run(graph, f->stream, real, 3, got, 2));
     expect_same(f, got[0], expected[0], "da", pair);
     expect_same(f, got[1], expected[1], "db", pair);
-    OK(bp_graph_info(graph, &info));
+    OK(bp_graph_get_info(graph, &info));
     for (uint32_t n = 0; n < info.nodes; n++) {
         OK(bp_graph_node(graph, n, &node));
         for (int i = 0; i < 2; i++)

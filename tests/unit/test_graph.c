@@ -52,7 +52,7 @@ Test(graph, the_same_calls_record_and_run)
     OK(bp_op_add(r.scope, x, y, &s));
     OK(bp_op_mul(r.scope, s, s, &z));
     OK(bp_graph_output(r.graph, z, "squares"));
-    OK(bp_graph_info(r.graph, &info));
+    OK(bp_graph_get_info(r.graph, &info));
     cr_assert_eq(info.inputs, 2);
     cr_assert_eq(info.outputs, 1);
     cr_assert_eq(info.nodes, 2);
@@ -84,7 +84,7 @@ Test(graph, symbolic_tensors_have_a_type_and_no_memory)
 
     OK(bp_graph_input(r.graph, NULL, BP_F32, 2, SHAPE(2, 3), &x));
     OK(bp_op_transpose(r.scope, x, NULL, &t));
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     cr_assert_eq(info.rank, 2);
     cr_assert_eq(info.shape[0], 3);
     cr_assert_null(info.data);
@@ -257,7 +257,7 @@ static void expect_shape(struct bp_tensor *t, uint32_t rank, const int64_t *shap
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     cr_assert_eq(info.rank, rank);
     for (uint32_t i = 0; i < rank; i++) cr_assert_eq(info.shape[i], shape[i]);
 }
@@ -288,7 +288,7 @@ Test(graph, attributes_as_tensors_are_read_while_recording)
     OK(bp_graph_node(r.graph, 0, &node));
     cr_assert_eq(((const struct bp_reshape_attrs *)node.attrs)->shape.at[0], 2);
     cr_assert_eq(node.in[1], UINT32_MAX);
-    OK(bp_graph_info(r.graph, &info));
+    OK(bp_graph_get_info(r.graph, &info));
     cr_assert_eq(info.values, 3);
     OK(bp_graph_run(r.graph, r.f.stream, &real, 1, &out, 1));
     expect_bytes(&r.f, out, F32(2, 3, 5, 6), 16);
@@ -324,7 +324,7 @@ Test(graph, attributes_as_symbolic_tensors_are_refused)
           bp_call_gradient(r.scope, &call, &x, &x, 1, (uint8_t[]){1, 0}, dx, 2));
     FAILS(BP_ERR_INVALID, "expected a tensor", bp_op_reshape(r.f.scope, real, shape, NULL, &z));
     FAILS(BP_ERR_INVALID, "expected i32 or i64", bp_op_reshape(r.scope, x, wrong, NULL, &z));
-    OK(bp_graph_info(r.graph, &info));
+    OK(bp_graph_get_info(r.graph, &info));
     cr_assert(info.nodes == 0 && !z && !dx[0]);
     bp_tensor_destroy(x);
     bp_tensor_destroy(shape);
@@ -355,7 +355,7 @@ Test(graph, reading_an_attribute_on_a_device_is_counted_and_can_be_denied)
             OK(bp_call_gradient(r.scope, &call, &y, &dy, 1, (uint8_t[]){1, 0}, dx, 2));
             expect_shape(dx[0], 1, SHAPE(6));
         }
-        OK(bp_graph_info(r.graph, &info));
+        OK(bp_graph_get_info(r.graph, &info));
         cr_assert_eq(info.nodes, deny ? 0 : 2);
         cr_assert_eq(host_values(&r), deny ? 0 : 2);
         bp_tensor_destroy(dx[0]);
@@ -410,7 +410,7 @@ static void expect_changes(struct recorded *r, struct bp_tensor *x, struct bp_te
     struct bp_arg arg[2] = {{&x, 1}, {&x, 1}};
     struct bp_call mul = {.size = sizeof mul, .op = "mul", .in = arg, .n_in = 2};
 
-    OK(bp_graph_info(r->graph, &before));
+    OK(bp_graph_get_info(r->graph, &before));
     for (size_t i = 0; i < sizeof call / sizeof *call; i++) {
         enum bp_status got = i == 0 ? bp_graph_input(r->graph, NULL, BP_F32, 1, SHAPE(3), &made)
                              : i == 1 ? bp_op_add(r->scope, x, x, &made)
@@ -428,7 +428,7 @@ static void expect_changes(struct recorded *r, struct bp_tensor *x, struct bp_te
     }
     bp_tensor_destroy(dx);
     bp_tensor_destroy(grad[0]);
-    OK(bp_graph_info(r->graph, &after));
+    OK(bp_graph_get_info(r->graph, &after));
     if (expected) cr_expect_arr_eq(&before, &after, sizeof before);
     else cr_expect_gt(after.values, before.values);
 }

@@ -33,7 +33,7 @@ static uint32_t graph_gradient_nodes(struct recorded *r)
 {
     struct bp_graph_info info = {.size = sizeof info};
 
-    OK(bp_graph_info(r->graph, &info));
+    OK(bp_graph_get_info(r->graph, &info));
     return info.nodes;
 }
 

@@ -38,7 +38,7 @@ static double loss_call(struct fixture *f, const char *op, const void *attrs, si
     double got[16];
 
     OK(loss_run(f, op, attrs, n, in, &y));
-    OK(bp_tensor_info(y, &info));
+    OK(bp_tensor_get_info(y, &info));
     cr_assert(info.count >= 1 && info.count <= 16);
     OK(bp_tensor_read(f->stream, y, got, info.count * sizeof *got));
     bp_tensor_destroy(y);

@@ -212,7 +212,7 @@ static void read_conv(struct fixture *f, const struct geometry *g, struct bp_ten
     struct bp_tensor_info info = {.size = sizeof info};
 
     OK(bp_op_conv(f->scope, x, w, NULL, &attrs, &y));
-    OK(bp_tensor_info(y, &info));
+    OK(bp_tensor_get_info(y, &info));
     OK(bp_tensor_create(f->device, BP_F32, 4, info.shape, &dense));
     OK(bp_tensor_copy(f->stream, dense, y));
     OK(bp_tensor_read(f->stream, dense, to, info.bytes));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_ops.c: the operator table and what is derived from it. */
 #include "fixture.h"
+#include <stdio.h>
 
 Test(ops, are_found_by_name_and_alias)
 {

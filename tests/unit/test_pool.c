@@ -55,7 +55,7 @@ static char *pool_at(struct bp_storage *storage)
 {
     struct bp_memory_info info = {.size = sizeof info};
 
-    OK(bp_memory_info(storage, &info));
+    OK(bp_memory_get_info(storage, &info));
     return info.data;
 }
 
@@ -123,9 +123,9 @@ Test(pool, what_is_asked_what_is_taken)
                       *huge = NULL;
     struct bp_memory_info info = {.size = sizeof info};
 
-    OK(bp_memory_info(none, &info));
+    OK(bp_memory_get_info(none, &info));
     cr_assert(!info.data && !info.handle && !info.host && info.bytes == 0);
-    OK(bp_memory_info(one, &info));
+    OK(bp_memory_get_info(one, &info));
     cr_assert(info.host == info.data && info.bytes == 1 && (uintptr_t)info.data % 64 == 0);
     cr_assert_eq(stats_of(&f).allocated, 1);
     cr_assert_eq(stats_of(&f).rounding, 63);
@@ -159,9 +159,10 @@ Test(pool, wrong_arguments)
           bp_memory_create(f.device, (struct bp_stream *)(void *)f.device, 0, 1, &s));
     FAILS(BP_ERR_INVALID, "space 3", bp_memory_create(f.device, NULL, 3, 1, &s));
     FAILS(BP_ERR_INVALID, "out_storage", bp_memory_create(f.device, NULL, 0, 1, NULL));
-    FAILS(BP_ERR_INVALID, "storage", bp_memory_info(NULL, &info));
+    FAILS(BP_ERR_INVALID, "storage", bp_memory_get_info(NULL, &info));
     FAILS(BP_ERR_INVALID, "storage", bp_storage_export(NULL, &fd, &offset));
-    FAILS(BP_ERR_INVALID, "storage", bp_memory_info((struct bp_storage *)(void *)f.device, &info));
+    FAILS(BP_ERR_INVALID, "storage",
+          bp_memory_get_info((struct bp_storage *)(void *)f.device, &info));
     FAILS(BP_ERR_INVALID, "no pool 99", bp_device_pool(f.device, 99, &pool));
     FAILS(BP_ERR_INVALID, "device", bp_device_pool(NULL, 0, &pool));
     FAILS(BP_ERR_INVALID, "device", bp_device_trim(NULL));
@@ -375,7 +376,7 @@ Test(pool, storages_keep_their_device)
 
     fixture_finish(&f);
     cr_assert_gt(paced->used, 0);
-    OK(bp_memory_info(a, &info));
+    OK(bp_memory_get_info(a, &info));
     cr_assert_eq(info.device, f.device);
     cr_assert_str_eq(bp_device_name(info.device), "paced:0");
     OK(bp_stream_create(info.device, &f.stream));
@@ -410,7 +411,7 @@ Test(pool, another_process_maps_the_memory)
     int32_t fd;
 
     OK(bp_storage_export(s, &fd, &offset));
-    OK(bp_memory_info(s, &info));
+    OK(bp_memory_get_info(s, &info));
     data = info.host;
     data[0] = 42;
     copy = dup(fd); /* as if it had come over a socket */

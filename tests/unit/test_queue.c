@@ -182,7 +182,7 @@ static void copy_turned(struct spot *s)
 
     for (int i = 0; i < 60 * 70; i++) data[i] = (float)i;
     OK(bp_tensor_transpose(m, NULL, &t));
-    OK(bp_tensor_info(d, &before));
+    OK(bp_tensor_get_info(d, &before));
     OK(bp_stream_create_with(s->device, BP_STREAM_ASYNC, &other));
     OK(bp_tensor_write(s->stream, m, data, sizeof data));
     OK(bp_stream_synchronize(s->stream));
@@ -197,7 +197,7 @@ static void copy_turned(struct spot *s)
     OK(bp_tensor_read(s->stream, d, got, sizeof got));
     for (int i = 0; i < 70; i++)
         for (int k = 0; k < 60; k++) cr_assert_eq(got[i * 60 + k], data[k * 70 + i]);
-    OK(bp_tensor_info(d, &after));
+    OK(bp_tensor_get_info(d, &after));
     cr_assert_eq(after.version, before.version + 1);
     cr_assert_eq(queue_blocked(s->device), 0);
     bp_stream_destroy(other);
@@ -643,7 +643,7 @@ Test(queue, freezing_waits_for_what_was_given)
     OK(bp_tensor_write(s.stream, x, F32(1, 2), 8));
     pthread_create(&thread, NULL, queue_let_go, &latch);
     OK(bp_tensor_freeze(x));
-    OK(bp_tensor_info(x, &info));
+    OK(bp_tensor_get_info(x, &info));
     cr_assert_eq(memcmp(info.data, F32(1, 2), 8), 0, "what was written before is missing");
     pthread_join(thread, NULL);
     bp_tensor_destroy(x);

@@ -11,7 +11,7 @@ static struct bp_tensor_info rows_info_of(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     return info;
 }
 

@@ -35,7 +35,7 @@ static void shape_expect(struct fixture *f, const char *op, uint32_t rank, const
     size_t n = 1;
 
     OK(shape_call(f, op, rank, shape, attrs, &y));
-    OK(bp_tensor_info(y, &info));
+    OK(bp_tensor_get_info(y, &info));
     cr_assert_eq(info.rank, want_rank, "%s: rank %u", op, info.rank);
     for (uint32_t i = 0; i < want_rank; i++) {
         cr_assert_eq(info.shape[i], want_shape[i], "%s: extent %u is %lld", op, i,

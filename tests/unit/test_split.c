@@ -8,7 +8,7 @@ static struct bp_tensor_info split_info_of(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     return info;
 }
 
@@ -133,7 +133,7 @@ Test(split, says_what_is_wrong)
         for (int k = 0; k < 4; k++) cr_assert_null(y[k]);
     }
     FAILS(BP_ERR_INVALID, "output ys has 3", bp_op_split(f.scope, x, NULL, &fine, NULL, 3));
-    OK(bp_graph_info(graph, &info));
+    OK(bp_graph_get_info(graph, &info));
     cr_assert_eq(info.nodes, 0);
     bp_tensor_destroy(symbol);
     bp_graph_destroy(graph);

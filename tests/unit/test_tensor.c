@@ -11,7 +11,7 @@ Test(tensor, info_says_what_was_made)
     struct bp_tensor *t = tensor_of(&f, BP_F32, 3, SHAPE(2, 3, 4), NULL);
     struct bp_tensor_info info = {.size = sizeof info};
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     cr_assert_eq(info.count, 24);
     cr_assert_eq(info.bytes, 96);
     cr_assert_eq(info.rank, 3);
@@ -35,7 +35,7 @@ Test(tensor, info_fills_a_short_struct)
 
     memset(&info, 0x5a, sizeof info);
     info.size = offsetof(struct bp_tensor_info, bytes);
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     cr_assert_eq(info.count, 5);
     cr_assert_eq(info.size, offsetof(struct bp_tensor_info, bytes));
     cr_assert_eq(info.bytes, 0x5a5a5a5a5a5a5a5a);
@@ -53,7 +53,7 @@ Test(tensor, info_says_how_much_of_a_long_struct_it_filled)
         uint64_t newer;
     } longer = {.info = {.size = sizeof longer}, .newer = 7};
 
-    OK(bp_tensor_info(t, &longer.info));
+    OK(bp_tensor_get_info(t, &longer.info));
     cr_assert_eq(longer.info.size, sizeof longer.info);
     cr_assert_eq(longer.newer, 7);
     bp_tensor_destroy(t);
@@ -113,7 +113,7 @@ Test(tensor, scalar_and_empty)
     struct bp_tensor_info info = {.size = sizeof info};
 
     expect_bytes(&f, scalar, F64(2.5), 8);
-    OK(bp_tensor_info(empty, &info));
+    OK(bp_tensor_get_info(empty, &info));
     cr_assert_eq(info.count, 0);
     cr_assert_null(info.data);
     OK(bp_tensor_write(f.stream, empty, NULL, 0));

@@ -54,7 +54,7 @@ static void expect_same(struct fixture *f, const char *op, uint32_t wanted,
         struct bp_tensor_info info = {.size = sizeof info};
         unsigned char a[16], b[16];
         if (!got[i]) continue;
-        OK(bp_tensor_info(got[i], &info));
+        OK(bp_tensor_get_info(got[i], &info));
         OK(bp_tensor_read(f->stream, got[i], a, info.bytes));
         OK(bp_tensor_read(f->stream, expected[i], b, info.bytes));
         cr_expect_arr_eq(a, b, info.bytes, "%s, outputs %x: input %zu is not as by an eager call",

@@ -8,7 +8,7 @@ static struct bp_tensor_info view_info_of(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    OK(bp_tensor_info(t, &info));
+    OK(bp_tensor_get_info(t, &info));
     return info;
 }
 

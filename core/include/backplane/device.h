@@ -34,8 +34,8 @@ BP_API const char *bp_device_name(struct bp_device *device);
 BP_API struct bp_core *bp_device_core(struct bp_device *device);
 
 /* Set out->size before the call. */
-BP_API enum bp_status bp_device_properties(struct bp_device *device,
-                                           struct bp_device_properties *out);
+BP_API enum bp_status bp_device_get_properties(struct bp_device *device,
+                                               struct bp_device_properties *out);
 
 /* Waits for all work on all streams of the device. A failure of that work is returned; since it is
  * not known whose it was, all streams of the device answer it from then on. */

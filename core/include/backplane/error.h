@@ -14,7 +14,7 @@ extern "C" {
 BP_API const char *bp_error_message(void);
 
 /* For libraries on top of this one: message is what bp_error_message says next on this thread
- * (NULL: nothing is changed); what bp_error_info says stays. Returns status. */
+ * (NULL: nothing is changed); what bp_error_get_info says stays. Returns status. */
 BP_API enum bp_status bp_error_set(enum bp_status status, const char *message);
 
 /* What the last call that failed on this thread failed at, for code that goes on by it: no message
@@ -28,7 +28,7 @@ struct bp_error_info { /* answer: set size before the call */
                       names its row: of that name), each of which was passed over */
     uint32_t zero; /* 0 */
 };
-BP_API enum bp_status bp_error_info(struct bp_error_info *out);
+BP_API enum bp_status bp_error_get_info(struct bp_error_info *out);
 
 /* "BP_ERR_INVALID" and "an argument is wrong". Never NULL: an unknown status is "BP_ERR_?". */
 BP_API const char *bp_status_name(enum bp_status status);

@@ -82,7 +82,7 @@ struct bp_graph_info { /* answer: set size before the call */
     size_t size;
     uint32_t values, nodes, inputs, outputs;
 };
-BP_API enum bp_status bp_graph_info(struct bp_graph *graph, struct bp_graph_info *out);
+BP_API enum bp_status bp_graph_get_info(struct bp_graph *graph, struct bp_graph_info *out);
 
 /* Value and node number index. What is pointed to lives as long as the graph, and until the next
  * call is recorded. */

@@ -39,7 +39,7 @@ struct bp_memory_info { /* answer: set size before the call */
     uint64_t bytes;           /* as asked */
     uint32_t space;
 };
-BP_API enum bp_status bp_memory_info(struct bp_storage *storage, struct bp_memory_info *out);
+BP_API enum bp_status bp_memory_get_info(struct bp_storage *storage, struct bp_memory_info *out);
 
 /* Where another process finds the memory: *out_offset bytes into the file *out_fd, which can be
  * mapped (MAP_SHARED; from an offset that is a multiple of the page) and sent over a socket. The

@@ -2,7 +2,7 @@
 /* program.h: a graph that is run again and again. What bp_graph_run does each time is done once
  * where the device can record its work (cuda, hip): later runs replay it as a whole, at the cost of
  * one launch. Elsewhere, and where something of the graph cannot be recorded, it runs node by node
- * as bp_graph_run does; bp_program_info says why.
+ * as bp_graph_run does; bp_program_get_info says why.
  *
  * The first run on a stream goes node by node. The second in a row is recorded and replayed, as all
  * are that follow on that stream. A program is recorded for one stream at a time: a run on another
@@ -54,7 +54,7 @@ struct bp_program_info { /* answer: set size before the call */
     uint32_t recorded;   /* 1: the next run on the same stream is a replay */
     const char *reason;  /* why the last run was none, "" if it was; valid until the next run */
 };
-BP_API enum bp_status bp_program_info(struct bp_program *program, struct bp_program_info *out);
+BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_program_info *out);
 
 #ifdef __cplusplus
 }

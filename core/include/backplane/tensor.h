@@ -84,13 +84,13 @@ BP_API enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, co
  * are refused from now on, and exports made from now on are BP_DLPACK_READ_ONLY. Work given to
  * streams before is part of the contents: the call waits for the device. To keep the promise is the
  * app's business where the memory is known by other means: an address (bp_tensor_map,
- * bp_memory_info), a DLPack view lent before, also where this process imported it again, another
- * process's mapping. This tensor, and views made later, are BP_VIEW_CONSTANT to kernels. There is
- * no way back. */
+ * bp_memory_get_info), a DLPack view lent before, also where this process imported it again,
+ * another process's mapping. This tensor, and views made later, are BP_VIEW_CONSTANT to kernels.
+ * There is no way back. */
 BP_API enum bp_status bp_tensor_freeze(struct bp_tensor *tensor);
 
 /* The address of the tensor's first element (NULL: it has none), for the host to use with the
- * strides of bp_tensor_info. BLOCKS until all work on the tensor's device has ended.
+ * strides of bp_tensor_get_info. BLOCKS until all work on the tensor's device has ended.
  *
  * The address is good until the tensor is destroyed; contents, until work that writes the memory is
  * given to a stream, and writes of the host must end before work that reads it is given. What is
@@ -120,7 +120,7 @@ struct bp_tensor_info { /* answer */
     uint64_t version;              /* of its memory: rises with each write by this API */
     uint32_t frozen;               /* 1: contents do not change any more */
 };
-BP_API enum bp_status bp_tensor_info(struct bp_tensor *tensor, struct bp_tensor_info *out);
+BP_API enum bp_status bp_tensor_get_info(struct bp_tensor *tensor, struct bp_tensor_info *out);
 
 /* Copies all elements between host memory, dense in row-major order, and the tensor, in stream
  * order. size: bytes of the host memory, equal to info.bytes. The host memory has been read, or

@@ -250,7 +250,7 @@ bool work_shut(struct work *w, int stream)
     struct work_gate *gate = &w->gate[stream];
     enum bp_status status;
 
-    if (bp_stream_flags(w->stream[stream]) == BP_STREAM_INLINE) return true;
+    if (bp_stream_get_flags(w->stream[stream]) == BP_STREAM_INLINE) return true;
     gate->stream = w->stream[stream];
     if (!(w->c->place->properties.flags & BP_DEVICE_INLINE)) return pile_up(w, gate);
     pthread_mutex_init(&gate->lock, NULL);
@@ -342,7 +342,8 @@ bool work_is_behind(struct work *w, int event, int held, const char *what)
 
 bool work_wait_held(struct work *w, int stream, int event, int held)
 {
-    if (bp_stream_flags(w->stream[stream]) != BP_STREAM_INLINE) return work_wait(w, stream, event);
+    if (bp_stream_get_flags(w->stream[stream]) != BP_STREAM_INLINE)
+        return work_wait(w, stream, event);
     return work_open_soon(w, 1 << held) && work_wait(w, stream, event) &&
            work_was_opened(w, "bp_stream_wait of an inline stream");
 }

@@ -165,7 +165,7 @@ static bool read_numbers(struct gradient_run *g, struct bp_tensor *t, const stru
 
     memset(to, 0, (size_t)like->n * sizeof *to);
     if (!t || !like->is) return true;
-    if (!check_ok(g->r.c, bp_tensor_info(t, &info), "bp_tensor_info")) return false;
+    if (!check_ok(g->r.c, bp_tensor_get_info(t, &info), "bp_tensor_get_info")) return false;
     same = info.dtype == like->dtype && info.rank == (uint32_t)like->rank;
     for (int i = 0; same && i < like->rank; i++) same = info.shape[i] == like->shape[i];
     return check_that(g->r.c, same, "%s: its dtype or shape is not that of what it belongs to",

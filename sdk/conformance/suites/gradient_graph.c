@@ -11,7 +11,7 @@ static bool take_type(struct gradient_run *g, struct bp_tensor *t, struct number
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    if (!check_ok(g->r.c, bp_tensor_info(t, &info), "bp_tensor_info of a recorded result"))
+    if (!check_ok(g->r.c, bp_tensor_get_info(t, &info), "bp_tensor_get_info of a recorded result"))
         return false;
     if (info.dtype != BP_F64 && info.dtype != BP_C128) return true;
     out->is = true;
@@ -181,7 +181,7 @@ bool gradient_is_held(struct gradient_run *g)
         check_unsupported(g->r.c, "%s", text);
         return false;
     }
-    if (!check_ok(g->r.c, bp_graph_info(g->graph, &graph), "bp_graph_info")) return false;
+    if (!check_ok(g->r.c, bp_graph_get_info(g->graph, &graph), "bp_graph_get_info")) return false;
     for (uint32_t i = 0; i < graph.nodes; i++) {
         struct bp_node_info node = {.size = sizeof node};
         const struct bp_opinfo *op;

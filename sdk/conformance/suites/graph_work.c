@@ -101,7 +101,7 @@ struct bp_program_info program_info(struct program *p)
 {
     struct bp_program_info info = {.size = sizeof info};
 
-    check_ok(p->g.w.c, bp_program_info(p->program, &info), "bp_program_info");
+    check_ok(p->g.w.c, bp_program_get_info(p->program, &info), "bp_program_get_info");
     return info;
 }
 
@@ -113,7 +113,7 @@ static bool program_records(struct bp_device *device)
     const char *sync = getenv("BP_SYNC"); /* launch: the core waits for each, and records nothing */
 
     return !(bp_device_emulated(device) & BP_EMULATED_RECORDING) &&
-           !bp_device_properties(device, &p) && !(p.flags & BP_DEVICE_INLINE) &&
+           !bp_device_get_properties(device, &p) && !(p.flags & BP_DEVICE_INLINE) &&
            !(sync && !strcmp(sync, "launch"));
 }
 

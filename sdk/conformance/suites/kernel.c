@@ -282,7 +282,8 @@ bool run_take(struct run *r, struct bp_tensor *out, void *data)
     const struct ref_array *e = &r->expected;
     bool same;
 
-    if (!check_ok(r->c, bp_tensor_info(out, &info), "bp_tensor_info of the result")) return false;
+    if (!check_ok(r->c, bp_tensor_get_info(out, &info), "bp_tensor_get_info of the result"))
+        return false;
     same = info.rank == (uint32_t)e->rank;
     for (int i = 0; same && i < e->rank; i++) same = info.shape[i] == e->shape[i];
     return check_that(r->c, info.dtype == e->type->dtype, "the result is %s, expected %s",
@@ -341,7 +342,7 @@ void run_again(struct run *r)
     run_fill_memory(r, 1);
     if (check_ok(r->c, run_call(r, &out), "into a new tensor") && run_take(r, out, r->data[1]) &&
         run_judge(r, r->data[1], "into a new tensor: ") && alike &&
-        r->made->row_flags & BP_KERNEL_DETERMINISTIC && !bp_tensor_info(out, &info) &&
+        r->made->row_flags & BP_KERNEL_DETERMINISTIC && !bp_tensor_get_info(out, &info) &&
         info.contiguous) /* it may keep the order of axes of an input */
         check_that(r->c, !memcmp(r->data[0], r->data[1], run_bytes(&r->expected)),
                    "the row is flagged BP_KERNEL_DETERMINISTIC, but two runs gave different bits");

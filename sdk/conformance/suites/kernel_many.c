@@ -92,7 +92,7 @@ static void judge_large(struct run *r, struct bp_tensor *out, int64_t n)
     char *got = malloc(bytes);
 
     if (!got) abort();
-    if (check_ok(r->c, bp_tensor_info(out, &info), "bp_tensor_info of the result") &&
+    if (check_ok(r->c, bp_tensor_get_info(out, &info), "bp_tensor_get_info of the result") &&
         check_that(r->c, info.count == n, "the result has %lld elements, expected %lld",
                    (long long)info.count, (long long)n) &&
         check_ok(r->c, bp_tensor_read(r->c->place->stream, out, got, bytes), "bp_tensor_read"))

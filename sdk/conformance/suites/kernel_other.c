@@ -11,7 +11,7 @@ bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype)
 {
     struct bp_device_properties held = {.size = sizeof held};
 
-    if (bp_device_properties(device, &held) || !(held.dtypes >> dtype & 1)) return false;
+    if (bp_device_get_properties(device, &held) || !(held.dtypes >> dtype & 1)) return false;
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op)) continue;
@@ -101,7 +101,7 @@ bool run_bound(struct run *r, enum bp_status *out_status)
 static bool kernel_other_info_of(struct run *r, struct bp_tensor *t, struct bp_tensor_info *out)
 {
     out->size = sizeof *out;
-    return check_ok(r->c, bp_tensor_info(t, out), "bp_tensor_info");
+    return check_ok(r->c, bp_tensor_get_info(t, out), "bp_tensor_get_info");
 }
 
 /* The result handle is another of the same memory, whose version has risen. */

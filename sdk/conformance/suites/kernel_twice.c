@@ -105,7 +105,7 @@ static void prepare_outputs(struct side *s)
 /* Whether streams do their work before a call returns. */
 static bool is_inline(const struct side *s)
 {
-    return bp_stream_flags(s->place.stream) & BP_STREAM_INLINE;
+    return bp_stream_get_flags(s->place.stream) & BP_STREAM_INLINE;
 }
 
 /* Calls on both streams from one thread, which waits for none of them: what a plugin keeps of a

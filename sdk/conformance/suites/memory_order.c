@@ -357,7 +357,7 @@ static bool write_by_host(struct work *w, int tensor, int seed)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    if (!check_ok(w->c, bp_tensor_info(w->tensor[tensor], &info), "bp_tensor_info") ||
+    if (!check_ok(w->c, bp_tensor_get_info(w->tensor[tensor], &info), "bp_tensor_get_info") ||
         !check_that(w->c, info.data != NULL, "the host has no address for pinned memory"))
         return false;
     work_bytes(info.data, w->bytes[tensor], seed);

@@ -48,7 +48,7 @@ static uint64_t device_free(struct bp_device *device)
     struct bp_device_properties p = {.size = sizeof p};
     struct bp_memory_stats s = {.size = sizeof s};
 
-    if (bp_device_properties(device, &p) || p.dlpack_type == HOST_MEMORY) return 0;
+    if (bp_device_get_properties(device, &p) || p.dlpack_type == HOST_MEMORY) return 0;
     return bp_device_emulated(device) & BP_EMULATED_MEMORY_INFO || bp_device_memory(device, &s)
                ? 0
                : s.device_free;

@@ -123,14 +123,14 @@ static void tensor_shapes(struct check *c, const int64_t *arg)
                       bp_tensor_create(c->place->device, dtype, rank[i], rank[i] ? shape[i] : NULL,
                                        &tensor),
                       "bp_tensor_create") ||
-            !check_ok(c, bp_tensor_info(tensor, &info), "bp_tensor_info"))
+            !check_ok(c, bp_tensor_get_info(tensor, &info), "bp_tensor_get_info"))
             return;
         check_that(
             c,
             info.rank == rank[i] && info.dtype == dtype && info.count == count &&
                 info.contiguous == 1 && info.bytes == (uint64_t)count * num_type(dtype)->size &&
                 info.device == c->place->device,
-            "bp_tensor_info of shape %d: rank %u, count %lld, bytes %llu, contiguous %u", i,
+            "bp_tensor_get_info of shape %d: rank %u, count %lld, bytes %llu, contiguous %u", i,
             info.rank, (long long)info.count, (unsigned long long)info.bytes, info.contiguous);
         bytes = random_bytes(info.bytes, 9);
         if (tensor_put(c, tensor, bytes, info.bytes))
@@ -153,7 +153,7 @@ static void tensor_alignment(struct check *c, const int64_t *arg)
     for (int i = 0; i < 40; i++) {
         struct bp_tensor_info info = {.size = sizeof info};
         if (!tensor_create(c, f32_or_bytes(c), 1 + i * i, &tensor[i]) ||
-            !check_ok(c, bp_tensor_info(tensor[i], &info), "bp_tensor_info"))
+            !check_ok(c, bp_tensor_get_info(tensor[i], &info), "bp_tensor_get_info"))
             break;
         check_that(c, info.data && !((uintptr_t)info.data & (align - 1)),
                    "an allocation lies at %p, not a multiple of the alignment of %llu that the "

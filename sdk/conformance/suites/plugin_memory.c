@@ -172,7 +172,7 @@ static void open_and_close(const struct place *from)
         bp_device_create_at(place.core, place.plugin, 0, &place.device) == BP_OK &&
         bp_stream_create(place.device, &place.stream) == BP_OK) {
         place.properties.size = sizeof place.properties;
-        bp_device_properties(place.device, &place.properties);
+        bp_device_get_properties(place.device, &place.properties);
         memory_now("streams, events and copies", "");
         memory_use(&place);
         run_rows(&place);

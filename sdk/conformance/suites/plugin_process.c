@@ -256,7 +256,7 @@ static void use_device(struct bp_device *device)
     struct bp_tensor *t = NULL;
     uint32_t dtype = 0;
 
-    if (bp_device_properties(device, &p) || bp_stream_create(device, &stream)) return;
+    if (bp_device_get_properties(device, &p) || bp_stream_create(device, &stream)) return;
     while (dtype < 63 && !(p.dtypes >> dtype & 1)) dtype++;
     if (!bp_tensor_create(device, dtype, 1, &n, &t)) {
         uint64_t size = (uint64_t)n * bp_dtype_bits(dtype) / 8;
@@ -336,7 +336,7 @@ static void launch_kernel(struct place *place)
     bool launched = bp_stream_create(place->device, &place->stream) != BP_OK;
     int most = 1;
 
-    bp_device_properties(place->device, &place->properties);
+    bp_device_get_properties(place->device, &place->properties);
     for (int unit = 1; !launched && unit <= most; unit++) {
         struct list list;
         list_init(&list, place, unit, &wanted);
@@ -433,7 +433,8 @@ static bool process_ask(struct check *c, struct said *out)
 
     memset(out, 0, sizeof *out);
     out->properties.size = sizeof out->properties;
-    ok = ok && check_ok(c, bp_device_properties(device, &out->properties), "bp_device_properties");
+    ok = ok && check_ok(c, bp_device_get_properties(device, &out->properties),
+                        "bp_device_get_properties");
     bp_device_destroy(device);
     for (device = NULL; ok && out->devices < DEVICES; out->devices++) {
         if (bp_device_create_at(core, plugin, out->devices, &device)) break;

@@ -76,8 +76,8 @@ static void properties_short(struct check *c, const int64_t *arg)
     (void)arg;
     memset(&p, 0x5a, sizeof p);
     p.size = size;
-    if (!check_ok(c, bp_device_properties(c->place->device, &p),
-                  "bp_device_properties with a smaller size"))
+    if (!check_ok(c, bp_device_get_properties(c->place->device, &p),
+                  "bp_device_get_properties with a smaller size"))
         return;
     check_that(c, p.units == 0x5a5a5a5a && p.flags == 0x5a5a5a5a,
                "an answer of %zu bytes was written past its end", size);
@@ -136,7 +136,8 @@ static void device_emulated(struct check *c, const int64_t *arg)
                "bp_device_emulated differs from call to call");
     check_that(c, !(bits & BP_EMULATED_EVENTS) || bits & BP_EMULATED_STREAM_WAIT,
                "events are emulated but waits of streams for them are not (0x%x)", bits);
-    if (!check_ok(c, bp_device_properties(c->place->device, &properties), "bp_device_properties"))
+    if (!check_ok(c, bp_device_get_properties(c->place->device, &properties),
+                  "bp_device_get_properties"))
         return;
     check_that(c, !(bits & BP_EMULATED_COLLECTIVES) || !(properties.flags & BP_DEVICE_INLINE),
                "collectives are emulated on a device that works inline (0x%x)", bits);
@@ -181,10 +182,10 @@ static void refuses_null(struct check *c, const int64_t *arg)
                 "bp_device_create without a name");
     check_fails(c, bp_device_create(c->place->core, c->place->name, NULL), BP_ERR_INVALID,
                 "bp_device_create without out");
-    check_fails(c, bp_device_properties(NULL, &p), BP_ERR_INVALID,
-                "bp_device_properties without a device");
-    check_fails(c, bp_device_properties(c->place->device, NULL), BP_ERR_INVALID,
-                "bp_device_properties without out");
+    check_fails(c, bp_device_get_properties(NULL, &p), BP_ERR_INVALID,
+                "bp_device_get_properties without a device");
+    check_fails(c, bp_device_get_properties(c->place->device, NULL), BP_ERR_INVALID,
+                "bp_device_get_properties without out");
     check_fails(c, bp_device_synchronize(NULL), BP_ERR_INVALID,
                 "bp_device_synchronize without a device");
     check_fails(c, bp_device_synchronize((struct bp_device *)c->place->stream), BP_ERR_INVALID,

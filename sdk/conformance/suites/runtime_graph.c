@@ -14,7 +14,7 @@ static void graph_once(struct check *c, const int64_t *arg)
 
     if (graph_begin(&g, c, arg) && graph_record(&g) && graph_run(&g, 0, g.x, 0) &&
         work_has(&g.w, 0, g.out[0], 7, 2, "the graph's result") &&
-        check_ok(c, bp_graph_info(g.graph, &info), "bp_graph_info"))
+        check_ok(c, bp_graph_get_info(g.graph, &info), "bp_graph_get_info"))
         check_that(c, info.nodes == 3 && info.inputs == 2 && info.outputs == 1 && info.values == 5,
                    "%u nodes, %u values, %u inputs, %u outputs; expected 3, 5, 2, 1", info.nodes,
                    info.values, info.inputs, info.outputs);

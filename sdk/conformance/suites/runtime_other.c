@@ -29,8 +29,8 @@ static bool runtime_other_begin(struct both *b, struct check *c, const int64_t *
         return false;
     }
     b->two = true;
-    return check_ok(c, bp_device_properties(b->place.device, &b->place.properties),
-                    "bp_device_properties of cpu:0") &&
+    return check_ok(c, bp_device_get_properties(b->place.device, &b->place.properties),
+                    "bp_device_get_properties of cpu:0") &&
            work_stream(&b->here, 0, arg[0]) && work_stream(&b->there, 0, BP_STREAM_ASYNC) &&
            work_stream(&b->there, 1, BP_STREAM_INLINE) &&
            work_tensor(&b->here, 0, WORK_HOST, BYTES) &&

@@ -63,8 +63,8 @@ static bool pair_begin(struct pair *p, struct check *c, const int64_t *arg)
     if (!work_adds(c) || !open_other(c, &p->place.device)) return false;
     work_init(&p->there, &p->check);
     p->two = true;
-    return check_ok(c, bp_device_properties(p->place.device, &p->place.properties),
-                    "bp_device_properties of the other device") &&
+    return check_ok(c, bp_device_get_properties(p->place.device, &p->place.properties),
+                    "bp_device_get_properties of the other device") &&
            work_stream(&p->here, 0, arg[0]) && work_stream(&p->there, 0, 0) &&
            pair_numbers(&p->here, &p->x[0], &p->y[0]) &&
            pair_numbers(&p->there, &p->x[1], &p->y[1]);

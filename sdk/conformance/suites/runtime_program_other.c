@@ -141,7 +141,7 @@ static void not_recorded(struct check *c, const int64_t *arg)
         good = check_ok(c, bp_program_run(p.program, p.g.w.stream[0], in, 2, out, 2),
                         "bp_program_run") &&
                work_has(&p.g.w, 0, out[0], 3, 1, "a sum") &&
-               check_ok(c, bp_tensor_info(out[1], &info), "bp_tensor_info") &&
+               check_ok(c, bp_tensor_get_info(out[1], &info), "bp_tensor_get_info") &&
                check_that(c, info.shape[0] == GRAPH_N - 1, "%d elements are not 0, expected %d",
                           (int)info.shape[0], GRAPH_N - 1) &&
                work_sync(&p.g.w, 0);
@@ -193,7 +193,7 @@ static bool input_like(struct graph *g, struct bp_tensor *t, const char *name,
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    return check_ok(g->w.c, bp_tensor_info(t, &info), "bp_tensor_info") &&
+    return check_ok(g->w.c, bp_tensor_get_info(t, &info), "bp_tensor_get_info") &&
            check_ok(g->w.c,
                     bp_graph_input(g->graph, name, info.dtype, info.rank, info.shape, out),
                     "bp_graph_input");

@@ -303,7 +303,7 @@ static void wait_counted(struct check *c, const int64_t *arg)
     if (wait_begin(&w, c, arg) && work_record(&w, 1, 0) && work_sync(&w, 0)) {
         before = wait_blocked(&w);
         if (work_wait(&w, 1, 1) && wait_give(&w, 0, 0, 12, 0) && work_wait_held(&w, 1, 0, 0)) {
-            waited = w.gate[0].firm && bp_stream_flags(w.stream[1]) == BP_STREAM_INLINE;
+            waited = w.gate[0].firm && bp_stream_get_flags(w.stream[1]) == BP_STREAM_INLINE;
             after = bp_device_blocked(w.device, BP_BLOCK_INLINE_WAIT);
             check_that(c, !w.gate[0].firm || wait_blocked(&w) == before + waited,
                        "%u waits were counted, expected %u", (unsigned)(wait_blocked(&w) - before),

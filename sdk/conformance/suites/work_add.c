@@ -38,7 +38,7 @@ static float *host_floats(struct bp_tensor *t, int64_t *n)
     struct bp_tensor_info info = {.size = sizeof info};
     float *v;
 
-    *n = bp_tensor_info(t, &info) ? 0 : info.count;
+    *n = bp_tensor_get_info(t, &info) ? 0 : info.count;
     v = malloc((size_t)*n * sizeof *v + 1);
     if (!v) abort();
     return v;

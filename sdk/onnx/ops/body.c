@@ -85,7 +85,7 @@ enum bp_status onnx_check_unrolled(const struct onnx_call *c, int64_t rounds)
     struct bp_graph_info info = {.size = sizeof info};
 
     if (!c->run->graph) return BP_OK;
-    TRY(bp_graph_info(c->run->graph, &info));
+    TRY(bp_graph_get_info(c->run->graph, &info));
     if (rounds < ROUNDS_MAX && info.nodes < RECORDED_MAX) return BP_OK;
     return onnx_error(BP_ERR_UNSUPPORTED, "%lld rounds of a loop make a graph too large",
                       (long long)rounds);

@@ -108,7 +108,7 @@ static void rivals_fill(struct bp_tensor *t, struct bp_stream *stream)
     float *numbers;
     uint32_t state = 1;
 
-    MUST(bp_tensor_info(t, &info));
+    MUST(bp_tensor_get_info(t, &info));
     if (info.dtype != BP_F32) return;
     numbers = malloc(info.bytes + 4);
     if (!numbers) abort();

@@ -165,7 +165,7 @@ struct bp_model_info { /* answer: set size before the call */
     uint32_t host_nodes;    /* how many */
     uint32_t zero;          /* 0 */
 };
-BP_API enum bp_status bp_model_info(struct bp_model *model, struct bp_model_info *out);
+BP_API enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *out);
 
 /* Everything that a model file needs and that is not there, as far as the file says it: writes a
  * line for each operator that is not in the table, opset that is not known, element type, and
@@ -184,7 +184,7 @@ struct bp_model_row {
     uint32_t exact;        /* 1: a change of names; 0: code */
     uint32_t zero;         /* 0 */
 };
-BP_API enum bp_status bp_model_row(uint32_t index, struct bp_model_row *out);
+BP_API enum bp_status bp_model_get_row(uint32_t index, struct bp_model_row *out);
 
 #ifdef __cplusplus
 }
