@@ -106,7 +106,8 @@ enum bp_status bp_event_query(struct bp_event *event)
     TRY(event_recorded(__func__, event, &timeline, &number));
     if (bp_timeline_poll(timeline, number)) return event_over(timeline, number);
     TRY(bp_timeline_refuse(timeline, number));
-    if (!(event->device->emulated & BP_EMULATED_EVENTS) || timeline->queue) return BP_ERR_BUSY;
+    if (!(event->device->emulated & BP_EMULATED_EVENTS) || timeline->queue)
+        return BP_ERR_NOT_READY;
     TRY(bp_block(event->device, BP_BLOCK_EVENT_QUERY));
     until = bp_deadline_of(event->device);
     TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until)));

@@ -10,7 +10,7 @@
 bool bp_is_of_the_wait(enum bp_status status)
 {
     return status == BP_OK || status == BP_ERR_TIMEOUT || status == BP_ERR_BUSY ||
-           status == BP_ERR_INVALID || status == BP_ERR_UNSUPPORTED || status == BP_ERR_MEMORY ||
+           status == BP_ERR_NOT_READY || status == BP_ERR_INVALID || status == BP_ERR_UNSUPPORTED || status == BP_ERR_MEMORY ||
            status == BP_ERR_BLOCKED;
 }
 

@@ -234,7 +234,8 @@ enum bp_status bp_mark_ask(struct bp_timeline *timeline, uint64_t number,
     bp_error_enter();
     status = until ? await_event(timeline, number, mark->event, until)
                    : entry->runtime.event_query(entry->self, device->index, mark->event);
-    if (status != BP_ERR_BUSY)
+    if (status == BP_ERR_BUSY) status = BP_ERR_NOT_READY; /* as plugins of ABI 0.3 answer */
+    if (status != BP_ERR_NOT_READY)
         status = bp_device_leave(device, status, until ? "event_wait" : "event_query");
     bp_timeline_fail(timeline, status);
     if (status == BP_OK || !bp_is_of_the_wait(status)) bp_timeline_reached(timeline, mark->number);

@@ -86,7 +86,7 @@ enum bp_status gpu_event_query(void *self, uint32_t index, void *event)
 
     TRY(gpu_device_use(self, index, &caller, &device));
     code = device->gpu->call.event_query(gpu_event_raw(event));
-    if (code == GPU_NOT_READY) return BP_ERR_BUSY;
+    if (code == GPU_NOT_READY) return BP_ERR_NOT_READY;
     TRY(gpu_check(device->gpu, device, GPU_CALL_event_query, code));
     return event_tell(device, event);
 }
@@ -113,13 +113,13 @@ enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t 
         TRY(GPU_CALL(device, event_synchronize, gpu_event_raw(event)));
         return event_tell(device, event);
     }
-    while ((status = gpu_event_query(self, index, event)) == BP_ERR_BUSY && past < timeout_ns) {
+    while ((status = gpu_event_query(self, index, event)) == BP_ERR_NOT_READY && past < timeout_ns) {
         if (pause > timeout_ns - past) pause = timeout_ns - past;
         nanosleep(&(struct timespec){0, (long)pause}, NULL);
         if (pause < 1000000) pause *= 2;
         past = event_now_ns() - start;
     }
-    if (status != BP_ERR_BUSY) return status;
+    if (status != BP_ERR_NOT_READY) return status;
     return bp_fail(device->gpu->host, BP_ERR_TIMEOUT,
                    GPU_NAME ":%u: the event was not reached after %.3f s", device->index,
                    (double)timeout_ns / 1e9);

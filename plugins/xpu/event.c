@@ -86,7 +86,7 @@ enum bp_status xpu_event_query(void *p, uint32_t device, void *event)
     bool reached = false;
     enum bp_status status = event_ask(p, device, event, &reached);
 
-    return status == BP_OK && !reached ? BP_ERR_BUSY : status;
+    return status == BP_OK && !reached ? BP_ERR_NOT_READY : status;
 }
 
 /* For as long as it takes. How work has failed the event says. */

@@ -83,7 +83,7 @@ enum bp_status template_event_record(void *self, uint32_t device, void *stream, 
 
 enum bp_status template_event_query(void *self, uint32_t device, void *event)
 {
-    return template_wait(self, *(uint64_t *)event, 0) ? BP_ERR_BUSY : BP_OK;
+    return template_wait(self, *(uint64_t *)event, 0) ? BP_ERR_NOT_READY : BP_OK;
 }
 
 enum bp_status template_event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns)

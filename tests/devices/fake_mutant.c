@@ -440,7 +440,7 @@ static enum bp_status mutant_copy_within(void *self, uint32_t device, void *stre
 
 static enum bp_status event_query(void *self, uint32_t device, void *event)
 {
-    return mutant_is("never-done") ? BP_ERR_BUSY : sound.event_query(self, device, event);
+    return mutant_is("never-done") ? BP_ERR_NOT_READY : sound.event_query(self, device, event);
 }
 
 static enum bp_status event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns)

@@ -154,7 +154,7 @@ static enum bp_status calls_query(struct world *w)
 {
     enum bp_status status;
 
-    while ((status = w->r->event_query(w->self, 0, w->event)) == BP_ERR_BUSY) {}
+    while ((status = w->r->event_query(w->self, 0, w->event)) == BP_ERR_NOT_READY) {}
     return status;
 }
 static enum bp_status wait_some(struct world *w)

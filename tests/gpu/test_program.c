@@ -291,7 +291,7 @@ static void *ask_and_take(void *arg)
         struct bp_tensor *t = NULL;
         enum bp_status status = bp_event_query(b->event);
         int64_t n = 100000;
-        expect(status == BP_OK || status == BP_ERR_BUSY, "query: %s", bp_error_message());
+        expect(status == BP_OK || status == BP_ERR_NOT_READY, "query: %s", bp_error_message());
         program_ok(bp_stream_wait(stream, b->event), "bp_stream_wait");
         program_ok(bp_tensor_create(b->p->device, BP_F32, 1, &n, &t), "bp_tensor_create");
         bp_tensor_destroy(t);

@@ -76,7 +76,7 @@ static enum bp_status query_event(struct world *w)
     enum bp_status status;
 
     words_mark(w);
-    while ((status = w->r->event_query(w->self, 0, w->event)) == BP_ERR_BUSY) continue;
+    while ((status = w->r->event_query(w->self, 0, w->event)) == BP_ERR_NOT_READY) continue;
     return status;
 }
 
@@ -327,7 +327,7 @@ static void words_deadlines(const void *arg)
                          &(struct bp_copy){NULL, w.y.data, NULL, w.x.data, 64});
     words_ok(w.r->event_record(w.self, 0, w.stream[0], w.event), "event_record");
     heard_nothing();
-    expect(w.r->event_query(w.self, 0, w.event) == BP_ERR_BUSY, "it is there at once");
+    expect(w.r->event_query(w.self, 0, w.event) == BP_ERR_NOT_READY, "it is there at once");
     expect(!*heard, "it said: %s", heard);
     status = w.r->event_wait(w.self, 0, w.event, 1);
     expect(status == BP_ERR_TIMEOUT && strstr(heard, "not reached after 0.000 s"),

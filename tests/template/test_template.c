@@ -184,7 +184,7 @@ static void template_events(struct harness *h)
         CHECK(harness_launch(h, "template_add_f32", NULL, &t, &t, &t) == BP_OK);
     CHECK(r->event_record(h->self, 0, NULL, event) == BP_OK);
     harness_clear();
-    CHECK(r->event_query(h->self, 0, event) == BP_ERR_BUSY && harness_message()[0] == 0);
+    CHECK(r->event_query(h->self, 0, event) == BP_ERR_NOT_READY && harness_message()[0] == 0);
     CHECK(r->event_wait(h->self, 0, event, 0) == BP_ERR_TIMEOUT && harness_message()[0]);
     CHECK(r->event_wait(h->self, 0, event, UINT64_MAX) == BP_OK);
     CHECK(r->event_query(h->self, 0, event) == BP_OK);
@@ -192,7 +192,7 @@ static void template_events(struct harness *h)
     CHECK(r->event_query(h->self, 0, event) ==
           BP_OK); /* what comes after the mark does not count */
     CHECK(r->event_record(h->self, 0, NULL, event) == BP_OK);
-    while (r->event_query(h->self, 0, event) == BP_ERR_BUSY) continue; /* asking is enough */
+    while (r->event_query(h->self, 0, event) == BP_ERR_NOT_READY) continue; /* asking is enough */
     tensor_read(&t, h, &got);
     CHECK(got == 64);
     r->event_destroy(h->self, 0, event);

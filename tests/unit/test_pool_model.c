@@ -232,7 +232,7 @@ static void wait_between(struct model *m)
     if (!a || !b || !pool_model_good(m, bp_event_create(m->device, &event), "event")) return;
     if (pool_model_good(m, bp_event_record(event, a), "record")) {
         enum bp_status status = pool_model_pick(m, 4) ? BP_OK : bp_event_query(event);
-        if (status != BP_ERR_BUSY) pool_model_good(m, status, "query");
+        if (status != BP_ERR_NOT_READY) pool_model_good(m, status, "query");
         pool_model_good(m, bp_stream_wait(b, event), "wait");
     }
     bp_event_destroy(event);

@@ -62,7 +62,7 @@ static enum bp_status status_all(struct work *w)
     TRY(status_run(w, "strange.neg"));
     TRY(bp_event_create(w->f.device, &w->event));
     TRY(bp_event_record(w->event, w->f.stream));
-    if ((status = bp_event_query(w->event)) != BP_ERR_BUSY) return status;
+    if ((status = bp_event_query(w->event)) != BP_ERR_NOT_READY) return status;
     TRY(bp_stream_wait(w->other, w->event));
     TRY(bp_event_wait(w->event, UINT64_MAX));
     TRY(status_run(w, "neg"));

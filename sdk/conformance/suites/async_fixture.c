@@ -266,7 +266,7 @@ bool work_held(struct work *w, int stream)
     bool open;
 
     if (!gate->stream) return false;
-    if (!gate->firm) return bp_event_query(gate->behind) == BP_ERR_BUSY;
+    if (!gate->firm) return bp_event_query(gate->behind) == BP_ERR_NOT_READY;
     pthread_mutex_lock(&gate->lock);
     open = gate->open || gate->left;
     pthread_mutex_unlock(&gate->lock);
@@ -327,7 +327,7 @@ void work_pause(struct work *w, int event)
 {
     int tries = all_firm(w) ? FIRM_PAUSES : 1;
 
-    for (int i = 0; i < tries && bp_event_query(w->event[event]) == BP_ERR_BUSY; i++)
+    for (int i = 0; i < tries && bp_event_query(w->event[event]) == BP_ERR_NOT_READY; i++)
         nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
 }
 
@@ -335,7 +335,7 @@ bool work_is_behind(struct work *w, int event, int held, const char *what)
 {
     enum bp_status status = bp_event_query(w->event[event]);
 
-    return check_that(w->c, !work_held(w, held) || status == BP_ERR_BUSY,
+    return check_that(w->c, !work_held(w, held) || status == BP_ERR_NOT_READY,
                       "%s: bp_event_query answered %s, but what comes before the event has not "
                       "ended", what, bp_status_name(status));
 }

@@ -172,13 +172,13 @@ static time_t seconds_now(void)
 static void query_ends(struct check *c, const int64_t *arg)
 {
     struct setting s;
-    enum bp_status status = BP_ERR_BUSY;
+    enum bp_status status = BP_ERR_NOT_READY;
     struct timespec pause = {0, 100000};
 
     (void)arg;
     if (event_set_up(c, &s) && event_fill(c, &s, 0, 0, 1) && event_copy(c, &s, 0, 1, 0) &&
         event_record(c, &s, 0)) {
-        for (time_t end = seconds_now() + 10; status == BP_ERR_BUSY && seconds_now() < end;) {
+        for (time_t end = seconds_now() + 10; status == BP_ERR_NOT_READY && seconds_now() < end;) {
             status = bp_event_query(s.event);
             if (status) nanosleep(&pause, NULL);
         }

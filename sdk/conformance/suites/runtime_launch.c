@@ -133,7 +133,7 @@ static void launch_returns_early(struct check *c, const int64_t *arg, const char
         began = work_seconds();
         ok = ok && give(&s.w, 0, &load);
         given = work_seconds() - began;
-        left = ok && bp_event_query(s.w.event[0]) == BP_ERR_BUSY;
+        left = ok && bp_event_query(s.w.event[0]) == BP_ERR_NOT_READY;
         ok = ok && work_sync(&s.w, 0);
         waited = work_seconds() - began - given;
         left = left && waited > given;

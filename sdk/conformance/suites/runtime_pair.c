@@ -143,7 +143,7 @@ static bool pair_overtakes(struct pair *p, struct work_load *load, bool *out)
               check_ok(here->c, bp_device_synchronize(there->device), "bp_device_synchronize") &&
               work_has(there, 0, p->x[1], 4, 4, "work of the other device");
 
-    *out = ok && bp_event_query(here->event[0]) == BP_ERR_BUSY;
+    *out = ok && bp_event_query(here->event[0]) == BP_ERR_NOT_READY;
     return ok;
 }
 

@@ -41,7 +41,7 @@ extern "C" {
 /* The ABI of these headers. The major is 0 until every kind of device has run on it; while it is 0,
  * a core takes plugins of its own major only, of any minor. */
 #define BP_ABI_MAJOR 0
-#define BP_ABI_MINOR 3
+#define BP_ABI_MINOR 4
 
 /* The core's services. Valid from create until destroy has returned; any thread may call them. */
 struct bp_host { /* table, core to plugin */

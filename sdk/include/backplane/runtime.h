@@ -143,7 +143,7 @@ struct bp_runtime { /* table */
     /* Marks the end of all work now on stream; an earlier mark of this event is forgotten. A
      * failure of that work may be returned here. */
     enum bp_status (*event_record)(void *self, uint32_t device, void *stream, void *event);
-    /* BP_OK: reached, and the work before it has ended well. BP_ERR_BUSY: not yet (write no
+    /* BP_OK: reached, and the work before it has ended well. BP_ERR_NOT_READY: not yet (write no
      * message). Else the failure of work before it, as above. */
     enum bp_status (*event_query)(void *self, uint32_t device, void *event);
     /* The same, after a wait on the host of at most timeout_ns. BP_ERR_TIMEOUT: not reached by

@@ -22,13 +22,14 @@
     X(ERR_DEVICE, 7, "the device's driver reported a failure") \
     X(ERR_DEVICE_LOST, 8, "the device is gone and its contents with it") \
     X(ERR_TIMEOUT, 9, "a deadline passed") \
-    X(ERR_BUSY, 10, "not finished yet") \
+    X(ERR_BUSY, 10, "in use by another thread, process or capture; it may be free later") \
     X(ERR_FAULT, 11, "a kernel found an error in its data") \
     X(ERR_INTERNAL, 12, "a defect of Backplane itself") \
     X(ERR_BLOCKED, 13, "the call would wait, and waiting is forbidden (BP_BLOCK=deny)") \
     X(ERR_SHUTDOWN, 14, "the library has been shut down, or the handle is from before a fork") \
     X(ERR_PEER, 15, "another process or rank of the job is gone") \
-    X(ERR_NO_KERNEL, 16, "no kernel of the device takes the call")
+    X(ERR_NO_KERNEL, 16, "no kernel of the device takes the call") \
+    X(ERR_NOT_READY, 17, "the work has not ended yet")
 
 enum bp_status {
 #define X(name, number, text) BP_##name = number,
