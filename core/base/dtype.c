@@ -12,24 +12,24 @@ static const struct dtype dtypes[] = {
     BP_DTYPES(X)
 #undef X
 };
-enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+static const uint32_t dtypes_count = sizeof dtypes / sizeof *dtypes;
 
 /* The numbers are dense from 0: see BP_DTYPES. */
-const char *bp_dtype_name(uint32_t dtype)
+const char *bp_dtype_name(enum bp_dtype dtype)
 {
-    return dtype < DTYPES ? dtypes[dtype].name : "?";
+    return dtype < dtypes_count ? dtypes[dtype].name : "?";
 }
 
-uint32_t bp_dtype_bits(uint32_t dtype)
+uint32_t bp_dtype_bits(enum bp_dtype dtype)
 {
-    return dtype < DTYPES ? dtypes[dtype].bits : 0;
+    return dtype < dtypes_count ? dtypes[dtype].bits : 0;
 }
 
-enum bp_status bp_dtype_find(const char *name, uint32_t *out_dtype)
+enum bp_status bp_dtype_find(const char *name, enum bp_dtype *out_dtype)
 {
     if (!name || !out_dtype)
         return bp_error(BP_ERR_INVALID, "bp_dtype_find: name or out_dtype is NULL");
-    for (uint32_t i = 0; i < DTYPES; i++)
+    for (uint32_t i = 0; i < dtypes_count; i++)
         if (!strcmp(dtypes[i].name, name)) {
             *out_dtype = dtypes[i].number;
             return BP_OK;

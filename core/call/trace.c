@@ -85,7 +85,7 @@ enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
     return status;
 }
 
-enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, uint32_t dtype,
+enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, enum bp_dtype dtype,
                               uint32_t rank, const int64_t *shape, struct bp_tensor **out_tensor)
 {
     struct bp_type type = {.dtype = dtype, .rank = rank};

@@ -307,7 +307,7 @@ enum bp_status bp_comm_set_timeout(struct bp_comm *comm, uint64_t timeout_ns)
     return BP_OK;
 }
 
-const char *bp_comm_algorithm(struct bp_comm *comm, uint32_t call, uint64_t bytes)
+const char *bp_comm_algorithm(struct bp_comm *comm, enum bp_comm_call call, uint64_t bytes)
 {
     static const char *const direct[] = {"direct, by mapped memory", "direct, by the kernel",
                                          "through windows"};

@@ -133,13 +133,14 @@ static enum bp_status comm_collective(uint32_t call, struct bp_comm *comm, struc
 }
 
 enum bp_status bp_comm_all_reduce(struct bp_comm *comm, struct bp_stream *stream,
-                                  struct bp_tensor *src, struct bp_tensor *dst, uint32_t reduction)
+                                  struct bp_tensor *src, struct bp_tensor *dst,
+                                  enum bp_reduction reduction)
 {
     return comm_collective(BP_COMM_ALL_REDUCE, comm, stream, src, dst, reduction, 0);
 }
 
 enum bp_status bp_comm_reduce(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *src,
-                              struct bp_tensor *dst, uint32_t reduction, uint32_t root)
+                              struct bp_tensor *dst, enum bp_reduction reduction, uint32_t root)
 {
     return comm_collective(BP_COMM_REDUCE, comm, stream, src, dst, reduction, root);
 }
@@ -158,7 +159,7 @@ enum bp_status bp_comm_all_gather(struct bp_comm *comm, struct bp_stream *stream
 
 enum bp_status bp_comm_reduce_scatter(struct bp_comm *comm, struct bp_stream *stream,
                                       struct bp_tensor *src, struct bp_tensor *dst,
-                                      uint32_t reduction)
+                                      enum bp_reduction reduction)
 {
     return comm_collective(BP_COMM_REDUCE_SCATTER, comm, stream, src, dst, reduction, 0);
 }

@@ -277,7 +277,7 @@ enum bp_status bp_block(struct bp_device *device, uint32_t reason)
     return BP_OK;
 }
 
-uint64_t bp_device_blocked(struct bp_device *device, uint32_t reason)
+uint64_t bp_device_blocked(struct bp_device *device, enum bp_block reason)
 {
     return bp_device_is(device) && reason < BP_BLOCK_COUNT ? atomic_load(&device->blocked[reason])
                                                            : 0;

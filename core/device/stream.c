@@ -107,7 +107,7 @@ uint32_t bp_stream_number(struct bp_stream *stream)
     return bp_stream_is(stream) ? stream->timeline->id : 0;
 }
 
-uint32_t bp_stream_get_flags(struct bp_stream *stream)
+enum bp_stream_flags bp_stream_get_flags(struct bp_stream *stream)
 {
     return bp_stream_is(stream) ? stream->flags : 0;
 }

@@ -7,8 +7,8 @@ static bool storage_is(const struct bp_storage *storage)
     return bp_is(storage ? storage->magic : 0, BP_MAGIC_STORAGE);
 }
 
-enum bp_status bp_memory_create(struct bp_device *device, struct bp_stream *stream, uint32_t space,
-                                uint64_t size, struct bp_storage **out_storage)
+enum bp_status bp_memory_create(struct bp_device *device, struct bp_stream *stream,
+                                enum bp_space space, uint64_t size, struct bp_storage **out_storage)
 {
     if (!bp_device_is(device)) return bp_not_a("device");
     if (stream && !bp_stream_is(stream)) return bp_not_a("stream");

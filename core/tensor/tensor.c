@@ -208,7 +208,7 @@ enum bp_status bp_tensor_narrow(struct bp_tensor *t, uint32_t axis, int64_t exte
     return BP_OK;
 }
 
-enum bp_status bp_tensor_create(struct bp_device *device, uint32_t dtype, uint32_t rank,
+enum bp_status bp_tensor_create(struct bp_device *device, enum bp_dtype dtype, uint32_t rank,
                                 const int64_t *shape, struct bp_tensor **out_tensor)
 {
     struct bp_type type = {.dtype = dtype, .rank = rank};

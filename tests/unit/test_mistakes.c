@@ -77,7 +77,7 @@ static void judge_status(const struct function *f, const struct mistake *m, uint
 static void mistakes_judge(struct world *w, const struct function *f, const struct mistake *m,
                            const union value *a, const char *also)
 {
-    uint32_t unused;
+    enum bp_dtype unused;
     uint64_t answer;
     const char *text;
 

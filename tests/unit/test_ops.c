@@ -78,7 +78,7 @@ Test(ops, ports_have_variables_that_the_row_binds)
 
 Test(names, of_dtypes_and_statuses)
 {
-    uint32_t dtype = 99;
+    enum bp_dtype dtype = BP_I8;
 
     for (uint32_t d = 0; d <= BP_F8E5M2; d++) {
         OK(bp_dtype_find(bp_dtype_name(d), &dtype));

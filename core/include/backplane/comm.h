@@ -86,11 +86,11 @@ BP_API enum bp_status bp_comm_set_timeout(struct bp_comm *comm, uint64_t timeout
  * may be src. */
 BP_API enum bp_status bp_comm_all_reduce(struct bp_comm *comm, struct bp_stream *stream,
                                          struct bp_tensor *src, struct bp_tensor *dst,
-                                         uint32_t reduction);
+                                         enum bp_reduction reduction);
 /* The same for root only: the others' dst is not used, and may be NULL. */
 BP_API enum bp_status bp_comm_reduce(struct bp_comm *comm, struct bp_stream *stream,
                                      struct bp_tensor *src, struct bp_tensor *dst,
-                                     uint32_t reduction, uint32_t root);
+                                     enum bp_reduction reduction, uint32_t root);
 /* Everybody's dst = root's src. Others' src is not used, and may be NULL; root's may be its dst. */
 BP_API enum bp_status bp_comm_broadcast(struct bp_comm *comm, struct bp_stream *stream,
                                         struct bp_tensor *src, struct bp_tensor *dst,
@@ -102,7 +102,7 @@ BP_API enum bp_status bp_comm_all_gather(struct bp_comm *comm, struct bp_stream 
  * may be the rank's part of src. */
 BP_API enum bp_status bp_comm_reduce_scatter(struct bp_comm *comm, struct bp_stream *stream,
                                              struct bp_tensor *src, struct bp_tensor *dst,
-                                             uint32_t reduction);
+                                             enum bp_reduction reduction);
 /* Part j of dst = part of rank j's src that is for this rank. Both have one part for each rank. */
 BP_API enum bp_status bp_comm_all_to_all(struct bp_comm *comm, struct bp_stream *stream,
                                          struct bp_tensor *src, struct bp_tensor *dst);
@@ -160,7 +160,7 @@ enum bp_comm_call {
 /* How a call (enum bp_comm_call) of so many bytes on each rank would be done on this communicator:
  * the row of the table of algorithms that fits, such as "segments by mapped memory". NULL: no such
  * call. */
-BP_API const char *bp_comm_algorithm(struct bp_comm *comm, uint32_t call, uint64_t bytes);
+BP_API const char *bp_comm_algorithm(struct bp_comm *comm, enum bp_comm_call call, uint64_t bytes);
 
 #ifdef __cplusplus
 }

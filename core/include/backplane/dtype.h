@@ -10,13 +10,13 @@ extern "C" {
 #endif
 
 /* "f32". "?" for a number that is no dtype. */
-BP_API const char *bp_dtype_name(uint32_t dtype);
+BP_API const char *bp_dtype_name(enum bp_dtype dtype);
 
 /* The dtype of a name such as "f32". BP_ERR_INVALID: there is none. */
-BP_API enum bp_status bp_dtype_find(const char *name, uint32_t *out_dtype);
+BP_API enum bp_status bp_dtype_find(const char *name, enum bp_dtype *out_dtype);
 
 /* Bits of one element; 0 for a number that is no dtype. */
-BP_API uint32_t bp_dtype_bits(uint32_t dtype);
+BP_API uint32_t bp_dtype_bits(enum bp_dtype dtype);
 
 #ifdef __cplusplus
 }

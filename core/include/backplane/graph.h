@@ -33,7 +33,7 @@ BP_API struct bp_scope *bp_graph_scope(struct bp_graph *graph);
  * that reading: it waits for all work of the tensor's device, and returns a failure of that work (a
  * wait of BP_BLOCK_HOST_VALUE, counted unless the device is inline and its work has ended). A
  * symbolic tensor is refused there (BP_ERR_UNSUPPORTED): shapes follow from its value. */
-BP_API enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, uint32_t dtype,
+BP_API enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, enum bp_dtype dtype,
                                      uint32_t rank, const int64_t *shape,
                                      struct bp_tensor **out_tensor);
 

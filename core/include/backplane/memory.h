@@ -22,7 +22,7 @@ struct bp_storage;
  * BP_ERR_MEMORY: the message says what was asked, what is allocated, pending, free and reserved,
  * and who has it. BP_ERR_UNSUPPORTED: the device has no such space. */
 BP_API enum bp_status bp_memory_create(struct bp_device *device, struct bp_stream *stream,
-                                       uint32_t space, uint64_t size,
+                                       enum bp_space space, uint64_t size,
                                        struct bp_storage **out_storage);
 
 /* The stream goes on: what it was given so far may still use the memory. Work on other streams that

@@ -94,7 +94,7 @@ enum bp_block {
  * each such call fails with BP_ERR_BLOCKED instead, and has done nothing: neither written to memory
  * nor given a part of its work to the stream. (bp_graph_run has then run the nodes before the one
  * that it names.) */
-BP_API uint64_t bp_device_blocked(struct bp_device *device, uint32_t reason);
+BP_API uint64_t bp_device_blocked(struct bp_device *device, enum bp_block reason);
 
 /* How many copies to the device came from another one by their plugin, without a wait and without
  * host memory between (bp_tensor_copy). 0 for no device. */

@@ -33,7 +33,7 @@ BP_API enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t f
                                             struct bp_stream **out_stream);
 
 /* What the stream is: one of enum bp_stream_flags. */
-BP_API uint32_t bp_stream_get_flags(struct bp_stream *stream);
+BP_API enum bp_stream_flags bp_stream_get_flags(struct bp_stream *stream);
 
 /* Does not wait: work that was given to the stream is done all the same. */
 BP_API void bp_stream_destroy(struct bp_stream *stream);

@@ -20,7 +20,7 @@ struct bp_tensor;
  *
  * BP_ERR_INVALID: rank, an extent, or the size in bytes is out of range; BP_ERR_UNSUPPORTED: the
  * device does not hold dtype; BP_ERR_MEMORY. */
-BP_API enum bp_status bp_tensor_create(struct bp_device *device, uint32_t dtype, uint32_t rank,
+BP_API enum bp_status bp_tensor_create(struct bp_device *device, enum bp_dtype dtype, uint32_t rank,
                                        const int64_t *shape, struct bp_tensor **out_tensor);
 
 /* How a tensor is to be made. */
