@@ -7,18 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const struct bp_call_form bp_call_forms[BP_COMM_CALL_COUNT] = {
+const struct bp_call_traits bp_call_traits_of[BP_COMM_CALL_COUNT] = {
     [BP_COMM_BARRIER] = {"bp_comm_barrier"},
-    [BP_COMM_ALL_REDUCE] = {"bp_comm_all_reduce", .reduces = true, .meets = true},
-    [BP_COMM_REDUCE] = {"bp_comm_reduce", .dst_at_root = true, .reduces = true, .meets = true},
-    [BP_COMM_BROADCAST] = {"bp_comm_broadcast", .src_at_root = true, .meets = true},
-    [BP_COMM_ALL_GATHER] = {"bp_comm_all_gather", .dst_parts = true, .meets = true},
+    [BP_COMM_ALL_REDUCE] = {"bp_comm_all_reduce", .reduces = true, .in_place = true},
+    [BP_COMM_REDUCE] = {"bp_comm_reduce", .dst_at_root = true, .reduces = true, .in_place = true},
+    [BP_COMM_BROADCAST] = {"bp_comm_broadcast", .src_at_root = true, .in_place = true},
+    [BP_COMM_ALL_GATHER] = {"bp_comm_all_gather", .dst_parts = true, .in_place = true},
     [BP_COMM_REDUCE_SCATTER] = {"bp_comm_reduce_scatter", .src_parts = true, .reduces = true,
-                                .meets = true},
+                                .in_place = true},
     [BP_COMM_ALL_TO_ALL] = {"bp_comm_all_to_all", .src_parts = true, .dst_parts = true},
     [BP_COMM_ALL_TO_ALL_RAGGED] = {"bp_comm_all_to_all_ragged", .ragged = true},
-    [BP_COMM_GATHER] = {"bp_comm_gather", .dst_parts = true, .dst_at_root = true, .meets = true},
-    [BP_COMM_SCATTER] = {"bp_comm_scatter", .src_parts = true, .src_at_root = true, .meets = true},
+    [BP_COMM_GATHER] = {"bp_comm_gather", .dst_parts = true, .dst_at_root = true, .in_place = true},
+    [BP_COMM_SCATTER] = {"bp_comm_scatter", .src_parts = true, .src_at_root = true,
+                         .in_place = true},
     [BP_COMM_SEND] = {"bp_comm_send"},
     [BP_COMM_RECV] = {"bp_comm_recv"},
 };
@@ -37,41 +38,43 @@ const char *bp_comm_call_name(uint32_t call)
 static const char *reduction_name(uint32_t reduction)
 {
     switch (reduction) {
-#define X(NAME, name, collective_number) \
-    case collective_number: return #name;
+#define X(NAME, name, number) \
+    case number: return #name;
         BP_REDUCTIONS(X)
 #undef X
     default: return "?";
     }
 }
 
-const char *bp_what_text(uint64_t what, uint64_t count, char *text, size_t size)
+const char *bp_signature_text(uint64_t signature, uint64_t count, char *text, size_t size)
 {
-    uint32_t call = what & 0xff, root = (uint32_t)(what >> 24 & 0xff);
+    uint32_t call = signature & 0xff, root = (uint32_t)(signature >> 24 & 0xff);
     bool known = call < BP_COMM_CALL_COUNT;
-    bool rooted = known && (bp_call_forms[call].src_at_root || bp_call_forms[call].dst_at_root);
+    bool rooted = known &&
+                  (bp_call_traits_of[call].src_at_root || bp_call_traits_of[call].dst_at_root);
     int used = snprintf(text, size, "%s", bp_comm_call_name(call));
 
     if (call == BP_COMM_BARRIER) return text;
     if (bp_call_reduces(call))
         used += snprintf(text + used, size - (size_t)used, " %s",
-                         reduction_name(what >> 16 & 0xff));
+                         reduction_name(signature >> 16 & 0xff));
     if (call == BP_COMM_ALL_TO_ALL_RAGGED)
         used += snprintf(text + used, size - (size_t)used, " of %s",
-                         bp_dtype_name(what >> 8 & 0xff));
+                         bp_dtype_name(signature >> 8 & 0xff));
     else
         used += snprintf(text + used, size - (size_t)used, " of %" PRIu64 " %s", count,
-                         bp_dtype_name(what >> 8 & 0xff));
+                         bp_dtype_name(signature >> 8 & 0xff));
     if (rooted) snprintf(text + used, size - (size_t)used, " with root %" PRIu32, root);
     return text;
 }
 
-const char *bp_pair_text(const struct bp_collective *c, uint32_t other, char *text, size_t size)
+const char *bp_p2p_text(const struct bp_collective *c, uint32_t other, char *text, size_t size)
 {
-    char what[200];
+    char signature[200];
 
     snprintf(text, size, "%s %s rank %u",
-             bp_what_text(bp_what(c->call, c->dtype, 0, 0), c->count, what, sizeof what),
+             bp_signature_text(bp_call_signature(c->call, c->dtype, 0, 0), c->count, signature,
+                               sizeof signature),
              c->call == BP_COMM_SEND ? "to" : "from", other);
     return text;
 }
@@ -87,11 +90,11 @@ enum { ANY = UINT32_MAX, ROWS = 32 };
 
 static const struct row table[] = {
     {BP_COMM_BARRIER, ANY, UINT64_MAX, BP_ALGORITHM_INLINE},
-    {BP_COMM_ALL_REDUCE, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
-    {BP_COMM_REDUCE, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
-    {BP_COMM_BROADCAST, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
-    {BP_COMM_ALL_GATHER, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
-    {BP_COMM_GATHER, ANY, BP_BOARD_INLINE, BP_ALGORITHM_INLINE},
+    {BP_COMM_ALL_REDUCE, ANY, BP_SHM_INLINE_BYTES, BP_ALGORITHM_INLINE},
+    {BP_COMM_REDUCE, ANY, BP_SHM_INLINE_BYTES, BP_ALGORITHM_INLINE},
+    {BP_COMM_BROADCAST, ANY, BP_SHM_INLINE_BYTES, BP_ALGORITHM_INLINE},
+    {BP_COMM_ALL_GATHER, ANY, BP_SHM_INLINE_BYTES, BP_ALGORITHM_INLINE},
+    {BP_COMM_GATHER, ANY, BP_SHM_INLINE_BYTES, BP_ALGORITHM_INLINE},
     {BP_COMM_ALL_REDUCE, ANY, 4 << 10, BP_ALGORITHM_WINDOW},
     {ANY, 2, 4 << 10, BP_ALGORITHM_WINDOW},
     {ANY, ANY, 2 << 10, BP_ALGORITHM_WINDOW},
@@ -106,7 +109,7 @@ static const char *const names[] = {[BP_ALGORITHM_INLINE] = "inline",
                                     [BP_ALGORITHM_WINDOW] = "window",
                                     [BP_ALGORITHM_DIRECT] = "direct"};
 
-static bool take_word(const char **text, char end, char *word, size_t size)
+static bool parse_word(const char **text, char end, char *word, size_t size)
 {
     size_t n = strcspn(*text, (const char[]){end, ',', 0});
 
@@ -118,26 +121,26 @@ static bool take_word(const char **text, char end, char *word, size_t size)
     return true;
 }
 
-static uint64_t collective_number(const char *word)
+static uint64_t parse_limit(const char *word)
 {
     return strcmp(word, "*") ? strtoull(word, NULL, 10) : UINT64_MAX;
 }
 
 /* "CALL:RANKS:BYTES:ALGORITHM", * for any. */
-static bool take_row(const char **text, struct row *out)
+static bool parse_row(const char **text, struct row *out)
 {
     char call[32], ranks[16], bytes[24], algorithm[16];
     struct row row = {.call = ANY};
 
-    if (!take_word(text, ':', call, sizeof call) || !take_word(text, ':', ranks, sizeof ranks) ||
-        !take_word(text, ':', bytes, sizeof bytes) ||
-        !take_word(text, ',', algorithm, sizeof algorithm))
+    if (!parse_word(text, ':', call, sizeof call) || !parse_word(text, ':', ranks, sizeof ranks) ||
+        !parse_word(text, ':', bytes, sizeof bytes) ||
+        !parse_word(text, ',', algorithm, sizeof algorithm))
         return false;
     for (uint32_t i = 0; i < BP_COMM_CALL_COUNT; i++)
         if (!strcmp(bp_comm_call_name(i), call)) row.call = i;
     if (row.call == ANY && strcmp(call, "*")) return false;
-    row.ranks = (uint32_t)collective_number(ranks);
-    row.bytes = collective_number(bytes);
+    row.ranks = (uint32_t)parse_limit(ranks);
+    row.bytes = parse_limit(bytes);
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(names[i], algorithm)) {
             row.algorithm = (enum bp_algorithm)i;
@@ -152,14 +155,14 @@ static void read_table(void)
 {
     const char *text = bp_env("BP_CCL_TABLE");
 
-    while (text && *text && n_own < ROWS && take_row(&text, &own[n_own])) {
+    while (text && *text && n_own < ROWS && parse_row(&text, &own[n_own])) {
         n_own++;
         if (*text == ',') text++;
     }
 }
 
-static const struct row *collective_find(const struct row *rows, size_t n_row, uint32_t call,
-                                         uint32_t n, uint64_t bytes)
+static const struct row *find_algorithm_row(const struct row *rows, size_t n_row, uint32_t call,
+                                            uint32_t n, uint64_t bytes)
 {
     for (size_t i = 0; i < n_row; i++)
         if ((rows[i].call == call || rows[i].call == ANY) && n <= rows[i].ranks &&
@@ -168,11 +171,12 @@ static const struct row *collective_find(const struct row *rows, size_t n_row, u
     return NULL;
 }
 
-/* Entries hold little, and have no parts for each rank. */
+/* Call slots hold little, and have no parts for each rank. */
 static bool fits_inline(uint32_t call, uint64_t bytes)
 {
-    return bytes <= BP_BOARD_INLINE && call <= BP_COMM_GATHER && call != BP_COMM_REDUCE_SCATTER &&
-           call != BP_COMM_ALL_TO_ALL && call != BP_COMM_ALL_TO_ALL_RAGGED;
+    return bytes <= BP_SHM_INLINE_BYTES && call <= BP_COMM_GATHER &&
+           call != BP_COMM_REDUCE_SCATTER && call != BP_COMM_ALL_TO_ALL &&
+           call != BP_COMM_ALL_TO_ALL_RAGGED;
 }
 
 enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes)
@@ -180,17 +184,17 @@ enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes)
     const struct row *row;
 
     pthread_once(&read_once, read_table);
-    row = n_own ? collective_find(own, n_own, call, n, bytes) : NULL;
-    if (!row) row = collective_find(table, sizeof table / sizeof *table, call, n, bytes);
+    row = n_own ? find_algorithm_row(own, n_own, call, n, bytes) : NULL;
+    if (!row) row = find_algorithm_row(table, sizeof table / sizeof *table, call, n, bytes);
     if (row->algorithm == BP_ALGORITHM_INLINE && !fits_inline(call, bytes))
         return BP_ALGORITHM_WINDOW;
     return row->algorithm;
 }
 
 /* The largest size up to which all go one way, by halving: rows are ordered by size. */
-static uint64_t collective_most(uint32_t call, uint32_t n, enum bp_algorithm last)
+static uint64_t largest_bytes(uint32_t call, uint32_t n, enum bp_algorithm last)
 {
-    uint64_t low = 0, high = BP_BOARD_WINDOW;
+    uint64_t low = 0, high = BP_SHM_WINDOW_BYTES;
 
     if (bp_algorithm_find(call, n, 0) > last) return 0;
     while (low < high) {
@@ -201,10 +205,10 @@ static uint64_t collective_most(uint32_t call, uint32_t n, enum bp_algorithm las
     return low + 1;
 }
 
-void bp_algorithms_fill(struct bp_shm_rank *b)
+void bp_algorithm_fill_limits(struct bp_shm_rank *b)
 {
     for (uint32_t call = 0; call < BP_COMM_CALL_COUNT; call++) {
-        b->calls.inline_bytes[call] = collective_most(call, b->n, BP_ALGORITHM_INLINE);
-        b->calls.window_bytes[call] = collective_most(call, b->n, BP_ALGORITHM_WINDOW);
+        b->calls.inline_bytes[call] = largest_bytes(call, b->n, BP_ALGORITHM_INLINE);
+        b->calls.window_bytes[call] = largest_bytes(call, b->n, BP_ALGORITHM_WINDOW);
     }
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void hear_nothing(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space)
+static void ignore_segment(void *ctx, const struct bp_memory *memory, uint64_t bytes,
+                           uint32_t space)
 {
     (void)ctx;
     (void)memory;
@@ -16,15 +17,15 @@ static void hear_nothing(void *ctx, const struct bp_memory *memory, uint64_t byt
 }
 
 /* Others may have mapped it. */
-static void hear_released(void *ctx, const struct bp_memory *memory, uint64_t bytes,
-                          uint32_t space)
+static void count_released(void *ctx, const struct bp_memory *memory, uint64_t bytes,
+                           uint32_t space)
 {
     struct bp_comm *comm = ctx;
 
     (void)memory;
     (void)bytes;
     (void)space;
-    atomic_fetch_add_explicit(&comm->board->me->released, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&comm->shm->me->released, 1, memory_order_relaxed);
 }
 
 /* The app's or a task's last reference. */
@@ -37,10 +38,10 @@ void bp_comm_release(struct bp_comm *comm)
     }
     bp_transports[BP_TRANSPORT_NATIVE].destroy(comm->native);
     if (comm->listener.ctx) bp_memory_unlisten(comm->device, &comm->listener);
-    bp_far_destroy(comm->far);
-    bp_transports[BP_TRANSPORT_NET].destroy(comm->hosts);
-    bp_transports[BP_TRANSPORT_SHM].destroy(comm->board);
-    free(comm->numbers);
+    bp_remote_destroy(comm->remote);
+    bp_transports[BP_TRANSPORT_NET].destroy(comm->net);
+    bp_transports[BP_TRANSPORT_SHM].destroy(comm->shm);
+    free(comm->global_ranks);
     bp_store_destroy(comm->store);
     pthread_mutex_destroy(&comm->lock);
     pthread_cond_destroy(&comm->turn);
@@ -50,76 +51,78 @@ void bp_comm_release(struct bp_comm *comm)
 }
 
 /* A leader that lives has a reason not to wait for this rank, and tells it. */
-static enum bp_status open_board(struct bp_comm *comm, const struct bp_hosts_plan *plan,
-                                 uint64_t deadline, int *out_fd)
+static enum bp_status open_segment(struct bp_comm *comm, const struct bp_host_topology *topology,
+                                   uint64_t deadline, int *out_fd)
 {
-    struct bp_board_file file;
+    struct bp_process_file file;
     enum bp_status status;
 
-    status = bp_meet_hear(comm->store, comm->name, "board", plan->leader, plan->pid[plan->leader],
-                          deadline, &file, sizeof file);
+    status = bp_rendezvous_wait(comm->store, comm->name, "board", topology->leader,
+                                topology->pid[topology->leader], deadline, &file, sizeof file);
     if (status == BP_ERR_TIMEOUT)
-        return bp_error(status, "bp_comm_create: rank %u came, but does not go on", plan->leader);
+        return bp_error(status, "bp_comm_create: rank %u came, but does not go on",
+                        topology->leader);
     TRY(status);
-    status = bp_board_open(&file, plan->leader, out_fd);
+    status = bp_segment_open(&file, topology->leader, out_fd);
     if (status != BP_ERR_PEER) return status;
-    TRY(bp_fault_hear(comm->store, comm->name, true));
-    return bp_board_open(&file, plan->leader, out_fd); /* its message */
+    TRY(bp_store_failure_poll(comm->store, comm->name, true));
+    return bp_segment_open(&file, topology->leader, out_fd); /* its message */
 }
 
-/* The leader of each host makes the board, and the others open it. */
-static enum bp_status find_board(struct bp_comm *comm, const struct bp_hosts_plan *plan,
-                                 uint64_t deadline, int *out_fd)
+/* The leader of each host makes the segment, and the others open it. */
+static enum bp_status find_segment(struct bp_comm *comm, const struct bp_host_topology *topology,
+                                   uint64_t deadline, int *out_fd)
 {
-    int32_t pids[BP_BOARD_RANKS];
-    struct bp_board_file file;
+    int32_t pids[BP_COMM_MAX_RANKS];
+    struct bp_process_file file;
     char key[BP_STORE_KEY_MAX];
     enum bp_status status;
     uint32_t n = 0;
 
-    if (plan->leader != comm->rank) return open_board(comm, plan, deadline, out_fd);
+    if (topology->leader != comm->rank) return open_segment(comm, topology, deadline, out_fd);
     for (uint32_t i = 0; i < comm->size; i++)
-        if (plan->host_of[i] == plan->host_of[comm->rank]) pids[n++] = plan->pid[i];
-    TRY(bp_board_make(n, pids, out_fd, &file));
-    bp_store_key(key, comm->name, "board", plan->leader);
+        if (topology->host_of[i] == topology->host_of[comm->rank]) pids[n++] = topology->pid[i];
+    TRY(bp_segment_create(n, pids, out_fd, &file));
+    bp_store_rank_key(key, comm->name, "board", topology->leader);
     status = bp_store_set(comm->store, key, &file, sizeof file);
     if (status) close(*out_fd);
     return status;
 }
 
 /* What the ranks here are called by the app. */
-static enum bp_status number_ranks(struct bp_comm *comm, const struct bp_hosts_plan *plan)
+static enum bp_status list_global_ranks(struct bp_comm *comm,
+                                        const struct bp_host_topology *topology)
 {
     uint32_t n = 0;
 
-    comm->numbers = malloc(plan->n_local * sizeof *comm->numbers);
-    if (!comm->numbers) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    comm->global_ranks = malloc(topology->n_local * sizeof *comm->global_ranks);
+    if (!comm->global_ranks) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     for (uint32_t i = 0; i < comm->size; i++)
-        if (plan->host_of[i] == plan->host_of[comm->rank]) comm->numbers[n++] = i;
+        if (topology->host_of[i] == topology->host_of[comm->rank]) comm->global_ranks[n++] = i;
     return BP_OK;
 }
 
-static enum bp_status comm_meet(struct bp_comm *comm, const struct bp_meeting *m,
-                                uint64_t timeout_ns)
+static enum bp_status comm_connect(struct bp_comm *comm, const struct bp_rendezvous *m,
+                                   uint64_t timeout_ns)
 {
-    uint64_t deadline = bp_deadline(timeout_ns);
-    char library[BP_MEET_LIBRARY];
-    struct bp_hosts_plan plan;
+    uint64_t deadline = bp_deadline_after(timeout_ns);
+    char library[BP_RENDEZVOUS_LIBRARY];
+    struct bp_host_topology topology;
     bool native;
     int fd;
 
     bp_native_describe(comm->device, library, comm->why, sizeof comm->why);
-    TRY(bp_meet_exchange(m, library, deadline, timeout_ns, &plan, &native, comm->why,
-                         sizeof comm->why));
-    if (plan.n_host > 1) TRY(number_ranks(comm, &plan));
-    TRY(find_board(comm, &plan, deadline, &fd));
-    TRY(bp_board_join(fd, plan.local, plan.n_local, comm->numbers, bp_time_left(deadline),
-                      &comm->board));
-    if (plan.n_host > 1)
-        TRY(bp_hosts_create(&plan, comm->board, comm->address, comm->name, comm->rank, comm->size,
-                            bp_time_left(deadline), &comm->hosts));
-    comm->transport = &bp_transports[comm->hosts ? BP_TRANSPORT_NET : BP_TRANSPORT_SHM];
-    comm->self = comm->hosts ? (void *)comm->hosts : comm->board;
+    TRY(bp_rendezvous_exchange(m, library, deadline, timeout_ns, &topology, &native, comm->why,
+                               sizeof comm->why));
+    if (topology.n_host > 1) TRY(list_global_ranks(comm, &topology));
+    TRY(find_segment(comm, &topology, deadline, &fd));
+    TRY(bp_shm_rank_create(fd, topology.local, topology.n_local, comm->global_ranks,
+                           bp_time_left(deadline), &comm->shm));
+    if (topology.n_host > 1)
+        TRY(bp_net_comm_create(&topology, comm->shm, comm->address, comm->name, comm->rank,
+                               comm->size, bp_time_left(deadline), &comm->net));
+    comm->transport = &bp_transports[comm->net ? BP_TRANSPORT_NET : BP_TRANSPORT_SHM];
+    comm->self = comm->net ? (void *)comm->net : comm->shm;
     return native ? bp_native_create(comm, bp_time_left(deadline), bp_comm_release) : BP_OK;
 }
 
@@ -127,20 +130,20 @@ static enum bp_status comm_meet(struct bp_comm *comm, const struct bp_meeting *m
  * first. So nobody is blamed who only waited. */
 static enum bp_status comm_assemble(struct bp_comm *comm, uint64_t timeout_ns)
 {
-    const struct bp_meeting m = {comm->store, comm->name, comm->rank, comm->size};
+    const struct bp_rendezvous m = {comm->store, comm->name, comm->rank, comm->size};
     enum bp_status status;
 
-    TRY(bp_meet_claim(&m));
-    status = comm_meet(comm, &m, timeout_ns);
-    return status ? bp_fault_answer(comm->store, comm->name, status) : BP_OK;
+    TRY(bp_rendezvous_claim(&m));
+    status = comm_connect(comm, &m, timeout_ns);
+    return status ? bp_store_failure_report(comm->store, comm->name, status) : BP_OK;
 }
 
-static enum bp_status comm_make(struct bp_device *device, const char *address, const char *name,
-                                uint32_t rank, uint32_t size, uint64_t timeout_ns,
-                                struct bp_comm **out_comm)
+static enum bp_status comm_create_named(struct bp_device *device, const char *address,
+                                        const char *name, uint32_t rank, uint32_t size,
+                                        uint64_t timeout_ns, struct bp_comm **out_comm)
 {
     struct bp_comm *comm = bp_handle_make(sizeof *comm);
-    uint64_t deadline = bp_deadline(timeout_ns);
+    uint64_t deadline = bp_deadline_after(timeout_ns);
     enum bp_status status;
 
     if (!comm) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
@@ -162,22 +165,22 @@ static enum bp_status comm_make(struct bp_device *device, const char *address, c
         bp_comm_release(comm);
         return status;
     }
-    snprintf(comm->way, sizeof comm->way, "%s%s%s",
-             comm->transport->whole ? "between hosts, in parts"
-                                    : "staged, by pinned memory and windows",
+    snprintf(comm->algorithm_text, sizeof comm->algorithm_text, "%s%s%s",
+             comm->transport->whole_buffers ? "between hosts, in parts"
+                                            : "staged, by pinned memory and windows",
              *comm->why ? ": " : "", comm->why);
-    comm->listener = (struct bp_listener){hear_nothing, hear_released, comm, NULL};
+    comm->listener = (struct bp_listener){ignore_segment, count_released, comm, NULL};
     bp_memory_listen(device, &comm->listener);
     comm->magic = bp_magic(BP_MAGIC_COMM);
     *out_comm = comm;
     return BP_OK;
 }
 
-static enum bp_status comm_check_place(uint32_t rank, uint32_t size)
+static enum bp_status comm_check_rank(uint32_t rank, uint32_t size)
 {
-    if (!size || size > BP_BOARD_RANKS)
+    if (!size || size > BP_COMM_MAX_RANKS)
         return bp_error(BP_ERR_INVALID, "bp_comm_create: size is %u: expected 1 to %d ranks", size,
-                        BP_BOARD_RANKS);
+                        BP_COMM_MAX_RANKS);
     if (rank < size) return BP_OK;
     return bp_error(BP_ERR_INVALID, "bp_comm_create: rank is %u of %u: expected 0 to %u", rank,
                     size, size - 1);
@@ -187,7 +190,7 @@ enum bp_status bp_comm_create(struct bp_device *device, const struct bp_comm_id 
                               uint32_t size, struct bp_comm **out_comm)
 {
     char address[BP_STORE_ADDRESS_MAX];
-    uint64_t timeout_ns = bp_meet_timeout();
+    uint64_t timeout_ns = bp_rendezvous_timeout();
     enum bp_status status;
     const char *name;
     bool known;
@@ -195,14 +198,14 @@ enum bp_status bp_comm_create(struct bp_device *device, const struct bp_comm_id 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!id) return bp_error(BP_ERR_INVALID, "bp_comm_create: id is NULL");
     if (!out_comm) return bp_error(BP_ERR_INVALID, "bp_comm_create: out_comm is NULL");
-    known = bp_meet_read_id(id, address, sizeof address, &name);
-    status = comm_check_place(rank, size);
-    if (status && known) return bp_meet_refuse(address, name, timeout_ns, status);
+    known = bp_comm_id_parse(id, address, sizeof address, &name);
+    status = comm_check_rank(rank, size);
+    if (status && known) return bp_rendezvous_refuse(address, name, timeout_ns, status);
     TRY(status);
     if (!known)
         return bp_error(BP_ERR_INVALID,
                         "bp_comm_create: id is none that bp_comm_id_create has made");
-    return comm_make(device, address, name, rank, size, timeout_ns, out_comm);
+    return comm_create_named(device, address, name, rank, size, timeout_ns, out_comm);
 }
 
 struct color {
@@ -210,8 +213,8 @@ struct color {
 };
 
 /* The number among those of one color, by key and rank; and how many they are. */
-static void find_place(const struct color *all, uint32_t n, uint32_t rank, uint32_t *out_rank,
-                       uint32_t *out_size)
+static void find_split_rank(const struct color *all, uint32_t n, uint32_t rank, uint32_t *out_rank,
+                            uint32_t *out_size)
 {
     *out_rank = *out_size = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -224,7 +227,7 @@ static void find_place(const struct color *all, uint32_t n, uint32_t rank, uint3
 static enum bp_status exchange_colors(struct bp_comm *comm, const struct color *own,
                                       struct color *all)
 {
-    uint64_t deadline = bp_deadline(comm->timeout_ns), size;
+    uint64_t deadline = bp_deadline_after(comm->timeout_ns), size;
     char key[BP_STORE_KEY_MAX];
 
     snprintf(key, sizeof key, "%s/split%u/%u", comm->name, comm->splits, comm->rank);
@@ -246,7 +249,7 @@ static enum bp_status exchange_colors(struct bp_comm *comm, const struct color *
 enum bp_status bp_comm_split(struct bp_comm *comm, int64_t color, int64_t key,
                              struct bp_comm **out_comm)
 {
-    struct color own = {color, key}, all[BP_BOARD_RANKS];
+    struct color own = {color, key}, all[BP_COMM_MAX_RANKS];
     uint32_t rank, size;
     char name[160];
 
@@ -255,17 +258,18 @@ enum bp_status bp_comm_split(struct bp_comm *comm, int64_t color, int64_t key,
     if (color < -1)
         return bp_error(BP_ERR_INVALID, "bp_comm_split: color is %" PRId64 ": expected -1 or more",
                         color);
-    TRY(bp_board_check(comm->board));
+    TRY(bp_shm_rank_check(comm->shm));
     TRY(exchange_colors(comm, &own, all));
     if (color < 0) {
         *out_comm = NULL;
         return BP_OK;
     }
-    find_place(all, comm->size, comm->rank, &rank, &size);
+    find_split_rank(all, comm->size, comm->rank, &rank, &size);
     snprintf(name, sizeof name, "%s.%u.%" PRIx64, comm->name, comm->splits, (uint64_t)color);
     if (strlen(name) >= sizeof comm->name)
         return bp_error(BP_ERR_UNSUPPORTED, "bp_comm_split: too many splits of splits");
-    return comm_make(comm->device, comm->address, name, rank, size, comm->timeout_ns, out_comm);
+    return comm_create_named(comm->device, comm->address, name, rank, size, comm->timeout_ns,
+                             out_comm);
 }
 
 void bp_comm_destroy(struct bp_comm *comm)
@@ -279,7 +283,7 @@ void bp_comm_destroy(struct bp_comm *comm)
 enum bp_status bp_comm_abort(struct bp_comm *comm)
 {
     if (!bp_comm_is(comm)) return bp_not_a("communicator");
-    bp_comm_fail(&comm->board->failure, BP_ERR_PEER,
+    bp_comm_fail(&comm->shm->failure, BP_ERR_PEER,
                  "rank %u gave the communicator up (bp_comm_abort)", comm->rank);
     return BP_OK;
 }
@@ -311,15 +315,16 @@ const char *bp_comm_algorithm(struct bp_comm *comm, enum bp_comm_call call, uint
 {
     static const char *const direct[] = {"direct, by mapped memory", "direct, by the kernel",
                                          "through windows"};
-    const struct bp_shm_rank *b = bp_comm_is(comm) ? comm->board : NULL;
+    const struct bp_shm_rank *b = bp_comm_is(comm) ? comm->shm : NULL;
     size_t way;
 
     if (!b || call >= BP_COMM_CALL_COUNT) return NULL;
     if (comm->native && call != BP_COMM_BARRIER) return bp_transports[BP_TRANSPORT_NATIVE].name;
-    if (comm->hosts || !comm->device->is_inline || !comm->device->host_visible) return comm->way;
-    way = b->peers.ways & BP_WAY_MAP ? 0 : b->peers.ways & BP_WAY_VM ? 1 : 2;
+    if (comm->net || !comm->device->is_inline || !comm->device->host_visible)
+        return comm->algorithm_text;
+    way = b->peers.access_mask & BP_ACCESS_MAP ? 0 : b->peers.access_mask & BP_ACCESS_VM ? 1 : 2;
     if (call == BP_COMM_SEND || call == BP_COMM_RECV)
-        return bytes <= BP_BOARD_SLOT ? "through a slot" : direct[way];
+        return bytes <= BP_SHM_MESSAGE_BYTES ? "through a slot" : direct[way];
     switch (bp_algorithm_find(call, comm->size, bytes)) {
     case BP_ALGORITHM_INLINE: return "inline";
     case BP_ALGORITHM_WINDOW: return "through windows";

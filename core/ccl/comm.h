@@ -28,21 +28,21 @@ struct bp_comm {
     struct bp_device *device; /* a reference */
     struct bp_store *store;
     const struct bp_transport *transport; /* by host memory */
-    void *self;               /* this rank's end of that: board, or hosts */
-    struct bp_shm_rank *board; /* of the ranks on this host */
-    struct bp_hosts *hosts;   /* where there are others; or NULL */
-    uint32_t *numbers;        /* of the ranks on this host; or NULL */
-    struct bp_far *far;       /* native.h: of native ones on several hosts; or NULL */
-    struct bp_native *native; /* the devices do it by themselves; or NULL, and */
-    char why[320];            /* why not, where they might */
-    char way[400];            /* what bp_comm_algorithm says where calls are staged */
+    void *self;                           /* this rank's end of that: shm, or net */
+    struct bp_shm_rank *shm;              /* of the ranks on this host */
+    struct bp_net_comm *net;              /* where there are others; or NULL */
+    uint32_t *global_ranks;               /* of the ranks on this host; or NULL */
+    struct bp_remote *remote;             /* native.h: of native ones on several hosts; or NULL */
+    struct bp_native *native;             /* the devices do it by themselves; or NULL, and */
+    char why[320];                        /* why not, where they might */
+    char algorithm_text[400];             /* what bp_comm_algorithm says where calls are staged */
     char address[BP_STORE_ADDRESS_MAX], name[96];
     uint64_t timeout_ns;
     uint32_t splits;
     struct bp_listener listener; /* hears what the device gives back; ctx NULL: not yet */
 
     /* Pieces of work are done in the order in which they were given, whatever the streams. */
-    uint64_t given;
+    uint64_t n_submitted;
     _Atomic uint64_t ended;
     _Atomic uint32_t waiting; /* threads, for their turn */
     pthread_mutex_t lock;
@@ -66,17 +66,17 @@ enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,
 
 /* staging.c. Has the steps' data come by pinned memory, as work of the stream, while their calls
  * run. size: ranks. */
-enum bp_status bp_stages_create(struct bp_stream *stream, struct bp_comm_step *steps, uint32_t n,
-                                uint32_t size, struct bp_stage **out_stages);
-void bp_stages_destroy(struct bp_stage *stages, uint32_t n);
+enum bp_status bp_staging_create(struct bp_stream *stream, struct bp_comm_step *steps, uint32_t n,
+                                 uint32_t size, struct bp_staging **out_staging);
+void bp_staging_destroy(struct bp_staging *staging, uint32_t n);
 
 /* The same where messages go between hosts, which see whole buffers: ordinary host
  * memory in place of the steps' tensors, and their data in it; back; and the memory's end, which is
  * due whatever came before. Other ranks are told of a failure to read. */
-enum bp_status bp_whole_read(struct bp_shm_rank *b, struct bp_stream *stream,
-                             struct bp_comm_step *steps, uint32_t n);
-enum bp_status bp_whole_write(struct bp_stream *stream, const struct bp_comm_step *steps,
-                              uint32_t n);
-void bp_whole_release(struct bp_core *core, struct bp_comm_step *steps, uint32_t n);
+enum bp_status bp_net_staging_read(struct bp_shm_rank *b, struct bp_stream *stream,
+                                   struct bp_comm_step *steps, uint32_t n);
+enum bp_status bp_net_staging_write(struct bp_stream *stream, const struct bp_comm_step *steps,
+                                    uint32_t n);
+void bp_net_staging_release(struct bp_core *core, struct bp_comm_step *steps, uint32_t n);
 
 #endif

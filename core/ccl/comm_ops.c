@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* comm_ops.c: the calls of a communicator as the app sees them: arguments are checked here, by
- * the table of bp_call_forms. */
+ * the table of bp_call_traits_of. */
 #include "comm.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-static enum bp_status comm_check_place(const char *call, struct bp_comm *comm,
-                                       struct bp_stream *stream, bool pair)
+static enum bp_status comm_check_target(const char *call, struct bp_comm *comm,
+                                        struct bp_stream *stream, bool pair)
 {
     if (!bp_comm_is(comm)) return bp_not_a_for(call, "communicator");
     if (!bp_stream_is(stream)) return bp_not_a_for(call, "stream");
@@ -61,21 +61,21 @@ static enum bp_status count_part(const char *call, const char *what, const struc
 }
 
 /* Where both have memory in common, the smaller is this rank's part of the larger. */
-static enum bp_status check_meeting(const struct bp_call_form *f, const struct bp_comm *comm,
+static enum bp_status check_overlap(const struct bp_call_traits *f, const struct bp_comm *comm,
                                     const struct bp_tensor *src, const struct bp_tensor *dst,
                                     uint64_t bytes)
 {
     uint64_t src_at = src->offset + (f->src_parts ? comm->rank * bytes : 0);
     uint64_t dst_at = dst->offset + (f->dst_parts ? comm->rank * bytes : 0);
 
-    if (src->storage != dst->storage || (f->meets && src_at == dst_at)) return BP_OK;
+    if (src->storage != dst->storage || (f->in_place && src_at == dst_at)) return BP_OK;
     if (!bp_tensors_meet(src, dst)) return BP_OK; /* which takes longer than a small call */
     return bp_error(BP_ERR_INVALID, "%s: src and dst share memory, and not as the call allows",
                     f->call);
 }
 
 /* A call's tensors, of which either may be of no use on this rank. */
-static enum bp_status check_tensors(const struct bp_call_form *f, const struct bp_comm *comm,
+static enum bp_status check_tensors(const struct bp_call_traits *f, const struct bp_comm *comm,
                                     struct bp_comm_step *step, bool uses_src, bool uses_dst)
 {
     uint64_t src_count = 0, dst_count = 0;
@@ -101,7 +101,7 @@ static enum bp_status check_tensors(const struct bp_call_form *f, const struct b
                             "%s: the part of one rank has %" PRIu64 " elements in src, and %" PRIu64
                             " in dst",
                             f->call, src_count, dst_count);
-        TRY(check_meeting(f, comm, step->src, step->dst, src_count * width_of(step->src)));
+        TRY(check_overlap(f, comm, step->src, step->dst, src_count * width_of(step->src)));
     }
     step->c.count = uses_src ? src_count : dst_count;
     step->c.dtype = (uses_src ? step->src : step->dst)->view.dtype;
@@ -110,15 +110,15 @@ static enum bp_status check_tensors(const struct bp_call_form *f, const struct b
 }
 
 /* All calls but the barrier, the ragged one, and those of pairs. */
-static enum bp_status comm_collective(uint32_t call, struct bp_comm *comm, struct bp_stream *stream,
-                                      struct bp_tensor *src, struct bp_tensor *dst,
-                                      uint32_t reduction, uint32_t root)
+static enum bp_status submit_collective(uint32_t call, struct bp_comm *comm,
+                                        struct bp_stream *stream, struct bp_tensor *src,
+                                        struct bp_tensor *dst, uint32_t reduction, uint32_t root)
 {
-    const struct bp_call_form *f = &bp_call_forms[call];
+    const struct bp_call_traits *f = &bp_call_traits_of[call];
     struct bp_comm_step step = {.c = {.call = call, .reduction = reduction, .root = root},
                                 .src = src, .dst = dst};
 
-    TRY(comm_check_place(f->call, comm, stream, false));
+    TRY(comm_check_target(f->call, comm, stream, false));
     if (root >= comm->size)
         return bp_error(BP_ERR_INVALID, "%s: root is %u, but there are %u ranks", f->call, root,
                         comm->size);
@@ -136,57 +136,57 @@ enum bp_status bp_comm_all_reduce(struct bp_comm *comm, struct bp_stream *stream
                                   struct bp_tensor *src, struct bp_tensor *dst,
                                   enum bp_reduction reduction)
 {
-    return comm_collective(BP_COMM_ALL_REDUCE, comm, stream, src, dst, reduction, 0);
+    return submit_collective(BP_COMM_ALL_REDUCE, comm, stream, src, dst, reduction, 0);
 }
 
 enum bp_status bp_comm_reduce(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *src,
                               struct bp_tensor *dst, enum bp_reduction reduction, uint32_t root)
 {
-    return comm_collective(BP_COMM_REDUCE, comm, stream, src, dst, reduction, root);
+    return submit_collective(BP_COMM_REDUCE, comm, stream, src, dst, reduction, root);
 }
 
 enum bp_status bp_comm_broadcast(struct bp_comm *comm, struct bp_stream *stream,
                                  struct bp_tensor *src, struct bp_tensor *dst, uint32_t root)
 {
-    return comm_collective(BP_COMM_BROADCAST, comm, stream, src, dst, 0, root);
+    return submit_collective(BP_COMM_BROADCAST, comm, stream, src, dst, 0, root);
 }
 
 enum bp_status bp_comm_all_gather(struct bp_comm *comm, struct bp_stream *stream,
                                   struct bp_tensor *src, struct bp_tensor *dst)
 {
-    return comm_collective(BP_COMM_ALL_GATHER, comm, stream, src, dst, 0, 0);
+    return submit_collective(BP_COMM_ALL_GATHER, comm, stream, src, dst, 0, 0);
 }
 
 enum bp_status bp_comm_reduce_scatter(struct bp_comm *comm, struct bp_stream *stream,
                                       struct bp_tensor *src, struct bp_tensor *dst,
                                       enum bp_reduction reduction)
 {
-    return comm_collective(BP_COMM_REDUCE_SCATTER, comm, stream, src, dst, reduction, 0);
+    return submit_collective(BP_COMM_REDUCE_SCATTER, comm, stream, src, dst, reduction, 0);
 }
 
 enum bp_status bp_comm_all_to_all(struct bp_comm *comm, struct bp_stream *stream,
                                   struct bp_tensor *src, struct bp_tensor *dst)
 {
-    return comm_collective(BP_COMM_ALL_TO_ALL, comm, stream, src, dst, 0, 0);
+    return submit_collective(BP_COMM_ALL_TO_ALL, comm, stream, src, dst, 0, 0);
 }
 
 enum bp_status bp_comm_gather(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *src,
                               struct bp_tensor *dst, uint32_t root)
 {
-    return comm_collective(BP_COMM_GATHER, comm, stream, src, dst, 0, root);
+    return submit_collective(BP_COMM_GATHER, comm, stream, src, dst, 0, root);
 }
 
 enum bp_status bp_comm_scatter(struct bp_comm *comm, struct bp_stream *stream,
                                struct bp_tensor *src, struct bp_tensor *dst, uint32_t root)
 {
-    return comm_collective(BP_COMM_SCATTER, comm, stream, src, dst, 0, root);
+    return submit_collective(BP_COMM_SCATTER, comm, stream, src, dst, 0, root);
 }
 
 enum bp_status bp_comm_barrier(struct bp_comm *comm, struct bp_stream *stream)
 {
     struct bp_comm_step step = {.c = {.call = BP_COMM_BARRIER, .width = 1}};
 
-    TRY(comm_check_place("bp_comm_barrier", comm, stream, false));
+    TRY(comm_check_target("bp_comm_barrier", comm, stream, false));
     return bp_comm_submit(comm, stream, &step, 1);
 }
 
@@ -221,7 +221,7 @@ enum bp_status bp_comm_all_to_all_ragged(struct bp_comm *comm, struct bp_stream 
                                 .src = src, .dst = dst};
     const char *call = "bp_comm_all_to_all_ragged";
 
-    TRY(comm_check_place(call, comm, stream, false));
+    TRY(comm_check_target(call, comm, stream, false));
     TRY(comm_check_tensor(call, "src", comm, src));
     TRY(comm_check_tensor(call, "dst", comm, dst));
     TRY(bp_tensor_check_write(call, "", dst));
@@ -230,7 +230,7 @@ enum bp_status bp_comm_all_to_all_ragged(struct bp_comm *comm, struct bp_stream 
     if (src->view.dtype != dst->view.dtype)
         return bp_error(BP_ERR_INVALID, "%s: src is %s, dst is %s: expected equal dtypes", call,
                         bp_dtype_name(src->view.dtype), bp_dtype_name(dst->view.dtype));
-    TRY(check_meeting(&bp_call_forms[BP_COMM_ALL_TO_ALL_RAGGED], comm, src, dst, 0));
+    TRY(check_overlap(&bp_call_traits_of[BP_COMM_ALL_TO_ALL_RAGGED], comm, src, dst, 0));
     step.c.dtype = src->view.dtype;
     step.c.width = bp_dtype_bits(step.c.dtype) / 8;
     return bp_comm_submit(comm, stream, &step, 1);
@@ -252,15 +252,15 @@ static enum bp_status add_to_group(struct bp_comm *comm, const struct bp_comm_st
     return BP_OK;
 }
 
-static enum bp_status comm_pair(uint32_t call, struct bp_comm *comm, struct bp_stream *stream,
-                                struct bp_tensor *t, uint32_t other)
+static enum bp_status submit_p2p(uint32_t call, struct bp_comm *comm, struct bp_stream *stream,
+                                 struct bp_tensor *t, uint32_t other)
 {
     bool send = call == BP_COMM_SEND;
     struct bp_comm_step step = {.c = {.call = call, .root = other}, .src = send ? t : NULL,
                                 .dst = send ? NULL : t};
-    const struct bp_call_form *f = &bp_call_forms[call];
+    const struct bp_call_traits *f = &bp_call_traits_of[call];
 
-    TRY(comm_check_place(f->call, comm, stream, true));
+    TRY(comm_check_target(f->call, comm, stream, true));
     if (other >= comm->size)
         return bp_error(BP_ERR_INVALID, "%s: the other rank is %u, but there are %u ranks", f->call,
                         other, comm->size);
@@ -271,18 +271,18 @@ static enum bp_status comm_pair(uint32_t call, struct bp_comm *comm, struct bp_s
 enum bp_status bp_comm_send(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *src,
                             uint32_t to)
 {
-    return comm_pair(BP_COMM_SEND, comm, stream, src, to);
+    return submit_p2p(BP_COMM_SEND, comm, stream, src, to);
 }
 
 enum bp_status bp_comm_recv(struct bp_comm *comm, struct bp_stream *stream, struct bp_tensor *dst,
                             uint32_t from)
 {
-    return comm_pair(BP_COMM_RECV, comm, stream, dst, from);
+    return submit_p2p(BP_COMM_RECV, comm, stream, dst, from);
 }
 
 enum bp_status bp_comm_group_begin(struct bp_comm *comm, struct bp_stream *stream)
 {
-    TRY(comm_check_place("bp_comm_group_begin", comm, stream, false));
+    TRY(comm_check_target("bp_comm_group_begin", comm, stream, false));
     comm->group = stream;
     return BP_OK;
 }

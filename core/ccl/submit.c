@@ -7,12 +7,12 @@
 
 #include <stdlib.h>
 
-static bool is_reached(const struct bp_tensor *t)
+static bool is_host_visible(const struct bp_tensor *t)
 {
     return !t || !t->view.count || bp_tensor_host_visible(t);
 }
 
-static void point_at(struct bp_comm_step *step)
+static void step_set_buffers(struct bp_comm_step *step)
 {
     struct bp_collective *c = &step->c;
 
@@ -35,9 +35,9 @@ static enum bp_status submit_run_steps(struct bp_comm *comm, const struct bp_com
                  : comm->transport->collective(comm->self, &steps->c);
 }
 
-static enum bp_status await_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)
+static enum bp_status wait_for_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)
 {
-    uint64_t deadline = bp_deadline(timeout_ns);
+    uint64_t deadline = bp_deadline_after(timeout_ns);
     struct timespec until = bp_timespec(deadline);
     bool late = false;
 
@@ -49,7 +49,7 @@ static enum bp_status await_turn(struct bp_comm *comm, uint64_t number, uint64_t
     atomic_fetch_sub(&comm->waiting, 1);
     pthread_mutex_unlock(&comm->lock);
     if (!late) return BP_OK;
-    return bp_comm_fail(&comm->board->failure, BP_ERR_TIMEOUT,
+    return bp_comm_fail(&comm->shm->failure, BP_ERR_TIMEOUT,
                         "rank %u waited for an earlier call of its own, on another stream, which "
                         "does not end",
                         comm->rank);
@@ -58,7 +58,7 @@ static enum bp_status await_turn(struct bp_comm *comm, uint64_t number, uint64_t
 static enum bp_status begin_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)
 {
     if (atomic_load_explicit(&comm->ended, memory_order_acquire) == number) return BP_OK;
-    return await_turn(comm, number, timeout_ns);
+    return wait_for_turn(comm, number, timeout_ns);
 }
 
 static void end_turn(struct bp_comm *comm, uint64_t number)
@@ -86,12 +86,12 @@ static void note_writes(const struct bp_comm_step *steps, uint32_t n)
         if (steps[i].dst) bp_tensor_note_write(steps[i].dst);
 }
 
-static enum bp_status run_now(struct bp_comm *comm, struct bp_stream *stream,
-                              const struct bp_comm_step *steps, uint32_t n)
+static enum bp_status run_inline(struct bp_comm *comm, struct bp_stream *stream,
+                                 const struct bp_comm_step *steps, uint32_t n)
 {
     uint64_t number = bp_work_begin(stream->timeline, bp_comm_steps_name(steps, n));
     enum bp_status status =
-        bp_stopping() ? bp_stopped() : run_in_turn(comm, steps, n, comm->given++);
+        bp_stopping() ? bp_stopped() : run_in_turn(comm, steps, n, comm->n_submitted++);
 
     bp_work_end(stream->timeline, number);
     note_writes(steps, n);
@@ -124,7 +124,7 @@ static void destroy_task(struct bp_task *task)
     struct comm_task *t = (struct comm_task *)task;
 
     if (!t->ran) {
-        bp_comm_fail(&t->comm->board->failure, BP_ERR_PEER,
+        bp_comm_fail(&t->comm->shm->failure, BP_ERR_PEER,
                      "rank %u did not begin %s: work before it on its stream failed", t->comm->rank,
                      bp_comm_steps_name(t->steps, t->n));
         if (begin_turn(t->comm, t->turn, 0) == BP_OK) end_turn(t->comm, t->turn);
@@ -163,7 +163,7 @@ static enum bp_status submit_push(struct bp_comm *comm, struct bp_stream *stream
     t->task = (struct bp_task){.run = run_task, .destroy = destroy_task, .number = number,
                                .name = bp_comm_steps_name(steps, n)};
     t->comm = comm;
-    t->turn = comm->given;
+    t->turn = comm->n_submitted;
     t->n = n;
     memcpy(t->steps, steps, n * sizeof *steps);
     status = copy_counts(t, comm->size);
@@ -176,18 +176,18 @@ static enum bp_status submit_push(struct bp_comm *comm, struct bp_stream *stream
         if (steps[i].dst) bp_tensor_retain(steps[i].dst);
     }
     atomic_fetch_add(&comm->refs, 1);
-    comm->given++;
+    comm->n_submitted++;
     until = bp_deadline_of(stream->device);
     status = bp_queue_push(stream->timeline->queue, &t->task, &until);
     if (status == BP_OK) return BP_OK;
-    comm->given--; /* nobody has seen it */
+    comm->n_submitted--; /* nobody has seen it */
     t->ran = true;
     destroy_task(&t->task);
     return status;
 }
 
-static enum bp_status run_later(struct bp_comm *comm, struct bp_stream *stream,
-                                const struct bp_comm_step *steps, uint32_t n)
+static enum bp_status run_queued(struct bp_comm *comm, struct bp_stream *stream,
+                                 const struct bp_comm_step *steps, uint32_t n)
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
@@ -208,14 +208,14 @@ static enum bp_status run_later(struct bp_comm *comm, struct bp_stream *stream,
 }
 
 /* Between hosts. */
-static enum bp_status run_whole(struct bp_comm *comm, struct bp_stream *stream,
-                                struct bp_comm_step *steps, uint32_t n)
+static enum bp_status run_net_staged(struct bp_comm *comm, struct bp_stream *stream,
+                                     struct bp_comm_step *steps, uint32_t n)
 {
-    enum bp_status status = bp_whole_read(comm->board, stream, steps, n);
+    enum bp_status status = bp_net_staging_read(comm->shm, stream, steps, n);
 
-    if (status == BP_OK) status = run_in_turn(comm, steps, n, comm->given++);
-    if (status == BP_OK) status = bp_whole_write(stream, steps, n);
-    bp_whole_release(stream->device->core, steps, n);
+    if (status == BP_OK) status = run_in_turn(comm, steps, n, comm->n_submitted++);
+    if (status == BP_OK) status = bp_net_staging_write(stream, steps, n);
+    bp_net_staging_release(stream->device->core, steps, n);
     if (status == BP_OK) note_writes(steps, n);
     return status;
 }
@@ -224,7 +224,7 @@ static enum bp_status run_whole(struct bp_comm *comm, struct bp_stream *stream,
 static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
                                  struct bp_comm_step *steps, uint32_t n)
 {
-    struct bp_stage *stages = NULL;
+    struct bp_staging *staging = NULL;
     enum bp_status status;
 
     if (stream->timeline->recording)
@@ -234,10 +234,10 @@ static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
     if (bp_stopping()) return bp_stopped();
     if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* nothing is read */
     TRY(bp_block(stream->device, BP_BLOCK_COPY));
-    if (comm->transport->whole) return run_whole(comm, stream, steps, n);
-    TRY(bp_stages_create(stream, steps, n, comm->size, &stages));
-    status = run_in_turn(comm, steps, n, comm->given++);
-    bp_stages_destroy(stages, n);
+    if (comm->transport->whole_buffers) return run_net_staged(comm, stream, steps, n);
+    TRY(bp_staging_create(stream, steps, n, comm->size, &staging));
+    status = run_in_turn(comm, steps, n, comm->n_submitted++);
+    bp_staging_destroy(staging, n);
     note_writes(steps, n);
     return status ? status : bp_stream_pace(stream);
 }
@@ -245,11 +245,11 @@ static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
 enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,
                               struct bp_comm_step *steps, uint32_t n)
 {
-    bool reached = stream->device->is_inline;
+    bool visible = stream->device->is_inline;
 
     for (uint32_t i = 0; i < n; i++) {
         steps[i].c.timeout_ns = comm->timeout_ns;
-        reached = reached && is_reached(steps[i].src) && is_reached(steps[i].dst);
+        visible = visible && is_host_visible(steps[i].src) && is_host_visible(steps[i].dst);
     }
     if (comm->native) {
         const struct bp_transport *native = &bp_transports[BP_TRANSPORT_NATIVE];
@@ -257,8 +257,8 @@ enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,
         enum bp_status status = native->submit(comm, stream, steps, n, &done);
         if (status || done) return status;
     }
-    if (!reached) return run_staged(comm, stream, steps, n);
-    for (uint32_t i = 0; i < n; i++) point_at(&steps[i]);
-    if (stream->timeline->queue) return run_later(comm, stream, steps, n);
-    return run_now(comm, stream, steps, n);
+    if (!visible) return run_staged(comm, stream, steps, n);
+    for (uint32_t i = 0; i < n; i++) step_set_buffers(&steps[i]);
+    if (stream->timeline->queue) return run_queued(comm, stream, steps, n);
+    return run_inline(comm, stream, steps, n);
 }

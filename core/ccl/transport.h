@@ -17,7 +17,8 @@ struct bp_transport {
      * the one before. A failure is that of the communicator. */
     enum bp_status (*collective)(void *self, const struct bp_collective *c);
     enum bp_status (*p2p)(void *self, const struct bp_collective *first, uint32_t n, size_t stride);
-    bool whole; /* it sees whole buffers: data of other memory does not come piece by piece */
+    /* It sees whole buffers: data of other memory does not come piece by piece. */
+    bool whole_buffers;
     /* By devices: gives the steps to the stream. Not *out_done: it does not do such, on no rank. */
     enum bp_status (*submit)(struct bp_comm *comm, struct bp_stream *stream,
                              const struct bp_comm_step *steps, uint32_t n, bool *out_done);

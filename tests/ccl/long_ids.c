@@ -43,8 +43,8 @@ static const struct bp_ccl_id *check_id(const struct bp_ccl_id *id, struct bp_cc
     return room;
 }
 
-static enum bp_status long_ids_create(void *self, uint32_t device, const struct bp_ccl_id *id,
-                                      uint32_t rank, uint32_t n_rank, void **out_comm)
+static enum bp_status create_comm(void *self, uint32_t device, const struct bp_ccl_id *id,
+                                  uint32_t rank, uint32_t n_rank, void **out_comm)
 {
     struct bp_ccl_id own;
 
@@ -52,8 +52,8 @@ static enum bp_status long_ids_create(void *self, uint32_t device, const struct 
     return sim.comm_create(self, device, &own, rank, n_rank, out_comm);
 }
 
-static enum bp_status long_ids_begin(void *self, uint32_t device, const struct bp_ccl_id *id,
-                                     uint32_t rank, uint32_t n_rank, void **out_comm)
+static enum bp_status begin_comm(void *self, uint32_t device, const struct bp_ccl_id *id,
+                                 uint32_t rank, uint32_t n_rank, void **out_comm)
 {
     struct bp_ccl_id own;
 
@@ -85,8 +85,8 @@ static void __attribute__((constructor)) prepare(void)
     ccl.id_size = front + OWN;
     ccl.unique_id_long = make_id;
     ccl.unique_id = NULL;
-    ccl.comm_create = long_ids_create;
-    ccl.comm_begin = long_ids_begin;
+    ccl.comm_create = create_comm;
+    ccl.comm_begin = begin_comm;
 }
 
 const struct bp_plugin *bp_plugin_get(void)

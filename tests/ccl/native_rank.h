@@ -11,7 +11,7 @@ enum { N = 1000, NOBODY = UINT32_MAX };
 
 static bool forks; /* ranks are processes, not threads */
 
-static inline const char *way(struct rank *r)
+static inline const char *algorithm_of(struct rank *r)
 {
     return bp_comm_algorithm(r->comm, BP_COMM_ALL_REDUCE, 4 * N);
 }
@@ -20,7 +20,7 @@ static inline struct rank join_native(uint32_t rank, uint32_t size, const struct
 {
     struct rank r = rank_join("sim:0", rank, size, id);
 
-    CHECK(!strcmp(way(&r), "native"), "%s", way(&r));
+    CHECK(!strcmp(algorithm_of(&r), "native"), "%s", algorithm_of(&r));
     return r;
 }
 
@@ -38,13 +38,13 @@ static inline struct bp_tensor *filled(struct rank *r, int64_t n, float value)
     float *data = malloc((size_t)n * sizeof *data);
 
     for (int64_t i = 0; i < n; i++) data[i] = value;
-    return rank_give(r, n, data);
+    return rank_write(r, n, data);
 }
 
 static inline void expect(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
                           float value)
 {
-    float *data = rank_take(r, t, n);
+    float *data = rank_read(r, t, n);
 
     for (int64_t i = 0; i < n; i++)
         CHECK(data[i] == value, "%s: element %lld is %g, expected %g", what, (long long)i,
@@ -63,7 +63,7 @@ static inline uint32_t ranks(uint32_t n)
 }
 
 /* Whether a rank is on another host than rank 0. */
-static inline bool is_far(uint32_t rank)
+static inline bool is_remote(uint32_t rank)
 {
     const char *first = getenv("KIT_HOSTS"), *at = first;
 

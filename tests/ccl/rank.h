@@ -40,7 +40,7 @@ static inline struct rank rank_join(const char *device, uint32_t rank, uint32_t 
     return r;
 }
 
-static inline void rank_part(struct rank *r)
+static inline void rank_close(struct rank *r)
 {
     bp_comm_destroy(r->comm);
     bp_stream_destroy(r->stream);
@@ -49,7 +49,7 @@ static inline void rank_part(struct rank *r)
 }
 
 /* Of n numbers at data, which is freed. */
-static inline struct bp_tensor *rank_give(struct rank *r, int64_t n, float *data)
+static inline struct bp_tensor *rank_write(struct rank *r, int64_t n, float *data)
 {
     struct bp_tensor *t;
 
@@ -60,7 +60,7 @@ static inline struct bp_tensor *rank_give(struct rank *r, int64_t n, float *data
 }
 
 /* Its n numbers, to be freed. */
-static inline float *rank_take(struct rank *r, struct bp_tensor *t, int64_t n)
+static inline float *rank_read(struct rank *r, struct bp_tensor *t, int64_t n)
 {
     float *data = malloc((size_t)n * sizeof *data);
 

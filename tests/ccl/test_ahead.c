@@ -7,7 +7,7 @@
 /* So many calls may be made before others come; and so many not. */
 enum { FEW = 20, MANY = 60 };
 
-static void ahead_set(struct bp_tensor *t, int64_t n, float value)
+static void set_elements(struct bp_tensor *t, int64_t n, float value)
 {
     float *data;
 
@@ -15,8 +15,8 @@ static void ahead_set(struct bp_tensor *t, int64_t n, float value)
     for (int64_t i = 0; i < n; i++) data[i] = value;
 }
 
-static void ahead_expect(const char *what, int round, struct bp_tensor *t, int64_t from, int64_t n,
-                         float want)
+static void expect_elements(const char *what, int round, struct bp_tensor *t, int64_t from,
+                            int64_t n, float want)
 {
     float *data;
 
@@ -28,7 +28,7 @@ static void ahead_expect(const char *what, int round, struct bp_tensor *t, int64
 
 /* A root does not wait for who sleeps, unless it is many calls ahead; what it sent comes in order.
  * Of one that makes another call it hears later. */
-static void ahead_case(uint32_t rank, uint32_t size, void *ctx)
+static void run_ahead(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -58,12 +58,12 @@ static void ahead_case(uint32_t rank, uint32_t size, void *ctx)
 
 static void a_root_is_ahead(void)
 {
-    run(2, ahead_case, UINT32_MAX);
-    if (!getenv("KIT_HOSTS")) run(4, ahead_case, UINT32_MAX);
+    run(2, run_ahead, UINT32_MAX);
+    if (!getenv("KIT_HOSTS")) run(4, run_ahead, UINT32_MAX);
 }
 
 /* Calls of each kind with rank 1, which sleeps: it is the root where all goes to one. */
-static void ahead_each(struct bp_comm *comm, uint32_t rank, uint32_t size, int call, int64_t n)
+static void call_each(struct bp_comm *comm, uint32_t rank, uint32_t size, int call, int64_t n)
 {
     struct bp_tensor *one = make(BP_F32, n), *all = make(BP_F32, n * size);
     struct bp_tensor *to_one = make(BP_F32, n), *to_all = make(BP_F32, n * size);
@@ -74,15 +74,16 @@ static void ahead_each(struct bp_comm *comm, uint32_t rank, uint32_t size, int c
     begin = seconds();
     if (rank == 1) usleep(300000);
     for (int i = 0; i < FEW; i++) {
-        ahead_set(one, n, (float)(i + 10 * (int)rank));
-        ahead_set(all, n * size, (float)i);
+        set_elements(one, n, (float)(i + 10 * (int)rank));
+        set_elements(all, n * size, (float)i);
         OK(call_number(comm, call, one, all, to_one, to_all, root));
-        if (call == 1) ahead_expect("broadcast", i, to_one, 0, n, (float)i);
-        if (call == 7) ahead_expect("scatter", i, to_one, 0, n, (float)i);
+        if (call == 1) expect_elements("broadcast", i, to_one, 0, n, (float)i);
+        if (call == 7) expect_elements("scatter", i, to_one, 0, n, (float)i);
         if (rank != root) continue;
-        if (call == 3) ahead_expect("reduce", i, to_one, 0, n, (float)(i + 10 * (int)(size - 1)));
+        if (call == 3)
+            expect_elements("reduce", i, to_one, 0, n, (float)(i + 10 * (int)(size - 1)));
         for (uint32_t j = 0; call == 6 && j < size; j++)
-            ahead_expect("gather", i, to_all, j * n, n, (float)(i + 10 * (int)j));
+            expect_elements("gather", i, to_all, j * n, n, (float)(i + 10 * (int)j));
     }
     CHECK(rank == 1 || seconds() - begin < 0.2, "call %d of %d: rank %u waited", call, (int)n,
           rank);
@@ -96,8 +97,8 @@ static void each_call(uint32_t rank, uint32_t size, void *ctx)
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
 
-    for (int i = 0; i < 4; i++) ahead_each(comm, rank, size, calls[i], 1);
-    for (int i = 0; i < 4; i++) ahead_each(comm, rank, size, calls[i], 500);
+    for (int i = 0; i < 4; i++) call_each(comm, rank, size, calls[i], 1);
+    for (int i = 0; i < 4; i++) call_each(comm, rank, size, calls[i], 500);
     close_all(comm);
 }
 
@@ -107,7 +108,7 @@ static void who_gets_nothing_does_not_wait(void)
 }
 
 /* What a root that has gone left is there; it is missed in calls that it did not make. */
-static void ahead_goes(uint32_t rank, uint32_t size, void *ctx)
+static void leave_data(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -116,9 +117,9 @@ static void ahead_goes(uint32_t rank, uint32_t size, void *ctx)
     OK(bp_comm_barrier(comm, stream));
     if (rank) usleep(200000 * rank);
     for (int i = 0; i < FEW; i++) {
-        if (!rank) ahead_set(x, 500, (float)i);
+        if (!rank) set_elements(x, 500, (float)i);
         OK(bp_comm_broadcast(comm, stream, x, x, 0));
-        ahead_expect("broadcast", i, x, 0, 500, (float)i);
+        expect_elements("broadcast", i, x, 0, 500, (float)i);
     }
     if (!rank) _exit(0);
     if (rank == 2) OK(bp_comm_send(comm, stream, x, 1));
@@ -130,7 +131,7 @@ static void ahead_goes(uint32_t rank, uint32_t size, void *ctx)
 
 static void what_was_left_can_be_read(void)
 {
-    run(3, ahead_goes, UINT32_MAX);
+    run(3, leave_data, UINT32_MAX);
 }
 
 /* Broadcasts until that fails. */
@@ -142,7 +143,7 @@ static enum bp_status broadcast_on(struct bp_comm *comm, struct bp_tensor *x)
     return status;
 }
 
-static void ahead_dies(uint32_t rank, uint32_t size, void *ctx)
+static void die_after_root(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -159,11 +160,11 @@ static void ahead_dies(uint32_t rank, uint32_t size, void *ctx)
 
 static void the_dead_are_named(void)
 {
-    run(3, ahead_dies, 1);
+    run(3, die_after_root, 1);
 }
 
 /* Rank 2 is behind, too, but not so far that anybody waits for it. */
-static void ahead_late(uint32_t rank, uint32_t size, void *ctx)
+static void come_late(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -183,11 +184,11 @@ static void ahead_late(uint32_t rank, uint32_t size, void *ctx)
 
 static void who_does_not_come_is_named(void)
 {
-    run(3, ahead_late, UINT32_MAX);
+    run(3, come_late, UINT32_MAX);
 }
 
 /* Rank 1 waits for 0, in a call that this one has not begun, for it waits for 2. */
-static void ahead_chain(uint32_t rank, uint32_t size, void *ctx)
+static void wait_in_chain(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -207,11 +208,11 @@ static void ahead_chain(uint32_t rank, uint32_t size, void *ctx)
 
 static void the_end_of_a_chain_is_named(void)
 {
-    run(3, ahead_chain, UINT32_MAX);
+    run(3, wait_in_chain, UINT32_MAX);
 }
 
 /* Nobody waits for another in the calls that differ: what is named is the first of those. */
-static void ahead_past(uint32_t rank, uint32_t size, void *ctx)
+static void differ_in_past(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -232,11 +233,11 @@ static void ahead_past(uint32_t rank, uint32_t size, void *ctx)
 
 static void calls_of_the_past_are_compared(void)
 {
-    run(2, ahead_past, UINT32_MAX);
+    run(2, differ_in_past, UINT32_MAX);
 }
 
 /* Each is a root of its own, and would never wait for the other. */
-static void ahead_roots(uint32_t rank, uint32_t size, void *ctx)
+static void use_two_roots(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -255,7 +256,7 @@ static void ahead_roots(uint32_t rank, uint32_t size, void *ctx)
 
 static void two_roots_are_compared(void)
 {
-    run(2, ahead_roots, UINT32_MAX);
+    run(2, use_two_roots, UINT32_MAX);
 }
 
 /* One of many calls, and what it gives: the same numbers on all ranks. */
@@ -271,20 +272,22 @@ static void one_of_many(struct bp_comm *comm, uint32_t rank, uint32_t size, int 
     float base = (float)(i % 50), sum = 0;
 
     for (uint32_t j = 0; j < size; j++) sum += base + (float)j;
-    ahead_set(one, n, base + (float)rank);
-    ahead_set(all, n * size, base + (float)rank);
+    set_elements(one, n, base + (float)rank);
+    set_elements(all, n * size, base + (float)rank);
     OK(call_number(comm, call, one, all, to_one, to_all, root));
-    if (call == 0 || call == 5) ahead_expect("sum", i, to_one, 0, n, sum);
-    if (call == 1 || call == 7) ahead_expect("from the root", i, to_one, 0, n, base + (float)root);
-    if (call == 3 && rank == root) ahead_expect("max", i, to_one, 0, n, base + (float)(size - 1));
+    if (call == 0 || call == 5) expect_elements("sum", i, to_one, 0, n, sum);
+    if (call == 1 || call == 7)
+        expect_elements("from the root", i, to_one, 0, n, base + (float)root);
+    if (call == 3 && rank == root)
+        expect_elements("max", i, to_one, 0, n, base + (float)(size - 1));
     for (uint32_t j = 0; j < size; j++)
         if (call == 2 || call == 4 || (call == 6 && rank == root))
-            ahead_expect("of each", i, to_all, j * n, n, base + (float)j);
+            expect_elements("of each", i, to_all, j * n, n, base + (float)j);
     bp_tensor_destroy(one), bp_tensor_destroy(all);
     bp_tensor_destroy(to_one), bp_tensor_destroy(to_all);
 }
 
-static void ahead_mixed(uint32_t rank, uint32_t size, void *ctx)
+static void mix_calls(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -303,13 +306,13 @@ static void calls_in_any_order(void)
         struct ids ids = {.seed = (unsigned)time(NULL) + size};
         printf("# seed %u\n", ids.seed);
         OK(bp_comm_id_create(&ids.first));
-        kit_processes(size, ahead_mixed, &ids, UINT32_MAX, NULL);
+        kit_processes(size, mix_calls, &ids, UINT32_MAX, NULL);
     }
 }
 
-/* What ranks say of the parts of a ragged call stands on the board until all have read it, also if
- * some have made a call since that they did not wait in. */
-static void ahead_ragged(uint32_t rank, uint32_t size, void *ctx)
+/* What ranks say of the parts of a ragged call stands in shared memory until all have read it, also
+ * if some have made a call since that they did not wait in. */
+static void keep_counts(uint32_t rank, uint32_t size, void *ctx)
 {
     enum { PART = 6000 };
     const struct ids *ids = ctx;
@@ -321,10 +324,10 @@ static void ahead_ragged(uint32_t rank, uint32_t size, void *ctx)
 
     for (uint32_t i = 0; i < size; i++) many[i] = PART, one[i] = 1;
     for (int i = 0; i < 300; i++) {
-        ahead_set(x, PART * size, (float)(i + (int)rank));
+        set_elements(x, PART * size, (float)(i + (int)rank));
         OK(bp_comm_all_to_all_ragged(comm, stream, x, many, y, many));
         for (uint32_t j = 0; j < size; j++)
-            ahead_expect("ragged", i, y, j * PART, PART, (float)(i + (int)j));
+            expect_elements("ragged", i, y, j * PART, PART, (float)(i + (int)j));
         OK(bp_comm_broadcast(comm, stream, little, little, (uint32_t)i % size));
         OK(bp_comm_all_to_all_ragged(comm, stream, few, one, got, one));
         OK(bp_comm_broadcast(comm, stream, little, little, (uint32_t)i % size));
@@ -336,12 +339,12 @@ static void ahead_ragged(uint32_t rank, uint32_t size, void *ctx)
 
 static void counts_stand_until_they_are_read(void)
 {
-    run(6, ahead_ragged, UINT32_MAX);
+    run(6, keep_counts, UINT32_MAX);
 }
 
 /* Sends do not wait for who sleeps; one that is not what the other expects is named when it comes.
  */
-static void ahead_sends(uint32_t rank, uint32_t size, void *ctx)
+static void send_ahead(uint32_t rank, uint32_t size, void *ctx)
 {
     static const int64_t counts[] = {1, 500};
     const struct ids *ids = ctx;
@@ -356,10 +359,10 @@ static void ahead_sends(uint32_t rank, uint32_t size, void *ctx)
         if (rank) usleep(300000);
         x = make(BP_F32, counts[k]);
         for (int i = 0; i < FEW; i++) {
-            if (!rank) ahead_set(x, counts[k], (float)i);
+            if (!rank) set_elements(x, counts[k], (float)i);
             if (rank) OK(bp_comm_recv(comm, stream, x, 0));
             else OK(bp_comm_send(comm, stream, x, 1));
-            ahead_expect("message", i, x, 0, counts[k], (float)i);
+            expect_elements("message", i, x, 0, counts[k], (float)i);
         }
         CHECK(rank || seconds() - begin < 0.2, "%d numbers: %g s", (int)counts[k],
               seconds() - begin);
@@ -378,7 +381,7 @@ static void ahead_sends(uint32_t rank, uint32_t size, void *ctx)
 
 static void sends_do_not_wait(void)
 {
-    run(2, ahead_sends, UINT32_MAX);
+    run(2, send_ahead, UINT32_MAX);
 }
 
 /* Messages of all sizes, each way, alone and in groups. */
@@ -397,12 +400,13 @@ static void many_sends(uint32_t rank, uint32_t size, void *ctx)
         struct bp_tensor *x = make(BP_F32, n), *y = make(BP_F32, n);
         float base = (float)(i % 50);
         if (rand_r(&own) / 16 % 200 == 0) usleep(2000);
-        if (n) ahead_set(x, n, base + (float)rank);
+        if (n) set_elements(x, n, base + (float)rank);
         OK(bp_comm_group_begin(comm, stream));
         if (all || rank == sender) OK(bp_comm_send(comm, stream, x, next));
         if (all || before == sender) OK(bp_comm_recv(comm, stream, y, before));
         OK(bp_comm_group_end(comm));
-        if (n && (all || before == sender)) ahead_expect("sent", i, y, 0, n, base + (float)before);
+        if (n && (all || before == sender))
+            expect_elements("sent", i, y, 0, n, base + (float)before);
         bp_tensor_destroy(x), bp_tensor_destroy(y);
     }
     close_all(comm);

@@ -14,15 +14,15 @@
 enum { HEADER = 4096, WRONG = 3000, CALLS_MADE = 40, ELEMENTS = 300000 };
 
 struct nonsense {
-    void (*write)(char *board, size_t size, unsigned *seed);
+    void (*write)(char *segment, size_t size, unsigned *seed);
     bool ends; /* rank 0 sees a failure by it */
     const char *ways;
     enum { REDUCE, RAGGED, SEND } call;
     unsigned seed;
 };
 
-/* The board, as this process has mapped it. */
-static char *find_board(size_t *out_size)
+/* The segment, as this process has mapped it. */
+static char *find_segment(size_t *out_size)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     unsigned long from = 0, to = 0;
@@ -38,94 +38,95 @@ static char *find_board(size_t *out_size)
     return (char *)from;
 }
 
-static struct bp_board_rank *rank_at(char *board, uint32_t rank)
+static struct bp_shm_rank_state *rank_at(char *segment, uint32_t rank)
 {
-    return (struct bp_board_rank *)(void *)(board + HEADER) + rank;
+    return (struct bp_shm_rank_state *)(void *)(segment + HEADER) + rank;
 }
 
 /* Of messages from rank 1 to rank 0, of 2. */
-static struct bp_board_pair *pair_at(char *board)
+static struct bp_shm_channel *channel_at(char *segment)
 {
-    return (struct bp_board_pair *)(void *)rank_at(board, 2) + 2;
+    return (struct bp_shm_channel *)(void *)rank_at(segment, 2) + 2;
 }
 
-static void write_place(struct bp_where *where)
+static void write_location(struct bp_buffer_location *location)
 {
     struct stat s;
 
-    if (where->fd >= 0 && where->inode && !fstat(where->fd, &s) && s.st_size > 4096)
-        where->offset = (uint64_t)s.st_size - 4096;
+    if (location->fd >= 0 && location->inode && !fstat(location->fd, &s) && s.st_size > 4096)
+        location->offset = (uint64_t)s.st_size - 4096;
 }
 
 /* Its buffers begin one page before their file ends. */
-static void board_places(char *board, size_t size, unsigned *seed)
+static void corrupt_places(char *segment, size_t size, unsigned *seed)
 {
-    struct bp_board_rank *r = rank_at(board, 1);
+    struct bp_shm_rank_state *r = rank_at(segment, 1);
 
     (void)size;
     (void)seed;
     for (int i = 0; i < 2; i++) {
-        write_place(&r->where[i].src);
-        write_place(&r->where[i].dst);
+        write_location(&r->location[i].src);
+        write_location(&r->location[i].dst);
     }
 }
 
-static void message_places(char *board, size_t size, unsigned *seed)
+static void corrupt_messages(char *segment, size_t size, unsigned *seed)
 {
-    struct bp_board_pair *p = pair_at(board);
+    struct bp_shm_channel *p = channel_at(segment);
 
     (void)size;
     (void)seed;
-    for (uint32_t i = 0; i < BP_BOARD_UNITS; i++) {
-        if (!p->message[i].way) continue;
-        write_place(&p->message[i].where);
+    for (uint32_t i = 0; i < BP_SHM_CELLS; i++) {
+        if (!p->message[i].access) continue;
+        write_location(&p->message[i].location);
     }
 }
 
 /* It is the process that reads this, and its buffers are nowhere. */
-static void board_processes(char *board, size_t size, unsigned *seed)
+static void corrupt_processes(char *segment, size_t size, unsigned *seed)
 {
-    struct bp_board_rank *r = rank_at(board, 1);
+    struct bp_shm_rank_state *r = rank_at(segment, 1);
 
     (void)size;
     (void)seed;
-    r->pid = rank_at(board, 0)->pid;
-    for (int i = 0; i < 2; i++) r->where[i].src.address = r->where[i].dst.address = 64;
+    r->pid = rank_at(segment, 0)->pid;
+    for (int i = 0; i < 2; i++) r->location[i].src.address = r->location[i].dst.address = 64;
 }
 
 /* What rank 0 has for itself in a ragged call, of which nobody else reads more than the size. */
-static void board_counts(char *board, size_t size, unsigned *seed)
+static void corrupt_counts(char *segment, size_t size, unsigned *seed)
 {
-    uint64_t *count = (uint64_t *)(void *)((struct bp_board_pair *)(void *)rank_at(board, 2) + 4);
+    uint64_t *count = (uint64_t *)(void *)((struct bp_shm_channel *)(void *)rank_at(segment, 2) +
+                                           4);
 
     (void)size;
     count[0] = count[2] = UINT64_C(1) << 30 | (uint64_t)rand_r(seed);
 }
 
 /* A failure that is no status, and whose text has no end. */
-static void board_failure(char *board, size_t size, unsigned *seed)
+static void corrupt_failure(char *segment, size_t size, unsigned *seed)
 {
-    struct bp_board_header *h = (struct bp_board_header *)(void *)board;
+    struct bp_shm_header *h = (struct bp_shm_header *)(void *)segment;
 
     (void)size;
     (void)seed;
-    memset(h->text, 'x', HEADER - offsetof(struct bp_board_header, text));
+    memset(h->text, 'x', HEADER - offsetof(struct bp_shm_header, text));
     h->status = 4711;
     h->failed = 2;
 }
 
 /* Anything that rank 1 says, and what it sends. */
-static void board_anything(char *board, size_t size, unsigned *seed)
+static void corrupt_anything(char *segment, size_t size, unsigned *seed)
 {
-    uint32_t *word = (uint32_t *)(void *)rank_at(board, 1);
-    size_t n = sizeof(struct bp_board_rank) / 4, m = sizeof(struct bp_board_pair) / 4;
+    uint32_t *word = (uint32_t *)(void *)rank_at(segment, 1);
+    size_t n = sizeof(struct bp_shm_rank_state) / 4, m = sizeof(struct bp_shm_channel) / 4;
 
     (void)size;
     for (int i = 0; i < 40; i++) {
         size_t at = (size_t)rand_r(seed) % (n + m);
         uint32_t value = (uint32_t)rand_r(seed) * (rand_r(seed) % 2 ? 1u : 65537u);
         if (at < n) word[at] = value;
-        else ((uint32_t *)(void *)pair_at(board))[at - n] = value;
+        else ((uint32_t *)(void *)channel_at(segment))[at - n] = value;
     }
 }
 
@@ -153,10 +154,10 @@ static void *write_nonsense(void *arg)
     struct writer *w = arg;
     unsigned seed = w->what->seed;
     size_t size;
-    char *board = find_board(&size);
+    char *segment = find_segment(&size);
 
     while (!w->end) {
-        w->what->write(board, size, &seed);
+        w->what->write(segment, size, &seed);
         sched_yield();
     }
     return NULL;
@@ -167,7 +168,7 @@ struct job {
     const struct nonsense *what;
 };
 
-static void board_work(uint32_t rank, uint32_t size, void *ctx)
+static void corrupt_rank(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct job *job = ctx;
     struct writer writer = {.what = job->what};
@@ -197,17 +198,17 @@ static void run_with(struct nonsense what)
     struct job job = {.what = &what};
 
     OK(bp_comm_id_create(&job.id));
-    kit_processes(2, board_work, &job, 1, NULL);
+    kit_processes(2, corrupt_rank, &job, 1, NULL);
 }
 
 static void places_outside_of_files(void)
 {
-    run_with((struct nonsense){board_places, true, "map", REDUCE, 1});
-    run_with((struct nonsense){message_places, true, "map", SEND, 1});
+    run_with((struct nonsense){corrupt_places, true, "map", REDUCE, 1});
+    run_with((struct nonsense){corrupt_messages, true, "map", SEND, 1});
 }
 
 /* The filter of a container may refuse process_vm_readv: then ranks copy through shared memory, and
- * a wrong process number in the board harms no call. */
+ * a wrong process number in the segment harms no call. */
 static bool may_read_processes(void)
 {
     char from = 1, to = 0;
@@ -218,18 +219,18 @@ static bool may_read_processes(void)
 
 static void processes_of_others(void)
 {
-    run_with((struct nonsense){board_processes, false, "map", REDUCE, 1});
-    run_with((struct nonsense){board_processes, may_read_processes(), "vm", REDUCE, 1});
+    run_with((struct nonsense){corrupt_processes, false, "map", REDUCE, 1});
+    run_with((struct nonsense){corrupt_processes, may_read_processes(), "vm", REDUCE, 1});
 }
 
 static void counts_of_ragged_calls(void)
 {
-    run_with((struct nonsense){board_counts, false, "staged", RAGGED, 1});
+    run_with((struct nonsense){corrupt_counts, false, "staged", RAGGED, 1});
 }
 
 static void failures_without_end(void)
 {
-    run_with((struct nonsense){board_failure, true, "map", REDUCE, 1});
+    run_with((struct nonsense){corrupt_failure, true, "map", REDUCE, 1});
 }
 
 static void anything_at_random(void)
@@ -237,7 +238,7 @@ static void anything_at_random(void)
     static const char *const ways[] = {"map", "vm", "staged"};
 
     for (unsigned i = 0; i < 6; i++)
-        run_with((struct nonsense){board_anything, false, ways[i % 3], i % 2 ? SEND : REDUCE, i});
+        run_with((struct nonsense){corrupt_anything, false, ways[i % 3], i % 2 ? SEND : REDUCE, i});
 }
 
 int main(int argc, char **argv)

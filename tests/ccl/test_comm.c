@@ -17,7 +17,7 @@ struct rank {
     uint32_t rank, size;
 };
 
-static struct rank comm_join(const struct bp_comm_id *id, uint32_t rank, uint32_t size)
+static struct rank join_rank(const struct bp_comm_id *id, uint32_t rank, uint32_t size)
 {
     struct rank r = {.rank = rank, .size = size};
 
@@ -26,13 +26,13 @@ static struct rank comm_join(const struct bp_comm_id *id, uint32_t rank, uint32_
     return r;
 }
 
-static void comm_part(struct rank *r)
+static void close_rank(struct rank *r)
 {
     bp_stream_destroy(r->stream);
     bp_comm_destroy(r->comm);
 }
 
-static struct bp_tensor *comm_make(uint32_t dtype, int64_t n)
+static struct bp_tensor *create_tensor(uint32_t dtype, int64_t n)
 {
     struct bp_tensor *t;
 
@@ -40,7 +40,7 @@ static struct bp_tensor *comm_make(uint32_t dtype, int64_t n)
     return t;
 }
 
-static void *comm_map(struct bp_tensor *t)
+static void *map_tensor(struct bp_tensor *t)
 {
     void *data;
 
@@ -51,12 +51,12 @@ static void *comm_map(struct bp_tensor *t)
 /* Element i of rank r's buffer: small whole numbers, exact in every dtype that is used. They repeat
  * themselves, and so do their sums. */
 enum { PERIOD = 5, BLOCK = 200 * PERIOD };
-static uint32_t comm_value(uint32_t rank, int64_t i)
+static uint32_t value_of(uint32_t rank, int64_t i)
 {
     return (uint32_t)((rank * 7 + (uint64_t)i * 3) % PERIOD + 1);
 }
 
-static void comm_set(uint32_t dtype, void *data, int64_t i, uint32_t v)
+static void set_element(uint32_t dtype, void *data, int64_t i, uint32_t v)
 {
     switch (dtype) {
     case BP_F32: ((float *)data)[i] = (float)v; break;
@@ -68,7 +68,7 @@ static void comm_set(uint32_t dtype, void *data, int64_t i, uint32_t v)
     }
 }
 
-static double comm_get(uint32_t dtype, const void *data, int64_t i)
+static double get_element(uint32_t dtype, const void *data, int64_t i)
 {
     switch (dtype) {
     case BP_F32: return ((const float *)data)[i];
@@ -85,39 +85,40 @@ static size_t comm_bytes_of(uint32_t dtype, int64_t n)
     return (size_t)n * bp_dtype_bits(dtype) / 8;
 }
 
-static void comm_fill(struct bp_tensor *t, uint32_t dtype, int64_t n, uint32_t rank, int64_t from)
+static void fill_tensor(struct bp_tensor *t, uint32_t dtype, int64_t n, uint32_t rank, int64_t from)
 {
     double block[BLOCK];
 
     for (int64_t i = 0; i < n && i < BLOCK; i++)
-        comm_set(dtype, block, i, comm_value(rank, from + i));
-    if (n) repeated_write(comm_map(t), comm_bytes_of(dtype, n), block, comm_bytes_of(dtype, BLOCK));
+        set_element(dtype, block, i, value_of(rank, from + i));
+    if (n)
+        repeated_write(map_tensor(t), comm_bytes_of(dtype, n), block, comm_bytes_of(dtype, BLOCK));
 }
 
-static void comm_expect(struct rank *r, const char *what, struct bp_tensor *t, uint32_t dtype,
-                        int64_t n, int64_t from,
-                        double (*fn)(uint32_t size, int64_t i, uint32_t rank), uint32_t rank)
+static void expect_elements(struct rank *r, const char *what, struct bp_tensor *t, uint32_t dtype,
+                            int64_t n, int64_t from,
+                            double (*fn)(uint32_t size, int64_t i, uint32_t rank), uint32_t rank)
 {
-    const void *data = n ? comm_map(t) : NULL;
+    const void *data = n ? map_tensor(t) : NULL;
     double block[BLOCK];
     size_t same;
 
     for (int64_t i = 0; i < n && i < BLOCK; i++)
-        comm_set(dtype, block, i, (uint32_t)fn(r->size, from + i, rank));
+        set_element(dtype, block, i, (uint32_t)fn(r->size, from + i, rank));
     same = repeated_compare(data, comm_bytes_of(dtype, n), block, comm_bytes_of(dtype, BLOCK));
     for (int64_t i = (int64_t)(same / comm_bytes_of(dtype, 1)); i < n; i++) {
-        double want = fn(r->size, from + i, rank), got = comm_get(dtype, data, i);
+        double want = fn(r->size, from + i, rank), got = get_element(dtype, data, i);
         CHECK(got == want, "%s: rank %u of %u, element %lld of %lld: %g, expected %g", what,
               r->rank, r->size, (long long)i, (long long)n, got, want);
     }
 }
 
-static double comm_sum_of(uint32_t size, int64_t i, uint32_t rank)
+static double sum_of_ranks(uint32_t size, int64_t i, uint32_t rank)
 {
     double sum = 0;
 
     (void)rank;
-    for (uint32_t j = 0; j < size; j++) sum += comm_value(j, i);
+    for (uint32_t j = 0; j < size; j++) sum += value_of(j, i);
     return sum;
 }
 
@@ -126,48 +127,48 @@ static double max_of(uint32_t size, int64_t i, uint32_t rank)
     double max = 0;
 
     (void)rank;
-    for (uint32_t j = 0; j < size; j++) max = fmax(max, comm_value(j, i));
+    for (uint32_t j = 0; j < size; j++) max = fmax(max, value_of(j, i));
     return max;
 }
 
 static double of_rank(uint32_t size, int64_t i, uint32_t rank)
 {
     (void)size;
-    return comm_value(rank, i);
+    return value_of(rank, i);
 }
 
-static void comm_reduces(struct rank *r, uint32_t dtype, int64_t n)
+static void check_reduce(struct rank *r, uint32_t dtype, int64_t n)
 {
     uint32_t root = (uint32_t)n % r->size;
-    struct bp_tensor *x = comm_make(dtype, n), *y = comm_make(dtype, n);
+    struct bp_tensor *x = create_tensor(dtype, n), *y = create_tensor(dtype, n);
 
-    comm_fill(x, dtype, n, r->rank, 0);
+    fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM));
-    comm_expect(r, "all_reduce", y, dtype, n, 0, comm_sum_of, 0);
-    comm_expect(r, "all_reduce's src", x, dtype, n, 0, of_rank, r->rank);
+    expect_elements(r, "all_reduce", y, dtype, n, 0, sum_of_ranks, 0);
+    expect_elements(r, "all_reduce's src", x, dtype, n, 0, of_rank, r->rank);
     OK(bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_MAX));
-    comm_expect(r, "all_reduce max", y, dtype, n, 0, max_of, 0);
+    expect_elements(r, "all_reduce max", y, dtype, n, 0, max_of, 0);
     OK(bp_comm_reduce(r->comm, r->stream, x, r->rank == root ? y : NULL, BP_REDUCE_SUM, root));
-    if (r->rank == root) comm_expect(r, "reduce", y, dtype, n, 0, comm_sum_of, 0);
+    if (r->rank == root) expect_elements(r, "reduce", y, dtype, n, 0, sum_of_ranks, 0);
     OK(bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_SUM));
-    comm_expect(r, "all_reduce in place", x, dtype, n, 0, comm_sum_of, 0);
-    comm_fill(x, dtype, n, r->rank, 0);
+    expect_elements(r, "all_reduce in place", x, dtype, n, 0, sum_of_ranks, 0);
+    fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_reduce(r->comm, r->stream, x, r->rank == root ? x : NULL, BP_REDUCE_SUM, root));
-    if (r->rank == root) comm_expect(r, "reduce in place", x, dtype, n, 0, comm_sum_of, 0);
+    if (r->rank == root) expect_elements(r, "reduce in place", x, dtype, n, 0, sum_of_ranks, 0);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
 }
 
-static void comm_broadcasts(struct rank *r, uint32_t dtype, int64_t n)
+static void check_broadcast(struct rank *r, uint32_t dtype, int64_t n)
 {
     uint32_t root = (uint32_t)(n + 1) % r->size;
-    struct bp_tensor *x = comm_make(dtype, n), *y = comm_make(dtype, n);
+    struct bp_tensor *x = create_tensor(dtype, n), *y = create_tensor(dtype, n);
 
-    comm_fill(x, dtype, n, r->rank, 0);
+    fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_broadcast(r->comm, r->stream, r->rank == root ? x : NULL, y, root));
-    comm_expect(r, "broadcast", y, dtype, n, 0, of_rank, root);
+    expect_elements(r, "broadcast", y, dtype, n, 0, of_rank, root);
     OK(bp_comm_broadcast(r->comm, r->stream, x, x, root));
-    comm_expect(r, "broadcast in place", x, dtype, n, 0, of_rank, root);
+    expect_elements(r, "broadcast in place", x, dtype, n, 0, of_rank, root);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
 }
@@ -179,7 +180,7 @@ static void expect_parts(struct rank *r, const char *what, struct bp_tensor *t, 
         int64_t one = 1;
         struct bp_tensor *view;
         OK(bp_tensor_view(t, j * n, 1, &n, &one, &view));
-        comm_expect(r, what, view, dtype, n, 0, of_rank, j);
+        expect_elements(r, what, view, dtype, n, 0, of_rank, j);
         bp_tensor_destroy(view);
     }
 }
@@ -193,53 +194,54 @@ static struct bp_tensor *comm_view_of(struct bp_tensor *t, int64_t at, int64_t n
     return view;
 }
 
-static void comm_gathers(struct rank *r, uint32_t dtype, int64_t n)
+static void check_gather(struct rank *r, uint32_t dtype, int64_t n)
 {
     uint32_t root = (uint32_t)(n + 2) % r->size;
-    struct bp_tensor *x = comm_make(dtype, n), *y = comm_make(dtype, n * r->size), *own;
+    struct bp_tensor *x = create_tensor(dtype, n), *y = create_tensor(dtype, n * r->size), *own;
 
-    comm_fill(x, dtype, n, r->rank, 0);
+    fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_all_gather(r->comm, r->stream, x, y));
     expect_parts(r, "all_gather", y, dtype, n);
-    comm_fill(y, dtype, n * r->size, 9, 1);
+    fill_tensor(y, dtype, n * r->size, 9, 1);
     OK(bp_comm_gather(r->comm, r->stream, x, r->rank == root ? y : NULL, root));
     if (r->rank == root) expect_parts(r, "gather", y, dtype, n);
     own = comm_view_of(y, r->rank * n, n);
-    comm_fill(own, dtype, n, r->rank, 0);
+    fill_tensor(own, dtype, n, r->rank, 0);
     OK(bp_comm_all_gather(r->comm, r->stream, own, y));
     expect_parts(r, "all_gather in place", y, dtype, n);
     OK(bp_comm_scatter(r->comm, r->stream, y, x, root));
-    comm_expect(r, "scatter", x, dtype, n, 0, of_rank, r->rank);
+    expect_elements(r, "scatter", x, dtype, n, 0, of_rank, r->rank);
     bp_tensor_destroy(own);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
 }
 
-static void comm_scatters(struct rank *r, uint32_t dtype, int64_t n)
+static void check_scatter(struct rank *r, uint32_t dtype, int64_t n)
 {
-    struct bp_tensor *x = comm_make(dtype, n * r->size), *y = comm_make(dtype, n), *own;
+    struct bp_tensor *x = create_tensor(dtype, n * r->size), *y = create_tensor(dtype, n), *own;
 
-    comm_fill(x, dtype, n * r->size, r->rank, 0);
+    fill_tensor(x, dtype, n * r->size, r->rank, 0);
     OK(bp_comm_reduce_scatter(r->comm, r->stream, x, y, BP_REDUCE_SUM));
-    comm_expect(r, "reduce_scatter", y, dtype, n, r->rank * n, comm_sum_of, 0);
+    expect_elements(r, "reduce_scatter", y, dtype, n, r->rank * n, sum_of_ranks, 0);
     own = comm_view_of(x, r->rank * n, n);
     OK(bp_comm_reduce_scatter(r->comm, r->stream, x, own, BP_REDUCE_SUM));
-    comm_expect(r, "reduce_scatter in place", own, dtype, n, r->rank * n, comm_sum_of, 0);
+    expect_elements(r, "reduce_scatter in place", own, dtype, n, r->rank * n, sum_of_ranks, 0);
     bp_tensor_destroy(own);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
 }
 
 /* Part j of rank r is what rank j has at r: of all to all, the transpose. */
-static void comm_exchanges(struct rank *r, uint32_t dtype, int64_t n)
+static void check_all_to_all(struct rank *r, uint32_t dtype, int64_t n)
 {
-    struct bp_tensor *x = comm_make(dtype, n * r->size), *y = comm_make(dtype, n * r->size), *view;
+    struct bp_tensor *x = create_tensor(dtype, n * r->size), *y = create_tensor(dtype, n * r->size),
+                     *view;
 
-    comm_fill(x, dtype, n * r->size, r->rank, 0);
+    fill_tensor(x, dtype, n * r->size, r->rank, 0);
     OK(bp_comm_all_to_all(r->comm, r->stream, x, y));
     for (uint32_t j = 0; j < r->size; j++) {
         view = comm_view_of(y, j * n, n);
-        comm_expect(r, "all_to_all", view, dtype, n, r->rank * n, of_rank, j);
+        expect_elements(r, "all_to_all", view, dtype, n, r->rank * n, of_rank, j);
         bp_tensor_destroy(view);
     }
     bp_tensor_destroy(x);
@@ -247,30 +249,30 @@ static void comm_exchanges(struct rank *r, uint32_t dtype, int64_t n)
 }
 
 /* Rank i sends to rank j as many as (i + 2 j) % 4 times n, and some none. */
-static int64_t comm_ragged(uint32_t i, uint32_t j, int64_t n)
+static int64_t ragged_count(uint32_t i, uint32_t j, int64_t n)
 {
     return (int64_t)((i + 2 * j) % 4) * n;
 }
 
-static void exchanges_ragged(struct rank *r, uint32_t dtype, int64_t n)
+static void check_ragged(struct rank *r, uint32_t dtype, int64_t n)
 {
     int64_t out[64], in[64], out_sum = 0, in_sum = 0;
     struct bp_tensor *x, *y, *view;
 
     for (uint32_t j = 0; j < r->size; j++) {
-        out_sum += out[j] = comm_ragged(r->rank, j, n);
-        in_sum += in[j] = comm_ragged(j, r->rank, n);
+        out_sum += out[j] = ragged_count(r->rank, j, n);
+        in_sum += in[j] = ragged_count(j, r->rank, n);
     }
-    x = comm_make(dtype, out_sum);
-    y = comm_make(dtype, in_sum);
-    comm_fill(x, dtype, out_sum, r->rank, 0);
+    x = create_tensor(dtype, out_sum);
+    y = create_tensor(dtype, in_sum);
+    fill_tensor(x, dtype, out_sum, r->rank, 0);
     OK(bp_comm_all_to_all_ragged(r->comm, r->stream, x, out, y, in));
     in_sum = 0;
     for (uint32_t j = 0; j < r->size; j++) {
         int64_t from = 0;
-        for (uint32_t k = 0; k < r->rank; k++) from += comm_ragged(j, k, n);
+        for (uint32_t k = 0; k < r->rank; k++) from += ragged_count(j, k, n);
         view = comm_view_of(y, in_sum, in[j]);
-        comm_expect(r, "all_to_all_ragged", view, dtype, in[j], from, of_rank, j);
+        expect_elements(r, "all_to_all_ragged", view, dtype, in[j], from, of_rank, j);
         bp_tensor_destroy(view);
         in_sum += in[j];
     }
@@ -278,24 +280,25 @@ static void exchanges_ragged(struct rank *r, uint32_t dtype, int64_t n)
     bp_tensor_destroy(y);
 }
 
-static void comm_pairs(struct rank *r, uint32_t dtype, int64_t n)
+static void check_p2p(struct rank *r, uint32_t dtype, int64_t n)
 {
     uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
-    struct bp_tensor *x = comm_make(dtype, n), *y = comm_make(dtype, n), *z = comm_make(dtype, n);
+    struct bp_tensor *x = create_tensor(dtype, n), *y = create_tensor(dtype, n),
+                     *z = create_tensor(dtype, n);
 
-    comm_fill(x, dtype, n, r->rank, 0);
+    fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_group_begin(r->comm, r->stream)); /* two each way: in order */
     OK(bp_comm_send(r->comm, r->stream, x, next));
     OK(bp_comm_send(r->comm, r->stream, x, before));
     OK(bp_comm_recv(r->comm, r->stream, y, before));
     OK(bp_comm_recv(r->comm, r->stream, z, next));
     OK(bp_comm_group_end(r->comm));
-    comm_expect(r, "recv", y, dtype, n, 0, of_rank, before);
-    comm_expect(r, "recv", z, dtype, n, 0, of_rank, next);
+    expect_elements(r, "recv", y, dtype, n, 0, of_rank, before);
+    expect_elements(r, "recv", z, dtype, n, 0, of_rank, next);
     if (r->size > 1 && r->rank < 2) {
         if (r->rank) OK(bp_comm_recv(r->comm, r->stream, y, 0));
         else OK(bp_comm_send(r->comm, r->stream, x, 1));
-        comm_expect(r, "recv alone", r->rank ? y : x, dtype, n, 0, of_rank, 0);
+        expect_elements(r, "recv alone", r->rank ? y : x, dtype, n, 0, of_rank, 0);
     }
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
@@ -304,27 +307,27 @@ static void comm_pairs(struct rank *r, uint32_t dtype, int64_t n)
 
 static void all_calls(struct rank *r, uint32_t dtype, int64_t n)
 {
-    comm_reduces(r, dtype, n);
-    comm_broadcasts(r, dtype, n);
-    comm_gathers(r, dtype, n);
-    comm_scatters(r, dtype, n);
-    comm_exchanges(r, dtype, n);
-    exchanges_ragged(r, dtype, n);
-    comm_pairs(r, dtype, n);
+    check_reduce(r, dtype, n);
+    check_broadcast(r, dtype, n);
+    check_gather(r, dtype, n);
+    check_scatter(r, dtype, n);
+    check_all_to_all(r, dtype, n);
+    check_ragged(r, dtype, n);
+    check_p2p(r, dtype, n);
     OK(bp_comm_barrier(r->comm, r->stream));
 }
 
 static void every_size(uint32_t rank, uint32_t size, void *id)
 {
     static const int64_t counts[] = {0, 1, 3, 10, 11, 64, 1000, 4097, 33333};
-    struct rank r = comm_join(id, rank, size);
+    struct rank r = join_rank(id, rank, size);
 
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) all_calls(&r, BP_F32, counts[i]);
     all_calls(&r, BP_F64, 300001);
     all_calls(&r, BP_I64, 70000);
     all_calls(&r, BP_I32, 5);
     all_calls(&r, BP_U8, 100003);
-    comm_part(&r);
+    close_rank(&r);
 }
 
 static void comm_open_device(void)
@@ -354,7 +357,7 @@ static void be_process(uint32_t rank, uint32_t size, void *ctx)
 }
 
 /* As threads of this process, or as processes of their own. */
-static void comm_ranks(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
+static void run_on_ranks(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
 {
     struct work w = {.fn = fn};
 
@@ -376,7 +379,7 @@ static void calls_of_many_sizes(void)
     static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8};
 #endif
 
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) comm_ranks(sizes[i], every_size);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) run_on_ranks(sizes[i], every_size);
 }
 
 /* Reductions of every dtype against double, on values that each holds exactly. */
@@ -402,7 +405,7 @@ static void some_bytes(const struct kind *k, uint32_t rank, int64_t n, unsigned 
     for (int64_t i = 0; i < n; i++) memcpy(data + i * k->width, k->bytes[rank], k->width);
 }
 
-static double comm_decode(const struct kind *k, const unsigned char *b)
+static double decode_element(const struct kind *k, const unsigned char *b)
 {
     uint16_t h = 0;
     int e;
@@ -431,64 +434,64 @@ static void every_dtype(uint32_t rank, uint32_t size, void *id)
         {BP_BF16, 2, {1.5, 2}, {{0xc0, 0x3f}, {0, 0x40}}},
         {BP_F8E4M3, 1, {1.5, 2}, {{0x3c}, {0x40}}}, {BP_F8E5M2, 1, {1.5, 2}, {{0x3e}, {0x40}}},
     };
-    struct rank r = comm_join(id, rank, size);
+    struct rank r = join_rank(id, rank, size);
     int64_t n = 700;
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (uint32_t op = 0; op < BP_REDUCTION_COUNT; op++) {
             const struct kind *k = &kinds[i];
-            struct bp_tensor *x = comm_make(k->dtype, n);
+            struct bp_tensor *x = create_tensor(k->dtype, n);
             double want = want_reduced(op, k->one[0], k->one[1]), got;
             if (k->dtype == BP_BOOL) want = op == BP_REDUCE_SUM || op == BP_REDUCE_MAX;
             if (k->dtype == BP_F8E5M2 && op == BP_REDUCE_AVERAGE) want = 1.75;
             if (k->dtype <= BP_U64) want = trunc(want);
-            some_bytes(k, rank, n, comm_map(x));
+            some_bytes(k, rank, n, map_tensor(x));
             if (k->dtype == BP_BOOL && op == BP_REDUCE_AVERAGE) {
                 FAILS(BP_ERR_UNSUPPORTED, "no such reduction",
                       bp_comm_all_reduce(r.comm, r.stream, x, x, op));
             } else {
                 OK(bp_comm_all_reduce(r.comm, r.stream, x, x, op));
-                got = comm_decode(k, comm_map(x));
+                got = decode_element(k, map_tensor(x));
                 if (k->dtype == BP_I8 && op == BP_REDUCE_PRODUCT) got = (int8_t)got;
                 if (k->dtype == BP_I16) got = (int16_t)got;
                 CHECK(got == want, "%s, reduction %u: %g, expected %g", bp_dtype_name(k->dtype), op,
                       got, want);
-                got = comm_decode(k, (unsigned char *)comm_map(x) + (n - 1) * k->width);
+                got = decode_element(k, (unsigned char *)map_tensor(x) + (n - 1) * k->width);
                 CHECK(got == want, "%s, reduction %u, last: %g", bp_dtype_name(k->dtype), op, got);
             }
             bp_tensor_destroy(x);
         }
-    comm_part(&r);
+    close_rank(&r);
 }
 
 static void dtypes_and_reductions(void)
 {
-    comm_ranks(2, every_dtype);
+    run_on_ranks(2, every_dtype);
 }
 
 /* Small floats are added in f32: 2048 + 1 + 1 in f16 is 2050, not 2048. */
 static void adds_in_f32(uint32_t rank, uint32_t size, void *id)
 {
-    struct rank r = comm_join(id, rank, size);
-    struct bp_tensor *x = comm_make(BP_F16, 3);
-    uint16_t *h = comm_map(x);
+    struct rank r = join_rank(id, rank, size);
+    struct bp_tensor *x = create_tensor(BP_F16, 3);
+    uint16_t *h = map_tensor(x);
 
     for (int i = 0; i < 3; i++) h[i] = rank ? 0x3c00 : 0x6800;
     OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
-    h = comm_map(x);
+    h = map_tensor(x);
     CHECK(h[0] == 0x6801 && h[2] == 0x6801, "%04x", h[0]);
     bp_tensor_destroy(x);
-    comm_part(&r);
+    close_rank(&r);
 }
 
 static void f16_is_summed_in_f32(void)
 {
-    comm_ranks(3, adds_in_f32);
+    run_on_ranks(3, adds_in_f32);
 }
 
-static void comm_splits(uint32_t rank, uint32_t size, void *id)
+static void check_split(uint32_t rank, uint32_t size, void *id)
 {
-    struct rank r = comm_join(id, rank, size), half = r;
+    struct rank r = join_rank(id, rank, size), half = r;
     struct bp_comm *none = (void *)&half;
 
     OK(bp_comm_split(r.comm, rank % 2, -(int64_t)rank, &half.comm));
@@ -504,26 +507,26 @@ static void comm_splits(uint32_t rank, uint32_t size, void *id)
     CHECK(half.rank == 0 ? bp_comm_size(none) == 1 : !none, "a communicator of one");
     bp_comm_destroy(none);
     bp_comm_destroy(half.comm);
-    comm_part(&r);
+    close_rank(&r);
 }
 
 static void communicators_are_split(void)
 {
-    comm_ranks(5, comm_splits);
+    run_on_ranks(5, check_split);
 }
 
 /* Calls on asynchronous streams, and on two of them in turn: still in one order. */
-static void comm_later(uint32_t rank, uint32_t size, void *id)
+static void check_queued(uint32_t rank, uint32_t size, void *id)
 {
-    struct rank r = comm_join(id, rank, size);
+    struct rank r = join_rank(id, rank, size);
     struct bp_stream *streams[2];
     struct bp_tensor *x[40];
 
     for (int i = 0; i < 2; i++)
         OK(bp_stream_create_with(device, BP_STREAM_ASYNC, &streams[i]));
     for (int i = 0; i < 40; i++) {
-        x[i] = comm_make(BP_F32, 1000 + 1000 * i);
-        comm_fill(x[i], BP_F32, 1000 + 1000 * i, rank, i);
+        x[i] = create_tensor(BP_F32, 1000 + 1000 * i);
+        fill_tensor(x[i], BP_F32, 1000 + 1000 * i, rank, i);
     }
     OK(bp_comm_barrier(r.comm, r.stream)); /* mapping waits for all work of the device */
     for (int i = 0; i < 40; i++)
@@ -531,7 +534,7 @@ static void comm_later(uint32_t rank, uint32_t size, void *id)
     bp_comm_destroy(r.comm);
     for (int i = 0; i < 2; i++) OK(bp_stream_synchronize(streams[i]));
     for (int i = 0; i < 40; i++) {
-        comm_expect(&r, "later", x[i], BP_F32, 1000 + 1000 * i, i, comm_sum_of, 0);
+        expect_elements(&r, "later", x[i], BP_F32, 1000 + 1000 * i, i, sum_of_ranks, 0);
         bp_tensor_destroy(x[i]);
     }
     for (int i = 0; i < 2; i++) bp_stream_destroy(streams[i]);
@@ -540,7 +543,7 @@ static void comm_later(uint32_t rank, uint32_t size, void *id)
 
 static void streams_with_queues(void)
 {
-    comm_ranks(4, comm_later);
+    run_on_ranks(4, check_queued);
 }
 
 /* What the app does on signals stays as it was, whatever libraries are opened. */
@@ -551,7 +554,7 @@ static void keeps_signals(uint32_t rank, uint32_t size, void *id)
 
     memset(before, 0, sizeof before);
     for (int i = 1; i < NSIG; i++) sigaction(i, NULL, &before[i]);
-    r = comm_join(id, rank, size);
+    r = join_rank(id, rank, size);
     all_calls(&r, BP_F32, 10);
     for (int i = 1; i < NSIG; i++) {
         if (sigaction(i, NULL, &now)) continue;
@@ -559,12 +562,12 @@ static void keeps_signals(uint32_t rank, uint32_t size, void *id)
         CHECK(!((now.sa_flags ^ before[i].sa_flags) & (SA_SIGINFO | SA_ONSTACK | SA_RESTART)),
               "signal %d: the flags", i);
     }
-    comm_part(&r);
+    close_rank(&r);
 }
 
 static void signals_are_left_alone(void)
 {
-    if (processes) comm_ranks(2, keeps_signals);
+    if (processes) run_on_ranks(2, keeps_signals);
 }
 
 /* Files of device memory that are mapped here: this process's own, and those of others. */
@@ -582,11 +585,11 @@ static int count_files(void)
 /* Memory that a rank gave back is not kept by the others. */
 static void gives_back(uint32_t rank, uint32_t size, void *id)
 {
-    struct rank r = comm_join(id, rank, size);
+    struct rank r = join_rank(id, rank, size);
     int files;
 
     for (int i = 0; i < 12; i++) {
-        struct bp_tensor *x = comm_make(BP_F32, 1000000);
+        struct bp_tensor *x = create_tensor(BP_F32, 1000000);
         OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
         bp_tensor_destroy(x);
         OK(bp_device_trim(device));
@@ -594,12 +597,12 @@ static void gives_back(uint32_t rank, uint32_t size, void *id)
     }
     files = count_files();
     CHECK(files < 2 * (int)size + 2, "%d files are mapped", files);
-    comm_part(&r);
+    close_rank(&r);
 }
 
 static void memory_is_given_back(void)
 {
-    comm_ranks(3, gives_back);
+    run_on_ranks(3, gives_back);
 }
 
 int main(int argc, char **argv)

@@ -14,7 +14,7 @@
 enum { DESCRIPTORS = 64, OWN = 20, SILENT = 300 };
 #define IDLE_MOST 0.05 /* of a processor, in a second: what spins takes more on any machine */
 
-static int crowd_dial(const char *address)
+static int connect_raw(const char *address)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -33,7 +33,7 @@ struct server {
     char address[BP_STORE_ADDRESS_MAX];
 };
 
-static void crowd_serve(int ask, int answer)
+static void serve_store(int ask, int answer)
 {
     struct rlimit few = {DESCRIPTORS, DESCRIPTORS};
     int fd[DESCRIPTORS], n;
@@ -66,7 +66,7 @@ static struct server begin_server(void)
     if (!s.pid) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(100);
-        crowd_serve(to[0], from[1]);
+        serve_store(to[0], from[1]);
         _exit(0);
     }
     close(to[0]);
@@ -125,7 +125,7 @@ static void the_silent_keep_nobody_out(void)
     double before, begin = seconds();
     int fd[SILENT];
 
-    for (int i = 0; i < SILENT; i++) fd[i] = crowd_dial(s.address);
+    for (int i = 0; i < SILENT; i++) fd[i] = connect_raw(s.address);
     join_and_leave(s.address, 8);
     CHECK(seconds() - begin < 15, "%g s", seconds() - begin);
     CHECK(open_there(&s, 'o') == OWN, "the process has no descriptors left");
@@ -151,7 +151,7 @@ static void ranks_join_in_a_flood(void)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (int i = 0;; i++) {
             if (i >= 100) close(fd[i % 100]);
-            fd[i % 100] = crowd_dial(s.address);
+            fd[i % 100] = connect_raw(s.address);
         }
     }
     for (int i = 0; i < 5; i++) join_and_leave(s.address, 4);
@@ -206,7 +206,7 @@ static void the_app_uses_all_descriptors(void)
     int silent[6];
 
     CHECK(open_there(&s, 'k') < DESCRIPTORS, "no end of descriptors");
-    for (int i = 0; i < 6; i++) silent[i] = crowd_dial(s.address);
+    for (int i = 0; i < 6; i++) silent[i] = connect_raw(s.address);
     OK(bp_store_create(s.address, 20ull * SECOND, &store[0]));
     before = used_by(s.pid);
     FAILS(BP_ERR_TIMEOUT, "does not answer", bp_store_create(s.address, SECOND, &store[1]));
@@ -265,7 +265,7 @@ static void tokens_cannot_be_tried_fast(void)
 
     OK(bp_store_serve(NULL, &store));
     for (int round = 0; round < 5; round++) {
-        for (int i = 0; i < 60; i++) fd[i] = crowd_dial(bp_store_address(store));
+        for (int i = 0; i < 60; i++) fd[i] = connect_raw(bp_store_address(store));
         for (int i = 0; i < 60; i++)
             CHECK(send(fd[i], greeting, 40, MSG_NOSIGNAL) == 40, "no greeting");
         for (int i = 0; i < 60; i++) {
@@ -281,7 +281,7 @@ static void tokens_cannot_be_tried_fast(void)
 
 /* A connection that says the token, and sends one request of a verb, for the key "ended". Returns
  * the status of the answer. */
-static uint32_t crowd_request(int fd, uint16_t verb, const void *value, uint32_t size)
+static uint32_t send_request(int fd, uint16_t verb, const void *value, uint32_t size)
 {
     struct {
         uint16_t verb, key_size;
@@ -297,9 +297,9 @@ static uint32_t crowd_request(int fd, uint16_t verb, const void *value, uint32_t
     return reply[0];
 }
 
-static int crowd_greet(struct bp_store *store)
+static int send_greeting(struct bp_store *store)
 {
-    int fd = crowd_dial(bp_store_address(store));
+    int fd = connect_raw(bp_store_address(store));
     char greeting[40] = "bpstore1", reply[16];
 
     memcpy(greeting + 8, strchr(bp_store_address(store), '/') + 1, 32);
@@ -320,12 +320,12 @@ static void wills_are_kept_or_refused(void)
 
     OK(bp_store_serve(NULL, &store));
     for (int i = 0; i < WILLS; i++) {
-        fd[i] = crowd_greet(store);
-        kept += crowd_request(fd[i], 4, will, WILL_BYTES) == BP_OK;
+        fd[i] = send_greeting(store);
+        kept += send_request(fd[i], 4, will, WILL_BYTES) == BP_OK;
     }
-    CHECK(crowd_request(fd[0], 1, will, sizeof will - 100) == BP_ERR_INVALID,
+    CHECK(send_request(fd[0], 1, will, sizeof will - 100) == BP_ERR_INVALID,
           "a value that leaves no room for the wills");
-    CHECK(crowd_request(fd[0], 4, will, WILL_BYTES) == BP_OK, "a will in place of an earlier one");
+    CHECK(send_request(fd[0], 4, will, WILL_BYTES) == BP_OK, "a will in place of an earlier one");
     for (int i = 0; i < WILLS; i++) close(fd[i]);
     for (int i = 0; i < 1000 && size != (uint64_t)kept * WILL_BYTES; i++) {
         usleep(10000);

@@ -25,29 +25,29 @@ static uint32_t n_name;
 /* Values repeat themselves, and so do their sums. */
 enum { PERIOD = 7, BLOCK = 200 * PERIOD };
 
-static float devices_value(uint32_t rank, int64_t i)
+static float value_of(uint32_t rank, int64_t i)
 {
     return (float)((rank * 5 + (uint64_t)i) % PERIOD);
 }
 
-static struct bp_tensor *devices_make(struct rank *r, int64_t n, uint32_t rank)
+static struct bp_tensor *create_filled(struct rank *r, int64_t n, uint32_t rank)
 {
     float *data = malloc((size_t)n * sizeof *data);
 
-    for (int64_t i = 0; i < n && i < BLOCK; i++) data[i] = devices_value(rank, i);
+    for (int64_t i = 0; i < n && i < BLOCK; i++) data[i] = value_of(rank, i);
     if (n > BLOCK)
         repeated_write(data + BLOCK, (size_t)(n - BLOCK) * sizeof *data, data,
                        BLOCK * sizeof *data);
-    return rank_give(r, n, data);
+    return rank_write(r, n, data);
 }
 
 /* Element i of one rank, or (UINT32_MAX) the sum of all. */
-static float devices_wanted(struct rank *r, uint32_t of, int64_t i)
+static float expected_value(struct rank *r, uint32_t of, int64_t i)
 {
     float sum = 0;
 
-    if (of != UINT32_MAX) return devices_value(of, i);
-    for (uint32_t j = 0; j < r->size; j++) sum += devices_value(j, i);
+    if (of != UINT32_MAX) return value_of(of, i);
+    for (uint32_t j = 0; j < r->size; j++) sum += value_of(j, i);
     return sum;
 }
 
@@ -55,21 +55,21 @@ static float devices_wanted(struct rank *r, uint32_t of, int64_t i)
 static void expect_from(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
                         uint32_t of, int64_t at)
 {
-    float *data = rank_take(r, t, n), block[BLOCK];
+    float *data = rank_read(r, t, n), block[BLOCK];
     size_t same;
 
-    for (int64_t i = 0; i < n && i < BLOCK; i++) block[i] = devices_wanted(r, of, at + i);
+    for (int64_t i = 0; i < n && i < BLOCK; i++) block[i] = expected_value(r, of, at + i);
     same = repeated_compare(data, (size_t)n * sizeof *data, block, sizeof block);
     for (int64_t i = (int64_t)(same / sizeof *data); i < n; i++) {
-        float want = devices_wanted(r, of, at + i);
+        float want = expected_value(r, of, at + i);
         CHECK(data[i] == want, "%s on %s, element %lld: %g, expected %g", what,
               bp_device_name(r->device), (long long)i, (double)data[i], (double)want);
     }
     free(data);
 }
 
-static void devices_expect(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
-                           uint32_t of)
+static void expect_elements(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
+                            uint32_t of)
 {
     expect_from(r, what, t, n, of, 0);
 }
@@ -88,22 +88,22 @@ static void expect_parts(struct rank *r, const char *what, struct bp_tensor *t, 
 static void some_calls(struct rank *r, int64_t n)
 {
     uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
-    struct bp_tensor *x = devices_make(r, n, r->rank), *y = devices_make(r, n, 6),
-                     *all = devices_make(r, n * r->size, 6);
+    struct bp_tensor *x = create_filled(r, n, r->rank), *y = create_filled(r, n, 6),
+                     *all = create_filled(r, n * r->size, 6);
 
     OK(bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM));
-    devices_expect(r, "all_reduce", y, n, UINT32_MAX);
+    expect_elements(r, "all_reduce", y, n, UINT32_MAX);
     OK(bp_comm_broadcast(r->comm, r->stream, r->rank == 1 ? x : NULL, y, 1));
-    devices_expect(r, "broadcast", y, n, 1);
+    expect_elements(r, "broadcast", y, n, 1);
     OK(bp_comm_all_gather(r->comm, r->stream, x, all));
     expect_parts(r, "all_gather", all, n, 0);
     OK(bp_comm_group_begin(r->comm, r->stream));
     OK(bp_comm_send(r->comm, r->stream, x, next));
     OK(bp_comm_recv(r->comm, r->stream, y, before));
     OK(bp_comm_group_end(r->comm));
-    devices_expect(r, "recv", y, n, before);
+    expect_elements(r, "recv", y, n, before);
     OK(bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_SUM));
-    devices_expect(r, "all_reduce in place", x, n, UINT32_MAX);
+    expect_elements(r, "all_reduce in place", x, n, UINT32_MAX);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     bp_tensor_destroy(all);
@@ -113,8 +113,8 @@ static void some_calls(struct rank *r, int64_t n)
 static void parted_calls(struct rank *r, int64_t n)
 {
     int64_t of_all = n * r->size, mine = r->rank * n, last = r->size - 1;
-    struct bp_tensor *x = devices_make(r, of_all, r->rank), *all = devices_make(r, of_all, 6),
-                     *y = devices_make(r, n, 6);
+    struct bp_tensor *x = create_filled(r, of_all, r->rank), *all = create_filled(r, of_all, 6),
+                     *y = create_filled(r, n, 6);
     struct bp_tensor *part;
 
     OK(bp_comm_reduce_scatter(r->comm, r->stream, x, y, BP_REDUCE_SUM));
@@ -132,7 +132,7 @@ static void parted_calls(struct rank *r, int64_t n)
     }
     OK(bp_comm_reduce_scatter(r->comm, r->stream, x, part, BP_REDUCE_SUM));
     OK(bp_comm_all_gather(r->comm, r->stream, part, x));
-    devices_expect(r, "reduce_scatter and all_gather in place", x, of_all, UINT32_MAX);
+    expect_elements(r, "reduce_scatter and all_gather in place", x, of_all, UINT32_MAX);
     bp_tensor_destroy(part);
     bp_tensor_destroy(x);
     bp_tensor_destroy(all);
@@ -149,8 +149,8 @@ static void ragged_call(struct rank *r, int64_t n)
         sent += to[j] = (r->rank + 2 * j) * n;
         taken += from[j] = (j + 2 * r->rank) * n;
     }
-    x = devices_make(r, sent, r->rank);
-    y = devices_make(r, taken, 6);
+    x = create_filled(r, sent, r->rank);
+    y = create_filled(r, taken, 6);
     OK(bp_comm_all_to_all_ragged(r->comm, r->stream, x, to, y, from));
     taken = 0;
     for (uint32_t j = 0; j < r->size; j++) {
@@ -201,10 +201,10 @@ static void call_all(uint32_t rank, uint32_t size, void *id)
     }
     expect_bounded(&r);
     OK(bp_comm_barrier(r.comm, r.stream));
-    rank_part(&r);
+    rank_close(&r);
 }
 
-static void devices_run(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
+static void run_ranks(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
 {
     struct bp_comm_id id;
 
@@ -215,9 +215,9 @@ static void devices_run(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
 
 static void calls_by_the_host(void)
 {
-    devices_run(2, call_all);
-    devices_run(3, call_all);
-    if (getenv("KIT_HOSTS")) devices_run(4, call_all);
+    run_ranks(2, call_all);
+    run_ranks(3, call_all);
+    if (getenv("KIT_HOSTS")) run_ranks(4, call_all);
 }
 
 /* Rank 1's device fails when the host brings its tensor: all are told, and nobody's is written. */
@@ -229,8 +229,8 @@ static void fail_to_read(uint32_t rank, uint32_t size, void *id)
     if (rank == 1) setenv("BP_SIM_FAIL", "copy_out:2:1", 1);
     r = rank_join(names[0], rank, size, id);
     OK(bp_comm_set_timeout(r.comm, 20ull * SECOND));
-    x = devices_make(&r, 1000, rank);
-    y = devices_make(&r, 1000, 6);
+    x = create_filled(&r, 1000, rank);
+    y = create_filled(&r, 1000, 6);
     OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
     if (rank == 1) {
         FAILS(BP_ERR_DEVICE, "copy_out answers 1",
@@ -238,17 +238,17 @@ static void fail_to_read(uint32_t rank, uint32_t size, void *id)
     } else {
         FAILS(BP_ERR_PEER, "rank 1 has no data of sim:0 for all_reduce",
               bp_comm_all_reduce(r.comm, r.stream, x, y, BP_REDUCE_SUM));
-        devices_expect(&r, "what was there", y, 1000, 6);
+        expect_elements(&r, "what was there", y, 1000, 6);
     }
     FAILS(BP_ERR_PEER, "rank 1 has no data of sim:0 for all_reduce", bp_comm_error(r.comm));
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void a_failing_copy_is_told(void)
 {
-    devices_run(3, fail_to_read);
+    run_ranks(3, fail_to_read);
 }
 
 int main(int argc, char **argv)

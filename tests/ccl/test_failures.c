@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-static void failures_ragged(uint32_t rank, uint32_t size, void *ctx)
+static void differ_in_counts(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -31,10 +31,10 @@ static void failures_ragged(uint32_t rank, uint32_t size, void *ctx)
 
 static void ragged_counts_are_compared(void)
 {
-    run(2, failures_ragged, UINT32_MAX);
+    run(2, differ_in_counts, UINT32_MAX);
 }
 
-static void failures_late(uint32_t rank, uint32_t size, void *ctx)
+static void come_late(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -54,7 +54,7 @@ static void failures_late(uint32_t rank, uint32_t size, void *ctx)
 
 static void who_does_not_come_is_named(void)
 {
-    run(4, failures_late, UINT32_MAX);
+    run(4, come_late, UINT32_MAX);
 }
 
 static double processor_seconds(void)
@@ -67,7 +67,7 @@ static double processor_seconds(void)
 }
 
 /* Two seconds of waiting cost at most 2 % of them. */
-static void failures_idle(uint32_t rank, uint32_t size, void *ctx)
+static void wait_asleep(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -97,12 +97,12 @@ static void failures_idle(uint32_t rank, uint32_t size, void *ctx)
 
 static void who_waits_sleeps(void)
 {
-    run(2, failures_idle, UINT32_MAX);
-    run(5, failures_idle, UINT32_MAX);
+    run(2, wait_asleep, UINT32_MAX);
+    run(5, wait_asleep, UINT32_MAX);
 }
 
 /* Rank 0 waits for 1, which waits for 2, which does something else. */
-static void failures_chain(uint32_t rank, uint32_t size, void *ctx)
+static void wait_in_chain(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -120,7 +120,7 @@ static void failures_chain(uint32_t rank, uint32_t size, void *ctx)
 
 static void the_end_of_a_chain_is_named(void)
 {
-    run(3, failures_chain, UINT32_MAX);
+    run(3, wait_in_chain, UINT32_MAX);
 }
 
 static void mixed_pair(uint32_t rank, uint32_t size, void *ctx)
@@ -144,7 +144,7 @@ static void pairs_are_compared(void)
 }
 
 /* Rank 1 dies; the others make a new communicator, of those that are left. */
-static void failures_death(uint32_t rank, uint32_t size, void *ctx)
+static void die_in_call(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size), *next;
@@ -169,11 +169,11 @@ static void failures_death(uint32_t rank, uint32_t size, void *ctx)
 
 static void the_dead_are_named_and_others_go_on(void)
 {
-    run(3, failures_death, 1);
+    run(3, die_in_call, 1);
 }
 
 /* Who has ended all calls may go, with or without a word. */
-static void failures_goes(uint32_t rank, uint32_t size, void *ctx)
+static void leave_early(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -190,23 +190,23 @@ static void failures_goes(uint32_t rank, uint32_t size, void *ctx)
 
 static void who_has_ended_may_go(void)
 {
-    run(3, failures_goes, UINT32_MAX);
+    run(3, leave_early, UINT32_MAX);
 }
 
-static void *failures_give_up(void *arg)
+static void *abort_later(void *arg)
 {
     usleep(300000);
     OK(bp_comm_abort(arg));
     return NULL;
 }
 
-static void failures_aborts(uint32_t rank, uint32_t size, void *ctx)
+static void wait_for_abort(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
     pthread_t thread;
 
-    if (rank == 0) CHECK(!pthread_create(&thread, NULL, failures_give_up, comm), "no thread");
+    if (rank == 0) CHECK(!pthread_create(&thread, NULL, abort_later, comm), "no thread");
     if (rank == 2) await_failure(comm);
     expect_failure(comm, bp_comm_barrier(comm, stream), BP_ERR_PEER, "rank 0 gave the communicator",
                    "bp_comm_abort");
@@ -216,11 +216,11 @@ static void failures_aborts(uint32_t rank, uint32_t size, void *ctx)
 
 static void an_abort_ends_all_waits(void)
 {
-    run(3, failures_aborts, UINT32_MAX);
+    run(3, wait_for_abort, UINT32_MAX);
 }
 
 /* A call in a queue that is dropped, since work before it failed. */
-static void failures_dropped(uint32_t rank, uint32_t size, void *ctx)
+static void drop_call(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size), *other;
@@ -248,11 +248,11 @@ static void failures_dropped(uint32_t rank, uint32_t size, void *ctx)
 
 static void dropped_calls_are_told(void)
 {
-    run(2, failures_dropped, UINT32_MAX);
+    run(2, drop_call, UINT32_MAX);
 }
 
 /* Ranks of two hosts whose cable is cut: both sides give up in time. */
-static void failures_cut(uint32_t rank, uint32_t size, void *ctx)
+static void cut_cable(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -275,7 +275,7 @@ static void failures_cut(uint32_t rank, uint32_t size, void *ctx)
 
 static void a_cut_cable_is_noticed(void)
 {
-    if (getenv("KIT_HOSTS")) run(4, failures_cut, UINT32_MAX);
+    if (getenv("KIT_HOSTS")) run(4, cut_cable, UINT32_MAX);
 }
 
 /* UCX's library is hidden, where only rank 1's process looks. */
@@ -306,7 +306,7 @@ static void a_host_without_ucx_says_so(void)
     if (getenv("KIT_HOSTS")) run(3, without_library, UINT32_MAX);
 }
 
-static void failures_missing(uint32_t rank, uint32_t size, void *ctx)
+static void miss_rank(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm;
@@ -325,10 +325,10 @@ static void failures_missing(uint32_t rank, uint32_t size, void *ctx)
 
 static void missing_ranks_are_named(void)
 {
-    run(4, failures_missing, UINT32_MAX);
+    run(4, miss_rank, UINT32_MAX);
 }
 
-static void failures_wrong(uint32_t rank, uint32_t size, void *ctx)
+static void check_wrong_numbers(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm;
@@ -346,7 +346,7 @@ static void failures_wrong(uint32_t rank, uint32_t size, void *ctx)
 
 static void wrong_sizes_and_numbers(void)
 {
-    run(2, failures_wrong, UINT32_MAX);
+    run(2, check_wrong_numbers, UINT32_MAX);
 }
 
 static void a_token_that_is_wrong(void)
@@ -368,7 +368,7 @@ static void a_token_that_is_wrong(void)
 }
 
 /* A process that serves a store, until it is killed. */
-static pid_t failures_serve(struct bp_comm_id *out_id)
+static pid_t serve_store(struct bp_comm_id *out_id)
 {
     int ends[2];
     pid_t pid;
@@ -411,7 +411,7 @@ static void without_store(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void failures_reap(pid_t *pid, uint32_t size, void *ctx)
+static void reap_process(pid_t *pid, uint32_t size, void *ctx)
 {
     struct ids *ids = ctx;
 
@@ -424,10 +424,10 @@ static void a_store_that_is_gone(void)
 {
     struct ids ids;
 
-    ids.victim = (uint32_t)failures_serve(&ids.first);
+    ids.victim = (uint32_t)serve_store(&ids.first);
     ids.second = ids.first;
     ids.second.text[strlen(ids.second.text) - 1] ^= 1; /* another name there */
-    kit_processes(2, without_store, &ids, UINT32_MAX, failures_reap);
+    kit_processes(2, without_store, &ids, UINT32_MAX, reap_process);
 }
 
 /* Calls of all kinds, one after the other, until one fails. t: as call_number's. */

@@ -16,7 +16,7 @@ struct progress {
     _Atomic int come; /* so many communicators have ended */
 };
 
-static void goes_on(uint32_t rank, uint32_t size, void *ctx)
+static void check_progress(uint32_t rank, uint32_t size, void *ctx)
 {
     static const int64_t bytes[] = {1000, 10000, 32 << 10};
     struct progress *shared = ctx;
@@ -49,7 +49,7 @@ static void goes_on(uint32_t rank, uint32_t size, void *ctx)
 }
 
 /* Nobody takes what a root sends: at the deadline it names who does not come. */
-static void in_vain(uint32_t rank, uint32_t size, void *ctx)
+static void send_in_vain(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -66,7 +66,7 @@ static void in_vain(uint32_t rank, uint32_t size, void *ctx)
 
 static void a_root_gives_up(void)
 {
-    run(2, in_vain, UINT32_MAX);
+    run(2, send_in_vain, UINT32_MAX);
 }
 
 static void a_root_owes_nothing(void)
@@ -76,7 +76,7 @@ static void a_root_owes_nothing(void)
 
     CHECK(shared != MAP_FAILED, "no memory");
     OK(bp_comm_id_create(&shared->ids.first));
-    kit_processes(2, goes_on, shared, UINT32_MAX, NULL);
+    kit_processes(2, check_progress, shared, UINT32_MAX, NULL);
     munmap(shared, sizeof *shared);
 }
 
@@ -109,8 +109,8 @@ static void die_sending(const char *bytes, bool part)
 }
 
 /* The call of a round that rank 1 dies in. */
-static enum bp_status far_call_of(int round, struct bp_comm *comm, uint32_t rank,
-                                  struct bp_tensor *x, struct bp_tensor *all)
+static enum bp_status call_of_round(int round, struct bp_comm *comm, uint32_t rank,
+                                    struct bp_tensor *x, struct bp_tensor *all)
 {
     switch (round % 5) {
     case 0: return bp_comm_broadcast(comm, stream, x, x, 1);
@@ -142,7 +142,7 @@ static void die_between(uint32_t rank, uint32_t size, void *ctx)
     comm = join(&ids->first, rank, size);
     OK(bp_comm_barrier(comm, stream));
     begin = seconds();
-    expect_failure(comm, far_call_of(round, comm, rank, x, all), BP_ERR_PEER, "rank 1 (process",
+    expect_failure(comm, call_of_round(round, comm, rank, x, all), BP_ERR_PEER, "rank 1 (process",
                    "has died, or cannot be reached");
     CHECK(seconds() - begin < 5, "%g s", seconds() - begin);
     bp_comm_destroy(comm);

@@ -13,7 +13,7 @@ static pid_t own_pid; /* of the program, in its children too */
 
 /* The environment of a rank that Open MPI has started, without a store. Returns the name under
  * which rank 0 announces its own. */
-static const char *meet_become(uint32_t rank, uint32_t ranks, const char *seconds_to_wait)
+static const char *set_environment(uint32_t rank, uint32_t ranks, const char *seconds_to_wait)
 {
     static char name[100], text[40];
 
@@ -33,7 +33,7 @@ static const char *meet_become(uint32_t rank, uint32_t ranks, const char *second
 }
 
 /* Forks; in the child an alarm ends what hangs. */
-static pid_t meet_spawn(void)
+static pid_t fork_with_alarm(void)
 {
     pid_t pid;
 
@@ -62,10 +62,10 @@ static pid_t begin_job(uint32_t ranks, struct bp_comm_id *out_id)
     pid_t pid;
 
     CHECK(!pipe(ends), "no pipe");
-    pid = meet_spawn();
+    pid = fork_with_alarm();
     if (!pid) {
         uint32_t rank, size;
-        meet_become(0, ranks, "10");
+        set_environment(0, ranks, "10");
         OK(bp_comm_id_of_job(out_id, &rank, &size));
         CHECK(write(ends[1], out_id, sizeof *out_id) == sizeof *out_id, "no id");
         for (;;) pause();
@@ -89,12 +89,12 @@ static void a_stopped_rank_0_is_named(void)
 
     kill(first, SIGSTOP);
     CHECK(waitpid(first, NULL, WUNTRACED) == first, "rank 0 does not stop");
-    pid = meet_spawn();
+    pid = fork_with_alarm();
     if (!pid) {
         struct bp_comm *comm = NULL;
         uint32_t rank, size;
         char word[60];
-        meet_become(1, 2, "1");
+        set_environment(1, 2, "1");
         snprintf(word, sizeof word, "rank 0 (process %d) ", (int)first);
         FAILS(BP_ERR_TIMEOUT, word, bp_comm_id_of_job(&id, &rank, &size));
         CHECK(strstr(bp_error_message(), "1 s (BP_CCL_TIMEOUT)"), "%s", bp_error_message());
@@ -114,7 +114,7 @@ static void a_stopped_rank_0_is_named(void)
 
 /* Binds a name as another user, and takes no connections: so who connects waits, or (full) finds
  * no room. */
-static pid_t meet_squat(const char *name, bool full)
+static pid_t bind_as_other_user(const char *name, bool full)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
@@ -124,7 +124,7 @@ static pid_t meet_squat(const char *name, bool full)
 
     CHECK(!pipe(ends), "no pipe");
     memcpy(at.sun_path + 1, name, strlen(name));
-    pid = meet_spawn();
+    pid = fork_with_alarm();
     if (!pid) {
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);
         CHECK(!setgid(NOBODY) && !setuid(NOBODY), "another user");
@@ -143,13 +143,13 @@ static pid_t meet_squat(const char *name, bool full)
     return pid;
 }
 
-static void meet_in_job(uint32_t rank, uint32_t size, void *ctx)
+static void create_in_job(uint32_t rank, uint32_t size, void *ctx)
 {
     struct bp_comm_id id;
     uint32_t own, all;
 
     (void)ctx;
-    meet_become(rank, size, "30");
+    set_environment(rank, size, "30");
     if (rank == 0) usleep(100000); /* the others look for it before it is there */
     OK(bp_comm_id_of_job(&id, &own, &all));
     CHECK(own == rank && all == size, "%u of %u", own, all);
@@ -175,8 +175,8 @@ static bool cannot_be_another_user(void)
 static void strangers_cannot_take_the_name(void)
 {
     for (int full = 0; full < 2; full++) {
-        pid_t stranger = meet_squat(meet_become(0, 3, "30"), full);
-        kit_processes(3, meet_in_job, NULL, UINT32_MAX, NULL);
+        pid_t stranger = bind_as_other_user(set_environment(0, 3, "30"), full);
+        kit_processes(3, create_in_job, NULL, UINT32_MAX, NULL);
         kill(stranger, SIGKILL);
         waitpid(stranger, NULL, 0);
     }
@@ -185,7 +185,8 @@ static void strangers_cannot_take_the_name(void)
 /* Without a rank 0 the message says whose the name is. */
 static void strangers_are_named(void)
 {
-    pid_t stranger = meet_squat(meet_become(1, 2, "0.3"), false), pid = meet_spawn();
+    pid_t stranger = bind_as_other_user(set_environment(1, 2, "0.3"), false),
+          pid = fork_with_alarm();
 
     if (!pid) {
         struct bp_comm_id id;
@@ -201,13 +202,13 @@ static void strangers_are_named(void)
 static void two_ranks_0_of_a_job(void)
 {
     struct bp_comm_id id;
-    pid_t first = begin_job(2, &id), pid = meet_spawn();
+    pid_t first = begin_job(2, &id), pid = fork_with_alarm();
 
     if (!pid) {
         uint32_t rank, size;
         char word[60];
         snprintf(word, sizeof word, "process %d ", (int)first);
-        meet_become(0, 2, "10");
+        set_environment(0, 2, "10");
         FAILS(BP_ERR_BUSY, word, bp_comm_id_of_job(&id, &rank, &size));
         _exit(0);
     }
@@ -230,7 +231,7 @@ static void end_rank(void)
 }
 
 /* Of 4 ranks the last says that it is rank 1. */
-static void meet_twice(uint32_t rank, uint32_t size, void *ctx)
+static void use_rank_twice(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm;
@@ -243,11 +244,11 @@ static void meet_twice(uint32_t rank, uint32_t size, void *ctx)
 
 static void all_hear_of_two_ranks_of_one_number(void)
 {
-    run(4, meet_twice, UINT32_MAX);
+    run(4, use_rank_twice, UINT32_MAX);
 }
 
 /* Of 3 ranks the last says that it is rank 7, or that there are 300. */
-static void meet_outside(uint32_t rank, uint32_t size, void *ctx)
+static void use_wrong_number(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm;
@@ -262,7 +263,7 @@ static void meet_outside(uint32_t rank, uint32_t size, void *ctx)
 
 static void all_hear_of_a_number_that_cannot_be(void)
 {
-    run(3, meet_outside, UINT32_MAX);
+    run(3, use_wrong_number, UINT32_MAX);
 }
 
 /* By hand: BP_RANK=7 of BP_WORLD_SIZE=3. */

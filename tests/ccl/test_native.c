@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-static uint64_t native_waits(struct rank *r)
+static uint64_t count_blocked(struct rank *r)
 {
     uint64_t n = 0;
 
@@ -20,7 +20,7 @@ static uint64_t native_waits(struct rank *r)
 }
 
 /* Rank 0 gives calls long before the others do. */
-static void far_ahead(uint32_t rank, uint32_t size, void *id)
+static void too_far_ahead(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1), *y = filled(&r, N, 0);
@@ -29,26 +29,26 @@ static void far_ahead(uint32_t rank, uint32_t size, void *id)
 
     OK(bp_stream_synchronize(r.stream));
     OK(bp_comm_barrier(r.comm, r.stream));
-    before = native_waits(&r);
+    before = count_blocked(&r);
     begin = seconds();
     if (rank) usleep(400000);
     for (int i = 0; i < 20; i++) OK(bp_comm_all_reduce(r.comm, r.stream, x, y, BP_REDUCE_SUM));
     OK(bp_comm_broadcast(r.comm, r.stream, y, x, 0));
     CHECK(rank || seconds() - begin < 0.3, "calls waited for %g s", seconds() - begin);
-    CHECK(native_waits(&r) == before, "a call counts as a wait");
+    CHECK(count_blocked(&r) == before, "a call counts as a wait");
     expect(&r, "broadcast", x, N, (float)size);
     CHECK(seconds() - begin > 0.3, "nobody waited for the others");
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void calls_do_not_wait(void)
 {
-    run(2, far_ahead, NOBODY);
+    run(2, too_far_ahead, NOBODY);
 }
 
-/* More calls than the board has room for: who is ahead waits for the others. */
+/* More calls than shared memory has room for: who is ahead waits for the others. */
 static void run_many(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -61,7 +61,7 @@ static void run_many(uint32_t rank, uint32_t size, void *id)
     expect(&r, "all_reduce", y, N, (float)size);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void many_calls_in_flight(void)
@@ -100,7 +100,7 @@ static void in_order(uint32_t rank, uint32_t size, void *id)
     bp_tensor_destroy(z);
     bp_event_destroy(event);
     bp_stream_destroy(other);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void order_of_streams(void)
@@ -109,7 +109,7 @@ static void order_of_streams(void)
 }
 
 /* Calls on two streams that know nothing of each other: they are done in the order of the calls. */
-static void native_alternate(uint32_t rank, uint32_t size, void *id)
+static void alternate_streams(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x[2] = {filled(&r, N, 1), filled(&r, N, 2)}, *y[2];
@@ -128,12 +128,12 @@ static void native_alternate(uint32_t rank, uint32_t size, void *id)
         bp_tensor_destroy(y[i]);
     }
     bp_stream_destroy(stream[1]);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void order_of_calls(void)
 {
-    run(2, native_alternate, NOBODY);
+    run(2, alternate_streams, NOBODY);
 }
 
 /* What the library does not have goes by the host: booleans, and the least of floats, of which one
@@ -168,7 +168,7 @@ static void mixed_ways(uint32_t rank, uint32_t size, void *id)
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     bp_tensor_destroy(b);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void what_the_library_lacks_is_staged(void)
@@ -182,14 +182,14 @@ static void parts_of_it(uint32_t rank, uint32_t size, void *id)
     struct bp_tensor *x = filled(&r, N, 1);
 
     OK(bp_comm_split(r.comm, rank % 2, 0, &s.comm));
-    CHECK(!strcmp(way(&s), "native"), "%s", way(&s));
+    CHECK(!strcmp(algorithm_of(&s), "native"), "%s", algorithm_of(&s));
     OK(bp_comm_all_reduce(s.comm, r.stream, x, x, BP_REDUCE_SUM));
     expect(&r, "half", x, N, 2);
     OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
     expect(&r, "all", x, N, 8);
     bp_comm_destroy(s.comm);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void a_split_is_native(void)
@@ -197,7 +197,7 @@ static void a_split_is_native(void)
     run(4, parts_of_it, NOBODY);
 }
 
-static void native_differ(uint32_t rank, uint32_t size, void *id)
+static void differ_in_calls(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1), *half;
@@ -213,15 +213,15 @@ static void native_differ(uint32_t rank, uint32_t size, void *id)
     FAILS(BP_ERR_INVALID, "rank 1 calls", bp_comm_all_reduce(r.comm, r.stream, x, x, 0));
     bp_tensor_destroy(half);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void other_calls_are_named(void)
 {
-    run(ranks(3), native_differ, NOBODY);
+    run(ranks(3), differ_in_calls, NOBODY);
 }
 
-/* Rank 0 is ahead by more calls than the board has room for when rank 1 makes another one. */
+/* Rank 0 is ahead by more calls than shared memory has room for when rank 1 makes another one. */
 static void differ_late(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -235,7 +235,7 @@ static void differ_late(uint32_t rank, uint32_t size, void *id)
     await_failure(&r);
     FAILS(BP_ERR_INVALID, "sequence 11: ", bp_comm_error(r.comm));
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void a_late_difference_is_named(void)
@@ -261,7 +261,7 @@ static void stay_away(uint32_t rank, uint32_t size, void *id)
         while (bp_comm_error(r.comm) == BP_OK) usleep(10000);
     }
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void who_does_not_come_is_named(void)
@@ -283,7 +283,7 @@ static void wait_in_vain(uint32_t rank, uint32_t size, void *id)
         while (bp_comm_error(r.comm) == BP_OK) usleep(10000);
     }
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void a_receive_without_its_send_ends(void)
@@ -307,7 +307,7 @@ static void read_in_vain(uint32_t rank, uint32_t size, void *id)
         while (bp_comm_error(r.comm) == BP_OK) usleep(10000);
     }
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void a_read_fails_with_the_call_before_it(void)
@@ -338,7 +338,7 @@ static void wait_for_two(uint32_t rank, uint32_t size, void *id)
     CHECK(!strstr(bp_error_message(), "rank 1 "), "'%s'", bp_error_message());
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void who_does_not_send_is_named(void)
@@ -361,13 +361,13 @@ static void abort_it(uint32_t rank, uint32_t size, void *id)
     FAILS(BP_ERR_PEER, "rank 1 gave the communicator up",
           bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
     r = join_native(rank, size, (struct bp_comm_id *)id + 1); /* and they go on */
     x = filled(&r, N, 1);
     OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
     expect(&r, "all_reduce", x, N, (float)size);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void an_abort_ends_what_waits(void)
@@ -384,7 +384,7 @@ static void sum_well(struct rank *r, struct bp_tensor *x)
 }
 
 /* Rank 1 is stopped; it hears of that when it goes on. */
-static void native_stop(uint32_t rank, uint32_t size, void *id)
+static void stop_rank(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1);
@@ -408,15 +408,15 @@ static void native_stop(uint32_t rank, uint32_t size, void *id)
         FAILS(BP_ERR_TIMEOUT, "did not come", bp_comm_error(r.comm));
     }
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void the_stopped_are_named(void)
 {
-    run(ranks(3), native_stop, NOBODY);
+    run(ranks(3), stop_rank, NOBODY);
 }
 
-static void native_die(uint32_t rank, uint32_t size, void *id)
+static void die_in_call(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1);
@@ -427,12 +427,12 @@ static void native_die(uint32_t rank, uint32_t size, void *id)
     expect_failure(&r, BP_ERR_PEER, "rank 1 ", 5);
     FAILS(BP_ERR_PEER, "has died", bp_comm_error(r.comm));
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void the_dead_are_named(void)
 {
-    run(ranks(3), native_die, 1);
+    run(ranks(3), die_in_call, 1);
 }
 
 /* Rank 0 serves the store, and dies: its own host sees that, the others that the store is gone. */
@@ -460,7 +460,7 @@ static void die_with_store(uint32_t rank, uint32_t size, void *ctx)
               strstr(bp_error_message(), "the store by which hosts hear of each other is gone"),
           "'%s'", bp_error_message());
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void the_store_may_die(void)
@@ -492,7 +492,7 @@ static void die_in_send(uint32_t rank, uint32_t size, void *id)
     expect_failure(&r, BP_ERR_PEER, "rank 1 (process", 5);
     FAILS(BP_ERR_PEER, "has died", bp_comm_error(r.comm));
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void only_who_is_needed_may_not_die(void)
@@ -501,7 +501,7 @@ static void only_who_is_needed_may_not_die(void)
 }
 
 /* Tensors that are given back while their call is under way: their memory is not used before. */
-static void native_let_go(uint32_t rank, uint32_t size, void *id)
+static void destroy_in_call(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_stream *other;
@@ -523,12 +523,12 @@ static void native_let_go(uint32_t rank, uint32_t size, void *id)
     for (int i = 0; i < 8; i++) bp_tensor_destroy(kept[i]);
     bp_tensor_destroy(z);
     bp_stream_destroy(other);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void memory_of_calls_under_way_is_kept(void)
 {
-    run(2, native_let_go, NOBODY);
+    run(2, destroy_in_call, NOBODY);
 }
 
 /* A communicator that is given back while its calls are under way. */
@@ -543,7 +543,7 @@ static void leave_early(uint32_t rank, uint32_t size, void *id)
     r.comm = NULL;
     expect(&r, "all_reduce", x, N, (float)size);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void given_back_while_calls_are_under_way(void)
@@ -599,7 +599,7 @@ static void fail_in_call(uint32_t rank, uint32_t size, void *id)
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     bp_tensor_destroy(all);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void each_call_fails_once(void)
@@ -632,12 +632,13 @@ static void fail_to_join(uint32_t rank, uint32_t size, void *id)
     r = rank_join("sim:0", rank, size, id);
     word = !strcmp(doomed, "off") ? (rank ? "NCCL cannot be opened" : "no library")
            : strstr(doomed, "Version") && !rank ? "no library" : "answers ";
-    CHECK(strcmp(way(&r), "native") && strstr(way(&r), word), "%s: %s", doomed, way(&r));
+    CHECK(strcmp(algorithm_of(&r), "native") && strstr(algorithm_of(&r), word), "%s: %s", doomed,
+          algorithm_of(&r));
     x = filled(&r, N, 1);
     OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
     expect(&r, "all_reduce", x, N, (float)size);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void without_the_library(void)
@@ -688,7 +689,7 @@ static void join_in_vain(uint32_t rank, uint32_t size, void *id)
     CHECK(dies || seconds() - begin > 1.9, "%g s", seconds() - begin);
     CHECK(waits_in_the_library || count_threads() <= threads, "%d threads, %d before",
           count_threads(), threads);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 /* Who is stopped does not hear its alarm. */
@@ -721,7 +722,7 @@ static void cut_off(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1);
-    bool far = is_far(rank);
+    bool far = is_remote(rank);
     char word[20];
     double begin;
 
@@ -730,7 +731,7 @@ static void cut_off(uint32_t rank, uint32_t size, void *id)
     if (far) CHECK(!system("ip link set up0 down"), "ip");
     usleep(far ? 3000000 : 200000);
     for (uint32_t i = 0; i < size; i++)
-        if (is_far(i)) snprintf(word, sizeof word, "rank %u ", i);
+        if (is_remote(i)) snprintf(word, sizeof word, "rank %u ", i);
     begin = seconds();
     if (bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM) == BP_OK)
         (void)bp_stream_synchronize(r.stream);
@@ -739,7 +740,7 @@ static void cut_off(uint32_t rank, uint32_t size, void *id)
           bp_status_name(bp_comm_error(r.comm)));
     CHECK(seconds() - begin < 5, "told after %g s", seconds() - begin);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 /* The last: there is no cable any more. */

@@ -53,7 +53,7 @@ static void send_less(uint32_t rank, uint32_t size, void *id)
                 "rank 1 sends 500 f32 to rank 0, which expects 1000 f32");
     bp_tensor_destroy(half);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void counts_of_pairs(void)
@@ -73,7 +73,7 @@ static void send_others(uint32_t rank, uint32_t size, void *id)
                      : bp_comm_recv(r.comm, r.stream, x, 1),
                 "rank 1 sends 1000 i32 to rank 0, which expects 1000 f32");
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void dtypes_of_pairs(void)
@@ -96,7 +96,7 @@ static void send_nothing(uint32_t rank, uint32_t size, void *id)
                 "rank 1 sends 0 f32 to rank 0, which expects 1000 f32");
     bp_tensor_destroy(none);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void empty_messages(void)
@@ -121,7 +121,7 @@ static void send_many(uint32_t rank, uint32_t size, void *id)
     expect_told(&r, status, "rank 1 sends 1000 f32 to rank 0, which expects 500 f32");
     bp_tensor_destroy(half);
     bp_tensor_destroy(x);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void one_of_a_group(void)
@@ -144,7 +144,7 @@ static void differ_in_parts(uint32_t rank, uint32_t size, void *id)
                 "in all_to_all_ragged rank 1 sends 4 f32 to rank 0, which expects 5 f32");
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void ragged_counts(void)
@@ -164,7 +164,7 @@ static void have_nothing(uint32_t rank, uint32_t size, void *id)
                 "in all_to_all_ragged rank 1 sends 0 f32 to rank 0, which expects 7 f32");
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void ragged_counts_of_nothing(void)
@@ -184,7 +184,7 @@ static void differ_in_dtype(uint32_t rank, uint32_t size, void *id)
                 "rank 1 calls all_gather of 1000 i32");
     bp_tensor_destroy(x);
     bp_tensor_destroy(all);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void differ_in_root(uint32_t rank, uint32_t size, void *id)
@@ -197,7 +197,7 @@ static void differ_in_root(uint32_t rank, uint32_t size, void *id)
                 "rank 1 calls gather of 1000 f32 with root 1");
     bp_tensor_destroy(x);
     bp_tensor_destroy(all);
-    rank_part(&r);
+    rank_close(&r);
 }
 
 static void dtypes_and_roots(void)

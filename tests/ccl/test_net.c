@@ -23,7 +23,7 @@ struct pipes {
     int to[2][2]; /* of a rank: where it reads, where others write */
 };
 
-static struct side net_meet(const struct pipes *p, uint32_t rank)
+static struct side connect_side(const struct pipes *p, uint32_t rank)
 {
     char address[BP_NET_ADDRESS_MAX], why[BP_NET_WHY];
     struct side s;
@@ -41,7 +41,7 @@ static struct side net_meet(const struct pipes *p, uint32_t rank)
 }
 
 /* Both are there. */
-static void net_greet(const struct side *s)
+static void exchange_greetings(const struct side *s)
 {
     struct bp_net_op out, in;
     char word = 1, other = 0;
@@ -53,7 +53,7 @@ static void net_greet(const struct side *s)
     CHECK(!out.status && !in.status && other == 1, "%u, %u", out.status, in.status);
 }
 
-static void net_await(const struct side *s, const struct bp_net_op *op)
+static void wait_request(const struct side *s, const struct bp_net_op *op)
 {
     while (!op->done) net->progress(s->worker);
     CHECK(!op->status, "status %u", op->status);
@@ -85,7 +85,7 @@ static void send_headed(const struct side *s)
         memset(head, (int)i + 1, sizeof head);
         if (!headed[i].wanted) head[TEXT - 1] = 0;
         net->send(s->peer, HELLO + 1 + i, &m, &op);
-        net_await(s, &op);
+        wait_request(s, &op);
     }
 }
 
@@ -103,7 +103,7 @@ static void recv_headed(const struct side *s, bool late)
         memset(want, (int)i + 1, sizeof want);
         memset(data, 0, sizeof data);
         net->recv_headed(s->worker, HELLO + 1 + i, &m, &op);
-        net_await(s, &op);
+        wait_request(s, &op);
         CHECK(op.bytes == TEXT + headed[i].sent, "message %d: %d bytes", (int)i, (int)op.bytes);
         CHECK(!memcmp(head, want, TEXT - 1) && head[TEXT - 1] == (headed[i].wanted ? want[0] : 0),
               "message %d has another head", (int)i);
@@ -116,15 +116,15 @@ static void recv_headed(const struct side *s, bool late)
 
 static void one_way(uint32_t rank, uint32_t size, void *ctx)
 {
-    struct side s = net_meet(ctx, rank);
+    struct side s = connect_side(ctx, rank);
 
     (void)size;
     for (int late = 0; late < 2; late++) {
-        net_greet(&s);
+        exchange_greetings(&s);
         if (rank) send_headed(&s);
         else recv_headed(&s, late);
     }
-    net_greet(&s);
+    exchange_greetings(&s);
     net->destroy(s.worker);
 }
 
@@ -152,7 +152,7 @@ static void send_and_die(const struct side *s, const struct pipes *p)
     kill(getpid(), SIGKILL);
 }
 
-static void net_give_up(const struct side *s, const struct pipes *p)
+static void abandon_requests(const struct side *s, const struct pipes *p)
 {
     static struct bp_net_op op[MESSAGES], *ops[MESSAGES];
     char *bytes = calloc(MESSAGES, BYTES), word;
@@ -177,12 +177,12 @@ static void net_give_up(const struct side *s, const struct pipes *p)
 
 static void one_side(uint32_t rank, uint32_t size, void *ctx)
 {
-    struct side s = net_meet(ctx, rank);
+    struct side s = connect_side(ctx, rank);
 
     (void)size;
-    net_greet(&s);
+    exchange_greetings(&s);
     if (rank) send_and_die(&s, ctx);
-    else net_give_up(&s, ctx);
+    else abandon_requests(&s, ctx);
 }
 
 static void parts_of_the_dead_are_given_up(void)

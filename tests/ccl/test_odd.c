@@ -4,7 +4,7 @@
 #include "failing.h"
 
 /* Rank 1 makes another call; size: 1 of 3 is odd, of 2 both are named. */
-static void odd_case(uint32_t rank, uint32_t size, void *ctx)
+static void make_other_call(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
     struct bp_comm *comm = join(&ids->first, rank, size);
@@ -37,8 +37,8 @@ static void odd_case(uint32_t rank, uint32_t size, void *ctx)
 
 static void other_calls_are_named(void)
 {
-    run(2, odd_case, UINT32_MAX);
-    run(5, odd_case, UINT32_MAX);
+    run(2, make_other_call, UINT32_MAX);
+    run(5, make_other_call, UINT32_MAX);
 }
 
 /* Whether a rank may have got the data of its own call, which failed after that: the root of a
@@ -52,7 +52,7 @@ static bool is_of_same_call(int call, uint32_t rank, uint32_t root, struct bp_te
 
 /* Rank 1 makes another call, or has another root: no dst gets what other calls sent. Who gets
  * nothing need not wait, and then it is the next call that fails. */
-static void odd_data(uint32_t rank, uint32_t size, void *ctx)
+static void check_data(uint32_t rank, uint32_t size, void *ctx)
 {
     static const int64_t counts[] = {4, 2000, 50000}, other[] = {1, 4};
     const struct ids *ids = ctx;
@@ -86,8 +86,8 @@ static void odd_data(uint32_t rank, uint32_t size, void *ctx)
 
 static void data_of_other_calls_is_not_taken(void)
 {
-    run(2, odd_data, UINT32_MAX);
-    run(3, odd_data, UINT32_MAX);
+    run(2, check_data, UINT32_MAX);
+    run(3, check_data, UINT32_MAX);
 }
 
 int main(int argc, char **argv)

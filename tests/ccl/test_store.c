@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-static double store_seconds(void)
+static double clock_seconds(void)
 {
     struct timespec t;
 
@@ -67,10 +67,10 @@ static void waits_end_in_time(void)
     OK(bp_store_get(store, "late", 10ull * SECOND, &c, 1, &size));
     CHECK(c == 'x' && size == 1, "%c", c);
     pthread_join(thread, NULL);
-    begin = store_seconds();
+    begin = clock_seconds();
     FAILS(BP_ERR_TIMEOUT, "never", bp_store_get(store, "never", SECOND / 10, &c, 1, &size));
-    CHECK(store_seconds() - begin >= 0.1 && store_seconds() - begin < 5, "%g s",
-          store_seconds() - begin);
+    CHECK(clock_seconds() - begin >= 0.1 && clock_seconds() - begin < 5, "%g s",
+          clock_seconds() - begin);
     OK(bp_store_get(store, "late", 0, &c, 1, &size)); /* the handle is as good as before */
     bp_store_destroy(other);
     bp_store_destroy(store);
@@ -134,7 +134,7 @@ static void strangers_are_refused(void)
 }
 
 /* A socket that is connected to the store, but knows nothing of it. */
-static int store_raw(struct bp_store *store)
+static int connect_raw(struct bp_store *store)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -166,9 +166,9 @@ static void garbage_harms_nobody(void)
     int quiet, fd;
 
     OK(bp_store_serve(NULL, &store));
-    quiet = store_raw(store); /* says nothing at all: cut off after a while */
+    quiet = connect_raw(store); /* says nothing at all: cut off after a while */
     for (int round = 0; round < 40; round++) {
-        fd = store_raw(store);
+        fd = connect_raw(store);
         for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)rand_r(&seed);
         if (round % 2) { /* one that knows the token, and then goes mad */
             token = strchr(bp_store_address(store), '/') + 1;
@@ -199,7 +199,7 @@ static int leave_will(struct bp_store *store, const char *word)
     } request = {4, 5, (uint32_t)strlen(word), 0, "ended"};
     char greeting[40] = "bpstore1", reply[16];
     size_t size = 16 + 5 + strlen(word);
-    int fd = store_raw(store);
+    int fd = connect_raw(store);
 
     memcpy(greeting + 8, strchr(bp_store_address(store), '/') + 1, 32);
     CHECK(send(fd, greeting, sizeof greeting, 0) == sizeof greeting, "no greeting");
@@ -327,16 +327,16 @@ int getaddrinfo(const char *restrict host, const char *restrict port,
 static void names_are_looked_up_in_time(void)
 {
     struct bp_store *store;
-    double begin = store_seconds();
+    double begin = clock_seconds();
 
     FAILS(BP_ERR_TIMEOUT, "nobody answers at the store slow.invalid:1",
           bp_store_create("slow.invalid:1/0123456789", SECOND / 5, &store));
-    CHECK(store_seconds() - begin < 20, "%g s", store_seconds() - begin);
+    CHECK(clock_seconds() - begin < 20, "%g s", clock_seconds() - begin);
     FAILS(BP_ERR_TIMEOUT, "nobody answers at the store nothing.invalid:1",
           bp_store_create("nothing.invalid:1/0123456789", SECOND / 5, &store));
 }
 
-static void store_clear(void)
+static void clear_environment(void)
 {
     static const char *const names[] = {"BP_RANK", "BP_WORLD_SIZE", "BP_STORE",
                                         "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
@@ -359,7 +359,7 @@ static void launchers_are_read(void)
 {
     struct bp_job job = {.size = sizeof job};
 
-    store_clear();
+    clear_environment();
     FAILS(BP_ERR_NOT_FOUND, "bp launch -n", bp_job_find(&job));
     setenv("SLURM_PROCID", "3", 1);
     setenv("SLURM_NTASKS", "4", 1);
@@ -378,7 +378,7 @@ static void launchers_are_read(void)
     FAILS(BP_ERR_INVALID, "expected a number", bp_job_find(&job));
     setenv("BP_RANK", "1x", 1);
     FAILS(BP_ERR_INVALID, "expected a number", bp_job_find(&job));
-    store_clear();
+    clear_environment();
 }
 
 int main(int argc, char **argv)

@@ -71,15 +71,15 @@ enum bp_status bp_job_find(struct bp_job *out)
     return bp_answer_for("bp_job_find", out, &job, sizeof job);
 }
 
-bool bp_store_parse(const char *address, struct bp_store_place *out)
+bool bp_store_parse(const char *address, struct bp_store_endpoint *out)
 {
-    struct bp_store_place place = {.host = ""};
+    struct bp_store_endpoint endpoint = {.host = ""};
     const char *slash = strchr(address, '/'), *host = address, *port, *end;
     size_t length = slash ? (size_t)(slash - address) : strlen(address), n;
 
     if (slash && strlen(slash + 1) > BP_STORE_TOKEN) return false;
-    if (slash) memcpy(place.token, slash + 1, strlen(slash + 1));
-    if (slash && strlen(place.token) < BP_STORE_TOKEN_MIN) return false;
+    if (slash) memcpy(endpoint.token, slash + 1, strlen(slash + 1));
+    if (slash && strlen(endpoint.token) < BP_STORE_TOKEN_MIN) return false;
     end = address + length;
     if (*host == '[') {
         port = memchr(host++, ']', length);
@@ -91,20 +91,20 @@ bool bp_store_parse(const char *address, struct bp_store_place *out)
         if (!port) port = end;
         n = (size_t)(port - host);
     }
-    if (!n || n >= sizeof place.host) return false;
-    memcpy(place.host, host, n);
+    if (!n || n >= sizeof endpoint.host) return false;
+    memcpy(endpoint.host, host, n);
     if (port < end && (*port != ':' || end - port < 2 || end - port > 6)) return false;
-    if (port < end) memcpy(place.port, port + 1, (size_t)(end - port - 1));
-    if (strspn(place.port, "0123456789") != strlen(place.port) || atoi(place.port) > 65535)
+    if (port < end) memcpy(endpoint.port, port + 1, (size_t)(end - port - 1));
+    if (strspn(endpoint.port, "0123456789") != strlen(endpoint.port) || atoi(endpoint.port) > 65535)
         return false;
-    *out = place;
+    *out = endpoint;
     return true;
 }
 
 /* A question. The system's resolver takes as long as it likes: so a thread asks it, and is left
  * behind where that takes too long. Freed by whoever leaves it last: the thread, or the caller. */
-struct lookup {
-    struct bp_store_place place;
+struct resolution {
+    struct bp_store_endpoint endpoint;
     struct addrinfo hints;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t ended;
@@ -113,24 +113,24 @@ struct lookup {
     struct addrinfo *list;
 };
 
-static int discovery_ask(const struct bp_store_place *place, const struct addrinfo *hints,
-                         struct addrinfo **out_list)
+static int resolve_now(const struct bp_store_endpoint *endpoint, const struct addrinfo *hints,
+                       struct addrinfo **out_list)
 {
-    return getaddrinfo(place->host, *place->port ? place->port : "0", hints, out_list);
+    return getaddrinfo(endpoint->host, *endpoint->port ? endpoint->port : "0", hints, out_list);
 }
 
-static void free_lookup(struct lookup *l)
+static void free_resolution(struct resolution *l)
 {
     pthread_mutex_destroy(&l->lock);
     pthread_cond_destroy(&l->ended);
     free(l);
 }
 
-static void *discovery_resolve(void *arg)
+static void *resolve_thread(void *arg)
 {
     struct addrinfo *list = NULL;
-    struct lookup *l = arg;
-    int why = discovery_ask(&l->place, &l->hints, &list);
+    struct resolution *l = arg;
+    int why = resolve_now(&l->endpoint, &l->hints, &list);
     bool left;
 
     pthread_mutex_lock(&l->lock);
@@ -142,49 +142,49 @@ static void *discovery_resolve(void *arg)
     pthread_mutex_unlock(&l->lock);
     if (!left) return NULL;
     if (!why) freeaddrinfo(list);
-    free_lookup(l);
+    free_resolution(l);
     return NULL;
 }
 
 /* Signals are the app's threads' business. */
-static struct lookup *discovery_begin(const struct bp_store_place *place,
-                                      const struct addrinfo *hints)
+static struct resolution *begin_resolve(const struct bp_store_endpoint *endpoint,
+                                        const struct addrinfo *hints)
 {
-    struct lookup *l = calloc(1, sizeof *l);
+    struct resolution *l = calloc(1, sizeof *l);
     sigset_t all, before;
     pthread_t thread;
     int late;
 
     if (!l) return NULL;
-    l->place = *place;
+    l->endpoint = *endpoint;
     l->hints = *hints;
     pthread_mutex_init(&l->lock, NULL);
     bp_cond_init(&l->ended);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    late = pthread_create(&thread, NULL, discovery_resolve, l);
+    late = pthread_create(&thread, NULL, resolve_thread, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!late) {
         pthread_detach(thread);
         return l;
     }
-    free_lookup(l);
+    free_resolution(l);
     return NULL;
 }
 
-int bp_lookup(const struct bp_store_place *place, int flags, uint64_t deadline,
-              struct addrinfo **out_list)
+int bp_address_resolve(const struct bp_store_endpoint *endpoint, int flags, uint64_t deadline,
+                       struct addrinfo **out_list)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICHOST};
-    uint64_t longest = bp_deadline(BP_LOOKUP_NS);
-    int why = discovery_ask(place, &hints, out_list), late = 0; /* a number: nobody is asked */
+    uint64_t longest = bp_deadline_after(BP_RESOLVE_NS);
+    int why = resolve_now(endpoint, &hints, out_list), late = 0; /* a number: nobody is asked */
     struct timespec until = bp_timespec(deadline < longest ? deadline : longest);
-    struct lookup *l;
+    struct resolution *l;
     bool done;
 
     if (why != EAI_NONAME) return why;
     hints.ai_flags = flags;
-    l = discovery_begin(place, &hints);
+    l = begin_resolve(endpoint, &hints);
     if (!l) return EAI_MEMORY;
     pthread_mutex_lock(&l->lock);
     while (!l->done && !late) late = pthread_cond_timedwait(&l->ended, &l->lock, &until);
@@ -193,11 +193,11 @@ int bp_lookup(const struct bp_store_place *place, int flags, uint64_t deadline,
     why = done ? l->why : EAI_AGAIN;
     if (done && !why) *out_list = l->list;
     pthread_mutex_unlock(&l->lock);
-    if (done) free_lookup(l);
+    if (done) free_resolution(l);
     return why;
 }
 
-int bp_socket_await(int fd, short events, uint64_t deadline)
+int bp_socket_wait(int fd, short events, uint64_t deadline)
 {
     for (;;) {
         uint64_t left = bp_time_left(deadline);
@@ -264,7 +264,7 @@ static int connect_to(const char *name, struct ucred *out_who)
 }
 
 /* Whether a process of this user has the name. */
-static bool is_own(const char *name, struct ucred *out_who)
+static bool is_own_user(const char *name, struct ucred *out_who)
 {
     int fd = connect_to(name, out_who);
 
@@ -273,14 +273,14 @@ static bool is_own(const char *name, struct ucred *out_who)
     return out_who->uid == geteuid();
 }
 
-enum bp_status bp_announce_open(const char *name, int *out_fd)
+enum bp_status bp_announcement_listen(const char *name, int *out_fd)
 {
     struct ucred who;
     char longer[128];
     uint64_t number;
     int fd = listen_at(name);
 
-    if (fd == -EADDRINUSE && is_own(name, &who))
+    if (fd == -EADDRINUSE && is_own_user(name, &who))
         return bp_error(BP_ERR_BUSY,
                         "the store cannot be announced as %s: process %d has announced one there: "
                         "two processes are rank 0, or two jobs of one number run at once",
@@ -309,9 +309,9 @@ struct search {
 };
 
 /* The text that is sent to those who connect to one name; so short that it comes whole. */
-static bool hear_at(struct search *s, const char *name)
+static bool read_announcement(struct search *s, const char *name)
 {
-    uint64_t patience = bp_deadline(patience_ns);
+    uint64_t patience = bp_deadline_after(patience_ns);
     struct ucred who;
     int fd = connect_to(name, &who);
     ssize_t n = 0;
@@ -320,7 +320,7 @@ static bool hear_at(struct search *s, const char *name)
     if (fd < 0) return false;
     if (who.uid != geteuid()) {
         s->stranger = who;
-    } else if (bp_socket_await(fd, POLLIN, patience < s->deadline ? patience : s->deadline) <= 0) {
+    } else if (bp_socket_wait(fd, POLLIN, patience < s->deadline ? patience : s->deadline) <= 0) {
         s->silent = who.pid;
     } else {
         n = recv(fd, s->address, s->size - 1, 0);
@@ -332,7 +332,7 @@ static bool hear_at(struct search *s, const char *name)
 }
 
 /* The names that are longer, from the kernel's list. Lines end with a path; "@": it is abstract. */
-static bool hear_at_longer(struct search *s, const char *name)
+static bool read_longer_name(struct search *s, const char *name)
 {
     FILE *list = fopen("/proc/net/unix", "re");
     size_t length = strlen(name), room = 0;
@@ -344,14 +344,15 @@ static bool hear_at_longer(struct search *s, const char *name)
         if (!at || strncmp(at + 2, name, length) || at[2 + length] != '/') continue;
         at += 2;
         at[strcspn(at, "\n")] = 0;
-        if (strlen(at) == length + 1 + DIGITS) heard = hear_at(s, at);
+        if (strlen(at) == length + 1 + DIGITS) heard = read_announcement(s, at);
     }
     free(line);
     if (list) fclose(list);
     return heard;
 }
 
-static enum bp_status discovery_fail(const struct search *s, const char *name, uint64_t timeout_ns)
+static enum bp_status report_undiscovered(const struct search *s, const char *name,
+                                          uint64_t timeout_ns)
 {
     double waited = (double)timeout_ns / 1e9;
     char why[200] = "";
@@ -373,14 +374,14 @@ static enum bp_status discovery_fail(const struct search *s, const char *name, u
                     waited, why);
 }
 
-enum bp_status bp_store_seek(const char *name, uint64_t deadline, uint64_t timeout_ns,
-                             char *out_address, size_t size)
+enum bp_status bp_store_discover(const char *name, uint64_t deadline, uint64_t timeout_ns,
+                                 char *out_address, size_t size)
 {
     struct search s = {.address = out_address, .size = size, .deadline = deadline};
     struct timespec pause = {0, 1000000};
 
-    while (!hear_at(&s, name) && !hear_at_longer(&s, name)) {
-        if (!bp_time_left(deadline)) return discovery_fail(&s, name, timeout_ns);
+    while (!read_announcement(&s, name) && !read_longer_name(&s, name)) {
+        if (!bp_time_left(deadline)) return report_undiscovered(&s, name, timeout_ns);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 100000000) pause.tv_nsec *= 2;
     }

@@ -17,16 +17,16 @@ struct hello {
     uint32_t size;
     int32_t pid;
     char host[120];
-    char native[BP_MEET_LIBRARY]; /* the library of its device; or "" */
+    char native[BP_RENDEZVOUS_LIBRARY]; /* the library of its device; or "" */
 };
 
 /* Who cannot be a rank spends no more time on saying so. */
 static const uint64_t refuse_ns = 5000000000;
-static const uint64_t told_ns = 300000000; /* for who fails second to read the first's */
+static const uint64_t publish_ns = 300000000; /* for who fails second to read the first's */
 
 static const uint64_t usual_timeout_ns = UINT64_C(300000000000);
 
-uint64_t bp_meet_timeout(void)
+uint64_t bp_rendezvous_timeout(void)
 {
     const char *text = bp_env("BP_CCL_TIMEOUT");
     char *end;
@@ -89,7 +89,7 @@ static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, ui
         return bp_error(BP_ERR_NOT_FOUND,
                         "bp_comm_id_of_job: the ranks have no store in common: set BP_STORE, or "
                         "start them with bp launch");
-    if (job->rank) return bp_store_seek(name, deadline, timeout_ns, address, size);
+    if (job->rank) return bp_store_discover(name, deadline, timeout_ns, address, size);
     TRY(bp_store_own(&store));
     snprintf(address, size, "%s", bp_store_address(store));
     return bp_store_announce(store, name);
@@ -99,7 +99,7 @@ static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, ui
  * deadline. A number that cannot be is told to the other ranks, where the store is known. */
 enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, uint32_t *out_size)
 {
-    uint64_t timeout_ns = bp_meet_timeout(), deadline = bp_deadline(timeout_ns);
+    uint64_t timeout_ns = bp_rendezvous_timeout(), deadline = bp_deadline_after(timeout_ns);
     const char *known = bp_env("BP_STORE");
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char address[BP_STORE_ADDRESS_MAX];
@@ -113,7 +113,8 @@ enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, 
                         "bp_comm_id_of_job: out_id, out_rank or out_size is NULL");
     if (bp_stopping()) return bp_stopped();
     status = bp_job_find(&job);
-    if (status == BP_ERR_INVALID && known) return bp_meet_refuse(known, "job0", timeout_ns, status);
+    if (status == BP_ERR_INVALID && known)
+        return bp_rendezvous_refuse(known, "job0", timeout_ns, status);
     TRY(status);
     pthread_mutex_lock(&lock);
     if (!*address || *job.store)
@@ -127,20 +128,20 @@ enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, 
     return BP_OK;
 }
 
-bool bp_meet_read_id(const struct bp_comm_id *id, char *address, size_t size,
-                     const char **out_name)
+bool bp_comm_id_parse(const struct bp_comm_id *id, char *address, size_t size,
+                      const char **out_name)
 {
     const char *slash = memchr(id->text, 0, sizeof id->text) ? strrchr(id->text, '/') : NULL;
-    struct bp_store_place place;
+    struct bp_store_endpoint endpoint;
 
     if (!slash || !slash[1] || (size_t)(slash - id->text) >= size) return false;
     memcpy(address, id->text, (size_t)(slash - id->text));
     address[slash - id->text] = 0;
     *out_name = slash + 1;
-    return bp_store_parse(address, &place) && *place.port && *place.token;
+    return bp_store_parse(address, &endpoint) && *endpoint.port && *endpoint.token;
 }
 
-enum bp_status bp_status_heard(uint32_t status)
+enum bp_status bp_status_of_number(uint32_t status)
 {
     switch (status) {
 #define X(name, number, text) case number:
@@ -151,56 +152,57 @@ enum bp_status bp_status_heard(uint32_t status)
     }
 }
 
-void bp_fault_key(const char *name, char key[BP_STORE_KEY_MAX], const char *what)
+void bp_store_comm_key(const char *name, char key[BP_STORE_KEY_MAX], const char *what)
 {
     snprintf(key, BP_STORE_KEY_MAX, "%s/%s", name, what);
 }
 
-enum bp_status bp_fault_get(struct bp_store *store, const char *name, const char *what,
-                            uint64_t timeout_ns, void *value, uint64_t bytes)
+enum bp_status bp_store_comm_get(struct bp_store *store, const char *name, const char *what,
+                                 uint64_t timeout_ns, void *value, uint64_t bytes)
 {
     char key[BP_STORE_KEY_MAX];
     uint64_t size;
 
-    bp_fault_key(name, key, what);
+    bp_store_comm_key(name, key, what);
     TRY(bp_store_get(store, key, timeout_ns, value, bytes, &size));
     return size == bytes ? BP_OK : BP_ERR_INVALID;
 }
 
-bool bp_fault_share(struct bp_store *store, const char *name, uint32_t *status, char *text,
-                    size_t size)
+bool bp_store_failure_publish(struct bp_store *store, const char *name, uint32_t *status,
+                              char *text, size_t size)
 {
-    struct bp_fault f = {.status = *status}, first;
+    struct bp_store_failure f = {.status = *status}, first;
     char key[BP_STORE_KEY_MAX];
     int64_t n;
 
-    bp_fault_key(name, key, "failures");
+    bp_store_comm_key(name, key, "failures");
     if (bp_store_add(store, key, 1, &n)) return false;
     snprintf(f.text, sizeof f.text, "%s", text);
-    bp_fault_key(name, key, "failed");
+    bp_store_comm_key(name, key, "failed");
     if (n == 1) return bp_store_set(store, key, &f, sizeof f) == BP_OK;
-    if (bp_fault_get(store, name, "failed", told_ns, &first, sizeof first)) return true;
-    *status = bp_status_heard(first.status);
+    if (bp_store_comm_get(store, name, "failed", publish_ns, &first, sizeof first)) return true;
+    *status = bp_status_of_number(first.status);
     snprintf(text, size, "%.1499s", first.text);
     return true;
 }
 
-enum bp_status bp_fault_answer(struct bp_store *store, const char *name, enum bp_status status)
+enum bp_status bp_store_failure_report(struct bp_store *store, const char *name,
+                                       enum bp_status status)
 {
     uint32_t first = status;
     char text[1500];
 
     snprintf(text, sizeof text, "%s", bp_error_message());
-    bp_fault_share(store, name, &first, text, sizeof text);
+    bp_store_failure_publish(store, name, &first, text, sizeof text);
     return bp_error((enum bp_status)first, "%s", text);
 }
 
-enum bp_status bp_fault_hear(struct bp_store *store, const char *name, bool wait)
+enum bp_status bp_store_failure_poll(struct bp_store *store, const char *name, bool wait)
 {
-    struct bp_fault f;
+    struct bp_store_failure f;
 
-    if (bp_fault_get(store, name, "failed", wait ? told_ns : 0, &f, sizeof f)) return BP_OK;
-    return bp_error(bp_status_heard(f.status), "%.1499s", f.text);
+    if (bp_store_comm_get(store, name, "failed", wait ? publish_ns : 0, &f, sizeof f)) return BP_OK;
+    return bp_error(bp_status_of_number(f.status), "%.1499s", f.text);
 }
 
 /* Ranks with the same text can share memory: one machine, seen as one, and one user. */
@@ -227,7 +229,7 @@ static int32_t find_rank(struct bp_store *store, const char *name, uint32_t rank
     struct hello hello;
     uint64_t size;
 
-    bp_store_key(key, name, "hello", rank);
+    bp_store_rank_key(key, name, "hello", rank);
     if (bp_store_get(store, key, timeout_ns, &hello, sizeof hello, &size) || size != sizeof hello)
         return 0;
     *out_size = hello.size;
@@ -235,18 +237,18 @@ static int32_t find_rank(struct bp_store *store, const char *name, uint32_t rank
 }
 
 /* Whether all ranks have come: then nobody waits for one. */
-static bool have_all_met(struct bp_store *store, const char *name)
+static bool have_all_come(struct bp_store *store, const char *name)
 {
     uint32_t size = 0, other;
 
-    if (!find_rank(store, name, 0, 0, &size) || size > BP_BOARD_RANKS) return false;
+    if (!find_rank(store, name, 0, 0, &size) || size > BP_COMM_MAX_RANKS) return false;
     for (uint32_t i = 1; i < size; i++)
         if (!find_rank(store, name, i, 0, &other)) return false;
     return true;
 }
 
-enum bp_status bp_meet_refuse(const char *address, const char *name, uint64_t timeout_ns,
-                              enum bp_status status)
+enum bp_status bp_rendezvous_refuse(const char *address, const char *name, uint64_t timeout_ns,
+                                    enum bp_status status)
 {
     struct bp_store *store;
     char text[500];
@@ -254,34 +256,34 @@ enum bp_status bp_meet_refuse(const char *address, const char *name, uint64_t ti
     snprintf(text, sizeof text, "%s", bp_error_message());
     if (bp_store_create(address, timeout_ns < refuse_ns ? timeout_ns : refuse_ns, &store) ==
         BP_OK) {
-        bool met = have_all_met(store, name);
+        bool met = have_all_come(store, name);
         bp_error_write("%s", text);
-        if (!met) bp_fault_answer(store, name, status);
+        if (!met) bp_store_failure_report(store, name, status);
         bp_store_destroy(store);
     }
     return bp_error(status, "%s", text);
 }
 
 /* Two ranks of one number: the second tells all, unless they have met without it. */
-enum bp_status bp_meet_claim(const struct bp_meeting *m)
+enum bp_status bp_rendezvous_claim(const struct bp_rendezvous *m)
 {
     char key[BP_STORE_KEY_MAX], text[400];
     uint32_t unused;
     int64_t n;
     bool met;
 
-    bp_store_key(key, m->name, "claim", m->rank);
+    bp_store_rank_key(key, m->name, "claim", m->rank);
     TRY(bp_store_add(m->store, key, 1, &n));
     if (n == 1) return BP_OK;
     snprintf(text, sizeof text,
              "bp_comm_create: rank %u is there twice, as process %d and as process %d: each rank "
              "has a number of its own, and an id is used once",
              m->rank,
-             (int)find_rank(m->store, m->name, m->rank, BP_MEET_LOOK_NS, &unused),
+             (int)find_rank(m->store, m->name, m->rank, BP_FAILURE_POLL_NS, &unused),
              (int)getpid());
-    met = have_all_met(m->store, m->name);
+    met = have_all_come(m->store, m->name);
     bp_error_write("%s", text);
-    return met ? BP_ERR_INVALID : bp_fault_answer(m->store, m->name, BP_ERR_INVALID);
+    return met ? BP_ERR_INVALID : bp_store_failure_report(m->store, m->name, BP_ERR_INVALID);
 }
 
 bool bp_process_has_died(int32_t pid, int timeout_ms)
@@ -293,23 +295,23 @@ bool bp_process_has_died(int32_t pid, int timeout_ms)
     return died;
 }
 
-enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char *what,
-                            uint32_t rank, int32_t pid, uint64_t deadline, void *out,
-                            uint64_t bytes)
+enum bp_status bp_rendezvous_wait(struct bp_store *store, const char *name, const char *what,
+                                  uint32_t rank, int32_t pid, uint64_t deadline, void *out,
+                                  uint64_t bytes)
 {
     char key[BP_STORE_KEY_MAX];
     enum bp_status status;
     uint64_t size;
 
-    bp_store_key(key, name, what, rank);
+    bp_store_rank_key(key, name, what, rank);
     for (;;) {
         uint64_t left = bp_time_left(deadline);
-        status = bp_store_get(store, key, left < BP_MEET_LOOK_NS ? left : BP_MEET_LOOK_NS, out,
-                              bytes, &size);
+        status = bp_store_get(store, key, left < BP_FAILURE_POLL_NS ? left : BP_FAILURE_POLL_NS,
+                              out, bytes, &size);
         if (status == BP_OK && size != bytes)
             return bp_error(BP_ERR_INVALID, "bp_comm_create: rank %u is of another version", rank);
         if (status != BP_ERR_TIMEOUT) return status;
-        TRY(bp_fault_hear(store, name, false));
+        TRY(bp_store_failure_poll(store, name, false));
         if (pid && bp_process_has_died(pid, 0))
             return bp_error(BP_ERR_PEER, "bp_comm_create: rank %u (process %d) has died", rank,
                             pid);
@@ -317,8 +319,8 @@ enum bp_status bp_meet_hear(struct bp_store *store, const char *name, const char
     }
 }
 
-const char *bp_meet_missing(struct bp_store *store, const char *name, const char *what, uint32_t n,
-                            char *text, size_t size)
+const char *bp_rendezvous_list_missing(struct bp_store *store, const char *name, const char *what,
+                                       uint32_t n, char *text, size_t size)
 {
     char key[BP_STORE_KEY_MAX], list[400] = "";
     uint32_t missing = 0;
@@ -326,7 +328,7 @@ const char *bp_meet_missing(struct bp_store *store, const char *name, const char
     size_t used = 0;
 
     for (uint32_t i = 0; i < n && used + 16 < sizeof list; i++) {
-        bp_store_key(key, name, what, i);
+        bp_store_rank_key(key, name, what, i);
         if (bp_store_get(store, key, 0, NULL, 0, &unused) != BP_ERR_TIMEOUT) continue;
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", missing++ ? ", " : "", i);
     }
@@ -334,7 +336,7 @@ const char *bp_meet_missing(struct bp_store *store, const char *name, const char
     return text;
 }
 
-static enum bp_status check_hello(const struct bp_meeting *m, const struct hello *other,
+static enum bp_status check_hello(const struct bp_rendezvous *m, const struct hello *other,
                                   uint32_t rank)
 {
     if (other->size == m->size) return BP_OK;
@@ -344,8 +346,8 @@ static enum bp_status check_hello(const struct bp_meeting *m, const struct hello
 }
 
 /* Ranks use a library if all have the same. */
-static bool agree_on_library(const struct bp_meeting *m, const struct hello *all, char *why,
-                             size_t size)
+static bool find_common_library(const struct bp_rendezvous *m, const struct hello *all, char *why,
+                                size_t size)
 {
     const struct hello *own = &all[m->rank];
 
@@ -361,12 +363,12 @@ static bool agree_on_library(const struct bp_meeting *m, const struct hello *all
 }
 
 /* Hosts are numbered in the order of their first ranks, who lead them. */
-static void plan_hosts(const struct bp_meeting *m, const struct hello *all,
-                       struct bp_hosts_plan *out)
+static void fill_topology(const struct bp_rendezvous *m, const struct hello *all,
+                          struct bp_host_topology *out)
 {
-    uint32_t leader[BP_BOARD_RANKS] = {0};
+    uint32_t leader[BP_COMM_MAX_RANKS] = {0};
 
-    *out = (struct bp_hosts_plan){.n_host = 0};
+    *out = (struct bp_host_topology){.n_host = 0};
     for (uint32_t i = 0; i < m->size; i++) {
         uint32_t host = 0;
         while (host < out->n_host && strncmp(all[leader[host]].host, all[i].host,
@@ -385,30 +387,31 @@ static void plan_hosts(const struct bp_meeting *m, const struct hello *all,
 }
 
 /* Reads what all say. */
-static enum bp_status hear_all(const struct bp_meeting *m, uint64_t deadline, uint64_t timeout_ns,
-                               struct hello *all)
+static enum bp_status read_hellos(const struct bp_rendezvous *m, uint64_t deadline,
+                                  uint64_t timeout_ns, struct hello *all)
 {
     char list[400];
 
     for (uint32_t i = 0; i < m->size; i++) {
-        enum bp_status status = bp_meet_hear(m->store, m->name, "hello", i, 0, deadline, &all[i],
-                                             sizeof all[i]);
+        enum bp_status status = bp_rendezvous_wait(m->store, m->name, "hello", i, 0, deadline,
+                                                   &all[i], sizeof all[i]);
         if (status == BP_ERR_TIMEOUT)
-            return bp_error(status,
-                            "bp_comm_create: %s of %u did not come within %.3g s "
-                            "(BP_CCL_TIMEOUT)",
-                            bp_meet_missing(m->store, m->name, "hello", m->size, list,
-                                            sizeof list),
-                            m->size, (double)timeout_ns / 1e9);
+            return bp_error(
+                status,
+                "bp_comm_create: %s of %u did not come within %.3g s "
+                "(BP_CCL_TIMEOUT)",
+                bp_rendezvous_list_missing(m->store, m->name, "hello", m->size, list, sizeof list),
+                m->size, (double)timeout_ns / 1e9);
         TRY(status);
         TRY(check_hello(m, &all[i], i));
     }
     return BP_OK;
 }
 
-enum bp_status bp_meet_exchange(const struct bp_meeting *m, const char *library, uint64_t deadline,
-                                uint64_t timeout_ns, struct bp_hosts_plan *out_plan,
-                                bool *out_native, char *why, size_t size)
+enum bp_status bp_rendezvous_exchange(const struct bp_rendezvous *m, const char *library,
+                                      uint64_t deadline, uint64_t timeout_ns,
+                                      struct bp_host_topology *out_topology, bool *out_native,
+                                      char *why, size_t size)
 {
     struct hello own = {.size = m->size, .pid = getpid()}, *all;
     char key[BP_STORE_KEY_MAX];
@@ -416,14 +419,14 @@ enum bp_status bp_meet_exchange(const struct bp_meeting *m, const char *library,
 
     describe_host(own.host, sizeof own.host);
     snprintf(own.native, sizeof own.native, "%s", library);
-    bp_store_key(key, m->name, "hello", m->rank);
+    bp_store_rank_key(key, m->name, "hello", m->rank);
     TRY(bp_store_set(m->store, key, &own, sizeof own));
     all = malloc(m->size * sizeof *all);
     if (!all) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
-    status = hear_all(m, deadline, timeout_ns, all);
+    status = read_hellos(m, deadline, timeout_ns, all);
     if (status == BP_OK) {
-        plan_hosts(m, all, out_plan);
-        *out_native = agree_on_library(m, all, why, size);
+        fill_topology(m, all, out_topology);
+        *out_native = find_common_library(m, all, why, size);
     }
     free(all);
     return status;

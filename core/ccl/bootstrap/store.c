@@ -30,7 +30,8 @@ struct bp_store {
 static const uint64_t usual_grace_ns = BP_STORE_GRACE_NS;
 enum { GREETINGS = 100 }; /* how often one is tried again */
 
-void bp_store_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what, uint32_t rank)
+void bp_store_rank_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what,
+                       uint32_t rank)
 {
     snprintf(key, BP_STORE_KEY_MAX, "%s/%s%u", name, what, rank);
 }
@@ -44,7 +45,7 @@ static uint64_t answer_deadline(const struct bp_store *store, uint64_t timeout_n
 {
     bool never = timeout_ns > UINT64_MAX - store->grace_ns;
 
-    return bp_deadline(never ? UINT64_MAX : timeout_ns + store->grace_ns);
+    return bp_deadline_after(never ? UINT64_MAX : timeout_ns + store->grace_ns);
 }
 
 static bool store_is(const struct bp_store *store)
@@ -52,15 +53,15 @@ static bool store_is(const struct bp_store *store)
     return bp_is(store ? store->magic : 0, BP_MAGIC_STORE);
 }
 
-static void write_address(struct bp_store *store, const struct bp_store_place *place)
+static void write_address(struct bp_store *store, const struct bp_store_endpoint *endpoint)
 {
-    bool brackets = strchr(place->host, ':');
+    bool brackets = strchr(endpoint->host, ':');
 
     snprintf(store->address, sizeof store->address, "%s%s%s:%s/%s", brackets ? "[" : "",
-             place->host, brackets ? "]" : "", place->port, place->token);
+             endpoint->host, brackets ? "]" : "", endpoint->port, endpoint->token);
 }
 
-static enum bp_status store_gone(struct bp_store *store, const char *why)
+static enum bp_status store_report_gone(struct bp_store *store, const char *why)
 {
     if (store->fd >= 0) close(store->fd);
     store->fd = -1;
@@ -84,18 +85,19 @@ static enum bp_status store_transfer(struct bp_store *store, bool out, void *byt
             size -= (size_t)n;
             continue;
         }
-        if (n == 0) return store_gone(store, closed);
+        if (n == 0) return store_report_gone(store, closed);
         if (errno == EINTR) continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) return store_gone(store, strerror(errno));
-        if (bp_socket_await(store->fd, out ? POLLOUT : POLLIN, deadline) <= 0)
-            return store_gone(store, "it does not answer");
+        if (errno != EAGAIN && errno != EWOULDBLOCK)
+            return store_report_gone(store, strerror(errno));
+        if (bp_socket_wait(store->fd, out ? POLLOUT : POLLIN, deadline) <= 0)
+            return store_report_gone(store, "it does not answer");
     }
     return BP_OK;
 }
 
 /* The reply, and as much of the value as there is room for. */
-static enum bp_status take_reply(struct bp_store *store, uint64_t deadline, void *value,
-                                 uint64_t room, struct bp_store_reply *out)
+static enum bp_status receive_reply(struct bp_store *store, uint64_t deadline, void *value,
+                                    uint64_t room, struct bp_store_reply *out)
 {
     struct bp_store_reply r;
     char rest[4096];
@@ -105,7 +107,7 @@ static enum bp_status take_reply(struct bp_store *store, uint64_t deadline, void
     r.status = le32toh(r.status);
     r.number = le64toh(r.number);
     size = r.value_size = le32toh(r.value_size);
-    if (size > BP_STORE_VALUE_MAX) return store_gone(store, "it sends what no store sends");
+    if (size > BP_STORE_VALUE_MAX) return store_report_gone(store, "it sends what no store sends");
     kept = size < room ? size : room;
     TRY(store_transfer(store, false, value, kept, deadline));
     for (size -= kept; size;) {
@@ -117,9 +119,9 @@ static enum bp_status take_reply(struct bp_store *store, uint64_t deadline, void
     return BP_OK;
 }
 
-static enum bp_status store_ask(struct bp_store *store, struct bp_store_request r, const char *key,
-                                const void *value, uint64_t timeout_ns, void *out_value,
-                                uint64_t room, struct bp_store_reply *out)
+static enum bp_status store_request(struct bp_store *store, struct bp_store_request r,
+                                    const char *key, const void *value, uint64_t timeout_ns,
+                                    void *out_value, uint64_t room, struct bp_store_reply *out)
 {
     size_t key_size = strlen(key), size = sizeof r + key_size + r.value_size;
     uint64_t deadline;
@@ -136,15 +138,15 @@ static enum bp_status store_ask(struct bp_store *store, struct bp_store_request 
     memcpy(request, &r, sizeof r);
     pthread_mutex_lock(&store->lock);
     deadline = answer_deadline(store, timeout_ns);
-    status = store->fd < 0 ? store_gone(store, "as an earlier call found")
+    status = store->fd < 0 ? store_report_gone(store, "as an earlier call found")
                            : store_transfer(store, true, request, size, deadline);
-    if (status == BP_OK) status = take_reply(store, deadline, out_value, room, out);
+    if (status == BP_OK) status = receive_reply(store, deadline, out_value, room, out);
     pthread_mutex_unlock(&store->lock);
     free(request);
     return status;
 }
 
-static enum bp_status store_check(const char *call, struct bp_store *store, const char *key)
+static enum bp_status store_check_key(const char *call, struct bp_store *store, const char *key)
 {
     if (!store_is(store)) return bp_not_a_for(call, "store");
     if (!key || !*key || strlen(key) > BP_STORE_KEY_MAX)
@@ -154,8 +156,8 @@ static enum bp_status store_check(const char *call, struct bp_store *store, cons
 }
 
 /* What the server answered, with a message. Where it has no room it says how much it has. */
-static enum bp_status store_judge(const char *call, const char *key,
-                                  const struct bp_store_reply *reply)
+static enum bp_status store_check_reply(const char *call, const char *key,
+                                        const struct bp_store_reply *reply)
 {
     enum bp_status status = (enum bp_status)reply->status;
 
@@ -179,14 +181,14 @@ enum bp_status bp_store_set(struct bp_store *store, const char *key, const void 
     struct bp_store_request r = {.verb = BP_STORE_SET, .value_size = (uint32_t)size};
     struct bp_store_reply reply;
 
-    TRY(store_check("bp_store_set", store, key));
+    TRY(store_check_key("bp_store_set", store, key));
     if (size > BP_STORE_VALUE_MAX)
         return bp_error(BP_ERR_INVALID,
                         "bp_store_set: size is %" PRIu64 ", but a value has at most %d bytes", size,
                         BP_STORE_VALUE_MAX);
     if (size && !value) return bp_error(BP_ERR_INVALID, "bp_store_set: value is NULL");
-    TRY(store_ask(store, r, key, value, 0, NULL, 0, &reply));
-    return store_judge("bp_store_set", key, &reply);
+    TRY(store_request(store, r, key, value, 0, NULL, 0, &reply));
+    return store_check_reply("bp_store_set", key, &reply);
 }
 
 enum bp_status bp_store_get(struct bp_store *store, const char *key, uint64_t timeout_ns,
@@ -195,14 +197,14 @@ enum bp_status bp_store_get(struct bp_store *store, const char *key, uint64_t ti
     struct bp_store_request r = {.verb = BP_STORE_GET, .number = timeout_ns};
     struct bp_store_reply reply;
 
-    TRY(store_check("bp_store_get", store, key));
+    TRY(store_check_key("bp_store_get", store, key));
     if (!out_size) return bp_error(BP_ERR_INVALID, "bp_store_get: out_size is NULL");
     if (size && !value) return bp_error(BP_ERR_INVALID, "bp_store_get: value is NULL");
-    TRY(store_ask(store, r, key, NULL, timeout_ns, value, size, &reply));
+    TRY(store_request(store, r, key, NULL, timeout_ns, value, size, &reply));
     if (reply.status == BP_ERR_TIMEOUT)
         return bp_error(BP_ERR_TIMEOUT, "bp_store_get: nobody set %s within %.3g s", key,
                         (double)timeout_ns / 1e9);
-    TRY(store_judge("bp_store_get", key, &reply));
+    TRY(store_check_reply("bp_store_get", key, &reply));
     *out_size = reply.value_size;
     return BP_OK;
 }
@@ -213,12 +215,12 @@ enum bp_status bp_store_add(struct bp_store *store, const char *key, int64_t amo
     struct bp_store_request r = {.verb = BP_STORE_ADD, .number = (uint64_t)amount};
     struct bp_store_reply reply;
 
-    TRY(store_check("bp_store_add", store, key));
+    TRY(store_check_key("bp_store_add", store, key));
     if (!out_value) return bp_error(BP_ERR_INVALID, "bp_store_add: out_value is NULL");
-    TRY(store_ask(store, r, key, NULL, 0, NULL, 0, &reply));
+    TRY(store_request(store, r, key, NULL, 0, NULL, 0, &reply));
     if (reply.status == BP_ERR_INVALID && !reply.number)
         return bp_error(BP_ERR_INVALID, "bp_store_add: %s has a value that is no number", key);
-    TRY(store_judge("bp_store_add", key, &reply));
+    TRY(store_check_reply("bp_store_add", key, &reply));
     *out_value = (int64_t)reply.number;
     return BP_OK;
 }
@@ -229,8 +231,8 @@ enum bp_status bp_store_will(struct bp_store *store, const char *key, const void
     struct bp_store_request r = {.verb = BP_STORE_WILL, .value_size = (uint32_t)size};
     struct bp_store_reply reply;
 
-    TRY(store_ask(store, r, key, value, 0, NULL, 0, &reply));
-    return store_judge("a will", key, &reply);
+    TRY(store_request(store, r, key, value, 0, NULL, 0, &reply));
+    return store_check_reply("a will", key, &reply);
 }
 
 /* Callers are counted; the one who completes a round says so under a key of the round. */
@@ -242,7 +244,7 @@ enum bp_status bp_store_barrier(struct bp_store *store, const char *key, uint32_
     int64_t n, now;
     enum bp_status status;
 
-    TRY(store_check("bp_store_barrier", store, key));
+    TRY(store_check_key("bp_store_barrier", store, key));
     if (!count) return bp_error(BP_ERR_INVALID, "bp_store_barrier: count is 0");
     if (strlen(key) > BP_STORE_KEY_MAX - 24)
         return bp_error(BP_ERR_INVALID, "bp_store_barrier: key is too long: at most %d characters",
@@ -258,10 +260,11 @@ enum bp_status bp_store_barrier(struct bp_store *store, const char *key, uint32_
 }
 
 /* A socket that is connected to the first address that answers; -1. */
-static int store_dial(const struct bp_store_place *place, uint64_t deadline, const char **out_why)
+static int connect_any(const struct bp_store_endpoint *endpoint, uint64_t deadline,
+                       const char **out_why)
 {
     struct addrinfo *list;
-    int why = bp_lookup(place, 0, deadline, &list), fd = -1, on = 1;
+    int why = bp_address_resolve(endpoint, 0, deadline, &list), fd = -1, on = 1;
 
     if (why) {
         *out_why = gai_strerror(why);
@@ -272,7 +275,7 @@ static int store_dial(const struct bp_store_place *place, uint64_t deadline, con
         why = 0;
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0 || (connect(fd, a->ai_addr, a->ai_addrlen) && errno != EINPROGRESS)) why = errno;
-        else if (bp_socket_await(fd, POLLOUT, deadline) <= 0) why = ETIMEDOUT;
+        else if (bp_socket_wait(fd, POLLOUT, deadline) <= 0) why = ETIMEDOUT;
         else getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
         if (why && fd >= 0) close(fd);
         if (why) fd = -1;
@@ -284,49 +287,51 @@ static int store_dial(const struct bp_store_place *place, uint64_t deadline, con
 }
 
 /* A connection, as soon as somebody is there. */
-static enum bp_status store_reach(struct bp_store *store, const struct bp_store_place *place,
-                                  uint64_t deadline, uint64_t timeout_ns)
+static enum bp_status connect_until(struct bp_store *store,
+                                    const struct bp_store_endpoint *endpoint, uint64_t deadline,
+                                    uint64_t timeout_ns)
 {
     struct timespec pause = {0, 1000000};
     const char *why = "";
 
-    while ((store->fd = store_dial(place, deadline, &why)) < 0) {
+    while ((store->fd = connect_any(endpoint, deadline, &why)) < 0) {
         if (!bp_time_left(deadline))
             return bp_error(BP_ERR_TIMEOUT, "nobody answers at the store %s:%s within %.3g s: %s",
-                            place->host, place->port, (double)timeout_ns / 1e9, why);
+                            endpoint->host, endpoint->port, (double)timeout_ns / 1e9, why);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 100000000) pause.tv_nsec *= 2;
     }
     return BP_OK;
 }
 
-static enum bp_status say_token(struct bp_store *store, const struct bp_store_place *place,
-                                uint64_t deadline, uint32_t *out_answer)
+static enum bp_status send_greeting(struct bp_store *store,
+                                    const struct bp_store_endpoint *endpoint, uint64_t deadline,
+                                    uint32_t *out_answer)
 {
-    struct bp_store_greeting greeting = {.word = ""};
+    struct bp_store_greeting greeting = {.magic = ""};
     struct bp_store_reply reply;
 
-    memcpy(greeting.word, BP_STORE_WORD, sizeof greeting.word);
-    memcpy(greeting.token, place->token, strlen(place->token));
+    memcpy(greeting.magic, BP_STORE_MAGIC, sizeof greeting.magic);
+    memcpy(greeting.token, endpoint->token, strlen(endpoint->token));
     TRY(store_transfer(store, true, &greeting, sizeof greeting, deadline));
-    TRY(take_reply(store, deadline, NULL, 0, &reply));
+    TRY(receive_reply(store, deadline, NULL, 0, &reply));
     *out_answer = reply.status;
     return BP_OK;
 }
 
 /* A store that others crowd may cut off a connection before it has heard the token: so that is
  * tried again, some times. */
-static enum bp_status connect_store(struct bp_store *store, const struct bp_store_place *place,
-                                    uint64_t timeout_ns)
+static enum bp_status connect_store(struct bp_store *store,
+                                    const struct bp_store_endpoint *endpoint, uint64_t timeout_ns)
 {
-    uint64_t deadline = bp_deadline(timeout_ns);
+    uint64_t deadline = bp_deadline_after(timeout_ns);
     struct timespec pause = {0, 1000000};
     enum bp_status status;
     uint32_t answer = 0;
 
     for (int tries = 0;; tries++) {
-        TRY(store_reach(store, place, deadline, timeout_ns));
-        status = say_token(store, place, deadline, &answer);
+        TRY(connect_until(store, endpoint, deadline, timeout_ns));
+        status = send_greeting(store, endpoint, deadline, &answer);
         if (!status || tries == GREETINGS || !bp_time_left(deadline)) break;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 50000000) pause.tv_nsec *= 2;
@@ -335,23 +340,24 @@ static enum bp_status connect_store(struct bp_store *store, const struct bp_stor
         return bp_error(BP_ERR_TIMEOUT,
                         "the store at %s:%s does not answer within %.3g s: the process that "
                         "serves it is stopped, or has no descriptors left",
-                        place->host, place->port, (double)timeout_ns / 1e9);
+                        endpoint->host, endpoint->port, (double)timeout_ns / 1e9);
     TRY(status);
     if (answer == BP_ERR_BUSY)
         return bp_error(BP_ERR_BUSY,
                         "the store at %s:%s has as many connections as it may have: raise the "
                         "limit of descriptors (ulimit -n) of the process that serves it",
-                        place->host, place->port);
+                        endpoint->host, endpoint->port);
     if (answer)
         return bp_error(BP_ERR_INVALID,
                         "the store at %s:%s refused the token: it is another job's, or the token "
                         "is misspelt",
-                        place->host, place->port);
+                        endpoint->host, endpoint->port);
     return BP_OK;
 }
 
-static enum bp_status store_make(const struct bp_store_place *place, struct bp_store_server *server,
-                                 uint64_t timeout_ns, struct bp_store **out_store)
+static enum bp_status store_open(const struct bp_store_endpoint *endpoint,
+                                 struct bp_store_server *server, uint64_t timeout_ns,
+                                 struct bp_store **out_store)
 {
     struct bp_store *store = bp_handle_make(sizeof *store);
     enum bp_status status;
@@ -365,8 +371,8 @@ static enum bp_status store_make(const struct bp_store_place *place, struct bp_s
     store->server = server;
     store->magic = bp_magic(BP_MAGIC_STORE);
     pthread_mutex_init(&store->lock, NULL);
-    write_address(store, place);
-    status = connect_store(store, place, timeout_ns);
+    write_address(store, endpoint);
+    status = connect_store(store, endpoint, timeout_ns);
     if (status) bp_store_destroy(store);
     else *out_store = store;
     return status;
@@ -375,31 +381,31 @@ static enum bp_status store_make(const struct bp_store_place *place, struct bp_s
 enum bp_status bp_store_serve(const char *host, struct bp_store **out_store)
 {
     struct bp_store_server *server;
-    struct bp_store_place place;
+    struct bp_store_endpoint endpoint;
 
     if (!out_store) return bp_error(BP_ERR_INVALID, "bp_store_serve: out_store is NULL");
     if (bp_stopping()) return bp_stopped();
-    if (!bp_store_parse(host ? host : "127.0.0.1", &place))
+    if (!bp_store_parse(host ? host : "127.0.0.1", &endpoint))
         return bp_error(BP_ERR_INVALID,
                         "bp_store_serve: host is '%.100s': expected HOST, HOST:PORT or "
                         "HOST:PORT/TOKEN, a token of %d to %d characters",
                         host, BP_STORE_TOKEN_MIN, BP_STORE_TOKEN);
-    TRY(bp_store_server_create(&place, &server));
-    return store_make(&place, server, usual_grace_ns, out_store);
+    TRY(bp_store_server_create(&endpoint, &server));
+    return store_open(&endpoint, server, usual_grace_ns, out_store);
 }
 
 enum bp_status bp_store_create(const char *address, uint64_t timeout_ns,
                                struct bp_store **out_store)
 {
-    struct bp_store_place place;
+    struct bp_store_endpoint endpoint;
 
     if (!address) return bp_error(BP_ERR_INVALID, "bp_store_create: address is NULL");
     if (!out_store) return bp_error(BP_ERR_INVALID, "bp_store_create: out_store is NULL");
     if (bp_stopping()) return bp_stopped();
-    if (!bp_store_parse(address, &place) || !*place.port || !*place.token)
+    if (!bp_store_parse(address, &endpoint) || !*endpoint.port || !*endpoint.token)
         return bp_error(BP_ERR_INVALID,
                         "bp_store_create: address is '%.100s': expected HOST:PORT/TOKEN", address);
-    return store_make(&place, NULL, timeout_ns, out_store);
+    return store_open(&endpoint, NULL, timeout_ns, out_store);
 }
 
 void bp_store_destroy(struct bp_store *store)

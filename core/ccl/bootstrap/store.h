@@ -12,10 +12,10 @@
 enum { BP_STORE_TOKEN = 32, BP_STORE_TOKEN_MIN = 8 }; /* characters */
 
 struct bp_store_greeting {
-    char word[8]; /* BP_STORE_WORD */
+    char magic[8]; /* BP_STORE_MAGIC */
     char token[BP_STORE_TOKEN];
 };
-#define BP_STORE_WORD "bpstore1"
+#define BP_STORE_MAGIC "bpstore1"
 
 enum bp_store_verb { BP_STORE_SET = 1, BP_STORE_GET = 2, BP_STORE_ADD = 3, BP_STORE_WILL = 4 };
 
@@ -31,12 +31,12 @@ struct bp_store_reply { /* the value follows */
 };
 
 /* An address, taken apart. */
-struct bp_store_place {
+struct bp_store_endpoint {
     char host[64], port[8], token[BP_STORE_TOKEN + 1];
 };
 
 /* "HOST[:PORT][/TOKEN]"; an IPv6 number stands in brackets if a port follows. false: it is none. */
-bool bp_store_parse(const char *address, struct bp_store_place *out);
+bool bp_store_parse(const char *address, struct bp_store_endpoint *out);
 
 enum { BP_STORE_BUCKETS = 256, BP_STORE_BYTES_MAX = 256 << 20 };
 
@@ -55,24 +55,25 @@ struct bp_store_values {
 };
 
 /* NULL: the key has no value. */
-const struct bp_store_entry *bp_values_find(const struct bp_store_values *values, const char *key);
+const struct bp_store_entry *bp_store_values_find(const struct bp_store_values *values,
+                                                  const char *key);
 /* Bytes that a value takes, with its key; whether there are as many, in place of what the key has.
  */
-uint64_t bp_values_cost(const char *key, uint32_t size);
-bool bp_values_fit(const struct bp_store_values *values, const char *key, uint32_t size);
+uint64_t bp_store_values_cost(const char *key, uint32_t size);
+bool bp_store_values_fit(const struct bp_store_values *values, const char *key, uint32_t size);
 /* BP_ERR_MEMORY, without a message. */
-enum bp_status bp_values_set(struct bp_store_values *values, const char *key, const void *value,
-                             uint32_t size);
-void bp_values_free(struct bp_store_values *values);
+enum bp_status bp_store_values_set(struct bp_store_values *values, const char *key,
+                                   const void *value, uint32_t size);
+void bp_store_values_finish(struct bp_store_values *values);
 
 struct bp_store_server;
 
-/* Listens, and begins the thread. Fills in the port and the token that place leaves open. */
-enum bp_status bp_store_server_create(struct bp_store_place *place,
+/* Listens, and begins the thread. Fills in the port and the token that endpoint leaves open. */
+enum bp_status bp_store_server_create(struct bp_store_endpoint *endpoint,
                                       struct bp_store_server **out_server);
 void bp_store_server_destroy(struct bp_store_server *server);
 
-/* From now on processes of the same user that look for this name by bp_store_seek are told the
+/* From now on processes of the same user that look for this name by bp_store_discover are told the
  * text. BP_ERR_BUSY: another process of this user has the name. Once only. */
 enum bp_status bp_store_server_announce(struct bp_store_server *server, const char *name,
                                         const char *text);
@@ -85,22 +86,23 @@ enum bp_status bp_store_announce(struct bp_store *store, const char *name);
 #define BP_STORE_GRACE_NS UINT64_C(10000000000)
 void bp_store_set_grace(struct bp_store *store, uint64_t grace_ns);
 
-/* discovery.c. The addresses of a place, as getaddrinfo gives them for a stream socket; flags: its
- * AI_PASSIVE, or 0. EAI_AGAIN: they were not known by the deadline, or BP_LOOKUP_NS from now. */
-#define BP_LOOKUP_NS UINT64_C(20000000000)
+/* discovery.c. The addresses of an endpoint, as getaddrinfo gives them for a stream socket; flags:
+ * its AI_PASSIVE, or 0. EAI_AGAIN: they were not known by the deadline, or BP_RESOLVE_NS from
+ * now. */
+#define BP_RESOLVE_NS UINT64_C(20000000000)
 struct addrinfo;
-int bp_lookup(const struct bp_store_place *place, int flags, uint64_t deadline,
-              struct addrinfo **out_list);
+int bp_address_resolve(const struct bp_store_endpoint *endpoint, int flags, uint64_t deadline,
+                       struct addrinfo **out_list);
 
 /* Listens at an abstract local socket of this name, or, if another user has it, of a
  * longer one. */
-enum bp_status bp_announce_open(const char *name, int *out_fd);
+enum bp_status bp_announcement_listen(const char *name, int *out_fd);
 /* The address that a process of this user announces under a name, until a deadline; timeout_ns is
  * what the message says of that. BP_ERR_TIMEOUT. */
-enum bp_status bp_store_seek(const char *name, uint64_t deadline, uint64_t timeout_ns,
-                             char *out_address, size_t size);
+enum bp_status bp_store_discover(const char *name, uint64_t deadline, uint64_t timeout_ns,
+                                 char *out_address, size_t size);
 /* Waits until the socket is ready for events of poll. 0: the deadline has passed; -1: an error. */
-int bp_socket_await(int fd, short events, uint64_t deadline);
+int bp_socket_wait(int fd, short events, uint64_t deadline);
 
 /* When the store's connection to this handle ends, the value is put behind what the key has by
  * then: so a process that dies says so. size 0: no will any more. A later one takes its place. */
@@ -108,7 +110,8 @@ enum bp_status bp_store_will(struct bp_store *store, const char *key, const void
                              uint64_t size);
 
 /* What rank has to say of a communicator: "NAME/WHATRANK". */
-void bp_store_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what, uint32_t rank);
+void bp_store_rank_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what,
+                       uint32_t rank);
 
 uint64_t bp_clock_ns(void); /* monotonic */
 static inline struct timespec bp_timespec(uint64_t ns)
@@ -116,7 +119,7 @@ static inline struct timespec bp_timespec(uint64_t ns)
     return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 }
 /* The moment that is timeout_ns away; UINT64_MAX stays. */
-static inline uint64_t bp_deadline(uint64_t timeout_ns)
+static inline uint64_t bp_deadline_after(uint64_t timeout_ns)
 {
     uint64_t now = bp_clock_ns();
 

@@ -96,13 +96,13 @@ static void server_reply(struct connection *c, uint32_t status, uint64_t number,
     send_some(c);
 }
 
-static void tell_waiting(struct bp_store_server *server, const char *key)
+static void reply_waiting(struct bp_store_server *server, const char *key)
 {
     for (size_t i = 0; i < server->n; i++) {
         struct connection *c = &server->connection[i];
         const struct bp_store_entry *e;
         if (!c->waiting || strcmp(c->key, key)) continue;
-        e = bp_values_find(&server->values, key);
+        e = bp_store_values_find(&server->values, key);
         server_reply(c, BP_OK, 0, e->value, e->size);
     }
 }
@@ -126,7 +126,7 @@ static bool has_room(struct bp_store_server *server, struct connection *c, const
 {
     if (size + will_bytes(server, key, NULL) > BP_STORE_VALUE_MAX)
         server_reply(c, BP_ERR_INVALID, BP_STORE_VALUE_MAX, NULL, 0);
-    else if (!bp_values_fit(&server->values, key, size))
+    else if (!bp_store_values_fit(&server->values, key, size))
         server_reply(c, BP_ERR_MEMORY, BP_STORE_BYTES_MAX, NULL, 0);
     else return true;
     return false;
@@ -138,15 +138,15 @@ static void server_set(struct bp_store_server *server, struct connection *c, con
     enum bp_status status;
 
     if (!has_room(server, c, key, size)) return;
-    status = bp_values_set(&server->values, key, value, size);
+    status = bp_store_values_set(&server->values, key, value, size);
     server_reply(c, status, 0, NULL, 0);
-    if (status == BP_OK) tell_waiting(server, key);
+    if (status == BP_OK) reply_waiting(server, key);
 }
 
 static void server_add(struct bp_store_server *server, struct connection *c, const char *key,
                        int64_t amount)
 {
-    const struct bp_store_entry *e = bp_values_find(&server->values, key);
+    const struct bp_store_entry *e = bp_store_values_find(&server->values, key);
     uint64_t sum = 0;
     enum bp_status status;
 
@@ -157,15 +157,15 @@ static void server_add(struct bp_store_server *server, struct connection *c, con
     if (!e && !has_room(server, c, key, sizeof sum)) return;
     if (e) memcpy(&sum, e->value, sizeof sum);
     sum += (uint64_t)amount;
-    status = bp_values_set(&server->values, key, &sum, sizeof sum);
+    status = bp_store_values_set(&server->values, key, &sum, sizeof sum);
     server_reply(c, status, sum, NULL, 0);
-    if (status == BP_OK) tell_waiting(server, key);
+    if (status == BP_OK) reply_waiting(server, key);
 }
 
 static void server_get(struct bp_store_server *server, struct connection *c, const char *key,
                        uint64_t timeout_ns)
 {
-    const struct bp_store_entry *e = bp_values_find(&server->values, key);
+    const struct bp_store_entry *e = bp_store_values_find(&server->values, key);
 
     if (e) {
         server_reply(c, BP_OK, 0, e->value, e->size);
@@ -173,7 +173,7 @@ static void server_get(struct bp_store_server *server, struct connection *c, con
     }
     free(c->key);
     c->key = strdup(key);
-    c->deadline = bp_deadline(timeout_ns);
+    c->deadline = bp_deadline_after(timeout_ns);
     c->waiting = c->key;
     if (!c->key) server_reply(c, BP_ERR_MEMORY, 0, NULL, 0);
     else if (!timeout_ns) server_reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
@@ -181,7 +181,7 @@ static void server_get(struct bp_store_server *server, struct connection *c, con
 
 static void drop_will(struct bp_store_server *server, struct connection *c)
 {
-    if (c->will) server->values.bytes -= bp_values_cost(c->will_key, c->will_size);
+    if (c->will) server->values.bytes -= bp_store_values_cost(c->will_key, c->will_size);
     free(c->will_key);
     free(c->will);
     c->will_key = c->will = NULL;
@@ -189,12 +189,12 @@ static void drop_will(struct bp_store_server *server, struct connection *c)
 
 /* A will has its room from now on: in the value that it is to become part of, and in memory. What
  * has none is refused, and an earlier will stays. */
-static void take_will(struct bp_store_server *server, struct connection *c, const char *key,
-                      const char *value, uint32_t size)
+static void set_will(struct bp_store_server *server, struct connection *c, const char *key,
+                     const char *value, uint32_t size)
 {
-    const struct bp_store_entry *e = bp_values_find(&server->values, key);
-    uint64_t cost = bp_values_cost(key, size);
-    uint64_t before = c->will ? bp_values_cost(c->will_key, c->will_size) : 0;
+    const struct bp_store_entry *e = bp_store_values_find(&server->values, key);
+    uint64_t cost = bp_store_values_cost(key, size);
+    uint64_t before = c->will ? bp_store_values_cost(c->will_key, c->will_size) : 0;
     char *copy, *name;
 
     if (size && (e ? e->size : 0) + will_bytes(server, key, c) + size > BP_STORE_VALUE_MAX) {
@@ -225,22 +225,22 @@ static void take_will(struct bp_store_server *server, struct connection *c, cons
 }
 
 /* Of a connection that is none any more; its room is there. */
-static void do_will(struct bp_store_server *server, const struct connection *c)
+static void execute_will(struct bp_store_server *server, const struct connection *c)
 {
-    const struct bp_store_entry *e = bp_values_find(&server->values, c->will_key);
+    const struct bp_store_entry *e = bp_store_values_find(&server->values, c->will_key);
     size_t before = e ? e->size : 0, size = before + c->will_size;
     char *value = malloc(size);
 
     if (!value) return;
     if (before) memcpy(value, e->value, before);
     memcpy(value + before, c->will, c->will_size);
-    if (bp_values_set(&server->values, c->will_key, value, (uint32_t)size) == BP_OK)
-        tell_waiting(server, c->will_key);
+    if (bp_store_values_set(&server->values, c->will_key, value, (uint32_t)size) == BP_OK)
+        reply_waiting(server, c->will_key);
     free(value);
 }
 
 /* Takes one request from what came. false: it is not whole yet, or is none. */
-static bool take_request(struct bp_store_server *server, struct connection *c)
+static bool handle_request(struct bp_store_server *server, struct connection *c)
 {
     struct bp_store_request r;
     char key[BP_STORE_KEY_MAX + 1];
@@ -265,7 +265,7 @@ static bool take_request(struct bp_store_server *server, struct connection *c)
     switch (r.verb) {
     case BP_STORE_SET: server_set(server, c, key, value, r.value_size); break;
     case BP_STORE_GET: server_get(server, c, key, r.number); break;
-    case BP_STORE_WILL: take_will(server, c, key, value, r.value_size); break;
+    case BP_STORE_WILL: set_will(server, c, key, value, r.value_size); break;
     case BP_STORE_ADD: server_add(server, c, key, (int64_t)r.number); break;
     default: server_reply(c, BP_ERR_UNSUPPORTED, 0, NULL, 0);
     }
@@ -299,7 +299,7 @@ static void server_refuse(struct connection *c, enum bp_status status)
 
 /* After each wrong token the door is closed for a moment: so tokens cannot be tried one after the
  * other on as many connections as there may be. */
-static void close_door(struct bp_store_server *server)
+static void pause_accepts(struct bp_store_server *server)
 {
     uint64_t now = bp_clock_ns();
 
@@ -307,7 +307,7 @@ static void close_door(struct bp_store_server *server)
 }
 
 /* Takes as long for a wrong token as for another. */
-static void server_greet(struct bp_store_server *server, struct connection *c)
+static void check_greeting(struct bp_store_server *server, struct connection *c)
 {
     struct bp_store_greeting g;
     size_t most = most_connections();
@@ -317,9 +317,9 @@ static void server_greet(struct bp_store_server *server, struct connection *c)
     memcpy(&g, c->in, sizeof g);
     for (size_t i = 0; i < BP_STORE_TOKEN; i++)
         wrong |= (unsigned char)(g.token[i] ^ server->token[i]);
-    if (wrong || memcmp(g.word, BP_STORE_WORD, sizeof g.word)) {
+    if (wrong || memcmp(g.magic, BP_STORE_MAGIC, sizeof g.magic)) {
         server_refuse(c, BP_ERR_INVALID);
-        close_door(server);
+        pause_accepts(server);
         return;
     }
     if (server->greeted >= most - most_silent(most)) {
@@ -352,8 +352,8 @@ static bool server_receive(struct bp_store_server *server, struct connection *c)
     }
     memcpy(c->in + c->in_size, part, (size_t)n);
     c->in_size += (size_t)n;
-    if (!c->greeted) server_greet(server, c);
-    while (c->greeted && take_request(server, c)) {}
+    if (!c->greeted) check_greeting(server, c);
+    while (c->greeted && handle_request(server, c)) {}
     if (!c->in_size && c->in_room > KEPT) {
         free(c->in);
         c->in = NULL;
@@ -362,13 +362,13 @@ static bool server_receive(struct bp_store_server *server, struct connection *c)
     return true;
 }
 
-static void cut_off(struct bp_store_server *server, size_t i)
+static void connection_close(struct bp_store_server *server, size_t i)
 {
     struct connection c = server->connection[i];
 
     server->connection[i] = server->connection[--server->n];
     server->greeted -= c.greeted;
-    if (c.will && !atomic_load(&server->ending)) do_will(server, &c);
+    if (c.will && !atomic_load(&server->ending)) execute_will(server, &c);
     drop_will(server, &c);
     close(c.fd);
     free(c.key);
@@ -392,7 +392,7 @@ static bool server_grow(struct bp_store_server *server)
 }
 
 /* Who has not said the token for longest makes room. false: all have. */
-static bool cut_off_oldest(struct bp_store_server *server)
+static bool close_oldest(struct bp_store_server *server)
 {
     size_t oldest = SIZE_MAX;
 
@@ -403,7 +403,7 @@ static bool cut_off_oldest(struct bp_store_server *server)
             oldest = i;
     }
     if (oldest == SIZE_MAX) return false;
-    cut_off(server, oldest);
+    connection_close(server, oldest);
     return true;
 }
 
@@ -414,12 +414,12 @@ static int accept_quietly(int listener)
 
 /* The descriptor of somebody who came; -1: nobody, or there is none for it. Then nobody is let in
  * for a while: who waits at the door would else keep the thread awake. */
-static int let_in(struct bp_store_server *server, int listener)
+static int accept_any(struct bp_store_server *server, int listener)
 {
     int fd = accept_quietly(listener);
 
     if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-        if (!cut_off_oldest(server) && server->reserve >= 0) {
+        if (!close_oldest(server) && server->reserve >= 0) {
             close(server->reserve);
             server->reserve = -1;
         }
@@ -427,7 +427,7 @@ static int let_in(struct bp_store_server *server, int listener)
     }
     if (fd < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR &&
         errno != ECONNABORTED)
-        server->closed_until = bp_deadline(pause_ns);
+        server->closed_until = bp_deadline_after(pause_ns);
     return fd;
 }
 
@@ -435,27 +435,28 @@ static int let_in(struct bp_store_server *server, int listener)
 static bool accept_one(struct bp_store_server *server)
 {
     size_t most = most_connections();
-    int fd = let_in(server, server->listener), on = 1;
+    int fd = accept_any(server, server->listener), on = 1;
 
     if (fd < 0) return false;
-    if (server->n - server->greeted >= most_silent(most)) cut_off_oldest(server);
+    if (server->n - server->greeted >= most_silent(most)) close_oldest(server);
     if (server->n == server->room && !server_grow(server)) {
         close(fd);
         return false;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     server->connection[server->n++] =
-        (struct connection){.fd = fd, .deadline = bp_deadline(greeting_ns)};
-    if (!server_receive(server, &server->connection[server->n - 1])) cut_off(server, server->n - 1);
+        (struct connection){.fd = fd, .deadline = bp_deadline_after(greeting_ns)};
+    if (!server_receive(server, &server->connection[server->n - 1]))
+        connection_close(server, server->n - 1);
     return true;
 }
 
 /* The same user may know the address; a text this short is taken whole. */
-static bool tell_one(struct bp_store_server *server)
+static bool announce_one(struct bp_store_server *server)
 {
     struct ucred who = {0};
     socklen_t size = sizeof who;
-    int fd = let_in(server, server->local);
+    int fd = accept_any(server, server->local);
 
     if (fd < 0) return false;
     if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid())
@@ -464,7 +465,7 @@ static bool tell_one(struct bp_store_server *server)
     return true;
 }
 
-static bool is_open(struct bp_store_server *server)
+static bool is_accepting(struct bp_store_server *server)
 {
     if (server->closed_until && server->closed_until <= bp_clock_ns()) server->closed_until = 0;
     return !server->closed_until;
@@ -477,26 +478,26 @@ static void open_reserve(struct bp_store_server *server)
 }
 
 /* Those at the door, so many at a time: the others are not kept waiting. */
-static void open_door(struct bp_store_server *server)
+static void accept_ready(struct bp_store_server *server)
 {
     bool come = server->poll[1].revents, ask = server->poll[2].revents;
 
-    for (int i = 0; i < BATCH && come && is_open(server); i++) come = accept_one(server);
-    for (int i = 0; i < BATCH && ask && is_open(server); i++) ask = tell_one(server);
+    for (int i = 0; i < BATCH && come && is_accepting(server); i++) come = accept_one(server);
+    for (int i = 0; i < BATCH && ask && is_accepting(server); i++) ask = announce_one(server);
     open_reserve(server);
 }
 
 /* Milliseconds until the first deadline; what is past it is dealt with. */
-static int look_at_clock(struct bp_store_server *server)
+static int expire_deadlines(struct bp_store_server *server)
 {
-    uint64_t first = is_open(server) ? UINT64_MAX : server->closed_until, now = bp_clock_ns();
+    uint64_t first = is_accepting(server) ? UINT64_MAX : server->closed_until, now = bp_clock_ns();
 
     for (size_t i = server->n; i-- > 0;) {
         struct connection *c = &server->connection[i];
         if ((c->greeted && !c->waiting) || c->deadline == UINT64_MAX) continue;
         if (c->deadline > now) first = c->deadline < first ? c->deadline : first;
         else if (c->waiting) server_reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
-        else cut_off(server, i);
+        else connection_close(server, i);
     }
     if (first == UINT64_MAX) return -1;
     if (first <= now) return 0;
@@ -505,7 +506,7 @@ static int look_at_clock(struct bp_store_server *server)
 
 static int fill_poll(struct bp_store_server *server)
 {
-    int timeout = look_at_clock(server);
+    int timeout = expire_deadlines(server);
     bool open = !server->closed_until; /* who comes is not even looked at while it is closed */
 
     server->poll[0] = (struct pollfd){server->wake, POLLIN, 0};
@@ -521,7 +522,7 @@ static int fill_poll(struct bp_store_server *server)
     return timeout;
 }
 
-static void *server_serve(void *arg)
+static void *server_thread(void *arg)
 {
     struct bp_store_server *server = arg;
     uint64_t unused;
@@ -536,9 +537,9 @@ static void *server_serve(void *arg)
             short events = server->poll[FIXED + i].revents;
             if (events & POLLOUT) send_some(c);
             if (events & (POLLIN | POLLHUP | POLLERR) && !server_receive(server, c))
-                cut_off(server, i);
+                connection_close(server, i);
         }
-        open_door(server);
+        accept_ready(server);
     }
     return NULL;
 }
@@ -560,27 +561,28 @@ static int listen_at(const struct addrinfo *list)
     return fd;
 }
 
-static enum bp_status open_listener(struct bp_store_place *place, int *out_fd)
+static enum bp_status open_listener(struct bp_store_endpoint *endpoint, int *out_fd)
 {
     struct sockaddr_storage own;
     socklen_t size = sizeof own;
     struct addrinfo *list;
-    int fd, why = bp_lookup(place, AI_PASSIVE, UINT64_MAX, &list);
+    int fd, why = bp_address_resolve(endpoint, AI_PASSIVE, UINT64_MAX, &list);
 
     if (why)
-        return bp_error(BP_ERR_NOT_FOUND, "bp_store_serve: %s: %s", place->host, gai_strerror(why));
+        return bp_error(BP_ERR_NOT_FOUND, "bp_store_serve: %s: %s", endpoint->host,
+                        gai_strerror(why));
     fd = listen_at(list);
     freeaddrinfo(list);
     if (fd < 0 && errno == EADDRINUSE)
         return bp_error(BP_ERR_BUSY,
                         "bp_store_serve: port %s of %s is in use: leave the port out, and the "
                         "kernel chooses one that is free",
-                        place->port, place->host);
+                        endpoint->port, endpoint->host);
     if (fd < 0)
-        return bp_error(BP_ERR_NOT_FOUND, "bp_store_serve: cannot listen at %s: %s", place->host,
+        return bp_error(BP_ERR_NOT_FOUND, "bp_store_serve: cannot listen at %s: %s", endpoint->host,
                         strerror(errno));
     if (getsockname(fd, (struct sockaddr *)&own, &size) ||
-        getnameinfo((struct sockaddr *)&own, size, NULL, 0, place->port, sizeof place->port,
+        getnameinfo((struct sockaddr *)&own, size, NULL, 0, endpoint->port, sizeof endpoint->port,
                     NI_NUMERICSERV)) {
         close(fd);
         return bp_error(BP_ERR_INTERNAL, "bp_store_serve: the port is not known");
@@ -607,7 +609,7 @@ static bool begin_thread(struct bp_store_server *server)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    begun = !pthread_create(&server->thread, NULL, server_serve, server);
+    begun = !pthread_create(&server->thread, NULL, server_thread, server);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!begun) server->thread = 0;
     return begun;
@@ -623,8 +625,8 @@ void bp_store_server_destroy(struct bp_store_server *server)
         while (write(server->wake, &one, sizeof one) < 0 && errno == EINTR) {}
         pthread_join(server->thread, NULL);
     }
-    while (server->n) cut_off(server, server->n - 1);
-    bp_values_free(&server->values);
+    while (server->n) connection_close(server, server->n - 1);
+    bp_store_values_finish(&server->values);
     if (server->reserve >= 0) close(server->reserve);
     if (server->wake >= 0) close(server->wake);
     if (server->listener >= 0) close(server->listener);
@@ -636,21 +638,21 @@ void bp_store_server_destroy(struct bp_store_server *server)
     free(server);
 }
 
-enum bp_status bp_store_server_create(struct bp_store_place *place,
+enum bp_status bp_store_server_create(struct bp_store_endpoint *endpoint,
                                       struct bp_store_server **out_server)
 {
     struct bp_store_server *server;
     enum bp_status status;
 
-    if (!*place->token) TRY(make_token(place->token));
+    if (!*endpoint->token) TRY(make_token(endpoint->token));
     server = calloc(1, sizeof *server);
     if (!server) return bp_error(BP_ERR_MEMORY, "bp_store_serve: no memory");
     server->listener = server->local = server->reserve = -1;
     pthread_mutex_init(&server->lock, NULL);
-    memcpy(server->token, place->token, strlen(place->token));
+    memcpy(server->token, endpoint->token, strlen(endpoint->token));
     server->wake = eventfd(0, EFD_CLOEXEC);
     open_reserve(server);
-    status = open_listener(place, &server->listener);
+    status = open_listener(endpoint, &server->listener);
     if (status == BP_OK && (server->wake < 0 || !server_grow(server) || !begin_thread(server)))
         status = bp_error(BP_ERR_MEMORY, "bp_store_serve: no memory, descriptor or thread");
     if (status) bp_store_server_destroy(server);
@@ -666,7 +668,7 @@ enum bp_status bp_store_server_announce(struct bp_store_server *server, const ch
     uint64_t one = 1;
     int fd = -1;
 
-    if (status == BP_OK) status = bp_announce_open(name, &fd);
+    if (status == BP_OK) status = bp_announcement_listen(name, &fd);
     if (status) {
         free(copy);
         return status;

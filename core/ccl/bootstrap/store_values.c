@@ -15,26 +15,27 @@ static struct bp_store_entry **values_find(const struct bp_store_values *values,
     return (struct bp_store_entry **)(uintptr_t)at;
 }
 
-const struct bp_store_entry *bp_values_find(const struct bp_store_values *values, const char *key)
+const struct bp_store_entry *bp_store_values_find(const struct bp_store_values *values,
+                                                  const char *key)
 {
     return *values_find(values, key);
 }
 
-uint64_t bp_values_cost(const char *key, uint32_t size)
+uint64_t bp_store_values_cost(const char *key, uint32_t size)
 {
     return sizeof(struct bp_store_entry) + 64 + strlen(key) + size;
 }
 
-bool bp_values_fit(const struct bp_store_values *values, const char *key, uint32_t size)
+bool bp_store_values_fit(const struct bp_store_values *values, const char *key, uint32_t size)
 {
     const struct bp_store_entry *e = *values_find(values, key);
-    uint64_t before = e ? bp_values_cost(key, e->size) : 0;
+    uint64_t before = e ? bp_store_values_cost(key, e->size) : 0;
 
-    return values->bytes - before + bp_values_cost(key, size) <= BP_STORE_BYTES_MAX;
+    return values->bytes - before + bp_store_values_cost(key, size) <= BP_STORE_BYTES_MAX;
 }
 
-enum bp_status bp_values_set(struct bp_store_values *values, const char *key, const void *value,
-                             uint32_t size)
+enum bp_status bp_store_values_set(struct bp_store_values *values, const char *key,
+                                   const void *value, uint32_t size)
 {
     struct bp_store_entry **at = values_find(values, key), *e = *at;
     void *copy = malloc((size_t)size + 1);
@@ -50,7 +51,7 @@ enum bp_status bp_values_set(struct bp_store_values *values, const char *key, co
             return BP_ERR_MEMORY;
         }
         *at = e;
-        values->bytes += bp_values_cost(key, 0);
+        values->bytes += bp_store_values_cost(key, 0);
     }
     free(e->value);
     values->bytes = values->bytes - e->size + size;
@@ -59,7 +60,7 @@ enum bp_status bp_values_set(struct bp_store_values *values, const char *key, co
     return BP_OK;
 }
 
-void bp_values_free(struct bp_store_values *values)
+void bp_store_values_finish(struct bp_store_values *values)
 {
     for (size_t i = 0; i < BP_STORE_BUCKETS; i++)
         for (struct bp_store_entry *e = values->bucket[i], *next; e; e = next) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* native.c: calls of communicators whose devices have a library for them. Each is posted on the
- * board, where ranks that differ are found out, and given to the stream. */
+/* native.c: calls of communicators whose devices have a library for them. Each is posted in
+ * shared memory, where ranks that differ are found out, and given to the stream. */
 #include "native.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void bp_native_describe(const struct bp_device *device, char text[BP_MEET_LIBRARY], char *why,
+void bp_native_describe(const struct bp_device *device, char text[BP_RENDEZVOUS_LIBRARY], char *why,
                         size_t size)
 {
     const struct bp_plugin_entry *entry = device->entry;
@@ -28,36 +28,37 @@ void bp_native_describe(const struct bp_device *device, char text[BP_MEET_LIBRAR
     if (entry->ccl.unique_id_long)
         snprintf(id, sizeof id, ", ids of %u", (unsigned)entry->ccl.id_size);
     if (status) snprintf(why, size, "%s", bp_error_message());
-    else snprintf(text, BP_MEET_LIBRARY, "%.30s %.30s %u%s", entry->plugin.name,
-                  entry->plugin.version, version, id);
+    else
+        snprintf(text, BP_RENDEZVOUS_LIBRARY, "%.30s %.30s %u%s", entry->plugin.name,
+                 entry->plugin.version, version, id);
 }
 
-/* A rank's number on the board; BP_BOARD_ANY: it is on another host. */
-static uint32_t native_place_of(const struct bp_comm *comm, uint32_t rank)
+/* A rank's number on this host; BP_RANK_ANY: it is on another host. */
+static uint32_t local_rank_of(const struct bp_comm *comm, uint32_t rank)
 {
-    if (!comm->hosts) return rank;
-    return bp_hosts_is_here(comm->hosts, rank) ? comm->hosts->at[rank].local : BP_BOARD_ANY;
+    if (!comm->net) return rank;
+    return bp_net_is_local(comm->net, rank) ? comm->net->ranks[rank].local : BP_RANK_ANY;
 }
 
-static enum bp_status native_hear(struct bp_comm *comm, const char *what, uint32_t rank,
-                                  uint64_t deadline, void *out, uint64_t bytes)
+static enum bp_status wait_value(struct bp_comm *comm, const char *what, uint32_t rank,
+                                 uint64_t deadline, void *out, uint64_t bytes)
 {
-    uint32_t place = native_place_of(comm, rank);
-    int32_t pid = place == BP_BOARD_ANY ? 0 : comm->board->peers.pid[place];
-    enum bp_status status = bp_meet_hear(comm->store, comm->name, what, rank, pid, deadline, out,
-                                         bytes);
+    uint32_t local = local_rank_of(comm, rank);
+    int32_t pid = local == BP_RANK_ANY ? 0 : comm->shm->peers.pid[local];
+    enum bp_status status = bp_rendezvous_wait(comm->store, comm->name, what, rank, pid, deadline,
+                                               out, bytes);
 
     if (status != BP_ERR_TIMEOUT) return status;
     return bp_error(status, "bp_comm_create: rank %u came, but does not join %s's library", rank,
                     comm->device->name);
 }
 
-static enum bp_status native_tell(struct bp_comm *comm, const char *what, const void *value,
-                                  uint64_t bytes)
+static enum bp_status publish_value(struct bp_comm *comm, const char *what, const void *value,
+                                    uint64_t bytes)
 {
     char key[BP_STORE_KEY_MAX];
 
-    bp_store_key(key, comm->name, what, comm->rank);
+    bp_store_rank_key(key, comm->name, what, comm->rank);
     return bp_store_set(comm->store, key, value, bytes);
 }
 
@@ -84,42 +85,42 @@ static enum bp_status get_id(struct bp_native *native, uint64_t deadline, struct
         enum bp_status status;
         bp_error_enter();
         status = make_id(native, out);
-        bp_native_say(&out->word, bp_error_leave(status, comm->device->name, callback));
-        TRY(native_tell(comm, "id", out, bytes));
+        bp_native_result_set(&out->result, bp_error_leave(status, comm->device->name, callback));
+        TRY(publish_value(comm, "id", out, bytes));
     }
-    return native_hear(comm, "id", 0, deadline, out, bytes);
+    return wait_value(comm, "id", 0, deadline, out, bytes);
 }
 
 /* Every rank hears what every other says: they are joined all, or none. Whoever is not tells those
  * at once who wait for it in the library. */
-static enum bp_status native_begin_join(struct bp_native *native, const struct bp_native_id *id,
-                                        uint64_t deadline, struct bp_native_word *out)
+static enum bp_status join_ranks(struct bp_native *native, const struct bp_native_id *id,
+                                 uint64_t deadline, struct bp_native_result *out)
 {
     struct bp_comm *comm = native->comm;
-    struct bp_native_word own = {.zero = 0}, other;
+    struct bp_native_result own = {.zero = 0}, other;
     char key[BP_STORE_KEY_MAX];
 
     TRY(bp_native_join(comm, id->bytes, deadline, &native->raw, &own));
-    bp_store_key(key, comm->name, "unjoined", 0);
+    bp_store_rank_key(key, comm->name, "unjoined", 0);
     if (own.status) TRY(bp_store_set(comm->store, key, &own, sizeof own));
-    TRY(native_tell(comm, "joined", &own, sizeof own));
+    TRY(publish_value(comm, "joined", &own, sizeof own));
     for (uint32_t i = 0; i < comm->size; i++) {
-        TRY(native_hear(comm, "joined", i, deadline, &other, sizeof other));
+        TRY(wait_value(comm, "joined", i, deadline, &other, sizeof other));
         if (other.status && !out->status) *out = other;
     }
     return BP_OK;
 }
 
-static void native_drop(struct bp_native *native)
+static void native_discard(struct bp_native *native)
 {
     if (native->raw) {
         native->ccl->comm_abort(native->self, native->raw);
         native->ccl->comm_destroy(native->self, native->raw);
     }
-    bp_native_free(native);
+    bp_native_destroy(native);
 }
 
-static struct bp_native *native_make(struct bp_comm *comm)
+static struct bp_native *native_alloc(struct bp_comm *comm)
 {
     struct bp_native *native = calloc(1, sizeof *native);
 
@@ -135,14 +136,14 @@ static struct bp_native *native_make(struct bp_comm *comm)
 
 /* What becomes of it: *out says why the ranks are not joined, if that is all that is wrong. */
 static enum bp_status join_all(struct bp_native *native, uint64_t deadline,
-                               struct bp_native_word *out)
+                               struct bp_native_result *out)
 {
     struct bp_native_id *id = calloc(1, sizeof *id);
     enum bp_status status = id ? get_id(native, deadline, id)
                                : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
 
-    if (status == BP_OK) *out = id->word;
-    if (status == BP_OK && !out->status) status = native_begin_join(native, id, deadline, out);
+    if (status == BP_OK) *out = id->result;
+    if (status == BP_OK && !out->status) status = join_ranks(native, id, deadline, out);
     free(id);
     return status;
 }
@@ -150,26 +151,26 @@ static enum bp_status join_all(struct bp_native *native, uint64_t deadline,
 enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns,
                                 void (*release)(struct bp_comm *comm))
 {
-    struct bp_native *native = native_make(comm);
-    uint64_t deadline = bp_deadline(timeout_ns);
-    struct bp_native_word word = {.zero = 0};
+    struct bp_native *native = native_alloc(comm);
+    uint64_t deadline = bp_deadline_after(timeout_ns);
+    struct bp_native_result result = {.zero = 0};
     enum bp_status status;
 
     if (!native) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     native->release = release;
-    status = comm->hosts ? bp_far_create(comm, &comm->far) : BP_OK;
-    if (status == BP_OK) status = join_all(native, deadline, &word);
-    comm->board->posts.used = status == BP_OK && !word.status;
-    if (comm->board->posts.used) status = bp_watch_begin(native);
-    if (status == BP_OK && !word.status) {
+    status = comm->net ? bp_remote_create(comm, &comm->remote) : BP_OK;
+    if (status == BP_OK) status = join_all(native, deadline, &result);
+    comm->shm->seqlog.used = status == BP_OK && !result.status;
+    if (comm->shm->seqlog.used) status = bp_watchdog_begin(native);
+    if (status == BP_OK && !result.status) {
         comm->native = native;
         return BP_OK;
     }
-    comm->board->posts.used = false;
-    snprintf(comm->why, sizeof comm->why, "%.*s", (int)sizeof word.why - 1, word.why);
-    native_drop(native);
-    bp_far_destroy(comm->far);
-    comm->far = NULL;
+    comm->shm->seqlog.used = false;
+    snprintf(comm->why, sizeof comm->why, "%.*s", (int)sizeof result.why - 1, result.why);
+    native_discard(native);
+    bp_remote_destroy(comm->remote);
+    comm->remote = NULL;
     return status;
 }
 
@@ -188,14 +189,14 @@ void bp_native_close(struct bp_native *native)
     if (idle) pthread_join(thread, NULL);
 }
 
-void bp_native_free(struct bp_native *native)
+void bp_native_destroy(struct bp_native *native)
 {
     if (!native) return;
     pthread_mutex_destroy(&native->call);
     pthread_mutex_destroy(&native->lock);
     pthread_cond_destroy(&native->moved);
-    for (uint32_t i = 0; i < native->n; i++) free(native->flight[i].given);
-    free(native->flight);
+    for (uint32_t i = 0; i < native->n; i++) free(native->pending[i].parts);
+    free(native->pending);
     free(native);
 }
 
@@ -220,8 +221,8 @@ static struct bp_ccl_call native_call_of(const struct bp_collective *c, const st
 }
 
 /* Bytes of src, or room of dst, from `at` on: to rank, or from it. */
-static enum bp_status give_part(struct bp_native *native, void *stream, struct bp_ccl_call call,
-                                bool send, uint32_t rank, uint64_t at, uint64_t bytes)
+static enum bp_status launch_part(struct bp_native *native, void *stream, struct bp_ccl_call call,
+                                  bool send, uint32_t rank, uint64_t at, uint64_t bytes)
 {
     const struct bp_ccl *ccl = native->ccl;
 
@@ -236,19 +237,19 @@ static enum bp_status give_part(struct bp_native *native, void *stream, struct b
 
 /* One side of a call that is made of sends, or of receives: a part for each rank, or one for root.
  */
-static enum bp_status give_side(struct bp_native *native, void *stream,
-                                const struct bp_collective *c, const struct bp_ccl_call *call,
-                                bool send)
+static enum bp_status launch_side(struct bp_native *native, void *stream,
+                                  const struct bp_collective *c, const struct bp_ccl_call *call,
+                                  bool send)
 {
     const int64_t *counts = send ? c->src_counts : c->dst_counts;
-    const struct bp_call_form *f = &bp_call_forms[c->call];
+    const struct bp_call_traits *f = &bp_call_traits_of[c->call];
     bool one = send ? f->dst_at_root : f->src_at_root;
     uint64_t at = 0;
 
-    if (one) return give_part(native, stream, *call, send, c->root, 0, c->count * c->width);
+    if (one) return launch_part(native, stream, *call, send, c->root, 0, c->count * c->width);
     for (uint32_t i = 0; i < native->comm->size; i++) {
         uint64_t bytes = (counts ? (uint64_t)counts[i] : c->count) * c->width;
-        TRY(give_part(native, stream, *call, send, i, at, bytes));
+        TRY(launch_part(native, stream, *call, send, i, at, bytes));
         at += bytes;
     }
     return BP_OK;
@@ -264,7 +265,7 @@ struct work {
 
 /* Sends and receives, and calls that the library does not have. A group that has begun is ended,
  * whatever failed. */
-static enum bp_status give_group(void *work, const struct bp_collective *first)
+static enum bp_status launch_group(void *work, const struct bp_collective *first)
 {
     const struct work *w = work;
     struct bp_native *native = w->native;
@@ -276,13 +277,13 @@ static enum bp_status give_group(void *work, const struct bp_collective *first)
         const struct bp_collective *c = &w->steps[i].c;
         struct bp_ccl_call call = native_call_of(c, w->steps[i].src, w->steps[i].dst);
         if (c->call >= BP_COMM_SEND) {
-            status = give_part(native, w->stream, call, c->call == BP_COMM_SEND, c->root, 0,
-                               call.count);
+            status = launch_part(native, w->stream, call, c->call == BP_COMM_SEND, c->root, 0,
+                                 call.count);
             continue;
         }
-        if (w->steps[i].src) status = give_side(native, w->stream, c, &call, true);
+        if (w->steps[i].src) status = launch_side(native, w->stream, c, &call, true);
         if (w->steps[i].dst && status == BP_OK)
-            status = give_side(native, w->stream, c, &call, false);
+            status = launch_side(native, w->stream, c, &call, false);
     }
     end = native->ccl->group_end(native->self);
     return status ? status : end;
@@ -299,7 +300,7 @@ static const size_t of_library[BP_COMM_CALL_COUNT] = {
 };
 
 /* A call that libraries have; all_to_all some do not. */
-static enum bp_status give_whole(void *work, const struct bp_collective *c)
+static enum bp_status launch_whole(void *work, const struct bp_collective *c)
 {
     const struct work *w = work;
     const struct bp_ccl *ccl = w->native->ccl;
@@ -308,36 +309,36 @@ static enum bp_status give_whole(void *work, const struct bp_collective *c)
 
     memcpy(&function, (const char *)ccl + of_library[c->call], sizeof function);
     return function ? function(w->native->self, w->native->raw, w->stream, &call)
-                    : give_group(work, c);
+                    : launch_group(work, c);
 }
 
-static const struct bp_movers by_library = {{
-    [BP_COMM_ALL_REDUCE] = give_whole,
-    [BP_COMM_REDUCE] = give_whole,
-    [BP_COMM_BROADCAST] = give_whole,
-    [BP_COMM_ALL_GATHER] = give_whole,
-    [BP_COMM_REDUCE_SCATTER] = give_whole,
-    [BP_COMM_ALL_TO_ALL] = give_whole,
-    [BP_COMM_ALL_TO_ALL_RAGGED] = give_group,
-    [BP_COMM_GATHER] = give_group,
-    [BP_COMM_SCATTER] = give_group,
-    [BP_COMM_SEND] = give_group,
-    [BP_COMM_RECV] = give_group,
+static const struct bp_collective_table by_library = {{
+    [BP_COMM_ALL_REDUCE] = launch_whole,
+    [BP_COMM_REDUCE] = launch_whole,
+    [BP_COMM_BROADCAST] = launch_whole,
+    [BP_COMM_ALL_GATHER] = launch_whole,
+    [BP_COMM_REDUCE_SCATTER] = launch_whole,
+    [BP_COMM_ALL_TO_ALL] = launch_whole,
+    [BP_COMM_ALL_TO_ALL_RAGGED] = launch_group,
+    [BP_COMM_GATHER] = launch_group,
+    [BP_COMM_SCATTER] = launch_group,
+    [BP_COMM_SEND] = launch_group,
+    [BP_COMM_RECV] = launch_group,
 }};
 
 /* Under the lock that keeps the library's communicator from being ended meanwhile. */
-static enum bp_status give_locked(struct bp_native *native, struct bp_stream *stream,
-                                  const struct bp_comm_step *steps, uint32_t n)
+static enum bp_status launch_locked(struct bp_native *native, struct bp_stream *stream,
+                                    const struct bp_comm_step *steps, uint32_t n)
 {
     struct work w = {native, stream->timeline->stream, steps, n};
     enum bp_status status;
 
     pthread_mutex_lock(&native->call);
     if (atomic_load(&native->aborted)) {
-        status = bp_comm_answer(&native->comm->board->failure);
+        status = bp_comm_failure_report(&native->comm->shm->failure);
     } else {
         bp_error_enter();
-        status = by_library.move[steps->c.call](&w, &steps->c);
+        status = by_library.run[steps->c.call](&w, &steps->c);
         if (status != BP_ERR_UNSUPPORTED)
             status = bp_device_leave(stream->device, status, bp_comm_call_name(steps->c.call));
     }
@@ -360,94 +361,95 @@ static void note_uses(struct bp_timeline *timeline, uint64_t number,
 static enum bp_status native_fail(struct bp_native *native, const struct bp_collective *c,
                                   enum bp_status status)
 {
-    struct bp_shm_rank *b = native->comm->board;
+    struct bp_shm_rank *b = native->comm->shm;
 
-    if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
-    return bp_comm_confess(&b->failure, status, "could not begin %s", bp_comm_call_name(c->call));
+    if (bp_comm_has_failed(&b->failure)) return bp_comm_failure_report(&b->failure);
+    return bp_comm_failure_publish(&b->failure, status, "could not begin %s",
+                                   bp_comm_call_name(c->call));
 }
 
 /* Says to another rank which part goes to it, or comes from it. */
-static enum bp_status native_notice(struct bp_comm *comm, const struct bp_collective *c,
-                                    uint32_t rank, bool send, uint64_t count,
-                                    struct bp_board_given *out_given)
+static enum bp_status record_part(struct bp_comm *comm, const struct bp_collective *c,
+                                  uint32_t rank, bool send, uint64_t count,
+                                  struct bp_p2p_part *out_part)
 {
-    uint32_t place = native_place_of(comm, rank);
+    uint32_t local = local_rank_of(comm, rank);
 
-    if (place != BP_BOARD_ANY) return bp_board_give(comm->board, c, place, send, count, out_given);
-    *out_given = bp_far_give(comm->far, c, rank, send, count);
+    if (local != BP_RANK_ANY) return bp_p2plog_record(comm->shm, c, local, send, count, out_part);
+    *out_part = bp_remote_record_part(comm->remote, c, rank, send, count);
     return BP_OK;
 }
 
 /* Those that are not empty are kept: the call waits for them. */
-static enum bp_status notice_pairs(struct bp_comm *comm, const struct bp_comm_step *steps,
-                                   uint32_t n, struct bp_flight *flight)
+static enum bp_status record_p2p(struct bp_comm *comm, const struct bp_comm_step *steps, uint32_t n,
+                                 struct bp_native_work *work)
 {
-    flight->given = malloc(n * sizeof *flight->given);
-    if (!flight->given) return bp_error(BP_ERR_MEMORY, "no memory for a collective call");
+    work->parts = malloc(n * sizeof *work->parts);
+    if (!work->parts) return bp_error(BP_ERR_MEMORY, "no memory for a collective call");
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_collective *c = &steps[i].c;
-        TRY(native_notice(comm, c, c->root, c->call == BP_COMM_SEND, c->count,
-                          &flight->given[flight->n_given]));
-        flight->n_given += c->count > 0;
+        TRY(record_part(comm, c, c->root, c->call == BP_COMM_SEND, c->count,
+                        &work->parts[work->n_part]));
+        work->n_part += c->count > 0;
     }
     return BP_OK;
 }
 
-static enum bp_status notice_ragged(struct bp_comm *comm, const struct bp_collective *c)
+static enum bp_status record_ragged(struct bp_comm *comm, const struct bp_collective *c)
 {
-    struct bp_board_given unused;
+    struct bp_p2p_part unused;
 
     for (uint32_t i = 0; i < comm->size; i++) {
-        TRY(native_notice(comm, c, i, true, (uint64_t)c->src_counts[i], &unused));
-        TRY(native_notice(comm, c, i, false, (uint64_t)c->dst_counts[i], &unused));
+        TRY(record_part(comm, c, i, true, (uint64_t)c->src_counts[i], &unused));
+        TRY(record_part(comm, c, i, false, (uint64_t)c->dst_counts[i], &unused));
     }
     return BP_OK;
 }
 
-static enum bp_status give_notice(struct bp_comm *comm, const struct bp_comm_step *steps,
-                                  uint32_t n, struct bp_flight *flight)
+static enum bp_status record_calls(struct bp_comm *comm, const struct bp_comm_step *steps,
+                                   uint32_t n, struct bp_native_work *work)
 {
     const struct bp_collective *c = &steps->c;
 
-    flight->count = c->count;
-    flight->what = bp_what(c->call, c->dtype, c->reduction, c->root);
-    flight->timeout_ns = c->timeout_ns;
-    if (c->call >= BP_COMM_SEND) return notice_pairs(comm, steps, n, flight);
-    TRY(bp_board_post(comm->board, c, &flight->sequence));
-    if (comm->far) {
-        bp_far_post(comm->far, c, flight->sequence);
-        TRY(bp_watch_await(comm->native, flight->sequence));
+    work->count = c->count;
+    work->signature = bp_call_signature(c->call, c->dtype, c->reduction, c->root);
+    work->timeout_ns = c->timeout_ns;
+    if (c->call >= BP_COMM_SEND) return record_p2p(comm, steps, n, work);
+    TRY(bp_seqlog_record(comm->shm, c, &work->sequence));
+    if (comm->remote) {
+        bp_remote_record_call(comm->remote, c, work->sequence);
+        TRY(bp_watchdog_wait(comm->native, work->sequence));
     }
-    return c->call == BP_COMM_ALL_TO_ALL_RAGGED ? notice_ragged(comm, c) : BP_OK;
+    return c->call == BP_COMM_ALL_TO_ALL_RAGGED ? record_ragged(comm, c) : BP_OK;
 }
 
-/* As work of the stream, between marks by which the watch knows how far it is. Takes what the
- * flight has. */
-static enum bp_status native_fly(struct bp_native *native, struct bp_stream *stream,
-                                 const struct bp_comm_step *steps, uint32_t n,
-                                 struct bp_flight *flight)
+/* As work of the stream, between marks by which the watchdog knows how far it is. Takes what the
+ * work has. */
+static enum bp_status native_launch(struct bp_native *native, struct bp_stream *stream,
+                                    const struct bp_comm_step *steps, uint32_t n,
+                                    struct bp_native_work *work)
 {
     struct bp_timeline *timeline = stream->timeline;
     enum bp_status status = bp_timeline_mark(timeline, atomic_load(&timeline->last));
     uint64_t number;
 
-    flight->timeline = timeline;
+    work->timeline = timeline;
     if (status) {
-        free(flight->given);
+        free(work->parts);
         return native_fail(native, &steps->c, status);
     }
-    number = flight->number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
-    status = bp_watch_push(native, flight);
-    if (status == BP_OK) status = give_locked(native, stream, steps, n);
+    number = work->number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
+    status = bp_watchdog_push(native, work);
+    if (status == BP_OK) status = launch_locked(native, stream, steps, n);
     if (status == BP_ERR_UNSUPPORTED) {
-        bp_watch_given(native, number, false);
+        bp_watchdog_confirm(native, number, false);
         bp_work_drop(timeline, number);
         return status;
     }
     note_uses(timeline, number, steps, n);
     bp_work_end(timeline, number);
     if (status == BP_OK) status = bp_timeline_mark(timeline, number);
-    bp_watch_given(native, number, true);
+    bp_watchdog_confirm(native, number, true);
     return status ? native_fail(native, &steps->c, status) : bp_stream_pace(stream);
 }
 
@@ -463,7 +465,7 @@ static bool is_empty(const struct bp_comm_step *steps, uint32_t n)
 enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
                                 const struct bp_comm_step *steps, uint32_t n, bool *out_done)
 {
-    struct bp_flight flight = {.n_given = 0};
+    struct bp_native_work work = {.n_part = 0};
     uint32_t call = steps->c.call;
     enum bp_status status;
 
@@ -472,17 +474,17 @@ enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
         return bp_error(BP_ERR_UNSUPPORTED, "%s: ranks say on the host what they call",
                         bp_comm_call_name(call));
     if (bp_stopping()) return bp_stopped();
-    if (bp_comm_has_failed(&comm->board->failure)) return bp_comm_answer(&comm->board->failure);
-    status = give_notice(comm, steps, n, &flight);
-    if (comm->far) bp_watch_wake(comm->native);
+    if (bp_comm_has_failed(&comm->shm->failure)) return bp_comm_failure_report(&comm->shm->failure);
+    status = record_calls(comm, steps, n, &work);
+    if (comm->remote) bp_watchdog_wake(comm->native);
     if (status || (call != BP_COMM_BARRIER && is_empty(steps, n))) {
-        free(flight.given);
+        free(work.parts);
         return status;
     }
     if (call != BP_COMM_BARRIER) {
-        status = native_fly(comm->native, stream, steps, n, &flight);
+        status = native_launch(comm->native, stream, steps, n, &work);
         if (status != BP_ERR_UNSUPPORTED) return status;
     }
     *out_done = false;
-    return bp_board_await_posts(comm->board, flight.sequence);
+    return bp_seqlog_wait(comm->shm, work.sequence);
 }

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASK_US = 1000 }; /* between two questions */
+enum { POLL_US = 1000 }; /* between two questions */
 
 /* The call. Freed by who is the last to leave it: the thread, or who waits. */
-struct entry {
+struct join_call {
     struct bp_device *device; /* a reference */
     uint32_t rank, size;
     pthread_t thread;
@@ -20,17 +20,17 @@ struct entry {
     pthread_cond_t ended;
     bool done, left;
     void *raw;
-    struct bp_native_word word;
+    struct bp_native_result result;
     _Alignas(16) uint8_t id[]; /* own */
 };
 
-void bp_native_say(struct bp_native_word *word, enum bp_status status)
+void bp_native_result_set(struct bp_native_result *result, enum bp_status status)
 {
-    word->status = status;
-    if (status) snprintf(word->why, sizeof word->why, "%s", bp_error_message());
+    result->status = status;
+    if (status) snprintf(result->why, sizeof result->why, "%s", bp_error_message());
 }
 
-static void free_entry(struct entry *e)
+static void free_join_call(struct join_call *e)
 {
     bp_device_release(e->device);
     pthread_mutex_destroy(&e->lock);
@@ -39,7 +39,7 @@ static void free_entry(struct entry *e)
 }
 
 /* Nobody wants what was joined. */
-static void join_drop(struct entry *e)
+static void join_discard(struct join_call *e)
 {
     const struct bp_plugin_entry *plugin = e->device->entry;
 
@@ -47,14 +47,14 @@ static void join_drop(struct entry *e)
         plugin->ccl.comm_abort(plugin->self, e->raw);
         plugin->ccl.comm_destroy(plugin->self, e->raw);
     }
-    free_entry(e);
+    free_join_call(e);
 }
 
-static void *join_enter(void *arg)
+static void *join_thread(void *arg)
 {
-    struct entry *e = arg;
+    struct join_call *e = arg;
     const struct bp_plugin_entry *plugin = e->device->entry;
-    struct bp_native_word word = {.zero = 0};
+    struct bp_native_result result = {.zero = 0};
     enum bp_status status;
     void *raw = NULL;
     bool left;
@@ -62,23 +62,23 @@ static void *join_enter(void *arg)
     bp_error_enter();
     status = plugin->ccl.comm_create(plugin->self, e->device->index, (void *)e->id, e->rank,
                                      e->size, &raw);
-    bp_native_say(&word, bp_error_leave(status, e->device->name, "comm_create"));
+    bp_native_result_set(&result, bp_error_leave(status, e->device->name, "comm_create"));
     pthread_mutex_lock(&e->lock);
     e->raw = status ? NULL : raw;
-    e->word = word;
+    e->result = result;
     e->done = true;
     left = e->left;
     pthread_cond_signal(&e->ended);
     pthread_mutex_unlock(&e->lock);
     if (left && bp_stopping()) bp_process_abandon(e);
-    else if (left) join_drop(e);
+    else if (left) join_discard(e);
     return NULL;
 }
 
-static enum bp_status join_begin(struct bp_comm *comm, const void *id, struct entry **out)
+static enum bp_status join_begin(struct bp_comm *comm, const void *id, struct join_call **out)
 {
     uint64_t bytes = bp_native_id_size(&comm->device->entry->ccl);
-    struct entry *e = calloc(1, sizeof *e + bytes);
+    struct join_call *e = calloc(1, sizeof *e + bytes);
 
     if (!e) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     e->device = comm->device;
@@ -88,17 +88,17 @@ static enum bp_status join_begin(struct bp_comm *comm, const void *id, struct en
     e->size = comm->size;
     pthread_mutex_init(&e->lock, NULL);
     bp_cond_init(&e->ended);
-    if (!pthread_create(&e->thread, NULL, join_enter, e)) {
+    if (!pthread_create(&e->thread, NULL, join_thread, e)) {
         *out = e;
         return BP_OK;
     }
-    free_entry(e);
+    free_join_call(e);
     return bp_error(BP_ERR_INTERNAL, "bp_comm_create: no thread to join %s's library",
                     comm->device->name);
 }
 
 /* Whether it ends in time. */
-static bool join_await(struct entry *e, uint64_t ns)
+static bool join_wait(struct join_call *e, uint64_t ns)
 {
     uint64_t until = bp_clock_ns() + ns;
     struct timespec t = bp_timespec(until);
@@ -113,7 +113,7 @@ static bool join_await(struct entry *e, uint64_t ns)
 }
 
 /* Whether it is still under way: then the thread frees it. */
-static bool join_leave(struct entry *e)
+static bool join_abandon(struct join_call *e)
 {
     bool done;
 
@@ -127,76 +127,77 @@ static bool join_leave(struct entry *e)
 }
 
 /* Ranks that wait say so again and again, in this time too. */
-static enum bp_status name_late(struct bp_comm *comm)
+static enum bp_status report_late(struct bp_comm *comm)
 {
-    struct bp_shm_rank *b = comm->board;
-    uint32_t before[BP_BOARD_RANKS];
-    char far[1000] = "";
+    struct bp_shm_rank *b = comm->shm;
+    uint32_t before[BP_COMM_MAX_RANKS];
+    char remote[1000] = "";
 
-    for (uint32_t i = 0; i < b->n; i++) before[i] = atomic_load(&b->at[i].joins);
-    if (comm->far) bp_far_find_stuck(comm->far, far, sizeof far);
+    for (uint32_t i = 0; i < b->n; i++) before[i] = atomic_load(&b->ranks[i].joins);
+    if (comm->remote) bp_remote_find_stuck(comm->remote, remote, sizeof remote);
     for (int i = 0; i < 10; i++) {
         usleep(50000);
         atomic_fetch_add(&b->me->joins, 1);
-        if (comm->far) bp_far_say_joins(comm->far);
+        if (comm->remote) bp_remote_publish_joins(comm->remote);
     }
-    if (comm->far) bp_far_find_stuck(comm->far, far, sizeof far);
-    return bp_board_late_join(b, before, far, comm->timeout_ns);
+    if (comm->remote) bp_remote_find_stuck(comm->remote, remote, sizeof remote);
+    return bp_join_report_timeout(b, before, remote, comm->timeout_ns);
 }
 
 /* BP_OK: nothing is wrong with the communicator; but another rank may say that it is not joined. */
-static enum bp_status join_look(struct bp_comm *comm, uint64_t deadline, struct bp_native_word *out)
+static enum bp_status join_poll(struct bp_comm *comm, uint64_t deadline,
+                                struct bp_native_result *out)
 {
-    struct bp_native_word word;
+    struct bp_native_result result;
     char key[BP_STORE_KEY_MAX];
     uint64_t size;
 
-    atomic_fetch_add(&comm->board->me->joins, 1);
-    TRY(bp_board_check(comm->board));
-    TRY(bp_fault_hear(comm->store, comm->name, false));
-    if (comm->far) {
-        bp_far_say_joins(comm->far);
-        TRY(bp_far_look_for_dead(comm->far, NULL));
+    atomic_fetch_add(&comm->shm->me->joins, 1);
+    TRY(bp_shm_rank_check(comm->shm));
+    TRY(bp_store_failure_poll(comm->store, comm->name, false));
+    if (comm->remote) {
+        bp_remote_publish_joins(comm->remote);
+        TRY(bp_remote_check_dead(comm->remote, NULL));
     }
-    bp_store_key(key, comm->name, "unjoined", 0);
-    if (bp_store_get(comm->store, key, 0, &word, sizeof word, &size) == BP_OK &&
-        size == sizeof word)
-        *out = word;
-    return out->status || bp_time_left(deadline) ? BP_OK : name_late(comm);
+    bp_store_rank_key(key, comm->name, "unjoined", 0);
+    if (bp_store_get(comm->store, key, 0, &result, sizeof result, &size) == BP_OK &&
+        size == sizeof result)
+        *out = result;
+    return out->status || bp_time_left(deadline) ? BP_OK : report_late(comm);
 }
 
-static void say_joined(struct bp_comm *comm)
+static void publish_joined(struct bp_comm *comm)
 {
-    atomic_store(&comm->board->me->joins, BP_BOARD_JOINED);
-    if (comm->far) bp_far_say_joins(comm->far);
+    atomic_store(&comm->shm->me->joins, BP_JOIN_ENDED);
+    if (comm->remote) bp_remote_publish_joins(comm->remote);
 }
 
 static enum bp_status join_by_thread(struct bp_comm *comm, const void *id, uint64_t deadline,
-                                     void **out_raw, struct bp_native_word *out)
+                                     void **out_raw, struct bp_native_result *out)
 {
-    struct bp_native_word other = {.zero = 0};
+    struct bp_native_result other = {.zero = 0};
     enum bp_status status = BP_OK;
-    struct entry *e;
+    struct join_call *e;
 
     TRY(join_begin(comm, id, &e));
-    while (!join_await(e, BP_MEET_LOOK_NS) && status == BP_OK && !other.status)
-        status = join_look(comm, deadline, &other);
-    if (join_leave(e)) {
+    while (!join_wait(e, BP_FAILURE_POLL_NS) && status == BP_OK && !other.status)
+        status = join_poll(comm, deadline, &other);
+    if (join_abandon(e)) {
         *out = other;
         return status;
     }
-    say_joined(comm);
-    *out = e->word;
+    publish_joined(comm);
+    *out = e->result;
     if (status == BP_OK) {
         *out_raw = e->raw;
         e->raw = NULL;
     }
-    join_drop(e);
+    join_discard(e);
     return status;
 }
 
 /* Whether it is not under way any more; the word says how it ended. */
-static bool is_joined(struct bp_comm *comm, void *raw, struct bp_native_word *word)
+static bool is_joined(struct bp_comm *comm, void *raw, struct bp_native_result *result)
 {
     const struct bp_plugin_entry *plugin = comm->device->entry;
     enum bp_status status;
@@ -204,38 +205,39 @@ static bool is_joined(struct bp_comm *comm, void *raw, struct bp_native_word *wo
     bp_error_enter();
     status = plugin->ccl.comm_joined(plugin->self, raw);
     if (status == BP_ERR_TIMEOUT) return false;
-    bp_native_say(word, bp_error_leave(status, comm->device->name, "comm_joined"));
+    bp_native_result_set(result, bp_error_leave(status, comm->device->name, "comm_joined"));
     return true;
 }
 
 /* Until it is joined, time is up, or another says that it is not. */
 static enum bp_status await_joined(struct bp_comm *comm, void *raw, uint64_t deadline, bool *joined,
-                                   struct bp_native_word *out)
+                                   struct bp_native_result *out)
 {
-    uint64_t looked = bp_clock_ns();
+    uint64_t checked_ns = bp_clock_ns();
     enum bp_status status = BP_OK;
 
     while (!(*joined = is_joined(comm, raw, out)) && status == BP_OK && !out->status) {
-        usleep(ASK_US);
-        if (bp_clock_ns() - looked < BP_MEET_LOOK_NS) continue;
-        looked = bp_clock_ns();
-        status = join_look(comm, deadline, out);
+        usleep(POLL_US);
+        if (bp_clock_ns() - checked_ns < BP_FAILURE_POLL_NS) continue;
+        checked_ns = bp_clock_ns();
+        status = join_poll(comm, deadline, out);
     }
     return status;
 }
 
 /* began: what comm_begin has answered. */
-static enum bp_status join_by_asking(struct bp_comm *comm, enum bp_status began, void *raw,
-                                     uint64_t deadline, void **out_raw, struct bp_native_word *out)
+static enum bp_status join_by_polling(struct bp_comm *comm, enum bp_status began, void *raw,
+                                      uint64_t deadline, void **out_raw,
+                                      struct bp_native_result *out)
 {
     const struct bp_plugin_entry *plugin = comm->device->entry;
     enum bp_status status = BP_OK;
     bool joined = true;
 
-    bp_native_say(out, began);
+    bp_native_result_set(out, began);
     if (began) return BP_OK;
     status = await_joined(comm, raw, deadline, &joined, out);
-    if (joined) say_joined(comm);
+    if (joined) publish_joined(comm);
     if (joined && status == BP_OK && !out->status) {
         *out_raw = raw;
         return BP_OK;
@@ -246,13 +248,13 @@ static enum bp_status join_by_asking(struct bp_comm *comm, enum bp_status began,
 }
 
 enum bp_status bp_native_join(struct bp_comm *comm, const void *id, uint64_t deadline,
-                              void **out_raw, struct bp_native_word *out)
+                              void **out_raw, struct bp_native_result *out)
 {
     const struct bp_plugin_entry *plugin = comm->device->entry;
     enum bp_status began = BP_ERR_UNSUPPORTED;
     void *raw = NULL;
 
-    atomic_fetch_add(&comm->board->me->joins, 1);
+    atomic_fetch_add(&comm->shm->me->joins, 1);
     if (plugin->ccl.comm_begin) {
         bp_error_enter();
         began = plugin->ccl.comm_begin(plugin->self, comm->device->index, id, comm->rank,
@@ -260,5 +262,5 @@ enum bp_status bp_native_join(struct bp_comm *comm, const void *id, uint64_t dea
     }
     if (began == BP_ERR_UNSUPPORTED) return join_by_thread(comm, id, deadline, out_raw, out);
     began = bp_error_leave(began, comm->device->name, "comm_begin");
-    return join_by_asking(comm, began, raw, deadline, out_raw, out);
+    return join_by_polling(comm, began, raw, deadline, out_raw, out);
 }

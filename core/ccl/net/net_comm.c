@@ -52,7 +52,7 @@ static char *find_library(void)
 }
 
 /* UCX puts handlers of its own in front of the app's when it is opened. */
-static void take_back_signals(const struct sigaction *before)
+static void restore_signals(const struct sigaction *before)
 {
     for (int i = 1; i < NSIG; i++) {
         struct sigaction now;
@@ -73,7 +73,7 @@ static void *open_quietly(const char *path, bool *out_opened, char **out_why)
     for (int i = 1; i < NSIG; i++)
         if (sigaction(i, NULL, &before[i])) before[i].sa_handler = SIG_DFL;
     symbol = bp_library_symbol(path, "bp_net_get", out_opened, out_why);
-    take_back_signals(before);
+    restore_signals(before);
     return symbol;
 }
 
@@ -122,189 +122,194 @@ static const uint64_t store_grace_ns = 1000000000; /* the store may be cut off w
 static const uint64_t moment_ns = 400000000;
 
 /* What a rank says to those of other hosts: where it is reached. */
-struct card {
+struct net_address {
     uint64_t size;
     char bytes[BP_NET_ADDRESS_MAX];
 };
 
-static void read_plan(struct bp_hosts *h, const struct bp_hosts_plan *plan)
+static void read_topology(struct bp_net_comm *h, const struct bp_host_topology *topology)
 {
-    uint32_t count[BP_BOARD_RANKS] = {0};
+    uint32_t count[BP_COMM_MAX_RANKS] = {0};
 
-    h->n_host = plan->n_host;
-    h->host = plan->host_of[h->rank];
+    h->n_host = topology->n_host;
+    h->host = topology->host_of[h->rank];
     for (uint32_t i = 0; i < h->size; i++) {
-        struct bp_hosts_rank *r = &h->at[i];
-        r->host = plan->host_of[i];
+        struct bp_net_rank *r = &h->ranks[i];
+        r->host = topology->host_of[i];
         r->local = count[r->host]++;
-        r->pid = plan->pid[i];
+        r->pid = topology->pid[i];
         if (!r->local) h->leaders[r->host] = i;
     }
 }
 
-static struct bp_hosts *make_hosts(uint32_t rank, uint32_t size)
+static struct bp_net_comm *net_comm_alloc(uint32_t rank, uint32_t size)
 {
-    struct bp_hosts *h = calloc(1, sizeof *h);
+    struct bp_net_comm *h = calloc(1, sizeof *h);
 
     if (!h) return NULL;
     h->rank = rank;
     h->size = size;
     h->number = UINT64_MAX; /* the first call is that of try_all, 0 */
-    h->at = calloc(size, sizeof *h->at);
+    h->ranks = calloc(size, sizeof *h->ranks);
     h->leaders = calloc(size, sizeof *h->leaders);
-    h->extra = malloc((size_t)size * BP_HOSTS_LITTLE);
-    if (h->at && h->leaders && h->extra) return h;
-    bp_hosts_destroy(h);
+    h->eager_buffers = malloc((size_t)size * BP_NET_EAGER_BYTES);
+    if (h->ranks && h->leaders && h->eager_buffers) return h;
+    bp_net_comm_destroy(h);
     return NULL;
 }
 
-static enum bp_status open_worker(struct bp_hosts *h, struct card *card)
+static enum bp_status open_worker(struct bp_net_comm *h, struct net_address *net_address)
 {
     char why[BP_NET_WHY] = "";
     enum bp_status status;
 
     TRY(open_net(&h->net));
     status = h->net->create(&h->worker, why);
-    if (status == BP_OK) status = h->net->address(h->worker, card->bytes, &card->size);
+    if (status == BP_OK)
+        status = h->net->address(h->worker, net_address->bytes, &net_address->size);
     if (status)
         return bp_error(status, "bp_comm_create: rank %u cannot reach other hosts by %s: %s",
                         h->rank, h->net->name, why);
     return BP_OK;
 }
 
-static enum bp_status say_card(struct bp_hosts *h)
+static enum bp_status publish_address(struct bp_net_comm *h)
 {
-    struct card *card = calloc(1, sizeof *card);
+    struct net_address *net_address = calloc(1, sizeof *net_address);
     char key[BP_STORE_KEY_MAX];
-    enum bp_status status =
-        card ? open_worker(h, card) : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    enum bp_status status = net_address ? open_worker(h, net_address)
+                                        : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
 
-    bp_store_key(key, h->name, "net", h->rank);
-    if (status == BP_OK) status = bp_store_set(h->store, key, card, sizeof *card);
-    free(card);
+    bp_store_rank_key(key, h->name, "net", h->rank);
+    if (status == BP_OK) status = bp_store_set(h->store, key, net_address, sizeof *net_address);
+    free(net_address);
     return status;
 }
 
-static enum bp_status connect_to(struct bp_hosts *h, uint32_t rank, const struct card *card)
+static enum bp_status connect_to(struct bp_net_comm *h, uint32_t rank,
+                                 const struct net_address *net_address)
 {
     char why[BP_NET_WHY] = "";
     enum bp_status status;
 
-    if (card->size > sizeof card->bytes)
+    if (net_address->size > sizeof net_address->bytes)
         return bp_error(BP_ERR_INVALID, "bp_comm_create: rank %u is of another version", rank);
-    status = h->net->connect(h->worker, card->bytes, card->size, &h->at[rank].peer, why);
+    status = h->net->connect(h->worker, net_address->bytes, net_address->size, &h->ranks[rank].peer,
+                             why);
     if (status)
         return bp_error(status, "bp_comm_create: rank %u cannot reach rank %u by %s: %s", h->rank,
                         rank, h->net->name, why);
     return BP_OK;
 }
 
-/* Ranks whose host waits for one of its own have no card yet: who is to blame is said there, within
- * the moment more. */
-static enum bp_status connect_all(struct bp_hosts *h, uint64_t deadline)
+/* Ranks whose host waits for one of its own have no address yet: who is to blame is said there,
+ * within the moment more. */
+static enum bp_status connect_all(struct bp_net_comm *h, uint64_t deadline)
 {
-    struct card *card = malloc(sizeof *card);
-    enum bp_status status = card ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
+    struct net_address *net_address = malloc(sizeof *net_address);
+    enum bp_status status = net_address ? BP_OK
+                                        : bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     uint64_t late = deadline > UINT64_MAX - moment_ns ? deadline : deadline + moment_ns;
     char list[400];
 
     for (uint32_t i = 0; i < h->size && status == BP_OK; i++) {
-        if (bp_hosts_is_here(h, i)) continue;
-        status = bp_meet_hear(h->store, h->name, "net", i, 0, late, card, sizeof *card);
+        if (bp_net_is_local(h, i)) continue;
+        status = bp_rendezvous_wait(h->store, h->name, "net", i, 0, late, net_address,
+                                    sizeof *net_address);
         if (status == BP_ERR_TIMEOUT)
-            status = bp_error(status, "bp_comm_create: %s came, but does not go on",
-                              bp_meet_missing(h->store, h->name, "net", h->size, list,
-                                              sizeof list));
-        if (status == BP_OK) status = connect_to(h, i, card);
+            status = bp_error(
+                status, "bp_comm_create: %s came, but does not go on",
+                bp_rendezvous_list_missing(h->store, h->name, "net", h->size, list, sizeof list));
+        if (status == BP_OK) status = connect_to(h, i, net_address);
     }
-    free(card);
+    free(net_address);
     return status;
 }
 
 /* A word to and from each rank of the other hosts: UCX 1.13 may end the process where a connection
  * that has begun only is closed, as happens after a failure. */
-static enum bp_status greet_all(struct bp_hosts *h, uint64_t deadline)
+static enum bp_status open_connections(struct bp_net_comm *h, uint64_t deadline)
 {
     struct bp_collective *c = calloc(2 * (size_t)h->size, sizeof *c);
     enum bp_status status;
     uint32_t n = 0;
 
     if (!c)
-        return bp_comm_fail(&h->board->failure, BP_ERR_MEMORY, "rank %u has no memory", h->rank);
+        return bp_comm_fail(&h->shm->failure, BP_ERR_MEMORY, "rank %u has no memory", h->rank);
     for (uint32_t i = 0; i < 2 * h->size; i++) {
         bool sends = i < h->size;
         uint32_t other = i % h->size;
-        if (!bp_hosts_is_here(h, other))
+        if (!bp_net_is_local(h, other))
             c[n++] = (struct bp_collective){.call = sends ? BP_COMM_SEND : BP_COMM_RECV,
                                             .dtype = BP_U8, .root = other, .width = 1,
                                             .timeout_ns = bp_time_left(deadline)};
     }
-    status = bp_hosts_p2p(h, c, n, sizeof *c);
+    status = bp_net_p2p(h, c, n, sizeof *c);
     free(c);
     return status;
 }
 
 /* A barrier, and all are reached. */
-static enum bp_status try_all(struct bp_hosts *h, uint64_t deadline)
+static enum bp_status run_barrier(struct bp_net_comm *h, uint64_t deadline)
 {
     struct bp_collective c = {.call = BP_COMM_BARRIER, .width = 1,
                               .timeout_ns = bp_time_left(deadline)};
 
-    TRY(bp_hosts_collective(h, &c));
-    TRY(greet_all(h, deadline));
-    h->made = true;
+    TRY(bp_net_collective(h, &c));
+    TRY(open_connections(h, deadline));
+    h->connected = true;
     return BP_OK;
 }
 
 /* What this rank has found, or another before, is told to all before its connections end. */
-static enum bp_status net_comm_give_up(struct bp_hosts *h, enum bp_status status)
+static enum bp_status net_comm_fail(struct bp_net_comm *h, enum bp_status status)
 {
     char why[1000];
 
     snprintf(why, sizeof why, "%s", bp_error_message());
-    if (!h->store) h->gone = true;
-    return bp_comm_fail(&h->board->failure, status, "%s (said by rank %u)", why, h->rank);
+    if (!h->store) h->store_gone = true;
+    return bp_comm_fail(&h->shm->failure, status, "%s (said by rank %u)", why, h->rank);
 }
 
-enum bp_status bp_hosts_create(const struct bp_hosts_plan *plan, struct bp_shm_rank *board,
-                               const char *address, const char *name, uint32_t rank, uint32_t size,
-                               uint64_t timeout_ns, struct bp_hosts **out_hosts)
+enum bp_status bp_net_comm_create(const struct bp_host_topology *topology, struct bp_shm_rank *shm,
+                                  const char *address, const char *name, uint32_t rank,
+                                  uint32_t size, uint64_t timeout_ns, struct bp_net_comm **out_net)
 {
-    uint64_t deadline = bp_deadline(timeout_ns);
-    struct bp_hosts *h = make_hosts(rank, size);
+    uint64_t deadline = bp_deadline_after(timeout_ns);
+    struct bp_net_comm *h = net_comm_alloc(rank, size);
     enum bp_status status;
 
     if (!h) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
     snprintf(h->name, sizeof h->name, "%s", name);
-    h->board = board;
-    bp_hosts_watch_board(h, bp_hosts_pairs_move);
-    read_plan(h, plan);
+    h->shm = shm;
+    bp_net_comm_attach(h, bp_net_p2p_progress);
+    read_topology(h, topology);
     status = bp_store_create(address, timeout_ns, &h->store);
     if (status == BP_OK) bp_store_set_grace(h->store, store_grace_ns);
-    if (status == BP_OK) status = say_card(h);
+    if (status == BP_OK) status = publish_address(h);
     if (status == BP_OK) status = connect_all(h, deadline);
-    if (status) status = net_comm_give_up(h, status);
-    else status = try_all(h, deadline);
+    if (status) status = net_comm_fail(h, status);
+    else status = run_barrier(h, deadline);
     if (status) {
-        bp_hosts_leave_board(h);
-        bp_hosts_destroy(h);
+        bp_net_comm_detach(h);
+        bp_net_comm_destroy(h);
         return status;
     }
-    *out_hosts = h;
+    *out_net = h;
     return BP_OK;
 }
 
-void bp_hosts_destroy(struct bp_hosts *h)
+void bp_net_comm_destroy(struct bp_net_comm *h)
 {
     if (!h) return;
     if (h->worker) h->net->destroy(h->worker);
     bp_store_destroy(h->store);
-    for (uint32_t i = 0; i < h->room; i++) free(h->ops[i]);
-    free(h->ops);
-    free(h->at);
+    for (uint32_t i = 0; i < h->room; i++) free(h->requests[i]);
+    free(h->requests);
+    free(h->ranks);
     free(h->leaders);
-    free(h->extra);
-    free(h->pairs);
+    free(h->eager_buffers);
+    free(h->exchanges);
     free(h->scratch);
     free(h);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net_failure.c: the failure of a communicator that is on several hosts. The first one is kept in
- * the store, and each host's board gets it from there: by who waits on that host, or fails later.
+ * the store, and each host's memory gets it from there: by who waits on that host, or fails later.
  *
  * Who is late is best known on its own host. So a rank whose time is up asks, in the store, and
  * gives the others a moment to answer before it names whom it has waited for. */
@@ -16,124 +16,131 @@ static const uint64_t local_ns = 1200000000; /* for a leader to say who is late 
 static const uint64_t lost_ns = 500000000;   /* as others of that host may say more */
 
 /* A store that is gone is not asked again. */
-static bool net_failure_get(struct bp_hosts *h, const char *what, void *value, uint64_t bytes)
+static bool net_failure_get(struct bp_net_comm *h, const char *what, void *value, uint64_t bytes)
 {
-    enum bp_status status = h->gone ? BP_ERR_PEER
-                                    : bp_fault_get(h->store, h->name, what, 0, value, bytes);
+    enum bp_status status = h->store_gone
+                                ? BP_ERR_PEER
+                                : bp_store_comm_get(h->store, h->name, what, 0, value, bytes);
 
-    if (status == BP_ERR_PEER) h->gone = true;
+    if (status == BP_ERR_PEER) h->store_gone = true;
     return status == BP_OK;
 }
 
-static void net_failure_share(void *ctx, uint32_t *status, char *text, size_t size)
+static void net_failure_publish(void *ctx, uint32_t *status, char *text, size_t size)
 {
-    struct bp_hosts *h = ctx;
+    struct bp_net_comm *h = ctx;
 
-    if (!h->gone && !bp_fault_share(h->store, h->name, status, text, size)) h->gone = true;
+    if (!h->store_gone && !bp_store_failure_publish(h->store, h->name, status, text, size))
+        h->store_gone = true;
 }
 
 /* Somebody's time is up in this call or a later one: who is missing here is named now. */
-static enum bp_status answer_ask(struct bp_hosts *h)
+static enum bp_status report_if_asked(struct bp_net_comm *h)
 {
     uint64_t number;
 
-    if (h->waits || !bp_board_is_held_up(h->board)) return BP_OK;
+    if (h->waits_remote || !bp_shm_has_missing_rank(h->shm)) return BP_OK;
     if (!net_failure_get(h, "asked", &number, sizeof number) || number < h->number) return BP_OK;
-    return bp_board_late(h->board, BP_BOARD_ANY);
+    return bp_shm_report_timeout(h->shm, BP_RANK_ANY);
 }
 
 /* Ranks of this host have all made the same call; so have those of the other. What it says may be
  * of a call in which this rank did not wait for it. */
-static enum bp_status fail_odd(struct bp_hosts *h, const struct bp_hosts_head *head, uint32_t rank)
+static enum bp_status report_mismatch(struct bp_net_comm *h, const struct bp_net_header *header,
+                                      uint32_t rank)
 {
-    uint64_t number = head->what >> 32;
-    const struct bp_hosts_head *own = &h->past[number % BP_HOSTS_PAST];
+    uint64_t number = header->signature >> 32;
+    const struct bp_net_header *own = &h->history[number % BP_NET_HISTORY];
     char mine[200], other[200];
 
-    if (own->what >> 32 != number) own = &h->past[h->number % BP_HOSTS_PAST];
+    if (own->signature >> 32 != number) own = &h->history[h->number % BP_NET_HISTORY];
     return bp_comm_fail(
-        &h->board->failure, BP_ERR_INVALID,
+        &h->shm->failure, BP_ERR_INVALID,
         "sequence %" PRIu64 ": rank %u calls %s, but rank %u calls %s, on another "
         "host, its sequence %" PRIu64 ": all ranks make the same calls in the same order",
-        own->what >> 32, h->rank, bp_what_text(own->what, own->count, mine, sizeof mine), rank,
-        bp_what_text(head->what, head->count, other, sizeof other), number);
+        own->signature >> 32, h->rank,
+        bp_signature_text(own->signature, own->count, mine, sizeof mine), rank,
+        bp_signature_text(header->signature, header->count, other, sizeof other), number);
 }
 
-enum bp_status bp_hosts_compare_head(struct bp_hosts *h, uint32_t rank,
-                                     const struct bp_hosts_head *head)
+enum bp_status bp_net_header_check(struct bp_net_comm *h, uint32_t rank,
+                                   const struct bp_net_header *header)
 {
-    bool same = head->what == h->own.what && head->count == h->own.count;
+    bool same = header->signature == h->own.signature && header->count == h->own.count;
 
-    return same ? BP_OK : fail_odd(h, head, rank);
+    return same ? BP_OK : report_mismatch(h, header, rank);
 }
 
-enum bp_status bp_hosts_hear(struct bp_hosts *h)
+enum bp_status bp_net_failure_poll(struct bp_net_comm *h)
 {
     uint64_t now = bp_clock_ns();
-    struct bp_fault f;
+    struct bp_store_failure f;
 
-    if (now - atomic_load(&h->watched) < watch_ns || h->gone) return BP_OK;
-    atomic_store(&h->watched, now);
+    if (now - atomic_load(&h->polled_ns) < watch_ns || h->store_gone) return BP_OK;
+    atomic_store(&h->polled_ns, now);
     if (net_failure_get(h, "failed", &f, sizeof f))
-        return bp_comm_fail(&h->board->failure, bp_status_heard(f.status), "%.1499s", f.text);
+        return bp_comm_fail(&h->shm->failure, bp_status_of_number(f.status), "%.1499s", f.text);
     return BP_OK;
 }
 
 /* Two may wait for each other, in calls in which only the other would say something: who waits for
  * long says in the store for which call, and compares. */
-static enum bp_status compare_waits(struct bp_hosts *h)
+static enum bp_status compare_waits(struct bp_net_comm *h)
 {
-    struct bp_hosts_head other;
+    struct bp_net_header other;
     char word[20], key[BP_STORE_KEY_MAX];
 
     snprintf(word, sizeof word, "call/%u", h->rank);
-    bp_fault_key(h->name, key, word);
-    if (h->told != h->number && !h->gone && !bp_store_set(h->store, key, &h->own, sizeof h->own))
-        h->told = h->number;
-    for (uint32_t i = 0; i < h->n_op; i++) {
-        uint32_t rank = h->ops[i]->rank;
-        if (!h->ops[i]->recv || h->ops[i]->net.done) continue;
+    bp_store_comm_key(h->name, key, word);
+    if (h->published != h->number && !h->store_gone &&
+        !bp_store_set(h->store, key, &h->own, sizeof h->own))
+        h->published = h->number;
+    for (uint32_t i = 0; i < h->n_request; i++) {
+        uint32_t rank = h->requests[i]->rank;
+        if (!h->requests[i]->recv || h->requests[i]->net.done) continue;
         snprintf(word, sizeof word, "call/%u", rank);
-        if (net_failure_get(h, word, &other, sizeof other) && other.what >> 32 == h->number)
-            TRY(bp_hosts_compare_head(h, rank, &other));
+        if (net_failure_get(h, word, &other, sizeof other) && other.signature >> 32 == h->number)
+            TRY(bp_net_header_check(h, rank, &other));
     }
     return BP_OK;
 }
 
-enum bp_status bp_hosts_watch(struct bp_hosts *h)
+enum bp_status bp_net_wait_poll(struct bp_net_comm *h)
 {
-    uint64_t before = atomic_load(&h->watched);
+    uint64_t before = atomic_load(&h->polled_ns);
 
-    TRY(bp_hosts_hear(h));
-    if (atomic_load(&h->watched) == before) return BP_OK;
-    return h->little && h->waits ? compare_waits(h) : answer_ask(h);
+    TRY(bp_net_failure_poll(h));
+    if (atomic_load(&h->polled_ns) == before) return BP_OK;
+    return h->eager && h->waits_remote ? compare_waits(h) : report_if_asked(h);
 }
 
-static const char *own_text(const struct bp_hosts *h, char *text, size_t size)
+static const char *own_text(const struct bp_net_comm *h, char *text, size_t size)
 {
     char what[200];
 
-    if (h->pair && h->made) return bp_pair_text(h->pair, h->pair->root, text, size);
-    if (!h->made) snprintf(text, size, "bp_comm_create");
+    if (h->waiting && h->connected) return bp_p2p_text(h->waiting, h->waiting->root, text, size);
+    if (!h->connected) snprintf(text, size, "bp_comm_create");
     else
         snprintf(text, size, "%s, sequence %" PRIu64,
-                 bp_what_text(h->own.what, h->own.count, what, sizeof what), h->number);
+                 bp_signature_text(h->own.signature, h->own.count, what, sizeof what), h->number);
     return text;
 }
 
-static void rank_text(const struct bp_hosts *h, uint32_t rank, char *text, size_t size)
+static void rank_text(const struct bp_net_comm *h, uint32_t rank, char *text, size_t size)
 {
-    const struct bp_hosts_rank *r = &h->at[rank];
+    const struct bp_net_rank *r = &h->ranks[rank];
     char what[200];
     int used = snprintf(text, size, "rank %u (process %d, on another host)", rank, r->pid);
 
-    if (r->said_number)
-        snprintf(text + used, size - (size_t)used, ", whose last call was %s, sequence %" PRIu64,
-                 bp_what_text(r->said.what, r->said.count, what, sizeof what), r->said_number);
+    if (r->last_number)
+        snprintf(
+            text + used, size - (size_t)used, ", whose last call was %s, sequence %" PRIu64,
+            bp_signature_text(r->last_header.signature, r->last_header.count, what, sizeof what),
+            r->last_number);
 }
 
 /* Those whose messages have not come, each once. */
-static uint32_t list_missing(const struct bp_hosts *h, char *list, size_t size)
+static uint32_t list_missing(const struct bp_net_comm *h, char *list, size_t size)
 {
     uint32_t named = 0;
     size_t used = 0;
@@ -141,8 +148,8 @@ static uint32_t list_missing(const struct bp_hosts *h, char *list, size_t size)
     for (uint32_t i = 0; i < h->size && used + 400 < size; i++) {
         bool missing = false;
         char who[400];
-        for (uint32_t j = 0; j < h->n_op; j++)
-            missing = missing || (h->ops[j]->rank == i && !h->ops[j]->net.done);
+        for (uint32_t j = 0; j < h->n_request; j++)
+            missing = missing || (h->requests[j]->rank == i && !h->requests[j]->net.done);
         if (!missing) continue;
         rank_text(h, i, who, sizeof who);
         used += (size_t)snprintf(list + used, size - used, "%s%s", named++ ? "; " : "", who);
@@ -152,66 +159,66 @@ static uint32_t list_missing(const struct bp_hosts *h, char *list, size_t size)
 }
 
 /* Time is up for other hosts. */
-static enum bp_status late_afar(struct bp_hosts *h, uint64_t late_ns)
+static enum bp_status report_remote_timeout(struct bp_net_comm *h, uint64_t late_ns)
 {
-    bool came = !h->pair && h->agreed;
+    bool came = !h->waiting && h->agreed;
     char own[250], list[1000], key[BP_STORE_KEY_MAX];
     uint64_t asked;
 
-    bp_fault_key(h->name, key, "asked");
-    if (!h->gone && (!net_failure_get(h, "asked", &asked, sizeof asked) || asked < h->number))
+    bp_store_comm_key(h->name, key, "asked");
+    if (!h->store_gone && (!net_failure_get(h, "asked", &asked, sizeof asked) || asked < h->number))
         bp_store_set(h->store, key, &h->number, sizeof h->number);
-    if (late_ns < (bp_hosts_leads(h) ? leader_ns : other_ns)) return BP_OK;
+    if (late_ns < (bp_net_is_leader(h) ? leader_ns : other_ns)) return BP_OK;
     list_missing(h, list, sizeof list);
-    return bp_comm_fail(&h->board->failure, BP_ERR_TIMEOUT, "rank %u waited %.3g s in %s: %s %s",
-                        h->rank, (double)h->board->waiter.timeout_ns / 1e9,
+    return bp_comm_fail(&h->shm->failure, BP_ERR_TIMEOUT, "rank %u waited %.3g s in %s: %s %s",
+                        h->rank, (double)h->shm->waiter.timeout_ns / 1e9,
                         own_text(h, own, sizeof own), list,
-                        h->pair ? "did not"
-                        : came  ? "came, but does not go on"
-                                : "did not come");
+                        h->waiting ? "did not"
+                        : came     ? "came, but does not go on"
+                                   : "did not come");
 }
 
 /* Who waits for its leader, which waits for other hosts, lets it speak first. */
-static enum bp_status net_failure_late(void *ctx, uint32_t of, uint64_t late_ns)
+static enum bp_status net_failure_time_up(void *ctx, uint32_t of, uint64_t late_ns)
 {
-    struct bp_hosts *h = ctx;
-    bool held_up = h->board->p2p.pair || bp_board_is_held_up(h->board);
+    struct bp_net_comm *h = ctx;
+    bool held_up = h->shm->p2p.waiting || bp_shm_has_missing_rank(h->shm);
 
-    if (h->waits) return late_afar(h, late_ns);
-    return held_up || late_ns > local_ns ? bp_board_late(h->board, of) : BP_OK;
+    if (h->waits_remote) return report_remote_timeout(h, late_ns);
+    return held_up || late_ns > local_ns ? bp_shm_report_timeout(h->shm, of) : BP_OK;
 }
 
-static enum bp_status net_failure_look(void *ctx)
+static enum bp_status net_failure_poll(void *ctx)
 {
-    return bp_hosts_watch(ctx);
+    return bp_net_wait_poll(ctx);
 }
 
-void bp_hosts_watch_board(struct bp_hosts *h, enum bp_status (*move)(void *, bool *))
+void bp_net_comm_attach(struct bp_net_comm *h, enum bp_status (*progress)(void *, bool *))
 {
     h->progress = (struct bp_progress){
-        .ctx = h, .move = move, .look = net_failure_look, .late = net_failure_late};
-    h->board->waiter.progress = &h->progress;
-    h->board->failure.ctx = h;
-    h->board->failure.share = net_failure_share;
+        .ctx = h, .progress = progress, .poll = net_failure_poll, .time_up = net_failure_time_up};
+    h->shm->waiter.progress = &h->progress;
+    h->shm->failure.ctx = h;
+    h->shm->failure.share = net_failure_publish;
 }
 
-void bp_hosts_leave_board(struct bp_hosts *h)
+void bp_net_comm_detach(struct bp_net_comm *h)
 {
-    h->board->waiter.progress = NULL;
-    h->board->failure.share = NULL;
+    h->shm->waiter.progress = NULL;
+    h->shm->failure.share = NULL;
 }
 
-enum bp_status bp_hosts_lost(struct bp_hosts *h, uint32_t rank)
+enum bp_status bp_net_report_lost(struct bp_net_comm *h, uint32_t rank)
 {
-    struct bp_hosts_rank *r = &h->at[rank];
+    struct bp_net_rank *r = &h->ranks[rank];
     const char *why = h->net->peer_lost(r->peer);
     char who[400], own[250];
 
     if (!r->lost_ns) r->lost_ns = bp_clock_ns();
-    TRY(bp_hosts_watch(h));
+    TRY(bp_net_wait_poll(h));
     if (bp_clock_ns() - r->lost_ns < lost_ns) return BP_OK;
     rank_text(h, rank, who, sizeof who);
-    return bp_comm_fail(&h->board->failure, BP_ERR_PEER,
+    return bp_comm_fail(&h->shm->failure, BP_ERR_PEER,
                         "%s, has died, or cannot be reached (%s); rank %u missed it in %s", who,
                         why ? why : "a message was not taken", h->rank,
                         own_text(h, own, sizeof own));

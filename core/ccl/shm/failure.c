@@ -9,25 +9,25 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum bp_status bp_comm_answer(struct bp_comm_failure *f)
+enum bp_status bp_comm_failure_report(struct bp_comm_failure *f)
 {
-    const struct bp_board_header *h = f->header;
-    uint64_t deadline = bp_deadline(f->share ? 5000000000 : 200000000);
+    const struct bp_shm_header *h = f->header;
+    uint64_t deadline = bp_deadline_after(f->share ? 5000000000 : 200000000);
 
     while (atomic_load(&h->failed) != 2 && bp_time_left(deadline)) sched_yield();
     if (atomic_load(&h->failed) != 2)
         return bp_error(BP_ERR_PEER, "a rank died while it wrote why the communicator failed");
-    return bp_error(bp_status_heard(h->status), "%.*s", (int)sizeof h->text - 1, h->text);
+    return bp_error(bp_status_of_number(h->status), "%.*s", (int)sizeof h->text - 1, h->text);
 }
 
 enum bp_status bp_comm_fail(struct bp_comm_failure *f, enum bp_status status, const char *format,
                             ...)
 {
-    struct bp_board_header *h = f->header;
+    struct bp_shm_header *h = f->header;
     uint32_t none = 0;
     va_list args;
 
-    if (!atomic_compare_exchange_strong(&h->failed, &none, 1)) return bp_comm_answer(f);
+    if (!atomic_compare_exchange_strong(&h->failed, &none, 1)) return bp_comm_failure_report(f);
     va_start(args, format);
     vsnprintf(h->text, sizeof h->text, format, args);
     va_end(args);
@@ -35,11 +35,11 @@ enum bp_status bp_comm_fail(struct bp_comm_failure *f, enum bp_status status, co
     if (f->share) f->share(f->ctx, &h->status, h->text, sizeof h->text);
     atomic_store(&h->failed, 2);
     bp_segment_wake(f->segment, f->rank);
-    return bp_comm_answer(f);
+    return bp_comm_failure_report(f);
 }
 
-enum bp_status bp_comm_confess(struct bp_comm_failure *f, enum bp_status status,
-                               const char *format, ...)
+enum bp_status bp_comm_failure_publish(struct bp_comm_failure *f, enum bp_status status,
+                                       const char *format, ...)
 {
     char words[200], why[800];
     va_list args;
@@ -54,104 +54,107 @@ enum bp_status bp_comm_confess(struct bp_comm_failure *f, enum bp_status status,
 
 enum { TEXT = 200 };
 
-/* The call that a rank is in, or was in last: the entry of the highest number. */
-static const struct bp_board_entry *last_entry(const struct bp_shm_rank *b, uint32_t rank,
-                                               uint64_t *out_sequence)
+/* The call that a rank is in, or was in last: the slot of the highest number. */
+static const struct bp_shm_call_slot *last_slot(const struct bp_shm_rank *b, uint32_t rank,
+                                                uint64_t *out_sequence)
 {
-    const struct bp_board_entry *last = b->at[rank].entry;
+    const struct bp_shm_call_slot *last = b->ranks[rank].call_slots;
 
     *out_sequence = atomic_load(&last->sequence);
-    for (uint32_t i = 1; i < BP_BOARD_ENTRIES; i++) {
-        uint64_t sequence = atomic_load(&b->at[rank].entry[i].sequence);
+    for (uint32_t i = 1; i < BP_SHM_CALL_SLOTS; i++) {
+        uint64_t sequence = atomic_load(&b->ranks[rank].call_slots[i].sequence);
         if (sequence <= *out_sequence) continue;
         *out_sequence = sequence;
-        last = &b->at[rank].entry[i];
+        last = &b->ranks[rank].call_slots[i];
     }
     return last;
 }
 
 /* Calls across hosts have several sequence numbers here, and one of their own. */
-static uint64_t failure_number_of(uint64_t what, uint64_t sequence)
+static uint64_t sequence_of(uint64_t signature, uint64_t sequence)
 {
-    return what >> 32 ? what >> 32 : sequence;
+    return signature >> 32 ? signature >> 32 : sequence;
 }
 
 /* The same where calls are posted. */
 static void last_call(const struct bp_shm_rank *b, uint32_t rank, uint64_t *out_sequence,
-                      uint64_t *out_what, uint64_t *out_count)
+                      uint64_t *out_signature, uint64_t *out_count)
 {
-    uint64_t posted = atomic_load(&b->at[rank].posted);
-    const struct bp_board_post *post = &b->at[rank].post[posted % BP_BOARD_POSTS];
-    const struct bp_board_entry *e = last_entry(b, rank, out_sequence);
+    uint64_t posted = atomic_load(&b->ranks[rank].posted);
+    const struct bp_seqlog_entry *logged = &b->ranks[rank].seqlog[posted % BP_SEQLOG_ENTRIES];
+    const struct bp_shm_call_slot *e = last_slot(b, rank, out_sequence);
 
-    *out_what = b->posts.used ? atomic_load(&post->what) : e->what;
-    *out_count = b->posts.used ? atomic_load(&post->count) : e->count;
-    if (b->posts.used) *out_sequence = posted;
+    *out_signature = b->seqlog.used ? atomic_load(&logged->signature) : e->signature;
+    *out_count = b->seqlog.used ? atomic_load(&logged->count) : e->count;
+    if (b->seqlog.used) *out_sequence = posted;
 }
 
 /* "rank 2 (process 17), whose last call was broadcast of 4 f32 with root 0, sequence 6". */
 static void rank_text(const struct bp_shm_rank *b, uint32_t rank, char *text, size_t size)
 {
-    uint64_t sequence, what, count;
+    uint64_t sequence, signature, count;
     char call[TEXT];
 
-    last_call(b, rank, &sequence, &what, &count);
+    last_call(b, rank, &sequence, &signature, &count);
     if (!sequence)
         snprintf(text, size, "rank %u (process %d), which has made no call",
-                 bp_board_number(b, rank), b->peers.pid[rank]);
+                 bp_shm_global_rank(b, rank), b->peers.pid[rank]);
     else
         snprintf(text, size, "rank %u (process %d), whose last call was %s, sequence %" PRIu64,
-                 bp_board_number(b, rank), b->peers.pid[rank],
-                 bp_what_text(what, count, call, sizeof call), failure_number_of(what, sequence));
+                 bp_shm_global_rank(b, rank), b->peers.pid[rank],
+                 bp_signature_text(signature, count, call, sizeof call),
+                 sequence_of(signature, sequence));
 }
 
 static bool is_joining(const struct bp_shm_rank *b)
 {
     uint32_t joins = atomic_load(&b->me->joins);
 
-    return joins && joins < BP_BOARD_JOINED;
+    return joins && joins < BP_JOIN_ENDED;
 }
 
 /* What this rank is in. */
 static const char *own_text(const struct bp_shm_rank *b, char *text, size_t size)
 {
     uint64_t sequence, last, count;
-    char what[TEXT];
+    char signature[TEXT];
 
     last_call(b, b->rank, &sequence, &last, &count);
     if (atomic_load(&b->me->ready) < 2 || is_joining(b)) return "bp_comm_create";
-    if (b->p2p.pair)
-        return bp_pair_text(b->p2p.pair, bp_board_number(b, b->p2p.pair->root), text, size);
+    if (b->p2p.waiting)
+        return bp_p2p_text(b->p2p.waiting, bp_shm_global_rank(b, b->p2p.waiting->root), text, size);
     if (!sequence) return "its first call";
     snprintf(text, size, "%s, sequence %" PRIu64,
-             bp_what_text(last, count, what, sizeof what), failure_number_of(last, sequence));
+             bp_signature_text(last, count, signature, sizeof signature),
+             sequence_of(last, sequence));
     return text;
 }
 
-enum bp_status bp_board_died(struct bp_shm_rank *b, uint32_t rank)
+enum bp_status bp_shm_report_death(struct bp_shm_rank *b, uint32_t rank)
 {
     char own[TEXT], who[2 * TEXT];
 
     rank_text(b, rank, who, sizeof who);
     return bp_comm_fail(&b->failure, BP_ERR_PEER, "%s, has died; rank %u missed it in %s", who,
-                        bp_board_number(b, b->rank), own_text(b, own, sizeof own));
+                        bp_shm_global_rank(b, b->rank), own_text(b, own, sizeof own));
 }
 
 /* Whether a rank holds up the call that this one is in: it has not begun it. */
 static bool is_behind(const struct bp_shm_rank *b, uint32_t rank)
 {
-    uint64_t number = bp_board_entry(b, b->rank, b->calls.sequence)->what >> 32, sequence;
-    const struct bp_board_entry *e;
+    uint64_t number = bp_shm_call_slot(b, b->rank, b->calls.sequence)->signature >> 32, sequence;
+    const struct bp_shm_call_slot *e;
 
     if (atomic_load(&b->me->ready) < 2)
-        return atomic_load(&b->at[rank].ready) < atomic_load(&b->me->ready);
-    if (b->posts.needs) return atomic_load(&b->at[rank].posted) < b->posts.needs;
-    e = last_entry(b, rank, &sequence);
-    if (number) return !sequence || e->what >> 32 < number;
+        return atomic_load(&b->ranks[rank].ready) < atomic_load(&b->me->ready);
+    if (b->seqlog.waits_for_post)
+        return atomic_load(&b->ranks[rank].posted) < b->seqlog.waits_for_post;
+    e = last_slot(b, rank, &sequence);
+    if (number) return !sequence || e->signature >> 32 < number;
     return sequence + b->calls.lag < b->calls.sequence;
 }
 
-bool bp_board_is_held_up(const struct bp_shm_rank *b)
+bool bp_shm_has_missing_rank(const struct bp_shm_rank *b)
 {
     for (uint32_t i = 0; i < b->n; i++)
         if (i != b->rank && is_behind(b, i)) return true;
@@ -162,14 +165,14 @@ bool bp_board_is_held_up(const struct bp_shm_rank *b)
 static uint32_t end_of_chain(const struct bp_shm_rank *b, uint32_t of)
 {
     for (uint32_t i = 0; i < b->n; i++) {
-        uint32_t next = atomic_load(&b->at[of].waits_for);
+        uint32_t next = atomic_load(&b->ranks[of].waits_for);
         if (!next || next > b->n || next - 1 == b->rank) break;
         of = next - 1;
     }
     return of;
 }
 
-void bp_names_add(const struct bp_shm_rank *b, struct bp_names *names, uint32_t rank)
+void bp_rank_list_add(const struct bp_shm_rank *b, struct bp_rank_list *names, uint32_t rank)
 {
     char who[2 * TEXT];
 
@@ -181,98 +184,98 @@ void bp_names_add(const struct bp_shm_rank *b, struct bp_names *names, uint32_t 
 
 /* Ranks that have not begun the call, and rather those that do not wait for others; if all have,
  * the one that was waited for. */
-enum bp_status bp_board_late(struct bp_shm_rank *b, uint32_t of)
+enum bp_status bp_shm_report_timeout(struct bp_shm_rank *b, uint32_t of)
 {
-    struct bp_names late = {.n = 0};
+    struct bp_rank_list late = {.n = 0};
     char own[TEXT];
     const char *why = "did not come";
 
     if (of >= b->n) of = b->rank;
-    if (b->p2p.pair) of = end_of_chain(b, of);
-    for (int pass = 0; pass < 2 && !late.n && !b->p2p.pair; pass++)
+    if (b->p2p.waiting) of = end_of_chain(b, of);
+    for (int pass = 0; pass < 2 && !late.n && !b->p2p.waiting; pass++)
         for (uint32_t i = 0; i < b->n; i++)
-            if (i != b->rank && is_behind(b, i) && (pass || !atomic_load(&b->at[i].waits_for)))
-                bp_names_add(b, &late, i);
+            if (i != b->rank && is_behind(b, i) && (pass || !atomic_load(&b->ranks[i].waits_for)))
+                bp_rank_list_add(b, &late, i);
     if (!late.n) {
-        why = b->p2p.pair ? "did not" : "came, but does not go on";
-        bp_names_add(b, &late, of);
+        why = b->p2p.waiting ? "did not" : "came, but does not go on";
+        bp_rank_list_add(b, &late, of);
     }
     return bp_comm_fail(&b->failure, BP_ERR_TIMEOUT, "rank %u waited %.3g s in %s: %s %s",
-                        bp_board_number(b, b->rank), (double)b->waiter.timeout_ns / 1e9,
+                        bp_shm_global_rank(b, b->rank), (double)b->waiter.timeout_ns / 1e9,
                         own_text(b, own, sizeof own), late.text, why);
 }
 
-enum bp_status bp_board_late_by(struct bp_shm_rank *b, uint64_t what, uint64_t count,
-                                uint64_t timeout_ns, const char *late, const char *why)
+enum bp_status bp_shm_report_timeout_of(struct bp_shm_rank *b, uint64_t signature, uint64_t count,
+                                        uint64_t timeout_ns, const char *late, const char *why)
 {
     char own[TEXT];
 
     return bp_comm_fail(&b->failure, BP_ERR_TIMEOUT, "rank %u waited %.3g s in %s: %s %s",
-                        bp_board_number(b, b->rank), (double)timeout_ns / 1e9,
-                        bp_what_text(what, count, own, sizeof own), late, why);
+                        bp_shm_global_rank(b, b->rank), (double)timeout_ns / 1e9,
+                        bp_signature_text(signature, count, own, sizeof own), late, why);
 }
 
-static bool failure_same(const struct bp_board_entry *a, const struct bp_board_entry *b)
+static bool is_same_call(const struct bp_shm_call_slot *a, const struct bp_shm_call_slot *b)
 {
-    return a->what == b->what && a->count == b->count;
+    return a->signature == b->signature && a->count == b->count;
 }
 
 /* How many have made the same call as rank. */
-static uint32_t failure_votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t sequence)
+static uint32_t count_votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t sequence)
 {
-    const struct bp_board_entry *e = bp_board_entry(b, rank, sequence);
+    const struct bp_shm_call_slot *e = bp_shm_call_slot(b, rank, sequence);
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < b->n; i++) {
-        const struct bp_board_entry *other = bp_board_entry(b, i, sequence);
-        n += atomic_load(&other->sequence) == sequence && failure_same(e, other);
+        const struct bp_shm_call_slot *other = bp_shm_call_slot(b, i, sequence);
+        n += atomic_load(&other->sequence) == sequence && is_same_call(e, other);
     }
     return n;
 }
 
 /* The first of the calls up to a number that two ranks do not make alike. */
-static uint64_t first_odd(const struct bp_shm_rank *b, uint32_t other, uint64_t sequence)
+static uint64_t first_difference(const struct bp_shm_rank *b, uint32_t other, uint64_t sequence)
 {
-    uint64_t from = sequence > BP_BOARD_AHEAD ? sequence - BP_BOARD_AHEAD : 1;
+    uint64_t from = sequence > BP_SHM_MAX_AHEAD ? sequence - BP_SHM_MAX_AHEAD : 1;
 
     while (from < sequence &&
-           failure_same(bp_board_entry(b, other, from), bp_board_entry(b, b->rank, from)))
+           is_same_call(bp_shm_call_slot(b, other, from), bp_shm_call_slot(b, b->rank, from)))
         from++;
     return from;
 }
 
 /* The others are given a moment to come, so that the many are told from the few. */
-enum bp_status bp_board_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t up_to)
+enum bp_status bp_shm_report_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t up_to)
 {
-    uint64_t sequence = first_odd(b, other, up_to), deadline = bp_deadline(50000000);
+    uint64_t sequence = first_difference(b, other, up_to), deadline = bp_deadline_after(50000000);
     char usual[TEXT], odd[TEXT], list[1000] = "";
     uint32_t best = 0, most = 0;
     size_t used = 0;
 
     for (uint32_t i = 0; i < b->n; i++)
-        while (atomic_load(&bp_board_entry(b, i, sequence)->sequence) < sequence &&
+        while (atomic_load(&bp_shm_call_slot(b, i, sequence)->sequence) < sequence &&
                bp_time_left(deadline) && !bp_comm_has_failed(&b->failure))
             usleep(1000);
     for (uint32_t i = 0; i < b->n; i++)
-        if (atomic_load(&bp_board_entry(b, i, sequence)->sequence) == sequence &&
-            failure_votes(b, i, sequence) > most) {
-            most = failure_votes(b, i, sequence);
+        if (atomic_load(&bp_shm_call_slot(b, i, sequence)->sequence) == sequence &&
+            count_votes(b, i, sequence) > most) {
+            most = count_votes(b, i, sequence);
             best = i;
         }
     for (uint32_t i = 0; i < b->n && used + 2 * TEXT < sizeof list; i++) {
-        const struct bp_board_entry *e = bp_board_entry(b, i, sequence);
+        const struct bp_shm_call_slot *e = bp_shm_call_slot(b, i, sequence);
         if (atomic_load(&e->sequence) != sequence ||
-            failure_same(e, bp_board_entry(b, best, sequence)))
+            is_same_call(e, bp_shm_call_slot(b, best, sequence)))
             continue;
         used += (size_t)snprintf(list + used, sizeof list - used, "%srank %u calls %s",
-                                 used ? ", " : "", bp_board_number(b, i),
-                                 bp_what_text(e->what, e->count, odd, sizeof odd));
+                                 used ? ", " : "", bp_shm_global_rank(b, i),
+                                 bp_signature_text(e->signature, e->count, odd, sizeof odd));
     }
-    const struct bp_board_entry *e = bp_board_entry(b, best, sequence);
+    const struct bp_shm_call_slot *e = bp_shm_call_slot(b, best, sequence);
     return bp_comm_fail(&b->failure, BP_ERR_INVALID,
                         "sequence %" PRIu64 ": %s, but rank %u%s %s: all ranks make the same "
                         "calls in the same order",
-                        failure_number_of(e->what, sequence), list, bp_board_number(b, best),
+                        sequence_of(e->signature, sequence), list, bp_shm_global_rank(b, best),
                         most > 1 ? " and others call" : " calls",
-                        bp_what_text(e->what, e->count, usual, sizeof usual));
+                        bp_signature_text(e->signature, e->count, usual, sizeof usual));
 }

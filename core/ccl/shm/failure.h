@@ -7,7 +7,7 @@
 #include "shm_segment.h"
 
 struct bp_comm_failure {
-    struct bp_board_header *header; /* where the ranks of this machine read it */
+    struct bp_shm_header *header; /* where the ranks of this machine read it */
     struct bp_shm_segment *segment;
     uint32_t rank; /* this one, there, and as the app numbers it */
     uint32_t number;
@@ -26,9 +26,10 @@ enum bp_status bp_comm_fail(struct bp_comm_failure *f, enum bp_status status, co
                             ...) __attribute__((format(printf, 3, 4)));
 /* What this thread's message says has failed here, and the others would wait for it: they are told
  * "rank N", the words and the message. Returns status and message as they were. */
-enum bp_status bp_comm_confess(struct bp_comm_failure *f, enum bp_status status,
-                               const char *format, ...) __attribute__((format(printf, 3, 4)));
+enum bp_status bp_comm_failure_publish(struct bp_comm_failure *f, enum bp_status status,
+                                       const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* The failure of all, as this thread's message. */
-enum bp_status bp_comm_answer(struct bp_comm_failure *f);
+enum bp_status bp_comm_failure_report(struct bp_comm_failure *f);
 
 #endif

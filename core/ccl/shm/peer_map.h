@@ -6,69 +6,72 @@
 #include "shm_segment.h"
 
 struct bp_storage;
-struct bp_mapping;  /* peer_map.c: a file of another rank, mapped */
+struct bp_peer_mapping;  /* peer_map.c: a file of another rank, mapped */
 struct bp_shm_rank; /* shm_rank.h */
 
-enum bp_board_process { BP_BOARD_OWN = -1, BP_BOARD_GONE = -2 }; /* of this process; not there */
-enum { BP_BOARD_FILES = 8, BP_BOARD_SCRATCH = 32 << 10 };
+enum bp_peer_process { BP_PROCESS_OWN = -1, BP_PROCESS_GONE = -2 }; /* of this process; not there */
+enum { BP_PEER_FILES = 8, BP_PEER_SCRATCH_BYTES = 32 << 10 };
 
 /* What a rank knows of the others' processes and memory. */
-struct bp_peers {
-    int32_t *pid;       /* of all ranks: kept, for others can write what is in the shared memory */
-    int *pidfd;         /* or enum bp_board_process */
-    uint32_t ways;      /* that all ranks have to each other */
-    bool one_process;   /* all ranks are threads of this one, and may use that */
-    struct bp_mapping *mappings;
-    uint32_t released;  /* by all others, when mappings were last let go */
-    struct bp_board_file files[BP_BOARD_FILES]; /* of this process's memory, seen of late */
+struct bp_peer_map {
+    int32_t *pid;        /* of all ranks: kept, for others can write what is in the shared memory */
+    int *pidfd;          /* or enum bp_peer_process */
+    uint32_t access_mask; /* that all ranks have to each other */
+    bool one_process;    /* all ranks are threads of this one, and may use that */
+    struct bp_peer_mapping *mappings;
+    uint32_t released; /* by all others, when mappings were last let go */
+    struct bp_process_file files[BP_PEER_FILES]; /* of this process's memory, seen of late */
     uint32_t n_file, files_as_of; /* me->released then */
-    char *scratch;      /* BP_BOARD_SCRATCH for each rank, and one more; made by the first use */
+    char *scratch;    /* BP_PEER_SCRATCH_BYTES for each rank, and one more; made by the first use */
 };
 
-/* What BP_CCL_WAYS allows ("map,vm,staged", any of them; default: all): enum bp_way. */
-uint32_t bp_ways_allowed(void);
+/* What BP_CCL_WAYS allows ("map,vm,staged", any of them; default: all): enum bp_peer_access. */
+uint32_t bp_access_allowed(void);
 /* Which ways there are not to another process, which has the file open, and the number there. */
-uint32_t bp_ways_missing(const struct bp_board_file *file, uint64_t address, uint64_t number);
+uint32_t bp_access_missing(const struct bp_process_file *file, uint64_t address, uint64_t number);
 
 /* Where a buffer of this process lies. storage: of its memory; NULL: not known. */
-void bp_where_fill(struct bp_shm_rank *b, const void *address, struct bp_storage *storage,
-                   struct bp_where *out);
+void bp_buffer_location_fill(struct bp_shm_rank *b, const void *address, struct bp_storage *storage,
+                             struct bp_buffer_location *out);
 
 /* A buffer of a rank, as this process reaches it. */
-struct bp_reach {
-    char *here;       /* NULL: not by address */
+struct bp_peer_buffer {
+    char *mapped;     /* NULL: not by address */
     uint64_t address; /* in the other process */
     int pid;
 };
-/* Of bytes there. way: MAP or VM. A failure is that of the communicator: also if the rank names a
- * place that does not have so many. */
-enum bp_status bp_reach_open(struct bp_shm_rank *b, uint32_t rank, const struct bp_where *where,
-                             uint64_t bytes, uint32_t way, struct bp_reach *out);
+/* Of bytes there. access: MAP or VM. A failure is that of the communicator: also if the rank names
+ * a place that does not have so many. */
+enum bp_status bp_peer_buffer_open(struct bp_shm_rank *b, uint32_t rank,
+                                   const struct bp_buffer_location *location, uint64_t bytes,
+                                   uint32_t access, struct bp_peer_buffer *out);
 /* Whether a rank's buffer can be mapped by all: it is a file, or of this process. */
-bool bp_where_maps(const struct bp_shm_rank *b, const struct bp_where *where);
+bool bp_buffer_location_maps(const struct bp_shm_rank *b,
+                             const struct bp_buffer_location *location);
 
 /* size bytes from offset on: where they are, or a copy of them in room. NULL: a failure. */
-const void *bp_reach_fetch(struct bp_shm_rank *b, const struct bp_reach *from, uint64_t offset,
-                           uint64_t size, void *room);
-/* Copies between a buffer of a rank and host memory. far: too much for caches. */
-enum bp_status bp_reach_read(struct bp_shm_rank *b, const struct bp_reach *from, uint64_t offset,
-                             void *to, uint64_t size, bool far);
-enum bp_status bp_reach_write(struct bp_shm_rank *b, const struct bp_reach *to, uint64_t offset,
-                              const void *from, uint64_t size, bool far);
+const void *bp_peer_buffer_fetch(struct bp_shm_rank *b, const struct bp_peer_buffer *from,
+                                 uint64_t offset, uint64_t size, void *room);
+/* Copies between a buffer of a rank and host memory. streaming: too much for caches. */
+enum bp_status bp_peer_buffer_read(struct bp_shm_rank *b, const struct bp_peer_buffer *from,
+                                   uint64_t offset, void *to, uint64_t size, bool streaming);
+enum bp_status bp_peer_buffer_write(struct bp_shm_rank *b, const struct bp_peer_buffer *to,
+                                    uint64_t offset, const void *from, uint64_t size,
+                                    bool streaming);
 
-/* A copy that does not keep in caches what it writes, if far. */
-void bp_copy_bytes(void *to, const void *from, uint64_t size, bool far);
+/* A copy that does not keep in caches what it writes, if streaming. */
+void bp_copy_bytes(void *to, const void *from, uint64_t size, bool streaming);
 /* The same in parts: others see them in order after the end only. */
-void bp_copy_past_caches(void *to, const void *from, uint64_t size);
-void bp_copies_end(void);
+void bp_copy_streaming(void *to, const void *from, uint64_t size);
+void bp_copy_fence(void);
 
 /* Lets all mappings go; or, before a call, if others have given memory back: a file that is mapped
  * keeps its memory. */
-void bp_reach_forget(struct bp_shm_rank *b);
-void bp_reach_renew(struct bp_shm_rank *b);
+void bp_peer_map_clear(struct bp_shm_rank *b);
+void bp_peer_map_refresh(struct bp_shm_rank *b);
 
-/* Scratch memory for rank's data: BP_BOARD_SCRATCH bytes; n + 1 of them. NULL: no memory, which is
+/* Scratch memory for rank's data: BP_PEER_SCRATCH_BYTES; n + 1 of them. NULL: no memory, which is
  * then the failure. */
-char *bp_board_scratch(struct bp_shm_rank *b, uint32_t index);
+char *bp_peer_scratch(struct bp_shm_rank *b, uint32_t index);
 
 #endif

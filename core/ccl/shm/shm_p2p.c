@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shm_p2p.c: sends and receives. What two ranks say to each other in one direction has numbers, of
- * which some may be on the board at a time: a message, a piece of a large one, or the place of a
+ * which some may be in the segment at a time: a message, a piece of a large one, or the place of a
  * buffer from which the receiver takes all. Those of a group go on side by side, each by steps that
  * do not wait. */
 #include "../collective.h"
@@ -10,8 +10,8 @@
 
 struct exchange {
     const struct bp_collective *c;
-    struct bp_board_pair *pair;
-    uint32_t way;    /* 0: in a slot, or several */
+    struct bp_shm_channel *channel;
+    uint32_t access; /* 0: in a slot, or several */
     uint64_t at;     /* bytes that have gone */
     bool done;
     /* What it waits for, when it cannot go on. */
@@ -30,26 +30,27 @@ static uint64_t shm_p2p_bytes_of(const struct bp_collective *c)
 }
 
 /* false: it has to wait for that. */
-static bool has_come(struct exchange *x, const _Atomic uint64_t *word, uint64_t value)
+static bool is_word_at_least(struct exchange *x, const _Atomic uint64_t *word, uint64_t value)
 {
     x->word = word;
     x->value = value;
     return atomic_load_explicit(word, memory_order_acquire) >= value;
 }
 
-static uint32_t choose_way(const struct bp_shm_rank *b, const struct bp_collective *c,
-                           const struct bp_where *where)
+static uint32_t choose_access(const struct bp_shm_rank *b, const struct bp_collective *c,
+                              const struct bp_buffer_location *location)
 {
-    bool near = b->peers.pid[c->root] == b->peers.pid[b->rank];
+    bool same_process = b->peers.pid[c->root] == b->peers.pid[b->rank];
 
-    if (shm_p2p_bytes_of(c) <= BP_BOARD_SLOT || c->stage) return 0;
-    if (b->peers.ways & BP_WAY_MAP && (near || where->fd >= 0)) return BP_WAY_MAP;
-    return b->peers.ways & BP_WAY_VM;
+    if (shm_p2p_bytes_of(c) <= BP_SHM_MESSAGE_BYTES || c->staging) return 0;
+    if (b->peers.access_mask & BP_ACCESS_MAP && (same_process || location->fd >= 0))
+        return BP_ACCESS_MAP;
+    return b->peers.access_mask & BP_ACCESS_VM;
 }
 
-static struct bp_board_message *message_of(const struct exchange *x, uint64_t number)
+static struct bp_shm_message *message_of(const struct exchange *x, uint64_t number)
 {
-    return &x->pair->message[number % BP_BOARD_UNITS];
+    return &x->channel->message[number % BP_SHM_CELLS];
 }
 
 /* Of what is left of it, in the next message. */
@@ -57,67 +58,67 @@ static uint64_t piece_of(const struct exchange *x)
 {
     uint64_t left = shm_p2p_bytes_of(x->c) - x->at;
 
-    return left < BP_BOARD_SLOT ? left : BP_BOARD_SLOT;
+    return left < BP_SHM_MESSAGE_BYTES ? left : BP_SHM_MESSAGE_BYTES;
 }
 
 /* Units that it takes, whatever is in them. */
-static uint64_t units_of(uint64_t piece)
+static uint64_t cells_of(uint64_t piece)
 {
-    return piece > BP_BOARD_UNIT ? (piece + BP_BOARD_UNIT - 1) / BP_BOARD_UNIT : 1;
+    return piece > BP_SHM_CELL_BYTES ? (piece + BP_SHM_CELL_BYTES - 1) / BP_SHM_CELL_BYTES : 1;
 }
 
-/* A piece from src, or to dst, where it fits: in the message, or in units, of which the first
+/* A piece from src, or to dst, where it fits: in the message, or in cells, of which the first
  * follows the last. */
 static void copy_piece(const struct bp_shm_rank *b, const struct exchange *x, uint64_t number,
                        const char *src, char *dst, uint64_t size)
 {
     uint32_t from = is_send(x) ? b->rank : x->c->root, to = is_send(x) ? x->c->root : b->rank;
-    uint64_t part = (BP_BOARD_UNITS - number % BP_BOARD_UNITS) * BP_BOARD_UNIT;
-    char *here = size <= BP_BOARD_INLINE ? (char *)message_of(x, number)->data
-                                         : bp_board_unit(b->segment, from, to, number);
+    uint64_t part = (BP_SHM_CELLS - number % BP_SHM_CELLS) * BP_SHM_CELL_BYTES;
+    char *here = size <= BP_SHM_INLINE_BYTES ? (char *)message_of(x, number)->data
+                                             : bp_shm_cell(b->segment, from, to, number);
 
     for (uint64_t at = 0; at < size; at += part, part = size - at) {
         if (part > size - at) part = size - at;
         bp_copy_bytes(dst ? dst + at : here, src ? src + at : here, part, false);
-        here = bp_board_unit(b->segment, from, to, 0);
+        here = bp_shm_cell(b->segment, from, to, 0);
     }
 }
 
 /* What it is, and its bytes or where they are. */
-static enum bp_status put_message(struct bp_shm_rank *b, struct exchange *x, uint64_t number)
+static enum bp_status write_message(struct bp_shm_rank *b, struct exchange *x, uint64_t number)
 {
     const struct bp_collective *c = x->c;
-    struct bp_board_message *m = message_of(x, number);
-    uint64_t size = piece_of(x), k = x->at / BP_BOARD_SLOT;
+    struct bp_shm_message *m = message_of(x, number);
+    uint64_t size = piece_of(x), k = x->at / BP_SHM_MESSAGE_BYTES;
     const char *src;
 
-    if (c->stage) TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
+    if (c->staging) TRY(bp_staging_wait(c->staging, b, BP_SHM_MESSAGE_BYTES, k));
     m->dtype = c->dtype;
     m->count = c->count;
-    if (!x->at && shm_p2p_bytes_of(c) > BP_BOARD_SLOT) {
-        bp_where_fill(b, c->src, c->src_storage, &m->where);
-        x->way = choose_way(b, c, &m->where);
+    if (!x->at && shm_p2p_bytes_of(c) > BP_SHM_MESSAGE_BYTES) {
+        bp_buffer_location_fill(b, c->src, c->src_storage, &m->location);
+        x->access = choose_access(b, c, &m->location);
     }
-    m->way = x->way;
-    src = c->stage ? bp_stage_src(c->stage, 0, k) : c->src + x->at;
-    if (!x->way) copy_piece(b, x, number, src, NULL, size);
-    b->p2p.sent[c->root] = number - 1 + (x->way ? 1 : units_of(size));
-    x->at = x->way ? shm_p2p_bytes_of(c) : x->at + size;
-    bp_board_set(b, &m->number, number);
-    bp_fetch_to_write(message_of(x, b->p2p.sent[c->root] + 1));
+    m->access = x->access;
+    src = c->staging ? bp_staging_src(c->staging, 0, k) : c->src + x->at;
+    if (!x->access) copy_piece(b, x, number, src, NULL, size);
+    b->p2p.sent[c->root] = number - 1 + (x->access ? 1 : cells_of(size));
+    x->at = x->access ? shm_p2p_bytes_of(c) : x->at + size;
+    bp_shm_word_publish(b, &m->number, number);
+    bp_prefetch_for_write(message_of(x, b->p2p.sent[c->root] + 1));
     return BP_OK;
 }
 
-/* Whether the units of a piece are free: who waits for that waits until about half of all are. */
-static bool has_room(struct bp_shm_rank *b, struct exchange *x, uint64_t units)
+/* Whether the cells of a piece are free: who waits for that waits until about half of all are. */
+static bool has_room(struct bp_shm_rank *b, struct exchange *x, uint64_t cells)
 {
-    uint64_t *gone = &b->p2p.gone[x->c->root], end = b->p2p.sent[x->c->root] + units;
+    uint64_t *acked = &b->p2p.acked[x->c->root], end = b->p2p.sent[x->c->root] + cells;
 
-    if (end <= *gone + BP_BOARD_UNITS) return true;
-    *gone = atomic_load_explicit(&x->pair->taken, memory_order_acquire);
-    x->word = &x->pair->taken;
-    x->value = end - units - BP_BOARD_UNITS / 2;
-    return end <= *gone + BP_BOARD_UNITS;
+    if (end <= *acked + BP_SHM_CELLS) return true;
+    *acked = atomic_load_explicit(&x->channel->consumed, memory_order_acquire);
+    x->word = &x->channel->consumed;
+    x->value = end - cells - BP_SHM_CELLS / 2;
+    return end <= *acked + BP_SHM_CELLS;
 }
 
 /* Until it has to wait, or is done. */
@@ -125,81 +126,82 @@ static enum bp_status step_send(struct bp_shm_rank *b, struct exchange *x, bool 
 {
     uint64_t *sent = &b->p2p.sent[x->c->root];
 
-    while (!x->done && !x->way) {
-        if (!has_room(b, x, units_of(piece_of(x)))) return BP_OK;
-        TRY(put_message(b, x, *sent + 1));
+    while (!x->done && !x->access) {
+        if (!has_room(b, x, cells_of(piece_of(x)))) return BP_OK;
+        TRY(write_message(b, x, *sent + 1));
         *out_moved = true;
-        x->done = !x->way && x->at == shm_p2p_bytes_of(x->c);
+        x->done = !x->access && x->at == shm_p2p_bytes_of(x->c);
     }
     /* The receiver takes it. */
-    if (!x->done && has_come(x, &x->pair->taken, *sent)) x->done = *out_moved = true;
+    if (!x->done && is_word_at_least(x, &x->channel->consumed, *sent)) x->done = *out_moved = true;
     return BP_OK;
 }
 
 static enum bp_status check_message(struct bp_shm_rank *b, const struct exchange *x,
-                                    const struct bp_board_message *m)
+                                    const struct bp_shm_message *m)
 {
     const struct bp_collective *c = x->c;
 
     if (m->dtype == c->dtype && m->count == c->count) return BP_OK;
     return bp_comm_fail(&b->failure, BP_ERR_INVALID,
                         "rank %u sends %" PRIu64 " %s to rank %u, which expects %" PRIu64 " %s",
-                        bp_board_number(b, c->root), m->count, bp_dtype_name(m->dtype),
-                        bp_board_number(b, b->rank), c->count, bp_dtype_name(c->dtype));
+                        bp_shm_global_rank(b, c->root), m->count, bp_dtype_name(m->dtype),
+                        bp_shm_global_rank(b, b->rank), c->count, bp_dtype_name(c->dtype));
 }
 
 /* What a slot has, or (from) the whole of the sender's buffer. */
-static enum bp_status take_pieces(struct bp_shm_rank *b, struct exchange *x, uint64_t number,
-                                  const struct bp_reach *from)
+static enum bp_status read_pieces(struct bp_shm_rank *b, struct exchange *x, uint64_t number,
+                                  const struct bp_peer_buffer *from)
 {
     const struct bp_collective *c = x->c;
-    uint64_t end = shm_p2p_bytes_of(c), k = x->at / BP_BOARD_SLOT;
+    uint64_t end = shm_p2p_bytes_of(c), k = x->at / BP_SHM_MESSAGE_BYTES;
 
     do {
         uint64_t size = piece_of(x);
         char *to = c->dst + x->at;
-        if (c->stage) {
-            TRY(bp_stage_await(c->stage, b, BP_BOARD_SLOT, k));
-            to = bp_stage_dst(c->stage, 0, k);
+        if (c->staging) {
+            TRY(bp_staging_wait(c->staging, b, BP_SHM_MESSAGE_BYTES, k));
+            to = bp_staging_dst(c->staging, 0, k);
         }
-        if (from) TRY(bp_reach_read(b, from, x->at, to, size, false));
+        if (from) TRY(bp_peer_buffer_read(b, from, x->at, to, size, false));
         else copy_piece(b, x, number, NULL, to, size);
         x->at += size;
-        if (c->stage) TRY(bp_stage_done(c->stage, b, k++));
+        if (c->staging) TRY(bp_staging_flush(c->staging, b, k++));
     } while (from && x->at < end);
     return BP_OK;
 }
 
-static enum bp_status take_message(struct bp_shm_rank *b, struct exchange *x, uint64_t number)
+static enum bp_status read_message(struct bp_shm_rank *b, struct exchange *x, uint64_t number)
 {
     const struct bp_collective *c = x->c;
-    const struct bp_board_message *m = message_of(x, number);
-    const struct bp_where where = m->where; /* read once: the other can still write there */
-    const uint32_t way = m->way;
-    uint64_t units = way ? 1 : units_of(piece_of(x));
-    struct bp_reach from;
+    const struct bp_shm_message *m = message_of(x, number);
+    /* Read once: the other can still write there. */
+    const struct bp_buffer_location location = m->location;
+    const uint32_t access = m->access;
+    uint64_t cells = access ? 1 : cells_of(piece_of(x));
+    struct bp_peer_buffer from;
 
     TRY(check_message(b, x, m));
-    if (way) TRY(bp_reach_open(b, c->root, &where, shm_p2p_bytes_of(c), way, &from));
-    if (way && !c->stage) {
+    if (access) TRY(bp_peer_buffer_open(b, c->root, &location, shm_p2p_bytes_of(c), access, &from));
+    if (access && !c->staging) {
         x->at = shm_p2p_bytes_of(c);
-        TRY(bp_reach_read(b, &from, 0, c->dst, x->at, x->at >= 4 << 20));
+        TRY(bp_peer_buffer_read(b, &from, 0, c->dst, x->at, x->at >= 4 << 20));
     } else {
-        TRY(take_pieces(b, x, number, way ? &from : NULL));
+        TRY(read_pieces(b, x, number, access ? &from : NULL));
     }
-    b->p2p.taken[c->root] += units;
-    bp_board_set(b, &x->pair->taken, b->p2p.taken[c->root]);
+    b->p2p.consumed[c->root] += cells;
+    bp_shm_word_publish(b, &x->channel->consumed, b->p2p.consumed[c->root]);
     x->done = x->at == shm_p2p_bytes_of(c);
     return BP_OK;
 }
 
 static enum bp_status shm_p2p_step(struct bp_shm_rank *b, struct exchange *x, bool *out_moved)
 {
-    const uint64_t *taken = &b->p2p.taken[x->c->root];
+    const uint64_t *consumed = &b->p2p.consumed[x->c->root];
 
     if (is_send(x)) return step_send(b, x, out_moved);
-    while (!x->done && has_come(x, &message_of(x, *taken + 1)->number, *taken + 1)) {
-        TRY(take_message(b, x, *taken + 1));
+    while (!x->done && is_word_at_least(x, &message_of(x, *consumed + 1)->number, *consumed + 1)) {
+        TRY(read_message(b, x, *consumed + 1));
         *out_moved = true;
     }
     return BP_OK;
@@ -216,7 +218,7 @@ static bool is_its_turn(const struct exchange *list, uint32_t i)
 }
 
 /* Goes through all once. out_left: how many are not done; out_last: one of them that waits. */
-static enum bp_status round_of_all(struct bp_shm_rank *b, struct exchange *list, uint32_t n,
+static enum bp_status progress_all(struct bp_shm_rank *b, struct exchange *list, uint32_t n,
                                    uint32_t *out_left, struct exchange **out_last, bool *out_moved)
 {
     *out_left = 0;
@@ -241,47 +243,47 @@ static enum bp_status shm_p2p_run_all(struct bp_shm_rank *b, struct exchange *li
     bool moved;
 
     for (;;) {
-        TRY(round_of_all(b, list, n, &left, &last, &moved));
+        TRY(progress_all(b, list, n, &left, &last, &moved));
         if (!left) return BP_OK;
         if (moved) {
             idle = 0;
             continue;
         }
-        if (!last->c->what) b->p2p.pair = last->c;
-        if (b->waiter.progress) TRY(b->waiter.progress->move(b->waiter.progress->ctx, &moved));
+        if (!last->c->signature) b->p2p.waiting = last->c;
+        if (b->waiter.progress) TRY(b->waiter.progress->progress(b->waiter.progress->ctx, &moved));
         if (moved) continue;
         if (left == 1 && !b->waiter.progress)
-            TRY(bp_board_wait(b, last->word, last->value, last->c->root));
+            TRY(bp_shm_word_wait(b, last->word, last->value, last->c->root));
         else
-            TRY(bp_board_idle(b, last->c->root, &idle));
+            TRY(bp_waiter_backoff(b, last->c->root, &idle));
     }
 }
 
-enum bp_status bp_pairs_run(void *self, const struct bp_collective *first, uint32_t n,
-                            size_t stride)
+enum bp_status bp_shm_p2p_run(void *self, const struct bp_collective *first, uint32_t n,
+                              size_t stride)
 {
     struct bp_shm_rank *b = self;
     struct exchange few[8], *x = few;
     enum bp_status status;
 
-    if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
+    if (bp_comm_has_failed(&b->failure)) return bp_comm_failure_report(&b->failure);
     if (n > sizeof few / sizeof *few) x = malloc(n * sizeof *x);
     if (!x)
         return bp_comm_fail(&b->failure, BP_ERR_MEMORY, "rank %u has no memory for a group",
-                            bp_board_number(b, b->rank));
-    if (!first->what) b->waiter.deadline = 0;
-    bp_reach_renew(b);
+                            bp_shm_global_rank(b, b->rank));
+    if (!first->signature) b->waiter.deadline = 0;
+    bp_peer_map_refresh(b);
     for (uint32_t i = 0; i < n; i++) {
         const void *at = (const char *)first + i * stride;
         const struct bp_collective *c = at;
         bool send = c->call == BP_COMM_SEND;
         x[i] = (struct exchange){.c = c};
-        x[i].pair = send ? bp_board_pair(b->segment, b->rank, c->root)
-                         : bp_board_pair(b->segment, c->root, b->rank);
+        x[i].channel = send ? bp_shm_channel(b->segment, b->rank, c->root)
+                            : bp_shm_channel(b->segment, c->root, b->rank);
         b->waiter.timeout_ns = c->timeout_ns;
     }
     status = shm_p2p_run_all(b, x, n);
-    b->p2p.pair = NULL;
+    b->p2p.waiting = NULL;
     if (x != few) free(x);
     return status;
 }

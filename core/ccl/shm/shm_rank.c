@@ -10,58 +10,58 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the ways are that this rank has to all others, and those that BP_CCL_WAYS leaves. */
-static uint32_t find_ways(const struct bp_shm_rank *b)
+/* Which access this rank has to all others, of that which BP_CCL_WAYS leaves. */
+static uint32_t find_access(const struct bp_shm_rank *b)
 {
-    uint32_t ways = bp_ways_allowed();
+    uint32_t access_mask = bp_access_allowed();
 
     for (uint32_t i = 0; i < b->n; i++) {
-        const struct bp_board_rank *r = &b->at[i];
-        const struct bp_board_file file = {b->segment->device, b->segment->inode, b->peers.pid[i],
+        const struct bp_shm_rank_state *r = &b->ranks[i];
+        const struct bp_process_file file = {b->segment->device, b->segment->inode, b->peers.pid[i],
                                            r->fd};
         if (b->peers.pid[i] == b->peers.pid[b->rank]) continue;
-        ways &= ~bp_ways_missing(&file, r->mark_at, r->mark);
+        access_mask &= ~bp_access_missing(&file, r->probe_address, r->probe);
     }
-    return ways;
+    return access_mask;
 }
 
 static int open_pidfd(const struct bp_shm_rank *b, uint32_t rank)
 {
     int fd;
 
-    if (b->peers.pid[rank] == b->peers.pid[b->rank]) return BP_BOARD_OWN;
+    if (b->peers.pid[rank] == b->peers.pid[b->rank]) return BP_PROCESS_OWN;
     fd = (int)syscall(SYS_pidfd_open, b->peers.pid[rank], 0);
-    return fd < 0 && errno == ESRCH ? BP_BOARD_GONE : fd;
+    return fd < 0 && errno == ESRCH ? BP_PROCESS_GONE : fd;
 }
 
 /* All others have come; then all know how they reach each other. */
-static enum bp_status shm_rank_meet(struct bp_shm_rank *b)
+static enum bp_status exchange_access(struct bp_shm_rank *b)
 {
-    uint32_t ways = UINT32_MAX;
-    bool light = true;
+    uint32_t access_mask = UINT32_MAX;
+    bool asymmetric_fence = true;
 
     for (uint32_t i = 0; i < b->n; i++) b->peers.pidfd[i] = open_pidfd(b, i);
-    bp_board_set(b, &b->me->ready, 1);
+    bp_shm_word_publish(b, &b->me->ready, 1);
     for (uint32_t i = 0; i < b->n; i++) {
-        TRY(bp_board_wait(b, &b->at[i].ready, 1, i));
+        TRY(bp_shm_word_wait(b, &b->ranks[i].ready, 1, i));
         b->peers.one_process = b->peers.one_process && b->peers.pid[i] == b->peers.pid[b->rank];
     }
-    b->me->ways = find_ways(b);
-    b->me->light = bp_board_prepare_sleep();
-    bp_board_set(b, &b->me->ready, 2);
+    b->me->access_mask = find_access(b);
+    b->me->asymmetric_fence = bp_waiter_register_fence();
+    bp_shm_word_publish(b, &b->me->ready, 2);
     for (uint32_t i = 0; i < b->n; i++) {
-        TRY(bp_board_wait(b, &b->at[i].ready, 2, i));
-        ways &= b->at[i].ways;
-        light = light && b->at[i].light;
+        TRY(bp_shm_word_wait(b, &b->ranks[i].ready, 2, i));
+        access_mask &= b->ranks[i].access_mask;
+        asymmetric_fence = asymmetric_fence && b->ranks[i].asymmetric_fence;
     }
-    b->peers.ways = ways | BP_WAY_STAGED;
-    b->peers.one_process = b->peers.one_process && ways & BP_WAY_MAP;
-    b->waiter.light = light;
+    b->peers.access_mask = access_mask | BP_ACCESS_STAGED;
+    b->peers.one_process = b->peers.one_process && access_mask & BP_ACCESS_MAP;
+    b->waiter.asymmetric_fence = asymmetric_fence;
     return BP_OK;
 }
 
 /* Spinning helps where each rank has a processor; where not, it takes that of who is waited for. */
-static void set_patience(struct bp_shm_rank *b)
+static void set_spin_time(struct bp_shm_rank *b)
 {
     cpu_set_t set;
     uint32_t processors = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
@@ -69,15 +69,15 @@ static void set_patience(struct bp_shm_rank *b)
     b->waiter.spin_ns = b->n > processors ? 0 : 1000000;
 }
 
-static enum bp_status take_place(struct bp_shm_rank *b, int fd)
+static enum bp_status attach_rank(struct bp_shm_rank *b, int fd)
 {
     b->me->fd = fd;
-    b->me->mark_at = (uintptr_t)&b->me->mark;
-    if (getrandom(&b->me->mark, sizeof b->me->mark, 0) != sizeof b->me->mark)
+    b->me->probe_address = (uintptr_t)&b->me->probe;
+    if (getrandom(&b->me->probe, sizeof b->me->probe, 0) != sizeof b->me->probe)
         return bp_error(BP_ERR_INTERNAL, "bp_comm_create: no random numbers");
-    set_patience(b);
-    bp_algorithms_fill(b);
-    return shm_rank_meet(b);
+    set_spin_time(b);
+    bp_algorithm_fill_limits(b);
+    return exchange_access(b);
 }
 
 static void free_rank(struct bp_shm_rank *b)
@@ -95,8 +95,8 @@ static struct bp_shm_rank *make_rank(struct bp_shm_segment *segment, uint32_t ra
 
     if (!b) return NULL;
     b->segment = segment;
-    b->at = segment->at;
-    b->me = &b->at[rank];
+    b->ranks = segment->ranks;
+    b->me = &b->ranks[rank];
     b->rank = rank;
     b->n = n;
     b->failure = (struct bp_comm_failure){.header = segment->header, .segment = segment,
@@ -110,17 +110,17 @@ static struct bp_shm_rank *make_rank(struct bp_shm_segment *segment, uint32_t ra
         free_rank(b);
         return NULL;
     }
-    b->p2p.taken = b->p2p.sent + n;
-    b->p2p.gone = b->p2p.taken + n;
+    b->p2p.consumed = b->p2p.sent + n;
+    b->p2p.acked = b->p2p.consumed + n;
     for (uint32_t i = 0; i < n; i++) {
-        b->peers.pid[i] = b->at[i].pid;
+        b->peers.pid[i] = b->ranks[i].pid;
         b->peers.pidfd[i] = -1;
     }
     return b;
 }
 
-enum bp_status bp_board_join(int fd, uint32_t rank, uint32_t n, const uint32_t *numbers,
-                             uint64_t timeout_ns, struct bp_shm_rank **out_board)
+enum bp_status bp_shm_rank_create(int fd, uint32_t rank, uint32_t n, const uint32_t *global_ranks,
+                                  uint64_t timeout_ns, struct bp_shm_rank **out_rank)
 {
     struct bp_shm_segment *segment = bp_segment_map(fd, n);
     struct bp_shm_rank *b = segment ? make_rank(segment, rank, n) : NULL;
@@ -131,20 +131,20 @@ enum bp_status bp_board_join(int fd, uint32_t rank, uint32_t n, const uint32_t *
         if (segment) bp_segment_unmap(segment);
         return bp_error(BP_ERR_MEMORY, "bp_comm_create: the shared memory cannot be mapped");
     }
-    b->numbers = numbers;
-    b->failure.number = bp_board_number(b, rank);
+    b->global_ranks = global_ranks;
+    b->failure.number = bp_shm_global_rank(b, rank);
     b->waiter.timeout_ns = timeout_ns;
-    status = take_place(b, fd);
+    status = attach_rank(b, fd);
     b->waiter.deadline = 0;
-    if (status) bp_board_leave(b);
-    else *out_board = b;
+    if (status) bp_shm_rank_destroy(b);
+    else *out_rank = b;
     return status;
 }
 
-void bp_board_leave(struct bp_shm_rank *b)
+void bp_shm_rank_destroy(struct bp_shm_rank *b)
 {
     if (!b) return;
-    bp_reach_forget(b);
+    bp_peer_map_clear(b);
     atomic_store(&b->me->left, 1);
     close(b->me->fd);
     for (uint32_t i = 0; i < b->n; i++)

@@ -14,59 +14,59 @@
 #include <unistd.h>
 
 enum { HEADER = 4096, DYING_MS = 500 /* a process that is killed ends sooner */ };
-static const uint64_t board_magic = 0x3164726f62706200;
+static const uint64_t segment_magic = 0x3164726f62706200;
 
-_Static_assert(sizeof(struct bp_board_header) <= HEADER, "the header fits");
+_Static_assert(sizeof(struct bp_shm_header) <= HEADER, "the header fits");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct bp_shm_segment *mapped;
 
 /* Where the parts begin. */
 struct layout {
-    size_t ranks, pairs, counts, units, windows, little, end;
+    size_t ranks, channels, counts, cells, windows, eager, end;
 };
 
 static struct layout layout_of(size_t n)
 {
     struct layout l = {.ranks = HEADER};
 
-    l.pairs = l.ranks + n * sizeof(struct bp_board_rank);
-    l.counts = l.pairs + n * n * sizeof(struct bp_board_pair);
-    l.units = (l.counts + n * 2 * n * sizeof(uint64_t) + 4095) & ~(size_t)4095;
-    l.windows = l.units + n * n * BP_BOARD_UNITS * BP_BOARD_UNIT;
-    l.little = l.windows + n * 2 * BP_BOARD_WINDOW;
-    l.end = l.little + n * BP_BOARD_ENTRIES * BP_BOARD_LITTLE;
+    l.channels = l.ranks + n * sizeof(struct bp_shm_rank_state);
+    l.counts = l.channels + n * n * sizeof(struct bp_shm_channel);
+    l.cells = (l.counts + n * 2 * n * sizeof(uint64_t) + 4095) & ~(size_t)4095;
+    l.windows = l.cells + n * n * BP_SHM_CELLS * BP_SHM_CELL_BYTES;
+    l.eager = l.windows + n * 2 * BP_SHM_WINDOW_BYTES;
+    l.end = l.eager + n * BP_SHM_CALL_SLOTS * BP_SHM_EAGER_BYTES;
     return l;
 }
 
-char *bp_board_window(const struct bp_shm_segment *s, uint32_t rank, uint64_t piece)
+char *bp_shm_window(const struct bp_shm_segment *s, uint32_t rank, uint64_t piece)
 {
     return s->base + layout_of(s->n).windows +
-           (rank * (size_t)2 + (piece & 1)) * BP_BOARD_WINDOW;
+           (rank * (size_t)2 + (piece & 1)) * BP_SHM_WINDOW_BYTES;
 }
 
-char *bp_board_little(const struct bp_shm_segment *s, uint32_t rank, uint64_t sequence)
+char *bp_shm_eager_buffer(const struct bp_shm_segment *s, uint32_t rank, uint64_t sequence)
 {
-    return s->base + layout_of(s->n).little +
-           (rank * (size_t)BP_BOARD_ENTRIES + sequence % BP_BOARD_ENTRIES) * BP_BOARD_LITTLE;
+    return s->base + layout_of(s->n).eager +
+           (rank * (size_t)BP_SHM_CALL_SLOTS + sequence % BP_SHM_CALL_SLOTS) * BP_SHM_EAGER_BYTES;
 }
 
-uint64_t *bp_board_counts(const struct bp_shm_segment *s, uint32_t rank, uint64_t sequence)
+uint64_t *bp_shm_counts(const struct bp_shm_segment *s, uint32_t rank, uint64_t sequence)
 {
     return (uint64_t *)(void *)(s->base + layout_of(s->n).counts) +
            (rank * (size_t)2 + (sequence & 1)) * s->n;
 }
 
-struct bp_board_pair *bp_board_pair(const struct bp_shm_segment *s, uint32_t from, uint32_t to)
+struct bp_shm_channel *bp_shm_channel(const struct bp_shm_segment *s, uint32_t from, uint32_t to)
 {
-    return (struct bp_board_pair *)(void *)(s->base + layout_of(s->n).pairs) +
+    return (struct bp_shm_channel *)(void *)(s->base + layout_of(s->n).channels) +
            ((size_t)from * s->n + to);
 }
 
-char *bp_board_unit(const struct bp_shm_segment *s, uint32_t from, uint32_t to, uint64_t number)
+char *bp_shm_cell(const struct bp_shm_segment *s, uint32_t from, uint32_t to, uint64_t number)
 {
-    return s->base + layout_of(s->n).units +
-           (((size_t)from * s->n + to) * BP_BOARD_UNITS + number % BP_BOARD_UNITS) * BP_BOARD_UNIT;
+    return s->base + layout_of(s->n).cells +
+           (((size_t)from * s->n + to) * BP_SHM_CELLS + number % BP_SHM_CELLS) * BP_SHM_CELL_BYTES;
 }
 
 static bool write_at(int fd, size_t at, const void *bytes, size_t size)
@@ -74,30 +74,30 @@ static bool write_at(int fd, size_t at, const void *bytes, size_t size)
     return pwrite(fd, bytes, size, (off_t)at) == (ssize_t)size;
 }
 
-enum bp_status bp_board_make(uint32_t n, const int32_t *pids, int *out_fd,
-                             struct bp_board_file *out_file)
+enum bp_status bp_segment_create(uint32_t n, const int32_t *pids, int *out_fd,
+                                 struct bp_process_file *out_file)
 {
-    struct bp_board_header header = {.magic = board_magic, .n = n};
-    size_t rank = layout_of(n).ranks + offsetof(struct bp_board_rank, pid);
+    struct bp_shm_header header = {.magic = segment_magic, .n = n};
+    size_t rank = layout_of(n).ranks + offsetof(struct bp_shm_rank_state, pid);
     struct stat s;
     int fd = memfd_create("backplane-ccl", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     bool made = fd >= 0 && !ftruncate(fd, (off_t)layout_of(n).end) &&
                 !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) &&
                 write_at(fd, 0, &header, sizeof header) && !fstat(fd, &s);
 
-    for (uint32_t i = 0; i < n && made; i++, rank += sizeof(struct bp_board_rank))
+    for (uint32_t i = 0; i < n && made; i++, rank += sizeof(struct bp_shm_rank_state))
         made = write_at(fd, rank, &pids[i], sizeof *pids);
     if (!made) {
         if (fd >= 0) close(fd);
         return bp_error(BP_ERR_MEMORY, "bp_comm_create: no shared memory for %u ranks: %s", n,
                         strerror(errno));
     }
-    *out_file = (struct bp_board_file){s.st_dev, s.st_ino, getpid(), fd};
+    *out_file = (struct bp_process_file){s.st_dev, s.st_ino, getpid(), fd};
     *out_fd = fd;
     return BP_OK;
 }
 
-int bp_open_file_of(int pid, int fd, uint64_t device, uint64_t inode)
+int bp_process_file_open(int pid, int fd, uint64_t device, uint64_t inode)
 {
     char path[64];
     struct stat s;
@@ -112,9 +112,9 @@ int bp_open_file_of(int pid, int fd, uint64_t device, uint64_t inode)
 }
 
 /* The files of a process that is being killed are refused to all but root. */
-enum bp_status bp_board_open(const struct bp_board_file *file, uint32_t of, int *out_fd)
+enum bp_status bp_segment_open(const struct bp_process_file *file, uint32_t of, int *out_fd)
 {
-    int fd = bp_open_file_of(file->pid, file->fd, file->device, file->inode);
+    int fd = bp_process_file_open(file->pid, file->fd, file->device, file->inode);
 
     if (fd == -ENOENT || fd == -ESRCH || fd == -ESTALE ||
         (fd == -EACCES && bp_process_has_died(file->pid, DYING_MS)))
@@ -156,8 +156,8 @@ static struct bp_shm_segment *map_new(int fd, const struct stat *s, uint32_t n)
     m->inode = s->st_ino;
     m->n = n;
     m->size = (size_t)s->st_size;
-    m->header = (struct bp_board_header *)(void *)m->base;
-    m->at = (struct bp_board_rank *)(void *)(m->base + layout_of(n).ranks);
+    m->header = (struct bp_shm_header *)(void *)m->base;
+    m->ranks = (struct bp_shm_rank_state *)(void *)(m->base + layout_of(n).ranks);
     mapped = m;
     return m;
 }
@@ -200,10 +200,10 @@ void bp_segment_wake(const struct bp_shm_segment *s, uint32_t rank)
     bool failed = atomic_load_explicit(&s->header->failed, memory_order_relaxed) != 0;
 
     for (uint32_t i = 0; i < s->n; i++) {
-        struct bp_board_rank *r = &s->at[i];
+        struct bp_shm_rank_state *r = &s->ranks[i];
         uint32_t of = atomic_load(&r->waits_for);
         if (!atomic_load(&r->asleep) || (of && of != rank + 1 && !failed)) continue;
-        atomic_fetch_add(&r->bell, 1);
-        syscall(SYS_futex, &r->bell, FUTEX_WAKE, 1, NULL, NULL, 0);
+        atomic_fetch_add(&r->futex, 1);
+        syscall(SYS_futex, &r->futex, FUTEX_WAKE, 1, NULL, NULL, 0);
     }
 }

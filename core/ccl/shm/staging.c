@@ -22,7 +22,7 @@ struct side {
     uint64_t at;           /* bytes in a slot before its chunk */
 };
 
-struct bp_stage {
+struct bp_staging {
     struct bp_stream *stream;
     const struct bp_collective *c;
     struct side src, dst;
@@ -36,12 +36,12 @@ struct bp_stage {
     char *host;                    /* where the host has them, and if not pinned they are its own */
 };
 
-static uint64_t part_bytes(const struct bp_stage *s, const struct side *side, uint32_t part)
+static uint64_t part_bytes(const struct bp_staging *s, const struct side *side, uint32_t part)
 {
     return (side->counts ? (uint64_t)side->counts[part] : s->c->count) * s->c->width;
 }
 
-static uint64_t staging_largest(const struct bp_stage *s, const struct side *side)
+static uint64_t largest_part(const struct bp_staging *s, const struct side *side)
 {
     uint64_t most = 0;
 
@@ -53,15 +53,15 @@ static uint64_t staging_largest(const struct bp_stage *s, const struct side *sid
 }
 
 /* The other ranks wait for this one: they are told. */
-static enum bp_status staging_give_up(struct bp_shm_rank *b, const struct bp_stage *s,
-                                      enum bp_status status)
+static enum bp_status staging_fail(struct bp_shm_rank *b, const struct bp_staging *s,
+                                   enum bp_status status)
 {
-    return bp_comm_confess(&b->failure, status, "has no data of %s for %s", s->stream->device->name,
-                           bp_comm_call_name(s->c->call));
+    return bp_comm_failure_publish(&b->failure, status, "has no data of %s for %s",
+                                   s->stream->device->name, bp_comm_call_name(s->c->call));
 }
 
 /* A queue has no part in pinned memory: the host reaches what is behind it. */
-static enum bp_status take_memory(struct bp_stage *s, uint64_t size)
+static enum bp_status allocate_slots(struct bp_staging *s, uint64_t size)
 {
     struct bp_device *device = s->stream->device;
 
@@ -76,14 +76,14 @@ static enum bp_status take_memory(struct bp_stage *s, uint64_t size)
     return bp_error(BP_ERR_MEMORY, "no host memory for %" PRIu64 " bytes of staging", size);
 }
 
-static uint64_t slots_of(const struct bp_stage *s)
+static uint64_t slots_of(const struct bp_staging *s)
 {
     return s->slot * (s->n_chunk > 1 ? SLOTS : 1);
 }
 
-static enum bp_status staging_begin(struct bp_stage *s, uint64_t room)
+static enum bp_status staging_layout(struct bp_staging *s, uint64_t room)
 {
-    uint64_t src = staging_largest(s, &s->src), dst = staging_largest(s, &s->dst),
+    uint64_t src = largest_part(s, &s->src), dst = largest_part(s, &s->dst),
              most = src > dst ? src : dst;
     uint64_t parts = s->src.parts > s->dst.parts ? s->src.parts : s->dst.parts;
 
@@ -95,12 +95,12 @@ static enum bp_status staging_begin(struct bp_stage *s, uint64_t room)
     s->chunk = ((s->n_chunk > 1 ? s->per * room : most) + 63) & ~UINT64_C(63);
     s->dst.at = src ? s->src.parts * s->chunk : 0;
     s->slot = s->dst.at + (dst ? s->dst.parts * s->chunk : 0);
-    return s->slot ? take_memory(s, slots_of(s)) : BP_OK;
+    return s->slot ? allocate_slots(s, slots_of(s)) : BP_OK;
 }
 
 /* Between the tensor, from byte `at` on, and the slots; out: from the tensor. */
-static enum bp_status staging_copy(struct bp_stage *s, struct bp_tensor *t, uint64_t at,
-                                   uint64_t slot, uint64_t size, bool out)
+static enum bp_status copy_part(struct bp_staging *s, struct bp_tensor *t, uint64_t at,
+                                uint64_t slot, uint64_t size, bool out)
 {
     struct bp_storage *pinned = s->pinned;
     void *there = (void *)((uintptr_t)t->view.data + at), *here;
@@ -121,25 +121,25 @@ static enum bp_status staging_copy(struct bp_stage *s, struct bp_tensor *t, uint
 }
 
 /* Copies chunk number of all parts. Its last work goes to *out_number. */
-static enum bp_status copy_chunk(struct bp_stage *s, const struct side *side, uint64_t number,
+static enum bp_status copy_chunk(struct bp_staging *s, const struct side *side, uint64_t number,
                                  bool out, uint64_t *out_number)
 {
-    uint64_t from = number * s->per * s->room, most = s->per * s->room, staging_begin = 0;
+    uint64_t from = number * s->per * s->room, most = s->per * s->room, begin = 0;
     uint64_t slot = number % SLOTS * s->slot + side->at;
 
     for (uint32_t i = 0; i < side->parts; i++) {
-        uint64_t part = part_bytes(s, side, i), at = staging_begin + from;
+        uint64_t part = part_bytes(s, side, i), at = begin + from;
         uint64_t size = part <= from ? 0 : part - from < most ? part - from : most;
-        staging_begin += part;
+        begin += part;
         if (!size) continue;
-        TRY(staging_copy(s, side->tensor, at, slot + i * s->chunk, size, out));
+        TRY(copy_part(s, side->tensor, at, slot + i * s->chunk, size, out));
     }
     *out_number = atomic_load(&s->stream->timeline->last);
     if (!s->pinned) return BP_OK; /* the copy is over, as far as the slot goes */
     return bp_timeline_mark(s->stream->timeline, *out_number);
 }
 
-static enum bp_status await_work(struct bp_stage *s, uint64_t number)
+static enum bp_status wait_work(struct bp_staging *s, uint64_t number)
 {
     struct bp_timeline *timeline = s->stream->timeline;
     struct bp_deadline until;
@@ -152,7 +152,7 @@ static enum bp_status await_work(struct bp_stage *s, uint64_t number)
 }
 
 /* Asks for chunks up to number, of those that there are. */
-static enum bp_status staging_ask(struct bp_stage *s, uint64_t number)
+static enum bp_status begin_reads(struct bp_staging *s, uint64_t number)
 {
     for (; s->src.tensor && s->asked <= number && s->asked < s->n_chunk; s->asked++)
         TRY(copy_chunk(s, &s->src, s->asked, true, &s->read[s->asked % SLOTS]));
@@ -160,23 +160,24 @@ static enum bp_status staging_ask(struct bp_stage *s, uint64_t number)
 }
 
 /* Without marks, a chunk more would be waited for with the first. */
-static enum bp_status await_chunk(struct bp_stage *s, uint64_t number)
+static enum bp_status wait_chunk(struct bp_staging *s, uint64_t number)
 {
-    TRY(staging_ask(s, s->pinned ? number + 1 : number));
-    TRY(await_work(s, s->read[number % SLOTS]));
-    return await_work(s, s->wrote[number % SLOTS]);
+    TRY(begin_reads(s, s->pinned ? number + 1 : number));
+    TRY(wait_work(s, s->read[number % SLOTS]));
+    return wait_work(s, s->wrote[number % SLOTS]);
 }
 
-enum bp_status bp_stage_await(struct bp_stage *s, struct bp_shm_rank *b, uint64_t room, uint64_t k)
+enum bp_status bp_staging_wait(struct bp_staging *s, struct bp_shm_rank *b, uint64_t room,
+                               uint64_t k)
 {
-    enum bp_status status = s->per ? BP_OK : staging_begin(s, room);
+    enum bp_status status = s->per ? BP_OK : staging_layout(s, room);
 
     if (status == BP_OK && k < s->n_piece && k % s->per == 0)
-        status = await_chunk(s, k / s->per);
-    return status ? staging_give_up(b, s, status) : BP_OK;
+        status = wait_chunk(s, k / s->per);
+    return status ? staging_fail(b, s, status) : BP_OK;
 }
 
-enum bp_status bp_stage_done(struct bp_stage *s, struct bp_shm_rank *b, uint64_t k)
+enum bp_status bp_staging_flush(struct bp_staging *s, struct bp_shm_rank *b, uint64_t k)
 {
     uint64_t number = k / s->per;
     enum bp_status status;
@@ -184,10 +185,10 @@ enum bp_status bp_stage_done(struct bp_stage *s, struct bp_shm_rank *b, uint64_t
     if (!s->dst.tensor || k >= s->n_piece) return BP_OK;
     if ((k + 1) % s->per && k + 1 < s->n_piece) return BP_OK;
     status = copy_chunk(s, &s->dst, number, false, &s->wrote[number % SLOTS]);
-    return status ? staging_give_up(b, s, status) : BP_OK;
+    return status ? staging_fail(b, s, status) : BP_OK;
 }
 
-static char *staging_piece(const struct bp_stage *s, const struct side *side, uint32_t part,
+static char *staging_piece(const struct bp_staging *s, const struct side *side, uint32_t part,
                            uint64_t k)
 {
     if (!side->tensor || k >= s->n_piece) return NULL;
@@ -195,19 +196,19 @@ static char *staging_piece(const struct bp_stage *s, const struct side *side, ui
            k % s->per * s->room;
 }
 
-const char *bp_stage_src(const struct bp_stage *s, uint32_t part, uint64_t k)
+const char *bp_staging_src(const struct bp_staging *s, uint32_t part, uint64_t k)
 {
     return staging_piece(s, &s->src, part, k);
 }
 
-char *bp_stage_dst(const struct bp_stage *s, uint32_t part, uint64_t k)
+char *bp_staging_dst(const struct bp_staging *s, uint32_t part, uint64_t k)
 {
     return staging_piece(s, &s->dst, part, k);
 }
 
 static bool has_parts(uint32_t call, bool src)
 {
-    const struct bp_call_form *f = &bp_call_forms[call];
+    const struct bp_call_traits *f = &bp_call_traits_of[call];
 
     return f->ragged || (src ? f->src_parts : f->dst_parts);
 }
@@ -222,10 +223,10 @@ static struct side staging_side_of(const struct bp_collective *c, struct bp_tens
                                                                         : c->dst_counts};
 }
 
-enum bp_status bp_stages_create(struct bp_stream *stream, struct bp_comm_step *steps, uint32_t n,
-                                uint32_t size, struct bp_stage **out_stages)
+enum bp_status bp_staging_create(struct bp_stream *stream, struct bp_comm_step *steps, uint32_t n,
+                                 uint32_t size, struct bp_staging **out_staging)
 {
-    struct bp_stage *s = calloc(n, sizeof *s);
+    struct bp_staging *s = calloc(n, sizeof *s);
 
     if (!s) return bp_error(BP_ERR_MEMORY, "no memory for a collective call");
     for (uint32_t i = 0; i < n; i++) {
@@ -235,13 +236,13 @@ enum bp_status bp_stages_create(struct bp_stream *stream, struct bp_comm_step *s
         s[i].limit = LIMIT / n;
         s[i].src = staging_side_of(c, steps[i].src, size, true);
         s[i].dst = staging_side_of(c, steps[i].dst, size, false);
-        c->stage = &s[i];
+        c->staging = &s[i];
     }
-    *out_stages = s;
+    *out_staging = s;
     return BP_OK;
 }
 
-void bp_stages_destroy(struct bp_stage *s, uint32_t n)
+void bp_staging_destroy(struct bp_staging *s, uint32_t n)
 {
     for (uint32_t i = 0; s && i < n; i++) {
         if (s[i].pinned) bp_storage_release(s[i].pinned);
@@ -252,14 +253,14 @@ void bp_stages_destroy(struct bp_stage *s, uint32_t n)
 }
 
 /* Between hosts messages see whole buffers: they are copied to ordinary host memory, and back. */
-static uint64_t staging_bytes_of(const struct bp_tensor *t)
+static uint64_t tensor_bytes(const struct bp_tensor *t)
 {
     return t ? (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8) : 0;
 }
 
-static enum bp_status staging_take(struct bp_core *core, const struct bp_tensor *t, void **out)
+static enum bp_status allocate_copy(struct bp_core *core, const struct bp_tensor *t, void **out)
 {
-    uint64_t bytes = staging_bytes_of(t);
+    uint64_t bytes = tensor_bytes(t);
 
     if (!bytes) return BP_OK;
     *out = bp_core_allocate(core, bytes, 64);
@@ -268,46 +269,46 @@ static enum bp_status staging_take(struct bp_core *core, const struct bp_tensor 
                     bytes);
 }
 
-static enum bp_status staging_read(struct bp_stream *stream, struct bp_comm_step *step)
+static enum bp_status read_step(struct bp_stream *stream, struct bp_comm_step *step)
 {
     struct bp_core *core = stream->device->core;
     void *src = NULL, *dst = NULL;
-    enum bp_status status = staging_take(core, step->src, &src);
+    enum bp_status status = allocate_copy(core, step->src, &src);
 
     step->c.src = src;
-    if (status == BP_OK) status = staging_take(core, step->dst, &dst);
+    if (status == BP_OK) status = allocate_copy(core, step->dst, &dst);
     step->c.dst = dst;
     if (status || !src) return status;
-    return bp_tensor_read(stream, step->src, src, staging_bytes_of(step->src));
+    return bp_tensor_read(stream, step->src, src, tensor_bytes(step->src));
 }
 
-enum bp_status bp_whole_read(struct bp_shm_rank *b, struct bp_stream *stream,
-                             struct bp_comm_step *steps, uint32_t n)
+enum bp_status bp_net_staging_read(struct bp_shm_rank *b, struct bp_stream *stream,
+                                   struct bp_comm_step *steps, uint32_t n)
 {
     enum bp_status status = BP_OK;
 
-    for (uint32_t i = 0; i < n && status == BP_OK; i++) status = staging_read(stream, &steps[i]);
+    for (uint32_t i = 0; i < n && status == BP_OK; i++) status = read_step(stream, &steps[i]);
     if (status == BP_OK) return BP_OK;
-    return bp_comm_confess(&b->failure, status, "has no data of %s for %s", stream->device->name,
-                           bp_comm_call_name(steps->c.call));
+    return bp_comm_failure_publish(&b->failure, status, "has no data of %s for %s",
+                                   stream->device->name, bp_comm_call_name(steps->c.call));
 }
 
-enum bp_status bp_whole_write(struct bp_stream *stream, const struct bp_comm_step *steps,
-                              uint32_t n)
+enum bp_status bp_net_staging_write(struct bp_stream *stream, const struct bp_comm_step *steps,
+                                    uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         if (steps[i].c.dst)
             TRY(bp_tensor_write(stream, steps[i].dst, steps[i].c.dst,
-                                staging_bytes_of(steps[i].dst)));
+                                tensor_bytes(steps[i].dst)));
     return BP_OK;
 }
 
-void bp_whole_release(struct bp_core *core, struct bp_comm_step *steps, uint32_t n)
+void bp_net_staging_release(struct bp_core *core, struct bp_comm_step *steps, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct bp_collective *c = &steps[i].c;
-        if (c->src) bp_core_release(core, (void *)c->src, staging_bytes_of(steps[i].src));
-        if (c->dst) bp_core_release(core, c->dst, staging_bytes_of(steps[i].dst));
+        if (c->src) bp_core_release(core, (void *)c->src, tensor_bytes(steps[i].src));
+        if (c->dst) bp_core_release(core, c->dst, tensor_bytes(steps[i].dst));
         c->src = c->dst = NULL;
     }
 }

@@ -17,14 +17,14 @@ static const uint64_t nap_ns = 50000000;    /* the longest sleep between two loo
 static const uint64_t idle_nap_ns = 200000; /* where nobody wakes */
 static const uint64_t late_nap_ns = 1000000;
 
-static bool waiter_reached(const _Atomic uint64_t *word, uint64_t value)
+static bool is_reached(const _Atomic uint64_t *word, uint64_t value)
 {
     return atomic_load_explicit(word, memory_order_acquire) >= value;
 }
 
 /* Who sets a word need not wait until that is seen before it looks for sleepers: who goes to sleep
  * has all processors of the others' processes see to it. */
-bool bp_board_prepare_sleep(void)
+bool bp_waiter_register_fence(void)
 {
     return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
@@ -32,25 +32,26 @@ bool bp_board_prepare_sleep(void)
 static void sleep_until(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint64_t value,
                         uint64_t ns)
 {
-    struct bp_board_rank *me = b->me;
+    struct bp_shm_rank_state *me = b->me;
     struct timespec t = bp_timespec(ns);
-    uint32_t bell = atomic_load(&me->bell);
+    uint32_t value_before = atomic_load(&me->futex);
 
     atomic_store(&me->asleep, 1);
     atomic_fetch_add(&b->failure.header->sleepers, 1);
-    if (b->waiter.light && word) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
-    if ((!word || !waiter_reached(word, value)) && !bp_comm_has_failed(&b->failure))
-        syscall(SYS_futex, &me->bell, FUTEX_WAIT, bell, &t, NULL, 0);
+    if (b->waiter.asymmetric_fence && word)
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    if ((!word || !is_reached(word, value)) && !bp_comm_has_failed(&b->failure))
+        syscall(SYS_futex, &me->futex, FUTEX_WAIT, value_before, &t, NULL, 0);
     atomic_fetch_sub(&b->failure.header->sleepers, 1);
     atomic_store(&me->asleep, 0);
 }
 
-bool bp_board_is_dead(const struct bp_shm_rank *b, uint32_t rank, int timeout_ms)
+bool bp_shm_rank_is_dead(const struct bp_shm_rank *b, uint32_t rank, int timeout_ms)
 {
     struct pollfd p = {b->peers.pidfd[rank], POLLIN, 0};
 
-    if (atomic_load(&b->at[rank].left)) return false;
-    return p.fd == BP_BOARD_GONE || (p.fd >= 0 && poll(&p, 1, timeout_ms) == 1);
+    if (atomic_load(&b->ranks[rank].left)) return false;
+    return p.fd == BP_PROCESS_GONE || (p.fd >= 0 && poll(&p, 1, timeout_ms) == 1);
 }
 
 /* What is waited for: a word of rank `of`; NULL: one of several. */
@@ -64,42 +65,42 @@ struct wait {
  * needed whatever it has ended. */
 static bool is_needed(const struct bp_shm_rank *b, uint32_t rank, const struct wait *w)
 {
-    if (rank == w->of) return !w->word || !waiter_reached(w->word, w->value);
-    return !b->calls.sequence || atomic_load(&b->at[rank].done) < b->calls.sequence;
+    if (rank == w->of) return !w->word || !is_reached(w->word, w->value);
+    return !b->calls.sequence || atomic_load(&b->ranks[rank].done) < b->calls.sequence;
 }
 
 /* It may have done, as its last, what it is needed for just before it went: so asked again. */
-static enum bp_status look_for_dead(struct bp_shm_rank *b, const struct wait *w)
+static enum bp_status check_dead(struct bp_shm_rank *b, const struct wait *w)
 {
     for (uint32_t i = 0; i < b->n; i++)
-        if (is_needed(b, i, w) && bp_board_is_dead(b, i, 0) && is_needed(b, i, w))
-            return bp_board_died(b, i);
+        if (is_needed(b, i, w) && bp_shm_rank_is_dead(b, i, 0) && is_needed(b, i, w))
+            return bp_shm_report_death(b, i);
     return BP_OK;
 }
 
 /* Once in a while of waiting. */
-static enum bp_status waiter_look(struct bp_shm_rank *b, const struct wait *w)
+static enum bp_status waiter_poll(struct bp_shm_rank *b, const struct wait *w)
 {
     uint64_t now;
 
-    if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
+    if (bp_comm_has_failed(&b->failure)) return bp_comm_failure_report(&b->failure);
     now = bp_clock_ns();
     if (!b->waiter.deadline) {
         b->waiter.deadline = b->waiter.timeout_ns > UINT64_MAX - now ? UINT64_MAX
                                                                      : now + b->waiter.timeout_ns;
-        b->waiter.looked = now;
+        b->waiter.checked_ns = now;
     }
-    if (now - b->waiter.looked > nap_ns / 2) {
-        b->waiter.looked = now;
-        TRY(look_for_dead(b, w));
-        if (b->waiter.progress) TRY(b->waiter.progress->look(b->waiter.progress->ctx));
+    if (now - b->waiter.checked_ns > nap_ns / 2) {
+        b->waiter.checked_ns = now;
+        TRY(check_dead(b, w));
+        if (b->waiter.progress) TRY(b->waiter.progress->poll(b->waiter.progress->ctx));
     }
     if (now < b->waiter.deadline) return BP_OK;
-    if (!b->waiter.progress) return bp_board_late(b, w->of);
-    return b->waiter.progress->late(b->waiter.progress->ctx, w->of, now - b->waiter.deadline);
+    if (!b->waiter.progress) return bp_shm_report_timeout(b, w->of);
+    return b->waiter.progress->time_up(b->waiter.progress->ctx, w->of, now - b->waiter.deadline);
 }
 
-static uint64_t waiter_shorter(const struct bp_shm_rank *b, uint64_t ns)
+static uint64_t limit_nap(const struct bp_shm_rank *b, uint64_t ns)
 {
     uint64_t left = bp_time_left(b->waiter.deadline);
 
@@ -115,13 +116,13 @@ static enum bp_status wait_asleep(struct bp_shm_rank *b, const _Atomic uint64_t 
     enum bp_status status = BP_OK;
 
     atomic_store(&b->me->waits_for, of + 1);
-    while (!waiter_reached(word, value)) {
-        status = waiter_look(b, &w);
+    while (!is_reached(word, value)) {
+        status = waiter_poll(b, &w);
         if (status) break;
-        sleep_until(b, word, value, waiter_shorter(b, nap_ns));
+        sleep_until(b, word, value, limit_nap(b, nap_ns));
     }
     atomic_store(&b->me->waits_for, 0);
-    return waiter_reached(word, value) ? BP_OK : status;
+    return is_reached(word, value) ? BP_OK : status;
 }
 
 /* true: it came. Where ranks share processors who waits lets the others go on. */
@@ -133,14 +134,14 @@ static bool wait_awake(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint
          i < (b->waiter.spin_ns ? UINT32_MAX : YIELDS) && !bp_comm_has_failed(&b->failure); i++) {
         if (!b->waiter.spin_ns) sched_yield();
         for (uint32_t j = 0; j < (b->waiter.spin_ns ? SPINS : 1); j++) {
-            if (waiter_reached(word, value)) return true;
-            bp_pause();
+            if (is_reached(word, value)) return true;
+            bp_cpu_relax();
         }
         if (!b->waiter.spin_ns) continue;
         if (!begin) begin = bp_clock_ns();
         else if (bp_clock_ns() - begin > b->waiter.spin_ns) break;
     }
-    return waiter_reached(word, value);
+    return is_reached(word, value);
 }
 
 /* What goes to and from other hosts goes on meanwhile: somebody there may wait for it. */
@@ -151,42 +152,42 @@ static enum bp_status wait_with_progress(struct bp_shm_rank *b, const _Atomic ui
     uint32_t round = 0;
 
     atomic_store(&b->me->waits_for, of + 1);
-    while (!waiter_reached(word, value) && status == BP_OK) {
+    while (!is_reached(word, value) && status == BP_OK) {
         bool moved = false;
-        status = b->waiter.progress->move(b->waiter.progress->ctx, &moved);
+        status = b->waiter.progress->progress(b->waiter.progress->ctx, &moved);
         if (moved) round = 0;
-        if (status == BP_OK) status = bp_board_idle(b, of, &round);
+        if (status == BP_OK) status = bp_waiter_backoff(b, of, &round);
     }
     atomic_store(&b->me->waits_for, 0);
-    return waiter_reached(word, value) ? BP_OK : status;
+    return is_reached(word, value) ? BP_OK : status;
 }
 
-enum bp_status bp_board_wait_slow(struct bp_shm_rank *b, const _Atomic uint64_t *word,
-                                  uint64_t value, uint32_t of)
+enum bp_status bp_shm_word_wait_slow(struct bp_shm_rank *b, const _Atomic uint64_t *word,
+                                     uint64_t value, uint32_t of)
 {
     if (b->waiter.progress) return wait_with_progress(b, word, value, of);
     return wait_awake(b, word, value) ? BP_OK : wait_asleep(b, word, value, of);
 }
 
-enum bp_status bp_board_idle(struct bp_shm_rank *b, uint32_t of, uint32_t *round)
+enum bp_status bp_waiter_backoff(struct bp_shm_rank *b, uint32_t of, uint32_t *round)
 {
     uint32_t n = (*round)++, awake = b->waiter.spin_ns ? ROUNDS : YIELDS;
 
     if (n < awake) {
-        if (b->waiter.spin_ns) bp_pause();
+        if (b->waiter.spin_ns) bp_cpu_relax();
         else sched_yield();
-        return bp_comm_has_failed(&b->failure) ? bp_comm_answer(&b->failure) : BP_OK;
+        return bp_comm_has_failed(&b->failure) ? bp_comm_failure_report(&b->failure) : BP_OK;
     }
-    TRY(waiter_look(b, &(const struct wait){NULL, 0, of}));
-    sleep_until(b, NULL, 0, waiter_shorter(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
+    TRY(waiter_poll(b, &(const struct wait){NULL, 0, of}));
+    sleep_until(b, NULL, 0, limit_nap(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
     return BP_OK;
 }
 
 /* Whoever has died without leaving is missed by calls to come. */
-enum bp_status bp_board_check(struct bp_shm_rank *b)
+enum bp_status bp_shm_rank_check(struct bp_shm_rank *b)
 {
-    if (bp_comm_has_failed(&b->failure)) return bp_comm_answer(&b->failure);
+    if (bp_comm_has_failed(&b->failure)) return bp_comm_failure_report(&b->failure);
     for (uint32_t i = 0; i < b->n; i++)
-        if (bp_board_is_dead(b, i, 0)) return bp_board_died(b, i);
+        if (bp_shm_rank_is_dead(b, i, 0)) return bp_shm_report_death(b, i);
     return BP_OK;
 }

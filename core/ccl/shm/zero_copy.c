@@ -4,104 +4,105 @@
  * why results are the same everywhere, and why a buffer may be both source and destination. */
 #include "../collective.h"
 
-enum { NEAR_PIECE = 8 << 10 };
-static const uint64_t near_bytes = 128 << 10; /* up to that all is near a processor */
-static const uint64_t far_bytes = 4 << 20;    /* more than that is not kept in caches */
+enum { CACHED_PIECE = 8 << 10 };
+static const uint64_t cached_bytes = 128 << 10; /* up to that all is near a processor */
+static const uint64_t streaming_bytes = 4 << 20;    /* more than that is not kept in caches */
 
-struct direct {
+struct zero_copy {
     struct bp_shm_rank *b;
     const struct bp_collective *c;
-    uint32_t way;
+    uint32_t access;
     uint64_t part; /* bytes of the part of one rank */
-    bool near, far;
-    struct bp_reach src[BP_BOARD_RANKS], dst[BP_BOARD_RANKS];
+    bool cached, streaming;
+    struct bp_peer_buffer src[BP_COMM_MAX_RANKS], dst[BP_COMM_MAX_RANKS];
 };
 
 /* Its own buffers this rank knows; those of others are where they say, as far as that can be. */
-static enum bp_status open_src(struct direct *d, uint32_t rank)
+static enum bp_status open_src(struct zero_copy *d, uint32_t rank)
 {
-    bool parted = bp_call_forms[d->c->call].src_parts;
-    struct bp_where where = d->b->at[rank].where[d->b->calls.sequence & 1].src;
+    bool parted = bp_call_traits_of[d->c->call].src_parts;
+    struct bp_buffer_location location = d->b->ranks[rank].location[d->b->calls.sequence & 1].src;
 
-    if (rank == d->b->rank) where.address = (uintptr_t)d->c->src;
-    return bp_reach_open(d->b, rank, &where, d->part * (parted ? d->b->n : 1), d->way,
-                         &d->src[rank]);
+    if (rank == d->b->rank) location.address = (uintptr_t)d->c->src;
+    return bp_peer_buffer_open(d->b, rank, &location, d->part * (parted ? d->b->n : 1), d->access,
+                               &d->src[rank]);
 }
 
-static enum bp_status open_dst(struct direct *d, uint32_t rank)
+static enum bp_status open_dst(struct zero_copy *d, uint32_t rank)
 {
-    bool parts = bp_call_forms[d->c->call].dst_parts;
-    struct bp_where where = d->b->at[rank].where[d->b->calls.sequence & 1].dst;
+    bool parts = bp_call_traits_of[d->c->call].dst_parts;
+    struct bp_buffer_location location = d->b->ranks[rank].location[d->b->calls.sequence & 1].dst;
 
-    if (rank == d->b->rank) where.address = (uintptr_t)d->c->dst;
-    return bp_reach_open(d->b, rank, &where, d->part * (parts ? d->b->n : 1), d->way,
-                         &d->dst[rank]);
+    if (rank == d->b->rank) location.address = (uintptr_t)d->c->dst;
+    return bp_peer_buffer_open(d->b, rank, &location, d->part * (parts ? d->b->n : 1), d->access,
+                               &d->dst[rank]);
 }
 
 /* Of all sources by address: in short pieces, so that what is written past the caches and what is
  * read next are under way together. */
-static void reduce_far(struct direct *d, uint64_t skip, uint64_t from, uint64_t to, uint32_t only)
+static void reduce_streaming(struct zero_copy *d, uint64_t skip, uint64_t from, uint64_t to,
+                             uint32_t only)
 {
     enum { PIECE = 512 };
     struct bp_shm_rank *b = d->b;
-    const void *src[BP_BOARD_RANKS];
+    const void *src[BP_COMM_MAX_RANKS];
     _Alignas(64) char out[PIECE];
 
     for (uint64_t at = from, size; at < to; at += size) {
         size = to - at < PIECE ? to - at : PIECE;
-        for (uint32_t i = 0; i < b->n; i++) src[i] = d->src[i].here + skip + at;
+        for (uint32_t i = 0; i < b->n; i++) src[i] = d->src[i].mapped + skip + at;
         bp_ccl_reduce(d->c->dtype, d->c->reduction, out, src, b->n, size / d->c->width);
         for (uint32_t i = 0; i < b->n; i++)
-            if (only == BP_BOARD_ANY || i == only)
-                bp_copy_past_caches(d->dst[i].here + at, out, size);
+            if (only == BP_RANK_ANY || i == only)
+                bp_copy_streaming(d->dst[i].mapped + at, out, size);
     }
-    bp_copies_end();
+    bp_copy_fence();
 }
 
 /* Where results may be computed where they belong: in a destination of the first two ranks, for
  * their sources are read before anything is written; which is no source itself, for that is slow.
  * Only what is near: lines that have to be fetched are better copied to in large pieces. */
-static char *zero_copy_place_of(const struct direct *d, uint64_t skip, uint32_t only)
+static char *result_buffer(const struct zero_copy *d, uint64_t skip, uint32_t only)
 {
-    for (uint32_t i = 0; i < 2 && i < d->b->n && d->near; i++)
-        if ((only == BP_BOARD_ANY || i == only) && d->dst[i].here != d->src[i].here + skip)
-            return d->dst[i].here;
+    for (uint32_t i = 0; i < 2 && i < d->b->n && d->cached; i++)
+        if ((only == BP_RANK_ANY || i == only) && d->dst[i].mapped != d->src[i].mapped + skip)
+            return d->dst[i].mapped;
     return NULL;
 }
 
 /* Reduces bytes from `from` to `to` of all sources, and hands them to some destinations: to rank
- * only, or (BP_BOARD_ANY) to all. skip: what lies in the sources before. */
-static enum bp_status reduce_range(struct direct *d, uint64_t skip, uint64_t from, uint64_t to,
+ * only, or (BP_RANK_ANY) to all. skip: what lies in the sources before. */
+static enum bp_status reduce_range(struct zero_copy *d, uint64_t skip, uint64_t from, uint64_t to,
                                    uint32_t only)
 {
     struct bp_shm_rank *b = d->b;
-    const void *src[BP_BOARD_RANKS];
-    char *scratch = bp_board_scratch(b, b->n), *place = zero_copy_place_of(d, skip, only);
-    uint64_t piece = d->near ? NEAR_PIECE : BP_BOARD_SCRATCH;
+    const void *src[BP_COMM_MAX_RANKS];
+    char *scratch = bp_peer_scratch(b, b->n), *result = result_buffer(d, skip, only);
+    uint64_t piece = d->cached ? CACHED_PIECE : BP_PEER_SCRATCH_BYTES;
 
-    if (d->way == BP_WAY_MAP && d->far) {
-        reduce_far(d, skip, from, to, only);
+    if (d->access == BP_ACCESS_MAP && d->streaming) {
+        reduce_streaming(d, skip, from, to, only);
         return BP_OK;
     }
     if (!scratch) return BP_ERR_MEMORY;
     for (uint64_t at = from, size; at < to; at += size) {
-        char *out = place ? place + at : scratch;
+        char *out = result ? result + at : scratch;
         size = to - at < piece ? to - at : piece;
         for (uint32_t i = 0; i < b->n; i++) {
-            src[i] = bp_reach_fetch(b, &d->src[i], skip + at, size, bp_board_scratch(b, i));
-            if (!src[i]) return bp_comm_answer(&b->failure);
+            src[i] = bp_peer_buffer_fetch(b, &d->src[i], skip + at, size, bp_peer_scratch(b, i));
+            if (!src[i]) return bp_comm_failure_report(&b->failure);
         }
         bp_ccl_reduce(d->c->dtype, d->c->reduction, out, src, b->n, size / d->c->width);
         for (uint32_t i = 0; i < b->n; i++)
-            if (only == BP_BOARD_ANY || i == only)
-                TRY(bp_reach_write(b, &d->dst[i], at, out, size, d->far));
+            if (only == BP_RANK_ANY || i == only)
+                TRY(bp_peer_buffer_write(b, &d->dst[i], at, out, size, d->streaming));
     }
     return BP_OK;
 }
 
 static enum bp_status reduce_all(void *work, const struct bp_collective *c)
 {
-    struct direct *d = work;
+    struct zero_copy *d = work;
     struct bp_shm_rank *b = d->b;
     uint64_t part = d->part;
 
@@ -110,25 +111,25 @@ static enum bp_status reduce_all(void *work, const struct bp_collective *c)
         TRY(open_src(d, i));
         TRY(open_dst(d, i));
     }
-    return reduce_range(d, 0, bp_share(part, b->rank, b->n), bp_share(part, b->rank + 1, b->n),
-                        BP_BOARD_ANY);
+    return reduce_range(d, 0, bp_share_begin(part, b->rank, b->n),
+                        bp_share_begin(part, b->rank + 1, b->n), BP_RANK_ANY);
 }
 
 static enum bp_status reduce_root(void *work, const struct bp_collective *c)
 {
-    struct direct *d = work;
+    struct zero_copy *d = work;
     struct bp_shm_rank *b = d->b;
     uint64_t part = d->part;
 
     for (uint32_t i = 0; i < b->n; i++) TRY(open_src(d, i));
     TRY(open_dst(d, c->root));
-    return reduce_range(d, 0, bp_share(part, b->rank, b->n), bp_share(part, b->rank + 1, b->n),
-                        c->root);
+    return reduce_range(d, 0, bp_share_begin(part, b->rank, b->n),
+                        bp_share_begin(part, b->rank + 1, b->n), c->root);
 }
 
 static enum bp_status reduce_scatter(void *work, const struct bp_collective *c)
 {
-    struct direct *d = work;
+    struct zero_copy *d = work;
     struct bp_shm_rank *b = d->b;
     uint64_t part = d->part;
 
@@ -139,34 +140,34 @@ static enum bp_status reduce_scatter(void *work, const struct bp_collective *c)
 }
 
 /* Bytes of the source of one rank into this rank's destination. */
-static enum bp_status zero_copy_pull(struct direct *d, uint32_t from, uint64_t src_at,
+static enum bp_status zero_copy_pull(struct zero_copy *d, uint32_t from, uint64_t src_at,
                                      uint64_t dst_at, uint64_t size)
 {
     if (!size) return BP_OK;
     TRY(open_src(d, from));
-    return bp_reach_read(d->b, &d->src[from], src_at, d->c->dst + dst_at, size, d->far);
+    return bp_peer_buffer_read(d->b, &d->src[from], src_at, d->c->dst + dst_at, size, d->streaming);
 }
 
 /* The root writes a share of each other's part, for it has less to do. */
 static enum bp_status zero_copy_broadcast(void *work, const struct bp_collective *c)
 {
-    struct direct *d = work;
+    struct zero_copy *d = work;
     struct bp_shm_rank *b = d->b;
     uint64_t part = d->part;
-    uint64_t cut = bp_share(part, b->n - 1, b->n);
+    uint64_t cut = bp_share_begin(part, b->n - 1, b->n);
 
     if (b->rank != c->root) return zero_copy_pull(d, c->root, 0, 0, cut);
     for (uint32_t i = 0; i < b->n; i++) {
         TRY(open_dst(d, i));
-        if (i == b->rank) TRY(bp_reach_write(b, &d->dst[i], 0, c->src, part, d->far));
+        if (i == b->rank) TRY(bp_peer_buffer_write(b, &d->dst[i], 0, c->src, part, d->streaming));
         else
-            TRY(bp_reach_write(b, &d->dst[i], cut, c->src + cut, part - cut, d->far));
+            TRY(bp_peer_buffer_write(b, &d->dst[i], cut, c->src + cut, part - cut, d->streaming));
     }
     return BP_OK;
 }
 
 /* Ranks begin with their neighbour, so that they do not all read one. at: in the sources. */
-static enum bp_status pull_all(struct direct *d, uint64_t at)
+static enum bp_status pull_all(struct zero_copy *d, uint64_t at)
 {
     struct bp_shm_rank *b = d->b;
 
@@ -185,7 +186,7 @@ static enum bp_status all_gather(void *work, const struct bp_collective *c)
 
 static enum bp_status all_to_all(void *work, const struct bp_collective *c)
 {
-    struct direct *d = work;
+    struct zero_copy *d = work;
 
     (void)c;
     return pull_all(d, d->b->rank * d->part);
@@ -193,21 +194,22 @@ static enum bp_status all_to_all(void *work, const struct bp_collective *c)
 
 static enum bp_status zero_copy_gather(void *work, const struct bp_collective *c)
 {
-    struct direct *d = work;
+    struct zero_copy *d = work;
     uint64_t part = d->part;
 
     TRY(open_dst(d, c->root));
-    return bp_reach_write(d->b, &d->dst[c->root], d->b->rank * part, c->src, part, d->far);
+    return bp_peer_buffer_write(d->b, &d->dst[c->root], d->b->rank * part, c->src, part,
+                                d->streaming);
 }
 
 static enum bp_status zero_copy_scatter(void *work, const struct bp_collective *c)
 {
-    struct direct *d = work;
+    struct zero_copy *d = work;
 
     return zero_copy_pull(d, c->root, d->b->rank * d->part, 0, d->part);
 }
 
-static const struct bp_movers between_buffers = {{
+static const struct bp_collective_table between_buffers = {{
     [BP_COMM_ALL_REDUCE] = reduce_all,
     [BP_COMM_REDUCE] = reduce_root,
     [BP_COMM_BROADCAST] = zero_copy_broadcast,
@@ -218,15 +220,16 @@ static const struct bp_movers between_buffers = {{
     [BP_COMM_SCATTER] = zero_copy_scatter,
 }};
 
-enum bp_status bp_collective_direct(struct bp_shm_rank *b, const struct bp_collective *c,
-                                    uint32_t way)
+enum bp_status bp_zero_copy_collective(struct bp_shm_rank *b, const struct bp_collective *c,
+                                       uint32_t access)
 {
     uint64_t part = c->count * c->width;
-    struct direct d = {.b = b, .c = c, .way = way, .part = part};
+    struct zero_copy d = {.b = b, .c = c, .access = access, .part = part};
 
-    bp_reach_renew(b);
-    d.near = way == BP_WAY_MAP && part <= near_bytes;
-    d.far = part * (c->call == BP_COMM_ALL_GATHER || c->call == BP_COMM_ALL_TO_ALL ? b->n : 1) >=
-            far_bytes;
-    return between_buffers.move[c->call] ? between_buffers.move[c->call](&d, c) : BP_OK;
+    bp_peer_map_refresh(b);
+    d.cached = access == BP_ACCESS_MAP && part <= cached_bytes;
+    d.streaming =
+        part * (c->call == BP_COMM_ALL_GATHER || c->call == BP_COMM_ALL_TO_ALL ? b->n : 1) >=
+        streaming_bytes;
+    return between_buffers.run[c->call] ? between_buffers.run[c->call](&d, c) : BP_OK;
 }
