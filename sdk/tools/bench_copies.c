@@ -172,24 +172,10 @@ static void run_host(struct bench *bench)
     struct copies c = {.bench = bench, .size = SIZE};
     const struct bench_side host = {.body = copy_host, .ctx = &c};
     const struct bench_case cases[] = {
-        {"copy/in 16 MiB",
-         "GB/s",
-         BENCH_RATE,
-         SIZE * 1e-9,
-         {.body = copies_copy_in, .ctx = &c},
-         "memcpy",
-         host,
-         0,
-         0},
-        {"copy/out 16 MiB",
-         "GB/s",
-         BENCH_RATE,
-         SIZE * 1e-9,
-         {.body = copy_out, .ctx = &c},
-         "memcpy",
-         host,
-         0,
-         0},
+        {"copy/in 16 MiB", "GB/s", BENCH_RATE, SIZE * 1e-9, {.body = copies_copy_in, .ctx = &c},
+         "memcpy", host, 0, 0},
+        {"copy/out 16 MiB", "GB/s", BENCH_RATE, SIZE * 1e-9, {.body = copy_out, .ctx = &c},
+         "memcpy", host, 0, 0},
     };
 
     if (!bench_wants(bench, cases[0].name) && !bench_wants(bench, cases[1].name)) return;
