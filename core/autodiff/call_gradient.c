@@ -27,7 +27,7 @@ static enum bp_status check_result(const struct bp_invocation *site, const char 
     bool same;
 
     if (!bp_symbol_is(t) && !bp_tensor_is(t))
-        return bp_was_stale()
+        return bp_handle_was_stale()
                    ? bp_not_a_for(op, "tensor")
                    : bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
     if (site->graph ? t->graph && t->graph != site->graph : t->device != site->device)
@@ -277,7 +277,7 @@ static enum bp_status call_place_of(struct bp_scope *scope, struct bp_device **o
     if (bp_scope_is(scope, BP_MAGIC_STREAM))
         *out_device = ((struct bp_stream *)scope)->device;
     else if (bp_scope_is(scope, BP_MAGIC_GRAPH)) *out_graph = (struct bp_graph *)scope;
-    else if (!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_was_stale())
+    else if (!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_handle_was_stale())
         return bp_not_a_for("bp_call_gradient", "scope");
     else
         return bp_error(BP_ERR_INVALID, "bp_call_gradient: expected a scope (bp_stream_scope, "

@@ -106,7 +106,7 @@ static enum bp_status find_value(const struct bp_graph *graph, const char *what,
         return BP_OK;
     }
     if (!bp_tensor_is(t))
-        return bp_was_stale()
+        return bp_handle_was_stale()
                    ? bp_not_a_for("bp_graph_gradient", "tensor")
                    : bp_error(BP_ERR_INVALID,
                               "bp_graph_gradient: %s[%zu]: expected a value of the graph, got NULL "
@@ -130,7 +130,7 @@ static enum bp_status check_dy(const struct bp_graph *graph, size_t i, uint32_t 
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
     if (!bp_symbol_is(dy) && !bp_tensor_is(dy))
-        return bp_was_stale()
+        return bp_handle_was_stale()
                    ? bp_not_a_for("bp_graph_gradient", "tensor")
                    : bp_error(BP_ERR_INVALID,
                               "bp_graph_gradient: dy[%zu]: expected a tensor or NULL", i);

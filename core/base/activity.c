@@ -36,7 +36,7 @@ static uint64_t activity_now_ns(void)
 }
 
 /* Control characters would make two lines of a message. */
-static void write_name(_Atomic uint64_t *to, const char *name)
+static void note_write_name(_Atomic uint64_t *to, const char *name)
 {
     char text[WORDS * sizeof(uint64_t)] = "";
     uint64_t words[WORDS];
@@ -48,7 +48,7 @@ static void write_name(_Atomic uint64_t *to, const char *name)
         atomic_store_explicit(&to[i], words[i], memory_order_release);
 }
 
-static void read_name(const _Atomic uint64_t *from, char *name)
+static void note_read_name(const _Atomic uint64_t *from, char *name)
 {
     uint64_t words[WORDS];
 
@@ -60,17 +60,17 @@ static void read_name(const _Atomic uint64_t *from, char *name)
 
 /* Between both, a reader takes nothing of the note. Members are stored with release order and read
  * with acquire order: who reads a new member reads the new sequence after it. */
-static void begin_writing(struct note *note)
+static void note_begin_write(struct note *note)
 {
     atomic_fetch_add_explicit(&note->sequence, 1, memory_order_relaxed);
 }
 
-static void end_writing(struct note *note)
+static void note_end_write(struct note *note)
 {
     atomic_fetch_add_explicit(&note->sequence, 1, memory_order_release);
 }
 
-uint32_t bp_activity_enter(enum bp_activity_step step, const char *plugin, const char *what)
+uint32_t bp_activity_begin(enum bp_activity_step step, const char *plugin, const char *what)
 {
     uint32_t thread = (uint32_t)gettid();
 
@@ -80,29 +80,29 @@ uint32_t bp_activity_enter(enum bp_activity_step step, const char *plugin, const
 
         if (atomic_load_explicit(&note->thread, memory_order_relaxed)) continue;
         if (!atomic_compare_exchange_strong(&note->thread, &free_, thread)) continue;
-        begin_writing(note);
+        note_begin_write(note);
         atomic_store_explicit(&note->step, (uint32_t)step, memory_order_release);
         atomic_store_explicit(&note->order, atomic_fetch_add(&last_order, 1) + 1,
                               memory_order_release);
         atomic_store_explicit(&note->start_ns, activity_now_ns(), memory_order_release);
-        write_name(note->plugin, plugin);
-        write_name(note->what, what);
-        end_writing(note);
+        note_write_name(note->plugin, plugin);
+        note_write_name(note->what, what);
+        note_end_write(note);
         return at;
     }
     return NONE;
 }
 
-void bp_activity_leave(uint32_t at)
+void bp_activity_end(uint32_t at)
 {
     if (at == NONE) return;
-    begin_writing(&notes[at]);
+    note_begin_write(&notes[at]);
     atomic_store_explicit(&notes[at].order, 0, memory_order_release); /* nothing to read */
-    end_writing(&notes[at]);
+    note_end_write(&notes[at]);
     atomic_store_explicit(&notes[at].thread, 0, memory_order_release);
 }
 
-void bp_activity_forked(void)
+void bp_activity_after_fork(void)
 {
     memset(notes, 0, sizeof notes);
 }
@@ -116,7 +116,7 @@ struct copy {
 
 /* false: it is free, or was changed meanwhile: by this very thread, where a signal interrupts it,
  * so there is no use in waiting. */
-static bool read_note(const struct note *note, struct copy *out)
+static bool note_read(const struct note *note, struct copy *out)
 {
     uint32_t before = atomic_load_explicit(&note->sequence, memory_order_acquire);
 
@@ -125,8 +125,8 @@ static bool read_note(const struct note *note, struct copy *out)
     out->order = atomic_load_explicit(&note->order, memory_order_acquire);
     out->start_ns = atomic_load_explicit(&note->start_ns, memory_order_acquire);
     out->step = atomic_load_explicit(&note->step, memory_order_acquire);
-    read_name(note->plugin, out->plugin);
-    read_name(note->what, out->what);
+    note_read_name(note->plugin, out->plugin);
+    note_read_name(note->what, out->what);
     return out->thread && out->order &&
            atomic_load_explicit(&note->sequence, memory_order_relaxed) == before;
 }
@@ -138,7 +138,7 @@ static bool activity_find(uint32_t thread, struct copy *out)
     bool found = false;
 
     for (uint32_t i = 0; i < NOTES; i++) {
-        if (!read_note(&notes[i], &copy) || (thread && copy.thread != thread)) continue;
+        if (!note_read(&notes[i], &copy) || (thread && copy.thread != thread)) continue;
         if (found && (thread ? copy.order < out->order : copy.order > out->order)) continue;
         *out = copy;
         found = true;

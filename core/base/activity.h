@@ -7,13 +7,13 @@
 
 #include <backplane/activity.h>
 
-/* Around a call of a plugin: the thread that entered leaves. They may be nested. what may be NULL.
- * Both names are copied, and cut at 63 bytes. The answer is for leave; where more calls are under
- * way in the process than are noted, this one is not. */
-uint32_t bp_activity_enter(enum bp_activity_step step, const char *plugin, const char *what);
-void bp_activity_leave(uint32_t note);
+/* Around a call of a plugin: the thread that begins one ends it. They may be nested. what may be
+ * NULL. Both names are copied, and cut at 63 bytes. The answer is for bp_activity_end; where more
+ * calls are under way in the process than are noted, this one is not. */
+uint32_t bp_activity_begin(enum bp_activity_step step, const char *plugin, const char *what);
+void bp_activity_end(uint32_t note);
 
 /* In a forked child: threads of the parent are not there. */
-void bp_activity_forked(void);
+void bp_activity_after_fork(void);
 
 #endif

@@ -38,7 +38,7 @@ static inline void bp_cond_init(pthread_cond_t *cond)
 }
 
 /* Every handle has a magic word (most at their beginning), so that NULL and handles of another kind
- * are refused: bp_magic(kind) when it is made, bp_is(magic, kind) in each call. */
+ * are refused: bp_magic(kind) when it is made, bp_magic_is(magic, kind) in each call. */
 enum bp_magic {
     BP_MAGIC_CORE = 0x42504301,
     BP_MAGIC_DEVICE = 0x42504302,
@@ -60,7 +60,7 @@ enum bp_magic {
  * all zero; NULL: no memory. So is what one thread's calls write again and again: it begins on a
  * pair of cache lines and fills them, and what another thread writes lies elsewhere. */
 enum { BP_HANDLE_BYTES = 128 };
-void *bp_handle_make(size_t size);
+void *bp_handle_alloc(size_t size);
 
 struct bp_plugin_entry; /* plugin/entry.h */
 
@@ -88,7 +88,7 @@ struct bp_core {
     bool async_streams;          /* BP_STREAMS=async: streams of inline devices have a queue */
     bool sync_launch;            /* BP_SYNC=launch */
     bool deny_blocking;          /* BP_BLOCK=deny */
-    bool looks_ahead;            /* room in queues is looked for before calls: deny_blocking, or
+    bool checks_room;            /* room in queues is looked for before calls: deny_blocking, or
                                     waits have a deadline */
     const char *wait_source;     /* the setting that gives waits a deadline; NULL: none has */
     uint64_t wait_ns;            /* how long they take at most */
@@ -107,12 +107,12 @@ struct bp_core {
  * Use: if (!bp_core_is(core)) return bp_not_a("core"); */
 static inline bool bp_core_is(const struct bp_core *core)
 {
-    return bp_is(core ? core->magic : 0, BP_MAGIC_CORE);
+    return bp_magic_is(core ? core->magic : 0, BP_MAGIC_CORE);
 }
 #define bp_not_a(what) bp_not_a_for(__func__, what)
 enum bp_status bp_not_a_for(const char *call, const char *what);
 /* BP_ERR_SHUTDOWN: the handle is from before a fork or a stop. */
-enum bp_status bp_stale(const char *call, const char *what);
+enum bp_status bp_error_stale(const char *call, const char *what);
 
 /* Records the message of the running call on this thread; the value is status. A macro, so that
  * compilers see that a failure is not BP_OK. */
@@ -125,8 +125,8 @@ void bp_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)
 void bp_error_write_more(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What the failure whose message was just recorded failed at. op is of a row: never freed. */
-void bp_error_at_operator(const char *op, uint32_t rows);
-void bp_error_at_kernel(const char *kernel);
+void bp_error_set_operator(const char *op, uint32_t rows);
+void bp_error_set_kernel(const char *kernel);
 
 /* Around a plugin's callback: enter makes it seen whether the plugin writes a reason, leave passes
  * its status on and, if it failed without a reason, writes one. A number that is no status (of a
@@ -135,8 +135,8 @@ void bp_error_enter(void);
 enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback);
 
 /* Fills a struct of the app that begins with its size: it gets the fields that it knows. */
-#define bp_answer(out, full, full_size) bp_answer_for(__func__, out, full, full_size)
-enum bp_status bp_answer_for(const char *call, void *out, const void *full, size_t full_size);
+#define bp_info_fill(out, full, full_size) bp_info_fill_for(__func__, out, full, full_size)
+enum bp_status bp_info_fill_for(const char *call, void *out, const void *full, size_t full_size);
 
 /* Logs text through the core's sink if level is wanted. */
 void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *format, ...)
@@ -147,16 +147,16 @@ void bp_log_to_stderr(void *ctx, uint32_t level, const char *text); /* the usual
 void bp_core_read_log_level(struct bp_core *core);
 
 /* getenv, or NULL in a set-uid process. */
-const char *bp_env(const char *name);
+const char *bp_env_get(const char *name);
 
 /* The core's memory, from the app's allocator. */
 extern const struct bp_allocator bp_allocator_default;
-void *bp_core_allocate(struct bp_core *core, size_t size, size_t alignment);
-void bp_core_release(struct bp_core *core, void *memory, size_t size);
+void *bp_core_alloc(struct bp_core *core, size_t size, size_t alignment);
+void bp_core_free(struct bp_core *core, void *memory, size_t size);
 
 void bp_core_retain(struct bp_core *core);
 /* Gives a reference back; the last one ends the core, unless intake has stopped. */
-void bp_core_drop(struct bp_core *core);
+void bp_core_release(struct bp_core *core);
 
 /* Passes a failure on. */
 #define TRY(expression) \

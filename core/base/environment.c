@@ -9,7 +9,7 @@ const char *bp_version(void)
     return BP_VERSION;
 }
 
-const char *bp_env(const char *name)
+const char *bp_env_get(const char *name)
 {
     return secure_getenv(name);
 }

@@ -28,7 +28,7 @@ enum bp_status bp_error_set(enum bp_status status, const char *text)
 }
 
 /* The arguments may point into the old message. */
-static void write_message(const char *format, va_list args)
+static void error_write_message(const char *format, va_list args)
 {
     char text[sizeof message];
 
@@ -42,7 +42,7 @@ void bp_error_write(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    write_message(format, args);
+    error_write_message(format, args);
     va_end(args);
     failed_at.op = NULL;
     failed_at.rows = 0;
@@ -54,17 +54,17 @@ void bp_error_write_more(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    write_message(format, args);
+    error_write_message(format, args);
     va_end(args);
 }
 
-void bp_error_at_operator(const char *op, uint32_t rows)
+void bp_error_set_operator(const char *op, uint32_t rows)
 {
     failed_at.op = op;
     failed_at.rows = rows;
 }
 
-void bp_error_at_kernel(const char *kernel)
+void bp_error_set_kernel(const char *kernel)
 {
     snprintf(failed_at.kernel, sizeof failed_at.kernel, "%s", kernel);
 }
@@ -74,7 +74,7 @@ enum bp_status bp_error_get_info(struct bp_error_info *out)
     struct bp_error_info info = {.size = sizeof info, .op = failed_at.op ? failed_at.op : "",
                                  .kernel = failed_at.kernel, .rows = failed_at.rows};
 
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }
 
 void bp_error_enter(void)
@@ -82,7 +82,7 @@ void bp_error_enter(void)
     written = false;
 }
 
-static bool is_known(enum bp_status status)
+static bool error_is_known(enum bp_status status)
 {
     switch (status) {
 #define X(name, number, text) case BP_##name:
@@ -96,7 +96,7 @@ static bool is_known(enum bp_status status)
 enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback)
 {
     if (status == BP_OK) return BP_OK;
-    if (!is_known(status)) {
+    if (!error_is_known(status)) {
         bp_error_write("plugin %s: %s answered %d, which is no status that this version knows%s%s",
                        plugin, callback, (int)status, written ? ": " : "", written ? message : "");
         return BP_ERR_DEVICE;
@@ -107,7 +107,7 @@ enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const c
     return status;
 }
 
-enum bp_status bp_answer_for(const char *call, void *out, const void *full, size_t full_size)
+enum bp_status bp_info_fill_for(const char *call, void *out, const void *full, size_t full_size)
 {
     size_t size = out ? *(size_t *)out : 0;
 

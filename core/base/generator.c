@@ -12,7 +12,7 @@ enum bp_status bp_generator_create(uint64_t seed, struct bp_generator **out_gene
 
     if (!out_generator)
         return bp_error(BP_ERR_INVALID, "bp_generator_create: out_generator is NULL");
-    generator = bp_handle_make(sizeof *generator);
+    generator = bp_handle_alloc(sizeof *generator);
     if (!generator) return bp_error(BP_ERR_MEMORY, "bp_generator_create: no memory");
     generator->magic = bp_magic(BP_MAGIC_GENERATOR);
     atomic_init(&generator->refs, 1);
@@ -51,12 +51,12 @@ enum bp_status bp_generator_get(struct bp_generator *generator, uint64_t *out_se
     if (!bp_generator_is(generator)) return bp_not_a("generator");
     if (!out_seed || !out_offset)
         return bp_error(BP_ERR_INVALID, "bp_generator_get: out_seed or out_offset is NULL");
-    bp_generator_draw(generator, 0, out_seed, out_offset);
+    bp_generator_reserve(generator, 0, out_seed, out_offset);
     return BP_OK;
 }
 
-void bp_generator_draw(struct bp_generator *generator, uint64_t blocks, uint64_t *out_seed,
-                       uint64_t *out_offset)
+void bp_generator_reserve(struct bp_generator *generator, uint64_t blocks, uint64_t *out_seed,
+                          uint64_t *out_offset)
 {
     pthread_mutex_lock(&generator->lock);
     *out_seed = generator->seed;

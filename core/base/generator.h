@@ -14,12 +14,12 @@ struct bp_generator {
 
 static inline bool bp_generator_is(const struct bp_generator *g)
 {
-    return bp_is(g ? g->magic : 0, BP_MAGIC_GENERATOR);
+    return bp_magic_is(g ? g->magic : 0, BP_MAGIC_GENERATOR);
 }
 void bp_generator_release(struct bp_generator *generator);
 
 /* Takes the next blocks of four words. */
-void bp_generator_draw(struct bp_generator *generator, uint64_t blocks, uint64_t *out_seed,
-                       uint64_t *out_offset);
+void bp_generator_reserve(struct bp_generator *generator, uint64_t blocks, uint64_t *out_seed,
+                          uint64_t *out_offset);
 
 #endif

@@ -24,17 +24,17 @@ static void default_release(void *ctx, void *memory, size_t size)
 
 const struct bp_allocator bp_allocator_default = {NULL, default_allocate, default_release};
 
-void *bp_core_allocate(struct bp_core *core, size_t size, size_t alignment)
+void *bp_core_alloc(struct bp_core *core, size_t size, size_t alignment)
 {
     return core->allocator.allocate(core->allocator.ctx, size, alignment);
 }
 
-void bp_core_release(struct bp_core *core, void *memory, size_t size)
+void bp_core_free(struct bp_core *core, void *memory, size_t size)
 {
     if (memory) core->allocator.release(core->allocator.ctx, memory, size);
 }
 
-void *bp_handle_make(size_t size)
+void *bp_handle_alloc(size_t size)
 {
     size_t whole = (size + BP_HANDLE_BYTES - 1) / BP_HANDLE_BYTES * BP_HANDLE_BYTES;
     void *memory = aligned_alloc(BP_HANDLE_BYTES, whole);

@@ -33,7 +33,7 @@ void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *form
 void bp_core_read_log_level(struct bp_core *core)
 {
     static const char *const word[] = {"error", "warn", "info", "debug"};
-    const char *wanted = bp_env("BP_LOG");
+    const char *wanted = bp_env_get("BP_LOG");
 
     core->log_level = BP_LOG_WARN;
     for (uint32_t i = 0; wanted && i <= BP_LOG_DEBUG; i++)

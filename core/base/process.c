@@ -19,39 +19,39 @@ struct abandoned {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* cores, and the last reference of each */
 static struct bp_core *cores;                            /* linked by next */
 static struct abandoned *abandoned;                      /* under the lock */
-static _Atomic uint32_t preparing;                       /* on all threads */
-static _Thread_local uint32_t own;                       /* on this one */
+static _Atomic uint32_t busy_calls;                      /* on all threads */
+static _Thread_local uint32_t own_busy_calls;            /* on this one */
 static _Thread_local bool stale, last_stale;
-static _Atomic bool leaving;
+static _Atomic bool exiting;
 static void (*exit_handler)(void); /* constant once there is a core */
 
-bool bp_is_not(uint32_t magic, uint32_t kind)
+bool bp_magic_is_not(uint32_t magic, uint32_t kind)
 {
-    uint32_t apart = magic - kind;
+    uint32_t difference = magic - kind;
 
-    stale = !(apart & 0xff) && apart < 1 << 24;
+    stale = !(difference & 0xff) && difference < 1 << 24;
     if (magic) last_stale = stale;
     return false;
 }
 
-bool bp_was_stale(void)
+bool bp_handle_was_stale(void)
 {
     return stale;
 }
 
-bool bp_was_last_stale(void)
+bool bp_handle_was_last_stale(void)
 {
     return last_stale;
 }
 
-enum bp_status bp_stopped(void)
+enum bp_status bp_error_stopped(void)
 {
     return bp_error(BP_ERR_SHUTDOWN, "the library has been shut down (bp_shutdown, or exit)");
 }
 
-enum bp_status bp_stale(const char *call, const char *what)
+enum bp_status bp_error_stale(const char *call, const char *what)
 {
-    if (bp_stopping())
+    if (bp_process_is_stopping())
         return bp_error(BP_ERR_SHUTDOWN,
                         "%s: the library has been shut down (bp_shutdown, or exit)", call);
     return bp_error(BP_ERR_SHUTDOWN,
@@ -62,7 +62,7 @@ enum bp_status bp_stale(const char *call, const char *what)
 
 enum bp_status bp_not_a_for(const char *call, const char *what)
 {
-    if (bp_was_stale()) return bp_stale(call, what);
+    if (bp_handle_was_stale()) return bp_error_stale(call, what);
     return bp_error(BP_ERR_INVALID, "%s: expected %s %s, got NULL or something else", call,
                     *what == 'e' ? "an" : "a", what);
 }
@@ -79,43 +79,43 @@ void bp_process_abandon(const void *object)
     pthread_mutex_unlock(&lock);
 }
 
-bool bp_leaving(void)
+bool bp_process_is_exiting(void)
 {
-    return atomic_load(&leaving);
+    return atomic_load(&exiting);
 }
 
-bool bp_process_begin_leaving(void)
+bool bp_process_begin_exit(void)
 {
-    return atomic_exchange(&leaving, true);
+    return atomic_exchange(&exiting, true);
 }
 
-enum bp_status bp_prepare_enter(void)
+enum bp_status bp_process_busy_begin(void)
 {
-    atomic_fetch_add(&preparing, 1);
-    own++;
+    atomic_fetch_add(&busy_calls, 1);
+    own_busy_calls++;
     if (!(atomic_load(&bp_generation) & BP_STOPPED)) return BP_OK;
-    bp_prepare_leave();
-    return bp_stopped();
+    bp_process_busy_end();
+    return bp_error_stopped();
 }
 
-void bp_prepare_leave(void)
+void bp_process_busy_end(void)
 {
-    own--;
-    atomic_fetch_sub(&preparing, 1);
+    own_busy_calls--;
+    atomic_fetch_sub(&busy_calls, 1);
 }
 
-bool bp_preparing_elsewhere(void)
+bool bp_process_is_busy(void)
 {
-    return atomic_load(&preparing) != own;
+    return atomic_load(&busy_calls) != own_busy_calls;
 }
 
-void bp_process_forked(void)
+void bp_process_after_fork(void)
 {
     uint32_t generation = atomic_load(&bp_generation) & ~(uint32_t)BP_STOPPED;
 
     atomic_store(&bp_generation, generation + BP_FORKED);
-    atomic_store(&leaving, false);
-    atomic_store(&preparing, own);
+    atomic_store(&exiting, false);
+    atomic_store(&busy_calls, own_busy_calls);
     pthread_mutex_init(&lock, NULL);
     cores = NULL;
 }
@@ -130,7 +130,7 @@ void bp_process_stop(void)
         usleep(1000);
 }
 
-bool bp_process_visit(bool wait, bool (*visit)(struct bp_core *core, void *ctx), void *ctx)
+bool bp_process_visit_cores(bool wait, bool (*visit)(struct bp_core *core, void *ctx), void *ctx)
 {
     bool found = false;
 
@@ -143,48 +143,48 @@ bool bp_process_visit(bool wait, bool (*visit)(struct bp_core *core, void *ctx),
 
 /* The first uses of a row, and then ever fewer: libraries make more of their statics as they meet
  * more cases, and the list of handlers is not to grow without end. */
-static bool is_news(uint32_t use)
+static bool process_is_due(uint32_t use)
 {
     return use <= 64 || !(use & (use - 1));
 }
 
-void bp_exit_arm(void (*handler)(void))
+void bp_exit_register(void (*handler)(void))
 {
     exit_handler = handler;
     atexit(handler);
 }
 
-void bp_exit_rearm(const void *row)
+void bp_exit_reregister(const void *row)
 {
     static _Atomic(const void *) rows[ROWS];
     static _Atomic uint32_t uses[ROWS];
     size_t at = (size_t)((uintptr_t)row / 16 * UINT64_C(0x9e3779b97f4a7c15) >> 54);
 
     for (size_t i = 0; i < ROWS; i++, at = (at + 1) % ROWS) {
-        const void *there = atomic_load_explicit(&rows[at], memory_order_relaxed);
-        if (!there && atomic_compare_exchange_strong(&rows[at], &there, row)) there = row;
-        if (there != row) continue;
-        if (is_news(atomic_fetch_add_explicit(&uses[at], 1, memory_order_relaxed) + 1))
+        const void *present = atomic_load_explicit(&rows[at], memory_order_relaxed);
+        if (!present && atomic_compare_exchange_strong(&rows[at], &present, row)) present = row;
+        if (present != row) continue;
+        if (process_is_due(atomic_fetch_add_explicit(&uses[at], 1, memory_order_relaxed) + 1))
             atexit(exit_handler);
         return;
     }
 }
 
-enum bp_status bp_process_enter(struct bp_core *core)
+enum bp_status bp_process_add_core(struct bp_core *core)
 {
     bool stopped;
 
     pthread_mutex_lock(&lock);
-    stopped = bp_stopping();
+    stopped = bp_process_is_stopping();
     if (!stopped) {
         core->next = cores;
         cores = core;
     }
     pthread_mutex_unlock(&lock);
-    return stopped ? bp_stopped() : BP_OK;
+    return stopped ? bp_error_stopped() : BP_OK;
 }
 
-bool bp_process_leave(struct bp_core *core)
+bool bp_process_release_core(struct bp_core *core)
 {
     struct bp_core **at = &cores;
     uint32_t refs = atomic_load_explicit(&core->refs, memory_order_relaxed);
@@ -204,7 +204,7 @@ bool bp_process_leave(struct bp_core *core)
     return last;
 }
 
-bool bp_process_detach(void *(*fn)(void *), void *arg)
+bool bp_thread_create_detached(void *(*fn)(void *), void *arg)
 {
     pthread_attr_t detached;
     pthread_t thread;
@@ -222,11 +222,11 @@ void bp_core_retain(struct bp_core *core)
     atomic_fetch_add_explicit(&core->refs, 1, memory_order_relaxed);
 }
 
-void bp_core_drop(struct bp_core *core)
+void bp_core_release(struct bp_core *core)
 {
-    bool stopped = bp_prepare_enter() != BP_OK;
+    bool stopped = bp_process_busy_begin() != BP_OK;
 
     if (stopped) atomic_fetch_sub(&core->refs, 1);
-    else if (bp_process_leave(core)) core->end(core);
-    if (!stopped) bp_prepare_leave();
+    else if (bp_process_release_core(core)) core->end(core);
+    if (!stopped) bp_process_busy_end();
 }

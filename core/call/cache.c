@@ -29,27 +29,28 @@ static uint64_t hash_lists(uint64_t h, const struct bp_opinfo *op, const void *a
         struct bp_dims d;
         if (!is_key_list(&op->attr[i])) continue;
         d = list_at(attrs, &op->attr[i]);
-        h = bp_sign_mix(h, (uint64_t)d.n);
-        for (int64_t k = 0; k < d.n; k++) h = bp_sign_mix(h, (uint64_t)d.at[k]);
+        h = bp_signature_mix(h, (uint64_t)d.n);
+        for (int64_t k = 0; k < d.n; k++) h = bp_signature_mix(h, (uint64_t)d.at[k]);
     }
     return h;
 }
 
 uint64_t bp_eager_hash(const struct bp_eager *e)
 {
-    uint64_t h = bp_sign_mix(bp_sign_key[1], (uint64_t)(uintptr_t)e->row ^ (uint64_t)e->want << 48);
+    uint64_t h = bp_signature_mix(bp_signature_key[1],
+                                  (uint64_t)(uintptr_t)e->row ^ (uint64_t)e->want << 48);
 
     for (uint32_t i = 0; i < e->n_in; i++) {
         const struct bp_tensor *t = e->in[i];
-        h = bp_sign_mix(h, t ? t->sig : i);
+        h = bp_signature_mix(h, t ? t->sig : i);
         if (t && __builtin_expect(t->view.flags & BP_VIEW_CONSTANT, 0))
-            h = bp_sign_mix(h, t->storage->id + t->offset);
+            h = bp_signature_mix(h, t->storage->id + t->offset);
     }
     for (uint64_t m = e->attrs ? e->row->key_words : 0; m; m &= m - 1)
-        h = bp_sign_mix(h, bp_attrs_word(e->attrs, (uint32_t)__builtin_ctzll(m)));
+        h = bp_signature_mix(h, bp_attrs_word(e->attrs, (uint32_t)__builtin_ctzll(m)));
     if (e->row->has_lists) h = hash_lists(h, &e->row->info, e->attrs);
     for (uint32_t i = 0; __builtin_expect(e->given >> i, 0); i++)
-        if (e->out[i]) h = bp_sign_mix(h, e->out[i]->sig + e->in_place);
+        if (e->out[i]) h = bp_signature_mix(h, e->out[i]->sig + e->in_place);
     return h;
 }
 
@@ -226,11 +227,11 @@ enum bp_status bp_cache_create(struct bp_timeline *home, uint32_t entries_max, u
                                struct bp_cache **out_cache)
 {
     struct bp_device *device = home->device;
-    struct bp_pool *pool = bp_pool_make(home, BP_SPACE_DEVICE);
+    struct bp_pool *pool = bp_pool_get(home, BP_SPACE_DEVICE);
     struct bp_cache *cache;
 
     if (!pool) return BP_ERR_MEMORY;
-    cache = bp_handle_make(sizeof *cache);
+    cache = bp_handle_alloc(sizeof *cache);
     if (cache) cache->slot = calloc(FIRST_SLOTS, sizeof *cache->slot);
     if (!cache || !cache->slot) {
         free(cache);
@@ -351,10 +352,10 @@ static void cache_forget(struct bp_device *device, uint64_t storage)
 
 void bp_cache_open(struct bp_device *device)
 {
-    device->forget_calls = cache_forget;
+    device->invalidate_calls = cache_forget;
     device->destroy_cache = bp_cache_destroy;
-    device->calls_pressure = (struct bp_pressure){cache_give_up, device, NULL};
-    bp_memory_on_pressure(device, &device->calls_pressure);
+    device->calls_shrinker = (struct bp_shrinker){cache_give_up, device, NULL};
+    bp_shrinker_register(device, &device->calls_shrinker);
 }
 
 void bp_cache_destroy(struct bp_cache *cache)

@@ -60,7 +60,7 @@ static enum bp_status check_place(const struct bp_invocation *site, const struct
     return bp_error(BP_ERR_INVALID,
                     "%s: input %s is on %s%s, but the call goes to %s; copy it there "
                     "(bp_tensor_copy)",
-                    op, port->name, t->device->name, bp_device_which(t->device, site->device),
+                    op, port->name, t->device->name, bp_device_qualifier(t->device, site->device),
                     site->device->name);
 }
 
@@ -116,7 +116,7 @@ static enum bp_status take_port(struct bp_invocation *site, const struct bp_port
     }
     for (size_t i = 0; i < n; i++) {
         if (!bp_symbol_is(arg->at[i]) && !bp_tensor_is(arg->at[i]))
-            return bp_was_stale()
+            return bp_handle_was_stale()
                        ? bp_not_a_for(op->name, "tensor")
                        : bp_error(BP_ERR_INVALID,
                                   "%s: input %s: expected a tensor, got NULL or something else",
@@ -322,13 +322,13 @@ static enum bp_status check_given(const struct bp_invocation *site, const struct
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
     if (!bp_tensor_is(t))
-        return bp_was_stale()
+        return bp_handle_was_stale()
                    ? bp_not_a_for(op->name, "tensor")
                    : bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
                               name);
     if (t->device != site->device)
         return bp_error(BP_ERR_INVALID, "%s: output %s is on %s%s, the call goes to %s", op->name,
-                        name, t->device->name, bp_device_which(t->device, site->device),
+                        name, t->device->name, bp_device_qualifier(t->device, site->device),
                         site->device->name);
     if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
         !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))

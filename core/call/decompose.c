@@ -76,7 +76,7 @@ static enum bp_status list_view(struct listing *l, struct level *v, const struct
     for (uint32_t i = 0; i < node->n_out; i++) {
         struct bp_typed_view *out = node->out[i] == BP_NO_VALUE ? NULL : &v->at[node->out[i]];
         if (out) memcpy(out->stride, site->view_stride, sizeof out->stride);
-        if (out && !bp_is_contiguous(out->view.rank, out->shape, out->stride))
+        if (out && !bp_strides_are_contiguous(out->view.rank, out->shape, out->stride))
             out->view.flags |= BP_VIEW_STRIDED;
     }
     return BP_OK;

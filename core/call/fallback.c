@@ -91,7 +91,7 @@ enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
     if (!f)
         return bp_error(BP_ERR_INVALID, "bp_device_fallback: there are only %u entries",
                         bp_device_fallbacks(device));
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }
 
 /* Inline, and in the host's reach: of the other plugins that have such a device the best. */

@@ -29,7 +29,7 @@ static inline bool fast_fits(const struct bp_prepared *p, struct bp_tensor *cons
 static __attribute__((noinline)) enum bp_status
 fast_explain(const struct bp_prepared *p, struct bp_timeline *timeline, enum bp_status status)
 {
-    if (status == BP_OK) return bp_fault_take(timeline, p->first.kernel);
+    if (status == BP_OK) return bp_fault_report(timeline, p->first.kernel);
     timeline->fault = 0;
     return bp_device_leave(p->device, status, p->first.kernel->name);
 }
@@ -46,14 +46,14 @@ run(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp_tensor 
     l.attrs = attrs;
     l.stream = timeline->stream;
     l.fault = &timeline->fault;
-    l.tag = bp_work_begin_now(timeline);
-    if (__builtin_expect(bp_stopping(), 0)) {
+    l.tag = bp_work_begin_unnamed(timeline);
+    if (__builtin_expect(bp_process_is_stopping(), 0)) {
         bp_work_end(timeline, l.tag);
-        return bp_stopped();
+        return bp_error_stopped();
     }
     status = l.kernel->launch(&l);
     bp_work_end(timeline, l.tag);
-    bp_storage_wrote(out[0]->storage);
+    bp_storage_record_write(out[0]->storage);
     if (__builtin_expect(timeline->fault != 0 || status != BP_OK, 0))
         return fast_explain(p, timeline, status);
     return BP_OK;
@@ -74,8 +74,8 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
 
     if (__builtin_expect(p && p->fast == BP_MAGIC_PREPARED + generation && stream &&
                              stream->scope.magic == BP_MAGIC_STREAM + generation &&
-                             stream->inline_of == p->device && n_in == p->n_in && n_out == 1 &&
-                             in && out && !attrs && !bp_stream_failed(stream) &&
+                             stream->inline_device == p->device && n_in == p->n_in && n_out == 1 &&
+                             in && out && !attrs && !bp_stream_has_failed(stream) &&
                              fast_fits(p, in, out[0]),
                          1))
         return run(p, stream->timeline, in, out, p->attrs);
@@ -109,15 +109,16 @@ static inline struct bp_prepared *fast_find(struct bp_cache *cache, uint64_t has
 static inline bool fast_sign(const struct bp_opdef *row, const struct bp_arg *in, const void *attrs,
                              struct bp_tensor **flat, uint64_t *out_hash)
 {
-    uint64_t h = bp_sign_mix(bp_sign_key[1], (uint64_t)(uintptr_t)row ^ UINT64_C(1) << 48);
+    uint64_t h = bp_signature_mix(bp_signature_key[1], (uint64_t)(uintptr_t)row ^ UINT64_C(1)
+                                                                                      << 48);
 
     for (uint32_t i = 0; i < row->info.n_in; i++) {
         flat[i] = bp_arg_one(&in[i]);
         if (!flat[i]) return false;
-        h = bp_sign_mix(h, flat[i]->sig);
+        h = bp_signature_mix(h, flat[i]->sig);
     }
     for (uint64_t m = attrs ? row->key_words : 0; m; m &= m - 1)
-        h = bp_sign_mix(h, bp_attrs_word(attrs, (uint32_t)__builtin_ctzll(m)));
+        h = bp_signature_mix(h, bp_attrs_word(attrs, (uint32_t)__builtin_ctzll(m)));
     *out_hash = h;
     return true;
 }
@@ -140,24 +141,24 @@ bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const st
 {
     struct bp_tensor *flat[BP_FAST_IN], *result;
     struct bp_timeline *timeline = stream->timeline;
-    struct bp_pool *pool = bp_pool_at(timeline, BP_SPACE_DEVICE);
+    struct bp_pool *pool = bp_pool_find(timeline, BP_SPACE_DEVICE);
     struct bp_storage *storage = NULL;
     const struct bp_typed_view *type;
     struct bp_prepared *p;
     uint64_t hash;
 
-    if (!stream->cache || stream->cache->pool != pool || !stream->inline_of ||
-        bp_stream_failed(stream) || !fast_take_attrs(row, attrs, &attrs) ||
+    if (!stream->cache || stream->cache->pool != pool || !stream->inline_device ||
+        bp_stream_has_failed(stream) || !fast_take_attrs(row, attrs, &attrs) ||
         !fast_sign(row, in, attrs, flat, &hash))
         return false;
     bp_pool_lock(pool);
     p = fast_find(stream->cache, hash, row, flat, attrs);
-    if (p) storage = bp_pool_take(pool, p->bytes);
+    if (p) storage = bp_pool_alloc(pool, p->bytes);
     bp_pool_unlock(pool);
     if (!p) return false;
     type = &p->type[p->n_in];
-    if (storage) result = bp_tensor_begin_like(storage, type, p->sig[p->n_in]);
-    else *out_status = bp_tensor_make_like(p->device, timeline, type, &result);
+    if (storage) result = bp_tensor_init_like(storage, type, p->sig[p->n_in]);
+    else *out_status = bp_tensor_create_like(p->device, timeline, type, &result);
     if (!storage && *out_status) return true;
     *out_status = run(p, timeline, flat, &result, attrs);
     if (*out_status == BP_OK) *out = result;

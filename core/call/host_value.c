@@ -29,8 +29,8 @@ static enum bp_status read_at_rest(struct bp_tensor *t, int64_t *values)
     enum bp_status status = BP_OK;
 
     TRY(bp_stream_create(t->device, &reader));
-    if (!reader->timeline->now || host_value_is_busy(t->device))
-        status = bp_block(t->device, BP_BLOCK_HOST_VALUE);
+    if (!reader->timeline->is_inline || host_value_is_busy(t->device))
+        status = bp_block_record(t->device, BP_BLOCK_HOST_VALUE);
     if (status == BP_OK) status = bp_device_synchronize(t->device);
     if (status == BP_OK) status = bp_tensor_read(reader, t, values, host_value_bytes_of(t));
     bp_stream_destroy(reader);
@@ -39,7 +39,7 @@ static enum bp_status read_at_rest(struct bp_tensor *t, int64_t *values)
 
 static enum bp_status read_in_order(struct bp_stream *stream, struct bp_tensor *t, int64_t *values)
 {
-    if (!stream->timeline->now) TRY(bp_block(t->device, BP_BLOCK_HOST_VALUE));
+    if (!stream->timeline->is_inline) TRY(bp_block_record(t->device, BP_BLOCK_HOST_VALUE));
     return bp_tensor_read(stream, t, values, host_value_bytes_of(t));
 }
 
@@ -90,7 +90,7 @@ static enum bp_status check_value(const struct bp_opinfo *op, const struct bp_po
     if (stream && t->device != stream->device)
         return bp_error(BP_ERR_INVALID, "%s: input %s is on %s%s, but the call goes to %s",
                         op->name, port->name, t->device->name,
-                        bp_device_which(t->device, stream->device), stream->device->name);
+                        bp_device_qualifier(t->device, stream->device), stream->device->name);
     if (!host_value_fits(a, &t->view))
         return bp_error(BP_ERR_INVALID, "%s: input %s: expected %s of rank 0 or 1", op->name,
                         port->name, a->kind == BP_ATTR_F64 ? "f32 or f64" : "i32 or i64");

@@ -30,13 +30,13 @@ static void launch_note(struct bp_prepared *p, struct bp_timeline *timeline, uin
     bool noted;
 
     for (uint32_t i = 0; i < p->n_in; i++)
-        if (in[i]) bp_storage_use(in[i]->storage, timeline, number);
+        if (in[i]) bp_storage_record_use(in[i]->storage, timeline, number);
     for (uint32_t i = 0; i < p->n_out; i++)
-        if (out[i]) bp_storage_use(out[i]->storage, timeline, number);
+        if (out[i]) bp_storage_record_use(out[i]->storage, timeline, number);
     pthread_mutex_lock(&p->device->lock);
     noted = bp_users_add(&p->pending.users, timeline, number);
     pthread_mutex_unlock(&p->device->lock);
-    if (!noted) bp_timeline_wait(timeline, number, &bp_no_deadline);
+    if (!noted) bp_timeline_wait(timeline, number, &bp_deadline_none);
 }
 
 /* Hands one launch to the kernel, or its copy to the stream's queue. */
@@ -49,15 +49,15 @@ static enum bp_status launch_submit(const struct bp_prepared *p, const struct bp
     l->fault = p->device->is_inline ? &timeline->fault : NULL;
     if (__builtin_expect(timeline->queue != NULL, 0))
         return bp_launch_enqueue(timeline, l, step->kernel, step->row, p->device);
-    if (__builtin_expect(bp_stopping(), 0)) return bp_stopped();
+    if (__builtin_expect(bp_process_is_stopping(), 0)) return bp_error_stopped();
     status = step->kernel->launch(l);
     if (__builtin_expect(status != BP_OK, 0)) {
         timeline->fault = 0; /* it said more than that */
         status = bp_device_leave(p->device, status, step->kernel->name);
-        bp_error_at_kernel(step->kernel->name);
+        bp_error_set_kernel(step->kernel->name);
         return status;
     }
-    return __builtin_expect(timeline->fault != 0, 0) ? bp_fault_take(timeline, step->kernel)
+    return __builtin_expect(timeline->fault != 0, 0) ? bp_fault_report(timeline, step->kernel)
                                                      : BP_OK;
 }
 
@@ -88,7 +88,7 @@ static enum bp_status launch_kernel(const struct bp_prepared *p, const struct bp
     number = l.tag = bp_work_begin(timeline, step->row->info.name);
     status = launch_submit(p, step, timeline, &l);
     if (__builtin_expect(status != BP_OK && timeline->queue, 0)) {
-        bp_work_drop(timeline, number);
+        bp_work_cancel(timeline, number);
     } else {
         bp_work_end(timeline, number);
         *out_number = number;
@@ -105,7 +105,7 @@ static enum bp_status launch_single(struct bp_prepared *p, struct bp_stream *str
     enum bp_status status = launch_kernel(p, p->step, stream, bp_tensor_views(in),
                                           bp_tensor_views(out), run, &number);
 
-    if (!stream->timeline->now && number) launch_note(p, stream->timeline, number, in, out);
+    if (!stream->timeline->is_inline && number) launch_note(p, stream->timeline, number, in, out);
     return status;
 }
 
@@ -206,7 +206,7 @@ static enum bp_status launch_bring_inputs(const struct bp_prepared *p, struct th
 {
     for (uint32_t i = 0; i < p->n_in; i++) {
         if (!in[i]) continue;
-        TRY(bp_tensor_make_like(p->device, NULL, &p->type[i], &t->in[i]));
+        TRY(bp_tensor_create_like(p->device, NULL, &p->type[i], &t->in[i]));
         TRY(bp_tensor_copy(t->stream, t->in[i], in[i]));
     }
     for (uint32_t i = 0; i < p->n_out; i++) {
@@ -215,7 +215,7 @@ static enum bp_status launch_bring_inputs(const struct bp_prepared *p, struct th
         if (port->kind == BP_PORT_UPDATE) /* written over there as here */
             t->out[i] = bp_tensor_retain(t->in[p->in_at[port->share]]);
         else if (type->view.rank != BP_ABSENT)
-            TRY(bp_tensor_make_like(p->device, NULL, type, &t->out[i]));
+            TRY(bp_tensor_create_like(p->device, NULL, type, &t->out[i]));
     }
     return BP_OK;
 }
@@ -261,7 +261,7 @@ static enum bp_status launch_step(struct bp_prepared *p, const struct bp_step *s
         for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = in_of(at, step, i);
         for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = out_of(at, step, i);
         status = launch_kernel(p, step, stream, in_view, out_view, run, &number);
-        if (!stream->timeline->now && number)
+        if (!stream->timeline->is_inline && number)
             launch_note(p, stream->timeline, number, at->in, at->out);
     }
     if (status == BP_OK) launch_count(p, step, at, stream->timeline->recording, began);
@@ -296,7 +296,8 @@ enum bp_status bp_prepared_launch(struct bp_prepared *p, struct bp_stream *strea
                                       : launch_steps(p, stream, in, out, run);
 
     for (uint32_t i = 0; i < p->n_out; i++)
-        if (out[i]) bp_storage_wrote(out[i]->storage);
-    if (__builtin_expect(stream->synchronous && status == BP_OK, 0)) return bp_stream_pace(stream);
+        if (out[i]) bp_storage_record_write(out[i]->storage);
+    if (__builtin_expect(stream->synchronous && status == BP_OK, 0))
+        return bp_stream_drain_if_sync(stream);
     return status;
 }

@@ -35,7 +35,7 @@ static enum bp_status add_launch(struct bp_planner *b, const struct bp_invocatio
 
     if (status) {
         if (choice->plan.plan && k->plan_destroy)
-            k->plan_destroy(entry->self, bp_kernel_own(entry, k), choice->plan.plan);
+            k->plan_destroy(entry->self, bp_kernel_registered(entry, k), choice->plan.plan);
         return status;
     }
     step->kernel = k;
@@ -124,7 +124,7 @@ static enum bp_status place_view(struct bp_planner *b, const struct bp_invocatio
     temp->offset = (uint64_t)site->view_offset[i] * (bp_dtype_bits(type->view.dtype) / 8);
     memcpy(type->stride, site->view_stride, sizeof type->stride);
     type->view.flags =
-        bp_is_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
+        bp_strides_are_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
     of = bp_plan_view_of(b->p, base);
     if (of->flags & BP_VIEW_CONSTANT) {
         type->view.flags |= BP_VIEW_CONSTANT;

@@ -80,7 +80,7 @@ void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *site)
 
     step->launch = (struct bp_launch){
         .self = entry->self,
-        .kernel = step->kernel ? bp_kernel_own(entry, step->kernel) : NULL,
+        .kernel = step->kernel ? bp_kernel_registered(entry, step->kernel) : NULL,
         .plan = step->plan.plan,
         .n_in = site->n_in,
         .n_out = site->n_out,
@@ -148,7 +148,7 @@ enum bp_status bp_plan_report(struct bp_first_failure *first, enum bp_status sta
         status = first->status;
         if (first->why) {
             bp_error_write("%s", first->why);
-            bp_error_at_operator(first->at.op, first->at.rows);
+            bp_error_set_operator(first->at.op, first->at.rows);
         }
     }
     free(first->why);

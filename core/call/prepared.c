@@ -13,7 +13,7 @@
 static void prepared_sign(struct bp_typed_view *type, const struct bp_device *device)
 {
     type->view.device = (uint16_t)device->index;
-    type->sig = bp_tensor_sign(device, &type->view);
+    type->sig = bp_tensor_signature(device, &type->view);
     type->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
 }
 
@@ -26,7 +26,8 @@ static void make_type(struct bp_typed_view *type, const struct bp_invocation *si
     for (uint32_t k = 0; k < site->row->keeps && k < site->n_in; k++) {
         if (!site->in[k] || !bp_strides_like(out->rank, out->shape, site->in[k], type->stride))
             continue;
-        if (bp_is_contiguous(out->rank, out->shape, type->stride) || !bp_select_strided(site))
+        if (bp_strides_are_contiguous(out->rank, out->shape, type->stride) ||
+            !bp_select_strided(site))
             bp_type_strides(out->rank, type->shape, type->stride);
         else type->view.flags |= BP_VIEW_STRIDED;
         return;
@@ -84,7 +85,7 @@ static struct bp_prepared *prepared_allocate(const struct bp_invocation *site)
     return p;
 }
 
-static void prepared_give_back(struct bp_pending *pending)
+static void prepared_give_back(struct bp_deferred *pending)
 {
     bp_prepared_free(
         (struct bp_prepared *)((char *)pending - offsetof(struct bp_prepared, pending)));
@@ -241,7 +242,8 @@ static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_invo
 
 static enum bp_status count_plans(struct bp_prepared *p)
 {
-    enum bp_status status = p->plan_bytes ? bp_memory_plan_take(p->device, p->plan_bytes) : BP_OK;
+    enum bp_status status = p->plan_bytes ? bp_memory_plan_reserve(p->device, p->plan_bytes)
+                                          : BP_OK;
 
     if (status == BP_OK) p->counted = p->plan_bytes;
     else status = bp_error(status, "%s: no memory for its plan: %s", p->row->info.name,

@@ -50,7 +50,7 @@ struct bp_prepared {
     uint64_t span[BP_FAST_IN]; /* if fast: bytes from the first to the end of the last element */
     struct bp_step first;      /* begins with its launch */
 
-    struct bp_pending pending; /* a plan goes when its launches have ended */
+    struct bp_deferred pending; /* a plan goes when its launches have ended */
     uint64_t hash;             /* signature of an eager call */
     uint32_t n_out, n_step, n_temp, want;
     bool simple;               /* one step, on the call's own tensors in their order */
@@ -77,7 +77,7 @@ _Static_assert(offsetof(struct bp_prepared, sig) > offsetof(struct bp_tensor, si
 _Static_assert(offsetof(struct bp_prepared, magic) + sizeof(uint32_t) <= BP_HANDLE_BYTES, "magic");
 static inline bool bp_prepared_is(const struct bp_prepared *p)
 {
-    return bp_is(p ? p->magic : 0, BP_MAGIC_PREPARED);
+    return bp_magic_is(p ? p->magic : 0, BP_MAGIC_PREPARED);
 }
 
 /* The declared output to which output number i, flat, belongs. */

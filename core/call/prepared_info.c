@@ -9,7 +9,7 @@ void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
     struct bp_plugin_entry *entry = p->device->entry;
 
     if (step->plan.plan && step->kernel->plan_destroy)
-        step->kernel->plan_destroy(entry->self, bp_kernel_own(entry, step->kernel),
+        step->kernel->plan_destroy(entry->self, bp_kernel_registered(entry, step->kernel),
                                    step->plan.plan);
     if (step->elsewhere) bp_prepared_release(step->elsewhere);
     free(step->attrs);
@@ -18,7 +18,7 @@ void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
 
 void bp_prepared_free(struct bp_prepared *p)
 {
-    if (p->counted) bp_memory_plan_give(p->device, p->counted);
+    if (p->counted) bp_memory_plan_release(p->device, p->counted);
     for (uint32_t i = 0; i < p->n_step; i++) bp_step_finish(p, &p->step[i]);
     for (uint32_t i = 0; i < p->n_temp; i++) free(p->temp[i]);
     if (p->step != &p->first) free(p->step);
@@ -35,7 +35,7 @@ void bp_prepared_release(struct bp_prepared *p)
 
     if (atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
     p->magic = 0;
-    bp_pending_release(device, &p->pending);
+    bp_deferred_release(device, &p->pending);
     if (keeps_device) bp_device_release(device);
 }
 
@@ -90,5 +90,5 @@ enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,
     info.dtype = v->dtype;
     info.rank = v->rank;
     info.contiguous = !(v->flags & BP_VIEW_STRIDED);
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }

@@ -34,7 +34,7 @@ static enum bp_status check_types(const struct bp_prepared *p, const char *what,
         const struct bp_view *expected = &type[i].view;
         struct bp_tensor *t = tensor[i];
         if (!t && expected->rank == BP_ABSENT) continue;
-        if (t && !bp_tensor_is(t) && bp_was_stale()) return bp_not_a_for(op, "tensor");
+        if (t && !bp_tensor_is(t) && bp_handle_was_stale()) return bp_not_a_for(op, "tensor");
         if (!bp_tensor_is(t) || expected->rank == BP_ABSENT)
             return bp_error(BP_ERR_INVALID, "%s: %s %zu: expected %s", op, what, i,
                             expected->rank == BP_ABSENT ? "NULL, as it was prepared"
@@ -81,7 +81,7 @@ enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_t
                         "%s: output %s may overlap itself: its strides repeat or interleave",
                         op->name, port->name);
     for (uint32_t i = 0; i < p->n_in; i++) {
-        if (!in[i] || !bp_tensors_meet(in[i], out[o]) || may_share(p, in[i], out[o], i, o))
+        if (!in[i] || !bp_tensors_overlap(in[i], out[o]) || may_share(p, in[i], out[o], i, o))
             continue;
         return bp_error(BP_ERR_INVALID, "%s: output %s overlaps input %u in memory%s", op->name,
                         port->name, i,
@@ -90,7 +90,7 @@ enum bp_status bp_prepared_check_output(const struct bp_prepared *p, struct bp_t
                             : "");
     }
     for (uint32_t i = 0; i < o; i++)
-        if (out[i] && bp_tensors_meet(out[i], out[o]))
+        if (out[i] && bp_tensors_overlap(out[i], out[o]))
             return bp_error(BP_ERR_INVALID, "%s: outputs %s and %s overlap in memory", op->name,
                             bp_prepared_port(p, i)->name, port->name);
     return BP_OK;
@@ -121,7 +121,7 @@ static enum bp_status prepared_check_run(struct bp_prepared *p, struct bp_stream
     if ((n_in && !in) || (n_out && !out))
         return bp_error(BP_ERR_INVALID, "%s: %s is NULL", p->row->info.name,
                         n_in && !in ? "in" : "out");
-    return bp_stream_failed(stream) ? bp_stream_check(stream) : BP_OK;
+    return bp_stream_has_failed(stream) ? bp_stream_check(stream) : BP_OK;
 }
 
 /* What would refuse the call, or a part of it, before any of it is done. */
@@ -129,28 +129,28 @@ static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *
 {
     struct bp_timeline *timeline = stream->timeline;
 
-    if (timeline->now) return BP_OK;
+    if (timeline->is_inline) return BP_OK;
     for (uint32_t i = 0; i < p->n_step; i++) { /* what goes to another device waits to get there */
         if (!p->step[i].elsewhere) continue;
-        TRY(bp_timeline_refuse_mine(timeline));
+        TRY(bp_timeline_check_deadlock(timeline));
         if (p->device->core->deny_blocking &&
-            (i || (timeline->queue && !bp_queue_idle(timeline->queue))))
-            return bp_block(stream->device, BP_BLOCK_COPY);
+            (i || (timeline->queue && !bp_queue_is_idle(timeline->queue))))
+            return bp_block_record(stream->device, BP_BLOCK_COPY);
     }
     if (p->row->bound) {
-        TRY(bp_timeline_refuse_mine(timeline));
-        TRY(bp_block(stream->device, BP_BLOCK_EXTENTS));
+        TRY(bp_timeline_check_deadlock(timeline));
+        TRY(bp_block_record(stream->device, BP_BLOCK_EXTENTS));
     }
     return timeline->queue ? bp_queue_check_room(timeline->queue, p->n_step) : BP_OK;
 }
 
 /* The extents of a call's outputs, which its launches write. */
 struct extents {
-    struct bp_pending pending;
+    struct bp_deferred pending;
     int64_t result[BP_PORT_MAX];
 };
 
-static void extents_free(struct bp_pending *pending)
+static void extents_free(struct bp_deferred *pending)
 {
     free(pending);
 }
@@ -161,9 +161,9 @@ static void extents_release(struct bp_stream *stream, struct extents *e, enum bp
     struct bp_timeline *timeline = stream->timeline;
 
     e->pending.release = extents_free;
-    if (status == BP_OK || !bp_is_of_the_wait(status)) free(e);
+    if (status == BP_OK || !bp_status_is_of_wait(status)) free(e);
     else if (bp_users_add(&e->pending.users, timeline, atomic_load(&timeline->last)))
-        bp_pending_release(stream->device, &e->pending);
+        bp_deferred_release(stream->device, &e->pending);
 }
 
 /* Extents are known when the call's work has ended. */
@@ -196,8 +196,8 @@ enum bp_status bp_prepared_execute(struct bp_prepared *p, struct bp_stream *stre
         for (uint32_t i = 0; i < p->n_out; i++)
             if (out[i] && (uint64_t)out[i]->view.count > count)
                 count = (uint64_t)out[i]->view.count;
-        bp_generator_draw(stream->generator ? stream->generator : p->device->core->generator,
-                          (count + 3) / 4, &run->seed, &run->offset);
+        bp_generator_reserve(stream->generator ? stream->generator : p->device->core->generator,
+                             (count + 3) / 4, &run->seed, &run->offset);
     }
     return p->row->bound ? prepared_run_dynamic(p, stream, in, out, run)
                          : bp_prepared_launch(p, stream, in, out, run);

@@ -154,7 +154,7 @@ static enum bp_status call_make_outputs(const struct bp_prepared *p, struct bp_t
         enum bp_status status = BP_OK;
         result[i] = given ? given[i] : NULL;
         if (!result[i] && type[i].view.rank != BP_ABSENT)
-            status = bp_tensor_make_like(p->device, home, &type[i], &result[i]);
+            status = bp_tensor_create_like(p->device, home, &type[i], &result[i]);
         if (!status) continue;
         while (i-- > 0)
             if (!given || !given[i]) bp_tensor_destroy(result[i]);
@@ -173,7 +173,7 @@ static enum bp_status call_with_outputs(const struct request *r, struct bp_prepa
     for (uint32_t i = 0; r->given && i < p->n_out && status == BP_OK; i++)
         if (r->given[i]) status = bp_prepared_check_output(p, e->in, r->result, i);
     if (status == BP_OK)
-        status = p->fast && !r->given && r->stream->timeline->now
+        status = p->fast && !r->given && r->stream->timeline->is_inline
                      ? bp_prepared_launch_fast(p, r->stream->timeline, e->in, r->result, e->attrs)
                      : bp_prepared_execute(p, r->stream, e->in, r->result, &run);
     for (uint32_t i = 0; status && i < p->n_out; i++)
@@ -191,7 +191,7 @@ static enum bp_status call_cached(const struct request *r)
     enum bp_status status;
     void *own;
 
-    if (__builtin_expect(bp_stream_failed(stream), 0)) return bp_stream_check(stream);
+    if (__builtin_expect(bp_stream_has_failed(stream), 0)) return bp_stream_check(stream);
     e.row = row;
     e.device = stream->device;
     e.want = e.given = 0;
@@ -352,7 +352,7 @@ enum bp_status bp_stream_watch(struct bp_stream *stream, bp_watcher *watcher, vo
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     stream->watcher = watcher;
     stream->watcher_ctx = ctx;
-    stream->inline_of = stream->flags & BP_STREAM_INLINE && !watcher ? stream->device : NULL;
+    stream->inline_device = stream->flags & BP_STREAM_INLINE && !watcher ? stream->device : NULL;
     return BP_OK;
 }
 
@@ -365,7 +365,7 @@ enum bp_status bp_stream_calls(struct bp_stream *stream, struct bp_call_stats *o
     shared = atomic_load(&stream->device->calls);
     if (stream->cache) bp_cache_stats(stream->cache, &s);
     if (shared) s.prepared = bp_cache_added(shared);
-    return bp_answer(out, &s, sizeof s);
+    return bp_info_fill(out, &s, sizeof s);
 }
 
 static enum bp_status call_find_op(const struct bp_call *call, const struct bp_opdef **out_row)
@@ -379,11 +379,12 @@ static enum bp_status call_find_op(const struct bp_call *call, const struct bp_o
 
 static enum bp_status call_refuse_scope(const struct bp_scope *scope)
 {
-    if ((!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_was_stale()) ||
-        (!bp_scope_is(scope, BP_MAGIC_GRAPH) && bp_was_stale()))
+    if ((!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_handle_was_stale()) ||
+        (!bp_scope_is(scope, BP_MAGIC_GRAPH) && bp_handle_was_stale()))
         return bp_not_a_for("the operator call", "scope");
-    if (!scope && (bp_stopping() || bp_was_last_stale())) /* the scope of a handle that is stale */
-        return bp_stale("the operator call", "scope");
+    /* The scope of a handle that is stale. */
+    if (!scope && (bp_process_is_stopping() || bp_handle_was_last_stale()))
+        return bp_error_stale("the operator call", "scope");
     return bp_error(BP_ERR_INVALID,
                     "expected a scope (bp_stream_scope, bp_graph_scope), got NULL or something "
                     "else");

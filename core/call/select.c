@@ -107,7 +107,7 @@ static enum bp_status check_plan(const struct bp_invocation *site, const struct 
         plan->workspace <= INT64_MAX - (2 << 20))
         return BP_OK;
     if (plan->plan && k->plan_destroy)
-        k->plan_destroy(entry->self, bp_kernel_own(entry, k), plan->plan);
+        k->plan_destroy(entry->self, bp_kernel_registered(entry, k), plan->plan);
     return bp_error(BP_ERR_PLUGIN,
                     "%s: prepare asks for a workspace of %llu bytes aligned to %llu: expected less "
                     "than 2^63, and a power of two up to 1 MiB",
@@ -118,10 +118,10 @@ static enum bp_status check_plan(const struct bp_invocation *site, const struct 
 static enum bp_status select_prepare(struct bp_plugin_entry *entry, const struct bp_kernel *k,
                                      const struct bp_prep *prep, struct bp_plan *out_plan)
 {
-    uint32_t note = bp_activity_enter(BP_ACTIVITY_PREPARE, entry->plugin.name, k->name);
+    uint32_t note = bp_activity_begin(BP_ACTIVITY_PREPARE, entry->plugin.name, k->name);
     enum bp_status status = k->prepare(entry->self, prep, out_plan);
 
-    bp_activity_leave(note);
+    bp_activity_end(note);
     return status;
 }
 
@@ -133,7 +133,7 @@ static enum bp_status select_ask(const struct bp_invocation *site, const struct 
     struct bp_plan plan = {.size = sizeof plan};
     uint64_t constant[BP_FLAT_MAX];
     struct bp_prep prep = {
-        .size = sizeof prep, .kernel = bp_kernel_own(entry, k),
+        .size = sizeof prep, .kernel = bp_kernel_registered(entry, k),
         .in = site->in, .out = out, .in_at = site->in_at, .out_at = site->out_at,
         .n_in = site->n_in, .n_out = site->n_out,
         .attrs = site->attrs, .device = site->device->index, .width = site->device->core->width,
@@ -142,11 +142,11 @@ static enum bp_status select_ask(const struct bp_invocation *site, const struct 
     enum bp_status status = BP_OK;
 
     for (uint32_t i = 0; i < site->n_in; i++) constant[i] = site->constant[i].id;
-    if (k->prepare) TRY(bp_prepare_enter());
+    if (k->prepare) TRY(bp_process_busy_begin());
     bp_error_enter();
     if (k->prepare) status = select_prepare(entry, k, &prep, &plan);
     else if (k->accepts) status = k->accepts(entry->self, &prep);
-    if (k->prepare) bp_exit_rearm(prep.kernel), bp_prepare_leave();
+    if (k->prepare) bp_exit_reregister(prep.kernel), bp_process_busy_end();
     if (status == BP_OK) status = check_plan(site, k, &plan);
     if (status == BP_OK) *out_plan = plan;
     return status == BP_ERR_UNSUPPORTED ? status
@@ -156,7 +156,7 @@ static enum bp_status select_ask(const struct bp_invocation *site, const struct 
 /* BP_ERR_NO_KERNEL after the message: rows of the operator were passed over. */
 static enum bp_status no_kernel(const struct bp_invocation *site, uint32_t rows)
 {
-    bp_error_at_operator(site->row->info.name, rows);
+    bp_error_set_operator(site->row->info.name, rows);
     return BP_ERR_NO_KERNEL;
 }
 

@@ -153,7 +153,7 @@ static bool parse_row(const char **text, struct row *out)
 /* What is no row ends the list. */
 static void read_table(void)
 {
-    const char *text = bp_env("BP_CCL_TABLE");
+    const char *text = bp_env_get("BP_CCL_TABLE");
 
     while (text && *text && n_own < ROWS && parse_row(&text, &own[n_own])) {
         n_own++;

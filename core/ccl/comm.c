@@ -37,7 +37,7 @@ void bp_comm_release(struct bp_comm *comm)
         bp_tensor_destroy(comm->steps[i].dst);
     }
     bp_transports[BP_TRANSPORT_NATIVE].destroy(comm->native);
-    if (comm->listener.ctx) bp_memory_unlisten(comm->device, &comm->listener);
+    if (comm->listener.ctx) bp_segment_listener_remove(comm->device, &comm->listener);
     bp_remote_destroy(comm->remote);
     bp_transports[BP_TRANSPORT_NET].destroy(comm->net);
     bp_transports[BP_TRANSPORT_SHM].destroy(comm->shm);
@@ -105,7 +105,7 @@ static enum bp_status list_global_ranks(struct bp_comm *comm,
 static enum bp_status comm_connect(struct bp_comm *comm, const struct bp_rendezvous *m,
                                    uint64_t timeout_ns)
 {
-    uint64_t deadline = bp_deadline_after(timeout_ns);
+    uint64_t deadline = bp_clock_after(timeout_ns);
     char library[BP_RENDEZVOUS_LIBRARY];
     struct bp_host_topology topology;
     bool native;
@@ -142,8 +142,8 @@ static enum bp_status comm_create_named(struct bp_device *device, const char *ad
                                         const char *name, uint32_t rank, uint32_t size,
                                         uint64_t timeout_ns, struct bp_comm **out_comm)
 {
-    struct bp_comm *comm = bp_handle_make(sizeof *comm);
-    uint64_t deadline = bp_deadline_after(timeout_ns);
+    struct bp_comm *comm = bp_handle_alloc(sizeof *comm);
+    uint64_t deadline = bp_clock_after(timeout_ns);
     enum bp_status status;
 
     if (!comm) return bp_error(BP_ERR_MEMORY, "bp_comm_create: no memory");
@@ -169,8 +169,8 @@ static enum bp_status comm_create_named(struct bp_device *device, const char *ad
              comm->transport->whole_buffers ? "between hosts, in parts"
                                             : "staged, by pinned memory and windows",
              *comm->why ? ": " : "", comm->why);
-    comm->listener = (struct bp_listener){ignore_segment, count_released, comm, NULL};
-    bp_memory_listen(device, &comm->listener);
+    comm->listener = (struct bp_segment_listener){ignore_segment, count_released, comm, NULL};
+    bp_segment_listener_add(device, &comm->listener);
     comm->magic = bp_magic(BP_MAGIC_COMM);
     *out_comm = comm;
     return BP_OK;
@@ -227,7 +227,7 @@ static void find_split_rank(const struct color *all, uint32_t n, uint32_t rank, 
 static enum bp_status exchange_colors(struct bp_comm *comm, const struct color *own,
                                       struct color *all)
 {
-    uint64_t deadline = bp_deadline_after(comm->timeout_ns), size;
+    uint64_t deadline = bp_clock_after(comm->timeout_ns), size;
     char key[BP_STORE_KEY_MAX];
 
     snprintf(key, sizeof key, "%s/split%u/%u", comm->name, comm->splits, comm->rank);

@@ -39,7 +39,7 @@ struct bp_comm {
     char address[BP_STORE_ADDRESS_MAX], name[96];
     uint64_t timeout_ns;
     uint32_t splits;
-    struct bp_listener listener; /* hears what the device gives back; ctx NULL: not yet */
+    struct bp_segment_listener listener; /* hears what the device gives back; ctx NULL: not yet */
 
     /* Pieces of work are done in the order in which they were given, whatever the streams. */
     uint64_t n_submitted;
@@ -55,7 +55,7 @@ struct bp_comm {
 
 static inline bool bp_comm_is(const struct bp_comm *comm)
 {
-    return bp_is(comm ? comm->magic : 0, BP_MAGIC_COMM);
+    return bp_magic_is(comm ? comm->magic : 0, BP_MAGIC_COMM);
 }
 void bp_comm_release(struct bp_comm *comm);
 

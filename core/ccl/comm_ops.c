@@ -11,10 +11,10 @@ static enum bp_status comm_check_target(const char *call, struct bp_comm *comm,
 {
     if (!bp_comm_is(comm)) return bp_not_a_for(call, "communicator");
     if (!bp_stream_is(stream)) return bp_not_a_for(call, "stream");
-    bp_pending_pass(comm->device, false);
+    bp_deferred_check(comm->device, false);
     if (stream->device != comm->device)
         return bp_error(BP_ERR_INVALID, "%s: the stream is of %s%s, the communicator of %s", call,
-                        stream->device->name, bp_device_which(stream->device, comm->device),
+                        stream->device->name, bp_device_qualifier(stream->device, comm->device),
                         comm->device->name);
     if (comm->group && !pair)
         return bp_error(BP_ERR_INVALID,
@@ -31,7 +31,7 @@ static enum bp_status comm_check_tensor(const char *call, const char *what,
     if (!bp_tensor_is(t)) return bp_not_a_tensor(call, t);
     if (t->device != comm->device)
         return bp_error(BP_ERR_INVALID, "%s: %s is on %s%s, the communicator's device is %s", call,
-                        what, t->device->name, bp_device_which(t->device, comm->device),
+                        what, t->device->name, bp_device_qualifier(t->device, comm->device),
                         comm->device->name);
     if (t->view.flags & BP_VIEW_STRIDED)
         return bp_error(BP_ERR_INVALID,
@@ -69,7 +69,7 @@ static enum bp_status check_overlap(const struct bp_call_traits *f, const struct
     uint64_t dst_at = dst->offset + (f->dst_parts ? comm->rank * bytes : 0);
 
     if (src->storage != dst->storage || (f->in_place && src_at == dst_at)) return BP_OK;
-    if (!bp_tensors_meet(src, dst)) return BP_OK; /* which takes longer than a small call */
+    if (!bp_tensors_overlap(src, dst)) return BP_OK; /* which takes longer than a small call */
     return bp_error(BP_ERR_INVALID, "%s: src and dst share memory, and not as the call allows",
                     f->call);
 }

@@ -37,7 +37,7 @@ static enum bp_status submit_run_steps(struct bp_comm *comm, const struct bp_com
 
 static enum bp_status wait_for_turn(struct bp_comm *comm, uint64_t number, uint64_t timeout_ns)
 {
-    uint64_t deadline = bp_deadline_after(timeout_ns);
+    uint64_t deadline = bp_clock_after(timeout_ns);
     struct timespec until = bp_timespec(deadline);
     bool late = false;
 
@@ -83,15 +83,16 @@ static enum bp_status run_in_turn(struct bp_comm *comm, const struct bp_comm_ste
 static void note_writes(const struct bp_comm_step *steps, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (steps[i].dst) bp_tensor_note_write(steps[i].dst);
+        if (steps[i].dst) bp_tensor_record_write(steps[i].dst);
 }
 
 static enum bp_status run_inline(struct bp_comm *comm, struct bp_stream *stream,
                                  const struct bp_comm_step *steps, uint32_t n)
 {
     uint64_t number = bp_work_begin(stream->timeline, bp_comm_steps_name(steps, n));
-    enum bp_status status =
-        bp_stopping() ? bp_stopped() : run_in_turn(comm, steps, n, comm->n_submitted++);
+    enum bp_status status = bp_process_is_stopping()
+                                ? bp_error_stopped()
+                                : run_in_turn(comm, steps, n, comm->n_submitted++);
 
     bp_work_end(stream->timeline, number);
     note_writes(steps, n);
@@ -191,20 +192,20 @@ static enum bp_status run_queued(struct bp_comm *comm, struct bp_stream *stream,
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
-    enum bp_status status = bp_stopping() ? bp_stopped()
+    enum bp_status status = bp_process_is_stopping() ? bp_error_stopped()
                                           : submit_push(comm, stream, steps, n, number);
 
     if (status) {
-        bp_work_drop(timeline, number);
+        bp_work_cancel(timeline, number);
         return status;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (steps[i].src) bp_storage_use(steps[i].src->storage, timeline, number);
-        if (steps[i].dst) bp_storage_use(steps[i].dst->storage, timeline, number);
+        if (steps[i].src) bp_storage_record_use(steps[i].src->storage, timeline, number);
+        if (steps[i].dst) bp_storage_record_use(steps[i].dst->storage, timeline, number);
     }
     bp_work_end(timeline, number);
     note_writes(steps, n);
-    return bp_stream_pace(stream);
+    return bp_stream_drain_if_sync(stream);
 }
 
 /* Between hosts. */
@@ -230,16 +231,16 @@ static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
     if (stream->timeline->recording)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: the host has a part in it",
                         bp_comm_steps_name(steps, n));
-    TRY(bp_timeline_refuse_mine(stream->timeline));
-    if (bp_stopping()) return bp_stopped();
+    TRY(bp_timeline_check_deadlock(stream->timeline));
+    if (bp_process_is_stopping()) return bp_error_stopped();
     if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* nothing is read */
-    TRY(bp_block(stream->device, BP_BLOCK_COPY));
+    TRY(bp_block_record(stream->device, BP_BLOCK_COPY));
     if (comm->transport->whole_buffers) return run_net_staged(comm, stream, steps, n);
     TRY(bp_staging_create(stream, steps, n, comm->size, &staging));
     status = run_in_turn(comm, steps, n, comm->n_submitted++);
     bp_staging_destroy(staging, n);
     note_writes(steps, n);
-    return status ? status : bp_stream_pace(stream);
+    return status ? status : bp_stream_drain_if_sync(stream);
 }
 
 enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-struct call_task {
+struct callback_task {
     struct bp_task task; /* first */
     void (*fn)(void *ctx, enum bp_status status);
     void *ctx;
@@ -13,15 +13,15 @@ struct call_task {
 
 /* On the stream's queue all work before has ended; else it is waited for here. A wait that cannot
  * be made is answered as what it is. */
-static enum bp_status callback_call(struct bp_task *task, struct bp_timeline *timeline)
+static enum bp_status callback_run(struct bp_task *task, struct bp_timeline *timeline)
 {
-    struct call_task *c = (struct call_task *)task;
+    struct callback_task *c = (struct callback_task *)task;
     enum bp_status status = BP_OK;
 
     if (!timeline->queue)
-        status = bp_timeline_tell(timeline, c->number,
-                                  bp_timeline_wait(timeline, c->number, &bp_no_deadline));
-    if (status == BP_OK) status = bp_timeline_refuse(timeline, c->number);
+        status = bp_timeline_report(timeline, c->number,
+                                    bp_timeline_wait(timeline, c->number, &bp_deadline_none));
+    if (status == BP_OK) status = bp_timeline_check(timeline, c->number);
     c->fn(c->ctx, status);
     return BP_OK;
 }
@@ -32,39 +32,40 @@ static void callback_destroy(struct bp_task *task)
 }
 
 /* Made by the first call back of the streams that the timeline serves. */
-static enum bp_status get_caller(struct bp_timeline *timeline, struct bp_queue **out_caller)
+static enum bp_status callback_get_queue(struct bp_timeline *timeline,
+                                         struct bp_queue **out_callbacks)
 {
-    struct bp_queue *caller = atomic_load(&timeline->caller);
+    struct bp_queue *callbacks = atomic_load(&timeline->callbacks);
 
-    if (!caller) {
-        TRY(bp_queue_create(timeline, &caller));
-        atomic_store(&timeline->caller, caller);
+    if (!callbacks) {
+        TRY(bp_queue_create(timeline, &callbacks));
+        atomic_store(&timeline->callbacks, callbacks);
     }
-    *out_caller = caller;
+    *out_callbacks = callbacks;
     return BP_OK;
 }
 
-/* A mark now, so that work given later is not waited for with it; without one, it is. */
-static enum bp_status call_later(struct bp_timeline *timeline, struct call_task *c)
+/* A fence now, so that work given later is not waited for with it; without one, it is. */
+static enum bp_status callback_push(struct bp_timeline *timeline, struct callback_task *c)
 {
     struct bp_deadline until = bp_deadline_of(timeline->device);
-    struct bp_queue *caller;
+    struct bp_queue *callbacks;
 
-    TRY(get_caller(timeline, &caller));
-    bp_timeline_mark(timeline, c->number);
-    return bp_queue_push(caller, &c->task, &until);
+    TRY(callback_get_queue(timeline, &callbacks));
+    bp_timeline_record_fence(timeline, c->number);
+    return bp_queue_push(callbacks, &c->task, &until);
 }
 
-static enum bp_status call_in_order(struct bp_timeline *timeline, struct call_task *c)
+static enum bp_status callback_push_in_order(struct bp_timeline *timeline, struct callback_task *c)
 {
     uint64_t number = bp_work_begin(timeline, c->task.name);
     struct bp_deadline until = bp_deadline_of(timeline->device);
     enum bp_status status;
 
     c->task.number = number;
-    status = bp_stopping() ? bp_stopped()
+    status = bp_process_is_stopping() ? bp_error_stopped()
                            : bp_queue_push(timeline->queue, &c->task, &until);
-    if (status) bp_work_drop(timeline, number);
+    if (status) bp_work_cancel(timeline, number);
     else bp_work_end(timeline, number);
     return status;
 }
@@ -74,26 +75,26 @@ enum bp_status bp_stream_callback(struct bp_stream *stream,
 {
     struct bp_timeline *timeline;
     struct bp_device *device;
-    struct call_task *c;
+    struct callback_task *c;
     enum bp_status status;
 
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     if (!fn) return bp_error(BP_ERR_INVALID, "bp_stream_callback: fn is NULL");
     timeline = stream->timeline;
     device = stream->device;
-    if (timeline->now) {
+    if (timeline->is_inline) {
         fn(ctx, bp_stream_check(stream));
         return BP_OK;
     }
     c = calloc(1, sizeof *c);
     if (!c) return bp_error(BP_ERR_MEMORY, "bp_stream_callback: no memory");
     c->task = (struct bp_task){
-        .run = callback_call, .destroy = callback_destroy, .name = "a callback", .always = true};
+        .run = callback_run, .destroy = callback_destroy, .name = "a callback", .always = true};
     c->fn = fn;
     c->ctx = ctx;
     c->number = atomic_load(&timeline->last);
     bp_device_retain(device); /* fn may have destroyed the stream and its device before this ends */
-    status = timeline->queue ? call_in_order(timeline, c) : call_later(timeline, c);
+    status = timeline->queue ? callback_push_in_order(timeline, c) : callback_push(timeline, c);
     bp_device_release(device);
     if (status) free(c);
     return status;

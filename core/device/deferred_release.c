@@ -6,46 +6,46 @@
 enum { FEW = 64 }; /* looked at in passing */
 
 /* Under the lock. */
-static void deferred_put(struct bp_device *device, struct bp_pending *pending)
+static void deferred_push(struct bp_device *device, struct bp_deferred *deferred)
 {
-    if (!device->pending) device->pending_end = &device->pending;
-    pending->next = NULL;
-    *device->pending_end = pending;
-    device->pending_end = &pending->next;
-    atomic_fetch_add_explicit(&device->n_pending, 1, memory_order_relaxed);
+    if (!device->deferred) device->deferred_end = &device->deferred;
+    deferred->next = NULL;
+    *device->deferred_end = deferred;
+    device->deferred_end = &deferred->next;
+    atomic_fetch_add_explicit(&device->n_deferred, 1, memory_order_relaxed);
 }
 
 /* Under the lock; NULL. */
-static struct bp_pending *deferred_take(struct bp_device *device)
+static struct bp_deferred *deferred_pop(struct bp_device *device)
 {
-    struct bp_pending *pending = device->pending;
+    struct bp_deferred *deferred = device->deferred;
 
-    if (!pending) return NULL;
-    device->pending = pending->next;
-    atomic_fetch_sub_explicit(&device->n_pending, 1, memory_order_relaxed);
-    return pending;
+    if (!deferred) return NULL;
+    device->deferred = deferred->next;
+    atomic_fetch_sub_explicit(&device->n_deferred, 1, memory_order_relaxed);
+    return deferred;
 }
 
-void bp_pending_release(struct bp_device *device, struct bp_pending *pending)
+void bp_deferred_release(struct bp_device *device, struct bp_deferred *deferred)
 {
-    if (bp_users_passed(&pending->users, false)) {
-        bp_users_finish(&pending->users);
-        pending->release(pending);
+    if (bp_users_passed(&deferred->users, false)) {
+        bp_users_finish(&deferred->users);
+        deferred->release(deferred);
         return;
     }
     pthread_mutex_lock(&device->lock);
-    deferred_put(device, pending);
+    deferred_push(device, deferred);
     pthread_mutex_unlock(&device->lock);
 }
 
-static void put_all(struct bp_device *device, struct bp_pending *list)
+static void deferred_push_all(struct bp_device *device, struct bp_deferred *list)
 {
-    struct bp_pending *next;
+    struct bp_deferred *next;
 
     pthread_mutex_lock(&device->lock);
     for (; list; list = next) {
         next = list->next;
-        deferred_put(device, list);
+        deferred_push(device, list);
     }
     pthread_mutex_unlock(&device->lock);
 }
@@ -54,10 +54,10 @@ static void put_all(struct bp_device *device, struct bp_pending *list)
  * put back, behind what nobody has looked at for longer. */
 static void deferred_collect(struct bp_device *device, uint32_t max, uint32_t polls)
 {
-    struct bp_pending *list = NULL, **end = &list, *keep = NULL, **keep_end = &keep, *next;
+    struct bp_deferred *list = NULL, **end = &list, *kept = NULL, **kept_end = &kept, *next;
 
     pthread_mutex_lock(&device->lock);
-    while (max-- > 0 && (*end = deferred_take(device))) end = &(*end)->next;
+    while (max-- > 0 && (*end = deferred_pop(device))) end = &(*end)->next;
     *end = NULL;
     pthread_mutex_unlock(&device->lock);
     for (; list; list = next) {
@@ -68,26 +68,26 @@ static void deferred_collect(struct bp_device *device, uint32_t max, uint32_t po
             continue;
         }
         if (polls) polls--;
-        *keep_end = list;
-        keep_end = &list->next;
+        *kept_end = list;
+        kept_end = &list->next;
     }
-    *keep_end = NULL;
-    if (keep) put_all(device, keep);
+    *kept_end = NULL;
+    if (kept) deferred_push_all(device, kept);
 }
 
-void bp_pending_collect(struct bp_device *device, bool poll)
+void bp_deferred_collect(struct bp_device *device, bool poll)
 {
     deferred_collect(device, UINT32_MAX, poll ? UINT32_MAX : 0);
 }
 
-void bp_pending_look(struct bp_device *device, bool poll)
+void bp_deferred_collect_few(struct bp_device *device, bool poll)
 {
-    if (!bp_on_worker()) deferred_collect(device, FEW, poll);
+    if (!bp_queue_on_worker()) deferred_collect(device, FEW, poll);
 }
 
-void bp_pending_finish(struct bp_device *device)
+void bp_deferred_finish(struct bp_device *device)
 {
-    for (struct bp_pending *p = deferred_take(device); p; p = deferred_take(device)) {
+    for (struct bp_deferred *p = deferred_pop(device); p; p = deferred_pop(device)) {
         bp_users_finish(&p->users);
         p->release(p);
     }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-const char *bp_device_which(const struct bp_device *device, const struct bp_device *other)
+const char *bp_device_qualifier(const struct bp_device *device, const struct bp_device *other)
 {
     if (device == other || strcmp(device->name, other->name)) return "";
     return device->core != other->core ? " of another core" : " of another plugin";
@@ -55,7 +55,7 @@ uint64_t bp_device_peer_copies(struct bp_device *device)
 enum bp_status bp_device_get_properties(struct bp_device *device, struct bp_device_properties *out)
 {
     if (!bp_device_is(device)) return bp_not_a("device");
-    return bp_answer(out, &device->properties, sizeof device->properties);
+    return bp_info_fill(out, &device->properties, sizeof device->properties);
 }
 
 uint32_t bp_device_kernels(struct bp_device *device)
@@ -80,5 +80,5 @@ enum bp_status bp_device_kernel(struct bp_device *device, uint32_t index,
     info.flags = k->flags;
     info.priority = k->priority;
     info.reason = device->entry->kernel_reason[index] ? device->entry->kernel_reason[index] : "";
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }

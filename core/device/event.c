@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* event.c: a point in a timeline: a number. The plugin's own event, if there is need of one, is a
- * mark of the timeline's. */
+ * fence of the timeline's. */
 #include "device.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct bp_event {
 
 static bool event_is(const struct bp_event *event)
 {
-    return bp_is(event ? event->magic : 0, BP_MAGIC_EVENT);
+    return bp_magic_is(event ? event->magic : 0, BP_MAGIC_EVENT);
 }
 
 enum bp_status bp_event_create(struct bp_device *device, struct bp_event **out_event)
@@ -24,7 +24,7 @@ enum bp_status bp_event_create(struct bp_device *device, struct bp_event **out_e
 
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_event) return bp_error(BP_ERR_INVALID, "bp_event_create: out_event is NULL");
-    event = bp_handle_make(sizeof *event);
+    event = bp_handle_alloc(sizeof *event);
     if (!event) return bp_error(BP_ERR_MEMORY, "bp_event_create: no memory");
     event->magic = bp_magic(BP_MAGIC_EVENT);
     event->device = device;
@@ -59,12 +59,12 @@ enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
         return bp_error(BP_ERR_INVALID,
                         "bp_event_record: the event is of %s%s, the stream of %s; make the event "
                         "from the stream's device",
-                        event->device->name, bp_device_which(event->device, stream->device),
+                        event->device->name, bp_device_qualifier(event->device, stream->device),
                         stream->device->name);
     TRY(bp_stream_check(stream));
     timeline = stream->timeline;
     number = atomic_load(&timeline->last);
-    TRY(bp_timeline_mark(timeline, number));
+    TRY(bp_timeline_record_fence(timeline, number));
     pthread_mutex_lock(&event->lock);
     event->timeline = timeline;
     event->number = number;
@@ -72,8 +72,8 @@ enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
     return BP_OK;
 }
 
-static enum bp_status event_recorded(const char *call, struct bp_event *event,
-                                     struct bp_timeline **out_timeline, uint64_t *out_number)
+static enum bp_status event_find_record(const char *call, struct bp_event *event,
+                                        struct bp_timeline **out_timeline, uint64_t *out_number)
 {
     struct bp_timeline *timeline = NULL;
 
@@ -91,10 +91,10 @@ static enum bp_status event_recorded(const char *call, struct bp_event *event,
 }
 
 /* The work is: what it used may go. */
-static enum bp_status event_over(struct bp_timeline *timeline, uint64_t number)
+static enum bp_status event_ended(struct bp_timeline *timeline, uint64_t number)
 {
-    bp_pending_pass(timeline->device, false);
-    return bp_timeline_refuse(timeline, number);
+    bp_deferred_check(timeline->device, false);
+    return bp_timeline_check(timeline, number);
 }
 
 enum bp_status bp_event_query(struct bp_event *event)
@@ -103,15 +103,15 @@ enum bp_status bp_event_query(struct bp_event *event)
     struct bp_deadline until;
     uint64_t number = 0;
 
-    TRY(event_recorded(__func__, event, &timeline, &number));
-    if (bp_timeline_poll(timeline, number)) return event_over(timeline, number);
-    TRY(bp_timeline_refuse(timeline, number));
+    TRY(event_find_record(__func__, event, &timeline, &number));
+    if (bp_timeline_poll(timeline, number)) return event_ended(timeline, number);
+    TRY(bp_timeline_check(timeline, number));
     if (!(event->device->emulated & BP_EMULATED_EVENTS) || timeline->queue)
         return BP_ERR_NOT_READY;
-    TRY(bp_block(event->device, BP_BLOCK_EVENT_QUERY));
+    TRY(bp_block_record(event->device, BP_BLOCK_EVENT_QUERY));
     until = bp_deadline_of(event->device);
-    TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until)));
-    return event_over(timeline, number);
+    TRY(bp_timeline_report(timeline, number, bp_timeline_wait(timeline, number, &until)));
+    return event_ended(timeline, number);
 }
 
 enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
@@ -120,10 +120,11 @@ enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
     struct bp_deadline until;
     uint64_t number = 0;
 
-    TRY(event_recorded(__func__, event, &timeline, &number));
-    until = timeout_ns == UINT64_MAX ? bp_deadline_of(event->device) : bp_deadline_in(timeout_ns);
-    TRY(bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until)));
-    return event_over(timeline, number);
+    TRY(event_find_record(__func__, event, &timeline, &number));
+    until = timeout_ns == UINT64_MAX ? bp_deadline_of(event->device)
+                                     : bp_deadline_after(timeout_ns);
+    TRY(bp_timeline_report(timeline, number, bp_timeline_wait(timeline, number, &until)));
+    return event_ended(timeline, number);
 }
 
 /* Devices may differ, in kind too. The order is made also where the event's work is known to have
@@ -134,8 +135,8 @@ enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event)
     uint64_t number = 0;
 
     if (!bp_stream_is(stream)) return bp_not_a("stream");
-    TRY(event_recorded(__func__, event, &timeline, &number));
+    TRY(event_find_record(__func__, event, &timeline, &number));
     TRY(bp_stream_check(stream));
-    TRY(bp_timeline_follow(stream->timeline, timeline, number));
-    return bp_timeline_refuse(timeline, number);
+    TRY(bp_timeline_order_after(stream->timeline, timeline, number));
+    return bp_timeline_check(timeline, number);
 }

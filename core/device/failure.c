@@ -7,20 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool bp_is_of_the_wait(enum bp_status status)
+bool bp_status_is_of_wait(enum bp_status status)
 {
     return status == BP_OK || status == BP_ERR_TIMEOUT || status == BP_ERR_BUSY ||
-           status == BP_ERR_NOT_READY || status == BP_ERR_INVALID || status == BP_ERR_UNSUPPORTED || status == BP_ERR_MEMORY ||
-           status == BP_ERR_BLOCKED;
+           status == BP_ERR_NOT_READY || status == BP_ERR_INVALID ||
+           status == BP_ERR_UNSUPPORTED || status == BP_ERR_MEMORY || status == BP_ERR_BLOCKED;
 }
 
-enum bp_status bp_failure_refuse(const struct bp_device *device, const char *what,
-                                 struct bp_failure *failure)
+enum bp_status bp_failure_check(const struct bp_device *device, const char *what,
+                                struct bp_failure *failure)
 {
     uint32_t status = atomic_load_explicit(&failure->status, memory_order_acquire);
 
     if (!status) return BP_OK;
-    atomic_store_explicit(&failure->told, true, memory_order_relaxed);
+    atomic_store_explicit(&failure->reported, true, memory_order_relaxed);
     return bp_error((enum bp_status)status, "%s: the %s has failed before: %s", device->name, what,
                     failure->why ? failure->why : "");
 }
@@ -29,64 +29,64 @@ enum bp_status bp_device_check_lost(struct bp_device *device)
 {
     struct bp_failure *lost = &device->lost;
 
-    if (!bp_failed(lost)) return BP_OK;
+    if (!bp_failure_is_set(lost)) return BP_OK;
     return bp_error(BP_ERR_DEVICE_LOST,
                     "%s: the device is lost: %s; destroy all that is of it; it can be opened again "
                     "where its driver allows that",
                     device->name, lost->why ? lost->why : "");
 }
 
-enum bp_status bp_device_refuse(struct bp_device *device)
+enum bp_status bp_device_check(struct bp_device *device)
 {
     TRY(bp_device_check_lost(device));
-    return bp_failure_refuse(device, "device", &device->failure);
+    return bp_failure_check(device, "device", &device->failure);
 }
 
 /* Under its lock, before a failure is kept: what has ended by now has ended well; of what is found
  * to have ended later that is not known. */
-static void failure_bound(struct bp_timeline *timeline)
+static void failure_set_last_good(struct bp_timeline *timeline)
 {
-    if (!bp_failed(&timeline->failure) && !bp_failed(&timeline->device->failure))
-        timeline->sound = atomic_load(&timeline->done);
+    if (!bp_failure_is_set(&timeline->failure) && !bp_failure_is_set(&timeline->device->failure))
+        timeline->last_good = atomic_load(&timeline->done);
 }
 
 /* Under a lock: the first failure stays, with the message on this thread. */
-static void failure_store(struct bp_failure *failure, enum bp_status status)
+static void failure_set(struct bp_failure *failure, enum bp_status status)
 {
-    if (bp_failed(failure)) return;
+    if (bp_failure_is_set(failure)) return;
     failure->why = strdup(bp_error_message());
     atomic_store_explicit(&failure->status, status, memory_order_release);
 }
 
-enum bp_status bp_timeline_keep(struct bp_timeline *timeline, enum bp_status status)
+enum bp_status bp_timeline_set_failure(struct bp_timeline *timeline, enum bp_status status)
 {
     pthread_mutex_lock(&timeline->lock);
-    failure_bound(timeline);
-    failure_store(&timeline->failure, status);
+    failure_set_last_good(timeline);
+    failure_set(&timeline->failure, status);
     pthread_mutex_unlock(&timeline->lock);
     return status;
 }
 
 /* Every stream looks at device->failure. */
-static enum bp_status keep_of_all(struct bp_device *device, enum bp_status status)
+static enum bp_status failure_set_all(struct bp_device *device, enum bp_status status)
 {
     pthread_mutex_lock(&device->lock);
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         pthread_mutex_lock(&t->lock);
-        failure_bound(t);
+        failure_set_last_good(t);
         pthread_mutex_unlock(&t->lock);
     }
-    failure_store(&device->failure, status);
+    failure_set(&device->failure, status);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
 
 /* Work of a lost device counts as ended: who sees that finds the failure. */
-enum bp_status bp_device_lose(struct bp_device *device)
+enum bp_status bp_device_set_lost(struct bp_device *device)
 {
-    keep_of_all(device, BP_ERR_DEVICE_LOST);
+    failure_set_all(device, BP_ERR_DEVICE_LOST);
     pthread_mutex_lock(&device->lock);
-    failure_store(&device->lost, BP_ERR_DEVICE_LOST);
+    failure_set(&device->lost, BP_ERR_DEVICE_LOST);
     pthread_mutex_unlock(&device->lock);
     return BP_ERR_DEVICE_LOST;
 }
@@ -95,28 +95,29 @@ enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
                                const char *callback)
 {
     status = bp_error_leave(status, device->entry->plugin.name, callback);
-    return status == BP_ERR_DEVICE_LOST ? bp_device_lose(device) : status;
+    return status == BP_ERR_DEVICE_LOST ? bp_device_set_lost(device) : status;
 }
 
-/* Under the lock. A timeline's failure may have moved to the past, where it stays until the
- * device's end. */
-static enum bp_status failure_refuse(struct bp_timeline *timeline, uint64_t number)
+/* Under the lock. A timeline's failure may have been retired: it stays until the device's
+ * end. */
+static enum bp_status failure_find(struct bp_timeline *timeline, uint64_t number)
 {
     struct bp_device *device = timeline->device;
-    uint64_t base = atomic_load(&timeline->base), sound = timeline->sound;
+    uint64_t base = atomic_load(&timeline->base), last_good = timeline->last_good;
     enum bp_status status = BP_OK;
 
-    for (struct bp_past *p = atomic_load(&timeline->past); p && !status; p = p->next)
+    for (struct bp_retired_failure *p = atomic_load(&timeline->retired_failures); p && !status;
+         p = p->next)
         if (number >= p->first && number <= p->last)
-            status = bp_failure_refuse(device, "stream", &p->failure);
-    if (status == BP_OK && number > base && number > sound)
-        status = bp_failure_refuse(device, "stream", &timeline->failure);
-    if (status == BP_OK && number > sound)
-        status = bp_failure_refuse(device, "device", &device->failure);
+            status = bp_failure_check(device, "stream", &p->failure);
+    if (status == BP_OK && number > base && number > last_good)
+        status = bp_failure_check(device, "stream", &timeline->failure);
+    if (status == BP_OK && number > last_good)
+        status = bp_failure_check(device, "device", &device->failure);
     return status;
 }
 
-enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kernel *kernel)
+enum bp_status bp_fault_report(struct bp_timeline *timeline, const struct bp_kernel *kernel)
 {
     uint32_t code = timeline->fault;
 
@@ -127,57 +128,59 @@ enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kerne
                     kernel->op, kernel->name, code);
 }
 
-enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number)
+enum bp_status bp_timeline_check(struct bp_timeline *timeline, uint64_t number)
 {
     enum bp_status status;
 
     TRY(bp_device_check_lost(timeline->device));
-    if (!bp_failed(&timeline->failure) && !atomic_load(&timeline->past) &&
-        !bp_failed(&timeline->device->failure))
+    if (!bp_failure_is_set(&timeline->failure) && !atomic_load(&timeline->retired_failures) &&
+        !bp_failure_is_set(&timeline->device->failure))
         return BP_OK;
     pthread_mutex_lock(&timeline->lock);
-    status = failure_refuse(timeline, number);
+    status = failure_find(timeline, number);
     pthread_mutex_unlock(&timeline->lock);
     return status;
 }
 
-enum bp_status bp_timeline_tell(struct bp_timeline *timeline, uint64_t number,
-                                enum bp_status status)
+enum bp_status bp_timeline_report(struct bp_timeline *timeline, uint64_t number,
+                                  enum bp_status status)
 {
-    if (bp_is_of_the_wait(status)) return status;
+    if (bp_status_is_of_wait(status)) return status;
     pthread_mutex_lock(&timeline->lock);
-    for (struct bp_past *p = atomic_load(&timeline->past); p; p = p->next)
-        if (number >= p->first && number <= p->last) atomic_store(&p->failure.told, true);
-    if (number > atomic_load(&timeline->base)) atomic_store(&timeline->failure.told, true);
+    for (struct bp_retired_failure *p = atomic_load(&timeline->retired_failures); p; p = p->next)
+        if (number >= p->first && number <= p->last) atomic_store(&p->failure.reported, true);
+    if (number > atomic_load(&timeline->base)) atomic_store(&timeline->failure.reported, true);
     pthread_mutex_unlock(&timeline->lock);
     return status;
 }
 
 /* A stream that lives answers its failure each time; of one that is gone somebody is to be told. */
-enum bp_status bp_timeline_untold(struct bp_timeline *timeline)
+enum bp_status bp_timeline_check_unreported(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
     struct bp_failure *found = NULL;
     enum bp_status status = BP_OK;
     bool live;
 
-    if (!bp_failed(&timeline->failure) && !atomic_load(&timeline->past)) return BP_OK;
+    if (!bp_failure_is_set(&timeline->failure) && !atomic_load(&timeline->retired_failures))
+        return BP_OK;
     pthread_mutex_lock(&device->lock);
     live = timeline->state == BP_TIMELINE_LIVE;
     pthread_mutex_unlock(&device->lock);
     pthread_mutex_lock(&timeline->lock);
-    if (live || !atomic_load(&timeline->failure.told)) found = &timeline->failure;
-    if (found) status = bp_failure_refuse(device, "stream", found);
-    for (struct bp_past *p = atomic_load(&timeline->past); p && !status; p = p->next)
-        if (!atomic_load(&p->failure.told))
-            status = bp_failure_refuse(device, "stream", &p->failure);
+    if (live || !atomic_load(&timeline->failure.reported)) found = &timeline->failure;
+    if (found) status = bp_failure_check(device, "stream", found);
+    for (struct bp_retired_failure *p = atomic_load(&timeline->retired_failures); p && !status;
+         p = p->next)
+        if (!atomic_load(&p->failure.reported))
+            status = bp_failure_check(device, "stream", &p->failure);
     pthread_mutex_unlock(&timeline->lock);
     return status;
 }
 
 /* The first ones are left out where there are many. */
-uint64_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
-                           size_t size)
+uint64_t bp_timeline_describe(const struct bp_timeline *timeline, uint64_t number, char *text,
+                              size_t size)
 {
     enum { SHOWN = 16 };
     uint64_t last = atomic_load(&timeline->last), first = atomic_load(&timeline->done) + 1, from;
@@ -193,7 +196,7 @@ uint64_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, 
                         : snprintf(text, size, "launches %" PRIu64 " to %" PRIu64 ": %s",
                                    first - base, last - base, from > first ? "..., " : ""));
     for (uint64_t n = from; n <= last && used < size; n++) {
-        const char *name = atomic_load_explicit(&timeline->name[n % BP_NAMES],
+        const char *name = atomic_load_explicit(&timeline->name[n % BP_WORK_NAMES],
                                                 memory_order_relaxed);
         used += (size_t)snprintf(text + used, size - used, "%s%s", n > from ? ", " : "",
                                  name ? name : "?");
@@ -201,12 +204,13 @@ uint64_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, 
     return last - first + 1;
 }
 
-/* All work of the timeline had been said to have ended well: the plugin was asked about a mark
+/* All work of the timeline had been said to have ended well: the plugin was asked about a fence
  * behind what failed, and did not say so. */
-static void add_ended(const struct bp_timeline *timeline)
+static void failure_add_ended(const struct bp_timeline *timeline)
 {
     uint64_t last = atomic_load(&timeline->last), base = atomic_load(&timeline->base);
-    const char *name = atomic_load_explicit(&timeline->name[last % BP_NAMES], memory_order_relaxed);
+    const char *name = atomic_load_explicit(&timeline->name[last % BP_WORK_NAMES],
+                                            memory_order_relaxed);
 
     if (last > base)
         bp_error_write("%s (one of the launches up to %" PRIu64 ", %s, of which plugin %s had said "
@@ -217,7 +221,7 @@ static void add_ended(const struct bp_timeline *timeline)
 
 /* Adds to the message which launches may have failed: of one timeline, or of all that the plugin
  * does in one order. */
-static void add_names(struct bp_device *device, const struct bp_timeline *only)
+static void failure_add_names(struct bp_device *device, const struct bp_timeline *only)
 {
     const struct bp_timeline *t = only ? only : atomic_load(&device->timelines);
     char names[640] = "";
@@ -227,23 +231,23 @@ static void add_names(struct bp_device *device, const struct bp_timeline *only)
     for (; t && used + 2 < sizeof names; t = only ? NULL : t->next) {
         size_t before = used;
         uint64_t count;
-        if (t->now || t->queue) continue;
+        if (t->is_inline || t->queue) continue;
         if (used) used += (size_t)snprintf(names + used, sizeof names - used, "; ");
-        count = bp_timeline_names(t, UINT64_MAX, names + used, sizeof names - used);
+        count = bp_timeline_describe(t, UINT64_MAX, names + used, sizeof names - used);
         used = count ? used + strlen(names + used) : before;
         launches += count;
     }
     names[used] = 0;
     if (used)
         bp_error_write("%s (%s%s)", bp_error_message(), launches > 1 ? "one of the " : "", names);
-    else if (only) add_ended(only);
+    else if (only) failure_add_ended(only);
 }
 
 void bp_device_fail(struct bp_device *device, enum bp_status status)
 {
-    if (bp_is_of_the_wait(status)) return;
-    add_names(device, NULL);
-    keep_of_all(device, status);
+    if (bp_status_is_of_wait(status)) return;
+    failure_add_names(device, NULL);
+    failure_set_all(device, status);
 }
 
 enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status status)
@@ -251,9 +255,9 @@ enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status sta
     struct bp_device *device = timeline->device;
     bool shared = device->emulated & BP_EMULATED_STREAMS && !timeline->queue;
 
-    if (bp_is_of_the_wait(status) || timeline->now) return status;
-    add_names(device, shared ? NULL : timeline);
-    return shared ? keep_of_all(device, status) : bp_timeline_keep(timeline, status);
+    if (bp_status_is_of_wait(status) || timeline->is_inline) return status;
+    failure_add_names(device, shared ? NULL : timeline);
+    return shared ? failure_set_all(device, status) : bp_timeline_set_failure(timeline, status);
 }
 
 static const char *block_text(uint32_t reason)
@@ -267,7 +271,7 @@ static const char *block_text(uint32_t reason)
     }
 }
 
-enum bp_status bp_block(struct bp_device *device, uint32_t reason)
+enum bp_status bp_block_record(struct bp_device *device, uint32_t reason)
 {
     if (device->core->deny_blocking)
         return bp_error(BP_ERR_BLOCKED,

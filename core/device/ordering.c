@@ -10,36 +10,37 @@
  * be. */
 static void ordering_add(struct bp_timeline *timeline, struct bp_timeline *of, uint64_t number)
 {
-    struct bp_seen *seen;
+    struct bp_ordering *ordering;
     uint64_t at = atomic_load_explicit(&timeline->last, memory_order_relaxed);
 
-    for (uint32_t i = 0; i < timeline->n_seen; i++) {
-        seen = &timeline->seen[i];
-        if (seen->of != of) continue;
-        if (seen->number < number) *seen = (struct bp_seen){of, number, at};
+    for (uint32_t i = 0; i < timeline->n_ordering; i++) {
+        ordering = &timeline->orderings[i];
+        if (ordering->of != of) continue;
+        if (ordering->number < number) *ordering = (struct bp_ordering){of, number, at};
         return;
     }
-    if (timeline->n_seen == timeline->room) {
+    if (timeline->n_ordering == timeline->room) {
         uint32_t room = timeline->room ? 2 * timeline->room : 8;
-        seen = realloc(timeline->seen, room * sizeof *seen);
-        if (!seen) return;
-        timeline->seen = seen;
+        ordering = realloc(timeline->orderings, room * sizeof *ordering);
+        if (!ordering) return;
+        timeline->orderings = ordering;
         timeline->room = room;
     }
-    timeline->seen[timeline->n_seen++] = (struct bp_seen){of, number, at};
+    timeline->orderings[timeline->n_ordering++] = (struct bp_ordering){of, number, at};
 }
 
-/* What other had waited for before its work `number` was submitted is seen too. */
-void bp_timeline_saw(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number)
+/* What other had waited for before its work `number` was submitted is recorded too. */
+void bp_timeline_record_order(struct bp_timeline *timeline, struct bp_timeline *other,
+                              uint64_t number)
 {
-    struct bp_seen *copy = NULL;
+    struct bp_ordering *copy = NULL;
     uint32_t n = 0;
 
     if (timeline->device != other->device) return;
     pthread_mutex_lock(&other->lock);
-    if (other->n_seen) copy = malloc(other->n_seen * sizeof *copy);
-    for (uint32_t i = 0; copy && i < other->n_seen; i++)
-        if (other->seen[i].at < number) copy[n++] = other->seen[i];
+    if (other->n_ordering) copy = malloc(other->n_ordering * sizeof *copy);
+    for (uint32_t i = 0; copy && i < other->n_ordering; i++)
+        if (other->orderings[i].at < number) copy[n++] = other->orderings[i];
     pthread_mutex_unlock(&other->lock);
 
     pthread_mutex_lock(&timeline->lock);
@@ -50,36 +51,36 @@ void bp_timeline_saw(struct bp_timeline *timeline, struct bp_timeline *other, ui
     free(copy);
 }
 
-bool bp_timeline_behind(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number)
+bool bp_timeline_is_after(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number)
 {
-    bool behind = false;
+    bool is_after = false;
 
     if (timeline == other) return true;
-    if (timeline->now) return false;
+    if (timeline->is_inline) return false;
     pthread_mutex_lock(&timeline->lock);
-    for (uint32_t i = 0; i < timeline->n_seen && !behind; i++)
-        behind = timeline->seen[i].of == other && timeline->seen[i].number >= number;
+    for (uint32_t i = 0; i < timeline->n_ordering && !is_after; i++)
+        is_after = timeline->orderings[i].of == other && timeline->orderings[i].number >= number;
     pthread_mutex_unlock(&timeline->lock);
-    return behind;
+    return is_after;
 }
 
 /* Entries are changed but never removed while the timeline is in use. */
 bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll)
 {
     for (uint32_t i = 0;; i++) {
-        struct bp_seen seen = {0};
+        struct bp_ordering ordering = {0};
         pthread_mutex_lock(&timeline->lock);
-        if (i < timeline->n_seen) seen = timeline->seen[i];
+        if (i < timeline->n_ordering) ordering = timeline->orderings[i];
         pthread_mutex_unlock(&timeline->lock);
-        if (!seen.of) return true;
-        if (bp_timeline_passed(seen.of, seen.number)) continue;
-        if (!poll || !bp_timeline_poll(seen.of, seen.number)) return false;
+        if (!ordering.of) return true;
+        if (bp_timeline_passed(ordering.of, ordering.number)) continue;
+        if (!poll || !bp_timeline_poll(ordering.of, ordering.number)) return false;
     }
 }
 
-static struct bp_user *user_at(struct bp_users *users, uint32_t i)
+static struct bp_user *ordering_user_at(struct bp_users *users, uint32_t i)
 {
-    return i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];
+    return i < BP_USERS_INLINE ? &users->at[i] : &users->more[i - BP_USERS_INLINE];
 }
 
 bool bp_users_add(struct bp_users *users, struct bp_timeline *timeline, uint64_t number)
@@ -87,26 +88,27 @@ bool bp_users_add(struct bp_users *users, struct bp_timeline *timeline, uint64_t
     struct bp_user *more;
 
     for (uint32_t i = 0; i < users->n; i++) {
-        struct bp_user *user = user_at(users, i);
+        struct bp_user *user = ordering_user_at(users, i);
         if (user->timeline != timeline) continue;
         if (user->number < number) user->number = number;
         return true;
     }
-    if (users->n >= BP_USERS && users->n - BP_USERS == users->room) {
-        uint32_t room = users->room ? 2 * users->room : BP_USERS;
+    if (users->n >= BP_USERS_INLINE && users->n - BP_USERS_INLINE == users->room) {
+        uint32_t room = users->room ? 2 * users->room : BP_USERS_INLINE;
         more = realloc(users->more, room * sizeof *more);
         if (!more) return false;
         users->more = more;
         users->room = room;
     }
-    *user_at(users, users->n++) = (struct bp_user){timeline, number};
+    *ordering_user_at(users, users->n++) = (struct bp_user){timeline, number};
     return true;
 }
 
 bool bp_users_passed(const struct bp_users *users, bool poll)
 {
     for (uint32_t i = 0; i < users->n; i++) {
-        const struct bp_user *user = i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];
+        const struct bp_user *user = i < BP_USERS_INLINE ? &users->at[i]
+                                                         : &users->more[i - BP_USERS_INLINE];
         if (bp_timeline_passed(user->timeline, user->number)) continue;
         if (!poll || !bp_timeline_poll(user->timeline, user->number)) return false;
     }
@@ -119,14 +121,14 @@ void bp_users_finish(struct bp_users *users)
     *users = (struct bp_users){0};
 }
 
-enum bp_status bp_snapshot_take(struct bp_device *device, struct bp_timeline *only,
+enum bp_status bp_snapshot_init(struct bp_device *device, struct bp_timeline *only,
                                 struct bp_snapshot *out_snapshot)
 {
     struct bp_timeline *t = only ? only : atomic_load(&device->timelines);
 
     *out_snapshot = (struct bp_snapshot){0};
     for (; t; t = only ? NULL : t->next)
-        if (!t->now &&
+        if (!t->is_inline &&
             !bp_users_add(&out_snapshot->users, t,
                           atomic_load_explicit(&t->submitted, memory_order_acquire))) {
             bp_snapshot_finish(out_snapshot);
@@ -135,13 +137,14 @@ enum bp_status bp_snapshot_take(struct bp_device *device, struct bp_timeline *on
     return BP_OK;
 }
 
-void bp_snapshot_reached(const struct bp_snapshot *snapshot)
+void bp_snapshot_advance(const struct bp_snapshot *snapshot)
 {
     const struct bp_users *users = &snapshot->users;
 
     for (uint32_t i = 0; i < users->n; i++) {
-        const struct bp_user *user = i < BP_USERS ? &users->at[i] : &users->more[i - BP_USERS];
-        if (!user->timeline->queue) bp_timeline_reached(user->timeline, user->number);
+        const struct bp_user *user = i < BP_USERS_INLINE ? &users->at[i]
+                                                         : &users->more[i - BP_USERS_INLINE];
+        if (!user->timeline->queue) bp_timeline_advance(user->timeline, user->number);
     }
 }
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum { QUEUE_MAX = 4096 }; /* waiting tasks: memory that they hold cannot grow without end */
-static const uint64_t rest_ns = 250000000; /* without work, and without a stream: its thread ends */
+static const uint64_t idle_ns = 250000000; /* without work, and without a stream: its thread ends */
 
 struct bp_queue {
     struct bp_timeline *timeline;
@@ -18,24 +18,24 @@ struct bp_queue {
     pthread_cond_t work, room, progress;
     struct bp_task *first, **end;
     uint32_t waiting; /* tasks in the list */
-    bool running, lent; /* a task; one that may use memory of who waits */
+    bool running, borrows; /* a task; one that may use memory of who waits */
     const char *name;   /* of the task that runs, with its number */
     uint64_t number;
-    uint64_t given, ended; /* tasks so far */
-    bool ending, resting;
-    bool begun; /* thread is to be joined */
+    uint64_t pushed, ended; /* tasks so far */
+    bool stopping, retiring;
+    bool started; /* thread is to be joined */
 };
 
-static _Thread_local struct bp_queue *mine; /* whose worker this thread is */
+static _Thread_local struct bp_queue *current; /* whose worker this thread is */
 
-bool bp_on_worker(void)
+bool bp_queue_on_worker(void)
 {
-    return mine;
+    return current;
 }
 
-void bp_queue_forked(void)
+void bp_queue_after_fork(void)
 {
-    mine = NULL;
+    current = NULL;
 }
 
 /* After a failure only what must be run is: the outputs of the rest are undefined anyway. */
@@ -44,20 +44,21 @@ static void queue_run(struct bp_queue *queue, struct bp_task *task)
     struct bp_timeline *timeline = queue->timeline;
     enum bp_status status = BP_OK;
 
-    if (task->always || (!bp_failed(&timeline->failure) && !bp_device_is_lost(timeline->device)))
+    if (task->always ||
+        (!bp_failure_is_set(&timeline->failure) && !bp_device_is_lost(timeline->device)))
         status = task->run(task, timeline);
     if (status) {
-        if (status == BP_ERR_DEVICE_LOST) bp_device_lose(timeline->device);
+        if (status == BP_ERR_DEVICE_LOST) bp_device_set_lost(timeline->device);
         if (task->number)
             bp_error_write("launch %llu, %s%s%s: %s",
                            (unsigned long long)(task->number - atomic_load(&timeline->base)),
                            task->name, task->node ? ", node " : "", task->node ? task->node : "",
                            bp_error_message());
-        bp_timeline_keep(timeline, status);
+        bp_timeline_set_failure(timeline, status);
     }
 }
 
-static struct bp_task *next_task(struct bp_queue *queue)
+static struct bp_task *queue_pop(struct bp_queue *queue)
 {
     struct bp_task *task = queue->first;
 
@@ -68,14 +69,14 @@ static struct bp_task *next_task(struct bp_queue *queue)
 }
 
 /* Until there is a task that may be begun, or none is to come. */
-static void await_task(struct bp_queue *queue)
+static void queue_wait_task(struct bp_queue *queue)
 {
-    struct bp_deadline until = bp_no_deadline;
+    struct bp_deadline until = bp_deadline_none;
     bool in_time = true;
 
-    while (!queue->ending && (!queue->first || bp_leaving()) && in_time) {
-        if (!queue->resting) until = bp_no_deadline;
-        else if (!bp_deadline_is(&until)) until = bp_deadline_in(rest_ns);
+    while (!queue->stopping && (!queue->first || bp_process_is_exiting()) && in_time) {
+        if (!queue->retiring) until = bp_deadline_none;
+        else if (!bp_deadline_is_set(&until)) until = bp_deadline_after(idle_ns);
         in_time = bp_deadline_wait(&queue->work, &queue->lock, &until);
     }
 }
@@ -83,32 +84,32 @@ static void await_task(struct bp_queue *queue)
 /* While the process is leaving nothing more is begun. */
 static void *queue_worker(void *arg)
 {
-    struct bp_queue *queue = mine = arg;
+    struct bp_queue *queue = current = arg;
 
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         struct bp_task *task;
-        await_task(queue);
-        if (!queue->first || bp_leaving()) break;
-        task = next_task(queue);
+        queue_wait_task(queue);
+        if (!queue->first || bp_process_is_exiting()) break;
+        task = queue_pop(queue);
         queue->running = true;
-        queue->lent = !task->always;
+        queue->borrows = !task->always;
         queue->name = task->name;
         queue->number = task->number;
         pthread_mutex_unlock(&queue->lock);
         queue_run(queue, task);
-        if (mine != queue) return NULL; /* a child that the task forked: it has no queue */
+        if (current != queue) return NULL; /* a child that the task forked: it has no queue */
         free(task->node);
         task->destroy(task);
         pthread_mutex_lock(&queue->lock);
-        queue->running = queue->lent = false;
+        queue->running = queue->borrows = false;
         queue->ended++;
-        if (queue->number) bp_timeline_reached(queue->timeline, queue->number);
+        if (queue->number) bp_timeline_advance(queue->timeline, queue->number);
         pthread_cond_broadcast(&queue->progress);
         pthread_cond_broadcast(&queue->room);
     }
-    if (!queue->ending) { /* it has rested, and nobody joins it: the next push begins another */
-        queue->begun = false;
+    if (!queue->stopping) { /* it has rested, and nobody joins it: the next push begins another */
+        queue->started = false;
         pthread_detach(pthread_self());
     }
     pthread_mutex_unlock(&queue->lock);
@@ -116,16 +117,16 @@ static void *queue_worker(void *arg)
 }
 
 /* Under the lock. */
-static enum bp_status queue_begin(struct bp_queue *queue)
+static enum bp_status queue_start(struct bp_queue *queue)
 {
-    if (queue->begun) return BP_OK;
-    queue->begun = !pthread_create(&queue->thread, NULL, queue_worker, queue);
-    if (queue->begun) return BP_OK;
+    if (queue->started) return BP_OK;
+    queue->started = !pthread_create(&queue->thread, NULL, queue_worker, queue);
+    if (queue->started) return BP_OK;
     return bp_error(BP_ERR_MEMORY, "%s: no thread for an asynchronous stream",
                     queue->timeline->device->name);
 }
 
-static void free_queue(struct bp_queue *queue)
+static void queue_free(struct bp_queue *queue)
 {
     pthread_mutex_destroy(&queue->lock);
     pthread_cond_destroy(&queue->work);
@@ -147,51 +148,51 @@ enum bp_status bp_queue_create(struct bp_timeline *timeline, struct bp_queue **o
     bp_cond_init(&queue->room);
     bp_cond_init(&queue->progress);
     pthread_mutex_lock(&queue->lock);
-    status = queue_begin(queue);
+    status = queue_start(queue);
     pthread_mutex_unlock(&queue->lock);
-    if (status) free_queue(queue);
+    if (status) queue_free(queue);
     else *out_queue = queue;
     return status;
 }
 
-bool bp_queue_is_mine(const struct bp_queue *queue)
+bool bp_queue_is_current(const struct bp_queue *queue)
 {
-    return queue && mine == queue;
+    return queue && current == queue;
 }
 
-enum bp_status bp_queue_refuse_mine(const struct bp_queue *queue)
+enum bp_status bp_queue_check_deadlock(const struct bp_queue *queue)
 {
-    if (!bp_queue_is_mine(queue)) return BP_OK;
+    if (!bp_queue_is_current(queue)) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "%s: a function of bp_stream_callback cannot wait for its own stream",
                     queue->timeline->device->name);
 }
 
-static enum bp_status queue_missed(struct bp_queue *queue, uint64_t number,
-                                   const struct bp_deadline *until)
+static enum bp_status queue_timeout(struct bp_queue *queue, uint64_t number,
+                                    const struct bp_deadline *until)
 {
-    return bp_deadline_missed(queue->timeline->device, queue->timeline, number, until);
+    return bp_deadline_error(queue->timeline->device, queue->timeline, number, until);
 }
 
 /* Under the lock: n tasks do not fit. */
-static enum bp_status queue_full(struct bp_queue *queue, uint32_t n)
+static enum bp_status queue_check_full(struct bp_queue *queue, uint32_t n)
 {
     if (queue->waiting + (uint64_t)n <= QUEUE_MAX) return BP_OK;
-    TRY(bp_queue_refuse_mine(queue));
-    return bp_block(queue->timeline->device, BP_BLOCK_QUEUE_FULL);
+    TRY(bp_queue_check_deadlock(queue));
+    return bp_block_record(queue->timeline->device, BP_BLOCK_QUEUE_FULL);
 }
 
 /* Under the lock: waits until n tasks fit, or as many as there is room for at all. */
-static enum bp_status await_room(struct bp_queue *queue, uint32_t n,
-                                 const struct bp_deadline *until)
+static enum bp_status queue_wait_room(struct bp_queue *queue, uint32_t n,
+                                      const struct bp_deadline *until)
 {
     bool in_time = true;
 
     if (n > QUEUE_MAX) n = QUEUE_MAX;
-    TRY(queue_full(queue, n));
+    TRY(queue_check_full(queue, n));
     while (queue->waiting + n > QUEUE_MAX) {
-        if (bp_leaving()) return bp_stopped();
-        if (!in_time) return queue_missed(queue, UINT64_MAX, until);
+        if (bp_process_is_exiting()) return bp_error_stopped();
+        if (!in_time) return queue_timeout(queue, UINT64_MAX, until);
         in_time = bp_deadline_wait(&queue->room, &queue->lock, until);
     }
     return BP_OK;
@@ -203,12 +204,12 @@ enum bp_status bp_queue_check_room(struct bp_queue *queue, uint32_t n)
     struct bp_deadline until;
     enum bp_status status;
 
-    if (mine != queue && !queue->timeline->device->core->looks_ahead) return BP_OK;
+    if (current != queue && !queue->timeline->device->core->checks_room) return BP_OK;
     until = bp_deadline_of(queue->timeline->device);
     pthread_mutex_lock(&queue->lock);
-    status = queue_full(queue, n);
-    if (status == BP_OK && bp_deadline_is(&until) && mine != queue)
-        status = await_room(queue, n, &until);
+    status = queue_check_full(queue, n);
+    if (status == BP_OK && bp_deadline_is_set(&until) && current != queue)
+        status = queue_wait_room(queue, n, &until);
     pthread_mutex_unlock(&queue->lock);
     return status;
 }
@@ -221,12 +222,12 @@ enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task,
 
     task->next = NULL;
     pthread_mutex_lock(&queue->lock);
-    status = await_room(queue, 1, until);
-    queue->resting = false;
-    if (status == BP_OK) status = queue_begin(queue);
+    status = queue_wait_room(queue, 1, until);
+    queue->retiring = false;
+    if (status == BP_OK) status = queue_start(queue);
     if (status == BP_OK) {
         if (node) task->node = strdup(node); /* without memory it is not named */
-        queue->given++;
+        queue->pushed++;
         *queue->end = task;
         queue->end = &task->next;
         queue->waiting++;
@@ -238,21 +239,21 @@ enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task,
 
 /* Under the lock: the process is leaving. A launch or copy that runs is waited for: it may write to
  * memory of who waits. What has not begun never will. */
-static bool is_abandoned(const struct bp_queue *queue)
+static bool queue_is_abandoned(const struct bp_queue *queue)
 {
-    return bp_leaving() && !queue->lent;
+    return bp_process_is_exiting() && !queue->borrows;
 }
 
 /* Under the lock. */
-static enum bp_status await_number(struct bp_queue *queue, uint64_t number,
-                                   const struct bp_deadline *until)
+static enum bp_status queue_wait_number(struct bp_queue *queue, uint64_t number,
+                                        const struct bp_deadline *until)
 {
     bool in_time = true;
 
-    while (!bp_timeline_passed(queue->timeline, number) && in_time && !is_abandoned(queue))
+    while (!bp_timeline_passed(queue->timeline, number) && in_time && !queue_is_abandoned(queue))
         in_time = bp_deadline_wait(&queue->progress, &queue->lock, until);
     if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
-    return in_time ? bp_stopped() : queue_missed(queue, number, until);
+    return in_time ? bp_error_stopped() : queue_timeout(queue, number, until);
 }
 
 enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number,
@@ -262,16 +263,16 @@ enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number,
     uint32_t note;
 
     if (bp_timeline_passed(queue->timeline, number)) return BP_OK;
-    TRY(bp_queue_refuse_mine(queue));
-    note = bp_wait_note(queue->timeline->device, queue->timeline, number);
+    TRY(bp_queue_check_deadlock(queue));
+    note = bp_wait_activity_begin(queue->timeline->device, queue->timeline, number);
     pthread_mutex_lock(&queue->lock);
-    status = await_number(queue, number, until);
+    status = queue_wait_number(queue, number, until);
     pthread_mutex_unlock(&queue->lock);
-    bp_activity_leave(note);
+    bp_activity_end(note);
     return status;
 }
 
-static enum bp_status do_nothing(struct bp_task *task, struct bp_timeline *timeline)
+static enum bp_status queue_skip_task(struct bp_task *task, struct bp_timeline *timeline)
 {
     (void)task;
     (void)timeline;
@@ -279,38 +280,38 @@ static enum bp_status do_nothing(struct bp_task *task, struct bp_timeline *timel
 }
 
 /* Under the lock. The task stays in the list, so that its number is passed in order. */
-static bool queue_give_up(struct bp_queue *queue, uint64_t number)
+static bool queue_cancel(struct bp_queue *queue, uint64_t number)
 {
     struct bp_task *task = queue->first;
 
     while (task && task->number != number) task = task->next;
-    if (task) task->run = do_nothing;
+    if (task) task->run = queue_skip_task;
     return task;
 }
 
-enum bp_status bp_queue_finish(struct bp_queue *queue, uint64_t number,
-                               const struct bp_deadline *until)
+enum bp_status bp_queue_wait_or_cancel(struct bp_queue *queue, uint64_t number,
+                                       const struct bp_deadline *until)
 {
     enum bp_status status = bp_queue_wait(queue, number, until);
-    bool given_up;
+    bool cancelled;
 
     if (status != BP_ERR_TIMEOUT) return status;
     pthread_mutex_lock(&queue->lock);
-    given_up = queue_give_up(queue, number);
+    cancelled = queue_cancel(queue, number);
     pthread_mutex_unlock(&queue->lock);
-    return given_up ? status : bp_queue_wait(queue, number, &bp_no_deadline);
+    return cancelled ? status : bp_queue_wait(queue, number, &bp_deadline_none);
 }
 
 /* Under the lock. */
 static enum bp_status queue_flush(struct bp_queue *queue, const struct bp_deadline *until)
 {
-    uint64_t given = queue->given;
+    uint64_t pushed = queue->pushed;
     bool in_time = true;
 
-    if (queue->ended < given) TRY(bp_queue_refuse_mine(queue));
-    while (queue->ended < given) {
-        if (is_abandoned(queue)) return bp_stopped();
-        if (!in_time) return queue_missed(queue, UINT64_MAX, until);
+    if (queue->ended < pushed) TRY(bp_queue_check_deadlock(queue));
+    while (queue->ended < pushed) {
+        if (queue_is_abandoned(queue)) return bp_error_stopped();
+        if (!in_time) return queue_timeout(queue, UINT64_MAX, until);
         in_time = bp_deadline_wait(&queue->progress, &queue->lock, until);
     }
     return BP_OK;
@@ -321,16 +322,16 @@ enum bp_status bp_queue_flush(struct bp_queue *queue, const struct bp_deadline *
     uint32_t note;
     enum bp_status status;
 
-    if (bp_queue_idle(queue)) return BP_OK;
-    note = bp_wait_note(queue->timeline->device, queue->timeline, UINT64_MAX);
+    if (bp_queue_is_idle(queue)) return BP_OK;
+    note = bp_wait_activity_begin(queue->timeline->device, queue->timeline, UINT64_MAX);
     pthread_mutex_lock(&queue->lock);
     status = queue_flush(queue, until);
     pthread_mutex_unlock(&queue->lock);
-    bp_activity_leave(note);
+    bp_activity_end(note);
     return status;
 }
 
-bool bp_queue_idle(struct bp_queue *queue)
+bool bp_queue_is_idle(struct bp_queue *queue)
 {
     bool idle;
 
@@ -340,14 +341,14 @@ bool bp_queue_idle(struct bp_queue *queue)
     return idle;
 }
 
-bool bp_queue_busy(struct bp_queue *queue, char *what, size_t size)
+bool bp_queue_is_busy(struct bp_queue *queue, char *what, size_t size)
 {
     const struct bp_task *task;
     bool busy;
 
-    if (mine == queue) return false;
+    if (current == queue) return false;
     pthread_mutex_lock(&queue->lock);
-    task = bp_leaving() ? NULL : queue->first;
+    task = bp_process_is_exiting() ? NULL : queue->first;
     busy = queue->running || task;
     if (busy)
         snprintf(what, size, "%s: launch %llu: %s", queue->timeline->device->name,
@@ -358,10 +359,10 @@ bool bp_queue_busy(struct bp_queue *queue, char *what, size_t size)
     return busy;
 }
 
-void bp_queue_rest(struct bp_queue *queue)
+void bp_queue_retire(struct bp_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
-    queue->resting = true;
+    queue->retiring = true;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -377,14 +378,14 @@ void bp_queue_wake(struct bp_queue *queue)
 
 void bp_queue_destroy(struct bp_queue *queue)
 {
-    bool begun;
+    bool started;
 
     if (!queue) return;
     pthread_mutex_lock(&queue->lock);
-    queue->ending = true;
-    begun = queue->begun;
+    queue->stopping = true;
+    started = queue->started;
     pthread_cond_signal(&queue->work);
     pthread_mutex_unlock(&queue->lock);
-    if (begun) pthread_join(queue->thread, NULL);
-    free_queue(queue);
+    if (started) pthread_join(queue->thread, NULL);
+    queue_free(queue);
 }

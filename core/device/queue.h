@@ -35,8 +35,8 @@ enum bp_status bp_queue_check_room(struct bp_queue *queue, uint32_t n);
 
 /* Whether this thread runs a task of the queue, which must not wait for it; and the refusal,
  * BP_ERR_INVALID, for calls that would push something and then wait. */
-bool bp_queue_is_mine(const struct bp_queue *queue);
-enum bp_status bp_queue_refuse_mine(const struct bp_queue *queue);
+bool bp_queue_is_current(const struct bp_queue *queue);
+enum bp_status bp_queue_check_deadlock(const struct bp_queue *queue);
 
 /* Waits until work number has ended. BP_ERR_TIMEOUT. BP_ERR_INVALID: a task of the queue would wait
  * for itself. BP_ERR_SHUTDOWN: the process is leaving. Then what the caller has pushed is over, or
@@ -46,27 +46,27 @@ enum bp_status bp_queue_wait(struct bp_queue *queue, uint64_t number,
 
 /* The same for a task of the caller's that uses memory of the caller's: on BP_ERR_TIMEOUT it is not
  * run any more. What has begun is waited for. */
-enum bp_status bp_queue_finish(struct bp_queue *queue, uint64_t number,
-                               const struct bp_deadline *until);
+enum bp_status bp_queue_wait_or_cancel(struct bp_queue *queue, uint64_t number,
+                                       const struct bp_deadline *until);
 
 /* The same for all tasks that it was given so far. */
 enum bp_status bp_queue_flush(struct bp_queue *queue, const struct bp_deadline *until);
 
 /* Whether this thread is a queue's. */
-bool bp_on_worker(void);
+bool bp_queue_on_worker(void);
 /* In a forked child: it is not any more. A worker that forked, in a function of the app's, ends. */
-void bp_queue_forked(void);
+void bp_queue_after_fork(void);
 
 /* Nothing is waiting or running. */
-bool bp_queue_idle(struct bp_queue *queue);
+bool bp_queue_is_idle(struct bp_queue *queue);
 
 /* Whether it runs something on another thread, or (the process is not leaving) will. what: its
  * name. */
-bool bp_queue_busy(struct bp_queue *queue, char *what, size_t size);
+bool bp_queue_is_busy(struct bp_queue *queue, char *what, size_t size);
 
 /* Its stream is gone: when nothing has come for a while its thread ends. The next task begins
  * another. */
-void bp_queue_rest(struct bp_queue *queue);
+void bp_queue_retire(struct bp_queue *queue);
 
 /* Who waits for it looks again whether the process is leaving. */
 void bp_queue_wake(struct bp_queue *queue);

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-static enum bp_status check_create(struct bp_device *device, uint32_t flags,
-                                   struct bp_stream **out_stream)
+static enum bp_status stream_check_create(struct bp_device *device, uint32_t flags,
+                                          struct bp_stream **out_stream)
 {
     if (!bp_device_is(device)) return bp_not_a_for("bp_stream_create", "device");
     if (!out_stream) return bp_error(BP_ERR_INVALID, "bp_stream_create: out_stream is NULL");
@@ -25,13 +25,13 @@ static enum bp_status check_create(struct bp_device *device, uint32_t flags,
 }
 
 /* A new stream comes behind what the device's later work comes behind. */
-static enum bp_status follow_leaders(struct bp_timeline *timeline)
+static enum bp_status stream_order_barriers(struct bp_timeline *timeline)
 {
     struct bp_timeline *t = atomic_load(&timeline->device->timelines);
 
     for (; t; t = t->next) {
-        uint64_t number = atomic_load_explicit(&t->leads, memory_order_acquire);
-        if (number) TRY(bp_timeline_follow(timeline, t, number));
+        uint64_t number = atomic_load_explicit(&t->barrier, memory_order_acquire);
+        if (number) TRY(bp_timeline_order_after(timeline, t, number));
     }
     return BP_OK;
 }
@@ -41,17 +41,17 @@ enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
 {
     struct bp_stream *stream;
     enum bp_status status;
-    bool now, queue;
+    bool is_inline, queue;
 
-    TRY(check_create(device, flags, out_stream));
+    TRY(stream_check_create(device, flags, out_stream));
     if (!flags) flags = device->core->async_streams ? BP_STREAM_ASYNC : BP_STREAM_INLINE;
-    now = device->is_inline && flags & BP_STREAM_INLINE;
-    queue = device->is_inline && !now;
-    stream = bp_handle_make(sizeof *stream);
+    is_inline = device->is_inline && flags & BP_STREAM_INLINE;
+    queue = device->is_inline && !is_inline;
+    stream = bp_handle_alloc(sizeof *stream);
     if (!stream) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
-    status = bp_timeline_create(device, now, queue, &stream->timeline);
+    status = bp_timeline_create(device, is_inline, queue, &stream->timeline);
     if (status == BP_OK) {
-        status = follow_leaders(stream->timeline);
+        status = stream_order_barriers(stream->timeline);
         if (status) bp_timeline_retire(stream->timeline);
     }
     if (status) {
@@ -59,10 +59,10 @@ enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t flags,
         return status;
     }
     stream->scope.magic = bp_magic(BP_MAGIC_STREAM);
-    stream->flags = now ? BP_STREAM_INLINE : BP_STREAM_ASYNC;
+    stream->flags = is_inline ? BP_STREAM_INLINE : BP_STREAM_ASYNC;
     stream->device = device;
-    stream->inline_of = now ? device : NULL;
-    stream->synchronous = device->core->sync_launch && !now;
+    stream->inline_device = is_inline ? device : NULL;
+    stream->synchronous = device->core->sync_launch && !is_inline;
     bp_device_retain(device);
     *out_stream = stream;
     return BP_OK;
@@ -80,7 +80,7 @@ void bp_stream_destroy(struct bp_stream *stream)
     if (!bp_stream_is(stream)) return;
     device = stream->device;
     stream->scope.magic = 0;
-    stream->inline_of = NULL;
+    stream->inline_device = NULL;
     device->destroy_cache(stream->cache);
     if (stream->generator) bp_generator_release(stream->generator);
     bp_timeline_retire(stream->timeline);
@@ -91,8 +91,8 @@ void bp_stream_destroy(struct bp_stream *stream)
 enum bp_status bp_stream_check(struct bp_stream *stream)
 {
     TRY(bp_device_check_lost(stream->device));
-    TRY(bp_failure_refuse(stream->device, "stream", &stream->timeline->failure));
-    return bp_device_refuse(stream->device);
+    TRY(bp_failure_check(stream->device, "stream", &stream->timeline->failure));
+    return bp_device_check(stream->device);
 }
 
 uint64_t bp_stream_last(struct bp_stream *stream)

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timeline.c: how far a timeline has got: the plugin's marks in it, which are asked. */
+/* timeline.c: how far a timeline has got: the plugin's fences in it, which are asked. */
 #include "../base/activity.h"
 #include "device.h"
 
 #include <stdlib.h>
 
-/* Under the lock: marks that were reached go to the spare ones. */
-static void drop_reached(struct bp_timeline *timeline)
+/* Under the lock: fences that were reached go to the spare ones. */
+static void fence_recycle(struct bp_timeline *timeline)
 {
     uint64_t done = atomic_load(&timeline->done);
 
-    for (struct bp_mark **at = &timeline->marks, *mark = *at; mark; mark = *at) {
-        if (mark->number > done) break;
-        if (mark->refs) {
-            at = &mark->next;
+    for (struct bp_fence **at = &timeline->fences, *fence = *at; fence; fence = *at) {
+        if (fence->number > done) break;
+        if (fence->refs) {
+            at = &fence->next;
             continue;
         }
-        *at = mark->next;
-        mark->next = timeline->spare;
-        timeline->spare = mark;
+        *at = fence->next;
+        fence->next = timeline->spare;
+        timeline->spare = fence;
     }
 }
 
-void bp_timeline_reached(struct bp_timeline *timeline, uint64_t number)
+void bp_timeline_advance(struct bp_timeline *timeline, uint64_t number)
 {
     uint64_t done = atomic_load_explicit(&timeline->done, memory_order_relaxed);
 
@@ -31,26 +31,26 @@ void bp_timeline_reached(struct bp_timeline *timeline, uint64_t number)
 }
 
 /* Under the lock. */
-static bool is_seized(struct bp_timeline *timeline, bool by_me)
+static bool is_stream_locked(struct bp_timeline *timeline, bool by_me)
 {
-    return atomic_load(&timeline->seized) &&
-           !pthread_equal(timeline->seizer, pthread_self()) == !by_me;
+    return atomic_load(&timeline->stream_locked) &&
+           !pthread_equal(timeline->stream_locker, pthread_self()) == !by_me;
 }
 
-enum bp_status bp_timeline_hold(struct bp_timeline *timeline, const struct bp_deadline *until,
-                                bool *out_open)
+enum bp_status bp_timeline_acquire_stream(struct bp_timeline *timeline,
+                                          const struct bp_deadline *until, bool *out_open)
 {
     bool mine, open, late, in_time = true;
 
     pthread_mutex_lock(&timeline->lock);
-    while (is_seized(timeline, false) && in_time)
+    while (is_stream_locked(timeline, false) && in_time)
         in_time = bp_deadline_wait(&timeline->turn, &timeline->lock, until);
-    late = is_seized(timeline, false);
-    mine = is_seized(timeline, true);
+    late = is_stream_locked(timeline, false);
+    mine = is_stream_locked(timeline, true);
     open = timeline->open && !mine && !late;
-    timeline->busy += open;
+    timeline->stream_users += open;
     pthread_mutex_unlock(&timeline->lock);
-    if (late) return bp_deadline_missed(timeline->device, timeline, UINT64_MAX, until);
+    if (late) return bp_deadline_error(timeline->device, timeline, UINT64_MAX, until);
     if (mine)
         return bp_error(BP_ERR_INVALID, "%s: stream %u is being recorded: nothing waits for it",
                         timeline->device->name, timeline->id);
@@ -58,15 +58,15 @@ enum bp_status bp_timeline_hold(struct bp_timeline *timeline, const struct bp_de
     return BP_OK;
 }
 
-enum bp_status bp_timeline_seize(struct bp_timeline *timeline)
+enum bp_status bp_timeline_lock_stream(struct bp_timeline *timeline)
 {
     bool busy;
 
     pthread_mutex_lock(&timeline->lock);
-    busy = timeline->busy || atomic_load(&timeline->seized);
+    busy = timeline->stream_users || atomic_load(&timeline->stream_locked);
     if (!busy) {
-        timeline->seizer = pthread_self();
-        atomic_store(&timeline->seized, true);
+        timeline->stream_locker = pthread_self();
+        atomic_store(&timeline->stream_locked, true);
     }
     pthread_mutex_unlock(&timeline->lock);
     if (!busy) return BP_OK;
@@ -74,57 +74,57 @@ enum bp_status bp_timeline_seize(struct bp_timeline *timeline)
                     timeline->id);
 }
 
-void bp_timeline_release(struct bp_timeline *timeline)
+void bp_timeline_unlock_stream(struct bp_timeline *timeline)
 {
     pthread_mutex_lock(&timeline->lock);
-    atomic_store(&timeline->seized, false);
+    atomic_store(&timeline->stream_locked, false);
     pthread_cond_broadcast(&timeline->turn);
     pthread_mutex_unlock(&timeline->lock);
 }
 
-void bp_timeline_let(struct bp_timeline *timeline)
+void bp_timeline_release_stream(struct bp_timeline *timeline)
 {
     pthread_mutex_lock(&timeline->lock);
-    timeline->busy--;
+    timeline->stream_users--;
     pthread_mutex_unlock(&timeline->lock);
 }
 
-static enum bp_status make_mark(struct bp_device *device, struct bp_mark **out_mark)
+static enum bp_status fence_create(struct bp_device *device, struct bp_fence **out_fence)
 {
     struct bp_plugin_entry *entry = device->entry;
-    struct bp_mark *mark = calloc(1, sizeof *mark);
+    struct bp_fence *fence = calloc(1, sizeof *fence);
     enum bp_status status;
 
-    if (!mark) return bp_error(BP_ERR_MEMORY, "%s: no memory for an event", device->name);
+    if (!fence) return bp_error(BP_ERR_MEMORY, "%s: no memory for an event", device->name);
     bp_error_enter();
     status = bp_device_leave(device,
-                             entry->runtime.event_create(entry->self, device->index, &mark->event),
+                             entry->runtime.event_create(entry->self, device->index, &fence->event),
                              "event_create");
-    if (status) free(mark);
-    else *out_mark = mark;
+    if (status) free(fence);
+    else *out_fence = fence;
     return status;
 }
 
-static void put_in_order(struct bp_timeline *timeline, struct bp_mark *mark)
+static void fence_insert(struct bp_timeline *timeline, struct bp_fence *fence)
 {
-    struct bp_mark **at = &timeline->marks;
+    struct bp_fence **at = &timeline->fences;
 
-    while (*at && (*at)->number <= mark->number) at = &(*at)->next;
-    mark->next = *at;
-    *at = mark;
+    while (*at && (*at)->number <= fence->number) at = &(*at)->next;
+    fence->next = *at;
+    *at = fence;
 }
 
-static void put_spare(struct bp_timeline *timeline, struct bp_mark *mark)
+static void fence_recycle_one(struct bp_timeline *timeline, struct bp_fence *fence)
 {
     pthread_mutex_lock(&timeline->lock);
-    mark->refs = 0;
-    mark->next = timeline->spare;
-    timeline->spare = mark;
+    fence->refs = 0;
+    fence->next = timeline->spare;
+    timeline->spare = fence;
     pthread_mutex_unlock(&timeline->lock);
 }
 
 /* A driver may tell of work that failed when it is asked to record: that is kept. */
-static enum bp_status record_in(struct bp_timeline *timeline, void *event)
+static enum bp_status fence_record(struct bp_timeline *timeline, void *event)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
@@ -137,111 +137,114 @@ static enum bp_status record_in(struct bp_timeline *timeline, void *event)
     return bp_timeline_fail(timeline, status);
 }
 
-/* Records a mark behind all that is submitted now. It comes back with a reference; NULL if the
+/* Records a fence behind all that is submitted now. It comes back with a reference; NULL if the
  * stream has been closed, and so has reached its end. */
-static enum bp_status timeline_record(struct bp_timeline *timeline, const struct bp_deadline *until,
-                                      struct bp_mark **out_mark)
+static enum bp_status fence_create_recorded(struct bp_timeline *timeline,
+                                            const struct bp_deadline *until,
+                                            struct bp_fence **out_fence)
 {
-    struct bp_mark *mark;
+    struct bp_fence *fence;
     enum bp_status status;
     bool open = false;
 
     pthread_mutex_lock(&timeline->lock);
-    mark = timeline->spare;
-    if (mark) timeline->spare = mark->next;
+    fence = timeline->spare;
+    if (fence) timeline->spare = fence->next;
     pthread_mutex_unlock(&timeline->lock);
-    if (!mark) TRY(make_mark(timeline->device, &mark));
-    status = bp_timeline_hold(timeline, until, &open);
+    if (!fence) TRY(fence_create(timeline->device, &fence));
+    status = bp_timeline_acquire_stream(timeline, until, &open);
     if (!open) {
-        put_spare(timeline, mark);
-        *out_mark = NULL;
+        fence_recycle_one(timeline, fence);
+        *out_fence = NULL;
         return status;
     }
-    mark->number = atomic_load_explicit(&timeline->submitted, memory_order_acquire);
-    mark->refs = 1;
-    status = record_in(timeline, mark->event);
-    bp_timeline_let(timeline);
+    fence->number = atomic_load_explicit(&timeline->submitted, memory_order_acquire);
+    fence->refs = 1;
+    status = fence_record(timeline, fence->event);
+    bp_timeline_release_stream(timeline);
     if (status) {
-        put_spare(timeline, mark);
+        fence_recycle_one(timeline, fence);
         return status;
     }
     pthread_mutex_lock(&timeline->lock);
-    put_in_order(timeline, mark);
+    fence_insert(timeline, fence);
     pthread_mutex_unlock(&timeline->lock);
-    *out_mark = mark;
+    *out_fence = fence;
     return BP_OK;
 }
 
-enum bp_status bp_mark_find(struct bp_timeline *timeline, uint64_t number,
-                            const struct bp_deadline *until, struct bp_mark **out_mark)
+enum bp_status bp_fence_find(struct bp_timeline *timeline, uint64_t number,
+                             const struct bp_deadline *until, struct bp_fence **out_fence)
 {
-    struct bp_mark *mark;
+    struct bp_fence *fence;
 
     pthread_mutex_lock(&timeline->lock);
-    drop_reached(timeline);
-    for (mark = timeline->marks; mark && mark->number < number; mark = mark->next) {}
-    if (mark) mark->refs++;
+    fence_recycle(timeline);
+    for (fence = timeline->fences; fence && fence->number < number; fence = fence->next) {}
+    if (fence) fence->refs++;
     pthread_mutex_unlock(&timeline->lock);
-    if (!mark) return timeline_record(timeline, until, out_mark);
-    *out_mark = mark;
+    if (!fence) return fence_create_recorded(timeline, until, out_fence);
+    *out_fence = fence;
     return BP_OK;
 }
 
-void bp_mark_release(struct bp_timeline *timeline, struct bp_mark *mark)
+void bp_fence_release(struct bp_timeline *timeline, struct bp_fence *fence)
 {
-    if (!mark) return;
+    if (!fence) return;
     pthread_mutex_lock(&timeline->lock);
-    mark->refs--;
-    drop_reached(timeline);
+    fence->refs--;
+    fence_recycle(timeline);
     pthread_mutex_unlock(&timeline->lock);
 }
 
-enum bp_status bp_timeline_mark(struct bp_timeline *timeline, uint64_t number)
+enum bp_status bp_timeline_record_fence(struct bp_timeline *timeline, uint64_t number)
 {
-    struct bp_mark *mark;
+    struct bp_fence *fence;
 
     if (bp_timeline_passed(timeline, number) || timeline->queue ||
         !bp_device_has_events(timeline->device))
         return BP_OK;
-    TRY(bp_mark_find(timeline, number, &bp_no_deadline, &mark));
-    bp_mark_release(timeline, mark);
+    TRY(bp_fence_find(timeline, number, &bp_deadline_none, &fence));
+    bp_fence_release(timeline, fence);
     return BP_OK;
 }
 
-static enum bp_status await_event(struct bp_timeline *timeline, uint64_t number, void *event,
-                                  const struct bp_deadline *until)
+static enum bp_status fence_wait_event(struct bp_timeline *timeline, uint64_t number, void *event,
+                                       const struct bp_deadline *until)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
-    uint32_t note = bp_wait_note(device, timeline, number);
+    uint32_t note = bp_wait_activity_begin(device, timeline, number);
     enum bp_status status;
 
-    status = entry->runtime.event_wait(entry->self, device->index, event, bp_deadline_left(until));
-    bp_activity_leave(note);
+    status = entry->runtime.event_wait(entry->self, device->index, event,
+                                       bp_deadline_remaining(until));
+    bp_activity_end(note);
     return status;
 }
 
-enum bp_status bp_mark_ask(struct bp_timeline *timeline, uint64_t number,
-                           const struct bp_deadline *until)
+enum bp_status bp_fence_wait(struct bp_timeline *timeline, uint64_t number,
+                             const struct bp_deadline *until)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
-    struct bp_mark *mark;
+    struct bp_fence *fence;
     enum bp_status status;
 
-    TRY(bp_mark_find(timeline, number, until ? until : &bp_no_deadline, &mark));
-    if (!mark) return BP_OK;
+    TRY(bp_fence_find(timeline, number, until ? until : &bp_deadline_none, &fence));
+    if (!fence) return BP_OK;
     bp_error_enter();
-    status = until ? await_event(timeline, number, mark->event, until)
-                   : entry->runtime.event_query(entry->self, device->index, mark->event);
+    status = until ? fence_wait_event(timeline, number, fence->event, until)
+                   : entry->runtime.event_query(entry->self, device->index, fence->event);
     if (status == BP_ERR_BUSY) status = BP_ERR_NOT_READY; /* as plugins of ABI 0.3 answer */
     if (status != BP_ERR_NOT_READY)
         status = bp_device_leave(device, status, until ? "event_wait" : "event_query");
     bp_timeline_fail(timeline, status);
-    if (status == BP_OK || !bp_is_of_the_wait(status)) bp_timeline_reached(timeline, mark->number);
-    bp_mark_release(timeline, mark);
+    if (status == BP_OK || !bp_status_is_of_wait(status))
+        bp_timeline_advance(timeline, fence->number);
+    bp_fence_release(timeline, fence);
     if (status == BP_ERR_TIMEOUT && until)
-        return bp_deadline_missed(device, timeline, number, until);
+        return bp_deadline_error(device, timeline, number, until);
     return status;
 }
 
@@ -250,8 +253,8 @@ bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number)
 {
     if (bp_timeline_passed(timeline, number)) return true;
     if (bp_device_is_lost(timeline->device) && !timeline->queue) return true;
-    if (atomic_load(&timeline->seized)) return false;
+    if (atomic_load(&timeline->stream_locked)) return false;
     if (timeline->queue || !bp_device_has_events(timeline->device)) return false;
-    bp_mark_ask(timeline, number, NULL);
+    bp_fence_wait(timeline, number, NULL);
     return bp_timeline_passed(timeline, number);
 }

@@ -14,32 +14,32 @@ struct bp_pool;  /* memory/pool.h */
 struct bp_queue; /* device/queue.h */
 struct bp_capture; /* op/recording.h */
 
-enum { BP_NAMES = 256, BP_SPACES = 3, BP_USERS = 4 };
+enum { BP_WORK_NAMES = 256, BP_SPACES = 3, BP_USERS_INLINE = 4 };
 
 /* A failure that stays: the first one, with its message. */
 struct bp_failure {
     _Atomic uint32_t status; /* enum bp_status; set after why */
     char *why;
-    _Atomic bool told; /* a call of the app's has answered it */
+    _Atomic bool reported; /* a call of the app's has answered it */
 };
 
 /* A failure of a stream that is gone and whose timeline serves another: events may ask for it. */
-struct bp_past {
-    struct bp_past *next; /* earlier ones */
+struct bp_retired_failure {
+    struct bp_retired_failure *next; /* earlier ones */
     uint64_t first, last; /* numbers of that stream's work that may have failed */
     struct bp_failure failure;
 };
 
 /* A plugin's event, recorded when all up to number was submitted. */
-struct bp_mark {
-    struct bp_mark *next; /* later ones */
+struct bp_fence {
+    struct bp_fence *next; /* later ones */
     void *event;
     uint64_t number;
     uint32_t refs; /* who asks it or waits for it now */
 };
 
 /* Work of the timeline after its number `at` comes after work `number` of another one. */
-struct bp_seen {
+struct bp_ordering {
     struct bp_timeline *of;
     uint64_t number, at;
 };
@@ -54,45 +54,46 @@ struct bp_timeline {
     /* Read at each launch. Only the stream's caller writes last and submitted. */
     _Atomic uint64_t last;      /* number of the last work that was begun: launch->tag */
     _Atomic uint64_t submitted; /* all up to it is with the plugin, or in the queue */
-    _Atomic uint64_t done;      /* the host has seen all up to it end; UINT64_MAX if now is set */
-    bool now;                   /* work is done when its call returns: an inline stream, the host */
+    _Atomic uint64_t done;      /* the host has seen all up to it end; UINT64_MAX if is_inline */
+    bool is_inline;             /* work is done when its call returns: an inline stream, the host */
     void *stream;               /* the plugin's, or NULL */
     struct bp_queue *queue;     /* the core's, in front of an inline device; or NULL. Constant */
-    _Atomic(struct bp_queue *) caller; /* calls the app back where there is no queue; or NULL */
+    _Atomic(struct bp_queue *) callbacks; /* calls the app back where there is no queue; or NULL */
     struct bp_device *device;
-    _Atomic(struct bp_pool *) pool[BP_SPACES]; /* whose home it is, by space; made at first use */
+    _Atomic(struct bp_pool *) pool[BP_SPACES]; /* it owns, by space; made at first use */
     uint32_t fault;         /* kernels that run on the host write it; of who runs them */
     _Atomic uint64_t base;      /* numbers up to it are of the streams before */
-    _Atomic uint64_t leads;     /* all that other streams of the device are given later comes behind
+    _Atomic uint64_t barrier;   /* all that other streams of the device are given later comes behind
                                    this number; 0: nothing does */
     struct bp_failure failure; /* of the stream that it serves, or served last */
-    _Atomic(struct bp_past *) past;
-    _Atomic(struct bp_pool *) aside; /* the pool of the device's memory, while a capture's has its
-                                        place; or NULL */
+    _Atomic(struct bp_retired_failure *) retired_failures;
+    _Atomic(struct bp_pool *) saved_pool; /* the pool of the device's memory, while a capture's has
+                                             its place; or NULL */
     struct bp_capture *recording; /* of the stream's caller: its calls are recorded in it, and
                                        not done; or NULL */
-    _Atomic bool seized;        /* by who records its work: only that thread uses stream */
+    _Atomic bool stream_locked; /* by who records its work: only that thread uses stream */
     const char *node;       /* of the graph that the stream's caller runs now; NULL: none */
 
-    pthread_mutex_t lock; /* all below; and storing a failure, and moving it to the past */
-    uint64_t sound;       /* where the stream or the device failed: all up to it ended well */
+    pthread_mutex_t lock; /* all below; and storing a failure, and retiring it */
+    uint64_t last_good;   /* where the stream or the device failed: all up to it ended well */
     bool open;            /* stream may be used */
-    uint32_t busy;        /* who uses it and is not the stream's caller: it is not closed now */
-    bool waited;          /* a thread is in the plugin's synchronize for it */
-    pthread_t seizer;     /* if seized */
-    pthread_cond_t turn;  /* not waited, or not seized, any more */
-    struct bp_mark *marks, *spare; /* marks: oldest first */
-    struct bp_seen *seen;
-    uint32_t n_seen, room;
+    uint32_t stream_users; /* who uses it and is not the stream's caller: it is not closed now */
+    bool synchronizing;   /* a thread is in the plugin's synchronize for it */
+    pthread_t stream_locker; /* if stream_locked */
+    pthread_cond_t turn;  /* not synchronizing, or not locked, any more */
+    struct bp_fence *fences, *spare; /* fences: oldest first */
+    struct bp_ordering *orderings;
+    uint32_t n_ordering, room;
     uint32_t id;    /* on the device; 0 is the host's. Constant, as next once linked */
     uint32_t state; /* enum bp_timeline_state, under device->lock */
     struct bp_timeline *next; /* of the device, in the order of making */
 
-    _Atomic(const char *) name[BP_NAMES]; /* of work n at n % BP_NAMES; not kept where now is set */
+    _Atomic(const char *) name[BP_WORK_NAMES]; /* of work n at n % BP_WORK_NAMES; not kept where
+                                                  is_inline is set */
 };
 
 /* A new timeline, linked to its device; or a spare one of the same kind. */
-enum bp_status bp_timeline_create(struct bp_device *device, bool now, bool queue,
+enum bp_status bp_timeline_create(struct bp_device *device, bool is_inline, bool queue,
                                   struct bp_timeline **out_timeline);
 /* device->host, which has no stream. */
 enum bp_status bp_timeline_create_host(struct bp_device *device);
@@ -104,19 +105,19 @@ void bp_timelines_poll(struct bp_device *device);
 void bp_timelines_finish(struct bp_device *device);
 
 /* Whether somebody other than the stream's caller may use the plugin's stream now; it is not closed
- * until that is over. Not open: it is closed, and all its work has ended. While it is seized this
- * waits; BP_ERR_TIMEOUT; BP_ERR_INVALID: it is seized by this thread. */
-enum bp_status bp_timeline_hold(struct bp_timeline *timeline, const struct bp_deadline *until,
-                                bool *out_open);
-void bp_timeline_let(struct bp_timeline *timeline);
+ * until that is over. Not open: it is closed, and all its work has ended. While it is locked this
+ * waits; BP_ERR_TIMEOUT; BP_ERR_INVALID: it is locked by this thread. */
+enum bp_status bp_timeline_acquire_stream(struct bp_timeline *timeline,
+                                          const struct bp_deadline *until, bool *out_open);
+void bp_timeline_release_stream(struct bp_timeline *timeline);
 
-/* Nobody but this thread uses the plugin's stream until it is released. BP_ERR_BUSY: somebody does
+/* Nobody but this thread uses the plugin's stream until it is unlocked. BP_ERR_BUSY: somebody does
  * now. */
-enum bp_status bp_timeline_seize(struct bp_timeline *timeline);
-void bp_timeline_release(struct bp_timeline *timeline);
+enum bp_status bp_timeline_lock_stream(struct bp_timeline *timeline);
+void bp_timeline_unlock_stream(struct bp_timeline *timeline);
 
 /* A piece of work is about to be given to the stream: its number. */
-static inline uint64_t bp_work_begin_now(struct bp_timeline *timeline)
+static inline uint64_t bp_work_begin_unnamed(struct bp_timeline *timeline)
 {
     uint64_t number = atomic_load_explicit(&timeline->last, memory_order_relaxed) + 1;
 
@@ -127,10 +128,10 @@ static inline uint64_t bp_work_begin_now(struct bp_timeline *timeline)
 /* The same, with its name where names are kept: static text. */
 static inline uint64_t bp_work_begin(struct bp_timeline *timeline, const char *name)
 {
-    uint64_t number = bp_work_begin_now(timeline);
+    uint64_t number = bp_work_begin_unnamed(timeline);
 
-    if (!timeline->now)
-        atomic_store_explicit(&timeline->name[number % BP_NAMES], name, memory_order_relaxed);
+    if (!timeline->is_inline)
+        atomic_store_explicit(&timeline->name[number % BP_WORK_NAMES], name, memory_order_relaxed);
     return number;
 }
 
@@ -141,7 +142,7 @@ static inline void bp_work_end(struct bp_timeline *timeline, uint64_t number)
 }
 
 /* It was not taken after all: nobody is to wait for it. */
-static inline void bp_work_drop(struct bp_timeline *timeline, uint64_t number)
+static inline void bp_work_cancel(struct bp_timeline *timeline, uint64_t number)
 {
     atomic_store_explicit(&timeline->last, number - 1, memory_order_relaxed);
 }
@@ -153,21 +154,21 @@ static inline bool bp_timeline_passed(const struct bp_timeline *timeline, uint64
 }
 
 /* Work up to number has been seen to end. */
-void bp_timeline_reached(struct bp_timeline *timeline, uint64_t number);
+void bp_timeline_advance(struct bp_timeline *timeline, uint64_t number);
 
-/* Makes sure that the plugin has a mark at or after number, so that later work is not waited for
+/* Makes sure that the plugin has a fence at or after number, so that later work is not waited for
  * with it. Nothing to do where work has ended or there are no events. */
-enum bp_status bp_timeline_mark(struct bp_timeline *timeline, uint64_t number);
+enum bp_status bp_timeline_record_fence(struct bp_timeline *timeline, uint64_t number);
 
-/* The first mark at or after number, with a reference; made if there is none. NULL: the number has
+/* The first fence at or after number, with a reference; made if there is none. NULL: the number has
  * been reached. */
-enum bp_status bp_mark_find(struct bp_timeline *timeline, uint64_t number,
-                            const struct bp_deadline *until, struct bp_mark **out_mark);
-void bp_mark_release(struct bp_timeline *timeline, struct bp_mark *mark); /* NULL: nothing */
-/* Asks about that mark, or waits for it: until is not NULL. What was found to have failed has ended
- * too. */
-enum bp_status bp_mark_ask(struct bp_timeline *timeline, uint64_t number,
-                           const struct bp_deadline *until);
+enum bp_status bp_fence_find(struct bp_timeline *timeline, uint64_t number,
+                             const struct bp_deadline *until, struct bp_fence **out_fence);
+void bp_fence_release(struct bp_timeline *timeline, struct bp_fence *fence); /* NULL: nothing */
+/* Asks about that fence, or waits for it: until is not NULL. What was found to have failed has
+ * ended too. */
+enum bp_status bp_fence_wait(struct bp_timeline *timeline, uint64_t number,
+                             const struct bp_deadline *until);
 
 /* Whether work number, which was submitted, has ended: asks the device if need be, never waits.
  * false too where a device cannot be asked. */
@@ -185,18 +186,18 @@ enum bp_status bp_timeline_synchronize(struct bp_timeline *timeline,
 
 /* Later work of timeline comes after work number of other: makes the device, or the host, see to
  * that. */
-enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,
-                                  uint64_t number);
+enum bp_status bp_timeline_order_after(struct bp_timeline *timeline, struct bp_timeline *other,
+                                       uint64_t number);
 
 /* What timeline is given from now on comes after work number of other, of the same plugin's
  * instance, which has events: for a thread that is not the stream's caller, to whom nothing is
  * promised. Closed ones have nothing to be given. */
-enum bp_status bp_timeline_delay(struct bp_timeline *timeline, struct bp_timeline *other,
-                                 uint64_t number);
+enum bp_status bp_timeline_insert_wait(struct bp_timeline *timeline, struct bp_timeline *other,
+                                       uint64_t number);
 
 /* Refuses a function of bp_stream_callback of the stream's own, which must not wait for it: calls
  * that give work and then wait ask first. */
-enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline);
+enum bp_status bp_timeline_check_deadlock(const struct bp_timeline *timeline);
 
 /* Waits for all work that was submitted, with emulated streams that of the whole device, and until
  * the app has been called back. */
@@ -204,11 +205,12 @@ enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_d
 
 /* Work of timeline from now on is known to come after work number of other, and so after what that
  * comes after. */
-void bp_timeline_saw(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number);
+void bp_timeline_record_order(struct bp_timeline *timeline, struct bp_timeline *other,
+                              uint64_t number);
 
 /* Whether later work of timeline is known to come after work number of other by order alone. Never
- * for one whose submissions happen now: its work does not wait for others' marks. */
-bool bp_timeline_behind(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number);
+ * for one whose submissions happen now: its work does not wait for others' fences. */
+bool bp_timeline_is_after(struct bp_timeline *timeline, struct bp_timeline *other, uint64_t number);
 
 /* Whether all work of others that the timeline waits for is known to have ended (poll: asks). */
 bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll);
@@ -220,28 +222,28 @@ bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll);
 enum bp_status bp_timeline_fail(struct bp_timeline *timeline, enum bp_status status);
 
 /* The same, with the message as it is, whoever ran the work. */
-enum bp_status bp_timeline_keep(struct bp_timeline *timeline, enum bp_status status);
+enum bp_status bp_timeline_set_failure(struct bp_timeline *timeline, enum bp_status status);
 
 /* What a kernel on the host has written to its fault word, as the launch's failure. */
-enum bp_status bp_fault_take(struct bp_timeline *timeline, const struct bp_kernel *kernel);
+enum bp_status bp_fault_report(struct bp_timeline *timeline, const struct bp_kernel *kernel);
 
 /* Answers the failure of the stream whose work had this number, or of the device, unless all work
  * up to it is known to have ended well before. */
-enum bp_status bp_timeline_refuse(struct bp_timeline *timeline, uint64_t number);
+enum bp_status bp_timeline_check(struct bp_timeline *timeline, uint64_t number);
 
 /* status is what a wait for work up to number answered, and goes to the app: a failure of that work
- * has been told then. Returns status. */
-enum bp_status bp_timeline_tell(struct bp_timeline *timeline, uint64_t number,
-                                enum bp_status status);
+ * has been reported then. Returns status. */
+enum bp_status bp_timeline_report(struct bp_timeline *timeline, uint64_t number,
+                                  enum bp_status status);
 
 /* Answers the failure of the stream that it serves, and, once, those of streams that are gone. */
-enum bp_status bp_timeline_untold(struct bp_timeline *timeline);
+enum bp_status bp_timeline_check_unreported(struct bp_timeline *timeline);
 
 /* Writes text on the work up to number that the host does not know to have ended: "launch 812:
  * softmax", "launches 812 to 815: gather, add, softmax, copy_in"; "" for none. Returns how many
  * launches that are. */
-uint64_t bp_timeline_names(const struct bp_timeline *timeline, uint64_t number, char *text,
-                           size_t size);
+uint64_t bp_timeline_describe(const struct bp_timeline *timeline, uint64_t number, char *text,
+                              size_t size);
 
 /* Who uses something: the last number on each timeline. */
 struct bp_user {
@@ -250,7 +252,7 @@ struct bp_user {
 };
 struct bp_users {
     uint32_t n, room; /* room of more */
-    struct bp_user at[BP_USERS];
+    struct bp_user at[BP_USERS_INLINE];
     struct bp_user *more;
 };
 
@@ -265,9 +267,9 @@ void bp_users_finish(struct bp_users *users);
 struct bp_snapshot {
     struct bp_users users;
 };
-enum bp_status bp_snapshot_take(struct bp_device *device, struct bp_timeline *only,
+enum bp_status bp_snapshot_init(struct bp_device *device, struct bp_timeline *only,
                                 struct bp_snapshot *out_snapshot); /* only NULL: all of device */
-void bp_snapshot_reached(const struct bp_snapshot *snapshot);
+void bp_snapshot_advance(const struct bp_snapshot *snapshot);
 void bp_snapshot_finish(struct bp_snapshot *snapshot);
 
 #endif

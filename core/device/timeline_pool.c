@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum bp_status open_stream(struct bp_timeline *timeline)
+static enum bp_status stream_open(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
@@ -26,18 +26,18 @@ static enum bp_status open_stream(struct bp_timeline *timeline)
 }
 
 /* From now on nobody uses the plugin's stream. false: somebody does just now. */
-static bool begin_close(struct bp_timeline *timeline)
+static bool stream_begin_close(struct bp_timeline *timeline)
 {
     bool closed;
 
     pthread_mutex_lock(&timeline->lock);
-    closed = !timeline->busy;
+    closed = !timeline->stream_users;
     if (closed) timeline->open = false;
     pthread_mutex_unlock(&timeline->lock);
     return closed;
 }
 
-static void close_stream(struct bp_timeline *timeline)
+static void stream_close(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
@@ -47,106 +47,109 @@ static void close_stream(struct bp_timeline *timeline)
     timeline->stream = NULL;
 }
 
-static void free_timeline(struct bp_timeline *timeline)
+static void timeline_free(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
-    struct bp_past *past = atomic_load(&timeline->past), *earlier;
-    struct bp_mark *next;
+    struct bp_retired_failure *retired = atomic_load(&timeline->retired_failures), *earlier;
+    struct bp_fence *next;
 
     for (int pass = 0; pass < 2; pass++)
-        for (struct bp_mark *mark = pass ? timeline->spare : timeline->marks; mark; mark = next) {
-            next = mark->next;
-            entry->runtime.event_destroy(entry->self, device->index, mark->event);
-            free(mark);
+        for (struct bp_fence *fence = pass ? timeline->spare : timeline->fences; fence;
+             fence = next) {
+            next = fence->next;
+            entry->runtime.event_destroy(entry->self, device->index, fence->event);
+            free(fence);
         }
-    if (timeline->open) close_stream(timeline);
+    if (timeline->open) stream_close(timeline);
     pthread_mutex_destroy(&timeline->lock);
     pthread_cond_destroy(&timeline->turn);
-    for (; past; past = earlier) {
-        earlier = past->next;
-        free(past->failure.why);
-        free(past);
+    for (; retired; retired = earlier) {
+        earlier = retired->next;
+        free(retired->failure.why);
+        free(retired);
     }
     free(timeline->failure.why);
-    free(timeline->seen);
+    free(timeline->orderings);
     free(timeline);
 }
 
 /* A spare one of the kind, taken out of reach of others; NULL. */
-static struct bp_timeline *take_spare(struct bp_device *device, bool now, bool queue)
+static struct bp_timeline *timeline_find_spare(struct bp_device *device, bool is_inline, bool queue)
 {
     struct bp_timeline *found = NULL;
 
     pthread_mutex_lock(&device->lock);
     for (struct bp_timeline *t = atomic_load(&device->timelines); t && !found; t = t->next)
-        if (t->state == BP_TIMELINE_SPARE && t->now == now && !t->queue == !queue) found = t;
+        if (t->state == BP_TIMELINE_SPARE && t->is_inline == is_inline && !t->queue == !queue)
+            found = t;
     if (found) found->state = BP_TIMELINE_LIVE;
     pthread_mutex_unlock(&device->lock);
     return found;
 }
 
-static void set_state(struct bp_timeline *timeline, uint32_t state)
+static void timeline_set_state(struct bp_timeline *timeline, uint32_t state)
 {
     pthread_mutex_lock(&timeline->device->lock);
     timeline->state = state;
     pthread_mutex_unlock(&timeline->device->lock);
 }
 
-/* Under the lock. Others see the failure here or in the past, at every moment. */
-static void move_failure(struct bp_timeline *timeline, struct bp_past *past)
+/* Under the lock. Others see the failure here or among the retired, at every moment. */
+static void timeline_retire_failure(struct bp_timeline *timeline,
+                                    struct bp_retired_failure *retired)
 {
     struct bp_failure *failure = &timeline->failure;
 
-    past->next = atomic_load(&timeline->past);
-    past->first = timeline->sound + 1;
-    past->last = atomic_load(&timeline->last);
-    past->failure.why = failure->why;
-    atomic_init(&past->failure.status, atomic_load(&failure->status));
-    atomic_init(&past->failure.told, atomic_load(&failure->told));
-    atomic_store(&timeline->past, past);
+    retired->next = atomic_load(&timeline->retired_failures);
+    retired->first = timeline->last_good + 1;
+    retired->last = atomic_load(&timeline->last);
+    retired->failure.why = failure->why;
+    atomic_init(&retired->failure.status, atomic_load(&failure->status));
+    atomic_init(&retired->failure.reported, atomic_load(&failure->reported));
+    atomic_store(&timeline->retired_failures, retired);
     failure->why = NULL;
-    atomic_store(&failure->told, false);
+    atomic_store(&failure->reported, false);
     atomic_store(&failure->status, BP_OK);
 }
 
 /* What is known of the stream before goes, all but the numbers and its failure. One number is left
  * out: an event that is recorded before any work is not of the stream before. */
-static enum bp_status timeline_renew(struct bp_timeline *timeline)
+static enum bp_status timeline_reset(struct bp_timeline *timeline)
 {
-    struct bp_past *past = NULL;
+    struct bp_retired_failure *retired = NULL;
     uint64_t base = atomic_load(&timeline->last) + 1;
 
-    if (bp_failed(&timeline->failure)) {
-        past = calloc(1, sizeof *past);
-        if (!past) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
+    if (bp_failure_is_set(&timeline->failure)) {
+        retired = calloc(1, sizeof *retired);
+        if (!retired) return bp_error(BP_ERR_MEMORY, "bp_stream_create: no memory");
     }
     pthread_mutex_lock(&timeline->lock);
-    timeline->n_seen = 0;
-    if (past) move_failure(timeline, past);
+    timeline->n_ordering = 0;
+    if (retired) timeline_retire_failure(timeline, retired);
     atomic_store(&timeline->last, base);
     atomic_store(&timeline->submitted, base);
     atomic_store(&timeline->base, base);
     pthread_mutex_unlock(&timeline->lock);
-    bp_timeline_reached(timeline, base);
+    bp_timeline_advance(timeline, base);
     return BP_OK;
 }
 
-static struct bp_timeline *timeline_make(struct bp_device *device, bool now, bool queue)
+static struct bp_timeline *timeline_alloc(struct bp_device *device, bool is_inline, bool queue)
 {
-    struct bp_timeline *timeline = bp_handle_make(sizeof *timeline);
+    struct bp_timeline *timeline = bp_handle_alloc(sizeof *timeline);
 
     if (!timeline) {
         bp_error_write("%s: no memory for a stream", device->name);
         return NULL;
     }
     timeline->device = device;
-    timeline->now = now;
-    atomic_init(&timeline->done, now ? UINT64_MAX : 0);
+    timeline->is_inline = is_inline;
+    atomic_init(&timeline->done, is_inline ? UINT64_MAX : 0);
     pthread_mutex_init(&timeline->lock, NULL);
     bp_cond_init(&timeline->turn);
     if (!queue || bp_queue_create(timeline, &timeline->queue) == BP_OK) return timeline;
-    free_timeline(timeline);
+    timeline_free(timeline);
     return NULL;
 }
 
@@ -163,13 +166,13 @@ static void timeline_link(struct bp_timeline *timeline)
 
 enum bp_status bp_timeline_create_host(struct bp_device *device)
 {
-    device->host = timeline_make(device, true, false);
+    device->host = timeline_alloc(device, true, false);
     if (!device->host) return BP_ERR_MEMORY;
     timeline_link(device->host);
     return BP_OK;
 }
 
-enum bp_status bp_timeline_create(struct bp_device *device, bool now, bool queue,
+enum bp_status bp_timeline_create(struct bp_device *device, bool is_inline, bool queue,
                                   struct bp_timeline **out_timeline)
 {
     struct bp_timeline *timeline;
@@ -177,24 +180,24 @@ enum bp_status bp_timeline_create(struct bp_device *device, bool now, bool queue
 
     TRY(bp_device_check_lost(device));
     bp_timelines_poll(device);
-    timeline = take_spare(device, now, queue);
+    timeline = timeline_find_spare(device, is_inline, queue);
     if (timeline) {
-        status = timeline_renew(timeline);
+        status = timeline_reset(timeline);
     } else {
-        timeline = timeline_make(device, now, queue);
+        timeline = timeline_alloc(device, is_inline, queue);
         if (!timeline) return BP_ERR_MEMORY;
         timeline_link(timeline);
     }
-    if (status == BP_OK) status = open_stream(timeline);
+    if (status == BP_OK) status = stream_open(timeline);
     if (status) {
-        set_state(timeline, BP_TIMELINE_SPARE);
+        timeline_set_state(timeline, BP_TIMELINE_SPARE);
         return status;
     }
     *out_timeline = timeline;
     return BP_OK;
 }
 
-static uint32_t state_of(struct bp_timeline *timeline)
+static uint32_t timeline_get_state(struct bp_timeline *timeline)
 {
     uint32_t state;
 
@@ -206,38 +209,38 @@ static uint32_t state_of(struct bp_timeline *timeline)
 
 /* What a lost device was given counts as ended. What it waits for must have ended too: a later
  * stream does not come after that. */
-static bool is_over(struct bp_timeline *timeline)
+static bool timeline_is_over(struct bp_timeline *timeline)
 {
-    struct bp_queue *caller = atomic_load(&timeline->caller);
+    struct bp_queue *callbacks = atomic_load(&timeline->callbacks);
     uint64_t submitted = atomic_load(&timeline->submitted);
 
     return submitted == atomic_load(&timeline->last) && /* a callback may destroy what gives it */
            (bp_timeline_passed(timeline, submitted) ||
             (!timeline->queue && bp_device_is_lost(timeline->device))) &&
            bp_timeline_waits_passed(timeline, false) &&
-           (!timeline->queue || bp_queue_idle(timeline->queue)) &&
-           (!caller || bp_queue_idle(caller));
+           (!timeline->queue || bp_queue_is_idle(timeline->queue)) &&
+           (!callbacks || bp_queue_is_idle(callbacks));
 }
 
 void bp_timeline_retire(struct bp_timeline *timeline)
 {
-    struct bp_queue *caller = atomic_load(&timeline->caller);
+    struct bp_queue *callbacks = atomic_load(&timeline->callbacks);
 
-    if (timeline->queue) bp_queue_rest(timeline->queue);
-    if (caller) bp_queue_rest(caller);
-    set_state(timeline, BP_TIMELINE_RETIRING);
+    if (timeline->queue) bp_queue_retire(timeline->queue);
+    if (callbacks) bp_queue_retire(callbacks);
+    timeline_set_state(timeline, BP_TIMELINE_RETIRING);
     bp_timelines_poll(timeline->device);
 }
 
 /* One that is over, taken into the caller's hands. Nobody else touches a retiring timeline but to
  * ask how far it has got. */
-static struct bp_timeline *take_retired(struct bp_device *device)
+static struct bp_timeline *timeline_find_retired(struct bp_device *device)
 {
     struct bp_timeline *t;
 
     pthread_mutex_lock(&device->lock);
     for (t = atomic_load(&device->timelines); t; t = t->next)
-        if (t->state == BP_TIMELINE_RETIRING && is_over(t) && begin_close(t)) break;
+        if (t->state == BP_TIMELINE_RETIRING && timeline_is_over(t) && stream_begin_close(t)) break;
     if (t) t->state = BP_TIMELINE_LIVE;
     pthread_mutex_unlock(&device->lock);
     return t;
@@ -248,13 +251,13 @@ void bp_timelines_poll(struct bp_device *device)
     struct bp_timeline *t;
 
     for (t = atomic_load(&device->timelines); t; t = t->next) {
-        if (state_of(t) != BP_TIMELINE_RETIRING) continue;
+        if (timeline_get_state(t) != BP_TIMELINE_RETIRING) continue;
         bp_timeline_poll(t, atomic_load(&t->submitted));
         bp_timeline_waits_passed(t, true);
     }
-    while ((t = take_retired(device))) {
-        close_stream(t);
-        set_state(t, BP_TIMELINE_SPARE);
+    while ((t = timeline_find_retired(device))) {
+        stream_close(t);
+        timeline_set_state(t, BP_TIMELINE_SPARE);
     }
 }
 
@@ -264,20 +267,20 @@ void bp_timelines_finish(struct bp_device *device)
 
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         bp_queue_destroy(t->queue); /* what is left in it may name any timeline */
-        bp_queue_destroy(atomic_load(&t->caller));
+        bp_queue_destroy(atomic_load(&t->callbacks));
         t->queue = NULL;
     }
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = next) {
         next = t->next;
-        free_timeline(t);
+        timeline_free(t);
     }
 }
 
 /* Of one timeline: work that is being given to the plugin by another thread, or that a queue runs
  * or holds. */
-static bool timeline_busy(struct bp_timeline *timeline, char *what, size_t size)
+static bool timeline_is_busy(struct bp_timeline *timeline, char *what, size_t size)
 {
-    struct bp_queue *caller = atomic_load(&timeline->caller);
+    struct bp_queue *callbacks = atomic_load(&timeline->callbacks);
     uint64_t last = atomic_load(&timeline->last);
 
     if (last != atomic_load(&timeline->submitted)) {
@@ -285,22 +288,22 @@ static bool timeline_busy(struct bp_timeline *timeline, char *what, size_t size)
                  (unsigned long long)(last - atomic_load(&timeline->base)));
         return true;
     }
-    return (timeline->queue && bp_queue_busy(timeline->queue, what, size)) ||
-           (caller && bp_queue_busy(caller, what, size));
+    return (timeline->queue && bp_queue_is_busy(timeline->queue, what, size)) ||
+           (callbacks && bp_queue_is_busy(callbacks, what, size));
 }
 
-bool bp_device_busy(struct bp_device *device, char *what, size_t size)
+bool bp_device_is_busy(struct bp_device *device, char *what, size_t size)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        if (timeline_busy(t, what, size)) return true;
+        if (timeline_is_busy(t, what, size)) return true;
     return false;
 }
 
-bool bp_device_gives(struct bp_device *device, char *what, size_t size)
+bool bp_device_is_submitting(struct bp_device *device, char *what, size_t size)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         uint64_t last = atomic_load(&t->last), base = atomic_load(&t->base);
-        const char *name = atomic_load(&t->name[last % BP_NAMES]);
+        const char *name = atomic_load(&t->name[last % BP_WORK_NAMES]);
         if (last == atomic_load(&t->submitted)) continue;
         snprintf(what, size, "%s, stream %u, launch %llu%s%s", device->name, t->id,
                  (unsigned long long)(last - base), name ? ": " : "", name ? name : "");
@@ -312,19 +315,19 @@ bool bp_device_gives(struct bp_device *device, char *what, size_t size)
 void bp_device_wake(struct bp_device *device)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
-        struct bp_queue *caller = atomic_load(&t->caller);
+        struct bp_queue *callbacks = atomic_load(&t->callbacks);
         if (t->queue) bp_queue_wake(t->queue);
-        if (caller) bp_queue_wake(caller);
+        if (callbacks) bp_queue_wake(callbacks);
     }
 }
 
-enum bp_status bp_device_settle(struct bp_device *device, const struct bp_deadline *until)
+enum bp_status bp_device_wait_submitted(struct bp_device *device, const struct bp_deadline *until)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         char names[512];
-        if (t->now || t->queue) continue;
+        if (t->is_inline || t->queue) continue;
         if (bp_timeline_wait(t, atomic_load(&t->submitted), until) != BP_ERR_TIMEOUT) continue;
-        bp_timeline_names(t, UINT64_MAX, names, sizeof names);
+        bp_timeline_describe(t, UINT64_MAX, names, sizeof names);
         return bp_error(BP_ERR_TIMEOUT, "bp_shutdown: not over in time: %s: %s", device->name,
                         names);
     }
@@ -333,15 +336,16 @@ enum bp_status bp_device_settle(struct bp_device *device, const struct bp_deadli
 
 /* Streams of the plugin's own whose work may not have ended: each is waited for by itself, so that
  * a failure is that of its stream. One that is being recorded has none to wait for. */
-static enum bp_status synchronize_streams(struct bp_device *device, const struct bp_deadline *until)
+static enum bp_status device_drain_streams(struct bp_device *device,
+                                           const struct bp_deadline *until)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
         enum bp_status status;
-        if (t->now || t->queue || atomic_load(&t->seized) ||
+        if (t->is_inline || t->queue || atomic_load(&t->stream_locked) ||
             bp_timeline_passed(t, atomic_load(&t->submitted)))
             continue;
         status = bp_timeline_drain(t, until);
-        if (bp_is_of_the_wait(status)) TRY(status);
+        if (bp_status_is_of_wait(status)) TRY(status);
     }
     return BP_OK;
 }
@@ -353,10 +357,10 @@ enum bp_status bp_device_drain(struct bp_device *device, const struct bp_deadlin
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
         if (t->queue) TRY(bp_timeline_drain(t, until));
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
-        struct bp_queue *caller = atomic_load(&t->caller);
-        if (caller) TRY(bp_queue_flush(caller, until));
+        struct bp_queue *callbacks = atomic_load(&t->callbacks);
+        if (callbacks) TRY(bp_queue_flush(callbacks, until));
     }
     if (!(device->emulated & BP_EMULATED_STREAMS) && !bp_device_is_lost(device))
-        TRY(synchronize_streams(device, until));
+        TRY(device_drain_streams(device, until));
     return bp_device_synchronize_until(device, until);
 }

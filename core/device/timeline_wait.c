@@ -4,20 +4,21 @@
 
 #include <stdlib.h>
 
-enum bp_status bp_timeline_refuse_mine(const struct bp_timeline *timeline)
+enum bp_status bp_timeline_check_deadlock(const struct bp_timeline *timeline)
 {
-    TRY(bp_queue_refuse_mine(timeline->queue));
-    return bp_queue_refuse_mine(atomic_load_explicit(&timeline->caller, memory_order_acquire));
+    TRY(bp_queue_check_deadlock(timeline->queue));
+    return bp_queue_check_deadlock(
+        atomic_load_explicit(&timeline->callbacks, memory_order_acquire));
 }
 
 /* Those who call back first: of a failure that they are told, nobody else is. */
 enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_deadline *until)
 {
-    struct bp_queue *caller = atomic_load_explicit(&timeline->caller, memory_order_acquire);
+    struct bp_queue *callbacks = atomic_load_explicit(&timeline->callbacks, memory_order_acquire);
 
-    if (timeline->now) return BP_OK;
+    if (timeline->is_inline) return BP_OK;
     if (timeline->queue) return bp_queue_flush(timeline->queue, until);
-    if (caller) TRY(bp_queue_flush(caller, until));
+    if (callbacks) TRY(bp_queue_flush(callbacks, until));
     return bp_timeline_synchronize(timeline, until);
 }
 
@@ -26,14 +27,14 @@ enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_d
 static enum bp_status wait_without_events(struct bp_timeline *timeline,
                                           const struct bp_deadline *until)
 {
-    struct bp_deadline least = bp_deadline_in(UINT64_C(1000000000));
+    struct bp_deadline least = bp_deadline_after(UINT64_C(1000000000));
 
     if (until->source || until->end >= least.end) return bp_timeline_synchronize(timeline, until);
     least.timeout_ns = until->timeout_ns;
     return bp_timeline_synchronize(timeline, &least);
 }
 
-/* Where there is no memory for a mark, all that was submitted will do. */
+/* Where there is no memory for a fence, all that was submitted will do. */
 enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
                                 const struct bp_deadline *until)
 {
@@ -43,128 +44,129 @@ enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
     if (timeline->queue) return bp_queue_wait(timeline->queue, number, until);
     TRY(bp_device_check_lost(timeline->device));
     if (!bp_device_has_events(timeline->device)) return wait_without_events(timeline, until);
-    status = bp_mark_ask(timeline, number, until);
+    status = bp_fence_wait(timeline, number, until);
     return status == BP_ERR_MEMORY ? wait_without_events(timeline, until) : status;
 }
 
 /* By the plugin: both streams are its own. */
-static enum bp_status follow_mark(struct bp_timeline *timeline, struct bp_timeline *other,
-                                  uint64_t number, const struct bp_deadline *until)
+static enum bp_status order_by_fence(struct bp_timeline *timeline, struct bp_timeline *other,
+                                     uint64_t number, const struct bp_deadline *until)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
-    struct bp_mark *mark;
+    struct bp_fence *fence;
     enum bp_status status;
 
-    TRY(bp_mark_find(other, number, until, &mark));
-    if (!mark) return BP_OK;
-    number = mark->number;
+    TRY(bp_fence_find(other, number, until, &fence));
+    if (!fence) return BP_OK;
+    number = fence->number;
     bp_error_enter();
-    status = entry->runtime.stream_wait(entry->self, device->index, timeline->stream, mark->event);
+    status = entry->runtime.stream_wait(entry->self, device->index, timeline->stream, fence->event);
     if (status != BP_ERR_UNSUPPORTED)
         status = bp_device_leave(device, status, "stream_wait");
-    bp_mark_release(other, mark);
-    if (status == BP_OK) bp_timeline_saw(timeline, other, number);
+    bp_fence_release(other, fence);
+    if (status == BP_OK) bp_timeline_record_order(timeline, other, number);
     return status;
 }
 
-enum bp_status bp_timeline_delay(struct bp_timeline *timeline, struct bp_timeline *other,
-                                 uint64_t number)
+enum bp_status bp_timeline_insert_wait(struct bp_timeline *timeline, struct bp_timeline *other,
+                                       uint64_t number)
 {
     struct bp_device *device = timeline->device;
     struct bp_plugin_entry *entry = device->entry;
-    struct bp_mark *mark = NULL;
+    struct bp_fence *fence = NULL;
     enum bp_status status;
     bool open;
 
-    TRY(bp_timeline_hold(timeline, &bp_no_deadline, &open));
+    TRY(bp_timeline_acquire_stream(timeline, &bp_deadline_none, &open));
     if (!open) return BP_OK;
-    status = bp_mark_find(other, number, &bp_no_deadline, &mark);
-    if (mark) {
+    status = bp_fence_find(other, number, &bp_deadline_none, &fence);
+    if (fence) {
         bp_error_enter();
         status = bp_device_leave(device,
                                  entry->runtime.stream_wait(entry->self, device->index,
-                                                            timeline->stream, mark->event),
+                                                            timeline->stream, fence->event),
                                  "stream_wait");
-        bp_mark_release(other, mark);
+        bp_fence_release(other, fence);
     }
-    bp_timeline_let(timeline);
+    bp_timeline_release_stream(timeline);
     return status;
 }
 
-struct follow_task {
+struct order_task {
     struct bp_task task; /* first */
     struct bp_timeline *other;
     uint64_t number;
-    struct bp_device *keep; /* the other's, with a reference, if it is not this one */
+    struct bp_device *retained; /* the other's, with a reference, if it is not this one */
 };
 
 /* A failure of the other's work stays with the other. A wait that could not be made would let later
  * work run too early: then this stream has failed. */
-static enum bp_status wait_follow(struct bp_task *task, struct bp_timeline *timeline)
+static enum bp_status order_task_run(struct bp_task *task, struct bp_timeline *timeline)
 {
-    struct follow_task *f = (struct follow_task *)task;
-    enum bp_status status = bp_timeline_wait(f->other, f->number, &bp_no_deadline);
+    struct order_task *f = (struct order_task *)task;
+    enum bp_status status = bp_timeline_wait(f->other, f->number, &bp_deadline_none);
 
     (void)timeline;
-    if (bp_timeline_passed(f->other, f->number) || !bp_is_of_the_wait(status)) return BP_OK;
+    if (bp_timeline_passed(f->other, f->number) || !bp_status_is_of_wait(status)) return BP_OK;
     return bp_error(status, "the wait for an event of %s was not possible: %s",
                     f->other->device->name, bp_error_message());
 }
 
-static void free_follow(struct bp_task *task)
+static void order_task_destroy(struct bp_task *task)
 {
-    struct follow_task *f = (struct follow_task *)task;
+    struct order_task *f = (struct order_task *)task;
 
-    if (f->keep) bp_device_release(f->keep);
+    if (f->retained) bp_device_release(f->retained);
     free(f);
 }
 
 /* Later tasks of its queue wait on the worker. */
-static enum bp_status follow_in_queue(struct bp_timeline *timeline, struct bp_timeline *other,
-                                      uint64_t number)
+static enum bp_status order_in_queue(struct bp_timeline *timeline, struct bp_timeline *other,
+                                     uint64_t number)
 {
     struct bp_deadline until = bp_deadline_of(timeline->device);
-    struct follow_task *f = calloc(1, sizeof *f);
+    struct order_task *f = calloc(1, sizeof *f);
     enum bp_status status;
 
     if (!f) return bp_error(BP_ERR_MEMORY, "no memory for a wait");
-    f->task.run = wait_follow;
+    f->task.run = order_task_run;
     f->task.name = "a wait for an event";
-    f->task.destroy = free_follow;
+    f->task.destroy = order_task_destroy;
     f->task.always = true;
     f->other = other;
     f->number = number;
-    if (other->device != timeline->device) f->keep = other->device;
-    if (f->keep) bp_device_retain(f->keep);
+    if (other->device != timeline->device) f->retained = other->device;
+    if (f->retained) bp_device_retain(f->retained);
     status = bp_queue_push(timeline->queue, &f->task, &until);
-    if (status) free_follow(&f->task);
-    else bp_timeline_saw(timeline, other, number);
+    if (status) order_task_destroy(&f->task);
+    else bp_timeline_record_order(timeline, other, number);
     return status;
 }
 
 /* Streams without a queue of the core's, of one plugin's instance, which can do it. */
-static bool can_follow(const struct bp_timeline *timeline, const struct bp_timeline *other)
+static bool order_is_native(const struct bp_timeline *timeline, const struct bp_timeline *other)
 {
-    return !timeline->now && !timeline->queue && !other->queue && !other->now &&
+    return !timeline->is_inline && !timeline->queue && !other->queue && !other->is_inline &&
            timeline->device->entry == other->device->entry &&
            timeline->device->entry->runtime.stream_wait && bp_device_has_events(other->device);
 }
 
-enum bp_status bp_timeline_follow(struct bp_timeline *timeline, struct bp_timeline *other,
-                                  uint64_t number)
+enum bp_status bp_timeline_order_after(struct bp_timeline *timeline, struct bp_timeline *other,
+                                       uint64_t number)
 {
     struct bp_deadline until = bp_deadline_of(timeline->device);
     enum bp_status status = BP_ERR_UNSUPPORTED;
 
     if (timeline == other || bp_timeline_passed(other, number)) return BP_OK;
     if (timeline->device == other->device && timeline->device->emulated & BP_EMULATED_STREAMS &&
-        !timeline->now && !timeline->queue && !other->queue)
+        !timeline->is_inline && !timeline->queue && !other->queue)
         return BP_OK; /* one order */
-    if (timeline->queue) return follow_in_queue(timeline, other, number);
-    if (can_follow(timeline, other)) status = follow_mark(timeline, other, number, &until);
+    if (timeline->queue) return order_in_queue(timeline, other, number);
+    if (order_is_native(timeline, other)) status = order_by_fence(timeline, other, number, &until);
     if (status != BP_ERR_UNSUPPORTED) return status;
     if (bp_timeline_poll(other, number)) return BP_OK;
-    TRY(bp_block(timeline->device, timeline->now ? BP_BLOCK_INLINE_WAIT : BP_BLOCK_STREAM_WAIT));
+    TRY(bp_block_record(timeline->device,
+                        timeline->is_inline ? BP_BLOCK_INLINE_WAIT : BP_BLOCK_STREAM_WAIT));
     return bp_timeline_wait(other, number, &until);
 }

@@ -14,7 +14,7 @@ static enum bp_status no_memory(const struct bp_device *device)
 }
 
 /* All replays have ended. */
-static void capture_give_back(struct bp_pending *pending)
+static void capture_give_back(struct bp_deferred *pending)
 {
     struct bp_capture *r = (struct bp_capture *)pending;
     struct bp_plugin_entry *entry = r->device->entry;
@@ -31,7 +31,7 @@ static void note_constants(const struct bp_capture *r)
 {
     for (uint32_t v = 0; r->ran && v < r->graph->n_value; v++)
         if (r->graph->value[v].constant && r->graph->value[v].constant->storage)
-            bp_storage_use(r->graph->value[v].constant->storage, r->timeline, r->ran);
+            bp_storage_record_use(r->graph->value[v].constant->storage, r->timeline, r->ran);
 }
 
 void bp_capture_destroy(struct bp_capture *r)
@@ -42,7 +42,7 @@ void bp_capture_destroy(struct bp_capture *r)
     device = r->device;
     note_constants(r);
     if (r->memory) bp_capture_pool_destroy(r->memory, r->ran ? r->timeline : NULL, r->ran);
-    bp_pending_release(device, &r->pending);
+    bp_deferred_release(device, &r->pending);
     bp_device_release(device);
 }
 
@@ -50,7 +50,8 @@ static enum bp_status check_begin(const struct bp_stream *stream)
 {
     const struct bp_device *device = stream->device;
 
-    if (!device->entry->captures.capture_begin || stream->timeline->queue || stream->timeline->now)
+    if (!device->entry->captures.capture_begin || stream->timeline->queue ||
+        stream->timeline->is_inline)
         return bp_error(BP_ERR_UNSUPPORTED, "%s does not record work", device->name);
     if (stream->synchronous)
         return bp_error(BP_ERR_UNSUPPORTED, "BP_SYNC=launch: each launch is waited for");
@@ -80,7 +81,8 @@ static enum bp_status capture_start(struct bp_capture *r)
     TRY(bp_capture_pool_begin(r->timeline, &r->memory));
     bp_error_enter();
     return bp_device_leave(
-        r->device, entry->captures.capture_begin(entry->self, r->device->index, r->timeline->stream),
+        r->device,
+        entry->captures.capture_begin(entry->self, r->device->index, r->timeline->stream),
         "capture_begin");
 }
 
@@ -89,7 +91,7 @@ static void capture_leave(struct bp_capture *r)
 {
     r->timeline->recording = NULL;
     if (r->memory) bp_capture_pool_end(r->memory);
-    bp_timeline_release(r->timeline);
+    bp_timeline_unlock_stream(r->timeline);
     atomic_store(&r->device->recording, false);
 }
 
@@ -106,7 +108,7 @@ enum bp_status bp_capture_begin(struct bp_stream *stream, const struct bp_graph 
                  ? bp_error(BP_ERR_BUSY, "%s: other work is being recorded now", device->name)
                  : BP_OK;
     if (status == BP_OK) {
-        status = bp_timeline_seize(r->timeline);
+        status = bp_timeline_lock_stream(r->timeline);
         if (status) atomic_store(&device->recording, false);
         else if ((status = capture_start(r)) != BP_OK) capture_leave(r);
     }
@@ -127,7 +129,8 @@ enum bp_status bp_capture_end(struct bp_capture *r)
     bp_error_enter();
     status = bp_device_leave(
         r->device,
-        entry->captures.capture_end(entry->self, r->device->index, r->timeline->stream, &r->recorded),
+        entry->captures.capture_end(entry->self, r->device->index, r->timeline->stream,
+                                    &r->recorded),
         "capture_end");
     r->ready = status == BP_OK;
     capture_leave(r);
@@ -159,7 +162,7 @@ enum bp_status bp_capture_replay(struct bp_capture *r, struct bp_stream *stream)
     TRY(bp_stream_check(stream));
     r->ran = bp_work_begin(timeline, "a program");
     bp_error_enter();
-    status = bp_stopping() ? bp_stopped()
+    status = bp_process_is_stopping() ? bp_error_stopped()
                            : bp_device_leave(r->device,
                                              entry->captures.replay(entry->self, r->device->index,
                                                                   r->recorded, timeline->stream),
@@ -168,7 +171,7 @@ enum bp_status bp_capture_replay(struct bp_capture *r, struct bp_stream *stream)
     pthread_mutex_lock(&r->device->lock);
     noted = bp_users_add(&r->pending.users, timeline, r->ran);
     pthread_mutex_unlock(&r->device->lock);
-    if (!noted) bp_timeline_wait(timeline, r->ran, &bp_no_deadline);
+    if (!noted) bp_timeline_wait(timeline, r->ran, &bp_deadline_none);
     for (uint32_t i = 0; i < r->n_fallback && status == BP_OK; i++)
         bp_fallback_count(r->device, r->fallback[i].row, r->fallback[i].kind, r->fallback[i].bytes,
                           0);

@@ -15,7 +15,7 @@ struct bp_captured_fallback {
 
 /* Who has it orders its calls. */
 struct bp_capture {
-    struct bp_pending pending;    /* first: replays */
+    struct bp_deferred pending;   /* first: replays */
     struct bp_device *device;     /* a reference, until it is destroyed */
     struct bp_timeline *timeline; /* of the stream on which it was recorded, */
     uint64_t base;                /* which is the one whose numbers begin here */

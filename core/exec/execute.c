@@ -120,7 +120,7 @@ static bool meets_input(const struct execution *e, const struct bp_tensor *t)
     const struct bp_graph *g = e->graph;
 
     for (uint32_t v = 0; v < g->n_value; v++)
-        if (g->value[v].kind != BP_VALUE_RESULT && bp_tensors_meet(e->value[v], t)) return true;
+        if (g->value[v].kind != BP_VALUE_RESULT && bp_tensors_overlap(e->value[v], t)) return true;
     return false;
 }
 
@@ -157,7 +157,7 @@ static enum bp_status move_away(struct execution *e, struct bp_tensor *const *ou
     if (!out[i] || is_in_place(t, out[i])) return BP_OK;
     for (uint32_t j = 0; j < g->n_output; j++)
         if (j != i && out[j] && !is_in_place(e->value[g->output[j]], out[j]) &&
-            bp_tensors_meet(t, out[j]))
+            bp_tensors_overlap(t, out[j]))
             return bp_op_assign(&e->stream->scope, t, source);
     *source = bp_tensor_retain(t);
     return BP_OK;
@@ -190,7 +190,7 @@ static enum bp_status exec_check_outputs(const char *call, struct bp_tensor *con
         if (out[i] && !bp_tensor_is(out[i]))
             return bp_error(BP_ERR_INVALID, "%s: output %zu: expected NULL or a tensor", call, i);
         for (size_t j = 0; out[i] && j < i; j++)
-            if (out[j] && bp_tensors_meet(out[i], out[j]))
+            if (out[j] && bp_tensors_overlap(out[i], out[j]))
                 return bp_error(BP_ERR_INVALID, "%s: outputs %zu and %zu overlap in memory", call,
                                 j, i);
     }

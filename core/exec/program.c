@@ -26,7 +26,7 @@ struct bp_program {
 
 static bool program_is(const struct bp_program *p)
 {
-    return bp_is(p ? p->magic : 0, BP_MAGIC_PROGRAM);
+    return bp_magic_is(p ? p->magic : 0, BP_MAGIC_PROGRAM);
 }
 
 static enum bp_status no_memory(void)
@@ -41,7 +41,7 @@ static enum bp_status check_constants(const struct bp_graph *graph, const struct
         if (t && t->device != device)
             return bp_error(BP_ERR_INVALID, "bp_program_create: %s is on %s%s, expected on %s",
                             graph->value[v].name, t->device->name,
-                            bp_device_which(t->device, device), device->name);
+                            bp_device_qualifier(t->device, device), device->name);
     }
     return BP_OK;
 }
@@ -55,7 +55,7 @@ enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *devic
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!out_program) return bp_error(BP_ERR_INVALID, "bp_program_create: out_program is NULL");
     TRY(check_constants(graph, device));
-    p = bp_handle_make(sizeof *p);
+    p = bp_handle_alloc(sizeof *p);
     if (!p) return no_memory();
     p->place = calloc(graph->n_input + graph->n_output + 1, sizeof(struct bp_tensor *));
     if (!p->place) {
@@ -109,7 +109,7 @@ static enum bp_status make_places(struct bp_program *p, struct bp_timeline *home
         const struct bp_typed_view *v = g->value[g->input[i]].type;
         struct bp_type type = {.dtype = v->view.dtype, .rank = v->view.rank};
         memcpy(type.shape, v->shape, sizeof type.shape);
-        TRY(bp_tensor_make(p->device, home, &type, &p->place[i]));
+        TRY(bp_tensor_create_typed(p->device, home, &type, &p->place[i]));
     }
     return BP_OK;
 }
@@ -183,7 +183,7 @@ static enum bp_status program_move(struct bp_stream *stream, struct bp_tensor *s
         return bp_call_run(&stream->scope, &call, dst, 1, NULL);
     if (*dst) return bp_tensor_copy(stream, *dst, src);
     memcpy(type.shape, src->shape, sizeof type.shape);
-    TRY(bp_tensor_make(stream->device, stream->timeline, &type, dst));
+    TRY(bp_tensor_create_typed(stream->device, stream->timeline, &type, dst));
     status = bp_tensor_copy(stream, *dst, src);
     if (!status) return BP_OK;
     bp_tensor_destroy(*dst);
@@ -204,7 +204,7 @@ static enum bp_status program_give(struct bp_program *p, struct bp_stream *strea
             from = in[i];
             copied = false;
         }
-    if (*out && from->storage == (*out)->storage && bp_tensors_meet(from, *out) &&
+    if (*out && from->storage == (*out)->storage && bp_tensors_overlap(from, *out) &&
         from->offset == (*out)->offset && bp_same_type(&from->view, &(*out)->view))
         return BP_OK;
     if (*out || copied) return program_move(stream, from, out);
@@ -221,7 +221,7 @@ static enum bp_status check_given(const struct bp_program *p, struct bp_tensor *
         if (in[i]->device != p->device)
             return bp_error(BP_ERR_INVALID, "bp_program_run: input %s is on %s%s, expected on %s",
                             g->value[g->input[i]].name, in[i]->device->name,
-                            bp_device_which(in[i]->device, p->device), p->device->name);
+                            bp_device_qualifier(in[i]->device, p->device), p->device->name);
     for (uint32_t o = 0; o < p->graph->n_output; o++) {
         const struct bp_value *v = &g->value[g->output[o]];
         if (!out[o]) continue;
@@ -283,7 +283,7 @@ static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream
         snprintf(p->why, sizeof p->why,
                  p->recording ? "it is recorded for another stream"
                               : "the first run on a stream is not recorded");
-    if (again && !p->never && !bp_stream_failed(stream)) try_to_record(p, stream);
+    if (again && !p->never && !bp_stream_has_failed(stream)) try_to_record(p, stream);
     return p->recording && again ? replay_into(p, stream, in, out)
                                  : bp_graph_execute(p->graph, stream, in, out);
 }
@@ -298,7 +298,7 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     if (stream->device != p->device)
         return bp_error(BP_ERR_INVALID, "bp_program_run: the stream is of %s%s, the program of %s",
-                        stream->device->name, bp_device_which(stream->device, p->device),
+                        stream->device->name, bp_device_qualifier(stream->device, p->device),
                         p->device->name);
     TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
     pthread_mutex_lock(&p->lock);
@@ -320,5 +320,5 @@ enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info 
     info.bytes = p->recording ? bp_capture_bytes(p->recording) : 0;
     info.reason = p->why;
     pthread_mutex_unlock(&p->lock);
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }

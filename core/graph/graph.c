@@ -6,7 +6,7 @@
 
 enum bp_status bp_graph_make(struct bp_graph **out_graph)
 {
-    struct bp_graph *graph = bp_handle_make(sizeof *graph);
+    struct bp_graph *graph = bp_handle_alloc(sizeof *graph);
 
     if (!graph) return bp_error(BP_ERR_MEMORY, "no memory for a graph");
     graph->scope.magic = bp_magic(BP_MAGIC_GRAPH);
@@ -63,15 +63,15 @@ void bp_graph_release(struct bp_graph *graph)
     free(graph->input);
     free(graph->output);
     graph->scope.magic = 0;
-    if (graph->core) bp_core_drop(graph->core);
+    if (graph->core) bp_core_release(graph->core);
     free(graph);
 }
 
 enum bp_status bp_graph_symbol(struct bp_graph *graph, uint32_t value,
                                struct bp_tensor **out_tensor)
 {
-    TRY(bp_tensor_symbol(graph, value, &graph->value[value].type->view, bp_graph_release,
-                         out_tensor));
+    TRY(bp_tensor_create_symbol(graph, value, &graph->value[value].type->view, bp_graph_release,
+                                out_tensor));
     bp_graph_retain(graph);
     return BP_OK;
 }
@@ -95,7 +95,7 @@ enum bp_status bp_graph_get_info(struct bp_graph *graph, struct bp_graph_info *o
     info.nodes = graph->n_node;
     info.inputs = graph->n_input;
     info.outputs = graph->n_output;
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }
 
 enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index, struct bp_value_info *out)
@@ -115,7 +115,7 @@ enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index, struct bp_
     info.shape = v->type->shape;
     info.node = v->kind == BP_VALUE_RESULT ? v->node : BP_NO_VALUE;
     info.constant = v->constant;
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }
 
 enum bp_status bp_graph_node(struct bp_graph *graph, uint32_t index, struct bp_node_info *out)
@@ -136,5 +136,5 @@ enum bp_status bp_graph_node(struct bp_graph *graph, uint32_t index, struct bp_n
     info.n_in = n->n_in;
     info.n_out = n->n_out;
     info.kernel = n->kernel;
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }

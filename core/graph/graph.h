@@ -43,7 +43,7 @@ struct bp_graph {
 
 static inline bool bp_graph_is(const struct bp_graph *graph)
 {
-    return bp_is(graph ? graph->scope.magic : 0, BP_MAGIC_GRAPH);
+    return bp_magic_is(graph ? graph->scope.magic : 0, BP_MAGIC_GRAPH);
 }
 
 /* A graph without a core: for expansions. */

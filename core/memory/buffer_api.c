@@ -4,7 +4,7 @@
 
 static bool storage_is(const struct bp_storage *storage)
 {
-    return bp_is(storage ? storage->magic : 0, BP_MAGIC_STORAGE);
+    return bp_magic_is(storage ? storage->magic : 0, BP_MAGIC_STORAGE);
 }
 
 enum bp_status bp_memory_create(struct bp_device *device, struct bp_stream *stream,
@@ -18,7 +18,7 @@ enum bp_status bp_memory_create(struct bp_device *device, struct bp_stream *stre
                         "bp_memory_create: memory of %s for a stream of %s%s: give a stream of the "
                         "device, or NULL",
                         device->name, stream->device->name,
-                        bp_device_which(stream->device, device));
+                        bp_device_qualifier(stream->device, device));
     return bp_storage_create(device, stream ? stream->timeline : device->host, space, size,
                              out_storage);
 }
@@ -38,13 +38,13 @@ enum bp_status bp_memory_get_info(struct bp_storage *storage, struct bp_memory_i
     info.data = storage->memory.data;
     info.bytes = storage->size;
     info.space = storage->space;
-    info.host = bp_storage_host(storage);
-    return bp_answer(out, &info, sizeof info);
+    info.host = bp_storage_host_address(storage);
+    return bp_info_fill(out, &info, sizeof info);
 }
 
 enum bp_status bp_storage_export(struct bp_storage *storage, int32_t *out_fd, uint64_t *out_offset)
 {
-    const struct bp_region *chunk;
+    const struct bp_span *segment;
     struct bp_plugin_entry *entry;
     struct bp_device *device;
     enum bp_status status;
@@ -62,40 +62,40 @@ enum bp_status bp_storage_export(struct bp_storage *storage, int32_t *out_fd, ui
     if (!entry->runtime.memory_export)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: other processes cannot map its memory",
                         device->name);
-    chunk = storage->block.region->chunk;
+    segment = storage->block.span->segment;
     bp_error_enter();
-    status = entry->runtime.memory_export(entry->self, device->index, storage->space, &chunk->raw,
+    status = entry->runtime.memory_export(entry->self, device->index, storage->space, &segment->raw,
                                           &fd, &offset);
     TRY(bp_error_leave(status, entry->plugin.name, "memory_export"));
     *out_fd = fd;
-    *out_offset = offset + ((uintptr_t)storage->memory.data - (uintptr_t)chunk->raw.data);
+    *out_offset = offset + ((uintptr_t)storage->memory.data - (uintptr_t)segment->raw.data);
     return BP_OK;
 }
 
-static void buffer_ask(struct bp_pool *pool, void *ctx)
+static void buffer_poll(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
-    bp_pool_ask_home(pool);
+    bp_pool_poll_owner(pool);
 }
 
-static void give_whole(struct bp_pool *pool, void *ctx)
+static void buffer_trim(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
-    bp_pool_return(pool);
+    bp_pool_trim(pool);
 }
 
 static void buffer_release(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
-    if (pool->home == pool->device->host) bp_chunk_release(pool);
+    if (pool->owner == pool->device->host) bp_segment_release(pool);
 }
 
 enum bp_status bp_device_trim(struct bp_device *device)
 {
     if (!bp_device_is(device)) return bp_not_a("device");
-    bp_pools_visit(device, BP_SPACES, buffer_ask, NULL);
-    if (!bp_on_worker()) bp_pending_collect(device, true);
-    bp_pools_visit(device, BP_SPACES, give_whole, NULL);
+    bp_pools_visit(device, BP_SPACES, buffer_poll, NULL);
+    if (!bp_queue_on_worker()) bp_deferred_collect(device, true);
+    bp_pools_visit(device, BP_SPACES, buffer_trim, NULL);
     bp_pools_visit(device, BP_SPACES, buffer_release, NULL);
     return BP_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture_pool.c: memory of recorded work: a pool of its own, which takes the place of its home's
+/* capture_pool.c: memory of recorded work: a pool of its own, which takes the place of its owner's
  * while the capture is open. Requests need not know: they find it where they find any pool.
  *
  * A closed one has no free blocks: those that it had are pending, with no user, and nothing that is
@@ -8,14 +8,14 @@
 
 #include "poison.h"
 
-/* Under the device's lock: one of home's that is over and has given everything back. */
-static struct bp_pool *find_empty(struct bp_timeline *home)
+/* Under the device's lock: one of the owner's that is over and has given everything back. */
+static struct bp_pool *capture_pool_find_empty(struct bp_timeline *owner)
 {
-    struct bp_pool *pool = atomic_load(&home->device->memory->captures);
+    struct bp_pool *pool = atomic_load(&owner->device->memory->captures);
     bool empty = false;
 
     for (; pool; pool = pool->next) {
-        if (pool->home != home) continue;
+        if (pool->owner != owner) continue;
         bp_pool_lock(pool);
         empty = pool->capture == BP_CAPTURE_OVER && !pool->counts.reserved && !pool->counts.live;
         if (empty) pool->capture = BP_CAPTURE_OPEN;
@@ -25,88 +25,88 @@ static struct bp_pool *find_empty(struct bp_timeline *home)
     return pool;
 }
 
-static struct bp_pool *capture_pool_make(struct bp_timeline *home)
+static struct bp_pool *capture_pool_make(struct bp_timeline *owner)
 {
-    struct bp_memory_state *m = home->device->memory;
-    struct bp_pool *pool = bp_pool_create(home, BP_SPACE_DEVICE);
+    struct bp_memory_state *m = owner->device->memory;
+    struct bp_pool *pool = bp_pool_create(owner, BP_SPACE_DEVICE);
 
     if (!pool) return NULL;
-    pool->captures = true;
+    pool->is_capture = true;
     pool->capture = BP_CAPTURE_OPEN;
     pool->next = atomic_load(&m->captures);
     atomic_store(&m->captures, pool);
     return pool;
 }
 
-enum bp_status bp_capture_pool_begin(struct bp_timeline *home, struct bp_pool **out_capture)
+enum bp_status bp_capture_pool_begin(struct bp_timeline *owner, struct bp_pool **out_capture)
 {
-    struct bp_pool *own = bp_pool_make(home, BP_SPACE_DEVICE), *pool = NULL;
-    struct bp_device *device = home->device;
+    struct bp_pool *own = bp_pool_get(owner, BP_SPACE_DEVICE), *pool = NULL;
+    struct bp_device *device = owner->device;
     bool open;
 
     if (!own) return BP_ERR_MEMORY;
     pthread_mutex_lock(&device->lock);
-    open = bp_is_capturing(home);
-    if (!open) pool = find_empty(home);
-    if (!open && !pool) pool = capture_pool_make(home);
+    open = bp_timeline_is_capturing(owner);
+    if (!open) pool = capture_pool_find_empty(owner);
+    if (!open && !pool) pool = capture_pool_make(owner);
     if (pool) {
-        atomic_store(&home->aside, own);
-        atomic_store(&home->pool[BP_SPACE_DEVICE], pool);
+        atomic_store(&owner->saved_pool, own);
+        atomic_store(&owner->pool[BP_SPACE_DEVICE], pool);
     }
     pthread_mutex_unlock(&device->lock);
     if (open)
         return bp_error(BP_ERR_INVALID,
                         "%s: stream %u is being captured already: end that capture first",
-                        device->name, home->id);
+                        device->name, owner->id);
     if (!pool) return bp_error(BP_ERR_MEMORY, "%s: no host memory for a pool", device->name);
     *out_capture = pool;
     return BP_OK;
 }
 
 /* Under the lock. A live storage goes the way of used ones when it is given back. */
-static void keep_live(const struct bp_region *region)
+static void capture_pool_mark_live(const struct bp_span *span)
 {
-    for (struct bp_piece *b = region->edge.hi; b != &region->edge; b = b->hi)
-        if (b->state == BP_PIECE_LIVE) bp_storage_of(b)->used = true;
+    for (struct bp_heap_block *b = span->sentinel.hi; b != &span->sentinel; b = b->hi)
+        if (b->state == BP_HEAP_LIVE) bp_storage_of(b)->used = true;
 }
 
 /* Under the lock, after what was kept whole has merged. What runs later may use it all. */
-static void keep_free(struct bp_pool *pool, const struct bp_region *region)
+static void capture_pool_defer_free(struct bp_pool *pool, const struct bp_span *span)
 {
-    for (struct bp_piece *b = region->edge.hi; b != &region->edge; b = b->hi) {
-        if (b->state != BP_PIECE_FREE) continue;
-        bp_heap_out(&pool->heap, b);
-        b->state = BP_PIECE_PENDING;
-        bp_link_put(&b->link, &pool->pending);
+    for (struct bp_heap_block *b = span->sentinel.hi; b != &span->sentinel; b = b->hi) {
+        if (b->state != BP_HEAP_FREE) continue;
+        bp_heap_remove(&pool->heap, b);
+        b->state = BP_HEAP_PENDING;
+        bp_link_insert(&b->link, &pool->pending);
         pool->counts.free -= b->n << pool->shift;
         pool->counts.pending += b->n << pool->shift;
     }
-    if (pool->poison) bp_unpoison(region->memory.data, region->size);
+    if (pool->poison) bp_unpoison(span->memory.data, span->size);
 }
 
 void bp_capture_pool_end(struct bp_pool *capture)
 {
-    struct bp_timeline *home = capture->home;
+    struct bp_timeline *owner = capture->owner;
 
     bp_pool_lock(capture);
     bp_heap_flush(&capture->heap);
-    for (struct bp_region *r = capture->regions; r; r = r->next) {
-        keep_live(r);
-        keep_free(capture, r);
+    for (struct bp_span *r = capture->spans; r; r = r->next) {
+        capture_pool_mark_live(r);
+        capture_pool_defer_free(capture, r);
     }
     capture->capture = BP_CAPTURE_CLOSED;
     bp_pool_unlock(capture);
-    pthread_mutex_lock(&home->device->lock);
-    atomic_store(&home->pool[BP_SPACE_DEVICE], atomic_load(&home->aside));
-    atomic_store(&home->aside, NULL);
-    pthread_mutex_unlock(&home->device->lock);
+    pthread_mutex_lock(&owner->device->lock);
+    atomic_store(&owner->pool[BP_SPACE_DEVICE], atomic_load(&owner->saved_pool));
+    atomic_store(&owner->saved_pool, NULL);
+    pthread_mutex_unlock(&owner->device->lock);
 }
 
 void bp_capture_pool_destroy(struct bp_pool *capture, struct bp_timeline *timeline, uint64_t number)
 {
     bp_pool_lock(capture);
     capture->capture = BP_CAPTURE_OVER;
-    capture->ran = (struct bp_user){timeline, number};
+    capture->last_run = (struct bp_user){timeline, number};
     bp_pool_unlock(capture);
-    bp_pool_return(capture);
+    bp_pool_trim(capture);
 }

@@ -5,8 +5,8 @@
 static const char *const name[] = {"copy_in", "copy_out", "copy_within"};
 
 /* A copy out ends all work before it: a failure of that work may come with it. */
-enum bp_status bp_memory_call(struct bp_timeline *timeline, enum bp_direction direction,
-                              const struct bp_copy *copy)
+enum bp_status bp_memory_submit_copy(struct bp_timeline *timeline, enum bp_direction direction,
+                                     const struct bp_copy *copy)
 {
     struct bp_device *device = timeline->device;
     const struct bp_runtime *r = &device->entry->runtime;
@@ -29,13 +29,13 @@ const char *bp_direction_name(enum bp_direction direction)
 
 /* A copy out waits in the plugin, for all work before it: where waits have a deadline that work is
  * waited for first. */
-static enum bp_status await_work(struct bp_timeline *timeline)
+static enum bp_status copy_wait_work(struct bp_timeline *timeline)
 {
     struct bp_deadline until = bp_deadline_of(timeline->device);
     uint64_t number = atomic_load(&timeline->last);
 
-    if (timeline->now || !bp_deadline_is(&until)) return BP_OK;
-    return bp_timeline_tell(timeline, number, bp_timeline_wait(timeline, number, &until));
+    if (timeline->is_inline || !bp_deadline_is_set(&until)) return BP_OK;
+    return bp_timeline_report(timeline, number, bp_timeline_wait(timeline, number, &until));
 }
 
 enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direction,
@@ -46,20 +46,21 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
     enum bp_status status;
     uint64_t number;
 
-    if (direction == BP_COPY_OUT) TRY(bp_timeline_refuse_mine(timeline));
+    if (direction == BP_COPY_OUT) TRY(bp_timeline_check_deadlock(timeline));
     if (timeline->recording && direction != BP_COPY_WITHIN)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: the host has a part in it", name[direction]);
-    if (direction == BP_COPY_OUT) TRY(await_work(timeline));
+    if (direction == BP_COPY_OUT) TRY(copy_wait_work(timeline));
     number = bp_work_begin(timeline, name[direction]);
-    status = bp_stopping() ? bp_stopped() : bp_memory_call(timeline, direction, copy);
-    bp_storage_use(a, timeline, number);
-    if (b) bp_storage_use(b, timeline, number);
+    status = bp_process_is_stopping() ? bp_error_stopped()
+                                      : bp_memory_submit_copy(timeline, direction, copy);
+    bp_storage_record_use(a, timeline, number);
+    if (b) bp_storage_record_use(b, timeline, number);
     bp_work_end(timeline, number);
-    if (direction != BP_COPY_OUT) return status ? status : bp_stream_pace(stream);
-    if (status) return bp_timeline_tell(timeline, number, bp_timeline_fail(timeline, status));
+    if (direction != BP_COPY_OUT) return status ? status : bp_stream_drain_if_sync(stream);
+    if (status) return bp_timeline_report(timeline, number, bp_timeline_fail(timeline, status));
     /* A collective call that is given up ends well for the plugin. */
-    status = bp_timeline_refuse(timeline, number);
-    if (status) return bp_timeline_tell(timeline, number, status);
-    bp_timeline_reached(timeline, number);
+    status = bp_timeline_check(timeline, number);
+    if (status) return bp_timeline_report(timeline, number, status);
+    bp_timeline_advance(timeline, number);
     return BP_OK;
 }

@@ -8,17 +8,17 @@ enum bp_status bp_stream_drain(struct bp_stream *stream)
     struct bp_deadline until = bp_deadline_of(stream->device);
     enum bp_status status = bp_timeline_drain(timeline, &until);
 
-    if (status) return bp_timeline_tell(timeline, atomic_load(&timeline->last), status);
+    if (status) return bp_timeline_report(timeline, atomic_load(&timeline->last), status);
     bp_memory_collect(stream->device);
     return bp_stream_check(stream);
 }
 
-enum bp_status bp_stream_pace(struct bp_stream *stream)
+enum bp_status bp_stream_drain_if_sync(struct bp_stream *stream)
 {
     const struct bp_timeline *timeline = stream->timeline;
 
-    if (!stream->synchronous || bp_queue_is_mine(timeline->queue) ||
-        bp_queue_is_mine(atomic_load(&timeline->caller)))
+    if (!stream->synchronous || bp_queue_is_current(timeline->queue) ||
+        bp_queue_is_current(atomic_load(&timeline->callbacks)))
         return BP_OK;
     return bp_stream_drain(stream);
 }
@@ -40,6 +40,6 @@ enum bp_status bp_device_synchronize(struct bp_device *device)
     bp_memory_collect(device);
     bp_timelines_poll(device);
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        TRY(bp_timeline_untold(t));
-    return bp_device_refuse(device);
+        TRY(bp_timeline_check_unreported(t));
+    return bp_device_check(device);
 }

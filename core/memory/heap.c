@@ -48,33 +48,33 @@ bool bp_heap_refill(struct bp_heap *heap)
         slab->at[i].storage.pool = heap->pool;
         slab->at[i].storage.device = heap->pool->device;
         slab->at[i].storage.space = (uint8_t)heap->pool->space;
-        bp_heap_node_give(heap, &slab->at[i].storage.block);
+        bp_heap_node_free(heap, &slab->at[i].storage.block);
     }
     return true;
 }
 
-static inline struct bp_piece *heap_node(struct bp_heap *heap)
+static inline struct bp_heap_block *heap_pop_node(struct bp_heap *heap)
 {
     struct bp_link *link = heap->spare;
 
     heap->spare = link->next;
-    return bp_piece_of(link);
+    return bp_heap_block_of(link);
 }
 
-struct bp_piece *bp_heap_node(struct bp_heap *heap)
+struct bp_heap_block *bp_heap_node_alloc(struct bp_heap *heap)
 {
-    return heap->spare || bp_heap_refill(heap) ? heap_node(heap) : NULL;
+    return heap->spare || bp_heap_refill(heap) ? heap_pop_node(heap) : NULL;
 }
 
-static inline void node_give(struct bp_heap *heap, struct bp_piece *block)
+static inline void heap_push_node(struct bp_heap *heap, struct bp_heap_block *block)
 {
     block->link.next = heap->spare;
     heap->spare = &block->link;
 }
 
-void bp_heap_node_give(struct bp_heap *heap, struct bp_piece *block)
+void bp_heap_node_free(struct bp_heap *heap, struct bp_heap_block *block)
 {
-    node_give(heap, block);
+    heap_push_node(heap, block);
 }
 
 /* 1 to 15 have a bin each, then each power of two has 16. No branch: where sizes change it would be
@@ -89,77 +89,78 @@ static inline uint32_t bin_of(uint64_t n)
     return scale_of(n) * 16 + (uint32_t)(n >> scale_of(n));
 }
 
-static inline void heap_put(struct bp_heap *heap, struct bp_piece *block)
+static inline void heap_insert(struct bp_heap *heap, struct bp_heap_block *block)
 {
     uint32_t bin = bin_of(block->n);
 
-    block->state = BP_PIECE_FREE;
-    bp_link_put(&block->link, &heap->bin[bin]);
-    heap->some[bin / 64] |= UINT64_C(1) << bin % 64;
-    heap->some_words |= UINT64_C(1) << bin / 64;
+    block->state = BP_HEAP_FREE;
+    bp_link_insert(&block->link, &heap->bin[bin]);
+    heap->nonempty[bin / 64] |= UINT64_C(1) << bin % 64;
+    heap->nonempty_words |= UINT64_C(1) << bin / 64;
 }
 
-static inline void heap_out(struct bp_heap *heap, struct bp_piece *block)
+static inline void heap_remove(struct bp_heap *heap, struct bp_heap_block *block)
 {
     uint32_t bin = bin_of(block->n);
     const struct bp_link *head = &heap->bin[bin];
 
-    bp_link_cut(&block->link);
-    heap->some[bin / 64] &= ~((uint64_t)(head->next == head) << bin % 64);
-    heap->some_words &= ~((uint64_t)!heap->some[bin / 64] << bin / 64);
+    bp_link_remove(&block->link);
+    heap->nonempty[bin / 64] &= ~((uint64_t)(head->next == head) << bin % 64);
+    heap->nonempty_words &= ~((uint64_t)!heap->nonempty[bin / 64] << bin / 64);
 }
 
-void bp_heap_out(struct bp_heap *heap, struct bp_piece *block)
+void bp_heap_remove(struct bp_heap *heap, struct bp_heap_block *block)
 {
-    heap_out(heap, block);
+    heap_remove(heap, block);
 }
 
 /* The first block of the bins from bin on; NULL. */
-static inline struct bp_piece *first_from(struct bp_heap *heap, uint32_t bin)
+static inline struct bp_heap_block *heap_first_from(struct bp_heap *heap, uint32_t bin)
 {
     uint32_t word = bin / 64;
-    uint64_t bits = heap->some[word] & ~UINT64_C(0) << bin % 64, words;
+    uint64_t bits = heap->nonempty[word] & ~UINT64_C(0) << bin % 64, words;
 
     if (!bits) {
-        words = heap->some_words & ~UINT64_C(1) << word;
+        words = heap->nonempty_words & ~UINT64_C(1) << word;
         if (!words) return NULL;
         word = (uint32_t)__builtin_ctzll(words);
-        bits = heap->some[word];
+        bits = heap->nonempty[word];
     }
-    return bp_piece_of(heap->bin[word * 64 + (uint32_t)__builtin_ctzll(bits)].next);
+    return bp_heap_block_of(heap->bin[word * 64 + (uint32_t)__builtin_ctzll(bits)].next);
 }
 
 /* One of n granules exactly, or one of a bin whose blocks are all large enough. */
-static inline struct bp_piece *heap_find(struct bp_heap *heap, uint64_t n)
+static inline struct bp_heap_block *heap_find(struct bp_heap *heap, uint64_t n)
 {
-    static struct bp_piece none; /* in an empty bin's place, so that emptiness is no branch */
+    static struct bp_heap_block none; /* in an empty bin's place, so that emptiness is no branch */
     struct bp_link *head = &heap->bin[bin_of(n)], *first = head->next;
-    struct bp_piece *block = bp_piece_of(first == head ? &none.link : first);
+    struct bp_heap_block *block = bp_heap_block_of(first == head ? &none.link : first);
 
     if (block->n == n) return block;
-    return first_from(heap, bin_of(n + (UINT64_C(1) << scale_of(n)) - 1));
+    return heap_first_from(heap, bin_of(n + (UINT64_C(1) << scale_of(n)) - 1));
 }
 
 /* Takes n granules off a free block. A rest that would be of little use stays with it. */
-static inline struct bp_piece *heap_cut(struct bp_heap *heap, struct bp_piece *block, uint64_t n)
+static inline struct bp_heap_block *heap_split(struct bp_heap *heap, struct bp_heap_block *block,
+                                               uint64_t n)
 {
     uint64_t rest = block->n - n;
-    struct bp_piece *b;
+    struct bp_heap_block *b;
 
-    heap_out(heap, block);
-    block->state = BP_PIECE_LIVE;
+    heap_remove(heap, block);
+    block->state = BP_HEAP_LIVE;
     if (rest <= n / 64 || !(heap->spare || bp_heap_refill(heap))) return block;
-    b = heap_node(heap);
+    b = heap_pop_node(heap);
     b->n = rest;
     b->at = block->at + n;
     b->stamp = block->stamp;
-    b->region = block->region;
+    b->span = block->span;
     b->lo = block;
     b->hi = block->hi;
     b->hi->lo = b;
     block->hi = b;
     block->n = n;
-    heap_put(heap, b);
+    heap_insert(heap, b);
     return block;
 }
 
@@ -168,84 +169,86 @@ static inline struct bp_quick *quick_of(struct bp_heap *heap, uint64_t n)
     return &heap->quick[(n ^ n >> 6) % BP_QUICK];
 }
 
-struct bp_piece *bp_heap_take(struct bp_heap *heap, uint64_t n, bool split)
+struct bp_heap_block *bp_heap_alloc(struct bp_heap *heap, uint64_t n, bool split)
 {
     struct bp_quick *quick = quick_of(heap, n);
-    struct bp_piece *block;
+    struct bp_heap_block *block;
 
-    quick->asked = n;
+    quick->requested = n;
     if (quick->has == n) {
         block = quick->block;
         quick->block = NULL;
         quick->has = 0;
-        block->state = BP_PIECE_LIVE;
+        block->state = BP_HEAP_LIVE;
         return block;
     }
     block = heap_find(heap, n);
-    return block ? heap_cut(heap, block, split ? n : block->n) : NULL;
+    return block ? heap_split(heap, block, split ? n : block->n) : NULL;
 }
 
-struct bp_piece *bp_heap_search(struct bp_heap *heap, uint64_t n,
-                                bool (*fits)(const struct bp_piece *block, void *ctx), void *ctx)
+struct bp_heap_block *bp_heap_search(struct bp_heap *heap, uint64_t n,
+                                     bool (*fits)(const struct bp_heap_block *block, void *ctx),
+                                     void *ctx)
 {
     for (uint32_t bin = bin_of(n); bin < BP_BINS; bin++)
         for (struct bp_link *l = heap->bin[bin].next; l != &heap->bin[bin]; l = l->next) {
-            struct bp_piece *block = bp_piece_of(l);
-            if (block->n >= n && (!fits || fits(block, ctx))) return heap_cut(heap, block, n);
+            struct bp_heap_block *block = bp_heap_block_of(l);
+            if (block->n >= n && (!fits || fits(block, ctx))) return heap_split(heap, block, n);
         }
     return NULL;
 }
 
 /* b, the neighbour above, becomes part of a. */
-static inline void heap_merge(struct bp_heap *heap, struct bp_piece *a, struct bp_piece *b)
+static inline void heap_merge(struct bp_heap *heap, struct bp_heap_block *a,
+                              struct bp_heap_block *b)
 {
     a->n += b->n;
     a->hi = b->hi;
     b->hi->lo = a;
     if (a->stamp < b->stamp) a->stamp = b->stamp;
-    node_give(heap, b);
+    heap_push_node(heap, b);
 }
 
-static inline void heap_give(struct bp_heap *heap, struct bp_piece *block)
+static inline void heap_free(struct bp_heap *heap, struct bp_heap_block *block)
 {
-    struct bp_piece *lo = block->lo, *hi = block->hi;
+    struct bp_heap_block *lo = block->lo, *hi = block->hi;
 
-    if (lo->state == BP_PIECE_FREE) {
-        heap_out(heap, lo);
+    if (lo->state == BP_HEAP_FREE) {
+        heap_remove(heap, lo);
         heap_merge(heap, lo, block);
         block = lo;
     }
-    if (hi->state == BP_PIECE_FREE) {
-        heap_out(heap, hi);
+    if (hi->state == BP_HEAP_FREE) {
+        heap_remove(heap, hi);
         heap_merge(heap, block, hi);
     }
-    heap_put(heap, block);
+    heap_insert(heap, block);
 }
 
-void bp_heap_give(struct bp_heap *heap, struct bp_piece *block)
+void bp_heap_free(struct bp_heap *heap, struct bp_heap_block *block)
 {
-    heap_give(heap, block);
+    heap_free(heap, block);
 }
 
-void bp_heap_give_quick(struct bp_heap *heap, struct bp_piece *block)
+void bp_heap_free_quick(struct bp_heap *heap, struct bp_heap_block *block)
 {
     struct bp_quick *quick = quick_of(heap, block->n);
-    struct bp_piece *before;
+    struct bp_heap_block *previous;
 
-    if (quick->asked == block->n) {
-        before = quick->block;
+    if (quick->requested == block->n) {
+        previous = quick->block;
         quick->block = block;
         quick->has = block->n;
-        block->state = BP_PIECE_QUICK;
-        block = before;
+        block->state = BP_HEAP_QUICK;
+        block = previous;
     }
-    if (block) heap_give(heap, block);
+    if (block) heap_free(heap, block);
 }
 
 void bp_heap_flush(struct bp_heap *heap)
 {
     for (uint32_t i = 0; i < BP_QUICK; i++) {
-        if (heap->quick[i].block) heap_give(heap, heap->quick[i].block);
+        if (heap->quick[i].block) heap_free(heap, heap->quick[i].block);
         heap->quick[i].block = NULL;
         heap->quick[i].has = 0;
     }
@@ -260,7 +263,7 @@ uint64_t bp_heap_largest(const struct bp_heap *heap)
     for (uint32_t bin = BP_BINS; bin-- > 0;) {
         const struct bp_link *head = &heap->bin[bin];
         for (struct bp_link *l = head->next; l != head; l = l->next)
-            if (bp_piece_of(l)->n > most) most = bp_piece_of(l)->n;
+            if (bp_heap_block_of(l)->n > most) most = bp_heap_block_of(l)->n;
         if (head->next != head) break;
     }
     return most;

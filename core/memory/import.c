@@ -11,10 +11,10 @@ struct imported {
 };
 
 /* To its owner. */
-static void import_give_back(struct bp_pending *pending)
+static void import_release(struct bp_deferred *deferred)
 {
     struct imported *imported =
-        (struct imported *)((char *)pending - offsetof(struct bp_storage, pending));
+        (struct imported *)((char *)deferred - offsetof(struct bp_storage, deferred));
 
     imported->release(imported->ctx);
     free(imported);
@@ -30,14 +30,14 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
     if (!imported) return bp_error(BP_ERR_MEMORY, "no host memory for a storage");
     storage = &imported->storage;
     atomic_init(&storage->refs, 1);
-    storage->pending.release = import_give_back;
+    storage->deferred.release = import_release;
     storage->device = device;
-    storage->home = device->host;
+    storage->owner = device->host;
     storage->magic = bp_magic(BP_MAGIC_STORAGE);
-    storage->memory = (struct bp_place){memory->handle, memory->data};
+    storage->memory = (struct bp_address){memory->handle, memory->data};
     storage->size = size;
     storage->space = (uint8_t)space;
-    storage->id = bp_storage_ids(1);
+    storage->id = bp_storage_reserve_ids(1);
     imported->release = release;
     imported->ctx = ctx;
     bp_device_retain(device);
@@ -46,13 +46,13 @@ enum bp_status bp_storage_import(struct bp_device *device, const struct bp_memor
 }
 
 /* The release that it would have called at its end is not called. */
-static void import_forget(void *ctx)
+static void import_ignore_release(void *ctx)
 {
     (void)ctx;
 }
 
 void bp_storage_disown(struct bp_storage *storage)
 {
-    ((struct imported *)storage)->release = import_forget;
+    ((struct imported *)storage)->release = import_ignore_release;
     bp_storage_release(storage);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poison.h: tells AddressSanitizer which memory nobody may touch, since it sees a chunk as one
+/* poison.h: tells AddressSanitizer which memory nobody may touch, since it sees a segment as one
  * allocation. Nothing in other builds. */
 #ifndef BP_POISON_H
 #define BP_POISON_H
@@ -41,7 +41,7 @@ static inline void bp_unpoison(const void *data, size_t size)
 #endif
 
 /* size bytes may be touched, what follows up to all may not. */
-static inline void bp_poison_past(void *data, size_t size, size_t all)
+static inline void bp_poison_tail(void *data, size_t size, size_t all)
 {
     bp_poison((char *)data + size / 8 * 8, all - size / 8 * 8);
     bp_unpoison(data, size);

@@ -3,14 +3,14 @@
 #include "pool.h"
 
 /* A timeline's own, where a capture has its place too. */
-static struct bp_pool *pools_ordinary(struct bp_timeline *timeline, uint32_t space)
+static struct bp_pool *pools_find_own(struct bp_timeline *timeline, uint32_t space)
 {
-    struct bp_pool *pool = bp_pool_at(timeline, space), *aside;
+    struct bp_pool *pool = bp_pool_find(timeline, space), *saved;
 
-    while (pool && pool->captures) {
-        aside = atomic_load(&timeline->aside);
-        if (aside) return aside;
-        pool = bp_pool_at(timeline, space); /* it has just ended */
+    while (pool && pool->is_capture) {
+        saved = atomic_load(&timeline->saved_pool);
+        if (saved) return saved;
+        pool = bp_pool_find(timeline, space); /* it has just ended */
     }
     return pool;
 }
@@ -22,7 +22,7 @@ void bp_pools_visit(struct bp_device *device, uint32_t space,
 
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
         for (uint32_t i = 0; i < BP_SPACES; i++) {
-            struct bp_pool *pool = space == i || space == BP_SPACES ? pools_ordinary(t, i) : NULL;
+            struct bp_pool *pool = space == i || space == BP_SPACES ? pools_find_own(t, i) : NULL;
             if (pool) visit(pool, ctx);
         }
     for (struct bp_pool *pool = atomic_load(&device->memory->captures); pool; pool = next) {
@@ -31,21 +31,21 @@ void bp_pools_visit(struct bp_device *device, uint32_t space,
     }
 }
 
-static void pools_settle(struct bp_pool *pool, void *ctx)
+static void pools_collect(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     bp_pool_lock(pool);
-    bp_pool_settle(pool);
+    bp_pool_collect(pool);
     bp_pool_unlock(pool);
 }
 
 void bp_memory_collect(struct bp_device *device)
 {
-    bp_pending_collect(device, false);
-    bp_pools_visit(device, BP_SPACES, pools_settle, NULL);
+    bp_deferred_collect(device, false);
+    bp_pools_visit(device, BP_SPACES, pools_collect, NULL);
 }
 
-static void count_live(struct bp_pool *pool, void *ctx)
+static void pools_find_live(struct bp_pool *pool, void *ctx)
 {
     bp_pool_lock(pool);
     *(bool *)ctx |= pool->counts.live > 0;
@@ -56,6 +56,6 @@ bool bp_memory_is_live(struct bp_device *device)
 {
     bool live = false;
 
-    bp_pools_visit(device, BP_SPACES, count_live, &live);
+    bp_pools_visit(device, BP_SPACES, pools_find_live, &live);
     return live;
 }

@@ -2,42 +2,42 @@
 /* pressure.c: who gives up what only saves time when memory runs out. */
 #include "pool.h"
 
-void bp_memory_on_pressure(struct bp_device *device, struct bp_pressure *pressure)
+void bp_shrinker_register(struct bp_device *device, struct bp_shrinker *shrinker)
 {
     struct bp_memory_state *m = device->memory;
 
     pthread_mutex_lock(&m->lock);
-    pressure->next = m->pressure;
-    m->pressure = pressure;
+    shrinker->next = m->shrinkers;
+    m->shrinkers = shrinker;
     pthread_mutex_unlock(&m->lock);
 }
 
-void bp_memory_off_pressure(struct bp_device *device, struct bp_pressure *pressure)
+void bp_shrinker_unregister(struct bp_device *device, struct bp_shrinker *shrinker)
 {
     struct bp_memory_state *m = device->memory;
-    struct bp_pressure **at = &m->pressure;
+    struct bp_shrinker **at = &m->shrinkers;
 
     pthread_mutex_lock(&m->lock);
-    while (m->pressing) pthread_cond_wait(&m->pressed, &m->lock);
-    while (*at && *at != pressure) at = &(*at)->next;
-    if (*at) *at = pressure->next;
+    while (m->shrinking) pthread_cond_wait(&m->shrunk, &m->lock);
+    while (*at && *at != shrinker) at = &(*at)->next;
+    if (*at) *at = shrinker->next;
     pthread_mutex_unlock(&m->lock);
 }
 
 /* The list does not lose any while callbacks run; new ones come at its beginning. */
-bool bp_device_pressure(struct bp_device *device)
+bool bp_device_shrink(struct bp_device *device)
 {
     struct bp_memory_state *m = device->memory;
-    struct bp_pressure *first;
+    struct bp_shrinker *first;
     bool any = false;
 
     pthread_mutex_lock(&m->lock);
-    first = m->pressure;
-    m->pressing++;
+    first = m->shrinkers;
+    m->shrinking++;
     pthread_mutex_unlock(&m->lock);
-    for (struct bp_pressure *p = first; p; p = p->next) any |= p->give_up(p->ctx);
+    for (struct bp_shrinker *p = first; p; p = p->next) any |= p->shrink(p->ctx);
     pthread_mutex_lock(&m->lock);
-    if (!--m->pressing) pthread_cond_broadcast(&m->pressed);
+    if (!--m->shrinking) pthread_cond_broadcast(&m->shrunk);
     pthread_mutex_unlock(&m->lock);
     return any;
 }

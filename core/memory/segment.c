@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment.c: chunks from the plugin, and the regions of them that the host's pool lends to
+/* segment.c: segments from the plugin, and the spans of them that the host's pool lends to
  * others. */
 #include "pool.h"
 
@@ -8,11 +8,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static const uint64_t smallest = UINT64_C(2) << 20, largest = UINT64_C(64) << 20;
+static const uint64_t segment_min = UINT64_C(2) << 20, segment_max = UINT64_C(64) << 20;
 
 /* What the plugin answers is believed only as far as it can be. */
-static enum bp_status check_memory(const struct bp_device *device, uint32_t space,
-                                   const struct bp_memory *memory)
+static enum bp_status segment_check(const struct bp_device *device, uint32_t space,
+                                    const struct bp_memory *memory)
 {
     bool handles = device->properties.flags & BP_DEVICE_HANDLES;
 
@@ -35,7 +35,7 @@ static enum bp_status check_memory(const struct bp_device *device, uint32_t spac
 }
 
 /* Under the lock: whether the limit leaves room. */
-static enum bp_status check_limit(struct bp_device *device, uint64_t size)
+static enum bp_status segment_check_limit(struct bp_device *device, uint64_t size)
 {
     struct bp_memory_state *m = device->memory;
     uint64_t limit = device->core->memory_limit, used = m->reserved + m->plans;
@@ -51,7 +51,7 @@ static enum bp_status segment_reserve(struct bp_device *device, uint64_t size)
     enum bp_status status;
 
     pthread_mutex_lock(&m->lock);
-    status = check_limit(device, size);
+    status = segment_check_limit(device, size);
     if (status == BP_OK) {
         m->reserved += size;
         m->chunks++;
@@ -62,37 +62,37 @@ static enum bp_status segment_reserve(struct bp_device *device, uint64_t size)
     return status;
 }
 
-static void segment_unreserve(struct bp_device *device, uint64_t size, bool was_there)
+static void segment_unreserve(struct bp_device *device, uint64_t size, bool existed)
 {
     struct bp_memory_state *m = device->memory;
 
     pthread_mutex_lock(&m->lock);
     m->reserved -= size;
     m->chunks--;
-    m->chunks_ever -= !was_there;
+    m->chunks_ever -= !existed;
     pthread_mutex_unlock(&m->lock);
 }
 
-static enum bp_status take_plan(struct bp_device *device, uint64_t bytes)
+static enum bp_status plan_reserve(struct bp_device *device, uint64_t bytes)
 {
     struct bp_memory_state *m = device->memory;
     enum bp_status status;
 
     pthread_mutex_lock(&m->lock);
-    status = check_limit(device, bytes);
+    status = segment_check_limit(device, bytes);
     if (status == BP_OK) m->plans += bytes;
     pthread_mutex_unlock(&m->lock);
     return status;
 }
 
-enum bp_status bp_memory_plan_take(struct bp_device *device, uint64_t bytes)
+enum bp_status bp_memory_plan_reserve(struct bp_device *device, uint64_t bytes)
 {
-    enum bp_status status = take_plan(device, bytes);
+    enum bp_status status = plan_reserve(device, bytes);
 
-    return status && bp_device_pressure(device) ? take_plan(device, bytes) : status;
+    return status && bp_device_shrink(device) ? plan_reserve(device, bytes) : status;
 }
 
-void bp_memory_plan_give(struct bp_device *device, uint64_t bytes)
+void bp_memory_plan_release(struct bp_device *device, uint64_t bytes)
 {
     struct bp_memory_state *m = device->memory;
 
@@ -101,80 +101,80 @@ void bp_memory_plan_give(struct bp_device *device, uint64_t bytes)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* The plugin's memory for a chunk; counted, and refused by the limit, before. */
-static enum bp_status segment_allocate(struct bp_pool *common, struct bp_region *region)
+/* The plugin's memory for a segment; counted, and refused by the limit, before. */
+static enum bp_status segment_allocate(struct bp_pool *common, struct bp_span *span)
 {
     struct bp_device *device = common->device;
     struct bp_plugin_entry *entry = device->entry;
     enum bp_status status;
 
-    TRY(segment_reserve(device, region->raw_size));
+    TRY(segment_reserve(device, span->raw_size));
     bp_error_enter();
     status = bp_device_leave(device,
                              entry->runtime.memory_allocate(entry->self, device->index,
-                                                            common->space, region->raw_size,
-                                                            &region->raw),
+                                                            common->space, span->raw_size,
+                                                            &span->raw),
                              "memory_allocate");
-    if (status == BP_OK) status = check_memory(device, common->space, &region->raw);
-    if (status) segment_unreserve(device, region->raw_size, false);
+    if (status == BP_OK) status = segment_check(device, common->space, &span->raw);
+    if (status) segment_unreserve(device, span->raw_size, false);
     return status;
 }
 
-static void segment_deallocate(struct bp_pool *common, struct bp_region *region)
+static void segment_deallocate(struct bp_pool *common, struct bp_span *span)
 {
     struct bp_device *device = common->device;
     struct bp_plugin_entry *entry = device->entry;
 
-    bp_release_tell(device, region);
-    if (common->poison) bp_unpoison(region->memory.data, region->size);
-    entry->runtime.memory_free(entry->self, device->index, common->space, &region->raw);
-    segment_unreserve(device, region->raw_size, true);
-    free(region);
+    bp_segment_report_release(device, span);
+    if (common->poison) bp_unpoison(span->memory.data, span->size);
+    entry->runtime.memory_free(entry->self, device->index, common->space, &span->raw);
+    segment_unreserve(device, span->raw_size, true);
+    free(span);
 }
 
-static void link_region(struct bp_pool *pool, struct bp_region *region)
+static void span_link(struct bp_pool *pool, struct bp_span *span)
 {
-    region->next = pool->regions;
-    region->at = &pool->regions;
-    if (region->next) region->next->at = &region->next;
-    pool->regions = region;
+    span->next = pool->spans;
+    span->at = &pool->spans;
+    if (span->next) span->next->at = &span->next;
+    pool->spans = span;
 }
 
-static void unlink_region(struct bp_region *region)
+static void span_unlink(struct bp_span *span)
 {
-    *region->at = region->next;
-    if (region->next) region->next->at = region->at;
+    *span->at = span->next;
+    if (span->next) span->next->at = span->at;
 }
 
-/* Under the lock: one LIVE block that is all of a region. */
-static bool segment_fill(struct bp_pool *pool, struct bp_region *region,
-                         struct bp_piece **out_block)
+/* Under the lock: one LIVE block that is all of a span. */
+static bool span_link_block(struct bp_pool *pool, struct bp_span *span,
+                            struct bp_heap_block **out_block)
 {
-    struct bp_piece *block = bp_heap_node(&pool->heap), *edge = &region->edge;
+    struct bp_heap_block *block = bp_heap_node_alloc(&pool->heap), *sentinel = &span->sentinel;
 
     if (!block) return false;
-    block->lo = block->hi = edge;
-    edge->lo = edge->hi = block;
-    edge->state = block->state = BP_PIECE_LIVE;
-    block->n = region->size >> pool->shift;
+    block->lo = block->hi = sentinel;
+    sentinel->lo = sentinel->hi = block;
+    sentinel->state = block->state = BP_HEAP_LIVE;
+    block->n = span->size >> pool->shift;
     block->at = 0;
     block->stamp = 0;
-    block->region = region;
-    link_region(pool, region);
+    block->span = span;
+    span_link(pool, span);
     *out_block = block;
     return true;
 }
 
 /* The usual size: as much again as the pool has, within bounds; more for more. */
-static uint64_t segment_usual(uint64_t reserved, uint64_t bytes)
+static uint64_t segment_usual_size(uint64_t reserved, uint64_t bytes)
 {
-    uint64_t size = smallest;
+    uint64_t size = segment_min;
 
-    while (size < largest && size < reserved) size *= 2;
-    return bytes <= size ? size : (bytes + smallest - 1) & ~(smallest - 1);
+    while (size < segment_max && size < reserved) size *= 2;
+    return bytes <= size ? size : (bytes + segment_min - 1) & ~(segment_min - 1);
 }
 
-static bool is_too_much(const struct bp_device *device, uint64_t size)
+static bool segment_exceeds_device(const struct bp_device *device, uint64_t size)
 {
     const struct bp_device_properties *p = &device->properties;
 
@@ -182,67 +182,67 @@ static bool is_too_much(const struct bp_device *device, uint64_t size)
            (p->memory && (size > p->memory || device->memory->reserved > p->memory - size));
 }
 
-/* Where a chunk's first byte is not aligned to a granule, less than one is lost at either end. */
-static void segment_place(const struct bp_pool *common, struct bp_region *region)
+/* Where a segment's first byte is not aligned to a granule, less than one is lost at either end. */
+static void segment_align(const struct bp_pool *common, struct bp_span *span)
 {
     uint64_t granule = UINT64_C(1) << common->shift;
-    uintptr_t data = (uintptr_t)region->raw.data, first = (data + granule - 1) & ~(granule - 1);
+    uintptr_t data = (uintptr_t)span->raw.data, first = (data + granule - 1) & ~(granule - 1);
 
-    region->memory = (struct bp_memory){.handle = region->raw.handle, .data = (void *)first};
-    region->size = (region->raw_size - (first - data)) & ~(granule - 1);
-    if (common->poison) bp_poison(region->memory.data, region->size);
+    span->memory = (struct bp_memory){.handle = span->raw.handle, .data = (void *)first};
+    span->size = (span->raw_size - (first - data)) & ~(granule - 1);
+    if (common->poison) bp_poison(span->memory.data, span->size);
 }
 
-static enum bp_status no_node(const struct bp_pool *pool)
+static enum bp_status segment_no_memory(const struct bp_pool *pool)
 {
     return bp_error(BP_ERR_MEMORY, "%s: no host memory to keep account of its memory",
                     pool->device->name);
 }
 
-enum bp_status bp_chunk_create(struct bp_pool *common, uint64_t reserved, uint64_t n, bool exact,
-                               struct bp_piece **out_block)
+enum bp_status bp_segment_create(struct bp_pool *common, uint64_t reserved, uint64_t n, bool exact,
+                                 struct bp_heap_block **out_block)
 {
     struct bp_device *device = common->device;
     uint64_t granule = UINT64_C(1) << common->shift;
     uint64_t bytes = (n << common->shift) + granule - device->alignment;
-    struct bp_region *region = calloc(1, sizeof *region);
+    struct bp_span *span = calloc(1, sizeof *span);
     enum bp_status status;
     bool filled;
 
-    if (!region) return no_node(common);
-    region->chunk = region;
-    region->space = common->space;
-    region->raw_size = exact ? bytes : segment_usual(reserved, bytes);
+    if (!span) return segment_no_memory(common);
+    span->segment = span;
+    span->space = common->space;
+    span->raw_size = exact ? bytes : segment_usual_size(reserved, bytes);
     pthread_mutex_lock(&device->memory->lock);
-    status = !exact && is_too_much(device, region->raw_size) ? BP_ERR_MEMORY : BP_OK;
+    status = !exact && segment_exceeds_device(device, span->raw_size) ? BP_ERR_MEMORY : BP_OK;
     pthread_mutex_unlock(&device->memory->lock);
     if (status) bp_error_write("%s has no chunk of the usual size", device->name);
-    else status = segment_allocate(common, region);
+    else status = segment_allocate(common, span);
     if (status) {
-        free(region);
+        free(span);
         return status;
     }
-    segment_place(common, region);
+    segment_align(common, span);
     bp_pool_lock(common);
-    filled = segment_fill(common, region, out_block);
-    if (filled) common->counts.lost += region->raw_size - region->size;
-    if (filled) common->counts.reserved += region->raw_size - region->size;
+    filled = span_link_block(common, span, out_block);
+    if (filled) common->counts.lost += span->raw_size - span->size;
+    if (filled) common->counts.reserved += span->raw_size - span->size;
     bp_pool_unlock(common);
-    if (filled) return bp_chunk_tell(device, region), BP_OK;
-    segment_deallocate(common, region);
-    return no_node(common);
+    if (filled) return bp_segment_report_new(device, span), BP_OK;
+    segment_deallocate(common, span);
+    return segment_no_memory(common);
 }
 
-struct bp_piece *bp_chunk_lend(struct bp_pool *common, uint64_t reserved, uint64_t n)
+struct bp_heap_block *bp_segment_lend(struct bp_pool *common, uint64_t reserved, uint64_t n)
 {
-    uint64_t wanted = segment_usual(reserved, n << common->shift) >> common->shift;
-    struct bp_piece *block;
+    uint64_t wanted = segment_usual_size(reserved, n << common->shift) >> common->shift;
+    struct bp_heap_block *block;
 
     bp_pool_lock(common);
-    bp_pool_settle(common);
+    bp_pool_collect(common);
     bp_heap_flush(&common->heap);
-    block = bp_heap_take(&common->heap, wanted, true);
-    if (!block) block = bp_heap_take(&common->heap, n, false);
+    block = bp_heap_alloc(&common->heap, wanted, true);
+    if (!block) block = bp_heap_alloc(&common->heap, n, false);
     if (!block) block = bp_heap_search(&common->heap, n, NULL, NULL);
     if (block) common->counts.free -= block->n << common->shift;
     if (block) common->counts.reserved -= block->n << common->shift;
@@ -251,129 +251,129 @@ struct bp_piece *bp_chunk_lend(struct bp_pool *common, uint64_t reserved, uint64
 }
 
 /* A block that was lent is the host's pool's again. */
-static void take_back(struct bp_pool *common, struct bp_piece *block)
+static void segment_return(struct bp_pool *common, struct bp_heap_block *block)
 {
-    uintptr_t first = (uintptr_t)block->region->memory.data;
+    uintptr_t first = (uintptr_t)block->span->memory.data;
 
     if (common->poison)
         bp_poison((void *)(first + (block->at << common->shift)), block->n << common->shift);
     bp_pool_lock(common);
     common->counts.free += block->n << common->shift;
     common->counts.reserved += block->n << common->shift;
-    bp_heap_give(&common->heap, block);
+    bp_heap_free(&common->heap, block);
     bp_pool_unlock(common);
 }
 
-enum bp_status bp_region_create(struct bp_pool *pool, struct bp_pool *common,
-                                struct bp_piece *block)
+enum bp_status bp_span_create(struct bp_pool *pool, struct bp_pool *common,
+                              struct bp_heap_block *block)
 {
-    const struct bp_memory *memory = &block->region->memory;
-    struct bp_region *region;
+    const struct bp_memory *memory = &block->span->memory;
+    struct bp_span *span;
     bool filled;
 
-    if (pool == common) return take_back(common, block), BP_OK;
-    region = calloc(1, sizeof *region);
-    if (!region) return take_back(common, block), no_node(pool);
-    region->parent = block;
-    region->chunk = block->region->chunk;
-    region->size = block->n << common->shift;
-    region->memory.handle = memory->handle;
-    region->memory.data = (void *)((uintptr_t)memory->data + (block->at << common->shift));
+    if (pool == common) return segment_return(common, block), BP_OK;
+    span = calloc(1, sizeof *span);
+    if (!span) return segment_return(common, block), segment_no_memory(pool);
+    span->parent = block;
+    span->segment = block->span->segment;
+    span->size = block->n << common->shift;
+    span->memory.handle = memory->handle;
+    span->memory.data = (void *)((uintptr_t)memory->data + (block->at << common->shift));
     bp_pool_lock(pool);
-    filled = segment_fill(pool, region, &block);
+    filled = span_link_block(pool, span, &block);
     if (filled) {
-        pool->counts.reserved += region->size;
-        pool->counts.free += region->size;
-        bp_heap_give(&pool->heap, block);
+        pool->counts.reserved += span->size;
+        pool->counts.free += span->size;
+        bp_heap_free(&pool->heap, block);
     }
     bp_pool_unlock(pool);
     if (filled) return BP_OK;
-    take_back(common, region->parent);
-    free(region);
-    return no_node(pool);
+    segment_return(common, span->parent);
+    free(span);
+    return segment_no_memory(pool);
 }
 
-/* Under the lock, after what was kept whole has merged: regions that are one free block of
+/* Under the lock, after what was kept whole has merged: spans that are one free block of
  * everybody's, out of the pool. */
-static struct bp_region *take_whole(struct bp_pool *pool)
+static struct bp_span *segment_detach_free(struct bp_pool *pool)
 {
-    struct bp_region *list = NULL, *next;
+    struct bp_span *list = NULL, *next;
 
-    for (struct bp_region *region = pool->regions; region; region = next) {
-        struct bp_piece *block = region->edge.hi;
-        next = region->next;
-        if (block->state != BP_PIECE_FREE || block->hi != &region->edge ||
+    for (struct bp_span *span = pool->spans; span; span = next) {
+        struct bp_heap_block *block = span->sentinel.hi;
+        next = span->next;
+        if (block->state != BP_HEAP_FREE || block->hi != &span->sentinel ||
             !bp_pool_is_common(pool, block))
             continue;
-        bp_heap_out(&pool->heap, block);
-        bp_heap_node_give(&pool->heap, block);
-        unlink_region(region);
-        pool->counts.reserved -= region->size;
-        pool->counts.free -= region->size;
-        region->next = list;
-        list = region;
+        bp_heap_remove(&pool->heap, block);
+        bp_heap_node_free(&pool->heap, block);
+        span_unlink(span);
+        pool->counts.reserved -= span->size;
+        pool->counts.free -= span->size;
+        span->next = list;
+        list = span;
     }
     return list;
 }
 
-static struct bp_region *take_all_whole(struct bp_pool *pool)
+static struct bp_span *segment_collect_free(struct bp_pool *pool)
 {
-    struct bp_region *list;
+    struct bp_span *list;
 
     bp_pool_lock(pool);
-    bp_pool_settle(pool);
+    bp_pool_collect(pool);
     bp_heap_flush(&pool->heap);
-    list = take_whole(pool);
+    list = segment_detach_free(pool);
     bp_pool_unlock(pool);
     return list;
 }
 
-void bp_pool_return(struct bp_pool *pool)
+void bp_pool_trim(struct bp_pool *pool)
 {
-    struct bp_pool *common = bp_pool_at(pool->device->host, pool->space);
-    struct bp_region *next;
+    struct bp_pool *common = bp_pool_find(pool->device->host, pool->space);
+    struct bp_span *next;
 
     if (pool == common) return;
-    pthread_mutex_lock(&pool->device->memory->moving);
-    for (struct bp_region *region = take_all_whole(pool); region; region = next) {
-        next = region->next;
-        take_back(common, region->parent);
-        free(region);
+    pthread_mutex_lock(&pool->device->memory->stats_lock);
+    for (struct bp_span *span = segment_collect_free(pool); span; span = next) {
+        next = span->next;
+        segment_return(common, span->parent);
+        free(span);
     }
-    pthread_mutex_unlock(&pool->device->memory->moving);
+    pthread_mutex_unlock(&pool->device->memory->stats_lock);
 }
 
-uint32_t bp_chunk_release(struct bp_pool *common)
+uint32_t bp_segment_release(struct bp_pool *common)
 {
-    struct bp_region *list, *next;
+    struct bp_span *list, *next;
     uint32_t n = 0;
 
-    if (!bp_release_begin(common->device)) return 0;
-    pthread_mutex_lock(&common->device->memory->moving);
-    list = take_all_whole(common);
+    if (!bp_segment_release_begin(common->device)) return 0;
+    pthread_mutex_lock(&common->device->memory->stats_lock);
+    list = segment_collect_free(common);
     bp_pool_lock(common);
-    for (struct bp_region *region = list; region; region = region->next) {
-        common->counts.lost -= region->raw_size - region->size;
-        common->counts.reserved -= region->raw_size - region->size;
+    for (struct bp_span *span = list; span; span = span->next) {
+        common->counts.lost -= span->raw_size - span->size;
+        common->counts.reserved -= span->raw_size - span->size;
     }
     bp_pool_unlock(common);
-    pthread_mutex_unlock(&common->device->memory->moving);
+    pthread_mutex_unlock(&common->device->memory->stats_lock);
     for (; list; list = next, n++) {
         next = list->next;
         segment_deallocate(common, list);
     }
-    bp_release_end(common->device);
+    bp_segment_release_end(common->device);
     return n;
 }
 
-void bp_pool_drop(struct bp_pool *pool)
+void bp_pool_release_spans(struct bp_pool *pool)
 {
-    struct bp_region *next;
+    struct bp_span *next;
 
-    for (struct bp_region *region = pool->regions; region; region = next) {
-        next = region->next;
-        if (region->parent) free(region);
-        else segment_deallocate(pool, region);
+    for (struct bp_span *span = pool->spans; span; span = next) {
+        next = span->next;
+        if (span->parent) free(span);
+        else segment_deallocate(pool, span);
     }
-    pool->regions = NULL;
+    pool->spans = NULL;
 }

@@ -1,94 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment_events.c: who is told of a device's chunks. A chunk is told of by the thread that
+/* segment_events.c: who is told of a device's segments. A segment is told of by the thread that
  * reserved it, to those who listened then; a listener that comes later is told of it by the thread
- * that it comes on. So that this thread may walk the chunks without a lock, none goes meanwhile;
+ * that it comes on. So that this thread may walk the segments without a lock, none goes meanwhile;
  * and it does not begin while some go. */
 #include "pool.h"
 
-void bp_chunk_tell(struct bp_device *device, struct bp_region *chunk)
+void bp_segment_report_new(struct bp_device *device, struct bp_span *segment)
 {
     struct bp_memory_state *m = device->memory;
-    struct bp_listener *first;
+    struct bp_segment_listener *first;
 
     pthread_mutex_lock(&m->lock);
-    chunk->older = m->newest;
-    m->newest = chunk;
-    first = m->listeners; /* later ones come before it, and find the chunk in the list */
-    m->telling++;
+    segment->older_segment = m->newest_segment;
+    m->newest_segment = segment;
+    first = m->listeners; /* later ones come before it, and find the segment in the list */
+    m->reporting++;
     pthread_mutex_unlock(&m->lock);
-    for (struct bp_listener *l = first; l; l = l->next)
-        l->reserved(l->ctx, &chunk->raw, chunk->raw_size, chunk->space);
+    for (struct bp_segment_listener *l = first; l; l = l->next)
+        l->reserved(l->ctx, &segment->raw, segment->raw_size, segment->space);
     pthread_mutex_lock(&m->lock);
-    if (!--m->telling) pthread_cond_broadcast(&m->told);
+    if (!--m->reporting) pthread_cond_broadcast(&m->reported);
     pthread_mutex_unlock(&m->lock);
 }
 
 /* It does not wait: a listener that takes memory may have come here itself. */
-bool bp_release_begin(struct bp_device *device)
+bool bp_segment_release_begin(struct bp_device *device)
 {
     struct bp_memory_state *m = device->memory;
-    bool may;
+    bool allowed;
 
     pthread_mutex_lock(&m->lock);
-    may = !m->hearing;
-    m->releasing += may;
+    allowed = !m->replaying;
+    m->releasing += allowed;
     pthread_mutex_unlock(&m->lock);
-    return may;
+    return allowed;
 }
 
-void bp_release_end(struct bp_device *device)
+void bp_segment_release_end(struct bp_device *device)
 {
     struct bp_memory_state *m = device->memory;
 
     pthread_mutex_lock(&m->lock);
-    if (!--m->releasing) pthread_cond_broadcast(&m->told);
+    if (!--m->releasing) pthread_cond_broadcast(&m->reported);
     pthread_mutex_unlock(&m->lock);
 }
 
-/* A chunk that was never told of is not in the list. Listeners neither come nor go meanwhile. */
-void bp_release_tell(struct bp_device *device, struct bp_region *chunk)
+/* A segment that was never told of is not in the list. Listeners neither come nor go meanwhile. */
+void bp_segment_report_release(struct bp_device *device, struct bp_span *segment)
 {
     struct bp_memory_state *m = device->memory;
-    struct bp_listener *first = NULL;
-    struct bp_region **at = &m->newest;
+    struct bp_segment_listener *first = NULL;
+    struct bp_span **at = &m->newest_segment;
 
     pthread_mutex_lock(&m->lock);
-    while (*at && *at != chunk) at = &(*at)->older;
+    while (*at && *at != segment) at = &(*at)->older_segment;
     if (*at) {
-        *at = chunk->older;
+        *at = segment->older_segment;
         first = m->listeners;
     }
     pthread_mutex_unlock(&m->lock);
-    for (struct bp_listener *l = first; l; l = l->next)
-        l->released(l->ctx, &chunk->raw, chunk->raw_size, chunk->space);
+    for (struct bp_segment_listener *l = first; l; l = l->next)
+        l->released(l->ctx, &segment->raw, segment->raw_size, segment->space);
 }
 
-void bp_memory_listen(struct bp_device *device, struct bp_listener *listener)
+void bp_segment_listener_add(struct bp_device *device, struct bp_segment_listener *listener)
 {
     struct bp_memory_state *m = device->memory;
-    struct bp_region *newest;
+    struct bp_span *segment;
 
     pthread_mutex_lock(&m->lock);
-    m->hearing++; /* no release begins from now on: those under way come to an end */
-    while (m->releasing) pthread_cond_wait(&m->told, &m->lock);
+    m->replaying++; /* no release begins from now on: those under way come to an end */
+    while (m->releasing) pthread_cond_wait(&m->reported, &m->lock);
     listener->next = m->listeners;
     m->listeners = listener;
-    newest = m->newest;
+    segment = m->newest_segment;
     pthread_mutex_unlock(&m->lock);
-    for (struct bp_region *c = newest; c; c = c->older)
+    for (struct bp_span *c = segment; c; c = c->older_segment)
         listener->reserved(listener->ctx, &c->raw, c->raw_size, c->space);
     pthread_mutex_lock(&m->lock);
-    if (!--m->hearing) pthread_cond_broadcast(&m->told);
+    if (!--m->replaying) pthread_cond_broadcast(&m->reported);
     pthread_mutex_unlock(&m->lock);
 }
 
-void bp_memory_unlisten(struct bp_device *device, struct bp_listener *listener)
+void bp_segment_listener_remove(struct bp_device *device, struct bp_segment_listener *listener)
 {
     struct bp_memory_state *m = device->memory;
-    struct bp_listener **at = &m->listeners;
+    struct bp_segment_listener **at = &m->listeners;
 
     pthread_mutex_lock(&m->lock);
-    while (m->telling || m->releasing) pthread_cond_wait(&m->told, &m->lock);
+    while (m->reporting || m->releasing) pthread_cond_wait(&m->reported, &m->lock);
     while (*at && *at != listener) at = &(*at)->next;
     if (*at) *at = listener->next;
     pthread_mutex_unlock(&m->lock);

@@ -4,7 +4,7 @@
 #include "pool.h"
 
 /* What a capture holds is allocated: nobody else can have any of it. */
-static void as_one(struct bp_pool *pool, struct bp_pool_stats *out)
+static void stats_of_capture(struct bp_pool *pool, struct bp_pool_stats *out)
 {
     struct bp_pool_counts *c = &pool->counts;
 
@@ -19,19 +19,20 @@ void bp_pool_stats(struct bp_pool *pool, struct bp_pool_stats *out)
     const struct bp_pool_counts *c = &pool->counts;
 
     bp_pool_lock(pool);
-    bp_pool_settle(pool);
+    bp_pool_collect(pool);
     out->reserved = c->reserved;
-    out->allocated = c->asked;
-    out->rounding = c->taken - c->asked + c->lost;
+    out->allocated = c->requested;
+    out->rounding = c->taken - c->requested + c->lost;
     out->pending = c->pending;
     out->free = c->free;
     out->largest_free = bp_heap_largest(&pool->heap) << pool->shift;
     out->peak = c->peak;
     out->allocations = c->allocations;
     out->live = c->live;
-    out->stream = pool->home->id;
+    out->stream = pool->owner->id;
     out->space = pool->space;
-    if (pool->capture == BP_CAPTURE_OPEN || pool->capture == BP_CAPTURE_CLOSED) as_one(pool, out);
+    if (pool->capture == BP_CAPTURE_OPEN || pool->capture == BP_CAPTURE_CLOSED)
+        stats_of_capture(pool, out);
     bp_pool_unlock(pool);
 }
 
@@ -55,11 +56,11 @@ static void stats_add(struct bp_pool *pool, void *ctx)
 
 /* All pools while what is reserved does not get less. What no pool has is under way: from the
  * plugin to the host's pool, or from that to another one. It is free. */
-static void add_up(struct bp_device *device, struct bp_memory_stats *out)
+static void stats_sum(struct bp_device *device, struct bp_memory_stats *out)
 {
     struct bp_memory_state *m = device->memory;
 
-    pthread_mutex_lock(&m->moving);
+    pthread_mutex_lock(&m->stats_lock);
     bp_pools_visit(device, BP_SPACES, stats_add, out);
     pthread_mutex_lock(&m->lock);
     out->free += m->reserved - out->reserved;
@@ -69,28 +70,28 @@ static void add_up(struct bp_device *device, struct bp_memory_stats *out)
     out->peak_reserved = m->peak_reserved;
     out->plans = m->plans;
     pthread_mutex_unlock(&m->lock);
-    pthread_mutex_unlock(&m->moving);
+    pthread_mutex_unlock(&m->stats_lock);
     out->limit = device->core->memory_limit;
 }
 
 /* All of them but for what the driver says. */
-static void fill_stats(struct bp_device *device, struct bp_memory_stats *out)
+static void stats_fill(struct bp_device *device, struct bp_memory_stats *out)
 {
     struct bp_memory_state *m = device->memory;
-    uint64_t elsewhere = 0, path[BP_PATH_COUNT];
+    uint64_t misses = 0, path[BP_PATH_COUNT];
 
-    add_up(device, out);
+    stats_sum(device, out);
     for (uint32_t i = 0; i < BP_PATH_COUNT; i++) {
         path[i] = atomic_load_explicit(&m->paths[i], memory_order_relaxed);
-        elsewhere += path[i];
+        misses += path[i];
     }
-    out->hits = out->allocations > elsewhere ? out->allocations - elsewhere : 0;
+    out->hits = out->allocations > misses ? out->allocations - misses : 0;
     out->from_common = path[BP_PATH_COMMON];
     out->from_others = path[BP_PATH_OTHERS];
-    out->from_chunks = path[BP_PATH_CHUNK];
+    out->from_chunks = path[BP_PATH_SEGMENT];
     out->after_poll = path[BP_PATH_POLL];
     out->after_release = path[BP_PATH_RELEASE];
-    out->after_pressure = path[BP_PATH_PRESSURE];
+    out->after_pressure = path[BP_PATH_SHRINK];
     out->stolen = path[BP_PATH_STOLEN];
     out->after_wait = path[BP_PATH_WAIT];
     out->failures = atomic_load_explicit(&m->failures, memory_order_relaxed);
@@ -102,9 +103,9 @@ enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats
     struct bp_plugin_entry *entry;
 
     if (!bp_device_is(device)) return bp_not_a("device");
-    bp_pending_pass(device, false);
+    bp_deferred_check(device, false);
     entry = device->entry;
-    fill_stats(device, &s);
+    stats_fill(device, &s);
     if (entry->runtime.memory_info) {
         TRY(bp_device_check_lost(device));
         bp_error_enter();
@@ -116,7 +117,7 @@ enum bp_status bp_device_memory(struct bp_device *device, struct bp_memory_stats
         s.device_total = device->properties.memory;
         s.device_free = s.device_total > s.reserved ? s.device_total - s.reserved : 0;
     }
-    return bp_answer(out, &s, sizeof s);
+    return bp_info_fill(out, &s, sizeof s);
 }
 
 struct search {
@@ -124,7 +125,7 @@ struct search {
     struct bp_pool_stats *out;
 };
 
-static void stats_count(struct bp_pool *pool, void *ctx)
+static void stats_find(struct bp_pool *pool, void *ctx)
 {
     struct search *s = ctx;
 
@@ -136,7 +137,7 @@ uint32_t bp_device_pools(struct bp_device *device)
 {
     struct search s = {0};
 
-    if (bp_device_is(device)) bp_pools_visit(device, BP_SPACES, stats_count, &s);
+    if (bp_device_is(device)) bp_pools_visit(device, BP_SPACES, stats_find, &s);
     return s.n;
 }
 
@@ -146,8 +147,8 @@ enum bp_status bp_device_pool(struct bp_device *device, uint32_t index, struct b
     struct search s = {index, 0, &stats};
 
     if (!bp_device_is(device)) return bp_not_a("device");
-    bp_pools_visit(device, BP_SPACES, stats_count, &s);
+    bp_pools_visit(device, BP_SPACES, stats_find, &s);
     if (index >= s.n)
         return bp_error(BP_ERR_INVALID, "bp_device_pool: there is no pool %u, only %u", index, s.n);
-    return bp_answer(out, &stats, sizeof stats);
+    return bp_info_fill(out, &stats, sizeof stats);
 }

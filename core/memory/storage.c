@@ -6,8 +6,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static enum bp_status create_slowly(struct bp_device *device, struct bp_timeline *home,
-                                    uint32_t space, uint64_t size, struct bp_storage **out_storage)
+static enum bp_status storage_create_slow(struct bp_device *device, struct bp_timeline *owner,
+                                          uint32_t space, uint64_t size,
+                                          struct bp_storage **out_storage)
 {
     struct bp_pool *pool;
 
@@ -16,16 +17,16 @@ static enum bp_status create_slowly(struct bp_device *device, struct bp_timeline
     if (size > INT64_MAX - (UINT64_C(1) << 21))
         return bp_error(BP_ERR_MEMORY, "%s: out of memory: asked for %" PRIu64 " bytes",
                         device->name, size);
-    pool = bp_pool_make(home, space);
+    pool = bp_pool_get(owner, space);
     if (!pool) return BP_ERR_MEMORY;
-    if (size) return bp_memory_find(pool, size, out_storage);
+    if (size) return bp_memory_alloc_slow(pool, size, out_storage);
     bp_pool_lock(pool);
-    *out_storage = bp_pool_take(pool, 0);
+    *out_storage = bp_pool_alloc(pool, 0);
     bp_pool_unlock(pool);
     return *out_storage ? BP_OK : bp_error(BP_ERR_MEMORY, "no host memory for a storage");
 }
 
-void *bp_storage_host(const struct bp_storage *storage)
+void *bp_storage_host_address(const struct bp_storage *storage)
 {
     const struct bp_device *device = storage->device;
     const struct bp_memory *raw;
@@ -33,45 +34,45 @@ void *bp_storage_host(const struct bp_storage *storage)
     if (storage->space == BP_SPACE_DEVICE && !device->host_visible) return NULL;
     if (!(device->properties.flags & BP_DEVICE_HANDLES)) return storage->memory.data;
     if (!storage->pool || !storage->block.n) return NULL;
-    raw = &storage->block.region->chunk->raw;
+    raw = &storage->block.span->segment->raw;
     return (char *)raw->host + ((uintptr_t)storage->memory.data - (uintptr_t)raw->data);
 }
 
-enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *home, uint32_t space,
-                                 uint64_t size, struct bp_storage **out_storage)
+enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *owner,
+                                 uint32_t space, uint64_t size, struct bp_storage **out_storage)
 {
     struct bp_storage *storage = NULL;
     struct bp_pool *pool = NULL;
 
     if (__builtin_expect(bp_device_is_lost(device), 0)) return bp_device_check_lost(device);
-    if (space) home = device->host;
-    if (space < BP_SPACES) pool = bp_pool_at(home, space);
+    if (space) owner = device->host;
+    if (space < BP_SPACES) pool = bp_pool_find(owner, space);
     if (pool && size <= INT64_MAX / 2) {
         bp_pool_lock(pool);
-        storage = bp_pool_take(pool, size);
+        storage = bp_pool_alloc(pool, size);
         bp_pool_unlock(pool);
     }
-    if (!storage) TRY(create_slowly(device, home, space, size, &storage));
+    if (!storage) TRY(storage_create_slow(device, owner, space, size, &storage));
     *out_storage = storage;
     return BP_OK;
 }
 
-/* Others' memory goes to its owner when its work has ended: at home on the host, it has all of its
- * users noted. What is pending does not keep the device alive: its end waits for that. A forked
- * child gives nothing back. */
-static void release_foreign(struct bp_storage *storage)
+/* Others' memory goes to its owner when its work has ended: its timeline is the host's, so that all
+ * of its users are noted. What is deferred does not keep the device alive: its end waits for that.
+ * A forked child gives nothing back. */
+static void storage_release_imported(struct bp_storage *storage)
 {
     struct bp_device *device = storage->device;
 
     if (storage->magic != bp_magic(BP_MAGIC_STORAGE)) return;
-    bp_pending_release(device, &storage->pending);
+    bp_deferred_release(device, &storage->deferred);
     bp_device_release(device);
 }
 
 /* The last storage of its pool, when nobody else keeps the device: it gets a reference for the
  * time, which ends it if this was its last. Devices without references are found under the core's
  * lock. */
-static void release_last(struct bp_storage *storage)
+static void storage_release_last(struct bp_storage *storage)
 {
     struct bp_device *device = storage->device;
     struct bp_core *core = device->core;
@@ -80,7 +81,7 @@ static void release_last(struct bp_storage *storage)
     bp_device_retain(device);
     pthread_mutex_unlock(&core->lock);
     bp_pool_lock(storage->pool);
-    bp_pool_give(storage->pool, storage);
+    bp_pool_free(storage->pool, storage);
     bp_pool_unlock(storage->pool);
     bp_device_release(device);
 }
@@ -95,32 +96,32 @@ void bp_storage_release(struct bp_storage *storage)
     if (__builtin_expect(atomic_load_explicit(&storage->access, memory_order_relaxed) ==
                              BP_ACCESS_FROZEN,
                          0))
-        storage->device->forget_calls(storage->device, storage->id);
+        storage->device->invalidate_calls(storage->device, storage->id);
     if (!pool) {
-        release_foreign(storage);
+        storage_release_imported(storage);
         return;
     }
     bp_pool_lock(pool);
     if (pool->counts.live == 1 && !atomic_load(&pool->device->refs)) {
         bp_pool_unlock(pool);
-        release_last(storage);
+        storage_release_last(storage);
         return;
     }
-    bp_pool_give(pool, storage);
+    bp_pool_free(pool, storage);
     bp_pool_unlock(pool);
 }
 
-void bp_storage_note(struct bp_storage *storage, struct bp_timeline *timeline, uint64_t number)
+void bp_storage_add_user(struct bp_storage *storage, struct bp_timeline *timeline, uint64_t number)
 {
-    bool noted;
+    bool added;
 
     if (storage->pool) bp_pool_lock(storage->pool);
     else pthread_mutex_lock(&storage->device->lock);
     storage->used = true;
-    noted = bp_users_add(&storage->pending.users, timeline, number);
+    added = bp_users_add(&storage->deferred.users, timeline, number);
     if (storage->pool) bp_pool_unlock(storage->pool);
     else pthread_mutex_unlock(&storage->device->lock);
-    if (!noted) bp_timeline_wait(timeline, number, &bp_no_deadline);
+    if (!added) bp_timeline_wait(timeline, number, &bp_deadline_none);
 }
 
 enum bp_status bp_memory_init(struct bp_device *device)
@@ -128,33 +129,33 @@ enum bp_status bp_memory_init(struct bp_device *device)
     struct bp_memory_state *m = calloc(1, sizeof *m);
 
     if (!m) return bp_error(BP_ERR_MEMORY, "%s: no memory", device->name);
-    pthread_mutex_init(&m->moving, NULL);
+    pthread_mutex_init(&m->stats_lock, NULL);
     pthread_mutex_init(&m->lock, NULL);
-    pthread_cond_init(&m->pressed, NULL);
-    pthread_cond_init(&m->told, NULL);
+    pthread_cond_init(&m->shrunk, NULL);
+    pthread_cond_init(&m->reported, NULL);
     device->memory = m;
     return BP_OK;
 }
 
-/* The plugin may still be asked: pools go before timelines, regions before what they lie in. */
-static void storage_drop(struct bp_pool *pool, void *ctx)
+/* The plugin may still be asked: pools go before timelines, spans before what they lie in. */
+static void storage_release_spans(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
-    bp_pool_drop(pool);
+    bp_pool_release_spans(pool);
 }
 
-static void storage_destroy(struct bp_pool *pool, void *ctx)
+static void storage_destroy_pool(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
-    atomic_store(&pool->home->pool[pool->space], NULL);
+    atomic_store(&pool->owner->pool[pool->space], NULL);
     bp_pool_destroy(pool);
 }
 
-static void finish_users(struct bp_pool *pool, void *ctx)
+static void storage_finish_users(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     for (struct bp_link *l = pool->pending.next; l != &pool->pending; l = l->next)
-        bp_users_finish(&bp_storage_of(bp_piece_of(l))->pending.users);
+        bp_users_finish(&bp_storage_of(bp_heap_block_of(l))->deferred.users);
 }
 
 void bp_memory_finish(struct bp_device *device)
@@ -162,12 +163,12 @@ void bp_memory_finish(struct bp_device *device)
     struct bp_memory_state *m = device->memory;
 
     if (!m) return;
-    bp_pools_visit(device, BP_SPACES, finish_users, NULL);
-    bp_pools_visit(device, BP_SPACES, storage_drop, NULL);
-    bp_pools_visit(device, BP_SPACES, storage_destroy, NULL);
-    pthread_cond_destroy(&m->pressed);
-    pthread_cond_destroy(&m->told);
+    bp_pools_visit(device, BP_SPACES, storage_finish_users, NULL);
+    bp_pools_visit(device, BP_SPACES, storage_release_spans, NULL);
+    bp_pools_visit(device, BP_SPACES, storage_destroy_pool, NULL);
+    pthread_cond_destroy(&m->shrunk);
+    pthread_cond_destroy(&m->reported);
     pthread_mutex_destroy(&m->lock);
-    pthread_mutex_destroy(&m->moving);
+    pthread_mutex_destroy(&m->stats_lock);
     free(m);
 }

@@ -57,7 +57,7 @@ enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index, struct bp_pl
     info.step = entry->step;
     if (info.state == BP_PLUGIN_READY) info.devices = entry->n_device;
     pthread_mutex_unlock(&core->lock);
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }
 
 enum bp_status bp_core_load(struct bp_core *core, uint32_t index)
@@ -86,7 +86,7 @@ static struct bp_plugin_entry *create_entry(struct bp_core *core, const char *pa
     struct bp_plugin_entry *entry = bp_plugin_entry_create(core, "");
 
     if (!entry) return NULL;
-    entry->manifest = (struct bp_manifest){.name = bp_path_guess(path),
+    entry->manifest = (struct bp_manifest){.name = bp_path_plugin_name(path),
                                            .kind = strdup(""),
                                            .version = strdup(""),
                                            .library = strdup(path)};
@@ -97,7 +97,8 @@ static struct bp_plugin_entry *create_entry(struct bp_core *core, const char *pa
     return NULL;
 }
 
-static enum bp_status add_clean(struct bp_core *core, const char *path, uint32_t *out_index)
+static enum bp_status plugin_add_normalized(struct bp_core *core, const char *path,
+                                            uint32_t *out_index)
 {
     struct bp_plugin_entry *fresh = create_entry(core, path), *entry;
     enum bp_status status = BP_OK;
@@ -116,15 +117,15 @@ enum bp_status bp_plugin_add_path(struct bp_core *core, const char *path, uint32
     char shown[BP_SHOWN_PATH], *clean;
     enum bp_status status;
 
-    if (!path || path[0] != '/' || bp_path_climbs(path) || !bp_path_ends(path, ".so"))
+    if (!path || path[0] != '/' || bp_path_has_parent(path) || !bp_path_has_suffix(path, ".so"))
         return bp_error(BP_ERR_INVALID,
                         "the path of a plugin is wrong: expected an absolute path without \"..\" "
                         "that ends in .so, got %s%s%s; write it out",
                         path ? "\"" : "", bp_show(shown, sizeof shown, path ? path : "NULL"),
                         path ? "\"" : "");
-    clean = bp_path_clean(path);
+    clean = bp_path_normalize(path);
     if (!clean) return bp_error(BP_ERR_MEMORY, "no memory for another plugin");
-    status = add_clean(core, clean, out_index);
+    status = plugin_add_normalized(core, clean, out_index);
     free(clean);
     return status;
 }

@@ -33,7 +33,7 @@ enum bp_status bp_plugin_entry_append(struct bp_core *core, struct bp_plugin_ent
     return BP_OK;
 }
 
-void bp_plugin_settle(struct bp_plugin_entry *entry, struct bp_refusal *why)
+void bp_plugin_set_result(struct bp_plugin_entry *entry, struct bp_refusal *why)
 {
     static const char no_memory[] = "out of memory while the plugin was loaded";
     uint32_t state = why->state ? why->state : BP_PLUGIN_READY;
@@ -47,14 +47,14 @@ void bp_plugin_settle(struct bp_plugin_entry *entry, struct bp_refusal *why)
                     : state == BP_PLUGIN_ABSENT ? BP_ERR_ABSENT
                                                 : BP_ERR_PLUGIN;
     pthread_mutex_unlock(&entry->core->lock);
-    atomic_store(&entry->settled, true);
+    atomic_store(&entry->finished, true);
 
     *why = (struct bp_refusal){0};
     if (state == BP_PLUGIN_BROKEN) bp_core_log(entry->core, BP_LOG_ERROR, "%s", entry->reason);
     if (state == BP_PLUGIN_ABSENT) bp_core_log(entry->core, BP_LOG_INFO, "%s", entry->reason);
 }
 
-void bp_plugin_forget(struct bp_plugin_entry *entry)
+void bp_plugin_clear_tables(struct bp_plugin_entry *entry)
 {
     for (uint32_t i = 0; i < entry->n_kernel; i++) free(entry->kernel_reason[i]);
     free(entry->kernel_reason);
@@ -72,21 +72,21 @@ void bp_plugin_forget(struct bp_plugin_entry *entry)
     entry->ccl = (struct bp_ccl){0};
 }
 
-void bp_plugin_end(struct bp_plugin_entry *entry)
+void bp_plugin_destroy_instance(struct bp_plugin_entry *entry)
 {
-    uint32_t note = bp_activity_enter(BP_ACTIVITY_DESTROY, entry->plugin.name, NULL);
+    uint32_t note = bp_activity_begin(BP_ACTIVITY_DESTROY, entry->plugin.name, NULL);
 
     entry->plugin.destroy(entry->self);
-    bp_activity_leave(note);
+    bp_activity_end(note);
 }
 
 void bp_plugin_entry_destroy(struct bp_plugin_entry *entry)
 {
     if (!entry) return;
-    if (entry->plugin.destroy) bp_plugin_end(entry);
-    bp_plugin_forget(entry);
+    if (entry->plugin.destroy) bp_plugin_destroy_instance(entry);
+    bp_plugin_clear_tables(entry);
     bp_manifest_finish(&entry->manifest);
-    bp_manifest_finish(&entry->before);
+    bp_manifest_finish(&entry->previous_manifest);
     if (*entry->reason) free((char *)entry->reason);
     free(entry->manifest_path);
     pthread_mutex_destroy(&entry->lock);

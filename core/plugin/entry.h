@@ -24,7 +24,8 @@ struct bp_plugin_entry {
 
     /* Its name, kind, version and library are never NULL; "" where they are not known. */
     struct bp_manifest manifest;
-    struct bp_manifest before; /* of a plugin loaded by its path: what was in manifest until then */
+    struct bp_manifest previous_manifest; /* of a plugin loaded by its path: what was in manifest
+                                             until then */
 
     /* Written while both lock and the core's lock are held, so that either lets one read them. */
     uint32_t state;        /* enum bp_plugin_state */
@@ -36,7 +37,7 @@ struct bp_plugin_entry {
      * while a plugin runs, and while the log is called: see the top of backplane/plugin.h. Never
      * taken by who holds the core's lock. */
     pthread_mutex_t lock;
-    _Atomic bool settled; /* loading is over: see host.c */
+    _Atomic bool finished; /* loading is over: see host.c */
 
     /* Set once the state is ready, constant from then on; zero in every other state. */
     struct bp_plugin plugin;   /* copies: tails that the plugin lacks are NULL */
@@ -44,7 +45,7 @@ struct bp_plugin_entry {
     struct bp_captures captures;
     struct bp_ccl ccl;
     struct bp_kernel *kernel;  /* n_kernel rows, copied by the plugin's stride */
-    const struct bp_kernel **kernel_row; /* the plugin's own rows: see bp_kernel_own */
+    const struct bp_kernel **kernel_row; /* the plugin's own rows: see bp_kernel_registered */
     const struct bp_kernel **kernel_best; /* the rows by their op, as an address; best first */
     char **kernel_reason;      /* why this machine cannot run a row, or NULL */
     uint32_t n_kernel;
@@ -55,8 +56,8 @@ struct bp_plugin_entry {
 
 /* The plugin's own row of which kernel, one of the entry's, is the copy. A plugin may have put
  * more behind it than this core knows: every callback gets the row as it was registered. */
-static inline const struct bp_kernel *bp_kernel_own(const struct bp_plugin_entry *entry,
-                                                    const struct bp_kernel *kernel)
+static inline const struct bp_kernel *bp_kernel_registered(const struct bp_plugin_entry *entry,
+                                                           const struct bp_kernel *kernel)
 {
     return entry->kernel_row[kernel - entry->kernel];
 }
@@ -80,7 +81,7 @@ enum bp_status bp_plugin_add_path(struct bp_core *core, const char *path, uint32
 void bp_plugin_entry_destroy(struct bp_plugin_entry *entry);
 
 /* In a forked child: global locks that another thread may have held. */
-void bp_library_forked(void);  /* ltdl.c */
-void bp_manifest_forked(void); /* manifest.c */
+void bp_library_after_fork(void); /* ltdl.c */
+void bp_manifest_after_fork(void); /* manifest.c */
 
 #endif

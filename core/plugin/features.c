@@ -34,7 +34,7 @@ static bool has_word(const char *line, const char *word)
     return false;
 }
 
-const char *bp_features_missing(const struct bp_manifest *manifest)
+const char *bp_features_find_missing(const struct bp_manifest *manifest)
 {
     const char *missing = NULL;
     char *line;

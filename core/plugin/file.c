@@ -62,20 +62,21 @@ enum {
     OWN_DATA = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB,
 };
 
-/* A file that was cut short, by a full disk or a broken copy, may have a sound head. The dynamic
+/* A file that was cut short, by a full disk or a broken copy, may have a sound header. The dynamic
  * linker would map what is not there and die of SIGBUS. */
-static bool check_length(const char *path, int fd, const ElfW(Ehdr) * head, struct bp_refusal *why)
+static bool check_length(const char *path, int fd, const ElfW(Ehdr) * header,
+                         struct bp_refusal *why)
 {
     struct stat file;
-    uint64_t needed = head->e_phoff;
+    uint64_t needed = header->e_phoff;
 
     if (fstat(fd, &file))
         return bp_broken(why, path,
                          "cannot be examined: expected a shared object, got \"%s\"; try again",
                          strerror(errno));
-    for (unsigned i = 0; i < head->e_phnum; i++) {
+    for (unsigned i = 0; i < header->e_phnum; i++) {
         ElfW(Phdr) part;
-        off_t at = (off_t)(head->e_phoff + i * sizeof part);
+        off_t at = (off_t)(header->e_phoff + i * sizeof part);
 
         if (pread(fd, &part, sizeof part, at) != sizeof part) needed = UINT64_MAX;
         else if (part.p_type == PT_LOAD && part.p_filesz > UINT64_MAX - part.p_offset)
@@ -94,9 +95,9 @@ static bool check_length(const char *path, int fd, const ElfW(Ehdr) * head, stru
 
 static bool check_elf(const char *path, int fd, struct bp_refusal *why)
 {
-    ElfW(Ehdr) head;
+    ElfW(Ehdr) header;
     char text[32], own[32];
-    ssize_t n = pread(fd, &head, sizeof head, 0);
+    ssize_t n = pread(fd, &header, sizeof header, 0);
 
     if (n < 0)
         return bp_broken(
@@ -107,24 +108,24 @@ static bool check_elf(const char *path, int fd, struct bp_refusal *why)
         return bp_broken(why, path,
                          "the file is empty: expected a shared object, got 0 bytes; build or "
                          "install it again");
-    if ((size_t)n < sizeof head || memcmp(head.e_ident, ELFMAG, SELFMAG))
+    if ((size_t)n < sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG))
         return bp_broken(why, path,
                          "not a library: expected a shared object, got a file that is not ELF; "
                          "build or install it again");
-    if (head.e_ident[EI_CLASS] != OWN_CLASS || head.e_ident[EI_DATA] != OWN_DATA ||
-        head.e_machine != OWN_MACHINE)
+    if (header.e_ident[EI_CLASS] != OWN_CLASS || header.e_ident[EI_DATA] != OWN_DATA ||
+        header.e_machine != OWN_MACHINE)
         return bp_broken(why, path,
                          "built for another machine: expected %s, got %s%s; install the build "
                          "for this machine",
-                         machine_name(OWN_MACHINE, own), machine_name(head.e_machine, text),
-                         head.e_ident[EI_CLASS] != OWN_CLASS ? " of another word size"
-                         : head.e_ident[EI_DATA] != OWN_DATA ? " of another byte order"
+                         machine_name(OWN_MACHINE, own), machine_name(header.e_machine, text),
+                         header.e_ident[EI_CLASS] != OWN_CLASS ? " of another word size"
+                         : header.e_ident[EI_DATA] != OWN_DATA ? " of another byte order"
                                                              : "");
-    if (head.e_type != ET_DYN)
+    if (header.e_type != ET_DYN)
         return bp_broken(why, path,
                          "not a shared object: expected ELF type %d, got %d; link it with -shared",
-                         ET_DYN, head.e_type);
-    return check_length(path, fd, &head, why);
+                         ET_DYN, header.e_type);
+    return check_length(path, fd, &header, why);
 }
 
 /* A descriptor of the very file that was checked, or -1. */

@@ -20,7 +20,7 @@ static void host_log(void *ctx, uint32_t level, const char *text)
     if (level > BP_LOG_DEBUG) level = BP_LOG_DEBUG;
     /* A plugin that fails to load gets one message at error level, which is the core's: it has the
      * plugin's own reason in it. */
-    if (level == BP_LOG_ERROR && !atomic_load(&entry->settled)) level = BP_LOG_WARN;
+    if (level == BP_LOG_ERROR && !atomic_load(&entry->finished)) level = BP_LOG_WARN;
     if (!text) text = "";
     if (names_itself(entry, text)) bp_core_log(entry->core, (enum bp_log_level)level, "%s", text);
     else
@@ -40,14 +40,14 @@ static void *host_allocate(void *ctx, size_t size, size_t alignment)
     struct bp_plugin_entry *entry = ctx;
 
     if (!alignment || alignment & (alignment - 1)) return NULL;
-    return bp_core_allocate(entry->core, size ? size : 1, alignment);
+    return bp_core_alloc(entry->core, size ? size : 1, alignment);
 }
 
 static void host_release(void *ctx, void *memory, size_t size)
 {
     struct bp_plugin_entry *entry = ctx;
 
-    if (memory) bp_core_release(entry->core, memory, size ? size : 1);
+    if (memory) bp_core_free(entry->core, memory, size ? size : 1);
 }
 
 void bp_host_init(struct bp_plugin_entry *entry)

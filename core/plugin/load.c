@@ -21,7 +21,7 @@ static const char *load_library(const struct bp_load *load)
     return load->entry->manifest.library;
 }
 
-static bool check_there(struct bp_load *load)
+static bool load_check_exists(struct bp_load *load)
 {
     char shown[BP_SHOWN_PATH];
     struct stat file;
@@ -56,7 +56,7 @@ static bool check_trust(struct bp_load *load)
 
 static bool check_features(struct bp_load *load)
 {
-    const char *missing = bp_features_missing(&load->entry->manifest);
+    const char *missing = bp_features_find_missing(&load->entry->manifest);
 
     if (!missing) return true;
     return bp_absent(&load->why, load_library(load),
@@ -65,7 +65,7 @@ static bool check_features(struct bp_load *load)
                      missing);
 }
 
-static bool not_opened(struct bp_load *load, const char *text)
+static bool load_report_unopened(struct bp_load *load, const char *text)
 {
     enum bp_library_cause cause = bp_library_cause(load_library(load), text);
     const char *advice = cause == BP_LIBRARY_LACKS
@@ -74,7 +74,7 @@ static bool not_opened(struct bp_load *load, const char *text)
                                "which finds symbols that are missing";
     char shown[BP_SHOWN_REASON];
 
-    if (cause == BP_LIBRARY_MEMORY) return bp_short(&load->why, load_library(load));
+    if (cause == BP_LIBRARY_MEMORY) return bp_no_memory(&load->why, load_library(load));
     return bp_broken(
         &load->why, load_library(load),
         "cannot be opened: expected all libraries and symbols that it needs, got \"%s\"; %s",
@@ -91,14 +91,14 @@ static bool is_file(const char *path, const struct stat *file)
 /* Whether bp_plugin_get is of the file that was checked, not of a library that it depends on, nor
  * of a file that had its name before: the dynamic linker answers with a library that it has open
  * by the name alone. */
-static bool is_checked(struct bp_load *load)
+static bool load_is_checked(struct bp_load *load)
 {
     errno = 0;
-    char *mapped = bp_mapped_file(load->symbol), shown[BP_SHOWN_PATH], expected[BP_SHOWN_PATH];
+    char *mapped = bp_mapped_file_find(load->symbol), shown[BP_SHOWN_PATH], expected[BP_SHOWN_PATH];
     bool good = mapped && is_file(mapped, &load->file);
     Dl_info info = {0};
 
-    if (!mapped && errno == ENOMEM) bp_short(&load->why, load_library(load));
+    if (!mapped && errno == ENOMEM) bp_no_memory(&load->why, load_library(load));
     else if (!mapped)
         bp_broken(&load->why, load_library(load),
                   "what is mapped of it cannot be known: expected it in /proc/self/maps, got "
@@ -124,13 +124,13 @@ static bool load_open_library(struct bp_load *load)
     bool opened;
 
     if (!bp_file_elf(load_library(load), &load->file, &load->why)) return false;
-    load->symbol = bp_library_symbol(load_library(load), "bp_plugin_get", &opened, &text);
-    if (!opened) not_opened(load, text);
+    load->symbol = bp_library_open_symbol(load_library(load), "bp_plugin_get", &opened, &text);
+    if (!opened) load_report_unopened(load, text);
     free(text);
     return opened;
 }
 
-static bool get_table(struct bp_load *load)
+static bool load_get_table(struct bp_load *load)
 {
     const struct bp_plugin *(*get)(void);
 
@@ -138,7 +138,7 @@ static bool get_table(struct bp_load *load)
         return bp_broken(&load->why, load_library(load),
                          "not a plugin: expected the exported symbol bp_plugin_get, got a "
                          "library without it; export it with BP_EXPORT");
-    if (!is_checked(load)) return false;
+    if (!load_is_checked(load)) return false;
     memcpy(&get, &load->symbol, sizeof get);
     load->table = get();
     if (load->table) return true;
@@ -149,7 +149,7 @@ static bool get_table(struct bp_load *load)
 
 /* A callback of the plugin failed with status: its own reason, or that it gave none, goes into
  * the one message. */
-static bool callback_failed(struct bp_load *load, const char *callback, enum bp_status status)
+static bool load_report_callback(struct bp_load *load, const char *callback, enum bp_status status)
 {
     const char *name = load->entry->plugin.name;
     char reason[BP_SHOWN_REASON];
@@ -177,7 +177,7 @@ static bool load_create(struct bp_load *load)
     bp_host_init(entry);
     bp_error_enter();
     status = entry->plugin.create(&entry->host, &entry->self);
-    if (status) return callback_failed(load, "create", status);
+    if (status) return load_report_callback(load, "create", status);
     return load->created = true;
 }
 
@@ -189,7 +189,7 @@ static bool count_devices(struct bp_load *load)
 
     bp_error_enter();
     status = entry->runtime.device_count(entry->self, &count);
-    if (status) return callback_failed(load, "device_count", status);
+    if (status) return load_report_callback(load, "device_count", status);
     if (!count)
         return bp_absent(&load->why, load_library(load),
                          "no device: expected at least one, got 0; nothing is wrong if there "
@@ -204,7 +204,7 @@ static bool count_devices(struct bp_load *load)
 }
 
 /* Why this core cannot use a row, or NULL; out_memory: not even a reason could be made. */
-static char *row_reason(const struct bp_kernel *row, bool *out_memory)
+static char *row_find_reason(const struct bp_kernel *row, bool *out_memory)
 {
     const struct bp_opinfo *op = bp_opinfo_find(row->op);
     char *reason = NULL, text[500];
@@ -221,7 +221,7 @@ static char *row_reason(const struct bp_kernel *row, bool *out_memory)
              row->out_known > op->n_out)
         made = asprintf(&reason, "made for a newer form of %s than this version (%s) has", op->name,
                         bp_version());
-    else if (bp_row_types_misfit(op, row->types, text, sizeof text))
+    else if (bp_row_types_find_misfit(op, row->types, text, sizeof text))
         made = asprintf(&reason, "%s", text);
     *out_memory = made < 0;
     return made < 0 ? NULL : reason;
@@ -238,26 +238,26 @@ static int compare_rows(const void *a, const void *b)
 }
 
 /* The rows by operator, and the best first. */
-static bool sort_rows(struct bp_load *load)
+static bool load_sort_rows(struct bp_load *load)
 {
     struct bp_plugin_entry *entry = load->entry;
 
     entry->kernel_best = calloc(entry->n_kernel + 1, sizeof *entry->kernel_best);
-    if (!entry->kernel_best) return bp_short(&load->why, load_library(load));
+    if (!entry->kernel_best) return bp_no_memory(&load->why, load_library(load));
     for (uint32_t i = 0; i < entry->n_kernel; i++) entry->kernel_best[i] = &entry->kernel[i];
     qsort(entry->kernel_best, entry->n_kernel, sizeof *entry->kernel_best, compare_rows);
     return true;
 }
 
 /* Asks the plugin which of its rows this machine can run. */
-static bool ask_rows(struct bp_load *load)
+static bool load_check_rows(struct bp_load *load)
 {
     struct bp_plugin_entry *entry = load->entry;
 
     for (uint32_t i = 0; i < entry->n_kernel; i++) {
         bool memory = false;
         enum bp_status status;
-        char *reason = row_reason(&entry->kernel[i], &memory);
+        char *reason = row_find_reason(&entry->kernel[i], &memory);
         const struct bp_opinfo *op = bp_opinfo_find(entry->kernel[i].op);
 
         /* Our copy points to our name, so that rows of an operator are found without strcmp. */
@@ -269,10 +269,10 @@ static bool ask_rows(struct bp_load *load)
             if (status == BP_ERR_MEMORY) memory = true;
             else if (status) memory = !(reason = strdup(bp_error_message()));
         }
-        if (memory) return bp_short(&load->why, load_library(load));
+        if (memory) return bp_no_memory(&load->why, load_library(load));
         entry->kernel_reason[i] = reason;
     }
-    return sort_rows(load);
+    return load_sort_rows(load);
 }
 
 void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
@@ -293,8 +293,8 @@ void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
 }
 
 /* The steps in which the plugin, or what it left, may end or hold up the process. */
-static bool run_check(struct bp_load *load, enum bp_plugin_step step,
-                      bool (*check)(struct bp_load *))
+static bool load_run_check(struct bp_load *load, enum bp_plugin_step step,
+                           bool (*check)(struct bp_load *))
 {
     static const uint32_t activity[BP_STEP_COUNT] = {
         [BP_STEP_FILE] = BP_ACTIVITY_COUNT,       [BP_STEP_MANIFEST] = BP_ACTIVITY_COUNT,
@@ -306,9 +306,9 @@ static bool run_check(struct bp_load *load, enum bp_plugin_step step,
     bool good;
 
     if (activity[step] != BP_ACTIVITY_COUNT) {
-        note = bp_activity_enter(activity[step], load->entry->manifest.name, NULL);
+        note = bp_activity_begin(activity[step], load->entry->manifest.name, NULL);
         good = check(load);
-        bp_activity_leave(note);
+        bp_activity_end(note);
         return good;
     }
     /* Nothing of the plugin runs here: errno is of our own calls. */
@@ -325,12 +325,12 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         enum bp_plugin_step step;
         bool (*check)(struct bp_load *);
     } checks[] = {
-        {BP_STEP_FILE, check_there},
+        {BP_STEP_FILE, load_check_exists},
         {BP_STEP_MANIFEST, check_abi},
         {BP_STEP_MANIFEST, check_features},
         {BP_STEP_TRUST, check_trust},
         {BP_STEP_OPEN, load_open_library},
-        {BP_STEP_ENTRY, get_table},
+        {BP_STEP_ENTRY, load_get_table},
         {BP_STEP_VERSION, bp_table_check},
         {BP_STEP_VERSION, bp_table_manifest},
         {BP_STEP_VERSION, bp_table_runtime},
@@ -340,18 +340,18 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         {BP_STEP_VERSION, bp_table_operators},
         {BP_STEP_CREATE, load_create},
         {BP_STEP_DEVICES, count_devices},
-        {BP_STEP_DEVICES, ask_rows},
+        {BP_STEP_DEVICES, load_check_rows},
     };
     struct bp_load load = {.entry = entry};
     bool good = true;
 
     for (size_t i = 0; good && i < sizeof checks / sizeof *checks; i++) {
         if (!i || checks[i].step != checks[i - 1].step) bp_plugin_step(entry, checks[i].step);
-        good = run_check(&load, checks[i].step, checks[i].check);
+        good = load_run_check(&load, checks[i].step, checks[i].check);
     }
     if (!good) {
-        if (load.created) bp_plugin_end(entry);
-        bp_plugin_forget(entry);
+        if (load.created) bp_plugin_destroy_instance(entry);
+        bp_plugin_clear_tables(entry);
     }
     if (!good && load.why.memory) {
         bp_error_write("%s", load.why.text ? load.why.text
@@ -359,7 +359,7 @@ static enum bp_status load_entry(struct bp_plugin_entry *entry)
         free(load.why.text);
         return BP_ERR_MEMORY;
     }
-    bp_plugin_settle(entry, &load.why);
+    bp_plugin_set_result(entry, &load.why);
     return entry->status;
 }
 
@@ -368,7 +368,7 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
     enum bp_status status;
     char *message;
 
-    TRY(bp_prepare_enter());
+    TRY(bp_process_busy_begin());
     pthread_mutex_lock(&entry->lock);
     status = entry->status;
     if (entry->state == BP_PLUGIN_UNPROBED) {
@@ -377,10 +377,10 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
         status = load_entry(entry);
         if (status == BP_OK && message) bp_error_write("%s", message);
         free(message);
-        if (status == BP_OK) bp_exit_rearm((const void *)(uintptr_t)entry->plugin.create);
+        if (status == BP_OK) bp_exit_reregister((const void *)(uintptr_t)entry->plugin.create);
     }
     pthread_mutex_unlock(&entry->lock);
-    bp_prepare_leave();
+    bp_process_busy_end();
     if (status == BP_ERR_MEMORY) return status;
     return status ? bp_error(status, "%s", entry->reason) : BP_OK;
 }

@@ -28,7 +28,7 @@ bool bp_absent(struct bp_refusal *why, const char *file, const char *format, ...
     __attribute__((format(printf, 3, 4)));
 
 /* The same for host memory that could not be had. */
-bool bp_short(struct bp_refusal *why, const char *file);
+bool bp_no_memory(struct bp_refusal *why, const char *file);
 
 /* What the dynamic linker's words for a failure tell of the library at path: they begin with the
  * file that is meant, and end with the system's text for an errno value where there was one. */
@@ -56,19 +56,19 @@ struct bp_quote {
 const char *bp_quote(struct bp_quote *quote, const char *text);
 
 /* path.c. New strings, or NULL without memory. clean: without "//", "/./" and a '/' at the end. */
-char *bp_path_clean(const char *path);
+char *bp_path_normalize(const char *path);
 char *bp_path_join(const char *directory, const char *name);
-char *bp_path_directory(const char *path);
-bool bp_path_climbs(const char *path);  /* has a component ".." */
-bool bp_path_control(const char *path); /* has a control character */
-const char *bp_path_base(const char *path);
-bool bp_path_ends(const char *path, const char *end);
+char *bp_path_dirname(const char *path);
+bool bp_path_has_parent(const char *path); /* has a component ".." */
+bool bp_path_has_control(const char *path); /* has a control character */
+const char *bp_path_basename(const char *path);
+bool bp_path_has_suffix(const char *path, const char *end);
 
 /* "x" of "/a/bp_x.json": how a plugin is called until it has said its name. */
-char *bp_path_guess(const char *path);
+char *bp_path_plugin_name(const char *path);
 
 /* The directory of this very library, all links resolved; NULL if that cannot be known. */
-char *bp_path_own(void);
+char *bp_path_of_core(void);
 
 /* trust.c: whether nobody but root and the user of this process can have written the regular file
  * that path names, or can put another one in its place. Fills out_file with what was checked. */
@@ -78,7 +78,7 @@ bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *
 bool bp_select_match(const char *globs, const char *name);
 
 /* Copies glob number index that a name must match to out; false past the last one. */
-bool bp_select_at(const char *globs, size_t index, char out[64]);
+bool bp_select_glob(const char *globs, size_t index, char out[64]);
 
 /* manifest.c. path is that of the manifest: it is named in messages, and library is relative to it.
  * On failure out is empty. ignored: the first key that is not known, or NULL. */
@@ -86,8 +86,8 @@ bool bp_manifest_read(const char *path, struct bp_manifest *out, struct bp_refus
 bool bp_manifest_parse(const char *path, const char *text, size_t size, struct bp_manifest *out,
                        struct bp_refusal *why);
 void bp_manifest_finish(struct bp_manifest *manifest);
-bool bp_name_fits(const char *name);    /* of a plugin or a kind: letters, digits, '_' */
-bool bp_version_fits(const char *text); /* of a plugin */
+bool bp_name_is_valid(const char *name); /* of a plugin or a kind: letters, digits, '_' */
+bool bp_version_is_valid(const char *text); /* of a plugin */
 
 /* file.c: whether the file is still the one that was checked for trust, and has the hash, or is a
  * shared object for this machine. */
@@ -100,16 +100,17 @@ bool bp_file_elf(const char *path, const struct stat *checked, struct bp_refusal
 bool bp_sha256_fd(int fd, char out[65]);
 
 /* features.c: the first feature of the manifest that this processor lacks, or NULL. */
-const char *bp_features_missing(const struct bp_manifest *manifest);
+const char *bp_features_find_missing(const struct bp_manifest *manifest);
 
 /* ltdl.c: opens the library at an absolute path, for good; the address of symbol in it.
  * out_opened says whether it could be opened at all, if not, out_why has the dynamic linker's
  * words (free it). */
-void *bp_library_symbol(const char *path, const char *symbol, bool *out_opened, char **out_why);
+void *bp_library_open_symbol(const char *path, const char *symbol, bool *out_opened,
+                             char **out_why);
 
 /* mapped.c: the file that is mapped at address, as it is called now (a deleted one: "PATH
  * (deleted)"), to be freed; NULL if that cannot be known. */
-char *bp_mapped_file(const void *address);
+char *bp_mapped_file_find(const void *address);
 
 /* One loading. */
 struct bp_load {
@@ -142,12 +143,12 @@ enum bp_status bp_plugin_entry_append(struct bp_core *core, struct bp_plugin_ent
 
 /* Writes down what became of an entry, and says so in the log if why holds anything; empties why.
  * The caller holds the entry's lock, or is the only one to know the entry. */
-void bp_plugin_settle(struct bp_plugin_entry *entry, struct bp_refusal *why);
+void bp_plugin_set_result(struct bp_plugin_entry *entry, struct bp_refusal *why);
 
 /* Ends the plugin's instance. */
-void bp_plugin_end(struct bp_plugin_entry *entry);
+void bp_plugin_destroy_instance(struct bp_plugin_entry *entry);
 
 /* Forgets what was copied from the plugin's tables. */
-void bp_plugin_forget(struct bp_plugin_entry *entry);
+void bp_plugin_clear_tables(struct bp_plugin_entry *entry);
 
 #endif

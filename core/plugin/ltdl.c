@@ -125,12 +125,12 @@ static lt_dlhandle ltdl_open_library(const char *path, char **out_why)
     return handle;
 }
 
-void bp_library_forked(void)
+void bp_library_after_fork(void)
 {
     pthread_mutex_init(&lock, NULL);
 }
 
-void *bp_library_symbol(const char *path, const char *symbol, bool *out_opened, char **out_why)
+void *bp_library_open_symbol(const char *path, const char *symbol, bool *out_opened, char **out_why)
 {
     void *address = NULL;
     lt_dlhandle handle = NULL;

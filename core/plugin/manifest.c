@@ -17,14 +17,14 @@ enum {
     MANIFEST_FORMAT = 1,
 };
 
-bool bp_name_fits(const char *name)
+bool bp_name_is_valid(const char *name)
 {
     size_t length = strlen(name);
     return length > 0 && length < 64 &&
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
-bool bp_version_fits(const char *text)
+bool bp_version_is_valid(const char *text)
 {
     size_t length = 0;
 
@@ -33,10 +33,11 @@ bool bp_version_fits(const char *text)
     return length > 0;
 }
 
-static bool library_fits(const char *path)
+static bool library_is_valid(const char *path)
 {
-    return !bp_path_control(path) && bp_path_ends(path, ".so") &&
-           strcmp(bp_path_base(path), ".so") && strlen(path) < 4096 && !bp_path_climbs(path);
+    return !bp_path_has_control(path) && bp_path_has_suffix(path, ".so") &&
+           strcmp(bp_path_basename(path), ".so") && strlen(path) < 4096 &&
+           !bp_path_has_parent(path);
 }
 
 /* Each reads one value: READ_BAD if it is not what the key expects. */
@@ -55,9 +56,9 @@ static bool read_whole(const cJSON *item, int64_t low, int64_t high, int64_t *ou
     return (double)*out == item->valuedouble;
 }
 
-static enum outcome read_string(const cJSON *item, bool (*fits)(const char *), char **out)
+static enum outcome read_string(const cJSON *item, bool (*is_valid)(const char *), char **out)
 {
-    if (!cJSON_IsString(item) || !fits(item->valuestring)) return READ_BAD;
+    if (!cJSON_IsString(item) || !is_valid(item->valuestring)) return READ_BAD;
     *out = strdup(item->valuestring);
     return *out ? READ_GOOD : READ_MEMORY;
 }
@@ -71,17 +72,17 @@ static enum outcome read_format(const cJSON *item, struct bp_manifest *out)
 
 static enum outcome read_name(const cJSON *item, struct bp_manifest *out)
 {
-    return read_string(item, bp_name_fits, &out->name);
+    return read_string(item, bp_name_is_valid, &out->name);
 }
 
 static enum outcome read_kind(const cJSON *item, struct bp_manifest *out)
 {
-    return read_string(item, bp_name_fits, &out->kind);
+    return read_string(item, bp_name_is_valid, &out->kind);
 }
 
 static enum outcome read_library(const cJSON *item, struct bp_manifest *out)
 {
-    return read_string(item, library_fits, &out->library);
+    return read_string(item, library_is_valid, &out->library);
 }
 
 static enum outcome read_abi(const cJSON *item, struct bp_manifest *out)
@@ -100,7 +101,7 @@ static enum outcome read_abi(const cJSON *item, struct bp_manifest *out)
 
 static enum outcome read_version(const cJSON *item, struct bp_manifest *out)
 {
-    return read_string(item, bp_version_fits, &out->version);
+    return read_string(item, bp_version_is_valid, &out->version);
 }
 
 static enum outcome read_priority(const cJSON *item, struct bp_manifest *out)
@@ -119,7 +120,7 @@ static enum outcome read_features(const cJSON *item, struct bp_manifest *out)
     if (!out->cpu_features) return READ_MEMORY;
     cJSON_ArrayForEach(word, item)
     {
-        enum outcome outcome = read_string(word, bp_version_fits,
+        enum outcome outcome = read_string(word, bp_version_is_valid,
                                            &out->cpu_features[out->n_cpu_features]);
         if (outcome) return outcome;
         out->n_cpu_features++;
@@ -127,14 +128,14 @@ static enum outcome read_features(const cJSON *item, struct bp_manifest *out)
     return READ_GOOD;
 }
 
-static bool hash_fits(const char *text)
+static bool hash_is_valid(const char *text)
 {
     return strlen(text) == 64 && strspn(text, "0123456789abcdefABCDEF") == 64;
 }
 
 static enum outcome read_sha256(const cJSON *item, struct bp_manifest *out)
 {
-    return read_string(item, hash_fits, &out->sha256);
+    return read_string(item, hash_is_valid, &out->sha256);
 }
 
 #define ANEW "write it anew with: bp manifest FILE.so"
@@ -208,7 +209,7 @@ static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *o
 
         if (!item && !key->required) continue;
         if (item) outcome = key->read(item, out);
-        if (outcome == READ_MEMORY) return bp_short(why, path);
+        if (outcome == READ_MEMORY) return bp_no_memory(why, path);
         if (outcome == READ_BAD)
             return bp_broken(why, path, "the key %s is %s: expected %s, got %s; %s", key->name,
                              item ? "wrong" : "missing", key->expected,
@@ -220,15 +221,15 @@ static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *o
 /* Makes library absolute, beside the manifest if it is not. */
 static bool place_library(const char *path, struct bp_manifest *out, struct bp_refusal *why)
 {
-    char *directory = bp_path_directory(path), *joined = NULL, *clean;
+    char *directory = bp_path_dirname(path), *joined = NULL, *clean;
 
     if (out->library[0] != '/' && directory) joined = bp_path_join(directory, out->library);
-    clean = out->library[0] == '/' ? bp_path_clean(out->library)
-            : joined               ? bp_path_clean(joined)
+    clean = out->library[0] == '/' ? bp_path_normalize(out->library)
+            : joined               ? bp_path_normalize(joined)
                                    : NULL;
     free(directory);
     free(joined);
-    if (!clean) return bp_short(why, path);
+    if (!clean) return bp_no_memory(why, path);
     free(out->library);
     out->library = clean;
     return true;
@@ -277,7 +278,7 @@ static bool check_nul(const char *path, const char *text, size_t size, struct bp
 
 static pthread_mutex_t json_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void bp_manifest_forked(void)
+void bp_manifest_after_fork(void)
 {
     pthread_mutex_init(&json_lock, NULL);
 }
@@ -299,7 +300,7 @@ static cJSON *parse_json(const char *path, const char *text, size_t size, struct
         while (at < size && text[at] && strchr(" \t\r\n", text[at])) at++;
     if (root && at == size && cJSON_IsObject(root)) return root;
     if (!root && errno == ENOMEM) {
-        bp_short(why, path);
+        bp_no_memory(why, path);
         return NULL;
     }
     for (size_t i = 0; i < at && i < size; i++) line += text[i] == '\n';
@@ -327,7 +328,7 @@ bool bp_manifest_parse(const char *path, const char *text, size_t size, struct b
     good = check_levels(path, text, size, why) && check_nul(path, text, size, why) &&
            (root = parse_json(path, text, size, why)) && check_keys(path, root, &ignored, why) &&
            read_keys(path, root, out, why) && place_library(path, out, why);
-    if (good && ignored && !(out->ignored = strdup(ignored))) good = bp_short(why, path);
+    if (good && ignored && !(out->ignored = strdup(ignored))) good = bp_no_memory(why, path);
     cJSON_Delete(root);
     if (!good) bp_manifest_finish(out);
     return good;
@@ -350,7 +351,7 @@ bool bp_manifest_read(const char *path, struct bp_manifest *out, struct bp_refus
     else if (file.st_size > MAX_SIZE)
         bp_broken(why, path, "too large: expected at most %d bytes, got %lld; " ANEW, MAX_SIZE,
                   (long long)file.st_size);
-    else if (!(text = malloc(MAX_SIZE + 1))) bp_short(why, path);
+    else if (!(text = malloc(MAX_SIZE + 1))) bp_no_memory(why, path);
     else if ((size = read(fd, text, MAX_SIZE + 1)) <
              0) /* one call gives all of a small regular file */
         bp_broken(

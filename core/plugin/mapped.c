@@ -8,7 +8,7 @@
 
 /* Where the name stands in a line "BEGIN-END RIGHTS OFFSET DEVICE INODE   NAME", if address is in
  * the line's range. */
-static const char *name_in(char *line, uintptr_t address)
+static const char *maps_find_name(char *line, uintptr_t address)
 {
     unsigned long long begin, end;
     int at = 0;
@@ -19,7 +19,7 @@ static const char *name_in(char *line, uintptr_t address)
     return line + at;
 }
 
-char *bp_mapped_file(const void *address)
+char *bp_mapped_file_find(const void *address)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     const char *name = NULL;
@@ -27,7 +27,8 @@ char *bp_mapped_file(const void *address)
     size_t size = 0;
 
     if (!maps) return NULL;
-    while (!name && getline(&line, &size, maps) >= 0) name = name_in(line, (uintptr_t)address);
+    while (!name && getline(&line, &size, maps) >= 0)
+        name = maps_find_name(line, (uintptr_t)address);
     fclose(maps);
     copy = name && *name ? strdup(name) : NULL;
     free(line);

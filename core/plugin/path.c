@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-char *bp_path_clean(const char *path)
+char *bp_path_normalize(const char *path)
 {
     char *clean = malloc(strlen(path) + 2), *to = clean;
     bool rooted = path[0] == '/';
@@ -31,12 +31,13 @@ char *bp_path_join(const char *directory, const char *name)
 {
     char *path;
 
-    if (asprintf(&path, "%s%s%s", directory, bp_path_ends(directory, "/") ? "" : "/", name) < 0)
+    if (asprintf(&path, "%s%s%s", directory, bp_path_has_suffix(directory, "/") ? "" : "/", name) <
+        0)
         return NULL;
     return path;
 }
 
-char *bp_path_directory(const char *path)
+char *bp_path_dirname(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -44,19 +45,19 @@ char *bp_path_directory(const char *path)
     return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-const char *bp_path_base(const char *path)
+const char *bp_path_basename(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-bool bp_path_ends(const char *path, const char *end)
+bool bp_path_has_suffix(const char *path, const char *end)
 {
     size_t length = strlen(path), n = strlen(end);
     return length >= n && !strcmp(path + length - n, end);
 }
 
-bool bp_path_climbs(const char *path)
+bool bp_path_has_parent(const char *path)
 {
     while (*path) {
         size_t length = strcspn(path, "/");
@@ -67,16 +68,16 @@ bool bp_path_climbs(const char *path)
     return false;
 }
 
-bool bp_path_control(const char *path)
+bool bp_path_has_control(const char *path)
 {
     for (; *path; path++)
         if ((unsigned char)*path < ' ' || *path == 0x7f) return true;
     return false;
 }
 
-char *bp_path_guess(const char *path)
+char *bp_path_plugin_name(const char *path)
 {
-    const char *base = bp_path_base(path);
+    const char *base = bp_path_basename(path);
     size_t length;
 
     if (!strncmp(base, "bp_", 3)) base += 3;
@@ -84,16 +85,16 @@ char *bp_path_guess(const char *path)
     return strndup(base, length);
 }
 
-char *bp_path_own(void)
+char *bp_path_of_core(void)
 {
     Dl_info info;
     char *directory, *own;
 
     /* A relative name was good where the process started; by now it may name anything. */
-    if (!dladdr((void *)(uintptr_t)bp_path_own, &info) || !info.dli_fname ||
+    if (!dladdr((void *)(uintptr_t)bp_path_of_core, &info) || !info.dli_fname ||
         info.dli_fname[0] != '/')
         return NULL;
-    directory = bp_path_directory(info.dli_fname);
+    directory = bp_path_dirname(info.dli_fname);
     if (!directory) return NULL;
     own = realpath(directory, NULL);
     free(directory);

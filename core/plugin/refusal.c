@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool refusal_refuse(struct bp_refusal *why, uint32_t state, const char *file,
-                           const char *format, va_list args)
+static bool refusal_set(struct bp_refusal *why, uint32_t state, const char *file,
+                        const char *format, va_list args)
 {
     char shown[BP_SHOWN_PATH], *rest = NULL;
 
@@ -25,7 +25,7 @@ bool bp_broken(struct bp_refusal *why, const char *file, const char *format, ...
     va_list args;
 
     va_start(args, format);
-    refusal_refuse(why, BP_PLUGIN_BROKEN, file, format, args);
+    refusal_set(why, BP_PLUGIN_BROKEN, file, format, args);
     va_end(args);
     return false;
 }
@@ -35,12 +35,12 @@ bool bp_absent(struct bp_refusal *why, const char *file, const char *format, ...
     va_list args;
 
     va_start(args, format);
-    refusal_refuse(why, BP_PLUGIN_ABSENT, file, format, args);
+    refusal_set(why, BP_PLUGIN_ABSENT, file, format, args);
     va_end(args);
     return false;
 }
 
-bool bp_short(struct bp_refusal *why, const char *file)
+bool bp_no_memory(struct bp_refusal *why, const char *file)
 {
     bp_broken(why, file, "not enough host memory to load it; free some and ask again");
     why->memory = true;
@@ -53,9 +53,10 @@ enum bp_library_cause bp_library_cause(const char *path, const char *why)
 {
     size_t length = strlen(path);
 
-    if (!why || bp_path_ends(why, strerror(ENOMEM)) || !strcmp(why, "out of memory"))
+    if (!why || bp_path_has_suffix(why, strerror(ENOMEM)) || !strcmp(why, "out of memory"))
         return BP_LIBRARY_MEMORY;
-    if (bp_path_ends(why, strerror(ENOENT)) && (strncmp(why, path, length) || why[length] != ':'))
+    if (bp_path_has_suffix(why, strerror(ENOENT)) &&
+        (strncmp(why, path, length) || why[length] != ':'))
         return BP_LIBRARY_LACKS;
     return BP_LIBRARY_OTHER;
 }

@@ -29,8 +29,8 @@ static const char *row_types_names(uint64_t mask, char *text, size_t size)
     return text;
 }
 
-bool bp_row_types_misfit(const struct bp_opinfo *op, const uint64_t *types, char *text,
-                         size_t size)
+bool bp_row_types_find_misfit(const struct bp_opinfo *op, const uint64_t *types, char *text,
+                              size_t size)
 {
     char stray[160], all[160];
 

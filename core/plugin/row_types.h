@@ -9,7 +9,7 @@
 /* Whether a mask in types, one for each type variable, has a dtype that the operator does not have,
  * or is empty where the operator has the variable. Then text says which, beginning with
  * "types[". */
-bool bp_row_types_misfit(const struct bp_opinfo *op, const uint64_t *types, char *text,
-                         size_t size);
+bool bp_row_types_find_misfit(const struct bp_opinfo *op, const uint64_t *types, char *text,
+                              size_t size);
 
 #endif

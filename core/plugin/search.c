@@ -29,7 +29,7 @@ static const struct bp_plugin_entry *find_entry(const struct bp_core *core, cons
 }
 
 /* Whether a manifest was listed before: a directory may be named twice. */
-static bool is_listed(const struct bp_core *core, const char *manifest_path)
+static bool search_is_listed(const struct bp_core *core, const char *manifest_path)
 {
     for (uint32_t i = 0; i < core->n_entry; i++)
         if (!strcmp(core->entry[i]->manifest_path, manifest_path)) return true;
@@ -37,9 +37,9 @@ static bool is_listed(const struct bp_core *core, const char *manifest_path)
 }
 
 /* What can be said of a plugin whose manifest cannot be used. */
-static bool guess_manifest(struct bp_plugin_entry *entry)
+static bool manifest_fill_unknown(struct bp_plugin_entry *entry)
 {
-    entry->manifest = (struct bp_manifest){.name = bp_path_guess(entry->manifest_path),
+    entry->manifest = (struct bp_manifest){.name = bp_path_plugin_name(entry->manifest_path),
                                            .kind = strdup(""),
                                            .version = strdup(""),
                                            .library = strdup("")};
@@ -48,7 +48,7 @@ static bool guess_manifest(struct bp_plugin_entry *entry)
 }
 
 /* Whether the entry is to be listed. */
-static bool is_wanted(struct search *s, const struct bp_plugin_entry *entry)
+static bool search_is_wanted(struct search *s, const struct bp_plugin_entry *entry)
 {
     const struct bp_plugin_entry *before;
     const char *name = entry->manifest.name;
@@ -77,7 +77,7 @@ static void warn_ignored(struct search *s, const struct bp_plugin_entry *entry)
                 bp_show(key, sizeof key, entry->manifest.ignored));
 }
 
-static void found_manifest(struct search *s, const char *path)
+static void search_add_manifest(struct search *s, const char *path)
 {
     struct bp_plugin_entry *entry;
     struct bp_refusal why = {0};
@@ -85,7 +85,7 @@ static void found_manifest(struct search *s, const char *path)
     bool good, listed;
     uint32_t index;
 
-    if (is_listed(s->core, path)) return;
+    if (search_is_listed(s->core, path)) return;
     entry = bp_plugin_entry_create(s->core, path);
     if (!entry) {
         s->status = bp_error(BP_ERR_MEMORY, "no memory for another plugin");
@@ -97,13 +97,13 @@ static void found_manifest(struct search *s, const char *path)
     if (good) entry->step = BP_STEP_MANIFEST;
     good = good && bp_manifest_read(path, &entry->manifest, &why);
     if (good) entry->step = BP_STEP_FILE; /* loading begins there */
-    if (!good && (why.memory || errno == ENOMEM || !guess_manifest(entry)))
+    if (!good && (why.memory || errno == ENOMEM || !manifest_fill_unknown(entry)))
         s->status = bp_error(BP_ERR_MEMORY, "%s: no memory to read it", path);
 
-    if (good) listed = is_wanted(s, entry);
+    if (good) listed = search_is_wanted(s, entry);
     else listed = !s->status && bp_select_match(s->globs, entry->manifest.name);
     if (s->status) listed = false;
-    if (listed && !good) bp_plugin_settle(entry, &why);
+    if (listed && !good) bp_plugin_set_result(entry, &why);
     if (listed && entry->manifest.ignored) warn_ignored(s, entry);
     if (listed) {
         pthread_mutex_lock(&s->core->lock);
@@ -172,13 +172,13 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
     }
     for (size_t pass = 0; pass < (deep ? 2 : 1); pass++) {
         for (size_t i = 0; i < count && !s->status; i++) {
-            bool manifest = !strncmp(names[i], "bp_", 3) && bp_path_ends(names[i], ".json");
+            bool manifest = !strncmp(names[i], "bp_", 3) && bp_path_has_suffix(names[i], ".json");
             char *full = manifest == (pass == 0) ? bp_path_join(path, names[i]) : NULL;
             struct stat file;
 
             if (manifest == (pass == 0) && !full)
                 s->status = bp_error(BP_ERR_MEMORY, "no memory for a search path");
-            if (full && manifest) found_manifest(s, full);
+            if (full && manifest) search_add_manifest(s, full);
             else if (full && !(own ? stat : lstat)(full, &file) && S_ISDIR(file.st_mode))
                 search_directory(s, full, own, false);
             free(full);
@@ -191,12 +191,12 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
 
 static void search_entry(struct search *s, const char *path)
 {
-    bool manifest = !strncmp(bp_path_base(path), "bp_", 3) && bp_path_ends(path, ".json");
+    bool manifest = !strncmp(bp_path_basename(path), "bp_", 3) && bp_path_has_suffix(path, ".json");
     struct stat file;
 
     if (!manifest || (!lstat(path, &file) && S_ISDIR(file.st_mode)))
         search_directory(s, path, false, true);
-    else if (!lstat(path, &file)) found_manifest(s, path);
+    else if (!lstat(path, &file)) search_add_manifest(s, path);
 }
 
 /* Directories and single manifests with ':' between. Relative ones would mean the current
@@ -208,10 +208,10 @@ static void search_list(struct search *s, const char *list, const char *from)
 
     while (list && *list && !s->status) {
         size_t length = strcspn(list, ":");
-        char *word = strndup(list, length), *clean = word ? bp_path_clean(word) : NULL;
+        char *word = strndup(list, length), *clean = word ? bp_path_normalize(word) : NULL;
 
         if (!clean) s->status = bp_error(BP_ERR_MEMORY, "no memory for a search path");
-        else if (word[0] == '/' && !bp_path_climbs(clean)) search_entry(s, clean);
+        else if (word[0] == '/' && !bp_path_has_parent(clean)) search_entry(s, clean);
         else if (!warned) {
             bp_core_log(s->core, BP_LOG_WARN,
                         "%s: an entry is passed over: expected absolute directories without "
@@ -231,12 +231,12 @@ static void search_list(struct search *s, const char *list, const char *from)
     }
 }
 
-static void search_own(struct search *s)
+static void search_own_directory(struct search *s)
 {
     char *own, *path;
 
     errno = 0;
-    own = bp_path_own();
+    own = bp_path_of_core();
     path = own ? bp_path_join(own, "backplane") : NULL;
     if (!path && errno == ENOMEM)
         s->status = bp_error(BP_ERR_MEMORY, "no memory for a search path");
@@ -254,7 +254,7 @@ static void warn_unmatched(struct search *s)
 {
     char glob[64];
 
-    for (size_t i = 0; bp_select_at(s->globs, i, glob); i++) {
+    for (size_t i = 0; bp_select_glob(s->globs, i, glob); i++) {
         bool match = false;
         for (uint32_t e = 0; e < s->core->n_entry && !match; e++)
             match = bp_select_match(glob, s->core->entry[e]->manifest.name);
@@ -272,12 +272,12 @@ enum bp_status bp_plugin_search(struct bp_core *core)
         .core = core, .globs = core->plugins, .globs_from = "plugins of the options"};
 
     if (!s.globs) {
-        s.globs = bp_env("BP_PLUGINS");
+        s.globs = bp_env_get("BP_PLUGINS");
         s.globs_from = "BP_PLUGINS";
     }
     search_list(&s, core->plugin_path, "plugin_path of the options");
-    search_list(&s, bp_env("BP_PLUGIN_PATH"), "BP_PLUGIN_PATH");
-    if (!s.status) search_own(&s);
+    search_list(&s, bp_env_get("BP_PLUGIN_PATH"), "BP_PLUGIN_PATH");
+    if (!s.status) search_own_directory(&s);
     for (size_t i = 0; i < sizeof system_directories / sizeof *system_directories; i++)
         if (!s.status) search_directory(&s, system_directories[i], true, true);
     warn_unmatched(&s);

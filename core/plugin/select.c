@@ -43,7 +43,7 @@ bool bp_select_match(const char *globs, const char *name)
     return any || match;
 }
 
-bool bp_select_at(const char *globs, size_t index, char out[64])
+bool bp_select_glob(const char *globs, size_t index, char out[64])
 {
     while (match_next(&globs, out))
         if (out[0] != '!' && !index--) return true;

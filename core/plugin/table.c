@@ -52,17 +52,17 @@ static bool check_names(struct bp_load *load)
     const struct bp_plugin *plugin = &load->entry->plugin;
     struct bp_quote quote;
 
-    if (!plugin->name || !bp_name_fits(plugin->name))
+    if (!plugin->name || !bp_name_is_valid(plugin->name))
         return bp_broken(&load->why, table_library(load),
                          "its name cannot be used: expected lower-case letters, digits and "
                          "'_', at most 63, got %s; rename it",
                          bp_quote(&quote, plugin->name));
-    if (!plugin->kind || !bp_name_fits(plugin->kind))
+    if (!plugin->kind || !bp_name_is_valid(plugin->kind))
         return bp_broken(&load->why, table_library(load),
                          "its device kind cannot be used: expected lower-case letters, digits "
                          "and '_', at most 63, got %s; rename it",
                          bp_quote(&quote, plugin->kind));
-    if (!plugin->version || !bp_version_fits(plugin->version))
+    if (!plugin->version || !bp_version_is_valid(plugin->version))
         return bp_broken(&load->why, table_library(load),
                          "its version cannot be used: expected 1 to 63 characters without "
                          "spaces, got %s; correct it",
@@ -107,11 +107,12 @@ bool bp_table_check(struct bp_load *load)
 }
 
 /* A plugin that is loaded by its path has no manifest: it says by itself what one would say. */
-static bool take_words(struct bp_load *load)
+static bool table_fill_manifest(struct bp_load *load)
 {
     struct bp_plugin_entry *entry = load->entry;
 
-    if (entry->before.name) return true; /* memory ran out later, and it is loaded again */
+    if (entry->previous_manifest.name)
+        return true; /* memory ran out later, and it is loaded again */
     struct bp_manifest said = {
         .name = strdup(entry->plugin.name),
         .kind = strdup(entry->plugin.kind),
@@ -126,7 +127,7 @@ static bool take_words(struct bp_load *load)
         return false;
     }
     pthread_mutex_lock(&entry->core->lock);
-    entry->before = entry->manifest; /* an app may hold its strings */
+    entry->previous_manifest = entry->manifest; /* an app may hold its strings */
     entry->manifest = said;
     pthread_mutex_unlock(&entry->core->lock);
     return true;
@@ -146,7 +147,7 @@ bool bp_table_manifest(struct bp_load *load)
         {"device kind", manifest->kind, plugin->kind},
     };
 
-    if (!*path) return take_words(load) || bp_short(&load->why, table_library(load));
+    if (!*path) return table_fill_manifest(load) || bp_no_memory(&load->why, table_library(load));
     bp_show(shown_path, sizeof shown_path, path);
     bp_show(shown, sizeof shown, table_library(load));
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
@@ -239,11 +240,13 @@ bool bp_table_captures(struct bp_load *load)
     struct bp_plugin_entry *entry = load->entry;
 
     if (!entry->plugin.captures) return true;
-    if (!copy_table(load, "bp_captures", entry->plugin.captures, END(bp_captures, recording_destroy),
+    if (!copy_table(load, "bp_captures", entry->plugin.captures,
+                    END(bp_captures, recording_destroy),
                     &entry->captures, sizeof entry->captures))
         return false;
     entry->plugin.captures = &entry->captures;
-    if (!check_group(load, &entry->captures, capture, sizeof capture / sizeof *capture)) return false;
+    if (!check_group(load, &entry->captures, capture, sizeof capture / sizeof *capture))
+        return false;
     if (entry->runtime.stream_create || !entry->captures.capture_begin) return true;
     return bp_broken(&load->why, table_library(load),
                      "it records streams and has none: expected stream_create beside "
@@ -311,7 +314,7 @@ static bool check_unique(struct bp_load *load)
     struct bp_quote quote;
     bool good = true;
 
-    if (!sorted) return bp_short(&load->why, table_library(load));
+    if (!sorted) return bp_no_memory(&load->why, table_library(load));
     for (uint32_t i = 0; i < entry->n_kernel; i++) sorted[i] = &entry->kernel[i];
     qsort(sorted, entry->n_kernel, sizeof *sorted, compare_names);
     for (uint32_t i = 1; i < entry->n_kernel && good; i++)
@@ -364,7 +367,7 @@ bool bp_table_kernels(struct bp_load *load)
     entry->kernel_row = calloc(kernels->count, sizeof *entry->kernel_row);
     entry->kernel_reason = calloc(kernels->count, sizeof *entry->kernel_reason);
     if (!entry->kernel || !entry->kernel_row || !entry->kernel_reason)
-        return bp_short(&load->why, table_library(load));
+        return bp_no_memory(&load->why, table_library(load));
     entry->n_kernel = (uint32_t)kernels->count;
 
     used = kernels->stride < sizeof *entry->kernel ? kernels->stride : sizeof *entry->kernel;

@@ -17,7 +17,7 @@
 
 /* Whether the file may have an access control list: then what shows as the group's rights is the
  * most that anyone has whom the list names. (NFSv4 lists show in the mode as the server says.) */
-static bool may_have_list(const char *part)
+static bool trust_may_have_acl(const char *part)
 {
     if (lgetxattr(part, "system.posix_acl_access", NULL, 0) >= 0) return true;
     return errno != ENODATA && errno != ENOTSUP;
@@ -26,7 +26,7 @@ static bool may_have_list(const char *part)
 /* Whether gid is the user's own group, of the user's own name and with no other member:
  * distributions that make one for each user let new files be writable by it. Not asked in a
  * set-uid process. */
-static bool private_group(gid_t gid)
+static bool trust_is_private_group(gid_t gid)
 {
     char user_text[4096], group_text[4096];
     struct passwd user, *got_user;
@@ -74,7 +74,8 @@ static bool check_writers(const char *path, const char *part, bool holds, const 
                          bp_show(shown, sizeof shown, part), (unsigned)geteuid(),
                          (unsigned)file->st_uid);
 
-    if (others == S_IWGRP && private_group(file->st_gid) && !may_have_list(part)) others = 0;
+    if (others == S_IWGRP && trust_is_private_group(file->st_gid) && !trust_may_have_acl(part))
+        others = 0;
     /* In a sticky directory only its owner and theirs can replace what root or the user owns,
      * which the next component is asked for. But anyone can put a library beside the plugin
      * there. */
@@ -115,16 +116,16 @@ static bool check_part(const char *path, const char *part, bool last, bool holds
 
 /* The path itself. A control character could make two lines of a message, or of a line of
  * /proc/self/maps what it is not. */
-static bool check_words(const char *path, struct bp_refusal *why)
+static bool trust_check_path(const char *path, struct bp_refusal *why)
 {
     char shown[BP_SHOWN_PATH];
 
-    if (path[0] != '/' || bp_path_climbs(path))
+    if (path[0] != '/' || bp_path_has_parent(path))
         return bp_broken(why, path,
                          "its path does not lead down from the root: expected an absolute path "
                          "without \"..\", got \"%s\"; write it out",
                          bp_show(shown, sizeof shown, path));
-    if (bp_path_control(path))
+    if (bp_path_has_control(path))
         return bp_broken(why, path,
                          "its path has control characters: expected a path without, got one with; "
                          "rename what is called so");
@@ -133,13 +134,13 @@ static bool check_words(const char *path, struct bp_refusal *why)
 
 bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *why)
 {
-    size_t length = strlen(path), base = (size_t)(bp_path_base(path) - path);
+    size_t length = strlen(path), base = (size_t)(bp_path_basename(path) - path);
     char *part = strdup(path);
     struct stat file;
     bool good;
 
-    if (!part) return bp_short(why, path);
-    good = check_words(path, why);
+    if (!part) return bp_no_memory(why, path);
+    good = trust_check_path(path, why);
 
     /* "/", "/a", "/a/b": each prefix that ends before a '/', and the whole. */
     for (size_t at = 1; good && at <= length; at++) {

@@ -7,19 +7,19 @@
 
 #include <stdlib.h>
 
-/* A device that cannot synchronise at its end: what is pending goes all the same. */
-static void end_device(struct bp_device *device)
+/* A device that cannot synchronise at its end: what is deferred goes all the same. */
+static void device_destroy(struct bp_device *device)
 {
     struct bp_core *core = device->core;
 
-    bp_device_drain(device, &bp_no_deadline);
-    if (bp_leaving()) {
+    bp_device_drain(device, &bp_deadline_none);
+    if (bp_process_is_exiting()) {
         bp_process_abandon(device);
         return;
     }
     bp_cache_destroy(atomic_load(&device->calls));
     bp_fallback_finish(device);
-    bp_pending_finish(device);
+    bp_deferred_finish(device);
     bp_memory_finish(device);
     bp_timelines_finish(device);
     pthread_mutex_destroy(&device->lock);
@@ -27,48 +27,49 @@ static void end_device(struct bp_device *device)
     free(device->failure.why);
     free(device->lost.why);
     free(device);
-    bp_core_drop(core);
+    bp_core_release(core);
 }
 
-static void *end_elsewhere(void *device)
+static void *device_destroy_thread(void *device)
 {
-    if (bp_prepare_enter() == BP_OK) {
-        end_device(device);
-        bp_prepare_leave();
+    if (bp_process_busy_begin() == BP_OK) {
+        device_destroy(device);
+        bp_process_busy_end();
     }
     return NULL;
 }
 
-static enum bp_status end_aside(void *device)
+static enum bp_status device_destroy_detached(void *device)
 {
-    end_elsewhere(device);
+    device_destroy_thread(device);
     return BP_OK;
 }
 
 /* On another thread, which goes on where its wait is not over by the deadline: nothing is freed
  * that work uses. */
-static void end_until(struct bp_device *device, const struct bp_deadline *until)
+static void device_destroy_until(struct bp_device *device, const struct bp_deadline *until)
 {
     struct bp_core *core = device->core;
     bool begun, late = false;
     char why[1280];
 
-    bp_deadline_text(device, NULL, UINT64_MAX, until, why, sizeof why); /* it may be gone later */
+    /* Now: it may be gone later. */
+    bp_deadline_describe(device, NULL, UINT64_MAX, until, why, sizeof why);
     bp_core_retain(core);
-    bp_run_aside(end_aside, device, until, &begun, &late);
+    bp_thread_run_until(device_destroy_detached, device, until, &begun, &late);
     if (!begun) bp_core_log(core, BP_LOG_ERROR, "%s; no thread to close it: it stays open", why);
     if (late) bp_core_log(core, BP_LOG_WARN, "%s; it is closed when that has ended", why);
-    bp_core_drop(core);
+    bp_core_release(core);
 }
 
 /* A worker that ended a device could wait for itself, or for a worker that waits for it. */
-static void device_end(struct bp_device *device)
+static void device_destroy_begin(struct bp_device *device)
 {
     struct bp_deadline until = bp_deadline_of(device);
 
-    if (!bp_on_worker() && !bp_deadline_is(&until)) end_device(device);
-    else if (!bp_on_worker()) end_until(device, &until);
-    else if (!bp_process_detach(end_elsewhere, device))
+    if (!bp_queue_on_worker() && !bp_deadline_is_set(&until)) device_destroy(device);
+    else if (!bp_queue_on_worker()) device_destroy_until(device, &until);
+    else if (!bp_thread_create_detached(device_destroy_thread, device))
         bp_core_log(device->core, BP_LOG_ERROR, "%s: no thread to close it: it stays open",
                     device->name);
 }
@@ -80,7 +81,7 @@ void bp_device_close(struct bp_device *device)
 {
     struct bp_core *core = device->core;
     struct bp_device **at = &core->devices;
-    bool stopped = bp_prepare_enter() != BP_OK;
+    bool stopped = bp_process_busy_begin() != BP_OK;
     uint32_t refs;
 
     pthread_mutex_lock(&core->lock);
@@ -92,6 +93,6 @@ void bp_device_close(struct bp_device *device)
     }
     pthread_mutex_unlock(&core->lock);
 
-    if (refs == 1 && !stopped) device_end(device);
-    if (!stopped) bp_prepare_leave();
+    if (refs == 1 && !stopped) device_destroy_begin(device);
+    if (!stopped) bp_process_busy_end();
 }

@@ -19,7 +19,7 @@
 /* Settings that cannot be are passed over, with a warning. */
 static void read_width(struct bp_core *core)
 {
-    const char *wanted = bp_env("BP_THREADS");
+    const char *wanted = bp_env_get("BP_THREADS");
     char *end = NULL;
     long n = wanted ? strtol(wanted, &end, 10) : 0;
     cpu_set_t set;
@@ -40,15 +40,17 @@ static void core_seed(void)
 {
     struct timespec t;
 
-    if (getrandom(bp_sign_key, sizeof bp_sign_key, GRND_NONBLOCK) == sizeof bp_sign_key) return;
+    if (getrandom(bp_signature_key, sizeof bp_signature_key, GRND_NONBLOCK) ==
+        sizeof bp_signature_key)
+        return;
     clock_gettime(CLOCK_REALTIME, &t);
-    bp_sign_key[0] = (uint64_t)t.tv_nsec * 0x9E3779B97F4A7C15u ^ (uintptr_t)&t;
-    bp_sign_key[1] = (uint64_t)t.tv_sec * 0xBF58476D1CE4E5B9u ^ (uintptr_t)bp_sign_key;
+    bp_signature_key[0] = (uint64_t)t.tv_nsec * 0x9E3779B97F4A7C15u ^ (uintptr_t)&t;
+    bp_signature_key[1] = (uint64_t)t.tv_sec * 0xBF58476D1CE4E5B9u ^ (uintptr_t)bp_signature_key;
 }
 
 static uint64_t read_seed(struct bp_core *core)
 {
-    const char *wanted = bp_env("BP_SEED");
+    const char *wanted = bp_env_get("BP_SEED");
     char *end = NULL;
     uint64_t value;
 
@@ -64,7 +66,7 @@ static uint64_t read_seed(struct bp_core *core)
 static void read_fallback(struct bp_core *core)
 {
     static const char *const word[] = {"allow", "warn", "deny"};
-    const char *wanted = bp_env("BP_FALLBACK");
+    const char *wanted = bp_env_get("BP_FALLBACK");
 
     core->fallback = BP_POLICY_WARN;
     for (uint32_t i = 0; wanted && i <= BP_POLICY_DENY; i++)
@@ -80,7 +82,7 @@ static void read_fallback(struct bp_core *core)
 static bool read_choice(struct bp_core *core, const char *name, const char *usual,
                         const char *other)
 {
-    const char *wanted = bp_env(name);
+    const char *wanted = bp_env_get(name);
 
     if (!wanted || !*wanted || !strcasecmp(wanted, usual)) return false;
     if (!strcasecmp(wanted, other)) return true;
@@ -91,7 +93,7 @@ static bool read_choice(struct bp_core *core, const char *name, const char *usua
 /* "512M": bytes, or with K, M, G or T behind the number. */
 static void read_memory_limit(struct bp_core *core)
 {
-    const char *wanted = bp_env("BP_MEM_LIMIT"), *unit = "KMGT", *found;
+    const char *wanted = bp_env_get("BP_MEM_LIMIT"), *unit = "KMGT", *found;
     char *end = NULL;
     unsigned long long n;
     int shift = 0;
@@ -113,7 +115,7 @@ static void read_memory_limit(struct bp_core *core)
 /* Seconds, as BP_CCL_TIMEOUT. */
 static void read_wait_timeout(struct bp_core *core)
 {
-    const char *wanted = bp_env("BP_WAIT_TIMEOUT");
+    const char *wanted = bp_env_get("BP_WAIT_TIMEOUT");
     char *end = NULL;
     double seconds;
 
@@ -148,7 +150,7 @@ static enum bp_status copy_text(const char *text, char **out)
     return *out ? BP_OK : bp_error(BP_ERR_MEMORY, "bp_core_create: no memory for the options");
 }
 
-static enum bp_status take_options(struct bp_core *core, const struct bp_core_options *o)
+static enum bp_status core_set_options(struct bp_core *core, const struct bp_core_options *o)
 {
     if (BP_HAS(o, log_ctx) && o->log) {
         core->log = o->log;
@@ -164,7 +166,7 @@ static enum bp_status take_options(struct bp_core *core, const struct bp_core_op
     return BP_OK;
 }
 
-static void end_core(struct bp_core *core)
+static void core_free(struct bp_core *core)
 {
     for (uint32_t i = 0; i < core->n_entry; i++) bp_plugin_entry_destroy(core->entry[i]);
     free(core->entry);
@@ -179,7 +181,7 @@ static void end_core(struct bp_core *core)
 
 void bp_core_destroy(struct bp_core *core)
 {
-    if (bp_core_is(core)) bp_core_drop(core);
+    if (bp_core_is(core)) bp_core_release(core);
 }
 
 enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_core **out_core)
@@ -194,21 +196,21 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     core->magic = bp_magic(BP_MAGIC_CORE);
     atomic_init(&core->refs, 1);
     core->log = bp_log_to_stderr;
-    core->end = end_core;
+    core->end = core_free;
     core->open = bp_device_create_at;
     core->allocator = bp_allocator_default;
     pthread_mutex_init(&core->lock, NULL);
     pthread_mutex_init(&core->log_lock, NULL);
 
     bp_runtime_init();
-    status = bp_process_enter(core);
+    status = bp_process_add_core(core);
     if (status) {
-        end_core(core);
+        core_free(core);
         return status;
     }
     pthread_once(&seeded, core_seed);
     bp_opdefs_init();
-    if (options) status = take_options(core, options);
+    if (options) status = core_set_options(core, options);
     bp_core_read_log_level(core);
     if (status == BP_OK) status = bp_generator_create(read_seed(core), &core->generator);
     read_width(core);
@@ -216,12 +218,12 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");
     core->deny_blocking = read_choice(core, "BP_BLOCK", "allow", "deny");
     read_wait_timeout(core);
-    core->looks_ahead = core->deny_blocking || core->wait_source;
+    core->checks_room = core->deny_blocking || core->wait_source;
     read_memory_limit(core);
     read_fallback(core);
     if (status == BP_OK) status = bp_plugin_search(core);
     if (status) {
-        bp_core_drop(core);
+        bp_core_release(core);
         return status;
     }
     *out_core = core;

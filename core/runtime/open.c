@@ -28,13 +28,13 @@ static enum bp_status read_properties(struct bp_device *device)
     struct bp_device_properties *p = &device->properties;
     struct bp_plugin_entry *entry = device->entry;
 
-    uint32_t note = bp_activity_enter(BP_ACTIVITY_DEVICE, entry->plugin.name, device->name);
+    uint32_t note = bp_activity_begin(BP_ACTIVITY_DEVICE, entry->plugin.name, device->name);
     enum bp_status status;
 
     p->size = sizeof *p;
     bp_error_enter();
     status = entry->runtime.device_properties(entry->self, device->index, p);
-    bp_activity_leave(note);
+    bp_activity_end(note);
     TRY(bp_error_leave(status, entry->plugin.name,
                        "device_properties")); /* not open yet: not lost */
     if (p->size != sizeof *p)
@@ -83,7 +83,7 @@ static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry 
 }
 
 /* Opened by device_open: properties, the host's timeline, memory. */
-static struct bp_device *device_make(struct bp_plugin_entry *entry, uint32_t index)
+static struct bp_device *device_alloc(struct bp_plugin_entry *entry, uint32_t index)
 {
     struct bp_device *device = calloc(1, sizeof *device);
 
@@ -94,7 +94,7 @@ static struct bp_device *device_make(struct bp_plugin_entry *entry, uint32_t ind
     device->entry = entry;
     device->index = index;
     device->close = bp_device_close;
-    device->sign = bp_sign_device();
+    device->signature = bp_signature_of_device();
     snprintf(device->name, sizeof device->name, "%.63s:%u", entry->plugin.kind, index);
     pthread_mutex_init(&device->lock, NULL);
     return device;
@@ -102,11 +102,11 @@ static struct bp_device *device_make(struct bp_plugin_entry *entry, uint32_t ind
 
 /* Two threads may open one device at once: the plugin is asked without a lock, the first to enter
  * wins. */
-static enum bp_status device_open_device(struct bp_plugin_entry *entry, uint32_t index,
-                                         struct bp_device **out)
+static enum bp_status device_open(struct bp_plugin_entry *entry, uint32_t index,
+                                  struct bp_device **out)
 {
     struct bp_core *core = entry->core;
-    struct bp_device *device = device_make(entry, index), *found;
+    struct bp_device *device = device_alloc(entry, index), *found;
     enum bp_status status = device ? read_properties(device)
                                    : bp_error(BP_ERR_MEMORY, "no memory for a device");
 
@@ -155,7 +155,7 @@ enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32
                         plugin, bp_core_plugins(core));
     TRY(bp_plugin_load(entry));
     if (index >= entry->n_device) return no_such_device(entry, index);
-    return device_open_device(entry, index, out_device);
+    return device_open(entry, index, out_device);
 }
 
 /* "kind" or "kind:index". */
@@ -199,7 +199,7 @@ static uint32_t entries_of_kind(struct bp_core *core, const char *kind,
 /* Says too what could be behind it: manifests that were refused, a selection. */
 static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
 {
-    const char *selection = core->plugins ? core->plugins : bp_env("BP_PLUGINS");
+    const char *selection = core->plugins ? core->plugins : bp_env_get("BP_PLUGINS");
     char kinds[512] = "", refused[64] = "";
     uint32_t broken = 0;
     size_t used = 0;
@@ -239,7 +239,7 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name,
     for (uint32_t i = 0; i < n; i++) {
         status = bp_plugin_load(list[i]);
         if (status == BP_OK)
-            return index < list[i]->n_device ? device_open_device(list[i], index, out_device)
+            return index < list[i]->n_device ? device_open(list[i], index, out_device)
                                              : no_such_device(list[i], index);
         if (status == BP_ERR_MEMORY) return status; /* another plugin may not stand in for it */
         if (i > 0) continue;

@@ -10,38 +10,38 @@
 enum { EXIT_SECONDS = 5 };
 
 /* The child has one thread, and none of the work, locks and cores of its parent. */
-static void in_child(void)
+static void shutdown_after_fork(void)
 {
-    bp_process_forked();
-    bp_activity_forked();
-    bp_queue_forked();
-    bp_library_forked();
-    bp_manifest_forked();
+    bp_process_after_fork();
+    bp_activity_after_fork();
+    bp_queue_after_fork();
+    bp_library_after_fork();
+    bp_manifest_after_fork();
 }
 
-/* A look at open devices, until it answers true. Locks are held for that only. */
-struct look {
+/* A visit of open devices, until it answers true. Locks are held for that only. */
+struct visit {
     bool (*at)(struct bp_device *device, void *ctx);
     void *ctx;
     bool wait; /* for locks that somebody has; else what they protect is passed by */
 };
 
-static bool look_in_core(struct bp_core *core, void *ctx)
+static bool visit_in_core(struct bp_core *core, void *ctx)
 {
-    const struct look *look = ctx;
+    const struct visit *visit = ctx;
     bool found = false;
 
-    if (look->wait) pthread_mutex_lock(&core->lock);
+    if (visit->wait) pthread_mutex_lock(&core->lock);
     else if (pthread_mutex_trylock(&core->lock)) return false;
     for (struct bp_device *d = core->devices; d && !found; d = d->next)
-        found = look->at(d, look->ctx);
+        found = visit->at(d, visit->ctx);
     pthread_mutex_unlock(&core->lock);
     return found;
 }
 
-static bool look_at_devices(struct look look)
+static bool visit_devices(struct visit visit)
 {
-    return bp_process_visit(look.wait, look_in_core, &look);
+    return bp_process_visit_cores(visit.wait, visit_in_core, &visit);
 }
 
 /* Text on what a device does. */
@@ -54,7 +54,7 @@ static bool is_device_busy(struct bp_device *device, void *ctx)
 {
     const struct text *what = ctx;
 
-    return bp_device_busy(device, what->text, what->size);
+    return bp_device_is_busy(device, what->text, what->size);
 }
 
 /* Whether the host still runs something; what says what. */
@@ -62,18 +62,18 @@ static bool shutdown_is_busy(char *what, size_t size)
 {
     struct text text = {what, size};
 
-    if (bp_preparing_elsewhere()) {
+    if (bp_process_is_busy()) {
         snprintf(what, size, "a plan is being built, or a plugin or device opened or closed");
         return true;
     }
-    return look_at_devices((struct look){is_device_busy, &text, true});
+    return visit_devices((struct visit){is_device_busy, &text, true});
 }
 
-static bool is_given_work(struct bp_device *device, void *ctx)
+static bool device_find_launch(struct bp_device *device, void *ctx)
 {
     struct bp_activity *out = ctx;
 
-    if (!bp_device_gives(device, out->what, sizeof out->what)) return false;
+    if (!bp_device_is_submitting(device, out->what, sizeof out->what)) return false;
     snprintf(out->plugin, sizeof out->plugin, "%s", device->entry->plugin.name);
     return true;
 }
@@ -81,7 +81,7 @@ static bool is_given_work(struct bp_device *device, void *ctx)
 /* Locks that somebody has are passed by: it may be the thread that a signal handler interrupts. */
 static bool find_launch(struct bp_activity *out)
 {
-    return look_at_devices((struct look){is_given_work, out, false});
+    return visit_devices((struct visit){device_find_launch, out, false});
 }
 
 bool bp_activity_launch(struct bp_activity *out)
@@ -96,12 +96,12 @@ bool bp_activity_launch(struct bp_activity *out)
     return true;
 }
 
-static bool wait_for_host(const struct bp_deadline *until, char *what, size_t size)
+static bool shutdown_wait_host(const struct bp_deadline *until, char *what, size_t size)
 {
     struct timespec pause = {0, 20000};
 
     while (shutdown_is_busy(what, size)) {
-        if (!bp_deadline_left(until)) return false;
+        if (!bp_deadline_remaining(until)) return false;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 1000000) pause.tv_nsec *= 2;
     }
@@ -115,7 +115,7 @@ struct device_list {
 };
 
 /* Whether there is no memory for one more. */
-static bool is_list_full(struct bp_device *device, void *ctx)
+static bool device_list_add(struct bp_device *device, void *ctx)
 {
     struct device_list *list = ctx;
 
@@ -131,15 +131,15 @@ static bool is_list_full(struct bp_device *device, void *ctx)
 }
 
 /* What devices do behind the host's back. */
-static enum bp_status wait_for_devices(const struct bp_deadline *until)
+static enum bp_status shutdown_wait_devices(const struct bp_deadline *until)
 {
     struct device_list list = {0};
     enum bp_status status = BP_OK;
 
-    if (look_at_devices((struct look){is_list_full, &list, true}))
+    if (visit_devices((struct visit){device_list_add, &list, true}))
         status = bp_error(BP_ERR_MEMORY, "bp_shutdown: no memory to list the devices");
     for (size_t i = 0; i < list.n; i++) {
-        if (status == BP_OK) status = bp_device_settle(list.at[i], until);
+        if (status == BP_OK) status = bp_device_wait_submitted(list.at[i], until);
         bp_device_release(list.at[i]);
     }
     free(list.at);
@@ -148,17 +148,17 @@ static enum bp_status wait_for_devices(const struct bp_deadline *until)
 
 enum bp_status bp_shutdown(uint64_t timeout_ns)
 {
-    struct bp_deadline until = bp_deadline_in(timeout_ns);
+    struct bp_deadline until = bp_deadline_after(timeout_ns);
     char what[512] = "";
 
-    if (bp_on_worker())
+    if (bp_queue_on_worker())
         return bp_error(BP_ERR_INVALID, "bp_shutdown: called by a function of bp_stream_callback, "
                                         "for whose end it would wait; call it elsewhere");
     bp_process_stop();
-    if (!wait_for_host(&until, what, sizeof what))
+    if (!shutdown_wait_host(&until, what, sizeof what))
         return bp_error(BP_ERR_TIMEOUT, "bp_shutdown: not over after %llu ms: %s",
                         (unsigned long long)(timeout_ns / 1000000), what);
-    return wait_for_devices(&until);
+    return shutdown_wait_devices(&until);
 }
 
 static bool wake_device(struct bp_device *device, void *ctx)
@@ -170,22 +170,22 @@ static bool wake_device(struct bp_device *device, void *ctx)
 
 /* Registered several times, of which the first call counts. Streams are told, so that their threads
  * begin nothing more. */
-static void at_exit(void)
+static void shutdown_at_exit(void)
 {
     struct bp_deadline until;
     char what[512];
 
-    if (bp_process_begin_leaving()) return;
+    if (bp_process_begin_exit()) return;
     bp_process_stop();
-    look_at_devices((struct look){wake_device, NULL, true});
-    until = bp_deadline_in(EXIT_SECONDS * UINT64_C(1000000000));
-    wait_for_host(&until, what, sizeof what);
+    visit_devices((struct visit){wake_device, NULL, true});
+    until = bp_deadline_after(EXIT_SECONDS * UINT64_C(1000000000));
+    shutdown_wait_host(&until, what, sizeof what);
 }
 
 static void shutdown_prepare(void)
 {
-    pthread_atfork(NULL, NULL, in_child);
-    bp_exit_arm(at_exit);
+    pthread_atfork(NULL, NULL, shutdown_after_fork);
+    bp_exit_register(shutdown_at_exit);
 }
 
 void bp_runtime_init(void)

@@ -4,19 +4,19 @@
 #include "tensor.h"
 
 /* The place of a byte: on a device of handles an offset, in a pointer's clothes. */
-static void *copy_place(const struct bp_tensor *t, uint64_t at)
+static void *copy_address(const struct bp_tensor *t, uint64_t at)
 {
     return (void *)((uintptr_t)t->view.data + at);
 }
 
 /* dst or src NULL: host memory. */
-static enum bp_status copy_give(struct bp_stream *stream, enum bp_direction direction,
-                                const struct bp_copy *copy, struct bp_tensor *dst,
-                                struct bp_tensor *src)
+static enum bp_status copy_submit(struct bp_stream *stream, enum bp_direction direction,
+                                  const struct bp_copy *copy, struct bp_tensor *dst,
+                                  struct bp_tensor *src)
 {
     struct bp_move whole = {.width = copy->size};
 
-    if (stream->timeline->queue) return bp_queue_transfer(stream, &whole, copy, dst, src);
+    if (stream->timeline->queue) return bp_transfer_enqueue(stream, &whole, copy, dst, src);
     return bp_memory_copy(stream, direction, copy, (dst ? dst : src)->storage,
                           dst && src ? src->storage : NULL);
 }
@@ -24,24 +24,24 @@ static enum bp_status copy_give(struct bp_stream *stream, enum bp_direction dire
 enum bp_status bp_copy_in(struct bp_stream *stream, struct bp_tensor *t, uint64_t at,
                           const void *host, uint64_t size)
 {
-    struct bp_copy copy = {t->view.memory, copy_place(t, at), NULL, host, size};
+    struct bp_copy copy = {t->view.memory, copy_address(t, at), NULL, host, size};
 
-    return copy_give(stream, BP_COPY_IN, &copy, t, NULL);
+    return copy_submit(stream, BP_COPY_IN, &copy, t, NULL);
 }
 
 enum bp_status bp_copy_out(struct bp_stream *stream, struct bp_tensor *t, uint64_t at, void *host,
                            uint64_t size)
 {
-    struct bp_copy copy = {NULL, host, t->view.memory, copy_place(t, at), size};
+    struct bp_copy copy = {NULL, host, t->view.memory, copy_address(t, at), size};
 
-    return copy_give(stream, BP_COPY_OUT, &copy, NULL, t);
+    return copy_submit(stream, BP_COPY_OUT, &copy, NULL, t);
 }
 
 enum bp_status bp_copy_within(struct bp_stream *stream, struct bp_tensor *dst, uint64_t dst_at,
                               struct bp_tensor *src, uint64_t src_at, uint64_t size)
 {
-    struct bp_copy copy = {dst->view.memory, copy_place(dst, dst_at), src->view.memory,
-                           copy_place(src, src_at), size};
+    struct bp_copy copy = {dst->view.memory, copy_address(dst, dst_at), src->view.memory,
+                           copy_address(src, src_at), size};
 
-    return copy_give(stream, BP_COPY_WITHIN, &copy, dst, src);
+    return copy_submit(stream, BP_COPY_WITHIN, &copy, dst, src);
 }

@@ -61,7 +61,7 @@ static enum bp_status check_device(const char *call, const struct bp_device *dev
 /* --- out --- */
 
 /* What both forms are made in. */
-struct lent {
+struct exported {
     union {
         struct bp_dlpack_managed managed;
         struct bp_dlpack_legacy legacy;
@@ -73,21 +73,21 @@ struct lent {
 
 /* In a forked child the parent's memory is none of ours, and what keeps account of it may be locked
  * by a thread that is not there: as with handles, nothing happens. */
-static void end_lent(struct lent *lent)
+static void exported_destroy(struct exported *exported)
 {
-    if (lent->generation != bp_generation_made()) return;
-    bp_storage_release(lent->storage);
-    free(lent);
+    if (exported->generation != bp_generation_made()) return;
+    bp_storage_release(exported->storage);
+    free(exported);
 }
 
-static void end_managed(struct bp_dlpack_managed *managed)
+static void managed_deleter(struct bp_dlpack_managed *managed)
 {
-    if (managed) end_lent(managed->manager_ctx);
+    if (managed) exported_destroy(managed->manager_ctx);
 }
 
-static void end_legacy(struct bp_dlpack_legacy *legacy)
+static void legacy_deleter(struct bp_dlpack_legacy *legacy)
 {
-    if (legacy) end_lent(legacy->manager_ctx);
+    if (legacy) exported_destroy(legacy->manager_ctx);
 }
 
 static enum bp_status find_code(const char *call, uint32_t dtype, uint8_t *out_code)
@@ -102,8 +102,8 @@ static enum bp_status find_code(const char *call, uint32_t dtype, uint8_t *out_c
                     call, bp_dtype_name(dtype));
 }
 
-static enum bp_status check_lendable(const char *call, const struct bp_tensor *t,
-                                     const void *out_managed, uint8_t *out_code)
+static enum bp_status dlpack_check_export(const char *call, const struct bp_tensor *t,
+                                          const void *out_managed, uint8_t *out_code)
 {
     if (!bp_tensor_is(t)) return bp_not_a_tensor(call, t);
     if (!out_managed) return bp_error(BP_ERR_INVALID, "%s: out_managed is NULL", call);
@@ -121,46 +121,46 @@ static bool is_read_only(const struct bp_tensor *t)
 }
 
 /* The tensor's extents are copied: it may be gone before the deleter is called. */
-static struct lent *dlpack_lend(const struct bp_tensor *t, uint8_t code,
-                                struct bp_dlpack_tensor *out)
+static struct exported *dlpack_export(const struct bp_tensor *t, uint8_t code,
+                                      struct bp_dlpack_tensor *out)
 {
-    struct lent *lent = calloc(1, sizeof *lent);
+    struct exported *exported = calloc(1, sizeof *exported);
 
-    if (!lent) return NULL;
+    if (!exported) return NULL;
     bp_storage_retain(t->storage);
-    lent->storage = t->storage;
-    lent->generation = bp_generation_made();
-    memcpy(lent->shape, t->shape, sizeof lent->shape);
-    memcpy(lent->stride, t->stride, sizeof lent->stride);
+    exported->storage = t->storage;
+    exported->generation = bp_generation_made();
+    memcpy(exported->shape, t->shape, sizeof exported->shape);
+    memcpy(exported->stride, t->stride, sizeof exported->stride);
     *out = (struct bp_dlpack_tensor){
         .data = t->view.count ? t->storage->memory.data : NULL,
         .device = {(int32_t)t->device->properties.dlpack_type, (int32_t)t->device->index},
         .ndim = t->view.rank,
         .dtype = {code, (uint8_t)bp_dtype_bits(t->view.dtype), 1},
-        .shape = lent->shape,
-        .strides = lent->stride,
+        .shape = exported->shape,
+        .strides = exported->stride,
         .byte_offset = t->view.count ? t->offset : 0,
     };
-    return lent;
+    return exported;
 }
 
 enum bp_status bp_tensor_to_dlpack(struct bp_tensor *tensor, struct bp_dlpack_managed **out_managed)
 {
     struct bp_dlpack_tensor t;
-    struct lent *lent;
+    struct exported *exported;
     uint8_t code = 0;
 
-    TRY(check_lendable("bp_tensor_to_dlpack", tensor, out_managed, &code));
-    lent = dlpack_lend(tensor, code, &t);
-    if (!lent) return bp_error(BP_ERR_MEMORY, "bp_tensor_to_dlpack: no host memory");
-    lent->form.managed = (struct bp_dlpack_managed){
+    TRY(dlpack_check_export("bp_tensor_to_dlpack", tensor, out_managed, &code));
+    exported = dlpack_export(tensor, code, &t);
+    if (!exported) return bp_error(BP_ERR_MEMORY, "bp_tensor_to_dlpack: no host memory");
+    exported->form.managed = (struct bp_dlpack_managed){
         .version = {BP_DLPACK_MAJOR, BP_DLPACK_MINOR},
-        .manager_ctx = lent,
-        .deleter = end_managed,
+        .manager_ctx = exported,
+        .deleter = managed_deleter,
         .flags = is_read_only(tensor) ? BP_DLPACK_READ_ONLY : 0,
         .tensor = t,
     };
-    *out_managed = &lent->form.managed;
+    *out_managed = &exported->form.managed;
     return BP_OK;
 }
 
@@ -168,29 +168,29 @@ enum bp_status bp_tensor_to_dlpack_legacy(struct bp_tensor *tensor,
                                           struct bp_dlpack_legacy **out_managed)
 {
     struct bp_dlpack_tensor t;
-    struct lent *lent;
+    struct exported *exported;
     uint8_t code = 0;
 
-    TRY(check_lendable("bp_tensor_to_dlpack_legacy", tensor, out_managed, &code));
+    TRY(dlpack_check_export("bp_tensor_to_dlpack_legacy", tensor, out_managed, &code));
     if (is_read_only(tensor))
         return bp_error(BP_ERR_UNSUPPORTED,
                         "bp_tensor_to_dlpack_legacy: the tensor is read only, and this form of "
                         "DLPack cannot say so; use bp_tensor_to_dlpack, or export a copy");
-    lent = dlpack_lend(tensor, code, &t);
-    if (!lent) return bp_error(BP_ERR_MEMORY, "bp_tensor_to_dlpack_legacy: no host memory");
-    lent->form.legacy = (struct bp_dlpack_legacy){
+    exported = dlpack_export(tensor, code, &t);
+    if (!exported) return bp_error(BP_ERR_MEMORY, "bp_tensor_to_dlpack_legacy: no host memory");
+    exported->form.legacy = (struct bp_dlpack_legacy){
         .tensor = t,
-        .manager_ctx = lent,
-        .deleter = end_legacy,
+        .manager_ctx = exported,
+        .deleter = legacy_deleter,
     };
-    *out_managed = &lent->form.legacy;
+    *out_managed = &exported->form.legacy;
     return BP_OK;
 }
 
 /* --- in --- */
 
-static enum bp_status dlpack_check_place(const char *call, const struct bp_device *device,
-                                         const struct bp_dlpack_tensor *t)
+static enum bp_status dlpack_check_device(const char *call, const struct bp_device *device,
+                                          const struct bp_dlpack_tensor *t)
 {
     TRY(check_device(call, device));
     if (t->device.type != (int32_t)device->properties.dlpack_type ||
@@ -218,8 +218,9 @@ static enum bp_status find_dtype(const char *call, const struct bp_device *devic
 }
 
 /* Extents, strides and the bytes that they reach. */
-static enum bp_status take_extents(const char *call, const struct bp_dlpack_tensor *t,
-                                   uint32_t dtype, struct bp_extents *out, uint64_t *out_bytes)
+static enum bp_status dlpack_read_extents(const char *call, const struct bp_dlpack_tensor *t,
+                                          uint32_t dtype, struct bp_extents *out,
+                                          uint64_t *out_bytes)
 {
     struct bp_type type = {.dtype = dtype, .rank = (uint32_t)t->ndim};
     int64_t count, last, bytes, width = bp_dtype_bits(dtype) / 8;
@@ -234,7 +235,7 @@ static enum bp_status take_extents(const char *call, const struct bp_dlpack_tens
     memcpy(out->shape, type.shape, sizeof type.shape);
     if (t->strides && count) memcpy(out->stride, t->strides, type.rank * sizeof *out->stride);
     else bp_type_strides(type.rank, out->shape, out->stride);
-    TRY(bp_last_element(call, out->rank, out->shape, out->stride, &last));
+    TRY(bp_strides_last_element(call, out->rank, out->shape, out->stride, &last));
     if (last == INT64_MAX || __builtin_mul_overflow(last + 1, width, &bytes))
         return bp_error(BP_ERR_INVALID, "%s: shape and strides reach past 63 bits", call);
     *out_bytes = count ? (uint64_t)bytes : 0;
@@ -278,7 +279,7 @@ static void release_legacy(void *ctx)
     if (managed->deleter) managed->deleter(managed);
 }
 
-static enum bp_status dlpack_borrow(const char *call, struct bp_device *device,
+static enum bp_status dlpack_import(const char *call, struct bp_device *device,
                                     const struct bp_dlpack_tensor *t, uint32_t access,
                                     void (*release)(void *ctx), void *ctx,
                                     struct bp_tensor **out_tensor)
@@ -290,14 +291,14 @@ static enum bp_status dlpack_borrow(const char *call, struct bp_device *device,
     uint32_t dtype;
     uint64_t bytes;
 
-    TRY(dlpack_check_place(call, device, t));
+    TRY(dlpack_check_device(call, device, t));
     TRY(find_dtype(call, device, t->dtype, &dtype));
-    TRY(take_extents(call, t, dtype, &extents, &bytes));
+    TRY(dlpack_read_extents(call, t, dtype, &extents, &bytes));
     TRY(check_address(call, t, dtype, bytes, &memory.data));
-    bp_pending_pass(device, true);
+    bp_deferred_check(device, true);
     TRY(bp_storage_import(device, &memory, bytes, BP_SPACE_DEVICE, release, ctx, &storage));
     atomic_init(&storage->access, access);
-    status = bp_tensor_make_over(storage, dtype, &extents, 0, out_tensor);
+    status = bp_tensor_create_over(storage, dtype, &extents, 0, out_tensor);
     if (status) bp_storage_disown(storage);
     return status;
 }
@@ -313,7 +314,7 @@ enum bp_status bp_tensor_from_dlpack(struct bp_device *device, struct bp_dlpack_
     if (managed->version.major != BP_DLPACK_MAJOR)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: DLPack version is %u.%u, expected %d.x", call,
                         managed->version.major, managed->version.minor, BP_DLPACK_MAJOR);
-    return dlpack_borrow(call, device, &managed->tensor,
+    return dlpack_import(call, device, &managed->tensor,
                          managed->flags & BP_DLPACK_READ_ONLY ? BP_ACCESS_READ : BP_ACCESS_WRITE,
                          release_managed, managed, out_tensor);
 }
@@ -327,6 +328,6 @@ enum bp_status bp_tensor_from_dlpack_legacy(struct bp_device *device,
     if (!bp_device_is(device)) return bp_not_a("device");
     if (!managed || !out_tensor)
         return bp_error(BP_ERR_INVALID, "%s: managed or out_tensor is NULL", call);
-    return dlpack_borrow(call, device, &managed->tensor, BP_ACCESS_WRITE, release_legacy, managed,
+    return dlpack_import(call, device, &managed->tensor, BP_ACCESS_WRITE, release_legacy, managed,
                          out_tensor);
 }

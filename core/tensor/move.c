@@ -45,7 +45,7 @@ int64_t bp_move_count(const struct bp_move *move)
     return count;
 }
 
-bool bp_move_next(const struct bp_move *move, struct bp_move_at *at)
+bool bp_move_next(const struct bp_move *move, struct bp_move_cursor *at)
 {
     for (uint32_t i = move->rank; i-- > 0;) {
         at->dst += move->dst[i];
@@ -121,14 +121,14 @@ static inline __attribute__((always_inline)) void move_plane(const struct plane 
     else move_part(p, dst, src, p->rows, p->columns, width);
 }
 
-static void move_any(const struct plane *p, char *dst, const char *src, size_t width)
+static void move_plane_any(const struct plane *p, char *dst, const char *src, size_t width)
 {
     move_part(p, dst, src, p->rows, p->columns, width);
 }
 
 /* Takes the two innermost axes out of m: that of the finest step of dst, and among the others that
  * of the finest step of src. */
-static struct plane take_plane(struct bp_move *m)
+static struct plane plane_extract(struct bp_move *m)
 {
     struct plane p = {1, 1, 0, 0, 0, 0};
     uint32_t row = 0;
@@ -156,8 +156,8 @@ static struct plane take_plane(struct bp_move *m)
 void bp_move_run(const struct bp_move *move, void *dst, const void *src)
 {
     struct bp_move outer = *move;
-    struct plane p = take_plane(&outer);
-    struct bp_move_at at = {.dst = 0};
+    struct plane p = plane_extract(&outer);
+    struct bp_move_cursor at = {.dst = 0};
 
     do {
         char *to = (char *)dst + at.dst;
@@ -168,7 +168,7 @@ void bp_move_run(const struct bp_move *move, void *dst, const void *src)
         case 4: move_plane(&p, to, from, 4); break;
         case 8: move_plane(&p, to, from, 8); break;
         case 16: move_plane(&p, to, from, 16); break;
-        default: move_any(&p, to, from, move->width);
+        default: move_plane_any(&p, to, from, move->width);
         }
     } while (bp_move_next(&outer, &at));
 }

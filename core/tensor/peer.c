@@ -4,56 +4,56 @@
  * it is given later comes behind it: to an app it is as if the call had waited. */
 #include "tensor.h"
 
-static bool has_streams(const struct bp_timeline *t)
+static bool peer_has_streams(const struct bp_timeline *t)
 {
-    return !t->now && !t->queue && !(t->device->emulated & (BP_EMULATED_STREAMS |
-                                                            BP_EMULATED_EVENTS |
-                                                            BP_EMULATED_STREAM_WAIT));
+    return !t->is_inline && !t->queue &&
+           !(t->device->emulated &
+             (BP_EMULATED_STREAMS | BP_EMULATED_EVENTS | BP_EMULATED_STREAM_WAIT));
 }
 
-bool bp_peer_can(const struct bp_stream *stream, const struct bp_tensor *dst,
-                 const struct bp_tensor *src)
+bool bp_peer_can_copy(const struct bp_stream *stream, const struct bp_tensor *dst,
+                      const struct bp_tensor *src)
 {
     return dst->device->entry == src->device->entry &&
-           dst->device->entry->runtime.copy_peer && has_streams(stream->timeline) &&
+           dst->device->entry->runtime.copy_peer && peer_has_streams(stream->timeline) &&
            dst->view.space == BP_SPACE_DEVICE && src->view.space == BP_SPACE_DEVICE;
 }
 
 /* What is recorded is not done, and nothing that is done comes in between. */
-static bool is_recorded(struct bp_timeline *t)
+static bool peer_is_recorded(struct bp_timeline *t)
 {
-    return atomic_load_explicit(&t->aside, memory_order_acquire) != NULL;
+    return atomic_load_explicit(&t->saved_pool, memory_order_acquire) != NULL;
 }
 
 /* The reader comes behind all other work of its device, and the target's stream. */
-static enum bp_status follow_all(struct bp_timeline *reader, struct bp_timeline *target)
+static enum bp_status peer_order_after_all(struct bp_timeline *reader, struct bp_timeline *target)
 {
     struct bp_timeline *t = atomic_load(&reader->device->timelines);
 
     for (; t; t = t->next)
-        if (t != reader && !is_recorded(t))
-            TRY(bp_timeline_follow(reader, t, atomic_load(&t->submitted)));
-    return bp_timeline_follow(reader, target, atomic_load(&target->submitted));
+        if (t != reader && !peer_is_recorded(t))
+            TRY(bp_timeline_order_after(reader, t, atomic_load(&t->submitted)));
+    return bp_timeline_order_after(reader, target, atomic_load(&target->submitted));
 }
 
 /* All other streams of the device come behind the reader. */
-static enum bp_status lead_all(struct bp_timeline *reader, uint64_t number)
+static enum bp_status peer_order_all_after(struct bp_timeline *reader, uint64_t number)
 {
     struct bp_timeline *t;
 
-    atomic_store_explicit(&reader->leads, number, memory_order_release); /* of those to come */
+    atomic_store_explicit(&reader->barrier, number, memory_order_release); /* of those to come */
     for (t = atomic_load(&reader->device->timelines); t; t = t->next)
-        if (t != reader && !t->now && !is_recorded(t))
-            TRY(bp_timeline_delay(t, reader, number));
+        if (t != reader && !t->is_inline && !peer_is_recorded(t))
+            TRY(bp_timeline_insert_wait(t, reader, number));
     return BP_OK;
 }
 
 /* One run after the other. BP_ERR_UNSUPPORTED: nothing was given. */
-static enum bp_status peer_give(struct bp_timeline *reader, struct bp_tensor *dst,
-                                struct bp_tensor *src, const struct bp_move *move)
+static enum bp_status peer_submit(struct bp_timeline *reader, struct bp_tensor *dst,
+                                  struct bp_tensor *src, const struct bp_move *move)
 {
     struct bp_plugin_entry *entry = reader->device->entry;
-    struct bp_move_at at = {.dst = 0};
+    struct bp_move_cursor at = {.dst = 0};
     bool is_first = true;
 
     do {
@@ -71,14 +71,14 @@ static enum bp_status peer_give(struct bp_timeline *reader, struct bp_tensor *ds
 }
 
 /* The copy has been given to the reader as `number`: order with what comes later. */
-static enum bp_status put_behind(struct bp_stream *stream, struct bp_tensor *dst,
-                                 struct bp_timeline *reader, uint64_t number)
+static enum bp_status peer_order_target(struct bp_stream *stream, struct bp_tensor *dst,
+                                        struct bp_timeline *reader, uint64_t number)
 {
     struct bp_timeline *target = stream->timeline;
 
-    TRY(bp_timeline_follow(target, reader, number));
+    TRY(bp_timeline_order_after(target, reader, number));
     number = bp_work_begin(target, "copy_peer");
-    bp_storage_use(dst->storage, target, number);
+    bp_storage_record_use(dst->storage, target, number);
     bp_work_end(target, number);
     return BP_OK;
 }
@@ -90,16 +90,16 @@ static enum bp_status peer_copy(struct bp_stream *stream, struct bp_tensor *dst,
     enum bp_status status;
     uint64_t number;
 
-    TRY(follow_all(reader, stream->timeline));
+    TRY(peer_order_after_all(reader, stream->timeline));
     number = bp_work_begin(reader, "copy_peer");
-    status = bp_stopping() ? bp_stopped() : peer_give(reader, dst, src, move);
-    bp_storage_use(src->storage, reader, number);
+    status = bp_process_is_stopping() ? bp_error_stopped() : peer_submit(reader, dst, src, move);
+    bp_storage_record_use(src->storage, reader, number);
     bp_work_end(reader, number);
     if (status == BP_ERR_UNSUPPORTED) return status;
-    bp_tensor_note_write(dst);
-    if (status == BP_OK) status = put_behind(stream, dst, reader, number);
-    if (status == BP_OK) status = lead_all(reader, number);
-    if (status) bp_timeline_wait(reader, number, &bp_no_deadline); /* no order holds without */
+    bp_tensor_record_write(dst);
+    if (status == BP_OK) status = peer_order_target(stream, dst, reader, number);
+    if (status == BP_OK) status = peer_order_all_after(reader, number);
+    if (status) bp_timeline_wait(reader, number, &bp_deadline_none); /* no order holds without */
     return status;
 }
 
@@ -114,5 +114,5 @@ enum bp_status bp_peer_copy(struct bp_stream *stream, struct bp_tensor *dst, str
     bp_stream_destroy(reader);
     if (status) return status;
     atomic_fetch_add_explicit(&dst->device->peer_copies, 1, memory_order_relaxed);
-    return bp_stream_pace(stream);
+    return bp_stream_drain_if_sync(stream);
 }

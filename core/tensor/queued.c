@@ -16,16 +16,17 @@ struct transfer_task {
 };
 
 /* Run by run, by the plugin. */
-static enum bp_status run_each(const struct transfer_task *t, struct bp_timeline *timeline)
+static enum bp_status queued_copy_run_each(const struct transfer_task *t,
+                                           struct bp_timeline *timeline)
 {
-    struct bp_move_at at = {.dst = 0};
+    struct bp_move_cursor at = {.dst = 0};
 
     do {
         struct bp_copy one = t->copy;
         one.dst = (void *)((uintptr_t)one.dst + (uint64_t)at.dst);
         one.src = (const void *)((uintptr_t)one.src + (uint64_t)at.src);
         one.size = t->move.width;
-        TRY(bp_memory_call(timeline, t->direction, &one));
+        TRY(bp_memory_submit_copy(timeline, t->direction, &one));
     } while (bp_move_next(&t->move, &at));
     return BP_OK;
 }
@@ -34,7 +35,7 @@ static enum bp_status queued_copy_run(struct bp_task *task, struct bp_timeline *
 {
     const struct transfer_task *t = (const struct transfer_task *)task;
 
-    if (!t->by_host) return run_each(t, timeline);
+    if (!t->by_host) return queued_copy_run_each(t, timeline);
     bp_move_run(&t->move, t->copy.dst, t->copy.src);
     return BP_OK;
 }
@@ -66,18 +67,18 @@ static enum bp_status queued_copy_push(struct bp_stream *stream, const struct bp
 }
 
 /* What the wait would be refused for is found before anything is given to the queue. */
-static enum bp_status check_wait(struct bp_stream *stream, enum bp_direction direction)
+static enum bp_status queued_copy_check_wait(struct bp_stream *stream, enum bp_direction direction)
 {
     struct bp_queue *queue = stream->timeline->queue;
 
-    TRY(bp_queue_refuse_mine(queue));
-    if (direction == BP_COPY_OUT || bp_queue_idle(queue)) return BP_OK;
-    return bp_block(stream->device, BP_BLOCK_WRITE);
+    TRY(bp_queue_check_deadlock(queue));
+    if (direction == BP_COPY_OUT || bp_queue_is_idle(queue)) return BP_OK;
+    return bp_block_record(stream->device, BP_BLOCK_WRITE);
 }
 
-enum bp_status bp_queue_transfer(struct bp_stream *stream, const struct bp_move *move,
-                                 const struct bp_copy *copy, struct bp_tensor *dst,
-                                 struct bp_tensor *src)
+enum bp_status bp_transfer_enqueue(struct bp_stream *stream, const struct bp_move *move,
+                                   const struct bp_copy *copy, struct bp_tensor *dst,
+                                   struct bp_tensor *src)
 {
     struct bp_timeline *timeline = stream->timeline;
     enum bp_direction direction = !src ? BP_COPY_IN : !dst ? BP_COPY_OUT : BP_COPY_WITHIN;
@@ -87,21 +88,21 @@ enum bp_status bp_queue_transfer(struct bp_stream *stream, const struct bp_move 
     enum bp_status status;
     uint64_t number;
 
-    if (waits) TRY(check_wait(stream, direction));
+    if (waits) TRY(queued_copy_check_wait(stream, direction));
     number = bp_work_begin(timeline, bp_direction_name(direction));
-    status = bp_stopping()
-                 ? bp_stopped()
+    status = bp_process_is_stopping()
+                 ? bp_error_stopped()
                  : queued_copy_push(stream, move, copy, direction, staged, visible, number);
     if (status) {
-        bp_work_drop(timeline, number);
+        bp_work_cancel(timeline, number);
         return status;
     }
-    if (dst) bp_storage_use(dst->storage, timeline, number);
-    if (src) bp_storage_use(src->storage, timeline, number);
+    if (dst) bp_storage_record_use(dst->storage, timeline, number);
+    if (src) bp_storage_record_use(src->storage, timeline, number);
     bp_work_end(timeline, number);
-    if (dst) bp_tensor_note_write(dst);
-    if (!waits) return bp_stream_pace(stream);
+    if (dst) bp_tensor_record_write(dst);
+    if (!waits) return bp_stream_drain_if_sync(stream);
     until = bp_deadline_of(stream->device);
-    TRY(bp_queue_finish(timeline->queue, number, &until));
+    TRY(bp_queue_wait_or_cancel(timeline->queue, number, &until));
     return bp_stream_check(stream);
 }

@@ -58,7 +58,7 @@ static int64_t stride_count_of(uint32_t rank, const int64_t *shape)
     return count;
 }
 
-static enum bp_status check_rank(const char *call, uint32_t rank)
+static enum bp_status stride_check_rank(const char *call, uint32_t rank)
 {
     if (rank > BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID, "%s: rank is %u, expected at most %d", call, rank,
@@ -67,7 +67,7 @@ static enum bp_status check_rank(const char *call, uint32_t rank)
 }
 
 /* Puts the one extent that was left open, -1, where it follows from the count. */
-static enum bp_status fill_open(const char *call, int64_t count, struct bp_extents *out)
+static enum bp_status stride_fill_open(const char *call, int64_t count, struct bp_extents *out)
 {
     int64_t open = -1, rest;
 
@@ -95,7 +95,7 @@ static enum bp_status fill_open(const char *call, int64_t count, struct bp_exten
 }
 
 /* Strides of an empty view, which are those of a shape with ones for its zeros: they must fit. */
-static enum bp_status fill_empty(const char *call, struct bp_extents *out)
+static enum bp_status stride_fill_empty(const char *call, struct bp_extents *out)
 {
     int64_t cover[BP_RANK_MAX];
 
@@ -113,14 +113,14 @@ enum bp_status bp_extents_reshape(const char *call, const struct bp_extents *fro
     struct bp_extents to = {.rank = rank};
     char text[BP_SHAPE_TEXT];
 
-    TRY(check_rank(call, rank));
+    TRY(stride_check_rank(call, rank));
     if (rank) memcpy(to.shape, shape, rank * sizeof *shape);
-    TRY(fill_open(call, count, &to));
+    TRY(stride_fill_open(call, count, &to));
     if (stride_count_of(rank, to.shape) != count)
         return bp_error(BP_ERR_INVALID,
                         "%s: the shape %s does not hold the %" PRId64 " elements of the tensor",
                         call, bp_shape_text(rank, shape, text, sizeof text), count);
-    if (count == 0) TRY(fill_empty(call, &to));
+    if (count == 0) TRY(stride_fill_empty(call, &to));
     else if (!stride_distribute(from, &to))
         return bp_error(BP_ERR_UNSUPPORTED,
                         "%s: no strides give the shape %s over this memory; copy the tensor to a "
@@ -191,7 +191,7 @@ enum bp_status bp_extents_expand(const char *call, const struct bp_extents *from
 {
     struct bp_extents to = {.rank = rank};
 
-    TRY(check_rank(call, rank));
+    TRY(stride_check_rank(call, rank));
     if (rank < from->rank)
         return bp_error(BP_ERR_INVALID, "%s: rank is %u, expected %u or more, the tensor's", call,
                         rank, from->rank);
@@ -216,7 +216,7 @@ enum bp_status bp_extents_expand(const char *call, const struct bp_extents *from
 }
 
 /* An axis of either of two views in the search for a common element. */
-struct reach {
+struct axis_range {
     int64_t stride, low, high; /* the steps that it can take */
 };
 
@@ -232,8 +232,8 @@ static int64_t floor_div(int64_t a, int64_t b)
 
 /* Whether steps of n axes can add up to rest. lowest and highest: what the axes from each on reach.
  * In views that were made of one tensor few steps of an axis leave a rest that is within reach. */
-static bool stride_search(const struct reach *axis, const int64_t *lowest, const int64_t *highest,
-                          uint32_t n, int64_t rest, int64_t *budget)
+static bool stride_search(const struct axis_range *axis, const int64_t *lowest,
+                          const int64_t *highest, uint32_t n, int64_t rest, int64_t *budget)
 {
     int64_t first, last;
 
@@ -251,11 +251,12 @@ static bool stride_search(const struct reach *axis, const int64_t *lowest, const
 }
 
 /* Adds the axes of a view, the widest stride first. Axes of one stride are one: their steps add. */
-static uint32_t add_axes(const struct bp_extents *of, bool negative, struct reach *axis, uint32_t n)
+static uint32_t stride_add_axes(const struct bp_extents *of, bool negative, struct axis_range *axis,
+                                uint32_t n)
 {
     for (uint32_t i = 0; i < of->rank; i++) {
         int64_t last = of->shape[i] - 1;
-        struct reach r = {of->stride[i], negative ? -last : 0, negative ? 0 : last};
+        struct axis_range r = {of->stride[i], negative ? -last : 0, negative ? 0 : last};
         uint32_t at = 0;
         if (last == 0 || r.stride == 0) continue;
         while (at < n && axis[at].stride > r.stride) at++;
@@ -271,15 +272,15 @@ static uint32_t add_axes(const struct bp_extents *of, bool negative, struct reac
     return n;
 }
 
-bool bp_extents_meet(const struct bp_extents *a, const struct bp_extents *b)
+bool bp_extents_overlap(const struct bp_extents *a, const struct bp_extents *b)
 {
-    struct reach axis[2 * BP_RANK_MAX];
+    struct axis_range axis[2 * BP_RANK_MAX];
     int64_t lowest[2 * BP_RANK_MAX + 1] = {0}, highest[2 * BP_RANK_MAX + 1] = {0};
     int64_t budget = SEARCH_STEPS;
     uint32_t n;
 
     if (!stride_count_of(a->rank, a->shape) || !stride_count_of(b->rank, b->shape)) return false;
-    n = add_axes(b, true, axis, add_axes(a, false, axis, 0));
+    n = stride_add_axes(b, true, axis, stride_add_axes(a, false, axis, 0));
     for (uint32_t i = n; i-- > 0;) {
         lowest[i] = lowest[i + 1] + axis[i].low * axis[i].stride;
         highest[i] = highest[i + 1] + axis[i].high * axis[i].stride;

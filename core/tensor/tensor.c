@@ -29,7 +29,7 @@ static bool is_frozen(const struct bp_storage *storage)
 
 static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_extents *extents)
 {
-    bool contiguous = bp_is_contiguous(extents->rank, t->shape, t->stride);
+    bool contiguous = bp_strides_are_contiguous(extents->rank, t->shape, t->stride);
     int64_t count = tensor_count_of(extents);
 
     t->view = (struct bp_view){
@@ -45,21 +45,21 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
         .space = (uint8_t)t->storage->space,
         .device = (uint16_t)t->device->index,
     };
-    t->sig = bp_tensor_sign(t->device, &t->view);
+    t->sig = bp_tensor_signature(t->device, &t->view);
 }
 
 enum { LINE = 64 };
 _Static_assert(sizeof(struct bp_tensor) + LINE <= BP_STORAGE_ROOM, "a tensor fits");
 
 /* A tensor that is made with its storage lies in that: no allocation of its own. */
-static struct bp_tensor *in_room(struct bp_storage *storage)
+static struct bp_tensor *tensor_in_storage(struct bp_storage *storage)
 {
     uintptr_t room = ((uintptr_t)storage->room + LINE - 1) & ~(uintptr_t)(LINE - 1);
 
     return (struct bp_tensor *)room;
 }
 
-static void tensor_begin(struct bp_tensor *t, struct bp_storage *storage, uint64_t offset)
+static void tensor_init(struct bp_tensor *t, struct bp_storage *storage, uint64_t offset)
 {
     t->magic = bp_magic(BP_MAGIC_TENSOR);
     atomic_init(&t->refs, 1);
@@ -69,30 +69,30 @@ static void tensor_begin(struct bp_tensor *t, struct bp_storage *storage, uint64
     t->graph = NULL;
 }
 
-static void begin_as(struct bp_tensor *t, struct bp_storage *storage, uint32_t dtype,
-                     const struct bp_extents *extents, uint64_t offset)
+static void tensor_init_view(struct bp_tensor *t, struct bp_storage *storage, uint32_t dtype,
+                             const struct bp_extents *extents, uint64_t offset)
 {
-    tensor_begin(t, storage, offset);
+    tensor_init(t, storage, offset);
     memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
     memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
     fill_view(t, dtype, extents);
 }
 
-enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
-                                   const struct bp_extents *extents, uint64_t offset,
-                                   struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_create_over(struct bp_storage *storage, uint32_t dtype,
+                                     const struct bp_extents *extents, uint64_t offset,
+                                     struct bp_tensor **out_tensor)
 {
     struct bp_tensor *t = calloc(1, sizeof *t);
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no host memory for a tensor");
-    begin_as(t, storage, dtype, extents, offset);
+    tensor_init_view(t, storage, dtype, extents, offset);
     *out_tensor = t;
     return BP_OK;
 }
 
 enum bp_status bp_not_a_tensor(const char *call, const struct bp_tensor *tensor)
 {
-    if (!bp_was_stale() && bp_symbol_is(tensor))
+    if (!bp_handle_was_stale() && bp_symbol_is(tensor))
         return bp_error(BP_ERR_INVALID,
                         "%s: expected a tensor, got a value of a graph, which has no memory: give "
                         "an output of a run of the graph (bp_graph_run)",
@@ -101,9 +101,10 @@ enum bp_status bp_not_a_tensor(const char *call, const struct bp_tensor *tensor)
 }
 
 /* A tensor that is alone in bytes of memory of its own. */
-static enum bp_status make_alone(struct bp_device *device, struct bp_timeline *home, uint32_t dtype,
-                                 const struct bp_extents *extents, uint64_t bytes, uint32_t space,
-                                 struct bp_tensor **out_tensor)
+static enum bp_status tensor_create_alone(struct bp_device *device, struct bp_timeline *owner,
+                                          uint32_t dtype, const struct bp_extents *extents,
+                                          uint64_t bytes, uint32_t space,
+                                          struct bp_tensor **out_tensor)
 {
     struct bp_storage *storage;
     struct bp_tensor *t;
@@ -111,15 +112,15 @@ static enum bp_status make_alone(struct bp_device *device, struct bp_timeline *h
     if (!(device->properties.dtypes >> dtype & 1))
         return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
                         bp_dtype_name(dtype));
-    TRY(bp_storage_create(device, home ? home : device->host, space, bytes, &storage));
-    t = in_room(storage);
-    begin_as(t, storage, dtype, extents, 0);
+    TRY(bp_storage_create(device, owner ? owner : device->host, space, bytes, &storage));
+    t = tensor_in_storage(storage);
+    tensor_init_view(t, storage, dtype, extents, 0);
     *out_tensor = t;
     return BP_OK;
 }
 
-enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
-                              const struct bp_type *type, struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_create_typed(struct bp_device *device, struct bp_timeline *owner,
+                                      const struct bp_type *type, struct bp_tensor **out_tensor)
 {
     struct bp_extents extents = {.rank = type->rank};
     int64_t count;
@@ -128,17 +129,18 @@ enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home
     TRY(bp_type_check("tensor", "", type, &count, &bytes));
     memcpy(extents.shape, type->shape, type->rank * sizeof *type->shape);
     bp_type_strides(type->rank, extents.shape, extents.stride);
-    return make_alone(device, home, type->dtype, &extents, bytes, BP_SPACE_DEVICE, out_tensor);
+    return tensor_create_alone(device, owner, type->dtype, &extents, bytes, BP_SPACE_DEVICE,
+                               out_tensor);
 }
 
 /* The type was checked, and signed, when the call was prepared; results are row-major. Of a type
  * that was not used for long one cache line is read. */
-struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage, const struct bp_typed_view *like,
-                                       uint64_t sig)
+struct bp_tensor *bp_tensor_init_like(struct bp_storage *storage, const struct bp_typed_view *like,
+                                      uint64_t sig)
 {
-    struct bp_tensor *t = in_room(storage);
+    struct bp_tensor *t = tensor_in_storage(storage);
 
-    tensor_begin(t, storage, 0);
+    tensor_init(t, storage, 0);
     t->view = like->view;
     t->view.data = storage->memory.data;
     t->view.memory = storage->memory.handle;
@@ -153,14 +155,15 @@ struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage, const struct 
     return t;
 }
 
-enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
-                                   const struct bp_typed_view *like, struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_create_like(struct bp_device *device, struct bp_timeline *owner,
+                                     const struct bp_typed_view *like,
+                                     struct bp_tensor **out_tensor)
 {
     struct bp_storage *storage;
 
-    TRY(bp_storage_create(device, home ? home : device->host, BP_SPACE_DEVICE, like->bytes,
+    TRY(bp_storage_create(device, owner ? owner : device->host, BP_SPACE_DEVICE, like->bytes,
                           &storage));
-    *out_tensor = bp_tensor_begin_like(storage, like, like->sig);
+    *out_tensor = bp_tensor_init_like(storage, like, like->sig);
     return BP_OK;
 }
 
@@ -169,9 +172,10 @@ struct symbol {
     void (*release)(struct bp_graph *graph);
 };
 
-enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
-                                void (*release)(struct bp_graph *graph),
-                                struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_create_symbol(struct bp_graph *graph, uint32_t value,
+                                       const struct bp_view *type,
+                                       void (*release)(struct bp_graph *graph),
+                                       struct bp_tensor **out_tensor)
 {
     struct symbol *symbol = calloc(1, sizeof *symbol);
     struct bp_tensor *t;
@@ -220,11 +224,11 @@ enum bp_status bp_tensor_create(struct bp_device *device, enum bp_dtype dtype, u
         return bp_error(BP_ERR_INVALID, "bp_tensor_create: rank is %u, expected at most %d", rank,
                         BP_RANK_MAX);
     if (rank) memcpy(type.shape, shape, rank * sizeof *shape);
-    return bp_tensor_make(device, NULL, &type, out_tensor);
+    return bp_tensor_create_typed(device, NULL, &type, out_tensor);
 }
 
-enum bp_status bp_last_element(const char *call, uint32_t rank, const int64_t *shape,
-                               const int64_t *stride, int64_t *out_last)
+enum bp_status bp_strides_last_element(const char *call, uint32_t rank, const int64_t *shape,
+                                       const int64_t *stride, int64_t *out_last)
 {
     int64_t last = 0, step;
 
@@ -248,7 +252,7 @@ static enum bp_status check_strides(const struct bp_type *type, const struct bp_
         .shape = e->shape, .stride = e->stride, .rank = (uint8_t)e->rank, .count = count};
     int64_t last, width = bp_dtype_bits(type->dtype) / 8, bytes;
 
-    TRY(bp_last_element("bp_tensor_create_with", e->rank, e->shape, e->stride, &last));
+    TRY(bp_strides_last_element("bp_tensor_create_with", e->rank, e->shape, e->stride, &last));
     if (last == INT64_MAX || __builtin_mul_overflow(last + 1, width, &bytes))
         return bp_error(BP_ERR_INVALID,
                         "bp_tensor_create_with: shape and strides reach past 63 bits");
@@ -285,7 +289,7 @@ static enum bp_status tensor_check_options(struct bp_device *device,
     if (!bp_stream_is(o->stream)) return bp_not_a_for(call, "stream");
     if (o->stream->device != device)
         return bp_error(BP_ERR_INVALID, "%s: the stream is of %s%s, the device is %s", call,
-                        o->stream->device->name, bp_device_which(o->stream->device, device),
+                        o->stream->device->name, bp_device_qualifier(o->stream->device, device),
                         device->name);
     return BP_OK;
 }
@@ -296,7 +300,7 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
 {
     struct bp_extents e = {.rank = 0};
     struct bp_type type = {.rank = 0};
-    struct bp_timeline *home = NULL;
+    struct bp_timeline *owner = NULL;
     int64_t count;
     uint64_t bytes;
 
@@ -312,9 +316,10 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
     } else {
         bp_type_strides(e.rank, e.shape, e.stride);
     }
-    if (BP_HAS(options, stream) && options->stream) home = options->stream->timeline;
-    return make_alone(device, home, type.dtype, &e, bytes,
-                      BP_HAS(options, space) ? options->space : BP_SPACE_DEVICE, out_tensor);
+    if (BP_HAS(options, stream) && options->stream) owner = options->stream->timeline;
+    return tensor_create_alone(device, owner, type.dtype, &e, bytes,
+                               BP_HAS(options, space) ? options->space : BP_SPACE_DEVICE,
+                               out_tensor);
 }
 
 enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
@@ -323,7 +328,7 @@ enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
     TRY(bp_device_synchronize(tensor->device)); /* plans may read it from now on */
     atomic_store_explicit(&tensor->storage->access, BP_ACCESS_FROZEN, memory_order_release);
     tensor->view.flags |= BP_VIEW_CONSTANT;
-    tensor->sig = bp_tensor_sign(tensor->device, &tensor->view);
+    tensor->sig = bp_tensor_signature(tensor->device, &tensor->view);
     return BP_OK;
 }
 
@@ -356,7 +361,7 @@ static bool is_mapped(const struct bp_tensor *t)
 
 static void *host_data(const struct bp_tensor *t)
 {
-    char *first = bp_storage_host(t->storage);
+    char *first = bp_storage_host_address(t->storage);
 
     return first && t->view.count ? first + t->offset : NULL;
 }
@@ -372,7 +377,7 @@ enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
                         "copies it, BP_SPACE_PINNED memory can be mapped where the device has it",
                         tensor->device->name);
     TRY(bp_device_synchronize(tensor->device));
-    if (atomic_load(&tensor->storage->access) == BP_ACCESS_WRITE) bp_tensor_note_write(tensor);
+    if (atomic_load(&tensor->storage->access) == BP_ACCESS_WRITE) bp_tensor_record_write(tensor);
     *out_data = host_data(tensor);
     return BP_OK;
 }
@@ -390,7 +395,7 @@ void bp_tensor_destroy(struct bp_tensor *tensor)
         free(tensor);
     } else {
         struct bp_storage *storage = tensor->storage;
-        if (tensor != in_room(storage)) free(tensor);
+        if (tensor != tensor_in_storage(storage)) free(tensor);
         bp_storage_release(storage);
     }
 }
@@ -417,12 +422,12 @@ enum bp_status bp_tensor_get_info(struct bp_tensor *tensor, struct bp_tensor_inf
     info.dtype = tensor->view.dtype;
     info.rank = tensor->view.rank;
     info.contiguous = !(tensor->view.flags & BP_VIEW_STRIDED);
-    if (tensor->graph) return bp_answer(out, &info, sizeof info);
+    if (tensor->graph) return bp_info_fill(out, &info, sizeof info);
     info.data = is_mapped(tensor) ? host_data(tensor) : NULL;
     info.space = tensor->storage->space;
     info.offset = tensor->offset;
     info.storage = tensor->storage->id;
     info.version = atomic_load(&tensor->storage->version);
     info.frozen = is_frozen(tensor->storage);
-    return bp_answer(out, &info, sizeof info);
+    return bp_info_fill(out, &info, sizeof info);
 }

@@ -8,7 +8,7 @@
 /* A tensor: what kernels read stands in the first cache line. */
 struct bp_tensor {
     struct bp_view view;
-    uint64_t sig; /* see bp_tensor_sign; 0 once it is destroyed, and of symbolic ones */
+    uint64_t sig; /* see bp_tensor_signature; 0 once it is destroyed, and of symbolic ones */
     uint32_t magic;
     _Atomic uint32_t refs;
     struct bp_storage *storage; /* a reference */
@@ -23,7 +23,7 @@ struct bp_tensor {
 _Static_assert(offsetof(struct bp_tensor, magic) + sizeof(uint32_t) <= BP_HANDLE_BYTES, "magic");
 static inline bool bp_tensor_is(const struct bp_tensor *tensor)
 {
-    return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_TENSOR);
+    return bp_magic_is(tensor ? tensor->magic : 0, BP_MAGIC_TENSOR);
 }
 /* One more reference, for who gives it back by bp_tensor_destroy. The tensor, for its taker. */
 static inline struct bp_tensor *bp_tensor_retain(struct bp_tensor *tensor)
@@ -41,7 +41,7 @@ static inline const struct bp_view *const *bp_tensor_views(struct bp_tensor *con
 
 static inline bool bp_symbol_is(const struct bp_tensor *tensor)
 {
-    return bp_is(tensor ? tensor->magic : 0, BP_MAGIC_SYMBOL);
+    return bp_magic_is(tensor ? tensor->magic : 0, BP_MAGIC_SYMBOL);
 }
 
 /* After bp_tensor_is: what it is instead. A value of a graph is known as such. */
@@ -65,25 +65,26 @@ static inline bool bp_constant_same(struct bp_constant a, struct bp_constant b)
 /* The signature of a view's type: dtype, rank, flags, space, layout, shape, strides if they are not
  * row-major. Keyed by secret numbers of this process, so that nobody can make two types of one
  * signature on purpose. */
-extern uint64_t bp_sign_key[2];
-uint64_t bp_view_sign(const struct bp_view *view);
+extern uint64_t bp_signature_key[2];
+uint64_t bp_view_signature(const struct bp_view *view);
 
 /* One more word: the product of both in 128 bits, folded (as in wyhash). */
-static inline uint64_t bp_sign_mix(uint64_t h, uint64_t word)
+static inline uint64_t bp_signature_mix(uint64_t h, uint64_t word)
 {
     __extension__ typedef unsigned __int128 wide;
-    wide product = (wide)(h ^ bp_sign_key[0]) * (word ^ bp_sign_key[1]);
+    wide product = (wide)(h ^ bp_signature_key[0]) * (word ^ bp_signature_key[1]);
 
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
 /* A number that no other device of the process gets. */
-uint64_t bp_sign_device(void);
+uint64_t bp_signature_of_device(void);
 /* The signature of a tensor: of its view and its device. A tensor whose signature is that of a
  * prepared call's port is a live handle, of the call's device and type. */
-static inline uint64_t bp_tensor_sign(const struct bp_device *device, const struct bp_view *view)
+static inline uint64_t bp_tensor_signature(const struct bp_device *device,
+                                           const struct bp_view *view)
 {
-    return bp_view_sign(view) ^ device->sign;
+    return bp_view_signature(view) ^ device->signature;
 }
 
 /* Where the elements of a tensor lie: element (i0, i1, ...) is offset + i0 * stride[0] + ...
@@ -110,7 +111,7 @@ enum bp_status bp_extents_expand(const char *call, const struct bp_extents *from
 /* Whether two views, offsets from one point, have an element in common. Exact for views that a few
  * thousand steps settle, as all do that were cut from one tensor; else true. Offsets, and what the
  * views reach, are below 2^61, as in memory that exists. */
-bool bp_extents_meet(const struct bp_extents *a, const struct bp_extents *b);
+bool bp_extents_overlap(const struct bp_extents *a, const struct bp_extents *b);
 
 /* A type: all of a tensor but its data. */
 struct bp_type {
@@ -143,9 +144,9 @@ enum { BP_TYPE_TEXT = 224 };
 const char *bp_shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size);
 enum { BP_SHAPE_TEXT = 200 };
 
-/* A new tensor of a checked type, its memory at home on a timeline (NULL: the host's). */
-enum bp_status bp_tensor_make(struct bp_device *device, struct bp_timeline *home,
-                              const struct bp_type *type, struct bp_tensor **out_tensor);
+/* A new tensor of a checked type, its memory owned by a timeline (NULL: the host's). */
+enum bp_status bp_tensor_create_typed(struct bp_device *device, struct bp_timeline *owner,
+                                      const struct bp_type *type, struct bp_tensor **out_tensor);
 
 /* A type with the view that stands for it in prepare: shape and stride lie beside it. */
 struct bp_typed_view {
@@ -155,35 +156,37 @@ struct bp_typed_view {
 };
 
 /* A new row-major tensor of a type that was checked and signed. */
-enum bp_status bp_tensor_make_like(struct bp_device *device, struct bp_timeline *home,
-                                   const struct bp_typed_view *like, struct bp_tensor **out_tensor);
+enum bp_status bp_tensor_create_like(struct bp_device *device, struct bp_timeline *owner,
+                                     const struct bp_typed_view *like,
+                                     struct bp_tensor **out_tensor);
 /* The same in a storage of the type's bytes that nobody else knows yet, and that is the tensor's
  * now. sig: of the type. */
-struct bp_tensor *bp_tensor_begin_like(struct bp_storage *storage,
-                                       const struct bp_typed_view *like, uint64_t sig);
+struct bp_tensor *bp_tensor_init_like(struct bp_storage *storage, const struct bp_typed_view *like,
+                                      uint64_t sig);
 
 /* A symbolic tensor: a value of a graph. It takes over a reference to the graph, unless it fails,
  * which release gives back when the tensor is destroyed. */
-enum bp_status bp_tensor_symbol(struct bp_graph *graph, uint32_t value, const struct bp_view *type,
-                                void (*release)(struct bp_graph *graph),
-                                struct bp_tensor **out_tensor);
+enum bp_status bp_tensor_create_symbol(struct bp_graph *graph, uint32_t value,
+                                       const struct bp_view *type,
+                                       void (*release)(struct bp_graph *graph),
+                                       struct bp_tensor **out_tensor);
 
 /* Makes an axis shorter, for extents that were found later: the handle views less. */
 enum bp_status bp_tensor_narrow(struct bp_tensor *tensor, uint32_t axis, int64_t extent);
 
 /* A tensor over a storage, offset bytes from its first. Takes the reference to the storage, on
  * success only. Shape and strides fit it: nothing is checked. */
-enum bp_status bp_tensor_make_over(struct bp_storage *storage, uint32_t dtype,
-                                   const struct bp_extents *extents, uint64_t offset,
-                                   struct bp_tensor **out_tensor);
+enum bp_status bp_tensor_create_over(struct bp_storage *storage, uint32_t dtype,
+                                     const struct bp_extents *extents, uint64_t offset,
+                                     struct bp_tensor **out_tensor);
 
 /* Where a tensor's elements lie, counted from its first. */
 void bp_tensor_extents(const struct bp_tensor *tensor, struct bp_extents *out);
 
 /* The index of the last element of a shape and strides, counted from the first; 0 if there is none.
  * Refuses negative strides and more than 63 bits. */
-enum bp_status bp_last_element(const char *call, uint32_t rank, const int64_t *shape,
-                               const int64_t *stride, int64_t *out_last);
+enum bp_status bp_strides_last_element(const char *call, uint32_t rank, const int64_t *shape,
+                                       const int64_t *stride, int64_t *out_last);
 
 /* Whether the host may touch the tensor's memory by its address, once work on it has ended. */
 static inline bool bp_tensor_host_visible(const struct bp_tensor *tensor)
@@ -199,13 +202,13 @@ enum bp_status bp_tensor_check_write(const char *call, const char *output,
                                      const struct bp_tensor *tensor);
 
 /* Something writes to the tensor's memory: a new version of it. */
-static inline void bp_tensor_note_write(struct bp_tensor *tensor)
+static inline void bp_tensor_record_write(struct bp_tensor *tensor)
 {
-    bp_storage_wrote(tensor->storage);
+    bp_storage_record_write(tensor->storage);
 }
 
 /* Whether two tensors have an element in common. */
-bool bp_tensors_meet(const struct bp_tensor *a, const struct bp_tensor *b);
+bool bp_tensors_overlap(const struct bp_tensor *a, const struct bp_tensor *b);
 
 /* copy.c. size > 0 bytes between the host and a tensor's memory, or between those of two tensors of
  * the stream's device; at: bytes after the tensor's first element. */
@@ -222,9 +225,9 @@ enum bp_status bp_copy_within(struct bp_stream *stream, struct bp_tensor *dst, u
  * up to BP_STAGED_MAX bytes to be read are set aside, else it waits, which is counted for a write
  * behind other work. */
 struct bp_move;
-enum bp_status bp_queue_transfer(struct bp_stream *stream, const struct bp_move *move,
-                                 const struct bp_copy *copy, struct bp_tensor *dst,
-                                 struct bp_tensor *src);
+enum bp_status bp_transfer_enqueue(struct bp_stream *stream, const struct bp_move *move,
+                                   const struct bp_copy *copy, struct bp_tensor *dst,
+                                   struct bp_tensor *src);
 enum { BP_STAGED_MAX = 1 << 20 };
 
 /* move.c. Elements that go from one layout to another of the same shape, as runs of bytes that are
@@ -246,11 +249,11 @@ void bp_move_run(const struct bp_move *move, void *dst, const void *src);
 int64_t bp_move_count(const struct bp_move *move);
 
 /* Run after run: begin with zeros. dst and src are the bytes from each side's first element. */
-struct bp_move_at {
+struct bp_move_cursor {
     int64_t index[BP_RANK_MAX];
     int64_t dst, src;
 };
-bool bp_move_next(const struct bp_move *move, struct bp_move_at *at);
+bool bp_move_next(const struct bp_move *move, struct bp_move_cursor *at);
 
 /* Bytes from the first to one past the last element; 0 if there is none. */
 uint64_t bp_view_span(const struct bp_view *view);
@@ -270,12 +273,12 @@ bool bp_strides_like(uint32_t rank, const int64_t *shape, const struct bp_view *
                      int64_t *out_stride);
 
 /* The contiguity of a shape and strides: extents of 1 do not count, an empty one is contiguous. */
-bool bp_is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride);
+bool bp_strides_are_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride);
 
 /* peer.c: whether the plugin may copy between these devices, in the order of the stream; and the
  * copy, of all runs of a move. BP_ERR_UNSUPPORTED: it cannot, nothing has been done. */
-bool bp_peer_can(const struct bp_stream *stream, const struct bp_tensor *dst,
-                 const struct bp_tensor *src);
+bool bp_peer_can_copy(const struct bp_stream *stream, const struct bp_tensor *dst,
+                      const struct bp_tensor *src);
 enum bp_status bp_peer_copy(struct bp_stream *stream, struct bp_tensor *dst, struct bp_tensor *src,
                             const struct bp_move *move);
 

@@ -17,24 +17,24 @@ enum {
     CHUNK_BYTES = 16 << 20, /* of host memory between two devices */
 };
 
-static bool is_direct(const struct bp_stream *stream, const struct bp_tensor *t)
+static bool transfer_is_direct(const struct bp_stream *stream, const struct bp_tensor *t)
 {
-    return stream->timeline->now && bp_tensor_host_visible(t);
+    return stream->timeline->is_inline && bp_tensor_host_visible(t);
 }
 
 /* Elements moved by the host, as a piece of work of a stream that works at once. */
-static enum bp_status move_now(struct bp_stream *stream, const struct bp_move *move, void *dst,
-                               const void *src)
+static enum bp_status transfer_by_host(struct bp_stream *stream, const struct bp_move *move,
+                                       void *dst, const void *src)
 {
     uint64_t number = bp_work_begin(stream->timeline, "copy");
-    bool stopped = bp_stopping();
+    bool stopped = bp_process_is_stopping();
 
     if (!stopped) bp_move_run(move, dst, src);
     bp_work_end(stream->timeline, number);
-    return stopped ? bp_stopped() : BP_OK;
+    return stopped ? bp_error_stopped() : BP_OK;
 }
 
-static bool goes_by_runs(const struct bp_move *move, uint64_t span)
+static bool transfer_prefers_runs(const struct bp_move *move, uint64_t span)
 {
     uint64_t runs = (uint64_t)bp_move_count(move);
 
@@ -52,9 +52,9 @@ static uint64_t transfer_bytes_of(const struct bp_tensor *t)
     return (uint64_t)t->view.count * width_of(t);
 }
 
-static enum bp_status take_staging(struct bp_core *core, uint64_t size, char **out_staging)
+static enum bp_status staging_alloc(struct bp_core *core, uint64_t size, char **out_staging)
 {
-    *out_staging = bp_core_allocate(core, size, 64);
+    *out_staging = bp_core_alloc(core, size, 64);
     if (*out_staging) return BP_OK;
     return bp_error(BP_ERR_MEMORY, "no host memory for %" PRIu64 " bytes of staging", size);
 }
@@ -62,7 +62,7 @@ static enum bp_status take_staging(struct bp_core *core, uint64_t size, char **o
 static enum bp_status write_runs(struct bp_stream *stream, struct bp_tensor *t, const char *host,
                                  const struct bp_move *move)
 {
-    struct bp_move_at at = {.dst = 0};
+    struct bp_move_cursor at = {.dst = 0};
 
     do TRY(bp_copy_in(stream, t, (uint64_t)at.dst, host + at.src, move->width));
     while (bp_move_next(move, &at));
@@ -72,7 +72,7 @@ static enum bp_status write_runs(struct bp_stream *stream, struct bp_tensor *t, 
 static enum bp_status read_runs(struct bp_stream *stream, struct bp_tensor *t, char *host,
                                 const struct bp_move *move)
 {
-    struct bp_move_at at = {.dst = 0};
+    struct bp_move_cursor at = {.dst = 0};
 
     do TRY(bp_copy_out(stream, t, (uint64_t)at.src, host + at.dst, move->width));
     while (bp_move_next(move, &at));
@@ -80,9 +80,9 @@ static enum bp_status read_runs(struct bp_stream *stream, struct bp_tensor *t, c
 }
 
 /* A way through host memory begins with a read, which waits on a stream that works later. */
-static enum bp_status count_wait(struct bp_stream *stream)
+static enum bp_status transfer_record_wait(struct bp_stream *stream)
 {
-    return stream->timeline->now ? BP_OK : bp_block(stream->device, BP_BLOCK_COPY);
+    return stream->timeline->is_inline ? BP_OK : bp_block_record(stream->device, BP_BLOCK_COPY);
 }
 
 /* What lies between the elements is read and written back. */
@@ -92,14 +92,14 @@ static enum bp_status write_span(struct bp_stream *stream, struct bp_tensor *t, 
     enum bp_status status;
     char *staging;
 
-    TRY(count_wait(stream));
-    TRY(take_staging(t->device->core, span, &staging));
+    TRY(transfer_record_wait(stream));
+    TRY(staging_alloc(t->device->core, span, &staging));
     status = bp_copy_out(stream, t, 0, staging, span);
     if (status == BP_OK) {
         bp_move_run(move, staging, host);
         status = bp_copy_in(stream, t, 0, staging, span);
     }
-    bp_core_release(t->device->core, staging, span);
+    bp_core_free(t->device->core, staging, span);
     return status;
 }
 
@@ -109,15 +109,16 @@ static enum bp_status read_span(struct bp_stream *stream, struct bp_tensor *t, v
     enum bp_status status;
     char *staging;
 
-    TRY(take_staging(t->device->core, span, &staging));
+    TRY(staging_alloc(t->device->core, span, &staging));
     status = bp_copy_out(stream, t, 0, staging, span);
     if (status == BP_OK) bp_move_run(move, host, staging);
-    bp_core_release(t->device->core, staging, span);
+    bp_core_free(t->device->core, staging, span);
     return status;
 }
 
 /* From dense host memory to all elements of a tensor that has some. */
-static enum bp_status write_all(struct bp_stream *stream, struct bp_tensor *t, const void *host)
+static enum bp_status transfer_write_all(struct bp_stream *stream, struct bp_tensor *t,
+                                         const void *host)
 {
     int64_t dense[BP_RANK_MAX];
     uint64_t span = bp_tensor_span(t);
@@ -127,11 +128,12 @@ static enum bp_status write_all(struct bp_stream *stream, struct bp_tensor *t, c
     bp_move_init(&move, t->view.rank, t->shape, t->stride, dense, width_of(t));
     if (stream->timeline->queue) {
         struct bp_copy copy = {t->view.memory, t->view.data, NULL, host, transfer_bytes_of(t)};
-        return bp_queue_transfer(stream, &move, &copy, t, NULL);
+        return bp_transfer_enqueue(stream, &move, &copy, t, NULL);
     }
-    bp_tensor_note_write(t);
-    if (move.rank && is_direct(stream, t)) return move_now(stream, &move, t->view.data, host);
-    if (goes_by_runs(&move, span)) return write_runs(stream, t, host, &move);
+    bp_tensor_record_write(t);
+    if (move.rank && transfer_is_direct(stream, t))
+        return transfer_by_host(stream, &move, t->view.data, host);
+    if (transfer_prefers_runs(&move, span)) return write_runs(stream, t, host, &move);
     return write_span(stream, t, host, &move, span);
 }
 
@@ -145,10 +147,11 @@ static enum bp_status transfer_read_all(struct bp_stream *stream, struct bp_tens
     bp_move_init(&move, t->view.rank, t->shape, dense, t->stride, width_of(t));
     if (stream->timeline->queue) {
         struct bp_copy copy = {NULL, host, t->view.memory, t->view.data, transfer_bytes_of(t)};
-        return bp_queue_transfer(stream, &move, &copy, NULL, t);
+        return bp_transfer_enqueue(stream, &move, &copy, NULL, t);
     }
-    if (move.rank && is_direct(stream, t)) return move_now(stream, &move, host, t->view.data);
-    if (goes_by_runs(&move, span)) return read_runs(stream, t, host, &move);
+    if (move.rank && transfer_is_direct(stream, t))
+        return transfer_by_host(stream, &move, host, t->view.data);
+    if (transfer_prefers_runs(&move, span)) return read_runs(stream, t, host, &move);
     return read_span(stream, t, host, &move, span);
 }
 
@@ -159,10 +162,10 @@ static enum bp_status check_host(const char *call, struct bp_stream *stream, str
 
     if (!bp_stream_is(stream)) return bp_not_a_for(call, "stream");
     if (!bp_tensor_is(t)) return bp_not_a_tensor(call, t);
-    bp_pending_pass(t->device, false);
+    bp_deferred_check(t->device, false);
     if (stream->device != t->device)
         return bp_error(BP_ERR_INVALID, "%s: the tensor is on %s%s, the stream of %s", call,
-                        t->device->name, bp_device_which(t->device, stream->device),
+                        t->device->name, bp_device_qualifier(t->device, stream->device),
                         stream->device->name);
     bytes = transfer_bytes_of(t);
     if (size != bytes)
@@ -190,7 +193,7 @@ enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tenso
 {
     TRY(check_host("bp_tensor_write", stream, tensor, host, size));
     TRY(check_target("bp_tensor_write", tensor));
-    return size ? write_all(stream, tensor, host) : BP_OK;
+    return size ? transfer_write_all(stream, tensor, host) : BP_OK;
 }
 
 enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host,
@@ -208,10 +211,10 @@ static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst
     if (!bp_stream_is(stream)) return bp_not_a_for("bp_tensor_copy", "stream");
     if (!bp_tensor_is(dst)) return bp_not_a_tensor("bp_tensor_copy", dst);
     if (!bp_tensor_is(src)) return bp_not_a_tensor("bp_tensor_copy", src);
-    bp_pending_pass(dst->device, false);
+    bp_deferred_check(dst->device, false);
     if (stream->device != dst->device)
         return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst is on %s%s, the stream of %s",
-                        dst->device->name, bp_device_which(dst->device, stream->device),
+                        dst->device->name, bp_device_qualifier(dst->device, stream->device),
                         stream->device->name);
     if (dst->view.dtype != src->view.dtype || dst->view.rank != src->view.rank ||
         memcmp(dst->shape, src->shape, dst->view.rank * sizeof *dst->shape))
@@ -241,37 +244,37 @@ static enum bp_status copy_by_host(struct bp_stream *stream, struct bp_tensor *d
     enum bp_status status;
     char *staging;
 
-    TRY(take_staging(core, size, &staging));
+    TRY(staging_alloc(core, size, &staging));
     status = transfer_read_all(reader, src, staging);
-    if (status == BP_OK) status = write_all(stream, dst, staging);
-    bp_core_release(core, staging, size);
+    if (status == BP_OK) status = transfer_write_all(stream, dst, staging);
+    bp_core_free(core, staging, size);
     return status;
 }
 
 static enum bp_status transfer_copy_within(struct bp_stream *stream, struct bp_tensor *dst,
                                            struct bp_tensor *src)
 {
-    struct bp_move_at at = {.dst = 0};
+    struct bp_move_cursor at = {.dst = 0};
     struct bp_move move;
 
     if (is_same_view(dst, src)) return BP_OK;
-    if (bp_tensors_meet(dst, src))
+    if (bp_tensors_overlap(dst, src))
         return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst and src overlap in memory");
     bp_move_init(&move, dst->view.rank, dst->shape, dst->stride, src->stride, width_of(dst));
     if (stream->timeline->queue) {
         struct bp_copy copy = {dst->view.memory, dst->view.data, src->view.memory, src->view.data,
                                transfer_bytes_of(dst)};
-        return bp_queue_transfer(stream, &move, &copy, dst, src);
+        return bp_transfer_enqueue(stream, &move, &copy, dst, src);
     }
-    if (move.rank && is_direct(stream, dst) && is_direct(stream, src)) {
-        bp_tensor_note_write(dst);
-        return move_now(stream, &move, dst->view.data, src->view.data);
+    if (move.rank && transfer_is_direct(stream, dst) && transfer_is_direct(stream, src)) {
+        bp_tensor_record_write(dst);
+        return transfer_by_host(stream, &move, dst->view.data, src->view.data);
     }
-    if (!goes_by_runs(&move, transfer_bytes_of(dst))) {
-        TRY(count_wait(stream));
+    if (!transfer_prefers_runs(&move, transfer_bytes_of(dst))) {
+        TRY(transfer_record_wait(stream));
         return copy_by_host(stream, dst, stream, src);
     }
-    bp_tensor_note_write(dst);
+    bp_tensor_record_write(dst);
     do TRY(bp_copy_within(stream, dst, (uint64_t)at.dst, src, (uint64_t)at.src, move.width));
     while (bp_move_next(&move, &at));
     return BP_OK;
@@ -287,29 +290,30 @@ static enum bp_status copy_chunks(struct bp_stream *stream, struct bp_tensor *ds
     enum bp_status status = BP_OK;
     char *staging;
 
-    TRY(take_staging(core, chunk, &staging));
-    bp_tensor_note_write(dst);
+    TRY(staging_alloc(core, chunk, &staging));
+    bp_tensor_record_write(dst);
     for (uint64_t at = 0; at < size && status == BP_OK; at += chunk) {
         uint64_t n = size - at < chunk ? size - at : chunk;
         status = bp_copy_out(reader, src, at, staging, n);
         if (status == BP_OK) status = bp_copy_in(stream, dst, at, staging, n);
     }
-    bp_core_release(core, staging, chunk);
+    bp_core_free(core, staging, chunk);
     return status;
 }
 
 /* A side that the host can touch is the host memory of the other's read or write. */
-static enum bp_status copy_across(struct bp_stream *stream, struct bp_tensor *dst,
-                                  struct bp_stream *reader, struct bp_tensor *src)
+static enum bp_status copy_by_either_side(struct bp_stream *stream, struct bp_tensor *dst,
+                                          struct bp_stream *reader, struct bp_tensor *src)
 {
     bool dst_dense = !(dst->view.flags & BP_VIEW_STRIDED);
     bool src_dense = !(src->view.flags & BP_VIEW_STRIDED);
 
-    if (src_dense && is_direct(reader, src)) return write_all(stream, dst, src->view.data);
-    if (dst_dense && is_direct(stream, dst)) {
+    if (src_dense && transfer_is_direct(reader, src))
+        return transfer_write_all(stream, dst, src->view.data);
+    if (dst_dense && transfer_is_direct(stream, dst)) {
         uint64_t number = bp_work_begin(stream->timeline, "copy");
         enum bp_status status;
-        bp_tensor_note_write(dst);
+        bp_tensor_record_write(dst);
         status = transfer_read_all(reader, src, dst->view.data);
         bp_work_end(stream->timeline, number);
         return status;
@@ -321,26 +325,26 @@ static enum bp_status copy_across(struct bp_stream *stream, struct bp_tensor *ds
 static bool has_queued_work(struct bp_device *device)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)
-        if (t->queue && !bp_queue_idle(t->queue)) return true;
+        if (t->queue && !bp_queue_is_idle(t->queue)) return true;
     return false;
 }
 
 /* Waits for what is before the copy, counted, or refuses it: nothing has been done then. More than
  * a queue sets aside is written when the queue is empty. */
-static enum bp_status wait_between(struct bp_stream *stream, const struct bp_tensor *dst,
-                                   const struct bp_tensor *src)
+static enum bp_status transfer_wait_between(struct bp_stream *stream, const struct bp_tensor *dst,
+                                            const struct bp_tensor *src)
 {
     struct bp_queue *queue = stream->timeline->queue;
     bool large = queue && transfer_bytes_of(dst) > BP_STAGED_MAX;
 
     if (large) {
-        TRY(bp_queue_refuse_mine(queue));
-        if (!bp_queue_idle(queue)) TRY(bp_block(dst->device, BP_BLOCK_COPY));
+        TRY(bp_queue_check_deadlock(queue));
+        if (!bp_queue_is_idle(queue)) TRY(bp_block_record(dst->device, BP_BLOCK_COPY));
     } else if (queue) {
         TRY(bp_queue_check_room(queue, 1));
     }
     if (!src->device->is_inline || has_queued_work(src->device))
-        TRY(bp_block(src->device, BP_BLOCK_COPY));
+        TRY(bp_block_record(src->device, BP_BLOCK_COPY));
     TRY(bp_device_synchronize(src->device));
     return large ? bp_stream_drain(stream) : BP_OK;
 }
@@ -351,9 +355,9 @@ static enum bp_status copy_by_plugin(struct bp_stream *stream, struct bp_tensor 
 {
     struct bp_move move;
 
-    if (!bp_peer_can(stream, dst, src)) return BP_ERR_UNSUPPORTED;
+    if (!bp_peer_can_copy(stream, dst, src)) return BP_ERR_UNSUPPORTED;
     bp_move_init(&move, dst->view.rank, dst->shape, dst->stride, src->stride, width_of(dst));
-    if (!goes_by_runs(&move, transfer_bytes_of(dst))) return BP_ERR_UNSUPPORTED;
+    if (!transfer_prefers_runs(&move, transfer_bytes_of(dst))) return BP_ERR_UNSUPPORTED;
     return bp_peer_copy(stream, dst, src, &move);
 }
 
@@ -365,9 +369,9 @@ static enum bp_status copy_between(struct bp_stream *stream, struct bp_tensor *d
     struct bp_stream *reader;
 
     if (status != BP_ERR_UNSUPPORTED) return status;
-    TRY(wait_between(stream, dst, src));
+    TRY(transfer_wait_between(stream, dst, src));
     TRY(bp_stream_create_with(src->device, src->device->is_inline ? BP_STREAM_INLINE : 0, &reader));
-    status = copy_across(stream, dst, reader, src);
+    status = copy_by_either_side(stream, dst, reader, src);
     bp_stream_destroy(reader);
     return status;
 }

@@ -59,29 +59,30 @@ enum bp_status bp_type_check(const char *what, const char *output, const struct 
     return BP_OK;
 }
 
-uint64_t bp_sign_key[2];
+uint64_t bp_signature_key[2];
 
-uint64_t bp_sign_device(void)
+uint64_t bp_signature_of_device(void)
 {
     static _Atomic uint64_t next = 1;
 
-    return bp_sign_mix(bp_sign_key[0] + bp_sign_key[1], atomic_fetch_add(&next, 1));
+    return bp_signature_mix(bp_signature_key[0] + bp_signature_key[1], atomic_fetch_add(&next, 1));
 }
 
-uint64_t bp_view_sign(const struct bp_view *view)
+uint64_t bp_view_signature(const struct bp_view *view)
 {
-    uint64_t h = bp_sign_mix(bp_sign_key[1], (uint64_t)view->dtype << 48 |
-                                                 (uint64_t)view->rank << 40 |
-                                                 (uint64_t)view->flags << 32 |
-                                                 (uint64_t)view->space << 16 | view->layout);
+    uint64_t h = bp_signature_mix(bp_signature_key[1],
+                                  (uint64_t)view->dtype << 48 | (uint64_t)view->rank << 40 |
+                                      (uint64_t)view->flags << 32 | (uint64_t)view->space << 16 |
+                                      view->layout);
 
-    for (uint32_t i = 0; i < view->rank; i++) h = bp_sign_mix(h, (uint64_t)view->shape[i]);
+    for (uint32_t i = 0; i < view->rank; i++) h = bp_signature_mix(h, (uint64_t)view->shape[i]);
     if (view->flags & BP_VIEW_STRIDED)
-        for (uint32_t i = 0; i < view->rank; i++) h = bp_sign_mix(h, (uint64_t)view->stride[i]);
+        for (uint32_t i = 0; i < view->rank; i++)
+            h = bp_signature_mix(h, (uint64_t)view->stride[i]);
     return h;
 }
 
-bool bp_is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride)
+bool bp_strides_are_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride)
 {
     int64_t expected = 1;
 
@@ -98,7 +99,7 @@ bool bp_is_contiguous(uint32_t rank, const int64_t *shape, const int64_t *stride
 bool bp_view_overlaps_itself(const struct bp_view *view)
 {
     uint32_t axis[BP_RANK_MAX], n = 0;
-    int64_t reach = 0; /* the last element that the finer axes reach */
+    int64_t last = 0;  /* the last element that the finer axes reach */
 
     if (view->count == 0) return false;
     for (uint32_t i = 0; i < view->rank; i++) {
@@ -110,8 +111,8 @@ bool bp_view_overlaps_itself(const struct bp_view *view)
         n++;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (view->stride[axis[i]] <= reach) return true;
-        reach += (view->shape[axis[i]] - 1) * view->stride[axis[i]];
+        if (view->stride[axis[i]] <= last) return true;
+        last += (view->shape[axis[i]] - 1) * view->stride[axis[i]];
     }
     return false;
 }

@@ -42,7 +42,7 @@ static enum bp_status view_share(struct bp_tensor *base, const struct bp_extents
     enum bp_status status;
 
     bp_storage_retain(base->storage);
-    status = bp_tensor_make_over(base->storage, base->view.dtype, e, offset, out_tensor);
+    status = bp_tensor_create_over(base->storage, base->view.dtype, e, offset, out_tensor);
     if (status) bp_storage_release(base->storage);
     return status;
 }
@@ -63,7 +63,7 @@ enum bp_status bp_tensor_view(struct bp_tensor *base, int64_t offset, uint32_t r
     if (rank) memcpy(e.shape, shape, rank * sizeof *shape);
     if (rank) memcpy(e.stride, stride, rank * sizeof *stride);
     TRY(check_type("bp_tensor_view", base, &e, &count));
-    TRY(bp_last_element("bp_tensor_view", rank, shape, stride, &last));
+    TRY(bp_strides_last_element("bp_tensor_view", rank, shape, stride, &last));
     TRY(check_inside(base, count, offset, last));
     return view_share(base, &e, count, out_tensor);
 }
@@ -140,7 +140,8 @@ enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, const int
 
 /* Where an element is in memory that two tensors of one device may share: a byte's address, or on a
  * device of handles its number in the allocation. */
-static bool is_apart(const struct bp_tensor *a, const struct bp_tensor *b, int64_t *out_distance)
+static bool view_is_apart(const struct bp_tensor *a, const struct bp_tensor *b,
+                          int64_t *out_distance)
 {
     bool handles = a->device->properties.flags & BP_DEVICE_HANDLES;
 
@@ -151,15 +152,15 @@ static bool is_apart(const struct bp_tensor *a, const struct bp_tensor *b, int64
            -*out_distance >= (int64_t)bp_tensor_span(b);
 }
 
-bool bp_tensors_meet(const struct bp_tensor *a, const struct bp_tensor *b)
+bool bp_tensors_overlap(const struct bp_tensor *a, const struct bp_tensor *b)
 {
     int64_t width = bp_dtype_bits(a->view.dtype) / 8, distance = 0;
     struct bp_extents x, y;
 
-    if (is_apart(a, b, &distance)) return false;
+    if (view_is_apart(a, b, &distance)) return false;
     if (a->view.dtype != b->view.dtype || distance % width) return true;
     bp_tensor_extents(a, &x);
     bp_tensor_extents(b, &y);
     y.offset = distance / width;
-    return bp_extents_meet(&x, &y);
+    return bp_extents_overlap(&x, &y);
 }

@@ -113,7 +113,8 @@ enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t 
         TRY(GPU_CALL(device, event_synchronize, gpu_event_raw(event)));
         return event_tell(device, event);
     }
-    while ((status = gpu_event_query(self, index, event)) == BP_ERR_NOT_READY && past < timeout_ns) {
+    while ((status = gpu_event_query(self, index, event)) == BP_ERR_NOT_READY &&
+           past < timeout_ns) {
         if (pause > timeout_ns - past) pause = timeout_ns - past;
         nanosleep(&(struct timespec){0, (long)pause}, NULL);
         if (pause < 1000000) pause *= 2;

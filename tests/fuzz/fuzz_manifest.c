@@ -11,11 +11,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bp_refusal why = {0};
 
     if (bp_manifest_parse("/d/bp_fuzz.json", (const char *)data, size, &manifest, &why)) {
-        if (why.text || !bp_name_fits(manifest.name) || !bp_name_fits(manifest.kind) ||
-            !bp_version_fits(manifest.version))
+        if (why.text || !bp_name_is_valid(manifest.name) || !bp_name_is_valid(manifest.kind) ||
+            !bp_version_is_valid(manifest.version))
             abort();
-        if (manifest.library[0] != '/' || bp_path_climbs(manifest.library) ||
-            !bp_path_ends(manifest.library, ".so"))
+        if (manifest.library[0] != '/' || bp_path_has_parent(manifest.library) ||
+            !bp_path_has_suffix(manifest.library, ".so"))
             abort();
         bp_manifest_finish(&manifest);
     } else if (!why.text || strncmp(why.text, "/d/bp_fuzz.json: ", 17) || manifest.name) abort();

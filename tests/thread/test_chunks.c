@@ -108,10 +108,11 @@ static void *chunks_listen(void *arg)
     while (!atomic_load(&over)) {
         struct bp_memory_stats stats = {.size = sizeof stats};
         _Atomic int64_t bytes = 0;
-        struct bp_listener listener = {chunks_reserved, chunks_released, (void *)&bytes, NULL};
-        bp_memory_listen(device, &listener);
+        struct bp_segment_listener listener = {chunks_reserved, chunks_released, (void *)&bytes,
+                                               NULL};
+        bp_segment_listener_add(device, &listener);
         chunks_need(bp_device_memory(device, &stats) == BP_OK, "figures");
-        bp_memory_unlisten(device, &listener);
+        bp_segment_listener_remove(device, &listener);
         chunks_need(atomic_load(&bytes) >= 0, "more went than came");
     }
     return arg;
@@ -119,7 +120,7 @@ static void *chunks_listen(void *arg)
 
 int main(int argc, char **argv)
 {
-    struct bp_listener always = {chunks_reserved, chunks_released, (void *)&known, NULL};
+    struct bp_segment_listener always = {chunks_reserved, chunks_released, (void *)&known, NULL};
     pthread_t thread[THREADS + 1];
     uint32_t index;
 
@@ -128,7 +129,7 @@ int main(int argc, char **argv)
     chunks_need(bp_core_create(NULL, &core) == BP_OK, "core");
     chunks_need(bp_core_load_path(core, argv[1], &index) == BP_OK, "plugin");
     chunks_need(bp_device_create_at(core, index, 0, &device) == BP_OK, "device");
-    bp_memory_listen(device, &always);
+    bp_segment_listener_add(device, &always);
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, chunks_work, NULL);
     pthread_create(&thread[THREADS], NULL, chunks_listen, NULL);
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);

@@ -17,11 +17,11 @@ void model_wrong(struct model *m, const char *format, ...)
 }
 
 struct sums {
-    uint64_t size, live, lent, free, pending, asked;
+    uint64_t size, live, lent, free, pending, requested;
     uint32_t storages;
 };
 
-static void add_block(struct model *m, struct bp_pool *pool, const struct bp_piece *b,
+static void add_block(struct model *m, struct bp_pool *pool, const struct bp_heap_block *b,
                       struct sums *s)
 {
     const struct bp_storage *storage = (const struct bp_storage *)b;
@@ -29,33 +29,33 @@ static void add_block(struct model *m, struct bp_pool *pool, const struct bp_pie
 
     s->size += bytes;
     switch (b->state) {
-    case BP_PIECE_PENDING: s->pending += bytes; break;
-    case BP_PIECE_LIVE:
+    case BP_HEAP_PENDING: s->pending += bytes; break;
+    case BP_HEAP_LIVE:
         if (storage->magic != BP_MAGIC_STORAGE) {
             s->lent += bytes;
             break;
         }
         s->live += bytes;
-        s->asked += storage->size;
+        s->requested += storage->size;
         s->storages++;
         if (storage->size > bytes)
             model_wrong(m, "a storage of %" PRIu64 " bytes has %" PRIu64, storage->size, bytes);
         break;
     default:
         s->free += bytes;
-        if (b->state == BP_PIECE_FREE && b->hi->state == BP_PIECE_FREE)
+        if (b->state == BP_HEAP_FREE && b->hi->state == BP_HEAP_FREE)
             model_wrong(m, "two free neighbours have not merged");
     }
 }
 
-static void walk_region(struct model *m, struct bp_pool *pool, const struct bp_region *region,
+static void walk_region(struct model *m, struct bp_pool *pool, const struct bp_span *region,
                         struct sums *s)
 {
-    const struct bp_piece *before = &region->edge;
+    const struct bp_heap_block *before = &region->sentinel;
     uint64_t at = 0, size = s->size;
 
-    for (const struct bp_piece *b = region->edge.hi; b != &region->edge; b = b->hi) {
-        if (b->lo != before || b->at != at || b->region != region || !b->n)
+    for (const struct bp_heap_block *b = region->sentinel.hi; b != &region->sentinel; b = b->hi) {
+        if (b->lo != before || b->at != at || b->span != region || !b->n)
             model_wrong(m, "a block is not where its neighbours say");
         before = b;
         at += b->n;
@@ -76,14 +76,14 @@ static void check_pool(struct bp_pool *pool, void *ctx)
     struct model *m = ctx;
     struct sums s = {0};
 
-    for (struct bp_region *r = pool->regions; r; r = r->next) walk_region(m, pool, r, &s);
+    for (struct bp_span *r = pool->spans; r; r = r->next) walk_region(m, pool, r, &s);
     pool_check_expect(m, "a pool's reserved", c->reserved, s.size - s.lent + c->lost);
     pool_check_expect(m, "a pool's free", c->free, s.free);
     pool_check_expect(m, "a pool's pending", c->pending, s.pending);
     pool_check_expect(m, "a pool's taken", c->taken, s.live);
-    pool_check_expect(m, "a pool's asked", c->asked, s.asked);
+    pool_check_expect(m, "a pool's asked", c->requested, s.requested);
     if (c->live < s.storages) model_wrong(m, "a pool counts fewer storages than it has");
-    if (c->peak < c->asked) model_wrong(m, "a pool's peak is less than what it has");
+    if (c->peak < c->requested) model_wrong(m, "a pool's peak is less than what it has");
 }
 
 static void check_sums(struct model *m, const struct bp_memory_stats *stats)
@@ -116,16 +116,16 @@ static void check_sums(struct model *m, const struct bp_memory_stats *stats)
 void model_check(struct model *m)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
-    uint64_t asked = 0, captured = 0;
+    uint64_t requested = 0, captured = 0;
 
     if (bp_device_memory(m->device, &stats)) model_wrong(m, "%s", bp_error_message());
     bp_pools_visit(m->device, BP_SPACES, check_pool, m);
     check_sums(m, &stats);
-    for (uint32_t i = 0; i < m->n_live; i++) asked += m->live[i].captured ? 0 : m->live[i].size;
+    for (uint32_t i = 0; i < m->n_live; i++) requested += m->live[i].captured ? 0 : m->live[i].size;
     for (uint32_t i = 0; i < MODEL_CAPTURES; i++)
         if (m->recording[i].pool) captured += m->recording[i].pool->counts.reserved;
     pool_check_expect(m, "captured", stats.captured, captured);
-    pool_check_expect(m, "allocated", stats.allocated, asked + captured);
+    pool_check_expect(m, "allocated", stats.allocated, requested + captured);
     pool_check_expect(m, "live", stats.live, m->n_live);
     pool_check_expect(m, "reserved", stats.reserved,
                       stats.allocated + stats.rounding + stats.pending + stats.free);

@@ -53,7 +53,7 @@ struct model {
     bool records; /* with captures */
     struct recording recording[MODEL_CAPTURES];
     uint64_t random;
-    struct bp_pressure pressure;
+    struct bp_shrinker pressure;
     char wrong[512]; /* what was found first */
 };
 

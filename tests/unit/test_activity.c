@@ -53,18 +53,18 @@ Test(activity, steps_of_loading_are_named_in_a_signal_handler)
 Test(activity, the_oldest_of_all_threads_is_found_and_its_innermost_call)
 {
     struct bp_activity a = {.size = sizeof a};
-    uint32_t outer = bp_activity_enter(BP_ACTIVITY_LAUNCH, "outer", "row\nof a name");
-    uint32_t inner = bp_activity_enter(BP_ACTIVITY_WAIT, "inner", NULL);
+    uint32_t outer = bp_activity_begin(BP_ACTIVITY_LAUNCH, "outer", "row\nof a name");
+    uint32_t inner = bp_activity_begin(BP_ACTIVITY_WAIT, "inner", NULL);
 
     cr_assert(bp_activity_find(0, &a));
     cr_assert_str_eq(a.plugin, "inner");
     cr_assert_str_eq(a.word, "wait");
-    bp_activity_leave(inner);
+    bp_activity_end(inner);
     cr_assert(bp_activity_find(0, &a));
     cr_assert_str_eq(a.plugin, "outer");
     cr_assert_str_eq(a.what, "row?of a name");
     cr_assert(!bp_activity_find((uint32_t)getpid() + 1, &a));
-    bp_activity_leave(outer);
+    bp_activity_end(outer);
     cr_assert(!bp_activity_find(0, &a));
 }
 
@@ -121,14 +121,14 @@ Test(activity, a_forked_child_has_none_of_its_parents_calls)
     int status;
 
     OK(bp_core_create(NULL, &core)); /* registers what a fork does */
-    note = bp_activity_enter(BP_ACTIVITY_WAIT, "parent", NULL);
+    note = bp_activity_begin(BP_ACTIVITY_WAIT, "parent", NULL);
     pid_t child = fork();
     if (!child) {
         struct bp_activity a = {.size = sizeof a};
         _exit(bp_activity_find(0, &a));
     }
     cr_assert(waitpid(child, &status, 0) == child && status == 0);
-    bp_activity_leave(note);
+    bp_activity_end(note);
     bp_core_destroy(core);
 }
 
@@ -145,8 +145,8 @@ static void *enter_and_leave(void *arg)
     for (int round = 0; round < 20000; round++) {
         uint32_t notes[40];
         for (int i = 0; i < round % 40; i++)
-            notes[i] = bp_activity_enter(BP_ACTIVITY_COPY, name, name);
-        for (int i = 0; i < round % 40; i++) bp_activity_leave(notes[i]);
+            notes[i] = bp_activity_begin(BP_ACTIVITY_COPY, name, name);
+        for (int i = 0; i < round % 40; i++) bp_activity_end(notes[i]);
         if (round % 40 == 0 && atomic_load(&stop)) break;
     }
     return NULL;

@@ -13,7 +13,7 @@ struct pair {
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream, *other;
-    struct bp_timeline *home;
+    struct bp_timeline *owner;
 };
 
 static struct pair pair_at(uint64_t budget)
@@ -29,7 +29,7 @@ static struct pair pair_at(uint64_t budget)
     OK(bp_device_create_at(p.core, index, 0, &p.device));
     OK(bp_stream_create(p.device, &p.stream));
     OK(bp_stream_create(p.device, &p.other));
-    p.home = p.stream->timeline;
+    p.owner = p.stream->timeline;
     return p;
 }
 
@@ -73,7 +73,7 @@ static struct bp_pool *capture_begin(struct pair *p)
 {
     struct bp_pool *capture;
 
-    OK(bp_capture_pool_begin(p->home, &capture));
+    OK(bp_capture_pool_begin(p->owner, &capture));
     return capture;
 }
 
@@ -88,7 +88,7 @@ static uint64_t capture_use(struct bp_stream *stream, struct bp_storage *s)
 
 static void end_work(struct pair *p)
 {
-    p->paced->run(p->home->stream, 1000);
+    p->paced->run(p->owner->stream, 1000);
     p->paced->run(p->other->timeline->stream, 1000);
 }
 
@@ -114,7 +114,7 @@ Test(capture, what_is_taken_on_its_stream_is_the_captures)
               pinned->pool != capture);
     cr_assert_eq(stats_of(&p).captured, capture->counts.reserved);
     cr_assert_eq(stats_of(&p).allocated, capture->counts.reserved + 400);
-    FAILS(BP_ERR_INVALID, "captured already", bp_capture_pool_begin(p.home, &again));
+    FAILS(BP_ERR_INVALID, "captured already", bp_capture_pool_begin(p.owner, &again));
     bp_capture_pool_end(capture);
     after = capture_take(&p, p.stream, 100);
     cr_assert_eq(after->pool, before->pool);
@@ -148,7 +148,7 @@ Test(capture, what_is_given_back_serves_again_in_order)
     cr_assert_eq(b->memory.data, first, "its work comes before what is recorded now");
     bp_memory_destroy(b);
     bp_capture_pool_end(capture);
-    bp_capture_pool_destroy(capture, p.home, atomic_load(&p.home->last));
+    bp_capture_pool_destroy(capture, p.owner, atomic_load(&p.owner->last));
     OK(bp_device_synchronize(p.device));
     pair_finish(&p);
 }
@@ -167,11 +167,11 @@ Test(capture, what_others_use_is_reused_behind_a_wait_only)
     OK(bp_event_record(event, p.other));
     end_work(&p);
     OK(bp_event_query(event));
-    bp_pool_settle(capture);
+    bp_pool_collect(capture);
     b = capture_take(&p, p.stream, 5000);
     cr_assert_neq(b->memory.data, first);
-    bp_timeline_saw(p.home, p.other->timeline, atomic_load(&p.other->timeline->last));
-    bp_pool_settle(capture);
+    bp_timeline_record_order(p.owner, p.other->timeline, atomic_load(&p.other->timeline->last));
+    bp_pool_collect(capture);
     c = capture_take(&p, p.stream, 5000);
     cr_assert_eq(c->memory.data, first);
     bp_memory_destroy(b);
@@ -192,11 +192,11 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
 {
     struct pair p = pair_at(4 * MIB);
     int pressed = 0;
-    struct bp_pressure pressure = {capture_give_up, &pressed, NULL};
+    struct bp_shrinker pressure = {capture_give_up, &pressed, NULL};
     struct bp_storage *a = capture_take(&p, p.other, PIECE), *b = NULL, *c;
     struct bp_pool *capture;
 
-    bp_memory_on_pressure(p.device, &pressure);
+    bp_shrinker_register(p.device, &pressure);
     capture_use(p.other, a);
     bp_memory_destroy(a);
     capture = capture_begin(&p);
@@ -207,7 +207,7 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
               bp_error_message());
     cr_assert_eq(pressed, 0);
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 0);
-    cr_assert_null(p.other->timeline->marks, "nobody was asked");
+    cr_assert_null(p.other->timeline->fences, "nobody was asked");
     cr_assert_eq(stats_of(&p).stolen, 0);
     bp_capture_pool_end(capture);
     b = capture_take(&p, p.stream, PIECE);
@@ -215,7 +215,7 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
     bp_memory_destroy(b);
     bp_memory_destroy(c);
     bp_capture_pool_destroy(capture, NULL, 0);
-    bp_memory_off_pressure(p.device, &pressure);
+    bp_shrinker_unregister(p.device, &pressure);
     OK(bp_device_synchronize(p.device));
     pair_finish(&p);
 }
@@ -238,14 +238,14 @@ Test(capture, others_exhaustion_leaves_its_stream_alone)
     for (int i = 0; i < 2; i++)
         FAILS(BP_ERR_MEMORY, "out of memory",
               bp_memory_create(p.device, i ? p.other : NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
-    cr_assert_null(p.home->marks, "it was not asked");
-    cr_assert(!bp_timeline_passed(p.home, 1), "and not waited for");
+    cr_assert_null(p.owner->fences, "it was not asked");
+    cr_assert(!bp_timeline_passed(p.owner, 1), "and not waited for");
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 0);
     capture_use(p.other, busy);
     FAILS(BP_ERR_MEMORY, "out of memory",
           bp_memory_create(p.device, NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 1, "for the other one");
-    cr_assert(!bp_timeline_passed(p.home, 1));
+    cr_assert(!bp_timeline_passed(p.owner, 1));
     bp_capture_pool_end(capture);
     b = capture_take(&p, NULL, PIECE - 256);
     cr_assert_eq(stats_of(&p).after_wait, 1);
@@ -263,7 +263,7 @@ Test(capture, others_get_none_of_its_memory)
     struct bp_pool *capture = capture_begin(&p);
 
     bp_memory_destroy(capture_take(&p, p.stream, PIECE));
-    bp_timeline_saw(p.other->timeline, p.home, atomic_load(&p.home->last));
+    bp_timeline_record_order(p.other->timeline, p.owner, atomic_load(&p.owner->last));
     for (int i = 0; i < 4; i++) {
         if (i == 2) bp_capture_pool_end(capture);
         FAILS(BP_ERR_MEMORY, "out of memory",
@@ -282,8 +282,8 @@ Test(capture, what_is_given_back_after_its_end_does_not_return)
     struct bp_pool *capture = capture_begin(&p);
     struct bp_storage *a = capture_take(&p, p.stream, 5000), *b = capture_take(&p, p.stream, 5000),
                       *c;
-    uintptr_t first = (uintptr_t)capture->regions->memory.data;
-    uint64_t size = capture->regions->size;
+    uintptr_t first = (uintptr_t)capture->spans->memory.data;
+    uint64_t size = capture->spans->size;
 
     bp_memory_destroy(a);
     bp_capture_pool_end(capture);
@@ -310,9 +310,9 @@ Test(capture, it_goes_back_behind_its_last_run)
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
     struct bp_storage *a = capture_take(&p, p.stream, MIB), *b;
-    struct bp_storage run = {.memory = a->memory, .home = p.other->timeline};
-    uintptr_t first = (uintptr_t)capture->regions->memory.data;
-    uint64_t size = capture->regions->size, number;
+    struct bp_storage run = {.memory = a->memory, .owner = p.other->timeline};
+    uintptr_t first = (uintptr_t)capture->spans->memory.data;
+    uint64_t size = capture->spans->size, number;
 
     bp_memory_destroy(a);
     bp_capture_pool_end(capture);

@@ -191,7 +191,7 @@ Test(exhaust, work_that_was_not_taken_holds_no_memory_back)
     cr_assert_eq(stats_of(p.device).stolen, 1);
     number = bp_work_begin(p.other->timeline, "one that the queue refuses");
     bp_memory_destroy(b);
-    bp_work_drop(p.other->timeline, number);
+    bp_work_cancel(p.other->timeline, number);
     OK(bp_device_synchronize(p.device));
     cr_assert_eq(stats_of(p.device).pending, 0);
     pair_finish(&p);

@@ -17,7 +17,7 @@ enum { KNOWN = 4096 };
 
 /* One listener, and what it knows to be there. */
 struct ear {
-    struct bp_listener listener; /* first */
+    struct bp_segment_listener listener; /* first */
     pthread_mutex_t lock;
     struct known {
         uintptr_t at;
@@ -84,14 +84,14 @@ static void listen_released(void *ctx, const struct bp_memory *memory, uint64_t 
 
 static void listen_start(struct ear *ear, struct bp_device *device)
 {
-    ear->listener = (struct bp_listener){listen_reserved, listen_released, ear, NULL};
+    ear->listener = (struct bp_segment_listener){listen_reserved, listen_released, ear, NULL};
     pthread_mutex_init(&ear->lock, NULL);
-    bp_memory_listen(device, &ear->listener);
+    bp_segment_listener_add(device, &ear->listener);
 }
 
 static void listen_unlisten(struct ear *ear, struct bp_device *device)
 {
-    bp_memory_unlisten(device, &ear->listener);
+    bp_segment_listener_remove(device, &ear->listener);
     ear->deaf = true;
 }
 

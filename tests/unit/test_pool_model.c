@@ -351,8 +351,8 @@ static void pool_model_begin(struct model *m, const char *library, uint64_t seed
         fprintf(stderr, "%s: %s\n", path, bp_error_message());
         exit(1);
     }
-    m->pressure = (struct bp_pressure){pool_model_give_up, m, NULL};
-    bp_memory_on_pressure(m->device, &m->pressure);
+    m->pressure = (struct bp_shrinker){pool_model_give_up, m, NULL};
+    bp_shrinker_register(m->device, &m->pressure);
 }
 
 /* At the end all goes back, and the device ends with its last storage. */
@@ -367,7 +367,7 @@ static void pool_model_end(struct model *m)
     pool_model_good(m, bp_device_trim(m->device), "trim");
     model_check(m);
     if (!m->n_live && m->paced->used) model_wrong(m, "memory is kept after all");
-    bp_memory_off_pressure(m->device, &m->pressure);
+    bp_shrinker_unregister(m->device, &m->pressure);
     bp_device_destroy(m->device);
     if (m->n_live && m->live[0].size && !m->paced->used)
         model_wrong(m, "the device ended before its memory");

@@ -287,7 +287,7 @@ Test(stride, meeting_is_having_an_element_in_common)
         memset(mark, 0, sizeof mark);
         for (int64_t n = 0; n < stride_count_of(&a); n++) mark[stride_place(&a, n)] = 1;
         for (int64_t n = 0; n < stride_count_of(&b); n++) expected |= mark[stride_place(&b, n)];
-        cr_assert_eq(bp_extents_meet(&a, &b), expected, "round %d", k);
+        cr_assert_eq(bp_extents_overlap(&a, &b), expected, "round %d", k);
         meets += expected, apart += !expected;
     }
     cr_assert(meets > 10000 && apart > 10000, "%d meet, %d do not", meets, apart);
@@ -300,12 +300,12 @@ Test(stride, meeting_is_settled_for_large_views)
     struct bp_extents left = {2, 0, {n, n / 2}, {n, 1}}, right = {2, n / 2, {n, n / 2}, {n, 1}};
     struct bp_extents even = {2, 0, {n / 2, n}, {2 * n, 1}}, odd = {2, n, {n / 2, n}, {2 * n, 1}};
 
-    cr_assert(!bp_extents_meet(&left, &right) && !bp_extents_meet(&even, &odd));
-    cr_assert(bp_extents_meet(&left, &even) && bp_extents_meet(&right, &odd));
+    cr_assert(!bp_extents_overlap(&left, &right) && !bp_extents_overlap(&even, &odd));
+    cr_assert(bp_extents_overlap(&left, &even) && bp_extents_overlap(&right, &odd));
     right.offset--;
-    cr_assert(bp_extents_meet(&left, &right));
+    cr_assert(bp_extents_overlap(&left, &right));
     left.shape[1] = 0;
-    cr_assert(!bp_extents_meet(&left, &right));
+    cr_assert(!bp_extents_overlap(&left, &right));
 }
 
 /* A layout of shape in which no two elements share a place. */
@@ -353,7 +353,7 @@ static void check_move(const struct bp_extents *to, const struct bp_extents *fro
     bp_move_run(&move, dst, src);
     cr_assert(!memcmp(dst, want, ROOM), "rank %u, width %lld", to->rank, (long long)width);
     memset(dst, 0xa5, ROOM);
-    struct bp_move_at at = {.dst = 0};
+    struct bp_move_cursor at = {.dst = 0};
     do memcpy(dst + at.dst, src + at.src, move.width);
     while (bp_move_next(&move, &at));
     cr_assert(!memcmp(dst, want, ROOM), "by runs: rank %u, width %lld", to->rank, (long long)width);

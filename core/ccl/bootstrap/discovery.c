@@ -35,7 +35,7 @@ static const struct launcher {
 
 static enum bp_status read_number(const char *name, uint32_t *out_number)
 {
-    const char *text = bp_env(name);
+    const char *text = bp_env_get(name);
     char *end;
     unsigned long n;
 
@@ -53,10 +53,10 @@ static enum bp_status read_number(const char *name, uint32_t *out_number)
 enum bp_status bp_job_find(struct bp_job *out)
 {
     struct bp_job job = {.size = sizeof job};
-    const char *store = bp_env("BP_STORE");
+    const char *store = bp_env_get("BP_STORE");
     const struct launcher *end = launchers + sizeof launchers / sizeof *launchers, *l;
 
-    for (l = launchers; l < end && !bp_env(l->rank) && !bp_env(l->ranks);) l++;
+    for (l = launchers; l < end && !bp_env_get(l->rank) && !bp_env_get(l->ranks);) l++;
     if (l == end)
         return bp_error(BP_ERR_NOT_FOUND,
                         "bp_job_find: neither BP_RANK nor the variables of Open MPI or Slurm are "
@@ -68,7 +68,7 @@ enum bp_status bp_job_find(struct bp_job *out)
                         l->rank, job.rank, l->ranks, job.ranks);
     job.launcher = l->name;
     job.store = store ? store : "";
-    return bp_answer_for("bp_job_find", out, &job, sizeof job);
+    return bp_info_fill_for("bp_job_find", out, &job, sizeof job);
 }
 
 bool bp_store_parse(const char *address, struct bp_store_endpoint *out)
@@ -176,7 +176,7 @@ int bp_address_resolve(const struct bp_store_endpoint *endpoint, int flags, uint
                        struct addrinfo **out_list)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICHOST};
-    uint64_t longest = bp_deadline_after(BP_RESOLVE_NS);
+    uint64_t longest = bp_clock_after(BP_RESOLVE_NS);
     int why = resolve_now(endpoint, &hints, out_list), late = 0; /* a number: nobody is asked */
     struct timespec until = bp_timespec(deadline < longest ? deadline : longest);
     struct resolution *l;
@@ -311,7 +311,7 @@ struct search {
 /* The text that is sent to those who connect to one name; so short that it comes whole. */
 static bool read_announcement(struct search *s, const char *name)
 {
-    uint64_t patience = bp_deadline_after(patience_ns);
+    uint64_t patience = bp_clock_after(patience_ns);
     struct ucred who;
     int fd = connect_to(name, &who);
     ssize_t n = 0;

@@ -28,7 +28,7 @@ static const uint64_t usual_timeout_ns = UINT64_C(300000000000);
 
 uint64_t bp_rendezvous_timeout(void)
 {
-    const char *text = bp_env("BP_CCL_TIMEOUT");
+    const char *text = bp_env_get("BP_CCL_TIMEOUT");
     char *end;
     double seconds = text ? strtod(text, &end) : 0;
 
@@ -49,7 +49,7 @@ enum bp_status bp_comm_id_create(struct bp_comm_id *out_id)
     char name[24];
 
     if (!out_id) return bp_error(BP_ERR_INVALID, "bp_comm_id_create: out_id is NULL");
-    if (bp_stopping()) return bp_stopped();
+    if (bp_process_is_stopping()) return bp_error_stopped();
     TRY(bp_store_own(&store));
     if (getrandom(&number, sizeof number, 0) != sizeof number)
         return bp_error(BP_ERR_INTERNAL, "bp_comm_id_create: no random numbers");
@@ -64,10 +64,10 @@ static bool job_name(const char *launcher, char *name, size_t size)
 {
     static const char *const variables[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
                                             "SLURM_JOB_ID"};
-    const char *step = bp_env("SLURM_STEP_ID"), *job = NULL;
+    const char *step = bp_env_get("SLURM_STEP_ID"), *job = NULL;
 
     for (size_t i = 0; i < sizeof variables / sizeof *variables && !job; i++)
-        job = bp_env(variables[i]);
+        job = bp_env_get(variables[i]);
     if (!job) return false;
     snprintf(name, size, "backplane/%u/%s/%.40s/%.10s", (unsigned)geteuid(), launcher, job,
              step ? step : "");
@@ -99,8 +99,8 @@ static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, ui
  * deadline. A number that cannot be is told to the other ranks, where the store is known. */
 enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, uint32_t *out_size)
 {
-    uint64_t timeout_ns = bp_rendezvous_timeout(), deadline = bp_deadline_after(timeout_ns);
-    const char *known = bp_env("BP_STORE");
+    uint64_t timeout_ns = bp_rendezvous_timeout(), deadline = bp_clock_after(timeout_ns);
+    const char *known = bp_env_get("BP_STORE");
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static char address[BP_STORE_ADDRESS_MAX];
     static uint32_t n;
@@ -111,7 +111,7 @@ enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, 
     if (!out_id || !out_rank || !out_size)
         return bp_error(BP_ERR_INVALID,
                         "bp_comm_id_of_job: out_id, out_rank or out_size is NULL");
-    if (bp_stopping()) return bp_stopped();
+    if (bp_process_is_stopping()) return bp_error_stopped();
     status = bp_job_find(&job);
     if (status == BP_ERR_INVALID && known)
         return bp_rendezvous_refuse(known, "job0", timeout_ns, status);

@@ -45,12 +45,12 @@ static uint64_t answer_deadline(const struct bp_store *store, uint64_t timeout_n
 {
     bool never = timeout_ns > UINT64_MAX - store->grace_ns;
 
-    return bp_deadline_after(never ? UINT64_MAX : timeout_ns + store->grace_ns);
+    return bp_clock_after(never ? UINT64_MAX : timeout_ns + store->grace_ns);
 }
 
 static bool store_is(const struct bp_store *store)
 {
-    return bp_is(store ? store->magic : 0, BP_MAGIC_STORE);
+    return bp_magic_is(store ? store->magic : 0, BP_MAGIC_STORE);
 }
 
 static void write_address(struct bp_store *store, const struct bp_store_endpoint *endpoint)
@@ -324,7 +324,7 @@ static enum bp_status send_greeting(struct bp_store *store,
 static enum bp_status connect_store(struct bp_store *store,
                                     const struct bp_store_endpoint *endpoint, uint64_t timeout_ns)
 {
-    uint64_t deadline = bp_deadline_after(timeout_ns);
+    uint64_t deadline = bp_clock_after(timeout_ns);
     struct timespec pause = {0, 1000000};
     enum bp_status status;
     uint32_t answer = 0;
@@ -359,7 +359,7 @@ static enum bp_status store_open(const struct bp_store_endpoint *endpoint,
                                  struct bp_store_server *server, uint64_t timeout_ns,
                                  struct bp_store **out_store)
 {
-    struct bp_store *store = bp_handle_make(sizeof *store);
+    struct bp_store *store = bp_handle_alloc(sizeof *store);
     enum bp_status status;
 
     if (!store) {
@@ -384,7 +384,7 @@ enum bp_status bp_store_serve(const char *host, struct bp_store **out_store)
     struct bp_store_endpoint endpoint;
 
     if (!out_store) return bp_error(BP_ERR_INVALID, "bp_store_serve: out_store is NULL");
-    if (bp_stopping()) return bp_stopped();
+    if (bp_process_is_stopping()) return bp_error_stopped();
     if (!bp_store_parse(host ? host : "127.0.0.1", &endpoint))
         return bp_error(BP_ERR_INVALID,
                         "bp_store_serve: host is '%.100s': expected HOST, HOST:PORT or "
@@ -401,7 +401,7 @@ enum bp_status bp_store_create(const char *address, uint64_t timeout_ns,
 
     if (!address) return bp_error(BP_ERR_INVALID, "bp_store_create: address is NULL");
     if (!out_store) return bp_error(BP_ERR_INVALID, "bp_store_create: out_store is NULL");
-    if (bp_stopping()) return bp_stopped();
+    if (bp_process_is_stopping()) return bp_error_stopped();
     if (!bp_store_parse(address, &endpoint) || !*endpoint.port || !*endpoint.token)
         return bp_error(BP_ERR_INVALID,
                         "bp_store_create: address is '%.100s': expected HOST:PORT/TOKEN", address);
@@ -433,7 +433,7 @@ enum bp_status bp_store_own(struct bp_store **out_store)
 
     pthread_mutex_lock(&lock);
     if (!own || served_by != getpid()) {
-        const char *host = bp_env("BP_STORE_HOST");
+        const char *host = bp_env_get("BP_STORE_HOST");
         status = bp_store_serve(host && *host ? host : NULL, &own);
         if (status == BP_OK) served_by = getpid();
     }

@@ -119,7 +119,7 @@ static inline struct timespec bp_timespec(uint64_t ns)
     return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 }
 /* The moment that is timeout_ns away; UINT64_MAX stays. */
-static inline uint64_t bp_deadline_after(uint64_t timeout_ns)
+static inline uint64_t bp_clock_after(uint64_t timeout_ns)
 {
     uint64_t now = bp_clock_ns();
 

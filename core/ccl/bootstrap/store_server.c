@@ -173,7 +173,7 @@ static void server_get(struct bp_store_server *server, struct connection *c, con
     }
     free(c->key);
     c->key = strdup(key);
-    c->deadline = bp_deadline_after(timeout_ns);
+    c->deadline = bp_clock_after(timeout_ns);
     c->waiting = c->key;
     if (!c->key) server_reply(c, BP_ERR_MEMORY, 0, NULL, 0);
     else if (!timeout_ns) server_reply(c, BP_ERR_TIMEOUT, 0, NULL, 0);
@@ -427,7 +427,7 @@ static int accept_any(struct bp_store_server *server, int listener)
     }
     if (fd < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR &&
         errno != ECONNABORTED)
-        server->closed_until = bp_deadline_after(pause_ns);
+        server->closed_until = bp_clock_after(pause_ns);
     return fd;
 }
 
@@ -445,7 +445,7 @@ static bool accept_one(struct bp_store_server *server)
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     server->connection[server->n++] =
-        (struct connection){.fd = fd, .deadline = bp_deadline_after(greeting_ns)};
+        (struct connection){.fd = fd, .deadline = bp_clock_after(greeting_ns)};
     if (!server_receive(server, &server->connection[server->n - 1]))
         connection_close(server, server->n - 1);
     return true;

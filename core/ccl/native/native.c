@@ -11,7 +11,7 @@ void bp_native_describe(const struct bp_device *device, char text[BP_RENDEZVOUS_
                         size_t size)
 {
     const struct bp_plugin_entry *entry = device->entry;
-    const char *wanted = bp_env("BP_CCL_NATIVE");
+    const char *wanted = bp_env_get("BP_CCL_NATIVE");
     char id[32] = "";
     uint32_t version = 0;
     enum bp_status status = BP_OK;
@@ -152,7 +152,7 @@ enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns,
                                 void (*release)(struct bp_comm *comm))
 {
     struct bp_native *native = native_alloc(comm);
-    uint64_t deadline = bp_deadline_after(timeout_ns);
+    uint64_t deadline = bp_clock_after(timeout_ns);
     struct bp_native_result result = {.zero = 0};
     enum bp_status status;
 
@@ -350,10 +350,10 @@ static void note_uses(struct bp_timeline *timeline, uint64_t number,
                       const struct bp_comm_step *steps, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (steps[i].src) bp_storage_use(steps[i].src->storage, timeline, number);
+        if (steps[i].src) bp_storage_record_use(steps[i].src->storage, timeline, number);
         if (!steps[i].dst) continue;
-        bp_storage_use(steps[i].dst->storage, timeline, number);
-        bp_tensor_note_write(steps[i].dst);
+        bp_storage_record_use(steps[i].dst->storage, timeline, number);
+        bp_tensor_record_write(steps[i].dst);
     }
 }
 
@@ -430,7 +430,7 @@ static enum bp_status native_launch(struct bp_native *native, struct bp_stream *
                                     struct bp_native_work *work)
 {
     struct bp_timeline *timeline = stream->timeline;
-    enum bp_status status = bp_timeline_mark(timeline, atomic_load(&timeline->last));
+    enum bp_status status = bp_timeline_record_fence(timeline, atomic_load(&timeline->last));
     uint64_t number;
 
     work->timeline = timeline;
@@ -443,14 +443,14 @@ static enum bp_status native_launch(struct bp_native *native, struct bp_stream *
     if (status == BP_OK) status = launch_locked(native, stream, steps, n);
     if (status == BP_ERR_UNSUPPORTED) {
         bp_watchdog_confirm(native, number, false);
-        bp_work_drop(timeline, number);
+        bp_work_cancel(timeline, number);
         return status;
     }
     note_uses(timeline, number, steps, n);
     bp_work_end(timeline, number);
-    if (status == BP_OK) status = bp_timeline_mark(timeline, number);
+    if (status == BP_OK) status = bp_timeline_record_fence(timeline, number);
     bp_watchdog_confirm(native, number, true);
-    return status ? native_fail(native, &steps->c, status) : bp_stream_pace(stream);
+    return status ? native_fail(native, &steps->c, status) : bp_stream_drain_if_sync(stream);
 }
 
 static bool is_empty(const struct bp_comm_step *steps, uint32_t n)
@@ -473,7 +473,7 @@ enum bp_status bp_native_submit(struct bp_comm *comm, struct bp_stream *stream,
     if (stream->timeline->recording)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: ranks say on the host what they call",
                         bp_comm_call_name(call));
-    if (bp_stopping()) return bp_stopped();
+    if (bp_process_is_stopping()) return bp_error_stopped();
     if (bp_comm_has_failed(&comm->shm->failure)) return bp_comm_failure_report(&comm->shm->failure);
     status = record_calls(comm, steps, n, &work);
     if (comm->remote) bp_watchdog_wake(comm->native);

@@ -70,7 +70,7 @@ static void *join_thread(void *arg)
     left = e->left;
     pthread_cond_signal(&e->ended);
     pthread_mutex_unlock(&e->lock);
-    if (left && bp_stopping()) bp_process_abandon(e);
+    if (left && bp_process_is_stopping()) bp_process_abandon(e);
     else if (left) join_discard(e);
     return NULL;
 }

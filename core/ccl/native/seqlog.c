@@ -56,7 +56,7 @@ static enum bp_status report_odd(struct bp_shm_rank *b, uint32_t other, uint64_t
 /* The fewer are odd: the others are given a moment to come. */
 static enum bp_status report_entry_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t number)
 {
-    uint64_t deadline = bp_deadline_after(50000000);
+    uint64_t deadline = bp_clock_after(50000000);
 
     for (uint32_t i = 0; i < b->n; i++)
         while (!has_posted(b, i, number) && bp_time_left(deadline) &&

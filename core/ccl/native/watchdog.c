@@ -39,8 +39,8 @@ static void work_free(struct bp_native_work *work)
 static void watchdog_fail(struct bp_native *native)
 {
     for (uint32_t i = 0; i < native->n; i++) {
-        bp_timeline_keep(native->pending[i].timeline,
-                         bp_comm_failure_report(&native->comm->shm->failure));
+        bp_timeline_set_failure(native->pending[i].timeline,
+                                bp_comm_failure_report(&native->comm->shm->failure));
         work_free(&native->pending[i]);
     }
     native->n = 0;
@@ -51,7 +51,7 @@ static void watchdog_fail(struct bp_native *native)
 static void report_work_failure(struct bp_native *native, struct bp_timeline *timeline)
 {
     struct bp_failure *own = &timeline->failure, *all = &timeline->device->failure;
-    struct bp_failure *failure = bp_failed(own) ? own : bp_failed(all) ? all : NULL;
+    struct bp_failure *failure = bp_failure_is_set(own) ? own : bp_failure_is_set(all) ? all : NULL;
 
     if (failure)
         bp_comm_fail(&native->comm->shm->failure, BP_ERR_PEER, "work of rank %u failed: %s",
@@ -194,9 +194,9 @@ static void *watchdog_thread(void *arg)
     uint32_t before = 0;
 
     pthread_mutex_lock(&native->lock);
-    while (!bp_stopping() && (native->n || !native->closing)) {
+    while (!bp_process_is_stopping() && (native->n || !native->closing)) {
         sleep_for(native, pause);
-        if (bp_stopping()) break;
+        if (bp_process_is_stopping()) break;
         watchdog_poll(native);
         poll_remote(native);
         pause = native->n != before ? first_pause_ns : 2 * pause;
@@ -204,7 +204,7 @@ static void *watchdog_thread(void *arg)
         before = native->n;
     }
     pthread_mutex_unlock(&native->lock);
-    if (bp_stopping()) {
+    if (bp_process_is_stopping()) {
         bp_process_abandon(comm);
         return NULL;
     }

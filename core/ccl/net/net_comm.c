@@ -35,8 +35,9 @@ static char *find_in(const char *directory)
 
 static char *find_library(void)
 {
-    const char *list = bp_env("BP_PLUGIN_PATH");
-    char *own = bp_path_own(), *beside = own ? bp_path_join(own, "backplane") : NULL, *found = NULL;
+    const char *list = bp_env_get("BP_PLUGIN_PATH");
+    char *own = bp_path_of_core(), *beside = own ? bp_path_join(own, "backplane") : NULL,
+         *found = NULL;
 
     while (list && *list && !found) {
         size_t length = strcspn(list, ":");
@@ -72,7 +73,7 @@ static void *open_quietly(const char *path, bool *out_opened, char **out_why)
 
     for (int i = 1; i < NSIG; i++)
         if (sigaction(i, NULL, &before[i])) before[i].sa_handler = SIG_DFL;
-    symbol = bp_library_symbol(path, "bp_net_get", out_opened, out_why);
+    symbol = bp_library_open_symbol(path, "bp_net_get", out_opened, out_why);
     restore_signals(before);
     return symbol;
 }
@@ -275,7 +276,7 @@ enum bp_status bp_net_comm_create(const struct bp_host_topology *topology, struc
                                   const char *address, const char *name, uint32_t rank,
                                   uint32_t size, uint64_t timeout_ns, struct bp_net_comm **out_net)
 {
-    uint64_t deadline = bp_deadline_after(timeout_ns);
+    uint64_t deadline = bp_clock_after(timeout_ns);
     struct bp_net_comm *h = net_comm_alloc(rank, size);
     enum bp_status status;
 

@@ -12,7 +12,7 @@
 enum bp_status bp_comm_failure_report(struct bp_comm_failure *f)
 {
     const struct bp_shm_header *h = f->header;
-    uint64_t deadline = bp_deadline_after(f->share ? 5000000000 : 200000000);
+    uint64_t deadline = bp_clock_after(f->share ? 5000000000 : 200000000);
 
     while (atomic_load(&h->failed) != 2 && bp_time_left(deadline)) sched_yield();
     if (atomic_load(&h->failed) != 2)
@@ -247,7 +247,7 @@ static uint64_t first_difference(const struct bp_shm_rank *b, uint32_t other, ui
 /* The others are given a moment to come, so that the many are told from the few. */
 enum bp_status bp_shm_report_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t up_to)
 {
-    uint64_t sequence = first_difference(b, other, up_to), deadline = bp_deadline_after(50000000);
+    uint64_t sequence = first_difference(b, other, up_to), deadline = bp_clock_after(50000000);
     char usual[TEXT], odd[TEXT], list[1000] = "";
     uint32_t best = 0, most = 0;
     size_t used = 0;

@@ -32,7 +32,7 @@ uint32_t bp_access_allowed(void)
         const char *name;
         uint32_t access;
     } names[] = {{"map", BP_ACCESS_MAP}, {"vm", BP_ACCESS_VM}, {"staged", BP_ACCESS_STAGED}};
-    const char *wanted = bp_env("BP_CCL_WAYS");
+    const char *wanted = bp_env_get("BP_CCL_WAYS");
     uint32_t found = 0;
 
     if (!wanted || !*wanted) return BP_ACCESS_MAP | BP_ACCESS_VM | BP_ACCESS_STAGED;

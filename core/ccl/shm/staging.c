@@ -67,11 +67,11 @@ static enum bp_status allocate_slots(struct bp_staging *s, uint64_t size)
 
     if (!s->stream->timeline->queue &&
         bp_storage_create(device, s->stream->timeline, BP_SPACE_PINNED, size, &s->pinned) == BP_OK)
-        s->host = bp_storage_host(s->pinned);
+        s->host = bp_storage_host_address(s->pinned);
     if (s->pinned && s->host) return BP_OK;
     if (s->pinned) bp_storage_release(s->pinned);
     s->pinned = NULL;
-    s->host = bp_core_allocate(device->core, size, 64);
+    s->host = bp_core_alloc(device->core, size, 64);
     if (s->host) return BP_OK;
     return bp_error(BP_ERR_MEMORY, "no host memory for %" PRIu64 " bytes of staging", size);
 }
@@ -136,7 +136,7 @@ static enum bp_status copy_chunk(struct bp_staging *s, const struct side *side, 
     }
     *out_number = atomic_load(&s->stream->timeline->last);
     if (!s->pinned) return BP_OK; /* the copy is over, as far as the slot goes */
-    return bp_timeline_mark(s->stream->timeline, *out_number);
+    return bp_timeline_record_fence(s->stream->timeline, *out_number);
 }
 
 static enum bp_status wait_work(struct bp_staging *s, uint64_t number)
@@ -148,7 +148,7 @@ static enum bp_status wait_work(struct bp_staging *s, uint64_t number)
     if (!number || !s->pinned) return BP_OK;
     until = bp_deadline_of(timeline->device);
     status = bp_timeline_wait(timeline, number, &until);
-    return status ? bp_timeline_tell(timeline, number, status) : BP_OK;
+    return status ? bp_timeline_report(timeline, number, status) : BP_OK;
 }
 
 /* Asks for chunks up to number, of those that there are. */
@@ -247,7 +247,7 @@ void bp_staging_destroy(struct bp_staging *s, uint32_t n)
     for (uint32_t i = 0; s && i < n; i++) {
         if (s[i].pinned) bp_storage_release(s[i].pinned);
         else if (s[i].host)
-            bp_core_release(s[i].stream->device->core, s[i].host, slots_of(&s[i]));
+            bp_core_free(s[i].stream->device->core, s[i].host, slots_of(&s[i]));
     }
     free(s);
 }
@@ -263,7 +263,7 @@ static enum bp_status allocate_copy(struct bp_core *core, const struct bp_tensor
     uint64_t bytes = tensor_bytes(t);
 
     if (!bytes) return BP_OK;
-    *out = bp_core_allocate(core, bytes, 64);
+    *out = bp_core_alloc(core, bytes, 64);
     if (*out) return BP_OK;
     return bp_error(BP_ERR_MEMORY, "no host memory for %" PRIu64 " bytes of a collective call",
                     bytes);
@@ -307,8 +307,8 @@ void bp_net_staging_release(struct bp_core *core, struct bp_comm_step *steps, ui
 {
     for (uint32_t i = 0; i < n; i++) {
         struct bp_collective *c = &steps[i].c;
-        if (c->src) bp_core_release(core, (void *)c->src, tensor_bytes(steps[i].src));
-        if (c->dst) bp_core_release(core, c->dst, tensor_bytes(steps[i].dst));
+        if (c->src) bp_core_free(core, (void *)c->src, tensor_bytes(steps[i].src));
+        if (c->dst) bp_core_free(core, c->dst, tensor_bytes(steps[i].dst));
         c->src = c->dst = NULL;
     }
 }

@@ -19,10 +19,10 @@ BP_API void bp_event_destroy(struct bp_event *event);
  * forgotten. stream is one of the event's device. */
 BP_API enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream);
 
-/* BP_OK: that work is done. BP_ERR_NOT_READY, without a message: it is not. BP_ERR_INVALID: the event
- * was never recorded. Another status is the failure of that work, or of work that cannot be told
- * apart from it; never one of later work, once this has been known to have ended well. On a device
- * without events (BP_EMULATED_EVENTS) that is not inline, this waits. */
+/* BP_OK: that work is done. BP_ERR_NOT_READY, without a message: it is not. BP_ERR_INVALID: the
+ * event was never recorded. Another status is the failure of that work, or of work that cannot be
+ * told apart from it; never one of later work, once this has been known to have ended well. On a
+ * device without events (BP_EMULATED_EVENTS) that is not inline, this waits. */
 BP_API enum bp_status bp_event_query(struct bp_event *event);
 
 /* Waits on the host. BP_ERR_TIMEOUT: not done after timeout_ns. UINT64_MAX: for as long as it

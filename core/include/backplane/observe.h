@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observe.h: what an app can see of calls, waits, memory and kernels: counts, reports, a watcher. */
+/* observe.h: what an app can see of calls, waits, memory and kernels: counts, reports, a
+ * watcher. */
 #ifndef BP_OBSERVE_H
 #define BP_OBSERVE_H
 

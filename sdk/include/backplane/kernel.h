@@ -115,8 +115,8 @@ enum bp_kernel_flags {
     BP_KERNEL_DETERMINISTIC = 2, /* the same inputs give the same bits, at any width */
     BP_KERNEL_IN_PLACE = 4, /* an output may be the input that the operator lets it share; needless
                                for one that updates an input, which always is that input */
-    BP_KERNEL_NO_CAPTURE = 8, /* launches are not to be recorded (capture.h): they wait, allocate, or
-                                 read something anew each time that a replay would not */
+    BP_KERNEL_NO_CAPTURE = 8, /* launches are not to be recorded (capture.h): they wait, allocate,
+                                 or read something anew each time that a replay would not */
 };
 
 /* A row. Of the rows that fit, the one of highest priority whose accepts and prepare agree is

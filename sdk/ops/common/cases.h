@@ -92,7 +92,8 @@ struct kernel_case {
     bool real;     /* inputs have sizes at which rows go over to libraries (case_real) */
     bool thin;     /* of one that is real: it is made of products of one row or column, which rows
                       of libraries may decline at any size (case_real_thin) */
-    bool decompose;   /* runs as the operators that it is defined in, whatever rows the device has */
+    bool decompose;   /* runs as the operators that it is defined in, whatever rows the device
+                         has */
     const char *via; /* of such a case: the row, of one of these operators, that is to run there */
     int64_t sweep; /* runs with each extent of the last axis of all inputs, from 1 to this; 0: no */
     int64_t large; /* elements: its inputs, of one axis, are repeated to as many; 0: they are not */
