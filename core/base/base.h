@@ -49,7 +49,7 @@ enum bp_magic {
     BP_MAGIC_SYMBOL = 0x42504309, /* a symbolic tensor: refused wherever one with memory is meant */
     BP_MAGIC_GRAPH = 0x42504307,
     BP_MAGIC_GENERATOR = 0x42504308,
-    BP_MAGIC_STORAGE = 0x4250430a,
+    BP_MAGIC_BUFFER = 0x4250430a,
     BP_MAGIC_PROGRAM = 0x4250430b,
     BP_MAGIC_STORE = 0x4250430c,
     BP_MAGIC_COMM = 0x4250430d,

@@ -44,7 +44,7 @@ uint64_t bp_eager_hash(const struct bp_eager *e)
         const struct bp_tensor *t = e->in[i];
         h = bp_signature_mix(h, t ? t->sig : i);
         if (t && __builtin_expect(t->view.flags & BP_VIEW_CONSTANT, 0))
-            h = bp_signature_mix(h, t->storage->id + t->offset);
+            h = bp_signature_mix(h, t->buffer->id + t->offset);
     }
     for (uint64_t m = e->attrs ? e->row->key_words : 0; m; m &= m - 1)
         h = bp_signature_mix(h, bp_attrs_word(e->attrs, (uint32_t)__builtin_ctzll(m)));
@@ -309,20 +309,20 @@ static bool cache_give_up(void *ctx)
     return any;
 }
 
-static bool is_bound_to(const struct bp_prepared *p, uint64_t storage)
+static bool is_bound_to(const struct bp_prepared *p, uint64_t buffer)
 {
     for (uint32_t i = 0; p->bound && i < p->n_in; i++)
-        if (p->constant[i].id == storage) return true;
+        if (p->constant[i].id == buffer) return true;
     return false;
 }
 
-/* Takes one call out that is bound to a storage, from *at on. None is running: it would use that.
+/* Takes one call out that is bound to a buffer, from *at on. None is running: it would use that.
  */
-static struct bp_prepared *take_bound(struct bp_cache *cache, uint64_t storage, uint64_t *at)
+static struct bp_prepared *take_bound(struct bp_cache *cache, uint64_t buffer, uint64_t *at)
 {
     for (; *at <= cache->mask && cache->n_bound; ++*at) {
         struct bp_prepared *p = cache->slot[*at].call;
-        if (!p || !is_bound_to(p, storage)) continue;
+        if (!p || !is_bound_to(p, buffer)) continue;
         if (cache->pinned == p) cache->pinned = NULL;
         return take_out(cache, *at); /* another may have moved here: it is looked at next */
     }
@@ -330,7 +330,7 @@ static struct bp_prepared *take_bound(struct bp_cache *cache, uint64_t storage, 
 }
 
 /* Calls that nobody can make any more. */
-static void cache_forget(struct bp_device *device, uint64_t storage)
+static void cache_forget(struct bp_device *device, uint64_t buffer)
 {
     enum { ROUND = 64 };
     struct bp_prepared *gone[ROUND];
@@ -342,7 +342,7 @@ static void cache_forget(struct bp_device *device, uint64_t storage)
         for (struct bp_cache *c = device->caches; c; c = c->next) {
             uint64_t at = 0;
             bp_pool_lock(c->pool);
-            while (n < ROUND && (gone[n] = take_bound(c, storage, &at))) n++;
+            while (n < ROUND && (gone[n] = take_bound(c, buffer, &at))) n++;
             bp_pool_unlock(c->pool);
         }
         pthread_mutex_unlock(&device->lock);

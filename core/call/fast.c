@@ -14,7 +14,7 @@ static inline bool fast_fits(const struct bp_prepared *p, struct bp_tensor *cons
     uintptr_t z;
 
     if (!out || out->sig != p->sig[n_in] ||
-        atomic_load_explicit(&out->storage->access, memory_order_relaxed) != BP_ACCESS_WRITE)
+        atomic_load_explicit(&out->buffer->access, memory_order_relaxed) != BP_ACCESS_WRITE)
         return false;
     z = (uintptr_t)out->view.data;
     for (uint32_t i = 0; i < n_in; i++) {
@@ -53,7 +53,7 @@ run(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp_tensor 
     }
     status = l.kernel->launch(&l);
     bp_work_end(timeline, l.tag);
-    bp_storage_record_write(out[0]->storage);
+    bp_buffer_record_write(out[0]->buffer);
     if (__builtin_expect(timeline->fault != 0 || status != BP_OK, 0))
         return fast_explain(p, timeline, status);
     return BP_OK;
@@ -142,7 +142,7 @@ bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const st
     struct bp_tensor *flat[BP_FAST_IN], *result;
     struct bp_timeline *timeline = stream->timeline;
     struct bp_pool *pool = bp_pool_find(timeline, BP_SPACE_DEVICE);
-    struct bp_storage *storage = NULL;
+    struct bp_buffer *buffer = NULL;
     const struct bp_typed_view *type;
     struct bp_prepared *p;
     uint64_t hash;
@@ -153,13 +153,13 @@ bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const st
         return false;
     bp_pool_lock(pool);
     p = fast_find(stream->cache, hash, row, flat, attrs);
-    if (p) storage = bp_pool_alloc(pool, p->bytes);
+    if (p) buffer = bp_pool_alloc(pool, p->bytes);
     bp_pool_unlock(pool);
     if (!p) return false;
     type = &p->type[p->n_in];
-    if (storage) result = bp_tensor_init_like(storage, type, p->sig[p->n_in]);
+    if (buffer) result = bp_tensor_init_like(buffer, type, p->sig[p->n_in]);
     else *out_status = bp_tensor_create_like(p->device, timeline, type, &result);
-    if (!storage && *out_status) return true;
+    if (!buffer && *out_status) return true;
     *out_status = run(p, timeline, flat, &result, attrs);
     if (*out_status == BP_OK) *out = result;
     else bp_tensor_destroy(result);

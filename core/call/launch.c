@@ -30,9 +30,9 @@ static void launch_note(struct bp_prepared *p, struct bp_timeline *timeline, uin
     bool noted;
 
     for (uint32_t i = 0; i < p->n_in; i++)
-        if (in[i]) bp_storage_record_use(in[i]->storage, timeline, number);
+        if (in[i]) bp_buffer_record_use(in[i]->buffer, timeline, number);
     for (uint32_t i = 0; i < p->n_out; i++)
-        if (out[i]) bp_storage_record_use(out[i]->storage, timeline, number);
+        if (out[i]) bp_buffer_record_use(out[i]->buffer, timeline, number);
     pthread_mutex_lock(&p->device->lock);
     noted = bp_users_add(&p->pending.users, timeline, number);
     pthread_mutex_unlock(&p->device->lock);
@@ -68,7 +68,7 @@ static enum bp_status launch_kernel(const struct bp_prepared *p, const struct bp
                                     uint64_t *out_number)
 {
     struct bp_timeline *timeline = stream->timeline;
-    struct bp_storage *workspace = NULL;
+    struct bp_buffer *workspace = NULL;
     struct bp_launch l = step->launch;
     enum bp_status status;
     uint64_t number;
@@ -80,8 +80,8 @@ static enum bp_status launch_kernel(const struct bp_prepared *p, const struct bp
     l.seed = run->seed;
     l.offset = run->offset;
     if (__builtin_expect(step->plan.workspace != 0, 0)) {
-        TRY(bp_storage_create(p->device, timeline, BP_SPACE_DEVICE,
-                              workspace_bytes(step, p->device), &workspace));
+        TRY(bp_buffer_allocate(p->device, timeline, BP_SPACE_DEVICE,
+                               workspace_bytes(step, p->device), &workspace));
         l.workspace = launch_align(workspace->memory.data, step->plan.workspace_alignment);
         l.workspace_memory = workspace->memory.handle;
     }
@@ -93,7 +93,7 @@ static enum bp_status launch_kernel(const struct bp_prepared *p, const struct bp
         bp_work_end(timeline, number);
         *out_number = number;
     }
-    if (workspace) bp_storage_release(workspace);
+    if (workspace) bp_buffer_release(workspace);
     return status;
 }
 
@@ -112,7 +112,7 @@ static enum bp_status launch_single(struct bp_prepared *p, struct bp_stream *str
 /* A run of several steps: views of the places between them, and their memory. */
 struct places {
     struct bp_view *view;
-    struct bp_storage **storage;
+    struct bp_buffer **buffer;
     struct bp_tensor *const *in, *const *out;
 };
 
@@ -162,10 +162,10 @@ static enum bp_status launch_allocate_temps(const struct bp_prepared *p, struct 
     for (uint32_t i = 0; i < p->n_temp; i++) {
         at->view[i] = p->temp[i]->type.view;
         if (!p->temp[i]->bytes) continue;
-        TRY(bp_storage_create(p->device, home, BP_SPACE_DEVICE, p->temp[i]->bytes,
-                              &at->storage[i]));
-        at->view[i].data = at->storage[i]->memory.data;
-        at->view[i].memory = at->storage[i]->memory.handle;
+        TRY(bp_buffer_allocate(p->device, home, BP_SPACE_DEVICE, p->temp[i]->bytes,
+                               &at->buffer[i]));
+        at->view[i].data = at->buffer[i]->memory.data;
+        at->view[i].memory = at->buffer[i]->memory.handle;
     }
     for (uint32_t i = 0; i < p->n_temp; i++) launch_find_temp(p, at, i);
     return BP_OK;
@@ -273,18 +273,18 @@ static enum bp_status launch_steps(struct bp_prepared *p, struct bp_stream *stre
                                    const struct bp_run *run)
 {
     struct places at = {calloc(p->n_temp + 1, sizeof *at.view),
-                        calloc(p->n_temp + 1, sizeof *at.storage), in, out};
+                        calloc(p->n_temp + 1, sizeof *at.buffer), in, out};
     enum bp_status status = BP_OK;
 
-    if (!at.view || !at.storage)
+    if (!at.view || !at.buffer)
         status = bp_error(BP_ERR_MEMORY, "%s: no host memory to run it", p->row->info.name);
     if (status == BP_OK) status = launch_allocate_temps(p, stream->timeline, &at);
     for (uint32_t i = 0; i < p->n_step && status == BP_OK; i++)
         status = launch_step(p, &p->step[i], stream, &at, run);
-    for (uint32_t i = 0; at.storage && i < p->n_temp; i++)
-        if (at.storage[i]) bp_storage_release(at.storage[i]);
+    for (uint32_t i = 0; at.buffer && i < p->n_temp; i++)
+        if (at.buffer[i]) bp_buffer_release(at.buffer[i]);
     free(at.view);
-    free(at.storage);
+    free(at.buffer);
     return status;
 }
 
@@ -296,7 +296,7 @@ enum bp_status bp_prepared_launch(struct bp_prepared *p, struct bp_stream *strea
                                       : launch_steps(p, stream, in, out, run);
 
     for (uint32_t i = 0; i < p->n_out; i++)
-        if (out[i]) bp_storage_record_write(out[i]->storage);
+        if (out[i]) bp_buffer_record_write(out[i]->buffer);
     if (__builtin_expect(stream->synchronous && status == BP_OK, 0))
         return bp_stream_drain_if_sync(stream);
     return status;

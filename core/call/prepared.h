@@ -54,7 +54,7 @@ struct bp_prepared {
     uint64_t hash;             /* signature of an eager call */
     uint32_t n_out, n_step, n_temp, want;
     bool simple;               /* one step, on the call's own tensors in their order */
-    bool bound;                /* to the storages of constant inputs: constant[i] of input i */
+    bool bound;                /* to the buffers of constant inputs: constant[i] of input i */
     bool keeps_device;         /* has a reference to it: one that the app made, or another device */
     _Atomic bool used;         /* since the cache last looked */
     bool in_place;

@@ -49,7 +49,7 @@ static enum bp_status check_types(const struct bp_prepared *p, const char *what,
 
 static bool same_place(const struct bp_tensor *a, const struct bp_tensor *b)
 {
-    return a->storage == b->storage && a->offset == b->offset && bp_same_type(&a->view, &b->view);
+    return a->buffer == b->buffer && a->offset == b->offset && bp_same_type(&a->view, &b->view);
 }
 
 /* An output may be, exactly, the input that the row lets it share, if every step that runs says

@@ -65,7 +65,7 @@ static bool call_set_outputs(struct bp_eager *e, struct bp_tensor *const *given)
         e->given |= 1u << i;
         if (share < 0 || op->out[i].kind == BP_PORT_UPDATE) continue; /* that is always so */
         if (e->in_at[share] == e->in_at[share + 1]) continue;
-        if (e->in[e->in_at[share]] && e->in[e->in_at[share]]->storage == t->storage &&
+        if (e->in[e->in_at[share]] && e->in[e->in_at[share]]->buffer == t->buffer &&
             e->in[e->in_at[share]]->offset == t->offset && t->view.count)
             e->in_place = true;
     }

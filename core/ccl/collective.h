@@ -16,7 +16,7 @@ struct bp_collective {
     uint64_t count;  /* elements of the part of one rank */
     const char *src;
     char *dst;
-    struct bp_storage *src_storage, *dst_storage; /* of the buffers; NULL: not known */
+    struct bp_buffer *src_storage, *dst_storage; /* of the buffers; NULL: not known */
     const int64_t *src_counts, *dst_counts;       /* of all_to_all_ragged: n each */
     struct bp_staging *staging;                   /* NULL: buffers are where src and dst say */
     uint64_t timeout_ns;

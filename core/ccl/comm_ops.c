@@ -68,7 +68,7 @@ static enum bp_status check_overlap(const struct bp_call_traits *f, const struct
     uint64_t src_at = src->offset + (f->src_parts ? comm->rank * bytes : 0);
     uint64_t dst_at = dst->offset + (f->dst_parts ? comm->rank * bytes : 0);
 
-    if (src->storage != dst->storage || (f->in_place && src_at == dst_at)) return BP_OK;
+    if (src->buffer != dst->buffer || (f->in_place && src_at == dst_at)) return BP_OK;
     if (!bp_tensors_overlap(src, dst)) return BP_OK; /* which takes longer than a small call */
     return bp_error(BP_ERR_INVALID, "%s: src and dst share memory, and not as the call allows",
                     f->call);

@@ -18,11 +18,11 @@ static void step_set_buffers(struct bp_comm_step *step)
 
     if (step->src && step->src->view.count) {
         c->src = step->src->view.data;
-        c->src_storage = step->src->storage;
+        c->src_storage = step->src->buffer;
     }
     if (step->dst && step->dst->view.count) {
         c->dst = step->dst->view.data;
-        c->dst_storage = step->dst->storage;
+        c->dst_storage = step->dst->buffer;
     }
 }
 
@@ -200,8 +200,8 @@ static enum bp_status run_queued(struct bp_comm *comm, struct bp_stream *stream,
         return status;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (steps[i].src) bp_storage_record_use(steps[i].src->storage, timeline, number);
-        if (steps[i].dst) bp_storage_record_use(steps[i].dst->storage, timeline, number);
+        if (steps[i].src) bp_buffer_record_use(steps[i].src->buffer, timeline, number);
+        if (steps[i].dst) bp_buffer_record_use(steps[i].dst->buffer, timeline, number);
     }
     bp_work_end(timeline, number);
     note_writes(steps, n);

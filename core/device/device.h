@@ -28,7 +28,7 @@ struct bp_shrinker {
 
 struct bp_device {
     uint32_t magic;
-    _Atomic uint32_t refs; /* the app's, and one for each stream, event, prepared call; storages
+    _Atomic uint32_t refs; /* the app's, and one for each stream, event, prepared call; buffers
                               keep the device without: bp_memory_is_live */
     struct bp_core *core;  /* a reference */
     struct bp_plugin_entry *entry;
@@ -62,9 +62,9 @@ struct bp_device {
     _Atomic(struct bp_cache *) calls; /* eager calls that streams share */
     struct bp_cache *caches;          /* that and the streams', under lock */
     struct bp_shrinker calls_shrinker;
-    /* bp_cache_open sets it: a frozen storage is gone, and calls that know its contents with it.
+    /* bp_cache_open sets it: a frozen buffer is gone, and calls that know its contents with it.
      * Called without locks. */
-    void (*invalidate_calls)(struct bp_device *device, uint64_t storage);
+    void (*invalidate_calls)(struct bp_device *device, uint64_t buffer);
     struct bp_fallback *fallback; /* what ran otherwise, under lock */
 
     /* Functions of what stands above devices; set before the device can be found. */

@@ -30,8 +30,8 @@ static void capture_give_back(struct bp_deferred *pending)
 static void note_constants(const struct bp_capture *r)
 {
     for (uint32_t v = 0; r->ran && v < r->graph->n_value; v++)
-        if (r->graph->value[v].constant && r->graph->value[v].constant->storage)
-            bp_storage_record_use(r->graph->value[v].constant->storage, r->timeline, r->ran);
+        if (r->graph->value[v].constant && r->graph->value[v].constant->buffer)
+            bp_buffer_record_use(r->graph->value[v].constant->buffer, r->timeline, r->ran);
 }
 
 void bp_capture_destroy(struct bp_capture *r)

@@ -141,7 +141,7 @@ static void take_given(struct execution *e, struct bp_tensor *const *out)
 
 static bool is_in_place(const struct bp_tensor *t, const struct bp_tensor *given)
 {
-    return t->storage == given->storage && t->offset == given->offset &&
+    return t->buffer == given->buffer && t->offset == given->offset &&
            bp_same_type(&t->view, &given->view);
 }
 

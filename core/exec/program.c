@@ -120,12 +120,12 @@ static enum bp_status check_effects(const struct bp_program *p)
     const struct bp_graph *g = p->graph;
 
     for (uint32_t i = 0; i < g->n_input; i++) {
-        const struct bp_storage *s = p->place[i]->storage;
+        const struct bp_buffer *s = p->place[i]->buffer;
         const char *name = g->value[g->input[i]].name;
         if (atomic_load(&s->version))
             return bp_error(BP_ERR_UNSUPPORTED, "input %s is written to", name);
         for (uint32_t o = 0; o < p->graph->n_output; o++)
-            if (p->result[o]->storage == s && g->value[g->output[o]].kind != BP_VALUE_INPUT)
+            if (p->result[o]->buffer == s && g->value[g->output[o]].kind != BP_VALUE_INPUT)
                 return bp_error(BP_ERR_UNSUPPORTED, "output %s is a view of input %s",
                                 g->value[g->output[o]].name, name);
     }
@@ -197,14 +197,14 @@ static enum bp_status program_give(struct bp_program *p, struct bp_stream *strea
 {
     const struct bp_graph *g = p->graph;
     struct bp_tensor *from = p->result[o];
-    bool copied = from->storage->pool == p->recording->memory;
+    bool copied = from->buffer->pool == p->recording->memory;
 
     for (uint32_t i = 0; i < g->n_input; i++)
         if (g->input[i] == g->output[o]) {
             from = in[i];
             copied = false;
         }
-    if (*out && from->storage == (*out)->storage && bp_tensors_overlap(from, *out) &&
+    if (*out && from->buffer == (*out)->buffer && bp_tensors_overlap(from, *out) &&
         from->offset == (*out)->offset && bp_same_type(&from->view, &(*out)->view))
         return BP_OK;
     if (*out || copied) return program_move(stream, from, out);

@@ -16,20 +16,20 @@ struct alloc_request {
     struct bp_pool *pool, *common;
     struct bp_device *device;
     uint64_t size, n;            /* bytes, granules */
-    struct bp_storage *storage;  /* once there is one */
+    struct bp_buffer *buffer;  /* once there is one */
     enum bp_memory_path path;    /* counted when there is one */
     bool retired_only;           /* of other pools, only those whose stream is gone */
     char why[256];               /* what the plugin said, or the limit */
 };
 
-/* Each step says whether there is a storage. */
+/* Each step says whether there is a buffer. */
 
 static bool alloc_from_own(struct alloc_request *r)
 {
     bp_pool_lock(r->pool);
-    r->storage = bp_pool_alloc_collected(r->pool, r->size);
+    r->buffer = bp_pool_alloc_collected(r->pool, r->size);
     bp_pool_unlock(r->pool);
-    return r->storage;
+    return r->buffer;
 }
 
 static uint64_t alloc_reserved(struct bp_pool *pool)
@@ -103,11 +103,11 @@ static bool alloc_fits(const struct bp_heap_block *block, void *ctx)
 
 /* A block of another pool's. It stays that pool's: when it is given back, the borrower is one of
  * its users, and has its place among them from the start. */
-static struct bp_storage *alloc_borrow(struct loan *loan, uint64_t *out_stamp)
+static struct bp_buffer *alloc_borrow(struct loan *loan, uint64_t *out_stamp)
 {
     struct bp_pool *from = loan->from;
     struct bp_timeline *borrower = loan->r->pool->owner;
-    struct bp_storage *storage = NULL;
+    struct bp_buffer *buffer = NULL;
     struct bp_heap_block *block;
 
     bp_pool_lock(from);
@@ -115,23 +115,23 @@ static struct bp_storage *alloc_borrow(struct loan *loan, uint64_t *out_stamp)
     bp_heap_flush(&from->heap);
     block = bp_heap_search(&from->heap, loan->r->n, alloc_fits, loan);
     if (block) {
-        storage = bp_pool_init_storage(from, block, loan->r->size);
+        buffer = bp_pool_init_storage(from, block, loan->r->size);
         *out_stamp = block->stamp;
     }
-    if (block && !bp_users_add(&storage->deferred.users, borrower, 0)) {
-        bp_pool_free(from, storage);
-        storage = NULL;
+    if (block && !bp_users_add(&buffer->deferred.users, borrower, 0)) {
+        bp_pool_free(from, buffer);
+        buffer = NULL;
     }
-    if (storage) storage->owner = borrower;
+    if (buffer) buffer->owner = borrower;
     bp_pool_unlock(from);
-    return storage;
+    return buffer;
 }
 
-static void alloc_return(struct bp_storage *storage)
+static void alloc_return(struct bp_buffer *buffer)
 {
-    bp_pool_lock(storage->pool);
-    bp_pool_free(storage->pool, storage);
-    bp_pool_unlock(storage->pool);
+    bp_pool_lock(buffer->pool);
+    bp_pool_free(buffer->pool, buffer);
+    bp_pool_unlock(buffer->pool);
 }
 
 static void alloc_borrow_from(struct bp_pool *pool, void *ctx)
@@ -140,29 +140,29 @@ static void alloc_borrow_from(struct bp_pool *pool, void *ctx)
     struct loan loan = {r, pool, false};
     uint64_t stamp;
 
-    if (!r->storage && pool != r->pool && pool != r->common && !pool->is_capture)
-        r->storage = alloc_borrow(&loan, &stamp);
+    if (!r->buffer && pool != r->pool && pool != r->common && !pool->is_capture)
+        r->buffer = alloc_borrow(&loan, &stamp);
 }
 
 static bool alloc_from_others(struct alloc_request *r)
 {
     bp_pools_visit(r->device, r->pool->space, alloc_borrow_from, r);
-    return r->storage;
+    return r->buffer;
 }
 
 static void alloc_steal_from(struct bp_pool *pool, void *ctx)
 {
     struct alloc_request *r = ctx;
     struct loan loan = {r, pool, true};
-    struct bp_storage *storage;
+    struct bp_buffer *buffer;
     uint64_t stamp;
 
-    if (r->storage || pool == r->pool || pool == r->common) return;
+    if (r->buffer || pool == r->pool || pool == r->common) return;
     if (pool->is_capture || bp_timeline_is_capturing(pool->owner)) return;
-    storage = alloc_borrow(&loan, &stamp);
-    if (!storage) return;
-    if (bp_timeline_order_after(r->pool->owner, pool->owner, stamp) == BP_OK) r->storage = storage;
-    else alloc_return(storage);
+    buffer = alloc_borrow(&loan, &stamp);
+    if (!buffer) return;
+    if (bp_timeline_order_after(r->pool->owner, pool->owner, stamp) == BP_OK) r->buffer = buffer;
+    else alloc_return(buffer);
 }
 
 /* Behind a wait that the device or the borrower's queue makes, not this thread. */
@@ -175,16 +175,16 @@ static bool alloc_from_stolen(struct alloc_request *r)
         return false;
     r->path = BP_PATH_STOLEN;
     bp_pools_visit(r->device, r->pool->space, alloc_steal_from, r);
-    return r->storage;
+    return r->buffer;
 }
 
 /* A new segment, of the usual size, or exact where that cannot be had. What another thread takes of
- * it at once is made again. BP_OK: see w->storage. */
+ * it at once is made again. BP_OK: see w->buffer. */
 static enum bp_status alloc_from_plugin(struct alloc_request *r)
 {
     enum bp_status status = BP_OK;
 
-    for (uint32_t i = 0; i < 4 && status == BP_OK && !r->storage; i++) {
+    for (uint32_t i = 0; i < 4 && status == BP_OK && !r->buffer; i++) {
         uint64_t has = alloc_reserved(r->pool);
         struct bp_heap_block *block = NULL;
         status = bp_segment_create(r->common, has, r->n, false, &block);
@@ -275,7 +275,7 @@ static enum bp_status alloc_after_wait(struct alloc_request *r)
     r->path = BP_PATH_WAIT;
     if (alloc_from_polled(r)) return BP_OK;
     TRY(alloc_from_released(r));
-    if (r->storage || status == BP_OK) return BP_OK;
+    if (r->buffer || status == BP_OK) return BP_OK;
     return bp_error(status, "memory for %" PRIu64 " bytes is still in use: %s", r->size, why);
 }
 
@@ -351,7 +351,7 @@ static bool alloc_is_impossible(struct alloc_request *r)
     do { \
         r->path = (new_path); \
         TRY(step); \
-        if (r->storage) return BP_OK; \
+        if (r->buffer) return BP_OK; \
     } while (0)
 
 static enum bp_status alloc_find(struct alloc_request *r)
@@ -393,7 +393,7 @@ static enum bp_status alloc_find_captured(struct alloc_request *r)
 }
 
 enum bp_status bp_memory_alloc_slow(struct bp_pool *pool, uint64_t size,
-                                    struct bp_storage **out_storage)
+                                    struct bp_buffer **out_storage)
 {
     struct alloc_request r = {.pool = pool, .device = pool->device, .size = size};
     enum bp_status status;
@@ -407,6 +407,6 @@ enum bp_status bp_memory_alloc_slow(struct bp_pool *pool, uint64_t size,
     if (status) return status;
     if (r.path < BP_PATH_COUNT)
         atomic_fetch_add_explicit(&r.device->memory->paths[r.path], 1, memory_order_relaxed);
-    *out_storage = r.storage;
+    *out_storage = r.buffer;
     return BP_OK;
 }

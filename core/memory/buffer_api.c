@@ -2,47 +2,47 @@
 /* buffer_api.c: the public face: memory without tensors, memory for other processes, trim. */
 #include "pool.h"
 
-static bool storage_is(const struct bp_storage *storage)
+static bool storage_is(const struct bp_buffer *buffer)
 {
-    return bp_magic_is(storage ? storage->magic : 0, BP_MAGIC_STORAGE);
+    return bp_magic_is(buffer ? buffer->magic : 0, BP_MAGIC_BUFFER);
 }
 
-enum bp_status bp_memory_create(struct bp_device *device, struct bp_stream *stream,
-                                enum bp_space space, uint64_t size, struct bp_storage **out_storage)
+enum bp_status bp_buffer_create(struct bp_device *device, struct bp_stream *stream,
+                                enum bp_space space, uint64_t size, struct bp_buffer **out_storage)
 {
     if (!bp_device_is(device)) return bp_not_a("device");
     if (stream && !bp_stream_is(stream)) return bp_not_a("stream");
-    if (!out_storage) return bp_error(BP_ERR_INVALID, "bp_memory_create: out_storage is NULL");
+    if (!out_storage) return bp_error(BP_ERR_INVALID, "bp_buffer_create: out_storage is NULL");
     if (stream && stream->device != device)
         return bp_error(BP_ERR_INVALID,
-                        "bp_memory_create: memory of %s for a stream of %s%s: give a stream of the "
+                        "bp_buffer_create: memory of %s for a stream of %s%s: give a stream of the "
                         "device, or NULL",
                         device->name, stream->device->name,
                         bp_device_qualifier(stream->device, device));
-    return bp_storage_create(device, stream ? stream->timeline : device->host, space, size,
-                             out_storage);
+    return bp_buffer_allocate(device, stream ? stream->timeline : device->host, space, size,
+                              out_storage);
 }
 
-void bp_memory_destroy(struct bp_storage *storage)
+void bp_buffer_destroy(struct bp_buffer *buffer)
 {
-    if (storage_is(storage)) bp_storage_release(storage);
+    if (storage_is(buffer)) bp_buffer_release(buffer);
 }
 
-enum bp_status bp_memory_get_info(struct bp_storage *storage, struct bp_memory_info *out)
+enum bp_status bp_buffer_get_info(struct bp_buffer *buffer, struct bp_buffer_info *out)
 {
-    struct bp_memory_info info = {.size = sizeof info};
+    struct bp_buffer_info info = {.size = sizeof info};
 
-    if (!storage_is(storage)) return bp_not_a("storage");
-    info.device = storage->device;
-    info.handle = storage->memory.handle;
-    info.data = storage->memory.data;
-    info.bytes = storage->size;
-    info.space = storage->space;
-    info.host = bp_storage_host_address(storage);
+    if (!storage_is(buffer)) return bp_not_a("storage");
+    info.device = buffer->device;
+    info.handle = buffer->memory.handle;
+    info.data = buffer->memory.data;
+    info.bytes = buffer->size;
+    info.space = buffer->space;
+    info.host = bp_buffer_host_address(buffer);
     return bp_info_fill(out, &info, sizeof info);
 }
 
-enum bp_status bp_storage_export(struct bp_storage *storage, int32_t *out_fd, uint64_t *out_offset)
+enum bp_status bp_buffer_export(struct bp_buffer *buffer, int32_t *out_fd, uint64_t *out_offset)
 {
     const struct bp_span *segment;
     struct bp_plugin_entry *entry;
@@ -51,24 +51,24 @@ enum bp_status bp_storage_export(struct bp_storage *storage, int32_t *out_fd, ui
     uint64_t offset;
     int32_t fd;
 
-    if (!storage_is(storage)) return bp_not_a("storage");
+    if (!storage_is(buffer)) return bp_not_a("storage");
     if (!out_fd || !out_offset)
-        return bp_error(BP_ERR_INVALID, "bp_storage_export: out_fd or out_offset is NULL");
-    device = storage->device;
+        return bp_error(BP_ERR_INVALID, "bp_buffer_export: out_fd or out_offset is NULL");
+    device = buffer->device;
     entry = device->entry;
-    if (!storage->pool || !storage->block.n)
-        return bp_error(BP_ERR_INVALID, "bp_storage_export: the storage has no memory of %s's own",
+    if (!buffer->pool || !buffer->block.n)
+        return bp_error(BP_ERR_INVALID, "bp_buffer_export: the storage has no memory of %s's own",
                         device->name);
     if (!entry->runtime.memory_export)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: other processes cannot map its memory",
                         device->name);
-    segment = storage->block.span->segment;
+    segment = buffer->block.span->segment;
     bp_error_enter();
-    status = entry->runtime.memory_export(entry->self, device->index, storage->space, &segment->raw,
+    status = entry->runtime.memory_export(entry->self, device->index, buffer->space, &segment->raw,
                                           &fd, &offset);
     TRY(bp_error_leave(status, entry->plugin.name, "memory_export"));
     *out_fd = fd;
-    *out_offset = offset + ((uintptr_t)storage->memory.data - (uintptr_t)segment->raw.data);
+    *out_offset = offset + ((uintptr_t)buffer->memory.data - (uintptr_t)segment->raw.data);
     return BP_OK;
 }
 

@@ -63,11 +63,11 @@ enum bp_status bp_capture_pool_begin(struct bp_timeline *owner, struct bp_pool *
     return BP_OK;
 }
 
-/* Under the lock. A live storage goes the way of used ones when it is given back. */
+/* Under the lock. A live buffer goes the way of used ones when it is given back. */
 static void capture_pool_mark_live(const struct bp_span *span)
 {
     for (struct bp_heap_block *b = span->sentinel.hi; b != &span->sentinel; b = b->hi)
-        if (b->state == BP_HEAP_LIVE) bp_storage_of(b)->used = true;
+        if (b->state == BP_HEAP_LIVE) bp_buffer_of(b)->used = true;
 }
 
 /* Under the lock, after what was kept whole has merged. What runs later may use it all. */

@@ -39,8 +39,8 @@ static enum bp_status copy_wait_work(struct bp_timeline *timeline)
 }
 
 enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direction,
-                              const struct bp_copy *copy, struct bp_storage *a,
-                              struct bp_storage *b)
+                              const struct bp_copy *copy, struct bp_buffer *a,
+                              struct bp_buffer *b)
 {
     struct bp_timeline *timeline = stream->timeline;
     enum bp_status status;
@@ -53,8 +53,8 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
     number = bp_work_begin(timeline, name[direction]);
     status = bp_process_is_stopping() ? bp_error_stopped()
                                       : bp_memory_submit_copy(timeline, direction, copy);
-    bp_storage_record_use(a, timeline, number);
-    if (b) bp_storage_record_use(b, timeline, number);
+    bp_buffer_record_use(a, timeline, number);
+    if (b) bp_buffer_record_use(b, timeline, number);
     bp_work_end(timeline, number);
     if (direction != BP_COPY_OUT) return status ? status : bp_stream_drain_if_sync(stream);
     if (status) return bp_timeline_report(timeline, number, bp_timeline_fail(timeline, status));

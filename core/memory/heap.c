@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLAB = 63, LINE = 64 }; /* storages in a slab; bytes of a cache line */
+enum { SLAB = 63, LINE = 64 }; /* buffers in a slab; bytes of a cache line */
 
-/* A storage begins a line: what a search reads of it is in one. */
+/* A buffer begins a line: what a search reads of it is in one. */
 struct slab {
     _Alignas(LINE) void *next;
     struct {
-        _Alignas(LINE) struct bp_storage storage;
+        _Alignas(LINE) struct bp_buffer buffer;
     } at[SLAB];
 };
 
@@ -45,10 +45,10 @@ bool bp_heap_refill(struct bp_heap *heap)
     slab->next = heap->slabs;
     heap->slabs = slab;
     for (uint32_t i = 0; i < SLAB; i++) {
-        slab->at[i].storage.pool = heap->pool;
-        slab->at[i].storage.device = heap->pool->device;
-        slab->at[i].storage.space = (uint8_t)heap->pool->space;
-        bp_heap_node_free(heap, &slab->at[i].storage.block);
+        slab->at[i].buffer.pool = heap->pool;
+        slab->at[i].buffer.device = heap->pool->device;
+        slab->at[i].buffer.space = (uint8_t)heap->pool->space;
+        bp_heap_node_free(heap, &slab->at[i].buffer.block);
     }
     return true;
 }

@@ -13,12 +13,12 @@
 
 struct bp_pool;
 struct bp_span;
-struct bp_storage;
+struct bp_buffer;
 
 enum { BP_BINS = 14 * 64, BP_QUICK = 16 };
 
 enum bp_heap_block_state {
-    BP_HEAP_LIVE,     /* a storage's, or lent to another pool; and the sentinel of a span */
+    BP_HEAP_LIVE,     /* a buffer's, or lent to another pool; and the sentinel of a span */
     BP_HEAP_FREE,     /* in its bin: the owner may take it */
     BP_HEAP_QUICK,    /* the same, kept whole */
     BP_HEAP_PENDING,  /* given back, but work that the owner does not come after may use it */

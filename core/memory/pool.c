@@ -66,7 +66,7 @@ void bp_pool_destroy(struct bp_pool *pool)
     free(pool);
 }
 
-uint64_t bp_storage_reserve_ids(uint64_t n)
+uint64_t bp_buffer_reserve_ids(uint64_t n)
 {
     static _Atomic uint64_t next = 1;
 
@@ -76,7 +76,7 @@ uint64_t bp_storage_reserve_ids(uint64_t n)
 static uint64_t next_id(struct bp_pool *pool)
 {
     if (pool->id == pool->ids) {
-        pool->id = bp_storage_reserve_ids(IDS);
+        pool->id = bp_buffer_reserve_ids(IDS);
         pool->ids = pool->id + IDS;
     }
     return pool->id++;
@@ -92,10 +92,10 @@ static void block_unpoison(const struct bp_pool *pool, void *data, uint64_t size
         bp_unpoison(data, size);
 }
 
-struct bp_storage *bp_pool_init_storage(struct bp_pool *pool, struct bp_heap_block *block,
-                                        uint64_t size)
+struct bp_buffer *bp_pool_init_storage(struct bp_pool *pool, struct bp_heap_block *block,
+                                       uint64_t size)
 {
-    struct bp_storage *s = bp_storage_of(block);
+    struct bp_buffer *s = bp_buffer_of(block);
     struct bp_pool_counts *c = &pool->counts;
 
     s->memory = (struct bp_address){0};
@@ -112,7 +112,7 @@ struct bp_storage *bp_pool_init_storage(struct bp_pool *pool, struct bp_heap_blo
     s->used = false;
     s->size = size;
     s->id = next_id(pool);
-    s->magic = bp_magic(BP_MAGIC_STORAGE);
+    s->magic = bp_magic(BP_MAGIC_BUFFER);
     atomic_store_explicit(&s->version, 0, memory_order_relaxed);
     atomic_store_explicit(&s->access, BP_ACCESS_WRITE, memory_order_relaxed);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
@@ -123,7 +123,7 @@ struct bp_storage *bp_pool_init_storage(struct bp_pool *pool, struct bp_heap_blo
     return s;
 }
 
-struct bp_storage *bp_pool_alloc(struct bp_pool *pool, uint64_t size)
+struct bp_buffer *bp_pool_alloc(struct bp_pool *pool, uint64_t size)
 {
     struct bp_heap_block *block;
 
@@ -136,7 +136,7 @@ struct bp_storage *bp_pool_alloc(struct bp_pool *pool, uint64_t size)
     return block ? bp_pool_init_storage(pool, block, size) : NULL;
 }
 
-struct bp_storage *bp_pool_alloc_collected(struct bp_pool *pool, uint64_t size)
+struct bp_buffer *bp_pool_alloc_collected(struct bp_pool *pool, uint64_t size)
 {
     struct bp_heap_block *block;
 
@@ -206,7 +206,7 @@ static void block_free(struct bp_pool *pool, struct bp_heap_block *block)
 
 /* It was used by work of others: those noted, and the owner that borrowed it, which has had its
  * place among them since then. */
-static void block_free_used(struct bp_pool *pool, struct bp_storage *s)
+static void block_free_used(struct bp_pool *pool, struct bp_buffer *s)
 {
     struct bp_users *users = &s->deferred.users;
 
@@ -225,7 +225,7 @@ static void block_free_used(struct bp_pool *pool, struct bp_storage *s)
 
 /* Work that is begun and not submitted is a call's that has not returned: whatever it uses is held
  * by it. So the stamp is what was submitted; a number that was begun may never come to be. */
-void bp_pool_free(struct bp_pool *pool, struct bp_storage *s)
+void bp_pool_free(struct bp_pool *pool, struct bp_buffer *s)
 {
     struct bp_heap_block *block = &s->block;
     struct bp_pool_counts *c = &pool->counts;
@@ -254,7 +254,7 @@ void bp_pool_collect(struct bp_pool *pool)
 
     for (struct bp_link *l = pool->pending.prev; l != &pool->pending; l = next) {
         struct bp_heap_block *block = bp_heap_block_of(l);
-        struct bp_users *users = &bp_storage_of(block)->deferred.users;
+        struct bp_users *users = &bp_buffer_of(block)->deferred.users;
         next = l->prev;
         if (!block_is_ready(pool, users, &block->stamp)) continue;
         bp_link_remove(l);
@@ -272,7 +272,7 @@ static uint32_t pool_pending_users(struct bp_pool *pool, struct bp_user *out, ui
     bp_pool_lock(pool);
     if (pool->last_run.timeline && max) out[n++] = pool->last_run;
     for (struct bp_link *l = pool->pending.prev; l != &pool->pending; l = l->prev) {
-        const struct bp_users *users = &bp_storage_of(bp_heap_block_of(l))->deferred.users;
+        const struct bp_users *users = &bp_buffer_of(bp_heap_block_of(l))->deferred.users;
         for (uint32_t i = 0; i < users->n && n < max; i++)
             if (!bp_timeline_passed(pool_user_at(users, i)->timeline,
                                     pool_user_at(users, i)->number))

@@ -33,7 +33,7 @@ struct bp_pool_counts {
     uint64_t reserved, requested, taken, lost, pending, free;
     uint64_t peak;        /* of requested */
     uint64_t allocations; /* ever */
-    uint64_t live;        /* storages */
+    uint64_t live;        /* buffers */
 };
 
 /* Whose memory a pool has: anybody's who asks on its owner, or a capture's: capture.c. */
@@ -45,7 +45,7 @@ enum bp_capture_state {
 };
 
 struct bp_pool {
-    pthread_mutex_t lock; /* all below but what is constant, and the storages' users */
+    pthread_mutex_t lock; /* all below but what is constant, and the buffers' users */
     bool locked;          /* the lock is held as such */
     uint32_t shift;       /* constant, as the four below: of a granule */
     uint32_t space;
@@ -55,7 +55,7 @@ struct bp_pool {
     struct bp_timeline *owner;
     struct bp_device *device;
     struct bp_pool_counts counts;
-    uint64_t id, ids;     /* numbers for storages: the next, and one past the last */
+    uint64_t id, ids;     /* numbers for buffers: the next, and one past the last */
     struct bp_link pending; /* oldest last */
     struct bp_span *spans;
     struct bp_user last_run; /* a capture's last run; timeline NULL: none */
@@ -66,10 +66,10 @@ struct bp_pool {
 /* A pool that is nobody's yet; NULL: no host memory. */
 struct bp_pool *bp_pool_create(struct bp_timeline *owner, uint32_t space);
 
-/* A storage begins with its block. */
-static inline struct bp_storage *bp_storage_of(struct bp_heap_block *block)
+/* A buffer begins with its block. */
+static inline struct bp_buffer *bp_buffer_of(struct bp_heap_block *block)
 {
-    return (struct bp_storage *)block;
+    return (struct bp_buffer *)block;
 }
 
 /* The pool of an owner in a space, made at first use; NULL: no host memory, with a message. */
@@ -95,21 +95,21 @@ static inline void bp_pool_unlock(struct bp_pool *pool)
     if (pool->locked) pthread_mutex_unlock(&pool->lock);
 }
 
-/* Under the lock: a storage of size bytes with one reference; NULL: not so easily, unlock and call
- * bp_storage_create. */
-struct bp_storage *bp_pool_alloc(struct bp_pool *pool, uint64_t size);
-/* Under the lock: takes back a storage of the pool, of which nobody has a reference any more. The
+/* Under the lock: a buffer of size bytes with one reference; NULL: not so easily, unlock and call
+ * bp_buffer_allocate. */
+struct bp_buffer *bp_pool_alloc(struct bp_pool *pool, uint64_t size);
+/* Under the lock: takes back a buffer of the pool, of which nobody has a reference any more. The
  * caller has a reference of the device. */
-void bp_pool_free(struct bp_pool *pool, struct bp_storage *storage);
+void bp_pool_free(struct bp_pool *pool, struct bp_buffer *buffer);
 
 /* The same after a search of all that is free: what has ended is found, what was kept whole merges.
  */
-struct bp_storage *bp_pool_alloc_collected(struct bp_pool *pool, uint64_t size);
+struct bp_buffer *bp_pool_alloc_collected(struct bp_pool *pool, uint64_t size);
 
-/* Under the lock: makes a storage of size bytes out of a block of the pool's that was taken, or of
+/* Under the lock: makes a buffer of size bytes out of a block of the pool's that was taken, or of
  * a spare one for 0 bytes. */
-struct bp_storage *bp_pool_init_storage(struct bp_pool *pool, struct bp_heap_block *block,
-                                        uint64_t size);
+struct bp_buffer *bp_pool_init_storage(struct bp_pool *pool, struct bp_heap_block *block,
+                                       uint64_t size);
 
 /* Under the lock: pending blocks whose users are known to have ended become free. */
 void bp_pool_collect(struct bp_pool *pool);
@@ -152,9 +152,9 @@ bool bp_segment_release_begin(struct bp_device *device);
 void bp_segment_report_release(struct bp_device *device, struct bp_span *segment); /* before */
 void bp_segment_release_end(struct bp_device *device);
 
-/* alloc_slow.c: a storage where the owner's pool has nothing at hand. */
+/* alloc_slow.c: a buffer where the owner's pool has nothing at hand. */
 enum bp_status bp_memory_alloc_slow(struct bp_pool *pool, uint64_t size,
-                                    struct bp_storage **out_storage);
+                                    struct bp_buffer **out_storage);
 
 /* stats.c */
 enum bp_memory_path {

@@ -86,7 +86,7 @@ void bp_device_close(struct bp_device *device)
 
     pthread_mutex_lock(&core->lock);
     refs = atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel);
-    if (refs == 1 && bp_memory_is_live(device)) refs = 0; /* its last storage ends it */
+    if (refs == 1 && bp_memory_is_live(device)) refs = 0; /* its last buffer ends it */
     if (refs == 1 && !stopped) {
         while (*at != device) at = &(*at)->next;
         *at = device->next;

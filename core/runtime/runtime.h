@@ -9,7 +9,7 @@
 /* Before the first core: from now on a fork and exit() are noticed. Costs nothing the next time. */
 void bp_runtime_init(void);
 
-/* bp_device_release for a reference that may be the last: that ends the device, unless its storages
+/* bp_device_release for a reference that may be the last: that ends the device, unless its buffers
  * keep it. */
 void bp_device_close(struct bp_device *device);
 

@@ -17,8 +17,8 @@ static enum bp_status copy_submit(struct bp_stream *stream, enum bp_direction di
     struct bp_move whole = {.width = copy->size};
 
     if (stream->timeline->queue) return bp_transfer_enqueue(stream, &whole, copy, dst, src);
-    return bp_memory_copy(stream, direction, copy, (dst ? dst : src)->storage,
-                          dst && src ? src->storage : NULL);
+    return bp_memory_copy(stream, direction, copy, (dst ? dst : src)->buffer,
+                          dst && src ? src->buffer : NULL);
 }
 
 enum bp_status bp_copy_in(struct bp_stream *stream, struct bp_tensor *t, uint64_t at,

@@ -66,7 +66,7 @@ struct exported {
         struct bp_dlpack_managed managed;
         struct bp_dlpack_legacy legacy;
     } form;                     /* first */
-    struct bp_storage *storage; /* a reference */
+    struct bp_buffer *buffer; /* a reference */
     uint32_t generation;        /* in which it was made: see bp_generation_made */
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
 };
@@ -76,7 +76,7 @@ struct exported {
 static void exported_destroy(struct exported *exported)
 {
     if (exported->generation != bp_generation_made()) return;
-    bp_storage_release(exported->storage);
+    bp_buffer_release(exported->buffer);
     free(exported);
 }
 
@@ -108,16 +108,16 @@ static enum bp_status dlpack_check_export(const char *call, const struct bp_tens
     if (!bp_tensor_is(t)) return bp_not_a_tensor(call, t);
     if (!out_managed) return bp_error(BP_ERR_INVALID, "%s: out_managed is NULL", call);
     TRY(check_device(call, t->device));
-    if (t->storage->space != BP_SPACE_DEVICE)
+    if (t->buffer->space != BP_SPACE_DEVICE)
         return bp_error(BP_ERR_UNSUPPORTED,
                         "%s: the tensor is in memory space %u, expected %s's own (%d); copy it",
-                        call, t->storage->space, t->device->name, BP_SPACE_DEVICE);
+                        call, t->buffer->space, t->device->name, BP_SPACE_DEVICE);
     return find_code(call, t->view.dtype, out_code);
 }
 
 static bool is_read_only(const struct bp_tensor *t)
 {
-    return atomic_load(&t->storage->access) != BP_ACCESS_WRITE;
+    return atomic_load(&t->buffer->access) != BP_ACCESS_WRITE;
 }
 
 /* The tensor's extents are copied: it may be gone before the deleter is called. */
@@ -127,13 +127,13 @@ static struct exported *dlpack_export(const struct bp_tensor *t, uint8_t code,
     struct exported *exported = calloc(1, sizeof *exported);
 
     if (!exported) return NULL;
-    bp_storage_retain(t->storage);
-    exported->storage = t->storage;
+    bp_buffer_retain(t->buffer);
+    exported->buffer = t->buffer;
     exported->generation = bp_generation_made();
     memcpy(exported->shape, t->shape, sizeof exported->shape);
     memcpy(exported->stride, t->stride, sizeof exported->stride);
     *out = (struct bp_dlpack_tensor){
-        .data = t->view.count ? t->storage->memory.data : NULL,
+        .data = t->view.count ? t->buffer->memory.data : NULL,
         .device = {(int32_t)t->device->properties.dlpack_type, (int32_t)t->device->index},
         .ndim = t->view.rank,
         .dtype = {code, (uint8_t)bp_dtype_bits(t->view.dtype), 1},
@@ -286,7 +286,7 @@ static enum bp_status dlpack_import(const char *call, struct bp_device *device,
 {
     struct bp_extents extents = {.rank = 0};
     struct bp_memory memory = {0};
-    struct bp_storage *storage;
+    struct bp_buffer *buffer;
     enum bp_status status;
     uint32_t dtype;
     uint64_t bytes;
@@ -296,10 +296,10 @@ static enum bp_status dlpack_import(const char *call, struct bp_device *device,
     TRY(dlpack_read_extents(call, t, dtype, &extents, &bytes));
     TRY(check_address(call, t, dtype, bytes, &memory.data));
     bp_deferred_check(device, true);
-    TRY(bp_storage_import(device, &memory, bytes, BP_SPACE_DEVICE, release, ctx, &storage));
-    atomic_init(&storage->access, access);
-    status = bp_tensor_create_over(storage, dtype, &extents, 0, out_tensor);
-    if (status) bp_storage_disown(storage);
+    TRY(bp_buffer_import(device, &memory, bytes, BP_SPACE_DEVICE, release, ctx, &buffer));
+    atomic_init(&buffer->access, access);
+    status = bp_tensor_create_over(buffer, dtype, &extents, 0, out_tensor);
+    if (status) bp_buffer_disown(buffer);
     return status;
 }
 

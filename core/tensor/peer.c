@@ -78,7 +78,7 @@ static enum bp_status peer_order_target(struct bp_stream *stream, struct bp_tens
 
     TRY(bp_timeline_order_after(target, reader, number));
     number = bp_work_begin(target, "copy_peer");
-    bp_storage_record_use(dst->storage, target, number);
+    bp_buffer_record_use(dst->buffer, target, number);
     bp_work_end(target, number);
     return BP_OK;
 }
@@ -93,7 +93,7 @@ static enum bp_status peer_copy(struct bp_stream *stream, struct bp_tensor *dst,
     TRY(peer_order_after_all(reader, stream->timeline));
     number = bp_work_begin(reader, "copy_peer");
     status = bp_process_is_stopping() ? bp_error_stopped() : peer_submit(reader, dst, src, move);
-    bp_storage_record_use(src->storage, reader, number);
+    bp_buffer_record_use(src->buffer, reader, number);
     bp_work_end(reader, number);
     if (status == BP_ERR_UNSUPPORTED) return status;
     bp_tensor_record_write(dst);

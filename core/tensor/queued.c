@@ -97,8 +97,8 @@ enum bp_status bp_transfer_enqueue(struct bp_stream *stream, const struct bp_mov
         bp_work_cancel(timeline, number);
         return status;
     }
-    if (dst) bp_storage_record_use(dst->storage, timeline, number);
-    if (src) bp_storage_record_use(src->storage, timeline, number);
+    if (dst) bp_buffer_record_use(dst->buffer, timeline, number);
+    if (src) bp_buffer_record_use(src->buffer, timeline, number);
     bp_work_end(timeline, number);
     if (dst) bp_tensor_record_write(dst);
     if (!waits) return bp_stream_drain_if_sync(stream);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* On a device of handles the view's data is an offset, in a pointer's clothes. */
-static void *tensor_address(const struct bp_storage *storage, uint64_t offset)
+static void *tensor_address(const struct bp_buffer *buffer, uint64_t offset)
 {
-    return (void *)((uintptr_t)storage->memory.data + offset);
+    return (void *)((uintptr_t)buffer->memory.data + offset);
 }
 
 static int64_t tensor_count_of(const struct bp_extents *extents)
@@ -22,9 +22,9 @@ static int64_t tensor_count_of(const struct bp_extents *extents)
     return count;
 }
 
-static bool is_frozen(const struct bp_storage *storage)
+static bool is_frozen(const struct bp_buffer *buffer)
 {
-    return atomic_load_explicit(&storage->access, memory_order_acquire) == BP_ACCESS_FROZEN;
+    return atomic_load_explicit(&buffer->access, memory_order_acquire) == BP_ACCESS_FROZEN;
 }
 
 static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_extents *extents)
@@ -33,16 +33,16 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
     int64_t count = tensor_count_of(extents);
 
     t->view = (struct bp_view){
-        .data = count ? tensor_address(t->storage, t->offset) : NULL,
-        .memory = t->storage->memory.handle,
+        .data = count ? tensor_address(t->buffer, t->offset) : NULL,
+        .memory = t->buffer->memory.handle,
         .shape = t->shape,
         .stride = t->stride,
         .count = count,
         .dtype = (uint8_t)dtype,
         .rank = (uint8_t)extents->rank,
         .flags = (uint8_t)((contiguous ? 0 : BP_VIEW_STRIDED) |
-                           (is_frozen(t->storage) ? BP_VIEW_CONSTANT : 0)),
-        .space = (uint8_t)t->storage->space,
+                           (is_frozen(t->buffer) ? BP_VIEW_CONSTANT : 0)),
+        .space = (uint8_t)t->buffer->space,
         .device = (uint16_t)t->device->index,
     };
     t->sig = bp_tensor_signature(t->device, &t->view);
@@ -51,41 +51,41 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
 enum { LINE = 64 };
 _Static_assert(sizeof(struct bp_tensor) + LINE <= BP_STORAGE_ROOM, "a tensor fits");
 
-/* A tensor that is made with its storage lies in that: no allocation of its own. */
-static struct bp_tensor *tensor_in_storage(struct bp_storage *storage)
+/* A tensor that is made with its buffer lies in that: no allocation of its own. */
+static struct bp_tensor *tensor_in_storage(struct bp_buffer *buffer)
 {
-    uintptr_t room = ((uintptr_t)storage->room + LINE - 1) & ~(uintptr_t)(LINE - 1);
+    uintptr_t room = ((uintptr_t)buffer->room + LINE - 1) & ~(uintptr_t)(LINE - 1);
 
     return (struct bp_tensor *)room;
 }
 
-static void tensor_init(struct bp_tensor *t, struct bp_storage *storage, uint64_t offset)
+static void tensor_init(struct bp_tensor *t, struct bp_buffer *buffer, uint64_t offset)
 {
     t->magic = bp_magic(BP_MAGIC_TENSOR);
     atomic_init(&t->refs, 1);
-    t->storage = storage;
-    t->device = storage->device;
+    t->buffer = buffer;
+    t->device = buffer->device;
     t->offset = offset;
     t->graph = NULL;
 }
 
-static void tensor_init_view(struct bp_tensor *t, struct bp_storage *storage, uint32_t dtype,
+static void tensor_init_view(struct bp_tensor *t, struct bp_buffer *buffer, uint32_t dtype,
                              const struct bp_extents *extents, uint64_t offset)
 {
-    tensor_init(t, storage, offset);
+    tensor_init(t, buffer, offset);
     memcpy(t->shape, extents->shape, extents->rank * sizeof *t->shape);
     memcpy(t->stride, extents->stride, extents->rank * sizeof *t->stride);
     fill_view(t, dtype, extents);
 }
 
-enum bp_status bp_tensor_create_over(struct bp_storage *storage, uint32_t dtype,
+enum bp_status bp_tensor_create_over(struct bp_buffer *buffer, uint32_t dtype,
                                      const struct bp_extents *extents, uint64_t offset,
                                      struct bp_tensor **out_tensor)
 {
     struct bp_tensor *t = calloc(1, sizeof *t);
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no host memory for a tensor");
-    tensor_init_view(t, storage, dtype, extents, offset);
+    tensor_init_view(t, buffer, dtype, extents, offset);
     *out_tensor = t;
     return BP_OK;
 }
@@ -106,15 +106,15 @@ static enum bp_status tensor_create_alone(struct bp_device *device, struct bp_ti
                                           uint64_t bytes, uint32_t space,
                                           struct bp_tensor **out_tensor)
 {
-    struct bp_storage *storage;
+    struct bp_buffer *buffer;
     struct bp_tensor *t;
 
     if (!(device->properties.dtypes >> dtype & 1))
         return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
                         bp_dtype_name(dtype));
-    TRY(bp_storage_create(device, owner ? owner : device->host, space, bytes, &storage));
-    t = tensor_in_storage(storage);
-    tensor_init_view(t, storage, dtype, extents, 0);
+    TRY(bp_buffer_allocate(device, owner ? owner : device->host, space, bytes, &buffer));
+    t = tensor_in_storage(buffer);
+    tensor_init_view(t, buffer, dtype, extents, 0);
     *out_tensor = t;
     return BP_OK;
 }
@@ -135,15 +135,15 @@ enum bp_status bp_tensor_create_typed(struct bp_device *device, struct bp_timeli
 
 /* The type was checked, and signed, when the call was prepared; results are row-major. Of a type
  * that was not used for long one cache line is read. */
-struct bp_tensor *bp_tensor_init_like(struct bp_storage *storage, const struct bp_typed_view *like,
+struct bp_tensor *bp_tensor_init_like(struct bp_buffer *buffer, const struct bp_typed_view *like,
                                       uint64_t sig)
 {
-    struct bp_tensor *t = tensor_in_storage(storage);
+    struct bp_tensor *t = tensor_in_storage(buffer);
 
-    tensor_init(t, storage, 0);
+    tensor_init(t, buffer, 0);
     t->view = like->view;
-    t->view.data = storage->memory.data;
-    t->view.memory = storage->memory.handle;
+    t->view.data = buffer->memory.data;
+    t->view.memory = buffer->memory.handle;
     t->view.shape = t->shape;
     t->view.stride = t->stride;
     t->sig = sig;
@@ -159,11 +159,11 @@ enum bp_status bp_tensor_create_like(struct bp_device *device, struct bp_timelin
                                      const struct bp_typed_view *like,
                                      struct bp_tensor **out_tensor)
 {
-    struct bp_storage *storage;
+    struct bp_buffer *buffer;
 
-    TRY(bp_storage_create(device, owner ? owner : device->host, BP_SPACE_DEVICE, like->bytes,
-                          &storage));
-    *out_tensor = bp_tensor_init_like(storage, like, like->sig);
+    TRY(bp_buffer_allocate(device, owner ? owner : device->host, BP_SPACE_DEVICE, like->bytes,
+                           &buffer));
+    *out_tensor = bp_tensor_init_like(buffer, like, like->sig);
     return BP_OK;
 }
 
@@ -326,7 +326,7 @@ enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
 {
     if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
     TRY(bp_device_synchronize(tensor->device)); /* plans may read it from now on */
-    atomic_store_explicit(&tensor->storage->access, BP_ACCESS_FROZEN, memory_order_release);
+    atomic_store_explicit(&tensor->buffer->access, BP_ACCESS_FROZEN, memory_order_release);
     tensor->view.flags |= BP_VIEW_CONSTANT;
     tensor->sig = bp_tensor_signature(tensor->device, &tensor->view);
     return BP_OK;
@@ -335,7 +335,7 @@ enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
 enum bp_status bp_tensor_check_write(const char *call, const char *output,
                                      const struct bp_tensor *tensor)
 {
-    uint32_t access = atomic_load_explicit(&tensor->storage->access, memory_order_acquire);
+    uint32_t access = atomic_load_explicit(&tensor->buffer->access, memory_order_acquire);
     const char *what = *output ? ": output " : "";
 
     if (access == BP_ACCESS_WRITE) return BP_OK;
@@ -356,12 +356,12 @@ static bool is_mapped(const struct bp_tensor *t)
 {
     bool handles = t->device->properties.flags & BP_DEVICE_HANDLES;
 
-    return handles ? t->storage->space != BP_SPACE_DEVICE : bp_tensor_host_visible(t);
+    return handles ? t->buffer->space != BP_SPACE_DEVICE : bp_tensor_host_visible(t);
 }
 
 static void *host_data(const struct bp_tensor *t)
 {
-    char *first = bp_storage_host_address(t->storage);
+    char *first = bp_buffer_host_address(t->buffer);
 
     return first && t->view.count ? first + t->offset : NULL;
 }
@@ -377,7 +377,7 @@ enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
                         "copies it, BP_SPACE_PINNED memory can be mapped where the device has it",
                         tensor->device->name);
     TRY(bp_device_synchronize(tensor->device));
-    if (atomic_load(&tensor->storage->access) == BP_ACCESS_WRITE) bp_tensor_record_write(tensor);
+    if (atomic_load(&tensor->buffer->access) == BP_ACCESS_WRITE) bp_tensor_record_write(tensor);
     *out_data = host_data(tensor);
     return BP_OK;
 }
@@ -394,9 +394,9 @@ void bp_tensor_destroy(struct bp_tensor *tensor)
         ((struct symbol *)tensor)->release(tensor->graph);
         free(tensor);
     } else {
-        struct bp_storage *storage = tensor->storage;
-        if (tensor != tensor_in_storage(storage)) free(tensor);
-        bp_storage_release(storage);
+        struct bp_buffer *buffer = tensor->buffer;
+        if (tensor != tensor_in_storage(buffer)) free(tensor);
+        bp_buffer_release(buffer);
     }
 }
 
@@ -424,10 +424,10 @@ enum bp_status bp_tensor_get_info(struct bp_tensor *tensor, struct bp_tensor_inf
     info.contiguous = !(tensor->view.flags & BP_VIEW_STRIDED);
     if (tensor->graph) return bp_info_fill(out, &info, sizeof info);
     info.data = is_mapped(tensor) ? host_data(tensor) : NULL;
-    info.space = tensor->storage->space;
+    info.space = tensor->buffer->space;
     info.offset = tensor->offset;
-    info.storage = tensor->storage->id;
-    info.version = atomic_load(&tensor->storage->version);
-    info.frozen = is_frozen(tensor->storage);
+    info.buffer = tensor->buffer->id;
+    info.version = atomic_load(&tensor->buffer->version);
+    info.frozen = is_frozen(tensor->buffer);
     return bp_info_fill(out, &info, sizeof info);
 }

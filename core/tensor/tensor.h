@@ -11,10 +11,10 @@ struct bp_tensor {
     uint64_t sig; /* see bp_tensor_signature; 0 once it is destroyed, and of symbolic ones */
     uint32_t magic;
     _Atomic uint32_t refs;
-    struct bp_storage *storage; /* a reference */
-    struct bp_device *device;   /* of the storage */
-    uint64_t offset;            /* bytes from the storage's first byte */
-    struct bp_graph *graph;     /* of a symbolic tensor, a reference: no storage, no device */
+    struct bp_buffer *buffer; /* a reference */
+    struct bp_device *device;   /* of the buffer */
+    uint64_t offset;            /* bytes from the buffer's first byte */
+    struct bp_graph *graph;     /* of a symbolic tensor, a reference: no buffer, no device */
     uint32_t value;             /* in the graph */
     int64_t shape[BP_RANK_MAX];
     int64_t stride[BP_RANK_MAX];
@@ -53,8 +53,8 @@ struct bp_constant {
 };
 static inline struct bp_constant bp_tensor_constant(const struct bp_tensor *t)
 {
-    return t->view.flags & BP_VIEW_CONSTANT && t->storage
-               ? (struct bp_constant){t->storage->id, t->offset}
+    return t->view.flags & BP_VIEW_CONSTANT && t->buffer
+               ? (struct bp_constant){t->buffer->id, t->offset}
                : (struct bp_constant){0, 0};
 }
 static inline bool bp_constant_same(struct bp_constant a, struct bp_constant b)
@@ -159,9 +159,9 @@ struct bp_typed_view {
 enum bp_status bp_tensor_create_like(struct bp_device *device, struct bp_timeline *owner,
                                      const struct bp_typed_view *like,
                                      struct bp_tensor **out_tensor);
-/* The same in a storage of the type's bytes that nobody else knows yet, and that is the tensor's
+/* The same in a buffer of the type's bytes that nobody else knows yet, and that is the tensor's
  * now. sig: of the type. */
-struct bp_tensor *bp_tensor_init_like(struct bp_storage *storage, const struct bp_typed_view *like,
+struct bp_tensor *bp_tensor_init_like(struct bp_buffer *buffer, const struct bp_typed_view *like,
                                       uint64_t sig);
 
 /* A symbolic tensor: a value of a graph. It takes over a reference to the graph, unless it fails,
@@ -174,9 +174,9 @@ enum bp_status bp_tensor_create_symbol(struct bp_graph *graph, uint32_t value,
 /* Makes an axis shorter, for extents that were found later: the handle views less. */
 enum bp_status bp_tensor_narrow(struct bp_tensor *tensor, uint32_t axis, int64_t extent);
 
-/* A tensor over a storage, offset bytes from its first. Takes the reference to the storage, on
+/* A tensor over a buffer, offset bytes from its first. Takes the reference to the buffer, on
  * success only. Shape and strides fit it: nothing is checked. */
-enum bp_status bp_tensor_create_over(struct bp_storage *storage, uint32_t dtype,
+enum bp_status bp_tensor_create_over(struct bp_buffer *buffer, uint32_t dtype,
                                      const struct bp_extents *extents, uint64_t offset,
                                      struct bp_tensor **out_tensor);
 
@@ -191,7 +191,7 @@ enum bp_status bp_strides_last_element(const char *call, uint32_t rank, const in
 /* Whether the host may touch the tensor's memory by its address, once work on it has ended. */
 static inline bool bp_tensor_host_visible(const struct bp_tensor *tensor)
 {
-    return tensor->storage->space == BP_SPACE_DEVICE
+    return tensor->buffer->space == BP_SPACE_DEVICE
                ? tensor->device->host_visible
                : !(tensor->device->properties.flags & BP_DEVICE_HANDLES);
 }
@@ -204,7 +204,7 @@ enum bp_status bp_tensor_check_write(const char *call, const char *output,
 /* Something writes to the tensor's memory: a new version of it. */
 static inline void bp_tensor_record_write(struct bp_tensor *tensor)
 {
-    bp_storage_record_write(tensor->storage);
+    bp_buffer_record_write(tensor->buffer);
 }
 
 /* Whether two tensors have an element in common. */

@@ -229,7 +229,7 @@ static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst
 /* Whether each element of src is the same one of dst already. */
 static bool is_same_view(const struct bp_tensor *a, const struct bp_tensor *b)
 {
-    if (a->storage != b->storage || a->offset != b->offset) return false;
+    if (a->buffer != b->buffer || a->offset != b->offset) return false;
     for (uint32_t i = 0; i < a->view.rank; i++)
         if (a->shape[i] != 1 && a->stride[i] != b->stride[i]) return false;
     return true;

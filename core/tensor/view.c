@@ -10,7 +10,7 @@ static enum bp_status check_inside(const struct bp_tensor *base, int64_t count, 
                                    int64_t last)
 {
     int64_t width = bp_dtype_bits(base->view.dtype) / 8;
-    int64_t have = (int64_t)(base->storage->size - base->offset) / width;
+    int64_t have = (int64_t)(base->buffer->size - base->offset) / width;
 
     if (offset < 0)
         return bp_error(BP_ERR_INVALID, "bp_tensor_view: offset is %" PRId64 ", expected 0 or more",
@@ -41,9 +41,9 @@ static enum bp_status view_share(struct bp_tensor *base, const struct bp_extents
     uint64_t offset = base->offset + (count ? (uint64_t)e->offset * width : 0);
     enum bp_status status;
 
-    bp_storage_retain(base->storage);
-    status = bp_tensor_create_over(base->storage, base->view.dtype, e, offset, out_tensor);
-    if (status) bp_storage_release(base->storage);
+    bp_buffer_retain(base->buffer);
+    status = bp_tensor_create_over(base->buffer, base->view.dtype, e, offset, out_tensor);
+    if (status) bp_buffer_release(base->buffer);
     return status;
 }
 
@@ -146,7 +146,7 @@ static bool view_is_apart(const struct bp_tensor *a, const struct bp_tensor *b,
     bool handles = a->device->properties.flags & BP_DEVICE_HANDLES;
 
     if (!a->view.count || !b->view.count || a->device != b->device) return true;
-    if (handles && a->storage != b->storage) return true;
+    if (handles && a->buffer != b->buffer) return true;
     *out_distance = (int64_t)((uintptr_t)b->view.data - (uintptr_t)a->view.data);
     return *out_distance >= (int64_t)bp_tensor_span(a) ||
            -*out_distance >= (int64_t)bp_tensor_span(b);

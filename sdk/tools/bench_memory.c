@@ -2,7 +2,7 @@
 /* bench_memory.c: taking memory and giving it back, beside malloc and free of the same sizes. */
 #include "bench.h"
 
-#include <backplane/memory.h>
+#include <backplane/buffer.h>
 #include <stdlib.h>
 
 enum { SMALL = 4096 };
@@ -30,11 +30,11 @@ static bool one_malloc(void *ctx)
 static bool one_storage(void *ctx)
 {
     const struct bench *bench = ctx;
-    struct bp_storage *storage;
+    struct bp_buffer *storage;
 
-    if (bp_memory_create(bench->device, bench->stream, BP_SPACE_DEVICE, SMALL, &storage))
+    if (bp_buffer_create(bench->device, bench->stream, BP_SPACE_DEVICE, SMALL, &storage))
         return false;
-    bp_memory_destroy(storage);
+    bp_buffer_destroy(storage);
     return true;
 }
 
@@ -48,7 +48,7 @@ struct live {
         uint32_t slot;
     } draw[DRAWS];
     unsigned storages, blocks; /* how far each has come in the draws */
-    struct bp_storage *storage[LIVE];
+    struct bp_buffer *storage[LIVE];
     void *block[LIVE];
 };
 
@@ -56,11 +56,11 @@ static bool next_storage(void *ctx)
 {
     struct live *l = ctx;
     unsigned i = l->storages++ % DRAWS;
-    struct bp_storage **slot = &l->storage[l->draw[i].slot];
+    struct bp_buffer **slot = &l->storage[l->draw[i].slot];
 
-    bp_memory_destroy(*slot);
+    bp_buffer_destroy(*slot);
     *slot = NULL;
-    return !bp_memory_create(l->bench->device, l->bench->stream, BP_SPACE_DEVICE, l->draw[i].size,
+    return !bp_buffer_create(l->bench->device, l->bench->stream, BP_SPACE_DEVICE, l->draw[i].size,
                              slot);
 }
 
@@ -112,7 +112,7 @@ static void run_live(struct bench *bench)
     else bench_failed(bench, row.name);
     bp_stream_synchronize(bench->stream);
     for (int i = 0; i < LIVE; i++) {
-        bp_memory_destroy(l->storage[i]);
+        bp_buffer_destroy(l->storage[i]);
         free(l->block[i]);
     }
     free(l);

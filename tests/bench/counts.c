@@ -8,7 +8,7 @@
 #include "../../sdk/tools/bench.h"
 #include "step.h"
 
-#include <backplane/memory.h>
+#include <backplane/buffer.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -127,10 +127,10 @@ static void counts_eager(void *ctx)
 static void counts_storage(void *ctx)
 {
     struct kit *k = ctx;
-    struct bp_storage *s = NULL;
+    struct bp_buffer *s = NULL;
 
-    k->failed |= bp_memory_create(k->bench.device, k->bench.stream, BP_SPACE_DEVICE, 4096, &s) != 0;
-    bp_memory_destroy(s);
+    k->failed |= bp_buffer_create(k->bench.device, k->bench.stream, BP_SPACE_DEVICE, 4096, &s) != 0;
+    bp_buffer_destroy(s);
 }
 
 static void counts_kernel(void *ctx)

@@ -10,7 +10,7 @@ devices of the simulator, or the fake device of late work, lazy), and its id wit
 MODEL, SUITES, BOTH = "model", "suites", "both"
 
 POOL, POOLS, CHUNK, HEAP = "core/memory/pool.c", "core/memory/pools.c", "core/memory/segment.c", "core/memory/heap.c"
-STORAGE, EXHAUST, APP_WAIT = "core/memory/storage.c", "core/memory/alloc_slow.c", "core/memory/drain.c"
+STORAGE, EXHAUST, APP_WAIT = "core/memory/buffer.c", "core/memory/alloc_slow.c", "core/memory/drain.c"
 CAPTURE, STATS, QUEUED = "core/memory/capture_pool.c", "core/memory/stats.c", "core/tensor/queued.c"
 SEEN, LINES, LINE = "core/device/ordering.c", "core/device/timeline_pool.c", "core/device/timeline.c"
 FOLLOW = "core/device/timeline_wait.c"
@@ -36,7 +36,7 @@ RULES = [
      "for (uint32_t i = 0; i + 1 < users->n; i++) {\n        const struct bp_user *user = pool_user_at(users, i);\n        if (!open && bp_timeline_passed(user->timeline, user->number)) continue;\n        if (!bp",
      "async", "memory/reuse/users"),
     (BOTH, "uses are not noted", STORAGE,
-     "added = bp_users_add(&storage->deferred.users, timeline, number);",
+     "added = bp_users_add(&buffer->deferred.users, timeline, number);",
      "added = timeline != NULL && number;",
      "async", "memory/reuse/user"),
     (BOTH, "a user's first use counts", SEEN,
@@ -93,8 +93,8 @@ RULES = [
      "orderings[i].number + 3 >= number;",
      "async", "memory/reuse/waited-too-early"),
     (BOTH, "memory is stolen without a wait", EXHAUST,
-     "if (bp_timeline_order_after(r->pool->owner, pool->owner, stamp) == BP_OK) r->storage",
-     "if (true) r->storage",
+     "if (bp_timeline_order_after(r->pool->owner, pool->owner, stamp) == BP_OK) r->buffer",
+     "if (true) r->buffer",
      "async", "memory/reuse/stolen"),
     # 7, 10: the host, and streams that end.
     (BOTH, "the host comes after everything", SEEN,
@@ -355,7 +355,7 @@ RULES = [
      "sim", "memory/space/pinned"),
     (SUITES, "the host reads managed memory before work has written it", TENSOR,
      "TRY(bp_device_synchronize(tensor->device));\n    if (atomic_load(",
-     "if (tensor->storage->space != BP_SPACE_MANAGED) TRY(bp_device_synchronize(tensor->device));\n    if (atomic_load(",
+     "if (tensor->buffer->space != BP_SPACE_MANAGED) TRY(bp_device_synchronize(tensor->device));\n    if (atomic_load(",
      "sim", "memory/space/managed"),
     # Launches.
     (SUITES, "a launch waits in its queue", LAUNCH,
@@ -386,7 +386,7 @@ RULES = [
      "if (timeline == other || other) return BP_OK;",
      "async", "runtime/launch/across"),
     (SUITES, "what a launch reads is not noted", LAUNCH,
-     "if (in[i]) bp_storage_record_use(in[i]->storage, timeline, number);\n    for (uint32_t i = 0; i < p->n_out; i++)",
+     "if (in[i]) bp_buffer_record_use(in[i]->buffer, timeline, number);\n    for (uint32_t i = 0; i < p->n_out; i++)",
      "for (uint32_t i = 0; i < p->n_out; i++)",
      "async", "memory/reuse/launched"),
     # Failures.
@@ -539,9 +539,9 @@ RULES = [
      "p->type[i].view.data = site->in[i]->data; /* while steps are built */", "p->type[i].view.data = NULL;",
      "inline", "kernel/linear/f32/real.frozen/*"),
     (SUITES, "all streams have one workspace", LAUNCH,
-     "TRY(bp_storage_create(p->device, timeline, BP_SPACE_DEVICE,\n                              workspace_bytes(step, p->device), &workspace));",
-     "static struct bp_storage *all;\n        if (!all) TRY(bp_storage_create(p->device, timeline, BP_SPACE_DEVICE, 64 << 20, &all));\n"
-     "        workspace = all, bp_storage_retain(all);",
+     "TRY(bp_buffer_allocate(p->device, timeline, BP_SPACE_DEVICE,\n                              workspace_bytes(step, p->device), &workspace));",
+     "static struct bp_buffer *all;\n        if (!all) TRY(bp_buffer_allocate(p->device, timeline, BP_SPACE_DEVICE, 64 << 20, &all));\n"
+     "        workspace = all, bp_buffer_retain(all);",
      "inline", "kernel/sort/*.twice@*"),
     (SUITES, "plans are not destroyed", PREPARED_INFO,
      "if (step->plan.plan && step->kernel->plan_destroy)", "if (!step)",
@@ -563,7 +563,7 @@ RULES = [
      "if (!step->attrs && step->row == p->row) l.attrs = run->attrs;", "",
      "inline", "kernel/scale/f32/width/*"),
     (SUITES, "versions do not rise", LAUNCH,
-     "if (out[i]) bp_storage_record_write(out[i]->storage);", "(void)out;",
+     "if (out[i]) bp_buffer_record_write(out[i]->buffer);", "(void)out;",
      "inline", "kernel/sgd/f32/*"),
     (SUITES, "rows for dense tensors are given others", SELECT,
      "if (!(k->flags & BP_KERNEL_STRIDED) &&", "if (false &&",

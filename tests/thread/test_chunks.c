@@ -41,16 +41,16 @@ static void chunks_released(void *ctx, const struct bp_memory *memory, uint64_t 
                 "a chunk went that was not there");
 }
 
-static struct bp_storage *chunks_take(struct bp_stream *stream, uint64_t size)
+static struct bp_buffer *chunks_take(struct bp_stream *stream, uint64_t size)
 {
-    struct bp_storage *storage = NULL;
-    enum bp_status status = bp_memory_create(device, stream, BP_SPACE_DEVICE, size, &storage);
+    struct bp_buffer *storage = NULL;
+    enum bp_status status = bp_buffer_create(device, stream, BP_SPACE_DEVICE, size, &storage);
 
     chunks_need(status == BP_OK || status == BP_ERR_MEMORY, "memory");
     return storage;
 }
 
-static void chunks_use(struct bp_stream *stream, struct bp_storage *s)
+static void chunks_use(struct bp_stream *stream, struct bp_buffer *s)
 {
     struct bp_copy copy = {.size = 1};
 
@@ -66,21 +66,21 @@ static void chunks_use(struct bp_stream *stream, struct bp_storage *s)
 static void chunks_capture(struct bp_stream *stream, struct bp_stream *other, bool late)
 {
     struct bp_timeline *home = stream->timeline;
-    struct bp_storage *s[6];
+    struct bp_buffer *s[6];
     struct bp_pool *pool;
 
     chunks_need(bp_capture_pool_begin(home, &pool) == BP_OK, "capture");
     for (uint64_t i = 0; i < 6; i++) {
         s[i] = chunks_take(stream, 1000 + i * 300000);
         chunks_use(i % 2 ? other : stream, s[i]);
-        if (i % 3 == 0) bp_memory_destroy(s[i]);
+        if (i % 3 == 0) bp_buffer_destroy(s[i]);
     }
     bp_capture_pool_end(pool);
     for (int i = 0; i < 6 && !late; i++)
-        if (i % 3) bp_memory_destroy(s[i]);
+        if (i % 3) bp_buffer_destroy(s[i]);
     bp_capture_pool_destroy(pool, home, atomic_load(&home->submitted));
     for (int i = 0; i < 6 && late; i++)
-        if (i % 3) bp_memory_destroy(s[i]);
+        if (i % 3) bp_buffer_destroy(s[i]);
 }
 
 static void *chunks_work(void *arg)
@@ -90,12 +90,12 @@ static void *chunks_work(void *arg)
     chunks_need(bp_stream_create(device, &stream) == BP_OK, "stream");
     chunks_need(bp_stream_create(device, &other) == BP_OK, "stream");
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        struct bp_storage *a = chunks_take(stream, 700000),
+        struct bp_buffer *a = chunks_take(stream, 700000),
                           *b = chunks_take(i % 2 ? other : NULL, 900000);
         chunks_use(other, a);
         if (i % 4 == 0) chunks_capture(stream, other, i % 8);
-        bp_memory_destroy(a);
-        bp_memory_destroy(b);
+        bp_buffer_destroy(a);
+        bp_buffer_destroy(b);
         if (i % 16 == 0) bp_device_trim(device);
     }
     bp_stream_destroy(stream);

@@ -35,10 +35,10 @@ static uint32_t figures_next(uint32_t *random)
     return *random >> 8;
 }
 
-static void figures_drop(struct bp_storage **held)
+static void figures_drop(struct bp_buffer **held)
 {
     for (int i = 0; i < SLOTS; i++) {
-        bp_memory_destroy(held[i]);
+        bp_buffer_destroy(held[i]);
         held[i] = NULL;
     }
 }
@@ -46,16 +46,16 @@ static void figures_drop(struct bp_storage **held)
 static void *figures_work(void *arg)
 {
     struct worker *w = arg;
-    struct bp_storage *held[SLOTS] = {NULL};
+    struct bp_buffer *held[SLOTS] = {NULL};
 
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t size = 1 +
                         figures_next(&w->random) % (figures_next(&w->random) % 2 ? 12000 : 2500000);
         uint32_t at = figures_next(&w->random) % SLOTS, kind = figures_next(&w->random) % KINDS;
         enum bp_status status;
-        bp_memory_destroy(held[at]);
+        bp_buffer_destroy(held[at]);
         held[at] = NULL;
-        status = bp_memory_create(device, w->stream[kind], BP_SPACE_DEVICE, size, &held[at]);
+        status = bp_buffer_create(device, w->stream[kind], BP_SPACE_DEVICE, size, &held[at]);
         figures_need(status == BP_OK || status == BP_ERR_MEMORY, "create");
         if (status) figures_drop(held);
         if (figures_next(&w->random) % 64 == 0) figures_need(!bp_device_trim(device), "trim");
@@ -93,12 +93,12 @@ static void make_streams(struct worker *worker, int kind, uint32_t flags)
 /* Each has a pool, without memory. */
 static void make_idle(struct bp_stream **idle)
 {
-    struct bp_storage *storage;
+    struct bp_buffer *storage;
 
     for (int i = 0; i < IDLE; i++) {
         figures_need(!bp_stream_create_with(device, BP_STREAM_INLINE, &idle[i]), "stream");
-        figures_need(!bp_memory_create(device, idle[i], BP_SPACE_DEVICE, 1, &storage), "create");
-        bp_memory_destroy(storage);
+        figures_need(!bp_buffer_create(device, idle[i], BP_SPACE_DEVICE, 1, &storage), "create");
+        bp_buffer_destroy(storage);
         figures_need(!bp_device_trim(device), "trim");
     }
 }

@@ -19,7 +19,7 @@ static struct bp_core *core;
 static struct bp_device *device;
 static struct bp_stream *shared;
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct bp_storage *) storages[SLOTS];
+static _Atomic(struct bp_buffer *) storages[SLOTS];
 static _Atomic(struct bp_tensor *) tensors[SLOTS];
 static bool inline_device;
 
@@ -37,12 +37,12 @@ static uint32_t memory_next(uint32_t *random)
 }
 
 /* The first byte says what all are. */
-static void memory_check(struct bp_storage *storage)
+static void memory_check(struct bp_buffer *storage)
 {
-    struct bp_memory_info info = {.size = sizeof info};
+    struct bp_buffer_info info = {.size = sizeof info};
     const unsigned char *at;
 
-    memory_need(bp_memory_get_info(storage, &info), "info");
+    memory_need(bp_buffer_get_info(storage, &info), "info");
     at = info.host;
     for (uint64_t i = 0; at && i < info.bytes; i += 97)
         if (at[i] != at[0] || at[info.bytes - 1] != at[0]) {
@@ -55,18 +55,18 @@ static void memory_check(struct bp_storage *storage)
 static void put_storage(struct bp_stream *own, uint32_t *random)
 {
     uint64_t size = 1 + memory_next(random) % (memory_next(random) % 16 ? 3000 : 3000000);
-    struct bp_memory_info info = {.size = sizeof info};
-    struct bp_storage *storage;
+    struct bp_buffer_info info = {.size = sizeof info};
+    struct bp_buffer *storage;
     bool at_home = bp_stream_get_flags(own) & BP_STREAM_INLINE && memory_next(random) % 2;
     uint32_t space = memory_next(random) % 4 || !inline_device ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
 
-    memory_need(bp_memory_create(device, at_home ? own : NULL, space, size, &storage), "create");
-    memory_need(bp_memory_get_info(storage, &info), "info");
+    memory_need(bp_buffer_create(device, at_home ? own : NULL, space, size, &storage), "create");
+    memory_need(bp_buffer_get_info(storage, &info), "info");
     if (info.host) memset(info.host, (int)memory_next(random), size);
     storage = atomic_exchange(&storages[memory_next(random) % SLOTS], storage);
     if (!storage) return;
     memory_check(storage);
-    bp_memory_destroy(storage);
+    bp_buffer_destroy(storage);
 }
 
 /* A tensor of a stream's, that work uses when it goes. */
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     for (int i = 0; i < SLOTS; i++) {
-        bp_memory_destroy(storages[i]);
+        bp_buffer_destroy(storages[i]);
         bp_tensor_destroy(tensors[i]);
     }
     bp_stream_destroy(shared);

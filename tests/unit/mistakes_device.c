@@ -96,23 +96,23 @@ static uint64_t device_trim(const union value *a)
 
 static uint64_t memory_create(const union value *a)
 {
-    return bp_memory_create(a[0].p, a[1].p, (uint32_t)a[2].u, a[3].u, a[4].p);
+    return bp_buffer_create(a[0].p, a[1].p, (uint32_t)a[2].u, a[3].u, a[4].p);
 }
 
 static uint64_t memory_destroy(const union value *a)
 {
-    bp_memory_destroy(a[0].p);
+    bp_buffer_destroy(a[0].p);
     return 0;
 }
 
 static uint64_t memory_info(const union value *a)
 {
-    return bp_memory_get_info(a[0].p, a[1].p);
+    return bp_buffer_get_info(a[0].p, a[1].p);
 }
 
 static uint64_t storage_export(const union value *a)
 {
-    return bp_storage_export(a[0].p, a[1].p, a[2].p);
+    return bp_buffer_export(a[0].p, a[1].p, a[2].p);
 }
 
 static const struct function functions[] = {
@@ -135,12 +135,12 @@ static const struct function functions[] = {
     {"bp_device_pools", device_pools, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
     {"bp_device_pool", device_pool, {HANDLE(T_DEVICE), NUMBER(0), ANSWER(struct bp_pool_stats)}},
     {"bp_device_trim", device_trim, {HANDLE(T_DEVICE)}},
-    {"bp_memory_create", memory_create,
+    {"bp_buffer_create", memory_create,
      {HANDLE(T_DEVICE), {.kind = ARG_HANDLE_OPT, .thing = T_STREAM}, NUMBER(BP_SPACE_DEVICE),
       NUMBER(64), OUT_OF(T_STORAGE)}},
-    {"bp_memory_destroy", memory_destroy, {HANDLE(T_STORAGE)}, ANSWERS_NOTHING},
-    {"bp_memory_get_info", memory_info, {HANDLE(T_STORAGE), ANSWER(struct bp_memory_info)}},
-    {"bp_storage_export", storage_export,
+    {"bp_buffer_destroy", memory_destroy, {HANDLE(T_STORAGE)}, ANSWERS_NOTHING},
+    {"bp_buffer_get_info", memory_info, {HANDLE(T_STORAGE), ANSWER(struct bp_buffer_info)}},
+    {"bp_buffer_export", storage_export,
      {HANDLE(T_STORAGE), OUT_OF(T_NONE), OUT_OF(T_NONE)}},
     {"bp_device_fallbacks", device_fallbacks, {HANDLE(T_DEVICE)}, ANSWERS_ZERO},
     {"bp_device_fallback", device_fallback,
@@ -180,10 +180,10 @@ static const struct mistake mistakes[] = {
     {"bp_device_kernel", "the largest row", BP_ERR_INVALID, "there is no row",
      {SET(2, UINT32_MAX)}},
     {"bp_device_pool", "no such pool", BP_ERR_INVALID, "bp_device_pool", {SET(2, 99999)}},
-    {"bp_memory_create", "no such space", BP_ERR_INVALID, "space", {SET(3, 99)}},
-    {"bp_memory_create", "more than there can be", BP_ERR_MEMORY, "out of memory",
+    {"bp_buffer_create", "no such space", BP_ERR_INVALID, "space", {SET(3, 99)}},
+    {"bp_buffer_create", "more than there can be", BP_ERR_MEMORY, "out of memory",
      {SET(4, UINT64_MAX)}},
-    {"bp_memory_create", "a stream of another device", BP_ERR_INVALID, "stream",
+    {"bp_buffer_create", "a stream of another device", BP_ERR_INVALID, "stream",
      {USE(2, T_OTHER_STREAM)}},
     {"bp_device_fallback", "no such entry", BP_ERR_INVALID, "bp_device_fallback", {SET(2, 99999)}},
     {"bp_device_fallback", "a device without entries", BP_ERR_INVALID, "only 0 entries",

@@ -117,8 +117,8 @@ struct world mistakes_world(void)
     w.thing[T_SYMBOL].p = x;
     w.thing[T_SCRATCH].p = make_graph(&w, &x);
     w.thing[T_SCRATCH_SYMBOL].p = x;
-    OK(bp_memory_create(w.f.device, NULL, BP_SPACE_DEVICE, 64,
-                        (struct bp_storage **)&w.thing[T_STORAGE].p));
+    OK(bp_buffer_create(w.f.device, NULL, BP_SPACE_DEVICE, 64,
+                        (struct bp_buffer **)&w.thing[T_STORAGE].p));
     OK(bp_program_create(w.thing[T_GRAPH].p, w.f.device,
                          (struct bp_program **)&w.thing[T_PROGRAM].p));
     OK(bp_store_serve(NULL, (struct bp_store **)&w.thing[T_STORE].p));
@@ -161,7 +161,7 @@ void mistakes_world_finish(struct world *w)
     bp_graph_destroy(w->thing[T_GRAPH].p);
     bp_graph_destroy(w->thing[T_SCRATCH].p);
     bp_generator_destroy(w->thing[T_GENERATOR].p);
-    bp_memory_destroy(w->thing[T_STORAGE].p);
+    bp_buffer_destroy(w->thing[T_STORAGE].p);
     bp_comm_destroy(w->thing[T_COMM].p);
     bp_store_destroy(w->thing[T_STORE].p);
     bp_event_destroy(w->thing[T_EVENT].p);

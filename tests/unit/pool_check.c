@@ -24,14 +24,14 @@ struct sums {
 static void add_block(struct model *m, struct bp_pool *pool, const struct bp_heap_block *b,
                       struct sums *s)
 {
-    const struct bp_storage *storage = (const struct bp_storage *)b;
+    const struct bp_buffer *storage = (const struct bp_buffer *)b;
     uint64_t bytes = b->n << pool->shift;
 
     s->size += bytes;
     switch (b->state) {
     case BP_HEAP_PENDING: s->pending += bytes; break;
     case BP_HEAP_LIVE:
-        if (storage->magic != BP_MAGIC_STORAGE) {
+        if (storage->magic != BP_MAGIC_BUFFER) {
             s->lent += bytes;
             break;
         }

@@ -19,7 +19,7 @@ struct use {
 };
 
 struct block {
-    struct bp_storage *storage; /* NULL: given back */
+    struct bp_buffer *storage; /* NULL: given back */
     uintptr_t first;
     uint64_t size;
     uint32_t n_use;

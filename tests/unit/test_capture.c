@@ -61,11 +61,11 @@ static struct bp_memory_stats stats_of(struct pair *p)
     return s;
 }
 
-static struct bp_storage *capture_take(struct pair *p, struct bp_stream *stream, uint64_t size)
+static struct bp_buffer *capture_take(struct pair *p, struct bp_stream *stream, uint64_t size)
 {
-    struct bp_storage *storage = NULL;
+    struct bp_buffer *storage = NULL;
 
-    OK(bp_memory_create(p->device, stream, BP_SPACE_DEVICE, size, &storage));
+    OK(bp_buffer_create(p->device, stream, BP_SPACE_DEVICE, size, &storage));
     return storage;
 }
 
@@ -78,7 +78,7 @@ static struct bp_pool *capture_begin(struct pair *p)
 }
 
 /* Work that uses a storage; its number. */
-static uint64_t capture_use(struct bp_stream *stream, struct bp_storage *s)
+static uint64_t capture_use(struct bp_stream *stream, struct bp_buffer *s)
 {
     struct bp_copy copy = {s->memory.handle, s->memory.data, s->memory.handle, s->memory.data, 1};
 
@@ -92,7 +92,7 @@ static void end_work(struct pair *p)
     p->paced->run(p->other->timeline->stream, 1000);
 }
 
-static bool lies_in(const struct bp_storage *s, uintptr_t first, uint64_t size)
+static bool lies_in(const struct bp_buffer *s, uintptr_t first, uint64_t size)
 {
     uintptr_t at = (uintptr_t)s->memory.data;
 
@@ -102,13 +102,13 @@ static bool lies_in(const struct bp_storage *s, uintptr_t first, uint64_t size)
 Test(capture, what_is_taken_on_its_stream_is_the_captures)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_storage *before = capture_take(&p, p.stream, 100), *a, *b, *c, *pinned = NULL, *after;
+    struct bp_buffer *before = capture_take(&p, p.stream, 100), *a, *b, *c, *pinned = NULL, *after;
     struct bp_pool *capture = capture_begin(&p), *again;
 
     a = capture_take(&p, p.stream, 100);
     b = capture_take(&p, p.other, 100);
     c = capture_take(&p, NULL, 100);
-    OK(bp_memory_create(p.device, p.stream, BP_SPACE_PINNED, 100, &pinned));
+    OK(bp_buffer_create(p.device, p.stream, BP_SPACE_PINNED, 100, &pinned));
     cr_assert_eq(a->pool, capture);
     cr_assert(before->pool != capture && b->pool != capture && c->pool != capture &&
               pinned->pool != capture);
@@ -119,7 +119,7 @@ Test(capture, what_is_taken_on_its_stream_is_the_captures)
     after = capture_take(&p, p.stream, 100);
     cr_assert_eq(after->pool, before->pool);
     cr_assert_eq(stats_of(&p).captured, capture->counts.reserved);
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     bp_capture_pool_destroy(capture, NULL, 0);
     cr_assert_eq(stats_of(&p).captured, 0);
     cr_assert_eq(stats_of(&p).allocated, 500);
@@ -127,11 +127,11 @@ Test(capture, what_is_taken_on_its_stream_is_the_captures)
     cr_assert_eq(stats_of(&p).captured, 0);
     bp_capture_pool_end(capture);
     bp_capture_pool_destroy(capture, NULL, 0);
-    bp_memory_destroy(before);
-    bp_memory_destroy(b);
-    bp_memory_destroy(c);
-    bp_memory_destroy(pinned);
-    bp_memory_destroy(after);
+    bp_buffer_destroy(before);
+    bp_buffer_destroy(b);
+    bp_buffer_destroy(c);
+    bp_buffer_destroy(pinned);
+    bp_buffer_destroy(after);
     pair_finish(&p);
 }
 
@@ -139,14 +139,14 @@ Test(capture, what_is_given_back_serves_again_in_order)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
-    struct bp_storage *a = capture_take(&p, p.stream, 5000), *b;
+    struct bp_buffer *a = capture_take(&p, p.stream, 5000), *b;
     void *first = a->memory.data;
 
     capture_use(p.stream, a);
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     b = capture_take(&p, p.stream, 5000);
     cr_assert_eq(b->memory.data, first, "its work comes before what is recorded now");
-    bp_memory_destroy(b);
+    bp_buffer_destroy(b);
     bp_capture_pool_end(capture);
     bp_capture_pool_destroy(capture, p.owner, atomic_load(&p.owner->last));
     OK(bp_device_synchronize(p.device));
@@ -158,12 +158,12 @@ Test(capture, what_others_use_is_reused_behind_a_wait_only)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
-    struct bp_storage *a = capture_take(&p, p.stream, 5000), *b, *c;
+    struct bp_buffer *a = capture_take(&p, p.stream, 5000), *b, *c;
     struct bp_event *event = event_at(p.device);
     void *first = a->memory.data;
 
     capture_use(p.other, a);
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     OK(bp_event_record(event, p.other));
     end_work(&p);
     OK(bp_event_query(event));
@@ -174,8 +174,8 @@ Test(capture, what_others_use_is_reused_behind_a_wait_only)
     bp_pool_collect(capture);
     c = capture_take(&p, p.stream, 5000);
     cr_assert_eq(c->memory.data, first);
-    bp_memory_destroy(b);
-    bp_memory_destroy(c);
+    bp_buffer_destroy(b);
+    bp_buffer_destroy(c);
     bp_event_destroy(event);
     bp_capture_pool_end(capture);
     bp_capture_pool_destroy(capture, NULL, 0);
@@ -193,16 +193,16 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
     struct pair p = pair_at(4 * MIB);
     int pressed = 0;
     struct bp_shrinker pressure = {capture_give_up, &pressed, NULL};
-    struct bp_storage *a = capture_take(&p, p.other, PIECE), *b = NULL, *c;
+    struct bp_buffer *a = capture_take(&p, p.other, PIECE), *b = NULL, *c;
     struct bp_pool *capture;
 
     bp_shrinker_register(p.device, &pressure);
     capture_use(p.other, a);
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     capture = capture_begin(&p);
     c = capture_take(&p, p.stream, PIECE);
     FAILS(BP_ERR_MEMORY, "a capture is open: nothing is waited for",
-          bp_memory_create(p.device, p.stream, BP_SPACE_DEVICE, PIECE, &b));
+          bp_buffer_create(p.device, p.stream, BP_SPACE_DEVICE, PIECE, &b));
     cr_assert(strstr(bp_error_message(), "a capture of stream 1 has 2096896"), "%s",
               bp_error_message());
     cr_assert_eq(pressed, 0);
@@ -212,8 +212,8 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
     bp_capture_pool_end(capture);
     b = capture_take(&p, p.stream, PIECE);
     cr_assert_eq(stats_of(&p).stolen, 1);
-    bp_memory_destroy(b);
-    bp_memory_destroy(c);
+    bp_buffer_destroy(b);
+    bp_buffer_destroy(c);
     bp_capture_pool_destroy(capture, NULL, 0);
     bp_shrinker_unregister(p.device, &pressure);
     OK(bp_device_synchronize(p.device));
@@ -224,34 +224,34 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
 Test(capture, others_exhaustion_leaves_its_stream_alone)
 {
     struct pair p = pair_at(4 * MIB);
-    struct bp_storage *own = capture_take(&p, p.stream, PIECE - 256),
+    struct bp_buffer *own = capture_take(&p, p.stream, PIECE - 256),
                       *hosts = capture_take(&p, NULL, 100);
-    struct bp_storage *busy = capture_take(&p, NULL, 100), *a, *b = NULL;
+    struct bp_buffer *busy = capture_take(&p, NULL, 100), *a, *b = NULL;
     struct bp_pool *capture;
 
     capture_use(p.stream, own);
-    bp_memory_destroy(own);
+    bp_buffer_destroy(own);
     capture = capture_begin(&p);
     capture_use(p.stream, hosts);
-    bp_memory_destroy(hosts);
+    bp_buffer_destroy(hosts);
     a = capture_take(&p, p.stream, PIECE - 256);
     for (int i = 0; i < 2; i++)
         FAILS(BP_ERR_MEMORY, "out of memory",
-              bp_memory_create(p.device, i ? p.other : NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
+              bp_buffer_create(p.device, i ? p.other : NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
     cr_assert_null(p.owner->fences, "it was not asked");
     cr_assert(!bp_timeline_passed(p.owner, 1), "and not waited for");
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 0);
     capture_use(p.other, busy);
     FAILS(BP_ERR_MEMORY, "out of memory",
-          bp_memory_create(p.device, NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
+          bp_buffer_create(p.device, NULL, BP_SPACE_DEVICE, PIECE - 256, &b));
     cr_assert_eq(bp_device_blocked(p.device, BP_BLOCK_MEMORY), 1, "for the other one");
     cr_assert(!bp_timeline_passed(p.owner, 1));
     bp_capture_pool_end(capture);
     b = capture_take(&p, NULL, PIECE - 256);
     cr_assert_eq(stats_of(&p).after_wait, 1);
-    bp_memory_destroy(a);
-    bp_memory_destroy(b);
-    bp_memory_destroy(busy);
+    bp_buffer_destroy(a);
+    bp_buffer_destroy(b);
+    bp_buffer_destroy(busy);
     bp_capture_pool_destroy(capture, NULL, 0);
     pair_finish(&p);
 }
@@ -259,20 +259,20 @@ Test(capture, others_exhaustion_leaves_its_stream_alone)
 Test(capture, others_get_none_of_its_memory)
 {
     struct pair p = pair_at(4 * MIB);
-    struct bp_storage *full = capture_take(&p, p.other, PIECE), *b = NULL;
+    struct bp_buffer *full = capture_take(&p, p.other, PIECE), *b = NULL;
     struct bp_pool *capture = capture_begin(&p);
 
-    bp_memory_destroy(capture_take(&p, p.stream, PIECE));
+    bp_buffer_destroy(capture_take(&p, p.stream, PIECE));
     bp_timeline_record_order(p.other->timeline, p.owner, atomic_load(&p.owner->last));
     for (int i = 0; i < 4; i++) {
         if (i == 2) bp_capture_pool_end(capture);
         FAILS(BP_ERR_MEMORY, "out of memory",
-              bp_memory_create(p.device, i % 2 ? p.other : NULL, BP_SPACE_DEVICE, PIECE, &b));
+              bp_buffer_create(p.device, i % 2 ? p.other : NULL, BP_SPACE_DEVICE, PIECE, &b));
     }
     bp_capture_pool_destroy(capture, NULL, 0);
     b = capture_take(&p, NULL, PIECE);
-    bp_memory_destroy(b);
-    bp_memory_destroy(full);
+    bp_buffer_destroy(b);
+    bp_buffer_destroy(full);
     pair_finish(&p);
 }
 
@@ -280,14 +280,14 @@ Test(capture, what_is_given_back_after_its_end_does_not_return)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
-    struct bp_storage *a = capture_take(&p, p.stream, 5000), *b = capture_take(&p, p.stream, 5000),
+    struct bp_buffer *a = capture_take(&p, p.stream, 5000), *b = capture_take(&p, p.stream, 5000),
                       *c;
     uintptr_t first = (uintptr_t)capture->spans->memory.data;
     uint64_t size = capture->spans->size;
 
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     bp_capture_pool_end(capture);
-    bp_memory_destroy(b);
+    bp_buffer_destroy(b);
     OK(bp_device_synchronize(p.device));
     OK(bp_device_trim(p.device));
     cr_assert_eq(capture->counts.free, 0);
@@ -295,7 +295,7 @@ Test(capture, what_is_given_back_after_its_end_does_not_return)
     for (int i = 0; i < 3; i++) {
         c = capture_take(&p, i == 0 ? p.stream : i == 1 ? p.other : NULL, 5000);
         cr_assert_not(lies_in(c, first, size));
-        bp_memory_destroy(c);
+        bp_buffer_destroy(c);
     }
     bp_capture_pool_destroy(capture, NULL, 0);
     cr_assert_eq(stats_of(&p).captured, 0);
@@ -309,18 +309,18 @@ Test(capture, it_goes_back_behind_its_last_run)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
-    struct bp_storage *a = capture_take(&p, p.stream, MIB), *b;
-    struct bp_storage run = {.memory = a->memory, .owner = p.other->timeline};
+    struct bp_buffer *a = capture_take(&p, p.stream, MIB), *b;
+    struct bp_buffer run = {.memory = a->memory, .owner = p.other->timeline};
     uintptr_t first = (uintptr_t)capture->spans->memory.data;
     uint64_t size = capture->spans->size, number;
 
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     bp_capture_pool_end(capture);
     number = capture_use(p.other, &run); /* the same addresses, and no storage */
     bp_capture_pool_destroy(capture, p.other->timeline, number);
     b = capture_take(&p, NULL, 2 * MIB);
     cr_assert_not(lies_in(b, first, size));
-    bp_memory_destroy(b);
+    bp_buffer_destroy(b);
     OK(bp_device_trim(p.device));
     cr_assert_geq(p.paced->used, size, "the run has not ended");
     end_work(&p);
@@ -333,16 +333,16 @@ Test(capture, a_storage_that_lives_keeps_its_memory)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
-    struct bp_storage *a = capture_take(&p, p.stream, MIB), *b = capture_take(&p, p.stream, 100);
+    struct bp_buffer *a = capture_take(&p, p.stream, MIB), *b = capture_take(&p, p.stream, 100);
 
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     bp_capture_pool_end(capture);
     bp_capture_pool_destroy(capture, NULL, 0);
     OK(bp_device_trim(p.device));
     cr_assert_geq(p.paced->used, 2 * MIB);
     cr_assert_eq(stats_of(&p).allocated, 100);
     capture_use(p.other, b);
-    bp_memory_destroy(b);
+    bp_buffer_destroy(b);
     OK(bp_device_trim(p.device));
     cr_assert_geq(p.paced->used, 2 * MIB, "it is in use elsewhere");
     end_work(&p);
@@ -355,12 +355,12 @@ Test(capture, a_storage_that_lives_keeps_its_memory)
 Test(capture, storages_of_the_stream_still_keep_the_device)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_storage *own = capture_take(&p, p.stream, 100), *a;
+    struct bp_buffer *own = capture_take(&p, p.stream, 100), *a;
     struct bp_pool *capture = capture_begin(&p);
     void *first = own->memory.data;
 
     cr_assert_geq(stats_of(&p).live, 1);
-    bp_memory_destroy(own);
+    bp_buffer_destroy(own);
     a = capture_take(&p, p.stream, 100);
     cr_assert_neq(a->memory.data, first);
     bp_capture_pool_end(capture);
@@ -370,9 +370,9 @@ Test(capture, storages_of_the_stream_still_keep_the_device)
     bp_stream_destroy(p.stream);
     bp_stream_destroy(p.other);
     bp_device_destroy(p.device);
-    bp_memory_destroy(own);
+    bp_buffer_destroy(own);
     cr_assert_gt(p.paced->used, 0, "the captured one keeps it too");
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     cr_assert_eq(p.paced->used, 0);
     bp_core_destroy(p.core);
 }
@@ -381,7 +381,7 @@ Test(capture, storages_of_the_stream_still_keep_the_device)
 Test(capture, an_inline_stream_is_captured_too)
 {
     struct fixture f = {.core = core_with(NULL, NULL)};
-    struct bp_storage *a, *b = NULL;
+    struct bp_buffer *a, *b = NULL;
     struct bp_pool *capture;
     volatile char *data;
     uint32_t index;
@@ -390,17 +390,17 @@ Test(capture, an_inline_stream_is_captured_too)
     OK(bp_device_create_at(f.core, index, 0, &f.device));
     OK(bp_stream_create(f.device, &f.stream));
     OK(bp_capture_pool_begin(f.stream->timeline, &capture));
-    OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &a));
+    OK(bp_buffer_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &a));
     data = a->memory.data;
-    bp_memory_destroy(a);
-    OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &b));
+    bp_buffer_destroy(a);
+    OK(bp_buffer_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &b));
     cr_assert_eq(b->memory.data, (void *)data);
-    bp_memory_destroy(b);
+    bp_buffer_destroy(b);
     bp_capture_pool_end(capture);
     data[999] = 1;
-    OK(bp_memory_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &a));
+    OK(bp_buffer_create(f.device, f.stream, BP_SPACE_DEVICE, 1000, &a));
     cr_assert_neq(a->memory.data, (void *)data);
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     bp_capture_pool_destroy(capture, NULL, 0);
     fixture_finish(&f);
 }

@@ -16,12 +16,12 @@ static struct bp_memory_stats stats_of(struct bp_device *device)
     return s;
 }
 
-static struct bp_storage *exhaust_take(struct bp_device *device, struct bp_stream *stream,
-                                       uint64_t size)
+static struct bp_buffer *exhaust_take(struct bp_device *device, struct bp_stream *stream,
+                                      uint64_t size)
 {
-    struct bp_storage *storage = NULL;
+    struct bp_buffer *storage = NULL;
 
-    OK(bp_memory_create(device, stream, BP_SPACE_DEVICE, size, &storage));
+    OK(bp_buffer_create(device, stream, BP_SPACE_DEVICE, size, &storage));
     return storage;
 }
 
@@ -48,7 +48,7 @@ static void *open_when_waiting(void *spot)
 /* What is pending on the spot's stream takes a wait to come back. */
 static void take_behind_a_wait(struct spot *s)
 {
-    struct bp_storage *storage;
+    struct bp_buffer *storage;
     pthread_t opener;
 
     pthread_create(&opener, NULL, open_when_waiting, s);
@@ -56,7 +56,7 @@ static void take_behind_a_wait(struct spot *s)
     pthread_join(opener, NULL);
     cr_assert_eq(stats_of(s->device).after_wait, 1);
     cr_assert_eq(bp_device_blocked(s->device, BP_BLOCK_MEMORY), 1);
-    bp_memory_destroy(storage);
+    bp_buffer_destroy(storage);
 }
 
 Test(exhaust, a_failure_of_another_stream_refuses_no_memory)
@@ -98,13 +98,13 @@ Test(exhaust, a_failure_that_comes_to_light_in_the_wait_is_its_streams)
 Test(exhaust, a_device_that_is_lost_in_the_wait_is_lost)
 {
     struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
-    struct bp_storage *storage = NULL;
+    struct bp_buffer *storage = NULL;
 
     s.gate->hold(1);
     leave_copy(&s, s.stream, 250000);
     s.gate->lose();
     FAILS(BP_ERR_DEVICE_LOST, "pulled the plug",
-          bp_memory_create(s.device, NULL, BP_SPACE_DEVICE, 2000000, &storage));
+          bp_buffer_create(s.device, NULL, BP_SPACE_DEVICE, 2000000, &storage));
     cr_assert_null(storage);
     spot_finish(&s);
 }
@@ -145,13 +145,13 @@ static void pair_finish(struct pair *p)
 /* Work on the stream that has not ended: a copy between two blocks of the host's. */
 static void work_on(struct pair *p, struct bp_stream *stream)
 {
-    struct bp_storage *a = exhaust_take(p->device, NULL, 64),
+    struct bp_buffer *a = exhaust_take(p->device, NULL, 64),
                       *b = exhaust_take(p->device, NULL, 64);
     struct bp_copy copy = {a->memory.handle, a->memory.data, b->memory.handle, b->memory.data, 64};
 
     OK(bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a, b));
-    bp_memory_destroy(a);
-    bp_memory_destroy(b);
+    bp_buffer_destroy(a);
+    bp_buffer_destroy(b);
 }
 
 /* Work that another thread has begun to give to a stream holds its tensors until the call is over:
@@ -159,21 +159,21 @@ static void work_on(struct pair *p, struct bp_stream *stream)
 Test(exhaust, work_that_is_being_given_holds_no_memory_back)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_storage *a = exhaust_take(p.device, p.stream, 2 * MIB), *b;
-    struct bp_storage *rest = exhaust_take(p.device, NULL, 64); /* the host's chunk is not whole */
+    struct bp_buffer *a = exhaust_take(p.device, p.stream, 2 * MIB), *b;
+    struct bp_buffer *rest = exhaust_take(p.device, NULL, 64); /* the host's chunk is not whole */
     void *first = a->memory.data;
     uint64_t number;
 
     work_on(&p, p.stream);
     number = bp_work_begin(p.stream->timeline, "another thread's");
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     cr_assert_eq(a->block.stamp, number - 1);
     p.paced->run(p.stream->timeline->stream, 100);
     b = exhaust_take(p.device, p.other, 2 * MIB);
     cr_assert_eq(b->memory.data, first, "all that was given has ended: it is everybody's");
     bp_work_end(p.stream->timeline, number);
-    bp_memory_destroy(b);
-    bp_memory_destroy(rest);
+    bp_buffer_destroy(b);
+    bp_buffer_destroy(rest);
     OK(bp_device_synchronize(p.device));
     pair_finish(&p);
 }
@@ -182,15 +182,15 @@ Test(exhaust, work_that_is_being_given_holds_no_memory_back)
 Test(exhaust, work_that_was_not_taken_holds_no_memory_back)
 {
     struct pair p = pair_at(4 * MIB);
-    struct bp_storage *a = exhaust_take(p.device, p.stream, 2 * MIB - 512), *b;
+    struct bp_buffer *a = exhaust_take(p.device, p.stream, 2 * MIB - 512), *b;
     uint64_t number;
 
     work_on(&p, p.stream);
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     b = exhaust_take(p.device, p.other, 2 * MIB - 512);
     cr_assert_eq(stats_of(p.device).stolen, 1);
     number = bp_work_begin(p.other->timeline, "one that the queue refuses");
-    bp_memory_destroy(b);
+    bp_buffer_destroy(b);
     bp_work_cancel(p.other->timeline, number);
     OK(bp_device_synchronize(p.device));
     cr_assert_eq(stats_of(p.device).pending, 0);

@@ -27,7 +27,7 @@ struct ear {
     uint32_t n, heard, gone;
     bool deaf;                /* must not be called any more */
     struct bp_device *device; /* takes memory of it when called; or NULL */
-    struct bp_storage *taken[2];
+    struct bp_buffer *taken[2];
     const struct fake *paced;
     uint64_t used; /* by the plugin, as it was told last */
 };
@@ -44,7 +44,7 @@ static void take_some(struct ear *ear)
     ear->device = NULL; /* of what comes of this it hears too, and that is enough */
     if (!device) return;
     for (int i = 0; i < 2; i++)
-        OK(bp_memory_create(device, NULL, BP_SPACE_DEVICE, 3 * MIB, &ear->taken[i]));
+        OK(bp_buffer_create(device, NULL, BP_SPACE_DEVICE, 3 * MIB, &ear->taken[i]));
 }
 
 static void listen_reserved(void *ctx, const struct bp_memory *memory, uint64_t bytes,
@@ -110,11 +110,11 @@ static struct fixture open_paced(struct fake **out_paced)
     return f;
 }
 
-static struct bp_storage *listen_take(struct fixture *f, uint32_t space, uint64_t size)
+static struct bp_buffer *listen_take(struct fixture *f, uint32_t space, uint64_t size)
 {
-    struct bp_storage *storage = NULL;
+    struct bp_buffer *storage = NULL;
 
-    OK(bp_memory_create(f->device, f->stream, space, size, &storage));
+    OK(bp_buffer_create(f->device, f->stream, space, size, &storage));
     return storage;
 }
 
@@ -123,7 +123,7 @@ Test(listen_start, each_chunk_is_told_of_once)
     static struct ear early, late;
     struct fake *paced;
     struct fixture f = open_paced(&paced);
-    struct bp_storage *a, *b, *c;
+    struct bp_buffer *a, *b, *c;
 
     listen_start(&early, f.device);
     cr_assert_eq(early.heard, 0);
@@ -138,16 +138,16 @@ Test(listen_start, each_chunk_is_told_of_once)
     c = listen_take(&f, BP_SPACE_DEVICE, 5 * MIB);
     cr_assert(early.heard == 3 && late.heard == 3);
     early.paced = paced;
-    bp_memory_destroy(c);
+    bp_buffer_destroy(c);
     OK(bp_device_trim(f.device));
     cr_assert(early.gone == 1 && late.gone == 1);
     cr_assert_eq(early.used - paced->used, 6 * MIB, "told before it went");
     listen_unlisten(&late, f.device);
-    bp_memory_destroy(b);
+    bp_buffer_destroy(b);
     OK(bp_device_trim(f.device));
     cr_assert_eq(early.gone, 2);
     listen_unlisten(&early, f.device);
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     OK(bp_device_trim(f.device));
     cr_assert_eq(paced->used, 0);
     fixture_finish(&f);
@@ -161,8 +161,8 @@ Test(listen_start, the_end_of_a_device_is_told)
     struct fixture f = open_paced(&paced);
 
     listen_start(&ear, f.device);
-    bp_memory_destroy(listen_take(&f, BP_SPACE_DEVICE, 100));
-    bp_memory_destroy(listen_take(&f, BP_SPACE_PINNED, 100));
+    bp_buffer_destroy(listen_take(&f, BP_SPACE_DEVICE, 100));
+    bp_buffer_destroy(listen_take(&f, BP_SPACE_PINNED, 100));
     fixture_finish(&f);
     cr_assert(ear.heard == 2 && ear.gone == 2 && ear.n == 0);
 }
@@ -171,13 +171,13 @@ Test(listen_start, the_end_of_a_device_is_told)
 Test(listen_start, what_the_plugin_refuses_is_not_told)
 {
     static struct ear ear;
-    struct bp_storage *none;
+    struct bp_buffer *none;
     struct fake *paced;
     struct fixture f = open_paced(&paced);
 
     listen_start(&ear, f.device);
     FAILS(BP_ERR_MEMORY, "out of memory",
-          bp_memory_create(f.device, NULL, BP_SPACE_DEVICE, 65 * MIB, &none));
+          bp_buffer_create(f.device, NULL, BP_SPACE_DEVICE, 65 * MIB, &none));
     cr_assert_eq(ear.heard, 0);
     listen_unlisten(&ear, f.device);
     fixture_finish(&f);
@@ -188,7 +188,7 @@ Test(listen_start, a_listener_may_take_memory)
     static struct ear early, late;
     struct fake *paced;
     struct fixture f = open_paced(&paced);
-    struct bp_storage *a;
+    struct bp_buffer *a;
 
     early.device = f.device;
     listen_start(&early, f.device);
@@ -200,10 +200,10 @@ Test(listen_start, a_listener_may_take_memory)
     cr_assert_eq(late.heard, paced->chunks, "what it took itself is told of once, too");
     cr_assert_eq(early.heard, paced->chunks);
     for (int i = 0; i < 2; i++) {
-        bp_memory_destroy(early.taken[i]);
-        bp_memory_destroy(late.taken[i]);
+        bp_buffer_destroy(early.taken[i]);
+        bp_buffer_destroy(late.taken[i]);
     }
-    bp_memory_destroy(a);
+    bp_buffer_destroy(a);
     OK(bp_device_trim(f.device));
     cr_assert(early.n == 0 && late.n == 0);
     listen_unlisten(&late, f.device);
@@ -216,14 +216,14 @@ static _Atomic bool over;
 static void *listen_churn(void *fixture)
 {
     struct fixture *f = fixture;
-    struct bp_storage *s[8];
+    struct bp_buffer *s[8];
 
     for (int i = 0; !atomic_load(&over); i++) {
         for (int k = 0; k < 8; k++)
-            if (bp_memory_create(f->device, NULL, (uint32_t)k % 2, (uint64_t)(k + 1) * 700000,
+            if (bp_buffer_create(f->device, NULL, (uint32_t)k % 2, (uint64_t)(k + 1) * 700000,
                                  &s[k]))
                 s[k] = NULL;
-        for (int k = 0; k < 8; k++) bp_memory_destroy(s[k]);
+        for (int k = 0; k < 8; k++) bp_buffer_destroy(s[k]);
         bp_device_trim(f->device);
     }
     return NULL;

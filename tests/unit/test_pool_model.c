@@ -134,12 +134,12 @@ static bool take_of(struct model *m, struct bp_stream *taker, uint32_t space, ui
     enum bp_status status;
 
     if (m->n_live == MODEL_BLOCKS) return false;
-    status = bp_memory_create(m->device, taker, space, size, &b.storage);
+    status = bp_buffer_create(m->device, taker, space, size, &b.storage);
     if (status == BP_ERR_MEMORY && (m->limit || m->paced->budget < 1 << 30)) {
         check_failure(m, size);
         return false;
     }
-    if (!pool_model_good(m, status, "bp_memory_create")) return false;
+    if (!pool_model_good(m, status, "bp_buffer_create")) return false;
     if (size) b.first = (uintptr_t)b.storage->memory.handle + (uintptr_t)b.storage->memory.data;
     else if (b.storage->memory.handle || b.storage->memory.data)
         model_wrong(m, "0 bytes lie somewhere");
@@ -173,7 +173,7 @@ static void give_at(struct model *m, uint32_t i)
 
     m->live[i] = m->live[--m->n_live];
     model_past(m, &b);
-    bp_memory_destroy(b.storage);
+    bp_buffer_destroy(b.storage);
 }
 
 void model_note_use(struct block *b, struct use u, const struct fake *paced)

@@ -39,7 +39,7 @@ Test(rows, sgd_updates_its_parameters)
         uint64_t version = rows_info_of(p).version;
 
         OK(bp_op_sgd(f.scope, p, g, lr, &out));
-        cr_assert_eq(rows_info_of(out).storage, rows_info_of(p).storage);
+        cr_assert_eq(rows_info_of(out).buffer, rows_info_of(p).buffer);
         cr_assert_eq(rows_info_of(out).offset, rows_info_of(p).offset);
         cr_assert_gt(rows_info_of(p).version, version);
         expect_bytes(&f, p, F32(0, 2, 5), 12);
@@ -301,7 +301,7 @@ static void expect_shape(struct fixture *f, struct bp_tensor *x, struct bp_tenso
     OK(bp_op_reshape(f->scope, x, shape, NULL, &y));
     cr_assert_eq(rows_info_of(y).rank, rank);
     for (uint32_t i = 0; i < rank; i++) cr_assert_eq(rows_info_of(y).shape[i], expected[i]);
-    cr_assert_eq(rows_info_of(y).storage, rows_info_of(x).storage);
+    cr_assert_eq(rows_info_of(y).buffer, rows_info_of(x).buffer);
     bp_tensor_destroy(y);
     bp_tensor_destroy(shape);
 }
@@ -399,15 +399,15 @@ Test(rows, views_share_memory_and_copies_do_not)
     struct bp_call call = {.size = sizeof call, .op = "transpose", .in = in, .n_in = 1};
 
     OK(bp_op_transpose(f.scope, x, NULL, &t));
-    cr_assert_eq(rows_info_of(t).storage, rows_info_of(x).storage);
+    cr_assert_eq(rows_info_of(t).buffer, rows_info_of(x).buffer);
     expect_bytes(&f, t, F32(1, 4, 2, 5, 3, 6), 24);
     reshape.shape = (struct bp_dims){SHAPE(6), 1};
     OK(bp_op_reshape(f.scope, t, NULL, &reshape, &flat)); /* no strides give it: of a copy */
-    cr_assert_neq(rows_info_of(flat).storage, rows_info_of(x).storage);
+    cr_assert_neq(rows_info_of(flat).buffer, rows_info_of(x).buffer);
     expect_bytes(&f, flat, F32(1, 4, 2, 5, 3, 6), 24);
     OK(bp_op_assign(f.scope, t, &dense));
     cr_assert(rows_info_of(dense).contiguous &&
-              rows_info_of(dense).storage != rows_info_of(x).storage);
+              rows_info_of(dense).buffer != rows_info_of(x).buffer);
     expect_bytes(&f, dense, F32(1, 4, 2, 5, 3, 6), 24);
     OK(bp_call_run(f.scope, &call, &out, 1, NULL));
     expect_bytes(&f, out, F32(1, 4, 2, 5, 3, 6), 24);
@@ -502,7 +502,7 @@ Test(rows, run_on_another_device)
     cr_assert_eq(rows_info_of(index).shape[0], 2);
     expect_bytes(&f, index, SHAPE(1, 3), 16);
     OK(bp_op_sgd(f.scope, x, g, lr, &out));
-    cr_assert_eq(rows_info_of(out).storage, rows_info_of(x).storage);
+    cr_assert_eq(rows_info_of(out).buffer, rows_info_of(x).buffer);
     expect_bytes(&f, x, F32(0, 0.5f, 0, 0), 16);
     attrs.shape = (struct bp_dims){SHAPE(3), 1};
     OK(bp_generator_create(0, &generator));

@@ -47,7 +47,7 @@ static void chain_of_views(struct fixture f)
     OK(bp_tensor_transpose(s, NULL, &c));
     expect_bytes(&f, c, (const int32_t[]){1, 5, 9, 3, 7, 11}, 24);
     cr_assert_eq(view_info_of(c).offset, 4);
-    cr_assert_eq(view_info_of(c).storage, view_info_of(t).storage);
+    cr_assert_eq(view_info_of(c).buffer, view_info_of(t).buffer);
     FAILS(BP_ERR_UNSUPPORTED, "copy", bp_tensor_reshape(c, 1, SHAPE(6), &flat));
     OK(bp_tensor_slice(c, 0, 1, 2, 1, &flat));
     OK(bp_tensor_expand(flat, 3, SHAPE(2, -1, 3), &e));
@@ -342,7 +342,7 @@ static void version_of_memory(struct fixture f)
     uint64_t start = view_info_of(t).version, theirs = view_info_of(other).version;
     char got[8];
 
-    cr_assert_neq(view_info_of(t).storage, view_info_of(other).storage);
+    cr_assert_neq(view_info_of(t).buffer, view_info_of(other).buffer);
     OK(bp_tensor_slice(t, 0, 0, 8, 2, &view));
     OK(bp_tensor_write(f.stream, view, "wxyz", 4));
     cr_assert_gt(view_info_of(t).version, start);

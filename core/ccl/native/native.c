@@ -350,9 +350,9 @@ static void note_uses(struct bp_timeline *timeline, uint64_t number,
                       const struct bp_comm_step *steps, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (steps[i].src) bp_storage_record_use(steps[i].src->storage, timeline, number);
+        if (steps[i].src) bp_buffer_record_use(steps[i].src->buffer, timeline, number);
         if (!steps[i].dst) continue;
-        bp_storage_record_use(steps[i].dst->storage, timeline, number);
+        bp_buffer_record_use(steps[i].dst->buffer, timeline, number);
         bp_tensor_record_write(steps[i].dst);
     }
 }

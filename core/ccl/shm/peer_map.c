@@ -93,7 +93,7 @@ static const struct bp_process_file *find_file(struct bp_shm_rank *b, int32_t fd
     return f;
 }
 
-void bp_buffer_location_fill(struct bp_shm_rank *b, const void *address, struct bp_storage *storage,
+void bp_buffer_location_fill(struct bp_shm_rank *b, const void *address, struct bp_buffer *buffer,
                              struct bp_buffer_location *out)
 {
     const struct bp_process_file *file;
@@ -101,12 +101,12 @@ void bp_buffer_location_fill(struct bp_shm_rank *b, const void *address, struct 
     int32_t fd;
 
     *out = (struct bp_buffer_location){.address = (uintptr_t)address, .fd = -1};
-    if (!storage || !address || bp_storage_export(storage, &fd, &offset)) return;
+    if (!buffer || !address || bp_buffer_export(buffer, &fd, &offset)) return;
     file = find_file(b, fd);
     if (!file) return;
     out->device = file->device;
     out->inode = file->inode;
-    out->offset = offset + ((uintptr_t)address - (uintptr_t)storage->memory.data);
+    out->offset = offset + ((uintptr_t)address - (uintptr_t)buffer->memory.data);
     out->fd = fd;
 }
 

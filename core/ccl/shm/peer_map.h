@@ -5,7 +5,7 @@
 
 #include "shm_segment.h"
 
-struct bp_storage;
+struct bp_buffer;
 struct bp_peer_mapping;  /* peer_map.c: a file of another rank, mapped */
 struct bp_shm_rank; /* shm_rank.h */
 
@@ -30,8 +30,8 @@ uint32_t bp_access_allowed(void);
 /* Which ways there are not to another process, which has the file open, and the number there. */
 uint32_t bp_access_missing(const struct bp_process_file *file, uint64_t address, uint64_t number);
 
-/* Where a buffer of this process lies. storage: of its memory; NULL: not known. */
-void bp_buffer_location_fill(struct bp_shm_rank *b, const void *address, struct bp_storage *storage,
+/* Where a buffer of this process lies. buffer: of its memory; NULL: not known. */
+void bp_buffer_location_fill(struct bp_shm_rank *b, const void *address, struct bp_buffer *buffer,
                              struct bp_buffer_location *out);
 
 /* A buffer of a rank, as this process reaches it. */

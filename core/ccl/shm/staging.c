@@ -32,7 +32,7 @@ struct bp_staging {
     uint64_t n_piece, n_chunk;     /* of the largest part */
     uint64_t asked;                /* chunks of src */
     uint64_t read[SLOTS], wrote[SLOTS]; /* the last work of the stream's on a slot; 0: none */
-    struct bp_storage *pinned;     /* the slots, or */
+    struct bp_buffer *pinned;     /* the slots, or */
     char *host;                    /* where the host has them, and if not pinned they are its own */
 };
 
@@ -66,10 +66,10 @@ static enum bp_status allocate_slots(struct bp_staging *s, uint64_t size)
     struct bp_device *device = s->stream->device;
 
     if (!s->stream->timeline->queue &&
-        bp_storage_create(device, s->stream->timeline, BP_SPACE_PINNED, size, &s->pinned) == BP_OK)
-        s->host = bp_storage_host_address(s->pinned);
+        bp_buffer_allocate(device, s->stream->timeline, BP_SPACE_PINNED, size, &s->pinned) == BP_OK)
+        s->host = bp_buffer_host_address(s->pinned);
     if (s->pinned && s->host) return BP_OK;
-    if (s->pinned) bp_storage_release(s->pinned);
+    if (s->pinned) bp_buffer_release(s->pinned);
     s->pinned = NULL;
     s->host = bp_core_alloc(device->core, size, 64);
     if (s->host) return BP_OK;
@@ -102,7 +102,7 @@ static enum bp_status staging_layout(struct bp_staging *s, uint64_t room)
 static enum bp_status copy_part(struct bp_staging *s, struct bp_tensor *t, uint64_t at,
                                 uint64_t slot, uint64_t size, bool out)
 {
-    struct bp_storage *pinned = s->pinned;
+    struct bp_buffer *pinned = s->pinned;
     void *there = (void *)((uintptr_t)t->view.data + at), *here;
 
     if (!pinned)
@@ -113,11 +113,11 @@ static enum bp_status copy_part(struct bp_staging *s, struct bp_tensor *t, uint6
         return bp_memory_copy(s->stream, BP_COPY_WITHIN,
                               &(struct bp_copy){pinned->memory.handle, here, t->view.memory, there,
                                                 size},
-                              pinned, t->storage);
+                              pinned, t->buffer);
     return bp_memory_copy(s->stream, BP_COPY_WITHIN,
                           &(struct bp_copy){t->view.memory, there, pinned->memory.handle, here,
                                             size},
-                          t->storage, pinned);
+                          t->buffer, pinned);
 }
 
 /* Copies chunk number of all parts. Its last work goes to *out_number. */
@@ -245,7 +245,7 @@ enum bp_status bp_staging_create(struct bp_stream *stream, struct bp_comm_step *
 void bp_staging_destroy(struct bp_staging *s, uint32_t n)
 {
     for (uint32_t i = 0; s && i < n; i++) {
-        if (s[i].pinned) bp_storage_release(s[i].pinned);
+        if (s[i].pinned) bp_buffer_release(s[i].pinned);
         else if (s[i].host)
             bp_core_free(s[i].stream->device->core, s[i].host, slots_of(&s[i]));
     }

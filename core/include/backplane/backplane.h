@@ -22,7 +22,7 @@
 #include <backplane/device.h>
 #include <backplane/stream.h>
 #include <backplane/event.h>
-#include <backplane/memory.h>
+#include <backplane/buffer.h>
 #include <backplane/tensor.h>
 #include <backplane/dlpack.h>
 #include <backplane/call.h>

@@ -84,7 +84,7 @@ BP_API enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, co
  * are refused from now on, and exports made from now on are BP_DLPACK_READ_ONLY. Work given to
  * streams before is part of the contents: the call waits for the device. To keep the promise is the
  * app's business where the memory is known by other means: an address (bp_tensor_map,
- * bp_memory_get_info), a DLPack view lent before, also where this process imported it again,
+ * bp_buffer_get_info), a DLPack view lent before, also where this process imported it again,
  * another process's mapping. This tensor, and views made later, are BP_VIEW_CONSTANT to kernels.
  * There is no way back. */
 BP_API enum bp_status bp_tensor_freeze(struct bp_tensor *tensor);
@@ -116,7 +116,7 @@ struct bp_tensor_info { /* answer */
     uint32_t contiguous;           /* 1: row-major without gaps */
     uint32_t space;                /* enum bp_space: where its memory lies */
     uint64_t offset;               /* bytes from the first byte of its memory */
-    uint64_t storage;              /* of its memory: a number that no other in this process has */
+    uint64_t buffer;              /* of its memory: a number that no other in this process has */
     uint64_t version;              /* of its memory: rises with each write by this API */
     uint32_t frozen;               /* 1: contents do not change any more */
 };

@@ -111,7 +111,7 @@ static bool is_updated(struct run *r, struct bp_tensor *out, uint64_t version)
 
     return kernel_other_info_of(r, out, &a) &&
            kernel_other_info_of(r, run_shared_input(r)->tensor, &b) &&
-           check_that(r->c, a.storage == b.storage && a.offset == b.offset,
+           check_that(r->c, a.buffer == b.buffer && a.offset == b.offset,
                       "the result does not lie in the memory that it updates") &&
            check_that(r->c, a.version > version, "the memory's version is %llu as before",
                       (unsigned long long)version);
@@ -228,10 +228,10 @@ static bool kernel_other_shares(struct run *r, struct bp_tensor *out)
     kernel_other_origins(r, &from);
     offset = kernel_other_place_of(o, from.u[0]);
     if (!find_strides(o, &from, stride)) {
-        ok = check_that(r->c, x.storage != y.storage,
+        ok = check_that(r->c, x.buffer != y.buffer,
                         "the input's strides allow no such view, but its memory is shared");
     } else {
-        ok = check_that(r->c, x.storage == y.storage, "the result is a copy, expected a view");
+        ok = check_that(r->c, x.buffer == y.buffer, "the result is a copy, expected a view");
         ok = ok && check_that(r->c, y.offset == x.offset + (uint64_t)offset * o->values.type->size,
                               "the view begins at byte %llu, expected %llu",
                               (unsigned long long)y.offset,

@@ -343,13 +343,13 @@ static void order_stolen(struct check *c, const int64_t *arg)
 
 static bool has_space(struct work *w, uint32_t space)
 {
-    struct bp_storage *storage = NULL;
-    enum bp_status status = bp_memory_create(w->device, NULL, space, 64, &storage);
+    struct bp_buffer *storage = NULL;
+    enum bp_status status = bp_buffer_create(w->device, NULL, space, 64, &storage);
 
     if (status == BP_ERR_UNSUPPORTED)
         check_unsupported(w->c, "the device has no memory of space %u", space);
-    else check_ok(w->c, status, "bp_memory_create");
-    bp_memory_destroy(storage);
+    else check_ok(w->c, status, "bp_buffer_create");
+    bp_buffer_destroy(storage);
     return status == BP_OK;
 }
 

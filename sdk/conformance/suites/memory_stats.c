@@ -192,12 +192,12 @@ static void stats_trim(struct check *c, const int64_t *arg)
 
 static bool is_refused(struct work *w, int home, uint64_t bytes)
 {
-    struct bp_storage *none = NULL;
+    struct bp_buffer *none = NULL;
     enum bp_status status =
-        bp_memory_create(w->device, home < 0 ? NULL : w->stream[home], 0, bytes, &none);
+        bp_buffer_create(w->device, home < 0 ? NULL : w->stream[home], 0, bytes, &none);
 
-    return check_fails(w->c, status, BP_ERR_MEMORY, "bp_memory_create of more than there is") &&
-           check_that(w->c, !none, "a failed bp_memory_create wrote its out parameter");
+    return check_fails(w->c, status, BP_ERR_MEMORY, "bp_buffer_create of more than there is") &&
+           check_that(w->c, !none, "a failed bp_buffer_create wrote its out parameter");
 }
 
 static bool message_has(struct work *w, const char *before, uint64_t number)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* storage.c: storages made, used, shared and given back; the memory of a device from its beginning
+/* buffer.c: buffers made, used, shared and given back; the memory of a device from its beginning
  * to its end. */
 #include "pool.h"
 
@@ -8,7 +8,7 @@
 
 static enum bp_status storage_create_slow(struct bp_device *device, struct bp_timeline *owner,
                                           uint32_t space, uint64_t size,
-                                          struct bp_storage **out_storage)
+                                          struct bp_buffer **out_storage)
 {
     struct bp_pool *pool;
 
@@ -26,22 +26,22 @@ static enum bp_status storage_create_slow(struct bp_device *device, struct bp_ti
     return *out_storage ? BP_OK : bp_error(BP_ERR_MEMORY, "no host memory for a storage");
 }
 
-void *bp_storage_host_address(const struct bp_storage *storage)
+void *bp_buffer_host_address(const struct bp_buffer *buffer)
 {
-    const struct bp_device *device = storage->device;
+    const struct bp_device *device = buffer->device;
     const struct bp_memory *raw;
 
-    if (storage->space == BP_SPACE_DEVICE && !device->host_visible) return NULL;
-    if (!(device->properties.flags & BP_DEVICE_HANDLES)) return storage->memory.data;
-    if (!storage->pool || !storage->block.n) return NULL;
-    raw = &storage->block.span->segment->raw;
-    return (char *)raw->host + ((uintptr_t)storage->memory.data - (uintptr_t)raw->data);
+    if (buffer->space == BP_SPACE_DEVICE && !device->host_visible) return NULL;
+    if (!(device->properties.flags & BP_DEVICE_HANDLES)) return buffer->memory.data;
+    if (!buffer->pool || !buffer->block.n) return NULL;
+    raw = &buffer->block.span->segment->raw;
+    return (char *)raw->host + ((uintptr_t)buffer->memory.data - (uintptr_t)raw->data);
 }
 
-enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *owner,
-                                 uint32_t space, uint64_t size, struct bp_storage **out_storage)
+enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *owner,
+                                  uint32_t space, uint64_t size, struct bp_buffer **out_storage)
 {
-    struct bp_storage *storage = NULL;
+    struct bp_buffer *buffer = NULL;
     struct bp_pool *pool = NULL;
 
     if (__builtin_expect(bp_device_is_lost(device), 0)) return bp_device_check_lost(device);
@@ -49,78 +49,77 @@ enum bp_status bp_storage_create(struct bp_device *device, struct bp_timeline *o
     if (space < BP_SPACES) pool = bp_pool_find(owner, space);
     if (pool && size <= INT64_MAX / 2) {
         bp_pool_lock(pool);
-        storage = bp_pool_alloc(pool, size);
+        buffer = bp_pool_alloc(pool, size);
         bp_pool_unlock(pool);
     }
-    if (!storage) TRY(storage_create_slow(device, owner, space, size, &storage));
-    *out_storage = storage;
+    if (!buffer) TRY(storage_create_slow(device, owner, space, size, &buffer));
+    *out_storage = buffer;
     return BP_OK;
 }
 
 /* Others' memory goes to its owner when its work has ended: its timeline is the host's, so that all
  * of its users are noted. What is deferred does not keep the device alive: its end waits for that.
  * A forked child gives nothing back. */
-static void storage_release_imported(struct bp_storage *storage)
+static void storage_release_imported(struct bp_buffer *buffer)
 {
-    struct bp_device *device = storage->device;
+    struct bp_device *device = buffer->device;
 
-    if (storage->magic != bp_magic(BP_MAGIC_STORAGE)) return;
-    bp_deferred_release(device, &storage->deferred);
+    if (buffer->magic != bp_magic(BP_MAGIC_BUFFER)) return;
+    bp_deferred_release(device, &buffer->deferred);
     bp_device_release(device);
 }
 
-/* The last storage of its pool, when nobody else keeps the device: it gets a reference for the
+/* The last buffer of its pool, when nobody else keeps the device: it gets a reference for the
  * time, which ends it if this was its last. Devices without references are found under the core's
  * lock. */
-static void storage_release_last(struct bp_storage *storage)
+static void storage_release_last(struct bp_buffer *buffer)
 {
-    struct bp_device *device = storage->device;
+    struct bp_device *device = buffer->device;
     struct bp_core *core = device->core;
 
     pthread_mutex_lock(&core->lock);
     bp_device_retain(device);
     pthread_mutex_unlock(&core->lock);
-    bp_pool_lock(storage->pool);
-    bp_pool_free(storage->pool, storage);
-    bp_pool_unlock(storage->pool);
+    bp_pool_lock(buffer->pool);
+    bp_pool_free(buffer->pool, buffer);
+    bp_pool_unlock(buffer->pool);
     bp_device_release(device);
 }
 
-void bp_storage_release(struct bp_storage *storage)
+void bp_buffer_release(struct bp_buffer *buffer)
 {
-    struct bp_pool *pool = storage->pool;
+    struct bp_pool *pool = buffer->pool;
 
-    if (atomic_load_explicit(&storage->refs, memory_order_acquire) != 1 &&
-        atomic_fetch_sub_explicit(&storage->refs, 1, memory_order_acq_rel) != 1)
+    if (atomic_load_explicit(&buffer->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (__builtin_expect(atomic_load_explicit(&storage->access, memory_order_relaxed) ==
-                             BP_ACCESS_FROZEN,
-                         0))
-        storage->device->invalidate_calls(storage->device, storage->id);
+    if (__builtin_expect(
+            atomic_load_explicit(&buffer->access, memory_order_relaxed) == BP_ACCESS_FROZEN, 0))
+        buffer->device->invalidate_calls(buffer->device, buffer->id);
     if (!pool) {
-        storage_release_imported(storage);
+        storage_release_imported(buffer);
         return;
     }
     bp_pool_lock(pool);
     if (pool->counts.live == 1 && !atomic_load(&pool->device->refs)) {
         bp_pool_unlock(pool);
-        storage_release_last(storage);
+        storage_release_last(buffer);
         return;
     }
-    bp_pool_free(pool, storage);
+    bp_pool_free(pool, buffer);
     bp_pool_unlock(pool);
 }
 
-void bp_storage_add_user(struct bp_storage *storage, struct bp_timeline *timeline, uint64_t number)
+void bp_buffer_add_user(struct bp_buffer *buffer, struct bp_timeline *timeline, uint64_t number)
 {
     bool added;
 
-    if (storage->pool) bp_pool_lock(storage->pool);
-    else pthread_mutex_lock(&storage->device->lock);
-    storage->used = true;
-    added = bp_users_add(&storage->deferred.users, timeline, number);
-    if (storage->pool) bp_pool_unlock(storage->pool);
-    else pthread_mutex_unlock(&storage->device->lock);
+    if (buffer->pool) bp_pool_lock(buffer->pool);
+    else pthread_mutex_lock(&buffer->device->lock);
+    buffer->used = true;
+    added = bp_users_add(&buffer->deferred.users, timeline, number);
+    if (buffer->pool) bp_pool_unlock(buffer->pool);
+    else pthread_mutex_unlock(&buffer->device->lock);
     if (!added) bp_timeline_wait(timeline, number, &bp_deadline_none);
 }
 
@@ -155,7 +154,7 @@ static void storage_finish_users(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     for (struct bp_link *l = pool->pending.next; l != &pool->pending; l = l->next)
-        bp_users_finish(&bp_storage_of(bp_heap_block_of(l))->deferred.users);
+        bp_users_finish(&bp_buffer_of(bp_heap_block_of(l))->deferred.users);
 }
 
 void bp_memory_finish(struct bp_device *device)
