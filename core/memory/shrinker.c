@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pressure.c: who gives up what only saves time when memory runs out. */
+/* shrinker.c: who gives up what only saves time when memory runs out. */
 #include "pool.h"
 
 void bp_shrinker_register(struct bp_device *device, struct bp_shrinker *shrinker)
