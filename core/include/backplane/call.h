@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* call.h: operators by name. The typed calls of ops.h (bp_op_add, bp_op_conv, ...) are made of
- * these. */
+ * these.
+ *
+ * The first argument of each call, by name or typed, is its scope: the target of the call.
+ *   bp_stream_scope(stream)  the stream runs the call; results are tensors with data, in the stream's
+ *                            order
+ *   bp_graph_scope(graph)    the graph records the call as a node (graph.h); results are symbolic
+ *                            tensors without data, and nothing runs until the graph does
+ * A scope belongs to its stream or graph: it is not destroyed, and no reference is counted. Code that
+ * takes a scope runs eagerly or records, as its caller wants. */
 #ifndef BP_CALL_H
 #define BP_CALL_H
 

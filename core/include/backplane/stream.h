@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 struct bp_stream;
-struct bp_scope; /* where an operator call goes; see call.h */
+struct bp_scope; /* the target of operator calls: see call.h */
 
 enum bp_stream_flags {
     BP_STREAM_INLINE = 1, /* work is done when its call returns */
@@ -65,7 +65,7 @@ BP_API uint64_t bp_stream_last(struct bp_stream *stream);
  * one. */
 BP_API uint32_t bp_stream_number(struct bp_stream *stream);
 
-/* The stream as a place for operator calls: they run on it. Valid as long as the stream. NULL for
+/* The stream as the target of operator calls, which run on it. Valid as long as the stream. NULL for
  * no stream. */
 BP_API struct bp_scope *bp_stream_scope(struct bp_stream *stream);
 
