@@ -9,6 +9,10 @@
 #include "rank.h"
 #include "repeated.h"
 
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #ifdef __SANITIZE_ADDRESS__
 /* PoCL's threads have alternate signal stacks of their own, which AddressSanitizer takes for those
  * that it gave them, and dies when it cannot give them back. */
@@ -221,6 +225,10 @@ static void calls_by_the_host(void)
 }
 
 /* Rank 1's device fails when the host brings its tensor: all are told, and nobody's is written. */
+/* How many ranks have come out of their first call, in memory that all of them share: a rank that
+ * is still in it when rank 1 fails would hear of that failure there. */
+static _Atomic uint32_t *ranks_past_first;
+
 static void fail_to_read(uint32_t rank, uint32_t size, void *id)
 {
     struct bp_tensor *x, *y;
@@ -232,7 +240,9 @@ static void fail_to_read(uint32_t rank, uint32_t size, void *id)
     x = create_filled(&r, 1000, rank);
     y = create_filled(&r, 1000, 6);
     OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
+    atomic_fetch_add(ranks_past_first, 1);
     if (rank == 1) {
+        while (atomic_load(ranks_past_first) < size) usleep(1000);
         FAILS(BP_ERR_DEVICE, "copy_out answers 1",
               bp_comm_all_reduce(r.comm, r.stream, x, y, BP_REDUCE_SUM));
     } else {
@@ -248,7 +258,11 @@ static void fail_to_read(uint32_t rank, uint32_t size, void *id)
 
 static void a_failing_copy_is_told(void)
 {
+    ranks_past_first = mmap(NULL, sizeof *ranks_past_first, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(ranks_past_first != MAP_FAILED, "no memory that ranks share");
     run_ranks(3, fail_to_read);
+    munmap(ranks_past_first, sizeof *ranks_past_first);
 }
 
 int main(int argc, char **argv)
