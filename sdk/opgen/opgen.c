@@ -78,6 +78,32 @@ static void print_attrs(const struct row *r)
     printf("};\n");
 }
 
+/* NAME of name, for enumerators. */
+static void print_upper(const char *name)
+{
+    for (; *name; name++) putchar(*name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
+}
+
+static void print_enumerator(const char *name, const char *value, int number, const char *meaning)
+{
+    printf("    BP_");
+    print_upper(name);
+    printf("_%s = %d, /* %s */\n", value, number, meaning);
+}
+
+/* The values of attributes that are enumerations (common/enums.h). */
+static void print_enums(void)
+{
+#define VALUE(name, value, number, meaning) print_enumerator(#name, #value, number, meaning);
+#define PRINT(name) \
+    printf("\nenum bp_%s {\n", #name); \
+    ENUM_##name(VALUE) \
+    printf("};\n");
+    ATTR_ENUMS(PRINT)
+#undef PRINT
+#undef VALUE
+}
+
 static int opgen_count(const struct port *p)
 {
     int n = 0;
@@ -98,6 +124,7 @@ static void attrs_header(void)
     print_head("BP_ATTRS_H",
                "attrs.h: the attribute structs of the operators, for kernels and for calls.");
     printf("#include <backplane/op.h>\n");
+    print_enums();
     for (int i = 0; i < ROWS; i++)
         if (rows[i].attr[0].name) print_attrs(&rows[i]);
     printf("\n/* The first fields of a kernel row: {BP_OPROW(add), .name = \"cpu_add_f32\", ...}. "

@@ -134,7 +134,7 @@ Test(loss, alignments)
     struct bp_ctc_loss_attrs a = bp_ctc_loss_defaults();
 
     a.logits = 1;
-    a.reduction = 2;
+    a.reduction = BP_REDUCTION_MODE_SUM;
     for (int i = 0; i < 3; i++)
         loss_near(CALL(&f, "ctc_loss", &a, tensor_of(&f, BP_F64, 3, SHAPE(4, 1, 3), x),
                        tensor_of(&f, BP_I64, 2, SHAPE(1, 2), labels[i]),

@@ -57,7 +57,7 @@ Test(shape, copies_are_as_numpy_has_them)
     EXPECT(pad, 2, SHAPE(2, 3), 2, SHAPE(3, 5), F32(9, 9, 9, 9, 9, 0, 1, 2, 9, 9, 3, 4, 5, 9, 9),
            .before = DIMS(1, 0), .after = DIMS(0, 2), .mode = 0, .value = 9);
     EXPECT(pad, 2, SHAPE(2, 3), 2, SHAPE(3, 5), F32(3, 4, 5, 4, 3, 0, 1, 2, 1, 0, 3, 4, 5, 4, 3),
-           .before = DIMS(1, 0), .after = DIMS(0, 2), .mode = 1, .value = 9);
+           .before = DIMS(1, 0), .after = DIMS(0, 2), .mode = BP_PAD_MODE_REFLECT, .value = 9);
     EXPECT(pad, 2, SHAPE(2, 3), 2, SHAPE(3, 5), F32(0, 1, 2, 2, 2, 0, 1, 2, 2, 2, 3, 4, 5, 5, 5),
            .before = DIMS(1, 0), .after = DIMS(0, 2), .mode = 2, .value = 9);
     EXPECT(pad, 2, SHAPE(2, 3), 2, SHAPE(3, 5), F32(3, 4, 5, 3, 4, 0, 1, 2, 0, 1, 3, 4, 5, 3, 4),
@@ -172,7 +172,7 @@ Test(shape, says_what_extents_do_not_fit)
             .axes = DIMS(0, -1));
     REFUSED(tile, "repeats[0] is -1", 1, SHAPE(3), .repeats = DIMS(-1));
     REFUSED(pad, "attribute mode is 4", 1, SHAPE(3), .mode = 4);
-    REFUSED(pad, "before[0] is 3, expected at most 2", 1, SHAPE(3), .before = DIMS(3), .mode = 1);
+    REFUSED(pad, "before[0] is 3, expected at most 2", 1, SHAPE(3), .before = DIMS(3), .mode = BP_PAD_MODE_REFLECT);
     REFUSED(pad, "after[0] is 4, expected at most 3", 1, SHAPE(3), .after = DIMS(4), .mode = 3);
     REFUSED(pad, "after[0] is 1, expected at most 0", 1, SHAPE(0), .after = DIMS(1), .mode = 2);
     REFUSED(pad, "add up to -1", 1, SHAPE(3), .after = DIMS(-4), .mode = 0);

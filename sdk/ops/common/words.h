@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* words.h: makes every word of a row that the includer did not define empty. The list of the words;
  * see ops.def for what they mean, and words_end.h, which removes them all. */
+#include "enums.h"
+
 #ifndef FAMILY
 #define FAMILY(title)
 #endif
@@ -39,6 +41,10 @@
 #endif
 #ifndef I64
 #define I64(name, value, when, doc)
+#endif
+#ifndef ENUM
+#define ENUM(name, type, value, when, doc) \
+    I64(name, value, when, doc ": " ENUM_##type(ENUM_TEXT) "enum bp_" #type)
 #endif
 #ifndef F64
 #define F64(name, value, when, doc)

@@ -15,6 +15,7 @@
 #undef VAROUT
 #undef VIEWS
 #undef I64
+#undef ENUM
 #undef F64
 #undef FLAG
 #undef DTYPE
