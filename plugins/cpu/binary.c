@@ -11,8 +11,9 @@ struct binary {
 };
 
 /* op is known where this is inlined, so that the loop vectorises. */
-static inline __attribute__((always_inline)) void each(const struct binary *b, int64_t n, elem *z,
-                                                       const elem *x, const elem *y, int op)
+static inline __attribute__((always_inline)) void binary_each(const struct binary *b, int64_t n,
+                                                              elem *z, const elem *x, const elem *y,
+                                                              int op)
 {
     acc first = b->a, second = b->b;
     int64_t past = lines_count(&b->loop, z, n);
@@ -32,7 +33,7 @@ static void binary_run(const struct loop *loop, int64_t n, void *z, const void *
     const struct binary *b = (const struct binary *)loop;
 
     switch (loop->op) {
-#define CASE(op) case BINARY_##op: each(b, n, z, x[0], x[1], BINARY_##op); break;
+#define CASE(op) case BINARY_##op: binary_each(b, n, z, x[0], x[1], BINARY_##op); break;
 #define BINARY_NUMBER(op, formula) CASE(op)
 #ifndef ELEM_COMPLEX
 #define BINARY_REAL(op, formula) CASE(op)

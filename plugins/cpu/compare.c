@@ -12,9 +12,9 @@ struct compare {
 };
 
 /* op is known where this is inlined, so that the loop vectorises. */
-static inline __attribute__((always_inline)) void each(const struct compare *c, int64_t n,
-                                                       u8 *restrict z, const elem *x,
-                                                       const elem *y, int op)
+static inline __attribute__((always_inline)) void compare_each(const struct compare *c, int64_t n,
+                                                               u8 *restrict z, const elem *x,
+                                                               const elem *y, int op)
 {
     acc a = c->a, b = c->b;
     int flag = c->flag;
@@ -28,7 +28,7 @@ static void compare_run(const struct loop *loop, int64_t n, void *z, const void 
     const struct compare *c = (const struct compare *)loop;
 
     switch (loop->op) {
-#define CASE(op) case COMPARE_##op: each(c, n, z, x[0], x[1], COMPARE_##op); break;
+#define CASE(op) case COMPARE_##op: compare_each(c, n, z, x[0], x[1], COMPARE_##op); break;
 #define COMPARE_ANY(op, formula) CASE(op)
 #define COMPARE_TRUTH(op, formula) CASE(op)
 #ifndef ELEM_COMPLEX

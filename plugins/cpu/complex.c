@@ -6,8 +6,9 @@
 #include "loop.h"
 #include <ops/complex/kernel.h>
 
-static inline __attribute__((always_inline)) void make(int64_t n, elem *restrict z, const elem *re,
-                                                       const elem *im, int op)
+static inline __attribute__((always_inline)) void complex_run_make(int64_t n, elem *restrict z,
+                                                                   const elem *re, const elem *im,
+                                                                   int op)
 {
     for (int64_t i = 0; i < n; i++) {
         z[2 * i] = complex_pair(op, 0, re[i], im[i]);
@@ -16,7 +17,8 @@ static inline __attribute__((always_inline)) void make(int64_t n, elem *restrict
 }
 
 /* y may be x. */
-static inline __attribute__((always_inline)) void pair(int64_t n, elem *y, const elem *x, int op)
+static inline __attribute__((always_inline)) void complex_run_pair(int64_t n, elem *y,
+                                                                   const elem *x, int op)
 {
     for (int64_t i = 0; i < n; i++) {
         elem re = x[2 * i], im = x[2 * i + 1];
@@ -25,8 +27,8 @@ static inline __attribute__((always_inline)) void pair(int64_t n, elem *y, const
     }
 }
 
-static inline __attribute__((always_inline)) void part(int64_t n, elem *restrict y, const elem *x,
-                                                       int op)
+static inline __attribute__((always_inline)) void complex_run_part(int64_t n, elem *restrict y,
+                                                                   const elem *x, int op)
 {
     for (int64_t i = 0; i < n; i++) y[i] = complex_part(op, x[2 * i], x[2 * i + 1]);
 }
@@ -35,9 +37,11 @@ static void complex_run(const struct loop *loop, int64_t n, void *y, const void 
 {
     switch (loop->op) {
 #define COMPLEX_MAKE(op, first, second) \
-    case COMPLEX_##op: make(n, y, x[0], x[1], COMPLEX_##op); break;
-#define COMPLEX_PAIR(op, first, second) case COMPLEX_##op: pair(n, y, x[0], COMPLEX_##op); break;
-#define COMPLEX_PART(op, formula) case COMPLEX_##op: part(n, y, x[0], COMPLEX_##op); break;
+    case COMPLEX_##op: complex_run_make(n, y, x[0], x[1], COMPLEX_##op); break;
+#define COMPLEX_PAIR(op, first, second) \
+    case COMPLEX_##op: complex_run_pair(n, y, x[0], COMPLEX_##op); break;
+#define COMPLEX_PART(op, formula) \
+    case COMPLEX_##op: complex_run_part(n, y, x[0], COMPLEX_##op); break;
 #include <ops/complex/kernels.def>
     }
 }

@@ -6,8 +6,8 @@
 #include <ops/compare/kernel_predicate.h>
 
 /* of is known where this is inlined, so that the loop vectorises. */
-static inline __attribute__((always_inline)) void each(int64_t n, u8 *y, const elem *x,
-                                                       u8 (*of)(elem))
+static inline __attribute__((always_inline)) void predicate_each(int64_t n, u8 *y, const elem *x,
+                                                                 u8 (*of)(elem))
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = of(x[i]);
@@ -16,7 +16,8 @@ static inline __attribute__((always_inline)) void each(int64_t n, u8 *y, const e
 static void predicate_run(const struct loop *loop, int64_t n, void *y, const void *const *x)
 {
     switch (loop->op) {
-#define PREDICATE_ANY(op, formula) case PREDICATE_##op: each(n, y, x[0], predicate_##op); break;
+#define PREDICATE_ANY(op, formula) \
+    case PREDICATE_##op: predicate_each(n, y, x[0], predicate_##op); break;
 #ifdef ELEM_FLOAT
 #define PREDICATE_FLOAT(op, formula) PREDICATE_ANY(op, formula)
 #endif

@@ -11,8 +11,9 @@ struct ternary {
 };
 
 /* op is known where this is inlined, so that the loop vectorises. */
-static inline __attribute__((always_inline)) void each(const struct ternary *t, int64_t n, elem *w,
-                                                       const void *const *in, int op)
+static inline __attribute__((always_inline)) void ternary_each(const struct ternary *t, int64_t n,
+                                                               elem *w, const void *const *in,
+                                                               int op)
 {
     const elem *x = in[0], *y = in[1], *z = in[2];
     acc a = t->a;
@@ -26,7 +27,8 @@ static void ternary_run(const struct loop *loop, int64_t n, void *w, const void 
     const struct ternary *t = (const struct ternary *)loop;
 
     switch (loop->op) {
-#define TERNARY_FLOAT(op, formula) case TERNARY_##op: each(t, n, w, in, TERNARY_##op); break;
+#define TERNARY_FLOAT(op, formula) \
+    case TERNARY_##op: ternary_each(t, n, w, in, TERNARY_##op); break;
 #include <ops/binary/kernels_ternary.def>
     }
 }

@@ -11,9 +11,9 @@ struct unary {
 };
 
 /* of is known where this is inlined, so that the loop vectorises. */
-static inline __attribute__((always_inline)) void each(const struct unary *u, int64_t n, elem *y,
-                                                       const elem *x,
-                                                       elem (*of)(elem, acc, acc, acc))
+static inline __attribute__((always_inline)) void unary_each(const struct unary *u, int64_t n,
+                                                             elem *y, const elem *x,
+                                                             elem (*of)(elem, acc, acc, acc))
 {
     acc a = u->a, b = u->b, c = u->c;
     int64_t past = lines_count(&u->loop, y, n);
@@ -33,7 +33,7 @@ static void unary_run(const struct loop *loop, int64_t n, void *y, const void *c
     const struct unary *u = (const struct unary *)loop;
 
     switch (loop->op) {
-#define UNARY_EACH(number, of) case number: each(u, n, y, x[0], of); break;
+#define UNARY_EACH(number, of) case number: unary_each(u, n, y, x[0], of); break;
 #include <ops/unary/kernels_each.def>
     }
 }

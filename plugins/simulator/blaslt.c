@@ -117,12 +117,8 @@ int LT(MatrixLayoutCreate)(void **out, int type, uint64_t rows, uint64_t columns
 {
     if (!rows || !columns || between < (int64_t)rows) return INVALID_VALUE;
     return blaslt_make(sim_enter(NUMBER_OF(MatrixLayoutCreate)),
-                       (struct thing){.kind = LAYOUT,
-                                      .type = type,
-                                      .batch = 1,
-                                      .rows = rows,
-                                      .columns = columns,
-                                      .between = between},
+                       (struct thing){.kind = LAYOUT, .type = type, .batch = 1, .rows = rows,
+                                      .columns = columns, .between = between},
                        out);
 }
 int LT(MatrixLayoutDestroy)(void *layout)

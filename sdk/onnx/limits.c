@@ -58,10 +58,8 @@ enum bp_status onnx_check_fold(struct bp_model *model, uint64_t bytes)
     struct onnx_use *use = &model->use;
     uint64_t limit = model->options.fold_bytes;
 
-    if (!limit)
-        limit = limits_add(fold_base, use->given > UINT64_MAX / fold_factor
-                                          ? UINT64_MAX
-                                          : use->given * fold_factor);
+    if (!limit) limit = limits_add(fold_base, use->given > UINT64_MAX / fold_factor
+                                           ? UINT64_MAX : use->given * fold_factor);
     if (limits_add(use->folded, bytes) <= limit) {
         use->folded += bytes;
         return BP_OK;

@@ -7,7 +7,7 @@
 #include <math.h>
 
 struct args {
-    struct kernels_operand {
+    struct operand {
         float *first;
         int64_t rank, shape[TEMPLATE_RANK], stride[TEMPLATE_RANK]; /* by the axes of out */
     } out, x, y;
@@ -16,10 +16,9 @@ struct args {
 _Static_assert(sizeof(struct args) <= TEMPLATE_ARGS, "they are copied into a job");
 
 /* view by the axes of out: along an axis that view lacks, or has with extent 1, it repeats. */
-static struct kernels_operand kernels_operand(const struct bp_view *view, const struct bp_view *out)
+static struct operand view_of(const struct bp_view *view, const struct bp_view *out)
 {
-    struct kernels_operand o = {.first = template_reach(view->memory, view->data),
-                                .rank = out->rank};
+    struct operand o = {.first = template_reach(view->memory, view->data), .rank = out->rank};
     int lead = out->rank - view->rank;
 
     for (int i = 0; i < out->rank; i++) {
@@ -30,7 +29,7 @@ static struct kernels_operand kernels_operand(const struct bp_view *view, const 
 }
 
 /* Element number i in row-major order. */
-static float *kernels_element(const struct kernels_operand *o, int64_t i)
+static float *operand_at(const struct operand *o, int64_t i)
 {
     int64_t offset = 0;
 
@@ -44,14 +43,13 @@ static void run_add(const void *args)
     const struct args *a = args;
 
     for (int64_t i = 0; i < a->count; i++)
-        *kernels_element(&a->out, i) = *kernels_element(&a->x, i) + *kernels_element(&a->y, i);
+        *operand_at(&a->out, i) = *operand_at(&a->x, i) + *operand_at(&a->y, i);
 }
 
 static enum bp_status add_f32(const struct bp_launch *launch)
 {
     const struct bp_view *out = launch->out[0], *x = launch->in[0], *y = launch->in[1];
-    struct args args = {kernels_operand(out, out), kernels_operand(x, out), kernels_operand(y, out),
-                        .count = out->count};
+    struct args args = {view_of(out, out), view_of(x, out), view_of(y, out), .count = out->count};
 
     template_submit(launch->self, run_add, &args, sizeof args);
     return BP_OK;
@@ -64,7 +62,7 @@ static void run_softmax(const void *args)
     int64_t x_step = a->x.stride[a->axis], y_step = a->out.stride[a->axis];
 
     for (int64_t r = 0; r < a->count; r++) {
-        float *x = kernels_element(&a->x, r), *y = kernels_element(&a->out, r);
+        float *x = operand_at(&a->x, r), *y = operand_at(&a->out, r);
         double max = -INFINITY, sum = 0;
         for (int64_t i = 0; i < a->row; i++) max = fmax(max, x[i * x_step]);
         for (int64_t i = 0; i < a->row; i++) sum += exp(x[i * x_step] - max);
@@ -77,7 +75,7 @@ static enum bp_status softmax_f32(const struct bp_launch *launch)
 {
     const struct bp_softmax_attrs *attrs = launch->attrs;
     const struct bp_view *out = launch->out[0];
-    struct args args = {.out = kernels_operand(out, out), .x = kernels_operand(launch->in[0], out)};
+    struct args args = {.out = view_of(out, out), .x = view_of(launch->in[0], out)};
 
     if (out->count == 0) return BP_OK;
     args.axis = (attrs->axis + out->rank) % out->rank; /* -1 is the last */
@@ -89,7 +87,7 @@ static enum bp_status softmax_f32(const struct bp_launch *launch)
 }
 
 /* Asked before a launch. The ABI sets no limit to rank, these kernels do. */
-static enum bp_status kernels_accepts(void *self, const struct bp_prep *prep)
+static enum bp_status row_accepts(void *self, const struct bp_prep *prep)
 {
     return prep->out[0]->rank <= TEMPLATE_RANK ? BP_OK : BP_ERR_UNSUPPORTED;
 }
@@ -97,9 +95,9 @@ static enum bp_status kernels_accepts(void *self, const struct bp_prep *prep)
 #define FLAGS (BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | BP_KERNEL_IN_PLACE)
 static const struct bp_kernel rows[] = {
     {BP_OPROW(add), .name = "template_add_f32", .types = {BP_M(F32)}, .flags = FLAGS,
-     .launch = add_f32, .accepts = kernels_accepts},
+     .launch = add_f32, .accepts = row_accepts},
     {BP_OPROW(softmax), .name = "template_softmax_f32", .types = {BP_M(F32)}, .flags = FLAGS,
-     .launch = softmax_f32, .accepts = kernels_accepts},
+     .launch = softmax_f32, .accepts = row_accepts},
 };
 
 const struct bp_kernels template_kernels = {

@@ -31,16 +31,9 @@ static const struct bp_runtime runtime = {
 
 static const struct bp_plugin plugin = {
     .size = sizeof plugin,
-    .abi_major = BP_ABI_MAJOR,
-    .abi_minor = BP_ABI_MINOR,
-    .build = BP_BUILD_FLAGS,
-    .name = "template",
-    .version = "0.1.0",
-    .kind = "template",
-    .create = plugin_create,
-    .destroy = plugin_destroy,
-    .runtime = &runtime,
-    .kernels = &template_kernels,
+    .abi_major = BP_ABI_MAJOR, .abi_minor = BP_ABI_MINOR, .build = BP_BUILD_FLAGS,
+    .name = "template", .version = "0.1.0", .kind = "template", .create = plugin_create,
+    .destroy = plugin_destroy, .runtime = &runtime, .kernels = &template_kernels,
 };
 
 const struct bp_plugin *bp_plugin_get(void)

@@ -61,7 +61,7 @@ static enum bp_status begin_comm(void *self, uint32_t device, const struct bp_cc
     return sim.comm_begin(self, device, &own, rank, n_rank, out_comm);
 }
 
-static void __attribute__((constructor)) prepare(void)
+static void __attribute__((constructor)) long_ids_prepare(void)
 {
     void *library = dlopen(SIM_PLUGIN, RTLD_NOW | RTLD_LOCAL);
     const struct bp_plugin *(*get)(void);

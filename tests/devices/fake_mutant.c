@@ -443,7 +443,8 @@ static enum bp_status event_query(void *self, uint32_t device, void *event)
     return mutant_is("never-done") ? BP_ERR_NOT_READY : sound.event_query(self, device, event);
 }
 
-static enum bp_status event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns)
+static enum bp_status mutant_event_wait(void *self, uint32_t device, void *event,
+                                        uint64_t timeout_ns)
 {
     if (mutant_is("never-done")) return BP_ERR_TIMEOUT;
     return sound.event_wait(self, device, event, timeout_ns);
@@ -528,5 +529,5 @@ void fake_mutate(struct fake_tables *t)
     t->runtime.copy_in = mutant_copy_in;
     t->runtime.copy_within = mutant_copy_within;
     t->runtime.event_query = event_query;
-    t->runtime.event_wait = event_wait;
+    t->runtime.event_wait = mutant_event_wait;
 }

@@ -87,14 +87,7 @@ static bool is_before(uint32_t index, uint64_t at, void *stream)
 }
 
 struct fake fake = {.answer = fake_answer,
-                    .hold = orders_hold,
-                    .open = open_gate,
-                    .ended = orders_ended,
-                    .fail = orders_fail,
-                    .lose = orders_lose,
-                    .mute = orders_mute,
-                    .run = orders_run,
-                    .index = index_of,
-                    .position = orders_position,
-                    .is_done = is_done,
-                    .is_before = is_before};
+                    .hold = orders_hold, .open = open_gate, .ended = orders_ended,
+                    .fail = orders_fail, .lose = orders_lose, .mute = orders_mute,
+                    .run = orders_run, .index = index_of, .position = orders_position,
+                    .is_done = is_done, .is_before = is_before};

@@ -138,10 +138,8 @@ static void search_refused(const struct refusal *r)
 static void no_driver(const void *arg)
 {
     (void)arg;
-    search_refused(&(struct refusal){
-        NULL,
-        BP_ERR_ABSENT,
-        {"sim: no simulator (", "rocm*/lib", "where the loader looks", "BP_SIM_DRIVER"}});
+    search_refused(&(struct refusal){NULL, BP_ERR_ABSENT, {"sim: no simulator (", "rocm*/lib",
+                              "where the loader looks", "BP_SIM_DRIVER"}});
 }
 
 static void driver_is_off(const void *arg)

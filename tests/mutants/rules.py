@@ -539,7 +539,7 @@ RULES = [
      "p->type[i].view.data = site->in[i]->data; /* while steps are built */", "p->type[i].view.data = NULL;",
      "inline", "kernel/linear/f32/real.frozen/*"),
     (SUITES, "all streams have one workspace", LAUNCH,
-     "TRY(bp_buffer_allocate(p->device, timeline, BP_SPACE_DEVICE,\n                              workspace_bytes(step, p->device), &workspace));",
+     "TRY(bp_buffer_allocate(p->device, timeline, BP_SPACE_DEVICE,\n                               workspace_bytes(step, p->device), &workspace));",
      "static struct bp_buffer *all;\n        if (!all) TRY(bp_buffer_allocate(p->device, timeline, BP_SPACE_DEVICE, 64 << 20, &all));\n"
      "        workspace = all, bp_buffer_retain(all);",
      "inline", "kernel/sort/*.twice@*"),

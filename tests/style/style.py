@@ -13,6 +13,8 @@ import re
 import subprocess
 import sys
 
+import names
+
 FILE_LINES = 800
 FUNCTION_LINES = 100
 COLUMNS = 100
@@ -470,6 +472,8 @@ def main():
         ("no paths of one machine", machine_paths, ()),
         (f"bp_ functions have under {NAME_LENGTH} characters", names_short, ()),
         ("bp_op_ is for operator calls", op_prefix, ()),
+        ("static functions name their object", names.statics_name_an_object, ()),
+        (f"a function's name is in at most {names.FILES_OF_A_NAME} files", names.names_in_few_files, ()),
         ("members of ABI structs have a fixed width", member_types, ()),
         ("relative links resolve", links, ()),
         ("docs/architecture.md leads through all files", map_is_whole, ()),

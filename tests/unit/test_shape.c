@@ -172,7 +172,8 @@ Test(shape, says_what_extents_do_not_fit)
             .axes = DIMS(0, -1));
     REFUSED(tile, "repeats[0] is -1", 1, SHAPE(3), .repeats = DIMS(-1));
     REFUSED(pad, "attribute mode is 4", 1, SHAPE(3), .mode = 4);
-    REFUSED(pad, "before[0] is 3, expected at most 2", 1, SHAPE(3), .before = DIMS(3), .mode = BP_PAD_MODE_REFLECT);
+    REFUSED(pad, "before[0] is 3, expected at most 2", 1, SHAPE(3),
+            .before = DIMS(3), .mode = BP_PAD_MODE_REFLECT);
     REFUSED(pad, "after[0] is 4, expected at most 3", 1, SHAPE(3), .after = DIMS(4), .mode = 3);
     REFUSED(pad, "after[0] is 1, expected at most 0", 1, SHAPE(0), .after = DIMS(1), .mode = 2);
     REFUSED(pad, "add up to -1", 1, SHAPE(3), .after = DIMS(-4), .mode = 0);

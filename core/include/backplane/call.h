@@ -3,12 +3,12 @@
  * these.
  *
  * The first argument of each call, by name or typed, is its scope: the target of the call.
- *   bp_stream_scope(stream)  the stream runs the call; results are tensors with data, in the stream's
+ *   bp_stream_scope(stream)  the stream runs the call; results are tensors with data, in stream
  *                            order
  *   bp_graph_scope(graph)    the graph records the call as a node (graph.h); results are symbolic
  *                            tensors without data, and nothing runs until the graph does
- * A scope belongs to its stream or graph: it is not destroyed, and no reference is counted. Code that
- * takes a scope runs eagerly or records, as its caller wants. */
+ * A scope belongs to its stream or graph: it is not destroyed, and no reference is counted. Code
+ * that takes a scope runs eagerly or records, as its caller wants. */
 #ifndef BP_CALL_H
 #define BP_CALL_H
 

@@ -65,8 +65,8 @@ BP_API uint64_t bp_stream_last(struct bp_stream *stream);
  * one. */
 BP_API uint32_t bp_stream_number(struct bp_stream *stream);
 
-/* The stream as the target of operator calls, which run on it. Valid as long as the stream. NULL for
- * no stream. */
+/* The stream as the target of operator calls, which run on it. Valid as long as the stream. NULL
+ * for no stream. */
 BP_API struct bp_scope *bp_stream_scope(struct bp_stream *stream);
 
 BP_API struct bp_device *bp_stream_device(struct bp_stream *stream);

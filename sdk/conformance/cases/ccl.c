@@ -68,31 +68,18 @@ static void add_dtypes(struct into *into)
         const struct num_type *type = num_type(t);
         for (uint32_t op = 0; op < BP_REDUCTION_COUNT; op++) {
             if (!ccl_has(type, op)) continue;
-            ccl_add(
-                into,
-                (struct ccl_case){
-                    .call = BP_COMM_ALL_REDUCE, .dtype = t, .reduction = op, .ranks = 7, .n = 5},
-                "");
-            ccl_add(into,
-                    (struct ccl_case){.call = BP_COMM_REDUCE_SCATTER,
-                                      .dtype = t,
-                                      .reduction = op,
-                                      .ranks = 3,
-                                      .n = 3001},
-                    "");
+            ccl_add(into, (struct ccl_case){.call = BP_COMM_ALL_REDUCE, .dtype = t, .reduction = op,
+                                        .ranks = 7, .n = 5}, "");
+            ccl_add(into, (struct ccl_case){.call = BP_COMM_REDUCE_SCATTER, .dtype = t,
+                                        .reduction = op, .ranks = 3, .n = 3001}, "");
         }
         ccl_add(into,
                 (struct ccl_case){.call = BP_COMM_ALL_TO_ALL, .dtype = t, .ranks = 3, .n = 41}, "");
         if (type->class == NUM_FLOAT)
             for (uint32_t op = 0; op < BP_REDUCTION_COUNT; op++)
-                ccl_add(into,
-                        (struct ccl_case){.call = BP_COMM_ALL_REDUCE,
-                                          .dtype = t,
-                                          .reduction = op,
-                                          .ranks = 3,
-                                          .n = 700,
-                                          .flags = CCL_SPECIAL},
-                        "special");
+                ccl_add(into, (struct ccl_case){.call = BP_COMM_ALL_REDUCE, .dtype = t,
+                                            .reduction = op, .ranks = 3, .n = 700,
+                                            .flags = CCL_SPECIAL}, "special");
     }
 }
 

@@ -125,7 +125,7 @@ static void empty_stream(struct check *c, const int64_t *arg)
     work_finish(&h.w);
 }
 
-static void device_synchronize(struct check *c, const int64_t *arg)
+static void callback_on_device(struct check *c, const int64_t *arg)
 {
     struct heard h;
 
@@ -230,7 +230,7 @@ const struct check_kinds suite_runtime_callback[] = {
     {"callback/after-work", after_work, 1},
     {"callback/held", callback_held, 1},
     {"callback/empty-stream", empty_stream, 1},
-    {"callback/device-synchronize", device_synchronize, 1},
+    {"callback/device-synchronize", callback_on_device, 1},
     {"callback/destroyed", callback_destroyed, 1},
     {"callback/own-wait", own_wait, 1},
     {"callback/gives-work", gives_work, 1},

@@ -112,7 +112,7 @@ static void synchronize_callback(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-static void device_synchronize(struct check *c, const int64_t *arg)
+static void order_on_device(struct check *c, const int64_t *arg)
 {
     struct work w;
 
@@ -271,7 +271,7 @@ const struct check_kinds suite_runtime_order[] = {
     {"order/read-waits", read_waits, 1},
     {"order/synchronize", order_synchronize, 1},
     {"order/synchronize-callback", synchronize_callback, 1},
-    {"order/device-synchronize", device_synchronize, 1},
+    {"order/device-synchronize", order_on_device, 1},
     {"order/synchronize-one", synchronize_one, 1},
     {"order/destroyed", order_destroyed, 1},
     {"order/destroyed-and-new", destroyed_and_new, 1},

@@ -53,10 +53,8 @@ enum bp_status portable_attention(const struct bp_launch *launch)
     int last = q->rank - 1;
     i64 heads = k->shape[last - 2], group = heads ? q->shape[last - 2] / heads : 1, count = 1;
     struct attention_args args = {.rank = q->rank - 1,
-                                  .queries = q->shape[last - 1],
-                                  .keys = k->shape[last - 1],
-                                  .depth = q->shape[last],
-                                  .width = v->shape[last],
+                                  .queries = q->shape[last - 1], .keys = k->shape[last - 1],
+                                  .depth = q->shape[last], .width = v->shape[last],
                                   .causal = attrs->causal,
                                   .additive = mask && mask->dtype != BP_BOOL,
                                   .y = attention_own(y, group),

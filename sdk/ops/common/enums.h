@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* enums.h: the values of attributes that are enumerations: the only list. Each is a macro ENUM_name,
- * X(name, VALUE, number, meaning) for each value, and a line of ATTR_ENUMS. A row names one by
- * ENUM(attribute, name, default, when, doc) (ops.def); opgen prints `enum bp_name` with the values
- * BP_NAME_VALUE into backplane/attrs.h. Attributes stay 64-bit integers. Numbers are never reused. */
+/* enums.h: the values of attributes that are enumerations: the only list. Each is a macro
+ * ENUM_name, X(name, VALUE, number, meaning) for each value, and an entry of ATTR_ENUMS. A row
+ * names one by ENUM(attribute, name, default, when, doc) (ops.def); opgen prints `enum bp_name`
+ * with the values BP_NAME_VALUE into backplane/attrs.h. Attributes stay 64-bit integers. Numbers
+ * are never reused. */
 #ifndef OPS_ENUMS_H
 #define OPS_ENUMS_H
 
@@ -53,12 +54,13 @@
     X(resize_coordinates, ASYMMETRIC, 4, "asymmetric") \
     X(resize_coordinates, TF_CROP_AND_RESIZE, 5, "tf_crop_and_resize")
 #define ENUM_resize_nearest(X) \
-    X(resize_nearest, HALF_DOWN, 0, "a half goes down") X(resize_nearest, HALF_UP, 1, "a half goes up") \
+    X(resize_nearest, HALF_DOWN, 0, "a half goes down") \
+    X(resize_nearest, HALF_UP, 1, "a half goes up") \
     X(resize_nearest, DOWN, 2, "all goes down") X(resize_nearest, UP, 3, "all goes up")
 #define ENUM_rnn_activation(X) X(rnn_activation, TANH, 0, "tanh") X(rnn_activation, RELU, 1, "relu")
 #define ENUM_segment_mode(X) \
-    X(segment_mode, SUM, 0, "sum") X(segment_mode, MEAN, 1, "mean") X(segment_mode, MAX, 2, "largest") \
-    X(segment_mode, MIN, 3, "smallest")
+    X(segment_mode, SUM, 0, "sum") X(segment_mode, MEAN, 1, "mean") \
+    X(segment_mode, MAX, 2, "largest") X(segment_mode, MIN, 3, "smallest")
 
 /* The values as text: "0: none; 1: the mean; ". */
 #define ENUM_TEXT(name, value, number, meaning) #number ": " meaning "; "

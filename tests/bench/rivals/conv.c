@@ -151,11 +151,8 @@ static void conv_measure(const struct ring *ring, const struct layer *l, bool la
         best = ring_time(conv_run, &way[1]) < ring_time(conv_run, &way[0]);
     }
     duel(ring, &(struct duel){.name = name,
-                              .ours = ready_run,
-                              .ours_ctx = &ours,
-                              .theirs = conv_run,
-                              .theirs_ctx = &way[best],
-                              .target = 0.97,
+                              .ours = ready_run, .ours_ctx = &ours, .theirs = conv_run,
+                              .theirs_ctx = &way[best], .target = 0.97,
                               .rival = last   ? "oneDNN nhwc"
                                        : best ? "oneDNN nhwc, reorders"
                                               : "oneDNN nchw"});

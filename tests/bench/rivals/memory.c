@@ -167,13 +167,8 @@ static void memory_concat(const struct ring *ring, struct streams *s, const stru
     for (int i = 0; i < 2; i++) j.in[i] = ring_tensor(ring, BP_F32, 1, &part);
     j.out = ring_tensor(ring, BP_F32, 1, &all);
     MUST(bp_prepared_create(ring->device, &call, NULL, 0, &j.call));
-    duel(ring, &(struct duel){.name = name,
-                              .ours = memory_join,
-                              .ours_ctx = &j,
-                              .theirs = by_parts,
-                              .theirs_ctx = s,
-                              .scale = best->bytes / (8.0 * N),
-                              .target = 0.95,
+    duel(ring, &(struct duel){.name = name, .ours = memory_join, .ours_ctx = &j, .theirs = by_parts,
+                              .theirs_ctx = s, .scale = best->bytes / (8.0 * N), .target = 0.95,
                               .rival = best->name});
     bp_prepared_destroy(j.call);
     for (int i = 0; i < 2; i++) bp_tensor_destroy(j.in[i]);

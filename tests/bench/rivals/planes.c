@@ -41,13 +41,8 @@ static void planes_compare(const struct ring *ring, const char *name, struct rea
                            struct direct *d)
 {
     duel(ring, &(struct duel){.name = name,
-                              .ours = ready_run,
-                              .ours_ctx = ours,
-                              .theirs = planes_run,
-                              .theirs_ctx = d,
-                              .target = 1.0,
-                              .less = true,
-                              .rival = "oneDNN"});
+                              .ours = ready_run, .ours_ctx = ours, .theirs = planes_run,
+                              .theirs_ctx = d, .target = 1.0, .less = true, .rival = "oneDNN"});
     while (d->n) dnnl_memory_destroy(d->arg[--d->n].memory);
     dnnl_primitive_destroy(d->op);
     ready_finish(ours);

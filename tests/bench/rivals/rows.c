@@ -62,13 +62,8 @@ static void rows_measure(const struct ring *ring, const char *op, int rows, int 
     if (!ready_init(ring, &ours, op, NULL, in, norm ? 3 : 1)) return;
     direct_init(ring, &d, rows, n, norm, &ours);
     duel(ring, &(struct duel){.name = name,
-                              .ours = ready_run,
-                              .ours_ctx = &ours,
-                              .theirs = rows_run,
-                              .theirs_ctx = &d,
-                              .target = 0.9,
-                              .less = true,
-                              .rival = "oneDNN"});
+                              .ours = ready_run, .ours_ctx = &ours, .theirs = rows_run,
+                              .theirs_ctx = &d, .target = 0.9, .less = true, .rival = "oneDNN"});
     dnnl_primitive_destroy(d.op);
     dnnl_memory_destroy(d.x);
     dnnl_memory_destroy(d.y);
