@@ -63,10 +63,10 @@ static enum bp_status open_segment(struct bp_comm *comm, const struct bp_host_to
         return bp_error(status, "bp_comm_create: rank %u came, but does not go on",
                         topology->leader);
     TRY(status);
-    status = bp_segment_open(&file, topology->leader, out_fd);
+    status = bp_shm_segment_open(&file, topology->leader, out_fd);
     if (status != BP_ERR_PEER) return status;
     TRY(bp_store_failure_poll(comm->store, comm->name, true));
-    return bp_segment_open(&file, topology->leader, out_fd); /* its message */
+    return bp_shm_segment_open(&file, topology->leader, out_fd); /* its message */
 }
 
 /* The leader of each host makes the segment, and the others open it. */
@@ -82,7 +82,7 @@ static enum bp_status find_segment(struct bp_comm *comm, const struct bp_host_to
     if (topology->leader != comm->rank) return open_segment(comm, topology, deadline, out_fd);
     for (uint32_t i = 0; i < comm->size; i++)
         if (topology->host_of[i] == topology->host_of[comm->rank]) pids[n++] = topology->pid[i];
-    TRY(bp_segment_create(n, pids, out_fd, &file));
+    TRY(bp_shm_segment_create(n, pids, out_fd, &file));
     bp_store_rank_key(key, comm->name, "board", topology->leader);
     status = bp_store_set(comm->store, key, &file, sizeof file);
     if (status) close(*out_fd);

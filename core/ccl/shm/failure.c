@@ -34,7 +34,7 @@ enum bp_status bp_comm_fail(struct bp_comm_failure *f, enum bp_status status, co
     h->status = status;
     if (f->share) f->share(f->ctx, &h->status, h->text, sizeof h->text);
     atomic_store(&h->failed, 2);
-    bp_segment_wake(f->segment, f->rank);
+    bp_shm_segment_wake(f->segment, f->rank);
     return bp_comm_failure_report(f);
 }
 

@@ -122,13 +122,13 @@ static struct bp_shm_rank *make_rank(struct bp_shm_segment *segment, uint32_t ra
 enum bp_status bp_shm_rank_create(int fd, uint32_t rank, uint32_t n, const uint32_t *global_ranks,
                                   uint64_t timeout_ns, struct bp_shm_rank **out_rank)
 {
-    struct bp_shm_segment *segment = bp_segment_map(fd, n);
+    struct bp_shm_segment *segment = bp_shm_segment_map(fd, n);
     struct bp_shm_rank *b = segment ? make_rank(segment, rank, n) : NULL;
     enum bp_status status;
 
     if (!b) {
         close(fd);
-        if (segment) bp_segment_unmap(segment);
+        if (segment) bp_shm_segment_unmap(segment);
         return bp_error(BP_ERR_MEMORY, "bp_comm_create: the shared memory cannot be mapped");
     }
     b->global_ranks = global_ranks;
@@ -149,6 +149,6 @@ void bp_shm_rank_destroy(struct bp_shm_rank *b)
     close(b->me->fd);
     for (uint32_t i = 0; i < b->n; i++)
         if (b->peers.pidfd[i] >= 0) close(b->peers.pidfd[i]);
-    bp_segment_unmap(b->segment);
+    bp_shm_segment_unmap(b->segment);
     free_rank(b);
 }

@@ -75,7 +75,7 @@ static inline void bp_shm_word_publish(struct bp_shm_rank *b, _Atomic uint64_t *
     else atomic_store_explicit(word, value, memory_order_seq_cst);
     atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_load_explicit(w->sleepers, memory_order_relaxed) != 0, 0))
-        bp_segment_wake(b->segment, b->rank);
+        bp_shm_segment_wake(b->segment, b->rank);
 }
 
 /* failure.c. Ranks, one after the other, as far as there is room. */

@@ -74,8 +74,8 @@ static bool write_at(int fd, size_t at, const void *bytes, size_t size)
     return pwrite(fd, bytes, size, (off_t)at) == (ssize_t)size;
 }
 
-enum bp_status bp_segment_create(uint32_t n, const int32_t *pids, int *out_fd,
-                                 struct bp_process_file *out_file)
+enum bp_status bp_shm_segment_create(uint32_t n, const int32_t *pids, int *out_fd,
+                                     struct bp_process_file *out_file)
 {
     struct bp_shm_header header = {.magic = segment_magic, .n = n};
     size_t rank = layout_of(n).ranks + offsetof(struct bp_shm_rank_state, pid);
@@ -112,7 +112,7 @@ int bp_process_file_open(int pid, int fd, uint64_t device, uint64_t inode)
 }
 
 /* The files of a process that is being killed are refused to all but root. */
-enum bp_status bp_segment_open(const struct bp_process_file *file, uint32_t of, int *out_fd)
+enum bp_status bp_shm_segment_open(const struct bp_process_file *file, uint32_t of, int *out_fd)
 {
     int fd = bp_process_file_open(file->pid, file->fd, file->device, file->inode);
 
@@ -162,7 +162,7 @@ static struct bp_shm_segment *map_new(int fd, const struct stat *s, uint32_t n)
     return m;
 }
 
-struct bp_shm_segment *bp_segment_map(int fd, uint32_t n)
+struct bp_shm_segment *bp_shm_segment_map(int fd, uint32_t n)
 {
     struct bp_shm_segment *m;
     struct stat s;
@@ -177,7 +177,7 @@ struct bp_shm_segment *bp_segment_map(int fd, uint32_t n)
     return m;
 }
 
-void bp_segment_unmap(struct bp_shm_segment *m)
+void bp_shm_segment_unmap(struct bp_shm_segment *m)
 {
     bool last;
 
@@ -195,7 +195,7 @@ void bp_segment_unmap(struct bp_shm_segment *m)
 }
 
 /* What a rank waits for is its own business: who sets a word wakes those who wait for its rank. */
-void bp_segment_wake(const struct bp_shm_segment *s, uint32_t rank)
+void bp_shm_segment_wake(const struct bp_shm_segment *s, uint32_t rank)
 {
     bool failed = atomic_load_explicit(&s->header->failed, memory_order_relaxed) != 0;
 

@@ -179,13 +179,13 @@ char *bp_shm_cell(const struct bp_shm_segment *s, uint32_t from, uint32_t to, ui
 int bp_process_file_open(int pid, int fd, uint64_t device, uint64_t inode);
 /* The first rank of a machine makes it for n ranks, which are these processes; the others open it.
  */
-enum bp_status bp_segment_create(uint32_t n, const int32_t *pids, int *out_fd,
-                                 struct bp_process_file *out_file);
-enum bp_status bp_segment_open(const struct bp_process_file *file, uint32_t of, int *out_fd);
+enum bp_status bp_shm_segment_create(uint32_t n, const int32_t *pids, int *out_fd,
+                                     struct bp_process_file *out_file);
+enum bp_status bp_shm_segment_open(const struct bp_process_file *file, uint32_t of, int *out_fd);
 /* NULL: no memory, or the file is not that of n ranks. */
-struct bp_shm_segment *bp_segment_map(int fd, uint32_t n);
-void bp_segment_unmap(struct bp_shm_segment *segment);
+struct bp_shm_segment *bp_shm_segment_map(int fd, uint32_t n);
+void bp_shm_segment_unmap(struct bp_shm_segment *segment);
 /* Wakes ranks that sleep until `rank` has set a word; after a failure all that sleep. */
-void bp_segment_wake(const struct bp_shm_segment *s, uint32_t rank);
+void bp_shm_segment_wake(const struct bp_shm_segment *s, uint32_t rank);
 
 #endif
