@@ -69,7 +69,7 @@ struct bp_host { /* table, core to plugin */
 };
 
 /* How the plugin was built: a sanitizer must be in both plugin and core, or in neither. */
-enum bp_plan_call {
+enum bp_build {
     BP_BUILD_ASAN = 1,
     BP_BUILD_TSAN = 2,
     BP_BUILD_DEBUG = 4,
