@@ -91,7 +91,7 @@ static void print_enumerator(const char *name, const char *value, int number, co
     printf("_%s = %d, /* %s */\n", value, number, meaning);
 }
 
-/* The values of attributes that are enumerations (common/enums.h). */
+/* The values of attributes that are enumerations (common/words_enums.h). */
 static void print_enums(void)
 {
 #define VALUE(name, value, number, meaning) print_enumerator(#name, #value, number, meaning);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* words.h: makes every word of a row that the includer did not define empty. The list of the words;
  * see ops.def for what they mean, and words_end.h, which removes them all. */
-#include "enums.h"
+#include "words_enums.h"
 
 #ifndef FAMILY
 #define FAMILY(title)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* enums.h: the values of attributes that are enumerations: the only list. Each is a macro
+/* words_enums.h: the values of attributes that are enumerations: the only list. Each is a macro
  * ENUM_name, X(name, VALUE, number, meaning) for each value, and an entry of ATTR_ENUMS. A row
  * names one by ENUM(attribute, name, default, when, doc) (ops.def); opgen prints `enum bp_name`
  * with the values BP_NAME_VALUE into backplane/attrs.h. Attributes stay 64-bit integers. Numbers
  * are never reused. */
-#ifndef OPS_ENUMS_H
-#define OPS_ENUMS_H
+#ifndef OPS_WORDS_ENUMS_H
+#define OPS_WORDS_ENUMS_H
 
 #define ATTR_ENUMS(E) \
     E(ctc_reduction) E(dropout_mode) E(grid_padding) E(grid_mode) E(gru_gates) \
