@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* entries.c: the entries of one family of portable kernels, for one type and level: the build says
- * which, with -DFAMILY_TABLE=index_entries, -DFAMILY_HEADER=<ops/index/kernel.h> and
- * -DFAMILY_LIST=<ops/index/kernels.def>. */
+/* entries.c: the entries of one family of portable kernels, for one type and level: who includes it
+ * (entries_family.c.in), or the build, says which, with FAMILY_TABLE (index_entries), FAMILY_HEADER
+ * (<ops/index/kernel.h>) and FAMILY_LIST (<ops/index/kernels.def>). */
 #include FAMILY_HEADER
 
 typedef void cpu_entry(const void *args, void *const *operand, i64 begin, i64 count);

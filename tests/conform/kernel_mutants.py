@@ -48,7 +48,7 @@ def broken(number, path, old, new):
 
 def compiled(folder, path, part):
     """The objects that become others: the one whose path has that part, from the folder's files."""
-    output, = [o for o in COMPILE if part in o and o.endswith(".o")]
+    output, = [o for o in COMPILE if part in o.replace("meson-generated_.._", "") and o.endswith(".o")]
     command = compilation(COMPILE[output]["command"])
     # Of a source that is not in the copy -I finds what is broken.
     command[-1] = in_copy(ROOT, path, folder, os.path.normpath(os.path.join(BUILD, command[-1])))
