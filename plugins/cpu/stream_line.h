@@ -10,10 +10,6 @@
 #include "stream_store.h"
 #include <dialect/elem.h>
 
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-
 enum { LINE = VECTOR / (int)sizeof(elem) }; /* elements of a vector */
 
 /* Those of n elements from y that go by LINE; the rest is stored the common way. */
@@ -25,10 +21,8 @@ static inline int64_t lines_count(const struct loop *loop, const void *y, int64_
 /* LINE elements; the vectors of a line of memory come one after the other. */
 static inline void line_put(void *y, const elem *line)
 {
-#if defined(__AVX512F__)
-    _mm512_stream_si512(y, _mm512_loadu_si512(line));
-#elif defined(__AVX2__)
-    _mm256_stream_si256(y, _mm256_loadu_si256((const void *)line));
+#ifdef __AVX2__
+    past_put_wide(y, line);
 #else
     past_put_16(y, line);
 #endif

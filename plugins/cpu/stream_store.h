@@ -86,6 +86,30 @@ static inline void past_end(void)
 {
     _mm_sfence();
 }
+
+#ifdef __AVX2__
+/* PAST_WIDE bytes, to where as many begin. immintrin.h, which takes a fifth of a second to read, is
+ * not: of what it has one function is used, by the name that compilers give it. */
+#ifdef __AVX512F__
+enum { PAST_WIDE = 64 };
+#else
+enum { PAST_WIDE = 32 };
+#endif
+static inline void past_put_wide(void *dst, const void *from)
+{
+    typedef long long wide __attribute__((vector_size(PAST_WIDE)));
+    wide v;
+
+    memcpy(&v, from, sizeof v);
+#if defined(__clang__)
+    __builtin_nontemporal_store(v, (wide *)dst);
+#elif defined(__AVX512F__)
+    __builtin_ia32_movntdq512((wide *)dst, v);
+#else
+    __builtin_ia32_movntdq256((wide *)dst, v);
+#endif
+}
+#endif
 #else
 static inline void past_put(void *dst, const void *from, size_t size, struct past_reads *reads)
 {

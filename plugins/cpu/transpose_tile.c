@@ -8,10 +8,6 @@
 #include <string.h>
 
 #ifdef __AVX512F__
-#include <immintrin.h>
-#endif
-
-#ifdef __AVX512F__
 enum { ROW = 64 }; /* bytes of a square's row */
 #else
 enum { ROW = 16 };
@@ -43,7 +39,7 @@ typedef elem row __attribute__((vector_size(ROW)));
 static inline void put_past(elem *to, const row *from)
 {
 #ifdef __AVX512F__
-    _mm512_stream_si512((void *)to, (__m512i)*from);
+    past_put_wide(to, from);
 #else
     past_put_16(to, from);
 #endif

@@ -10,10 +10,46 @@
 
 enum { ACROSS = VECTOR / (int)sizeof(acc) };
 
-#if defined(__SSE2__) && defined(ELEM_FLOAT) && !defined(ELEM_f64)
-#include <immintrin.h>
+#if defined(__SSE2__) && defined(ELEM_FLOAT)
+#include <emmintrin.h>
 
-static inline acc across_4(__m128 v, int largest)
+/* immintrin.h takes a fifth of a second to read, and is not: of what it has two functions are used
+ * here, by the names that compilers give them. */
+#ifdef __AVX2__
+typedef acc across_wide __attribute__((vector_size(32)));
+typedef acc across_there __attribute__((vector_size(32), aligned(sizeof(acc)), may_alias));
+#ifdef ELEM_f64
+#define ACROSS_LARGER __builtin_ia32_maxpd256
+#define ACROSS_HALF __builtin_ia32_vextractf128_pd256
+#else
+#define ACROSS_LARGER __builtin_ia32_maxps256
+#define ACROSS_HALF __builtin_ia32_vextractf128_ps256
+#endif
+
+static inline across_wide across_load(const acc *lane)
+{
+    return *(const across_there *)lane;
+}
+#endif
+
+#ifdef ELEM_f64
+static inline acc across_16_bytes(__m128d v, int largest)
+{
+    __m128d w = _mm_unpackhi_pd(v, v);
+
+    return _mm_cvtsd_f64(largest ? _mm_max_sd(v, w) : _mm_add_sd(v, w));
+}
+
+#ifdef __AVX2__
+static inline acc across_32_bytes(across_wide v, int largest)
+{
+    __m128d a = ACROSS_HALF(v, 0), b = ACROSS_HALF(v, 1);
+
+    return across_16_bytes(largest ? _mm_max_pd(a, b) : _mm_add_pd(a, b), largest);
+}
+#endif
+#else
+static inline acc across_16_bytes(__m128 v, int largest)
 {
     __m128 w = _mm_movehl_ps(v, v);
 
@@ -24,57 +60,31 @@ static inline acc across_4(__m128 v, int largest)
 }
 
 #ifdef __AVX2__
-static inline acc across_8(__m256 v, int largest)
+static inline acc across_32_bytes(across_wide v, int largest)
 {
-    __m128 a = _mm256_castps256_ps128(v), b = _mm256_extractf128_ps(v, 1);
+    __m128 a = ACROSS_HALF(v, 0), b = ACROSS_HALF(v, 1);
 
-    return across_4(largest ? _mm_max_ps(a, b) : _mm_add_ps(a, b), largest);
+    return across_16_bytes(largest ? _mm_max_ps(a, b) : _mm_add_ps(a, b), largest);
 }
+#endif
 #endif
 
 static inline acc across(const acc *lane, int largest)
 {
 #if defined(__AVX512F__)
-    __m256 a = _mm256_loadu_ps(lane), b = _mm256_loadu_ps(lane + 8);
+    across_wide a = across_load(lane), b = across_load(lane + ACROSS / 2);
 
-    return across_8(largest ? _mm256_max_ps(a, b) : _mm256_add_ps(a, b), largest);
+    return across_32_bytes(largest ? ACROSS_LARGER(a, b) : a + b, largest);
 #elif defined(__AVX2__)
-    return across_8(_mm256_loadu_ps(lane), largest);
+    return across_32_bytes(across_load(lane), largest);
+#elif defined(ELEM_f64)
+    return across_16_bytes(_mm_loadu_pd(lane), largest);
 #else
-    return across_4(_mm_loadu_ps(lane), largest);
+    return across_16_bytes(_mm_loadu_ps(lane), largest);
 #endif
 }
-#elif defined(__SSE2__) && defined(ELEM_f64)
-#include <immintrin.h>
-
-static inline acc across_2(__m128d v, int largest)
-{
-    __m128d w = _mm_unpackhi_pd(v, v);
-
-    return _mm_cvtsd_f64(largest ? _mm_max_sd(v, w) : _mm_add_sd(v, w));
-}
-
-#ifdef __AVX2__
-static inline acc across_4(__m256d v, int largest)
-{
-    __m128d a = _mm256_castpd256_pd128(v), b = _mm256_extractf128_pd(v, 1);
-
-    return across_2(largest ? _mm_max_pd(a, b) : _mm_add_pd(a, b), largest);
-}
-#endif
-
-static inline acc across(const acc *lane, int largest)
-{
-#if defined(__AVX512F__)
-    __m256d a = _mm256_loadu_pd(lane), b = _mm256_loadu_pd(lane + 4);
-
-    return across_4(largest ? _mm256_max_pd(a, b) : _mm256_add_pd(a, b), largest);
-#elif defined(__AVX2__)
-    return across_4(_mm256_loadu_pd(lane), largest);
-#else
-    return across_2(_mm_loadu_pd(lane), largest);
-#endif
-}
+#undef ACROSS_LARGER
+#undef ACROSS_HALF
 #else
 static inline acc across(const acc *lane, int largest)
 {
