@@ -21,6 +21,7 @@
  *                          largest, the smallest
  *   UNROLL                 before a loop of a constant number of rounds: a GPU makes them one after
  *                          another, so that an array that they index lies in registers
+ *   HOST_UNROLL            the same on a host: before a loop of at most 16 rounds
  *   ROLLED                 before a loop that is seldom gone through: it is not to be unrolled
  *   ENTRY_SPANS_n, ENTRY_TEAMS_n     make an entry for GPUs and one for hosts: entry.h
  *   ON_HOST                defined where a team is one lane: loops are the compiler's to vectorise
@@ -183,8 +184,14 @@ KFN f64 f64_from_bits(u64 bits)
 #define SIMD_MIN(s) PRAGMA_OF(omp simd reduction(min : s))
 #define PRAGMA_OF(...) _Pragma(#__VA_ARGS__)
 #define UNROLL
+#if defined(__GNUC__) && !defined(__clang__)
+#define HOST_UNROLL _Pragma("GCC unroll 16")
+#else
+#define HOST_UNROLL
+#endif
 #else
 #define UNROLL _Pragma("unroll")
+#define HOST_UNROLL
 #define SIMD
 #define SIMD_SUM(...)
 #define SIMD_MAX(s)

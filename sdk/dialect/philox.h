@@ -11,6 +11,7 @@ KFN void philox(u32 *word, u64 key)
 {
     u32 key_low = (u32)key, key_high = (u32)(key >> 32);
 
+    HOST_UNROLL
     for (int round = 0; round < 10; round++) {
         u64 a = (u64)0xd2511f53 * word[0], b = (u64)0xcd9e8d57 * word[2];
         u32 w1 = word[1], w3 = word[3];

@@ -7,8 +7,8 @@ PORTABLE = "bp_cpu.so.p/portable.c"
 COUNT = "rest = t->p->count - begin;", "rest = (t->p->count & 0xfffff) - begin;"
 WALK = ("plugins/cpu/walk.c", "int64_t count = blocks->walk->count;",
         "int64_t count = blocks->walk->count & 0x7fffff;", "bp_cpu.so.p/walk.c")
-REDUCE, MATMUL = "libcpu_f32.a.p/reduce.c", "libcpu_f32.a.p/matmul.c"
-SOFTMAX, CONV = "libcpu_f32.a.p/softmax.c", "libcpu_f32.a.p/conv.c"
+REDUCE, MATMUL = "libcpu_f32_own.a.p/reduce.c", "libcpu_f32_own.a.p/matmul.c"
+SOFTMAX, CONV = "libcpu_f32_own.a.p/softmax.c", "libcpu_f32_own.a.p/conv.c"
 
 STRESS = [
     # Of walks 23 bits, of portable kernels' elements and teams 20: who is behind that is not made.

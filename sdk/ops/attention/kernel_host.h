@@ -46,22 +46,23 @@ ATTENTION_FN void attention_tile(const struct attention_product *p, int rows, in
     acc *c = p->c + row * p->c_row + column;
     attention_vec sum[ATTENTION_TILE][ATTENTION_SIDE];
 
-    for (int i = 0; i < rows; i++) {
+    HOST_UNROLL for (int i = 0; i < rows; i++) {
         acc part = p->scale ? p->scale[row + i] : 0;
-        for (int v = 0; v < side; v++) {
+        HOST_UNROLL for (int v = 0; v < side; v++) {
             if (p->scale) sum[i][v] = ((attention_vec *)(c + i * p->c_row))[v] * part;
             else sum[i][v] = (attention_vec){0};
         }
     }
     for (i64 t = 0; t < p->n; t++, a += p->a_step, b += p->b_row) {
         attention_vec x[ATTENTION_SIDE]; /* volatile: read once, and not again for each row */
-        for (int v = 0; v < side; v++) x[v] = ((const volatile attention_vec *)b)[v];
-        for (int i = 0; i < rows; i++) {
+        HOST_UNROLL for (int v = 0; v < side; v++) x[v] = ((const volatile attention_vec *)b)[v];
+        HOST_UNROLL for (int i = 0; i < rows; i++) {
             acc w = a[i * p->a_row];
-            for (int v = 0; v < side; v++) sum[i][v] += w * x[v];
+            HOST_UNROLL for (int v = 0; v < side; v++) sum[i][v] += w * x[v];
         }
     }
-    for (int i = 0; i < rows; i++)
+    HOST_UNROLL for (int i = 0; i < rows; i++)
+        HOST_UNROLL
         for (int v = 0; v < side; v++) ((attention_vec *)(c + i * p->c_row))[v] = sum[i][v];
 }
 
@@ -122,16 +123,17 @@ ATTENTION_FN void attention_square(acc *to, i64 to_row, const acc *from, i64 fro
 {
     attention_four a[ATTENTION_SQUARE], b[ATTENTION_SQUARE];
 
-    for (int i = 0; i < ATTENTION_SQUARE; i++)
+    HOST_UNROLL for (int i = 0; i < ATTENTION_SQUARE; i++)
         a[i] = *(const attention_four *)(from + i * from_row) * scale;
     for (int n = 1; n < ATTENTION_SQUARE; n *= 2) {
-        for (int i = 0; i < ATTENTION_SQUARE / 2; i++) {
+        HOST_UNROLL for (int i = 0; i < ATTENTION_SQUARE / 2; i++) {
             b[2 * i] = __builtin_shufflevector(a[i], a[i + ATTENTION_SQUARE / 2], ATTENTION_FIRST);
             b[2 * i + 1] =
                 __builtin_shufflevector(a[i], a[i + ATTENTION_SQUARE / 2], ATTENTION_SECOND);
         }
-        for (int i = 0; i < ATTENTION_SQUARE; i++) a[i] = b[i];
+        HOST_UNROLL for (int i = 0; i < ATTENTION_SQUARE; i++) a[i] = b[i];
     }
+    HOST_UNROLL
     for (int i = 0; i < ATTENTION_SQUARE; i++) *(attention_four *)(to + i * to_row) = a[i];
 }
 

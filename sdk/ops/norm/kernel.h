@@ -120,14 +120,14 @@ KFN __attribute__((always_inline)) void norm_vectors(const struct norm_plan *p, 
     struct norm_stats s;
     acc mean = 0;
 
-    for (int k = 0; k < vectors; k++) v[k] = norm_load(x + k * NORM_LANES);
+    HOST_UNROLL for (int k = 0; k < vectors; k++) v[k] = norm_load(x + k * NORM_LANES);
     if (p->centre) {
-        for (int k = 0; k < vectors; k++) sum[k & 3] += v[k];
+        HOST_UNROLL for (int k = 0; k < vectors; k++) sum[k & 3] += v[k];
         mean = norm_across((sum[0] + sum[1]) + (sum[2] + sum[3])) / (acc)(vectors * NORM_LANES);
     }
-    for (int k = 0; k < vectors; k++) square[k & 3] += (v[k] - mean) * (v[k] - mean);
+    HOST_UNROLL for (int k = 0; k < vectors; k++) square[k & 3] += (v[k] - mean) * (v[k] - mean);
     s = norm_stats(p, mean, norm_across((square[0] + square[1]) + (square[2] + square[3])));
-    for (int k = 0; k < vectors; k++) {
+    HOST_UNROLL for (int k = 0; k < vectors; k++) {
         norm_vec h = (v[k] - s.mean) * s.r;
         if (scale) h *= norm_load(scale + k * NORM_LANES);
         if (bias) h += norm_load(bias + k * NORM_LANES);

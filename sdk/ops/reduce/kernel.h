@@ -118,8 +118,10 @@ REDUCE_FN acc fold_run(int op, acc s, GLOBAL const elem *x, i64 n, i64 step, acc
             SIMD for (int j = 0; j < FOLD_SIDE; j++)
                 side[j] = fold_join(op, side[j], fold_term(op, x[i + j], shift, p));
         }
+        HOST_UNROLL
         for (int half = FOLD_SIDE / 2; half; half /= 2)
-            for (int j = 0; j < half; j++) side[j] = fold_join(op, side[j], side[j + half]);
+            HOST_UNROLL for (int j = 0; j < half; j++)
+                side[j] = fold_join(op, side[j], side[j + half]);
         s = fold_join(op, s, side[0]);
     }
 #endif
