@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* entries.c: the entries of one family of portable kernels, for one type and level: who includes it
  * (entries_family.c.in), or the build, says which, with FAMILY_TABLE (index_entries), FAMILY_HEADER
- * (<ops/index/kernel.h>) and FAMILY_LIST (<ops/index/kernels.def>). */
+ * (<ops/index/kernel.h>) and FAMILY_LIST (<ops/index/kernels.def>); with ENTRIES_WIDE for a level,
+ * which has no ENTRY_PLAIN. */
+#define HOST_ENTRY static inline /* what the table does not have is not compiled */
 #include FAMILY_HEADER
 
 typedef void cpu_entry(const void *args, void *const *operand, i64 begin, i64 count);
@@ -9,6 +11,8 @@ extern cpu_entry *const NAME(FAMILY_TABLE)[];
 
 #define ENTRY(name) _Static_assert((int)FORM_##name == FORM_SPANS, #name " is an ENTRY_TEAM");
 #define ENTRY_TEAM(name) _Static_assert((int)FORM_##name == FORM_TEAMS, #name " is an ENTRY");
+#define ENTRY_PLAIN ENTRY
+#define ENTRY_TEAM_PLAIN ENTRY_TEAM
 #define ROW(op, launch, number, T, U, I, R, flags)
 #define ROW_DEVICE(op, launch, number, T, U, I, R, flags)
 #define ROW_DEVICE_PLANNED(op, launch, number, T, U, I, R, flags)
@@ -20,6 +24,12 @@ extern cpu_entry *const NAME(FAMILY_TABLE)[];
 #undef ENTRY_TEAM
 #define ENTRY(name) NAME(name),
 #define ENTRY_TEAM(name) NAME(name),
+#ifdef ENTRIES_WIDE
+#undef ENTRY_PLAIN
+#undef ENTRY_TEAM_PLAIN
+#define ENTRY_PLAIN(name) 0,
+#define ENTRY_TEAM_PLAIN(name) 0,
+#endif
 cpu_entry *const NAME(FAMILY_TABLE)[] = {
 #include FAMILY_LIST
 };

@@ -20,6 +20,8 @@ enum { PARAMETERS_MAX = 4000, REST = 8 + 12 * 8 };
     _Static_assert(sizeof(struct name##_args) % 8 == 0 && \
                        sizeof(struct name##_args) <= PARAMETERS_MAX - REST, #name);
 #define ENTRY_TEAM ENTRY
+#define ENTRY_PLAIN ENTRY
+#define ENTRY_TEAM_PLAIN ENTRY
 #define ROW(op, launch, number, T, U, I, R, flags)
 #define ROW_MATH ROW
 #define ROW_PLANNED ROW

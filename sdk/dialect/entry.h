@@ -34,21 +34,25 @@
     OPERANDS_9(X, a, b, c, d, e, f, g, h, i), X(9, j)
 
 #ifdef ON_HOST
-/* The host's form: operands as addresses. The form is checked against the family's list. */
+/* The host's form: operands as addresses. The form is checked against the family's list. The
+ * includer may say how it wants functions declared: HOST_ENTRY. */
+#ifndef HOST_ENTRY
+#define HOST_ENTRY
+#endif
 enum { FORM_SPANS, FORM_TEAMS };
 #define OPERAND(number, type) (type *)operand[number]
 #define ENTRY_SPANS(name, n, ...) \
     enum { FORM_##name = FORM_SPANS }; \
-    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
-    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
+    HOST_ENTRY void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
+    HOST_ENTRY void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
     { \
         name##_span((const struct name##_args *)args, begin, count, \
                     OPERANDS_##n(OPERAND, __VA_ARGS__)); \
     }
 #define ENTRY_TEAMS(name, n, ...) \
     enum { FORM_##name = FORM_TEAMS }; \
-    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
-    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
+    HOST_ENTRY void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
+    HOST_ENTRY void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
     { \
         for (i64 team = begin; team < begin + count; team++) \
             name##_team((const struct name##_args *)args, team, (acc *)0, \

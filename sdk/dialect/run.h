@@ -167,8 +167,8 @@ KFN void run_turn(u32 *word, int n, int bytes)
 #ifdef ON_HOST
 #define ENTRY_RUNS(name, n, ...) \
     enum { FORM_##name = FORM_SPANS }; \
-    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
-    void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
+    HOST_ENTRY void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count); \
+    HOST_ENTRY void NAME(name)(const void *args, void *const *operand, i64 begin, i64 count) \
     { \
         const struct name##_args *a = (const struct name##_args *)args; \
         FOR_RUNS(r, &a->walk, begin, count) name##_run(a, r, OPERANDS_##n(OPERAND, __VA_ARGS__)); \
