@@ -57,7 +57,7 @@ STRESS = [
     ("elements behind 2^31 are not visited", WALK[0], WALK[1], "int64_t count = blocks->walk->count & 0x7fffffff;", WALK[3],
      "stress/large/add"),
     ("a turned row lies where 31 bits say", "plugins/cpu/transpose.c", "t->row_to = walk->stride[0][row] * size;",
-     "t->row_to = walk->stride[0][row] * size & 0x7fff;", "bp_cpu.so.p/turn.c", "stress/large/turn"),
+     "t->row_to = walk->stride[0][row] * size & 0x7fff;", "bp_cpu.so.p/transpose.c", "stress/large/turn"),
     ("a gathered row lies where 31 bits say", "sdk/ops/index/kernel.h", "from = (o * r->rows + from) * r->inner + i;",
      "from = ((o * r->rows + from) * r->inner + i) & 0x7fffffff;", "libcpu_i8.a.p/entries_index.c", "stress/large/gather"),
     ("places have 31 bits", "sdk/ops/minmax/kernel.h", "found->at = t + begin + i;", "found->at = (t + begin + i) & 0x7fffffff;",
