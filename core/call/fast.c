@@ -35,8 +35,8 @@ fast_explain(const struct bp_prepared *p, struct bp_timeline *timeline, enum bp_
 }
 
 __attribute__((always_inline)) static inline enum bp_status
-run(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp_tensor *const *in,
-    struct bp_tensor *const *out, const void *attrs)
+fast_launch(const struct bp_prepared *p, struct bp_timeline *timeline, struct bp_tensor *const *in,
+            struct bp_tensor *const *out, const void *attrs)
 {
     struct bp_launch l = p->first.launch;
     enum bp_status status;
@@ -63,7 +63,7 @@ enum bp_status bp_prepared_launch_fast(const struct bp_prepared *p, struct bp_ti
                                        struct bp_tensor *const *in, struct bp_tensor *const *out,
                                        const void *attrs)
 {
-    return run(p, timeline, in, out, attrs);
+    return fast_launch(p, timeline, in, out, attrs);
 }
 
 enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
@@ -78,7 +78,7 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
                              in && out && !attrs && !bp_stream_has_failed(stream) &&
                              fast_fits(p, in, out[0]),
                          1))
-        return run(p, stream->timeline, in, out, p->attrs);
+        return fast_launch(p, stream->timeline, in, out, p->attrs);
     return bp_prepared_run_slow(p, stream, in, n_in, out, n_out, attrs);
 }
 
@@ -160,7 +160,7 @@ bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const st
     if (buffer) result = bp_tensor_init_like(buffer, type, p->sig[p->n_in]);
     else *out_status = bp_tensor_create_like(p->device, timeline, type, &result);
     if (!buffer && *out_status) return true;
-    *out_status = run(p, timeline, flat, &result, attrs);
+    *out_status = fast_launch(p, timeline, flat, &result, attrs);
     if (*out_status == BP_OK) *out = result;
     else bp_tensor_destroy(result);
     return true;

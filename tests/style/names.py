@@ -4,7 +4,7 @@ import collections
 import os
 import re
 
-STATIC = re.compile(r"^static\b[^;={}()]*?(?:__attribute__\(\([^)]*\)\))?[^;={}()]*?\b([A-Za-z]\w*)\(", re.M)
+STATIC = re.compile(r"^(?:__attribute__\(\([^)]*\)\) )?static\b[^;={}()]*?(?:__attribute__\(\([^)]*\)\))?[^;={}()]*?\b([A-Za-z]\w*)\(", re.M)
 FILES_OF_A_NAME = 3
 
 
