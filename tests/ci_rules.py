@@ -9,14 +9,14 @@ import re
 
 TEST_SECONDS = 1500  # ./dev test on two processors that do nothing else; .ci/run has 2400
 
-# What the seconds of a step are.
+# Which seconds of a step are counted.
 CONFORM_PROCESSOR_SECONDS = {"cpu": 240}  # of all of `bp conform DEVICE`, which users run too; other work does not lengthen it
 WALL = "wall"  # of the clock; steps of this kind run one after another
 SUM = "sum"  # durations of the programs of one suite, added up; several programs run at once
 BESIDE = "beside"  # of the clock, while steps of another build run
 OTHER = "other"  # of the clock, in other runs than ./dev test without options
 
-# Seconds that each step may take on two quiet processors: title -> (seconds, what they are).
+# Seconds that each step may take on two quiet processors: title -> (seconds, WALL or another kind of seconds).
 BUDGETS = {
     "normal: build": (270, WALL),
     "normal: programs": (395, WALL),
@@ -112,13 +112,13 @@ NEVER_NAMES = re.compile(r"mutants|conform|suite$")
 
 LINE = re.compile(r"(?P<name>\S+/\S+) (?P<date>\d{4}-\d\d-\d\d): (?P<cause>\S.*)")
 
-# What a program prints of a signal or of a sanitizer: such a failure counts, whatever comes after it.
+# Texts that a program prints on a signal or a sanitizer's report: such a failure counts, even if a repeated run passes.
 NEVER_TEXT = re.compile(r"Sanitizer|runtime error:|unexpected signal|killed by signal|SIG(?:SEGV|ABRT|BUS|ILL|FPE|KILL)|"
                         r"[Ss]egmentation fault|\bCRASH")
 
 
 def parse_unstable(text, today):
-    """({name: cause}, [what is wrong]) of the text of tests/unstable.txt. A line is `suite/program DATE: cause`."""
+    """({name: cause}, [errors]) of the text of tests/unstable.txt. A line is `suite/program DATE: cause`."""
     found, wrong = {}, []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()

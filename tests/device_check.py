@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the devices of this machine do: for each (but the host's) the conformance suite, ONNX's models and networks and
-the benchmark, written to RESULTS/<device>.md. `./dev gpu-check` runs it; exit status 1 if a check failed.
+"""Checks the devices of this machine: for each device but the host's, runs the conformance suite, ONNX's models and
+networks and the benchmark, and writes the results to RESULTS/<device>.md. `./dev gpu-check` runs it; exit status 1 if a check failed.
 
     device_check.py BP RESULTS [--quick] [KIND...]     kinds: default all but cpu and template
 """

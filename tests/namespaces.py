@@ -67,8 +67,8 @@ def bind(source, target, flags=0):
 
 
 def copy_tree(top, own, without=(), source="/"):
-    """Fills a directory with what another has: links are copied, all else is bound. But directories above those of `own`
-    are made anew, and belong to this user; paths of `without` are left out, and what this user cannot read."""
+    """Fills a directory with the entries of another one: links are copied, all else is bound. But directories above those of `own`
+    are made anew, and belong to this user; paths of `without` are left out, and so are files that this user cannot read."""
     for entry in os.scandir(source):
         target = os.path.join(top, entry.name)
         if entry.path in without:
@@ -87,13 +87,13 @@ def copy_tree(top, own, without=(), source="/"):
 
 
 def own_root(own, fill=copy_tree):
-    """Enters a root of its own, in mounts of its own: fill(directory, own) says what is there."""
+    """Enters a root of its own, in mounts of its own: fill(directory, own) fills the root."""
     top, here = tempfile.mkdtemp(prefix="bp-root-"), os.getcwd()
     try:
         own_mounts()
         mount("tmpfs", top, "tmpfs", options="mode=0755")
         fill(top, own)
-        with contextlib.suppress(OSError):  # what is bound there may have this root in it once more
+        with contextlib.suppress(OSError):  # a directory that is bound there may contain this root once more
             system_call("umount2", os.fsencode(top + top), MNT_DETACH)
         os.mkdir(top + "/old")
         system_call("pivot_root", os.fsencode(top), os.fsencode(top + "/old"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine permits to tests, found by trying exactly what the tests do.
+"""Finds the permissions that this machine gives to tests, by trying exactly the operations of the tests.
 
 A test that cannot run skips with the reason given here. A reason in allowed-skips.txt that begins with a name of
-PROBES in brackets allows a skip only where that probe fails: what the machine permits has to run.
+PROBES in brackets allows a skip only where that probe fails: a test that the machine permits has to run.
 """
 import functools
 import os
@@ -20,7 +20,7 @@ NOBODY = 65534  # the user and the group that tests give files to, and become
 
 
 def tried(function, *arguments):
-    """What a function raises, or returns, in a process of its own; None: nothing."""
+    """Runs a function in a process of its own; returns its exception or its result, or None."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -58,7 +58,7 @@ def own_memory():
 
 
 def become_root(directories):
-    """Of a user namespace, in which what other users own, root too, is nobody's: for plugins in these directories to be
+    """Becomes root of a user namespace, in which files of other users, root too, have no owner: for plugins in these directories to be
     trusted, those above must be this user's."""
     own_user()
     own_root(directories)
@@ -90,7 +90,7 @@ def hosts():
     return why[False] and f"hosts cannot be made: {why[False]}; in a user namespace: {why[True]}", False
 
 
-# ---- what root can do
+# ---- operations of root
 
 
 def own_root_of_anyone():
@@ -161,7 +161,7 @@ def why_not(name):
 
 
 def leaks_option():
-    """What ASAN_OPTIONS have more where leaks cannot be looked for: LeakSanitizer would fail each process."""
+    """The addition to ASAN_OPTIONS where leaks cannot be looked for: LeakSanitizer would fail each process."""
     return ":detect_leaks=0" if why_not("leaks") else ""
 
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs all tests and counts them: what `./dev test` is.
+"""Runs all tests and counts them, for `./dev test`.
 
     run.py --build DIR [--quick | --full | --only-asan | --only-tsan | --only-fuzz] [--seconds N]
 
-A run is a list of steps; a step builds, or runs a suite, and adds to the count. What counts as one test:
-a line of a TAP program, any other test program of meson, a conformance case. Whatever does not come to
+A run is a list of steps; a step builds, or runs a suite, and adds to the count. One test is
+a line of a TAP program, any other test program of meson, a conformance case. A step that does not come to
 its end (a build, a crash, a timeout, output cut short, a suite that is not there) is a failure; a skip
 is one too unless allowed-skips.txt names it with a reason. Each step's time is printed beside its budget
-(ci_rules.py); a step over its budget is told, and is no failure, for other work on the machine may be the
+(ci_rules.py); a step over its budget is reported, and is no failure, for other work on the machine may be the
 cause. With CI=true a program that unstable.txt names may be run again. The last line is
 `N passed, N failed, N skipped`; the exit status is 0 if nothing failed.
 """
@@ -39,7 +39,7 @@ NORMAL = ["plugins", "unit", "ops", "dlpack", "template", "tools", "thread", "ex
 ASAN = ["unit", "template", "tools", "thread", "gpu", "fuzz", "onnx", "ccl"]
 TSAN = ["thread", "gpu", "ccl"]
 DEVICES = ["cpu", "template", "sim", "xpu"]
-LEVELS = {"cpu": "ccl", "sim": "ccl", "xpu": "ccl"}  # what conformance is to reach where all of it runs
+LEVELS = {"cpu": "ccl", "sim": "ccl", "xpu": "ccl"}  # the level that conformance must reach where all of it runs
 GPUS = ["cuda", "hip"]  # real plugins, with stand-ins for their drivers
 PAIRS = 0.95  # of the pairs of operator and first dtype that pass on cpu, those that are to pass on the device
 LIMIT = 1500  # seconds, for one step
@@ -50,7 +50,7 @@ BAD = ("fail", "crash", "timeout", "xpass")  # outcomes of conformance cases
 # does not change the exit status of a Criterion child, an abort does. An allocation that is too large
 # fails, as it does without a sanitizer. Reports go to files: Criterion shows nothing of its children.
 # Up to gcc 13 the runtime takes thread-local memory of an opened library for that of a C library before 2.25 wherever
-# it lies 16 bytes into a page, and LeakSanitizer dies of what it reads there: __tls_get_addr is not intercepted.
+# it lies 16 bytes into a page, and LeakSanitizer dies of the bytes that it reads there: __tls_get_addr is not intercepted.
 SANITIZERS = {
     "ASAN_OPTIONS": "abort_on_error=1:allocator_may_return_null=1:detect_stack_use_after_return=1:intercept_tls_get_addr=0",
     "LSAN_OPTIONS": f"print_suppressions=0:suppressions={os.path.join(ROOT, 'tests', 'leaks.txt')}",
@@ -144,7 +144,7 @@ def count_test(count, suite, test):
 
 
 class Run:
-    """What the steps share. A step is a line: its title, what it added to the count, how long it took."""
+    """State that the steps share. A step is a line: its title, its counts, its time."""
 
     def __init__(self, build, count, full=False):
         self.build, self.count, self.full = build, count, full
@@ -158,7 +158,7 @@ class Run:
         return self.build if kind == "normal" else f"{self.build}-{kind}"
 
     def env(self, kind):
-        """The environment of a step, without the settings of the caller that change what is tested."""
+        """The environment of a step, without the settings of the caller that change the tests."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
         env["BUILD"] = self.build
         if not os.path.exists("/sys/devices/system/cpu"):  # in a chroot: PoCL and Open MPI end without these
@@ -187,7 +187,7 @@ class Run:
         return os.path.join(self.build, "opencl-full" if self.full else "opencl")
 
     def driver(self):
-        """What PoCL compiled is shared by all tests of all builds. One function serves work-groups of any size, as it
+        """All tests of all builds share the programs that PoCL compiled. One function serves work-groups of any size, as it
         does in the binaries that the xpu plugin keeps: else each kernel would be compiled once more for its size. Loops
         over work-items are not vectorised but in --full: the plugin's work-groups on processors have one work-item, and
         to look for such loops takes a third of the time to compile."""
@@ -242,7 +242,7 @@ def execute(run, kind, *command, limit=LIMIT, begun=lambda child: None, **more):
 
 class Ahead:
     """Builds that are made while tests of others sleep, wait or use one processor: one after another, and behind all
-    else that runs, so that no test is slower for it. Who needs one waits for it."""
+    else that runs, so that no test is slower for it. A step that needs a build waits for it."""
 
     def __init__(self, run, kinds):
         self.child = None
@@ -275,14 +275,14 @@ def build_step(run, kind):
 
 
 def report_cause(text):
-    """What tells one report from another: its summary, or its first line, without the process."""
+    """The text by which reports are compared: the summary, or the first line, without the process."""
     lines = [line for line in text.splitlines() if line.strip(" =")] or ["empty"]
     return re.sub(r"^==\d+==", "", next((line for line in lines if line.startswith("SUMMARY")), lines[0]))
 
 
 @contextlib.contextmanager
 def reports(run, kind):
-    """After a step with failures, what sanitizers wrote in it: one report of each cause. Tests of plugins
+    """After a step with failures, prints the reports of sanitizers in it: one of each cause. Tests of plugins
     that crash on purpose write some too, so that a report alone is no failure."""
     pattern = os.path.join(run.directory(kind), "meson-logs", "sanitizer.*")
     for path in glob.glob(pattern):
@@ -332,7 +332,7 @@ def meson_log(directory, name):
 
 
 def repeated(run, kind, suite, test):
-    """What is counted of a program: its own result; or, of one that unstable.txt names and that failed in continuous
+    """The result of a program that is counted: its own; or, of one that unstable.txt names and that failed in continuous
     integration, the last of two more runs if it passed both, alone."""
     program = test["name"].rpartition(" / ")[2]
     name = f"{suite}/{program}"
@@ -360,7 +360,7 @@ def read_unstable(run, path):
 
 def opencl(run):
     """PoCL's processor stands for OpenCL's devices, for two of them; other drivers, if any, stay out. All builds
-    share what was compiled."""
+    share the compiled programs."""
     return {"BP_XPU_DEVICES": "*", "POCL_DEVICES": "pthread pthread", "OCL_ICD_VENDORS": "/etc/OpenCL/vendors/pocl.icd",
             "BP_XPU_CACHE": os.path.join(run.opencl(), "programs")}
 
@@ -391,7 +391,7 @@ def conform_step(run, kind, device, *options, streams="inline"):
             count_conform(run.count, device, report, done)
             most = None if kind != "normal" or options or streams != "inline" else ci_rules.CONFORM_PROCESSOR_SECONDS.get(device)
             check_seconds(run.count, " ".join(title), report["processor_seconds"], most)
-            # The driver's answer is a number, and the stand-in said why. A plugin that goes on after it is wrong all the same.
+            # The driver returns a number, and the stand-in logged the reason. A plugin that continues after it is wrong all the same.
             said = standin.refused(f"{path}.log")[:standin.LINES] if device in GPUS else []
             if said:
                 run.count.fail(f"conform {device}: the stand-in for its driver refused what the plugin asked for", "\n".join(said))
@@ -435,7 +435,7 @@ def passing_pairs(report):
 
 
 def count_pairs(count, device, report, cpu):
-    """One test: the device has enough of what the cpu has."""
+    """One test: the device has enough of the pairs that the cpu has."""
     wanted = passing_pairs(cpu)
     lacking = sorted("/".join(pair) for pair in wanted - passing_pairs(report))
     if not wanted or len(lacking) > (1 - PAIRS) * len(wanted):
@@ -477,7 +477,7 @@ def fuzz_step(run, seconds):
 
 def libfuzzer_step(run, seconds):
     """Runs each fuzzer with libFuzzer for some seconds, from a new seed and a new corpus: its own seeds, and
-    for models those that are written or installed. What it finds is kept beside the corpus."""
+    for models those that are written or installed. Its findings are kept beside the corpus."""
     programs = fuzzers(run, "fuzz")
     for program in programs:
         name, seed = os.path.basename(program), str(time.time_ns() % 1000000)
@@ -538,8 +538,8 @@ def normal_steps(run, quick, later):
 
 
 def gpu_steps(run):
-    """The real plugins for GPUs, with their embedded images, on stand-ins for their drivers. What the kernels compute is
-    the simulator's: of their cases every second one."""
+    """The real plugins for GPUs, with their embedded images, on stand-ins for their drivers. The kernels compute
+    the same as the simulator's: every second of their cases is run."""
     for device in GPUS:
         missing = standin.missing(run.directory("normal"), device)
         if missing:
@@ -558,7 +558,7 @@ NOT_SANITIZED_SIM = [f"--filter=!kernel/conv*/f32/2d.{i}*" for i in ("real", "bl
 
 
 def shorter(device):
-    """What sanitizers are to see. Of OpenCL only what does not compile: its kernels know nothing of them. Of dtypes f32
+    """The cases for runs under sanitizers. Of OpenCL only cases that compile no kernel: sanitizers do not see its kernels. Of dtypes f32
     stands for all: races are in how work is shared, and the simulator's kernels are the cpu's portable ones."""
     if device == "xpu":
         return ["--quick", "--suite", "plugin,runtime,memory"]
@@ -586,7 +586,7 @@ def asan_steps(run, full):
 
 
 def tsan_steps(run):
-    """On what is asynchronous few operators: what is asynchronous is the core's, and collectives have tests of that."""
+    """On asynchronous devices few operators: the asynchronous code is the core's, and collectives have tests of it."""
     with reports(run, "tsan"):
         meson_step(run, "tsan", TSAN, slower=6, at_once=2 * os.cpu_count())
     few = ["--quick", *(f"--filter={i}" for i in ("runtime/*", "memory/*", "kernel/[a-c]*/f32/*")), *NOT_SANITIZED]
@@ -599,7 +599,7 @@ def tsan_steps(run):
 
 @contextlib.contextmanager
 def beside(run, kind):
-    """Runs all steps of a kind while the caller takes others: tests of both wait much. What it printed comes after, and
+    """Runs all steps of a kind while the caller takes others: tests of both wait much. Its output is printed afterwards, and
     adds to the count."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         future = pool.submit(execute, run, "normal", sys.executable, os.path.abspath(__file__), "--build", run.build,
@@ -609,7 +609,7 @@ def beside(run, kind):
 
 
 def count_beside(count, kind, output):
-    """Prints what a run printed, and adds its last line to the count; there is none if it broke off."""
+    """Prints the output of a run, and adds its last line to the count; there is none if it broke off."""
     text, _, last = output.rstrip().rpartition("\n")
     total = re.fullmatch(r"(\d+) passed, (\d+) failed, (\d+) skipped", last)
     print(text if total else output, flush=True)

@@ -28,7 +28,7 @@ ROOT, BUILD = (os.path.realpath(p) for p in sys.argv[1:3])
 PLAIN = "/plain"  # the directory that is / of a chroot: no mount point
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
-# Programs whose outcome depends on what is permitted.
+# Programs whose outcome depends on the permissions of the environment.
 FEW = ["secure", "plugin_lies", "plugin_parts", "hosts_ragged"]
 CHROOT = [*FEW, "hosts_cut", "hosts_without", "hosts_leave", "launch"]
 CONTAINER = [*FEW, "hosts_cut", "child", "commands", "handles", "losses", "listen", "exhaust", "counts", "meet", "board",
@@ -37,19 +37,19 @@ USER = [*FEW, "hosts_cut", "hosts_without", "moved", "rules", "plugin_load", "pl
         "async", "launch", "data_parallel"]
 
 
-# ---- what environments are made of
+# ---- parts of environments
 
 
 def left_out(_, names):
-    """Of a copy of the build: what others write, and objects, which the programs above do not need."""
+    """Names that a copy of the build leaves out: files that other steps write, and object files, which the programs above do not need."""
     return [n for n in names if n in ("meson-logs", "work", "opencl", "opencl-full") or n.endswith(".p") and len(sys.argv) == 3]
 
 
 def filled(system, inside=""):
     """A function that fills a root: as / is, above all for the programs that tests are, but with devices, temporary
-    files and a build of its own, and without /sys unless asked for."""
+    files and a build of its own, and without /sys unless `inside` is set."""
     def fill(top, own):
-        if inside:  # the machine around a chroot has /sys; without, the kernel lets nobody in a user namespace mount it
+        if inside:  # the machine around a chroot has /sys; without it, the kernel lets no process in a user namespace mount it
             os.mkdir(top + "/sys")
             bind("/sys", top + "/sys")
         top, own_names = top + inside, ["/dev", "/tmp", *([] if system else ["/sys"])]
@@ -173,11 +173,11 @@ def enter(name):
     os.chdir(ROOT)
 
 
-# ---- what is run there
+# ---- running programs there
 
 
 def count_program(count, test):
-    """(name, how many skips were allowed, what is wrong or None)."""
+    """(name, number of allowed skips, the error or None)."""
     suite, _, name = test["name"].partition(":")[2].partition(" / ")
     failed, skipped, lines = count.failed, count.skipped, len(count.text)
     run.count_test(count, suite, test)
@@ -185,7 +185,7 @@ def count_program(count, test):
 
 
 def run_programs(programs):
-    """[(name, skips, what is wrong or None)], counted as ./dev test counts."""
+    """[(name, skips, the error or None)], counted as ./dev test counts."""
     count = run.Count(run.read_allowed(os.path.join(ROOT, "tests", "allowed-skips.txt")))
     done = run.execute(run.Run(BUILD, count), "normal", "meson", "test", "-C", BUILD, "--no-rebuild", "--logbase", "environment",
                        "--timeout-multiplier", "4", "--num-processes", str(os.cpu_count()), *programs)
@@ -212,7 +212,7 @@ def check_hosts(name, before):
 
 
 def in_child(function, *arguments):
-    """What a function returns in a process of its own."""
+    """Runs a function in a process of its own and returns its result."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -227,7 +227,7 @@ def in_child(function, *arguments):
 
 
 def environment(name, before):
-    """What its programs did; or why it cannot be made."""
+    """Runs the programs of an environment; returns their results, or the reason why the environment cannot be made."""
     if name == "user" and os.geteuid():
         return "all tests run as a user without root"
     try:

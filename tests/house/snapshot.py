@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what a build offers, so that two builds can be compared: a change that only moves or renames code leaves all of
-it as it was.
+"""Writes the public surface of a build, so that two builds can be compared: a change that only moves or renames code
+leaves it unchanged.
 
     snapshot.py take BUILD FOLDER     cases-DEVICE.txt: ids of the conformance cases of each device that opens here;
                                       symbols-LIBRARY.txt: exported symbols; rows-PLUGIN.txt: kernel rows
@@ -57,7 +57,7 @@ def plugins(build):
 
 
 def rows(path):
-    """The kernel rows of a plugin, in its order: what bp_plugin_get answers is constant data."""
+    """The kernel rows of a plugin, in their order: bp_plugin_get returns constant data."""
     get = ctypes.CDLL(os.path.abspath(path)).bp_plugin_get
     get.restype = ctypes.POINTER(Plugin)
     kernels = get().contents.kernels.contents

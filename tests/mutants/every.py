@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """All mutants, and which of them a run tries: a list a kind, each with the name, the file, the text that stands there
-exactly once, and what it becomes.
+exactly once, and its replacement.
 """
 import hashlib
 import importlib
@@ -31,7 +31,7 @@ def top_of(path):
 
 
 def copied(root, path, folder):
-    """Copies what lies beside a file into a folder. Answers where the file is then."""
+    """Copies a file and its neighbours into a folder. Returns the path of the copied file."""
     for place in TOGETHER if path.startswith(TOGETHER) else [os.path.dirname(path) + "/"]:
         shutil.copytree(os.path.join(root, place), os.path.join(folder, os.path.basename(place[:-1])))
     return os.path.join(folder, os.path.relpath(path, top_of(path)))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong in the plugins for real GPUs alone, each as a way to break it: the simulator's plugin has the same
-host code, but neither their targets nor their images. Who has to notice: a conformance case on a stand-in for the driver
+"""Mutants of the code that only the plugins for real GPUs have: the simulator's plugin has the same host code, but
+neither their targets nor their images. A conformance case on a stand-in for the driver must notice each of them
 (tests/gpu/standin/broken.py).
 
-name, file, the text that stands there once, what it becomes, the plugin, its object, cases, a part of what is said of it
+name, file, the text that stands there once, its replacement, the plugin, its object, cases, a part of the expected report
 """
 PORTABLE, CUDA, HIP = "plugins/gpu/portable.c", "plugins/cuda/target.c", "plugins/hip/target.c"
 EVENT, STREAM = "plugins/gpu/event.c", "plugins/gpu/stream.c"
@@ -82,7 +82,7 @@ GPUS = [
      "cuda", "gpu_portable.c.o", SOFTMAX, "the last context is given back while 1 things in it are not"),
 ]
 
-# What can be wrong in an image alone: the dialect as one compiler takes it. The same, with the
+# Mutants of images alone: the dialect as one compiler reads it. The columns are the same, with the
 # image instead of an object.
 SOFTMAX_H = "sdk/ops/softmax/kernel.h"
 OTHER_ORDER = """KERNEL(NAME(softmax_columns))(struct softmax_columns_args args, GLOBAL elem *p0, i64 count, GLOBAL const elem *p1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels broken in one way each, which a case of their operator must notice (tests/conform/kernel_mutants.py):
-name, file, text that stands there once, what it becomes, the object that is compiled anew (part of its path),
+name, file, text that stands there once, its replacement, the object that is compiled anew (part of its path),
 the cases.
 """
 KERNELS = [

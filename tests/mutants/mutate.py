@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks one rule of rules.py: compiles the broken copy of one file of the core. Runs many tests of what is
-broken, several at once, and prints TAP.
+"""Breaks one rule of rules.py: compiles the broken copy of one file of the core. Runs many tests of broken
+copies, several at the same time, and prints TAP.
 """
 import concurrent.futures
 import json
@@ -52,7 +52,7 @@ class Core:
 
 
 def run_all(todo, attempt):
-    """Has each (name, ...) of todo broken by attempt(number, ...), which answers (noticed, text). Answers the exit
+    """Breaks each (name, ...) of todo by attempt(number, ...), which returns (noticed, text). Returns the exit
     status."""
     print(f"1..{len(todo)}", flush=True)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the allocator and of the order of work, and some of prepared calls, gradients and collectives, each as a way to break it: what stands exactly
-once in a file of the core, and what it becomes. Who has to notice: MODEL, the traces of
+"""The rules of the allocator and of the order of work, and some of prepared calls, gradients and collectives, each as a way to break it: a text that stands exactly
+once in a file of the core, and its replacement. A mutant must be noticed by MODEL, the traces of
 tests/unit/test_pool_model.c (pool_mutants.py); SUITES, the conformance suites runtime, memory,
 kernel, gradient and ccl (tests/conform/core_mutants.py); or BOTH.
 
@@ -24,9 +24,9 @@ PREPARED_INFO = "core/call/prepared_info.c"
 COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/shm/staging.c", "core/ccl/shm/shm_collective.c"
 DIRECT, REDUCE, WAIT = "core/ccl/shm/zero_copy.c", "core/ccl/shm/reduce.c", "core/ccl/shm/waiter.c"
 
-# who notices, name, file, text, what it becomes; of the suites where, which case
+# MODEL, SUITES or BOTH; name, file, text, its replacement; for suites the device and the case
 RULES = [
-    # 2, 4, 5: what was used by others waits for them.
+    # 2, 4, 5: memory that other streams used waits for them.
     (BOTH, "memory goes back without its users", POOL,
      "if (block_is_ready(pool, users, &s->block.stamp)) {",
      "if (true) {",
@@ -51,7 +51,7 @@ RULES = [
      "if (s->owner != pool->owner)\n        bp_users_add(",
      "if (false)\n        bp_users_add(",
      "async", "memory/reuse/borrowed"),
-    # 6: other streams take what has ended, or what they come after.
+    # 6: other streams take memory whose work has ended, or whose work precedes theirs.
     (BOTH, "no stamp", POOL,
      "if (block->stamp < last) block->stamp = last;",
      "block->stamp = 0 * last;",
@@ -468,7 +468,7 @@ RULES = [
      "c->want[i] = sweep->wanted[v] && bp_value_is_smooth(sweep->graph, v);",
      "c->want[i] = !i && sweep->wanted[v] && bp_value_is_smooth(sweep->graph, v);",
      "inline", "gradient/mul/smooth/2x3+2x3/second"),
-    # Collectives: data that does not come, comes from elsewhere or is computed otherwise; ranks that are not compared.
+    # Collectives: data that does not arrive, arrives from another place or is computed otherwise; ranks that are not compared.
     (SUITES, "what a call made on the host is not written to the device", STAGED,
      "if (!s->dst.tensor || k >= s->n_piece) return BP_OK;", "if (s->dst.tensor || k >= s->n_piece) return BP_OK;",
      "template", "ccl/all_reduce/f32-sum/3x11"),
@@ -525,7 +525,7 @@ RULES = [
     (SUITES, "keys of a split count the other way", COMM,
      "all[i].key < all[rank].key ||", "all[i].key > all[rank].key ||",
      "inline", "ccl/split/5"),
-    # Prepared calls: constants, plans, workspaces, what differs from run to run.
+    # Prepared calls: constants, plans, workspaces, arguments that differ from run to run.
     (SUITES, "views of frozen data have no data", VIEW,
      "type->view.data = (void *)((uintptr_t)of->data + temp->offset);", "type->view.data = NULL;",
      "inline", "kernel/inner/f32/real.frozen/*"),

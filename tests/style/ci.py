@@ -47,7 +47,7 @@ def touched(*path):
 
 
 def dry_run(mode, folder):
-    """The run object after a run of that mode in which no command is executed, and what it printed."""
+    """The run object after a run of that mode in which no command is executed, and its output."""
     build, text = os.path.join(folder, mode), io.StringIO()
     icd = touched(folder, "pocl.icd")
     for kind in ("", "-asan", "-tsan", "-fuzz"):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Proves that tests/run.py counts right: above all that nothing that broke off is taken for success; and that what it
-builds ahead gives way to tests."""
+"""Proves that tests/run.py counts right: above all that it takes no program that broke off for a success; and that the builds which it
+begins early give way to tests."""
 import contextlib
 import io
 import json
@@ -77,7 +77,7 @@ def of_libfuzzer(status, output):
 
 
 def gpus_without_plugins():
-    """(passed, failed, skipped) of the steps of the GPU plugins where these are not built, which is told."""
+    """(passed, failed, skipped) of the steps of the GPU plugins where these are not built, which is reported."""
     text = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(text):
         r = run.Run(folder, run.Count(read("conform/cuda: a reason")))
@@ -133,7 +133,7 @@ def builds(script):
 
 
 def built_ahead(script):
-    """What the build of the second of two kinds said, and what was counted for both."""
+    """The output of the build of the second of two kinds, and the counts of both."""
     with builds(script) as r:
         r.ahead = run.Ahead(r, ["asan", "tsan"])
         good = [run.build_step(r, kind) for kind in ("asan", "tsan")]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The rooms of libbackplane are a tower: a room may use those before it in ROOMS. The objects of a build say which file
-uses a symbol of which other. What still goes up, from a room to one after it, is listed in upward.txt, and so are the
+uses a symbol of which other. Uses that still go up, from a room to one after it, are listed in upward.txt, and so are the
 files of a room that use each other in circles. The list may only become shorter: an entry that is new fails, and one
 that is not needed any more has to be removed.
 
@@ -123,7 +123,7 @@ def circle_lines(found):
 
 
 def compare(found, listed):
-    """Breaches of the list by what was found."""
+    """Breaches of the list by the uses that were found."""
     up, rings = upward(found), circles(found)
     told = {line for line in listed if not line.startswith("circle ")}
     known = [frozenset(line.split()[1:]) for line in listed if line.startswith("circle ")]
@@ -141,7 +141,7 @@ def compare(found, listed):
 
 
 def has_teeth():
-    """The check finds what it is there for, in a small library."""
+    """Whether the check finds breaches in a small library."""
     a, b, c, d = "core/base/error.c", "core/ccl/a.c", "core/ccl/b.c", "core/ccl/c.c"
     sound = {a: ({"base"}, {"ext"}), b: ({"one"}, {"base", "two"}), c: ({"two"}, {"one"}), d: ({"three"}, {"one"})}
     listed = [f"circle {b} {c}"]
