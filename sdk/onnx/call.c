@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.c: what a row may ask about its node: inputs, attributes, numbers that the host reads. */
+/* call.c: gives the code of a row the inputs and attributes of its node, and the numbers in inputs
+ * that the host reads. */
 #include "resolve.h"
 #include "row.h"
 #include <stdlib.h>
@@ -63,7 +64,7 @@ const Onnx__AttributeProto *onnx_attr(const struct onnx_node *node, const char *
         if (!found && node->function)
             return call_find(node->function->attr, node->function->n, name);
         if (!found || !*onnx_text(found->ref_attr_name)) return found;
-        name = found->ref_attr_name; /* a function's: its caller gives it */
+        name = found->ref_attr_name; /* the call of the function has the value */
     }
     return NULL;
 }
@@ -80,7 +81,7 @@ double onnx_attr_float(const struct onnx_call *c, const char *name, double other
     const Onnx__AttributeProto *a = onnx_attr(c->node, name);
 
     if (!a) return otherwise;
-    return a->has_i ? (double)a->i : (double)a->f; /* an integer in another opset */
+    return a->has_i ? (double)a->i : (double)a->f; /* an integer in some opsets */
 }
 
 bool onnx_attr_is(const struct onnx_call *c, const char *name, const char *text,
@@ -135,7 +136,7 @@ struct bp_tensor_info onnx_info(struct bp_tensor *tensor)
 {
     struct bp_tensor_info info = {.size = sizeof info};
 
-    (void)bp_tensor_get_info(tensor, &info); /* a handle that this library holds */
+    (void)bp_tensor_get_info(tensor, &info); /* cannot fail: this library holds the handle */
     return info;
 }
 
@@ -152,7 +153,7 @@ enum bp_status onnx_as_matrix(struct bp_tensor *x, int64_t axis, int64_t out_ext
     return BP_OK;
 }
 
-/* Toward zero; what no integer is, the nearest one; NaN 0. */
+/* Rounds toward zero; a value out of range becomes the nearest int64_t, NaN becomes 0. */
 static int64_t integer_of(double value)
 {
     if (value >= 0x1p63) return INT64_MAX;
@@ -160,11 +161,11 @@ static int64_t integer_of(double value)
     return value != value ? 0 : (int64_t)value;
 }
 
-/* Types that the host reads: as integers, and as numbers. */
+/* Dtypes that the host can read as integers, and as numbers. */
 static const uint64_t integers = BP_MASK_INT | BP_M(BOOL),
                       numbers = BP_MASK_INT | BP_M(BOOL) | BP_M(F32) | BP_M(F64);
 
-/* Element i of data, of integers. */
+/* Reads element i of data, which has integers. */
 static int64_t integer_at(const void *data, uint32_t dtype, int64_t i)
 {
     switch (dtype) {
@@ -177,11 +178,11 @@ static int64_t integer_at(const void *data, uint32_t dtype, int64_t i)
     case BP_U32: return ((const uint32_t *)data)[i];
     case BP_I64:
     case BP_U64: return ((const int64_t *)data)[i];
-    default: return 0; /* no integers: read_value has refused them */
+    default: return 0; /* not reached: read_value refuses other dtypes */
     }
 }
 
-/* The elements of v, of one of the types of a mask, in new memory. */
+/* Reads the elements of v into new memory, if its dtype is in the mask `types`. */
 static enum bp_status read_value(struct onnx_call *c, uint32_t i, const struct onnx_value *v,
                                  uint64_t types, void **out_data, struct bp_tensor_info *out_info)
 {

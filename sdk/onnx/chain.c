@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chain.c: a node that is several calls. */
+/* chain.c: builds one ONNX node from several operator calls. */
 #include "chain.h"
 
 struct onnx_chain onnx_chain_begin(struct onnx_call *c)
@@ -32,7 +32,7 @@ struct bp_tensor *onnx_chain_call(struct onnx_chain *k, const char *op, const vo
     return k->status ? NULL : onnx_chain_take(k, out);
 }
 
-/* The node's input that t is, or NULL. */
+/* Finds the node's input whose tensor is t, or NULL. */
 static struct onnx_value *input_of(const struct onnx_call *c, const struct bp_tensor *t)
 {
     for (uint32_t i = 0; i < c->node->n_in; i++) {
@@ -65,7 +65,8 @@ enum bp_status onnx_chain_end(struct onnx_chain *k)
     return k->status;
 }
 
-/* What is known before the model runs is converted now, and not in each run. */
+/* Converts a constant operand of a recorded node immediately, so that it is not converted in each
+ * run. */
 static struct bp_tensor *cast_now(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype)
 {
     struct bp_cast_attrs attrs = bp_cast_defaults();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dead.c: when values are read for the last time, so that their memory goes back early. */
+/* dead.c: finds the last reader of each value, so that the memory of the value is freed early. */
 #include "resolve.h"
 #include <stdlib.h>
 
 struct lives {
     const struct resolver *r;
     const struct onnx_body *body;
-    uint32_t *last; /* by slot: the node of body that reads it last; ONNX_NO_SLOT: it is not body's,
-                       or never dead */
+    uint32_t *last; /* by slot: the last node of body that reads it; ONNX_NO_SLOT: another body owns
+                       the slot, or its value is kept */
 };
 
 static void dead_reads(struct lives *l, uint32_t slot, uint32_t node)
@@ -15,7 +15,8 @@ static void dead_reads(struct lives *l, uint32_t slot, uint32_t node)
     if (slot != ONNX_NO_SLOT && l->r->owner[slot] == l->body) l->last[slot] = node;
 }
 
-/* What a node reads, its sub-graphs too, counts for the node of body that holds them. */
+/* Notes all reads of a node. The reads of its sub-graphs count as reads of the node of `body` that
+ * contains them. */
 static void node_reads(struct lives *l, const struct onnx_node *node, uint32_t number)
 {
     for (uint32_t i = 0; i < node->n_in; i++) dead_reads(l, node->in[i], number);

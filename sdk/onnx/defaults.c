@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* defaults.c: what attributes of functions are where a call does not give them: field 11 of
- * FunctionProto, since version 9 of the format, which an older schema does not name: it is then
- * among what protobuf-c could not place. */
+/* defaults.c: reads the default attributes of functions, which apply where a call does not set
+ * them. They are field 11 of FunctionProto, since version 9 of the format. An older schema does not
+ * have the field, and protobuf-c then keeps it among the unknown fields. */
 #include "resolve.h"
 #include "row.h"
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { ATTRIBUTE_PROTO = 11 };
 
-/* A field of the schema: the messages are the function's own. */
+/* The schema has the field: the function's message owns the attributes. */
 static void known_field(const Onnx__FunctionProto *f, const ProtobufCFieldDescriptor *field,
                         struct onnx_function *out)
 {
@@ -17,7 +17,7 @@ static void known_field(const Onnx__FunctionProto *f, const ProtobufCFieldDescri
     memcpy(&out->attr, (const char *)f + field->offset, sizeof out->attr);
 }
 
-/* Its length stands in front of the contents. */
+/* Unpacks an unknown field: a length, then the bytes of an AttributeProto. */
 static enum bp_status defaults_unpack(const ProtobufCMessageUnknownField *from,
                                       Onnx__AttributeProto **out_attr)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* emit.c: rows that are a change of names: a node's attributes and inputs become those of one
- * operator. */
+/* emit.c: runs rows that only map names: passes a node's attributes and inputs to one operator. */
 #include "resolve.h"
 #include "row.h"
 #include <stdlib.h>
@@ -10,12 +9,12 @@ enum { PORTS_MAX = 16, WORD_MAX = 64 };
 
 /* One word of a map. */
 struct word {
-    char from[WORD_MAX]; /* the attribute of ONNX; "@1": input 1; "": none */
+    char from[WORD_MAX]; /* the attribute of ONNX; "@1": input 1; "": no source */
     char attr[WORD_MAX];
-    const char *value;   /* behind '=', or NULL */
+    const char *value;   /* the text behind '=', or NULL */
 };
 
-/* The next word of a map; NULL after the last one. */
+/* Reads the next word of a map; NULL after the last one. */
 static const char *next_word(const char *map, struct word *out)
 {
     size_t n, from, attr;
@@ -70,7 +69,8 @@ static enum bp_status put_ints(const struct bp_attr *a, void *attrs, struct onnx
     return BP_OK;
 }
 
-/* Of an operator of ONNX the types are known to be right; what a plugin's node has is not. */
+/* Checks the type of an attribute. For operators of ONNX it is known to be right (signature.c); for
+ * nodes of a plugin's operators it is checked here. */
 static bool is_of_kind(const struct bp_attr *a, const char *type)
 {
     if (a->kind == BP_ATTR_DIMS || a->kind == BP_ATTR_INTS) return !strcmp(type, "ints");
@@ -132,8 +132,8 @@ static enum bp_status put_word(struct onnx_call *c, const struct bp_opinfo *op,
     return BP_OK;
 }
 
-/* The node's inputs that are tensors of the operator, in order. All that are left belong to its
- * last port if that takes any number. */
+/* Collects the node's inputs that are tensors of the operator, in order. If the last port takes any
+ * number of tensors, it receives all that are left. */
 static enum bp_status emit_take_inputs(const struct onnx_call *c, const struct bp_opinfo *op,
                                        uint32_t used, struct bp_tensor **in, struct bp_arg *arg,
                                        size_t *out_n)
@@ -170,7 +170,7 @@ static enum bp_status call_op(struct onnx_call *c, const struct bp_opinfo *op,
     TRY(bp_call_run(c->scope, call, out, op->n_out, want));
     for (uint32_t i = 0; i < op->n_out; i++) {
         if (!onnx_wants(c, i)) bp_tensor_destroy(out[i]);
-        else TRY(onnx_give(c, i, out[i])); /* no memory: what follows is lost with the process */
+        else TRY(onnx_give(c, i, out[i])); /* no memory: later outputs are leaked */
     }
     return BP_OK;
 }
@@ -191,7 +191,7 @@ static enum bp_status emit_node(struct onnx_call *c, const struct bp_opinfo *op,
     return status;
 }
 
-/* Room for attributes of any operator, with the defaults of this one. */
+/* Memory for the attributes of any operator, filled with the operator's defaults. */
 struct room {
     uint64_t at[64];
 };

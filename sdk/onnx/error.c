@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.c: messages of this library go where those of the core are. */
+/* error.c: stores this library's error messages where the core stores its own
+ * (bp_error_message). */
 #include "onnx.h"
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export.c: a recorded graph as an ONNX model of opset 17. Rows of the table that are a change of
- * names are read backwards; a few more are in export_ops.c. */
+/* export.c: writes a recorded graph as an ONNX model of opset 17. It uses the rows that only map
+ * names in the reverse direction; export_ops.c has a few more operators. */
 #include "export.h"
 #include "resolve.h"
 #include <errno.h>
@@ -32,13 +32,13 @@ char *export_text(struct export *e, const char *text)
     return copy;
 }
 
-/* One more in a list of pointers. */
+/* Appends a pointer to a list. */
 static void export_append(struct export *e, void *list, size_t *n, void *item)
 {
     void **grown, **old = *(void ***)list;
 
     if (!item || e->status) return;
-    grown = export_room(e, (*n + 1) * sizeof *grown); /* all of them go together in the end */
+    grown = export_room(e, (*n + 1) * sizeof *grown); /* the end frees all copies */
     if (!grown) return;
     if (*n) memcpy(grown, old, *n * sizeof *grown);
     grown[(*n)++] = item;

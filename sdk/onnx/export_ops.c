@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export_ops.c: operators as ONNX has them. */
+/* export_ops.c: writes operators of Backplane as nodes of ONNX operators. */
 #include "export.h"
 #include "ops.h"
 #include <stdio.h>
@@ -34,12 +34,12 @@ static Onnx__NodeProto *with_inputs(struct export *e, const char *op,
     Onnx__NodeProto *node = export_node(e, op, from);
     uint32_t n = from->n_in;
 
-    while (n && from->in[n - 1] == UINT32_MAX) n--; /* absent ones at the end are left out */
+    while (n && from->in[n - 1] == UINT32_MAX) n--; /* absent inputs at the end are left out */
     for (uint32_t i = 0; node && i < n; i++) export_input(e, node, export_name(e, from->in[i]));
     return e->status ? NULL : node;
 }
 
-/* How many spatial axes input 0 has. */
+/* The number of spatial axes of input 0. */
 static size_t export_ops_spatial(struct export *e, const struct bp_node_info *from)
 {
     struct bp_value_info info = {.size = sizeof info};
@@ -88,7 +88,7 @@ static void export_max_pool(struct export *e, const struct bp_node_info *from)
     export_attribute(e, node, "ceil_mode", export_ops_integer(&room, a->ceil_mode));
 }
 
-/* The extents are an input: a constant of its own. */
+/* The extents are an input in ONNX: an initialiser that is written for this node. */
 static void export_reshape(struct export *e, const struct bp_node_info *from)
 {
     const struct bp_reshape_attrs *a = from->attrs;
@@ -176,7 +176,8 @@ static const struct {
     {"transpose", export_transpose},
 };
 
-/* An operator whose attributes are the defaults, if it has any: ONNX has it under another name. */
+/* Finds the row of an operator that has no attributes, or whose attributes have their defaults:
+ * ONNX has the same operator under another name. */
 static const struct onnx_row *plain_row(const struct bp_node_info *node)
 {
     const struct bp_opinfo *info = bp_opinfo_find(node->op);

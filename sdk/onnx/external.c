@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* external.c: weights in files beside the model. A model comes from anywhere: it may name files in
- * its own folder and below only. */
+/* external.c: reads weights from files beside the model. A model may come from an untrusted source,
+ * so it may name only files in its own folder and below. */
 #include "onnx.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@ static const char *external_entry(const Onnx__TensorProto *t, const char *key)
     return NULL;
 }
 
-/* A number that is not negative. */
+/* Reads a number that is not negative. */
 static bool external_number(const char *text, uint64_t otherwise, uint64_t *out)
 {
     char *end;
@@ -30,7 +30,8 @@ static bool external_number(const char *text, uint64_t otherwise, uint64_t *out)
     return !*end && !errno;
 }
 
-/* Opens one folder or file after the other, so that no link and no ".." leads outside. */
+/* Opens the folders of a path and its file one by one, so that no symbolic link and no ".." escapes
+ * from the folder. */
 static int open_inside(const char *folder, const char *path)
 {
     int at = open(folder, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
@@ -75,7 +76,8 @@ static enum bp_status external_refuse(const Onnx__TensorProto *t, const char *lo
                       t->name ? t->name : "", location ? location : "", why);
 }
 
-/* Memory is asked for when the file is known to have as much: extents may lie. */
+/* Called only after the file is known to have `size` bytes, because a model can declare false
+ * extents. Then memory is allocated. */
 static enum bp_status read_new(const Onnx__TensorProto *proto, const char *location, int file,
                                uint64_t offset, uint64_t size, void **out_data)
 {

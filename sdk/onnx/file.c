@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c: files of models and values while they are unpacked. Mapped and not copied: models are
- * large. */
+/* file.c: maps files of models and values while they are unpacked. The files are mapped and not
+ * copied, because models are large. */
 #include "onnx.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limits.c: what a model may take, since it may come from anywhere: bytes that loading makes, bytes
- * of a run, rounds of loops, time. A node of a few bytes can ask for terabytes, so what it makes is
- * found before it runs: it is recorded in a graph of its own, which has shapes and no memory. */
+/* limits.c: limits the bytes that loading creates, the bytes of a run, the iterations of loops and
+ * the time, because a model may come from an untrusted source. A node of a few bytes can request
+ * terabytes. Its memory is therefore computed before it runs: the node is recorded in a separate
+ * graph, which has shapes and no memory. */
 #include "row.h"
 #include <stdlib.h>
 #include <time.h>
 
-/* Of bytes that loading makes by default: this, and this many for each byte of weights. Shapes,
- * masks, tables and constants of a fill value lie far below the first; weights that are unpacked (8
- * bits to f32, twice, as scaled and turned) below the second. */
+/* The default limit of the bytes that loading creates: fold_base plus fold_factor for each byte of
+ * weights. Shapes, masks, tables and constants of one fill value are far smaller than fold_base.
+ * Unpacked weights (8 bits to f32, twice, for a scaled and a transposed copy) are smaller than the
+ * second term. */
 static const uint64_t fold_base = UINT64_C(1) << 30, fold_factor = 8;
 static const uint64_t rounds_default = UINT64_C(1) << 20;
-static const uint64_t value_size = 512; /* of a value of the host, about: loops can keep many */
+static const uint64_t value_size = 512; /* of a value on the host, estimated: loops keep many */
 
 static uint64_t limits_add(uint64_t a, uint64_t b)
 {
@@ -81,7 +83,7 @@ enum bp_status onnx_check_alive(const struct bp_model *model, uint64_t more)
                       (unsigned long long)limit);
 }
 
-/* What the elements of a tensor take: those that are repeated by a stride of 0 count once. */
+/* Computes the bytes of a tensor's elements. Elements that a stride of 0 repeats count once. */
 uint64_t onnx_tensor_bytes(struct bp_tensor *t)
 {
     struct bp_tensor_info info = onnx_info(t);
@@ -102,7 +104,7 @@ void onnx_count_value(struct bp_model *model, struct onnx_value *value)
     model->use.alive += value->bytes;
 }
 
-/* Of the results of all nodes of a graph but views. */
+/* The bytes of the results of all nodes of a graph, without views. */
 static uint64_t graph_bytes(struct bp_graph *graph)
 {
     struct bp_graph_info all = {.size = sizeof all};
@@ -137,13 +139,13 @@ uint64_t onnx_node_bytes(const struct onnx_run *run, const struct onnx_node *nod
     if (node->n_body || bp_graph_create(run->model->core, &dry.graph)) return 0;
     c.scope = bp_graph_scope(dry.graph);
     c.out = calloc(node->n_out + 1, sizeof *c.out);
-    /* What fails here fails again, with its message, when it runs. */
+    /* A node that fails here fails again when it runs, and the run reports the message. */
     if (c.out && !(node->row->emit ? node->row->emit : onnx_emit_map)(&c))
         bytes = graph_bytes(dry.graph);
     for (uint32_t i = 0; c.out && i < node->n_out; i++) onnx_value_release(c.out[i]);
     free(c.out);
     bp_graph_destroy(dry.graph);
-    run->model->host = host; /* a row may note that the host did it */
+    run->model->host = host; /* the dry run may have set both (onnx_by_host) */
     run->model->n_host = n_host;
     return bytes;
 }

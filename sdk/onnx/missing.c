@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* missing.c: everything that a model needs and that is not there; and what is. */
+/* missing.c: lists everything that a model needs and this library lacks, and reads the rows of the
+ * operator table. */
 #include "resolve.h"
 #include "row.h"
 #include <stdarg.h>
@@ -7,24 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the model says of a name: its element type. */
+/* The element type that the model declares for a name. */
 struct typed_name {
     const char *name;
     int32_t elem_type;
 };
 
-/* The lines that are found. */
+/* A search, and the lines that it has found. */
 struct search {
     char *text;
     size_t size;
-    bool full;                /* there is no room for more */
+    bool full;                /* text has no room for more lines */
     const Onnx__ModelProto *model;
-    struct typed_name *named; /* sorted; not of functions */
+    struct typed_name *named; /* sorted; without names inside functions */
     size_t n_named, room;
-    bool is_function;         /* its names are its own */
+    bool is_function;         /* nodes of a function are searched, whose names are local */
 };
 
-/* Whether text has this line. What is in brackets at its end says where it was first. */
+/* Tests whether text has this line. Brackets at the end of a line (the place of the first use) are
+ * not compared. */
 static bool has_line(const char *text, const char *line)
 {
     size_t n = strcspn(line, "[");
@@ -86,7 +88,8 @@ static int missing_by_name(const void *a, const void *b)
     return strcmp(((const struct typed_name *)a)->name, ((const struct typed_name *)b)->name);
 }
 
-/* A name that has no memory for its type is one of which nothing is said. */
+/* Stores a name's type. If the host has no memory, the name stays without a type and is not
+ * checked. */
 static void name_type(struct search *s, const char *name, int32_t elem_type)
 {
     if (s->n_named == s->room) {
@@ -118,7 +121,7 @@ static void name_types(struct search *s, const Onnx__GraphProto *graph)
             if (graph->node[n]->attribute[i]->g) name_types(s, graph->node[n]->attribute[i]->g);
 }
 
-/* Types that tensors may have, but this operator not. */
+/* Reports inputs of a type that tensors may have, but that this operator does not take. */
 static void look_at_inputs(struct search *s, const Onnx__NodeProto *node)
 {
     const char *op = onnx_text(node->op_type);
@@ -136,11 +139,11 @@ static void look_at_inputs(struct search *s, const Onnx__NodeProto *node)
     }
 }
 
-/* What loading would say of a node of the table, without the node's name. */
+/* Reports the error that loading would report for a node of the table, without the node's name. */
 static void look_at_support(struct search *s, const struct onnx_node *node)
 {
     for (size_t i = 0; i < node->proto->n_attribute; i++)
-        if (*onnx_text(node->proto->attribute[i]->ref_attr_name)) return; /* its caller knows */
+        if (*onnx_text(node->proto->attribute[i]->ref_attr_name)) return; /* the call has it */
     if (onnx_check_node(node) || onnx_check_supported(node))
         missing_add(s, "%s", bp_error_message());
 }

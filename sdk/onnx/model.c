@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.c: loads a model, and says what it is. */
+/* model.c: loads a model, and describes its inputs, outputs and state. */
 #include "resolve.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { STRUCT_MAX = 65536 }; /* a size field that says more is none */
+enum { STRUCT_MAX = 65536 }; /* a size field with a larger number is invalid */
 
-/* What a declared type says. */
+/* Reads the kind, dtype and shape of a port from its declared type. */
 static enum bp_status read_type(const Onnx__TypeProto *type, struct bp_model_port *port)
 {
     const Onnx__TypeProto__Tensor *t;
@@ -55,7 +55,7 @@ static enum bp_status read_port(const Onnx__ValueInfoProto *from, struct bp_mode
     return read_type(from->type, port);
 }
 
-/* Inputs that the model has no value for, and all outputs. */
+/* Reads the inputs for which the model has no value, and all outputs. */
 static enum bp_status read_ports(struct bp_model *model)
 {
     const Onnx__GraphProto *g = model->proto->graph;
@@ -67,7 +67,7 @@ static enum bp_status read_ports(struct bp_model *model)
         TRY(read_port(model->body.declared[i], &model->input[i]));
     for (size_t i = 0; i < g->n_output; i++) {
         struct bp_model_port *port = &model->output[i];
-        if (read_port(g->output[i], port)) { /* what an output is said to be is not relied on */
+        if (read_port(g->output[i], port)) { /* a bad declaration is ignored */
             free((void *)port->shape);
             *port = (struct bp_model_port){.size = sizeof *port, .rank = UINT32_MAX,
                                            .dtype = ONNX_NO_DTYPE,
@@ -148,7 +148,7 @@ enum bp_status bp_model_load_memory(struct bp_device *device, const void *data, 
     if (!model) return onnx_no_memory();
     status = model_load(model, data, size);
     if (status == BP_OK) status = model_prepare(model);
-    model->options.folder = NULL; /* the caller's */
+    model->options.folder = NULL; /* owned by the caller */
     return model_done(model, status, out_model);
 }
 
@@ -259,7 +259,7 @@ enum bp_status bp_model_output(struct bp_model *model, uint32_t index, struct bp
     return answer_port("bp_model_output", model->output, model->body.n_output, index, out);
 }
 
-/* Of the plan that was run last. */
+/* Adds the state of the plan that was run last. */
 static void add_program(const struct bp_model *model, struct bp_model_info *info)
 {
     static const char failed[] = "it failed";

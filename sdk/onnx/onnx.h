@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx.h: a model inside the library: values, nodes with resolved names, and a walk over them. */
+/* onnx.h: declares a loaded model inside the library (values, nodes with resolved names, plans) and
+ * the functions of its files. */
 #ifndef BP_ONNX_H
 #define BP_ONNX_H
 
@@ -15,38 +16,40 @@
         if (try_status) return try_status; \
     } while (0)
 
-/* error.c: keeps a message for bp_error_message, and returns status. */
+/* error.c: stores a message for bp_error_message, and returns status. */
 enum bp_status onnx_error(enum bp_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 enum bp_status onnx_no_memory(void);
 struct onnx_node;
-/* The same behind "node NAME (OP): ", or "OP: " where the node has no name. */
+/* As onnx_error, with a message that begins with "node NAME (OP): ", or "OP: " where the node has
+ * no name. */
 enum bp_status onnx_node_error(enum bp_status status, const struct onnx_node *node,
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 enum {
     ONNX_NO_SLOT = UINT32_MAX,
     ONNX_NO_DTYPE = UINT32_MAX,
-    ONNX_DEPTH_MAX = 32, /* sub-graphs and functions in each other */
+    ONNX_DEPTH_MAX = 32, /* levels of nested sub-graphs and functions */
     ONNX_RANK_MAX = 8,
     ONNX_OPSET_MAX = 23,
 };
 
-/* A value while a model runs. Counted; the count is not atomic: one thread at a time. */
+/* A value while a model runs. It is reference-counted. The count is not atomic, so only one thread
+ * at a time may use a model. */
 struct onnx_value {
     uint32_t refs;
     uint32_t kind;             /* enum bp_model_kind */
-    bool symbolic;             /* its tensor is one of a graph */
-    struct bp_tensor *tensor;  /* of a TENSOR: a reference */
+    bool symbolic;             /* its tensor belongs to a graph that is being recorded */
+    struct bp_tensor *tensor;  /* of a TENSOR: an owned reference */
     struct onnx_value **item;  /* of a SEQUENCE: n_item; of an OPTIONAL: one or none */
     size_t n_item;
-    int64_t *number;           /* a TENSOR of integers that the host has read, or NULL */
-    struct onnx_use *use;      /* of a TENSOR: where its bytes are counted as alive */
+    int64_t *number;           /* of a TENSOR: its integers, if the host has read them, or NULL */
+    struct onnx_use *use;      /* of a TENSOR: the counter of live bytes that includes bytes */
     uint64_t bytes;
 };
 
-/* value.c. The makers take the references that they are given, also when they fail. A tensor is
- * counted among those of its model that are alive. */
+/* value.c. onnx_value_tensor takes over the caller's reference to the tensor, also when it fails,
+ * and counts the tensor's bytes among the live bytes of the model. */
 enum bp_status onnx_value_tensor(struct bp_model *model, struct bp_tensor *tensor, bool symbolic,
                                  struct onnx_value **out_value);
 enum bp_status onnx_value_list(uint32_t kind, size_t n, struct onnx_value **out_value);
@@ -55,8 +58,8 @@ void onnx_value_release(struct onnx_value *value);
 
 struct onnx_row;
 
-/* A list of nodes with its own inputs and outputs: the model's graph, or a sub-graph. Slots are
- * numbered through a whole model. */
+/* A list of nodes with its own inputs and outputs: the model's graph, or a sub-graph. Slot numbers
+ * are unique in a whole model. */
 struct onnx_body {
     struct onnx_node *node;
     uint32_t *input, *output;
@@ -64,73 +67,75 @@ struct onnx_body {
     uint32_t n_node, n_input, n_output;
 };
 
-/* What attributes of a function of the model are where a call does not give them. */
+/* The default attributes of a function of the model, for calls that do not set them. */
 struct onnx_function {
     Onnx__AttributeProto **attr;
     size_t n;
-    bool is_own; /* unpacked here */
+    bool is_own; /* attr was unpacked by this library, which frees it */
 };
 
 struct onnx_node {
     const Onnx__NodeProto *proto;
-    const struct onnx_function *function; /* of a call of one, or NULL */
-    const struct onnx_node *caller; /* of a function: who gives its attributes; or NULL */
+    const struct onnx_function *function; /* for a call of a function: its defaults; or NULL */
+    const struct onnx_node *caller; /* for a node of a function: the call, whose attributes the
+                                       node may refer to; or NULL */
     const struct onnx_row *row;
-    const char *name;               /* for messages: its own, or that of its first output; NULL:
-                                       messages do not name it */
+    const char *name;               /* for messages: its own name, or its first output's; NULL:
+                                       messages do not name the node */
     uint32_t *in, *out;             /* slots; ONNX_NO_SLOT: absent */
     uint32_t n_in, n_out;
-    int64_t opset;                  /* of its domain */
+    int64_t opset;                  /* the version of its domain */
     struct onnx_body *body;         /* one for each attribute that is a graph, in their order */
     uint32_t n_body;
-    uint32_t *dead;                 /* slots that nobody reads after it */
+    uint32_t *dead;                 /* slots that no node reads after this one */
     uint32_t n_dead;
-    bool is_folded;                 /* its outputs are constants */
+    bool is_folded;                 /* its outputs were computed at load and are constants */
 };
 
-/* Where the value of a slot is written in the model; both NULL: it is no weight. */
+/* The place in the model file that has the value of a slot; both members are NULL if the slot is no
+ * weight. */
 struct onnx_weight {
     const Onnx__TensorProto *tensor;
     const Onnx__SparseTensorProto *sparse;
 };
 
-/* A set of input types and what is run for it. */
+/* A set of input types, and the plan for running the model with inputs of these types. */
 struct onnx_plan {
-    struct bp_model_port *type;  /* of each input; shape is own */
+    struct bp_model_port *type;  /* of each input; the plan owns each shape */
     uint32_t n_type;
-    struct bp_graph *graph;      /* NULL: node by node */
-    struct bp_program *program;  /* of it */
-    struct onnx_value **output;  /* of each output of the model: with symbolic tensors in it */
-    uint64_t used;               /* when last */
+    struct bp_graph *graph;      /* NULL: nodes are run one by one */
+    struct bp_program *program;  /* of the graph */
+    struct onnx_value **output;  /* of each output of the model; may hold symbolic tensors */
+    uint64_t used;               /* the number of its last use; 0: the entry is empty */
 };
 
-/* What is held against the limits of bp_model_options. */
+/* The use of resources that is checked against the limits of bp_model_options. */
 struct onnx_use {
-    uint64_t given, folded; /* bytes: of weights in the model's files; that loading made beside */
-    uint64_t alive, base;   /* bytes of values; of those from before this run */
-    uint64_t rounds;        /* of loops, of this run */
-    uint64_t begun;         /* this run, or the load: ms */
+    uint64_t given, folded; /* bytes of weights in the model's files; bytes that loading added */
+    uint64_t alive, base;   /* bytes of live values; the same count before this run began */
+    uint64_t rounds;        /* loop iterations of this run */
+    uint64_t begun;         /* start of this run or of the load, in ms */
 };
 
 enum { ONNX_PLANS = 8, ONNX_MAGIC = 0x4f4e4e58 };
 
 struct bp_model {
-    uint32_t magic;              /* first, as in other handles: they are told apart by it */
+    uint32_t magic;              /* first, as in other handles: functions check handles by it */
     struct bp_device *device;
     struct bp_core *core;
-    struct bp_stream *stream;    /* for what is computed once */
+    struct bp_stream *stream;    /* for values that are computed once */
     Onnx__ModelProto *proto;
     struct onnx_body body;
-    struct onnx_node **call;      /* n_call calls of functions: who gives attributes */
-    struct onnx_function *function; /* of each of the model's */
+    struct onnx_node **call;      /* n_call calls of functions; inlined nodes use their values */
+    struct onnx_function *function; /* one for each function of the model */
     struct onnx_weight *weight;   /* by slot */
-    struct onnx_value **constant; /* by slot: weights; NULL: none */
+    struct onnx_value **constant; /* by slot: the value of a weight, or NULL */
     struct bp_model_port *input, *output;
     uint32_t n_slot, n_node, n_call, n_weight;
     uint64_t weight_bytes, runs;
-    bool is_failed;              /* the last run */
-    const struct onnx_node *at;  /* the node that a walk is at, or NULL */
-    const struct onnx_node *host; /* of n_host that the host did in the last run, the first */
+    bool is_failed;              /* the last run failed */
+    const struct onnx_node *at;  /* the node that a walk currently executes, or NULL */
+    const struct onnx_node *host; /* the first of n_host nodes that the last run did on the host */
     uint32_t n_host;
     struct bp_model_options options;
     struct onnx_use use;
@@ -141,90 +146,99 @@ static inline bool onnx_is_model(const struct bp_model *model)
 {
     return model && model->magic == ONNX_MAGIC;
 }
-/* model.c: the same; the message names the call. */
+/* model.c: fails for a handle that is no model; the message names the API function `call`. */
 enum bp_status onnx_check_model(const char *call, const struct bp_model *model);
 
-/* wire.c: whether bytes are a well-formed message, of bounded depth: what unpacking relies on. */
+/* wire.c: checks that bytes are a well-formed message of bounded depth; unpacking relies on
+ * this. */
 enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const void *data,
                                size_t size);
 
-/* wire.c: checks bytes as above and unpacks them. what: names them in messages. BP_ERR_MEMORY: the
- * host has none for it. The message is freed by its type's free_unpacked, with allocator NULL. */
+/* wire.c: checks bytes as onnx_wire_check does and unpacks them. `what` names the bytes in
+ * messages. BP_ERR_MEMORY: the host has no memory for the message. The caller frees the message
+ * with its type's free_unpacked and allocator NULL. */
 enum bp_status onnx_unpack(const ProtobufCMessageDescriptor *message, const void *data, size_t size,
                            const char *what, void *out_message);
 
-/* file.c: a file's bytes, for reading; size is not 0. */
+/* file.c: maps a file's bytes for reading; size is never 0. */
 enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size);
 void onnx_file_unmap(void *data, size_t size);
 
-/* resolve.c: names become slots, functions are inlined. Fills body, input, output, n_slot. */
+/* resolve.c: gives each name a slot and inlines functions. Fills body, input, output, n_slot. */
 enum bp_status onnx_resolve(struct bp_model *model);
 void onnx_body_finish(struct onnx_body *body);
 
-/* weights.c: initialisers become constants. */
+/* weights.c: loads initialisers as constants. */
 enum bp_status onnx_weights(struct bp_model *model);
-/* The fan_in of a bp_model_weights for the weight of a slot. */
+/* The fan_in argument of a bp_model_weights callback for the weight of a slot. */
 int64_t onnx_fan_in(const struct bp_model *model, uint32_t slot, uint32_t rank,
                     const int64_t *shape);
-/* What a value holds is written no more. */
+/* Freezes the tensors of a value, which are written no more from now on. */
 enum bp_status onnx_freeze(const struct onnx_value *value);
 
-/* tensor.c: the elements of a TensorProto, as a tensor, written in a stream; or as a value, of
- * which the host keeps a short list of integers, a shape mostly, that it need not read back.
- * is_weight: the caller of the model may replace them. */
+/* tensor.c: onnx_tensor writes the elements of a TensorProto to a new tensor, in a stream.
+ * onnx_tensor_value returns them as a value; for a short list of integers (mostly a shape) the
+ * value keeps a host copy, so that the host need not read it back. is_weight: the callback of
+ * bp_model_options may replace the elements. */
 enum bp_status onnx_tensor(struct bp_model *model, struct bp_stream *stream,
                            const Onnx__TensorProto *proto, struct bp_tensor **out_tensor);
 enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto *proto,
                                  bool is_weight, struct onnx_value **out_value);
 enum bp_status onnx_sparse_tensor(struct bp_model *model, const Onnx__SparseTensorProto *proto,
                                   struct bp_tensor **out_tensor);
-/* Numbers of the host as a new tensor, on the stream's device. */
+/* Writes numbers of the host to a new tensor, on the stream's device. */
 enum bp_status onnx_put(struct bp_stream *stream, uint32_t dtype, uint32_t rank,
                         const int64_t *shape, const void *data, struct bp_tensor **out_tensor);
 
-/* The dtype of an ONNX element type, or ONNX_NO_DTYPE; and back, 0: there is none. */
+/* Convert an ONNX element type to a dtype (ONNX_NO_DTYPE: none), and a dtype to an element type (0:
+ * none). */
 uint32_t onnx_dtype(int32_t elem_type);
 int32_t onnx_elem_type(uint32_t dtype);
 
-/* external.c: size bytes at an offset of a file below a folder, in new memory. */
+/* external.c: reads size bytes at an offset of a file below a folder, into new memory of the
+ * host. */
 enum bp_status onnx_external(const char *folder, const Onnx__TensorProto *proto, uint64_t size,
                              void **out_data);
 
 /* One walk over the nodes of a model. */
 struct onnx_run {
     struct bp_model *model;
-    struct bp_stream *stream;   /* where nodes are run */
-    struct bp_graph *graph;     /* where they are recorded; NULL: all are run */
+    struct bp_stream *stream;   /* executes nodes */
+    struct bp_graph *graph;     /* records nodes; NULL: all nodes are executed */
     struct onnx_value **slot;   /* n_slot references, or NULL */
 };
 
-/* walk.c: all nodes of a body, in their order. */
+/* walk.c: walks all nodes of a body, in their order. */
 enum bp_status onnx_walk(struct onnx_run *run, const struct onnx_body *body);
 enum bp_status onnx_walk_node(struct onnx_run *run, const struct onnx_node *node);
-void onnx_set(struct onnx_run *run, uint32_t slot, struct onnx_value *value); /* takes it */
-/* The value is read no more in this round. What is known before all runs stays: a body that is
- * walked again reads it again. */
+/* Stores value in a slot, and takes over the caller's reference. */
+void onnx_set(struct onnx_run *run, uint32_t slot, struct onnx_value *value);
+/* Releases the value of a slot that is not read again in this iteration. Values that are known
+ * before all runs stay, because a body that is walked again reads them again. */
 void onnx_forget(struct onnx_run *run, uint32_t slot);
 
-/* limits.c. begin: of a load or a run. Each check fails with a message that names the option. */
+/* limits.c. onnx_limits_begin starts the counts of a load or a run. Each check fails with a message
+ * that names the option. */
 void onnx_limits_begin(struct bp_model *model);
 enum bp_status onnx_check_time(const struct bp_model *model);
 enum bp_status onnx_check_round(struct bp_model *model);
-/* bytes that loading is about to make. */
+/* Fails if loading must not create this many more bytes. */
 enum bp_status onnx_check_fold(struct bp_model *model, uint64_t bytes);
-/* Bytes of values that are alive, and of some that are about to be made. */
+/* Fails if the bytes of live values and `more` bytes that are about to be created exceed
+ * run_bytes. */
 enum bp_status onnx_check_alive(const struct bp_model *model, uint64_t more);
 uint64_t onnx_tensor_bytes(struct bp_tensor *t);
 void onnx_count_value(struct bp_model *model, struct onnx_value *value);
-/* Bytes that a node makes when it runs: its results and what lies between, but for views. 0: not
- * known: it has sub-graphs, or extents that depend on data, and then no more than its inputs. */
+/* The bytes that a node creates when it runs: its results and intermediate values, without views.
+ * 0: unknown, because the node has sub-graphs, or extents that depend on data (its results are then
+ * bounded by its inputs). */
 uint64_t onnx_node_bytes(const struct onnx_run *run, const struct onnx_node *node);
 
-/* run.c: whether a value may stand for an input. */
+/* run.c: checks that a value may be passed as an input. */
 enum bp_status onnx_check_value(const struct bp_model *model, const struct bp_model_port *port,
                                 const struct bp_model_value *in);
 
-/* plan.c */
+/* plan.c: find returns the plan for these input types, and makes one if none is kept. */
 enum bp_status onnx_plan_find(struct bp_model *model, const struct bp_model_value *in, size_t n_in,
                               struct onnx_plan **out_plan);
 void onnx_plan_finish(struct bp_model *model, struct onnx_plan *plan);

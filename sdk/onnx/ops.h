@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.h: the rows of table.def that are more than a change of names. */
+/* ops.h: declares the functions of the rows of table.def that are more than a change of names. */
 #ifndef BP_ONNX_OPS_H
 #define BP_ONNX_OPS_H
 

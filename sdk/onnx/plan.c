@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c: what is run for a set of input types: a program of a recorded graph, or the nodes
- * themselves. */
+/* plan.c: plans a model for a set of input types: records its nodes as a graph and a program, or
+ * else plans to run the nodes one by one. */
 #include "row.h"
 #include "run.h"
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static enum bp_status keep_types(struct onnx_plan *plan, const struct bp_model_v
     return BP_OK;
 }
 
-/* Symbolic inputs, under the model's names. */
+/* Adds symbolic inputs to the graph, under the model's names. */
 static enum bp_status add_inputs(struct onnx_run *run, const struct onnx_plan *plan)
 {
     const struct onnx_body *body = &run->model->body;
@@ -53,7 +53,7 @@ static enum bp_status add_inputs(struct onnx_run *run, const struct onnx_plan *p
     for (uint32_t i = 0; i < body->n_input; i++) {
         const struct bp_model_port *type = &plan->type[i];
         struct bp_tensor *t;
-        if (type->kind != BP_MODEL_TENSOR) /* what a sequence holds is known when it comes */
+        if (type->kind != BP_MODEL_TENSOR) /* its elements are known only in a run */
             return onnx_error(BP_ERR_UNSUPPORTED, "input %u is no tensor", i);
         TRY(bp_graph_input(run->graph, run->model->input[i].name, type->dtype, type->rank,
                            type->shape, &t));
@@ -62,7 +62,7 @@ static enum bp_status add_inputs(struct onnx_run *run, const struct onnx_plan *p
     return BP_OK;
 }
 
-/* All symbolic tensors of a value become outputs, in order. */
+/* Makes all symbolic tensors of a value outputs of the graph, in order. */
 static enum bp_status add_output(struct bp_graph *graph, const struct onnx_value *v)
 {
     if (!v) return onnx_error(BP_ERR_INVALID, "an output has no value");
@@ -85,7 +85,7 @@ static enum bp_status take_outputs(struct onnx_run *run, struct onnx_plan *plan)
     return BP_OK;
 }
 
-/* Constants that this plan has made are read by its kernels' plans: they may be packed. */
+/* Freezes the constants that this plan created, so that the kernels of its calls may pack them. */
 static enum bp_status freeze_constants(struct bp_graph *graph)
 {
     struct bp_graph_info all = {.size = sizeof all};
@@ -113,13 +113,13 @@ static enum bp_status plan_record(struct bp_model *model, struct onnx_plan *plan
     if (status == BP_OK) status = take_outputs(&run, plan);
     if (status == BP_OK) status = freeze_constants(plan->graph);
     if (status == BP_OK) status = bp_program_create(plan->graph, model->device, &plan->program);
-    if (status == BP_OK) /* runs on other streams use what was computed and written now */
+    if (status == BP_OK) /* runs on other streams read values computed here */
         status = bp_stream_synchronize(model->stream);
     onnx_run_finish(&run);
     return status;
 }
 
-/* The place of the plan that was used longest ago, or of none. */
+/* Frees the least recently used plan, and returns its entry. */
 static struct onnx_plan *make_place(struct bp_model *model)
 {
     struct onnx_plan *oldest = &model->plan[0];
@@ -168,7 +168,7 @@ enum bp_status onnx_plan_find(struct bp_model *model, const struct bp_model_valu
     if (status == BP_OK) {
         status = plan_record(model, plan);
         if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_INVALID) {
-            finish_outputs(model, plan); /* node by node; that says what is wrong, if anything */
+            finish_outputs(model, plan); /* run node by node, which reports an error */
             status = BP_OK;
         }
     }

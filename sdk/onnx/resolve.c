@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resolve.c: names become slots. Checks that each name is made once, before it is read; puts the
- * nodes of the model's functions where they are called; gives each node its row. */
+/* resolve.c: gives each name of a model a slot. Checks that each name is set once and before it is
+ * read, inlines the functions of the model where they are called, and finds the row of each
+ * node. */
 #include "resolve.h"
 #include "row.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Functions that call each other twice are 2^n calls in a file of n lines. */
+/* Limits of inlining: n functions that each call the next one twice make 2^n calls from n lines. */
 enum { NODES_MAX = 1 << 20, CALLS_MAX = 1 << 14 };
 
 const char *onnx_text(const char *text)
@@ -68,7 +69,7 @@ const struct bp_opinfo *onnx_custom_op(const Onnx__NodeProto *node)
     return bp_opinfo_find(name);
 }
 
-/* Operators of other domains are rows of plugins, called DOMAIN.NAME. */
+/* The row of operators of other domains: operators of plugins, named DOMAIN.NAME. */
 static const struct onnx_row custom_row = {"", 1, "", "", onnx_emit_custom};
 
 static enum bp_status find_row(struct resolver *r, struct onnx_node *node)
@@ -161,7 +162,8 @@ static enum bp_status add_node(struct resolver *r, struct onnx_body *body,
 static enum bp_status resolve_nodes(struct resolver *r, struct onnx_body *body,
                                     Onnx__NodeProto *const *node, size_t n);
 
-/* A function's inputs are the slots of the caller's, and its outputs are the caller's. */
+/* Binds the inputs of a function to the slots of the call's inputs. Its outputs become the outputs
+ * of the call in the same way (give_results). */
 static enum bp_status bind_function(struct resolver *r, const Onnx__FunctionProto *f,
                                     struct onnx_node *call, struct scope *outer)
 {
@@ -208,7 +210,7 @@ static enum bp_status inline_function(struct resolver *r, struct onnx_body *body
     kept = realloc(r->model->call, (r->model->n_call + 1) * sizeof *kept);
     if (!kept) return onnx_no_memory();
     r->model->call = kept;
-    call = calloc(1, sizeof *call); /* lives as long as the nodes that ask it for attributes */
+    call = calloc(1, sizeof *call); /* kept as long as the nodes that read its attributes */
     if (!call) return onnx_no_memory();
     kept[r->model->n_call++] = call;
     *call = (struct onnx_node){.proto = proto, .caller = r->caller, .name = name_of(proto),
@@ -236,7 +238,8 @@ static enum bp_status resolve_nodes(struct resolver *r, struct onnx_body *body,
     return BP_OK;
 }
 
-/* Initialisers are known from the start; an input that is one too has it as its value. */
+/* Creates the slots of initialisers. An input of the graph with the name of an initialiser has its
+ * value. */
 static enum bp_status name_weights(struct resolver *r, const Onnx__GraphProto *graph)
 {
     for (size_t i = 0; i < graph->n_initializer; i++)
@@ -304,7 +307,7 @@ enum bp_status onnx_resolve_graph(struct resolver *r, const Onnx__GraphProto *gr
     return status;
 }
 
-/* What a later version changed in an operator is not known. */
+/* Rejects later versions, because their changes of operators are not known here. */
 static enum bp_status check_import(Onnx__OperatorSetIdProto *const *import, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -1,49 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resolve.h: names while a model is resolved. */
+/* resolve.h: declares the scopes of names, and the functions that give each name of a model a slot
+ * while it is loaded. */
 #ifndef BP_ONNX_RESOLVE_H
 #define BP_ONNX_RESOLVE_H
 
 #include "onnx.h"
 
-/* The names of one graph or function; those of a sub-graph see the ones outside. */
+/* The names of one graph or function. Nodes of a sub-graph also find the names of the outer
+ * scopes. */
 struct scope {
-    void *names; /* of tsearch */
-    const struct scope *outer;
+    void *names; /* a tree of tsearch */
+    const struct scope *outer; /* or NULL */
 };
 
 struct resolver {
     struct bp_model *model;
     struct scope *scope;
-    const struct onnx_node *caller; /* of the function that is being inlined, or NULL */
+    const struct onnx_node *caller; /* the call of the function being inlined, or NULL */
     Onnx__OperatorSetIdProto *const *import;
     size_t n_import;
-    const struct onnx_body **owner; /* by slot: the body whose nodes make it; NULL: a weight */
+    const struct onnx_body **owner; /* by slot: the body whose nodes set it; NULL: a weight */
     const struct onnx_body *body;
     int depth;
 };
 
-/* "" for NULL. */
+/* Returns text, or "" for NULL. */
 const char *onnx_text(const char *text);
 int64_t onnx_opset(const struct bp_model *model);
 
-/* The operator DOMAIN.NAME, of a plugin, that a node of another domain names; or NULL. */
+/* Finds the operator DOMAIN.NAME of a plugin for a node of a domain that is not ONNX's; or NULL. */
 const struct bp_opinfo *onnx_custom_op(const Onnx__NodeProto *node);
 
-/* "" for the standard operators. */
+/* Returns "" for a name of the standard domain, otherwise the domain. */
 const char *onnx_domain(const char *domain);
 
-/* The version of a domain in a list of imports; 1 where it is not imported. */
+/* Finds the version of a domain in a list of imports; 1 if the domain is not imported. */
 int64_t onnx_version(Onnx__OperatorSetIdProto *const *import, size_t n, const char *domain);
 
-/* The function of the model that a node calls, or NULL. */
+/* Finds the function of the model that a node calls, or NULL. */
 const Onnx__FunctionProto *onnx_is_function(const Onnx__ModelProto *model,
                                             const Onnx__NodeProto *node);
 
 enum bp_status onnx_resolve_graph(struct resolver *r, const Onnx__GraphProto *graph,
                                   struct onnx_body *body);
 
-/* scope.c. find: in the scope and those outside it; false: there is none. bind: another name of a
- * slot. new: a slot for a name that is new in its scope. weight: the same, with its data. */
+/* scope.c. find: searches the scope and those outside it; false if the name is unknown. bind: gives
+ * a slot one more name. new: creates a slot for a name that is new in its scope. weight: creates a
+ * slot as new does, with the data of an initialiser. */
 bool onnx_scope_find(const struct scope *scope, const char *name, uint32_t *out_slot);
 enum bp_status onnx_scope_bind(struct scope *scope, const char *name, uint32_t slot);
 enum bp_status onnx_scope_new(struct resolver *r, const char *name, uint32_t *out_slot);
@@ -53,13 +56,13 @@ enum bp_status onnx_scope_weight(struct resolver *r, const char *name,
 bool onnx_scope_is_weight(const struct resolver *r, const char *name);
 void onnx_scope_finish(struct scope *scope);
 
-/* defaults.c: fills model->function; and finds the entry of one. */
+/* defaults.c: fills model->function, and finds the entry of one function. */
 enum bp_status onnx_defaults(struct bp_model *model);
 void onnx_defaults_finish(struct bp_model *model);
 const struct onnx_function *onnx_function_of(const struct bp_model *model,
                                              const Onnx__FunctionProto *proto);
 
-/* dead.c: after which node of a body each slot of its making is read no more. */
+/* dead.c: finds the node of a body after which each slot that the body sets is read no more. */
 enum bp_status onnx_find_dead(const struct resolver *r, struct onnx_body *body);
 
 #endif

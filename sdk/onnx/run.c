@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c: runs a model: inputs are checked, a plan is found, outputs are handed out. */
+/* run.c: runs a model: checks the inputs, finds or makes a plan, runs it, and returns the
+ * outputs. */
 #include "run.h"
 #include "row.h"
 #include <stdlib.h>
@@ -86,7 +87,7 @@ static enum bp_status check_run(struct bp_model *model, struct bp_stream *stream
     return BP_OK;
 }
 
-/* Another handle of the same tensor. */
+/* Creates another handle of the same tensor. */
 static enum bp_status same_tensor(struct bp_tensor *t, struct bp_tensor **out)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -125,7 +126,8 @@ static enum bp_status import_value(struct bp_model *model, const struct bp_model
     return BP_OK;
 }
 
-/* Outputs lie in row-major order, whatever order they were made in. Takes t. */
+/* Returns t, or a copy of it in row-major order if t has another layout. Takes over the caller's
+ * reference to t. */
 static enum bp_status in_order(struct bp_stream *stream, struct bp_tensor *t,
                                struct bp_tensor **out)
 {
@@ -143,7 +145,8 @@ static enum bp_status in_order(struct bp_stream *stream, struct bp_tensor *t,
     return status;
 }
 
-/* made: what a graph has made, for symbolic tensors; moved on. */
+/* Returns a handle of an output tensor. made: the graph's outputs, which replace symbolic tensors
+ * in order; each use advances the pointer. */
 static enum bp_status export_tensor(const struct onnx_value *v, struct bp_stream *stream,
                                     struct bp_tensor ***made, struct bp_tensor **out)
 {
@@ -238,8 +241,8 @@ enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *str
     model->is_failed = true;
     TRY(onnx_plan_find(model, in, n_in, &plan));
     model->n_host = 0;
-    model->use.rounds = 0; /* those of recording are the graph's */
-    made = calloc(n_out + 1, sizeof *made); /* out stays as it was where something fails */
+    model->use.rounds = 0; /* iterations that were recorded do not count */
+    made = calloc(n_out + 1, sizeof *made); /* a call that fails leaves out untouched */
     if (!made) return onnx_no_memory();
     status = plan->graph ? run_graph(model, plan, stream, in, made)
                          : run_nodes(model, stream, in, made);
@@ -274,7 +277,7 @@ enum bp_status bp_model_run(struct bp_model *model, struct bp_stream *stream,
     struct bp_tensor **at;
     enum bp_status status;
 
-    TRY(check_run(model, stream, in, n_in, out, n_out)); /* the numbers too, before they are used */
+    TRY(check_run(model, stream, in, n_in, out, n_out)); /* before n_in and n_out are used */
     value = calloc(n_in + n_out + 1, sizeof *value);
     at = calloc(n_in + 1, sizeof *at);
     status = value && at ? BP_OK : onnx_no_memory();

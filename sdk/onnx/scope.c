@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scope.c: the names of a graph, each with its slot. */
+/* scope.c: maps the names of a graph or function to slots. */
 #include "resolve.h"
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct named {
-    const char *name; /* the model's */
+    const char *name; /* owned by the model's message */
     uint32_t slot;
 };
 
@@ -41,7 +41,7 @@ enum bp_status onnx_scope_bind(struct scope *scope, const char *name, uint32_t s
                  : onnx_no_memory();
 }
 
-/* A slot of the body that is being resolved; owner NULL: a weight. */
+/* Adds a slot that nodes of the body `owner` set; NULL: a weight. */
 static enum bp_status add_slot(struct resolver *r, const struct onnx_body *owner,
                                uint32_t *out_slot)
 {

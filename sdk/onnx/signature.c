@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signature.c: whether a node has what its operator may have: a wrong type, a word that nobody
- * knows and an attribute that is not read would be passed over, and give wrong numbers. */
+/* signature.c: checks that a node has only inputs and attributes that its operator may have.
+ * Without the check, a wrong type, an unknown word or an unread attribute would be ignored and
+ * produce wrong numbers. */
 #include "resolve.h"
 #include "row.h"
 #include <pthread.h>
@@ -23,7 +24,7 @@ static const struct signature signature[] = {
 
 enum { SIGNATURES = sizeof signature / sizeof *signature };
 
-/* By name: what loading looks into, once a node. */
+/* Sorted by name: loading searches the list once for each node. */
 static const struct signature *sorted[SIGNATURES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -62,20 +63,20 @@ const char *onnx_attr_type(const Onnx__AttributeProto *a)
     int said = a->has_type ? (int)a->type : 0;
 
     if (held && said && held != said) return "of a type that its value has not";
-    said = said ? said : held; /* files of the first version do not say it */
+    said = said ? said : held; /* files of the first version have no type */
     return said < 0 || said >= (int)(sizeof type_name / sizeof *type_name) ? "of no known type"
                                                                           : type_name[said];
 }
 
-/* One attribute of a signature; the texts are parts of it. */
+/* One attribute of a signature. The texts are parts of the signature's string. */
 struct known {
-    const char *name, *types, *values; /* values: NULL: all */
+    const char *name, *types, *values; /* values: NULL: any value */
     size_t n_name, n_types, n_values;
     int64_t since, until; /* opsets, both included */
     bool needed;
 };
 
-/* "@18", "@-17" or "@7-12"; nothing: all opsets. */
+/* Reads "@18", "@-17" or "@7-12"; without these: all opsets. */
 static const char *read_opsets(const char *at, struct known *out)
 {
     out->since = 0;
@@ -86,7 +87,7 @@ static const char *read_opsets(const char *at, struct known *out)
     return at;
 }
 
-/* The next one; NULL after the last. */
+/* Reads the next attribute of a signature; NULL after the last one. */
 static const char *next_known(const char *at, struct known *out)
 {
     while (*at == ' ') at++;
@@ -105,7 +106,7 @@ static const char *next_known(const char *at, struct known *out)
     return at + out->n_values;
 }
 
-/* Whether a text is one of those of a list with separators. */
+/* Tests whether a text is one of the words of a list. */
 static bool is_among(const char *list, size_t size, char separator, const char *text, size_t n)
 {
     const char *end = list + size, *stop;
@@ -123,7 +124,8 @@ static bool is_of(const struct known *k, int64_t opset)
     return k->since <= opset && opset <= k->until;
 }
 
-/* Where the operator has it in other opsets only, the message says which. */
+/* Finds an attribute for the node's opset. If the operator has it in other opsets only, the message
+ * names these opsets. */
 static enum bp_status find_known(const struct onnx_node *node, const struct signature *s,
                                  const char *name, struct known *out)
 {
@@ -178,10 +180,10 @@ static enum bp_status check_attribute(const struct onnx_node *node, const struct
     const char *type;
     struct known k;
 
-    if (!strncmp(name, "__", 2)) return BP_OK; /* a note of some tool, in ONNX's checker too */
-    TRY(find_known(node, s, name, &k)); /* first: there are few that are known */
+    if (!strncmp(name, "__", 2)) return BP_OK; /* a tool's note; ONNX's checker ignores it too */
+    TRY(find_known(node, s, name, &k)); /* first, because it bounds the next check */
     TRY(onnx_check_once(node, i));
-    if (!a) return BP_OK; /* of a function: its caller has none */
+    if (!a) return BP_OK; /* in a function whose call does not set it */
     type = onnx_attr_type(a);
     if (!is_among(k.types, k.n_types, '/', type, strlen(type)))
         return onnx_node_error(BP_ERR_INVALID, node, "attribute %.80s is %s, expected %.*s", name,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c: the rows of table.def. */
+/* table.c: holds the rows of table.def and finds the row of an operator. */
 #include "ops.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static const struct onnx_row row[] = {
 
 enum { ROWS = sizeof row / sizeof *row };
 
-/* By name, then by version: what loading looks into, once a node. */
+/* Sorted by name, then by version: loading searches the list once for each node. */
 static const struct onnx_row *sorted[ROWS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -40,14 +40,14 @@ const struct onnx_row *onnx_rows(size_t *out_n)
     return row;
 }
 
-/* The row with the highest version that is not above the model's. */
+/* Finds the row with the highest version that is not above the model's. */
 const struct onnx_row *onnx_row_find(const char *domain, const char *name, int64_t opset)
 {
     size_t low = 0, high = ROWS;
 
     if (*domain && strcmp(domain, "ai.onnx.preview.training")) return NULL;
     (void)pthread_once(&once, table_sort);
-    while (low < high) { /* how many come before, or are it */
+    while (low < high) { /* low: the number of rows up to the wanted one */
         size_t middle = (low + high) / 2;
         int order = strcmp(sorted[middle]->name, name);
         if (order < 0 || (!order && sorted[middle]->since <= opset)) low = middle + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor.c: tensors as they are written in a model. */
+/* tensor.c: reads tensors of a model's file and writes them to the device. */
 #include "onnx.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ONNX element types (TensorProto.DataType) that are dtypes here. */
+/* ONNX element types (TensorProto.DataType) that have a dtype of Backplane. */
 static const struct {
     int32_t onnx;
     uint32_t dtype;
@@ -36,7 +36,7 @@ static const char *name_of(const Onnx__TensorProto *t)
     return t->name && *t->name ? t->name : "(unnamed)";
 }
 
-/* Extents, and the bytes that they need. */
+/* Checks the extents, and computes the number of elements and bytes. */
 static enum bp_status check_shape(const Onnx__TensorProto *t, uint32_t dtype, uint64_t *out_count,
                                   uint64_t *out_bytes)
 {
@@ -63,7 +63,7 @@ static enum bp_status wrong_count(const Onnx__TensorProto *t, uint64_t got, uint
                       name_of(t), (unsigned long long)got, (unsigned long long)expected);
 }
 
-/* Elements that are written as 32-bit numbers, in their own width. */
+/* Copies elements that the file stores as 32-bit numbers, in the width of their dtype. */
 static void tensor_narrow(const int32_t *from, uint64_t n, size_t width, void *out)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -73,7 +73,7 @@ static void tensor_narrow(const int32_t *from, uint64_t n, size_t width, void *o
     }
 }
 
-/* The typed field of dtype: how many numbers it has, and where they are. */
+/* Finds the typed field for a dtype, and how many numbers it has. */
 static const void *typed_field(const Onnx__TensorProto *t, uint32_t dtype, size_t *out_n)
 {
     switch (dtype) {
@@ -115,7 +115,7 @@ static enum bp_status own_data(const Onnx__TensorProto *t, uint32_t dtype, uint6
     return BP_OK;
 }
 
-/* Elements that stand in the message, in new memory. */
+/* Copies elements that the message contains into new memory. */
 static enum bp_status read_own(const Onnx__TensorProto *t, uint32_t dtype, uint64_t count,
                                uint64_t bytes, void **out)
 {
@@ -123,7 +123,7 @@ static enum bp_status read_own(const Onnx__TensorProto *t, uint32_t dtype, uint6
     void *data;
     size_t n;
 
-    typed_field(t, dtype, &n); /* before memory is asked for: the extents may lie */
+    typed_field(t, dtype, &n); /* checked before malloc: extents may be false */
     if (n && t->has_raw_data && t->raw_data.len)
         return onnx_error(BP_ERR_INVALID, "tensor %.80s: raw_data and another field have its data",
                           name_of(t));
@@ -138,13 +138,13 @@ static enum bp_status read_own(const Onnx__TensorProto *t, uint32_t dtype, uint6
     return status;
 }
 
-/* Booleans are 0 or 1 here, whatever the file says. */
+/* Makes booleans 0 or 1; a file may have other bytes. */
 static void make_boolean(uint8_t *at, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) at[i] = at[i] != 0;
 }
 
-/* The elements, in memory of the host. */
+/* Reads the elements into memory of the host. */
 static enum bp_status host_data(struct bp_model *model, const Onnx__TensorProto *t, uint32_t dtype,
                                 void **out)
 {
@@ -197,7 +197,7 @@ static void tensor_replace(struct bp_model *model, const Onnx__TensorProto *t, f
                            onnx_fan_in(model, slot, rank, t->dims), data, count);
 }
 
-/* The elements, on the device and in memory of the host. */
+/* Reads the elements into memory of the host and writes them to the device. */
 static enum bp_status tensor_load(struct bp_model *model, struct bp_stream *stream,
                                   const Onnx__TensorProto *proto, bool is_weight, void **out_data,
                                   struct bp_tensor **out_tensor)
@@ -243,7 +243,8 @@ enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto
     return status;
 }
 
-/* Where element number index of the values goes: a linear index, or one of each axis. */
+/* Computes the linear position of element number i of the values. The file has a linear index, or
+ * one index for each axis. */
 static bool tensor_place_of(const Onnx__SparseTensorProto *s, const int64_t *index, uint64_t i,
                             uint64_t count, uint64_t *out)
 {
@@ -284,7 +285,7 @@ static enum bp_status fill_sparse(const Onnx__SparseTensorProto *s, const int64_
     return BP_OK;
 }
 
-/* Whether there may be a dense tensor of it, and the same on the host while that is written. */
+/* Checks that loading may create a dense tensor, and a copy on the host while it is written. */
 static enum bp_status check_sparse(struct bp_model *model, const Onnx__TensorProto *t,
                                    uint64_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unsupported.c: forms of nodes that the operators of the table do not have, as far as a node says
- * so by itself: loading refuses such a node, and bp_model_missing lists it. */
+/* unsupported.c: finds forms of nodes that this library does not support and that the node itself
+ * shows. Loading refuses such a node, and bp_model_missing lists it. */
 #include "resolve.h"
 #include "row.h"
 #include <string.h>
@@ -18,7 +18,7 @@ static int64_t unsupported_number(const struct onnx_node *node, const char *name
     return a ? a->i : otherwise;
 }
 
-/* An attribute that names an element type: the operator has it. */
+/* Checks that the operator supports the element type that an attribute names. */
 static enum bp_status check_type(const struct onnx_node *node, const char *name, uint64_t held)
 {
     const Onnx__AttributeProto *a = onnx_attr(node, name);
@@ -70,7 +70,8 @@ static enum bp_status n_grams(const struct onnx_node *node)
                : BP_OK;
 }
 
-/* The activations are those that the layer has by default, of which there are n for a direction. */
+/* Checks that the activations are the layer's defaults, n for each direction, or Relu where n is
+ * 1. */
 static enum bp_status unsupported_recurrent(const struct onnx_node *node, const char *const *usual,
                                             size_t n)
 {

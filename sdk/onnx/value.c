@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* value.c: what stands behind a name while a model runs. */
+/* value.c: creates, retains and releases the values of slots while a model runs. */
 #include "onnx.h"
 #include <stdlib.h>
 

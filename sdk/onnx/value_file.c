@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* value_file.c: values in files, as ONNX's test data has them. */
+/* value_file.c: reads values from files in the format of ONNX's test data. */
 #include "onnx.h"
 #include "onnx/onnx-data.pb-c.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* numpy has no bf16: the suite's files have its bits as u16, some in one line. */
+/* Corrects a tensor of bf16. numpy has no bf16, so files of the ONNX test suite store its bits as
+ * u16, some of them with one axis only. */
 static void mend_bf16(const struct bp_model_port *port, Onnx__TensorProto *t)
 {
     int64_t count = 1, declared = 1;
@@ -16,7 +17,7 @@ static void mend_bf16(const struct bp_model_port *port, Onnx__TensorProto *t)
     count = t->dims[0];
     for (uint32_t i = 0; i < port->rank; i++) declared *= port->shape[i] > 0 ? port->shape[i] : 0;
     if (count != declared) return;
-    int64_t *dims = realloc(t->dims, port->rank * sizeof *dims); /* protobuf-c's malloc */
+    int64_t *dims = realloc(t->dims, port->rank * sizeof *dims); /* protobuf-c used malloc */
     if (!dims) return;
     memcpy(dims, port->shape, port->rank * sizeof *dims);
     t->dims = dims;
@@ -69,7 +70,7 @@ static enum bp_status read_sequence(struct bp_model *model, const struct bp_mode
     Onnx__SequenceProto *s;
     enum bp_status status;
 
-    (void)port; /* of elements that are what they say */
+    (void)port; /* the elements need no declared type */
     TRY(onnx_unpack(&onnx__sequence_proto__descriptor, data, size, "sequence", &s));
     status = take_sequence(model, s, out);
     onnx__sequence_proto__free_unpacked(s, NULL);

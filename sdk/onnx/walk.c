@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.c: the nodes of a body, one after the other: run, or recorded. */
+/* walk.c: runs or records the nodes of a body, one after the other. */
 #include "row.h"
 #include "resolve.h"
 #include <stdlib.h>
@@ -20,7 +20,8 @@ bool onnx_is_random(const struct onnx_row *row)
     return op && op->flags & BP_OP_RANDOM;
 }
 
-/* What does not depend on the model's inputs is run while the rest is recorded. */
+/* While a graph is recorded, a node that does not depend on the model's inputs is run
+ * immediately. */
 static bool is_recorded(const struct onnx_run *run, const struct onnx_node *node)
 {
     if (!run->graph) return false;
@@ -45,7 +46,8 @@ void onnx_forget(struct onnx_run *run, uint32_t slot)
     if (slot != ONNX_NO_SLOT && !run->model->constant[slot]) onnx_set(run, slot, NULL);
 }
 
-/* What an output is called in messages and traces. A name that is taken stays with who has it. */
+/* Names symbolic outputs for messages and traces. If another value has the name already, it keeps
+ * the name. */
 static void name_outputs(const struct onnx_call *c)
 {
     for (uint32_t i = 0; i < c->node->n_out; i++)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights.c: what a model knows before it has an input: initialisers, and what follows from
- * them. */
+/* weights.c: loads initialisers, and computes the values that depend on them alone, before a model
+ * has inputs. */
 #include "resolve.h"
 #include "row.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The axis of a matrix that is summed over, as input number i of a node; rank: it is no such. */
+/* The axis of a matrix that the node sums over, for its input number i; rank: the input is no
+ * matrix of MatMul or Gemm. */
 static uint32_t summed_axis(const struct onnx_node *node, uint32_t i, uint32_t rank)
 {
     const char *op = onnx_text(node->proto->op_type);
@@ -33,12 +34,12 @@ int64_t onnx_fan_in(const struct bp_model *model, uint32_t slot, uint32_t rank,
     return fan_in;
 }
 
-/* The file's bytes are on the device now. */
+/* Frees the bytes of a weight in the message, after they have been written to the device. */
 static void weights_forget(const Onnx__TensorProto *proto)
 {
-    Onnx__TensorProto *t = (Onnx__TensorProto *)proto; /* the model's own, const to all others */
+    Onnx__TensorProto *t = (Onnx__TensorProto *)proto; /* only weights.c may change it */
 
-    free(t->raw_data.data); /* as protobuf-c's default allocator does */
+    free(t->raw_data.data); /* as protobuf-c's default allocator frees it */
     t->raw_data = (ProtobufCBinaryData){0, NULL};
 }
 
@@ -70,7 +71,8 @@ static bool is_known(const struct bp_model *model, const struct onnx_node *node)
     return true;
 }
 
-/* Whether a node may run now. What stands in the model as an attribute is a weight too. */
+/* Checks that a node may run at load. An attribute with a constant is a weight of the file and is
+ * not limited. */
 static enum bp_status check_bytes(struct onnx_run *run, const struct onnx_node *node)
 {
     if (!strcmp(onnx_text(node->proto->op_type), "Constant")) return BP_OK;
@@ -78,8 +80,8 @@ static enum bp_status check_bytes(struct onnx_run *run, const struct onnx_node *
     return onnx_node_error(BP_ERR_MEMORY, node, "%s", bp_error_message());
 }
 
-/* Nodes whose inputs are known run now, and never again. Those of a sub-graph that fail are left as
- * they are: it may be one that is never run. */
+/* Runs all nodes whose inputs are known, once. A node of a sub-graph that fails is left for the
+ * run, because the sub-graph may never run. */
 static enum bp_status weights_fold(struct onnx_run *run, const struct onnx_body *body,
                                    bool is_inner)
 {
@@ -112,7 +114,8 @@ enum bp_status onnx_weights(struct bp_model *model)
     if (!model->constant) return onnx_no_memory();
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
         if (!model->weight[slot].sparse) TRY(weights_load(model, slot));
-    /* More than the file has: held against the bytes of those before. */
+    /* Sparse weights are loaded last: they become larger than in the file, and the bytes of the
+     * other weights set the limit. */
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
         if (model->weight[slot].sparse) TRY(weights_load(model, slot));
     run.slot = model->constant;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire.c: looks over a serialised model, and unpacks it. protobuf-c recurses for each message
- * inside another without a limit, so that a small file could end the stack; and it says only that
- * something is wrong. Here the place is said. Wire format: the Protocol Buffers encoding guide. */
+/* wire.c: checks the bytes of a serialised model and unpacks them. protobuf-c recurses without a
+ * limit for nested messages, so a small file could overflow the stack, and it reports errors
+ * without their place. This check bounds the depth and names the place. Wire format: the Protocol
+ * Buffers encoding guide. */
 #include "onnx.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ struct wire {
     const uint8_t *begin, *at, *end;
 };
 
-/* A base-128 number of at most 10 bytes. */
+/* Reads a base-128 number of at most 10 bytes. */
 static bool take_varint(struct wire *w, uint64_t *out)
 {
     uint64_t value = 0;
@@ -50,7 +51,7 @@ static uint32_t wire_type_of(const ProtobufCFieldDescriptor *field)
     }
 }
 
-/* The length of a field's contents, with *w behind what stands before them. */
+/* Reads the length of a field's contents, and moves *w to where the contents begin. */
 static bool take_length(struct wire *w, uint32_t type, uint64_t *out)
 {
     struct wire number = *w;
@@ -92,7 +93,7 @@ static enum bp_status check_field(struct wire *w, const struct wire *file,
         return wire_broken(w, file, message, "a field is longer than what holds it");
     field = protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
     if (!field) {
-        w->at += length; /* a newer writer's: skipped */
+        w->at += length; /* an unknown field of a newer writer is skipped */
         return BP_OK;
     }
     expected = wire_type_of(field);
@@ -125,7 +126,8 @@ enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const 
     return check_message(file, &file, message, 0);
 }
 
-/* protobuf-c answers NULL for bytes that are wrong and where memory is short: this notes which. */
+/* Notes if an allocation fails: protobuf-c returns NULL both for bad bytes and for lack of
+ * memory. */
 static void *unpack_alloc(void *failed, size_t size)
 {
     void *at = malloc(size);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c: Attention: heads that lie in one axis are taken apart, the past is put in front, and
- * what must not be seen becomes a mask where attention itself, which counts from the last query
- * and the last key, would mean other keys. */
+/* attention.c: runs Attention nodes: splits heads that share one axis and puts the past keys and
+ * values in front. The attention operator aligns the last query with the last key; a causal node
+ * that aligns them otherwise gets an explicit mask. */
 #include "../chain.h"
 #include "../ops.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* The node's parts; each is made by the chain, or an input. */
+/* The operands of the node; each is an input, or was created by the chain. */
 struct parts {
     struct onnx_chain k;
     struct bp_tensor *q, *key, *v, *mask;
-    bool joined; /* heads lie in the last axis */
+    bool joined; /* the last axis holds all heads */
 };
 
 static struct bp_tensor *attention_turn(struct onnx_chain *k, struct bp_tensor *x)
@@ -23,7 +23,7 @@ static struct bp_tensor *attention_turn(struct onnx_chain *k, struct bp_tensor *
     return MAKE(k, transpose, &attrs, x);
 }
 
-/* B L (heads D) as B heads L D. */
+/* Reshapes B L (heads D) to B heads L D. */
 static struct bp_tensor *take_apart(struct parts *p, uint32_t i, const char *attribute)
 {
     int64_t heads = onnx_attr_int(p->k.call, attribute, 0);
@@ -40,7 +40,8 @@ static struct bp_tensor *take_apart(struct parts *p, uint32_t i, const char *att
     return attention_turn(&p->k, onnx_chain_reshape(&p->k, x, 4, shape));
 }
 
-/* The past in front; all of it is output number out too. */
+/* Puts the past in front of x. The result is also output number out, if the node has this
+ * output. */
 static struct bp_tensor *put_past(struct parts *p, uint32_t past, uint32_t out,
                                   struct bp_tensor *x)
 {
@@ -56,7 +57,7 @@ static struct bp_tensor *put_past(struct parts *p, uint32_t past, uint32_t out,
     return x;
 }
 
-/* Query i comes after `past` keys: it sees key j where j <= i + past. */
+/* Adds a causal mask. Query i comes after `past` keys: it sees key j if j <= i + past. */
 static void causal_mask(struct parts *p, int64_t rows, int64_t columns, int64_t past)
 {
     const int64_t shape[] = {rows, columns};
@@ -73,7 +74,7 @@ static void causal_mask(struct parts *p, int64_t rows, int64_t columns, int64_t 
     if (!p->mask) p->mask = seen;
     else if (onnx_info(p->mask).dtype == BP_BOOL)
         p->mask = MAKE(&p->k, logical_and, NULL, p->mask, seen);
-    else /* what was added stays where the key is seen */
+    else /* the additive mask is kept for keys that the query sees */
         p->mask = MAKE(&p->k, where, NULL, seen, p->mask,
                        onnx_chain_number(&p->k, onnx_info(p->mask).dtype, -INFINITY));
 }
@@ -90,7 +91,7 @@ static void attention_attend(struct parts *p)
     p->key = put_past(p, 4, 1, take_apart(p, 1, "kv_num_heads"));
     p->v = put_past(p, 5, 2, take_apart(p, 2, "kv_num_heads"));
     if (p->k.status) return;
-    if (p->mask && onnx_info(p->mask).dtype != BP_BOOL) /* it may be of another type */
+    if (p->mask && onnx_info(p->mask).dtype != BP_BOOL) /* it may have another dtype */
         p->mask = onnx_chain_cast(&p->k, p->mask, onnx_info(p->q).dtype);
     q = onnx_info(p->q);
     key = onnx_info(p->key);
@@ -102,7 +103,7 @@ static void attention_attend(struct parts *p)
         attrs.causal = 0;
     }
     y = MAKE(&p->k, attention, &attrs, p->q, p->key, p->v, p->mask);
-    if (p->joined && y) { /* the heads back in the last axis */
+    if (p->joined && y) { /* joins the heads in the last axis */
         struct bp_tensor_info info = onnx_info(y);
         int64_t shape[] = {info.shape[0], info.shape[2], info.shape[1] * info.shape[3]};
         y = onnx_chain_reshape(&p->k, attention_turn(&p->k, y), 3, shape);

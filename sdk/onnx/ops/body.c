@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* body.c: graphs inside nodes: found, and walked over. */
+/* body.c: finds and runs graphs that are attributes of a node (branches and loop bodies). */
 #include "body.h"
 #include "../resolve.h"
 #include <string.h>
@@ -24,7 +24,8 @@ enum bp_status onnx_inner_find(const struct onnx_call *c, const char *name,
     return onnx_error(BP_ERR_INVALID, "attribute %s is no graph", name);
 }
 
-/* What the walk has left in slots, so that memory goes back before the model's last node. */
+/* Releases the values that the walk has left in slots, so that their memory is freed before the
+ * model's last node. */
 static void body_clear(struct onnx_run *run, const struct onnx_body *body)
 {
     for (uint32_t i = 0; i < body->n_input; i++) onnx_forget(run, body->input[i]);

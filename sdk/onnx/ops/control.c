@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control.c: If and Loop. Which branch is taken and how often a loop goes round has to be known
- * while a graph is recorded. What comes out of a body is given on as it is: recorded or not. */
+/* control.c: runs If and Loop. The branch and the number of iterations must be known while a graph
+ * is recorded. Outputs of a body are passed on unchanged, as recorded or computed values. */
 #include "body.h"
 #include <stdlib.h>
 
-/* An input that is one truth value. absent: what is said where there is none. */
+/* Reads an input that is one truth value. absent: the result if the input is absent. */
 static enum bp_status truth_of(struct onnx_call *c, uint32_t i, struct onnx_value *v, bool absent,
                                bool *out)
 {
@@ -44,8 +44,8 @@ struct loop {
     struct onnx_call *c;
     struct onnx_inner inner;
     uint32_t n_state, n_scan;
-    struct onnx_value **in;   /* of the body: the number of the round, the condition, states */
-    struct onnx_value **made; /* by it: the condition, states, elements of scans */
+    struct onnx_value **in;   /* inputs of the body: iteration number, condition, states */
+    struct onnx_value **made; /* outputs of the body: condition, states, elements of scans */
     struct onnx_list *scan;
     int64_t rounds;
     bool has_condition, holds;
@@ -88,7 +88,7 @@ static enum bp_status control_begin(struct onnx_call *c, struct loop *l)
     return BP_OK;
 }
 
-/* What the body has made goes into its next round. */
+/* Moves the outputs of the body to its inputs for the next iteration. */
 static enum bp_status control_carry(struct loop *l)
 {
     enum bp_status status = BP_OK;
@@ -106,7 +106,8 @@ static enum bp_status control_carry(struct loop *l)
 
 static enum bp_status go_round(struct loop *l)
 {
-    /* Nothing ends it before: rounds that are too many are not recorded up to the limit first. */
+    /* No condition can end this loop early, so a loop that is too long is rejected before any of it
+     * is recorded. */
     if (!l->has_condition && l->rounds > 0) TRY(onnx_check_unrolled(l->c, l->rounds - 1));
     for (int64_t i = 0; i < l->rounds && l->holds; i++) {
         TRY(onnx_check_round(l->c->run->model));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create.c: values that come from attributes and shapes. */
+/* create.c: runs operators that create values from attributes and shapes. */
 #include "../ops.h"
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,8 @@ enum bp_status onnx_constant_node(struct onnx_call *c)
     return onnx_error(BP_ERR_UNSUPPORTED, "a constant of numbers is expected");
 }
 
-/* Weights that a caller replaces are made by ConstantOfShape too. */
+/* Creates a weight by ConstantOfShape, after the callback of bp_model_options has replaced its
+ * values. */
 static enum bp_status create_replaced(struct onnx_call *c, struct onnx_ints shape, float value)
 {
     const struct bp_model_options *options = &c->run->model->options;
@@ -98,7 +99,7 @@ enum bp_status onnx_constant_of_shape(struct onnx_call *c)
     return status ? status : onnx_give(c, 0, y);
 }
 
-/* start, limit and delta are read; integers stay exact below 2^53. */
+/* The host reads start, limit and delta as doubles, so integers are exact below 2^53. */
 enum bp_status onnx_range(struct onnx_call *c)
 {
     struct bp_arange_attrs attrs = bp_arange_defaults();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* einsum.c: equations of ONNX, in which "..." stands for the axes that have no letter. They get
- * letters that the equation does not use; an axis of extent 1 whose letter is longer elsewhere
- * goes, for letters have one extent. */
+/* einsum.c: runs Einsum. "..." in an equation of ONNX means the axes without a letter; they get
+ * letters that the equation does not use. An axis of extent 1 whose letter has a larger extent in
+ * another operand is removed, because a letter has one extent in the operator of Backplane. */
 #include "../chain.h"
 #include "../ops.h"
 #include <string.h>
@@ -15,9 +15,9 @@ struct term {
 
 struct equation {
     struct term in[TERMS_MAX], out;
-    char free[ONNX_RANK_MAX + 1]; /* letters for "...", the last for the last axis */
-    int64_t extent[LETTERS];      /* of each letter; -1: none yet */
-    int64_t n_free;               /* how many are in use */
+    char free[ONNX_RANK_MAX + 1]; /* letters for "..."; the last letter is for the last axis */
+    int64_t extent[LETTERS];      /* of each letter; -1: not known yet */
+    int64_t n_free;               /* how many of the letters in free are used */
     uint32_t n_in;
 };
 
@@ -26,7 +26,7 @@ static enum bp_status einsum_malformed(const char *why)
     return onnx_error(BP_ERR_INVALID, "equation: %s", why);
 }
 
-/* Letters that do not occur in text. */
+/* Finds letters that do not occur in text. */
 static void find_free(struct equation *e, const char *text)
 {
     int n = 0;
@@ -35,7 +35,8 @@ static void find_free(struct equation *e, const char *text)
         if ((letter <= 'Z' || letter >= 'a') && !strchr(text, letter)) e->free[n++] = letter;
 }
 
-/* One side of ',' or "->", which ends at *at. hidden: for how many axes its "..." stands. */
+/* Reads the letters of one operand or of the result, up to ',' or "->", where *at then points.
+ * hidden: the number of axes that "..." covers. */
 static enum bp_status read_term(const struct equation *e, const char **at, int64_t hidden,
                                 struct term *t)
 {
@@ -54,7 +55,7 @@ static enum bp_status read_term(const struct equation *e, const char **at, int64
     return BP_OK;
 }
 
-/* How many letters a term has that begins here. */
+/* Counts the letters of the term that begins here. */
 static int64_t count_letters(const char *at)
 {
     int64_t n = 0;
@@ -85,7 +86,8 @@ static enum bp_status read_operand(struct onnx_call *c, struct equation *e, cons
     return BP_OK;
 }
 
-/* Without "->": the axes of "...", then the letters that occur once, by the alphabet. */
+/* The result if the equation has no "->": the axes of "...", then the letters that occur once, in
+ * alphabetical order. */
 static void einsum_implied(struct equation *e)
 {
     int times[LETTERS] = {0};
@@ -124,7 +126,7 @@ static enum bp_status read_equation(struct onnx_call *c, const char *text, struc
     return *at ? einsum_malformed("nothing is expected behind the result") : BP_OK;
 }
 
-/* An operand without the axes that are to be repeated. */
+/* Returns an operand without its axes of extent 1 that are to be broadcast. */
 static struct bp_tensor *without_short(struct onnx_chain *k, const struct equation *e,
                                        struct bp_tensor *x, struct term *t)
 {
@@ -141,7 +143,7 @@ static struct bp_tensor *without_short(struct onnx_chain *k, const struct equati
     return onnx_chain_reshape(k, x, n, shape);
 }
 
-/* The labels of the operator: those of each operand, then those of the result. */
+/* Computes the operator's labels: the labels of each operand, then those of the result. */
 static enum bp_status make_labels(const struct equation *e, int64_t *label, size_t room,
                                   struct bp_dims *out)
 {

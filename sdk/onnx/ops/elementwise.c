@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elementwise.c: operators an element at a time whose older versions broadcast in another way, or
- * that are more than one operator. */
+/* elementwise.c: runs elementwise operators whose older versions broadcast differently, or that
+ * need more than one operator. */
 #include "../chain.h"
 #include "../ops.h"
 #include <math.h>
@@ -11,8 +11,8 @@ static struct bp_tensor *elementwise_two(struct onnx_chain *k, const char *op, s
     return onnx_chain_call(k, op, NULL, (struct bp_tensor *[]){x, y}, 2);
 }
 
-/* Before opset 7 the right side is laid along the left one from `axis` on: extents of 1 are put
- * behind it. */
+/* Before opset 7 the right operand is aligned with the left one from `axis` on: this function
+ * appends extents of 1 to it. */
 static struct bp_tensor *elementwise_align(struct onnx_chain *k, struct bp_tensor *x,
                                            struct bp_tensor *y)
 {
@@ -28,7 +28,7 @@ static struct bp_tensor *elementwise_align(struct onnx_chain *k, struct bp_tenso
     return onnx_chain_reshape(k, y, a.rank - axis, shape);
 }
 
-/* op on both inputs, aligned. */
+/* Runs op on both inputs, after they are aligned. */
 static enum bp_status elementwise_aligned(struct onnx_call *c, const char *op)
 {
     struct onnx_chain k = onnx_chain_begin(c);
@@ -55,7 +55,7 @@ enum bp_status onnx_mod(struct onnx_call *c)
     return elementwise_aligned(c, onnx_attr_int(c, "fmod", 0) ? "fmod" : "mod");
 }
 
-/* Integers: toward zero, (x - fmod(x, y)) / y. */
+/* Integers are divided toward zero: (x - fmod(x, y)) / y. */
 enum bp_status onnx_div(struct onnx_call *c)
 {
     struct onnx_chain k = onnx_chain_begin(c);
@@ -71,8 +71,8 @@ enum bp_status onnx_div(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* The exponent may have another type: the result has that of the base. Integers are raised as f64
- * where the exponent is a float. */
+/* The exponent may have another dtype; the result has the dtype of the base. An integer base with a
+ * float exponent is computed in f64. */
 enum bp_status onnx_pow(struct onnx_call *c)
 {
     struct onnx_chain k = onnx_chain_begin(c);
@@ -88,7 +88,8 @@ enum bp_status onnx_pow(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* All inputs, from the left. No chain: they are as many as come. */
+/* Combines all inputs from left to right. It uses no chain, because the number of inputs has no
+ * limit. */
 static enum bp_status elementwise_fold(struct onnx_call *c, const char *op, struct bp_tensor **out)
 {
     struct bp_tensor *pair[] = {onnx_in(c, 0), NULL}, *joined;
@@ -152,7 +153,7 @@ enum bp_status onnx_cast_like(struct onnx_call *c)
     return cast_to(c, onnx_info(onnx_in(c, 1)).dtype);
 }
 
-/* Bounds are tensors: maximum, then minimum. */
+/* The bounds are tensors: computes maximum, then minimum. */
 enum bp_status onnx_clip(struct onnx_call *c)
 {
     struct bp_tensor *x = onnx_in(c, 0), *low = onnx_in(c, 1), *high = onnx_in(c, 2);
@@ -183,7 +184,7 @@ enum bp_status onnx_identity(struct onnx_call *c)
     return onnx_give_value(c, 0, onnx_value_retain(v));
 }
 
-/* One sign only: x == infinity of that sign. */
+/* For one sign only: compares x with the infinity of that sign. */
 enum bp_status onnx_is_inf(struct onnx_call *c)
 {
     int64_t negative = onnx_attr_int(c, "detect_negative", 1);
@@ -200,7 +201,7 @@ enum bp_status onnx_is_inf(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* A slope for each channel, before opset 7 as a list. */
+/* The slope has a value for each channel; before opset 7 it is a list. */
 enum bp_status onnx_prelu(struct onnx_call *c)
 {
     struct bp_tensor *x = onnx_in(c, 0), *slope = onnx_in(c, 1);
@@ -215,7 +216,7 @@ enum bp_status onnx_prelu(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* Integers are computed as f64, and cut off. */
+/* Integers are computed in f64 and truncated. */
 enum bp_status onnx_shrink(struct onnx_call *c)
 {
     struct bp_shrink_attrs attrs = bp_shrink_defaults();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fourier.c: Fourier transforms, as products with a matrix of cosines and sines. A complex number
- * is two numbers of a last axis, so that one real product does it all. */
+/* fourier.c: runs Fourier transforms as products with a matrix of cosines and sines. A complex
+ * number is two numbers in the last axis, so one real product computes the whole transform. */
 #include "../chain.h"
 #include "../ops.h"
 #include <math.h>
@@ -10,8 +10,8 @@
 
 enum { MATRIX_MAX = 1 << 28 };
 
-/* parts: 1 for real numbers, 2 for complex ones. given: how many numbers there are; those from
- * there to length are 0. lines: how many of the result are wanted. */
+/* parts: 1 for real numbers, 2 for complex ones. given: how many numbers the input has; the numbers
+ * from there to length are 0. lines: how many lines of the spectrum are computed. */
 struct transform {
     int64_t parts, given, length, lines;
     bool inverse;
@@ -34,8 +34,8 @@ static void fourier_put(void *at, uint32_t dtype, int64_t i, double value)
     else ((float *)at)[i] = (float)value;
 }
 
-/* Number k goes into line j times exp(-2 pi i j k / length), of the inverse
- * exp(2 pi i j k / length) / length. */
+/* Fills the matrix: number k contributes to line j with the factor exp(-2 pi i j k / length), in
+ * the inverse transform exp(2 pi i j k / length) / length. */
 static void fourier_fill(const struct transform *t, uint32_t dtype, void *at)
 {
     double scale = t->inverse ? 1.0 / (double)t->length : 1;
@@ -54,7 +54,7 @@ static void fourier_fill(const struct transform *t, uint32_t dtype, void *at)
         }
 }
 
-/* x: rows of given numbers of parts each, f32 or f64. */
+/* Multiplies x by the matrix. x: rows of `given` numbers of `parts` each, f32 or f64. */
 static struct bp_tensor *fourier_product(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype,
                                          const struct transform *t)
 {
@@ -79,7 +79,7 @@ static uint32_t inner_dtype(uint32_t dtype)
     return dtype == BP_F64 ? BP_F64 : BP_F32;
 }
 
-/* The axis: an attribute, from opset 20 on an input. */
+/* Reads the axis: an attribute, from opset 20 on an input. */
 static enum bp_status read_axis(struct onnx_call *c, uint32_t rank, int64_t *out)
 {
     struct onnx_ints given;
@@ -113,7 +113,7 @@ static enum bp_status read_transform(struct onnx_call *c, struct bp_tensor_info 
     return check_transform(t);
 }
 
-/* The axes of x with axis last but one, and the way back. */
+/* Computes the permutation that makes `axis` the last but one of x, and its inverse. */
 static void fourier_turns(uint32_t rank, int64_t axis, int64_t *there, int64_t *back)
 {
     int64_t n = 0;
@@ -158,7 +158,7 @@ enum bp_status onnx_dft(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* How a signal is cut into frames. */
+/* The frames of a signal. */
 struct frames {
     int64_t batch, length, step, n;
 };
@@ -186,7 +186,7 @@ static enum bp_status read_frames(struct onnx_call *c, struct bp_tensor_info inf
     return check_transform(t);
 }
 
-/* The frames of x, one after the other: batch, frames, numbers, parts. */
+/* Gathers the frames of x, one after the other: batch, frames, numbers, parts. */
 static struct bp_tensor *cut_frames(struct onnx_chain *k, struct bp_tensor *x,
                                     const struct transform *t, const struct frames *f)
 {

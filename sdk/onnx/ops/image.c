@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.c: images sampled at places: GridSample, RoiAlign; and norms over groups of channels. */
+/* image.c: runs operators that sample images at given positions (GridSample, RoiAlign), and
+ * GroupNormalization. */
 #include "../chain.h"
 #include "../ops.h"
 
@@ -25,7 +26,8 @@ enum bp_status onnx_grid_sample(struct onnx_call *c)
     return onnx_give(c, 0, y);
 }
 
-/* From opset 16 on places begin half a place before, unless the node says otherwise. */
+/* From opset 16 on, sampling positions are shifted by half a pixel, unless the node chooses
+ * output_half_pixel. */
 enum bp_status onnx_roi_align(struct onnx_call *c)
 {
     struct bp_roi_align_attrs attrs = bp_roi_align_defaults();
@@ -44,7 +46,7 @@ enum bp_status onnx_roi_align(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* A value for each of groups, repeated for the channels of each. */
+/* Expands a tensor with a value for each group to a value for each channel. */
 static struct bp_tensor *each_channel(struct onnx_chain *k, struct bp_tensor *x, int64_t groups,
                                       int64_t channels)
 {
@@ -56,7 +58,8 @@ static struct bp_tensor *each_channel(struct onnx_chain *k, struct bp_tensor *x,
     return onnx_chain_reshape(k, x, 1, &channels);
 }
 
-/* Scale and bias have a value for each group in opsets 18 to 20, then for each channel. */
+/* Scale and bias have a value for each group in opsets 18 to 20, and for each channel from opset 21
+ * on. */
 enum bp_status onnx_group_norm(struct onnx_call *c)
 {
     struct bp_group_norm_attrs attrs = bp_group_norm_defaults();

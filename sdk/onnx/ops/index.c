@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* index.c: operators that select by indices, and that say where something is. */
+/* index.c: runs operators that select by indices, or that compute indices. */
 #include "../chain.h"
 #include "../ops.h"
 
@@ -24,7 +24,8 @@ enum bp_status onnx_topk(struct onnx_call *c)
     return onnx_give(c, 1, index);
 }
 
-/* How an update is joined with what is there: the first three as put_along_axis numbers them. */
+/* How an update is combined with the old value. The first three numbers are those of
+ * put_along_axis. */
 enum join { REPLACE, ADD, MULTIPLY, MAXIMUM, MINIMUM, JOINS };
 
 static enum bp_status read_join(const struct onnx_call *c, enum join *out)
@@ -38,8 +39,9 @@ static enum bp_status read_join(const struct onnx_call *c, enum join *out)
     return onnx_error(BP_ERR_UNSUPPORTED, "reduction is expected to be none, add, mul, max or min");
 }
 
-/* The best updates last, and each better than what is there: of several for one place the last one
- * replaces the others. */
+/* Puts the maximum or minimum of x and the updates. Each update is first combined with the old
+ * value, then updates are sorted so that the best comes last: of several updates for one index,
+ * put_along_axis keeps the last. */
 static struct bp_tensor *put_best(struct onnx_chain *k, bool most, int64_t axis,
                                   struct bp_tensor *x, struct bp_tensor *index,
                                   struct bp_tensor *updates)
@@ -72,7 +74,7 @@ static struct bp_tensor *index_put(struct onnx_chain *k, enum join join, int64_t
     return MAKE(k, put_along_axis, &attrs, x, index, updates);
 }
 
-/* Booleans are moved as bytes. */
+/* Booleans are computed as bytes. */
 enum bp_status onnx_scatter_elements(struct onnx_call *c)
 {
     struct bp_tensor *x = onnx_in(c, 0), *updates = onnx_in(c, 2), *y;
@@ -92,8 +94,8 @@ enum bp_status onnx_scatter_elements(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* A row of indices along the first n extents, as one of all places: those that lie outside become
- * one that does. */
+/* Converts a row of indices along the first n extents to one linear index of `places`. A row with
+ * an index out of range becomes a linear index out of range. */
 static struct bp_tensor *index_linear(struct onnx_chain *k, struct bp_tensor *index, int64_t n,
                                       const int64_t *extent, int64_t places)
 {
@@ -122,7 +124,7 @@ static struct bp_tensor *index_linear(struct onnx_chain *k, struct bp_tensor *in
     return MAKE(k, sum, &last, index);
 }
 
-/* y = x, with slices joined in place after place: x as a matrix whose rows are the slices. */
+/* Returns x with slices combined one by one; x is viewed as a matrix whose rows are the slices. */
 static struct bp_tensor *put_slices(struct onnx_chain *k, enum join join, struct bp_tensor *x,
                                     struct bp_tensor *index, struct bp_tensor *updates)
 {
@@ -163,7 +165,7 @@ enum bp_status onnx_scatter_nd(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* Element i of a list of numbers, of no axes. */
+/* Element i of a list of numbers, as a tensor of rank 0. */
 static struct bp_tensor *index_element(struct onnx_chain *k, struct bp_tensor *list, int64_t i)
 {
     struct bp_slice_attrs attrs = bp_slice_defaults();
@@ -174,7 +176,7 @@ static struct bp_tensor *index_element(struct onnx_chain *k, struct bp_tensor *l
     return onnx_chain_reshape(k, MAKE(k, slice, &attrs, list), 0, NULL);
 }
 
-/* values: what stands elsewhere, and what at the positions. */
+/* `values` has the number for all other positions, then the number for the indexed positions. */
 enum bp_status onnx_one_hot(struct onnx_call *c)
 {
     struct bp_one_hot_attrs attrs = bp_one_hot_defaults();
@@ -194,7 +196,7 @@ enum bp_status onnx_one_hot(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* The condition may be shorter than x. */
+/* The condition may have fewer elements than x along the axis. */
 enum bp_status onnx_compress(struct onnx_call *c)
 {
     struct bp_index_select_attrs attrs = bp_index_select_defaults();

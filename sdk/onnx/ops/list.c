@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c: values cut and put together. */
+/* list.c: cuts values into parts and joins values, for operators on sequences, loops and scans. */
 #include "list.h"
 #include <stdlib.h>
 
-enum { JOIN_MAX = 128 }; /* tensors that one call joins */
+enum { JOIN_MAX = 128 }; /* most tensors that one call joins */
 
 enum bp_status onnx_list_add(struct onnx_list *list, struct onnx_value *value)
 {
@@ -91,7 +91,7 @@ static enum bp_status add_axis(struct onnx_call *c, const struct onnx_value *v, 
     return onnx_value_tensor(c->run->model, y, v->symbolic, out);
 }
 
-/* At most JOIN_MAX. */
+/* Joins at most JOIN_MAX tensors. */
 static enum bp_status join_some(struct onnx_call *c, struct onnx_value *const *v, size_t n,
                                 int64_t axis, bool is_new, struct onnx_value **out)
 {
@@ -110,7 +110,7 @@ static enum bp_status join_some(struct onnx_call *c, struct onnx_value *const *v
     return onnx_value_tensor(c->run->model, y, symbolic, out);
 }
 
-/* Joined in groups, and the groups again, until one is left. */
+/* Joins tensors in groups, and the groups again, until one tensor is left. */
 static enum bp_status join_groups(struct onnx_call *c, struct onnx_value *const *v, size_t n,
                                   int64_t axis, bool is_new, struct onnx_value **out)
 {

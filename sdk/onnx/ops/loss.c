@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss.c: losses by class, and numbers as integers with a scale. */
+/* loss.c: runs losses over classes, and quantisation (QuantizeLinear, DequantizeLinear). */
 #include "../chain.h"
 #include "list.h"
 
-/* The number that nll_loss and cross_entropy have for a reduction. */
+/* The number of a reduction in the attributes of nll_loss and cross_entropy. */
 static int64_t loss_reduction(const struct onnx_call *c)
 {
     return onnx_attr_is(c, "reduction", "none", "mean")   ? 0
@@ -38,13 +38,13 @@ enum bp_status onnx_cross_entropy(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* The axis of a list of scales; with one scale it does not count, and may be one that x lacks. */
+/* The axis of a list of scales. With one scale the axis has no meaning, and x may lack it. */
 static int64_t scale_axis(const struct onnx_call *c, struct bp_tensor *scale)
 {
     return onnx_info(scale).count == 1 ? 0 : onnx_attr_int(c, "axis", 1);
 }
 
-/* From opset 21 on scales may be for blocks. */
+/* From opset 21 on, a scale may belong to a block. */
 static bool has_blocks(const struct onnx_call *c)
 {
     return onnx_attr_int(c, "block_size", 0) || onnx_info(onnx_in(c, 1)).rank > 1;
@@ -67,7 +67,7 @@ enum bp_status onnx_quantize(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* Each block's value for all of its places, as f32. */
+/* Repeats the value of each block for all elements of the block, as f32. */
 static struct bp_tensor *loss_spread(struct onnx_chain *k, struct bp_tensor *t, int64_t axis,
                                      int64_t block, int64_t extent)
 {
@@ -84,7 +84,8 @@ static struct bp_tensor *loss_spread(struct onnx_chain *k, struct bp_tensor *t, 
     return MAKE(k, slice, &cut, t);
 }
 
-/* (x - zero) scale, with a scale and a zero for each block of places along an axis. */
+/* Computes (x - zero) scale, with one scale and one zero point for each block of elements along an
+ * axis. */
 static enum bp_status dequantize_blocks(struct onnx_call *c)
 {
     int64_t axis = onnx_attr_int(c, "axis", 1), block = onnx_attr_int(c, "block_size", 0), extent;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ngram.c: TfIdfVectorizer of integers: how often runs of tokens occur. The host counts. */
+/* ngram.c: runs TfIdfVectorizer on integers: counts on the host how often n-grams of tokens
+ * occur. */
 #include "list.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct grams {
-    struct onnx_ints token, pool, begin, place; /* begin: where grams of 1, 2, ... tokens do */
+    struct onnx_ints token, pool, begin, place; /* begin: where grams of 1, 2, ... tokens begin */
     const float *weight;                        /* of each gram, or NULL: 1 */
     int64_t least, most, skips;
-    int64_t rows, columns, width; /* of the input; of a row of the result */
-    bool once;                    /* a gram counts once */
+    int64_t rows, columns, width; /* of the input; width: of a row of the result */
+    bool once;                    /* repeated occurrences of a gram count once */
 };
 
 static enum bp_status ngram_wrong(const char *what)
@@ -17,7 +18,7 @@ static enum bp_status ngram_wrong(const char *what)
     return onnx_error(BP_ERR_INVALID, "the pool of n-grams: %s", what);
 }
 
-/* Attributes that describe one pool. */
+/* Checks that the attributes describe one pool consistently. */
 static enum bp_status check_pool(const struct grams *g)
 {
     int64_t grams = 0;
@@ -76,7 +77,8 @@ static enum bp_status read_grams(struct onnx_call *c, struct grams *g)
     return onnx_in_ints(c, 0, &g->token);
 }
 
-/* How often a gram of n tokens occurs in a row with this many tokens between two of it. */
+/* Counts how often a gram of n tokens occurs in a row with `between` other tokens between two of
+ * its own. */
 static int64_t ngram_count(const struct grams *g, const int64_t *row, const int64_t *gram,
                            int64_t n, int64_t between)
 {
@@ -97,7 +99,7 @@ static void fill_row(const struct grams *g, const int64_t *row, float *out)
     for (int64_t n = 1; n <= g->begin.n; n++) {
         int64_t end = n < g->begin.n ? g->begin.at[n] : g->pool.n;
         for (int64_t at = g->begin.at[n - 1]; at < end; at += n, number++) {
-            int64_t found = 0, most = 0; /* skips with which a gram still fits into the row */
+            int64_t found = 0, most = 0; /* the largest skip that fits into the row */
             if (n < g->least || n > g->most || n > g->columns) continue;
             if (n > 1) most = (g->columns - 1) / (n - 1) - 1;
             if (most > g->skips) most = g->skips;

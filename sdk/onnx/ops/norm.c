@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* norm.c: products with a sum, normalisations, dropout. */
+/* norm.c: runs Gemm, normalisations and Dropout. */
 #include "../chain.h"
 #include "../ops.h"
 #include <string.h>
 
-/* y = alpha A B + beta C. Sides are turned by the product, which reads weights as they lie. */
+/* y = alpha A B + beta C. The matmul operator transposes A and B, so weights are read in their
+ * stored layout. */
 enum bp_status onnx_gemm(struct onnx_call *c)
 {
     double alpha = onnx_attr_float(c, "alpha", 1), beta = onnx_attr_float(c, "beta", 1);
@@ -22,7 +23,7 @@ enum bp_status onnx_gemm(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* The dtype that is computed with: f32 of half types. */
+/* The dtype of the computation: f32 for half types, otherwise the dtype of x. */
 static uint32_t wide_dtype(struct bp_tensor *x)
 {
     uint32_t dtype = onnx_info(x).dtype;
@@ -30,7 +31,8 @@ static uint32_t wide_dtype(struct bp_tensor *x)
     return dtype == BP_F16 || dtype == BP_BF16 ? BP_F32 : dtype;
 }
 
-/* In training the batch's own statistics count, and the running ones are moved by them. */
+/* In training mode the statistics of the batch are used, and the running statistics are updated by
+ * them. */
 static void norm_train(struct onnx_chain *k, struct bp_tensor *const *in)
 {
     struct onnx_call *c = k->call;
@@ -49,8 +51,8 @@ static void norm_train(struct onnx_chain *k, struct bp_tensor *const *in)
     onnx_chain_give(k, 2, variance);
 }
 
-/* What belongs to channels may be of the type of x, or of a type of its own: it is computed with in
- * f32, or f64 with an x of that. */
+/* Parameters and statistics of the channels may have the dtype of x or another one. The computation
+ * uses f32, or f64 if x is f64. */
 enum bp_status onnx_batch_norm(struct onnx_call *c)
 {
     struct bp_batch_norm_attrs attrs = bp_batch_norm_defaults();
@@ -69,7 +71,8 @@ enum bp_status onnx_batch_norm(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* A statistic as output i: of stash_type, with extents of 1 for the axes that it is of. */
+/* Makes a statistic output i: converts it to stash_type, with extent 1 for each axis that was
+ * reduced. */
 static void give_statistic(struct onnx_chain *k, uint32_t i, struct bp_tensor *t, uint32_t dtype)
 {
     uint32_t rank = onnx_info(onnx_in(k->call, 0)).rank, own;
@@ -101,7 +104,8 @@ enum bp_status onnx_layer_norm(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* The result is of the type of scale. Where x is of another one, it is computed in the wider. */
+/* The result has the dtype of scale. If x has another dtype, the computation uses f64 if one of
+ * them is f64, otherwise f32. */
 enum bp_status onnx_rms_norm(struct onnx_call *c)
 {
     struct bp_rms_norm_attrs attrs = bp_rms_norm_defaults();
@@ -135,7 +139,7 @@ enum bp_status onnx_mean_variance(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* All elements are kept. */
+/* Creates the mask output of a Dropout that keeps all elements. */
 static enum bp_status all_kept(struct onnx_call *c, struct bp_tensor *x)
 {
     struct bp_ones_attrs attrs = bp_ones_defaults();

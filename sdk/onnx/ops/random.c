@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.c: random numbers. They come from the generator of the stream: a node's seed is not
- * used. */
+/* random.c: runs operators that draw random numbers. The numbers come from the generator of the
+ * stream; a node's seed is not used. */
 #include "../chain.h"
 #include "../ops.h"
 
-/* The shape of input 0, and its dtype unless the node says another. */
+/* Reads the shape of input 0, and its dtype unless the node names another. */
 static enum bp_status random_like(const struct onnx_call *c, struct bp_dims *shape, int64_t *dtype)
 {
     struct bp_tensor *x = onnx_in(c, 0);
@@ -55,7 +55,7 @@ enum bp_status onnx_bernoulli(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* x: logarithms of weights. */
+/* x has logarithms of weights. */
 enum bp_status onnx_multinomial(struct onnx_call *c)
 {
     struct bp_multinomial_attrs attrs = bp_multinomial_defaults();

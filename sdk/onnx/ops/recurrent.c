@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent.c: RNN, GRU and LSTM: a layer of Backplane for each direction. What a direction needs
- * of weights is cut out here, so that weights that are known stay known. */
+/* recurrent.c: runs RNN, GRU and LSTM, as one layer of Backplane for each direction. The weights of
+ * a direction are sliced here, so that slices of constant weights are constants too. */
 #include "body.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* The kinds of layers: gates, and the activations that they have. */
+/* A kind of layer: the number of its gates and its default activations. */
 struct kind {
     uint32_t gates, n_activation;
     const char *activation[3];
 };
 
-/* A node: its inputs, and what one direction of it reads and makes. */
+/* A node: its inputs, and the operands and results of the direction that is being run. */
 struct layer {
     struct onnx_call *c;
     const struct kind *kind;
@@ -22,12 +22,12 @@ struct layer {
     struct bp_tensor *x, *lengths;
     struct bp_tensor *w, *r, *bias, *recurrent_bias, *h0, *c0, *peephole;
     int64_t activation;  /* of RNN: 0: tanh; 1: relu */
-    struct onnx_list y[3]; /* states, last states, last memories: of each direction */
+    struct onnx_list y[3]; /* of each direction: states, last states, last cell states */
 };
 
 typedef enum bp_status run_layer(struct layer *l, struct bp_tensor **made);
 
-/* Activation number i, or the kind's own. */
+/* Compares activation number i, or the kind's default if the node names none. */
 static bool is_activation(const struct layer *l, uint32_t i, const char *name)
 {
     const Onnx__AttributeProto *a = onnx_attr(l->c->node, "activations");
@@ -67,7 +67,7 @@ static void recurrent_finish(struct layer *l)
     for (int i = 0; i < 3; i++) onnx_list_finish(&l->y[i]);
 }
 
-/* What a direction has of input i: NULL where it is absent. */
+/* Slices the part of input i for one direction; NULL if the input is absent. */
 static enum bp_status recurrent_take(struct layer *l, uint32_t i, int64_t axis, int64_t direction,
                                      struct onnx_value **out)
 {
@@ -93,7 +93,7 @@ static enum bp_status take_tensor(struct layer *l, uint32_t i, int64_t axis, int
     return BP_OK;
 }
 
-/* Blocks begin to begin + n of H elements each. */
+/* Slices blocks begin to begin + n, of H elements each. */
 static enum bp_status recurrent_blocks(struct layer *l, const struct onnx_value *v, int64_t begin,
                                        int64_t n, struct onnx_value **out)
 {
@@ -120,7 +120,7 @@ static enum bp_status take_bias(struct layer *l, int64_t direction)
     return BP_OK;
 }
 
-/* ONNX has i o f, lstm_layer i f o. */
+/* Reorders the gates: ONNX has i o f, lstm_layer has i f o. */
 static enum bp_status take_peephole(struct layer *l, int64_t direction)
 {
     struct onnx_value *all, *part[3], *turned;
@@ -176,7 +176,7 @@ static enum bp_status run_lstm(struct layer *l, struct bp_tensor **made)
 
 static enum bp_status one_direction(struct layer *l, run_layer *run, int64_t d)
 {
-    int64_t states = l->batch_first; /* axis of directions in first states */
+    int64_t states = l->batch_first; /* axis of directions in initial states */
     struct bp_tensor *made[3] = {NULL};
     enum bp_status status = BP_OK;
 
@@ -202,8 +202,8 @@ static enum bp_status one_direction(struct layer *l, run_layer *run, int64_t d)
     return status;
 }
 
-/* States have the axis of directions behind that of steps, or of batches and steps; the last ones
- * in front, or behind batches. */
+/* The axis of directions in the states is behind the axis of steps, or of batches and steps. In the
+ * last states it is the first axis, or behind the axis of batches. */
 static enum bp_status give_layer(struct layer *l)
 {
     const int64_t axis[3] = {1 + l->batch_first, l->batch_first, l->batch_first};

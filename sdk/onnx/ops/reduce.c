@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c: reductions and what else goes along axes. */
+/* reduce.c: runs reductions and other operators along axes (ArgMax, Softmax). */
 #include "../chain.h"
 #include "../ops.h"
 #include <string.h>
 
-/* before, op, after: operators, NULL: none. alone: what is made of a number that nothing is added
- * to. is_float: integers are computed as f64, and cut off. */
+/* before, op, after: operators that are run in this order, NULL: none. alone: the operator for a
+ * node that reduces no axis. is_float: integers are computed in f64 and truncated. */
 static const struct reduction {
     const char *name, *before, *op, *after, *alone;
     bool is_float;
@@ -30,20 +30,20 @@ static const struct reduction *find_reduction(const char *name)
     return r;
 }
 
-/* The dtype that a reduction computes in. */
+/* The dtype of the computation of a reduction. */
 static uint32_t inner_dtype(const struct reduction *r, uint32_t dtype)
 {
     if (r->is_float && BP_MASK_INT >> dtype & 1) return BP_F64;
     return dtype == BP_BOOL ? BP_U8 : dtype;
 }
 
-/* abs is not for numbers that are not negative. */
+/* Leaves out abs for unsigned dtypes, which it does not support. */
 static const char *unsigned_too(const char *op, uint32_t dtype)
 {
     return op && BP_MASK_UNSIGNED >> dtype & 1 && !strcmp(op, "abs") ? NULL : op;
 }
 
-/* x, or what op (NULL: none) makes of it. */
+/* Returns op of x, or x if op is NULL. */
 static struct bp_tensor *reduce_by(struct onnx_chain *k, const char *op, const void *attrs,
                                    struct bp_tensor *x)
 {
@@ -53,7 +53,7 @@ static struct bp_tensor *reduce_by(struct onnx_chain *k, const char *op, const v
 enum bp_status onnx_reduce(struct onnx_call *c)
 {
     const struct reduction *r = find_reduction(c->node->row->name);
-    struct bp_sum_attrs attrs = bp_sum_defaults(); /* what all reductions have */
+    struct bp_sum_attrs attrs = bp_sum_defaults(); /* all reductions have the same attributes */
     struct onnx_chain k = onnx_chain_begin(c);
     struct bp_tensor *x = onnx_in(c, 0);
     struct onnx_ints axes;
@@ -76,7 +76,7 @@ enum bp_status onnx_reduce(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* The last place instead of the first: x is searched from behind. */
+/* For the last index of an extreme instead of the first, x is reversed along the axis. */
 enum bp_status onnx_arg_extreme(struct onnx_call *c)
 {
     struct bp_argmax_attrs attrs = bp_argmax_defaults(); /* argmin has the same */
@@ -94,7 +94,7 @@ enum bp_status onnx_arg_extreme(struct onnx_call *c)
     flip.axes = (struct bp_dims){&axis, 1};
     if (last) x = MAKE(&k, flip, &flip, x);
     index = onnx_chain_call(&k, c->node->row->op, &attrs, &x, 1);
-    if (last && k.status == BP_OK) { /* axis has been checked */
+    if (last && k.status == BP_OK) { /* the call has checked axis */
         double n = (double)info.shape[axis < 0 ? axis + info.rank : axis];
         index = MAKE(&k, sub, NULL, onnx_chain_number(&k, BP_I64, n - 1), index);
     }
@@ -102,7 +102,7 @@ enum bp_status onnx_arg_extreme(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* Before opset 13 x is taken as a matrix: its axes from axis on are the columns. */
+/* Before opset 13 x is treated as a matrix: the axes from `axis` on are its columns. */
 enum bp_status onnx_softmax(struct onnx_call *c)
 {
     struct bp_softmax_attrs attrs = bp_softmax_defaults(); /* log_softmax, hardmax have the same */

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resize.c: Resize and Upsample: which axes change, by how much, and how places are found. */
+/* resize.c: runs Resize and Upsample: finds the axes that change, their scales, and how positions
+ * are computed. */
 #include "list.h"
 #include <math.h>
 #include <string.h>
 
-enum { AXES_MAX = 3 }; /* that one call of resize takes */
+enum { AXES_MAX = 3 }; /* most axes that one call of resize changes */
 
 /* How one axis changes. */
 struct change {
-    int64_t axis, extent;      /* of the result */
-    double scale, start, end;  /* scale 0: by extents */
+    int64_t axis, extent;      /* extent: of the result */
+    double scale, start, end;  /* scale 0: computed from the extents */
     int64_t nearest, coordinates;
 };
 
 struct changes {
     struct change at[ONNX_RANK_MAX];
     int64_t n;
-    bool simple; /* before opset 11: nearest is the place before, where x shrinks that behind */
+    bool simple; /* before opset 11: nearest is floor, or ceil for a scale below 1 */
     struct bp_resize_attrs how;
 };
 
-/* The numbers of resize's coordinates. */
+/* The numbers of the operator's coordinates attribute. */
 enum { HALF_PIXEL, HALF_PIXEL_SYMMETRIC, PYTORCH_HALF_PIXEL, ALIGN_CORNERS, ASYMMETRIC, CROP };
 
 static enum bp_status resize_some(struct onnx_call *c, struct bp_tensor *x,
@@ -53,7 +54,7 @@ static bool resize_alike(const struct change *a, const struct change *b)
     return a->nearest == b->nearest && a->coordinates == b->coordinates;
 }
 
-/* As many axes at once as one call takes. */
+/* Resizes as many axes in each call as a call supports. */
 static enum bp_status resize_all(struct onnx_call *c, const struct changes *all)
 {
     struct bp_tensor *x = onnx_in(c, 0), *y = NULL;
@@ -72,7 +73,8 @@ static enum bp_status resize_all(struct onnx_call *c, const struct changes *all)
     return onnx_give(c, 0, y);
 }
 
-/* ONNX aligns the last corner with that of n scale places, be they whole or not. */
+/* ONNX aligns the last element of x with position n scale - 1 of the result, also if n scale is no
+ * integer. */
 static void align_part(struct change *one, int64_t n)
 {
     double places = (double)n * one->scale;
@@ -82,14 +84,14 @@ static void align_part(struct change *one, int64_t n)
     one->scale = (places - 1) / (double)(n - 1);
 }
 
-/* The axes that change. */
+/* Adds an axis to the list if it changes. */
 static void resize_add(struct changes *all, const struct bp_tensor_info *x, struct change one)
 {
     int64_t n = x->shape[one.axis];
     bool same = one.extent == n && (one.scale == 1 || one.scale == 0);
 
     one.coordinates = all->how.coordinates;
-    if (same && one.coordinates != CROP) return; /* that may move */
+    if (same && one.coordinates != CROP) return; /* a crop may move the image */
     if (all->simple) one.nearest = one.scale < 1 ? 3 : 2;
     else one.nearest = all->how.nearest;
     if (one.coordinates == ALIGN_CORNERS && one.scale > 0 && !all->how.antialias)
@@ -97,7 +99,7 @@ static void resize_add(struct changes *all, const struct bp_tensor_info *x, stru
     all->at[all->n++] = one;
 }
 
-/* floor(n part scale) in the precision in which scales are given. */
+/* Computes floor(n part scale) in f32, the precision of the scales. */
 static enum bp_status resize_scaled(int64_t n, double part, double scale, int64_t *out)
 {
     double extent = floorf((float)n * (float)part * (float)scale);
@@ -132,7 +134,8 @@ static enum bp_status resize_upsample(struct onnx_call *c, const double *scale, 
     return resize_all(c, &all);
 }
 
-/* Scales are attributes of each spatial axis, then a list, then an input. */
+/* The scales are an attribute for each spatial axis in old versions, later a list, later an
+ * input. */
 enum bp_status onnx_upsample_old(struct onnx_call *c)
 {
     const double scale[] = {1, 1, onnx_attr_float(c, "height_scale", 0),
@@ -165,7 +168,7 @@ struct word {
     int64_t value;
 };
 
-/* The number of an attribute's word. */
+/* Finds the number of an attribute's word. */
 static enum bp_status word_of(struct onnx_call *c, const char *name, const char *otherwise,
                               const struct word *word, size_t n, int64_t *out)
 {
@@ -180,10 +183,11 @@ static enum bp_status word_of(struct onnx_call *c, const char *name, const char 
                       a ? (int)(a->s.len < 80 ? a->s.len : 80) : 0, a ? (char *)a->s.data : "");
 }
 
-/* Half a place further on than half_pixel: what is rounded goes the next way. */
+/* tf_half_pixel_for_nn is half a pixel ahead of half_pixel. The rounding mode is changed
+ * instead. */
 static enum bp_status resize_shifted(struct bp_resize_attrs *how)
 {
-    static const int64_t half_pixel[] = {[0] = 3, [2] = 1}; /* the nearest to the sum: of places */
+    static const int64_t half_pixel[] = {[0] = 3, [2] = 1}; /* mode for x + 1/2 -> mode for x */
 
     if (how->mode || how->nearest == 1 || how->nearest == 3)
         return onnx_error(BP_ERR_UNSUPPORTED, "tf_half_pixel_for_nn is supported with the modes "
@@ -216,7 +220,8 @@ static enum bp_status read_how(struct onnx_call *c, struct bp_resize_attrs *how)
     return how->coordinates < 0 ? resize_shifted(how) : BP_OK;
 }
 
-/* What is given for the axes that are named: all, unless the attribute says which. */
+/* The sizes, scales and bounds that the node has for the axes in its attribute axes, or for all
+ * axes. */
 struct given {
     int64_t axis[ONNX_RANK_MAX], n;
     double scale[ONNX_RANK_MAX], roi[2 * ONNX_RANK_MAX];
@@ -254,7 +259,8 @@ static enum bp_status read_given(struct onnx_call *c, int64_t rank, struct given
     return BP_OK;
 }
 
-/* One scale for all axes: the least or the largest of those that sizes ask for. 0: each its own. */
+/* One scale for all axes: the smallest or largest of the scales that `sizes` requests. 0: each axis
+ * has its own scale. */
 static double common_scale(struct onnx_call *c, const struct given *g,
                            const struct bp_tensor_info *x)
 {
@@ -269,7 +275,7 @@ static double common_scale(struct onnx_call *c, const struct given *g,
     return common;
 }
 
-/* n scale, a half up. */
+/* Computes n scale, rounded; a half is rounded up. */
 static enum bp_status resize_rounded(int64_t n, double scale, int64_t *out)
 {
     double extent = floor(scale * (double)n + 0.5);

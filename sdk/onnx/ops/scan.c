@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scan.c: Scan: a body goes over the elements of tensors along an axis. Up to opset 8 axis 0 is one
- * of batches, each a scan of its own along axis 1. */
+/* scan.c: runs Scan: a body is run for each element of tensors along an axis. Up to opset 8, axis 0
+ * is a batch axis, and each batch is a separate scan along axis 1. */
 #include "body.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +8,11 @@
 struct scan {
     struct onnx_call *c;
     struct onnx_inner inner;
-    uint32_t n_state, n_over, n_made; /* carried; gone over; put together */
+    uint32_t n_state, n_over, n_made; /* numbers of states, of scan inputs, of scan outputs */
     int64_t length;
-    struct onnx_value **in;   /* of the body: states, elements */
-    struct onnx_value **made; /* by it: states, elements */
-    struct onnx_list *out;    /* by n_made */
+    struct onnx_value **in;   /* inputs of the body: states, elements of scan inputs */
+    struct onnx_value **made; /* outputs of the body: states, elements of scan outputs */
+    struct onnx_list *out;    /* the elements of each of the n_made scan outputs */
 };
 
 static enum bp_status scan_begin(struct onnx_call *c, uint32_t n_in, struct scan *s)
@@ -54,7 +54,7 @@ static void scan_finish(struct scan *s)
     free(s->out);
 }
 
-/* Entry i of a list of axes or directions; 0 where there is none. */
+/* Entry i of a list of axes or directions; 0 if the list is shorter. */
 static int64_t scan_entry(struct onnx_call *c, const char *name, uint32_t i)
 {
     struct onnx_ints list = onnx_attr_ints(c, name);
@@ -62,7 +62,7 @@ static int64_t scan_entry(struct onnx_call *c, const char *name, uint32_t i)
     return i < list.n ? list.at[i] : 0;
 }
 
-/* Element t of what is gone over number i. */
+/* Makes element t of scan input i an input of the body. */
 static enum bp_status take_element(struct scan *s, const struct onnx_value *over, uint32_t i,
                                    int64_t t)
 {
@@ -105,7 +105,7 @@ static void scan_turn(struct onnx_list *list)
     }
 }
 
-/* Output i of the elements that were made. */
+/* Joins the elements of scan output i. */
 static enum bp_status put_together(struct scan *s, uint32_t i, struct onnx_value **out)
 {
     bool old = s->c->node->opset < 9;
@@ -116,7 +116,7 @@ static enum bp_status put_together(struct scan *s, uint32_t i, struct onnx_value
     return onnx_join(s->c, s->out[i].at, s->out[i].n, axis, true, out);
 }
 
-/* The extent along which the inputs over are gone: all the same. */
+/* Finds the extent of the scan inputs along their axes, which must be equal. */
 static enum bp_status find_length(struct scan *s, struct onnx_value *const *over)
 {
     bool old = s->c->node->opset < 9;
@@ -157,7 +157,7 @@ enum bp_status onnx_scan(struct onnx_call *c)
     return status;
 }
 
-/* Zeros behind a scan that was shorter than the others. */
+/* Appends zeros to the output of a scan that is shorter than the longest. */
 static enum bp_status scan_lengthen(struct onnx_call *c, int64_t length, struct onnx_value **v)
 {
     struct bp_pad_attrs attrs = bp_pad_defaults();
@@ -174,7 +174,7 @@ static enum bp_status scan_lengthen(struct onnx_call *c, int64_t length, struct 
     return onnx_value_tensor(c->run->model, y, symbolic, v);
 }
 
-/* Batch b: what it carries and makes goes behind that of those before. */
+/* Scans batch b, and appends its states and outputs to the lists of all batches. */
 static enum bp_status scan_batch(struct scan *s, int64_t b, int64_t most, int64_t length,
                                  struct onnx_list *all)
 {
@@ -204,7 +204,7 @@ static enum bp_status scan_batch(struct scan *s, int64_t b, int64_t most, int64_
     return status;
 }
 
-/* Batches, and how long the longest is. */
+/* Finds the number of batches, and the length of the longest. */
 static enum bp_status batch_extents(const struct scan *s, int64_t *out_batches, int64_t *out_most)
 {
     for (uint32_t i = 0; i < s->n_state + s->n_over; i++) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sequence.c: sequences and optionals: lists that the host keeps, of tensors on the device. */
+/* sequence.c: runs operators on sequences and optionals: lists on the host, of tensors on the
+ * device. */
 #include "body.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Input i where it has to be a sequence. */
+/* Reads input i, which must be a sequence. */
 static enum bp_status expect_sequence(const struct onnx_call *c, uint32_t i,
                                       struct onnx_value **out)
 {
@@ -17,7 +18,7 @@ static enum bp_status expect_sequence(const struct onnx_call *c, uint32_t i,
     return BP_OK;
 }
 
-/* Gives a sequence of these values, which stay the caller's, as output 0. */
+/* Sets output 0 to a sequence of these values, which stay the caller's. */
 static enum bp_status give_sequence(struct onnx_call *c, struct onnx_value *const *v, size_t n)
 {
     struct onnx_value *made;
@@ -55,7 +56,8 @@ enum bp_status onnx_sequence_construct(struct onnx_call *c)
     return status;
 }
 
-/* The place that input i says, of places; where there is none: otherwise. */
+/* Reads input i as a position below `places` (negative: from the end of `count` elements);
+ * otherwise, if the input is absent. */
 static enum bp_status sequence_place_of(struct onnx_call *c, uint32_t i, size_t places,
                                         size_t count, size_t otherwise, size_t *out)
 {
@@ -79,7 +81,7 @@ enum bp_status onnx_sequence_at(struct onnx_call *c)
 
     TRY(expect_sequence(c, 0, &seq));
     TRY(sequence_place_of(c, 1, seq->n_item, seq->n_item, seq->n_item,
-                          &at)); /* it has to be said */
+                          &at)); /* an absent input 1 is out of range */
     return onnx_give_value(c, 0, onnx_value_retain(seq->item[at]));
 }
 
@@ -138,9 +140,9 @@ enum bp_status onnx_concat_sequence(struct onnx_call *c)
     return onnx_give_value(c, 0, joined);
 }
 
-/* How a tensor is cut along an axis. */
+/* The way in which a tensor is cut along an axis. */
 struct cut {
-    struct onnx_ints split; /* extents; n is -1: parts of each, the last one of the rest */
+    struct onnx_ints split; /* extents; n is -1: parts of extent `each`, the last may be shorter */
     int64_t axis, extent, each;
     bool drop_axis;
 };
@@ -198,7 +200,7 @@ enum bp_status onnx_split_sequence(struct onnx_call *c)
     return status;
 }
 
-/* Element i of each sequence among the inputs, and the others as they are. */
+/* Takes element i of each input that is a sequence; other inputs are passed unchanged. */
 static enum bp_status sequence_elements(struct onnx_call *c, size_t i, struct onnx_value **in)
 {
     for (uint32_t k = 0; k < c->node->n_in; k++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: operators that move or cut: their integers are attributes in older versions and inputs
- * in newer ones. */
+/* shape.c: runs operators that move, slice or reshape. Their integers are attributes in older
+ * versions and inputs in newer ones. */
 #include "list.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static enum bp_status give_reshaped(struct onnx_call *c, struct bp_tensor *x, co
     return onnx_give(c, 0, y);
 }
 
-/* An extent of 0 stands for that of x, unless zeros are allowed. */
+/* An extent of 0 means the extent of x, unless allowzero is set. */
 enum bp_status onnx_reshape(struct onnx_call *c)
 {
     int64_t shape[ONNX_RANK_MAX];
@@ -50,7 +50,7 @@ enum bp_status onnx_flatten(struct onnx_call *c)
     return give_reshaped(c, onnx_in(c, 0), shape, 2);
 }
 
-/* A shape is known before the model runs. */
+/* A shape is known before the model runs, so the result is a constant. */
 enum bp_status onnx_shape(struct onnx_call *c)
 {
     int64_t begin = onnx_attr_int(c, "start", 0), end, n;
@@ -107,7 +107,7 @@ enum bp_status onnx_unsqueeze(struct onnx_call *c)
     return onnx_give(c, 0, y);
 }
 
-/* Both shapes broadcast: an extent of 1 on the side of shape keeps that of x. */
+/* Both shapes are broadcast: where `shape` has an extent of 1, the extent of x is kept. */
 enum bp_status onnx_expand(struct onnx_call *c)
 {
     struct bp_expand_attrs attrs = bp_expand_defaults();
@@ -142,7 +142,7 @@ enum bp_status onnx_tile(struct onnx_call *c)
     struct onnx_ints given;
 
     TRY(onnx_need(c, 1));
-    if (c->node->opset < 6) { /* how often, along one axis: both of the type of x */
+    if (c->node->opset < 6) { /* inputs: a count and one axis, in the dtype of x */
         TRY(onnx_in_whole(c, 1, &tiles));
         TRY(onnx_in_whole(c, 2, &axis));
         TRY(onnx_axis(axis, onnx_info(x).rank, &axis));
@@ -164,7 +164,7 @@ static bool any_below_one(struct bp_dims steps)
     return false;
 }
 
-/* A view where steps go up, else a copy. */
+/* Returns a view if all steps are positive, otherwise a copy. */
 enum bp_status onnx_slice(struct onnx_call *c)
 {
     struct bp_strided_slice_attrs copy = bp_strided_slice_defaults();
@@ -187,7 +187,7 @@ enum bp_status onnx_slice(struct onnx_call *c)
     return onnx_give(c, 0, y);
 }
 
-/* The extents of the parts: given, or of equal length but for the last. */
+/* The extents of the parts: the given ones, or equal ones with a shorter last part. */
 static enum bp_status part_sizes(struct onnx_call *c, struct bp_tensor *x, int64_t axis,
                                  int64_t *sizes)
 {
@@ -203,7 +203,7 @@ static enum bp_status part_sizes(struct onnx_call *c, struct bp_tensor *x, int64
     left = info.shape[axis];
     each = (left + n - 1) / n;
     for (int64_t i = 0; i < n; i++) {
-        if (given.n >= 0) sizes[i] = given.at[i]; /* split says whether they are the extent */
+        if (given.n >= 0) sizes[i] = given.at[i]; /* bp_op_split checks the sum */
         else left -= sizes[i] = left < each ? left : each;
     }
     return BP_OK;
@@ -228,7 +228,8 @@ enum bp_status onnx_split(struct onnx_call *c)
     return status;
 }
 
-/* pads has the borders before all axes, then those after them; from opset 18 on of some axes. */
+/* Reads pads: the borders before all axes, then those after them; from opset 18 on for a list of
+ * axes. */
 static enum bp_status read_pads(struct onnx_call *c, uint32_t rank, int64_t *before,
                                 int64_t *after)
 {

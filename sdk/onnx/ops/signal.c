@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signal.c: windows and weights of bands, worked out on the host. */
+/* signal.c: runs operators that create window functions and mel filter banks, computed on the
+ * host. */
 #include "../chain.h"
 #include "../ops.h"
 #include <math.h>
@@ -10,7 +11,7 @@
 
 enum { COUNT_MAX = 1 << 28 };
 
-/* n numbers become output 0, in the dtype that the node asks for. */
+/* Makes n numbers output 0, in the dtype that the node requests. */
 static enum bp_status give_numbers(struct onnx_call *c, uint32_t rank, const int64_t *shape,
                                    const double *at, int64_t n)
 {
@@ -44,8 +45,8 @@ static enum bp_status read_count(struct onnx_call *c, uint32_t input, int64_t lo
     return BP_OK;
 }
 
-/* a - b cos(2 pi i / n) + d cos(4 pi i / n), n: the size of a periodic window, one less of a
- * symmetric one. */
+/* Computes a - b cos(2 pi i / n) + d cos(4 pi i / n). n: the size of a periodic window, one less
+ * for a symmetric one. */
 static enum bp_status signal_window(struct onnx_call *c, double a, double b, double d)
 {
     enum bp_status status;
@@ -90,13 +91,14 @@ static double hertz_of(double mel)
     return 700 * (pow(10, mel / 2595) - 1);
 }
 
-/* The bands of a mel scale. */
+/* The bands of a mel filter bank. */
 struct bands {
     int64_t n, length, rate, lines;
     double low, high;
 };
 
-/* The line of a spectrum where edge i of the bands is: they are even steps on the mel scale. */
+/* The line of the spectrum at edge i of the bands. The edges have equal distances on the mel
+ * scale. */
 static int64_t signal_edge(const struct bands *b, int64_t i)
 {
     double step = (mel_of(b->high) - mel_of(b->low)) / (double)(b->n + 2);
@@ -110,7 +112,7 @@ static void signal_put(const struct bands *b, double *at, int64_t line, int64_t 
     if (line >= 0 && line < b->lines) at[line * b->n + band] = weight;
 }
 
-/* A triangle: up from one edge to the next, down to the one behind that. */
+/* Fills a triangle: it rises from one edge to the next, and falls to the one behind that. */
 static void put_band(const struct bands *b, int64_t band, double *at)
 {
     int64_t begin = signal_edge(b, band), top = signal_edge(b, band + 1),

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* train.c: steps of training (domain ai.onnx.preview.training). A node has a rate and a count of
- * steps, then all parameters, all their gradients, and all of each kind of state. */
+/* train.c: runs optimizer steps (domain ai.onnx.preview.training). A node has a rate and a step
+ * count, then all parameters, all their gradients, and all states of each kind. */
 #include "../chain.h"
 #include "../ops.h"
 #include <math.h>
 
-/* One parameter of a node. */
+/* The step of one parameter of a node. */
 struct step {
     struct onnx_chain k;
-    struct bp_tensor *rate, *count; /* of the parameter's dtype */
+    struct bp_tensor *rate, *count; /* in the parameter's dtype */
     struct bp_tensor *param, *grad, *state[2];
     uint32_t dtype, i, groups;
 };
 
-/* Where the i-th tensor of a kind is: kinds are 0 parameters, 1 gradients, 2 on states. */
+/* The tensor of a kind for parameter i: kind 0 is the parameter, 1 the gradient, 2 and more the
+ * states. */
 static struct bp_tensor *in_of(const struct onnx_call *c, const struct step *s, uint32_t kind)
 {
     return onnx_in(c, 2 + kind * s->groups + s->i);
 }
 
-/* grad gets its share of the parameter. */
+/* Reads the operands, and adds norm_coefficient times the parameter to grad. */
 static enum bp_status step_begin(struct onnx_call *c, uint32_t kinds, struct step *s)
 {
     double share = onnx_attr_float(c, "norm_coefficient", 0);
@@ -38,13 +39,13 @@ static enum bp_status step_begin(struct onnx_call *c, uint32_t kinds, struct ste
     return BP_OK;
 }
 
-/* kind: 0 the parameter, then the states. */
+/* Sets an output of the node. kind: 0 the parameter, then the states. */
 static void step_give(struct step *s, uint32_t kind, struct bp_tensor *t)
 {
     onnx_chain_give(&s->k, kind * s->groups + s->i, t);
 }
 
-/* All parameters, of which each has kinds inputs. */
+/* Runs the step for all parameters, each of which has `kinds` inputs. */
 static enum bp_status all_steps(struct onnx_call *c, uint32_t kinds, void (*make)(struct step *s))
 {
     struct step s = {.groups = (c->node->n_in - 2) / kinds};
@@ -80,7 +81,7 @@ static void train_adagrad(struct step *s)
     step_give(s, 1, h);
 }
 
-/* 1 - base^count, without a difference of two numbers that are almost equal. */
+/* Computes 1 - base^count without subtracting two almost equal numbers. */
 static struct bp_tensor *one_less_power(struct step *s, double base)
 {
     struct bp_tensor *power = onnx_chain_scale(&s->k, s->count, log(base), 0);
@@ -88,7 +89,7 @@ static struct bp_tensor *one_less_power(struct step *s, double base)
     return MAKE(&s->k, neg, NULL, MAKE(&s->k, expm1, NULL, power));
 }
 
-/* share a + (1 - share) b. */
+/* Computes share a + (1 - share) b. */
 static struct bp_tensor *train_mixed(struct step *s, double share, struct bp_tensor *a,
                                      struct bp_tensor *b)
 {
@@ -96,8 +97,8 @@ static struct bp_tensor *train_mixed(struct step *s, double share, struct bp_ten
                 onnx_chain_scale(&s->k, b, 1 - share, 0));
 }
 
-/* v and h are running means of g and g^2, corrected from the second step on by
- * sqrt(1 - beta^count) / (1 - alpha^count). */
+/* v and h are running means of g and g^2. From the second step on, the rate is corrected by sqrt(1
+ * - beta^count) / (1 - alpha^count). */
 static void train_adam(struct step *s)
 {
     double alpha = onnx_attr_float(s->k.call, "alpha", 0.9f);
@@ -121,8 +122,8 @@ static void train_adam(struct step *s)
     step_give(s, 2, h);
 }
 
-/* v = alpha v + beta g, in the first step with beta 1; x = x - rate v, or looking ahead
- * x = x - rate (g + alpha v). */
+/* v = alpha v + beta g, with beta 1 in the first step; x = x - rate v, or in mode nesterov x = x -
+ * rate (g + alpha v). */
 static void train_momentum(struct step *s)
 {
     double alpha = onnx_attr_float(s->k.call, "alpha", 0);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unique.c: the values, or slices, that differ. Slices are put in order on the host, by numbers
- * that the device gives to their elements: equal ones the same, larger ones larger numbers. */
+/* unique.c: finds the different values, or slices, of a tensor. The device numbers the elements:
+ * equal elements have equal numbers, larger ones larger numbers. The host sorts slices by these
+ * numbers. */
 #include "../chain.h"
 #include "list.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* One of n slices of x along axis, of width numbers. */
+/* One of n slices of x along an axis, as `width` numbers. */
 struct slice {
     const int64_t *at;
-    int64_t width, leader; /* the first slice that is equal to it */
+    int64_t width, leader; /* leader: the slice's index along the axis */
 };
 
-/* Equal slices. */
+/* A group of equal slices: the first index and the number of slices. */
 struct group {
     int64_t first, count;
 };
@@ -44,8 +45,8 @@ static bool is_equal(const struct slice *a, const struct slice *b)
     return !memcmp(a->at, b->at, (size_t)a->width * sizeof *a->at);
 }
 
-/* Groups in ascending order of content, or of their first slices. number[i]: the group of slice
- * i. */
+/* Groups equal slices, in ascending order of content, or of their first slices. Sets number[i] to
+ * the group of slice i. */
 static void find_groups(struct slices *s, bool sorted)
 {
     struct slice *slice = s->slice;
@@ -71,7 +72,8 @@ static struct bp_tensor *put_list(struct onnx_chain *k, int64_t n, const int64_t
     return onnx_chain_take(k, t);
 }
 
-/* The outputs: the first of each group along axis, where it is, the group of each, how many. */
+/* Sets the outputs: the first slice of each group along axis, its index, the group of each slice,
+ * and the size of each group. */
 static void give_groups(struct onnx_chain *k, struct bp_tensor *x, int64_t axis, struct slices *s)
 {
     struct bp_index_select_attrs attrs = bp_index_select_defaults();
@@ -87,7 +89,7 @@ static void give_groups(struct onnx_chain *k, struct bp_tensor *x, int64_t axis,
     onnx_chain_give(k, 3, put_list(k, s->n_group, s->list));
 }
 
-/* The number of each element, slice after slice, read by the host. */
+/* Reads the number of each element to the host, slice after slice. */
 static int64_t *read_numbers(struct onnx_chain *k, struct bp_tensor *x, int64_t axis)
 {
     struct bp_transpose_attrs turn = bp_transpose_defaults();
@@ -140,7 +142,7 @@ static enum bp_status by_slices(struct onnx_call *c, struct bp_tensor *x, int64_
     return onnx_chain_end(&k);
 }
 
-/* All elements in ascending order: the device does it. */
+/* Finds the different elements in ascending order, on the device. */
 static enum bp_status by_elements(struct onnx_call *c, struct bp_tensor *x)
 {
     struct bp_tensor *out[4] = {NULL};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* window.c: convolutions and pools: windows that go over spatial axes. */
+/* window.c: runs convolutions and pools, whose windows move over the spatial axes. */
 #include "../chain.h"
 #include "../ops.h"
 #include <string.h>
 
 enum { AXES_MAX = 3 };
 
-/* How a window goes, as the attributes of conv and the pools have it. */
+/* The extents, steps and borders of a window, in the layout of the attributes of conv and the
+ * pools. */
 struct window {
     int64_t extent[AXES_MAX], stride[AXES_MAX], dilation[AXES_MAX], pad[2 * AXES_MAX];
     int64_t axes, ceil_mode;
@@ -24,8 +25,8 @@ static enum bp_status read_list(struct onnx_call *c, const char *name, int64_t n
     return BP_OK;
 }
 
-/* Borders that make the result as long as x / stride, rounded up; an odd one goes behind, or in
- * front. */
+/* Computes borders for a result of ceil(x / stride) elements. If their sum is odd, the larger
+ * border is behind the axis (behind), or in front. */
 static enum bp_status same_pads(struct window *w, const int64_t *x, bool behind)
 {
     for (int64_t i = 0; i < w->axes; i++) {
@@ -42,7 +43,8 @@ static enum bp_status same_pads(struct window *w, const int64_t *x, bool behind)
     return BP_OK;
 }
 
-/* x: the spatial extents. filter: those of the window, or NULL: the node says them. */
+/* x: the spatial extents. filter: the extents of the window, or NULL: the node has them as
+ * kernel_shape. */
 static enum bp_status read_window(struct onnx_call *c, int64_t axes, const int64_t *x,
                                   const int64_t *filter, struct window *w)
 {
@@ -70,7 +72,7 @@ static enum bp_status read_window(struct onnx_call *c, int64_t axes, const int64
     return BP_OK;
 }
 
-/* Copies a window into the attributes of an operator that has these names. */
+/* Copies a window into the attributes of an operator that has members of these names. */
 #define PUT_CONV(attrs, w) \
     do { \
         memcpy((attrs)->stride, (w)->stride, sizeof (w)->stride); \
@@ -84,7 +86,7 @@ static enum bp_status read_window(struct onnx_call *c, int64_t axes, const int64
         (attrs)->ceil_mode = (w)->ceil_mode; \
     } while (0)
 
-/* The window of a pool over input 0. */
+/* Reads the window of a pool over input 0. */
 static enum bp_status pool_window(struct onnx_call *c, struct bp_tensor **out_x, struct window *w)
 {
     struct bp_tensor_info info;
@@ -154,7 +156,7 @@ enum bp_status onnx_max_pool(struct onnx_call *c)
     return onnx_give(c, 0, y);
 }
 
-/* Zeros behind y up to a shape. Takes y. */
+/* Appends zeros to y up to a shape. Takes over the caller's reference to y. */
 static enum bp_status give_padded(struct onnx_call *c, struct bp_tensor *y, struct onnx_ints shape)
 {
     struct bp_pad_attrs attrs = bp_pad_defaults();
@@ -170,8 +172,8 @@ static enum bp_status give_padded(struct onnx_call *c, struct bp_tensor *y, stru
     return status ? status : onnx_give(c, 0, padded);
 }
 
-/* Indices count in all of the tensor that the pool with this window had, whatever output_shape is
- * given. */
+/* An index is linear in the whole input tensor of the pool with this window; output_shape does not
+ * change its meaning. */
 enum bp_status onnx_max_unpool(struct onnx_call *c)
 {
     struct bp_max_unpool_attrs attrs = bp_max_unpool_defaults();
@@ -195,7 +197,7 @@ enum bp_status onnx_max_unpool(struct onnx_call *c)
     return given.n >= 0 ? give_padded(c, y, given) : onnx_give(c, 0, y);
 }
 
-/* Input x of a convolution with filters w, and how they go. */
+/* Reads the window of a convolution: input 0 is x, input number `filters` has the filters. */
 static enum bp_status conv_window(struct onnx_call *c, uint32_t filters, struct window *w)
 {
     struct bp_tensor *x = onnx_in(c, 0), *f = onnx_in(c, filters);
@@ -209,7 +211,7 @@ static enum bp_status conv_window(struct onnx_call *c, uint32_t filters, struct 
     return read_window(c, (int64_t)a.rank - 2, a.shape + 2, b.shape + 2, w);
 }
 
-/* Whether a value is an input of the model itself. */
+/* Tests whether a value is an input of the model itself. */
 static bool is_model_input(const struct onnx_call *c, uint32_t slot)
 {
     const struct onnx_body *body = &c->run->model->body;
@@ -219,8 +221,8 @@ static bool is_model_input(const struct onnx_call *c, uint32_t slot)
     return false;
 }
 
-/* An image that comes from outside is laid channels-last, the order that convolutions prefer; what
- * is made of it stays so. */
+/* Lays an input image of the model out channels-last, which convolutions prefer. The values
+ * computed from the image keep this layout. */
 static struct bp_tensor *channels_last(struct onnx_chain *k, struct bp_tensor *x)
 {
     static const int64_t last[] = {0, 2, 3, 1}, back[] = {0, 3, 1, 2};
@@ -276,8 +278,8 @@ enum bp_status onnx_qlinear_conv(struct onnx_call *c)
     return onnx_give(c, 0, y);
 }
 
-/* Borders that follow from the extents that the result is to have; where it is to be longer, more
- * is put behind it. */
+/* Computes borders from the wanted extents of the result. If the result has to be longer than the
+ * transposed convolution makes it, `more` is appended behind it. */
 static void transposed_pads(struct window *w, const int64_t *x, const int64_t *y, int64_t *more,
                             bool behind)
 {
@@ -309,7 +311,7 @@ enum bp_status onnx_conv_transpose(struct onnx_call *c)
     x_extent = onnx_info(onnx_in(c, 0)).shape + 2;
     if (shape.n > 0 && shape.n < w.axes)
         return onnx_error(BP_ERR_INVALID, "output_shape has %lld extents", (long long)shape.n);
-    for (int64_t i = 0; i < w.axes; i++) /* some writers give N and C too */
+    for (int64_t i = 0; i < w.axes; i++) /* some exporters include N and C */
         y_extent[i] = shape.n > 0 ? shape.at[shape.n - w.axes + i] : x_extent[i] * w.stride[i];
     if (shape.n > 0 || upper || lower)
         transposed_pads(&w, x_extent, y_extent, attrs.output_padding, !lower);
