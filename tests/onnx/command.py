@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`bp run`: what it says of models and of words that are wrong, on cpu.
+"""Tests `bp run` on cpu: its results for models, and its messages for wrong arguments.
 
     command.py BP PLUGINS
 
-PLUGINS: the folder of those of the tests.
+PLUGINS: the folder of the test plugins.
 
-One TAP line each: the exit status and what is printed.
+Prints one TAP line for each test: the exit status and the printed text.
 """
 import json
 import os
@@ -45,7 +45,7 @@ class Models:
 
 
 def verified(m):
-    """--verify of outputs without elements, all alike, or no numbers."""
+    """Tests --verify of outputs without elements, with equal elements, and with NaN."""
     def one(op, shape, name, *weights):
         return m.write(name, [kit.node(op, "x " + " ".join(w.name for w in weights), "y")], {"x": shape},
                        {"y": shape}, weights)
@@ -67,7 +67,8 @@ def verified(m):
 
 
 def wrong(m, plugins):
-    """A device whose f16 is another than everybody's: both of its casts are wrong, each by its own inputs."""
+    """Tests a device with a wrong f16 format: both of its casts are wrong, and each is judged by its own
+    inputs."""
     casts = [kit.node("Cast", "a", "h", to=TensorProto.FLOAT16), kit.node("Cast", "h", "y", to=TensorProto.FLOAT)]
     graph = m.write("casts", [kit.node("Add", "x x", "a"), *casts], {"x": [2, 3]}, {"y": [2, 3]})
     path = os.path.join(m.path, "casts_of_a_branch.onnx")
@@ -96,7 +97,7 @@ def branching(m):
 
 
 def looping(m):
-    """Doubles x until its largest element is 3: the first is 5 / 6, so that the body runs twice."""
+    """Doubles x until its largest element is 3. The first largest element is 5 / 6, so the body runs twice."""
     body = kit.graph([kit.node("Add", "s s", "twice"), kit.node("ReduceMax", "twice", "m", keepdims=0),
                       kit.node("Less", "m k", "on"), kit.node("Identity", "twice", "out")],
                      [kit.info("i", TensorProto.INT64, []), kit.info("c", TensorProto.BOOL, []), kit.info("s")],
@@ -106,7 +107,7 @@ def looping(m):
 
 
 def unseen(m):
-    """What makes no operator call: sequences, and what the host does."""
+    """Tests nodes that make no operator call: sequences, and nodes that the host computes."""
     grams = {"mode": "TF", "pool_int64s": [0, 1], "ngram_counts": [0], "ngram_indexes": [0, 1], "min_gram_length": 1,
              "max_gram_length": 1, "max_skip_count": 0}
     nodes = [kit.node("Cast", "x", "i", to=TensorProto.INT32), kit.node("TfIdfVectorizer", "i", "g", **grams),
@@ -129,7 +130,8 @@ def unseen(m):
 
 
 def of_data(m):
-    """--verify and --profile of models without a graph: each call of a run, of loops each round's."""
+    """Tests --verify and --profile of models without a graph: they see each call of a run, in loops of each
+    iteration."""
     nonzero = m.write("nonzero", [kit.node("NonZero", "x", "n"), kit.node("Transpose", "n", "t"),
                                   kit.node("GatherND", "x t", "y")], {"x": [2, 3]}, {"y": [None]})
     unique = m.write("unique", [kit.node("Unique", "x", "u f"), kit.node("Exp", "u", "y")], {"x": [2, 3]}, {"y": [None]})
@@ -159,8 +161,8 @@ def of_data(m):
 
 
 def long_loop(m):
-    """More rounds than a graph may have, which is known before the first: recording them up to there took many
-    times as long as to run them all."""
+    """Tests a loop with more iterations than a graph may have. bp must notice this before it records the first:
+    recording up to the limit took many times as long as running all iterations."""
     names = ["v", *"defghjklmnopqrs", "out"]
     body = kit.graph([kit.node("Neg", a, b) for a, b in zip(names, names[1:])],
                      [kit.info("i", TensorProto.INT64, []), kit.info("c", TensorProto.BOOL, []), kit.info("v")],
@@ -180,7 +182,7 @@ def save(folder, name, value):
 
 
 def words(m):
-    """Words that would be passed over: exit status 2 and a message."""
+    """Tests arguments that could be ignored silently: exit status 2 and a message."""
     path = m.write("open", [kit.node("Neg", "x", "y")], {"x": [None, 3]}, {"y": [None, 3]})
     inputs = save(os.path.join(m.path, "inputs"), "input_0.pb", X)
     both = save(os.path.join(m.path, "both"), "input_0.pb", X)
@@ -203,7 +205,8 @@ def words(m):
 
 
 def statuses(m):
-    """What each end of `bp run` is: 1 for a model that does not load or run, 4 only where bp itself broke."""
+    """Tests the exit statuses of `bp run`: 1 for a model that does not load or run, 4 only for a failure of bp
+    itself."""
     good = m.write("good", [kit.node("Neg", "x", "y")], {"x": [2, 3]}, {"y": [2, 3]})
     inputs = save(os.path.join(m.path, "short"), "input_0.pb", X[:1])
     empty = os.path.join(m.path, "empty.onnx")
@@ -231,7 +234,7 @@ def statuses(m):
 
 
 def profiled(m):
-    """The table and the trace of --profile; and --json, which has standard output for itself."""
+    """Tests the table and the trace of --profile, and --json, which alone uses standard output."""
     path = m.write("two", [kit.node("Neg", "x", "n"), kit.node("Exp", "n", "e"), kit.node("Neg", "e", "y")],
                    {"x": [2, 3]}, {"y": [2, 3]})
     trace = os.path.join(m.path, "trace.json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow, sequences and optionals, in the ways that ONNX's own test models do not go."""
+"""Tests control flow, sequences and optionals, in forms that ONNX's own test models lack."""
 import numpy as np
 from onnx import TensorProto
 
@@ -13,7 +13,7 @@ def i64(value):
 
 
 def accumulate(extra=()):
-    """A body: sum += x of outside; the sum is a scan too."""
+    """Builds a body: sum += x, where x is from the outer graph; the sum is a scan output too."""
     return graph([node("Add", "sum x", "next"), node("Identity", "next", "part"),
                   node("Identity", "on", "still"), *extra],
                  [info("i", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("sum")],
@@ -30,7 +30,7 @@ def loops(f):
               [const("rounds", rounds, np.int64), yes, zero])
         f.add("loop_input_%d" % rounds, 13, [loop], {"x": X, "rounds": i64(rounds)},
               {"y": last, "parts": parts}, [yes, zero])
-    # More rounds than a graph has, and than are put together in groups of groups.
+    # More iterations than a graph may have, and so many results that groups of groups are joined.
     count = graph([node("Add", "s x", "t"), node("Identity", "t", "p"),
                    node("Identity", "on", "still")],
                   [info("i", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("s")],
@@ -40,7 +40,7 @@ def loops(f):
           {"y": np.full(1, 17001, np.float32),
            "parts": np.arange(2, 17002, dtype=np.float32).reshape(17000, 1)},
           [const("rounds", 17000, np.int64)])
-    # Without a condition among the inputs that of the body does not count.
+    # If the loop has no condition input, the condition that the body computes is ignored.
     ends = graph([node("Add", "s x", "t"), node("Less", "i zero", "still")],
                  [info("i", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("s")],
                  [info("still", TensorProto.BOOL, []), info("t")])
@@ -49,7 +49,7 @@ def loops(f):
           {"x": X}, {"y": X * 4}, [const("rounds", 3, np.int64), zero_i])
     f.add("loop_condition", 13, [node("Loop", "rounds yes x", "y", body=ends)],
           {"x": X}, {"y": X * 2}, [const("rounds", 3, np.int64), yes, zero_i])
-    # Until the values are too large: nobody knows before it runs.
+    # Runs until the values are too large: the number of iterations is not known before the run.
     grows = graph([node("Add", "s s", "t"), node("Less", "t most", "still")],
                   [info("i", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("s")],
                   [info("still", TensorProto.BOOL, []), info("t")])
@@ -58,7 +58,7 @@ def loops(f):
 
 
 def nested(f):
-    """A loop in a loop, with a branch that depends on the rounds of both; weights inside."""
+    """Tests a loop in a loop, with a branch that depends on the iterations of both, and with weights inside."""
     then = graph([node("Mul", "s two", "even")], [], [info("even")], [const("two", 2)])
     other = graph([node("Constant", "", "one", value=const("", 1)), node("Add", "s one", "odd")], [],
                   [info("odd")])
@@ -87,7 +87,8 @@ def nested(f):
 
 
 def scans(f):
-    """State: a running sum of columns of a. b is gone over backwards; results along other axes."""
+    """Tests Scan: the state is a running sum of the columns of a; b is scanned backwards; outputs are along
+    other axes."""
     body = graph([node("Add", "s a1", "t"), node("Mul", "t b1", "p"), node("Identity", "t", "q")],
                  [info("s"), info("a1"), info("b1")], [info("t"), info("p"), info("q")])
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -114,7 +115,7 @@ def scans(f):
 
 
 def old_scan(f):
-    """Batches of different lengths, the second input backwards."""
+    """Tests batches of different lengths, with the second input scanned backwards."""
     body = graph([node("Add", "s a1", "u"), node("Sub", "u b1", "t"), node("Identity", "t", "p")],
                  [info("s"), info("a1"), info("b1")], [info("t"), info("p")])
     a = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
@@ -172,7 +173,7 @@ def sequences(f):
 
 
 def grams(f):
-    """Grams of 1 and 2 tokens, with and without one between; two of them have one place."""
+    """Tests grams of 1 and 2 tokens, with and without one token between; two of them have one output index."""
     tokens = np.array([[1, 1, 2, 5], [2, 3, 1, 1]], np.int32)
     pool = {"pool_int64s": [1, 5, 1, 1, 1, 2, 2, 1], "ngram_counts": [0, 2],
             "ngram_indexes": [0, 2, 3, 0, 4], "min_gram_length": 1, "max_gram_length": 2,

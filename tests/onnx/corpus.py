@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the fuzzer of models begins: the small ones of those that are written here, and of ONNX's own
-where they are installed.
+"""Writes the initial corpus of the fuzzer of models: the small models of the scripts of this folder, and of
+ONNX's own test models if they are installed.
 
     corpus.py DIR
 """
@@ -14,7 +14,7 @@ import kit
 import suite
 import written
 
-LARGEST = 4096  # bytes: what is larger is mostly weights
+LARGEST = 4096  # bytes; larger files are mostly weights
 
 
 def main(folder):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with nodes of a vendor's domain, whose operators a plugin brings (the fake device, custom); and what
-the conformance suite says to such a plugin.
+"""Tests models with nodes of a vendor's domain, whose operators a plugin provides (the fake device, custom),
+and the conformance suite on this plugin.
 
     custom.py BP PLUGINS
 
-One TAP line each. The last models name an operator, an attribute and a type that it has not.
+Prints one TAP line for each. The last models have an operator, an attribute or a type that the plugin lacks.
 """
 import os
 import subprocess

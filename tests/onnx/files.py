@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with data in files beside them: what is read, and what is refused.
+"""Tests models with external data: files that are read, and files that are refused.
 
     files.py BP DEVICE
 """
@@ -16,7 +16,7 @@ import kit
 
 GOOD = None
 OUTSIDE = "there is no such file inside the model's folder"
-CASES = {  # location, offset, length: a word of the message; GOOD: it runs
+CASES = {  # location, offset, length, words of the message; GOOD: the model runs
     "a part of a file": ("w.bin", 16, 16, GOOD),
     "a file in a folder below": ("sub/w.bin", None, None, GOOD),
     "a folder above": ("../w.bin", None, None, OUTSIDE),
@@ -52,7 +52,7 @@ def run(bp, device, path, **env):
 
 
 def large(folder):
-    """A product with 16 MB of weights."""
+    """Writes a model of one product with 16 MB of weights."""
     path = os.path.join(folder, "large.onnx")
     weight = helper.make_tensor("w", TensorProto.FLOAT, [2048, 2048], np.ones((2048, 2048), np.float32).tobytes(), raw=True)
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 2048]) for name in "xy"]
@@ -62,7 +62,7 @@ def large(folder):
 
 
 def sparse(folder):
-    """y = x + w, where w is a sparse weight and, as in old files, an input too; it comes first."""
+    """Writes y = x + w, where w is a sparse weight and, as in old files, an input too; w is the first input."""
     path = os.path.join(folder, "sparse.onnx")
     values = helper.make_tensor("w", TensorProto.FLOAT, [1], [5.0])
     weight = helper.make_sparse_tensor(values, helper.make_tensor("i", TensorProto.INT64, [1], [3]), [4])

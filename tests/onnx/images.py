@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resize and its kin in opsets and ways that ONNX's own test models do not have."""
+"""Tests Resize and related operators in opsets and modes that ONNX's own test models lack."""
 import itertools
 import math
 
@@ -12,7 +12,7 @@ X = RNG.uniform(-1, 1, (1, 2, 5, 4)).astype(np.float32)
 
 
 def place(mode, j, n, m, s, roi):
-    """Where place j of the result lies: m places of n, a place as large as 1 / s."""
+    """Returns the position in the input (n elements) of element j of the result (m elements); s is the scale."""
     if mode == "half_pixel":
         return (j + 0.5) / s - 0.5
     if mode == "half_pixel_symmetric":
@@ -47,7 +47,7 @@ ROUND = {"round_prefer_floor": lambda p: math.ceil(p - 0.5),
 
 
 def weights(how, p, n, s):
-    """The places of x that count for place p, and how much."""
+    """Returns the input elements that contribute to position p, with their weights."""
     if how["mode"] == "nearest":
         t = ROUND[how.get("nearest_mode", "round_prefer_floor")](p)
         return {min(max(t, 0), n - 1): 1.0}
@@ -66,7 +66,7 @@ def weights(how, p, n, s):
 
 
 def resized(x, changes, how):
-    """changes: by axis, (extent, scale, roi)."""
+    """Resizes x. changes: by axis, (extent, scale, roi)."""
     y = x.astype(float)
     mode = how.get("coordinate_transformation_mode", "half_pixel")
     for axis, (m, s, roi) in changes.items():
@@ -83,7 +83,7 @@ def resized(x, changes, how):
 
 
 def by_scales(f):
-    """All ways to find places, up, down, and by parts of a place."""
+    """Tests all coordinate modes with larger, smaller and fractional scales."""
     modes = [{"mode": "linear"}, {"mode": "cubic"}, {"mode": "cubic", "cubic_coeff_a": -0.5,
                                                      "exclude_outside": 1}]
     modes += [{"mode": "nearest", "nearest_mode": m} for m in ROUND]
@@ -123,7 +123,7 @@ def crops(f):
 
 
 def newer(f):
-    """Opsets 18 and 19: axes, one scale for all, antialias, places that stay in the middle."""
+    """Tests opsets 18 and 19: axes, one scale for all axes, antialias, symmetric half pixels."""
     how = {"mode": "linear"}
     for policy, high, s in (("not_larger", 7, 7 / 5), ("not_smaller", 8, 6 / 4)):
         f.add("resize_" + policy, 18,
@@ -146,7 +146,7 @@ def newer(f):
 
 
 def older(f):
-    """Upsample, and Resize as it was first."""
+    """Tests Upsample, and the first version of Resize."""
     how = {"mode": "nearest", "nearest_mode": "floor",
            "coordinate_transformation_mode": "asymmetric"}
     linear = dict(how, mode="linear")
@@ -164,7 +164,7 @@ def older(f):
 
 
 def first_resize(f):
-    """Where x shrinks, Resize of opset 10 takes the place behind: ceil."""
+    """For a scale below 1, Resize of opset 10 rounds positions up: ceil."""
     ways = {a: {"mode": "nearest", "nearest_mode": a,
                 "coordinate_transformation_mode": "asymmetric"} for a in ("floor", "ceil")}
     s = float(np.float32(0.6))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of a few nodes, with what they are to give, as `bp onnx-test` reads them."""
+"""Writes models of a few nodes and their expected outputs in the layout that `bp onnx-test` reads, and runs
+them."""
 import json
 import os
 import subprocess
@@ -39,7 +40,8 @@ def kind_of(array):
 
 
 def tell(lines):
-    """TAP of a list of what is tested, the process that ended, and whether it is as it should be."""
+    """Prints a list of results as TAP. A result is its name, the process that ended, and whether the test
+    passed."""
     print(f"1..{len(lines)}")
     for number, (name, done, good) in enumerate(lines, 1):
         print(f"{'ok' if good else 'not ok'} {number} - {name}")
@@ -48,7 +50,7 @@ def tell(lines):
 
 
 class Folder:
-    """A folder of models; `run` gives them to bp."""
+    """A folder of models; `run` runs bp on all of them."""
 
     def __init__(self, path):
         self.path = path
@@ -68,7 +70,8 @@ class Folder:
         return info(name, kind_of(value), [None] * value.ndim)
 
     def add(self, name, opset, nodes, inputs, outputs, weights=(), domain="", more_domains=()):
-        """inputs, outputs: what each name is, numbers or lists of them. more_domains: in version 1."""
+        """inputs, outputs: the value of each name, an array or a list of arrays. more_domains: domains imported
+        in version 1."""
         folder = os.path.join(self.path, "written", name, "test_data_set_0")
         os.makedirs(folder)
         self.names.append(name)
@@ -82,7 +85,7 @@ class Folder:
                 self.write(os.path.join(folder, "%s_%d.pb" % (kind, i)), value)
 
     def run(self, bp, device="cpu"):
-        """What came of each model: {name: {"outcome", "message"}}."""
+        """Returns the result of each model: {name: {"outcome", "message"}}."""
         report = os.path.join(self.path, "report.json")
         subprocess.run([bp, "onnx-test", self.path, "--device", device, "--json", report],
                        check=False, stdout=subprocess.DEVNULL)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers with weights that tell gates apart, in all directions and layouts; opsets of
-normalisations that ONNX's own test models do not have."""
+"""Tests recurrent layers in all directions and layouts, with weights that distinguish the gates, attention, and
+opsets of normalisations that ONNX's own test models lack."""
 import numpy as np
 from onnx import TensorProto
 
 from kit import const, node
 
 T, B, I, H = 4, 3, 2, 5
-REAL = 4, 16, 40, 64  # T, B, I, H of a size for which libraries are asked
+REAL = 4, 16, 40, 64  # T, B, I, H of a size for which vendor libraries are used
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
@@ -45,7 +45,7 @@ STEP = {"RNN": rnn_step, "GRU": gru_step, "LSTM": lstm_step}
 
 
 def one_direction(op, p, x, h, c, lengths, backwards):
-    """One sequence at a time, for the steps that count."""
+    """Runs one sequence at a time, for its own number of steps."""
     y = np.zeros((*x.shape[:2], h.shape[1]))
     for b in range(x.shape[1]):
         steps = range(lengths[b])
@@ -64,7 +64,7 @@ def recurrent(f, op, name, direction, layout=0, lengths=None, full=True, known=T
     draw = {"W": (n, g * H, I), "R": (n, g * H, H), "B": (n, 2 * g * H), "h": (n, B, H),
             "c": (n, B, H), "P": (n, 3 * H)}
     most = min(1, 2 / H ** 0.5)  # sums do not saturate the gates
-    # Products with x are exact, so that states near 0 are not what is left of rounding.
+    # Products with x are exact, so that states near 0 are not dominated by rounding errors.
     v = {k: (rng.uniform(-most, most, shape) * 256).round().astype(np.float32) / 256 for k, shape in draw.items()}
     if not full:
         for k in ("B", "h", "c", "P"):
@@ -135,7 +135,7 @@ def norms(f):
 
 
 def batch_norm_inputs(rng, dtype, dtype_of_scale, dtype_of_mean):
-    """Inputs of BatchNormalization, in the types of X, scale and B, mean and var."""
+    """Returns inputs of BatchNormalization, in the types of X, of scale and B, and of mean and var."""
     values = {"x": (rng.uniform(-2, 2, (2, 6, 3, 4)), dtype), "s": (rng.uniform(-2, 2, 6), dtype_of_scale),
               "b": (rng.uniform(-2, 2, 6), dtype_of_scale), "m": (rng.uniform(-1, 1, 6), dtype_of_mean),
               "v": (rng.uniform(0.5, 2, 6), dtype_of_mean)}
@@ -143,7 +143,7 @@ def batch_norm_inputs(rng, dtype, dtype_of_scale, dtype_of_mean):
 
 
 def batch_norms(f):
-    """One type for all inputs, as opsets 7 to 14 have it, and types of their own from 15 on."""
+    """One type for all inputs, as opsets 7 to 14 require, and different types from 15 on."""
     rng = np.random.default_rng(11)
     half, single, double = np.float16, np.float32, np.float64
     for opset, types in ((7, (half,) * 3), (9, (half,) * 3), (13, (half,) * 3), (14, (half,) * 3), (14, (half, half, single)),
@@ -168,7 +168,7 @@ def batch_norms(f):
               [node("BatchNormalization", "x s b m v", "y mean var", epsilon=0.01, training_mode=1)], given,
               {"y": y.astype(half), "mean": (0.9 * m + 0.1 * mean).astype(kind), "var": (0.9 * v + 0.1 * var).astype(kind)})
     bf16 = TensorProto.BFLOAT16
-    x = rng.integers(-8, 8, (2, 2, 3)).astype(single) # numbers of which bf16 loses nothing
+    x = rng.integers(-8, 8, (2, 2, 3)).astype(single) # bf16 represents these numbers exactly
     scale, bias, mean, var = (np.array(a, single) for a in ((2, -1), (3, 0.5), (1, -2), (4, 0.25)))
     y = (x - mean[:, None]) / np.sqrt(var[:, None]) * scale[:, None] + bias[:, None]
     f.add("batch_norm_bf16", 14,
@@ -178,7 +178,7 @@ def batch_norms(f):
 
 
 def half_norms(f):
-    """Norms of half types, with the types that ONNX gives to their other ports."""
+    """Tests norms of half types, with the types that ONNX declares for their other ports."""
     rng = np.random.default_rng(13)
     half, single = np.float16, np.float32
     x = rng.uniform(-2, 2, (2, 6, 3, 4)).astype(half)
@@ -211,7 +211,8 @@ def half_norms(f):
 
 
 def attended(q, k, v, mask, scale):
-    """mask: what is added; heads of k and v stand for as many neighbours of q. A query without a key gets 0."""
+    """Computes attention. mask: is added to the products. Each head of k and v belongs to equally many
+    neighbouring heads of q. A query that sees no key gives 0."""
     k, v = (np.repeat(a.astype(float), q.shape[1] // a.shape[1], 1) for a in (k, v))
     s = scale * (q @ k.swapaxes(2, 3)) + mask
     most = s.max(3, keepdims=True)
@@ -226,7 +227,7 @@ def causal_bias(rows, columns, past):
 
 
 def attention_plain(f, q, k, v, added, see):
-    """No past: whatever the number of keys, query i sees key j up to i."""
+    """Tests calls without a past: query i sees key j up to i, for any number of keys."""
     bias = causal_bias(3, 5, 0)
     usual = 8 ** -0.5
     f.add("attention_mask", 23, [node("Attention", "q k v m", "y", scale=0.7)],
@@ -250,7 +251,7 @@ def attention_plain(f, q, k, v, added, see):
 
 
 def attention_past(f, q, k, v, pk, pv, rng):
-    """Keys of earlier calls come first."""
+    """Tests calls with a past: the keys of earlier calls come first."""
     all_k, all_v = np.concatenate([pk, k], 2), np.concatenate([pv, v], 2)
     usual = 8 ** -0.5
     added = rng.uniform(-1, 1, (2, 4, 3, 9)).astype(np.float32)
@@ -264,7 +265,7 @@ def attention_past(f, q, k, v, pk, pv, rng):
         f.add("attention_past_%s" % name, 23, [node("Attention", "q k v m pk pv", "y yk yv", is_causal=1)],
               {"q": q, "k": k, "v": v, "m": mask, "pk": pk, "pv": pv},
               {"y": attended(q, all_k, all_v, bias + bias_of_mask, usual), **cache})
-    for rows in (1, 3): # as many new keys as queries: a step of a decoder, and one of several words
+    for rows in (1, 3): # as many new keys as queries: decoder steps of one and of three tokens
         new_k, new_v, new_q = k[:, :, :rows], v[:, :, :rows], q[:, :, :rows]
         all_k, all_v = np.concatenate([pk, new_k], 2), np.concatenate([pv, new_v], 2)
         f.add("attention_decode_%d" % rows, 23, [node("Attention", "q k v _ pk pv", "y yk yv", is_causal=1)],

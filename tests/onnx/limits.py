@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of a few bytes that ask for much: memory and rounds while they are loaded and while they run. Each is
-refused, with a message that names the node and the limit, before it takes what it asks for; with a higher limit
-those that ask for little run.
+"""Tests models of a few bytes that request much memory or many iterations, while they are loaded and while they
+run. bp refuses each one before it uses the memory or time, with a message that names the node and the limit.
+With a higher limit, the models with small needs run.
 
     limits.py BP [whole]
 
-whole: bp may have any address space (a sanitizer's takes terabytes).
+whole: the address space of bp is not limited (a sanitizer needs terabytes of it).
 """
 import os
 import resource
@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 
 from kit import const, graph, info, node, tell
 
-# What a bomb that is not caught can take from the machine that tests; the message would be another then.
+# The address space of bp: bounds the damage by a model that bp fails to refuse. The message would differ then.
 ROOM = 6 << 30
 X = info("x", shape=[1, 1, 4, 4])
 
@@ -38,7 +38,7 @@ def sparse(count):
 
 
 def doubled(n):
-    """c, then twice as long with each node."""
+    """Doubles c with each of n nodes."""
     return [node("Concat", f"c{k} c{k}", f"c{k + 1}", axis=0) for k in range(n)]
 
 
@@ -47,7 +47,7 @@ def loop(body, carried, rounds="n _"):
 
 
 def body(*nodes, out="u"):
-    """v goes round, as u."""
+    """Builds the body of a loop that carries v; its new value is u, or the node output `out`."""
     return graph([*nodes, node("Identity", "on", "still")],
                  [info("i", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("v")],
                  [info("still", TensorProto.BOOL, []), info(out)])
@@ -55,7 +55,7 @@ def body(*nodes, out="u"):
 
 TWICE = body(node("Concat", "v v", "u", axis=0))
 SAME = body(node("Neg", "v", "u"))
-# Which rounds there are depends on data, so that it runs node by node.
+# The number of iterations depends on data, so the model runs node by node.
 DEPENDS = [node("NonZero", "x", "places"), node("Shape", "places", "extents"),
            node("ReduceSum", "extents", "many", keepdims=0), node("Mul", "many big", "n")]
 GO = node("Concat", "x x", "v0", axis=0)
@@ -64,12 +64,12 @@ FOLDED, ALIVE, ROUNDS, TIME = ("(%s of bp_model_options)" % name for name in ("f
 
 
 def largest(*parts):
-    """y = x + the largest element of a value that follows from weights."""
+    """Returns nodes that compute y = x + the largest element of `big`, a value that depends on weights alone."""
     return [*parts, node("ReduceMax", "big", "one", keepdims=0), node("Add", "x one", "y")]
 
 
 GIB = 2**30
-# Name: nodes, weights, options, words of the message; no words: it runs.
+# Name: nodes, weights, options, words of the message; None instead of words: the model runs.
 CASES = {
     "a constant of 2.8 GB": (largest(node("ConstantOfShape", "s", "big")), [shape("s", 700, 10**6)], "",
                              ["node big (ConstantOfShape): it takes 2800000000 bytes", "of 1073741", FOLDED]),
@@ -159,7 +159,7 @@ def results(bp, whole, folder):
 
 
 def declared(bp, whole, folder):
-    """An input of 4 TB, which bp would make up."""
+    """Tests an input of 4 TB, which bp would have to fill with numbers."""
     path = os.path.join(folder, "input.onnx")
     model = helper.make_model(graph([node("Neg", "x", "y")], [info("x", shape=[2**20, 2**20])], [info("y")]),
                               opset_imports=[helper.make_opsetid("", 13)])

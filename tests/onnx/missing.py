@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `bp onnx-test` says of models that need what is not there: all of it, each once, as `unsupported`; and of
-values of half types that are off by a unit.
+"""Tests the report of `bp onnx-test` on models that need missing operators or types: each is listed once, as
+`unsupported`; and on half-type results that differ by units in the last place.
 
     missing.py BP PLUGINS
 
-One TAP line a test. PLUGINS has the plugin custom, a device with one kernel.
+Prints one TAP line for each test. PLUGINS contains the plugin custom, a device with one kernel.
 """
 import json
 import os
@@ -20,7 +20,7 @@ import kit
 from kit import node
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-F8 = 17 # FLOAT8E4M3FN, which this version of the package does not know
+F8 = 17 # FLOAT8E4M3FN, which this version of the onnx package lacks
 
 LACKS = {
     "operators": (13, [node("Nothing", "x", "a"), node("Relu", "a", "b"), node("Col2Im", "b", "c"), node("Nothing", "c", "y")],
@@ -47,7 +47,7 @@ LACKS = {
 
 
 def lacks(bp):
-    """Models of which the file says what is missing."""
+    """Tests models whose files show that something is missing."""
     with tempfile.TemporaryDirectory() as path:
         folder = kit.Folder(path)
         for name, (opset, nodes, _) in LACKS.items():
@@ -74,7 +74,8 @@ def lacks(bp):
 
 
 def without_kernels(bp, plugins):
-    """A device that has a kernel for one operator: the others are unsupported, and wrong results fail."""
+    """Tests a device with a kernel for one operator: models with other operators are unsupported, and a wrong
+    result fails."""
     env = dict(os.environ, BP_PLUGIN_PATH=plugins, BP_PLUGINS="custom,cpu")
     with tempfile.TemporaryDirectory() as path:
         folder = kit.Folder(path)
@@ -93,7 +94,7 @@ def without_kernels(bp, plugins):
 
 
 def halves(bp):
-    """Two units of a half type are no difference; three are."""
+    """Tests the tolerance of half types: two units of difference pass, three fail."""
     one = np.ones(4, np.float16)
     with tempfile.TemporaryDirectory() as path:
         folder = kit.Folder(path)
@@ -106,7 +107,7 @@ def halves(bp):
             folder.add("bf16_%d" % units, 13, [node("Cast", "c", "y", to=TensorProto.BFLOAT16)], {}, {"y": np.ones((), np.float16)},
                        [made])
             folder_y = os.path.join(path, "written", "bf16_%d" % units, "test_data_set_0", "output_0.pb")
-            with open(folder_y, "wb") as file: # 1 as bf16, which numpy does not have
+            with open(folder_y, "wb") as file: # 1 as bf16, a type that numpy lacks
                 file.write(b"\x10\x10\x4a\x02\x80\x3f")
             model = os.path.join(path, "written", "bf16_%d" % units, "model.onnx")
             with open(model, "rb") as file:

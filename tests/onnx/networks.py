@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The light networks of the ONNX project, which are not part of this repository: with their expected
-outputs, and with random weights node by node against the references.
+"""Tests the light networks of the ONNX project, which are not part of this repository: their expected outputs,
+and with random weights each node against the references.
 
     networks.py BP DEVICE SOURCE [outputs]      outputs: the expected outputs only
 
-They are looked for in BP_ONNX_LIGHT, else beside the repository.
+The networks are in the folder BP_ONNX_LIGHT, otherwise beside the repository.
 """
 import os
 import subprocess
@@ -12,9 +12,10 @@ import sys
 import tempfile
 
 RTOL = {"densenet121": "0.002"}
-# The references are slow on purpose: these are verified node by node, in seconds.
+# The references are slow by design. These networks are verified node by node in seconds.
 VERIFIED = ("squeezenet", "shufflenet")
-# These take from five seconds to two minutes each: with LARGE_TESTS in the environment only.
+# These networks take five seconds to two minutes each, and are verified only if LARGE_TESTS is in the
+# environment.
 VERIFIED_LARGE = ("resnet50", "bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "vgg19", "zfnet512")
 
 
@@ -25,7 +26,7 @@ def run(bp, device, path, *words):
 
 
 def found(source):
-    """The folder of the networks, and their names: none where they are not at hand."""
+    """Returns the folder of the networks, and their names: an empty list if they are not available."""
     folder = os.path.abspath(os.environ.get("BP_ONNX_LIGHT", os.path.join(source, "..", "shared", "onnx-light")))
     return folder, sorted(file[6:-5] for file in os.listdir(folder) if file.endswith(".onnx")) \
         if os.path.isdir(folder) else []
@@ -36,7 +37,7 @@ def is_expected(done):
 
 
 def expected(bp, device, folder, name, *words):
-    """A run with the output that is to be."""
+    """Runs a network and compares its output with the expected one."""
     with tempfile.TemporaryDirectory() as data:
         os.symlink(os.path.join(folder, f"light_{name}_output_0.pb"), os.path.join(data, "output_0.pb"))
         return run(bp, device, os.path.join(folder, f"light_{name}.onnx"), "--data", data, "--rtol",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node a model: older versions of operators, other types, attributes beside the common ones.
-Outputs are numpy's."""
+"""Tests models of one node: older versions of operators, other types, attributes beside the common ones. The
+expected outputs are numpy's."""
 import numpy as np
 
 from kit import node
@@ -10,7 +10,7 @@ CASES = []
 
 
 def case(name, op, opset, inputs, outputs, domain="", **attributes):
-    """inputs: arrays, or None: absent. The same for outputs: not asked for."""
+    """inputs, outputs: arrays; None is an absent input, or an output that the node does not name."""
     CASES.append((name, op, opset, inputs, outputs, domain, attributes))
 
 
@@ -126,7 +126,8 @@ def indices():
 
 
 def extremes(x, i):
-    """Reductions max and min: places named several times, by negative indices too, and not at all."""
+    """Tests the reductions max and min: indices that occur several times, negative ones too, and positions
+    without an index."""
     at = np.array([[0, 2, -4], [1, -3, 1]])
     new = np.array([[-9, 3, 2], [-1, 0.25, 0.5]], np.float32)
     slices = np.arange(-6, 18, 2, dtype=np.int32).reshape(3, 4)
@@ -293,7 +294,7 @@ def training():
 
 
 def draws():
-    """Where only one result can come out."""
+    """Tests random operators with parameters for which only one result is possible."""
     p = np.array([[0, 1], [1, 0]], np.float64)
     case("bernoulli_i32", "Bernoulli", 15, [p], [p.astype(np.int32)], dtype=6)
     case("bernoulli_bool", "Bernoulli", 15, [p], [p.astype(np.bool_)], dtype=9)
@@ -311,7 +312,7 @@ def draws():
 
 
 def named(letter, arrays):
-    """The names of a node's ports, and what each is."""
+    """Returns the names of a node's ports, and the array of each."""
     names = [f"{letter}{n}" if a is not None else "_" for n, a in enumerate(arrays)]
     return " ".join(names), {n: np.asarray(a) for n, a in zip(names, arrays) if n != "_"}
 

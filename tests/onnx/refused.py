@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that say what nobody knows, or what is not there: refused with a message, on cpu.
+"""Tests that cpu refuses models with unknown or missing operators, attributes and types, with a message.
 
     refused.py BP ROWS SIGNATURES
 
-ROWS, SIGNATURES: table.def and signature.def; each operator of one has to be in the other. One TAP line a
-model: exit status 4, and the words in the message.
+ROWS, SIGNATURES: table.def and signature.def; each operator of one must be in the other. Prints one TAP line
+for each model: exit status 1, and the words in the message.
 """
 import os
 import re
@@ -26,37 +26,37 @@ STATISTICS = [const(n, np.ones(1)) for n in "sbmv"]
 
 
 def untyped(n, name):
-    """As version 1 of the format has it."""
+    """Removes the type of an attribute, as in files of version 1 of the format."""
     next(a for a in n.attribute if a.name == name).ClearField("type")
     return n
 
 
 def mistyped(n, name, kind):
-    """The type says one thing and the value another."""
+    """Makes the declared type of an attribute differ from the type of its value."""
     next(a for a in n.attribute if a.name == name).type = kind
     return n
 
 
 def twice(n):
-    """With an attribute that it has already."""
+    """Repeats the node's first attribute."""
     n.attribute.append(n.attribute[0])
     return n
 
 
 def doubled(t):
-    """With its data in another field too."""
+    """Stores the tensor's data in a second field too."""
     t.float_data.extend([0] * len(t.raw_data))
     return t
 
 
 def small(name, kind, n):
-    """n elements of one byte that numpy has no type for."""
+    """Returns n elements of a one-byte type that numpy lacks."""
     return TensorProto(name=name, dims=[n], data_type=kind, raw_data=bytes(n))
 
 
 FLOATS8 = {17: "f8e4m3", 19: "f8e5m2"}
 
-# Name: node, opset, weights, words of the message; x is [1, 1, 4, 4]. No words: it runs.
+# Name: node, opset, weights, words of the message; x is [1, 1, 4, 4]. None instead of words: the model runs.
 NODES = {
     "a float for an int": (node("Softmax", "x", "y", axis=1.0), 13, [], "(Softmax): attribute axis is float, expected int"),
     "a text for an int": (node("Concat", "x x", "y", axis="1"), 13, [], "attribute axis is string, expected int"),
@@ -99,7 +99,7 @@ NODES = {
                               "tensor w: raw_data and another field have its data"),
     "a note of a tool": (node("Relu", "x", "y", __made_by="hand"), 13, [], None),
     "an attribute that is needed": (node("MaxPool", "x", "y"), 13, [], "(MaxPool): it needs the attribute kernel_shape"),
-    # Inputs that are read as integers have to be integers: their elements would be read in a wrong width.
+    # Inputs that are read as integers must be integers; other elements would be read in a wrong width.
     **{f"a shape of {name}": (node("ConstantOfShape", "s", "y"), 13, [small("s", kind, 4096)],
                               f"input 0 is {name}, expected integers") for kind, name in FLOATS8.items()},
     **{f"extents of {name}": (node("Expand", "x s", "y"), 13, [small("s", kind, 4)],
@@ -119,8 +119,8 @@ OPSETS = {0: "opset 0, 1 to 23 are known", 1: None, 23: None, 24: "opset 24, 1 t
 
 
 def scaled(default, given):
-    """A model of y = k x by a function with an attribute k, whose default is field 11 of the function as it is
-    written: the schema here may be older."""
+    """Returns a model of y = k x by a function with an attribute k. Its default is appended to the serialised
+    function as field 11, because the schema here may be older."""
     inner = node("HardSigmoid", "x", "y", beta=0.0)
     inner.attribute.add(name="alpha", ref_attr_name="k", type=onnx.AttributeProto.FLOAT)
     function = helper.make_function("d", "Scale", ["x"], ["y"], [inner], [helper.make_opsetid("", 13)])
@@ -130,7 +130,7 @@ def scaled(default, given):
 
 
 K = helper.make_attribute("k", 0.5).SerializeToString()
-# Defaults as they are written, attributes of the call, words of the message, or of what is printed.
+# Defaults as serialised bytes, attributes of the call, words of the message or of the printed text.
 DEFAULTS = {
     "a default": ([helper.make_attribute("other", 0.3).SerializeToString(), K], {}, "largest 0.46875"),
     "a call's own value": ([K], {"k": 0.25}, "largest 0.234375"),
@@ -170,7 +170,7 @@ def names(path, word):
 
 
 def signature(path):
-    """What the table says: {operator: [(attribute, types, needed, since, until)]}."""
+    """Returns the rows of signature.def: {operator: [(attribute, types, needed, since, until)]}."""
     with open(path, encoding="utf-8") as file:
         rows = re.findall(r'^SIGNATURE\((\w+), \w+,((?:\s*"[^"]*")+)\)', file.read(), re.M)
     found = {op: re.findall(r"(\w+):(\w+)(!?)(?:@(\d*)(?:-(\d+))?)?", "".join(re.findall(r'"([^"]*)"', text)))
@@ -179,14 +179,14 @@ def signature(path):
             for op, of in found.items()}
 
 
-LAST = 17  # what is newer is not in the schemas of ONNX 1.12
+LAST = 17  # the schemas of ONNX 1.12 have no later opset
 KINDS = {"SPARSE_TENSOR": "sparse", "TYPE_PROTO": "type"}
-# What is accepted without what the schemas need: its value is not read.
+# Attributes that the schemas require and this library does not, because it does not read their values.
 LENIENT = {("BatchNormalization", "consumed_inputs")}
 
 
 def schemas():
-    """Each schema with each opset that it holds for."""
+    """Returns each schema with each opset for which it is valid."""
     versions = {}
     for schema in onnx.defs.get_all_schemas_with_history():
         if schema.domain in ("", "ai.onnx.preview.training"):
@@ -197,7 +197,7 @@ def schemas():
 
 
 def differences(rows):
-    """Where the table's attributes are not those of ONNX's schemas."""
+    """Returns the attributes in which the table differs from ONNX's schemas."""
     for schema, opset in schemas():
         if schema.name not in rows:
             continue
@@ -210,7 +210,7 @@ def differences(rows):
 
 
 def tables(rows, signatures):
-    """The same as a process would say it."""
+    """Returns the results for both tables, in the form of a process's results."""
     other = sorted(names(rows, "MAP|ROW") ^ names(signatures, "SIGNATURE"))
     yield "each operator has a row and a signature", subprocess.CompletedProcess([], 0, str(other), ""), not other
     found = list(differences(signature(signatures)))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* small_models.h: serialised ONNX models without a zero byte, as texts. */
+/* small_models.h: defines serialised ONNX models without a zero byte, as C strings. */
 #ifndef BP_TEST_SMALL_MODELS_H
 #define BP_TEST_SMALL_MODELS_H
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's test models (Debian's libonnx-testdata) on a device, one TAP line each.
+"""Runs ONNX's test models (Debian's libonnx-testdata) on a device, one TAP line each.
 
     suite.py BP DEVICE EXPECT
 
-At least LEAST must pass; the others stand in EXPECT with what is missing.
+At least LEAST models must pass; EXPECT lists the others with the missing operator or type.
 """
 import fnmatch
 import json
@@ -30,7 +30,7 @@ def outcomes(bp, device, expect):
             return done, json.load(file)["cases"]
 
 
-# Entries that are no excuse, and what is said of each.
+# Invalid entries of an expectation file, and the message about each.
 REFUSED = {
     "onnx/node/test_abs unsupported it is hard": "all its operators and types are there",
     "onnx/node/test_abs xfail it is hard": "all its operators and types are there",
@@ -44,14 +44,15 @@ REFUSED = {
 
 
 def expected(path):
-    """Patterns of the models that may be unsupported: what is not there fails nothing by itself."""
+    """Returns the patterns of the models that may be unsupported. Their missing operators do not fail the test."""
     with open(path, encoding="utf-8") as file:
         words = [line.split() for line in file if line.strip() and not line.startswith("#")]
     return [line[0] for line in words if line[1] == "unsupported"]
 
 
 def refused(bp, device, line, word):
-    """An expectation that is not of this model, or of no model's operator or type."""
+    """Tests that an expectation is refused that does not fit the model, or that names no missing operator or
+    type."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(line + "\n")
         file.flush()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_model.c: the API of models, and what is no model: nothing crashes, each refusal says why. */
+/* test_model.c: tests the API of models, and that data that is no valid model is refused with a
+ * message and without a crash. */
 #include "../unit/fixture.h"
 #include "small_models.h"
 #include <backplane/model.h>
@@ -14,7 +15,7 @@ static enum bp_status model_read(struct fixture *f, const void *data, size_t siz
     return bp_model_load_memory(f->device, data, size, NULL, out);
 }
 
-/* Refused, with a word in the message. */
+/* Expects that loading fails with a status, and a word in the message. */
 static void model_refused(struct fixture *f, const void *data, size_t size, enum bp_status expected,
                           const char *word)
 {
@@ -70,7 +71,7 @@ Test(model, open_extents_take_any)
     OK(model_read(&f, small[SHAPES], strlen(small[SHAPES]), &model));
     OK(bp_model_input(model, 0, &port));
     cr_expect(port.rank == 2 && port.shape[0] == -1 && port.shape[1] == 2);
-    for (int round = 0; round < 2; round++) { /* the second finds the plan */
+    for (int round = 0; round < 2; round++) { /* the second run finds the plan */
         const int64_t shape[] = {2, 2};
         struct bp_tensor_info info = {.size = sizeof info};
         x = tensor_of(&f, BP_I64, 2, shape, data);
@@ -172,7 +173,7 @@ static const char doubled[] =
     "\x0f\x0a\x0d\x08\x07\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x02\x62\x14\x0a\x01y\x12\x0f\x0a"
     "\x0d\x08\x07\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x02\x42\x02\x10\x0d";
 
-/* One run with a batch, whose values are right; how often that plan was run. */
+/* Runs one batch and checks the results. Returns how often its plan was run. */
 static uint64_t run_batch(struct fixture *f, struct bp_model *model, int64_t batch)
 {
     struct bp_model_info info = {.size = sizeof info};
@@ -192,7 +193,7 @@ static uint64_t run_batch(struct fixture *f, struct bp_model *model, int64_t bat
     return info.runs;
 }
 
-/* Each set of input types has its plan; the ninth takes the place of the one used longest ago. */
+/* Each set of input types has its plan; the ninth replaces the least recently used plan. */
 Test(model, batches_have_plans_of_their_own)
 {
     struct fixture f = fixture_init();
@@ -211,7 +212,8 @@ Test(model, batches_have_plans_of_their_own)
     fixture_finish(&f);
 }
 
-/* Not until memory ends: a graph of a thousand bytes stands for 2^18 calls. */
+/* Inlining stops at a limit before memory runs out: a graph of a thousand bytes means 2^18
+ * calls. */
 Test(model, functions_that_double, .timeout = 20)
 {
     struct fixture f = fixture_init();
@@ -221,7 +223,7 @@ Test(model, functions_that_double, .timeout = 20)
     fixture_finish(&f);
 }
 
-/* A shorter file is another model, or none: there is no byte after which something breaks. */
+/* A truncated file is refused, or is another valid model, for each length. */
 Test(model, cut_at_every_byte)
 {
     struct fixture f = fixture_init();
@@ -238,7 +240,7 @@ Test(model, cut_at_every_byte)
     fixture_finish(&f);
 }
 
-/* Each byte with each bit turned. */
+/* Flips each bit of each byte. */
 Test(model, every_bit)
 {
     struct fixture f = fixture_init();
@@ -255,7 +257,7 @@ Test(model, every_bit)
     fixture_finish(&f);
 }
 
-/* The size of what is in a message, with its tag and length in front. */
+/* Wraps size bytes of data in a field with a tag and a length. Returns the new size. */
 static size_t model_wrap(char tag, char *data, size_t size)
 {
     memmove(data + 3, data, size);
@@ -265,7 +267,7 @@ static size_t model_wrap(char tag, char *data, size_t size)
     return size + 3;
 }
 
-/* A graph in an attribute of a node of a graph, and so on. */
+/* Nests graphs in attributes of nodes of graphs, 60 times. */
 Test(model, nested_without_end)
 {
     struct fixture f = fixture_init();
@@ -295,18 +297,18 @@ Test(model, what_is_no_model)
     REFUSED("\x38\x01", BP_ERR_INVALID, "field graph of ModelProto has wire type 0, expected 2");
     REFUSED("\x0a\x01\x61", BP_ERR_INVALID, "ir_version");
     REFUSED("\x08\x08", BP_ERR_INVALID, "it has no graph");
-    /* 10^9 nodes, by a length that says so */
+    /* a length that declares 10^9 nodes */
     REFUSED("\x3a\x0a\x0a\x80\x94\xeb\xdc\x03\x22\x03\x41\x62\x73", BP_ERR_INVALID, "longer");
-    /* graph { node { input: "x" output: "y" op_type: "Abs" } }: nobody makes x */
+    /* graph { node { input: "x" output: "y" op_type: "Abs" } }: no node sets x */
     REFUSED("\x3a\x0d\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs", BP_ERR_INVALID,
             "'x' is made by nobody before it");
-    /* two nodes that wait for each other */
+    /* two nodes that each read the other's output */
     REFUSED("\x3a\x1a\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs\x0a\x0b\x0a\x01y\x12\x01x\x22\x03"
             "Abs", BP_ERR_INVALID, "nodes form a cycle");
     /* the same name from two nodes */
     REFUSED("\x3a\x1f\x5a\x03\x0a\x01x\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs\x0a\x0b\x0a\x01x\x12"
             "\x01y\x22\x03" "Abs", BP_ERR_INVALID, "'y' is made twice");
-    /* an output that nobody makes */
+    /* an output that no node sets */
     REFUSED("\x3a\x05\x62\x03\x0a\x01q", BP_ERR_INVALID, "output 'q' is made by nobody");
     REFUSED("\x3a\x12\x5a\x03\x0a\x01x\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Foo",
             BP_ERR_UNSUPPORTED, "operator Foo of opset 1");
@@ -321,7 +323,8 @@ Test(model, what_is_no_model)
     fixture_finish(&f);
 }
 
-/* A loop of 3 rounds: limits of 2 and of 3; and options from before there were limits. */
+/* A loop of 3 iterations with limits of 2 and of 3; and options of the size before limits
+ * existed. */
 Test(model, limits_are_options)
 {
     struct bp_model_options options = {.size = sizeof options, .rounds = 2};
@@ -331,7 +334,7 @@ Test(model, limits_are_options)
     struct bp_model *model;
 
     OK(bp_model_load_memory(f.device, small[LOOP], strlen(small[LOOP]), &options, &model));
-    for (int i = 0; i < 2; i++) /* they are counted anew in each run */
+    for (int i = 0; i < 2; i++) /* each run counts from 0 */
         FAILS(BP_ERR_UNSUPPORTED, "rounds of bp_model_options",
               bp_model_run(model, f.stream, &x, 1, &y, 1));
     cr_expect(!y);
@@ -353,8 +356,8 @@ Test(model, limits_are_options)
     fixture_finish(&f);
 }
 
-/* A run that would take more than it may is refused when it is planned, too; the next one is not
- * held against what the one before had. */
+/* A run that would exceed its memory limit fails, and so does planning it. The memory of one run
+ * does not count in the next run. */
 Test(model, memory_of_a_run_is_limited)
 {
     struct bp_model_options options = {.size = sizeof options, .run_bytes = 1 << 20};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_moved.c: a network runs on the device: between host and device go its weights when it is
- * loaded, then its inputs and its outputs, and nothing else. The device is the cpu with memory that
- * the host may not touch (tests/plugins/counted.c), so that there is no other way than a copy. */
+/* test_moved.c: tests that a network runs on the device: only weights (at load), inputs and outputs
+ * are copied between host and device. The device is the cpu with memory that the host may not
+ * access (tests/plugins/counted.c), so data can only move by copies. */
 #include "../../examples/networks.h"
 #include "../plugins/counted.h"
 #include "../unit/fixture.h"
@@ -12,7 +12,7 @@
 
 static const struct counted *counted;
 
-/* Between two looks. */
+/* Checks the bytes copied since `before`, and updates `before`. */
 static void expect_moved(struct counted *before, uint64_t in, uint64_t out, const char *what)
 {
     cr_expect(counted->in - before->in == in && counted->out - before->out == out,
@@ -39,7 +39,7 @@ static struct bp_device *moved_open_device(struct bp_core *core)
     return device;
 }
 
-/* One run with an input from the host and the output back to it. */
+/* Runs the model once, with an input from the host and the output back to the host. */
 static void moved_run(struct bp_model *model, struct bp_stream *stream, uint64_t *out_in,
                       uint64_t *out_out)
 {
@@ -90,7 +90,7 @@ static void check_network(const char *name, void (*build)(struct network *n))
     OK(bp_model_get_info(model, &info));
     cr_expect(info.weight_bytes > 1 << 20);
     expect_moved(&before, info.weight_bytes, 0, name);
-    for (int i = 0; i < 3; i++) { /* the first plans */
+    for (int i = 0; i < 3; i++) { /* the first run plans */
         moved_run(model, n->stream, &in, &out);
         expect_moved(&before, in, out, name);
     }

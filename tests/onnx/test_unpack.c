@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_unpack.c: memory that is short while a model is unpacked is told as that, whichever
+/* test_unpack.c: tests that unpacking a model reports lack of memory as BP_ERR_MEMORY, whichever
  * allocation fails. wire.c is compiled into this program, with a malloc that fails on demand. */
 #include "../../sdk/onnx/onnx.h"
 #include "small_models.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const small[] = {SMALL_MODELS};
-static int allocations, failing; /* so far; which one fails, 0: none */
+static int allocations, failing; /* the number so far; the one that fails, 0: none */
 
 void *failing_malloc(size_t size);
 void *failing_malloc(size_t size)
@@ -42,7 +42,7 @@ Test(unpack_file, short_memory_is_told_as_that)
     }
 }
 
-/* A string that is no message of the field's type: wrong, and memory is there. */
+/* A string that is no message of the field's type is reported as wrong, not as lack of memory. */
 Test(unpack_file, wrong_bytes_are_told_as_that)
 {
     Onnx__ModelProto *model = NULL;

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that are written here, for what ONNX's own test models leave out: run on cpu.
+"""Runs test models that are written by the scripts of this folder, for cases that ONNX's own test models lack,
+on cpu.
 
     written.py BP
 
-One TAP line a model. The last one expects what is wrong, and must fail.
+Prints one TAP line for each model. The last model has a wrong expected output, and must fail.
 """
 import sys
 import tempfile
