@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_kit.c: see cpu_kit.h. */
+/* cpu_kit.c: runs kernel rows of the cpu plugin without a core, for cpu_kit.h. */
 #include <backplane/kernel.h>
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* C11's CMPLX, which clang's C library headers lack: no arithmetic, so infinities stay apart. */
+/* C11's CMPLX, which clang's C library headers lack. It does no arithmetic, so an infinity in one
+ * part does not change the other. */
 static double _Complex complex_of(double real, double imaginary)
 {
     double parts[2] = {real, imaginary};
@@ -36,7 +37,7 @@ static enum bp_status cpu_kit_host_fail(void *ctx, uint32_t status, const char *
     return (enum bp_status)status;
 }
 
-/* Bytes that the plugin has taken and not given back. */
+/* Bytes that the plugin has allocated and not freed. */
 static _Atomic int64_t held;
 
 static void *cpu_kit_host_allocate(void *ctx, size_t size, size_t alignment)
@@ -156,7 +157,7 @@ static void element_write(int dtype, void *at, double complex value)
     memcpy(at, &v, (size_t)element_bytes(dtype));
 }
 
-/* Multiples of 1/8 from -2 to 2 for floats, whole numbers else. */
+/* Returns multiples of 1/8 from -2 to 2 for floats, and integers for other dtypes. */
 static double cpu_kit_value_of(int dtype, unsigned *state)
 {
     *state = *state * 1664525 + 1013904223;
@@ -293,8 +294,8 @@ static double unit_of(int dtype)
     }
 }
 
-/* Integers wrap: what a whole number is in that many bits. (u64 loses low bits of negative ones,
- * as reading does.) */
+/* Integers wrap: returns the value of an integer in this many bits. (u64 loses low bits of negative
+ * numbers, as reading it does.) */
 static double cpu_kit_wrap(int dtype, double value)
 {
     bool is_signed = UINT64_C(1) << dtype & BP_MASK_SIGNED;

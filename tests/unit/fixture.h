@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixture.h: what unit tests of the app API begin with: a core, the device cpu:0, a stream. */
+/* fixture.h: sets up the objects of unit tests of the app API: a core, the device cpu:0 and a
+ * stream. */
 #ifndef BP_TEST_FIXTURE_H
 #define BP_TEST_FIXTURE_H
 
@@ -9,7 +10,7 @@
 
 #define OK(call) cr_assert_eq((call), BP_OK, "%s: %s", #call, bp_error_message())
 
-/* The call fails with status, and its message holds each of up to three words. */
+/* Asserts that the call fails with status, and that its message contains the word. */
 #define FAILS(status, word, call) \
     do { \
         enum bp_status got_ = (call); \
@@ -44,7 +45,7 @@ static inline void fixture_finish(struct fixture *f)
     bp_core_destroy(f->core);
 }
 
-/* A tensor of dtype with the given bytes. */
+/* Creates a tensor of dtype with the given bytes. */
 static inline struct bp_tensor *tensor_of(struct fixture *f, uint32_t dtype, uint32_t rank,
                                           const int64_t *shape, const void *data)
 {
@@ -61,7 +62,7 @@ static inline struct bp_tensor *tensor_of(struct fixture *f, uint32_t dtype, uin
 #define F32(...) ((const float[]){__VA_ARGS__})
 #define F64(...) ((const double[]){__VA_ARGS__})
 
-/* The tensor holds exactly these elements. */
+/* Asserts that the tensor holds exactly these elements. */
 static inline void expect_bytes(struct fixture *f, struct bp_tensor *t, const void *expected,
                                 size_t size)
 {

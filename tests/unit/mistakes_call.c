@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_call.c: wrong calls of call.h. What can be wrong with a struct bp_call is one list, that
- * all who take one are given. */
+/* mistakes_call.c: tables of wrong calls of call.h. One list has the mistakes in a struct bp_call,
+ * and each function that takes such a struct gets all of them. */
 #include "mistakes.h"
 
 static uint64_t call_run(const union value *a)
@@ -59,14 +59,14 @@ static uint64_t prepared_run(const union value *a)
     return bp_prepared_run(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u, a[6].cp);
 }
 
-/* Lists of tensors that calls are given. */
+/* Lists of tensors that calls get. */
 enum {
     PAIR = T_OWN, /* two of T_TENSOR */
     ONE,          /* T_SPARE */
     CALL,         /* add of PAIR */
     GRAPH_CALL,   /* add of T_SCRATCH_SYMBOL twice */
     SUM,          /* prepared: the sum of T_TENSOR over axis 0 */
-    ROW,          /* one f32 [3] for its result */
+    ROW,          /* one f32 [3] for the result of SUM */
 };
 
 static const uint8_t all[] = {1, 1};
@@ -220,11 +220,11 @@ static const struct mistake mistakes[] = {
      {PUT(7, &axis_1)}},
 };
 
-/* Ways of spoiling a list of tensors: its first entry becomes a thing. */
+/* Mistakes in a list of tensors: its first entry is replaced by a thing. */
 static const struct {
     const char *what;
     enum thing thing;
-    bool symbolic; /* it is good on a graph */
+    bool symbolic; /* the thing is valid on a graph */
 } entry[] = {
     {"NULL in a list", T_NONE, false},
     {"a core in a list", T_CORE, false},
@@ -241,7 +241,7 @@ static const struct {
     {"a tensor of another dtype in a list", T_DOUBLE, false},
 };
 
-/* What can be wrong with a struct bp_call. */
+/* Mistakes in a struct bp_call. */
 enum spoil { SIZE, OP, KERNEL, N_IN, IN, AT, N, ATTRS };
 static const struct {
     const char *what;
@@ -284,11 +284,11 @@ static void call_spoil(struct bp_call *call, struct bp_arg *in, size_t i)
     }
 }
 
-/* Those that take a struct bp_call. */
+/* The functions that take a struct bp_call. */
 static const struct {
     const char *function;
     enum thing operand; /* of a right call */
-    bool has_kernel;    /* the field kernel counts */
+    bool has_kernel;    /* the function reads the field kernel */
 } taker[] = {
     {"bp_call_run", T_TENSOR, true},
     {"bp_call_run on a graph", T_SCRATCH_SYMBOL, false},
@@ -311,7 +311,7 @@ static void spoilt_calls(struct world *w)
     }
 }
 
-/* One of the two operands is a thing that does not go with the other. */
+/* Replaces one of the two operands by a thing that does not fit the other. */
 static void spoilt_operands(struct world *w)
 {
     for (size_t i = 0; i < COUNT(entry) * COUNT(taker) * 2; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_comm.c: wrong calls of store.h and comm.h. */
+/* mistakes_comm.c: tables of wrong calls of store.h and comm.h. */
 #include "mistakes.h"
 
 static uint64_t store_serve(const union value *a)
@@ -58,7 +58,7 @@ static uint64_t comm_id_of_job(const union value *a)
     return bp_comm_id_of_job(a[0].p, a[1].p, a[2].p);
 }
 
-/* An id is used once: "new" stands for one of its own. */
+/* An id can be used once only: for the text "new", creates a separate id. */
 static uint64_t comm_create(const union value *a)
 {
     const struct bp_comm_id *id = a[1].cp;
@@ -162,7 +162,7 @@ static uint64_t comm_ragged(const union value *a)
     return bp_comm_all_to_all_ragged(a[0].p, a[1].p, a[2].p, a[3].cp, a[4].p, a[5].cp);
 }
 
-/* To itself, in a group: a send that nobody takes would wait. */
+/* Sends to itself, in a group: a send without a receive would wait. */
 static uint64_t comm_exchange(const union value *a, const union value *receives)
 {
     uint64_t status = bp_comm_group_begin(a[0].p, a[1].p), end;

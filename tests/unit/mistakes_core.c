@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_core.c: wrong calls of core.h, error.h, and of the operator table (call.h). */
+/* mistakes_core.c: tables of wrong calls of core.h and error.h, and of the operator table
+ * (call.h). */
 #include "mistakes.h"
 
 #include <backplane/op.h>
@@ -15,7 +16,8 @@ static uint64_t core_destroy(const union value *a)
     return 0;
 }
 
-/* No call of it is wrong but one from a callback; a right one would end this process' use. */
+/* bp_shutdown is not called: only a call from a callback is wrong, and a right call would end the
+ * use of Backplane in this process. */
 static uint64_t shut_down(const union value *a)
 {
     (void)a;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_device.c: wrong calls of device.h and memory.h, and of the questions to a device in
+/* mistakes_device.c: tables of wrong calls of device.h and memory.h, and of the device queries in
  * call.h. */
 #include "mistakes.h"
 

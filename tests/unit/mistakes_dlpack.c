@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_dlpack.c: wrong calls of dlpack.h. What other libraries give is no handle: it cannot be
- * told from other memory, but what stands in it is looked at. */
+/* mistakes_dlpack.c: tables of wrong calls of dlpack.h. Tensors of other libraries are no handles:
+ * the core cannot distinguish them from other memory, but checks their fields. */
 #include "mistakes.h"
 
 static uint64_t to_dlpack(const union value *a)
@@ -53,11 +53,11 @@ static const struct mistake mistakes[] = {
      "template:0", {USE(1, T_OTHER_DEVICE)}},
 };
 
-/* f32 [2, 3] in the host's memory. */
+/* f32 [2, 3] in host memory. */
 static const struct bp_dlpack_tensor good = {
     memory, {1, 0}, 2, {BP_DLPACK_FLOAT, 32, 1}, shape, strides, 0};
 
-/* What is wrong with a tensor that is lent; field by field. */
+/* Mistakes in an imported tensor, field by field. */
 enum field { DATA, TYPE, ID, NDIM, CODE, BITS, LANES, EXTENTS, STRIDES, OFFSET, MAJOR };
 static const struct {
     const char *what;
@@ -113,7 +113,7 @@ static struct bp_dlpack_tensor dlpack_spoilt(enum field field, int64_t number, i
     return t;
 }
 
-/* On failure what was lent stays the caller's. */
+/* When an import fails, the caller still owns the tensor. */
 static unsigned deleted;
 
 static void delete_managed(struct bp_dlpack_managed *self)

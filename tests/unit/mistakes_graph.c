@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_graph.c: wrong calls of graph.h and program.h. */
+/* mistakes_graph.c: tables of wrong calls of graph.h and program.h. */
 #include "mistakes.h"
 
 static uint64_t graph_create(const union value *a)
@@ -30,7 +30,7 @@ static uint64_t graph_output(const union value *a)
 
 static uint64_t graph_name(const union value *a)
 {
-    static unsigned number; /* a name is given once */
+    static unsigned number; /* a name can be used once only */
     char fresh[32];
 
     snprintf(fresh, sizeof fresh, "name_%u", number++);
@@ -102,8 +102,8 @@ enum {
     STRANGERS,      /* of T_STREAM */
     DOUBLES,        /* of T_DOUBLE */
     LOSS,           /* a call: l1_loss of T_SCRATCH_SYMBOL twice */
-    LOSS_ELSEWHERE, /* of T_SYMBOL, a value of another graph */
-    PLAIN_SUM,      /* a call of what has no decomposition */
+    LOSS_ELSEWHERE, /* a call of T_SYMBOL, a value of another graph */
+    PLAIN_SUM,      /* a call of an operator without a decomposition */
 };
 
 #define BIG (INT64_C(1) << 40)

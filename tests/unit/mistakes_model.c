@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_model.c: wrong calls of model.h. A model is no handle of the core's, but told apart from
- * them, and from what is none, in the same way. */
+/* mistakes_model.c: tables of wrong calls of model.h. A model is no handle of the core, but
+ * functions check it in the same way as a handle. */
 #include "../onnx/small_models.h"
 #include "mistakes.h"
 #include <backplane/model.h>
@@ -9,12 +9,12 @@
 
 enum {
     MODEL = T_OWN, /* x + x of i64 [2, 2] by weights */
-    BYTES,         /* as its file has it */
+    BYTES,         /* the bytes of its file */
     SIZE,
     PATH,          /* its file */
     DATA_PATH,     /* a tensor's file */
     INPUTS,        /* a list of one i64 [2, 2] */
-    VALUES,        /* the same, of values */
+    VALUES,        /* the list as values */
     NO_INPUTS,     /* a list of NULL */
     FLOATS,        /* of T_TENSOR */
     SHORTS,        /* of an i64 [2] */
@@ -33,7 +33,7 @@ static struct bp_model_port port = {.size = sizeof port, .name = "x", .dtype = B
                             kind_0 = {.size = sizeof kind_0}, kind_9 = {.size = sizeof kind_9,
                                                                          .kind = 9};
 
-/* What is made goes at once: a model is none of the things that the tables give back. */
+/* Destroys a created model immediately, because the tables only destroy things of the core. */
 static uint64_t model_made(enum bp_status status, struct bp_model **model)
 {
     if (status == BP_OK) bp_model_destroy(*model);

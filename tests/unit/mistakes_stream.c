@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_stream.c: wrong calls of stream.h, event.h and random.h. */
+/* mistakes_stream.c: tables of wrong calls of stream.h, event.h and random.h. */
 #include "mistakes.h"
 
 static uint64_t stream_create(const union value *a)

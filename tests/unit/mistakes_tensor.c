@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_tensor.c: wrong calls of tensor.h. */
+/* mistakes_tensor.c: tables of wrong calls of tensor.h. */
 #include "mistakes.h"
 
 static uint64_t tensor_create(const union value *a)
@@ -246,7 +246,7 @@ static const struct mistake mistakes[] = {
      {USE(2, T_REPEATED)}},
 };
 
-/* bp_tensor_create_with, with options that differ from good ones in one thing. */
+/* Calls of bp_tensor_create_with, whose options have one mistake each. */
 static const struct {
     const char *what;
     enum bp_status status;

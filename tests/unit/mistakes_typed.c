@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_typed.c: wrong calls of operators. All is made of the operators' rows, so that a new
- * operator is in here without a line. Each is called in five ways: by its typed call; by name, on a
- * stream and on a graph; as a prepared call; and for its gradient. */
+/* mistakes_typed.c: makes wrong calls of all operators. The calls are made from the operators'
+ * rows, so that a new operator needs no line here. Each operator is called in five ways: by its
+ * typed call; by name, on a stream and on a graph; as a prepared call; and for its gradient. */
 #include "mistakes.h"
 
 #include <backplane/op.h>
@@ -9,7 +9,8 @@
 
 static void *const untouched = &(char){0};
 
-/* After a call that was to be refused. out: two places that it must not have written. */
+/* Checks a call that must be refused. out: an output before and after the call, which must not have
+ * changed. */
 static void expect_refused(struct world *w, const char *op, const char *what, enum bp_status got,
                            enum bp_status status, const char *word, void *const *out)
 {
@@ -23,7 +24,7 @@ static void expect_refused(struct world *w, const char *op, const char *what, en
     mistakes_check_world(w, op, what);
 }
 
-/* Every typed call with this scope, and x for each of its inputs. */
+/* Makes each typed call with this scope, and with x for each of its inputs. */
 static void all_typed(struct world *w, void *scope, void *x, const char *what, const char *word)
 {
     struct bp_tensor *out[2] = {untouched, untouched}, *t = x;
@@ -60,7 +61,7 @@ Test(mistakes, typed_calls)
     char what[64];
 
     for (enum thing t = T_NONE; t <= T_STRANGER; t++) {
-        if (t == T_STREAM || t == T_GRAPH || t == T_KINDS) continue; /* they are scopes */
+        if (t == T_STREAM || t == T_GRAPH || t == T_KINDS) continue; /* valid scopes */
         snprintf(what, sizeof what, "on a %s", mistakes_kind(t));
         all_typed(&w, w.thing[t].p, w.thing[T_TENSOR].p, what, "scope");
         if (t == T_NONE || t == T_TENSOR) continue;
@@ -73,7 +74,7 @@ Test(mistakes, typed_calls)
 enum way { RUN, RECORD, PREPARE, GRADIENT };
 static const char *const way_name[] = {"run", "recorded", "prepared", "gradient"};
 
-/* An operator with right inputs, as far as its row says so: shapes are looked at last. */
+/* An operator with right inputs as far as its row describes them; shapes are checked last. */
 struct subject {
     struct world *w;
     const struct bp_opinfo *op;
@@ -136,8 +137,8 @@ static void typed_refused(struct subject *s, enum way way, const char *what, enu
     expect_refused(s->w, s->op->name, text, got, status, word, seen);
 }
 
-/* One port is given another handle. A prepared call does not take what is read at once, and what is
- * symbolic cannot be read. */
+/* Gives one port another handle. A prepared call does not take host inputs, and a symbolic tensor
+ * cannot be read on the host. */
 static void try_handles(struct subject *s, enum way way, uint32_t port)
 {
     const struct bp_port *p = &s->op->in[port];
@@ -163,7 +164,7 @@ static void try_handles(struct subject *s, enum way way, uint32_t port)
     s->in[port] = good;
 }
 
-/* How many there are, and where. */
+/* Gives one port a wrong number of tensors, or NULL. */
 static void try_numbers(struct subject *s, enum way way, uint32_t port)
 {
     struct bp_arg good = s->in[port];
@@ -183,7 +184,8 @@ static void try_numbers(struct subject *s, enum way way, uint32_t port)
     s->in[port] = good;
 }
 
-/* A dtype that the operator is not defined for, and one that differs from an input before. */
+/* Gives one port a dtype that the operator is not defined for, or one that differs from an earlier
+ * input's. */
 static void try_dtypes(struct subject *s, enum way way, uint32_t port)
 {
     const struct bp_port *p = &s->op->in[port];
@@ -214,8 +216,8 @@ static void try_outputs(struct subject *s, enum way way)
     size_t n = s->n_out;
     uint8_t kind = s->op->out[n - 1].kind;
 
-    if (way == PREPARE) return; /* all are made */
-    if (kind == BP_PORT_VAROUT || kind == BP_PORT_VIEWS) return; /* attributes say how many */
+    if (way == PREPARE) return; /* a prepared call computes all outputs */
+    if (kind == BP_PORT_VAROUT || kind == BP_PORT_VIEWS) return; /* attributes set n_out */
     s->n_out = n + 1;
     typed_refused(s, way, "one output more", BP_ERR_INVALID, "outputs asked for");
     s->n_out = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mistakes_world.c: what wrong calls are made on: two devices and something of each kind. */
+/* mistakes_world.c: sets up the things that wrong calls are made with: two devices and one object
+ * of each kind. */
 #include "mistakes.h"
 
 #include <stdlib.h>
@@ -21,7 +22,7 @@ const char *mistakes_kind(enum thing thing)
     return thing < COUNT(name) && name[thing] ? name[thing] : "NULL";
 }
 
-/* The index of the plugin of a kind. */
+/* Returns the index of the plugin for a device kind. */
 static uint32_t plugin_of(struct bp_core *core, const char *kind)
 {
     struct bp_plugin_info info = {.size = sizeof info};
@@ -83,7 +84,7 @@ static void make_tensors(struct world *w)
     OK(bp_tensor_create(w->thing[T_OTHER_DEVICE].p, BP_F32, 2, SHAPE(2, 3), &t));
     OK(bp_tensor_write(w->thing[T_OTHER_STREAM].p, t, twos, sizeof twos));
     w->thing[T_OTHER_TENSOR].p = t;
-    /* The template has no row for it: an entry of bp_device_fallback. */
+    /* The template has no kernel row for sum: creates an entry of bp_device_fallback. */
     OK(bp_op_sum(bp_stream_scope(w->thing[T_OTHER_STREAM].p), t, NULL, &made));
     bp_tensor_destroy(made);
 }
@@ -109,7 +110,7 @@ struct world mistakes_world(void)
     struct bp_arg in[2] = {{&pair[0], 1}, {&pair[1], 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
 
-    setenv("BP_FALLBACK", "allow", 1); /* or it is logged */
+    setenv("BP_FALLBACK", "allow", 1); /* otherwise each fallback is logged */
     make_devices(&w);
     make_events(&w);
     make_tensors(&w);

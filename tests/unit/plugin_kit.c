@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_kit.c: see plugin_kit.h. HOSTILE_DIR is where the build left the hostile plugins. */
+/* plugin_kit.c: implements plugin_kit.h. HOSTILE_DIR is the build folder of the hostile plugins. */
 #include "plugin_kit.h"
 #include "../../core/plugin/loader.h"
 #include <errno.h>
@@ -174,7 +174,7 @@ static const char *sanitizer_name(unsigned build)
                                    : "no sanitizer";
 }
 
-/* The end of the last part of a built plugin that is to be mapped. */
+/* Returns the end of the last part of a built plugin that the loader maps. */
 static unsigned long long needed_bytes(const char *name)
 {
     FILE *file = fopen(kit_format("%s/bp_%s.so", HOSTILE_DIR, name), "re");
@@ -193,7 +193,7 @@ static unsigned long long needed_bytes(const char *name)
     return needed;
 }
 
-/* The message with its placeholders filled in. */
+/* Returns the expected message with its placeholders filled in. */
 static char *plugin_kit_expand(const struct kit_case *hostile, const char *directory)
 {
     char *library = kit_format("%s/bp_%s.so", directory, hostile->name), hash[65] = "",

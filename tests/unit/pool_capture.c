@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_capture.c: captures in the traces: begun, ended, run again from the same addresses,
- * destroyed, with storages that live on. */
+/* pool_capture.c: adds captures to the random traces: captures begin, end, run again at the same
+ * addresses, and are destroyed, while some of their buffers live on. */
 #include "pool_model.h"
 
 bool model_is_open(const struct model *m)
@@ -53,7 +53,7 @@ static void pool_capture_end(struct recording *r)
     r->stream = NULL;
 }
 
-/* Recorded work on some stream, always the same one: the core knows its number and nothing more. */
+/* Runs recorded work, always on the same stream. The core knows only the number of this work. */
 static void pool_capture_run(struct model *m, struct recording *r)
 {
     struct bp_stream *stream = r->runner ? r->runner : m->stream[model_pick(m, MODEL_STREAMS)];

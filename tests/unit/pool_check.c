@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_check.c: walks the allocator's books and compares them with the model's, with their own
- * sums, and with what the plugin has given. */
+/* pool_check.c: checks the allocator's data against the model, against its own sums, and against
+ * the memory that the plugin has allocated. */
 #include "pool_model.h"
 
 #include <inttypes.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The model test has teeth: each rule of the allocator is broken once, in a copy of the file that keeps
-it, and the traces must notice.
+"""Tests the model test itself: each rule of the allocator is broken once, in a copy of its source file, and the
+traces must notice.
 
     pool_mutants.py ROOT BUILD
 
-A mutant is a piece of text that stands exactly once in its file, and what it becomes: one that is not
-found any more is a failure too, since then nothing was tested. They stand in tests/mutants/rules.py.
+A mutant is a text that occurs exactly once in its file, and its replacement. A text that is not found is a
+failure too, because the mutant was not tested. The mutants are in tests/mutants/rules.py.
 """
 import os
 import subprocess
@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "mutants"))
 from mutate import Core, run  # noqa: E402
 from rules import MODEL  # noqa: E402
 
-TRACES = 400  # each breaks off at the first one that notices
+TRACES = 400  # each run ends at the first trace that notices
 CORE = Core(ROOT, BUILD, "libbackplane.so", ("unit", "pool_mutants"))
 
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_kit.h: arrays for tests of references. */
+/* reference_kit.h: creates arrays for tests of references. */
 #ifndef BP_TEST_REFERENCE_KIT_H
 #define BP_TEST_REFERENCE_KIT_H
 
 #include <ops/common/reference.h>
 
-/* Of these values, in row-major order. */
+/* Creates an array of these values, in row-major order. */
 static inline struct ref_array array_of(uint32_t dtype, int rank, const int64_t *shape,
                                         const double *values)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_kit.h: what the tests of streams share: devices whose work waits until it is let, and a
+/* stream_kit.h: sets up devices of the stream tests, whose work can be held and released, and a
  * core that finds them. */
 #ifndef BP_TEST_STREAM_KIT_H
 #define BP_TEST_STREAM_KIT_H
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Where a stream can be. X(NAME, library, or NULL: cpu; device, flags of the stream). */
+/* The kinds of streams. X(NAME, library, or NULL: cpu; device, flags of the stream). */
 #define PLACES(X) \
     X(INLINE, NULL, 0, BP_STREAM_INLINE) \
     X(QUEUE, NULL, 0, BP_STREAM_ASYNC) \
@@ -73,7 +73,7 @@ static inline struct bp_stream *stream_at(struct bp_device *device, enum place p
     return stream;
 }
 
-/* The control of a gated place; NULL for others. */
+/* The control of a gated device; NULL for other kinds. */
 static inline struct fake *control_of(enum place place)
 {
     struct fake *gate;
@@ -84,7 +84,7 @@ static inline struct fake *control_of(enum place place)
     return gate;
 }
 
-/* A core, a device, a stream of one place. */
+/* A core, a device and a stream of one kind. */
 struct spot {
     struct bp_core *core;
     struct bp_device *device;
@@ -125,14 +125,14 @@ static inline struct bp_event *event_at(struct bp_device *device)
     return event;
 }
 
-/* A callback that waits for a semaphore: holds a queue. */
+/* A stream callback that waits for a semaphore: it holds a queue. */
 static inline void hold_until(void *semaphore, enum bp_status status)
 {
     (void)status;
     sem_wait(semaphore);
 }
 
-/* The same for a queue that has begun it when this returns. */
+/* Holds a queue, which has begun the callback when hold_queue returns. */
 struct latch {
     sem_t begun, end;
 };

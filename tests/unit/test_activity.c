@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which call of which plugin a thread is in, asked from a signal handler and from other threads. */
+/* test_activity.c: tests the notes of the plugin call that each thread is in, read from a signal
+ * handler and from other threads. */
 #include "plugin_kit.h"
 #include "../../core/base/activity.h"
 #include <errno.h>
@@ -78,7 +79,7 @@ static void on_launch(int number)
     n_launch += bp_activity_launch(&launch_seen);
 }
 
-/* The plugin raises the signal in its kernel, where nothing is noted. */
+/* The plugin raises the signal in its kernel, where the core writes no notes. */
 Test(activity, a_launch_that_goes_on_is_found_in_a_signal_handler)
 {
     const float two[2] = {1, 2};
@@ -120,7 +121,7 @@ Test(activity, a_forked_child_has_none_of_its_parents_calls)
     uint32_t note;
     int status;
 
-    OK(bp_core_create(NULL, &core)); /* registers what a fork does */
+    OK(bp_core_create(NULL, &core)); /* registers the fork handler */
     note = bp_activity_begin(BP_ACTIVITY_WAIT, "parent", NULL);
     pid_t child = fork();
     if (!child) {
@@ -132,8 +133,8 @@ Test(activity, a_forked_child_has_none_of_its_parents_calls)
     bp_core_destroy(core);
 }
 
-/* More calls than there are notes, from several threads, while one thread reads: every note that is
- * read is whole. */
+/* Several threads make more calls than there are notes, while one thread reads: each note that it
+ * reads is complete. */
 static _Atomic int stop;
 
 static void *enter_and_leave(void *arg)

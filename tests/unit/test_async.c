@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_async.c: what the core promises of a device that works behind the host's back: memory and
- * plans go back after the work that uses them, a failure stays with its stream, what the plugin
- * lacks is supplied. The device is the fake one, faulty, which aborts the process when a rule is
- * broken. */
+/* test_async.c: tests the core's guarantees for an asynchronous device: memory and plans are freed
+ * after the work that uses them, a failure stays with its stream, and the core supplies functions
+ * that the plugin lacks. The device is the fake one, faulty, which aborts the process when the core
+ * breaks a rule. */
 #include <backplane/plugin.h>
 #include "fixture.h"
 
@@ -38,7 +38,8 @@ static void on_both(void (*body)(struct fixture *f))
     }
 }
 
-/* Bytes that nobody else can have: of live tensors, and of those whose work is pending. */
+/* Bytes that cannot be allocated again: of live tensors, and of freed tensors whose work has not
+ * ended. */
 static uint64_t async_kept(struct fixture *f)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
@@ -70,7 +71,7 @@ static void async_exhaustion(struct fixture *f)
 
     bp_tensor_destroy(a);
     b = tensor_of(f, BP_U8, 1, SHAPE(sizeof data),
-                  data); /* fits only after a wait, which the core makes */
+                  data); /* fits only after the core has waited */
     FAILS(BP_ERR_MEMORY, "asked for 700000 bytes; allocated 700000, pending 0, free "
           "0 (largest 0), reserved 700352 of 1048576",
           bp_tensor_create(f->device, BP_U8, 1, SHAPE(sizeof data), &c));
@@ -90,7 +91,7 @@ static void async_plans(struct fixture *f)
     struct bp_tensor *x = tensor_of(f, BP_F32, 1, SHAPE(2), F32(1, 2)), *y;
 
     OK(bp_op_add(f->scope, x, x,
-                 &y)); /* its plan and its workspace are gone when this returns, or pending */
+                 &y)); /* its plan and workspace are freed by now, or when the work ends */
     expect_bytes(f, y, F32(2, 4), 8);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
@@ -118,7 +119,7 @@ Test(async, a_failure_stays_with_its_stream)
     FAILS(BP_ERR_DEVICE, "told to fail", bp_tensor_write(f.stream, t, data, sizeof data));
     FAILS(BP_ERR_DEVICE, "told to fail", bp_op_add(f.scope, x, x, &y));
     cr_assert_null(y);
-    OK(bp_tensor_write(other, x, F32(1, 2), 8)); /* others go on */
+    OK(bp_tensor_write(other, x, F32(1, 2), 8)); /* other streams still work */
     OK(bp_stream_synchronize(other));
     bp_stream_destroy(other);
     bp_tensor_destroy(t);
@@ -126,7 +127,8 @@ Test(async, a_failure_stays_with_its_stream)
     fixture_finish(&f);
 }
 
-/* Whatever waits and is told of the failure, the stream keeps it. One order: all its streams do. */
+/* Several calls that wait and report the failure: the stream keeps it. With one order, all streams
+ * of the device keep it. */
 enum by { SYNC, DEVICE, READ, OTHER, CALL, EXHAUSTION, WAYS };
 
 static void wait_by(struct fixture *f, enum by by, struct bp_tensor *t, struct bp_stream *other)
@@ -139,7 +141,7 @@ static void wait_by(struct fixture *f, enum by by, struct bp_tensor *t, struct b
     case DEVICE: FAILS(BP_ERR_DEVICE, "told to fail", bp_device_synchronize(f->device)); break;
     case READ: FAILS(BP_ERR_DEVICE, "told to fail", bp_tensor_read(f->stream, t, data, 13)); break;
     case OTHER: FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(other)); break;
-    case CALL: /* an eager call, whose plan must not eat the failure */
+    case CALL: /* an eager call, whose plan must not lose the failure */
         OK(bp_tensor_create(f->device, BP_F32, 1, SHAPE(2), &x));
         OK(bp_op_add(f->scope, x, x, &y));
         FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(f->stream));
@@ -185,7 +187,7 @@ static void *copy_slowly(void *arg)
     return NULL;
 }
 
-/* Work that the plugin takes while another thread waits was not waited for. */
+/* Work that the plugin accepts during another thread's wait is not covered by this wait. */
 static void waiting_in_between(struct fixture *f)
 {
     struct slow s = {f, tensor_of(f, BP_U8, 1, SHAPE(19), NULL),
@@ -197,7 +199,7 @@ static void waiting_in_between(struct fixture *f)
     usleep(30000);
     OK(bp_device_synchronize(f->device));
     pthread_join(thread, NULL);
-    bp_tensor_destroy(s.dst); /* the plugin dies if these go back now */
+    bp_tensor_destroy(s.dst); /* the plugin aborts if these are freed now */
     bp_tensor_destroy(s.src);
     OK(bp_device_synchronize(f->device));
     bp_tensor_destroy(other);
@@ -209,7 +211,8 @@ Test(async, work_taken_during_a_wait_is_still_pending)
     on_both(waiting_in_between);
 }
 
-/* On a device with streams a wait for the stream is enough, before and after. */
+/* On a device with streams, a wait for the stream frees its memory, before and after there is
+ * another stream. */
 Test(async, a_wait_for_the_only_stream_frees)
 {
     struct fixture f = open_faulty("bp_faulty_streams.so");
@@ -226,7 +229,7 @@ Test(async, a_wait_for_the_only_stream_frees)
         bp_tensor_destroy(t);
         cr_assert_eq(async_kept(&f), 256);
         OK(bp_stream_create(f.device, &other));
-        OK(bp_stream_synchronize(other)); /* of another stream it says nothing */
+        OK(bp_stream_synchronize(other)); /* does not cover work of the first stream */
         cr_assert_eq(async_kept(&f), 256);
         bp_stream_destroy(other);
         OK(bp_stream_synchronize(f.stream));
@@ -262,7 +265,7 @@ Test(async, plans_that_cannot_be_are_refused_and_go_back)
     FAILS(BP_ERR_PLUGIN, "9223372036854775872 bytes", bp_call_run(f.scope, &call, &y, 1, NULL));
     cr_assert_null(y);
     bp_tensor_destroy(x);
-    fixture_finish(&f); /* the plugin dies if it still has a plan */
+    fixture_finish(&f); /* the plugin aborts if a plan still exists */
 }
 
 Test(async, the_best_of_many_rows_is_taken)
@@ -296,7 +299,7 @@ static void write_manifest(const char *directory, const char *name, int priority
     fclose(file);
 }
 
-/* Two plugins serve one kind: the devices are those of the better one, and no others. */
+/* Two plugins serve one kind: the core opens devices of the better plugin only. */
 Test(async, devices_of_a_kind_are_those_of_its_best_plugin)
 {
     char directory[4096], path[4200];
@@ -393,7 +396,7 @@ Test(async, a_row_that_refuses_in_prepare_is_passed_over)
     fixture_finish(&f);
 }
 
-/* Tensors of two devices, and copies between them. */
+/* Tests tensors of two devices, and copies between them. */
 Test(async, copies_go_between_devices)
 {
     struct fixture f = open_faulty("bp_faulty.so");
@@ -421,7 +424,7 @@ Test(async, copies_go_between_devices)
     fixture_finish(&f);
 }
 
-/* Two cores in one process load one library: each has an instance of its own. */
+/* Two cores in one process load one library: each core has a separate instance. */
 Test(async, two_cores_have_an_instance_each)
 {
     struct fixture a = open_faulty("bp_faulty_streams.so"), b = open_faulty("bp_faulty_streams.so");

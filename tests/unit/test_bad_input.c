@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_bad_input.c: what each public call does with each wrong argument: the right status, a
- * message that says what was expected, and outputs as they were. */
+/* test_bad_input.c: tests each public call with each wrong argument: the right status, a message
+ * with the expected value, and unchanged outputs. */
 #include "fixture.h"
 
 #include <backplane/op.h>
 
-/* A handle of another kind: as long as any, with a magic of its own. */
+/* A handle of another kind, as long as any handle, with a different magic. */
 static uint64_t stranger[64] = {0x1234567812345678};
 #define AS(type) ((struct bp_##type *)(void *)stranger)
 
@@ -179,7 +179,7 @@ Test(bad_input, sizes_of_copies)
     fixture_finish(&f);
 }
 
-/* Each line is a call with one thing wrong. */
+/* Each line is a call with one mistake. */
 Test(bad_input, operators)
 {
     struct fixture f = fixture_init();
@@ -259,7 +259,7 @@ Test(bad_input, convolutions)
     a.dilation[0] = INT64_MAX;
     FAILS(BP_ERR_INVALID, "63 bits", bp_op_conv(f.scope, x, w, NULL, &a, &out));
     a = bp_conv_defaults();
-    a.pad[0] = a.pad[1] = a.pad[2] = a.pad[3] = 1; /* not how 2-D pads are written */
+    a.pad[0] = a.pad[1] = a.pad[2] = a.pad[3] = 1; /* pads of 2-D are at other indices */
     FAILS(BP_ERR_INVALID, "pad[2] is set, but x has 2 spatial axes",
           bp_op_conv(f.scope, x, w, NULL, &a, &out));
     a = bp_conv_defaults();
@@ -330,7 +330,7 @@ Test(bad_input, calls_by_name)
     fixture_finish(&f);
 }
 
-/* Attribute structs of an older app are shorter, of a newer one longer. */
+/* The attribute struct of an older app is shorter, that of a newer app longer. */
 Test(bad_input, attributes_of_other_versions)
 {
     struct fixture f = fixture_init();
@@ -349,7 +349,7 @@ Test(bad_input, attributes_of_other_versions)
     longer.newer = 1;
     FAILS(BP_ERR_UNSUPPORTED, "byte 32 is newer", bp_op_sum(f.scope, x, &longer.attrs, &y));
     shorter.size = offsetof(struct bp_sum_attrs, keep);
-    shorter.keep = 1; /* past its size: not read */
+    shorter.keep = 1; /* beyond its size: not read */
     OK(bp_op_sum(f.scope, x, &shorter, &y));
     expect_bytes(&f, y, F32(10), 4);
     shorter.size = 9;

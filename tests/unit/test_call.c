@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_call.c: operators called by type, by name, and prepared. What kernels compute is
- * conformance's. */
+/* test_call.c: tests operator calls by type, by name, and prepared. The conformance suite tests the
+ * results of kernels. */
 #include "fixture.h"
 
 Test(call, typed_calls_give_new_tensors)
@@ -57,7 +57,7 @@ Test(call, in_place_where_the_row_allows_it)
 
     OK(bp_call_run(f.scope, &call, &out, 1, NULL));
     expect_bytes(&f, x, F32(2, 3, 4), 12);
-    out = y; /* add may write over x, not over y */
+    out = y; /* add may overwrite x, but not y */
     FAILS(BP_ERR_INVALID, "overlaps input 1", bp_call_run(f.scope, &call, &out, 1, NULL));
     expect_bytes(&f, y, F32(1, 1, 1), 12);
     bp_tensor_destroy(x);
@@ -134,7 +134,7 @@ Test(call, prepared_runs_again_with_other_tensors)
     fixture_finish(&f);
 }
 
-/* The row is asked for dtypes that are another row's. */
+/* Names a kernel row with dtypes of another row. */
 Test(call, unsupported_dtypes_say_why_each_row_was_passed_over)
 {
     struct fixture f = fixture_init();
@@ -174,7 +174,7 @@ Test(call, conv_takes_an_optional_bias)
     fixture_finish(&f);
 }
 
-/* Strides of axis 1 the innermost. */
+/* Expects the strides of channels-last: axis 1 is the innermost. */
 static void expect_channels_last(struct bp_tensor *t)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -187,8 +187,8 @@ static void expect_channels_last(struct bp_tensor *t)
     cr_expect_eq(info.stride[0], info.shape[1] * info.shape[3] * info.shape[2]);
 }
 
-/* What lies channels-last stays so, through operators that keep it, twice (the second time by what
- * the stream remembers); a row-major tensor beside it does not change that. */
+/* Operators that keep the layout return channels-last results for a channels-last input, twice (the
+ * second time from the stream's cache); a row-major operand beside it does not change that. */
 Test(call, keeps_channels_last)
 {
     struct fixture f = fixture_init();
@@ -206,7 +206,7 @@ Test(call, keeps_channels_last)
         OK(bp_op_relu(f.scope, y, &z));
         expect_channels_last(z);
         OK(bp_tensor_read(f.stream, z, got, sizeof got));
-        cr_expect_eq(got[0], 0); /* image 0, channel 0, then along its row */
+        cr_expect_eq(got[0], 0); /* image 0, channel 0; then along a row */
         cr_expect_eq(got[1], 3);
         cr_expect_eq(got[4], 2);
         cr_expect_eq(got[8], 12);
@@ -235,7 +235,7 @@ static struct bp_tensor *call_pooled(struct fixture *f, struct bp_tensor *x, boo
     return y;
 }
 
-/* The same through pools, a norm and a join; what is joined has the values of its logical order. */
+/* The same through pools, a norm and a concat; the concat has the values in logical order. */
 Test(call, keeps_channels_last_in_pools_norms_and_joins)
 {
     struct fixture f = fixture_init();
@@ -262,7 +262,7 @@ Test(call, keeps_channels_last_in_pools_norms_and_joins)
         expect_channels_last(joined);
         OK(bp_tensor_read(f.stream, joined, got, sizeof got));
         for (int n = 0; n < 2; n++)
-            for (int c = 0; c < 6; c++) /* windows begin at 0, 1, 3, 4 of a plane */
+            for (int c = 0; c < 6; c++) /* windows begin at elements 0, 1, 3, 4 of a plane */
                 for (int k = 0; k < 4; k++)
                     cr_expect_float_eq(got[(n * 6 + c) * 4 + k],
                                        27 * n + 9 * (c % 3) + k + k / 2 + (c < 3 ? 4 : 2), 1e-5);
@@ -277,7 +277,7 @@ Test(call, keeps_channels_last_in_pools_norms_and_joins)
     fixture_finish(&f);
 }
 
-/* linear is defined in matmul and add. */
+/* linear decomposes into matmul and add. */
 Test(call, a_call_is_prepared_as_what_it_is_defined_in)
 {
     struct fixture f = fixture_init();
@@ -297,7 +297,7 @@ Test(call, a_call_is_prepared_as_what_it_is_defined_in)
     OK(bp_prepared_run(p, f.stream, (struct bp_tensor *[]){x, w, NULL}, 3, &y, 1, NULL));
     expect_bytes(&f, y, F32(11), 4);
     bp_prepared_destroy(p);
-    o.step_kernel = "cpu_add_f32"; /* takes no product: the best does */
+    o.step_kernel = "cpu_add_f32"; /* does not take the product: the best row does */
     OK(bp_prepared_create_with(f.device, &call, &o, &p));
     cr_assert(strstr(bp_prepared_step(p, 0), "matmul"));
     bp_prepared_destroy(p);
@@ -315,7 +315,8 @@ Test(call, a_call_is_prepared_as_what_it_is_defined_in)
     fixture_finish(&f);
 }
 
-/* An operator that the device has a kernel for runs as its parts, of which there are several. */
+/* BP_PREPARE_DECOMPOSE runs an operator as its several parts, although the device has a kernel for
+ * it. */
 Test(call, an_expansion_leaves_the_kernels_of_its_operator_aside)
 {
     struct fixture f = fixture_init();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_capture.c: memory of recorded work, a rule a test. */
+/* test_capture.c: tests the memory of captured work, one rule for each test. */
 #include "stream_kit.h"
 
 #include "../devices/fake.h"
 #include "memory/pool.h"
 
 #define MIB ((uint64_t)1 << 20)
-#define PIECE (2 * MIB - 512) /* fills a chunk */
+#define PIECE (2 * MIB - 512) /* fills a memory segment */
 
 struct pair {
     struct fake *paced;
@@ -77,7 +77,7 @@ static struct bp_pool *capture_begin(struct pair *p)
     return capture;
 }
 
-/* Work that uses a storage; its number. */
+/* Submits work that uses a buffer; returns the number of the work. */
 static uint64_t capture_use(struct bp_stream *stream, struct bp_buffer *s)
 {
     struct bp_copy copy = {s->memory.handle, s->memory.data, s->memory.handle, s->memory.data, 1};
@@ -153,7 +153,8 @@ Test(capture, what_is_given_back_serves_again_in_order)
     pair_finish(&p);
 }
 
-/* That recorded work has ended says nothing: it may run again, and then not before the rest. */
+/* Work that has ended does not free memory of a capture: it may run again. The memory may be reused
+ * within the capture only behind a recorded wait. */
 Test(capture, what_others_use_is_reused_behind_a_wait_only)
 {
     struct pair p = pair_at(64 * MIB);
@@ -220,7 +221,8 @@ Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
     pair_finish(&p);
 }
 
-/* Nobody asks how far the stream that is captured has got, waits for it, or has it waited for. */
+/* An allocation on another stream that runs out of memory does not poll the captured stream, wait
+ * for it, or make another stream wait for it. */
 Test(capture, others_exhaustion_leaves_its_stream_alone)
 {
     struct pair p = pair_at(4 * MIB);
@@ -316,7 +318,7 @@ Test(capture, it_goes_back_behind_its_last_run)
 
     bp_buffer_destroy(a);
     bp_capture_pool_end(capture);
-    number = capture_use(p.other, &run); /* the same addresses, and no storage */
+    number = capture_use(p.other, &run); /* the same addresses, without a buffer */
     bp_capture_pool_destroy(capture, p.other->timeline, number);
     b = capture_take(&p, NULL, 2 * MIB);
     cr_assert_not(lies_in(b, first, size));
@@ -351,7 +353,8 @@ Test(capture, a_storage_that_lives_keeps_its_memory)
     pair_finish(&p);
 }
 
-/* An open capture hides the stream's own memory from nobody but the stream. */
+/* An open capture does not hide the stream's earlier buffers from the device: they still keep it
+ * open. */
 Test(capture, storages_of_the_stream_still_keep_the_device)
 {
     struct pair p = pair_at(64 * MIB);
@@ -377,7 +380,7 @@ Test(capture, storages_of_the_stream_still_keep_the_device)
     bp_core_destroy(p.core);
 }
 
-/* What runs later may touch all of it: nothing in it is poisoned. */
+/* A later run may access all memory of the capture, so none of it is poisoned for the sanitizer. */
 Test(capture, an_inline_stream_is_captured_too)
 {
     struct fixture f = {.core = core_with(NULL, NULL)};

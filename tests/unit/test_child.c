@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_child.c: the child runner: every way a child can end, its limits, its report and its
- * environment. The children are shell scripts. */
+/* test_child.c: tests the child runner: each way in which a child can end, its limits, its report
+ * and its environment. The children are shell scripts. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-/* Runs script with a deadline of 20 s unless child says another. */
+/* Runs script with a deadline of 20 s, unless child sets another. */
 static struct bp_child_result child_run(const char *script, struct bp_child child)
 {
     const char *argv[] = {"/bin/sh", "-c", script, NULL};
@@ -62,7 +62,7 @@ Test(child, silence_is_an_empty_string)
     cr_assert_not_null(result.output);
     cr_expect_str_empty(result.output);
     bp_child_finish(&result);
-    bp_child_finish(&result); /* empty already */
+    bp_child_finish(&result); /* a second call has no effect */
 }
 
 Test(child, signal)
@@ -96,7 +96,8 @@ Test(child, deadline)
     bp_child_finish(&result);
 }
 
-/* What this very program does as a child of the next test: it moves to its parent's group. */
+/* Runs in this program when it is the child of the next test: moves to its parent's process
+ * group. */
 __attribute__((constructor)) static void leave_the_group(void)
 {
     if (!getenv("BP_TEST_LEAVE")) return;
@@ -179,7 +180,7 @@ Test(child, processor_time)
     bp_child_finish(&result);
 }
 
-/* The hard limit answers with SIGKILL, which must not pass for a crash. */
+/* At the hard limit the kernel sends SIGKILL, which must not be reported as a crash. */
 Test(child, processor_time_of_a_child_that_ignores_its_signal)
 {
     struct bp_child_result result = child_run("trap '' XCPU; while :; do :; done",
@@ -201,7 +202,7 @@ static bool is_alive(pid_t pid)
     return state && state != 'Z' && state != 'X';
 }
 
-/* Waits until a killed process is gone: it ends on its own time. */
+/* Waits until a killed process has exited, which takes some time. */
 static bool is_gone(pid_t pid)
 {
     const struct timespec pause = {0, 10 * 1000 * 1000};
@@ -222,7 +223,7 @@ Test(child, grandchild_holds_the_pipe)
     bp_child_finish(&result);
 }
 
-/* One of another session, whose parent has ended long ago. */
+/* The daemon has another session, and its parent has ended long ago. */
 Test(child, a_daemon_is_ended_and_named)
 {
     struct bp_child_result result =
@@ -259,7 +260,7 @@ Test(child, deadline_ends_daemons)
     bp_child_finish(&result);
 }
 
-/* The number that a file comes to hold. */
+/* Waits until a file holds a number, and returns it. */
 static pid_t read_pid(const char *path)
 {
     const struct timespec pause = {0, 10 * 1000 * 1000};
@@ -275,7 +276,8 @@ static pid_t read_pid(const char *path)
     return 0;
 }
 
-/* A shell that ignores what can be ignored, a process of its group, and a daemon. */
+/* The children are a shell that ignores all signals that it can ignore, a process of its group, and
+ * a daemon. */
 Test(child, a_killed_caller_takes_all_along)
 {
     char base[] = "/tmp/bp-child-XXXXXX", script[600], path[3][64];
@@ -328,7 +330,7 @@ Test(child, deadline_ends_grandchildren)
     bp_child_finish(&result);
 }
 
-/* Collects report lines: their number, the length of the longest, the last one. */
+/* Collects report lines: how many, the length of the longest, and the last one. */
 struct report {
     size_t n, longest;
     char last[64];
@@ -428,7 +430,7 @@ Test(child, other_descriptors_and_input_are_not_inherited)
     close(far);
 }
 
-/* With few descriptors open, pipes would come to lie on 0 to 3 by themselves. */
+/* With few open descriptors, pipes would get the numbers 0 to 3. */
 Test(child, caller_without_standard_descriptors)
 {
     struct report report = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the conformance suite forgives, and what not: the rule of docs/accuracy.md at its edges.
- * Also its reader of symbol tables, on files that are none. */
+/* test_conform_compare.c: tests the tolerances of the conformance suite at the edges of the rule of
+ * docs/accuracy.md, and its reader of symbol tables on invalid files. */
 #include <compare.h>
 #include <criterion/criterion.h>
 #include <elf_symbols.h>
@@ -14,7 +14,8 @@ static const struct conform_op exact = {.name = "exact", .ulp = 0.5},
                                growing = {.name = "growing", .ulp = 1, .terms = 1};
 static const struct conform_op nothing = {.name = "nothing"};
 
-/* No kink is near: of a maximum, of anything that bends at multiples of 1/2. */
+/* Data of kind DATA_APART is not near a kink: neither of a maximum, nor of a function with kinks at
+ * multiples of 1/2. */
 Test(data, apart)
 {
     struct random random = random_of("apart", 0);
@@ -37,7 +38,7 @@ Test(data, apart)
     }
 }
 
-/* Whether one result of dtype is accepted where the reference says want, with the bound. */
+/* Tests whether one result of dtype is accepted for the reference value want with the bound. */
 static bool conform_compare_accepts(const struct conform_op *op, uint32_t dtype, long double want,
                                     long double bound, long double got, bool tie)
 {
@@ -88,7 +89,8 @@ Test(compare, sums_may_grow_by_their_bound)
     cr_assert(!conform_compare_accepts(&growing, BP_F32, 1, 0, 1 + 4 * u, false));
     cr_assert(conform_compare_accepts(&growing, BP_F32, 1, 10, 1 + 12 * u, false));
     cr_assert(!conform_compare_accepts(&growing, BP_F32, 1, 10, 1 + 14 * u, false));
-    /* Half types add in f32: half an ulp of their own, and next to nothing else. */
+    /* Half types are added in f32: the tolerance is half an ulp of the half type, plus a
+     * very small amount. */
     cr_assert(conform_compare_accepts(&growing, BP_F16, 1 + 0x1p-11L, 10, 1, false));
     cr_assert(!conform_compare_accepts(&growing, BP_F16, 1 + 0x1.1p-11L, 10, 1, false));
     cr_assert(!conform_compare_accepts(&growing, BP_BF16, 1, 10, 1 + 0x1p-7L, false));
@@ -150,7 +152,7 @@ Test(compare, a_bool_is_0_or_1)
     ref_array_finish(&expected);
 }
 
-/* How many of the elements got are told to be unwritten where want was to be. */
+/* Counts the elements of got that are reported as unwritten, for the expected values want. */
 static int64_t conform_compare_unwritten(uint32_t dtype, const uint64_t want[3],
                                          const uint64_t got[3])
 {
@@ -180,14 +182,15 @@ Test(compare, poison_is_told_from_results)
     cr_assert_eq(
         conform_compare_unwritten(BP_U32, (uint64_t[]){poison, 2, 3}, (uint64_t[]){poison, 7, 3}),
         0);
-    /* A wrong byte may be that of the poison by chance. */
+    /* A wrong byte may equal the poison byte by chance. */
     cr_assert_eq(conform_compare_unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 2, 0xa5}),
                  1);
     cr_assert_eq(conform_compare_unwritten(BP_U8, (uint64_t[]){1, 2, 3}, (uint64_t[]){1, 7, 0xa5}),
                  0);
 }
 
-/* A NaN that is expected and not written is no NaN: real and imaginary part each for itself. */
+/* A poisoned NaN that was not written does not count as an expected NaN; real and imaginary parts
+ * are compared separately. */
 Test(compare, poison_is_no_result)
 {
     const float nan = NAN;
@@ -240,7 +243,8 @@ Test(compare, the_worst_of_many_is_described)
     ref_array_finish(&expected);
 }
 
-/* Files that begin as a plugin does, cut and changed everywhere: an answer, and no step outside. */
+/* Files that begin like a plugin and are truncated or changed anywhere: the reader returns a result
+ * and reads no byte outside. */
 Test(elf, damaged_files_are_survived)
 {
     static unsigned char bytes[1 << 20];

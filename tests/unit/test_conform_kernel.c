@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_conform_kernel.c: how the conformance suite runs a kernel case. */
+/* test_conform_kernel.c: tests how the conformance suite runs a kernel case. */
 #include <criterion/criterion.h>
 #include <backplane/kernel.h>
 #include <math.h>
@@ -12,8 +12,8 @@ static void conform_kernel_take(void *ctx, struct kernel_case *made)
     *(struct kernel_case **)ctx = made;
 }
 
-/* Of boxes that are one and the same the first stays; with the other threshold that the suite
- * tries, all do: the result grows from 24 bytes to 48,000. */
+/* All boxes are equal, so only the first one is kept; with the other threshold that the suite
+ * tries, all are kept: the result grows from 24 bytes to 48,000. */
 Test(kernel_case, results_grow_with_an_attribute)
 {
     static const double box[] = {0, 0, 8, 8};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_conform_level.c: what levels need of a device: reports of runs that did not take place. */
+/* test_conform_level.c: tests which level a device gets in the conformance suite, with made-up
+ * reports. */
 #include <criterion/criterion.h>
 #include <backplane/backplane.h>
 #include <report/report.h>
@@ -28,7 +29,7 @@ static struct report_case *conform_level_add(struct run *run, enum suite suite,
     return c;
 }
 
-/* A device that runs all there is: kernels in f32, or i64 where an operator has no floats. */
+/* A device that passes everything: kernels in f32, or i64 if an operator has no floats. */
 static struct run *conform_level_whole(void)
 {
     struct run *run = calloc(1, sizeof *run);
@@ -66,7 +67,7 @@ static struct report_case *conform_level_find(struct run *run, const char *id)
     return &run->at[i];
 }
 
-/* The level is that, and the reason has those words. */
+/* Expects this level, and these words in its reason. */
 static void conform_level_expect(struct run *run, enum level level, const char *words)
 {
     report_judge(&run->report);
@@ -81,7 +82,7 @@ static void conform_level_expect(struct run *run, enum level level, const char *
     free(run);
 }
 
-/* One case is not as on the whole device. */
+/* Replaces one case of the complete device by an unsupported one. */
 static void expect_without(const char *id, const char *instead, enum level level, const char *words)
 {
     struct run *run = conform_level_whole();
@@ -157,7 +158,7 @@ Test(conform_level, what_failed_denies_all_above)
     conform_level_expect(run, LEVEL_RUNTIME, "kernel/kron/f32/one/1@none: fail");
 }
 
-/* Another case of the only row, which has it run in a way. */
+/* Adds a case of the only row, which runs it in one way. */
 static struct report_case *add_way(struct run *run, enum row_fact fact, enum outcome outcome)
 {
     struct report_case *c = conform_level_add(run, SUITE_KERNEL, outcome,
@@ -191,7 +192,8 @@ Test(conform_level, a_row_runs_in_each_way_that_it_has_cases_for)
     }
 }
 
-/* A case of an operator that is made of the only row's, in which that is to run. */
+/* Adds a case of an operator whose decomposition has the only row's operator, which must run
+ * there. */
 static struct report_case *add_step(struct run *run, const char *op, enum outcome outcome)
 {
     struct report_case *c = add_way(run, ROW_WITHIN, outcome);

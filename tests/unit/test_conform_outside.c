@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_conform_outside.c: references of steps of optimizers, order and regions against values from
- * elsewhere: formulas of the rows' documentation in 50 digits of Python's decimal (adamw is
- * PyTorch's AdamW too), kthvalue and quantile of PyTorch, regions by hand. */
+/* test_conform_outside.c: tests references of optimizer steps, sort and regions of interest against
+ * independent values: the documented formulas in 50 digits of Python's decimal (adamw also by
+ * PyTorch's AdamW), kthvalue and quantile of PyTorch, and regions computed by hand. */
 #include "reference_kit.h"
 
 #include <backplane/backplane.h>
@@ -12,7 +12,7 @@
 #define SHAPE(...) (const int64_t[]){__VA_ARGS__}
 enum { OUTPUTS = 6 };
 
-/* Output number o is this list, to 1e-15. */
+/* Expects output number o to be this list, to 1e-15. */
 static void conform_outside_check(struct ref_array *out, int o, int64_t n, const double *want)
 {
     cr_assert_eq(out[o].count, n);
@@ -28,7 +28,7 @@ static void conform_outside_finish(struct ref_array *a, int n)
     for (int i = 0; i < n; i++) ref_array_finish(&a[i]);
 }
 
-/* param, grad, lr; input 5 of n5 numbers and input 6 of one, where they are there. */
+/* Creates param, grad, lr; and, if given, input 5 of n5 numbers and input 6 of one number. */
 static void conform_outside_inputs(struct ref_array *in, const double *second, int64_t n5,
                                    const double *first)
 {
@@ -68,7 +68,7 @@ Test(outside, adamw_and_lamb)
     conform_outside_finish(in, 8);
 }
 
-/* With a mean of the gradients, and without. */
+/* Tests rmsprop with a mean of the gradients, and without. */
 Test(outside, rmsprop)
 {
     static const double param[][3] = {
@@ -119,7 +119,8 @@ Test(outside, kthvalue_and_quantile)
     conform_outside_finish(in, 2);
 }
 
-/* A whole image; from (1, 1) to (3, 3), whose bins overlap (2.5 is rounded to 3); one outside. */
+/* The regions are a whole image; (1, 1) to (3, 3), whose bins overlap (2.5 is rounded to 3); and
+ * one outside the image. */
 Test(outside, roi_pool)
 {
     struct bp_roi_pool_attrs a = bp_roi_pool_defaults();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_conform_parts.c: what the conformance suite finds that a device lacks for a case without a
- * row. The template has rows of add and softmax, for f32. */
+/* test_conform_parts.c: tests which missing kernels the conformance suite finds for a case without
+ * a kernel row. The template has rows of add and softmax, for f32. */
 #include <criterion/criterion.h>
 #include <backplane/attrs.h>
 #include <backplane/call.h>
@@ -26,7 +26,7 @@ static void conform_parts_finish(void)
     place_finish(&place);
 }
 
-/* A case of default attributes, of all inputs of one dtype. */
+/* Creates a case with default attributes and inputs of one dtype. */
 static struct kernel_case *conform_parts_begin(const char *op, uint32_t dtype, const char *shapes)
 {
     const struct bp_opinfo *info = bp_opinfo_find(op);
@@ -38,7 +38,7 @@ static struct kernel_case *conform_parts_begin(const char *op, uint32_t dtype, c
     return case_begin(&maker, shapes);
 }
 
-/* needs: what the device lacks for the case; NULL: nothing. It takes the case. */
+/* needs: the kernel that the device lacks for the case; NULL: none. Frees the case. */
 static void conform_parts_expect(struct kernel_case *made, const char *needs)
 {
     char text[160] = "", expected[160] = "";
@@ -58,11 +58,11 @@ Test(parts, rows_are_those_of_the_decomposition, .init = open_template,
     struct kernel_case *made;
 
     conform_parts_expect(conform_parts_begin("masked_softmax", BP_F32, "3x4"),
-                         NULL); /* softmax alone */
+                         NULL); /* consists of softmax only */
     conform_parts_expect(conform_parts_begin("masked_softmax", BP_F64, "3x4"), "softmax for f64");
     conform_parts_expect(conform_parts_begin("soft_relu", BP_F32, "5"), "clip for f32");
     made = conform_parts_begin("nll_loss", BP_F32,
-                               "3x5+3"); /* label_loss, which is made of others too */
+                               "3x5+3"); /* label_loss, which decomposes further */
     made->in[1].dtype = BP_I64;
     conform_parts_expect(made, "clip for i64");
     made = conform_parts_begin("soft_relu", BP_F32, "5");
@@ -85,7 +85,7 @@ Test(parts, attributes_inputs_ranks_and_elements_count, .init = open_template,
     conform_parts_expect(conform_parts_begin("hardmax", BP_F32, "0x7"), "assign for f32");
 }
 
-/* No row writes f64: what the first of them lacks is said of all. */
+/* No row writes f64: the suite reports the lack of the first case for all cases of this dtype. */
 Test(parts, one_stands_for_all_of_a_dtype_that_no_row_writes, .init = open_template,
      .fini = conform_parts_finish)
 {
@@ -109,7 +109,7 @@ Test(parts, views_need_a_row_where_they_are_copied, .init = open_template,
     conform_parts_expect(made, "assign for f32");
 }
 
-/* Whether rows that have no column are looked for in a causal softmax of a shape. */
+/* Tests whether a causal softmax of a shape looks for rows without columns. */
 static bool looks_for_rows(const char *shape, bool real)
 {
     struct kernel_case *made = conform_parts_begin("masked_softmax", BP_F32, shape);
@@ -122,7 +122,7 @@ static bool looks_for_rows(const char *shape, bool real)
     return looks;
 }
 
-/* Such rows there are only where there are more rows than columns. */
+/* Rows without columns exist only if there are more rows than columns. */
 Test(parts, extents_count_where_they_are_real, .init = open_cpu, .fini = conform_parts_finish)
 {
     cr_expect_not(looks_for_rows("3x4", true));

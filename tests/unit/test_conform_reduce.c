@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_conform_reduce.c: references of reductions, scans and linear algebra against values from
- * elsewhere: 50 digits of Python's decimal, or by hand; and the labels of einsum. */
+/* test_conform_reduce.c: tests references of reductions, scans and linear algebra against
+ * independent values (50 digits of Python's decimal, or computed by hand), and the labels of
+ * einsum. */
 #include "reference_kit.h"
 
 #include <backplane/backplane.h>
@@ -10,7 +11,7 @@
 #define LIST(...) (const double[]){__VA_ARGS__}
 #define SHAPE(...) (const int64_t[]){__VA_ARGS__}
 
-/* The reference of one to three inputs gives this list, to 1e-15. */
+/* Expects that the reference of one to three inputs returns this list, to 1e-15. */
 static void conform_reduce_check(ref_fn *of, const struct ref_array *in, const void *attrs,
                                  int64_t n, const double *want)
 {
@@ -29,7 +30,7 @@ static void conform_reduce_check(ref_fn *of, const struct ref_array *in, const v
 
 static const double x4[] = {0.5, -1.25, 2, 0.75}, y4[] = {1, 2, -0.5, 1.5};
 
-/* Rows to exchange, a pivot that is small, and no row at all. */
+/* The cases are rows to exchange, a small pivot, and a matrix without rows. */
 Test(reference, determinants)
 {
     struct ref_array x = array_of(BP_F64, 3, SHAPE(2, 3, 3),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The references of the conformance suite against values that were not made by them: tables from
- * Python's struct, decimal and fractions modules, and sums that can be done by hand. */
+/* test_conform_reference.c: tests the references of the conformance suite against independent
+ * values: tables from Python's struct, decimal and fractions modules, and sums that can be computed
+ * by hand. */
 #include "reference_kit.h"
 
 #include <criterion/criterion.h>
@@ -111,7 +112,7 @@ Test(number, ulp_is_the_distance_of_neighbours)
     cr_assert_eq(num_unit(num_type(BP_F32)), 0x1p-24L);
 }
 
-/* An array of n numbers along the given axes. */
+/* An array of extents, and an array of numbers. */
 #define SHAPE(...) \
     (const int64_t[]) \
     { \
@@ -155,7 +156,7 @@ Test(reference, add_broadcasts_and_wraps)
     for (int i = 0; i < 2; i++) ref_array_finish(&in[i]), ref_array_finish(&bytes[i]);
 }
 
-/* Casts one number; integers come back as 64 bits of the target's own width. */
+/* Casts one number; integers are returned as 64 bits, with the width of the target dtype. */
 static struct ref_array cast_one(const struct ref_array *x, uint32_t to)
 {
     struct bp_cast_attrs attrs = {sizeof attrs, to};
@@ -215,7 +216,7 @@ Test(reference, cast_between_integers_wraps)
     cr_assert_eq(bytes[1], 44);
     cr_assert_eq(bytes[2], 128);
     big.u[0] =
-        0x7fffffbfffffffff; /* just below the middle of two f32: rounds down, by way of f64 up */
+        0x7fffffbfffffffff; /* just below the middle of two f32: rounds down; through f64, up */
     wide = cast_one(&big, BP_F32);
     float f;
     ref_array_encode(&wide, &f);
@@ -351,7 +352,7 @@ Test(reference, softmax_and_its_gradient)
     ref_array_finish(&dx);
 }
 
-/* 2 groups, strides 2 and 1, dilations 1 and 2, padding 1, 0 before and 0, 2 after. */
+/* 2 groups; strides 2 and 1; dilations 1 and 2; padding 1, 0 before and 0, 2 after. */
 static const double conv_x[] = {
     0,  1,  4,  -4, 3,  -1, -4, -2, -3, 1,  3,  -1, 2,  4, -3, -1, -4, -1, 2,  0,  -2, 2,  -2, -3,
     -2, 3,  -2, -2, -4, -4, -1, -1, -2, -2, 0,  1,  -1, 4, -1, -2, -1, 2,  0,  -4, 1,  2,  -2, -2,
@@ -391,8 +392,8 @@ static long double conform_reference_dot(const struct ref_array *a, const struct
     return sum;
 }
 
-/* <conv(x, w), y> = <x, grad_input(y, w)> = <w, grad_weight(y, x)>: what a gradient of a
- * bilinear map is. */
+/* <conv(x, w), y> = <x, grad_input(y, w)> = <w, grad_weight(y, x)>: this holds for the gradients of
+ * each bilinear map. */
 Test(reference, conv_gradients_are_the_adjoints)
 {
     struct ref_array x = array_of(BP_F64, 4, SHAPE(1, 4, 5, 6), conv_x),
@@ -414,7 +415,7 @@ Test(reference, conv_gradients_are_the_adjoints)
     ref_array_finish(&dw);
 }
 
-/* Known answers that Random123 publishes for philox4x32_10. */
+/* Test vectors for philox4x32_10, published by Random123. */
 Test(reference, philox)
 {
     static const uint32_t known[][10] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The references of operators of one input, and of their gradients, against values that were made
- * with 60 digits by mpmath, from the definitions; and cases that can be done by hand. */
+/* test_conform_unary.c: tests references of operators of one input, and of their gradients, against
+ * values that mpmath computed from the definitions with 60 digits, and against cases computed by
+ * hand. */
 #include <criterion/criterion.h>
 #include <ops/common/cases.h>
 #include <math.h>
@@ -10,7 +11,7 @@ struct row {
     const char *op;
     double x;
     double number[2]; /* attributes */
-    long double y;    /* of a gradient with dy = 1 */
+    long double y;    /* the result; of a gradient with dy = 1 */
 };
 
 static const struct row rows[] = {
@@ -493,7 +494,7 @@ static const struct row rows[] = {
     {"hard_shrink_grad", 33.5, {1.5, 0.0}, 1.0L},
 };
 
-/* Attributes that are all numbers. */
+/* A struct of attributes that are all numbers. */
 struct numbers {
     size_t size;
     double number[3];
@@ -537,7 +538,7 @@ struct exact {
     uint32_t dtype;
     double x;
     double number[3];
-    double y; /* NaN: NaN */
+    double y; /* NaN: the result is NaN */
 };
 
 static const struct exact exact[] = {

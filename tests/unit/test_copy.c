@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_copy.c: write, read and copy of tensors with any strides, on and between devices that the
- * host can and cannot touch. A model of each memory as bytes, changed element by element from what
- * bp_tensor_get_info says, is compared as a whole: what lies between elements counts. */
+/* test_copy.c: tests write, read and copy of tensors with any strides, on and between devices whose
+ * memory the host can and cannot access. A model of each memory as bytes is changed element by
+ * element, by bp_tensor_get_info. The whole memories are compared, so bytes between elements count
+ * too. */
 #include "fixture.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ static int64_t copy_below(int64_t n)
     return (int64_t)((seed >> 33) % (uint64_t)n);
 }
 
-/* A device beside others of one core. */
+/* A device, one of several of one core. */
 struct place {
     struct fixture f;
     struct bp_tensor *base; /* SIZE bytes */
@@ -27,8 +28,8 @@ enum {
     CPU = 0,
     TEMPLATE_DEVICE,
     FAULTY,
-    QUEUE,         /* cpu, by a queue */
-    PARTIAL_QUEUE, /* the same in front of memory that the host does not touch */
+    QUEUE,         /* cpu, with a queue */
+    PARTIAL_QUEUE, /* partial, whose memory the host does not access, with a queue */
     PLACES
 };
 
@@ -87,7 +88,7 @@ static void expect_model(struct place *p, const char *what)
                      bp_device_name(p->f.device), i, got[i], p->model[i]);
 }
 
-/* The byte in the base's memory where element number n of a view, in row-major order, begins. */
+/* The offset in the base's memory of element number n of a view, in row-major order. */
 static uint64_t byte_of(const struct bp_tensor_info *info, int64_t n)
 {
     int64_t at = 0;
@@ -97,8 +98,8 @@ static uint64_t byte_of(const struct bp_tensor_info *info, int64_t n)
     return info->offset + (uint64_t)at * (info->bytes / (uint64_t)info->count);
 }
 
-/* The bytes of the base are U8; views of elements of other widths have an axis more, of bytes, that
- * is innermost. */
+/* The base is a U8 tensor. A view with wider elements has one more axis, of bytes, which is
+ * innermost. */
 struct layout {
     uint32_t rank;
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX], offset;
@@ -135,8 +136,8 @@ static struct bp_tensor *copy_view_of(struct place *p, const struct layout *l)
     return t;
 }
 
-/* Few long runs, many short ones, all orders of axes; widths of 1 to 16 bytes. Copies of 13, 17 and
- * 19 bytes are those that faulty fails at. */
+/* Returns shapes of few long runs, of many short ones, with all orders of axes and widths of 1 to
+ * 16 bytes. It avoids copies of 13, 17 and 19 bytes, at which faulty fails. */
 static uint32_t some_shape(int64_t *out_shape)
 {
     uint32_t rank = (uint32_t)copy_below(5);
@@ -192,7 +193,7 @@ static bool share_bytes(const struct bp_tensor_info *a, const struct bp_tensor_i
     return found;
 }
 
-/* One copy between random views; returns whether it could be done. */
+/* Makes one copy between random views; returns whether the copy was possible. */
 static bool copy_once(struct place *to, struct place *from)
 {
     int64_t shape[BP_RANK_MAX], width = INT64_C(1) << copy_below(5);
@@ -236,7 +237,7 @@ Test(copy, any_strides_between_any_two_devices)
     places_finish(core, place);
 }
 
-/* Wider types, whose places are not bytes. */
+/* Tests wider dtypes, whose elements are no single bytes. */
 Test(copy, transposed_matrix_of_each_width)
 {
     const uint32_t dtypes[] = {BP_BOOL, BP_F16, BP_F32, BP_C64, BP_C128};
@@ -317,7 +318,8 @@ Test(copy, contiguous_to_and_from_a_device)
     places_finish(core, place);
 }
 
-/* From a device that the host cannot touch to another: more than one piece of host memory holds. */
+/* Copies from a device that the host cannot access to another one, with more bytes than one staging
+ * buffer in host memory holds. */
 Test(copy, between_devices_that_the_host_cannot_touch)
 {
     const int64_t sizes[] = {700000, (40 << 20) + 13};
@@ -326,7 +328,7 @@ Test(copy, between_devices_that_the_host_cannot_touch)
     struct bp_device *twin;
     uint32_t index;
 
-    OK(bp_core_create(NULL, &other)); /* has a template device of its own */
+    OK(bp_core_create(NULL, &other)); /* has a separate template device */
     OK(bp_core_load_path(other, TEMPLATE, &index));
     OK(bp_device_create_at(other, index, 0, &twin));
     for (int k = 0; k < 2; k++) {
@@ -352,7 +354,7 @@ Test(copy, between_devices_that_the_host_cannot_touch)
     places_finish(core, place);
 }
 
-/* 9 GiB of addresses, of which a few pages are ever touched. */
+/* Creates a tensor of 9 GiB of addresses, of which only a few pages are touched. */
 static struct bp_tensor *copy_huge(struct fixture *f, unsigned char **out_memory)
 {
     static struct bp_dlpack_legacy lent;
@@ -409,7 +411,7 @@ static uint64_t copy_available(void)
     return kib << 10;
 }
 
-/* Over 2^31 elements in fact, by every second byte and back. */
+/* Copies more than 2^31 elements, which are every second byte, and back. */
 Test(copy, over_2_31_elements, .timeout = 300)
 {
     const int64_t n = (INT64_C(1) << 31) + 3;
@@ -422,7 +424,7 @@ Test(copy, over_2_31_elements, .timeout = 300)
     if (!getenv("LARGE_TESTS") || copy_available() < UINT64_C(8) << 30)
         cr_skip_test("8 GiB of memory, and LARGE_TESTS in the environment");
     f = fixture_init();
-    a = copy_huge(&f, &memory); /* reads as zeros but for what is set here */
+    a = copy_huge(&f, &memory); /* zeros, apart from the bytes set here */
     for (int64_t i = 0; i < n; i += 999983) memory[2 * i + 1] = (unsigned char)(i % 251 + 1);
     OK(bp_tensor_slice(a, 0, 1, 2 * n, 2, &odd));
     OK(bp_tensor_create(f.device, BP_U8, 1, &n, &b));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_conv.c: the convolutions of the cpu plugin and their gradients against seven loops in
- * double, and cast against single values. */
+/* test_cpu_conv.c: tests the convolutions of the cpu plugin and their gradients against seven loops
+ * in double, and cast against single values. */
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 static const struct conv_case {
     int spatial;
-    int64_t batch, groups, channels, filters; /* channels and filters of a group */
+    int64_t batch, groups, channels, filters; /* channels, filters: of one group */
     int64_t in[3], window[3], stride[3], dilation[3], pad[6];
     int bias;
 } cases[] = {
@@ -56,14 +56,14 @@ static void conv_finish(struct conv *v)
     tensor_finish(&v->bias);
 }
 
-/* to += a b, and its magnitude. */
+/* Adds a term to an element, and its magnitude to the weight. */
 static void term_add(struct tensor *to, int64_t n, double complex term)
 {
     to->value[n] += term;
     to->weight[n] += cabs(term);
 }
 
-/* Visits every product w * x that goes into a y, and adds to the tensor that is asked for. */
+/* Visits each product w * x of each y, and adds it to the tensor `to`. */
 static void conv_reference(struct conv *v, struct tensor *to)
 {
     const struct conv_case *c = v->c;
@@ -95,7 +95,7 @@ static int conv_check(const struct bp_kernel *row, struct conv *v, struct tensor
                       uint32_t width)
 {
     struct bp_conv_attrs attrs = {.size = sizeof attrs, .groups = v->c->groups};
-    struct tensor old; /* the input for its shape */
+    struct tensor old; /* a copy of the input: the gradient reads its shape */
     struct tensor *forward[] = {&v->x, &v->w, v->c->bias ? &v->bias : NULL};
     struct tensor *grad_input[] = {&v->y, &v->w, &old}, *grad_weight[] = {&v->y, &v->x, &old};
     struct tensor **in = out == &v->y ? forward : out == &v->x ? grad_input : grad_weight;
@@ -161,7 +161,7 @@ static const struct bp_kernel *cast_row(void)
     return NULL;
 }
 
-/* Casts one element whose bytes are those of from. */
+/* Casts one element with the bytes of `from`. */
 static void cast_one(int dtype, const void *from, size_t from_size, int to, void *out)
 {
     struct tensor x, y;
@@ -273,7 +273,7 @@ Test(cpu_cast, floats_saturate)
     }
 }
 
-/* Every f16 value survives the way to f32 and f64 and back. */
+/* Each f16 value is unchanged after a cast to f32 or f64 and back. */
 Test(cpu_cast, every_f16_there_and_back)
 {
     kit_load();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_copy.c: copies of the cpu plugin, small and past the caches, at each level of
- * instructions: every byte, from and to any address, and none beside. */
+/* test_cpu_copy.c: tests small copies of the cpu plugin, and large ones with streaming stores, at
+ * each instruction level: each byte is copied, from and to any address, and no other byte is
+ * written. */
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -8,7 +9,8 @@
 
 enum { PIECE = 16384, GUARD = 128, LARGEST = (4 << 20) + 3 * PIECE };
 
-/* Words of a sequence that does not come again: a piece in the wrong place is seen. */
+/* Fills memory with numbers that do not repeat, so that a block in the wrong position is
+ * noticed. */
 static void cpu_copy_fill(unsigned char *memory, size_t size)
 {
     uint64_t state = 1;
@@ -42,7 +44,7 @@ static void check_level(const char *isa)
     unsigned char *from = aligned_alloc(64, LARGEST), *to = aligned_alloc(64, LARGEST);
 
     cr_assert(from && to);
-    setenv("BP_CPU_ISA", isa, 1); /* each test is a process of its own */
+    setenv("BP_CPU_ISA", isa, 1); /* each test is a separate process */
     kit_load();
     cpu_copy_fill(from, LARGEST);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_kernels.c: every row of the cpu plugin that this machine can run, against plain loops
- * in double, in all layouts, on one thread and on two. The conformance suite covers more shapes;
- * this one needs no core. */
+/* test_cpu_kernels.c: tests each kernel row of the cpu plugin that this machine can run, against
+ * plain loops in double, in all layouts, on one thread and on two. The conformance suite covers
+ * more shapes; this test needs no core. */
 #include "cpu_kit.h"
 #include <dialect/philox.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
-/* A sanitizer sees in two threads what it would in one. */
+/* With two threads a sanitizer finds all that it finds with one. */
 #ifdef __SANITIZE_ADDRESS__
 enum { NARROWEST = 2 };
 #else
 enum { NARROWEST = 1 };
 #endif
 
-/* The rows of op, each with each of its dtypes, in each layout, at width 1 and 2. run says what
- * the tensors are; it returns whether the row took them. */
+/* Runs each row of op with each of its dtypes, in each layout, at width 1 and 2. run: creates the
+ * tensors and runs the row; returns whether the row accepted them. */
 static void each_row(const char *op, int (*run)(const struct bp_kernel *row, int dtype,
                                                 enum layout layout, uint32_t width))
 {
@@ -39,7 +39,7 @@ static void each_row(const char *op, int (*run)(const struct bp_kernel *row, int
     kit_unload();
 }
 
-/* Runs, checks, says whether the row took it. */
+/* Runs a row and checks its result; returns whether the row accepted the tensors. */
 static int run_check(const struct bp_kernel *row, struct tensor *const *in, uint32_t n_in,
                      struct tensor *out, const void *attrs, uint32_t width, const char *what)
 {
@@ -59,7 +59,7 @@ static double complex binary_of(const char *op, double complex x, double complex
 static int run_binary(const struct bp_kernel *row, int dtype, enum layout layout, uint32_t width)
 {
     static const int64_t shapes[][3][3] = {
-        /* z, x, y */
+        /* shapes of z, x, y */
         {{3, 5, 7}, {3, 5, 7}, {3, 5, 7}},        {{3, 5, 7}, {3, 1, 7}, {1, 5, 1}},
         {{16, 61, 70}, {16, 61, 70}, {1, 1, 70}}, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}},
         {{3, 0, 7}, {3, 0, 7}, {3, 1, 7}},        {{2, 3, 65}, {1, 1, 1}, {2, 3, 65}}};
@@ -100,7 +100,7 @@ Test(cpu_kernels, add_sub_mul)
     each_row("mul", run_binary);
 }
 
-/* Known answers that Random123 publishes for philox4x32_10. */
+/* Test vectors for philox4x32_10, published by Random123. */
 Test(cpu_kernels, philox)
 {
     static const struct {
@@ -134,7 +134,7 @@ static int64_t shape_without(const int64_t *shape, int rank, unsigned summed, in
     return to;
 }
 
-/* Number in y of element n of x. */
+/* The number in y of the element to which element n of x is added. */
 static int64_t summed_into(const struct tensor *x, const struct tensor *y, int64_t n,
                            unsigned summed, int keep)
 {
@@ -150,7 +150,7 @@ static int64_t summed_into(const struct tensor *x, const struct tensor *y, int64
 
 static const struct sum_case {
     int64_t shape[4];
-    unsigned summed; /* a bit for each axis */
+    unsigned summed; /* a bit for each axis that is summed */
     int keep;
 } sum_cases[] = {
     {{2, 3, 4, 5}, 15, 0},   {{2, 3, 4, 5}, 5, 1},     {{2, 3, 70, 5}, 10, 0},
@@ -221,7 +221,7 @@ Test(cpu_kernels, sum_grad)
     each_row("sum_grad", run_sum_grad);
 }
 
-/* Batched products of m x k and k x n; a is one matrix for all steps where once is set. */
+/* Batched products of m x k and k x n. once: a is one matrix for the whole batch. */
 static const struct matmul_case {
     int64_t batch, m, k, n;
     int once, transpose_a, transpose_b;
@@ -283,7 +283,7 @@ Test(cpu_kernels, matmul)
     each_row("matmul", run_matmul);
 }
 
-/* softmax of x, or its gradient from y and dy: both per row along axis 1 of three. */
+/* Runs softmax of x, or its gradient from y and dy, for each row along axis 1 of three. */
 static int run_softmax(const struct bp_kernel *row, int dtype, enum layout layout, uint32_t width)
 {
     static const int64_t shapes[][3] = {{2, 5, 3},   {3, 1000, 1}, {1, 1, 1},
@@ -300,7 +300,7 @@ static int run_softmax(const struct bp_kernel *row, int dtype, enum layout layou
         for (int64_t r = 0; r < shapes[s][0] * shapes[s][2] && out.view.count; r++) {
             int64_t base = r / shapes[s][2] * shapes[s][1] * shapes[s][2] + r % shapes[s][2],
                     step = shapes[s][2];
-            long double sum = 0; /* else the reference's own rounding is larger than f64 kernels' */
+                long double sum = 0; /* double would have larger rounding errors than the kernels */
             double weight = 0;
             for (int64_t i = 0; i < shapes[s][1]; i++) {
                 double v = creal(x.value[base + i * step]), g = creal(dy.value[base + i * step]);

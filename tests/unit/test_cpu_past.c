@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_past.c: results of the cpu plugin that are large enough to be stored past the caches
- * have the bits that the same row gives for few elements at a time, wherever they begin; nothing
- * around them is written. */
+/* test_cpu_past.c: tests results of the cpu plugin that are large enough for streaming stores:
+ * their bits equal those of the same row for a few elements at a time, at any start address, and no
+ * byte around them is written. */
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -9,15 +9,16 @@
 
 enum { GUARD = 128, MARK = 0xa5, FEW = 4096, LARGE = 16 << 20 };
 
-/* What the rows of one operator are tried with. */
+/* The operator, attributes and dtypes of one trial. */
 struct trial {
     const char *op;
     const void *attrs;
-    int from, to, from_size, to_size; /* dtypes, and bytes of an element */
+    int from, to, from_size, to_size; /* dtypes; sizes of an element in bytes */
     uint32_t n_in;
 };
 
-/* n elements, `step` apart in y; the first operand repeats where x_step is 0. */
+/* n elements with distance y_step in y; the first operand has one element for all if x_step is
+ * 0. */
 struct place {
     int64_t n, y_step, x_step;
     size_t y_off;
@@ -30,7 +31,7 @@ static struct bp_view cpu_past_view_of(void *data, int dtype, const int64_t *n, 
                             .flags = *step == 1 ? 0 : BP_VIEW_STRIDED};
 }
 
-/* Elements from number `first` on. */
+/* Launches a row for the elements from number `first` on. */
 static void cpu_past_launch(const struct bp_kernel *row, const struct trial *t,
                             const struct place *p, unsigned char *y, unsigned char *x,
                             int64_t first, uint32_t width)
@@ -72,14 +73,14 @@ static void cpu_past_compare(const struct bp_kernel *row, const struct trial *t,
     free(memory[1]);
 }
 
-/* Finite numbers of every float dtype, and integers. */
+/* Fills memory with bytes that are finite numbers of each float dtype, and integers. */
 static void cpu_past_fill(unsigned char *x, size_t size)
 {
     uint32_t state = 1;
 
     for (size_t i = 0; i < size; i++) {
         state = state * 1664525u + 1013904223u;
-        x[i] = (unsigned char)(state >> 24 & 0xbb); /* no exponent is all ones */
+        x[i] = (unsigned char)(state >> 24 & 0xbb); /* no exponent has all bits set */
     }
 }
 

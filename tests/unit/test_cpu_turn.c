@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_turn.c: transposes of the cpu plugin that are stored past the caches, for elements of
- * each size: every element, and nothing between rows that lie apart. */
+/* test_cpu_turn.c: tests transposes of the cpu plugin with streaming stores, for elements of each
+ * size: each element is right, and no byte between separated rows is written. */
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const struct bp_kernel *row_of(const char *op)
     return NULL;
 }
 
-/* Bytes of a sequence that does not come again soon. */
+/* Fills memory with bytes that do not repeat soon. */
 static void cpu_turn_fill(unsigned char *memory, size_t size)
 {
     uint64_t state = 1;
@@ -27,7 +27,8 @@ static void cpu_turn_fill(unsigned char *memory, size_t size)
     }
 }
 
-/* y: columns lines of rows elements, `line` apart; off: bytes from where a cache line begins. */
+/* y has `columns` lines of `rows` elements, at distance `line`. off: its distance in bytes from the
+ * start of a cache line. */
 struct turn {
     int dtype, size;
     int64_t rows, columns, line;
@@ -35,7 +36,7 @@ struct turn {
     uint32_t width;
 };
 
-/* An element, which memcmp would ask the sanitizer's runtime about, each by itself. */
+/* Reads one element. A sanitizer would check each memcmp of a single element, which is slow. */
 static uint64_t cpu_turn_element(const unsigned char *at, int size)
 {
     uint64_t value = 0;
@@ -89,7 +90,7 @@ static void cpu_turn_run(const struct turn *t)
     free(y);
 }
 
-/* Lines of the destination are whole, end early, or begin within a cache line. */
+/* Lines of the destination are complete, end early, or begin within a cache line. */
 static void of_size(int dtype, int size, int64_t rows, int64_t columns)
 {
     struct turn t = {dtype, size, rows, columns, rows, 0, 1};
@@ -125,7 +126,7 @@ Test(cpu_turn, of_8_bytes)
     of_size(BP_F64, 8, 2056, 1051);
 }
 
-/* Rows near each other, in the destination or in the source, go by other tiles. */
+/* Rows that are near each other, in the destination or in the source, use other tiles. */
 Test(cpu_turn, short_lines)
 {
     of_size(BP_F32, 4, 80, 65539);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_custom.c: operators that plugins bring (the fake device, custom): they are called, recorded
- * and refused as any other; one that something is wrong with is not taken. */
+/* test_custom.c: tests operators that plugins bring (the fake device, custom): they are called,
+ * recorded and refused like other operators, and the core does not register a faulty one. */
 #include "fixture.h"
 #include <stdio.h>
 
@@ -88,7 +88,7 @@ Test(custom, is_called)
     OK(custom_repeat(bp_stream_scope(p.stream), "acme.Repeat", x, 3, 2, &y));
     custom_expect(&p, y, twice);
     OK(custom_repeat(bp_stream_scope(p.stream), "acme.Repeat", x, 3, 3,
-                     &y)); /* the same call, found */
+                     &y)); /* the same call, from the call cache */
     custom_expect(&p, y, thrice);
     bp_tensor_destroy(x);
     place_finish(&p);
@@ -132,7 +132,7 @@ Test(custom, is_refused)
     OK(bp_tensor_create(p.device, BP_F64, 2, SHAPE(2, 2), &other));
     FAILS(BP_ERR_INVALID, "f64", custom_repeat(scope, "acme.Repeat", other, 1, 1, &y));
     bp_tensor_destroy(other);
-    OK(bp_device_create(p.core, "cpu", &cpu)); /* which has no row */
+    OK(bp_device_create(p.core, "cpu", &cpu)); /* cpu has no row for it */
     OK(bp_stream_create(cpu, &stream));
     OK(bp_tensor_create(cpu, BP_F32, 2, SHAPE(2, 2), &other));
     FAILS(BP_ERR_NO_KERNEL, "acme.Repeat",

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_deadline.c: waits for a device end with BP_WAIT_TIMEOUT: what they say, what they leave
- * alone, and that the same call may be made again. */
+/* test_deadline.c: tests waits for a device that end with BP_WAIT_TIMEOUT: their messages, the
+ * state they leave unchanged, and that the same call may be made again. */
 #include "stream_kit.h"
 
 #include <dirent.h>
 
 #define SECOND UINT64_C(1000000000)
 
-/* Where work can be held: by the queue's latch, or by the plugin's gate. */
+/* The streams whose work can be held: by the queue's latch, or by the plugin's gate. */
 static const enum place held_places[] = {QUEUE, GATED, PLAIN, SINGLE};
 enum { HELD = sizeof held_places / sizeof *held_places };
 
@@ -19,7 +19,7 @@ struct held {
     bool open;
 };
 
-/* A call that may have to be made again; not for ever: the test has a time limit. */
+/* Repeats a call until it does not time out; the time limit of the test ends an endless loop. */
 #define IN_THE_END(call) \
     do { \
         enum bp_status end_; \
@@ -27,7 +27,7 @@ struct held {
         cr_assert_eq(end_, BP_OK, "%s: %s", #call, bp_error_message()); \
     } while (0)
 
-/* x is 1 2 3 4, y is of 0; then a copy of x to y, held. */
+/* x is 1 2 3 4, y is zeros; then a copy of x to y is held. */
 static struct held hold_at(enum place place)
 {
     struct held h = {.s = spot_at(place, "BP_WAIT_TIMEOUT", "0.05")};
@@ -112,7 +112,8 @@ Test(deadline, a_read_leaves_the_memory_of_the_app_alone, .timeout = 60)
     }
 }
 
-/* Too much for the queue to set aside: the write reads the app's memory when its turn comes. */
+/* The write is too large to be copied into the queue: it reads the app's memory when the queue
+ * executes it. */
 Test(deadline, a_large_write_to_a_queue_is_not_done_later, .timeout = 60)
 {
     enum { N = 1 << 20 };
@@ -152,7 +153,7 @@ Test(deadline, extents_that_come_late_have_a_place, .timeout = 60)
     held_finish(&h);
 }
 
-/* The host waits there, since an inline stream cannot. */
+/* The host waits for the other stream, because an inline stream cannot. */
 Test(deadline, a_wait_of_a_stream_for_another_ends, .timeout = 60)
 {
     for (int i = 0; i < HELD; i++) {
@@ -223,7 +224,8 @@ static uint32_t count_threads(void)
     return n;
 }
 
-/* Where the plugin can only block, a thread does: the next wait takes its place. */
+/* If the plugin can only block, a thread of the core waits in it; the next wait uses the same
+ * thread. */
 Test(deadline, waits_that_ended_early_are_no_heap_of_threads, .timeout = 60)
 {
     for (int i = 0; i < HELD; i++) {
@@ -244,7 +246,7 @@ static void *deadline_synchronize(void *stream)
     return NULL;
 }
 
-/* What a thread that watches is told: the device, the stream, the launches. */
+/* A monitoring thread can read which device, stream and launches a thread waits for. */
 Test(deadline, a_wait_is_noted_while_it_lasts, .timeout = 60)
 {
     for (int i = 0; i < HELD; i++) {
@@ -258,7 +260,7 @@ Test(deadline, a_wait_is_noted_while_it_lasts, .timeout = 60)
         cr_assert(strstr(a.what, where) == a.what && strstr(a.what, "copy_within"), "%s", a.what);
         open_held(&h);
         pthread_join(waiter, NULL);
-        while (bp_activity_find(0, &a)) usleep(1000); /* a thread may have stayed in the plugin */
+        while (bp_activity_find(0, &a)) usleep(1000); /* a thread may still be in the plugin */
         held_finish(&h);
     }
 }
@@ -275,7 +277,7 @@ static void *deadline_cast(void *spot)
     return NULL;
 }
 
-/* The row of the gated plugin takes long to prepare. */
+/* The kernel row of the gated plugin takes a long time to prepare. */
 Test(deadline, a_preparation_is_noted_too, .timeout = 60)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
@@ -298,7 +300,8 @@ static void keep_warning(void *ctx, uint32_t level, const char *text)
     if (level == BP_LOG_WARN) snprintf(warning, sizeof warning, "%s", text);
 }
 
-/* The plugin aborts if a stream with work goes; sanitizers see memory that goes too early. */
+/* The plugin aborts if a stream with work is destroyed; sanitizers detect memory that is freed too
+ * early. */
 static void destroy_at(enum place place)
 {
     const struct bp_core_options options = {.size = sizeof options, .log = keep_warning,
@@ -348,7 +351,7 @@ Test(deadline, a_device_that_works_is_closed_later_single, .timeout = 60)
     destroy_at(SINGLE);
 }
 
-/* Even where the plugin can only block. */
+/* Also if the plugin can only block. */
 Test(deadline, a_shutdown_ends_in_time, .timeout = 60)
 {
     struct spot s = spot_at(SINGLE, NULL, NULL);
@@ -381,7 +384,7 @@ Test(deadline, the_setting_is_read_with_care, .timeout = 60)
     struct spot s = {.core = core, .device = open_place(core, GATED)};
     s.stream = stream_at(s.device, GATED);
     s.gate = control_of(GATED);
-    OK(bp_stream_synchronize(s.stream)); /* has no deadline */
+    OK(bp_stream_synchronize(s.stream)); /* a wait without a deadline */
     spot_finish(&s);
     cr_assert_str_empty(warning);
     unsetenv("BP_WAIT_TIMEOUT");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_decompose.c: which operators a call decomposes into. */
+/* test_decompose.c: tests which operators a call decomposes into. */
 #include "fixture.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 struct listed {
     struct bp_core *core;
     struct bp_graph *graph;
-    char text[1024]; /* "op:dtype" of each part, a space behind each */
-    const char *further; /* the operator that is taken apart too, or NULL */
+    char text[1024]; /* "op:dtype" of each part, each with a space behind it */
+    const char *further; /* an operator that is decomposed too, or NULL */
 };
 
 static struct listed decompose_begin(void)
@@ -44,7 +44,7 @@ static bool decompose_note(void *ctx, const struct bp_part *part)
     return l->further && !strcmp(part->op->name, l->further);
 }
 
-/* The parts of a call whose n_in inputs are one value of 2 x 6 x 2 x 2 elements. */
+/* Lists the parts of a call whose n_in inputs are all one value of 2 x 6 x 2 x 2 elements. */
 static const char *decompose_parts_of(struct listed *l, const char *op, uint32_t dtype, int n_in,
                                       const void *attrs)
 {
@@ -104,12 +104,13 @@ Test(decompose, a_part_is_taken_apart_if_the_visitor_says_so)
     l.further = "pairwise_distance";
     decompose_parts_of(&l, "triplet_margin_loss", BP_F32, 3, NULL);
     cr_assert(strstr(l.text, inner), "'%s' has '%s'", l.text, inner);
-    l.further = "sub"; /* which is defined in no others */
+    l.further = "sub"; /* sub has no decomposition */
     PARTS(whole, &l, "triplet_margin_loss", BP_F32, 3, NULL);
     decompose_finish(&l);
 }
 
-/* A tensor whose strides do not allow the view that a part makes is copied for it. */
+/* If the strides of a tensor do not allow the view that a part creates, the tensor is copied
+ * first. */
 Test(decompose, the_copy_for_a_view_is_a_part)
 {
     struct fixture f = fixture_init();
@@ -137,7 +138,8 @@ Test(decompose, the_copy_for_a_view_is_a_part)
     fixture_finish(&f);
 }
 
-/* Of a result that is a view, which gets a place of its own: behind what the rule itself copies. */
+/* A result that would be a view is copied to memory of its own, behind the copies of the
+ * decomposition rule itself. */
 Test(decompose, copies_are_parts)
 {
     struct listed l = decompose_begin();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dispatch.c: which calls are found again and which are not, and what runs where the device
- * has no kernel. The device that can do little is the fake one, partial. */
+/* test_dispatch.c: tests which calls are found in the call cache, and which fallback runs if the
+ * device has no kernel. The device with few kernels is the fake one, partial. */
 #include "../devices/fake.h"
 #include "fixture.h"
 
@@ -38,7 +38,7 @@ static struct fake *dispatch_counters(void)
     return fake;
 }
 
-/* Steps of a kind that ran for an operator. */
+/* Counts the fallback steps of a kind that ran for an operator. */
 static uint64_t dispatch_fallbacks(struct fixture *f, const char *op, uint32_t kind,
                                    uint64_t *bytes)
 {
@@ -71,7 +71,7 @@ Test(dispatch, a_call_is_prepared_once_for_a_signature)
     fixture_finish(&f);
 }
 
-/* What a watcher is told. */
+/* The calls that a watcher has received. */
 struct watch {
     struct fixture *f;
     char seen[400];
@@ -85,7 +85,7 @@ static void dispatch_note(void *ctx, const struct bp_watched *call)
 
     snprintf(w->seen + used, sizeof w->seen - used, "%s%s%u/%u ", call->op->name,
              call->out ? "." : "?", call->n_in, call->n_out);
-    OK(bp_op_neg(w->f->scope, call->in[0], &z)); /* what it calls is not seen */
+    OK(bp_op_neg(w->f->scope, call->in[0], &z)); /* the watcher's own calls are not reported */
     bp_tensor_destroy(z);
     if (strcmp(call->op->name, "sum") || !call->out) return;
     cr_assert_eq(((const struct bp_sum_attrs *)call->attrs)->keep, 1);
@@ -101,7 +101,7 @@ Test(dispatch, a_watcher_sees_each_call_before_and_after_it_runs)
     struct bp_sum_attrs sum = bp_sum_defaults();
 
     sum.keep = 1;
-    for (int i = 0; i < 2; i++) { /* the second one is found again, and takes the shortest way */
+    for (int i = 0; i < 2; i++) { /* the second call uses the cache and the fast path */
         OK(bp_op_add(f.scope, a, a, &z));
         bp_tensor_destroy(z);
     }
@@ -121,7 +121,7 @@ Test(dispatch, a_watcher_sees_each_call_before_and_after_it_runs)
     fixture_finish(&f);
 }
 
-/* One line for each thing that makes a signature another one. */
+/* Each line makes one change that gives the call a different signature. */
 Test(dispatch, whatever_a_plan_may_depend_on_is_in_the_signature)
 {
     struct fixture f = fixture_init();
@@ -281,7 +281,7 @@ Test(dispatch, plans_go_with_the_device)
     cr_assert_eq(*plans, 0);
 }
 
-/* A plan that packed a constant is good for that constant only. */
+/* A plan that has packed a constant is valid for this constant only. */
 Test(dispatch, a_plan_is_bound_to_the_constants_it_read)
 {
     struct fixture f = open_partial("deny");
@@ -366,7 +366,7 @@ Test(dispatch, an_operator_runs_as_those_it_is_defined_in)
     fixture_finish(&f);
 }
 
-static const uint16_t halves[] = {8, 16}; /* 1 and 2, in partial's own f16 */
+static const uint16_t halves[] = {8, 16}; /* 1 and 2, in the private f16 format of partial */
 
 Test(dispatch, a_half_type_is_converted_where_the_policy_lets_it)
 {
@@ -398,7 +398,8 @@ Test(dispatch, another_device_runs_what_this_one_cannot)
     fixture_finish(&f);
 }
 
-/* Dense copies of its tensors were made room for on this device first, in vain. */
+/* A regression test: this device once allocated memory for dense copies of the tensors first,
+ * without need. */
 Test(dispatch, another_device_runs_a_strided_call_as_it_is)
 {
     struct fixture f = open_partial("allow");
@@ -446,8 +447,8 @@ static void expect_info(const char *op, uint32_t rows)
     cr_assert_str_eq(info.kernel, "");
 }
 
-/* What the messages say is there without words, too: an operator without rows, one whose rows all
- * decline, and what is about neither. */
+/* bp_error_info also has the facts of the message: for an operator without rows, and for one whose
+ * rows all decline. It has none for another error. */
 Test(dispatch, a_missing_kernel_is_told_without_words)
 {
     struct fixture f = open_partial("deny");
@@ -466,7 +467,8 @@ Test(dispatch, a_missing_kernel_is_told_without_words)
     fixture_finish(&f);
 }
 
-/* Where fallbacks are allowed, arguments are still not moved behind the app's back. */
+/* Also if fallbacks are allowed, arguments are not copied to another device without a request of
+ * the app. */
 Test(dispatch, tensors_of_two_devices_are_an_error_that_names_both)
 {
     struct fixture f = open_partial("allow");
@@ -487,7 +489,7 @@ Test(dispatch, tensors_of_two_devices_are_an_error_that_names_both)
     fixture_finish(&f);
 }
 
-/* A request beyond the limit lets go of every plan but the last one used. */
+/* An allocation beyond the limit frees all plans except the last one used. */
 Test(dispatch, plans_are_given_up_when_memory_is_short)
 {
     struct fixture f = (setenv("BP_MEM_LIMIT", "1M", 1), open_partial("deny"));
@@ -515,14 +517,14 @@ Test(dispatch, plans_are_given_up_when_memory_is_short)
     fixture_finish(&f);
 }
 
-/* Bad values are not trapped: the kernel says so, and the call fails, or its stream. */
+/* Bad values cause no trap: the kernel reports them, and the call fails, or its stream. */
 Test(dispatch, a_fault_that_a_kernel_found_is_the_failure_of_its_call)
 {
     struct fixture f = open_partial("deny");
     struct bp_tensor *bad = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(0.0f / 0.0f)), *y = NULL;
     struct bp_tensor *good = tensor_of(&f, BP_F32, 1, SHAPE(1), F32(3));
 
-    for (int i = 0; i < 2; i++) { /* prepared by the first, found by the second */
+    for (int i = 0; i < 2; i++) { /* the first call prepares, the second uses the cache */
         FAILS(BP_ERR_FAULT, "partial_scale found bad values in its inputs (code 7)",
               bp_op_scale(f.scope, bad, NULL, &y));
         cr_assert_null(y);
@@ -541,7 +543,7 @@ Test(dispatch, a_fault_that_a_kernel_found_is_the_failure_of_its_call)
     fixture_finish(&f);
 }
 
-/* A fault of a launch that failed is not the next one's. */
+/* A fault of a launch that failed does not count for the next launch. */
 Test(dispatch, a_fault_is_of_one_launch)
 {
     static const uint32_t flags[] = {BP_STREAM_INLINE, BP_STREAM_ASYNC};
@@ -557,7 +559,7 @@ Test(dispatch, a_fault_is_of_one_launch)
             if (i) OK(bp_op_scale(f.scope, bad, NULL, &y));
             FAILS(BP_ERR_PLUGIN, "partial_scale",
                   i ? bp_stream_synchronize(f.stream) : bp_op_scale(f.scope, bad, NULL, &y));
-            if (i) { /* its failure stays with the stream */
+            if (i) { /* the stream keeps its failure */
                 bp_tensor_destroy(y);
                 bp_stream_destroy(f.stream);
                 OK(bp_stream_create_with(f.device, flags[i], &f.stream));
@@ -580,7 +582,8 @@ static void expect_updates(int n)
                  dispatch_counters()->apart);
 }
 
-/* Whatever comes between the call and the kernel, the kernel sees one view as input and output. */
+/* With each fallback between the call and the kernel, the kernel gets one view as input and
+ * output. */
 Test(dispatch, an_update_is_given_the_input_itself)
 {
     struct fixture f = open_partial("allow");
@@ -594,7 +597,7 @@ Test(dispatch, an_update_is_given_the_input_itself)
     struct bp_call call = {.size = sizeof call, .op = "sgd", .in = in, .n_in = 3};
     struct bp_prepared *p;
 
-    OK(bp_op_sgd(f.scope, x, g, lr, &z)); /* as it stands, with no BP_KERNEL_IN_PLACE */
+    OK(bp_op_sgd(f.scope, x, g, lr, &z)); /* directly, without BP_KERNEL_IN_PLACE */
     bp_tensor_destroy(z);
     expect_bytes(&f, x, F32(-4, -8, -12, -16), 16);
     expect_updates(1);
@@ -603,12 +606,12 @@ Test(dispatch, an_update_is_given_the_input_itself)
     expect_updates(2);
     cr_assert_eq(calls_of(&f).prepared, 1, "it was not found again");
     cr_assert_eq(dispatch_fallbacks(&f, "sgd", BP_FALLBACK_LAYOUT, NULL), 0);
-    OK(bp_tensor_transpose(x, NULL, &t)); /* by a dense copy */
+    OK(bp_tensor_transpose(x, NULL, &t)); /* through a dense copy */
     OK(bp_op_sgd(f.scope, t, g, lr, &z));
     bp_tensor_destroy(z);
     expect_bytes(&f, x, F32(-9, -23, -22, -36), 16);
     expect_updates(3);
-    OK(bp_op_sgd(f.scope, half, dh, lr, &z)); /* by way of f32 */
+    OK(bp_op_sgd(f.scope, half, dh, lr, &z)); /* through f32 */
     bp_tensor_destroy(z);
     expect_bytes(&f, half, (uint16_t[]){6, 12}, 4);
     expect_updates(4);
@@ -633,7 +636,7 @@ Test(dispatch, an_update_is_given_the_input_itself)
     fixture_finish(&f);
 }
 
-/* x + x by the row that is named, twice; then by the best. */
+/* Records x + x by the named row, twice; then by the best row. */
 static struct bp_graph *record_sums(struct fixture *f, struct bp_call *add, struct bp_arg *in,
                                     struct bp_tensor **out_x, struct bp_tensor **out_y)
 {
@@ -676,7 +679,7 @@ Test(dispatch, a_recorded_call_keeps_the_kernel_that_it_names)
     struct bp_graph *graph = record_sums(&f, &add, in, &x, &y);
     struct bp_program *program;
 
-    memset(name, 'x', sizeof name - 1); /* the graph has its own copy */
+    memset(name, 'x', sizeof name - 1); /* the graph has copied the name */
     real = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2));
     OK(bp_graph_gradient(graph, &y, &real, 1, &x, 1, &dx));
     OK(bp_graph_output(graph, dx, NULL));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_dlpack.c: tensors lent to others and borrowed from them. tests/dlpack does it with numpy,
- * which knows the older form only. */
+/* test_dlpack.c: tests the export and import of DLPack tensors. tests/dlpack does the same with
+ * numpy, which supports the older form only. */
 #include "fixture.h"
 
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
 
-/* What another library lends: an array with a deleter that counts. */
+/* A tensor of another library: an array with a deleter that counts its calls. */
 struct lender {
     struct bp_dlpack_managed managed;
     int64_t shape[9], strides[9];
@@ -120,7 +120,7 @@ Test(dlpack, import_shares_memory_and_gives_it_back_once)
     cr_assert_eq(l.calls, 0, "a view has it still");
     bp_tensor_destroy(column);
     cr_assert_eq(l.calls, 1);
-    l.managed.tensor.strides = NULL; /* row-major; nothing to call */
+    l.managed.tensor.strides = NULL; /* row-major; and without a deleter */
     l.managed.tensor.byte_offset = 0;
     l.managed.deleter = NULL;
     OK(bp_tensor_from_dlpack(f.device, &l.managed, &t));
@@ -157,7 +157,7 @@ Test(dlpack, empty_and_scalar)
     fixture_finish(&f);
 }
 
-/* Each of these leaves the lender's memory to the lender. */
+/* Each of these mistakes leaves the memory to its owner. */
 enum wrong {
     MAJOR,
     TYPE,
@@ -259,7 +259,7 @@ Test(dlpack, read_only_goes_both_ways)
     fixture_finish(&f);
 }
 
-/* Two tensors over one memory that know nothing of each other. */
+/* Two tensors over one memory, which the core has imported independently. */
 Test(dlpack, copies_see_that_imports_overlap)
 {
     struct fixture f = fixture_init();
@@ -271,7 +271,7 @@ Test(dlpack, copies_see_that_imports_overlap)
         lender_init(&l, data, BP_DLPACK_COMPLEX, 128);
         lender_init(&m, data + distance, BP_DLPACK_COMPLEX, 128);
         l.shape[0] = m.shape[0] = 4, l.shape[1] = m.shape[1] = 1;
-        l.strides[0] = m.strides[0] = 2; /* every second 16 bytes are between */
+        l.strides[0] = m.strides[0] = 2; /* 16 bytes of gap behind each element */
         OK(bp_tensor_from_dlpack(f.device, &l.managed, &a));
         OK(bp_tensor_from_dlpack(f.device, &m.managed, &b));
         if (distance % 4 == 2) OK(bp_tensor_copy(f.stream, a, b));
@@ -282,14 +282,14 @@ Test(dlpack, copies_see_that_imports_overlap)
     fixture_finish(&f);
 }
 
-/* Imports whose work a queue holds, and calls that find that it has ended. */
+/* Imports whose work a queue holds, and calls that notice that the work has ended. */
 struct pending {
     struct fixture f;
-    struct bp_stream *held; /* an asynchronous one */
-    struct bp_event *event; /* behind the work */
+    struct bp_stream *held; /* an asynchronous stream */
+    struct bp_event *event; /* recorded behind the work */
     struct bp_tensor *t;
     struct lender *lender, spare;
-    uint32_t n;             /* lenders */
+    uint32_t n;             /* the number of lenders */
     sem_t go, ended;
     float host[6], data[6];
 };
@@ -300,7 +300,7 @@ static void wait_to_go(void *p, enum bp_status status)
     sem_wait(&((struct pending *)p)->go);
 }
 
-/* It has been called back: nobody asks for it in passing, on this thread. */
+/* Runs as a callback of the stream: on this thread, no call runs deleters incidentally. */
 static void look_from_inside(void *p, enum bp_status status)
 {
     struct pending *pending = p;
@@ -311,7 +311,8 @@ static void look_from_inside(void *p, enum bp_status status)
     sem_post(&pending->ended);
 }
 
-/* n imports, used by work and let go of; the work has ended, and nobody has looked since. */
+/* Creates n imports, which work has used and the app has destroyed. The work has ended, and no call
+ * has noticed yet. */
 static void pending_begin(struct pending *p, uint32_t n)
 {
     struct bp_tensor *x, *y;
@@ -432,7 +433,8 @@ Test(dlpack, deleters_are_called_when_the_work_has_ended)
     fixture_finish(&p.f);
 }
 
-/* What is looked at in passing is little, but all has its turn: also behind work that waits. */
+/* Each call checks only a few imports, but all get their turn: also behind work that has not
+ * ended. */
 Test(dlpack, deleters_are_called_behind_work_that_has_not_ended)
 {
     struct pending p = {.f = fixture_init()}, more = {.n = 0};
@@ -476,7 +478,8 @@ static void *delete_it(void *managed)
     return NULL;
 }
 
-/* All that the tensor came from is gone; the memory is there until another thread is done. */
+/* The tensor, its device and its core are destroyed; the memory exists until another thread calls
+ * the deleter. */
 Test(dlpack, export_outlives_tensor_device_and_core)
 {
     struct fixture f = fixture_init();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_exhaust.c: what an allocation waits for, and what it does not: seen from inside. */
+/* test_exhaust.c: tests, with internal functions, which work an allocation waits for when memory
+ * runs out, and which not. */
 #include "stream_kit.h"
 
 #include "../devices/fake.h"
@@ -25,7 +26,7 @@ static struct bp_buffer *exhaust_take(struct bp_device *device, struct bp_stream
     return storage;
 }
 
-/* A copy between tensors of the host's, which go back at once. */
+/* Copies between tensors that belong to no stream, which are freed immediately. */
 static void leave_copy(struct spot *s, struct bp_stream *stream, int64_t floats)
 {
     struct bp_tensor *t = floats_at(s->device, floats), *u = floats_at(s->device, floats);
@@ -45,7 +46,7 @@ static void *open_when_waiting(void *spot)
     return NULL;
 }
 
-/* What is pending on the spot's stream takes a wait to come back. */
+/* Takes memory that is pending on the spot's stream, which needs a wait. */
 static void take_behind_a_wait(struct spot *s)
 {
     struct bp_buffer *storage;
@@ -75,7 +76,7 @@ Test(exhaust, a_failure_of_another_stream_refuses_no_memory)
     spot_finish(&s);
 }
 
-/* It stays with its stream, and does not become the device's. */
+/* The failure stays with its stream, and does not become one of the device. */
 Test(exhaust, a_failure_that_comes_to_light_in_the_wait_is_its_streams)
 {
     struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
@@ -83,7 +84,7 @@ Test(exhaust, a_failure_that_comes_to_light_in_the_wait_is_its_streams)
 
     s.gate->hold(1);
     leave_copy(&s, s.stream, 250000);
-    leave_copy(&s, sick, 16); /* made last, it is looked at first */
+    leave_copy(&s, sick, 16); /* the newest stream is checked first */
     s.gate->fail(BP_ERR_FAULT);
     take_behind_a_wait(&s);
     s.gate->hold(0);
@@ -109,7 +110,7 @@ Test(exhaust, a_device_that_is_lost_in_the_wait_is_lost)
     spot_finish(&s);
 }
 
-/* Two streams of a device whose work ends when told, with two chunks' worth of memory. */
+/* Two streams of a device whose work ends on command, with memory for two segments. */
 struct pair {
     struct fake *paced;
     struct bp_core *core;
@@ -142,7 +143,7 @@ static void pair_finish(struct pair *p)
     bp_core_destroy(p->core);
 }
 
-/* Work on the stream that has not ended: a copy between two blocks of the host's. */
+/* Submits work that does not end: a copy between two blocks that belong to no stream. */
 static void work_on(struct pair *p, struct bp_stream *stream)
 {
     struct bp_buffer *a = exhaust_take(p->device, NULL, 64),
@@ -154,13 +155,13 @@ static void work_on(struct pair *p, struct bp_stream *stream)
     bp_buffer_destroy(b);
 }
 
-/* Work that another thread has begun to give to a stream holds its tensors until the call is over:
- * what goes back meanwhile is not of it. */
+/* Work that another thread has begun to submit to a stream holds its own tensors until the call
+ * returns. A block that is freed meanwhile does not wait for this work. */
 Test(exhaust, work_that_is_being_given_holds_no_memory_back)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_buffer *a = exhaust_take(p.device, p.stream, 2 * MIB), *b;
-    struct bp_buffer *rest = exhaust_take(p.device, NULL, 64); /* the host's chunk is not whole */
+    struct bp_buffer *rest = exhaust_take(p.device, NULL, 64); /* keeps the host's segment in use */
     void *first = a->memory.data;
     uint64_t number;
 
@@ -178,7 +179,7 @@ Test(exhaust, work_that_is_being_given_holds_no_memory_back)
     pair_finish(&p);
 }
 
-/* And work that was not taken after all is nobody's user: it would never end. */
+/* Work that was cancelled counts as no user of a block, because it would never end. */
 Test(exhaust, work_that_was_not_taken_holds_no_memory_back)
 {
     struct pair p = pair_at(4 * MIB);

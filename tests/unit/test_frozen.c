@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_frozen.c: frozen weights in operators that run as those that they are defined in: results
- * are those of weights that are not frozen, and plans keep one rearrangement of each weight. */
+/* test_frozen.c: tests frozen weights in operators that run as their decomposition: the results
+ * equal those with weights that are not frozen, and plans keep one packed copy of each weight. */
 #include "fixture.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum { STEPS = 3, BATCH = 16, IN = 40, UNITS = 64, PORTS = 9 };
 
-/* An input: its axes, outermost first, and whether it is a weight. The letter b is the batch. */
+/* An input: its axes, outermost first, and whether it is a weight. The letter b means the batch. */
 struct weight {
     const char *axes;
     bool frozen;
 };
 
-/* products: the bytes of f32 weights that a product reads as they are given, so that plans can keep
- * them rearranged. */
+/* products: the bytes of f32 weights that a product reads unchanged, so that plans can keep packed
+ * copies of them. */
 struct composed {
     const char *op;
     struct weight in[PORTS];
@@ -22,7 +22,7 @@ struct composed {
     const void *attrs;
 };
 
-/* Whose products read three parts of one weight. */
+/* Here the products read three parts of one weight. */
 static const struct bp_gru_cell_attrs reset_before = {.size = sizeof reset_before};
 
 enum { CELL = 64 * 40 + 64 * 64 };
@@ -71,7 +71,7 @@ static struct bp_tensor *frozen_numbers(struct fixture *f, uint32_t dtype, const
     return result;
 }
 
-/* A call of one of the operators, and its tensors. */
+/* A call of one of the operators, with its tensors. */
 struct made {
     const struct composed *of;
     struct bp_tensor *in[PORTS];
@@ -97,7 +97,7 @@ static void frozen_freeze(struct made *m)
         if (m->of->in[i].frozen) OK(bp_tensor_freeze(m->in[i]));
 }
 
-/* weights_of: who still has the weights, or NULL. */
+/* weights_of: the call that still uses the weights, or NULL. */
 static void frozen_end(struct made *m, const struct made *weights_of)
 {
     for (size_t i = 0; i < m->call.n_in; i++)
@@ -121,7 +121,7 @@ static float *frozen_read_all(struct fixture *f, struct bp_tensor *t, uint64_t *
     return data;
 }
 
-/* Results are the same up to the rounding of products that add in another order: values are below
+/* The results are equal up to the rounding of products that add in another order: values are below
  * 2, so two units of a half type. Destroys got. */
 static void frozen_compare(struct fixture *f, const char *op, const char *way, uint32_t dtype,
                            size_t n_out, struct bp_tensor **got, struct bp_tensor *const *expected)
@@ -159,7 +159,7 @@ static void run_prepared(struct fixture *f, struct made *m, struct bp_tensor **o
     bp_prepared_destroy(p);
 }
 
-/* Weights are constants of the graph, other inputs are its own. */
+/* The weights are constants of the graph, and the other inputs are its inputs. */
 static void run_program(struct fixture *f, struct made *m, struct bp_tensor **out)
 {
     struct bp_tensor *value[PORTS], *made[3] = {NULL}, *given[PORTS];
@@ -242,7 +242,8 @@ static void run_once(struct fixture *f, struct made *m)
     for (size_t o = 0; o < m->of->n_out; o++) bp_tensor_destroy(out[o]);
 }
 
-/* What plans of two batch sizes, a prepared call and many steps keep of a weight. */
+/* Checks the bytes that plans of two batch sizes, a prepared call and many steps keep of a
+ * weight. */
 static void expect_one_pack(struct fixture *f, const struct composed *of)
 {
     uint64_t bytes = of->products * sizeof(float), once;
@@ -285,8 +286,8 @@ Test(frozen, plans_keep_each_weight_once)
     fixture_finish(&f);
 }
 
-/* A prepared call that has outlived its weights takes no others; new weights in the same memory are
- * packed anew. */
+/* A prepared call whose weights are destroyed accepts no other weights; new weights in the same
+ * memory are packed again. */
 Test(frozen, a_prepared_call_is_for_its_own_weights)
 {
     const struct composed *of = &composed[0];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_gradient.c: the gradient rules, against finite differences in double.
+/* test_gradient.c: tests the gradient rules against finite differences in double.
  *
- * For L = sum(c * op(inputs)) with a fixed random c, the rule with dy = c gives dL/dx. It is
- * compared with (L(x + h) - L(x - h)) / 2h. The rows here are smooth, with third derivatives of
- * order 1: at h = 1e-5 the difference is off by about h^2 = 1e-10 from truncation and 1e-16 / h =
- * 1e-11 from rounding, relative to sums of some ten terms of order 1; 1e-7 leaves room for those
- * sums. */
+ * For L = sum(c * op(inputs)) with a fixed random c, the rule with dy = c gives dL/dx. The test
+ * compares it with (L(x + h) - L(x - h)) / 2h. The operators here are smooth, with third
+ * derivatives of order 1: at h = 1e-5 the difference has an error of about h^2 = 1e-10 from
+ * truncation and 1e-16 / h = 1e-11 from rounding, relative to sums of some ten terms of order 1; a
+ * tolerance of 1e-7 covers these sums. */
 #include "fixture.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static void gradient_fill(struct fixture *f, struct bp_tensor *t, double *v)
 {
     int64_t n = gradient_count_of(t);
 
-    for (int64_t i = 0; i < n; i++) { /* of both signs, none near 0: quotients stay small */
+    for (int64_t i = 0; i < n; i++) { /* both signs, none near 0: quotients are small */
         v[i] = gradient_uniform();
         v[i] += v[i] < 0 ? -0.5 : 0.5;
     }
@@ -58,7 +58,7 @@ static double gradient_loss(struct fixture *f, const struct bp_call *call, const
     return sum;
 }
 
-/* One input of the call, against differences in each of its elements. */
+/* Compares the gradient of one input with differences in each of its elements. */
 static void check_input(struct fixture *f, const struct bp_call *call, size_t i,
                         struct bp_tensor *x, struct bp_tensor *dx, const double *c)
 {
@@ -84,7 +84,7 @@ static void check_input(struct fixture *f, const struct bp_call *call, size_t i,
     OK(bp_tensor_write(f->stream, x, values[i], (uint64_t)n * 8));
 }
 
-/* All input tensors; absent ones NULL. */
+/* Lists all input tensors; absent ones are NULL. */
 static size_t gradient_flatten(const struct bp_call *call, struct bp_tensor **x)
 {
     size_t n = 0;
@@ -95,7 +95,7 @@ static size_t gradient_flatten(const struct bp_call *call, struct bp_tensor **x)
     return n;
 }
 
-/* Checks the rule of call in the inputs whose bit is set in which. */
+/* Checks the rule of call for the inputs whose bits are set in `which`. */
 static void check_rule(struct fixture *f, struct bp_call *call, unsigned which)
 {
     struct bp_tensor *y = NULL, *dy, *x[INPUTS], *dx[INPUTS] = {NULL};
@@ -167,7 +167,7 @@ Test(gradient, cast)
     fixture_finish(&f);
 }
 
-/* An integer's neighbourhood is constant: zero, said by no tensor. */
+/* The result is constant around each input: the gradient is zero, as NULL. */
 Test(gradient, cast_to_integer_is_zero)
 {
     struct fixture f = fixture_init();
@@ -233,8 +233,8 @@ Test(gradient, sub_mul_and_div)
     fixture_finish(&f);
 }
 
-/* The first-order gradient of x y in x, c y summed to the shape of x, is itself a call of y: what
- * its rule gives is compared with differences of what bp_call_gradient gives. */
+/* The gradient of x y in x is c y, summed to the shape of x, which is again a call of y. The
+ * gradient of this call is compared with differences of the results of bp_call_gradient. */
 Test(gradient, second_order_of_mul)
 {
     struct fixture f = fixture_init();
@@ -345,7 +345,7 @@ Test(gradient, concat)
     fixture_finish(&f);
 }
 
-/* It has no rule: its expansion is differentiated. */
+/* mse_loss has no gradient rule: its decomposition is differentiated. */
 Test(gradient, mse_loss)
 {
     struct fixture f = fixture_init();
@@ -410,7 +410,7 @@ Test(gradient, conv)
     fixture_finish(&f);
 }
 
-/* The second order: the gradients of the gradients. */
+/* Tests the second order: the gradients of the gradients. */
 Test(gradient, conv_gradients)
 {
     struct fixture f = fixture_init();
@@ -451,7 +451,7 @@ Test(gradient, bad_arguments)
     OK(bp_call_run(f.scope, &call, &y, 1, NULL));
     FAILS(BP_ERR_INVALID, "is NULL", bp_call_gradient(f.scope, &call, &y, &y, 1, NULL, dx, 2));
     FAILS(BP_ERR_INVALID, "room for 1", bp_call_gradient(f.scope, &call, &y, &y, 1, want, dx, 1));
-    OK(bp_call_gradient(f.scope, &call, &y, &zero, 1, want, dx, 2)); /* of zero it is zero */
+    OK(bp_call_gradient(f.scope, &call, &y, &zero, 1, want, dx, 2)); /* of zero: zero */
     cr_assert(!dx[0] && !dx[1]);
     FAILS(BP_ERR_INVALID, "dy[0] is f64 [3], expected f64 [2]",
           bp_call_gradient(f.scope, &call, &y, &wrong, 1, want, dx, 2));
@@ -462,7 +462,7 @@ Test(gradient, bad_arguments)
     fixture_finish(&f);
 }
 
-/* A value that was given as a tensor is read for the gradient too. */
+/* The gradient also reads an attribute value that was given as a tensor. */
 Test(gradient, host_values)
 {
     struct fixture f = fixture_init();
@@ -481,7 +481,7 @@ Test(gradient, host_values)
     fixture_finish(&f);
 }
 
-/* Runs the call; y and the gradients are numbers, and those of the inputs after the first are 0. */
+/* Runs the call. y and the gradients are finite, and those of the inputs after the first are 0. */
 static void expect_finite(struct fixture *f, const struct bp_call *call, const double *expected_y,
                           const double *expected_dx)
 {
@@ -500,7 +500,7 @@ static void expect_finite(struct fixture *f, const struct bp_call *call, const d
     bp_tensor_destroy(y);
 }
 
-/* A query whose mask adds -infinity to all keys has the result 0, and so have all gradients. */
+/* A query whose mask adds -infinity to all keys has the result 0, and all its gradients are 0. */
 Test(gradient, of_a_query_without_keys)
 {
     struct fixture f = fixture_init();
@@ -524,7 +524,7 @@ Test(gradient, of_a_query_without_keys)
     fixture_finish(&f);
 }
 
-/* With epsilon 0 a vector of zeros is divided by 1. */
+/* With epsilon 0, a vector of zeros is divided by 1. */
 Test(gradient, of_a_vector_of_zeros)
 {
     struct fixture f = fixture_init();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_gradient_graph.c: gradients that are recorded, of matmul with sides of one axis: they run as
- * eager ones do, and they are differentiated again, node by node, eagerly and recorded.
+/* test_gradient_graph.c: tests recorded gradients of matmul with operands of one axis: they run
+ * like eager ones, and are differentiated again, node by node, eagerly and recorded.
  *
- * The numbers are small integers, so that every sum is exact in any order. With c = a b and dc its
+ * The numbers are small integers, so that each sum is exact in any order. With c = a b and dc its
  * gradient, da and db are linear in dc. For L = sum(u da) + sum(v db) it follows that
  *
  *     dL/da = the gradient of a v in a,  dL/db = that of u b in b,  dL/d(dc) = u b + a v. */
@@ -25,7 +25,7 @@ static const struct pair {
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
-/* Which side of the pair an input is shaped like. */
+/* The operand of the pair whose shape an input has. */
 static const int like[INPUTS] = {A, B, DC, A, B};
 
 static struct bp_tensor *gradient_graph_numbers(struct fixture *f, uint32_t rank,
@@ -63,7 +63,7 @@ static void expect_same(struct fixture *f, struct bp_tensor *got, struct bp_tens
                      (long long)i, x[i], y[i]);
 }
 
-/* The gradients of matmul. */
+/* Computes the gradients of matmul. */
 static void first_order(struct bp_scope *scope, struct bp_tensor *a, struct bp_tensor *b,
                         struct bp_tensor *dc, struct bp_tensor **dx)
 {
@@ -76,7 +76,8 @@ static void first_order(struct bp_scope *scope, struct bp_tensor *a, struct bp_t
     bp_tensor_destroy(c);
 }
 
-/* A recorded graph gone through on another scope: value and gradient of each of its values. */
+/* A pass over a recorded graph on another scope: the value and the gradient of each of its
+ * values. */
 struct sweep {
     struct bp_scope *scope;
     struct bp_graph *graph;
@@ -154,7 +155,7 @@ static void second_order(struct bp_scope *scope, struct bp_graph *graph, struct 
     cr_assert(info.values <= MAX_VALUES);
     for (int i = 0; i < 3; i++) s.value[i] = x[i];
     go_forward(&s, info.nodes);
-    for (int i = 0; i < 2; i++) { /* their gradients are u and v */
+    for (int i = 0; i < 2; i++) { /* the gradients of da and db are u and v */
         struct bp_tensor *own = NULL;
         struct bp_arg arg = {&x[U + i], 1};
         struct bp_call call = {.size = sizeof call, .op = "assign", .in = &arg, .n_in = 1};
@@ -167,7 +168,7 @@ static void second_order(struct bp_scope *scope, struct bp_graph *graph, struct 
     gradient_graph_destroy(s.d, MAX_VALUES);
 }
 
-/* What the mathematics says. */
+/* Computes the second order by the formulas above. */
 static void expected_second(struct fixture *f, struct bp_tensor **x, struct bp_tensor **out)
 {
     struct bp_tensor *of_av[2] = {NULL}, *of_ub[2] = {NULL}, *ub, *av;
@@ -185,7 +186,7 @@ static void expected_second(struct fixture *f, struct bp_tensor **x, struct bp_t
     bp_tensor_destroy(av);
 }
 
-/* a, b and dc (5 inputs: u and v too) as inputs of a new graph. */
+/* Creates a graph with inputs a, b and dc (for 5 inputs: u and v too). */
 static struct bp_graph *new_graph(struct fixture *f, const struct pair *p, int inputs,
                                   struct bp_tensor **x)
 {
@@ -197,7 +198,8 @@ static struct bp_graph *new_graph(struct fixture *f, const struct pair *p, int i
     return graph;
 }
 
-/* The graph of the first order, checked against the eager one; result: the values of da and db. */
+/* Records the graph of the first order and checks it against the eager gradients. result: the
+ * values of da and db. */
 static struct bp_graph *record_first(struct fixture *f, int pair, struct bp_tensor **real,
                                      uint32_t *result)
 {

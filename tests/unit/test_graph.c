@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_graph.c: calls that are recorded, and what they give when they run. */
+/* test_graph.c: tests calls that are recorded in a graph, and the results of running the graph. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static struct recorded graph_begin(void)
     return r;
 }
 
-/* On the template: work goes on after calls, and the host does not reach the memory. */
+/* Uses the template device: it is asynchronous, and the host cannot access its memory. */
 static struct recorded begin_apart(void)
 {
     struct recorded r = graph_begin();
@@ -103,7 +103,7 @@ Test(graph, symbolic_tensors_have_a_type_and_no_memory)
     bp_tensor_destroy(real);
     bp_tensor_destroy(x);
     graph_finish(&r);
-    bp_tensor_destroy(t); /* outlives its graph's handle */
+    bp_tensor_destroy(t); /* a value may outlive the handle of its graph */
 }
 
 Test(graph, mistakes_are_found_while_recording)
@@ -123,7 +123,7 @@ Test(graph, mistakes_are_found_while_recording)
     graph_finish(&r);
 }
 
-/* On a device that has no softmax: the fake one, partial. */
+/* The device is the fake one, partial, which has no softmax. */
 Test(graph, a_failure_names_the_node)
 {
     struct bp_node_info node = {.size = sizeof node};
@@ -175,7 +175,7 @@ Test(graph, real_tensors_become_constants)
     OK(bp_op_add(r.scope, x, w, &z));
     bp_tensor_destroy(z);
     OK(bp_op_mul(r.scope, x, w, &z));
-    bp_tensor_destroy(w); /* the graph keeps it */
+    bp_tensor_destroy(w); /* the graph keeps the tensor */
     OK(bp_graph_output(r.graph, z, "z"));
     OK(bp_graph_value(r.graph, 1, &value));
     cr_assert_eq(value.kind, 1);
@@ -189,7 +189,7 @@ Test(graph, real_tensors_become_constants)
     graph_finish(&r);
 }
 
-/* Outputs that the app gives, an output that is an input, one value that is two outputs. */
+/* Tests preallocated outputs, an output that is an input, and one value that is two outputs. */
 Test(graph, outputs_are_given_or_made)
 {
     struct recorded r = graph_begin();
@@ -217,7 +217,7 @@ Test(graph, outputs_are_given_or_made)
     graph_finish(&r);
 }
 
-/* Gradient rules are the same calls: they record too. */
+/* Gradient rules make the same calls, so they record too. */
 Test(graph, gradients_are_recorded)
 {
     struct recorded r = graph_begin();
@@ -246,7 +246,7 @@ Test(graph, gradients_are_recorded)
     graph_finish(&r);
 }
 
-/* Attributes that are given as tensors. */
+/* Attributes given as tensors. */
 
 static uint64_t host_values(struct recorded *r)
 {
@@ -262,7 +262,8 @@ static void expect_shape(struct bp_tensor *t, uint32_t rank, const int64_t *shap
     for (uint32_t i = 0; i < rank; i++) cr_assert_eq(info.shape[i], shape[i]);
 }
 
-/* What they held while recording counts: it is in the node's attributes, the tensor is not. */
+/* The graph uses the values at the time of recording: the node's attributes contain them, and the
+ * tensor is no input of the node. */
 Test(graph, attributes_as_tensors_are_read_while_recording)
 {
     struct recorded r = graph_begin();
@@ -303,7 +304,8 @@ Test(graph, attributes_as_tensors_are_read_while_recording)
     graph_finish(&r);
 }
 
-/* Not known before the graph runs, but the shape of the result is. */
+/* The values are unknown before the graph runs, but recording needs them for the shape of the
+ * result. */
 Test(graph, attributes_as_symbolic_tensors_are_refused)
 {
     struct recorded r = graph_begin();
@@ -333,7 +335,7 @@ Test(graph, attributes_as_symbolic_tensors_are_refused)
     graph_finish(&r);
 }
 
-/* Each is a counted wait where the device works behind the host's back. */
+/* On an asynchronous device, each read of an attribute is a counted wait. */
 Test(graph, reading_an_attribute_on_a_device_is_counted_and_can_be_denied)
 {
     for (int deny = 0; deny < 2; deny++) {
@@ -373,7 +375,8 @@ static void hold_up(void *ctx, enum bp_status status)
     usleep(50000);
 }
 
-/* No stream orders a recording: work of every stream of the device counts as done before. */
+/* A recording belongs to no stream: work that was submitted before on any stream of the device
+ * counts as done. */
 Test(graph, an_attribute_has_the_value_of_all_work_given_before)
 {
     struct recorded r = graph_begin();
@@ -398,7 +401,7 @@ Test(graph, an_attribute_has_the_value_of_all_work_given_before)
     graph_finish(&r);
 }
 
-/* What is asked of a graph that may change: each call that changes it. */
+/* Makes each call that would change the graph, and checks the status. */
 static void expect_changes(struct recorded *r, struct bp_tensor *x, struct bp_tensor *real,
                            enum bp_status expected)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_graph_gradient.c: gradients of a recorded graph, as more nodes of it. The numbers are small
- * integers, so that every result is exact. */
+/* test_graph_gradient.c: tests gradients of a recorded graph, which are added to it as nodes. The
+ * numbers are small integers, so that each result is exact. */
 #include "fixture.h"
 
 struct recorded {
@@ -37,7 +37,7 @@ static uint32_t graph_gradient_nodes(struct recorded *r)
     return info.nodes;
 }
 
-/* Runs the graph, x = 1 2 3 and y = 4 5 6; all outputs are f64 [3]. */
+/* Runs the graph with x = 1 2 3 and y = 4 5 6; all outputs are f64 [3]. */
 static void expect_outputs(struct recorded *r, size_t n, const double (*expected)[3])
 {
     struct bp_tensor *in[2] = {tensor_of(&r->f, BP_F64, 1, SHAPE(3), F64(1, 2, 3)),
@@ -56,7 +56,7 @@ static void expect_outputs(struct recorded *r, size_t n, const double (*expected
     for (int i = 0; i < 2; i++) bp_tensor_destroy(in[i]);
 }
 
-/* L = sum of dz z, z = (x + y) x: x is read twice, one of its readers through another node. */
+/* L = sum of dz z, z = (x + y) x: two nodes read x, one of them through another node. */
 Test(graph_gradient, readers_add_up)
 {
     struct recorded r = graph_gradient_begin();
@@ -73,7 +73,8 @@ Test(graph_gradient, readers_add_up)
     graph_gradient_finish(&r);
 }
 
-/* Of several values the gradients add up, of one given twice too; dy is symbolic, real or NULL. */
+/* The gradients of several values are added, also if one value is given twice; dy is symbolic, real
+ * or NULL. */
 Test(graph_gradient, of_several_values)
 {
     struct recorded r = graph_gradient_begin();
@@ -89,13 +90,13 @@ Test(graph_gradient, of_several_values)
     bp_tensor_destroy(d);
     OK(bp_graph_gradient(r.graph, (struct bp_tensor *[]){z, r.x}, (struct bp_tensor *[]){NULL, r.y},
                          2, &r.x, 1, &d));
-    OK(bp_graph_output(r.graph, d, NULL)); /* that of a value in itself is dy */
+    OK(bp_graph_output(r.graph, d, NULL)); /* the gradient of a value in itself is dy */
     expect_outputs(&r, 2, (const double[2][3]){{10, 14, 18}, {4, 5, 6}});
     bp_tensor_destroy(d), bp_tensor_destroy(z), bp_tensor_destroy(q), bp_tensor_destroy(one);
     graph_gradient_finish(&r);
 }
 
-/* z = x^3: its derivatives are 3 x^2, 6 x, 6, 0. Each is made of the one before. */
+/* z = x^3: its derivatives are 3 x^2, 6 x, 6, 0. Each is computed from the previous one. */
 Test(graph_gradient, gradients_of_gradients)
 {
     struct recorded r = graph_gradient_begin();
@@ -114,7 +115,7 @@ Test(graph_gradient, gradients_of_gradients)
     graph_gradient_finish(&r);
 }
 
-/* A weight is a constant of the graph; x is found by the tensor that it is. */
+/* A weight is a constant of the graph; as x, it is identified by its tensor. */
 Test(graph_gradient, of_constants)
 {
     struct recorded r = graph_gradient_begin();
@@ -133,7 +134,8 @@ Test(graph_gradient, of_constants)
     graph_gradient_finish(&r);
 }
 
-/* What x does not reach is zero, and costs no node; integers pass nothing on. */
+/* If a value does not depend on x, the gradient is zero and adds no node; integers have no
+ * gradient. */
 Test(graph_gradient, zero)
 {
     struct recorded r = graph_gradient_begin();
@@ -167,8 +169,8 @@ Test(graph_gradient, zero)
     graph_gradient_finish(&r);
 }
 
-/* Indices may come from an operator that has no gradient, as long as the gradient need not go
- * through it. */
+/* Indices may come from an operator without a gradient if the gradient need not pass through the
+ * operator. */
 Test(graph_gradient, an_operator_without_one_is_named)
 {
     struct recorded r = graph_gradient_begin();
@@ -191,14 +193,14 @@ Test(graph_gradient, an_operator_without_one_is_named)
     FAILS(BP_ERR_UNSUPPORTED, "node step: sgd: it has no gradient",
           bp_graph_gradient(r.graph, &z, &r.y, 1, &r.y, 1, &d));
     cr_assert_eq(d, r.x);
-    OK(bp_graph_gradient(r.graph, &z, &r.y, 1, &p, 1, &d)); /* from there on */
+    OK(bp_graph_gradient(r.graph, &z, &r.y, 1, &p, 1, &d)); /* from p on */
     cr_assert(d != r.x && d);
     bp_tensor_destroy(d);
     bp_tensor_destroy(p), bp_tensor_destroy(z), bp_tensor_destroy(index), bp_tensor_destroy(lr);
     graph_gradient_finish(&r);
 }
 
-/* The gradient of a product reads x, which an update has written over by the time it runs. */
+/* The gradient of a product reads x, which an update has overwritten when the gradient runs. */
 Test(graph_gradient, of_what_was_written_over_is_refused)
 {
     struct recorded r = graph_gradient_begin();
@@ -218,7 +220,7 @@ Test(graph_gradient, of_what_was_written_over_is_refused)
           bp_graph_gradient(r.graph, &z, &r.x, 1, &r.y, 1, &d));
     cr_assert_null(d);
     bp_tensor_destroy(z);
-    OK(bp_op_mul(r.scope, p, r.y, &z)); /* of what is there now */
+    OK(bp_op_mul(r.scope, p, r.y, &z)); /* of the updated x */
     OK(bp_graph_gradient(r.graph, &z, &r.y, 1, &p, 1, &d));
     bp_tensor_destroy(d);
     bp_tensor_destroy(p), bp_tensor_destroy(z), bp_tensor_destroy(v), bp_tensor_destroy(s);
@@ -226,8 +228,8 @@ Test(graph_gradient, of_what_was_written_over_is_refused)
     graph_gradient_finish(&r);
 }
 
-/* Several outputs, some without a gradient; an operator that is defined in others; the result of a
- * view as x. */
+/* Tests several outputs, some without a gradient; an operator with a decomposition; and the result
+ * of a view as x. */
 Test(graph_gradient, parts_and_expansions)
 {
     struct recorded r = graph_gradient_begin();

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_half.c: conversions of f16 where the processor takes subnormal numbers of f32 for 0, as some
- * GPUs do: the form of f16_to_f32 that such devices have, of all 65,536 numbers, and f16_from_f32
- * at and beside each number, and each middle of two, that it rounds to a subnormal one. */
+/* test_half.c: tests conversions of f16 when the processor treats subnormal numbers of f32 as 0, as
+ * some GPUs do: the form of f16_to_f32 for these devices for all 65,536 numbers, and f16_from_f32
+ * at and beside each number, and each middle of two numbers, that it rounds to a subnormal one. */
 #include <criterion/criterion.h>
 #include <dialect/half.h>
 #include <stdbool.h>
 
-/* Whether subnormal numbers are now 0, as operands and as results; false: no way is known. */
+/* Switches the flushing of subnormal operands and results to 0. Returns whether it is on; false:
+ * not supported here. */
 static bool half_flush(bool on)
 {
 #if defined(__x86_64__)
@@ -34,7 +35,7 @@ static bool is_flushed(void)
     return small * 2.0f == 0;
 }
 
-/* By its definition. */
+/* Converts by the definition of f16. */
 static f64 half_value_of(u16 h)
 {
     int exponent = h >> 10 & 31;
@@ -68,7 +69,8 @@ Test(half, all_numbers_are_read_where_subnormal_ones_are_0)
     half_flush(false);
 }
 
-/* Numbers beside the middle of two neighbours of f16, counted in halves of 2^-24. */
+/* Rounds a number beside the middle of two neighbours of f16; the middle is given in halves of
+ * 2^-24. */
 static u32 half_rounded(u32 halves, int step)
 {
     f32 x = f32_from_bits(f32_bits((f32)halves * 0x1p-25f) + (u32)step);

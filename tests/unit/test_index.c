@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_index.c: operators on indices and order: what indices outside do, gradients where extents
- * depend on data, and results that were worked out by hand. */
+/* test_index.c: tests operators on indices and sorting: indices out of range, gradients where
+ * extents depend on data, and results that were computed by hand. */
 #include "fixture.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #define I64(...) ((const int64_t[]){__VA_ARGS__})
 #define I32(...) ((const int32_t[]){__VA_ARGS__})
 
-/* One call of an operator on up to four inputs. */
+/* Makes one call of an operator on up to four inputs. */
 static enum bp_status index_call(struct fixture *f, const char *op, const void *attrs, size_t n,
                                  struct bp_tensor *const *in, struct bp_tensor **out, size_t n_out)
 {
@@ -34,7 +34,8 @@ static void expect_fault(struct fixture *f, const char *op, const void *attrs, s
     index_destroy(out, 1);
 }
 
-/* Of three rows: one past the end, one before the beginning, and far off, in i32 and i64. */
+/* The indices for three rows are one past the end, one before the beginning, and far outside, in
+ * i32 and i64. */
 Test(index, fails_where_an_index_is_outside)
 {
     struct fixture f = fixture_init();
@@ -84,7 +85,8 @@ Test(index, fails_where_an_index_is_outside)
     fixture_finish(&f);
 }
 
-/* Ids that are in range but do not ascend; an id that embedding counts from the end nowhere. */
+/* Tests ids in range that do not ascend, and a negative id, which embedding does not count from the
+ * end. */
 Test(index, fails_where_ids_do_not_fit)
 {
     struct fixture f = fixture_init();
@@ -103,7 +105,7 @@ Test(index, fails_where_ids_do_not_fit)
     fixture_finish(&f);
 }
 
-/* The extent of y is 2, the bound that inference knows is 4. */
+/* The extent of y is 2, and the upper bound that inference computes is 4. */
 Test(index, gradient_of_what_depends_on_data)
 {
     struct fixture f = fixture_init();
@@ -171,7 +173,7 @@ Test(index, sorts_nan_as_the_largest)
     expect_bytes(&f, y[1], I64(1, 4), 16);
     index_destroy(y, 2);
     OK(bp_op_mode(f.scope, x, &mode, &y[0], &y[1]));
-    expect_bytes(&f, y[1], I64(3), 8); /* both zeros; the last of them */
+    expect_bytes(&f, y[1], I64(3), 8); /* +0 and -0 are equal; the index is the last one */
     index_destroy(y, 2);
     index_destroy((struct bp_tensor *[]){x, index}, 2);
     fixture_finish(&f);
@@ -213,14 +215,15 @@ Test(index, searches_and_counts)
     OK(bp_op_searchsorted(f.scope, edges, x, &right, &y));
     expect_bytes(&f, y, I32(3, 0, 4, 4, 4), 20);
     index_destroy(&y, 1);
-    bins.bins = 3; /* 0 to 9: 0; 3 and 5; 9 in the last */
+    bins.bins = 3; /* bins over 0 to 9: 0; 3 and 5; 9 in the last */
     OK(bp_op_histogram(f.scope, x, NULL, &bins, &y));
     expect_bytes(&f, y, I64(1, 2, 1), 24);
     index_destroy((struct bp_tensor *[]){edges, x, y}, 3);
     fixture_finish(&f);
 }
 
-/* Boxes 0 and 1 share 8 of 12, 2 lies apart; the better of the first two stays. */
+/* Boxes 0 and 1 overlap by 8 of 12, and box 2 is separate; of the first two, the better one is
+ * kept. */
 Test(index, nms_keeps_the_best)
 {
     struct fixture f = fixture_init();
@@ -242,7 +245,7 @@ Test(index, nms_keeps_the_best)
     fixture_finish(&f);
 }
 
-/* Two classes of the boxes above, whose corners lie in any order, or as centres and extents. */
+/* Two classes of the boxes above, with their corners in any order, or as centres and extents. */
 Test(index, non_max_suppression_by_class)
 {
     struct fixture f = fixture_init();
@@ -278,7 +281,7 @@ Test(index, non_max_suppression_by_class)
     fixture_finish(&f);
 }
 
-/* Thresholds as tensors: of one float without axes or with one, and of nothing else. */
+/* A threshold as a tensor is one float, with no axis or one; other tensors are refused. */
 Test(index, thresholds_as_tensors)
 {
     struct fixture f = fixture_init();
@@ -303,7 +306,7 @@ Test(index, thresholds_as_tensors)
     fixture_finish(&f);
 }
 
-/* Sequences of 2, 0 and 3 steps side by side; lengths that no sequence has. */
+/* Tests sequences of 2, 0 and 3 steps in one tensor, and invalid lengths. */
 Test(index, reverse_sequence_by_lengths)
 {
     struct fixture f = fixture_init();
@@ -329,7 +332,7 @@ Test(index, reverse_sequence_by_lengths)
     fixture_finish(&f);
 }
 
-/* What a condition selects along the last axis: nonzero, and gather. */
+/* Selects slices along the last axis by a condition: nonzero, and gather. */
 Test(index, a_condition_selects_slices)
 {
     struct fixture f = fixture_init();
@@ -347,7 +350,7 @@ Test(index, a_condition_selects_slices)
     fixture_finish(&f);
 }
 
-/* Two steps back: beam 0 of the last step came from 1, which came from 0. */
+/* Beam 0 of the last step came from beam 1, which came from beam 0, two steps back. */
 Test(index, follows_beams_and_segments)
 {
     struct fixture f = fixture_init();

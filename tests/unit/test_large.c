@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_large.c: results that are so large that the cpu device stores them past the caches: each
- * element, from places that are aligned to lines and from others. */
+/* test_large.c: tests results so large that the cpu device uses streaming stores: each element,
+ * from addresses that are aligned to cache lines and from others. */
 #include "fixture.h"
 #include <stdlib.h>
 
-/* More than 16 MiB of f32, and no multiple of anything. */
+/* More than 16 MiB of f32, and no multiple of a vector or tile. */
 enum { N = (4 << 20) + 4099, ROWS = 2051, COLUMNS = 2053, RUN = 37 };
 
 static float large_number(int64_t i)
 {
-    return (float)((i * 7919) % 4093 - 2046) / 16; /* exact in f16 too */
+    return (float)((i * 7919) % 4093 - 2046) / 16; /* exact also in f16 */
 }
 
-/* Numbers in a tensor that begins skip elements after the beginning of its memory. */
+/* Creates a tensor of numbers that begins `skip` elements after the start of its memory. */
 static struct bp_tensor *large_numbers(struct fixture *f, int64_t n, int64_t skip)
 {
     float *values = malloc((size_t)(n + skip) * sizeof *values);
@@ -77,7 +77,7 @@ Test(large, formulas)
     fixture_finish(&f);
 }
 
-/* The axes of a tensor of this shape in another order, copied. */
+/* Returns a copy of a tensor of this shape with permuted axes. */
 static float *large_turned(struct fixture *f, uint32_t rank, const int64_t *shape,
                            const int64_t *perm, int64_t n)
 {

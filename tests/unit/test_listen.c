@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_listen.c: who hears of the chunks that memory lies in: of each once, before it is used and
- * before it goes. */
+/* test_listen.c: tests the listeners of memory segments: they are called once for each segment,
+ * before it is used and before it is freed. */
 #include "fixture.h"
 
 #include "../devices/fake.h"
@@ -15,7 +15,7 @@
 
 enum { KNOWN = 4096 };
 
-/* One listener, and what it knows to be there. */
+/* A listener, and the segments that it knows. */
 struct ear {
     struct bp_segment_listener listener; /* first */
     pthread_mutex_t lock;
@@ -26,10 +26,10 @@ struct ear {
     } known[KNOWN];
     uint32_t n, heard, gone;
     bool deaf;                /* must not be called any more */
-    struct bp_device *device; /* takes memory of it when called; or NULL */
+    struct bp_device *device; /* the callback allocates memory of it; or NULL */
     struct bp_buffer *taken[2];
     const struct fake *paced;
-    uint64_t used; /* by the plugin, as it was told last */
+    uint64_t used; /* by the plugin, at the last call */
 };
 
 static uintptr_t listen_place_of(const struct bp_memory *memory)
@@ -41,7 +41,7 @@ static void take_some(struct ear *ear)
 {
     struct bp_device *device = ear->device;
 
-    ear->device = NULL; /* of what comes of this it hears too, and that is enough */
+    ear->device = NULL; /* the allocations below call this listener again: once */
     if (!device) return;
     for (int i = 0; i < 2; i++)
         OK(bp_buffer_create(device, NULL, BP_SPACE_DEVICE, 3 * MIB, &ear->taken[i]));
@@ -153,7 +153,7 @@ Test(listen_start, each_chunk_is_told_of_once)
     fixture_finish(&f);
 }
 
-/* Who listens to the end hears the end. */
+/* A listener that stays until the device is destroyed is called for the last segments too. */
 Test(listen_start, the_end_of_a_device_is_told)
 {
     static struct ear ear;
@@ -167,7 +167,7 @@ Test(listen_start, the_end_of_a_device_is_told)
     cr_assert(ear.heard == 2 && ear.gone == 2 && ear.n == 0);
 }
 
-/* A chunk that cannot be had is not told of. */
+/* A segment that the plugin refuses to allocate is not reported. */
 Test(listen_start, what_the_plugin_refuses_is_not_told)
 {
     static struct ear ear;
@@ -229,7 +229,8 @@ static void *listen_churn(void *fixture)
     return NULL;
 }
 
-/* Listeners come and go while chunks do; none is told anything wrong, nor after it went. */
+/* Listeners are added and removed while segments are allocated and freed: no listener gets a wrong
+ * call, or a call after its removal. */
 Test(listen_start, on_many_threads)
 {
     enum { THREADS = 3, ROUNDS = 300 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_loss.c: losses and recurrent operators against values from elsewhere: their formulas in
- * Python, that of alignments by going through all of them; and labels that cannot be. */
+/* test_loss.c: tests losses and recurrent operators against independent values: their formulas in
+ * Python, with all alignments enumerated; and labels that are invalid. */
 #include "fixture.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
     loss_call(f, op, attrs, sizeof((struct bp_tensor *[]){__VA_ARGS__}) / sizeof(void *), \
          (struct bp_tensor *[]){__VA_ARGS__})
 
-/* An operator on inputs that it destroys, all but those that are NULL. Result: its first output. */
+/* Runs an operator and destroys its inputs, which may be NULL. Returns its first output. */
 static enum bp_status loss_run(struct fixture *f, const char *op, const void *attrs, size_t n,
                                struct bp_tensor *const *in, struct bp_tensor **out)
 {
@@ -29,7 +29,7 @@ static enum bp_status loss_run(struct fixture *f, const char *op, const void *at
     return status;
 }
 
-/* Its first number. */
+/* Runs an operator and returns the first number of its first output. */
 static double loss_call(struct fixture *f, const char *op, const void *attrs, size_t n,
                         struct bp_tensor *const *in)
 {
@@ -124,7 +124,7 @@ Test(loss, vectors_and_lists)
     fixture_finish(&f);
 }
 
-/* Label lists of two of four steps, three classes: 81 paths. */
+/* Lists of two labels for four steps and three classes: 81 paths. */
 Test(loss, alignments)
 {
     static const double x[] = {0.1, 0.4, -0.3, 0.7, -0.2, 0.5, 0.0, 0.3, 0.9, -0.6, 0.2, 0.4};
@@ -168,7 +168,7 @@ Test(loss, recurrent_layers)
     fixture_finish(&f);
 }
 
-/* Labels and lengths past an end. */
+/* Tests labels and lengths that are out of range. */
 Test(loss, fails_where_a_label_is_no_class)
 {
     static const int64_t bad[] = {3, -1, INT64_MAX, INT64_MIN};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory that runs out while plugins are found and loaded. Allocation number N fails, for
- * every N until none of the run is left: each call then answers BP_OK or BP_ERR_MEMORY, no plugin
- * is called broken for it, and the same core loads the plugin when there is memory again. */
+/* test_memory_short.c: tests host memory that runs out while plugins are found and loaded.
+ * Allocation number N fails, for each N until no allocation is left. Each call returns BP_OK or
+ * BP_ERR_MEMORY, no plugin is marked broken for lack of memory, and the same core loads the plugin
+ * when memory is available again. */
 #include <backplane/backplane.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-/* The allocation of this thread that fails, counted down; below 0: none. lasts: so do all
- * after it. */
+/* Counts down to the allocation of this thread that fails; below 0: none fails. lasts: all
+ * allocations after it fail too. */
 static _Thread_local long fails_at = -1;
 static _Thread_local bool lasts;
 
@@ -21,7 +22,7 @@ extern void *__libc_memalign(size_t alignment, size_t size);
 static bool memory_short_fails(void)
 {
     if (fails_at < 0 || (fails_at && --fails_at)) return false;
-    if (!lasts) fails_at = -2; /* it has failed, and no other does */
+    if (!lasts) fails_at = -2; /* this one fails, and no later one */
     errno = ENOMEM;
     return true;
 }
@@ -62,14 +63,14 @@ static void take_log(void *ctx, uint32_t level, const char *text)
     (void)level;
 }
 
-/* Around one call: its allocation n fails. */
+/* Makes allocation n of the next call fail. */
 static void short_of(long n, bool from_there_on)
 {
     fails_at = n;
     lasts = from_there_on;
 }
 
-/* Whether it came to that. */
+/* Tests whether the allocation failed. */
 static bool was_short(void)
 {
     bool was = fails_at <= 0;
@@ -84,7 +85,7 @@ static void expect_status(enum bp_status status, const char *call, long n)
               bp_status_name(status), bp_error_message());
 }
 
-/* Allocation n fails meanwhile; 0: none. */
+/* Creates a core while allocation n fails; 0: none fails. */
 static struct bp_core *make_core(long n, bool from_there_on, bool *out_was_short)
 {
     struct bp_core_options options = {.size = sizeof options, .log = take_log,

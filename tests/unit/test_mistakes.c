@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_mistakes.c: what each public call does with each wrong argument. The tables are in
- * mistakes_*.c; mistakes.h says how they are written. Here: the wrong calls that follow from the
- * kinds of arguments, what is looked at after each call, and that no function is left out. */
+/* test_mistakes.c: tests each public call with each wrong argument. The tables are in mistakes_*.c;
+ * mistakes.h describes their rows. This file makes the wrong calls that follow from the kinds of
+ * arguments, makes the checks after each call, and checks that no function is missing. */
 #include "mistakes.h"
 
 #include <ctype.h>
@@ -12,14 +12,14 @@
 static const struct table *const tables[] = {
     &mistakes_core,   &mistakes_device, &mistakes_stream, &mistakes_tensor,
     &mistakes_dlpack, &mistakes_call,   &mistakes_graph,  &mistakes_comm,
-#ifdef MODEL_HEADERS /* ONNX models are built where their schema is */
+#ifdef MODEL_HEADERS /* set if ONNX's schema is available */
     &mistakes_model,
 #endif
 };
 
 enum { AREA = 512, PATTERN = 0xA5 };
 
-/* What out parameters point to, one for each argument. */
+/* The memory that out parameters point to, one area for each argument. */
 static _Alignas(16) unsigned char area[ARGS_MAX][AREA], before[ARGS_MAX][AREA];
 
 static const struct function *find_function(const char *name)
@@ -31,7 +31,7 @@ static const struct function *find_function(const char *name)
     return NULL;
 }
 
-/* The arguments of a right call. */
+/* Fills in the arguments of a right call. */
 static void mistakes_fill(struct world *w, const struct function *f, union value *a)
 {
     memset(area, PATTERN, sizeof area);
@@ -73,7 +73,8 @@ static void judge_status(const struct function *f, const struct mistake *m, uint
               also, said);
 }
 
-/* Makes a wrong call with what fill and a change prepared. also: another word of the message. */
+/* Makes a wrong call with the prepared arguments and checks it. also: another word of the
+ * message. */
 static void mistakes_judge(struct world *w, const struct function *f, const struct mistake *m,
                            const union value *a, const char *also)
 {
@@ -116,7 +117,7 @@ void mistakes_try(struct world *w, const struct mistake *m)
     mistakes_judge(w, f, m, a, "");
 }
 
-/* One argument is a value that it cannot be. */
+/* Gives one argument an invalid value. */
 static void try_value(struct world *w, const struct function *f, int i, union value v,
                       const char *what, const char *word)
 {
@@ -157,7 +158,7 @@ static void try_sizes(struct world *w, const struct function *f, int i)
     }
 }
 
-/* What follows from the kinds of a function's arguments. */
+/* Makes the wrong calls that follow from the kinds of a function's arguments. */
 static void try_kinds(struct world *w, const struct function *f)
 {
     for (int i = 0; i < ARGS_MAX; i++) {
@@ -205,7 +206,7 @@ static void mistakes_give_back(enum thing made, void *handle)
     }
 }
 
-/* The right call, before and after the wrong ones. */
+/* Makes the right call, before and after the wrong ones. */
 static void call_rightly(struct world *w, const struct function *f)
 {
     union value a[ARGS_MAX];
@@ -286,7 +287,7 @@ Test(mistakes, model)
 }
 #endif
 
-/* A row, and something in it that can be wrong, or no argument. */
+/* Tests whether a function has a row with an argument that can be wrong, or without arguments. */
 static bool has_row(const char *name, size_t length)
 {
     for (size_t t = 0; t < COUNT(tables); t++)
@@ -304,7 +305,7 @@ static bool has_row(const char *name, size_t length)
     return false;
 }
 
-/* The name before the first bracket after each BP_API. Returns how many there were. */
+/* Checks the name before the first bracket after each BP_API. Returns how many there are. */
 static unsigned check_header(const char *file, const char *text)
 {
     unsigned n = 0;
@@ -321,7 +322,7 @@ static unsigned check_header(const char *file, const char *text)
     return n;
 }
 
-/* All headers of a folder. */
+/* Checks all headers of a folder. */
 static void check_headers(const char *folder, unsigned *headers, unsigned *functions)
 {
     static char text[1 << 16];
@@ -346,7 +347,8 @@ static void check_headers(const char *folder, unsigned *headers, unsigned *funct
     closedir(directory);
 }
 
-/* The typed calls, bp_op_..., are printed from the operators' rows: mistakes_typed.c has all. */
+/* The typed calls, bp_op_..., are generated from the operators' rows: mistakes_typed.c tests them
+ * all. */
 Test(mistakes, every_function_has_a_row)
 {
     unsigned headers = 0, functions = 0, models = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_onednn.c: which code of oneDNN the cpu's plans have chosen, as the library tells it
- * (DNNL_VERBOSE): never its reference implementation, in whatever order the axes lie. */
+/* test_onednn.c: tests which implementation of oneDNN the plans of the cpu plugin use, by the
+ * library's own log (DNNL_VERBOSE): never the reference implementation, for any order of the axes
+ * in memory. */
 #include "fixture.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 enum { AXES = 5 };
 
-/* What is written to standard output goes into a file from begin to end. */
+/* Redirects standard output to a file, from begin to end. */
 struct told {
     FILE *file;
     int stdout_was;
@@ -26,7 +27,7 @@ static struct told onednn_listen(void)
     return t;
 }
 
-/* How many primitives were made. None of them is a reference. */
+/* Returns how many primitives were created, and expects that none is a reference implementation. */
 static int expect_no_reference(struct told *t, const char *what)
 {
     char line[1024];
@@ -47,7 +48,7 @@ static int expect_no_reference(struct told *t, const char *what)
     return made;
 }
 
-/* The bytes of a tensor whose axes lie in this order, outermost first. */
+/* Creates a tensor whose axes have this order in memory, outermost first. */
 static struct bp_tensor *onednn_laid(struct fixture *f, uint32_t dtype, uint32_t rank,
                                      const int64_t *shape, const int *order)
 {
@@ -69,7 +70,7 @@ static int onednn_factorial(int n)
     return n < 2 ? 1 : n * onednn_factorial(n - 1);
 }
 
-/* Order number k of n axes, of n!. */
+/* Computes order number k of n axes, of n! orders. */
 static void order_of(int k, int n, int *order)
 {
     bool taken[AXES] = {false};
@@ -133,7 +134,7 @@ static void prepare_conv(struct fixture *f, const struct geometry *g, uint32_t d
 
 static struct fixture onednn_begin(void)
 {
-    setenv("DNNL_VERBOSE", "2", 1); /* 2: tells what is made, too */
+    setenv("DNNL_VERBOSE", "2", 1); /* 2: logs creations too */
     return fixture_init();
 }
 
@@ -192,7 +193,7 @@ Test(onednn, products_never_run_its_reference)
     fixture_finish(&f);
 }
 
-/* Numbers of which all sums are exact. */
+/* Creates numbers whose sums are exact. */
 static struct bp_tensor *small_numbers(struct fixture *f, const int64_t *shape)
 {
     int64_t count = shape[0] * shape[1] * shape[2] * shape[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_ops.c: the operator table and what is derived from it. */
+/* test_ops.c: tests the operator table and the tables that are derived from it. */
 #include "fixture.h"
 #include <stdio.h>
 
@@ -27,7 +27,7 @@ Test(ops, are_found_by_name_and_alias)
     cr_assert_null(bp_opinfo_find(NULL));
 }
 
-/* Attributes lie without gaps from size on, so that a signature has no padding in it. */
+/* The attributes follow `size` without gaps, so that a call's signature has no padding in it. */
 Test(ops, attributes_fill_their_struct)
 {
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_packs.c: what plans keep of frozen weights: once whatever the batch, as long as the weights
- * are there, and within BP_MEM_LIMIT. */
+/* test_packs.c: tests the packed copies of frozen weights in plans: one copy for all batch sizes,
+ * kept as long as the weights exist, and within BP_MEM_LIMIT. */
 #include "fixture.h"
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static uint64_t plans_of(struct fixture *f)
     return stats.plans;
 }
 
-/* The largest difference between the convolutions of a batch with both. */
+/* Returns the largest difference between the convolutions of a batch with the two weights. */
 static float packs_difference(struct fixture *f, int64_t batch, struct bp_tensor *w,
                               struct bp_tensor *same)
 {
@@ -79,7 +79,7 @@ Test(packs, one_for_all_batches_and_none_without_weights)
     cr_expect_geq(once, OUT * IN * 9 * sizeof(float));
     bp_tensor_destroy(w);
     cr_expect_eq(plans_of(&f), 0, "%llu bytes", (unsigned long long)plans_of(&f));
-    w = packs_numbers(&f, SHAPE(OUT, IN, 3, 3)); /* where the other was: nothing of it is found */
+    w = packs_numbers(&f, SHAPE(OUT, IN, 3, 3)); /* at the old address: no old pack is used */
     OK(bp_tensor_freeze(w));
     cr_expect_lt(packs_difference(&f, 2, w, same), 1e-3f);
     cr_expect_eq(plans_of(&f), once);
@@ -97,7 +97,7 @@ Test(packs, the_limit_counts_them)
     setenv("BP_MEM_LIMIT", "32M", 1);
     f = fixture_init();
     x = packs_numbers(&f, SHAPE(1, WIDE, 4, 4));
-    w = packs_numbers(&f, SHAPE(WIDE, WIDE, 3, 3)); /* 9 MiB; packed, too */
+    w = packs_numbers(&f, SHAPE(WIDE, WIDE, 3, 3)); /* 9 MiB; the same again when packed */
     OK(bp_tensor_freeze(w));
     OK(bp_op_conv(f.scope, x, w, NULL, NULL, &y));
     if (!plans_of(&f)) cr_skip("no row packs weights here: oneDNN is not installed, or off");

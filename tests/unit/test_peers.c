@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_peers.c: copies between two devices of one plugin: by the plugin, without a wait, in order
- * with all that both devices do. */
+/* test_peers.c: tests copies between two devices of one plugin: the plugin makes them, without a
+ * wait of the host, in order with all work of both devices. */
 #include "stream_kit.h"
 
 #define PEERS HOSTILE_DIR "/bp_gated_peers.so"
 
-/* Two devices, a stream of each and one more of the first; two floats on each. */
+/* Two devices, a stream of each and a second one of the first device; two floats on each. */
 struct peers {
     struct bp_core *core;
     struct bp_device *from, *to;
@@ -58,8 +58,8 @@ static void expect_values(struct bp_stream *stream, struct bp_tensor *t, const f
               (double)got[0], (double)got[1], (double)expected[0], (double)expected[1]);
 }
 
-/* What a stream of the source's device writes before is copied, what any writes behind is not; with
- * waits denied, and with each launch waited for. */
+/* The copy gets the data that a stream of the source's device wrote before, and not the data that
+ * any stream writes later; with waits denied, and with a wait for each launch. */
 static void in_order(const char *variable, const char *value, bool held)
 {
     struct peers p = peers_init(variable, value);
@@ -88,7 +88,7 @@ Test(peers, copies_are_in_order, .timeout = 60)
     in_order("BP_SYNC", "launch", false);
 }
 
-/* The write behind the copy waits although nothing else is held. */
+/* The write behind the copy waits, although only the copy is held. */
 Test(peers, later_work_waits, .timeout = 60)
 {
     struct peers p = peers_init(NULL, NULL);
@@ -109,7 +109,7 @@ Test(peers, later_work_waits, .timeout = 60)
     peers_finish(&p);
 }
 
-/* What the target's stream did before is over when the copy comes. */
+/* Earlier work of the target's stream has ended when the copy begins. */
 Test(peers, earlier_work_of_the_target, .timeout = 60)
 {
     struct peers p = peers_init(NULL, NULL);
@@ -131,7 +131,7 @@ Test(peers, earlier_work_of_the_target, .timeout = 60)
     peers_finish(&p);
 }
 
-/* A stream that is made while the copy is held. */
+/* The stream is created while the copy is held. */
 Test(peers, streams_that_come_later, .timeout = 60)
 {
     struct peers p = peers_init(NULL, NULL);
@@ -152,7 +152,7 @@ Test(peers, streams_that_come_later, .timeout = 60)
     peers_finish(&p);
 }
 
-/* Memory that is given back while the copy is held serves no other stream of the target. */
+/* Memory that is freed while the copy is held is not reused by another stream of the target. */
 Test(peers, memory_that_is_given_back, .timeout = 60)
 {
     struct peers p = peers_init(NULL, NULL);
@@ -181,7 +181,7 @@ Test(peers, memory_that_is_given_back, .timeout = 60)
     peers_finish(&p);
 }
 
-/* The source's memory goes back to the driver when it has been read, not before. */
+/* The source's memory is returned to the driver only after it has been read. */
 Test(peers, memory_that_is_trimmed, .timeout = 60)
 {
     struct bp_memory_stats before = {.size = sizeof before}, after = {.size = sizeof after};
@@ -202,7 +202,8 @@ Test(peers, memory_that_is_trimmed, .timeout = 60)
     peers_finish(&p);
 }
 
-/* Strided sides, run by run; and where runs are too many and too short, by way of the host. */
+/* Strided tensors are copied run by run; if the runs are too many and too short, the copy is staged
+ * through host memory. */
 Test(peers, layouts, .timeout = 60)
 {
     struct peers p = peers_init(NULL, NULL);
@@ -236,7 +237,8 @@ Test(peers, layouts, .timeout = 60)
     peers_finish(&p);
 }
 
-/* A plugin that cannot says so: then by way of the host, which waits and is counted. */
+/* If the plugin cannot copy between the devices and reports this, the copy is staged through host
+ * memory, which waits and is counted. */
 Test(peers, not_between_these, .timeout = 60)
 {
     struct peers p = peers_init(NULL, NULL);
@@ -255,7 +257,7 @@ Test(peers, not_between_these, .timeout = 60)
     peers_finish(&p);
 }
 
-/* Both devices end while their work is done. */
+/* Both devices are destroyed while they still work. */
 Test(peers, ends_at_once, .timeout = 60)
 {
     for (int i = 0; i < 20; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_hostile.c: libraries, tables and instances that are no good: the exact words for
- * each, once, and a good plugin beside it that works all the same. */
+/* test_plugin_hostile.c: tests invalid libraries, tables and instances of plugins: the exact
+ * message for each, logged once, and a good plugin beside it that works. */
 #include "plugin_kit.h"
 #include <elf.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@ static void make_missing(const char *dir)
     kit_manifest(dir, "h_create_fails");
 }
 
-/* A file of these bytes under the name of a plugin. */
+/* Writes a file of these bytes under the name of a plugin. */
 static void make_file(const char *dir, const void *data, size_t size)
 {
     kit_manifest(dir, "h_no_symbol");
@@ -35,7 +35,7 @@ static void make_script(const char *dir)
     make_file(dir, "#!/bin/sh\n", 10);
 }
 
-/* The beginning of a library, and no more of it. */
+/* Truncates a library after its first bytes. */
 static void make_torso(const char *dir)
 {
     kit_plugin(dir, "h_no_symbol");
@@ -78,7 +78,7 @@ static void make_directory(const char *dir)
 #define NAME_RULE "expected lower-case letters, digits and '_', at most 63"
 
 static const struct kit_case cases[] = {
-    /* The file. */
+    /* Errors of the file. */
     {"h_create_fails", make_missing, BP_ERR_PLUGIN,
      "{L}: there is no such library: expected a shared object, got \"No such file or directory\"; "
      "install it, or "
@@ -106,7 +106,7 @@ static const struct kit_case cases[] = {
     {"h_no_symbol", make_directory, BP_ERR_PLUGIN,
      "{L}: {L} is of the wrong type: expected a regular file, got a directory; correct the path"},
 
-    /* The dynamic linker. */
+    /* Errors of the dynamic linker. */
     {"h_no_symbol", NULL, BP_ERR_PLUGIN,
      "{L}: not a plugin: expected the exported symbol bp_plugin_get, got a library without it; "
      "export it with "
@@ -125,7 +125,7 @@ static const struct kit_case cases[] = {
      "{L}: its bp_plugin_get is not in the file that was checked: expected {L}, got " HOSTILE_DIR
      "/libbp_lender.so; export it from the plugin itself"},
 
-    /* The tables. */
+    /* Errors of the tables. */
     {"h_null_table", NULL, BP_ERR_PLUGIN,
      "{L}: bp_plugin_get gave nothing: expected a struct bp_plugin, got NULL; return a constant "
      "table"},
@@ -186,7 +186,7 @@ static const struct kit_case cases[] = {
      "4096, got first, 4, "
      "12; set stride to sizeof(struct bp_kernel)"},
 
-    /* The instance. */
+    /* Errors of the instance. */
     {"h_create_fails", NULL, BP_ERR_PLUGIN,
      "{L}: create failed: expected BP_OK, got BP_ERR_DEVICE, \"the driver answered -13: permission "
      "denied\"; see the "

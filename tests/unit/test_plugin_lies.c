@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_lies.c: manifests that are malformed or lie, and files that others could have
- * written: the exact words for each, once, and a good plugin beside it that works all the same. */
+/* test_plugin_lies.c: tests manifests that are malformed or false, and files that other users could
+ * have written: the exact message for each, logged once, and a good plugin beside it that works. */
 #include "plugin_kit.h"
 #include <fcntl.h>
 #include <unistd.h>
 
-#define REAL "h_short_plugin" /* a plugin that would load, were it not for what is done to it */
+#define REAL "h_short_plugin" /* a good plugin, which each case makes invalid */
 #define HEAD \
     "{\"manifest\": 1, \"name\": \"" REAL "\", \"kind\": \"" REAL "\", \"library\": \"bp_" REAL \
     ".so\""
@@ -127,7 +127,7 @@ static void make_other_major(const char *dir)
     make_text(dir, HEAD ", \"abi\": {\"major\": 3, \"minor\": 1}, \"version\": \"0.1.0\"}");
 }
 
-/* Its library is another plugin. */
+/* The manifest's library is another plugin. */
 static void make_other_name(const char *dir)
 {
     kit_library(dir, "h_good");
@@ -162,7 +162,7 @@ static void make_open_manifest(const char *dir)
     cr_assert_eq(chmod(kit_format("%s/bp_%s.json", dir, REAL), 0646), 0);
 }
 
-/* A sub-directory with the library in it and a manifest outside that names it. */
+/* Creates a sub-directory with the library, and a manifest outside it that names the library. */
 static void make_inside(const char *dir, const char *name, mode_t mode)
 {
     char *inside = kit_format("%s/%s", dir, name);
@@ -233,7 +233,7 @@ static void make_pipe(const char *dir)
     what " can be changed by other users: expected mode " expected ", got " got "; "
 
 static const struct kit_case cases[] = {
-    /* Malformed. */
+    /* Malformed manifests. */
     {REAL, make_huge, BP_ERR_PLUGIN,
      "{J}: too large: expected at most 65536 bytes, got 104857600; " ANEW},
     {REAL, make_deep, BP_ERR_PLUGIN,
@@ -280,7 +280,7 @@ static const struct kit_case cases[] = {
     {REAL, make_hash_text, BP_ERR_PLUGIN,
      KEY("sha256", "64 hexadecimal digits", "\"0123\"", "correct it with: sha256sum FILE.so")},
 
-    /* Lies. */
+    /* False manifests. */
     {REAL, make_other_name, BP_ERR_PLUGIN,
      "{D}/bp_h_good.so: its name is not what the manifest {J} says: expected \"" REAL
      "\", got \"h_good\"; write it "
@@ -309,7 +309,7 @@ static const struct kit_case cases[] = {
      "processor without "
      "it; use a build for this processor"},
 
-    /* Trust. */
+    /* Files that are not trusted. */
     {REAL, make_open_file, BP_ERR_PLUGIN,
      "{L}: " SHUT("{L}", "0644", "0666") "run: chmod go-w {L}"},
     {REAL, make_open_manifest, BP_ERR_PLUGIN,
@@ -351,7 +351,7 @@ ParameterizedTest(size_t *index, plugin_lies, words)
     kit_check(&cases[*index]);
 }
 
-/* Needs another user to own a file, which only root can bring about, and not in each container. */
+/* The test gives a file to another user, which only root can do, and not in each container. */
 static void check_owner(const char *what, uid_t uid)
 {
     char *directory = kit_create(), *path = kit_format("%s/%s", directory, what);
@@ -386,7 +386,7 @@ Test(plugin_lies, manifest_of_another_user)
     check_owner("bp_" REAL ".json", 65534);
 }
 
-/* The right hash, in capitals, and the right words of the processor change nothing. */
+/* The right hash in capitals and the right processor features do not prevent loading. */
 Test(plugin_lies, truth_loads)
 {
     char *directory = kit_create(), *hash = kit_format("%64s", "");

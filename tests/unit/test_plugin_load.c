@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_load.c: what a plugin that loads gets and gives: tables of other lengths, rows of
- * other widths, an instance for each core, the host's services, loading by a path, and wrong
- * calls. */
+/* test_plugin_load.c: tests plugins that load: tables of other lengths, rows of other widths, an
+ * instance for each core, the services of the host, loading by path, and wrong calls. */
 #include "plugin_kit.h"
 #include <unistd.h>
 
@@ -31,8 +30,8 @@ static const char *row_reason(struct bp_device *device, const char *name)
     return "";
 }
 
-/* The four rows of the fake device's set good: one good, one that the plugin says no to, two that
- * the core says no to. */
+/* Checks the four rows of the fake device's set `good`: one is good, the plugin declines one, and
+ * the core declines two. */
 static void check_rows(const char *plugin, bool asked)
 {
     struct kit_log log;
@@ -74,7 +73,7 @@ Test(plugin_load, shorter_tables_are_filled_up)
     check_rows("h_short_tables", false);
 }
 
-/* Collectives of before ids had sizes; and the longest ids, with no others. */
+/* Tests collectives of plugins from before unique ids had sizes, and the longest ids alone. */
 Test(plugin_load, ids_of_collectives_are_of_any_size)
 {
     check_rows("h_short_ccl", true);
@@ -93,7 +92,7 @@ Test(plugin_load, shorter_plugin_has_no_kernels)
     bp_core_destroy(core);
 }
 
-/* The row is launched with what it registered: here through a tensor and a real call. */
+/* The row is launched with the data that it registered: here through a tensor and a real call. */
 Test(plugin_load, a_row_of_a_wider_plugin_runs)
 {
     struct kit_log log;
@@ -120,7 +119,7 @@ Test(plugin_load, a_row_of_a_wider_plugin_runs)
     bp_core_destroy(core);
 }
 
-/* What a plugin says at error level while it fails is not a second error; its reason is in the
+/* A message at error level from a plugin that fails is no second error; its reason is part of the
  * first. */
 Test(plugin_load, a_failing_plugin_is_one_error)
 {
@@ -135,8 +134,8 @@ Test(plugin_load, a_failing_plugin_is_one_error)
     bp_core_destroy(core);
 }
 
-/* Loading is a success: the message of an earlier failure stays, though a row was refused on the
- * way. */
+/* Loading succeeds, so the message of an earlier failure stays, although a row was refused
+ * meanwhile. */
 Test(plugin_load, success_leaves_the_message)
 {
     struct kit_log log;
@@ -167,7 +166,8 @@ static void count_release(void *ctx, void *memory, size_t size)
     free(memory);
 }
 
-/* Each core has an instance of its own, from its own allocator, which goes with it. */
+/* Each core has a separate instance, in memory of its own allocator, which is freed with the
+ * core. */
 Test(plugin_load, an_instance_for_each_core)
 {
     static const struct bp_allocator allocator = {.allocate = count_allocate,
@@ -191,7 +191,7 @@ Test(plugin_load, an_instance_for_each_core)
     cr_assert_eq(allocations, 0);
 }
 
-/* An instance that was made is ended when a later step fails. */
+/* An instance that was created is destroyed when a later step of loading fails. */
 Test(plugin_load, a_late_failure_ends_the_instance)
 {
     static const struct bp_allocator allocator = {.allocate = count_allocate,
@@ -268,8 +268,8 @@ Test(plugin_load, wrong_paths_are_wrong_arguments)
     bp_core_destroy(core);
 }
 
-/* The dynamic linker answers by the name of what it has open. The code of the old file must not
- * pass for the new one, whose owner and hash were checked. */
+/* The dynamic linker identifies open libraries by name. The code of the old file must not be used
+ * for the new file, whose owner and hash were checked. */
 Test(plugin_load, replaced_since_it_was_loaded)
 {
     char *directory = kit_create(), *path = kit_format("%s/bp_h_good.so", directory);
@@ -281,7 +281,7 @@ Test(plugin_load, replaced_since_it_was_loaded)
     core[0] = kit_core(&log, NULL, "nothing_at_all");
     OK(bp_core_load_path(core[0], path, NULL));
     core[1] = kit_core(&log, NULL, "nothing_at_all");
-    OK(bp_core_load_path(core[1], path, NULL)); /* it is the same file still */
+    OK(bp_core_load_path(core[1], path, NULL)); /* it is still the same file */
 
     kit_copy(path, kit_format("%s/new", directory));
     cr_assert_eq(rename(kit_format("%s/new", directory), path), 0);
@@ -293,14 +293,14 @@ Test(plugin_load, replaced_since_it_was_loaded)
         kit_format("%s: replaced since it was loaded: expected inode %llu, got %s (deleted), which "
                    "this process has open; restart the process",
                    path, (unsigned long long)file.st_ino, path));
-    OK(bp_core_load_path(core[0], path, NULL)); /* who has it keeps it */
+    OK(bp_core_load_path(core[0], path, NULL)); /* a core that has loaded it keeps it */
 
     core[3] = kit_core(&log, NULL, "nothing_at_all");
     for (int i = 0; i < 4; i++) bp_core_destroy(core[i]);
     kit_destroy(directory);
 }
 
-/* Kept under another name: the code is of that file. */
+/* The library is moved to another name: the open code belongs to this file. */
 Test(plugin_load, moved_away_since_it_was_loaded)
 {
     char *directory = kit_create(), *path = kit_format("%s/bp_h_good.so", directory),
@@ -318,12 +318,13 @@ Test(plugin_load, moved_away_since_it_was_loaded)
     cr_assert_eq(bp_core_load_path(core, path, NULL), BP_ERR_PLUGIN);
     cr_assert(strstr(bp_error_message(), kit_format("got %s, which", kept)), "%s",
               bp_error_message());
-    OK(bp_core_load_path(core, kept, NULL)); /* it is what is open */
+    OK(bp_core_load_path(core, kept, NULL)); /* this is the open file */
     bp_core_destroy(core);
     kit_destroy(directory);
 }
 
-/* A path of nearly PATH_MAX, with a library in it that is no good in the way that message wants. */
+/* Returns a path of nearly PATH_MAX for a library that is invalid in the way that the message below
+ * describes. */
 static char *make_long(const char *directory, size_t length)
 {
     char *path = kit_format("%s", directory), name[201] = "";
@@ -336,7 +337,7 @@ static char *make_long(const char *directory, size_t length)
     return kit_format("%s/bp_x.so", path);
 }
 
-/* Every message ends in what to do, in the log as well. */
+/* Each message ends with advice, in the log as well. */
 Test(plugin_load, a_long_path_leaves_room_for_the_advice)
 {
     char *directory = kit_create(), *path = make_long(directory, 4095);
@@ -414,7 +415,7 @@ Test(plugin_load, wrong_calls)
     bp_core_destroy(core);
 }
 
-/* An app that was compiled with a shorter struct gets no more than that. */
+/* An app that was compiled with a shorter struct gets only its members. */
 Test(plugin_load, a_shorter_answer)
 {
     struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_parts.c: the parts of the loader by themselves: paths, globs, quotes, hashes,
- * processor features, trust, the parser of manifests. */
+/* test_plugin_parts.c: tests the parts of the loader separately: paths, globs, quotes, hashes,
+ * processor features, trust, and the parser of manifests. */
 #include "plugin_kit.h"
 #include "../../core/plugin/loader.h"
 #include <errno.h>
@@ -49,7 +49,7 @@ Test(plugin_parts, globs)
     cr_assert(!bp_select_match("x,!*", "x"));
     cr_assert(bp_select_match("y,x*", "xyz"));
     cr_assert(!bp_select_match("y,x", "xyz"));
-    /* Longer than any name; it must not be cut to something that matches. */
+    /* The pattern is longer than any name; it must not be truncated to one that matches. */
     cr_assert(!bp_select_match(
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
         "aaaa"));
@@ -69,7 +69,7 @@ Test(plugin_parts, quotes)
     cr_assert(!strcmp(quote.text + sizeof quote.text - 6, "x...\""), "%s", quote.text);
 }
 
-/* In the middle, and never through a character of UTF-8. */
+/* A long text is cut in the middle, and never within a character of UTF-8. */
 Test(plugin_parts, long_texts_are_shown_without_their_middle)
 {
     char to[16], exact[16];
@@ -87,7 +87,8 @@ Test(plugin_parts, long_texts_are_shown_without_their_middle)
     }
 }
 
-/* Tables of FIPS 180 and all lengths around a block and around a read, against another program. */
+/* Tests the hash of "abc" in FIPS 180, and lengths around a block and around a read, against
+ * another program. */
 Test(plugin_parts, hashes)
 {
     static const size_t sizes[] = {0,   1,   55,    56,    63,    64,     65,
@@ -126,7 +127,7 @@ Test(plugin_parts, features)
 #if defined(__x86_64__)
     manifest.n_cpu_features = 1;
     cr_assert_null(bp_features_find_missing(&manifest));
-    words[0] = "fp"; /* the beginning of a word is not that word */
+    words[0] = "fp"; /* the prefix of a word is another word */
     cr_assert_str_eq(bp_features_find_missing(&manifest), "fp");
     words[0] = "fpu";
 #endif
@@ -134,7 +135,7 @@ Test(plugin_parts, features)
     cr_assert(bp_features_find_missing(&manifest));
 }
 
-/* cJSON ends a string at its first NUL: what stands behind it would count for nothing. */
+/* cJSON ends a string at its first NUL, and would ignore the text behind it. */
 Test(plugin_parts, manifests_with_a_nul_are_refused)
 {
     static const struct {
@@ -160,7 +161,7 @@ Test(plugin_parts, manifests_with_a_nul_are_refused)
         why = (struct bp_refusal){0};
     }
     cr_assert(bp_manifest_parse("/m.json", sound, strlen(sound), &out, &why), "%s", why.text);
-    cr_expect_str_eq(out.version, "\\u0000"); /* a backslash, and no NUL */
+    cr_expect_str_eq(out.version, "\\u0000"); /* an escaped backslash, not a NUL */
     bp_manifest_finish(&out);
 }
 
@@ -175,14 +176,14 @@ static bool plugin_parts_trusted(const char *path)
     return good;
 }
 
-/* By the file that the dynamic linker names and the errno value that it ends with, not by its
- * other words: a folder may be called like one. */
+/* The cause is found by the file that the dynamic linker names and the final errno value, not by
+ * other words of the message: a folder may have such a name. */
 Test(plugin_parts, causes_of_libraries_that_are_not_opened)
 {
     static const char path[] = "/out of memory/bp_a.so";
     static const struct {
         const char *before;
-        int number; /* errno; 0: none */
+        int number; /* errno; 0: no number */
         enum bp_library_cause cause;
     } given[] = {
         {"/out of memory/bp_a.so: invalid ELF header", 0, BP_LIBRARY_OTHER},
@@ -243,8 +244,8 @@ Test(plugin_parts, trust)
     kit_destroy(directory);
 }
 
-/* A group that is not the user's very own may not write. Group 0 is root's own, where one runs as
- * root. */
+/* A group that other users may belong to must not have write permission. Group 0 is root's own
+ * group, for tests that run as root. */
 Test(plugin_parts, trust_of_a_group)
 {
     char *directory = kit_create(), *file = kit_format("%s/file", directory);
@@ -262,8 +263,8 @@ Test(plugin_parts, trust_of_a_group)
     if (!given) cr_skip_test("no file can be given to another group");
 }
 
-/* What "system.posix_acl_access" holds: user 12345 may read and write, by an access control list;
- * what else there is is what mode 0664 says. All numbers begin with their lowest byte. */
+/* The contents of "system.posix_acl_access": an access control list that gives user 12345 read and
+ * write permission; the rest is that of mode 0664. All numbers are little-endian. */
 static const unsigned char access_list[] = {
     2,    0, 0, 0,                                       /* version */
     0x01, 0, 6, 0, 0xff,         0xff,       0xff, 0xff, /* the owner */
@@ -273,7 +274,7 @@ static const unsigned char access_list[] = {
     0x20, 0, 4, 0, 0xff,         0xff,       0xff, 0xff, /* others */
 };
 
-/* false: no access control list can be set. */
+/* Checks a file with an access control list; returns false if no list can be set. */
 static bool check_access_list(const char *path, const char *file)
 {
     mode_t plain = 0775;
@@ -281,7 +282,7 @@ static bool check_access_list(const char *path, const char *file)
     cr_assert_eq(chmod(path, plain), 0);
     cr_assert(plugin_parts_trusted(file), "%s without a list", path);
     if (setxattr(path, "system.posix_acl_access", access_list, sizeof access_list, 0)) {
-        /* A user namespace may have no such user. */
+        /* A user namespace may lack this user. */
         cr_assert(errno == ENOTSUP || errno == EINVAL, "%s", strerror(errno));
         return false;
     }
@@ -292,7 +293,8 @@ static bool check_access_list(const char *path, const char *file)
     return true;
 }
 
-/* With a list, what shows as the rights of the group is a mask over those of everybody named. */
+/* With an access control list, the group's permission bits are a mask for all users and groups in
+ * the list. */
 Test(plugin_parts, trust_of_an_access_list)
 {
     char *directory = kit_create(), *inside = kit_format("%s/in", directory),
@@ -309,8 +311,8 @@ Test(plugin_parts, trust_of_an_access_list)
     if (!lists) cr_skip_test("no access control list can be set");
 }
 
-/* Any beginning of a manifest, and any with one byte changed, is taken or refused, and nothing
- * worse. */
+/* Each prefix of a manifest, and each manifest with one changed byte, is accepted or refused
+ * without a crash. */
 Test(plugin_parts, mangled_manifests)
 {
     static const char text[] =

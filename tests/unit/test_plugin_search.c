@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugin_search.c: where plugins are looked for, in which order, which are selected, and
- * what the environment may say. */
+/* test_plugin_search.c: tests where and in which order plugins are searched, which plugins are
+ * selected, and the effect of environment variables. */
 #include "plugin_kit.h"
 #include <unistd.h>
 
-/* A manifest that is sound, whatever it announces. */
+/* Writes a valid manifest with this name and version. */
 static void plugin_search_announce(const char *directory, const char *name, const char *version)
 {
     char *text = kit_format(
@@ -23,7 +23,7 @@ static char *make_directory(const char *directory, const char *name)
     return path;
 }
 
-/* The names listed, with a space after each. */
+/* Returns the names of the listed plugins, with a space behind each. */
 static char *plugin_search_names(struct bp_core *core)
 {
     char *text = kit_format("%s", "");
@@ -62,14 +62,14 @@ Test(plugin_search, order_and_shadows)
     cr_assert_eq(log.count[BP_LOG_ERROR], 0);
     bp_core_destroy(core);
 
-    /* The information about the shadowed one is there for who asks. */
+    /* A plugin that occurs in two directories of the path is listed once. */
     core = kit_core(&log, kit_format("%s:%s", a, b), "t_two");
     cr_assert_str_eq(plugin_search_names(core), "t_two ");
     bp_core_destroy(core);
     kit_destroy(directory);
 }
 
-/* A broken manifest stands for nothing: a sound one of the same name further on is used. */
+/* A broken manifest does not shadow a valid one with the same name in a later directory. */
 Test(plugin_search, a_broken_manifest_shadows_nothing)
 {
     char *directory = kit_create(), *a = make_directory(directory, "a"),
@@ -88,7 +88,7 @@ Test(plugin_search, a_broken_manifest_shadows_nothing)
     kit_destroy(directory);
 }
 
-/* A directory that is named twice: all in it counts once, the broken manifest too. */
+/* All files of a directory that is named twice count once, also a broken manifest. */
 Test(plugin_search, a_directory_named_twice)
 {
     char *directory = kit_create();
@@ -182,12 +182,12 @@ Test(plugin_search, selection)
     check_selection(directory, " t_b , t_a ,", "t_a t_b ");
     check_selection(directory, "t_?", "t_a t_b ");
 
-    /* The environment, where the options say nothing; and the options before it. */
+    /* The environment counts if the options are silent; otherwise the options count. */
     setenv("BP_PLUGINS", "t_ab", 1);
     check_selection(directory, NULL, "t_ab ");
     check_selection(directory, "t_b", "t_b ");
 
-    /* A name that is misspelt. */
+    /* A misspelt name. */
     setenv("BP_PLUGINS", "t_a,t_aab", 1);
     core = kit_core(&log, directory, NULL);
     cr_assert_eq(log.count[BP_LOG_WARN], 1);
@@ -198,7 +198,7 @@ Test(plugin_search, selection)
     kit_destroy(directory);
 }
 
-/* What is not selected is not even complained about. */
+/* The core does not complain about a broken plugin that is not selected. */
 Test(plugin_search, a_broken_one_that_is_not_selected)
 {
     char *directory = kit_create();

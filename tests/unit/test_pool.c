@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pool.c: memory as an app sees it: what comes from where, what is said when there is no more,
- * what goes back, what other processes see. test_pool_model.c has the rules under random load. */
+/* test_pool.c: tests memory through the app API: which pool serves an allocation, the messages when
+ * memory runs out, which memory is returned to the driver, and sharing with other processes.
+ * test_pool_model.c tests the rules under random load. */
 #include "fixture.h"
 
 #include "../devices/fake.h"
@@ -13,7 +14,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* A device whose work ends when told; limit NULL: none. */
+/* Opens a device whose work ends on command; limit NULL: no limit. */
 static struct fake *open_paced(const char *library, const char *limit, uint64_t budget,
                                 struct fixture *f)
 {
@@ -59,7 +60,7 @@ static char *pool_at(struct bp_buffer *storage)
     return info.data;
 }
 
-/* Work on a stream that uses a tensor: a copy to itself's other half. */
+/* Submits work on a stream that uses two tensors: a copy. */
 static void work_on(struct bp_stream *stream, struct bp_tensor *t, struct bp_tensor *u)
 {
     OK(bp_tensor_copy(stream, t, u));
@@ -177,7 +178,8 @@ Test(pool, wrong_arguments)
     fixture_finish(&g);
 }
 
-/* On an asynchronous stream what it gives back is its own at once, and others' when it is done. */
+/* Memory that an asynchronous stream frees can be reused by this stream immediately, and by others
+ * when its work has ended. */
 Test(pool, memory_of_a_stream_is_reused_in_its_order)
 {
     struct fixture f;
@@ -208,7 +210,7 @@ Test(pool, memory_of_a_stream_is_reused_in_its_order)
     fixture_finish(&f);
 }
 
-/* Two tensors of the host's that work on the stream uses: a copy, which is not done. */
+/* Leaves two freed tensors that belong to no stream, and that a copy on the stream still uses. */
 static void leave_pending(struct fixture *f)
 {
     struct bp_tensor *t = tensor_of(f, BP_U8, 1, SHAPE(1000000), NULL),
@@ -227,7 +229,7 @@ Test(pool, pending_memory_is_polled_for_not_waited_for)
 
     open_paced("bp_paced.so", NULL, 64 * MIB, &f);
     leave_pending(&f);
-    a = pool_take(&f, NULL, 2000000); /* a chunk more */
+    a = pool_take(&f, NULL, 2000000); /* needs a new segment */
     cr_assert_eq(stats_of(&f).pending, 2 * 1000192);
     OK(bp_stream_synchronize(f.stream));
     cr_assert_eq(stats_of(&f).pending, 0);
@@ -317,7 +319,7 @@ Test(pool, out_of_memory_says_who_has_it)
     bp_buffer_destroy(a);
     bp_buffer_destroy(b);
     bp_buffer_destroy(c);
-    a = pool_take(&f, other, 7 * MIB); /* all of theirs has to go back for it */
+    a = pool_take(&f, other, 7 * MIB); /* all free segments must be returned for it */
     bp_buffer_destroy(a);
     bp_stream_destroy(other);
     fixture_finish(&f);
@@ -345,7 +347,7 @@ Test(pool, every_stream_and_space_has_its_figures)
     fixture_finish(&f);
 }
 
-/* A stream that is gone leaves its memory to whoever comes. */
+/* The memory of a destroyed stream is available to all. */
 Test(pool, memory_of_a_stream_that_is_gone_is_used_again)
 {
     struct fixture f;
@@ -365,7 +367,7 @@ Test(pool, memory_of_a_stream_that_is_gone_is_used_again)
     fixture_finish(&f);
 }
 
-/* Storages keep their device, which is the same one when it is opened again. */
+/* Buffers keep their device alive; opening it again returns the same device. */
 Test(pool, storages_keep_their_device)
 {
     struct fixture f;
@@ -389,7 +391,7 @@ Test(pool, storages_keep_their_device)
     cr_assert_eq(paced->used, 0, "the device has ended");
 }
 
-/* The child's writes are seen here and the other way round. */
+/* The child and this process see each other's writes. */
 static int child_sees(int fd, uint64_t offset, char expected, char answer)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = offset / page * page;
@@ -414,9 +416,9 @@ Test(pool, another_process_maps_the_memory)
     OK(bp_buffer_get_info(s, &info));
     data = info.host;
     data[0] = 42;
-    copy = dup(fd); /* as if it had come over a socket */
+    copy = dup(fd); /* as if received over a socket */
     if (!fork()) {
-        fixture_finish(&f); /* its own mapping is of no use to it: it takes the file's */
+        fixture_finish(&f); /* the child maps the file again, without its copy */
         _exit(child_sees(copy, offset, 42, 43));
     }
     cr_assert(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -442,7 +444,8 @@ static void app_release(void *ctx, void *memory, size_t size)
     free(memory);
 }
 
-/* An app with an allocator gets to know of all host memory; then nobody else can map it. */
+/* An app with an allocator is called for all host memory; this memory cannot be mapped by other
+ * processes. */
 Test(pool, memory_of_the_app_is_not_a_file)
 {
     uint64_t bytes = 0, before, offset;
@@ -464,7 +467,7 @@ Test(pool, memory_of_the_app_is_not_a_file)
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-/* Whether a child dies that touches byte `at`. */
+/* Tests whether a child that reads byte `at` dies. */
 static bool pool_dies(volatile char *data, long byte)
 {
     int status;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_pool_model.c: random traces over the allocator: memory taken, used, given back on several
- * streams that end their work when the trace says so, and wait for each other, come and go. A
- * device that knows what comes after what (the fake one, paced) says who may use memory when,
- * and a plain list who has it.
+/* test_pool_model.c: tests the allocator with random traces: memory is taken, used and freed on
+ * several streams, which end their work on command, wait for each other, and are created and
+ * destroyed. A device that knows the order of work (the fake one, paced) decides who may use memory
+ * at which time, and a plain list knows the owner of each block.
  *
- *   test_pool_model [TRACES [FIRST]]   one test each; its number is the seed */
+ *   test_pool_model [TRACES [FIRST]]   one test for each; its number is the seed */
 #include "pool_model.h"
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ static void *pool_model_native(struct bp_stream *stream)
     return model_native(stream);
 }
 
-/* A stream, or NULL: there is none at that place. */
+/* Returns a random stream, or NULL if the entry is empty. */
 static struct bp_stream *some_stream(struct model *m)
 {
     return m->stream[pool_model_pick(m, m->tight ? 3 : MODEL_STREAMS)];
@@ -72,7 +72,8 @@ static void forget_ended(struct model *m)
     m->n_past = n;
 }
 
-/* The memory is nobody's, and what used it has ended or comes before what the taker will do. */
+/* Checks a new block: no live block overlaps it, and each work that used the memory has ended or is
+ * ordered before the taker's next work. */
 static void check_new(struct model *m, const struct block *b, struct bp_stream *taker)
 {
     if (b->size && b->first % 64) model_wrong(m, "memory is not aligned");
@@ -94,7 +95,8 @@ static void check_new(struct model *m, const struct block *b, struct bp_stream *
     }
 }
 
-/* Nothing was left that could have been given back to the plugin. */
+/* Checks that an allocation failed rightly: no memory was left that could have been returned to the
+ * plugin. */
 static void check_failure(struct model *m, uint64_t size)
 {
     uint64_t used = m->paced->used, needed = size + 512, left = m->paced->budget - used;
@@ -103,7 +105,7 @@ static void check_failure(struct model *m, uint64_t size)
     if (m->limit && m->limit - used < left) left = m->limit - used;
     if (left >= needed) model_wrong(m, "out of memory, but %" PRIu64 " bytes were left", left);
     if (!strstr(bp_error_message(), "out of memory: asked for ")) model_wrong(m, "no explanation");
-    if (model_is_open(m)) return; /* what was recorded is not waited for */
+    if (model_is_open(m)) return; /* captured work is not waited for */
     if (size > m->paced->budget || (m->limit && size > m->limit)) return;
     forget_ended(m);
     if (m->n_past) model_wrong(m, "out of memory, but work was not waited for");
@@ -127,7 +129,7 @@ static uint64_t some_size(struct model *m)
     }
 }
 
-/* Whether a block came to be: the last one. */
+/* Allocates a block; returns whether it exists, as the last one of the list. */
 static bool take_of(struct model *m, struct bp_stream *taker, uint32_t space, uint64_t size)
 {
     struct block b = {.size = size};
@@ -200,7 +202,7 @@ static void pool_model_give(struct model *m)
     if (i < m->n_live) give_at(m, i);
 }
 
-/* A copy from one block to another. */
+/* Submits a copy from one block to another. */
 static void use_of(struct model *m, struct bp_stream *stream, struct block *a, struct block *b)
 {
     struct bp_copy copy;
@@ -246,7 +248,8 @@ static void pool_model_progress(struct model *m)
     if (stream) m->paced->run(pool_model_native(stream), 1 + pool_model_pick(m, 8));
 }
 
-/* a comes after what b was given so far; c after a, either then or before. */
+/* Makes a wait for the work that b has so far; c waits for a, for its work before or after this
+ * wait. */
 static void wait_in_turn(struct model *m, struct bp_stream *a, struct bp_stream *b,
                          struct bp_stream *c)
 {
@@ -265,8 +268,8 @@ static void wait_in_turn(struct model *m, struct bp_stream *a, struct bp_stream 
     bp_event_destroy(of_b);
 }
 
-/* What seldom comes by chance: a block of a's is used by b too, and goes back when a comes after
- * that, all other work of a's having ended. c wants as much. */
+/* A case that random steps rarely produce: b uses a block of a, which is freed when a is ordered
+ * after this use and all other work of a has ended. Then c allocates the same size. */
 static void near_miss(struct model *m)
 {
     struct bp_stream *a = m->stream[0], *b = m->stream[1], *c = m->stream[2];
@@ -355,7 +358,7 @@ static void pool_model_begin(struct model *m, const char *library, uint64_t seed
     bp_shrinker_register(m->device, &m->pressure);
 }
 
-/* At the end all goes back, and the device ends with its last storage. */
+/* At the end all memory is freed, and the device ends with its last buffer. */
 static void pool_model_end(struct model *m)
 {
     bool storage_last = pool_model_pick(m, 2);
@@ -397,7 +400,7 @@ static bool pool_model_run(uint64_t seed)
            library);
     if (!passed) printf("# after step %u: %s\n", i, m->wrong);
     fflush(stdout);
-    if (!passed) exit(1); /* what is left is of no use to anybody */
+    if (!passed) exit(1); /* the state is broken: do not free it */
     free(m);
     return passed;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_queue.c: what is given to a queue: whole or not at all, exactly its elements, waiting only
- * where that is counted; and the queue's threads. */
+/* test_queue.c: tests work that is submitted to a queue: completely or not at all, with exactly its
+ * elements, with a wait only where waits are counted; and tests the queue's threads. */
 #include "stream_kit.h"
 
 #include <dirent.h>
 #include <math.h>
 
-enum { ROWS = 1000, LARGE = 1 << 19 }; /* floats; LARGE is more than a queue sets aside */
+enum { ROWS = 1000, LARGE = 1 << 19 }; /* floats; LARGE is more than a queue copies */
 
 static struct bp_tensor *matrix_at(struct bp_device *device, int64_t rows, int64_t columns)
 {
@@ -38,7 +38,7 @@ static uint64_t queue_blocked(struct bp_device *device)
     return sum;
 }
 
-/* A queue of the core's in front of a device whose memory the host does not touch. */
+/* Returns a queue of the core, in front of a device whose memory the host does not access. */
 static struct spot partial_spot(const char *variable, const char *value)
 {
     struct spot s = {.core = core_with(variable, value)};
@@ -55,7 +55,7 @@ struct inside {
     struct bp_tensor *small, *large, *matrix, *turned;
     float got[4], *data;
     enum bp_status read, write, find, copy;
-    uint64_t given; /* by refused calls */
+    uint64_t given; /* work that refused calls have submitted */
     bool has_queue;
     atomic_int over;
 };
@@ -74,12 +74,13 @@ static void call_inside(void *ctx, enum bp_status status)
         in->given = bp_stream_last(in->stream) - last;
         in->copy = bp_tensor_copy(in->stream, in->matrix, in->turned);
     }
-    queue_filled(in->got, 4, 9); /* refused: the memory is the app's */
+    queue_filled(in->got, 4, 9); /* the call was refused: the app owns the memory */
     if (in->data) queue_filled(in->data, LARGE, 9);
     atomic_store(&in->over, 1);
 }
 
-/* A refused call has given nothing to the stream, which would use memory of the app's later. */
+/* A refused call has submitted nothing to the stream; otherwise the stream would use memory of the
+ * app later. */
 Test(queue, a_call_that_a_callback_is_refused_leaves_nothing, .timeout = 30)
 {
     struct spot s = spot_at(QUEUE, NULL, NULL);
@@ -129,7 +130,7 @@ Test(queue, callbacks_of_native_streams_do_not_read_either, .timeout = 30)
     }
 }
 
-/* Two queues write columns of one matrix; one of them is held while the other is done. */
+/* Two queues write columns of one matrix; one of them is held while the other one works. */
 static void write_two_columns(struct spot *s)
 {
     static float one[ROWS], two[ROWS], got[ROWS * 2];
@@ -144,7 +145,7 @@ static void write_two_columns(struct spot *s)
     hold_queue(s->stream, &latch);
     last = bp_stream_last(s->stream);
     OK(bp_tensor_write(s->stream, column[0], queue_filled(one, ROWS, 1), sizeof one));
-    queue_filled(one, ROWS, 9); /* has been read */
+    queue_filled(one, ROWS, 9); /* the write has copied it */
     cr_assert_eq(bp_stream_last(s->stream), last + 1, "one piece of work");
     OK(bp_tensor_write(other, column[1], two, sizeof two));
     OK(bp_stream_synchronize(other));
@@ -187,9 +188,9 @@ static void copy_turned(struct spot *s)
     OK(bp_tensor_write(s->stream, m, data, sizeof data));
     OK(bp_stream_synchronize(s->stream));
     hold_queue(s->stream, &latch);
-    OK(bp_tensor_copy(s->stream, d, t)); /* returns while the queue is held */
+    OK(bp_tensor_copy(s->stream, d, t)); /* returns while the queue is still held */
     bp_tensor_destroy(t);
-    bp_tensor_destroy(m); /* the copy keeps the memory from who asks next */
+    bp_tensor_destroy(m); /* the copy still uses the memory: it is not reused */
     m = matrix_at(s->device, 60, 70);
     OK(bp_tensor_write(other, m, queue_filled(got, 60 * 70, -1), sizeof got));
     OK(bp_stream_synchronize(other));
@@ -215,7 +216,7 @@ Test(queue, a_copy_of_any_layout_does_not_wait, .timeout = 30)
     spot_finish(&p);
 }
 
-/* Lets a queue go when a wait on the device has been counted. */
+/* Releases a queue when a wait for the device has been counted. */
 struct release {
     struct latch *latch;
     struct bp_device *device;
@@ -238,7 +239,8 @@ static void release_counted(struct release *r, struct latch *latch, struct bp_de
     cr_assert_eq(pthread_create(&r->thread, NULL, let_go_counted, r), 0);
 }
 
-/* Behind other work it waits; where there is none it is only its own length. */
+/* A large write waits for earlier work. Without earlier work it takes only its own time, and is not
+ * counted. */
 Test(queue, a_large_write_is_counted_or_refused, .timeout = 30)
 {
     for (int deny = 0; deny < 2; deny++) {
@@ -274,7 +276,7 @@ Test(queue, a_large_write_is_counted_or_refused, .timeout = 30)
     }
 }
 
-/* From a to b, of which one has work under way. */
+/* Copies from a to b, one of which has work in progress. */
 static void copy_between(struct spot *a, struct spot *b, int64_t n, bool hold_a, bool waits,
                          bool deny)
 {
@@ -315,7 +317,7 @@ Test(queue, a_copy_between_queues_is_counted_or_refused, .timeout = 30)
         struct spot a = spot_at(QUEUE, "BP_BLOCK", deny ? "deny" : "allow"),
                     b = spot_at(QUEUE, "BP_BLOCK", deny ? "deny" : "allow");
         copy_between(&a, &b, 8, true, true, deny);
-        copy_between(&a, &b, 8, false, false, deny); /* set aside */
+        copy_between(&a, &b, 8, false, false, deny); /* small: the queue copies the data */
         copy_between(&a, &b, LARGE, true, true, deny);
         copy_between(&a, &b, LARGE, false, true, deny);
         spot_finish(&a);
@@ -323,7 +325,7 @@ Test(queue, a_copy_between_queues_is_counted_or_refused, .timeout = 30)
     }
 }
 
-/* On a native stream a write of many short pieces goes through host memory, and waits. */
+/* On a native stream, a write of many short runs is staged through host memory, and waits. */
 Test(queue, ways_through_host_memory_are_counted_or_refused)
 {
     static float data[ROWS * 2], got[ROWS * 2];
@@ -352,7 +354,7 @@ Test(queue, ways_through_host_memory_are_counted_or_refused)
     }
 }
 
-/* Holds the queue and leaves room for some more pieces of work. */
+/* Holds the queue, filled up to `room` more pieces of work. */
 static void fill_queue(struct spot *s, struct bp_tensor *x, struct latch *latch, int room)
 {
     hold_queue(s->stream, latch);
@@ -368,7 +370,7 @@ Test(queue, a_call_of_several_steps_is_given_whole_or_not, .timeout = 30)
     uint64_t last;
 
     OK(bp_tensor_write(s.stream, x, F32(1, 2), 8));
-    OK(bp_op_mse_loss(scope, x, x, &z)); /* four steps */
+    OK(bp_op_mse_loss(scope, x, x, &z)); /* four pieces of work */
     bp_tensor_destroy(z);
     OK(bp_stream_synchronize(s.stream));
     fill_queue(&s, x, &latch, 4);
@@ -443,7 +445,7 @@ static void *queue_let_go(void *latch)
     return NULL;
 }
 
-/* What another device computes comes back by a copy, which would have to wait for the queue. */
+/* The result of another device returns by a copy, which would have to wait for the queue. */
 Test(queue, a_call_that_another_device_runs_is_refused_first, .timeout = 30)
 {
     struct spot s = partial_spot("BP_BLOCK", "deny");
@@ -477,7 +479,7 @@ static void note_over(void *over, enum bp_status status)
     atomic_store((atomic_int *)over, 1);
 }
 
-/* BP_SYNC=launch: who gives work behind a callback comes back after it. */
+/* With BP_SYNC=launch, a call that submits work behind a callback returns after the callback. */
 static void give_and_wait(struct spot *s, struct bp_tensor *x, struct bp_tensor *y, int how)
 {
     struct bp_tensor *z;
@@ -523,7 +525,7 @@ Test(queue, each_copy_is_waited_for_when_launches_are, .timeout = 30)
     float got[2];
 
     for (int how = 0; how < 3; how++) give_and_wait(&s, x, y, how);
-    OK(bp_stream_callback(s.stream, give_inside, &giver)); /* which cannot wait, and goes on */
+    OK(bp_stream_callback(s.stream, give_inside, &giver)); /* calls in a callback cannot wait */
     OK(bp_stream_synchronize(s.stream));
     OK(bp_stream_synchronize(s.stream));
     cr_assert(giver.write == BP_OK && giver.add == BP_OK);
@@ -534,7 +536,7 @@ Test(queue, each_copy_is_waited_for_when_launches_are, .timeout = 30)
     spot_finish(&s);
 }
 
-/* The failure comes when the graph is gone, and names the node as on an inline stream. */
+/* The failure occurs after the graph is destroyed, and names the node as on an inline stream. */
 Test(queue, a_node_that_fails_later_is_named, .timeout = 30)
 {
     struct spot s = partial_spot(NULL, NULL);
@@ -544,7 +546,7 @@ Test(queue, a_node_that_fails_later_is_named, .timeout = 30)
     struct latch latch;
 
     OK(bp_stream_create_with(s.device, BP_STREAM_INLINE, &now));
-    OK(bp_tensor_write(now, x, F32(NAN, 2), 8)); /* which its scale does not like */
+    OK(bp_tensor_write(now, x, F32(NAN, 2), 8)); /* scale of partial fails on NaN */
     OK(bp_graph_create(s.core, &graph));
     OK(bp_graph_input(graph, "x", BP_F32, 1, SHAPE(2), &p));
     OK(bp_op_scale(bp_graph_scope(graph), p, NULL, &q));
@@ -582,7 +584,7 @@ static void expect_threads(int n)
     cr_assert_eq(queue_threads(), n);
 }
 
-/* A queue's thread ends with its stream, not while the stream lives; a later stream begins one. */
+/* A queue's thread ends with its stream, and not earlier; a later stream starts a new one. */
 Test(queue, threads_end_with_their_streams, .timeout = 60)
 {
     struct spot s = spot_at(QUEUE, NULL, NULL);
@@ -598,7 +600,7 @@ Test(queue, threads_end_with_their_streams, .timeout = 60)
             OK(bp_tensor_read(stream[i], x, got, sizeof got));
             cr_assert_eq(got[1], 6);
         }
-        if (round) usleep(500000); /* those of streams that live stay */
+        if (round) usleep(500000); /* threads of live streams stay */
         cr_assert_eq(queue_threads(), before + 8);
         for (int i = 0; i < 8; i++) bp_stream_destroy(stream[i]);
         expect_threads(before);
@@ -607,7 +609,7 @@ Test(queue, threads_end_with_their_streams, .timeout = 60)
     spot_finish(&s);
 }
 
-/* Callbacks of native streams have such a thread as well. */
+/* Callbacks of native streams have a thread too. */
 Test(queue, threads_that_call_back_end_too, .timeout = 60)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
@@ -630,7 +632,7 @@ Test(queue, threads_that_call_back_end_too, .timeout = 60)
     spot_finish(&s);
 }
 
-/* Plans may read a frozen tensor as soon as it is one. */
+/* Plans may read a tensor as soon as it is frozen. */
 Test(queue, freezing_waits_for_what_was_given)
 {
     struct spot s = spot_at(QUEUE, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_refused.c: calls that look like others and must not be taken for them: outputs over memory
- * that is read, names of kernels where none runs, conversions that lead to each other, a fault that
- * was left behind. */
+/* test_refused.c: tests calls that resemble valid ones and must be refused: outputs that overlap
+ * inputs, kernel names where no kernel runs, conversions that lead to each other, and an earlier
+ * fault. */
 #include "fixture.h"
 
 #include <backplane/dlpack.h>
@@ -29,7 +29,7 @@ static struct bp_tensor *refused_slice(struct bp_tensor *t, int64_t axis, int64_
     return view;
 }
 
-/* The same memory by another storage. */
+/* Creates a tensor over the same memory, with another buffer. */
 static struct bp_tensor *alias_of(struct fixture *f, struct bp_tensor *t)
 {
     struct bp_dlpack_managed *lent;
@@ -57,7 +57,7 @@ Test(refused, overlap_of_memory_that_two_storages_know)
     fixture_finish(&f);
 }
 
-/* 2^40 times 2^40 is 0 in 64 bits. */
+/* The product of 2^40 and 2^40 is 0 in 64 bits. */
 Test(refused, extents_of_kron_that_overflow)
 {
     const int64_t wide = (int64_t)1 << 40;
@@ -73,7 +73,7 @@ Test(refused, extents_of_kron_that_overflow)
     fixture_finish(&f);
 }
 
-/* A shape without axes may be NULL: nothing is copied from there. */
+/* A shape without axes may be NULL; then the core copies nothing from it. */
 Test(refused, shape_without_axes)
 {
     struct bp_scatter_nd_attrs attrs = bp_scatter_nd_defaults();
@@ -89,7 +89,7 @@ Test(refused, shape_without_axes)
     fixture_finish(&f);
 }
 
-/* The short way sees it too. */
+/* The fast path of a prepared call notices the overlap too. */
 Test(refused, overlap_in_a_prepared_call)
 {
     struct fixture f = fixture_init();
@@ -100,7 +100,7 @@ Test(refused, overlap_in_a_prepared_call)
     struct bp_prepared *p;
 
     OK(bp_prepared_create(f.device, &call, NULL, 0, &p));
-    for (int at = 0; at <= N; at++) { /* x begins at elements of t, the result at N / 2 of it */
+    for (int at = 0; at <= N; at++) { /* in t: x begins at `at`, the result at N / 2 */
         struct bp_tensor *x[2] = {refused_slice(t, 0, at, at + N), y},
                          *z = refused_slice(a, 0, N / 2, N / 2 + N);
         FAILS(BP_ERR_INVALID, "overlaps input 0",
@@ -135,7 +135,7 @@ Test(refused, columns_of_a_matrix_share_nothing)
     fixture_finish(&f);
 }
 
-/* A name that is passed over would let a test of a kernel pass without it. */
+/* If a kernel name were ignored, a test of the kernel would pass without running it. */
 Test(refused, kernels_by_name_where_none_runs)
 {
     struct fixture f = fixture_init();
@@ -183,8 +183,8 @@ static struct fixture open_plugin(const char *path, const char *policy)
     return f;
 }
 
-/* To make it dense takes an assign of f16, which takes a cast of a strided tensor, which takes
- * that assign. */
+/* A dense copy needs assign of f16, which needs a cast of a strided tensor, which needs the assign
+ * again. */
 Test(refused, conversions_do_not_lead_to_each_other)
 {
     static const char *const path[] = {HOSTILE_DIR "/bp_partial.so", TEMPLATE};
@@ -193,7 +193,7 @@ Test(refused, conversions_do_not_lead_to_each_other)
         struct fixture f = open_plugin(path[i], "allow");
         struct bp_tensor *x = tensor_of(&f, BP_F16, 2, SHAPE(2, 2), (uint16_t[4]){0}), *t, *z;
         OK(bp_tensor_transpose(x, NULL, &t));
-        OK(bp_op_add(f.scope, t, t, &z)); /* by cpu */
+        OK(bp_op_add(f.scope, t, t, &z)); /* cpu runs it */
         expect_bytes(&f, z, (uint16_t[4]){0}, 8);
         bp_tensor_destroy(z);
         bp_tensor_destroy(t);
@@ -202,7 +202,7 @@ Test(refused, conversions_do_not_lead_to_each_other)
     }
 }
 
-/* The host reaches the template's memory, and its work is done at once: as on cpu. */
+/* The host can access the template's memory, and its work is done immediately: as on cpu. */
 Test(refused, inline_devices_fall_back_too)
 {
     struct fixture f = open_plugin(TEMPLATE, "allow");
@@ -224,7 +224,7 @@ Test(refused, inline_devices_fall_back_too)
     fixture_finish(&f);
 }
 
-/* y = x + x and z = y x are its outputs. */
+/* Records y = x + x and z = y x, both as outputs. */
 static struct bp_graph *graph_of(struct fixture *f)
 {
     struct bp_tensor *x, *y, *z;

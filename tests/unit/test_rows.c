@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_rows.c: rows whose calls are more than a launch: an input is written over, extents depend on
- * data, random numbers are drawn, attributes come as tensors, other operators are run instead. */
+/* test_rows.c: tests kernel rows whose calls are more than a launch: they overwrite an input, have
+ * extents that depend on data, draw random numbers, read attributes from tensors, or run other
+ * operators. */
 #include "fixture.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static struct bp_tensor_info rows_info_of(struct bp_tensor *t)
     return info;
 }
 
-/* The fixture with a stream of a kind of its own. */
+/* Creates the fixture with a stream of another kind. */
 static struct fixture fixture_with(uint32_t flags)
 {
     struct fixture f = fixture_init();
@@ -27,7 +28,7 @@ static struct fixture fixture_with(uint32_t flags)
 }
 static const uint32_t modes[2] = {BP_STREAM_INLINE, BP_STREAM_ASYNC};
 
-/* sgd: the parameters are updated where they lie. */
+/* sgd updates the parameters in place. */
 
 Test(rows, sgd_updates_its_parameters)
 {
@@ -92,7 +93,7 @@ Test(rows, sgd_of_wrong_types)
     fixture_finish(&f);
 }
 
-/* nonzero: known when it has run. */
+/* nonzero: the extents are known when it has run. */
 
 Test(rows, nonzero_waits_for_its_extents)
 {
@@ -101,7 +102,7 @@ Test(rows, nonzero_waits_for_its_extents)
         struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(0, 5, -0.0f, 7, 0, -1)),
                          *none = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *index = NULL;
 
-        for (int i = 0; i < 2; i++) { /* prepared, then found again */
+        for (int i = 0; i < 2; i++) { /* first prepared, then from the cache */
             OK(bp_op_nonzero(f.scope, x, &index));
             cr_assert(rows_info_of(index).shape[0] == 3 && rows_info_of(index).shape[1] == 2);
             expect_bytes(&f, index, SHAPE(0, 1, 1, 0, 1, 2), 48);
@@ -124,7 +125,7 @@ Test(rows, nonzero_is_refused_where_nothing_may_wait)
     setenv("BP_BLOCK", "deny", 1);
     f = fixture_with(BP_STREAM_INLINE);
     x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL);
-    OK(bp_op_nonzero(f.scope, x, &index)); /* inline there is nothing to wait for */
+    OK(bp_op_nonzero(f.scope, x, &index)); /* an inline stream needs no wait */
     bp_tensor_destroy(index);
     bp_stream_destroy(f.stream);
     OK(bp_stream_create_with(f.device, BP_STREAM_ASYNC, &f.stream));
@@ -135,7 +136,7 @@ Test(rows, nonzero_is_refused_where_nothing_may_wait)
     fixture_finish(&f);
 }
 
-/* uniform: the numbers follow from the seed alone. */
+/* uniform: the numbers depend on the seed alone. */
 
 enum { N = 100003 };
 
@@ -151,7 +152,7 @@ static float *rows_draw(struct fixture *f, uint64_t seed, float *numbers)
     OK(bp_op_uniform(f->scope, NULL, &attrs, &y));
     OK(bp_tensor_read(f->stream, y, numbers, N * sizeof *numbers));
     bp_tensor_destroy(y);
-    bp_generator_destroy(generator); /* the stream keeps it */
+    bp_generator_destroy(generator); /* the stream keeps the generator */
     return numbers;
 }
 
@@ -233,8 +234,7 @@ Test(rows, uniform_of_wrong_attributes)
     fixture_finish(&f);
 }
 
-/* Bounds are read at each run: they are looked at each time, also where the call was prepared with
- * good ones. */
+/* Bounds are read and checked in each run, also if the call was prepared with valid ones. */
 static const struct {
     double low, high;
     uint32_t dtype;
@@ -256,7 +256,7 @@ static void try_bounds(struct fixture *f, size_t i)
     struct bp_uniform_attrs attrs = bp_uniform_defaults();
     struct bp_call call = {.size = sizeof call, .op = "uniform", .attrs = &attrs};
     struct bp_prepared *prepared;
-    struct bp_tensor *y, *z = NULL, *none[1] = {NULL}; /* the shape is an attribute */
+    struct bp_tensor *y, *z = NULL, *none[1] = {NULL}; /* none: the shape is an attribute */
     double got[3];
 
     attrs.shape = (struct bp_dims){SHAPE(3), 1};
@@ -291,7 +291,7 @@ Test(rows, uniform_of_wrong_bounds)
     fixture_finish(&f);
 }
 
-/* Attributes as tensors. */
+/* Attributes given as tensors. */
 
 static void expect_shape(struct fixture *f, struct bp_tensor *x, struct bp_tensor *shape,
                          uint32_t rank, const int64_t *expected)
@@ -324,7 +324,7 @@ Test(rows, attributes_may_be_tensors)
         cr_assert(rows_info_of(y).shape[0] == 2 && rows_info_of(y).shape[1] == 2);
         expect_bytes(&f, y, F32(2, 3, 5, 6), 16);
         bp_tensor_destroy(y);
-        /* What is given as a tensor counts, the others are the attributes'. */
+        /* Attributes that are given as tensors count; the others are those of the struct. */
         attrs.axes = (struct bp_dims){SHAPE(0), 1};
         attrs.starts = attrs.ends = (struct bp_dims){SHAPE(1), 1};
         OK(bp_op_slice(f.scope, x, NULL, ends, NULL, NULL, &attrs, &y));
@@ -364,7 +364,7 @@ Test(rows, attributes_as_tensors_refused)
     fixture_finish(&f);
 }
 
-/* The gradient reads them too. */
+/* The gradient reads the attribute tensors too. */
 Test(rows, attributes_as_tensors_in_a_gradient)
 {
     struct fixture f = fixture_init();
@@ -402,7 +402,7 @@ Test(rows, views_share_memory_and_copies_do_not)
     cr_assert_eq(rows_info_of(t).buffer, rows_info_of(x).buffer);
     expect_bytes(&f, t, F32(1, 4, 2, 5, 3, 6), 24);
     reshape.shape = (struct bp_dims){SHAPE(6), 1};
-    OK(bp_op_reshape(f.scope, t, NULL, &reshape, &flat)); /* no strides give it: of a copy */
+    OK(bp_op_reshape(f.scope, t, NULL, &reshape, &flat)); /* no strides allow a view: a copy */
     cr_assert_neq(rows_info_of(flat).buffer, rows_info_of(x).buffer);
     expect_bytes(&f, flat, F32(1, 4, 2, 5, 3, 6), 24);
     OK(bp_op_assign(f.scope, t, &dense));
@@ -420,7 +420,7 @@ Test(rows, views_share_memory_and_copies_do_not)
     fixture_finish(&f);
 }
 
-/* An operator defined in others. */
+/* An operator that runs as its decomposition. */
 
 Test(rows, mse_loss_runs_as_its_parts)
 {
@@ -454,14 +454,14 @@ Test(rows, mse_loss_runs_as_its_parts)
     fixture_finish(&f);
 }
 
-/* Sums of squares that f16 does not hold. */
+/* Sums of squares that exceed the range of f16. */
 Test(rows, mse_loss_of_half_types_is_summed_in_f32)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x, *y, *loss;
     uint16_t x16[512], y16[512] = {0}, expected = 0x7400;
 
-    for (int i = 0; i < 512; i++) x16[i] = 0x5800; /* 128, of square 16384 */
+    for (int i = 0; i < 512; i++) x16[i] = 0x5800; /* 128, whose square is 16384 */
     x = tensor_of(&f, BP_F16, 1, SHAPE(512), x16);
     y = tensor_of(&f, BP_F16, 1, SHAPE(512), y16);
     OK(bp_op_mse_loss(f.scope, x, y, &loss));
@@ -472,7 +472,7 @@ Test(rows, mse_loss_of_half_types_is_summed_in_f32)
     fixture_finish(&f);
 }
 
-/* A device without these rows: another runs them. */
+/* A device without these rows: another device runs the calls. */
 
 static struct fixture template_init(const char *policy)
 {
@@ -522,7 +522,8 @@ Test(rows, run_on_another_device)
     fixture_finish(&f);
 }
 
-/* Without one there is an end to the ways that are tried, also where each begins with a copy. */
+/* Without another device, the search for a fallback ends, also where each fallback begins with a
+ * copy. */
 Test(rows, are_refused_where_parts_lack)
 {
     struct fixture f = template_init("deny");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_shape.c: operators on shapes and creation: results that numpy gives for 0, 1, 2, ..., and
- * what is said where extents or attributes do not fit. */
+/* test_shape.c: tests operators on shapes and creation: numpy's results for inputs 0, 1, 2, ...,
+ * and the messages for extents or attributes that do not fit. */
 #include "fixture.h"
 
 #define DIMS(...) \
@@ -8,7 +8,7 @@
         SHAPE(__VA_ARGS__), sizeof SHAPE(__VA_ARGS__) / sizeof(int64_t) \
     }
 
-/* A call on 0, 1, 2, ... of a shape; NULL: without an input. */
+/* Makes a call with an input 0, 1, 2, ... of a shape; NULL: without an input. */
 static enum bp_status shape_call(struct fixture *f, const char *op, uint32_t rank,
                                  const int64_t *shape, const void *attrs, struct bp_tensor **out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_split.c: outputs of any number, in every way in which a call can be made: split. */
+/* test_split.c: tests an operator with any number of outputs, split, in each kind of call. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ Test(split, makes_views_of_its_input)
     fixture_finish(&f);
 }
 
-/* As many as a call can have; the axis of 256 as one that is stepped through. */
+/* Tests the largest number of outputs of a call: 256, of one element each. */
 Test(split, makes_as_many_as_there_are)
 {
     enum { N = 256 };
@@ -80,7 +80,7 @@ Test(split, makes_as_many_as_there_are)
     x = tensor_of(&f, BP_I32, 1, SHAPE(N), data);
     OK(bp_op_split(f.scope, x, NULL, &a, y, N));
     for (int i = 0; i < N; i++) expect_bytes(&f, y[i], &data[i], 4);
-    OK(bp_op_concat(f.scope, y, N - 1, NULL, &joined)); /* an absent one would take a place too */
+    OK(bp_op_concat(f.scope, y, N - 1, NULL, &joined)); /* an absent tensor would count too */
     expect_bytes(&f, joined, data, sizeof data - 4);
     bp_tensor_destroy(joined);
     split_destroy(y, N);
@@ -141,7 +141,7 @@ Test(split, says_what_is_wrong)
     fixture_finish(&f);
 }
 
-/* Tensors that are given get copies; then those beside them are copies too. */
+/* Preallocated outputs are copies; the outputs beside them are then copies too. */
 Test(split, writes_outputs_that_are_given)
 {
     struct fixture f = fixture_init();
@@ -184,7 +184,7 @@ Test(split, writes_outputs_that_are_given)
 Test(split, is_prepared)
 {
     struct fixture f = fixture_init();
-    struct bp_tensor *x = split_matrix(&f), *t, *y[2], *in_flat[2] = {NULL}; /* x, and no sizes */
+    struct bp_tensor *x = split_matrix(&f), *t, *y[2], *in_flat[2] = {NULL}; /* x, no sizes */
     struct bp_split_attrs a = split_into(0, 0, 2, SHAPE(1, 2));
     struct bp_tensor_info out = {.size = sizeof out};
     struct bp_arg in[1] = {{&t, 1}};
@@ -212,7 +212,8 @@ Test(split, is_prepared)
     fixture_finish(&f);
 }
 
-/* The parts as values: one is an output, one goes into another node, one is nobody's. */
+/* The outputs as values: one is an output of the graph, one is read by another node, and one is not
+ * used. */
 Test(split, is_recorded)
 {
     struct fixture f = fixture_init();
@@ -254,7 +255,7 @@ Test(split, is_recorded)
     fixture_finish(&f);
 }
 
-/* present: bit of each part whose gradient is not zero. */
+/* present: a bit for each part whose gradient is not zero. */
 static void check_gradient(struct fixture *f, struct bp_scope *scope, struct bp_tensor *x,
                            struct bp_tensor **dy, unsigned present, struct bp_tensor **dx)
 {
@@ -272,7 +273,8 @@ static void check_gradient(struct fixture *f, struct bp_scope *scope, struct bp_
     split_destroy(y, 3);
 }
 
-/* Joined again, with zeros where there is none; recorded as eagerly. */
+/* The gradient concatenates the parts' gradients, with zeros for absent ones; recorded and eager
+ * alike. */
 Test(split, has_a_gradient)
 {
     struct fixture f = fixture_init();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_status.c: a plugin of which one callback answers a number that is no status: the app's call
- * answers BP_ERR_DEVICE, and the message names the callback and the number. */
+/* test_status.c: tests plugins with a callback that returns an invalid status: the app's call
+ * returns BP_ERR_DEVICE, and the message names the callback and the number. */
 #include "../devices/fake.h"
 #include "fixture.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The callbacks, as messages call them: kernels by their rows. */
+/* The names of the callbacks in messages: kernels have the names of their rows. */
 static const char *const name[] = {
 #define X(callback) [FAKE_##callback] = #callback,
     FAKE_CALLBACKS(X)
@@ -39,7 +39,7 @@ static enum bp_status status_run(struct work *w, const char *op)
     return bp_call_run(w->f.scope, &call, &w->y, 1, NULL);
 }
 
-/* Up to the first failure. Each callback is asked for something. */
+/* Makes calls until one fails. Together they use each callback. */
 static enum bp_status status_all(struct work *w)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};
@@ -74,7 +74,8 @@ static enum bp_status status_all(struct work *w)
 #undef TRY
 }
 
-/* Answers what the work does where one callback answers that; message: room for why. */
+/* Returns the status of the work when one callback returns `answer`. message: a buffer for the
+ * message. */
 static enum bp_status work_with(enum fake_callback one, uint32_t answer, const char *reason,
                                 char *message, size_t size)
 {
@@ -111,7 +112,7 @@ Test(status, a_plugin_that_answers_none_has_failed)
         for (int reason = 0; reason < 2; reason++) {
             const char *of = name_of((enum fake_callback)i);
             enum bp_status status;
-            if (i == FAKE_copy_peer) continue; /* there is one device */
+            if (i == FAKE_copy_peer) continue; /* needs two devices */
             status = work_with((enum fake_callback)i, 4711, reason ? "the moon is full" : NULL,
                                why, sizeof why);
             snprintf(start, sizeof start, "%s answered 4711", of);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_step.c: random numbers, optimizers and quantisation: what the suite `kernel` does not ask:
- * inputs that fail a launch, arguments that are refused, results that were worked out by hand. */
+/* test_step.c: tests random numbers, optimizers and quantisation where the suite `kernel` does not:
+ * inputs that fail a launch, arguments that are refused, and results that were computed by hand. */
 #include "fixture.h"
 
 #include <math.h>
 
-/* One call of an operator on up to eight inputs. */
+/* Makes one call of an operator on up to eight inputs. */
 static enum bp_status step_call(struct fixture *f, const char *op, const void *attrs, size_t n,
                                 struct bp_tensor *const *in, struct bp_tensor **out, size_t n_out)
 {
@@ -26,7 +26,7 @@ static void step_destroy(struct bp_tensor **t, size_t n)
     for (size_t i = 0; i < n; i++) bp_tensor_destroy(t[i]), t[i] = NULL;
 }
 
-/* Weights that are no weights, and too few to draw from. */
+/* Tests invalid weights, and fewer nonzero weights than samples. */
 Test(step, multinomial_fails_on_bad_weights)
 {
     static const float bad[][3] = {{1, -1, 2}, {1, NAN, 2}, {1, INFINITY, 2}, {0, 0, 0}};
@@ -77,7 +77,7 @@ Test(step, masked_scatter_fails_on_a_short_source)
     fixture_finish(&f);
 }
 
-/* The first step of adam goes by the learning rate, whatever the gradient is. */
+/* The first step of adam has the length of the learning rate, for any gradient. */
 Test(step, adam_begins_with_a_step_of_lr)
 {
     struct fixture f = fixture_init();
@@ -99,7 +99,7 @@ Test(step, adam_begins_with_a_step_of_lr)
     cr_assert_float_eq(power, 0.81, 1e-6);
     step_destroy(out, 6);
     FAILS(BP_ERR_INVALID, "which is absent",
-          step_call(&f, "adam", NULL, 7, in, out, 6)); /* it is not there */
+          step_call(&f, "adam", NULL, 7, in, out, 6)); /* output 5 updates an absent input */
     step_destroy(out, 6);
     step_destroy(in, 8);
     fixture_finish(&f);
@@ -129,7 +129,7 @@ Test(step, what_is_refused)
     fixture_finish(&f);
 }
 
-/* The example that ONNX gives for QuantizeLinear. */
+/* The example of ONNX's specification of QuantizeLinear. */
 Test(step, quantize_linear_as_onnx_has_it)
 {
     static const uint8_t zero = 128, expected[] = {128, 129, 130, 255, 1, 0};

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_streams.c: order between streams of every kind, seen in data and in what has ended; numbers
- * that begin again with each stream; waits that are counted, and refused. */
+/* test_streams.c: tests the order between streams of each kind, by the data and by the work that
+ * has ended; the numbers of each stream; and waits that are counted or refused. */
 #include "stream_kit.h"
 
-/* One pair of the matrix. a's work is held; b waits for it. */
+/* One pair of the matrix. Work of a is held; b waits for it. */
 struct pair {
     enum place source, target;
     struct bp_device *from, *to;
     struct bp_stream *a, *b;
     struct bp_event *event;
-    struct bp_tensor *x, *y, *z; /* on `from`; z too */
+    struct bp_tensor *x, *y, *z; /* x and z on `from` */
     struct fake *gate;
     sem_t semaphore;
-    atomic_int ended, over, early; /* of a's work; of b's; b's was over before a's */
+    atomic_int ended, over, early; /* a's work ended; b's ended; b's ended before a's */
     uint64_t before;
     bool same;
 };
@@ -25,7 +25,7 @@ static void note_end(void *ended, enum bp_status status)
     atomic_store((atomic_int *)ended, 1);
 }
 
-/* x is written, then read into z. */
+/* Writes x, then copies x to z. */
 static void give_source(struct pair *p)
 {
     sem_init(&p->semaphore, 0, 0);
@@ -46,10 +46,10 @@ static bool source_ended(struct pair *p)
 {
     if (p->gate) return p->gate->ended() >= p->before + 2;
     if (p->source == QUEUE) return atomic_load(&p->ended);
-    return bp_event_query(p->event) == BP_OK; /* the template runs one job when it is asked */
+    return bp_event_query(p->event) == BP_OK; /* the template runs one job for each query */
 }
 
-/* On the same device x is read after it was written, and written after it was read. */
+/* On the same device, x is read after it is written, and written after it is read. */
 static void *give_target(void *arg)
 {
     struct pair *p = arg;
@@ -133,7 +133,8 @@ Test(streams, a_device_without_events_gates_every_kind) { run_row(PLAIN); }
 Test(streams, a_device_of_one_order_gates_every_kind) { run_row(SINGLE); }
 Test(streams, the_template_gates_every_kind) { run_row(TEMPLATE); }
 
-/* A timeline that serves a second stream counts on; the app sees its stream count from 1. */
+/* A timeline that serves a second stream continues its numbers; the app sees each stream count from
+ * 1. */
 Test(streams, each_stream_counts_from_one)
 {
     static const enum place at[] = {INLINE, QUEUE, GATED, PLAIN};
@@ -154,7 +155,7 @@ Test(streams, each_stream_counts_from_one)
     }
 }
 
-/* Waits that cannot be avoided are counted where they are, and only if they were made. */
+/* Unavoidable waits are counted, for their reason, and only if they were made. */
 static void expect_blocked(struct spot *s, uint32_t reason, uint64_t count)
 {
     for (uint32_t r = 0; r < BP_BLOCK_COUNT; r++)
@@ -183,7 +184,7 @@ static void wait_is_counted(enum place place, uint32_t reason)
     OK(bp_tensor_write(source, x, first, sizeof first));
     OK(bp_event_record(event, source));
     OK(bp_event_wait(event, UINT64_MAX));
-    OK(bp_stream_wait(s.stream, event)); /* has ended: no wait */
+    OK(bp_stream_wait(s.stream, event)); /* the event has ended: no wait */
     expect_blocked(&s, reason, 0);
     gate->hold(1);
     OK(bp_tensor_write(source, x, first, sizeof first));
@@ -222,13 +223,13 @@ static void wait_is_refused(enum place place)
     gate->hold(0);
     OK(bp_event_record(event, source));
     FAILS(BP_ERR_BLOCKED, "BP_BLOCK=deny", bp_stream_wait(s.stream, event));
-    OK(bp_tensor_write(s.stream, y, first, sizeof first)); /* is not behind the event */
+    OK(bp_tensor_write(s.stream, y, first, sizeof first)); /* does not wait for the event */
     OK(bp_stream_synchronize(s.stream));
     FAILS(BP_ERR_TIMEOUT, "", bp_event_wait(event, 1000000));
     expect_blocked(&s, BP_BLOCK_INLINE_WAIT, 0);
     gate->open();
     OK(bp_event_wait(event, UINT64_MAX));
-    OK(bp_stream_wait(s.stream, event)); /* now there is nothing to wait for */
+    OK(bp_stream_wait(s.stream, event)); /* the event has ended: no wait */
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     bp_event_destroy(event);
@@ -244,7 +245,7 @@ Test(streams, waits_that_would_block_can_be_refused)
     wait_is_refused(PLAIN);
 }
 
-/* What ended behind the host's back is asked for before a wait is counted. */
+/* Before the core counts a wait, it polls the plugin for work that has ended unnoticed. */
 Test(streams, what_has_ended_unseen_is_no_wait)
 {
     struct spot s = spot_at(INLINE, "BP_BLOCK", "deny");
@@ -298,8 +299,8 @@ static void *streams_let_go(void *semaphore)
     return NULL;
 }
 
-/* A full queue: the call that would wait is refused whole, and the stream goes on as if it had not
- * been. */
+/* A full queue: the call that would wait is refused completely, and the stream continues as if the
+ * call had not been made. */
 Test(streams, a_full_queue_is_counted_or_refused)
 {
     struct spot s = spot_at(QUEUE, "BP_BLOCK", "deny"), t = spot_at(QUEUE, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_streams_call.c: bp_stream_callback: once, after the work, on every kind of stream; what its
- * function may do, to the end of its device. */
+/* test_streams_call.c: tests bp_stream_callback: it is called once, after the work, on each kind of
+ * stream; and tests the calls that its function may make, up to the end of its device. */
 #include "stream_kit.h"
 
 static const float some[2] = {1, 2};
@@ -8,7 +8,7 @@ static const float some[2] = {1, 2};
 struct heard {
     atomic_int calls;
     enum bp_status status;
-    uint64_t ended; /* work of the gate when it was called */
+    uint64_t ended; /* the gate's work that had ended when it was called */
     struct fake *gate;
     char message[200];
 };
@@ -58,7 +58,7 @@ Test(streams_call, a_callback_comes_after_the_work_before_it)
         usleep(10000);
         cr_assert_eq(h.calls, 0, "%s", places[at[i]].name);
         s.gate->open();
-        OK(bp_stream_synchronize(s.stream)); /* waits for it too */
+        OK(bp_stream_synchronize(s.stream)); /* waits for the callback too */
         cr_assert_eq(h.calls, 1, "%s", places[at[i]].name);
         cr_assert(h.status == BP_OK && h.ended >= before + 3);
         bp_tensor_destroy(x);
@@ -66,7 +66,7 @@ Test(streams_call, a_callback_comes_after_the_work_before_it)
     }
 }
 
-/* Work that is given later does not hold a callback back, where there are events to tell. */
+/* If the plugin has events, work that is submitted later does not delay a callback. */
 Test(streams_call, later_work_does_not_delay_it)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
@@ -117,7 +117,7 @@ Test(streams_call, a_callback_is_told_of_the_failure)
         s.gate->open();
         FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(s.stream));
         OK(bp_stream_callback(s.stream, streams_call_hear,
-                              &late)); /* of a stream that has failed */
+                              &late)); /* on a stream that has failed */
         bp_stream_destroy(s.stream);
         wait_for_call(&late);
         cr_assert(h.calls == 1 && h.status == BP_ERR_DEVICE && late.status == BP_ERR_DEVICE);
@@ -128,8 +128,8 @@ Test(streams_call, a_callback_is_told_of_the_failure)
     }
 }
 
-/* The stream is destroyed at once: the call comes all the same, and the device's end waits for it.
- */
+/* The stream is destroyed immediately: the callback is still called, and the end of the device
+ * waits for it. */
 Test(streams_call, it_outlives_its_stream)
 {
     static const enum place at[] = {QUEUE, GATED, PLAIN, SINGLE, TEMPLATE};
@@ -186,7 +186,7 @@ Test(streams_call, waiting_for_the_own_stream_is_refused, .timeout = 20)
     }
 }
 
-/* Its own queue is full: nobody but it could make room. */
+/* The queue of the callback's own stream is full: only its own thread could make room. */
 struct filler {
     struct spot s;
     struct bp_tensor *x;
@@ -217,7 +217,8 @@ Test(streams_call, a_callback_cannot_wait_for_room_in_its_own_queue, .timeout = 
     spot_finish(&f.s);
 }
 
-/* The last handle of a device goes in a callback of its own: another thread ends it. */
+/* The last handle of a device is destroyed in a callback of this device: another thread ends the
+ * device. */
 struct last {
     struct spot s;
     struct bp_tensor *x;
@@ -252,10 +253,10 @@ Test(streams_call, a_callback_may_destroy_the_last_of_its_device, .timeout = 20)
             sem_post(&l.begun);
             sem_wait(&l.over);
         }
-    OK(bp_shutdown(UINT64_MAX)); /* threads that end devices are over, or end nothing any more */
+    OK(bp_shutdown(UINT64_MAX)); /* waits for threads that end devices */
 }
 
-/* Two devices whose queues wait for each other's events, and are then given up. */
+/* The queues of two devices wait for each other's events, and the devices are then destroyed. */
 Test(streams_call, devices_that_wait_for_each_other_end, .timeout = 30)
 {
     static sem_t held[50];
@@ -272,8 +273,8 @@ Test(streams_call, devices_that_wait_for_each_other_end, .timeout = 30)
         OK(bp_tensor_write(b.stream, y, some, sizeof some));
         OK(bp_event_record(e, a.stream));
         OK(bp_event_record(f, b.stream));
-        OK(bp_stream_wait(b.stream, e)); /* holds a's device */
-        OK(bp_stream_wait(a.stream, f)); /* holds b's */
+        OK(bp_stream_wait(b.stream, e)); /* holds the device of a */
+        OK(bp_stream_wait(a.stream, f)); /* holds the device of b */
         bp_tensor_destroy(x);
         bp_tensor_destroy(y);
         bp_event_destroy(e);

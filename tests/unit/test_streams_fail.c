@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_streams_fail.c: failures of streams: kept, named, told to who asks, and only to them; a
- * device that is lost. */
+/* test_streams_fail.c: tests failures of streams: they are kept, name the launch, and are reported
+ * only to callers that use the failed stream; and tests a device that is lost. */
 #include "stream_kit.h"
 
 static const float some[2] = {1, 2};
 
-/* add, add, softmax on x, of which the one numbered `doomed` (0: none) fails. */
+/* Submits add, add, softmax on x; the launch number `doomed` (0: none) fails. */
 static void give_three(struct spot *s, struct bp_tensor *x, int doomed)
 {
     struct bp_scope *scope = bp_stream_scope(s->stream);
@@ -41,7 +41,7 @@ Test(streams_fail, launches_since_the_last_good_point_are_named)
     }
 }
 
-/* Where all streams share one order the launch may be another stream's. */
+/* If all streams share one order, the failed launch may be another stream's. */
 Test(streams_fail, launches_of_other_streams_of_one_order_are_named)
 {
     struct spot s = spot_at(SINGLE, NULL, NULL);
@@ -82,7 +82,7 @@ Test(streams_fail, a_launch_is_named_exactly_when_each_is_waited_for)
     }
 }
 
-/* Of a second stream on a timeline the numbers begin again. */
+/* For a second stream on a timeline, the numbers of launches start again. */
 Test(streams_fail, a_later_stream_names_its_own_numbers)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
@@ -101,7 +101,7 @@ Test(streams_fail, a_later_stream_names_its_own_numbers)
     spot_finish(&s);
 }
 
-/* A plugin whose events say nothing of a failure tells of it when nothing is pending any more. */
+/* A plugin whose events do not report a failure reports it later, when no work is pending. */
 Test(streams_fail, launches_that_were_said_to_have_ended_well_are_named_so)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
@@ -121,8 +121,8 @@ Test(streams_fail, launches_that_were_said_to_have_ended_well_are_named_so)
     spot_finish(&s);
 }
 
-/* Who waits for a device waits for each of its streams, so that what has failed is known: an event
- * does not say that it is well, and other streams have not failed. */
+/* A wait for a device waits for each of its streams, so the core knows which one has failed: the
+ * event of the failed stream must not report success, and other streams have not failed. */
 Test(streams_fail, a_wait_for_the_device_leaves_a_failure_with_its_stream)
 {
     static const enum place at[] = {GATED, PLAIN};
@@ -144,8 +144,8 @@ Test(streams_fail, a_wait_for_the_device_leaves_a_failure_with_its_stream)
     }
 }
 
-/* The events of a stream that failed and is gone answer its failure; those of the stream that got
- * its timeline do not, and the device tells of it once. */
+/* The events of a failed and destroyed stream return its failure. Events of the next stream on its
+ * timeline do not, and the device reports the failure once. */
 Test(streams_fail, failures_belong_to_the_stream_that_had_them)
 {
     static const enum place at[] = {GATED, PLAIN};
@@ -179,7 +179,7 @@ Test(streams_fail, failures_belong_to_the_stream_that_had_them)
     }
 }
 
-/* An event whose work is known to have ended well stays so, whatever fails behind it. */
+/* An event whose work is known to have succeeded keeps this status, although later work fails. */
 Test(streams_fail, events_in_front_of_a_failure_are_good)
 {
     static const enum place at[] = {GATED, PLAIN, SINGLE};
@@ -203,7 +203,7 @@ Test(streams_fail, events_in_front_of_a_failure_are_good)
             FAILS(BP_ERR_DEVICE, "2 to 4", bp_event_query(bad));
             FAILS(BP_ERR_DEVICE, "2 to 4", bp_event_wait(bad, UINT64_MAX));
             FAILS(BP_ERR_DEVICE, "2 to 4", bp_stream_wait(other, bad));
-            bp_stream_destroy(s.stream); /* the timeline serves another */
+            bp_stream_destroy(s.stream); /* another stream gets the timeline */
             s.stream = stream_at(s.device, at[i]);
         }
         bp_event_destroy(good);
@@ -215,7 +215,7 @@ Test(streams_fail, events_in_front_of_a_failure_are_good)
     }
 }
 
-/* A queue knows which: also where nobody had waited for the work in front. */
+/* A queue knows which work failed, also if no call has waited for the work before it. */
 Test(streams_fail, a_queue_knows_what_came_before_a_failure)
 {
     struct bp_core *core = core_with(NULL, NULL);
@@ -266,11 +266,11 @@ Test(streams_fail, a_failure_that_nobody_heard_of_is_told_once)
     for (int again = 0; again < 2; again++) {
         before = s.gate->ended();
         give_three(&s, x, 1);
-        OK(bp_event_record(event, s.stream)); /* a mark, by which the stream's end can be seen */
+        OK(bp_event_record(event, s.stream)); /* shows the end of the stream's work */
         while (s.gate->ended() < before + 3) usleep(100);
         usleep(2000);
-        bp_stream_destroy(s.stream); /* finds that it has ended, and how */
-        if (again) s.stream = stream_at(s.device, GATED); /* takes its timeline */
+        bp_stream_destroy(s.stream); /* notices that its work has ended and failed */
+        if (again) s.stream = stream_at(s.device, GATED); /* gets its timeline */
         FAILS(BP_ERR_DEVICE, "told to fail", bp_device_synchronize(s.device));
         OK(bp_device_synchronize(s.device));
         if (!again) s.stream = stream_at(s.device, GATED);
@@ -280,7 +280,8 @@ Test(streams_fail, a_failure_that_nobody_heard_of_is_told_once)
     spot_finish(&s);
 }
 
-/* Whoever waits, or is called, has told the app: when the stream has gone nobody tells it again. */
+/* A wait or a callback has reported the failure to the app: after the stream is destroyed, it is
+ * not reported again. */
 Test(streams_fail, a_failure_that_was_told_is_not_told_again)
 {
     enum { SYNC, EVENT, READ, WAYS };
@@ -309,7 +310,7 @@ Test(streams_fail, a_failure_that_was_told_is_not_told_again)
     }
 }
 
-/* A driver tells of work that failed when it is asked for anything: it is not lost. */
+/* A driver may report failed work from any call; the failure is not lost. */
 Test(streams_fail, a_failure_that_a_record_tells_of_is_kept)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
@@ -335,8 +336,8 @@ static void streams_fail_note(void *ctx, enum bp_status status)
     *(_Atomic uint32_t *)ctx = status;
 }
 
-/* Without memory for an event there is none to be had, and a callback comes after all that was
- * given to the stream, but not before its work. */
+/* Without memory for an event no event can be recorded, and a callback waits for all work of the
+ * stream, also for work submitted later, but never comes before its own work. */
 Test(streams_fail, a_wait_without_memory_for_an_event_is_a_longer_wait)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
@@ -366,7 +367,8 @@ static struct bp_stream *open_stream_of(struct spot *s, enum place place)
     return stream_at(s->device, place);
 }
 
-/* A lost device: all answer so, nothing hangs, and it ends; opened again it works. */
+/* A lost device: each call returns this status, no call hangs, and the device can be destroyed;
+ * opened again it works. */
 static void streams_fail_lose(enum place place)
 {
     struct spot s = spot_at(place, NULL, NULL);
@@ -398,11 +400,11 @@ static void streams_fail_lose(enum place place)
     FAILS(BP_ERR_DEVICE_LOST, "lost", bp_event_record(event, other));
     FAILS(BP_ERR_DEVICE_LOST, "lost", bp_stream_create(s.device, &more));
     FAILS(BP_ERR_DEVICE_LOST, "lost", bp_tensor_create(s.device, BP_F32, 1, SHAPE(2), &y));
-    /* What a lost device was given counts as ended: nobody waits for it. */
+    /* Work of a lost device counts as ended: no call waits for it. */
     FAILS(BP_ERR_DEVICE_LOST, "lost", bp_stream_wait(here_and_now, event));
     cr_assert_eq(bp_device_blocked(cpu, BP_BLOCK_INLINE_WAIT), 0);
     bp_stream_destroy(here_and_now);
-    OK(bp_stream_synchronize(queue)); /* others go on */
+    OK(bp_stream_synchronize(queue)); /* other devices still work */
     bp_event_destroy(event);
     bp_tensor_destroy(x);
     bp_tensor_destroy(here);
@@ -427,7 +429,7 @@ Test(streams_fail, a_lost_device_answers_so_and_ends, .timeout = 20)
     streams_fail_lose(SINGLE);
 }
 
-/* Whoever hears it first. */
+/* For each call that may notice the loss first. */
 Test(streams_fail, a_wait_that_finds_the_device_lost_tells_all, .timeout = 20)
 {
     struct spot s = spot_at(GATED, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_stride.c: the arithmetic of views and the order of moves, without a core. What they should
- * give is found by looking at every element. */
+/* test_stride.c: tests the arithmetic of views and the order of copies, without a core. The
+ * expected results are found by visiting each element. */
 #include "../../core/tensor/tensor.h"
 
 #include <criterion/criterion.h>
@@ -36,7 +36,7 @@ static int64_t stride_count_of(const struct bp_extents *e)
     return n;
 }
 
-/* Where element number n, in row-major order, lies. */
+/* The offset of element number n, in row-major order. */
 static int64_t stride_place(const struct bp_extents *e, int64_t n)
 {
     int64_t at = e->offset;
@@ -56,7 +56,7 @@ static struct bp_extents stride_dense(uint32_t rank, const int64_t *shape)
     return e;
 }
 
-/* A view of up to 4 axes, each cut, permuted or repeated by hand. */
+/* Returns a view of up to 4 axes, some of them cut, permuted or repeated. */
 static struct bp_extents some_view(void)
 {
     struct bp_extents e = {.rank = (uint32_t)stride_below(5)}, to;
@@ -79,7 +79,8 @@ static struct bp_extents some_view(void)
     return e;
 }
 
-/* Strides that would serve follow from the neighbours of element 0, if there are any that do. */
+/* If strides for the new shape exist, the neighbours of element 0 determine them. Tests whether
+ * they fit. */
 static bool has_strides(const struct bp_extents *from, struct bp_extents *to)
 {
     int64_t apart = stride_count_of(from), n = apart;
@@ -93,7 +94,7 @@ static bool has_strides(const struct bp_extents *from, struct bp_extents *to)
     return true;
 }
 
-/* Cuts n into extents, with ones between. */
+/* Factors n into extents, with ones between them. */
 static uint32_t stride_factors(int64_t n, int64_t *out_shape)
 {
     uint32_t rank = 0;
@@ -175,7 +176,7 @@ Test(stride, reshape_of_nothing_and_of_one)
     cr_assert_eq(got.rank, 0);
 }
 
-/* Every place is asked whether it is in the slice. */
+/* Tests each index for whether it is in the slice. */
 static int64_t expected_slice(int64_t n, int64_t start, int64_t stop, int64_t step, int64_t *out)
 {
     int64_t found = 0, first = -1;
@@ -293,7 +294,8 @@ Test(stride, meeting_is_having_an_element_in_common)
     cr_assert(meets > 10000 && apart > 10000, "%d meet, %d do not", meets, apart);
 }
 
-/* Two halves of a matrix, odd and even rows: at sizes that nobody could look through. */
+/* Two halves of a matrix, and its odd and even rows, in sizes that are too large to visit each
+ * element. */
 Test(stride, meeting_is_settled_for_large_views)
 {
     const int64_t n = INT64_C(1) << 28;
@@ -308,7 +310,7 @@ Test(stride, meeting_is_settled_for_large_views)
     cr_assert(!bp_extents_overlap(&left, &right));
 }
 
-/* A layout of shape in which no two elements share a place. */
+/* Returns a layout of shape in which no two elements share an address. */
 static struct bp_extents some_layout(uint32_t rank, const int64_t *shape)
 {
     struct bp_extents e = {.rank = rank};
@@ -374,7 +376,7 @@ Test(move, moves_what_it_should_and_no_byte_more)
     }
 }
 
-/* Planes that are moved by tiles, with parts of tiles at their ends. */
+/* Planes that are copied by tiles, with partial tiles at their ends. */
 Test(move, transposes_planes)
 {
     const int64_t sides[][2] = {{64, 64}, {65, 130}, {16, 17}, {15, 200}, {128, 9}};

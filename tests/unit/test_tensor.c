@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_tensor.c: tensors, views, copies, statistics. */
+/* test_tensor.c: tests tensors, views, copies and statistics. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ Test(tensor, info_says_what_was_made)
     fixture_finish(&f);
 }
 
-/* A caller with an older, shorter struct gets the fields that it knows and no byte more. */
+/* A caller with an older, shorter struct gets only the fields of its struct. */
 Test(tensor, info_fills_a_short_struct)
 {
     struct fixture f = fixture_init();
@@ -43,7 +43,7 @@ Test(tensor, info_fills_a_short_struct)
     fixture_finish(&f);
 }
 
-/* A caller with a newer, longer struct sees how much of it was filled. */
+/* A caller with a newer, longer struct can read how much of it was filled. */
 Test(tensor, info_says_how_much_of_a_long_struct_it_filled)
 {
     struct fixture f = fixture_init();
@@ -83,8 +83,8 @@ static void *write_often(void *arg)
     return NULL;
 }
 
-/* Where the host may touch the memory, a write to a view leaves what lies between its elements
- * alone. */
+/* If the host can access the memory, a write to a view leaves the bytes between its elements
+ * unchanged. */
 Test(tensor, interleaved_views_are_written_apart)
 {
     struct fixture f = fixture_init();
@@ -134,7 +134,7 @@ Test(tensor, view_reads_and_writes_its_elements_only)
     OK(bp_tensor_view(t, 1, 1, SHAPE(2), SHAPE(3), &column));
     OK(bp_tensor_write(f.stream, column, F32(-2, -5), 8));
     expect_bytes(&f, t, F32(1, -2, 3, 4, -5, 6), 24);
-    bp_tensor_destroy(t); /* views keep the memory */
+    bp_tensor_destroy(t); /* views keep the memory alive */
     expect_bytes(&f, transposed, F32(1, 4, -2, -5, 3, 6), 24);
     bp_tensor_destroy(transposed);
     bp_tensor_destroy(column);
@@ -340,7 +340,7 @@ Test(device, opened_twice_is_one)
     fixture_finish(&f);
 }
 
-/* Two cores have a device of one name each: messages say which is meant. */
+/* Two cores have a device of the same name: messages name the core too. */
 Test(tensor, devices_of_two_cores_are_told_apart)
 {
     struct fixture a = fixture_init(), b = fixture_init();
@@ -356,7 +356,7 @@ Test(tensor, devices_of_two_cores_are_told_apart)
     FAILS(BP_ERR_INVALID, "dst is on cpu:0 of another core", bp_tensor_copy(b.stream, x, y));
     OK(bp_event_create(a.device, &event));
     FAILS(BP_ERR_INVALID, "event is of cpu:0 of another core", bp_event_record(event, b.stream));
-    OK(bp_tensor_copy(a.stream, x, y)); /* what the message advises */
+    OK(bp_tensor_copy(a.stream, x, y)); /* the message advises this copy */
     expect_bytes(&a, x, F32(3, 4), 8);
     bp_event_destroy(event);
     bp_tensor_destroy(x);

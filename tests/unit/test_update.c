@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_update.c: prepared calls of all operators whose outputs update an input: they change their
- * inputs as an eager call does, whichever of the outputs are asked for. */
+/* test_update.c: tests prepared calls of all operators with outputs that update an input: they
+ * change their inputs like an eager call, for each selection of wanted outputs. */
 #include "fixture.h"
 
 enum { PORTS = 12 };
@@ -18,7 +18,7 @@ static uint32_t dtype_of(const struct bp_opinfo *op, uint32_t var)
     return (uint32_t)__builtin_ctzll(op->types[var]);
 }
 
-/* Inputs of one element each, which is what all of these operators take for "one value" and for a
+/* Creates inputs of one element each; all these operators accept this as "one value" and as a
  * parameter. */
 static void make_inputs(struct fixture *f, const struct bp_opinfo *op, bool optional,
                         struct bp_tensor **in)
@@ -62,7 +62,7 @@ static void expect_same(struct fixture *f, const char *op, uint32_t wanted,
     }
 }
 
-/* wanted: bit of each output. */
+/* wanted: a bit for each output. */
 static void try_wants(struct fixture *f, const struct bp_opinfo *op, bool optional, uint32_t wanted)
 {
     struct bp_tensor *in[PORTS], *same[PORTS], *out[PORTS] = {NULL}, *eager[PORTS] = {NULL};
@@ -117,7 +117,7 @@ Test(update, prepared_calls_change_what_nobody_asks_for)
     fixture_finish(&f);
 }
 
-/* Inputs of fill and sgd: matrices whose columns are innermost, and one number. */
+/* Creates inputs of fill and sgd: matrices whose columns are innermost, and one number. */
 static void make_transposed(struct fixture *f, const struct bp_opinfo *op, struct bp_tensor **in)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
@@ -140,7 +140,7 @@ static void read_matrix(struct fixture *f, struct bp_tensor *t, float *to)
     bp_tensor_destroy(dense);
 }
 
-/* The output is the input, however that lies. */
+/* The output is the input itself, for any layout of the input. */
 static void try_transposed(struct fixture *f, const char *name, uint8_t wanted)
 {
     const struct bp_opinfo *op = bp_opinfo_find(name);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_view.c: views, strides and spaces of an app's choice, freezing, host access. */
+/* test_view.c: tests views, strides and memory spaces that an app chooses, freezing, and host
+ * access. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -12,7 +13,7 @@ static struct bp_tensor_info view_info_of(struct bp_tensor *t)
     return info;
 }
 
-/* A device whose memory the host cannot touch, which works after its calls return. */
+/* Opens an asynchronous device whose memory the host cannot access. */
 static struct fixture open_path(const char *library)
 {
     struct fixture f;
@@ -33,7 +34,7 @@ static struct fixture open_template(void)
 
 static struct fixture open_faulty(void)
 {
-    return open_path(HOSTILE_DIR "/bp_faulty.so"); /* all spaces are the host's */
+    return open_path(HOSTILE_DIR "/bp_faulty.so"); /* the host can access all its spaces */
 }
 
 static void chain_of_views(struct fixture f)
@@ -99,7 +100,7 @@ Test(view, of_one_and_of_nothing)
     fixture_finish(&f);
 }
 
-/* One element stands for 2^33: index arithmetic is done in 64 bits. */
+/* One element represents 2^33: index arithmetic is done in 64 bits. */
 Test(view, over_2_31_elements)
 {
     struct fixture f = fixture_init();
@@ -147,7 +148,7 @@ Test(view, refuses_what_is_not_there)
 Test(create_with, channels_last)
 {
     struct fixture f = fixture_init();
-    /* N C H W = 2 3 2 2, in memory N H W C */
+    /* N C H W = 2 3 2 2; in memory N H W C */
     const struct bp_tensor_options o = {.size = sizeof o,
                                         .dtype = BP_I32,
                                         .rank = 4,
@@ -173,7 +174,7 @@ Test(create_with, channels_last)
     fixture_finish(&f);
 }
 
-/* The span is allocated, gaps and all. */
+/* The whole span is allocated, with its gaps. */
 Test(create_with, gaps)
 {
     struct fixture f = fixture_init();
@@ -251,7 +252,7 @@ static void view_pinned(struct fixture f, uint32_t space)
     memcpy(data, F32(1, 2, 3), 12);
     OK(bp_op_add(f.scope, p, t, &sum));
     expect_bytes(&f, sum, F32(8, 10, 12), 12);
-    OK(bp_tensor_copy(f.stream, p, t)); /* pending when map is called */
+    OK(bp_tensor_copy(f.stream, p, t)); /* still pending when map is called */
     OK(bp_tensor_slice(p, 0, 1, 3, 1, &view));
     cr_assert_eq(view_info_of(view).space, space);
     OK(bp_tensor_map(view, &data));
@@ -270,7 +271,7 @@ Test(map, reaches_pinned_and_managed_memory)
     view_pinned(open_faulty(), BP_SPACE_PINNED);
 }
 
-/* A failure of the work that map waits for comes out of it: the device fails after 13 bytes. */
+/* map returns the failure of the work that it waits for: the device fails after 13 bytes. */
 Test(map, waits_for_the_device)
 {
     struct fixture f = open_faulty();
@@ -325,7 +326,7 @@ Test(freeze, refuses_writes_through_every_view)
           bp_tensor_write(f.stream, before, F32(5, 6), 8));
     FAILS(BP_ERR_INVALID, "bp_tensor_copy: the tensor's memory is frozen",
           bp_tensor_copy(f.stream, after, other));
-    OK(bp_tensor_copy(f.stream, other, after)); /* reading is fine */
+    OK(bp_tensor_copy(f.stream, other, after)); /* reading is allowed */
     expect_bytes(&f, other, F32(3, 4), 8);
     expect_bytes(&f, t, F32(5, 6, 3, 4), 16);
     bp_tensor_destroy(t);
