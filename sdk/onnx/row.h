@@ -84,12 +84,12 @@ enum bp_status onnx_give_value(struct onnx_call *c, uint32_t i, struct onnx_valu
 const Onnx__AttributeProto *onnx_attr(const struct onnx_node *node, const char *name);
 int64_t onnx_attr_int(const struct onnx_call *c, const char *name, int64_t otherwise);
 double onnx_attr_float(const struct onnx_call *c, const char *name, double otherwise);
-/* Compares an attribute of text with `text`. If the node has no such attribute, compares
- * otherwise. */
+/* Compares an attribute of text with `text`. If the node has no such attribute, compares the text
+ * `otherwise`. */
 bool onnx_attr_is(const struct onnx_call *c, const char *name, const char *text,
                   const char *otherwise);
 
-/* Reads the dtype that an attribute names; it is otherwise if the node has no such attribute, or
+/* Reads the dtype that an attribute names; it is `otherwise` if the node lacks the attribute, or
  * its value is UNDEFINED. BP_ERR_UNSUPPORTED: the element type is no dtype of Backplane. */
 enum bp_status onnx_attr_dtype(const struct onnx_call *c, const char *name, uint32_t otherwise,
                                uint32_t *out);

@@ -82,7 +82,7 @@ enum arg_kind {
     ARG_NUMBER,
     ARG_OUT,        /* written: NULL is refused. thing: the kind created, which the test destroys */
     ARG_OUT_OPT,
-    ARG_INOUT,      /* an array of handles, NULL on entry; the call sets its first one */
+    ARG_INOUT,      /* an array of handles, NULL on entry; a mistake may set its first one */
     ARG_ANSWER,     /* an output struct that begins with its size */
 };
 

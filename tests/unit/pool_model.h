@@ -50,7 +50,7 @@ struct model {
     struct block *past; /* freed blocks whose work has not ended */
     uint32_t n_past, room;
     uint64_t limit, failures, pressed;
-    bool tight, shared; /* large blocks, few bytes, many waits; much pinned memory */
+    bool tight, shared; /* large blocks, a small budget, many waits; much pinned memory */
     bool records; /* the trace has captures */
     struct recording recording[MODEL_CAPTURES];
     uint64_t random;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_async.c: tests the core's guarantees for an asynchronous device: memory and plans are freed
- * after the work that uses them, a failure stays with its stream, and the core supplies functions
- * that the plugin lacks. The device is the fake one, faulty, which aborts the process when the core
- * breaks a rule. */
+ * after the work that uses them, a failure stays with its stream, and missing plugin functions are
+ * replaced. The device is the fake one, faulty, which aborts the process when the core breaks a
+ * rule. */
 #include <backplane/plugin.h>
 #include "fixture.h"
 

@@ -353,8 +353,8 @@ Test(capture, a_storage_that_lives_keeps_its_memory)
     pair_finish(&p);
 }
 
-/* An open capture does not hide the stream's earlier buffers from the device: they still keep it
- * open. */
+/* An open capture hides the stream's earlier memory only from the stream itself: the device still
+ * counts the stream's buffers, and these buffers still keep the device. */
 Test(capture, storages_of_the_stream_still_keep_the_device)
 {
     struct pair p = pair_at(64 * MIB);

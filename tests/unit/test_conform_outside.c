@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_conform_outside.c: tests references of optimizer steps, sort and regions of interest against
- * independent values: the documented formulas in 50 digits of Python's decimal (adamw also by
- * PyTorch's AdamW), kthvalue and quantile of PyTorch, and regions computed by hand. */
+ * independent values. Optimizer steps: the documented formulas in 50 digits of Python's decimal
+ * (adamw also by PyTorch's AdamW); kthvalue and quantile: PyTorch; regions: computed by hand. */
 #include "reference_kit.h"
 
 #include <backplane/backplane.h>

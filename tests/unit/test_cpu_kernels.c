@@ -300,7 +300,7 @@ static int run_softmax(const struct bp_kernel *row, int dtype, enum layout layou
         for (int64_t r = 0; r < shapes[s][0] * shapes[s][2] && out.view.count; r++) {
             int64_t base = r / shapes[s][2] * shapes[s][1] * shapes[s][2] + r % shapes[s][2],
                     step = shapes[s][2];
-                long double sum = 0; /* double would have larger rounding errors than the kernels */
+            long double sum = 0; /* double would have larger rounding errors than the kernels */
             double weight = 0;
             for (int64_t i = 0; i < shapes[s][1]; i++) {
                 double v = creal(x.value[base + i * step]), g = creal(dy.value[base + i * step]);

@@ -112,8 +112,8 @@ Test(deadline, a_read_leaves_the_memory_of_the_app_alone, .timeout = 60)
     }
 }
 
-/* The write is too large to be copied into the queue: it reads the app's memory when the queue
- * executes it. */
+/* The write is too large to be copied into the queue, so the queue would read the app's memory when
+ * it executes the write. After the timeout it must not execute the write. */
 Test(deadline, a_large_write_to_a_queue_is_not_done_later, .timeout = 60)
 {
     enum { N = 1 << 20 };

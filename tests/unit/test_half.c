@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_half.c: tests conversions of f16 when the processor treats subnormal numbers of f32 as 0, as
- * some GPUs do: the form of f16_to_f32 for these devices for all 65,536 numbers, and f16_from_f32
- * at and beside each number, and each middle of two numbers, that it rounds to a subnormal one. */
+ * some GPUs do. It tests the form of f16_to_f32 for these devices for all 65,536 numbers, and
+ * f16_from_f32 at and beside each number, and each middle of two numbers, that it rounds to a
+ * subnormal one. */
 #include <criterion/criterion.h>
 #include <dialect/half.h>
 #include <stdbool.h>

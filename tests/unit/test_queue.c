@@ -325,7 +325,8 @@ Test(queue, a_copy_between_queues_is_counted_or_refused, .timeout = 30)
     }
 }
 
-/* On a native stream, a write of many short runs is staged through host memory, and waits. */
+/* On a native stream, a write or copy of many short runs is staged through host memory, and
+ * waits. */
 Test(queue, ways_through_host_memory_are_counted_or_refused)
 {
     static float data[ROWS * 2], got[ROWS * 2];
