@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call.c: gives the code of a row the inputs and attributes of its node, and the numbers in inputs
- * that the host reads. */
+/* call.c: reads the inputs and attributes of a node for the code of its row, and the numbers in
+ * inputs that the host needs. */
 #include "resolve.h"
 #include "row.h"
 #include <stdlib.h>

@@ -92,8 +92,7 @@ struct onnx_node {
     bool is_folded;                 /* its outputs were computed at load and are constants */
 };
 
-/* The place in the model file that has the value of a slot; both members are NULL if the slot is no
- * weight. */
+/* The data of a slot in the model's message; both members are NULL if the slot is no weight. */
 struct onnx_weight {
     const Onnx__TensorProto *tensor;
     const Onnx__SparseTensorProto *sparse;

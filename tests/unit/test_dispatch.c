@@ -447,8 +447,8 @@ static void expect_info(const char *op, uint32_t rows)
     cr_assert_str_eq(info.kernel, "");
 }
 
-/* bp_error_info also has the facts of the message: for an operator without rows, and for one whose
- * rows all decline. It has none for another error. */
+/* bp_error_get_info also returns the facts of the message: for an operator without rows, and for
+ * one whose rows all decline. It has none for another error. */
 Test(dispatch, a_missing_kernel_is_told_without_words)
 {
     struct fixture f = open_partial("deny");

@@ -143,7 +143,7 @@ static void pair_finish(struct pair *p)
     bp_core_destroy(p->core);
 }
 
-/* Submits work that does not end: a copy between two blocks that belong to no stream. */
+/* Submits work that ends on command only: a copy between two blocks that belong to no stream. */
 static void work_on(struct pair *p, struct bp_stream *stream)
 {
     struct bp_buffer *a = exhaust_take(p->device, NULL, 64),

@@ -418,7 +418,7 @@ Test(pool, another_process_maps_the_memory)
     data[0] = 42;
     copy = dup(fd); /* as if received over a socket */
     if (!fork()) {
-        fixture_finish(&f); /* the child maps the file again, without its copy */
+        fixture_finish(&f); /* the child drops its mapping and maps the file */
         _exit(child_sees(copy, offset, 42, 43));
     }
     cr_assert(wait(&status) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0);

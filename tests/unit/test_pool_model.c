@@ -248,8 +248,8 @@ static void pool_model_progress(struct model *m)
     if (stream) m->paced->run(pool_model_native(stream), 1 + pool_model_pick(m, 8));
 }
 
-/* Makes a wait for the work that b has so far; c waits for a, for its work before or after this
- * wait. */
+/* Stream a waits for the work that b has so far. Stream c may then wait for a, for the work of a
+ * before or after this wait. */
 static void wait_in_turn(struct model *m, struct bp_stream *a, struct bp_stream *b,
                          struct bp_stream *c)
 {

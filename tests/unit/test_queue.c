@@ -526,7 +526,7 @@ Test(queue, each_copy_is_waited_for_when_launches_are, .timeout = 30)
     float got[2];
 
     for (int how = 0; how < 3; how++) give_and_wait(&s, x, y, how);
-    OK(bp_stream_callback(s.stream, give_inside, &giver)); /* calls in a callback cannot wait */
+    OK(bp_stream_callback(s.stream, give_inside, &giver)); /* calls in a callback do not wait */
     OK(bp_stream_synchronize(s.stream));
     OK(bp_stream_synchronize(s.stream));
     cr_assert(giver.write == BP_OK && giver.add == BP_OK);

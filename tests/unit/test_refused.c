@@ -202,7 +202,8 @@ Test(refused, conversions_do_not_lead_to_each_other)
     }
 }
 
-/* The host can access the template's memory, and its work is done immediately: as on cpu. */
+/* The template has no row of assign, which a reshape into a preallocated output needs: a fallback
+ * runs it. */
 Test(refused, inline_devices_fall_back_too)
 {
     struct fixture f = open_plugin(TEMPLATE, "allow");

@@ -429,7 +429,7 @@ Test(streams_fail, a_lost_device_answers_so_and_ends, .timeout = 20)
     streams_fail_lose(SINGLE);
 }
 
-/* For each call that may notice the loss first. */
+/* After the first wait that finds the device lost, each call reports the loss. */
 Test(streams_fail, a_wait_that_finds_the_device_lost_tells_all, .timeout = 20)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
