@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of products of matrices. */
+/* cases.c: builds the conformance cases of the operator matmul. */
 #include "../common/cases.h"
 #include <stdio.h>
 
@@ -72,8 +72,9 @@ static void product_data(const struct case_maker *maker, const char *shapes, enu
     case_end(maker, made, "%s", what);
 }
 
-/* Extents that are in no list: drawn ones, and each number of terms up to a limit. Not of numbers
- * of any exponent: whether a part of a sum is too large depends on its order. */
+/* Adds cases with extents that the list `products` lacks: drawn ones, and each number of terms up
+ * to a limit. Their data is not numbers of any exponent: whether a partial sum overflows depends on
+ * the order of the additions. */
 static void more_extents(const struct case_maker *maker)
 {
     int rows = (int)case_drawn(maker, 0, 1, 60), terms = (int)case_drawn(maker, 1, 1, 200),
@@ -105,7 +106,8 @@ void cases_matmul(struct case_maker *maker)
         made->quick = products[i].quick;
         case_end(maker, made, "%s", products[i].variant);
     }
-    for (int t = 0; t < 6; t++) { /* the last two have one b for all, and two axes of products */
+    for (int t = 0; t < 6; t++) { /* cases 4 and 5: one b for all of the batch, and two batch
+                                   * axes */
         static const char *const name[] = {"nn", "nt", "tn", "tt", "one-b", "grid"};
         static const char *const shapes[] = {"3x9x17+3x17x5", "3x9x17+3x5x17", "3x17x9+3x17x5",
                                              "3x17x9+3x5x17", "3x9x17+17x5", "2x3x9x17+2x3x17x5"};
@@ -119,7 +121,7 @@ void cases_matmul(struct case_maker *maker)
         made->attrs.matmul.transpose_b = t & 1;
         case_layouts(maker, made, name[t], false);
     }
-    for (int t = 0; t < 2; t++) { /* weights, which plans may pack */
+    for (int t = 0; t < 2; t++) { /* weights, which a kernel's plan may pack */
         made = case_begin(maker, t ? "9x65+63x65" : "9x65+65x63");
         made->attrs.matmul.transpose_b = t;
         made->in[1].frozen = true;
@@ -136,7 +138,7 @@ void cases_matmul(struct case_maker *maker)
     product_data(maker, "17x257+257x19", DATA_EXACT, "exact");
     product_data(maker, "3x2053+2053x5", DATA_POSITIVE, "positive");
     if (!case_is_float(maker)) product_data(maker, "7x19+19x5", DATA_SPECIAL, "special");
-    /* What a product of complex infinities is, is left open by the languages that define it. */
+    /* The languages that define complex numbers leave a product of complex infinities open. */
     else if (!case_is_complex(maker))
         product_data(maker, "17x19+19x5", DATA_NONFINITE, "nonfinite");
 }

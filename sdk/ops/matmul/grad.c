@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad.c: gradients of matmul. */
+/* grad.c: builds the gradients of matmul from other operators. */
 #include <call/compose.h>
 
 #include <backplane/attrs.h>
 
-/* t with an axis of extent 1 before axis at. */
+/* Returns t with a new axis of extent 1 before axis `at`. */
 static struct bp_tensor *matmul_unsqueeze(struct bp_compose *c, struct bp_tensor *t, uint32_t at)
 {
     int64_t shape[BP_RANK_MAX];
@@ -21,8 +21,8 @@ static struct bp_tensor *matmul_unsqueeze(struct bp_compose *c, struct bp_tensor
     return bp_compose_reshape(c, t, rank + 1, shape);
 }
 
-/* The product, summed to the shape of side, and reshaped to that of like: an axis that was given to
- * like goes again. */
+/* Returns the product of a and b, summed to the shape of `side` and reshaped to the shape of
+ * `like`: the reshape removes an axis that matmul_unsqueeze added. */
 static struct bp_tensor *matmul_product(struct bp_compose *c, struct bp_tensor *a, bool ta,
                                         struct bp_tensor *b, bool tb, const struct bp_tensor *side,
                                         const struct bp_tensor *like)
@@ -36,7 +36,8 @@ static struct bp_tensor *matmul_product(struct bp_compose *c, struct bp_tensor *
     return bp_compose_reshape(c, t, like->view.rank, like->shape);
 }
 
-/* A side of complex numbers comes back conjugate. */
+/* Returns the conjugate of t if t is complex, else t: a gradient uses the conjugate of the other
+ * side. */
 static struct bp_tensor *matmul_conjugate(struct bp_compose *c, struct bp_tensor *t)
 {
     uint64_t complex = BP_MASK_COMPLEX;
@@ -44,8 +45,9 @@ static struct bp_tensor *matmul_conjugate(struct bp_compose *c, struct bp_tensor
     return c->status || !(complex >> t->view.dtype & 1) ? t : MAKE(c, conj, NULL, t);
 }
 
-/* For C = A B: dA = dC B', dB = A' dC; a transposed side takes the transpose of that. A side of one
- * axis gets the second that the product works with, and dc the axes that it then has. */
+/* For C = A B: dA = dC B', dB = A' dC; the gradient of a transposed side is the transpose of that.
+ * A side with one axis gets the second axis that the product works with, and dc gets the axes that
+ * the product of the extended sides has. */
 enum bp_status bp_grad_matmul(struct bp_grad *g)
 {
     const struct bp_matmul_attrs *t = g->attrs;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: products of matrices of any strides. Small ones by a lane a result, those with a long
- * sum for few results by a team each; large ones tile by tile, or block by block where lanes share
- * memory, from panels into which both sides have been packed: there strides, edges and conversions
- * have been dealt with. */
+/* kernel.h: multiplies matrices of any strides. For a small product each lane computes one result;
+ * for few results with a long sum each team computes one. For a large product the kernels first
+ * pack both sides into panels, which have no strides, edges or conversions left, then compute tile
+ * by tile, or block by block where the lanes of a team share memory. */
 #ifndef BP_OPS_MATMUL_KERNEL_H
 #define BP_OPS_MATMUL_KERNEL_H
 
@@ -16,21 +16,22 @@ enum { MATMUL_C, MATMUL_A, MATMUL_B, MATMUL_OPERANDS };
 struct matmul_args {
     i64 m, n, k;
     i64 row[MATMUL_OPERANDS], column[MATMUL_OPERANDS];
-    i64 rank; /* of the batch */
+    i64 rank; /* number of batch axes */
     i64 shape[MATMUL_AXES], stride[MATMUL_OPERANDS][MATMUL_AXES];
 };
 struct matmul_lines_args {
     struct matmul_args of;
 };
 
-/* One operand as panels of its computing type: `pieces` of `wide` lines, k after k; zeros behind
- * the last, and from k to depth. */
+/* Packs one operand into panels of its computing type: a panel has `pieces` parts of `wide` lines
+ * for each k in turn. Lines after the last one, and k from of.k to depth, are zeros. */
 struct matmul_pack_args {
     struct matmul_args of;
     i64 operand, wide, pieces, lines, panels, depth;
 };
 
-/* Of panels; `many`: operands have some for each index of the batch, else all share them. */
+/* Multiplies packed panels. `many`: the operand has panels for each index of the batch; 0: all
+ * indices share one set of panels. */
 struct matmul_tiles_args {
     struct matmul_args of;
     i64 panels[MATMUL_OPERANDS], many[MATMUL_OPERANDS], depth;
@@ -42,7 +43,7 @@ struct matmul_tiles_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/tile.h"
 
-/* Where a matrix of the batch begins. */
+/* The offset at which a matrix of the batch begins. */
 KFN i64 matmul_at(const struct matmul_args *a, int operand, i64 batch)
 {
     i64 at = 0;
@@ -54,7 +55,7 @@ KFN i64 matmul_at(const struct matmul_args *a, int operand, i64 batch)
     return at;
 }
 
-/* A result, its number counted row by row: where it, its row of a and its column of b begin. */
+/* The offsets of result `number` (counted row by row), of its row of a and of its column of b. */
 struct matmul_place {
     i64 a, b, c;
 };
@@ -98,7 +99,7 @@ KFN void matmul_lines_team(const struct matmul_lines_args *args, i64 team, LOCAL
 }
 ENTRY_TEAMS_3(matmul_lines, elem, const elem, const elem)
 
-/* One k of one piece of a panel. */
+/* Packs `wide` lines of one panel at one k, for each number of the span. */
 KFN void matmul_pack_span(const struct matmul_pack_args *a, i64 begin, i64 n, GLOBAL acc *to,
                           GLOBAL const elem *from)
 {
@@ -119,7 +120,7 @@ KFN void matmul_pack_span(const struct matmul_pack_args *a, i64 begin, i64 n, GL
 ENTRY_SPANS_2(matmul_pack, acc, const elem)
 
 #ifdef ELEM_FLOAT
-/* The tile of a panel of each. */
+/* Computes one tile of c from a panel of a and a panel of b. */
 KFN void matmul_tiles_span(const struct matmul_tiles_args *args, i64 begin, i64 n, GLOBAL elem *c,
                            GLOBAL const acc *a, GLOBAL const acc *b)
 {
@@ -148,7 +149,7 @@ KFN void matmul_tiles_span(const struct matmul_tiles_args *args, i64 begin, i64 
     }
 }
 
-/* The block of a panel of each. */
+/* The team computes one block of c from a panel of a and a panel of b. */
 KFN void matmul_blocks_team(const struct matmul_blocks_args *args, i64 team, LOCAL acc *scratch,
                             GLOBAL elem *c, GLOBAL const acc *a, GLOBAL const acc *b)
 {
@@ -177,8 +178,8 @@ KFN void matmul_blocks_team(const struct matmul_blocks_args *args, i64 team, LOC
 #undef TEAM_SCRATCH
 #define TEAM_SCRATCH BLOCK_SCRATCH
 #else
-/* Products of other types are not packed (launch.c), and a block of c128 would not fit into a
- * team's memory: nobody launches these. */
+/* launch.c packs only float types, and a block of c128 would not fit into a team's memory: no
+ * launch uses these two kernels with the other types. */
 KFN void matmul_tiles_span(const struct matmul_tiles_args *args, i64 begin, i64 n, GLOBAL elem *c,
                            GLOBAL const acc *a, GLOBAL const acc *b)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: selects and launches the matmul kernels of kernel.h. */
 #include "../../dialect/block_size.h"
 #include "kernel.h"
 #include "launch_shape.h"
 #include "../../dialect/portable.h"
 
-enum { LONG = 256, FEW = 32768 }; /* terms of a sum, results: those of a team each */
+enum { LONG = 256, FEW = 32768 }; /* a team each: sums from LONG terms, up to FEW results */
 
-/* The batch axes of a view, aligned at the last of a's; extents of 1 repeat. */
+/* Sets an operand's strides along the batch axes, aligned at the last axis; an axis of extent 1
+ * repeats. */
 static void batch_of(struct matmul_args *a, int operand, const struct bp_view *view, int batch)
 {
     for (int axis = 0; axis < batch; axis++)
@@ -46,10 +47,10 @@ static int64_t matmul_batches(const struct matmul_args *a)
     return n;
 }
 
-/* What packing one side needs. */
+/* One side of the product, packed: arguments of the packing kernel and size of the result. */
 struct side {
     struct matmul_pack_args args;
-    int64_t many, count; /* whether each index of the batch has its own; numbers, over wide */
+    int64_t many, count; /* many: each index of the batch has panels; count: elements / wide */
     size_t bytes;
 };
 
@@ -69,14 +70,16 @@ static struct side matmul_side_of(const struct matmul_args *of, int operand, uin
     return s;
 }
 
-/* Whether a product is worth packing: of float types, which the tiles' vectors are for. */
+/* Whether packing pays for a product: its type is a float type, which tile vectors need, and it is
+ * large enough. */
 static bool is_tiled(const struct matmul_args *a, uint32_t dtype)
 {
     return BP_MASK_FLOAT >> dtype & 1 && a->m >= TILE_ROWS / 2 && a->n >= TILE_COLUMNS / 2 &&
            a->k >= 8 && (double)a->m * (double)a->n * (double)a->k >= 4096;
 }
 
-/* Whether teams are to make it, where they have memory of their own: at least half of a block. */
+/* Whether teams compute the product block by block: c has at least half a block of rows and
+ * columns, and the device's teams have shared memory. */
 static bool is_blocked(void *self, uint32_t device, const struct matmul_args *a)
 {
     return a->m >= BLOCK / 2 && a->n >= BLOCK / 2 && portable_has_blocks(self, device);

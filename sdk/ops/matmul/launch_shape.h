@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_shape.h: what a product's sides are as matrices, for the host's side of every plugin. */
+/* launch_shape.h: describes the two sides of a product as matrices, for the host code of every
+ * plugin. */
 #ifndef BP_OPS_MATMUL_LAUNCH_SHAPE_H
 #define BP_OPS_MATMUL_LAUNCH_SHAPE_H
 
 #include <backplane/kernel.h>
 #include <stdbool.h>
 
-/* The last two axes of a view as a matrix; the axes before them stay. A rank 1 side is one row
- * (a) or one column (b); transposition does not touch it. */
+/* The last two axes of a view as a matrix; the axes before them are the batch. A side of rank 1 is
+ * one row (a) or one column (b), and transposing does not change it. */
 struct matrix {
     int64_t rows, columns, row, column;
-    int batch; /* axes before */
+    int batch; /* number of axes before the matrix */
 };
 
 static inline struct matrix matrix_of(const struct bp_view *view, bool transpose,
@@ -25,8 +26,8 @@ static inline struct matrix matrix_of(const struct bp_view *view, bool transpose
                            view->stride[columns], r - 2};
 }
 
-/* What a product is for the kernels of kernel.h, for plugins of devices: a and b as
- * of operator matmul, c of the shape that follows. */
+/* Returns the arguments of the kernels of kernel.h, for plugins of devices: a and b as in operator
+ * matmul, c of the result's shape. */
 struct matmul_args matmul_of(const struct bp_view *a, bool transpose_a, const struct bp_view *b,
                              bool transpose_b, const struct bp_view *c);
 

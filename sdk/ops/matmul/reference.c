@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: products of matrices, batched. */
+/* reference.c: computes batched products of matrices in long double, as the reference for matmul
+ * kernels. */
 #include "../common/reference.h"
 #include <math.h>
 
-/* A side as a stack of matrices: of which shape, and how to step in it. */
+/* A side as a stack of matrices: the shape, and the steps between rows and between columns. */
 struct side {
-    struct ref_array batch; /* the axes before the last two; no data */
+    struct ref_array batch; /* shape of the axes before the last two; no data */
     int64_t rows, columns, row_step, column_step;
 };
 
@@ -83,7 +84,8 @@ void ref_matmul(const struct ref_array *in, const void *attrs, struct ref_array 
                                 from_b + k * b.row_step + c * b.column_step, out,
                                 n * matrix + r * b.columns + c);
     }
-    /* n products take n roundings and n - 1 additions as many more, but of each term at most n. */
+    /* n products have n roundings and n - 1 additions have as many again, but at most n of these
+     * apply to each term. */
     if (out->v)
         for (int64_t i = 0; i < out->count * out->type->parts; i++)
             out->bound[i] *= ref_growth(inner * out->type->parts - 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: the rule of matmul. */
+/* shape.c: infers the shape of matmul's result. */
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-/* Rows and columns of a side: a rank 1 a is a row, a rank 1 b a column. */
+/* Rows and columns of a side: an `a` of rank 1 is a row, a `b` of rank 1 is a column. */
 static void matmul_matrix(const struct bp_view *v, bool right, bool transpose, int64_t *out_rows,
                           int64_t *out_columns)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: the largest and the smallest of numbers, and where they are.
+/* kernel.h: finds the largest and the smallest elements and their indices (max, argmax, cummax).
  *
- * Numbers are compared as keys: integers in the same order, in which both zeros are equal and NaN
- * is above all. The smallest is the largest of the keys in reverse, so that NaN wins there too. */
+ * Numbers are compared as keys: integers of the same order, in which both zeros are equal and NaN
+ * is the largest. For a minimum the kernel takes the largest key of the reversed order, so that NaN
+ * wins there too. */
 #ifndef BP_OPS_MINMAX_KERNEL_H
 #define BP_OPS_MINMAX_KERNEL_H
 
@@ -21,11 +22,11 @@ struct arg_extreme_end_args {
     struct reduce_args r;
 };
 
-/* x is [lines / inner, n, inner]; wide: indices are i64, else i32. */
+/* x is [lines / inner, n, inner]. wide: indices are i64, else i32. */
 struct cumulative_args {
     i64 op, n, inner, wide;
 };
-enum { CUMULATIVE_LINES = 64 }; /* neighbours that a lane goes along together */
+enum { CUMULATIVE_LINES = 64 }; /* neighbouring lines that a lane scans together */
 
 #ifdef ELEM
 #if defined(ELEM_f64) || defined(ELEM_i64) || defined(ELEM_u64)
@@ -46,7 +47,7 @@ KFN key key_lowest(void)
 }
 
 #ifdef ELEM_FLOAT
-/* Bits without the sign, and those of infinity. */
+/* number_bits returns the bits of a number; SIGN is the sign bit, INFINITE the bits of infinity. */
 #if defined(ELEM_f32) || defined(ELEM_f64)
 KFN key_bits number_bits(elem x)
 {
@@ -102,13 +103,13 @@ KFN elem key_number(int op, key k)
     key_bits size = k < 0 ? 0 - (key_bits)k : (key_bits)k;
     int below = (k < 0) != (op == EXTREME_min);
 
-    if (k == key_highest()) return number_from_bits(SIGN - 1); /* a NaN */
+    if (k == key_highest()) return number_from_bits(SIGN - 1); /* the key of NaN */
     return number_from_bits(below && size ? size | SIGN : size);
 }
 #undef SIGN
 #undef INFINITE
 #else
-/* Unsigned integers of the key's width are moved, so that 0 is the lowest key. */
+/* The value to xor unsigned integers of the key's width with, so that 0 becomes the lowest key. */
 KFN key_bits key_moved(void)
 {
 #if defined(ELEM_u32) || defined(ELEM_u64)
@@ -131,7 +132,7 @@ KFN elem key_number(int op, key k)
 }
 #endif
 
-/* Every lane passes k, every lane gets the highest. */
+/* Each lane passes its key k, and each lane receives the highest key of the team. */
 TEAM_JOIN(team_highest_of, key, b > a ? b : a)
 KFN key team_highest(key k, LOCAL acc *scratch)
 {
@@ -233,7 +234,7 @@ KFN void extreme_team(const struct extreme_args *a, i64 team, LOCAL acc *scratch
 }
 ENTRY_TEAMS_3(extreme, elem, key, const elem)
 
-/* The highest of every by-th of a result's parts from number first on. */
+/* The highest of the partial results first, first + by, first + 2 by and so on of one result. */
 KFN key extreme_parts(const struct reduce_args *a, GLOBAL const key *of, i64 first, i64 by)
 {
     key best = key_lowest();
@@ -264,7 +265,7 @@ KFN void extreme_end_team(const struct extreme_end_args *a, i64 team, LOCAL acc 
 }
 ENTRY_TEAMS_2(extreme_end, elem, const key)
 
-/* Where: the first place of the highest key. */
+/* The highest key and the index of its first occurrence. */
 struct found {
     key best;
     i64 at;
@@ -281,7 +282,7 @@ KFN void arg_put(const struct reduce_args *a, i64 out, i64 at, const struct foun
     }
 }
 
-/* Of n terms from number t on. */
+/* Updates `found` with n terms, of which the first has index t. */
 REDUCE_FN void arg_run(int op, struct found *found, GLOBAL const elem *x, i64 t, i64 n, i64 step)
 {
     enum { BLOCK = 512 };
@@ -301,7 +302,8 @@ REDUCE_FN void arg_run(int op, struct found *found, GLOBAL const elem *x, i64 t,
 TEAM_JOIN(team_nearest, u32, b < a ? b : a)
 #endif
 
-/* The highest of all lanes, and of those that have it the first place, as its distance to begin. */
+/* Joins the lanes: the highest key of all lanes, and the first index that has this key; lanes
+ * compare indices as distances to begin. */
 KFN void arg_team_join(struct found *found, i64 begin, LOCAL acc *scratch)
 {
 #ifdef ON_HOST
@@ -396,8 +398,9 @@ KFN void arg_extreme_team(const struct arg_extreme_args *a, i64 team, LOCAL acc 
 }
 ENTRY_TEAMS_4(arg_extreme, void, key, i64, const elem)
 
-/* The first that is highest of every by-th of a result's parts from number first on: parts are in
- * the order of their terms. Its place is the number of its part. */
+/* The highest of the partial results first, first + by and so on of one result. Partial results are
+ * in the order of their terms, so the first of equal ones is kept. `at` is the number of the
+ * partial result. */
 KFN struct found arg_parts(const struct reduce_args *a, GLOBAL const key *of, i64 first, i64 by)
 {
     struct found found = {key_lowest(), -1};
@@ -434,8 +437,8 @@ KFN void arg_extreme_end_team(const struct arg_extreme_end_args *a, i64 team, LO
 }
 ENTRY_TEAMS_3(arg_extreme_end, void, const key, const i64)
 
-/* The highest so far along each of w neighbouring lines, from element from on; of equal ones the
- * last. */
+/* The highest element so far along each of w neighbouring lines that begin at element `from`; of
+ * equal elements the index is that of the last. */
 REDUCE_FN void cumulative_lines(int op, const struct cumulative_args *a, i64 from, i64 w,
                                 GLOBAL elem *y, GLOBAL void *index, GLOBAL const elem *x)
 {

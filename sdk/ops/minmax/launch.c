@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for max, min, argmax, argmin, cummax and cummin. */
 #include "kernel.h"
 #include "../common/launch_reduce.h"
 
@@ -39,7 +39,7 @@ enum bp_status portable_extreme(const struct bp_launch *launch)
                                                                   launch->out[0]->memory});
 }
 
-/* The attributes of both are one layout. */
+/* argmax and argmin share one layout of attributes. */
 static struct reduce_args arg_plan(const struct bp_argmax_attrs *attrs, const struct bp_view *x,
                                    int64_t op)
 {
@@ -60,7 +60,8 @@ enum bp_status portable_arg_extreme_prepare(void *self, const struct bp_prep *pr
     return portable_needs(out, reduce_partial(&a));
 }
 
-/* Partial results are two arrays: keys, and from the middle on places. */
+/* The partial results are two arrays in the workspace: keys in the first half, indices in the
+ * second. */
 enum bp_status portable_arg_extreme(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0];

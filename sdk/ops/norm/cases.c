@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of layer_norm, rms_norm, group_norm, instance_norm, batch_norm, and of their
- * gradients; those of one kind share shapes. Cases of lp_normalize, mean_variance_normalization and
+/* cases.c: builds cases of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and their
+ * gradients, which share shapes by kind, and of lp_normalize, mean_variance_normalization and
  * lrn. */
 #include "../common/cases.h"
 #include <math.h>
@@ -12,13 +12,13 @@ cases_fn cases_layer_norm, cases_rms_norm, cases_layer_norm_grad, cases_rms_norm
     cases_batch_norm_train, cases_batch_norm_grad, cases_lp_normalize,
     cases_mean_variance_normalization, cases_lrn;
 
-/* Statistics, and parameters of batch_norm, are of the type that is computed with. */
+/* Statistics, and the parameters of batch_norm, have the dtype that the operator computes in. */
 static bool norm_cases_fits(const struct case_maker *maker)
 {
     return maker->gradients || maker->dtype[1] == num_accumulate(num_type(maker->dtype[0]))->dtype;
 }
 
-/* x, and the shape of parameters: the part of it from an axis on. */
+/* The shape of x, and the shape of the parameters: that of x from an axis on. */
 struct rows {
     const char *x, *param;
     int64_t axis;
@@ -55,21 +55,21 @@ static const struct rows rows[] = {
     {"7x67", "67", 1, 1e-5, DATA_WIDE, false},
     {"7x67", "67", 1, 1e-5, DATA_EXACT, false},
     {"131x130", "130", 1, 1e-5, DATA_PLAIN, false},
-    {"3x4096", "4096", 1, 1e-5, DATA_PLAIN, true}, /* as many as a team has in registers */
-    {"2x8195", "8195", 1, 1e-5, DATA_PLAIN, false}, /* more, and no whole vectors */
+    {"3x4096", "4096", 1, 1e-5, DATA_PLAIN, true}, /* fills the registers of a team */
+    {"2x8195", "8195", 1, 1e-5, DATA_PLAIN, false}, /* more, and not a whole number of vectors */
     {"2x8200", "8200", 1, 1e-5, DATA_PLAIN, false},
     {"1x16401", "16401", 1, 1e-5, DATA_POSITIVE, false},
     {"513x8", "8", 1, 1e-5, DATA_PLAIN, false},
 };
 enum { N_ROWS = COUNT(rows), LAYOUTS = 10 };
 
-/* Rows of whole vectors, for which a host has a way of its own where nothing but y is asked for. */
+/* Rows of whole vectors: a host has a faster path for these where y is the only wanted output. */
 static const struct rows whole[] = {
     {"5x32", "32", 1, 1e-5, DATA_PLAIN, true},
     {"5x64", "64", 1, 1e-5, DATA_PLAIN, false},
 };
 
-/* which: bits of the parameters that are there. grad: dy follows the first of them. */
+/* which: bits of the parameters that are present. grad: dy follows the first parameter. */
 static struct kernel_case *row_case(const struct case_maker *maker, const struct rows *r,
                                     int which, int params, bool grad)
 {
@@ -83,7 +83,7 @@ static struct kernel_case *row_case(const struct case_maker *maker, const struct
                                  which & 2 ? r->param : "-");
     if (grad) snprintf(shapes + used, sizeof shapes - used, "+%s", r->x);
     made = case_begin(maker, shapes);
-    made->attrs.layer_norm.axis = r->axis; /* one layout */
+    made->attrs.layer_norm.axis = r->axis; /* rms_norm has this layout too */
     made->attrs.layer_norm.epsilon = r->epsilon;
     case_data(made, DATA_PLAIN);
     made->in[0].data = r->data;
@@ -144,7 +144,7 @@ void cases_rms_norm_grad(struct case_maker *maker)
     of_rows(maker, 1, true, 2, 0);
 }
 
-/* Channels are axis 1. */
+/* Channels are axis 1 of x. */
 struct channels {
     const char *x, *param;
     int64_t groups;
@@ -178,19 +178,19 @@ static const struct channels channels[] = {
     {"3x4x31", "4", 2, 1e-5, DATA_EXACT, LAYOUT_DENSE, false},
     {"2x64x65", "64", 32, 1e-5, DATA_PLAIN, LAYOUT_LAST, false},
     {"2x4x65", "4", 4, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false},
-    {"2x67x151", "67", 67, 1e-5, DATA_PLAIN, LAYOUT_LAST, false}, /* more than a task */
-    {"2x2053x5", "2053", 2053, 1e-5, DATA_PLAIN, LAYOUT_LAST, false}, /* lines too long to keep */
-    {"2x67", "67", 67, 0.25, DATA_PLAIN, LAYOUT_DENSE, false}, /* few terms come closest */
+    {"2x67x151", "67", 67, 1e-5, DATA_PLAIN, LAYOUT_LAST, false}, /* more than one task */
+    {"2x2053x5", "2053", 2053, 1e-5, DATA_PLAIN, LAYOUT_LAST, false}, /* more than GIVEN_RUN */
+    {"2x67", "67", 67, 0.25, DATA_PLAIN, LAYOUT_DENSE, false}, /* few terms: nearest to the bound */
     {"3x37x1", "37", 37, 1e-3, DATA_PLAIN, LAYOUT_LAST, false},
     {"41x6x2", "6", 6, 0.5, DATA_PLAIN, LAYOUT_DENSE, false},
-    {"2x6x1031", "6", 3, 1e-5, DATA_PLAIN, LAYOUT_DENSE, true}, /* vectors of two channels */
+    {"2x6x1031", "6", 3, 1e-5, DATA_PLAIN, LAYOUT_DENSE, true}, /* vectors cross channels */
     {"2x4x5000", "4", 2, 1e-5, DATA_PLAIN, LAYOUT_DENSE, false}, /* more than registers hold */
     {"2x6x16", "6", 2, 1e-5, DATA_PLAIN, LAYOUT_OFFSET, false},
 };
 enum { N_CHANNELS = COUNT(channels), CHANNEL_LAYOUTS = 6 };
 
-/* Parameters are inputs 1 to params, of which the first two may be absent; a variance is positive.
- * grad: dy follows the first. */
+/* Parameters are inputs 1 to params, and the first two may be absent; a variance is positive. grad:
+ * dy follows the first parameter. */
 static struct kernel_case *channel_case(const struct case_maker *maker, const struct channels *c,
                                         int which, int params, bool grad)
 {
@@ -213,7 +213,7 @@ static struct kernel_case *channel_case(const struct case_maker *maker, const st
     return made;
 }
 
-/* set: the attributes. wide: parameters are of dtype U. */
+/* set: sets the attributes of a case. wide: the parameters have dtype U. */
 static void of_channels(const struct case_maker *maker, int params, bool wide, bool grad,
                         int outputs, uint32_t fixed,
                         void (*set)(struct kernel_case *made, const struct channels *c))
@@ -248,7 +248,7 @@ static void of_channels(const struct case_maker *maker, int params, bool wide, b
 
 static void set_group(struct kernel_case *made, const struct channels *c)
 {
-    made->attrs.group_norm.groups = c->groups; /* that of the gradient is one layout with it */
+    made->attrs.group_norm.groups = c->groups; /* group_norm_grad has this layout too */
     made->attrs.group_norm.epsilon = c->epsilon;
 }
 
@@ -264,10 +264,10 @@ void cases_group_norm_grad(struct case_maker *maker)
 
 static void set_epsilon(struct kernel_case *made, const struct channels *c)
 {
-    made->attrs.instance_norm.epsilon = c->epsilon; /* the first of all others */
+    made->attrs.instance_norm.epsilon = c->epsilon; /* the first attribute of all others too */
 }
 
-/* It is written as a group_norm. */
+/* The reference computes instance_norm as a group_norm. */
 void cases_instance_norm(struct case_maker *maker)
 {
     of_channels(maker, 2, false, false, 1, 0, set_epsilon);
@@ -319,7 +319,7 @@ void cases_lp_normalize(struct case_maker *maker)
     made = case_begin(maker, "5x7");
     case_data(made, DATA_ZERO);
     case_end(maker, made, "zeros");
-    for (int k = 0; k < COUNT(orders); k++) { /* the second vector is 0, and nothing is added */
+    for (int k = 0; k < COUNT(orders); k++) { /* the second vector is 0, and epsilon is 0 */
         made = case_begin(maker, "3x4");
         made->attrs.lp_normalize.p = orders[k];
         made->attrs.lp_normalize.epsilon = 0;

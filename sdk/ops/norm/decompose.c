@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decompose.c: lp_normalize, mean_variance_normalization and lrn in other operators. */
+/* decompose.c: decomposes lp_normalize, mean_variance_normalization and lrn into other
+ * operators. */
 #include <call/compose.h>
 
 #include <backplane/attrs.h>
@@ -31,7 +32,8 @@ enum bp_status bp_decompose_mean_variance(struct bp_decomposition *e)
     return bp_compose_give(e, &c, MAKE(&c, div, NULL, d, bp_compose_scale(&c, s, 1, a->epsilon)));
 }
 
-/* t, of n channels, moved by `by` channels towards the last, with zeros where nothing comes. */
+/* Returns t, which has n channels, shifted by `by` channels towards the last one; zeros fill the
+ * channels that become free. */
 static struct bp_tensor *norm_shifted(struct bp_compose *c, struct bp_tensor *t, int64_t by,
                                       int64_t n)
 {
@@ -46,9 +48,9 @@ static struct bp_tensor *norm_shifted(struct bp_compose *c, struct bp_tensor *t,
     return by ? MAKE(c, slice_grad, &put, MAKE(c, slice, &part, t), t) : t;
 }
 
-/* The sum of t and of its n - 1 next channels (sign -1), or of those before it (1); the first lies
- * `first` channels off. Sums of 2, 4, 8 channels are made, each of two of those before, and put
- * together as n needs them. */
+/* Returns the sum of n channels of t: for each channel, that with `first` channels distance and the
+ * n - 1 after it (sign -1) or before it (sign 1). Each sum of 2, 4 or 8 channels is made from two
+ * of the sums before; the bits of n select the sums to add. */
 static struct bp_tensor *run_of(struct bp_compose *c, struct bp_tensor *t, int64_t sign,
                                 int64_t first, int64_t n, int64_t channels)
 {
@@ -65,7 +67,7 @@ static struct bp_tensor *run_of(struct bp_compose *c, struct bp_tensor *t, int64
     return sum;
 }
 
-/* x e^(-beta log(bias + alpha / window s)). A window that is larger than x has channels is cut. */
+/* x e^(-beta log(bias + alpha / window s)). A window with more channels than x is cut. */
 enum bp_status bp_decompose_lrn(struct bp_decomposition *e)
 {
     const struct bp_lrn_attrs *a = e->attrs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: groups of terms less their mean, by their standard deviation, and the like with
- * statistics that are given; rows of a GPU: kernel_rows.h; gradients: kernel_grad.h. */
+/* kernel.h: normalises groups of terms by their mean and standard deviation, or by given
+ * statistics. See kernel_rows.h for rows on a GPU and kernel_grad.h for gradients. */
 #ifndef BP_OPS_NORM_KERNEL_H
 #define BP_OPS_NORM_KERNEL_H
 
@@ -8,7 +8,7 @@
 #include "kernel_rows.h"
 
 #ifdef ELEM
-/* What normalise reads and writes besides x and y; what is absent is NULL. */
+/* The operands of `normalise` besides x and y; an absent one is NULL. */
 struct norm_more {
     GLOBAL const void *scale, *bias;
     GLOBAL acc *mean, *r;
@@ -16,7 +16,8 @@ struct norm_more {
     GLOBAL acc *new_mean, *new_variance;
 };
 
-/* The results of group number j of a team that are one number each. */
+/* Writes the results that group number j of the team has once: statistics, and running
+ * statistics. */
 KFN void norm_put_stats(const struct norm_plan *p, const struct norm_base *b, i64 j,
                         struct norm_stats s, const struct norm_more *m)
 {
@@ -38,8 +39,8 @@ KFN void norm_put_stats(const struct norm_plan *p, const struct norm_base *b, i6
 }
 
 #ifdef ON_HOST
-/* n terms at steps that are known where it is called; one of 0 has the same scale, or bias, for
- * all. */
+/* Normalises n terms. Callers pass the steps as constants; a step of 0 means that one scale, or one
+ * bias, applies to all n terms. */
 KFN void norm_put_run(const struct norm_plan *p, elem *y, i64 sy, const elem *x, i64 sx,
                       const void *scale, i64 at_scale, i64 ss, const void *bias, i64 at_bias,
                       i64 sb, i64 n, struct norm_stats s)
@@ -55,7 +56,7 @@ KFN void norm_put_run(const struct norm_plan *p, elem *y, i64 sy, const elem *x,
     }
 }
 
-/* Scale and bias of elements side by side. */
+/* Scale and bias have one element for each term, contiguous. */
 KFN void norm_put_run_elem(elem *y, const elem *x, const elem *scale, const elem *bias, i64 n,
                            struct norm_stats s)
 {
@@ -88,7 +89,7 @@ KFN void norm_put_row(const struct norm_plan *p, const struct norm_base *b, elem
     }
 }
 
-/* Groups side by side, each of which has one scale and one bias. */
+/* Normalises neighbouring groups, each of which has one scale and one bias. */
 KFN void norm_put_columns(const struct norm_plan *p, const struct norm_base *b, elem *y,
                           const elem *x, const struct norm_more *m, const struct norm_stats *s)
 {
@@ -111,7 +112,8 @@ KFN void norm_put_columns(const struct norm_plan *p, const struct norm_base *b, 
     }
 }
 
-/* A row of so many vectors, known where this is inlined: it stays in registers. */
+/* Normalises a row of `vectors` vectors. The count is a constant where this is inlined, so that the
+ * row stays in registers. */
 KFN __attribute__((always_inline)) void norm_vectors(const struct norm_plan *p, int vectors,
                                                      elem *y, const elem *x, const elem *scale,
                                                      const elem *bias)
@@ -135,7 +137,7 @@ KFN __attribute__((always_inline)) void norm_vectors(const struct norm_plan *p, 
     }
 }
 
-/* Result: whether it is such a row. */
+/* Returns whether the row has one of these lengths and was normalised. */
 KFN int norm_short(const struct norm_plan *p, elem *y, const elem *x, const elem *scale,
                    const elem *bias)
 {
@@ -148,7 +150,7 @@ KFN int norm_short(const struct norm_plan *p, elem *y, const elem *x, const elem
     }
 }
 
-/* A row, with all else that is there beside it (norm_plan.plain): short ones are many. */
+/* Normalises one row of a plan that is `plain` (norm_plan): most of these rows are short. */
 KFN void norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x, const elem *scale,
                     const elem *bias)
 {
@@ -174,7 +176,8 @@ KFN void norm_plain(const struct norm_plan *p, i64 row, elem *y, const elem *x, 
     }
 }
 
-/* Where terms or groups lie side by side. Result: whether it has been done. */
+/* Handles groups whose terms are contiguous, or that are neighbours in memory. Returns whether it
+ * did. */
 KFN int norm_host(const struct norm_plan *p, const struct norm_base *b, elem *y, const elem *x,
                   const struct norm_more *m)
 {
@@ -249,7 +252,7 @@ ENTRY_TEAMS_10(normalise, elem, const elem, const void, const void, acc, acc, co
 #ifdef ON_HOST
 enum { GIVEN_RUN = 2048 };
 
-/* Whether lines are alike: an element of each has the same parameters, all side by side. */
+/* Whether all lines have the same parameters, with one for each element of a line, contiguous. */
 KFN int norm_lines_alike(const struct norm_plan *p)
 {
     for (i64 axis = 0; axis < p->outer; axis++)
@@ -260,7 +263,7 @@ KFN int norm_lines_alike(const struct norm_plan *p)
            norm_step(p, NORM_MEAN) == 1;
 }
 
-/* Channels innermost: their factors are made once for all lines. */
+/* Channels are the innermost axis: factors are computed once and used for all lines. */
 KFN void norm_given_lines(const struct norm_plan *p, i64 begin, i64 n, elem *y, const elem *x,
                           const acc *scale, const acc *bias, const acc *mean,
                           const acc *variance)
@@ -287,8 +290,8 @@ KFN void norm_given_lines(const struct norm_plan *p, i64 begin, i64 n, elem *y, 
 }
 #endif
 
-/* With a mean and a variance that are given. Terms are lines along the last axis, of which there
- * is no other kind: outer axes number them. */
+/* Normalises with a given mean and variance. Terms are lines along the last axis, which is the only
+ * inner axis: the outer axes number the lines. */
 KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i64 n,
                               GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const acc *scale,
                               GLOBAL const acc *bias, GLOBAL const acc *mean,

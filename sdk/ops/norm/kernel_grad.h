@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_grad.h: the gradients of what kernel.h makes: of x, group by group, and of scale and
- * bias, which are sums over the elements that share one. */
+/* kernel_grad.h: computes gradients of the operators of kernel.h: that of x group by group, and
+ * those of scale and bias, which are sums over the elements that share one parameter. */
 #ifndef BP_OPS_NORM_KERNEL_GRAD_H
 #define BP_OPS_NORM_KERNEL_GRAD_H
 
@@ -30,7 +30,7 @@ KFN elem norm_dx(struct norm_slope k, acc g, acc x)
 }
 
 #ifdef ON_HOST
-/* Two sums of a line side by side: of g = dy scale, and of g (x - mean). */
+/* Two sums over a contiguous line: of g = dy scale, and of g (x - mean). */
 KFN void norm_sum_pairs(const struct norm_plan *p, const elem *x, const elem *dy,
                         const void *scale, i64 at_scale, i64 ss, i64 n, acc mean, acc *sum_g,
                         acc *sum_gd)
@@ -108,7 +108,7 @@ KFN struct norm_stats norm_grad_row(const struct norm_plan *p, const struct norm
     return s;
 }
 
-/* Groups side by side, each of which has one scale. */
+/* Gradients of neighbouring groups, each of which has one scale. */
 KFN void norm_grad_columns(const struct norm_plan *p, const struct norm_base *b, elem *dx,
                            const elem *x, const elem *dy, const void *scale, struct norm_stats *s)
 {
@@ -158,7 +158,7 @@ KFN void norm_grad_columns(const struct norm_plan *p, const struct norm_base *b,
     }
 }
 
-/* As norm_host; statistics for normalise_params. */
+/* As norm_host; also writes the statistics that normalise_params reads. */
 KFN int norm_grad_host(const struct norm_plan *p, const struct norm_base *b, elem *dx,
                        const elem *x, const elem *dy, const void *scale, acc *mean, acc *r)
 {
@@ -184,7 +184,7 @@ KFN int norm_grad_host(const struct norm_plan *p, const struct norm_base *b, ele
 }
 #endif
 
-/* dx, and mean and r of each group, unless they are NULL. */
+/* Computes dx, and mean and r of each group unless they are NULL. */
 KFN void normalise_grad_team(const struct normalise_grad_args *a, i64 team, LOCAL acc *scratch,
                              GLOBAL elem *dx, GLOBAL const elem *x, GLOBAL const void *scale,
                              GLOBAL const elem *dy, GLOBAL acc *mean, GLOBAL acc *r)
@@ -233,7 +233,7 @@ KFN void normalise_grad_team(const struct normalise_grad_args *a, i64 team, LOCA
     }
 }
 
-/* A gradient of a parameter, of which there is a group here; each may be NULL. */
+/* Writes a gradient of a parameter; here a group has one parameter. `param` may be NULL. */
 KFN void norm_put_param(const struct norm_plan *p, GLOBAL void *param, i64 at, acc s)
 {
     if (!param) return;
@@ -286,7 +286,7 @@ KFN int norm_params_columns(const struct norm_plan *p, const struct norm_base *b
     return 1;
 }
 
-/* Lines side by side, each within one group of x. */
+/* Handles contiguous lines, each of which is within one group of x. */
 KFN int norm_params_row(const struct norm_plan *p, const struct norm_base *b, void *dscale,
                         void *dbias, const elem *x, const elem *dy, const acc *mean, const acc *r)
 {
@@ -316,7 +316,8 @@ KFN int norm_params_row(const struct norm_plan *p, const struct norm_base *b, vo
 }
 #endif
 
-/* Here a group is what shares a parameter; mean and r lie as the groups of x that terms are in. */
+/* Here a group is the elements that share one parameter. mean and r have the strides of the groups
+ * of x, so that each term reads the statistics of the group of x that it belongs to. */
 KFN void normalise_params_team(const struct normalise_params_args *a, i64 team, LOCAL acc *scratch,
                                GLOBAL void *dscale, GLOBAL void *dbias, GLOBAL const elem *x,
                                GLOBAL const elem *dy, GLOBAL const acc *mean, GLOBAL const acc *r)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_group.h: where the terms of groups lie, and sums over them.
+/* kernel_group.h: finds the terms of groups in memory and sums them, for normalisation and softmax.
  *
- * A team has one group, whose terms its lanes share, or several neighbouring ones, of which each
- * lane makes some alone. A host, whose team is one lane, has ways of its own where terms, or
- * groups, lie side by side: its sums are made in double there. */
+ * A team has one group, whose terms its lanes share, or several neighbouring groups, each of which
+ * one lane computes alone. On a host a team is one lane; there, contiguous terms and neighbouring
+ * groups have faster paths, which sum in double. */
 #ifndef BP_OPS_NORM_KERNEL_GROUP_H
 #define BP_OPS_NORM_KERNEL_GROUP_H
 
 #include "../../dialect/dialect.h"
 
 enum {
-    NORM_AXES = 10,    /* eight, one of which may be cut in two, and one that stands for none */
-    NORM_COLUMNS = 64, /* groups that a team makes side by side */
+    NORM_AXES = 10,    /* eight, one of which may be split in two, and a dummy axis */
+    NORM_COLUMNS = 64, /* neighbouring groups of a team */
 };
 
-/* Operands by their strides. Those of one column may share it: no kernel has both. */
+/* The operands that have strides. Two operands may share a slot if no kernel has both. */
 enum {
     NORM_X,
     NORM_Y,     /* or dx */
@@ -26,14 +26,14 @@ enum {
     NORM_SLOTS
 };
 
-/* Statistics of all calls, of batch_norm_train: a number for each group, which is a channel. */
+/* Running statistics of batch_norm_train: one number for each group, which is a channel. */
 enum { NORM_OLD_MEAN, NORM_OLD_VARIANCE, NORM_NEW_MEAN, NORM_NEW_VARIANCE, NORM_KEPT };
 
-/* Groups of terms: outer axes tell groups apart, inner ones, which follow them, the terms of each.
- * An operand that does not have an axis has stride 0 there. Teams make `wide` neighbouring groups
- * of the last outer axis, or one. */
+/* Groups of terms. The outer axes number the groups; the inner axes, which follow the outer ones,
+ * number the terms of a group. An operand without an axis has stride 0 there. A team computes
+ * `wide` neighbouring groups along the last outer axis, or one group. */
 struct norm_plan {
-    i64 outer, inner; /* axes, at least one of each */
+    i64 outer, inner; /* number of axes, at least one of each */
     i64 shape[NORM_AXES], stride[NORM_SLOTS][NORM_AXES];
     i64 kept[NORM_KEPT]; /* strides */
     i64 groups, terms;
@@ -41,9 +41,9 @@ struct norm_plan {
     i64 centre;              /* the mean is subtracted */
     i64 wide_params;         /* scale and bias are of type acc, not elem */
     i64 unbiased;
-    i64 plain; /* one axis of each, terms side by side in all operands, scale wherever there is
-                  bias, and no others */
-    i64 slots; /* operands: those from here on are not there, or have one element */
+    i64 plain; /* one outer and one inner axis, contiguous terms in all operands, a scale if there
+                  is a bias, and no other operands */
+    i64 slots; /* operands in use: later ones are absent, or have one element */
     host_real epsilon, momentum;
 };
 
@@ -73,13 +73,14 @@ struct log_softmax_grad_args {
 #include "../../dialect/simd_reduce.h"
 #endif
 
-/* Where a team's groups begin in each operand, and how many there are. */
+/* The offset of a team's first group in each operand, and the number of groups. */
 struct norm_base {
     i64 at[NORM_SLOTS], n;
-    i64 first; /* along the last outer axis */
+    i64 first; /* index of the first group along the last outer axis */
 };
 
-/* a / b, none of which is negative: of 64 bits it costs a GPU several times as much as of 32. */
+/* a / b for a, b >= 0: a division of 64 bits costs a GPU several times as much as one of 32
+ * bits. */
 KFN i64 norm_divide(i64 a, i64 b)
 {
     return (a | b) >> 32 ? a / b : (i64)((u32)a / (u32)b);
@@ -104,7 +105,7 @@ KFN void norm_find(const struct norm_plan *p, i64 team, struct norm_base *base)
     for (i64 slot = p->slots; slot < NORM_SLOTS; slot++) base->at[slot] = 0;
 }
 
-/* Terms come in lines along the last inner axis. */
+/* Terms are stored in lines along the last inner axis. */
 KFN i64 norm_run(const struct norm_plan *p)
 {
     return p->shape[p->outer + p->inner - 1];
@@ -118,7 +119,7 @@ KFN i64 norm_next(const struct norm_plan *p, i64 slot)
     return p->stride[slot][p->outer - 1];
 }
 
-/* Where a line begins. The outermost axis that is not along lines needs no division. */
+/* The offset of a line. The outermost axis that is not along lines needs no division. */
 KFN i64 norm_line(const struct norm_plan *p, i64 slot, i64 line)
 {
     i64 at = 0;
@@ -132,8 +133,8 @@ KFN i64 norm_line(const struct norm_plan *p, i64 slot, i64 line)
     return p->inner > 1 ? at + line * p->stride[slot][p->outer] : at;
 }
 
-/* A lane's part in a round: group number j of the team's, terms of it, and whether the lane writes
- * the results that each group has once. */
+/* The work of a lane in one round: group number j of the team, the number of its terms, and whether
+ * the lane writes the results that each group has once. */
 struct norm_share {
     i64 j, terms, writes;
 };
@@ -149,24 +150,26 @@ KFN struct norm_share norm_share(const struct norm_plan *p, i64 first, i64 n)
     return s;
 }
 
-/* A team's groups, in rounds: a group that all lanes share, or one a lane. Rounds have barriers, so
- * every lane goes through all rounds, with a group or without. */
+/* Loops over a team's groups in rounds: each round has one group that all lanes share, or one group
+ * for each lane. Rounds have barriers, so every lane runs through all rounds, with a group or
+ * without. */
 #define NORM_ROUNDS(p, first, n) \
     for (i64 first = 0; first < (n); first += (p)->wide > 1 ? LANES : 1)
 
-/* A term of a group: number i, in this column of this line. */
+/* A position in the terms of a group: term i, which is in this column of this line. */
 struct norm_walk {
     i64 i, line, column;
-    i64 by, lines, columns; /* terms to the lane's next one; lines and columns of these */
+    i64 by, lines, columns; /* the lane's step to its next term: in terms, lines and columns */
 };
 
 #if defined(ON_HOST) || defined(ON_PROCESSOR)
-/* All terms of a group, line after line. */
+/* Loops over all terms of a group, line after line. */
 #define NORM_TERMS(p, n, w) \
     for (struct norm_walk w = {0, 0, 0, 0, 0, 0}; w.i < (n); w.line++) \
         for (w.column = 0; w.column < norm_run(p); w.column++, w.i++)
 #else
-/* A lane's terms, or all where each lane has a group. A GPU has no time to divide for each. */
+/* Loops over the lane's terms of a group, or over all terms where each lane has a group. Steps are
+ * added, because a division for each term is slow on a GPU. */
 KFN struct norm_walk norm_walk(const struct norm_plan *p)
 {
     i64 first = p->wide > 1 ? 0 : LANE, by = p->wide > 1 ? 1 : LANES, run = norm_run(p);
@@ -194,17 +197,17 @@ KFN void norm_next_term(const struct norm_plan *p, struct norm_walk *w)
     for (struct norm_walk w = norm_walk(p); w.i < (n); norm_next_term(p, &w))
 #endif
 
-/* The same where a group is one line. */
+/* As NORM_TERMS, for a group that is one line. */
 #define NORM_LINE_TERMS(p, n, i) \
     for (i64 i = (p)->wide > 1 ? 0 : LANE; i < (n); i += (p)->wide > 1 ? 1 : LANES)
 
-/* Where a term is. */
+/* The offset of a term. */
 KFN i64 norm_term(const struct norm_plan *p, i64 slot, const struct norm_walk *w)
 {
     return norm_line(p, slot, w->line) + w->column * norm_step(p, slot);
 }
 
-/* An element of scale or bias, or what stands for one that is absent. */
+/* An element of scale or bias, or `none` where the parameter is absent. */
 KFN acc norm_param(const struct norm_plan *p, GLOBAL const void *param, i64 at, acc none)
 {
     if (!param) return none;
@@ -212,7 +215,7 @@ KFN acc norm_param(const struct norm_plan *p, GLOBAL const void *param, i64 at, 
                           : elem_get(((GLOBAL const elem *)param)[at]);
 }
 
-/* The sum of the lanes' shares, where they have some of one group. */
+/* Returns the sum over the lanes where they share a group, else the lane's own sum. */
 KFN acc norm_join(const struct norm_plan *p, acc s, LOCAL acc *scratch)
 {
     return p->wide > 1 ? s : team_sum(s, scratch);
@@ -232,7 +235,7 @@ KFN struct norm_stats norm_stats(const struct norm_plan *p, acc mean, acc square
     return s;
 }
 
-/* Of the group that begins at x, of which the lane has so many terms. */
+/* Computes the statistics of the group that begins at x; `terms` is the lane's number of terms. */
 KFN struct norm_stats norm_measure(const struct norm_plan *p, i64 terms, GLOBAL const elem *x,
                                    LOCAL acc *scratch)
 {
@@ -254,9 +257,9 @@ KFN struct norm_stats norm_measure(const struct norm_plan *p, i64 terms, GLOBAL 
 enum {
     NORM_LANES = ACROSS,
     NORM_SHORT = 8, /* vectors of a row that stays in registers */
-    NORM_SIDE = 64,    /* places at which the largest of a row is looked for */
-    NORM_BLOCK = 1024, /* terms before they go to a double */
-    NORM_LINES = 32,   /* the same, of a column */
+    NORM_SIDE = 64,    /* partial maxima of a row, which vectors hold */
+    NORM_BLOCK = 1024, /* terms that are summed before the sum is added to a double */
+    NORM_LINES = 32,   /* the same for a column */
 };
 typedef acc norm_vec __attribute__((vector_size(VECTOR), aligned(sizeof(acc)), may_alias));
 
@@ -302,8 +305,8 @@ KFN norm_vec norm_power(const elem *x, acc mean, int power)
     return d;
 }
 
-/* The sum of (x - mean)^power, of n terms side by side: four sums at a time, so that additions
- * need not wait for each other. */
+/* Returns the sum of (x - mean)^power over n contiguous terms. It adds up four sums, so that an
+ * addition does not wait for the one before. */
 KFN acc norm_sum_power(const elem *x, i64 n, acc mean, int power)
 {
     norm_vec a = {0}, b = {0}, c = {0}, d = {0};
@@ -338,7 +341,7 @@ KFN double norm_sum_lines(const struct norm_plan *p, const elem *x, acc mean, in
     return total;
 }
 
-/* Terms side by side. */
+/* Statistics of one group with contiguous terms. */
 KFN struct norm_stats norm_measure_row(const struct norm_plan *p, const elem *x)
 {
     acc mean = 0;
@@ -347,7 +350,7 @@ KFN struct norm_stats norm_measure_row(const struct norm_plan *p, const elem *x)
     return norm_stats(p, mean, (acc)norm_sum_lines(p, x, mean, 2));
 }
 
-/* Sums to doubles. */
+/* Adds n partial sums to doubles and clears the partial sums. */
 KFN void norm_flush(acc *part, double *total, i64 n)
 {
     for (i64 j = 0; j < n; j++) {
@@ -376,7 +379,7 @@ KFN void norm_sum_columns(const struct norm_plan *p, const elem *x, i64 n, const
     norm_flush(part, total, n);
 }
 
-/* n groups side by side. */
+/* Statistics of n neighbouring groups. */
 KFN void norm_measure_columns(const struct norm_plan *p, const elem *x, i64 n,
                               struct norm_stats *s)
 {
@@ -391,7 +394,8 @@ KFN void norm_measure_columns(const struct norm_plan *p, const elem *x, i64 n,
     for (i64 j = 0; j < n; j++) s[j] = norm_stats(p, mean[j], (acc)total[j]);
 }
 
-/* Whether operand number slot has terms side by side; or groups. */
+/* norm_is_row: the terms of a group are contiguous in operand `slot`; norm_is_column: the groups
+ * are. */
 KFN i64 norm_is_row(const struct norm_plan *p, i64 slot)
 {
     return p->wide == 1 && norm_step(p, slot) == 1;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_rows.h: normalise (kernel.h) of groups whose terms lie side by side, for teams of many
- * lanes: the lanes have the terms of a group in registers, where there are not more than a chunk
- * (row.h), and read longer ones for each of three passes. */
+/* kernel_rows.h: normalises groups of contiguous terms on devices whose teams have many lanes. The
+ * lanes keep the terms of a group in registers if the group fits into a chunk (row.h), and else
+ * read the terms again in each of up to three passes. */
 #ifndef BP_OPS_NORM_KERNEL_ROWS_H
 #define BP_OPS_NORM_KERNEL_ROWS_H
 
 #include "kernel_group.h"
 
-/* Team number t makes the group that begins t x_next elements behind x. Parameters of that group
- * begin t % period times their `next` behind the first. */
+/* Team number t normalises the group at x + t x_next. The parameters of this group are (t % period)
+ * * `next` elements after the first ones. */
 struct normalise_rows_args {
     i64 terms, x_next, y_next, mean_next, r_next;
     i64 period, scale_next, bias_next;
-    i64 each; /* parameters lie side by side, one for each term; else one for each `run` terms */
+    i64 each; /* each term has a parameter, contiguous; 0: each line of `run` terms has one */
     i64 run, scale_line, bias_line;
     i64 centre;
     host_real epsilon;
@@ -23,7 +23,7 @@ struct normalise_rows_args {
 
 enum { PASS_MEAN, PASS_SQUARES, PASS_PUT };
 
-/* The sum of x - mean, or of its squares, of the lane's terms in a chunk. */
+/* The sum of x - mean, or of its squares, over the lane's terms in a chunk. */
 KFN acc norm_packs_sum(pack *v, i64 left, acc mean, int squares)
 {
     acc s = 0;
@@ -44,8 +44,9 @@ KFN acc norm_packs_sum(pack *v, i64 left, acc mean, int squares)
     return s;
 }
 
-/* The parameters of the n terms from number at on, or what stands for absent ones. Lines are at
- * least as long as a pack, so that it has terms of two at most. */
+/* Reads the parameters of n terms from term `at` on into `out`; `none` replaces an absent
+ * parameter. A line is at least as long as a pack, so that a pack has terms of at most two
+ * lines. */
 KFN void norm_pack_params(const struct normalise_rows_args *a, acc *out, GLOBAL const elem *param,
                           i64 step, acc none, i64 at, int n, int even)
 {
@@ -69,7 +70,7 @@ KFN void norm_pack_params(const struct normalise_rows_args *a, acc *out, GLOBAL 
     for (int i = 0; i < RUN; i++) out[i] = i < rest ? first : second;
 }
 
-/* The lane's part of a row; both begin with the row's first term. */
+/* The operands of one row. All pointers are at the row's first term. */
 struct norm_row {
     GLOBAL const elem *x, *scale, *bias;
     GLOBAL elem *y;
@@ -95,7 +96,7 @@ KFN void norm_packs_put(const struct normalise_rows_args *a, const struct norm_r
     }
 }
 
-/* Where group number `team` lies. */
+/* Finds the operands of group number `team`. */
 KFN struct norm_row norm_row_of(const struct normalise_rows_args *a, i64 team, GLOBAL elem *y,
                                 GLOBAL const elem *x, GLOBAL const elem *scale,
                                 GLOBAL const elem *bias)
@@ -123,9 +124,9 @@ KFN void normalise_rows_team(const struct normalise_rows_args *a, i64 team, LOCA
     struct norm_stats s = {0, 0, 0};
     pack v[PACKS];
 
-    packs_load(v, row.x, 0, 0); /* zeros: not all compilers see that the first pass reads */
+    packs_load(v, row.x, 0, 0); /* zeros: some compilers do not see pass 1 load v */
     ROLLED
-    for (int pass = first; pass <= PASS_PUT; pass++) { /* one after another: their code is long */
+    for (int pass = first; pass <= PASS_PUT; pass++) { /* one loop: the code of a pass is long */
         acc total = 0;
         ROLLED
         for (i64 at = begin; at < n + begin; at += ROW_CHUNK) {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: plans and launches the kernels of kernel.h for normalisation and log_softmax. */
 #include "kernel.h"
 #include "launch_rows.h"
 #include "../../dialect/portable.h"
 
 #include <stdbool.h>
 
-/* What rows are numbered by. */
+/* The kind of an operator: the number of its kernel row. */
 enum norm_kind { KIND_layer, KIND_rms, KIND_group, KIND_batch, KIND_line };
 
-/* An axis of x (that of channels may be two), and the strides of operands along it. */
+/* An axis of x, and the strides of the operands along it. The axis of channels may be split in
+ * two. */
 struct axis {
     i64 extent, stride[NORM_SLOTS];
-    bool inner; /* terms of a group lie along it */
-    bool param; /* scale and bias have it */
+    bool inner; /* the terms of a group are along this axis */
+    bool param; /* scale and bias have this axis */
 };
 
 struct axes {
@@ -21,11 +22,11 @@ struct axes {
     struct axis at[NORM_AXES];
 };
 
-/* What a call normalises, and how it is cut. */
+/* The kind of normalisation, and how it divides the axes. */
 struct cut {
     enum norm_kind kind;
-    int begin;  /* the first axis of rows; that of a line */
-    i64 groups; /* of channels */
+    int begin;  /* first normalised axis of rows; the axis of a line */
+    i64 groups; /* number of groups of channels */
 };
 
 static struct cut cut_of(int number, const void *attrs, int rank)
@@ -40,7 +41,7 @@ static struct cut cut_of(int number, const void *attrs, int rank)
     return cut;
 }
 
-/* The axes of x. */
+/* Returns the axes of x. */
 static struct axes axes_of(const struct bp_view *x, const struct cut *cut)
 {
     bool rows = cut->kind == KIND_layer || cut->kind == KIND_rms, batch = cut->kind == KIND_batch;
@@ -53,7 +54,7 @@ static struct axes axes_of(const struct bp_view *x, const struct cut *cut)
         if (cut->kind == KIND_line) a->inner = i == cut->begin;
         a->param = rows ? i >= cut->begin : i == 1;
         if (i != 1 || cut->kind != KIND_group) continue;
-        axes.at[axes.n] = *a; /* channels of a group */
+        axes.at[axes.n] = *a; /* the channels within a group */
         axes.at[axes.n].inner = true;
         axes.at[axes.n++].extent = x->shape[i] / cut->groups;
         a->extent = cut->groups;
@@ -62,7 +63,7 @@ static struct axes axes_of(const struct bp_view *x, const struct cut *cut)
     return axes;
 }
 
-/* The strides of an operand with the axes of x. */
+/* Sets the strides of an operand that has the axes of x. */
 static void like_x(struct axes *axes, int slot, const struct bp_view *view, const struct cut *cut)
 {
     for (int i = 0, at = 0; view && i < view->rank; i++, at++) {
@@ -73,8 +74,8 @@ static void like_x(struct axes *axes, int slot, const struct bp_view *view, cons
     }
 }
 
-/* Of one with the axes that parameters have: channels, of which two may be made, or those of
- * rows. */
+/* Sets the strides of an operand that has the axes of parameters: those of rows, or channels, which
+ * may be split in two. */
 static void like_params(struct axes *axes, int slot, const struct bp_view *view)
 {
     for (int i = 0, at = 0; view && i < axes->n; i++) {
@@ -88,20 +89,20 @@ static void like_params(struct axes *axes, int slot, const struct bp_view *view)
     }
 }
 
-/* Of one with a number for each group. */
+/* Sets the strides of an operand with one number for each group. */
 static void like_stats(struct axes *axes, int slot, const struct bp_view *view)
 {
     for (int i = 0, at = 0; view && i < axes->n; i++)
         if (!axes->at[i].inner) axes->at[i].stride[slot] = view->stride[at++];
 }
 
-/* Of one with a number for each channel. */
+/* The stride of an operand with one number for each channel. */
 static i64 step_of(const struct bp_view *view)
 {
     return view ? view->stride[0] : 0;
 }
 
-/* As like_stats, side by side. */
+/* As like_stats, for a contiguous operand. */
 static void like_dense(struct axes *axes, int slot)
 {
     i64 next = 1;
@@ -113,8 +114,9 @@ static void like_dense(struct axes *axes, int slot)
     }
 }
 
-/* Appends axes of one kind to a plan, the longest steps of slot first, those of 1 left out, joined
- * where every operand allows it. Result: how many. */
+/* Appends the inner or the outer axes to a plan: those with the longest strides of `slot` first,
+ * without axes of extent 1, neighbours joined where the strides of every operand allow it. Returns
+ * the number of axes that it appended. */
 static i64 norm_append(struct norm_plan *p, i64 first, const struct axes *axes, bool inner,
                        int slot)
 {
@@ -137,7 +139,7 @@ static i64 norm_append(struct norm_plan *p, i64 first, const struct axes *axes, 
         else p->shape[n++] = axes->at[best].extent;
         for (int s = 0; s < NORM_SLOTS; s++) p->stride[s][n - 1] = axes->at[best].stride[s];
     }
-    if (n == first) p->shape[n++] = 1; /* strides are 0 */
+    if (n == first) p->shape[n++] = 1; /* a dummy axis, with strides 0 */
     return n - first;
 }
 
@@ -146,7 +148,7 @@ static struct norm_plan plan_of(const struct axes *axes, double epsilon)
     struct norm_plan p = {.groups = 1, .terms = 1, .wide = 1, .centre = 1, .epsilon = epsilon};
     i64 length;
 
-    while (p.slots < NORM_SLOTS) { /* up to the last that is somewhere not 0 */
+    while (p.slots < NORM_SLOTS) { /* counts up to the last operand with a stride other than 0 */
         bool any = false;
         for (int s = (int)p.slots; s < NORM_SLOTS; s++)
             for (int i = 0; i < axes->n; i++) any |= axes->at[i].stride[s] != 0;
@@ -178,7 +180,8 @@ static double epsilon_of(enum norm_kind kind, const void *attrs)
     return ((const struct bp_batch_norm_train_attrs *)attrs)->epsilon;
 }
 
-/* Whether a plan is plain, but for operands that are numbers of groups. */
+/* Whether a plan is plain (norm_plan). The caller checks that there are no outputs for
+ * statistics. */
 static bool is_plain(const struct norm_plan *p, const struct bp_view *scale,
                      const struct bp_view *bias)
 {
@@ -188,7 +191,7 @@ static bool is_plain(const struct norm_plan *p, const struct bp_view *scale,
            (!bias || (p->stride[NORM_BIAS][1] == 1 && !p->stride[NORM_BIAS][0]));
 }
 
-/* Inputs and outputs of a forward by what they are; NULL where there is none. */
+/* Inputs and outputs of a forward operator by name; NULL: absent. */
 struct ports {
     const struct bp_view *x, *scale, *bias, *old_mean, *old_variance;
     const struct bp_view *y, *new_mean, *new_variance, *mean, *r;
@@ -273,7 +276,8 @@ enum bp_status portable_normalise(const struct bp_launch *launch)
     return portable_run(launch, &p);
 }
 
-/* Lines along the axis where y lies side by side, numbered by all others. */
+/* Normalises with given statistics: lines along the axis where y is contiguous, numbered by all
+ * other axes. */
 enum bp_status portable_normalise_given(const struct bp_launch *launch)
 {
     const struct bp_batch_norm_attrs *attrs = launch->attrs;
@@ -292,7 +296,7 @@ enum bp_status portable_normalise_given(const struct bp_launch *launch)
     like_params(&axes, NORM_R, in[4]);
     p->outer = norm_append(p, 0, &axes, true, NORM_Y) - 1;
     p->inner = 1;
-    if (!p->outer) { /* one line */
+    if (!p->outer) { /* y is one line */
         p->shape[1] = p->shape[0];
         p->shape[0] = 1;
         for (int s = 0; s < NORM_SLOTS; s++) {
@@ -309,7 +313,8 @@ enum bp_status portable_normalise_given(const struct bp_launch *launch)
     return portable_run(launch, &run);
 }
 
-/* Both statistics of each group, where gradients of parameters need them. */
+/* The number of groups: where gradients of parameters are wanted, the workspace has mean and r for
+ * each group. */
 static i64 groups_of(const struct axes *axes)
 {
     i64 n = 1;
@@ -338,7 +343,7 @@ static void norm_workspace(struct portable *p, const struct bp_launch *launch, b
     else portable_view(p, NULL);
 }
 
-/* What shares a parameter becomes a group. */
+/* Computes gradients of parameters: the elements that share a parameter are a group. */
 static enum bp_status params_grad(const struct bp_launch *launch, struct axes *axes,
                                   bool wide_params)
 {
@@ -397,10 +402,10 @@ enum bp_status portable_normalise_grad(const struct bp_launch *launch)
     return status || !any ? status : params_grad(launch, &axes, cut.kind == KIND_batch);
 }
 
-/* A line along the axis is a group. */
+/* Plans log_softmax: a line along its axis is a group. */
 static struct norm_plan norm_lines(const struct bp_launch *launch, const struct bp_view *dy)
 {
-    const struct bp_log_softmax_attrs *a = launch->attrs; /* that of the gradient is one layout */
+    const struct bp_log_softmax_attrs *a = launch->attrs; /* log_softmax_grad has this layout too */
     const struct bp_view *x = launch->in[0];
     struct cut cut = {.kind = KIND_line, .begin = portable_axis(a->axis, x->rank), .groups = 1};
     struct axes axes = axes_of(x, &cut);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_rows.c: plans as rows; see launch_rows.h. */
+/* launch_rows.c: converts a plan of normalisation to arguments of normalise_rows
+ * (launch_rows.h). */
 #include "launch_rows.h"
 #include "../../dialect/run_size.h"
 
-/* Whether axes first to last of an operand are as one. */
+/* Whether the strides of an operand let axes first to last be joined into one axis. */
 static bool is_even(const struct norm_plan *p, int slot, i64 first, i64 last)
 {
     for (i64 i = first; i < last; i++)
@@ -11,7 +12,7 @@ static bool is_even(const struct norm_plan *p, int slot, i64 first, i64 last)
     return true;
 }
 
-/* Whether each group has its terms side by side. */
+/* Whether the terms of each group are contiguous. */
 static bool is_row(const struct norm_plan *p, int slot)
 {
     i64 last = p->outer + p->inner - 1;
@@ -19,7 +20,7 @@ static bool is_row(const struct norm_plan *p, int slot)
     return p->stride[slot][last] == 1 && is_even(p, slot, p->outer, last);
 }
 
-/* Whether it is absent, or has this step from term to term. */
+/* Whether the parameter is absent, or has this stride from term to term. */
 static bool has_step(const struct norm_plan *p, const struct bp_view *param, int slot, i64 step)
 {
     return !param || p->stride[slot][p->outer + p->inner - 1] == step;

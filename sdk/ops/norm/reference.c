@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: normalisation, from lists of which group and which parameter each element of x
- * belongs to; lp_normalize, mean_variance_normalization, lrn. */
+/* reference.c: computes reference results of normalisation from lists that name the group and the
+ * parameter of each element of x; also of lp_normalize, mean_variance_normalization and lrn. */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 struct lists {
     int64_t count, groups, params;
-    int64_t *group, *param; /* of each element of x */
+    int64_t *group, *param; /* one entry for each element of x */
     bool centre;
     long double epsilon;
     const struct num_type *type; /* of x */
@@ -40,7 +40,7 @@ static void ref_norm_finish(struct lists *l)
     free(l->param);
 }
 
-/* Over axis and all behind it. */
+/* Lists for normalisation over axis and all axes after it. */
 static struct lists of_rows(const struct ref_array *x, int64_t axis, double epsilon)
 {
     int begin = ref_axis(axis, x->rank);
@@ -54,7 +54,8 @@ static struct lists of_rows(const struct ref_array *x, int64_t axis, double epsi
     return l;
 }
 
-/* Of channels, axis 1: in n groups for each batch, or (0) over batches, one by one. */
+/* Lists for channels (axis 1): n groups of channels in each batch or, if n is 0, each channel over
+ * all batches. */
 static struct lists of_channels(const struct ref_array *x, int64_t n, double epsilon)
 {
     int64_t c = x->shape[1], inner = ref_norm_extent(x, 2, x->rank);
@@ -68,8 +69,9 @@ static struct lists of_channels(const struct ref_array *x, int64_t n, double eps
     return l;
 }
 
-/* A group's statistics, with what each may be off by, in unit roundoffs. The mean is off by e; the
- * sum of squares by n e^2, three roundings of each, and the additions; its root halves that. */
+/* The statistics of a group with their error bounds, in unit roundoffs. The error of the mean is e;
+ * that of the sum of squares is n e^2, three roundings of each square, and the additions; the
+ * square root halves it. */
 struct group {
     int64_t n;
     bool centred;
@@ -105,7 +107,7 @@ static struct group *ref_norm_measure(const struct lists *l, const long double *
         g[k].off_variance = (ref_growth(g[k].n - 1) + (l->centre ? 3 : 1)) * squares / n +
                             g[k].e * g[k].e * u;
         g[k].r = 1 / sqrtl(g[k].variance + l->epsilon);
-        /* Where all is error, r is what the smallest variance gives. */
+        /* Where the variance may be all error, r is bounded by that of the smallest variance. */
         squares = g[k].variance + l->epsilon;
         g[k].relative = 2.5L + g[k].off_variance / squares / 2;
         if (g[k].off_variance * u > squares / 8)
@@ -121,7 +123,7 @@ static void ref_norm_put(struct ref_array *out, int64_t i, long double value, lo
     if (isfinite(value)) out->bound[i] = bound;
 }
 
-/* h = (x - mean) r, and what it may be off by. */
+/* Returns h = (x - mean) r; *bound: its error. */
 static long double h_of(const struct group *g, long double x, long double *bound)
 {
     long double d = x - g->mean, h = d * g->r;
@@ -217,7 +219,7 @@ void ref_instance_norm(const struct ref_array *in, const void *attrs, struct ref
     ref_norm_finish(&l);
 }
 
-/* Statistics are exact: x - mean is rounded, r as above, and each product. */
+/* The statistics are exact inputs: x - mean is rounded, r as above, and each product. */
 void ref_batch_norm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_batch_norm_attrs *a = attrs;
@@ -259,7 +261,7 @@ void ref_batch_norm_train(const struct ref_array *in, const void *attrs, struct 
     ref_norm_finish(&l);
 }
 
-/* The sums that a group's gradient is made of, their magnitudes and what they may be off by. */
+/* The sums of a group's gradient (means of g and of g h), the sum of magnitudes, and the errors. */
 struct sums {
     long double all, along, size, off_all, off_along;
 };
@@ -289,8 +291,8 @@ static struct sums *add_up(const struct lists *l, const struct group *g, const l
     return s;
 }
 
-/* dx = r (g - all - h along): of the terms in brackets each is off, and their differences are
- * rounded; r is, relative to the result. */
+/* dx = r (g - all - h along): each term in the brackets has an error, and their differences are
+ * rounded; the error of r is relative to the result. */
 static void put_dx(const struct lists *l, const struct group *g, const struct ref_array *in,
                    struct ref_array *out)
 {
@@ -379,7 +381,8 @@ void ref_batch_norm_grad(const struct ref_array *in, const void *attrs, struct r
                       out);
 }
 
-/* The norm is off as that of norm, relative; its last operations and the quotient are in ulp. */
+/* The relative error of the norm is that of operator norm; its last operations and the division
+ * count in ulp. */
 void ref_lp_normalize(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_lp_normalize_attrs *a = attrs;
@@ -412,7 +415,7 @@ void ref_lp_normalize(const struct ref_array *in, const void *attrs, struct ref_
     }
 }
 
-/* As layer_norm, by the lists of terms of each set of coordinates outside of axes. */
+/* As layer_norm; the lists name the group of each term by the coordinates that are not in axes. */
 void ref_mean_variance_normalization(const struct ref_array *in, const void *attrs,
                                      struct ref_array *out)
 {
@@ -445,7 +448,7 @@ void ref_mean_variance_normalization(const struct ref_array *in, const void *att
         long double n = (long double)terms, mean = sum[group[i]] / n, d = in->v[i] - mean;
         long double e = ref_growth(terms - 1) * size[group[i]] / n + 2 * fabsl(mean);
         long double s = sqrtl(squares[group[i]] / n), by = s + epsilon, y = d / by;
-        /* the deviation is off by the root of all error, or by half of what is relative */
+        /* the error of the deviation is the root of all error, or half of the relative error */
         long double off = ref_growth(terms + 2) / 2 * s + 2 * s;
         off += s > e * u ? e * e * u / s / 2 : e;
         ref_norm_put(out, i, y, (e + fabsl(d)) / by + fabsl(y) * (off + by) / by);
@@ -456,8 +459,8 @@ void ref_mean_variance_normalization(const struct ref_array *in, const void *att
     free(squares);
 }
 
-/* z = bias + alpha / window s: s is a sum of squares, and z^-beta, by logarithm and exponential,
- * turns an absolute error of beta log z into a relative one. */
+/* z = bias + alpha / window s, where s is a sum of squares. z^-beta is computed by a logarithm and
+ * an exponential function, which turns an absolute error of beta log z into a relative one. */
 void ref_lrn(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_lrn_attrs *a = attrs;

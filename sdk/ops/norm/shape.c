@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and their
- * gradients; inference of lp_normalize, mean_variance_normalization and lrn (decompose.c). */
+/* shape.c: infers shapes of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and
+ * gradients, and decomposes them; infers shapes of lp_normalize, mean_variance_normalization and
+ * lrn (decompose.c). */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -8,10 +9,10 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* x as four axes, A G C S. Parameters repeat along A and S. Statistics are over C and S, or, by
- * batch, over A and S (G is 1 then):
+/* x reshaped to four axes, A G C S. Parameters repeat along A and S. Statistics are taken over C
+ * and S or, if by_batch, over A and S (G is 1 then):
  *
- *     layer, rms     the axes before, 1, the axes that are normalised, 1
+ *     layer, rms     the axes before, 1, the normalised axes, 1
  *     group          N, groups, channels of a group, further axes
  *     batch          N, 1, channels, further axes */
 struct folded {
@@ -52,7 +53,7 @@ static struct folded fold_batch(uint32_t rank, const int64_t *shape, double epsi
                            .by_batch = true, .centre = true, .epsilon = epsilon};
 }
 
-/* Checks. */
+/* Checks of inputs and attributes. */
 static uint32_t norm_statistic(uint32_t dtype)
 {
     return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
@@ -60,12 +61,12 @@ static uint32_t norm_statistic(uint32_t dtype)
 
 static enum bp_status check_epsilon(const struct bp_invocation *site, double epsilon)
 {
-    if (epsilon >= 0) return BP_OK; /* no NaN */
+    if (epsilon >= 0) return BP_OK; /* false for NaN */
     return bp_error(BP_ERR_INVALID, "%s: attribute epsilon is %g, expected 0 or more",
                     site->row->info.name, epsilon);
 }
 
-/* Inputs first to last are absent, or of this type. */
+/* Checks that each input from first to last is absent or has this type. */
 static enum bp_status expect_all(const struct bp_invocation *site, uint32_t first, uint32_t last,
                                  const struct bp_type *type)
 {
@@ -74,15 +75,15 @@ static enum bp_status expect_all(const struct bp_invocation *site, uint32_t firs
     return BP_OK;
 }
 
-/* The part of x from axis begin to end - 1. */
+/* Sets `out` to the shape of the axes begin to end - 1 of x. */
 static void norm_part_of(const struct bp_view *x, uint32_t begin, uint32_t end, struct bp_type *out)
 {
     out->rank = end - begin;
     for (uint32_t i = begin; i < end; i++) out->shape[i - begin] = x->shape[i];
 }
 
-/* y as x, parameters from input 1 to last_param as the axes from axis on, statistics from output 1
- * on as those before. */
+/* The result y has the type of x. Checks that the parameters, inputs 1 to last_param, have the axes
+ * from `at` on; the statistics, outputs from 1 on, get the axes before. */
 static enum bp_status norm_rows(struct bp_invocation *site, int64_t at, double epsilon,
                                 uint32_t last_param)
 {
@@ -116,7 +117,7 @@ enum bp_status bp_infer_rms_norm(struct bp_invocation *site)
     return norm_rows(site, a->axis, a->epsilon, 1);
 }
 
-/* Input 2 is dy, as x; outputs dx and, from 1 on, gradients of parameters. */
+/* Input 2 is dy, with the type of x; the outputs are dx and, from 1 on, gradients of parameters. */
 static enum bp_status rows_grad(struct bp_invocation *site, int64_t at, double epsilon)
 {
     const struct bp_view *x = bp_invocation_in(site, 0);
@@ -146,7 +147,7 @@ enum bp_status bp_infer_rms_norm_grad(struct bp_invocation *site)
     return rows_grad(site, a->axis, a->epsilon);
 }
 
-/* x has channels; params becomes the type of one number for each. */
+/* Checks that x has channels, and sets `params` to the type with one number for each channel. */
 static enum bp_status norm_channels(struct bp_invocation *site, double epsilon,
                                     struct bp_type *params)
 {
@@ -209,7 +210,7 @@ enum bp_status bp_infer_instance_norm(struct bp_invocation *site)
     return expect_all(site, 1, 2, &params);
 }
 
-/* Parameters and statistics of batch_norm are of the type that is computed with. */
+/* The parameters and statistics of batch_norm have the dtype that the operator computes in. */
 static enum bp_status norm_batch(struct bp_invocation *site, double epsilon, uint32_t last_param)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -247,7 +248,8 @@ enum bp_status bp_infer_batch_norm_grad(struct bp_invocation *site)
     return bp_shape_expect(site, 2, &site->out[0]);
 }
 
-/* Expansions. What statistics are over, and what parameters repeat along. */
+/* Decompositions. mean_of averages over the axes of the statistics, norm_sum_of sums over the axes
+ * along which parameters repeat. */
 static struct bp_tensor *mean_of(struct bp_compose *c, const struct folded *f, struct bp_tensor *t)
 {
     static const int64_t rows[] = {2, 3}, norm_batch[] = {0, 3};
@@ -270,7 +272,7 @@ static struct bp_tensor *as_folded(struct bp_compose *c, const struct folded *f,
     return bp_compose_reshape(c, bp_compose_widen(c, t), 4, f->shape);
 }
 
-/* A parameter, which may be absent. */
+/* Returns a parameter, which may be absent, with four axes. */
 static struct bp_tensor *as_parameter(struct bp_compose *c, const struct folded *f,
                                       struct bp_tensor *t)
 {
@@ -280,7 +282,8 @@ static struct bp_tensor *as_parameter(struct bp_compose *c, const struct folded 
 }
 
 struct normalised {
-    struct bp_tensor *mean, *variance, *r, *h; /* h = (x - mean) r; mean NULL: not subtracted */
+    struct bp_tensor *mean, *variance, *r, *h; /* h = (x - mean) r; mean is NULL if it is not
+                                                  subtracted */
 };
 
 static struct normalised norm_normalise(struct bp_compose *c, const struct folded *f,
@@ -299,7 +302,7 @@ static struct normalised norm_normalise(struct bp_compose *c, const struct folde
     return n;
 }
 
-/* h scale + bias, each of which may be absent. */
+/* Returns h scale + bias; scale and bias may be absent. */
 static struct bp_tensor *norm_scaled(struct bp_compose *c, const struct folded *f,
                                      struct bp_tensor *h, struct bp_tensor *scale,
                                      struct bp_tensor *bias)
@@ -309,7 +312,7 @@ static struct bp_tensor *norm_scaled(struct bp_compose *c, const struct folded *
     return h;
 }
 
-/* Output i becomes t, of this shape and dtype, if it is wanted. */
+/* Sets output i to t, with this shape and dtype, if the output is wanted. */
 static void norm_give(struct bp_decomposition *e, struct bp_compose *c, uint32_t i,
                       struct bp_tensor *t, uint32_t rank, const int64_t *shape, uint32_t dtype)
 {
@@ -318,14 +321,14 @@ static void norm_give(struct bp_decomposition *e, struct bp_compose *c, uint32_t
     bp_compose_keep(c, bp_compose_reshape(c, t, rank, shape), &e->out[i]);
 }
 
-/* As an input. */
+/* As norm_give, with the shape and dtype of `like`. */
 static void give_as(struct bp_decomposition *e, struct bp_compose *c, uint32_t i,
                     struct bp_tensor *t, const struct bp_tensor *like)
 {
     norm_give(e, c, i, t, like->view.rank, like->shape, like->view.dtype);
 }
 
-/* y, and the statistics of n outputs from number 1 on: the mean if it is subtracted, r. */
+/* Sets y, and the statistics, outputs from 1 on: the mean if it is subtracted, then r. */
 static enum bp_status norm_expand(struct bp_decomposition *e, const struct folded *f,
                                   struct bp_tensor *scale, struct bp_tensor *bias, uint32_t rank,
                                   const int64_t *shape)
@@ -400,7 +403,7 @@ enum bp_status bp_decompose_batch_norm(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* m old + (1 - m) now. */
+/* Returns m old + (1 - m) factor now. */
 static struct bp_tensor *norm_moved(struct bp_compose *c, struct bp_tensor *old,
                                     struct bp_tensor *now, double m, double factor)
 {
@@ -427,7 +430,8 @@ enum bp_status bp_decompose_batch_norm_train(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* dx = r (g - mean(g) - h mean(g h)), and gradients of parameters of this type. */
+/* Sets dx = r (g - mean(g) - h mean(g h)), and the gradients of parameters with this shape and
+ * dtype. */
 static enum bp_status expand_grad(struct bp_decomposition *e, const struct folded *f, uint32_t rank,
                                   const int64_t *shape, uint32_t dtype)
 {
@@ -485,7 +489,7 @@ enum bp_status bp_decompose_batch_norm_grad(struct bp_decomposition *e)
     return expand_grad(e, &f, 1, x->shape + 1, norm_statistic(x->view.dtype));
 }
 
-/* Gradients: row(x, scale, dy) gives those of x, scale and bias. */
+/* Builds gradients: operator `row` (x, scale, dy) returns those of x, scale and bias. */
 static enum bp_status by_row(struct bp_grad *g, enum bp_row_number row, const void *attrs)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
