@@ -282,8 +282,7 @@ static struct bp_tensor *as_parameter(struct bp_compose *c, const struct folded 
 }
 
 struct normalised {
-    struct bp_tensor *mean, *variance, *r, *h; /* h = (x - mean) r; mean is NULL if it is not
-                                                  subtracted */
+    struct bp_tensor *mean, *variance, *r, *h; /* h = (x - mean) r; mean NULL: is not subtracted */
 };
 
 static struct normalised norm_normalise(struct bp_compose *c, const struct folded *f,

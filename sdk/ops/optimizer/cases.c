@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of steps of training. */
+/* cases.c: builds cases of the optimizer steps, of unscale and of update_loss_scaling. */
 #include "../common/cases.h"
 #include <backplane/call.h>
 #include <backplane/kernel.h>
@@ -18,19 +18,20 @@ static const struct {
     {"prime", "257", true}, {"rank5", "2x3x2x5x3", false},
 };
 
-/* What may be in the inputs past lr: powers of a step, one value, or a state. */
+/* Whether input i holds the power of a beta, which is one value. The inputs after lr are powers or
+ * states. */
 static bool is_power(const struct bp_opinfo *op, uint32_t i)
 {
     return strstr(op->in[i].name, "_pow") != NULL;
 }
 
-/* U is what T is computed in. */
+/* Whether U is the dtype in which values of dtype T are computed. */
 static bool optimizer_cases_fits(const struct case_maker *maker)
 {
     return maker->dtype[1] == (maker->dtype[0] == BP_F64 ? (uint32_t)BP_F64 : (uint32_t)BP_F32);
 }
 
-/* third: the optional state is there. */
+/* third: the case has the optional third state. */
 static struct kernel_case *optimizer_cases_step(struct case_maker *maker, const char *shape,
                                                 bool third)
 {
@@ -50,7 +51,7 @@ static struct kernel_case *optimizer_cases_step(struct case_maker *maker, const 
     made = case_begin(maker, text);
     for (uint32_t i = 2; i < n; i++) {
         made->in[i].dtype = maker->dtype[1];
-        made->in[i].data = DATA_POSITIVE; /* squares, or what is not far from them */
+        made->in[i].data = DATA_POSITIVE; /* squares, or similar numbers */
     }
     case_list(made, 2, 1, rate);
     for (uint32_t i = 3; i < n; i++)
@@ -60,7 +61,7 @@ static struct kernel_case *optimizer_cases_step(struct case_maker *maker, const 
     return made;
 }
 
-/* The second form of an operator that has two. */
+/* Sets other attributes, for operators that have a second form. */
 static void optimizer_cases_second(const struct case_maker *maker, struct kernel_case *made)
 {
     if (case_is(maker, "momentum")) {
@@ -85,7 +86,8 @@ static void optimizer_cases_second(const struct case_maker *maker, struct kernel
     }
 }
 
-/* Norms of what is not finite, and 1 / 0, are no numbers that bounds are known of. */
+/* lamb and lars_momentum compute norms of whole tensors: no error bound is known for norms of data
+ * that is not finite, nor for 1 / 0. */
 static void data_of(const struct case_maker *maker, struct kernel_case *made, int kind)
 {
     bool whole = case_is(maker, "lamb") || case_is(maker, "lars_momentum");
@@ -165,11 +167,11 @@ void cases_unscale(struct case_maker *maker)
                     copy->part = part;
                     case_end(maker, copy, "%s.%d", name, part);
                 }
-                made->part = made->n_in - 1; /* the last */
+                made->part = made->n_in - 1; /* the last output */
                 if (made->part > 1) case_end(maker, made, "%s.last", name);
                 else case_end(maker, made, "%s.again", name);
             }
-    for (size_t i = 0; i < 3; i++) { /* one number that is not finite, of each kind */
+    for (size_t i = 0; i < 3; i++) { /* one NaN or infinity, in each kind of input */
         static const double odd[][3] = {{1, NAN, 2}, {INFINITY, 1, 0}, {2, 1, -INFINITY}};
         made = case_begin(maker, "1+17+3");
         made->in[0].dtype = maker->dtype[1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: steps of optimizers. Parameters and gradients are elem, all that is kept is acc, as it
- * is computed with; everything is written where it was read. schema.def says what each
- * makes. */
+/* kernel.h: updates parameters by one step of an optimizer (sgd to lamb) and scales losses.
+ * Parameters and gradients have type elem; states have type acc, in which the kernels compute. All
+ * results are written in place; schema.def defines the formulas. */
 #ifndef BP_OPS_OPTIMIZER_KERNEL_H
 #define BP_OPS_OPTIMIZER_KERNEL_H
 
@@ -12,7 +12,7 @@ enum {
     STEP_PART = 4096
 }; /* elements of a partial norm */
 
-/* An optimizer's numbers; rest: 1 - beta, made in f64. */
+/* The attributes of an optimizer. rest1 and rest2 are 1 - beta, computed in f64. */
 struct step_args {
     i64 op, nesterov;
     host_real beta1, beta2, rest1, rest2;
@@ -20,7 +20,8 @@ struct step_args {
 };
 #define optimizer_step_args step_args
 
-/* Sums of squares of two things in each of `parts` parts of n elements; and of those. */
+/* For norms: step_norms sums two kinds of squares in each of `parts` parts of the n elements;
+ * step_factor adds up the parts. */
 struct step_norms_args {
     struct step_args s;
     i64 n, parts;
@@ -32,7 +33,7 @@ struct step_powers_args {
     host_real beta1, beta2;
 };
 struct unscale_args {
-    i64 begin; /* found becomes false, and that is all */
+    i64 begin; /* 1: the kernel only clears *found */
 };
 struct loss_scale_args {
     i64 grow_after, shrink_after;
@@ -43,19 +44,20 @@ struct loss_scale_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
-/* A function whose op is a constant at each call. */
+/* Marks a function in which `op` is a constant at each call. */
 #ifdef ON_HOST
 #define STEP_FN static inline __attribute__((always_inline))
 #else
 #define STEP_FN KFN
 #endif
 
-/* One element, and what is kept of it. */
+/* One element: parameter, gradient and up to three states. */
 struct step_state {
     acc p, g, kept[3];
 };
 
-/* The numbers of a step, those of one value read. norm: the factor of the whole tensor. */
+/* The numbers of a step, with the inputs of one value already read. norm: the factor that lamb and
+ * lars use for the whole tensor. */
 struct step_numbers {
     acc beta1, rest1, beta2, rest2, epsilon, decay, momentum;
     acc rate, bias1, bias2, norm;
@@ -73,7 +75,7 @@ KFN void step_moments(const struct step_numbers *k, struct step_state *s)
     s->kept[1] = k->beta2 * s->kept[1] + k->rest2 * (s->g * s->g);
 }
 
-/* The mean over the root of the mean square, neither of them biased to zero any more. */
+/* The mean over the square root of the mean square, both corrected for their bias to zero. */
 KFN acc step_ratio(const struct step_numbers *k, acc moment1, acc moment2)
 {
     return moment1 / k->bias1 / (MATH(sqrt)(moment2 / k->bias2) + k->epsilon);
@@ -131,7 +133,7 @@ KFN void step_rmsprop(const struct step_numbers *k, struct step_state *s)
     s->p -= s->kept[1];
 }
 
-/* What lamb goes along, from moments that are made already. */
+/* The direction of a lamb step, from moments that are already updated. */
 KFN acc step_lamb_update(const struct step_numbers *k, acc p, acc moment1, acc moment2)
 {
     return step_ratio(k, moment1, moment2) + k->decay * p;
@@ -189,7 +191,7 @@ KFN struct step_numbers step_numbers(const struct step_args *a, GLOBAL const acc
     return k;
 }
 
-/* kept: how many of c0 to c2 are there. */
+/* kept: number of states, of c0 to c2. */
 STEP_FN void step_run(int op, int kept, const struct step_numbers *k, i64 begin, i64 n,
                       GLOBAL elem *p, GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1,
                       GLOBAL acc *c2)
@@ -210,7 +212,7 @@ STEP_FN void step_run(int op, int kept, const struct step_numbers *k, i64 begin,
     }
 }
 
-/* With the third of what is kept, or without. */
+/* Runs the step with the third state if c2 is present, else without. */
 STEP_FN void step_third(int op, struct step_numbers *k, i64 begin, i64 n, GLOBAL elem *p,
                         GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1, GLOBAL acc *c2)
 {
@@ -242,7 +244,8 @@ KFN void optimizer_step_span(const struct step_args *a, i64 begin, i64 n, GLOBAL
 ENTRY_SPANS_9(optimizer_step, elem, const elem, acc, acc, acc, const acc, const acc, const acc,
               const acc)
 
-/* Of one part: the squares of the parameters, and of what is compared with them. */
+/* Computes two sums over one part: the squares of the parameters, and the squares of the lamb
+ * update or of the gradients. */
 KFN void step_norms_team(const struct step_norms_args *a, i64 part, LOCAL acc *scratch,
                          GLOBAL acc *sum, GLOBAL const elem *p, GLOBAL const elem *g,
                          GLOBAL const acc *c0, GLOBAL const acc *c1, GLOBAL const acc *rate,
@@ -270,7 +273,7 @@ KFN void step_norms_team(const struct step_norms_args *a, i64 part, LOCAL acc *s
 ENTRY_TEAMS_8(step_norms, acc, const elem, const elem, const acc, const acc, const acc, const acc,
               const acc)
 
-/* The factor of the rate that both norms give. */
+/* The factor of the learning rate, from the norm of the parameters (own) and the other norm. */
 KFN acc step_factor(const struct step_norms_args *a, acc own, acc other)
 {
     acc decay = number(a->s.decay), epsilon = number(a->s.epsilon);
@@ -295,7 +298,7 @@ KFN void step_factor_span(const struct step_factor_args *a, i64 begin, i64 n, GL
 }
 ENTRY_SPANS_2(step_factor, acc, const acc)
 
-/* Powers for the next step: there is one, or both. */
+/* Multiplies the powers by beta for the next step. power2 may be NULL. */
 KFN void step_powers_span(const struct step_powers_args *a, i64 begin, i64 n, GLOBAL acc *power1,
                           GLOBAL acc *power2)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. What is updated is given as the input that it
- * is. */
+/* launch.c: launches the kernels of kernel.h for optimizer steps. An updated tensor is passed once,
+ * as the input that it updates. */
 #include "../../dialect/portable.h"
 #include "kernel.h"
 
 #include <stdbool.h>
 
-/* The operands of a step, by where they stand among the inputs: 0 is none. */
+/* Input numbers of the states and of the powers of a step; 0: absent. */
 struct step_ports {
     int kept[3], power[2];
 };
@@ -29,7 +29,7 @@ static struct step_args of_rho(double rho, double epsilon, double momentum, int6
                               .momentum = (real)momentum};
 }
 
-/* adam, adamw and lamb have the same attributes. */
+/* adam, adamw and lamb have the same layout of attributes. */
 static struct step_args numbers_of(const struct bp_launch *launch, int64_t op)
 {
     const struct bp_momentum_attrs *momentum = launch->attrs;
@@ -82,7 +82,7 @@ static void optimizer_operand(struct portable *p, const struct bp_launch *launch
     portable_view(p, at ? launch->in[at] : NULL);
 }
 
-/* norm: at the beginning of the workspace lies a factor of the rate. */
+/* norm: the workspace begins with a factor for the learning rate. */
 static enum bp_status run_step(const struct bp_launch *launch, int64_t op, bool norm)
 {
     const struct bp_view *param = launch->in[0];
@@ -101,7 +101,7 @@ static enum bp_status run_step(const struct bp_launch *launch, int64_t op, bool 
     return portable_run(launch, &p);
 }
 
-/* When all have read the powers of this step. */
+/* Updates the powers, after all kernels of this step have read them. */
 static enum bp_status run_powers(const struct bp_launch *launch, int64_t op)
 {
     struct step_args s = numbers_of(launch, op);
@@ -128,7 +128,8 @@ static int64_t optimizer_parts_of(const struct bp_view *param)
     return (param->count + STEP_PART - 1) / STEP_PART;
 }
 
-/* Workspace: the factor, in the place of two numbers, then both sums of each part. */
+/* Offset of the partial sums in the workspace: the factor is before them, in room for two
+ * numbers. */
 enum {
     FACTOR = 16
 };
@@ -164,7 +165,7 @@ static enum bp_status run_norms(const struct bp_launch *launch, int64_t op)
     return status ? status : portable_run(launch, &factor);
 }
 
-/* lamb makes its moments first: its norms are of what they give. */
+/* lamb updates its moments first, because it needs the norm of the update that they define. */
 enum bp_status portable_step_norms(const struct bp_launch *launch)
 {
     int op = portable_number(launch->kernel);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: steps of training. Each number goes with what a computation may miss it by, in units
- * of the unit roundoff, to first order: every operation rounds once. */
+/* reference.c: computes reference results of optimizer steps. Each number has a bound of its error,
+ * in unit roundoffs, to first order: every operation rounds once. */
 #include "../common/reference.h"
 #include <math.h>
 
@@ -12,7 +12,7 @@ static struct near ref_optimizer_exact(long double v)
 {
     return (struct near){v, 0};
 }
-/* An attribute is rounded to the type that is computed in. */
+/* An attribute is rounded to the type in which kernels compute. */
 static struct near ref_optimizer_attribute(double v)
 {
     return (struct near){v, fabs(v)};
@@ -48,7 +48,8 @@ static struct near ref_optimizer_larger(struct near a, struct near b)
     return a.v <= b.v ? b : a;
 }
 
-/* The last rounding is counted by ulp. */
+/* Stores a result and its bound. TOL counts the last rounding, in ulp, so the bound leaves that
+ * out. */
 static void ref_optimizer_put(struct ref_array *out, int64_t i, struct near y)
 {
     out->v[i] = y.v;
@@ -65,7 +66,7 @@ static struct near ref_optimizer_at(const struct ref_array *x, int64_t i)
     return ref_optimizer_exact(x->v[i]);
 }
 
-/* keep x + (1 - keep) y. */
+/* Returns keep x + (1 - keep) y. */
 static struct near ref_optimizer_mean(double keep, struct near x, struct near y)
 {
     struct near rest = {1 - (long double)keep, 1 - (long double)keep};
@@ -102,7 +103,7 @@ void ref_momentum(const struct ref_array *in, const void *attrs, struct ref_arra
 }
 
 struct adam {
-    const struct bp_adam_attrs *a; /* those of adamw and lamb are the same */
+    const struct bp_adam_attrs *a; /* adamw and lamb have this layout too */
     struct near lr, bias1, bias2;
 };
 
@@ -264,7 +265,7 @@ void ref_rmsprop(const struct ref_array *in, const void *attrs, struct ref_array
     }
 }
 
-/* Squares are added as sums are: docs/accuracy.md. */
+/* Squares are added in the order of sums: see docs/accuracy.md. */
 struct norm {
     struct near squares;
     int64_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of steps of training: what is kept is of the shape of the parameters, and of
- * the dtype that they are computed in. */
+/* shape.c: checks the inputs of optimizer steps. States have the shape of the parameters, and the
+ * dtype in which the parameters are computed. */
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
@@ -16,7 +16,7 @@ static enum bp_status one_value(const struct bp_invocation *site, uint32_t port)
                     site->row->info.name, site->row->info.in[port].name, v->count);
 }
 
-/* U is f64 for numbers of f64, f32 for others. */
+/* Checks that U is f64 if the values are f64, else f32. */
 static enum bp_status optimizer_computed(const struct bp_invocation *site, uint32_t of,
                                          uint32_t port)
 {
@@ -30,7 +30,7 @@ static enum bp_status optimizer_computed(const struct bp_invocation *site, uint3
                     op->in[of].name, bp_dtype_name(dtype));
 }
 
-/* Port 2 is the rate; others of one value end in "_pow". */
+/* Input 2 is the learning rate. The names of the other inputs of one value end in "_pow". */
 enum bp_status bp_infer_step(struct bp_invocation *site)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -51,7 +51,7 @@ enum bp_status bp_infer_step(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* What attributes of several begin with. */
+/* The first attributes of several optimizers. */
 struct betas {
     size_t size;
     double beta[2], epsilon;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of pools and their gradients: one list of geometries for all. */
+/* cases.c: builds cases of pooling operators and their gradients, all from one list of
+ * geometries. */
 #include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
@@ -20,8 +21,8 @@ struct pool_case {
 #define NONE {0, 0, 0, 0, 0, 0}
 #define PAD(a, b) {a, a, 0, b, b, 0}
 
-/* Those named small are for gradients: no pool has two windows with the same largest place and the
- * next close by. */
+/* Cases named "small" also test gradients: no window has its largest element twice, or a second
+ * element close to the largest. */
 static const struct pool_case pool_case[] = {
     {"1d.small", "1x2x7", {3, 1, 1}, {2, 1, 1}, ONES, {1, 0, 0, 1, 0, 0}, false, false, false},
     {"2d.small", "1x2x4x5", {2, 3, 1}, {1, 2, 1}, ONES, {1, 1, 0, 0, 1, 0}, true, false, false},
@@ -57,7 +58,8 @@ static const struct pool_case pool_case[] = {
      true},
     {"3d.parts", "1x2x5x4x7", {2, 3, 4}, ONES, ONES, NONE, false, true, false},
     {"2d.lines", "2x3x9x4", {3, 4, 1}, {2, 1, 1}, ONES, {1, 0, 0, 1, 0, 0}, false, false, false},
-    /* Windows of which nearly all lies in padding: what lies there is counted, not gone through. */
+    /* Windows that are nearly all padding: a kernel may count the positions in padding, but must
+     * not loop over them. */
     {"1d.far", "2x3x70", {FAR, 1, 1}, ONES, ONES, {FAR / 2, 0, 0, FAR / 2 - 1, 0, 0}, false, false,
      false},
     {"1d.far-jumps", "1x2x5", {4 * FAR, 1, 1}, {FAR, 1, 1}, ONES,
@@ -73,10 +75,10 @@ static const struct pool_case *pool_case_find(const char *variant)
 {
     for (int i = 0; i < POOL_CASES; i++)
         if (!strcmp(pool_case[i].variant, variant)) return &pool_case[i];
-    abort(); /* a name in these files is misspelt */
+    abort(); /* a name in this file is misspelt */
 }
 
-/* The shape of a pool's result, as text. */
+/* Writes the shape of a pool's result as text. */
 static const char *pool_case_result(const struct pool_case *p, char *text, size_t size)
 {
     char *at = (char *)p->x;
@@ -98,7 +100,7 @@ static const char *pool_case_result(const struct pool_case *p, char *text, size_
     return text;
 }
 
-/* A case with these attributes, which begin as those of max_pool. */
+/* Begins a case with these attributes; the attributes of every pool begin as those of max_pool. */
 static struct kernel_case *pool_case_begin(const struct case_maker *maker,
                                            const struct pool_case *p, const char *shapes)
 {
@@ -123,7 +125,8 @@ static bool is_small(const struct pool_case *p)
 static const char *const laid_out[] = {"1d", "2d.pad", "2d.parts", "3d.all", "2d.whole"};
 static const char *const in_memory[] = {"2d.channels", "2d.pad-uneven", "2d.dilation", "2d.parts",
                                         "2d.width15", "3d.all"};
-/* Pools of i32 indices, and of 8 bits, differ by what is stored: some geometries will do. */
+/* Cases with i32 indices, and with types of 8 bits, differ only in the stored type: a part of the
+ * geometries suffices. */
 static bool is_enough(const struct case_maker *maker, const struct pool_case *p)
 {
     int64_t one_of = maker->dtype[2] == BP_I32 ? 5 : case_is_float(maker) ? 1 : 3;
@@ -131,7 +134,8 @@ static bool is_enough(const struct case_maker *maker, const struct pool_case *p)
     return is_small(p) || (p - pool_case) % one_of == 0;
 }
 
-/* What max_pool_with_index has besides. The value is looked at in quick cases, the index always. */
+/* Adds a case of max_pool_with_index. Cases of quick runs and of gradients compare both outputs,
+ * all others only the index. */
 static void with_index(const struct case_maker *maker, const struct pool_case *p, bool whole,
                        bool columns, enum data data)
 {
@@ -210,7 +214,7 @@ static void in_layouts(const struct case_maker *maker, const struct pool_case *p
     else free(made);
 }
 
-/* max_pool and max_pool_with_index. */
+/* Cases of max_pool and max_pool_with_index. */
 void cases_max_pool(struct case_maker *maker)
 {
     struct kernel_case *made;
@@ -244,7 +248,8 @@ void cases_max_pool(struct case_maker *maker)
     case_end(maker, made, "2d.special");
 }
 
-/* Windows count what they have of x, of its padding too, or a number is given. */
+/* how: 0: the divisor is the number of elements of x in the window; 1: padding counts too; 2: the
+ * attribute divisor. */
 static void pool_cases_divided(const struct case_maker *maker, const struct pool_case *p, int how)
 {
     struct kernel_case *made = pool_case_begin(maker, p, p->x);
@@ -284,7 +289,8 @@ void cases_avg_pool(struct case_maker *maker)
     }
 }
 
-/* A gradient's inputs: the result's, perhaps an index, the input for its shape. */
+/* Begins a case of a gradient. Its inputs are: the gradient of the result, an index if `index`, and
+ * x, of which only the shape is used. */
 static struct kernel_case *gradient_of(const struct case_maker *maker, const struct pool_case *p,
                                        bool index)
 {
@@ -311,7 +317,8 @@ static int64_t plane_of(const struct pool_case *p)
     return n;
 }
 
-/* Any place of the plane: only windows that lie over it give to it. */
+/* An index may be any position of the plane: a window adds its gradient only at a position that it
+ * covers. */
 void cases_max_pool_grad(struct case_maker *maker)
 {
     for (int i = 0; i < POOL_CASES; i++) {
@@ -320,7 +327,7 @@ void cases_max_pool_grad(struct case_maker *maker)
         bool laid = false;
         if (!is_enough(maker, p)) continue;
         made = gradient_of(maker, p, true);
-        /* Few places, so that some are chosen by many windows. */
+        /* Few positions, so that many windows select one position. */
         case_index(made, 1, maker->dtype[2], 0, i % 2 && plane_of(p) > 6 ? 6 : plane_of(p));
         for (int k = 0; k < COUNT(laid_out); k++)
             laid |= k % 2 && !strcmp(p->variant, laid_out[k]);
@@ -333,7 +340,7 @@ void cases_max_pool_grad(struct case_maker *maker)
         if (maker->row_flags & BP_KERNEL_STRIDED) case_end(maker, made, "%s.last", p->variant);
         else free(made);
     }
-    /* The index is the one that a pool would give: all of windows of one place. */
+    /* An index as a pool would return it: each window has one position. */
     struct kernel_case *made = case_begin(maker, "1x2x2x3+1x2x2x3+1x2x2x3");
     static const double own[] = {0, 1, 2, 3, 4, 5};
     case_list(made, 1, 6, own);
@@ -369,7 +376,7 @@ void cases_avg_pool_grad(struct case_maker *maker)
         }
 }
 
-/* Pools that are written in other operators. */
+/* Cases of lp_pool, which is decomposed into other operators. */
 void cases_lp_pool(struct case_maker *maker)
 {
     static const double order[] = {2, 1, 3, 1.5};
@@ -405,7 +412,7 @@ static const struct {
     {"3x7x96x5", {32, 5, 1}, false},
 };
 
-/* adaptive_avg_pool and adaptive_max_pool. */
+/* Cases of adaptive_avg_pool and adaptive_max_pool. */
 void cases_adaptive_pool(struct case_maker *maker)
 {
     bool max = case_is(maker, "adaptive_max_pool");
@@ -416,7 +423,7 @@ void cases_adaptive_pool(struct case_maker *maker)
             if (again && i % 3) continue;
             made = case_begin(maker, parts[i].x);
             memcpy(made->attrs.adaptive_avg_pool.extents, parts[i].extents,
-                   sizeof parts[i].extents); /* it comes first in both */
+                   sizeof parts[i].extents); /* the first attribute of both */
             if (max) made->attrs.adaptive_max_pool.dtype = maker->dtype[2];
             case_data(made, again            ? DATA_EXACT
                             : parts[i].smooth ? DATA_APART
@@ -441,7 +448,7 @@ void cases_global_pool(struct case_maker *maker)
     for (int i = 0; i < COUNT(shapes); i++)
         for (int flat = 0; flat < 2; flat++) {
             struct kernel_case *made = case_begin(maker, shapes[i]);
-            made->attrs.global_avg_pool.flat = flat; /* it comes first in all */
+            made->attrs.global_avg_pool.flat = flat; /* the first attribute of all */
             if (norm) made->attrs.global_lp_pool.p = i % 3 ? 2 : 1;
             case_data(made, i < 3 ? max ? DATA_APART : DATA_POSITIVE
                             : flat ? DATA_POSITIVE
@@ -453,7 +460,7 @@ void cases_global_pool(struct case_maker *maker)
         }
 }
 
-/* Places of y, each named once at most. */
+/* The index lists positions of y, mostly each position once. */
 static const struct {
     const char *variant, *shapes;
     int64_t extents[3];

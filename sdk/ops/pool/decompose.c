@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decompose.c: pools that are written in other operators. */
+/* decompose.c: infers shapes of pools that have no kernels and decomposes them into other
+ * operators. */
 #include "shape.h"
 
 #include <call/compose.h>
 
 #include <inttypes.h>
 
-/* A tensor of x's dtype that holds 0, of no axes: the sum of nothing. */
+/* Returns a tensor of rank 0 that holds 0, in the dtype of x: the sum of no elements. */
 static struct bp_tensor *zero_of(struct bp_compose *c, struct bp_tensor *x)
 {
     static const int64_t first = 0;
@@ -52,7 +53,7 @@ enum bp_status bp_decompose_lp_pool(struct bp_decomposition *e)
     return bp_compose_give(e, &c, to_power(&c, x, 1 / a->p));
 }
 
-/* size: extents of the spatial axes of the result. */
+/* size: extents of the result's spatial axes. */
 static enum bp_status of_size(const struct bp_invocation *site, const int64_t *size,
                               struct bp_type *out)
 {
@@ -125,7 +126,7 @@ enum bp_status bp_decompose_adaptive_max_pool(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* flat is the first attribute of all global pools. */
+/* `flat` is the first attribute of all global pools. */
 enum bp_status bp_infer_global_pool(struct bp_invocation *site)
 {
     const struct bp_global_avg_pool_attrs *a = site->attrs;
@@ -181,7 +182,8 @@ enum bp_status bp_infer_max_unpool(struct bp_invocation *site)
     return bp_shape_expect(site, 1, &like);
 }
 
-/* Elements whose spatial axes were counted the first one first, as they are counted else. */
+/* Reorders elements whose spatial axes were stored first axis innermost (column-major) to row-major
+ * order. */
 static struct bp_tensor *from_columns(struct bp_compose *c, struct bp_tensor *y, uint32_t rank,
                                       const int64_t *shape)
 {

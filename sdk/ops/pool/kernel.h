@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: pools of images of up to three spatial axes, and their gradients, in any order of axes
- * in memory. Elements that lie side by side are made together, in tiles, one place of the window
- * after the other: neighbours along channels share their windows, neighbours along a spatial axis
- * have windows a step apart, some of which lie on x at that place. */
+/* kernel.h: computes pooling over up to three spatial axes, and its gradients, for any order of
+ * axes in memory. Neighbouring elements are computed together, as a tile, one position of the
+ * window after the other. Neighbours along the channels share their windows. Neighbours along a
+ * spatial axis have windows one stride apart, and only some of these windows may be inside x at a
+ * position. */
 #ifndef BP_OPS_POOL_KERNEL_H
 #define BP_OPS_POOL_KERNEL_H
 
@@ -25,17 +26,17 @@
 #if defined(ON_HOST) || defined(ON_PROCESSOR)
 enum { POOL_ROOM = POOL_TILE };
 #else
-enum { POOL_ROOM = 1 }; /* a lane makes one element at a time */
+enum { POOL_ROOM = 1 }; /* a lane computes one element at a time */
 #endif
 
-/* A tile: w elements from the one at these coordinates on. spatial: its place in the three spatial
- * axes; made, x, y, index: offsets, those of what is read without the spatial axes. */
+/* A tile: w elements. spatial: its coordinates along the three spatial axes. made: its offset in
+ * the output. x, y, index, number: offsets without the spatial axes. */
 struct pool_tile {
     i64 w, spatial[3], made, x, y, index, number;
 };
 
-/* Goes through elements in the order of the places: where it is, by place, and how many are left.
- */
+/* Steps through the output's elements in the order of a->place (memory order): coordinates by
+ * place, and number of elements left. */
 struct pool_walk {
     i64 at[POOL_AXES], left;
 };
@@ -52,7 +53,7 @@ POOL_FN struct pool_walk pool_walk_from(const struct pool_args *a, i64 i, i64 n)
     return w;
 }
 
-/* n elements on, none of which lies beyond the innermost place. */
+/* Advances by n elements, which must not cross the end of the innermost axis. */
 POOL_FN void pool_walk_on(const struct pool_args *a, struct pool_walk *w, i64 n)
 {
     i64 k = a->rank - 1;
@@ -65,7 +66,7 @@ POOL_FN void pool_walk_on(const struct pool_args *a, struct pool_walk *w, i64 n)
     }
 }
 
-/* The tile that is next. grad: what is made is the gradient of x, else the result. */
+/* Returns the next tile. grad: the output is the gradient of x; else it is the pool's result. */
 POOL_FN struct pool_tile pool_tile_at(const struct pool_args *a, i64 grad,
                                       const struct pool_walk *walk)
 {
@@ -94,7 +95,7 @@ POOL_FN struct pool_tile pool_tile_at(const struct pool_args *a, i64 grad,
     return t;
 }
 
-/* The elements of a tile of n for which place p, p + step, ... lies within 0 to in - 1. */
+/* The elements j of a tile of n for which position p + j step is within 0 to in - 1. */
 KFN struct pool_range pool_inside(i64 p, i64 step, i64 in, i64 n)
 {
     struct pool_range r;
@@ -105,7 +106,7 @@ KFN struct pool_range pool_inside(i64 p, i64 step, i64 in, i64 n)
     return r;
 }
 
-/* What the window at element j of a tile is divided by. */
+/* The divisor of the window at o0, o1, o2. */
 KFN acc pool_divisor(const struct pool_args *a, i64 o0, i64 o1, i64 o2)
 {
     if (a->divisor != 0) return number(a->divisor);
@@ -125,7 +126,7 @@ KFN ord pool_lowest(void)
 #endif
 }
 
-/* The largest, or NaN, of elements x, x + step, ... and what is there. */
+/* Updates best with elements x, x + step and so on; a NaN is the largest. */
 POOL_FN void pool_max_row(ord *best, GLOBAL const elem *x, i64 step, i64 begin, i64 end)
 {
     SIMD
@@ -141,7 +142,8 @@ POOL_FN void pool_sum_row(acc *sum, GLOBAL const elem *x, i64 step, i64 begin, i
     for (i64 j = begin; j < end; j++) sum[j] = acc_add(sum[j], elem_get(x[j * step]));
 }
 
-/* Of equal ones, and of several NaN, the first: places come in row-major order. */
+/* As pool_max_row, with indices. Of equal elements, or of several NaN, the first is kept: positions
+ * are visited in row-major order. */
 POOL_FN void pool_index_row(ord *best, i64 *at, GLOBAL const elem *x, i64 step, i64 number,
                             i64 number_step, i64 begin, i64 end)
 {
@@ -156,7 +158,7 @@ POOL_FN void pool_index_row(ord *best, i64 *at, GLOBAL const elem *x, i64 step, 
 
 enum { POOL_MAX, POOL_INDEX, POOL_SUM };
 
-/* Goes through the window of a tile of the result. what: one of the above, a constant. */
+/* Visits the window of a tile of the result. `what` is one of the constants above. */
 POOL_FN void pool_window(int what, const struct pool_args *a, const struct pool_tile *t, ord *best,
                          i64 *at, acc *sum, GLOBAL const elem *x)
 {
@@ -272,8 +274,8 @@ KFN void avg_pool_span(const struct pool_args *a, i64 begin, i64 n, GLOBAL elem 
 }
 ENTRY_SPANS_2(avg_pool, elem, const elem)
 
-/* Gradients: the windows that lie over place p of axis s, of which some may pass over it (a step of
- * dilation apart). Along the run: those over any of w places. */
+/* For gradients: the windows that cover position p of axis s; some of them may skip it if dilation
+ * is above 1. Along the run: the windows that cover any of w positions. */
 KFN struct pool_range pool_over(const struct pool_args *a, i64 s, i64 p, i64 w)
 {
     struct pool_axis x = a->axis[s];
@@ -292,7 +294,7 @@ KFN struct pool_range pool_over(const struct pool_args *a, i64 s, i64 p, i64 w)
     return r;
 }
 
-/* Whether the window at o has a place on p. */
+/* Whether the window at o has an element at position p. */
 KFN i64 pool_has(const struct pool_args *a, i64 s, i64 o, i64 p)
 {
     struct pool_axis x = a->axis[s];
@@ -300,13 +302,14 @@ KFN i64 pool_has(const struct pool_args *a, i64 s, i64 o, i64 p)
     return a->adaptive || x.dilation == 1 || (p + x.before - o * x.stride) % x.dilation == 0;
 }
 
-/* What windows give to the places under them. number: of the first place of the tile. */
+/* The gradient that windows pass to positions of x. number: index of the tile's first position. */
 struct pool_given {
     i64 from, index, number;
     acc by;
 };
 
-/* One window after the other along the run: each has places dilation apart in the tile. */
+/* Adds the gradient of window o along the run to the positions of the tile that it has, which are
+ * dilation apart. */
 POOL_FN void pool_give_run(int what, const struct pool_args *a, const struct pool_tile *t,
                            struct pool_given g, i64 o, acc *sum, GLOBAL const elem *dy,
                            GLOBAL const void *index)
@@ -328,7 +331,7 @@ POOL_FN void pool_give_run(int what, const struct pool_args *a, const struct poo
     for (i64 j = first; j < end; j += x.dilation) sum[j] = acc_add(sum[j], v);
 }
 
-/* A tile of channels: one window after the other, for all. */
+/* Adds the gradient of one window to all channels of a tile. */
 POOL_FN void pool_give_all(int what, const struct pool_args *a, const struct pool_tile *t,
                            struct pool_given g, acc *sum, GLOBAL const elem *dy,
                            GLOBAL const void *index)
@@ -346,7 +349,7 @@ POOL_FN void pool_give_all(int what, const struct pool_args *a, const struct poo
     for (i64 j = 0; j < t->w; j++) sum[j] = acc_add(sum[j], elem_get(dy[g.from + j * y]) / g.by);
 }
 
-/* what: POOL_INDEX or POOL_SUM. */
+/* Adds the gradients of all windows over a tile. `what` is POOL_INDEX or POOL_SUM. */
 POOL_FN void pool_windows(int what, const struct pool_args *a, const struct pool_tile *t, acc *sum,
                           GLOBAL const elem *dy, GLOBAL const void *index)
 {

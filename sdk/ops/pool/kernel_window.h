@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_window.h: numbers of the kernels of kernel.h, and which places of an axis the
- * window of a pool has. */
+/* kernel_window.h: the arguments of the pooling kernels, and the positions of an axis that a window
+ * covers. */
 #ifndef BP_OPS_POOL_KERNEL_WINDOW_H
 #define BP_OPS_POOL_KERNEL_WINDOW_H
 
@@ -8,30 +8,31 @@
 
 enum { POOL_AXES = 5, POOL_TILE = 64 };
 
-/* A spatial axis: extents of the image x and of the result y, the window; limit: windows count
- * places before it, if those of pad count. x, y, index: strides. number: what a step counts in an
+/* A spatial axis: extents of image x and of result y, and the window. limit: the window counts
+ * positions below it if padding counts. x, y, index: strides. number: step in the values of an
  * index. */
 struct pool_axis {
     i64 in, out, window, stride, dilation, before, limit;
     i64 x, y, index, number;
 };
 
-/* An axis of what is made (the result, or the gradient of x), from the outermost in memory to the
- * innermost. spatial: which spatial axis it is, or -1. */
+/* An axis of the output (the pool's result, or the gradient of x), from the outermost in memory to
+ * the innermost. spatial: number of the spatial axis, or -1. */
 struct pool_place {
     i64 extent, spatial, x, y, index, number;
 };
 
-/* run: which spatial axis the innermost one is, along which windows move by one step: elements in
- * tiles of `tile` are made together; -1: they have one window. */
+/* run: number of the spatial axis that is innermost in the output, or -1: the elements of a tile
+ * then share one window. Along the run, windows move by one stride; `tile` elements are computed
+ * together. */
 struct pool_args {
     i64 rank, run, tile, adaptive, include_pad, whole, wide;
-    host_real divisor; /* 0: the count */
+    host_real divisor; /* 0: the number of elements */
     struct pool_place place[POOL_AXES];
     struct pool_axis axis[3];
 };
 
-/* A range of whole numbers, of which end is not one. */
+/* A range of integers from begin to end - 1. */
 struct pool_range {
     i64 begin, end;
 };
@@ -41,7 +42,7 @@ KFN i64 pool_up(i64 a, i64 b)
     return a > 0 ? (a + b - 1) / b : -(-a / b);
 }
 
-/* Floor and ceiling of o in / out: where adaptive windows begin and end. */
+/* Floor of o in / out and ceiling of (o + 1) in / out: begin and end of an adaptive window. */
 KFN struct pool_range pool_part(i64 o, i64 in, i64 out)
 {
     struct pool_range r;
@@ -51,9 +52,9 @@ KFN struct pool_range pool_part(i64 o, i64 in, i64 out)
     return r;
 }
 
-/* Places of the window at o that lie on x: numbers in the window, or places of x where windows are
- * adaptive. Along the run: those at which any of the windows at o to o + w - 1 lies on x. A window
- * may be far larger than x, where padding is. */
+/* The positions of the window at o that are inside x: indices in the window or, for adaptive
+ * windows, positions of x. Along the run: the indices at which any of the windows o to o + w - 1 is
+ * inside x. A window may be far larger than x, with the rest in padding. */
 KFN struct pool_range pool_taps(const struct pool_args *a, i64 s, i64 o, i64 w)
 {
     struct pool_axis x = a->axis[s];
@@ -68,7 +69,7 @@ KFN struct pool_range pool_taps(const struct pool_args *a, i64 s, i64 o, i64 w)
     return r;
 }
 
-/* The place in x of number t. */
+/* The position in x of index t of the window at o. */
 KFN i64 pool_at(const struct pool_args *a, i64 s, i64 o, i64 t)
 {
     struct pool_axis x = a->axis[s];
@@ -76,7 +77,7 @@ KFN i64 pool_at(const struct pool_args *a, i64 s, i64 o, i64 t)
     return a->adaptive ? t : o * x.stride - x.before + t * x.dilation;
 }
 
-/* How many places of axis s the window at o counts. */
+/* The number of positions along axis s that the window at o counts. */
 KFN i64 pool_count(const struct pool_args *a, i64 s, i64 o)
 {
     struct pool_axis x = a->axis[s];

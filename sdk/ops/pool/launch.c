@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for pooling. */
 #include "launch_shape.h"
 #include "../../dialect/portable.h"
 
 #include <string.h>
 
-/* The attributes of all pools begin as those of max_pool. Windows that part x evenly are plain
- * ones. */
+/* The attributes of all pools begin as those of max_pool. Adaptive windows that divide x evenly are
+ * treated as plain windows. */
 static void spatial_axes(struct pool_args *p, const struct bp_max_pool_attrs *a,
                          const struct bp_view *x, const struct bp_view *y,
                          const struct bp_view *index, bool column_major)
@@ -56,8 +56,8 @@ struct pool_args pool_args_of(const struct bp_launch *launch, bool average)
     return args;
 }
 
-/* The axes of what is made, from the longest stride to the shortest; extents of 1 lie outside.
- * plane: what a channel counts in an index. */
+/* Sorts the axes of the output `made` from the longest stride to the shortest, axes of extent 1
+ * first. plane: step of an index from one channel to the next. */
 static void order_axes(struct pool_args *p, const struct bp_view *made, const struct bp_view *x,
                        const struct bp_view *y, const struct bp_view *index, int64_t plane)
 {
@@ -81,7 +81,8 @@ static void order_axes(struct pool_args *p, const struct bp_view *made, const st
     }
     p->run = p->adaptive ? -1 : p->place[p->rank - 1].spatial;
     p->tile = p->adaptive && p->place[p->rank - 1].spatial >= 0 ? 1 : POOL_TILE;
-    /* Windows that are further apart than x is long share no place: most are in padding. */
+    /* Windows that are further apart than x is long share no position: most of them are in
+     * padding. */
     if (p->run >= 0 && made == y && p->axis[p->run].stride > p->axis[p->run].in) p->tile = 1;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_shape.h: what a call of max_pool or avg_pool asks of its spatial axes. */
+/* launch_shape.h: computes the arguments of a call of max_pool or avg_pool that concern its spatial
+ * axes. */
 #ifndef BP_OPS_POOL_LAUNCH_SHAPE_H
 #define BP_OPS_POOL_LAUNCH_SHAPE_H
 
@@ -8,8 +9,8 @@
 #include <backplane/kernel.h>
 #include <stdbool.h>
 
-/* The numbers of a launch without those of places: rank, run, tile and place are 0. average: it is
- * one of avg_pool. */
+/* Returns the arguments of a launch without its places: rank, run, tile and place are 0. average:
+ * the operator is avg_pool. */
 struct pool_args pool_args_of(const struct bp_launch *launch, bool average);
 
 #endif

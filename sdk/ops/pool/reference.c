@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: pools by the definition: each place of the result looks at each place of its
- * window. */
+/* reference.c: computes reference results of pools from the definition: each element of the result
+ * visits each position of its window. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A pool in three spatial axes; those that x lacks have extent 1. */
+/* A pool with three spatial axes; axes that x lacks have extent 1. */
 struct pooling {
     int64_t planes, in[3], out[3], window[3], stride[3], dilation[3], before[3], after[3];
     bool adaptive;
@@ -29,7 +29,7 @@ static struct pooling pooling_of(const struct ref_array *x, const struct bp_max_
         if (p.adaptive) continue;
         have = p.in[i] + p.before[i] + p.after[i];
         rest = have - ((p.window[i] - 1) * p.dilation[i] + 1);
-        p.out[i] = 0; /* windows that fit; with ceil_mode those too that begin on x or before it */
+        p.out[i] = 0; /* windows that fit; with ceil_mode also those that begin in/before x */
         for (int64_t at = 0;; at += p.stride[i], p.out[i]++)
             if (at > rest && !(a->ceil_mode && at < rest + p.stride[i] &&
                                at < p.in[i] + p.before[i]))
@@ -38,8 +38,7 @@ static struct pooling pooling_of(const struct ref_array *x, const struct bp_max_
     return p;
 }
 
-/* The places of x along axis i in the window at o: the first, the step, how many (some may lie
- * outside of x). */
+/* The position in x, along axis i, of index t of the window at o; it may be outside of x. */
 static int64_t ref_pool_place(const struct pooling *p, int i, int64_t o, int64_t t)
 {
     if (p->adaptive) return o * p->in[i] / p->out[i] + t;
@@ -55,7 +54,7 @@ static int64_t ref_pool_places(const struct pooling *p, int i, int64_t o)
     return end - o * p->in[i] / p->out[i];
 }
 
-/* How many of them are below a limit. */
+/* The number of positions of the window at o that are below a limit. */
 static int64_t places_below(const struct pooling *p, int i, int64_t o, int64_t limit)
 {
     int64_t n = ref_pool_places(p, i, o), first = ref_pool_place(p, i, o, 0);
@@ -65,15 +64,15 @@ static int64_t places_below(const struct pooling *p, int i, int64_t o, int64_t l
     return below < n ? below : n;
 }
 
-/* Calls each(ctx, place in the plane) for those of the window at o that are in x; the answer: how
- * many places it has within x and its padding. */
+/* Calls each(ctx, position in the plane) for the positions of the window at o that are in x.
+ * Returns the number of positions of the window within x and its padding. */
 typedef void place_fn(void *ctx, int64_t at);
 static long double each_place(const struct pooling *p, const int64_t *o, place_fn *each, void *ctx)
 {
     int64_t from[3], n[3], t[3] = {0};
     long double padded = 1;
 
-    for (int i = 0; i < 3; i++) { /* places off x are not gone through: they may be 2^60 */
+    for (int i = 0; i < 3; i++) { /* skips positions outside of x: they may be 2^60 */
         from[i] = places_below(p, i, o[i], 0);
         n[i] = places_below(p, i, o[i], p->in[i]) - from[i];
         padded *= (long double)places_below(p, i, o[i], p->in[i] + p->after[i]);
@@ -100,7 +99,7 @@ static void init_result(const struct pooling *p, const struct ref_array *x, uint
     ref_array_init(y, dtype, x->rank, shape);
 }
 
-/* Elements of one plane of x. */
+/* The elements found in one plane of x. */
 struct found {
     const struct ref_array *x;
     int64_t plane, best, n;
@@ -122,7 +121,8 @@ static void ref_pool_find(void *ctx, int64_t at)
     f->n++;
 }
 
-/* As numbers that count the first spatial axis first. */
+/* Converts a row-major position to one that counts the first spatial axis fastest
+ * (column-major). */
 static int64_t by_columns(const struct pooling *p, int64_t at)
 {
     int64_t w = at % p->in[2], h = at / p->in[2] % p->in[1], d = at / p->in[2] / p->in[1];
@@ -130,7 +130,7 @@ static int64_t by_columns(const struct pooling *p, int64_t at)
     return (w * p->in[1] + h) * p->in[0] + d;
 }
 
-/* y, and where index is not NULL the place of each. */
+/* Computes y and, if index is not NULL, the position of each element. */
 static void ref_pool_largest(const struct ref_array *x, const struct pooling *p, bool whole,
                              bool columns, uint32_t dtype, struct ref_array *y,
                              struct ref_array *index)
@@ -193,7 +193,7 @@ static void ref_pool_add(void *ctx, int64_t at)
     f->n++;
 }
 
-/* include: places of padding count; divisor: 0, or in place of the count. */
+/* include: positions in padding count. divisor: replaces the count, unless 0. */
 static void ref_pool_averages(const struct ref_array *x, const struct pooling *p, bool include,
                               double divisor, struct ref_array *y)
 {
@@ -229,10 +229,10 @@ void ref_adaptive_avg_pool(const struct ref_array *in, const void *attrs, struct
     ref_pool_averages(in, &p, false, 0, out);
 }
 
-/* The gradient: what a window gives to a place of x. */
+/* For gradients: the share of a window for a position of x. */
 struct giving {
     struct ref_array *dx;
-    int64_t plane, only, *terms; /* only: the one place that gets it; -1: all do */
+    int64_t plane, only, *terms; /* only: the one position that receives it; -1: all do */
     long double value;
 };
 
@@ -252,7 +252,8 @@ static void ref_pool_count(void *ctx, int64_t at)
     ++*(int64_t *)ctx;
 }
 
-/* index NULL: of means. extra: roundings of a term besides those of the additions. */
+/* index NULL: the gradient of an average. extra: roundings of a term besides those of the
+ * additions. */
 static void ref_pool_gradient(const struct ref_array *dy, const struct ref_array *index,
                               const struct ref_array *x, const struct bp_avg_pool_attrs *a,
                               bool include, double divisor, int64_t extra, struct ref_array *dx)
@@ -294,7 +295,7 @@ void ref_avg_pool_grad(const struct ref_array *in, const void *attrs, struct ref
     ref_pool_gradient(&in[0], NULL, &in[1], attrs, a->include_pad, a->divisor, 1, out);
 }
 
-/* One norm of n numbers whose powers add up to sum. */
+/* Stores the p-norm of n numbers whose p-th powers add up to `sum`. */
 static void ref_pool_norm_of(struct ref_array *y, int64_t i, double p, int64_t n, long double sum)
 {
     long double rel;
@@ -336,7 +337,7 @@ void ref_lp_pool(const struct ref_array *x, const void *attrs, struct ref_array 
     }
 }
 
-/* Of whole planes. */
+/* Initialises the result of a pool over whole planes; returns the number of elements of a plane. */
 static int64_t init_global(const struct ref_array *x, bool flat, struct ref_array *y)
 {
     int64_t shape[REF_RANK] = {x->shape[0], x->shape[1], 1, 1, 1}, n = 1;

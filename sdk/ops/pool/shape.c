@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: shapes of pools and their gradients; gradients. The expansions are in decompose.c. */
+/* shape.c: infers shapes of pools and their gradients, and builds gradients. Decompositions are in
+ * decompose.c. */
 #include "shape.h"
 
 #include <call/compose.h>
@@ -7,7 +8,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 
-/* The first attributes of all are one layout: see POOL_ATTRS of pool.def. */
+/* The attribute structs of all pools begin with one layout: POOL_ATTRS of schema.def. */
 #define SAME_PREFIX(op) \
     _Static_assert(offsetof(struct bp_##op##_attrs, adaptive) == \
                        offsetof(struct bp_max_pool_attrs, adaptive), \
@@ -42,7 +43,8 @@ enum bp_status bp_pool_unused(const struct bp_invocation *site, const char *name
     return BP_OK;
 }
 
-/* What a window of spatial axis i spans, and the padded extent. */
+/* Computes the span of a window along spatial axis i, and the padded extent; checks the
+ * attributes. */
 static enum bp_status window_span(const struct bp_invocation *site, const struct bp_view *x,
                                   const struct bp_max_pool_attrs *a, uint32_t i, int64_t *span,
                                   int64_t *padded)
@@ -67,8 +69,8 @@ static enum bp_status window_span(const struct bp_invocation *site, const struct
     return BP_OK;
 }
 
-/* The extent of spatial axis i of the result. No window is without a place of x: one that is not
- * wholly before x or behind it reaches it, if no step jumps over it. */
+/* Computes the extent of spatial axis i of the result. Every window has a position in x: a window
+ * that is not wholly before or after x reaches x, unless its dilation steps over x. */
 static enum bp_status pooled_extent(const struct bp_invocation *site, const struct bp_view *x,
                                     const struct bp_max_pool_attrs *a, uint32_t i, int64_t *out)
 {
@@ -123,7 +125,7 @@ enum bp_status bp_pool_forward(const struct bp_invocation *site, const struct bp
     return BP_OK;
 }
 
-/* max_pool, avg_pool, lp_pool. */
+/* Infers the shape of max_pool, avg_pool and lp_pool. */
 enum bp_status bp_infer_pool(struct bp_invocation *site)
 {
     return bp_pool_forward(site, bp_invocation_in(site, 0), site->attrs, &site->out[0]);
@@ -137,7 +139,7 @@ enum bp_status bp_pool_index(const struct bp_invocation *site, int64_t dtype, st
                     site->row->info.name, bp_dtype_name((uint32_t)dtype));
 }
 
-/* Indices below n fit an output. */
+/* Checks that the output's dtype can hold all indices below n. */
 static enum bp_status index_fits(const struct bp_invocation *site, int64_t n,
                                  const struct bp_type *out)
 {
@@ -190,8 +192,8 @@ static int64_t spatial_count(const struct bp_tensor *x)
     return n;
 }
 
-/* The gradient by the places that the pool finds anew. attrs: their first part is that of
- * max_pool. */
+/* Builds the gradient from the positions of the largest elements; runs the pool again if index is
+ * NULL. attrs: begin as those of max_pool. */
 static enum bp_status by_index(struct bp_grad *g, const struct bp_max_pool_attrs *f,
                                struct bp_tensor *index)
 {
@@ -227,7 +229,7 @@ enum bp_status bp_grad_max_pool_with_index(struct bp_grad *g)
     return by_index(g, g->attrs, known ? g->out[1] : NULL);
 }
 
-/* What each window took, taken again. */
+/* Gathers again the elements that the windows selected. */
 enum bp_status bp_grad_max_pool_grad(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -244,7 +246,7 @@ enum bp_status bp_grad_max_pool_grad(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* Linear: the two are each other's adjoint. */
+/* avg_pool is linear: the two operators are each other's adjoint. */
 enum bp_status bp_grad_avg_pool(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);

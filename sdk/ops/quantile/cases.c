@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of medians and quantiles, and of what belongs to no other family. */
+/* cases.c: builds cases of median, nanmedian, quantile, masked_scatter, clip_by_norm and
+ * accuracy. */
 #include "../common/cases.h"
 #include <math.h>
 #include <stdio.h>
@@ -21,9 +22,9 @@ static const struct {
     {"empty", "0x3", 1, 0, 0, false},     {"prime", "257", 0, 0, 0, true},
     {"small", "2x4", 1, 0, 0, false},
 };
-enum { MIDDLE = 8 }; /* in layouts */
+enum { MIDDLE = 8 }; /* case for layouts */
 
-/* NaN at some places, of whole lines too. */
+/* NaN at some positions, and in whole lines. */
 static const double holes[] = {1.5, NAN, 0.25, NAN, -1, NAN, 2, 0.5, NAN, NAN, -0.75};
 
 void cases_median(struct case_maker *maker)
@@ -142,7 +143,7 @@ void cases_clip_by_norm(struct case_maker *maker)
             if (i == 7 && n) case_layouts(maker, made, "norm1", false);
             else case_end(maker, made, "norm%d", n);
         }
-    for (int i = 0; i < 36; i++) { /* few terms come closest to what is allowed */
+    for (int i = 0; i < 36; i++) { /* few terms: the error is closest to its bound */
         static const char *const few[] = {"1", "2", "3"};
         struct kernel_case *made = case_begin(maker, few[i % 3]);
         made->attrs.clip_by_norm.max_norm = 0.1 + 0.01 * i;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: medians and quantiles, and what belongs to no other family. */
+/* reference.c: computes reference results of median, nanmedian, quantile, masked_scatter,
+ * clip_by_norm and accuracy. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* What attributes of the first three begin with. */
+/* The first attributes of median, nanmedian and quantile. */
 struct middle {
     size_t size;
     int64_t axis, flatten, keep;
 };
 
-/* Lines of x: n values, step apart; the shape of a result of one value a line. */
+/* Lines of x: n values that are `step` elements apart. shape, rank: of a result with one value for
+ * each line. */
 struct lines {
     int64_t n, step, count, shape[REF_RANK];
     int rank;
@@ -31,7 +33,7 @@ static struct lines ref_quantile_lines_of(const struct ref_array *x, const struc
     return l;
 }
 
-/* Ascending, and NaN last. */
+/* Compares for an ascending order with NaN last. */
 static int ref_quantile_before(const void *a, const void *b)
 {
     long double x = *(const long double *)a, y = *(const long double *)b;
@@ -52,7 +54,7 @@ static void ref_quantile_line(const struct ref_array *x, const struct lines *l, 
 static void ref_quantile_middles(const struct ref_array *in, const void *attrs, bool without,
                                  struct ref_array *out)
 {
-    const struct bp_median_attrs *a = attrs; /* those of nanmedian are the same */
+    const struct bp_median_attrs *a = attrs; /* nanmedian has this layout too */
     struct lines l = ref_quantile_lines_of(in, attrs);
     long double *v = malloc(((size_t)l.n + 1) * sizeof *v);
 
@@ -79,7 +81,7 @@ void ref_nanmedian(const struct ref_array *in, const void *attrs, struct ref_arr
     ref_quantile_middles(in, attrs, true, out);
 }
 
-/* The place is rounded, the difference and its product. */
+/* Roundings: the position q (n - 1), the difference of neighbours, and its product. */
 void ref_quantile(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct ref_array *q = &in[1];
@@ -117,7 +119,7 @@ void ref_masked_scatter(const struct ref_array *in, const void *attrs, struct re
         else ref_array_copy(out, i, x, i);
 }
 
-/* The norm as in norm, 1 / norm, and two products. */
+/* Error: that of norm, then 1 / norm and two products. */
 void ref_clip_by_norm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_clip_by_norm_attrs *a = attrs;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of medians and quantiles, by sorting, and of what belongs to no other family. */
+/* shape.c: infers shapes of medians, quantiles, masked_scatter, clip_by_norm and accuracy, and
+ * decomposes them; medians and quantiles sort. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -7,13 +8,13 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* What attributes of the first three begin with. */
+/* The first attributes of median, nanmedian and quantile. */
 struct middle {
     size_t size;
     int64_t axis, flatten, keep;
 };
 
-/* x without the axis, which has elements unless there are no lines; n: how many. */
+/* Sets the type of x without the axis, and the length n of a line. Fails if n is 0. */
 static enum bp_status quantile_lines_of(struct bp_invocation *site, struct bp_type *out,
                                         int64_t *out_n)
 {
@@ -57,7 +58,7 @@ enum bp_status bp_infer_quantile(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Lines in order, in f32 for half types. */
+/* Sorted lines; half types are sorted in f32. */
 struct lines {
     struct bp_tensor *x, *sorted;
     int64_t axis, n;
@@ -79,7 +80,7 @@ static struct lines sorted_of(struct bp_compose *c, struct bp_tensor *x, const s
     return l;
 }
 
-/* Number i of each line, which stays an axis of extent 1. */
+/* Returns element i of each sorted line; the axis stays, with extent 1. */
 static struct bp_tensor *quantile_at(struct bp_compose *c, const struct lines *l, int64_t i)
 {
     int64_t end = i + 1;
@@ -89,7 +90,7 @@ static struct bp_tensor *quantile_at(struct bp_compose *c, const struct lines *l
     return MAKE(c, slice, &one, l->sorted);
 }
 
-/* y, but NaN where the last of the line is, which then is a NaN. */
+/* Returns y, or NaN where the last element of a sorted line is NaN. */
 static struct bp_tensor *or_nan(struct bp_compose *c, const struct lines *l, struct bp_tensor *y)
 {
     struct bp_tensor *last = quantile_at(c, l, l->n - 1);
@@ -97,7 +98,7 @@ static struct bp_tensor *or_nan(struct bp_compose *c, const struct lines *l, str
     return MAKE(c, where, NULL, MAKE(c, isnan, NULL, last), last, y);
 }
 
-/* As x is without the axis, and in its dtype. */
+/* Sets the output to y, in the shape of x without the axis and in the dtype of x. */
 static enum bp_status quantile_give(struct bp_decomposition *e, struct bp_compose *c,
                                     const struct lines *l, struct bp_tensor *y)
 {
@@ -131,7 +132,7 @@ enum bp_status bp_decompose_median(struct bp_decomposition *e)
     return quantile_give(e, &c, &l, or_nan(&c, &l, y));
 }
 
-/* The values at places that are whole numbers, of float. */
+/* Gathers the sorted values at positions, which are integers in a float dtype. */
 static struct bp_tensor *at_places(struct bp_compose *c, const struct lines *l,
                                    struct bp_tensor *place)
 {
@@ -142,7 +143,7 @@ static struct bp_tensor *at_places(struct bp_compose *c, const struct lines *l,
     return MAKE(c, take_along_axis, &along, l->sorted, place);
 }
 
-/* Of m numbers the middles are m / 2, rounded up, less 1, and m / 2, rounded down. */
+/* The two middle positions of m numbers are ceil(m / 2) - 1 and floor(m / 2). */
 enum bp_status bp_decompose_nanmedian(struct bp_decomposition *e)
 {
     const struct bp_nanmedian_attrs *a = e->attrs;
@@ -159,7 +160,7 @@ enum bp_status bp_decompose_nanmedian(struct bp_decomposition *e)
     return quantile_give(e, &c, &l, y);
 }
 
-/* Places along the axis of the lines: q as an axis of its own there. */
+/* Gathers the sorted values at positions along the axis of the lines, where q becomes the axis. */
 static struct bp_tensor *quantile_gathered(struct bp_compose *c, const struct lines *l,
                                            struct bp_tensor *place)
 {
@@ -168,7 +169,7 @@ static struct bp_tensor *quantile_gathered(struct bp_compose *c, const struct li
     return MAKE(c, gather, &along, l->sorted, bp_compose_cast(c, place, BP_I64));
 }
 
-/* The axis of q to the front, and the shape that the result has. */
+/* Moves the axis of q to the front, reshapes to the result's shape, and sets the output. */
 static enum bp_status give_quantiles(struct bp_decomposition *e, struct bp_compose *c,
                                      const struct lines *l, struct bp_tensor *y)
 {
@@ -232,8 +233,9 @@ enum bp_status bp_infer_masked_scatter(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Which one of source an element is: how many were before it; ~(-k) is k - 1. What is -1 counts
- * from the end, and is not used. */
+/* The index into `source` for an element of x is the number of true mask elements before it: for a
+ * running count k that includes the element, ~(-k) is k - 1. An index of -1 counts from the end;
+ * `where` discards its value. */
 enum bp_status bp_decompose_masked_scatter(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);

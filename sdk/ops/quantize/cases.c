@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of quantisation. */
+/* cases.c: builds cases of quantisation, dequantisation and products of quantised tensors. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void zero_points(struct kernel_case *made, int in, uint32_t dtype)
     else case_list(made, in, COUNT(zeros), zeros);
 }
 
-/* x, and its axis along which scale goes. */
+/* x, and its axis for scales. */
 static const struct {
     const char *variant, *shape;
     int64_t axis, extent;
@@ -38,7 +38,8 @@ static const struct {
     {"rank5", "2x3x2x5x3", 3, 5, false}, {"rank8", "1x2x1x3x1x2x1x3", 3, 3, false},
 };
 
-/* Whole: one scale for all, without an axis, and with one. */
+/* One scale for all of x, without an axis (WHOLE) or with an axis (ONE); or a scale along an axis
+ * (ALONG). */
 enum {
     WHOLE,
     ONE,
@@ -81,7 +82,7 @@ void cases_quantize_linear(struct case_maker *maker)
             made->quick = lines[i].quick;
             case_end(maker, made, "%s.form%d", lines[i].variant, form);
         }
-    for (int s = 0; s < 3; s++) { /* quotients at ties, or a rounding beside them */
+    for (int s = 0; s < 3; s++) { /* quotients at ties, or one rounding away from a tie */
         static double halves[3][101];
         static const double odd[] = {0.03, 0.017, 0.7};
         for (int i = 0; i < 101; i++) halves[s][i] = (i - 50.5) * odd[s];
@@ -168,10 +169,10 @@ static const struct {
     {"long", "3x1031", "1031x2", "3", "1", false},
     {"real", "67x129", "129x97", "scalar", "97", false},
 };
-enum { BATCHES = 10, REAL_PRODUCT = 14 }; /* in layouts; at a size of libraries */
+enum { BATCHES = 10, REAL_PRODUCT = 14 }; /* cases for layouts; with sizes of libraries */
 
-/* Orders of axes, and sizes of libraries, are taken alike for all pairs of types: models have this
- * one. */
+/* Cases of layouts and with sizes of libraries behave alike for all pairs of types; models use this
+ * pair. */
 static bool is_usual(const struct case_maker *maker)
 {
     return maker->dtype[0] == BP_U8 && maker->dtype[1] == BP_I8;
@@ -251,11 +252,11 @@ static const struct {
     {"3d", "1x2x4x5x3", "3x2x2x3x2", {1, 2, 1}, {1, 1, 1}, {0, 1, 0, 1, 0, 1}, 1, 3, true},
     {"2d.real", "2x17x9x8", "18x17x3x3", {1, 1, 1}, {1, 1, 1}, {1, 1, 0, 1, 1, 0}, 1, 18, false},
 };
-enum { PADDED = 4, REAL_WINDOW = 9 }; /* in layouts; at a size of libraries */
+enum { PADDED = 4, REAL_WINDOW = 9 }; /* cases for layouts; with sizes of libraries */
 
 static void set_window(struct kernel_case *made, size_t i)
 {
-    struct bp_conv_integer_attrs *a = &made->attrs.conv_integer; /* one layout */
+    struct bp_conv_integer_attrs *a = &made->attrs.conv_integer; /* one layout for both operators */
 
     memcpy(a->stride, windows[i].stride, sizeof a->stride);
     memcpy(a->dilation, windows[i].dilation, sizeof a->dilation);
@@ -348,8 +349,8 @@ void cases_fake_quantize(struct case_maker *maker)
             else case_end(maker, made, "%s.form%d", lines[i].variant, form);
         }
     if (!maker->gradients) return;
-    /* Steps of the differences are whole steps of this scale, so that they see a straight line;
-     * some numbers are far outside. */
+    /* The steps of finite differences are multiples of this scale, so that they see a straight
+     * line; some numbers are far outside. */
     made = case_begin(maker, "2x7+1");
     case_list(made, 0, COUNT(far), far);
     made->in[1].dtype = maker->dtype[1];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: floats to small integers and back. */
+/* kernel.h: converts floating-point numbers to small integers by a scale and a zero point, and
+ * back. */
 #ifndef BP_OPS_QUANTIZE_KERNEL_H
 #define BP_OPS_QUANTIZE_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
-/* Types of the integers. */
+/* The integer types. */
 enum {
     QUANT_i8,
     QUANT_u8,
@@ -14,7 +15,7 @@ enum {
     QUANT_i32
 };
 
-/* Runs of inner elements have one scale, number run % channels. */
+/* A run of `inner` elements has one scale: that with index run % channels. */
 struct quantize_args {
     i64 type, inner, channels;
 };
@@ -26,7 +27,7 @@ struct dequantize_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
-/* A function whose type is a constant at each call. */
+/* Marks a function in which `type` is a constant at each call. */
 #ifdef ON_HOST
 #define QUANT_FN static inline __attribute__((always_inline))
 #else
@@ -63,7 +64,8 @@ QUANT_FN i32 quant_high(int type)
     return type == QUANT_i8 ? 127 : type == QUANT_u8 ? 255 : type == QUANT_i16 ? 32767 : 65535;
 }
 
-/* One scale; the ends are taken before the zero point is added, so that all is exact. */
+/* Quantises a run with one scale. The limits are reduced by the zero point, so that all operations
+ * after the rounding are exact. */
 QUANT_FN void quantize_run(int type, i64 from, i64 n, acc scale, i32 zero, GLOBAL void *y,
                            GLOBAL const elem *x)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for quantize_linear and dequantize_linear. */
 #include "../../dialect/portable.h"
 #include "kernel.h"
 
@@ -14,7 +14,7 @@ static int64_t quantize_type_of(const struct bp_view *v)
     }
 }
 
-/* Of one scale all is one run. */
+/* With one scale, all of x is one run. */
 static void runs_of(const struct bp_view *x, const struct bp_view *scale, int64_t axis,
                     int64_t *inner, int64_t *channels)
 {
@@ -22,7 +22,7 @@ static void runs_of(const struct bp_view *x, const struct bp_view *scale, int64_
     *inner = scale->count == 1 ? x->count : portable_split(x, portable_axis(axis, x->rank)).inner;
 }
 
-/* Runs it on y, x, scale and zero_point. */
+/* Launches p with y, x, scale and zero_point as operands. */
 static enum bp_status quantize_launch(const struct bp_launch *launch, struct portable *p)
 {
     portable_view(p, launch->out[0]);

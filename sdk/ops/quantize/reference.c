@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: quantisation, each rounding where the rows say that there is one. */
+/* reference.c: computes reference results of quantisation, with a rounding wherever the operator's
+ * definition has one. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@ static long double ref_quantize_as(const struct num_type *type, long double valu
     return num_get_float(type, at);
 }
 
-/* The nearest whole number, ties to even. */
+/* Rounds to the nearest integer, ties to even. */
 static long double ref_quantize_nearest(long double x)
 {
     long double low = floorl(x), rest = x - low;
@@ -22,7 +23,8 @@ static long double ref_quantize_nearest(long double x)
     return fmodl(low, 2) == 0 ? low : low + 1;
 }
 
-/* A quotient as f32 or f64 has it: twice rounded, where that may matter, by the type itself. */
+/* A quotient rounded as kernels do, in f32 or f64: a second rounding to the type could change the
+ * result. */
 static long double ref_quantize_divided(const struct num_type *type, long double a, long double b)
 {
     const struct num_type *wide = num_accumulate(type);
@@ -40,7 +42,7 @@ static int64_t ref_quantize_highest(uint32_t dtype)
     return dtype == BP_I8 ? 127 : dtype == BP_U8 ? 255 : dtype == BP_I16 ? 32767 : 65535;
 }
 
-/* Which scale element i of x has. */
+/* The index of the scale of element i of x. */
 static int64_t scale_of(const struct ref_array *x, const struct ref_array *scale, int64_t axis,
                         int64_t i)
 {
@@ -76,7 +78,7 @@ void ref_quantize_linear(const struct ref_array *in, const void *attrs, struct r
     }
 }
 
-/* A difference of more digits than there are is rounded before the product. */
+/* A difference with more digits than the type has is rounded before it is multiplied. */
 void ref_dequantize_linear(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_dequantize_linear_attrs *a = attrs;
@@ -118,8 +120,8 @@ void ref_dynamic_quantize_linear(const struct ref_array *in, const void *attrs,
         out[0].u[i] = ref_quantize_quantised(type, in->v[i], scale, zero, BP_U8);
 }
 
-/* The zero point of row (or column) `place` of matrix `batch`: one for all, one for each row, or an
- * element of a tensor of as many axes. */
+/* The zero point of row (or column) `place` of matrix `batch`: one value for all, one value for
+ * each row, or an element of a tensor with as many axes as the operand. */
 static int64_t zero_at(const struct ref_array *zero, int64_t place, int64_t batch, int64_t places)
 {
     if (!zero || !zero->type) return 0;
@@ -128,7 +130,8 @@ static int64_t zero_at(const struct ref_array *zero, int64_t place, int64_t batc
     return (int64_t)zero->u[batch * places + place];
 }
 
-/* Of a matrix of a tensor that broadcasts: its number among those of the tensor. */
+/* The index of a matrix of x, whose batch axes broadcast, for the coordinates `at` of the
+ * result. */
 static int64_t matrix_of(const struct ref_array *x, const struct ref_array *out, int lead,
                          const int64_t *at)
 {
@@ -141,7 +144,7 @@ static int64_t matrix_of(const struct ref_array *x, const struct ref_array *out,
     return number;
 }
 
-/* The sums of products, and what c is: axes before the last two broadcast. */
+/* Sums of products and the shape of c; axes before the last two broadcast. */
 static void ref_quantize_product(const struct ref_array *a, const struct ref_array *b,
                                  const struct ref_array *a_zero, const struct ref_array *b_zero,
                                  uint32_t dtype, struct ref_array *out)
@@ -183,7 +186,7 @@ static float scale_at(const struct ref_array *scale, int64_t place, int64_t batc
     return (float)(scale->rank == 1 ? scale->v[place] : scale->v[batch * places + place]);
 }
 
-/* Sums times the product of scales, a rounding each, quantised. */
+/* Multiplies the sum by the product of two scales, with a rounding each, and quantises it. */
 static uint64_t ref_quantize_requantised(int64_t sum, float one, float other,
                                          const struct ref_array *scale,
                                          const struct ref_array *zero)
@@ -215,7 +218,7 @@ void ref_qlinear_matmul(const struct ref_array *in, const void *attrs, struct re
     ref_array_finish(&sum);
 }
 
-/* The window of a convolution, by its definition: all axes of y, w and x as three. */
+/* The geometry of a convolution, by its definition: y, w and x all have three spatial axes. */
 struct geometry {
     const struct bp_conv_attrs *a;
     int64_t x[3], w[3], y[3];
@@ -239,7 +242,7 @@ static struct geometry geometry_of(const struct ref_array *x, const struct ref_a
     return g;
 }
 
-/* Element o of the result: number n, filter f, place at. */
+/* Returns one element of the result: batch n, filter f, position `at`. */
 static int64_t ref_quantize_window(const struct geometry *g, const struct ref_array *x,
                                    const struct ref_array *w, int64_t n, int64_t f,
                                    const int64_t *at, int64_t x_zero, int64_t w_zero)

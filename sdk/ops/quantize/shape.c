@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of quantisation. Products of integers are made in i32; convolutions, for which
- * there are no kernels of integers, in f64, where all of their sums are exact. */
+/* shape.c: infers shapes of quantisation and decomposes it. Products of integers are computed in
+ * i32; convolutions, which have no integer kernels, in f64, where all of their sums are exact. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -13,7 +13,7 @@ static const char *text_of(const struct bp_view *v, char *text)
     return bp_type_text(v->dtype, v->rank, v->shape, text, BP_TYPE_TEXT);
 }
 
-/* One value; n 0: nothing else is right, else n of them in one axis. */
+/* Checks that an input is absent, or has one value or, if n is not 0, one axis of n values. */
 static enum bp_status quantize_some(const struct bp_invocation *site, uint32_t port, int64_t n)
 {
     const struct bp_view *v = bp_invocation_in(site, port);
@@ -28,7 +28,7 @@ static enum bp_status quantize_some(const struct bp_invocation *site, uint32_t p
                     site->row->info.in[port].name, text_of(v, text));
 }
 
-/* Scale and zero point, ports 1 and 2, of x along axis. */
+/* Checks scale and zero point (inputs 1 and 2) of x along axis. */
 static enum bp_status quantize_scaled(struct bp_invocation *site, int64_t axis)
 {
     const struct bp_view *x = bp_invocation_in(site, 0), *scale = bp_invocation_in(site, 1),
@@ -106,7 +106,7 @@ enum bp_status bp_decompose_dynamic_quantize(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* The product of ports a and b, without transposing. */
+/* Infers the shape of the product of inputs a and b, without transposing. */
 static enum bp_status quantize_product(struct bp_invocation *site, uint32_t a, uint32_t b)
 {
     const struct bp_view *x = bp_invocation_in(site, a), *y = bp_invocation_in(site, b);
@@ -129,8 +129,8 @@ static enum bp_status quantize_product(struct bp_invocation *site, uint32_t a, u
     return BP_OK;
 }
 
-/* One value, one axis that is as long as axis `place` (from the last) of x is, or the axes of x,
- * with extent 1 at place `other`. */
+/* Checks that an input has one value, one axis as long as axis `place` of x (counted from the
+ * last), or the axes of x with extent 1 at axis `other`. */
 static enum bp_status quantize_beside(const struct bp_invocation *site, uint32_t port, uint32_t of,
                                       uint32_t place, uint32_t other)
 {
@@ -161,7 +161,8 @@ enum bp_status bp_infer_qlinear_matmul(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Several values of one axis as a column; others as they are, a single value without axes. */
+/* Returns several values of one axis as a column if `down`; a single value without axes; others
+ * unchanged. */
 static struct bp_tensor *quantize_column(struct bp_compose *c, struct bp_tensor *v, bool down)
 {
     int64_t shape[2];
@@ -174,7 +175,7 @@ static struct bp_tensor *quantize_column(struct bp_compose *c, struct bp_tensor 
     return down ? bp_compose_reshape(c, v, 2, shape) : v;
 }
 
-/* As dtype, less its zero point. */
+/* Returns x in dtype, minus its zero point. */
 static struct bp_tensor *quantize_centred(struct bp_compose *c, struct bp_tensor *x,
                                           struct bp_tensor *zero, uint32_t dtype)
 {
@@ -199,7 +200,7 @@ enum bp_status bp_decompose_matmul_integer(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* c times the product of two scales, in f32, quantised. */
+/* Returns c times the product of two scales, in f32, quantised. */
 static struct bp_tensor *quantize_requantised(struct bp_compose *c, struct bp_tensor *sum,
                                               struct bp_tensor *one, struct bp_tensor *other,
                                               struct bp_tensor *scale, struct bp_tensor *zero)
@@ -250,7 +251,7 @@ enum bp_status bp_infer_qlinear_conv(struct bp_invocation *site)
                     text_of(bias, text), w->shape[0]);
 }
 
-/* Values of one axis along axis `at` of rank; a single one has no axes. */
+/* Returns values of one axis along axis `at` of `rank` axes; a single value becomes rank 0. */
 static struct bp_tensor *quantize_along(struct bp_compose *c, struct bp_tensor *v, uint32_t rank,
                                         uint32_t at)
 {
@@ -263,7 +264,7 @@ static struct bp_tensor *quantize_along(struct bp_compose *c, struct bp_tensor *
     return bp_compose_reshape(c, v, rank, shape);
 }
 
-/* The attributes are those of conv. */
+/* `attrs` begin as those of conv. */
 static struct bp_tensor *integer_conv(struct bp_compose *c, const void *attrs, struct bp_tensor *x,
                                       struct bp_tensor *w, struct bp_tensor *x_zero,
                                       struct bp_tensor *w_zero)
@@ -314,7 +315,8 @@ enum bp_status bp_infer_fake_quantize(struct bp_invocation *site)
     return quantize_scaled(site, a->axis);
 }
 
-/* Scale and zero point of a call, as they are computed with; whole numbers before they are cut. */
+/* Scale and zero point in the dtype of the computation; whole: the rounded numbers before they are
+ * clipped. */
 struct fake {
     struct bp_tensor *scale, *zero, *whole;
 };
