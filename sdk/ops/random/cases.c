@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of random numbers of distributions: whatever the shape, element i has its own
- * words. */
+/* cases.c: builds cases of operators that draw random numbers of a distribution. Element i depends
+ * on its own random words only, whatever the shape. */
 #include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <math.h>
@@ -35,8 +35,8 @@ static const struct {
     {"long", 1, {4099}, 9, 3, true},
 };
 
-/* The attributes of operators that make tensors begin alike. form: shape as an attribute, or as
- * tensors of integers. */
+/* Begins a case of an operator that creates a tensor; their attributes all begin alike. form: the
+ * shape is an attribute, or a tensor of i64 or i32. */
 static struct kernel_case *random_cases_drawn(struct case_maker *maker, size_t i, int form)
 {
     static const uint32_t host[] = {0, BP_I64, BP_I32};
@@ -205,7 +205,7 @@ static const struct {
     {"long", "4099", 9, 3, true},
 };
 
-/* tail: what follows the shape of each. */
+/* Begins a case whose input is a tensor. twice: there is a second input of the same shape. */
 static struct kernel_case *of_tensor(struct case_maker *maker, size_t i, bool twice)
 {
     char text[64];
@@ -300,7 +300,7 @@ void cases_poisson(struct case_maker *maker)
         }
 }
 
-/* p, mode, training; the first are for all sizes. */
+/* p, mode and training of dropout; the first two run with all sizes. */
 static const struct {
     const char *variant;
     double p;
@@ -389,7 +389,7 @@ void cases_gumbel_softmax(struct case_maker *maker)
         made->seed = 3 + i;
         made->offset = i;
         made->quick = lines[i].quick;
-        made->fixed_out = 2; /* its gradient is straight through */
+        made->fixed_out = 2; /* the gradient of the second output is straight-through */
         case_smooth(made, lines[i].temperature == 1 ? 2 : 0);
         if (i == 5) case_part_layouts(maker, made, 2, lines[i].variant);
         else case_parts(maker, made, 2, lines[i].variant);

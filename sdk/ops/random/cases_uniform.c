@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_uniform.c: cases of random numbers: whatever the shape, element i has its own number. */
+/* cases_uniform.c: builds cases of uniform random numbers. Element i has its own number, whatever
+ * the shape. */
 #include "../common/cases.h"
 #include <backplane/kernel.h>
 
@@ -11,7 +12,7 @@ static const struct {
     int64_t shape[REF_RANK];
     double low, high;
     uint64_t seed, offset;
-    bool quick, wide; /* for f64 only */
+    bool quick, wide; /* wide: for f64 only */
 } draws[] = {
     {"scalar", 0, {0}, 0, 1, 1, 0, true, false},
     {"empty", 2, {2, 0}, 0, 1, 1, 0, true, false},
@@ -38,7 +39,7 @@ static const struct {
     {"long", 1, {70001}, 0, 1, 9, 3, true, false},
 };
 
-/* Extents that blocks of four do not divide, in an output with gaps. */
+/* Extents that are no multiples of a block of four elements, in an output with gaps. */
 static void uniform_cases_gaps(struct case_maker *maker)
 {
     static const int64_t shape[] = {5, 3, 7};

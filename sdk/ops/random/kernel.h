@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: random numbers of distributions, of float types; schema.def says what is made of
- * the words. Spans count blocks of four elements. */
+/* kernel.h: draws random numbers of floating-point distributions from words of the generator;
+ * schema.def defines the formulas. Spans count blocks of four elements. */
 #ifndef BP_OPS_RANDOM_KERNEL_H
 #define BP_OPS_RANDOM_KERNEL_H
 
 #include "kernel_words.h"
 #include "../common/kernel_formulas.h"
 
-/* n elements, of which a span counts blocks of four; a to d: the attributes, in order. */
+/* A draw of n elements; a span counts blocks of four elements. a to d: the attributes, in order. */
 struct draw_args {
     struct random_source from;
     i64 n, op;
     host_real a, b, c, d;
-    host_real base, width; /* of truncated_normal: erf at the lower end, and from it to the upper */
+    host_real base, width; /* truncated_normal: erf at the lower end; erf of upper end minus base */
 };
 struct bernoulli_args {
     struct random_source from;
     i64 n;
 };
 
-/* An element is dropped whose 24 bits are below limit. */
+/* An element is dropped if the upper 24 bits of its word are below `limit`. */
 struct dropout_args {
     struct random_source from;
     i64 n, limit;
@@ -32,7 +32,7 @@ struct poisson_args {
     struct random_source from;
 };
 
-/* n draws of m categories in each row. */
+/* n draws from m categories, in each row. again: with replacement. */
 struct multinomial_args {
     struct random_source from;
     i64 n, m, again;
@@ -43,7 +43,8 @@ struct multinomial_args {
 #include "../../dialect/maths.h"
 #include "../../dialect/special.h"
 
-/* The upper 24 bits of a word as a part of 1, and with 1 added to them. */
+/* random_unit returns the upper 24 bits of a word as a fraction, 0 or more and below 1;
+ * random_above adds 1 to the bits first, so that it returns a fraction above 0, up to 1. */
 KFN acc random_unit(u32 word)
 {
     return (acc)(i32)(word >> 8) * (acc)0x1p-24;
@@ -53,7 +54,7 @@ KFN acc random_above(u32 word)
     return (acc)(i32)((word >> 8) + 1) * (acc)0x1p-24;
 }
 
-/* sin(x) and cos(x) for |x| up to pi / 4, by their series. */
+/* sin(x) and cos(x) for |x| up to pi / 4, from their series. */
 KFN acc random_sin(acc x)
 {
 #ifdef ELEM_f64
@@ -79,8 +80,8 @@ KFN acc random_cos(acc x)
 #endif
 }
 
-/* Two independent numbers of mean 0 and deviation 1. The angle is 2 pi of 24 bits: what they are
- * beside a multiple of a quarter turn is exact. */
+/* Computes two independent numbers of mean 0 and standard deviation 1. The angle is 2 pi times a
+ * fraction of 24 bits: its distance from a multiple of a quarter turn is exact. */
 KFN void random_pair(u32 one, u32 other, acc *y, acc *z)
 {
     u32 turn = other >> 8, quarter = (turn + ((u32)1 << 21)) >> 22;
@@ -93,7 +94,7 @@ KFN void random_pair(u32 one, u32 other, acc *y, acc *z)
     *z = r * ((quarter & 2) ? -second : second);
 }
 
-/* Of an even number n of words. */
+/* n, the number of words, is even. */
 KFN void draw_normal(const struct draw_args *a, i64 n, const u32 *word, acc *made)
 {
     acc mean = number(a->a), deviation = number(a->b);
@@ -202,7 +203,7 @@ KFN void dropout_grad_span(const struct dropout_grad_args *a, i64 begin, i64 n, 
 }
 ENTRY_SPANS_3(dropout_grad, elem, const elem, const u8)
 
-/* log(k!): by Stirling's series from 10 on. */
+/* log(k!), by Stirling's series from 10 on. */
 KFN real poisson_log_factorial(real k)
 {
     real x = k + 1, part = 1, s;
@@ -214,7 +215,7 @@ KFN real poisson_log_factorial(real k)
     return (x - (real)0.5) * log(x) - x + (real)0.91893853320467274 + s / x - log(part);
 }
 
-/* The words of one element, one after the other. */
+/* The generator of one element: `number` counts the words that it has drawn. */
 struct poisson_draws {
     struct random_source from;
     i64 at;
@@ -270,7 +271,8 @@ KFN void poisson_span(const struct poisson_args *a, i64 begin, i64 n, GLOBAL ele
 }
 ENTRY_SPANS_3(poisson, elem, const elem, const u64)
 
-/* Weights as they are computed with; 0 where they are none. */
+/* Converts the weights of a row to type acc; weights that are negative or not finite set the fault
+ * and become 0. Returns the number of weights above 0. */
 KFN i64 multinomial_weights(i64 m, GLOBAL acc *weight, GLOBAL const elem *x, GLOBAL u32 *fault)
 {
     i64 above = 0;
@@ -287,7 +289,7 @@ KFN i64 multinomial_weights(i64 m, GLOBAL acc *weight, GLOBAL const elem *x, GLO
     return above;
 }
 
-/* Draws one, which goes. */
+/* Draws one category and removes it: its weight becomes 0. */
 KFN i64 multinomial_take(i64 m, GLOBAL acc *weight, acc part)
 {
     acc total = 0, s = 0, limit;
@@ -304,7 +306,7 @@ KFN i64 multinomial_take(i64 m, GLOBAL acc *weight, acc part)
     return found;
 }
 
-/* The first of the running sums that is above limit; else last. */
+/* Returns the first index whose running sum is above limit, or `last` if none is. */
 KFN i64 multinomial_find(i64 m, GLOBAL const acc *sum, acc limit, i64 last)
 {
     i64 low = 0, high = m;

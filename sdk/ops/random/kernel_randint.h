@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_randint.h: random integers of a range. Spans count blocks of four elements. */
+/* kernel_randint.h: draws random integers of a range. Spans count blocks of four elements. */
 #ifndef BP_OPS_RANDOM_KERNEL_RANDINT_H
 #define BP_OPS_RANDOM_KERNEL_RANDINT_H
 
 #include "kernel_words.h"
 
-/* range 0: 2^64. */
+/* range: number of values; 0 means 2^64. */
 struct randint_args {
     struct random_source from;
     i64 n;
@@ -15,7 +15,7 @@ struct randint_args {
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* The upper half of the product of 64 bits, by those of 32. */
+/* The upper half of a product of two numbers of 64 bits, by products of 32 bits. */
 KFN u64 randint_high(u64 a, u64 b)
 {
     u64 a0 = (u32)a, a1 = a >> 32, b0 = (u32)b, b1 = b >> 32;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_uniform.h: random numbers of a range, of float types. Spans count blocks of four elements.
- * Every device gives the same bits, so products and sums are rounded one by one, whether or not a
- * compiler joins them: the last factor of the product that is added is a power of two. (Of a range
- * shorter than 2^-102 that product may be subnormal, and then round itself.) */
+/* kernel_uniform.h: draws random numbers of a range, in floating-point types. Spans count blocks of
+ * four elements. Every device returns the same bits: products and sums must be rounded one by one,
+ * whether or not a compiler fuses them. Therefore the last factor of the product that is added is a
+ * power of two. (In a range shorter than 2^-102 this product may be subnormal, and then it is
+ * rounded, too.) */
 #ifndef BP_OPS_RANDOM_KERNEL_UNIFORM_H
 #define BP_OPS_RANDOM_KERNEL_UNIFORM_H
 
@@ -17,7 +18,7 @@ struct uniform_args {
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* The largest number below x, which is not the smallest. */
+/* The largest number below x, where x is not the smallest number. */
 KFN acc uniform_below(acc x)
 {
 #ifdef ELEM_f64
@@ -31,11 +32,12 @@ KFN acc uniform_below(acc x)
 #endif
 }
 
-/* The number of a word: low + (high - low) times its upper 24 bits as a part of 1. */
+/* The number that belongs to a word: low + (high - low) times the word's upper 24 bits as a
+ * fraction. */
 KFN elem uniform_of(acc low, acc high, u32 word)
 {
     acc width = high - low, part = (acc)(i32)(word >> 8);
-    int wide = width > 1; /* scaled so that nothing overflows, nor becomes too small */
+    int wide = width > 1; /* scaled, so that products neither overflow nor become too small */
     acc product = (wide ? width * (acc)0x1p-25 : width) * part;
     acc y = low + product * (wide ? (acc)2 : (acc)0x1p-24);
     elem e;
@@ -43,7 +45,7 @@ KFN elem uniform_of(acc low, acc high, u32 word)
     if (y >= high && high > low) y = uniform_below(high);
     e = elem_put(y);
 #ifdef ELEM_HALF
-    while (high > low && elem_get(e) >= high) /* one step down: the order of 16 bits */
+    while (high > low && elem_get(e) >= high) /* the next number below, in 16 bits */
         e = (elem)(!(e & 0x7fff) ? 0x8001 : e & 0x8000 ? e + 1 : e - 1);
 #endif
     return e;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_words.h: words of the generator for runs of blocks: a host makes many at once, a lane of a
- * GPU those of one block, four elements. */
+/* kernel_words.h: computes words of the random generator for runs of blocks. A host computes many
+ * blocks at a time; a lane of a GPU computes one block, which is four elements. */
 #ifndef BP_OPS_RANDOM_KERNEL_WORDS_H
 #define BP_OPS_RANDOM_KERNEL_WORDS_H
 
 #include "../../dialect/philox.h"
 
-/* Key and first block; where the last operand of a kernel is there, its two numbers: the key, and
- * what is added to the block. */
+/* The key and the first block. If the last operand of a kernel is present, it holds two numbers:
+ * the key, and an addend for the block. */
 struct random_source {
     u64 seed, offset;
 };
@@ -32,7 +32,8 @@ KFN struct random_source random_from(struct random_source from, GLOBAL const u64
     return from;
 }
 
-/* Those of n blocks, at most RANDOM_BLOCKS, from number block on, in the order of elements. */
+/* Writes the words of n blocks, at most RANDOM_BLOCKS, from block number `block` on, in the order
+ * of the elements. */
 KFN void random_words(struct random_source from, i64 block, i64 n, u32 *word)
 {
     SIMD for (i64 b = 0; b < n; b++)
@@ -43,7 +44,7 @@ KFN void random_words(struct random_source from, i64 block, i64 n, u32 *word)
     }
 }
 
-/* How many of n elements are in count blocks from number block on. */
+/* The number of the n elements that are in `count` blocks from block number `block` on. */
 KFN i64 random_elements(i64 n, i64 block, i64 count)
 {
     return n - 4 * block < 4 * count ? n - 4 * block : 4 * count;

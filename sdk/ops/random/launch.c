@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for random numbers of distributions. */
 #include "kernel.h"
 #include "launch.h"
 
 #include <math.h>
 
-/* The attributes of each are shape and dtype first, then up to four numbers. */
+/* All attribute structs begin with shape and dtype; up to four numbers follow. */
 static struct draw_args random_drawn(const struct bp_launch *launch)
 {
     struct draw_args a = {.from = random_source(launch),
@@ -56,7 +56,8 @@ enum bp_status portable_bernoulli(const struct bp_launch *launch)
     return portable_run(launch, &p);
 }
 
-/* What is left is multiplied by. The attributes of dropout and its gradient are one layout. */
+/* The factor for elements that are kept. The attributes of dropout and of its gradient have one
+ * layout. */
 static double dropout_factor(const struct bp_dropout_attrs *a)
 {
     if (a->training) return a->mode ? 1 : a->p < 1 ? 1 / (1 - a->p) : 0;
@@ -105,7 +106,7 @@ enum bp_status portable_poisson(const struct bp_launch *launch)
     return portable_run(launch, &p);
 }
 
-/* Workspace: the weights, as wide as they are computed with. */
+/* The workspace has the weights, in the type of the computation. */
 enum bp_status portable_multinomial_prepare(void *self, const struct bp_prep *prep,
                                             struct bp_plan *out)
 {

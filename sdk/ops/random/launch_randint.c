@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_randint.c: launches of the kernel of kernel_randint.h. */
+/* launch_randint.c: launches the kernel of kernel_randint.h. */
 #include "kernel_randint.h"
 #include "launch.h"
 

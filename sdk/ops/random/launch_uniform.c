@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_uniform.c: the launch of the kernel of kernel_uniform.h. */
+/* launch_uniform.c: launches the kernel of kernel_uniform.h. */
 #include "kernel_uniform.h"
 #include "launch.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: numbers of distributions, from the words of the generator. in[0]: seed and
- * offset. */
+/* reference.c: computes reference results of random distributions from the words of the generator.
+ * in[0] holds the seed and the offset. */
 #include "../common/reference.h"
 #include "reference_philox.h"
 #include <math.h>
@@ -8,7 +8,7 @@
 
 static const long double root_two = 1.41421356237309504880L, pi = 3.14159265358979323846L;
 
-/* Word i % 4 of block offset + i / 4; number: in the high half of the counter. */
+/* Returns word i % 4 of block offset + i / 4. number: the upper half of the counter. */
 static uint32_t word_of(const struct ref_array *from, int64_t i, uint64_t number)
 {
     uint64_t block = from->u[1] + (uint64_t)i / 4;
@@ -20,7 +20,7 @@ static uint32_t word_of(const struct ref_array *from, int64_t i, uint64_t number
     return out[i % 4];
 }
 
-/* 24 bits as a part of 1; above: from 2^-24 to 1. */
+/* 24 bits as a fraction below 1; above_of returns a fraction from 2^-24 to 1. */
 static long double ref_random_part_of(const struct ref_array *from, int64_t i)
 {
     return (long double)(word_of(from, i, 0) >> 8) / 16777216;
@@ -30,7 +30,7 @@ static long double above_of(const struct ref_array *from, int64_t i)
     return ((long double)(word_of(from, i, 0) >> 8) + 1) / 16777216;
 }
 
-/* As a kernel computes with it. */
+/* Rounds to the type in which a kernel computes. */
 static long double ref_random_rounded(const struct num_type *type, long double value)
 {
     char at[16];
@@ -39,8 +39,8 @@ static long double ref_random_rounded(const struct num_type *type, long double v
     return num_get_float(num_accumulate(type), at);
 }
 
-/* The logarithm is off by 2 and so the root by 1, and rounded once more; of the angle the product;
- * sine and cosine by 2; two products with them. */
+/* Errors in ulp: the logarithm 2, so the root 1, plus a rounding; the angle's product; sine and
+ * cosine 2; and the two products with them. */
 void ref_normal(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_normal_attrs *a = attrs;
@@ -57,7 +57,7 @@ void ref_normal(const struct ref_array *in, const void *attrs, struct ref_array 
     }
 }
 
-/* z with erf(z / sqrt(2)) = t, by halving. */
+/* Finds z with erf(z / sqrt(2)) = t by bisection. */
 static long double ref_random_inverse(long double t)
 {
     long double low = -14, high = 14;
@@ -72,7 +72,7 @@ static long double ref_random_inverse(long double t)
     return (low + high) / 2;
 }
 
-/* What is off in t, by the slope of z there; z itself, and two products. */
+/* Error: that of t times the slope of z at t; that of z; and two products. */
 void ref_truncated_normal(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_truncated_normal_attrs *a = attrs;
@@ -100,7 +100,7 @@ void ref_exponential(const struct ref_array *in, const void *attrs, struct ref_a
         out->v[i] = -logl(above_of(in, i)) / ref_random_rounded(out->type, a->rate);
 }
 
-/* a b / 2^64, bit by bit of a from the lowest: half of what there is, and b where the bit is. */
+/* Returns a b / 2^64. For each bit of a, from the lowest: adds b if the bit is set, then halves. */
 static uint64_t ref_random_upper(uint64_t a, uint64_t b)
 {
     uint64_t high = 0;
@@ -128,7 +128,7 @@ void ref_randint(const struct ref_array *in, const void *attrs, struct ref_array
         out->u[i] = (uint64_t)a->low + scaled_word(in, i, (uint64_t)a->high - (uint64_t)a->low);
 }
 
-/* The place of each number is found by counting those below. */
+/* The position of each number is the count of numbers that sort before it. */
 void ref_randperm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_randperm_attrs *a = attrs;
@@ -154,7 +154,8 @@ void ref_bernoulli(const struct ref_array *in, const void *attrs, struct ref_arr
     for (int64_t i = 0; i < out->count; i++) out->v[i] = ref_random_part_of(in, i) < p->v[i];
 }
 
-/* Sums of floats or doubles, a rounding for each statement. taken: marks of the row. */
+/* Sums of floats or doubles, with a rounding for each statement. taken: flags of the row's
+ * categories. */
 static int64_t draw_float(const struct ref_array *x, int64_t row, int64_t m, const bool *taken,
                           float part)
 {
@@ -264,7 +265,7 @@ static long double factor_of(const struct bp_dropout_attrs *a)
     return a->mode ? 1 - (long double)a->p : 1;
 }
 
-/* The factor is 1, or off by a rounding or two. */
+/* The factor is 1, or has an error of a rounding or two. */
 static void ref_random_put(struct ref_array *out, int64_t i, long double x, long double factor,
                            bool kept)
 {
@@ -293,7 +294,7 @@ void ref_dropout_grad(const struct ref_array *in, const void *attrs, struct ref_
         ref_random_put(out, i, in[0].v[i], factor_of(attrs), in[1].u[i] != 0);
 }
 
-/* Of each line: the exponents z, and what each of them may be off by. */
+/* Computes the exponents z of one line, and the error of each. */
 static void ref_random_line(const struct ref_array *in, const struct bp_gumbel_softmax_attrs *a,
                             int64_t from, int64_t step, int64_t n, struct ref_array *out)
 {

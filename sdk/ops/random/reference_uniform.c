@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_uniform.c: random numbers, bit for bit. Arithmetic is that of float and double, a
- * rounding for each statement. */
+/* reference_uniform.c: computes uniform random numbers bit for bit. Arithmetic is in float and
+ * double, with one rounding for each statement. */
 #include "../common/reference.h"
 #include "reference_philox.h"
 #include <math.h>
 
-/* One round of the cipher (Salmon et al. 2011, section 3.3): of each pair of words the left one is
- * multiplied; the high half meets the other pair's right word and a key. */
+/* One round of the cipher (Salmon et al. 2011, section 3.3): the left word of each pair is
+ * multiplied by a constant; the high half is combined with the right word of the other pair and a
+ * key. */
 static void one_round(uint32_t *w, const uint32_t *key)
 {
     static const uint64_t multiplier[2] = {0xD2511F53, 0xCD9E8D57};
@@ -28,7 +29,7 @@ void ref_philox(const uint32_t *counter, const uint32_t *key, uint32_t *out)
     }
 }
 
-/* Word i % 4 of block offset + i / 4. */
+/* Returns word i % 4 of block offset + i / 4. */
 static uint32_t ref_uniform_word(uint64_t seed, uint64_t offset, int64_t i)
 {
     uint64_t block = offset + (uint64_t)i / 4;
@@ -57,8 +58,8 @@ static double in_f64(double low, double high, uint32_t w)
     return low + step;
 }
 
-/* The largest number of the type below limit: one step of the format down from what limit rounds
- * to, where that is not below. */
+/* The largest number of the type below limit: limit rounded to the type, or, if this is not below
+ * limit, the number one step below. */
 static long double ref_uniform_below(const struct num_type *type, long double limit)
 {
     char at[8];
@@ -68,7 +69,7 @@ static long double ref_uniform_below(const struct num_type *type, long double li
     y = num_get_float(type, at);
     if (y < limit) return y;
     if (isinf(y)) return num_max(type);
-    /* A step from a power of two is that of the binade below, half as long. */
+    /* Below a power of two, a step is half as long. */
     num_set_float(type, at, y - num_ulp(type, y) / 2);
     if (num_get_float(type, at) < limit) return num_get_float(type, at);
     num_set_float(type, at, y - num_ulp(type, y));

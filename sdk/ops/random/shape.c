@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators that draw random numbers. What is written in others draws once, so
- * that its numbers are those of the call. */
+/* shape.c: infers shapes of operators that draw random numbers, and decomposes some of them. A
+ * decomposition draws only once, so that its numbers are those of the call. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* What attributes of operators that make tensors begin with. */
+/* The first attributes of all operators that create tensors. */
 struct made {
     size_t size;
     struct bp_dims shape;
@@ -166,7 +166,7 @@ enum bp_status bp_infer_dropout_grad(struct bp_invocation *site)
     return bp_shape_expect(site, 1, &site->out[0]);
 }
 
-/* Both are linear, and their attributes one layout. */
+/* dropout and dropout_grad are both linear, and their attributes have one layout. */
 static enum bp_status random_masked(struct bp_grad *g, struct bp_tensor *kept)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -210,7 +210,7 @@ enum bp_status bp_infer_gumbel_softmax(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* 1 at the largest along axis, of dtype. */
+/* Returns a tensor of `dtype` with 1 at the largest element along axis, else 0. */
 static struct bp_tensor *random_largest(struct bp_compose *c, struct bp_tensor *y, int64_t axis,
                                         uint32_t dtype)
 {
@@ -244,7 +244,7 @@ enum bp_status bp_decompose_gumbel_softmax(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* The expansion computed again would draw other numbers: the result says all. */
+/* Uses the result of the forward: computing the decomposition again would draw other numbers. */
 enum bp_status bp_grad_gumbel_softmax(struct bp_grad *g)
 {
     const struct bp_gumbel_softmax_attrs *a = g->attrs;
@@ -261,7 +261,7 @@ enum bp_status bp_grad_gumbel_softmax(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* Numbers are computed in f64 or f32: bounds, and their distance, are numbers of that. */
+/* Checks low, high and their distance after rounding to the type of the computation, f64 or f32. */
 enum bp_status bp_values_uniform(const void *attrs)
 {
     const struct bp_uniform_attrs *a = attrs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of recurrent operators. */
+/* cases.c: builds cases of recurrent cells, layers and nets (lstm, gru, rnn). */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@ static const struct {
 };
 enum {
     LONG_STEPS = 300
-}; /* more than a split has parts */
+}; /* more steps than one split has outputs */
 
-/* What may be absent, and attributes. */
+/* Bits of a case: optional inputs that are present, and attributes. */
 enum way {
     BIAS = 1,
     RECURRENT_BIAS = 2,
@@ -28,7 +28,7 @@ enum way {
     LENGTHS = 8,
     REVERSE = 16,
     BATCH_FIRST = 32,
-    GATES = 64, /* the other order; relu of an rnn */
+    GATES = 64, /* the second order of gates; for an rnn: relu */
     RESET_BEFORE = 128,
     PEEPHOLE = 256
 };
@@ -56,7 +56,7 @@ static int recurrent_cases_blocks(const struct case_maker *maker)
     return is_lstm(maker) ? 4 : is_gru(maker) ? 3 : 1;
 }
 
-/* Adds "+AxB" to text, or "+-". n: how many extents. */
+/* Adds the shape of one input to text, as "+AxB" or "+-". n: number of extents. */
 static void recurrent_cases_input(char *text, bool present, int n, int a, int b, int c)
 {
     size_t used = strlen(text);
@@ -69,7 +69,7 @@ static void recurrent_cases_input(char *text, bool present, int n, int a, int b,
     else snprintf(at, 256 - used, "%s%dx%dx%d", join, a, b, c);
 }
 
-/* Weights are in [-1, 1), so that gates are seldom closed. */
+/* Weights are in [-1, 1), so that gates are rarely closed. */
 static struct kernel_case *recurrent_cases_begin(const struct case_maker *maker, const char *shapes,
                                                  int outputs)
 {
@@ -87,8 +87,8 @@ static void recurrent_cases_end(const struct case_maker *maker, struct kernel_ca
     else case_parts(maker, made, made->n_out, variant);
 }
 
-/* Of a size that models have: inputs of 40, 64 units. Weights, from input `from` on, are frozen in
- * one of two. */
+/* Adds a case of a size that models have (40 inputs, 64 units), and a copy of it in which the
+ * weights, inputs from `from` on, are frozen. */
 static void recurrent_cases_real(const struct case_maker *maker, struct kernel_case *made, int from,
                                  const char *variant)
 {
@@ -153,7 +153,7 @@ void cases_recurrent_cell(struct case_maker *maker)
     if (maker->gradients) return;
     recurrent_cases_real(maker, recurrent_cases_cell(maker, 17, 40, 64, ways[1]),
                          is_lstm(maker) ? 3 : 2, "real");
-    if (is_gru(maker)) /* the only one that cuts its weights: into views, of frozen ones too */
+    if (is_gru(maker)) /* only gru splits its weights: into views, of frozen weights too */
         recurrent_cases_real(maker, recurrent_cases_cell(maker, 17, 40, 64, ways[1] | RESET_BEFORE),
                              2, "real.reset");
     made = recurrent_cases_cell(maker, 3, 5, 4, ways[1]);
@@ -181,7 +181,7 @@ static struct kernel_case *recurrent_cases_layer(const struct case_maker *maker,
     recurrent_cases_input(text, way & LENGTHS, 1, batch, 0, 0);
     made = recurrent_cases_begin(maker, text, lstm ? 3 : 2);
     if (way & LENGTHS) case_index(made, lengths, maker->dtype[2], 0, steps + 1);
-    made->attrs.rnn_layer.reverse = !!(way & REVERSE); /* all begin alike */
+    made->attrs.rnn_layer.reverse = !!(way & REVERSE); /* the first attributes of all */
     made->attrs.rnn_layer.batch_first = turned;
     made->attrs.rnn_layer.activation = !!(way & GATES);
     if (is_gru(maker)) made->attrs.gru_layer.reset_after = !(way & RESET_BEFORE);
@@ -220,7 +220,7 @@ void cases_recurrent_layer(struct case_maker *maker)
     case_layouts(maker, recurrent_cases_layer(maker, 2, 3, 5, 4, ways[4]), "layouts", false);
 }
 
-/* Of a net: how many layers, 2 directions, and which way. */
+/* Nets: number of layers, direction (2: both), and bits of enum way. */
 static const struct {
     const char *variant;
     int layers, direction, way;
@@ -255,7 +255,7 @@ static struct kernel_case *recurrent_cases_net(const struct case_maker *maker, i
     }
     made = recurrent_cases_begin(maker, text, lstm ? 3 : 2);
     if (way & LENGTHS) case_index(made, lstm ? 3 : 2, maker->dtype[2], 0, steps + 1);
-    made->attrs.rnn.layers = nets[i].layers; /* all begin alike */
+    made->attrs.rnn.layers = nets[i].layers; /* the first attributes of all */
     made->attrs.rnn.direction = nets[i].direction;
     made->attrs.rnn.biases = !!(way & BIAS);
     made->attrs.rnn.batch_first = turned;

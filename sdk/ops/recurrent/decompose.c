@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decompose.c: recurrent operators, written in others: one product for what all steps take of
- * x, then a product and the gates for each step. */
+/* decompose.c: decomposes recurrent operators into other operators: one product with x for all
+ * steps, then a product and the gates for each step. */
 #include <call/compose.h>
 #include <call/shape.h>
 #include "shape.h"
@@ -9,19 +9,19 @@
 #include <stdlib.h>
 
 enum {
-    PARTS_MAX = 256 /* of a split, and of what concat joins */
+    PARTS_MAX = 256 /* most outputs of a split, and inputs of a concat */
 };
 
 struct state {
-    struct bp_tensor *h, *c; /* c NULL: it has none */
+    struct bp_tensor *h, *c; /* c is NULL for a kind without memory */
 };
 
-/* The weights of a layer, half types in f32; absent ones NULL. */
+/* The weights of a layer, with half types converted to f32; absent weights are NULL. */
 struct cell {
     struct bp_compose *c;
     const struct bp_recurrent *k;
     struct bp_tensor *w, *r, *bias, *recurrent_bias, *peephole;
-    struct bp_tensor *part[8]; /* of a GRU: blocks of r, then of recurrent_bias; of the peephole */
+    struct bp_tensor *part[8]; /* GRU: blocks of r, then of recurrent_bias; else: of the peephole */
     int64_t batch, units;
 };
 
@@ -34,7 +34,7 @@ static void recurrent_cut(struct bp_compose *c, struct bp_tensor *x, int64_t axi
     for (int64_t i = 0; i < n; i++) out[i] = c->status ? NULL : bp_compose_take(c, out[i]);
 }
 
-/* The n slices of x along its first axis. */
+/* Splits x into its n slices along the first axis. */
 static void recurrent_slices(struct bp_compose *c, struct bp_tensor *x, int64_t n,
                              struct bp_tensor **out)
 {
@@ -81,7 +81,7 @@ static struct bp_tensor *recurrent_mul(struct bp_compose *c, struct bp_tensor *a
     return MAKE(c, mul, NULL, a, b);
 }
 
-/* x w^T, of matrices. */
+/* x w^T, for matrices. */
 static struct bp_tensor *recurrent_times(struct bp_compose *c, struct bp_tensor *x,
                                          struct bp_tensor *w)
 {
@@ -100,7 +100,7 @@ static struct bp_tensor *recurrent_widened(struct bp_compose *c, struct bp_tenso
     return x ? bp_compose_widen(c, x) : NULL;
 }
 
-/* Whose weights are inputs from number of a call. */
+/* Begins a cell whose weights are the inputs of a call that `k` names. */
 static void begin_cell(struct cell *l, struct bp_compose *c, const struct bp_recurrent *k,
                        struct bp_tensor *const *in, int64_t batch)
 {
@@ -116,7 +116,7 @@ static void begin_cell(struct cell *l, struct bp_compose *c, const struct bp_rec
     if (l->recurrent_bias) recurrent_cut(c, l->recurrent_bias, 0, 3, l->part + 3);
 }
 
-/* What rows of x give to all blocks. */
+/* The contribution of rows of x to all blocks. */
 static struct bp_tensor *of_inputs(const struct cell *l, struct bp_tensor *x)
 {
     struct bp_tensor *a = recurrent_add(l->c, recurrent_times(l->c, x, l->w), l->bias);
@@ -131,7 +131,7 @@ static struct bp_tensor *of_state(const struct cell *l, struct bp_tensor *h)
 
 static struct state lstm_step(const struct cell *l, struct bp_tensor *a, struct state s)
 {
-    static const int order[2][4] = {{0, 1, 2, 3}, {0, 2, 3, 1}}; /* where i f g o are */
+    static const int order[2][4] = {{0, 1, 2, 3}, {0, 2, 3, 1}}; /* index of i f g o */
     struct bp_compose *c = l->c;
     const int *at = order[l->k->gates];
     struct bp_tensor *block[4], *i, *f, *g, *o;
@@ -152,7 +152,8 @@ static struct state lstm_step(const struct cell *l, struct bp_tensor *a, struct 
     return s;
 }
 
-/* Block number i of what the state gives, before the reset. */
+/* The contribution of the state to block number i, for a GRU whose reset is applied before the
+ * product. */
 static struct bp_tensor *state_block(const struct cell *l, struct bp_tensor *h, int i)
 {
     return recurrent_add(l->c, recurrent_times(l->c, h, l->part[i]), l->part[3 + i]);
@@ -211,7 +212,8 @@ enum bp_status bp_decompose_recurrent_cell(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* Zeros of the shape of a state, made of numbers a of all blocks that may be any. */
+/* Returns zeros in the shape of a state. They are made from a, whose values may be anything, NaN
+ * too. */
 static struct bp_tensor *no_state(const struct cell *l, struct bp_tensor *a)
 {
     struct bp_mask_attrs none = {.size = sizeof none};
@@ -221,7 +223,7 @@ static struct bp_tensor *no_state(const struct cell *l, struct bp_tensor *a)
     return MAKE(l->c, mask, &none, block[0], MAKE(l->c, less_than, NULL, block[0], block[0]));
 }
 
-/* Which sequences have step number t: B 1. */
+/* Returns which sequences have step number t, with shape B 1. */
 static struct bp_tensor *recurrent_having(struct bp_compose *c, struct bp_tensor *lengths,
                                           int64_t t)
 {
@@ -231,7 +233,7 @@ static struct bp_tensor *recurrent_having(struct bp_compose *c, struct bp_tensor
     return c->status ? NULL : bp_compose_reshape(c, has, 2, (int64_t[]){lengths->shape[0], 1});
 }
 
-/* One step of a layer; result: what y has there. */
+/* Runs one step of a layer. Returns the step's slice of y. */
 static struct bp_tensor *layer_step(const struct cell *l, struct bp_tensor *a, struct state *s,
                                     struct bp_tensor *lengths, int64_t t)
 {
@@ -249,7 +251,8 @@ static struct bp_tensor *layer_step(const struct cell *l, struct bp_tensor *a, s
     return y;
 }
 
-/* All steps; at: room for them, what they take of x and then what they give to y. */
+/* Runs all steps. at: one tensor for each step; on entry the contribution of x, afterwards the
+ * slice of y. */
 static void recurrent_run_steps(struct bp_decomposition *e, const struct cell *l,
                                 struct bp_tensor **at, int64_t steps)
 {
@@ -296,7 +299,7 @@ enum bp_status bp_decompose_recurrent_layer(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* The layer's attributes; its row. */
+/* The attributes of a layer operator. layer_of sets them and returns the operator's number. */
 union layer_attrs {
     struct bp_lstm_layer_attrs lstm;
     struct bp_gru_layer_attrs gru;
@@ -328,7 +331,7 @@ static enum bp_row_number layer_of(const struct bp_recurrent *k, bool reverse,
     }
 }
 
-/* First states of layers, one after the other, and their last ones. */
+/* The states of all layers: first states on entry, last states after a layer has run. */
 struct net {
     struct bp_decomposition *e;
     struct bp_compose c;
@@ -342,7 +345,7 @@ static struct bp_tensor *one_state(struct net *n, struct bp_tensor *first)
     return bp_compose_reshape(&n->c, first, 2, (int64_t[]){first->shape[1], first->shape[2]});
 }
 
-/* Layer number i of all, in both directions counted, on x. */
+/* Adds layer number i, counted over layers and directions, with input x. */
 static struct bp_tensor *net_layer(struct net *n, struct bp_tensor *x, uint32_t i)
 {
     uint32_t directions = bp_recurrent_directions(&n->k), each = bp_recurrent_weights(&n->k);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: recurrent operators, one sequence and one step after the other. */
+/* reference.c: computes reference results of recurrent operators, one sequence and one step after
+ * the other. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@ enum kind {
     LSTM
 };
 
-/* One layer in one direction; numbers of x, states: step, sequence, unit. Absent arrays have type
+/* One layer in one direction. Index of x and states: step, sequence, unit. An absent array has type
  * NULL. */
 struct layer {
     enum kind kind;
@@ -18,7 +19,7 @@ struct layer {
     const struct ref_array *w, *r, *bias, *recurrent_bias, *peephole, *lengths;
     bool other_gates, reset_after, relu, reverse;
     const struct running *x;
-    struct running *y, *h, *c; /* h, c: first states, then last ones */
+    struct running *y, *h, *c; /* h, c: first states on entry, last states afterwards */
 };
 
 static const struct ref_array absent;
@@ -31,7 +32,7 @@ static struct running *ref_recurrent_numbers(int64_t n)
     return at;
 }
 
-/* Row number i of a matrix of n columns, times a: a sum of n products. */
+/* Row i of a matrix with n columns, times vector a: a sum of n products. */
 static struct running ref_recurrent_dot(const struct ref_array *m, int64_t i,
                                         const struct running *a, int64_t n)
 {
@@ -53,7 +54,7 @@ static struct running bias_of(const struct ref_array *bias, int64_t i)
     return run_of(bias->type ? bias->v[i] : 0);
 }
 
-/* w x + bias and r h + recurrent_bias, of unit i of a block. */
+/* of_x: w x + bias; of_h: r h + recurrent_bias; for unit i of a block. */
 static struct running of_x(const struct layer *l, int64_t block, int64_t i, const struct running *x)
 {
     int64_t row = block * l->units + i;
@@ -67,7 +68,7 @@ static struct running of_h(const struct layer *l, int64_t block, int64_t i, cons
     return run_add(ref_recurrent_dot(l->r, row, h, l->units), bias_of(l->recurrent_bias, row));
 }
 
-/* All of that, and what a gate sees of the memory, added up in any order. */
+/* The input of a gate: all of these terms and the peephole's term `seen`, added up in any order. */
 static struct running ref_recurrent_gate(const struct layer *l, int64_t block, int64_t i,
                                          const struct running *x, const struct running *h,
                                          struct running seen)
@@ -80,7 +81,7 @@ static struct running ref_recurrent_gate(const struct layer *l, int64_t block, i
     return run_sum(part, sizeof part / sizeof *part);
 }
 
-/* What peephole number `which` sees of c; nothing without. */
+/* The term of peephole number `which` for c; 0 if there is no peephole. */
 static struct running ref_recurrent_peep(const struct layer *l, int64_t which, int64_t i,
                                          struct running c)
 {
@@ -122,7 +123,7 @@ static void gru_units(const struct layer *l, const struct running *x, const stru
     free(reset);
 }
 
-/* A step of one sequence. */
+/* Runs one step of one sequence. */
 static void ref_recurrent_step(const struct layer *l, const struct running *x, struct running *h,
                                struct running *c)
 {
@@ -155,14 +156,14 @@ static void run_layer(struct layer *l)
         }
 }
 
-/* A state that is given, or zeros. */
+/* Sets a state to the values of an input, or to zeros if the input is absent. */
 static void ref_recurrent_start(struct running *state, const struct ref_array *given, int64_t from,
                                 int64_t n)
 {
     for (int64_t i = 0; i < n; i++) state[i] = run_of(given->type ? given->v[from + i] : 0);
 }
 
-/* Numbers of x, step by step. */
+/* Converts x to an array that is ordered by step. */
 static struct running *steps_of(const struct ref_array *x, bool batch_first, int64_t steps,
                                 int64_t batch, int64_t width)
 {
@@ -176,7 +177,7 @@ static struct running *steps_of(const struct ref_array *x, bool batch_first, int
     return at;
 }
 
-/* Part `side` of the last axis of y, of sides. */
+/* Writes the states to part number `side`, of `sides`, of the last axis of y. */
 static void put_states(const struct layer *l, bool batch_first, int64_t side, int64_t sides,
                        struct ref_array *y)
 {
@@ -208,7 +209,7 @@ static enum kind kind_of(const char *op)
     return !strncmp(op, "lstm", 4) ? LSTM : !strncmp(op, "gru", 3) ? GRU : RNN;
 }
 
-/* Attributes behind those that all of a group have: gates, reset_after; or activation. */
+/* Sets the attributes that come last: gates and reset_after, or activation. */
 static void set_gates(struct layer *l, int64_t first, const int64_t *second)
 {
     if (l->kind == RNN) l->relu = first != 0;
@@ -284,7 +285,7 @@ static void one_layer(enum kind kind, const struct ref_array *in, const int64_t 
     ref_recurrent_finish(&l);
 }
 
-/* The states of a layer's directions side by side, rounded to the type of x. */
+/* Joins the states of a layer's directions along the last axis, rounded to the type of x. */
 static struct running *ref_recurrent_beside(const struct layer *side, int sides,
                                             const struct num_type *type)
 {
@@ -356,7 +357,7 @@ static void ref_recurrent_net(enum kind kind, const struct ref_array *in, const 
     free(x);
 }
 
-/* Attributes are integers, one after the other. */
+/* attrs are integers, one after the other. */
 void ref_family_recurrent(const char *op, const struct ref_array *in, const void *attrs,
                           struct ref_array *out)
 {

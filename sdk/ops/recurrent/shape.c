@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: shapes of recurrent operators. What they are made of: decompose.c. */
+/* shape.c: infers shapes of recurrent operators; decompose.c has the decompositions. */
 #include "shape.h"
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-/* Layers and nets of each kind. Ports that a kind lacks are -1. */
+/* Describes a call of a cell, layer or net of each kind. Ports that a kind lacks are -1. */
 struct bp_recurrent bp_recurrent_of(const struct bp_opdef *row, const void *attrs)
 {
     enum bp_row_number number = (enum bp_row_number)(row - bp_opdef);
@@ -124,7 +124,7 @@ static enum bp_status check_rank(const struct bp_invocation *site, uint32_t port
                     bp_type_text(v->dtype, v->rank, v->shape, text, sizeof text), rank);
 }
 
-/* An input, where it is there, has these extents. */
+/* Checks that an input has these extents, if it is present. */
 static enum bp_status recurrent_check(const struct bp_invocation *site, int port, uint32_t rank,
                                       int64_t a, int64_t b, int64_t c)
 {
@@ -139,7 +139,7 @@ static void recurrent_give(struct bp_type *out, uint32_t rank, int64_t a, int64_
     *out = (struct bp_type){.dtype = out->dtype, .rank = rank, .shape = {a, b, c}};
 }
 
-/* Weights of cells and layers for this many inputs; result: H. */
+/* Checks the weights of a cell or layer with this number of inputs; sets H. */
 static enum bp_status check_weights(const struct bp_invocation *site, const struct bp_recurrent *k,
                                     int64_t inputs, int64_t *out_units)
 {
@@ -172,7 +172,7 @@ enum bp_status bp_infer_recurrent_cell(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Steps and sequences of x. */
+/* Sets the number of steps and of sequences of x. */
 static enum bp_status check_sequences(const struct bp_invocation *site,
                                       const struct bp_recurrent *k, int64_t *out_steps,
                                       int64_t *out_batch)
@@ -225,7 +225,7 @@ static enum bp_status recurrent_check_tensor(const struct bp_invocation *site, u
                     bp_type_text(v->dtype, rank, shape, expected, sizeof expected));
 }
 
-/* All weights of a net; result: H, which the second says. */
+/* Checks all weights of a net; sets H, from the second weight. */
 static enum bp_status check_net(const struct bp_invocation *site, const struct bp_recurrent *k,
                                 int64_t *out_units)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.h: what the recurrent operators are, for their inference and their expansion. */
+/* shape.h: describes calls of recurrent operators, for shape inference and decomposition. */
 #ifndef BP_OPS_RECURRENT_SHAPE_H
 #define BP_OPS_RECURRENT_SHAPE_H
 
@@ -11,16 +11,16 @@ enum bp_recurrent_kind {
     BP_RECURRENT_LSTM
 };
 
-/* A call: ports by their meaning (-1: it has none), attributes. */
+/* A call: input numbers by meaning (-1: absent) and attributes. */
 struct bp_recurrent {
     enum bp_recurrent_kind kind;
     int h0, c0, w, r, bias, recurrent_bias, peephole, lengths;
-    int64_t blocks; /* of H rows in weights */
+    int64_t blocks; /* number of blocks of H rows in weights */
     int64_t gates, reset_after, activation, reverse, batch_first;
     int64_t layers, direction, biases; /* of a net */
 };
 
-/* Of cells, layers and nets, by the operator's number. */
+/* Describes a call of a cell, layer or net, from its operator and attributes. */
 struct bp_recurrent bp_recurrent_of(const struct bp_opdef *row, const void *attrs);
 
 static inline uint32_t bp_recurrent_directions(const struct bp_recurrent *net)

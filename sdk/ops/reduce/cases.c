@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of reductions besides sum. Their attributes begin with axes and keep. */
+/* cases.c: builds cases of reductions except sum, and of argmax and argmin. All attributes begin
+ * with axes and keep. */
 #include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <math.h>
@@ -40,8 +41,8 @@ static const struct {
 };
 enum { N_REDUCTIONS = sizeof reductions / sizeof *reductions };
 
-/* So many terms that a device cuts them into more parts than one lane joins; one dtype stands for
- * all. */
+/* So many terms that a device divides them into more partial results than one lane joins; one dtype
+ * is enough. */
 static const struct {
     const char *shape;
     int64_t axis;
@@ -62,7 +63,7 @@ static struct kernel_case *reduce_cases_reduction(const struct case_maker *maker
 {
     static const double odd[] = {3, -5, 7, 11, -1};
     static const double even[] = {1.5, 0.625, -1, 1.0625, 1.00390625};
-    static const double exact[] = {2, 0.5, -1, 4, 0.25, 2, -0.5}; /* where roundings would add up */
+    static const double exact[] = {2, 0.5, -1, 4, 0.25, 2, -0.5}; /* avoids a sum of roundings */
     struct kernel_case *made = case_begin(maker, shape);
     const char *last = strrchr(shape, 'x');
     bool is_long = strtoll(shape, NULL, 10) > 1000 || (last && strtoll(last + 1, NULL, 10) > 1000);
@@ -78,7 +79,7 @@ static struct kernel_case *reduce_cases_reduction(const struct case_maker *maker
     return made;
 }
 
-/* "axes0_2" or "all"; keep adds ".keep". A negative axis is written n1. */
+/* Names the axes: "axes0_2" or "all"; keep adds ".keep". A negative axis is written n1. */
 static void name_axes(const struct kernel_case *made, char *text, size_t size)
 {
     const struct bp_dims *axes = &made->attrs.sum.axes;
@@ -91,7 +92,7 @@ static void name_axes(const struct kernel_case *made, char *text, size_t size)
     if (made->attrs.sum.keep) snprintf(text + used, size - (size_t)used, ".keep");
 }
 
-/* Of nothing there is no largest. */
+/* Whether the reduction has no terms: no terms have no largest one. */
 static bool takes_nothing(const char *shape, int n, const int64_t *axes)
 {
     return (!strcmp(shape, "0") && !n) || (!strcmp(shape, "3x0") && n && axes[0] == 1);
@@ -125,7 +126,7 @@ static void of_values(const struct case_maker *maker)
     if (reduce_cases_is(maker, "prod")) {
         of_data(maker, "5x9", 1, DATA_PLAIN, "plain");
         of_data(maker, "5x9", 0, DATA_EXACT, "exact");
-        /* Products of complex infinities are left open by the languages that define them. */
+        /* The languages that define complex numbers leave products of complex infinities open. */
         if (!case_is_float(maker) || case_is_complex(maker)) return;
         of_data(maker, "31x5", 1, DATA_NONFINITE, "nonfinite");
         of_data(maker, "5x31", 0, DATA_NONFINITE, "nonfinite");
@@ -146,7 +147,7 @@ static void of_values(const struct case_maker *maker)
     if (reduce_cases_is(maker, "nansum nanmean")) of_data(maker, "9x31", 1, DATA_SPARSE, "sparse");
 }
 
-/* Few terms come closest to what is allowed. */
+/* With few terms, the error is closest to its bound. */
 static void of_few(const struct case_maker *maker)
 {
     static const char *const shape[] = {"131x2", "131x3", "131x1", "3x131"};
@@ -160,8 +161,8 @@ static void of_few(const struct case_maker *maker)
     }
 }
 
-/* Extents that are in no list. What selects, or counts, does so with numbers of any exponent; of
- * the others a part may be too large in one order and not in another. */
+/* Adds cases with extents that no list has. Operators that select or count run with numbers of any
+ * exponent; in others a partial result could overflow in one order and not in another. */
 static void of_extents(const struct case_maker *maker)
 {
     static const int64_t last = -1;
@@ -190,7 +191,7 @@ static void of_gradient(const struct case_maker *maker)
     if (reduce_cases_is(maker, "any all count_nonzero")) return;
     for (int i = 0; i < 2; i++) {
         made = reduce_cases_reduction(maker, "3x2x4", i ? 2 : 0, (int64_t[]){0, -1}, i);
-        case_data(made, smooth ? DATA_POSITIVE : DATA_APART); /* away from ties */
+        case_data(made, smooth ? DATA_POSITIVE : DATA_APART); /* avoids ties */
         made->gradient = smooth ? 2 : 1;
         case_end(maker, made, "gradient%d", i);
     }
@@ -217,7 +218,7 @@ void cases_reduce_more(struct case_maker *maker)
         case_layouts(maker, made, name, false);
     }
     if (!reduce_cases_is(maker, "prod") || !case_is_complex(maker))
-        for (int i = 0; i < 2; i++) { /* in parts */
+        for (int i = 0; i < 2; i++) { /* partial results */
             made = reduce_cases_reduction(maker, i ? "9001x9" : "98317", i, (int64_t[]){0}, false);
             case_end(maker, made, "long");
         }

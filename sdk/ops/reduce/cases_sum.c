@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_sum.c: cases of sums over axes and their gradient. */
+/* cases_sum.c: builds cases of sums over axes and of their gradient. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ enum {
     N_SUMS = sizeof sums / sizeof *sums
 };
 
-/* "axes0_2" or "all"; keep adds ".keep". A negative axis is written n1. */
+/* Names the axes: "axes0_2" or "all"; keep adds ".keep". A negative axis is written n1. */
 static const char *axes_name(const struct bp_dims *axes, bool keep, char *text, size_t size)
 {
     int used = snprintf(text, size, axes->n ? "axes" : "all");
@@ -109,14 +109,15 @@ void cases_reduce(struct case_maker *maker)
     sum_data(maker, "4099x3", 0, DATA_POSITIVE, "positive");
     case_drawn_shape(maker, name, sizeof name);
     for (int64_t axis = 0; axis < 2; axis++) sum_data(maker, name, axis, DATA_POSITIVE, "drawn");
-    /* Not of any exponent: whether a part of a sum is too large depends on its order. */
+    /* No data of any exponent: whether a partial sum overflows depends on the order of
+     * additions. */
     if (case_is_float(maker)) sum_data(maker, "7x67", 1, DATA_ZERO, "zeros");
     if (case_is_float(maker)) sum_data(maker, "7x67", 1, DATA_NONFINITE, "nonfinite");
     else sum_data(maker, "7x67", 1, DATA_SPECIAL, "special");
     if (case_is_float(maker)) sum_data(maker, "67x7", 0, DATA_NONFINITE, "nonfinite");
 }
 
-/* The shape of the forward's result, as text, before the shape of its input. */
+/* Writes the shape of the forward's result as text, then the shape of its input. */
 static void grad_shapes(int i, bool keep, char *text, size_t size)
 {
     struct kernel_input x = {0};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad_norm.c: the gradient of norm, and gradients of that.
+/* grad_norm.c: infers the shape of norm_grad, and builds the gradients of norm and norm_grad.
  *
- * norm_grad(x, y, dy, p) = dy sign(x) (abs(x) / y)^(p - 1) is closed: its derivatives are itself
- * with p - 1, or with another dy. */
+ * norm_grad(x, y, dy, p) = dy sign(x) (abs(x) / y)^(p - 1) is closed under differentiation: its
+ * derivatives are norm_grad with p - 1, or with another dy. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -25,7 +25,7 @@ static struct bp_tensor *norm_grad(struct bp_compose *c, double p, struct bp_ten
     return MAKE(c, norm_grad, &a, x, y, dy);
 }
 
-/* t, of the shape of y, with extent 1 in place of the axes of x that went. */
+/* Returns t, which has the shape of y, with extent 1 in place of the reduced axes of x. */
 static struct bp_tensor *as_kept(struct bp_compose *c, const struct bp_norm_attrs *a,
                                  struct bp_tensor *t, const struct bp_tensor *x)
 {
@@ -50,7 +50,7 @@ enum bp_status bp_grad_norm(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* sign(x) t, where t is 0 for x 0. */
+/* sign(x) t, where t is 0 if x is 0. */
 static struct bp_tensor *signed_by(struct bp_compose *c, struct bp_tensor *x, struct bp_tensor *t)
 {
     struct bp_leaky_relu_grad_attrs a = {.size = sizeof a, .slope = -1};
@@ -58,8 +58,8 @@ static struct bp_tensor *signed_by(struct bp_compose *c, struct bp_tensor *x, st
     return MAKE(c, leaky_relu_grad, &a, x, t);
 }
 
-/* With g the gradient of dx: of dy it is norm_grad(x, y, g), summed; of y, (1 - p) dx g / y,
- * summed; of x, (p - 1) sign(x) norm_grad(x, y, dy g / y, p - 1). */
+/* With g the gradient of dx, the gradients are: of dy, norm_grad(x, y, g), summed; of y, (1 - p) dx
+ * g / y, summed; of x, (p - 1) sign(x) norm_grad(x, y, dy g / y, p - 1). */
 enum bp_status bp_grad_norm_grad(struct bp_grad *g)
 {
     const struct bp_norm_grad_attrs *a = g->attrs;

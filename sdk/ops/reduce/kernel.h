@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: reductions that compute: products, sums of a function of each term, norms. */
+/* kernel.h: reduces by arithmetic: sums, products, sums of a function of each term, norms and the
+ * gradient of norms. */
 #ifndef BP_OPS_REDUCE_KERNEL_H
 #define BP_OPS_REDUCE_KERNEL_H
 
@@ -12,7 +13,7 @@ struct fold_end_args {
     struct reduce_args r;
 };
 
-/* x and dx lie side by side; y and dy repeat along axes of stride 0. */
+/* x and dx are contiguous; y and dy have stride 0 along axes where they repeat. */
 struct norm_grad_args {
     i64 rank, shape[8], y_stride[8], dy_stride[8];
     host_real p;
@@ -21,7 +22,7 @@ struct norm_grad_args {
 #ifdef ELEM
 #include "../../dialect/maths.h"
 
-enum { FOLD_SIDE = 32 }; /* partial results of a row */
+enum { FOLD_SIDE = 32 }; /* partial results of a row, which vectors hold */
 
 #ifdef ELEM_FLOAT
 KFN acc fold_infinity(void)
@@ -30,7 +31,7 @@ KFN acc fold_infinity(void)
 }
 #endif
 
-/* The result of no terms. */
+/* The result for no terms. */
 REDUCE_FN acc fold_none(int op)
 {
     if (op == FOLD_prod) return number(1);
@@ -40,7 +41,7 @@ REDUCE_FN acc fold_none(int op)
     return acc_zero();
 }
 
-/* What a term counts for; shift is the largest, for exp. */
+/* The value that a term adds. shift: the largest term, for FOLD_exp. */
 REDUCE_FN acc fold_term(int op, elem e, acc shift, acc p)
 {
     acc x = elem_get(e);
@@ -65,7 +66,7 @@ REDUCE_FN acc fold_term(int op, elem e, acc shift, acc p)
     return x;
 }
 
-/* Two results become one. NaN stays. */
+/* Joins two results into one. NaN stays NaN. */
 REDUCE_FN acc fold_join(int op, acc a, acc b)
 {
     if (op == FOLD_prod) return acc_mul(a, b);
@@ -90,7 +91,8 @@ REDUCE_FN elem fold_finish(int op, acc s, acc shift, acc p)
     return elem_put(s);
 }
 
-/* The shift of a result: 0 where what is there is not finite, so that it stays as it is. */
+/* The shift of a result, for FOLD_exp; 0 if the largest term is not finite, so that infinities and
+ * NaN keep their values. */
 REDUCE_FN acc fold_shift(int op, GLOBAL const elem *shift, i64 out)
 {
 #ifdef ELEM_FLOAT
@@ -105,7 +107,7 @@ REDUCE_FN acc fold_shift(int op, GLOBAL const elem *shift, i64 out)
     return acc_zero();
 }
 
-/* s and the n terms from x on. */
+/* Joins s with the n terms that begin at x. */
 REDUCE_FN acc fold_run(int op, acc s, GLOBAL const elem *x, i64 n, i64 step, acc shift, acc p)
 {
     i64 i = 0;
@@ -129,10 +131,10 @@ REDUCE_FN acc fold_run(int op, acc s, GLOBAL const elem *x, i64 n, i64 step, acc
     return s;
 }
 
-/* A team's lanes each have a result; every lane gets that of all. */
+/* Each lane of a team passes a result; each lane receives the joined result. */
 TEAM_JOIN(fold_team_join, acc, fold_join(op, a, b))
 
-/* One result. */
+/* Computes one result, or a partial one. */
 REDUCE_FN acc fold_row(int op, const struct reduce_args *a, const struct reduce_place *at,
                        LOCAL acc *scratch, GLOBAL const elem *x, acc shift)
 {
@@ -145,7 +147,7 @@ REDUCE_FN acc fold_row(int op, const struct reduce_args *a, const struct reduce_
         s = fold_run(op, s, x + from, run, a->term_stride[a->term_rank - 1], shift, p);
     }
 #else
-    if (a->term_rank == 1) { /* a division takes longer than all else */
+    if (a->term_rank == 1) { /* without the division, which takes longer than all else */
         i64 step = a->term_stride[0];
         FOR_LANES(i, at->end - at->begin)
         s = fold_join(op, s, fold_term(op, x[(at->begin + i) * step], shift, p));
@@ -160,7 +162,7 @@ REDUCE_FN acc fold_row(int op, const struct reduce_args *a, const struct reduce_
     return fold_team_join(op, s, scratch);
 }
 
-/* The result, or that of a part. */
+/* Writes a result, or a partial result. */
 REDUCE_FN void fold_put(int op, const struct reduce_args *a, i64 out, i64 at, acc s, acc shift,
                         GLOBAL elem *y, GLOBAL acc *partial)
 {
@@ -169,7 +171,7 @@ REDUCE_FN void fold_put(int op, const struct reduce_args *a, i64 out, i64 at, ac
 }
 
 #ifdef ON_HOST
-/* Neighbouring results, one term of each at a time. */
+/* Computes neighbouring results, with one term of each at a time. */
 REDUCE_FN void fold_columns(int op, const struct reduce_args *a, const struct reduce_place *at,
                             elem *y, acc *partial, const elem *x, const elem *shift)
 {
@@ -192,7 +194,7 @@ REDUCE_FN void fold_columns(int op, const struct reduce_args *a, const struct re
         fold_put(op, a, at->out + j, at->at + j, s[j], of[j], y, partial);
 }
 #else
-/* A lane a result. */
+/* Each lane computes one result. */
 REDUCE_FN void fold_columns(int op, const struct reduce_args *a, const struct reduce_place *at,
                             GLOBAL elem *y, GLOBAL acc *partial, GLOBAL const elem *x,
                             GLOBAL const elem *shift)
@@ -250,7 +252,7 @@ KFN void fold_team(const struct fold_args *a, i64 team, LOCAL acc *scratch, GLOB
 }
 ENTRY_TEAMS_4(fold, elem, acc, const elem, const elem)
 
-/* Every by-th of a result's parts from number first on. */
+/* Joins the partial results first, first + by and so on of one result. */
 KFN acc fold_parts(const struct reduce_args *a, GLOBAL const acc *of, i64 first, i64 by)
 {
     int op = (int)a->op;
@@ -261,7 +263,7 @@ KFN acc fold_parts(const struct reduce_args *a, GLOBAL const acc *of, i64 first,
     return s;
 }
 
-/* The parts of each result become one. */
+/* Joins the partial results of each result. */
 KFN void fold_end_team(const struct fold_end_args *a, i64 team, LOCAL acc *scratch, GLOBAL elem *y,
                        GLOBAL const acc *partial, GLOBAL const elem *shift)
 {
@@ -291,7 +293,7 @@ KFN acc norm_grad_of(acc x, acc y, acc dy, acc p)
     if (x == 0 || y == 0 || p == 0) return 0;
     if (p == 1) return x == x ? sign : x;
     if (p == 2) return dy * (x / y);
-    if (p - p != 0) return size == y ? sign : x == x ? 0 : x; /* infinite */
+    if (p - p != 0) return size == y ? sign : x == x ? 0 : x; /* p is infinite */
     return sign * MATH(pow)(size / y, p - 1);
 }
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_count.h: how many elements are not 0; whether any is, or all are. */
+/* kernel_count.h: counts elements that are not 0, and checks whether any or all are (count_nonzero,
+ * any, all). */
 #ifndef BP_OPS_REDUCE_KERNEL_COUNT_H
 #define BP_OPS_REDUCE_KERNEL_COUNT_H
 
@@ -13,7 +14,7 @@ struct count_end_args {
 };
 
 #ifdef ELEM
-/* 1 or 0; of the sign of a zero it knows nothing, and NaN is not 0. */
+/* 1 if x is not 0, else 0. Zeros of both signs are 0; NaN is not. */
 KFN i64 count_one(elem x)
 {
 #if defined(ELEM_COMPLEX)
@@ -25,7 +26,7 @@ KFN i64 count_one(elem x)
 #endif
 }
 
-/* n elements side by side. */
+/* Counts n contiguous elements. */
 KFN i64 count_run(GLOBAL const elem *x, i64 n)
 {
     i64 count = 0;
@@ -34,7 +35,7 @@ KFN i64 count_run(GLOBAL const elem *x, i64 n)
     return count;
 }
 
-/* The result of n terms, of which count are not 0. */
+/* Writes the result for a->terms terms, of which `count` are not 0. */
 KFN void count_finish(const struct reduce_args *a, i64 out, i64 count, GLOBAL void *y)
 {
     if (a->op == COUNT_nonzero) ((GLOBAL i64 *)y)[out] = count;
@@ -48,7 +49,7 @@ KFN void count_put(const struct reduce_args *a, i64 out, i64 at, i64 count, GLOB
     else count_finish(a, out, count, y);
 }
 
-/* Every lane passes what it has counted, every lane gets the sum; parts are shorter than 2^32. */
+/* Each lane passes its count; each lane receives the sum. A part has fewer than 2^32 terms. */
 TEAM_JOIN(count_team_word, u32, a + b)
 KFN i64 count_team_sum(i64 count, LOCAL acc *scratch)
 {
@@ -122,7 +123,7 @@ KFN void count_team(const struct count_args *a, i64 team, LOCAL acc *scratch, GL
 }
 ENTRY_TEAMS_3(count, void, i64, const elem)
 
-/* Every by-th of a result's parts from number first on. */
+/* Adds up the partial counts first, first + by and so on of one result. */
 KFN i64 count_parts(const struct reduce_args *a, GLOBAL const i64 *of, i64 first, i64 by)
 {
     i64 count = 0;
@@ -131,7 +132,7 @@ KFN i64 count_parts(const struct reduce_args *a, GLOBAL const i64 *of, i64 first
     return count;
 }
 
-/* Of all parts' counts, which may be longer than 32 bits. */
+/* Adds up the lanes' counts, which may exceed 32 bits. */
 KFN i64 count_join(i64 count, LOCAL acc *scratch)
 {
     u64 low = (u64)count_team_sum(count & 0xffff, scratch);

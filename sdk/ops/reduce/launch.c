@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for reductions. */
 #include "kernel.h"
 #include "../common/launch_reduce.h"
 
 #include <math.h>
 
-/* x to y, by way of partial results at the beginning of the workspace; shift may be absent. */
+/* Reduces x to y; partial results are at the beginning of the workspace. shift may be absent. */
 static enum bp_status reduce_fold(const struct bp_launch *launch, const struct reduce_args *r,
                                   struct portable_operand shift)
 {
@@ -44,7 +44,7 @@ enum bp_status portable_fold(const struct bp_launch *launch)
     return reduce_fold(launch, &r, (struct portable_operand){NULL, NULL});
 }
 
-/* Behind the partial results lie the largest terms. */
+/* Offset of the largest terms in the workspace: after the partial results. */
 static size_t largest_at(const struct reduce_args *r)
 {
     return (size_t)reduce_partial(r);

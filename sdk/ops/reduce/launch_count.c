@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_count.c: launches of the kernels of kernel_count.h. */
+/* launch_count.c: launches the kernels of kernel_count.h for any, all and count_nonzero. */
 #include "kernel_count.h"
 #include "../common/launch_reduce.h"
 

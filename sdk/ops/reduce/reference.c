@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: reductions over axes, each from the list of the terms of each result. sum:
- * reference_sum.c. */
+/* reference.c: computes reference results of reductions over axes, from a list of the terms of each
+ * result. reference_sum.c has sum. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Where the terms of result o are: at[o * terms] and on. */
+/* Indices of the terms of each result: those of result o begin at at[o * terms]. */
 struct lists {
     int64_t terms, *at;
 };
 
-/* What attributes of reductions begin with. */
+/* The first attributes of all reductions. */
 struct axes {
     size_t size;
     struct bp_dims axes;
@@ -53,14 +53,14 @@ static struct lists ref_reduce_begin(const struct ref_array *in, const void *att
     return ref_reduce_make(in, &a->axes, a->keep != 0, dtype, out);
 }
 
-/* A float result with its bound, which is of finite ones only. */
+/* Stores a float result with its error bound; only a finite result has a bound. */
 static void ref_reduce_put(struct ref_array *out, int64_t o, long double value, long double bound)
 {
     out->v[o] = value;
     if (isfinite(value)) out->bound[o] = bound;
 }
 
-/* Every reduction of floats to floats: what is done with n values. */
+/* A reduction of n floats to one float, with its error bound. */
 typedef void of_values(const long double *v, int64_t n, const void *attrs,
                        const struct num_type *type, long double *value, long double *bound);
 
@@ -81,7 +81,7 @@ static void ref_reduce_each(const struct ref_array *in, const void *attrs, struc
     free(lists.at);
 }
 
-/* n terms take n - 1 additions; the division is in the row's ulp. */
+/* n terms need n - 1 additions; TOL counts the division, in ulp. */
 static void ref_reduce_mean(const long double *v, int64_t n, const void *attrs,
                             const struct num_type *type, long double *value, long double *bound)
 {
@@ -140,9 +140,9 @@ void ref_nanmean(const struct ref_array *in, const void *attrs, struct ref_array
     ref_reduce_each(in, attrs, out, ref_reduce_nanmean);
 }
 
-/* y = m + log s, s the sum of e_i = exp(x_i - m): e_i is off by |x_i - m| u and exp's error (3 u),
- * s by its growth, all relative and by weight; log passes them on as absolute errors, and adds its
- * own. */
+/* y = m + log s, where s is the sum of e_i = exp(x_i - m). The error of e_i is |x_i - m| u plus
+ * that of exp (3 u); s adds its growth; all are relative and weighted. The logarithm turns them
+ * into absolute errors and adds its own. */
 static void ref_reduce_logsumexp(const long double *v, int64_t n, const void *attrs,
                                  const struct num_type *type, long double *value,
                                  long double *bound)
@@ -173,8 +173,9 @@ void ref_logsumexp(const struct ref_array *in, const void *attrs, struct ref_arr
     ref_reduce_each(in, attrs, out, ref_reduce_logsumexp);
 }
 
-/* The mean is off by e = u (growth(n) mean |x| + |m|); as the deviations add up to 0, the sum of
- * their squares is off by n e^2 only, besides the three roundings of each square, and additions. */
+/* The error of the mean is e = u (growth(n) mean |x| + |m|). Because the deviations add up to 0,
+ * the error of their sum of squares is only n e^2, besides three roundings of each square and the
+ * additions. */
 static void ref_reduce_var(const long double *v, int64_t n, const void *attrs,
                            const struct num_type *type, long double *value, long double *bound)
 {
@@ -196,7 +197,8 @@ void ref_var(const struct ref_array *in, const void *attrs, struct ref_array *ou
     ref_reduce_each(in, attrs, out, ref_reduce_var);
 }
 
-/* A root halves relative errors. Where the variance is all error, it may be any of that. */
+/* A root halves relative errors. Where the variance is all error, the result may be anything up to
+ * the root of that error. */
 static void std_of(const long double *v, int64_t n, const void *attrs, const struct num_type *type,
                    long double *value, long double *bound)
 {
@@ -214,8 +216,8 @@ void ref_std(const struct ref_array *in, const void *attrs, struct ref_array *ou
     ref_reduce_each(in, attrs, out, std_of);
 }
 
-/* Relative errors: each power 2 u, the sum its growth, divided by p by the root, whose exponent 1 /
- * p is rounded: u |log s| / p more. */
+/* Relative errors: 2 u for each power, the growth for the sum; the root divides them by p. Its
+ * exponent 1 / p is rounded, which adds u |log s| / p. */
 static void power_norm(const long double *v, int64_t n, long double p, long double *value,
                        long double *bound)
 {
@@ -276,7 +278,7 @@ void ref_frobenius_norm(const struct ref_array *in, const void *attrs, struct re
     ref_reduce_each(in, attrs, out, ref_reduce_frobenius);
 }
 
-/* The quotient's rounding counts p - 1 times in its power, which has two of its own. */
+/* The rounding of the quotient counts p - 1 times in its power, which adds two roundings. */
 void ref_norm_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     long double p = ((const struct bp_norm_grad_attrs *)attrs)->p;
@@ -296,7 +298,7 @@ void ref_norm_grad(const struct ref_array *in, const void *attrs, struct ref_arr
     }
 }
 
-/* Whether a is beyond b: larger, or smaller; NaN is beyond all else. */
+/* Whether a wins over b: larger, or smaller if not `largest`; NaN wins over all others. */
 static bool ref_reduce_beyond(const struct ref_array *x, int64_t a, int64_t b, bool largest)
 {
     int64_t from = largest ? b : a, to = largest ? a : b;
@@ -409,7 +411,7 @@ void ref_count_nonzero(const struct ref_array *in, const void *attrs, struct ref
     free(lists.at);
 }
 
-/* y = y x, complex or not; size: the same of magnitudes. */
+/* y = y x, complex or not. size: the product of magnitudes. */
 static void ref_reduce_multiply(long double *y, long double *size, const long double *x, int parts)
 {
     long double re = y[0];
@@ -423,8 +425,8 @@ static void ref_reduce_multiply(long double *y, long double *size, const long do
     *size *= fabsl(x[0]) + fabsl(x[1]);
 }
 
-/* Each factor but the first rounds once, of which the last is in the row's ulp; a part of a complex
- * product twice, against the product of magnitudes. */
+/* Each factor but the first is rounded once; TOL counts the last rounding, in ulp. A part of a
+ * complex product is rounded twice, relative to the product of magnitudes. */
 void ref_prod(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     struct lists lists = ref_reduce_begin(in, attrs, in->type->dtype, out);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_sum.c: sum over axes, and its gradient. */
+/* reference_sum.c: computes reference results of sum over axes and of its gradient. */
 #include "../common/reference.h"
 #include <math.h>
 
-/* Which axes are summed. */
+/* Sets which axes are summed. */
 static void ref_sum_summed(const struct bp_dims *axes, int rank, bool *is)
 {
     for (int i = 0; i < rank; i++) is[i] = axes->n == 0;
     for (int64_t i = 0; i < axes->n; i++) is[ref_axis(axes->at[i], rank)] = true;
 }
 
-/* The index, in a result without the summed axes, of what an input at coordinates goes to. */
+/* The index, in a result without the summed axes, to which the input at coordinates `at` is
+ * added. */
 static int64_t ref_sum_target(int rank, const int64_t *shape, const bool *is, const int64_t *at)
 {
     int64_t index = 0;
@@ -44,7 +45,7 @@ void ref_sum(const struct ref_array *in, const void *attrs, struct ref_array *ou
                 whole = whole && in->v[i * parts + p] == truncl(in->v[i * parts + p]);
             }
     }
-    /* n terms take n - 1 additions, the last of which is in the row's ulp. */
+    /* n terms need n - 1 additions; TOL counts the last one, in ulp. */
     if (out->v) ref_bound_whole(out, whole, ref_growth(terms - 2));
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of reductions over axes. */
+/* shape.c: infers shapes of reductions over axes, decomposes mean, var, std and others, and builds
+ * gradients. */
 #include <call/compose.h>
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <math.h>
 
-/* What attributes of reductions begin with. */
+/* The first attributes of all reductions. */
 struct axes {
     size_t size;
     struct bp_dims axes;
@@ -79,7 +80,7 @@ enum bp_status bp_infer_extreme(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The attributes of both are one layout. */
+/* argmax and argmin share one layout of attributes. */
 enum bp_status bp_infer_arg_extreme(struct bp_invocation *site)
 {
     const struct bp_argmax_attrs *a = site->attrs;
@@ -98,7 +99,8 @@ enum bp_status bp_infer_arg_extreme(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The axes of x that go, in order; all, if none are named. Result: how many. */
+/* Lists the axes of x that are reduced, in ascending order; all axes if the attribute names none.
+ * Returns their number. */
 static int64_t axes_of(const struct axes *a, const struct bp_tensor *x, int64_t *out_axes)
 {
     int64_t rank = x->view.rank, n = 0;
@@ -111,7 +113,7 @@ static int64_t axes_of(const struct axes *a, const struct bp_tensor *x, int64_t 
     return n;
 }
 
-/* t, of the shape of a result, with extent 1 in place of the axes that went. */
+/* Returns t, which has the shape of a result, with extent 1 in place of the reduced axes. */
 static struct bp_tensor *as_kept(struct bp_compose *c, const struct axes *a, struct bp_tensor *t,
                                  const struct bp_tensor *x)
 {
@@ -124,7 +126,7 @@ static struct bp_tensor *as_kept(struct bp_compose *c, const struct axes *a, str
     return bp_compose_reshape(c, t, x->view.rank, shape);
 }
 
-/* How many elements of x go into one of the result. */
+/* The number of elements of x that are reduced to one element. */
 static int64_t terms_of(const struct axes *a, const struct bp_tensor *x)
 {
     int64_t axes[BP_RANK_MAX], n = axes_of(a, x, axes), terms = 1;
@@ -141,7 +143,7 @@ static struct bp_tensor *reduce_sum_of(struct bp_compose *c, const struct axes *
     return MAKE(c, sum, &sum, x);
 }
 
-/* 1 where t is no NaN, 0 elsewhere. */
+/* 1 where t is not NaN, else 0. */
 static struct bp_tensor *is_number(struct bp_compose *c, struct bp_tensor *t)
 {
     uint32_t dtype = c->status ? 0 : t->view.dtype;
@@ -149,7 +151,7 @@ static struct bp_tensor *is_number(struct bp_compose *c, struct bp_tensor *t)
     return bp_compose_cast(c, MAKE(c, logical_not, NULL, MAKE(c, isnan, NULL, t)), dtype);
 }
 
-/* Of nothing it is 0 / 0. */
+/* The mean of no terms is 0 / 0. */
 static struct bp_tensor *mean_of(struct bp_compose *c, const struct axes *a, struct bp_tensor *x,
                                  bool keep)
 {
@@ -176,7 +178,7 @@ enum bp_status bp_decompose_nanmean(struct bp_decomposition *e)
                             reduce_sum_of(&c, a, is_number(&c, x), a->keep)));
 }
 
-/* The deviations from the mean, and by how many they are divided. */
+/* Returns the deviations from the mean, and sets the divisor of their squares. */
 static struct bp_tensor *reduce_deviations(struct bp_compose *c, struct bp_decomposition *e,
                                            double *out_n)
 {
@@ -222,8 +224,8 @@ enum bp_status bp_decompose_frobenius_norm(struct bp_decomposition *e)
     return bp_compose_give(e, &c, reduce_norm_of(&c, e->attrs, e->in[0]));
 }
 
-/* Gradients. Each is of one input; dx is what the composition has made. */
-/* 1 where x holds its extreme, 0 elsewhere. */
+/* Gradients of operators with one input; dx is the result of the composition. */
+/* 1 where x equals its maximum (or minimum), else 0. */
 static struct bp_tensor *reduce_holders(struct bp_compose *c, struct bp_grad *g)
 {
     struct bp_tensor *y = as_kept(c, g->attrs, g->out[0], g->in[0]);
@@ -255,7 +257,7 @@ enum bp_status bp_grad_shared_extreme(struct bp_grad *g)
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, held, dy));
 }
 
-/* The axes that stay, then those that go; or back. */
+/* Moves the reduced axes of t to the end, or back to their positions. */
 static struct bp_tensor *reduce_permuted(struct bp_compose *c, const struct axes *a,
                                          struct bp_tensor *t, const struct bp_tensor *x, bool back)
 {
@@ -272,8 +274,8 @@ static struct bp_tensor *reduce_permuted(struct bp_compose *c, const struct axes
     return rank > 1 ? MAKE(c, transpose, &attrs, t) : t;
 }
 
-/* The product of all x but one: of those before it times those behind it, right where x is 0 too.
- * */
+/* For each x, the product of all others: the product of those before it times the product of those
+ * after it. This is right where an x is 0, too. */
 static struct bp_tensor *products_of_others(struct bp_compose *c, struct bp_tensor *x)
 {
     struct bp_cumprod_attrs before = {.size = sizeof before, .axis = -1, .exclusive = 1},
