@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of tensors sampled anew. */
+/* cases.c: builds cases of resize and of resize_axis and its gradient. */
 #include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
@@ -10,12 +10,12 @@ cases_fn cases_resize, cases_resize_axis;
 
 enum { HALF, SYMMETRIC, PYTORCH, CORNERS, ASYMMETRIC, CROP };
 
-/* mode 0 to 2; scale 0: by the extents. */
+/* mode: 0 to 2. scale 0: follows from the extents. */
 static const struct how {
     const char *variant;
     int mode, coordinates, nearest, antialias, exclude;
     double scale, start, end, a;
-    bool few; /* of few shapes */
+    bool few; /* runs with few of the shapes */
 } hows[] = {
     {"nearest", 0, HALF, 0, 0, 0, 0, 0, 1, -0.75, false},
     {"nearest.up", 0, HALF, 1, 0, 0, 0, 0, 1, -0.75, true},
@@ -63,7 +63,7 @@ static struct kernel_case *resize_cases_begin(const struct case_maker *maker, si
     if (grad) snprintf(text, sizeof text, "%s+%s", y, shapes[s].x);
     else snprintf(text, sizeof text, "%s", shapes[s].x);
     made = case_begin(maker, text);
-    a = &made->attrs.resize_axis; /* one layout */
+    a = &made->attrs.resize_axis; /* one layout for the operator and its gradient */
     for (const char *c = y; *c; c++) axes += *c == 'x';
     for (at = at < 0 ? at + axes : at; at > 0; at--) y = strchr(y, 'x') + 1;
     a->axis = shapes[s].axis;
@@ -83,7 +83,7 @@ static struct kernel_case *resize_cases_begin(const struct case_maker *maker, si
     return made;
 }
 
-/* At these extents no weight is 0: whether 0 times infinity is added is not defined. */
+/* With these extents no weight is 0: whether a kernel adds 0 times infinity is not defined. */
 static void resize_cases_nonfinite(const struct case_maker *maker, const char *x, int64_t extent)
 {
     bool grad = !strcmp(maker->op->name, "resize_axis_grad");
@@ -98,7 +98,7 @@ static void resize_cases_nonfinite(const struct case_maker *maker, const char *x
     }
 }
 
-/* resize_axis and its gradient. */
+/* Cases of resize_axis and its gradient. */
 void cases_resize_axis(struct case_maker *maker)
 {
     for (int h = 0; h < COUNT(hows); h++)
@@ -147,7 +147,7 @@ void cases_resize(struct case_maker *maker)
         struct kernel_case *made;
         struct bp_resize_attrs *a;
         if (images[i].mode && !case_is_float(maker)) continue;
-        if (images[i].host && images[i].n_axes) abort(); /* axes would be tensors too */
+        if (images[i].host && images[i].n_axes) abort(); /* axes would have to be a tensor, too */
         made = case_begin(maker, images[i].x);
         a = &made->attrs.resize;
         a->sizes = case_dims(made, 0, images[i].n, images[i].sizes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: tensors sampled anew along one axis, in any order of axes in memory. Neighbours along
- * another axis share their weights; along the axis itself weights are worked out once for a tile,
- * which then goes down all rows of a span. */
+/* kernel.h: resamples a tensor along one axis, for any order of axes in memory. Neighbours along
+ * another axis share their weights. If the resampled axis is innermost, the kernel computes the
+ * weights of a tile once and uses them for all rows of a span. */
 #ifndef BP_OPS_RESIZE_KERNEL_H
 #define BP_OPS_RESIZE_KERNEL_H
 
@@ -10,12 +10,13 @@
 enum { RESIZE_AXES = 8, RESIZE_TILE = 64, RESIZE_TAPS = 4 };
 enum { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
 
-/* Place j of the result is at (j + ahead) num / den + shift of x. shrink: what distances are
- * multiplied with before they are weighed; a place weighs on those less than reach away. crop:
- * outside of x the result is `outside`. sum: weights are divided by their sum.
+/* Element j of the result is at position (j + ahead) num / den + shift of x. shrink: factor of
+ * distances before they are weighted. An element of x has a weight at distances below `reach`.
+ * crop: the result is `outside` where the position is outside of x. sum: the weights are divided by
+ * their sum.
  *
- * Axes of what is made lie in the order of memory, the innermost last; number `axis` is the one
- * that changes, with strides 0 in what is read, where neighbours are `step` apart. */
+ * The axes of the output are in memory order, innermost last. `axis` is the number of the resampled
+ * axis; in the input its strides are 0 in `read`, and its neighbours are `step` apart. */
 struct resize_args {
     i64 mode, nearest, in, out, crop, exclude, sum;
     host_real ahead, num, den, shift, shrink, reach, cubic, outside;
@@ -35,10 +36,10 @@ enum { RESIZE_ROOM = RESIZE_TILE };
 enum { RESIZE_ROOM = 1 };
 #endif
 
-/* Offsets of element i of what is made, and of what is read there without the axis. */
+/* Offsets of output element i, and of the input element there, without the resampled axis. */
 struct resize_at {
-    i64 made, read, along, rest; /* along: the coordinate on the axis; rest: elements to the end of
-                                    the innermost one */
+    i64 made, read, along, rest; /* along: coordinate on the axis; rest: elements to the end of the
+                                    innermost axis */
 };
 
 KFN struct resize_at resize_find(const struct resize_args *a, i64 i)
@@ -67,7 +68,7 @@ KFN i64 resize_outside(const struct resize_args *a, real p)
     return a->crop && (p < 0 || p > (real)(a->in - 1));
 }
 
-/* The whole number at p, within -1 and one past the end. */
+/* The largest integer not above p, limited to -1 to `in`. */
 KFN i64 resize_floor(real p, i64 in)
 {
     p = p < -1 ? -1 : p;
@@ -90,7 +91,7 @@ KFN i64 resize_nearest(const struct resize_args *a, real p)
     return resize_clamp(resize_floor(whole, a->in), a->in);
 }
 
-/* The weight at a distance, already shrunk. */
+/* The weight at a distance that is already multiplied by shrink. */
 KFN real resize_weight(const struct resize_args *a, real d)
 {
     real c = a->cubic;
@@ -101,8 +102,8 @@ KFN real resize_weight(const struct resize_args *a, real d)
     return d < 2 ? c * (d - 1) * (d - 2) * (d - 2) : 0;
 }
 
-/* Numbers of places that weigh on p, border included: first to first + n - 1. scale: of their
- * weights. */
+/* The elements of x that have a weight at position p, beyond the border too: first to first + n -
+ * 1. scale: factor of their weights. */
 struct resize_taps {
     i64 first, n;
     real p, scale;
@@ -136,7 +137,7 @@ KFN struct resize_taps resize_taps_at(const struct resize_args *a, real p)
     return t;
 }
 
-/* Elements as they are. */
+/* Copies the nearest elements. */
 KFN void resize_copy_span(const struct resize_args *a, i64 begin, i64 n, GLOBAL elem *y,
                           GLOBAL const elem *x)
 {
@@ -161,7 +162,7 @@ KFN void resize_copy_span(const struct resize_args *a, i64 begin, i64 n, GLOBAL 
 }
 ENTRY_SPANS_2(resize_copy, elem, const elem)
 
-/* w neighbours that share their place. */
+/* Computes w neighbours that share one position along the axis. */
 KFN void resize_shared(const struct resize_args *a, struct resize_at at, i64 w, GLOBAL elem *y,
                        GLOBAL const elem *x)
 {
@@ -185,7 +186,8 @@ KFN void resize_shared(const struct resize_args *a, struct resize_at at, i64 w, 
     for (i64 j = 0; j < w; j++) y[at.made + j * made] = elem_put(s[j]);
 }
 
-/* Places c to c + w - 1 of rows from to end - 1, where the axis is the innermost. */
+/* Computes elements c to c + w - 1 of rows from to end - 1, where the resampled axis is
+ * innermost. */
 KFN void resize_rows(const struct resize_args *a, i64 from, i64 end, i64 c, i64 w, GLOBAL elem *y,
                      GLOBAL const elem *x)
 {
@@ -242,7 +244,8 @@ KFN void resize_weigh_span(const struct resize_args *a, i64 begin, i64 n, GLOBAL
 }
 ENTRY_SPANS_2(resize_weigh, elem, const elem)
 
-/* Gradients: places of the result on which place q of x may weigh, some that do not among them. */
+/* For gradients: a range of elements of the result at which element q of x may have a weight. The
+ * range may be too large. */
 KFN void resize_range(const struct resize_args *a, i64 q, i64 *first, i64 *last)
 {
     real reach = a->reach + 2, low, high;
@@ -262,7 +265,7 @@ KFN void resize_range(const struct resize_args *a, i64 q, i64 *first, i64 *last)
     if (low > 0 && q > 0 && q < a->in - 1) *first = (i64)low;
     if (high < (real)*last && q > 0 && q < a->in - 1) *last = (i64)high + 1;
     if (*last > a->out - 1) *last = a->out - 1;
-    /* The border has all that lies outside on its side. */
+    /* The border element stands in for all positions beyond it. */
     if (a->in > 1 && a->num > 0 && q == 0 && high < (real)*last) *last = (i64)(high + 1);
     if (a->in > 1 && a->num > 0 && q == a->in - 1 && low > 0) *first = (i64)low;
 }

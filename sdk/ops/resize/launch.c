@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for resize_axis and its gradient. */
 #include "../../dialect/portable.h"
 #include "kernel.h"
 
@@ -14,7 +14,7 @@ enum {
     TF_CROP_AND_RESIZE,
 };
 
-/* Where places of the result lie in x: see the row. */
+/* Sets the positions in x of the result's elements, as the operator's definition says. */
 static void resize_set_place(struct resize_args *r, const struct bp_resize_axis_attrs *a)
 {
     double n = (double)r->in, m = (double)r->out, ahead = 0, shift = 0;
@@ -46,7 +46,7 @@ static void resize_set_place(struct resize_args *r, const struct bp_resize_axis_
     r->shift = (real)shift;
 }
 
-/* made, read: what is written and what is read, one of them x. */
+/* made: the output; read: the input. One of the two has the extents of x. */
 static struct resize_args args_of(const struct bp_resize_axis_attrs *a, const struct bp_view *made,
                                   const struct bp_view *read, bool grad)
 {

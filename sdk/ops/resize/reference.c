@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: tensors sampled anew. Places are found in double, by the formulas of the row, so
- * that what is nearest is agreed on; weights are long double. */
+/* reference.c: computes reference results of resampling. Positions are computed in double, by the
+ * formulas of the operator's definition, so that the choice of the nearest element is the same as
+ * in kernels; weights are long double. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What an element of the result takes along one axis: n elements of x and their weights, or, if it
- * is outside, none. */
+/* The elements of x, with weights, that make an element of the result along one axis: n, or none if
+ * the position is outside. */
 struct taps {
     int64_t n, *at;
     long double *weight;
@@ -99,8 +100,8 @@ static void ref_resize_finish(struct taps *t)
     free(t->weight);
 }
 
-/* By how many units a weight may be off: its own rounding, and those of its making, which count
- * where it is made in the type of the result. */
+/* The error of a weight, in unit roundoffs: its rounding and, if kernels compute it in the type of
+ * the result, the roundings of its computation. */
 static long double weight_error(const struct bp_resize_axis_attrs *a, const struct ref_array *x,
                                 long double w, int64_t n)
 {
@@ -111,9 +112,9 @@ static long double weight_error(const struct bp_resize_axis_attrs *a, const stru
     return fabsl(w) + (x->type->dtype == BP_F64 ? making : 0);
 }
 
-/* All axes of x at once; those that stay have one tap. at: coordinates of the result. */
+/* All resampled axes of x; the other axes have one tap. at: coordinates of the result. */
 struct place {
-    int n; /* axes */
+    int n; /* number of resampled axes */
     int axis[3];
     struct bp_resize_axis_attrs how[3];
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of images that are sampled anew, axis by axis. */
+/* shape.c: infers shapes of resize and resize_axis, builds gradients, and decomposes resize axis by
+ * axis. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -10,7 +11,7 @@
 
 _Static_assert(sizeof(struct bp_resize_axis_attrs) == sizeof(struct bp_resize_axis_grad_attrs),
                "one layout");
-enum { LARGEST = 1 << 30 }; /* extents, so that places are exact in f64 */
+enum { LARGEST = 1 << 30 }; /* largest extent: positions are exact in f64 */
 
 enum bp_status bp_values_resize_axis(const void *attrs)
 {
@@ -31,7 +32,7 @@ enum bp_status bp_values_resize_axis(const void *attrs)
     return BP_OK;
 }
 
-/* The type of resize_axis(x). */
+/* Infers the type of resize_axis(x). */
 static enum bp_status resize_forward(const struct bp_invocation *site, const struct bp_view *x,
                                      const struct bp_resize_axis_attrs *a, struct bp_type *out)
 {
@@ -75,7 +76,7 @@ enum bp_status bp_grad_resize_axis(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* Linear in dy; what is put outside of x has no part in it. */
+/* resize_axis_grad is linear in dy; the value for positions outside of x does not enter it. */
 enum bp_status bp_grad_resize_axis_grad(struct bp_grad *g)
 {
     struct bp_resize_axis_attrs a;
@@ -87,7 +88,7 @@ enum bp_status bp_grad_resize_axis_grad(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* The step of resize for entry i of its axes. */
+/* Returns the attributes of resize_axis for entry i of the axes of resize. */
 static struct bp_resize_axis_attrs step_of(const struct bp_resize_attrs *a, uint32_t rank,
                                            int64_t i)
 {
@@ -129,14 +130,14 @@ enum bp_status bp_infer_resize(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Whether each place of the result is that of x. */
+/* Whether each element of the result has the position of its element in x. */
 static bool changes_nothing(const struct bp_resize_axis_attrs *s, const struct bp_tensor *x)
 {
     return s->coordinates != 5 && (s->scale == 0 || s->scale == 1) &&
            s->extent == x->shape[s->axis];
 }
 
-/* Axes that shrink come first, so that the others have less to do. */
+/* The axes that shrink are resampled first, so that the other steps have fewer elements. */
 enum bp_status bp_decompose_resize(struct bp_decomposition *e)
 {
     const struct bp_resize_attrs *a = e->attrs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of regions of images. */
+/* cases.c: builds cases of roi_align, roi_pool, psroi_pool and their gradients. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 cases_fn cases_roi_align, cases_roi_align_grad, cases_roi_pool, cases_roi_pool_grad,
     cases_psroi_pool, cases_psroi_pool_grad;
 
-/* Some reach over the border, one has no length, one is turned round. */
+/* Some regions reach beyond the border, one has length 0, and one has its corners exchanged. */
 static const double regions[] = {0.3,  0.4, 2.7, 3.1, 1.2, 0.1, 4.9, 2.3, -2.6, -1.3, 3.2, 1.8,
                                  2.25, 1.5, 2.25, 1.5, 3.1, 2.2, 1.4, 0.6, -9.5, -8.1, 14.2, 12.9};
 struct roi_case {
@@ -29,7 +29,7 @@ static const struct roi_case rois[] = {
     {"no-channels", "1x0x3x3", "3x4", "3", "3x0x1x1", {1, 1}, 2, 1, false, false},
 };
 
-/* Up to the attributes. */
+/* Begins a case, without attributes. */
 static struct kernel_case *roi_cases_begin(const struct case_maker *maker, const struct roi_case *r,
                                            bool quick, bool grad)
 {
@@ -78,7 +78,7 @@ void cases_roi_align_grad(struct case_maker *maker)
         for (int max = 0; max < 2; max++) roi_cases_roi(maker, i, max, true);
 }
 
-/* With scales that make halves, and with bins of nothing. */
+/* Uses scales that make halves, and empty bins. */
 static void roi_cases_pool(const struct case_maker *maker, size_t i, bool grad)
 {
     struct kernel_case *made = roi_cases_begin(maker, &rois[i], i < 4, grad);
@@ -102,8 +102,8 @@ void cases_roi_pool_grad(struct case_maker *maker)
     for (size_t i = 0; i < COUNT(rois); i++) roi_cases_pool(maker, i, true);
 }
 
-/* Channels of x: those of y for each bin. The regions are as those of roi_pool, some in front of x
- * or behind it. */
+/* x has the channels of y once for each bin. The regions are those of roi_pool; some are before x
+ * or after it. */
 static const struct roi_case parts[] = {
     {"small", "1x2x3x4", "2x4", "2", "2x1x1x2", {1, 2}, 0, 1, false, true},
     {"small.scaled", "1x4x3x2", "2x4", "2", "2x1x2x2", {2, 2}, 0, 0.5, false, true},

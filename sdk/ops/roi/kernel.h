@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: regions of images, cut into bins. */
+/* kernel.h: pools regions of images (regions of interest) that are divided into bins: roi_align,
+ * roi_pool, psroi_pool and their gradients. */
 #ifndef BP_OPS_ROI_KERNEL_H
 #define BP_OPS_ROI_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
-/* Regions of images [n, channels, in 0, in 1], cut into out 0 by out 1 bins, each sampled at
- * `sampling` by `sampling` places (0: as many as its extent, rounded up). */
+/* Regions of images [n, channels, in 0, in 1], divided into out 0 by out 1 bins. Each bin is
+ * sampled at `sampling` by `sampling` points (0: the bin's extent, rounded up). */
 struct roi_args {
     i64 n, channels, regions, in[2], out[2], sampling, max, whole, wide;
     host_real scale;
@@ -14,11 +15,11 @@ struct roi_args {
 #define roi_align_args roi_args
 #define roi_align_back_args roi_args
 
-/* Without sampling, max and whole. */
+/* roi_pool does not use sampling, max and whole. */
 #define roi_pool_args roi_args
 #define roi_pool_back_args roi_args
 
-/* The same; x has channels for each bin. */
+/* psroi_pool does not use them either; x has channels for each bin. */
 #define psroi_pool_args roi_args
 #define psroi_pool_back_args roi_args
 
@@ -31,14 +32,15 @@ struct roi_fill_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
-/* A region: which image, where its first bin begins, how far a bin reaches, places in each, along
- * each axis. */
+/* A region: number of the image and, along each axis, begin of the first bin, extent of a bin, and
+ * sampling points in a bin. */
 struct roi_region {
     i64 image, places[2];
     real begin[2], bin[2];
 };
 
-/* The number of the image that region r lies on; 0, and a fault, where there is no such image. */
+/* Returns the number of the image of region r; 0, after setting the fault, if there is no such
+ * image. */
 KFN i64 roi_image_at(const struct roi_args *a, i64 r, GLOBAL const void *images, GLOBAL u32 *fault)
 {
     i64 image = index_at(images, a->wide, r);
@@ -68,7 +70,8 @@ KFN struct roi_region roi_region_at(const struct roi_args *a, i64 r, GLOBAL cons
     return g;
 }
 
-/* Two neighbours along an axis and their weights; outside: more than a place off. */
+/* Two neighbours along an axis and their weights. outside: the point is more than one element
+ * outside of x. */
 struct roi_pair {
     i64 outside, at[2];
     real weight[2];
@@ -94,9 +97,9 @@ KFN struct roi_pair roi_pair_at(const struct roi_args *a, const struct roi_regio
     return r;
 }
 
-/* The places of bin o along axis s that can lie on x, and perhaps some beside. A region may be
- * far larger than x: places off x are worth 0, and few of many lie on it. slack: by how many
- * places rounding can be wrong. */
+/* The range of sampling points of bin o along axis s that may be inside x; it may contain some
+ * others. A region may be far larger than x: points outside count as 0, and most of its points may
+ * be outside. slack: largest error of rounding, in points. */
 struct roi_range {
     i64 begin, end;
 };
@@ -116,7 +119,7 @@ KFN struct roi_range roi_near(const struct roi_args *a, const struct roi_region 
     return r;
 }
 
-/* Elements of y: [regions, channels, out 0, out 1]. */
+/* Computes elements of y: [regions, channels, out 0, out 1]. */
 KFN void roi_align_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem *y,
                         GLOBAL const elem *x, GLOBAL const f32 *rois, GLOBAL const void *images,
                         GLOBAL u32 *fault)
@@ -129,7 +132,7 @@ KFN void roi_align_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem 
         GLOBAL const elem *plane = x + (g.image * a->channels + c) * a->in[0] * a->in[1];
         acc sum = 0, best = 0;
         struct roi_range h = roi_near(a, &g, 0, o0), w = roi_near(a, &g, 1, o1);
-        any = h.end - h.begin < g.places[0] || w.end - w.begin < g.places[1]; /* one is off x: 0 */
+        any = h.end - h.begin < g.places[0] || w.end - w.begin < g.places[1]; /* 0s outside of x */
         for (i64 i = h.begin; i < h.end; i++)
             for (i64 j = w.begin; j < w.end; j++) {
                 struct roi_pair p = roi_pair_at(a, &g, 0, o0, i), q = roi_pair_at(a, &g, 1, o1, j);
@@ -149,7 +152,7 @@ KFN void roi_align_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem 
 }
 ENTRY_SPANS_5(roi_align, elem, const elem, const f32, const void, u32)
 
-/* Half types are added up in f32, in the workspace. */
+/* Gradients of half types are summed in f32, in the workspace. */
 KFN void roi_fill_span(const struct roi_fill_args *a, i64 begin, i64 n, GLOBAL acc *work)
 {
     (void)a;
@@ -165,7 +168,8 @@ KFN void roi_finish_span(const struct roi_finish_args *a, i64 begin, i64 n, GLOB
 }
 ENTRY_SPANS_2(roi_finish, elem, const acc)
 
-/* Corner number k of all places of bin o: where in the plane (-1: outside), its weight. */
+/* Corner number k of all sampling points of bin o: its position in the plane (-1: outside) and its
+ * weight. */
 struct roi_corner {
     i64 at;
     acc weight;
@@ -184,7 +188,7 @@ KFN struct roi_corner roi_corner_at(const struct roi_args *a, const struct roi_r
     return r;
 }
 
-/* The corner that a bin took as its largest. */
+/* Returns the corner that was the largest of a bin. */
 KFN struct roi_corner roi_largest(const struct roi_args *a, const struct roi_region *g, i64 o,
                                   GLOBAL const elem *plane)
 {
@@ -203,7 +207,8 @@ KFN struct roi_corner roi_largest(const struct roi_args *a, const struct roi_reg
     return found;
 }
 
-/* Planes: image number / channels, channel number % channels, with all regions in their order. */
+/* Computes whole planes (image number / channels, channel number % channels), and adds all regions
+ * in order. */
 KFN void roi_align_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL acc *work,
                              GLOBAL const elem *dy, GLOBAL const f32 *rois,
                              GLOBAL const void *images, GLOBAL const elem *x, GLOBAL u32 *fault)
@@ -235,14 +240,14 @@ KFN void roi_align_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL 
 }
 ENTRY_SPANS_6(roi_align_back, acc, const elem, const f32, const void, const elem, u32)
 
-/* A whole place, halves away from 0; what is further off, and NaN, is far outside. */
+/* Rounds to an integer, halves away from 0; large values, and NaN, become positions far outside. */
 KFN i64 roi_whole(real p)
 {
     if (!(p > -1e9f)) return -1000000000;
     return p < 1e9f ? (i64)round(p) : 1000000000;
 }
 
-/* A region in whole places: which image, where it begins along each axis, how long it is. */
+/* A region in integers: number of the image and, along each axis, first position and length. */
 struct roi_places {
     i64 image, first[2], length[2];
 };
@@ -261,7 +266,8 @@ KFN struct roi_places roi_places_at(const struct roi_args *a, i64 r, GLOBAL cons
     return g;
 }
 
-/* The first place in the plane that holds what is largest in bin o; -1: the bin has none. */
+/* Returns the position in the plane of the first largest element of bin o; -1 if the bin is
+ * empty. */
 KFN i64 roi_pool_place(const struct roi_args *a, const struct roi_places *g, i64 o,
                        GLOBAL const elem *plane)
 {
@@ -286,7 +292,7 @@ KFN i64 roi_pool_place(const struct roi_args *a, const struct roi_places *g, i64
     return found;
 }
 
-/* Elements of y: [regions, channels, out 0, out 1]. */
+/* Computes elements of y: [regions, channels, out 0, out 1]. */
 KFN void roi_pool_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem *y,
                        GLOBAL const elem *x, GLOBAL const f32 *rois, GLOBAL const void *images,
                        GLOBAL u32 *fault)
@@ -303,7 +309,7 @@ KFN void roi_pool_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem *
 }
 ENTRY_SPANS_5(roi_pool, elem, const elem, const f32, const void, u32)
 
-/* Planes, as roi_align_back has them. */
+/* Computes whole planes, as roi_align_back does. */
 KFN void roi_pool_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL acc *work,
                             GLOBAL const elem *dy, GLOBAL const f32 *rois,
                             GLOBAL const void *images, GLOBAL const elem *x, GLOBAL u32 *fault)
@@ -324,14 +330,15 @@ KFN void roi_pool_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL a
 }
 ENTRY_SPANS_6(roi_pool_back, acc, const elem, const f32, const void, const elem, u32)
 
-/* A place in front of which x ends, or n where x ends before; 0 in front of x, and for NaN. */
+/* Limits a position to 0 to n: positions before x, and NaN, become 0; positions after x become
+ * n. */
 KFN i64 psroi_within(real p, i64 n)
 {
     if (!(p > 0)) return 0;
     return p < (real)n ? (i64)p : n;
 }
 
-/* The places of x in bin o of region r: an image, and a range along each axis. */
+/* The elements of x in bin o of region r: number of the image, and a range along each axis. */
 struct psroi_bin {
     i64 image, from[2], to[2], places;
 };
@@ -357,7 +364,8 @@ KFN struct psroi_bin psroi_bin_at(const struct roi_args *a, i64 r, i64 o, GLOBAL
     return g;
 }
 
-/* Elements of y: [regions, channels, out 0, out 1]. Element k of a region is of channel k of x. */
+/* Computes elements of y: [regions, channels, out 0, out 1]. Element k of a region pools channel k
+ * of x. */
 KFN void psroi_pool_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem *y,
                          GLOBAL const elem *x, GLOBAL const f32 *rois, GLOBAL const void *images,
                          GLOBAL u32 *fault)
@@ -375,7 +383,7 @@ KFN void psroi_pool_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL elem
 }
 ENTRY_SPANS_5(psroi_pool, elem, const elem, const f32, const void, u32)
 
-/* Planes, as roi_align_back has them; x is not read. */
+/* Computes whole planes, as roi_align_back does; x is not read. */
 KFN void psroi_pool_back_span(const struct roi_args *a, i64 begin, i64 n, GLOBAL acc *work,
                               GLOBAL const elem *dy, GLOBAL const f32 *rois,
                               GLOBAL const void *images, GLOBAL const elem *x, GLOBAL u32 *fault)

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for roi_align, roi_pool, psroi_pool and their
+ * gradients. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
 #include <stdbool.h>
 
-/* Numbers of rows: of which operator they are. */
+/* The numbers of kernel rows: the operator. */
 enum { ALIGN, POOL, PSROI };
 
-/* The entries of each, for its result and for the gradient. */
+/* Entries by operator, for the result and for the gradient. */
 static const int entry_of[] = {ENTRY_roi_align, ENTRY_roi_pool, ENTRY_psroi_pool};
 static const int back_of[] = {ENTRY_roi_align_back, ENTRY_roi_pool_back, ENTRY_psroi_pool_back};
 
 _Static_assert(sizeof(struct bp_psroi_pool_attrs) == sizeof(struct bp_roi_pool_attrs),
                "one layout");
 
-/* The attributes of a gradient are those of its operator. */
+/* The attributes of a gradient have the layout of its operator's. */
 static struct roi_args roi_of(const struct bp_launch *launch, const struct bp_view *x)
 {
     const struct bp_view *rois = launch->in[1], *images = launch->in[2];

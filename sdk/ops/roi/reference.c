@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: regions of images. Places are found in double, weights are long double. */
+/* reference.c: computes reference results of pools of regions. Positions are in double, weights in
+ * long double. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A corner of a place in a bin: where in the plane (-1: outside), its weight. */
+/* A corner of a sampling point: its position in the plane (-1: outside) and its weight. */
 struct corner {
     int64_t at;
     long double weight;
 };
 
-/* All corners of bin o0, o1 of region r, four a place. The caller frees them. */
+/* Returns all corners of bin o0, o1 of region r, four for each sampling point. The caller frees
+ * them. */
 static struct corner *corners_of(const struct bp_roi_align_attrs *a, const struct ref_array *x,
                                  const struct ref_array *rois, int64_t r, int64_t o0, int64_t o1,
                                  int64_t *n)
@@ -56,7 +58,7 @@ static long double ref_roi_value_of(const struct ref_array *x, int64_t plane, st
     return c.at < 0 ? 0 : c.weight * x->v[plane + c.at];
 }
 
-/* The corner that gives the largest product. */
+/* The index of the corner with the largest product. */
 static int64_t ref_roi_largest(const struct ref_array *x, int64_t plane, const struct corner *c,
                                int64_t n)
 {
@@ -67,7 +69,8 @@ static int64_t ref_roi_largest(const struct ref_array *x, int64_t plane, const s
     return best;
 }
 
-/* What an error of places and weights, made in f64, adds to a weight where that is A. */
+/* The error of a weight, in unit roundoffs, if kernels compute positions and weights in the type of
+ * x (f64). */
 static long double off_of(const struct ref_array *x)
 {
     return x->type->dtype == BP_F64 ? 1 : 0;
@@ -135,7 +138,8 @@ static int64_t ref_roi_rounded(double place)
     return (int64_t)round(fmin(fmax(place, -1e9), 1e9));
 }
 
-/* The first largest place of a plane in bin o0, o1 of region r, NaN the largest; -1: none. */
+/* The position of the first largest element of a plane in bin o0, o1 of region r, where NaN is the
+ * largest; -1 if the bin is empty. */
 static int64_t ref_roi_pooled(const struct bp_roi_pool_attrs *a, const struct ref_array *x,
                               int64_t plane, const struct ref_array *rois, int64_t r,
                               const int64_t *o)
@@ -174,7 +178,7 @@ void ref_roi_pool(const struct ref_array *in, const void *attrs, struct ref_arra
     }
 }
 
-/* A gradient under way, and how many terms each of its elements is a sum of. */
+/* A gradient being summed, and the number of terms of each of its elements. */
 struct ref_roi_spread {
     struct ref_array *dx;
     int64_t *terms;
@@ -187,11 +191,12 @@ static void spread_add(struct ref_roi_spread *s, int64_t i, long double v)
     s->terms[i]++;
 }
 
-/* Gives an element of dy, which is at a place of it, back to the elements of x that it is of. */
+/* Adds one element of dy, with coordinates `at`, to the elements of x that it depends on. */
 typedef void give_back(struct ref_roi_spread *s, const struct ref_array *in, const void *attrs,
                        const int64_t *at, long double dy);
 
-/* The gradient of a pool of regions in x. growth: of the bound, by the number of terms. */
+/* Computes the gradient in x of a pool of regions. growth: factor of the bound, from the number of
+ * terms. */
 static void ref_roi_spread(const struct ref_array *in, const void *attrs, struct ref_array *dx,
                            give_back *give, long double (*growth)(int64_t terms))
 {
@@ -230,7 +235,7 @@ void ref_roi_pool_grad(const struct ref_array *in, const void *attrs, struct ref
     ref_roi_spread(in, attrs, dx, give_largest, largest_growth);
 }
 
-/* The bin of element k of a region that psroi_pool cuts: ranges of places on x. */
+/* The bin of psroi_pool: a range of positions of x along each axis, and their number. */
 struct bin {
     int64_t from[2], to[2], places;
 };
@@ -255,7 +260,7 @@ static struct bin bin_of(const struct bp_psroi_pool_attrs *a, const struct ref_a
     return b;
 }
 
-/* The element of x at place number k of a bin that belongs to element at of y. */
+/* The index in x of position k of a bin, for the element of y with coordinates `at`. */
 static int64_t binned_at(const struct bp_psroi_pool_attrs *a, const struct ref_array *x,
                          int64_t image, const int64_t *at, const struct bin *b, int64_t k)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of regions of images. */
+/* shape.c: infers shapes of pools of regions and builds their gradients. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct bp_roi_pool_attrs) == sizeof(struct bp_roi_pool_gra
 _Static_assert(sizeof(struct bp_psroi_pool_attrs) == sizeof(struct bp_psroi_pool_grad_attrs),
                "one layout");
 
-/* The type of height by width bins of each of rois in x. */
+/* Infers the type of height by width bins for each region of x. */
 static enum bp_status roi_binned(const struct bp_invocation *site, const struct bp_view *x,
                                  int64_t height, int64_t width, struct bp_type *out)
 {
@@ -41,7 +41,7 @@ static enum bp_status roi_binned(const struct bp_invocation *site, const struct 
     return BP_OK;
 }
 
-/* The type of roi_align(x, rois, images). */
+/* Infers the type of roi_align(x, rois, images). */
 static enum bp_status roi_aligned(const struct bp_invocation *site, const struct bp_view *x,
                                   struct bp_type *out)
 {
@@ -84,7 +84,7 @@ enum bp_status bp_infer_roi_pool_grad(struct bp_invocation *site)
     return bp_shape_expect(site, 0, &y);
 }
 
-/* The type of psroi_pool(x, rois, images): bins have channels of their own. */
+/* Infers the type of psroi_pool(x, rois, images): each bin has channels of x. */
 static enum bp_status roi_divided(const struct bp_invocation *site, const struct bp_view *x,
                                   struct bp_type *out)
 {
@@ -115,7 +115,7 @@ enum bp_status bp_infer_psroi_pool_grad(struct bp_invocation *site)
     return bp_shape_expect(site, 0, &y);
 }
 
-/* By an operator of the same attributes. */
+/* Builds the gradient in x by the operator `row`, which has the same attributes. */
 static enum bp_status in_x(struct bp_grad *g, enum bp_row_number row)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -140,7 +140,7 @@ enum bp_status bp_grad_psroi_pool(struct bp_grad *g)
     return in_x(g, BP_ROW_psroi_pool_grad);
 }
 
-/* psroi_pool_grad is linear in dy: its gradient there is psroi_pool. */
+/* psroi_pool_grad is linear in dy, so its gradient in dy is psroi_pool. */
 enum bp_status bp_grad_psroi_pool_grad(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);

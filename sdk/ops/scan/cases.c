@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of operators that run along an axis. */
+/* cases.c: builds cases of cumulative operators (cumsum, cumprod, cummax), of linear_scan and of
+ * diff. */
 #include "../common/cases.h"
 #include <string.h>
 
@@ -45,7 +46,7 @@ static void of_data(const struct case_maker *maker, const char *shape, int64_t a
     case_end(maker, made, "axis%lld.%s", (long long)axis, what);
 }
 
-/* The same of numbers whose sums and products are exact, however long the line. */
+/* As scan_cases_scan, with numbers whose sums and products are exact for lines of any length. */
 static struct kernel_case *long_scan(const struct case_maker *maker, const char *shape,
                                      int64_t axis, bool exclusive, bool reverse)
 {
@@ -57,8 +58,8 @@ static struct kernel_case *long_scan(const struct case_maker *maker, const char 
     return made;
 }
 
-/* Lines that teams of a device go along in several tiles, or in parts, by lanes or by teams, with
- * ends inside and at the ends of these; many lines, few, and one. */
+/* Lines that the teams of a device scan in several tiles or parts, by lanes or by teams, with line
+ * ends inside and at the ends of these; many lines, few lines, and one line. */
 static void long_lines(const struct case_maker *maker)
 {
     static const struct {
@@ -72,7 +73,7 @@ static void long_lines(const struct case_maker *maker)
     static const char *const way[] = {"", ".exclusive", ".reverse", ".exclusive.reverse"};
     struct kernel_case *made;
 
-    if (is_prod(maker) && case_is_complex(maker)) return; /* they grow */
+    if (is_prod(maker) && case_is_complex(maker)) return; /* the products grow */
     for (int i = 0; i < COUNT(at); i++)
         for (int w = 0; w < 4; w++) {
             if (i > 1 && w != i % 4) continue;
@@ -90,7 +91,7 @@ void cases_scan(struct case_maker *maker)
     struct kernel_case *made;
 
     for (int i = 0; i < N_SHAPES; i++) {
-        if (is_prod(maker) && is_complex && i == N_SHAPES - 1) continue; /* it grows */
+        if (is_prod(maker) && is_complex && i == N_SHAPES - 1) continue; /* the products grow */
         made = scan_cases_scan(maker, shapes[i].shape, shapes[i].axis, i % 2, i / 2 % 2);
         made->quick = shapes[i].quick;
         case_end(maker, made, "axis%lld%s", (long long)shapes[i].axis, way[i % 4]);

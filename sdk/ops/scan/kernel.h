@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: operators that run along an axis, each place after the one before. Neighbouring lines
- * are gone along together, a place of each at a time: hosts vectorise that. Long lines of a device
- * are cut into parts: kernel_team.h. */
+/* kernel.h: scans along an axis, each element after the one before. A lane scans neighbouring lines
+ * together, one element of each at a time, which hosts vectorise. On devices, kernel_team.h divides
+ * long lines into parts. */
 #ifndef BP_OPS_SCAN_KERNEL_H
 #define BP_OPS_SCAN_KERNEL_H
 
@@ -13,7 +13,7 @@ struct linear_scan_args {
 };
 
 #ifdef ELEM
-/* y may be x. */
+/* Scans w neighbouring lines. y may be x. */
 SCAN_FN void scan_along(int op, const struct scan_args *a, struct scan_lines l, GLOBAL elem *y,
                         GLOBAL const elem *x)
 {
@@ -32,7 +32,7 @@ SCAN_FN void scan_along(int op, const struct scan_args *a, struct scan_lines l, 
 }
 
 #ifdef ELEM_FLOAT
-/* log(s) + m, where s is the sum of exp(x - m), m the largest so far. */
+/* Computes log(s) + m, where s is the sum of exp(x - m) and m the largest element so far. */
 KFN void scan_exp(const struct scan_args *a, i64 from, i64 step, GLOBAL elem *y,
                   GLOBAL const elem *x)
 {
@@ -67,7 +67,7 @@ KFN void scan_span(const struct scan_args *a, i64 begin, i64 n, GLOBAL elem *y,
 }
 ENTRY_SPANS_2(scan, elem, const elem)
 
-/* r = factor r + b, from the second place on. */
+/* r = factor r + b, from the second element on. */
 KFN void linear_scan_span(const struct linear_scan_args *a, i64 begin, i64 n, GLOBAL elem *r,
                           GLOBAL const elem *factor, GLOBAL const elem *b)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_state.h: what scans are numbered by, where their lines lie, and what terms come to. */
+/* kernel_state.h: defines the arguments of scans, the position of their lines in memory, and the
+ * state that terms are reduced to. */
 #ifndef BP_OPS_SCAN_KERNEL_STATE_H
 #define BP_OPS_SCAN_KERNEL_STATE_H
 
 #include "../../dialect/dialect.h"
 #include "../common/kernel_formulas.h"
 
-/* Tensors are [lines / inner, n, inner]; each line is gone along from its first or its last place,
- * in parts of `part` places: n where a line is one. Part number i is part i / lines of line i %
- * lines, so that neighbours are of neighbouring lines. */
+/* A scan of tensors [lines / inner, n, inner]. Each line is scanned from its first or its last
+ * element, in parts of `part` elements (n: in one part). Part number i is part i / lines of line i
+ * % lines, so that parts with successive numbers belong to neighbouring lines. */
 struct scan_args {
     i64 op, n, inner, exclusive, reverse, lines, part;
 };
@@ -17,21 +18,22 @@ struct scan_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
-/* Neighbours that a lane goes along together. */
+/* Neighbouring lines that a lane scans together. */
 #if defined(ON_HOST) || defined(ON_PROCESSOR)
 enum { SCAN_LINES = 64 };
 #else
 enum { SCAN_LINES = 1 };
 #endif
 
-/* A function whose op is a constant at each call. */
+/* Marks a function in which `op` is a constant at each call. */
 #ifdef ON_HOST
 #define SCAN_FN static inline __attribute__((always_inline))
 #else
 #define SCAN_FN KFN
 #endif
 
-/* Lines begin to begin + w - 1: where the first begins, and the step from place to place. */
+/* Lines begin to begin + w - 1: offset of the first element of the first line, and step from
+ * element to element. */
 struct scan_lines {
     i64 from, step, w;
 };
@@ -48,8 +50,8 @@ KFN struct scan_lines scan_lines(i64 n, i64 inner, i64 reverse, i64 begin, i64 e
     return l;
 }
 
-/* What some terms come to: their sum or product s, or of logarithms log(s) + m, where s is the sum
- * of exp(x - m), m the largest. */
+/* The state of some terms: their sum or product s; for logarithms it is log(s) + m, where s is the
+ * sum of exp(x - m) and m the largest term. */
 struct scan_state {
     acc s;
 #ifdef ELEM_FLOAT
@@ -73,7 +75,7 @@ SCAN_FN struct scan_state scan_none(int op)
     return s;
 }
 
-/* Of one term. */
+/* The state of one term. */
 SCAN_FN struct scan_state scan_term(int op, acc x)
 {
     struct scan_state s;
@@ -87,7 +89,7 @@ SCAN_FN struct scan_state scan_term(int op, acc x)
     return s;
 }
 
-/* Of the terms of a, then those of b. */
+/* The state of the terms of a, followed by those of b. */
 SCAN_FN struct scan_state scan_join(int op, struct scan_state a, struct scan_state b)
 {
 #ifdef ELEM_FLOAT

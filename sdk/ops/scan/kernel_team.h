@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_team.h: scans whose lines are cut into parts, or gone along by teams, for devices of many
- * lanes. First each part but the last of its line comes to one state; then each part is gone along
- * from the states of those before it. */
+/* kernel_team.h: scans lines in parts, or by teams, on devices with many lanes. The first kernel
+ * reduces each part, except the last of a line, to a state; the second scans each part, beginning
+ * with the states of the parts before it. */
 #ifndef BP_OPS_SCAN_KERNEL_TEAM_H
 #define BP_OPS_SCAN_KERNEL_TEAM_H
 
@@ -22,7 +22,7 @@ struct scan_rows_args {
 
 #ifdef ELEM
 
-/* Places from begin to end - 1 of a line, number 0 of which lies at element from. */
+/* Elements begin to end - 1 of a line; element 0 of the line is at offset `from`. */
 struct scan_part {
     i64 part, line, begin, end, from, step;
 };
@@ -42,7 +42,7 @@ KFN struct scan_part scan_part(const struct scan_args *a, i64 number)
     return p;
 }
 
-/* What the terms of a part come to. */
+/* Reduces the terms of a part to a state. */
 SCAN_FN void scan_sums_of(int op, const struct scan_args *a, i64 number,
                           GLOBAL struct scan_state *sums, GLOBAL const elem *x)
 {
@@ -67,7 +67,7 @@ KFN void scan_sums_span(const struct scan_sums_args *a, i64 begin, i64 n,
 }
 ENTRY_SPANS_2(scan_sums, struct scan_state, const elem)
 
-/* A part from state s on, place after place. */
+/* Scans a part element by element, beginning with state s. */
 SCAN_FN void scan_places(int op, const struct scan_args *a, const struct scan_part *p,
                          struct scan_state s, GLOBAL elem *y, GLOBAL const elem *x)
 {
@@ -79,7 +79,7 @@ SCAN_FN void scan_places(int op, const struct scan_args *a, const struct scan_pa
     }
 }
 
-/* y may be x. */
+/* Scans one part. y may be x. */
 SCAN_FN void scan_parts_of(int op, const struct scan_args *a, i64 number, GLOBAL elem *y,
                            GLOBAL const elem *x, GLOBAL const struct scan_state *sums)
 {
@@ -103,9 +103,9 @@ KFN void scan_parts_span(const struct scan_parts_args *a, i64 begin, i64 n, GLOB
 }
 ENTRY_SPANS_3(scan_parts, elem, const elem, const struct scan_state)
 
-/* Of a team: elements side by side in a lane, and places of LOCAL memory for those of a tile and
- * what the lanes come to. Of each 128 bytes one place is left out, so that lanes find theirs in
- * different banks. */
+/* For teams: contiguous elements of a lane (a run), and LOCAL memory for a tile and for the states
+ * of the lanes. In each 128 bytes one element more is left unused, so that lanes use different
+ * banks. */
 enum {
     SCAN_RUN = 32 / sizeof(acc),
     SCAN_BANKS = 128 / sizeof(acc),
@@ -142,7 +142,7 @@ KFN void scan_row_sums_team(const struct scan_row_sums_args *a, i64 team, LOCAL 
 }
 ENTRY_TEAMS_2(scan_row_sums, struct scan_state, const elem)
 
-/* What the parts before this one come to: each lane joins a run of them. */
+/* Returns the state of all parts before this one: each lane joins a run of them. */
 SCAN_FN struct scan_state scan_before(int op, const struct scan_args *a, const struct scan_part *p,
                                       LOCAL acc *scratch, GLOBAL const struct scan_state *sums)
 {
@@ -169,9 +169,10 @@ KFN int scan_place(int i)
     return i + i / SCAN_BANKS;
 }
 
-/* The part, from state s on, tile after tile: lanes read and write neighbours in turn, and add up
- * runs of neighbours. A lane reads and writes the same places, so that y may be x, and that it may
- * put its next elements where it got its last results. */
+/* Scans a part tile after tile, beginning with state s: the lanes load and store neighbouring
+ * elements, but each lane sums a run of neighbours. A lane loads and stores the same elements, so y
+ * may be x, and a lane may load its next elements into the tile positions from which it read its
+ * last results. */
 SCAN_FN void scan_row(int op, const struct scan_args *a, const struct scan_part *p,
                       struct scan_state s, LOCAL acc *tile, GLOBAL elem *y, GLOBAL const elem *x)
 {
@@ -206,7 +207,7 @@ SCAN_FN void scan_row(int op, const struct scan_args *a, const struct scan_part 
             if (i < n) y[at + j * hop] = elem_put(tile[scan_place(i)]);
         }
     }
-    BARRIER(); /* the memory may be used again at once */
+    BARRIER(); /* the caller may use the memory again immediately */
 }
 #endif
 

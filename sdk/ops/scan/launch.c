@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: divides scans into parts and launches the kernels of kernel.h and kernel_team.h. */
 #include "../common/launch_reduce.h"
 #include "kernel.h"
 
 #include <stdbool.h>
 
 enum {
-    ROWS_INNER = 32,      /* lines closer than this to each other are gone along by teams */
-    ROW_PLACES = 256,     /* and have so many places, */
-    FEW_ROW_PLACES = 32,  /* or, where they are few, these */
-    TEAMS_MANY = 1024,    /* fewer teams are given parts until they are so many: a large GPU's */
-    ROW_PART = 2048,      /* places of a team's part are a multiple: its tile, or several */
-    LANES_MANY = 1 << 16, /* the same of lanes that go along lines alone */
-    LANE_PART = 32,       /* places of a lane's part, at least */
-    LANE_PARTS = 64,      /* of a line, at most: each lane joins those before its own */
+    ROWS_INNER = 32,      /* teams scan lines that are closer than this to each other */
+    ROW_PLACES = 256,     /* and have at least this many elements, */
+    FEW_ROW_PLACES = 32,  /* or, where there are few lines, at least this many */
+    TEAMS_MANY = 1024,    /* lines are split until there are this many teams (a large GPU) */
+    ROW_PART = 2048,      /* elements of a team's part are a multiple: one tile or several */
+    LANES_MANY = 1 << 16, /* as TEAMS_MANY, for lanes that scan lines alone */
+    LANE_PART = 32,       /* fewest elements of a lane's part */
+    LANE_PARTS = 64,      /* most parts of a line: each lane joins those before its own */
 };
 
-/* How a call is made: whether by teams, in how many parts of each line. Depends on the shape and
- * the device only, so that results have the same bits at any width. */
+/* How a call is divided: whether by teams, and into how many parts of each line. This depends only
+ * on shape and device, so that results have the same bits with any number of lanes. */
 struct cut {
     struct scan_args args;
     int64_t parts;
     bool rows;
 };
 
-/* The attributes of all three are one layout. */
+/* cumsum, cumprod and logcumsumexp have one layout of attributes. */
 static struct cut cut_of(void *self, uint32_t device, const struct bp_cumsum_attrs *attrs,
                          const struct bp_view *x, int64_t op)
 {
@@ -47,7 +47,8 @@ static struct cut cut_of(void *self, uint32_t device, const struct bp_cumsum_att
     return c;
 }
 
-/* Bytes of what all parts but the last of a line come to: two numbers each. */
+/* The size in bytes of the states of all parts but the last of each line: two numbers for each
+ * part. */
 static int64_t sums_of(const struct cut *c)
 {
     return (c->parts - 1) * c->args.lines * 16;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: operators that run along an axis, place by place, each from what the places before
- * it came to. */
+/* reference.c: computes reference results of scans, element by element, each from the state of the
+ * elements before it; also of diff. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Lines along an axis: line l begins at element first(l), its places are step apart. */
+/* Lines along an axis: line l begins at element first_of(l); its elements are `step` apart. */
 struct lines {
     int64_t n, step, count;
 };
@@ -24,26 +24,26 @@ static int64_t first_of(const struct lines *l, int64_t line)
     return line / l->step * l->step * l->n + line % l->step;
 }
 
-/* Place number i on the way. */
+/* The index of the element that is scanned as number i. */
 static int64_t ref_scan_place(const struct lines *l, int64_t line, int64_t i, bool reverse)
 {
     return first_of(l, line) + (reverse ? l->n - 1 - i : i) * l->step;
 }
 
-/* What the places of a line have come to so far. */
+/* The state of a line's elements so far. */
 struct so_far {
-    int64_t terms, rises; /* how many there were, how many were larger than all before */
+    int64_t terms, rises; /* terms so far; terms that were larger than all before */
     uint64_t u;
-    long double v[2], size[2]; /* of each part: the result, and what its error is a share of */
-    long double largest;       /* of a log of sums: v is of terms relative to it */
-    bool whole, nan;           /* all were whole numbers; one was NaN */
+    long double v[2], size[2]; /* of each part: result, and the magnitude that scales its error */
+    long double largest;       /* for a log of sums: v is relative to it */
+    bool whole, nan;           /* whole: all terms are integers; nan: one is NaN */
 };
 
-/* Takes one term more; writes the result so far. */
+/* take_fn adds one term to the state; put_fn writes the result so far. */
 typedef void take_fn(const struct ref_array *in, int64_t from, struct so_far *s);
 typedef void put_fn(const struct so_far *s, struct ref_array *out, int64_t at);
 
-/* The attributes of scans are one layout. */
+/* The attributes of scans have one layout. */
 static void ref_scan_scan(const struct ref_array *in, const struct bp_cumsum_attrs *a,
                           struct ref_array *out, const struct so_far *nothing, take_fn *take,
                           put_fn *put)
@@ -76,8 +76,8 @@ static void take_sum(const struct ref_array *in, int64_t from, struct so_far *s)
     }
 }
 
-/* Terms pass through one addition less than there are; the last is in the row's ulp. Whole numbers
- * add up exactly as long as the type of sums holds their magnitudes' sum. */
+/* n terms need n - 1 additions, and TOL counts the last, in ulp. Integers add up exactly as long as
+ * the type of the sums can hold the sum of their magnitudes. */
 static void put_sum(const struct so_far *s, struct ref_array *out, int64_t at)
 {
     int parts = out->type->parts;
@@ -125,15 +125,15 @@ static void put_product(const struct so_far *s, struct ref_array *out, int64_t a
     }
 }
 
-/* As prod. */
+/* The error is as in ref_prod. */
 void ref_cumprod(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     ref_scan_scan(in, attrs, out, &(struct so_far){.u = 1, .v = {1}, .size = {1}}, take_product,
                   put_product);
 }
 
-/* v is the sum of exp(x - largest) so far, size that of the same times x's distance to largest: a
- * new largest makes the terms smaller, and all distances larger. */
+/* v is the sum of exp(x - largest) so far, and size the same sum with each term times its distance
+ * from largest. A new largest makes the terms smaller and all distances larger. */
 static void take_log(const struct ref_array *in, int64_t from, struct so_far *s)
 {
     long double x = in->v[from], e;
@@ -152,8 +152,8 @@ static void take_log(const struct ref_array *in, int64_t from, struct so_far *s)
     }
 }
 
-/* y = m + log s of the terms so far. s adds up once a term, and is multiplied once for each new
- * largest, by an exp that is off by 3 u; else as logsumexp. */
+/* y = m + log s for the terms so far. s has one addition for each term and one multiplication for
+ * each new largest, by an exp with an error of 3 u; the rest is as in logsumexp. */
 static void put_log(const struct so_far *s, struct ref_array *out, int64_t at)
 {
     long double value = s->largest;
@@ -171,7 +171,8 @@ void ref_logcumsumexp(const struct ref_array *in, const void *attrs, struct ref_
     ref_scan_scan(in, attrs, out, &(struct so_far){.largest = -INFINITY}, take_log, put_log);
 }
 
-/* a stands where b stood, or before: the last of equal ones counts, and any NaN. */
+/* Whether a replaces b as the largest (or smallest): the later of equal elements does, and any
+ * NaN. */
 static bool takes_over(const struct ref_array *x, int64_t a, int64_t b, bool largest)
 {
     int64_t to = largest ? a : b, from = largest ? b : a;
@@ -208,8 +209,8 @@ void ref_cummin(const struct ref_array *in, const void *attrs, struct ref_array 
     ref_scan_cumulative(in, attrs, out, false);
 }
 
-/* The error goes along too: each place rounds the product, unless that is fused, and the sum, the
- * last of which is in the row's ulp. */
+/* The error is passed on: each element rounds the product (unless it is fused) and the sum; TOL
+ * counts the last sum, in ulp. */
 void ref_linear_scan(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_linear_scan_attrs *a = attrs;
@@ -229,7 +230,7 @@ void ref_linear_scan(const struct ref_array *in, const void *attrs, struct ref_a
         }
 }
 
-/* What is in front, x, what is behind, as one along axis. */
+/* Joins the input before x, x, and the input after it along axis. */
 static void ref_scan_join(const struct ref_array *in, int axis, struct ref_array *out)
 {
     static const int order[] = {1, 0, 2};
@@ -253,7 +254,7 @@ static void ref_scan_join(const struct ref_array *in, int axis, struct ref_array
     }
 }
 
-/* Differences of neighbours along axis, as the dtype holds them if held. */
+/* Differences of neighbours along axis; held: rounded to the dtype. */
 static void ref_scan_differences(const struct ref_array *x, int axis, bool held,
                                  struct ref_array *out)
 {
@@ -283,7 +284,7 @@ static void ref_scan_differences(const struct ref_array *x, int axis, bool held,
     free(bytes);
 }
 
-/* Each of n differences is rounded to the dtype. */
+/* Each of the n differences but the last is rounded to the dtype. */
 void ref_diff(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_diff_attrs *a = attrs;

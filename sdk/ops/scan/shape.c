@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators that run along an axis. Their gradients are linear recurrences, which
- * linear_scan makes, and whose gradients are such too. */
+/* shape.c: infers shapes of scans, builds their gradients, and decomposes diff. The gradients are
+ * linear recurrences, which linear_scan computes, and their gradients are linear recurrences,
+ * too. */
 #include <call/compose.h>
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-/* What attributes of them begin with. */
+/* The first attributes of all of these operators. */
 struct along {
     size_t size;
     int64_t axis;
@@ -49,7 +50,7 @@ enum bp_status bp_infer_linear_scan(struct bp_invocation *site)
     return bp_shape_expect(site, 1, &site->out[0]);
 }
 
-/* Parts along an axis: all places but the first, or but the last. */
+/* A part of an axis: all elements but the first, or but the last. */
 struct part {
     int64_t axis, start, end;
 };
@@ -70,7 +71,7 @@ static struct bp_tensor *scan_part_of(struct bp_compose *c, struct bp_tensor *t,
     return MAKE(c, slice, &a, t);
 }
 
-/* t at the places of a part of like, 0 elsewhere. */
+/* Returns t at the positions of a part of `like`, and 0 at the others. */
 static struct bp_tensor *scan_padded(struct bp_compose *c, struct bp_tensor *t,
                                      const struct part *p, struct bp_tensor *like)
 {
@@ -89,7 +90,7 @@ static struct bp_tensor *linear_scan(struct bp_compose *c, struct bp_tensor *a,
     return MAKE(c, linear_scan, &attrs, a, b);
 }
 
-/* What comes after a place adds up: the sum runs the other way. */
+/* Each element adds to all results after it, so the gradient is a sum in the other direction. */
 enum bp_status bp_grad_cumsum(struct bp_grad *g)
 {
     struct bp_cumsum_attrs a = *(const struct bp_cumsum_attrs *)g->attrs;
@@ -99,7 +100,8 @@ enum bp_status bp_grad_cumsum(struct bp_grad *g)
     return g->want[0] ? bp_compose_dx(g, &c, MAKE(&c, cumsum, &a, g->dy[0])) : BP_OK;
 }
 
-/* dy of an exclusive scan is that of an inclusive one, a place earlier on its way. */
+/* Converts dy of an exclusive scan to that of an inclusive one: dy moves one element back in the
+ * direction of the scan. */
 static struct bp_tensor *scan_inclusive(struct bp_compose *c, struct bp_tensor *dy,
                                         const struct bp_cumsum_attrs *a)
 {
@@ -108,8 +110,8 @@ static struct bp_tensor *scan_inclusive(struct bp_compose *c, struct bp_tensor *
     return a->exclusive ? scan_padded(c, scan_part_of(c, dy, &from), &to, dy) : dy;
 }
 
-/* dx[i] = (product before i) r[i], where r[i] = dy[i] + x[i+1] r[i+1] is the sum over later places
- * k of dy[k] times the product between: right where x is 0 too. */
+/* dx[i] = (product before i) r[i], where r[i] = dy[i] + x[i+1] r[i+1] is the sum over later
+ * elements k of dy[k] times the product between i and k. This is right where x is 0, too. */
 enum bp_status bp_grad_cumprod(struct bp_grad *g)
 {
     const struct bp_cumprod_attrs *f = g->attrs;
@@ -124,8 +126,8 @@ enum bp_status bp_grad_cumprod(struct bp_grad *g)
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, product, r));
 }
 
-/* With y the inclusive result: dx[i] = exp(x[i] - y[i]) s[i], s[i] = dy[i] + exp(y[i] - y[i+1])
- * s[i+1], where y rises, so that nothing overflows. */
+/* With y the inclusive result: dx[i] = exp(x[i] - y[i]) s[i] and s[i] = dy[i] + exp(y[i] - y[i+1])
+ * s[i+1]. y rises, so nothing overflows. */
 enum bp_status bp_grad_logcumsumexp(struct bp_grad *g)
 {
     const struct bp_logcumsumexp_attrs *f = g->attrs;
@@ -144,8 +146,8 @@ enum bp_status bp_grad_logcumsumexp(struct bp_grad *g)
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, a, s));
 }
 
-/* Places of one index are neighbours: what continues (the index is that before) adds its dy to the
- * first of them, which is the place that the index names. */
+/* Elements with the same index are neighbours: an element that continues a run (its index is that
+ * before) adds its dy to the first of the run, which is at the position that the index names. */
 enum bp_status bp_grad_cumulative(struct bp_grad *g)
 {
     const struct along *f = g->attrs;
@@ -161,8 +163,8 @@ enum bp_status bp_grad_cumulative(struct bp_grad *g)
     return bp_compose_dx(g, &c, MAKE(&c, mul, NULL, s, bp_compose_scale(&c, goes_on, -1, 1)));
 }
 
-/* With g the gradient of r: db[i] = g[i] + (the factor of the next place) db[next], and of each
- * factor db times the r that it multiplied. */
+/* With g the gradient of r: db[i] = g[i] + (the factor of the next element) db[next]. The gradient
+ * of each factor is db times the r that the factor multiplied. */
 enum bp_status bp_grad_linear_scan(struct bp_grad *g)
 {
     const struct bp_linear_scan_attrs *f = g->attrs;
@@ -222,7 +224,7 @@ enum bp_status bp_decompose_diff(struct bp_decomposition *e)
     for (int64_t i = 0; i < a->n && !c.status; i++) {
         struct part next = scan_but(t, a->axis, true), here = scan_but(t, a->axis, false);
         t = MAKE(&c, sub, NULL, scan_part_of(&c, t, &next), scan_part_of(&c, t, &here));
-        if (next.end <= 1) break; /* nothing becomes no less */
+        if (next.end <= 1) break; /* an empty axis stays empty */
     }
     bp_compose_keep(&c, t, &e->out[0]);
     return bp_compose_end(&c);

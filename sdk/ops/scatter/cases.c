@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of operators that put elements where indices say, several to one place too. */
+/* cases.c: builds cases of scatter operators, whose indices may name one position several times. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 cases_fn cases_index_add, cases_scatter, cases_scatter_nd, cases_scatter_nd_put,
     cases_put_along_axis, cases_segment_pool, cases_segment_pool_grad, cases_bincount;
 
-/* Sums: random signs, small integers, one sign. */
+/* Data for sums: random signs, small integers, one sign. */
 static enum data sum_data(size_t i)
 {
     return i % 3 == 0 ? DATA_PLAIN : i % 3 == 1 ? DATA_EXACT : DATA_POSITIVE;
@@ -113,7 +113,7 @@ void cases_scatter_nd(struct case_maker *maker)
         }
 }
 
-/* scatter_nd_add and scatter_nd_update. */
+/* Cases of scatter_nd_add and scatter_nd_update. */
 void cases_scatter_nd_put(struct case_maker *maker)
 {
     static const double once[] = {2, 0, 1};
@@ -159,7 +159,7 @@ static const struct {
 void cases_put_along_axis(struct case_maker *maker)
 {
     static const char *const name[] = {"", ".add", ".multiply"};
-    static const double once[] = {1, 2, 0, 1, 2, 0, 1, 2}; /* of 2 x 4: no column has one twice */
+    static const double once[] = {1, 2, 0, 1, 2, 0, 1, 2}; /* of 2 x 4: unique in each column */
     static const double turned[] = {1, 3, 0, 2, 0, 1, 3, 0, 2};
     char shapes[96];
 
@@ -185,7 +185,7 @@ void cases_put_along_axis(struct case_maker *maker)
         }
 }
 
-/* Ascending ids: runs, gaps, segments of one row. */
+/* Ascending ids: runs, gaps, and segments of one row. */
 static const double ids[] = {0, 0, 0, 1, 3, 3, 4, 4, 4, 4, 4, 6, 7, 7, 9, 9, 9};
 static const double plain_ids[] = {0, 0, 1, 2, 2, 2};
 
@@ -199,7 +199,7 @@ static const struct {
     {"width", "17x16", 10, ids},    {"width", "17x67", 10, ids},   {"long", "600x7", 3, NULL},
 };
 
-/* 600 ids of three segments. */
+/* Returns 600 ids of three segments. */
 static const double *long_ids(void)
 {
     static double list[600];
@@ -246,7 +246,8 @@ void cases_segment_pool(struct case_maker *maker)
         }
 }
 
-/* y is not the result, but some of its elements are those of x: both are small integers. */
+/* y is not the result of a pool, but some of its elements are equal to those of x: both are small
+ * integers. */
 void cases_segment_pool_grad(struct case_maker *maker)
 {
     char shapes[128], n[16], y[32];
@@ -264,7 +265,7 @@ void cases_segment_pool_grad(struct case_maker *maker)
             made->attrs.segment_pool_grad.segments = pools[i].segments;
             made->attrs.segment_pool_grad.mode = mode;
             made->quick = i < 5;
-            made->gradient = i == 4 && mode < 2 ? 2 : 0; /* others bend where x is y */
+            made->gradient = i == 4 && mode < 2 ? 2 : 0; /* others have a kink where x equals y */
             if (i == 5) case_layouts(maker, made, "planes", false);
             else case_end(maker, made, "%s%d", pools[i].variant, mode);
         }

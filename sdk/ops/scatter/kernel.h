@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: elements put, added and multiplied where indices in memory say. Places that are named
- * several times come out the same at any width: one lane owns a column of the result and walks all
- * indices in their order. So columns run side by side, and what has one column is one lane's work.
+/* kernel.h: puts, adds and multiplies elements at positions that indices in memory name. Results
+ * are the same with any number of lanes, even if a position is named several times: one lane owns a
+ * column of the result and applies all indices in order. So columns run in parallel, and a result
+ * with one column is the work of one lane.
  *
- * Results are made in work of type sum: f32 for half types, which round once at the end, else the
- * result itself. */
+ * The kernels compute in `work`, of type sum: f32 for half types, which are rounded once at the
+ * end; else `work` is the result. */
 #ifndef BP_OPS_SCATTER_KERNEL_H
 #define BP_OPS_SCATTER_KERNEL_H
 
 #include "../index/kernel_row.h"
 
-/* What happens to the element that is there. */
+/* The effect on the old element. */
 enum { PUT_REPLACE, PUT_ADD, PUT_MULTIPLY };
 
 struct scatter_start_args {
@@ -20,26 +21,28 @@ struct scatter_finish_args {
     i64 unused;
 };
 
-/* Updates are [outer, n, inner], the result [outer, rows, inner]. put: what of the above. */
+/* Updates are [outer, n, inner], the result is [outer, rows, inner]. put: one of the constants
+ * above. */
 struct scatter_args {
     struct index_rows by;
     i64 put;
 };
 
-/* Columns, which are the axes of index but that which is indexed: at least one. n, extent: along
- * that of index, of the result; x_step, step: along it in the result, in index and updates. */
+/* The columns: the axes of index except the indexed one, at least one. n, extent: the extents of
+ * the indexed axis in index and in the result; x_step, step: its strides in the result, and in
+ * index and updates. */
 struct along_args {
     i64 n, extent, x_step, step, wide, put, axes;
     i64 shape[INDEX_AXES - 1], x_stride[INDEX_AXES - 1], stride[INDEX_AXES - 1];
 };
 
-/* y is [outer, depth, inner], index [outer, inner]. */
+/* y is [outer, depth, inner]; index is [outer, inner]. */
 struct one_hot_args {
     i64 depth, inner, wide, lenient;
     host_real on, off;
 };
 
-/* x is [n, inner], y [segments, inner]. */
+/* x is [n, inner]; y is [segments, inner]. */
 struct segment_args {
     i64 n, segments, inner, wide, mode;
 };
@@ -47,7 +50,7 @@ struct segment_args {
 #define segment_pool_args segment_args
 #define segment_grad_args segment_args
 
-/* n numbers in parts of `part`; the sums of each part lie in bins places of their own. */
+/* n numbers, in parts of `part`. Each part has `bins` partial sums. */
 struct bincount_args {
     i64 n, part, parts, bins, wide;
 };
@@ -64,7 +67,7 @@ typedef elem sum;
 #define SUM_PUT(a) elem_put(a)
 #endif
 
-/* x, or zeros where it is NULL. */
+/* Copies x to work, or writes zeros if x is NULL. */
 KFN void scatter_start_span(const struct scatter_start_args *a, i64 begin, i64 count,
                             GLOBAL sum *work, GLOBAL const elem *x)
 {
@@ -91,7 +94,8 @@ KFN sum combined(i64 put, sum s, elem u)
                                  : SUM_PUT(elem_get(u));
 }
 
-/* Columns begin to begin + count - 1 of outer x inner. updates NULL: zeros replace. */
+/* Applies all indices to columns begin to begin + count - 1 of outer x inner. updates NULL: writes
+ * zeros. */
 KFN void scatter_span(const struct scatter_args *a, i64 begin, i64 count, GLOBAL sum *work,
                       GLOBAL const elem *updates, GLOBAL const void *index, GLOBAL u32 *fault)
 {
@@ -118,7 +122,7 @@ KFN void scatter_span(const struct scatter_args *a, i64 begin, i64 count, GLOBAL
 }
 ENTRY_SPANS_4(scatter, sum, const elem, const void, u32)
 
-/* Columns begin to begin + count - 1: runs of them along the last of the axes. */
+/* Applies all indices to columns begin to begin + count - 1, in runs along the last axis. */
 KFN void along_span(const struct along_args *a, i64 begin, i64 count, GLOBAL sum *work,
                     GLOBAL const elem *updates, GLOBAL const void *index, GLOBAL u32 *fault)
 {
@@ -146,7 +150,7 @@ KFN void along_span(const struct along_args *a, i64 begin, i64 count, GLOBAL sum
 }
 ENTRY_SPANS_4(along, sum, const elem, const void, u32)
 
-/* An attribute as a number of this type; integers are truncated. */
+/* Converts an attribute to this type; integers are truncated. */
 KFN elem elem_of_real(real x)
 {
 #if defined(ELEM_FLOAT) || defined(ELEM_COMPLEX)
@@ -171,7 +175,7 @@ KFN void one_hot_span(const struct one_hot_args *a, i64 begin, i64 count, GLOBAL
 }
 ENTRY_SPANS_3(one_hot, elem, const void, u32)
 
-/* Whether ids ascend and are segments. */
+/* Sets the fault unless the ids ascend and name segments. */
 KFN void segment_check_span(const struct segment_args *a, i64 begin, i64 count,
                             GLOBAL const void *ids, GLOBAL u32 *fault)
 {
@@ -182,7 +186,7 @@ KFN void segment_check_span(const struct segment_args *a, i64 begin, i64 count,
     }
 }
 
-/* How many ids are below id: where its segment begins. */
+/* Returns the number of ids below id, which is the first row of its segment. */
 KFN i64 segment_begin(const struct segment_args *a, GLOBAL const void *ids, i64 id)
 {
     i64 low = 0, high = a->n;
@@ -196,7 +200,7 @@ KFN i64 segment_begin(const struct segment_args *a, GLOBAL const void *ids, i64 
 }
 
 #ifndef ELEM_COMPLEX
-/* Of two the larger or smaller, NaN before all: a number is not better than it. */
+/* Returns the larger (mode 2) or smaller of two elements; NaN wins over numbers. */
 KFN elem segment_better(elem a, elem b, i64 mode)
 {
     ord x = elem_ord(a), y = elem_ord(b);
@@ -213,7 +217,7 @@ KFN elem segment_mean(acc s, i64 n)
 #endif
 }
 
-/* One column of one segment: rows from to end - 1. */
+/* Reduces one column of one segment: rows from to end - 1. */
 KFN elem segment_column(const struct segment_args *a, i64 from, i64 end, GLOBAL const elem *x)
 {
     acc s = acc_zero();
@@ -230,7 +234,7 @@ KFN elem segment_column(const struct segment_args *a, i64 from, i64 end, GLOBAL 
     return a->mode == 1 ? segment_mean(s, end - from) : elem_put(s);
 }
 
-/* Elements of y. */
+/* Computes elements of y. */
 KFN void segment_pool_span(const struct segment_args *a, i64 begin, i64 count, GLOBAL elem *y,
                            GLOBAL const elem *x, GLOBAL const void *ids)
 {
@@ -242,7 +246,7 @@ KFN void segment_pool_span(const struct segment_args *a, i64 begin, i64 count, G
     }
 }
 
-/* Elements of dx. */
+/* Computes elements of dx. */
 KFN void segment_grad_span(const struct segment_args *a, i64 begin, i64 count, GLOBAL elem *dx,
                            GLOBAL const elem *x, GLOBAL const void *ids, GLOBAL const elem *y,
                            GLOBAL const elem *dy)
@@ -268,7 +272,7 @@ KFN void segment_grad_span(const struct segment_args *a, i64 begin, i64 count, G
 KFN void segment_pool_span(const struct segment_args *a, i64 begin, i64 count, GLOBAL elem *y,
                            GLOBAL const elem *x, GLOBAL const void *ids)
 {
-    (void)a, (void)begin, (void)count, (void)y, (void)x, (void)ids; /* no row */
+    (void)a, (void)begin, (void)count, (void)y, (void)x, (void)ids; /* no kernel row */
 }
 KFN void segment_grad_span(const struct segment_args *a, i64 begin, i64 count, GLOBAL elem *dx,
                            GLOBAL const elem *x, GLOBAL const void *ids, GLOBAL const elem *y,
@@ -281,7 +285,7 @@ ENTRY_SPANS_2(segment_check, const void, u32)
 ENTRY_SPANS_3(segment_pool, elem, const elem, const void)
 ENTRY_SPANS_5(segment_grad, elem, const elem, const void, const elem, const elem)
 
-/* The sums of each part; weights NULL: ones. */
+/* Computes the partial sums of each part; weights NULL: all weights are 1. */
 KFN void bincount_span(const struct bincount_args *a, i64 begin, i64 count, GLOBAL acc *sums,
                        GLOBAL const void *x, GLOBAL const elem *weights, GLOBAL u32 *fault)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for scatter operators, one_hot, segment pools and
+ * bincount. */
 #include "../index/launch.h"
 #include "kernel.h"
 
@@ -10,7 +11,7 @@ static bool scatter_is_half(const struct bp_view *y)
     return y->dtype == BP_F16 || y->dtype == BP_BF16;
 }
 
-/* Half types are made in f32, in the workspace. */
+/* Results of half types are computed in f32, in the workspace. */
 static enum bp_status scatter_prepare(const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_view *y = prep->out[0];
@@ -47,14 +48,14 @@ PREPARE(put_along_axis)
     return scatter_prepare(prep, out);
 }
 
-/* Where the result is made. */
+/* Adds the operand in which the kernels compute the result. */
 static void work_operand(struct portable *p, const struct bp_launch *launch)
 {
     if (scatter_is_half(launch->out[0])) portable_workspace(p, launch, 0);
     else portable_view(p, launch->out[0]);
 }
 
-/* x (NULL: zeros) to where the result is made. */
+/* Copies x (NULL: zeros) to the memory in which the kernels compute. */
 static enum bp_status scatter_begin(const struct bp_launch *launch, const struct bp_view *x)
 {
     const struct bp_view *y = launch->out[0];
@@ -81,7 +82,7 @@ static enum bp_status scatter_end(const struct bp_launch *launch)
     return portable_run(launch, &p);
 }
 
-/* updates NULL: zeros replace. */
+/* updates NULL: writes zeros. */
 static enum bp_status put_rows(const struct bp_launch *launch, struct index_rows rows,
                                int64_t outer, const struct bp_view *updates,
                                const struct bp_view *index, int put)
@@ -98,7 +99,7 @@ static enum bp_status put_rows(const struct bp_launch *launch, struct index_rows
     return portable_run(launch, &p);
 }
 
-/* Of a result without columns no lane looks at the indices: they are all without effect. */
+/* If the result has no columns, no lane reads the indices: even invalid ones have no effect. */
 static enum bp_status put_all(const struct bp_launch *launch, struct index_rows rows, int64_t outer,
                               const struct bp_view *x, const struct bp_view *updates,
                               const struct bp_view *index, int put)
@@ -117,7 +118,7 @@ static int64_t outer_of(const struct bp_view *y, int axes)
     return outer;
 }
 
-/* Number 1: embedding_grad. */
+/* Number 0: gather_grad; 1: embedding_grad. */
 enum bp_status portable_gather_grad(const struct bp_launch *launch)
 {
     const struct bp_view *dy = launch->in[0], *index = launch->in[1], *x = launch->in[2];
@@ -144,8 +145,8 @@ enum bp_status portable_index_add(const struct bp_launch *launch)
                    index, PUT_ADD);
 }
 
-/* Numbers: 0 gather_nd_grad(dy, index, x), 1 scatter_nd(index, updates), 2 and 3 of x, index,
- * updates. */
+/* Numbers: 0 gather_nd_grad(dy, index, x), 1 scatter_nd(index, updates); 2 and 3 have inputs x,
+ * index, updates. */
 enum bp_status portable_scatter_nd(const struct bp_launch *launch)
 {
     int number = portable_number(launch->kernel);
@@ -173,7 +174,7 @@ enum bp_status portable_scatter(const struct bp_launch *launch)
     return status ? status : scatter_end(launch);
 }
 
-/* The columns of index, whose axis has n entries into that of y. */
+/* The columns of index, whose indexed axis has n entries into the axis of y. */
 static struct along_args along_of(const struct bp_view *y, const struct bp_view *index, int axis)
 {
     struct along_args a = {.n = index->shape[axis],
@@ -202,7 +203,7 @@ static struct along_args along_of(const struct bp_view *y, const struct bp_view 
     return a;
 }
 
-/* Number 1: take_along_axis_grad(dy, index, x). */
+/* Number 0: put_along_axis; 1: take_along_axis_grad(dy, index, x). */
 enum bp_status portable_put_along_axis(const struct bp_launch *launch)
 {
     bool is_grad = portable_number(launch->kernel) == 1;
@@ -256,7 +257,7 @@ static enum bp_status check_segments(const struct bp_launch *launch,
 
 static struct segment_args segments_of(const struct bp_launch *launch)
 {
-    const struct bp_segment_pool_attrs *a = launch->attrs; /* of the gradient too */
+    const struct bp_segment_pool_attrs *a = launch->attrs; /* one layout with the gradient */
     const struct bp_view *x = launch->in[0], *ids = launch->in[1];
 
     return (struct segment_args){x->shape[0], a->segments, portable_split(x, 0).inner,
@@ -290,7 +291,7 @@ enum bp_status portable_segment_pool_grad(const struct bp_launch *launch)
     return status ? status : portable_run(launch, &p);
 }
 
-/* So many parts that each has more numbers than bins. */
+/* Chooses the number of parts so that each part has more numbers than bins. */
 static struct bincount_args bincount_of(const struct bp_view *x, int64_t bins)
 {
     struct bincount_args a = {x->count, 0, 0, bins, x->dtype == BP_I64};

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: elements put where indices say: replaced, added, multiplied, one update after the
- * other. */
+/* reference.c: computes reference results of scatter operators: replaces, adds or multiplies one
+ * update after the other. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* A result that grows. Of each number: the sum of the magnitudes of its terms (of a product that of
- * the product), and how many they are. */
+/* A result being computed. For each number: the sum of the magnitudes of its terms (for products,
+ * the magnitude of the product), and the number of terms. */
 struct heap {
     struct ref_array *out;
     long double *size;
@@ -14,7 +14,7 @@ struct heap {
     bool product;
 };
 
-/* x NULL: zeros. */
+/* x NULL: begins with zeros. */
 static struct heap ref_scatter_begin(struct ref_array *out, const struct ref_array *x,
                                      uint32_t dtype, int rank, const int64_t *shape)
 {
@@ -34,7 +34,8 @@ static struct heap ref_scatter_begin(struct ref_array *out, const struct ref_arr
     return h;
 }
 
-/* The last rounding of n terms is in the operator's ulp; long double misses a little of each. */
+/* TOL counts the last rounding of n terms, in ulp; long double itself has a small error for
+ * each. */
 static void ref_scatter_end(struct heap *h)
 {
     struct ref_array *out = h->out;
@@ -71,7 +72,7 @@ static void ref_scatter_replace(struct heap *h, int64_t to, const struct ref_arr
     }
 }
 
-/* The magnitudes of complex numbers: both parts of each. */
+/* The magnitude of a complex number is the sum of both parts' magnitudes. */
 static void ref_scatter_multiply(struct heap *h, int64_t to, const struct ref_array *u,
                                  int64_t from)
 {
@@ -110,7 +111,7 @@ static int64_t ref_scatter_within(const struct ref_array *index, int64_t i, int6
 
 typedef void put_fn(struct heap *h, int64_t to, const struct ref_array *u, int64_t from);
 
-/* Updates of the shape of a gather along axis; skip: a row that gets nothing. */
+/* Applies updates of the shape of a gather along axis. skip: a row without updates. */
 static void put_along(struct heap *h, const struct ref_array *index, const struct ref_array *u,
                       int axis, int64_t skip, put_fn *put)
 {
@@ -154,7 +155,7 @@ void ref_index_add(const struct ref_array *in, const void *attrs, struct ref_arr
     ref_scatter_end(&h);
 }
 
-/* Without overwrite the named slices are zeros first. */
+/* Without overwrite, the named slices are set to zero first. */
 void ref_scatter(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_scatter_attrs *a = attrs;
@@ -174,7 +175,7 @@ void ref_scatter(const struct ref_array *in, const void *attrs, struct ref_array
     ref_scatter_end(&h);
 }
 
-/* Each row of index is k coordinates past the first `batch` axes. */
+/* Applies updates whose index rows are k coordinates after the first `batch` axes. */
 static void put_nd(struct heap *h, const struct ref_array *index, const struct ref_array *u,
                    int batch, put_fn *put)
 {
@@ -266,7 +267,7 @@ void ref_take_along_axis_grad(const struct ref_array *in, const void *attrs, str
     ref_scatter_end(&h);
 }
 
-/* The weights are of the result's type; without them, ones. */
+/* Weights have the result's type; without weights, each number counts 1. */
 void ref_bincount(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_bincount_attrs *a = attrs;
@@ -289,7 +290,7 @@ static bool is_better(const struct ref_array *x, int64_t i, int64_t than, int64_
     return isnan(x->v[i]) || (mode == 2 ? x->v[i] > x->v[than] : x->v[i] < x->v[than]);
 }
 
-/* Element to of the result, of n rows of x from element `first` on. */
+/* Computes element `to` of the result from n rows of x, beginning with element `first`. */
 static void ref_scatter_pool(struct heap *h, int64_t to, const struct ref_array *x, int64_t first,
                              int64_t n, int64_t inner, int64_t mode)
 {
@@ -301,7 +302,7 @@ static void ref_scatter_pool(struct heap *h, int64_t to, const struct ref_array 
     for (int64_t r = 0; mode < 2 && r < n; r++) ref_scatter_add(h, to, x, first + r * inner);
     if (mode != 1 || !n) return;
     if (x->u) {
-        /* The sum as the type holds it. */
+        /* the sum as the type holds it */
         int shift = 64 - 8 * (int)x->type->size;
         int64_t sum = (int64_t)(h->out->u[to] << shift) >> shift;
         h->out->u[to] = (uint64_t)(sum / n);

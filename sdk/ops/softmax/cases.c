@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of softmax and its gradient. */
+/* cases.c: builds cases of softmax and its gradient. */
 #include "../common/cases.h"
 #include <stdio.h>
 
@@ -30,7 +30,7 @@ enum {
     N_LINES = sizeof lines / sizeof *lines
 };
 
-/* "axis1", "axisn2" for -2. */
+/* Names an axis: "axis1", or "axisn2" for -2. */
 static const char *axis_name(int axis, char *text, size_t size)
 {
     snprintf(text, size, "axis%s%d", axis < 0 ? "n" : "", axis < 0 ? -axis : axis);
@@ -48,7 +48,7 @@ static void softmax_data(const struct case_maker *maker, const char *shapes, enu
     case_end(maker, made, "axis%d.%s", axis, what);
 }
 
-/* exp of these overflows, their differences do not. */
+/* exp of these numbers overflows; exp of their differences does not. */
 static void softmax_large(const struct case_maker *maker, const char *shape, int axis)
 {
     static const double list[] = {1000, 999, 990.5, -1000, 1001, 0, 995};
@@ -59,7 +59,7 @@ static void softmax_large(const struct case_maker *maker, const char *shape, int
     case_end(maker, made, "axis%d.large", axis);
 }
 
-/* Results at the end of the normal numbers, beside one that is 1. */
+/* Results near the smallest normal numbers, beside one result of 1. */
 static void softmax_small(const struct case_maker *maker, const char *shape, int axis)
 {
     static const double list[] = {-87.25, 0, -87.0625, -87.125, -86, -50, -88};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad.c: gradients of softmax and of its gradient. */
+/* grad.c: builds the gradients of softmax and of softmax_grad. */
 #include <call/compose.h>
 
 #include <backplane/ops.h>
@@ -14,15 +14,15 @@ enum bp_status bp_grad_softmax(struct bp_grad *g)
                       : BP_OK;
 }
 
-/* The sum of b c along axis, which stays with extent 1. */
+/* Returns the sum of a b along axis, which stays with extent 1. */
 static struct bp_tensor *softmax_sum_of(struct bp_compose *c, struct bp_tensor *a,
                                         struct bp_tensor *b, int64_t axis)
 {
     return bp_compose_sum(c, MAKE(c, mul, NULL, a, b), &axis, 1, true);
 }
 
-/* With g the gradient of dx = y (dy - s), s = sum(y dy): in y it is g (dy - s) - dy sum(g y). Its
- * matrix is symmetric, so in dy it is its own gradient. */
+/* With g the gradient of dx = y (dy - s), s = sum(y dy): the gradient in y is g (dy - s) - dy sum(g
+ * y). The matrix of the operator is symmetric, so the gradient in dy is softmax_grad itself. */
 enum bp_status bp_grad_softmax_grad(struct bp_grad *g)
 {
     const struct bp_softmax_grad_attrs *a = g->attrs;

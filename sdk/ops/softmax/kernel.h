@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: softmax and its gradient. A line is shared by the lanes of a team, or, where many
- * lines lie side by side, each lane has one. y may be x, dx may be dy: a lane writes
- * what it alone reads. */
+/* kernel.h: computes softmax and its gradient. The lanes of a team share a line or, where many
+ * lines are neighbours in memory, each lane computes one line. y may be x, and dx may be dy: a lane
+ * writes only elements that no other lane reads. */
 #ifndef BP_OPS_SOFTMAX_KERNEL_H
 #define BP_OPS_SOFTMAX_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
-/* Contiguous tensors of lines of `extent` elements, which lie `inner` apart. */
+/* Contiguous tensors with lines of `extent` elements, which are `inner` elements apart. */
 struct softmax_args {
     i64 extent, inner;
 };
@@ -25,14 +25,15 @@ struct softmax_grad_columns_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
-/* Elements before a line. */
+/* The offset of a line's first element. */
 KFN i64 softmax_line(i64 line, i64 extent, i64 inner)
 {
     return line / inner * extent * inner + line % inner;
 }
 
-/* e^(x - max), which y keeps where it can; and y, once the sum of these is known. A half type would
- * keep too few bits of what is divided later. x and y may be one. */
+/* softmax_put returns e^(x - max) and stores it in y, except for half types, which would keep too
+ * few bits for the division that follows. softmax_end writes the final y, once the sum of these is
+ * known. x and y may be one element. */
 KFN acc softmax_put(GLOBAL elem *y, elem x, acc max)
 {
     acc e = acc_exp(elem_get(x) - max);
@@ -76,7 +77,7 @@ KFN void softmax_team(const struct softmax_args *a, i64 team, LOCAL acc *s, GLOB
 }
 ENTRY_TEAMS_2(softmax, elem, const elem)
 
-/* Lines by a lane each. */
+/* Each lane computes one line. */
 KFN void softmax_columns_span(const struct softmax_columns_args *a, i64 begin, i64 n,
                               GLOBAL elem *y, GLOBAL const elem *x)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_log.h: log_softmax and its gradient; a group of norm/kernel_group.h is a line along the
- * axis. Entries are in norm/kernel.h. */
+/* kernel_log.h: computes log_softmax and its gradient; a group (norm/kernel_group.h) is a line
+ * along the axis. norm/kernel.h has the entries. */
 #ifndef BP_OPS_SOFTMAX_KERNEL_LOG_H
 #define BP_OPS_SOFTMAX_KERNEL_LOG_H
 
 #include "../norm/kernel_group.h"
 
 #ifdef ON_HOST
-/* The largest of n terms side by side; NaN is for the sum to find. */
+/* The largest of n contiguous terms. NaN is ignored here and shows in the sum. */
 KFN acc log_max_row(const elem *x, i64 n)
 {
     acc m = -acc_infinity();
@@ -116,7 +116,7 @@ KFN void log_softmax_team(const struct log_softmax_args *a, i64 team, LOCAL acc 
 }
 
 #ifdef ON_HOST
-/* Lines, or neighbours of a line, side by side. */
+/* Handles contiguous lines, or lines that are neighbours in memory. Returns whether it did. */
 KFN int log_softmax_grad_host(const struct norm_plan *p, i64 n, elem *dx, const elem *y,
                               const elem *dy)
 {
@@ -150,7 +150,7 @@ KFN int log_softmax_grad_host(const struct norm_plan *p, i64 n, elem *dx, const 
 }
 #endif
 
-/* y is NORM_X here, dx NORM_Y. */
+/* y has slot NORM_X here, dx has NORM_Y. */
 KFN void log_softmax_grad_team(const struct log_softmax_grad_args *a, i64 team,
                                LOCAL acc *scratch, GLOBAL elem *dx, GLOBAL const elem *y,
                                GLOBAL const elem *dy)

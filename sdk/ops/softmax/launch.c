@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for softmax and its gradient. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
-enum { BESIDE = 16 }; /* as many neighbours, at least, are made by a lane each */
+enum { BESIDE = 16 }; /* from this many neighbouring lines on, each lane computes a line */
 
-/* The lines of x; count: how many. */
+/* The lines of x; *count: their number. */
 static struct softmax_args softmax_lines(const struct bp_view *x, int64_t axis, int64_t *count)
 {
     struct portable_split s = {1, 1, 1};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: softmax and its gradient. */
+/* reference.c: computes reference results of softmax and its gradient. */
 #include "../common/reference.h"
 #include <math.h>
 
-/* The error of exp(x - max) is that of the rounded difference, |x - max| u relative, and that of
- * exp, which the row's ulp holds; the sum adds its growth, and the error of its terms weighted
- * by them (Blanchard, Higham and Higham 2021). */
+/* The error of exp(x - max) has two parts: that of the rounded difference, |x - max| u relative,
+ * and that of exp, which TOL counts in ulp. The sum adds its growth, and the error of its terms
+ * weighted by the terms (Blanchard, Higham and Higham 2021). */
 static void softmax_line(const long double *x, int64_t length, int64_t step, long double *y,
                          long double *bound)
 {
@@ -37,8 +37,8 @@ void ref_softmax(const struct ref_array *in, const void *attrs, struct ref_array
         }
 }
 
-/* dx = y (dy - s), s = sum(y dy): s is off by its growth, the difference adds a rounding of dy
- * and s. */
+/* dx = y (dy - s), s = sum(y dy): the error of s is its growth; the difference adds a rounding of
+ * dy and s. */
 static void gradient_line(const long double *y, const long double *dy, int64_t length, int64_t step,
                           long double *dx, long double *bound)
 {

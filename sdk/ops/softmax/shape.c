@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of softmax. */
+/* shape.c: infers shapes of softmax and its gradient. */
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
