@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of operators that order, count and search. */
+/* cases.c: builds cases of sorting, selection, unique values, search, histograms and non-maximum
+ * suppression. */
 #include "../common/cases.h"
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 cases_fn cases_sort, cases_topk, cases_kthvalue, cases_mode, cases_unique, cases_searchsorted,
     cases_bucketize, cases_histogram, cases_nms, cases_non_max_suppression;
 
-/* Lengths about the blocks in which lines are sorted: 16, 1024 and twice that. */
+/* Lengths near those of the blocks in which lines are sorted: 16, 1024, and twice 1024. */
 static const struct {
     const char *shape;
     int64_t axis;
@@ -28,9 +29,9 @@ static const struct {
     {"1025", 0, DATA_PLAIN, false},      {"2x2047", 1, DATA_SPARSE, false},
     {"2049x2", 0, DATA_EXACT, false},    {"4500", 0, DATA_NONFINITE, false},
 };
-enum { SMOOTH = 10, LAYOUTS = 12 }; /* lines for gradients, for layouts */
+enum { SMOOTH = 10, LAYOUTS = 12 }; /* cases for gradients; for layouts */
 
-/* sort and argsort. */
+/* Cases of sort and argsort. */
 void cases_sort(struct case_maker *maker)
 {
     bool both = !strcmp(maker->op->name, "sort");
@@ -41,7 +42,7 @@ void cases_sort(struct case_maker *maker)
             char variant[32];
             if (down && i % 2 && i != LAYOUTS - 1) continue;
             made = case_begin(maker, lines[i].shape);
-            made->attrs.sort.axis = lines[i].axis; /* one layout */
+            made->attrs.sort.axis = lines[i].axis; /* one layout for both operators */
             made->attrs.sort.descending = down;
             case_data(made, lines[i].data);
             made->quick = lines[i].quick;
@@ -82,7 +83,7 @@ static int64_t sort_cases_extent_of(size_t i)
     return shape[lines[i].axis < 0 ? lines[i].axis + rank : lines[i].axis];
 }
 
-/* Few are picked, more than 16 sorted. */
+/* topk picks few values (up to 16) in one pass, and sorts for more. */
 void cases_topk(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(lines); i++) {
@@ -96,7 +97,7 @@ void cases_topk(struct case_maker *maker)
     sort_cases_top(maker, 4, 2, true, BP_I32);
 }
 
-/* Of kthvalue: the first, one inside and the last. */
+/* kthvalue with the first value, one in the middle, and the last. */
 void cases_kthvalue(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(lines); i++)
@@ -136,7 +137,7 @@ void cases_mode(struct case_maker *maker)
     }
 }
 
-/* unique and unique_consecutive: without what is optional too. */
+/* Cases of unique and unique_consecutive, also without the optional outputs. */
 void cases_unique(struct case_maker *maker)
 {
     int n = !strcmp(maker->op->name, "unique") ? 4 : 3;
@@ -154,7 +155,7 @@ void cases_unique(struct case_maker *maker)
     made = case_begin(maker, "5x6x7");
     case_data(made, DATA_EXACT);
     case_layouts(maker, made, "rank3", false);
-    made = case_begin(maker, "9001"); /* three parts, of one value */
+    made = case_begin(maker, "9001"); /* three parts with one value */
     case_data(made, DATA_ZERO);
     case_parts(maker, made, n, "zeros");
     made = case_begin(maker, "9001");
@@ -266,7 +267,7 @@ void cases_histogram(struct case_maker *maker)
     }
 }
 
-/* Boxes of whole numbers that every float type holds. */
+/* Returns boxes of integers that every float type can hold. */
 static const double *sort_cases_boxes(void)
 {
     static double list[4 * 301];
@@ -281,8 +282,8 @@ static const double *sort_cases_boxes(void)
     return list;
 }
 
-/* The same, every third one with its corners the other way round. As centres and extents they
- * reach over others too. */
+/* Returns the same boxes, with the corners of every third one exchanged. Read as centre and
+ * extents, these boxes overlap others, too. */
 static const double *turned_boxes(void)
 {
     static double list[4 * 301];
@@ -316,7 +317,7 @@ void cases_nms(struct case_maker *maker)
     }
 }
 
-/* Two boxes that share half of their union, and scores of the threshold itself. */
+/* Two boxes that share exactly half of their union, and scores equal to the threshold. */
 static void edges_of_suppression(const struct case_maker *maker)
 {
     static const double halves[] = {0, 0, 2, 2, 4, 2, 0, 0};

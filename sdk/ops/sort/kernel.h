@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: sorting, and what sorted values are good for. Values become keys, integers in the order
- * of the values; a line is sorted as pairs of key and index: parts of it by one lane each, then
- * runs of parts merged, with as many lanes as there are parts: each finds by halving where its
- * share of the result begins in the two runs. */
+/* kernel.h: sorts lines, and computes results from sorted values (topk, mode, unique, search).
+ * Values become keys: integers in the order of the values. A line is sorted as pairs of key and
+ * index: one lane sorts each part, then runs of parts are merged with one lane for each part; the
+ * lane finds by bisection where its share of the result begins in the two runs. */
 #ifndef BP_OPS_SORT_KERNEL_H
 #define BP_OPS_SORT_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
-/* A value as what it is sorted by, and where it was along its line. */
+/* The key by which a value is sorted, and the value's index along its line. */
 struct sort_pair {
     u64 key;
     i64 at;
@@ -16,22 +16,23 @@ struct sort_pair {
 
 enum { SORT_PART = 1024, SORT_RUN = 16, PICK_MOST = 16 };
 
-/* Entries that share their numbers: names of one struct. */
+/* Several entries share one struct of arguments: the macros below name the struct for each
+ * entry. */
 
-/* Lines of extent elements of [outer, extent, inner]: those from number first on, whose pairs lie
- * one after the other. down: the largest first. */
+/* Lines of extent elements of [outer, extent, inner], beginning with line number `first`. The pairs
+ * of a line are contiguous, line after line. down: the largest value first. */
 struct sort_args {
     i64 first, extent, inner, down;
 };
 #define sort_load_args sort_args
 #define sort_parts_args sort_args
 
-/* Sorted runs of width become runs of twice that. */
+/* Merges sorted runs of `width` pairs into runs of twice that width. */
 struct sort_merge_args {
     i64 extent, width;
 };
 
-/* Of each line the sorted values from number skip on, take of them. */
+/* Writes `take` sorted values of each line, beginning with value number `skip`. */
 struct sort_write_args {
     i64 first, extent, inner, skip, take;
 };
@@ -42,7 +43,7 @@ struct pick_args {
     i64 extent, inner, down, skip, take;
 };
 
-/* n pairs in parts of `part`. */
+/* n pairs, in parts of `part`. */
 struct unique_args {
     i64 n, part, parts;
 };
@@ -50,7 +51,8 @@ struct unique_args {
 #define unique_scan_args unique_args
 #define unique_write_args unique_args
 
-/* m values for each line of n sorted ones; shared: one line serves all. */
+/* Searches m values for each line of n sorted values. shared: there is one sorted line for all
+ * values. */
 struct search_args {
     i64 n, m, shared, right, wide;
 };
@@ -59,11 +61,12 @@ struct shard_args {
     i64 count, size, shard, ignored;
 };
 
-/* What the four numbers of a box are: two corners, the first below the second; two opposite ones;
- * the centre and the extents. */
+/* The meaning of the four numbers of a box: two corners, the first below the second; two opposite
+ * corners in any order; the centre and the extents. */
 enum { NMS_CORNERS, NMS_OPPOSITE, NMS_CENTRE };
 
-/* Lines of scores of n boxes, from number first on: `classes` of them for each batch of boxes. */
+/* Lines of scores of n boxes, beginning with line number `first`; each batch of boxes has `classes`
+ * lines. */
 struct nms_args {
     i64 first, n, most, classes, form;
     host_real threshold, score;
@@ -77,8 +80,8 @@ struct nms_write_args {
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* The order of floats is that of their bits as integers of sign and magnitude. NaN is above all,
- * and all NaN are one; so are the zeros. */
+/* Floats sort like their bits read as integers with a sign and a magnitude. NaN is above all
+ * numbers; all NaN are one value, and so are both zeros. */
 KFN u64 order_key(elem x, i64 down)
 {
     u64 key;
@@ -97,13 +100,13 @@ KFN u64 order_key(elem x, i64 down)
     return down ? ~key : key;
 }
 
-/* Where line number `line` of [outer, extent, inner] begins. */
+/* The offset of line number `line` of [outer, extent, inner]. */
 KFN i64 line_begin(i64 line, i64 extent, i64 inner)
 {
     return line / inner * extent * inner + line % inner;
 }
 
-/* Pairs of elements begin to begin + count - 1 of all lines, as they are. */
+/* Loads the pairs of elements begin to begin + count - 1 of all lines, unsorted. */
 KFN void sort_load_span(const struct sort_args *a, i64 begin, i64 count,
                         GLOBAL struct sort_pair *pairs, GLOBAL const elem *x)
 {
@@ -115,7 +118,7 @@ KFN void sort_load_span(const struct sort_args *a, i64 begin, i64 count,
 }
 ENTRY_SPANS_2(sort_load, struct sort_pair, const elem)
 
-/* Stable, and quick for few. */
+/* Insertion sort: stable, and fast for few pairs. */
 KFN void sort_run(GLOBAL struct sort_pair *p, i64 n)
 {
     for (i64 i = 1; i < n; i++) {
@@ -126,7 +129,8 @@ KFN void sort_run(GLOBAL struct sort_pair *p, i64 n)
     }
 }
 
-/* to becomes count pairs of a merge, from pair i of a and pair k of b on; equal ones of a first. */
+/* Writes count pairs of a merge to `to`, from pair i of a and pair k of b on; for equal keys those
+ * of a come first. */
 KFN void sort_merge_some(GLOBAL struct sort_pair *to, i64 count, GLOBAL const struct sort_pair *a,
                          i64 i, i64 n_a, GLOBAL const struct sort_pair *b, i64 k, i64 n_b)
 {
@@ -134,7 +138,7 @@ KFN void sort_merge_some(GLOBAL struct sort_pair *to, i64 count, GLOBAL const st
         to[t] = i < n_a && (k >= n_b || a[i].key <= b[k].key) ? a[i++] : b[k++];
 }
 
-/* A part of a line by one lane: number p of line l is item l parts + p. */
+/* Each lane sorts a part: part p of line l is item l parts + p. */
 KFN void sort_parts_span(const struct sort_args *a, i64 begin, i64 count,
                          GLOBAL struct sort_pair *pairs, GLOBAL struct sort_pair *spare)
 {
@@ -164,7 +168,8 @@ KFN void sort_parts_span(const struct sort_args *a, i64 begin, i64 count,
 }
 ENTRY_SPANS_2(sort_parts, struct sort_pair, struct sort_pair)
 
-/* Places number p SORT_PART to the next of a line: item l parts + p, of two runs being merged. */
+/* Each lane merges one part of the result: item l parts + p writes the SORT_PART pairs of line l
+ * from p SORT_PART on, from the two runs that are merged there. */
 KFN void sort_merge_span(const struct sort_merge_args *a, i64 begin, i64 count,
                          GLOBAL struct sort_pair *to, GLOBAL const struct sort_pair *from)
 {
@@ -178,7 +183,7 @@ KFN void sort_merge_span(const struct sort_merge_args *a, i64 begin, i64 count,
         i64 n = a->extent - place < SORT_PART ? a->extent - place : SORT_PART;
         GLOBAL const struct sort_pair *x = from + line + pair, *y = x + n_a;
         i64 low = skip > n_b ? skip - n_b : 0, high = skip < n_a ? skip : n_a;
-        while (low < high) { /* how many of the first `skip` are of the first run */
+        while (low < high) { /* finds how many of the first `skip` pairs are in the first run */
             i64 middle = low + (high - low) / 2;
             if (x[middle].key <= y[skip - middle - 1].key) low = middle + 1;
             else high = middle;
@@ -188,7 +193,8 @@ KFN void sort_merge_span(const struct sort_merge_args *a, i64 begin, i64 count,
 }
 ENTRY_SPANS_2(sort_merge, struct sort_pair, const struct sort_pair)
 
-/* Elements of the results, of [outer, take, inner]; y or index may be NULL. Items: line by line. */
+/* Writes elements of the results, of [outer, take, inner]; y or index may be NULL. Items are
+ * counted line by line. */
 KFN void sort_write_span(const struct sort_write_args *a, i64 begin, i64 count, GLOBAL elem *y,
                          GLOBAL i64 *index, GLOBAL const elem *x,
                          GLOBAL const struct sort_pair *pairs)
@@ -203,7 +209,8 @@ KFN void sort_write_span(const struct sort_write_args *a, i64 begin, i64 count, 
 }
 ENTRY_SPANS_4(sort_write, elem, i64, const elem, const struct sort_pair)
 
-/* The first of the longest run of equal keys, by its last pair: a line each. */
+/* Finds the first of the longest runs of equal keys in a line, and returns the last pair of the
+ * run. Each lane has one line. */
 KFN void mode_span(const struct mode_args *a, i64 begin, i64 count, GLOBAL elem *y,
                    GLOBAL i64 *index, GLOBAL const elem *x, GLOBAL const struct sort_pair *pairs)
 {
@@ -221,7 +228,8 @@ KFN void mode_span(const struct mode_args *a, i64 begin, i64 count, GLOBAL elem 
 }
 ENTRY_SPANS_4(mode, elem, i64, const elem, const struct sort_pair)
 
-/* Few of each line: it is read once, with the best so far in order at hand. */
+/* Picks few values of each line in one pass over the line; the best values so far are kept in
+ * sorted order. */
 KFN void pick_span(const struct pick_args *a, i64 begin, i64 count, GLOBAL elem *y,
                    GLOBAL i64 *index, GLOBAL const elem *x)
 {
@@ -253,7 +261,7 @@ KFN i64 unique_is_first(GLOBAL const struct sort_pair *pairs, i64 i)
     return !i || pairs[i].key != pairs[i - 1].key;
 }
 
-/* How many values begin in each part. */
+/* Counts the distinct values that begin in each part. */
 KFN void unique_count_span(const struct unique_args *a, i64 begin, i64 count, GLOBAL i64 *found,
                            GLOBAL const struct sort_pair *pairs)
 {
@@ -265,8 +273,9 @@ KFN void unique_count_span(const struct unique_args *a, i64 begin, i64 count, GL
 }
 ENTRY_SPANS_2(unique_count, i64, const struct sort_pair)
 
-/* One lane: how many begin before each part; results: the number of all, of elements for the
- * inverse. A place that is NULL is not asked for. */
+/* One lane replaces the count of each part by the sum of the counts before it, and writes the
+ * lengths of the outputs: number of all values, and of elements for the inverse. An output that is
+ * not wanted is NULL. */
 KFN void unique_scan_span(const struct unique_args *a, i64 begin, i64 count, GLOBAL i64 *found,
                           GLOBAL i64 *result, GLOBAL i64 *first, GLOBAL i64 *inverse,
                           GLOBAL i64 *counts)
@@ -307,7 +316,7 @@ KFN void unique_write_span(const struct unique_args *a, i64 begin, i64 count, GL
 }
 ENTRY_SPANS_7(unique_write, elem, i64, i64, i64, const elem, const struct sort_pair, const i64)
 
-/* Elements of index. */
+/* Computes elements of index. */
 KFN void search_span(const struct search_args *a, i64 begin, i64 count, GLOBAL void *index,
                      GLOBAL const elem *sorted, GLOBAL const elem *x)
 {
@@ -326,7 +335,7 @@ KFN void search_span(const struct search_args *a, i64 begin, i64 count, GLOBAL v
 }
 ENTRY_SPANS_3(search, void, const elem, const elem)
 
-/* Of i32 and i64. */
+/* For i32 and i64. */
 KFN void shard_span(const struct shard_args *a, i64 begin, i64 count, GLOBAL elem *y,
                     GLOBAL const elem *x, GLOBAL u32 *fault)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_histogram.h: computes histograms and suppresses overlapping boxes (nms,
+ * non_max_suppression). */
 
 #ifndef BP_OPS_SORT_KERNEL_HISTOGRAM_H
 #define BP_OPS_SORT_KERNEL_HISTOGRAM_H
 
 #include "../../dialect/dialect.h"
 
-/* n values in parts of `part`; data: the range is in memory. */
+/* n values in parts of `part`. data: the range is computed from the values and read from memory. */
 struct histogram_args {
     i64 n, part, parts, bins, data;
     host_real low, high;
@@ -17,7 +19,7 @@ struct histogram_args {
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* What bins are computed in. */
+/* The type in which bins are computed. */
 #ifdef ELEM_FLOAT
 typedef acc binned;
 #define BINNED(x) elem_get(x)
@@ -26,8 +28,8 @@ typedef real binned;
 #define BINNED(x) ((real)elem_ord(x))
 #endif
 
-/* The least and the largest of each part, at places 2 p and 2 p + 1; of nothing the least is above
- * the largest. */
+/* Writes the smallest and the largest value of part p to range[2 p] and range[2 p + 1]; for a part
+ * without values the smallest is above the largest. */
 KFN void histogram_range_span(const struct histogram_args *a, i64 begin, i64 count,
                               GLOBAL binned *range, GLOBAL const elem *x)
 {
@@ -47,7 +49,7 @@ KFN void histogram_range_span(const struct histogram_args *a, i64 begin, i64 cou
     }
 }
 
-/* Counts of each part in bins places of its own; range: of all parts. */
+/* Counts the values of each part, in `bins` counters for each part. range: that of all parts. */
 KFN void histogram_count_span(const struct histogram_args *a, i64 begin, i64 count,
                               GLOBAL i64 *counts, GLOBAL const elem *x, GLOBAL const binned *range)
 {
@@ -107,7 +109,7 @@ KFN struct nms_box nms_box_at(GLOBAL const elem *p, i64 form)
     return b;
 }
 
-/* Whether two boxes share more of their union than allowed. */
+/* Whether two boxes share more of their union than the threshold allows. */
 KFN i64 nms_overlap(struct nms_box a, struct nms_box b, acc threshold)
 {
     acc area = (a.high[0] - a.low[0]) * (a.high[1] - a.low[1]) +
@@ -121,8 +123,9 @@ KFN i64 nms_overlap(struct nms_box a, struct nms_box b, acc threshold)
     return shared / (area - shared) > threshold;
 }
 
-/* A line of scores a team: box after box in their order, each that stays removes others behind it.
- * scores may be NULL: all count. Those of a line that stay lie at most apart in index. */
+/* Each team has one line of scores: it visits the boxes in sorted order, and each kept box removes
+ * later boxes that overlap it. scores may be NULL: all boxes count. `index` has room for `most`
+ * kept boxes of each line. */
 KFN void nms_team(const struct nms_args *a, i64 team, LOCAL acc *s, GLOBAL i64 *index,
                   GLOBAL i64 *counts, GLOBAL const elem *boxes, GLOBAL const elem *scores,
                   GLOBAL const struct sort_pair *pairs, GLOBAL u8 *removed)
@@ -138,7 +141,7 @@ KFN void nms_team(const struct nms_args *a, i64 team, LOCAL acc *s, GLOBAL i64 *
         i64 at = pairs[i].at;
         struct nms_box box = nms_box_at(boxes + 4 * at, a->form);
         BARRIER();
-        if (removed[i]) continue; /* all lanes see the same */
+        if (removed[i]) continue; /* all lanes read the same value */
         if (scores && elem_get(scores[line * a->n + at]) <= (acc)a->score) break;
         if (LANE == 0) index[line * a->most + kept] = at;
         kept++;
@@ -153,8 +156,9 @@ KFN void nms_team(const struct nms_args *a, i64 team, LOCAL acc *s, GLOBAL i64 *
     if (LANE == 0) counts[line] = kept;
 }
 
-/* Places of the lists: number i most + k is box k of line i, if that has so many. before: how many
- * lines before have, and all. */
+/* Writes the lists: position i most + k is kept box k of line i, if that line has so many.
+ * before[i]: number of kept boxes in the lines before line i; its last element is the number of
+ * all. */
 KFN void nms_write_span(const struct nms_write_args *a, i64 begin, i64 count, GLOBAL i64 *y,
                         GLOBAL const i64 *index, GLOBAL const i64 *before)
 {

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: plans the workspace and launches the kernels of kernel.h for sorting, search,
+ * histograms and suppression. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* Lines are sorted in groups, whose pairs take about so much workspace, or one line. */
+/* Lines are sorted in groups: as many lines as have pairs of about this size in the workspace, at
+ * least one. */
 static const int64_t group_bytes = INT64_C(64) << 20;
 
 enum { UNIQUE_PART = 4096, HISTOGRAM_PART = 16384, HISTOGRAM_PARTS = 16 };
 
-/* x as lines of [outer, extent, inner], sorted in groups; where the pairs lie in the workspace. */
+/* x as lines of [outer, extent, inner] that are sorted in groups, and the offsets of their pairs in
+ * the workspace. */
 struct sorting {
     struct sort_args args;
     enum portable_type type;
@@ -49,7 +52,7 @@ static int64_t sorting_bytes(const struct bp_view *x, struct portable_split s)
     return 2 * sorting_of(x, s, false).spare;
 }
 
-/* Pairs of n lines from number first on, as they are. */
+/* Loads the pairs of n lines, beginning with line `first`, unsorted. */
 static enum bp_status sort_load_line(const struct bp_launch *launch, struct sorting *s,
                                      int64_t first, int64_t n)
 {
@@ -63,7 +66,7 @@ static enum bp_status sort_load_line(const struct bp_launch *launch, struct sort
     return portable_run(launch, &p);
 }
 
-/* The same, sorted; s->pairs says where. */
+/* As sort_load_line, and sorts the lines; sets s->pairs to the offset of the sorted pairs. */
 static enum bp_status sort_lines(const struct bp_launch *launch, struct sorting *s, int64_t first,
                                  int64_t n)
 {
@@ -94,7 +97,7 @@ static struct portable_split sort_lines_of(const struct bp_view *x, int64_t axis
     return portable_split(x, portable_axis(axis, x->rank));
 }
 
-/* Of each line the sorted values from number skip on, take of them. */
+/* Sorts all lines and writes `take` values of each, beginning with value number `skip`. */
 static enum bp_status write_sorted(const struct bp_launch *launch, struct sorting *s, int64_t skip,
                                    int64_t take, const struct bp_view *y,
                                    const struct bp_view *index)
@@ -115,7 +118,7 @@ static enum bp_status write_sorted(const struct bp_launch *launch, struct sortin
     return status;
 }
 
-/* argsort has the same attributes. */
+/* argsort has this layout of attributes, too. */
 enum bp_status portable_sort_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_sort_attrs *a = prep->attrs;
@@ -124,7 +127,7 @@ enum bp_status portable_sort_prepare(void *self, const struct bp_prep *prep, str
     return portable_needs(out, sorting_bytes(prep->in[0], sort_lines_of(prep->in[0], a->axis)));
 }
 
-/* Number 1: argsort. */
+/* Number 0: sort; 1: argsort. */
 enum bp_status portable_sort(const struct bp_launch *launch)
 {
     const struct bp_sort_attrs *a = launch->attrs;
@@ -136,7 +139,7 @@ enum bp_status portable_sort(const struct bp_launch *launch)
                         launch->out[argsort ? 0 : 1]);
 }
 
-/* What topk and kthvalue (number 1) pick of each line. */
+/* The values that topk (number 0) and kthvalue (number 1) pick from each line. */
 static struct pick_args pick_of(const struct bp_kernel *kernel, const void *attrs,
                                 const struct bp_view *x)
 {
@@ -225,7 +228,7 @@ static struct unique_args unique_of(const struct bp_view *x)
     return (struct unique_args){x->count, UNIQUE_PART, (x->count + UNIQUE_PART - 1) / UNIQUE_PART};
 }
 
-/* Pairs, spare pairs, and a number for each part. */
+/* The workspace has the pairs, the spare pairs, and a number for each part. */
 enum bp_status portable_unique_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_view *x = prep->in[0];
@@ -235,7 +238,7 @@ enum bp_status portable_unique_prepare(void *self, const struct bp_prep *prep, s
     return portable_needs(out, sorting_bytes(x, whole) + 8 * (unique_of(x).parts + 1));
 }
 
-/* Where a pairs of one line begin, and then their parts are counted. */
+/* Counts the distinct values of each part of the pairs, then adds the counts up. */
 static enum bp_status unique_count(const struct bp_launch *launch, const struct sorting *s,
                                    struct unique_args args, bool consecutive)
 {
@@ -255,7 +258,7 @@ static enum bp_status unique_count(const struct bp_launch *launch, const struct 
     return status ? status : portable_run(launch, &scan);
 }
 
-/* Number 1: unique_consecutive, which has no output index. */
+/* Number 0: unique; 1: unique_consecutive, which has no output index. */
 enum bp_status portable_unique(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0];
@@ -278,7 +281,7 @@ enum bp_status portable_unique(const struct bp_launch *launch)
     return status ? status : portable_run(launch, &p);
 }
 
-/* Number 1: bucketize, with the same attributes and its inputs the other way round. */
+/* Number 0: searchsorted; 1: bucketize, which has the same attributes and its inputs exchanged. */
 enum bp_status portable_searchsorted(const struct bp_launch *launch)
 {
     const struct bp_searchsorted_attrs *a = launch->attrs;
@@ -319,7 +322,7 @@ static struct histogram_args histogram_of(const struct bp_view *x, int64_t bins)
     return h;
 }
 
-/* Counts of the parts, then their ranges. */
+/* The workspace has the counts of all parts, then their ranges. */
 enum bp_status portable_histogram_prepare(void *self, const struct bp_prep *prep,
                                           struct bp_plan *out)
 {
@@ -358,7 +361,7 @@ enum bp_status portable_histogram(const struct bp_launch *launch)
     return status ? status : portable_run(launch, &add);
 }
 
-/* Pairs of the scores, spare ones, and a byte for each box. */
+/* The workspace has the pairs of the scores, the spare pairs, and a byte for each box. */
 enum bp_status portable_nms_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_view *boxes = prep->in[0];
@@ -389,9 +392,9 @@ enum bp_status portable_nms(const struct bp_launch *launch)
     return status ? status : portable_run(launch, &p);
 }
 
-/* Where what a suppression needs lies in its workspace, behind the pairs and the spare ones: the
- * boxes that stay, up to `most` for each line; how many before each line, and in all; a byte for
- * each box of the lines that are sorted at a time. */
+/* Offsets in the workspace of non_max_suppression, after the pairs and the spare pairs: the kept
+ * boxes, up to `most` for each line; the number of kept boxes before each line, and in all; and a
+ * byte for each box of the lines of a group. */
 struct suppressing {
     int64_t most, index, before, removed, bytes;
 };
@@ -417,7 +420,7 @@ enum bp_status portable_non_max_suppression_prepare(void *self, const struct bp_
     return portable_needs(out, suppressing_of(prep->in[1], a->max_boxes).bytes);
 }
 
-/* Lines of scores in groups: sorted, then each on its own. */
+/* Sorts the lines of scores in groups, then suppresses boxes in each line. */
 static enum bp_status sort_suppress(const struct bp_launch *launch, struct sorting *s,
                                     struct suppressing r)
 {

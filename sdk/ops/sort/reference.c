@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: what is ordered, counted and searched. NaN is above every number, and equal to NaN.
- * Lines are sorted by halves, so that equal values keep their order. */
+/* reference.c: computes reference results of sorting, counting and searching. NaN is above every
+ * number, and equal to NaN. Lines are sorted by merging halves, so that equal values keep their
+ * order. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* -1, 0 or 1. */
+/* Compares two elements: -1, 0 or 1. */
 static int ref_sort_compared(const struct ref_array *x, int64_t i, const struct ref_array *y,
                              int64_t k)
 {
@@ -36,7 +37,7 @@ static int64_t ref_sort_element(const struct lines *l, int64_t line, int64_t k)
     return (line / l->inner * l->extent + k) * l->inner + line % l->inner;
 }
 
-/* Merges two halves of order, which are sorted. */
+/* Merges the two sorted halves of `order`. */
 static void ref_sort_merge(const struct lines *l, int64_t line, bool down, int64_t *order,
                            int64_t n_a, int64_t n, int64_t *room)
 {
@@ -63,7 +64,7 @@ static void sort_some(const struct lines *l, int64_t line, bool down, int64_t *o
     ref_sort_merge(l, line, down, order, n / 2, n, room);
 }
 
-/* The indices of a line in the order of its values. The caller frees them. */
+/* Returns the indices of a line, in the order of its values. The caller frees them. */
 static int64_t *ref_sort_ordered(const struct lines *l, int64_t line, bool down)
 {
     int64_t *order = malloc((2 * (size_t)l->extent + 1) * sizeof *order);
@@ -74,7 +75,8 @@ static int64_t *ref_sort_ordered(const struct lines *l, int64_t line, bool down)
     return order;
 }
 
-/* Entries skip to skip + take - 1 of each line; values may be NULL. rank, shape: of both. */
+/* Writes sorted values skip to skip + take - 1 of each line; values may be NULL. rank, shape: those
+ * of both outputs. */
 static void write_lines(const struct ref_array *x, int axis, bool down, int64_t skip, int64_t take,
                         int rank, const int64_t *shape, struct ref_array *values,
                         struct ref_array *index)
@@ -120,7 +122,7 @@ void ref_topk(const struct ref_array *in, const void *attrs, struct ref_array *o
     write_lines(in, axis, !a->smallest, 0, a->k, in->rank, shape, &out[0], &out[1]);
 }
 
-/* The shape without axis, or with extent 1 there. */
+/* The shape of x without axis, or with extent 1 there. */
 static int ref_sort_reduced(const struct ref_array *x, int axis, bool keep, int64_t *shape)
 {
     int rank = 0;
@@ -142,7 +144,8 @@ void ref_kthvalue(const struct ref_array *in, const void *attrs, struct ref_arra
     write_lines(in, axis, false, a->k - 1, 1, rank, shape, &out[0], &out[1]);
 }
 
-/* For each value of a line how many equal it; most, then smallest; then the last of those. */
+/* Counts the equal values of each value of a line; chooses the most frequent, then the smallest of
+ * these, then its last index. */
 void ref_mode(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_mode_attrs *a = attrs;
@@ -170,7 +173,7 @@ void ref_mode(const struct ref_array *in, const void *attrs, struct ref_array *o
     }
 }
 
-/* Groups of equal elements among order; each begins at its first. */
+/* Groups equal elements in the order of `order`; a group begins with its first element. */
 static void ref_sort_grouped(const struct ref_array *x, const int64_t *order,
                              struct ref_array *values, struct ref_array *first,
                              struct ref_array *inverse, struct ref_array *counts)
@@ -214,7 +217,7 @@ void ref_unique_consecutive(const struct ref_array *in, const void *attrs, struc
     free(order);
 }
 
-/* Counted one by one. */
+/* Counts the sorted values below each value (or up to it), one by one. */
 static void ref_sort_search(const struct ref_array *sorted, const struct ref_array *x, bool right,
                             uint32_t dtype, struct ref_array *out)
 {
@@ -247,7 +250,8 @@ static long double ref_sort_value_of(const struct ref_array *x, int64_t i)
     return x->u ? (long double)(int64_t)x->u[i] : x->v[i];
 }
 
-/* The bin as its row says: by steps that are rounded to f32, or to f64. */
+/* The bin as the operator's definition has it: computed in steps that are rounded to f32, or to
+ * f64. */
 static int64_t bin_of(bool narrow, long double x, long double low, long double high, int64_t bins)
 {
     if (narrow) {
@@ -318,7 +322,7 @@ void ref_nms(const struct ref_array *in, const void *attrs, struct ref_array *ou
     free(keep);
 }
 
-/* Boxes as their lower and their upper corner. The caller frees them. */
+/* Returns the boxes as lower and upper corner. The caller frees them. */
 static long double *ref_sort_cornered(const struct ref_array *boxes, bool centre)
 {
     long double *c = malloc(((size_t)boxes->count + 1) * sizeof *c);
@@ -333,7 +337,7 @@ static long double *ref_sort_cornered(const struct ref_array *boxes, bool centre
     return c;
 }
 
-/* The boxes of one line of scores that stay, in keep; how many. */
+/* Writes the kept boxes of one line of scores to keep; returns their number. */
 static int64_t ref_sort_suppressed(const struct lines *scores, int64_t line,
                                    const long double *boxes, const void *attrs, int64_t *keep)
 {

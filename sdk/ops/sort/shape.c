@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators that order and count elements. */
+/* shape.c: infers shapes of operators that sort, count and suppress, and builds their gradients. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* y as x, index too. */
+/* Sets y and index to the shape of x. */
 static enum bp_status sort_ordered(struct bp_invocation *site, int64_t axis, uint32_t *out_axis)
 {
     TRY(bp_shape_axis(site, axis, bp_invocation_in(site, 0)->rank, out_axis));
@@ -48,7 +48,7 @@ enum bp_status bp_infer_topk(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* One value of each line along axis. */
+/* Sets the outputs to one value for each line along axis. */
 static enum bp_status sort_picked(struct bp_invocation *site, int64_t axis, bool keep)
 {
     struct bp_dims one = {&axis, 1};
@@ -86,7 +86,7 @@ enum bp_status bp_infer_mode(struct bp_invocation *site)
     return sort_picked(site, a->axis, a->keep);
 }
 
-/* Of all outputs as many as elements, at most. */
+/* The length of each output is bounded by the number of elements. */
 enum bp_status bp_infer_unique(struct bp_invocation *site)
 {
     for (uint32_t i = 0; i < site->row->info.n_out; i++) {
@@ -185,7 +185,7 @@ enum bp_status bp_infer_histogram(struct bp_invocation *site)
     return bins_of(site, a->bins, 1);
 }
 
-/* As many as boxes, at most. */
+/* The length of the output is bounded by the number of boxes. */
 enum bp_status bp_infer_nms(struct bp_invocation *site)
 {
     const struct bp_view *boxes = bp_invocation_in(site, 0), *scores = bp_invocation_in(site, 1);
@@ -204,7 +204,7 @@ enum bp_status bp_infer_nms(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* As many rows as scores, or as max_boxes allows, at most. */
+/* The number of rows is bounded by the number of scores, and by max_boxes. */
 enum bp_status bp_infer_non_max_suppression(struct bp_invocation *site)
 {
     const struct bp_non_max_suppression_attrs *a = site->attrs;
@@ -232,7 +232,7 @@ enum bp_status bp_infer_non_max_suppression(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* dx = dy where the values were taken from. */
+/* Builds dx = dy at the elements from which the values were taken. */
 static enum bp_status back_along(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *dy,
                                  struct bp_tensor *index, int64_t axis)
 {
@@ -243,7 +243,7 @@ static enum bp_status back_along(struct bp_grad *g, struct bp_compose *c, struct
     return bp_compose_end(c);
 }
 
-/* The indices may not have been asked for. */
+/* The output index may be absent: then argsort computes it again. */
 enum bp_status bp_grad_sort(struct bp_grad *g)
 {
     const struct bp_sort_attrs *a = g->attrs;
@@ -264,7 +264,8 @@ enum bp_status bp_grad_topk(struct bp_grad *g)
     return back_along(g, &c, g->dy[0], g->out[1], a->axis);
 }
 
-/* kthvalue and mode: axis comes back with extent 1. It is the first attribute but k. */
+/* For kthvalue and mode: reshapes dy and index so that axis has extent 1. axis is the first
+ * attribute of mode, and the second, after k, of kthvalue. */
 enum bp_status bp_grad_pick(struct bp_grad *g)
 {
     const struct bp_kthvalue_attrs *kth = g->attrs;

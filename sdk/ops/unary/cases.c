@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of elementwise operators of one input, of their gradients, and of predicates. */
+/* cases.c: builds cases of elementwise operators with one input, of their gradients, and of
+ * predicates. */
 #include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
@@ -9,8 +10,8 @@ cases_fn cases_unary, cases_unary_grad, cases_predicate;
 
 #define LENGTH(list) (int)(sizeof(list) / sizeof *(list))
 
-/* Where functions end, turn, underflow or overflow, in any dtype, and where kernels change from one
- * formula to another. */
+/* Numbers at which functions end, turn, underflow or overflow in any dtype, and at which kernels
+ * change from one formula to another. */
 static const double points[] = {
     0.5, -0.5, 1, -1, 2, -2, -3, -2.5, -1.0009765625, -0.99951171875, 0.99951171875,
     1.0009765625, 0x1.fffffep-1, 0x1.000002p0, -0x1.fffffep-1, 1 - 0x1p-40, 1 + 0x1p-40, 1e-3,
@@ -27,7 +28,7 @@ static const double points[] = {
 static const struct {
     const char *variant, *shape;
     enum data data;
-    bool quick, floats; /* only of floats */
+    bool quick, floats; /* floats: for float types only */
 } cases[] = {
     {"empty", "0x3", DATA_PLAIN, true, false},
     {"scalar", "scalar", DATA_PLAIN, false, false},
@@ -48,7 +49,7 @@ static const struct {
     {"rank8", "1x2x1x2x1x2x3x2", DATA_PLAIN, true, false},
 };
 
-/* Attributes besides the defaults. */
+/* Values of attributes besides the defaults. */
 static const struct {
     const char *op;
     double number[3];
@@ -95,14 +96,14 @@ static const struct {
 
 /* Inputs for gradients: inside the domain, away from kinks and jumps. */
 static const double line[] = {-3.7, -2.3, -1.6, -0.8, -0.3, -0.1, 0.2, 0.3, 0.7, 1.3, 2.6, 4.4};
-/* Far enough from the ends that fifth derivatives are no larger than differences can bear. */
+/* Far enough from the ends, so that fifth derivatives are small enough for finite differences. */
 static const double within[] = {-0.6, -0.5, -0.4, -0.2, 0.1, 0.15, 0.3, 0.35, 0.45, 0.5, 0.55, 0.6};
 static const double probability[] = {0.3,  0.35, 0.37, 0.4, 0.42, 0.45,
                                      0.55, 0.6,  0.63, 0.65, 0.68, 0.7};
 static const double positive[] = {0.3, 0.5, 0.8, 1.1, 1.4, 1.9, 2.2, 2.7, 3.1, 3.6, 4.2, 5};
 static const double above_one[] = {1.2, 1.3, 1.5, 1.7, 1.9, 2.1, 2.4, 2.7, 3.1, 3.6, 4.2, 5};
 
-/* Of operators that are not smooth on the line. order 0: without a gradient. */
+/* Inputs for operators that are not smooth on `line`. order 0: no gradient. */
 static const struct {
     const char *op;
     const double *list;
@@ -168,8 +169,9 @@ static void by_tanh(struct case_maker *maker)
     case_end(maker, made, "tanh-gradient");
 }
 
-/* Extents that are not in the lists: drawn ones, each up to a limit, and, if large, more than
- * 2^24 (of gradients and predicates those of other operators stand for all). */
+/* Adds cases with extents that the lists lack: a drawn one, each extent up to a limit, and if
+ * `large` one above 2^24. For gradients and predicates the large cases of other operators
+ * suffice. */
 static void more_extents(struct case_maker *maker, int inputs, bool large)
 {
     static const char *const one[] = {"1", "1+1"};
@@ -190,7 +192,7 @@ void cases_unary(struct case_maker *maker)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (cases[i].floats && !floats) continue;
-        /* Squares of parts that are too large are added. */
+        /* the sum of squares of such parts would overflow */
         if (case_is_complex(maker) && cases[i].data == DATA_SPECIAL) continue;
         made = case_begin(maker, cases[i].shape);
         case_data(made, cases[i].data);
@@ -201,7 +203,7 @@ void cases_unary(struct case_maker *maker)
     with_numbers(maker, "331", DATA_PLAIN);
     made = case_begin(maker, "5x6x7");
     case_layouts(maker, made, "rank3", true);
-    if (maker->row_flags & BP_KERNEL_STRIDED) { /* long runs that are not side by side */
+    if (maker->row_flags & BP_KERNEL_STRIDED) { /* long runs with gaps between them */
         made = case_begin(maker, "2x601");
         made->in[0].layout = made->out = LAYOUT_GAPS;
         case_end(maker, made, "rows.gaps");

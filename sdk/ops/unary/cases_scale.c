@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_scale.c: cases of scale, sgd and mse_loss. */
+/* cases_scale.c: builds cases of scale, sgd and mse_loss. */
 #include "../common/cases.h"
 #include <stdio.h>
 
@@ -64,7 +64,7 @@ void cases_scale(struct case_maker *maker)
     case_layouts(maker, made, "rank3", true);
 }
 
-/* Parameters, gradients and a rate; rate has no axes, or one of extent 1. */
+/* Begins a case with parameters, gradients and a rate, which has rank 0 or one axis of extent 1. */
 static struct kernel_case *scale_cases_step(const struct case_maker *maker, const char *shape,
                                             const char *rate)
 {
@@ -128,7 +128,7 @@ void cases_mse_loss(struct case_maker *maker)
         made->quick = lines[i].quick;
         case_end(maker, made, "%s", lines[i].variant);
     }
-    for (int i = 0; i < 64; i++) { /* few terms come closest to what is allowed */
+    for (int i = 0; i < 64; i++) { /* few terms: nearest to the bound */
         static const char *const few[] = {"1", "2", "3", "5"};
         made = scale_cases_loss(maker, few[i % 4]);
         case_data(made, i / 4 % 2 ? DATA_POSITIVE : DATA_PLAIN);
@@ -141,7 +141,7 @@ void cases_mse_loss(struct case_maker *maker)
         case_end(maker, made, "%s", name[i]);
     }
     made = scale_cases_loss(maker, "7x67");
-    case_data(made, DATA_WIDE); /* the sum of squares is beyond f16 */
+    case_data(made, DATA_WIDE); /* the sum of squares exceeds f16 */
     made->quick = true;
     case_end(maker, made, "wide");
     made = scale_cases_loss(maker, "5x6x7");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad.c: gradients of elementwise operators of one input: dx = dy f'(x), by y where that is
- * simpler. Activations: grad_activation.c. */
+/* grad.c: builds gradients of elementwise operators with one input: dx = dy f'(x), computed from y
+ * where that is simpler. grad_activation.c has the activations. */
 #include <call/compose.h>
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
 
-/* dx = dy d, where d is the derivative that the composition has made; dx = dy / d. */
+/* unary_by builds dx = dy d, where d is the derivative that the composition has computed;
+ * unary_over builds dx = dy / d. */
 static enum bp_status unary_by(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
 {
     return bp_compose_dx(g, c, MAKE(c, mul, NULL, g->dy[0], d));
@@ -17,7 +18,7 @@ static enum bp_status unary_over(struct bp_grad *g, struct bp_compose *c, struct
     return bp_compose_dx(g, c, MAKE(c, div, NULL, g->dy[0], d));
 }
 
-/* factor dy d. */
+/* Builds dx = factor dy d. */
 static enum bp_status scaled_by(struct bp_grad *g, struct bp_compose *c, double factor,
                                 struct bp_tensor *d)
 {
@@ -31,7 +32,7 @@ static struct bp_tensor *one_and_square(struct bp_compose *c, struct bp_tensor *
     return MAKE(c, mul, NULL, bp_compose_scale(c, x, -1, 1), bp_compose_scale(c, x, 1, 1));
 }
 
-/* Constant almost everywhere: no gradient. */
+/* For functions that are constant almost everywhere: no gradient. */
 enum bp_status bp_grad_zero(struct bp_grad *g)
 {
     (void)g;
@@ -102,7 +103,7 @@ enum bp_status bp_grad_exp2(struct bp_grad *g)
     return scaled_by(g, &c, 0x1.62e42fefa39efp-1 /* log 2 */, g->out[0]);
 }
 
-/* Not y + 1, which cancels for negative x. */
+/* e^x, because y + 1 cancels for negative x. */
 enum bp_status bp_grad_expm1(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -225,7 +226,7 @@ enum bp_status bp_grad_atanh(struct bp_grad *g)
     return unary_over(g, &c, one_and_square(&c, g->in[0], -1));
 }
 
-/* Linear operators: their own gradients. */
+/* Linear operators are their own gradients. */
 enum bp_status bp_grad_rad2deg(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -272,7 +273,7 @@ enum bp_status bp_grad_digamma(struct bp_grad *g)
     return unary_by(g, &c, MAKE(&c, trigamma, NULL, g->in[0]));
 }
 
-/* One bool for each element. */
+/* Infers one bool for each element. */
 enum bp_status bp_infer_predicate(struct bp_invocation *site)
 {
     bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad_activation.c: gradients of activations: dx = dy f'(x), by y where that is simpler. Where f
- * has kinks, dx is an operator <op>_grad(x, dy), linear in dy. An activation written in others has
- * its gradient from those. */
+/* grad_activation.c: builds gradients of activations: dx = dy f'(x), computed from y where that is
+ * simpler. For an f with kinks, dx is an operator <op>_grad(x, dy), which is linear in dy. An
+ * activation that is decomposed takes its gradient from its decomposition. */
 #include <call/compose.h>
 
 #include <backplane/attrs.h>
@@ -21,7 +21,7 @@ static struct bp_tensor *activation_times(struct bp_compose *c, struct bp_tensor
     return MAKE(c, mul, NULL, a, b);
 }
 
-/* dx of x and dy by an operator of the same attributes as the forward, or none. */
+/* Builds dx from x and dy by operator `row`, which has the attributes of the forward or none. */
 static enum bp_status by_row(struct bp_grad *g, enum bp_row_number row, struct bp_tensor *x,
                              uint32_t into)
 {
@@ -32,7 +32,7 @@ static enum bp_status by_row(struct bp_grad *g, enum bp_row_number row, struct b
                            g->want[into] ? bp_compose(&c, row, g->attrs, in, 2) : NULL);
 }
 
-/* dy where min < x < max, else 0. */
+/* Returns dy where min < x < max, else 0. */
 static struct bp_tensor *activation_inside(struct bp_compose *c, struct bp_tensor *x,
                                            struct bp_tensor *dy, double min, double max)
 {
@@ -68,7 +68,7 @@ enum bp_status bp_grad_leaky_relu_grad(struct bp_grad *g)
     return by_row(g, BP_ROW_leaky_relu_grad, g->in[0], 1);
 }
 
-/* clip and hard_tanh have the attributes of clip_grad. */
+/* clip and hard_tanh have the layout of attributes of clip_grad. */
 enum bp_status bp_grad_clip(struct bp_grad *g)
 {
     return by_row(g, BP_ROW_clip_grad, g->in[0], 0);
@@ -114,7 +114,7 @@ enum bp_status bp_grad_hard_swish(struct bp_grad *g)
     return by_row(g, BP_ROW_hard_swish_grad, g->in[0], 0);
 }
 
-/* In x: dy / 3 where |x| < 3. */
+/* The gradient in x is dy / 3 where |x| < 3. */
 enum bp_status bp_grad_hard_swish_grad(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -128,7 +128,7 @@ enum bp_status bp_grad_hard_swish_grad(struct bp_grad *g)
                            g->want[1] ? MAKE(&c, hard_swish_grad, NULL, g->in[0], g->dy[0]) : NULL);
 }
 
-/* hard_shrink and soft_shrink have the attribute of hard_shrink_grad. */
+/* hard_shrink and soft_shrink have the layout of attributes of hard_shrink_grad. */
 enum bp_status bp_grad_hard_shrink(struct bp_grad *g)
 {
     return by_row(g, BP_ROW_hard_shrink_grad, g->in[0], 0);
@@ -153,7 +153,7 @@ enum bp_status bp_grad_hard_shrink_grad(struct bp_grad *g)
     return by_row(g, BP_ROW_hard_shrink_grad, g->in[0], 1);
 }
 
-/* dy where x > 0, dy alpha e^(rate x) elsewhere. */
+/* dx = dy where x > 0, else dy alpha e^(rate x). */
 static enum bp_status by_elu_grad(struct bp_grad *g, double alpha, double rate, double factor)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -180,8 +180,8 @@ enum bp_status bp_grad_selu(struct bp_grad *g)
     return by_elu_grad(g, a->alpha, 1, a->scale);
 }
 
-/* In x: with v = rate dy g, it is elu_grad(x, v) where x <= 0, and 0 where x > 0, where elu_grad is
- * v as relu_grad is. */
+/* The gradient in x, with v = rate dy g, is elu_grad(x, v) where x <= 0. Where x > 0 it is 0: there
+ * elu_grad and relu_grad both are v, and the difference cancels. */
 enum bp_status bp_grad_elu_grad(struct bp_grad *g)
 {
     const struct bp_elu_grad_attrs *a = g->attrs;
@@ -294,13 +294,14 @@ enum bp_status bp_grad_logit(struct bp_grad *g)
     return activation_keep(g, &c, 0, eps > 0 ? activation_inside(&c, x, d, eps, 1 - eps) : d);
 }
 
-/* softplus has the attributes of softplus_grad. */
+/* softplus has the layout of attributes of softplus_grad. */
 enum bp_status bp_grad_softplus(struct bp_grad *g)
 {
     return by_row(g, BP_ROW_softplus_grad, g->in[0], 0);
 }
 
-/* It is dy s, s a sigmoid or 1; s' = beta s (1 - s), which is 0 where s is 1. */
+/* softplus_grad is dy s, where s is a sigmoid or 1; s' = beta s (1 - s), which is 0 where s is
+ * 1. */
 enum bp_status bp_grad_softplus_grad(struct bp_grad *g)
 {
     const struct bp_softplus_grad_attrs *a = g->attrs;
@@ -315,8 +316,8 @@ enum bp_status bp_grad_softplus_grad(struct bp_grad *g)
     return activation_keep(g, &c, 1, s);
 }
 
-/* soft_relu in operators that have gradients. Half types in f32, in which the threshold is
- * rounded. */
+/* Decomposes soft_relu into operators that have gradients. Half types are computed in f32, to which
+ * the threshold is rounded. */
 enum bp_status bp_decompose_soft_relu(struct bp_decomposition *e)
 {
     const struct bp_soft_relu_attrs *a = e->attrs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad_gelu.c: first and second derivatives of gelu, in both forms. The first are operators, linear
- * in dy: gelu_grad and gelu_tanh_grad. */
+/* grad_gelu.c: builds first and second derivatives of gelu, for both of its formulas. The first
+ * derivatives are operators that are linear in dy: gelu_grad and gelu_tanh_grad. */
 #include <call/compose.h>
 
 #include <backplane/attrs.h>
@@ -10,7 +10,7 @@ static struct bp_tensor *gelu_times(struct bp_compose *c, struct bp_tensor *a, s
     return MAKE(c, mul, NULL, a, b);
 }
 
-/* x and dy may have been broadcast to each other. */
+/* Sums dx to the shape of the input, because x and dy may have been broadcast to each other. */
 static void gelu_keep(struct bp_grad *g, struct bp_compose *c, uint32_t into, struct bp_tensor *dx)
 {
     bp_compose_keep(c, bp_compose_sum_to(c, dx, g->in[into]), &g->dx[into]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: y = f(x), element by element, for one dtype (elem.h). Formulas are in kernels.def. */
+/* kernel.h: computes y = f(x) element by element, for one dtype (elem.h). kernels.def has the
+ * formulas. */
 #ifndef BP_OPS_UNARY_KERNEL_H
 #define BP_OPS_UNARY_KERNEL_H
 
@@ -43,7 +44,7 @@ KFN ord ord_abs(ord x)
 #endif
 }
 
-/* NaN stays. */
+/* Returns NaN for NaN. */
 KFN ord ord_sign(ord x)
 {
     return x > 0 ? 1 : x < 0 ? -(ord)1 : x;
@@ -56,7 +57,7 @@ KFN ord ord_sign(ord x)
 #endif
 
 #ifndef ELEM_COMPLEX
-/* max where the bounds are crossed; NaN stays. */
+/* Returns max if min is above max; returns NaN for NaN. */
 KFN ord ord_clip(ord x, ord min, ord max)
 {
     x = x < min ? min : x;
@@ -65,12 +66,13 @@ KFN ord ord_clip(ord x, ord min, ord max)
 #endif
 
 #if !defined(ELEM_FLOAT) && !defined(ELEM_COMPLEX)
-/* v as an integer of the element type, rounded up or down, the nearest of the type where it is
- * beyond it. NaN: the end of the type that bounds nothing. */
+/* Converts a bound v to an integer of the element type, rounded up or down; a v outside of the type
+ * becomes the nearest integer of the type. NaN becomes the end of the type that does not limit
+ * anything. */
 KFN acc integer_bound(real v, int up)
 {
 #ifdef ELEM_SIGNED
-    u64 top = (u64)1 << (8 * sizeof(elem) - 1); /* the first too large */
+    u64 top = (u64)1 << (8 * sizeof(elem) - 1); /* the first integer that is too large */
     real low = -(real)top, high = (real)top;
     acc lowest = (acc)(0 - top), highest = (acc)(top - 1);
 #else
@@ -86,7 +88,7 @@ KFN acc integer_bound(real v, int up)
 }
 #endif
 
-/* Attribute number i, from 0, of an operator, as its formula takes it. */
+/* Returns attribute number i (from 0) of an operator in the form that its formula uses. */
 KFN acc unary_number(int op, int i, real v)
 {
 #if defined(ELEM_FLOAT)
@@ -104,7 +106,8 @@ KFN acc unary_number(int op, int i, real v)
 #endif
 }
 
-/* unary_exp(e, a, b, c) and so on: what one element gives; a, b, c of unary_number. */
+/* Defines unary_exp(e, a, b, c) and so on: the result for one element; a, b, c are those of
+ * unary_number. */
 #define UNARY_OF(type, get, put, of, formula) \
     KFN elem of(elem e, acc a, acc b, acc c) \
     { \
@@ -131,8 +134,8 @@ KFN acc unary_number(int op, int i, real v)
 #include "kernels.def"
 #undef UNARY_OF
 
-/* Whether a formula is a few instructions, so that a GPU makes several elements side by side. op is
- * a constant where this is inlined. */
+/* Whether a formula has only few instructions, so that a GPU computes several neighbouring elements
+ * in one lane. op is a constant where this is inlined. */
 KFN int unary_is_short(int op)
 {
     switch (op) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_scale.h: scale and sgd, which multiply by one number, for one float dtype (elem.h). A
- * result may be an input, exactly. */
+/* kernel_scale.h: computes scale and sgd, which multiply by one number, for one float dtype
+ * (elem.h). The result may be one of the inputs, with the same offset and strides. */
 #ifndef BP_OPS_UNARY_KERNEL_SCALE_H
 #define BP_OPS_UNARY_KERNEL_SCALE_H
 
@@ -11,7 +11,7 @@ struct scale_args {
     host_real factor, bias;
 };
 
-/* The types that a learning rate is of. */
+/* The types that a learning rate can have. */
 enum { RATE_f16, RATE_bf16, RATE_f32, RATE_f64 };
 struct sgd_args {
     struct walk_by_value walk;
@@ -37,7 +37,7 @@ RUN_FN void scale_run(const struct scale_args *a, struct walk_run r, GLOBAL elem
 }
 ENTRY_RUNS_2(scale, elem, const elem)
 
-/* The one number of a tensor of any float type. */
+/* Returns the one number of a tensor of any float type. */
 KFN acc rate_of(i64 type, GLOBAL const void *p)
 {
     switch (type) {
@@ -50,7 +50,7 @@ KFN acc rate_of(i64 type, GLOBAL const void *p)
     }
 }
 
-/* Operands of the walk: what is changed, twice, and its gradient. */
+/* Operands of the walk: the parameters twice (as output and as input), and their gradient. */
 KFN int sgd_is_even(const struct sgd_args *a, GLOBAL elem *y, GLOBAL const elem *param,
                     GLOBAL const elem *grad, GLOBAL const void *rate)
 {

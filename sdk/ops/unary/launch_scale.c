@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_scale.c: launches of the kernels of kernel_scale.h. */
+/* launch_scale.c: launches the kernels of kernel_scale.h for scale and sgd. */
 #include "kernel_scale.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"

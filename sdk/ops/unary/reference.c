@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: elementwise operators of one input: functions, in long double. Arithmetic is in
- * reference_number.c, activations that libm does not know are in reference_activation.c. */
+/* reference.c: computes reference results of elementwise functions of one input, in long double.
+ * reference_number.c has arithmetic; reference_activation.c has activations that libm lacks. */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <string.h>
 
-/* acosl(-1), for constants. */
+/* acosl(-1), for constant expressions. */
 static const long double pi = 3.14159265358979323846264338327950288L;
 
 static long double ref_unary_relu(long double x)
@@ -38,8 +38,8 @@ static long double ref_unary_deg2rad(long double x)
     return x * (pi / 180);
 }
 
-/* Newton's method from the left: erf is concave for positive numbers, so it comes closer at each
- * step. Near 1 by 1 - erf, which has the digits. */
+/* Newton's method from the left: erf is concave for positive numbers, so each step comes closer.
+ * Near 1 it uses 1 - erf, which has more digits there. */
 static long double ref_unary_erfinv(long double x)
 {
     long double a = fabsl(x), y = a * sqrtl(pi) / 2, last = -1;
@@ -66,8 +66,8 @@ static long double lgamma_of(long double x)
     return lgammal_r(x, &sign);
 }
 
-/* Below zero by the reflection log pi - log |sin(pi x)| - lgamma(1 - x), whose terms cancel near
- * its zeros. */
+/* Below zero kernels use the reflection log pi - log |sin(pi x)| - lgamma(1 - x), whose terms
+ * cancel near the zeros of lgamma. */
 static long double lgamma_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     (void)y;
@@ -76,7 +76,8 @@ static long double lgamma_bound(long double x, long double y, const struct ref_f
     return 2 * (2 + fabsl(logl(fabsl(sinl(pi * (x - rintl(x)))))) + fabsl(lgamma_of(1 - x)));
 }
 
-/* log x - 1 / (2 x) - the sum of B_2k / (2 k x^2k), after as many steps up as make it exact. */
+/* log x - 1 / (2 x) - the sum of B_2k / (2 k x^2k), after enough steps up that the series is
+ * exact. */
 static long double digamma_positive(long double x)
 {
     static const long double term[] = {1 / 12.0L,     -1 / 120.0L,      1 / 252.0L, -1 / 240.0L,
@@ -100,9 +101,9 @@ static long double ref_unary_digamma(long double x)
     return digamma_positive(1 - x) - pi / tanl(pi * (x - rintl(x)));
 }
 
-/* Steps up to where the series is good add n terms 1 / (x + i), each of which passes through n
- * roundings, and their sum cancels a logarithm near the zero at 1.46. Below zero they are those of
- * 1 - x, with pi / tan(pi x), whose argument is rounded twice. */
+/* Steps up to where the series is accurate add n terms 1 / (x + i), each of which has n roundings.
+ * Their sum cancels a logarithm near the zero at 1.46. Below zero the steps are those of 1 - x, and
+ * pi / tan(pi x) is added, whose argument is rounded twice. */
 static long double digamma_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     long double sum = 0, part = x - rintl(x), up = x > 0 ? x : 1 - x, bound;
@@ -145,7 +146,7 @@ static long double ref_unary_trigamma(long double x)
     return side * side - trigamma_positive(1 - x);
 }
 
-/* Below zero by the square of pi / sin(pi x), whose argument is rounded twice. */
+/* Below zero the square of pi / sin(pi x) is added, whose argument is rounded twice. */
 static long double trigamma_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     long double side = x < 0 ? pi / sinl(pi * (x - rintl(x))) : 0;

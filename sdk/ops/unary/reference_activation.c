@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_activation.c: activations, in long double, and what a sound computation may miss them
- * by: docs/accuracy.md. */
+/* reference_activation.c: computes reference results of activations, in long double, with the error
+ * bounds of a correct computation: docs/accuracy.md. */
 #include "../common/reference_formula.h"
 #include <math.h>
 
-/* log(1 + e^x), of one sign only. */
+/* log(1 + e^x), as a sum of terms with one sign. */
 static long double softplus_of(long double x)
 {
     return (x > 0 ? x : 0) + log1pl(expl(-fabsl(x)));
@@ -37,8 +37,8 @@ static long double ref_activation_softsign(long double x)
     return x / (1 + fabsl(x));
 }
 
-/* (x cosh(x) - sinh(x)) / cosh(x); near zero the numerator by its series, whose terms
- * 2 k x^(2k + 1) / (2k + 1)! have one sign. */
+/* (x cosh(x) - sinh(x)) / cosh(x). Near zero the numerator is computed by its series, whose terms 2
+ * k x^(2k + 1) / (2k + 1)! have one sign. */
 static long double tanh_shrink(long double x)
 {
     long double power = x, sum = 0;
@@ -51,7 +51,8 @@ static long double tanh_shrink(long double x)
     return sum / coshl(x);
 }
 
-/* tanh is off by up to 1.5 units in its last place, which stay where x takes the digits before. */
+/* The error of tanh is up to 1.5 units in its last place; it stays where x cancels the digits
+ * before. */
 static long double tanh_shrink_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     (void)y;
@@ -69,7 +70,7 @@ static long double hard_swish(long double x)
     return x * ref_activation_relu6(x + 3) / 6;
 }
 
-/* By tanh: u = sqrt(2 / pi) (x + 0.044715 x^3), 1 + tanh(u) = 2 / (1 + e^-2u). */
+/* With tanh: u = sqrt(2 / pi) (x + 0.044715 x^3), 1 + tanh(u) = 2 / (1 + e^-2u). */
 static long double ref_activation_gelu(long double x, const struct ref_formula_of *of)
 {
     long double u = sqrtl(2 / acosl(-1)) * x * (1 + 0.044715L * x * x);
@@ -84,7 +85,7 @@ static long double gelu_exact(long double x, const struct ref_formula_of *of)
     return x * ref_normal_below(x);
 }
 
-/* A probability known to one unit roundoff of 1, as (1 + erf) / 2 is. */
+/* The error of the probability is one unit roundoff of 1, as that of (1 + erf) / 2. */
 static long double gelu_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     (void)y;
@@ -97,8 +98,8 @@ static long double ref_activation_swish(long double x, const struct ref_formula_
     return x / (1 + expl(-of->a * x));
 }
 
-/* e^v turns the rounding of v = beta x into one of the result, |v| (1 - sigmoid(v)) times as
- * large. */
+/* e^v turns the rounding of v = beta x into an error of the result that is |v| (1 - sigmoid(v))
+ * times as large. */
 static long double swish_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     long double v = of->a * x;
@@ -121,7 +122,7 @@ static long double ref_activation_softplus(long double x, const struct ref_formu
     return softplus_of(of->a * x) / of->a;
 }
 
-/* The rounding of v = beta x, times the derivative; and what underflows, divided by beta. */
+/* The rounding of v = beta x times the derivative, plus the underflow divided by beta. */
 static long double softplus_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     (void)y;
@@ -174,7 +175,8 @@ static long double ref_activation_celu(long double x, const struct ref_formula_o
     return x > 0 ? x : of->a * expm1l(x / of->a);
 }
 
-/* e^v turns the rounding of v = x / alpha into one of the result, |v| times as large. */
+/* e^v turns the rounding of v = x / alpha into an error of the result that is |v| times as
+ * large. */
 static long double celu_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     (void)y;

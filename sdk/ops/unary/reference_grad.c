@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_grad.c: gradients of operators of one input, of x and dy, in long double: dx = dy
- * f'(x). */
+/* reference_grad.c: computes reference results of gradients of operators with one input, from x and
+ * dy, in long double: dx = dy f'(x). */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <string.h>
 
-/* 0 where the gradient is cut off, whatever dy is: else dy. */
+/* Returns 0 where the gradient is cut off, whatever dy is; else dy. */
 static long double clip_grad(long double x, long double dy, const struct ref_formula_of *of)
 {
     return x > of->a && x < of->b ? dy : 0;
@@ -21,8 +21,8 @@ static long double elu_grad(long double x, long double dy, const struct ref_form
     return x > 0 ? dy : dy * of->a * expl(of->b * x);
 }
 
-/* e^v turns the rounding of v into one of the result, |v| times as large, and underflows before it
- * is multiplied. */
+/* e^v turns the rounding of v into an error of the result that is |v| times as large; e^v may
+ * underflow before it is multiplied. */
 static long double elu_grad_bound(long double x, long double dy, const struct ref_formula_of *of)
 {
     if (x > 0) return 0;
@@ -55,7 +55,8 @@ static long double gelu_grad(long double x, long double dy, const struct ref_for
     return dy * (ref_normal_below(x) + x * ref_normal_density(x));
 }
 
-/* A probability known to one unit roundoff of 1; its other term to two of itself. */
+/* The error of the probability is one unit roundoff of 1; that of the other term is two of that
+ * term. */
 static long double gelu_grad_bound(long double x, long double dy, const struct ref_formula_of *of)
 {
     (void)of;
@@ -81,7 +82,7 @@ static long double gelu_tanh_grad(long double x, long double dy, const struct re
     return dy * gelu_tanh_slope(x, &v, &rest);
 }
 
-/* The same, and the rounding of v in the second term. */
+/* As gelu_grad_bound, with the rounding of v in the second term. */
 static long double gelu_tanh_grad_bound(long double x, long double dy,
                                         const struct ref_formula_of *of)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_number.c: arithmetic of one input: exact, but for squares of f64 and complex
- * numbers. */
+/* reference_number.c: computes reference results of arithmetic with one input. They are exact,
+ * except squares of f64 and of complex numbers. */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static long double ref_number_square(long double x)
     return x * x;
 }
 
-/* What long double misses of the square of an f64 is u 2^-11 of it. */
+/* The error of long double for the square of an f64 is u 2^-11 of the square. */
 static long double square_bound(long double x, long double y, const struct ref_formula_of *of)
 {
     (void)x;
@@ -53,7 +53,7 @@ static const struct ref_formula formula[] = {
     {"square", ref_number_square, NULL, square_bound},
     {"ceil", ceill, NULL, NULL},
     {"floor", floorl, NULL, NULL},
-    {"round", rintl, NULL, NULL}, /* to even: nobody changes the direction of rounding */
+    {"round", rintl, NULL, NULL}, /* to even: no code changes the rounding direction */
     {"trunc", truncl, NULL, NULL},
     {"frac", ref_number_frac, NULL, NULL},
     {"clip", NULL, ref_number_clip, NULL},
@@ -61,7 +61,7 @@ static const struct ref_formula formula[] = {
     {"nan_to_num", NULL, nan_to_num, NULL},
 };
 
-/* Whether integer x is below bound, above it. */
+/* Whether integer x is below bound; whether it is above. */
 static bool is_below(const struct num_type *type, uint64_t x, double bound)
 {
     return type->class == NUM_SIGNED ? (long double)(int64_t)x < (long double)bound
@@ -73,7 +73,8 @@ static bool is_above(const struct num_type *type, uint64_t x, double bound)
                                      : (long double)x > (long double)bound;
 }
 
-/* bound as an integer of the type, up or down to it; the end of the type beyond it. */
+/* Rounds bound up or down to an integer of the type; a bound outside of the type becomes the end of
+ * the type. */
 static uint64_t as_integer(const struct num_type *type, double bound, bool up)
 {
     unsigned bits = 8 * type->size;
@@ -104,7 +105,7 @@ static uint64_t of_integer(const struct num_type *type, const char *op, uint64_t
     return !strcmp(op, "neg") || negative ? 0 - x : x;
 }
 
-/* neg and square: (a + b i)^2 = a a - b b + 2 a b i. */
+/* Complex neg and square: (a + b i)^2 = a a - b b + 2 a b i. */
 static void of_complex(bool is_square, const long double *x, long double *y, long double *bound)
 {
     y[0] = is_square ? x[0] * x[0] - x[1] * x[1] : -x[0];
@@ -130,7 +131,7 @@ void ref_family_unary_number(const char *op, const struct ref_array *in, const v
         else of_complex(!strcmp(op, "square"), in->v + 2 * i, out->v + 2 * i, out->bound + 2 * i);
 }
 
-/* Operators whose result is a bool. */
+/* Operators with a bool result. */
 void ref_family_predicate(const char *op, const struct ref_array *in, const void *attrs,
                           struct ref_array *out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_scale.c: scale, sgd, mse_loss. */
+/* reference_scale.c: computes reference results of scale, sgd and mse_loss. */
 #include "../common/reference.h"
 #include <math.h>
 
-/* A number as the type holds it in which a kernel computes. */
+/* Rounds a number to the type in which a kernel computes. */
 static long double ref_scale_rounded(const struct num_type *type, long double value)
 {
     char at[16];
@@ -12,7 +12,7 @@ static long double ref_scale_rounded(const struct num_type *type, long double va
     return num_get_float(num_accumulate(type), at);
 }
 
-/* The product is rounded, and then the sum, unless both are at once. */
+/* The product is rounded and then the sum, unless a fused operation rounds once. */
 void ref_scale(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_scale_attrs *scale = attrs;
@@ -27,7 +27,7 @@ void ref_scale(const struct ref_array *in, const void *attrs, struct ref_array *
     }
 }
 
-/* A rate of more digits than a kernel computes with may be rounded first. */
+/* A rate with more digits than the type of the computation may be rounded first. */
 void ref_sgd(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct ref_array *param = &in[0], *grad = &in[1], *rate = &in[2];
@@ -42,7 +42,8 @@ void ref_sgd(const struct ref_array *in, const void *attrs, struct ref_array *ou
     }
 }
 
-/* Of each term: the difference, which counts twice in its square, the square, and the additions. */
+/* Errors of each term: the difference, which counts twice in its square, the square, and the
+ * additions. */
 void ref_mse_loss(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     long double sum = 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: windows of images as columns of matrices, and columns added to images. */
+/* kernel.h: copies windows of images to columns of matrices (unfold), and adds columns to images
+ * (fold). */
 #ifndef BP_OPS_UNFOLD_KERNEL_H
 #define BP_OPS_UNFOLD_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
-/* Images of height x width, and windows of kh x kw, oh x ow of them: row p sh + i dh - top. */
+/* Images of height x width with oh x ow windows of kh x kw elements. Element i of window p is in
+ * image row p sh + i dh - top. */
 struct patches_take_args {
     i64 height, width, kh, kw, oh, ow, sh, sw, dh, dw, top, left;
 };
@@ -14,7 +16,7 @@ struct patches_take_args {
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* How many of n columns from first on, sw apart, lie before end. */
+/* Counts the columns below `end` among n columns that begin at `first` and are sw apart. */
 KFN i64 patches_before(const struct patches_take_args *a, i64 first, i64 end, i64 n)
 {
     i64 before = first < end ? (end - first - 1) / a->sw + 1 : 0;
@@ -22,8 +24,8 @@ KFN i64 patches_before(const struct patches_take_args *a, i64 first, i64 end, i6
     return before < n ? before : n;
 }
 
-/* Elements from q on of a row of windows, n of them; x: the row of the image, or NULL outside. What
- * lies before the image, in it and behind it are runs. */
+/* Copies n elements, from window q on, of a row of windows; x: the row of the image, or NULL
+ * outside of the image. The elements before the image, in it, and after it are three runs. */
 KFN void patches_row(const struct patches_take_args *a, i64 j, i64 q, i64 n, GLOBAL elem *y,
                      GLOBAL const elem *x)
 {
@@ -40,7 +42,8 @@ KFN void patches_row(const struct patches_take_args *a, i64 j, i64 q, i64 n, GLO
     for (i64 i = high; i < n; i++) y[i] = elem_put(acc_zero());
 }
 
-/* Elements of y: image and channel c, window element (i, j), window (p, q), in row-major order. */
+/* Computes elements of y: image and channel c, window element (i, j), window (p, q), in row-major
+ * order. */
 KFN void patches_take_span(const struct patches_take_args *a, i64 begin, i64 count, GLOBAL elem *y,
                            GLOBAL const elem *x)
 {
@@ -69,7 +72,7 @@ KFN void patches_take_span(const struct patches_take_args *a, i64 begin, i64 cou
 }
 ENTRY_SPANS_2(patches_take, elem, const elem)
 
-/* The sum of what windows hold of one element of an image: at row, column. */
+/* Sums the elements of all windows that cover the image element at row, column. */
 KFN acc patches_sum(const struct patches_add_args *a, i64 row, i64 column, GLOBAL const elem *x)
 {
     acc sum = acc_zero();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h: unfold and fold. */
+/* launch.c: launches the kernels of kernel.h for unfold and fold. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 

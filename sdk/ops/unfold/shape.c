@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators on images that move blocks: between channels and space, between
- * channels, along time; and windows taken from images and added to them. */
+/* shape.c: infers shapes of operators that move blocks of images between channels and space,
+ * between channels or along time, and decomposes them; infers shapes of unfold and fold. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* N C H W, in whichever order they lie. */
+/* Extents of N C H W, in any order of the axes. */
 struct image {
     int64_t n, channels, height, width;
 };
@@ -107,7 +107,7 @@ enum bp_status bp_infer_pixel_unshuffle(struct bp_invocation *site)
     return to_depth(site, a->factor, a->channels_last);
 }
 
-/* x seen with other axes, those in another order, and copied; then seen with the last axes. */
+/* Reshapes x to `rank` axes, permutes these with a copy, and reshapes the result. */
 static enum bp_status unfold_rearranged(struct bp_decomposition *e, int64_t rank,
                                         const int64_t *shape, const int64_t *perm,
                                         const int64_t *result)
@@ -216,7 +216,8 @@ enum bp_status bp_infer_temporal_shift(struct bp_invocation *site)
     return put_image(site, a->channels_last, &i);
 }
 
-/* Channels from begin to end - 1, each frame that of so many before it. */
+/* Returns channels begin to end - 1; each frame holds the channels of the frame `by` frames before
+ * it. */
 static struct bp_tensor *unfold_shifted(struct bp_compose *c, struct bp_tensor *x, int64_t axis,
                                         int64_t begin, int64_t end, int64_t by)
 {
@@ -250,7 +251,7 @@ enum bp_status bp_decompose_temporal_shift(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* How windows lie: the struct of unfold, that of fold past its image. */
+/* The windows of unfold or fold: pointers to the attributes that both operators have. */
 struct windows {
     const int64_t *kernel, *stride, *dilation, *pad;
 };
@@ -300,7 +301,7 @@ enum bp_status bp_values_fold(const void *attrs)
     return check_windows("fold", &w);
 }
 
-/* How many windows there are in an image of size, and elements in one. */
+/* Computes the number of windows in an image of `size`, and of elements in a window. */
 static enum bp_status count_windows(const struct bp_invocation *site, const struct windows *w,
                                     const int64_t *size, int64_t *out_count, int64_t *out_elements)
 {
