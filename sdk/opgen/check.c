@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c: compiled before all else, as the head of opgen.c, and up to the first error: a word that
- * is unknown or malformed gives one error here that names the row; every other file would give
- * thousands. */
+/* check.c: checks the operator table. It is compiled before all other files, as the beginning of
+ * opgen.c, and stops at the first error: an unknown or malformed macro in an operator's row gives
+ * one error here, which names the row, instead of thousands of errors in every other file. */
 #include <backplane/types.h>
 
 #define OP(op, ins, outs, facts) _Static_assert(1 ins outs facts, "row " #op);
 #define OPA(op, ins, outs, attrs, facts) _Static_assert(1 ins outs attrs facts, "row " #op);
 #include <ops/ops.def>
 
-/* Every row says once how it infers, how it is differentiated, what its cases, tolerance and doc
- * are. */
+/* Every row states exactly once how its shape is inferred, how it is differentiated, and its cases,
+ * tolerance and documentation. */
 #define COMPLETE(sum) ((sum) == 11111 || (sum) == 111111 || (sum) == 111101)
 #define OP(op, ins, outs, facts) \
     _Static_assert(COMPLETE(0 facts), \
@@ -28,7 +28,7 @@
 #define DOC(text) +10000
 #include <ops/ops.def>
 
-/* Two rows of one name are one enumerator twice. */
+/* Two rows with one name define one enumerator twice. */
 enum {
 #define OP(op, ins, outs, facts) row_##op,
 #define OPA(op, ins, outs, attrs, facts) row_##op,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opgen: prints headers from ops.def, for compilers, editors and readers. Run by the build, never
- * checked in.
+/* opgen.c: prints headers from ops.def, for compilers, editors and readers. The build runs it; its
+ * output is not checked in.
  *
  *   opgen attrs   backplane/attrs.h: attribute structs, and BP_OPROW. For plugins and apps.
- *   opgen calls   backplane/ops.h: defaults and one typed call an operator. For apps.
- *   opgen bodies  calls.c: the bodies of those. Compiled into the core. */
-#include "check.c" /* first */
+ *   opgen calls   backplane/ops.h: defaults, and one typed call for each operator. For apps.
+ *   opgen bodies  calls.c: the bodies of the typed calls. Compiled into the core. */
+#include "check.c" /* must be first */
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -78,7 +78,7 @@ static void print_attrs(const struct row *r)
     printf("};\n");
 }
 
-/* NAME of name, for enumerators. */
+/* Prints a name in upper case, for enumerators. */
 static void print_upper(const char *name)
 {
     for (; *name; name++) putchar(*name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name);
@@ -91,7 +91,7 @@ static void print_enumerator(const char *name, const char *value, int number, co
     printf("_%s = %d, /* %s */\n", value, number, meaning);
 }
 
-/* The values of attributes that are enumerations (common/words_enums.h). */
+/* Prints the values of attributes that are enumerations (common/words_enums.h). */
 static void print_enums(void)
 {
 #define VALUE(name, value, number, meaning) print_enumerator(#name, #value, number, meaning);
@@ -145,7 +145,7 @@ static void print_ports(const struct port *ports, const char *title)
                                     : "");
 }
 
-/* The text of a row, wrapped. */
+/* Prints the documentation of a row, wrapped. */
 static void print_doc(const char *doc)
 {
     int column = 3;
@@ -208,7 +208,7 @@ static void calls_header(void)
     printf("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
-/* Whether an output is any number of tensors. */
+/* Whether the operator has an output with any number of tensors. */
 static bool opgen_varies(const struct row *r)
 {
     bool any = false;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`bp bench` of two builds in turn, so that a change that is to cost nothing can be judged on a noisy machine.
+"""Runs `bp bench` of two builds alternately, so that a change that must cost no time can be judged on a noisy machine.
 
     builds.py OLD NEW [--device DEV] [--rounds N] [--limit PART] [--filter GLOB]...
 
-OLD and NEW are build folders. Each round runs both, the other one first in every second round. Printed are, for each row,
+OLD and NEW are build folders. Each round runs both; every second round runs NEW first. For each row the program prints
 the medians, the median of the ratios of new to old times of the rounds, and their middle half. Exit status 1: the middle
-half of a row lies above 1 + PART (0.03).
+half of a row is above 1 + PART (0.03).
 """
 import argparse
 import json
@@ -15,12 +15,12 @@ import statistics
 import subprocess
 import sys
 
-RATES = ("GB/s", "GFLOP/s")  # more is better; of all other units less is
-SECONDS = 600  # of one run
+RATES = ("GB/s", "GFLOP/s")  # more is better; of all other units less is better
+SECONDS = 600  # timeout of one run
 
 
 def measure(build, options):
-    """{(row, threads): (value, unit)} of one run of bp bench."""
+    """Returns {(row, threads): (value, unit)} of one run of bp bench."""
     done = subprocess.run([os.path.join(build, "sdk", "tools", "bp"), "bench", options.device, "--quick", "--json", "-",
                            *(f"--filter={glob}" for glob in options.filter)],
                           stdout=subprocess.PIPE, timeout=SECONDS, check=True)
@@ -28,7 +28,7 @@ def measure(build, options):
 
 
 def slowdown(old, new, unit):
-    """By how much the new build takes longer."""
+    """The ratio of the new build's time to the old build's."""
     return old / new if unit in RATES else new / old
 
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* counts.c: what a call costs beside its kernel, in things that can be counted and so do not drift:
- * instructions, atomic read-modify-writes, locks, allocations. One TAP line a gate.
+/* counts.c: counts the cost of a call besides its kernel: instructions, atomic read-modify-writes,
+ * locks and allocations. These counts do not drift as times do. Prints one TAP line for each limit.
  *
  *     counts DEVICE
  *
- * What is counted is what comes again and again: an inline stream, calls made before. */
+ * The calls counted are those that an app makes again and again: on an inline stream, after earlier
+ * calls of the same kind. */
 #include "../../sdk/tools/bench.h"
 #include "step.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what this program's malloc and locks count: those of all libraries in the process -------- */
+/* --- malloc and locks of this program, which count for all libraries in the process ----------- */
 
 static long allocations, locks;
 
@@ -59,7 +60,7 @@ typedef int rw_function(pthread_rwlock_t *lock);
 static lock_function *real_lock, *real_trylock;
 static rw_function *real_read, *real_write;
 
-/* Before any library's constructors lock something, or at least at the first lock. */
+/* Finds a function of the C library; the wrappers below call this at the first lock. */
 static void *counts_real(const char *name)
 {
     void *function = dlsym(RTLD_NEXT, name);
@@ -96,7 +97,7 @@ int pthread_rwlock_wrlock(pthread_rwlock_t *lock)
     return real_write(lock);
 }
 
-/* --- what is counted -------------------------------------------------------------------------- */
+/* --- the calls that are counted --------------------------------------------------------------- */
 
 enum { WARM = 1000, CALLS = 16 };
 
@@ -140,7 +141,7 @@ static void counts_kernel(void *ctx)
     k->failed |= !bench_kernel_run(&k->kernel);
 }
 
-/* Of one call, over CALLS of them: each figure is the largest that a call had. */
+/* The cost of one call: the largest figure of CALLS calls. */
 struct cost {
     long instructions, locked, locks, allocations;
 };
@@ -166,7 +167,7 @@ static struct cost cost_of(struct kit *k, void (*body)(void *ctx))
     return cost;
 }
 
-/* --- the gates -------------------------------------------------------------------------------- */
+/* --- the limits ------------------------------------------------------------------------------- */
 
 static int tests, failures;
 
@@ -184,7 +185,8 @@ static void counts_gate(const char *what, const char *of, long count, long most,
            most);
 }
 
-/* Instructions are those of an optimised build; a build without optimisation has more. */
+/* The limits are for instructions of an optimised build; a build without optimisation executes
+ * more. */
 static bool can_count_instructions(void)
 {
 #ifdef __OPTIMIZE__
@@ -203,7 +205,7 @@ static void counts_gates(const char *what, struct cost cost, struct cost most)
     counts_gate(what, "allocations", cost.allocations, most.allocations, true);
 }
 
-/* The counters themselves: what they are known to have to see. */
+/* Events that the counters must count: a test of the counters themselves. */
 static void counts_known(void *ctx)
 {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -227,8 +229,8 @@ static void check_counters(struct kit *k)
                 step_can());
 }
 
-/* In a process of one thread the C library leaves the atomic instructions of its locks out, and so
- * may the core: calls are counted in a process with threads too. */
+/* In a process with one thread the C library omits the atomic instructions of its locks, and the
+ * core may omit its own. So the calls are counted in a process with several threads, too. */
 static void *counts_sleeper(void *gate)
 {
     pthread_mutex_lock(gate);
@@ -266,11 +268,11 @@ static void counts_finish(struct kit *k)
     bp_core_destroy(k->bench.core);
 }
 
-/* What is allowed: what was counted when the gate was made, of instructions a quarter more. */
+/* The limits: the counts when the limit was set; for instructions a quarter more. */
 static const struct limits {
     const char *call;
     void (*body)(void *ctx);
-    bool beside_kernel; /* instructions of the kernel are not counted */
+    bool beside_kernel; /* instructions of the kernel do not count */
     struct cost alone, threads;
 } limits[] = {
     {"a counts_prepared run", counts_prepared, true, {170, 0, 0, 0}, {170, 0, 0, 0}},

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX models held beside ONNX Runtime: the table of docs/results/onnx.md. No part of ./dev test.
+"""Compares ONNX models with ONNX Runtime: prints the table of docs/results/onnx.md. Not a part of ./dev test.
 
     python -m venv SCRATCH && SCRATCH/bin/pip install onnxruntime numpy
     build/examples/networks DIR --whole     writes resnet50.onnx and bert.onnx
     SCRATCH/bin/python tests/bench/onnx_peer.py build/sdk/tools/bp MODEL.onnx...
 
-Each process of ours is followed by one of ONNX Runtime's, ROUNDS times for each number of threads, so that
-what else the machine does falls on both; a process loads the model, runs it once, and then RUNS times. Element
-i of n of an input is i / n in both. One line a model and number of threads: medians over the rounds of the
-median latency, its ratio (least - most), load, load with the first run, and the peak of memory, which is that of
-the whole process: bp's, and Python's with ONNX Runtime.
+Processes of bp and of ONNX Runtime alternate, ROUNDS times for each number of threads, so that other work of the
+machine slows down both. A process loads the model, runs it once, and then RUNS times. Element i of n of an input is
+i / n in both. One line for each model and number of threads: medians over the rounds of the median latency, its
+ratio (least - most), load, load with the first run, and the peak of memory of the whole process: bp, or Python with
+ONNX Runtime.
 """
 import json
 import os
@@ -25,7 +25,7 @@ HEADINGS = ("threads", "ours, ms", "ONNX Runtime", "ratio", "load, ms", "load an
 
 
 def peer(path, threads):
-    """In a process of its own: ONNX Runtime's figures, as JSON."""
+    """Runs in a process of its own: prints the figures of ONNX Runtime as JSON."""
     import numpy as np
     import onnxruntime
 
@@ -49,7 +49,7 @@ def peer(path, threads):
 
 
 def measured():
-    """The command behind --measured, in a process whose children are this one: its figures and its peak."""
+    """Runs the command after --measured as the only child of this process, and prints its figures and its peak of memory."""
     done = subprocess.run(sys.argv[2:], stdout=subprocess.PIPE, text=True, check=True)
     said = json.loads(done.stdout)
     said["both_ms"] = said["load_ms"] + said["first_ms"]

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opencl_launch.c: what a launch on an OpenCL device costs beside the calls of OpenCL that it is
- * made of. Two sides, by turns, on one device: 1,000 runs of a prepared call (scale, on few
- * elements) and their end; and the same kernel, of the same source, with clSetKernelArg for each
- * argument and clEnqueueNDRangeKernel, 1,000 times, and clFinish. Prints nanoseconds a launch, and
- * the median of the ratios with their quartiles. By hand; BP_XPU_DEVICES says which device.
+/* opencl_launch.c: measures the cost of a launch on an OpenCL device in relation to the OpenCL
+ * calls that it consists of. Two sides alternate on one device: 1,000 runs of a prepared call
+ * (scale, on few elements) and the wait for their end; and the same kernel, from the same source,
+ * with clSetKernelArg for each argument and clEnqueueNDRangeKernel, 1,000 times, then clFinish.
+ * Prints nanoseconds per launch, and the median of the ratios with their quartiles. Run by hand;
+ * BP_XPU_DEVICES selects the device.
  *
- *     opencl_launch [PAIRS]
- */
+ *     opencl_launch [PAIRS] */
 #include "sources.h"
 #include "xpu.h"
 #include <backplane/backplane.h>
@@ -33,7 +33,8 @@ static double opencl_launch_now_ns(void)
     return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
-/* What the plugin is asked to run, caught from the launch of a row, for the other side. */
+/* The kernel and arguments that a launch function hands to the plugin: this portable_run stores
+ * them for the other side. */
 static struct portable caught;
 static unsigned char caught_args[1024];
 
@@ -66,7 +67,7 @@ static void catch_scale(void)
     opencl_launch_need(portable_scale(&launch) == BP_OK, "the arguments of scale");
 }
 
-/* OpenCL by itself. */
+/* The side that calls OpenCL directly. */
 struct direct {
     struct xpu_calls call;
     cl_command_queue queue;
@@ -84,7 +85,7 @@ static void open_calls(struct direct *d)
 #include "calls.def"
 }
 
-/* The device of that name. */
+/* Finds the device with this name. */
 static cl_device_id opencl_launch_find(struct direct *d, const char *name)
 {
     cl_platform_id platform[16];
@@ -133,7 +134,8 @@ static void direct_init(struct direct *d, const char *name)
     opencl_launch_need(!code, "clCreateKernel");
 }
 
-/* As the plugin divides it for a processor: one group of one lane makes all elements. */
+/* Launches the kernel as the plugin does on a processor: one group of one lane computes all
+ * elements. */
 static void direct_launch(struct direct *d)
 {
     const struct xpu_calls *call = &d->call;
@@ -162,7 +164,7 @@ static double direct_batch(struct direct *d, double *out_given)
     return (opencl_launch_now_ns() - began) / BATCH;
 }
 
-/* The same through Backplane. */
+/* The side that calls Backplane. */
 struct ours {
     struct bp_stream *stream;
     struct bp_prepared *prepared;

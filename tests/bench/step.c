@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.c: the trap flag: the processor raises SIGTRAP after each instruction, and the handler looks
- * at the next one. */
+/* step.c: counts instructions by the processor's trap flag: the processor raises SIGTRAP after each
+ * instruction, and the handler examines the next one. */
 #include "step.h"
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && \
@@ -25,7 +25,7 @@ static bool is_locked(const uint8_t *at)
     while (is_prefix(*at)) at++;
     if (*at == 0xf0) return true;
     if ((*at & 0xf0) == 0x40) at++;                           /* REX */
-    return (*at == 0x86 || *at == 0x87) && at[1] >> 6 != 3; /* XCHG, not of two registers */
+    return (*at == 0x86 || *at == 0x87) && at[1] >> 6 != 3; /* XCHG with memory */
 }
 
 static void on_trap(int number, siginfo_t *info, void *context)
@@ -38,7 +38,7 @@ static void on_trap(int number, siginfo_t *info, void *context)
     counts.locked += is_locked((const uint8_t *)(uintptr_t)c->uc_mcontext.gregs[REG_RIP]);
 }
 
-/* The stack pointer goes past the red zone first: pushing writes there. */
+/* Moves the stack pointer below the red zone first, because pushfq writes to the stack. */
 static inline void trap_flag(bool on)
 {
     if (on)

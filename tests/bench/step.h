@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.h: counts what a piece of code executes, instruction by instruction: no sampling, no
- * counters of the machine, the same figure on every run. On x86-64 with Linux. */
+/* step.h: counts the instructions that a function executes, one by one: without sampling and
+ * hardware counters, so that each run returns the same counts. For x86-64 with Linux. */
 #ifndef STEP_H
 #define STEP_H
 
@@ -14,8 +14,8 @@ struct step_counts {
 /* Whether this machine and this build can count. */
 bool step_can(void);
 
-/* Runs body(ctx), which makes no system call, on the calling thread, one instruction at a time. Not
- * from two threads at once. */
+/* Runs body(ctx) on the calling thread, one instruction at a time; body must not make a system
+ * call. Two threads must not call this at the same time. */
 struct step_counts step_count(void (*body)(void *ctx), void *ctx);
 
 #endif

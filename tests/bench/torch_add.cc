@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch_add.cc: nanoseconds of at::add on one f32 element, the output made and destroyed: what
-// launch/eager of `bp bench` is, in PyTorch. Built and run by torch_add.py.
+// torch_add.cc: measures nanoseconds of at::add with one f32 element, with creation and destruction
+// of the output: the counterpart of launch/eager of `bp bench`. torch_add.py builds and runs it.
 //
-// Prints two figures: called as it is, and in inference mode, where PyTorch leaves out what only
+// Prints two figures: for a plain call, and in inference mode, where PyTorch omits work that only
 // gradients need.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -37,7 +37,7 @@ static double measure()
 int main()
 {
     at::set_num_threads(1);
-    measure(); // warm
+    measure(); // warms up
     double plain = measure();
     c10::InferenceMode inference;
     std::printf("%.1f %.1f\n", plain, measure());

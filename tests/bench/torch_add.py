@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An eager add of one element beside PyTorch's, in turn: five pairs of processes.
+"""Compares an eager add of one element with PyTorch's: five pairs of processes, alternately.
 
     torch_add.py BP [DEVICE]
 
-BP is the built command. Needs PyTorch's C++ library (Debian's libtorch-dev) and g++, and is therefore no
-part of the tests: it says so and ends with 2 where they are missing. The target is a ratio of at most 0.3
-of at::add as it is called without further ado; it ends with 1 if the median is above.
+BP is the built command. The program needs PyTorch's C++ library (Debian's libtorch-dev) and g++; it is therefore not a
+part of the tests, and exits with status 2 and a message where they are missing. The target is a ratio of at most 0.3 to
+a plain call of at::add; the exit status is 1 if the median is above.
 """
 import glob
 import json
@@ -22,7 +22,7 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_add.cc"
 
 
 def build(directory):
-    """Compiles the PyTorch side; None: it cannot be."""
+    """Compiles the PyTorch side; returns None if that fails."""
     program = os.path.join(directory, "torch_add")
     include = next((d for d in ("/usr/include", "/usr/local/include")
                     if os.path.exists(os.path.join(d, "ATen", "ATen.h"))), None)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""gelu, exp and tanh of 1M f32 beside PyTorch's: processes by turns, each the median of 200 calls.
+"""Compares gelu, exp and tanh of 1M f32 with PyTorch's: processes alternate, each reports the median of 200 calls.
 
     torch_formulas.py LIBBACKPLANE.so
 
-Needs PyTorch (Debian's python3-torch), and is therefore no part of the tests: it says so and ends with 2 where
-it is missing. A line a formula and number of threads: the median of the processes' medians, least and most, and
-the ratio to PyTorch's best process, whose time depends on where its results come to lie. The target is 0.8 of
-its usual one.
+The program needs PyTorch (Debian's python3-torch); it is therefore not a part of the tests, and exits with status 2
+and a message where PyTorch is missing. One line for each formula and number of threads: the median of the processes'
+medians, least and most, and the ratio to PyTorch's best process, whose time depends on the addresses of its results.
+The target is 0.8 of PyTorch's usual time.
 """
 import ctypes
 import importlib.util

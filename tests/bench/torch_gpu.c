@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* torch_gpu.c: calls of operators on a device, for torch_gpu.py, which loads this as a library and
- * has the same calls made by PyTorch in turn. */
+/* torch_gpu.c: calls operators on a device, for torch_gpu.py, which loads this file as a library
+ * and lets PyTorch make the same calls alternately. */
 #include <backplane/backplane.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 enum { INPUTS = 3, RANK = 4 };
 
 struct input {
-    int64_t shape[RANK]; /* ended by 0 */
-    int64_t perm[RANK];  /* axes of the view of it that is taken; all 0: the tensor */
+    int64_t shape[RANK]; /* ends with 0 */
+    int64_t perm[RANK];  /* axes of the view that is the input; all 0: the tensor itself */
 };
 
 struct row {
@@ -35,7 +35,7 @@ static const struct bp_sum_attrs over_rows = {
     .size = sizeof over_rows, .axes = {.at = second, .n = 1}};
 static const struct bp_layer_norm_attrs last = {
     .size = sizeof last, .axis = -1, .epsilon = 1e-5};
-static struct bp_conv_attrs padded; /* by 1 on each side */
+static struct bp_conv_attrs padded; /* padded by 1 on each side */
 static const struct bp_attention_attrs causal = {.size = sizeof causal, .causal = 1};
 
 static const struct row rows[] = {
@@ -87,7 +87,7 @@ const char *times_open(const char *name)
     return NULL;
 }
 
-/* Numbers from -1 to 1. */
+/* Returns numbers from -1 to 1. */
 static float *torch_gpu_draw(int64_t n)
 {
     static uint64_t state = 88172645463325252u;
@@ -155,7 +155,7 @@ const char *times_setup(int row)
     return NULL;
 }
 
-/* n calls, and the wait for them. */
+/* Makes n calls and waits for their end. */
 const char *times_run(int row, int n)
 {
     static const uint8_t want[3] = {1, 0, 0};

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Eager operator calls on a GPU beside PyTorch's, in one process, in turn: pairs of as many calls as take some
-milliseconds, each until the device has done them.
+"""Compares eager operator calls on a GPU with PyTorch's, in one process, alternately.
+
+A side of a pair makes as many calls as take some milliseconds, and waits until the device has done them.
 
     torch_gpu.py LIBRARY [DEVICE] [PAIRS] [NAME...]
 
-LIBRARY is torch_gpu.c, compiled as a library with libbackplane; DEVICE is cuda:0 where none is named; NAMEs are
-parts of names of rows. Needs PyTorch and a GPU, and is therefore no part of the tests. Prints a Markdown table:
-the median of our times, of PyTorch's, and of the ratios of the pairs, with their middle half.
+LIBRARY is torch_gpu.c, compiled as a library with libbackplane; DEVICE is cuda:0 unless it is given; a NAME is a part of
+the name of a row. Needs PyTorch and a GPU, and is therefore not a part of the tests. Prints a Markdown table: the median
+of our times, of PyTorch's, and of the ratios of the pairs, with their middle half.
 """
 import ctypes
 import statistics
@@ -17,7 +18,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-LEAST_S = 0.005  # of one side of a pair
+LEAST_S = 0.005  # least seconds of one side of a pair
 
 library = ctypes.CDLL(sys.argv[1])
 for name in ("times_name", "times_open", "times_setup", "times_run"):
@@ -117,7 +118,7 @@ def torch_runner(call):
 
 
 def enough(run):
-    """How many calls take LEAST_S."""
+    """Returns the number of calls that take LEAST_S."""
     run(2)
     return max(1, min(500, int(LEAST_S / seconds(run, 3)) + 1))
 
@@ -140,7 +141,7 @@ def main():
     device = sys.argv[2] if len(sys.argv) > 2 else "cuda:0"
     pairs = int(sys.argv[3]) if len(sys.argv) > 3 else 9
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.deterministic = True  # as ours is
+    torch.backends.cudnn.deterministic = True  # as Backplane is
     check(library.times_open(device.encode()))
     print("| call | ours, us | PyTorch, us | ratio | middle half |\n|---|---|---|---|---|")
     number = 0

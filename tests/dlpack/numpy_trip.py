@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors to numpy and back by DLPack, with memory shared.
+"""Passes tensors to numpy and back by DLPack, with shared memory.
 
     numpy_trip.py LIBBACKPLANE
 
-numpy before 2 knows the older form of DLPack only, gives arrays that cannot be written, and has no bool in
-DLPack. A numpy that is missing is a failure: it is a package that the tests need. One TAP line a test.
+numpy before 2 knows only the older form of DLPack, returns read-only arrays, and has no bool in DLPack.
+A missing numpy is a failure, because it is a package that the tests need. One TAP line for each test.
 """
 import ctypes
 import gc
@@ -74,14 +74,14 @@ class Library:
 
 
 class Tensor:
-    """A tensor; numpy takes it by the two methods of the protocol."""
+    """A tensor, which numpy imports by the two methods of the protocol."""
 
     def __init__(self, library, handle):
         self.library, self.handle = library, handle
 
     @classmethod
     def of(cls, library, array):
-        """A new tensor with a copy of an array's elements."""
+        """Returns a new tensor with a copy of an array's elements."""
         shape = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
         t = cls(library, library.make("bp_tensor_create", library.device, DTYPES[array.dtype.name], array.ndim, shape))
         data = array.tobytes()
@@ -90,7 +90,7 @@ class Tensor:
 
     @classmethod
     def borrow(cls, library, array):
-        """A tensor over an array's own memory, as a consumer of the protocol makes it."""
+        """Returns a tensor over an array's own memory, as a consumer of the protocol creates it."""
         capsule = array.__dlpack__()
         managed = python.PyCapsule_GetPointer(capsule, NAME)
         handle = library.make("bp_tensor_from_dlpack_legacy", library.device, ctypes.c_void_p(managed))
@@ -143,7 +143,7 @@ def numbers(np, name, shape):
 
 
 def writable(np, array):
-    """The same memory as an array that can be written."""
+    """Returns an array over the same memory that can be written."""
     class Holder:
         __array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False),
                                "strides": array.strides}
@@ -229,7 +229,7 @@ def imports_each_dtype_and_layout(np, library):
 
 
 def imports_bool_and_writes_it(np, library):
-    """numpy has no bool in DLPack, so that the struct is made here."""
+    """numpy has no bool in DLPack, so the test makes the struct itself."""
     array = np.array([True, False, True, True])
     shape = (ctypes.c_int64 * 1)(4)
     managed = Managed(data=array.ctypes.data, device_type=1, ndim=1, code=6, bits=8, lanes=1, shape=shape)
@@ -259,7 +259,7 @@ def array_goes_first(np, library):
     tensor = Tensor.borrow(library, array)
     del array
     gc.collect()
-    others = [np.full(1000, 5, "int64") for _ in range(50)]  # would take the memory if it were free
+    others = [np.full(1000, 5, "int64") for _ in range(50)]  # would reuse the memory if it were free
     assert tensor.read() == expected
     del others
     tensor.destroy()
@@ -292,7 +292,7 @@ def deleters_are_called_once(np, library):
                       deleter=ctypes.cast(deleter, ctypes.c_void_p))
     tensor = Tensor(library, library.make("bp_tensor_from_dlpack_legacy", library.device, ctypes.byref(managed)))
     view = tensor.view("bp_tensor_slice", *i64(0, 1, 3, 1))
-    seen = np.from_dlpack(view)  # lent on
+    seen = np.from_dlpack(view)  # exports an imported tensor
     tensor.destroy()
     view.destroy()
     assert calls == [] and seen.tolist() == [1, 2]

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each public header compiles alone, twice in a row, as C11 and as C++17, without a warning; and in C++ no name of a struct
-or enum has to be told from a function by the word struct or enum.
+"""Compiles each public header alone, twice in a row, as C11 and as C++17: there must be no warning.
+
+In C++, also checks that each struct and enum can be named without the word struct or enum.
 
     alone.py ROOT BUILD
 
-With gcc and g++, and with clang and clang++ where they are installed. One TAP line for a header,
+With gcc and g++, and with clang and clang++ where they are installed. One TAP line for each header,
 language and compiler.
 """
 import glob
@@ -21,7 +22,7 @@ LANGUAGES = [("C11", ["-x", "c", "-std=c11"], ["gcc", "clang"]),
 
 
 def plain_names(folders, headers):
-    """C++ that includes all headers and names each of their structs and enums without a keyword."""
+    """Returns a C++ source that includes all headers and names each of their structs and enums without a keyword."""
     tags = set()
     for path in (os.path.join(folder, header) for folder in folders for header in headers):
         if os.path.exists(path):
@@ -33,7 +34,7 @@ def plain_names(folders, headers):
 
 
 def compiles(compiler, options, includes, source):
-    # -fsyntax-only: nothing is written. `-` reads source; what follows -x is its language.
+    # -fsyntax-only: the compiler writes no file. `-`: it reads the source from stdin, in the language of -x.
     command = [compiler, *options, *WARNINGS, "-fsyntax-only", *includes, "-"]
     return subprocess.run(command, input=source, capture_output=True, text=True)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The binary layout of the plugin ABI and of the app API, compared with what it was.
+"""Compares the binary layout of the plugin ABI and of the app API with the recorded one.
 
     offsets.py ROOT BUILD            compares with offsets.golden
     offsets.py ROOT BUILD --update   writes offsets.golden
 
-All structs are found by reading the public headers, so that a new one cannot be left out; a C
+The program finds all structs by reading the public headers, so that no new struct is left out; a C
 program prints the size and offset of each member and the number of each enumerator.
 """
 import difflib
@@ -43,7 +43,7 @@ def structs(text):
 
 
 def enumerators(text):
-    """Names that are written out; those of the two X-macro lists are printed from the lists."""
+    """Yields enumerators that are written out; those of the two X-macro lists are printed from the lists."""
     for match in re.finditer(r"\benum\s+(bp_\w+)\s*\{(.*?)\}\s*;", plain(text), re.S):
         yield from ((match.group(1), n) for n in re.findall(r"\b(BP_\w+)\s*=", match.group(2))
                     if not n.endswith("_"))

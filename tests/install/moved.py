@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An installed Backplane works wherever it is moved to, and apps and plugins are built against it.
+"""Checks that an installed Backplane works wherever it is moved, and that apps and plugins can be built with it.
 
     moved.py ROOT BUILD
 
-Installs into a directory, moves it, and from there: runs bp; builds the example app in C and a program
-in C++ with pkg-config, outside the source tree; builds a copy of the template. One TAP line for each. Nothing is set in the environment that would help to find anything.
+Installs into a directory, moves that directory, and then runs bp, builds the example app in C and a program in C++ with
+pkg-config, outside the source tree, and builds a copy of the template. One TAP line for each. No environment variable is
+set that would help to find a file.
 """
 import filecmp
 import glob
@@ -25,7 +26,7 @@ CPP = r"""
 #include <cstdio>
 int main() { std::printf("%s %s\n", bp_version(), bp_status_name(BP_ERR_ABSENT)); }
 """
-# y = |x|, of 4 f32, as ONNX writes it
+# y = |x|, for 4 f32, as ONNX encodes it
 ABS = (b"\x08\x08\x3a\x2c\x0a\x0b\x0a\x01\x78\x12\x01\x79\x22\x03\x41\x62\x73\x12\x01\x67\x5a\x0f\x0a\x01"
        b"\x78\x12\x0a\x0a\x08\x08\x01\x12\x04\x0a\x02\x08\x04\x62\x09\x0a\x01\x79\x12\x04\x0a\x02\x08\x01"
        b"\x42\x02\x10\x0d")
@@ -37,7 +38,7 @@ class Failed(Exception):
 
 
 def run(*command, cwd, env=None):
-    """What a command printed; Failed with everything it said if it ends badly."""
+    """Returns the output of a command; raises Failed with all of its output if the command fails."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "LD_", "PKG_CONFIG"))}
     done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**clean, **(env or {})})
     if done.returncode:
@@ -51,7 +52,7 @@ def expect(condition, text):
 
 
 class Moved:
-    """The moved tree, and a directory to build things in."""
+    """The moved tree, and a directory for builds."""
 
     def __init__(self, top):
         self.prefix, self.work = os.path.join(top, "elsewhere", "backplane"), os.path.join(top, "app")
@@ -80,7 +81,7 @@ class Moved:
 
 
 def headers(moved):
-    """All public headers are there, and are those of the tree."""
+    """All public headers are installed, and equal those of the tree."""
     there = os.path.join(moved.prefix, "include", "backplane")
     for path in glob.glob(f"{ROOT}/*/include/backplane/*.h") + glob.glob(f"{BUILD}/sdk/include/backplane/*.h"):
         copy = os.path.join(there, os.path.basename(path))
@@ -109,7 +110,7 @@ def no_old_paths(moved):
 
 
 def app_c(moved):
-    """The example app builds with pkg-config outside the tree and computes what it should."""
+    """The example app builds with pkg-config outside the tree and computes the right numbers."""
     shutil.copy(os.path.join(ROOT, "examples", "app.c"), moved.work)
     printed = moved.build("gcc", "app.c", "-std=c11")
     expect(printed == EXPECTED, f"app.c printed {printed!r}, expected {EXPECTED!r}")
@@ -126,7 +127,7 @@ def app_cpp(moved):
 
 
 def app_onnx(moved):
-    """The app of docs/onnx.md builds with pkg-config and runs a model; where the library is built."""
+    """The app of docs/onnx.md builds with pkg-config and runs a model, if the library is built."""
     if not os.path.exists(os.path.join(moved.prefix, "include", "backplane", "model.h")):
         return
     with open(os.path.join(ROOT, "docs", "onnx.md"), encoding="utf-8") as f:
@@ -143,7 +144,7 @@ def app_onnx(moved):
 
 
 def vendor(moved):
-    """The installed template, renamed and built as its README says, is a plugin that bp takes."""
+    """The installed template, renamed and built as its README says, is a plugin that bp loads."""
     folder = os.path.join(moved.work, "vendor")
     shutil.copytree(os.path.join(moved.prefix, "share", "backplane", "template"), folder)
     with open(os.path.join(folder, "README.md"), encoding="utf-8") as f:
@@ -159,7 +160,7 @@ def main():
     tests = [headers, bp_list, no_old_paths, app_c, app_cpp, app_onnx, vendor]
     print(f"1..{len(tests)}")
     failed = 0
-    # Inside the build directory: a plugin is not loaded from below a directory that others may write to.
+    # Inside the build directory, because no plugin is loaded from a directory that other users may write to.
     with tempfile.TemporaryDirectory(dir=BUILD, prefix="install-") as top:
         moved = Moved(top)
         for number, test in enumerate(tests, 1):

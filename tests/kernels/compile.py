@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each portable kernel compiles for each dtype as OpenCL C 1.2, also for a device without any extension (no f64, no
-f16), as HIP for gfx90a and as CUDA C++ to PTX of sm_90, so that none rots before its plugin exists. As C the cpu plugin
-compiles them.
+"""Compiles each portable kernel for each dtype as OpenCL C 1.2, HIP and CUDA C++, so that it stays valid without a plugin.
+
+OpenCL also for a device without extensions (no f64, no f16), HIP for gfx90a, CUDA to PTX of sm_90. The cpu plugin
+compiles the kernels as C.
 
     compile.py ROOT FOLDER CLANG NEW_CLANG BY_OTHERS FAMILY=HEADER:DTYPE,DTYPE...     NEW_CLANG: one that knows sm_90, from 16
-    on. An empty name: that compiler is not here. BY_OTHERS: what is compiled whole by another part of a run, with
-    commas: CUDA by nvcc for its plugin, OpenCL by PoCL in conformance. Here then, of CUDA, one type of each kernel, and of
-    OpenCL, all without f64 and f16, and those types
+    on. An empty name: that compiler is not installed. BY_OTHERS: languages that another part of a run compiles completely,
+    with commas: CUDA by nvcc for its plugin, OpenCL by PoCL in conformance. Then this program compiles one type of each
+    kernel as CUDA and, as OpenCL, all types without f64 and f16, and the types that need these
 """
 import glob
 import os
@@ -21,13 +22,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SDK = os.path.join(ROOT, "sdk")
 WORDS = [re.fullmatch(r"(\w+)=(.*):(.*)", word).groups() for word in sys.argv[6:]]
 FAMILIES = {name + ".h": types.split(",") for name, _, types in WORDS}
-HEADERS = {header: name + ".h" for name, header, _ in WORDS}  # by path, named from sdk
-TEXT = ["-O0", "-S", "-emit-llvm"]  # OpenCL is optimised where nothing is said, which takes twice the time of all else
+HEADERS = {header: name + ".h" for name, header, _ in WORDS}  # by path, relative to sdk
+TEXT = ["-O0", "-S", "-emit-llvm"]  # without an option clang optimises OpenCL, which takes twice the time of all else
 WARN = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
-# What kernels for GPUs begin with: read once for each language, for it is longer than a kernel.
+# The beginning of kernels for GPUs. clang reads it once for each language, because it is longer than a kernel.
 FIRST = f'#include "{HERE}/runtime.h"\n#include <math.h>\n#include <stdint.h>\n'
 
-# language, ending, whose compiler, how, what is read first, of which the output must define the entry by this pattern
+# language, file ending, compiler, options, text that is read first, pattern of an entry's definition in the output
 WAYS = [
     ("OpenCL", "cl", CLANG, ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-finclude-default-header",
                              *WARN, *TEXT], None, "define .*spir_kernel .*@{}\\("),
@@ -43,16 +44,16 @@ WAYS = [
 
 
 def left_out(language, dtype, types):
-    """Whether this compilation says nothing new."""
+    """Whether this compilation would check nothing new."""
     if language == "OpenCL without f64":
         return dtype in ("f64", "c128")
-    if language.startswith("CUDA"):  # clang has to know each name that nvcc's headers declare
+    if language.startswith("CUDA"):  # clang must know each name that nvcc's headers declare
         return "CUDA" in BY_OTHERS and dtype != types[0]
     return language == "OpenCL" and "OpenCL" in BY_OTHERS and dtype not in ("f64", "c128", "f16")
 
 
 def entries():
-    """family.h -> names of its entry points."""
+    """Returns {family.h: names of its entry points}."""
     found = {}
     for path in sorted(glob.glob(os.path.join(SDK, "ops", "*", "*.h"))):
         with open(path, encoding="utf-8") as f:
@@ -73,7 +74,7 @@ def write(name, text):
 
 
 def precompiled(ending, command, text):
-    """Arguments by which the text has been read already; none for no text."""
+    """Returns arguments that make the compiler use the text precompiled; none for an empty text."""
     if not text:
         return []
     result = os.path.join(FOLDER, f"first.{ending}.pch")

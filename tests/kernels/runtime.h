@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime.h: of the headers of HIP and CUDA as much as the dialect needs, so that clang alone
- * compiles portable kernels for GPUs of AMD and NVIDIA. Not for running them. */
+/* runtime.h: declares the parts of the HIP and CUDA headers that the dialect needs, so that clang
+ * alone can compile portable kernels for GPUs of AMD and NVIDIA. The result cannot run. */
 #ifndef BP_TEST_RUNTIME_H
 #define BP_TEST_RUNTIME_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_runs.cc: entries of run.h as a GPU has them, for one type, which the build names: lanes make
- * several elements together where the operands allow it, and one elsewhere. Lanes run one after
- * another here. Elements must have the bits that the formula gives, memory beside them must stay as
- * it was, operands must be found even where they are, and, as the build has the compiler check each
- * address, nowhere else. */
+/* test_runs.cc: tests the GPU form of the entries of run.h, for one type, which the build names.
+ * Lanes compute several elements together where the operands allow that, else one element; here the
+ * lanes run one after another. Elements must have the bits of the formula, and memory beside them
+ * must not change. Operands must be found even exactly where they are; the build lets the compiler
+ * check each address. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#define __CUDACC__ /* words of CUDA, as much as the dialect needs */
+#define __CUDACC__ /* the words of CUDA that the dialect needs */
 #define __device__
 #define __global__
 #define __shared__ static
@@ -32,12 +32,12 @@ static struct {
 
 enum { ELEMENTS = 1024, OPERANDS = 3, LONGEST = 8 };
 
-/* Where operands lie: the result first. Rows of inputs are as many elements apart as step says, or
- * are one row, or elements that repeat in theirs. Offsets count elements. */
+/* Layouts of operands, the result first. Rows of an input are `row` elements apart; an input may be
+ * one row for all, or have one element for each row. Offsets count elements. */
 struct lie {
     const char *name;
     i64 rows, columns, row[OPERANDS], column[OPERANDS], offset[OPERANDS];
-    int even; /* whether it is even for inputs and results of any size */
+    int even; /* whether the layout is even for inputs and results of any size */
 };
 enum { R = RUN };
 static const struct lie lies[] = {
@@ -81,7 +81,7 @@ static struct walk_by_value walk_of(const struct lie *lie)
     return walk;
 }
 
-/* Element i of operand k. */
+/* Returns the address of element i of operand k. */
 template <typename T> static T *at(const struct lie *lie, int k, i64 i, unsigned char *from)
 {
     return (T *)from + lie->offset[k] + i / lie->columns * lie->row[k] +
@@ -92,7 +92,7 @@ template <typename T> static T *first(const struct lie *lie, int k)
     return (T *)memory[k] + lie->offset[k];
 }
 
-/* Bytes of all kinds; of floats few are not finite. */
+/* Fills the operands with bytes of all values; few of the floats are not finite. */
 static void fill(unsigned seed)
 {
     for (int k = 0; k < OPERANDS; k++)
@@ -107,7 +107,7 @@ template <typename F> static void launch(F kernel)
         for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) kernel();
 }
 
-/* Elements of 16 bytes are even anywhere. */
+/* Elements of 16 bytes are even at any offset. */
 static void check(const struct lie *lie, const char *what, int even)
 {
     int odd = even != lie->even && !(even && sizeof(elem) == 16);
@@ -124,7 +124,7 @@ template <typename T> static void test(const struct lie *lie, int to, T (*value)
     T *y = first<T>(lie, 0);
     elem *x = first<elem>(lie, 1);
 
-    if (lie->column[2] != 1 || lie->offset[2]) return; /* it is about another input */
+    if (lie->column[2] != 1 || lie->offset[2]) return; /* the layout tests another input */
     fill(to + 1);
     for (i64 i = 0; i < args.walk.count; i++)
         *at<T>(lie, 0, i, wanted) = value(*at<elem>(lie, 1, i, memory[1]));
@@ -197,7 +197,7 @@ static void test_compare(const struct lie *lie)
     launch([&] { NAME(compare)(args, args.walk.count, z, x, y); });
     check(lie, "compare", compare_is_even(&args, z, x, y));
 }
-/* The condition is the first input; absent: there are zeros where it holds. */
+/* The condition is the first input. absent: the result has zeros where the condition is true. */
 static void test_where(const struct lie *lie, int absent)
 {
     struct where_args args = {walk_of(lie)};
@@ -233,7 +233,7 @@ static void test_all(const struct lie *lie)
     test_unary(lie, UNARY_neg, unary_neg);
     test_binary(lie, BINARY_add);
 #ifndef ELEM_COMPLEX
-    test_binary(lie, BINARY_fmod); /* a long one */
+    test_binary(lie, BINARY_fmod); /* a formula with long code */
     test_in_place(lie);
 #endif
 #ifdef ELEM_FLOAT

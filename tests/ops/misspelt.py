@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A mistake in a row of the operator table is one error, and it names the row.
+"""Checks that a mistake in a row of the operator table gives one error, which names the row.
 
 usage: misspelt.py SOURCE_ROOT BUILD_ROOT CC ARGUMENT...
 
-clang stops without the note that names the row, but shows the line: there the slip itself will do.
+clang stops before the note that names the row, but shows the source line: there the misspelt word is enough.
 """
 import pathlib
 import shutil
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-# (folder of sdk/ops, what stands there, what a slip makes of it, the row)
+# (folder of sdk/ops, right text, misspelt text, row)
 SLIPS = [
     ('softmax', 'INFER(softmax) ', 'INFR(softmax) ', 'softmax'),
     ('cast', 'OUT(y, U', 'OTU(y, U', 'cast'),
@@ -25,7 +25,7 @@ SLIPS = [
 
 
 def errors_of(cc, source, build, include):
-    """What the build's own compile of opgen.c says."""
+    """Returns the output and the errors of the build's own compilation of opgen.c."""
     command = cc + ['-std=c11', '-fsyntax-only', '-I', str(include / 'include'), '-I', str(include), '-I', str(build / 'sdk'), str(source / 'sdk/opgen/opgen.c')]
     output = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False).stderr
     return output, [line for line in output.splitlines() if ' error:' in line and 'fatal error: too many' not in line]

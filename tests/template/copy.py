@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a vendor does with the template: copies it, builds it alone, gives it a name. And its size.
+"""Does the steps of a vendor with the template: copies it, builds it alone, renames it. Also checks its size.
 
     copy.py ROOT BUILD
 
-Prints TAP. A copy is built with build.sh against the headers only; the harness then runs on it, plain and
-under the sanitizers.
+Prints TAP. The program builds a copy with build.sh against the headers only; then it runs the harness on the copy, plain
+and under the sanitizers.
 """
 import ctypes
 import glob
@@ -23,11 +23,11 @@ ROOT, BUILD = (os.path.abspath(p) for p in sys.argv[1:])
 TEMPLATE = os.path.join(ROOT, "sdk", "template")
 HEADERS = [f"-I{ROOT}/sdk/include", f"-I{BUILD}/sdk/include"]
 WARNINGS = ["-Werror", "-Wpedantic", "-Wshadow", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla"]
-LINES = 400  # fewer than this
+LINES = 400  # exclusive limit
 
 
 def run(*command, **more):
-    """Standard output; a failure raises with all that was said."""
+    """Returns the standard output; a failure raises with all of the output."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=240, **more)
     if done.returncode:
         raise AssertionError(f"{' '.join(command)}\nexit status {done.returncode}\n{done.stdout}")
@@ -41,7 +41,7 @@ def copy(scratch, name):
 
 
 def harness(folder, flags, **env):
-    """Builds the plugin copy and the harness with flags, runs one on the other."""
+    """Builds the plugin copy and the harness with these flags, and runs the harness on the plugin."""
     run("sh", f"{folder}/build.sh", *HEADERS, *WARNINGS, *flags)
     program = os.path.join(folder, "test_template")
     sources = [f"{ROOT}/tests/template/{name}.c" for name in ("harness", "test_template")]
@@ -83,7 +83,7 @@ class Plugin(ctypes.Structure):
 
 
 def renamed(scratch):
-    """The steps of the README, as they stand there."""
+    """Runs the steps of the README as written there."""
     folder = copy(scratch, "renamed")
     with open(os.path.join(folder, "README.md"), encoding="utf-8") as f:
         steps = re.search(r"^```sh\n(.*?)^```$", f.read(), re.M | re.S).group(1)

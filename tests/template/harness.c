@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* harness.c: see harness.h. */
+/* harness.c: implements the test harness for plugins without a core (harness.h). */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include "harness.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 static _Thread_local char message[1024];
-static atomic_int failures; /* of the running test; threads of it count too */
+static atomic_int failures; /* of the running test; its threads count too */
 static int tests, failed_tests;
 
 /* --- the host --- */
@@ -47,7 +47,7 @@ static void harness_host_release(void *ctx, void *memory, size_t size)
 {
     struct harness *h = ctx;
 
-    memset(memory, 0xdd, size); /* a wrong size shows under a sanitizer */
+    memset(memory, 0xdd, size); /* shows a wrong size under a sanitizer */
     free(memory);
     h->live--;
 }
@@ -156,7 +156,8 @@ static const struct bp_kernel *find_row(const struct bp_kernels *kernels, const 
     exit(1);
 }
 
-/* Everything that the launch points to is gone, and overwritten, when this returns. */
+/* Frees and overwrites all memory of the launch before it returns, so that a plugin must not use it
+ * later. */
 enum bp_status harness_launch(struct harness *h, const char *name, const void *attrs,
                               struct tensor *out, struct tensor *in0, struct tensor *in1)
 {
@@ -236,7 +237,7 @@ int harness_death(const struct bp_plugin *plugin, void (*test)(struct harness *h
     if (child == 0) {
         struct harness h;
         setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-        signal(SIGSEGV, SIG_DFL); /* a sanitizer would report, and exit */
+        signal(SIGSEGV, SIG_DFL); /* otherwise a sanitizer would report and exit */
         harness_init(&h, plugin);
         test(&h);
         _exit(0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_template.c: what the template promises, tried on the plugin alone.
+/* test_template.c: tests the promises of the template on the plugin alone.
  *
  *   test_template PLUGIN.so */
 #include "harness.h"
@@ -38,7 +38,7 @@ static void host_reads_all(struct harness *h)
     (void)((volatile float *)t.view.data)[(1 << 20) - 1];
 }
 
-/* out claims four elements (one alignment) more than it has; the input repeats one element. */
+/* out states four elements (one alignment) more than it has; the input repeats one element. */
 static void kernel_overruns(struct harness *h)
 {
     struct tensor out, one;
@@ -77,7 +77,7 @@ static void uses_after_free(struct harness *h)
     tensor_init(&t, h, SHAPE(1 << 20));
     tensor_init(&one, h, SHAPE(1));
     harness_launch(h, "template_add_f32", NULL, &t, &one, &one);
-    tensor_finish(&t, h); /* before its work is done: against the rules */
+    tensor_finish(&t, h); /* before its work is done, which breaks the rules */
     h->runtime->synchronize(h->self, 0, NULL);
 }
 
@@ -190,17 +190,17 @@ static void template_events(struct harness *h)
     CHECK(r->event_query(h->self, 0, event) == BP_OK);
     CHECK(harness_launch(h, "template_add_f32", NULL, &t, &t, &t) == BP_OK);
     CHECK(r->event_query(h->self, 0, event) ==
-          BP_OK); /* what comes after the mark does not count */
+          BP_OK); /* work after the event does not count */
     CHECK(r->event_record(h->self, 0, NULL, event) == BP_OK);
-    while (r->event_query(h->self, 0, event) == BP_ERR_NOT_READY) continue; /* asking is enough */
+    while (r->event_query(h->self, 0, event) == BP_ERR_NOT_READY) continue; /* polling is enough */
     tensor_read(&t, h, &got);
     CHECK(got == 64);
     r->event_destroy(h->self, 0, event);
     tensor_finish(&t, h);
 }
 
-/* More work than the queue holds, no two jobs alike, each on the result of the one before: element
- * i of b is element i of a, twice that is element i + 1 of a. */
+/* More jobs than the queue holds, all different, each on the result of the job before: element i of
+ * b is element i of a, and twice that is element i + 1 of a. */
 static void queue_is_ordered(struct harness *h)
 {
     float start[100] = {1}, got[100];
@@ -263,7 +263,8 @@ static void empty_is_nothing(struct harness *h)
     tensor_finish(&one, h);
 }
 
-/* Rows along each axis of 3 x 4 x 5, into new memory and in place; large values do not overflow. */
+/* Softmax along each axis of 3 x 4 x 5, into new memory and in place; large values must not
+ * overflow. */
 static void softmax_along(struct harness *h, int64_t axis, bool in_place)
 {
     const int64_t extent[] = {3, 4, 5}, step[] = {20, 5, 1}, n = extent[(axis + 3) % 3],
@@ -309,7 +310,7 @@ static void *use_device(void *harness)
     return NULL;
 }
 
-/* As above, but threads share the device's memory: not allocations, which fill it. */
+/* As use_device, but the threads share one device: without allocations, which fill its memory. */
 static void *share_device(void *harness)
 {
     struct harness *h = harness;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The xpu plugin on devices that answer otherwise than PoCL's processor does: bent_opencl.c bends single answers.
+"""Tests the xpu plugin on devices with other properties than PoCL's processor: bent_opencl.c changes single results.
 
-    bent.py BP BUILT BENT_OPENCL STEPS      BUILT empty: the plugin was not built, all is skipped
+    bent.py BP BUILT BENT_OPENCL STEPS      BUILT empty: the plugin was not built, all tests are skipped
 """
 import ctypes
 import os
@@ -21,33 +21,33 @@ def test(function):
 
 
 def real_loader():
-    """Where the machine's loader lies."""
+    """The path of the machine's loader."""
     ctypes.CDLL("libOpenCL.so.1")
     with open("/proc/self/maps", encoding="utf-8") as f:
         return next(line.split()[-1] for line in f if "libOpenCL.so" in line)
 
 
 def bent(folder, **how):
-    """An environment with the bent loader, which writes its calls into `trace`. The tests share programs."""
+    """Returns an environment with the bent loader, which writes its calls into `trace`. Tests share compiled programs."""
     return with_loader(folder, BENT, **{"BENT_REAL": real_loader(), "BENT_TRACE": os.path.join(folder, "trace"),
                                         "BP_XPU_CACHE": os.path.join(os.path.dirname(folder), "programs"), **how})
 
 
 def trace(env, call):
-    """What is known of each call of that name, oldest first."""
+    """The traced arguments of each call of that name, oldest first."""
     with open(env["BENT_TRACE"], encoding="utf-8") as f:
         words = [line.split() for line in f]
     return [dict(w.split("=", 1) for w in line[1:] if "=" in w) for line in words if line[0] == call]
 
 
 def names(env):
-    """The calls in order."""
+    """The names of all calls, in order."""
     with open(env["BENT_TRACE"], encoding="utf-8") as f:
         return [line.split()[0] for line in f]
 
 
 def steps(env, *words, device="xpu:0"):
-    """How each step was answered, by its word: status and message. No step: on which the device failed."""
+    """The result of each step, by name: status and message. Without steps: that of opening the device."""
     done = subprocess.run([STEPS, device, *words], capture_output=True, text=True, env=env, timeout=240, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr
     lines = [line.split(": ", 1) for line in done.stdout.splitlines()]
@@ -70,7 +70,7 @@ def what_is_not_bent_is_passed_on(folder):
 
 @test
 def each_device_has_a_context_of_its_own(folder):
-    """Drivers keep a buffer in the memory of each device of its context."""
+    """A driver keeps a copy of a buffer in the memory of each device of the buffer's context."""
     env = bent(folder)
     code, text = bp(env, "conform", "xpu:0", "--filter=runtime/pair/*", "--filter=memory/copy/peer*")
     assert code == 0 and " pass" in text and " fail" not in text and "unsupported" not in text, text
@@ -80,7 +80,7 @@ def each_device_has_a_context_of_its_own(folder):
 
 @test
 def work_that_ends_out_of_resources_has_lost_the_device(folder):
-    """So NVIDIA's and AMD's drivers tell of kernels that crashed. Where memory is asked for, it is memory."""
+    """NVIDIA's and AMD's drivers report a crashed kernel so. In a call that allocates memory, the code means no memory."""
     for code in ("-5", "-9999"):
         for fail, words in ((f"clFinish={code}", ("add", "sync")), (f"clEnqueueReadBuffer={code}", ("add", "read")),
                             (f"event={code}", ("add", "record", "query")),
@@ -104,7 +104,7 @@ def work_that_fails_otherwise_has_not_lost_the_device(folder):
 
 @test
 def pinned_memory_is_where_both_see_what_the_other_writes(folder):
-    """One memory (0x1035) is not enough: a GPU's caches may stand in between, unless it has fine-grained SVM (0x1053)."""
+    """Unified memory (0x1035) is not enough: a GPU's caches may delay writes, unless it has fine-grained SVM (0x1053)."""
     cpu, gpu = "0x1000=2", "0x1000=4"
     for kind, unified, svm, there in ((cpu, 1, 0, True), (gpu, 1, 0, False), (gpu, 1, 1, False), (gpu, 1, 3, True),
                                       (gpu, 0, 3, False), (cpu, 0, 0, False)):
@@ -129,7 +129,7 @@ def devices_that_cannot_run_the_kernels_are_left_out(folder):
 
 
 def groups(env):
-    """How many items the work-groups of each kernel had, by the kernel's name."""
+    """The numbers of items that the work-groups of each kernel had, by the kernel's name."""
     found = {}
     for launch in trace(env, "clEnqueueNDRangeKernel"):
         found.setdefault(launch["kernel"], set()).add(int(launch["local"]))
@@ -169,7 +169,7 @@ def a_kernel_that_not_even_64_items_can_run_is_refused(folder):
 
 @test
 def blocks_are_made_where_a_teams_memory_is_its_own(folder):
-    """On a GPU (0x1000=4) whose kind of local memory (0x1022) is 1, a memory of its own, or 2, the device's."""
+    """For a GPU (0x1000=4) whose kind of local memory (0x1022) is 1, a memory of its own, or 2, the device's memory."""
     for kind, there in ((1, True), (2, False)):
         env = bent(folder, BENT_INFO=f"0x1000=4;0x1022={kind}", BENT_TRACE=os.path.join(folder, f"trace{kind}"))
         code, text = bp(env, "conform", "xpu:0", "--quick", FEW[0])
@@ -179,7 +179,7 @@ def blocks_are_made_where_a_teams_memory_is_its_own(folder):
 
 @test
 def small_numbers_of_f16_are_kept_where_those_of_f32_are_flushed(folder):
-    """PoCL, told to, takes subnormal numbers of f32 for 0, as a device without CL_FP_DENORM does."""
+    """With this option PoCL treats subnormal numbers of f32 as 0, as a device without CL_FP_DENORM does."""
     flags = os.environ.get("POCL_EXTRA_BUILD_FLAGS", "") + " -cl-denorms-are-zero"
     env = bent(folder, POCL_EXTRA_BUILD_FLAGS=flags, BP_XPU_CACHE=os.path.join(folder, "cache"))
     code, text = bp(env, "conform", "xpu:0", "--filter=kernel/cast/f16-f32/*", "--filter=kernel/cast/f32-f16/*")
@@ -188,7 +188,7 @@ def small_numbers_of_f16_are_kept_where_those_of_f32_are_flushed(folder):
 
 @test
 def a_device_without_f64_takes_no_rows_from_another(folder):
-    """xpu:1 has none (0x1032): it alone refuses what computes with f64, with and without a plan."""
+    """xpu:1 has no f64 (0x1032): it alone refuses kernels that compute with f64, with and without a plan."""
     env = bent(folder, BENT_INFO="1:0x1032=0")
     cases = [f"--filter=kernel/{case}" for case in ("tan/f32/*", "roi_align_grad/f32*/*", "neg/f32/*")]
     code, text = bp(env, "conform", "xpu:0", "--quick", *cases)
@@ -202,7 +202,7 @@ def a_device_without_f64_takes_no_rows_from_another(folder):
 
 @test
 def launches_are_handed_on_before_anybody_waits(folder):
-    """Drivers gather launches until they are told to start: no more than 16 of them wait for that."""
+    """A driver collects launches until it is flushed: at most 16 launches wait for a flush."""
     env = bent(folder)
     assert set(steps(env, *["add"] * 50).values()) == {"BP_OK"}
     launches = "".join({"clEnqueueNDRangeKernel": "l", "clFlush": "f"}.get(name, "") for name in names(env))
@@ -212,7 +212,7 @@ def launches_are_handed_on_before_anybody_waits(folder):
 
 @test
 def programs_are_kept_by_all_that_they_depend_on(folder):
-    """Names and versions of platform and driver, however long, and the driver's number where it has one."""
+    """The key has names and versions of platform and driver, however long, and the driver's UUID if it has one."""
     cache = os.path.join(folder, "cache")
     base = "0x1030=cl_khr_fp64 cl_khr_device_uuid;0x106b=one driver uuid"
     kinds = ["", base, base.replace("one driver", "two driver"), "0x0902=Another platform", "0x0901=OpenCL 3.0 another",
@@ -227,7 +227,7 @@ def programs_are_kept_by_all_that_they_depend_on(folder):
 
 @test
 def long_launches_are_made_in_parts(folder):
-    """Where a launch is given little work, on a device that no number of units (0x1002) keeps busy, results are the same."""
+    """Results are equal if a launch may do only few operations, on a device that no number of units (0x1002) keeps busy."""
     cases = ["--filter=kernel/conv/f32/*", *FEW[1:2]]
     for teams in ("1", "0"):
         env = bent(folder, BP_XPU_TEAMS=teams, BP_XPU_LAUNCH_WORK="100", BENT_INFO="0x1002=0",
@@ -240,7 +240,7 @@ def long_launches_are_made_in_parts(folder):
 
 @test
 def intels_compiler_is_told_of_large_buffers(folder):
-    """Of a GPU (0x1000=4) of Intel's (0x1001) whose buffers (0x1010) may have more than 4 GiB; PoCL then refuses the option."""
+    """For a GPU (0x1000=4) of Intel's (0x1001) whose buffers (0x1010) may exceed 4 GiB; PoCL then refuses the option."""
     for vendor, size, told in ((0x8086, 5 << 30, True), (0x8086, 4 << 30, False), (0x10de, 5 << 30, False)):
         env = bent(folder, BENT_INFO=f"0x1000=4;0x1001={vendor};0x1010={size}", BP_XPU_CACHE="",
                    BENT_TRACE=os.path.join(folder, f"trace{vendor}-{size}"))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bent_opencl.c: an OpenCL loader that bends single answers of the machine's own: bent.h. Here are
- * the functions whose arguments it looks at. */
+/* bent_opencl.c: an OpenCL loader that changes single results of the machine's own loader (bent.h).
+ * This file has the functions whose arguments the loader examines. */
 #include "bent.h"
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -16,7 +16,7 @@
 #define REAL(name) ((__typeof__(name) *)bent_real(#name))
 
 enum { DEVICES = 16 };
-static cl_device_id device[DEVICES]; /* in the order of the platform */
+static cl_device_id device[DEVICES]; /* in the platform's order */
 static atomic_int launches;
 
 bent_function *bent_real(const char *name)
@@ -53,7 +53,7 @@ void bent_trace(const char *format, ...)
     close(file);
 }
 
-/* Goes through KEY=VALUE;... : the next key and value, in out. false: there are no more. */
+/* Reads the next key and value of KEY=VALUE;... into out. Returns false at the end. */
 struct entry {
     char key[64], value[512];
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bent_rest.c: the functions of the bent loader whose answers are a code or not bent at all; they
- * are passed on without their types. Each parameter of OpenCL is a pointer or an integer, which a
- * register or a word of the stack holds; none has more than ten. */
+/* bent_rest.c: defines the other functions of the bent loader, which fail with a code or pass their
+ * arguments on. It needs no types: each parameter of OpenCL is a pointer or an integer, in a
+ * register or a word of the stack, and no function has more than ten. */
 #include "bent.h"
 
-/* Those of bent_opencl.c. */
+/* The functions of bent_opencl.c. */
 #define clGetPlatformInfo other_clGetPlatformInfo
 #define clGetDeviceIDs other_clGetDeviceIDs
 #define clGetDeviceInfo other_clGetDeviceInfo

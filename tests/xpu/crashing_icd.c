@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crashing_icd.c: a driver that dies as soon as the loader asks it for anything. */
+/* crashing_icd.c: a driver that crashes as soon as the loader calls it. */
 void *clGetExtensionFunctionAddress(const char *name);
 
 void *clGetExtensionFunctionAddress(const char *name)

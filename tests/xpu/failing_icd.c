@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failing_icd.c: a driver with one GPU that nobody can open, as one that others have taken. */
+/* failing_icd.c: a driver with one GPU that cannot be opened, as if other processes used it
+ * exclusively. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl_icd.h>
 #include <string.h>
@@ -10,7 +11,7 @@ void *clGetExtensionFunctionAddress(const char *name);
 
 static cl_icd_dispatch dispatch;
 static struct {
-    cl_icd_dispatch *dispatch; /* what each handle of a driver begins with */
+    cl_icd_dispatch *dispatch; /* the first word of each handle of a driver */
 } platform = {&dispatch}, device = {&dispatch};
 
 static cl_int failing_icd_answer(const void *value, size_t bytes, size_t size, void *out,

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The xpu plugin on machines without OpenCL, with a driver that crashes, fails or is too old, with devices named and not named, and with
-caches of programs that are empty, shared, junk, cut short, or cannot be written.
+"""Tests the xpu plugin on machines without OpenCL, with bad drivers, with named devices, and with bad program caches.
 
-    machine.py BP BUILT CRASHING_ICD OLD_DRIVER OLD_LOADER SMALL_GROUPS FAILING_ICD      BUILT empty: the plugin was not built, all is skipped
+Drivers crash, fail or are too old; caches of programs are empty, shared, junk, cut short, or cannot be written.
+
+    machine.py BP BUILT CRASHING_ICD OLD_DRIVER OLD_LOADER SMALL_GROUPS FAILING_ICD
+        BUILT empty: the plugin was not built, all tests are skipped
 """
 import glob
 import os
@@ -29,7 +31,7 @@ def bp(env, *words):
 
 
 def state(env):
-    """The state of the plugin, its devices, the whole answer."""
+    """Returns the state of the plugin, the number of its devices, and the whole output."""
     _, text = bp(env, "list", "--probe")
     for line in text.splitlines():
         words = line.split()
@@ -39,7 +41,7 @@ def state(env):
 
 
 def runs(env, device="xpu:0"):
-    """Whether a kernel's cases pass."""
+    """Asserts that the cases of one kernel pass."""
     code, text = bp(env, "conform", device, "--filter", "kernel/add/f32/*")
     assert code == 0 and " pass" in text and "fail" not in text, text
 
@@ -88,7 +90,7 @@ def a_device_with_small_work_groups_is_left_out(folder):
 
 @test
 def a_driver_that_fails_does_not_stop_others(folder):
-    """One of two drivers, first or second; alone, it is the reason why there are no devices."""
+    """One of two drivers fails, the first or the second; alone, it is the reason that there are no devices."""
     for name in ("0", "9"):
         vendors = os.path.join(folder, "vendors" + name)
         os.mkdir(vendors)
@@ -128,7 +130,7 @@ def processors_are_devices_when_they_are_named(folder):
 
 @test
 def a_device_without_f64_does_the_rest(folder):
-    """Numbers that the host gives reach kernels as f32; what holds or needs f64 is refused, and says so."""
+    """Host numbers reach kernels as f32; operations that hold or need f64 are refused, with a message."""
     env = environment(folder, BP_XPU_FP64="0")
     code, text = bp(env, "conform", "xpu:0", "--quick", *(f"--filter=kernel/{op}/f32*" for op in ("scale", "clip", "adam", "cast")))
     assert code == 0 and " pass" in text and "fail" not in text, text
@@ -142,7 +144,7 @@ def a_device_without_f64_does_the_rest(folder):
 
 @test
 def teams_of_many_lanes_make_blocks(folder):
-    """As on a GPU: lanes that share memory, with barriers."""
+    """As on a GPU: lanes share memory and have barriers."""
     env = environment(folder, BP_XPU_TEAMS="1")
     code, text = bp(env, "conform", "xpu:0", "--filter=kernel/matmul/f32/blocks*", "--filter=kernel/conv*/f32/2d.blocks*",
                     *(f"--filter=kernel/{made}/*" for made in ("softmax/f32", "scale/f32", "cast/f32-bf16", "assign/i8")),
@@ -152,7 +154,7 @@ def teams_of_many_lanes_make_blocks(folder):
 
 @test
 def lanes_without_a_group_come_to_the_barriers(folder):
-    """Groups side by side are fewer than the lanes of a team, which all go through what has barriers."""
+    """A team has more lanes than groups; all of its lanes must run through code with barriers."""
     env = environment(folder, BP_XPU_TEAMS="1")
     code, text = bp(env, "conform", "xpu:0", *(f"--filter=kernel/{op}/f32/*" for op in NORMALISE))
     assert code == 0 and " pass" in text and "fail" not in text, text

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* old_opencl.c: an OpenCL loader with one GPU, whose driver is of OpenCL 1.1 or (SMALL_GROUPS) has
- * small work-groups. Its other functions, in old_rest.c, must not be called. */
+/* old_opencl.c: an OpenCL loader with one GPU, whose driver has OpenCL 1.1 or (SMALL_GROUPS) small
+ * work-groups. Its other functions, in old_rest.c, must not be called. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* old_rest.c: the other functions of the loader of old_opencl.c: whoever calls one has not asked
- * how old the driver is. With OLD_LOADER one is not there that came with OpenCL 1.2. */
+/* old_rest.c: defines the other functions of old_opencl.c's loader, which abort: their caller has
+ * not checked the driver's version. With OLD_LOADER, one function of OpenCL 1.2 is missing. */
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Those of old_opencl.c. */
+/* The functions of old_opencl.c. */
 #define clGetPlatformIDs other_platforms
 #define clGetDeviceIDs other_devices
 #define clGetPlatformInfo other_platform

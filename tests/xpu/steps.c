@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steps.c: takes steps on a device, in one stream, and prints a line for each: its word, how it was
- * answered, the message if it failed.
+/* steps.c: runs steps on a device, in one stream, and prints a line for each step: its name, its
+ * status, and the message if it failed.
  *
  *     steps DEVICE STEP...
  *
- *     add        1 is added to each number of x, in a new tensor, which x is then
- *     sync       the stream is synchronized
- *     read       x is read
- *     record, query, wait    an event: is recorded, asked, waited for
- *     allocate   memory for another tensor
- *     pinned     the same in pinned memory */
+ *     add        adds 1 to each number of x; the result is a new tensor, which becomes x
+ *     sync       synchronizes the stream
+ *     read       reads x
+ *     record, query, wait    records an event, queries it, waits for it
+ *     allocate   allocates another tensor
+ *     pinned     allocates another tensor in pinned memory */
 #include <backplane/backplane.h>
 #include <backplane/ops.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs that test the xpu plugin share: environments for it, and running a list of tests as TAP."""
+"""Helpers of the programs that test the xpu plugin: environments for it, and a function that runs a list of tests as TAP."""
 import os
 import subprocess
 import tempfile
@@ -10,14 +10,14 @@ PASSED = ("POCL_CACHE_DIR", "POCL_WORK_GROUP_SPECIALIZATION", "POCL_EXTRA_BUILD_
 
 
 def environment(folder, **more):
-    """Our cache is the test's own, PoCL's is shared by the tests, or is the caller's: ours is what they are about."""
+    """Each test has a program cache of its own, because it tests that cache. PoCL's cache is shared, or the caller's."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "OCL_", "POCL_")) or k in PASSED}
     return {"POCL_CACHE_DIR": os.path.join(os.path.dirname(folder), "pocl"), **env, "OCL_ICD_VENDORS": POCL,
             "POCL_DEVICES": "pthread pthread", "BP_XPU_DEVICES": "*", "BP_XPU_CACHE": os.path.join(folder, "cache"), **more}
 
 
 def with_loader(folder, library, **more):
-    """An environment in which that library is the OpenCL loader."""
+    """Returns an environment in which that library is the OpenCL loader."""
     link = os.path.join(folder, "libOpenCL.so.1")
     if not os.path.islink(link):
         os.symlink(library, link)
@@ -26,7 +26,7 @@ def with_loader(folder, library, **more):
 
 
 def run_tests(tests, built):
-    """Each in a folder of its own. The exit status."""
+    """Runs each test in a folder of its own. Returns the exit status."""
     why = "the plugin was not built: no OpenCL headers" if not built else \
         "PoCL is not installed" if not os.path.exists(POCL) else ""
     if why:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_across.c: devices of several kinds in one process: tensors move between each two of them,
- * an event of one holds up a stream of another, inputs of two are refused by name, threads use
- * both. */
+/* test_across.c: tests devices of several kinds in one process: tensors move between each two of
+ * them, an event of one blocks a stream of another, a call with inputs of two devices is refused by
+ * name, and threads use both. */
 #include "../unit/fixture.h"
 
 #include <pthread.h>
@@ -85,7 +85,8 @@ Test(across, tensors_move_between_each_two)
     world_finish(&w);
 }
 
-/* first + ROUNDS in a stream of one device; another's stream waits for that, and takes it. */
+/* Adds 1 ROUNDS times in a stream of one device; a stream of another device waits for the event and
+ * copies the result. */
 Test(across, an_event_of_one_holds_up_a_stream_of_another)
 {
     struct world w = world_init();
@@ -136,7 +137,7 @@ Test(across, inputs_of_two_devices_are_refused_by_name)
     world_finish(&w);
 }
 
-/* Sums on one device, by a thread of its own. */
+/* Adds on one device, in a thread of its own. */
 static void *across_sums(void *arg)
 {
     struct fixture *f = arg;
@@ -165,7 +166,8 @@ Test(across, threads_use_devices_of_two_kinds_at_once)
     world_finish(&w);
 }
 
-/* Eight-bit floats are held and copied; no kernel computes them: that is said, and no more. */
+/* Eight-bit floats can be stored and copied, but no kernel computes with them: the call fails with
+ * a message that names the dtype. */
 Test(across, a_dtype_that_no_kernel_takes_is_refused_by_name)
 {
     struct world w = world_init();
@@ -183,8 +185,8 @@ Test(across, a_dtype_that_no_kernel_takes_is_refused_by_name)
     world_finish(&w);
 }
 
-/* The driver gives 256 MiB in one piece. What is more is refused with numbers, each time; then the
- * device works as before. */
+/* The driver allocates at most 256 MiB in one block. A larger request fails with numbers in the
+ * message, each time; then the device works as before. */
 Test(across, memory_that_is_exhausted_is_there_again)
 {
     const int64_t n = 128 << 20;
@@ -205,7 +207,8 @@ Test(across, memory_that_is_exhausted_is_there_again)
     world_finish(&w);
 }
 
-/* A bad index is found on a device whose words the host does not reach, and named. */
+/* The kernel finds a bad index on a device whose fault word the host cannot read directly; the
+ * failure names the kernel. */
 Test(across, a_bad_index_is_a_failure_of_the_stream_that_names_the_kernel)
 {
     struct world w = world_init();
@@ -235,7 +238,7 @@ static void *open_alone(void *failed)
     return NULL;
 }
 
-/* Each test is a process of its own: nothing has asked the driver before. */
+/* Each test is a process of its own: no code has opened the driver before. */
 Test(across, cores_on_threads_open_the_driver_at_once)
 {
     enum { THREADS = 4 };

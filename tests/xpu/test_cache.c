@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cache.c: the xpu plugin's cache of programs alone: what is written is found, by its whole
- * key; of several processes one compiles; on a full disk nothing is left behind. */
+/* test_cache.c: tests the xpu plugin's program cache alone: a program is found by its whole key;
+ * one of several processes compiles; a full disk leaves no file behind. */
 #include "sources.h"
 #include "xpu.h"
 #include <criterion/criterion.h>
@@ -67,7 +67,8 @@ Test(cache, what_is_written_is_found, .init = cache_begin, .fini = cache_end)
     free(got);
 }
 
-/* In a child: takes the turn, says so, and after a while writes the program, or dies. */
+/* In a child process: takes the compile lock, writes a byte to the parent, and after a while writes
+ * the program, or exits without it. */
 static pid_t cache_compiler(const struct xpu_key *key, bool dies)
 {
     int ready[2], turn;
@@ -128,7 +129,7 @@ Test(cache, a_full_disk_leaves_nothing_behind, .init = cache_begin, .fini = cach
     unsigned char *binary = calloc(1, 65536);
     size_t size = 0;
 
-    signal(SIGXFSZ, SIG_IGN); /* write then answers as on a full disk: less, then an error */
+    signal(SIGXFSZ, SIG_IGN); /* then write fails as on a full disk: it writes less, then fails */
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     xpu_cache_write(&key, binary, 65536);
     cr_assert_eq(cache_files(false), 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_hardware.c: what xpu says of a device's UUID and its place on the PCI bus, of drivers that
- * have the extensions for that, or not. TAP. */
+/* test_hardware.c: tests the UUID and the PCI address that xpu reports of a device, for drivers
+ * with and without the extensions for these. Prints TAP. */
 #include "xpu.h"
 #include <stdio.h>
 #include <string.h>

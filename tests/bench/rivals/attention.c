@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c: attention against the three calls that it stands for, on the same device. */
+/* attention.c: compares attention with the three operator calls that it replaces, on the same
+ * device. */
 #include "rival.h"
 #include <stdio.h>
 
-/* q k^T, its softmax, and the product of that with v. */
+/* q k^T, its softmax, and the product of the softmax with v. */
 struct three {
     struct ready scores, softmax, product;
 };
@@ -17,7 +18,7 @@ static void run_three(void *ctx)
     ready_run(&t->product);
 }
 
-/* The same memory once more. */
+/* Another view of the same memory. */
 static struct bp_tensor *attention_again(struct bp_tensor *t, const int64_t *shape)
 {
     int64_t stride[] = {shape[1] * shape[2], shape[2], 1};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.c: the distinct convolutions of ResNet-50 against oneDNN: channels-last, and row-major
- * images in and out, for which it has two ways. */
+/* conv.c: compares the distinct convolutions of ResNet-50 with oneDNN: with channels-last images,
+ * and with row-major images, which oneDNN takes directly or reorders (the faster of the two). */
 #include "rival.h"
 #include <stdio.h>
 
@@ -15,10 +15,10 @@ static const struct layer {
     {512, 7, 2048, 1, 1},   {2048, 7, 512, 1, 1},   {512, 7, 512, 3, 1},
 };
 
-/* oneDNN's convolution, with reorders before and after where the layouts differ. */
+/* oneDNN's convolution, with a reorder before and after it if the layouts differ. */
 struct direct {
     dnnl_primitive_t conv, in, out;
-    dnnl_memory_t x, y, w, own_x, own_y; /* own: what the convolution reads and writes */
+    dnnl_memory_t x, y, w, own_x, own_y; /* own: images in the layout of the convolution */
     dnnl_stream_t stream;
 };
 
@@ -56,7 +56,7 @@ static dnnl_memory_desc_t conv_image(int c, int hw, dnnl_format_tag_t tag)
     return desc;
 }
 
-/* Weights in the layout that the primitive likes, once. */
+/* Reorders the weights once to the layout that the primitive prefers. */
 static void conv_pack(const struct ring *ring, struct direct *d, const struct layer *l,
                       const dnnl_memory_desc_t *wanted, float *weights)
 {
@@ -76,7 +76,7 @@ static void conv_pack(const struct ring *ring, struct direct *d, const struct la
     dnnl_memory_destroy(from);
 }
 
-/* lies: how images lie; through: how the convolution has them. */
+/* lies: layout of the images in memory; through: layout in which the convolution works. */
 static void direct_init(const struct ring *ring, struct direct *d, const struct layer *l,
                         struct ready *ours, dnnl_format_tag_t lies, dnnl_format_tag_t through)
 {

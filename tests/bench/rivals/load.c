@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c: what a process pays for the cpu device before its first call: seconds to find the plugin,
- * check, load and open it, and whether a vendor's library was opened on the way.
+/* load.c: measures the time that a process needs before its first call on the cpu device: to find
+ * the plugin, and to check, load and open it. Fails if a vendor's library was opened meanwhile.
  *
- *   load   prints microseconds of the core, of the device, and the libraries that are mapped */
+ *   load   prints microseconds for the core and the device, and whether such a library is mapped */
 #include <backplane/backplane.h>
 #include <stdio.h>
 #include <string.h>

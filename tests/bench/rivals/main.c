@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c: measures the cpu device against the libraries called directly, with the same threads, in
- * one process and in turns.
+/* main.c: compares the cpu device with other libraries called directly: with the same number of
+ * threads, in one process, alternately.
  *
  *   rivals [--threads N] [--only PART] */
 #include "rival.h"
@@ -42,7 +42,7 @@ static int rivals_by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds of each of n. */
+/* Returns seconds per call, for n calls. */
 static double rivals_batch(work_fn *work, void *ctx, int n)
 {
     double begin = rivals_now();
@@ -51,7 +51,7 @@ static double rivals_batch(work_fn *work, void *ctx, int n)
     return (rivals_now() - begin) / n;
 }
 
-/* How many make a round. */
+/* Returns the number of calls that make a round. */
 static int count_for(work_fn *work, void *ctx)
 {
     double once;

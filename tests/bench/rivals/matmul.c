@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.c: products against OpenBLAS and oneDNN, whichever is faster. */
+/* matmul.c: compares products of matrices with OpenBLAS or oneDNN, whichever is faster. */
 #include "rival.h"
 #include <dlfcn.h>
 #include <stdio.h>

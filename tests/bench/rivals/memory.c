@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: operators that only move memory, at 16M elements, against the best of memcpy, a copy
- * and a triad that go past the caches: bytes read and written a second. */
+/* memory.c: compares operators that only move memory, with 16M elements, with the fastest of
+ * memcpy, a copy and a triad with streaming stores: bytes read and written per second. */
 #include "rival.h"
 #include <immintrin.h>
 #include <omp.h>
@@ -10,7 +10,7 @@
 
 enum { N = 16 << 20 };
 
-/* One thread's part of n elements, a multiple of 64 but for the last. */
+/* Processes one thread's part of n elements; n is a multiple of 64, except for the last thread. */
 typedef void part_fn(float *a, const float *b, const float *c, int64_t n);
 
 struct streams {
@@ -52,7 +52,7 @@ static void by_triad(float *a, const float *b, const float *c, int64_t n)
                       _mm_add_ps(_mm_load_ps(b + i), _mm_mul_ps(factor, _mm_load_ps(c + i))));
 }
 
-/* The same by whole lines. */
+/* As by_stores, with whole cache lines. */
 __attribute__((target("avx512f"))) static void by_lines(float *a, const float *b, const float *c,
                                                         int64_t n)
 {
@@ -70,7 +70,7 @@ __attribute__((target("avx512f"))) static void by_line_triad(float *a, const flo
                          _mm512_fmadd_ps(factor, _mm512_load_ps(c + i), _mm512_load_ps(b + i)));
 }
 
-/* The best way, and the bytes that it moves. */
+/* The fastest function, and the number of bytes that it moves. */
 struct best {
     part_fn *fn;
     const char *name;
@@ -112,7 +112,7 @@ static void memory_measure(const struct ring *ring, struct streams *s, const str
     ready_finish(&ours);
 }
 
-/* transpose is a view; the copy of it is what is measured. */
+/* Transposing makes a view; the benchmark measures its copy. */
 static struct bp_tensor *memory_turned(const struct ring *ring, uint32_t rank, const int64_t *shape,
                                        const int64_t *perm)
 {
@@ -141,7 +141,7 @@ static void memory_transposes(const struct ring *ring, struct streams *s, const 
     }
 }
 
-/* A variadic input is one argument of two tensors: not for ready_init. */
+/* A variadic input is one argument with two tensors, which ready_init does not support. */
 struct joined {
     const struct ring *ring;
     struct bp_tensor *in[2], *out;

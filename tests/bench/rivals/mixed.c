@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mixed.c: attention against the three operators that it stands for; a product and a convolution in
- * turns against each alone. */
+/* mixed.c: compares attention with the three operators that it replaces, and a product and a
+ * convolution that alternate with each of them alone. */
 #include "rival.h"
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* planes.c: pooling and batch_norm, as networks for images have them, against oneDNN. */
+/* planes.c: compares pooling and batch_norm, in sizes of image networks, with oneDNN. */
 #include "rival.h"
 #include <stdio.h>
 

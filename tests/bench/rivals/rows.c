@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c: softmax and layer_norm against oneDNN, sums against the rate of reading. */
+/* rows.c: compares softmax and layer_norm with oneDNN, and sums with the speed of reading
+ * memory. */
 #include "rival.h"
 #include <immintrin.h>
 #include <omp.h>
@@ -74,11 +75,11 @@ static void rows_measure(const struct ring *ring, const char *op, int rows, int 
 struct reading {
     const float *x;
     int64_t n;
-    float (*part)(const float *x, int64_t n); /* what a thread does */
+    float (*part)(const float *x, int64_t n); /* reads the part of one thread */
     volatile float total;
 };
 
-/* Reads everything once, with eight sums: as fast as memory comes. */
+/* Reads all elements once, with eight sums: at the speed of memory. */
 static float read_part(const float *x, int64_t n)
 {
     __m128 lane[8];
@@ -90,7 +91,7 @@ static float read_part(const float *x, int64_t n)
     return _mm_cvtss_f32(lane[0]);
 }
 
-/* Lines of four places at once, asked for ahead. */
+/* Reads lines at four positions, with prefetching. */
 __attribute__((target("avx512f"))) static float read_lines(const float *x, int64_t n)
 {
     __m512 lane[4];
@@ -119,7 +120,7 @@ static void rows_read_all(void *ctx)
     r->total = total;
 }
 
-/* The faster of both. */
+/* Selects the faster of the two functions. */
 static void find_reading(struct reading *r)
 {
     double time;
