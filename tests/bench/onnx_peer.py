@@ -25,7 +25,7 @@ HEADINGS = ("threads", "ours, ms", "ONNX Runtime", "ratio", "load, ms", "load an
 
 
 def peer(path, threads):
-    """Runs in a process of its own: prints the figures of ONNX Runtime as JSON."""
+    """Runs in a separate process: prints the figures of ONNX Runtime as JSON."""
     import numpy as np
     import onnxruntime
 

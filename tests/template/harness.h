@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* harness.h: drives a plugin without a core: with a host table of its own, hand-made launches, and
+/* harness.h: drives a plugin without a core: with its own host table, hand-written launches, and
  * TAP lines. So a sanitizer sees only the plugin, and a test may break rules that a core would
  * enforce. */
 #ifndef HARNESS_H
@@ -60,7 +60,7 @@ void harness_test(const char *name, void (*test)(struct harness *h),
                   const struct bp_plugin *plugin);
 int harness_end(void);
 
-/* Runs test in a child process, on an instance of its own. Returns the signal that ended the child;
+/* Runs test in a child process, on a new instance. Returns the signal that ended the child;
  * 0: none. */
 int harness_death(const struct bp_plugin *plugin, void (*test)(struct harness *h));
 

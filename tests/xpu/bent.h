@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bent.h: declares the functions that the two files of the bent OpenCL loader share. This loader
  * passes each call on to the machine's OpenCL loader, and changes single results as environment
- * variables say:
+ * variables specify:
  *
  *   BENT_REAL    path of the machine's loader
  *   BENT_INFO    [DEVICE:]PARAMETER=VALUE;...   result of clGetDeviceInfo and

@@ -169,7 +169,7 @@ def a_kernel_that_not_even_64_items_can_run_is_refused(folder):
 
 @test
 def blocks_are_made_where_a_teams_memory_is_its_own(folder):
-    """For a GPU (0x1000=4) whose kind of local memory (0x1022) is 1, a memory of its own, or 2, the device's memory."""
+    """For a GPU (0x1000=4) whose kind of local memory (0x1022) is 1, dedicated memory, or 2, the device's memory."""
     for kind, there in ((1, True), (2, False)):
         env = bent(folder, BENT_INFO=f"0x1000=4;0x1022={kind}", BENT_TRACE=os.path.join(folder, f"trace{kind}"))
         code, text = bp(env, "conform", "xpu:0", "--quick", FEW[0])

@@ -10,7 +10,7 @@ PASSED = ("POCL_CACHE_DIR", "POCL_WORK_GROUP_SPECIALIZATION", "POCL_EXTRA_BUILD_
 
 
 def environment(folder, **more):
-    """Each test has a program cache of its own, because it tests that cache. PoCL's cache is shared, or the caller's."""
+    """Each test has its own program cache, because it tests that cache. PoCL's cache is shared, or the caller's."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("BP_", "OCL_", "POCL_")) or k in PASSED}
     return {"POCL_CACHE_DIR": os.path.join(os.path.dirname(folder), "pocl"), **env, "OCL_ICD_VENDORS": POCL,
             "POCL_DEVICES": "pthread pthread", "BP_XPU_DEVICES": "*", "BP_XPU_CACHE": os.path.join(folder, "cache"), **more}
@@ -26,7 +26,7 @@ def with_loader(folder, library, **more):
 
 
 def run_tests(tests, built):
-    """Runs each test in a folder of its own. Returns the exit status."""
+    """Runs each test in its own folder. Returns the exit status."""
     why = "the plugin was not built: no OpenCL headers" if not built else \
         "PoCL is not installed" if not os.path.exists(POCL) else ""
     if why:

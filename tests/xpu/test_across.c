@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_across.c: tests devices of several kinds in one process: tensors move between each two of
+/* test_across.c: tests devices of several kinds in one process. Tensors move between each two of
  * them, an event of one blocks a stream of another, a call with inputs of two devices is refused by
  * name, and threads use both. */
 #include "../unit/fixture.h"
@@ -137,7 +137,7 @@ Test(across, inputs_of_two_devices_are_refused_by_name)
     world_finish(&w);
 }
 
-/* Adds on one device, in a thread of its own. */
+/* Adds on one device, in its own thread. */
 static void *across_sums(void *arg)
 {
     struct fixture *f = arg;
@@ -238,7 +238,7 @@ static void *open_alone(void *failed)
     return NULL;
 }
 
-/* Each test is a process of its own: no code has opened the driver before. */
+/* Each test runs in a new process: no code has opened the driver before. */
 Test(across, cores_on_threads_open_the_driver_at_once)
 {
     enum { THREADS = 4 };

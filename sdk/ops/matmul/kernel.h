@@ -24,7 +24,7 @@ struct matmul_lines_args {
 };
 
 /* Packs one operand into panels of its computing type: a panel has `pieces` parts of `wide` lines
- * for each k in turn. Lines after the last one, and k from of.k to depth, are zeros. */
+ * for one k after another. Lines after the last one, and k from of.k to depth, are zeros. */
 struct matmul_pack_args {
     struct matmul_args of;
     i64 operand, wide, pieces, lines, panels, depth;

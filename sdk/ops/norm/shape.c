@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: infers shapes of layer_norm, rms_norm, group_norm, instance_norm, batch_norm and
- * gradients, and decomposes them; infers shapes of lp_normalize, mean_variance_normalization and
- * lrn (decompose.c). */
+/* shape.c: infers shapes of all operators of this folder and decomposes layer_norm, rms_norm,
+ * group_norm, instance_norm, batch_norm and gradients. decompose.c decomposes lp_normalize,
+ * mean_variance_normalization and lrn. */
 #include <call/compose.h>
 #include <call/shape.h>
 

@@ -265,7 +265,7 @@ KFN void resize_range(const struct resize_args *a, i64 q, i64 *first, i64 *last)
     if (low > 0 && q > 0 && q < a->in - 1) *first = (i64)low;
     if (high < (real)*last && q > 0 && q < a->in - 1) *last = (i64)high + 1;
     if (*last > a->out - 1) *last = a->out - 1;
-    /* The border element stands in for all positions beyond it. */
+    /* All positions beyond the border use the border element. */
     if (a->in > 1 && a->num > 0 && q == 0 && high < (real)*last) *last = (i64)(high + 1);
     if (a->in > 1 && a->num > 0 && q == a->in - 1 && low > 0) *first = (i64)low;
 }

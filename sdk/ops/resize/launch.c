@@ -14,7 +14,7 @@ enum {
     TF_CROP_AND_RESIZE,
 };
 
-/* Sets the positions in x of the result's elements, as the operator's definition says. */
+/* Sets the positions in x of the result's elements, as the operator's definition requires. */
 static void resize_set_place(struct resize_args *r, const struct bp_resize_axis_attrs *a)
 {
     double n = (double)r->in, m = (double)r->out, ahead = 0, shift = 0;
