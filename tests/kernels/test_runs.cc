@@ -2,13 +2,13 @@
 /* test_runs.cc: tests the GPU form of the entries of run.h, for one type, which the build names.
  * Lanes compute several elements together where the operands allow that, else one element; here the
  * lanes run one after another. Elements must have the bits of the formula, and memory beside them
- * must not change. Operands must be found even exactly where they are; the build lets the compiler
- * check each address. */
+ * must not change. Functions <entry>_is_even must return 1 exactly where the operands are even, so
+ * that lanes may load whole runs (walk_is_even); the build lets the compiler check each address. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#define __CUDACC__ /* the words of CUDA that the dialect needs */
+#define __CUDACC__ /* the CUDA keywords that the dialect needs */
 #define __device__
 #define __global__
 #define __shared__ static
@@ -107,7 +107,7 @@ template <typename F> static void launch(F kernel)
         for (threadIdx.x = 0; threadIdx.x < blockDim.x; threadIdx.x++) kernel();
 }
 
-/* Elements of 16 bytes are even at any offset. */
+/* Operands with elements of 16 bytes are even at any offset. */
 static void check(const struct lie *lie, const char *what, int even)
 {
     int odd = even != lie->even && !(even && sizeof(elem) == 16);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* harness.h: drives a plugin without a core: with its own host table, hand-written launches, and
- * TAP lines. So a sanitizer sees only the plugin, and a test may break rules that a core would
+ * TAP lines. A sanitizer then checks only the plugin, and a test may break rules that a core would
  * enforce. */
 #ifndef HARNESS_H
 #define HARNESS_H

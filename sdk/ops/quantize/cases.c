@@ -349,8 +349,8 @@ void cases_fake_quantize(struct case_maker *maker)
             else case_end(maker, made, "%s.form%d", lines[i].variant, form);
         }
     if (!maker->gradients) return;
-    /* The steps of finite differences are multiples of this scale, so that they see a straight
-     * line; some numbers are far outside. */
+    /* The steps of finite differences are multiples of this scale, so that the rounded results are
+     * on a straight line; some numbers are far outside the range. */
     made = case_begin(maker, "2x7+1");
     case_list(made, 0, COUNT(far), far);
     made->in[1].dtype = maker->dtype[1];

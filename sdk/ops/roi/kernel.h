@@ -19,7 +19,7 @@ struct roi_args {
 #define roi_pool_args roi_args
 #define roi_pool_back_args roi_args
 
-/* psroi_pool does not use them either; x has channels for each bin. */
+/* psroi_pool does not use these three fields either; x has channels for each bin. */
 #define psroi_pool_args roi_args
 #define psroi_pool_back_args roi_args
 
