@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* case_fixture.c: a core, a device, a stream to run cases on. */
+/* case_fixture.c: creates the core, the device and the stream on which cases run, and renews them
+ * after a failure. */
 #include "case_fixture.h"
 #include "parts.h"
 #include "suites/suites.h"
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The manifest beside a library, or "". */
+/* The path of the manifest beside a library, or "". */
 static char *manifest_beside(const char *library)
 {
     char *path = NULL;
@@ -32,7 +33,7 @@ static enum bp_status open_path(struct place *place, const char *path)
     char *absolute = realpath(path, NULL);
     enum bp_status status;
 
-    /* Where the file is missing the core says so, of the path as it was given. */
+    /* If the file does not exist, the core reports this with the path as it was given. */
     status = bp_core_load_path(place->core, absolute ? absolute : path, &place->plugin);
     if (!status) status = bp_device_create_at(place->core, place->plugin, 0, &place->device);
     place->library = absolute ? absolute : strdup(path);
@@ -40,7 +41,7 @@ static enum bp_status open_path(struct place *place, const char *path)
     return status;
 }
 
-/* The plugin that serves the device: the ready one of its kind. */
+/* Finds the plugin that serves the device: the ready plugin of its kind. */
 static void find_library(struct place *place)
 {
     const char *name = bp_device_name(place->device);
@@ -56,8 +57,9 @@ static void find_library(struct place *place)
     }
 }
 
-/* Errors while the core looks for plugins are of manifests of others: if it is that of the device
- * asked for, opening it says so. */
+/* Hides errors that are logged while the core searches for plugins, because they concern the
+ * manifests of other plugins. If the plugin of the requested device is broken, the call that opens
+ * the device reports this. */
 static void log_own(void *ctx, uint32_t level, const char *text)
 {
     const bool *searched = ctx;
@@ -72,8 +74,9 @@ int place_init(struct place *place, const char *device, const char *library, con
     struct bp_core_options options = {.size = sizeof options};
     enum bp_status status;
 
-    setenv("BP_FALLBACK", "deny", 1); /* what passes, the device does itself */
-    setenv("BP_CCL_TIMEOUT", "20", 0); /* ranks that lose each other say so within a case's time */
+    setenv("BP_FALLBACK", "deny", 1); /* a case passes only by the device's own work */
+    /* Ranks that lose each other report this within the time limit of a case. */
+    setenv("BP_CCL_TIMEOUT", "20", 0);
     if (!getenv("BP_LOG")) options.log = log_own, options.log_ctx = &place->searched;
     status = bp_core_create(&options, &place->core);
     place->name = device;
@@ -96,7 +99,7 @@ int place_init(struct place *place, const char *device, const char *library, con
     return status == BP_ERR_NOT_FOUND || status == BP_ERR_ABSENT || status == BP_ERR_PLUGIN ||
                    status == BP_ERR_INVALID
                ? 3
-               : 1; /* it is there, and does not work */
+               : 1; /* the device exists, but it cannot be used */
 }
 
 void place_finish(struct place *place)
@@ -111,7 +114,8 @@ void place_finish(struct place *place)
     *place = (struct place){0};
 }
 
-/* Opens the device anew: all that was of it is gone, so that it is another one. */
+/* Opens the device again. All objects of the old device have been destroyed, so the core creates a
+ * new device. */
 static enum bp_status open_again(struct place *place)
 {
     char name[96];
@@ -124,8 +128,9 @@ static enum bp_status open_again(struct place *place)
     return bp_device_create(place->core, name, &place->device);
 }
 
-/* Work that fails stays the failure of its stream, or of a device that has one order. The case that
- * gave the work has failed; those behind it are to find a stream without failures. */
+/* A failure of work stays with its stream, or with the device if the device has a single order of
+ * work. The case that submitted the work has failed already; later cases must find a stream without
+ * a failure. */
 static void case_fixture_renew(struct place *place)
 {
     enum bp_status status = bp_stream_synchronize(place->stream);
@@ -134,7 +139,7 @@ static void case_fixture_renew(struct place *place)
     if (status == BP_OK) return;
     bp_stream_destroy(place->stream);
     place->stream = NULL;
-    bp_device_synchronize(place->device); /* that of a stream that is gone is told once */
+    bp_device_synchronize(place->device); /* reports the destroyed stream's failure, once */
     status = bp_device_synchronize(place->device) ? open_again(place) : BP_OK;
     if (status == BP_OK) status = bp_stream_create(place->device, &place->stream);
     if (status) place->gone = strdup(bp_error_message());
@@ -159,7 +164,7 @@ bool place_hears(struct place *place, double timeout_s)
     if (!status) status = bp_event_wait(event, (uint64_t)(timeout_s * 1e9));
     bp_event_destroy(event);
     bp_tensor_destroy(t);
-    return status != BP_ERR_TIMEOUT; /* of other failures cases tell */
+    return status != BP_ERR_TIMEOUT; /* other failures are found by the cases */
 }
 
 long plugin_cases(void)

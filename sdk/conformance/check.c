@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c: records what a case found. */
+/* check.c: records the first failure of a case, or the reason why a case has no verdict. */
 #include "check.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 static void check_record(struct check *c, enum outcome outcome, const char *format, va_list args)
 {
     if (c->result->outcome == OUTCOME_FAIL)
-        return; /* the first finding is the one that says most */
+        return; /* keep the first failure: later ones are often its consequences */
     c->result->outcome = outcome;
     vsnprintf(c->result->message, sizeof c->result->message, format, args);
 }
@@ -24,7 +24,7 @@ bool check_that(struct check *c, bool ok, const char *format, ...)
     return false;
 }
 
-/* A call that answered what it should not: of the case's first finding that is kept. */
+/* Stores the wrong status of a call, if it belongs to the first failure of the case. */
 static bool note_status(struct check *c, bool ok, enum bp_status status)
 {
     if (!ok && c->result->outcome != OUTCOME_FAIL) c->result->got = status;

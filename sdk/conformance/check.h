@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.h: one case while it runs: where it runs, what it found. */
+/* check.h: one case while it runs: the core, device and stream that it uses, and the result that it
+ * records. */
 #ifndef BP_CONFORM_CHECK_H
 #define BP_CONFORM_CHECK_H
 
 #include <backplane/backplane.h>
 #include <stdbool.h>
 
-/* X(NAME, name, what it does to the run: 1 makes it fail) */
+/* X(NAME, name, 1 if this outcome makes the run fail) */
 #define CONFORM_OUTCOMES(X) \
     X(PASS, pass, 0) \
     X(FAIL, fail, 1) \
@@ -21,7 +22,7 @@ enum outcome {
 #define X(NAME, name, bad) OUTCOME_##NAME,
     CONFORM_OUTCOMES(X)
 #undef X
-    OUTCOME_COUNT, /* also: has not run */
+    OUTCOME_COUNT, /* also: the case has not run */
 };
 
 enum {
@@ -30,35 +31,47 @@ enum {
     CONFORM_MISSING = 1200
 };
 
-/* What became of a case. */
+/* The result of one case. */
 struct result {
     enum outcome outcome;
     double seconds;
-    double worst;  /* largest error, as a part of what is allowed; below 0: not measured */
-    bool executed; /* the row of a kernel case was launched */
-    bool refused;  /* the case failed because no row takes its configuration */
-    char steps[CONFORM_STEPS]; /* rows that ran as what its operator is defined in, each once, one
-                                  blank before each name and one behind all; "": none did */
-    enum bp_status got; /* what a call answered by which the case failed; BP_OK: it was no call */
-    char missing[CONFORM_MISSING]; /* names of what a model lacks, '\n' between them; "": nothing */
+    /* Largest error divided by the allowed error. Negative: not measured. */
+    double worst;
+    bool executed; /* the kernel row of the case was launched */
+    /* The case failed because no kernel row supports its configuration. */
+    bool refused;
+    /* Names of the kernel rows that ran as steps of the operator's decomposition, each once, with a
+     * blank before each name and one behind the last. "": none ran. */
+    char steps[CONFORM_STEPS];
+    /* The status returned by the call because of which the case failed. BP_OK: a check failed that
+     * was no call. */
+    enum bp_status got;
+    /* Names of the features that a model needs and that are missing, separated by '\n'. "":
+     * none. */
+    char missing[CONFORM_MISSING];
     char message[CONFORM_MESSAGE];
 };
 
-/* Where cases run. */
+/* The fixture in which cases run. */
 struct place {
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream; /* for kernel cases */
-    uint32_t plugin;          /* the device's, number in the core, if it was given by its path */
+    uint32_t plugin;          /* number of the device's plugin in the core, if the user gave a
+                                 path */
     const char *name;         /* of the device, as the user gave it */
-    const char *library;      /* of its plugin */
-    const char *manifest;     /* of its plugin, or "" */
+    const char *library;      /* path of the device's plugin */
+    const char *manifest;     /* path of the plugin's manifest, or "" */
     struct bp_device_properties properties;
     uint64_t seed;
     const char *dump; /* directory, or NULL */
-    struct parts *parts; /* what cases without a row need (parts.h), as far as asked; or NULL */
-    char *gone;       /* why there is no device any more, after a case that failed; or NULL */
-    bool searched;    /* the core has looked for plugins: from here on errors are of this device */
+    /* Results cached for cases without a kernel row (parts.h). NULL until a case first needs
+     * them. */
+    struct parts *parts;
+    /* Why the device could not be opened again after a failed case. NULL: the device is open. */
+    char *gone;
+    /* The core has finished its search for plugins, so later errors concern this device. */
+    bool searched;
 };
 
 struct check {
@@ -67,17 +80,17 @@ struct check {
     const char *id;
 };
 
-/* Records the first thing found wrong. Each returns whether all was well:
+/* Records the first failure of the case. Each returns whether the check passed:
  * if (!check_ok(c, bp_event_create(device, &event), "bp_event_create")) return; */
 bool check_that(struct check *c, bool ok, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool check_ok(struct check *c, enum bp_status status, const char *call);
 
-/* call was to fail with expected, and with a message of its own. */
+/* Checks that call failed with the status `expected` and set an error message. */
 bool check_fails(struct check *c, enum bp_status status, enum bp_status expected, const char *call);
 
-/* The case says nothing here, for a reason that lies outside the plugin, or in a property of the
- * device. */
+/* Ends the case without a verdict. check_skip: for a reason outside the plugin. check_unsupported:
+ * because of a property of the device. */
 void check_skip(struct check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check_unsupported(struct check *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -85,7 +98,9 @@ void check_unsupported(struct check *c, const char *format, ...)
 /* A case of the suites plugin, runtime and memory. */
 typedef void check_fn(struct check *c, const int64_t *arg);
 struct check_case {
-    const char *id; /* without the suite; a name with a number or dtype appended is made by lists */
+    /* Without the name of the suite. The list of cases appends a number or a dtype to some
+     * names. */
+    const char *id;
     check_fn *run;
 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child_mode.c: the program as a child of itself: lists cases, or runs some of them, and reports
- * line by line on the descriptor BP_CHILD_REPORT. Nothing here is trusted to come back: a case
- * may end the process, so each is announced before it begins. Or it is one rank of a case of the
- * suite ccl: rank DEVICE LIBRARY MANIFEST SEED and the words of ccl_child.
+/* child_mode.c: the program as a child process of itself: lists cases or runs some of them, and
+ * reports line by line on the descriptor BP_CHILD_REPORT. A case may end the process, so the child
+ * announces each case before it begins. A child can also be one rank of a case of the suite ccl;
+ * its arguments are then rank DEVICE LIBRARY MANIFEST SEED and those of ccl_child.
  *
- * Arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP, "" for absent ones;
- * then CASES, or of a list SUITES QUICK FILTER..., which say what is wanted. CASES are
- * "UNIT:AT:N:COUNT,...": of the list's unit UNIT as many cases from its case AT, which the parent
- * knows by the numbers from N. */
+ * The arguments, in order: list|run DEVICE LIBRARY MANIFEST SEED TIMEOUT_MS DUMP, with "" for
+ * absent ones; then CASES for run, or SUITES QUICK FILTER... for list, which select cases. CASES
+ * has the form "UNIT:AT:N:COUNT,...": COUNT cases of the list's unit UNIT, from that unit's case
+ * number AT. The parent numbers these cases from N. */
 #include "conform.h"
 #include "list.h"
 #include "case_fixture.h"
@@ -26,8 +26,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Writes object as one line and deletes it. Into a buffer, as lists are long and each write would
- * wake the parent; or at once, where to is NULL: a crash of the child is to lose nothing. */
+/* Writes object as one line and deletes it. With `to` the line goes to a buffer, because lists are
+ * long and each write would wake the parent. With to NULL it is written immediately, so that no
+ * line is lost if the child crashes. */
 static void report_to(FILE *to, cJSON *object)
 {
     char *text = cJSON_PrintUnformatted(object);
@@ -43,7 +44,8 @@ static void child_mode_report(cJSON *object)
     report_to(NULL, object);
 }
 
-/* Cases that nobody wants are many. Those of the suites that decide on levels are few. */
+/* Unselected cases are not reported, because there are many. Cases of the suites that decide on the
+ * lowest level are always reported; they are few. */
 static bool is_reported(const struct list *list, const struct listed *l)
 {
     bool is_case = l->run || l->kernel;
@@ -72,8 +74,8 @@ static void report_case(FILE *to, const struct listed *l)
     report_to(to, line);
 }
 
-/* Around the end of the device, after all cases: who ends or holds up the process there is known by
- * the word that does not come. */
+/* Reported around the end of the device, after all cases. If the process ends or hangs there, the
+ * parent knows from the missing line at which step. */
 static void report_step(const char *word)
 {
     cJSON *line = cJSON_CreateObject();
@@ -82,7 +84,8 @@ static void report_step(const char *word)
     child_mode_report(line);
 }
 
-/* Without events nobody knows when work has ended: each case would wait as long as it may. */
+/* Checks that events work on the device. Without events, each case would wait until its time
+ * limit. */
 static void report_silence(struct place *place, double timeout_s)
 {
     cJSON *line;
@@ -93,8 +96,8 @@ static void report_silence(struct place *place, double timeout_s)
     child_mode_report(line);
 }
 
-/* What is freed is kept for what follows: to give it back to the system and take it anew is an
- * eighth of the time of short cases. */
+/* Keeps freed memory in the process. Returning it to the system and allocating it again would take
+ * an eighth of the time of short cases. */
 static void keep_memory(void)
 {
 #ifdef __GLIBC__
@@ -143,8 +146,8 @@ static void report_list(struct place *place, const struct selection *wanted, dou
     list_finish(&list);
 }
 
-/* The deadline of a case: its number is written and the process ends. Only what a signal handler
- * may do. */
+/* The deadline of a case: the signal handler writes the case's number and ends the process. It
+ * calls only functions that are safe in a signal handler. */
 static volatile sig_atomic_t deadline_case;
 
 static void write_number(char *text, size_t *used, long number)
@@ -212,12 +215,13 @@ static void run_case(struct place *place, const struct listed *listed, long numb
     report_result(number, &result);
 }
 
-/* One part of CASES: as many cases from case `at` of a unit, whose numbers begin with `number`. */
+/* One element of CASES: `count` cases from case `at` of a unit, which the parent numbers from
+ * `number`. */
 struct span {
     long unit, at, number, count;
 };
 
-/* Reads a part, which it goes past. */
+/* Reads one element and advances *cases behind it. */
 static struct span take_span(const char **cases)
 {
     struct span s = {0};
@@ -251,7 +255,8 @@ static void run_cases(struct place *place, const char *cases, double timeout_s)
     list_finish(&list);
 }
 
-/* Whether cases need the device: all but those of the suite `plugin`, which come first. */
+/* Whether the cases need the device. All do but those of the suite `plugin`, which are the first of
+ * the list. */
 static bool need_device(const char *cases)
 {
     struct span first = take_span(&cases);

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c: results against the reference. */
+/* compare.c: compares results with the reference and describes the worst error. */
 #include "compare.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Operators that choose one of two equal values; and one whose numbers are integers meanwhile. */
+/* Operators that select one of two equal values, so that the sign of a zero is open; and
+ * fake_quantize_abs_max, whose intermediate numbers are integers. */
 #define OPEN_ZEROS \
     "max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "cummax", "cummin", \
         "fake_quantize_abs_max"
 
-/* The element's numbers are of the format part. */
+/* The type of one number of an element: of one part for complex dtypes. */
 static const struct num_type *part_type(const struct num_type *type)
 {
     if (type->dtype == BP_C64) return num_type(BP_F32);
     return type->dtype == BP_C128 ? num_type(BP_F64) : type;
 }
 
-/* The largest error that is allowed in number i: docs/accuracy.md, "The rule". */
+/* The largest allowed error of number i: docs/accuracy.md, "The rule". */
 static long double compare_allowance(const struct conform_op *op, const struct ref_array *expected,
                                      int64_t i)
 {
@@ -32,13 +33,14 @@ static long double compare_allowance(const struct conform_op *op, const struct r
     return allowed;
 }
 
-/* An exact tie goes to the even neighbour, whose significand divides by two ulps. */
+/* Round to nearest even: an exact tie must give the neighbour whose significand is even, that is,
+ * which is a multiple of two ulps. */
 static bool tie_is_even(const struct num_type *type, long double got)
 {
     return fmodl(got, 2 * num_ulp(type, got)) == 0;
 }
 
-/* From half an ulp past the largest value on, rounding gives infinity. */
+/* Values from half an ulp beyond the largest value on are rounded to infinity. */
 static bool compare_overflows(const struct num_type *type, long double value)
 {
     long double max = num_max(type);
@@ -46,9 +48,9 @@ static bool compare_overflows(const struct num_type *type, long double value)
     return value > max && value >= max + num_ulp(type, max) / 2;
 }
 
-/* Whether the sign of a zero is part of the result: where an operator is rounded correctly, or
- * copies. Not that of a sum of several terms, nor of parts of complex numbers; nor of those that
- * choose one of two equal values, for +0 and -0 are equal. */
+/* Whether the sign of a zero is part of the result. It is for operators that are correctly rounded
+ * or copy. It is not for sums of several terms, for parts of complex numbers, nor for operators
+ * that select one of two equal values, because +0 and -0 are equal. */
 static bool has_signed_zeros(const struct conform_op *op, const struct num_type *type)
 {
     static const char *const open[] = {OPEN_ZEROS};
@@ -59,7 +61,7 @@ static bool has_signed_zeros(const struct conform_op *op, const struct num_type 
     return true;
 }
 
-/* The error of got as a part of what is allowed. */
+/* The error of got, divided by the allowed error. */
 static long double error_part(const struct conform_op *op, const struct ref_array *expected,
                               int64_t i, long double got, long double *out_allowed)
 {
@@ -134,7 +136,7 @@ int compare_poison(const struct ref_array *expected, int64_t i)
     return expected->v && !isnan(expected->v[i]) ? 0xff : 0xa5;
 }
 
-/* Whether element i of data is as it was before the kernel ran. */
+/* Whether element i of data still has the bytes that it had before the kernel ran. */
 static bool is_poison(const struct ref_array *expected, int64_t i, const char *data)
 {
     uint32_t parts = (uint32_t)expected->type->parts, size = expected->type->size / parts;
@@ -158,7 +160,8 @@ int64_t compare_unwritten(const struct comparison *c, const struct ref_array *ex
         n += is_poison(expected, i, data) &&
              !(expected->u && !memcmp(want, at + i * type->size, type->size));
     }
-    /* A wrong byte may come to be that one: only if all wrong ones are, it is no chance. */
+    /* A wrong one-byte value may equal the poison by chance. Only if all wrong bytes do, they count
+     * as unwritten. */
     return type->size == 1 && n < c->wrong ? 0 : n;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.h: whether a result is what the reference says, within the operator's tolerance. How the
- * tolerance comes about is derived in docs/accuracy.md. */
+/* compare.h: compares a result with the reference, within the operator's tolerance.
+ * docs/accuracy.md derives the tolerances. */
 #ifndef BP_CONFORM_COMPARE_H
 #define BP_CONFORM_COMPARE_H
 
@@ -8,28 +8,32 @@
 
 struct comparison {
     int64_t wrong; /* elements outside the tolerance */
-    int64_t at;    /* the worst element */
-    double worst;  /* its error, as a part of what is allowed; 1 and below is good; -1: no floats */
-    double ulp;    /* its error in units of the last place of the result's dtype */
-    double allowed; /* what is allowed there, in the same units */
+    int64_t at;    /* index of the element with the largest error */
+    /* Its error divided by the allowed error. At most 1: within the tolerance. -1: the dtype is no
+     * float dtype. */
+    double worst;
+    double ulp;     /* its error in units of the last place (ulp) of the result's dtype */
+    double allowed; /* the allowed error of that element, in ulp too */
 };
 
-/* Compares data, dense and of the dtype of expected, with expected. */
+/* Compares data, which is dense and has the dtype of expected, with expected. */
 struct comparison compare(const struct conform_op *op, const struct ref_array *expected,
                           const void *data);
 
-/* The byte of which number i of an output (element i; parts of complex ones count) is made before
- * the kernel runs: a NaN for floats, or, where a NaN is expected, a finite number, so that what is
- * not written is wrong; one that hardly occurs for integers, no value at all for bool. */
+/* The byte with which number i of an output is filled before the kernel runs (i counts elements,
+ * and the real and the imaginary part of complex ones separately). For floats this makes a NaN or,
+ * where NaN is the expected value, a finite number, so that an element that the kernel does not
+ * write is wrong. For integers it makes a value that hardly occurs, for bool a byte that is no
+ * valid value. */
 int compare_poison(const struct ref_array *expected, int64_t i);
 
-/* How many elements of a result that is wrong were never written: they still hold their poison,
- * and that is not what they should be. */
+/* Counts the elements of a wrong result that the kernel never wrote: elements that still hold the
+ * poison bytes where the expected value is another one. */
 int64_t compare_unwritten(const struct comparison *c, const struct ref_array *expected,
                           const void *data);
 
-/* "worst at [3,17] (element 45 of 96): got 0.12, expected 0.124, 12.5 ulp where 4.03 are
- * allowed; 3 of 96 elements are wrong". */
+/* Writes a text such as "worst at [3,17] (element 45 of 96): got 0.12, expected 0.124, 12.5 ulp
+ * where 4.03 are allowed; 3 of 96 elements are wrong". */
 void compare_describe(const struct comparison *c, const struct ref_array *expected,
                       const void *data, char *text, size_t size);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conform.c: one run of the suite: what there is, what is selected, running it, the reports. */
+/* conform.c: one run of the suite: lists the cases, selects and runs them, writes the reports. */
 #include "conform.h"
 #include "expect.h"
 #include "runner.h"
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* "bp conform: ..." on standard error. */
+/* Writes a message to standard error, behind "bp conform: ". */
 static void conform_complain(const struct conform_options *o, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static void conform_complain(const struct conform_options *o, const char *format, ...)
@@ -58,7 +58,7 @@ static bool conform_fits(const struct selection *s, const struct report_case *c)
            selection_fits(s, c->id);
 }
 
-/* Marks what is to be run; answers how many. */
+/* Marks the cases that are to run; returns their number. */
 static size_t select_cases(struct report *r)
 {
     const struct conform_options *o = r->options;
@@ -67,7 +67,7 @@ static size_t select_cases(struct report *r)
     for (size_t i = 0; i < r->n; i++) {
         r->at[i].selected = conform_fits(&r->wanted, &r->at[i]);
         if (!r->at[i].selected) continue;
-        /* By turns, so that each part has some of all rows. */
+        /* Shard i gets every shards-th case, so that each shard has cases of all kernel rows. */
         if (o->shards && n++ % o->shards != o->shard - 1) r->at[i].selected = false;
         kept += r->at[i].selected;
     }
@@ -95,7 +95,7 @@ static void expect_after(struct report *r, const struct expectations *e)
     }
 }
 
-/* "Linux 6.1 x86_64, 2 processors, AMD EPYC". */
+/* Text such as "Linux 6.1 x86_64, 2 processors, AMD EPYC". */
 static char *machine_text(void)
 {
     struct utsname name;
@@ -157,7 +157,7 @@ static double conform_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Runs what is selected, and reports. */
+/* Runs the selected cases and writes the reports. */
 static int run_selected(struct report *r, const struct expectations *e)
 {
     const struct conform_options *o = r->options;
@@ -187,7 +187,7 @@ static int run_selected(struct report *r, const struct expectations *e)
     return report_is_good(r) ? 0 : 1;
 }
 
-/* What is left to be done when the list is there. */
+/* Continues a run after its cases were listed; returns the exit status. */
 static int run_listed(struct report *r)
 {
     const struct conform_options *o = r->options;

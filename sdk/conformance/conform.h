@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conform.h: the conformance suite as a program's one call. docs/conformance.md says what it
- * does. */
+/* conform.h: the conformance suite as a library: a program runs the whole suite by one call.
+ * docs/conformance.md describes the suite. */
 #ifndef BP_CONFORM_H
 #define BP_CONFORM_H
 
@@ -14,48 +14,57 @@ enum conform_isolate {
     CONFORM_NONE
 };
 
-/* Cases of a program's own that are run like those of a device, in place of them: the suite
- * `onnx`. Each process makes the same list. */
+/* Cases of the calling program. Where a program registers these cases, the suite runs them in place
+ * of the cases of the device, under the suite name `onnx`. The program registers the same list in
+ * each process. */
 struct check;
 struct conform_cases {
     void *ctx;
-    const char *(*id)(void *ctx, size_t index); /* without the suite; NULL past the last */
+    const char *(*id)(void *ctx, size_t index); /* without the name of the suite; NULL for an index
+                                                   past the last case */
     void (*run)(void *ctx, size_t index, struct check *check);
 };
 
 struct conform_options {
-    const char *command;             /* the program's word for it, "conform" */
-    const char *data;                /* what it needs to make its own cases; NULL: it has none */
-    const char *device;              /* "cpu:0", or a path of a plugin, with a '/' in it */
-    const char *suites;              /* "plugin,kernel"; NULL: all */
-    const char *const *filters;      /* globs on ids; a case is selected if one of them fits,
-                                        and none of those that begin with '!' */
-    size_t n_filters;                /* 0: all */
-    uint32_t shard, shards;          /* this one, from 1, of so many; 0, 0: all */
-    const char *require;             /* a level that must be reached, or NULL */
-    const char *expect;              /* file of expectations, or NULL */
-    const char *junit, *json, *html; /* files of reports, or NULL */
-    const char *dump;                /* directory, or NULL */
+    const char *command; /* the program's subcommand that runs the suite: "conform" */
+    /* Argument by which a child process of the program makes the program's own cases. NULL: it
+     * needs none. */
+    const char *data;
+    const char *device; /* "cpu:0", or the path of a plugin, with a '/' in it */
+    const char *suites; /* "plugin,kernel"; NULL: all but stress */
+    /* Glob patterns for case ids. A case is selected if at least one pattern matches its id and
+     * none of the patterns that begin with '!' does. */
+    const char *const *filters;
+    size_t n_filters;                /* 0: all cases are selected */
+    uint32_t shard, shards;          /* runs part `shard` (from 1) of `shards` parts; 0, 0: all */
+    const char *require;             /* a level that the device must reach, or NULL */
+    const char *expect;              /* path of the file of expectations, or NULL */
+    const char *junit, *json, *html; /* paths of report files, or NULL */
+    const char *dump;                /* directory for dumped arrays, or NULL */
     enum conform_isolate isolate;
     uint64_t seed;
-    uint32_t jobs;    /* children at once; 0: one for each processor, at most 4 */
-    double timeout_s; /* of one case; 0: 60 */
+    /* Number of child processes that run at the same time. 0: one for each processor, at most 4. */
+    uint32_t jobs;
+    double timeout_s; /* time limit of one case in seconds; 0: 60 */
     bool quick, list;
 
-    const char *self;                   /* absolute path of this program */
-    void (*progress)(const char *text); /* the live line, "" to remove it; NULL: none */
+    const char *self; /* absolute path of this program */
+    /* Shows text as the live progress line; "" removes the line. NULL: no progress line. */
+    void (*progress)(const char *text);
 };
 
-/* Runs the suite and prints the report. Answers the exit status: 0 good, 1 a check failed, 2
- * wrong use or nothing matched, 3 no such device, 4 the suite itself broke. */
+/* Runs the suite and prints the report. Returns the exit status: 0 all checks passed, 1 a check
+ * failed, 2 wrong options or no case matched, 3 the device does not exist, 4 the suite itself
+ * failed. */
 int conform_run(const struct conform_options *options);
 
-/* Before conform_run or conform_child of a program with cases of its own; kept. */
+/* Registers the cases of the calling program. Called before conform_run or conform_child; cases
+ * must stay valid until the process exits. */
 void conform_bring(const struct conform_cases *cases);
 bool conform_brings(void);
 
-/* The word after the command by which the program is run as a child; then come data, "" for NULL,
- * and the words for conform_child. */
+/* The argument after the subcommand by which the program starts itself as a child process. The
+ * arguments after it are `data` ("" for NULL) and then the arguments of conform_child. */
 #define CONFORM_CHILD "--child"
 int conform_child(int argc, char **argv);
 

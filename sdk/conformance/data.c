@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* data.c: the numbers in the inputs of kernel cases. */
+/* data.c: fills the inputs of kernel cases with numbers. */
 #include "operand.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Where conversions and additions go wrong: ends of the types, ties of the formats, subnormals.
- * Each is rounded to the dtype of the input. */
+/* Numbers at which conversions and additions often have errors: ends of the types, ties of the
+ * formats, subnormals. Each is rounded to the dtype of the input. */
 static const long double special_floats[] = {
     0.0L,
     -0.0L,
@@ -62,16 +62,16 @@ static const long double special_floats[] = {
     0x1.002p0L,
     0x1.006p0L,
     0x1.00200001p0L,
-    0x1.001fffffp0L, /* ties of f16 and beside */
+    0x1.001fffffp0L, /* ties of f16 and their neighbours */
     0x1.01p0L,
     0x1.03p0L,
     0x1.010001p0L,
-    0x1.00ffffp0L, /* of bf16 */
+    0x1.00ffffp0L, /* ties of bf16 */
     0x1.000001p0L,
     0x1.000003p0L,
-    0x1.0000010000001p0L, /* of f32 */
+    0x1.0000010000001p0L, /* ties of f32 */
     0x1.0020000000001p0L,
-    0x1.0100000000001p0L, /* of half types, seen only by who does not go through f32 */
+    0x1.0100000000001p0L, /* ties of half types that rounding to f32 first would change */
     65504,
     65519,
     65519.996L,
@@ -93,7 +93,7 @@ static const long double special_floats[] = {
     0x1p-133L,
     0x1p-134L,
     0x1.02p-134L,
-    0x1.8p-133L, /* of bf16 */
+    0x1.8p-133L, /* subnormals of bf16 */
     0x1p-149L,
     0x1p-150L,
     0x1.8p-149L,
@@ -136,7 +136,7 @@ static const uint64_t special_ints[] = {
     2049,
     2051,
     65519,
-    65520, /* ties of bf16 and f16, and its end */
+    65520, /* ties of bf16 and f16, and the end of f16 */
     0x1000001,
     0x1000003,
     0x20000000000001,
@@ -144,13 +144,13 @@ static const uint64_t special_ints[] = {
     0x7fffffbfffffffff,
     0xffffff8000000000,
     0xfffffffffffffc00,
-    0x101000000000001, /* rounded once, not twice */
+    0x101000000000001, /* wrong if rounded twice */
 };
 enum {
     N_INTS = sizeof special_ints / sizeof *special_ints
 };
 
-/* A number of any magnitude that the type has, subnormal ones too: the exponent is drawn. */
+/* A number of any magnitude of the type, including subnormals: the exponent is drawn. */
 static long double any_float(const struct num_type *type, struct random *r)
 {
     int least = type->emin - type->digits + 1;
@@ -208,8 +208,8 @@ static void fill_logits(struct ref_array *values, struct random *random)
         values->v[i] = 2 * (long double)random_unit(random) / (long double)(length ? length : 1);
 }
 
-/* Each number in a cell of its own. [-2, 2) is cut into a multiple of 8 of them, so that multiples
- * of 1/2 are ends of cells; each input takes another part of its cells. */
+/* Draws each number from another cell. [-2, 2) is divided into a multiple of 8 cells, so that
+ * multiples of 1/2 are cell boundaries; each input uses another part of its cells. */
 static void fill_apart(struct ref_array *values, int index, struct random *random)
 {
     int64_t cells = values->count > 40 ? (values->count + 7) / 8 * 8 : 40, left = cells;
@@ -226,8 +226,8 @@ static void fill_apart(struct ref_array *values, int index, struct random *rando
     free(cell);
 }
 
-/* Few enough that a line of a softmax has one or two, so that each kind is seen alone too; the
- * first of two inputs meet. */
+/* The distance between non-finite numbers is so large that a line of a softmax has one or two of
+ * them, and each kind also occurs alone. The first ones of two inputs lie at the same index. */
 static void add_nonfinite(struct ref_array *values, int index)
 {
     static const long double kinds[] = {INFINITY, -INFINITY, NAN};
@@ -243,7 +243,7 @@ static void set_number(struct ref_array *values, int64_t i, double number)
     else values->v[i] = (long double)number;
 }
 
-/* 0 to n - 1 in any order: Fisher and Yates. */
+/* 0 to n - 1 in random order, by the Fisher-Yates shuffle. */
 static void fill_shuffled(struct ref_array *values, struct random *random)
 {
     int64_t *number = malloc(((size_t)values->count + 1) * sizeof *number);
@@ -259,7 +259,7 @@ static void fill_shuffled(struct ref_array *values, struct random *random)
     free(number);
 }
 
-/* Kinds whose numbers are said by the case. False: of another kind. */
+/* Kinds of data whose numbers the case states. Returns false for other kinds. */
 static bool fill_said(struct ref_array *values, const struct kernel_input *in,
                       struct random *random)
 {
@@ -302,7 +302,7 @@ void data_fill(struct ref_array *values, const struct kernel_input *in, int inde
     if (in->data == DATA_LOGIT && values->v) fill_logits(values, random);
     else if (in->data == DATA_APART && values->v) fill_apart(values, index, random);
     else if (!fill_said(values, in, random)) fill_drawn(values, in->data, index, random);
-    /* As the dtype holds them. */
+    /* Round the numbers to the dtype. */
     void *bytes = malloc(values->count ? (size_t)values->count * values->type->size : 1);
     if (!bytes) abort();
     ref_array_encode(values, bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elf_symbols.c: walks the dynamic symbol table of a 64-bit ELF file. The file was made by anyone:
- * every offset is checked before it is followed. */
+/* elf_symbols.c: reads the dynamic symbol table of a 64-bit ELF file. The file is not trusted:
+ * every offset is checked before it is used. */
 #include "elf_symbols.h"
 #include <elf.h>
 #include <fcntl.h>
@@ -15,7 +15,8 @@ struct file {
     size_t size;
 };
 
-/* n structs of size bytes at offset, or NULL. */
+/* Returns the address of n structs of size bytes at offset, or NULL if they do not lie in the
+ * file. */
 static const void *elf_symbols_part(const struct file *file, uint64_t offset, uint64_t n,
                                     uint64_t size)
 {
@@ -42,7 +43,7 @@ static void elf_symbols_collect(const Elf64_Sym *symbol, uint64_t n, const char 
     for (uint64_t i = 0; i < n; i++) {
         const char *name = names + symbol[i].st_name;
         if (!is_exported(&symbol[i]) || symbol[i].st_name >= names_size) continue;
-        /* A version script defines its versions as absolute symbols. */
+        /* The linker adds an absolute symbol for each version of a version script. */
         if (symbol[i].st_shndx == SHN_ABS && ELF64_ST_TYPE(symbol[i].st_info) == STT_OBJECT &&
             !symbol[i].st_value)
             continue;

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes the names of exported symbols to text, a space between, and how many there are to
- * out_count. false: the file is no shared object that can be read; text says why. */
+/* Writes the names of exported symbols to text, separated by spaces, and their number to out_count.
+ * Returns false if the file is not a readable shared object; text then has the reason. */
 bool elf_exports(const char *path, char *text, size_t size, size_t *out_count);
 
 #endif

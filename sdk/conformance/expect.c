@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expect.c: the vendor's file of expectations. */
+/* expect.c: reads the vendor's file of expectations and applies it to the results of cases. */
 #include "expect.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -15,7 +15,7 @@ static enum outcome expected_outcome(const char *word)
     return OUTCOME_COUNT;
 }
 
-/* Reads one line; false, with a message, if it is wrong. */
+/* Reads one line. Returns false and writes a message if the line is wrong. */
 static bool read_line(struct expectations *e, char *line, const char *path, int number)
 {
     char *rest = NULL, *pattern = strtok_r(line, " \t\r\n", &rest);

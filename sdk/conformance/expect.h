@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expect.h: what the vendor knows to fail, with reasons. A line: PATTERN xfail|unsupported|skip
- * REASON; '#' begins a comment. Of several that fit a case the first counts. */
+/* expect.h: the vendor's file of expectations: cases that are known to fail, with reasons. Each
+ * line is PATTERN xfail|unsupported|skip REASON; '#' begins a comment. If several patterns match a
+ * case, the first one counts. */
 #ifndef BP_CONFORM_EXPECT_H
 #define BP_CONFORM_EXPECT_H
 
@@ -18,17 +19,19 @@ struct expectations {
     size_t n;
 };
 
-/* Reads a file. Every mistake is said on standard error, as command's; false if there was one. */
+/* Reads a file. Writes every mistake to standard error, as a message of the subcommand `command`.
+ * Returns false if there was one. */
 bool expectations_init(struct expectations *e, const char *path, const char *command);
 void expectations_finish(struct expectations *e);
 
-/* Refuses entries that fit no case at all, selected or not: they hide a misspelling. */
+/* Reports each pattern that matches no case at all, selected or not, because it is probably
+ * misspelt. Returns false if there was one. */
 bool expectations_check(struct expectations *e, const struct report *report, const char *path);
 
-/* NULL: nothing is expected of the case. */
+/* Returns NULL if nothing is expected of the case. */
 const struct expectation *expectation_of(const struct expectations *e, const char *id);
 
-/* Changes the outcome of a case that has run as its expectation says. */
+/* Changes the outcome of a case that has run according to its expectation. */
 void expectation_apply(const struct expectation *e, struct report_case *c);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard_pages.c: see guard_pages.h. */
+/* guard_pages.c: maps host memory between inaccessible pages and imports it as a tensor through
+ * DLPack. */
 #include "guard_pages.h"
 #include <ops/common/reference_number.h>
 #include <backplane/dlpack.h>
@@ -8,12 +9,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { FORBIDDEN = 1 << 20, HOST_MEMORY = 1 }; /* bytes on each side; the DLPack device */
+enum { FORBIDDEN = 1 << 20, HOST_MEMORY = 1 }; /* FORBIDDEN: bytes on each side; HOST_MEMORY: the
+                                                  DLPack device */
 
 struct pages {
     struct bp_dlpack_managed managed;
     char *map;
-    size_t size; /* of the whole map */
+    size_t size; /* of the whole mapping */
     int64_t n;
 };
 
@@ -39,7 +41,7 @@ static bool find_code(const struct num_type *type, struct bp_dlpack_dtype *out)
     return bp_dtype_bits(type->dtype) == 8 * type->size;
 }
 
-/* The pages of a tensor, and where in them it begins. */
+/* Maps the pages of a tensor, and finds the address at which the tensor begins. */
 static struct pages *map_pages(size_t bytes, bool at_end, char **out_data)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), inner = (bytes + page - 1) / page * page;

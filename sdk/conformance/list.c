@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c: makes the list of cases. */
+/* list.c: makes the list of the cases of a device. */
 #include "list_make.h"
 #include "conform.h"
 #include "parts.h"
@@ -54,7 +54,7 @@ static const char *kind_name(int64_t kind)
     return kind == BP_STREAM_INLINE ? "inline" : "async";
 }
 
-/* A device that works behind the host's back has no inline streams. */
+/* A device whose work runs asynchronously has no inline streams. */
 static void add_kinds(struct list *list, enum suite suite, const struct check_kinds *checks)
 {
     static const int64_t kinds[] = {BP_STREAM_ASYNC, BP_STREAM_INLINE};
@@ -93,11 +93,11 @@ static void add_roundtrips(struct list *list)
 struct into {
     struct list *list;
     int row;
-    uint64_t lacking; /* dtypes that have a line of what the device lacks for them */
+    uint64_t lacking; /* dtypes for which the list already has a note about missing rows */
 };
 
-/* A line in the report for what cannot be run: kernel/<op>@<row>, kernel/<op>/<dtype>@none, or
- * gradient/<op>. */
+/* Adds a note: a line in the report for something that cannot be run. Its id is kernel/<op>@<row>,
+ * kernel/<op>/<dtype>@none or gradient/<op>. */
 static void add_note(struct list *list, enum suite suite, enum outcome outcome,
                      const char *message, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -124,8 +124,8 @@ static uint64_t hash_of(const char *text)
     return hash;
 }
 
-/* A case for which the device lacks a row is no case: one line stands for all of its operator and
- * dtype. */
+/* Whether the device lacks a kernel row that the case needs. The case is then not added; instead
+ * one note covers all such cases of the operator and dtype. */
 static bool is_lacking(struct into *into, const struct kernel_case *made)
 {
     uint32_t dtype = made->in[0].dtype;
@@ -180,14 +180,14 @@ void list_add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const
         return;
     }
     for (uint32_t t = 0; t < 64; t++) {
-        bool has = types[variable] && op->types[variable]; /* not of a HOST input only */
+        bool has = types[variable] && op->types[variable]; /* not one that only a HOST input has */
         if (has ? !(types[variable] >> t & 1) || !num_type(t) : t != maker->dtype[0]) continue;
         maker->dtype[variable] = t;
         list_add_dtypes(maker, op, types, variable + 1);
     }
 }
 
-/* The work of a case, in elements of its inputs. */
+/* The work of a case, measured in elements of its inputs. */
 static int64_t elements_of(const struct kernel_case *made)
 {
     int64_t all = 0;
@@ -200,7 +200,8 @@ static int64_t elements_of(const struct kernel_case *made)
     return all;
 }
 
-/* Larger ones first; of equal ones those with frozen inputs, of which a row keeps most. */
+/* Orders cases by size, the largest first; of equal ones those with frozen inputs first, for which
+ * a row keeps the most state. */
 static int compare_sizes(const void *a, const void *b)
 {
     const struct kernel_case *const *x = a, *const *y = b;
@@ -211,7 +212,8 @@ static int compare_sizes(const void *a, const void *b)
     return fx != fy ? fy - fx : strcmp((*x)->id, (*y)->id);
 }
 
-/* Whether it may run on two streams: once, over no input; and its row must take it or decline. */
+/* Whether the case may run on two streams at the same time. Excluded are cases that run several
+ * times or in place, and cases that the row must reject because of their strides. */
 static bool may_be_twice(const struct kernel_case *k)
 {
     bool refused = kernel_case_is_strided(k) && !(k->row_flags & BP_KERNEL_STRIDED);
@@ -219,8 +221,9 @@ static bool may_be_twice(const struct kernel_case *k)
     return !k->sweep && !k->large && !k->in_place && !k->host && !refused;
 }
 
-/* The largest of a row's cases, those from first on, that the row takes, again: on two streams at
- * once. Which one that is, is known when it runs; the id has the largest. */
+/* Adds one case that runs on two streams at the same time. The largest of the row's cases (those
+ * from `first` on) that the row supports runs; which one this is becomes known when it runs. The id
+ * names the largest case. */
 static void add_twice(struct list *list, size_t first)
 {
     size_t n_case = list->n - first, n = 0, stem;
@@ -269,7 +272,8 @@ static void add_row(struct list *list, const struct bp_kernel_info *info,
     add_twice(list, first);
 }
 
-/* A row that this core does not use; one that no core can use is a mistake in the plugin. */
+/* Adds a note for a kernel row that this core does not use: skipped, or failed if no core could use
+ * the row, which is a mistake in the plugin. */
 static void add_unused(struct list *list, const struct bp_kernel_info *info)
 {
     char text[600];
@@ -283,7 +287,8 @@ static void add_unused(struct list *list, const struct bp_kernel_info *info)
     add_note(list, SUITE_KERNEL, OUTCOME_FAIL, text, "kernel/%s@%s", info->op, info->name);
 }
 
-/* An operator that needs no row: what the device holds. */
+/* Adds the cases of an operator that needs no kernel row, for the dtypes that the device can
+ * hold. */
 static void add_rowless(struct list *list, const struct bp_opinfo *op)
 {
     struct bp_device_properties properties = {.size = sizeof properties};
@@ -307,7 +312,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Operators without a row, and what others are defined in. */
+/* Adds the cases of operators without a kernel row, and of operators with a row that run as their
+ * decomposition. */
 static void add_others(struct list *list)
 {
     const char **has = calloc(list->n_row + 1, sizeof *has);
@@ -339,7 +345,7 @@ static void add_rows(struct list *list)
         struct bp_kernel_info info = {.size = sizeof info};
         const struct bp_opinfo *op;
         if (bp_device_kernel(list->place->device, i, &info)) continue;
-        if (strchr(info.op, '.')) { /* DOMAIN.NAME: it is no row that has to be executed */
+        if (strchr(info.op, '.')) { /* DOMAIN.NAME: no row that must be executed */
             if (list_unit_begin(list, SUITE_KERNEL, info.op))
                 add_note(list, SUITE_KERNEL, OUTCOME_SKIP, "an operator of the plugin's own: "
                          "nothing here knows what it means", "kernel/%s@%s", info.op, info.name);
@@ -348,7 +354,7 @@ static void add_rows(struct list *list)
         list->row[list->n_row] = (struct list_row){info.name, info.op, !*info.reason};
         op = bp_opinfo_find(info.op);
         list->n_row++;
-        /* An operator has an alias too; ids have its name. */
+        /* A row may name its operator by an alias; ids use the operator's name. */
         if (!list_unit_begin(list, SUITE_KERNEL, op && !*info.reason ? op->name : info.op))
             continue;
         if (*info.reason) add_unused(list, &info);
@@ -358,7 +364,7 @@ static void add_rows(struct list *list)
     list_add_inside(list);
 }
 
-/* A marked case, and the same for the second order. */
+/* Adds a case that a family marked for gradients, and the same case for the second order. */
 static void add_gradient(void *ctx, struct kernel_case *made)
 {
     struct list *list = ((struct into *)ctx)->list;
@@ -375,7 +381,8 @@ static void add_gradient(void *ctx, struct kernel_case *made)
     free(made);
 }
 
-/* f64 where a variable may be that, else c128, else i64 (indices), else the first it may be. */
+/* Chooses the dtype of each type variable: f64 if the variable has it, else c128, else i64
+ * (indices), else the first dtype that it has. */
 static void gradient_dtypes(const struct bp_opinfo *op, uint32_t *dtype)
 {
     for (int v = 0; v < BP_VAR_COUNT; v++) {
@@ -389,8 +396,8 @@ static void gradient_dtypes(const struct bp_opinfo *op, uint32_t *dtype)
     }
 }
 
-/* Whether the device cannot run an operator at all, so that one line stands for its cases. Views
- * may have to be copied. */
+/* Whether the device cannot run the operator at all, so that one note replaces its cases. For a
+ * view, the device must be able to copy. */
 static bool lacks_operator(struct place *place, const struct bp_opinfo *op, uint32_t dtype,
                            const struct kernel_case *made, char *text, size_t size)
 {
@@ -402,7 +409,7 @@ static bool lacks_operator(struct place *place, const struct bp_opinfo *op, uint
     return true;
 }
 
-/* The cases of one operator: it must have some. */
+/* Adds the gradient cases of one operator. An operator with a gradient must have such a case. */
 static void add_gradients_of(struct list *list, const struct bp_opinfo *op)
 {
     struct into into = {.list = list, .row = -1};
@@ -449,7 +456,7 @@ static void add_gradients(struct list *list)
     }
 }
 
-/* Whether an operator has cases of that suite. */
+/* Whether the operator already has cases of the suite stress. */
 static bool is_stressed(const struct list *list, const char *op)
 {
     char id[64];
@@ -469,8 +476,8 @@ static void add_stressed(void *ctx, struct kernel_case *made)
     l->kernel = made;
 }
 
-/* The first row of an operator, with f32 where it may be, else i64, else the first dtype that it
- * takes. */
+/* Adds stress cases of the first kernel row of an operator that supports f32. The other type
+ * variables have f32 if they can, else i64, else the first dtype that the row supports. */
 static void add_stress_of(struct list *list, const struct bp_kernel_info *info,
                           const struct bp_opinfo *op)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.h: all cases of a device, in an order that is the same in every process. The list is made of
- * units, which follow each other: cases that need no kernel, the suite stress, collectives, those
- * of a kernel row, those of an operator without a row, those of rows as steps of an operator, the
- * gradients of an operator. A process that
- * runs cases of one unit makes that one only. */
+/* list.h: the list of all cases of a device, in an order that is the same in every process. The
+ * list consists of consecutive units: the cases that need no kernel, the suite stress, the
+ * collectives, the cases of each kernel row, the cases of each operator without a row, the cases in
+ * which rows are steps of an operator, and the gradients of each operator. A process that runs
+ * cases of one unit makes only that unit. */
 #ifndef BP_CONFORM_LIST_H
 #define BP_CONFORM_LIST_H
 
@@ -14,18 +14,19 @@
 struct listed {
     char id[CASE_ID];
     enum suite suite;
-    int unit, at; /* number at of that unit's cases */
-    int row; /* of a kernel case: number in rows; else -1 */
+    int unit, at; /* the case is number `at` of unit `unit` */
+    int row;      /* for a kernel case: index of its kernel row in list->row; else -1 */
     bool quick;
-    check_fn *run; /* of all suites but kernel, gradient and onnx */
+    check_fn *run; /* runs the case, unless it is a kernel case */
     int64_t arg[2];
-    /* Its gradient is, in that suite, the order: 1 or 2. NULL: there is nothing to run, outcome and
-     * message say why. */
+    /* For a kernel case: of the suites kernel and gradient, and most of the suite stress. In the
+     * suite gradient, kernel->gradient is the order: 1 or 2. If run and kernel are both NULL, there
+     * is nothing to run, and outcome and message give the result. */
     struct kernel_case *kernel;
-    const struct kernel_case **of_twice; /* own */
+    const struct kernel_case **of_twice; /* owned by the list */
     enum outcome outcome;
-    char *message; /* own */
-    uint64_t hash; /* of the id of a kernel's or gradient's case, before it got a number */
+    char *message; /* owned by the list */
+    uint64_t hash; /* hash of a kernel or gradient case's id before a number was added */
 };
 
 struct list_row {
@@ -39,18 +40,19 @@ struct list {
     struct list_row *row;
     size_t n_row;
     int unit, only; /* the unit that is being made, and the one that is wanted */
-    size_t first;   /* case of that unit */
-    struct place *place; /* with the device, and the seed of extents that are drawn */
+    size_t first;   /* index of the first case of the current unit */
+    struct place *place; /* has the device, and the seed of drawn extents */
     const struct selection *wanted;
-    bool left_out[SUITE_COUNT]; /* whether there are units that were not made, for no case of them
-                                   can be wanted */
+    /* Whether units of the suite were not made because no filter can match any of their cases. */
+    bool left_out[SUITE_COUNT];
 };
 
 enum { LIST_ALL = -1 };
 
-/* All units, or one. Those after the first only where cases of them may be wanted; one that is made
- * is whole, so that its cases have the same numbers in every process. Without a device only the
- * suite `plugin`, which comes first in both. The list keeps place. */
+/* Makes all units, or one. With LIST_ALL, units after the first are made only if a filter may match
+ * one of their cases. A unit is always made completely, so that its cases have the same numbers in
+ * every process. Without a device, the list has only the suite `plugin`, which is the beginning of
+ * the list with a device too. place must outlive the list. */
 void list_init(struct list *list, struct place *place, int unit, const struct selection *wanted);
 
 void list_finish(struct list *list);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list_expand.c: cases of operators that run as what they are defined in: by the rows that the
- * device chooses, and by each row that could be chosen. */
+/* list_expand.c: adds cases of operators that run as their decomposition: with the rows that the
+ * device chooses, and with each row that could be chosen. */
 #include "list_make.h"
 #include "parts.h"
 #include "suites/suites.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of which there are others: its number in the list, and the dtypes in which it is one of
- * several. */
+/* A kernel row of an operator that has several rows: its index in the list of rows, and the dtypes
+ * that another row supports too. */
 struct rival {
     struct bp_kernel_info info;
     int row;
     uint64_t types;
-    bool wanted; /* cases of the operator that is looked at need it */
-    int real;    /* whether its own operator has cases of real size; -1: not looked yet */
+    bool wanted; /* cases of the operator that is being examined need it */
+    int real;    /* whether its own operator has cases of real size; -1: unknown */
 };
 
 struct rivals {
@@ -24,14 +24,16 @@ struct rivals {
     size_t n;
 };
 
-/* The cases of a decomposition. */
+/* The cases of one decomposition. */
 struct expansion {
     struct list *list;
-    const struct rival *via; /* the row that is to run in it, for the cases of real size that need
-                                it; NULL: the best, for these and quick ones */
+    /* The row that must run as a step, in the cases of real size that need it. NULL: the rows that
+     * the device chooses, in cases of real size and quick ones. */
+    const struct rival *via;
 };
 
-/* Whether a row may run a part of the case. One output stands for all. */
+/* Whether the row may run as a step of the case. Of an operator with several outputs, only the case
+ * of the first output is used. */
 static bool is_made_of(struct place *place, const struct kernel_case *made,
                        const struct rival *row)
 {
@@ -81,7 +83,7 @@ static struct case_maker maker_of(const struct list *list, const struct bp_opinf
                                .seed = list->place->seed};
 }
 
-/* For dtypes that types has of each variable. */
+/* Adds the cases for the dtypes that types has for each type variable. */
 static void add_expansion(struct expansion *e, const struct bp_opinfo *op, const uint64_t *types)
 {
     struct case_maker maker = maker_of(e->list, op);
@@ -106,7 +108,7 @@ void list_add_defined(struct list *list, const struct bp_opinfo *op)
     if (types[0]) add_expansion(&e, op, types);
 }
 
-/* What cases of real size need; and whether there are such. */
+/* The rows that cases of real size need, and whether such cases exist. */
 struct probe {
     struct place *place;
     struct rivals rivals;
@@ -123,8 +125,9 @@ static void note_needs(void *ctx, struct kernel_case *made)
     free(made);
 }
 
-/* Finds which of the rows are of operators that those cases of an operator need, in one dtype: f32,
- * or i64, where it may be. Result: whether it has such cases. */
+/* Marks the rows whose operators are steps of the operator's cases of real size, in one combination
+ * of dtypes: f32, else i64, else the first one that the type variable has. Returns whether the
+ * operator has such cases. */
 static bool find_wanted(const struct list *list, const struct bp_opinfo *op, struct rivals rivals)
 {
     struct case_maker maker = maker_of(list, op);
@@ -144,7 +147,7 @@ static bool find_wanted(const struct list *list, const struct bp_opinfo *op, str
     return p.real;
 }
 
-/* The device's rows that have others, for a dtype at least. */
+/* Finds the device's rows that share a dtype with another row of the same operator. */
 static struct rivals rivals_of(struct bp_device *device)
 {
     uint32_t n = bp_device_kernels(device);
@@ -155,7 +158,7 @@ static struct rivals rivals_of(struct bp_device *device)
     if (!r.at) abort();
     for (uint32_t i = 0; i < n; i++) {
         struct bp_kernel_info info = {.size = sizeof info};
-        if (bp_device_kernel(device, i, &info) || strchr(info.op, '.')) continue; /* as in list.c */
+        if (bp_device_kernel(device, i, &info) || strchr(info.op, '.')) continue; /* not listed */
         if (!*info.reason) r.at[all++] = (struct rival){.info = info, .row = row, .real = -1};
         row++;
     }
@@ -168,7 +171,8 @@ static struct rivals rivals_of(struct bp_device *device)
     return r;
 }
 
-/* Whether size decides on rows of an operator: it has cases of real size. */
+/* Whether the operator of a row has cases of real size, that is, whether the size decides which row
+ * runs. The result is kept in all rows of the operator. */
 static bool has_real(const struct list *list, const struct rivals *r, size_t at)
 {
     const char *name = r->at[at].info.op;

@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list_make.h: how the files that make the list add to it. */
+/* list_make.h: functions by which the files that make the list of cases add cases to it. */
 #ifndef BP_CONFORM_LIST_MAKE_H
 #define BP_CONFORM_LIST_MAKE_H
 
 #include "list.h"
 
-/* An entry, of the current unit, without a row and quick. */
+/* Adds a case of the current unit, without a kernel row and marked quick. */
 struct listed *list_add(struct list *list, enum suite suite);
 
-/* The cases that come now are a unit, of that suite; the ids of all begin with the suite and name
- * (NULL: may be any). Whether they are to be made. */
+/* Begins a unit of that suite. The ids of all its cases begin with the suite and name (NULL: they
+ * may have any name). Returns whether the unit is to be made; if it is not, the caller adds no
+ * cases. */
 bool list_unit_begin(struct list *list, enum suite suite, const char *name);
 
-/* Cases that a family calls by one name, of numbers that it chose, get numbers: the second one of
- * kernel/sort/f32/up/3x4@cpu_sort is kernel/sort/f32/up/3x4#2@cpu_sort. Answers the hash. */
+/* Makes ids unique: where a family gives the same name to several cases with drawn numbers, the
+ * second kernel/sort/f32/up/3x4@cpu_sort becomes kernel/sort/f32/up/3x4#2@cpu_sort. Returns the
+ * hash of the original id. */
 uint64_t list_number_id(const struct list *list, char *id);
 
-/* All dtypes of the first type variable with all others of each further one; one that the operator
- * does not have is as the first. */
+/* Makes the cases for each combination of dtypes of the type variables from `variable` on. A type
+ * variable that the operator does not have gets the dtype of the first one. */
 void list_add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const uint64_t *types,
                      int variable);
 
-/* list_expand.c: an operator that the device has rows for, as what it is defined in, for the dtypes
- * of these. */
+/* In list_expand.c: adds cases that run an operator through its decomposition although the device
+ * has kernel rows for it, for the dtypes of these rows. */
 void list_add_defined(struct list *list, const struct bp_opinfo *op);
 
-/* Units of the operators that are made of those of rows: each row of which there are others is to
- * run in each at real size, where constants, views and temporaries come to it by other ways. */
+/* Adds units for the operators that have a decomposition. Where the device has several kernel rows
+ * for a step, each of these rows must run as that step at real size, because constants, views and
+ * temporary buffers reach a row there in another form than in its own cases. */
 void list_add_inside(struct list *list);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* npy.c: dumps arrays as .npy, format version 1.0: a magic, the length of the header, the header
- * as the text of a Python dictionary padded to 64 bytes, the data. */
+/* npy.c: writes arrays as .npy files, format version 1.0. A file has a magic number, the length of
+ * the header, the header as a Python dictionary in text padded to 64 bytes, and the data. */
 #include "suites/suites.h"
 #include <errno.h>
 #include <stdio.h>

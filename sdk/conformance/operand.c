@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operand.c: tensors of kernel cases. */
+/* operand.c: creates, fills and checks the tensors of kernel cases. */
 #include "operand.h"
 #include "compare.h"
 #include "guard_pages.h"
@@ -20,21 +20,21 @@ static void *operand_allocate(int64_t bytes)
     return memory;
 }
 
-/* Which end of a tensor lies beside pages that nobody may touch. */
+/* The end of a tensor that lies beside inaccessible pages. */
 enum edge {
     EDGE_NONE,
     EDGE_FIRST,
     EDGE_LAST
 };
 
-/* What lies around the elements of an input. */
+/* The byte with which the memory around the elements of an input is filled. */
 static int operand_surroundings(const struct num_type *type)
 {
     return num_is_int(type) ? 0xa5 : 0xff;
 }
 
-/* Axis number i from the outermost in order number `order` of four: each digit of the number, in
- * the factorial system, says which of the axes that are left comes next. */
+/* The axis at position i from the outermost, in permutation number `order` of four axes. Each digit
+ * of the number in the factorial number system selects the next axis among the remaining ones. */
 static int axis_in_order(int order, int i)
 {
     static const int weight[] = {6, 2, 1, 1};
@@ -47,7 +47,7 @@ static int axis_in_order(int order, int i)
     }
 }
 
-/* Axis number i from the innermost. */
+/* The axis at position i from the innermost. */
 static int axis_at(enum layout layout, int order, int rank, int i)
 {
     if (layout == LAYOUT_ORDER) return axis_in_order(order, rank - 1 - i);
@@ -56,8 +56,9 @@ static int axis_at(enum layout layout, int order, int rank, int i)
     return i == 0 ? 1 : i == rank - 1 ? 0 : rank - i;
 }
 
-/* Finds strides and offset, and how many elements the allocation needs: with elements in front of
- * the tensor and behind it that are not its own, but for the side where there are pages instead. */
+/* Computes strides, offset and the number of elements of the allocation. The allocation has guard
+ * elements in front of the tensor and behind it, except on the side where inaccessible pages
+ * are. */
 static void lay_out(struct operand *o, enum layout layout, int order, enum edge edge)
 {
     const struct ref_array *v = &o->values;
@@ -74,7 +75,7 @@ static void lay_out(struct operand *o, enum layout layout, int order, enum edge 
     o->elements = o->offset + (v->count ? last + 1 : 0) + (edge == EDGE_LAST ? 0 : guard);
 }
 
-/* Where element at coordinates lies in the image. */
+/* The address in the image of the element at these coordinates. */
 static unsigned char *operand_element(const struct operand *o, unsigned char *image,
                                       const int64_t *at)
 {
@@ -84,7 +85,7 @@ static unsigned char *operand_element(const struct operand *o, unsigned char *im
     return image + index * o->values.type->size;
 }
 
-/* Copies between a dense array and the tensor's elements in an image. */
+/* Copies the tensor's elements from a dense array into an image, or back. */
 static void operand_spread(const struct operand *o, unsigned char *image, unsigned char *dense,
                            bool to_image)
 {
@@ -96,7 +97,7 @@ static void operand_spread(const struct operand *o, unsigned char *image, unsign
         else memcpy(dense + i * (int64_t)size, operand_element(o, image, at), size);
 }
 
-/* Makes the allocation and the view, and writes the image. */
+/* Creates the allocation and the view, and writes the image to the device. */
 static bool operand_place(struct check *c, struct operand *o, enum edge edge, const char *what)
 {
     const struct ref_array *v = &o->values;
@@ -123,9 +124,10 @@ static bool operand_place(struct check *c, struct operand *o, enum edge edge, co
         call);
 }
 
-/* Half of the cases end at forbidden pages, as does what begins behind a boundary anyway; in the
- * others, whose first element is aligned, they lie in front. What is frozen may be kept by the
- * plugin, in memory of the device. */
+/* In half of the cases the tensor ends directly in front of inaccessible pages; so do all tensors
+ * with an offset, because their first element is not aligned anyway. In the others the first
+ * element is aligned and lies directly behind such pages. Frozen inputs lie beside no pages,
+ * because the plugin may keep them in device memory. */
 static enum edge edge_of(const struct check *c, const struct kernel_input *in, int index)
 {
     uint64_t salt = c->place->seed ^ (uint64_t)(index + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -166,7 +168,7 @@ bool operand_input(struct check *c, const struct kernel_input *in, int index, bo
            (!in->frozen || check_ok(c, bp_tensor_freeze(o->tensor), "bp_tensor_freeze"));
 }
 
-/* Where element i of an array lies in a dense one of that shape, which is no smaller. */
+/* The index of element i of an array within a larger dense array of that shape. */
 static int64_t place_in(const struct ref_array *array, int64_t i, const int64_t *shape)
 {
     int64_t to = 0, step = 1;
@@ -179,7 +181,8 @@ static int64_t place_in(const struct ref_array *array, int64_t i, const int64_t 
     return to;
 }
 
-/* Poison, dense and of that shape, for what is expected at the beginning of each axis. */
+/* Fills a dense array of that shape with poison. The expected elements are those at the beginning
+ * of each axis. */
 static void fill_poison(const struct ref_array *expected, const int64_t *shape, int64_t count,
                         unsigned char *poison)
 {
@@ -213,7 +216,7 @@ bool operand_output(struct check *c, const struct ref_array *expected, const int
     return operand_place(c, o, EDGE_NONE, "the output");
 }
 
-/* The number of the first byte that differs, -1 if none does. */
+/* The index of the first byte that differs; -1 if all are equal. */
 static int64_t first_difference(const unsigned char *a, const unsigned char *b, int64_t size)
 {
     for (int64_t i = 0; i < size; i++)

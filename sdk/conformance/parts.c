@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.c: asks the core what a case decomposes into, and looks for rows of the device for that. */
+/* parts.c: finds the operators into which the core decomposes a case, and looks for kernel rows of
+ * the device for them. */
 #include "parts.h"
 #include "suites/suites.h"
 #include <backplane/graph.h>
@@ -8,30 +9,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A usable row, with the dtypes that the device holds. */
+/* A usable kernel row, with those of its dtypes that the device can hold. */
 struct row {
     const struct bp_opinfo *op;
     uint64_t types[BP_VAR_COUNT];
 };
 
-/* A part that a row of the device takes. */
+/* A step of a decomposition for which the device has a kernel row. */
 struct part {
     const struct bp_opinfo *op;
     uint32_t dtype; /* of variable T */
 };
 
 struct answer {
-    uint64_t question; /* its hash; 0: no entry */
+    uint64_t question; /* hash of the properties of the case (question_of); 0: the slot is empty */
     struct part *part;
     size_t n;
-    struct part lacks; /* the first part that no row takes; op NULL: all have one */
+    /* The first step for which the device has no kernel row. op NULL: it has one for each step. */
+    struct part lacks;
 };
 
 struct parts {
-    struct row *row; /* by address of the operator */
+    struct row *row; /* sorted by the address of the operator */
     size_t n_row;
-    uint64_t written; /* dtypes of outputs of rows */
-    struct answer *answer; /* a hash table of room entries, a power of two */
+    uint64_t written;      /* mask of the dtypes that kernel rows write */
+    struct answer *answer; /* a hash table of `room` slots; room is a power of two */
     size_t n_answer, room;
 };
 
@@ -88,7 +90,7 @@ void parts_destroy(struct parts *parts)
     free(parts);
 }
 
-/* Whether a row takes the dtypes of all type variables. */
+/* Whether a kernel row supports the dtypes of all type variables of the step. */
 static bool has_row(const struct parts *parts, const struct bp_part *part)
 {
     size_t low = 0, high = parts->n_row;
@@ -110,7 +112,7 @@ static bool has_row(const struct parts *parts, const struct bp_part *part)
 struct look {
     const struct parts *parts;
     struct answer *answer;
-    bool all; /* parts behind the first that is lacking too */
+    bool all; /* also look at the steps behind the first missing one */
 };
 
 static void add_part(struct answer *a, const struct part *part)
@@ -122,7 +124,7 @@ static void add_part(struct answer *a, const struct part *part)
     a->part[a->n++] = *part;
 }
 
-/* A part without a row may be defined in others that have one. */
+/* Called for each step. Returns true to decompose a step without a kernel row further. */
 static bool look_at(void *ctx, const struct bp_part *part)
 {
     struct look *look = ctx;
@@ -139,8 +141,8 @@ static bool look_at(void *ctx, const struct bp_part *part)
     return false;
 }
 
-/* Ports have their tensors, a variadic one all that are left. Attributes that tensors may give are
- * in the struct. */
+/* Fills the arguments of the ports with the case's tensors; a variadic port gets all the remaining
+ * ones. Attributes that can also be given as tensors stay in the attribute struct. */
 static void fill_ports(const struct bp_opinfo *op, const struct kernel_case *made,
                        struct bp_tensor *const *value, struct bp_arg *arg)
 {
@@ -154,7 +156,8 @@ static void fill_ports(const struct bp_opinfo *op, const struct kernel_case *mad
     }
 }
 
-/* Asks the core. A call that it refuses is refused again when the case runs, which then fails. */
+/* Lets the core decompose the case. A call that the core rejects here is rejected again when the
+ * case runs, and the case then fails. */
 static void parts_decompose(struct place *place, const struct bp_opinfo *op,
                             const struct kernel_case *made, struct answer *answer)
 {
@@ -181,7 +184,7 @@ static void parts_decompose(struct place *place, const struct bp_opinfo *op,
     bp_graph_destroy(graph);
 }
 
-/* FNV-1a, of words. */
+/* FNV-1a over words of 8 bytes. */
 static uint64_t hash_words(uint64_t hash, const void *at, size_t bytes)
 {
     uint64_t word;
@@ -200,7 +203,8 @@ static uint64_t hash_number(uint64_t hash, int64_t number)
     return hash_words(hash, &number, sizeof number);
 }
 
-/* Lists lie in the case, elsewhere in each copy of it: their numbers count. */
+/* Hashes the contents of lists instead of their addresses: a list lies in the case, at another
+ * address in each copy. */
 static uint64_t hash_attrs(uint64_t hash, const struct bp_opinfo *op,
                            const struct kernel_case *made)
 {
@@ -218,7 +222,8 @@ static uint64_t hash_attrs(uint64_t hash, const struct bp_opinfo *op,
     return hash_words(hash, attrs, op->attrs_size);
 }
 
-/* Whether a row writes tensors of the first result's dtype, where an input tells that dtype. */
+/* Whether a kernel row writes tensors of the first result's dtype. True if no input determines that
+ * dtype. */
 static bool is_written(const struct parts *parts, const struct bp_opinfo *op,
                        const struct kernel_case *made)
 {
@@ -233,10 +238,11 @@ static bool is_written(const struct parts *parts, const struct bp_opinfo *op,
     return true;
 }
 
-/* Cases that have the same are taken to have the same answer. Where no row writes the result some
- * part is missing, whatever the attributes are. Else attributes, ranks, and whether there are
- * elements count; extents themselves count for the few cases of real size only, because to ask for
- * each of the others would take longer than all else that a list takes. */
+/* The hash of the properties that decide on the result; cases with equal hashes share one result.
+ * If no kernel row writes the result's dtype, a step is missing whatever the attributes are, so
+ * they are left out. Otherwise attributes and ranks count, and whether there are elements. Extents
+ * count only for the few cases of real size, because decomposing each of the other cases would take
+ * longer than all other work on the list. */
 static uint64_t question_of(const struct parts *parts, const struct bp_opinfo *op,
                             const struct kernel_case *made)
 {
@@ -298,7 +304,7 @@ static const struct answer *answer_of(struct place *place, const struct bp_opinf
     return answer;
 }
 
-/* The copy of a view, where one may be needed. */
+/* The copy of a view, if the case may need one and the device has no kernel row for it. */
 static struct part lacks_copy(struct place *place, const struct kernel_case *made)
 {
     struct bp_part copy = {.op = bp_opinfo_find("assign"), .dtype = {made->in[0].dtype},

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parts.h: what a device must have for a case that no kernel row of its operator runs: rows of the
- * operators that the case decomposes into, as the core lists them. */
+/* parts.h: finds the kernel rows that a device needs for a case that no kernel row of its own
+ * operator runs: rows of the operators into which the core decomposes the case. */
 #ifndef BP_CONFORM_PARTS_H
 #define BP_CONFORM_PARTS_H
 
 #include "check.h"
 #include <ops/common/cases.h>
 
-/* The device's rows, and what was found for the cases of a place so far: it stands for all cases of
- * the same operator, attributes, dtypes and ranks (with or without elements; of real size: of the
- * same extents). One thread at a time. */
+/* The device's kernel rows, and the results found so far for cases of one fixture. One result is
+ * valid for all cases with the same operator, attributes, dtypes and ranks (separately with and
+ * without elements; for cases of real size, also the same extents). Used by one thread at a
+ * time. */
 struct parts;
 
-/* NULL is fine. */
+/* Accepts NULL. */
 void parts_destroy(struct parts *parts);
 
-/* Whether the place's device has no usable row for an operator that the case decomposes into, nor
- * for all that this one is defined in; or for the copy of a view. Then text says which (NULL: it is
- * not asked for). false for a case with a row of its own. */
+/* Returns true if the device has no usable kernel row for an operator into which the case
+ * decomposes, nor rows for all operators into which that operator decomposes in turn; or, for a
+ * view, no row that copies it. text then receives the missing operator and dtype (NULL: not
+ * wanted). Returns false for a case with a kernel row of its own. */
 bool parts_lack(struct place *place, const struct kernel_case *made, char *text, size_t size);
 
-/* Whether the case decomposes into op on one of the dtypes of a mask (of its variable T), where the
- * device has a row for that. */
+/* Whether the case decomposes into op with one of the dtypes of the mask (for its type variable T),
+ * and the device has a kernel row for that. */
 bool parts_have(struct place *place, const struct kernel_case *made, const char *op,
                 uint64_t dtypes);
 

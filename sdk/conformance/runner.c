@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runner.c: runs groups of cases in children, several at once. A group that does not come to its
- * end is blamed on the case that had begun; those after it run in another child. */
+/* runner.c: runs groups of cases in child processes, several at the same time. If a child ends
+ * before the end of its group, the case that had begun gets the failure, and the cases after it run
+ * in another child. */
 #include "runner.h"
 #include "child.h"
 #include "case_fixture.h"
@@ -12,9 +13,9 @@
 #include <unistd.h>
 
 enum {
-    GROUP_LEAST = 160, /* cases in a group, as long as there are so many */
-    GROUP_MOST = 4096, /* some devices take half a second to begin to compile */
-    GROUPS = 8,        /* at least, for each job: they end at different times */
+    GROUP_LEAST = 160, /* cases in a group, if there are as many */
+    GROUP_MOST = 4096, /* some devices need half a second before the first compilation */
+    GROUPS = 8,        /* at least, for each job, because groups end at different times */
     JOBS = 64          /* at most */
 };
 
@@ -30,12 +31,13 @@ void report_case_message(struct report_case *c, const char *format, ...)
     c->message = message;
 }
 
-/* Entries first to last - 1 of the order: cases of one suite. */
+/* A group: entries first to last - 1 of run->order. All its cases are of one suite. */
 struct group {
     size_t first, last;
 };
 
-/* Groups that are one job's until it has no more, and others help: next to end - 1. */
+/* The groups next to end - 1, which belong to one job. Jobs that have finished their own groups
+ * take groups from the end. */
 struct part {
     struct run *run;
     size_t next, end;
@@ -43,17 +45,17 @@ struct part {
 
 struct run {
     struct report *report;
-    size_t *order; /* the cases that children run, by number */
+    size_t *order; /* the cases that child processes run, as indices into report->at */
     struct group *group;
     size_t n_group;
-    pthread_mutex_t lock; /* of all below, and of outcomes while children run */
+    pthread_mutex_t lock; /* protects all members below, and outcomes while children run */
     struct part part[JOBS];
     uint32_t jobs;
     size_t done;
     size_t bad;
 };
 
-/* One child at work. */
+/* The state of one running child process. */
 struct shift {
     struct run *run;
     size_t started; /* the case that has begun and not ended; SIZE_MAX: none */
@@ -86,7 +88,8 @@ static double runner_number_of(const cJSON *json, const char *key, double absent
     return cJSON_IsNumber(item) ? item->valuedouble : absent;
 }
 
-/* NULL: the model lacks nothing. A case that is run again has its last result's. */
+/* Sets the missing features of a model; NULL: none. If a case runs again, the last result replaces
+ * the earlier one. */
 static void set_missing(struct report_case *c, const char *missing)
 {
     free(c->missing);
@@ -136,7 +139,7 @@ static void runner_take_line(void *ctx, const char *line)
     cJSON_Delete(json);
 }
 
-/* The last line that a child has written: what assertions and sanitizers say. */
+/* The end of a child's output, where messages of assertions and sanitizers are. */
 static const char *last_output(const struct bp_child_result *result)
 {
     const char *text = result->output && *result->output ? result->output : "(no output)";
@@ -164,7 +167,8 @@ static void runner_blame(struct shift *s, size_t number, const struct bp_child_r
     finish_case(s->run, c, timed_out ? OUTCOME_TIMEOUT : OUTCOME_CRASH);
 }
 
-/* Whether a case has the number and the place in its unit that come after those of another. */
+/* Whether a case directly follows another one, both by its index and by its position in the
+ * unit. */
 static bool is_next(const struct run *run, size_t case_, size_t after)
 {
     const struct report_case *c = &run->report->at[case_], *a = &run->report->at[after];
@@ -172,7 +176,7 @@ static bool is_next(const struct run *run, size_t case_, size_t after)
     return case_ == after + 1 && c->unit == a->unit && c->at == a->at + 1;
 }
 
-/* The cases of a part of the order, as child_mode.c wants them. To be freed. */
+/* Formats entries of the order as the argument CASES of child_mode.c. The caller frees the text. */
 static char *cases_text(const struct run *run, size_t first, size_t last)
 {
     char *text = malloc((last - first) * 80 + 1);
@@ -190,8 +194,8 @@ static char *cases_text(const struct run *run, size_t first, size_t last)
     return text;
 }
 
-/* A child has ended, and the cases of entries at and after it have no result. Answers the first
- * entry that is still to be run. */
+/* Called after a child has ended without results for entry `at` and the following ones. Returns the
+ * first entry that must still run. */
 static size_t runner_settle(struct shift *s, size_t first, size_t at, size_t last,
                             const struct bp_child_result *result)
 {
@@ -200,7 +204,7 @@ static size_t runner_settle(struct shift *s, size_t first, size_t at, size_t las
                                       : &run->report->at[run->order[last - 1]];
 
     if (result->end == BP_CHILD_NOT_RUN)
-        return last; /* no results: the report says that the suite is broken */
+        return last; /* no results: the report shows that the suite is broken */
     if (at == last) {
         if ((result->end == BP_CHILD_EXITED && result->code == 0) || outcome_is_bad(c->outcome))
             return last;
@@ -212,7 +216,8 @@ static size_t runner_settle(struct shift *s, size_t first, size_t at, size_t las
             how, last_output(result));
         return last;
     }
-    /* A child that ends before its only case has begun ended because of it, or of what it needs. */
+    /* A child that ended before its only case had begun ended because of this case or of the setup
+     * that the case needs. */
     if (s->started != run->order[at] && last - first > 1) return at;
     if (!*s->error) {
         runner_blame(s, run->order[at], result);
@@ -223,8 +228,8 @@ static size_t runner_settle(struct shift *s, size_t first, size_t at, size_t las
     return at + 1;
 }
 
-/* "NAME=...": where memory is asked for that nobody has, a sanitizer is to answer as the system
- * does, and not to end the process. */
+/* Builds "NAME=...", which makes a sanitizer return NULL for an allocation that is too large, as
+ * the system does, instead of ending the process. */
 static void add_sanitizer_option(const char *name, char *text, size_t size)
 {
     const char *before = getenv(name);
@@ -232,8 +237,8 @@ static void add_sanitizer_option(const char *name, char *text, size_t size)
     snprintf(text, size, "%s=%s:allocator_may_return_null=1", name, before ? before : "");
 }
 
-/* Runs a group, or a part of one, in one child. Answers the first entry that it did not come to, or
- * its last. */
+/* Runs a group, or the rest of one, in one child process. Returns the first entry that the child
+ * did not reach, or group.last. */
 static size_t run_child(struct run *run, struct group group)
 {
     size_t first = group.first, last = group.last;
@@ -253,8 +258,8 @@ static size_t run_child(struct run *run, struct group group)
                           o->dump ? o->dump : "",
                           cases,
                           NULL};
-    /* Children share the processors: threads of OpenMP that spin while they wait for each other
-     * take them from the others. */
+    /* Children share the processors. OpenMP threads that spin while they wait for each other would
+     * take processor time from other children. */
     const char *wait = getenv("OMP_WAIT_POLICY") ? NULL : "OMP_WAIT_POLICY=passive";
     const char *env[] = {asan, tsan, wait, NULL};
     struct shift shift = {run, SIZE_MAX, false, ""};
@@ -295,7 +300,8 @@ static void run_group(struct run *run, struct group group)
     }
 }
 
-/* The next of a job's own, or the last of who has most left; false: there are none. */
+/* Takes the next group of the job's own part, or else the last group of the part with the most
+ * remaining groups. Returns false if none is left. */
 static bool take_group(struct part *own, size_t *out)
 {
     struct run *run = own->run;
@@ -331,7 +337,7 @@ static void make_groups(struct run *run, size_t max)
         struct group *g = run->n_group ? &run->group[run->n_group - 1] : NULL;
         const struct report_case *before = n ? &r->at[run->order[n - 1]] : NULL;
         if (!runner_waits(&r->at[i])) continue;
-        /* The plugin's own cases each need a process that has not loaded it. */
+        /* Each case of the suite plugin needs a process that has not loaded the plugin. */
         if (g && n - g->first < max && r->at[i].suite != SUITE_PLUGIN &&
             before->suite == r->at[i].suite)
             g->last = n + 1;
@@ -340,7 +346,8 @@ static void make_groups(struct run *run, size_t max)
     }
 }
 
-/* Jobs begin far from each other: a device compiles the same programs for neighbours. */
+/* Jobs begin at distant groups of the list, because a device compiles the same programs for
+ * neighbouring cases. */
 static void run_groups(struct run *run)
 {
     uint32_t jobs = run->report->options->jobs, started = 0;
@@ -362,7 +369,8 @@ static bool comes_before(const struct report_case *c, const struct listed *l)
     return c->unit < l->unit || (c->unit == l->unit && c->at < l->at);
 }
 
-/* All but the suite `plugin` in this process: for debuggers. A crash is a crash of the whole. */
+/* Runs all cases but those of the suite `plugin` in this process, for debuggers. A crash of a case
+ * ends the whole run. */
 static int run_here(struct run *run)
 {
     struct report *r = run->report;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runner_list.c: what there is to run, asked of a child: to list the rows of a plugin it must be
- * loaded. */
+/* runner_list.c: starts a child process that lists the device, its kernel rows and the cases. A
+ * child is needed because listing the rows loads the plugin. */
 #include "runner.h"
 #include "child.h"
 #include <cjson/cJSON.h>
@@ -8,18 +8,20 @@
 #include <string.h>
 
 enum {
-    LIST_LEAST_S = 3, /* a device may take that long to open, however short its cases are */
+    LIST_LEAST_S = 3, /* opening a device may take as long even if the time limit of cases is
+                         short */
     LIST_MOST_S = 60,
-    EVENT_S = 5 /* for an event to come */
+    EVENT_S = 5 /* time within which an event must complete */
 };
 
 struct listing {
     struct report *report;
     size_t room;
     char error[1000];
-    bool complete; /* all cases are there */
-    bool ended;    /* so is the end of the device, and of the plugin's instance */
-    double silent; /* seconds in which an event behind a small copy did not come; 0: it did */
+    bool complete; /* all cases were received */
+    bool ended;    /* the device and the plugin's instance were destroyed, too */
+    /* Seconds in which an event behind a small copy did not complete. 0: it completed. */
+    double silent;
 };
 
 static char *text_of(const cJSON *json, const char *key)
@@ -114,7 +116,7 @@ static void runner_list_take_line(void *ctx, const char *line)
     cJSON_Delete(json);
 }
 
-/* What the plugin did not come back from, or not in peace. */
+/* The step in which the process did not continue, or did not end normally. */
 static const char *lost_step(const struct listing *l)
 {
     if (!l->complete) return "opening the device";
@@ -122,7 +124,7 @@ static const char *lost_step(const struct listing *l)
                     : "destroy";
 }
 
-/* One case stands for all that were listed. Its message is empty yet. */
+/* Replaces all listed cases by a single one, with an empty message. */
 static struct report_case *only_case(struct report *r, const char *id, enum outcome outcome)
 {
     struct report_case *c = calloc(1, sizeof *c);
@@ -147,8 +149,8 @@ static struct report_case *only_case(struct report *r, const char *id, enum outc
     return c;
 }
 
-/* A plugin that takes its process along is a finding, not a missing device: a case that crashed or
- * timed out. */
+/* Reports a plugin that ended or blocked the listing process as a case that crashed or timed out.
+ * This is a finding, not a missing device. */
 static int broken_plugin(struct listing *l, const struct bp_child_result *result)
 {
     bool hangs = result->end == BP_CHILD_TIMEOUT;
@@ -165,7 +167,8 @@ static int broken_plugin(struct listing *l, const struct bp_child_result *result
     return 0;
 }
 
-/* Cases that wait for work would all wait as long as they may: one verdict instead. */
+/* Reports one case that timed out instead of running the others: without events, all cases that
+ * wait for work would wait until their time limit. */
 static int silent_device(struct listing *l)
 {
     struct report_case *c = only_case(l->report, "runtime/event/comes", OUTCOME_TIMEOUT);
@@ -179,7 +182,9 @@ static int silent_device(struct listing *l)
     return 0;
 }
 
-/* The child's command. To be freed. Expectations are held against the names of all cases. */
+/* The command line of the child; the caller frees it. With expectations, the child reports all
+ * cases without filters, because the patterns of expectations are compared with the ids of all
+ * cases. */
 static const char **list_command(const struct report *r, const char *seed, const char *event_ms)
 {
     const struct conform_options *o = r->options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.c: which cases are wanted. */
+/* select.c: matches suites and case ids against the options that select cases. */
 #include "select.h"
 #include <fnmatch.h>
 #include <string.h>
@@ -25,7 +25,7 @@ bool selection_has(const struct selection *s, enum suite suite)
     return false;
 }
 
-/* A filter that leaves out what fits it. */
+/* Whether a filter excludes the ids that it matches. */
 static bool select_excludes(const char *filter)
 {
     return *filter == '!';
@@ -44,7 +44,7 @@ bool selection_fits(const struct selection *s, const char *id)
     return fits;
 }
 
-/* A glob's letters up to its first wildcard are those of every id that it fits. */
+/* Every id that a glob matches begins with the characters in front of the glob's first wildcard. */
 static bool select_reaches(const char *filter, const char *stem)
 {
     size_t fixed = strcspn(filter, "*?["), n = strlen(stem);

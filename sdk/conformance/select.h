@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.h: which cases are wanted. What makes the list asks too, so that cases nobody wants are
- * not made. */
+/* select.h: decides which cases are selected. The code that makes the list of cases calls it too,
+ * so that cases that no filter selects are not made. */
 #ifndef BP_CONFORM_SELECT_H
 #define BP_CONFORM_SELECT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a device is tested for. X(NAME, name) in the order in which they run. */
+/* The suites. X(NAME, name), in the order in which they run. */
 #define CONFORM_SUITES(X) \
     X(PLUGIN, plugin) \
     X(RUNTIME, runtime) X(MEMORY, memory) X(KERNEL, kernel) X(GRADIENT, gradient) X(CCL, ccl) \
@@ -22,19 +22,21 @@ const char *suite_name(enum suite suite);
 
 struct selection {
     const char *suites;         /* "plugin,kernel"; NULL: all but stress */
-    const char *const *filters; /* globs on ids; one of them must fit, and none of those
-                                   behind a '!' */
-    size_t n_filters;           /* 0: all fit */
-    bool quick;                 /* only cases of a quick run, and lines that are no cases */
+    /* Glob patterns for case ids. At least one pattern must match, and none of those behind a
+     * '!'. */
+    const char *const *filters;
+    size_t n_filters; /* 0: all ids match */
+    bool quick;       /* only cases of a quick run, and notes, which are no cases */
 };
 
-/* Whether a suite is wanted, by name. */
+/* Whether the suite is selected by its name. */
 bool selection_has(const struct selection *s, enum suite suite);
 
-/* Whether an id fits a filter, if there are any. */
+/* Whether id matches the filters. True if there are no filters. */
 bool selection_fits(const struct selection *s, const char *id);
 
-/* Whether an id may fit that is the stem, or the stem and more after a '/' or '@'. */
+/* Whether a filter may match an id that equals the stem, or that begins with the stem and a '/' or
+ * '@'. */
 bool selection_reaches(const struct selection *s, const char *stem);
 
 #endif

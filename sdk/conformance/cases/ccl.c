@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl.c: the cases of the suite ccl. Sizes are around the borders of the core's table of
- * algorithms, in elements of the part of one rank: f32 of 40 bytes and more, 2, 4 and 16 KiB and
+/* ccl.c: makes the cases of the suite ccl. The sizes lie around the limits in the core's table of
+ * algorithms, counted in elements of one rank's part: f32 of 40 bytes and more, 2, 4 and 16 KiB and
  * more, 1 MiB and more. */
 #include "ccl.h"
 #include <stdio.h>
@@ -18,8 +18,8 @@ static const uint32_t calls[] = {
 };
 enum { CALLS = sizeof calls / sizeof *calls, QUICK = 7 };
 
-/* ccl/<call>/<dtype>[-<reduction>]/<ranks>x<elements>[/<variant>]. Of those that differ only in
- * numbers some are quick. */
+/* Adds ccl/<call>/<dtype>[-<reduction>]/<ranks>x<elements>[/<variant>]. One of QUICK consecutive
+ * cases is part of a quick run. */
 static void ccl_add(struct into *into, struct ccl_case k, const char *variant)
 {
     const char *dtype = num_type(k.dtype)->name;
@@ -54,7 +54,7 @@ static void add_sizes(struct into *into)
             "");
 }
 
-/* Complex numbers have no order, truth values no average. */
+/* Complex numbers have no order, booleans no average. */
 static bool ccl_has(const struct num_type *type, uint32_t reduction)
 {
     if (type->class == NUM_BOOL) return reduction != BP_REDUCE_AVERAGE;
@@ -136,7 +136,8 @@ static void add_failures(struct into *into)
         add_program(into, CCL_PROGRAM_MISMATCH, 4, i, CCL_ASYNC, name);
         add_program(into, CCL_PROGRAM_MISMATCH, 4, i, CCL_MIXED, name);
     }
-    add_program(into, CCL_PROGRAM_MISMATCH, 2, 6, 0, "mismatch/two-roots"); /* nobody waits */
+    /* No rank waits in this case. */
+    add_program(into, CCL_PROGRAM_MISMATCH, 2, 6, 0, "mismatch/two-roots");
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "death/%s", deaths[i]);
         add_program(into, CCL_PROGRAM_DEATH, 2, i, 0, name);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stress.c: cases of the suite stress that are kernel cases: as many teams of lanes as no launch
- * has at once, and lines as long as no team has lanes, by far. One dtype stands for all: how work
- * is divided does not depend on it. */
+/* stress.c: makes the kernel cases of the suite stress: launches of more teams of lanes than a
+ * device runs at the same time, and lines far longer than a team has lanes. One dtype is enough,
+ * because the division of work does not depend on it. */
 #include <ops/common/cases.h>
 #include "stress.h"
 #include <string.h>
 
-/* More than 2^22 elements or teams; primes, so that nothing divides them. Sums are exact: what is
- * lost would else be within what a sum of so many terms may be off. */
+/* More than 2^22 elements or teams. The extents are primes, so that no block size divides them.
+ * Sums are exact, because a lost term could otherwise hide within the tolerance of a sum of so many
+ * terms. */
 static const struct grid {
     const char *op, *variant, *shapes;
-    int n;           /* of sum: axes */
+    int n; /* number of reduced axes, for sum and max */
     int64_t axis;
     enum data data;
 } grids[] = {

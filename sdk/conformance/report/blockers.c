@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blockers.c: what keeps models from running, and how many: counted over what each model lacks. */
+/* blockers.c: counts, over all models, the missing features that keep models from running. */
 #include "report.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int by_models(const void *a, const void *b)
                                   : strcmp(x->name, y->name);
 }
 
-/* What the models lack that are unsupported. */
+/* The features that a model lacks, if it is unsupported; else "". */
 static const char *missing_of(const struct report_case *c)
 {
     return c->selected && c->outcome == OUTCOME_UNSUPPORTED && c->missing ? c->missing : "";

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* escape.c: text inside XML and HTML. */
+/* escape.c: escapes text for XML and HTML. */
 #include "escape.h"
 
-/* The length of the UTF-8 sequence at text, and whether XML allows its character; 0: it is none. */
+/* The length of the UTF-8 sequence at text, and whether XML allows its character. 0: it is no valid
+ * sequence. */
 static int escape_sequence(const unsigned char *text, bool *out_allowed)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

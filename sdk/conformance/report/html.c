@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* html.c: the report as one page that needs nothing else: verdict, totals, support matrix, worst
- * errors, failures. */
+/* html.c: writes the report as one self-contained HTML page: verdict, totals, failures, support
+ * matrix, worst errors. */
 #include "escape.h"
 #include "report.h"
 #include <backplane/backplane.h>
@@ -60,7 +60,7 @@ static void print_totals(const struct report *r, FILE *file)
     fprintf(file, "</tbody></table></div>\n");
 }
 
-/* What became of the cases of an operator, or a collective call, with a dtype of its first type
+/* The results of the cases of an operator, or of a collective call, with a dtype of its first type
  * variable. */
 struct cell {
     size_t good, bad, other;
@@ -84,7 +84,7 @@ static void count_cell(const struct report *r, const char *suite, const char *op
     }
 }
 
-/* types: those that there are. */
+/* types: mask of the dtypes that the operator has. */
 static void print_support(const struct report *r, const char *suite, const char *name,
                           uint64_t types, FILE *file)
 {
@@ -130,7 +130,7 @@ static void print_matrix(const struct report *r, FILE *file)
     fprintf(file, "</tbody></table></div>\n");
 }
 
-/* Narrow enough to be read on a phone. */
+/* The widths fit the screen of a phone. */
 enum {
     BAR_LEFT = 160,
     BAR_FULL = 270,
@@ -156,8 +156,8 @@ static void print_bar(const struct report_accuracy *a, size_t i, FILE *file)
             BAR_LEFT + 6 + part * BAR_FULL, y + 14, report_worst(a->worst, text, sizeof text));
 }
 
-/* Keeps the worst of each operator and dtype of the result, leaving out what is exact; answers
- * how many. */
+/* Keeps the worst error of each operator and dtype of the result, without exact results; returns
+ * the number of bars. */
 static size_t worst_bars(struct report_accuracy *a, size_t n)
 {
     size_t kept = 0;
@@ -234,7 +234,7 @@ static void print_failures(const struct report *r, FILE *file)
         fprintf(file, "<p>and %zu more: the JSON report holds all.</p>\n", all - shown);
 }
 
-/* What did not run to a pass, with the reasons, by outcome. */
+/* Lists the cases with this outcome, with the reasons. */
 static void print_others(const struct report *r, enum outcome outcome, const char *title,
                          FILE *file)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c: the report for programs. Keys are only added. */
+/* json.c: writes the report for programs. Later versions may add keys, but do not remove any. */
 #include <ops/common/cases.h>
 #include "report.h"
 #include <cjson/cJSON.h>
@@ -12,7 +12,7 @@ static void add_totals(cJSON *to, const struct report *r)
         cJSON_AddNumberToObject(to, outcome_name((enum outcome)i), (double)r->totals[i]);
 }
 
-/* Of this process and of its children that have ended. */
+/* Processor time of this process and of its children that have ended. */
 static double processor_seconds(void)
 {
     static const int who[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
@@ -27,7 +27,8 @@ static double processor_seconds(void)
     return seconds;
 }
 
-/* Of rows that have cases of a kind, how many were executed in one. */
+/* For each fact: the number of rows that have such cases, and the number of rows that were executed
+ * in one. */
 static void add_facts(cJSON *to, const struct report *r)
 {
     for (int f = 0; f < ROW_FACT_COUNT; f++) {
@@ -80,7 +81,7 @@ static void add_accuracy(cJSON *to, const struct report *r)
     free(a);
 }
 
-/* Of models alone. */
+/* Only runs of models have such a list. */
 static void add_blockers(cJSON *to, const struct report *r)
 {
     struct report_blocker *blocker;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* judge.c: what a run amounts to: totals, rows, accuracy. */
+/* judge.c: judges a run: counts outcomes and executed kernel rows, and finds the worst errors. */
 #include "report.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether a case asks that its row be executed. In a shard one that cannot be run does not: those
- * that can may be another's. */
+/* Whether the case requires its row to be executed. In a shard, a case that was skipped or is
+ * unsupported does not, because the cases that can run may be in another shard. */
 static bool asks_for_row(const struct report *r, const struct report_case *c)
 {
     bool left = c->outcome == OUTCOME_SKIP || c->outcome == OUTCOME_UNSUPPORTED;
 
-    if (c->facts >> ROW_WITHIN & 1) return false; /* it is a step of what the case asks for */
+    if (c->facts >> ROW_WITHIN & 1) return false; /* the row is only a step in this case */
     return c->row >= 0 && !(r->options->shards && left);
 }
 
-/* Whether its row must run in the case's way. What the device lacks, and what its vendor leaves
- * out, is no such way; the level is denied for that. */
+/* Whether the case requires its row to run for the case's facts. Unsupported cases and those that
+ * the vendor excludes do not; they prevent the level instead. */
 static bool asks_for_fact(const struct report_case *c)
 {
     if (c->facts >> ROW_MAY_DECLINE & 1) return false;
@@ -49,8 +49,8 @@ static void judge_count(struct report *r)
     report_find_within(r, asks_for_fact);
 }
 
-/* Rows that the suite has no cases for are counted where whole suites are run: they were not
- * executed. */
+/* Counts the rows. A row without cases in the suite is counted, as not executed, if the whole suite
+ * kernel is run. */
 static void count_rows(struct report *r)
 {
     bool all = r->options->n_filters == 0 && r->options->shards == 0;
@@ -109,7 +109,7 @@ const char *report_worst(double worst, char *text, size_t size)
         TELLING = 1000000
     };
 
-    /* Where a number was expected and NaN or an infinity came, children report 1e300. */
+    /* Children report 1e300 if the result was NaN or an infinity where a number was expected. */
     if (worst < TELLING) snprintf(text, size, "%.3g", worst);
     else snprintf(text, size, "over");
     return text;

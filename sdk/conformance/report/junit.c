@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* junit.c: the report for continuous integration: a test suite for each suite, a test case for
- * each case. */
+/* junit.c: writes the report as JUnit XML, for continuous integration: one test suite for each
+ * suite, one test case for each case. */
 #include "escape.h"
 #include "report.h"
 

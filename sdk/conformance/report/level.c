@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* level.c: the highest level that a run reaches: docs/conformance.md, "Levels". */
+/* level.c: finds the highest level that a run reaches; docs/conformance.md, "Levels", defines the
+ * levels. */
 #include "report.h"
 #include <backplane/backplane.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ enum level level_find(const char *name)
     return (enum level)i;
 }
 
-/* Whether the lowest level cannot be judged, for cases that it needs were left out. */
+/* Whether the lowest level cannot be judged, because cases that it needs were left out. */
 static bool is_part(const struct report *r)
 {
     if (r->options->quick) return true;
@@ -34,8 +35,8 @@ static bool is_part(const struct report *r)
     return false;
 }
 
-/* Whether all cases of a suite were run and were good; else why not. What the vendor expects to
- * fail or leaves out is written down, but it is not reached. */
+/* Whether all cases of a suite were run and are good; otherwise sets the reason. A case that the
+ * vendor expects to fail, or excludes, does not make a run fail, but the suite does not hold. */
 static bool suite_holds(struct report *r, enum suite suite, enum level level)
 {
     size_t cases = 0;
@@ -67,18 +68,19 @@ static bool suite_holds(struct report *r, enum suite suite, enum level level)
     return cases > 0;
 }
 
-/* What became of the cases of an operator: of all, and of those whose first dtype is f32. */
+/* The results of the cases of an operator: of all cases, and of those whose first dtype is f32. */
 enum { ALL, F32, KINDS };
 struct ability {
     bool listed[KINDS], passed[KINDS];
-    bool lacks[KINDS]; /* there are some that the device has no rows for */
+    bool lacks[KINDS]; /* the device has no kernel rows for some of the cases */
 };
 
-/* dtype: what follows the operator in the id. */
+/* dtype: the part of the id behind the operator. */
 static void ability_add(struct ability *a, const struct report_case *c, const char *dtype)
 {
     bool is_f32 = !strncmp(dtype, "/f32", 4) && strchr("/-@", dtype[4]);
-    bool lacks = c->fixed && *dtype == '/'; /* list.c: kernel/OP/DTYPE@none, which is no case */
+    bool lacks = c->fixed && *dtype == '/'; /* a note kernel/OP/DTYPE@none of list.c, which is no
+                                               case */
 
     for (int k = ALL; k <= (is_f32 ? F32 : ALL); k++) {
         a->listed[k] = true;
@@ -92,7 +94,8 @@ static bool is_named(const struct bp_opinfo *op, const char *name, size_t length
     return !strncmp(op->name, name, length) && !op->name[length];
 }
 
-/* Those of a suite whose ids are SUITE/OPERATOR..., by the number of the operator. */
+/* Collects the results of a suite with ids SUITE/OPERATOR..., indexed by the number of the
+ * operator. */
 static struct ability *abilities_create(const struct report *r, enum suite suite)
 {
     uint32_t n = bp_opinfo_count(), at = 0;
@@ -103,7 +106,7 @@ static struct ability *abilities_create(const struct report *r, enum suite suite
     for (size_t i = 0; i < r->n; i++) {
         const char *op;
         size_t length;
-        uint32_t tries = n; /* the last one's operator is mostly this one's */
+        uint32_t tries = n; /* consecutive cases mostly have the same operator */
         if (r->at[i].suite != suite) continue;
         op = r->at[i].id + prefix;
         length = strcspn(op, "/@");
@@ -113,7 +116,7 @@ static struct ability *abilities_create(const struct report *r, enum suite suite
     return of;
 }
 
-/* Whether models in ONNX become this operator. */
+/* Whether the importer of ONNX models uses this operator. */
 static bool is_of_models(const struct bp_opinfo *op)
 {
     static const char *const names[] = {
@@ -129,7 +132,7 @@ static bool is_of_models(const struct bp_opinfo *op)
     return false;
 }
 
-/* Whether it changes parameters, as optimizers do. */
+/* Whether the operator changes its inputs, as optimizers do with parameters. */
 static bool is_update(const struct bp_opinfo *op)
 {
     for (uint32_t i = 0; i < op->n_out; i++)
@@ -137,8 +140,9 @@ static bool is_update(const struct bp_opinfo *op)
     return false;
 }
 
-/* Whether the wanted operators have cases of a suite that pass, of f32 if they take that, and none
- * that the device has no rows for. Of a suite that not all have cases of, those that have some. */
+/* Whether each wanted operator has a passing case in the suite, of f32 if the operator has f32
+ * cases, and the device has kernel rows for all its cases. must_have false: operators without cases
+ * in the suite are not considered. */
 static bool operators_hold(struct report *r, enum suite suite, bool must_have,
                            bool (*wanted)(const struct bp_opinfo *op), enum level level)
 {
@@ -176,7 +180,7 @@ static bool is_training(struct report *r)
            operators_hold(r, SUITE_KERNEL, true, is_update, LEVEL_TRAINING);
 }
 
-/* Whether there are kernel rows, and all were executed in each way that they have cases for. */
+/* Whether there are kernel rows, and all were executed for each of their facts. */
 static bool rows_hold(struct report *r)
 {
     for (size_t i = 0; i < r->n_row; i++) {

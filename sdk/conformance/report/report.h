@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h: a run of the suite as data: what was to be run, what became of it, and the reports
- * of it. */
+/* report.h: a run of the suite as data: the selected cases, their results, and the functions that
+ * write reports. */
 #ifndef BP_CONFORM_REPORT_H
 #define BP_CONFORM_REPORT_H
 
@@ -13,36 +13,41 @@
 struct report_case {
     char *id;
     enum suite suite;
-    int unit, at; /* of list.h */
-    int row; /* number in rows, or -1 */
-    uint32_t facts; /* bit of each enum row_fact that holds of its row if the case executes it */
+    int unit, at; /* position in the list of cases (list.h) */
+    int row;      /* index in rows, or -1 */
+    /* Bit for each enum row_fact that holds for its kernel row if the case executes the row. */
+    uint32_t facts;
     bool quick, selected;
-    bool fixed;    /* nothing to run: outcome and message came with the list */
+    /* The case has nothing to run: the child reported outcome and message with the list. */
+    bool fixed;
     bool expected; /* an expectation decided the outcome */
     bool executed, refused;
     enum outcome outcome; /* OUTCOME_COUNT: has not run */
     double seconds, worst;
     char *message; /* never NULL */
-    char *missing; /* names of what a model lacks, '\n' between them; or NULL */
-    int *step;     /* numbers of the rows that ran as what its operator is defined in */
+    /* Names of the features that a model needs and that are missing, separated by '\n'; or NULL. */
+    char *missing;
+    /* Indices of the kernel rows that ran as steps of the operator's decomposition. */
+    int *step;
     size_t n_step;
 };
 
 struct report_row {
     char *name;
-    bool usable, selected, executed, counted; /* counted: among those that should be executed */
-    uint32_t has, ran; /* facts of cases that it has, of those that executed it */
+    bool usable, selected, executed, counted; /* counted: one of the rows that must be executed */
+    /* has: the facts for which the row has cases. ran: the facts of the cases that executed it. */
+    uint32_t has, ran;
 };
 
-/* A row and an operator that is defined in that of the row, among others: whether there are cases
- * in which the row is to run as one of the operator's steps, and whether it has run so. */
+/* A kernel row as a step of an operator's decomposition. has: there are cases in which the row must
+ * run as a step of op. ran: it has run in one. */
 struct report_within {
     char op[40];
     int row;
     bool has, ran;
 };
 
-/* The levels, in order. Each needs the ones before it. */
+/* The levels, in order. Each includes all requirements of the levels before it. */
 #define CONFORM_LEVELS(X) \
     X(NONE, none) \
     X(RUNTIME, runtime) X(CORE, core) X(INFERENCE, inference) X(TRAINING, training) X(CCL, ccl)
@@ -53,85 +58,93 @@ enum level {
     LEVEL_COUNT,
 };
 const char *level_name(enum level level);
-enum level level_find(const char *name); /* LEVEL_COUNT: there is none */
+enum level level_find(const char *name); /* LEVEL_COUNT: no level has this name */
 
 struct report {
     const struct conform_options *options;
-    struct selection wanted; /* what the options select */
+    struct selection wanted; /* the selection that the options state */
     char *device, *description, *driver, *library, *manifest, *machine;
-    struct report_case *at; /* all but such as are not wanted and not asked for their names */
+    struct report_case *at; /* all cases that the child reported: those that may be selected, or
+                               whose names are needed */
     size_t n;
-    bool left_out[SUITE_COUNT]; /* whether there are others */
+    bool left_out[SUITE_COUNT]; /* whether the suite has further cases, which the child did not
+                                   report */
     struct report_row *row;
     size_t n_row;
     struct report_within *within;
     size_t n_within;
-    bool lost; /* the plugin ended the process that listed: the one case says so */
+    bool lost; /* the plugin ended the process that listed the cases; the only case reports this */
 
     /* Filled by report_judge. */
     size_t totals[OUTCOME_COUNT], suite_totals[SUITE_COUNT][OUTCOME_COUNT];
-    size_t selected, broken; /* broken: selected, and without a result */
+    size_t selected, broken; /* broken: selected cases without a result */
     size_t rows_executed, rows_total;
     struct {
-        size_t executed, total; /* of rows that have such cases */
+        size_t executed, total; /* of the rows that have cases of this fact */
     } fact[ROW_FACT_COUNT];
-    bool whole; /* all kernel cases were selected: each fact of each row is to be seen */
+    bool whole; /* all kernel cases were selected, so each row must have run for each of its
+                   facts */
     enum level level;
-    bool unjudged;          /* no level, for what the lowest needs was not all run */
-    char level_reason[300]; /* why not the next one */
+    bool unjudged;          /* no level: not all cases that the lowest level needs were run */
+    char level_reason[300]; /* why the next level is not reached */
     double seconds;
 };
 
-/* The rows of names that are apart by blanks become the case's steps. */
+/* Stores the kernel rows that names lists, separated by blanks, as the steps of the case. */
 void report_case_steps(const struct report *report, struct report_case *c, const char *names);
 
-/* within.c: makes the list of pairs anew, and says of each row whether it has, and ran in, all of
- * its own. asks: whether a case asks for its row. */
+/* In within.c: makes the list of (row, operator) pairs again, and sets in each row the fact
+ * ROW_WITHIN: `has` if it has such pairs, `ran` if it ran in all of them. `asks`: whether a case
+ * requires its row to run. */
 void report_find_within(struct report *report, bool (*asks)(const struct report_case *c));
 
-/* Counts, and finds the level. */
+/* Counts the outcomes and finds the level. */
 void report_judge(struct report *report);
-void report_find_level(struct report *report); /* level.c: needs the totals */
+void report_find_level(struct report *report); /* in level.c; needs the totals */
 
-/* Whether a row was executed; in each way that it has cases for, where all were selected. */
+/* Whether a row was executed; if all cases were selected, also for each fact for which the row has
+ * cases. */
 bool report_row_ran(const struct report *report, const struct report_row *row);
 extern const char *const report_fact_text[ROW_FACT_COUNT], *const report_fact_key[ROW_FACT_COUNT];
 
-/* Whether nothing that ran went wrong and every row was executed in each way. */
+/* Whether no case failed and every counted row was executed for each of its facts. */
 bool report_is_good(const struct report *report);
 
-/* The level for people: its name, or "not judged". */
+/* The level as text for people: its name, or "not judged". */
 const char *report_level(const struct report *report);
 
-/* The command that runs one case. To be freed. */
+/* The command line that runs one case. The caller frees it. */
 char *report_command(const struct report *report, const struct report_case *c);
 
-/* The largest error of an operator with a dtype, over all rows, as a part of what is allowed. */
+/* The largest error of one kernel row of an operator with a dtype, divided by the allowed error. */
 struct report_accuracy {
     char op[40], dtype[24], row[64];
     double worst;
     const char *id;
 };
-/* Answers how many there are; out: NULL, or that many entries to be freed. */
+/* Returns the number of entries. out: NULL, or receives that many entries, which the caller
+ * frees. */
 size_t report_accuracy(const struct report *report, struct report_accuracy **out);
 
-/* What models of `bp onnx-test` lack, and how many lack it: an operator of ONNX, "kernel of OP" of
- * the device (the first that a model lacks), an element type, an opset. */
+/* A feature that models of `bp onnx-test` need and that is missing, and the number of models that
+ * need it. The feature is an operator of ONNX, "kernel of OP" (the first kernel of the device that
+ * a model lacks), an element type or an opset. */
 enum { REPORT_BLOCKER = 128 };
 struct report_blocker {
     char name[REPORT_BLOCKER];
     size_t models;
 };
-/* Answers how many there are; out: that many, to be freed, most models first. */
+/* Returns the number of entries. out receives them, sorted so that the feature that most models
+ * lack is first; the caller frees it. */
 size_t report_blockers(const struct report *report, struct report_blocker **out);
 
-/* A worst error for people: "0.52"; "over" where no number tells more. */
+/* A worst error as text for people: "0.52"; "over" where a number would be meaningless. */
 const char *report_worst(double worst, char *text, size_t size);
 
-/* The parts of a kernel case's id; false if it has none. */
+/* Splits the id of a kernel case. Returns false if the id names no kernel row. */
 bool report_parts(const char *id, char op[40], char dtypes[24], char row[64]);
 
-extern const char report_style[]; /* style.c: CSS of the page */
+extern const char report_style[]; /* in style.c: the CSS of the HTML report */
 
 void report_text(const struct report *report, FILE *file);
 void report_json(const struct report *report, FILE *file);

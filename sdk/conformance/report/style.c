@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* style.c: how the HTML report looks: light and dark, from a phone to a wide screen. */
+/* style.c: the CSS of the HTML report: light and dark, for phones and wide screens. */
 #include "report.h"
 
 /* clang-format off */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c: the report for people. */
+/* text.c: writes the report as text for people. */
 #include "report.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Texts of plugins and of crashed children may hold anything. */
+/* Replaces control characters: text of plugins and of crashed children may contain any bytes. */
 static void print_clean(FILE *file, const char *text)
 {
     for (; *text; text++)
@@ -28,7 +28,7 @@ enum {
     SHOWN_OF_ROW = 3
 };
 
-/* What fails of a kernel row, or of all that is no kernel's. */
+/* Counts of the cases of a kernel row, or of all cases without one. */
 struct tally {
     size_t cases, bad, shown;
 };
@@ -43,7 +43,8 @@ static void print_failure(const struct report *r, const struct report_case *c, F
     free(command);
 }
 
-/* A broken row fails in most of its cases: the first tell what is wrong, the others only count. */
+/* A broken row fails in most of its cases. The first failures of a row are printed; the others are
+ * only counted. */
 static void print_failures(const struct report *r, FILE *file)
 {
     struct tally *tally = calloc(r->n_row + 1, sizeof *tally), *others = tally + r->n_row;
@@ -73,7 +74,7 @@ static void print_failures(const struct report *r, FILE *file)
     free(tally);
 }
 
-/* The operators as steps of which a row was to run, and did not. */
+/* Prints the operators in whose decomposition the row should have run and did not. */
 static void print_not_within(const struct report *r, int row, FILE *file)
 {
     const char *before = " (in ";
@@ -87,7 +88,7 @@ static void print_not_within(const struct report *r, int row, FILE *file)
     fprintf(file, ")");
 }
 
-/* The rows that were not executed at all, or not in one way. */
+/* Prints the rows that were never executed (fact < 0), or not for one fact. */
 static void print_not_executed(const struct report *r, int fact, FILE *file)
 {
     fprintf(file, "not executed%s%s:", fact < 0 ? "" : " ",
@@ -115,7 +116,7 @@ static void print_rows(const struct report *r, FILE *file)
         if (r->fact[f].executed < r->fact[f].total) print_not_executed(r, f, file);
 }
 
-/* One line an operator: the worst of its rows for each float dtype. */
+/* Prints one line for each operator: the worst error of its rows for each float dtype. */
 static void print_accuracy(const struct report *r, FILE *file)
 {
     static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "c64", "c128"};
@@ -142,7 +143,7 @@ static void print_accuracy(const struct report *r, FILE *file)
     free(a);
 }
 
-/* Operators that would unlock most models. */
+/* Prints the missing features that most models need. */
 static void print_blockers(const struct report *r, FILE *file)
 {
     enum { MOST = 12 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* within.c: which rows ran as steps of which operators. Of two rows that could be a step the device
- * prefers one, and the other one's mistakes would be seen on another machine only: each row is to
- * run in each operator whose cases name it. */
+/* within.c: finds which kernel rows ran as steps of which operators. The device chooses one of
+ * several rows for a step, and defects of the others would show only on another machine. Therefore
+ * each row must run in each operator whose cases name it. */
 #include "report.h"
 #include <stdlib.h>
 #include <string.h>
