@@ -8,12 +8,15 @@
 #include <time.h>
 
 enum {
-    PILE = 48,          /* copies in front of a gate; fewer than any queue is full with */
+    PILE = 48, /* copies in front of a gate; fewer than fill any queue */
     PILE_BYTES = 65536,
-    PATIENCE_S = 10,    /* a gate that nobody opens: some call waits for what it must not */
-    OPEN_NS = 25000000, /* for a call that waits for the wrong thing, to return */
-    PAUSE_NS = 2000000, /* for work that waits for nothing, to have run */
-    FIRM_PAUSES = 15,   /* so often, where time alone opens no gate */
+    /* A firm gate that stays shut for so long fails the case: a call waits for work for which it
+     * must not wait. */
+    PATIENCE_S = 10,
+    /* Time for a call to return early if it does not wait for the held work. */
+    OPEN_NS = 25000000,
+    PAUSE_NS = 2000000, /* time for work that is not blocked to run */
+    FIRM_PAUSES = 15,   /* repetitions of the pause if all gates are firm */
 };
 
 void work_init(struct work *w, struct check *c)
@@ -23,7 +26,7 @@ void work_init(struct work *w, struct check *c)
     w->device = c->place->device;
 }
 
-/* The same device of the same plugin. */
+/* Opens the same device of the same plugin. */
 static enum bp_status open_again(struct work *w)
 {
     const char *colon = strchr(bp_device_name(w->c->place->device), ':');

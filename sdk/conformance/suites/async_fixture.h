@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* async_fixture.h: what cases on order and on the allocator share: some streams, events and tensors
- * by number, a device of their own, and gates that hold a stream's work.
+/* async_fixture.h: functions shared by cases on order and on the allocator: numbered streams,
+ * events and tensors, a device of the case's own, and gates that hold back a stream's work.
  *
- * The functions that answer bool record what is wrong, and answer whether all was well. After a
- * failure they may be called no more but for work_finish. */
+ * The functions that return bool record the first failure and return whether all checks passed.
+ * After a failure, only work_finish may be called. */
 #ifndef BP_CONFORM_WORK_H
 #define BP_CONFORM_WORK_H
 
@@ -12,83 +12,91 @@
 
 enum { WORK_STREAMS = 8, WORK_EVENTS = 4, WORK_TENSORS = 12, WORK_HOST = -1 };
 
-/* Holds what is given to a stream after it, so that nothing of that has begun.
+/* A gate holds back all work that is submitted to a stream after the gate is shut.
  *
- * Where the core's queue stands in front of an inline device that is certain until the gate is
- * opened (firm): a callback waits. Elsewhere copies are in front, which take their time: whether
- * they have ended is asked. On an inline stream nothing is held. */
+ * On an inline device behind the core's queue the gate is firm: a callback blocks the queue until
+ * the gate is opened, so later work has certainly not begun. On other devices a pile of copies
+ * delays later work, and an event behind the pile shows whether they have ended. On an inline
+ * stream nothing is held back. */
 struct work_gate {
     struct bp_stream *stream; /* NULL: not used */
     bool firm;
-    pthread_mutex_t lock; /* the four below */
+    pthread_mutex_t lock; /* protects open, left and late */
     pthread_cond_t changed;
     bool open, left, late;
     struct bp_tensor *pile[2];
-    struct bp_event *behind; /* the pile */
+    struct bp_event *behind; /* recorded behind the pile */
 };
 
 struct work {
     struct check *c;
-    struct bp_core *core;     /* own, or NULL */
-    struct bp_device *device; /* own, or the place's */
+    struct bp_core *core;     /* created by the case, or NULL */
+    struct bp_device *device; /* opened by the case, or that of the fixture */
     struct bp_stream *stream[WORK_STREAMS];
     struct bp_event *event[WORK_EVENTS];
     struct bp_tensor *tensor[WORK_TENSORS];
     uint64_t bytes[WORK_TENSORS];
-    struct work_gate gate[WORK_STREAMS]; /* of the stream of that number */
+    struct work_gate gate[WORK_STREAMS]; /* the gates of the streams with the same index */
     pthread_t opener;
-    bool opening; /* the opener was started */
-    _Atomic bool opened; /* it is about to open */
-    int gates;    /* that it opens: bits */
+    bool opening;        /* the opener thread was started */
+    _Atomic bool opened; /* the opener has begun to open gates */
+    int gates;           /* the gates that it opens, as a bit mask */
 };
 
-/* On the device under test. */
+/* Prepares w for the device under test. */
 void work_init(struct work *w, struct check *c);
-/* On the same device opened in a core of its own, so that its memory is as new; limit: BP_MEM_LIMIT
- * there, or NULL. */
+/* Prepares w for the same device opened in a second core, so that its memory is in its initial
+ * state. limit: the value of BP_MEM_LIMIT for that core, or NULL. */
 bool work_init_own(struct work *w, struct check *c, const char *limit);
-/* Opens what is shut, destroys what is there. */
+/* Opens all gates and destroys all objects. */
 void work_finish(struct work *w);
 
-/* kind: enum bp_stream_flags, or 0: the usual one. */
+/* kind: enum bp_stream_flags, or 0 for the default kind. */
 bool work_stream(struct work *w, int stream, int64_t kind);
-/* A tensor of so many bytes, a multiple of 8; home: a stream, or WORK_HOST. */
+/* Creates a tensor of that many bytes, a multiple of 8. `home`: the index of the owning stream, or
+ * WORK_HOST for none. */
 bool work_tensor(struct work *w, int tensor, int home, uint64_t bytes);
 bool work_tensor_in(struct work *w, int tensor, int home, uint64_t bytes, uint32_t space);
 void work_drop(struct work *w, int tensor);
-/* Fills with the bytes of a seed. The host's are overwritten when the call has returned. */
+/* Fills a tensor with the bytes of a seed. Overwrites the host's buffer after the write call has
+ * returned. */
 bool work_fill(struct work *w, int stream, int tensor, int seed);
 bool work_copy(struct work *w, int stream, int to, int from);
 bool work_holds(struct work *w, int stream, int tensor, int seed, const char *what);
-/* The host's bytes of a seed: in a tensor that it reaches. */
+/* Fills host memory, or a tensor that the host can access, with the bytes of a seed. */
 void work_bytes(void *to, uint64_t size, int seed);
 
-/* An event is made when it is first recorded. */
+/* Records an event, which is created at its first recording. */
 bool work_record(struct work *w, int event, int stream);
 bool work_wait(struct work *w, int stream, int event);
 bool work_sync(struct work *w, int stream);
-/* Until the event has come, or for so long that it would have if what is before it waited for
- * nothing: longer where a machine that is busy cannot let go what is held meanwhile. */
+/* Waits until the event has completed, at most for as long as its work would need if nothing
+ * blocked it. Waits longer if all gates are firm, because held work cannot begin meanwhile even on
+ * a busy machine. */
 void work_pause(struct work *w, int event);
-/* If the gate of `held` is shut still, afterwards, the event has not come. */
+/* Checks that the event had not completed, if the gate of stream `held` is still shut after the
+ * query. */
 bool work_is_behind(struct work *w, int event, int held, const char *what);
-/* bp_stream_wait of an event behind the gate of `held`; where the stream is inline it waits until
- * that is opened, which is seen to. */
+/* Calls bp_stream_wait for an event behind the gate of `held`. An inline stream blocks in this call
+ * until the gate is opened, so another thread opens the gate. */
 bool work_wait_held(struct work *w, int stream, int event, int held);
-void work_leave(struct work *w, int stream); /* destroys it */
+void work_leave(struct work *w, int stream); /* destroys the stream */
 
 bool work_shut(struct work *w, int stream);
-/* Whether what was given to the stream since has certainly not begun, until now. */
+/* Whether the work submitted to the stream since the gate was shut has certainly not begun up to
+ * now. */
 bool work_held(struct work *w, int stream);
 void work_open(struct work *w, int stream);
-/* Another thread opens the gates of some streams (bits) in a moment: for calls that wait. */
+/* Starts a thread that opens the gates of some streams (a bit mask) after a short time, for calls
+ * that block. */
 bool work_open_soon(struct work *w, int streams);
-/* Such a call has returned: it was not to, before that, if one of these gates is firm. */
+/* Called after such a call has returned: checks that the gates had been opened before, if one of
+ * them is firm. */
 bool work_was_opened(struct work *w, const char *call);
 
-/* Launches: of the operator add, on f32. Element i of a tensor is i * factor + add. */
+/* Launches of the operator add on f32. Element i of a tensor is i * factor + add. */
 
-/* Whether the device has a row for that; else the case is unsupported. */
+/* Whether the device has a kernel row for add on f32. If not, the case is unsupported. */
 bool work_adds(struct check *c);
 bool work_floats(struct work *w, int home, int64_t n, struct bp_tensor **out);
 bool work_put(struct work *w, int stream, struct bp_tensor *t, int factor, int add);
@@ -100,49 +108,52 @@ bool work_add(struct work *w, struct bp_scope *scope, struct bp_tensor *x, struc
 bool work_launch(struct work *w, int stream, struct bp_tensor *x, struct bp_tensor *y,
                  struct bp_tensor **out);
 
-/* Launches that take a while, without a gate. A device that is quick, or a machine that is busy,
- * may have ended them before somebody looks: a case looks again, up to so many times. */
+/* Launches that take some time without a gate. A fast device may finish them before the case looks,
+ * as may any device on a busy machine; therefore a case tries up to WORK_TRIES times. */
 enum { WORK_TRIES = 8, WORK_LAUNCHES = 24 };
 struct work_load {
-    struct bp_tensor *x, *z, *copy; /* z becomes x + x: twos; copy is like z */
+    struct bp_tensor *x, *z, *copy; /* z becomes x + x, all twos; copy has the size of z */
 };
-/* As many elements as take the stream 2 ms, at most 4M. */
+/* Chooses the number of elements so that the launches take the stream 2 ms, at most 4M elements. */
 bool work_load_init(struct work *w, int stream, struct work_load *out);
 void work_load_finish(struct work_load *load);
-/* Gives the launches, and event 0 behind them. */
+/* Submits the launches, and event 0 behind them. */
 bool work_load_give(struct work *w, int stream, struct work_load *load);
-/* Gives as many copies of z, whose bytes are as many as take 2 ms or 64 MiB, and event 0. */
+/* Submits the same number of copies of z, and event 0 behind them. The bytes are chosen for 2 ms,
+ * at most 64 MiB. */
 bool work_load_copy(struct work *w, int stream, struct work_load *load);
 
-double work_seconds(void); /* of a clock that goes on steadily */
+double work_seconds(void); /* of a monotonic clock */
 
-/* A launch that fails: by one of its rows the device takes values x at indices, of which one may
- * lie past the end. That is the one failure that any device can be brought to. */
+/* A launch that fails: a gather-like operator that reads values of x at indices, one of which can
+ * be out of range. This is the only failure that every device can be made to produce. */
 struct work_fault {
     const char *op;
-    uint32_t dtype; /* of index */
+    uint32_t dtype; /* the dtype of index */
     struct bp_tensor *x, *index;
 };
-/* With sound indices. Where the device has no such row the case is unsupported. */
+/* Makes valid indices. If the device has no such kernel row, the case is unsupported. */
 bool work_fault_init(struct work *w, int stream, struct work_fault *out);
 void work_fault_finish(struct work_fault *fault);
 bool work_fault_put(struct work *w, int stream, struct work_fault *fault, bool bad);
-/* With tensors or values of a graph like x and index. */
+/* Makes the call with tensors, or with values of a graph, like x and index. */
 enum bp_status work_fault_call(const struct work_fault *fault, struct bp_scope *scope,
                                struct bp_tensor *x, struct bp_tensor *index,
                                struct bp_tensor **out);
-/* Whether the status is that of the failure, and the message on this thread names the operator. */
+/* Checks that the status is that of the failure, and that the message on this thread names the
+ * operator. */
 bool work_fault_is(struct check *c, const struct work_fault *fault, enum bp_status status,
                    const char *what);
 
-/* Whether an event on a stream of the kind can be asked without a wait; else the case is
- * unsupported: what returns before its work is done cannot be seen. */
+/* Whether an event on a stream of the kind can be queried without waiting. If not, the case is
+ * unsupported, because a call that returns before its work is done cannot be observed. */
 bool work_is_seen(struct check *c, int64_t kind);
 
-/* The device's figures, of which sums and counts have been checked. */
+/* Reads the device's memory statistics and checks their sums and counts. */
 bool work_stats(struct work *w, struct bp_memory_stats *out);
 
-/* memory_returned.c: bytes that the process has allocated; 0: its allocator does not tell. */
+/* In memory_returned.c: bytes that the process has allocated. 0: its allocator does not report
+ * this. */
 uint64_t heap_in_use(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl.c: cases of the suite ccl: their ranks begin, as threads of this process or as children of
- * it, end, and what they found becomes the case's result. */
+/* ccl.c: runs cases of the suite ccl: starts their ranks as threads or child processes, and
+ * combines the results of the ranks into the result of the case. */
 #include "ccl.h"
 #include "../conform.h"
 #include "child.h"
@@ -83,7 +83,8 @@ static void ccl_take_line(void *ctx, const char *line)
     t->reported = true;
 }
 
-/* One that is to die has to be killed, the others have to say what they found. */
+/* The rank that a case kills must end by SIGKILL; all other processes must have reported a result
+ * and exit with 0. */
 static void judge_child(struct running *t, const struct bp_child_result *result)
 {
     bool dies = t->r.k.program == CCL_PROGRAM_DEATH && t->r.rank == VICTIM;
@@ -104,7 +105,7 @@ static void run_child(struct running *t)
     const char *argv[] = {"/proc/self/exe", "conform", CONFORM_CHILD, "", "rank", place->name,
                           place->library, place->manifest, seed, arg[0], arg[1], rank, t->c->id,
                           ids, NULL};
-    /* Only where a rank does not come is it waited for in vain. */
+    /* A short timeout is needed only in the case in which a rank never comes. */
     static const char *const hurry[] = {"BP_CCL_TIMEOUT=0.7", NULL};
     struct bp_child child = {.argv = argv, .timeout_ns = UINT64_C(50000000000),
                              .env = t->r.k.program == CCL_PROGRAM_ABSENT ? hurry : NULL,
@@ -133,7 +134,8 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-/* Whether the device can have such numbers, and there is a cpu:0 for the odd ranks. */
+/* Whether the device supports the dtype, and, for mixed ranks, whether another device cpu:0
+ * exists. */
 static bool ccl_prepare(struct check *c, const struct ccl_case *k, struct bp_device **out_other)
 {
     *out_other = NULL;
@@ -152,7 +154,8 @@ static bool ccl_prepare(struct check *c, const struct ccl_case *k, struct bp_dev
     return false;
 }
 
-/* The cause says more than what others saw of it: that a rank is gone, or does not come. */
+/* Whether a rank's failure is only the consequence of another rank's failure: that rank is lost or
+ * does not come. The cause explains more, so take_results prefers it. */
 static bool is_echo(const struct result *result)
 {
     return result->got == BP_ERR_PEER || result->got == BP_ERR_TIMEOUT;
@@ -204,7 +207,7 @@ void ccl_case_run(struct check *c, const int64_t *arg)
     bp_device_destroy(other);
 }
 
-/* Words: SEED ARG0 ARG1 RANK ID IDS, of which the first was read. */
+/* Words: SEED ARG0 ARG1 RANK ID IDS. conform_child has read SEED already. */
 int ccl_child(struct place *place, char **words)
 {
     int64_t arg[2] = {strtoll(words[1], NULL, 10), strtoll(words[2], NULL, 10)};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_call.c: one call on a communicator: its buffers lie among other bytes, it is made three times
- * with other numbers, and all that is there afterwards is compared. */
+/* ccl_call.c: makes one call on a communicator three times with different data. The buffers lie
+ * among other bytes, and all bytes are compared afterwards. */
 #include "ccl.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 3, POISON = 0xa5 }; /* elements on each side: what lies between is not aligned */
+enum { GUARD = 3, POISON = 0xa5 }; /* GUARD: elements on each side, so that the data between are not
+                                      aligned */
 
 static const char *const names[] = {
 #define X(NAME, name) [BP_COMM_##NAME] = #name,
@@ -34,13 +35,13 @@ const char *ccl_reduction_name(uint32_t reduction)
     return reductions[reduction];
 }
 
-/* Of an all_to_all_ragged, what rank i has for rank j; some of it is nothing. */
+/* The number of elements that rank i has for rank j in all_to_all_ragged; it may be 0. */
 static int64_t ccl_call_ragged(const struct ccl_case *k, uint32_t i, uint32_t j)
 {
     return (int64_t)((i + 2 * j) % 4) * k->n;
 }
 
-/* Of the first `to` parts: those that a rank sends, or those that it gets. */
+/* The sum over the first `to` parts that a rank sends, or that it receives. */
 static int64_t ragged_sum(const struct ccl_case *k, uint32_t rank, uint32_t to, bool sent)
 {
     int64_t sum = 0;
@@ -50,7 +51,7 @@ static int64_t ragged_sum(const struct ccl_case *k, uint32_t rank, uint32_t to, 
     return sum;
 }
 
-/* Elements of src; -1: the rank needs none. */
+/* Number of elements of src; -1: the rank has no src. */
 static int64_t src_count(const struct ccl_case *k, uint32_t rank)
 {
     switch (k->call) {
@@ -77,8 +78,8 @@ static int64_t dst_count(const struct ccl_case *k, uint32_t rank)
     }
 }
 
-/* Where part p of dst comes from: of which rank, and at which of its elements. Answers the elements
- * of the part. Calls that reduce have one part, of all ranks. */
+/* Finds the source of part p of dst: the rank, and the index in its data. Returns the number of
+ * elements. Calls that reduce have one part. */
 static int64_t find_part(const struct ccl_case *k, uint32_t rank, uint32_t p, uint32_t *out_from,
                          int64_t *out_at)
 {
@@ -156,7 +157,7 @@ enum bp_status ccl_call(struct ccl_rank *r, const struct ccl_case *k, struct bp_
     }
 }
 
-/* A tensor, and the bytes that it is given and has afterwards. */
+/* A tensor, its bytes before the call, and its bytes afterwards. */
 struct buffer {
     struct bp_tensor *whole;
     uint64_t bytes;
@@ -182,10 +183,11 @@ static void ccl_call_drop(struct buffer *b)
     free(b->after);
 }
 
-/* src and dst of a call: where each begins in its buffer. In place both are in one. */
+/* src and dst of a call, with the index at which each begins in its buffer. In place both are in
+ * one buffer. */
 struct operands {
     struct buffer buffer[2];
-    int dst_in; /* 0: where src is */
+    int dst_in; /* index of dst's buffer; 0: that of src */
     int64_t src_at, dst_at, n_src, n_dst;
     struct bp_tensor *src, *dst;
 };
@@ -238,8 +240,8 @@ static bool ccl_call_write(struct ccl_rank *r, struct operands *o)
     return true;
 }
 
-/* What has to be there afterwards takes the place of what was there before; but a reduction is
- * held to its bound, and then taken as it is. */
+/* Writes the expected bytes into b->before. A reduction is checked against its error bound, and its
+ * actual bytes are then taken as the expected ones. */
 static bool ccl_call_expect(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
                             struct operands *o, int64_t shift)
 {

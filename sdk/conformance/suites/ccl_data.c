@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_data.c: the numbers that ranks bring to a call, and what their reduction is: computed here in
- * rank order, in long double or in integers that wrap.
+/* ccl_data.c: the input data of ranks for a call, and the expected results of reductions. These are
+ * computed in rank order, in long double or in integers that wrap.
  *
- * How far off a result may be follows from the widest freedom that a communicator has: to take the
- * ranks in any order. A sum of n elements is then n - 1 additions in the type of computation, each
- * off by at most u times what it has so far, which is at most the sum of the magnitudes. A product
- * is n - 1 multiplications, an average a sum and a division. Small floats are computed in f32, and
- * rounded once to their own type; by a plugin's own collectives (ccl.h) in their own type, in which
- * what is too small to be normal is off by half the least number there is. */
+ * The allowed error follows from the widest freedom that a communicator has: to combine the ranks
+ * in any order. A sum of n elements is then n - 1 additions in the type of computation, each off by
+ * at most u times the sum so far, which is at most the sum of the magnitudes. A product is n - 1
+ * multiplications, an average a sum and a division. Small floats are computed in f32 and rounded
+ * once to their own type. A plugin's own collectives (sdk/include's ccl.h) may compute them in
+ * their own type, in which a result below the normal range is off by half the smallest number. */
 #include "ccl.h"
 #include <ops/common/cases_random.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What reference_number.h does not measure: f8. Digits and exponents of the OCP formats. */
+/* f8 types, which reference_number.h does not have. Digits and exponents of the OCP formats. */
 static const struct num_type small[] = {
     {"f8e4m3", BP_F8E4M3, 1, NUM_FLOAT, 1, 4, -6, 8},
     {"f8e5m2", BP_F8E5M2, 1, NUM_FLOAT, 1, 3, -14, 15},
@@ -39,7 +39,8 @@ static long double ccl_data_get(const struct num_type *type, const unsigned char
     return type->size == 1 ? small_get(type, *at) : num_get_float(type, at);
 }
 
-/* Any number near value will do: f8 takes the largest that is not above it in magnitude. */
+/* Stores a number near value; exact rounding is not needed. For f8 this is the largest number that
+ * is not above value in magnitude. */
 static void ccl_data_set(const struct num_type *type, unsigned char *at, long double value)
 {
     unsigned code = 0;
@@ -48,13 +49,14 @@ static void ccl_data_set(const struct num_type *type, unsigned char *at, long do
         num_set_float(type, at, value);
         return;
     }
-    for (unsigned bit = 64; bit; bit /= 2) /* of one sign they are in the order of their codes */
+    for (unsigned bit = 64; bit; bit /= 2) /* numbers of one sign are sorted by their codes */
         if (small_get(type, code + bit) <= fabsl(value)) code += bit;
     if (isnan(value)) code = 0x7f;
     *at = (unsigned char)(code | (signbit(value) ? 0x80 : 0));
 }
 
-/* Between 1/2 and 2 in magnitude: no product of eight runs away. Of f8 some have no infinity. */
+/* A number between 1/2 and 2 in magnitude, so that no product of eight overflows. Some f8 types
+ * have no infinity. */
 static long double some_number(const struct ccl_case *k, bool infinite, uint64_t bits)
 {
     long double value = 0.5L + 1.5L * (long double)(bits >> 11) * 0x1p-53L;
@@ -86,7 +88,7 @@ static bool is_less(const struct num_type *type, uint64_t a, uint64_t b)
     return type->class == NUM_SIGNED ? (int64_t)a < (int64_t)b : a < b;
 }
 
-/* As a number of the type: bits beyond it are dropped, and its sign extended. */
+/* Converts value to the integer type: drops the bits beyond it and extends its sign. */
 static uint64_t ccl_data_wrap(const struct num_type *type, uint64_t value)
 {
     unsigned char bytes[8] = {0};
@@ -123,7 +125,7 @@ static long double ccl_data_extreme(long double x, long double y, bool least)
     return (y < x) == least ? y : x;
 }
 
-/* Number i of the parts: element i where there is one part. */
+/* Reduces number i, counting the parts of complex elements separately. */
 static void reduce_float(struct ccl_data *d, uint32_t reduction, int64_t i)
 {
     const struct num_type *own = &d->type, *wide = num_type(BP_F32);
@@ -150,7 +152,7 @@ static void reduce_float(struct ccl_data *d, uint32_t reduction, int64_t i)
     d->allowed[i] = off;
 }
 
-/* Products of complex numbers: each is four products and two sums. */
+/* A product of complex numbers: each multiplication has four products and two sums. */
 static void reduce_complex_product(struct ccl_data *d, int64_t i)
 {
     size_t part = d->type.size / 2, at = (size_t)i * d->type.size;

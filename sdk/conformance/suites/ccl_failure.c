@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_failure.c: ranks that make another call, come late, give up, die or never come: the others
- * are told who it was, in time, find what they would have written untouched, and go on with a new
- * communicator. Rank 1 is the odd one, but for those that come late. */
+/* ccl_failure.c: cases with a rank that makes another call, comes late, gives up, dies or never
+ * comes. The failure of the other ranks names this rank in time, their outputs are untouched, and
+ * they go on with a new communicator. The failing rank is rank 1; the late and the absent one is
+ * the last rank. */
 #include "ccl.h"
 #include <ops/common/cases_random.h>
 #include <pthread.h>
@@ -12,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* NAMED_S: what a deadline of 0.2 s may take on a machine with much other work; the late rank stays
- * away for 10 s if no deadline ends the others' wait. */
+/* NAMED_S: time in seconds within which a deadline of 0.2 s must be reported on a busy machine. The
+ * late rank stays away for up to 10 s if no deadline ends the other ranks' wait. */
 enum { ODD = 1, N = 700, POISON = 0x5a, NAMED_S = 5 };
 
 static double ccl_failure_seconds(void)
@@ -24,7 +25,8 @@ static double ccl_failure_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A failed call: this status, these words; the communicator answers the same at once. */
+/* Checks a failed call: its status, the words in its message, and that later calls on the
+ * communicator fail immediately. */
 static bool check_blame(struct ccl_rank *r, enum bp_status got, enum bp_status want,
                         const char *who, const char *what)
 {
@@ -44,7 +46,7 @@ static bool check_blame(struct ccl_rank *r, enum bp_status got, enum bp_status w
                       ccl_failure_seconds() - begin);
 }
 
-/* Those who are left, under new numbers. */
+/* Lets the remaining ranks create a new communicator, under new numbers, and make a call on it. */
 static bool go_on(struct ccl_rank *r, uint32_t rank, uint32_t size)
 {
     struct ccl_case k = {.call = BP_COMM_ALL_REDUCE, .dtype = BP_F32, .ranks = size, .n = N};
@@ -72,7 +74,7 @@ static bool ccl_failure_make(struct ccl_rank *r, uint32_t dtype, int64_t n, stru
     return ok;
 }
 
-/* On a stream of its own: the other one may have failed. */
+/* Reads on a new stream, because the rank's own stream may have failed. */
 static bool check_untouched(struct ccl_rank *r, struct bp_tensor *t, uint64_t bytes)
 {
     unsigned char *data = malloc(bytes);
@@ -89,10 +91,11 @@ static bool check_untouched(struct ccl_rank *r, struct bp_tensor *t, uint64_t by
     return ok;
 }
 
-/* What the odd rank does otherwise; text is how it is named. */
+/* The call that the odd rank makes instead; text: the words by which the message names it. */
 static const struct mismatch {
     const char *text;
-    uint32_t call, dtype, reduction, root, less; /* elements less than the others' */
+    uint32_t call, dtype, reduction, root, less; /* less: the difference of its number of
+                                                    elements */
 } mismatches[] = {
     {"rank 1 calls all_gather", BP_COMM_ALL_GATHER, BP_F32, 0, 0, 0},
     {"rank 1 calls all_reduce sum of 700 i32", BP_COMM_ALL_REDUCE, BP_I32, 0, 0, 0},
@@ -125,7 +128,8 @@ void ccl_program_mismatch(struct ccl_rank *r)
     bp_comm_set_timeout(r->comm, UINT64_C(10000000000));
     begin = ccl_failure_seconds();
     status = ccl_done(r, ccl_call(r, odd ? &other : &usual, src, dst));
-    /* A root gets nothing, and need not wait: two who both think they are find it out here. */
+    /* A root receives no data and does not wait; two ranks that both call as the root notice the
+     * mismatch at this barrier. */
     if (!status && (odd ? &other : &usual)->root == rank && m->call == BP_COMM_BROADCAST)
         status = ccl_done(r, bp_comm_barrier(r->comm, r->stream));
     if (check_blame(r, status, BP_ERR_INVALID, m->text, "all ranks make the same calls") &&
@@ -138,7 +142,7 @@ done:
     bp_tensor_destroy(dst);
 }
 
-/* Stays away from a call until it has failed for the others. */
+/* Stays away from a call until it has failed on the other ranks. */
 static void stay_away(struct ccl_rank *r)
 {
     double begin = ccl_failure_seconds();
@@ -146,7 +150,7 @@ static void stay_away(struct ccl_rank *r)
     while (!bp_comm_error(r->comm) && ccl_failure_seconds() - begin < 10) usleep(10000);
 }
 
-/* The last rank comes when the others have stopped waiting. */
+/* The last rank makes the call after the other ranks have stopped waiting. */
 void ccl_program_late(struct ccl_rank *r)
 {
     uint32_t rank = r->rank, size = r->size;
@@ -181,7 +185,8 @@ static void *ccl_failure_give_up(void *arg)
     return NULL;
 }
 
-/* Rank 1 gives up, on another thread, while it waits with the others for the last one. */
+/* Rank 1 aborts the communicator on another thread while it waits with the others for the last
+ * rank. */
 void ccl_program_abort(struct ccl_rank *r)
 {
     uint32_t rank = r->rank, size = r->size;
@@ -199,7 +204,7 @@ void ccl_program_abort(struct ccl_rank *r)
     go_on(r, rank, size);
 }
 
-/* Where a rank dies: its variant. */
+/* The moment at which a rank dies: the variant of the case. */
 enum death { BEFORE, WAITING, DATA };
 
 static void *ccl_failure_die(void *arg)
@@ -209,7 +214,8 @@ static void *ccl_failure_die(void *arg)
     return NULL;
 }
 
-/* Nobody knows the moment: while it waits for the others, who come later, or while data goes. */
+/* Dies at a random moment: while it waits for the other ranks, which come later, or while data are
+ * transferred. */
 static void be_victim(struct ccl_rank *r, struct bp_tensor *x)
 {
     struct random random = random_of(r->check.id, r->check.place->seed);
@@ -252,7 +258,7 @@ done:
     bp_tensor_destroy(x);
 }
 
-/* The last rank was never begun. */
+/* The last rank is never started. */
 void ccl_program_absent(struct ccl_rank *r)
 {
     char who[32];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_other.c: what ranks do that all go on: one call, all calls, one communicator for hundreds of
- * calls, split ones, several at once, several streams. */
+/* ccl_other.c: programs of ranks that do not fail: one call, all calls, hundreds of calls on one
+ * communicator, split communicators, several communicators, several streams. */
 #include "ccl.h"
 #include <ops/common/cases_random.h>
 #include <stdlib.h>
 
-/* The calls that ccl_check_call makes, each by its number. */
+/* The calls that ccl_check_call can make. */
 static const uint32_t calls[] = {
     BP_COMM_BARRIER,    BP_COMM_ALL_REDUCE,        BP_COMM_REDUCE, BP_COMM_BROADCAST,
     BP_COMM_ALL_GATHER, BP_COMM_REDUCE_SCATTER,    BP_COMM_GATHER, BP_COMM_SCATTER,
@@ -30,7 +30,7 @@ static bool call_each(struct ccl_rank *r, int64_t n)
     return ok;
 }
 
-/* Each call, at sizes for which it goes different ways. */
+/* Makes each call, at sizes for which the core uses different algorithms. */
 void ccl_program_all(struct ccl_rank *r)
 {
     static const int64_t counts[] = {0, 1, 11, 1025, 4099, 20011};
@@ -40,10 +40,10 @@ void ccl_program_all(struct ccl_rank *r)
         ok = call_each(r, counts[i]);
 }
 
-/* One communicator, and calls of all kinds in an order that all ranks draw alike. */
+/* One communicator, and calls of all kinds in a random order that is the same on all ranks. */
 void ccl_program_reuse(struct ccl_rank *r)
 {
-    enum { TIMES = 100 }; /* three calls each */
+    enum { TIMES = 100 }; /* ccl_check_call makes three calls each time */
     static const int64_t counts[] = {0, 1, 10, 11, 513, 1025, 4097, 9001};
     struct random random = random_of(r->check.id, r->check.place->seed);
     bool ok = ccl_join(r, 0, r->rank, r->size);
@@ -59,7 +59,7 @@ void ccl_program_reuse(struct ccl_rank *r)
     }
 }
 
-/* The same rank, as another of a smaller communicator. */
+/* Makes all calls as rank `rank` of a communicator of `size` ranks. */
 static bool call_as(struct ccl_rank *r, struct bp_comm *comm, uint32_t rank, uint32_t size)
 {
     struct ccl_rank as = *r;
@@ -73,7 +73,8 @@ static bool call_as(struct ccl_rank *r, struct bp_comm *comm, uint32_t rank, uin
     return ok;
 }
 
-/* Odd and even ranks apart, in reverse order; both parts and the whole are used in turns. */
+/* Splits odd and even ranks, in reverse order; the halves and the whole communicator are used
+ * alternately. */
 void ccl_program_split(struct ccl_rank *r)
 {
     uint32_t size = (r->size + 1 - r->rank % 2) / 2, rank = size - 1 - r->rank / 2;
@@ -96,8 +97,8 @@ void ccl_program_split(struct ccl_rank *r)
     bp_comm_destroy(half);
 }
 
-/* Three communicators of the same ranks, numbered in three ways, none of which waits for another.
- */
+/* Three communicators of the same ranks with three different numberings, none of which waits for
+ * another. */
 void ccl_program_several(struct ccl_rank *r)
 {
     struct bp_comm *more[2] = {NULL, NULL};
@@ -117,7 +118,8 @@ void ccl_program_several(struct ccl_rank *r)
     }
 }
 
-/* One element for each of many calls, on two streams in turns, that are waited for at the end. */
+/* Many calls with a tensor each, alternately on two streams, which are synchronized only at the
+ * end. */
 void ccl_program_streams(struct ccl_rank *r)
 {
     enum { TIMES = 40 };
@@ -170,7 +172,7 @@ static bool ccl_other_put(struct ccl_rank *r, struct bp_tensor *t, float *data, 
                     "bp_tensor_write");
 }
 
-/* The root writes other numbers over what it scattered as soon as it may. */
+/* The root overwrites its source as soon as the scatter allows it. */
 void ccl_program_overwritten(struct ccl_rank *r)
 {
     enum { TURNS = 20 };

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradient.c: runs a case of the suite `gradient`: what the rules give, against differences of the
- * function whose gradient it is, in f64. docs/accuracy.md derives step and tolerance. */
+/* gradient.c: runs a case of the suite `gradient`: compares the gradient of the rules with finite
+ * differences of the function, in f64. docs/accuracy.md derives the step and the tolerance. */
 #include "gradient_run.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP 0x1p-8        /* and half of it */
-#define TRUNCATION 1e-7    /* allowed, as a part of the magnitude of a gradient's terms */
-#define ROUNDING (64 * 0x1p-53) /* of one number of the function, and relative to 1 where below */
-enum { MOST = 256 };       /* numbers of the function */
+#define STEP 0x1p-8             /* step of the differences; half of it is used too */
+#define TRUNCATION 1e-7         /* allowed error, relative to the magnitude of a gradient's terms */
+#define ROUNDING (64 * 0x1p-53) /* of one number of the function, relative to at least 1 */
+enum { MOST = 256 };       /* largest count of numbers of the function */
 
 static double *gradient_allocate(int64_t n)
 {
@@ -34,7 +34,7 @@ static bool write_numbers(struct gradient_run *g, const struct numbers *x)
                     "bp_tensor_write");
 }
 
-/* One input, dense. Those of f64 are variables; what they hold is kept. */
+/* Creates one dense input. Inputs of f64 or c128 are variables; their numbers are stored. */
 static bool gradient_make_input(struct gradient_run *g, int i, struct random *random)
 {
     const struct kernel_input *in = &g->r.made->in[i];
@@ -72,7 +72,7 @@ static bool gradient_make_input(struct gradient_run *g, int i, struct random *ra
     return ok;
 }
 
-/* Weights of one sign each, none of them small. */
+/* Makes random weights of either sign, none of them small. */
 static bool make_weights(struct gradient_run *g, struct numbers *w, struct random *random)
 {
     if (!w->is) return true;
@@ -85,7 +85,7 @@ static bool make_weights(struct gradient_run *g, struct numbers *w, struct rando
            write_numbers(g, w);
 }
 
-/* Names of variables, and where inputs stand in the list of all gradients. */
+/* Sets the names of variables, and the index of each input in the list of all gradients. */
 static void place_inputs(struct gradient_run *g)
 {
     const struct bp_opinfo *op = g->r.info;
@@ -129,7 +129,7 @@ static bool gradient_set_up(struct gradient_run *g)
     return ok;
 }
 
-/* Each run draws the same random numbers. */
+/* Sets the generator before each run, so that each run draws the same random numbers. */
 static bool run_call_again(struct gradient_run *g, struct bp_tensor **out)
 {
     bp_generator_set(g->generator, g->r.made->seed, g->r.made->offset);
@@ -139,7 +139,7 @@ static bool run_call_again(struct gradient_run *g, struct bp_tensor **out)
                        "the call");
 }
 
-/* The gradient of the call by its rule: dx of each input, NULL for zero. */
+/* Computes the gradient of the call by its rule: dx of each input, NULL for zero. */
 static bool run_rule(struct gradient_run *g, struct bp_tensor *const *out, struct bp_tensor **dx)
 {
     struct bp_tensor *all[GRADIENT_FLAT] = {NULL}, *dy[REF_OUTPUTS];
@@ -156,7 +156,7 @@ static bool run_rule(struct gradient_run *g, struct bp_tensor *const *out, struc
     return ok;
 }
 
-/* Numbers of like's type; NULL: zeros. */
+/* Reads t, which must have the type of `like`. t NULL: fills with zeros. */
 static bool read_numbers(struct gradient_run *g, struct bp_tensor *t, const struct numbers *like,
                          const char *what, double *to)
 {
@@ -175,8 +175,8 @@ static bool read_numbers(struct gradient_run *g, struct bp_tensor *t, const stru
                     "bp_tensor_read");
 }
 
-/* The function's numbers and their weights: of the first order the outputs', of the second the
- * inputs' gradients. */
+/* The numbers of the function, with their weights. First order: those of the outputs; second order:
+ * those of the inputs' gradients. */
 static const struct numbers *weights_of(const struct gradient_run *g, int *out_n)
 {
     *out_n = g->r.made->gradient == 1 ? (int)REF_OUTPUTS : (int)CASE_PORTS;
@@ -202,8 +202,8 @@ static bool gradient_evaluate(struct gradient_run *g, double *values)
     return ok;
 }
 
-/* (f(x + h) - f(x - h)) / 2 h of each number, with x a variable's element. Adds factor times it.
- * The tensor is left with x - h. */
+/* Computes (f(x + h) - f(x - h)) / 2 h of each number, where x is one element of a variable, and
+ * adds it, times factor, to sum. Afterwards the tensor holds x - h. */
 static bool gradient_difference(struct gradient_run *g, struct numbers *x, int64_t e, double h,
                                 double factor, int64_t n, double *sum)
 {
@@ -222,14 +222,14 @@ static bool gradient_difference(struct gradient_run *g, struct numbers *x, int64
     return ok;
 }
 
-/* What does not depend on the variable: the function where nothing is changed. */
+/* Data of the function at the unchanged inputs, which are the same for all variables. */
 struct base {
     int64_t n;
     double *weight;
-    double noise; /* what roundings in the function may do to a difference */
+    double noise; /* the largest effect of rounding errors of the function on a difference */
 };
 
-/* One element of a variable. */
+/* Compares the gradient of one element of a variable. */
 static bool compare_one(struct gradient_run *g, const struct base *base, struct numbers *x,
                         int64_t e, double got)
 {
@@ -284,7 +284,7 @@ static bool make_base(struct gradient_run *g, struct base *base)
     return ok;
 }
 
-/* What the rules give, for each variable. */
+/* Computes the gradient of each variable by the rules. */
 static bool run_rules(struct gradient_run *g, struct bp_tensor **out)
 {
     struct bp_tensor *results[REF_OUTPUTS] = {NULL};
@@ -331,7 +331,8 @@ static void gradient_finish(struct gradient_run *g)
     gradient_forget(g);
 }
 
-/* Dtypes besides f64: of indices, of masks. */
+/* Whether the device can hold the dtypes of all inputs; besides f64 these are those of indices and
+ * masks. */
 static bool holds_dtypes(struct check *c, const struct kernel_case *made)
 {
     for (int i = 0; i < made->n_in; i++)

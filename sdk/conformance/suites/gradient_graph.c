@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gradient_graph.c: cases of the suite `gradient`, recorded: what the rules are made of, so that it
- * is known which rows they need, and the second order. */
+/* gradient_graph.c: records cases of the suite `gradient` as graphs. The nodes show which kernel
+ * rows the rules need; the graph also computes the second order. */
 #include "gradient_run.h"
 #include "parts.h"
 #include <backplane/kernel.h>
@@ -29,7 +29,8 @@ static bool add_input(struct gradient_run *g, uint32_t dtype, int rank, const in
                     "bp_graph_input");
 }
 
-/* The recorded call: the arguments of the other, symbolic but for those that give attributes. */
+/* Records the call with the arguments of the eager call, replaced by graph inputs except those that
+ * give attributes. */
 static bool record_call(struct gradient_run *g, struct bp_tensor **out)
 {
     struct bp_arg arg[CASE_PORTS];
@@ -49,7 +50,7 @@ static bool record_call(struct gradient_run *g, struct bp_tensor **out)
                        "recording the call");
 }
 
-/* The list of inputs, or of gradients, whose places are known: those of variables. */
+/* Collects the tensors of those inputs or gradients that are variables, and their indices. */
 static size_t graph_gather(const struct numbers *of, struct bp_tensor *const *from, int n,
                            struct bp_tensor **out, int *out_place)
 {
@@ -126,7 +127,7 @@ bool gradient_record(struct gradient_run *g)
     return ok;
 }
 
-/* The declared port of entry i of n, flat; there is one variadic port at most. */
+/* The declared port of entry i in a flat list of n entries. At most one port is variadic. */
 static const struct bp_port *port_of(const struct bp_port *port, uint32_t n_port, uint32_t n,
                                      uint32_t i)
 {
@@ -140,7 +141,7 @@ static const struct bp_port *port_of(const struct bp_port *port, uint32_t n_port
     return port;
 }
 
-/* Whether the dtypes of a node's values are among those of a row. */
+/* Whether a kernel row supports the dtypes of all values of a node. */
 static bool graph_fits(struct bp_graph *graph, const struct bp_node_info *node,
                        const struct bp_opinfo *op, const uint64_t *types)
 {
@@ -169,7 +170,7 @@ static bool has_row_for(struct gradient_run *g, const struct bp_node_info *node,
             continue;
         if (graph_fits(g->graph, node, op, info.types)) return true;
     }
-    return op->flags & BP_OP_EXPAND; /* its parts are nodes too, or needs of the case */
+    return op->flags & BP_OP_EXPAND; /* its steps are nodes too, or parts_lack has checked them */
 }
 
 bool gradient_is_held(struct gradient_run *g)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph_work.c: see graph_work.h. */
+/* graph_work.c: builds, runs and checks the graph of sums and its program (graph_work.h). */
 #include "graph_work.h"
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +86,7 @@ bool program_run_into(struct program *p, int stream, struct bp_tensor *x, struct
                     "bp_program_run");
 }
 
-/* Into a new tensor; then its elements are as said. */
+/* D */
 bool program_run(struct program *p, int stream, int factor, int add, const char *what)
 {
     struct bp_tensor *out = NULL;
@@ -105,12 +105,13 @@ struct bp_program_info program_info(struct program *p)
     return info;
 }
 
-/* A device that does not say that its programs run node by node has to record them, unless the
- * user's settings forbid it. */
+/* Whether the device must record programs: unless it reports that its programs run node by node, or
+ * the user's settings forbid recording. */
 static bool program_records(struct bp_device *device)
 {
     struct bp_device_properties p = {.size = sizeof p};
-    const char *sync = getenv("BP_SYNC"); /* launch: the core waits for each, and records nothing */
+    const char *sync = getenv("BP_SYNC"); /* "launch": the core waits after each launch and records
+                                             nothing */
 
     return !(bp_device_emulated(device) & BP_EMULATED_RECORDING) &&
            !bp_device_get_properties(device, &p) && !(p.flags & BP_DEVICE_INLINE) &&
@@ -127,7 +128,7 @@ bool program_counted(struct program *p, uint64_t runs, uint64_t replays)
                       (int)info.runs, (int)info.replays, (int)runs, (int)replays, info.reason);
 }
 
-/* The last run was none although the device records, that is said, and nothing is kept for it. */
+/* D */
 bool program_refused(struct program *p, const char *why)
 {
     struct bp_program_info info = program_info(p);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.c: runs a kernel case. The row is forced by its name; it runs once into a place between
- * guards and once into a tensor that the core makes; both results are compared with the reference.
- * Operators with outputs of other kinds are in kernel_other.c, prepared calls in kernel_prepared.c,
- * cases that run more than once in kernel_many.c and kernel_twice.c. */
+/* kernel.c: runs a kernel case. The call names the kernel row; it runs once into a tensor between
+ * guard bytes and once into a tensor that the core creates, and both results are compared with the
+ * reference. Operators with other kinds of outputs are in kernel_other.c, prepared calls in
+ * kernel_prepared.c, cases that run more than once in kernel_many.c and kernel_twice.c. */
 #include "case_run.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor of one float that gives an attribute: of as many bytes as those of integers. */
+/* Makes a tensor of one float that gives an attribute. The float is as wide as the integers are. */
 static bool host_number(struct run *r, double number, struct bp_tensor **out)
 {
     struct place *place = r->c->place;
@@ -25,7 +25,7 @@ static bool host_number(struct run *r, double number, struct bp_tensor **out)
                     "bp_tensor_write of an attribute");
 }
 
-/* A tensor of integers that gives an attribute; NULL: it has no entries. */
+/* Makes a tensor of integers that gives an attribute; NULL if the list has no entries. */
 static bool host_tensor(struct run *r, const struct bp_dims *d, struct bp_tensor **out)
 {
     struct place *place = r->c->place;
@@ -46,7 +46,7 @@ static bool host_tensor(struct run *r, const struct bp_dims *d, struct bp_tensor
                     "bp_tensor_write of an attribute");
 }
 
-/* The list of an attribute, or its one number, moves from the struct into a tensor. */
+/* Moves the list or the one number of an attribute from the attribute struct into a tensor. */
 static bool set_up_host(struct run *r, const struct bp_port *port, int index)
 {
     struct bp_dims d;
@@ -74,7 +74,8 @@ static bool set_up_host(struct run *r, const struct bp_port *port, int index)
     return check_that(r->c, false, "%s has no attribute %s", r->info->name, port->name);
 }
 
-/* Each port has its tensors, a variadic one all that are left. */
+/* Fills the arguments of the ports with the case's tensors; a variadic port gets all the remaining
+ * ones. */
 static bool set_up_ports(struct run *r)
 {
     int at = 0;
@@ -119,7 +120,7 @@ void run_reference(const struct run *r, const struct ref_array *in, const void *
         if (i != r->made->part) ref_array_finish(&all[i]);
 }
 
-/* What the operator gives with attributes attrs. */
+/* D */
 void run_expect(struct run *r, const void *attrs, struct ref_array *out)
 {
     struct ref_array values[CASE_PORTS + 1] = {{0}}, drawn;
@@ -139,7 +140,7 @@ void run_expect(struct run *r, const void *attrs, struct ref_array *out)
     ref_array_finish(&drawn);
 }
 
-/* Another output of the call is written over it. */
+/* Whether an output of the call is written over this input. */
 static bool is_updated(const struct run *r, int input)
 {
     for (uint32_t i = 0; i < r->info->n_out; i++)
@@ -147,7 +148,7 @@ static bool is_updated(const struct run *r, int input)
     return false;
 }
 
-/* Makes inputs and the reference's result. */
+/* Creates the inputs and computes the reference result. */
 static bool kernel_set_up(struct run *r)
 {
     const struct kernel_case *made = r->made;
@@ -215,7 +216,8 @@ bool run_inputs_unchanged(struct run *r, int but)
     return true;
 }
 
-/* Random numbers come from a generator of the case's own, which moves past what was drawn. */
+/* Runs go with a generator of the case's own, and checks that its offset has advanced by the
+ * numbers drawn. */
 static enum bp_status kernel_draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx),
                                   void *ctx)
 {
@@ -332,7 +334,8 @@ void run_fill_memory(struct run *r, int n)
     free(filled);
 }
 
-/* A row that says that it is deterministic gives the same bits, for tensors that lie alike. */
+/* Also checks that a row that is flagged as deterministic gives the same bits again, if both
+ * outputs have the same layout. */
 void run_again(struct run *r)
 {
     bool alike = r->made->out <= LAYOUT_OFFSET;
@@ -343,7 +346,7 @@ void run_again(struct run *r)
     if (check_ok(r->c, run_call(r, &out), "into a new tensor") && run_take(r, out, r->data[1]) &&
         run_judge(r, r->data[1], "into a new tensor: ") && alike &&
         r->made->row_flags & BP_KERNEL_DETERMINISTIC && !bp_tensor_get_info(out, &info) &&
-        info.contiguous) /* it may keep the order of axes of an input */
+        info.contiguous) /* the output may have the order of axes of an input */
         check_that(r->c, !memcmp(r->data[0], r->data[1], run_bytes(&r->expected)),
                    "the row is flagged BP_KERNEL_DETERMINISTIC, but two runs gave different bits");
     bp_tensor_destroy(out);
@@ -359,7 +362,7 @@ struct operand *run_shared_input(struct run *r)
     return &r->in[run_port(r)->share];
 }
 
-/* The one run of an in-place case, over an input. */
+/* Makes the only run of an in-place case, over an input. */
 static void run_over(struct run *r, enum bp_status *out_status)
 {
     struct operand *over = run_shared_input(r);
@@ -374,8 +377,8 @@ static void run_over(struct run *r, enum bp_status *out_status)
         run_judge(r, r->data[0], "");
 }
 
-/* The row does not take the configuration: then another row must, with the right result.
- * may_refuse: it is right too that none does. */
+/* Called when the row declines the configuration: another row must then compute it correctly.
+ * may_refuse: it is also correct that no row supports it. */
 static void run_other(struct run *r, const char *refusal, bool may_refuse)
 {
     struct bp_tensor *over = r->made->in_place ? run_shared_input(r)->tensor : NULL, *out = over;
@@ -410,7 +413,8 @@ bool kernel_case_is_strided(const struct kernel_case *made)
     return made->out > LAYOUT_OFFSET;
 }
 
-/* A row that takes contiguous tensors only is given one that is not: it is refused, or it works. */
+/* Passes a strided input to a row that supports contiguous tensors only: the row must refuse it or
+ * give the right result. */
 static void run_unflagged(struct run *r)
 {
     struct bp_tensor *out = NULL;
@@ -428,8 +432,8 @@ static void run_unflagged(struct run *r)
     run_other(r, "", true);
 }
 
-/* The kinds of case. Result: data[0] of a run into a tensor of the case's, and whether all went
- * well. */
+/* Makes the first run, depending on the kind of case. Stores the result in data[0]. Returns whether
+ * the case goes on with further runs. */
 static bool run_first(struct run *r, enum bp_status *out_status)
 {
     if (r->info->flags & BP_OP_VIEW && !r->made->given) return run_view(r, out_status);
@@ -458,7 +462,8 @@ static void run_case(struct run *r)
     if (kernel_is_refused(status)) {
         snprintf(refusal, sizeof refusal, "%s", bp_error_message());
         r->c->result->refused |= !r->made->row;
-        /* Without a row of its own the case is there only where the device has all the parts. */
+        /* A case without a kernel row is listed only if the device has rows for all steps of its
+         * decomposition. */
         if (r->made->row) run_other(r, refusal, false);
         else check_that(r->c, false, "the device has what it needs, but: %s", refusal);
         return;
@@ -469,7 +474,7 @@ static void run_case(struct run *r)
     if (more) run_frozen_anew(r);
 }
 
-/* What the device says that it does not hold. */
+/* Whether the device can hold the dtypes of the case; if not, the case is unsupported. */
 static bool is_held(struct check *c, const struct kernel_case *made)
 {
     uint64_t dtypes = c->place->properties.dtypes;

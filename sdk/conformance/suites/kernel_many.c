@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_many.c: kernel cases with one extent after another, and with more than 2^24 elements. */
+/* kernel_many.c: runs kernel cases with many extents in sequence, and with more than 2^24
+ * elements. */
 #include "case_run.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The result of a run is that of its extent. */
+/* Adds the extent to the message of a run that did not pass. */
 static void name_extent(struct check *c, int64_t extent)
 {
     char message[CONFORM_MESSAGE];
@@ -45,7 +46,7 @@ static void *many_repeat(const struct ref_array *values, int64_t n)
     return bytes;
 }
 
-/* An input of n elements in place of that of the case. */
+/* Replaces an input of the case by one with n elements. */
 static bool many_enlarge(struct run *r, int i, int64_t n)
 {
     const struct ref_array *values = &r->in[i].values;
@@ -66,7 +67,8 @@ static bool many_enlarge(struct run *r, int i, int64_t n)
     return check_ok(r->c, status, "bp_tensor_write of a large input");
 }
 
-/* Each period holds the bytes of the first, or what is allowed as well. */
+/* Compares all periods of the result. A period whose bytes equal those of the first passes; the
+ * others are compared with the reference. */
 static bool judge_all(struct run *r, const char *got, int64_t n)
 {
     int64_t period = r->expected.count, size = r->expected.type->size;
@@ -84,7 +86,7 @@ static bool judge_all(struct run *r, const char *got, int64_t n)
     return ok;
 }
 
-/* Whether the result has so many elements; then reads and judges them. */
+/* Checks that the result has n elements, then reads and compares them. */
 static void judge_large(struct run *r, struct bp_tensor *out, int64_t n)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -100,8 +102,8 @@ static void judge_large(struct run *r, struct bp_tensor *out, int64_t n)
     free(got);
 }
 
-/* The output, of n elements, filled with numbers: one that the kernel does not write is no NaN by
- * chance. */
+/* Creates the output of n elements and fills it with numbers, so that an element that the kernel
+ * does not write is no NaN by chance. */
 static bool large_output(struct run *r, int64_t n, struct bp_tensor **out)
 {
     uint64_t bytes = (uint64_t)n * r->expected.type->size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_other.c: kernel cases whose output is no new tensor of known extents: it is narrowed to
- * what the data give, written over an input, or the view of one. */
+/* kernel_other.c: runs kernel cases whose output is no new tensor of known extents: extents that
+ * depend on data, an output written over an input, or a view. */
 #include "case_run.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
@@ -30,7 +30,8 @@ bool kernel_is_misfit(const char *reason)
     return !strncmp(reason, "types[", 6);
 }
 
-/* The case's call prepared, which takes as attributes what other calls may give as tensors. */
+/* Prepares the call of the case. A prepared call takes as attributes the values that other calls
+ * may give as tensors. */
 static bool kernel_other_prepare(struct run *r, struct bp_prepared **out)
 {
     struct bp_arg arg[CASE_PORTS];
@@ -44,8 +45,8 @@ static bool kernel_other_prepare(struct run *r, struct bp_prepared **out)
                     "bp_prepared_create");
 }
 
-/* The extents that a call without data has: at least those of the result along one axis, and equal
- * along others. */
+/* Finds the upper bounds of the extents, which a call knows before it has the data. They must equal
+ * the extents of the result, or be larger along the one axis that depends on data. */
 static bool bound_of(struct run *r, int64_t *shape)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -69,7 +70,7 @@ static bool bound_of(struct run *r, int64_t *shape)
     return ok;
 }
 
-/* What lies behind the true extent is the kernel's to write or not. */
+/* The kernel may or may not write the elements behind the actual extent. */
 bool run_bound(struct run *r, enum bp_status *out_status)
 {
     int64_t shape[REF_RANK];
@@ -104,7 +105,7 @@ static bool kernel_other_info_of(struct run *r, struct bp_tensor *t, struct bp_t
     return check_ok(r->c, bp_tensor_get_info(t, out), "bp_tensor_get_info");
 }
 
-/* The result handle is another of the same memory, whose version has risen. */
+/* Checks that the result is a handle of the same memory, whose version has increased. */
 static bool is_updated(struct run *r, struct bp_tensor *out, uint64_t version)
 {
     struct bp_tensor_info a, b;
@@ -117,7 +118,8 @@ static bool is_updated(struct run *r, struct bp_tensor *out, uint64_t version)
                       (unsigned long long)version);
 }
 
-/* Once over the input. given: it is the output that the call is given; else the call finds it. */
+/* Makes one run over the input. given: the call gets the input's tensor as its output; otherwise
+ * the call makes the handle. */
 static enum bp_status kernel_other_update(struct run *r, bool given, void *data, const char *which)
 {
     struct operand *over = run_shared_input(r);
@@ -136,7 +138,7 @@ static enum bp_status kernel_other_update(struct run *r, bool given, void *data,
     return status;
 }
 
-/* Inputs that were written over hold again what they did. */
+/* Writes the original contents to the inputs that were written over. */
 static bool kernel_other_restore(struct run *r)
 {
     bool ok = true;
@@ -166,7 +168,8 @@ bool run_update(struct run *r, enum bp_status *out_status)
     return false;
 }
 
-/* Which element of the input each element of the view is: the reference of an array of numbers. */
+/* Finds the index of the input element of which each element of the view is: computes the reference
+ * for an array of indices. */
 static void kernel_other_origins(struct run *r, struct ref_array *out)
 {
     struct ref_array values[CASE_PORTS + 1] = {{0}};
@@ -180,7 +183,7 @@ static void kernel_other_origins(struct run *r, struct ref_array *out)
     ref_array_finish(&values[at]);
 }
 
-/* Where an element of the input lies, in elements from its first. */
+/* The position of an input element in memory, in elements from the first one. */
 static int64_t kernel_other_place_of(const struct operand *o, uint64_t number)
 {
     int64_t place = 0, rest = (int64_t)number;
@@ -200,7 +203,8 @@ static int64_t with_strides(int rank, const int64_t *at, const int64_t *stride)
     return place;
 }
 
-/* Strides with which the elements are found where they lie in the input; false: there are none. */
+/* Finds the strides with which the view's elements can be addressed in the input's memory. Returns
+ * false if there are none. */
 static bool find_strides(const struct operand *o, const struct ref_array *from, int64_t *stride)
 {
     int64_t at[REF_RANK] = {0}, first = kernel_other_place_of(o, from->u[0]), step = 1;
@@ -215,7 +219,8 @@ static bool find_strides(const struct operand *o, const struct ref_array *from, 
     return true;
 }
 
-/* A view where strides allow it, with each element where it is in the input; else memory apart. */
+/* Checks that the result is a view with the right offset and strides if such strides exist, and
+ * otherwise has its own memory. */
 static bool kernel_other_shares(struct run *r, struct bp_tensor *out)
 {
     struct operand *o = run_shared_input(r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_prepared.c: what kernel cases ask of a prepared call: that attributes of RUN are read at
- * each launch, and that what is defined in other operators runs as those. */
+/* kernel_prepared.c: tests kernel cases as prepared calls: RUN attributes are read at each launch,
+ * and an operator with a decomposition runs as its steps. */
 #include "case_run.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@ struct prepared_run {
     const void *attrs;
 };
 
-/* How many outputs the case asks for; those that are declared behind them stay away. */
+/* The number of outputs that the case requests. Outputs that are declared behind them are not
+ * passed. */
 static int prepared_outputs(const struct run *r)
 {
     return r->made->n_out ? r->made->n_out : 1;
@@ -34,7 +35,7 @@ static enum bp_status prepared_go(struct run *r, void *ctx)
                            p->attrs);
 }
 
-/* A tensor that lies as info says. */
+/* Creates a tensor with the dtype, shape and strides of info. */
 static bool make_like(struct run *r, const struct bp_tensor_info *info, struct bp_tensor **out)
 {
     struct bp_tensor_options options = {.size = sizeof options,
@@ -47,7 +48,7 @@ static bool make_like(struct run *r, const struct bp_tensor_info *info, struct b
                     "bp_tensor_create_with");
 }
 
-/* A tensor for each output. */
+/* Creates a tensor for each output. */
 static bool make_outputs(struct run *r, struct prepared_run *p)
 {
     bool ok = true;
@@ -61,8 +62,8 @@ static bool make_outputs(struct run *r, struct prepared_run *p)
     return ok;
 }
 
-/* Runs with attributes (NULL: those it was prepared with) into a new tensor, and compares with what
- * is then expected. */
+/* Runs with these attributes (NULL: those of the preparation) into new tensors, and compares the
+ * result with r->expected. */
 static bool run_with(struct run *r, struct bp_prepared *prepared, const void *attrs,
                      const char *which)
 {
@@ -86,7 +87,8 @@ bool run_plan(struct run *r, bool *out_taken)
     return true;
 }
 
-/* Another value of an attribute, in a copy of the struct. again: the first was refused. */
+/* Changes the value of an attribute in a copy of the struct. again: the operator did not accept the
+ * first value. */
 static bool prepared_vary(struct run *r, uint32_t index, void *attrs, bool again)
 {
     const struct bp_attr *a = &r->info->attr[index];
@@ -111,7 +113,7 @@ static bool prepared_vary(struct run *r, uint32_t index, void *attrs, bool again
     return true;
 }
 
-/* Whether the operator takes these values at all. */
+/* Whether the operator accepts these values at all. */
 static bool may_be(struct run *r, const void *attrs)
 {
     struct bp_call call = r->call;
@@ -125,8 +127,8 @@ static bool may_be(struct run *r, const void *attrs)
     return true;
 }
 
-/* With other attributes, what is expected is other; so is its size, where extents depend on
- * data. */
+/* Runs with other attributes. The expected result changes, and also its size where extents depend
+ * on data. */
 static bool run_varied(struct run *r, struct bp_prepared *prepared, const void *attrs,
                        const char *which)
 {
@@ -145,7 +147,7 @@ static bool run_varied(struct run *r, struct bp_prepared *prepared, const void *
     return ok;
 }
 
-/* One attribute: another value, then the first again, through one prepared call. */
+/* Runs one prepared call with another value of an attribute, then with the first value again. */
 static bool vary_one(struct run *r, struct bp_prepared *prepared, uint32_t index)
 {
     uint64_t attrs[sizeof r->attrs / 8];
@@ -162,7 +164,7 @@ static bool vary_one(struct run *r, struct bp_prepared *prepared, uint32_t index
            run_with(r, prepared, NULL, "prepared, attributes as before: ");
 }
 
-/* Notes the rows that its steps run, as far as there is room. */
+/* Stores the names of the kernel rows that run as steps, as far as there is room. */
 static void note_steps(struct run *r, struct bp_prepared *prepared)
 {
     char *steps = r->c->result->steps;
@@ -178,7 +180,8 @@ static void note_steps(struct run *r, struct bp_prepared *prepared)
     }
 }
 
-/* Without a row of its own it is steps of others: views are none. */
+/* Checks that an operator without a kernel row of its own, which is no view, is prepared as several
+ * steps. */
 static bool check_steps(struct run *r, struct bp_prepared *prepared)
 {
     if (r->made->row || !(r->info->flags & BP_OP_EXPAND)) return true;
@@ -189,7 +192,7 @@ static bool check_steps(struct run *r, struct bp_prepared *prepared)
            run_with(r, prepared, NULL, "prepared: ");
 }
 
-/* Whether the row that is to run in the expansion is a step of it. */
+/* Whether the kernel row that must run in the decomposition is one of the steps. */
 static bool runs_via(struct bp_prepared *prepared, const char *row)
 {
     for (uint32_t i = 0; i < bp_prepared_steps(prepared); i++)
@@ -221,8 +224,8 @@ void run_expanded(struct run *r)
     bp_prepared_destroy(prepared);
 }
 
-/* Frozen inputs go, and others come, which have other numbers and lie mostly where the first
- * were. */
+/* Destroys the frozen inputs and creates others with other numbers, mostly at the same
+ * addresses. */
 static bool exchange_frozen(struct run *r)
 {
     struct random random = random_of(r->made->id, r->c->place->seed + 1);
@@ -266,7 +269,7 @@ void run_prepared(struct run *r)
     bool ok, any = !r->made->row && r->info->flags & BP_OP_EXPAND;
 
     for (uint32_t i = 0; i < r->info->n_attr; i++) any |= r->info->attr[i].when == BP_ATTR_RUN;
-    if (!any || r->made->host) return; /* a prepared call takes such values as attributes */
+    if (!any || r->made->host) return; /* a prepared call takes these values as attributes */
     if (!check_ok(r->c,
                   bp_prepared_create(r->c->place->device, &r->call, NULL,
                                      (size_t)prepared_outputs(r), &prepared),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_twice.c: a kernel row on two streams, from two threads, at once: memory that a plugin has
- * once, such as a workspace of a library's handle, is written by both. Where work goes on behind
- * the host's back, also on two streams from one thread that does not wait between. */
+/* kernel_twice.c: runs a kernel row on two streams from two threads at the same time: memory that a
+ * plugin has only once, such as the workspace of a library's handle, would be written by both. On
+ * asynchronous streams it also runs on two streams from one thread that does not wait between the
+ * calls. */
 #include "case_run.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 enum { CALLS = RUN_FILL }; /* of each thread */
 
 struct side {
-    struct place place; /* the case's, with a stream and numbers of its own */
+    struct place place; /* a copy of the case's, with its own stream and numbers */
     struct result result;
     struct check check;
     struct run run;
@@ -54,7 +55,7 @@ static void *twice_work(void *arg)
     return NULL;
 }
 
-/* Both at once, to their ends. */
+/* Runs both sides at the same time until they end. */
 static bool run_both(struct check *c, struct side *side)
 {
     pthread_barrier_t start;
@@ -108,8 +109,9 @@ static bool is_inline(const struct side *s)
     return bp_stream_get_flags(s->place.stream) & BP_STREAM_INLINE;
 }
 
-/* Calls on both streams from one thread, which waits for none of them: what a plugin keeps of a
- * launch it keeps of each. An input that is written over holds other numbers by now. */
+/* Submits calls on both streams from one thread without waiting: a plugin must keep its state for
+ * each launch separately. Skipped if an input is written over, because it holds other numbers after
+ * the first part of the case. */
 static void twice_pile(struct check *c, struct side *side)
 {
     if (is_inline(&side[0]) || side[0].calls < CALLS) return;
@@ -126,7 +128,7 @@ static void twice_pile(struct check *c, struct side *side)
     judge_both(c, side, "one of 12 calls on two streams before anybody waits");
 }
 
-/* One case. false: the row declines it. */
+/* Runs one case. Returns false if the row declines it. */
 static bool run_one(struct check *c, const struct kernel_case *made)
 {
     struct side side[2] = {0};
@@ -142,7 +144,7 @@ static bool run_one(struct check *c, const struct kernel_case *made)
     executed = ok && !side[0].status && !side[1].status;
     if (ok && !declined && judge_both(c, side, "beside a call on another stream"))
         twice_pile(c, side);
-    c->result->executed = executed; /* whatever became of it */
+    c->result->executed = executed; /* also if the results were wrong */
     for (int i = 0; i < 2; i++) side_finish(&side[i]);
     return !declined;
 }
@@ -152,6 +154,6 @@ void run_twice(struct check *c, const struct kernel_case *made)
     int n = 0;
 
     while (n < made->n_twice && !run_one(c, made->of_twice[n])) n++;
-    if (n == made->n_twice) /* it counts as not executed */
+    if (n == made->n_twice) /* the row counts as not executed */
         check_skip(c, "the row declines each of its %d cases that may run on two streams", n);
 }

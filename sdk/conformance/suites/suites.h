@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* suites.h: what each suite gives the list of cases, and how a kernel case runs. */
+/* suites.h: the tables of cases of each suite, and the functions that run kernel and gradient
+ * cases. */
 #ifndef BP_CONFORM_SUITES_H
 #define BP_CONFORM_SUITES_H
 
 #include "../check.h"
 #include <ops/common/cases.h>
 
-/* Tables that end with a NULL id. */
+/* Tables of cases. A NULL id ends each table. */
 extern const struct check_case suite_plugin[], suite_runtime_device[], suite_runtime_stream[],
     suite_runtime_event[], suite_memory_tensor[], suite_memory_use[],
     suite_memory_stats[], suite_memory_space[], suite_memory_returned[], suite_memory_plans[],
     suite_stress_large[];
 
-/* Cases that run once for each kind of stream that the device has: arg is {kind, kind of others}.
- * streams: how many kinds vary, 1 or 2. <id>/<kind>, <id>/<kind>-<kind>. Tables end with a NULL. */
+/* Cases that run once for each kind of stream that the device has. arg is {kind, kind of the other
+ * streams}. streams: the number of kinds that vary, 1 (ids <id>/<kind>) or 2 (ids
+ * <id>/<kind>-<kind>). A NULL id ends each table. */
 struct check_kinds {
     const char *id;
     check_fn *run;
@@ -24,36 +26,39 @@ extern const struct check_kinds suite_runtime_order[], suite_runtime_wait[],
     suite_runtime_program_other[], suite_runtime_launch[], suite_runtime_failure[],
     suite_runtime_pair[], suite_memory_order[];
 
-/* plugin/memory, plugin/process, plugin/again. */
+/* The functions of the cases plugin/memory, plugin/process and plugin/again. */
 check_fn plugin_memory, plugin_process, plugin_again;
 
-/* memory/roundtrip/<dtype>/<elements>, one for each: arg is {dtype, elements}. */
+/* The function of the cases memory/roundtrip/<dtype>/<elements>: arg is {dtype, elements}. */
 void memory_roundtrip(struct check *c, const int64_t *arg);
 
 /* Runs one kernel case. */
 void kernel_case_run(struct check *c, const struct kernel_case *made);
 
-/* Whether none of its inputs is empty. */
+/* Whether each input of the case has elements. */
 bool kernel_case_has_elements(const struct kernel_case *made);
 
-/* Whether a tensor of it lies as only rows flagged BP_KERNEL_STRIDED can take it. */
+/* Whether an input or the output of the case has strides that only rows flagged BP_KERNEL_STRIDED
+ * support. */
 bool kernel_case_is_strided(const struct kernel_case *made);
 
-/* Runs one case of the suite gradient: made->gradient says of which order. */
+/* Runs one case of the suite gradient, of the order made->gradient. */
 void gradient_case_run(struct check *c, const struct kernel_case *made);
 
-/* Whether a usable row of the device takes op on dtype. */
+/* Whether a usable kernel row of the device supports op with dtype. */
 bool kernel_has_row(struct bp_device *device, const char *op, uint32_t dtype);
 
-/* Whether no kernel takes a call, or the device does not do what the call asks for: a row that the
- * call names may decline it so. */
+/* Whether the status means that no kernel supports the call, or that the device does not support a
+ * property of the call. A kernel row that a call names declines a configuration with this
+ * status. */
 bool kernel_is_refused(enum bp_status status);
 
-/* Whether the core refuses a row because its dtypes do not fit its operator (bp_kernel_info). */
+/* Whether the core does not use a kernel row because the row's dtypes do not match its operator
+ * (bp_kernel_info). */
 bool kernel_is_misfit(const char *reason);
 
-/* npy.c: writes dense data as DIR/<id with _ for />.<what>.npy; bf16 is written as f32. Failures
- * are said on standard error: a dump is no part of the verdict. */
+/* In npy.c: writes dense data to the file DIR/<id with _ for />.`what`.npy; bf16 is written as f32.
+ * A failure is reported on standard error only, because a dump is no part of the verdict. */
 void npy_write(const char *dir, const char *id, const char *what, const struct ref_array *like,
                const void *data);
 
