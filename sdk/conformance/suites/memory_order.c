@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_order.c: memory that was given back is not used again before the work that uses it has
- * ended, and at once where order allows it. Work is held; then data says who was there too early.
+/* memory_order.c: checks that freed memory is not reused before the work that uses it has ended,
+ * and is reused immediately where stream order allows it. Gates hold back work; the data then show
+ * a reuse that was too early.
  *
- * In each case tensor 0 is used by work that is held and copies it to tensor 1; it goes, and a
- * tensor is made that is written by work which is not held. */
+ * In each case, held work copies tensor 0 to tensor 1. Tensor 0 is destroyed, a new tensor is
+ * created, and work that is not held writes to it. */
 #include "suites.h"
 #include "async_fixture.h"
 #include <string.h>
 
-enum { HOME, USER, OTHER, THIRD }; /* streams: the first of the kind, the others asynchronous */
+/* Streams. `HOME` is the owning stream, of the kind that the case states; the others are
+ * asynchronous. */
+enum { HOME, USER, OTHER, THIRD };
 enum { OLD, COPY, NEW, KEEPER, MORE, FILLER = WORK_TENSORS - 1 };
-enum { RUN = WORK_EVENTS - 1 }; /* behind what a stream is to run now */
-/* From 1 MiB on memory of other streams is looked for; a queue does not wait for writes up to that.
- */
+enum { RUN = WORK_EVENTS - 1 }; /* the event behind work of a stream that must run now */
+/* From 1 MiB on the allocator looks for memory of other streams. A queue accepts writes of up to
+ * that size without waiting. */
 enum { SMALL = 65536, LARGE = 1 << 20 };
 
 static bool order_begin(struct work *w, struct check *c, int64_t kind, const char *limit)
@@ -23,7 +26,8 @@ static bool order_begin(struct work *w, struct check *c, int64_t kind, const cha
     return true;
 }
 
-/* Where the copy goes. Next to a large one nothing large is left for anybody. */
+/* Creates the target of the copy. For a large copy, a filler takes the rest of the segment, so that
+ * no other large tensor fits in. */
 static bool make_copy(struct work *w, uint64_t bytes)
 {
     return work_tensor(w, COPY, WORK_HOST, bytes) &&
@@ -31,7 +35,7 @@ static bool make_copy(struct work *w, uint64_t bytes)
             work_tensor(w, FILLER, WORK_HOST, 2 * LARGE - SMALL - bytes));
 }
 
-/* OLD of home has seed 1, and is copied by a stream that is held. */
+/* Creates OLD, owned by stream `home`, with seed 1, and copies it on a stream that is held. */
 static bool order_use(struct work *w, int home, int user, uint64_t bytes)
 {
     return work_tensor(w, OLD, home, bytes) && (w->tensor[COPY] || make_copy(w, bytes)) &&
@@ -39,7 +43,8 @@ static bool order_use(struct work *w, int home, int user, uint64_t bytes)
            work_copy(w, user, COPY, OLD);
 }
 
-/* The stream's work is done, unless it waits for what is held; there it had its chance. */
+/* Waits until the stream's work is done, unless it may wait for held work; then waits as long as it
+ * would need. */
 static bool let_run(struct work *w, int stream)
 {
     bool firm = false;
@@ -49,7 +54,7 @@ static bool let_run(struct work *w, int stream)
     return work_record(w, RUN, stream) && (work_pause(w, RUN), true);
 }
 
-/* A new tensor of home is written with seed 9 by a stream; then what was held may go on. */
+/* Creates a new tensor owned by `home` and writes seed 9 to it on stream `writer`. */
 static bool order_overtake(struct work *w, int home, int writer, uint64_t bytes)
 {
     return work_tensor(w, NEW, home, bytes) && work_fill(w, writer, NEW, 9) && let_run(w, writer);
@@ -103,7 +108,7 @@ static void user_asked(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* The last use counts. */
+/* The memory is used twice by the same stream; only the last use is held. */
 static void user_again(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -118,7 +123,7 @@ static void user_again(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* What uses it is a launch. */
+/* The memory is used by a launch. */
 static void order_launched(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *old = NULL, *new = NULL, *sum = NULL;
@@ -145,7 +150,7 @@ static void order_launched(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* More users than are kept at hand; the last one is held longest. */
+/* More streams use the memory than the allocator keeps a list of; the last one is held longest. */
 static void order_users(struct check *c, const int64_t *arg)
 {
     enum { FIRST = USER, LAST = WORK_STREAMS - 1 };
@@ -165,7 +170,7 @@ static void order_users(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Memory that no stream asked for may be used by the host at once. */
+/* Memory without an owning stream may be used by the host immediately. */
 static void order_host(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -177,12 +182,14 @@ static void order_host(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* What home does itself is in its way no more than in order; but in that of others. */
+/* Work of the owning stream does not prevent reuse on the owning stream, which is in order, but it
+ * prevents reuse on other streams. */
 static void order_other(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    /* The copy first: else it would lie beside the old one, which is to be alone in its chunk. */
+    /* The copy is created first. Otherwise it would lie beside the old tensor, which must be alone
+     * in its segment. */
     if (order_begin(&w, c, arg[0], NULL) && make_copy(&w, LARGE) &&
         order_use(&w, HOME, HOME, LARGE)) {
         work_drop(&w, OLD);
@@ -203,7 +210,7 @@ static void other_part(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Two neighbours: only the later one's work is held. */
+/* Two neighbouring blocks are merged; only the work on the later one is held. */
 static void order_merged(struct check *c, const int64_t *arg)
 {
     enum { HALF = 640 << 10 };
@@ -237,7 +244,8 @@ static void remainder_(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Home waits for the user: then the memory is home's at once, and nobody else's. */
+/* Lets the owning stream wait for the user. The memory is then immediately free for the owning
+ * stream, but not for others. */
 static bool wait_for_user(struct work *w)
 {
     return work_record(w, 0, USER) && work_wait_held(w, HOME, 0, USER);
@@ -270,7 +278,7 @@ static void waited_twice(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Home waits for a third stream, which waits for the user later than that. */
+/* The owning stream waits for a third stream, which waits for the user only after that point. */
 static void waited_too_far(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -288,7 +296,8 @@ static void waited_too_far(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Home waits for work of the user's before the use, which itself waits for a third stream. */
+/* The owning stream waits for work of the user before the use. That use waits for a third
+ * stream. */
 static void waited_too_early(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -328,7 +337,8 @@ static void order_borrowed(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* There is no other memory: the taker's work waits for that of home, the host does not. */
+/* No other memory is left: the work of the stream that takes the block waits for that of the owning
+ * stream; the host does not wait. */
 static void order_stolen(struct check *c, const int64_t *arg)
 {
     enum { BYTES = 256 << 10 };
@@ -364,7 +374,7 @@ static bool write_by_host(struct work *w, int tensor, int seed)
     return true;
 }
 
-/* The host writes what it has just got, whatever the streams do. */
+/* The host writes to memory directly after allocating it, whatever the streams do. */
 static void of_the_host(struct check *c, const int64_t *arg, uint32_t space)
 {
     struct work w;
@@ -389,7 +399,7 @@ static void order_managed(struct check *c, const int64_t *arg)
     of_the_host(c, arg, BP_SPACE_MANAGED);
 }
 
-/* Home waits for the user and is destroyed; a new stream does not wait. */
+/* The owning stream waits for the user and is destroyed; a new stream does not wait. */
 static void order_destroyed(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -403,7 +413,7 @@ static void order_destroyed(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* The stream that used it takes it again in its own order. */
+/* The stream that used the memory reuses it in its own order. */
 static void at_once(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats before, after;
@@ -422,7 +432,8 @@ static void at_once(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Streams of one order share it without waits that could be known. */
+/* Streams that share one order of work share memory without waits, so that the core knows no waits
+ * between them. */
 static bool knows_waits(const struct work *w)
 {
     return w->c->place->properties.flags & BP_DEVICE_INLINE ||

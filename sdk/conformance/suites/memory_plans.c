@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_plans.c: what a row makes for a prepared call goes with it. A call of each row is prepared
- * and destroyed again and again, and one with frozen inputs where the row has such cases: as much
- * of the process's memory is in use afterwards. Calls are not run: threads of the device would
- * allocate meanwhile. */
+/* memory_plans.c: checks that the memory of a prepared call is freed with it. For each row a call
+ * is prepared and destroyed many times, also with frozen inputs where the row has such cases; the
+ * process must not use more memory afterwards. The calls are not run, because threads of the device
+ * would allocate memory meanwhile. */
 #include "case_run.h"
 #include "async_fixture.h"
 #include "../list.h"
@@ -10,16 +10,17 @@
 #include <time.h>
 
 enum {
-    FIRST = 66,  /* calls before memory is compared: what is made once is made then, and with each
-                    of a row's first 64 plans the core registers its handler of exit anew */
-    CALLS = 16,  /* calls between two looks */
-    LOOKS = 3,   /* each has to find more in use than the one before, */
-    LEAST = 16,  /* by so many bytes a call, which no allocator goes below */
-    ROWS_S = 10  /* for all rows; as many as there is time for */
+    /* Calls before memory is compared. Objects that are created once are created then, and with
+     * each of a row's first 64 plans the core registers its exit handler again. */
+    FIRST = 66,
+    CALLS = 16, /* calls between two measurements */
+    LOOKS = 3,  /* measurements; only growth in each of them is a leak */
+    LEAST = 16, /* bytes for each call; less is no leak, as no allocator has smaller blocks */
+    ROWS_S = 10 /* seconds for all rows; rows beyond them are not tested */
 };
 
-/* Prepares and destroys calls, and puts how many bytes more are in use then; false: a failure, or
- * the row declines. */
+/* Prepares and destroys n calls, and stores the growth of the memory in use. Returns false after a
+ * failure, or if the row declines the call. */
 static bool prepare_calls(struct run *r, int n, uint64_t *out_more, bool *out_taken)
 {
     uint64_t before = heap_in_use(), now;
@@ -32,7 +33,8 @@ static bool prepare_calls(struct run *r, int n, uint64_t *out_more, bool *out_ta
     return ok && *out_taken;
 }
 
-/* What each call adds to the memory in use, at least, or 0; false: the row declines. */
+/* Finds the smallest growth of the memory in use for each call, or 0. Returns false if the row
+ * declines the case. */
 static bool plans_measure(struct check *c, const struct kernel_case *made, uint64_t *out_least)
 {
     bool taken = true;
@@ -50,8 +52,8 @@ static bool plans_measure(struct check *c, const struct kernel_case *made, uint6
     return taken;
 }
 
-/* Of a row's cases the first that it takes: those of real size, or, of a row without such, quick
- * ones, the smallest first. */
+/* Measures the first of a row's cases that the row accepts: those of real size, or, for a row
+ * without such cases, quick ones, the smallest first. */
 static void look_at(struct check *c, const struct kernel_case *row, bool real, bool frozen)
 {
     for (int i = 0; i < row->n_twice; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_returned.c: memory that goes back to the system and to the device, measured from outside:
- * as much is in use after each round of making and destroying as before. */
+/* memory_returned.c: checks that memory is returned to the system and to the device: after each
+ * round of creating and destroying objects, as much memory is in use as before. */
 #include "suites.h"
 #include "async_fixture.h"
 #include <dirent.h>
@@ -13,20 +13,22 @@
 #endif
 
 enum {
-    ROUNDS = 3, /* that are measured; another one comes before */
-    MORE = 9,   /* where in each of these the device's memory became less: other processes may have
-                   taken it */
+    ROUNDS = 3, /* measured rounds; one unmeasured round precedes them */
+    /* Further rounds if the device had less free memory after each round: other processes may have
+     * taken it. */
+    MORE = 9,
     TENSORS = 8,
     BYTES = 1 << 20,
     EVENTS = 4000,
     STREAMS = 64,
-    HOST_MEMORY = 1, /* DLPack's number */
+    HOST_MEMORY = 1,              /* DLPack's number of host memory */
     MAPPED = TENSORS * BYTES / 2, /* bytes by which mapped memory may grow in each round */
-    OF_EVENT = 8,   /* bytes: with an event at least as much is lost */
-    OF_STREAM = 128 /* less may be what a plugin knows of streams until it is destroyed */
+    OF_EVENT = 8,                 /* bytes; a leak loses at least as many for each event */
+    /* A plugin may keep less for each stream until it is destroyed. */
+    OF_STREAM = 128
 };
 
-/* Of the allocator of a sanitizer, where the process has one. */
+/* Exists if a sanitizer replaces the allocator of the process. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 uint64_t heap_in_use(void)
@@ -41,8 +43,8 @@ uint64_t heap_in_use(void)
 #endif
 }
 
-/* Bytes that are free on the device; 0: the driver does not tell, or they are the machine's, which
- * other processes take too. */
+/* Free bytes on the device. 0: the driver does not report them, or the memory is the machine's,
+ * which other processes use too. */
 static uint64_t device_free(struct bp_device *device)
 {
     struct bp_device_properties p = {.size = sizeof p};
@@ -54,8 +56,9 @@ static uint64_t device_free(struct bp_device *device)
                : s.device_free;
 }
 
-/* Bytes that the process has mapped, whoever did it; 0: not to be told from what a driver that says
- * how much is free, or a sanitizer's allocator, keeps for later. */
+/* Bytes that the process has mapped, by any of its libraries. 0: the number is not usable, because
+ * a driver that reports its free memory, or a sanitizer's allocator, also keeps mappings for later
+ * use. */
 static uint64_t returned_mapped(struct bp_device *device)
 {
     unsigned long long pages = 0;
@@ -69,7 +72,7 @@ static uint64_t returned_mapped(struct bp_device *device)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Files that the process has open: objects of a driver may be such. */
+/* Number of open files of the process; objects of a driver may be files. */
 static uint64_t files_open(void)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -80,7 +83,7 @@ static uint64_t files_open(void)
     return n;
 }
 
-/* Makes and destroys on a device. */
+/* Creates and destroys objects on a device. */
 typedef bool round_fn(struct work *w);
 
 static bool returned_by_tensors(struct work *w)
@@ -97,7 +100,7 @@ static bool returned_by_events(struct work *w)
     struct bp_event **event = calloc(EVENTS, sizeof *event);
     bool ok = event && work_stream(w, 0, 0) && work_tensor(w, 0, 0, 64) && work_tensor(w, 1, 0, 64);
 
-    /* Behind work of its own: else two may be one event of the driver. */
+    /* Each event is recorded behind other work; otherwise two may share one event of the driver. */
     for (int i = 0; ok && i < EVENTS; i++)
         ok = work_copy(w, 0, i % 2, (i + 1) % 2) &&
              check_ok(w->c, bp_event_create(w->device, &event[i]), "bp_event_create") &&
@@ -122,7 +125,7 @@ static bool returned_by_streams(struct work *w)
     return ok;
 }
 
-/* What grew in each of n rounds, at least. */
+/* The smallest growth in any of n rounds. */
 struct growth {
     uint64_t heap, device, mapped, files;
     int n;
@@ -208,7 +211,7 @@ static void returned_streams(struct check *c, const int64_t *arg)
     returned_cases(c, returned_by_streams, STREAMS * (uint64_t)OF_STREAM, "64 streams");
 }
 
-/* The device in a core of its own, opened, used and closed. */
+/* Opens the device in a core of its own, uses and closes it. */
 static bool returned_by_device(struct work *w)
 {
     struct work own;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_space.c: pinned and managed memory: what the host writes at its address a kernel reads,
- * and the other way round. */
+/* memory_space.c: checks that a kernel reads data that the host writes to pinned and managed
+ * memory, and the host data that a kernel writes. */
 #include "suites.h"
 #include "async_fixture.h"
 
@@ -58,7 +58,8 @@ static bool is_sum(struct work *w, struct bp_tensor *t, int first, int n)
     return true;
 }
 
-/* x is written, y read by the host, behind work that takes long; views of y begin further on. */
+/* The host writes x and reads y, behind work that takes a long time; a view of y begins at a later
+ * element. */
 static void in_space(struct check *c, uint32_t space)
 {
     struct bp_tensor *x = NULL, *y = NULL, *view = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_stats.c: the figures of the allocator at each step, its limit, and what it does before it
- * gives up. Each case has a device of its own, so that figures begin at 0. */
+/* memory_stats.c: checks the allocator's statistics at each step, its limit, and its attempts
+ * before it reports that memory is exhausted. Each case opens its own device, so that the
+ * statistics begin at 0. */
 #include "suites.h"
 #include <ops/common/cases_random.h>
 #include "async_fixture.h"
@@ -11,7 +12,7 @@
 
 enum { KIB = 1024, MIB = 1 << 20 };
 
-/* Streams 0 to 2: two of the usual kind and an asynchronous one. */
+/* Creates streams 0 to 2: two of the default kind and an asynchronous one. */
 static bool stats_begin(struct work *w, struct check *c, const char *limit)
 {
     return work_init_own(w, c, limit) && work_stream(w, 0, 0) && work_stream(w, 1, 0) &&
@@ -23,7 +24,8 @@ static bool is_u64(struct work *w, uint64_t got, uint64_t want, const char *what
     return check_that(w->c, got == want, "%s is %" PRIu64 ", expected %" PRIu64, what, got, want);
 }
 
-/* Random tensors come and go; a plain sum says what is to be there. */
+/* Creates and destroys random tensors, and compares the statistics with sums that the case
+ * computes. */
 static void stats_steps(struct check *c, const int64_t *arg)
 {
     struct random r = random_of(c->id, 0);
@@ -54,7 +56,7 @@ static void stats_steps(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* The same with work that is held on one of the streams, and let go. */
+/* The same while work on one stream is held; afterwards the gate is opened. */
 static void steps_held(struct check *c, const int64_t *arg)
 {
     struct random r = random_of(c->id, 0);
@@ -148,7 +150,7 @@ static void by_stream(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Memory goes from stream to stream by the device's common list. */
+/* Memory passes from stream to stream through the device's common pool. */
 static void stats_lent(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
@@ -226,7 +228,7 @@ static void stats_refused(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* More than the limit in all, never at once. */
+/* Allocates more than the limit in total, but never at the same time. */
 static void stats_again(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
@@ -244,7 +246,7 @@ static void stats_again(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* All of a chunk, in pieces, and then as one. */
+/* Allocates all of a segment, first as several tensors, then as a single one. */
 static void stats_merge(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
@@ -263,7 +265,7 @@ static void stats_merge(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Chunks that are too small go back for a larger one. */
+/* Segments that are too small are freed so that a larger one can be allocated. */
 static void stats_released(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
@@ -284,7 +286,8 @@ static void stats_released(struct check *c, const int64_t *arg)
     }
 }
 
-/* Only work that is held has memory: the host waits for it, counted, as its last resort. */
+/* All memory is used by held work. As its last resort the host waits for this work, and the wait is
+ * counted. */
 static void stats_waits(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
@@ -307,7 +310,7 @@ static void stats_waits(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Holes of one size, and a request for a little more. */
+/* Free blocks of one size, and a request for slightly more. */
 static void stats_nearly(struct check *c, const int64_t *arg)
 {
     enum { BYTES = 160 * KIB, LAST = WORK_TENSORS - 1 };
@@ -330,7 +333,7 @@ static void stats_nearly(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Who lives beside what comes and goes stays as it is. */
+/* The contents of tensors are unchanged while their neighbours are destroyed and created. */
 static void stats_neighbours(struct check *c, const int64_t *arg)
 {
     static const int n[] = {16, 1, 2, 3, 7, 15, 17, 63, 64, 65, 100, 255};
@@ -352,7 +355,7 @@ static void stats_neighbours(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* What lives keeps its device, which is then found again. */
+/* A live tensor keeps its device open; opening the device again finds it. */
 static void keeps_device(struct check *c, const int64_t *arg)
 {
     uint32_t plugin, index;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_tensor.c: what is written is what is read: sizes, dtypes, neighbours, views. */
+/* memory_tensor.c: checks that reads return the data that was written: sizes, dtypes, neighbours,
+ * views. */
 #include "suites.h"
 #include <ops/common/cases_random.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_use.c: copies between tensors and devices, statistics, exhaustion, many blocks at once. */
+/* memory_use.c: tests copies between tensors and devices, statistics, exhaustion, and many blocks
+ * at the same time. */
 #include "suites.h"
 #include <ops/common/cases_random.h>
 #include <inttypes.h>
@@ -78,7 +79,7 @@ static void copy_sizes(struct check *c, const int64_t *arg)
     }
 }
 
-/* A copy between parts of one allocation changes nothing beside its target. */
+/* A copy between parts of one allocation changes no bytes outside its target. */
 static void copy_views(struct check *c, const int64_t *arg)
 {
     uint32_t dtype = some_type(c), width = num_type(dtype)->size;
@@ -125,7 +126,7 @@ static void copy_refused(struct check *c, const int64_t *arg)
     bp_tensor_destroy(b);
 }
 
-/* The next device of the same plugin, or the one before; NULL: there is no other. */
+/* The next device of the same plugin, or the previous one. NULL: the plugin has no other device. */
 static struct bp_device *use_neighbour(const struct check *c)
 {
     const char *name = bp_device_name(c->place->device), *colon = strrchr(name, ':');
@@ -140,8 +141,8 @@ static struct bp_device *use_neighbour(const struct check *c)
     return NULL;
 }
 
-/* To another device of the plugin and back, without a wait where the plugin copies: what was
- * written before is copied, what is written behind is not. */
+/* Copies to another device of the plugin and back, without waiting where the plugin itself copies.
+ * Data written before a copy are copied, data written behind it are not. */
 static void copy_peer(struct check *c, const int64_t *arg)
 {
     struct bp_device *other = use_neighbour(c);
@@ -172,7 +173,7 @@ static void copy_peer(struct check *c, const int64_t *arg)
     bp_device_destroy(other);
 }
 
-/* To the host's device and back. */
+/* Copies to cpu:0 and back. */
 static void copy_host(struct check *c, const int64_t *arg)
 {
     struct bp_device *host = NULL;
@@ -202,7 +203,8 @@ static void copy_host(struct check *c, const int64_t *arg)
     bp_device_destroy(host);
 }
 
-/* With nothing pending: what was given back before is not counted. */
+/* Synchronizes first, so that no memory is pending and memory that was freed before is not
+ * counted. */
 static bool use_stats(struct check *c, struct bp_memory_stats *out)
 {
     *out = (struct bp_memory_stats){.size = sizeof *out};
@@ -263,7 +265,8 @@ static bool has_number(const char *text)
     return strpbrk(text, "123456789") != NULL;
 }
 
-/* More than there is: an error with the numbers, and everything goes on. */
+/* Requests more memory than exists: the call fails with an error that states numbers, and the
+ * device still works. */
 static void use_exhaustion(struct check *c, const int64_t *arg)
 {
     uint64_t bytes = UINT64_C(1) << 50;
@@ -333,7 +336,7 @@ static void many_blocks(struct check *c, const int64_t *arg)
     for (int i = 0; i < BLOCKS; i++) bp_tensor_destroy(block[i]);
 }
 
-/* Taking and giving back does not use anything up. */
+/* Allocating and freeing repeatedly uses no memory up. */
 static void use_churn(struct check *c, const int64_t *arg)
 {
     uint32_t dtype = some_type(c);
@@ -353,8 +356,8 @@ static void use_churn(struct check *c, const int64_t *arg)
                    after.allocated, before.allocated);
 }
 
-/* More memory comes and goes than there is: what is given back can be taken again, from the plugin
- * too. */
+/* Allocates and frees more memory in total than exists: freed memory can be allocated again, also
+ * from the plugin. */
 static void use_reuse(struct check *c, const int64_t *arg)
 {
     uint64_t memory = c->place->properties.memory, size = memory ? memory / 4 : 64 << 20;

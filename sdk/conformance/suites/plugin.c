@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c: the shared object itself. Each case runs in a process of its own in which the plugin
- * has not been loaded yet; place->device is NULL. */
+/* plugin.c: tests the plugin's shared object. Each case runs in its own process in which the plugin
+ * has not been loaded; place->device is NULL. */
 #include "suites.h"
 #include "../elf_symbols.h"
 #include <backplane/plugin.h>
@@ -18,11 +18,12 @@
 
 typedef const struct bp_plugin *get_fn(void);
 
-enum { ROW_NAME = 64 }; /* bytes of a row's name, with the zero behind it */
+enum { ROW_NAME = 64 }; /* bytes of a row's name, including the final zero */
 static const char ROW_LETTERS[] = "abcdefghijklmnopqrstuvwxyz"
                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 
-/* The plugin's entry, its library mapped as the core maps it. NULL: the case has failed. */
+/* Maps the library as the core does and returns the plugin's entry function. NULL: the case has
+ * failed. */
 static get_fn *plugin_entry(struct check *c)
 {
     void *library = dlopen(c->place->library, RTLD_NOW | RTLD_LOCAL);
@@ -140,10 +141,10 @@ static void plugin_tables(struct check *c, const int64_t *arg)
 static void no_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx, (void)level,
-        (void)text; /* what is said through host->log is no output of the plugin */
+        (void)text; /* messages of host->log are no output of the plugin */
 }
 
-/* Loads the plugin and opens its device, as an app does; then look at it. */
+/* Loads the plugin and opens its device, as an app does, then calls `look`. */
 static void with_device(struct check *c, void (*look)(struct check *c, struct bp_device *device))
 {
     struct bp_core_options options = {.size = sizeof options, .log = no_log};
@@ -159,7 +160,7 @@ static void with_device(struct check *c, void (*look)(struct check *c, struct bp
     bp_core_destroy(core);
 }
 
-/* The core refuses rows whose dtypes do not fit, by their names. */
+/* The core reports the rows whose dtypes do not fit their operator. */
 static void row_dtypes(struct check *c, struct bp_device *device)
 {
     struct bp_kernel_info info = {.size = sizeof info};
@@ -169,7 +170,7 @@ static void row_dtypes(struct check *c, struct bp_device *device)
             check_that(c, !kernel_is_misfit(info.reason), "row %s: %s", info.name, info.reason);
 }
 
-/* Of the plugin's own operators, or of all. */
+/* Finds an operator among those that the plugin defines, or among all. */
 static const struct bp_opinfo *find_op(const struct bp_kernels *k, const char *name)
 {
     for (size_t i = 0; BP_HAS(k, op_stride) && i < k->op_count; i++) {
@@ -180,7 +181,8 @@ static const struct bp_opinfo *find_op(const struct bp_kernels *k, const char *n
     return bp_opinfo_find(name);
 }
 
-/* It stands in ids, on command lines and in reports, after an '@' and with nothing around it. */
+/* Row names are used in case ids, on command lines and in reports, behind an '@' and without
+ * quotes, so only some characters are allowed. */
 static bool row_name_is_good(struct check *c, const struct bp_kernel *row, size_t i)
 {
     size_t n = strnlen(row->name, ROW_NAME);

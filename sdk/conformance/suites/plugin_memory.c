@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_memory.c: what a plugin allocates of the host's memory it releases, at the latest when it
- * is destroyed, and as many bytes as it allocated.
+/* plugin_memory.c: checks that a plugin releases all host memory that it allocates, at the latest
+ * when it is destroyed, and with the same sizes.
  *
- * The device is opened in a process of its own, by a core whose allocator keeps account. There each
- * kernel row is run, the largest quick case that it takes and one with frozen inputs, of as many
- * rows as there is time for: one that ends the process, or that does not end, is no matter of this
+ * A separate process opens the device, in a core whose allocator records each block. There the
+ * largest quick case that each kernel row accepts is run, and one with frozen inputs, for as many
+ * rows as time allows. A row that ends the process or does not return is no failure of this
  * case. */
 #include "suites.h"
 #include "../list.h"
@@ -22,25 +22,25 @@
 
 enum { ROWS_S = 10, PATIENCE_S = 40, DOING = 80 };
 
-/* In front of each block. */
+/* The header in front of each block. */
 struct block {
-    struct block *next, **at; /* the pointer that points to it */
+    struct block *next, **at; /* the pointer that points to this block */
     void *base;
     size_t size;
-    char doing[DOING]; /* what went on as it was allocated */
+    char doing[DOING]; /* the activity during which it was allocated */
 };
 
-/* What the process has found, in memory that it shares with that of the case. */
+/* The findings of the process, in memory shared with the process of the case. */
 struct account {
     char doing[DOING];
     uint64_t left, bytes; /* blocks that were not released */
-    uint64_t misfits;     /* releases with another size; the first one: */
+    uint64_t misfits;     /* releases with a wrong size; below: sizes of the first */
     size_t allocated, released;
-    struct block first;   /* the first that is left, or that was released as another size */
-    bool ended;           /* it got this far */
+    struct block first; /* the first block that is left, or that was released with a wrong size */
+    bool ended;         /* the process has reached its end */
 };
 
-/* Under the lock. */
+/* `lock` protects the variables below. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *blocks; /* newest first */
 static struct account *account;
@@ -89,8 +89,8 @@ static void memory_now(const char *what, const char *name)
     pthread_mutex_unlock(&lock);
 }
 
-/* Of a row's cases, the largest first, the first that the row executes: a quick one with or without
- * frozen inputs. Whether it is passed does not matter here. */
+/* Runs the first of a row's cases, the largest first, that the row executes: a quick one or one of
+ * real size, with or without frozen inputs. Whether the case passes does not matter here. */
 static void run_row(struct place *place, const struct kernel_case *row, bool frozen)
 {
     struct listed one = {.suite = SUITE_KERNEL, .row = 0};
@@ -101,12 +101,13 @@ static void run_row(struct place *place, const struct kernel_case *row, bool fro
         bool has_frozen = kernel_case_facts(made) >> ROW_FROZEN & 1;
         if (has_frozen != frozen || !(made->quick || made->real)) continue;
         snprintf(one.id, sizeof one.id, "%s", made->id);
-        one.kernel = (struct kernel_case *)made; /* is only read */
+        one.kernel = (struct kernel_case *)made; /* only read */
         listed_run(place, &one, &result);
     }
 }
 
-/* Each row, with a small number of launches: those of rows whose cases are for `.twice`. */
+/* Runs each row with a few launches: those rows that have a case on two streams (`.twice`), which
+ * lists the row's cases. */
 static void run_rows(struct place *place)
 {
     const struct selection wanted = {.suites = "kernel"};
@@ -127,7 +128,7 @@ static void run_rows(struct place *place)
     list_finish(&list);
 }
 
-/* A stream that waits for another's event; copies to, within and from each space. */
+/* Lets a stream wait for another stream's event; copies to, within and from each memory space. */
 static void memory_use(struct place *place)
 {
     struct bp_stream *other = NULL;
@@ -186,12 +187,13 @@ static void take_account(void)
     for (struct block *b = blocks; b; b = b->next) {
         account->left++;
         account->bytes += b->size;
-        if (!account->misfits) account->first = *b; /* the last of the list came first */
+        /* The list has the newest block first, so the last one is the oldest. */
+        if (!account->misfits) account->first = *b;
     }
     account->ended = true;
 }
 
-/* In the process of its own. */
+/* Runs in the separate process. */
 static _Noreturn void keep_account(const struct place *from)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

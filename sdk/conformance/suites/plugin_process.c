@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_process.c: what a plugin does to the process that opens its device, and whether it says
- * the same of its devices when it is asked again. */
+/* plugin_process.c: checks how a plugin changes the process that opens its device, and whether it
+ * reports the same devices when it is loaded again. */
 #include "suites.h"
 #include "../list.h"
 #include "../case_fixture.h"
@@ -25,25 +25,25 @@ enum { FOUND = 600, PATIENCE_MS = 2000, DEVICES = 64 };
 
 enum { IDS = 6, SIGNALS = 64 };
 
-/* What the process does on a signal. */
+/* The action of the process on a signal. */
 struct handling {
     void (*handler)(int);
     int flags;
 };
 
-/* State of the process that all of its code shares. */
+/* State of the process that all code in it shares. */
 struct state {
     sigset_t mask;
-    struct handling on[SIGNALS + 1]; /* by signal; those that have none are all zero */
+    struct handling on[SIGNALS + 1]; /* by signal number; all zero for signals without an action */
     char locale[256], folder[PATH_MAX];
-    char **variables; /* of the environment, own, up to NULL */
-    bool may_add;     /* whether there may be more of them later */
-    const char *plugin; /* the file whose handlers of signals count */
+    char **variables;   /* of the environment, owned copies, terminated by NULL */
+    bool may_add;       /* whether new variables may be added later */
+    const char *plugin; /* the file whose signal handlers count */
     struct itimerval timer[3];
     mode_t umask;
     int rounding;
     bool subnormals, dumpable;
-    uid_t id[IDS]; /* real, effective and saved, of the user, then of the group */
+    uid_t id[IDS]; /* real, effective and saved ids, first of the user, then of the group */
 };
 
 static bool keeps_subnormals(void)
@@ -114,8 +114,8 @@ static const char *handling_name(const struct handling *h)
     return h->handler == SIG_DFL ? "the default" : h->handler == SIG_IGN ? "ignored" : "a handler";
 }
 
-/* Whether it is a function of another library than the plugin's: drivers bring compilers that set
- * handlers of their own, and ask nobody. */
+/* Whether the handler is a function of a library other than the plugin's. Drivers load compilers
+ * that set handlers themselves, so the plugin cannot prevent these. */
 static bool is_of_others(const struct handling *h, const char *plugin)
 {
     struct stat a, b;
@@ -128,7 +128,7 @@ static bool is_of_others(const struct handling *h, const char *plugin)
            (a.st_dev != b.st_dev || a.st_ino != b.st_ino);
 }
 
-/* The first signal for which the process does something else now; 0: none. */
+/* The first signal whose action has changed; 0: none. */
 static int changed_signal(const struct state *a, const struct state *b, const char *plugin)
 {
     for (int i = 1; i <= SIGNALS; i++) {
@@ -139,8 +139,8 @@ static int changed_signal(const struct state *a, const struct state *b, const ch
     return 0;
 }
 
-/* What compare_ functions do: true if nothing has changed; else the first difference, in words;
- * when: at which moment. */
+/* The functions compare_... return true if nothing has changed. Otherwise they describe the first
+ * difference in `found`. when: the moment of the comparison, for the message. */
 
 static bool compare_signals(const struct state *a, const struct state *b, const char *when,
                             char *found)
@@ -161,7 +161,7 @@ static bool compare_signals(const struct state *a, const struct state *b, const 
     return false;
 }
 
-/* The first variable of one environment that the other does not have so; NULL: there is none. */
+/* The first variable of one environment that has no equal in the other. NULL: there is none. */
 static const char *variable_without(char *const *some, char *const *others)
 {
     for (; *some; some++) {
@@ -172,8 +172,8 @@ static const char *variable_without(char *const *some, char *const *others)
     return NULL;
 }
 
-/* As the device is opened, a variable that nobody has set may be: libraries take settings so for
- * which they have no call. */
+/* While the device is opened, a variable that was not set before may be set, because some libraries
+ * have settings that can only be given as environment variables. */
 static bool compare_variables(const struct state *a, const struct state *b, const char *when,
                               char *found)
 {
@@ -188,7 +188,7 @@ static bool compare_variables(const struct state *a, const struct state *b, cons
     return false;
 }
 
-/* Numbers that the calling thread computes with, and what the process may do. */
+/* Compares the floating-point state of the calling thread and the rights of the process. */
 static bool compare_rights(const struct state *a, const struct state *b, const char *when,
                            char *found)
 {
@@ -236,7 +236,7 @@ static bool compare_states(const struct state *a, const struct state *b, const c
     return false;
 }
 
-/* Opens the device in a core of its own. false: the case has failed. */
+/* Opens the device in a new core. Returns false if the case has failed. */
 static bool process_open_device(struct check *c, struct bp_core **core, uint32_t *plugin,
                                 struct bp_device **device)
 {
@@ -246,7 +246,7 @@ static bool process_open_device(struct check *c, struct bp_core **core, uint32_t
            check_ok(c, bp_device_create_at(*core, *plugin, 0, device), "bp_device_create_at");
 }
 
-/* One copy to the device and back, so that its streams have worked. */
+/* Copies once to the device and back, so that its streams have worked. */
 static void use_device(struct bp_device *device)
 {
     struct bp_device_properties p = {.size = sizeof p};
@@ -266,8 +266,8 @@ static void use_device(struct bp_device *device)
     bp_stream_destroy(stream);
 }
 
-/* Processes that the plugin has started, that have ended, and that it has not waited for: they stay
- * as long as the app lives. Of those that live on who comes after tells. */
+/* Finds processes that the plugin started, that have ended, and for which it has not waited: they
+ * stay as long as the app runs. Processes that are still running are found by no_children. */
 static bool no_zombies(char *found)
 {
     const struct timespec pause = {.tv_nsec = 10 * 1000000};
@@ -286,8 +286,8 @@ static bool no_zombies(char *found)
     return false;
 }
 
-/* Processes that the plugin has started and not ended, or that it left to nobody: of the process
- * that has opened the device, which has ended, they have come to this one. */
+/* Finds processes that the plugin started and that are still running. When the process that opened
+ * the device ended, they became children of this process. */
 static bool no_children(char *found)
 {
     const struct timespec pause = {.tv_nsec = 10 * 1000000};
@@ -304,7 +304,7 @@ static bool no_children(char *found)
     return false;
 }
 
-/* Ends what no_children has found: they are processes of the plugin under test. */
+/* Kills the processes that no_children has found: they belong to the plugin under test. */
 static void end_children(void)
 {
     char path[64];
@@ -317,7 +317,7 @@ static void end_children(void)
     if (file) fclose(file);
 }
 
-/* Whether a kernel has nothing to do in the case. */
+/* Whether the kernel has no elements to compute in this case. */
 static bool is_empty(const struct kernel_case *made)
 {
     int64_t least = 1;
@@ -328,8 +328,8 @@ static bool is_empty(const struct kernel_case *made)
     return least < 1;
 }
 
-/* One case of the first row that takes one, so that a kernel has been launched on this thread;
- * whether it is passed does not matter here. */
+/* Runs one case of the first row that executes one, so that a kernel has been launched on this
+ * thread. Whether the case passes does not matter here. */
 static void launch_kernel(struct place *place)
 {
     const struct selection wanted = {.suites = "kernel"};
@@ -351,7 +351,8 @@ static void launch_kernel(struct place *place)
     }
 }
 
-/* Whether the state is as before. Variables that may have been added are from now on there. */
+/* Whether the state is as before. Variables that were allowed to be added become part of the state
+ * before. */
 static bool is_as(struct state *before, const char *when, char *found)
 {
     struct state now;
@@ -365,7 +366,7 @@ static bool is_as(struct state *before, const char *when, char *found)
     return same;
 }
 
-/* In a process of its own: timers and children there are none but the plugin's. */
+/* Runs in a separate process, so that all timers and children are the plugin's. */
 static void process_watch(struct check *c, char *found)
 {
     struct place place = {.name = c->place->library, .seed = c->place->seed,
@@ -418,7 +419,7 @@ void plugin_process(struct check *c, const int64_t *arg)
     munmap(found, FOUND);
 }
 
-/* What the plugin says of its devices. */
+/* The number of devices and the properties that the plugin reports. */
 struct said {
     uint32_t devices;
     struct bp_device_properties properties;
@@ -445,7 +446,7 @@ static bool process_ask(struct check *c, struct said *out)
     return ok;
 }
 
-/* The plugin is destroyed between two answers. */
+/* The plugin is destroyed between the two queries. */
 void plugin_again(struct check *c, const int64_t *arg)
 {
     struct said first, second;

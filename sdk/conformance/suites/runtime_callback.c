@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_callback.c: functions that streams call: once each, in order, when the work before has
- * ended. */
+/* runtime_callback.c: tests functions that streams call: once each, in order, after the earlier
+ * work of the stream has ended. */
 #include "suites.h"
 #include "async_fixture.h"
 
 enum { BYTES = 4096, MANY = 300 };
 
-/* What calls found. */
+/* The observations of the called functions. */
 struct heard {
     struct work w;
-    _Atomic int calls, wrong; /* how often; out of turn, or with another status than BP_OK */
-    _Atomic int answer;       /* of a call that a function made */
+    /* Number of calls, and number of calls out of order or with another status than BP_OK. */
+    _Atomic int calls, wrong;
+    _Atomic int answer; /* status of a call that a function made */
 };
 
-/* One call: the index of it. */
+/* The argument of one call: its index. */
 struct turn {
     struct heard *heard;
     int index;
 };
 
-/* Streams 0 of the kind, 1 of the usual one; tensors 0 to 2 of that seed. */
+/* Stream 0 has the kind that the case states, stream 1 the default kind. Tensors 0 to 2 are filled
+ * with their index as the seed. */
 static bool callback_begin(struct heard *h, struct check *c, const int64_t *arg)
 {
     *h = (struct heard){.answer = -1};
@@ -194,7 +196,7 @@ static void gives_work(struct check *c, const int64_t *arg)
     work_finish(&h.w);
 }
 
-/* Work that waits for another stream is waited for before the call. */
+/* The function is called only after work that waits for another stream has ended. */
 static void behind_wait(struct check *c, const int64_t *arg)
 {
     struct heard h;

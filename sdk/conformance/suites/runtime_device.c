@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_device.c: what a device says of itself, and how it fails. */
+/* runtime_device.c: tests the properties that a device reports, and the errors of calls on
+ * devices. */
 #include "suites.h"
 #include <stdio.h>
 #include <string.h>
 
 static const uint64_t MOST_MEMORY = UINT64_C(1) << 50; /* 1 PiB */
 
-/* Bits of a mask of dtypes that are none. */
+/* Bits of a mask that stand for no dtype. */
 static uint64_t device_unknown(uint64_t dtypes)
 {
     for (uint32_t t = 0; t < 64; t++)
@@ -14,7 +15,7 @@ static uint64_t device_unknown(uint64_t dtypes)
     return dtypes;
 }
 
-/* The bytes of the largest element. */
+/* The size in bytes of the largest element. */
 static uint32_t device_largest(uint64_t dtypes)
 {
     uint32_t most = 0;
@@ -24,7 +25,8 @@ static uint32_t device_largest(uint64_t dtypes)
     return most;
 }
 
-/* Four digits, or more for the domain; two; two; one. */
+/* Whether text is a PCI address: four to eight digits of the domain, then two, two and one
+ * digits. */
 static bool is_place_on_pci(const char *text)
 {
     size_t n = strspn(text, "0123456789abcdef");
@@ -99,7 +101,8 @@ static void device_once(struct check *c, const int64_t *arg)
     struct bp_device *again = NULL;
 
     (void)arg;
-    if (strchr(c->place->name, '/')) { /* a path: by name another plugin of the kind may answer */
+    /* For a path: by the device's name, the core may open another plugin of this kind. */
+    if (strchr(c->place->name, '/')) {
         check_skip(c, "the plugin was given by its path");
         return;
     }
@@ -195,7 +198,7 @@ static void refuses_null(struct check *c, const int64_t *arg)
     bp_device_destroy(NULL);
 }
 
-/* Each message is about its own failure. */
+/* The message of each failure describes that failure. */
 static void error_text(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *tensor = NULL;

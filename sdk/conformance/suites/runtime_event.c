@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_event.c: events, and streams that wait for them. */
+/* runtime_event.c: tests events, and streams that wait for them. */
 #include "suites.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ enum {
     N = 65536
 };
 
-/* Two streams, an event, two tensors of N f32 or bytes. */
+/* Two streams, an event, two tensors of N bytes. */
 struct setting {
     struct bp_stream *stream[2];
     struct bp_event *event;
@@ -227,7 +227,7 @@ static void event_across(struct check *c, const int64_t *arg)
 
     (void)arg;
     for (int i = 0; ok && i < 100; i++) {
-        /* Stream 0 writes; stream 1 copies what it wrote, and then stream 0 may write again. */
+        /* Stream 0 writes; stream 1 copies the data; only then may stream 0 write again. */
         ok = event_fill(c, &s, 0, 0, i) && event_record(c, &s, 0) &&
              check_ok(c, bp_stream_wait(s.stream[1], s.event), "bp_stream_wait") &&
              event_copy(c, &s, 1, 1, 0) && event_record(c, &s, 1) &&
@@ -249,7 +249,8 @@ static void event_itself(struct check *c, const int64_t *arg)
     tear_down(&s);
 }
 
-/* What an event stood for does not move with later work, and outlives its stream. */
+/* A recorded event keeps its position in the stream while later work is submitted, and outlives its
+ * stream. */
 static void outlives_stream(struct check *c, const int64_t *arg)
 {
     struct setting s;

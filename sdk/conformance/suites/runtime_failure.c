@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_failure.c: a failure of work is told, by name; it stays with its stream and with nothing
- * else. The failure is a bad index, which a kernel finds in its input. */
+/* runtime_failure.c: tests that a failure of work is reported, with the kernel's name, and that it
+ * affects only its stream. The failure is a bad index that a kernel finds in its input. */
 #include "suites.h"
 #include "async_fixture.h"
 #include <string.h>
@@ -10,12 +10,13 @@ enum {
 };
 static const uint64_t ten_seconds = UINT64_C(10000000000);
 
-/* Stream 0 of the kind is to fail; stream 1, of the usual one, is not. */
+/* Stream 0, of the kind that the case states, gets work that fails; stream 1, of the default kind,
+ * does not. */
 struct failure {
     struct work w;
     struct work_fault fault;
     struct bp_tensor *x, *y, *z;
-    enum bp_status of_call; /* what the call that is to fail answered */
+    enum bp_status of_call; /* status of the call that submits the failing work */
 };
 
 static bool failure_begin(struct failure *f, struct check *c, const int64_t *arg)
@@ -38,7 +39,7 @@ static void failure_finish(struct failure *f)
     work_finish(&f->w);
 }
 
-/* On an inline stream the call itself answers. */
+/* On an inline stream the call itself returns the failure. */
 static bool failure_fail(struct failure *f)
 {
     f->of_call = work_fault_call(&f->fault, bp_stream_scope(f->w.stream[0]), f->fault.x,
@@ -57,7 +58,7 @@ static bool is_told(struct failure *f, enum bp_status status, const char *what)
     return work_fault_is(f->w.c, &f->fault, status, what);
 }
 
-/* The first who waits is told, and so is each later one. */
+/* The failure is reported to the first caller that waits, and to each later one. */
 static void failure_stays(struct check *c, const int64_t *arg)
 {
     struct failure f;
@@ -97,7 +98,7 @@ static void failure_hear(void *ctx, enum bp_status status)
 
 static void failure_callback(struct check *c, const int64_t *arg)
 {
-    static struct heard h; /* lives on, if nobody calls */
+    static struct heard h; /* static, because it must exist as long as a late callback may come */
     struct failure f;
 
     h = (struct heard){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -113,7 +114,7 @@ static void failure_callback(struct check *c, const int64_t *arg)
     failure_finish(&f);
 }
 
-/* Streams of a device that has one order fail together. */
+/* Streams of a device with a single order of work fail together. */
 static bool fails_alone(const struct check *c)
 {
     return !(bp_device_emulated(c->place->device) & BP_EMULATED_STREAMS) ||
@@ -134,7 +135,7 @@ static bool fail_and_tell(struct failure *f)
                                                      "bp_stream_synchronize"));
 }
 
-/* Other streams, those there are and new ones, go on. */
+/* Other streams, existing and new ones, still work. */
 static void failure_others(struct check *c, const int64_t *arg)
 {
     struct failure f;
@@ -145,8 +146,8 @@ static void failure_others(struct check *c, const int64_t *arg)
     failure_finish(&f);
 }
 
-/* Who has been told destroys the stream: then the device is as it was. An event behind the work
- * that failed goes on to say so. */
+/* After the failure was reported and its stream was destroyed, the device works as before. An event
+ * behind the failed work still reports the failure. */
 static void failure_gone(struct check *c, const int64_t *arg)
 {
     struct failure f;
@@ -169,7 +170,7 @@ static void failure_gone(struct check *c, const int64_t *arg)
     failure_finish(&f);
 }
 
-/* What had been waited for before had ended well, and still has. */
+/* Work that ended well before the failure still counts as successful. */
 static void failure_before(struct check *c, const int64_t *arg)
 {
     struct failure f;
@@ -186,7 +187,8 @@ static void failure_before(struct check *c, const int64_t *arg)
     failure_finish(&f);
 }
 
-/* Who reads behind the work is told, and not given what the work never wrote. */
+/* A read behind the failed work reports the failure instead of returning data that the work never
+ * wrote. */
 static void read_behind(struct check *c, const int64_t *arg)
 {
     struct failure f;
@@ -199,7 +201,8 @@ static void read_behind(struct check *c, const int64_t *arg)
     failure_finish(&f);
 }
 
-/* Who waits for the device is told of a stream's failure, which is that stream's all the same. */
+/* Waiting for the device reports the failure of a stream, but the failure stays one of that stream
+ * only. */
 static void by_device(struct check *c, const int64_t *arg)
 {
     struct failure f;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_graph.c: recorded calls give what the same calls give at once, in the streams' order. */
+/* runtime_graph.c: tests that recorded calls give the same results as the same eager calls, in the
+ * streams' order. */
 #include "graph_work.h"
 #include "suites.h"
 
@@ -32,7 +33,7 @@ static void graph_twice(struct check *c, const int64_t *arg)
     graph_finish(&g);
 }
 
-/* As the calls themselves, on the same stream. */
+/* The same calls are made eagerly on the same stream. */
 static void graph_eager(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *t[3] = {0};
@@ -52,7 +53,7 @@ static void graph_eager(struct check *c, const int64_t *arg)
     graph_finish(&g);
 }
 
-/* Inputs are written again, and go, before the graph's work can begin. */
+/* Inputs are overwritten and destroyed before the graph's work can begin. */
 static void graph_held(struct check *c, const int64_t *arg)
 {
     struct graph g;
@@ -87,7 +88,7 @@ static void graph_given(struct check *c, const int64_t *arg)
     graph_finish(&g);
 }
 
-/* A real tensor is a constant of the graph, which keeps it. */
+/* A tensor with data is a constant of the graph, which keeps a reference to it. */
 static void graph_constant(struct check *c, const int64_t *arg)
 {
     struct graph g;
@@ -124,7 +125,7 @@ static void graph_chain(struct check *c, const int64_t *arg)
     graph_finish(&g);
 }
 
-/* One stream's result is the other's input, behind an event. */
+/* The result of one stream is the input of the other, behind an event. */
 static void two_streams(struct check *c, const int64_t *arg)
 {
     struct graph g;

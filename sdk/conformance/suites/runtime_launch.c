@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_launch.c: launches of kernels in streams: they return before their work is done, nothing
- * waits behind the caller, and their order is that of the streams. */
+/* runtime_launch.c: tests launches of kernels in streams: they return before their work is done,
+ * they do not block for hidden reasons, and they run in the order of the streams. */
 #include "suites.h"
 #include "async_fixture.h"
 #include <inttypes.h>
@@ -12,7 +12,8 @@ enum {
     SUMS = 6
 };
 
-/* x has i, y has 2 i + 1; z are results. Streams 0 and 1 of the kinds. */
+/* x holds i, y holds 2 i + 1; z are results. Streams 0 and 1 are of the kinds that the case
+ * states. */
 struct sums {
     struct work w;
     struct bp_tensor *x, *y, *z[SUMS];
@@ -48,7 +49,7 @@ static bool launch_prepare(struct sums *s)
                     "bp_prepared_create");
 }
 
-/* to = x + y, all there. */
+/* Runs to = x + y; all three tensors exist. */
 static bool launch_run(struct sums *s, int stream, struct bp_tensor *to, struct bp_tensor *x,
                        struct bp_tensor *y)
 {
@@ -58,7 +59,7 @@ static bool launch_run(struct sums *s, int stream, struct bp_tensor *to, struct 
                     "bp_prepared_run of add");
 }
 
-/* For all reasons that are not in the name of a call. */
+/* Reads the device's counters of blocked calls, one for each reason. */
 static void waits_of(struct work *w, uint64_t *out)
 {
     for (uint32_t i = 0; i < BP_BLOCK_COUNT; i++) out[i] = bp_device_blocked(w->device, i);
@@ -81,7 +82,8 @@ static bool no_waits(struct work *w, const uint64_t *before)
     return true;
 }
 
-/* All that an app does between two waits, while nothing that it gives can begin. */
+/* Makes all kinds of calls that an app makes between two waits, while none of the submitted work
+ * can begin. */
 static bool give_all(struct sums *s)
 {
     struct work *w = &s->w;
@@ -115,9 +117,9 @@ static void launch_held(struct check *c, const int64_t *arg)
     launch_finish(&s);
 }
 
-/* Gives work, of launches or of copies, and waits for it: several times, until most of the time
- * goes by in the wait. That is so where a call returns before its work has been done. An event
- * behind the work does not tell: it may come a little later than work that has been waited for. */
+/* Submits launches or copies and waits for them, several times, until most of the time passes in
+ * the wait. This is so if the call returns before its work is done. An event behind the work is no
+ * proof: it may complete slightly later than work that was waited for. */
 static void launch_returns_early(struct check *c, const int64_t *arg, const char *call,
                                  bool (*give)(struct work *w, int stream, struct work_load *load))
 {
@@ -158,7 +160,7 @@ static void copy_returns(struct check *c, const int64_t *arg)
     launch_returns_early(c, arg, "bp_tensor_copy", work_load_copy);
 }
 
-/* Writes, launches and copies are one order. */
+/* Writes, launches and copies of one stream run in the order of their calls. */
 static void launch_order(struct check *c, const int64_t *arg)
 {
     struct sums s;
@@ -180,7 +182,7 @@ static void launch_order(struct check *c, const int64_t *arg)
     launch_finish(&s);
 }
 
-/* More than a queue has room for. */
+/* Submits more launches than a queue holds. */
 static void launch_many(struct check *c, const int64_t *arg)
 {
     struct sums s;
@@ -196,7 +198,8 @@ static void launch_many(struct check *c, const int64_t *arg)
     launch_finish(&s);
 }
 
-/* A launch reads what a launch of another stream wrote; then writes what that one read. */
+/* A launch reads the result of a launch on another stream; then a launch writes to an input of that
+ * one. */
 static void launch_across(struct check *c, const int64_t *arg)
 {
     struct sums s;

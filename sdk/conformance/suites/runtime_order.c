@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_order.c: the order of one stream, and events in it, while its work is held: seen in data,
- * in what answers, and in what waits. */
+/* runtime_order.c: tests the order of one stream and of events in it while its work is held, by
+ * means of data, statuses, and calls that block. */
 #include "suites.h"
 #include "async_fixture.h"
 
 enum { BYTES = 4096, LONG = 1500 };
 static const uint64_t ten_seconds = UINT64_C(10000000000);
 
-/* Stream 0 of the kind, stream 1 of the usual one; tensor i is filled with seed i. */
+/* Stream 0 has the kind that the case states, stream 1 the default kind. Tensor i is filled with
+ * seed i. */
 static bool order_begin(struct work *w, struct check *c, const int64_t *arg)
 {
     work_init(w, c);
@@ -30,7 +31,7 @@ static void order_copies(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* The host's memory is used again after each write. */
+/* The host's memory is overwritten after each write call has returned. */
 static void order_overwrites(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -58,7 +59,7 @@ static void order_swap(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* More than a queue has room for. */
+/* Submits more copies than a queue holds. */
 static void order_many(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -102,7 +103,7 @@ static void order_synchronize(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* A callback is work too: it is all that there is. */
+/* A callback is work too; here the stream has no other work. */
 static void synchronize_callback(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -123,7 +124,7 @@ static void order_on_device(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* What one stream waits for does not depend on what another one has to do. */
+/* Waiting for one stream does not wait for the work of another one. */
 static void synchronize_one(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -149,7 +150,7 @@ static void order_destroyed(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* A stream that is made then is no part of the one that has work left. */
+/* A stream created afterwards does not wait for the remaining work of the destroyed one. */
 static void destroyed_and_new(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -217,7 +218,7 @@ static void event_waits(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* It does not move on with later work. */
+/* An event keeps its position in the stream while later work is submitted. */
 static void event_before(struct check *c, const int64_t *arg)
 {
     struct work w;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_other.c: streams that wait for events of another device, the host's, in both directions.
- */
+/* runtime_other.c: tests streams that wait for events of another device, cpu:0, in both
+ * directions. */
 #include "suites.h"
 #include "async_fixture.h"
 
 enum { BYTES = 4096 };
 
-/* Work here, and work on cpu:0 with a place of its own. */
+/* Work on the device under test, and work on cpu:0 with its own fixture. */
 struct both {
     struct work here, there;
     struct place place;
     struct check check;
-    bool two; /* there is another device */
+    bool two; /* cpu:0 is another device */
 };
 
 static bool runtime_other_begin(struct both *b, struct check *c, const int64_t *arg)
@@ -52,7 +52,7 @@ static bool wait_for(struct work *w, int stream, struct work *of)
                     "bp_stream_wait for an event of another device");
 }
 
-/* Work here waits for work there, which is held. */
+/* Work on the device under test waits for held work on cpu:0. */
 static void runtime_other_theirs(struct check *c, const int64_t *arg)
 {
     struct both b;
@@ -66,7 +66,7 @@ static void runtime_other_theirs(struct check *c, const int64_t *arg)
     runtime_other_finish(&b);
 }
 
-/* Work there waits for work here. */
+/* Work on cpu:0 waits for work on the device under test. */
 static void runtime_other_ours(struct check *c, const int64_t *arg, int stream)
 {
     struct both b;
@@ -93,7 +93,7 @@ static void ours_inline(struct check *c, const int64_t *arg)
     runtime_other_ours(c, arg, 1);
 }
 
-/* Work that is held here is copied there when it has ended. */
+/* A copy to cpu:0 waits for the held work that writes its source. */
 static void runtime_other_copied(struct check *c, const int64_t *arg)
 {
     struct both b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_pair.c: two devices at once: another one of the same plugin, or where there is none
- * cpu:0. Tensors move between them, streams of one wait for the other, both work at the same time,
- * and a call that mixes them is refused by name. */
+/* runtime_pair.c: tests two devices at the same time: another device of the same plugin or, if it
+ * has none, cpu:0. Tensors are copied between them, streams of one wait for the other, both work at
+ * the same time, and a call that mixes their tensors is rejected with a message that names both. */
 #include "suites.h"
 #include "async_fixture.h"
 #include <stdlib.h>
@@ -9,16 +9,17 @@
 
 enum {
     N = 5000,
-    ROUNDS = 1600 /* sums are whole numbers of 24 bits */
+    ROUNDS = 1600 /* so that all sums are integers of at most 24 bits, exact in f32 */
 };
 
-/* Work on each; stream 0 of the device under test is of the kind, the other's of the usual one. */
+/* Work on each device. Stream 0 of the device under test has the kind that the case states, the
+ * other device's stream 0 the default kind. */
 struct pair {
     struct work here, there;
     struct place place;
     struct check check;
     bool two;
-    struct bp_tensor *x[2], *y[2]; /* of here, of there */
+    struct bp_tensor *x[2], *y[2]; /* of the device under test, of the other device */
 };
 
 static bool open_beside(struct check *c, uint32_t plugin, struct bp_device **out)
@@ -30,7 +31,7 @@ static bool open_beside(struct check *c, uint32_t plugin, struct bp_device **out
            (mine && !bp_device_create_at(c->place->core, plugin, mine - 1, out));
 }
 
-/* Its neighbour, or cpu:0, unless that is the device itself. */
+/* Opens a neighbouring device of the plugin, or cpu:0 unless that is the device under test. */
 static bool open_other(struct check *c, struct bp_device **out)
 {
     struct bp_core *core = c->place->core;
@@ -87,7 +88,8 @@ static bool pair_copy(struct work *to, struct bp_tensor *dst, struct bp_tensor *
     return check_ok(to->c, bp_tensor_copy(to->stream[0], dst, src), what);
 }
 
-/* There and back, each way behind work of the other that nobody waits for; here it takes long. */
+/* Copies to the other device and back, each time behind work of the source device that the host
+ * does not wait for. The work on the device under test takes a long time. */
 static void pair_moves(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *sum = NULL, *more = NULL;
@@ -113,7 +115,8 @@ static bool wait_for(struct work *w, struct work *of)
                                              "bp_stream_wait for an event of another device");
 }
 
-/* Each waits for the other, again and again: a sum goes to and fro. */
+/* The devices wait for each other alternately, and each adds to a sum that is copied between
+ * them. */
 static void pair_waits(struct check *c, const int64_t *arg)
 {
     enum {
@@ -134,7 +137,8 @@ static void pair_waits(struct check *c, const int64_t *arg)
     pair_finish(&p);
 }
 
-/* *out: launches here are left when work there, which was given later, has been waited for. */
+/* *out: whether launches on the device under test are still running after later work on the other
+ * device was waited for. */
 static bool pair_overtakes(struct pair *p, struct work_load *load, bool *out)
 {
     struct work *here = &p->here, *there = &p->there;
@@ -147,7 +151,7 @@ static bool pair_overtakes(struct pair *p, struct work_load *load, bool *out)
     return ok;
 }
 
-/* What one device has to do is in nobody's way on the other. */
+/* Work on one device does not delay work on the other. */
 static void at_once(struct check *c, const int64_t *arg)
 {
     struct work_load load = {0};
@@ -186,7 +190,8 @@ static void pair_mixed(struct check *c, const int64_t *arg)
     pair_finish(&p);
 }
 
-/* A thread for each: sums and copies on its own device, of which each begins at the same time. */
+/* One thread for each device runs sums and copies on it; the threads begin each round at the same
+ * time. */
 struct side {
     struct work *w;
     pthread_barrier_t *start;
@@ -201,7 +206,8 @@ static void *pair_sums(void *arg)
     struct bp_tensor *z = NULL;
     bool ok = true;
 
-    for (int i = 0; i < ROUNDS; i++) { /* the other one waits for all of them */
+    for (int i = 0; i < ROUNDS; i++) { /* all rounds, because the other thread waits at the
+                                          barrier */
         bp_tensor_destroy(z);
         z = NULL;
         pthread_barrier_wait(s->start);

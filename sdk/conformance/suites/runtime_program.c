@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_program.c: a program gives what its graph gives, each time, in the streams' order: where
- * the device records work and replays it, and where it does not. */
+/* runtime_program.c: tests that a program gives the results of its graph in each run, in the
+ * streams' order, whether the device records and replays its work or not. */
 #include "graph_work.h"
 #include "suites.h"
 #include <string.h>
@@ -16,7 +16,8 @@ static void program_again(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Other values in the same tensors, and other tensors, of which one goes. */
+/* Runs with other values in the same tensors, and with another tensor in place of a destroyed
+ * one. */
 static void program_inputs(struct check *c, const int64_t *arg)
 {
     struct program p;
@@ -35,7 +36,7 @@ static void program_inputs(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Outputs that are given, of which one is an input: it is read first. */
+/* Runs with preallocated outputs, one of which is also an input: the program reads it first. */
 static void program_given(struct check *c, const int64_t *arg)
 {
     struct program p;
@@ -52,7 +53,7 @@ static void program_given(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Calls before and after, none of which has begun when the last has been given. */
+/* Makes calls before and after; none of their work has begun when the last call returns. */
 static void program_order(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *t[2] = {0};
@@ -61,10 +62,10 @@ static void program_order(struct check *c, const int64_t *arg)
     if (program_begin(&p, c, arg) && program_run(&p, 0, 7, 2, "the first run") &&
         program_run(&p, 0, 7, 2, "the second") && work_shut(&p.g.w, 0)) {
         struct bp_scope *scope = bp_stream_scope(p.g.w.stream[0]);
-        bool good = work_add(&p.g.w, scope, p.g.x, p.g.x, &t[0]) &&       /* 2 i */
+        bool good = work_add(&p.g.w, scope, p.g.x, p.g.x, &t[0]) &&      /* 2 i */
                     program_run_into(&p, 0, t[0], p.g.y, &p.g.out[0]) && /* 10 i + 2 */
-                    work_put(&p.g.w, 0, t[0], 0, 5) &&                    /* read already */
-                    work_add(&p.g.w, scope, p.g.out[0], t[0], &t[1]) &&   /* 10 i + 7 */
+                    work_put(&p.g.w, 0, t[0], 0, 5) &&                   /* contents already read */
+                    work_add(&p.g.w, scope, p.g.out[0], t[0], &t[1]) &&  /* 10 i + 7 */
                     program_run_into(&p, 0, t[1], p.g.y, &p.g.out[1]) && /* 34 i + 23 */
                     work_put(&p.g.w, 0, t[1], 1, 1);
         work_open(&p.g.w, 0);
@@ -77,7 +78,7 @@ static void program_order(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Two programs of one graph on two streams at once. */
+/* Runs two programs of one graph on two streams at the same time. */
 static void two_streams(struct check *c, const int64_t *arg)
 {
     struct program p;
@@ -102,8 +103,8 @@ static void two_streams(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* One program on two streams in turn: recorded for the first, and, when the second has it twice in
- * a row, for that. */
+/* Runs one program alternately on two streams. It is recorded for the first stream, and again for
+ * the second one when two runs in a row use that stream. */
 static void program_moved(struct check *c, const int64_t *arg)
 {
     static const int stream[] = {0, 0, 1, 0, 1, 1, 1, 0};
@@ -118,7 +119,7 @@ static void program_moved(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Others take memory, and fill it: what was given back before its time shows. */
+/* Allocates memory on other streams and fills it, so that memory that was freed too early shows. */
 static bool take_all(struct program *p)
 {
     bool good = true;
@@ -129,7 +130,8 @@ static bool take_all(struct program *p)
     return good;
 }
 
-/* It goes, with its graph, a constant and all inputs, before what it was given has begun. */
+/* Destroys the program with its graph, a constant and all inputs before the submitted work has
+ * begun. */
 static void program_destroyed(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
@@ -159,7 +161,7 @@ static void program_destroyed(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Two threads run one program, each on its stream. */
+/* Two threads run one program, each on its own stream. */
 struct part {
     struct program *p;
     int stream;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_program_other.c: programs of other graphs: constants, updates, views, faults, and what
- * cannot be recorded. */
+/* runtime_program_other.c: tests programs of other graphs: with constants, updates, views and
+ * faults, and with nodes that cannot be recorded. */
 #include "graph_work.h"
 #include "suites.h"
 #include <backplane/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A constant is read as it is; one that a node updates changes each time. */
+/* A constant is read; a constant that a node updates changes with each run. */
 static void program_other_constant(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
@@ -29,7 +29,7 @@ static void program_other_constant(struct check *c, const int64_t *arg)
         work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[1], p.g.symbol[0], &p.g.symbol[2]) &&
         check_ok(c, bp_graph_output(p.g.graph, p.g.symbol[2], NULL), "bp_graph_output") &&
         program_make(&p);
-    for (int k = 1; good && k < 5; k++) { /* y = y - x, 2 i + 1 at first; y + x comes out */
+    for (int k = 1; good && k < 5; k++) { /* y = y - x, at first 2 i + 1; the output is y + x */
         struct bp_tensor *out = NULL;
         good = program_run_into(&p, 0, p.g.x, NULL, &out) &&
                work_has(&p.g.w, 0, p.g.y, 2 - k, 1, "the constant") &&
@@ -41,7 +41,8 @@ static void program_other_constant(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* The app's tensor is updated each time, recorded or not: it is not, and that is said. */
+/* The app's tensor is updated in each run. Therefore the program is not recorded, and reports the
+ * reason. */
 static void program_other_updated(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
@@ -73,7 +74,7 @@ static void program_other_updated(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* The input itself comes out of it, and the constant, and a view of a result: as from a graph. */
+/* The outputs are the input itself, a result and views of it, as those of a graph run are. */
 static void program_other_views(struct check *c, const int64_t *arg)
 {
     const int64_t shape[2] = {8, GRAPH_N / 8};
@@ -110,8 +111,8 @@ static void program_other_views(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* What cannot be recorded: the runs are right all the same, on a stream that is as good as before,
- * and another program is recorded there. */
+/* A graph that cannot be recorded: its runs are correct, its stream stays usable, and another
+ * program can be recorded on that stream. */
 static void not_recorded(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
@@ -158,7 +159,7 @@ static void not_recorded(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Numbers are others for each run: none is recorded. */
+/* Each run draws other random numbers, so the program is not recorded. */
 static void program_other_drawn(struct check *c, const int64_t *arg)
 {
     const int64_t n = GRAPH_N;
@@ -199,7 +200,7 @@ static bool input_like(struct graph *g, struct bp_tensor *t, const char *name,
                     "bp_graph_input");
 }
 
-/* A bad index that is found by a replay is told by the stream. */
+/* A bad index found by a replay is reported by the stream. */
 static void program_other_fault(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
@@ -234,7 +235,8 @@ static void program_other_fault(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* Memory that suffices for the nodes once: they are not recorded, and the runs are right. */
+/* With memory for one set of intermediate tensors only, the program is not recorded, and its runs
+ * are correct. */
 static void program_other_memory(struct check *c, const int64_t *arg)
 {
     enum {

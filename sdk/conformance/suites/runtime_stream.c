@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_stream.c: streams keep the order of what they are given. */
+/* runtime_stream.c: tests that streams run their work in the order in which it was submitted. */
 #include "suites.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@ enum {
     CHAIN = 16
 };
 
-/* A dtype of one byte, which every device that copies bytes is likely to hold. */
+/* A dtype of one byte, if the device can hold u8 or i8; else f32. */
 static uint32_t byte_type(struct check *c)
 {
     uint64_t dtypes = c->place->properties.dtypes;
@@ -123,7 +123,8 @@ static bool write_pattern(struct check *c, struct bp_stream *stream, struct bp_t
 
     stream_pattern(bytes, seed);
     ok = check_ok(c, bp_tensor_write(stream, tensor, bytes, N), "bp_tensor_write");
-    memset(bytes, 0xee, sizeof bytes); /* the host memory may be used again when the call returns */
+    memset(bytes, 0xee, sizeof bytes); /* the caller may reuse the host memory when the call
+                                          returns */
     return ok;
 }
 
@@ -154,7 +155,7 @@ static void order_chain(struct check *c, const int64_t *arg)
         ok = write_pattern(c, stream, tensor[0], round);
         for (int i = 1; ok && i < CHAIN; i++)
             ok = check_ok(c, bp_tensor_copy(stream, tensor[i], tensor[i - 1]), "bp_tensor_copy");
-        /* The first is written over while copies of it may be under way. */
+        /* The first tensor is overwritten while copies of it may still be running. */
         ok = ok && write_pattern(c, stream, tensor[0], round + 1000) &&
              is_pattern(c, stream, tensor[CHAIN - 1], round, "the end of a chain of copies");
     }
@@ -199,7 +200,7 @@ static void stream_two(struct check *c, const int64_t *arg)
     }
 }
 
-/* A thread with a stream of its own. Each has a result of its own: checks are not shared. */
+/* A thread with its own stream, and with its own result, because checks are not thread-safe. */
 struct worker {
     struct check check;
     struct result result;
@@ -233,7 +234,7 @@ static void stream_threads(struct check *c, const int64_t *arg)
     }
 }
 
-/* Work is done that was given to a stream before it was destroyed. */
+/* Work submitted to a stream before it is destroyed is still done. */
 static void destroy_at_work(struct check *c, const int64_t *arg)
 {
     (void)arg;

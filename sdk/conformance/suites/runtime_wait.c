@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_wait.c: streams that wait for events of others, of each kind for each kind, while the
- * work before the event is held. */
+/* runtime_wait.c: tests streams that wait for events of other streams, of each kind for each kind,
+ * while the work before the event is held. */
 #include "suites.h"
 #include "async_fixture.h"
 #include <string.h>
 
 enum { BYTES = 4096 };
 
-/* Streams 0 and 2 of the first kind, 1 and 3 of the second; tensor i is filled with seed i. */
+/* Streams 0 and 2 are of the first kind, 1 and 3 of the second. Tensor i is filled with seed i. */
 static bool wait_begin(struct work *w, struct check *c, const int64_t *arg)
 {
     work_init(w, c);
@@ -18,13 +18,13 @@ static bool wait_begin(struct work *w, struct check *c, const int64_t *arg)
     return work_sync(w, 0);
 }
 
-/* Stream s writes tensor t behind its gate, and event e is recorded. */
+/* Stream s writes tensor t behind its gate; event e is recorded behind the write. */
 static bool wait_give(struct work *w, int s, int t, int seed, int e)
 {
     return work_shut(w, s) && work_fill(w, s, t, seed) && work_record(w, e, s);
 }
 
-/* Stream 1 has been given work that waits: event 3 stands behind it. */
+/* Stream 1 has work that waits; records event 3 behind it. */
 static bool wait_waits(struct work *w, int held)
 {
     if (!work_record(w, 3, 1)) return false;
@@ -60,7 +60,8 @@ static void wait_back(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Only the last work before the event is held; it takes longer than to wake who waits. */
+/* Only the last work before the event is held. This copy takes longer than waking a waiting
+ * thread. */
 static void last_work(struct check *c, const int64_t *arg)
 {
     const uint64_t large = UINT64_C(8) << 20;
@@ -80,7 +81,7 @@ static void last_work(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* What holds the work is work itself: nothing else is before the event. */
+/* The callback that holds the stream is the only work before the event. */
 static void of_callback(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -124,8 +125,8 @@ static void wait_diamond(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Later work of the event's stream is not waited for. That before it takes its time, so that the
- * wait is not given too late to matter. */
+/* Later work of the event's stream is not waited for. The work before the event takes some time, so
+ * that the wait is submitted while it is running. */
 static void wait_earlier(struct check *c, const int64_t *arg)
 {
     const uint64_t large = UINT64_C(8) << 20;
@@ -143,7 +144,7 @@ static void wait_earlier(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* A wait is for where the event stood then. */
+/* A wait refers to the position of the event at the time of the call. */
 static void wait_kept(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -216,7 +217,7 @@ static void target_destroyed(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* A stream that waits, is destroyed, and whose successor does not wait for anything. */
+/* A waiting stream is destroyed; the stream created after it does not wait. */
 static void target_new(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -271,7 +272,7 @@ static void to_and_fro(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* The host knows how far a stream had got, and waits are for what came then. */
+/* The host has waited for one position of the event; a later wait refers to the new position. */
 static void after_host(struct check *c, const int64_t *arg)
 {
     struct work w;
@@ -292,8 +293,8 @@ static uint64_t wait_blocked(struct work *w)
     return n;
 }
 
-/* A wait of an inline stream for work that is held is counted, once; one for what has ended, or of
- * a stream with a queue, is not. */
+/* A wait of an inline stream for held work is counted once. A wait for work that has ended, or a
+ * wait of an asynchronous stream, is not counted. */
 static void wait_counted(struct check *c, const int64_t *arg)
 {
     struct work w;

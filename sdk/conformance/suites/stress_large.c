@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stress_large.c: tensors of more than 2^31 elements: where an index of 32 bits is too small. Each
- * element is looked at: element i is byte_of(i). */
+/* stress_large.c: tests tensors of more than 2^31 elements, for which an index of 32 bits is too
+ * small. Each element is checked: element i is byte_of(i). */
 #include "suites.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows and columns are primes, and odd: neither ends where a power of two does. */
+/* Rows and columns are odd primes, so that no row or column ends at a power of two. */
 static const int64_t rows = 65537, columns = 32771, count = 65537 * INT64_C(32771),
                      piece = INT64_C(64) << 20;
 
@@ -14,7 +14,7 @@ struct large {
     struct check *c;
     struct bp_stream *stream;
     struct bp_tensor *x, *y;
-    unsigned char *bytes; /* piece of them */
+    unsigned char *bytes; /* a buffer of `piece` bytes */
 };
 
 static unsigned char byte_of(int64_t i)
@@ -22,7 +22,8 @@ static unsigned char byte_of(int64_t i)
     return (unsigned char)((uint64_t)i * UINT64_C(0x9e3779b97f4a7c15) >> 56);
 }
 
-/* What the device says decides; what is taken by others, too. */
+/* Checks the dtypes and sizes that the device reports, and the memory that other programs have left
+ * free. */
 static bool has_room(struct check *c, uint64_t bytes)
 {
     const struct bp_device_properties *p = &c->place->properties;
@@ -80,7 +81,7 @@ static bool large_fill(struct large *l)
     return true;
 }
 
-/* Each element of y is what of says. */
+/* Checks that each element i of y is of(i). */
 static bool large_holds(struct large *l, unsigned char (*of)(int64_t i), const char *what)
 {
     for (int64_t from = 0; from < count; from = end_of(from)) {
@@ -113,7 +114,7 @@ static bool large_begin(struct large *l, struct check *c, const char *op, uint64
            large_tensor(l, count, NULL, 1, BP_U8, &l->x) && large_fill(l);
 }
 
-/* What it took goes back to the driver. */
+/* Destroys the tensors and returns their memory to the driver. */
 static void large_finish(struct large *l)
 {
     bp_tensor_destroy(l->x);
@@ -161,7 +162,8 @@ static void large_add(struct check *c, const int64_t *arg)
     large_finish(&l);
 }
 
-/* Element i of the turned matrix, in memory, is element (i % rows, i / rows) of the matrix. */
+/* Element i of the transposed matrix, in memory order, is element (i % rows, i / rows) of the
+ * matrix. */
 static unsigned char turned_of(int64_t i)
 {
     return byte_of(i % rows * columns + i / rows);
@@ -187,7 +189,7 @@ static void large_turn(struct check *c, const int64_t *arg)
     large_finish(&l);
 }
 
-/* A few elements, most of them past the place that 32 bits can name. */
+/* Gathers a few elements, most of them at an index that does not fit into 32 bits. */
 static void large_gather(struct check *c, const int64_t *arg)
 {
     enum { N = 6 };
@@ -209,7 +211,7 @@ static void large_gather(struct check *c, const int64_t *arg)
     large_finish(&l);
 }
 
-/* One element differs, the last but one; its place is the result. */
+/* All elements are equal except the last but one; its index is the result. */
 static void large_argmax(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *out = NULL, *view = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* work_add.c: launches in cases on order: sums of tensors of f32. */
+/* work_add.c: launches for cases on order: sums of f32 tensors. */
 #include "suites.h"
 #include "async_fixture.h"
 #include <stdlib.h>
@@ -102,7 +102,8 @@ void work_load_finish(struct work_load *load)
     *load = (struct work_load){0};
 }
 
-/* Of n elements; *out_seconds: of the second launch, which finds all prepared. */
+/* Creates tensors of n elements. *out_seconds: duration of the second launch, which needs no
+ * preparation any more. */
 static bool load_of(struct work *w, int stream, int64_t n, struct work_load *out,
                     double *out_seconds)
 {
@@ -138,7 +139,7 @@ bool work_load_give(struct work *w, int stream, struct work_load *load)
     return work_record(w, 0, stream);
 }
 
-/* z is copied to and fro: it keeps its values. */
+/* Copies z to another tensor and back, so that z keeps its values. */
 static bool copies_of(struct work *w, int stream, int64_t n, struct work_load *out,
                       double *out_seconds)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* work_fault.c: launches that fail, in cases on failures: an index in their data lies past an
- * end. Which operator, and of which dtype its indices are, is for the device's rows to say. */
+/* work_fault.c: launches that fail because an index in their data is out of range, for cases on
+ * failures. The device's rows decide which operator and which dtype of indices are used. */
 #include "suites.h"
 #include "async_fixture.h"
 #include <string.h>
 
 enum { N = 64, INDICES = 3 };
 
-/* x and the indices, which name some of its N slices or classes. */
+/* The shapes of x and of the indices, which select some of the N slices or classes. */
 static const struct fails {
     const char *op;
     int x_rank, index_rank;
@@ -24,7 +24,7 @@ static const struct fails {
     {"label_loss", 2, 1, {INDICES, N}, {INDICES}},
 };
 
-/* Whether a usable row takes f32 with indices of a dtype that the device holds. */
+/* Whether a usable row supports f32 with indices of a dtype that the device can hold. */
 static bool has_row(struct bp_device *device, uint64_t held, const char *op, uint32_t index)
 {
     struct bp_kernel_info info = {.size = sizeof info};
