@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c: `bp bench DEV`: what a device and this library cost, each figure beside what it could
- * cost at best.
+/* bench.c: `bp bench DEV`: measures the costs of a device and of this library, each beside a
+ * reference that shows the best possible cost.
  *
- * A figure and its reference are measured in turn, pair by pair, in one run: the machine's speed
- * drifts, their ratio does less. Of the pairs the median is printed, and the middle half's ends
- * (low, high); of the ratio too. */
+ * A figure and its reference are measured alternately, in pairs, in one run: the machine's speed
+ * drifts, but the ratio drifts less. The table shows the median of all pairs and the bounds of the
+ * middle half (low, high), also for the ratio. */
 #include "bench.h"
 
 #include <fnmatch.h>
@@ -28,13 +28,13 @@ static int bench_by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Element at fraction q of a sorted list. */
+/* The element at fraction q of a sorted list. */
 static double bench_quantile(const double *sorted, int n, double q)
 {
     return sorted[(int)(q * (n - 1) + 0.5)];
 }
 
-/* Seconds of one call. */
+/* Seconds of one call; less than 0 after a failure. */
 static double bench_measure(const struct bench_side *side, int calls)
 {
     double begin;
@@ -46,7 +46,7 @@ static double bench_measure(const struct bench_side *side, int calls)
     return (bench_now() - begin) / calls;
 }
 
-/* The fastest of a few tries: the machine may have been busy with something else. */
+/* The fastest of a few measurements, because the machine may have been busy with other work. */
 static double bench_fastest(const struct bench_side *side, int calls)
 {
     double best = bench_measure(side, calls);
@@ -58,7 +58,8 @@ static double bench_fastest(const struct bench_side *side, int calls)
     return best;
 }
 
-/* Calls in a row that take about `seconds`; what is measured is warm then. 0: it failed. */
+/* The number of calls that take about `seconds`. Running them also warms up the measured code. 0: a
+ * call failed. */
 static int bench_calibrate(const struct bench_side *side, int calls, double seconds)
 {
     double one;
@@ -76,18 +77,18 @@ static bool has_reference(const struct bench_case *c)
     return c->reference.body || c->reference.block;
 }
 
-/* Pairs are many and short: what else the machine does then falls into few of them, and the median
- * does not see it. */
+/* Pairs are many and short, so that other work of the machine affects only few of them, and the
+ * median is not affected. */
 enum { RUNS_MAX = 512 };
 static const double usual_slice = 2e-4; /* seconds of one side of a pair */
 
 struct pairs {
     int runs;
-    double value[RUNS_MAX], other[RUNS_MAX]; /* in the unit */
-    double ratio[RUNS_MAX];                  /* of times */
+    double value[RUNS_MAX], other[RUNS_MAX]; /* in the figure's unit */
+    double ratio[RUNS_MAX];                  /* of the two times */
 };
 
-/* A figure in its unit, from seconds; reference 0: there is none. */
+/* Converts seconds to the unit of the figure. reference 0: no reference. */
 static double in_unit(const struct bench_case *c, double seconds, double reference)
 {
     switch (c->figure) {
@@ -98,7 +99,7 @@ static double in_unit(const struct bench_case *c, double seconds, double referen
     }
 }
 
-/* At least runs_min pairs, and more until the time is over. */
+/* Measures at least runs_min pairs, and more until `seconds` have passed. */
 static bool run_pairs(const struct bench_case *c, struct pairs *pairs, int runs_min, double seconds)
 {
     double slice = c->slice > 0 ? c->slice : usual_slice, until;
@@ -273,8 +274,9 @@ static void *bench_sleeper(void *closed)
     return NULL;
 }
 
-/* Calls and memory, in a process of one thread, and then beside another that sleeps: locks and
- * counts cost more as soon as there are two, in the C library too. */
+/* Measures calls and memory in a process with one thread, and again beside another thread that
+ * sleeps: locks and reference counts cost more as soon as there are two threads, in the C library
+ * too. */
 static void run_both(struct bench *bench)
 {
     pthread_mutex_t closed = PTHREAD_MUTEX_INITIALIZER;
@@ -317,7 +319,7 @@ static int bench_run_row(struct bench *bench, struct bp_device *device, const ch
     return status;
 }
 
-/* --threads, else BP_THREADS, else 1. 0: neither is a number that will do. */
+/* --threads, else BP_THREADS, else 1. Returns 0 after printing an error if the value is invalid. */
 static int choose_threads(double option)
 {
     const char *env = getenv("BP_THREADS");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_calls.c: what a call costs beside its work: one element is added. The reference is the
- * kernel function itself, where it can be called. */
+/* bench_calls.c: measures the overhead of a call: one element is added. The reference is the kernel
+ * function itself, where it can be called directly. */
 #include "bench.h"
 
 struct calls {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_compute.c: prepared matrix products and convolutions, in operations a second. A device
- * without a kernel for one has no row for it. */
+/* bench_compute.c: measures prepared matrix products and convolutions in operations per second. A
+ * device without a kernel for one has no row for it. */
 #include "bench.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 struct compute {
     struct bench *bench;
     struct bp_tensor *in[3], *out; /* absent inputs NULL */
-    uint32_t n_in;                /* declared */
+    uint32_t n_in;                 /* number of declared inputs */
     struct bp_prepared *prepared;
 };
 
@@ -20,7 +20,7 @@ static bool compute_run(void *ctx)
            !bp_stream_synchronize(c->bench->stream);
 }
 
-/* Zeros are as much work as other numbers, and never denormal. */
+/* Zeros take as much time as other numbers, and results are never denormal. */
 static bool compute_zeros(struct bench *bench, uint32_t rank, const int64_t *shape,
                           struct bp_tensor **out)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_copies.c: copies between host and device beside memcpy, and within the device beside the
- * best that one thread can do on the same memory: memcpy, or stores that go past the caches. */
+/* bench_copies.c: measures copies between host and device beside memcpy, and copies within the
+ * device beside the fastest copy by one thread on the same memory: memcpy, or a loop with streaming
+ * (non-temporal) stores. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-/* Four pages at a time, a line of each in turn: the fastest of the orders that were tried. */
+/* Copies four pages together, one cache line of each in turn: the fastest order of those tried. */
 enum { PAGE = 4096, PAGES = 4 };
 
 __attribute__((target("avx2"))) static void past_avx2(char *dst, const char *src)
@@ -66,8 +67,9 @@ struct copies {
     struct bench *bench;
     uint64_t size;
     struct bp_tensor *a, *b;
-    char *host_a, *host_b; /* of the bench's own; NULL where the reference uses the tensors' */
-    char *from, *to;       /* what the reference copies */
+    char *host_a, *host_b; /* allocated by the bench; NULL where the reference uses the memory of
+                              the tensors */
+    char *from, *to;       /* source and destination of the reference */
 };
 
 static bool copies_copy_in(void *ctx)
@@ -98,7 +100,7 @@ static bool copy_host(void *ctx)
     struct copies *c = ctx;
 
     memcpy(c->to, c->from, c->size);
-    __asm__ volatile("" : : "r"(c->to) : "memory"); /* the copy is wanted */
+    __asm__ volatile("" : : "r"(c->to) : "memory"); /* the compiler must not drop the copy */
     return true;
 }
 
@@ -119,7 +121,8 @@ static double time_of(bench_body *body, struct copies *c)
     return bench_now() - begin;
 }
 
-/* Which of the two is faster here: each in turn, the fastest run of each counts. */
+/* Whether streaming stores are faster than memcpy here. Both run alternately; the fastest run of
+ * each counts. */
 static bool past_is_best(struct copies *c)
 {
     double host = 1e9, past = 1e9;

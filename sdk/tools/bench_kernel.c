@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_kernel.c: a kernel row called with nothing between. The plugin's library is opened once
- * more, by the path that the core has it from, and makes an instance that is the bench's own. */
+/* bench_kernel.c: calls a kernel row directly, without the core. The plugin's library is opened
+ * again, by the path from which the core loaded it, and creates a separate instance for the
+ * bench. */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include "bench.h"
@@ -67,7 +68,8 @@ static bool kernel_open_library(const char *path, const char *name, struct bench
     out->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     symbol = out->library ? dlsym(out->library, "bp_plugin_get") : NULL;
     if (symbol) {
-        memcpy(&get, &symbol, sizeof get); /* C has no cast from an object to a function */
+        memcpy(&get, &symbol, sizeof get); /* C has no cast from an object pointer to a function
+                                              pointer */
         out->plugin = get();
         out->row = kernel_find(out->plugin->kernels, name);
         if (out->row && !out->row->prepare && !out->plugin->create(&host, &out->self)) return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_many.c: eager calls of many signatures: shapes that were never seen, and a thousand that
- * come again in random order. */
+/* bench_many.c: measures eager calls of many signatures: shapes that are new to the device, and a
+ * thousand shapes that recur in random order. */
 #include "bench.h"
 
 #include <stdlib.h>
 
-/* One signature: the sum of two tensors of a shape. z and prepared: for the prepared call. */
+/* One signature: the sum of two tensors of a shape. z and prepared are for the prepared call. */
 struct signature {
     struct bp_tensor *x, *y, *z;
     struct bp_prepared *prepared;
@@ -20,7 +20,7 @@ static void many_forget(struct signature *s)
     *s = (struct signature){0};
 }
 
-/* Inputs are zeros: no sum of them is denormal. */
+/* The inputs are zeros, so that no sum is denormal. */
 static bool many_make(struct bench *bench, uint32_t rank, const int64_t *shape, struct signature *s)
 {
     static const float zero[4096];
@@ -52,12 +52,12 @@ static bool many_eager(const struct bench *bench, const struct signature *s)
     return true;
 }
 
-/* --- shapes that were never seen: 1 to 8 along each of four axes, each shape once ------------- */
+/* --- new shapes: 1 to 8 along each of four axes, each shape once ------------------------------ */
 
 enum { BLOCK = 16, SHAPES = 8 * 8 * 8 * 8 };
 struct fresh {
     struct bench *bench;
-    int next; /* shape */
+    int next; /* number of the next shape */
     struct signature at[BLOCK];
 };
 
@@ -74,10 +74,10 @@ static double new_shapes(void *ctx, int calls)
 {
     struct fresh *f = ctx;
 
-    (void)calls; /* BLOCK */
+    (void)calls; /* always BLOCK */
     bp_stream_synchronize(f->bench->stream);
     for (int i = 0; i < BLOCK; i++, f->next++) {
-        /* Small and large ones in each block: an odd step visits them all. */
+        /* An odd step visits all shapes, and gives each block small and large ones. */
         int n = (int)((unsigned)f->next * 1367u % SHAPES);
         const int64_t shape[4] = {n % 8 + 1, n / 8 % 8 + 1, n / 64 % 8 + 1, n / 512 + 1};
         many_forget(&f->at[i]);
@@ -98,21 +98,21 @@ static void run_fresh(struct bench *bench)
     const struct bench_case row = {
         "launch/new-shape", "ns", BENCH_TIME, 0, {.block = new_shapes, .ctx = &f},
         "the same calls again", {.block = same_shapes, .ctx = &f}, BLOCK, 0,
-        SHAPES / BLOCK - 1 /* one more is run before the clock */};
+        SHAPES / BLOCK - 1 /* one block is run before the measurement */};
 
     bench_run(bench, &row);
     bp_stream_synchronize(bench->stream);
     for (int i = 0; i < BLOCK; i++) many_forget(&f.at[i]);
 }
 
-/* --- a thousand, in random order: 1 to 10 along each of three axes ---------------------------- */
+/* --- a thousand shapes in random order: 1 to 10 along each of three axes ---------------------- */
 
 enum { SIGNATURES = 1000, DRAWS = 8192 };
 struct thousand {
     struct bench *bench;
     struct signature *at;
     uint16_t *draw;
-    unsigned eager, prepared; /* how far each has come in the draws */
+    unsigned eager, prepared; /* position of each side in the draws */
 };
 
 static bool next_eager(void *ctx)
@@ -171,7 +171,7 @@ static void run_thousand(struct bench *bench)
 
 void bench_many(struct bench *bench)
 {
-    /* The device remembers its shapes from then on: they are new once. */
+    /* The device remembers shapes from then on, so they are new only once. */
     if (!bench->beside && bench_wants(bench, "launch/new-shape")) run_fresh(bench);
     if (bench_wants(bench, "launch/1000-signatures") ||
         bench_wants(bench, "launch/1000-signatures over prepared"))

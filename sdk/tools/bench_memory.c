@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_memory.c: taking memory and giving it back, beside malloc and free of the same sizes. */
+/* bench_memory.c: measures allocating and freeing memory, beside malloc and free of the same
+ * sizes. */
 #include "bench.h"
 
 #include <backplane/buffer.h>
@@ -38,7 +39,7 @@ static bool one_storage(void *ctx)
     return true;
 }
 
-/* --- 512 live: one that was drawn goes, one of a drawn size takes its place ------------------- */
+/* --- 512 live blocks: a random one is freed and replaced by one of random size ---------------- */
 
 enum { LIVE = 512, DRAWS = 8192, SIZE_BITS_MIN = 6, SIZE_BITS_MAX = 20 };
 struct live {
@@ -47,7 +48,7 @@ struct live {
         uint32_t size;
         uint32_t slot;
     } draw[DRAWS];
-    unsigned storages, blocks; /* how far each has come in the draws */
+    unsigned storages, blocks; /* position of each side in the draws */
     struct bp_buffer *storage[LIVE];
     void *block[LIVE];
 };
@@ -75,7 +76,7 @@ static bool next_block(void *ctx)
     return *slot != NULL;
 }
 
-/* Sizes are 64 bytes to 1 MiB, as many between each power of two and the next. */
+/* Draws sizes from 64 bytes to 1 MiB, equally many between each power of two and the next. */
 static void memory_draw(struct live *l)
 {
     uint64_t state = 1;
@@ -87,7 +88,7 @@ static void memory_draw(struct live *l)
     }
 }
 
-/* Every slot is taken once before anything is measured. */
+/* Runs so many draws that every slot is filled before the measurement. */
 static bool memory_fill(struct live *l)
 {
     for (int i = 0; i < 8 * DRAWS; i++)

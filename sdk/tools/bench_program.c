@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_program.c: a graph of many small calls, run as a program and node by node: what the
- * recording of work saves, where the device records. */
+/* bench_program.c: measures a graph of many small calls, run as a program and node by node: the
+ * gain from recorded work, where the device records. */
 #include "bench.h"
 
 enum {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_streams.c: two threads, each with a stream of its own, beside one of them. */
+/* bench_streams.c: measures calls on two threads, each with its own stream, beside calls on one of
+ * them. */
 #include "bench.h"
 
 #include <pthread.h>
@@ -8,16 +9,16 @@
 
 enum { LANES = 2, ELEMENTS = 256 };
 
-#define SLICE 5e-3 /* seconds: much longer than the start of a thread takes */
+#define SLICE 5e-3 /* seconds; much longer than starting a thread takes */
 
 struct lane {
-    _Alignas(128) /* what one thread writes lies apart from what the other does */
+    _Alignas(128) /* keeps the data written by different threads apart */
     struct bench *bench;
     struct bp_stream *stream;
     struct bp_tensor *x, *y, *z;
     struct bp_prepared *prepared;
     bool (*call)(struct lane *lane);
-    _Atomic int *ready; /* lanes that may begin */
+    _Atomic int *ready; /* number of lanes that are ready to begin */
     int lanes;
     int calls;
     double begin, end;
@@ -48,9 +49,9 @@ static void *streams_work(void *ctx)
 {
     struct lane *lane = ctx;
 
-    for (int i = 0; i < 64; i++) lane->failed |= !lane->call(lane); /* the thread's first calls */
+    for (int i = 0; i < 64; i++) lane->failed |= !lane->call(lane); /* first calls are slow */
     atomic_fetch_add(lane->ready, 1);
-    while (atomic_load(lane->ready) < lane->lanes) sched_yield(); /* awake when the other is */
+    while (atomic_load(lane->ready) < lane->lanes) sched_yield(); /* both begin together */
     lane->begin = bench_now();
     for (int i = 0; i < lane->calls && !lane->failed; i++) lane->failed = !lane->call(lane);
     lane->failed |= bp_stream_synchronize(lane->stream) != BP_OK;
@@ -58,7 +59,7 @@ static void *streams_work(void *ctx)
     return NULL;
 }
 
-/* Seconds of a call of one lane; of several lanes, by the sum of their rates. */
+/* Seconds of one call of a lane. For several lanes this is computed from the sum of their rates. */
 static double run_lanes(struct lanes *lanes, int n, int calls, bool (*call)(struct lane *))
 {
     _Atomic int ready = 0;
@@ -74,7 +75,7 @@ static double run_lanes(struct lanes *lanes, int n, int calls, bool (*call)(stru
         lane->lanes = n;
         lane->failed = false;
         if (i && pthread_create(&thread[i], NULL, streams_work, lane))
-            return -1; /* the first of two */
+            return -1; /* only the first lane exists */
     }
     streams_work(&lanes->at[0]);
     for (int i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_bench.c: `bp ccl-bench`: how long collective calls take, by size, beside Open MPI on the same
- * ranks where that is installed. It starts itself as the ranks of a job, unless a launcher has. */
+/* ccl_bench.c: `bp ccl-bench`: measures collective calls by size, beside Open MPI on the same ranks
+ * if that is installed. It starts itself as the ranks of a job, unless a launcher already has. */
 #include "ccl_bench.h"
 
 #include <math.h>
@@ -16,12 +16,12 @@ struct command {
     struct bp_texts calls;
     const char *json;
     bool alone, table;
-    const char *why_alone; /* NULL: Open MPI is beside */
+    const char *why_alone; /* why Open MPI is not measured; NULL: it is */
     struct bp_core *core;
     cJSON *results;
 };
 
-/* Whether a person reads standard output, and this rank writes there. */
+/* Whether standard output is for people, and this rank prints to it. */
 static bool ccl_bench_prints(const struct command *c)
 {
     return !c->bench.rank && !(c->json && !strcmp(c->json, "-"));
@@ -90,7 +90,7 @@ static bool ccl_bench_wanted(const struct command *c, const struct ccl_call *cal
     return !c->calls.n;
 }
 
-/* A barrier has no size, and a rank alone nobody to send to. */
+/* A barrier has no size, and a single rank has no other rank to send to. */
 static bool measure_all(struct command *c)
 {
     for (size_t i = 0; i < n_ccl_calls; i++) {
@@ -109,7 +109,8 @@ static bool measure_all(struct command *c)
     return true;
 }
 
-/* The last size from first on up to which a call goes the same way, of those up to limit. */
+/* The last size from `first` on, up to limit, for which a call uses the same algorithm as for
+ * `first`. */
 static uint64_t last_alike(const struct ccl_bench *b, const struct ccl_call *call, uint64_t first,
                            uint64_t limit)
 {
@@ -129,7 +130,7 @@ static uint64_t last_alike(const struct ccl_bench *b, const struct ccl_call *cal
     return low;
 }
 
-/* How each call is done, by bytes of the part of one rank. */
+/* Prints the algorithm of each call, by bytes of one rank's part. */
 static void ccl_bench_print_table(const struct command *c)
 {
     const uint64_t limit = UINT64_C(1) << 40;
@@ -173,7 +174,8 @@ static bool write_json(const struct command *c)
     return file;
 }
 
-/* An id, from the launcher, or by Open MPI, which also joins ranks of several machines. */
+/* Creates the communicator, with an id from the launcher, or sent by Open MPI, which also joins
+ * ranks of several machines. */
 static bool ccl_bench_join(struct ccl_bench *b)
 {
     struct bp_comm_id id = {""};
@@ -189,7 +191,7 @@ static bool ccl_bench_join(struct ccl_bench *b)
     return !status && !bp_comm_create(b->device, &id, b->rank, b->size, &b->comm);
 }
 
-/* Open MPI's calls are made on host memory only. */
+/* Open MPI's calls use host memory only, so the host must be able to access the device's memory. */
 static void see_memory(struct command *c)
 {
     struct ccl_bench *b = &c->bench;
@@ -249,7 +251,8 @@ static int be_rank(struct command *c)
     return status;
 }
 
-/* As bp launch does: the ranks find in their environment that they are some. */
+/* Starts the ranks as `bp launch` does; they recognize from their environment that they are
+ * ranks. */
 static int start_ranks(const struct command *c, int argc, char **argv)
 {
     char **words, count[16];
@@ -273,7 +276,7 @@ static int start_ranks(const struct command *c, int argc, char **argv)
     return status;
 }
 
-/* Whether numbers and names are some that can be measured; else it was printed which are. */
+/* Checks the options; prints the accepted values if one is invalid. */
 static bool ccl_bench_check(const struct command *c)
 {
     if (!(c->ranks >= 1 && c->ranks <= 256 && c->ranks == (double)(int)c->ranks) ||

@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_bench.h: what the files of `bp ccl-bench` share: one rank's part of the measurement. */
+/* ccl_bench.h: types and functions shared by the files of `bp ccl-bench`: the measurement on one
+ * rank. */
 #ifndef BP_CCL_BENCH_H
 #define BP_CCL_BENCH_H
 
 #include "tools.h"
 
-/* How much of a tensor a call takes: nothing, the part of one rank, or one part for each rank. */
+/* The size of a tensor of a call: it is absent, holds the part of one rank, or one part for each
+ * rank. */
 enum ccl_extent { CCL_NONE, CCL_PART, CCL_ALL };
 
 struct ccl_call {
     const char *name;
     uint32_t id; /* enum bp_comm_call */
-    enum ccl_extent src, dst; /* dst CCL_NONE: src is dst too */
+    enum ccl_extent src, dst; /* dst CCL_NONE: src is also the destination */
 };
 extern const struct ccl_call ccl_calls[];
 extern const size_t n_ccl_calls;
 
-/* Whether its larger buffer has a part for each rank. */
+/* Whether the larger buffer of the call has one part for each rank. */
 static inline bool ccl_has_parts(const struct ccl_call *call)
 {
     return call->src == CCL_ALL || call->dst == CCL_ALL;
 }
 
-/* What a call of one size works on. */
+/* The buffers of a call of one size. */
 struct ccl_buffers {
-    struct bp_tensor *src, *dst; /* the same in place; NULL for a barrier */
-    void *src_data, *dst_data;   /* their memory, where the host reaches it */
-    struct bp_tensor *from, *to; /* for the copies of the limit; NULL: there are none */
+    struct bp_tensor *src, *dst; /* dst is src for an in-place call; NULL for a barrier */
+    void *src_data, *dst_data;   /* addresses of their memory; NULL if the host cannot access it */
+    struct bp_tensor *from, *to; /* for the copies that set the limit; NULL: no limit */
     void *from_data, *to_data;
-    uint64_t moved; /* bytes that each rank has to read, and to write; 0: ranks do not do alike */
-    int64_t count;  /* elements of the part of one rank */
+    /* Bytes that each rank must at least read, and write. 0: ranks do not do the same work. */
+    uint64_t moved;
+    int64_t count; /* elements of one rank's part */
     int64_t n_src, n_dst;
 };
 
@@ -37,46 +40,49 @@ struct ccl_bench {
     struct bp_device *device;
     struct bp_stream *stream;
     struct bp_comm *comm;
-    struct ccl_mpi *mpi; /* whose mpirun started the ranks; or NULL */
-    bool beside;         /* its calls are measured too */
+    struct ccl_mpi *mpi; /* set if its mpirun started the ranks; or NULL */
+    bool beside;         /* Open MPI's calls are measured too */
     uint32_t rank, size;
     int turns;
 };
 
-/* The ways in which a turn can be taken. */
+/* The variants of a turn: our call, Open MPI's, a plain copy, a copy with streaming stores. */
 enum ccl_way { CCL_OURS, CCL_MPI, CCL_COPY, CCL_COPY_PAST_CACHES, CCL_WAYS };
 
-/* Medians of turns of the slowest rank, in microseconds; NaN: that way was not taken. */
+/* Medians over turns of the slowest rank, in microseconds. NaN: not measured. */
 struct ccl_times {
     double ours, mpi;
-    double limit; /* that the bytes set which have to move: the faster of both kinds of copy */
+    double limit; /* the faster of both kinds of copy of the bytes that must move */
 };
 
-/* ccl_bench_turns.c: all ranks do it together. bytes: of the larger buffer. False: it failed, and
- * it was printed why. */
+/* In ccl_bench_turns.c: measures a call on all ranks together. bytes: size of the larger buffer.
+ * Returns false after printing an error. */
 bool ccl_measure(const struct ccl_bench *bench, const struct ccl_call *call, uint64_t bytes,
                  struct ccl_times *out_times);
 
-/* ccl_bench_mpi.c: Open MPI, found at run time. */
+/* In ccl_bench_mpi.c: Open MPI, loaded at run time. */
 
-/* Whether its mpirun is installed: then *out_reason is NULL, else why not. */
+/* Whether Open MPI's mpirun is installed. *out_reason: NULL, or why it cannot be used. */
 bool ccl_mpi_is_there(const char **out_reason);
 
-/* Becomes mpirun, which starts bp as so many ranks; argv as for the command. Returns only if it
- * fails, with an exit status. */
+/* Replaces this process by mpirun, which starts bp as so many ranks. argv: as for the command.
+ * Returns only if it fails, with an exit status. */
 int ccl_mpi_launch(int ranks, int argc, char **argv);
 
-/* In a process that mpirun started; elsewhere NULL, and *out_reason says why. Only once. */
+/* Initializes Open MPI in a process that mpirun started. In other processes returns NULL, with the
+ * reason in *out_reason. Called only once. */
 struct ccl_mpi *ccl_mpi_create(const char **out_reason);
 
-/* good: with all ranks, which it waits for; else they may have failed too. */
+/* good: finalizes Open MPI, which waits for all ranks. Otherwise it does not wait, because other
+ * ranks may have failed too. */
 void ccl_mpi_destroy(struct ccl_mpi *mpi, bool good);
-const char *ccl_mpi_version(const struct ccl_mpi *mpi); /* "Open MPI v4.1.4" */
+const char *ccl_mpi_version(const struct ccl_mpi *mpi); /* such as "Open MPI v4.1.4" */
 void ccl_mpi_rank(const struct ccl_mpi *mpi, uint32_t *out_rank, uint32_t *out_size);
-void ccl_mpi_share_id(const struct ccl_mpi *mpi, struct bp_comm_id *id); /* rank 0's, to all */
+void ccl_mpi_share_id(const struct ccl_mpi *mpi, struct bp_comm_id *id); /* from rank 0 */
 void ccl_mpi_barrier(const struct ccl_mpi *mpi);
 
-/* Does a call of ccl_calls. count is at most INT_MAX; its failures end all ranks. */
+/* Makes a call of ccl_calls. count must be at most INT_MAX. A failure ends the processes of all
+ * ranks. */
 void ccl_mpi_call(const struct ccl_mpi *mpi, const struct ccl_call *call,
                   const struct ccl_buffers *buffers);
 

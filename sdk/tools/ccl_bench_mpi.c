@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_bench_mpi.c: Open MPI beside us, where it is installed: its library is opened at run time, so
- * that bp needs none to be built or to run. Names and types are those of its <mpi.h>, whose handles
- * are addresses of objects of the library, since version 1.3; the library of all versions from 3.0
- * on has this name. */
+/* ccl_bench_mpi.c: calls Open MPI for comparison, if it is installed. Its library is opened at run
+ * time, so that bp needs no Open MPI to be built or to run. Names and types are those of its
+ * <mpi.h>, whose handles have been addresses of objects of the library since version 1.3. The
+ * library of all versions from 3.0 on has this name. */
 #include "ccl_bench.h"
 
 #include <dlfcn.h>
@@ -79,7 +79,7 @@ bool ccl_mpi_is_there(const char **out_reason)
 
 int ccl_mpi_launch(int ranks, int argc, char **argv)
 {
-    static char root[] = "--allow-run-as-root"; /* who runs bp so has decided that */
+    static char root[] = "--allow-run-as-root"; /* a user who runs bp as root has decided that */
     static char name[] = "ccl-bench";
     static const char *const first[] = {"mpirun", "--bind-to", "none", "--oversubscribe", "-n"};
     enum { FIRST = sizeof first / sizeof *first, MORE = FIRST + 4 };
@@ -99,7 +99,7 @@ int ccl_mpi_launch(int ranks, int argc, char **argv)
     words[n++] = self;
     words[n++] = name;
     for (int i = 1; i < argc; i++) words[n++] = argv[i];
-    setenv("OMPI_MCA_plm_rsh_agent", "sh", 0); /* it ends without ssh, which nobody needs here */
+    setenv("OMPI_MCA_plm_rsh_agent", "sh", 0); /* mpirun ends without ssh, which is not used here */
     execvp(words[0], words);
     bp_complain("ccl-bench", "mpirun cannot be started");
     free(words);
@@ -108,7 +108,7 @@ int ccl_mpi_launch(int ranks, int argc, char **argv)
 
 /* --- its library ------------------------------------------------------------------------------ */
 
-/* Its parts look up its names among those of all. */
+/* The library's components look up its symbols in the global namespace, hence RTLD_GLOBAL. */
 static struct ccl_mpi *ccl_bench_mpi_open_library(const char **out_reason)
 {
     void *library = dlopen(library_name, RTLD_NOW | RTLD_GLOBAL);
@@ -140,7 +140,7 @@ struct ccl_mpi *ccl_mpi_create(const char **out_reason)
     mpi->comm_rank(mpi->world, &mpi->rank);
     mpi->comm_size(mpi->world, &mpi->size);
     mpi->get_library_version(mpi->version, &length);
-    mpi->version[strcspn(mpi->version, ",")] = 0; /* behind it: who built it, and when */
+    mpi->version[strcspn(mpi->version, ",")] = 0; /* the rest is who built it and when */
     return mpi;
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl_bench_turns.c: measures one call of one size: turns of ours and of Open MPI's, one after the
- * other, so that what else the machine does falls on both; then those of the copies that set the
- * limit.
+/* ccl_bench_turns.c: measures one call of one size: turns of our call and of Open MPI's alternate,
+ * so that other work of the machine affects both; then turns of the copies that set the limit.
  *
- * The limit: each rank has to read and to write some bytes, whatever the algorithm, if the work is
- * shared out evenly. All ranks at once copy as many between buffers of their own, with stores that
- * go through the caches or past them, whichever is faster; nobody waits for anybody. Where ranks
- * share a processor it does theirs one after the other. */
+ * The limit: each rank must read and write some bytes, whatever the algorithm, if the work is
+ * distributed evenly. All ranks at the same time copy as many bytes between buffers of their own,
+ * with normal or with streaming stores, whichever is faster; no rank waits for another. If ranks
+ * share a processor, it makes their copies one after the other. */
 #include "ccl_bench.h"
 
 #include <limits.h>
@@ -19,7 +18,7 @@
 #include <xmmintrin.h>
 #endif
 
-enum { WARM = 2 }; /* turns that do not count */
+enum { WARM = 2 }; /* turns that are not counted */
 
 const struct ccl_call ccl_calls[] = {
     {"barrier", BP_COMM_BARRIER, CCL_NONE, CCL_NONE},
@@ -57,8 +56,8 @@ static bool ccl_bench_turns_make(const struct ccl_bench *b, int64_t n, struct bp
     return true;
 }
 
-/* Bytes that each rank reads and writes at least; 0: ranks do not do alike, or do not share the
- * host's memory, where a barrier would not be inline. */
+/* Bytes that each rank must at least read and write. 0: the ranks do not do the same work, or they
+ * do not share the host's memory, where a barrier would not be inline. */
 static uint64_t bytes_moved(const struct ccl_bench *b, const struct ccl_call *call, int64_t count)
 {
     uint64_t part = (uint64_t)count * sizeof(float);
@@ -104,7 +103,7 @@ static bool buffers_init(const struct ccl_bench *b, const struct ccl_call *call,
     return good;
 }
 
-/* Small whole numbers: their sums are exact in any order. */
+/* Fills buffers with small integers, whose sums are exact in any order. */
 static bool ccl_bench_turns_fill(const struct ccl_bench *b, const struct ccl_buffers *m)
 {
     int64_t n = m->n_src > m->n_dst ? m->n_src : m->n_dst;
@@ -154,7 +153,7 @@ static void copy_past_caches(const struct ccl_buffers *m)
 
     for (uint64_t n = m->moved / 64; n; n--, from += 16, to += 16)
         for (int i = 0; i < 16; i += 4)
-            _mm_stream_ps(to + i, _mm_loadu_ps(from + i)); /* tensors begin at whole lines */
+            _mm_stream_ps(to + i, _mm_loadu_ps(from + i)); /* tensors begin at cache lines */
     _mm_sfence();
 #else
     memcpy(m->to_data, m->from_data, m->moved);
@@ -180,7 +179,7 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Both ways begin behind the same barrier. */
+/* Runs `times` calls behind a barrier, which is the same one for all variants. */
 static bool take_turn(const struct ccl_bench *b, enum ccl_way way, const struct ccl_call *call,
                       const struct ccl_buffers *m, int times, double *out_us)
 {
@@ -199,7 +198,8 @@ static bool take_turn(const struct ccl_bench *b, enum ccl_way way, const struct 
 
 /* --- all turns -------------------------------------------------------------------------------- */
 
-/* Two ways by turns; the second may be none, CCL_WAYS. us: of each way and turn. */
+/* Runs turns of two variants alternately; CCL_WAYS as the second means none. us: receives the time
+ * of each variant and turn. */
 static bool take_turns(const struct ccl_bench *b, enum ccl_way one, enum ccl_way other,
                        const struct ccl_call *call, const struct ccl_buffers *m, int times,
                        double *us)
@@ -216,7 +216,7 @@ static bool take_turns(const struct ccl_bench *b, enum ccl_way one, enum ccl_way
     return true;
 }
 
-/* Of each turn the time of its slowest rank, on all ranks. */
+/* Replaces each turn's time by that of the slowest rank, on all ranks. */
 static bool ccl_bench_turns_slowest(const struct ccl_bench *b, double *us)
 {
     int64_t n = (int64_t)CCL_WAYS * b->turns;
@@ -244,7 +244,7 @@ static double ccl_bench_turns_median(double *us, int n)
     return us[n / 2];
 }
 
-/* Whether Open MPI's call does the same. */
+/* Checks that Open MPI's call gives the same result. */
 static bool check_answers(const struct ccl_bench *b, const struct ccl_call *call,
                           const struct ccl_buffers *m)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conform.c: `bp conform`: tests a device against the references. */
+/* conform.c: `bp conform`: parses the command line and runs the conformance suite on a device. */
 #include "tools.h"
 
 #include <conform.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the command line says, as it says it. */
+/* The options of the command line that need further parsing. */
 struct words {
     const char *device, *shard, *isolate, *seed;
     struct bp_texts filters;
@@ -54,7 +54,7 @@ static bool read_seed(const char *text, struct conform_options *o)
     char *end;
 
     o->seed = strtoull(text, &end, 10);
-    /* Reports hold it as a number that every reader of JSON can hold. */
+    /* Reports contain the seed as a number, and every JSON parser can hold integers up to 2^53. */
     if (*text >= '0' && *text <= '9' && !*end && o->seed <= (UINT64_C(1) << 53)) return true;
     bp_complain("conform", "--seed %s: expected a number from 0 to 2^53", text);
     return false;
@@ -84,7 +84,7 @@ static bool read_words(const struct words *w, struct conform_options *o)
 int bp_cmd_conform(int argc, char **argv)
 {
     struct conform_options o = {.command = "conform", .progress = conform_show};
-    struct words w = {.jobs = NAN}; /* not given: no number that is written is NaN */
+    struct words w = {.jobs = NAN}; /* NaN: the option was not given */
     char self[PATH_MAX] = "", *here = NULL;
     const struct bp_option options[] = {
         {"suite", 0, BP_OPTION_TEXT, "S,..",
@@ -126,7 +126,8 @@ int bp_cmd_conform(int argc, char **argv)
     if (status != BP_OPTIONS_GOOD) return status;
     if (!read_words(&w, &o)) return BP_EXIT_USAGE;
     if (bp_path_is_missing("conform", w.device)) return BP_EXIT_NO_DEVICE;
-    if (bp_word_is_path(w.device) && !strchr(w.device, '/')) /* a file here, as doctor takes it */
+    if (bp_word_is_path(w.device) && !strchr(w.device, '/')) /* a file in this directory, as for
+                                                                doctor */
         o.device = here = bp_text_format("./%s", w.device);
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
         bp_complain("conform", "/proc is not mounted: the suite cannot start itself");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core.c: a core for a command. */
+/* core.c: creates a core for a command, and maps states and statuses to names and exit statuses. */
 #include "tools.h"
 
 #include <stdlib.h>
 
-/* Errors are about plugins, and a command shows each plugin's reason itself, where it belongs. */
+/* Errors are not logged: they concern plugins, and each command prints a plugin's reason itself. */
 static void log_warnings(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crash.c: a command that runs plugins in its own process says which plugin took it along: one line
- * before the process ends by the signal, as it would have without. */
+/* crash.c: for commands that run plugins in their own process: before a signal ends the process,
+ * prints one line that names the plugin. The process ends in the same way as without this
+ * handler. */
 #include "tools.h"
 
 #include <signal.h>
@@ -13,7 +14,7 @@ static struct sigaction before[SIGNALS];
 static char command_name[32];
 static bool ending;
 
-/* Parts of a line; nothing here but what a handler may do. */
+/* A line that is being built, only by functions that are safe in a signal handler. */
 struct line {
     char text[600];
     size_t used;
@@ -66,7 +67,8 @@ static void add_place(struct line *line)
     crash_add(line, " says more");
 }
 
-/* The signal then has the effect that it had before: a fault comes again, others are sent again. */
+/* Restores the actions that the signals had before. A fault then occurs again; a signal that was
+ * sent is sent again. */
 static void on_crash(int number, siginfo_t *info, void *context)
 {
     struct line line = {.used = 0};
@@ -89,7 +91,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 
 void bp_crash_watch(const char *command)
 {
-    static char stack[STACK]; /* a handler on the stack that overflowed could not run */
+    static char stack[STACK]; /* a handler cannot run on a stack that has overflowed */
     const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
 

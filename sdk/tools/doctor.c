@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.c: `bp doctor`: takes plugins through the steps of loading and says which one fails, why,
- * and what to do. Each is loaded in a child process with a deadline. */
+/* doctor.c: `bp doctor`: loads plugins step by step and reports the step that fails, the reason,
+ * and a remedy. Each plugin is loaded in a child process with a deadline. */
 #include "probe.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static const char *doctor_outcome(const struct bp_probe *probe, uint32_t step)
     return probe->state == BP_PLUGIN_ABSENT ? "absent" : "failed";
 }
 
-/* The output of a plugin that says nothing is nothing. */
+/* Prints the end of a plugin's output, if there is any. */
 static void print_output(const struct bp_probe *probe)
 {
     enum { SHOWN = 600 };
@@ -94,7 +94,8 @@ static cJSON *plugin_json(const struct bp_probe *probe)
     return json;
 }
 
-/* The absolute path, its directory without links and "..": who names a file trusts its place. */
+/* Makes the path absolute and its directory free of links and "..": a user who names a file trusts
+ * its directory. */
 static char *doctor_absolute(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -124,7 +125,7 @@ static bool doctor_add(struct patients *patients, const struct bp_probe *probe)
     return true;
 }
 
-/* Adds the plugins whose name or kind is word; all if it is NULL. */
+/* Adds the plugins whose name or kind is word; all plugins if word is NULL. */
 static int doctor_find(struct patients *patients, const char *word)
 {
     struct bp_core *core = bp_tool_core("doctor", NULL);
@@ -152,10 +153,10 @@ static int doctor_find(struct patients *patients, const char *word)
     return patients->n ? BP_OPTIONS_GOOD : BP_EXIT_USAGE;
 }
 
-/* What is known of them all so far. */
+/* The results of all plugins so far. */
 struct findings {
     uint32_t count[4]; /* by state */
-    cJSON *list;       /* NULL: they are printed */
+    cJSON *list;       /* NULL: results are printed */
 };
 
 static void take_probe(void *ctx, const struct bp_probe *probe)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph_walk.c: runs a graph node by node. */
+/* graph_walk.c: runs a graph node by node, and frees values after their last use. */
 #include "graph_walk.h"
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ struct step {
     uint8_t want[FLAT];
 };
 
-/* Which of the node's inputs belong to which port: one port at most takes any number. */
+/* Assigns the node's inputs to ports. At most one port takes any number of tensors. */
 static void place_inputs(struct step *step)
 {
     uint32_t many = step->node.n_in + 1 - step->op->n_in, at = 0;
@@ -95,7 +95,7 @@ static enum bp_status graph_walk_node(struct graph_walk *walk, struct step *step
     return status;
 }
 
-/* What nobody reads after it. */
+/* Frees the values that no later node reads. */
 static void graph_walk_drop(struct graph_walk *walk, uint32_t node, const struct step *step)
 {
     for (uint32_t i = 0; i < step->node.n_in + step->node.n_out; i++) {

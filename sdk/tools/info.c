@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* info.c: `bp info DEV`: what a device is, what the core supplies for it, its memory, its kernel
- * rows. */
+/* info.c: `bp info DEV`: prints the properties of a device, the features that the core supplies for
+ * it, its memory, and its kernel rows. */
 #include "tools.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Kernel rows of one operator. */
+/* The kernel rows of one operator. */
 struct op_rows {
     const char *op;
     uint32_t rows, usable;
-    uint64_t types; /* of all variables, usable rows */
+    uint64_t types; /* dtypes of all type variables of usable rows */
 };
 
 struct facts {
@@ -21,7 +21,7 @@ struct facts {
     uint32_t emulated;
     uint32_t n_kernel, n_usable;
     struct bp_kernel_info *kernel; /* n_kernel */
-    struct op_rows *op;            /* n_op, in the order of the rows */
+    struct op_rows *op;            /* n_op entries, in the order of the rows */
     uint32_t n_op;
 };
 
@@ -58,8 +58,8 @@ static void add_row(struct facts *facts, const struct bp_kernel_info *row)
     for (int i = 0; i < BP_VAR_COUNT; i++) op->types |= row->types[i];
 }
 
-/* The plugin that serves the kind: of those that are ready the one of highest priority, the first
- * of equals. */
+/* Finds the plugin that serves the kind: the ready plugin with the highest priority, the first one
+ * among equals. */
 static void find_plugin(struct bp_core *core, struct facts *facts)
 {
     const char *name = bp_device_name(facts->device);
@@ -118,7 +118,7 @@ static void print_bytes(const char *name, uint64_t bytes, const char *zero)
     free(text);
 }
 
-/* Nothing where it is not known: most devices have none of these. */
+/* Prints only known values; most devices do not report these. */
 static void print_hardware(const struct bp_device_properties *p)
 {
     char *uuid = bp_uuid_text(p->uuid);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.c: what machines read. */
+/* json.c: builds and prints the JSON output of commands. */
 #include "tools.h"
 
 #include <stdlib.h>

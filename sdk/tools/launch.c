@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: `bp launch`: runs a command N times as the ranks of a job, and serves their store. */
+/* launch.c: `bp launch`: runs a command N times as the ranks of a job, and serves the store through
+ * which they find each other. */
 #include "tools.h"
 
 #include <errno.h>
@@ -16,16 +17,16 @@
 
 enum { RANKS_MAX = 1024, LINE = 8192, GRACE_MS = 2000 };
 
-/* Output of one rank, until it is a line. */
+/* One output pipe of a rank, with the text that is no complete line yet. */
 struct pipe_end {
-    int fd; /* -1: over */
+    int fd; /* -1: closed */
     size_t n;
     char line[LINE];
 };
 
 struct rank {
-    pid_t pid;  /* also its process group; 0: it has ended */
-    int status; /* exit status, or 128 and a signal */
+    pid_t pid;  /* also the id of its process group; 0: it has ended */
+    int status; /* exit status, or 128 plus the number of the signal */
     struct pipe_end out[2];
 };
 
@@ -33,14 +34,15 @@ struct launch {
     struct rank *rank;
     int n, running, open;
     int signals;      /* a signalfd */
-    int code;         /* of the first that failed */
-    bool ending;      /* the others have been told to */
-    struct timespec killing; /* when they are made to */
-    bool plain;       /* no prefix */
-    const char *json; /* a file for the report; or NULL */
+    int code;         /* exit status of the first rank that failed */
+    bool ending;      /* SIGTERM was sent to the other ranks */
+    struct timespec killing; /* when they are killed */
+    bool plain;              /* output without a prefix */
+    const char *json;        /* path of the report; or NULL */
 };
 
-/* Between fork and exec: only what a signal handler may do, for the store has a thread. */
+/* Runs between fork and exec. Only functions that are safe in a signal handler may be called,
+ * because the store has a thread. */
 static void become_rank(pid_t parent, const int pipes[2][2], char **argv, char **env)
 {
     sigset_t none;
@@ -97,7 +99,7 @@ static bool launch_start(struct launch *l, int index, const char *store, char **
         return false;
     }
     if (!r->pid) become_rank(self, (const int(*)[2])pipes, argv, env);
-    setpgid(r->pid, r->pid); /* both sides say it: whoever is first */
+    setpgid(r->pid, r->pid); /* called in both processes, because either may run first */
     for (int i = 0; i < 2; i++) {
         close(pipes[i][1]);
         r->out[i] = (struct pipe_end){.fd = pipes[i][0]};
@@ -134,7 +136,7 @@ static void print_line(const struct launch *l, int rank, int which, const char *
     fflush(to);
 }
 
-/* Whole lines, and those that are too long in parts. */
+/* Reads and prints whole lines; a line longer than LINE is printed in several lines. */
 static void read_output(struct launch *l, int rank, int which)
 {
     struct pipe_end *p = &l->rank[rank].out[which];
@@ -162,7 +164,8 @@ static void read_output(struct launch *l, int rank, int which)
     memmove(p->line, begin, p->n);
 }
 
-/* The first failure decides; that of a rank which was told to end is none. */
+/* The first failure decides the exit status. A rank that fails after it received a signal to end
+ * does not count. */
 static void note_end(struct launch *l, int rank, int status)
 {
     bool failed = !WIFEXITED(status) || WEXITSTATUS(status);
@@ -171,7 +174,7 @@ static void note_end(struct launch *l, int rank, int status)
     l->rank[rank].pid = 0;
     l->rank[rank].status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     l->running--;
-    kill(-group, SIGKILL); /* what it left behind in its group */
+    kill(-group, SIGKILL); /* processes that the rank left in its group */
     if (!failed || l->ending) return;
     l->code = l->rank[rank].status;
     if (WIFEXITED(status))
@@ -198,12 +201,13 @@ static void take_signal(struct launch *l)
 
     if (read(l->signals, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) return;
     if (!l->code) l->code = 128 + (int)info.ssi_signo;
-    if (l->ending) tell_all(l, SIGKILL); /* asked twice */
+    if (l->ending) tell_all(l, SIGKILL); /* the second signal kills */
     tell_all(l, (int)info.ssi_signo);
     end_all(l);
 }
 
-/* Milliseconds until the ranks are killed, and kills them then; -1: they are not to be. */
+/* Returns the milliseconds until the ranks must be killed, and kills them when the time is over.
+ * -1: they need not be killed. */
 static int until_kill(const struct launch *l)
 {
     struct timespec now;
@@ -217,7 +221,7 @@ static int until_kill(const struct launch *l)
     return 100;
 }
 
-/* Output that a rank's descendants hold open outside its group is not waited for. */
+/* Does not wait for output pipes that descendants outside a rank's process group hold open. */
 static void launch_watch(struct launch *l)
 {
     struct pollfd *p = calloc(1 + 2 * (size_t)l->n, sizeof *p);
@@ -238,7 +242,7 @@ static void launch_watch(struct launch *l)
     free(p);
 }
 
-/* {"status", "ranks": [status of each]}. */
+/* Writes {"status", "ranks": [status of each]}. */
 static void write_report(struct launch *l)
 {
     FILE *file = strcmp(l->json, "-") ? fopen(l->json, "w") : stdout;
@@ -259,7 +263,7 @@ static void write_report(struct launch *l)
     cJSON_Delete(report);
 }
 
-/* Before there is any other thread. */
+/* Called while the process has no other thread. */
 static void hold_signals(struct launch *l)
 {
     static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
@@ -321,7 +325,7 @@ int bp_cmd_launch(int argc, char **argv)
     struct bp_store *store;
     int own = 1, status;
 
-    /* Options of CMD are its own: ours end before the first word. */
+    /* Options of CMD belong to CMD: bp's own options end before the first other word. */
     while (own < argc && argv[own][0] == '-' && strcmp(argv[own], "--"))
         own += (!strcmp(argv[own], "-n") || !strcmp(argv[own], "--ranks") ||
                 !strcmp(argv[own], "--store") || !strcmp(argv[own], "--json")) + 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* list.c: `bp list`: the plugins that are found. */
+/* list.c: `bp list`: lists the plugins that the core finds. */
 #include "probe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* "xpu:0 is the same hardware as cuda:0", for each device of which that is known; to be freed. */
+/* Text such as "xpu:0 is the same hardware as cuda:0", for each device for which this is known. The
+ * caller frees it. */
 static char *same_hardware(const struct bp_probe *probes, uint32_t i)
 {
     char *text = bp_text_format("%s", probes[i].reason);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c: `bp`: the table of its commands. */
+/* main.c: the `bp` command: the table of its commands, and its help. */
 #include "tools.h"
 
 #include <signal.h>
@@ -8,9 +8,9 @@
 static const struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const char *words;   /* what follows the name in the help; NULL: not shown */
+    const char *words; /* arguments in the help; NULL: the help does not show the command */
     const char *summary;
-    bool loads;          /* runs plugins in this very process */
+    bool loads; /* loads plugins into this process */
 } commands[] = {
     {"list", bp_cmd_list, "[--probe]", "the plugins that are found"},
     {"info", bp_cmd_info, "DEV", "a device: properties, memory, kernels", true},
@@ -84,7 +84,8 @@ static int tool_run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* It may be inherited ignored, and then the end of no child can be known. */
+    /* If the parent process ignores SIGCHLD, bp inherits that and could not wait for its
+     * children. */
     signal(SIGCHLD, SIG_DFL);
     int status = tool_run(argc, argv);
     bp_crash_ending();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.c: `bp manifest FILE.so`: writes the manifest that announces a plugin, from the plugin
- * itself.
+/* manifest.c: `bp manifest FILE.so`: writes the manifest of a plugin with the information that the
+ * plugin's library states.
  *
- * The library is opened in a child process (bp read-plugin PATH), with plain dlopen: its user has
- * named it, and only the constant data of bp_plugin_get is read. */
+ * A child process (bp read-plugin PATH) opens the library with plain dlopen: the user has named the
+ * file, and only the constant data of bp_plugin_get are read. */
 #include <backplane/plugin.h>
 #include "tools.h"
 
@@ -18,9 +18,9 @@
 
 enum { MANIFEST_FORMAT = 1, READ_SECONDS = 30 };
 
-/* ---- the child ---- */
+/* ---- the child process ---- */
 
-/* Why the table of a plugin cannot be read; NULL if it can. To be freed. */
+/* Why the table of a plugin cannot be read; NULL if it can. The caller frees the text. */
 static char *manifest_refusal(const char *path, const struct bp_plugin *plugin)
 {
     if (!plugin)
@@ -76,14 +76,14 @@ int bp_cmd_read_plugin(int argc, char **argv)
     if (line) dprintf(BP_CHILD_REPORT, "%s\n", line);
     cJSON_free(line);
     cJSON_Delete(json);
-    _exit(BP_EXIT_GOOD); /* what the plugin would do on the way out is not asked here */
+    _exit(BP_EXIT_GOOD); /* ends without the plugin's exit handlers, which are not tested here */
 }
 
 /* ---- the command ---- */
 
 struct request {
     const char *file, *output;
-    const char *path; /* of file, absolute */
+    const char *path; /* absolute path of file */
     double priority;
     bool sha256, json;
     struct bp_texts features;
@@ -98,7 +98,7 @@ static void take_json(void *ctx, const char *line)
     *answer = json;
 }
 
-/* What the plugin says of itself; NULL: it was printed why that is not known. */
+/* The information that the plugin states; NULL after printing an error. */
 static cJSON *ask_plugin(const char *path)
 {
     const char *argv[] = {"/proc/self/exe", "read-plugin", path, NULL};
@@ -124,7 +124,7 @@ static cJSON *ask_plugin(const char *path)
     return NULL;
 }
 
-/* The hash as the program sha256sum of the system finds it. */
+/* Adds the hash that the system's program sha256sum computes. */
 static bool add_sha256(cJSON *manifest, const char *path)
 {
     const char *argv[] = {"/usr/bin/env", "sha256sum", "--", path, NULL};
@@ -132,7 +132,7 @@ static bool add_sha256(cJSON *manifest, const char *path)
     struct bp_child_result result;
 
     bp_child_run(&child, &result);
-    /* It begins with a backslash where it had to quote something in the path. */
+    /* The output begins with a backslash if sha256sum had to quote a character of the path. */
     const char *digits = result.output + (*result.output == '\\');
     bool good = result.end == BP_CHILD_EXITED && !result.code &&
                 strspn(digits, "0123456789abcdef") == 64;
@@ -156,7 +156,7 @@ static bool write_manifest(const cJSON *manifest, const char *output)
     bool good = file && fprintf(file, "%s\n", text) > 0;
 
     if (file) good = !fclose(file) && good;
-    good = good && !rename(part, output); /* who reads it sees all or nothing */
+    good = good && !rename(part, output); /* a reader sees the old file or the whole new one */
     if (!good) {
         bp_complain("manifest", "%s: cannot be written: %s", output, strerror(errno));
         if (file) unlink(part);

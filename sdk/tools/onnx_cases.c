@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx_cases.c: ONNX's test data as cases. */
+/* onnx_cases.c: finds ONNX's test models and runs them as conformance cases. */
 #include "onnx_cases.h"
 #include "tools.h"
 
@@ -49,7 +49,7 @@ char *onnx_data_file(const char *folder, const char *what, uint32_t i)
     return NULL;
 }
 
-/* The same of a set of a case. */
+/* The path of a file in data set `set` of a case, as onnx_data_file. */
 static char *data_file(const struct onnx_cases *cases, size_t index, int set, const char *what,
                        uint32_t i)
 {
@@ -60,7 +60,7 @@ static char *data_file(const struct onnx_cases *cases, size_t index, int set, co
     return path;
 }
 
-/* Fowler, Noll and Vo's hash. Takes path. */
+/* Continues the hash of Fowler, Noll and Vo with the contents of a file. Frees path. */
 static uint64_t add_file(uint64_t sum, char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -134,7 +134,7 @@ static bool compare_values(struct check *c, const struct data_set *d,
     return ok;
 }
 
-/* Adds a name, once, to what the model lacks. */
+/* Adds a name to the missing features of the model, unless it is there already. */
 static void add_missing(struct result *result, const char *name, size_t length)
 {
     size_t used = strlen(result->missing);
@@ -162,19 +162,20 @@ size_t onnx_missing_name(const char *line, size_t *out_begin)
     return length;
 }
 
-/* The names of lines as bp_model_missing writes them. */
+/* Adds the names in lines in the form of bp_model_missing. */
 static void add_lines(struct result *result, const char *text)
 {
     for (const char *line = text; *line; line += *line == '\n') {
         size_t n = strcspn(line, "\n"), begin, end = onnx_missing_name(line, &begin);
-        if (n != 3 || strncmp(line, "...", 3)) /* not what there was no room for */
+        if (n != 3 || strncmp(line, "...", 3)) /* "..." stands for lines that did not fit */
             add_missing(result, line + begin, end - begin);
         line += n;
     }
 }
 
-/* What is not there makes a model unsupported; not a kernel that is there and declines a call, or
- * fails. The operator whose kernel is missing is named, for the summary of a run counts it. */
+/* Checks the status of a call. A missing feature makes a model unsupported; a kernel that exists
+ * but declines the call or fails does not. Names the operator whose kernel is missing, because the
+ * summary of the run counts these. */
 static bool is_there(struct check *c, enum bp_status status, const char *call)
 {
     struct bp_error_info info = {.size = sizeof info};
@@ -213,9 +214,9 @@ static bool run_set(struct check *c, const struct onnx_cases *cases, size_t inde
     return ok;
 }
 
-/* Operators whose results are random: dtype and shape are all that can be compared. With a ratio of
- * zero nothing is dropped. The suite
- * says so of bernoulli, and each of these is by itself in a model. */
+/* Whether the results of the model's operator are random, so that only dtype and shape can be
+ * compared. With a ratio of zero, dropout drops no elements. The names are those of the suite's
+ * models; each has one operator. */
 static bool is_random(const char *id)
 {
     return strstr(id, "bernoulli") ||
@@ -226,7 +227,7 @@ static void run_case(void *ctx, size_t index, struct check *c)
 {
     const struct onnx_cases *cases = ctx;
     struct onnx_tolerance tolerance = {1e-3, 1e-7, is_random(cases->id[index])};
-    /* Some of the suite's data does not have the shapes that its models declare. */
+    /* Some of the suite's data do not have the shapes that the models declare. */
     const struct bp_model_options options = {.size = sizeof options, .any_shape = 1};
     char *path = onnx_cases_model(cases, index), missing[CONFORM_MESSAGE - 16] = "";
     struct bp_model *model;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx_compare.c: outputs of a model against those that are expected. */
+/* onnx_compare.c: compares the outputs of a model with the expected ones. */
 #include "onnx_cases.h"
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static bool is_float(uint32_t dtype)
     return (BP_MASK_FLOAT | BP_MASK_COMPLEX) >> dtype & 1;
 }
 
-/* Number i of data; of complex numbers each has two. */
+/* Number i of data; a complex element has two numbers. */
 static double real_at(const void *data, uint32_t dtype, int64_t i)
 {
     switch (dtype) {
@@ -42,15 +42,15 @@ static double real_at(const void *data, uint32_t dtype, int64_t i)
     }
 }
 
-/* Two units of the last place are no difference in a half type, whatever rtol says: one, since
- * writers of test data truncate where we round; and one, since they round between the steps of an
- * operator where we compute in f32. A unit is at most 2^-10 of a number of f16, and 2^-7 of one of
- * bf16, but never less than the smallest number above 0. */
+/* Allows a difference of two units in the last place for half types, whatever rtol is: one because
+ * the writers of test data truncate where this library rounds, and one because they round between
+ * the steps of an operator that this library computes in f32. A unit is at most 2^-10 of a number
+ * of f16, and 2^-7 of one of bf16, but never less than the smallest number above 0. */
 static struct onnx_tolerance compare_widen(uint32_t dtype, const struct onnx_tolerance *t)
 {
     struct onnx_tolerance wide = *t;
     double unit = dtype == BP_BF16 ? 0x1p-7 : dtype == BP_F16 ? 0x1p-10 : 0;
-    double least = dtype == BP_F16 ? 0x1p-24 : 0; /* of bf16 it is far below atol */
+    double least = dtype == BP_F16 ? 0x1p-24 : 0; /* for bf16 it is far below atol */
 
     if (wide.rtol < 2 * unit) wide.rtol = 2 * unit;
     if (wide.atol < 2 * least) wide.atol = 2 * least;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onnx_test.c: `bp onnx-test`: runs a folder of ONNX's test models. */
+/* onnx_test.c: `bp onnx-test`: runs a folder of ONNX's test models on a device. */
 #include "onnx_cases.h"
 #include "tools.h"
 
@@ -16,7 +16,7 @@ static void test_show(const char *text)
     bp_progress("%s", text);
 }
 
-/* One line of the expectations: what is after the outcome is the reason. */
+/* One line of the file of expectations. The text behind the outcome is the reason. */
 struct entry {
     const char *path, *pattern, *reason;
     int line;
@@ -28,8 +28,8 @@ static bool test_refuse(const struct entry *e, const char *id, const char *what,
     return false;
 }
 
-/* A model with wrong data is named by itself, with the sum of its files: another one that fails is
- * not excused by it. */
+/* Checks an entry for a model with wrong data. The entry must name one model, with the sum of its
+ * files, so that it does not excuse another model that fails. */
 static bool check_data(const struct onnx_cases *cases, size_t i, const struct entry *e,
                        const char *id)
 {
@@ -42,7 +42,8 @@ static bool check_data(const struct onnx_cases *cases, size_t i, const struct en
     return test_refuse(e, id, "the entry was written for other files; the sum of these is ", sum);
 }
 
-/* Whether the reason is how one of the lines begins, with the name that it is about in full. */
+/* Whether one of the lines begins with the reason, and the reason contains the full name of the
+ * missing feature. */
 static bool names_missing(const char *reason, const char *lines)
 {
     size_t length = strlen(reason), begin;
@@ -57,9 +58,9 @@ static bool names_missing(const char *reason, const char *lines)
     return false;
 }
 
-/* An entry stands for an operator or a type that is not there, and says which, as a line of
- * bp_model_missing begins; one for a model that needs nothing more hides a defect, unless it says
- * of the model's data what is wrong with it: "data:SUM ...". */
+/* Checks that an entry states a missing operator or type as a line of bp_model_missing begins. An
+ * entry for a model that misses no feature would hide a defect, unless it states an error in the
+ * model's data: "data:SUM ...". */
 static bool check_entry(const struct onnx_cases *cases, const struct entry *e)
 {
     bool ok = true;
@@ -95,11 +96,11 @@ static bool check_expectations(const struct onnx_cases *cases, const char *path)
         int reason = 0;
         line[strcspn(line, "\r\n")] = 0;
         if (sscanf(line, " %255s %*s %n", pattern, &reason) < 1 || *pattern == '#') continue;
-        e.reason = line + reason; /* without one the line is complained of where it is used */
+        e.reason = line + reason; /* a line without a reason is reported when it is used */
         ok = (!reason || check_entry(cases, &e)) && ok;
     }
     free(line);
-    if (file) fclose(file); /* one that can't be read is complained of where it is used */
+    if (file) fclose(file); /* an unreadable file is reported when it is used */
     return ok;
 }
 

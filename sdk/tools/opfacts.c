@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opfacts.c: families and gradients, read from ops.def; words for what operators are made of. */
+/* opfacts.c: reads families and gradients of operators from ops.def, and formats parts of
+ * operators. */
 #include "opfacts.h"
 
 #include <string.h>
@@ -8,7 +9,8 @@
 
 static const struct row {
     const char *name, *title; /* an operator, or the title of a family */
-    const char *gradient, *expansion, *why; /* without the first, it has that of the second */
+    const char *gradient, *expansion, *why; /* without a gradient rule, the decomposition's gradient
+                                               is used */
 } rows[] = {
 #define FAMILY(text) {.title = text},
 #define OP(op, inputs, outputs, facts) {.name = #op, facts},

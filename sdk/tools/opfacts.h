@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opfacts.h: facts of ops.def that are for readers and that libbackplane has no function for. */
+/* opfacts.h: facts of the operator table for readers, for which libbackplane has no function. */
 #ifndef BP_OPFACTS_H
 #define BP_OPFACTS_H
 
@@ -8,22 +8,22 @@
 
 struct bp_opfacts {
     const char *family;
-    const char *no_gradient; /* why there is none; NULL: there is one */
+    const char *no_gradient; /* why the operator has no gradient; NULL: it has one */
 };
 
-/* Of the operator of that name. */
+/* Facts of the operator of that name. */
 struct bp_opfacts bp_opfacts_find(const char *name);
 
-/* How a kind of attribute is called: "integer", "flag", ... */
+/* The name of a kind of attribute: "integer", "flag", ... */
 const char *bp_attr_kind_name(uint8_t kind);
 
-/* The default of an attribute as text: "-1", "f32", "none", "1 1 1". To be freed. */
+/* The default of an attribute as text: "-1", "f32", "none", "1 1 1". The caller frees it. */
 char *bp_attr_default_text(const struct bp_attr *attr);
 
-/* What a port is called in a list: "x", "[bias]" (optional), "xs..." (any number). To be freed. */
+/* A port as text in a list: "x", "[bias]" (optional), "xs..." (any number). The caller frees it. */
 char *bp_port_text(const struct bp_port *port);
 
-/* The type variables T U I R that the operator uses: how many; and the name of one. */
+/* The number of type variables (T U I R) that the operator uses; and the name of one. */
 int bp_opinfo_vars(const struct bp_opinfo *op);
 char bp_var_name(int var);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.c: `bp ops`: the operators, and what a device has kernels for. */
+/* ops.c: `bp ops`: lists the operators, and the kernels that a device has for them. */
 #include "opfacts.h"
 
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 
 #include "tools.h"
 
-/* What a device has for an operator: rows that can run there, and their dtypes by variable. */
+/* The kernel rows of a device for an operator: usable rows, and their dtypes by type variable. */
 struct support {
     uint32_t rows;
     uint64_t types[BP_VAR_COUNT];
 };
 
-/* How a device runs an operator. */
+/* The ways in which a device can run an operator. */
 enum way { WAY_KERNEL, WAY_VIEW, WAY_OTHERS, WAY_NONE, WAYS };
 static const char *const way_word[WAYS] = {"kernel", "view", "others", "no"};
 
@@ -24,7 +24,8 @@ static enum way way_of(const struct bp_opinfo *op, const struct support *support
     return op->flags & BP_OP_EXPAND ? WAY_OTHERS : WAY_NONE;
 }
 
-/* The operator of a device's row, if it is the plugin's own and no row before is of it. */
+/* The operator of a device's row, if the plugin defines that operator and no earlier row has it;
+ * else NULL. */
 static const struct bp_opinfo *own_of_row(struct bp_device *device, uint32_t row)
 {
     struct bp_kernel_info info = {.size = sizeof info}, before = {.size = sizeof before};
@@ -35,8 +36,8 @@ static const struct bp_opinfo *own_of_row(struct bp_device *device, uint32_t row
     return bp_opinfo_find(info.op);
 }
 
-/* Operator number *at or a later one, and *at past it: those of the table, then the plugin's own.
- * NULL: that were all. device NULL: the table only. */
+/* Returns operator number *at or a later one, and advances *at: first those of the table, then
+ * those that the plugin defines. NULL: there are no more. device NULL: those of the table only. */
 static const struct bp_opinfo *next_op(struct bp_device *device, uint32_t *at)
 {
     uint32_t n = bp_opinfo_count(), rows = device ? bp_device_kernels(device) : 0;
@@ -60,7 +61,8 @@ static struct support support_find(struct bp_device *device, const struct bp_opi
     return support;
 }
 
-/* "T: f32 f64, U: i8"; without letters if there is one variable only. To be freed. */
+/* Text such as "T: f32 f64, U: i8"; without letters if there is only one type variable. The caller
+ * frees it. */
 static char *types_text(const struct bp_opinfo *op, const uint64_t *types)
 {
     char *text = bp_text_format("%s", "");
@@ -78,7 +80,7 @@ static char *types_text(const struct bp_opinfo *op, const uint64_t *types)
     return text;
 }
 
-/* "x y [bias]" */
+/* Text such as "x y [bias]". The caller frees it. */
 static char *ports_text(const struct bp_port *port, unsigned n)
 {
     char *text = bp_text_format("%s", "");
@@ -93,7 +95,7 @@ static char *ports_text(const struct bp_port *port, unsigned n)
     return text;
 }
 
-/* "axes keep" */
+/* Text such as "axes keep". The caller frees it. */
 static char *attrs_text(const struct bp_opinfo *op)
 {
     char *text = bp_text_format("%s", op->n_attr ? "" : "-");
@@ -106,7 +108,7 @@ static char *attrs_text(const struct bp_opinfo *op)
     return text;
 }
 
-/* One row: what the operator is, or what the device has for it. */
+/* Adds one row: the description of the operator, or the kernels that the device has for it. */
 static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct bp_device *device)
 {
     char *cell[4] = {NULL};

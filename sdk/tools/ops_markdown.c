@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_markdown.c: `bp ops --markdown`, which prints docs/ops.md. */
+/* ops_markdown.c: `bp ops --markdown`: prints docs/ops.md. */
 #include "opfacts.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static void print_aliases(const char *alias)
     printf(".\n");
 }
 
-/* Whose memory an output takes. */
+/* Prints the input whose memory an output uses. */
 static void print_share(const struct bp_opinfo *op, const struct bp_port *out)
 {
     bool view = out->kind == BP_PORT_VIEW || out->kind == BP_PORT_VIEWS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops_onnx.c: `bp ops --onnx`: the table of docs/onnx.md. */
+/* ops_onnx.c: `bp ops --onnx`: prints the table of docs/onnx.md. */
 #include "tools.h"
 
 #include <backplane/model.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c: reads a command line by a table of options, and prints the help from that table. */
+/* options.c: parses a command line with a table of options, and prints the help from that table. */
 #include "tools.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@ static int options_min3(int a, int b, int c)
     return least < c ? least : c;
 }
 
-/* How many letters must be added, removed or exchanged to make one word of the other; words of more
- * than 31 letters are far from all. */
+/* The number of letters that must be added, removed or exchanged to make one word from the other.
+ * Words of more than 31 letters get a large distance. */
 static int options_distance(const char *a, const char *b)
 {
     int row[32];
@@ -49,7 +49,7 @@ const char *bp_nearest(const char *word, const char *const *candidates, size_t n
     return best;
 }
 
-/* "--timeout SECONDS", "-o, --output FILE" */
+/* Text such as "--timeout SECONDS" or "-o, --output FILE". */
 static char *option_text(const struct bp_option *o)
 {
     char letter[8] = "";
@@ -59,7 +59,7 @@ static char *option_text(const struct bp_option *o)
                           o->value ? o->value : "");
 }
 
-/* "usage: bp CMD WORDS [--option VALUE] ...", broken between options only. */
+/* Prints "usage: bp CMD WORDS [--option VALUE] ..."; breaks lines between options only. */
 static void print_synopsis(const struct bp_usage *usage)
 {
     enum { WIDTH = 90 };
@@ -136,7 +136,7 @@ static int option_set(const struct bp_usage *usage, const struct bp_option *o, c
     return BP_OPTIONS_GOOD;
 }
 
-/* Takes the option at argv[*at], and its value, which may be the next argument. */
+/* Parses the option at argv[*at] and its value, which may be the next argument. */
 static int take_option(const struct bp_usage *usage, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at];

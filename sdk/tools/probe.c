@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe.c: asks a plugin what it is in a child process. The child is bp itself (bp probe-plugin
- * PATH, probe_child.c), which reports lines of JSON, each with its "pid": {"step":"open"} before
- * each step, so that it is known where a plugin was when it took the process with it, then
- * {"plugin":{...}} once, {"device":{...}} for each that tells what its hardware is,
- * {"step":"destroy"} and {"step":"exit"}. A copy of the child, made by a plugin's fork, reports
- * too: with another pid, and with the step in which it was "forked". */
+/* probe.c: probes plugins in child processes. A child is bp itself (bp probe-plugin PATH,
+ * probe_child.c) and reports lines of JSON, each with its "pid". It reports {"step":"open"} and so
+ * on before each step, so that the step is known in which a plugin ended the process; then
+ * {"plugin":{...}} once, {"device":{...}} for each device that identifies its hardware,
+ * {"step":"destroy"} and {"step":"exit"}. A copy of the child, made by a fork of the plugin,
+ * reports too: with another pid, and with the step in which it was "forked". */
 #include "probe.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "child.h"
 
 enum {
-    OUTPUT_KEPT = 4096, /* bytes of what a plugin printed, the last ones */
+    OUTPUT_KEPT = 4096, /* kept bytes of a plugin's output, from its end */
     PROBES_AT_ONCE = 4,
 };
 
@@ -103,13 +103,13 @@ void bp_probe_finish(struct bp_probe *probe)
     *probe = (struct bp_probe){0};
 }
 
-/* What the child has said so far. */
+/* The reports of the child so far. */
 struct answer {
     struct bp_probe *probe;
-    double pid;      /* of the first line, before any of the plugin ran; 0: there was none */
-    bool complete;   /* it has said what the plugin is */
-    bool destroying; /* and that the instance is about to end */
-    bool leaving;    /* and that it has ended */
+    double pid;      /* pid of the first line, before any plugin code ran; 0: no line came */
+    bool complete;   /* it has reported the plugin */
+    bool destroying; /* it has reported that it will destroy the instance */
+    bool leaving;    /* it has reported that the instance is destroyed */
     bool forked;     /* another process has reported, too */
     uint32_t forked_step;
 };
@@ -166,8 +166,8 @@ const struct bp_probe *bp_probe_same(const struct bp_probe *probes, uint32_t i,
     return NULL;
 }
 
-/* One line of the report. The plugin shares the child's descriptors: a line that is none of ours is
- * passed over. */
+/* Handles one line of the report. The plugin shares the child's descriptors, so lines of another
+ * form are ignored. */
 static void probe_take_line(void *ctx, const char *line)
 {
     struct answer *answer = ctx;
@@ -214,7 +214,7 @@ static void set_broken(struct bp_probe *probe, uint32_t step, char *reason)
     free(reason);
 }
 
-/* The child did not come to its end, or not in peace: that is the plugin's answer. */
+/* Handles a child that did not come to its end, or did not end well: the plugin is broken. */
 static void take_loss(struct bp_probe *probe, const struct answer *answer,
                       const struct bp_child_result *result)
 {
@@ -241,7 +241,8 @@ static void take_loss(struct bp_probe *probe, const struct answer *answer,
     free(what);
 }
 
-/* All was said, and the process has ended well; but it was not the only one. */
+/* Handles a child that reported everything and ended well, but may have left or forked other
+ * processes. */
 static void take_others(struct bp_probe *probe, const struct answer *answer,
                         const struct bp_child_result *result)
 {
@@ -257,7 +258,7 @@ static void take_others(struct bp_probe *probe, const struct answer *answer,
             result->left, result->left == 1 ? "" : "es", result->left_name));
 }
 
-/* What to do against an error of the system that kept the child from running. */
+/* Advice for an error of the system that kept the child from starting. */
 static char *start_advice(int error)
 {
     struct rlimit limit = {0, 0};
@@ -275,7 +276,7 @@ static char *start_advice(int error)
     }
 }
 
-/* There was no child: nothing is known of the plugin. */
+/* Handles a child that could not be started: the plugin stays unprobed. */
 static void take_refusal(struct bp_probe *probe, const struct bp_child_result *result)
 {
     const char *file = *probe->manifest ? probe->manifest : probe->library;
@@ -296,7 +297,7 @@ static void run_one(struct bp_probe *probe, double timeout_s)
 {
     const char *argv[] = {"/proc/self/exe", "probe-plugin",
                           *probe->manifest ? probe->manifest : probe->library, NULL};
-    static const char *const env[] = {"BP_LOG=debug", NULL}; /* so the steps are logged */
+    static const char *const env[] = {"BP_LOG=debug", NULL}; /* makes the core log the steps */
     struct answer answer = {.probe = probe};
     struct bp_child child = {
         .argv = argv,
@@ -308,7 +309,7 @@ static void run_one(struct bp_probe *probe, double timeout_s)
     struct bp_child_result result;
 
     probe->step = BP_STEP_FILE;
-    char *path = bp_text_format("%s", argv[2]); /* the answer replaces those of probe */
+    char *path = bp_text_format("%s", argv[2]); /* probe's paths are replaced meanwhile */
     argv[2] = path;
     bp_child_run(&child, &result);
     free(path);
@@ -324,13 +325,13 @@ static void run_one(struct bp_probe *probe, double timeout_s)
     bp_child_finish(&result);
 }
 
-/* Probes of which each thread takes the next. */
+/* The plugins to probe; each thread takes the next one. */
 struct probing {
     struct bp_probe *probes;
     uint32_t n;
     double timeout_s;
     bool all;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t known_more;
     uint32_t next;
     bool *known;
@@ -354,7 +355,7 @@ static void *probe_thread(void *ctx)
     return NULL;
 }
 
-/* In their order, as they become known. Answers how many could not be asked. */
+/* Calls done in order, as results become known. Returns how many plugins could not be probed. */
 static uint32_t hand_on(struct probing *p, void (*done)(void *, const struct bp_probe *), void *ctx)
 {
     uint32_t not_asked = 0;

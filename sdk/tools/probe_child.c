@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_child.c: `bp probe-plugin PATH`, the child of probe.c: loads one plugin and reports. */
+/* probe_child.c: `bp probe-plugin PATH`, the child process of probe.c: loads one plugin and
+ * reports. */
 #include "probe.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #include "child.h"
 
-/* Where the plugin was when it forked last; in the copies of the process that it made, too. */
+/* The step in which the plugin last forked; copies of the process inherit it. */
 static char fork_step[16];
 static pid_t first_process;
 
@@ -24,8 +25,8 @@ static void note_fork(void)
     snprintf(fork_step, sizeof fork_step, "%s", found ? activity.word : BP_STEP_EXIT);
 }
 
-/* Begins a line of its own, whatever the plugin may have left on the one before, in one write: a
- * copy of this process reports, too, and is told apart by its pid. */
+/* Writes one line with one write, and begins with a newline because the plugin may have left an
+ * incomplete line. A copy of this process reports too; its pid distinguishes it. */
 static void probe_child_report(cJSON *json)
 {
     cJSON_AddNumberToObject(json, "pid", getpid());
@@ -63,7 +64,8 @@ static void report_step(void *ctx, uint32_t level, const char *text)
     if (word) report_step_name(word);
 }
 
-/* What the core says of plugin index; if it has none, reason is all there is to say of path. */
+/* Reports the core's information about plugin `index`. If the core has none, reports path and
+ * reason. */
 static void report_plugin(struct bp_core *core, uint32_t index, const char *path,
                           const char *reason)
 {
@@ -72,7 +74,7 @@ static void report_plugin(struct bp_core *core, uint32_t index, const char *path
 
     if (index < bp_core_plugins(core) && bp_core_plugin(core, index, &info) == BP_OK) {
         bp_probe_init(&probe, &info);
-        if (info.state == BP_PLUGIN_UNPROBED) { /* memory ran out, its own or the host's */
+        if (info.state == BP_PLUGIN_UNPROBED) { /* memory was exhausted */
             probe.state = BP_PLUGIN_BROKEN;
             free(probe.reason);
             probe.reason = bp_text_format("%s", reason);
@@ -95,7 +97,7 @@ static void report_plugin(struct bp_core *core, uint32_t index, const char *path
 
 enum { DEVICES_ASKED = 64 };
 
-/* What its devices are, of those that can be opened. */
+/* Reports the hardware of those devices that can be opened. */
 static void report_devices(struct bp_core *core, uint32_t index)
 {
     struct bp_plugin_info info = {.size = sizeof info};
@@ -131,7 +133,7 @@ static bool is_same_file(const char *a, const char *b)
            file_a.st_ino == file_b.st_ino;
 }
 
-/* The plugin of that manifest; UINT32_MAX if the core did not find it. */
+/* The index of the plugin with that manifest; UINT32_MAX if the core did not find it. */
 static uint32_t manifest_find(struct bp_core *core, const char *path)
 {
     for (uint32_t i = 0; i < bp_core_plugins(core); i++) {
@@ -141,7 +143,7 @@ static uint32_t manifest_find(struct bp_core *core, const char *path)
     return UINT32_MAX;
 }
 
-/* A core that knows the manifest, and reads few others: there may be thousands. */
+/* Creates a core that knows the manifest and reads few others, of which there may be thousands. */
 static struct bp_core *core_with_manifest(const char *path, uint32_t *out_index)
 {
     struct bp_core_options options = {
@@ -153,7 +155,7 @@ static struct bp_core *core_with_manifest(const char *path, uint32_t *out_index)
     return core;
 }
 
-/* Loads a library by its path, for its index: that of a library that cannot be loaded, too. */
+/* Loads a library by its path and returns its index, also if the library cannot be loaded. */
 static uint32_t load_library(struct bp_core *core, const char *path)
 {
     uint32_t before = bp_core_plugins(core);
@@ -190,7 +192,7 @@ int bp_cmd_probe_plugin(int argc, char **argv)
         report_plugin(core, index, path, bp_error_message());
     }
     report_devices(core, index);
-    /* Who ends the process with a good status is found by what is not said any more. */
+    /* A plugin that ends the process with a good status is detected by the missing line. */
     report_step_name(BP_STEP_DESTROY);
     bp_core_destroy(core);
     report_step_name(BP_STEP_EXIT);

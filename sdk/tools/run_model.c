@@ -18,22 +18,22 @@ bool run_failed(const char *what)
     return false;
 }
 
-/* What the command line says. */
+/* The options of the command line. */
 struct words {
     struct bp_texts shapes;
     const char *data, *profile, *weights;
-    double repeat, fold_mib, run_mib, rounds, seconds; /* limits: NAN where not given */
-    uint64_t seed; /* that weights says */
+    double repeat, fold_mib, run_mib, rounds, seconds; /* limits: NAN if not given */
+    uint64_t seed;                                     /* parsed from weights */
     bool verify, json;
 };
 
-/* A file of --data, or NULL: there is none. */
+/* A file of --data, or NULL if it does not exist. */
 static char *data_file(const struct words *w, const char *what, uint32_t i)
 {
     return w->data ? onnx_data_file(w->data, what, i) : NULL;
 }
 
-/* Whether a --shape, "NAME=1x3x224x224", is of this input. */
+/* Whether a --shape, "NAME=1x3x224x224", belongs to this input. */
 static bool is_of(const char *given, const struct bp_model_port *port)
 {
     size_t n = strlen(port->name);
@@ -53,7 +53,7 @@ static bool read_shape(const char *given, const struct bp_model_port *port, int6
     return port->rank > 0;
 }
 
-/* Each --shape is the extents of an input whose values are made up. */
+/* Checks that a --shape gives the extents of an input for which no file exists. */
 static bool check_shape(const struct run_model *r, const struct words *w, const char *given)
 {
     for (uint32_t i = 0; i < r->n_in; i++) {
@@ -91,7 +91,7 @@ static bool check_shapes(struct run_model *r, const struct words *w)
     return true;
 }
 
-/* What is given, else what the model says, and 1 where it leaves an extent open. */
+/* The shape from --shape, else from the model, with 1 for extents that the model leaves open. */
 static void choose_shape(const struct words *w, const struct bp_model_port *port, int64_t *shape)
 {
     for (uint32_t k = 0; k < port->rank; k++) shape[k] = port->shape[k] < 0 ? 1 : port->shape[k];
@@ -99,7 +99,7 @@ static void choose_shape(const struct words *w, const struct bp_model_port *port
         if (is_of(w->shapes.at[i], port)) (void)read_shape(w->shapes.at[i], port, shape);
 }
 
-/* Whether an input that is made up is within --max-memory. */
+/* Whether a generated input is within --max-memory. */
 static bool model_fits(const struct run_model *r, const struct words *w,
                        const struct bp_model_port *port, const int64_t *shape)
 {
@@ -112,7 +112,8 @@ static bool model_fits(const struct run_model *r, const struct words *w,
     return false;
 }
 
-/* Floats are i / n for element i of n, as ONNX's light networks have them; other types are 0. */
+/* Generates an input: element i of n is i / n for floats, as in ONNX's light networks; 0 for other
+ * types. */
 static bool model_make_input(struct run_model *r, const struct words *w,
                              const struct bp_model_port *port, struct bp_model_value *out)
 {
@@ -169,7 +170,7 @@ static void drop_outputs(struct run_model *r)
     for (uint32_t i = 0; i < r->n_out; i++) bp_model_value_finish(&r->out[i]);
 }
 
-/* Once; seconds: until the outputs are there. */
+/* Runs the model once. seconds: time until the outputs exist. */
 static bool run_once(struct run_model *r, double *seconds)
 {
     double begin = bench_now();
@@ -189,7 +190,7 @@ static int model_by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The largest element of a float output, for people. */
+/* Describes an output for people, with the largest element of a float output. */
 static void model_describe(struct run_model *r, struct bp_tensor *t, char *text, size_t size)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -254,7 +255,7 @@ static void model_report(struct run_model *r, const struct words *w, double firs
     else cJSON_Delete(json);
 }
 
-/* With --data: outputs beside the inputs are what they should be. The exit status. */
+/* With --data: compares the outputs with the files beside the inputs. Returns the exit status. */
 static int model_check_outputs(struct run_model *r, const struct words *w)
 {
     uint32_t compared = 0;
@@ -300,7 +301,7 @@ static int model_work(struct run_model *r, const struct words *w)
     return status || !w->verify ? status : run_verify(r);
 }
 
-/* As bp_model_options has it: 0 is the default. */
+/* Converts a limit for bp_model_options, where 0 is the default. */
 static uint64_t limit_of(double given, double unit)
 {
     return isnan(given) ? 0 : given * unit < 1 ? 1 : (uint64_t)(given * unit);
@@ -345,7 +346,7 @@ static void model_finish(struct run_model *r)
     bp_core_destroy(r->core);
 }
 
-/* What can be seen before there is a model. */
+/* Checks the options that can be checked before the model is loaded. */
 static bool check_words(struct words *w, const struct run_model *r)
 {
     const double limit[] = {w->fold_mib, w->run_mib, w->rounds, w->seconds};
@@ -428,7 +429,7 @@ int bp_cmd_run(int argc, char **argv)
 
     if (status != BP_OPTIONS_GOOD) return status;
     if (!check_words(&w, &r)) return BP_EXIT_USAGE;
-    if (w.json) r.told = stderr; /* standard output has the JSON, and that is all */
+    if (w.json) r.told = stderr; /* standard output gets the JSON only */
     status = model_load(&r, &w);
     model_finish(&r);
     return status;

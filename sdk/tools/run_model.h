@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_model.h: `bp run`: a model with its inputs, and what is done with it. */
+/* run_model.h: types and functions shared by the files of `bp run`: a model with its inputs, and
+ * the actions on it. */
 #ifndef BP_TOOLS_RUN_MODEL_H
 #define BP_TOOLS_RUN_MODEL_H
 
@@ -15,44 +16,47 @@ struct run_model {
     struct bp_model *model;
     struct bp_model_value *in, *out;
     uint32_t n_in, n_out;
-    FILE *told; /* where tables and verdicts go */
+    FILE *told; /* file for tables and results of checks */
     double load_s, rtol;
 };
 
-/* "bp run: what: the message of the last failure"; answers false. */
+/* Prints "bp run: ", `what` and the message of the last failure. Returns false. */
 bool run_failed(const char *what);
 
-/* run_weights.c: a bp_model_weights: numbers as He et al. start with (normal, variance 2 / fan in),
- * from *ctx (uint64_t), the seed; statistics of normalisations positive. The Delving Deep into
- * Rectifiers paper, 2015, eq. 10. */
+/* In run_weights.c: a bp_model_weights function. Draws numbers with the initial distribution of He
+ * et al. (normal, variance 2 / fan in) from the seed *ctx (uint64_t); statistics of normalisations
+ * are positive. The Delving Deep into Rectifiers paper, 2015, eq. 10. */
 void run_weights(void *ctx, const char *name, uint32_t rank, const int64_t *shape, int64_t fan_in,
                  float *data, int64_t count);
 
-/* run_walk.c: a model that is gone through operator call by operator call, each waited for: by its
- * graph, or, where it depends on data and has none, by a run that is watched. */
+/* In run_walk.c: runs a model operator call by operator call, and waits for each. Uses the model's
+ * graph, or, if the model has none because it depends on data, a run with a watcher. */
 struct run_walk {
     struct run_model *r;
     void (*before)(struct run_walk *walk, const struct bp_watched *call); /* or NULL */
     void (*after)(struct run_walk *walk, const struct bp_watched *call);
     void *ctx;
-    /* Set for both. */
-    const char *name;      /* of the node that makes the call */
-    double begin, seconds; /* of the call; seconds: after it, until its results were there */
-    uint32_t calls, nodes; /* before this one; of the graph, 0 where there is none */
+    /* Set before both functions are called. */
+    const char *name; /* name of the node that makes the call */
+    /* The start of the call; and, in `after`, its duration until its results existed. */
+    double begin, seconds;
+    uint32_t calls, nodes; /* calls before this one; nodes of the graph, 0 without a graph */
     bool failed;
 };
-/* false: it could not be gone through; said on standard error. */
+/* Returns false after printing why the model could not be run. */
 bool run_walk(struct run_walk *walk);
 
-/* run_profile.c: a table by operator, and in path the trace as Chrome reads it. The exit status. */
+/* In run_profile.c: prints a table by operator, and writes a trace in Chrome's format to path.
+ * Returns the exit status. */
 int run_profile(struct run_model *r, const char *path);
 
-/* run_verify.c: each call on the device and by the reference, from the same inputs. The exit
- * status; BP_EXIT_FAILED: one is wrong, constant or not finite, or none has a reference; said in
- * told. */
+/* In run_verify.c: runs each call on the device and by the reference, from the same inputs. Returns
+ * the exit status; BP_EXIT_FAILED if a result is wrong, constant or not finite, or no call has a
+ * reference. Prints to `told`. */
 int run_verify(struct run_model *r);
 
-/* Whether an output is what it should be, with ONNX's tolerance; said in told. */
+/* Whether an output equals the expected one within ONNX's tolerance. Prints the result to
+ * `told`. */
 bool run_same(struct run_model *r, const char *name, const struct bp_model_value *got,
               const struct bp_model_value *expected);
 

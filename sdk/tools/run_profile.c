@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_profile.c: where the time of a model goes, call by call. Each is waited for, so that the sum
- * is more than a run takes. */
+/* run_profile.c: measures the time of each operator call of a model. Each call is waited for, so
+ * the sum is more than a run takes. */
 #include "run_model.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* What an operator took in all its nodes. */
+/* The total of all calls of an operator. */
 struct share {
     const char *op;
     uint64_t calls, bytes;
@@ -111,7 +111,7 @@ static uint64_t profile_bytes_of(struct bp_tensor *const *t, uint32_t n)
     return bytes;
 }
 
-/* One time through the model. */
+/* One run through the model. */
 struct profile {
     struct shares shares;
     cJSON *events;
@@ -134,7 +134,7 @@ int run_profile(struct run_model *r, const char *path)
     struct run_walk walk = {.r = r, .after = add_call, .ctx = &p};
     bool ok = true;
 
-    for (int round = 0; ok && round < 2; round++) { /* the first makes plans */
+    for (int round = 0; ok && round < 2; round++) { /* the first one also makes plans */
         cJSON_Delete(p.events);
         free(p.shares.at);
         p = (struct profile){.events = cJSON_CreateArray(), .begin = bench_now()};

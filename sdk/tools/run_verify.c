@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_verify.c: each operator call of a model on the device and by the suite's reference, from the
- * same inputs, so that errors do not add up and the node that is wrong is named. */
+/* run_verify.c: runs each operator call of a model on the device and by the suite's reference, from
+ * the same inputs, so that errors do not accumulate and a wrong node is named. */
 #include "onnx_cases.h"
 #include "run_model.h"
 
@@ -38,14 +38,14 @@ static bool is_constant(const struct ref_array *a)
     return same;
 }
 
-/* What is gone through, and the call that is being. */
+/* The walk through the model, and the state of the current call. */
 struct verify {
     struct run_walk walk;
     uint32_t wrong, known;
-    const struct conform_op *op; /* of the call; NULL: it has no reference */
-    struct ref_array *in;        /* read before the call, which may write over them */
+    const struct conform_op *op; /* of the call; NULL: no reference */
+    struct ref_array *in;        /* read before the call, which may overwrite them */
     uint32_t n_in;
-    bool ok;                     /* they could be */
+    bool ok; /* the inputs could be read */
 };
 
 static FILE *verify_told(const struct verify *v)
@@ -53,7 +53,8 @@ static FILE *verify_told(const struct verify *v)
     return v->walk.r->told;
 }
 
-/* A graph has no node whose inputs are all constants; a run goes through those too. */
+/* Whether a constant result is plausible: a graph has no nodes whose inputs are all constants, but
+ * a run has such calls. */
 static bool may_be_constant(const struct verify *v)
 {
     bool varies = v->walk.nodes != 0;
@@ -63,7 +64,8 @@ static bool may_be_constant(const struct verify *v)
     return !varies;
 }
 
-/* Values that are all one, or not finite, would hide what is wrong behind them. */
+/* Whether a result is useful for verification. Results that are all equal, or not finite, would
+ * hide errors of later nodes. */
 static bool is_telling(const struct verify *v, const struct ref_array *got)
 {
     for (int64_t i = 0; got->v && i < got->count; i++)
@@ -107,7 +109,8 @@ static bool verify_judge(const struct verify *v, struct bp_tensor *out,
     return ok;
 }
 
-/* Of a variadic port the end is marked by one that is absent: as the suite's references expect. */
+/* Reads the inputs. An absent one marks the end of a variadic port, as the suite's references
+ * expect. */
 static void verify_take_inputs(struct run_walk *walk, const struct bp_watched *call)
 {
     struct verify *v = walk->ctx;
@@ -157,7 +160,7 @@ int run_verify(struct run_model *r)
     v.walk.ctx = &v;
     ok = run_walk(&v.walk);
     bp_progress("%s", "");
-    for (uint32_t i = 0; v.in && i < v.n_in; i++) ref_array_finish(&v.in[i]); /* a call failed */
+    for (uint32_t i = 0; v.in && i < v.n_in; i++) ref_array_finish(&v.in[i]); /* the call failed */
     free(v.in);
     if (!ok || (bp_model_get_info(r->model, &info) && !run_failed("verify"))) return BP_EXIT_FAILED;
     if (info.host_nodes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_walk.c: goes through a model call by call. */
+/* run_walk.c: runs a model operator call by operator call, through its graph or with a watcher. */
 #include "graph_walk.h"
 #include "run_model.h"
 #include <stdlib.h>
@@ -51,7 +51,8 @@ static bool walk_run(struct run_walk *walk)
     return ok;
 }
 
-/* The graph for these inputs; NULL: there is none, as for inputs that are no tensors. */
+/* Finds the graph for these inputs; NULL if there is none, for example for inputs that are no
+ * tensors. */
 static bool find_graph(struct run_model *r, struct bp_tensor **in, struct bp_graph **out_graph)
 {
     *out_graph = NULL;
@@ -74,7 +75,7 @@ bool run_walk(struct run_walk *walk)
     ok = find_graph(r, in, &graph) &&
          (!bp_stream_watch(r->stream, walk_see, walk) || run_failed("watch"));
     if (ok) ok = graph ? walk_graph(walk, graph, in) : walk_run(walk);
-    (void)bp_stream_watch(r->stream, NULL, NULL); /* of a stream that is one */
+    (void)bp_stream_watch(r->stream, NULL, NULL); /* cannot fail for a valid stream */
     free(in);
     return ok && !walk->failed;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_weights.c: weights of a model from a seed. */
+/* run_weights.c: generates weights of a model from a seed. */
 #include "run_model.h"
 #include <math.h>
 
@@ -34,7 +34,7 @@ void run_weights(void *ctx, const char *name, uint32_t rank, const int64_t *shap
 
     (void)shape;
     for (; *name; name++) state = (state ^ (unsigned char)*name) * 0x100000001b3;
-    if (rank < 2) { /* a bias, a scale or a statistic: near 1, so that it is good as a variance */
+    if (rank < 2) { /* a bias, a scale or a statistic: near 1, which is valid as a variance */
         for (int64_t i = 0; i < count; i++) data[i] = (float)(0.5 + weights_uniform(&state));
         return;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c: what people read: messages, wrapped text, tables. Plain text, no colour. */
+/* text.c: prints text for people: messages, wrapped text, tables. Plain text without colours. */
 #include "tools.h"
 
 #include <ctype.h>
@@ -32,7 +32,7 @@ void bp_complain(const char *command, const char *format, ...)
     free(clean);
 }
 
-/* Bytes of the UTF-8 character at s, or 0 if there is none. */
+/* Bytes of the UTF-8 character at s, or 0 if there is no valid one. */
 static size_t utf8_length(const unsigned char *s)
 {
     if (*s < 0x80) return 1;
@@ -74,7 +74,7 @@ char *bp_text_format(const char *format, ...)
     return text_must(text);
 }
 
-/* Columns that a text takes: its characters. */
+/* The number of columns of a text: its characters. */
 static int text_columns(const char *text, size_t bytes)
 {
     int n = 0;
@@ -153,7 +153,7 @@ void bp_table_row(struct bp_table *table, const char *const *cells, const char *
     table_add(table, cells, note);
 }
 
-/* The last column is not padded, and goes on below itself where it does not fit. */
+/* The last column is not padded; text that does not fit continues below it. */
 static void print_row(const struct bp_table *table, FILE *file, size_t row, const int *widths,
                       int indent)
 {
@@ -177,7 +177,7 @@ static void print_row(const struct bp_table *table, FILE *file, size_t row, cons
     FILE *memory = text_must(open_memstream(&text, &size));
     bp_text_print(memory, at, cell[filled - 1]);
     fclose(memory);
-    fprintf(file, "%s", text + at); /* its first line has begun already */
+    fprintf(file, "%s", text + at); /* the first line has begun already */
     free(text);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tools.h: what the commands of `bp` share: exit codes, options, printing, JSON. */
+/* tools.h: functions shared by the commands of `bp`: exit statuses, options, printing, JSON. */
 #ifndef BP_TOOLS_H
 #define BP_TOOLS_H
 
@@ -8,19 +8,19 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* How every command ends. */
+/* The exit status of every command. */
 enum bp_exit {
     BP_EXIT_GOOD = 0,
-    BP_EXIT_FAILED = 1,    /* a check failed; a device or a model that is there does not work */
+    BP_EXIT_FAILED = 1,    /* a check failed, or an existing device or model does not work */
     BP_EXIT_USAGE = 2,     /* wrong use, or nothing matched */
-    BP_EXIT_NO_DEVICE = 3, /* no such device */
-    BP_EXIT_BROKEN = 4,    /* bp itself broke: no core, no report, no process of its own */
+    BP_EXIT_NO_DEVICE = 3, /* the device does not exist */
+    BP_EXIT_BROKEN = 4,    /* bp itself failed: no core, no report, no child process */
 };
 
-/* core.c: the status of a command whose device cannot be opened. */
+/* In core.c: the exit status of a command whose device cannot be opened. */
 enum bp_exit bp_exit_of_device(enum bp_status status);
 
-/* The commands. argv[0] is the command's name; the answer is the exit status. */
+/* The commands. argv[0] is the name of the command; each returns the exit status. */
 int bp_cmd_list(int argc, char **argv);
 int bp_cmd_info(int argc, char **argv);
 int bp_cmd_ops(int argc, char **argv);
@@ -30,16 +30,17 @@ int bp_cmd_conform(int argc, char **argv);
 int bp_cmd_bench(int argc, char **argv);
 int bp_cmd_launch(int argc, char **argv);
 int bp_cmd_ccl_bench(int argc, char **argv);
-/* Where sdk/onnx is built. */
+/* Only if sdk/onnx is built. */
 int bp_cmd_onnx_test(int argc, char **argv);
 int bp_cmd_run(int argc, char **argv);
 int bp_ops_onnx(void); /* ops_onnx.c: `bp ops --onnx` */
 
-/* Commands that bp runs in child processes of itself; not shown by -h. */
+/* Commands that bp runs in child processes of itself; -h does not show them. */
 int bp_cmd_probe_plugin(int argc, char **argv);
 int bp_cmd_read_plugin(int argc, char **argv);
 
-/* options.c: the command line, from one table that also prints `bp CMD -h`. */
+/* In options.c: parses a command line with a table of options, from which `bp CMD -h` is printed
+ * too. */
 enum bp_option_kind {
     BP_OPTION_FLAG,   /* into: bool */
     BP_OPTION_TEXT,   /* into: const char * */
@@ -50,7 +51,7 @@ struct bp_option {
     const char *name; /* without "--" */
     char letter;      /* "-o", or 0 */
     enum bp_option_kind kind;
-    const char *value; /* what the help calls its value; NULL for a flag */
+    const char *value; /* the name of its value in the help; NULL for a flag */
     const char *help;
     void *into;
 };
@@ -60,88 +61,92 @@ struct bp_texts {
 };
 struct bp_usage {
     const char *command;
-    const char *words; /* what the help calls the arguments that are no options: "DEV"; or NULL */
+    const char *words; /* names of the other arguments in the help: "DEV"; or NULL */
     int min_words, max_words;
     const char *about;
     const struct bp_option *options; /* ends with a NULL name */
 };
 
-/* Fills what the options point to, and words (max_words entries, NULL where there are fewer).
- * Answers BP_OPTIONS_GOOD, or the status to exit with: -h was printed, or an error was. */
+/* Stores the values of the options through `into`, and the other arguments in words (max_words
+ * entries, NULL for absent ones). Returns BP_OPTIONS_GOOD, or the exit status after the help or an
+ * error was printed. */
 enum { BP_OPTIONS_GOOD = -1 };
 int bp_options_parse(const struct bp_usage *usage, int argc, char **argv, const char **words);
 
-/* Whether a word means a file: it has a '/', or is called *.so or *.json. */
+/* Whether a word is the path of a file: it contains a '/' or ends with .so or .json. */
 bool bp_word_is_path(const char *word);
 
-/* Whether a word means a file that does not exist; then an error was printed. */
+/* Whether a word is the path of a file that does not exist; if so, prints an error. */
 bool bp_path_is_missing(const char *command, const char *word);
 
-/* The one of the n candidates that word is most likely meant to be, or NULL. */
+/* Returns the one of the n candidates that is most similar to word, or NULL. */
 const char *bp_nearest(const char *word, const char *const *candidates, size_t n);
 
-/* text.c: printing for people. */
+/* In text.c: printing for people. */
 
-/* "bp COMMAND: ..." on standard error. */
+/* Prints a message to standard error, behind "bp COMMAND: ". */
 void bp_complain(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A copy in valid UTF-8 without control characters, which a plugin's text may hold. To be freed. */
+/* Returns a copy in valid UTF-8 without control characters, which the text of a plugin may contain.
+ * The caller frees it. */
 char *bp_text_clean(const char *text);
 
-/* printf into new memory, to be freed. Never NULL. */
+/* printf into new memory, which the caller frees. Never returns NULL. */
 char *bp_text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints text wrapped at the width of the terminal, 100 columns at most, each line behind indent
- * spaces; ends with a newline. */
+/* Prints text wrapped at the width of the terminal, at most 100 columns, with each line indented by
+ * `indent` spaces. Ends with a newline. */
 void bp_text_print(FILE *file, int indent, const char *text);
 
-/* A note on standard error that the next one replaces, if that is a terminal; "" removes it. */
+/* Prints a progress note to standard error, if that is a terminal. The next note replaces it; ""
+ * removes it. */
 void bp_progress(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Rows, the first of them headings if there are any; a row may have a note, which stands below it.
- * Cells are copied. */
+/* A table of text. The first row has headings, if there are any. A row may have a note, which is
+ * printed below it. Cells are copied. */
 struct bp_table {
     size_t columns, rows, room;
-    char **cell; /* rows times columns */
-    char **note; /* rows, NULL where there is none */
+    char **cell; /* rows * columns cells */
+    char **note; /* one for each row; NULL: none */
 };
 void bp_table_init(struct bp_table *table, size_t n_columns, const char *const *headings_or_null);
 void bp_table_row(struct bp_table *table, const char *const *cells, const char *note);
-void bp_table_print(const struct bp_table *table, int indent); /* on standard output */
+void bp_table_print(const struct bp_table *table, int indent); /* prints to standard output */
 void bp_table_write(const struct bp_table *table, FILE *file, int indent);
 void bp_table_finish(struct bp_table *table);
 
-/* "f32 f64", "none". To be freed. */
+/* Text such as "f32 f64", or "none". The caller frees it. */
 char *bp_dtypes_text(uint64_t mask);
 
-/* "62.8 GiB". To be freed. */
+/* Text such as "62.8 GiB". The caller frees it. */
 char *bp_bytes_text(uint64_t bytes);
 
-/* json.c */
-/* "2f6a...-..." of a device's uuid; "": it is unknown. To be freed. */
+/* A device's uuid as text "2f6a...-..."; "" if it is unknown. The caller frees it. */
 char *bp_uuid_text(const uint8_t uuid[16]);
-void bp_json_text(cJSON *object, const char *key, const char *text); /* cleaned; NULL is "" */
+/* In json.c: */
+void bp_json_text(cJSON *object, const char *key, const char *text); /* cleaned; NULL: "" */
 void bp_json_dtypes(cJSON *object, const char *key, uint64_t mask);  /* ["f32", ...] */
-const char *bp_json_get(const cJSON *object, const char *key); /* a text; "" if there is none */
-int bp_json_print(cJSON *json); /* on standard output, and deletes it; the exit status */
+const char *bp_json_get(const cJSON *object, const char *key); /* a text; "" if the key is absent */
+int bp_json_print(cJSON *json); /* prints and deletes json; returns the exit status */
 
-/* crash.c: from now on a crash writes a line on standard error before it ends this process: the
- * signal, and in which call of which plugin it was. ending: the command is over, what still runs
- * are exit handlers. */
+/* In crash.c. After bp_crash_watch, a crash prints a line to standard error before it ends this
+ * process: the signal, and the plugin and call in which it occurred. bp_crash_ending: the command
+ * has ended, and only exit handlers still run. */
 void bp_crash_watch(const char *command);
 void bp_crash_ending(void);
 
-/* core.c: a core for a command: of its log only warnings are shown unless BP_LOG is set, for the
- * command prints what went wrong. NULL: it was printed why. options may be NULL. */
+/* In core.c: creates a core for a command. The core prints only warnings of its log, unless BP_LOG
+ * is set, because the command itself prints errors. Returns NULL after printing an error. options
+ * may be NULL. */
 struct bp_core *bp_tool_core(const char *command, const struct bp_core_options *options);
 
-/* watch.c: from now on, while a call of a plugin or a wait for a device lasts longer than 5 s,
- * 30 s, 60 s and so on, standard error says so. No thread is made for it: processes of one thread
- * are faster, and `bp bench` measures that. */
+/* In watch.c: from now on standard error reports each call of a plugin and each wait for a device
+ * that lasts longer than 5 s, 30 s, 60 s and so on. This uses no thread, because processes with one
+ * thread are faster, which `bp bench` measures. */
 void bp_watch_begin(const char *command);
 
-/* "unprobed", "ready", ... */
+/* The name of a plugin's state: "unprobed", "ready", ... */
 const char *bp_state_name(uint32_t state);
 
 #endif

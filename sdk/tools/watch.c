@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watch.c: says on standard error in which call of which plugin a command waits. A timer interrupts
- * the main thread each second; what runs then calls what a signal handler may, and snprintf of
- * texts and whole numbers, which takes neither locks nor memory. */
+/* watch.c: reports on standard error in which call of which plugin a command waits. A timer
+ * interrupts the main thread each second. The handler calls only functions that are safe in a
+ * signal handler, and snprintf with texts and integers, which takes no locks and allocates no
+ * memory. */
 #include "tools.h"
 
 #include <errno.h>
@@ -18,9 +19,9 @@ enum { FIRST = 5, EVERY = 30 }; /* seconds */
 
 static struct {
     const char *command;
-    struct bp_activity seen; /* what lasts, as it was first seen */
+    struct bp_activity seen; /* the lasting call when it was first seen */
     uint64_t began_ns;
-    uint64_t next;           /* seconds after which it is said again */
+    uint64_t next; /* seconds after which it is reported again */
 } watch;
 
 static uint64_t watch_now_ns(void)
@@ -31,7 +32,8 @@ static uint64_t watch_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* One call has one name and one beginning; that of a launch is not known, but its number. */
+/* Whether this is the same call as before: it has the same name and start. The start of a launch is
+ * unknown; instead `what` contains its number. */
 static bool is_same(const struct bp_activity *a, uint64_t began_ns)
 {
     const struct bp_activity *seen = &watch.seen;
@@ -53,7 +55,7 @@ static void watch_say(const struct bp_activity *a, uint64_t seconds)
                      a->plugin);
 
     if (n > 0 && write(STDERR_FILENO, line, (size_t)n < sizeof line ? (size_t)n : sizeof line) < 0)
-        watch.next = UINT64_MAX; /* nobody reads it */
+        watch.next = UINT64_MAX; /* standard error is closed */
 }
 
 static void watch_look(int number)
