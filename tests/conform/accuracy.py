@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""No tolerance is idle: over all cases, the portable row of each operator whose tolerance grows with the
-terms of a sum uses at least a quarter of what is allowed, in each of f32 and f64; all of nothing, where nothing
-is allowed. The operators are those of the report, so that none is left out.
+"""Checks that no tolerance is much larger than needed. For each operator whose tolerance grows with the terms of a sum,
+the portable row must use at least a quarter of the allowed error over all cases, in each of f32 and f64. Operators
+without an allowed error must have no error. The operators are taken from the report, so that none is left out.
 
     accuracy.py BUILD BP
 """
@@ -13,13 +13,14 @@ DTYPES = ("f32", "f64")
 
 
 def type_of(entry):
-    """Of the numbers: f32 of "f32-i64", with indices, and of "c64-f32"; None of half types and others."""
+    """The dtype of the numbers: f32 for "f32-i64", which has indices, and for "c64-f32"; None for half types and
+    others."""
     parts = entry["dtype"].split("-")
     return None if parts[0] in ("f16", "bf16") else next((part for part in parts if part in DTYPES), None)
 
 
 def worst_errors():
-    """By operator and dtype; of those whose tolerance grows."""
+    """The entries with the worst error, by operator and dtype, of the operators whose tolerance grows."""
     worst = {}
     for dtype in DTYPES:
         result = Run("cpu", "--suite", "kernel", "--filter", f"kernel/*/*{dtype}*", env=PORTABLE)
@@ -35,7 +36,7 @@ def worst_errors():
 def tolerances_are_at_most_four_times_the_worst_error():
     worst = worst_errors()
     operators = sorted({op for op, _ in worst})
-    assert len(operators) > 150, operators  # the report has them
+    assert len(operators) > 150, operators  # the report has the operators
     idle = []
     for op in operators:
         for dtype in DTYPES:

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The suites runtime, memory, kernel, gradient and ccl have teeth for the core's own promises: each rule of the allocator
-and of the order of work, and some rules of prepared calls, gradients and collectives, are broken once, in a library of its own, and a
-case must fail.
+"""Checks that the suites runtime, memory, kernel, gradient and ccl detect defects of the core. Each rule of the
+allocator and of the order of work, and some rules of prepared calls, gradients and collectives, are broken one at a
+time, in a separate library, and a case must fail.
 
     core_mutants.py ROOT BUILD BP LIBBACKPLANE TEMPLATE LAZY SIM
 
-What is not broken passes on all these devices, in both modes of streams: all cases where ./dev test has no step that
-runs them all, else those of the rules. The rules stand in
-tests/mutants/rules.py; a mutant is noticed by a case that fails, crashes or comes to no end: a run that
-breaks otherwise is no evidence.
+The unbroken library must pass on all these devices, in both kinds of streams: all cases on devices for which ./dev test
+has no step that runs them all, else the cases of the rules. The rules are in tests/mutants/rules.py. A mutant is
+detected if a case fails, crashes or does not end; a run that fails in another way is no evidence.
 """
 import glob
 import json
@@ -25,15 +24,15 @@ from rules import BOTH, RULES, SUITES  # noqa: E402
 CORE = Core(ROOT, BUILD, os.path.basename(LIBRARY), ("conform", "core_mutants"))
 PLACES = {"async": ("cpu", "async"), "inline": ("cpu", "inline"), "template": (TEMPLATE, "inline"),
           "lazy": (LAZY, "inline"), "sim": (SIM, "inline")}
-TRIES = 5  # of two threads the slower one may be the one that is to be too early
-LIMIT = 90  # seconds, for one run
+TRIES = 5  # tries, because the thread that must be too early for the failure may be the slower one
+LIMIT = 90  # seconds for one run
 ALL = "runtime,memory,gradient,ccl"
-WHOLE = {"async": ALL, "lazy": "runtime,memory,gradient"}  # of the lazy one, whose kernels are the cpu's
+WHOLE = {"async": ALL, "lazy": "runtime,memory,gradient"}  # the kernels of the lazy device are those of the cpu
 BAD = ("fail", "crash", "timeout")
 
 
 def conform(number, where, library, suites, *options):
-    """The bad cases, and how many there were."""
+    """Returns the bad cases and the number of all cases."""
     report = os.path.join(CORE.folder, f"{number}.json")
     if os.path.exists(report):
         os.unlink(report)
@@ -50,7 +49,7 @@ def conform(number, where, library, suites, *options):
 
 
 def linked(number, changed, folder):
-    """A libbackplane in which one object is another."""
+    """Links a libbackplane in which some objects are replaced."""
     os.makedirs(folder, exist_ok=True)
     objects = [changed.get(o, o) for o in CORE.object.values()]
     result = os.path.join(folder, "libbackplane.so.0")
@@ -60,7 +59,8 @@ def linked(number, changed, folder):
 
 
 def patience(case):
-    """Seconds. Where the broken rule may hold a case up, that it does not end is what is noticed; others take their time."""
+    """The time limit of a case in seconds. Where the broken rule may block a case, the timeout is the failure; other
+    cases need more time."""
     return "30" if case.startswith(("kernel/", "memory/returned/")) else "2"
 
 
@@ -78,7 +78,8 @@ def attempt(number, path, old, new, where, case):
 
 
 def sound():
-    """The library as it is, linked in the same way, passes everywhere; and it is the one that is used."""
+    """The unbroken library, linked in the same way, passes on all devices, and bp really uses the library that it is
+    given."""
     library = linked(0, {}, os.path.join(CORE.folder, "0"))
     for where in PLACES:
         cases = [] if where in WHOLE else sorted({rule[6] for rule in RULES if rule[0] in (SUITES, BOTH) and rule[5] == where})

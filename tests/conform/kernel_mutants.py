@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The suites kernel and stress have teeth: kernels of tests/mutants/kernels*.py are broken, each once, in a cpu plugin of
-its own, and a case of its operator must fail. With LARGE_TESTS in the environment all of them, and those of
-tests/mutants/stress.py; else 20 that the hash of the tree chooses: the same tree has the same ones. MUTANTS_SEED=N
-chooses by that number.
-MUTANTS=GLOB: those whose name or cases fit.
+"""Checks that the suites kernel and stress detect defects of kernels. The kernels of tests/mutants/kernels*.py are
+broken one at a time, in a separate cpu plugin, and a case of the operator must fail. With LARGE_TESTS in the
+environment all of them are tried, and those of tests/mutants/stress.py; otherwise 20, chosen by the hash of the tree,
+so that the same tree has the same ones. MUTANTS_SEED=N chooses by that number. MUTANTS=GLOB tries those whose name or
+cases match.
 
     kernel_mutants.py ROOT BUILD BP PLUGIN
 """
@@ -24,7 +24,7 @@ from style import Tree  # noqa: E402
 
 FOLDER = os.path.join(BUILD, "tests", "conform", "kernel_mutants")
 BAD = ("fail", "crash", "timeout")
-LIMIT, LIMIT_STRESS = 120, 400  # seconds, for one run
+LIMIT, LIMIT_STRESS = 120, 400  # seconds for one run
 SOME = 20
 
 
@@ -37,7 +37,7 @@ LINK = shlex.split(ninja("commands", os.path.relpath(PLUGIN, BUILD)).splitlines(
 
 
 def broken(number, path, old, new):
-    """A folder with the file broken, and whatever lies beside it."""
+    """Makes a folder with the broken file and copies of the files beside it."""
     text = text_with(ROOT, path, old)
     folder = os.path.join(FOLDER, str(number))
     shutil.rmtree(folder, ignore_errors=True)
@@ -47,10 +47,10 @@ def broken(number, path, old, new):
 
 
 def compiled(folder, path, part):
-    """The objects that become others: the one whose path has that part, from the folder's files."""
+    """Compiles the object whose path contains `part` from the folder's files. Returns {original object: new object}."""
     output, = [o for o in COMPILE if part in o.replace("meson-generated_.._", "") and o.endswith(".o")]
     command = compilation(COMPILE[output]["command"])
-    # Of a source that is not in the copy -I finds what is broken.
+    # If the source is not in the copy, -I makes the compiler find the broken header.
     command[-1] = in_copy(ROOT, path, folder, os.path.normpath(os.path.join(BUILD, command[-1])))
     result = os.path.join(folder, "changed.o")
     command[command.index("-o") + 1] = result
@@ -66,7 +66,7 @@ def linked(folder, changed):
     command = list(LINK)
     for output, result in changed.items():
         archive = output.split(".p/")[0]
-        if archive.endswith(".a") and archive in command:  # a static library: its objects, one of them another
+        if archive.endswith(".a") and archive in command:  # a static library: link its objects, one replaced
             objects = [o for o in COMPILE if o.startswith(archive + ".p/") and o.endswith(".o")]
             at = command.index(archive)
             command[at:at + 1] = [changed.get(o, o) for o in objects]
@@ -81,7 +81,7 @@ def linked(folder, changed):
 def conform(plugin, cases):
     report = os.path.join(os.path.dirname(plugin), "report.json")
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
-    env["BP_PLUGIN_PATH"] = FOLDER  # where there is none: the one that is named is the only one
+    env["BP_PLUGIN_PATH"] = FOLDER  # no other plugin is there, so the named one is the only one
     suite, limit, *more = ("stress", LIMIT_STRESS, "--timeout", "300") if cases.startswith("stress/") else ("kernel", LIMIT)
     done = subprocess.run([BP, "conform", plugin, "--suite", suite, "--filter", cases, "--json", report, "-j", "1", *more],
                           capture_output=True, text=True, timeout=limit, env=env, stdin=subprocess.DEVNULL)
@@ -112,7 +112,7 @@ def chosen():
 
 
 def sound(kernels):
-    """The plugin as it is, linked in the same way, passes the same cases."""
+    """The unbroken plugin, linked in the same way, passes the same cases."""
     folder = os.path.join(FOLDER, "0")
     os.makedirs(folder, exist_ok=True)
     plugin = linked(folder, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kit.py: runs `bp conform` for tests of the suite, and prints TAP."""
+"""Runs `bp conform` for the tests of the suite, and prints TAP."""
 import json
 import os
 import subprocess
@@ -16,7 +16,7 @@ def test(function):
 
 
 class Run:
-    """One run. by_id: the cases of its JSON report."""
+    """One run of `bp conform`. by_id: the cases of its JSON report."""
 
     def __init__(self, device, *args, env=None, report=True):
         os.makedirs(WORK, exist_ok=True)
@@ -41,7 +41,7 @@ class Run:
 
 
 class Skip(Exception):
-    """Why a test cannot run here."""
+    """The reason why a test cannot run here."""
 
 
 def main():

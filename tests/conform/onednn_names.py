@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""oneDNN's reference implementations never run: they take hundreds of times as long as others. The names of the
-implementations that oneDNN makes and runs for all convolution cases of the suite are read from its verbose output.
+"""Checks that oneDNN's reference implementations never run: they take hundreds of times as long as others. The names of
+the implementations that oneDNN creates and runs for all convolution cases of the suite are read from its verbose
+output.
 
     onednn_names.py BP
 """
@@ -14,7 +15,7 @@ CASES = "kernel/conv*"  # conv, conv_transpose, and their gradients
 
 
 def verbose_output(bp):
-    """The lines of oneDNN in one process that runs all cases."""
+    """The lines of oneDNN from one process that runs all cases."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
     env.update(DNNL_VERBOSE="2", ONEDNN_VERBOSE="2")
     done = subprocess.run([bp, "conform", "cpu", "--suite", "kernel", "--filter", CASES, "--isolate", "none", "-j", "1"],

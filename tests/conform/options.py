@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`bp conform`: selection, expectations, levels, reports, exit status.
+"""Tests `bp conform`: selection, expectations, levels, reports, exit status.
 
     options.py BUILD BP MUTANT MUTANT_EXTRA
 """
@@ -18,7 +18,7 @@ from kit import BP, WORK, Run, main, test
 
 MUTANT = os.path.abspath(sys.argv[3])
 WIDTH = "kernel/add/f32/broadcast-both/7x1x33+4x1@mutant_add_f32"
-# What decides on levels, without collectives, which take longer than all of it.
+# The suites that decide on levels, without collectives, which take longer than all others together.
 LEVELS = ("--suite", "plugin,runtime,memory,kernel")
 ADD = ("--filter", "kernel/add/*")
 
@@ -53,7 +53,7 @@ def ids_are_unique_and_select_themselves():
 
 @test
 def drawn_extents_are_those_of_the_seed():
-    """Another seed gives other ids, and an id selects its case again with the seed that it came from."""
+    """Another seed gives other ids, and an id selects its case again only with the seed from which it came."""
     of_seed = [ids("--filter", "kernel/*drawn/*", "--seed", seed) for seed in ("1", "2")]
     for family in ("add", "softmax", "sum", "scale", "sgd", "nonzero"):
         mine, other = ([case for case in some if case.startswith(f"kernel/{family}/")] for some in of_seed)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance suite has teeth: each mutant of fake_mutant.c is found, in the cases that show it and in no
-others, with the right outcome.
+"""Checks that the conformance suite detects each mutant of fake_mutant.c, in the cases that show it and in no others,
+with the right outcome.
 
     teeth.py BUILD BP MUTANT MUTANT_EXTRA LATE
 """
@@ -19,13 +19,13 @@ MUTANT, EXTRA, LATE = (os.path.abspath(p) for p in sys.argv[3:6])
 
 
 def run(name, *args, device=MUTANT, more=None, report=True):
-    # With a sanitizer a crash is to look as it does without: its report is not what is tested.
+    # With a sanitizer a crash must look as it does without one, because the sanitizer's report is not tested here.
     asan = os.environ.get("ASAN_OPTIONS", "") + ":handle_segv=0:handle_abort=0"
     return Run(device, *args, env={"BP_FAKE": "mutant=" + name, "ASAN_OPTIONS": asan, **(more or {})}, report=report)
 
 
 def expect(result, outcome, only, some, text=""):
-    """All bad cases fit one of `only` and have the outcome; each of `some` fits a bad case with the text."""
+    """All bad cases match one of `only` and have the outcome; each of `some` matches a bad case with the text."""
     bad = result.bad()
     assert result.status == 1, f"exit status 1 expected\n{result}"
     assert result.json["level"] in ("none", "runtime"), result.json["level"]
@@ -46,10 +46,10 @@ def the_sound_one_passes():
     assert result.json["rows"] == {"executed": 7, "total": 7}, result.json["rows"]
 
 
-# The cases of all operators that the plugin has rows of, and of one that is made of rows.
+# The cases of all operators for which the plugin has rows, and of one that is decomposed into such operators.
 ROWS = [f"--filter=kernel/{op}/*" for op in ("add", "mean", "nonzero", "scale", "sgd", "softmax", "sum", "uniform")]
 
-# name, which cases may fail, which must, what the message says
+# name, the cases that may fail, the cases that must fail, text in the message
 KERNEL = [
     ("last", ["kernel/add/*"], ["kernel/add/f32/one/*", "kernel/add/f32/width/17+17@*", "kernel/add/f32/rank8/*"], "ulp"),
     ("zero-sign", ["kernel/add/*"], ["kernel/add/f32/zeros/*"], "expected -0"),
@@ -103,14 +103,14 @@ KERNEL = [
 
 
 def kernel_test(name, only, some, text):
-    def found():  # what is made of the row may fail too
+    def found():  # operators that use the row in their decomposition may fail too
         expect(run(name, *ROWS), "fail", [*only, "kernel/*@none"], some, text)
     found.__name__ = f"kernel: {name}"
     TESTS.append(found)
 
 
 for row in KERNEL:
-    if row[0] == "varies":  # every sum varies: some by one ulp, which the tolerance of a sum forgives
+    if row[0] == "varies":  # every sum varies, some by one ulp, which the tolerance of a sum allows
         continue
     kernel_test(*row)
 
@@ -131,7 +131,7 @@ def kernel_row_never_executed():
 
 @test
 def kernel_row_that_never_runs_fails_though_expected():
-    """An expectation may say that cases are unsupported, but not that a row need not run."""
+    """An expectation may state that cases are unsupported, but not that a row need not run."""
     path = os.path.join(os.path.dirname(MUTANT), "never.txt")
     with open(path, "w", encoding="utf-8") as file:
         file.write("kernel/add/* unsupported the row is under construction\n")
@@ -142,7 +142,8 @@ def kernel_row_that_never_runs_fails_though_expected():
 
 @test
 def rows_that_decline_fail_what_is_made_of_their_operators():
-    """There is a row for each part: that it takes no configuration is the device's to mend, or to expect."""
+    """A row exists for each step of the decomposition. If the row supports no configuration, the vendor must repair it
+    or expect the failure."""
     path = os.path.join(os.path.dirname(MUTANT), "declines.txt")
     with open(path, "w", encoding="utf-8") as file:
         file.write("kernel/label_smooth/*/2x3+3@none unsupported the row is under construction\n")
@@ -162,7 +163,7 @@ def crash_is_blamed_on_its_case():
     assert result.json["totals"]["crash"] == 1 and result.json["totals"]["pass"] > 150, result.json["totals"]
 
 
-# Reads outside an input: the process ends where the page behind it, or in front, may not be read.
+# Reads outside an input: the process ends if the page behind or in front of the input is inaccessible.
 def read_test(name):
     def found():
         result = run(name, "--filter", "kernel/add/*", "--timeout", "20")
@@ -180,7 +181,7 @@ for row in ("reads-end", "reads-4096-on", "reads-front"):
 
 @test
 def kernel_scratch_of_all_streams():
-    """Each launch is right alone; two at once write to one another's memory."""
+    """Each launch is right alone; two launches at the same time overwrite each other's memory."""
     result = run("scratch", "--filter", "kernel/softmax/*")
     expect(result, "fail", ["kernel/softmax/*.twice*"], ["kernel/softmax/*.twice*"], "beside a call on another stream")
 
@@ -214,7 +215,7 @@ def crash_with_each_case_alone():
     assert result.json["totals"]["pass"] == 1, result.json["totals"]
 
 
-# name, suite, which case must fail, its message
+# name, suite, the case that must fail, text in its message
 OTHERS = [
     ("prints", "plugin", "plugin/quiet", "mutant: loaded"),
     ("thread", "plugin", "plugin/threads", "threads"),
@@ -257,7 +258,7 @@ OTHERS = [
 
 
 def other_test(name, suite, case, text, permission=None):
-    """permission: what the broken plugin does needs it (permitted.py)."""
+    """permission: the permission that the broken plugin needs (permitted.py)."""
     def found():
         why = permission and permitted.why_not(permission)
         if why:
@@ -275,7 +276,7 @@ for row in OTHERS:
 other_test("setuid", "plugin", "plugin/process", "ran as user 0 and group 0, runs as 65534 and 0", permission="root")
 
 
-# A row's masks: the core refuses the row, by name, and the plugin's other rows are used.
+# Wrong dtype masks of a row: the core rejects the row and names it, and uses the plugin's other rows.
 TYPES = [
     ("stray-dtype", "softmax",
      "row mutant_softmax_f32: types[0] has i32, which softmax does not have for type variable T (f16, bf16, f32, f64)"),
@@ -307,7 +308,7 @@ def plugin_whose_name_has_no_end():
     assert "name or driver in its properties has no end within 64 bytes" in result.err, result
 
 
-# The mutant, what is said when the device is opened
+# the mutant, and the message when the device is opened
 SIZES = [("no-size", " to 0: write the other fields"), ("larger-size", ": write the other fields alone, with BP_SET")]
 
 
@@ -342,7 +343,8 @@ def plugin_that_crashes_at_load():
 
 @test
 def plugin_that_hangs_at_load():
-    """Opening the device is under the deadline too, of 3 s at least; what is said is of this plugin alone."""
+    """Opening the device has the time limit too, of at least 3 s. The message is about this plugin only, not about
+    others."""
     folder = os.path.join(WORK, "torn")
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "bp_torn.json"), "w", encoding="utf-8") as file:
@@ -354,7 +356,7 @@ def plugin_that_hangs_at_load():
     assert 3 <= case["seconds"] < 15 and "bp_torn" not in case["message"], case
 
 
-# Devices whose work fails after its call has returned (the fake one, late).
+# Devices whose work fails after its call has returned (the fake device `late`).
 
 def run_late(how, *args):
     return Run(LATE, *args, env={"BP_FAKE": how, "BP_STREAMS": "inline"})
@@ -362,7 +364,7 @@ def run_late(how, *args):
 
 @test
 def late_device_without_64_bits_is_sound():
-    """Its gather takes 32-bit indices: the cases of failures run with these, and it keeps its level."""
+    """Its gather has 32-bit indices: the cases on failures run with these, and the device keeps its level."""
     result = run_late("none", "--suite", "plugin,runtime,memory,kernel")
     assert result.status == 0 and not result.bad() and result.json["level"] == "core", result
     assert result.json["rows"] == {"executed": 2, "total": 2}, result.json["rows"]
@@ -372,7 +374,7 @@ def late_device_without_64_bits_is_sound():
         assert entry["outcome"] == "pass", f"{case}: {entry}"
 
 
-# BP_FAKE, which cases must fail, and one message
+# BP_FAKE, the case that must fail, and text in its message
 WAITS = [("add-waits", "launch/returns", "calls of add had ended"), ("copy-waits", "launch/copy-returns", "calls of bp_tensor_copy had ended")]
 
 
@@ -412,7 +414,7 @@ for row in LATE_BREAKS:
 
 @test
 def late_failure_is_that_of_its_case_alone():
-    """The stream that failed, or the device that was lost, is not that of the cases behind it in its process."""
+    """Later cases in the same process do not get the stream that failed or the device that was lost."""
     for how, status in (("launch@924=later", "BP_ERR_DEVICE: "), ("launch@924=lost", "BP_ERR_DEVICE_LOST: ")):
         for isolate in ("group", "none"):
             result = run_late(how, "--filter=kernel/add/*", "-j", "1", "--isolate", isolate)
@@ -422,7 +424,7 @@ def late_failure_is_that_of_its_case_alone():
             assert status in message and ", add)" in message, message
 
 
-# What the plugin does at its end (tests/devices/fake.h), the outcome, words of the message.
+# the plugin's behaviour at its end (tests/devices/fake.h), the outcome, text in the message
 ENDS = [
     ("destroy=hang", "timeout", "bp_h_rogue.so: destroy did not end: no end after 3."),
     ("destroy=exit", "crash", "bp_h_rogue.so: destroy ended the process: exit status 0"),
@@ -433,7 +435,7 @@ ENDS = [
 
 @test
 def plugin_that_does_not_come_to_its_end():
-    """Each is a case that names the library and the step, and no failure of bp itself."""
+    """Each is reported as a case that names the library and the step, not as a failure of bp itself."""
     rogue = os.path.join(BUILD, "tests", "plugins", "bp_h_rogue.so")
     for act, outcome, text in ENDS:
         result = Run(rogue, "--filter", "kernel/add/*", "--timeout", "3", env={"BP_FAKE": act})
@@ -444,14 +446,14 @@ def plugin_that_does_not_come_to_its_end():
 
 @test
 def late_device_that_leaks_events():
-    """Events of the driver, which the core makes only for streams of the plugin's own."""
+    """Leaks events of the driver, which the core creates only for streams of the plugin."""
     result = run_late("event-leak", "--filter=memory/returned/*")
-    assert set(result.bad()) == {"memory/returned/device"}, result  # which keeps events for the next ones
+    assert set(result.bad()) == {"memory/returned/device"}, result  # its plugin keeps events for later ones
 
 
 @test
 def late_device_that_leaks_plans():
-    """The host's account says nothing of memory that the plugin allocates itself."""
+    """The statistics of the host's allocator do not include memory that the plugin allocates itself."""
     result = run_late("plan-malloc", "--filter=memory/returned/*", "--filter=plugin/memory")
     assert set(result.bad()) == {"memory/returned/plans"}, result
     message = result.bad()["memory/returned/plans"]["message"]
@@ -460,7 +462,8 @@ def late_device_that_leaks_plans():
 
 @test
 def late_device_with_one_block_of_arguments():
-    """Who waits for each call sees nothing of it: the case gives to both streams before it waits."""
+    """A test that waits after each call does not detect the defect; this case submits work to both streams before it
+    waits."""
     result = run_late("one-block", "--filter=kernel/*.twice@*", "-j", "1")
     assert len(result.bad()) == 2 and all("twice@late_" in case for case in result.bad()), result
 
@@ -474,7 +477,8 @@ def row_that_declines_its_largest_case_runs_on_two_streams():
 
 @test
 def late_device_that_never_unmaps():
-    """It allocates by mmap and has no memory_info: neither the process's allocator nor the driver tells."""
+    """The device allocates with mmap and has no memory_info, so neither the process's allocator nor the driver shows
+    the leak."""
     result = run_late("map-leak", "--filter=memory/returned/*")
     assert set(result.bad()) == {"memory/returned/tensors", "memory/returned/device"}, result
     message = result.bad()["memory/returned/tensors"]["message"]
@@ -483,14 +487,14 @@ def late_device_that_never_unmaps():
 
 @test
 def late_device_that_keeps_files_open():
-    """As objects of a driver may be, of which neither the process's memory nor the driver tells."""
+    """Objects of a driver may be open files, which neither the process's memory nor the driver shows."""
     result = run_late("file-leak", "--filter=memory/returned/*")
     assert set(result.bad()) == {f"memory/returned/{what}" for what in ("streams", "events", "device")}, result
     message = result.bad()["memory/returned/streams"]["message"]
     assert "the process had 64 more files open: the plugin does not close them" in message, message
 
 
-# BP_FAKE, and what is said of memory
+# BP_FAKE, the row, and text in the message about memory
 LEAKS = [
     ("host-leak", "late_add_f32", "allocations of host->allocate, "),
     ("plan-leak", "late_gather_f32_i32", "bytes in all, were not released when the plugin had been destroyed; the first: 48 bytes"),
@@ -522,7 +526,7 @@ def memory_says_nothing_of_a_plugin_that_crashes():
 
 @test
 def silent_failure_has_a_message_all_the_same():
-    """A plugin that fails without a message: the core gives one, with the numbers that the case wants."""
+    """A plugin that fails without a message: the core writes one, with the numbers that the case expects."""
     result = run("silent-memory", "--filter", "memory/use/exhaustion")
     assert result.status == 0 and result.by_id["memory/use/exhaustion"]["outcome"] == "pass", result
     result = run("silent-always", "--filter", "memory/use/exhaustion")

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what the documents tell readers to run.
+"""Runs the code blocks of the documents, as readers are expected to do.
 
     blocks.py ROOT BUILD
 
-In README.md, CONTRIBUTING.md and docs/*.md every block that begins with ```sh is run from the root of
-the repository with `bash -e`, and must end with 0. A block that cannot be run (it installs something,
-runs for long, needs a chip) has a line before it:
+In README.md, CONTRIBUTING.md and docs/*.md, every block that begins with ```sh is run from the root of the repository
+with `bash -e` and must exit with status 0. A block that cannot be run (it installs software, takes a long time, needs a
+chip) has this line before it:
 
     <!-- not run: the reason -->
 
-A block that begins with ```c complete is compiled as C11, without a warning. The one in README.md is the
-example app, byte for byte. One that begins with ```c from PATH stands in that file, whitespace apart: those
-of docs/kernel-guide.md are all that there is of an operator, and have less than 60 lines. In blocks, $SCRATCH is a directory for the commands of one document, and
-$BUILD the build directory. A whole `bp conform` of the cpu or the template, `--quick` or not, is a step of ./dev test: here a part of it
-is run, which reaches no level.
+A block that begins with ```c complete is compiled as C11 without a warning. The one in README.md must equal the example
+app byte for byte. A block that begins with ```c from PATH must occur in that file, apart from white space; those of
+docs/kernel-guide.md are the whole code of one operator, in less than 60 lines. In blocks, $SCRATCH is a directory for
+the commands of one document, and $BUILD is the build directory. A complete `bp conform` of the cpu or the template,
+with or without `--quick`, is a step of ./dev test; here only a part of it is run, which reaches no level.
 """
 import glob
 import os
@@ -31,7 +31,7 @@ PART = "--quick --filter='[prm]*/*' --filter='kernel/[a-e]*/f32/*'"
 
 def run_shell(text, root, build, scratch):
     text = re.sub(r"(bp conform (?:cpu|mydev))(?!.*--(?:suite|filter))(?: --quick| --require \w+)*", r"\1 " + PART, text)
-    if build != os.path.join(root, "build"):  # BUILD=DIR ./dev test: the directory that documents call build
+    if build != os.path.join(root, "build"):  # BUILD=DIR ./dev test: replace the directory that the documents name build
         text = re.sub(r"(?<!dev )(?<![\w./$-])build(?=[\s/])", build, text)
     env = dict(os.environ, BUILD=build, SCRATCH=scratch)
     return subprocess.run(["bash", "-e", "-c", text], cwd=root, env=env, stdin=subprocess.DEVNULL,
@@ -50,13 +50,14 @@ def words(text):
 
 
 def stands_in(text, path, root):
-    """What is wrong with a block that says that it is copied from a file."""
+    """Returns the error of a block that must be a copy from a file; None if it is."""
     with open(os.path.join(root, path), encoding="utf-8") as f:
         return None if words(text) in words(f.read()) else f"{path} does not have this:\n{text}"
 
 
 def whole_operator(text, root):
-    """What is wrong with the guide's promise: these pieces are all of an operator, in so many lines."""
+    """Checks that the blocks of the guide are the whole code of one operator, in less than 60 lines. Returns the error
+    or None."""
     pieces = [b for b in BLOCK.finditer(text) if b["kind"].startswith("c from ")]
     shown = {b["kind"].split()[2] for b in pieces}
     name = re.search(r"^ *ACTIVATION\((\w+),", text, re.M)
@@ -74,7 +75,7 @@ def whole_operator(text, root):
 
 
 def check(path, block, root, build, scratch):
-    """(what was done, what is wrong or None) for a block; None for one that is only shown."""
+    """Returns (action, error or None) for a block; None for a block that is only shown."""
     kind = block["kind"].split()
     if block["why"] is not None and not block["why"].strip():
         return "is marked", "`not run` needs a reason"
@@ -102,7 +103,8 @@ def main():
     for path in names:
         with open(os.path.join(root, path), encoding="utf-8") as f:
             text = f.read()
-        # Inside the build directory: what is built here is loaded, so others may not write to the path.
+        # Inside the build directory, because libraries built here are loaded, and other users must not be able to write
+        # there.
         with tempfile.TemporaryDirectory(dir=build, prefix="docs-") as scratch:
             for block in BLOCK.finditer(text):
                 result = check(path, block, root, build, scratch)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`bp bench`: which rows it has, that their figures fit together, its options and wrong use.
+"""Tests `bp bench`: its rows, the consistency of their figures, its options and wrong use.
 
     bench.py ROOT BUILD BP ACTOR
 
@@ -18,7 +18,7 @@ def test(function):
     return function
 
 
-BENCH_ROWS = {  # what each is compared with
+BENCH_ROWS = {  # each row, and its reference
     "launch/prepared": "kernel", "launch/eager": "kernel", "launch/prepare": None,
     "launch/new-shape": "the same calls again", "launch/1000-signatures": "prepared calls",
     "launch/1000-signatures over prepared": "prepared calls",
@@ -58,8 +58,8 @@ def bench_measures_what_it_names():
 
 @test
 def bench_figures_fit_together():
-    """What a figure is follows from the medians of its side and of its reference, about: in one of three tries, for where
-    others work too the two sides are not disturbed alike."""
+    """A figure is about equal to the value computed from the medians of its side and of its reference. One of three
+    tries must succeed, because other work on the machine may disturb the two sides differently."""
     for tries_left in (2, 1, 0):
         report = expect_status(bench("--filter", "launch/*", "--filter", "tensor/*", "--json", "-"), 0).json()
         try:
@@ -98,7 +98,7 @@ def bench_of_some_rows():
 
 @test
 def bench_threads():
-    """--threads, else BP_THREADS, else one: said in the report."""
+    """--threads, else BP_THREADS, else one: the report states the number."""
     for args, env, threads in (((), {}, 1), ((), {"BP_THREADS": "2"}, 2),
                                (("--threads", "3"), {"BP_THREADS": "2"}, 3)):
         report = expect_status(bench("--filter", "launch/prepare", "--json", "-", *args, env=env), 0).json()

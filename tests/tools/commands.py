@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The `bp` command line: what commands print, their JSON, their exit status, what wrong use gets.
+"""Tests the `bp` command line: the output of the commands, their JSON, their exit status, and wrong use.
 
     commands.py ROOT BUILD BP ACTOR
 
-BP is the built command, ACTOR the library of a fake device, which misbehaves as BP_FAKE says.
-One TAP line a test.
+BP is the built command, ACTOR the library of a fake device whose misbehaviour BP_FAKE selects. Prints one TAP line for
+each test.
 """
 import hashlib
 import json
@@ -47,19 +47,19 @@ class Result:
 
 
 def sanitizer_options(more):
-    """Those of the run, among them whether leaks can be looked for on this machine, and more."""
+    """The ASAN_OPTIONS of this run, which may switch the search for leaks off, and more options."""
     return os.environ.get("ASAN_OPTIONS", "") + ":" + more
 
 
 def bp(*args, act=None, path=STAGE, plugins="actor", env=None, cwd=WORK, stdout=subprocess.PIPE):
-    """Runs bp with one plugin in view, the actor."""
+    """Runs bp so that it finds one plugin, the actor."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
     clean["BP_PLUGIN_PATH"] = path
     if plugins:
         clean["BP_PLUGINS"] = plugins
     if act:
         clean["BP_FAKE"] = act
-        # With a sanitizer a crash is to look as it does without: its report is not what is tested.
+        # With a sanitizer a crash must look as it does without one, because the sanitizer's report is not tested here.
         clean["ASAN_OPTIONS"] = sanitizer_options("handle_segv=0")
     start = time.monotonic()
     done = subprocess.run([BP, *args], stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=cwd,
@@ -185,7 +185,8 @@ def list_probe_of_a_good_plugin():
 
 @test
 def list_probe_names_the_same_hardware():
-    """The same UUID; and where one has none, the same place on the bus. Of others nothing is said."""
+    """Devices are the same if they have the same UUID or, if one has none, the same PCI address. Other devices are not
+    mentioned."""
     both = {"path": os.path.join(BUILD, "tests", "plugins") + ":" + STAGE, "plugins": "actor,h_good,h_wide_rows,h_long_tables"}
     plugins = {p["name"]: p for p in expect_status(bp("list", "--probe", "--json", **both), 0).json()["plugins"]}
     same = {name: [d["same_as"] for d in p.get("hardware", [])] for name, p in plugins.items()}
@@ -222,7 +223,7 @@ def list_shows_a_broken_manifest_once():
     expect("1 ready, 0 absent, 1 broken" in result.out, "other sum", result)
 
 
-# What the actor does, in which step it is lost, and how its process ended.
+# The behaviour of the actor, the step in which it is lost, and the end of its process.
 LOSSES = [
     ("open=crash", "open", "killed by signal 11 (Segmentation fault)"),
     ("open=end", "open", "exit status 0"),
@@ -237,7 +238,7 @@ LOSSES = [
 
 
 def expect_loss(act, step, end):
-    timeout = "3" if "no end" in end else "60"  # a machine with much to do takes time to start a child
+    timeout = "3" if "no end" in end else "60"  # a busy machine needs time to start a child
     result = expect_status(bp("list", "--probe", "--json", "--timeout", timeout, act=act), 0)
     plugin = plugin_of(result)
     expect(plugin["state"] == "broken" and plugin["devices"] == 0, f"{act}: not broken", result)
@@ -272,7 +273,7 @@ def plugins_that_take_their_process_with_them():
 
 @test
 def who_waits_says_for_what():
-    """A plugin that hangs in one step each, and commands that would else be silent for ever."""
+    """A plugin hangs in one step each; the commands would otherwise print nothing for ever."""
     model = os.path.join(WORK, "model.onnx")
     with open(model, "wb"):
         pass
@@ -341,7 +342,7 @@ def what_a_plugin_writes_does_not_harm():
 
 @test
 def hostile_plugins_cost_a_line_each():
-    """All those of tests/plugins at once: none takes bp or the good one with it."""
+    """Probes all plugins of tests/plugins together: none of them ends bp or harms the good plugin."""
     hostile = os.path.join(BUILD, "tests", "plugins")
     result = expect_status(bp("list", "--probe", "--json", "--timeout", "2", path=hostile,
                               plugins="h_*"), 0)
@@ -455,7 +456,7 @@ def info_json():
 
 @test
 def exit_statuses():
-    """The same table for all commands: 1 a check failed, 2 wrong use, 3 no such device, 4 bp itself broke."""
+    """All commands have the same statuses: 1 a check failed, 2 wrong use, 3 no such device, 4 bp itself failed."""
     model = os.path.join(WORK, "none.onnx")
     for words in (["info"], ["info", "a", "b"], ["info", "stage", "--strange"], ["strange"], ["ops", "--strange"],
                   ["list", "x"], ["doctor", "--strange"], ["conform"], ["conform", "stage", "--suite", "x"],
@@ -472,7 +473,7 @@ def exit_statuses():
 
 @test
 def conform_takes_a_file_here():
-    """As doctor does: a file name without a slash is a path, too."""
+    """As for doctor, a file name without a slash is a path too."""
     for name in ("bp_actor.so", "./bp_actor.so"):
         result = expect_status(bp("conform", name, "--filter", "plugin/*", "--list", cwd=STAGE, plugins=None), 0)
         expect("plugin/" in result.out, "no case", result)
@@ -495,7 +496,7 @@ def info_of_no_device():
 
 
 def rows_of_table():
-    """The operators as ops.def has them, by what a preprocessor makes of its text."""
+    """The operators of ops.def, read from the output of the preprocessor."""
     text = "#define OP(op, ...) ROW op\n#define OPA(op, ...) ROW op\n#include <ops/ops.def>\n"
     done = subprocess.run(["cc", "-E", "-P", "-I", os.path.join(ROOT, "sdk"), "-I", os.path.join(BUILD, "sdk"), "-"], input=text,
                           capture_output=True, text=True, check=True)
@@ -661,13 +662,13 @@ def manifest_of_what_is_no_plugin():
 
 @test
 def manifest_asks_no_more_than_the_table():
-    """A plugin whose create, count or end would crash gets its manifest all the same."""
+    """A plugin that would crash in create, devices or at its end gets a manifest, because only its table is read."""
     for act in ("create=crash", "devices=crash", "close=crash"):
         expect(expect_status(bp("manifest", LIBRARY, "--json", act=act),
                              0).json()["name"] == "actor", act)
 
 
-# ---- what the environment says to the cpu plugin
+# ---- environment variables of the cpu plugin
 
 
 def cpu_info(**env):
@@ -677,8 +678,8 @@ def cpu_info(**env):
 
 @test
 def cpu_rows_by_level():
-    """BP_CPU_ISA caps the rows: each level has those of the one below, and the rest say what they need. A build may
-    lack some levels."""
+    """BP_CPU_ISA limits the rows: each level has the rows of the level below, and the other rows state which level they
+    need. A build may lack some levels."""
     best, _ = cpu_info()
     lowest, _ = cpu_info(BP_CPU_ISA="portable")
     above = {row["name"].split("_")[-1] for row in lowest["kernels"]["unusable"]}
@@ -718,7 +719,7 @@ def cpu_level_that_there_is_not():
 
 @test
 def cpu_library_that_is_not_there():
-    """A wrong path takes the library's rows away, and each says why."""
+    """With a wrong path the library's rows are not usable, and each row states the reason."""
     best = cpu_info()[0]["kernels"]
     for library in ("DNNL", "OPENBLAS"):
         variable, suffix = f"BP_CPU_{library}", f"_{library.lower()}"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `bp` says of plugins that harm its process, and of one that cannot be asked.
+"""Tests the reports of `bp` about plugins that harm its process, and about one that cannot be probed.
 
     rogues.py ROOT BUILD BP ACTOR
 
-The arguments are those of commands.py. The plugins are those of tests/plugins; what h_rogue does,
-BP_FAKE says (tests/devices/fake.h).
+The arguments are those of commands.py. The plugins are those of tests/plugins; BP_FAKE selects the behaviour of h_rogue
+(tests/devices/fake.h).
 """
 import os
 import shutil
@@ -24,7 +24,8 @@ def test(function):
     return function
 
 
-# What a plugin does to its process beyond ending it: tests/devices/fake.h.
+# The behaviours of a plugin that harm its process other than by ending it (tests/devices/fake.h), and the expected
+# reason.
 ROGUES = [
     ("destroy=exit", "lost in destroy"),
     ("destroy=hang", "lost in destroy"),
@@ -55,7 +56,7 @@ def rogues_are_found_by_doctor_and_probe():
     expect("forked in step create" in plugin_of(result)["reason"], "no fork", result)
 
 
-# Where a plugin crashes in a command that runs it in bp's own process, and what is said of it.
+# The step in which a plugin crashes in a command that loads plugins into its own process, and the expected message.
 CRASHES = [
     ("open", "in open of plugin h_rogue; bp doctor h_rogue says more"),
     ("create", "in create of plugin h_rogue; bp doctor h_rogue says more"),
@@ -67,7 +68,7 @@ CRASHES = [
 
 @test
 def a_crash_names_the_plugin_and_the_step():
-    """One line, and the exit status that the signal makes."""
+    """The command prints one line, and its exit status shows the signal."""
     hostile = {"path": HOSTILE, "plugins": None, "cwd": BUILD}
     options = {"ASAN_OPTIONS": sanitizer_options("handle_segv=0:handle_abort=0")}
     for step, said in CRASHES:
@@ -84,7 +85,8 @@ def a_crash_names_the_plugin_and_the_step():
 
 @test
 def without_descriptors_nothing_is_said_of_the_plugin():
-    """The cause is bp's own: it is told as that, with advice, and the exit status is bp's."""
+    """The cause lies in bp: the message says so and gives advice, and the exit status is that of a failure of bp
+    itself."""
     for command in ("list --probe", "doctor"):
         for form in ("", " --json"):
             script = f"ulimit -n 7; exec {BP} {command}{form}"
@@ -101,7 +103,7 @@ def without_descriptors_nothing_is_said_of_the_plugin():
 
 @test
 def doctor_prints_each_plugin_when_it_is_known():
-    """The first is shown while the last still hangs."""
+    """The first plugin is shown while the last one still hangs."""
     where = os.path.join(BUILD, "tests", "tools", "early")
     shutil.rmtree(where, ignore_errors=True)
     os.makedirs(where)
