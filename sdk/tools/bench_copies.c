@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_copies.c: measures copies between host and device beside memcpy, and copies within the
- * device beside the fastest copy by one thread on the same memory: memcpy, or a loop with streaming
+/* bench_copies.c: measures copies between host and device, and within the device, beside copies by
+ * one thread on the host. The reference of copies between host and device is memcpy. That of copies
+ * within the device is the fastest copy on the same memory: memcpy, or a loop with streaming
  * (non-temporal) stores. */
 #include "bench.h"
 

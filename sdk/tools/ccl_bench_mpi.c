@@ -79,7 +79,7 @@ bool ccl_mpi_is_there(const char **out_reason)
 
 int ccl_mpi_launch(int ranks, int argc, char **argv)
 {
-    static char root[] = "--allow-run-as-root"; /* a user who runs bp as root has decided that */
+    static char root[] = "--allow-run-as-root"; /* the user has already decided to run bp as root */
     static char name[] = "ccl-bench";
     static const char *const first[] = {"mpirun", "--bind-to", "none", "--oversubscribe", "-n"};
     enum { FIRST = sizeof first / sizeof *first, MORE = FIRST + 4 };
@@ -140,7 +140,7 @@ struct ccl_mpi *ccl_mpi_create(const char **out_reason)
     mpi->comm_rank(mpi->world, &mpi->rank);
     mpi->comm_size(mpi->world, &mpi->size);
     mpi->get_library_version(mpi->version, &length);
-    mpi->version[strcspn(mpi->version, ",")] = 0; /* the rest is who built it and when */
+    mpi->version[strcspn(mpi->version, ",")] = 0; /* the rest is the builder and the date */
     return mpi;
 }
 

@@ -104,7 +104,7 @@ bool work_has(struct work *w, int stream, struct bp_tensor *t, int factor, int a
               const char *what);
 bool work_add(struct work *w, struct bp_scope *scope, struct bp_tensor *x, struct bp_tensor *y,
               struct bp_tensor **out);
-/* The same on a stream. */
+/* Submits the sum to a stream. */
 bool work_launch(struct work *w, int stream, struct bp_tensor *x, struct bp_tensor *y,
                  struct bp_tensor **out);
 
@@ -136,7 +136,7 @@ struct work_fault {
 bool work_fault_init(struct work *w, int stream, struct work_fault *out);
 void work_fault_finish(struct work_fault *fault);
 bool work_fault_put(struct work *w, int stream, struct work_fault *fault, bool bad);
-/* Makes the call with tensors, or with values of a graph, like x and index. */
+/* Makes the call with tensors, or with values of a graph that have the types of x and index. */
 enum bp_status work_fault_call(const struct work_fault *fault, struct bp_scope *scope,
                                struct bp_tensor *x, struct bp_tensor *index,
                                struct bp_tensor **out);

@@ -58,8 +58,8 @@ bool run_arguments(struct run *r);
 void run_reference(const struct run *r, const struct ref_array *in, const void *attrs,
                    struct ref_array *out);
 
-/* The same for the case's inputs, or, for random operators, for the random numbers of the case's
- * generator. */
+/* Computes the reference result for the case's inputs and these attributes. For random operators
+ * the inputs of the reference include the seed and the offset of the case's generator. */
 void run_expect(struct run *r, const void *attrs, struct ref_array *out);
 
 /* Makes the call and waits for its end. *out NULL: the core creates the output. */

@@ -69,8 +69,8 @@ int ccl_child(struct place *place, char **words);
 /* Creates the rank's stream and a communicator with the id r->id[which] (which: 0 or 1), as `rank`
  * of `size`. */
 bool ccl_join(struct ccl_rank *r, int which, uint32_t rank, uint32_t size);
-/* Destroys both, if they exist. After a failure of the case the communicator is aborted first, so
- * that no other rank waits for this one. */
+/* Destroys the stream and the communicator, if they exist. After a failure of the case the
+ * communicator is aborted first, so that no other rank waits for this one. */
 void ccl_part(struct ccl_rank *r);
 /* Returns the status of the call, or of the work that it submitted to the stream. */
 enum bp_status ccl_done(struct ccl_rank *r, enum bp_status status);

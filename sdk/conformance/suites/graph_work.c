@@ -86,7 +86,6 @@ bool program_run_into(struct program *p, int stream, struct bp_tensor *x, struct
                     "bp_program_run");
 }
 
-/* D */
 bool program_run(struct program *p, int stream, int factor, int add, const char *what)
 {
     struct bp_tensor *out = NULL;
@@ -128,7 +127,6 @@ bool program_counted(struct program *p, uint64_t runs, uint64_t replays)
                       (int)info.runs, (int)info.replays, (int)runs, (int)replays, info.reason);
 }
 
-/* D */
 bool program_refused(struct program *p, const char *why)
 {
     struct bp_program_info info = program_info(p);

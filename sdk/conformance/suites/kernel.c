@@ -120,7 +120,6 @@ void run_reference(const struct run *r, const struct ref_array *in, const void *
         if (i != r->made->part) ref_array_finish(&all[i]);
 }
 
-/* D */
 void run_expect(struct run *r, const void *attrs, struct ref_array *out)
 {
     struct ref_array values[CASE_PORTS + 1] = {{0}}, drawn;

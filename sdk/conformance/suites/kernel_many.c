@@ -30,7 +30,7 @@ void run_extents(struct check *c, const struct kernel_case *made)
     free(one);
 }
 
-/* n elements that repeat those of an array. */
+/* Returns n elements that repeat the elements of an array. */
 static void *many_repeat(const struct ref_array *values, int64_t n)
 {
     size_t size = values->type->size, done = (size_t)values->count * size, all = (size_t)n * size;

@@ -7,7 +7,7 @@
 
 static const uint64_t MOST_MEMORY = UINT64_C(1) << 50; /* 1 PiB */
 
-/* Bits of a mask that stand for no dtype. */
+/* The bits of a mask that belong to no dtype. */
 static uint64_t device_unknown(uint64_t dtypes)
 {
     for (uint32_t t = 0; t < 64; t++)

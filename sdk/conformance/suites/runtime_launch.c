@@ -198,8 +198,8 @@ static void launch_many(struct check *c, const int64_t *arg)
     launch_finish(&s);
 }
 
-/* A launch reads the result of a launch on another stream; then a launch writes to an input of that
- * one. */
+/* A launch reads the result of a launch on another stream; a later launch then writes to an input
+ * of that other launch. */
 static void launch_across(struct check *c, const int64_t *arg)
 {
     struct sums s;
