@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* callback.c: functions of the app's that are called when a stream has got somewhere. */
+/* callback.c: calls a function of the app when a stream has finished its earlier work
+ * (bp_stream_callback). */
 #include "device.h"
 
 #include <stdlib.h>
@@ -8,11 +9,11 @@ struct callback_task {
     struct bp_task task; /* first */
     void (*fn)(void *ctx, enum bp_status status);
     void *ctx;
-    uint64_t number; /* of the last work before */
+    uint64_t number; /* number of the last work before the callback */
 };
 
-/* On the stream's queue all work before has ended; else it is waited for here. A wait that cannot
- * be made is answered as what it is. */
+/* On the stream's own queue all earlier work has ended when this task runs; otherwise the task
+ * waits for that work here. If the wait itself fails, fn receives the status of the wait. */
 static enum bp_status callback_run(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct callback_task *c = (struct callback_task *)task;
@@ -31,7 +32,8 @@ static void callback_destroy(struct bp_task *task)
     free(task);
 }
 
-/* Made by the first call back of the streams that the timeline serves. */
+/* The first callback on a timeline creates the queue; later streams of the timeline use the same
+ * one. */
 static enum bp_status callback_get_queue(struct bp_timeline *timeline,
                                          struct bp_queue **out_callbacks)
 {
@@ -45,7 +47,8 @@ static enum bp_status callback_get_queue(struct bp_timeline *timeline,
     return BP_OK;
 }
 
-/* A fence now, so that work given later is not waited for with it; without one, it is. */
+/* Records a fence now, so that the callback does not wait for later work. If no fence can be
+ * recorded, the callback waits for later work too. */
 static enum bp_status callback_push(struct bp_timeline *timeline, struct callback_task *c)
 {
     struct bp_deadline until = bp_deadline_of(timeline->device);
@@ -93,7 +96,7 @@ enum bp_status bp_stream_callback(struct bp_stream *stream,
     c->fn = fn;
     c->ctx = ctx;
     c->number = atomic_load(&timeline->last);
-    bp_device_retain(device); /* fn may have destroyed the stream and its device before this ends */
+    bp_device_retain(device); /* fn may destroy the stream and its device before this returns */
     status = timeline->queue ? callback_push_in_order(timeline, c) : callback_push(timeline, c);
     bp_device_release(device);
     if (status) free(c);

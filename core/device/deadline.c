@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deadline.c: deadlines of waits, their message, and calls that cannot be given one. */
+/* deadline.c: implements the deadlines of waits and their messages, and runs a call that has no
+ * timeout on a thread of its own. */
 #include "deadline.h"
 
 #include "../base/activity.h"
@@ -57,7 +58,8 @@ bool bp_deadline_wait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct 
     return true;
 }
 
-/* "stream 1, launches 3 to 4: add, softmax", of all that have such; "" where nothing is known. */
+/* Writes "stream 1, launches 3 to 4: add, softmax", for every stream that has unfinished launches;
+ * "" if no launch is known. */
 static void deadline_write_work(struct bp_device *device, const struct bp_timeline *only,
                                 uint64_t number, char *text, size_t size)
 {
@@ -82,7 +84,8 @@ void bp_deadline_describe(struct bp_device *device, const struct bp_timeline *ti
 
     deadline_write_work(device, timeline, number, work, sizeof work);
     if (!*work)
-        deadline_write_work(device, NULL, 0, work, sizeof work); /* in one order with others' */
+        deadline_write_work(device, NULL, 0, work, sizeof work); /* work of other streams may delay
+                                                                    it: all in one order */
     if (until->source) snprintf(source, sizeof source, " (%s)", until->source);
     snprintf(text, size, "%s: not over after %.6g s%s: %s", device->name,
              (double)until->timeout_ns * 1e-9, source, *work ? work : "its work");
@@ -110,7 +113,8 @@ uint32_t bp_wait_activity_begin(struct bp_device *device, const struct bp_timeli
     return bp_activity_begin(BP_ACTIVITY_WAIT, device->entry->plugin.name, what);
 }
 
-/* Freed by whoever is the second to leave. */
+/* One run of a function on its own thread. The caller or the thread, the second one to finish,
+ * frees it. */
 struct thread_run {
     pthread_mutex_t lock;
     pthread_cond_t over;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deferred_release.c: things that the app gave back and that go when the work that uses them has
- * ended. */
+/* deferred_release.c: keeps the objects that the app has released until the work that uses them has
+ * ended, then frees them. */
 #include "device.h"
 
-enum { FEW = 64 }; /* looked at in passing */
+enum { FEW = 64 }; /* objects that bp_deferred_collect_few checks */
 
-/* Under the lock. */
+/* Called with the device locked. */
 static void deferred_push(struct bp_device *device, struct bp_deferred *deferred)
 {
     if (!device->deferred) device->deferred_end = &device->deferred;
@@ -15,7 +15,7 @@ static void deferred_push(struct bp_device *device, struct bp_deferred *deferred
     atomic_fetch_add_explicit(&device->n_deferred, 1, memory_order_relaxed);
 }
 
-/* Under the lock; NULL. */
+/* Called with the device locked. NULL: the list is empty. */
 static struct bp_deferred *deferred_pop(struct bp_device *device)
 {
     struct bp_deferred *deferred = device->deferred;
@@ -50,8 +50,9 @@ static void deferred_push_all(struct bp_device *device, struct bp_deferred *list
     pthread_mutex_unlock(&device->lock);
 }
 
-/* Up to max of the oldest. Devices are asked, and releases called, without the lock: what stays is
- * put back, behind what nobody has looked at for longer. */
+/* Checks up to max of the oldest objects. Devices are queried, and release functions called,
+ * without the lock. Objects still in use are appended again, behind the objects that were not
+ * checked. */
 static void deferred_collect(struct bp_device *device, uint32_t max, uint32_t polls)
 {
     struct bp_deferred *list = NULL, **end = &list, *kept = NULL, **kept_end = &kept, *next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c: references to devices, and what is known of them. */
+/* device.c: counts references to devices and returns their properties and kernels to the app. */
 #include "device.h"
 
 #include <string.h>

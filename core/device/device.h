@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.h: devices and streams inside the core. */
+/* device.h: declares the core's private structs for devices, streams and scopes, and the functions
+ * that store failures, wait for a device's work and release objects late. */
 #ifndef BP_DEVICE_PRIVATE_H
 #define BP_DEVICE_PRIVATE_H
 
@@ -8,18 +9,19 @@
 #include "timeline.h"
 
 struct bp_memory_state; /* memory/pool.h */
-struct bp_cache;        /* op/cache.h */
+struct bp_cache;        /* call/cache.h */
 
-/* Something that the app gave back and that goes when its work has ended: first in what embeds it.
- */
+/* An object that the app has released and that the core frees when all work that uses the object
+ * has ended. It is the first member of the struct that embeds it. */
 struct bp_deferred {
-    struct bp_users users;    /* whose work uses it; changed under the lock of its owner */
-    void (*release)(struct bp_deferred *deferred); /* called without locks */
+    struct bp_users users;    /* the work that uses the object; changed under the lock of the
+                                 object's owner */
+    void (*release)(struct bp_deferred *deferred); /* frees the object; called without locks */
     struct bp_deferred *next;
 };
 
-/* Called when memory runs out: gives up what only saves time, such as cached plans, and says
- * whether it had any. Called without locks. */
+/* A function that the allocator calls when memory runs out. `shrink` frees objects that only save
+ * time, for example cached plans, and returns whether it freed any. Called without locks. */
 struct bp_shrinker {
     bool (*shrink)(void *ctx);
     void *ctx;
@@ -28,48 +30,52 @@ struct bp_shrinker {
 
 struct bp_device {
     uint32_t magic;
-    _Atomic uint32_t refs; /* the app's, and one for each stream, event, prepared call; buffers
-                              keep the device without: bp_memory_is_live */
-    struct bp_core *core;  /* a reference */
+    _Atomic uint32_t refs; /* references: the app's, and one for each stream, event and prepared
+                              call. Buffers hold no reference but keep the device alive: see
+                              bp_memory_is_live */
+    struct bp_core *core;  /* the device holds a reference */
     struct bp_plugin_entry *entry;
     struct bp_device *next; /* in core->devices, under core->lock */
     uint32_t index;
     uint32_t emulated;      /* enum bp_emulated */
-    bool is_inline;         /* BP_DEVICE_INLINE: without a queue its streams work at once */
+    bool is_inline;         /* BP_DEVICE_INLINE: a stream without a queue works before the call
+                               returns */
     bool host_visible;
     uint64_t alignment;
     uint64_t signature;     /* a part of the signatures of its tensors: see bp_tensor_signature */
     char name[80];
     struct bp_device_properties properties;
 
-    /* A failure of work that cannot be blamed on one stream: every stream answers it. */
+    /* A failure of work that cannot be attributed to one stream: every stream returns it. */
     struct bp_failure failure;
-    struct bp_failure lost; /* BP_ERR_DEVICE_LOST: the plugin is not called for work any more */
-    _Atomic uint64_t blocked[BP_BLOCK_COUNT]; /* how often a call waited, by reason */
-    _Atomic uint64_t peer_copies; /* that came from devices of the same plugin by the plugin */
+    struct bp_failure lost; /* BP_ERR_DEVICE_LOST: the core submits no more work to the plugin */
+    _Atomic uint64_t blocked[BP_BLOCK_COUNT]; /* how many calls had to wait, by reason */
+    _Atomic uint64_t peer_copies; /* copies from devices of the same plugin that the plugin did
+                                     itself */
 
-    _Atomic bool recording; /* work of one of its streams is recorded */
+    _Atomic bool recording; /* the work of one of the device's streams is being captured */
 
     pthread_mutex_t lock;
-    struct bp_timeline *host;              /* owner of memory that no stream asked for */
+    struct bp_timeline *host;              /* owner of memory that was allocated for no stream */
     _Atomic(struct bp_timeline *) timelines; /* newest first; the list only grows */
     uint32_t n_timeline;
-    struct bp_deferred *deferred; /* given back while work may still use it; oldest first */
-    struct bp_deferred **deferred_end; /* NULL: none was ever */
+    struct bp_deferred *deferred; /* released while work may still use them; oldest first */
+    struct bp_deferred **deferred_end; /* NULL: no release was ever deferred */
     _Atomic uint32_t n_deferred;     /* changed under lock */
 
     struct bp_memory_state *memory;
-    _Atomic(struct bp_cache *) calls; /* eager calls that streams share */
-    struct bp_cache *caches;          /* that and the streams', under lock */
+    _Atomic(struct bp_cache *) calls; /* cache of eager calls, shared by the streams */
+    struct bp_cache *caches;          /* `calls` and the caches of the streams, under lock */
     struct bp_shrinker calls_shrinker;
-    /* bp_cache_open sets it: a frozen buffer is gone, and calls that know its contents with it.
-     * Called without locks. */
+    /* bp_cache_open sets it. Called without locks when a frozen buffer was freed: drops the cached
+     * calls that depend on the buffer's contents. */
     void (*invalidate_calls)(struct bp_device *device, uint64_t buffer);
-    struct bp_fallback *fallback; /* what ran otherwise, under lock */
+    struct bp_fallback *fallback; /* which calls ran by a fallback, under lock */
 
-    /* Functions of what stands above devices; set before the device can be found. */
-    void (*close)(struct bp_device *device); /* gives the last reference back */
-    void (*destroy_cache)(struct bp_cache *cache); /* of a stream that is destroyed, or NULL */
+    /* Functions of higher layers, set before any thread can find the device. */
+    void (*close)(struct bp_device *device); /* drops the last reference */
+    void (*destroy_cache)(struct bp_cache *cache); /* of a stream that is being destroyed; cache may
+                                                      be NULL */
 };
 
 static inline bool bp_device_is(const struct bp_device *device)
@@ -80,52 +86,57 @@ static inline bool bp_device_has_events(const struct bp_device *device)
 {
     return !(device->emulated & BP_EMULATED_EVENTS);
 }
-/* Behind a device's name where it is not another one: " of another core"; "" where names differ. */
+/* The text behind a device's name in a message that names two devices: " of another core" or " of
+ * another plugin" if their names are equal; "" if their names differ or it is one device. */
 const char *bp_device_qualifier(const struct bp_device *device, const struct bp_device *other);
 
 void bp_device_retain(struct bp_device *device);
-/* The last one ends the device: waits for its work, after the deadline on a thread, unless intake
- * has stopped. On a thread of the core's that is left to another one. */
+/* Drops a reference. The release of the last one destroys the device after its work has ended;
+ * where a deadline is set, a thread continues the wait beyond it. While the process is stopping
+ * nothing is destroyed. On a worker thread of the core, another thread destroys the device. */
 void bp_device_release(struct bp_device *device);
 
-/* Keeps a failure that all streams answer, naming the launches that may have failed. What says
- * something of a wait only is passed over. */
+/* Stores a failure that every stream of the device will return. The message names the launches that
+ * may have failed. A status that describes only a wait (bp_status_is_of_wait) is ignored. */
 void bp_device_fail(struct bp_device *device, enum bp_status status);
 
-/* bp_error_leave for a callback about the device: BP_ERR_DEVICE_LOST is kept. */
+/* bp_error_leave for a plugin callback about the device. BP_ERR_DEVICE_LOST is also stored. */
 enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
                                const char *callback);
-/* The device is lost, with the message on this thread. Returns BP_ERR_DEVICE_LOST. */
+/* Marks the device as lost, with the message on this thread. Returns BP_ERR_DEVICE_LOST. */
 enum bp_status bp_device_set_lost(struct bp_device *device);
 static inline bool bp_device_is_lost(const struct bp_device *device)
 {
     return atomic_load_explicit(&device->lost.status, memory_order_acquire);
 }
-/* Refuses a lost device: its memory is not to be used, nor given out. */
+/* Returns BP_ERR_DEVICE_LOST for a lost device: its memory must not be used or handed out. */
 enum bp_status bp_device_check_lost(struct bp_device *device);
-/* That, and a failure that cannot be blamed on one stream. */
+/* Returns the failure of a lost device, or a failure that cannot be attributed to one stream. */
 enum bp_status bp_device_check(struct bp_device *device);
 
-/* At the end of the process. Whether the host runs work of the device's, or (not leaving) its
- * queues hold some; what says what. */
+/* Used at the end of the process. Whether the host runs work of the device or, unless the process
+ * is exiting, the device's queues hold tasks. The text in `what` names the work. */
 bool bp_device_is_busy(struct bp_device *device, char *what, size_t size);
-/* Whether a thread is giving it work just now; what says on which stream, and the number. Takes no
- * locks. */
+/* Whether a thread is submitting work to the device at this moment. The text in `what` names the
+ * stream and the launch number. Takes no locks. */
 bool bp_device_is_submitting(struct bp_device *device, char *what, size_t size);
-/* Who waits for queues looks again whether the process is leaving. */
+/* Wakes the threads that wait for the device's queues: they check again whether the process is
+ * exiting. */
 void bp_device_wake(struct bp_device *device);
-/* Waits for work behind the host's back. BP_ERR_TIMEOUT; other failures are not its business. */
+/* Waits for the work that the plugin runs asynchronously. Returns BP_ERR_TIMEOUT if the deadline
+ * passes; ignores other failures. */
 enum bp_status bp_device_wait_submitted(struct bp_device *device, const struct bp_deadline *until);
 
-/* Waits for all of the device's work: what its queues hold, callbacks, the plugin's. A failure of
- * work is kept; BP_ERR_TIMEOUT. */
+/* Waits for all of the device's work: the tasks in its queues, the app's callbacks, the plugin's
+ * work. Stores a failure of that work. BP_ERR_TIMEOUT: the deadline passed. */
 enum bp_status bp_device_drain(struct bp_device *device, const struct bp_deadline *until);
 
-/* The plugin's synchronize of the whole device. A failure of work is kept and not answered. */
+/* Calls the plugin's synchronize for the whole device. A failure of work is stored, not
+ * returned. */
 enum bp_status bp_device_synchronize_until(struct bp_device *device,
                                            const struct bp_deadline *until);
 
-/* Refuses what failed before, with that status and message. */
+/* Returns the stored failure, with its status and message; BP_OK if none is stored. */
 enum bp_status bp_failure_check(const struct bp_device *device, const char *what,
                                 struct bp_failure *failure);
 static inline bool bp_failure_is_set(const struct bp_failure *failure)
@@ -133,30 +144,32 @@ static inline bool bp_failure_is_set(const struct bp_failure *failure)
     return atomic_load_explicit(&failure->status, memory_order_acquire) != BP_OK;
 }
 
-/* Whether a status says something of a wait, and nothing of the work that was waited for. */
+/* Whether a status describes only the wait, and not the work that was waited for. */
 bool bp_status_is_of_wait(enum bp_status status);
 
-/* A call is about to wait although its name does not say so: counted, and refused if the policy is
- * to deny. reason: enum bp_block. */
+/* To be called before a call waits although its name does not say that it may. Counts the wait, or
+ * returns BP_ERR_BLOCKED if the policy is to deny such waits. reason: enum bp_block. */
 enum bp_status bp_block_record(struct bp_device *device, uint32_t reason);
 
-/* Lets go of something: now, if its work is known to have ended, else when that is found. */
+/* Releases an object: immediately if all work that uses it is known to have ended, otherwise when a
+ * later check finds that it has. */
 void bp_deferred_release(struct bp_device *device, struct bp_deferred *deferred);
-/* Lets what has ended go: known to have, or asked (poll). */
+/* Releases the deferred objects whose work is known to have ended. poll: also queries the
+ * devices. */
 void bp_deferred_collect(struct bp_device *device, bool poll);
-/* The same in passing, for calls that have something else to do: costs nothing where nothing is
- * deferred, looks at a few otherwise and asks for the oldest at most. Not on a worker, where the
- * app does not expect its functions to be called. */
+/* A cheap bp_deferred_collect, for calls with another purpose. It costs nothing if no release is
+ * deferred; otherwise it checks a few objects and queries the device for the oldest one at most. It
+ * does nothing on a worker thread, where the app does not expect its functions to be called. */
 void bp_deferred_collect_few(struct bp_device *device, bool poll);
 static inline void bp_deferred_check(struct bp_device *device, bool poll)
 {
     if (__builtin_expect(atomic_load_explicit(&device->n_deferred, memory_order_relaxed) != 0, 0))
         bp_deferred_collect_few(device, poll);
 }
-/* At the device's end: all goes. */
+/* At the end of the device: releases every deferred object. */
 void bp_deferred_finish(struct bp_device *device);
 
-/* Where operator calls go: a stream runs them. */
+/* The target of operator calls: a stream runs them, a graph records them. */
 struct bp_scope {
     uint32_t magic; /* BP_MAGIC_STREAM, BP_MAGIC_GRAPH */
 };
@@ -169,15 +182,15 @@ struct bp_stream {
     struct bp_scope scope; /* first: a stream is found by its scope */
     uint32_t flags;        /* enum bp_stream_flags */
     struct bp_device *device;
-    struct bp_device *inline_device; /* the device, if work is done when its call returns and nobody
-                                    watches: the fast ways ask for it; else NULL */
+    struct bp_device *inline_device; /* the device, if work is done when its call returns and no
+                                        watcher is set: the fast paths check for it; else NULL */
     struct bp_timeline *timeline;
-    struct bp_cache *cache; /* of eager calls; made by the first */
-    struct bp_generator *generator; /* a reference; NULL: the core's */
+    struct bp_cache *cache; /* of eager calls; created by the first */
+    struct bp_generator *generator; /* a reference; NULL: the core's generator */
     bp_watcher *watcher;    /* of calls, or NULL */
     void *watcher_ctx;
     bool synchronous;       /* BP_SYNC=launch */
-    bool watched;           /* a call is being: those that it makes are not */
+    bool watched;           /* a call is being watched: calls that it makes are not */
 };
 
 static inline bool bp_stream_is(const struct bp_stream *stream)
@@ -185,7 +198,8 @@ static inline bool bp_stream_is(const struct bp_stream *stream)
     return bp_magic_is(stream ? stream->scope.magic : 0, BP_MAGIC_STREAM);
 }
 
-/* Refuses work on a stream whose earlier work failed, or whose device's did. */
+/* Whether earlier work of the stream or of its device has failed. bp_stream_check returns that
+ * failure, so that no more work is submitted. */
 static inline bool bp_stream_has_failed(const struct bp_stream *stream)
 {
     return bp_failure_is_set(&stream->timeline->failure) ||

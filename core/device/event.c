@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c: a point in a timeline: a number. The plugin's own event, if there is need of one, is a
- * fence of the timeline's. */
+/* event.c: implements events. An event is a number on a timeline; if the plugin needs an event of
+ * its own, the timeline has it as a fence. */
 #include "device.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 struct bp_event {
     uint32_t magic;
     struct bp_device *device;
-    pthread_mutex_t lock;         /* the two below */
+    pthread_mutex_t lock;         /* guards the two below */
     struct bp_timeline *timeline; /* where it was recorded; NULL: never */
     uint64_t number;              /* of the last work before it */
 };
@@ -46,8 +46,8 @@ void bp_event_destroy(struct bp_event *event)
     bp_device_release(device);
 }
 
-/* A stream that was destroyed since may have given its timeline to another: numbers go on, so the
- * point stays where it is. */
+/* The recorded timeline may later be reused by another stream. Numbers continue to grow, so the
+ * event keeps its meaning. */
 enum bp_status bp_event_record(struct bp_event *event, struct bp_stream *stream)
 {
     struct bp_timeline *timeline = NULL;
@@ -90,7 +90,7 @@ static enum bp_status event_find_record(const char *call, struct bp_event *event
     return BP_OK;
 }
 
-/* The work is: what it used may go. */
+/* The work before the event has ended: objects that it used may be released. */
 static enum bp_status event_ended(struct bp_timeline *timeline, uint64_t number)
 {
     bp_deferred_check(timeline->device, false);
@@ -127,8 +127,8 @@ enum bp_status bp_event_wait(struct bp_event *event, uint64_t timeout_ns)
     return event_ended(timeline, number);
 }
 
-/* Devices may differ, in kind too. The order is made also where the event's work is known to have
- * failed. */
+/* The event may be of another device, also of another kind. The order is inserted even if the
+ * event's work is known to have failed. */
 enum bp_status bp_stream_wait(struct bp_stream *stream, struct bp_event *event)
 {
     struct bp_timeline *timeline = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failure.c: failures that stay, with the launches that may have failed; waits that are counted. */
+/* failure.c: stores failures with the names of the launches that may have failed, and counts the
+ * calls that had to wait. */
 #include "device.h"
 
 #include <inttypes.h>
@@ -42,15 +43,16 @@ enum bp_status bp_device_check(struct bp_device *device)
     return bp_failure_check(device, "device", &device->failure);
 }
 
-/* Under its lock, before a failure is kept: what has ended by now has ended well; of what is found
- * to have ended later that is not known. */
+/* Called with the timeline locked, before its first failure is stored. Work that has ended by now
+ * has succeeded; whether work that ends later has succeeded will not be known. */
 static void failure_set_last_good(struct bp_timeline *timeline)
 {
     if (!bp_failure_is_set(&timeline->failure) && !bp_failure_is_set(&timeline->device->failure))
         timeline->last_good = atomic_load(&timeline->done);
 }
 
-/* Under a lock: the first failure stays, with the message on this thread. */
+/* Called under the lock of the failure's owner. Stores the first failure, with the message on this
+ * thread; later ones are ignored. */
 static void failure_set(struct bp_failure *failure, enum bp_status status)
 {
     if (bp_failure_is_set(failure)) return;
@@ -67,7 +69,7 @@ enum bp_status bp_timeline_set_failure(struct bp_timeline *timeline, enum bp_sta
     return status;
 }
 
-/* Every stream looks at device->failure. */
+/* Stores a failure of the whole device: every stream checks device->failure. */
 static enum bp_status failure_set_all(struct bp_device *device, enum bp_status status)
 {
     pthread_mutex_lock(&device->lock);
@@ -81,7 +83,8 @@ static enum bp_status failure_set_all(struct bp_device *device, enum bp_status s
     return status;
 }
 
-/* Work of a lost device counts as ended: who sees that finds the failure. */
+/* Work of a lost device counts as ended, so the failure is stored before the device is marked as
+ * lost: a thread that sees the device lost finds the failure. */
 enum bp_status bp_device_set_lost(struct bp_device *device)
 {
     failure_set_all(device, BP_ERR_DEVICE_LOST);
@@ -98,8 +101,8 @@ enum bp_status bp_device_leave(struct bp_device *device, enum bp_status status,
     return status == BP_ERR_DEVICE_LOST ? bp_device_set_lost(device) : status;
 }
 
-/* Under the lock. A timeline's failure may have been retired: it stays until the device's
- * end. */
+/* Called with the timeline locked. A failure of the timeline may have been retired; retired
+ * failures stay until the end of the device. */
 static enum bp_status failure_find(struct bp_timeline *timeline, uint64_t number)
 {
     struct bp_device *device = timeline->device;
@@ -154,7 +157,8 @@ enum bp_status bp_timeline_report(struct bp_timeline *timeline, uint64_t number,
     return status;
 }
 
-/* A stream that lives answers its failure each time; of one that is gone somebody is to be told. */
+/* A live stream returns its failure each time. The failure of a destroyed stream is returned until
+ * a call has reported it once. */
 enum bp_status bp_timeline_check_unreported(struct bp_timeline *timeline)
 {
     struct bp_device *device = timeline->device;
@@ -178,7 +182,7 @@ enum bp_status bp_timeline_check_unreported(struct bp_timeline *timeline)
     return status;
 }
 
-/* The first ones are left out where there are many. */
+/* Omits the first names if there are many. */
 uint64_t bp_timeline_describe(const struct bp_timeline *timeline, uint64_t number, char *text,
                               size_t size)
 {
@@ -204,8 +208,8 @@ uint64_t bp_timeline_describe(const struct bp_timeline *timeline, uint64_t numbe
     return last - first + 1;
 }
 
-/* All work of the timeline had been said to have ended well: the plugin was asked about a fence
- * behind what failed, and did not say so. */
+/* All work of the timeline has been found to have ended well, by a fence recorded behind the failed
+ * work: the plugin did not report the failure then. The message says so. */
 static void failure_add_ended(const struct bp_timeline *timeline)
 {
     uint64_t last = atomic_load(&timeline->last), base = atomic_load(&timeline->base);
@@ -219,8 +223,8 @@ static void failure_add_ended(const struct bp_timeline *timeline)
                        timeline->device->entry->plugin.name);
 }
 
-/* Adds to the message which launches may have failed: of one timeline, or of all that the plugin
- * does in one order. */
+/* Adds to the message the launches that may have failed: those of one timeline, or of all timelines
+ * that the plugin runs in one order. */
 static void failure_add_names(struct bp_device *device, const struct bp_timeline *only)
 {
     const struct bp_timeline *t = only ? only : atomic_load(&device->timelines);

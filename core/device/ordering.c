@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ordering.c: which work of other timelines a timeline comes after, by the waits that were made;
- * and who uses a thing. */
+/* ordering.c: records which work of other timelines a timeline runs after, by the waits that were
+ * inserted; and which work uses an object. */
 #include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Under the lock. Without memory the wait is forgotten: memory is then reused later than it could
- * be. */
+/* Called with the timeline locked. If host memory runs out, the wait is not recorded: memory is
+ * then reused later than possible, which is safe. */
 static void ordering_add(struct bp_timeline *timeline, struct bp_timeline *of, uint64_t number)
 {
     struct bp_ordering *ordering;
@@ -29,7 +29,7 @@ static void ordering_add(struct bp_timeline *timeline, struct bp_timeline *of, u
     timeline->orderings[timeline->n_ordering++] = (struct bp_ordering){of, number, at};
 }
 
-/* What other had waited for before its work `number` was submitted is recorded too. */
+/* Also copies the waits that `other` made before its work `number` was submitted. */
 void bp_timeline_record_order(struct bp_timeline *timeline, struct bp_timeline *other,
                               uint64_t number)
 {
@@ -64,7 +64,7 @@ bool bp_timeline_is_after(struct bp_timeline *timeline, struct bp_timeline *othe
     return is_after;
 }
 
-/* Entries are changed but never removed while the timeline is in use. */
+/* While the timeline is in use its orderings may change but are never removed. */
 bool bp_timeline_waits_passed(struct bp_timeline *timeline, bool poll)
 {
     for (uint32_t i = 0;; i++) {

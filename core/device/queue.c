@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue.c: tasks in order on a thread of their own. */
+/* queue.c: runs the tasks of a stream in order on a worker thread, and lets other threads wait for
+ * them. */
 #include "queue.h"
 
 #include "../base/activity.h"
@@ -8,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { QUEUE_MAX = 4096 }; /* waiting tasks: memory that they hold cannot grow without end */
-static const uint64_t idle_ns = 250000000; /* without work, and without a stream: its thread ends */
+enum { QUEUE_MAX = 4096 }; /* waiting tasks: a limit of the memory that they hold */
+static const uint64_t idle_ns = 250000000; /* without work and stream, then the thread ends */
 
 struct bp_queue {
     struct bp_timeline *timeline;
@@ -18,15 +19,15 @@ struct bp_queue {
     pthread_cond_t work, room, progress;
     struct bp_task *first, **end;
     uint32_t waiting; /* tasks in the list */
-    bool running, borrows; /* a task; one that may use memory of who waits */
-    const char *name;   /* of the task that runs, with its number */
+    bool running, borrows; /* borrows: the task may use a waiting thread's memory */
+    const char *name;   /* of the running task, like number */
     uint64_t number;
-    uint64_t pushed, ended; /* tasks so far */
+    uint64_t pushed, ended; /* numbers of tasks so far */
     bool stopping, retiring;
-    bool started; /* thread is to be joined */
+    bool started; /* thread must be joined */
 };
 
-static _Thread_local struct bp_queue *current; /* whose worker this thread is */
+static _Thread_local struct bp_queue *current; /* the queue whose worker this thread is */
 
 bool bp_queue_on_worker(void)
 {
@@ -38,7 +39,8 @@ void bp_queue_after_fork(void)
     current = NULL;
 }
 
-/* After a failure only what must be run is: the outputs of the rest are undefined anyway. */
+/* After a failure the queue runs only the tasks with `always`: the outputs of the others are
+ * undefined anyway. */
 static void queue_run(struct bp_queue *queue, struct bp_task *task)
 {
     struct bp_timeline *timeline = queue->timeline;
@@ -68,7 +70,7 @@ static struct bp_task *queue_pop(struct bp_queue *queue)
     return task;
 }
 
-/* Until there is a task that may be begun, or none is to come. */
+/* Waits until there is a task that may be started, or until no further task will come. */
 static void queue_wait_task(struct bp_queue *queue)
 {
     struct bp_deadline until = bp_deadline_none;
@@ -81,7 +83,7 @@ static void queue_wait_task(struct bp_queue *queue)
     }
 }
 
-/* While the process is leaving nothing more is begun. */
+/* Once the process is exiting, the worker starts no further task. */
 static void *queue_worker(void *arg)
 {
     struct bp_queue *queue = current = arg;
@@ -98,7 +100,7 @@ static void *queue_worker(void *arg)
         queue->number = task->number;
         pthread_mutex_unlock(&queue->lock);
         queue_run(queue, task);
-        if (current != queue) return NULL; /* a child that the task forked: it has no queue */
+        if (current != queue) return NULL; /* a child process that the task forked has no queue */
         free(task->node);
         task->destroy(task);
         pthread_mutex_lock(&queue->lock);
@@ -108,7 +110,8 @@ static void *queue_worker(void *arg)
         pthread_cond_broadcast(&queue->progress);
         pthread_cond_broadcast(&queue->room);
     }
-    if (!queue->stopping) { /* it has rested, and nobody joins it: the next push begins another */
+    if (!queue->stopping) { /* idle or exiting, and no thread joins it: the next push starts
+                               another */
         queue->started = false;
         pthread_detach(pthread_self());
     }
@@ -116,7 +119,7 @@ static void *queue_worker(void *arg)
     return NULL;
 }
 
-/* Under the lock. */
+/* Called with the queue locked. */
 static enum bp_status queue_start(struct bp_queue *queue)
 {
     if (queue->started) return BP_OK;
@@ -174,7 +177,8 @@ static enum bp_status queue_timeout(struct bp_queue *queue, uint64_t number,
     return bp_deadline_error(queue->timeline->device, queue->timeline, number, until);
 }
 
-/* Under the lock: n tasks do not fit. */
+/* Called with the queue locked. Returns BP_OK if n more tasks fit; otherwise counts the coming
+ * wait, or refuses it. */
 static enum bp_status queue_check_full(struct bp_queue *queue, uint32_t n)
 {
     if (queue->waiting + (uint64_t)n <= QUEUE_MAX) return BP_OK;
@@ -182,7 +186,8 @@ static enum bp_status queue_check_full(struct bp_queue *queue, uint32_t n)
     return bp_block_record(queue->timeline->device, BP_BLOCK_QUEUE_FULL);
 }
 
-/* Under the lock: waits until n tasks fit, or as many as there is room for at all. */
+/* Called with the queue locked. Waits until n tasks fit; for a larger n, until the queue is
+ * empty. */
 static enum bp_status queue_wait_room(struct bp_queue *queue, uint32_t n,
                                       const struct bp_deadline *until)
 {
@@ -198,7 +203,8 @@ static enum bp_status queue_wait_room(struct bp_queue *queue, uint32_t n,
     return BP_OK;
 }
 
-/* Who may wait, for as long as it takes, is counted when it does. */
+/* A caller that may wait without a deadline passes: bp_queue_push counts the wait when it
+ * happens. */
 enum bp_status bp_queue_check_room(struct bp_queue *queue, uint32_t n)
 {
     struct bp_deadline until;
@@ -226,7 +232,7 @@ enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task,
     queue->retiring = false;
     if (status == BP_OK) status = queue_start(queue);
     if (status == BP_OK) {
-        if (node) task->node = strdup(node); /* without memory it is not named */
+        if (node) task->node = strdup(node); /* if memory runs out, the node stays unnamed */
         queue->pushed++;
         *queue->end = task;
         queue->end = &task->next;
@@ -237,14 +243,15 @@ enum bp_status bp_queue_push(struct bp_queue *queue, struct bp_task *task,
     return status;
 }
 
-/* Under the lock: the process is leaving. A launch or copy that runs is waited for: it may write to
- * memory of who waits. What has not begun never will. */
+/* Called with the queue locked. Whether the process is exiting and the waiting thread may give up.
+ * It must still wait for a running launch or copy, which may write to its memory. Tasks that have
+ * not begun never will. */
 static bool queue_is_abandoned(const struct bp_queue *queue)
 {
     return bp_process_is_exiting() && !queue->borrows;
 }
 
-/* Under the lock. */
+/* Called with the queue locked. */
 static enum bp_status queue_wait_number(struct bp_queue *queue, uint64_t number,
                                         const struct bp_deadline *until)
 {
@@ -279,7 +286,8 @@ static enum bp_status queue_skip_task(struct bp_task *task, struct bp_timeline *
     return BP_OK;
 }
 
-/* Under the lock. The task stays in the list, so that its number is passed in order. */
+/* Called with the queue locked. The cancelled task stays in the list, so that its number is passed
+ * in order. */
 static bool queue_cancel(struct bp_queue *queue, uint64_t number)
 {
     struct bp_task *task = queue->first;
@@ -302,7 +310,7 @@ enum bp_status bp_queue_wait_or_cancel(struct bp_queue *queue, uint64_t number,
     return cancelled ? status : bp_queue_wait(queue, number, &bp_deadline_none);
 }
 
-/* Under the lock. */
+/* Called with the queue locked. */
 static enum bp_status queue_flush(struct bp_queue *queue, const struct bp_deadline *until)
 {
     uint64_t pushed = queue->pushed;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c: streams as the app sees them: made, destroyed, asked. */
+/* stream.c: creates and destroys streams, and returns their properties and failures to the app. */
 #include "../base/generator.h"
 #include "device.h"
 
@@ -24,7 +24,7 @@ static enum bp_status stream_check_create(struct bp_device *device, uint32_t fla
     return BP_OK;
 }
 
-/* A new stream comes behind what the device's later work comes behind. */
+/* Orders a new stream after the barrier points of the device's other timelines. */
 static enum bp_status stream_order_barriers(struct bp_timeline *timeline)
 {
     struct bp_timeline *t = atomic_load(&timeline->device->timelines);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* synchronize.c: the plugin's synchronize, of a stream or of the device. It knows no deadline:
- * where there is one it is called on a thread of its own, and goes on if it is not over by then. */
+/* synchronize.c: calls the plugin's synchronize for a stream or a device. That function has no
+ * timeout, so a wait with a deadline calls it on a separate thread, which continues after the
+ * deadline. */
 #include "../base/activity.h"
 #include "device.h"
 
@@ -8,13 +9,14 @@
 
 struct sync_request {
     struct bp_device *device;
-    struct bp_timeline *timeline; /* NULL: of the whole device */
-    struct bp_timeline *turn;     /* whose turn it has; NULL: none is needed */
+    struct bp_timeline *timeline; /* NULL: the whole device */
+    struct bp_timeline *turn;     /* the timeline whose turn the call holds; NULL: none is needed */
     struct bp_snapshot snapshot;
 };
 
-/* A plugin tells of a failure once: who waits for a stream at the same time waits until that has
- * been kept. Threads that wait aside would be ever more without it. */
+/* A plugin reports a failure only once. A second thread that waits for the same stream therefore
+ * waits here until the first one has stored the failure. This also limits the number of separate
+ * threads: one for each timeline. */
 static enum bp_status sync_begin_turn(struct bp_timeline *turn, const struct bp_deadline *until,
                                       const struct bp_timeline *timeline)
 {
@@ -63,7 +65,7 @@ static void sync_finish(struct sync_request *s)
     if (s->timeline) bp_timeline_release_stream(s->timeline);
 }
 
-/* Who waited for it may have gone, and have given the device back. */
+/* The thread that waited may have stopped waiting, and may have released the device. */
 static enum bp_status sync_call_detached(void *ctx)
 {
     struct sync_request *s = ctx;
@@ -130,7 +132,8 @@ enum bp_status bp_timeline_synchronize(struct bp_timeline *timeline,
     return sync_run(&s, device->emulated & BP_EMULATED_STREAMS ? NULL : timeline, until);
 }
 
-/* Failures of any stream come here on a device whose plugin has no better word for it. */
+/* A plugin that cannot attribute a failure to a stream reports it here, as a failure of the
+ * device. */
 enum bp_status bp_device_synchronize_until(struct bp_device *device,
                                            const struct bp_deadline *until)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timeline.c: how far a timeline has got: the plugin's fences in it, which are asked. */
+/* timeline.c: finds out how far a timeline has got, by the fences (plugin events) that are recorded
+ * in it and queried. */
 #include "../base/activity.h"
 #include "device.h"
 
 #include <stdlib.h>
 
-/* Under the lock: fences that were reached go to the spare ones. */
+/* Called with the timeline locked. Moves fences that were reached to the spare ones. */
 static void fence_recycle(struct bp_timeline *timeline)
 {
     uint64_t done = atomic_load(&timeline->done);
@@ -30,7 +31,8 @@ void bp_timeline_advance(struct bp_timeline *timeline, uint64_t number)
         if (atomic_compare_exchange_weak(&timeline->done, &done, number)) break;
 }
 
-/* Under the lock. */
+/* Called with the timeline locked. Whether a thread has locked the stream: this one (by_me) or
+ * another. */
 static bool is_stream_locked(struct bp_timeline *timeline, bool by_me)
 {
     return atomic_load(&timeline->stream_locked) &&
@@ -123,7 +125,7 @@ static void fence_recycle_one(struct bp_timeline *timeline, struct bp_fence *fen
     pthread_mutex_unlock(&timeline->lock);
 }
 
-/* A driver may tell of work that failed when it is asked to record: that is kept. */
+/* A driver may report failed work when an event is recorded; such a failure is stored. */
 static enum bp_status fence_record(struct bp_timeline *timeline, void *event)
 {
     struct bp_device *device = timeline->device;
@@ -137,8 +139,8 @@ static enum bp_status fence_record(struct bp_timeline *timeline, void *event)
     return bp_timeline_fail(timeline, status);
 }
 
-/* Records a fence behind all that is submitted now. It comes back with a reference; NULL if the
- * stream has been closed, and so has reached its end. */
+/* Records a fence behind all work that is submitted now. *out_fence has a reference; NULL: the
+ * stream was closed, and so its work has ended. */
 static enum bp_status fence_create_recorded(struct bp_timeline *timeline,
                                             const struct bp_deadline *until,
                                             struct bp_fence **out_fence)
@@ -236,7 +238,7 @@ enum bp_status bp_fence_wait(struct bp_timeline *timeline, uint64_t number,
     bp_error_enter();
     status = until ? fence_wait_event(timeline, number, fence->event, until)
                    : entry->runtime.event_query(entry->self, device->index, fence->event);
-    if (status == BP_ERR_BUSY) status = BP_ERR_NOT_READY; /* as plugins of ABI 0.3 answer */
+    if (status == BP_ERR_BUSY) status = BP_ERR_NOT_READY; /* plugins of ABI 0.3 return it */
     if (status != BP_ERR_NOT_READY)
         status = bp_device_leave(device, status, until ? "event_wait" : "event_query");
     bp_timeline_fail(timeline, status);
@@ -248,7 +250,7 @@ enum bp_status bp_fence_wait(struct bp_timeline *timeline, uint64_t number,
     return status;
 }
 
-/* What a lost device was given counts as ended. */
+/* Work that was submitted to a lost device counts as ended. */
 bool bp_timeline_poll(struct bp_timeline *timeline, uint64_t number)
 {
     if (bp_timeline_passed(timeline, number)) return true;

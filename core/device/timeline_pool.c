@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timeline_pool.c: the timelines of a device: made, handed from stream to stream, freed at its
- * end. */
+/* timeline_pool.c: creates the timelines of a device, passes them from destroyed streams to new
+ * ones, and frees them at the device's end. */
 #include "device.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ static enum bp_status stream_open(struct bp_timeline *timeline)
     return BP_OK;
 }
 
-/* From now on nobody uses the plugin's stream. false: somebody does just now. */
+/* Closes the plugin's stream for new users. false: a thread is using the stream now, and it stays
+ * open. */
 static bool stream_begin_close(struct bp_timeline *timeline)
 {
     bool closed;
@@ -74,7 +75,7 @@ static void timeline_free(struct bp_timeline *timeline)
     free(timeline);
 }
 
-/* A spare one of the kind, taken out of reach of others; NULL. */
+/* Finds a spare timeline of the kind and reserves it for the caller; NULL if there is none. */
 static struct bp_timeline *timeline_find_spare(struct bp_device *device, bool is_inline, bool queue)
 {
     struct bp_timeline *found = NULL;
@@ -95,7 +96,8 @@ static void timeline_set_state(struct bp_timeline *timeline, uint32_t state)
     pthread_mutex_unlock(&timeline->device->lock);
 }
 
-/* Under the lock. Others see the failure here or among the retired, at every moment. */
+/* Called with the timeline locked. At every moment, other threads find the failure either in
+ * timeline->failure or in the list of retired failures. */
 static void timeline_retire_failure(struct bp_timeline *timeline,
                                     struct bp_retired_failure *retired)
 {
@@ -113,8 +115,9 @@ static void timeline_retire_failure(struct bp_timeline *timeline,
     atomic_store(&failure->status, BP_OK);
 }
 
-/* What is known of the stream before goes, all but the numbers and its failure. One number is left
- * out: an event that is recorded before any work is not of the stream before. */
+/* Prepares a spare timeline for a new stream: only the numbers and the failure of the previous
+ * stream stay. One number is skipped, so that an event recorded before the new stream has any work
+ * does not belong to the previous stream. */
 static enum bp_status timeline_reset(struct bp_timeline *timeline)
 {
     struct bp_retired_failure *retired = NULL;
@@ -207,14 +210,15 @@ static uint32_t timeline_get_state(struct bp_timeline *timeline)
     return state;
 }
 
-/* What a lost device was given counts as ended. What it waits for must have ended too: a later
- * stream does not come after that. */
+/* Whether the timeline's work is over; work of a lost device counts as ended. The work that the
+ * timeline waits for must have ended too, because a later stream does not run after that work. */
 static bool timeline_is_over(struct bp_timeline *timeline)
 {
     struct bp_queue *callbacks = atomic_load(&timeline->callbacks);
     uint64_t submitted = atomic_load(&timeline->submitted);
 
-    return submitted == atomic_load(&timeline->last) && /* a callback may destroy what gives it */
+    return submitted == atomic_load(&timeline->last) && /* a callback may destroy the stream of a
+                                                           call in progress */
            (bp_timeline_passed(timeline, submitted) ||
             (!timeline->queue && bp_device_is_lost(timeline->device))) &&
            bp_timeline_waits_passed(timeline, false) &&
@@ -232,8 +236,8 @@ void bp_timeline_retire(struct bp_timeline *timeline)
     bp_timelines_poll(timeline->device);
 }
 
-/* One that is over, taken into the caller's hands. Nobody else touches a retiring timeline but to
- * ask how far it has got. */
+/* Finds a retired timeline whose work is over and reserves it for the caller. Other threads use a
+ * retiring timeline only to query how far it has got. */
 static struct bp_timeline *timeline_find_retired(struct bp_device *device)
 {
     struct bp_timeline *t;
@@ -266,7 +270,7 @@ void bp_timelines_finish(struct bp_device *device)
     struct bp_timeline *next;
 
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next) {
-        bp_queue_destroy(t->queue); /* what is left in it may name any timeline */
+        bp_queue_destroy(t->queue); /* the remaining tasks may refer to any timeline */
         bp_queue_destroy(atomic_load(&t->callbacks));
         t->queue = NULL;
     }
@@ -276,8 +280,8 @@ void bp_timelines_finish(struct bp_device *device)
     }
 }
 
-/* Of one timeline: work that is being given to the plugin by another thread, or that a queue runs
- * or holds. */
+/* Whether another thread is submitting work to the plugin on this timeline, or a queue of the
+ * timeline runs or holds tasks. */
 static bool timeline_is_busy(struct bp_timeline *timeline, char *what, size_t size)
 {
     struct bp_queue *callbacks = atomic_load(&timeline->callbacks);
@@ -334,8 +338,9 @@ enum bp_status bp_device_wait_submitted(struct bp_device *device, const struct b
     return BP_OK;
 }
 
-/* Streams of the plugin's own whose work may not have ended: each is waited for by itself, so that
- * a failure is that of its stream. One that is being recorded has none to wait for. */
+/* Waits for each stream of the plugin that may have unfinished work separately, so that a failure
+ * is attributed to its own stream. A stream whose work is being captured has no work to wait
+ * for. */
 static enum bp_status device_drain_streams(struct bp_device *device,
                                            const struct bp_deadline *until)
 {
@@ -350,8 +355,9 @@ static enum bp_status device_drain_streams(struct bp_device *device,
     return BP_OK;
 }
 
-/* Queues first: what they hold goes to the plugin. Then those that call the app back: of a failure
- * that they are told, nobody else is. Then the plugin's streams, and the device. */
+/* The order matters. First the queues, whose tasks submit work to the plugin. Then the queues of
+ * callbacks: a failure that the app receives in a callback is not reported again. Then the plugin's
+ * streams, and the device. */
 enum bp_status bp_device_drain(struct bp_device *device, const struct bp_deadline *until)
 {
     for (struct bp_timeline *t = atomic_load(&device->timelines); t; t = t->next)

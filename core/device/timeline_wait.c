@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* timeline_wait.c: work of a timeline is waited for: by the host, by the device, by a queue. */
+/* timeline_wait.c: waits for the work of a timeline: on the host, on the device, or in a queue. */
 #include "device.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@ enum bp_status bp_timeline_check_deadlock(const struct bp_timeline *timeline)
         atomic_load_explicit(&timeline->callbacks, memory_order_acquire));
 }
 
-/* Those who call back first: of a failure that they are told, nobody else is. */
+/* Waits for the callbacks first: a failure that the app receives in a callback is not reported
+ * again. */
 enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_deadline *until)
 {
     struct bp_queue *callbacks = atomic_load_explicit(&timeline->callbacks, memory_order_acquire);
@@ -22,8 +23,8 @@ enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_d
     return bp_timeline_synchronize(timeline, until);
 }
 
-/* A device without events cannot be asked: a wait of no time would never find that work has ended.
- */
+/* A device without events cannot be queried, and a wait with a timeout near 0 would never find that
+ * work has ended: the wait lasts one second at least. */
 static enum bp_status wait_without_events(struct bp_timeline *timeline,
                                           const struct bp_deadline *until)
 {
@@ -34,7 +35,7 @@ static enum bp_status wait_without_events(struct bp_timeline *timeline,
     return bp_timeline_synchronize(timeline, &least);
 }
 
-/* Where there is no memory for a fence, all that was submitted will do. */
+/* If there is no memory for a fence, the call waits for all submitted work instead. */
 enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
                                 const struct bp_deadline *until)
 {
@@ -48,7 +49,7 @@ enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
     return status == BP_ERR_MEMORY ? wait_without_events(timeline, until) : status;
 }
 
-/* By the plugin: both streams are its own. */
+/* Both streams belong to the plugin, which inserts the wait. */
 static enum bp_status order_by_fence(struct bp_timeline *timeline, struct bp_timeline *other,
                                      uint64_t number, const struct bp_deadline *until)
 {
@@ -97,11 +98,11 @@ struct order_task {
     struct bp_task task; /* first */
     struct bp_timeline *other;
     uint64_t number;
-    struct bp_device *retained; /* the other's, with a reference, if it is not this one */
+    struct bp_device *retained; /* the device of other, with a reference, if it is another one */
 };
 
-/* A failure of the other's work stays with the other. A wait that could not be made would let later
- * work run too early: then this stream has failed. */
+/* A failure of the other timeline's work remains a failure of the other timeline. If the wait
+ * itself fails, later work of this stream could run too early: then this stream fails. */
 static enum bp_status order_task_run(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct order_task *f = (struct order_task *)task;
@@ -121,7 +122,7 @@ static void order_task_destroy(struct bp_task *task)
     free(f);
 }
 
-/* Later tasks of its queue wait on the worker. */
+/* The wait is a task on the worker, so that later tasks of the queue run after it. */
 static enum bp_status order_in_queue(struct bp_timeline *timeline, struct bp_timeline *other,
                                      uint64_t number)
 {
@@ -144,7 +145,8 @@ static enum bp_status order_in_queue(struct bp_timeline *timeline, struct bp_tim
     return status;
 }
 
-/* Streams without a queue of the core's, of one plugin's instance, which can do it. */
+/* Whether the plugin can order the two streams: they have no queue of the core, belong to one
+ * plugin instance, and the plugin supports stream_wait. */
 static bool order_is_native(const struct bp_timeline *timeline, const struct bp_timeline *other)
 {
     return !timeline->is_inline && !timeline->queue && !other->queue && !other->is_inline &&
@@ -161,7 +163,7 @@ enum bp_status bp_timeline_order_after(struct bp_timeline *timeline, struct bp_t
     if (timeline == other || bp_timeline_passed(other, number)) return BP_OK;
     if (timeline->device == other->device && timeline->device->emulated & BP_EMULATED_STREAMS &&
         !timeline->is_inline && !timeline->queue && !other->queue)
-        return BP_OK; /* one order */
+        return BP_OK; /* all streams share one order */
     if (timeline->queue) return order_in_queue(timeline, other, number);
     if (order_is_native(timeline, other)) status = order_by_fence(timeline, other, number, &until);
     if (status != BP_ERR_UNSUPPORTED) return status;
