@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alloc_slow.c: what is done, in this order, when an owner's pool has nothing at hand; and what is
- * said when nothing helps. No lock is held between steps: what one step finds another thread may
- * take. */
+/* alloc_slow.c: allocates memory when the owner's pool has no block at hand: tries a series of
+ * steps in fixed order, and writes the error message if all fail. No lock is held between two
+ * steps, so another thread may take the memory that one step has found. */
 #include "pool.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* From here on other streams' memory is looked for before more is reserved: for less it is not
- * worth that streams meet at one lock, call by call. */
+/* Requests of at least this size search the memory of other streams before more memory is reserved.
+ * For smaller requests the saving is not worth the contention of streams for one lock at each
+ * call. */
 static const uint64_t large = UINT64_C(1) << 20;
 
 struct alloc_request {
     struct bp_pool *pool, *common;
     struct bp_device *device;
     uint64_t size, n;            /* bytes, granules */
-    struct bp_buffer *buffer;  /* once there is one */
-    enum bp_memory_path path;    /* counted when there is one */
-    bool retired_only;           /* of other pools, only those whose stream is gone */
-    char why[256];               /* what the plugin said, or the limit */
+    struct bp_buffer *buffer;  /* NULL: not found yet */
+    enum bp_memory_path path;    /* counted when a buffer is found */
+    bool retired_only;           /* of other pools, use only those of destroyed streams */
+    char why[256];               /* the plugin's error message, or the limit */
 };
 
-/* Each step says whether there is a buffer. */
+/* Each step returns whether it has found a buffer. */
 
 static bool alloc_from_own(struct alloc_request *r)
 {
@@ -70,7 +71,7 @@ static void alloc_trim_other(struct bp_pool *pool, void *ctx)
     bp_pool_trim(pool);
 }
 
-/* Whole spans of others that are everybody's by now. */
+/* Uses whole spans of other pools that work of any stream may use by now. */
 static bool alloc_from_trimmed(struct alloc_request *r, bool retired_only)
 {
     r->retired_only = retired_only;
@@ -78,7 +79,8 @@ static bool alloc_from_trimmed(struct alloc_request *r, bool retired_only)
     return alloc_from_common(r);
 }
 
-/* Devices of one order: what was submitted to any stream comes before what is submitted later. */
+/* Whether the plugin runs both timelines in one order: work that was submitted to any stream runs
+ * before work that is submitted later. */
 static bool is_one_order(const struct bp_timeline *a, const struct bp_timeline *b)
 {
     return a->device->emulated & BP_EMULATED_STREAMS && !a->is_inline && !b->is_inline &&
@@ -88,7 +90,7 @@ static bool is_one_order(const struct bp_timeline *a, const struct bp_timeline *
 struct loan {
     struct alloc_request *r;
     struct bp_pool *from;
-    bool wait; /* what its borrower is to wait for is wanted, and what needs no wait is not */
+    bool wait; /* accept only blocks that the borrower must wait for */
 };
 
 static bool alloc_fits(const struct bp_heap_block *block, void *ctx)
@@ -101,8 +103,9 @@ static bool alloc_fits(const struct bp_heap_block *block, void *ctx)
            bp_timeline_is_after(borrower, owner, block->stamp);
 }
 
-/* A block of another pool's. It stays that pool's: when it is given back, the borrower is one of
- * its users, and has its place among them from the start. */
+/* Takes a block of another pool. The block stays in that pool. When the buffer is freed, the
+ * borrower is one of its users; its place among them is reserved here, so that the free cannot
+ * fail. */
 static struct bp_buffer *alloc_borrow(struct loan *loan, uint64_t *out_stamp)
 {
     struct bp_pool *from = loan->from;
@@ -165,7 +168,8 @@ static void alloc_steal_from(struct bp_pool *pool, void *ctx)
     else alloc_return(buffer);
 }
 
-/* Behind a wait that the device or the borrower's queue makes, not this thread. */
+/* Takes memory that the owner still uses, behind a wait of the device or of the borrower's queue.
+ * This thread does not wait. */
 static bool alloc_from_stolen(struct alloc_request *r)
 {
     const struct bp_timeline *borrower = r->pool->owner;
@@ -178,8 +182,9 @@ static bool alloc_from_stolen(struct alloc_request *r)
     return r->buffer;
 }
 
-/* A new segment, of the usual size, or exact where that cannot be had. What another thread takes of
- * it at once is made again. BP_OK: see w->buffer. */
+/* Creates a segment of the usual size, or of the exact size if the usual one fails. If another
+ * thread takes the new memory first, the step is repeated. BP_OK: r->buffer is set if it
+ * succeeded. */
 static enum bp_status alloc_from_plugin(struct alloc_request *r)
 {
     enum bp_status status = BP_OK;
@@ -203,7 +208,8 @@ static void alloc_poll(struct bp_pool *pool, void *ctx)
     bp_pool_poll_owner(pool);
 }
 
-/* All are asked before anything is looked for: one's answer says something of another's memory. */
+/* Queries all pools before any is searched, because the progress of one stream may free memory of
+ * another. */
 static bool alloc_from_polled(struct alloc_request *r)
 {
     bp_pools_visit(r->device, BP_SPACES, alloc_poll, NULL);
@@ -222,8 +228,8 @@ static void alloc_release(struct bp_pool *pool, void *ctx)
     if (pool->owner == pool->device->host) bp_segment_release(pool);
 }
 
-/* Chunks are released that are free as a whole, but too small. The limit, and perhaps the device,
- * counts all spaces together. */
+/* Releases segments that are entirely free but too small, then tries the plugin again. The limit,
+ * and possibly the device, counts all spaces together. */
 static enum bp_status alloc_from_released(struct alloc_request *r)
 {
     bp_pools_visit(r->device, BP_SPACES, alloc_trim, NULL);
@@ -240,9 +246,9 @@ static bool device_has_work(struct bp_device *device)
     return false;
 }
 
-/* Stream by stream, so that a failure that comes to light stays with its own; whoever asked for
- * memory has nothing to do with it, unless all of the device has failed. A callback does not wait
- * for queues: one of theirs may wait for it. */
+/* Waits for one stream after the other, so that a failure is attributed to its own stream. The
+ * caller that needs memory does not receive that failure, unless the whole device has failed. A
+ * callback does not wait for queues, because a task of a queue may wait for the callback. */
 static enum bp_status device_wait_streams(struct bp_device *device)
 {
     struct bp_deadline until = bp_deadline_of(device);
@@ -329,7 +335,7 @@ static enum bp_status alloc_report_failure(struct alloc_request *r)
                     *r->why ? ")" : "", t.pools > 1 ? "; " : "", t.pools > 1 ? t.s : "");
 }
 
-/* What no step can change. */
+/* Whether no step can succeed, because the request exceeds a fixed limit. */
 static bool alloc_is_impossible(struct alloc_request *r)
 {
     const struct bp_device_properties *p = &r->device->properties;
@@ -377,8 +383,8 @@ static enum bp_status alloc_find(struct alloc_request *r)
     return alloc_report_failure(r);
 }
 
-/* Recorded work: what is at hand, or a segment more. Asking, waiting and taking from others would
- * be recorded too. */
+/* For captured work: uses memory at hand or a new segment. Queries, waits and borrowed memory would
+ * become part of the capture. */
 static enum bp_status alloc_find_captured(struct alloc_request *r)
 {
     size_t used;

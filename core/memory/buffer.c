@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.c: buffers made, used, shared and given back; the memory of a device from its beginning
- * to its end. */
+/* buffer.c: allocates, shares and frees buffers, records their users, and initializes and frees the
+ * memory of a device. */
 #include "pool.h"
 
 #include <inttypes.h>
@@ -57,9 +57,10 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
     return BP_OK;
 }
 
-/* Others' memory goes to its owner when its work has ended: its timeline is the host's, so that all
- * of its users are noted. What is deferred does not keep the device alive: its end waits for that.
- * A forked child gives nothing back. */
+/* Releases imported memory to its owner when all work that uses it has ended. The buffer's owner is
+ * the host timeline, so that every use by a stream is recorded. The deferred release holds no
+ * reference to the device: the end of the device waits for that work. A forked child releases
+ * nothing. */
 static void storage_release_imported(struct bp_buffer *buffer)
 {
     struct bp_device *device = buffer->device;
@@ -69,8 +70,9 @@ static void storage_release_imported(struct bp_buffer *buffer)
     bp_device_release(device);
 }
 
-/* The last buffer of its pool, when nobody else keeps the device: it gets a reference for the
- * time, which ends it if this was its last. Devices without references are found under the core's
+/* Frees the last buffer of its pool when there is no reference to the device. The buffer takes a
+ * reference for the time of the free; dropping it may destroy the device. Other threads find
+ * devices without references under the core's lock, therefore the reference is taken under that
  * lock. */
 static void storage_release_last(struct bp_buffer *buffer)
 {
@@ -136,7 +138,8 @@ enum bp_status bp_memory_init(struct bp_device *device)
     return BP_OK;
 }
 
-/* The plugin may still be asked: pools go before timelines, spans before what they lie in. */
+/* At the end of the device: pools are freed before timelines, because the plugin may still be
+ * called; the spans of a pool before the memory in which they are. */
 static void storage_release_spans(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer_api.c: the public face: memory without tensors, memory for other processes, trim. */
+/* buffer_api.c: implements the public functions for buffers: memory without tensors, export to
+ * other processes, and trim. */
 #include "pool.h"
 
 static bool storage_is(const struct bp_buffer *buffer)

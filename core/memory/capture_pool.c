@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture_pool.c: memory of recorded work: a pool of its own, which takes the place of its owner's
- * while the capture is open. Requests need not know: they find it where they find any pool.
+/* capture_pool.c: implements the memory pool of a capture, which replaces its owner's pool while
+ * the capture is open. Allocations need no special case: they find the capture's pool as they find
+ * any pool.
  *
- * A closed one has no free blocks: those that it had are pending, with no user, and nothing that is
- * pending becomes free before the capture is over. */
+ * A closed capture has no free blocks. Its free blocks became pending, without users, and pending
+ * blocks of a capture become free only when the capture is over. */
 #include "pool.h"
 
 #include "poison.h"
 
-/* Under the device's lock: one of the owner's that is over and has given everything back. */
+/* Called with the device locked. Finds a pool of the owner whose capture is over and that has no
+ * memory left. */
 static struct bp_pool *capture_pool_find_empty(struct bp_timeline *owner)
 {
     struct bp_pool *pool = atomic_load(&owner->device->memory->captures);
@@ -63,14 +65,16 @@ enum bp_status bp_capture_pool_begin(struct bp_timeline *owner, struct bp_pool *
     return BP_OK;
 }
 
-/* Under the lock. A live buffer goes the way of used ones when it is given back. */
+/* Called with the pool locked. Marks live buffers as used, so that a later free takes the path of
+ * used buffers. */
 static void capture_pool_mark_live(const struct bp_span *span)
 {
     for (struct bp_heap_block *b = span->sentinel.hi; b != &span->sentinel; b = b->hi)
         if (b->state == BP_HEAP_LIVE) bp_buffer_of(b)->used = true;
 }
 
-/* Under the lock, after what was kept whole has merged. What runs later may use it all. */
+/* Called with the pool locked, after blocks kept whole have merged. Makes free blocks pending:
+ * captured work that runs later may use all of them. */
 static void capture_pool_defer_free(struct bp_pool *pool, const struct bp_span *span)
 {
     for (struct bp_heap_block *b = span->sentinel.hi; b != &span->sentinel; b = b->hi) {

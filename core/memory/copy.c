@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c: hands copies to the plugin. */
+/* copy.c: submits copies to the plugin, between a buffer and the host or between two buffers. */
 #include "memory.h"
 
 static const char *const name[] = {"copy_in", "copy_out", "copy_within"};
 
-/* A copy out ends all work before it: a failure of that work may come with it. */
+/* A copy out waits for all work before it, so the plugin may return a failure of that work. */
 enum bp_status bp_memory_submit_copy(struct bp_timeline *timeline, enum bp_direction direction,
                                      const struct bp_copy *copy)
 {
@@ -27,8 +27,8 @@ const char *bp_direction_name(enum bp_direction direction)
     return name[direction];
 }
 
-/* A copy out waits in the plugin, for all work before it: where waits have a deadline that work is
- * waited for first. */
+/* A copy out waits inside the plugin for all work before it. If waits have a deadline, the host
+ * waits for that work first. */
 static enum bp_status copy_wait_work(struct bp_timeline *timeline)
 {
     struct bp_deadline until = bp_deadline_of(timeline->device);
@@ -58,7 +58,7 @@ enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direct
     bp_work_end(timeline, number);
     if (direction != BP_COPY_OUT) return status ? status : bp_stream_drain_if_sync(stream);
     if (status) return bp_timeline_report(timeline, number, bp_timeline_fail(timeline, status));
-    /* A collective call that is given up ends well for the plugin. */
+    /* A collective call that was aborted ends without an error for the plugin. */
     status = bp_timeline_check(timeline, number);
     if (status) return bp_timeline_report(timeline, number, status);
     bp_timeline_advance(timeline, number);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* drain.c: the app waits for a stream or a device; then memory that has become free is found. */
+/* drain.c: waits for a stream or a device on behalf of the app, then frees memory whose work has
+ * ended. */
 #include "memory.h"
 
 enum bp_status bp_stream_drain(struct bp_stream *stream)

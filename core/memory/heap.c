@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap.c: bins and their bitmap. Sizes come in no order that a processor could guess, so that each
- * branch costs: edges and heads of lists spare those that ask for an end. */
+/* heap.c: implements bins of free blocks and their bitmap. Sizes arrive in no predictable order, so
+ * each branch would cost time: sentinels and list heads make the cases at the ends need no
+ * branch. */
 #include "pool.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 enum { SLAB = 63, LINE = 64 }; /* buffers in a slab; bytes of a cache line */
 
-/* A buffer begins a line: what a search reads of it is in one. */
+/* A buffer is aligned to a cache line, so that a search reads one line of it. */
 struct slab {
     _Alignas(LINE) void *next;
     struct {
@@ -77,8 +78,8 @@ void bp_heap_node_free(struct bp_heap *heap, struct bp_heap_block *block)
     heap_push_node(heap, block);
 }
 
-/* 1 to 15 have a bin each, then each power of two has 16. No branch: where sizes change it would be
- * guessed wrong. */
+/* Sizes 1 to 15 have one bin each, then each power of two has 16. There is no branch, because it
+ * would be mispredicted for changing sizes. */
 static inline uint32_t scale_of(uint64_t n)
 {
     return (63 ^ (uint32_t)__builtin_clzll(n | 16)) - 4;
@@ -114,7 +115,7 @@ void bp_heap_remove(struct bp_heap *heap, struct bp_heap_block *block)
     heap_remove(heap, block);
 }
 
-/* The first block of the bins from bin on; NULL. */
+/* Returns the first block in the bins from `bin` on; NULL: they are empty. */
 static inline struct bp_heap_block *heap_first_from(struct bp_heap *heap, uint32_t bin)
 {
     uint32_t word = bin / 64;
@@ -129,10 +130,10 @@ static inline struct bp_heap_block *heap_first_from(struct bp_heap *heap, uint32
     return bp_heap_block_of(heap->bin[word * 64 + (uint32_t)__builtin_ctzll(bits)].next);
 }
 
-/* One of n granules exactly, or one of a bin whose blocks are all large enough. */
+/* Finds a block of exactly n granules, or one in a bin whose blocks are all large enough. */
 static inline struct bp_heap_block *heap_find(struct bp_heap *heap, uint64_t n)
 {
-    static struct bp_heap_block none; /* in an empty bin's place, so that emptiness is no branch */
+    static struct bp_heap_block none; /* replaces an empty bin, to avoid a branch */
     struct bp_link *head = &heap->bin[bin_of(n)], *first = head->next;
     struct bp_heap_block *block = bp_heap_block_of(first == head ? &none.link : first);
 
@@ -140,7 +141,7 @@ static inline struct bp_heap_block *heap_find(struct bp_heap *heap, uint64_t n)
     return heap_first_from(heap, bin_of(n + (UINT64_C(1) << scale_of(n)) - 1));
 }
 
-/* Takes n granules off a free block. A rest that would be of little use stays with it. */
+/* Takes n granules from the front of a free block. A small rest stays part of the block. */
 static inline struct bp_heap_block *heap_split(struct bp_heap *heap, struct bp_heap_block *block,
                                                uint64_t n)
 {
@@ -198,7 +199,7 @@ struct bp_heap_block *bp_heap_search(struct bp_heap *heap, uint64_t n,
     return NULL;
 }
 
-/* b, the neighbour above, becomes part of a. */
+/* Merges b, the neighbour above, into a. */
 static inline void heap_merge(struct bp_heap *heap, struct bp_heap_block *a,
                               struct bp_heap_block *b)
 {

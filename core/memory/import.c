@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* import.c: buffers over memory that somebody else owns. */
+/* import.c: creates buffers over memory that the caller owns. */
 #include "memory.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct imported {
     void *ctx;
 };
 
-/* To its owner. */
+/* Returns the memory to its owner. */
 static void import_release(struct bp_deferred *deferred)
 {
     struct imported *imported =
@@ -45,7 +45,7 @@ enum bp_status bp_buffer_import(struct bp_device *device, const struct bp_memory
     return BP_OK;
 }
 
-/* The release that it would have called at its end is not called. */
+/* Replaces the release of a disowned buffer, which must not be called. */
 static void import_ignore_release(void *ctx)
 {
     (void)ctx;

@@ -1,79 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.h: device memory inside the core: buffers, shared by the tensors that view them. */
+/* memory.h: declares device memory inside the core: buffers, which tensors share as views, and
+ * their allocation, copies, listeners and captures. */
 #ifndef BP_MEMORY_PRIVATE_H
 #define BP_MEMORY_PRIVATE_H
 
 #include "../device/device.h"
 #include "heap.h"
 
-/* What may still be done to a buffer. */
+/* The changes that are still allowed to a buffer. */
 enum bp_access {
     BP_ACCESS_WRITE = 0,
-    BP_ACCESS_READ = 1,   /* imported for reading only; its owner may change it */
-    BP_ACCESS_FROZEN = 2, /* bp_tensor_freeze: nobody changes it */
+    BP_ACCESS_READ = 1,   /* imported as read-only; its owner may change it */
+    BP_ACCESS_FROZEN = 2, /* bp_tensor_freeze: no thread may change it */
 };
 
-enum { BP_STORAGE_ROOM = 256 + 64 + 8 }; /* a tensor, to begin on a line; buffers fill lines */
+enum { BP_STORAGE_ROOM = 256 + 64 + 8 }; /* a tensor, aligned to a cache line; sizeof(struct
+                                            bp_buffer) is a multiple of a line */
 
-/* As kernels and copies name a byte: the segment's handle, and the address or offset in it. {NULL,
- * NULL}: of 0 bytes. */
+/* An address as kernels and copies receive it: the handle of the segment, and the address or offset
+ * in the segment. {NULL, NULL}: the buffer has 0 bytes. */
 struct bp_address {
     void *handle, *data;
 };
 
-/* One allocation, and what is known of the block of memory under it: a free block is one too. It
- * is made once, in a slab of its pool's, and serves again and again. What most requests touch
- * stands in its first three cache lines. */
+/* One allocation, with the state of the memory block under it. A free block is a struct bp_buffer
+ * too: it is created once, in a slab of its pool, and reused for later allocations. The members
+ * that most allocations use are in the first three cache lines. */
 struct bp_buffer {
     struct bp_heap_block block; /* first: a buffer is found by its block */
-    struct bp_pool *pool;      /* whose memory it is; NULL: somebody else's, see deferred */
-    struct bp_timeline *owner; /* whose work may use it without being noted; NULL: nobody's */
-    uint64_t size;             /* bytes asked for */
+    struct bp_pool *pool;      /* the pool of the memory; NULL: imported memory, see deferred */
+    struct bp_timeline *owner; /* work of the owner uses it without being recorded */
+    uint64_t size;             /* requested bytes */
     _Atomic uint32_t refs;
     uint32_t magic;            /* BP_MAGIC_BUFFER */
     struct bp_address memory;  /* its first byte */
-    _Atomic uint32_t access;   /* enum bp_access; it only rises */
+    _Atomic uint32_t access;   /* enum bp_access; it only increases */
     uint8_t space;             /* enum bp_space */
-    bool used;                 /* deferred has users, or had: under its lock */
+    bool used;                 /* deferred has or had users; guarded like deferred */
     uint64_t id;               /* unique in the process */
-    _Atomic uint64_t version;  /* counts what was written to it */
-    struct bp_deferred deferred; /* users, under the pool's lock; foreign memory: its end is
-                                    release, and the lock the device's */
-    struct bp_device *device;  /* kept by what lives in its pools; foreign: a reference */
-    uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is made with it, on whole lines */
+    _Atomic uint64_t version;  /* incremented at each write */
+    struct bp_deferred deferred; /* its users, under the pool's lock. Imported memory: release frees
+                                    it, and the lock is the device's */
+    struct bp_device *device;  /* live buffers of its pools keep it alive; imported memory: a
+                                  reference */
+    uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is created with it, on whole cache
+                                           lines */
 };
 _Static_assert(sizeof(struct bp_buffer) % 64 == 0, "storages fill lines");
 
-/* size bytes in space for work of the owner (the device's host timeline where no stream asks); 0
- * bytes is an allocation without memory. Memory that the host and the device both reach (other
- * spaces than BP_SPACE_DEVICE) is owned by the host's timeline, whoever asks. */
+/* Allocates size bytes in a space for work of the owner (the device's host timeline if the caller
+ * names no stream); 0 bytes: a buffer without memory. Memory that both the host and the device can
+ * access (any space but BP_SPACE_DEVICE) is always owned by the host timeline. */
 enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *owner,
                                   uint32_t space, uint64_t size, struct bp_buffer **out_storage);
 
-/* A buffer over size bytes of memory that somebody else owns, which the device reaches as memory
- * of space. It is neither counted nor cached. release(ctx) is called once, without locks, on a
- * thread that entered the core, when no tensor shares the buffer and the work that uses it has
- * ended; never if this call fails. */
+/* Creates a buffer over size bytes of memory that the caller owns and that the device can access
+ * like memory of `space`. The memory is neither counted nor cached. release(ctx) is called once,
+ * without locks, on a thread that entered the core, when no tensor shares the buffer any more and
+ * the work that uses it has ended. If this call fails, release is never called. */
 enum bp_status bp_buffer_import(struct bp_device *device, const struct bp_memory *memory,
                                 uint64_t size, uint32_t space, void (*release)(void *ctx),
                                 void *ctx, struct bp_buffer **out_storage);
 
-/* The host's address of its first byte; NULL: the host does not reach it, or there is none. */
+/* Returns the host address of the buffer's first byte; NULL: the host cannot access it, or it has
+ * no memory. */
 void *bp_buffer_host_address(const struct bp_buffer *buffer);
 
-/* Ends an imported buffer that nobody uses yet: its release is not called. */
+/* Destroys an imported buffer that has no users yet, without a call of its release. */
 void bp_buffer_disown(struct bp_buffer *buffer);
 
-/* Gives a reference back. The memory may be used by the owner's later work at once, by other work
- * when all that used it has ended. Never blocks; any thread may call it. */
+/* Drops a reference. After the last one, the owner's later work may reuse the memory immediately;
+ * other work may reuse it when all work that used it has ended. Never blocks; any thread may call
+ * it. */
 void bp_buffer_release(struct bp_buffer *buffer);
 static inline void bp_buffer_retain(struct bp_buffer *buffer)
 {
     atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
 }
 
-/* Work number of timeline uses the buffer. Nothing to note where work is done at once, or by
- * the owner. */
+/* Records that work `number` of `timeline` uses the buffer. bp_buffer_record_use does it only where
+ * needed: not for an inline timeline, whose work is done in the call, and not for the buffer's
+ * owner. */
 void bp_buffer_add_user(struct bp_buffer *buffer, struct bp_timeline *timeline, uint64_t number);
 static inline void bp_buffer_record_use(struct bp_buffer *buffer, struct bp_timeline *timeline,
                                         uint64_t number)
@@ -82,7 +89,7 @@ static inline void bp_buffer_record_use(struct bp_buffer *buffer, struct bp_time
         bp_buffer_add_user(buffer, timeline, number);
 }
 
-/* It was written to. */
+/* Counts a write to the buffer. */
 static inline void bp_buffer_record_write(struct bp_buffer *buffer)
 {
     uint64_t version = atomic_load_explicit(&buffer->version, memory_order_relaxed);
@@ -90,79 +97,89 @@ static inline void bp_buffer_record_write(struct bp_buffer *buffer)
     atomic_store_explicit(&buffer->version, version + 1, memory_order_relaxed);
 }
 
-/* The first of n numbers that no buffer has had. */
+/* Reserves n buffer numbers that were never used, and returns the first one. */
 uint64_t bp_buffer_reserve_ids(uint64_t n);
 
-/* Copies on a stream without a queue, between ranges of one buffer and the host, or of two (b
- * NULL: none). Host memory has been read, or written, when it returns. A copy out waits. */
+/* Copies on a stream without a queue: between ranges of buffer a and the host, or between a and b
+ * (b NULL: there is no second buffer). When the call returns, host memory has been read or written.
+ * A copy out waits for it. */
 enum bp_direction { BP_COPY_IN, BP_COPY_OUT, BP_COPY_WITHIN };
 enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direction,
                               const struct bp_copy *copy, struct bp_buffer *a,
                               struct bp_buffer *b);
-/* Hands one copy to the plugin, on whichever thread the timeline's work is done. */
+/* Submits one copy to the plugin, on the thread that does the work of the timeline. */
 enum bp_status bp_memory_submit_copy(struct bp_timeline *timeline, enum bp_direction direction,
                                      const struct bp_copy *copy);
 const char *bp_direction_name(enum bp_direction direction);
 
-/* Makes a device's memory ready, and ends it: all work has ended, or never will. */
+/* Initializes a device's memory. bp_memory_finish frees it at the end, when all work has ended or
+ * never will. */
 enum bp_status bp_memory_init(struct bp_device *device);
 void bp_memory_finish(struct bp_device *device);
 
-/* Whether buffers of the device's pools live: the device then lives too, without references. */
+/* Whether buffers of the device's pools are live: these keep the device alive without a
+ * reference. */
 bool bp_memory_is_live(struct bp_device *device);
 
-/* Finds what is known to have ended: waits for nothing, asks nothing. */
+/* Frees memory and objects whose work is known to have ended. Neither waits nor queries a
+ * device. */
 void bp_memory_collect(struct bp_device *device);
 
-/* Waits for the stream's work and says whether any has failed. */
+/* Waits for the stream's work, and returns its failure if any of it failed. */
 enum bp_status bp_stream_drain(struct bp_stream *stream);
 
-/* BP_SYNC=launch: the same, after a launch or copy. A function of bp_stream_callback that gives
- * work to its own stream goes on: it must not wait. */
+/* With BP_SYNC=launch: waits like bp_stream_drain after a launch or copy. In a function of
+ * bp_stream_callback that submits work to its own stream the call returns immediately, because that
+ * function must not wait. */
 enum bp_status bp_stream_drain_if_sync(struct bp_stream *stream);
 
-/* Bytes that a plan of a call keeps besides, as its plugin says: they count against BP_MEM_LIMIT.
- * BP_ERR_MEMORY: it leaves no room, also once caches have given up what they had. Without locks. */
+/* Counts bytes that a plan of a call keeps in addition, as reported by its plugin, against
+ * BP_MEM_LIMIT. BP_ERR_MEMORY: the limit leaves no room, also after the caches have freed memory.
+ * Called without locks. */
 enum bp_status bp_memory_plan_reserve(struct bp_device *device, uint64_t bytes);
 void bp_memory_plan_release(struct bp_device *device, uint64_t bytes);
 
 void bp_shrinker_register(struct bp_device *device, struct bp_shrinker *shrinker);
-/* When it returns give_up does not run and will not; not to be called by a give_up. */
+/* When it returns, the shrinker's function is not running and will not be called. Must not be
+ * called by a shrinker. */
 void bp_shrinker_unregister(struct bp_device *device, struct bp_shrinker *shrinker);
-/* Calls all of them; whether any gave something up. */
+/* Calls all shrinkers; returns whether any of them freed something. */
 bool bp_device_shrink(struct bp_device *device);
 
-/* Hears of the segments that a device's memory lies in, each once: when it has been reserved,
- * before anybody has memory of it, and before it is released. Called without locks, on any thread;
- * it may take memory, of which segments it then hears too, in between. */
+/* Receives each segment of a device's memory once after it was reserved, before any thread has
+ * memory of it, and once before it is released. The functions are called without locks, on any
+ * thread. They may allocate memory; if that creates segments, they are called for these too, in
+ * nested calls. */
 struct bp_segment_listener {
     void (*reserved)(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space);
     void (*released)(void *ctx, const struct bp_memory *memory, uint64_t bytes, uint32_t space);
     void *ctx;
     struct bp_segment_listener *next;
 };
-/* When it returns the listener has heard of all segments that there are; none is released
- * meanwhile. Neither this nor the next is to be called by a listener. */
+/* When it returns, the listener has been called for all existing segments; none is released
+ * meanwhile. A listener must not call this function or the next one. */
 void bp_segment_listener_add(struct bp_device *device, struct bp_segment_listener *listener);
-/* When it returns the listener is not called and will not be. */
+/* When it returns, the listener is not being called and will not be. */
 void bp_segment_listener_remove(struct bp_device *device, struct bp_segment_listener *listener);
 
-/* Memory of work that is recorded, to be run later and perhaps again. While a capture is open, all
- * device memory that is taken with the owner's timeline is the capture's: whoever takes it, since
- * calls on one stream are ordered by their caller. What recorded work uses beside, the caller
- * keeps. What is given back serves again inside, by recorded order only: at once where the owner
- * alone used it, behind waits where others did. Nothing is asked and nothing waited for, by other
- * threads neither as far as the owner goes. Exhaustion is an error after free memory of the device
- * and a new segment: trim, or let caches go, before. */
+/* Memory for captured work, which runs later, possibly many times. While a capture is open, all
+ * device memory that is allocated with the owner's timeline belongs to the capture, on whichever
+ * thread: the callers of one stream order their calls. Other memory that captured work uses must be
+ * kept by the caller. Memory freed during a capture may be reused within that capture only, and
+ * only in recorded stream order: immediately if only the owner used it, otherwise after the
+ * recorded waits. While a capture is open the allocator neither queries nor waits for work of the
+ * owner, on other threads neither. It is out of memory when the device's free memory and a new
+ * segment do not suffice: trim, or empty caches, before the capture. */
 struct bp_pool;
-/* owner: of a stream that lives until the capture has ended, and has none open (BP_ERR_INVALID).
- * The caller keeps the device. */
+/* owner: the timeline of a stream that lives until the capture has ended and has no open capture
+ * (BP_ERR_INVALID). The caller keeps the device alive. */
 enum bp_status bp_capture_pool_begin(struct bp_timeline *owner, struct bp_pool **out_capture);
-/* From now on all that it has stays as it is: what is given back is not used again. */
+/* Ends the capture: its memory stays reserved for the captured work, and memory freed from now on
+ * is not reused. */
 void bp_capture_pool_end(struct bp_pool *capture);
-/* It has ended, and is not run any more; the last run was work number of timeline (NULL: it was
- * never run). Its memory goes back when that has ended: buffers that live keep theirs until they
- * go. */
+/* Releases the memory of a capture that has ended and will not run again. Its last run was work
+ * `number` of `timeline` (NULL: it never ran). The memory is freed when that work has ended; live
+ * buffers keep theirs until they are destroyed. */
 void bp_capture_pool_destroy(struct bp_pool *capture, struct bp_timeline *timeline,
                              uint64_t number);
 

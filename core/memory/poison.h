@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* poison.h: tells AddressSanitizer which memory nobody may touch, since it sees a segment as one
- * allocation. Nothing in other builds. */
+/* poison.h: marks unused device memory as inaccessible for AddressSanitizer, which sees a whole
+ * segment as one allocation. Does nothing in other builds. */
 #ifndef BP_POISON_H
 #define BP_POISON_H
 
@@ -40,7 +40,7 @@ static inline void bp_unpoison(const void *data, size_t size)
 }
 #endif
 
-/* size bytes may be touched, what follows up to all may not. */
+/* Makes the first size bytes accessible and the rest, up to `all` bytes, inaccessible. */
 static inline void bp_poison_tail(void *data, size_t size, size_t all)
 {
     bp_poison((char *)data + size / 8 * 8, all - size / 8 * 8);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c: taking blocks of an owner's memory and giving them back. */
+/* pool.c: allocates blocks from the memory of an owner and frees them, in stream order. */
 #include "pool.h"
 
 #include "poison.h"
@@ -82,7 +82,8 @@ static uint64_t next_id(struct bp_pool *pool)
     return pool->id++;
 }
 
-/* Earlier work of the owner's may still use what is past the end. */
+/* The bytes after the buffer's end are poisoned only if earlier work of the owner cannot use them
+ * any more. */
 static void block_unpoison(const struct bp_pool *pool, void *data, uint64_t size,
                            const struct bp_heap_block *block)
 {
@@ -152,9 +153,9 @@ static const struct bp_user *pool_user_at(const struct bp_users *users, uint32_t
     return i < BP_USERS_INLINE ? &users->at[i] : &users->more[i - BP_USERS_INLINE];
 }
 
-/* Whether the owner's later work may use a block, and from which work of the owner's on all uses
- * have ended. Recorded work runs later, and perhaps again: that what was recorded has ended says
- * nothing. */
+/* Whether the owner's later work may use a block. Raises *stamp to the owner's work after which all
+ * uses have ended. In an open capture only the recorded order counts: the captured work runs later,
+ * possibly many times, so it does not matter that work has ended by now. */
 static bool block_is_ready(const struct bp_pool *pool, const struct bp_users *users,
                            uint64_t *stamp)
 {
@@ -204,8 +205,9 @@ static void block_free(struct bp_pool *pool, struct bp_heap_block *block)
     bp_heap_free_quick(&pool->heap, block);
 }
 
-/* It was used by work of others: those noted, and the owner that borrowed it, which has had its
- * place among them since then. */
+/* Frees a buffer that work of other timelines used: the recorded users, and a borrower, which is
+ * the current owner. The borrower has a place among the users since it borrowed the buffer, so that
+ * adding it cannot fail. */
 static void block_free_used(struct bp_pool *pool, struct bp_buffer *s)
 {
     struct bp_users *users = &s->deferred.users;
@@ -223,8 +225,9 @@ static void block_free_used(struct bp_pool *pool, struct bp_buffer *s)
     bp_link_insert(&s->block.link, &pool->pending);
 }
 
-/* Work that is begun and not submitted is a call's that has not returned: whatever it uses is held
- * by it. So the stamp is what was submitted; a number that was begun may never come to be. */
+/* Begun work that is not submitted belongs to a call that has not returned, and that call holds all
+ * that it uses. So the stamp is the number of the last submitted work; the number of begun work may
+ * be cancelled. */
 void bp_pool_free(struct bp_pool *pool, struct bp_buffer *s)
 {
     struct bp_heap_block *block = &s->block;
@@ -264,7 +267,7 @@ void bp_pool_collect(struct bp_pool *pool)
     }
 }
 
-/* The oldest users of what is pending, up to max. */
+/* Collects up to max unfinished users of pending blocks, the oldest blocks first. */
 static uint32_t pool_pending_users(struct bp_pool *pool, struct bp_user *out, uint32_t max)
 {
     uint32_t n = 0;
@@ -282,7 +285,7 @@ static uint32_t pool_pending_users(struct bp_pool *pool, struct bp_user *out, ui
     return n;
 }
 
-/* What is behind work that has not ended has not either: it is not asked for. */
+/* A later number of a timeline whose earlier number has not ended is not queried. */
 void bp_pool_poll(struct bp_pool *pool)
 {
     struct bp_user user[POLLED_MAX];

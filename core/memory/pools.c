@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pools.c: all pools of a device, one after another. */
+/* pools.c: visits all pools of a device, to free memory whose work has ended and to find live
+ * buffers. */
 #include "pool.h"
 
-/* A timeline's own, where a capture has its place too. */
+/* Returns the timeline's own pool, also while a capture's pool replaces it. */
 static struct bp_pool *pools_find_own(struct bp_timeline *timeline, uint32_t space)
 {
     struct bp_pool *pool = bp_pool_find(timeline, space), *saved;
@@ -10,7 +11,7 @@ static struct bp_pool *pools_find_own(struct bp_timeline *timeline, uint32_t spa
     while (pool && pool->is_capture) {
         saved = atomic_load(&timeline->saved_pool);
         if (saved) return saved;
-        pool = bp_pool_find(timeline, space); /* it has just ended */
+        pool = bp_pool_find(timeline, space); /* the capture has just ended */
     }
     return pool;
 }

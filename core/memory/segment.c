@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment.c: segments from the plugin, and the spans of them that the host's pool lends to
- * others. */
+/* segment.c: allocates segments from the plugin, and lends blocks of the host's pool to other pools
+ * as spans. */
 #include "pool.h"
 
 #include "poison.h"
@@ -10,7 +10,7 @@
 
 static const uint64_t segment_min = UINT64_C(2) << 20, segment_max = UINT64_C(64) << 20;
 
-/* What the plugin answers is believed only as far as it can be. */
+/* Checks the memory that the plugin returned, as far as this is possible. */
 static enum bp_status segment_check(const struct bp_device *device, uint32_t space,
                                     const struct bp_memory *memory)
 {
@@ -34,7 +34,8 @@ static enum bp_status segment_check(const struct bp_device *device, uint32_t spa
     return BP_OK;
 }
 
-/* Under the lock: whether the limit leaves room. */
+/* Called with the memory state locked. Returns BP_ERR_MEMORY if the limit leaves no room for size
+ * bytes. */
 static enum bp_status segment_check_limit(struct bp_device *device, uint64_t size)
 {
     struct bp_memory_state *m = device->memory;
@@ -101,7 +102,8 @@ void bp_memory_plan_release(struct bp_device *device, uint64_t bytes)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* The plugin's memory for a segment; counted, and refused by the limit, before. */
+/* Allocates the plugin's memory for a segment. The size is counted, and checked against the limit,
+ * before. */
 static enum bp_status segment_allocate(struct bp_pool *common, struct bp_span *span)
 {
     struct bp_device *device = common->device;
@@ -146,7 +148,7 @@ static void span_unlink(struct bp_span *span)
     if (span->next) span->next->at = span->at;
 }
 
-/* Under the lock: one LIVE block that is all of a span. */
+/* Called with the pool locked. Makes one LIVE block of all memory of a span. */
 static bool span_link_block(struct bp_pool *pool, struct bp_span *span,
                             struct bp_heap_block **out_block)
 {
@@ -165,7 +167,8 @@ static bool span_link_block(struct bp_pool *pool, struct bp_span *span,
     return true;
 }
 
-/* The usual size: as much again as the pool has, within bounds; more for more. */
+/* The usual size of a segment: as many bytes as the pool has reserved already, between segment_min
+ * and segment_max; more for a larger request. */
 static uint64_t segment_usual_size(uint64_t reserved, uint64_t bytes)
 {
     uint64_t size = segment_min;
@@ -182,7 +185,8 @@ static bool segment_exceeds_device(const struct bp_device *device, uint64_t size
            (p->memory && (size > p->memory || device->memory->reserved > p->memory - size));
 }
 
-/* Where a segment's first byte is not aligned to a granule, less than one is lost at either end. */
+/* If a segment does not begin at a multiple of a granule, less than one granule is lost at either
+ * end. */
 static void segment_align(const struct bp_pool *common, struct bp_span *span)
 {
     uint64_t granule = UINT64_C(1) << common->shift;
@@ -250,7 +254,7 @@ struct bp_heap_block *bp_segment_lend(struct bp_pool *common, uint64_t reserved,
     return block;
 }
 
-/* A block that was lent is the host's pool's again. */
+/* Returns a lent block to the host's pool. */
 static void segment_return(struct bp_pool *common, struct bp_heap_block *block)
 {
     uintptr_t first = (uintptr_t)block->span->memory.data;
@@ -293,8 +297,8 @@ enum bp_status bp_span_create(struct bp_pool *pool, struct bp_pool *common,
     return segment_no_memory(pool);
 }
 
-/* Under the lock, after what was kept whole has merged: spans that are one free block of
- * everybody's, out of the pool. */
+/* Called with the pool locked, after blocks kept whole have merged. Removes the spans from the pool
+ * that are one free block which work of any stream may use. */
 static struct bp_span *segment_detach_free(struct bp_pool *pool)
 {
     struct bp_span *list = NULL, *next;

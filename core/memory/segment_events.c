@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* segment_events.c: who is told of a device's segments. A segment is told of by the thread that
- * reserved it, to those who listened then; a listener that comes later is told of it by the thread
- * that it comes on. So that this thread may walk the segments without a lock, none goes meanwhile;
- * and it does not begin while some go. */
+/* segment_events.c: reports the segments of a device to listeners. The thread that reserved a
+ * segment reports it to the listeners of that moment; a new listener is called for the existing
+ * segments by the thread that adds it. That thread walks the list of segments without a lock: no
+ * segment is released meanwhile, and the walk does not begin during a release. */
 #include "pool.h"
 
 void bp_segment_report_new(struct bp_device *device, struct bp_span *segment)
@@ -13,7 +13,7 @@ void bp_segment_report_new(struct bp_device *device, struct bp_span *segment)
     pthread_mutex_lock(&m->lock);
     segment->older_segment = m->newest_segment;
     m->newest_segment = segment;
-    first = m->listeners; /* later ones come before it, and find the segment in the list */
+    first = m->listeners; /* later listeners are in front of it, and find the segment in the list */
     m->reporting++;
     pthread_mutex_unlock(&m->lock);
     for (struct bp_segment_listener *l = first; l; l = l->next)
@@ -23,7 +23,7 @@ void bp_segment_report_new(struct bp_device *device, struct bp_span *segment)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* It does not wait: a listener that takes memory may have come here itself. */
+/* Does not wait: the caller may be a listener that allocates memory. */
 bool bp_segment_release_begin(struct bp_device *device)
 {
     struct bp_memory_state *m = device->memory;
@@ -45,7 +45,8 @@ void bp_segment_release_end(struct bp_device *device)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* A segment that was never told of is not in the list. Listeners neither come nor go meanwhile. */
+/* A segment that was never reported is not in the list. No listener is added or removed during a
+ * release. */
 void bp_segment_report_release(struct bp_device *device, struct bp_span *segment)
 {
     struct bp_memory_state *m = device->memory;
@@ -69,7 +70,7 @@ void bp_segment_listener_add(struct bp_device *device, struct bp_segment_listene
     struct bp_span *segment;
 
     pthread_mutex_lock(&m->lock);
-    m->replaying++; /* no release begins from now on: those under way come to an end */
+    m->replaying++; /* no new release begins; those in progress end */
     while (m->releasing) pthread_cond_wait(&m->reported, &m->lock);
     listener->next = m->listeners;
     m->listeners = listener;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shrinker.c: who gives up what only saves time when memory runs out. */
+/* shrinker.c: registers shrinkers and calls them when memory runs out, to free objects that only
+ * save time. */
 #include "pool.h"
 
 void bp_shrinker_register(struct bp_device *device, struct bp_shrinker *shrinker)
@@ -24,7 +25,7 @@ void bp_shrinker_unregister(struct bp_device *device, struct bp_shrinker *shrink
     pthread_mutex_unlock(&m->lock);
 }
 
-/* The list does not lose any while callbacks run; new ones come at its beginning. */
+/* While callbacks run no shrinker is removed; new ones are inserted at the front of the list. */
 bool bp_device_shrink(struct bp_device *device)
 {
     struct bp_memory_state *m = device->memory;

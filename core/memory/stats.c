@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c: figures of a device's memory. Each pool's are of one moment, and add up; so do their
- * sums, which never say more than there is. */
+/* stats.c: computes the memory statistics of a device. The values of one pool are of one moment and
+ * consistent; the sums over pools are consistent too, and never exceed the reserved memory. */
 #include "pool.h"
 
-/* What a capture holds is allocated: nobody else can have any of it. */
+/* All memory of a capture counts as allocated, because no other work can use it. */
 static void stats_of_capture(struct bp_pool *pool, struct bp_pool_stats *out)
 {
     struct bp_pool_counts *c = &pool->counts;
@@ -54,8 +54,8 @@ static void stats_add(struct bp_pool *pool, void *ctx)
     out->live += s.live;
 }
 
-/* All pools while what is reserved does not get less. What no pool has is under way: from the
- * plugin to the host's pool, or from that to another one. It is free. */
+/* Sums all pools while the reserved memory cannot shrink. Reserved memory that is in no pool is
+ * moving from the plugin to the host's pool, or from there to another pool: it counts as free. */
 static void stats_sum(struct bp_device *device, struct bp_memory_stats *out)
 {
     struct bp_memory_state *m = device->memory;
@@ -74,7 +74,7 @@ static void stats_sum(struct bp_device *device, struct bp_memory_stats *out)
     out->limit = device->core->memory_limit;
 }
 
-/* All of them but for what the driver says. */
+/* Fills all values except those of the driver. */
 static void stats_fill(struct bp_device *device, struct bp_memory_stats *out)
 {
     struct bp_memory_state *m = device->memory;
