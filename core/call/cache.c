@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c: an open-addressing table of prepared calls. A hit is compared in full: a hash alone
- * would let a crafted model reach a kernel with the wrong shapes. */
+/* cache.c: implements the cache of eager calls as an open-addressing table. A hit is compared in
+ * full: with the hash alone, a crafted model could reach a kernel with wrong shapes. */
 #include "cache.h"
 
 #include "../memory/pool.h"
@@ -124,8 +124,8 @@ struct bp_prepared *bp_cache_find(struct bp_cache *cache, const struct bp_eager 
     return found;
 }
 
-/* What bound calls keep (packed weights) is needed as long as their constants are there, however
- * much it is; and the limit of the device's memory knows of it. */
+/* The data of bound calls (packed weights) is needed as long as their constants exist, whatever its
+ * size; the limit of the device's memory counts it. So only unbound calls count in cache->bytes. */
 static void cache_count(struct bp_cache *cache, const struct bp_prepared *p, int sign)
 {
     if (p->bound) cache->n_bound += (uint32_t)sign;
@@ -140,7 +140,7 @@ static void cache_put(struct bp_cache *cache, uint64_t hash, struct bp_prepared 
     cache->slot[i] = (struct bp_cache_slot){hash, p};
 }
 
-/* Takes slot i out; the ones after it that belong further up move there. */
+/* Removes slot i. Later entries that belong closer to their hash position move up. */
 static struct bp_prepared *take_out(struct bp_cache *cache, uint64_t i)
 {
     struct bp_prepared *p = cache->slot[i].call;
@@ -160,7 +160,7 @@ static struct bp_prepared *take_out(struct bp_cache *cache, uint64_t i)
     return p;
 }
 
-/* The first that was not used since the hand came by last. */
+/* Removes the first call that was not used since the clock hand passed it last. */
 static struct bp_prepared *cache_evict(struct bp_cache *cache)
 {
     for (uint64_t looked = 0; looked <= 2 * cache->mask + 1; looked++) {
@@ -250,7 +250,7 @@ enum bp_status bp_cache_create(struct bp_timeline *home, uint32_t entries_max, u
     return BP_OK;
 }
 
-/* What was in a table, taken out; the one that may be running stays. */
+/* The entries removed from a table. The pinned call, which may be running, stays in the table. */
 struct emptied {
     struct bp_cache_slot *slot;
     uint64_t mask;
@@ -292,7 +292,8 @@ static bool release_all(struct emptied *e)
     return any;
 }
 
-/* Tables are emptied under the device's lock, which keeps them; calls are let go of without it. */
+/* Empties the tables when memory runs out. This happens under the device's lock, which keeps the
+ * tables alive; the calls are released without it. */
 static bool cache_give_up(void *ctx)
 {
     enum { ROUND = 64 };
@@ -316,20 +317,20 @@ static bool is_bound_to(const struct bp_prepared *p, uint64_t buffer)
     return false;
 }
 
-/* Takes one call out that is bound to a buffer, from *at on. None is running: it would use that.
- */
+/* Removes one call that is bound to a buffer, from slot *at on. No thread runs such a call, because
+ * a run would keep the buffer alive. */
 static struct bp_prepared *take_bound(struct bp_cache *cache, uint64_t buffer, uint64_t *at)
 {
     for (; *at <= cache->mask && cache->n_bound; ++*at) {
         struct bp_prepared *p = cache->slot[*at].call;
         if (!p || !is_bound_to(p, buffer)) continue;
         if (cache->pinned == p) cache->pinned = NULL;
-        return take_out(cache, *at); /* another may have moved here: it is looked at next */
+        return take_out(cache, *at); /* a later entry may have moved here: it is checked next */
     }
     return NULL;
 }
 
-/* Calls that nobody can make any more. */
+/* Drops the calls bound to a freed buffer, which no caller can make any more. */
 static void cache_forget(struct bp_device *device, uint64_t buffer)
 {
     enum { ROUND = 64 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* captured.c: calls that are recorded: which are refused, and what is kept of the others. */
+/* captured.c: checks whether a call can be captured, and keeps the prepared calls and fallback
+ * counts of a capture. */
 #include "../exec/capture.h"
 
 #include <stdlib.h>
@@ -44,7 +45,7 @@ enum bp_status bp_capture_add_call(struct bp_capture *r, struct bp_prepared *p)
     return BP_OK;
 }
 
-/* Without memory replays are not counted. */
+/* If host memory runs out, replays of this fallback are not counted. */
 void bp_capture_count_fallback(struct bp_capture *r, const struct bp_opdef *row, uint32_t kind,
                                uint64_t bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c: the checked front of every operator call: whatever is wrong with the arguments is said
- * here, from the row alone, so that kernels need not look. */
+/* check.c: checks the arguments of every operator call against the operator definition, and writes
+ * all error messages about them, so that kernels need no checks. */
 #include "../schema/op.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ void bp_typed_view_dense(struct bp_typed_view *tv, const struct bp_type *type)
                                 .dtype = (uint8_t)type->dtype, .rank = (uint8_t)type->rank};
 }
 
-/* The dtypes of a mask: "f32, f64". */
+/* Writes the dtypes of a mask: "f32, f64". */
 static const char *mask_text(uint64_t mask, char *text, size_t size)
 {
     size_t used = 0;
@@ -43,8 +43,8 @@ static const char *mask_text(uint64_t mask, char *text, size_t size)
     return text;
 }
 
-/* A recorded call takes values of its graph, and real tensors as constants; one that runs takes
- * tensors of its device. */
+/* A recorded call accepts values of its graph, and real tensors as constants. A call that runs
+ * accepts tensors of its device. */
 static enum bp_status check_place(const struct bp_invocation *site, const struct bp_port *port,
                                   const struct bp_tensor *t)
 {
@@ -64,7 +64,8 @@ static enum bp_status check_place(const struct bp_invocation *site, const struct
                     site->device->name);
 }
 
-/* One tensor of an input port: its handle, device and dtype; the first of a variable binds it. */
+/* Checks one tensor of an input port: handle, device and dtype. The first tensor of a type variable
+ * binds the variable. */
 static enum bp_status check_tensor(struct bp_invocation *site, const struct bp_port *port,
                                    const struct bp_tensor *t)
 {
@@ -87,7 +88,7 @@ static enum bp_status check_tensor(struct bp_invocation *site, const struct bp_p
     return BP_OK;
 }
 
-/* The tensors given for one port. */
+/* Checks and stores the tensors of one port. */
 static enum bp_status take_port(struct bp_invocation *site, const struct bp_port *port,
                                 const struct bp_arg *arg)
 {
@@ -106,9 +107,9 @@ static enum bp_status take_port(struct bp_invocation *site, const struct bp_port
             return bp_error(BP_ERR_INVALID, "%s: input %s is NULL, but it is not optional",
                             op->name, port->name);
     }
-    if (n + !n > BP_FLAT_MAX - site->n_in) /* an absent one takes a place too */
+    if (n + !n > BP_FLAT_MAX - site->n_in) /* an absent tensor needs an entry too */
         return bp_error(BP_ERR_INVALID, "%s: more than %d input tensors", op->name, BP_FLAT_MAX);
-    if (port->kind == BP_PORT_HOST) n = 0; /* its value is in the attributes by now */
+    if (port->kind == BP_PORT_HOST) n = 0; /* its value was copied to the attributes before */
     if (!n && port->kind != BP_PORT_VAR) {
         site->constant[site->n_in] = (struct bp_constant){0};
         site->in[site->n_in++] = NULL;
@@ -144,7 +145,7 @@ static enum bp_status check_take_inputs(struct bp_invocation *site, const struct
     return BP_OK;
 }
 
-/* Where each declared output begins in the flat list, with n tensors of the one of any number. */
+/* Sets where each declared output begins in the flat list; a variadic output has n tensors. */
 static void place_outputs(struct bp_invocation *site, uint32_t n)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -175,7 +176,7 @@ enum bp_status bp_invocation_count(struct bp_invocation *site, int64_t n)
 
 const uint8_t bp_want_all[1] = {1};
 
-/* An update of an optional input that is not there. */
+/* Whether an output updates an optional input that is absent. */
 static bool updates_nothing(const struct bp_invocation *site, uint32_t port)
 {
     const struct bp_port *out = &site->row->info.out[port];
@@ -183,11 +184,11 @@ static bool updates_nothing(const struct bp_invocation *site, uint32_t port)
     return out->kind == BP_PORT_UPDATE && !bp_invocation_in(site, (uint32_t)out->share);
 }
 
-/* Room for n_want outputs, flat; want: 0 where one is not wanted. */
+/* Sets site->want from n_want flags of the flat outputs; 0: the output is not wanted. */
 static enum bp_status take_wants(struct bp_invocation *site, const uint8_t *want, size_t n_want)
 {
     const struct bp_opinfo *op = &site->row->info;
-    bool all = want == bp_want_all; /* that there are */
+    bool all = want == bp_want_all; /* that exist */
 
     if (all) {
         want = NULL;
@@ -223,7 +224,8 @@ static enum bp_status check_updates(const struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Inference may leave the dtype to the port's variable. Its shapes are checked as an app's are. */
+/* A rule of inference may leave the dtype to the port's type variable. The inferred shapes are
+ * checked like those of an app. */
 static enum bp_status check_infer(struct bp_invocation *site)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -250,7 +252,7 @@ enum bp_status bp_call_check(const struct bp_call *call)
     return BP_OK;
 }
 
-/* A name of a kernel where none of them will run. */
+/* Refuses a kernel's name for an operator that runs no kernel. */
 static enum bp_status check_kernel(const struct bp_invocation *site)
 {
     const char *op = site->row->info.name;
@@ -287,7 +289,8 @@ enum bp_status bp_invocation_init(struct bp_invocation *site, struct bp_device *
     TRY(check_kernel(site));
     TRY(check_take_inputs(site, call));
     place_outputs(site, 0);
-    if (!site->row->varies) TRY(take_wants(site, want, n_want)); /* else inference counts first */
+    if (!site->row->varies) TRY(take_wants(site, want, n_want)); /* otherwise inference sets the
+                                                                    count first */
     TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));
     status = check_infer(site);
     if (status == BP_OK && site->row->varies) status = take_wants(site, want, n_want);
@@ -312,7 +315,7 @@ void bp_invocation_finish(struct bp_invocation *site)
     site->attrs = NULL;
 }
 
-/* An output that the caller gives is of the inferred type; its strides are its own. */
+/* A preallocated output must have the inferred dtype and shape; its strides are free. */
 static enum bp_status check_given(const struct bp_invocation *site, const struct bp_tensor *t,
                                   uint32_t i)
 {
@@ -345,7 +348,7 @@ enum bp_status bp_invocation_set_outputs(struct bp_invocation *site, struct bp_t
     for (uint32_t i = 0; i < site->n_out; i++) {
         const struct bp_tensor *t = given[i];
         uint32_t port = bp_out_port(site->row, site->out_at, i);
-        bool may = op->out[port].kind != BP_PORT_UPDATE; /* which always is its input */
+        bool may = op->out[port].kind != BP_PORT_UPDATE; /* an update output always is its input */
         int share = may ? op->out[port].share : -1;
         const struct bp_view *input = share < 0 ? NULL : bp_invocation_in(site, (uint32_t)share);
         if (!t) continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compose.c: operators as expressions; see compose.h. */
+/* compose.c: implements compositions, which call operators as expressions (compose.h). */
 #include "compose.h"
 
 #include <backplane/attrs.h>
@@ -28,7 +28,7 @@ struct bp_tensor *bp_compose_take(struct bp_compose *c, struct bp_tensor *t)
     return c->made[c->n++] = t;
 }
 
-/* Declared inputs, one tensor each. */
+/* Makes one argument for each declared input, with one tensor each. */
 static size_t args_of(enum bp_row_number row, struct bp_tensor *const *in, size_t n_in,
                       struct bp_arg *arg)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decompose.c: lists the operators that a call decomposes into, without a device. */
+/* decompose.c: lists the operators into which a call decomposes, without a device. */
 #include "../graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 16 }; /* decompositions in decompositions: more is a circle */
+enum { DEPTH_MAX = 16 }; /* nested decompositions: more are a cycle */
 
 struct listing {
     bp_part_visitor *visitor;
@@ -22,7 +22,7 @@ static bool decompose_visit(const struct listing *l, const struct bp_opdef *row,
     return l->visitor(l->ctx, &part);
 }
 
-/* The copy of a result that has no place of its own: it is a value that lies elsewhere already. */
+/* Reports the copy of a result that is no new value: it already exists as another tensor. */
 static void visit_copy(const struct listing *l, uint32_t dtype)
 {
     uint32_t types[BP_VAR_COUNT] = {[BP_VAR_T] = dtype};
@@ -32,7 +32,8 @@ static void visit_copy(const struct listing *l, uint32_t dtype)
 
 static enum bp_status list_site(struct listing *l, const struct bp_invocation *site, uint32_t own);
 
-/* Bit of each output of a node that is one of the results that are tensors of the call. */
+/* Returns the bits of the node's outputs that are results of the decomposition and tensors of the
+ * call. */
 static uint32_t own_of(const struct bp_node *node, const struct bp_invocation *outer, uint32_t own,
                        const uint32_t *result)
 {
@@ -44,7 +45,8 @@ static uint32_t own_of(const struct bp_node *node, const struct bp_invocation *o
     return bits;
 }
 
-/* A decomposition: at has each value as it would lie, with the strides of views. */
+/* One level of a decomposition. at: the type of each value as execution would store it, with the
+ * strides of views. */
 struct level {
     const struct bp_graph *graph;
     struct bp_typed_view *at;
@@ -58,7 +60,8 @@ static void site_of(const struct level *v, const struct bp_node *node,
         out_site->in[i] = node->in[i] == BP_NO_VALUE ? NULL : &v->at[node->in[i]].view;
 }
 
-/* A view's results, as build_view makes them: strides that allow no such view need a copy. */
+/* Infers the results of a view like plan_view does: if the strides allow no view, a copy is
+ * needed. */
 static enum bp_status list_view(struct listing *l, struct level *v, const struct bp_node *node,
                                 struct bp_invocation *site)
 {
@@ -82,7 +85,7 @@ static enum bp_status list_view(struct listing *l, struct level *v, const struct
     return BP_OK;
 }
 
-/* A node of a decomposition. own: bit of each output that is a tensor of the call. */
+/* Lists one node of a decomposition. own: bit of each output that is a tensor of the call. */
 static enum bp_status list_node(struct listing *l, struct level *v, const struct bp_node *node,
                                 uint32_t own)
 {
@@ -100,8 +103,8 @@ static enum bp_status list_node(struct listing *l, struct level *v, const struct
     return status;
 }
 
-/* Results that are an input of the decomposition or an earlier result; of tensors of the call,
- * those that are views. */
+/* Reports copies for results that are an input of the decomposition or an earlier result, and for
+ * tensors of the call that would be views. */
 static void list_copies(const struct listing *l, const struct bp_invocation *site,
                         const struct bp_graph *graph, const uint32_t *result, uint32_t own)
 {
@@ -136,7 +139,8 @@ static enum bp_status list_graph(struct listing *l, const struct bp_invocation *
     return status;
 }
 
-/* own: bit of each output that is a tensor of the call itself. */
+/* Lists the decomposition of an invocation. own: bit of each output that is a tensor of the call
+ * itself. */
 static enum bp_status list_site(struct listing *l, const struct bp_invocation *site, uint32_t own)
 {
     uint32_t result[BP_PORT_MAX];
@@ -156,7 +160,8 @@ static enum bp_status list_site(struct listing *l, const struct bp_invocation *s
     return status;
 }
 
-/* Symbolic tensors stand for values of the graph, and change nothing of it; nor do real ones. */
+/* Checks that symbolic inputs are values of this graph. The graph is not changed, and real tensors
+ * are not added to it. */
 static enum bp_status check_values(const struct bp_graph *graph, const struct bp_invocation *site,
                                    const struct bp_call *call)
 {

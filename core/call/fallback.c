@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fallback.c: calls that run otherwise than by a kernel of their own: counted and reported; and the
- * device that runs everything. */
+/* fallback.c: counts and logs calls that ran by a fallback, and finds the device that can run all
+ * calls. */
 #include "fallback.h"
 
 #include <inttypes.h>
@@ -17,7 +17,8 @@ static const char *const word[BP_FALLBACK_COUNT] = {
 #undef X
 };
 
-/* Under device->lock: the entry of an operator and kind, made if there is none. */
+/* Called with the device locked. Returns the counter of an operator and kind, creating it if
+ * necessary; NULL: out of memory. */
 static struct bp_fallback *fallback_entry(struct bp_device *device, const char *op, uint32_t kind,
                                           bool *out_new)
 {
@@ -94,7 +95,7 @@ enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
     return bp_info_fill(out, &info, sizeof info);
 }
 
-/* Inline, and in the host's reach: of the other plugins that have such a device the best. */
+/* Searches the other plugins, best first, for an inline device whose memory the host can access. */
 enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **out_host)
 {
     struct bp_core *core = device->core;

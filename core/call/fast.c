@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fast.c: the shortest way through a call: one kernel with one output, on an inline stream, that
- * needs nothing but its tensors. Every other call takes launch.c's way, which does the same and
- * more. */
+/* fast.c: the shortest path of a call: one kernel with one output, on an inline stream, that needs
+ * only its tensors. Other calls use launch.c, which does the same and more. */
 #include "../memory/pool.h"
 #include "cache.h"
 
-/* Whether the tensors are what the call was prepared for, and the output lies apart from all else,
- * whoever owns the memory: whether that is so is looked at no closer. */
+/* Whether the tensors match the types of the prepared call and the output overlaps no input. Only
+ * addresses are compared: the check does not depend on the owners of the memory. */
 static inline bool fast_fits(const struct bp_prepared *p, struct bp_tensor *const *in,
                              const struct bp_tensor *out)
 {
@@ -82,7 +81,7 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
     return bp_prepared_run_slow(p, stream, in, n_in, out, n_out, attrs);
 }
 
-/* A hit in the stream's table, under its lock. */
+/* Finds a call in the stream's table. Called under the table's lock. */
 static inline struct bp_prepared *fast_find(struct bp_cache *cache, uint64_t hash,
                                             const struct bp_opdef *row, struct bp_tensor *const *in,
                                             const void *attrs)
@@ -104,8 +103,8 @@ static inline struct bp_prepared *fast_find(struct bp_cache *cache, uint64_t has
     return NULL;
 }
 
-/* The signature, as bp_eager_hash makes it where no input is a constant. A tensor that is none, or
- * of another device, has one that no call in the table has. */
+/* Computes the signature like bp_eager_hash for inputs that are no constants. The signature of a
+ * handle that is no tensor, or of a tensor of another device, matches no call in the table. */
 static inline bool fast_sign(const struct bp_opdef *row, const struct bp_arg *in, const void *attrs,
                              struct bp_tensor **flat, uint64_t *out_hash)
 {
@@ -123,7 +122,8 @@ static inline bool fast_sign(const struct bp_opdef *row, const struct bp_arg *in
     return true;
 }
 
-/* Attributes in full length, if the call's struct has that. */
+/* Returns the attributes in full length, if the app's struct has this length. false: the fast path
+ * does not apply. */
 static inline bool fast_take_attrs(const struct bp_opdef *row, const void *given, const void **out)
 {
     size_t size;
@@ -135,7 +135,7 @@ static inline bool fast_take_attrs(const struct bp_opdef *row, const void *given
     return size == row->info.attrs_size && !row->has_run && row->info.attrs_size;
 }
 
-/* One lock for the call and for the memory of its result. */
+/* Takes one lock for both the call and the memory of its result. */
 bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const struct bp_arg *in,
                   const void *attrs, struct bp_tensor **out, enum bp_status *out_status)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_value.c: attributes that a call gives as tensors: read, and filled in. */
+/* host_value.c: reads tensors that a call passes in place of attributes, and fills in the
+ * attributes. */
 #include "../schema/op.h"
 
 #include <inttypes.h>
@@ -21,8 +22,8 @@ static bool host_value_is_busy(struct bp_device *device)
     return false;
 }
 
-/* For a call that is recorded, which is in no stream's order: what the tensor holds when all work
- * has ended, as bp_tensor_map. */
+/* For a recorded call, which is in no stream's order: reads the tensor's contents after all work of
+ * the device has ended, as bp_tensor_map does. */
 static enum bp_status read_at_rest(struct bp_tensor *t, int64_t *values)
 {
     struct bp_stream *reader;
@@ -43,7 +44,7 @@ static enum bp_status read_in_order(struct bp_stream *stream, struct bp_tensor *
     return bp_tensor_read(stream, t, values, host_value_bytes_of(t));
 }
 
-/* Words of 4 bytes, packed at the beginning of values, become words of 8. */
+/* Widens 4-byte values, packed at the beginning of values, to 8 bytes each. */
 static void host_value_widen(int64_t *values, int64_t n, bool integers)
 {
     for (int64_t i = n; i-- > 0;) {
@@ -58,7 +59,8 @@ static void host_value_widen(int64_t *values, int64_t n, bool integers)
     }
 }
 
-/* Reads a tensor of integers as int64_t, of floats as double; values: room for its count. */
+/* Reads a tensor of integers as int64_t, of floats as double. values must have room for its
+ * count. */
 static enum bp_status read_values(struct bp_stream *stream, struct bp_tensor *t, int64_t *values)
 {
     TRY(stream ? read_in_order(stream, t, values) : read_at_rest(t, values));
@@ -109,7 +111,8 @@ static const struct bp_attr *attr_of(const struct bp_opinfo *op, const char *nam
     return NULL;
 }
 
-/* Values of one input into the struct; a list stays where it was read to. */
+/* Copies the values of one input to the attribute struct. For a list attribute the struct points to
+ * *list. */
 static enum bp_status host_value_fill(struct bp_stream *stream, const struct bp_opinfo *op,
                                       const struct bp_port *port, struct bp_tensor *t, char *attrs,
                                       int64_t **list)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: runs a prepared call: takes workspace and places between steps, launches step by step,
- * notes what is used until when. */
+/* launch.c: runs a prepared call: allocates workspace and temporaries, launches step by step, and
+ * records until when buffers are used. */
 #include "fallback.h"
 #include "prepared.h"
 #include "../exec/capture.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Plans that want more than the device's alignment get it by a larger block (not on handles). */
+/* A plan that needs a larger alignment than the device's gets a larger block (not on devices with
+ * handles). */
 static uint64_t workspace_bytes(const struct bp_step *step, const struct bp_device *device)
 {
     uint64_t alignment = step->plan.workspace_alignment;
@@ -22,8 +23,9 @@ static void *launch_align(void *data, uint64_t alignment)
                                   : (uintptr_t)data);
 }
 
-/* What a launch used is used until it has ended. Memory that was taken for this run is at home
- * here: later work of the stream may have it. */
+/* Records that the launch uses the call's tensors and plan until it has ended. Memory that was
+ * allocated for this run belongs to this stream and is not recorded: later work of the stream may
+ * reuse it. */
 static void launch_note(struct bp_prepared *p, struct bp_timeline *timeline, uint64_t number,
                         struct bp_tensor *const *in, struct bp_tensor *const *out)
 {
@@ -39,7 +41,7 @@ static void launch_note(struct bp_prepared *p, struct bp_timeline *timeline, uin
     if (!noted) bp_timeline_wait(timeline, number, &bp_deadline_none);
 }
 
-/* Hands one launch to the kernel, or its copy to the stream's queue. */
+/* Passes one launch to the kernel, or a copy of the launch to the stream's queue. */
 static enum bp_status launch_submit(const struct bp_prepared *p, const struct bp_step *step,
                                     struct bp_timeline *timeline, struct bp_launch *l)
 {
@@ -52,7 +54,7 @@ static enum bp_status launch_submit(const struct bp_prepared *p, const struct bp
     if (__builtin_expect(bp_process_is_stopping(), 0)) return bp_error_stopped();
     status = step->kernel->launch(l);
     if (__builtin_expect(status != BP_OK, 0)) {
-        timeline->fault = 0; /* it said more than that */
+        timeline->fault = 0; /* the status is more specific */
         status = bp_device_leave(p->device, status, step->kernel->name);
         bp_error_set_kernel(step->kernel->name);
         return status;
@@ -61,7 +63,7 @@ static enum bp_status launch_submit(const struct bp_prepared *p, const struct bp
                                                      : BP_OK;
 }
 
-/* One launch with what it needs for this run. */
+/* Launches one kernel with the values of this run. */
 static enum bp_status launch_kernel(const struct bp_prepared *p, const struct bp_step *step,
                                     struct bp_stream *stream, const struct bp_view *const *in,
                                     const struct bp_view *const *out, const struct bp_run *run,
@@ -109,7 +111,7 @@ static enum bp_status launch_single(struct bp_prepared *p, struct bp_stream *str
     return status;
 }
 
-/* A run of several steps: views of the places between them, and their memory. */
+/* The temporaries of a run of several steps: their views and memory. */
 struct places {
     struct bp_view *view;
     struct bp_buffer **buffer;
@@ -138,7 +140,7 @@ static const struct bp_view *out_of(const struct places *at, const struct bp_ste
     return at->out[i] ? &at->out[i]->view : NULL;
 }
 
-/* Places that view others come in any order. */
+/* A temporary that is a view may come before or after the temporary that it views. */
 static void launch_find_temp(const struct bp_prepared *p, struct places *at, uint32_t i)
 {
     struct bp_operand o = p->temp[i]->of;
@@ -179,8 +181,8 @@ static uint64_t launch_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Counts steps of another kind than the call's own: bytes are those that they write. Recorded ones
- * count when they are replayed. */
+/* Counts a fallback step, with the bytes that it writes. A captured step is counted when it is
+ * replayed. */
 static void launch_count(const struct bp_prepared *p, const struct bp_step *step,
                          const struct places *at, struct bp_capture *recording, uint64_t began)
 {
@@ -195,7 +197,7 @@ static void launch_count(const struct bp_prepared *p, const struct bp_step *step
     else bp_fallback_count(p->device, p->row, step->kind, bytes, launch_now_ns() - began);
 }
 
-/* A step's tensors there: copies of the inputs, room for the outputs. */
+/* The tensors of a step on another device: copies of the inputs, and room for the outputs. */
 struct there {
     struct bp_stream *stream;
     struct bp_tensor *in[BP_FLAT_MAX], *out[BP_FLAT_MAX];
@@ -212,7 +214,7 @@ static enum bp_status launch_bring_inputs(const struct bp_prepared *p, struct th
     for (uint32_t i = 0; i < p->n_out; i++) {
         const struct bp_port *port = &p->row->info.out[bp_out_port(p->row, p->out_at, i)];
         const struct bp_typed_view *type = &p->type[p->n_in + i];
-        if (port->kind == BP_PORT_UPDATE) /* written over there as here */
+        if (port->kind == BP_PORT_UPDATE) /* an update writes over the input copy */
             t->out[i] = bp_tensor_retain(t->in[p->in_at[port->share]]);
         else if (type->view.rank != BP_ABSENT)
             TRY(bp_tensor_create_like(p->device, NULL, type, &t->out[i]));
@@ -228,7 +230,7 @@ static void launch_end_elsewhere(const struct bp_prepared *p, struct there *t)
     free(t);
 }
 
-/* A step on the device of step->elsewhere, by way of copies. */
+/* Runs a step on the device of `step->elsewhere`, by copies of its tensors. */
 static enum bp_status launch_elsewhere(const struct bp_step *step, struct bp_stream *stream,
                                        struct bp_tensor *const *in, struct bp_tensor *const *out,
                                        const struct bp_run *run)

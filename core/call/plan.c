@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c: finds the steps of a call: a kernel of the device, or a view; else the same kernel
- * between copies that make tensors dense; else other operators; else another dtype. Each way may
- * need any of the others for its steps, so that all of them stand here. */
+/* plan.c: finds the steps of a call. It tries a kernel of the device or a view, then the same
+ * kernel on dense copies, then a decomposition into other operators, then another dtype. Each path
+ * may need all others for its own steps, so they are in one file. */
 #include "plan.h"
 
 #include "../graph/graph.h"
@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 16 }; /* expansions in expansions: more is a circle */
+enum { DEPTH_MAX = 16 }; /* nested decompositions: more are a cycle */
 
-/* The attributes of a step other than the call itself: a view's copy may be of its kind. */
+/* Copies the attributes of a step, unless the step is the call itself: the copy step of a view may
+ * have the same operator definition but its own attributes. */
 static enum bp_status own_attrs(const struct bp_planner *b, const struct bp_invocation *site,
                                 struct bp_step *step)
 {
@@ -56,7 +57,7 @@ static enum bp_status plan_kernel(struct bp_planner *b, const struct bp_invocati
     return add_launch(b, site, in, out, &choice);
 }
 
-/* A step of one input and one output: assign, or cast to the output's dtype. */
+/* Adds a step with one input and one output: assign, or cast to the output's dtype. */
 static enum bp_status plan_convert(struct bp_planner *b, const struct bp_invocation *of,
                                    struct bp_operand from, struct bp_operand to, uint32_t kind)
 {
@@ -85,8 +86,8 @@ static enum bp_status plan_convert(struct bp_planner *b, const struct bp_invocat
     return status;
 }
 
-/* Infers anew: the strides of places are known here only. Where they do not allow the views, base
- * becomes a dense copy. */
+/* Infers the views again, because the strides of temporaries are known only here. If the strides do
+ * not allow the views, base becomes a dense copy. */
 static enum bp_status plan_infer(struct bp_planner *b, struct bp_invocation *site, uint32_t share,
                                  struct bp_operand *base)
 {
@@ -104,7 +105,8 @@ static enum bp_status plan_infer(struct bp_planner *b, struct bp_invocation *sit
     return site->row->infer(site);
 }
 
-/* Output number i: its place becomes a view of base's; a tensor of the call gets a copy of that. */
+/* Makes output i a view of base. A temporary becomes the view itself; a tensor of the call gets a
+ * copy of the view. */
 static enum bp_status place_view(struct bp_planner *b, const struct bp_invocation *site, uint32_t i,
                                  struct bp_operand base, struct bp_operand out)
 {
@@ -135,7 +137,8 @@ static enum bp_status place_view(struct bp_planner *b, const struct bp_invocatio
     return out.kind == BP_OPERAND_TEMP ? BP_OK : plan_convert(b, site, view, out, b->kind);
 }
 
-/* Outputs become views of the input's place, those that are tensors of the call copies. */
+/* Plans a view operator: outputs become views of the input's temporary; outputs that are tensors of
+ * the call become copies. */
 static enum bp_status plan_view(struct bp_planner *b, const struct bp_invocation *site,
                                  const struct bp_operand *in, const struct bp_operand *out)
 {
@@ -153,7 +156,7 @@ static enum bp_status plan_view(struct bp_planner *b, const struct bp_invocation
     return status;
 }
 
-/* Sites are large: the copy that a transformed call is built from lives on the heap. */
+/* struct bp_invocation is large: the copy for a transformed call is on the heap. */
 static struct bp_invocation *copy_site(const struct bp_invocation *site)
 {
     struct bp_invocation *copy = malloc(sizeof *copy);
@@ -162,8 +165,8 @@ static struct bp_invocation *copy_site(const struct bp_invocation *site)
     return copy;
 }
 
-/* Of a call between conversions. narrow: half types become f32; else strided tensors become dense,
- * and outputs apart from inputs. */
+/* Whether a conversion changes an operand. widen: half types become f32. Otherwise strided tensors
+ * become dense, and outputs get their own memory apart from inputs. */
 static bool plan_changes(const struct bp_view *v, bool widen)
 {
     if (!v) return false;
@@ -183,7 +186,7 @@ static enum bp_status plan_inner(struct bp_planner *b, struct bp_invocation *sit
     struct bp_operand inner_in[BP_FLAT_MAX], inner_out[BP_FLAT_MAX];
     enum bp_status status;
 
-    memcpy(inner_in, in, site->n_in * sizeof *in); /* those that do not change stay */
+    memcpy(inner_in, in, site->n_in * sizeof *in); /* operands that do not change stay */
     memcpy(inner_out, out, site->n_out * sizeof *out);
     for (uint32_t i = 0; i < site->n_in; i++) {
         const struct bp_view *v = bp_plan_view_of(b->p, in[i]);
@@ -223,7 +226,8 @@ static bool changes_any(const struct bp_invocation *site, const struct bp_view *
     return any;
 }
 
-/* A dtype that is an attribute says what the result is: it cannot be another. */
+/* Whether a dtype attribute defines the result's dtype, so that the result cannot have another
+ * one. */
 static bool names_dtype(const struct bp_opinfo *op)
 {
     for (uint32_t i = 0; i < op->n_attr; i++)
@@ -246,8 +250,8 @@ static enum bp_status plan_converted(struct bp_planner *b, const struct bp_invoc
     return status;
 }
 
-/* The place of each value of an expansion; inputs are the call's, results that are outputs of the
- * call are written there. */
+/* Assigns an operand to each value of a decomposition. Inputs are those of the call; results that
+ * are outputs of the call are written directly to them; the others become temporaries. */
 static enum bp_status place_values(struct bp_planner *b, const struct bp_invocation *site,
                                    const struct bp_graph *graph, struct bp_operand *place)
 {
@@ -337,9 +341,10 @@ static enum bp_status plan_decompose(struct bp_planner *b, const struct bp_invoc
     return status;
 }
 
-/* Ways that keep the meaning but not the dtype or the device are for the policy to allow. A
- * conversion is a step of such a way: it is not itself made of conversions of its kind, nor a
- * change of layout of conversions to another dtype, or they would lead back to each other. */
+/* Tries the fallbacks. The policy decides whether paths that change the dtype or the device are
+ * allowed. A conversion is itself a step of such a path. It must not consist of conversions of its
+ * own kind, and a change of layout must not consist of conversions to another dtype; otherwise they
+ * would call each other endlessly. */
 static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invocation *site,
                                       const struct bp_operand *in, const struct bp_operand *out,
                                       const struct bp_view *const *out_view)
@@ -359,7 +364,7 @@ static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invoca
     return status;
 }
 
-/* Where nothing leads there, the answer is that of the first way. */
+/* If no path exists, the call returns the failure of the first path. */
 enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *site,
                             const struct bp_operand *in, const struct bp_operand *out)
 {

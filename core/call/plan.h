@@ -1,60 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.h: what finds the steps of a call. */
+/* plan.h: declares the planner, which finds the steps (kernel launches and views) that execute one
+ * call. */
 #ifndef BP_PLAN_H
 #define BP_PLAN_H
 
 #include "prepared.h"
 
 struct bp_planner {
-    struct bp_prepared *p; /* steps and temps are added to it */
-    const struct bp_operand *own; /* the call's own inputs, */
-    const struct bp_constant *constant; /* and what these are, if they are constant */
-    uint32_t depth;        /* of expansions */
-    uint32_t kind;         /* enum bp_fallback_kind: why the next step is there */
+    struct bp_prepared *p; /* steps and temporaries are added to it */
+    const struct bp_operand *own; /* the call's own inputs */
+    const struct bp_constant *constant; /* the identity of each own input that is constant */
+    uint32_t depth;        /* nesting depth of decompositions */
+    uint32_t kind;         /* enum bp_fallback_kind: the reason for the next step */
 };
 
-/* plan.c: adds the steps of a site whose tensors are at in and out. BP_ERR_NO_KERNEL: there is no
- * way on its device. */
+/* plan.c: adds the steps of an invocation whose tensors are in and out. BP_ERR_NO_KERNEL: its
+ * device has no path to execute it. */
 enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *site,
                             const struct bp_operand *in, const struct bp_operand *out);
 
-/* plan_step.c: whether a way of running a call has failed as one that does not lead there: another
- * may. */
+/* plan_step.c: whether a status means that a path does not exist on this device, so that another
+ * path may be tried. */
 bool bp_plan_is_dead_end(enum bp_status status);
 
-/* The failure of the first way, which others are tried after. */
+/* The failure of the first path, kept while other paths are tried. */
 struct bp_first_failure {
     enum bp_status status;
-    char *why; /* own; NULL: no memory for it */
+    char *why; /* owned; NULL: out of memory */
     struct bp_error_info at;
 };
 struct bp_first_failure bp_plan_first_failure(enum bp_status status);
-/* The status of the ways tried after it, or, where none of them led there, the first one's with its
- * message. Ends first. */
+/* Returns the status of the paths tried later; if these do not exist either, the status of the
+ * first path, with its message. Frees first. */
 enum bp_status bp_plan_report(struct bp_first_failure *first, enum bp_status status);
 
-/* How much there was when a way began: the rest goes if it does not lead there. */
+/* The number of steps and temporaries when the planning of a path began. If the path does not
+ * exist, bp_plan_rewind removes the later ones. */
 struct bp_plan_mark {
     uint32_t n_step, n_temp;
 };
 void bp_plan_rewind(struct bp_prepared *p, struct bp_plan_mark to);
 
-/* The type of an operand; NULL for none. Stays where it is. */
+/* Returns the type of an operand; NULL for none. The pointer stays valid while the plan grows. */
 const struct bp_view *bp_plan_view_of(const struct bp_prepared *p, struct bp_operand o);
 
-/* Gives a site the inputs of a step: their types and, of constants (the call's own, and views of
- * them between steps), what they are. */
+/* Sets the inputs of an invocation to those of a step: their types and, for constants (the call's
+ * own constants, and temporaries that are views of them), their identity. */
 void bp_plan_set_inputs(const struct bp_planner *b, struct bp_invocation *site,
                         const struct bp_operand *in);
 
-/* A place between steps, of a type; a dense one of the shape of like. */
+/* Adds a temporary between steps: of a type, or dense with the shape of like and a dtype. */
 enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation *site,
                                 const struct bp_typed_view *type, struct bp_operand *out_operand);
 enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocation *site,
                                  const struct bp_view *like, uint32_t dtype,
                                  struct bp_operand *out_operand);
 
-/* A step without its kernel. */
+/* Adds a step without its kernel; bp_plan_set_launch fills its launch. */
 enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation *site,
                                 const struct bp_operand *in, const struct bp_operand *out,
                                 struct bp_step **out_step);

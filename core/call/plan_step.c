@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan_step.c: what ways of running a call are made of: steps, and places between them. */
+/* plan_step.c: adds steps and temporaries to a prepared call while the planner builds it. */
 #include "plan.h"
 
 #include <stdlib.h>
@@ -20,7 +20,8 @@ const struct bp_view *bp_plan_view_of(const struct bp_prepared *p, struct bp_ope
     }
 }
 
-/* Of a view: that which is viewed, as many bytes further. */
+/* Returns the identity of a constant operand. For a view it is the viewed constant, at the byte
+ * offset of the view. */
 static struct bp_constant constant_of(const struct bp_planner *b, struct bp_operand o)
 {
     uint64_t offset = 0;
@@ -40,7 +41,7 @@ void bp_plan_set_inputs(const struct bp_planner *b, struct bp_invocation *site,
     }
 }
 
-/* A place between steps. */
+/* Adds a temporary between steps. */
 enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation *site,
                                 const struct bp_typed_view *type, struct bp_operand *out_operand)
 {
@@ -60,7 +61,7 @@ enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation
     return BP_OK;
 }
 
-/* A dense place of a shape and dtype. */
+/* Adds a dense temporary with a shape and dtype. */
 enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocation *site,
                                  const struct bp_view *like, uint32_t dtype,
                                  struct bp_operand *out_operand)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prepared.c: prepared calls are made. */
+/* prepared.c: creates prepared calls: types, steps, plans, and the choice of the fast path. */
 #include "prepared.h"
 
 #include "../base/generator.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Types of all ports; outputs as given, or dense. */
+/* Completes the type of a port: device, signature and bytes. */
 static void prepared_sign(struct bp_typed_view *type, const struct bp_device *device)
 {
     type->view.device = (uint16_t)device->index;
@@ -17,7 +17,8 @@ static void prepared_sign(struct bp_typed_view *type, const struct bp_device *de
     type->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
 }
 
-/* A new output, dense; in the order of axes that an input has, where the operator keeps that. */
+/* Makes the type of a new output: dense, with the axis order of an input if the operator keeps the
+ * layout of an input. */
 static void make_type(struct bp_typed_view *type, const struct bp_invocation *site, uint32_t i)
 {
     const struct bp_type *out = &site->out[i];
@@ -42,7 +43,7 @@ static void fill_types(struct bp_prepared *p, const struct bp_invocation *site)
         bp_typed_view_init(&p->type[i], site->in[i]);
         prepared_sign(&p->type[i], site->device);
         if (!(site->in[i]->flags & BP_VIEW_CONSTANT)) continue;
-        p->type[i].view.data = site->in[i]->data; /* while steps are built */
+        p->type[i].view.data = site->in[i]->data; /* needed while steps are built */
         p->type[i].view.memory = site->in[i]->memory;
     }
     for (uint32_t i = 0; i < p->n_out; i++) {
@@ -56,7 +57,8 @@ static void fill_types(struct bp_prepared *p, const struct bp_invocation *site)
     }
 }
 
-/* Results are made without asking the device again. */
+/* Checks that the device supports the dtypes of the outputs. Runs create them without a further
+ * check. */
 static enum bp_status check_held(const struct bp_prepared *p)
 {
     for (uint32_t i = 0; i < p->n_out; i++) {
@@ -111,7 +113,7 @@ static struct bp_prepared *make_empty(const struct bp_invocation *site)
     return p;
 }
 
-/* For dense tensors of the shapes that the site has. */
+/* Prepares a call for dense tensors of the invocation's shapes. */
 static enum bp_status make_dense(struct bp_invocation *site, struct bp_prepared **out_prepared)
 {
     struct bp_typed_view *dense = calloc(site->n_in + 1, sizeof *dense);
@@ -133,7 +135,7 @@ static enum bp_status make_dense(struct bp_invocation *site, struct bp_prepared 
     return status;
 }
 
-/* The call on the device that runs everything, of which it takes the reference. */
+/* Prepares the call on the fallback device `host`, and takes over the reference to it. */
 static enum bp_status make_there(const struct bp_invocation *site, struct bp_device *host,
                                  struct bp_prepared **out_prepared)
 {
@@ -156,7 +158,7 @@ static enum bp_status make_there(const struct bp_invocation *site, struct bp_dev
     return status;
 }
 
-/* One step: another device runs the call. Steps of ways that did not lead there go. */
+/* Adds the only step: another device runs the call. The steps of failed paths are removed first. */
 static enum bp_status build_elsewhere(struct bp_planner *b, const struct bp_invocation *site,
                                       const struct bp_operand *in, const struct bp_operand *out)
 {
@@ -185,7 +187,7 @@ static bool may_go_elsewhere(const struct bp_invocation *site, enum bp_status st
            site->device->core->fallback != BP_POLICY_DENY;
 }
 
-/* On the device; else, with all that the call needs, on another one. */
+/* Plans the call on its device; if no path exists, on another device. */
 static enum bp_status build_steps(struct bp_planner *b, const struct bp_invocation *site,
                                   const struct bp_operand *in, const struct bp_operand *out)
 {
@@ -197,7 +199,7 @@ static enum bp_status build_steps(struct bp_planner *b, const struct bp_invocati
     return bp_plan_report(&first, build_elsewhere(b, site, in, out));
 }
 
-/* The call's own tensors, in their order. */
+/* Plans the call, with its own tensors in their order as operands. */
 static enum bp_status find_steps(struct bp_prepared *p, const struct bp_invocation *site)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
@@ -209,7 +211,7 @@ static enum bp_status find_steps(struct bp_prepared *p, const struct bp_invocati
         out[i] = (struct bp_operand){
             bp_invocation_wants(site, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE, (uint16_t)i};
     TRY(build_steps(&b, site, in, out));
-    for (uint32_t i = 0; i < p->n_step; i++) { /* steps stay where they are from now on */
+    for (uint32_t i = 0; i < p->n_step; i++) { /* from now on steps do not move in memory */
         p->step[i].launch.in_at = p->step[i].in_at;
         p->step[i].launch.out_at = p->step[i].out_at;
     }
@@ -217,7 +219,8 @@ static enum bp_status find_steps(struct bp_prepared *p, const struct bp_invocati
     return BP_OK;
 }
 
-/* Where constants lie is for plans alone to know: a prepared call may outlive them. */
+/* Only plans may use the addresses of constants, because a prepared call may outlive the
+ * constants. */
 static void forget_addresses(struct bp_prepared *p)
 {
     for (uint32_t i = 0; i < p->n_in; i++) p->type[i].view.data = p->type[i].view.memory = NULL;
@@ -225,7 +228,7 @@ static void forget_addresses(struct bp_prepared *p)
         p->temp[i]->type.view.data = p->temp[i]->type.view.memory = NULL;
 }
 
-/* A plan may have read inputs that are constant: it is good for these only. */
+/* A plan may have read constant inputs; then the call is valid for these constants only. */
 static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_invocation *site)
 {
     bool any = false;
@@ -251,7 +254,8 @@ static enum bp_status count_plans(struct bp_prepared *p)
     return status;
 }
 
-/* Its elements take all the bytes from the first on: one that the core makes does. */
+/* Whether the elements of the output fill all its bytes from the first one. This holds for each
+ * output that the core creates. */
 static bool is_dense(const struct bp_prepared *p)
 {
     const struct bp_view *view = &p->type[p->n_in].view;
@@ -259,7 +263,7 @@ static bool is_dense(const struct bp_prepared *p)
     return view->rank != BP_ABSENT && (!p->given || !(view->flags & BP_VIEW_STRIDED));
 }
 
-/* Whether it can go the way of fast.c. */
+/* Sets the members for the fast path if fast.c can run the call. */
 static void prepared_set_fast(struct bp_prepared *p)
 {
     const struct bp_step *step = &p->first;
@@ -299,8 +303,8 @@ enum bp_status bp_prepared_make(struct bp_invocation *site, struct bp_prepared *
     return BP_OK;
 }
 
-/* An output that updates an input is that input, whether it is asked for or not. Result: bit of
- * each that is not. */
+/* An output that updates an input is always that input, whether it is wanted or not. Returns the
+ * bits of those that are not wanted. */
 static uint32_t take_updates(struct bp_invocation *site)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -317,7 +321,7 @@ static uint32_t take_updates(struct bp_invocation *site)
     return unasked;
 }
 
-/* What options say of a call that is to be prepared. */
+/* Checks the options of a call that is to be prepared. */
 static enum bp_status check_options(const struct bp_invocation *site,
                                     const struct bp_prepare_options *o)
 {
@@ -335,7 +339,7 @@ static enum bp_status check_options(const struct bp_invocation *site,
     return BP_OK;
 }
 
-/* The device of a call is that of its first tensor, for a call without tensors the given one. */
+/* The device of the call is that of its first tensor; without tensors it is `device`. */
 static enum bp_status prepared_create(struct bp_device *device, const struct bp_call *call,
                                       const struct bp_prepare_options *o,
                                       struct bp_prepared **out_prepared)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prepared_info.c: references to prepared calls, their end, and what is known of them. */
+/* prepared_info.c: counts references to prepared calls, frees them, and returns their
+ * properties. */
 #include "prepared.h"
 
 #include <stdlib.h>
@@ -44,7 +45,7 @@ void bp_prepared_destroy(struct bp_prepared *p)
     if (bp_prepared_is(p)) bp_prepared_release(p);
 }
 
-/* The kernel of the call itself, or of its last step. */
+/* Returns the kernel of the call itself, or of its last step. */
 const char *bp_prepared_kernel(struct bp_prepared *prepared)
 {
     const struct bp_step *step;

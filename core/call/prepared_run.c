@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* prepared_run.c: prepared calls are run, with tensors that are checked against their types. */
+/* prepared_run.c: runs prepared calls, after checking the tensors against the prepared types. */
 #include "../base/generator.h"
 #include "../exec/capture.h"
 
@@ -23,7 +23,7 @@ static enum bp_status wrong_type(const struct bp_prepared *p, const char *what, 
         expected->flags & BP_VIEW_CONSTANT ? " frozen" : "");
 }
 
-/* Tensors against the prepared types. */
+/* Checks tensors against the prepared types. */
 static enum bp_status check_types(const struct bp_prepared *p, const char *what,
                                   const struct bp_typed_view *type, struct bp_tensor *const *tensor,
                                   size_t n)
@@ -52,8 +52,9 @@ static bool same_place(const struct bp_tensor *a, const struct bp_tensor *b)
     return a->buffer == b->buffer && a->offset == b->offset && bp_same_type(&a->view, &b->view);
 }
 
-/* An output may be, exactly, the input that the row lets it share, if every step that runs says
- * so; else memory of outputs is their own. */
+/* Whether an output may share memory with an input. An output may be exactly the input that the
+ * operator allows it to share, if the only kernel supports this or the steps were prepared for it;
+ * otherwise outputs have separate memory. */
 static bool may_share(const struct bp_prepared *p, const struct bp_tensor *in,
                       const struct bp_tensor *out, uint32_t i, uint32_t o)
 {
@@ -124,13 +125,13 @@ static enum bp_status prepared_check_run(struct bp_prepared *p, struct bp_stream
     return bp_stream_has_failed(stream) ? bp_stream_check(stream) : BP_OK;
 }
 
-/* What would refuse the call, or a part of it, before any of it is done. */
+/* Checks everything that would refuse the call, or a part of it, before any of it runs. */
 static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *stream)
 {
     struct bp_timeline *timeline = stream->timeline;
 
     if (timeline->is_inline) return BP_OK;
-    for (uint32_t i = 0; i < p->n_step; i++) { /* what goes to another device waits to get there */
+    for (uint32_t i = 0; i < p->n_step; i++) { /* a step on another device waits for its copies */
         if (!p->step[i].elsewhere) continue;
         TRY(bp_timeline_check_deadlock(timeline));
         if (p->device->core->deny_blocking &&
@@ -144,7 +145,7 @@ static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *
     return timeline->queue ? bp_queue_check_room(timeline->queue, p->n_step) : BP_OK;
 }
 
-/* The extents of a call's outputs, which its launches write. */
+/* The data-dependent extents of a call's outputs, which its launches write. */
 struct extents {
     struct bp_deferred pending;
     int64_t result[BP_PORT_MAX];
@@ -155,7 +156,8 @@ static void extents_free(struct bp_deferred *pending)
     free(pending);
 }
 
-/* Launches that have not ended go on, and write them. Without memory to note that, they stay. */
+/* Launches that have not ended will still write the extents, so they are freed later. If there is
+ * no memory to record the use, the extents leak. */
 static void extents_release(struct bp_stream *stream, struct extents *e, enum bp_status status)
 {
     struct bp_timeline *timeline = stream->timeline;
@@ -166,7 +168,7 @@ static void extents_release(struct bp_stream *stream, struct extents *e, enum bp
         bp_deferred_release(stream->device, &e->pending);
 }
 
-/* Extents are known when the call's work has ended. */
+/* The extents are known when the call's work has ended. */
 static enum bp_status prepared_run_dynamic(struct bp_prepared *p, struct bp_stream *stream,
                                            struct bp_tensor *const *in,
                                            struct bp_tensor *const *out, struct bp_run *run)
@@ -203,7 +205,7 @@ enum bp_status bp_prepared_execute(struct bp_prepared *p, struct bp_stream *stre
                          : bp_prepared_launch(p, stream, in, out, run);
 }
 
-/* With attributes of this run: their own copy, in full length. */
+/* Runs with the attributes of this run, if any: a copy in full length. */
 static enum bp_status run_with(struct bp_prepared *p, struct bp_stream *stream,
                                struct bp_tensor *const *in, struct bp_tensor *const *out,
                                const void *attrs)
@@ -222,7 +224,8 @@ static enum bp_status run_with(struct bp_prepared *p, struct bp_stream *stream,
     return status;
 }
 
-/* The inputs that stand for outputs that were not asked for, beside those that were. */
+/* Completes the outputs: an update output that the caller does not pass is the input that it
+ * updates. */
 static enum bp_status prepared_add_unasked(const struct bp_prepared *p, struct bp_tensor *const *in,
                                            struct bp_tensor *const *out, struct bp_tensor **all)
 {
@@ -241,7 +244,7 @@ enum bp_status bp_prepared_run_slow(struct bp_prepared *p, struct bp_stream *str
                                     struct bp_tensor *const *in, size_t n_in,
                                     struct bp_tensor *const *out, size_t n_out, const void *attrs)
 {
-    struct bp_tensor *all[BP_PORT_MAX]; /* no output of a row that updates is of any number */
+    struct bp_tensor *all[BP_PORT_MAX]; /* an operator with updates has no variadic output */
 
     TRY(prepared_check_run(p, stream, in, n_in, out, n_out));
     TRY(check_types(p, "input", p->type, in, n_in));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queued_launch.c: a launch that waits in a queue: the views, shapes and attributes that it points
- * to go with it, so that the app's tensors may be destroyed meanwhile. */
+/* queued_launch.c: puts a launch into a stream's queue. The views, shapes and attributes that the
+ * launch refers to are copied, so that the app's tensors may be destroyed meanwhile. */
 #include "../schema/op.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ struct launch_task {
     struct bp_launch launch;
     const struct bp_kernel *kernel;
     struct bp_device *device;
-    void *attrs; /* own */
+    void *attrs; /* owned */
 };
 
 static enum bp_status queued_launch_run(struct bp_task *task, struct bp_timeline *timeline)
@@ -33,7 +33,7 @@ static void queued_launch_destroy(struct bp_task *task)
     free(task);
 }
 
-/* Bytes that the views of one side take: a pointer, a view, shape and stride each. */
+/* Returns the bytes for the views of one side: a pointer, a view, shape and stride each. */
 static size_t views_size(const struct bp_view *const *view, uint32_t n)
 {
     size_t size = n * (sizeof *view + sizeof **view);
@@ -43,7 +43,7 @@ static size_t views_size(const struct bp_view *const *view, uint32_t n)
     return size;
 }
 
-/* Copies the views of one side to *at, which moves on. */
+/* Copies the views of one side to *at, and moves *at behind them. */
 static const struct bp_view *const *copy_views(const struct bp_view *const *from, uint32_t n,
                                                char **at)
 {
@@ -65,7 +65,7 @@ static const struct bp_view *const *copy_views(const struct bp_view *const *from
     return list;
 }
 
-/* in_at and out_at lie in the prepared call, which lives until its launches have ended. */
+/* in_at and out_at are in the prepared call, which lives until its launches have ended. */
 enum bp_status bp_launch_enqueue(struct bp_timeline *timeline, const struct bp_launch *launch,
                                  const struct bp_kernel *kernel, const struct bp_opdef *row,
                                  struct bp_device *device)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c: eager calls. What was called before with the same signature is found in the stream's
- * table and run; all else is checked and prepared first. */
+/* run.c: runs eager calls. A call with a known signature is found in the stream's table and
+ * launched; any other call is checked and prepared first. */
 #include "../graph/graph.h"
 #include "cache.h"
 
@@ -10,19 +10,20 @@
 enum { CALLS_STREAM = 4096, CALLS_DEVICE = 16384 };      /* entries */
 static const uint64_t plans_max = UINT64_C(1) << 30;     /* bytes, by stream and by device */
 
-/* A call on a stream. result: room for all outputs, NULL each. */
+/* One call on a stream. result: room for all outputs, initially NULL. */
 struct request {
     struct bp_stream *stream;
     const struct bp_opdef *row;
     const struct bp_call *call;
-    const uint8_t *want; /* n_want; NULL: all */
+    const uint8_t *want; /* n_want flags; NULL: all are wanted */
     size_t n_want;
-    struct bp_tensor *const *given; /* all outputs, NULL for those to be made; NULL: all of them */
+    struct bp_tensor *const *given; /* preallocated outputs, NULL for those to create; NULL: none is
+                                       preallocated */
     struct bp_tensor **result;
 };
 
-/* The arguments in a row with their signature. false: something about them is for the checked way
- * to say. */
+/* Writes the arguments into one list, for the signature. false: an argument is invalid, and the
+ * checked path will report the error. */
 static bool call_flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_in)
 {
     const struct bp_opinfo *op = &e->row->info;
@@ -51,7 +52,7 @@ static bool call_flatten(struct bp_eager *e, const struct bp_arg *in, size_t n_i
     return true;
 }
 
-/* Outputs that the caller gives, of which some may be an input. */
+/* Stores the preallocated outputs, some of which may be an input. */
 static bool call_set_outputs(struct bp_eager *e, struct bp_tensor *const *given)
 {
     const struct bp_opinfo *op = &e->row->info;
@@ -63,7 +64,8 @@ static bool call_set_outputs(struct bp_eager *e, struct bp_tensor *const *given)
         if (!t) continue;
         if (!bp_tensor_is(t) || t->device != e->device) return false;
         e->given |= 1u << i;
-        if (share < 0 || op->out[i].kind == BP_PORT_UPDATE) continue; /* that is always so */
+        if (share < 0 || op->out[i].kind == BP_PORT_UPDATE) continue; /* an update output always is
+                                                                         its input */
         if (e->in_at[share] == e->in_at[share + 1]) continue;
         if (e->in[e->in_at[share]] && e->in[e->in_at[share]]->buffer == t->buffer &&
             e->in[e->in_at[share]]->offset == t->offset && t->view.count)
@@ -72,7 +74,8 @@ static bool call_set_outputs(struct bp_eager *e, struct bp_tensor *const *given)
     return true;
 }
 
-/* The attributes in full length; a copy, to be freed, only where the app's struct has another. */
+/* Returns the attributes in full length. They are copied (the caller frees *out_own) only if the
+ * app's struct has another length. */
 static enum bp_status call_copy_attrs(struct bp_eager *e, const void *given, void **out_own)
 {
     const struct bp_opinfo *op = &e->row->info;
@@ -84,13 +87,13 @@ static enum bp_status call_copy_attrs(struct bp_eager *e, const void *given, voi
     memcpy(&size, given, sizeof size);
     e->attrs = given;
     if (size == op->attrs_size && op->attrs_size && !e->row->has_run)
-        return e->row->has_lists ? bp_attrs_check(op, given) : BP_OK; /* lists are read to hash */
+        return e->row->has_lists ? bp_attrs_check(op, given) : BP_OK; /* the hash reads the lists */
     TRY(bp_attrs_copy(op, given, out_own));
     e->attrs = *out_own;
     return BP_OK;
 }
 
-/* The table of the device is made with the first stream's. */
+/* Creates the table of the stream; the first stream also creates the device's table. */
 static enum bp_status call_open_caches(struct bp_stream *stream)
 {
     struct bp_device *device = stream->device;
@@ -106,7 +109,7 @@ static enum bp_status call_open_caches(struct bp_stream *stream)
     return BP_OK;
 }
 
-/* Checks and prepares a call that is not in the tables. */
+/* Checks and prepares a call that is in neither table. */
 static enum bp_status call_prepare(const struct request *r, uint64_t hash,
                                    struct bp_prepared **out_prepared)
 {
@@ -121,7 +124,7 @@ static enum bp_status call_prepare(const struct request *r, uint64_t hash,
     return status;
 }
 
-/* In the table of the device, or made; then in both tables. */
+/* Finds a call in the device's table or prepares it, and adds it to both tables. */
 static enum bp_status call_find_or_prepare(const struct request *r, struct bp_eager *e,
                                            struct bp_prepared **out_prepared)
 {
@@ -144,7 +147,7 @@ static enum bp_status call_find_or_prepare(const struct request *r, struct bp_ea
     return status;
 }
 
-/* New tensors where none are given. */
+/* Creates the outputs that are not preallocated. */
 static enum bp_status call_make_outputs(const struct bp_prepared *p, struct bp_timeline *home,
                                         struct bp_tensor *const *given, struct bp_tensor **result)
 {
@@ -181,7 +184,7 @@ static enum bp_status call_with_outputs(const struct request *r, struct bp_prepa
     return status;
 }
 
-/* A call whose row or arguments ask for no more than kernels: by signature. */
+/* Runs a call that needs only kernels, by its signature. */
 static enum bp_status call_cached(const struct request *r)
 {
     const struct bp_opdef *row = r->row;
@@ -200,7 +203,7 @@ static enum bp_status call_cached(const struct request *r)
         e.want |= (uint32_t)(!r->want || r->want[i]) << i;
     if (r->n_want > row->info.n_out || !call_flatten(&e, r->call->in, r->call->n_in) ||
         (r->given && !call_set_outputs(&e, r->given))) {
-        TRY(call_prepare(r, 0, &p)); /* the checked way says what is wrong */
+        TRY(call_prepare(r, 0, &p)); /* the checked path writes the error */
         bp_prepared_release(p);
         return bp_error(BP_ERR_INTERNAL, "%s: the arguments are odd, and nothing says why",
                         row->info.name);
@@ -214,8 +217,8 @@ static enum bp_status call_cached(const struct request *r)
     return status;
 }
 
-/* Prepared for this call alone: only one row of kernels will do, or signatures do not know how many
- * outputs there are. */
+/* Prepares and runs a call without the tables: the caller named a kernel, or the number of outputs
+ * is not part of the signature. */
 static enum bp_status call_uncached(const struct request *r)
 {
     struct bp_eager e = {.row = r->row, .device = r->stream->device};
@@ -236,7 +239,8 @@ static enum bp_status call_kernels(const struct request *r)
     return r->call->kernel || r->row->varies ? call_uncached(r) : call_cached(r);
 }
 
-/* Outputs that update an input are that input: the caller gets a new reference to it. */
+/* Runs an operator with updates. An output that updates an input is that input: the caller gets a
+ * new reference to it. */
 static enum bp_status call_update(const struct request *r)
 {
     const struct bp_opinfo *op = &r->row->info;
@@ -252,12 +256,12 @@ static enum bp_status call_update(const struct request *r)
         if (op->out[i].kind != BP_PORT_UPDATE || (size_t)share >= call->n_in ||
             !call->in || call->in[share].n != 1 || !call->in[share].at ||
             !bp_tensor_is(call->in[share].at[0]))
-            continue; /* the checked way says what is wrong */
+            continue; /* the checked path writes the error */
         if (!place[i]) place[i] = call->in[share].at[0];
         all[i] = 1;
     }
     whole.want = all;
-    whole.n_want = r->n_want > op->n_out ? r->n_want : op->n_out; /* too many are refused */
+    whole.n_want = r->n_want > op->n_out ? r->n_want : op->n_out; /* too many are refused later */
     whole.given = place;
     TRY(call_kernels(&whole));
     for (uint32_t i = 0; i < op->n_out; i++) {
@@ -268,7 +272,7 @@ static enum bp_status call_update(const struct request *r)
     return BP_OK;
 }
 
-/* New tensors that share the input's memory, or that of a dense copy of it. */
+/* Runs a view operator: new tensors share the memory of the input, or of a dense copy of it. */
 static enum bp_status call_view(const struct request *r)
 {
     int share = r->row->info.out[0].share;
@@ -291,7 +295,7 @@ static enum bp_status call_view(const struct request *r)
     return status;
 }
 
-/* Values that are given as tensors become attributes first. */
+/* Runs a call. Attribute values that are passed as tensors are read first. */
 static enum bp_status call_execute(const struct request *r)
 {
     const struct bp_opdef *row = r->row;
@@ -315,7 +319,7 @@ static enum bp_status call_execute(const struct request *r)
     return status;
 }
 
-/* The same, between two looks of the stream's watcher. */
+/* Runs a call like call_execute; the stream's watcher is called before and after it. */
 static enum bp_status call_watched(const struct request *r)
 {
     struct bp_stream *stream = r->stream;
@@ -382,7 +386,7 @@ static enum bp_status call_refuse_scope(const struct bp_scope *scope)
     if ((!bp_scope_is(scope, BP_MAGIC_STREAM) && bp_handle_was_stale()) ||
         (!bp_scope_is(scope, BP_MAGIC_GRAPH) && bp_handle_was_stale()))
         return bp_not_a_for("the operator call", "scope");
-    /* The scope of a handle that is stale. */
+    /* the scope of a stale handle is NULL */
     if (!scope && (bp_process_is_stopping() || bp_handle_was_last_stale()))
         return bp_error_stale("the operator call", "scope");
     return bp_error(BP_ERR_INVALID,
@@ -390,7 +394,7 @@ static enum bp_status call_refuse_scope(const struct bp_scope *scope)
                     "else");
 }
 
-/* To where the scope says. */
+/* Runs the call on a stream, or records it in a graph, depending on the scope. */
 static enum bp_status call_dispatch(struct bp_scope *scope, const struct bp_opdef *row,
                                     const struct bp_call *call, const uint8_t *want, size_t n_want,
                                     struct bp_tensor *const *given, struct bp_tensor **result)
@@ -412,7 +416,7 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
     struct bp_tensor *given[BP_FLAT_MAX + BP_PORT_MAX], *result[BP_FLAT_MAX + BP_PORT_MAX];
     struct bp_call own = {.kernel = NULL};
     const struct bp_opdef *row;
-    size_t room; /* more are refused */
+    size_t room; /* larger counts are refused later */
     bool any = false;
 
     if (!bp_scope_is(scope, BP_MAGIC_STREAM) && !bp_scope_is(scope, BP_MAGIC_GRAPH))
@@ -423,7 +427,7 @@ enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *call,
     own.size = sizeof own;
     room = row->varies ? BP_FLAT_MAX : row->info.n_out;
     if (n_out < room) room = n_out;
-    for (size_t i = 0; i < room + row->info.n_out; i++) { /* optional ones may be left out */
+    for (size_t i = 0; i < room + row->info.n_out; i++) { /* optional outputs may be left out */
         given[i] = i < room && (!want || want[i]) ? out[i] : NULL;
         result[i] = NULL;
         any |= given[i] != NULL;

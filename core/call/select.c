@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.c: which kernel row runs a call: the one of highest priority that takes it. */
+/* select.c: selects the kernel row that runs a call: the one of highest priority that supports the
+ * call. */
 #include "../base/activity.h"
 #include "../schema/op.h"
 
@@ -13,7 +14,7 @@ static bool any_strided(const struct bp_view *const *view, uint32_t n)
     return false;
 }
 
-/* Whether an input or output past the known ones is used. */
+/* Whether the call uses an input or output that did not exist when the kernel was built. */
 static bool uses_unknown(const struct bp_invocation *site, const struct bp_kernel *k)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -25,7 +26,7 @@ static bool uses_unknown(const struct bp_invocation *site, const struct bp_kerne
     return false;
 }
 
-/* NULL if the row's own facts admit the call. */
+/* Returns NULL if the kernel row's declared properties admit the call, otherwise the reason. */
 static const char *select_unfit(const struct bp_invocation *site, const struct bp_view *const *out,
                                 const struct bp_kernel *k)
 {
@@ -47,7 +48,7 @@ static const char *select_unfit(const struct bp_invocation *site, const struct b
     return NULL;
 }
 
-/* The rows of the call's operator: from the first in the entry's list on, best first. */
+/* Returns the kernel rows of the call's operator, a part of the entry's list, best first. */
 static const struct bp_kernel **rows_of(const struct bp_invocation *site, uint32_t *out_n)
 {
     const struct bp_plugin_entry *entry = site->device->entry;
@@ -86,7 +87,7 @@ static bool is_wanted(const struct bp_invocation *site, const struct bp_kernel *
     return !site->kernel || !strcmp(k->name, site->kernel);
 }
 
-/* Why a row is no candidate; NULL if it is one. */
+/* Returns the reason why a kernel row is no candidate; NULL if it is one. */
 static const char *select_refused(const struct bp_invocation *site,
                                   const struct bp_view *const *out, const struct bp_kernel *k)
 {
@@ -96,7 +97,8 @@ static const char *select_refused(const struct bp_invocation *site,
     return reason ? reason : select_unfit(site, out, k);
 }
 
-/* Bounds as those of a device's alignment; a plan that breaks them goes back at once. */
+/* Checks the plan's workspace; the limits are those of a device's alignment. An invalid plan is
+ * destroyed immediately. */
 static enum bp_status check_plan(const struct bp_invocation *site, const struct bp_kernel *k,
                                  const struct bp_plan *plan)
 {
@@ -114,7 +116,7 @@ static enum bp_status check_plan(const struct bp_invocation *site, const struct 
                     k->name, (unsigned long long)plan->workspace, (unsigned long long)alignment);
 }
 
-/* It may compile for long. */
+/* Calls the kernel's prepare, which may compile for a long time. */
 static enum bp_status select_prepare(struct bp_plugin_entry *entry, const struct bp_kernel *k,
                                      const struct bp_prep *prep, struct bp_plan *out_plan)
 {
@@ -125,7 +127,8 @@ static enum bp_status select_prepare(struct bp_plugin_entry *entry, const struct
     return status;
 }
 
-/* Asks the row itself. BP_ERR_UNSUPPORTED passes to the next row; other failures end the call. */
+/* Calls the kernel's prepare or accepts. BP_ERR_UNSUPPORTED: the next row is tried. Other failures
+ * end the call. */
 static enum bp_status select_ask(const struct bp_invocation *site, const struct bp_view *const *out,
                                  const struct bp_kernel *k, struct bp_plan *out_plan)
 {
@@ -153,14 +156,15 @@ static enum bp_status select_ask(const struct bp_invocation *site, const struct 
                                         : bp_device_leave(site->device, status, k->name);
 }
 
-/* BP_ERR_NO_KERNEL after the message: rows of the operator were passed over. */
+/* Returns BP_ERR_NO_KERNEL with the message on this thread; `rows` kernel rows of the operator were
+ * rejected. */
 static enum bp_status no_kernel(const struct bp_invocation *site, uint32_t rows)
 {
     bp_error_set_operator(site->row->info.name, rows);
     return BP_ERR_NO_KERNEL;
 }
 
-/* The reason of each row, now that no row was found. */
+/* Writes the reason for each kernel row, after no row was found. */
 static enum bp_status select_none(const struct bp_invocation *site,
                                   const struct bp_view *const *out)
 {
@@ -190,7 +194,8 @@ static enum bp_status select_none(const struct bp_invocation *site,
     return no_kernel(site, passed);
 }
 
-/* The best row that takes the call; preferred: of those that are, or are not. */
+/* Selects the best row that supports the call. preferred: only rows with the name site->prefer;
+ * otherwise only the others. */
 static enum bp_status select_of(const struct bp_invocation *site, const struct bp_view *const *out,
                                 bool preferred, struct bp_choice *out_choice)
 {

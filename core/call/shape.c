@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: what rules of inference share; see rules.h. */
+/* shape.c: implements the helpers that shape inference rules share (shape.h). */
 #include "shape.h"
 
 #include <inttypes.h>
@@ -81,7 +81,7 @@ enum bp_status bp_shape_check_slices(const struct bp_invocation *site,
         if (seen >> axis & 1)
             return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice", name, axis);
         seen |= 1u << axis;
-        out_axis[i] = axis; /* so i is below rank */
+        out_axis[i] = axis; /* axes are distinct, so i is below rank */
     }
     return BP_OK;
 }

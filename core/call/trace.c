@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c: values and nodes are added to a graph. */
+/* trace.c: records calls in a graph: adds values, nodes, inputs, constants and outputs. */
 #include "../graph/graph.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static enum bp_status no_memory(void)
     return bp_error(BP_ERR_MEMORY, "no memory for a graph");
 }
 
-/* Room for one more in a list that grows by doubling. */
+/* Makes room for one more element in a list that grows by doubling. */
 static enum bp_status trace_make_room(void *list, uint32_t n, uint32_t *room, size_t size)
 {
     uint32_t more = *room ? 2 * *room : 16;
@@ -33,7 +33,7 @@ static enum bp_status check_name(const struct bp_graph *graph, const char *name)
     return BP_OK;
 }
 
-/* A value of a type; the last of the list. It has no name yet. */
+/* Adds a value of a type as the last one of the list. It has no name yet. */
 static enum bp_status add_value(struct bp_graph *graph, const struct bp_type *type, uint32_t kind)
 {
     struct bp_value *v;
@@ -58,7 +58,8 @@ static void drop_value(struct bp_graph *graph)
 
 enum { NAME_MAX_OWN = 96 };
 
-/* "conv_3": the operator and a number; another number where an app has used the name. */
+/* Generates a name such as "conv_3" from the operator and a number; if the app uses that name
+ * already, with another number. */
 static void own_name(const struct bp_graph *graph, const char *what, uint32_t number,
                      char text[NAME_MAX_OWN])
 {
@@ -104,7 +105,7 @@ enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, enum bp_
     return bp_graph_add_input(graph, name, &type, out_tensor);
 }
 
-/* A real tensor: found again if it was given before. */
+/* Adds a real tensor as a constant; a tensor that was added before is found again. */
 static enum bp_status constant_of(struct bp_graph *graph, struct bp_tensor *tensor,
                                   uint32_t *out_value)
 {
@@ -151,7 +152,7 @@ static void take_site(struct bp_node *node, const struct bp_invocation *site)
     memcpy(node->out_at, site->out_at, sizeof node->out_at);
 }
 
-/* The results' values and their tensors. */
+/* Adds the values of the results, and creates their tensors. */
 static enum bp_status add_results(struct bp_graph *graph, const struct bp_invocation *site,
                                   struct bp_node *node, struct bp_tensor **out)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c: operators that make views: no kernel runs, new tensors share the input's memory. */
+/* view.c: runs operators that make views: no kernel runs, and the new tensors share the input's
+ * memory. */
 #include "../schema/op.h"
 
 static enum bp_status make_views(const struct bp_invocation *site, struct bp_tensor *base,
