@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c: one copy of adjacent bytes, handed to the plugin, or to the stream's queue; what they are
- * is transfer.c's business. */
+/* copy.c: passes one copy of adjacent bytes to the plugin, or to the stream's queue. transfer.c
+ * decides which bytes to copy. */
 #include "tensor.h"
 
-/* The place of a byte: on a device of handles an offset, in a pointer's clothes. */
+/* Returns the address of a byte. On a device with handles it is an offset, stored as a pointer. */
 static void *copy_address(const struct bp_tensor *t, uint64_t at)
 {
     return (void *)((uintptr_t)t->view.data + at);
 }
 
-/* dst or src NULL: host memory. */
+/* Submits one copy. dst or src NULL: that side is host memory. */
 static enum bp_status copy_submit(struct bp_stream *stream, enum bp_direction direction,
                                   const struct bp_copy *copy, struct bp_tensor *dst,
                                   struct bp_tensor *src)

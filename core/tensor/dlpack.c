@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dlpack.c: tensors from and to other libraries. */
+/* dlpack.c: exchanges tensors with other libraries by DLPack, without copies. */
 #include "tensor.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The layout of the format, which has no other specification than its C header. */
+/* The memory layout of the format, whose only specification is its C header. */
 _Static_assert(sizeof(struct bp_dlpack_tensor) == 48, "DLTensor");
 _Static_assert(offsetof(struct bp_dlpack_tensor, data) == 0, "data");
 _Static_assert(offsetof(struct bp_dlpack_tensor, device.type) == 8, "device.device_type");
@@ -60,19 +60,19 @@ static enum bp_status check_device(const char *call, const struct bp_device *dev
 
 /* --- out --- */
 
-/* What both forms are made in. */
+/* An exported tensor, in the versioned or the legacy form. */
 struct exported {
     union {
         struct bp_dlpack_managed managed;
         struct bp_dlpack_legacy legacy;
     } form;                     /* first */
     struct bp_buffer *buffer; /* a reference */
-    uint32_t generation;        /* in which it was made: see bp_generation_made */
+    uint32_t generation;        /* the process generation that made it: see bp_generation_made */
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX];
 };
 
-/* In a forked child the parent's memory is none of ours, and what keeps account of it may be locked
- * by a thread that is not there: as with handles, nothing happens. */
+/* In a forked child nothing is freed: the memory belongs to the parent, and a lock of the allocator
+ * may be held by a thread that does not exist in the child. Handles behave in the same way. */
 static void exported_destroy(struct exported *exported)
 {
     if (exported->generation != bp_generation_made()) return;
@@ -120,7 +120,8 @@ static bool is_read_only(const struct bp_tensor *t)
     return atomic_load(&t->buffer->access) != BP_ACCESS_WRITE;
 }
 
-/* The tensor's extents are copied: it may be gone before the deleter is called. */
+/* The tensor's extents are copied, because the tensor may be destroyed before the deleter is
+ * called. */
 static struct exported *dlpack_export(const struct bp_tensor *t, uint8_t code,
                                       struct bp_dlpack_tensor *out)
 {
@@ -217,7 +218,7 @@ static enum bp_status find_dtype(const char *call, const struct bp_device *devic
                     call, type.code, type.bits, type.lanes, device->name);
 }
 
-/* Extents, strides and the bytes that they reach. */
+/* Reads and checks extents, strides and the bytes that they span. */
 static enum bp_status dlpack_read_extents(const char *call, const struct bp_dlpack_tensor *t,
                                           uint32_t dtype, struct bp_extents *out,
                                           uint64_t *out_bytes)
@@ -246,7 +247,7 @@ static enum bp_status check_address(const char *call, const struct bp_dlpack_ten
                                     uint32_t dtype, uint64_t bytes, void **out_data)
 {
     uint64_t width = bp_dtype_bits(dtype) / 8, alignment = width < 8 ? width : 8;
-    uint64_t past; /* bytes from data to behind the last element */
+    uint64_t past; /* bytes from data to the end of the last element */
     uintptr_t address = (uintptr_t)t->data + (uintptr_t)t->byte_offset, end;
 
     if (bytes && !t->data) return bp_error(BP_ERR_INVALID, "%s: data is NULL", call);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move.c: elements from one layout to another, by the host. */
+/* move.c: moves elements from one memory layout to another, on the host. */
 #include "tensor.h"
 
 #include <string.h>
 
-/* Axes of more than one step, the widest step of dst first; those that one step runs through on
- * both sides are one, and the innermost become part of a run. */
+/* Sorts the axes with more than one element by the stride of dst, largest first. Adjacent axes that
+ * one stride covers on both sides are merged, and the innermost axes become part of a run. */
 void bp_move_init(struct bp_move *move, uint32_t rank, const int64_t *shape,
                   const int64_t *dst_stride, const int64_t *src_stride, uint64_t width)
 {
@@ -58,18 +58,19 @@ bool bp_move_next(const struct bp_move *move, struct bp_move_cursor *at)
     return false;
 }
 
-/* The two innermost axes. */
+/* The two innermost axes of a move. */
 struct plane {
     int64_t rows, columns, dst_row, dst_column, src_row, src_column;
 };
 
-/* Bytes of a line of the cache, and the side of a tile. */
+/* Bytes of a cache line, and the side of a tile. */
 enum {
     LINE = 64
 };
 
-/* A whole tile where src is dense along the rows and dst along the columns, through memory of its
- * own: each line of the cache is read once and written once, however unlucky the strides are. */
+/* Moves a full tile for which src is dense along rows and dst along columns, through a local
+ * buffer: each cache line is read once and written once, also for strides that map to few cache
+ * sets. */
 static inline __attribute__((always_inline)) void move_tile(const struct plane *p, char *dst,
                                                             const char *src, size_t width)
 {
@@ -95,7 +96,7 @@ static inline __attribute__((always_inline)) void move_part(const struct plane *
     }
 }
 
-/* By tiles, where src runs along the rows and dst along the columns. */
+/* Moves a plane by tiles, when src has its small stride along rows and dst along columns. */
 static inline __attribute__((always_inline)) void move_tiles(const struct plane *p, char *dst,
                                                              const char *src, size_t width)
 {
@@ -113,7 +114,7 @@ static inline __attribute__((always_inline)) void move_tiles(const struct plane 
         }
 }
 
-/* width is a constant in each use. */
+/* width is a constant in each call, so that the compiler specializes the loops. */
 static inline __attribute__((always_inline)) void move_plane(const struct plane *p, char *dst,
                                                              const char *src, size_t width)
 {
@@ -126,8 +127,8 @@ static void move_plane_any(const struct plane *p, char *dst, const char *src, si
     move_part(p, dst, src, p->rows, p->columns, width);
 }
 
-/* Takes the two innermost axes out of m: that of the finest step of dst, and among the others that
- * of the finest step of src. */
+/* Removes the two innermost axes from m: the axis with dst's smallest stride, and of the others the
+ * axis with src's smallest stride. */
 static struct plane plane_extract(struct bp_move *m)
 {
     struct plane p = {1, 1, 0, 0, 0, 0};

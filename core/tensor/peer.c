@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer.c: copies between two devices of one plugin's instance, by the plugin, without a wait. A
- * stream of the source's device does it, behind all that this device was given before, and all that
- * it is given later comes behind it: to an app it is as if the call had waited. */
+/* peer.c: copies between two devices of one plugin instance by the plugin, without a wait of the
+ * host. A stream of the source device (the reader) makes the copy after all earlier work of that
+ * device; all later work of the device runs after the copy. For an app it is as if the call had
+ * waited. */
 #include "tensor.h"
 
 static bool peer_has_streams(const struct bp_timeline *t)
@@ -19,13 +20,13 @@ bool bp_peer_can_copy(const struct bp_stream *stream, const struct bp_tensor *ds
            dst->view.space == BP_SPACE_DEVICE && src->view.space == BP_SPACE_DEVICE;
 }
 
-/* What is recorded is not done, and nothing that is done comes in between. */
+/* Captured work does not run now, and no other work may be inserted into it. */
 static bool peer_is_recorded(struct bp_timeline *t)
 {
     return atomic_load_explicit(&t->saved_pool, memory_order_acquire) != NULL;
 }
 
-/* The reader comes behind all other work of its device, and the target's stream. */
+/* Orders the reader after all other work of its device, and after the target's stream. */
 static enum bp_status peer_order_after_all(struct bp_timeline *reader, struct bp_timeline *target)
 {
     struct bp_timeline *t = atomic_load(&reader->device->timelines);
@@ -36,19 +37,20 @@ static enum bp_status peer_order_after_all(struct bp_timeline *reader, struct bp
     return bp_timeline_order_after(reader, target, atomic_load(&target->submitted));
 }
 
-/* All other streams of the device come behind the reader. */
+/* Orders all other streams of the device after the reader. */
 static enum bp_status peer_order_all_after(struct bp_timeline *reader, uint64_t number)
 {
     struct bp_timeline *t;
 
-    atomic_store_explicit(&reader->barrier, number, memory_order_release); /* of those to come */
+    atomic_store_explicit(&reader->barrier, number, memory_order_release); /* for streams created
+                                                                              later */
     for (t = atomic_load(&reader->device->timelines); t; t = t->next)
         if (t != reader && !t->is_inline && !peer_is_recorded(t))
             TRY(bp_timeline_insert_wait(t, reader, number));
     return BP_OK;
 }
 
-/* One run after the other. BP_ERR_UNSUPPORTED: nothing was given. */
+/* Submits one run after the other. BP_ERR_UNSUPPORTED: nothing was submitted. */
 static enum bp_status peer_submit(struct bp_timeline *reader, struct bp_tensor *dst,
                                   struct bp_tensor *src, const struct bp_move *move)
 {
@@ -70,7 +72,8 @@ static enum bp_status peer_submit(struct bp_timeline *reader, struct bp_tensor *
     return BP_OK;
 }
 
-/* The copy has been given to the reader as `number`: order with what comes later. */
+/* The copy was submitted to the reader as work `number`: orders later work of the target's stream
+ * after it. */
 static enum bp_status peer_order_target(struct bp_stream *stream, struct bp_tensor *dst,
                                         struct bp_timeline *reader, uint64_t number)
 {
@@ -99,7 +102,8 @@ static enum bp_status peer_copy(struct bp_stream *stream, struct bp_tensor *dst,
     bp_tensor_record_write(dst);
     if (status == BP_OK) status = peer_order_target(stream, dst, reader, number);
     if (status == BP_OK) status = peer_order_all_after(reader, number);
-    if (status) bp_timeline_wait(reader, number, &bp_deadline_none); /* no order holds without */
+    if (status) bp_timeline_wait(reader, number, &bp_deadline_none); /* no order holds without this
+                                                                        wait */
     return status;
 }
 

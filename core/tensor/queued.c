@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queued.c: transfers on streams with a queue: one task each, whatever the layouts, so that a call
- * is given whole or not at all, and waits only for host memory that it cannot set aside. */
+/* queued.c: transfers on streams with a queue. Each transfer is one task, whatever the layouts, so
+ * that a call is queued completely or not at all. It waits only for host memory that is too large
+ * to be copied into the task. */
 #include "tensor.h"
 
 #include <stdlib.h>
@@ -11,11 +12,11 @@ struct transfer_task {
     struct bp_move move;
     struct bp_copy copy;
     enum bp_direction direction;
-    bool by_host; /* which reaches both sides */
+    bool by_host; /* the host accesses both sides */
     char staged[];
 };
 
-/* Run by run, by the plugin. */
+/* Copies run by run, by the plugin. */
 static enum bp_status queued_copy_run_each(const struct transfer_task *t,
                                            struct bp_timeline *timeline)
 {
@@ -45,7 +46,8 @@ static void queued_copy_destroy(struct bp_task *task)
     free(task);
 }
 
-/* One run is for the plugin, which may know a faster way. */
+/* Pushes the task. A single run is copied by the plugin, which may know a faster way than the
+ * host. */
 static enum bp_status queued_copy_push(struct bp_stream *stream, const struct bp_move *move,
                                        const struct bp_copy *copy, enum bp_direction direction,
                                        bool staged, bool visible, uint64_t number)
@@ -66,7 +68,7 @@ static enum bp_status queued_copy_push(struct bp_stream *stream, const struct bp
     return status;
 }
 
-/* What the wait would be refused for is found before anything is given to the queue. */
+/* Checks before anything is queued whether the later wait would be refused. */
 static enum bp_status queued_copy_check_wait(struct bp_stream *stream, enum bp_direction direction)
 {
     struct bp_queue *queue = stream->timeline->queue;

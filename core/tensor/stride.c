@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stride.c: views as arithmetic: from the extents and strides of one tensor to those of another
- * that lies in the same memory. Nothing here knows of memory or devices, so that who infers the
- * type of an output that is a view calls the same functions. */
+/* stride.c: computes views as arithmetic, from the extents and strides of a tensor to those of
+ * another one in the same memory. It uses no memory or device, so that inference rules for view
+ * operators call the same functions. */
 #include "tensor.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* The axes of from that matter, outermost first: extents of 1 are left out, and neighbours through
- * which one step runs are one. There is no extent of 0. */
+/* Returns the axes of `from` that matter, outermost first: extents of 1 are dropped, and adjacent
+ * axes that one stride covers are merged. No extent is 0. */
 static uint32_t stride_merge(const struct bp_extents *from, int64_t *out_shape, int64_t *out_stride)
 {
     uint32_t n = 0;
@@ -26,8 +26,8 @@ static uint32_t stride_merge(const struct bp_extents *from, int64_t *out_shape, 
     return n;
 }
 
-/* Gives the extents of out strides, from the innermost: each takes a part of the merged axis that
- * is innermost among those not used up. false: one would reach over the end of an axis. */
+/* Computes the strides of `out` from the innermost axis: each takes a part of the innermost merged
+ * axis that is not used up yet. false: an extent would reach beyond the end of a merged axis. */
 static bool stride_distribute(const struct bp_extents *from, struct bp_extents *out)
 {
     int64_t shape[BP_RANK_MAX], stride[BP_RANK_MAX], left = 1, step = 1;
@@ -46,7 +46,7 @@ static bool stride_distribute(const struct bp_extents *from, struct bp_extents *
     return true;
 }
 
-/* Elements of a shape; INT64_MAX if they cannot be counted. */
+/* Returns the number of elements of a shape; INT64_MAX if it overflows. */
 static int64_t stride_count_of(uint32_t rank, const int64_t *shape)
 {
     int64_t count = 1;
@@ -66,7 +66,7 @@ static enum bp_status stride_check_rank(const char *call, uint32_t rank)
     return BP_OK;
 }
 
-/* Puts the one extent that was left open, -1, where it follows from the count. */
+/* Replaces the one extent that is -1 by the value that follows from the count. */
 static enum bp_status stride_fill_open(const char *call, int64_t count, struct bp_extents *out)
 {
     int64_t open = -1, rest;
@@ -90,11 +90,13 @@ static enum bp_status stride_fill_open(const char *call, int64_t count, struct b
                         "%s: extent %" PRId64 " is -1, but another is 0: any number would fit; say "
                         "which",
                         call, open);
-    out->shape[open] = count / rest; /* if it does not divide, the counts will differ */
+    out->shape[open] = count / rest; /* if the division has a rest, the caller finds that the counts
+                                        differ */
     return BP_OK;
 }
 
-/* Strides of an empty view, which are those of a shape with ones for its zeros: they must fit. */
+/* Fills the strides of an empty view. They are those of a shape with 1 in place of each 0, and must
+ * fit into 63 bits. */
 static enum bp_status stride_fill_empty(const char *call, struct bp_extents *out)
 {
     int64_t cover[BP_RANK_MAX];
@@ -130,8 +132,8 @@ enum bp_status bp_extents_reshape(const char *call, const struct bp_extents *fro
     return BP_OK;
 }
 
-/* A start or stop as Python takes it: negative ones count from the end, what is outside is moved to
- * the nearest end. */
+/* Interprets a start or stop as Python does: negative values count from the end, and values outside
+ * are moved to the nearest end. */
 static int64_t stride_clamp(int64_t at, int64_t extent)
 {
     if (at < 0) at += extent;
@@ -157,7 +159,8 @@ enum bp_status bp_extents_slice(const char *call, const struct bp_extents *from,
     stop = stride_clamp(stop, extent);
     to.shape[a] = start < stop ? (stop - start - 1) / step + 1 : 0;
     to.offset = to.shape[a] ? start * from->stride[a] : 0;
-    if (to.shape[a] > 1) to.stride[a] *= step; /* else the step leads nowhere, and may be vast */
+    if (to.shape[a] > 1) to.stride[a] *= step; /* otherwise the stride is unused, and the product
+                                                  could overflow */
     *out = to;
     return BP_OK;
 }
@@ -215,23 +218,23 @@ enum bp_status bp_extents_expand(const char *call, const struct bp_extents *from
     return BP_OK;
 }
 
-/* An axis of either of two views in the search for a common element. */
+/* The steps of one axis of either view, in the search for a common element. */
 struct axis_range {
-    int64_t stride, low, high; /* the steps that it can take */
+    int64_t stride, low, high; /* low, high: the allowed steps */
 };
 
 enum {
     SEARCH_STEPS = 10000
 };
 
-/* b > 0. */
+/* Division that rounds down; b > 0. */
 static int64_t floor_div(int64_t a, int64_t b)
 {
     return a / b - (a % b < 0);
 }
 
-/* Whether steps of n axes can add up to rest. lowest and highest: what the axes from each on reach.
- * In views that were made of one tensor few steps of an axis leave a rest that is within reach. */
+/* Whether steps of n axes can add up to rest. lowest[i] and highest[i]: the range that the axes
+ * from i on can reach. For views made of one tensor, few steps of an axis leave a rest in reach. */
 static bool stride_search(const struct axis_range *axis, const int64_t *lowest,
                           const int64_t *highest, uint32_t n, int64_t rest, int64_t *budget)
 {
@@ -250,7 +253,8 @@ static bool stride_search(const struct axis_range *axis, const int64_t *lowest,
     return false;
 }
 
-/* Adds the axes of a view, the widest stride first. Axes of one stride are one: their steps add. */
+/* Adds the axes of a view, sorted by stride, largest first. Axes with equal strides are merged:
+ * their ranges of steps add up. */
 static uint32_t stride_add_axes(const struct bp_extents *of, bool negative, struct axis_range *axis,
                                 uint32_t n)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor.c: making tensors, what they are, and who may change them; views are in view.c. */
+/* tensor.c: creates and destroys tensors, returns their properties, and controls who may write to
+ * them; view.c has the views. */
 #include "tensor.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* On a device of handles the view's data is an offset, in a pointer's clothes. */
+/* On a device with handles the view's data is an offset, stored as a pointer. */
 static void *tensor_address(const struct bp_buffer *buffer, uint64_t offset)
 {
     return (void *)((uintptr_t)buffer->memory.data + offset);
@@ -51,7 +52,8 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
 enum { LINE = 64 };
 _Static_assert(sizeof(struct bp_tensor) + LINE <= BP_STORAGE_ROOM, "a tensor fits");
 
-/* A tensor that is made with its buffer lies in that: no allocation of its own. */
+/* A tensor that is created together with its buffer is stored in the buffer: it needs no
+ * allocation. */
 static struct bp_tensor *tensor_in_storage(struct bp_buffer *buffer)
 {
     uintptr_t room = ((uintptr_t)buffer->room + LINE - 1) & ~(uintptr_t)(LINE - 1);
@@ -100,7 +102,7 @@ enum bp_status bp_not_a_tensor(const char *call, const struct bp_tensor *tensor)
     return bp_not_a_for(call, "tensor");
 }
 
-/* A tensor that is alone in bytes of memory of its own. */
+/* Creates a tensor with a buffer of its own. */
 static enum bp_status tensor_create_alone(struct bp_device *device, struct bp_timeline *owner,
                                           uint32_t dtype, const struct bp_extents *extents,
                                           uint64_t bytes, uint32_t space,
@@ -133,8 +135,8 @@ enum bp_status bp_tensor_create_typed(struct bp_device *device, struct bp_timeli
                                out_tensor);
 }
 
-/* The type was checked, and signed, when the call was prepared; results are row-major. Of a type
- * that was not used for long one cache line is read. */
+/* The type was checked and signed when the call was prepared. If the type was not used for a long
+ * time, only one cache line of it is read. */
 struct bp_tensor *bp_tensor_init_like(struct bp_buffer *buffer, const struct bp_typed_view *like,
                                       uint64_t sig)
 {
@@ -148,7 +150,7 @@ struct bp_tensor *bp_tensor_init_like(struct bp_buffer *buffer, const struct bp_
     t->view.stride = t->stride;
     t->sig = sig;
     for (uint32_t i = 0; i < like->view.rank; i++) t->shape[i] = like->shape[i];
-    /* Row-major ones are found sooner than read. */
+    /* Row-major strides are faster to compute than to read. */
     if (like->view.flags & BP_VIEW_STRIDED)
         memcpy(t->stride, like->stride, like->view.rank * sizeof *t->stride);
     else bp_type_strides(like->view.rank, t->shape, t->stride);
@@ -244,7 +246,8 @@ enum bp_status bp_strides_last_element(const char *call, uint32_t rank, const in
     return BP_OK;
 }
 
-/* Strides of the caller's own: every element has a place of its own; the bytes that all span. */
+/* Checks strides from the caller: no two elements may share memory. Returns the bytes that all
+ * elements span. */
 static enum bp_status check_strides(const struct bp_type *type, const struct bp_extents *e,
                                     int64_t count, uint64_t *out_bytes)
 {
@@ -325,7 +328,7 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
 enum bp_status bp_tensor_freeze(struct bp_tensor *tensor)
 {
     if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);
-    TRY(bp_device_synchronize(tensor->device)); /* plans may read it from now on */
+    TRY(bp_device_synchronize(tensor->device)); /* plans may read the contents from now on */
     atomic_store_explicit(&tensor->buffer->access, BP_ACCESS_FROZEN, memory_order_release);
     tensor->view.flags |= BP_VIEW_CONSTANT;
     tensor->sig = bp_tensor_signature(tensor->device, &tensor->view);
@@ -350,8 +353,8 @@ enum bp_status bp_tensor_check_write(const char *call, const char *output,
                     call, what, output);
 }
 
-/* On a device of handles pinned and managed memory has an address of the host's beside that by
- * which kernels name it; no copy of the core's uses it. */
+/* On a device with handles, pinned and managed memory has a host address in addition to the handle
+ * that kernels use. No copy of the core uses this address. */
 static bool is_mapped(const struct bp_tensor *t)
 {
     bool handles = t->device->properties.flags & BP_DEVICE_HANDLES;
@@ -366,7 +369,8 @@ static void *host_data(const struct bp_tensor *t)
     return first && t->view.count ? first + t->offset : NULL;
 }
 
-/* What the host does through the address is seen by nobody: it counts as a write now. */
+/* Later writes of the host through the address cannot be observed, so the map itself counts as a
+ * write. */
 enum bp_status bp_tensor_map(struct bp_tensor *tensor, void **out_data)
 {
     if (!bp_tensor_is(tensor)) return bp_not_a_tensor(__func__, tensor);

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transfer.c: elements between host memory and tensors, and between tensors of any two devices.
+/* transfer.c: transfers elements between host memory and tensors, and between tensors of any two
+ * devices.
  *
- * A stream with a queue gets one task (queued.c). Else a transfer goes run by run (move.c), a
- * plugin's copy for each, which touches nothing but the elements. There are two shorter ways. Where
- * the host may touch the memory, and a call's work is done when the call returns, elements move
- * directly. Where runs are so many and so short that asking for each costs more than moving all
- * that lies between the first and the last, that span goes through host memory. */
+ * A stream with a queue receives one task (queued.c). Otherwise a transfer is done run by run
+ * (move.c), with one copy of the plugin for each run, which touches only the elements. There are
+ * two faster paths. If the host can access the memory, and work is done when its call returns, the
+ * host moves the elements directly. If the runs are so many and so short that their calls cost more
+ * than moving everything between the first and the last element, the whole span is copied through
+ * host memory. */
 #include "tensor.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 enum {
-    FEW_RUNS = 64,          /* that many never go as a span */
-    RUN_BYTES = 16 << 10,   /* a plugin's copy costs about what that many more bytes cost */
-    CHUNK_BYTES = 16 << 20, /* of host memory between two devices */
+    FEW_RUNS = 64,          /* up to this number, runs are always used */
+    RUN_BYTES = 16 << 10,   /* one plugin copy costs about as much as this many bytes */
+    CHUNK_BYTES = 16 << 20, /* host memory for a copy between two devices */
 };
 
 static bool transfer_is_direct(const struct bp_stream *stream, const struct bp_tensor *t)
@@ -22,7 +24,7 @@ static bool transfer_is_direct(const struct bp_stream *stream, const struct bp_t
     return stream->timeline->is_inline && bp_tensor_host_visible(t);
 }
 
-/* Elements moved by the host, as a piece of work of a stream that works at once. */
+/* The host moves the elements; this is numbered as work of the inline stream. */
 static enum bp_status transfer_by_host(struct bp_stream *stream, const struct bp_move *move,
                                        void *dst, const void *src)
 {
@@ -46,7 +48,7 @@ static uint64_t width_of(const struct bp_tensor *t)
     return bp_dtype_bits(t->view.dtype) / 8;
 }
 
-/* Of all elements, dense. */
+/* Returns the bytes of all elements, without gaps. */
 static uint64_t transfer_bytes_of(const struct bp_tensor *t)
 {
     return (uint64_t)t->view.count * width_of(t);
@@ -79,13 +81,15 @@ static enum bp_status read_runs(struct bp_stream *stream, struct bp_tensor *t, c
     return BP_OK;
 }
 
-/* A way through host memory begins with a read, which waits on a stream that works later. */
+/* A path through host memory begins with a read, which waits unless the stream is inline: counts
+ * that wait. */
 static enum bp_status transfer_record_wait(struct bp_stream *stream)
 {
     return stream->timeline->is_inline ? BP_OK : bp_block_record(stream->device, BP_BLOCK_COPY);
 }
 
-/* What lies between the elements is read and written back. */
+/* Reads the whole span and writes it back with the new elements, so that the bytes between them
+ * stay. */
 static enum bp_status write_span(struct bp_stream *stream, struct bp_tensor *t, const void *host,
                                  const struct bp_move *move, uint64_t span)
 {
@@ -116,7 +120,7 @@ static enum bp_status read_span(struct bp_stream *stream, struct bp_tensor *t, v
     return status;
 }
 
-/* From dense host memory to all elements of a tensor that has some. */
+/* Writes all elements of a non-empty tensor from dense host memory. */
 static enum bp_status transfer_write_all(struct bp_stream *stream, struct bp_tensor *t,
                                          const void *host)
 {
@@ -176,7 +180,7 @@ static enum bp_status check_host(const char *call, struct bp_stream *stream, str
     return bp_stream_check(stream);
 }
 
-/* What is written has a place of its own for each element, and may be written. */
+/* Checks that the target may be written, and that no two of its elements share memory. */
 static enum bp_status check_target(const char *call, const struct bp_tensor *t)
 {
     TRY(bp_tensor_check_write(call, "", t));
@@ -226,7 +230,8 @@ static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst
     return bp_stream_check(stream);
 }
 
-/* Whether each element of src is the same one of dst already. */
+/* Whether the two tensors are the same elements in the same order, so that a copy changes
+ * nothing. */
 static bool is_same_view(const struct bp_tensor *a, const struct bp_tensor *b)
 {
     if (a->buffer != b->buffer || a->offset != b->offset) return false;
@@ -235,7 +240,7 @@ static bool is_same_view(const struct bp_tensor *a, const struct bp_tensor *b)
     return true;
 }
 
-/* Layouts that share no long runs: dense in host memory between reading and writing. */
+/* Copies through dense host memory, for layouts that share no long runs. */
 static enum bp_status copy_by_host(struct bp_stream *stream, struct bp_tensor *dst,
                                    struct bp_stream *reader, struct bp_tensor *src)
 {
@@ -280,7 +285,7 @@ static enum bp_status transfer_copy_within(struct bp_stream *stream, struct bp_t
     return BP_OK;
 }
 
-/* Two contiguous tensors, with a limited piece of host memory between. */
+/* Copies between two contiguous tensors through a limited buffer in host memory. */
 static enum bp_status copy_chunks(struct bp_stream *stream, struct bp_tensor *dst,
                                   struct bp_stream *reader, struct bp_tensor *src)
 {
@@ -301,7 +306,8 @@ static enum bp_status copy_chunks(struct bp_stream *stream, struct bp_tensor *ds
     return status;
 }
 
-/* A side that the host can touch is the host memory of the other's read or write. */
+/* If the host can access one side and that side is dense, it is the host memory of the other side's
+ * read or write. */
 static enum bp_status copy_by_either_side(struct bp_stream *stream, struct bp_tensor *dst,
                                           struct bp_stream *reader, struct bp_tensor *src)
 {
@@ -329,8 +335,9 @@ static bool has_queued_work(struct bp_device *device)
     return false;
 }
 
-/* Waits for what is before the copy, counted, or refuses it: nothing has been done then. More than
- * a queue sets aside is written when the queue is empty. */
+/* Waits for the work before the copy, or returns an error before anything is done; the wait is
+ * counted. A copy larger than BP_STAGED_MAX, which a queue cannot hold, is written when the queue
+ * is empty. */
 static enum bp_status transfer_wait_between(struct bp_stream *stream, const struct bp_tensor *dst,
                                             const struct bp_tensor *src)
 {
@@ -349,7 +356,7 @@ static enum bp_status transfer_wait_between(struct bp_stream *stream, const stru
     return large ? bp_stream_drain(stream) : BP_OK;
 }
 
-/* By the plugin, if it can, and if runs are worth a call each. */
+/* Copies by the plugin, if it supports this and the runs are long enough for one call each. */
 static enum bp_status copy_by_plugin(struct bp_stream *stream, struct bp_tensor *dst,
                                      struct bp_tensor *src)
 {
@@ -361,7 +368,8 @@ static enum bp_status copy_by_plugin(struct bp_stream *stream, struct bp_tensor 
     return bp_peer_copy(stream, dst, src, &move);
 }
 
-/* The source is read by a stream of its own device, after all that device's work. */
+/* Copies between two devices. A stream of the source device reads the source, after all work of
+ * that device. */
 static enum bp_status copy_between(struct bp_stream *stream, struct bp_tensor *dst,
                                    struct bp_tensor *src)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* type.c: dtypes and shapes as text, and whether a shape can be. */
+/* type.c: writes dtypes and shapes as text, checks types, and computes signatures and properties of
+ * strides. */
 #include "tensor.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@ const char *bp_type_text(uint32_t dtype, uint32_t rank, const int64_t *shape, ch
     return text;
 }
 
-/* Extents are multiplied with 0 taken as 1: the strides of an empty tensor must fit too. */
+/* In the product of extents 0 counts as 1, because the strides of an empty tensor must fit too. */
 enum bp_status bp_type_check(const char *what, const char *output, const struct bp_type *type,
                              int64_t *out_count, uint64_t *out_bytes)
 {
@@ -95,11 +96,11 @@ bool bp_strides_are_contiguous(uint32_t rank, const int64_t *shape, const int64_
     return true;
 }
 
-/* Axes by stride, finest first; extents of 1 take no part. */
+/* Sorts the axes by stride, smallest first; axes with extent 1 do not count. */
 bool bp_view_overlaps_itself(const struct bp_view *view)
 {
     uint32_t axis[BP_RANK_MAX], n = 0;
-    int64_t last = 0;  /* the last element that the finer axes reach */
+    int64_t last = 0;  /* index of the last element that the inner axes reach */
 
     if (view->count == 0) return false;
     for (uint32_t i = 0; i < view->rank; i++) {
@@ -120,7 +121,7 @@ bool bp_view_overlaps_itself(const struct bp_view *view)
 bool bp_strides_like(uint32_t rank, const int64_t *shape, const struct bp_view *like,
                      int64_t *out_stride)
 {
-    uint32_t axis[BP_RANK_MAX]; /* the outermost first */
+    uint32_t axis[BP_RANK_MAX]; /* outermost first */
     int64_t dense = 1, step = 1;
 
     if (like->rank != rank || !(like->flags & BP_VIEW_STRIDED)) return false;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c: tensors that share the memory of another. */
+/* view.c: creates tensors that share the memory of another tensor, and detects overlaps. */
 #include "tensor.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* offset counts from the base's first element, which is itself inside the allocation. */
+/* Checks that a view stays inside the buffer. offset counts from the first element of the base,
+ * which is inside the buffer. */
 static enum bp_status check_inside(const struct bp_tensor *base, int64_t count, int64_t offset,
                                    int64_t last)
 {
@@ -33,7 +34,8 @@ static enum bp_status check_type(const char *call, const struct bp_tensor *base,
     return bp_type_check(call, "", &type, out_count, &bytes);
 }
 
-/* A tensor in the base's memory. An empty one begins where the base does. */
+/* Creates a tensor in the memory of the base. An empty tensor begins at the first element of the
+ * base. */
 static enum bp_status view_share(struct bp_tensor *base, const struct bp_extents *e, int64_t count,
                                  struct bp_tensor **out_tensor)
 {
@@ -75,7 +77,7 @@ void bp_tensor_extents(const struct bp_tensor *tensor, struct bp_extents *out)
     memcpy(out->stride, tensor->stride, out->rank * sizeof *out->stride);
 }
 
-/* What each of the four below begins with. */
+/* The common beginning of the four functions below. */
 static enum bp_status view_begin(const char *call, const struct bp_tensor *base, uint32_t rank,
                                  const int64_t *shape, struct bp_tensor *const *out_tensor,
                                  struct bp_extents *out)
@@ -88,7 +90,8 @@ static enum bp_status view_begin(const char *call, const struct bp_tensor *base,
     return BP_OK;
 }
 
-/* And ends with. A view that these make lies inside its base; what can be too large is a shape. */
+/* The common end of the four functions below. Their views are inside the base; only the shape can
+ * be too large. */
 static enum bp_status view_end(const char *call, struct bp_tensor *base, const struct bp_extents *e,
                                struct bp_tensor **out_tensor)
 {
@@ -138,8 +141,9 @@ enum bp_status bp_tensor_expand(struct bp_tensor *base, uint32_t rank, const int
     return view_end(__func__, base, &e, out_tensor);
 }
 
-/* Where an element is in memory that two tensors of one device may share: a byte's address, or on a
- * device of handles its number in the allocation. */
+/* Whether two tensors are in separate memory, judged by the first and last byte. Otherwise returns
+ * the distance of their first elements in bytes. On a device with handles, addresses are offsets in
+ * one buffer. */
 static bool view_is_apart(const struct bp_tensor *a, const struct bp_tensor *b,
                           int64_t *out_distance)
 {
