@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api.c: plugins as an app sees them: backplane/core.h. */
+/* api.c: implements the functions of backplane/core.h that list and load plugins. */
 #include "loader.h"
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index, struct bp_pl
 
     TRY(find_entry(core, "bp_core_plugin", index, &entry));
     pthread_mutex_lock(
-        &core->lock); /* not the entry's: a plugin that is being loaded may take its time */
+        &core->lock); /* not the entry's lock: loading a plugin may take long */
     info.name = entry->manifest.name;
     info.kind = entry->manifest.kind;
     info.version = entry->manifest.version;
@@ -68,7 +68,8 @@ enum bp_status bp_core_load(struct bp_core *core, uint32_t index)
     return bp_plugin_load(entry);
 }
 
-/* The entry of a path that was given before, or NULL. The caller holds the core's lock. */
+/* Finds the entry of a path that was added before; NULL if there is none. The caller holds the
+ * core's lock. */
 static struct bp_plugin_entry *find_path(struct bp_core *core, const char *path,
                                          uint32_t *out_index)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* entry.c: makes, publishes and destroys entries, and writes down what became of them. */
+/* entry.c: creates, publishes and destroys plugin entries, and stores the result of loading
+ * them. */
 #include "../base/activity.h"
 #include "loader.h"
 #include <stdlib.h>

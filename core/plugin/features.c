@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* features.c: what this processor can do, in the words of the kernel: a library that was compiled
- * for more than that may not even be opened, for its constructors could trap. */
+/* features.c: compares the features of this processor, by their names in /proc/cpuinfo, with a
+ * manifest. A library that needs a missing feature must not even be opened, because its
+ * constructors could trap. */
 #include "loader.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The line of flags of the first processor, or NULL. x86 says "flags", arm "Features". */
+/* Returns the line of flags of the first processor, or NULL. It begins with "flags" on x86, with
+ * "Features" on arm. */
 static char *flags_line(void)
 {
     FILE *file = fopen("/proc/cpuinfo", "re");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* file.c: whether a file is a shared object for this machine, in words better than the dynamic
- * linker's (which calls a library for another processor a missing file), and whether it has the
- * promised hash. */
+/* file.c: checks whether a file is a shared object for this machine and has the expected hash. Its
+ * messages are better than the dynamic linker's, which reports a library for another processor as a
+ * missing file. */
 #include "loader.h"
 #include <elf.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* The machines that Backplane may meet; a number else. */
+/* Returns the name of an ELF machine that Backplane may meet, or its number as text. */
 static const char *machine_name(unsigned machine, char text[32])
 {
     static const struct {
@@ -29,7 +29,7 @@ static const char *machine_name(unsigned machine, char text[32])
     return text;
 }
 
-/* What this process is itself. */
+/* The ELF machine of this process. */
 #if defined(__x86_64__)
 enum {
     OWN_MACHINE = EM_X86_64
@@ -62,8 +62,9 @@ enum {
     OWN_DATA = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB,
 };
 
-/* A file that was cut short, by a full disk or a broken copy, may have a sound header. The dynamic
- * linker would map what is not there and die of SIGBUS. */
+/* Checks that the file contains all its segments. A file that was cut short, by a full disk or a
+ * broken copy, may still have a valid header; the dynamic linker would map the missing part and
+ * crash with SIGBUS. */
 static bool check_length(const char *path, int fd, const ElfW(Ehdr) * header,
                          struct bp_refusal *why)
 {
@@ -128,7 +129,8 @@ static bool check_elf(const char *path, int fd, struct bp_refusal *why)
     return check_length(path, fd, &header, why);
 }
 
-/* A descriptor of the very file that was checked, or -1. */
+/* Opens the file that was checked before, and no other one; -1 if it was replaced or cannot be
+ * opened. */
 static int open_checked(const char *path, const struct stat *checked, struct bp_refusal *why)
 {
     struct stat file = {0};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host.c: the services that a plugin gets; ctx is its entry. */
+/* host.c: implements the services that the core provides to a plugin; ctx is the plugin's entry. */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include "loader.h"
 #include <string.h>
 
-/* "cuda: ..." or "cuda:0: ...": it needs no name in front. */
+/* Whether a message begins with the plugin's name ("cuda: ..." or "cuda:0: ..."), which then need
+ * not be added. */
 static bool names_itself(const struct bp_plugin_entry *entry, const char *text)
 {
     size_t length = strlen(entry->plugin.name);
@@ -18,8 +19,8 @@ static void host_log(void *ctx, uint32_t level, const char *text)
     struct bp_plugin_entry *entry = ctx;
 
     if (level > BP_LOG_DEBUG) level = BP_LOG_DEBUG;
-    /* A plugin that fails to load gets one message at error level, which is the core's: it has the
-     * plugin's own reason in it. */
+    /* For a plugin that fails to load, the core logs one message at error level, which includes the
+     * plugin's own reason. So the plugin's messages are lowered to warnings. */
     if (level == BP_LOG_ERROR && !atomic_load(&entry->finished)) level = BP_LOG_WARN;
     if (!text) text = "";
     if (names_itself(entry, text)) bp_core_log(entry->core, (enum bp_log_level)level, "%s", text);
@@ -30,7 +31,7 @@ static void host_log(void *ctx, uint32_t level, const char *text)
 static enum bp_status host_fail(void *ctx, uint32_t status, const char *text)
 {
     (void)ctx;
-    /* "I failed with success" is a defect of the plugin, and must not look like success. */
+    /* A failure with the status BP_OK is a defect of the plugin, and must not look like success. */
     if (status == BP_OK) status = BP_ERR_PLUGIN;
     return bp_error((enum bp_status)status, "%s", text ? text : "");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c: the way of a plugin from a name in a manifest to devices, step by step. The first step
- * that fails writes the one message that there is; all before it are undone but for the library,
- * which is never unmapped: its threads or its vendor's may still run in it. */
+/* load.c: loads a plugin step by step, from the library's name in a manifest to its devices. The
+ * first step that fails writes the only message. All earlier steps are undone, but the library is
+ * never unmapped: threads of the plugin or of its vendor's libraries may still run in it. */
 #include "../base/activity.h"
 #include "loader.h"
 #include "row_types.h"
@@ -14,7 +14,7 @@
 
 enum {
     MAX_DEVICES = 65535
-}; /* struct bp_view has 16 bits for it */
+}; /* struct bp_view has 16 bits for a device's index */
 
 static const char *load_library(const struct bp_load *load)
 {
@@ -34,7 +34,7 @@ static bool load_check_exists(struct bp_load *load)
         bp_show(shown, sizeof shown, load->entry->manifest_path));
 }
 
-/* The manifest says it without the library being opened. */
+/* The manifest has the ABI version, so the library need not be opened for this check. */
 static bool check_abi(struct bp_load *load)
 {
     const struct bp_plugin_entry *entry = load->entry;
@@ -88,9 +88,9 @@ static bool is_file(const char *path, const struct stat *file)
     return !stat(path, &found) && found.st_dev == file->st_dev && found.st_ino == file->st_ino;
 }
 
-/* Whether bp_plugin_get is of the file that was checked, not of a library that it depends on, nor
- * of a file that had its name before: the dynamic linker answers with a library that it has open
- * by the name alone. */
+/* Whether bp_plugin_get belongs to the file that was checked. It could also belong to a library
+ * that the plugin depends on, or to a file that had the plugin's name before: the dynamic linker
+ * returns an open library if the name is equal. */
 static bool load_is_checked(struct bp_load *load)
 {
     errno = 0;
@@ -147,8 +147,8 @@ static bool load_get_table(struct bp_load *load)
                      "return a constant table");
 }
 
-/* A callback of the plugin failed with status: its own reason, or that it gave none, goes into
- * the one message. */
+/* Reports that a callback of the plugin failed with status. The message contains the plugin's own
+ * reason, or says that it gave none. */
 static bool load_report_callback(struct bp_load *load, const char *callback, enum bp_status status)
 {
     const char *name = load->entry->plugin.name;
@@ -203,7 +203,8 @@ static bool count_devices(struct bp_load *load)
     return true;
 }
 
-/* Why this core cannot use a row, or NULL; out_memory: not even a reason could be made. */
+/* Returns why this core cannot use a kernel row, or NULL. out_memory: there was no memory for the
+ * reason. */
 static char *row_find_reason(const struct bp_kernel *row, bool *out_memory)
 {
     const struct bp_opinfo *op = bp_opinfo_find(row->op);
@@ -237,7 +238,7 @@ static int compare_rows(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The rows by operator, and the best first. */
+/* Sorts the kernel rows by operator, the best first. */
 static bool load_sort_rows(struct bp_load *load)
 {
     struct bp_plugin_entry *entry = load->entry;
@@ -249,7 +250,7 @@ static bool load_sort_rows(struct bp_load *load)
     return true;
 }
 
-/* Asks the plugin which of its rows this machine can run. */
+/* Calls the plugin's `usable` to find the kernel rows that this machine can run. */
 static bool load_check_rows(struct bp_load *load)
 {
     struct bp_plugin_entry *entry = load->entry;
@@ -260,7 +261,8 @@ static bool load_check_rows(struct bp_load *load)
         char *reason = row_find_reason(&entry->kernel[i], &memory);
         const struct bp_opinfo *op = bp_opinfo_find(entry->kernel[i].op);
 
-        /* Our copy points to our name, so that rows of an operator are found without strcmp. */
+        /* The copied row refers to the core's own name string, so that rows of an operator are
+         * found without strcmp. */
         if (op && !strcmp(op->name, entry->kernel[i].op)) entry->kernel[i].op = op->name;
         if (!reason && !memory && load->kernels.usable) {
             bp_error_enter();
@@ -292,7 +294,8 @@ void bp_plugin_step(struct bp_plugin_entry *entry, enum bp_plugin_step step)
                     bp_show(shown, sizeof shown, entry->manifest.library), words[step]);
 }
 
-/* The steps in which the plugin, or what it left, may end or hold up the process. */
+/* Runs one step of loading. Steps in which the plugin's code runs may end or block the process, so
+ * they are recorded as activities. */
 static bool load_run_check(struct bp_load *load, enum bp_plugin_step step,
                            bool (*check)(struct bp_load *))
 {
@@ -311,14 +314,15 @@ static bool load_run_check(struct bp_load *load, enum bp_plugin_step step,
         bp_activity_end(note);
         return good;
     }
-    /* Nothing of the plugin runs here: errno is of our own calls. */
+    /* No code of the plugin runs in this step: errno is of the core's own calls. */
     errno = 0;
     good = check(load);
     if (!good && errno == ENOMEM) load->why.memory = true;
     return good;
 }
 
-/* Where host memory runs out the entry is as before, so that asking again loads again. */
+/* Loads the entry step by step. If host memory runs out, the entry stays as it was, so that a later
+ * call loads it again. */
 static enum bp_status load_entry(struct bp_plugin_entry *entry)
 {
     static const struct {
@@ -372,7 +376,8 @@ enum bp_status bp_plugin_load(struct bp_plugin_entry *entry)
     pthread_mutex_lock(&entry->lock);
     status = entry->status;
     if (entry->state == BP_PLUGIN_UNPROBED) {
-        /* What plugins say on the way to success is no failure of this call: the message stays. */
+        /* Messages that plugins write before a success are no failure of this call: the previous
+         * message is restored. */
         message = strdup(bp_error_message());
         status = load_entry(entry);
         if (status == BP_OK && message) bp_error_write("%s", message);

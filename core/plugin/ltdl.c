@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ltdl.c: opens plugins through libltdl, in the one form that is sound.
+/* ltdl.c: opens plugin libraries through libltdl, with a loader module that makes this safe.
  *
- * libltdl by itself binds lazily, says "file not found" whatever was wrong, and may open another
- * file than the one that was checked. So it gets a loader of ours, in front of its own, which
- *   - declines every file but the one that is being opened now: other users of libltdl in the
- *     process do not notice it;
- *   - never answers NULL for that one, or libltdl would go on to its own loaders: a failure is a
- *     module without a library that holds the true reason.
- * libltdl knows no locks: one of ours stands around every call. (It cannot hold back another
- * library that calls libltdl in another thread at the same moment.) */
+ * By default libltdl binds lazily, reports "file not found" for every failure, and may open another
+ * file than the one that was checked. So the core adds its own loader module in front of libltdl's
+ * loaders. The module
+ *  - declines every file except the one that is being opened now: other users of libltdl in the
+ *    process are not affected;
+ *  - never returns NULL for that file, because libltdl would then try its own loaders: after a
+ *    failure it returns a module without a library that holds the real reason.
+ * libltdl has no locks: the core holds one during every call. (This does not exclude another
+ * library that calls libltdl in another thread at the same time.) */
 #include "loader.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,16 +19,17 @@
 #include <string.h>
 
 struct module {
-    void *library; /* NULL: why says why */
+    void *library; /* NULL: why has the reason */
     char *why;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool ready;
-    const char *path;    /* the file that is being opened now, or NULL */
-    struct module *next; /* for module_open to fill: without memory another loader would be asked */
-    struct module *last; /* what became of it */
+    const char *path;    /* file being opened now, or NULL */
+    struct module *next; /* allocated for module_open: if that ran out of memory, libltdl would try
+                            another loader */
+    struct module *last; /* the module that module_open returned last */
 } loader;
 
 static lt_module module_open(lt_user_data data, const char *file, lt_dladvise advise)
@@ -68,8 +70,8 @@ static void *find_symbol(lt_user_data data, lt_module handle, const char *name)
     return module->library ? dlsym(module->library, name) : NULL;
 }
 
-/* The table is never freed: libltdl holds it, and would call free() on it in lt_dlexit, which
- * nobody of us calls. */
+/* The table is never freed: libltdl refers to it and would free it in lt_dlexit, which the core
+ * never calls. */
 static bool add_loader(void)
 {
     lt_dlvtable *table;
@@ -90,8 +92,8 @@ static bool add_loader(void)
     return loader.ready = true;
 }
 
-/* An open handle, for good, or NULL and the reason. Never lt_dlopenext, never a name without a
- * directory: both look for other files than the one that was checked. */
+/* Returns a permanently open handle, or NULL and the reason. lt_dlopenext, and names without a
+ * directory, are never used: both search for other files than the one that was checked. */
 static lt_dlhandle ltdl_open_library(const char *path, char **out_why)
 {
     lt_dlhandle handle;
@@ -104,8 +106,10 @@ static lt_dlhandle ltdl_open_library(const char *path, char **out_why)
     loader.last = NULL;
     errno = 0;
     handle = lt_dlopen(
-        path); /* a file that is open already gives its handle without asking the loader */
-    memory = !handle && errno == ENOMEM; /* of libltdl: ours has a module of each failure */
+        path); /* for a file that is already open it returns the handle without calling the
+                  loader */
+    memory = !handle && errno == ENOMEM; /* of libltdl itself: our loader returns a module for each
+                                            failure */
     loader.path = NULL;
     free(loader.next);
     loader.next = NULL;
@@ -138,7 +142,7 @@ void *bp_library_open_symbol(const char *path, const char *symbol, bool *out_ope
 
     pthread_mutex_lock(&lock);
     if (add_loader()) handle = ltdl_open_library(path, &why);
-    /* Otherwise libltdl did not take the loader: only without memory. */
+    /* If it failed, libltdl did not accept the loader; that happens only without memory. */
     if (handle) address = lt_dlsym(handle, symbol);
     pthread_mutex_unlock(&lock);
 

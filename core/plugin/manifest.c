@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* manifest.c: reads the JSON file that announces a plugin. It may come from anywhere: it is
- * small, flat and complete, or refused with the key, what was expected there and what was found. */
+/* manifest.c: reads the JSON file that announces a plugin. The file is untrusted: it must be small,
+ * flat and complete, otherwise the message names the key, the expected value and the actual
+ * value. */
 #include "loader.h"
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -40,7 +41,7 @@ static bool library_is_valid(const char *path)
            !bp_path_has_parent(path);
 }
 
-/* Each reads one value: READ_BAD if it is not what the key expects. */
+/* The result of reading one value. READ_BAD: the value is not valid for its key. */
 enum outcome {
     READ_GOOD,
     READ_BAD,
@@ -162,7 +163,7 @@ enum {
     KEYS = sizeof keys / sizeof *keys
 };
 
-/* What stands in a manifest, for a message. */
+/* Describes a value of a manifest for a message. */
 static const char *manifest_describe(const cJSON *item, struct bp_quote *quote)
 {
     if (!item) return "nothing";
@@ -176,7 +177,7 @@ static const char *manifest_describe(const cJSON *item, struct bp_quote *quote)
     return cJSON_IsNull(item) ? "null" : cJSON_IsTrue(item) ? "true" : "false";
 }
 
-/* No key twice; out_ignored: the first that is not known. */
+/* Checks that no key occurs twice. out_ignored: the first unknown key. */
 static bool check_keys(const char *path, const cJSON *root, const char **out_ignored,
                        struct bp_refusal *why)
 {
@@ -218,7 +219,7 @@ static bool read_keys(const char *path, const cJSON *root, struct bp_manifest *o
     return true;
 }
 
-/* Makes library absolute, beside the manifest if it is not. */
+/* Makes library an absolute path: a relative one is relative to the manifest's directory. */
 static bool place_library(const char *path, struct bp_manifest *out, struct bp_refusal *why)
 {
     char *directory = bp_path_dirname(path), *joined = NULL, *clean;
@@ -235,8 +236,8 @@ static bool place_library(const char *path, struct bp_manifest *out, struct bp_r
     return true;
 }
 
-/* Asked before parsing: cJSON would go down once more for each level. Brackets in strings do not
- * count. */
+/* Checks the nesting before parsing, because cJSON recurses once for each level. Brackets in
+ * strings do not count. */
 static bool check_levels(const char *path, const char *text, size_t size, struct bp_refusal *why)
 {
     bool quoted = false;
@@ -256,8 +257,8 @@ static bool check_levels(const char *path, const char *text, size_t size, struct
     return true;
 }
 
-/* cJSON hands on a string up to its first NUL, as if the rest were not there: "m\\u0000x" would
- * count as "m". */
+/* cJSON returns a string only up to its first NUL: without this check "m\\u0000x" would count as
+ * "m". */
 static bool check_nul(const char *path, const char *text, size_t size, struct bp_refusal *why)
 {
     bool quoted = false;
@@ -289,7 +290,8 @@ static cJSON *parse_json(const char *path, const char *text, size_t size, struct
     size_t line = 1, at;
     cJSON *root;
 
-    /* cJSON writes where it failed to a global, too. What it says of memory is in errno only. */
+    /* cJSON also writes the position of an error to a global variable, so calls are serialized. It
+     * reports a lack of memory by errno only. */
     errno = 0;
     pthread_mutex_lock(&json_lock);
     root = cJSON_ParseWithLengthOpts(text, size, &end, false);
@@ -353,7 +355,7 @@ bool bp_manifest_read(const char *path, struct bp_manifest *out, struct bp_refus
                   (long long)file.st_size);
     else if (!(text = malloc(MAX_SIZE + 1))) bp_no_memory(why, path);
     else if ((size = read(fd, text, MAX_SIZE + 1)) <
-             0) /* one call gives all of a small regular file */
+             0) /* one call reads all of a small regular file */
         bp_broken(
             why, path,
             "cannot be read: expected a readable manifest, got \"%s\"; correct its permissions",

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mapped.c: which file an address is mapped from. Its name is asked for, not its device and inode:
- * on file systems with layers or subvolumes these are not the ones that stat gives. */
+/* mapped.c: finds the file that is mapped at an address, by name. Device and inode are not used,
+ * because file systems with layers or subvolumes report other values for them than stat. */
 #include "loader.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the name stands in a line "BEGIN-END RIGHTS OFFSET DEVICE INODE   NAME", if address is in
- * the line's range. */
+/* Returns the name in a line "BEGIN-END RIGHTS OFFSET DEVICE INODE NAME" of /proc/self/maps if
+ * address is in the line's range; otherwise NULL. */
 static const char *maps_find_name(char *line, uintptr_t address)
 {
     unsigned long long begin, end;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* path.c: paths as strings, and where this library lies. */
+/* path.c: handles paths as strings, and finds the directory of this library. */
 #include "loader.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -90,7 +90,8 @@ char *bp_path_of_core(void)
     Dl_info info;
     char *directory, *own;
 
-    /* A relative name was good where the process started; by now it may name anything. */
+    /* A relative name was valid in the directory where the process started; now it may name any
+     * file. */
     if (!dladdr((void *)(uintptr_t)bp_path_of_core, &info) || !info.dli_fname ||
         info.dli_fname[0] != '/')
         return NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refusal.c: the one message that a plugin which cannot be used gets. */
+/* refusal.c: writes the one message for a plugin that cannot be used, and prepares texts for
+ * messages. */
 #include "loader.h"
 #include <errno.h>
 #include <stdio.h>
@@ -47,8 +48,8 @@ bool bp_no_memory(struct bp_refusal *why, const char *file)
     return false;
 }
 
-/* glibc translates its words as it does strerror's, but for one: where there is no memory for any
- * text. */
+/* glibc translates its messages like those of strerror, except one: "out of memory", when there is
+ * no memory for any other text. */
 enum bp_library_cause bp_library_cause(const char *path, const char *why)
 {
     size_t length = strlen(path);
@@ -66,7 +67,7 @@ static bool is_control(char c)
     return (unsigned char)c < 0x20 || c == 0x7f;
 }
 
-/* Whether c goes on with a character that another byte began, in UTF-8. */
+/* Whether c continues a UTF-8 character that an earlier byte began. */
 static bool is_inside(char c)
 {
     return ((unsigned char)c & 0xc0) == 0x80;
@@ -78,7 +79,7 @@ const char *bp_show(char *to, size_t size, const char *text)
     size_t length = strlen(text), head = length, tail = length, n = 0;
 
     if (length >= size) {
-        head = (size - sizeof gap) / 3; /* the end of a path says more than its beginning */
+        head = (size - sizeof gap) / 3; /* the end of a path is more useful than its beginning */
         tail = length - (size - sizeof gap - head);
         while (head && is_inside(text[head])) head--;
         while (is_inside(text[tail])) tail++;

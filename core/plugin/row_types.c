@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row_types.c: see row_types.h. */
+/* row_types.c: checks whether the dtypes of a kernel row match its operator, and describes a
+ * mismatch. */
 #include "row_types.h"
 #include <backplane/dtype.h>
 #include <backplane/error.h>
 #include <stdio.h>
 
-/* The dtypes of a type variable; 0: no tensor of the operator has it. */
+/* Returns the dtypes of a type variable; 0: no tensor of the operator uses the variable. */
 static uint64_t types_of(const struct bp_opinfo *op, int var)
 {
     bool seen = false;
@@ -16,7 +17,7 @@ static uint64_t types_of(const struct bp_opinfo *op, int var)
     return seen ? op->types[var] : 0;
 }
 
-/* "f32, f64". */
+/* Writes the names of the dtypes of a mask: "f32, f64". */
 static const char *row_types_names(uint64_t mask, char *text, size_t size)
 {
     size_t used = 0;

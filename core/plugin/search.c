@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* search.c: where plugins are announced. Reads manifests; opens no library. The order is that of
- * bp_core_create in backplane/core.h; of two plugins of one name the first counts. */
+/* search.c: finds the manifests of plugins; it reads them and opens no library. The search order is
+ * that of bp_core_create in backplane/core.h; of two plugins with one name the first is used. */
 #include "loader.h"
 #include <dirent.h>
 #include <errno.h>
@@ -9,16 +9,15 @@
 
 struct search {
     struct bp_core *core;
-    const char *globs;      /* which names are wanted; NULL: all */
+    const char *globs;      /* names to select; NULL: all */
     const char *globs_from; /* for a message */
     enum bp_status status;  /* out of memory */
 };
 
-/* The system's own directories. */
+/* The directories of the system. */
 static const char *const system_directories[] = {"/usr/lib/backplane", "/usr/local/lib/backplane"};
 
-/* Whether a sound manifest of that name was found before. (Nothing is loaded while the search
- * goes on.) */
+/* Finds an entry with a valid manifest of that name. (No entry is loaded during the search.) */
 static const struct bp_plugin_entry *find_entry(const struct bp_core *core, const char *name)
 {
     for (uint32_t i = 0; i < core->n_entry; i++)
@@ -28,7 +27,7 @@ static const struct bp_plugin_entry *find_entry(const struct bp_core *core, cons
     return NULL;
 }
 
-/* Whether a manifest was listed before: a directory may be named twice. */
+/* Whether a manifest was listed before: the search path may contain a directory twice. */
 static bool search_is_listed(const struct bp_core *core, const char *manifest_path)
 {
     for (uint32_t i = 0; i < core->n_entry; i++)
@@ -36,7 +35,7 @@ static bool search_is_listed(const struct bp_core *core, const char *manifest_pa
     return false;
 }
 
-/* What can be said of a plugin whose manifest cannot be used. */
+/* Fills the manifest of a plugin whose manifest file cannot be used: only a name is known. */
 static bool manifest_fill_unknown(struct bp_plugin_entry *entry)
 {
     entry->manifest = (struct bp_manifest){.name = bp_path_plugin_name(entry->manifest_path),
@@ -47,7 +46,7 @@ static bool manifest_fill_unknown(struct bp_plugin_entry *entry)
            entry->manifest.library;
 }
 
-/* Whether the entry is to be listed. */
+/* Whether the entry shall be listed. */
 static bool search_is_wanted(struct search *s, const struct bp_plugin_entry *entry)
 {
     const struct bp_plugin_entry *before;
@@ -120,7 +119,8 @@ static int compare_strings(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names in a directory that do not begin with '.', in byte order. false: errno says why. */
+/* Lists the names in a directory that do not begin with '.', in byte order. false: errno has the
+ * reason. */
 static bool list_directory(const char *path, char ***out_names, size_t *out_count)
 {
     DIR *directory = opendir(path);
@@ -150,8 +150,9 @@ static bool list_directory(const char *path, char ***out_names, size_t *out_coun
     return true;
 }
 
-/* The manifests in a directory, then, if deep, those in its own directories. own: the directory
- * is ours, and so are links in it: they are followed before anything is checked. */
+/* Adds the manifests in a directory and, if deep, those in its direct subdirectories. own: the
+ * directory belongs to Backplane's installation, so links in it are followed before files are
+ * checked. */
 static void search_directory(struct search *s, const char *path, bool own, bool deep)
 {
     char *resolved = own ? realpath(path, NULL) : NULL;
@@ -199,8 +200,8 @@ static void search_entry(struct search *s, const char *path)
     else if (!lstat(path, &file)) search_add_manifest(s, path);
 }
 
-/* Directories and single manifests with ':' between. Relative ones would mean the current
- * directory: they get one warning. */
+/* Searches a list of directories and manifest files, separated by ':'. Relative paths would depend
+ * on the current directory: they are skipped, with one warning. */
 static void search_list(struct search *s, const char *list, const char *from)
 {
     char shown[BP_SHOWN_PATH];
@@ -249,7 +250,8 @@ static void search_own_directory(struct search *s)
     free(own);
 }
 
-/* A misspelt name in the selection would leave the app without a device and without a reason. */
+/* Warns about a glob that matches no plugin: after a misspelt name the app would have no device and
+ * see no reason. */
 static void warn_unmatched(struct search *s)
 {
     char glob[64];

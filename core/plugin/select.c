@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.c: which plugins are wanted. "a*,b,!c": those that match one of the globs without '!'
- * (any, if there is none of these) and none of those with it, in whatever order they stand. */
+/* select.c: selects plugins by name with a list of globs. "a*,b,!c" selects the names that match
+ * one of the globs without '!' (all names if there is none) and none of the globs with '!', in any
+ * order. */
 #include "loader.h"
 #include <fnmatch.h>
 #include <string.h>
 
-/* The next word of a list, without spaces around it; false at its end. An empty word is passed
- * over. */
+/* Copies the next word of a list, without spaces around it; false at the end of the list. Empty
+ * words are skipped. */
 static bool match_next(const char **list, char out[64])
 {
     while (*list && **list) {
@@ -19,7 +20,7 @@ static bool match_next(const char **list, char out[64])
         *list += length;
         while (length && strchr(" \t", word[length - 1])) length--;
         if (!length) continue;
-        if (length > 63) length = 63; /* longer than any name: matches none, as it would in full */
+        if (length > 63) length = 63; /* longer than any name, so it matches none, cut or not */
         memcpy(out, word, length);
         out[length] = 0;
         return true;

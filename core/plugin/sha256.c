@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sha256.c: SHA-256 by FIPS 180-4, for the hash that a manifest may give of its library. */
+/* sha256.c: computes SHA-256 by FIPS 180-4, to compare a library with the hash in its manifest. */
 #include "loader.h"
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +53,8 @@ static void sha256_block(uint32_t state[8], const uint8_t *at)
     for (int i = 0; i < 8; i++) state[i] += s[i];
 }
 
-/* As many bytes as there are, up to size; -1: errno says why. */
+/* Reads up to size bytes and returns their number, which is smaller at the end of the file; -1:
+ * errno has the reason. */
 static ssize_t sha256_read_all(int fd, uint8_t *to, size_t size)
 {
     size_t have = 0;

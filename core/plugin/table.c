@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table.c: reads what a plugin says of itself, believing nothing before it is checked, and copies
- * its tables into the core's own shape: what is missing at their end becomes NULL, what is newer
- * than this core is cut off. After this the core knows one shape only. */
+/* table.c: checks the tables of a plugin before using any of their values, and copies them into the
+ * form of this core's version. Members that an older plugin lacks become NULL; members newer than
+ * this core are cut off. From then on the core handles one form only. */
 #include "loader.h"
 #include "../schema/op.h"
 #include <backplane/call.h>
@@ -12,7 +12,7 @@
 #define END(type, field) (offsetof(struct type, field) + sizeof((struct type *)0)->field)
 
 enum {
-    MAX_TABLE = 4096,   /* bytes; a larger one is no table */
+    MAX_TABLE = 4096,   /* bytes; a larger size is invalid */
     MAX_ROWS = 1 << 20, /* kernel rows of one plugin */
     SANITIZERS = BP_BUILD_ASAN | BP_BUILD_TSAN,
 };
@@ -22,8 +22,8 @@ static const char *table_library(const struct bp_load *load)
     return load->entry->manifest.library;
 }
 
-/* Copies a table that begins with its size. required: the bytes that version 0.1 cannot do
- * without. */
+/* Copies a table whose first member is its size. required: the bytes that every table must have
+ * since version 0.1. */
 static bool copy_table(struct bp_load *load, const char *name, const void *table, size_t required,
                        void *out, size_t out_size)
 {
@@ -70,8 +70,8 @@ static bool check_names(struct bp_load *load)
     return true;
 }
 
-/* The order is the point: nothing but size and abi_major is read before both are right, for in
- * another major the rest may be anything. */
+/* The order matters: only size and abi_major are read before both are valid, because in another
+ * major version the rest of the table may have any form. */
 bool bp_table_check(struct bp_load *load)
 {
     struct bp_plugin *plugin = &load->entry->plugin;
@@ -106,13 +106,13 @@ bool bp_table_check(struct bp_load *load)
     return true;
 }
 
-/* A plugin that is loaded by its path has no manifest: it says by itself what one would say. */
+/* A plugin that was loaded by its path has no manifest: its own table provides the values. */
 static bool table_fill_manifest(struct bp_load *load)
 {
     struct bp_plugin_entry *entry = load->entry;
 
     if (entry->previous_manifest.name)
-        return true; /* memory ran out later, and it is loaded again */
+        return true; /* loaded again, because memory ran out after this */
     struct bp_manifest said = {
         .name = strdup(entry->plugin.name),
         .kind = strdup(entry->plugin.kind),
@@ -127,7 +127,7 @@ static bool table_fill_manifest(struct bp_load *load)
         return false;
     }
     pthread_mutex_lock(&entry->core->lock);
-    entry->previous_manifest = entry->manifest; /* an app may hold its strings */
+    entry->previous_manifest = entry->manifest; /* an app may still use its strings */
     entry->manifest = said;
     pthread_mutex_unlock(&entry->core->lock);
     return true;
@@ -174,7 +174,7 @@ struct callback {
 #field, offsetof(struct table, field) \
     }
 
-/* The first of n callbacks that is there, or that is missing; NULL: none is. */
+/* Returns the first of n callbacks that is set (there) or missing; NULL: no callback is. */
 static const char *find_callback(const void *table, const struct callback *list, size_t n,
                                  bool there)
 {
@@ -186,7 +186,7 @@ static const char *find_callback(const void *table, const struct callback *list,
     return NULL;
 }
 
-/* Callbacks of which there are all or none. */
+/* Checks callbacks that must be set all together or not at all. */
 static bool check_group(struct bp_load *load, const void *table, const struct callback *list,
                         size_t n)
 {
@@ -253,7 +253,7 @@ bool bp_table_captures(struct bp_load *load)
                      "capture_begin, got NULL; write both or neither");
 }
 
-/* Ids of a size of the plugin's own. */
+/* Checks the ids of a size that the plugin defines. */
 static bool check_ids(struct bp_load *load, const struct bp_ccl *ccl)
 {
     if (!ccl->unique_id_long && !ccl->id_size) return true;
@@ -352,7 +352,7 @@ bool bp_table_kernels(struct bp_load *load)
     if (!copy_table(load, "bp_kernels", entry->plugin.kernels, END(bp_kernels, stride),
                     &load->kernels, sizeof load->kernels))
         return false;
-    entry->plugin.kernels = NULL; /* only the rows are of use from now on */
+    entry->plugin.kernels = NULL; /* only the rows are used from now on */
     if (!kernels->count) return true;
     if (!kernels->first || kernels->count > MAX_ROWS || kernels->stride < END(bp_kernel, launch) ||
         kernels->stride > MAX_TABLE || kernels->stride % sizeof(void *))
@@ -380,8 +380,8 @@ bool bp_table_kernels(struct bp_load *load)
     return check_unique(load);
 }
 
-/* Operators of the plugin's own. They stay when the plugin is not taken after all: what follows may
- * fail for this core only, and the library is never unmapped. */
+/* Registers the operators that the plugin defines. They stay registered even if the plugin is
+ * refused later: a later step may fail for this core only, and the library is never unmapped. */
 bool bp_table_operators(struct bp_load *load)
 {
     const struct bp_kernels *k = &load->kernels;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trust.c: who could have written a file, asked before anything of it is used.
+/* trust.c: checks who could have written a plugin's file, before any of its contents are used.
  *
- * The rule is about the path, not about one open file: if the file and every directory above it
- * belong to root or to the user of this process, and nobody else can write to them, then nobody
- * else can put another file in its place between the check and the use, nor another library
- * beside it. Links are refused, since each would need the same question asked of where it leads. */
+ * The check covers the path, not only one open file. If the file and every directory above it
+ * belong to root or to the user of this process, and no other user can write to them, then no other
+ * user can replace the file between the check and its use, nor put another library beside it. Links
+ * are refused, because the target of each link would need the same check. */
 #include "loader.h"
 #include <errno.h>
 #include <grp.h>
@@ -15,17 +15,18 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Whether the file may have an access control list: then what shows as the group's rights is the
- * most that anyone has whom the list names. (NFSv4 lists show in the mode as the server says.) */
+/* Whether the file may have an access control list. In that case the group bits of the mode are the
+ * maximum of the rights that the list grants. (For NFSv4 lists the mode is as the server reports
+ * it.) */
 static bool trust_may_have_acl(const char *part)
 {
     if (lgetxattr(part, "system.posix_acl_access", NULL, 0) >= 0) return true;
     return errno != ENODATA && errno != ENOTSUP;
 }
 
-/* Whether gid is the user's own group, of the user's own name and with no other member:
- * distributions that make one for each user let new files be writable by it. Not asked in a
- * set-uid process. */
+/* Whether gid is the user's private group, with the user's name and no other member. Distributions
+ * that create one for each user make new files writable by this group. Always false in a set-uid
+ * process. */
 static bool trust_is_private_group(gid_t gid)
 {
     char user_text[4096], group_text[4096];
@@ -60,7 +61,7 @@ static bool refuse_link(const char *path, const char *part, struct bp_refusal *w
     return false;
 }
 
-/* Nobody but root and the user can write to it. */
+/* Checks that only root and the user can write to a file or directory. */
 static bool check_writers(const char *path, const char *part, bool holds, const struct stat *file,
                           struct bp_refusal *why)
 {
@@ -76,9 +77,9 @@ static bool check_writers(const char *path, const char *part, bool holds, const 
 
     if (others == S_IWGRP && trust_is_private_group(file->st_gid) && !trust_may_have_acl(part))
         others = 0;
-    /* In a sticky directory only its owner and theirs can replace what root or the user owns,
-     * which the next component is asked for. But anyone can put a library beside the plugin
-     * there. */
+    /* In a sticky directory only the owner of a file and the directory's owner can replace the
+     * file; the check of the next component covers the file's owner. But in the directory that
+     * holds the plugin any user could put a library beside the plugin. */
     if (others && S_ISDIR(file->st_mode) && file->st_mode & S_ISVTX && !holds) others = 0;
     if (!others) return true;
     bp_show(shown, sizeof shown, part);
@@ -91,7 +92,8 @@ static bool check_writers(const char *path, const char *part, bool holds, const 
                      shown);
 }
 
-/* One component. last: the file; holds: the directory that holds it. */
+/* Checks one component of the path. last: it is the file; holds: it is the directory of the
+ * file. */
 static bool check_part(const char *path, const char *part, bool last, bool holds, struct stat *file,
                        struct bp_refusal *why)
 {
@@ -114,8 +116,8 @@ static bool check_part(const char *path, const char *part, bool last, bool holds
     return check_writers(path, part, holds, file, why);
 }
 
-/* The path itself. A control character could make two lines of a message, or of a line of
- * /proc/self/maps what it is not. */
+/* Checks the path itself. A control character could split a message into two lines, or forge a line
+ * of /proc/self/maps. */
 static bool trust_check_path(const char *path, struct bp_refusal *why)
 {
     char shown[BP_SHOWN_PATH];
@@ -142,7 +144,7 @@ bool bp_trust_check(const char *path, struct stat *out_file, struct bp_refusal *
     if (!part) return bp_no_memory(why, path);
     good = trust_check_path(path, why);
 
-    /* "/", "/a", "/a/b": each prefix that ends before a '/', and the whole. */
+    /* Checks "/", "/a", "/a/b": each prefix that ends before a '/', and the whole path. */
     for (size_t at = 1; good && at <= length; at++) {
         if (at != 1 && path[at] != '/' && path[at]) continue;
         memcpy(part, path, at);
