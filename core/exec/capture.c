@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.c: a stream's calls are recorded by the plugin, kept with what they use, replayed. */
+/* capture.c: lets the plugin capture a stream's calls, keeps the objects that they use, and replays
+ * them. */
 #include "capture.h"
 
 #include "../graph/graph.h"
@@ -13,7 +14,7 @@ static enum bp_status no_memory(const struct bp_device *device)
     return bp_error(BP_ERR_MEMORY, "%s: no host memory for a recording", device->name);
 }
 
-/* All replays have ended. */
+/* Called when all replays have ended. */
 static void capture_give_back(struct bp_deferred *pending)
 {
     struct bp_capture *r = (struct bp_capture *)pending;
@@ -26,7 +27,8 @@ static void capture_give_back(struct bp_deferred *pending)
     free(r);
 }
 
-/* Each launch would have noted that it uses them; the last replay does so for all. */
+/* Without a capture, each launch records that it uses the constants; here the last replay records
+ * it for all launches. */
 static void note_constants(const struct bp_capture *r)
 {
     for (uint32_t v = 0; r->ran && v < r->graph->n_value; v++)
@@ -86,7 +88,7 @@ static enum bp_status capture_start(struct bp_capture *r)
         "capture_begin");
 }
 
-/* The stream's calls are done again. */
+/* Ends the capture: from now on the stream's calls run again. */
 static void capture_leave(struct bp_capture *r)
 {
     r->timeline->recording = NULL;

@@ -1,57 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.h: calls on a stream that the plugin records and does not do (backplane/graphs.h), with
- * all that replays of them use: memory, prepared calls, the graph whose constants they read. */
+/* capture.h: declares captures: calls on a stream that the plugin records and does not run
+ * (backplane/graphs.h), with all objects that their replays use: memory, prepared calls, and the
+ * graph whose constants they read. */
 #ifndef BP_CAPTURE_PRIVATE_H
 #define BP_CAPTURE_PRIVATE_H
 
 #include "../call/prepared.h"
 
-/* A step that is not the call itself, so that each replay is counted. */
+/* A fallback step of a captured call, so that each replay is counted. */
 struct bp_captured_fallback {
     const struct bp_opdef *row;
     uint32_t kind; /* enum bp_fallback_kind */
     uint64_t bytes;
 };
 
-/* Who has it orders its calls. */
+/* One capture. Its owner must serialize the calls on it. */
 struct bp_capture {
-    struct bp_deferred pending;   /* first: replays */
-    struct bp_device *device;     /* a reference, until it is destroyed */
-    struct bp_timeline *timeline; /* of the stream on which it was recorded, */
-    uint64_t base;                /* which is the one whose numbers begin here */
-    const struct bp_graph *graph; /* of whose constants it reads some; its owner keeps it */
-    struct bp_pool *memory;       /* what was taken while it was recorded */
+    struct bp_deferred pending;   /* first: frees the capture after its replays */
+    struct bp_device *device;     /* a reference, until bp_capture_destroy */
+    struct bp_timeline *timeline; /* of the captured stream */
+    uint64_t base;                /* identifies that stream: its numbers begin here */
+    const struct bp_graph *graph; /* some of its constants are read by the captured calls; its owner
+                                     keeps it alive */
+    struct bp_pool *memory;       /* memory that was allocated during the capture */
     bool ready;
-    void *recorded;               /* the plugin's, if ready */
+    void *recorded;               /* the plugin's recording, if ready */
     uint64_t ran;                 /* number of the last replay; 0: none */
-    struct bp_prepared **kept;    /* references */
+    struct bp_prepared **kept;    /* prepared calls, a reference each */
     struct bp_captured_fallback *fallback;
     uint32_t n_kept, room_kept, n_fallback, room_fallback;
 };
 
-/* From now to end or abort the stream's calls are recorded, on this thread. BP_ERR_UNSUPPORTED: the
- * device does not record, or not now by the user's settings. BP_ERR_BUSY: another thread is using
- * the stream, or recording on the device: the next time it may be possible. */
+/* Begins to capture the stream's calls on this thread, until bp_capture_end or bp_capture_abort.
+ * BP_ERR_UNSUPPORTED: the device cannot capture, or the user's settings forbid it. BP_ERR_BUSY:
+ * another thread is using the stream or capturing on the device; a later attempt may succeed. */
 enum bp_status bp_capture_begin(struct bp_stream *stream, const struct bp_graph *graph,
                                 struct bp_capture **out_recording);
-/* Makes it ready. If that fails it is over, as by abort. */
+/* Ends the capture and makes it ready for replays. If that fails, the capture is destroyed, as by
+ * bp_capture_abort. */
 enum bp_status bp_capture_end(struct bp_capture *recording);
-void bp_capture_abort(struct bp_capture *recording); /* destroys it too */
+void bp_capture_abort(struct bp_capture *recording); /* also destroys it */
 
-/* Whether the stream is the one on which it was recorded: the only one that replays it. */
+/* Whether the stream is the one on which the capture was made: only that stream may replay it. */
 bool bp_capture_is_of(const struct bp_capture *recording, const struct bp_stream *stream);
 enum bp_status bp_capture_replay(struct bp_capture *recording, struct bp_stream *stream);
 
-/* Of one that is ready; NULL: nothing. It goes behind the last replay; the graph may go afterwards.
- * Tensors in its memory are destroyed by their owner. */
+/* Destroys a capture that is ready; NULL is allowed. The plugin's recording is destroyed after the
+ * last replay has ended; the graph may be freed immediately afterwards. Tensors in the capture's
+ * memory are destroyed by their owner. */
 void bp_capture_destroy(struct bp_capture *recording);
 
-/* Device memory that it has. */
+/* Returns the bytes of device memory that the capture has. */
 uint64_t bp_capture_bytes(const struct bp_capture *recording);
 
-/* captured.c: a call is about to be recorded: refuses one that cannot be, keeps it otherwise. */
+/* captured.c: called when a prepared call is about to be captured. Returns an error if the call
+ * cannot be captured; otherwise keeps it. */
 enum bp_status bp_capture_add_call(struct bp_capture *recording, struct bp_prepared *prepared);
-/* A recorded step of another kind than the call's own. */
+/* Records a captured fallback step, which each replay counts. */
 void bp_capture_count_fallback(struct bp_capture *recording, const struct bp_opdef *row,
                                uint32_t kind, uint64_t bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* execute.c: runs a graph node by node. A value's tensor goes when the last node that reads it has
- * been given to the stream. */
+/* execute.c: runs a graph node by node. The tensor of a value is released when the last node that
+ * reads it has been submitted to the stream. */
 #include "../call/prepared.h"
 #include "../graph/graph.h"
 
@@ -12,8 +12,8 @@
 struct execution {
     const struct bp_graph *graph;
     struct bp_stream *stream;
-    struct bp_tensor **value; /* a reference each, or NULL */
-    uint32_t *last;           /* the node that reads it last */
+    struct bp_tensor **value; /* n_value tensors, a reference each, or NULL */
+    uint32_t *last;           /* of each value: the last node that reads it */
 };
 
 static bool is_output(const struct bp_graph *graph, uint32_t value)
@@ -79,7 +79,7 @@ static enum bp_status run_node(struct execution *e, uint32_t number)
     bp_node_args(node, in, arg);
     for (uint32_t i = 0; i < node->n_out; i++) {
         want[i] = node->out[i] != BP_NO_VALUE;
-        out[i] = want[i] ? e->value[node->out[i]] : NULL; /* given by the app, or NULL */
+        out[i] = want[i] ? e->value[node->out[i]] : NULL; /* preallocated by the app, or NULL */
     }
     TRY(bp_call_run(&e->stream->scope, &call, out, node->n_out, want));
     for (uint32_t i = 0; i < node->n_out; i++)
@@ -87,7 +87,7 @@ static enum bp_status run_node(struct execution *e, uint32_t number)
     return BP_OK;
 }
 
-/* Values that node number was the last to need. */
+/* Releases the values that no node after `number` needs. */
 static void exec_let_go(struct execution *e, uint32_t number)
 {
     const struct bp_node *node = &e->graph->node[number];
@@ -104,7 +104,8 @@ static enum bp_status run_nodes(struct execution *e)
 {
     for (uint32_t n = 0; n < e->graph->n_node; n++) {
         enum bp_status status;
-        e->stream->timeline->node = e->graph->node[n].name; /* for what a queue finds later */
+        e->stream->timeline->node = e->graph->node[n].name; /* for failures that a queue finds
+                                                               later */
         status = run_node(e, n);
         e->stream->timeline->node = NULL;
         if (status)
@@ -114,7 +115,8 @@ static enum bp_status run_nodes(struct execution *e)
     return BP_OK;
 }
 
-/* Whether a value's memory is the app's before the graph runs, and a node may still read it. */
+/* Whether a tensor overlaps memory that holds an input or a constant, which a node may still
+ * read. */
 static bool meets_input(const struct execution *e, const struct bp_tensor *t)
 {
     const struct bp_graph *g = e->graph;
@@ -124,8 +126,8 @@ static bool meets_input(const struct execution *e, const struct bp_tensor *t)
     return false;
 }
 
-/* Outputs that the app gives stand in for their values. One that is an input, given twice, or
- * lies in memory that the graph reads, is copied in the end. */
+/* Uses the app's preallocated outputs as the tensors of their values. If an output is an input, is
+ * listed twice, or overlaps memory that the graph reads, its value is copied at the end instead. */
 static void take_given(struct execution *e, struct bp_tensor *const *out)
 {
     const struct bp_graph *g = e->graph;
@@ -145,8 +147,8 @@ static bool is_in_place(const struct bp_tensor *t, const struct bp_tensor *given
            bp_same_type(&t->view, &given->view);
 }
 
-/* What is to be copied to an output, and lies where another output is copied to, is moved away
- * first: as when two inputs change places. */
+/* Copies the source of an output to new memory first if another output will be written there, for
+ * example if two inputs are exchanged. */
 static enum bp_status move_away(struct execution *e, struct bp_tensor *const *out, uint32_t i,
                                 struct bp_tensor **source)
 {
@@ -182,7 +184,7 @@ static enum bp_status give_outputs(struct execution *e, struct bp_tensor **out)
     return status;
 }
 
-/* Two results in one place: nobody could tell which. */
+/* Checks that outputs do not overlap: two results in one memory would be undefined. */
 static enum bp_status exec_check_outputs(const char *call, struct bp_tensor *const *out,
                                          size_t n_out)
 {

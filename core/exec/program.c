@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c: a graph that is recorded by the device when it is run again, and then replayed; or run
- * node by node, where it cannot be, with a reason. */
+/* program.c: runs a graph repeatedly. The device captures the second run on a stream and replays
+ * the capture later; if that is impossible, the graph runs node by node and the program has the
+ * reason. */
 #include "capture.h"
 #include "../graph/graph.h"
 
@@ -10,16 +11,18 @@
 
 struct bp_program {
     uint32_t magic;
-    struct bp_graph *graph; /* references. The graph stays as it is as long as it has programs */
+    struct bp_graph *graph; /* a reference, as device. The graph cannot change while it has
+                               programs */
     struct bp_device *device;
 
-    pthread_mutex_t lock;           /* all below */
-    struct bp_capture *recording; /* NULL: none, and none of the tensors */
-    struct bp_tensor **place;       /* of each input: where replays read it */
-    struct bp_tensor **result;      /* of each output: where replays write it, or what it is */
-    bool never;                     /* it cannot be recorded */
-    struct bp_timeline *last;       /* of the stream of the last run, */
-    uint64_t base;                  /* which is the one whose numbers begin here */
+    pthread_mutex_t lock;           /* guards all below */
+    struct bp_capture *recording; /* NULL: no capture, and no tensors */
+    struct bp_tensor **place;       /* of each input: the tensor that replays read */
+    struct bp_tensor **result;      /* of each output: the tensor that replays write, or that it
+                                       is */
+    bool never;                     /* it cannot be captured */
+    struct bp_timeline *last;       /* of the stream of the last run */
+    uint64_t base;                  /* identifies that stream: its numbers begin here */
     uint64_t runs, replays;
     char why[512];
 };
@@ -75,7 +78,7 @@ enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *devic
     return BP_OK;
 }
 
-/* What was recorded is over: it goes behind its last replay. */
+/* Drops the capture, which is freed after its last replay. */
 static void program_forget(struct bp_program *p)
 {
     for (uint32_t i = 0; i < p->graph->n_input + p->graph->n_output; i++) {
@@ -114,7 +117,8 @@ static enum bp_status make_places(struct bp_program *p, struct bp_timeline *home
     return BP_OK;
 }
 
-/* What replays would do to their own copies of the inputs, and not to the app's tensors. */
+/* Checks that replays have no effect on inputs: they would change their own copies of the inputs
+ * and not the app's tensors. */
 static enum bp_status check_effects(const struct bp_program *p)
 {
     const struct bp_graph *g = p->graph;
@@ -132,7 +136,8 @@ static enum bp_status check_effects(const struct bp_program *p)
     return BP_OK;
 }
 
-/* Nothing is done, and the stream's calls are as they were, whatever comes of it. */
+/* Captures the graph. No call runs, and afterwards the stream runs its calls as before, also after
+ * a failure. */
 static enum bp_status program_record(struct bp_program *p, struct bp_stream *stream)
 {
     struct bp_capture *r;
@@ -150,7 +155,7 @@ static enum bp_status program_record(struct bp_program *p, struct bp_stream *str
     return status;
 }
 
-/* What the thread's message was before stays so: this is no failure of the call. */
+/* A failed capture is no failure of the call, so the thread's previous message is restored. */
 static void try_to_record(struct bp_program *p, struct bp_stream *stream)
 {
     char *before = strdup(bp_error_message());
@@ -169,7 +174,7 @@ static void try_to_record(struct bp_program *p, struct bp_stream *stream)
 
 /* ---- runs ---- */
 
-/* Elements of src in dst, which is dense, or made (NULL) in the order of axes that src has. */
+/* Copies the elements of src to *dst. If *dst is NULL, it is created with the axis order of src. */
 static enum bp_status program_move(struct bp_stream *stream, struct bp_tensor *src,
                                    struct bp_tensor **dst)
 {
@@ -191,7 +196,8 @@ static enum bp_status program_move(struct bp_stream *stream, struct bp_tensor *s
     return status;
 }
 
-/* Output number o: what stands for it (an input, a constant), or a copy of its place. */
+/* Returns output o: the input or constant that it is, or a copy of the tensor that the replay
+ * wrote. */
 static enum bp_status program_give(struct bp_program *p, struct bp_stream *stream,
                                    struct bp_tensor *const *in, uint32_t o, struct bp_tensor **out)
 {
@@ -237,7 +243,8 @@ static enum bp_status check_given(const struct bp_program *p, struct bp_tensor *
     return BP_OK;
 }
 
-/* out: as given; made ones are the caller's to destroy, also where this fails. */
+/* Replays the capture. out: preallocated outputs or NULL. The caller destroys the outputs that were
+ * created, also after a failure. */
 static enum bp_status program_replay(struct bp_program *p, struct bp_stream *stream,
                                      struct bp_tensor *const *in, struct bp_tensor **out)
 {
@@ -267,7 +274,7 @@ static enum bp_status replay_into(struct bp_program *p, struct bp_stream *stream
     return status;
 }
 
-/* Under the lock. */
+/* Called with the program locked. */
 static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream,
                                   struct bp_tensor *const *in, struct bp_tensor **out)
 {
