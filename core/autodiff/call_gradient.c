@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* call_gradient.c: the gradients of one call, by its row's rule; where it has none, by the
- * operators that it is defined in: these are recorded, computed again, and gone through backwards
- * (reverse accumulation: the gradient of a value is the sum of what its readers give back). Each of
- * them is a call, whose gradients are found in the same way. */
+/* call_gradient.c: computes the gradients of one call by the gradient rule of its operator. Without
+ * a rule, it uses the operator's decomposition: the calls of the decomposition are recorded,
+ * computed again, and visited backwards (reverse accumulation: the gradient of a value is the sum
+ * of the gradients that its readers contribute). The gradients of each of these calls are found in
+ * the same way. */
 #include "../graph/graph.h"
 
 #include <backplane/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What extents depend on data is bounded only. */
+/* Whether an axis of a result may have an extent. A data-dependent extent is only known by its
+ * upper bound. */
 static bool is_extent(const struct bp_invocation *site, const struct bp_type *type, uint32_t axis,
                       int64_t extent)
 {
@@ -17,7 +19,7 @@ static bool is_extent(const struct bp_invocation *site, const struct bp_type *ty
                                                                   : extent == type->shape[axis];
 }
 
-/* Results and their gradients are of the types that the forward gives. */
+/* Checks that a result or its gradient has the type that the forward call infers. */
 static enum bp_status check_result(const struct bp_invocation *site, const char *what, uint32_t i,
                                    const struct bp_tensor *t)
 {
@@ -43,11 +45,12 @@ static enum bp_status check_result(const struct bp_invocation *site, const char 
                     bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
 }
 
-/* A call's gradient under way: the app's lists in full length, what it left out NULL. */
+/* The arguments of one bp_call_gradient: the app's lists in full length; entries that the app left
+ * out are NULL. */
 struct asked {
     struct bp_tensor *out[BP_FLAT_MAX], *dy[BP_FLAT_MAX];
     uint8_t want[BP_FLAT_MAX];
-    bool any; /* a dy that is not zero */
+    bool any; /* at least one dy is not zero */
 };
 
 static void call_take(struct asked *a, struct bp_tensor *const *out, struct bp_tensor *const *dy,
@@ -81,7 +84,8 @@ static enum bp_status check_asked(const struct bp_invocation *site, const struct
     return BP_OK;
 }
 
-/* Other values are counts, indices and masks: a small change of an input does not change them. */
+/* Values of other dtypes are counts, indices and masks: a small change of an input does not change
+ * them. */
 bool bp_value_is_smooth(const struct bp_graph *graph, uint32_t value)
 {
     uint64_t mask = BP_MASK_FLOAT | BP_MASK_COMPLEX;
@@ -259,7 +263,8 @@ static enum bp_status call_apply(struct bp_scope *scope, struct bp_invocation *s
     return status;
 }
 
-/* Inputs that the call left out at its end may be left out here too. */
+/* Whether the app's list has room for the gradients. It may omit inputs that the call omitted at
+ * its end. */
 static bool is_room(const struct bp_invocation *site, size_t n_dx)
 {
     if (n_dx > site->n_in) return false;
@@ -268,7 +273,7 @@ static bool is_room(const struct bp_invocation *site, size_t n_dx)
     return true;
 }
 
-/* A stream's device, or a graph. */
+/* Returns the device of a stream, or the graph. */
 static enum bp_status call_place_of(struct bp_scope *scope, struct bp_device **out_device,
                                     struct bp_graph **out_graph)
 {

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph_gradient.c: gradients of a recorded graph, as more nodes of it (reverse accumulation, by
- * the rules of the rows). */
+/* graph_gradient.c: computes gradients of a recorded graph, by adding nodes to it (reverse
+ * accumulation with the operators' gradient rules). */
 #include "../graph/graph.h"
 
 #include <backplane/ops.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What bp_graph_gradient works on. */
+/* The state of one bp_graph_gradient. */
 struct work {
     struct bp_sweep sweep;
-    uint32_t n_node, n_value; /* before it adds any */
-    uint32_t *root;           /* of each value: the one whose memory it views, or itself */
-    bool *lost;               /* of each root: a node has written another value over it */
+    uint32_t n_node, n_value; /* before nodes and values are added */
+    uint32_t *root;           /* of each value: the value whose memory it views, or itself */
+    bool *lost;               /* of each root: a node has overwritten its memory */
     struct bp_node_call call;
 };
 
-/* Memory that an update writes over holds the old value no more when the gradient is run. */
+/* Finds values whose memory an update overwrites: when the gradient runs, the memory no longer has
+ * the old value. */
 static void find_lost(struct work *w)
 {
     const struct bp_graph *g = w->sweep.graph;
@@ -36,7 +37,7 @@ static void find_lost(struct work *w)
     }
 }
 
-/* The tensor that stands for a value whose number a sweep's lists have. */
+/* Sets the symbolic tensor of a value that existed before the sweep. */
 static enum bp_status take_value(struct work *w, uint32_t value)
 {
     struct bp_graph *g = w->sweep.graph;
@@ -50,7 +51,7 @@ static enum bp_status take_value(struct work *w, uint32_t value)
     return bp_graph_symbol(g, value, &w->sweep.value[value]);
 }
 
-/* Which values a wanted one is behind. */
+/* Marks the values that depend on a value whose gradient is requested. */
 static void spread_wants(struct work *w)
 {
     for (uint32_t n = 0; n < w->n_node; n++) {
@@ -80,7 +81,8 @@ static enum bp_status take_node(struct work *w, const struct bp_node *node)
     return bp_sweep_node(&w->sweep, node, &w->call);
 }
 
-/* The list of nodes moves while the gradients are recorded: each is looked at as a copy. */
+/* Visits the nodes backwards. The list of nodes moves in memory while gradients are recorded, so
+ * each node is copied first. */
 static enum bp_status sweep_back(struct work *w)
 {
     for (uint32_t n = w->n_node; n-- > 0;) {
@@ -93,8 +95,8 @@ static enum bp_status sweep_back(struct work *w)
     return BP_OK;
 }
 
-/* The value of the graph that an argument is; a real tensor is one if the graph has been given
- * it. */
+/* Returns the value of the graph that an argument represents. A real tensor represents one if it is
+ * a constant of the graph. */
 static enum bp_status find_value(const struct bp_graph *graph, const char *what, size_t i,
                                  const struct bp_tensor *t, uint32_t *out_value)
 {
@@ -122,7 +124,7 @@ static enum bp_status find_value(const struct bp_graph *graph, const char *what,
                     what, i);
 }
 
-/* Gradients have the types of their values. */
+/* Checks that a gradient has the type of its value. */
 static enum bp_status check_dy(const struct bp_graph *graph, size_t i, uint32_t value,
                                const struct bp_tensor *dy)
 {
@@ -145,7 +147,7 @@ static enum bp_status check_dy(const struct bp_graph *graph, size_t i, uint32_t 
                     bp_type_text(y->view.dtype, y->view.rank, y->shape, expected, sizeof expected));
 }
 
-/* Numbers of values for y, dy and x, in one block. */
+/* Numbers of the values of y, dy and x, in one block. */
 struct asked {
     uint32_t *y, *dy, *x;
 };
@@ -191,7 +193,7 @@ static enum bp_status graph_differentiate(struct work *w, const struct asked *as
     return BP_OK;
 }
 
-/* All arguments are good. Gradients that are given become values of the graph first. */
+/* Records the gradients; all arguments are valid. The given dy become values of the graph first. */
 static enum bp_status graph_record_gradients(struct bp_graph *graph, struct bp_tensor *const *dy,
                                              size_t n_y, size_t n_x, struct asked *asked,
                                              struct bp_tensor **out_dx)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* activity.c: a fixed table of notes, each written by one thread and read by all, signal handlers
- * included, without locks: a reader copies a note and looks whether it was changed meanwhile. */
+/* activity.c: implements a fixed table of notes. Each note is written by one thread and read by
+ * all, also by signal handlers, without locks: a reader copies a note and checks whether it changed
+ * meanwhile. */
 #include "activity.h"
 
 #include <errno.h>
@@ -17,9 +18,9 @@ enum {
 
 struct note {
     _Atomic uint32_t thread;   /* 0: the note is free */
-    _Atomic uint32_t sequence; /* odd while the rest is written */
+    _Atomic uint32_t sequence; /* odd while the members below are written */
     _Atomic uint32_t step;
-    _Atomic uint64_t order;    /* of two notes of one thread the larger is the inner one */
+    _Atomic uint64_t order;    /* of two notes of one thread, the larger is the inner one */
     _Atomic uint64_t start_ns;
     _Atomic uint64_t plugin[WORDS], what[WORDS];
 };
@@ -35,7 +36,8 @@ static uint64_t activity_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Control characters would make two lines of a message. */
+/* Copies a name. Control characters are replaced, because they could split a message into two
+ * lines. */
 static void note_write_name(_Atomic uint64_t *to, const char *name)
 {
     char text[WORDS * sizeof(uint64_t)] = "";
@@ -58,8 +60,9 @@ static void note_read_name(const _Atomic uint64_t *from, char *name)
     name[sizeof words - 1] = 0;
 }
 
-/* Between both, a reader takes nothing of the note. Members are stored with release order and read
- * with acquire order: who reads a new member reads the new sequence after it. */
+/* Between these two calls readers ignore the note. Members are stored with release order and read
+ * with acquire order: a reader that has read a new member reads the new sequence number after
+ * it. */
 static void note_begin_write(struct note *note)
 {
     atomic_fetch_add_explicit(&note->sequence, 1, memory_order_relaxed);
@@ -97,7 +100,7 @@ void bp_activity_end(uint32_t at)
 {
     if (at == NONE) return;
     note_begin_write(&notes[at]);
-    atomic_store_explicit(&notes[at].order, 0, memory_order_release); /* nothing to read */
+    atomic_store_explicit(&notes[at].order, 0, memory_order_release); /* readers ignore the note */
     note_end_write(&notes[at]);
     atomic_store_explicit(&notes[at].thread, 0, memory_order_release);
 }
@@ -107,15 +110,15 @@ void bp_activity_after_fork(void)
     memset(notes, 0, sizeof notes);
 }
 
-/* A note as it was at one moment. */
+/* A copy of a note at one moment. */
 struct copy {
     uint64_t order, start_ns;
     uint32_t thread, step;
     char plugin[WORDS * sizeof(uint64_t)], what[WORDS * sizeof(uint64_t)];
 };
 
-/* false: it is free, or was changed meanwhile: by this very thread, where a signal interrupts it,
- * so there is no use in waiting. */
+/* Copies a note. false: it is free, or it changed meanwhile. The writer may be this thread,
+ * interrupted by a signal, so the reader must not wait. */
 static bool note_read(const struct note *note, struct copy *out)
 {
     uint32_t before = atomic_load_explicit(&note->sequence, memory_order_acquire);
@@ -131,7 +134,7 @@ static bool note_read(const struct note *note, struct copy *out)
            atomic_load_explicit(&note->sequence, memory_order_relaxed) == before;
 }
 
-/* The innermost call of a thread, or, for thread 0, the oldest of all. */
+/* Finds the innermost call of a thread; for thread 0, the oldest of all calls. */
 static bool activity_find(uint32_t thread, struct copy *out)
 {
     struct copy copy;

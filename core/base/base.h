@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base.h: what the files of the core share. Private: only core/ includes it. */
+/* base.h: declares the parts that all files of the core share: the core's struct, handles, error
+ * messages, logging and host memory. Private: only files in core/ include it. */
 #ifndef BP_CORE_PRIVATE_H
 #define BP_CORE_PRIVATE_H
 
@@ -15,7 +16,8 @@
 
 #include "process.h"
 
-/* Whether this process has one thread: then locks that nobody else could hold are left out. */
+/* Whether this process has only one thread: locks are then omitted where no other thread could hold
+ * them. */
 #if defined(__has_include)
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
@@ -26,7 +28,7 @@
 #define BP_SINGLE_THREADED false
 #endif
 
-/* Deadlines of waits for it are those of CLOCK_MONOTONIC. */
+/* Initializes cond for waits with deadlines of CLOCK_MONOTONIC. */
 static inline void bp_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t clock;
@@ -38,7 +40,8 @@ static inline void bp_cond_init(pthread_cond_t *cond)
 }
 
 /* Every handle has a magic word (most at their beginning), so that NULL and handles of another kind
- * are refused: bp_magic(kind) when it is made, bp_magic_is(magic, kind) in each call. */
+ * are recognized. The word is bp_magic(kind) at creation, and each call checks it by
+ * bp_magic_is(magic, kind). */
 enum bp_magic {
     BP_MAGIC_CORE = 0x42504301,
     BP_MAGIC_DEVICE = 0x42504302,
@@ -46,7 +49,8 @@ enum bp_magic {
     BP_MAGIC_EVENT = 0x42504304,
     BP_MAGIC_TENSOR = 0x42504305,
     BP_MAGIC_PREPARED = 0x42504306,
-    BP_MAGIC_SYMBOL = 0x42504309, /* a symbolic tensor: refused wherever one with memory is meant */
+    BP_MAGIC_SYMBOL = 0x42504309, /* a symbolic tensor: refused where a tensor with memory is
+                                     expected */
     BP_MAGIC_GRAPH = 0x42504307,
     BP_MAGIC_GENERATOR = 0x42504308,
     BP_MAGIC_BUFFER = 0x4250430a,
@@ -55,110 +59,116 @@ enum bp_magic {
     BP_MAGIC_COMM = 0x4250430d,
 };
 
-/* Bytes of the smallest handle. The place where each kind keeps its magic word lies within, so that
- * looking for it in a handle of another kind reads no other memory. Small handles are made by this,
- * all zero; NULL: no memory. So is what one thread's calls write again and again: it begins on a
- * pair of cache lines and fills them, and what another thread writes lies elsewhere. */
+/* The size of the smallest handle in bytes. The magic word of every kind is within this size, so
+ * that reading it in a handle of another kind stays inside the allocation. bp_handle_alloc
+ * allocates small handles, and objects that one thread writes often. The memory is zeroed and fills
+ * whole pairs of cache lines, so that it shares none with memory of another thread; NULL: out of
+ * memory. */
 enum { BP_HANDLE_BYTES = 128 };
 void *bp_handle_alloc(size_t size);
 
 struct bp_plugin_entry; /* plugin/entry.h */
 
-/* What may happen without being asked for. */
+/* Whether the core may do something that the caller did not request. */
 enum bp_policy { BP_POLICY_ALLOW, BP_POLICY_WARN, BP_POLICY_DENY };
 
 struct bp_core {
     uint32_t magic;
-    _Atomic uint32_t refs; /* the app's, and one for each open device */
-    struct bp_core *next;  /* process.c */
+    _Atomic uint32_t refs; /* references: the app's, and one for each open device */
+    struct bp_core *next;  /* in the list of process.c */
 
-    void (*end)(struct bp_core *core); /* called when the last reference is given back */
-    /* bp_device_create_at, for the files below it. */
+    void (*end)(struct bp_core *core); /* called when the last reference is dropped */
+    /* bp_device_create_at, for files in lower layers. */
     enum bp_status (*open)(struct bp_core *core, uint32_t plugin, uint32_t index,
                            struct bp_device **out_device);
     void (*log)(void *ctx, uint32_t level, const char *text);
     void *log_ctx;
     uint32_t log_level;
-    pthread_mutex_t log_lock; /* one message at a time */
+    pthread_mutex_t log_lock; /* serializes messages */
 
     struct bp_allocator allocator;
     uint32_t
-        width; /* threads that one launch may use: BP_THREADS, or the processors of this process */
-    char *plugin_path, *plugins; /* of the options, or NULL */
+        width; /* threads that one launch may use: BP_THREADS, or the number of processors of this
+                  process */
+    char *plugin_path, *plugins; /* from the options, or NULL */
     bool async_streams;          /* BP_STREAMS=async: streams of inline devices have a queue */
     bool sync_launch;            /* BP_SYNC=launch */
     bool deny_blocking;          /* BP_BLOCK=deny */
-    bool checks_room;            /* room in queues is looked for before calls: deny_blocking, or
-                                    waits have a deadline */
-    const char *wait_source;     /* the setting that gives waits a deadline; NULL: none has */
-    uint64_t wait_ns;            /* how long they take at most */
+    bool checks_room;            /* check queues for room before calls: deny_blocking, or waits have
+                                    a deadline */
+    const char *wait_source;     /* the setting that defines a deadline for waits; NULL: none
+                                    does */
+    uint64_t wait_ns;            /* longest time of a wait */
     uint32_t fallback;           /* enum bp_policy: BP_FALLBACK */
-    struct bp_generator *generator; /* of streams that have none of their own */
-    uint64_t memory_limit;       /* BP_MEM_LIMIT, bytes for each device; 0: none */
+    struct bp_generator *generator; /* for streams without their own generator */
+    uint64_t memory_limit;       /* BP_MEM_LIMIT, in bytes for each device; 0: no limit */
 
-    pthread_mutex_t lock; /* entries and devices; never held while a plugin runs */
+    pthread_mutex_t lock; /* guards entries and devices; never held while a plugin runs */
     struct bp_plugin_entry **entry;
     uint32_t n_entry;
     struct bp_device *devices; /* open ones, linked by next */
 };
 
-/* Checks a handle: NULL and handles of another kind give BP_ERR_INVALID with a message that names
- * what was expected, handles from before a fork or a stop BP_ERR_SHUTDOWN.
- * Use: if (!bp_core_is(core)) return bp_not_a("core"); */
+/* Checks a handle. If it is NULL or of another kind, bp_not_a returns BP_ERR_INVALID with a message
+ * that names the expected kind; for a handle from before a fork or shutdown it returns
+ * BP_ERR_SHUTDOWN. Use: if (!bp_core_is(core)) return bp_not_a("core"); */
 static inline bool bp_core_is(const struct bp_core *core)
 {
     return bp_magic_is(core ? core->magic : 0, BP_MAGIC_CORE);
 }
 #define bp_not_a(what) bp_not_a_for(__func__, what)
 enum bp_status bp_not_a_for(const char *call, const char *what);
-/* BP_ERR_SHUTDOWN: the handle is from before a fork or a stop. */
+/* Returns BP_ERR_SHUTDOWN with a message: the handle is from before a fork or shutdown. */
 enum bp_status bp_error_stale(const char *call, const char *what);
 
-/* Records the message of the running call on this thread; the value is status. A macro, so that
- * compilers see that a failure is not BP_OK. */
+/* Stores the error message of the running call on this thread; the value is status. A macro, so
+ * that compilers see that a failure is not BP_OK. */
 #define bp_error(status, ...) (bp_error_write(__VA_ARGS__), (status))
 void bp_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same, for more words on the failure that was recorded last: bp_error_get_info goes on to say
- * what that failed at. */
+/* Like bp_error, to add details to the message of the last failure: the operator and kernel that
+ * bp_error_get_info returns stay the same. */
 #define bp_error_more(status, ...) (bp_error_write_more(__VA_ARGS__), (status))
 void bp_error_write_more(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What the failure whose message was just recorded failed at. op is of a row: never freed. */
+/* Store the operator or kernel that caused the failure whose message was written last. op is the
+ * name in an operator definition, which is never freed. */
 void bp_error_set_operator(const char *op, uint32_t rows);
 void bp_error_set_kernel(const char *kernel);
 
-/* Around a plugin's callback: enter makes it seen whether the plugin writes a reason, leave passes
- * its status on and, if it failed without a reason, writes one. A number that is no status (of a
- * newer plugin, or a broken one) becomes BP_ERR_DEVICE, with the number in the message. */
+/* Enclose a callback of a plugin. bp_error_enter starts to watch whether the plugin writes an error
+ * message. bp_error_leave returns the plugin's status and, if the plugin failed without a message,
+ * writes one. A number that is no status (from a newer or broken plugin) becomes BP_ERR_DEVICE,
+ * with the number in the message. */
 void bp_error_enter(void);
 enum bp_status bp_error_leave(enum bp_status status, const char *plugin, const char *callback);
 
-/* Fills a struct of the app that begins with its size: it gets the fields that it knows. */
+/* Fills a struct of the app whose first member is its size: only the members that the app knows are
+ * written. */
 #define bp_info_fill(out, full, full_size) bp_info_fill_for(__func__, out, full, full_size)
 enum bp_status bp_info_fill_for(const char *call, void *out, const void *full, size_t full_size);
 
-/* Logs text through the core's sink if level is wanted. */
+/* Logs a text through the core's log function if its level is enabled. */
 void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-void bp_log_to_stderr(void *ctx, uint32_t level, const char *text); /* the usual sink */
-/* Takes log_level from BP_LOG; a word that it does not know is passed over, with a warning. */
+void bp_log_to_stderr(void *ctx, uint32_t level, const char *text); /* the default log function */
+/* Sets log_level from BP_LOG. An unknown word is ignored, with a warning. */
 void bp_core_read_log_level(struct bp_core *core);
 
-/* getenv, or NULL in a set-uid process. */
+/* Like getenv, but NULL in a set-uid process. */
 const char *bp_env_get(const char *name);
 
-/* The core's memory, from the app's allocator. */
+/* Host memory of the core, from the app's allocator. */
 extern const struct bp_allocator bp_allocator_default;
 void *bp_core_alloc(struct bp_core *core, size_t size, size_t alignment);
 void bp_core_free(struct bp_core *core, void *memory, size_t size);
 
 void bp_core_retain(struct bp_core *core);
-/* Gives a reference back; the last one ends the core, unless intake has stopped. */
+/* Drops a reference. The last one destroys the core, unless the process is stopping. */
 void bp_core_release(struct bp_core *core);
 
-/* Passes a failure on. */
+/* Returns from the calling function if the expression is a failure, with the same status. */
 #define TRY(expression) \
     do { \
         enum bp_status try_status_ = (expression); \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtype.c: dtypes by name and number. */
+/* dtype.c: converts between dtypes, their names and their sizes. */
 #include "base.h"
 
 struct dtype {

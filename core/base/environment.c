@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* environment.c: the version of this library, and settings of the process. */
+/* environment.c: returns the version of this library, and environment variables of the process. */
 #include "base.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.c: the message of a failed call, kept for each thread, and the names of statuses. */
+/* error.c: stores the message of a failed call for each thread, and returns names and texts of
+ * statuses. */
 #include "base.h"
 
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 static _Thread_local char message[2048];
 static _Thread_local bool written; /* since bp_error_enter */
 
-/* What the failure that message tells of failed at. */
+/* The operator and kernel that caused the failure of message. */
 static _Thread_local struct {
     const char *op;
     uint32_t rows;
@@ -27,7 +28,7 @@ enum bp_status bp_error_set(enum bp_status status, const char *text)
     return status;
 }
 
-/* The arguments may point into the old message. */
+/* The arguments may point into the old message, so the text is written to another buffer first. */
 static void error_write_message(const char *format, va_list args)
 {
     char text[sizeof message];
@@ -114,7 +115,7 @@ enum bp_status bp_info_fill_for(const char *call, void *out, const void *full, s
     if (size < sizeof(size_t) || size > 65536)
         return bp_error(BP_ERR_INVALID,
                         "%s: out is NULL, or its size field is not set to its sizeof", call);
-    if (size > full_size) size = full_size; /* a newer caller sees how much was filled */
+    if (size > full_size) size = full_size; /* a newer caller sees the size that was filled */
     memcpy(out, full, size);
     *(size_t *)out = size;
     return BP_OK;

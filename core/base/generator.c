@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generator.c: generators: a seed and how far its numbers are used. Kernels make the numbers. */
+/* generator.c: implements generators: a seed, and the offset of the next unused random numbers.
+ * Kernels compute the numbers. */
 #include "generator.h"
 
 #include "../device/device.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* generator.h: where random numbers come from inside the core. */
+/* generator.h: declares the state of random numbers inside the core: a seed and an offset. */
 #ifndef BP_GENERATOR_PRIVATE_H
 #define BP_GENERATOR_PRIVATE_H
 
@@ -7,8 +7,8 @@
 
 struct bp_generator {
     uint32_t magic;
-    _Atomic uint32_t refs; /* the app's, and one for each stream that uses it */
-    pthread_mutex_t lock;  /* the two below */
+    _Atomic uint32_t refs; /* references: the app's, and one for each stream that uses it */
+    pthread_mutex_t lock;  /* guards the two below */
     uint64_t seed, offset;
 };
 
@@ -18,7 +18,8 @@ static inline bool bp_generator_is(const struct bp_generator *g)
 }
 void bp_generator_release(struct bp_generator *generator);
 
-/* Takes the next blocks of four words. */
+/* Reserves the next blocks of random numbers, each of four words, and returns their seed and
+ * offset. */
 void bp_generator_reserve(struct bp_generator *generator, uint64_t blocks, uint64_t *out_seed,
                           uint64_t *out_offset);
 

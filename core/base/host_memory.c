@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host_memory.c: host memory from the app's allocator, or from malloc. */
+/* host_memory.c: allocates host memory from the app's allocator, or from malloc. */
 #include "base.h"
 
 #include <stdlib.h>
 
-/* aligned_alloc wants a multiple of the alignment, and 0 bytes must give a pointer. */
+/* posix_memalign is used because aligned_alloc requires a multiple of the alignment. For 0 bytes a
+ * pointer is returned too. */
 static void *default_allocate(void *ctx, size_t size, size_t alignment)
 {
     void *memory;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.c: the core's messages, to the app's sink or to standard error. */
+/* log.c: passes messages of the core to the app's log function, or writes them to standard
+ * error. */
 #include "base.h"
 
 #include <stdarg.h>
@@ -21,7 +22,7 @@ void bp_core_log(struct bp_core *core, enum bp_log_level level, const char *form
     va_list args;
 
     if (level > core->log_level) return;
-    if (core->magic != bp_magic(BP_MAGIC_CORE)) return; /* a plugin's, in a forked child */
+    if (core->magic != bp_magic(BP_MAGIC_CORE)) return; /* a plugin logs in a forked child */
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);

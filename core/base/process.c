@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.c: generations of handles, the cores of the process, and that its intake stops. */
+/* process.c: implements generations of handles, the list of the process's cores, and the stop of
+ * the intake. */
 #include "base.h"
 
 #include <linux/membarrier.h>
@@ -16,14 +17,15 @@ struct abandoned {
     const void *object;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* cores, and the last reference of each */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards cores, and the drop of each
+                                                            core's last reference */
 static struct bp_core *cores;                            /* linked by next */
-static struct abandoned *abandoned;                      /* under the lock */
+static struct abandoned *abandoned;                      /* guarded by the lock */
 static _Atomic uint32_t busy_calls;                      /* on all threads */
 static _Thread_local uint32_t own_busy_calls;            /* on this one */
 static _Thread_local bool stale, last_stale;
 static _Atomic bool exiting;
-static void (*exit_handler)(void); /* constant once there is a core */
+static void (*exit_handler)(void); /* constant once a core exists */
 
 bool bp_magic_is_not(uint32_t magic, uint32_t kind)
 {
@@ -120,8 +122,9 @@ void bp_process_after_fork(void)
     cores = NULL;
 }
 
-/* Threads launch and copy without a fence: here is one for all of them. Where the kernel has none,
- * a store has long left a processor after a millisecond. */
+/* Launches and copies read the generation without a fence, so the process-wide barrier of the
+ * kernel runs here once for all threads. If the kernel has none, a pause of one millisecond is long
+ * enough for every store to become visible. */
 void bp_process_stop(void)
 {
     atomic_fetch_or(&bp_generation, BP_STOPPED);
@@ -141,8 +144,9 @@ bool bp_process_visit_cores(bool wait, bool (*visit)(struct bp_core *core, void 
     return found;
 }
 
-/* The first uses of a row, and then ever fewer: libraries make more of their statics as they meet
- * more cases, and the list of handlers is not to grow without end. */
+/* True for the first uses of a row, then ever more rarely. Libraries register handlers for more of
+ * their static objects as they meet more cases, but the list of handlers must not grow without
+ * limit. */
 static bool process_is_due(uint32_t use)
 {
     return use <= 64 || !(use & (use - 1));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph.c: a graph's life, and questions about it. */
+/* graph.c: creates and destroys graphs, and returns their values and nodes to the app. */
 #include "graph.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph.h: recorded calls inside the core: values and nodes. */
+/* graph.h: declares graphs inside the core: recorded calls (nodes), their values, and the backward
+ * sweep for gradients. */
 #ifndef BP_GRAPH_PRIVATE_H
 #define BP_GRAPH_PRIVATE_H
 
@@ -10,19 +11,20 @@ enum { BP_NO_VALUE = UINT32_MAX };
 enum bp_value_kind { BP_VALUE_INPUT = 0, BP_VALUE_CONSTANT = 1, BP_VALUE_RESULT = 2 };
 
 struct bp_value {
-    struct bp_typed_view *type; /* dense; one block, so that symbolic tensors may point to it */
-    char *name;                 /* own, unique in the graph */
+    struct bp_typed_view *type; /* dense; allocated separately, so that symbolic tensors may point
+                                   to it */
+    char *name;                 /* owned, unique in the graph */
     uint32_t kind;              /* enum bp_value_kind */
-    uint32_t node, output;      /* of a result: who makes it */
+    uint32_t node, output;      /* of a result: the node and its output */
     struct bp_tensor *constant; /* a reference */
 };
 
 struct bp_node {
     const struct bp_opdef *row;
-    void *attrs;                  /* own, or NULL */
-    char *name;                   /* own, unique in the graph */
-    char *kernel;                 /* own: the only row that will do; NULL: the best */
-    uint32_t *in, *out;           /* values; BP_NO_VALUE: absent */
+    void *attrs;                  /* owned, or NULL */
+    char *name;                   /* owned, unique in the graph */
+    char *kernel;                 /* owned: the only kernel row to use; NULL: the best one */
+    uint32_t *in, *out;           /* numbers of values; BP_NO_VALUE: absent */
     uint32_t n_in, n_out, want;
     uint32_t dtype[BP_VAR_COUNT], bound; /* as in bp_invocation */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
@@ -30,15 +32,16 @@ struct bp_node {
 
 struct bp_graph {
     struct bp_scope scope; /* first: a graph is found by its scope */
-    _Atomic uint32_t refs; /* the app's, and one for each symbolic tensor */
-    struct bp_core *core;  /* a reference; NULL: a short-lived graph of the core's own */
+    _Atomic uint32_t refs; /* references: the app's, and one for each symbolic tensor */
+    struct bp_core *core;  /* a reference; NULL: a short-lived graph inside the core */
     struct bp_value *value;
     struct bp_node *node;
-    uint32_t *input, *output; /* values, in the order of their making */
+    uint32_t *input, *output; /* numbers of values, in the order of creation */
     uint32_t n_value, n_node, n_input, n_output;
     uint32_t room_value, room_node, room_input, room_output;
-    void *names; /* of its values, where it has a core; a tree of tsearch */
-    _Atomic uint32_t programs; /* made of it: while there are any, nothing of it changes */
+    void *names; /* names of its values if it has a core; a tree of tsearch */
+    _Atomic uint32_t programs; /* programs of this graph: while there are any, the graph does not
+                                  change */
 };
 
 static inline bool bp_graph_is(const struct bp_graph *graph)
@@ -46,50 +49,51 @@ static inline bool bp_graph_is(const struct bp_graph *graph)
     return bp_magic_is(graph ? graph->scope.magic : 0, BP_MAGIC_GRAPH);
 }
 
-/* A graph without a core: for expansions. */
+/* Creates a graph without a core, for decompositions. */
 enum bp_status bp_graph_make(struct bp_graph **out_graph);
-/* Refuses what would change a graph that has programs. what: the call or operator. */
+/* Returns an error if the graph has programs and so must not change. `what`: the call or
+ * operator. */
 enum bp_status bp_graph_check_open(const char *what, const struct bp_graph *graph);
 void bp_graph_retain(struct bp_graph *graph);
 void bp_graph_release(struct bp_graph *graph);
-/* The symbolic tensor of a value, which has a reference to the graph. */
+/* Creates the symbolic tensor of a value; the tensor has a reference to the graph. */
 enum bp_status bp_graph_symbol(struct bp_graph *graph, uint32_t value,
                                struct bp_tensor **out_tensor);
 
-/* names.c: the names of values are different ones, but in a graph without a core, where nobody sees
- * them. give: a copy of name, which is not taken, in place of the one that v has. */
+/* names.c: names of values are unique, except in a graph without a core, whose names the app never
+ * sees. bp_graph_give_name: sets a copy of name, which is not in use, as the name of v. */
 bool bp_graph_has_name(const struct bp_graph *graph, const char *name);
 enum bp_status bp_graph_give_name(struct bp_graph *graph, struct bp_value *v, const char *name);
 void bp_graph_drop_name(struct bp_graph *graph, struct bp_value *v);
 void bp_graph_forget_names(struct bp_graph *graph);
 
-/* op/record.c: a new value with a symbolic tensor for it. */
+/* call/trace.c: adds an input value, and creates a symbolic tensor for it. */
 enum bp_status bp_graph_add_input(struct bp_graph *graph, const char *name,
                                   const struct bp_type *type, struct bp_tensor **out_tensor);
 
-/* A call becomes a node: results are symbolic tensors, NULL where not wanted. */
+/* Records a call as a node: the results are symbolic tensors, NULL if not wanted. */
 enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call,
                               struct bp_tensor **out, size_t n_out, const uint8_t *want);
 
-/* The value that a tensor stands for; a real tensor becomes a constant. */
+/* Returns the value that a symbolic tensor represents; a real tensor becomes a constant. */
 enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tensor,
                                  uint32_t *out_value);
 
-/* Records what an operator is defined in, on new inputs: one for each of n_in views that is not
- * NULL, in order. want: bit of each output; out_value: their values. */
+/* Records the decomposition of an operator, on new inputs: one for each of the n_in views that is
+ * not NULL, in order. want: bit of each output; out_value: the values of the outputs. */
 enum bp_status bp_graph_trace_decomposed(struct bp_graph *graph, const struct bp_opdef *row,
                                          const void *attrs, const struct bp_view *const *in,
                                          uint32_t n_in, uint32_t want, uint32_t *out_value);
 
-/* execute.c. Whether a graph can be run with these tensors; and a run with ones that were checked.
- */
+/* execute.c. bp_graph_check: checks whether a graph can run with these tensors. bp_graph_execute:
+ * runs it with tensors that were checked. */
 enum bp_status bp_graph_check(const char *call, const struct bp_graph *graph,
                               struct bp_tensor *const *in, size_t n_in,
                               struct bp_tensor *const *out, size_t n_out);
 enum bp_status bp_graph_execute(const struct bp_graph *graph, struct bp_stream *stream,
                                 struct bp_tensor *const *in, struct bp_tensor **out);
 
-/* The arguments of a node's call: in are its inputs, flat. */
+/* Fills the arguments of a node's call; in: its inputs as a flat list. */
 static inline void bp_node_args(const struct bp_node *node, struct bp_tensor *const *in,
                                 struct bp_arg *out_args)
 {
@@ -98,15 +102,16 @@ static inline void bp_node_args(const struct bp_node *node, struct bp_tensor *co
                                       (size_t)(node->in_at[p + 1] - node->in_at[p])};
 }
 
-/* op/gradient.c: a graph gone through backwards, where each of its values has a tensor, and the
- * gradient of a value is the sum of what its readers give back. The tensors are of scope: a
- * stream's, or of a graph, this one too. Of each value of graph: */
+/* autodiff/call_gradient.c: a backward sweep over a graph. Each value of the graph has a tensor,
+ * and the gradient of a value is the sum of the gradients that its reading nodes contribute. The
+ * tensors belong to `scope`: to a stream, or to a graph, which may be this one. The arrays have one
+ * element for each value of the graph: */
 struct bp_sweep {
     struct bp_scope *scope;
     struct bp_graph *graph;
-    struct bp_tensor **value; /* a reference, or NULL: no node that is looked at has it */
+    struct bp_tensor **value; /* a reference, or NULL: no visited node needs it */
     struct bp_tensor **d;     /* its gradient so far: a reference, or NULL: zero */
-    bool *wanted;             /* something whose gradient is asked for is behind it */
+    bool *wanted;             /* it depends on a value whose gradient is requested */
 };
 
 /* A node as a call on the tensors of its values. */
@@ -117,25 +122,26 @@ struct bp_node_call {
     struct bp_call call;
 };
 
-/* Room for the values that the graph has; the lists are NULL and zero where it fails. */
+/* Allocates arrays for the values that the graph has now. If it fails, the arrays are NULL. */
 enum bp_status bp_sweep_init(struct bp_sweep *sweep, struct bp_scope *scope,
                              struct bp_graph *graph);
 void bp_sweep_finish(struct bp_sweep *sweep, uint32_t n_value);
 void bp_sweep_call(const struct bp_sweep *sweep, const struct bp_node *node,
                    struct bp_node_call *out_call);
 
-/* Adds a gradient, whose reference it takes (NULL: zero), to that of a value. */
+/* Adds a gradient to that of a value, and takes over the reference (NULL: zero). */
 enum bp_status bp_sweep_add(struct bp_sweep *sweep, uint32_t value, struct bp_tensor *d);
 
-/* One node: gives the gradients of its results back to its inputs. Nothing where none came, or
- * nothing behind it is wanted. */
+/* Processes one node: adds the gradients of its inputs, computed from those of its results. Does
+ * nothing if no result has a gradient, or if no input needs one. */
 enum bp_status bp_sweep_node(struct bp_sweep *sweep, const struct bp_node *node,
                              struct bp_node_call *room);
 
-/* Whether a value has gradients. */
+/* Whether a value can have a gradient: it is float or complex. */
 bool bp_value_is_smooth(const struct bp_graph *graph, uint32_t value);
 
-/* Fills a site for a node on a device, but for its inputs. Its attributes stay the node's. */
+/* Fills an invocation for a node on a device, except its inputs. The attributes still belong to the
+ * node. */
 void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node,
                         struct bp_device *device, struct bp_invocation *site);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c: names of a graph's values, no two of them alike: a tree of those that are taken. */
+/* names.c: keeps the names of a graph's values unique, with a tree of the names in use. */
 #include "graph.h"
 
 #include <search.h>
@@ -36,7 +36,7 @@ enum bp_status bp_graph_give_name(struct bp_graph *graph, struct bp_value *v, co
     return BP_OK;
 }
 
-/* A name is its value's. */
+/* A name in the tree is owned by its value, so the tree frees none. */
 static void name_keep(void *name)
 {
     (void)name;

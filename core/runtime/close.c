@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* close.c: the last reference to a device goes: its work is waited for, and all it has ends. */
+/* close.c: destroys a device when its last reference is dropped, after waiting for its work. */
 #include "../memory/memory.h"
 #include "../call/cache.h"
 #include "../call/fallback.h"
@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-/* A device that cannot synchronise at its end: what is deferred goes all the same. */
+/* Frees everything that the device owns. Deferred objects are freed even if the device cannot
+ * synchronize at its end. */
 static void device_destroy(struct bp_device *device)
 {
     struct bp_core *core = device->core;
@@ -45,15 +46,15 @@ static enum bp_status device_destroy_detached(void *device)
     return BP_OK;
 }
 
-/* On another thread, which goes on where its wait is not over by the deadline: nothing is freed
- * that work uses. */
+/* Destroys the device on another thread, which continues if the wait is not over by the deadline:
+ * memory that work uses is never freed. */
 static void device_destroy_until(struct bp_device *device, const struct bp_deadline *until)
 {
     struct bp_core *core = device->core;
     bool begun, late = false;
     char why[1280];
 
-    /* Now: it may be gone later. */
+    /* Written now, because the device may be freed later. */
     bp_deadline_describe(device, NULL, UINT64_MAX, until, why, sizeof why);
     bp_core_retain(core);
     bp_thread_run_until(device_destroy_detached, device, until, &begun, &late);
@@ -62,7 +63,8 @@ static void device_destroy_until(struct bp_device *device, const struct bp_deadl
     bp_core_release(core);
 }
 
-/* A worker that ended a device could wait for itself, or for a worker that waits for it. */
+/* On a worker, another thread destroys the device: the worker could otherwise wait for itself, or
+ * for a worker that waits for it. */
 static void device_destroy_begin(struct bp_device *device)
 {
     struct bp_deadline until = bp_deadline_of(device);
@@ -74,9 +76,9 @@ static void device_destroy_begin(struct bp_device *device)
                     device->name);
 }
 
-/* The last reference goes under the core's lock, so that nobody finds a device that is on its way
- * out. Storages keep the device without references: while some live it stays where it can be found,
- * and the last of them ends it. */
+/* The last reference is dropped under the core's lock, so that no other thread finds a device that
+ * is being destroyed. Live buffers keep a device alive without references: it stays in the core's
+ * list, and the release of its last buffer destroys it. */
 void bp_device_close(struct bp_device *device)
 {
     struct bp_core *core = device->core;
@@ -86,7 +88,7 @@ void bp_device_close(struct bp_device *device)
 
     pthread_mutex_lock(&core->lock);
     refs = atomic_fetch_sub_explicit(&device->refs, 1, memory_order_acq_rel);
-    if (refs == 1 && bp_memory_is_live(device)) refs = 0; /* its last buffer ends it */
+    if (refs == 1 && bp_memory_is_live(device)) refs = 0; /* its last buffer destroys it */
     if (refs == 1 && !stopped) {
         while (*at != device) at = &(*at)->next;
         *at = device->next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core.c: the core object: its options and settings, and the beginning and end of its life. */
+/* core.c: creates and destroys the core object, and reads its options and environment variables. */
 #include "../base/base.h"
 
 #include "../schema/op.h"
@@ -16,7 +16,8 @@
 #include <sys/random.h>
 #include <time.h>
 
-/* Settings that cannot be are passed over, with a warning. */
+/* Sets the number of threads. Invalid values of environment variables are ignored, with a
+ * warning. */
 static void read_width(struct bp_core *core)
 {
     const char *wanted = bp_env_get("BP_THREADS");
@@ -33,7 +34,8 @@ static void read_width(struct bp_core *core)
     core->width = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
 }
 
-/* Signatures differ from process to process: nobody can make two that are equal beforehand. */
+/* Signatures are keyed by numbers that differ in each process, so that an attacker cannot compute
+ * two equal ones in advance. */
 static pthread_once_t seeded = PTHREAD_ONCE_INIT;
 
 static void core_seed(void)
@@ -62,7 +64,7 @@ static uint64_t read_seed(struct bp_core *core)
     return 0;
 }
 
-/* A word out of three. */
+/* Reads BP_FALLBACK, one word out of three. */
 static void read_fallback(struct bp_core *core)
 {
     static const char *const word[] = {"allow", "warn", "deny"};
@@ -78,7 +80,7 @@ static void read_fallback(struct bp_core *core)
         bp_core_log(core, BP_LOG_WARN, "BP_FALLBACK=%.40s: expected allow, warn or deny", wanted);
 }
 
-/* A setting of one word out of two; the first is what holds without it. */
+/* Reads a setting with two possible words; false: the default, `usual`. */
 static bool read_choice(struct bp_core *core, const char *name, const char *usual,
                         const char *other)
 {
@@ -90,7 +92,7 @@ static bool read_choice(struct bp_core *core, const char *name, const char *usua
     return false;
 }
 
-/* "512M": bytes, or with K, M, G or T behind the number. */
+/* Reads "512M": bytes, or a number followed by K, M, G or T. */
 static void read_memory_limit(struct bp_core *core)
 {
     const char *wanted = bp_env_get("BP_MEM_LIMIT"), *unit = "KMGT", *found;
@@ -112,7 +114,7 @@ static void read_memory_limit(struct bp_core *core)
     core->memory_limit = (uint64_t)n << shift;
 }
 
-/* Seconds, as BP_CCL_TIMEOUT. */
+/* Reads BP_WAIT_TIMEOUT in seconds, like BP_CCL_TIMEOUT. */
 static void read_wait_timeout(struct bp_core *core)
 {
     const char *wanted = bp_env_get("BP_WAIT_TIMEOUT");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* open.c: devices, found by name and opened. */
+/* open.c: finds devices by name and opens them. */
 #include "../base/activity.h"
 #include "../memory/memory.h"
 #include "../call/cache.h"
@@ -36,7 +36,7 @@ static enum bp_status read_properties(struct bp_device *device)
     status = entry->runtime.device_properties(entry->self, device->index, p);
     bp_activity_end(note);
     TRY(bp_error_leave(status, entry->plugin.name,
-                       "device_properties")); /* not open yet: not lost */
+                       "device_properties")); /* the device is not open yet, so it cannot be lost */
     if (p->size != sizeof *p)
         return bp_error(BP_ERR_PLUGIN,
                         "%s: device_properties changed size from %zu, which the core had set, to "
@@ -70,7 +70,8 @@ static enum bp_status read_properties(struct bp_device *device)
     return BP_OK;
 }
 
-/* Under core->lock: a device that is open already, with a new reference. */
+/* Called with core->lock held. Returns a device that is already open, with a new reference; NULL if
+ * it is not. */
 static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry *entry,
                                    uint32_t index)
 {
@@ -82,7 +83,7 @@ static struct bp_device *find_open(struct bp_core *core, struct bp_plugin_entry 
     return NULL;
 }
 
-/* Opened by device_open: properties, the host's timeline, memory. */
+/* Allocates a device; device_open fills properties, the host's timeline and memory. */
 static struct bp_device *device_alloc(struct bp_plugin_entry *entry, uint32_t index)
 {
     struct bp_device *device = calloc(1, sizeof *device);
@@ -100,8 +101,8 @@ static struct bp_device *device_alloc(struct bp_plugin_entry *entry, uint32_t in
     return device;
 }
 
-/* Two threads may open one device at once: the plugin is asked without a lock, the first to enter
- * wins. */
+/* Two threads may open the same device at the same time: the plugin is called without a lock, and
+ * the device that is added to the core first is used. */
 static enum bp_status device_open(struct bp_plugin_entry *entry, uint32_t index,
                                   struct bp_device **out)
 {
@@ -158,7 +159,7 @@ enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32
     return device_open(entry, index, out_device);
 }
 
-/* "kind" or "kind:index". */
+/* Parses "kind" or "kind:index". */
 static enum bp_status parse_name(const char *name, char *kind, size_t size, uint32_t *out_index)
 {
     size_t n = strcspn(name, ":");
@@ -175,7 +176,8 @@ static enum bp_status parse_name(const char *name, char *kind, size_t size, uint
     return BP_OK;
 }
 
-/* The entries of one kind, best first: n of them in list; the worst are left out. */
+/* Lists up to max entries of one kind, best priority first, and returns their number; if there are
+ * more, the worst are left out. */
 static uint32_t entries_of_kind(struct bp_core *core, const char *kind,
                                 struct bp_plugin_entry **list, uint32_t max)
 {
@@ -196,7 +198,7 @@ static uint32_t entries_of_kind(struct bp_core *core, const char *kind,
     return n;
 }
 
-/* Says too what could be behind it: manifests that were refused, a selection. */
+/* Returns BP_ERR_NOT_FOUND. The message names possible causes: refused plugins, and a selection. */
 static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
 {
     const char *selection = core->plugins ? core->plugins : bp_env_get("BP_PLUGINS");
@@ -241,7 +243,8 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name,
         if (status == BP_OK)
             return index < list[i]->n_device ? device_open(list[i], index, out_device)
                                              : no_such_device(list[i], index);
-        if (status == BP_ERR_MEMORY) return status; /* another plugin may not stand in for it */
+        if (status == BP_ERR_MEMORY) return status; /* no other plugin is tried after running out of
+                                                       memory */
         if (i > 0) continue;
         first = status;
         snprintf(why, sizeof why, "%s", bp_error_message());

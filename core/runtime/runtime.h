@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime.h: what stands above all other parts of the core and puts them together. Below it they
- * know nothing of it but functions that it registers with them. */
+/* runtime.h: declares the top layer of the core, which connects all other parts. The lower layers
+ * call it only through functions that it registers with them. */
 #ifndef BP_RUNTIME_PRIVATE_H
 #define BP_RUNTIME_PRIVATE_H
 
 #include "../device/device.h"
 
-/* Before the first core: from now on a fork and exit() are noticed. Costs nothing the next time. */
+/* Called before the first core is created: installs the handlers for fork and exit(). Later calls
+ * cost nothing. */
 void bp_runtime_init(void);
 
-/* bp_device_release for a reference that may be the last: that ends the device, unless its buffers
- * keep it. */
+/* Drops a reference to a device that may be the last one: then the device is destroyed, unless its
+ * buffers keep it alive. */
 void bp_device_close(struct bp_device *device);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shutdown.c: the way out of the process, bp_shutdown and exit; and a forked child. */
+/* shutdown.c: implements the end of the process (bp_shutdown and exit), and resets the state of a
+ * forked child. */
 #include "../base/activity.h"
 #include "runtime.h"
 
@@ -9,7 +10,7 @@
 
 enum { EXIT_SECONDS = 5 };
 
-/* The child has one thread, and none of the work, locks and cores of its parent. */
+/* The child has one thread, and none of the parent's work, locks and cores. */
 static void shutdown_after_fork(void)
 {
     bp_process_after_fork();
@@ -19,11 +20,11 @@ static void shutdown_after_fork(void)
     bp_manifest_after_fork();
 }
 
-/* A visit of open devices, until it answers true. Locks are held for that only. */
+/* A visit of open devices, until `at` returns true. Locks are held only during the visit. */
 struct visit {
     bool (*at)(struct bp_device *device, void *ctx);
     void *ctx;
-    bool wait; /* for locks that somebody has; else what they protect is passed by */
+    bool wait; /* wait for locks; false: skip objects whose lock another thread holds */
 };
 
 static bool visit_in_core(struct bp_core *core, void *ctx)
@@ -44,7 +45,7 @@ static bool visit_devices(struct visit visit)
     return bp_process_visit_cores(visit.wait, visit_in_core, &visit);
 }
 
-/* Text on what a device does. */
+/* A buffer for a text about the activity of a device. */
 struct text {
     char *text;
     size_t size;
@@ -57,7 +58,7 @@ static bool is_device_busy(struct bp_device *device, void *ctx)
     return bp_device_is_busy(device, what->text, what->size);
 }
 
-/* Whether the host still runs something; what says what. */
+/* Whether the host still runs work of the library; the text in `what` describes it. */
 static bool shutdown_is_busy(char *what, size_t size)
 {
     struct text text = {what, size};
@@ -78,7 +79,8 @@ static bool device_find_launch(struct bp_device *device, void *ctx)
     return true;
 }
 
-/* Locks that somebody has are passed by: it may be the thread that a signal handler interrupts. */
+/* Skips objects whose lock is held: the holder may be the thread that a signal handler
+ * interrupts. */
 static bool find_launch(struct bp_activity *out)
 {
     return visit_devices((struct visit){device_find_launch, out, false});
@@ -108,13 +110,13 @@ static bool shutdown_wait_host(const struct bp_deadline *until, char *what, size
     return true;
 }
 
-/* Devices, each with a reference. */
+/* A list of devices, with a reference to each. */
 struct device_list {
     struct bp_device **at;
     size_t n, room;
 };
 
-/* Whether there is no memory for one more. */
+/* Adds a device. Returns true if there is no memory for it. */
 static bool device_list_add(struct bp_device *device, void *ctx)
 {
     struct device_list *list = ctx;
@@ -130,7 +132,7 @@ static bool device_list_add(struct bp_device *device, void *ctx)
     return false;
 }
 
-/* What devices do behind the host's back. */
+/* Waits for work that devices run asynchronously. */
 static enum bp_status shutdown_wait_devices(const struct bp_deadline *until)
 {
     struct device_list list = {0};
@@ -168,8 +170,8 @@ static bool wake_device(struct bp_device *device, void *ctx)
     return false;
 }
 
-/* Registered several times, of which the first call counts. Streams are told, so that their threads
- * begin nothing more. */
+/* The handler for exit(). It is registered several times, and only its first call has an effect. It
+ * wakes the streams' queues, so that their threads start no further task. */
 static void shutdown_at_exit(void)
 {
     struct bp_deadline until;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attrs.c: attribute structs: older and newer ones, their checks and own copies. */
+/* attrs.c: reads attribute structs of older and newer versions, checks their values and copies
+ * them. */
 #include "op.h"
 
 #include <inttypes.h>
@@ -36,8 +37,8 @@ bool bp_attrs_tail_zero(const struct bp_opinfo *op, const void *attrs, size_t si
     return true;
 }
 
-/* A struct of a newer app may be longer; what this library does not know must be unused, that is
- * zero. */
+/* Checks the size of an attribute struct. The struct of a newer app may be longer; attributes that
+ * this library does not know must be unused, that is, zero. */
 static enum bp_status check_size(const struct bp_opinfo *op, const void *given)
 {
     size_t size;
@@ -95,7 +96,7 @@ static size_t lists_size(const struct bp_opinfo *op, const void *attrs)
     return size;
 }
 
-/* Lists lie behind the struct. */
+/* Copies the lists behind the struct. */
 static void copy_lists(const struct bp_opinfo *op, void *attrs)
 {
     char *at = (char *)attrs + op->attrs_size;
@@ -114,7 +115,8 @@ static void copy_lists(const struct bp_opinfo *op, void *attrs)
 
 enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void **out_attrs)
 {
-    uint64_t full[512 / 8]; /* the largest struct of a row fits: a unit test sees to it */
+    uint64_t full[512 / 8]; /* large enough for the attribute struct of every operator: a unit test
+                               checks it */
     size_t size = 0;
     void *copy;
 

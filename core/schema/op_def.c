@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op_def.c: what is derived of the row of an operator, of the table or of a plugin. */
+/* op_def.c: derives the remaining members of an operator definition, of the core's table or of a
+ * plugin. */
 #include "op.h"
 
 static void place_attrs(const struct bp_opinfo *op, struct bp_attr *attr)
@@ -12,7 +13,8 @@ static void place_attrs(const struct bp_opinfo *op, struct bp_attr *attr)
     }
 }
 
-/* What calls need of a row at once: the words of the KEY attributes, whether there are others. */
+/* Derives the members that calls need quickly, such as the words of the KEY attributes and whether
+ * others exist. */
 void bp_opdef_derive(struct bp_opdef *row, struct bp_attr *attr)
 {
     struct bp_opinfo *op = &row->info;

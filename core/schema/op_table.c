@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* op_table.c: the operator table, derived from ops.def, and the look-up by name. */
+/* op_table.c: builds the operator table from ops.def, and finds operators by name. */
 #include "op.h"
 
 #include <backplane/attrs.h>
 #include <math.h> /* INFINITY, a default */
 #include <string.h>
 
-/* Ports and attributes, each list ended by one without a name. */
+/* Lists of ports and attributes; each ends with an entry without a name. */
 #define OP(op, ins, outs, facts) \
     static const struct bp_port op##_in[] = {ins{0}}, op##_out[] = {outs{0}};
 #define OPA(op, ins, outs, attrs, facts) \
@@ -24,7 +24,8 @@
 #define VIEWS(n, v, i, d) {#n, BP_PORT_VIEWS, BP_VAR_##v, i, 0, d},
 #include <ops/ops.def>
 
-/* A word does not know its row, so offsets are filled in by init: fields lie without gaps. */
+/* The macro for an attribute does not know its operator, so op_table_init computes the offsets: the
+ * members have no gaps. */
 #define OP(op, ins, outs, facts)
 #define OPA(op, ins, outs, attrs, facts) static struct bp_attr op##_attr[] = {attrs{0}};
 #define I64(n, v, w, d) {#n, BP_ATTR_I64, BP_ATTR_##w, 0, 1, 0, v, d},
@@ -105,7 +106,9 @@ static void op_table_init(void)
 {
     for (uint16_t row = 0; row < BP_ROW_COUNT; row++) {
         struct bp_opinfo *op = &bp_opdef[row].info;
-        bp_opdef_derive(&bp_opdef[row], (struct bp_attr *)(uintptr_t)op->attr); /* ours, above */
+        bp_opdef_derive(&bp_opdef[row], (struct bp_attr *)(uintptr_t)op->attr); /* writable: it is
+                                                                                   op##_attr
+                                                                                   above */
         op_table_enter(op->name, strlen(op->name), row);
         for (const char *alias = op->alias; alias && *alias;) {
             size_t n = strcspn(alias, " ");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_operators.c: operators that plugins bring: rows beside those of ops.def. A list for the
- * process that only grows, since calls, graphs and models point into it, and look-ups have no
- * core. */
+/* plugin_operators.c: registers operators that plugins define, in addition to those of ops.def. The
+ * list belongs to the process and only grows, because calls, graphs and models refer to its
+ * elements, and look-ups have no core. */
 #include "op.h"
 
 #include <ctype.h>
@@ -9,16 +9,16 @@
 #include <string.h>
 
 struct custom {
-    struct bp_opdef row; /* first: found by it */
+    struct bp_opdef row; /* first: an operator is found by its definition */
     enum bp_status (*infer)(const struct bp_prep *prep, struct bp_inferred *out, uint32_t n_out);
     struct custom *next;
     struct bp_attr attr[];
 };
 
-enum { LONGEST_NAME = 128, ATTRS_MAX = 8 * 64 /* bytes: a bit each 8 in key_words */ };
+enum { LONGEST_NAME = 128, ATTRS_MAX = 8 * 64 /* bytes: key_words has one bit for each 8 */ };
 
 static _Atomic(struct custom *) list;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of who adds */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add operators */
 
 const struct bp_opdef *bp_plugin_op_find(const char *name)
 {
@@ -138,7 +138,8 @@ static bool same_ports(const struct bp_port *a, const struct bp_port *b, uint32_
     return true;
 }
 
-/* What calls of one can be calls of the other. */
+/* Whether two operators have the same interface, so that calls of one are valid calls of the
+ * other. */
 static bool is_same(const struct bp_opinfo *a, const struct bp_opinfo *b)
 {
     if (a->n_in != b->n_in || a->n_out != b->n_out || a->n_attr != b->n_attr ||
