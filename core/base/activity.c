@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* activity.c: implements a fixed table of notes. Each note is written by one thread and read by
- * all, also by signal handlers, without locks: a reader copies a note and checks whether it changed
- * meanwhile. */
+/* activity.c: stores the plugin call in which each thread is, in a fixed table of notes. Each note
+ * is written by one thread and read by all, also by signal handlers, without locks: a reader copies
+ * a note and checks whether it changed meanwhile. */
 #include "activity.h"
 
 #include <errno.h>

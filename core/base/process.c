@@ -17,8 +17,8 @@ struct abandoned {
     const void *object;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards cores, and the drop of each
-                                                            core's last reference */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards cores, and dropping their last
+                                                            references */
 static struct bp_core *cores;                            /* linked by next */
 static struct abandoned *abandoned;                      /* guarded by the lock */
 static _Atomic uint32_t busy_calls;                      /* on all threads */

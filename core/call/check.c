@@ -289,8 +289,7 @@ enum bp_status bp_invocation_init(struct bp_invocation *site, struct bp_device *
     TRY(check_kernel(site));
     TRY(check_take_inputs(site, call));
     place_outputs(site, 0);
-    if (!site->row->varies) TRY(take_wants(site, want, n_want)); /* otherwise inference sets the
-                                                                    count first */
+    if (!site->row->varies) TRY(take_wants(site, want, n_want)); /* otherwise after inference */
     TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));
     status = check_infer(site);
     if (status == BP_OK && site->row->varies) status = take_wants(site, want, n_want);

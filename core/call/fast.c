@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fast.c: the shortest path of a call: one kernel with one output, on an inline stream, that needs
- * only its tensors. Other calls use launch.c, which does the same and more. */
+/* fast.c: runs calls by the shortest path: one kernel with one output, on an inline stream, that
+ * needs only its tensors. Other calls use launch.c, which does the same and more. */
 #include "../memory/pool.h"
 #include "cache.h"
 

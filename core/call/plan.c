@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c: finds the steps of a call. It tries a kernel of the device or a view, then the same
- * kernel on dense copies, then a decomposition into other operators, then another dtype. Each path
- * may need all others for its own steps, so they are in one file. */
+/* plan.c: finds the steps (kernel launches and views) of a call. It tries a kernel of the device or
+ * a view, then the same kernel on dense copies, then a decomposition into other operators, then
+ * another dtype. Each path may need all others for its own steps, so they are in one file. */
 #include "plan.h"
 
 #include "../graph/graph.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queued_launch.c: puts a launch into a stream's queue. The views, shapes and attributes that the
- * launch refers to are copied, so that the app's tensors may be destroyed meanwhile. */
+/* queued_launch.c: puts a kernel launch into a stream's queue. The views, shapes and attributes
+ * that the launch refers to are copied, so that the app's tensors may be destroyed meanwhile. */
 #include "../schema/op.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c: runs eager calls. A call with a known signature is found in the stream's table and
+/* run.c: runs eager calls: a call with a known signature is found in the stream's table and
  * launched; any other call is checked and prepared first. */
 #include "../graph/graph.h"
 #include "cache.h"
@@ -64,8 +64,7 @@ static bool call_set_outputs(struct bp_eager *e, struct bp_tensor *const *given)
         if (!t) continue;
         if (!bp_tensor_is(t) || t->device != e->device) return false;
         e->given |= 1u << i;
-        if (share < 0 || op->out[i].kind == BP_PORT_UPDATE) continue; /* an update output always is
-                                                                         its input */
+        if (share < 0 || op->out[i].kind == BP_PORT_UPDATE) continue; /* always is its input */
         if (e->in_at[share] == e->in_at[share + 1]) continue;
         if (e->in[e->in_at[share]] && e->in[e->in_at[share]]->buffer == t->buffer &&
             e->in[e->in_at[share]]->offset == t->offset && t->view.count)

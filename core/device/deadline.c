@@ -84,8 +84,7 @@ void bp_deadline_describe(struct bp_device *device, const struct bp_timeline *ti
 
     deadline_write_work(device, timeline, number, work, sizeof work);
     if (!*work)
-        deadline_write_work(device, NULL, 0, work, sizeof work); /* work of other streams may delay
-                                                                    it: all in one order */
+        deadline_write_work(device, NULL, 0, work, sizeof work); /* other streams may delay it */
     if (until->source) snprintf(source, sizeof source, " (%s)", until->source);
     snprintf(text, size, "%s: not over after %.6g s%s: %s", device->name,
              (double)until->timeout_ns * 1e-9, source, *work ? work : "its work");

@@ -38,8 +38,7 @@ struct bp_device {
     struct bp_device *next; /* in core->devices, under core->lock */
     uint32_t index;
     uint32_t emulated;      /* enum bp_emulated */
-    bool is_inline;         /* BP_DEVICE_INLINE: a stream without a queue works before the call
-                               returns */
+    bool is_inline;         /* BP_DEVICE_INLINE: streams without a queue are synchronous */
     bool host_visible;
     uint64_t alignment;
     uint64_t signature;     /* a part of the signatures of its tensors: see bp_tensor_signature */
@@ -50,8 +49,7 @@ struct bp_device {
     struct bp_failure failure;
     struct bp_failure lost; /* BP_ERR_DEVICE_LOST: the core submits no more work to the plugin */
     _Atomic uint64_t blocked[BP_BLOCK_COUNT]; /* how many calls had to wait, by reason */
-    _Atomic uint64_t peer_copies; /* copies from devices of the same plugin that the plugin did
-                                     itself */
+    _Atomic uint64_t peer_copies; /* copies from devices of the same plugin, made by the plugin */
 
     _Atomic bool recording; /* the work of one of the device's streams is being captured */
 

@@ -110,8 +110,7 @@ static void *queue_worker(void *arg)
         pthread_cond_broadcast(&queue->progress);
         pthread_cond_broadcast(&queue->room);
     }
-    if (!queue->stopping) { /* idle or exiting, and no thread joins it: the next push starts
-                               another */
+    if (!queue->stopping) { /* idle or exiting: no thread joins it, and a push starts another */
         queue->started = false;
         pthread_detach(pthread_self());
     }

@@ -18,8 +18,7 @@ struct bp_task {
     void (*destroy)(struct bp_task *task); /* called whether the task ran or not */
     uint64_t number; /* number of the work on the timeline; 0: it has none */
     const char *name; /* static */
-    char *node;       /* name of the graph node that runs the task, set by the push; owned; NULL:
-                         none */
+    char *node;       /* name of the graph node that runs it, set by the push; owned; NULL: none */
     bool always;      /* run after a failure too. The task uses no memory of a thread that waits for
                          the queue */
 };

@@ -62,12 +62,10 @@ struct bp_timeline {
     bool is_inline;             /* work is done when its call returns: an inline stream, the host */
     void *stream;               /* the plugin's stream, or NULL */
     struct bp_queue *queue;     /* the core's, in front of an inline device; or NULL. Constant */
-    _Atomic(struct bp_queue *) callbacks; /* runs the app's callbacks if there is no queue; or
-                                             NULL */
+    _Atomic(struct bp_queue *) callbacks; /* runs the app's callbacks if queue is NULL; or NULL */
     struct bp_device *device;
     _Atomic(struct bp_pool *) pool[BP_SPACES]; /* owned pools, by space; created at first use */
-    uint32_t fault;         /* a bad value found by a kernel on the host; for the thread that runs
-                               it */
+    uint32_t fault;         /* a bad value that a kernel on the host found; cleared by its thread */
     _Atomic uint64_t base;      /* numbers up to it belong to earlier streams */
     _Atomic uint64_t barrier;   /* a barrier point: later work of the device's other streams runs
                                    after work `barrier`; 0: none */
@@ -79,8 +77,8 @@ struct bp_timeline {
                                      not run; or NULL */
     _Atomic bool stream_locked; /* by a thread that captures its work: only this thread uses
                                    stream */
-    const char *node;       /* name of the graph node that the stream's caller runs now; NULL:
-                               none */
+    const char *node;       /* of the graph that the stream's caller runs now: its node's name;
+                               NULL: none */
 
     pthread_mutex_t lock; /* guards all below, and storing or retiring a failure */
     uint64_t last_good;   /* after a failure of the stream or device: work up to it succeeded */

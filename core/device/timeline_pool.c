@@ -217,8 +217,7 @@ static bool timeline_is_over(struct bp_timeline *timeline)
     struct bp_queue *callbacks = atomic_load(&timeline->callbacks);
     uint64_t submitted = atomic_load(&timeline->submitted);
 
-    return submitted == atomic_load(&timeline->last) && /* a callback may destroy the stream of a
-                                                           call in progress */
+    return submitted == atomic_load(&timeline->last) && /* a callback may destroy its stream */
            (bp_timeline_passed(timeline, submitted) ||
             (!timeline->queue && bp_device_is_lost(timeline->device))) &&
            bp_timeline_waits_passed(timeline, false) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capture.h: declares captures: calls on a stream that the plugin records and does not run
- * (backplane/graphs.h), with all objects that their replays use: memory, prepared calls, and the
- * graph whose constants they read. */
+ * (backplane/graphs.h). A capture keeps all objects that its replays use: memory, prepared calls,
+ * and the graph whose constants they read. */
 #ifndef BP_CAPTURE_PRIVATE_H
 #define BP_CAPTURE_PRIVATE_H
 

@@ -104,8 +104,7 @@ static enum bp_status run_nodes(struct execution *e)
 {
     for (uint32_t n = 0; n < e->graph->n_node; n++) {
         enum bp_status status;
-        e->stream->timeline->node = e->graph->node[n].name; /* for failures that a queue finds
-                                                               later */
+        e->stream->timeline->node = e->graph->node[n].name; /* for later failures in a queue */
         status = run_node(e, n);
         e->stream->timeline->node = NULL;
         if (status)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c: runs a graph repeatedly. The device captures the second run on a stream and replays
- * the capture later; if that is impossible, the graph runs node by node and the program has the
- * reason. */
+/* program.c: runs a graph repeatedly, by captures and replays. The device captures the second run
+ * on a stream and replays the capture later; if that is impossible, the graph runs node by node and
+ * the program has the reason. */
 #include "capture.h"
 #include "../graph/graph.h"
 
@@ -11,15 +11,13 @@
 
 struct bp_program {
     uint32_t magic;
-    struct bp_graph *graph; /* a reference, as device. The graph cannot change while it has
-                               programs */
+    struct bp_graph *graph; /* a reference, as device. Unchanged while it has programs */
     struct bp_device *device;
 
     pthread_mutex_t lock;           /* guards all below */
     struct bp_capture *recording; /* NULL: no capture, and no tensors */
     struct bp_tensor **place;       /* of each input: the tensor that replays read */
-    struct bp_tensor **result;      /* of each output: the tensor that replays write, or that it
-                                       is */
+    struct bp_tensor **result;      /* of each output: the tensor that replays write, or an input */
     bool never;                     /* it cannot be captured */
     struct bp_timeline *last;       /* of the stream of the last run */
     uint64_t base;                  /* identifies that stream: its numbers begin here */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* heap.c: implements bins of free blocks and their bitmap. Sizes arrive in no predictable order, so
- * each branch would cost time: sentinels and list heads make the cases at the ends need no
- * branch. */
+/* heap.c: implements the heap of a pool: bins of free blocks and their bitmap. Sizes arrive in no
+ * predictable order, so each branch would cost time: sentinels and list heads make the cases at the
+ * ends need no branch. */
 #include "pool.h"
 
 #include <stdlib.h>

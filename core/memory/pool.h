@@ -161,8 +161,8 @@ void bp_segment_report_new(struct bp_device *device, struct bp_span *segment);
 /* Begins the release of segments, until bp_segment_release_end. false: a new listener is being
  * informed of the existing segments, and none may be released now. */
 bool bp_segment_release_begin(struct bp_device *device);
-void bp_segment_report_release(struct bp_device *device, struct bp_span *segment); /* before the
-                                                                                      release */
+void bp_segment_report_release(struct bp_device *device, struct bp_span *segment); /* called before
+                                                                                      it */
 void bp_segment_release_end(struct bp_device *device);
 
 /* alloc_slow.c: allocates a buffer if the fast path found no block in the owner's pool. */

@@ -45,7 +45,7 @@ enum bp_status bp_core_plugin(struct bp_core *core, uint32_t index, struct bp_pl
 
     TRY(find_entry(core, "bp_core_plugin", index, &entry));
     pthread_mutex_lock(
-        &core->lock); /* not the entry's lock: loading a plugin may take long */
+        &core->lock); /* not the entry's lock: the loading thread may hold it for long */
     info.name = entry->manifest.name;
     info.kind = entry->manifest.kind;
     info.version = entry->manifest.version;

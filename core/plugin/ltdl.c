@@ -27,8 +27,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     bool ready;
     const char *path;    /* file being opened now, or NULL */
-    struct module *next; /* allocated for module_open: if that ran out of memory, libltdl would try
-                            another loader */
+    struct module *next; /* for module_open: without memory it could not stop libltdl's own
+                            loaders */
     struct module *last; /* the module that module_open returned last */
 } loader;
 
@@ -106,10 +106,8 @@ static lt_dlhandle ltdl_open_library(const char *path, char **out_why)
     loader.last = NULL;
     errno = 0;
     handle = lt_dlopen(
-        path); /* for a file that is already open it returns the handle without calling the
-                  loader */
-    memory = !handle && errno == ENOMEM; /* of libltdl itself: our loader returns a module for each
-                                            failure */
+        path); /* for a file that is already open it returns without a call of the loader */
+    memory = !handle && errno == ENOMEM; /* in libltdl: our loader returns a module */
     loader.path = NULL;
     free(loader.next);
     loader.next = NULL;

@@ -243,8 +243,7 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name,
         if (status == BP_OK)
             return index < list[i]->n_device ? device_open(list[i], index, out_device)
                                              : no_such_device(list[i], index);
-        if (status == BP_ERR_MEMORY) return status; /* no other plugin is tried after running out of
-                                                       memory */
+        if (status == BP_ERR_MEMORY) return status; /* no other plugin is tried */
         if (i > 0) continue;
         first = status;
         snprintf(why, sizeof why, "%s", bp_error_message());

@@ -115,8 +115,7 @@ static void copy_lists(const struct bp_opinfo *op, void *attrs)
 
 enum bp_status bp_attrs_copy(const struct bp_opinfo *op, const void *given, void **out_attrs)
 {
-    uint64_t full[512 / 8]; /* large enough for the attribute struct of every operator: a unit test
-                               checks it */
+    uint64_t full[512 / 8]; /* holds the struct of every operator: a unit test checks this */
     size_t size = 0;
     void *copy;
 

@@ -106,9 +106,7 @@ static void op_table_init(void)
 {
     for (uint16_t row = 0; row < BP_ROW_COUNT; row++) {
         struct bp_opinfo *op = &bp_opdef[row].info;
-        bp_opdef_derive(&bp_opdef[row], (struct bp_attr *)(uintptr_t)op->attr); /* writable: it is
-                                                                                   op##_attr
-                                                                                   above */
+        bp_opdef_derive(&bp_opdef[row], (struct bp_attr *)(uintptr_t)op->attr); /* writable */
         op_table_enter(op->name, strlen(op->name), row);
         for (const char *alias = op->alias; alias && *alias;) {
             size_t n = strcspn(alias, " ");

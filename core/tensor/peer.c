@@ -42,8 +42,7 @@ static enum bp_status peer_order_all_after(struct bp_timeline *reader, uint64_t 
 {
     struct bp_timeline *t;
 
-    atomic_store_explicit(&reader->barrier, number, memory_order_release); /* for streams created
-                                                                              later */
+    atomic_store_explicit(&reader->barrier, number, memory_order_release); /* for later streams */
     for (t = atomic_load(&reader->device->timelines); t; t = t->next)
         if (t != reader && !t->is_inline && !peer_is_recorded(t))
             TRY(bp_timeline_insert_wait(t, reader, number));
@@ -102,8 +101,7 @@ static enum bp_status peer_copy(struct bp_stream *stream, struct bp_tensor *dst,
     bp_tensor_record_write(dst);
     if (status == BP_OK) status = peer_order_target(stream, dst, reader, number);
     if (status == BP_OK) status = peer_order_all_after(reader, number);
-    if (status) bp_timeline_wait(reader, number, &bp_deadline_none); /* no order holds without this
-                                                                        wait */
+    if (status) bp_timeline_wait(reader, number, &bp_deadline_none); /* the order needs this */
     return status;
 }
 

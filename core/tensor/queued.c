@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queued.c: transfers on streams with a queue. Each transfer is one task, whatever the layouts, so
- * that a call is queued completely or not at all. It waits only for host memory that is too large
- * to be copied into the task. */
+/* queued.c: copies tensors on streams with a queue. Each transfer is one task, whatever the
+ * layouts, so that a call is queued completely or not at all. It waits only for host memory that is
+ * too large to be copied into the task. */
 #include "tensor.h"
 
 #include <stdlib.h>

@@ -90,8 +90,7 @@ static enum bp_status stride_fill_open(const char *call, int64_t count, struct b
                         "%s: extent %" PRId64 " is -1, but another is 0: any number would fit; say "
                         "which",
                         call, open);
-    out->shape[open] = count / rest; /* if the division has a rest, the caller finds that the counts
-                                        differ */
+    out->shape[open] = count / rest; /* if it does not divide, the counts will differ */
     return BP_OK;
 }
 
@@ -159,8 +158,7 @@ enum bp_status bp_extents_slice(const char *call, const struct bp_extents *from,
     stop = stride_clamp(stop, extent);
     to.shape[a] = start < stop ? (stop - start - 1) / step + 1 : 0;
     to.offset = to.shape[a] ? start * from->stride[a] : 0;
-    if (to.shape[a] > 1) to.stride[a] *= step; /* otherwise the stride is unused, and the product
-                                                  could overflow */
+    if (to.shape[a] > 1) to.stride[a] *= step; /* else unused, and may overflow */
     *out = to;
     return BP_OK;
 }
