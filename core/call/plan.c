@@ -14,8 +14,8 @@
 
 enum { DEPTH_MAX = 16 }; /* nested decompositions: more are a cycle */
 
-/* Copies the attributes of a step, unless the step is the call itself: the copy step of a view may
- * have the same operator definition but its own attributes. */
+/* Copies the attributes of a step, unless the step is the call itself. b->kind alone does not
+ * decide this: the copy step of a view operator has the kind NONE too. */
 static enum bp_status own_attrs(const struct bp_planner *b, const struct bp_invocation *site,
                                 struct bp_step *step)
 {

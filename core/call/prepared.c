@@ -339,7 +339,7 @@ static enum bp_status check_options(const struct bp_invocation *site,
     return BP_OK;
 }
 
-/* The device of the call is that of its first tensor; without tensors it is `device`. */
+/* Prepares a call for `device`, on which all of its tensors must be. */
 static enum bp_status prepared_create(struct bp_device *device, const struct bp_call *call,
                                       const struct bp_prepare_options *o,
                                       struct bp_prepared **out_prepared)

@@ -65,7 +65,7 @@ struct bp_timeline {
     _Atomic(struct bp_queue *) callbacks; /* runs the app's callbacks if queue is NULL; or NULL */
     struct bp_device *device;
     _Atomic(struct bp_pool *) pool[BP_SPACES]; /* owned pools, by space; created at first use */
-    uint32_t fault;         /* a bad value that a kernel on the host found; cleared by its thread */
+    uint32_t fault;         /* kernels on the host write it; belongs to the thread that runs them */
     _Atomic uint64_t base;      /* numbers up to it belong to earlier streams */
     _Atomic uint64_t barrier;   /* a barrier point: later work of the device's other streams runs
                                    after work `barrier`; 0: none */

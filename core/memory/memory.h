@@ -14,8 +14,9 @@ enum bp_access {
     BP_ACCESS_FROZEN = 2, /* bp_tensor_freeze: no thread may change it */
 };
 
-enum { BP_STORAGE_ROOM = 256 + 64 + 8 }; /* a tensor, aligned to a cache line; sizeof(struct
-                                            bp_buffer) is a multiple of a line */
+/* Bytes for a tensor inside its buffer, with room to align it to a cache line. They also make the
+ * size of struct bp_buffer a multiple of a line. */
+enum { BP_STORAGE_ROOM = 256 + 64 + 8 };
 
 /* An address as kernels and copies receive it: the handle of the segment, and the address or offset
  * in the segment. {NULL, NULL}: the buffer has 0 bytes. */
@@ -101,8 +102,8 @@ static inline void bp_buffer_record_write(struct bp_buffer *buffer)
 uint64_t bp_buffer_reserve_ids(uint64_t n);
 
 /* Copies on a stream without a queue: between ranges of buffer a and the host, or between a and b
- * (b NULL: there is no second buffer). When the call returns, host memory has been read or written.
- * A copy out waits for it. */
+ * (b NULL: there is no second buffer). When the call returns, host memory has been read or written:
+ * a copy out therefore waits. */
 enum bp_direction { BP_COPY_IN, BP_COPY_OUT, BP_COPY_WITHIN };
 enum bp_status bp_memory_copy(struct bp_stream *stream, enum bp_direction direction,
                               const struct bp_copy *copy, struct bp_buffer *a,
@@ -168,8 +169,8 @@ void bp_segment_listener_remove(struct bp_device *device, struct bp_segment_list
  * kept by the caller. Memory freed during a capture may be reused within that capture only, and
  * only in recorded stream order: immediately if only the owner used it, otherwise after the
  * recorded waits. While a capture is open the allocator neither queries nor waits for work of the
- * owner, on other threads neither. It is out of memory when the device's free memory and a new
- * segment do not suffice: trim, or empty caches, before the capture. */
+ * owner; this also holds for allocations by other threads. An allocation fails if free memory of
+ * the device and a new segment do not suffice: trim, or empty caches, before the capture. */
 struct bp_pool;
 /* owner: the timeline of a stream that lives until the capture has ended and has no open capture
  * (BP_ERR_INVALID). The caller keeps the device alive. */

@@ -3,10 +3,9 @@
  * space, and its parts: spans, segments and free blocks.
  *
  * The owner's later work may use a free block immediately. `stamp` is a position on the owner's
- * timeline: when the owner's work of that number has ended, work of any stream may use the block.
- * Each other user of the block has either ended, or the owner's work runs after that user, by a
- * wait that was made before work `stamp`; this work may not exist yet. A block with a user of
- * neither kind is pending: its free is deferred.
+ * timeline: once the owner has passed it, work of any stream may use the block, because each use by
+ * another stream has either ended or is ordered before work `stamp` by a wait. Work `stamp` may not
+ * be submitted yet. A block with a user for which neither holds is pending: its free is deferred.
  *
  * The host's pool is the common pool of the device: work of any stream may use its free blocks. The
  * spans of the other pools are blocks of the host's pool; its own spans are segments from the
@@ -49,7 +48,7 @@ enum bp_capture_state {
 };
 
 struct bp_pool {
-    pthread_mutex_t lock; /* guards all below except constants, and the users of the buffers */
+    pthread_mutex_t lock; /* guards the buffers' users, and all below except constants */
     bool locked;          /* the mutex is really held */
     uint32_t shift;       /* constant, as the four below: log2 of a granule's bytes */
     uint32_t space;
@@ -161,8 +160,8 @@ void bp_segment_report_new(struct bp_device *device, struct bp_span *segment);
 /* Begins the release of segments, until bp_segment_release_end. false: a new listener is being
  * informed of the existing segments, and none may be released now. */
 bool bp_segment_release_begin(struct bp_device *device);
-void bp_segment_report_release(struct bp_device *device, struct bp_span *segment); /* called before
-                                                                                      it */
+/* Reports a segment to the listeners before it is released. */
+void bp_segment_report_release(struct bp_device *device, struct bp_span *segment);
 void bp_segment_release_end(struct bp_device *device);
 
 /* alloc_slow.c: allocates a buffer if the fast path found no block in the owner's pool. */
