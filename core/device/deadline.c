@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* deadline.c: implements the deadlines of waits and their messages, and runs a call that has no
- * timeout on a thread of its own. */
+ * timeout on a separate thread. */
 #include "deadline.h"
 
 #include "../base/activity.h"

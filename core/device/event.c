@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c: implements events as numbers on a timeline. If the plugin needs an event of its own, the
- * timeline has it as a fence. */
+/* event.c: implements events as numbers on a timeline. If the plugin needs a native event, it is a
+ * fence of the timeline. */
 #include "device.h"
 
 #include <stdlib.h>

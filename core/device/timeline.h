@@ -195,8 +195,8 @@ enum bp_status bp_timeline_wait(struct bp_timeline *timeline, uint64_t number,
 enum bp_status bp_timeline_synchronize(struct bp_timeline *timeline,
                                        const struct bp_deadline *until);
 
-/* Orders later work of `timeline` after work `number` of `other`: the device waits if it can, else
- * the host. */
+/* Orders later work of `timeline` after work `number` of `other`: the device waits if it can,
+ * otherwise the host. */
 enum bp_status bp_timeline_order_after(struct bp_timeline *timeline, struct bp_timeline *other,
                                        uint64_t number);
 

@@ -17,7 +17,8 @@ struct bp_program {
     pthread_mutex_t lock;           /* guards all below */
     struct bp_capture *recording; /* NULL: no capture, and no tensors */
     struct bp_tensor **place;       /* of each input: the tensor that replays read */
-    struct bp_tensor **result;      /* of each output: the tensor that replays write, or an input */
+    struct bp_tensor **result;      /* of each output: written by replays, or an input or
+                                       constant */
     bool never;                     /* it cannot be captured */
     struct bp_timeline *last;       /* of the stream of the last run */
     uint64_t base;                  /* identifies that stream: its numbers begin here */

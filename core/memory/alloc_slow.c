@@ -168,8 +168,8 @@ static void alloc_steal_from(struct bp_pool *pool, void *ctx)
     else alloc_return(buffer);
 }
 
-/* Takes memory that the owner still uses, behind a wait of the device or of the borrower's queue.
- * This thread does not wait. */
+/* Takes memory that earlier work of its owner may still use, behind a wait of the device or of the
+ * borrower's queue. This thread does not wait. */
 static bool alloc_from_stolen(struct alloc_request *r)
 {
     const struct bp_timeline *borrower = r->pool->owner;

@@ -139,7 +139,7 @@ enum bp_status bp_memory_init(struct bp_device *device)
 }
 
 /* At the end of the device: pools are freed before timelines, because the plugin may still be
- * called; the spans of a pool before the memory in which they are. */
+ * called; spans are freed before the segments that contain them. */
 static void storage_release_spans(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trust.c: checks who could have written a plugin's file, before any of its contents are used.
+/* trust.c: checks which users can write to a plugin's file, before any of its contents are used.
  *
  * The check covers the path, not only one open file. If the file and every directory above it
  * belong to root or to the user of this process, and no other user can write to them, then no other

@@ -47,7 +47,7 @@ static enum bp_status device_destroy_detached(void *device)
 }
 
 /* Destroys the device on another thread, which continues if the wait is not over by the deadline:
- * memory that work uses is never freed. */
+ * memory that work still uses is never freed. */
 static void device_destroy_until(struct bp_device *device, const struct bp_deadline *until)
 {
     struct bp_core *core = device->core;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor.c: creates and destroys tensors, returns their properties, and controls who may write to
- * them; view.c has the views. */
+/* tensor.c: creates and destroys tensors, returns their properties, and checks whether a tensor may
+ * be written; view.c has the views. */
 #include "tensor.h"
 
 #include <inttypes.h>
@@ -102,7 +102,7 @@ enum bp_status bp_not_a_tensor(const char *call, const struct bp_tensor *tensor)
     return bp_not_a_for(call, "tensor");
 }
 
-/* Creates a tensor with a buffer of its own. */
+/* Creates a tensor together with its buffer. */
 static enum bp_status tensor_create_alone(struct bp_device *device, struct bp_timeline *owner,
                                           uint32_t dtype, const struct bp_extents *extents,
                                           uint64_t bytes, uint32_t space,
