@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_builder.c: what families of cases share, and the table of operators. */
+/* cases_builder.c: builds and names cases for the cases.c files of all families, and has the table
+ * of operators. */
 #include "cases.h"
 #include "cases_random.h"
 #include <backplane/call.h>
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A family that a row names and that is not here does not link. */
+/* If an operator definition names a CASES family that does not exist, the program does not link. */
 #define CASES(family) cases_fn cases_##family;
 #define OP(op, ins, outs, facts) facts
 #define OPA(op, ins, outs, attrs, facts) facts
@@ -69,9 +70,10 @@ struct kernel_case *case_begin(const struct case_maker *maker, const char *shape
     return made;
 }
 
-/* An id while it is written: without printf, for there are hundreds of thousands of them. */
+/* An id while it is being written. There are hundreds of thousands of ids, so printf is too
+ * slow. */
 struct id {
-    char *text; /* CASE_ID bytes, which end with a 0 */
+    char *text; /* CASE_ID bytes, terminated by a 0 */
     size_t n;
 };
 
@@ -105,7 +107,7 @@ static void append_shape(struct id *id, const struct kernel_input *in)
     }
 }
 
-/* "f32-i64/": of several variables, those that differ from the first. */
+/* Appends the dtypes, "f32-i64/": of several variables, only those that differ from the first. */
 static void append_dtypes(struct id *id, const uint32_t *dtype)
 {
     builder_cases_append(id, num_type(dtype[0])->name);
@@ -156,7 +158,7 @@ const char *case_drawn_shape(const struct case_maker *maker, char *text, size_t 
     return text;
 }
 
-/* Kernels of all dtypes are divided alike: one stands for all. */
+/* Kernels of all dtypes divide their work alike, so one dtype represents all. */
 static bool is_usual(const struct case_maker *maker)
 {
     const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
@@ -244,7 +246,8 @@ void case_lines(const struct case_maker *maker, const struct case_line *lines, i
     }
 }
 
-/* Lists of attributes lie in the case itself: those of the copy, in the copy. */
+/* The lists of attributes are stored in the case itself: the pointers of the copy must point into
+ * the copy. */
 struct kernel_case *case_copy(const struct kernel_case *made)
 {
     const struct bp_opinfo *op = bp_opinfo_find(made->op->name);
@@ -275,7 +278,7 @@ uint32_t kernel_case_facts(const struct kernel_case *made)
     return facts;
 }
 
-/* One of many that differ in how tensors lie. */
+/* A copy with another layout; the suite `gradient` does not run it. */
 static struct kernel_case *copy_of(const struct kernel_case *made)
 {
     struct kernel_case *copy = case_copy(made);
@@ -355,7 +358,7 @@ void case_real_thin(const struct case_maker *maker, struct kernel_case *made, in
     case_real(maker, made, from, variant);
 }
 
-/* What is written over has a place for each element. */
+/* An input that is updated must have separate memory for each element (no stride of 0). */
 static bool is_updated(const struct kernel_case *made, int input)
 {
     const struct bp_opinfo *op = bp_opinfo_find(made->op->name);
@@ -385,7 +388,7 @@ void case_orders(const struct case_maker *maker, const struct kernel_case *made,
     }
 }
 
-/* Of what has no line of its own f32 stands for all. */
+/* Only f32 gets all orders of axes: it represents the other dtypes. */
 static void image_orders(const struct case_maker *maker, const struct kernel_case *made,
                          const char *variant)
 {
@@ -408,8 +411,8 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
     image_orders(maker, made, variant);
     for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
         for (int i = 0; i < made->n_in; i++) {
-            /* Rows that take contiguous tensors only are shown one that is not: it must be
-             * refused. */
+            /* A row that takes only contiguous tensors gets a tensor that is not contiguous: the
+             * row must refuse it. */
             bool contiguous_only = !(maker->row_flags & BP_KERNEL_STRIDED);
             if (!made->in[i].present || !made->in[i].rank) continue;
             if (layouts[l].layout == LAYOUT_PERMUTED && made->in[i].rank < 2) continue;
@@ -421,7 +424,7 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
             copy->in[i].layout = layouts[l].layout;
             case_end(maker, copy, "%s.%s%d", variant, layouts[l].name, i);
         }
-    /* Views and updates have no output of their own. */
+    /* Views and updates do not allocate an output. */
     if (maker->row_flags & BP_KERNEL_STRIDED && is_new(made))
         for (int l = 0; l < 2; l++) {
             copy = copy_of(made);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_elementwise.c: cases of operators of two inputs that broadcast, and of conversions. */
+/* cases_elementwise.c: builds the cases of operators of two inputs that broadcast, and of
+ * conversions. */
 #include "cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>
@@ -69,7 +70,8 @@ void cases_binary(struct case_maker *maker)
         made->in_place = true;
         case_end(maker, made, "broadcast-right.inplace");
     }
-    /* Products and quotients of complex numbers may pass through what is too large, or not. */
+    /* Products and quotients of complex numbers may overflow in an intermediate result, which
+     * depends on the kernel: they get no special values. */
     if (!case_is_complex(maker) ||
         (strcmp(maker->op->name, "mul") && strcmp(maker->op->name, "div"))) {
         made = case_begin(maker, "257+257");

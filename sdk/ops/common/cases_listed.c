@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_listed.c: cases made of lines of a table. */
+/* cases_listed.c: builds cases from lines of a table. */
 #include "cases_listed.h"
 #include <backplane/call.h>
 #include <string.h>
 
-/* Of the attribute a: the next of its kind. */
+/* Sets attribute a from the next value of its kind in the line. */
 static void listed_cases_set(struct kernel_case *made, const struct bp_attr *a, uint32_t dtype,
                              const struct listed_case *line, int *list, int *number, int *real)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_listed.h: cases as lines of a table: what an operator's attributes are, in the order in
- * which its row declares them. */
+/* cases_listed.h: declares cases as lines of a table: each line lists the values of the operator's
+ * attributes, in the order in which the operator definition declares them. */
 #ifndef BP_OPS_COMMON_CASES_LISTED_H
 #define BP_OPS_COMMON_CASES_LISTED_H
 
@@ -15,23 +15,24 @@ struct listed_case {
     struct {
         int n;
         int64_t at[REF_RANK];
-    } list[4];                      /* of DIMS */
-    int64_t number[LISTED_NUMBERS]; /* of I64, FLAG and INTS; a DTYPE is that of the case */
-    double real[3];                 /* of F64 */
+    } list[4];                      /* for DIMS */
+    int64_t number[LISTED_NUMBERS]; /* for I64, FLAG and INTS; a DTYPE attribute is the dtype of the
+                                       case */
+    double real[3];                 /* for F64 */
     bool quick, layouts;
 };
 
-/* A case, with its attributes set, not yet in the list. */
+/* Returns a new case with the attributes of a line set; it is not yet in the list. */
 struct kernel_case *listed_begin(const struct case_maker *maker, const struct listed_case *line);
 
-/* Whether an attribute that could be a tensor is not empty. */
+/* Whether the line has a nonempty attribute that could be passed as a tensor. */
 bool listed_has_host(const struct listed_case *line);
 
-/* Whether the case is of an element size that has been had: for what only moves elements, all lines
- * for one dtype of each size and the quick ones for the others will do. */
+/* Whether another dtype of the same element size already has this case. For operators that only
+ * move elements, one dtype of each size gets all lines; the others get the quick lines only. */
 bool listed_repeats(const struct case_maker *maker, const struct listed_case *line);
 
-/* Whether the line says by its name that its result has too many elements to differentiate. */
+/* Whether the name of the line says that its result has too many elements to differentiate. */
 bool listed_is_wide(const struct listed_case *line);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_random.h: the numbers of cases, the same on every machine for one seed and one id. */
+/* cases_random.h: generates the numbers of cases; one seed and one id give equal numbers on every
+ * machine. */
 #ifndef BP_OPS_COMMON_CASES_RANDOM_H
 #define BP_OPS_COMMON_CASES_RANDOM_H
 
@@ -9,7 +10,8 @@ struct random {
     uint64_t state;
 };
 
-/* From the id of a case as far as '@', so that all rows of an operator see the same inputs. */
+/* Seeds the generator from the id of a case up to '@', so that all rows of an operator get equal
+ * inputs. */
 static inline struct random random_of(const char *id, uint64_t seed)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ seed * UINT64_C(0x9e3779b97f4a7c15);
@@ -18,7 +20,7 @@ static inline struct random random_of(const char *id, uint64_t seed)
     return (struct random){hash};
 }
 
-/* 64 random bits: a counter through a mixer of two multiplications and three shifts. */
+/* Returns 64 random bits: a counter, mixed by two multiplications and three shifts. */
 static inline uint64_t random_bits(struct random *r)
 {
     uint64_t x = r->state += UINT64_C(0x9e3779b97f4a7c15);
@@ -28,13 +30,13 @@ static inline uint64_t random_bits(struct random *r)
     return x ^ x >> 31;
 }
 
-/* From 0 to n - 1. */
+/* Returns a number from 0 to n - 1. */
 static inline uint64_t random_below(struct random *r, uint64_t n)
 {
     return random_bits(r) % n;
 }
 
-/* From 0 to below 1, 53 digits. */
+/* Returns a number from 0 to below 1, of 53 binary digits. */
 static inline double random_unit(struct random *r)
 {
     return (double)(random_bits(r) >> 11) * 0x1p-53;

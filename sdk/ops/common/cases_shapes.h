@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_shapes.h: shapes at which kernels that go along elements change what they do. */
+/* cases_shapes.h: lists shapes at which elementwise kernels change their code path. */
 #ifndef BP_OPS_COMMON_CASES_SHAPES_H
 #define BP_OPS_COMMON_CASES_SHAPES_H
 

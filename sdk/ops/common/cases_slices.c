@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_slices.c: slices that slice, its gradient and set_value are tested with. */
+/* cases_slices.c: lists the slices with which slice, its gradient and set_value are tested. */
 #include "cases_slices.h"
 
 const struct case_slice case_slices[CASE_SLICES] = {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_slices.h: slices that slice, its gradient and set_value are tested with. */
+/* cases_slices.h: declares the slices with which slice, its gradient and set_value are tested. */
 #ifndef BP_OPS_COMMON_CASES_SLICES_H
 #define BP_OPS_COMMON_CASES_SLICES_H
 
 #include "cases.h"
 
 struct case_slice {
-    const char *variant, *shape, *result; /* extents of the input, and of what is selected */
+    const char *variant, *shape, *result; /* extents of the input, and of the selected elements */
     int n;
-    int64_t starts[2], ends[2], steps[2]; /* no steps if the first is 0 */
-    int64_t axes[2];                      /* none if the first is NO_AXES */
+    int64_t starts[2], ends[2], steps[2]; /* no steps if steps[0] is 0 */
+    int64_t axes[2];                      /* no axes if axes[0] is NO_AXES */
     bool quick, layouts;
 };
 enum { NO_AXES = 99, CASE_SLICES = 15 };

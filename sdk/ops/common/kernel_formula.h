@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_formula.h: operators that are one formula an element, for one dtype (elem.h) and operands
- * of any strides. Where the result is of their dtype it may be one of them, exactly. An operator
- * that a dtype lacks is no row, and makes nothing of use. */
+/* kernel_formula.h: has the portable kernels of operators that are one formula per element, for one
+ * dtype (elem.h) and operands of any strides. Where the result has the dtype of an operand, it may
+ * be exactly that operand's memory. An operator that does not exist for the dtype has no kernel
+ * row; its code then computes a meaningless value. */
 #ifndef BP_OPS_COMMON_KERNEL_FORMULA_H
 #define BP_OPS_COMMON_KERNEL_FORMULA_H
 
@@ -35,7 +36,7 @@ struct where_args {
     struct walk_by_value walk;
 };
 
-/* Strides count elements of each operand's own kind: complex numbers, or parts. */
+/* Strides count elements of each operand's type: complex numbers, or their parts. */
 struct complex_make_args {
     struct walk_by_value walk;
     i64 op;
@@ -199,7 +200,7 @@ RUN_FN void ternary_run(const struct ternary_args *t, struct walk_run r, GLOBAL 
 }
 ENTRY_RUNS_4(ternary, elem, const elem, const elem, const elem)
 
-/* x or y may be NULL: zero. */
+/* x or y may be NULL, which means zero. */
 KFN int where_is_even(const struct where_args *a, GLOBAL elem *z, GLOBAL const u8 *c,
                       GLOBAL const elem *x, GLOBAL const elem *y)
 {
@@ -220,7 +221,7 @@ RUN_FN void where_run(const struct where_args *a, struct walk_run r, GLOBAL elem
 }
 ENTRY_RUNS_4(where, elem, const u8, const elem, const elem)
 
-/* A complex number of parts of this type. */
+/* A complex number whose parts have type elem. */
 typedef struct {
     elem re, im;
 } elem_pair;
@@ -234,7 +235,7 @@ KFN elem_pair pair_of(int op, elem re, elem im)
     return z;
 }
 
-/* Of two real numbers a complex one. */
+/* Makes one complex number of two real numbers. */
 KFN int complex_make_is_even(const struct complex_make_args *a, GLOBAL elem_pair *z,
                              GLOBAL const elem *re, GLOBAL const elem *im)
 {
@@ -253,7 +254,7 @@ RUN_FN void complex_make_run(const struct complex_make_args *a, struct walk_run 
 }
 ENTRY_RUNS_3(complex_make, elem_pair, const elem, const elem)
 
-/* Of one complex number another. */
+/* Makes one complex number of another. */
 KFN int complex_pair_is_even(const struct complex_pair_args *a, GLOBAL elem_pair *y,
                              GLOBAL const elem_pair *x)
 {
@@ -271,7 +272,7 @@ RUN_FN void complex_pair_run(const struct complex_pair_args *a, struct walk_run 
 }
 ENTRY_RUNS_2(complex_pair, elem_pair, const elem_pair)
 
-/* Of one complex number a real one. */
+/* Makes one real number of a complex number. */
 KFN int complex_part_is_even(const struct complex_part_args *a, GLOBAL elem *y,
                              GLOBAL const elem_pair *x)
 {

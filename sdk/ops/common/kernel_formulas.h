@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_formulas.h: numbers of the operators that share a kernel: those that are given by a
- * formula, reductions. */
+/* kernel_formulas.h: numbers the operators that share a kernel: those that are a formula,
+ * reductions, optimizers, random numbers. */
 #ifndef BP_OPS_COMMON_KERNEL_FORMULAS_H
 #define BP_OPS_COMMON_KERNEL_FORMULAS_H
 
@@ -42,7 +42,7 @@ enum {
 #include "../complex/kernels.def"
 };
 
-/* Reductions and scans, by the kernel that makes them: reduce/kernel.h, minmax/kernel.h,
+/* Reductions and scans, grouped by their kernel: reduce/kernel.h, minmax/kernel.h,
  * reduce/kernel_count.h, scan/kernel.h. */
 enum { FOLD_prod, FOLD_nansum, FOLD_exp, FOLD_count, FOLD_abs, FOLD_square, FOLD_power,
        FOLD_largest, FOLD_smallest, FOLD_sum };
@@ -50,7 +50,7 @@ enum { EXTREME_max, EXTREME_min };
 enum { COUNT_any, COUNT_all, COUNT_nonzero };
 enum { SCAN_sum, SCAN_prod, SCAN_exp };
 
-/* Steps of optimizers: optimizer/kernel.h. The last is the first part of lamb. */
+/* Optimizer steps: optimizer/kernel.h. STEP_moments is the first part of lamb. */
 enum { STEP_momentum, STEP_adam, STEP_adamw, STEP_adamax, STEP_adagrad, STEP_adadelta, STEP_rmsprop,
        STEP_lamb, STEP_lars, STEP_moments };
 

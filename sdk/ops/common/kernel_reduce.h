@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_reduce.h: where a team of a reduction finds its terms, for the families that reduce. Each
- * has its own accumulators, and the same two ways: along rows of terms, where a host has partial
- * results side by side and a GPU its lanes, or down columns, where the results themselves lie
- * so. */
+/* kernel_reduce.h: computes where a team of a reduction finds its terms, for the families that
+ * reduce. Each family has its own accumulators and the same two algorithms: along rows of terms,
+ * where a host keeps partial results side by side in vectors and a GPU in lanes; or down columns,
+ * where the results themselves are side by side in memory. */
 #ifndef BP_OPS_COMMON_KERNEL_REDUCE_H
 #define BP_OPS_COMMON_KERNEL_REDUCE_H
 
@@ -10,41 +10,42 @@
 #include "kernel_formulas.h"
 
 enum {
-    REDUCE_AXES = 4,     /* of eight axes that stay and go in turn, joined with like neighbours */
-    REDUCE_COLUMNS = 64, /* results that a team makes side by side */
+    REDUCE_AXES = 4,     /* kept and reduced axes each: of eight axes, neighbours of one kind are
+                            joined */
+    REDUCE_COLUMNS = 64, /* results that a team computes side by side */
 };
 
-/* A contiguous x of which some axes stay and some go; y is contiguous. Results are made in teams of
- * `wide` neighbours, with REDUCE_COLUMNS at most, or by rows, one a team. The terms of each are cut
- * into parts, so that a few results have many teams: team t makes part t / teams of results t %
- * teams. Other teams join the parts of `ends` neighbouring results, a lane each result; or of one,
- * by all lanes. */
+/* A reduction of a contiguous x, of which some axes are kept and some are reduced; y is contiguous.
+ * A team computes `wide` neighbouring results, at most REDUCE_COLUMNS, or one result along a row.
+ * The terms of each result are cut into parts, so that a few results still have many teams: team t
+ * computes part t / teams of results t % teams. Other teams then join the parts: of `ends`
+ * neighbouring results, one lane per result; or of one result, by all lanes. */
 struct reduce_args {
     i64 op;
-    i64 outputs, terms;     /* results, terms of each */
+    i64 outputs, terms;     /* number of results, and of terms of each */
     i64 parts, part, teams; /* terms in a part; teams of one part */
-    i64 wide, blocks;       /* results of a team; teams in a run of the innermost axis that stays */
-    i64 ends;               /* results that a team joins the parts of */
+    i64 wide, blocks;       /* results of a team; teams along the innermost kept axis */
+    i64 ends;               /* results whose parts one team joins */
     i64 kept_rank, term_rank;
     i64 kept_shape[REDUCE_AXES], kept_stride[REDUCE_AXES];
     i64 term_shape[REDUCE_AXES], term_stride[REDUCE_AXES];
-    i64 index_wide; /* results are i64, else i32 or u8 */
-    host_real p;    /* of a norm */
+    i64 index_wide; /* results are i64, otherwise i32 or u8 */
+    host_real p;    /* exponent of a norm */
 };
 
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* A function whose op is a constant at each call. */
+/* A function whose op is a constant at each call, so that a host inlines it. */
 #ifdef ON_HOST
 #define REDUCE_FN static inline __attribute__((always_inline))
 #else
 #define REDUCE_FN KFN
 #endif
 
-/* A team's work: terms begin to end - 1 of results out to out + n - 1, neighbours in y, whose first
- * terms lie from elements after that of x on, step elements apart. at: of its first partial result.
- * */
+/* The work of a team: terms begin to end - 1 of results out to out + n - 1, which are neighbours in
+ * y. Their first terms are in x from element `from` on, `step` elements apart. at: index of the
+ * team's first partial result. */
 struct reduce_place {
     i64 begin, end, out, n, from, step, at;
 };
@@ -70,14 +71,15 @@ KFN struct reduce_place reduce_place(const struct reduce_args *a, i64 team)
     return p;
 }
 
-/* How many results a team joins the parts of, and the first of them. */
+/* Returns the number of results whose parts a team joins, and sets *first to the first of them. */
 KFN i64 reduce_end(const struct reduce_args *a, i64 team, i64 *first)
 {
     *first = team * a->ends;
     return a->outputs - *first < a->ends ? a->outputs - *first : a->ends;
 }
 
-/* Elements from the first term to term t, and how many terms from t on are evenly apart. */
+/* Returns the distance in elements from the first term to term t, and sets *run to the number of
+ * terms from t on that are evenly spaced. */
 KFN i64 reduce_term(const struct reduce_args *a, i64 t, i64 *run)
 {
     i64 last = a->term_rank - 1, at = t % a->term_shape[last];

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_formula.c: launches of the kernels of kernel_formula.h: operators of unary/kernels.def and
- * its kin. */
+/* launch_formula.c: launches the kernels of kernel_formula.h: operators of unary/kernels.def and
+ * similar lists. */
 #include "kernel_formula.h"
 #include "launch_formula_attrs.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"
 #include "../../dialect/walk_plan.h"
 
-/* Puts the result and its inputs, and runs it. The walk is the first of the arguments. */
+/* Adds the result and the inputs as operands and runs the kernel. The walk must be the first member
+ * of the arguments. */
 static enum bp_status formula_run(const struct bp_launch *launch, struct portable *p,
                                   const struct bp_view *const *x, int n)
 {
@@ -75,13 +76,13 @@ enum bp_status portable_ternary(const struct bp_launch *launch)
     return formula_run(launch, &p, x, 3);
 }
 
-/* where, mask, which is where with zeros on one side, and masked_fill, which has another order. By
- * the size of an element of the result. */
+/* Runs where, mask (where with zeros on one side) and masked_fill (where with another order of
+ * inputs). The kernel is chosen by the size of an element of the result. */
 enum bp_status portable_where(const struct bp_launch *launch)
 {
     const struct bp_view *const *in = launch->in, *z = launch->out[0];
     int op = portable_number(launch->kernel);
-    /* Condition, values where it is true, values where it is false; NULL: zero. */
+    /* Condition, values where it is true, values where it is false; NULL means zero. */
     const struct bp_view *from[3] = {op == WHERE_where ? in[0] : in[1]};
 
     if (op == WHERE_mask) {
@@ -97,7 +98,7 @@ enum bp_status portable_where(const struct bp_launch *launch)
     return formula_run(launch, &p, from, 3);
 }
 
-/* By the type of the parts. The three kernels have numbers of one layout. */
+/* Chosen by the type of the parts. The arguments of the three kernels have one layout. */
 enum bp_status portable_complex(const struct bp_launch *launch)
 {
     const struct bp_view *y = launch->out[0], *const *x = launch->in;

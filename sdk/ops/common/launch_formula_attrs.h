@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_formula_attrs.h: attributes of operators that are one formula an element, for their
- * launches. They know no operator's attributes by name, so that a new operator compiles only its
- * own family anew. */
+/* launch_formula_attrs.h: reads attributes of operators that are one formula per element, for their
+ * launches. It knows no operator's attributes by name, so that a new operator recompiles its own
+ * family only. */
 #ifndef BP_OPS_COMMON_LAUNCH_FORMULA_ATTRS_H
 #define BP_OPS_COMMON_LAUNCH_FORMULA_ATTRS_H
 
 #include "kernel_formulas.h"
 #include <backplane/kernel.h>
 
-/* Attribute number i of a formula, from 1: they are F64 and follow the size of the struct. 0 where
- * the operator has no such. */
+/* Returns attribute number i of a formula, from 1: attributes are F64 and follow the size of the
+ * struct. 0 if the operator has no such attribute. */
 static inline double attr_f64(const struct bp_launch *launch, uint32_t i)
 {
     int has = launch->kernel->attrs_size >= 8 * (i + 1);
@@ -17,7 +17,7 @@ static inline double attr_f64(const struct bp_launch *launch, uint32_t i)
     return has ? ((const double *)launch->attrs)[i] : 0;
 }
 
-/* The same of one that is an integer or a flag. */
+/* As attr_f64, for an attribute that is an integer or a flag. */
 static inline int64_t attr_i64(const struct bp_launch *launch, uint32_t i)
 {
     int has = launch->kernel->attrs_size >= 8 * (i + 1);
@@ -25,10 +25,10 @@ static inline int64_t attr_i64(const struct bp_launch *launch, uint32_t i)
     return has ? ((const int64_t *)launch->attrs)[i] : 0;
 }
 
-/* The formula of an operator that has several. */
+/* Returns the number of the formula, for an operator that has several formulas. */
 static inline int unary_form(int op, const struct bp_launch *launch)
 {
-    if (op == UNARY_gelu && attr_i64(launch, 1)) /* approximate */
+    if (op == UNARY_gelu && attr_i64(launch, 1)) /* attribute `approximate` */
         return UNARY_gelu_tanh;
     return op;
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_reduce.c: how reductions are cut into teams; see launch_reduce.h. */
+/* launch_reduce.c: cuts reductions into teams; see launch_reduce.h. */
 #include "launch_reduce.h"
 
 enum {
-    TEAMS_MANY = 1024, /* fewer teams are given parts until they are so many: a large GPU's */
-    PART_WORK = 32768, /* terms of a part, at least */
-    PARTS_FEW = 32,    /* up to so many are joined by one lane */
+    TEAMS_MANY = 1024, /* fewer teams are split into parts, up to this number: enough for a large
+                          GPU */
+    PART_WORK = 32768, /* minimum number of terms of a part */
+    PARTS_FEW = 32,    /* up to this number of parts, one lane joins them */
 };
 
-/* Axes of one kind, in order. */
+/* The axes of one kind (kept or reduced), in order. */
 struct list {
     i64 *rank, *shape, *stride;
-    int last; /* axis of x that was joined to it last */
+    int last; /* the axis of x that was joined to the list last */
 };
 
 static void reduce_append(struct list *list, int axis, i64 extent, i64 stride, int before)
@@ -26,7 +27,8 @@ static void reduce_append(struct list *list, int axis, i64 extent, i64 stride, i
     list->last = axis;
 }
 
-/* Axes of extent 1 are nowhere; neighbours of one kind are one axis. */
+/* Collects kept and reduced axes. Axes of extent 1 are left out; neighbours of one kind become one
+ * axis. */
 static void find_axes(struct reduce_args *a, const struct bp_view *x, uint64_t goes)
 {
     struct list kept = {&a->kept_rank, a->kept_shape, a->kept_stride, -1},

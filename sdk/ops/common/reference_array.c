@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_array.c: arrays of references, and the growth of rounding errors in sums. */
+/* reference_array.c: implements the arrays of references, and the growth of rounding errors in
+ * sums. */
 #include "reference.h"
 #include <math.h>
 #include <stdio.h>
@@ -84,9 +85,9 @@ int64_t ref_index(const struct ref_array *array, int rank, const int64_t *at)
 }
 
 /* A term that passes through n roundings is off by at most n u of itself, to first order (Higham
- * 2002, sections 3.1 and 4.2). Over random data roundings are independent of mean zero, and 6
- * sqrt(n) u is not passed but with probability below 2 exp(-6 * 6 / 2) < 4e-8 (Higham and Mary
- * 2019, theorem 2.4). */
+ * 2002, sections 3.1 and 4.2). Over random data, roundings are independent and of mean zero, and
+ * the error exceeds 6 sqrt(n) u with a probability below 2 exp(-6 * 6 / 2) < 4e-8 only (Higham and
+ * Mary 2019, theorem 2.4). */
 long double ref_growth(int64_t n)
 {
     long double exact = n > 0 ? (long double)n : 0, random = 6 * sqrtl(exact);

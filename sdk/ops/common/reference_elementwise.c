@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_elementwise.c: add, sub, mul, div, cast. */
+/* reference_elementwise.c: computes the references of add, sub, mul, div and cast. */
 #include "reference.h"
 #include <math.h>
 
@@ -10,7 +10,7 @@ static uint64_t of_ints(enum ref_elementwise_binary op, uint64_t x, uint64_t y)
     return op == ADD ? x + y : op == SUB ? x - y : x * y;
 }
 
-/* What long double misses of the product or quotient of two f64 is u 2^-11 of it. */
+/* The product or quotient of two f64 is off by u 2^-11 of itself in long double. */
 static void of_reals(enum ref_elementwise_binary op, long double x, long double y, bool wide,
                      struct ref_array *out, int64_t i)
 {
@@ -19,7 +19,7 @@ static void of_reals(enum ref_elementwise_binary op, long double x, long double 
         out->bound[i] = fabsl(out->v[i]) * 0x1p-11L;
 }
 
-/* Each part is the difference or sum of two products, which are rounded before. */
+/* Each part is the difference or sum of two products, which are rounded first. */
 static void complex_product(const long double *x, const long double *y, struct ref_array *out,
                             int64_t i)
 {
@@ -29,9 +29,10 @@ static void complex_product(const long double *x, const long double *y, struct r
     out->bound[i + 1] = fabsl(x[0] * y[1]) + fabsl(x[1] * y[0]);
 }
 
-/* Finite numbers by the definition, whose squares fit in long double. Roundings: of the ratio of
- * the parts of y, its product, the sum above, and two for the sum below, whose terms are of one
- * sign; each acts on a product over |y|^2. Others as the row says: by that ratio. */
+/* Finite numbers are computed by the definition: their squares fit in long double. Counted
+ * roundings: the ratio of the parts of y, its product, the sum above, and two for the sum below,
+ * whose terms have one sign; each acts on a product over |y|^2. Other numbers follow the text of
+ * the operator definition: by that ratio. */
 static void complex_quotient(const long double *x, const long double *y, struct ref_array *out,
                              int64_t i)
 {
@@ -58,7 +59,7 @@ static void ref_elementwise_binary(const struct ref_array *in, enum ref_elementw
     int rank = ref_broadcast(&in[0], &in[1], shape), parts = in[0].type->parts;
 
     ref_array_init(out, in[0].type->dtype, rank, shape);
-    /* quotients have no end; sums and products of f64 may need more digits than there are */
+    /* quotients have no finite expansion; sums and products of f64 may exceed long double */
     out->exact = in[0].type->digits <= 24 && op != DIV && (op != MUL || parts == 1);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         int64_t x = ref_index(&in[0], rank, at), y = ref_index(&in[1], rank, at);
@@ -98,13 +99,15 @@ void ref_div(const struct ref_array *in, const void *attrs, struct ref_array *ou
     ref_elementwise_binary(in, DIV, out);
 }
 
-/* Toward zero, the ends of the type where the value lies beyond them, 0 for NaN. */
+/* Rounds toward zero; a value beyond the type becomes the nearest end of the type, NaN becomes
+ * 0. */
 static uint64_t float_to_int(const struct num_type *to, long double x)
 {
     int bits = 8 * (int)to->size;
     long double low = to->class == NUM_SIGNED ? -ldexpl(1, bits - 1) : 0;
     long double high = ldexpl(1, to->class == NUM_SIGNED ? bits - 1
-                                                         : bits); /* the first one too large */
+                                                         : bits); /* the first value that is too
+                                                                     large */
 
     if (isnan(x)) return 0;
     x = truncl(x);

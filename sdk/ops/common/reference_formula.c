@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_formula.c: see reference_formula.h. */
+/* reference_formula.c: runs references that are one formula per element; see
+ * reference_formula.h. */
 #include "reference_formula.h"
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_made_value.h: a number of f64 as an element, as the operator cast converts it: for
- * operators that put a value that is said. */
+/* reference_made_value.h: declares how a value given as f64 becomes an element, as the operator
+ * cast converts it, for operators with such a value. */
 #ifndef BP_OPS_COMMON_REFERENCE_MADE_VALUE_H
 #define BP_OPS_COMMON_REFERENCE_MADE_VALUE_H
 

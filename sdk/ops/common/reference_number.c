@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_number.c: element types. f32 and f64 are the compiler's own; half types are taken apart
- * by hand. */
+/* reference_number.c: reads and writes element types. f32 and f64 are the compiler's types; half
+ * types are decoded and encoded by hand. */
 #include "reference_number.h"
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum {
     N_TYPES = sizeof types / sizeof *types
 };
 
-/* The same with what X() cannot know. */
+/* The float types, with the facts that X() does not have. */
 static const struct num_type floats[] = {
     {"f16", BP_F16, 2, NUM_FLOAT, 1, 11, -14, 15},
     {"bf16", BP_BF16, 2, NUM_FLOAT, 1, 8, -126, 127},
@@ -42,7 +42,7 @@ uint64_t num_get_int(const struct num_type *type, const void *at)
 {
     uint64_t value = 0;
 
-    memcpy(&value, at, type->size); /* little-endian, as every machine of this suite */
+    memcpy(&value, at, type->size); /* little-endian, as every machine that runs this suite */
     if (type->class == NUM_SIGNED && type->size < 8 && value >> (8 * type->size - 1))
         value |= UINT64_MAX << 8 * type->size;
     return value;
@@ -54,8 +54,8 @@ void num_set_int(const struct num_type *type, void *at, uint64_t value)
     memcpy(at, &value, type->size);
 }
 
-/* 2 to the power of n. Each number of a result is compared with several, which ldexpl is slow to
- * make. */
+/* Returns 2 to the power of n. Each number of a result is compared with several powers, and ldexpl
+ * is slow. */
 static long double ref_number_power(int n)
 {
     uint64_t bits = (uint64_t)(n + 1023) << 52;
@@ -66,7 +66,7 @@ static long double ref_number_power(int n)
     return d;
 }
 
-/* What ilogbl answers for a positive finite number. */
+/* Returns the value of ilogbl for a positive finite number. */
 static int exponent_of(long double value)
 {
     double d = (double)value;
@@ -77,7 +77,8 @@ static int exponent_of(long double value)
     n = (int)(bits >> 52) - 1023;
     if (n < -1022 || n > 1023) return ilogbl(value);
     return ref_number_power(n) > value ? n - 1
-                                       : n; /* it may have been rounded up to the next power */
+                                       : n; /* the cast to double may have rounded up to the next
+                                               power */
 }
 
 static bool is_f32(const struct num_type *type)
@@ -114,8 +115,8 @@ static uint16_t half_encode(const struct num_type *type, long double value)
     int exponent = exponent_of(value);
     if (exponent < type->emin) exponent = type->emin;
     if (exponent > type->emax) return (uint16_t)(sign | infinity);
-    /* The significand as an integer, rounded; a carry out of it moves on to the exponent by
-     * itself, and without the hidden digit the number is subnormal. */
+    /* The significand as an integer, rounded; a carry out of it moves into the exponent by itself,
+     * and without the hidden digit the number is subnormal. */
     bits = (uint32_t)rintl(value * ref_number_power(fraction_bits - exponent));
     bits += (uint32_t)(exponent - type->emin) << fraction_bits;
     return (uint16_t)(sign | (bits > infinity ? infinity : bits));

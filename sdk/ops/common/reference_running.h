@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_running.h: numbers with what a computation in steps may have missed them by, for
- * references of operators that are a chain of others (running error analysis: Higham 2002, section
- * 3.3). e is in unit roundoffs of the type that is computed in. Each step adds its own error, and
- * passes on those of its operands to first order: docs/accuracy.md, "Chains". */
+/* reference_running.h: computes with numbers that carry a bound on their error, for references of
+ * operators that are a chain of other operators (running error analysis: Higham 2002, section 3.3).
+ * e is in unit roundoffs of the computing type. Each step adds its own error, and propagates the
+ * errors of its operands to first order: docs/accuracy.md, "Chains". */
 #ifndef BP_OPS_COMMON_REFERENCE_RUNNING_H
 #define BP_OPS_COMMON_REFERENCE_RUNNING_H
 
@@ -11,10 +11,10 @@
 
 struct running {
     long double v, e;
-    long double last; /* the part of e that is the rounding of v itself */
+    long double last; /* the part of e that is due to the rounding of v itself */
 };
 
-/* Relative errors of functions of one number, besides those of their arguments. */
+/* Relative errors of functions of one number, without the errors of their arguments. */
 enum {
     RUNNING_DIV = 2,
     RUNNING_EXP = 3,
@@ -29,8 +29,8 @@ static inline struct running run_of(long double v)
     return (struct running){.v = v};
 }
 
-/* v from operands that were off by e in all, with own roundings, 0 or 1 and more: the last is that
- * of v itself. */
+/* The result v of operands whose errors add up to e. own: the number of its own roundings, 0 or at
+ * least 1; the last of them is the rounding of v itself. */
 static inline struct running run_made(long double v, long double e, long double own)
 {
     long double last = own > 0 ? fabsl(v) : 0;
@@ -38,13 +38,14 @@ static inline struct running run_made(long double v, long double e, long double 
     return (struct running){v, e + (own > 1 ? own * last : last), last};
 }
 
-/* A number that is rounded first, such as an attribute or a factor that is worked out. f32 may
- * hold it. */
+/* A number that is rounded first, such as an attribute or a computed factor; without an error if
+ * f32 holds it exactly. */
 static inline struct running run_rounded(long double v)
 {
     return run_made(v, 0, (float)v == v ? 0 : 1);
 }
-/* An error times a factor: one of them 0 is nothing, such as of exp(-inf). */
+/* An error times a factor. If one of them is 0, so is the product, even if the other is infinite or
+ * NaN, as with exp(-inf). */
 static inline long double run_part(long double e, long double factor)
 {
     return e == 0 || factor == 0 ? 0 : e * fabsl(factor);
@@ -69,14 +70,14 @@ static inline struct running run_sub(struct running a, struct running b)
 {
     return run_add(a, run_neg(b));
 }
-static inline bool run_is_power(struct running a) /* of two, or 0, exactly */
+static inline bool run_is_power(struct running a) /* exactly a power of two, or 0 */
 {
     int exponent;
 
     return a.e == 0 && (a.v == 0 || fabsl(frexpl(a.v, &exponent)) == 0.5L);
 }
 
-/* Times an exact power of two. */
+/* a times an exact power of two. */
 static inline struct running run_scaled(struct running a, long double power)
 {
     return (struct running){a.v * power, run_part(a.e, power), run_part(a.last, power)};
@@ -95,7 +96,7 @@ static inline struct running run_div(struct running a, struct running b)
     return run_made(v, (a.e + run_part(b.e, v)) / fabsl(b.v), RUNNING_DIV);
 }
 
-/* f(a) = v with a slope, and an error of its own relative to v. */
+/* v = f(a), where f has this slope at a and its own error `own`, relative to v. */
 static inline struct running run_function(struct running a, long double v, long double slope,
                                           long double own)
 {
@@ -106,8 +107,9 @@ static inline struct running run_exp(struct running a)
     return run_function(a, expl(a.v), expl(a.v), RUNNING_EXP);
 }
 
-/* e^(a - most). The difference is rounded; with a the largest itself it is 0, and the power 1: only
- * what a is off by in common with all others passes. */
+/* e^(a - most). The difference is rounded. If a is the largest element itself, the difference is 0
+ * and the power is 1: the result then carries only the error a.e, which is common to all
+ * elements. */
 static inline struct running run_power(struct running a, struct running most, bool is_most)
 {
     long double d = a.v - most.v;
@@ -143,15 +145,16 @@ static inline struct running run_abs(struct running a)
     return (struct running){fabsl(a.v), a.e, a.last};
 }
 
-/* max(a, 0): an error stays, but where a is further below 0 than that. NaN stays. */
+/* max(a, 0). The error remains, except where a is below 0 by more than its error. NaN remains
+ * NaN. */
 static inline struct running run_relu(struct running a)
 {
     if (!(a.v < 0)) return a;
     return (struct running){.v = 0, .e = a.v + a.e * 0x1p-24L < 0 ? 0 : a.e};
 }
 
-/* n terms added up in any order, of which the magnitudes are size and the errors e, and that had
- * passed through `before` roundings. The last rounding is that of v. */
+/* The sum v of n terms, added in any order. size is the sum of their magnitudes, e the sum of their
+ * errors; each had passed through `before` roundings. The last rounding is the rounding of v. */
 static inline struct running run_total(long double v, long double size, long double e, int64_t n,
                                        int before)
 {
@@ -179,7 +182,7 @@ static inline struct running run_sum(const struct running *a, int64_t n)
     return terms == 1 ? a[only] : run_total(v, size, e, terms, 0);
 }
 
-/* Element i of a result: the operator's row has the last rounding. */
+/* Stores a as element i of a result, without its last rounding: the operator's ulp covers that. */
 static inline void run_put(struct ref_array *out, int64_t i, struct running a)
 {
     out->v[i] = a.v;

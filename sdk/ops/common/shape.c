@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules that operators of many families have: the shape of the input, or that to which
- * both broadcast. */
+/* shape.c: has shape rules that operators of many families share: the shape of the input, or the
+ * shape to which both inputs broadcast. */
 #include <call/shape.h>
 
 enum bp_status bp_infer_broadcast(struct bp_invocation *site)

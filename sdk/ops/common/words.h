@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* words.h: makes every word of a row that the includer did not define empty. The list of the words;
- * see ops.def for what they mean, and words_end.h, which removes them all. */
+/* words.h: defines every word of operator definitions that the includer did not define as empty.
+ * This is the list of the words: ops.def explains them, and words_end.h undefines them all. */
 #include "words_enums.h"
 
 #ifndef FAMILY

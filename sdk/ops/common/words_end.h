@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* words_end.h: removes OP, OPA and every word of words.h. */
+/* words_end.h: undefines OP, OPA and every word of words.h. */
 #undef OP
 #undef OPA
 #undef FAMILY

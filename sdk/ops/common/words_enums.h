@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* words_enums.h: the values of attributes that are enumerations: the only list. Each is a macro
- * ENUM_name, X(name, VALUE, number, meaning) for each value, and an entry of ATTR_ENUMS. A row
- * names one by ENUM(attribute, name, default, when, doc) (ops.def); opgen prints `enum bp_name`
- * with the values BP_NAME_VALUE into backplane/attrs.h. Attributes stay 64-bit integers. Numbers
- * are never reused. */
+/* words_enums.h: lists the values of attributes that are enumerations; there is no other list. Each
+ * enumeration is a macro ENUM_name, X(name, VALUE, number, meaning) for each value, and an entry of
+ * ATTR_ENUMS. An operator definition names it by ENUM(attribute, name, default, when, doc)
+ * (ops.def); opgen prints `enum bp_name` with the values BP_NAME_VALUE into backplane/attrs.h.
+ * Attributes remain 64-bit integers. Numbers are never reused. */
 #ifndef OPS_WORDS_ENUMS_H
 #define OPS_WORDS_ENUMS_H
 
