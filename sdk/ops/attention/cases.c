@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
+/* cases.c: builds the cases of log_softmax, masked_softmax, attention, linear, label_smooth and
+ * glu. */
 #include "../common/cases.h"
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +37,8 @@ static void of_lines(struct case_maker *maker, bool grad)
     for (int i = 0; i < COUNT(lines); i++) {
         snprintf(shapes, sizeof shapes, grad ? "%s+%s" : "%s", lines[i].shape, lines[i].shape);
         made = case_begin(maker, shapes);
-        made->attrs.log_softmax.axis = lines[i].axis; /* one layout */
+        made->attrs.log_softmax.axis = lines[i].axis; /* the attrs of log_softmax_grad have one
+                                                         layout with these */
         made->in[0].data = lines[i].data;
         if (grad && lines[i].data == DATA_WIDE) made->in[0].data = DATA_PLAIN;
         case_smooth(made, 2);
@@ -60,13 +62,13 @@ void cases_log_softmax_grad(struct case_maker *maker)
     of_lines(maker, true);
 }
 
-/* A mask is bool, or of the dtype of T: others are no case. */
+/* A mask is bool or has the dtype of T; there are no cases for other dtypes. */
 static bool attention_cases_fits(const struct case_maker *maker)
 {
     return maker->gradients || maker->dtype[1] == BP_BOOL || maker->dtype[1] == maker->dtype[0];
 }
 
-/* A mask whose second row of five hides all. */
+/* Sets a mask whose second row, of five elements, hides all keys. */
 static void hide_row(struct kernel_case *made, int in)
 {
     static const double truth[] = {1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1};
@@ -76,13 +78,13 @@ static void hide_row(struct kernel_case *made, int in)
     case_list(made, in, COUNT(truth), made->in[in].dtype == BP_BOOL ? truth : added);
 }
 
-/* Differences need numbers: a mask of -infinity has none. */
+/* Finite differences need finite numbers: an additive mask with -infinity gives none. */
 static bool has_differences(const struct kernel_case *made, int in)
 {
     return !made->in[in].present || made->in[in].dtype == BP_BOOL;
 }
 
-/* In the suite of gradients masks are of f64, or bool as asked. */
+/* Sets the dtype of a mask. In the suite `gradient` a mask is bool if is_bool, otherwise f64. */
 static void set_mask(const struct case_maker *maker, struct kernel_case *made, int in, bool is_bool)
 {
     static const double some[] = {1, 1, 0, 1, 0, 1, 1, 1, 0, 1, 1};
@@ -164,18 +166,19 @@ static const struct {
     {"1x3x131+1x7x131+1x7x5", false, false, 0, DATA_PLAIN},
     {"1x70x140+1x100x140+1x100x116", false, false, 0, DATA_PLAIN},
     {"1x3x5+1x7x5+1x7x300", false, false, 0, DATA_PLAIN},
-    {"1x200x3+1x5x3+1x5x2", true, false, 0, DATA_PLAIN}, /* the first see nothing */
+    {"1x200x3+1x5x3+1x5x2", true, false, 0, DATA_PLAIN}, /* the first queries see no key */
     {"2x7x16+2x131x16+2x131x4+7x131", false, false, 1, DATA_WIDE},
     {"1x7x16+1x67x16+1x67x4", false, true, 0, DATA_EXACT},
     {"1x7x9+1x11x9+1x11x4", false, true, 0, DATA_NONFINITE},
     {"1x67x2+1x2x2+1x2x2", false, false, 0, DATA_POSITIVE},
-    {"8x31x1+8x2x1+8x2x8", false, false, 1, DATA_POSITIVE}, /* few terms come closest */
+    {"8x31x1+8x2x1+8x2x8", false, false, 1, DATA_POSITIVE}, /* results of few terms are the closest
+                                                               to the bound */
     {"9x31x1+9x2x1+9x2x9", false, false, 1, DATA_EXACT},
     {"8x67x1+8x1x1+8x1x5", false, false, 1, DATA_PLAIN},
     {"8x31x1+8x3x1+8x3x7", false, false, 0.25, DATA_PLAIN},
 };
 
-/* Queries that are left no key, by mask, or by being too many. */
+/* Queries that see no key: because of the mask, or causal with more queries than keys. */
 static const struct {
     const char *shapes;
     bool causal, quick;
@@ -186,11 +189,12 @@ static const struct {
     {"1x3x2+1x5x2+1x5x2+3x5", true, true},
     {"1x4x2+1x2x2+1x2x2", true, true},
     {"2x4x9x5+2x2x15x5+2x2x15x3+9x15", false, true},
-    {"2x70x8+2x100x8+2x100x9+2x70x1", false, false}, /* one block of keys after the other */
+    {"2x70x8+2x100x8+2x100x9+2x70x1", false, false}, /* every key of a block is hidden, block after
+                                                        block */
     {"1x3x8+1x205x8+1x205x300+3x1", true, false},
 };
 
-/* Elements of v that are not finite meet probabilities of 0: there is none. */
+/* v has no elements that are not finite: they would be multiplied by probabilities of 0. */
 void cases_attention(struct case_maker *maker)
 {
     struct kernel_case *made;

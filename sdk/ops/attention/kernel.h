@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: attention without a matrix of scores: keys are taken block by block, and what was
- * summed before is scaled whenever a larger score comes (M. Milakov and N. Gimelshein, Online
+/* kernel.h: computes attention without a matrix of scores. Keys are processed block by block, and
+ * the sum so far is scaled whenever a larger score is found (M. Milakov and N. Gimelshein, Online
  * normalizer calculation for softmax, 2018).
  *
- * A team has up to ATTENTION_ROWS queries of one head. On a GPU its lanes share the keys of one
- * query after the other. A host keeps queries side by side, so that neither k nor v is packed:
- * kernel_host.h. */
+ * A team has up to ATTENTION_ROWS queries of one head. On a GPU the lanes of a team share the keys
+ * of one query, one query after the other. A host keeps queries side by side in vectors, so that it
+ * packs neither k nor v: kernel_host.h. */
 #ifndef BP_OPS_ATTENTION_KERNEL_H
 #define BP_OPS_ATTENTION_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
 enum {
-    ATTENTION_AXES = 7,   /* before the lengths, with that of heads cut in two */
+    ATTENTION_AXES = 7,   /* before the lengths; the axis of heads counts twice (k's heads,
+                             group) */
     ATTENTION_ROWS = 64,  /* queries of a team */
-    ATTENTION_WIDTH = 256, /* of the last axis of v, in a team */
+    ATTENTION_WIDTH = 256, /* columns of v of a team */
 };
 
-/* Operands: strides along the axes before the lengths, a length, and the last axis. mask has the
- * strides of scores: queries, then keys. */
+/* The strides of an operand: along the axes before the lengths, along a length, and along the last
+ * axis. The mask has the strides of scores: length is queries, last is keys. */
 struct attention_strides {
     i64 axes[ATTENTION_AXES], length, last;
 };
@@ -27,8 +28,9 @@ struct attention_args {
     i64 rank, shape[ATTENTION_AXES];
     i64 queries, keys, depth, width; /* L, S, D and the last extent of v */
     i64 blocks, parts;               /* teams along queries, along width */
-    i64 causal, additive;            /* mask is of the type of q, else bool */
-    i64 hides;                       /* a query may be left no key: its result is 0 */
+    i64 causal, additive;            /* additive: the mask has the type of q, otherwise it is
+                                        bool */
+    i64 hides;                       /* a query may see no key: then its result is 0 */
     struct attention_strides y, q, k, v, mask;
     host_real scale;
 };
@@ -37,11 +39,11 @@ struct attention_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
-/* Where a team begins in each operand. */
+/* The first element of a team in each operand. */
 struct attention_place {
     i64 y, q, k, v, mask;
     i64 first, rows;  /* queries */
-    i64 column, width; /* of v */
+    i64 column, width; /* columns of v */
 };
 
 KFN struct attention_place attention_place(const struct attention_args *a, i64 team)
@@ -71,7 +73,7 @@ KFN struct attention_place attention_place(const struct attention_args *a, i64 t
     return at;
 }
 
-/* How many keys a query may see by its place. */
+/* Returns how many keys a query may see by its position (causal). */
 KFN i64 attention_seen(const struct attention_args *a, i64 query)
 {
     i64 seen = query + a->keys - a->queries + 1;
@@ -80,7 +82,7 @@ KFN i64 attention_seen(const struct attention_args *a, i64 query)
     return seen < 0 ? 0 : seen;
 }
 
-/* A score with the mask's element at; mask may be absent. */
+/* Returns a score after the mask, whose element is at `at`; mask may be NULL. */
 KFN acc attention_masked(const struct attention_args *a, acc score, GLOBAL const void *mask, i64 at)
 {
     if (!mask) return score;
@@ -88,13 +90,14 @@ KFN acc attention_masked(const struct attention_args *a, acc score, GLOBAL const
     return ((GLOBAL const u8 *)mask)[at] ? score : -acc_infinity();
 }
 
-/* What scores are taken from before exp: 0 where none is above -infinity. */
+/* Returns the value that is subtracted from scores before exp: the largest score m, or 0 if all
+ * scores are -infinity. */
 KFN acc attention_shift(acc m)
 {
     return m == -acc_infinity() ? 0 : m;
 }
 
-/* Whether a query with this sum of weights sees no key: of one that sees some, the largest score
+/* Whether a query with this sum of weights sees no key: if a query sees a key, the largest score
  * has the weight 1. */
 KFN i64 attention_hidden(const struct attention_args *a, acc sum)
 {
@@ -104,7 +107,7 @@ KFN i64 attention_hidden(const struct attention_args *a, acc sum)
 #ifdef ON_HOST
 #include "kernel_host.h"
 #else
-enum { ATTENTION_OWN = 8 }; /* columns of a lane at a time */
+enum { ATTENTION_OWN = 8 }; /* columns that a lane computes at a time */
 
 /* The score of one query and one key. */
 KFN acc attention_score(const struct attention_args *a, GLOBAL const elem *q,
@@ -117,7 +120,7 @@ KFN acc attention_score(const struct attention_args *a, GLOBAL const elem *q,
     return s * number(a->scale);
 }
 
-/* One query, columns from first on. */
+/* Computes one query, for columns from `first` on. */
 KFN void attention_row(const struct attention_args *a, i64 row, const struct attention_place *at,
                        i64 first, LOCAL acc *scratch, GLOBAL elem *y, GLOBAL const elem *q,
                        GLOBAL const elem *k, GLOBAL const elem *v, GLOBAL const void *mask)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_host.h: attention on a host, a block of keys at a time. Scores of a block are a table
- * of a row for each key, queries side by side in vectors, so that what softmax needs is within a
- * lane: keys are broadcast from where they lie, queries are packed once. Their product with v has
- * a row for each query: weights are broadcast, and v lies as vectors. Half types, and what has
- * another last stride, are brought into a table of the type that is computed with first. */
+/* kernel_host.h: computes attention on a host, one block of keys at a time. The scores of a block
+ * are a table with a row for each key and the queries side by side in vectors, so that softmax
+ * works within a vector lane: k is read in place and broadcast, and queries are packed once. The
+ * product with v has a row for each query: weights are broadcast, and rows of v are loaded as
+ * vectors. Elements of half types, or with a last stride other than 1, are first copied to a table
+ * of the computing type. */
 #ifndef BP_OPS_ATTENTION_KERNEL_HOST_H
 #define BP_OPS_ATTENTION_KERNEL_HOST_H
 
@@ -11,14 +12,14 @@ typedef acc attention_vec __attribute__((vector_size(VECTOR), aligned(sizeof(acc
 typedef acc attention_four __attribute__((vector_size(16), aligned(sizeof(acc)), may_alias));
 enum {
     ATTENTION_LANES = VECTOR / (int)sizeof(acc),
-    ATTENTION_TILE = VECTOR == 16 ? 4 : 6, /* rows, and vectors of each, in registers */
+    ATTENTION_TILE = VECTOR == 16 ? 4 : 6, /* rows, and vectors of each row, in registers */
     ATTENTION_SIDE = VECTOR == 64 ? 4 : 2,
-    ATTENTION_KEYS = 96,    /* of a block, a multiple of tiles */
-    ATTENTION_DEPTH = 128,  /* of D, packed at a time */
-    ATTENTION_COLUMNS = 64, /* of v, at a time */
+    ATTENTION_KEYS = 96,    /* keys of a block, a multiple of every tile's rows */
+    ATTENTION_DEPTH = 128,  /* elements of D that are packed at a time */
+    ATTENTION_COLUMNS = 64, /* columns of v at a time */
     ATTENTION_SQUARE = 16 / (int)sizeof(acc),
 };
-/* Of two rows of a square by turns: their first halves, their second ones. */
+/* Indices that interleave two rows of a square: their first halves, their second halves. */
 #ifdef ELEM_f64
 #define ATTENTION_FIRST 0, 2
 #define ATTENTION_SECOND 1, 3
@@ -28,17 +29,18 @@ enum {
 #endif
 #define ATTENTION_FN static inline __attribute__((always_inline))
 
-/* Rows of numbers: of the sides a and b of a product, and of the result c. a(i, t) is
- * a[i * a_row + t * a_step], b's and c's rows are vectors. */
+/* A matrix product c = a b. a(i, t) is a[i * a_row + t * a_step]; the rows of b and c are
+ * contiguous vectors. */
 struct attention_product {
     const acc *a, *b;
     acc *c;
     i64 a_row, a_step, b_row, c_row;
     i64 m, n;         /* rows of c, terms of a sum */
-    const acc *scale; /* what was in each row of c is multiplied by that; NULL: c is 0 before */
+    const acc *scale; /* a factor by which each old row of c is multiplied first; NULL: c counts as
+                         0 */
 };
 
-/* rows and side are constants. */
+/* Computes one tile. rows and side must be constants, so that the loops unroll. */
 ATTENTION_FN void attention_tile(const struct attention_product *p, int rows, int side, i64 row,
                                  i64 column)
 {
@@ -54,7 +56,8 @@ ATTENTION_FN void attention_tile(const struct attention_product *p, int rows, in
         }
     }
     for (i64 t = 0; t < p->n; t++, a += p->a_step, b += p->b_row) {
-        attention_vec x[ATTENTION_SIDE]; /* volatile: read once, and not again for each row */
+        attention_vec x[ATTENTION_SIDE]; /* volatile: each vector is read once, not again for each
+                                            row */
         HOST_UNROLL for (int v = 0; v < side; v++) x[v] = ((const volatile attention_vec *)b)[v];
         HOST_UNROLL for (int i = 0; i < rows; i++) {
             acc w = a[i * p->a_row];
@@ -83,7 +86,7 @@ ATTENTION_FN void attention_column(const struct attention_product *p, int side, 
     if (i < p->m) attention_tile(p, 1, side, i, column);
 }
 
-/* width: a multiple of ATTENTION_LANES. */
+/* Computes the product. width must be a multiple of ATTENTION_LANES. */
 ATTENTION_FN void attention_product(const struct attention_product *p, i64 width)
 {
     i64 j = 0;
@@ -97,13 +100,14 @@ ATTENTION_FN void attention_product(const struct attention_product *p, i64 width
     for (; j < width; j += ATTENTION_LANES) attention_column(p, 1, j);
 }
 
-/* Of n queries or columns, in whole vectors. */
+/* Rounds n queries or columns up to whole vectors. */
 KFN i64 attention_lanes(i64 n)
 {
     return (n + ATTENTION_LANES - 1) / ATTENTION_LANES * ATTENTION_LANES;
 }
 
-/* Rows of n elements, in steps of `last`, as rows of numbers, with zeros up to whole vectors. */
+/* Copies rows of n elements, `last` elements apart, to rows of the computing type, padded with
+ * zeros to whole vectors. */
 KFN void attention_bring(acc *to, const elem *from, i64 row, i64 last, i64 rows, i64 n)
 {
     i64 width = attention_lanes(n);
@@ -117,8 +121,8 @@ KFN void attention_bring(acc *to, const elem *from, i64 row, i64 last, i64 rows,
     }
 }
 
-/* A square of 16 bytes a side, times scale: its rows become columns, as in rounds of which each
- * moves one bit from the number of a row to that of a column. */
+/* Transposes a square of 16 bytes a side and multiplies it by scale, in rounds: each round moves
+ * one bit from the number of a row to the number of a column. */
 ATTENTION_FN void attention_square(acc *to, i64 to_row, const acc *from, i64 from_row, acc scale)
 {
     attention_four a[ATTENTION_SQUARE], b[ATTENTION_SQUARE];
@@ -137,7 +141,8 @@ ATTENTION_FN void attention_square(acc *to, i64 to_row, const acc *from, i64 fro
     for (int i = 0; i < ATTENTION_SQUARE; i++) *(attention_four *)(to + i * to_row) = a[i];
 }
 
-/* n elements of each row of q, side by side and scaled, with zeros up to whole vectors. */
+/* Packs n elements of each row of q, scaled, so that the queries are side by side; padded with
+ * zeros to whole vectors. */
 KFN void attention_pack(const acc *q, i64 q_row, i64 rows, i64 n, acc scale, acc *to)
 {
     i64 r = 0, whole = n / ATTENTION_SQUARE * ATTENTION_SQUARE;
@@ -155,7 +160,7 @@ KFN void attention_pack(const acc *q, i64 q_row, i64 rows, i64 n, acc scale, acc
             to[d * ATTENTION_ROWS + r] = r < rows ? q[r * q_row + d] * scale : 0;
 }
 
-/* -infinity where a query may not see a key. */
+/* Applies the mask, and sets scores to -infinity where a query may not see a key. */
 KFN void attention_hide(const struct attention_args *a, const struct attention_place *at,
                         const void *mask, i64 begin, i64 n, acc *s)
 {
@@ -170,8 +175,8 @@ KFN void attention_hide(const struct attention_args *a, const struct attention_p
     }
 }
 
-/* Scores of `lanes` queries, a constant, become what exp makes of them; m and sum go along. scale:
- * what came before is multiplied by that. */
+/* Replaces the scores of `lanes` queries (a constant) by their exp, and updates m and sum. Sets
+ * scale to the factor for the sums of earlier blocks. */
 ATTENTION_FN void attention_exp(acc *s, i64 n, int lanes, acc *m, acc *sum, acc *scale)
 {
     acc top[ATTENTION_ROWS], shift[ATTENTION_ROWS], total[ATTENTION_ROWS];
@@ -199,8 +204,8 @@ ATTENTION_FN void attention_exp(acc *s, i64 n, int lanes, acc *m, acc *sum, acc 
     for (int r = 0; r < lanes; r++) sum[r] = total[r];
 }
 
-/* What a team works with: queries side by side, a block's scores, sums, the block's part of k or
- * v where it is brought; of each query the largest score, the sum of weights, and scale. */
+/* The memory of a team: packed queries; the scores of a block; the sums; the block's part of k or v
+ * where it must be copied; for each query its largest score, its sum of weights and its scale. */
 struct attention_work {
     _Alignas(64) acc pack[ATTENTION_DEPTH * ATTENTION_ROWS];
     _Alignas(64) acc s[ATTENTION_KEYS * ATTENTION_ROWS];
@@ -210,8 +215,8 @@ struct attention_work {
     i64 lanes, o_row;
 };
 
-/* Rows of n elements as rows of numbers: where they lie, if that will do, or brought to the
- * table. */
+/* Returns rows of n elements as rows of the computing type: the elements themselves if will_do and
+ * their type and stride fit, otherwise a copy in the table. */
 KFN const acc *attention_rows_of(const elem *from, i64 *row, i64 last, i64 rows, i64 n,
                                  i64 will_do, struct attention_work *w)
 {
@@ -221,7 +226,7 @@ KFN const acc *attention_rows_of(const elem *from, i64 *row, i64 last, i64 rows,
     return w->table;
 }
 
-/* Queries of depth begin to begin + n - 1. */
+/* Packs the queries for the depths begin to begin + n - 1. */
 KFN void attention_queries(const struct attention_args *a, i64 rows, const elem *q, i64 begin,
                            i64 n, struct attention_work *w)
 {
@@ -249,7 +254,7 @@ KFN void attention_scores(const struct attention_args *a, i64 rows, const elem *
     }
 }
 
-/* Adds what the weights make of a block of v. */
+/* Adds the product of the weights and a block of v to the sums. */
 KFN void attention_values(const struct attention_args *a, const struct attention_place *at,
                           const elem *v, i64 n, struct attention_work *w)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernel of kernel.h. */
+/* launch.c: launches the attention kernel of kernel.h. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
 #include <math.h>
 
-/* Of k and v: heads of q that share one are an axis along which it repeats. */
+/* The strides of k and v. The heads of q that share a head of k are one more axis, with stride
+ * 0. */
 static struct attention_strides attention_set_strides(const struct bp_view *view)
 {
     struct attention_strides s = {.axes = {0}};
@@ -18,7 +19,7 @@ static struct attention_strides attention_set_strides(const struct bp_view *view
     return s;
 }
 
-/* Of q and y: heads that share a key are an axis of their own. */
+/* The strides of q and y: the heads that share a head of k are a separate axis. */
 static struct attention_strides attention_own(const struct bp_view *view, i64 group)
 {
     struct attention_strides s = attention_set_strides(view);
@@ -29,7 +30,8 @@ static struct attention_strides attention_own(const struct bp_view *view, i64 gr
     return s;
 }
 
-/* A mask has any of the axes, and an extent of 1 repeats. */
+/* The strides of the mask. A mask may lack leading axes, and an extent of 1 repeats: both have
+ * stride 0. */
 static struct attention_strides of_mask(const struct bp_view *mask, int rank, i64 group)
 {
     struct attention_strides s = {.axes = {0}};

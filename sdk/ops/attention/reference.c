@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: log_softmax, masked_softmax, attention, linear, label_smooth, glu. */
+/* reference.c: computes the references of log_softmax, masked_softmax, attention, linear,
+ * label_smooth and glu. */
 #include "../common/reference_formula.h"
 #include <math.h>
 #include <stdlib.h>
@@ -28,8 +29,9 @@ static int64_t ref_attention_behind(const struct ref_array *x, int axis)
     return n;
 }
 
-/* y = (x - m) - log s: the difference is rounded; s is off by its growth, by the differences of its
- * terms, weighted, and by exp (3), all relative, which log makes absolute and rounds. */
+/* y = (x - m) - log s: the difference is rounded. s is off by its growth, by the weighted
+ * differences of its terms, and by exp (3), all relative; log turns them into an absolute error and
+ * is rounded. */
 void ref_log_softmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int axis = ref_axis(((const struct bp_log_softmax_attrs *)attrs)->axis, in->rank);
@@ -39,7 +41,7 @@ void ref_log_softmax(const struct ref_array *in, const void *attrs, struct ref_a
     for (int64_t i = 0; i < in->count; i++) {
         const long double *x;
         long double m, s = 0, weighted = 0;
-        if (i / step % n) continue; /* not the first of a line */
+        if (i / step % n) continue; /* not the first element of a line */
         x = in->v + i;
         m = ref_attention_largest(x, n, step);
         for (int64_t k = 0; k < n; k++) {
@@ -54,7 +56,7 @@ void ref_log_softmax(const struct ref_array *in, const void *attrs, struct ref_a
     }
 }
 
-/* dx = dy - e^y s: exp is off by 3, the product rounded, s a sum. */
+/* dx = dy - e^y s: exp is off by 3, the product is rounded, s is a sum. */
 void ref_log_softmax_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int axis = ref_axis(((const struct bp_log_softmax_grad_attrs *)attrs)->axis, in->rank);
@@ -79,7 +81,7 @@ void ref_log_softmax_grad(const struct ref_array *in, const void *attrs, struct 
     }
 }
 
-/* The mask's word on a score: added, or -infinity. at: of rank axes. */
+/* Returns a score after the mask: mask added, or -infinity. at: coordinates of rank axes. */
 static long double ref_attention_masked(const struct ref_array *mask, int rank, const int64_t *at,
                                         long double score)
 {
@@ -88,7 +90,7 @@ static long double ref_attention_masked(const struct ref_array *mask, int rank, 
     return mask->u[ref_index(mask, rank, at)] ? score : -INFINITY;
 }
 
-/* A row of scores that the mask or causal leave none is 0 throughout. */
+/* Whether the mask or `causal` hides every key in a row of scores: then its results are all 0. */
 static bool is_hidden(const long double *s, int64_t n, bool hides)
 {
     for (int64_t i = 0; i < n; i++)
@@ -96,8 +98,9 @@ static bool is_hidden(const long double *s, int64_t n, bool hides)
     return hides;
 }
 
-/* Scores to probabilities, and by how many units each may be off, relative: off has what each score
- * is off by, absolute. What all scores are off by has no effect. exps: what exp is off by. */
+/* Turns scores into probabilities. off has the absolute error of each score, and becomes the
+ * relative error of each probability, in units. An error that all scores have in common has no
+ * effect. exps: the error of exp. */
 static void ref_attention_probabilities(long double *s, long double *off, int64_t n, int exps)
 {
     long double m = ref_attention_largest(s, n, 1), sum = 0, mean = 0;
@@ -135,16 +138,16 @@ void ref_masked_softmax(const struct ref_array *in, const void *attrs, struct re
         if (k < n - 1) continue;
         if (is_hidden(s, n, in[1].type || (a->causal && rows > n)))
             for (int64_t j = 0; j < n; j++) s[j] = off[j] = 0;
-        else ref_attention_probabilities(s, off, n, 0); /* exp is in ulp */
+        else ref_attention_probabilities(s, off, n, 0); /* the operator's ulp covers exp */
         for (int64_t j = 0; j < n; j++) ref_attention_put(out, i - k + j, s[j], s[j] * off[j]);
     }
     free(s);
     free(off);
 }
 
-/* What a query's element of the result may be off by, relative to the magnitudes of its terms: the
- * error of each probability, and the sum. A sum that goes along with the largest score so far is
- * multiplied whenever that grows, by an exp: 4 each time. */
+/* Counts how often the largest score so far grows. A running sum is multiplied by an exp each time
+ * it grows: an error of 4. Besides, an element of a query's result is off, relative to the
+ * magnitudes of its terms, by the error of each probability and of the sum. */
 static int64_t ref_attention_rises(const long double *s, int64_t n)
 {
     long double m = -INFINITY;
@@ -158,7 +161,7 @@ static int64_t ref_attention_rises(const long double *s, int64_t n)
     return times;
 }
 
-/* One query: at says which, of the axes of q but the last. */
+/* Computes one query: `at` has its coordinates, in all axes of q except the last. */
 static void ref_attention_attend(const struct ref_array *in, const struct bp_attention_attrs *a,
                                  const int64_t *at, long double *s, long double *off,
                                  struct ref_array *out, int64_t to)
@@ -245,7 +248,7 @@ void ref_linear(const struct ref_array *in, const void *attrs, struct ref_array 
     }
 }
 
-/* Products are rounded, in half types to these, and then the sum. */
+/* The products are rounded (for half types to the half type), and then the sum. */
 void ref_label_smooth(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_label_smooth_attrs *a = attrs;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of log_softmax, masked_softmax, attention, linear, label_smooth and glu. */
+/* shape.c: has the shape rules, gradients and decompositions of log_softmax, masked_softmax,
+ * attention, linear, label_smooth and glu. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -19,7 +20,7 @@ enum bp_status bp_infer_log_softmax(struct bp_invocation *site)
 
 enum bp_status bp_infer_log_softmax_grad(struct bp_invocation *site)
 {
-    TRY(bp_infer_log_softmax(site)); /* attributes of both are one layout */
+    TRY(bp_infer_log_softmax(site)); /* the attributes of both have one layout */
     return bp_shape_expect(site, 1, &site->out[0]);
 }
 
@@ -43,7 +44,7 @@ enum bp_status bp_decompose_log_softmax_grad(struct bp_decomposition *e)
     return bp_compose_give(e, &c, MAKE(&c, sub, NULL, dy, p));
 }
 
-/* A mask is bool, or of the dtype of input 0. */
+/* Checks that a mask is bool or has the dtype of input 0, and broadcasts to scores. */
 static enum bp_status check_mask(const struct bp_invocation *site, uint32_t port,
                                  const struct bp_type *scores)
 {
@@ -77,7 +78,7 @@ enum bp_status bp_infer_masked_softmax(struct bp_invocation *site)
     return check_mask(site, 1, &site->out[0]);
 }
 
-/* One number of the dtype of t, which may be empty: the sum of nothing, and something. */
+/* Makes one number of the dtype of t, which may be empty: the sum of no elements, plus value. */
 static struct bp_tensor *attention_constant(struct bp_compose *c, struct bp_tensor *t, double value)
 {
     static const int64_t first = 0;
@@ -90,7 +91,7 @@ static struct bp_tensor *attention_constant(struct bp_compose *c, struct bp_tens
     return bp_compose_scale(c, MAKE(c, sum, &whole, zero), 1, value);
 }
 
-/* 1 to n, as a column or a row. */
+/* Makes the numbers 1 to n, as a column or a row. */
 static struct bp_tensor *count_up(struct bp_compose *c, struct bp_tensor *one, int64_t n,
                                   bool column)
 {
@@ -101,7 +102,8 @@ static struct bp_tensor *count_up(struct bp_compose *c, struct bp_tensor *one, i
     return MAKE(c, cumsum, &along, MAKE(c, assign, NULL, MAKE(c, expand, &all, one)));
 }
 
-/* -infinity where scores must not be seen. f32 counts up to 2^24, f64 beyond. */
+/* Sets scores to -infinity where a query must not see a key. Counting is exact in f32 up to 2^24,
+ * in f64 beyond. */
 static struct bp_tensor *attention_apply_mask(struct bp_compose *c, struct bp_tensor *scores,
                                               struct bp_tensor *mask, bool causal)
 {
@@ -124,8 +126,9 @@ static struct bp_tensor *attention_apply_mask(struct bp_compose *c, struct bp_te
     return MAKE(c, masked_fill, NULL, scores, MAKE(c, greater_than, NULL, row, column), none);
 }
 
-/* Probabilities of scores, which may hide all keys of a query by `hides`: these are 0 then. Scores
- * of 0 stand for its own meanwhile, so that nothing is infinite in the gradient either. */
+/* Turns scores into probabilities. If `hides`, all keys of a query may be hidden; its probabilities
+ * are 0 then. Its scores are replaced by 0 before softmax, so that the gradient has no infinities
+ * either. */
 static struct bp_tensor *attention_softmax(struct bp_compose *c, struct bp_tensor *x, bool hides)
 {
     static const int64_t along = -1;
@@ -140,7 +143,7 @@ static struct bp_tensor *attention_softmax(struct bp_compose *c, struct bp_tenso
     return MAKE(c, masked_fill, NULL, x, none, zero);
 }
 
-/* Whether a query may be left no key: by the mask, or causal with more queries than keys. */
+/* Whether a query may see no key: because of the mask, or causal with more queries than keys. */
 static bool may_hide(const struct bp_tensor *scores, const struct bp_tensor *mask, bool causal)
 {
     uint32_t rank = scores ? scores->view.rank : 0;
@@ -159,7 +162,7 @@ enum bp_status bp_decompose_masked_softmax(struct bp_decomposition *e)
         e, &c, attention_softmax(&c, attention_apply_mask(&c, x, e->in[1], a->causal), hides));
 }
 
-/* k and v have the axes of q before heads; heads divide. */
+/* Checks that k or v has the axes of q before heads, and that its heads divide those of q. */
 static enum bp_status check_attended(const struct bp_invocation *site, uint32_t port)
 {
     const struct bp_view *q = bp_invocation_in(site, 0), *k = bp_invocation_in(site, port);
@@ -211,7 +214,7 @@ enum bp_status bp_infer_attention(struct bp_invocation *site)
     return check_mask(site, 3, &scores);
 }
 
-/* k or v with a head for each of q. */
+/* Makes k or v with one head for each head of q, by repetition. */
 static struct bp_tensor *for_heads(struct bp_compose *c, struct bp_tensor *t,
                                    const struct bp_tensor *q)
 {
@@ -259,7 +262,7 @@ enum bp_status bp_infer_linear(struct bp_invocation *site)
     return bp_invocation_in(site, 2) ? bp_shape_expect(site, 2, &bias) : BP_OK;
 }
 
-/* One product of matrices, however many axes x has. */
+/* Computes one product of matrices, however many axes x has. */
 enum bp_status bp_decompose_linear(struct bp_decomposition *e)
 {
     struct bp_matmul_attrs across = {.size = sizeof across, .transpose_b = 1};
