@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of elementwise operators of two inputs that are a formula (binary.def). */
+/* cases.c: builds the cases of elementwise operators of two inputs that are a formula
+ * (kernels.def). */
 #include "../common/cases.h"
 #include <math.h>
 #include <string.h>
@@ -26,15 +27,15 @@ static const struct case_line pairs[] = {
     {"positive", "2053+2053", DATA_POSITIVE, false},
 };
 
-/* Numbers between which no operator of these has a kink: no ties, no whole quotients. */
+/* Numbers without a kink of any of these operators between them: no ties, no whole quotients. */
 static const double left[] = {0.7, -1.3, 1.9, 0.4, -0.6, 1.1},
                     right[] = {1.5, 0.8, -1.2, 0.9, 1.7, -0.5};
 
-/* What chance seldom puts together: zeros, NaN and infinities, in all pairs. */
+/* Values that random numbers rarely combine: zeros, NaN and infinities, in all pairs. */
 static const double zeros[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN},
                     marks[] = {NAN, 0, INFINITY, -INFINITY, -0.0, 2, -2, 3};
 
-/* Small cases for the suite of gradients: powers and logarithms of positive numbers only. */
+/* Adds small cases for the suite `gradient`: powers and logarithms have positive numbers only. */
 static void binary_cases_smooth(struct case_maker *maker)
 {
     static const char *const shapes[] = {"2x3+2x3", "3x4+4", "1x2+3x1"};
@@ -54,7 +55,7 @@ static void binary_cases_smooth(struct case_maker *maker)
     }
 }
 
-/* What only some of the operators tell apart. */
+/* Adds cases that only some of the operators need. */
 static void binary_cases_particular(struct case_maker *maker)
 {
     static const double small[] = {1.1e-6, 3e-7, -2.3e-6, 7.7e-7, 5e-6};

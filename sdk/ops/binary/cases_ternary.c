@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_ternary.c: cases of elementwise operators of three inputs, and of those that select. */
+/* cases_ternary.c: builds the cases of elementwise operators of three inputs, and of where, mask
+ * and masked_fill. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-/* With n inputs of a shape. */
+/* Begins a case with n inputs of one shape. */
 static struct kernel_case *of_shape(const struct case_maker *maker, const char *shape, int n)
 {
     char shapes[96];
@@ -38,8 +39,9 @@ static struct kernel_case *of_shape(const struct case_maker *maker, const char *
     return case_begin(maker, shapes);
 }
 
-/* Extents that are in no list: drawn ones, all of some range, and more than 2^24 elements (lerp
- * stands for the other two there). boolean: the input that is a mask; -1: none. */
+/* Adds extents that no table has: drawn ones, all extents of a range, and more than 2^24 elements
+ * (there lerp represents the other two operators). boolean: the number of the input that is a mask;
+ * -1: none. */
 static void more_extents(struct case_maker *maker, int inputs, int boolean)
 {
     static const char *const variant[] = {"drawn", "sweep", "large"};
@@ -70,11 +72,13 @@ void cases_ternary(struct case_maker *maker)
         case_end(maker, made, "%s", cases[i].variant);
     }
     for (int i = 0; i < COUNT(data); i++) {
-        /* A product, or a quotient, may be too large where the result is not. */
+        /* A product or quotient may overflow although the result does not. */
         if (data[i] == DATA_RANGE && !case_is(maker, "lerp")) continue;
         made = case_begin(maker, "521+521+521");
         case_data(made, data[i]);
-        if (strcmp(maker->op->name, "lerp")) made->attrs.addcmul.value = -0.7; /* addcdiv too */
+        if (strcmp(maker->op->name, "lerp")) made->attrs.addcmul.value = -0.7; /* addcdiv's
+                                                                                  attribute has the
+                                                                                  same place */
         case_end(maker, made, "%s", name[i]);
     }
     more_extents(maker, 3, -1);
@@ -152,7 +156,7 @@ void cases_mask(struct case_maker *maker)
     more_extents(maker, 2, 1);
     for (int invert = 0; invert < 2; invert++) {
         made = ternary_cases_selected(maker, "259+259", 1);
-        made->in[0].data = DATA_SPECIAL; /* nothing of NaN and infinities is left */
+        made->in[0].data = DATA_SPECIAL; /* no NaN and no infinity may remain */
         made->attrs.mask.invert = invert;
         made->quick = true;
         case_end(maker, made, "special%d", invert);

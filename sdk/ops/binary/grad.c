@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad.c: gradients of add, sub, mul and div. */
+/* grad.c: has the gradients of add, sub, mul and div. */
 #include <call/compose.h>
 
 #include <backplane/attrs.h>
@@ -11,8 +11,9 @@ static bool is_complex(const struct bp_tensor *t)
     return complex >> t->view.dtype & 1;
 }
 
-/* The gradient of a complex number is that of its real part plus i times that of its imaginary
- * part: a factor comes back conjugate. */
+/* The gradient of a complex number is the gradient of its real part plus i times the gradient of
+ * its imaginary part. Therefore the gradient of a product is multiplied by the conjugate of the
+ * other factor. */
 static struct bp_tensor *binary_conjugate(struct bp_compose *c, struct bp_tensor *t)
 {
     return c->status || !is_complex(t) ? t : MAKE(c, conj, NULL, t);
@@ -51,7 +52,7 @@ enum bp_status bp_grad_mul(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* dx = dy / y; of y: -dx x / y. */
+/* dx = dz / y; dy = -dx x / y. */
 enum bp_status bp_grad_div(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);

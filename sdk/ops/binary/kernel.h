@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: z = f(x, y), element by element, for one dtype (elem.h). Formulas are in
+/* kernel.h: computes z = f(x, y), element by element, for one dtype (elem.h). The formulas are in
  * kernels.def. */
 #ifndef BP_OPS_BINARY_KERNEL_H
 #define BP_OPS_BINARY_KERNEL_H
@@ -8,7 +8,7 @@
 #include "../common/kernel_formulas.h"
 #include "../../dialect/pairs.h"
 
-/* op is a constant where these are inlined, or the same for all lanes. */
+/* op is a constant where these functions are inlined, otherwise it is equal for all lanes. */
 #ifndef ELEM_COMPLEX
 KFN ord binary_ord(int op, ord x, ord y)
 {
@@ -55,8 +55,8 @@ KFN elem binary_elem(int op, elem x, elem y, acc a, acc b)
     }
 }
 
-/* Whether a formula is many instructions, so that a GPU makes one element after the other. op is a
- * constant where this is inlined. */
+/* Whether a formula is many instructions, so that a GPU computes one element after the other. op is
+ * a constant where this function is inlined. */
 KFN int binary_is_long(int op)
 {
     switch (op) {

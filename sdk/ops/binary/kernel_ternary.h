@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_ternary.h: w = f(x, y, z), element by element, for one float dtype (elem.h; of others it
- * is x). Formulas are in kernels_ternary.def. */
+/* kernel_ternary.h: computes w = f(x, y, z), element by element, for one float dtype (elem.h; for
+ * other dtypes w is x). The formulas are in kernels_ternary.def. */
 #ifndef BP_OPS_BINARY_KERNEL_TERNARY_H
 #define BP_OPS_BINARY_KERNEL_TERNARY_H
 
 #include "../../dialect/elem.h"
 #include "../common/kernel_formulas.h"
 
-/* op is a constant where this is inlined, or the same for all lanes. */
+/* op is a constant where this function is inlined, otherwise it is equal for all lanes. */
 KFN elem ternary_elem(int op, elem p, elem q, elem r, acc a)
 {
     acc x = elem_get(p), y = elem_get(q), z = elem_get(r);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: elementwise operators of two inputs that are one formula: of floats in long double
- * (a, b: the first two attributes), of integers in 128 bits. */
+/* reference.c: computes the references of elementwise operators of two inputs that are one formula.
+ * Floats are computed in long double (a, b: the first two attributes), integers in 128 bits. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Holds every integer of 64 bits, signed or not, and products of two but for the sign. */
+/* Holds every integer of 64 bits, signed or not, and products of two of them except for the
+ * sign. */
 __extension__ typedef __int128 wide;
 
 static long double relu_grad(long double x, long double dy, long double a, long double b)
@@ -39,7 +40,7 @@ static long double ref_binary_minimum(long double x, long double y)
     return x < y ? x : y;
 }
 
-/* x - y floor(x / y): the remainder of C, moved to the side of y. */
+/* x - y floor(x / y): the remainder of C, moved to the sign of y. */
 static long double ref_binary_mod(long double x, long double y)
 {
     long double r = fmodl(x, y);
@@ -48,7 +49,7 @@ static long double ref_binary_mod(long double x, long double y)
     return signbit(r) == signbit(y) ? r : r + y;
 }
 
-/* What remains of x without the remainder is a multiple of y: their quotient is whole. */
+/* x without the remainder is a multiple of y, so their quotient is a whole number. */
 static long double floor_divide(long double x, long double y)
 {
     if (isnan(x) || isnan(y) || isinf(x) || y == 0) return x / y;
@@ -98,7 +99,7 @@ static wide int_fmod(wide x, wide y, int bits)
     return y ? x - y * (x / y) : 0;
 }
 
-/* x^n modulo 2^64, by halves. */
+/* x^n modulo 2^64, by halving n. */
 static uint64_t ref_binary_power(uint64_t x, uint64_t n)
 {
     uint64_t half;
@@ -122,7 +123,7 @@ static wide int_heaviside(wide x, wide y, int bits)
     return x < 0 ? 0 : x > 0 ? 1 : y;
 }
 
-/* By differences of odd numbers (Stein 1967). */
+/* By subtraction of odd numbers (Stein 1967). */
 static wide int_gcd(wide x, wide y, int bits)
 {
     int twos = 0;
@@ -216,7 +217,7 @@ static wide ref_binary_widened(const struct num_type *type, uint64_t bits)
     return type->class == NUM_SIGNED ? (wide)(int64_t)bits : (wide)bits;
 }
 
-/* Whether op is in the table, and where. */
+/* Returns the index of op in the table; ends the process if the table lacks op. */
 static size_t ref_binary_find(const char *op)
 {
     size_t f = 0;
@@ -247,12 +248,12 @@ void ref_family_binary(const char *op, const struct ref_array *in, const void *a
                         ? formula[f].plain(in[0].v[x], in[1].v[y])
                         : formula[f].with(in[0].v[x], in[1].v[y], ref_number(type, attrs, 1),
                                           ref_number(type, attrs, 2));
-        /* of f64, what long double may miss */
+        /* the error of long double for a result of f64 */
         if (type->digits > 24 && isfinite(out->v[i])) out->bound[i] = fabsl(out->v[i]) * 0x1p-11L;
     }
 }
 
-/* The difference is rounded, which counts twice in the square. */
+/* The difference is rounded; its error counts twice in the square. */
 void ref_squared_difference(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0};

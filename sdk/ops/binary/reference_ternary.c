@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_ternary.c: elementwise operators of three inputs, and those that select. */
+/* reference_ternary.c: computes the references of elementwise operators of three inputs, and of
+ * where, mask and masked_fill. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>
 
-/* The shape to which three inputs broadcast; result: its rank. */
+/* Computes the shape to which three inputs broadcast; returns its rank. */
 static int shape_of(const struct ref_array *in, int64_t *shape)
 {
     struct ref_array two = {.rank = 0};
@@ -45,8 +46,8 @@ void ref_mask(const struct ref_array *in, const void *attrs, struct ref_array *o
             ref_array_copy(out, i, &in[0], ref_index(&in[0], rank, at));
 }
 
-/* Products, quotients and differences are rounded before they are added to x; the quotient of a
- * device by as much as five units. */
+/* Products, quotients and differences are rounded before they are added to x. A device's quotient
+ * may be off by five units. */
 static void of_one(const char *op, long double x, long double y, long double z, long double a,
                    struct ref_array *out, int64_t i)
 {

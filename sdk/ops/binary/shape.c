@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of elementwise operators of two and three inputs: shapes, gradients, expansions.
- * Gradients that are sums and products are made in f32 for half types. */
+/* shape.c: has the shape rules, gradients and decompositions of elementwise operators of two and
+ * three inputs. Gradients that are sums and products are computed in f32 for half types. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -14,14 +14,14 @@ enum bp_status bp_infer_where(struct bp_invocation *site)
     return bp_shape_broadcast(site, first_three, 3, 0, &site->out[0]);
 }
 
-/* alpha broadcasts to x, not x to alpha. */
+/* alpha must broadcast to x; x does not broadcast to alpha. */
 enum bp_status bp_infer_prelu(struct bp_invocation *site)
 {
     TRY(bp_shape_broadcast(site, first_three, 2, 0, &site->out[0]));
     return bp_shape_expect(site, 0, &site->out[0]);
 }
 
-/* A gradient under way: its inputs, its result and the gradient of that. */
+/* The tensors of a gradient, widened: the inputs, the result and the gradient of the result. */
 struct wide {
     struct bp_compose c;
     struct bp_tensor *in[3], *out, *dz;
@@ -37,7 +37,7 @@ static struct wide binary_begin(struct bp_grad *g)
     return w;
 }
 
-/* d, which has the shape of the result, is the gradient of input i. */
+/* Stores d, which has the shape of the result, as the gradient of input i. */
 static void binary_keep(struct bp_grad *g, struct bp_compose *c, uint32_t i, struct bp_tensor *d)
 {
     d = bp_compose_sum_to(c, d, g->in[i]);
@@ -63,7 +63,7 @@ static struct bp_tensor *binary_nonzero(struct bp_compose *c, struct bp_tensor *
     return MAKE(c, logical_and, NULL, x, x);
 }
 
-/* A rule that divides, takes powers and so on. */
+/* Refuses other dtypes than floats, for a rule that divides, takes powers and so on. */
 static enum bp_status floats_only(const struct bp_grad *g)
 {
     uint64_t floats = BP_MASK_FLOAT;
@@ -74,7 +74,7 @@ static enum bp_status floats_only(const struct bp_grad *g)
                     g->row->info.name, bp_dtype_name(dtype));
 }
 
-/* maximum, minimum, fmax, fmin: to x where the result is x, else to y. */
+/* maximum, minimum, fmax, fmin: the gradient flows to x where the result is x, else to y. */
 enum bp_status bp_grad_extreme(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -85,7 +85,7 @@ enum bp_status bp_grad_extreme(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* mod, fmod: z = x - q y with a q that is a staircase, (x - z) / y. */
+/* mod, fmod: z = x - q y, where q = (x - z) / y is piecewise constant. */
 enum bp_status bp_grad_mod(struct bp_grad *g)
 {
     struct wide w;
@@ -100,7 +100,7 @@ enum bp_status bp_grad_mod(struct bp_grad *g)
     return bp_compose_end(&w.c);
 }
 
-/* Zero where there is a derivative. */
+/* The derivative is 0 wherever it exists. */
 enum bp_status bp_grad_floor_divide(struct bp_grad *g)
 {
     (void)g;
@@ -139,7 +139,7 @@ enum bp_status bp_grad_atan2(struct bp_grad *g)
     return bp_compose_end(&w.c);
 }
 
-/* dx = dz x / z, 0 where z is. */
+/* dx = dz x / z, 0 where z is 0. */
 enum bp_status bp_grad_hypot(struct bp_grad *g)
 {
     struct wide w = binary_begin(g);
@@ -163,7 +163,7 @@ enum bp_status bp_grad_xlogy(struct bp_grad *g)
     return bp_compose_end(&w.c);
 }
 
-/* Nothing to x; to y where x is 0. */
+/* x has no gradient; the gradient flows to y where x is 0. */
 enum bp_status bp_grad_heaviside(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -173,7 +173,7 @@ enum bp_status bp_grad_heaviside(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* dx = dz where the sign is that of x, -dz elsewhere; nothing to y. */
+/* dx = dz where the result has the sign of x, otherwise -dz; y has no gradient. */
 enum bp_status bp_grad_copysign(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -185,7 +185,8 @@ enum bp_status bp_grad_copysign(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* Above 0 the gradient goes to x, below alpha times of it; what alpha gets is x times the rest. */
+/* Where x > 0, dx = dz and alpha has no gradient; where x is not, dx = alpha dz, and the gradient
+ * of alpha is x dz. */
 enum bp_status bp_grad_prelu(struct bp_grad *g)
 {
     struct wide w = binary_begin(g);
@@ -269,7 +270,7 @@ enum bp_status bp_grad_addcdiv(struct bp_grad *g)
     return bp_compose_end(&w.c);
 }
 
-/* The difference of half types in f32: its square would round it twice. */
+/* Computes the difference of half types in f32: the square would double its rounding error. */
 enum bp_status bp_decompose_squared_difference(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
