@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of convolutions and their two gradients: one list of geometries for all three. */
+/* cases.c: builds the cases of convolutions and their two gradients, from one list of
+ * geometries. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ static void conv_cases_parse(const char *text, int64_t *at)
     }
 }
 
-/* The shape of the result, as text. */
+/* Writes the shape of the result as text; returns text. */
 static const char *result_of(const struct geometry *g, char *text, size_t size)
 {
     int64_t x[8] = {0}, w[8] = {0};
@@ -104,8 +105,8 @@ static const struct geometry *conv_cases_find(const char *variant)
     abort(); /* a name in this file is misspelt */
 }
 
-/* Images and filters in all orders, so large that rows go over to libraries: 65536 products at
- * least. */
+/* Adds cases with images and filters in all orders of axes, large enough that rows switch to
+ * libraries: at least 65536 products. */
 static void conv_cases_orders(const struct case_maker *maker, const char *shapes, bool unread)
 {
     struct kernel_case *made = conv_begin(maker, conv_cases_find("2d"), shapes);
@@ -136,7 +137,7 @@ void cases_conv(struct case_maker *maker)
         snprintf(name, sizeof name, "%s.laid", g->variant);
         case_layouts(maker, conv_begin(maker, g, shapes), name, false);
     }
-    /* Large enough for libraries, whose layouts differ. */
+    /* Large enough for libraries, which have different kernels for these layouts. */
     for (int last = 0; last < 2; last++) {
         made = conv_begin(maker, conv_cases_find("2d"), "1x16x13x13+24x16x3x3+24");
         made->in[0].layout = last ? LAYOUT_LAST : LAYOUT_DENSE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_transpose.c: cases of the transposed convolution. */
+/* cases_transpose.c: builds the cases of the transposed convolution. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,8 +82,8 @@ void cases_conv_transpose(struct case_maker *maker)
     made = transpose_cases_begin(maker, N_GEOMETRIES - 3, false);
     case_data(made, DATA_POSITIVE);
     case_end(maker, made, "positive");
-    /* In x only what a window lies over is reached. In w it is not defined: rows may, or not, add
-     * products with the zeros that lie between elements of x. */
+    /* An element of x that is not finite affects only the results that its window covers. There are
+     * no such elements in w: rows may multiply w by the zeros between elements of x, or not. */
     for (int i = 3; i > 1; i--) {
         made = transpose_cases_begin(maker, N_GEOMETRIES - i, i == 3);
         made->in[0].data = DATA_NONFINITE;

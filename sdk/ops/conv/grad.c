@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad.c: gradients of conv and of its gradients, whose attribute structs are one layout (shape.c
- * asserts it). */
+/* grad.c: has the gradients of conv and of its two gradient operators. Their attribute structs have
+ * one layout (shape.c asserts it). */
 #include <call/compose.h>
 
 #include <backplane/attrs.h>
@@ -21,7 +21,8 @@ enum bp_status bp_grad_conv(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* dx is linear in dy and in w, and its adjoints are the other two: the set is closed. */
+/* dx is linear in dy and in w, and its adjoints are the other two operators: the three operators
+ * are closed under differentiation. */
 enum bp_status bp_grad_conv_grad_input(struct bp_grad *g)
 {
     struct bp_tensor *dy = g->in[0], *w = g->in[1], *dx = g->dy[0];

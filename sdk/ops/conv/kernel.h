@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: convolutions and their gradients, as the products of kernel_product.h: a lane a result,
- * which finds its terms itself, or tile by tile, or block by block where lanes share memory, from
- * panels into which the image is gathered. */
+/* kernel.h: computes convolutions and their gradients as the matrix products of kernel_product.h.
+ * Either a lane computes a result and finds its terms itself, or the product is computed tile by
+ * tile, or block by block where lanes share memory, from panels into which the image is
+ * gathered. */
 #ifndef BP_OPS_CONV_KERNEL_H
 #define BP_OPS_CONV_KERNEL_H
 
@@ -12,14 +13,15 @@ struct conv_args {
     struct conv_product p;
 };
 
-/* Panels of a, as matmul/kernel.h has them: of some pieces, with zeros from k to depth. */
+/* Packs a into panels with the layout of matmul/kernel.h: each of `pieces` pieces, with zeros from
+ * k to depth. */
 struct conv_pack_a_args {
     struct conv_product p;
     i64 panels, pieces, depth;
-    i64 linear; /* elements from k to k + 1, where those are even; else 0 */
+    i64 linear; /* elements from k to k + 1 where the distance is constant; else 0 */
 };
 
-/* Some panels of columns of the image, from number first on. */
+/* Packs `panels` panels of columns of the image, from panel number `first` on. */
 struct conv_pack_image_args {
     struct conv_product p;
     i64 panels, pieces, depth, first;
@@ -35,7 +37,7 @@ struct conv_tiles_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/tile.h"
 
-/* Which element of a spatial axis of the image position and tap meet at; -1: none. */
+/* Returns the element of spatial axis d of the image at which position and tap meet; -1: none. */
 KFN i64 conv_meet(const struct conv_image *image, int d, i64 position, i64 tap)
 {
     i64 t = position * image->step[d] + image->origin[d] + tap * image->tap_step[d];
@@ -48,8 +50,8 @@ KFN i64 conv_meet(const struct conv_image *image, int d, i64 position, i64 tap)
     return t < image->extent[d] ? t : -1;
 }
 
-/* Elements from the first of the image to where a position and a tap meet; -1: nowhere. Along axes
- * 0 to d - 1 of the three. */
+/* Returns the distance in elements from the first element of the image to the one at which a
+ * position and a tap meet; -1: none. Only axes 0 to axes - 1 of the three are counted. */
 KFN i64 conv_find(const struct conv_image *image, int axes, const i64 *position, const i64 *tap)
 {
     i64 at = position[0] * image->batch + tap[0] * image->channel;
@@ -87,7 +89,7 @@ KFN void conv_span(const struct conv_args *args, i64 begin, i64 n, GLOBAL elem *
 }
 ENTRY_SPANS_4(conv, elem, const elem, const elem, const elem)
 
-/* One k of one piece of a panel of a group. */
+/* Each number packs one k of one piece of a panel of a group. */
 KFN void conv_pack_a_span(const struct conv_pack_a_args *args, i64 begin, i64 n, GLOBAL acc *to,
                           GLOBAL const elem *a)
 {
@@ -111,7 +113,7 @@ KFN void conv_pack_a_span(const struct conv_pack_a_args *args, i64 begin, i64 n,
 }
 ENTRY_SPANS_2(conv_pack_a, acc, const elem)
 
-/* TILE_COLUMNS positions for one tap that lie in a line of the image. */
+/* Gathers TILE_COLUMNS positions for one tap, which are in one line of the image. */
 KFN void conv_gather_line(const struct conv_image *image, GLOBAL acc *to, const i64 *position,
                           const i64 *tap, GLOBAL const elem *from)
 {
@@ -130,7 +132,7 @@ KFN void conv_gather_line(const struct conv_image *image, GLOBAL acc *to, const 
     }
 }
 
-/* Any columns, for one k. */
+/* Gathers any columns, for one k. */
 KFN void conv_gather(const struct conv_product *p, GLOBAL acc *to, i64 columns, i64 *column,
                      const i64 *k, GLOBAL const elem *from)
 {
@@ -145,7 +147,7 @@ KFN void conv_gather(const struct conv_product *p, GLOBAL acc *to, i64 columns, 
     }
 }
 
-/* One k of one piece of a panel of a group. */
+/* Each number packs one k of one piece of a panel of a group. */
 KFN void conv_pack_image_span(const struct conv_pack_image_args *args, i64 begin, i64 n,
                               GLOBAL acc *to, GLOBAL const elem *image)
 {
@@ -200,7 +202,8 @@ KFN void conv_tiles_span(const struct conv_tiles_args *args, i64 begin, i64 n, G
 }
 ENTRY_SPANS_4(conv_tiles, elem, const acc, const acc, const elem)
 
-/* The results of a lane of a block, whose first are in this row and column of the group. */
+/* Writes the results of a lane of a block, whose first result is in this row and column of the
+ * group. */
 KFN void conv_put(const struct conv_product *p, i64 group, i64 row, i64 first, const acc *s,
                   GLOBAL elem *c, GLOBAL const elem *bias)
 {

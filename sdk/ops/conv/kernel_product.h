@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_product.h: a convolution and its two gradients as products of matrices that are never
- * made.
+/* kernel_product.h: describes a convolution and its two gradients as products of matrices that are
+ * never stored.
  *
- * Spatial axes are always three here: missing ones come first, with extent 1. A position is a
- * place where the window may stand (batch, o0, o1, o2); a tap is one weight of the window
- * (channel, w0, w1, w2). The image at a position and a tap is a matrix; so, for each group,
+ * There are always three spatial axes here: missing ones are the first, with extent 1. A position
+ * is an index of the result, where the window is applied (batch, o0, o1, o2). A tap is one weight
+ * of the window (channel, w0, w1, w2). The image at a position and a tap is a matrix; so, for each
+ * group,
  *
  *   conv              y[filter][position] = sum of  w[filter][tap] image x[tap][position]
  *   conv_grad_input  dx[channel][place]   = sum of  w[channel][tap'] image dy[tap'][place]
  *   conv_grad_weight dw[filter][tap]      = sum of dy[filter][position] image x[position][tap]
  *
- * where a place is one of x and tap' counts filters in the place of channels. */
+ * where a place is an index of x, and tap' has filters where a tap has channels. */
 #ifndef BP_OPS_CONV_KERNEL_PRODUCT_H
 #define BP_OPS_CONV_KERNEL_PRODUCT_H
 
 #include "../../dialect/dialect.h"
 
-/* Four nested axes, the last the innermost: numbers of positions or taps, and where they lie. */
+/* Four nested axes, the last one innermost: extents of positions or taps, and their strides. */
 struct conv_grid {
     i64 extent[4], stride[4];
 };
 
-/* What a window sees. Along spatial axis d a position and a tap meet at t = position * step[d] +
- * origin[d] + tap * tap_step[d]: element t / every[d] of the image, and zero where t is no
- * multiple of that or lies outside. */
+/* The elements that a window reads. Along spatial axis d a position and a tap meet at t = position
+ * * step[d] + origin[d] + tap * tap_step[d]. The value is element t / every[d] of the image, or
+ * zero if t is not a multiple of every[d] or is outside. */
 struct conv_image {
     i64 batch, channel, stride[3]; /* in elements */
     i64 extent[3], every[3];
@@ -37,13 +38,13 @@ struct conv_product {
     i64 a_row;                         /* row i, then k by its grid */
     struct conv_grid a_k;
     struct conv_image image;
-    i64 taps_are_columns; /* of the image: k counts positions */
+    i64 taps_are_columns; /* the image's columns are taps, and k counts positions */
     i64 c_row;
     struct conv_grid c_column;
-    i64 bias_step; /* of m for each group */
+    i64 bias_step; /* elements between rows; each group has m rows */
 };
 
-/* Number to index along four axes, and on to the next. */
+/* grid_locate turns a number into an index along four axes, grid_next moves to the next index. */
 KFN void grid_locate(const i64 *extent, i64 number, i64 *index)
 {
     for (int d = 3; d > 0; d--) {

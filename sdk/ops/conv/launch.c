@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the convolution kernels of kernel.h. */
 #include "../../dialect/block_size.h"
 #include "kernel.h"
 #include "launch_shape.h"
@@ -7,16 +7,16 @@
 
 #include <stdbool.h>
 
-/* Bytes of the image's panels that lie in the workspace at a time, about: of blocks more, so that
- * there are teams for a large GPU. */
+/* About how many bytes of the image's panels are in the workspace at a time. Blocks get more, so
+ * that there are enough teams for a large GPU. */
 static const int64_t slice = INT64_C(64) << 20, slice_blocks = INT64_C(128) << 20;
 
-/* How a product is cut. a's panels lie at the beginning of the workspace, then some of the
- * image's. */
+/* How a product is cut. The panels of a are at the beginning of the workspace, some of the image's
+ * panels after them. */
 struct cut {
-    bool blocks;                       /* else tiles */
-    int64_t rows, columns, depth;      /* of a panel; k, with what fills up its last step */
-    int64_t panels_a, panels, at_once; /* panels of columns: all, those packed at once */
+    bool blocks;                       /* true: blocks; false: tiles */
+    int64_t rows, columns, depth;      /* of a panel; depth is k rounded up to whole steps */
+    int64_t panels_a, panels, at_once; /* panels of columns: all, and those packed at a time */
     int64_t at_image, bytes;
 };
 
@@ -39,7 +39,7 @@ static struct cut cut_of(void *self, uint32_t device, const struct conv_product 
     return c;
 }
 
-/* Whether a product is worth packing. */
+/* Whether a product is large enough to be worth packing. */
 static bool is_tiled(const struct conv_product *p)
 {
     return p->k > 0 && p->m >= TILE_ROWS / 2 && p->n >= TILE_COLUMNS / 2 &&
@@ -57,7 +57,7 @@ enum bp_status portable_conv_prepare(void *self, const struct bp_prep *prep, str
     return portable_needs(out, cut_of(self, prep->device, &p, prep->in[0]->dtype).bytes);
 }
 
-/* Elements from k to k + 1 in a, where those are even; else 0. */
+/* Returns the elements from k to k + 1 in a, where that distance is constant; else 0. */
 static int64_t linear_step(const struct conv_grid *grid)
 {
     int64_t step = 0, next = 0;
@@ -85,7 +85,7 @@ static enum bp_status pack_a(const struct bp_launch *launch, const struct conv_p
     return portable_run(launch, &p);
 }
 
-/* Columns of n panels from number first on: gathered, and multiplied. */
+/* Gathers and multiplies the columns of n panels, from panel number `first` on. */
 static enum bp_status conv_columns(const struct bp_launch *launch,
                                    const struct conv_product *product, const struct conv_views *v,
                                    const struct cut *cut, int64_t first, int64_t n)

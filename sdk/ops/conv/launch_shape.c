@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_shape.c: the matrix a, the image and c of each of the three products of
+/* launch_shape.c: fills in the matrix a, the image and c of each of the three products of
  * kernel_product.h. */
 #include "launch_shape.h"
 #include <backplane/attrs.h>
 #include <stdbool.h>
 #include <string.h>
 
-/* A view of rank 3 to 5, its spatial axes made three. */
+/* A view of rank 3 to 5, extended to three spatial axes. */
 struct conv_view {
     int64_t extent[5], stride[5];
 };
@@ -49,14 +49,14 @@ struct bp_conv_attrs conv_attrs(enum conv_kind kind, const void *attrs)
     return out;
 }
 
-/* Batch and spatial axes as a grid. */
+/* Returns the batch and spatial axes as a grid. */
 static struct conv_grid position_grid(const struct conv_view *v)
 {
     return (struct conv_grid){{v->extent[0], v->extent[2], v->extent[3], v->extent[4]},
                               {v->stride[0], v->stride[2], v->stride[3], v->stride[4]}};
 }
 
-/* n channels by axis channel of a view of filters, and its window, as a grid. */
+/* Returns n channels along axis `channel` of a view of filters, and its window, as a grid. */
 static struct conv_grid tap_grid(const struct conv_view *w, int channel, int64_t n)
 {
     return (struct conv_grid){{n, w->extent[2], w->extent[3], w->extent[4]},
@@ -68,8 +68,8 @@ static int64_t product_of(const int64_t extent[4])
     return extent[0] * extent[1] * extent[2] * extent[3];
 }
 
-/* v as an image whose positions and taps are numbered by these grids; the geometry is filled in
- * later. */
+/* Returns v as an image whose positions and taps are numbered by these grids; image_geometry fills
+ * in the geometry later. */
 static struct conv_image image_of(const struct conv_view *v, const struct conv_grid *position,
                                   const struct conv_grid *tap)
 {
@@ -82,7 +82,7 @@ static struct conv_image image_of(const struct conv_view *v, const struct conv_g
     return out;
 }
 
-/* Which element of the image a position and a tap meet at, along the last `spatial` of three
+/* Sets at which element of the image a position and a tap meet, along the last `spatial` of three
  * axes. */
 static void image_geometry(struct conv_image *image, enum conv_kind kind,
                            const struct bp_conv_attrs *attrs, int spatial)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: convolution and its gradients. All three are one set of products x w -> y, of which
- * two are given and the third is added up. */
+/* reference.c: computes the references of convolution and its gradients. All three are sums over
+ * one set of products x w -> y: two of the arrays are inputs and the third is added up. */
 #include "../common/reference.h"
 #include <math.h>
 
-/* A convolution in three spatial axes; those that an array lacks have extent 1. */
+/* A convolution in three spatial axes; axes that an array lacks have extent 1. */
 struct geometry {
     int64_t batch, channels, filters, groups;
     int64_t in[3], window[3], out[3], stride[3], dilation[3], before[3];
@@ -29,10 +29,10 @@ static struct geometry geometry_of(const struct ref_array *x, const struct ref_a
     return g;
 }
 
-/* Calls each(ctx, x, w, y) with the indices of every product. */
+/* A function that is called with the indices of every product. */
 typedef void product_fn(void *ctx, int64_t x, int64_t w, int64_t y);
 
-/* The products of one output element and one channel of the window. */
+/* Calls `each` for the products of one output element and one channel of the window. */
 static void ref_conv_window(const struct geometry *g, const int64_t *o, int64_t x, int64_t w,
                             int64_t y, product_fn *each, void *ctx)
 {
@@ -68,9 +68,9 @@ static void ref_conv_products(const struct geometry *g, product_fn *each, void *
 }
 
 struct sum {
-    const long double *x, *w, *y; /* the two that are given, of the three */
+    const long double *x, *w, *y; /* the two of the three arrays that are inputs */
     struct ref_array *out;
-    int64_t *terms; /* of each element of out */
+    int64_t *terms; /* number of terms of each element of out */
 };
 
 static void ref_conv_add(struct sum *s, int64_t i, long double product)
@@ -92,7 +92,8 @@ static void add_w(void *ctx, int64_t x, int64_t w, int64_t y)
     ref_conv_add(s, w, s->y[y] * s->x[x]);
 }
 
-/* Adds up, with the growth of the elements' own numbers of terms. */
+/* Adds up all products, and multiplies each element's bound by the growth for its number of
+ * terms. */
 static void add_up(const struct geometry *g, product_fn *each, struct sum *s)
 {
     struct ref_array terms;
@@ -105,14 +106,14 @@ static void add_up(const struct geometry *g, product_fn *each, struct sum *s)
     ref_array_finish(&terms);
 }
 
-/* One element of y: its sum so far, that of its terms' sizes, and how many they are. */
+/* One element of y: its sum so far, the sum of the magnitudes of its terms, and their number. */
 struct element {
     long double sum, size;
     int64_t terms;
 };
 
-/* Adds the products of one window of one channel. The same as window() does; networks are verified
- * by this one, which keeps its sums in registers and takes a quarter of the time. */
+/* Adds the products of one window of one channel, as ref_conv_window does. Tests of whole networks
+ * use this function: it keeps its sums in registers and needs a quarter of the time. */
 static void add_window(const struct geometry *g, const int64_t *first, const long double *x,
                        const long double *w, struct element *out)
 {
@@ -137,7 +138,7 @@ static void add_window(const struct geometry *g, const int64_t *first, const lon
     *out = e;
 }
 
-/* One filter on one image, behind its bias if it has one. */
+/* Computes one filter on one image, starting from its bias if it has one. */
 static void ref_conv_plane(const struct geometry *g, const long double *x, const long double *w,
                            const long double *bias, long double *y, long double *bound)
 {
@@ -175,7 +176,7 @@ void ref_conv(const struct ref_array *in, const void *attrs, struct ref_array *o
         }
 }
 
-/* The attributes of the gradients are those of the forward, member for member. */
+/* The attributes of the gradients equal those of conv, member for member. */
 _Static_assert(sizeof(struct bp_conv_grad_input_attrs) == sizeof(struct bp_conv_attrs) &&
                    sizeof(struct bp_conv_grad_weight_attrs) == sizeof(struct bp_conv_attrs),
                "one layout");

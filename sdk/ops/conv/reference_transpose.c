@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_transpose.c: each element of x puts its window, times itself, into the result. */
+/* reference_transpose.c: computes the reference of the transposed convolution: each element of x
+ * adds its window, times the element, to the result. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static struct plan plan_of(const struct ref_array *x, const struct ref_array *w,
     return p;
 }
 
-/* One element of x, with one window, into a plane of the result. */
+/* Adds one element of x, times one window, to a plane of the result. */
 static void ref_transpose_put(const struct plan *p, long double x, const int64_t *i,
                               const long double *w, struct ref_array *y, int64_t plane,
                               int64_t *terms)

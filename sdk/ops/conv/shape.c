@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: shapes of convolution and its two gradients, and the checks that all three share.
- */
+/* shape.c: has the shape rules of convolution and its two gradients, and the checks that all three
+ * share. */
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
 #include <string.h>
 
-/* The three attribute structs are one layout: see CONV_ATTRS of nn.def. */
+/* The three attribute structs have one layout: see CONV_ATTRS of schema.def. */
 _Static_assert(sizeof(struct bp_conv_attrs) == sizeof(struct bp_conv_grad_input_attrs),
                "one layout");
 _Static_assert(sizeof(struct bp_conv_attrs) == sizeof(struct bp_conv_grad_weight_attrs),
@@ -45,7 +45,7 @@ static enum bp_status check_groups(const char *op, const struct bp_view *x, cons
     return BP_OK;
 }
 
-/* The extent of spatial axis i of the result. */
+/* Computes the extent of spatial axis i of the result. */
 static enum bp_status output_extent(const char *op, const struct bp_view *x,
                                     const struct bp_view *w, const struct bp_conv_attrs *a,
                                     uint32_t i, int64_t *out_extent)
@@ -77,7 +77,8 @@ static enum bp_status output_extent(const char *op, const struct bp_view *x,
     return BP_OK;
 }
 
-/* Entries of spatial axes that x has not: they would be a mistake about which entry is which. */
+/* Refuses entries for spatial axes that x does not have: the caller has probably confused the
+ * entries. */
 static enum bp_status check_unused(const char *op, const struct bp_conv_attrs *a, uint32_t n)
 {
     for (uint32_t i = n; i < 3; i++) {
@@ -93,7 +94,7 @@ static enum bp_status check_unused(const char *op, const struct bp_conv_attrs *a
     return BP_OK;
 }
 
-/* The type of conv(x, w), with every check of x, w and the attributes. */
+/* Computes the type of conv(x, w), with every check of x, w and the attributes. */
 static enum bp_status conv_forward(const char *op, const struct bp_view *x, const struct bp_view *w,
                                    const struct bp_conv_attrs *a, struct bp_type *out)
 {
@@ -128,7 +129,8 @@ enum bp_status bp_infer_conv(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Both gradients: dy must be what the forward gives; the result is as the input of port like. */
+/* For both gradients: dy must have the type of the forward's result; the result has the type of
+ * `like`. */
 static enum bp_status conv_gradient(struct bp_invocation *site, const struct bp_view *x,
                                     const struct bp_view *w, const struct bp_view *like)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_transpose.c: the transposed convolution, which is the gradient of a convolution in its
- * input, of a tensor of which only the shape counts. */
+/* shape_transpose.c: has the shape rule and decomposition of the transposed convolution. It is the
+ * gradient of a convolution with respect to its input, an input of which only the shape matters. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -29,7 +29,7 @@ static enum bp_status check_shapes(const struct bp_view *x, const struct bp_view
     return BP_OK;
 }
 
-/* Entries of axes that x has not. */
+/* Refuses entries for spatial axes that x does not have. */
 static enum bp_status check_unused(const struct bp_conv_transpose_attrs *a, uint32_t n)
 {
     for (uint32_t i = n; i < 3; i++)
@@ -92,7 +92,7 @@ enum bp_status bp_infer_conv_transpose(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* A tensor of a shape of which nothing is read: one number, repeated. */
+/* Makes a tensor of a shape whose elements are not read: one number, repeated. */
 static struct bp_tensor *shape_only(struct bp_compose *c, struct bp_tensor *w, uint32_t rank,
                                     const int64_t *shape)
 {
@@ -106,7 +106,8 @@ static struct bp_tensor *shape_only(struct bp_compose *c, struct bp_tensor *w, u
                 MAKE(c, sum, &all, MAKE(c, slice, &none, bp_compose_reshape(c, w, 1, &line))));
 }
 
-/* What lies past the reach of all windows is zeros: `most` of each axis come from a convolution. */
+/* Extends y to `shape` with zeros, which are the elements that no window reaches: the convolution
+ * computed only the first `most[i]` elements of axis i. */
 static struct bp_tensor *with_zeros(struct bp_compose *c, struct bp_tensor *y, uint32_t rank,
                                     const int64_t *most, const int64_t *shape)
 {
@@ -118,7 +119,7 @@ static struct bp_tensor *with_zeros(struct bp_compose *c, struct bp_tensor *y, u
     return MAKE(c, slice_grad, &put, y, shape_only(c, y, rank, shape));
 }
 
-/* With a bias half types are added in f32, and rounded once. */
+/* With a bias, half types are added in f32 and rounded once. */
 enum bp_status bp_decompose_conv_transpose(struct bp_decomposition *e)
 {
     const struct bp_conv_transpose_attrs *a = e->attrs;
@@ -137,7 +138,8 @@ enum bp_status bp_decompose_conv_transpose(struct bp_decomposition *e)
         int64_t more = a->output_padding[i], *after = &of.pad[i + 3];
         int64_t taken = more < *after ? more : *after;
         transpose_extent_of(&x->view, &w->view, a, i, &shape[i + 2]);
-        *after -= taken; /* less is cut off; a rest below stride is what a step leaves over */
+        *after -= taken; /* output_padding first undoes padding at the end. A rest of it below
+                            stride is the remainder that the forward convolution leaves over */
         more -= taken;
         most[i + 2] = shape[i + 2] - (more < a->stride[i] ? 0 : more - a->stride[i] + 1);
     }
