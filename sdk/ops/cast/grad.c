@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad.c: the gradient of cast. */
+/* grad.c: has the gradient of cast. */
 #include <schema/op.h>
 
 #include <backplane/ops.h>
 
-/* The real line to an integer is a staircase: zero almost everywhere. */
+/* The gradient is zero where a dtype is not a float: a conversion to integers is piecewise
+ * constant. */
 enum bp_status bp_grad_cast(struct bp_grad *g)
 {
     struct bp_cast_attrs attrs = bp_cast_defaults();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: from one real dtype (elem.h; bool as u8) to any other, each value rounded once: to
- * floats to nearest even; of floats to integers toward zero, NaN to 0, and to the end of the type
- * where it is beyond that; of integers to integers modulo 2^n. */
+/* kernel.h: converts one real dtype (elem.h; bool as u8) to any other one, and rounds each value
+ * once. To floats: to nearest even. Floats to integers: toward zero; NaN becomes 0, and a value
+ * beyond the type becomes the nearest end of the type. Integers to integers: modulo 2^n. */
 #ifndef BP_OPS_CAST_KERNEL_H
 #define BP_OPS_CAST_KERNEL_H
 
@@ -13,7 +13,7 @@ enum {
     CAST_f16, CAST_bf16, CAST_f32, CAST_f64
 };
 
-/* truth: x is of bools, any of which is true that is not 0. */
+/* truth: x has bools, where any byte that is not 0 is true. */
 struct cast_args {
     struct walk_by_value walk;
     i64 to, truth;
@@ -25,7 +25,7 @@ struct cast_args {
 #define RUN CAST_RUN_OF(sizeof(elem))
 
 #ifdef ELEM_FLOAT
-/* Powers of two are compared with, for the ends of the wide integers are no floats. */
+/* Compares with powers of two, since the largest wide integers are not exact as floats. */
 KFN u64 cast_signed(elem e, int bits)
 {
     u64 top = (u64)1 << (bits - 1);
@@ -44,7 +44,7 @@ KFN u64 cast_unsigned(elem e, int bits)
     return x > 0 ? (u64)x : 0;
 }
 
-/* A number that rounds to f16 and bf16 as e does. */
+/* Returns a number that rounds to f16 and bf16 as e does. */
 KFN f32 cast_odd(elem e)
 {
 #ifdef ELEM_f64
@@ -64,8 +64,8 @@ KFN u64 cast_unsigned(elem e, int bits)
     return cast_signed(e, bits);
 }
 
-/* The same. Of more than 24 bits the low ones, which decide no tie but by not being zero, become
- * one bit; 12 are left at least. */
+/* Returns a number that rounds to f16 and bf16 as e does. Of more than 24 bits, the low ones decide
+ * a tie only by not all being zero: they become one bit. At least 12 bits remain. */
 KFN f32 cast_odd(elem e)
 {
     u64 size = (u64)(i64)elem_ord(e), kept;
@@ -82,7 +82,7 @@ KFN f32 cast_odd(elem e)
 }
 #endif
 
-/* Of bools all that are not 0 are 1. */
+/* Returns e; for bools, 1 for any byte that is not 0. */
 KFN elem cast_from(i64 truth, elem e)
 {
 #ifdef ELEM_u8
@@ -100,7 +100,7 @@ KFN elem cast_from(i64 truth, elem e)
     } \
     break
 
-/* What is to be cast: of bools all that are not 0 are 1. */
+/* The value to convert; for bools, 1 for any byte that is not 0. */
 #define E cast_from(a->truth, RUN_AT(p))
 
 RUN_FN void cast_run(const struct cast_args *a, struct walk_run r, GLOBAL void *y,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: the launch of the kernel of kernel.h. */
+/* launch.c: launches the cast kernel of kernel.h. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: the rule of cast. */
+/* shape.c: has the shape rule of cast. */
 #include <call/shape.h>
 
 #include <backplane/attrs.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of operators whose results are truth values. */
+/* cases.c: builds the cases of operators whose results are truth values. */
 #include "../common/cases.h"
 #include <string.h>
 
@@ -22,7 +22,7 @@ static const struct {
     {"broadcast-both", "7x1x33+4x1", DATA_EXACT, false},
     {"rank5", "2x3x2x3x5+2x1x2x1x5", DATA_EXACT, false},
     {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1", DATA_PLAIN, false},
-    {"exact", "521+521", DATA_EXACT, true}, /* equal ones among them */
+    {"exact", "521+521", DATA_EXACT, true}, /* some pairs are equal */
     {"sparse", "521+521", DATA_SPARSE, false}, /* zeros and NaN */
     {"special", "521+521", DATA_SPECIAL, true},
     {"nonfinite", "259+259", DATA_NONFINITE, false},
@@ -53,8 +53,8 @@ void cases_compare(struct case_maker *maker)
     case_layouts(maker, made, "rank3", false);
 }
 
-/* Tolerances that about half of the pairs meet; none of them a number of a half type, so that
- * nothing lies on the edge. */
+/* Tolerances that about half of the pairs meet. None of them is a number of a half type, so that no
+ * pair is exactly at the limit. */
 static const struct {
     const char *variant;
     double rtol, atol;
@@ -70,7 +70,7 @@ void cases_isclose(struct case_maker *maker)
 
     for (int t = 0; t < 4; t++)
         for (int i = 0; i < N_CASES; i++) {
-            /* x - y of the ends of a type is no number of it */
+            /* x - y overflows for the ends of a type */
             if (cases[i].data == DATA_SPECIAL) continue;
             if (t && i < 9) continue;
             made = case_begin(maker, cases[i].shapes);
@@ -89,14 +89,14 @@ void cases_isclose(struct case_maker *maker)
     case_layouts(maker, made, "rank3", false);
 }
 
-/* Pairs of lists: equal, one different at the end, and others. */
+/* Pairs of lists: equal, different in the last element, and others. */
 static const double base[] = {1, -2, 0.5, 3, -0.25, 7, 0, 2},
                     near[] = {1, -2, 0.5, 3, -0.25, 7, 0, 2.0625};
 static const double truths[] = {1, 0, 1, 1, 0, 0, 0, 1}, other[] = {1, 0, 1, 1, 0, 0, 0, 0};
 
 static const struct {
     const char *variant, *shapes;
-    int kind; /* 0: equal, 1: the last of eight is not, 2: all the same data (NaN too) */
+    int kind; /* 0: equal, 1: the last of eight differs, 2: both inputs are DATA_NONFINITE */
     bool quick;
 } alls[] = {
     {"empty", "0x3+0x3", 0, true},     {"scalar", "scalar+scalar", 0, false},
@@ -136,7 +136,7 @@ void cases_allclose(struct case_maker *maker)
     for (int i = 0; i < N_ALLS; i++)
         for (int wide = 0; wide < 2; wide++) {
             struct kernel_case *made = compare_cases_all(maker, i);
-            if (wide) made->attrs.allclose.atol = 0.07; /* the last pair is within that */
+            if (wide) made->attrs.allclose.atol = 0.07; /* the last pair is within this tolerance */
             made->attrs.allclose.equal_nan = wide;
             if (i == PLAIN && wide) case_layouts(maker, made, "plain.wide", false);
             else case_end(maker, made, wide ? "%s.wide" : "%s", alls[i].variant);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: whether f(x, y) holds, element by element, for one dtype (elem.h; bool as u8).
- * Formulas are in kernels.def. A result is 0 or 1. */
+/* kernel.h: computes whether f(x, y) holds, element by element, for one dtype (elem.h; bool as u8).
+ * The formulas are in kernels.def. A result is 0 or 1. */
 #ifndef BP_OPS_COMPARE_KERNEL_H
 #define BP_OPS_COMPARE_KERNEL_H
 
@@ -26,7 +26,7 @@ KFN int elem_truth(elem x)
 #endif
 }
 
-/* op is a constant where these are inlined, or the same for all lanes. */
+/* op is a constant where these functions are inlined, otherwise it is equal for all lanes. */
 KFN int compare_truth(int op, int x, int y)
 {
     switch (op) {

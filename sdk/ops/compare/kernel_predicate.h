@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_predicate.h: whether f(x), element by element, for one dtype (elem.h), as a bool: a byte
- * of 0 or 1. Formulas are in kernels_predicate.def. */
+/* kernel_predicate.h: computes whether f(x) holds, element by element, for one dtype (elem.h), as a
+ * bool: a byte of 0 or 1. The formulas are in kernels_predicate.def. */
 #ifndef BP_OPS_COMPARE_KERNEL_PREDICATE_H
 #define BP_OPS_COMPARE_KERNEL_PREDICATE_H
 
@@ -17,7 +17,7 @@ KFN int acc_is_zero(acc x)
 #endif
 }
 
-/* predicate_isnan(e) and so on: what one element gives. */
+/* predicate_isnan(e) and so on: the result for one element. */
 #define PREDICATE_OF(of, formula) \
     KFN u8 of(elem e) \
     { \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: operators whose results are truth values. */
+/* reference.c: computes the references of operators whose results are truth values. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>
 
-/* Below, equal, above or (NaN) none of these. */
+/* x is below, equal to or above y; 0: none of these (NaN). */
 enum order { LESS = 1, SAME = 2, MORE = 4 };
 
 static int order_of(const struct ref_array *in, int64_t x, int64_t y)
@@ -72,7 +72,7 @@ void ref_family_compare(const char *op, const struct ref_array *in, const void *
                                       ref_index(&in[1], rank, at), attrs);
 }
 
-/* Whether op holds everywhere. */
+/* Computes whether op holds for all elements. */
 static void ref_compare_all(const char *op, const struct ref_array *in, const void *attrs,
                             struct ref_array *out)
 {

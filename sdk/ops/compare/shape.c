@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators whose results are truth values. */
+/* shape.c: has the shape rules and decompositions of operators whose results are truth values. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -31,7 +31,8 @@ enum bp_status bp_infer_equal_all(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Whether none of the truth values holds: there are 0, which is their number less itself. */
+/* Whether no element holds: the number of those that hold equals 0, made as the number minus
+ * itself. */
 static struct bp_tensor *compare_none(struct bp_compose *c, struct bp_tensor *holds)
 {
     struct bp_sum_attrs all = {.size = sizeof all};
@@ -49,7 +50,7 @@ enum bp_status bp_decompose_equal_all(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* Of truth values, close == close is true everywhere. */
+/* For truth values, close == close is true everywhere. */
 enum bp_status bp_decompose_allclose(struct bp_decomposition *e)
 {
     const struct bp_allclose_attrs *a = e->attrs;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of complex numbers from real ones and back. */
+/* cases.c: builds the cases of operators between complex and real numbers. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
 
 cases_fn cases_complex, cases_complex_part, cases_as_real, cases_as_complex;
 
-/* A case of the suite of gradients. */
+/* Adds a case of the suite `gradient`. */
 static void complex_cases_smooth(struct case_maker *maker, const char *shapes)
 {
     struct kernel_case *made = case_begin(maker, shapes);
@@ -16,7 +16,8 @@ static void complex_cases_smooth(struct case_maker *maker, const char *shapes)
     case_end(maker, made, "smooth");
 }
 
-/* c64 goes with f32, c128 with f64: the rows' masks say more than there is. */
+/* c64 belongs to f32 and c128 to f64: the dtype masks of kernel rows also allow pairs that do not
+ * exist. */
 static bool complex_cases_fits(const struct case_maker *maker)
 {
     const struct num_type *a = num_type(maker->dtype[0]), *b = num_type(maker->dtype[1]);
@@ -66,7 +67,7 @@ void cases_complex_part(struct case_maker *maker)
     complex_cases_smooth(maker, "2x3");
 }
 
-/* Shapes with a last axis more, where the input has the parts in it. */
+/* Adds cases whose shapes end in `last`, the axis of the parts, if the input has that axis. */
 static void complex_cases_parts(struct case_maker *maker, const char *last)
 {
     struct kernel_case *made;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: complex numbers from real ones and back, element by element, for f32 (c64) and f64
- * (c128): elem is a part, and a complex number two of them, side by side. Formulas are in
- * kernels.def. Strides count elements of each operand's own kind. */
+/* kernel.h: computes complex numbers from real ones and back, element by element, for f32 (c64) and
+ * f64 (c128). elem is a part; a complex number is two adjacent parts. The formulas are in
+ * kernels.def. Strides count elements of each operand's type. */
 #ifndef BP_OPS_COMPLEX_KERNEL_H
 #define BP_OPS_COMPLEX_KERNEL_H
 
@@ -13,8 +13,8 @@
 #define COMPLEX_PARTS
 #endif
 
-/* op is a constant where these are inlined, or the same for all lanes. Of other types the first
- * part. */
+/* op is a constant where these functions are inlined, otherwise it is equal for all lanes. For
+ * other types they return the first part. */
 KFN elem complex_part(int op, elem re, elem im)
 {
     (void)im;
@@ -27,7 +27,7 @@ KFN elem complex_part(int op, elem re, elem im)
     }
 }
 
-/* Part number i of a complex result. */
+/* Returns part number i of a complex result. */
 KFN elem complex_pair(int op, int i, elem re, elem im)
 {
     (void)i;

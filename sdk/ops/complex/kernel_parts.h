@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_parts.h: the parts of complex numbers as numbers of their own, and back: the same bytes.
- * elem is a part. */
+/* kernel_parts.h: copies the parts of complex numbers to an array of real numbers, and back: the
+ * bytes are equal. elem is a part. */
 #ifndef BP_OPS_COMPLEX_KERNEL_PARTS_H
 #define BP_OPS_COMPLEX_KERNEL_PARTS_H
 
 #include "../../dialect/dialect.h"
 
-/* Nothing but the count is needed; OpenCL has no empty structs. */
+/* The kernel needs only the count; OpenCL has no empty structs. */
 struct parts_args {
     i64 unused;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_parts.c: launches of the kernels of kernel_parts.h: as_real and as_complex. */
+/* launch_parts.c: launches the kernel of kernel_parts.h for as_real and as_complex. */
 #include "kernel_parts.h"
 #include "../../dialect/portable.h"
 #include <stdbool.h>
@@ -8,7 +8,7 @@ enum bp_status portable_parts(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
     bool wide = x->dtype == BP_C128 || x->dtype == BP_F64;
-    int64_t count = x->count > y->count ? x->count : y->count; /* of the parts */
+    int64_t count = x->count > y->count ? x->count : y->count; /* number of parts */
     struct parts_args args = {0};
     struct portable p = PORTABLE(parts, parts, wide ? TYPE_i64 : TYPE_i32, args, count, 1);
 

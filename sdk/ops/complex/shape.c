@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators between complex and real numbers. The gradient of a complex number
- * is that of its real part plus i times that of its imaginary part. */
+/* shape.c: has the shape rules and gradients of operators between complex and real numbers. The
+ * gradient of a complex number is the gradient of its real part plus i times the gradient of its
+ * imaginary part. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -58,14 +59,15 @@ enum bp_status bp_infer_as_complex(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The composition's end, with what it made as the gradient of the only input. */
+/* Ends the composition and stores d as the gradient of the only input. */
 static enum bp_status complex_only(struct bp_grad *g, struct bp_compose *c, struct bp_tensor *d)
 {
     if (g->want[0]) bp_compose_keep(c, d, &g->dx[0]);
     return bp_compose_end(c);
 }
 
-/* Zeros of the shape and dtype of a real t, whatever is in it: nothing is below itself. */
+/* Zeros of the shape and dtype of a real t, whatever its elements are: no number is less than
+ * itself. */
 static struct bp_tensor *complex_zeros(struct bp_compose *c, struct bp_tensor *t)
 {
     return bp_compose_cast(c, MAKE(c, less_than, NULL, t, t), t->view.dtype);
@@ -105,7 +107,7 @@ enum bp_status bp_grad_conj(struct bp_grad *g)
     return complex_only(g, &c, MAKE(&c, conj, NULL, g->dy[0]));
 }
 
-/* dy i z / |z|^2: a step at a right angle to z turns it most. */
+/* dy i z / |z|^2: a step perpendicular to z changes the angle most. */
 enum bp_status bp_grad_angle(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);

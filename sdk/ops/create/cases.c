@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of operators that make numbers that are said. */
+/* cases.c: builds the cases of operators that create tensors from attributes. */
 #include "../common/cases_listed.h"
 #include <backplane/kernel.h>
 #include <math.h>
@@ -55,7 +55,7 @@ void cases_full(struct case_maker *maker)
         }
 }
 
-/* full_like and fill. */
+/* Cases of full_like and fill. */
 void cases_full_like(struct case_maker *maker)
 {
     static const struct {
@@ -67,7 +67,7 @@ void cases_full_like(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shape);
-        made->attrs.full_like.value = some[i].value; /* one layout */
+        made->attrs.full_like.value = some[i].value; /* fill has one layout with it */
         case_data(made, DATA_UNREAD);
         made->quick = i < 5;
         if (maker->gradients && i == 4) made->gradient = 2;
@@ -105,7 +105,7 @@ void cases_eye(struct case_maker *maker)
         }
 }
 
-/* real: start, end, step; number: num. fraction: for floats only. */
+/* The values in `real` are start, end and step; in `number`, num. fraction: for floats only. */
 static const struct {
     struct listed_case line;
     bool fraction;
@@ -144,7 +144,8 @@ void cases_arange(struct case_maker *maker)
         }
 }
 
-/* real: start, stop; number: num. Of logspace the base is added. */
+/* The values in `real` are start and stop; in `number`, num. cases_spaced adds the base of
+ * logspace. */
 static const struct listed_case spans[] = {
     {"", "five", "-", .number = {5}, .real = {0, 1}, .quick = true},
     {"", "down", "-", .number = {7}, .real = {2, -1}, .quick = true},

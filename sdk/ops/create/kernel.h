@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: numbers that are made of nothing but what is said: lines, lists, indices. */
+/* kernel.h: creates tensors from arguments alone: evenly spaced numbers, lists of numbers, indices
+ * of triangles. */
 #ifndef BP_OPS_CREATE_KERNEL_H
 #define BP_OPS_CREATE_KERNEL_H
 
@@ -7,21 +8,22 @@
 
 enum { CREATE_NUMBERS = 8 };
 
-/* Numbers start + i step for i below middle, last - (n - 1 - i) step from there on, computed as
- * real; of integers first + i by. */
+/* Evenly spaced numbers, computed as real: start + i step for i below middle, last - (n - 1 - i)
+ * step from there on. For integers: first + i by. */
 struct create_line_args {
     host_real start, last, step;
     i64 n, middle, first, by;
 };
 
-/* Each step elements behind the one before. */
+/* A list of numbers, each written `step` elements after the one before. */
 struct create_numbers_args {
     i64 step;
     i64 number[CREATE_NUMBERS];
 };
 
-/* The indices of a triangle: row i of the lower one has i + offset + 1 elements from row first on,
- * and columns from row full on; the upper one has the others. n: how many there are. */
+/* The indices of a triangle. Row i of the lower one has i + offset + 1 elements from row `first`
+ * on, and all columns from row `full` on; the upper one has all other elements. n: the number of
+ * elements. */
 struct create_triangle_args {
     i64 n, rows, columns, first, full, offset, upper;
 };
@@ -29,7 +31,7 @@ struct create_triangle_args {
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* A number as an element; to half types without a rounding between. */
+/* Converts a number to an element; to half types without an intermediate rounding. */
 KFN elem elem_of_real(real x)
 {
 #if defined(ELEM_HALF) && defined(HAS_F64)
@@ -61,7 +63,7 @@ KFN void create_numbers_span(const struct create_numbers_args *a, i64 begin, i64
 }
 ENTRY_SPANS_1(create_numbers, elem)
 
-/* Elements of the lower triangle in rows before row. */
+/* Returns the number of elements of the lower triangle in rows before `row`. */
 KFN i64 create_lower(const struct create_triangle_args *a, i64 row)
 {
     i64 part = (row < a->full ? row : a->full) - a->first;
@@ -78,7 +80,7 @@ KFN i64 create_before(const struct create_triangle_args *a, i64 row)
     return a->upper ? row * a->columns - lower : lower;
 }
 
-/* Elements k of the list, of rows and of columns. The row is found by halving. */
+/* Writes elements k of the lists of rows and of columns. The first row is found by bisection. */
 KFN void create_triangle_span(const struct create_triangle_args *a, i64 begin, i64 count,
                               GLOBAL elem *y)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for the creation operators. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
-/* Integers of one size are one type. */
+/* Integers of one size share one type, whether signed or not. */
 static enum portable_type create_type_of(uint32_t dtype)
 {
     uint64_t floats = BP_MASK_FLOAT;
@@ -35,7 +35,7 @@ enum bp_status portable_arange(const struct bp_launch *launch)
     return create_fill_line(launch, &args);
 }
 
-/* From both ends, so that both are exact. */
+/* Computed from both ends, so that both ends are exact. */
 enum bp_status portable_linspace(const struct bp_launch *launch)
 {
     const struct bp_linspace_attrs *a = launch->attrs;
@@ -47,7 +47,7 @@ enum bp_status portable_linspace(const struct bp_launch *launch)
     return create_fill_line(launch, &args);
 }
 
-/* tril_indices and triu_indices have the same attributes; number 1: upper. */
+/* tril_indices and triu_indices have the same attributes; number 1 is the upper triangle. */
 enum bp_status portable_triangle_indices(const struct bp_launch *launch)
 {
     const struct bp_tril_indices_attrs *a = launch->attrs;

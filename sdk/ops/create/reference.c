@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: tensors of numbers that are said, and what a tensor is. */
+/* reference.c: computes the references of operators that create tensors from attributes, and of
+ * those that return the shape or size of a tensor. */
 #include "../common/reference_made_value.h"
 #include "../common/reference.h"
 #include <math.h>
 
-/* Cut off and moved into the range. */
+/* The fraction is cut off, and the value is clamped to the range of the type. */
 static uint64_t ref_create_integer(const struct num_type *type, double value)
 {
     bool is_signed = type->class == NUM_SIGNED;
@@ -81,8 +82,8 @@ void ref_eye(const struct ref_array *in, const void *attrs, struct ref_array *ou
         if (i % columns - i / columns == a->diagonal) ref_made_value(out, i, 1);
 }
 
-/* Start and step may be rounded to the computing type, the product is; the sum's own rounding is in
- * the row. */
+/* Start and step may be rounded to the computing type, and the product is rounded; the operator's
+ * ulp covers the rounding of the sum. */
 void ref_arange(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_arange_attrs *a = attrs;
@@ -101,9 +102,9 @@ void ref_arange(const struct ref_array *in, const void *attrs, struct ref_array 
     }
 }
 
-/* The number i of a line, and how far it may be off before its last rounding, in roundings: both
- * ends, their difference, the quotient and the product with the number of steps from the nearer
- * end. */
+/* Returns number i of a line, and sets *bound to its error before the last rounding, in roundings:
+ * of both ends, their difference, the quotient, and the product with the number of steps from the
+ * nearer end. */
 static long double ref_create_spaced(double start, double stop, int64_t num, int64_t i,
                                      long double *bound)
 {
@@ -127,7 +128,7 @@ void ref_linspace(const struct ref_array *in, const void *attrs, struct ref_arra
         out->v[i] = ref_create_spaced(a->start, a->stop, a->num, i, &out->bound[i]);
 }
 
-/* An exponent that is off by d gives a power that is off by log(base) d of itself; a base that is
+/* An exponent that is off by d gives a power that is off by log(base) d of itself. A base that is
  * rounded by u gives t u. */
 void ref_logspace(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators that make numbers that are said, and of those that ask what a
- * tensor is. */
+/* shape.c: has the shape rules and decompositions of operators that create tensors from attributes,
+ * and of those that return the shape or size of a tensor. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* The dtype attribute is one that the operator makes. */
+/* Checks that the operator can make the dtype of attribute dtype, and sets it. */
 static enum bp_status made_dtype(struct bp_invocation *site, int64_t dtype)
 {
     const struct bp_opinfo *op = &site->row->info;
@@ -49,7 +49,7 @@ enum bp_status bp_infer_zeros(struct bp_invocation *site)
 
 enum bp_status bp_infer_ones(struct bp_invocation *site)
 {
-    return bp_infer_zeros(site); /* one layout */
+    return bp_infer_zeros(site); /* the attributes of both have one layout */
 }
 _Static_assert(sizeof(struct bp_ones_attrs) == sizeof(struct bp_zeros_attrs), "one layout");
 
@@ -150,15 +150,15 @@ enum bp_status bp_decompose_logspace(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* How many elements of a matrix lie on the diagonal offset and below it: row i has i + offset + 1,
- * but none below 0 and no more than columns. Extents are below 2^31. */
+/* Returns the number of elements of a matrix on the diagonal `offset` and below it: row i has i +
+ * offset + 1, but at least 0 and at most columns. Extents are below 2^31. */
 static int64_t count_lower(int64_t rows, int64_t columns, int64_t offset)
 {
     int64_t first, full, part;
 
     offset = offset > columns ? columns : offset < -rows ? -rows : offset;
-    first = offset < 0 ? -offset : 0; /* the first row that has one */
-    full = columns - offset - 1;      /* the first that has all */
+    first = offset < 0 ? -offset : 0; /* the first row that has an element */
+    full = columns - offset - 1;      /* the first row that has all columns */
     full = full < first ? first : full > rows ? rows : full;
     part = full - first;
     return part * (first + offset + 1) + part * (part - 1) / 2 + (rows - full) * columns;
@@ -171,7 +171,8 @@ static enum bp_status create_infer_triangle(struct bp_invocation *site,
 
     if (a->rows < 0) return no_count(site, "rows", a->rows, 0);
     if (a->columns < 0) return no_count(site, "columns", a->columns, 0);
-    if (upper && offset > INT64_MIN) offset--; /* what is left then */
+    if (upper && offset > INT64_MIN) offset--; /* the upper triangle is all elements that are not
+                                                  below diagonal `offset` */
     if (a->rows > INT32_MAX || a->columns > INT32_MAX)
         return bp_error(BP_ERR_INVALID,
                         "%s: rows is %" PRId64 " and columns %" PRId64 ", expected below 2^31",
@@ -191,12 +192,13 @@ enum bp_status bp_infer_tril_indices(struct bp_invocation *site)
 
 enum bp_status bp_infer_triu_indices(struct bp_invocation *site)
 {
-    return create_infer_triangle(site, site->attrs, true); /* one layout */
+    return create_infer_triangle(site, site->attrs, true); /* the attributes of both have one
+                                                              layout */
 }
 _Static_assert(sizeof(struct bp_triu_indices_attrs) == sizeof(struct bp_tril_indices_attrs),
                "one layout");
 
-/* The result does not depend on the numbers of x. */
+/* The gradient is zero: the result does not depend on the numbers of x. */
 enum bp_status bp_grad_full_like(struct bp_grad *g)
 {
     (void)g;
