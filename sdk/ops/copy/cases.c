@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of operators that copy elements to other places. */
+/* cases.c: builds the cases of operators that copy elements to other positions: tile, pad, roll,
+ * slices, triangles, unfold. */
 #include "../common/cases_listed.h"
 #include <math.h>
 #include <stdio.h>
@@ -90,7 +91,8 @@ static const struct listed_case moves[] = {
     {"roll", "planes", "5x6x7", {{2, {2, 3}}, {2, {0, 1}}}, .layouts = true},
 };
 
-/* Values that are not finite are the same in all floats; a fraction is not in an integer. */
+/* Adds the cases of `moves`. A value of pad that is not finite is equal in all float types; an
+ * integer type cannot hold a fraction. */
 void cases_shape_move(struct case_maker *maker)
 {
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
@@ -109,7 +111,7 @@ void cases_shape_move(struct case_maker *maker)
         }
 }
 
-/* result: the shape of what is selected. */
+/* result: the shape of the selected elements. */
 static const struct {
     struct listed_case line;
     const char *result;
@@ -136,7 +138,7 @@ static const struct {
       .layouts = true}, "2x6x3"},
 };
 
-/* strided_slice and its gradient. */
+/* Adds the cases of strided_slice and its gradient. */
 void cases_strided_slice(struct case_maker *maker)
 {
     bool grad = case_is(maker, "strided_slice_grad");
@@ -179,7 +181,7 @@ static const struct {
     {"planes", "5x6x7", 1, false, true},
 };
 
-/* tril and triu: one layout. */
+/* Adds the cases of tril and triu, whose attributes have one layout. */
 void cases_triangle(struct case_maker *maker)
 {
     for (int i = 0; i < COUNT(triangles); i++) {
@@ -229,7 +231,8 @@ void cases_fill_diagonal(struct case_maker *maker)
     }
 }
 
-/* Numbers: extents of the window, stride, dilation, pad; x and y of unfold. */
+/* number: extents of the window, stride, dilation, pad. image and columns are the shapes of
+ * unfold's x and y. */
 static const struct {
     const char *variant, *image, *columns;
     int64_t number[10];
@@ -249,7 +252,7 @@ static const struct {
     {"layouts", "2x3x5x6", "2x12x12", {2, 2, 2, 1, 1, 2, 0, 0, 2, 0}, false, true},
 };
 
-/* unfold and fold. */
+/* Adds the cases of unfold and fold. */
 void cases_patches(struct case_maker *maker)
 {
     bool adds = case_is(maker, "fold");

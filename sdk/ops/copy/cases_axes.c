@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_axes.c: cases of operators that view a tensor with other axes, and of those written in
- * others. */
+/* cases_axes.c: builds the cases of operators that view a tensor with other axes, and of operators
+ * that are defined by other operators. */
 #include "../common/cases_listed.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,7 +100,8 @@ static const struct listed_case views[] = {
     {"diagonal", "planes", "5x6x7", .number = {1, 0, 2}, .layouts = true},
 };
 
-/* As a view, copied into a tensor that is given, with lists as tensors. */
+/* The forms of a case: as a view; copied into a preallocated output; with the lists passed as
+ * tensors. */
 enum form { FORM_VIEW, FORM_GIVEN, FORM_HOST_I64, FORM_HOST_I32, FORMS };
 static const char *const form_name[] = {"", ".given", ".host-i64", ".host-i32"};
 
@@ -147,7 +148,7 @@ static void axes_cases_slice(struct case_maker *maker, const struct listed_case 
     made->n_out = n;
     made->part = part;
     made->given = given;
-    if (!part && !given) case_smooth(made, 2); /* the parts are one call */
+    if (!part && !given) case_smooth(made, 2); /* the parts are one call: one case is enough */
     snprintf(variant, sizeof variant, "%s.part%d", line->variant, part);
     if (line->layouts && !given) case_layouts(maker, made, variant, false);
     else case_end(maker, made, "%s%s", variant, given ? ".given" : "");
@@ -193,7 +194,7 @@ void cases_stack(struct case_maker *maker)
     }
 }
 
-/* Operators that others make, some with a kernel too. */
+/* Operators that are defined by other operators; some also have a kernel. */
 static const struct listed_case more[] = {
     {"rot90", "once", "3x4", .number = {1, 0, 1}, .quick = true},
     {"rot90", "twice", "3x4", .number = {2, 0, 1}, .quick = true},
@@ -289,7 +290,7 @@ void cases_shape_more(struct case_maker *maker)
     }
 }
 
-/* broadcast_tensors and meshgrid: each output is a case. */
+/* broadcast_tensors and meshgrid: each output has its own case. */
 static const struct listed_case grids[] = {
     {"broadcast_tensors", "alone", "2x3"},
     {"broadcast_tensors", "sides", "1x3+4x1", .quick = true},
@@ -323,14 +324,15 @@ void cases_grids(struct case_maker *maker)
             n = made->n_out = made->n_in;
             made->part = part;
             case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
-            if (!part && !listed_is_wide(&grids[i])) case_smooth(made, 2); /* all are one call */
+            if (!part && !listed_is_wide(&grids[i])) case_smooth(made, 2); /* all parts are one
+                                                                              call */
             snprintf(variant, sizeof variant, "%s.part%d", grids[i].variant, part);
             if (grids[i].layouts) case_layouts(maker, made, variant, false);
             else case_end(maker, made, "%s", variant);
         }
 }
 
-/* shape, numel, is_empty: nothing of x is read. */
+/* Adds the cases of shape, numel and is_empty, which do not read the elements of x. */
 void cases_shape_facts(struct case_maker *maker)
 {
     static const char *const shapes[] = {"scalar", "0", "7", "3x5", "3x0x2", "1x2x1x2x1x2x1x3",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_view.c: cases of operators that make views: eagerly, into a tensor that is given, and with
- * the attributes as tensors. Of several views each is a case. Cases of assign, slice_grad and
- * concat, the copies that belong to them. */
+/* cases_view.c: builds the cases of operators that make views: as a view, copied into a
+ * preallocated output, and with the attributes as tensors. An operator with several views has a
+ * case for each. Also builds the cases of assign, slice_grad and concat, the copies that belong to
+ * views. */
 #include "../common/cases.h"
 #include "../common/cases_shapes.h"
 #include "../common/cases_slices.h"
@@ -11,7 +12,8 @@
 cases_fn cases_reshape, cases_transpose, cases_slice, cases_split, cases_expand, cases_assign,
     cases_concat, cases_slice_grad;
 
-/* Hands over the case, and others like it: made again by the family for each. */
+/* Adds a case in one form: as a view; copied into a preallocated output; with the attributes as
+ * tensors. The family begins the case anew for each form. */
 enum form { FORM_VIEW, FORM_GIVEN, FORM_HOST_I64, FORM_HOST_I32, FORMS };
 static void take_form(const struct case_maker *maker, struct kernel_case *made, enum form form,
                       const char *variant)
@@ -20,7 +22,7 @@ static void take_form(const struct case_maker *maker, struct kernel_case *made, 
 
     made->given = form == FORM_GIVEN;
     made->host = form == FORM_HOST_I64 ? BP_I64 : form == FORM_HOST_I32 ? BP_I32 : 0;
-    if (!made->part) case_smooth(made, 2); /* the parts are one call */
+    if (!made->part) case_smooth(made, 2); /* the parts are one call: one case is enough */
     case_end(maker, made, "%s%s", variant, name[form]);
 }
 
@@ -76,7 +78,7 @@ static const struct listed_view {
       {"wider", "5x1x7", 4, {2, 5, 6, 7}, false, true},
 };
 
-/* reshape and expand have the same attributes. */
+/* Adds cases of reshape or expand, which have the same attributes. */
 static void cases_listed(struct case_maker *maker, const struct listed_view *v, size_t n,
                          bool may_copy)
 {
@@ -176,7 +178,7 @@ void cases_split(struct case_maker *maker)
 {
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         int n = splits[i].n ? splits[i].n : (int)splits[i].sections;
-        int forms = splits[i].n ? FORMS : FORM_HOST_I64; /* sections is no tensor */
+        int forms = splits[i].n ? FORMS : FORM_HOST_I64; /* sections cannot be passed as a tensor */
         for (int part = 0; part < n; part++)
             for (int form = 0; form < forms; form++)
                 cases_part(maker, i, part, (enum form)form);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad.c: gradients of assign, of views along axes, slice_grad and concat. */
+/* grad.c: has the gradients of assign, of views along axes, of slice_grad and of concat. */
 #include <call/compose.h>
 
 #include <backplane/ops.h>
@@ -57,7 +57,7 @@ enum bp_status bp_grad_expand(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* Each tensor gets back its part. */
+/* The gradient of each tensor is its part of dy. */
 enum bp_status bp_grad_concat(struct bp_grad *g)
 {
     const struct bp_concat_attrs *f = g->attrs;
@@ -76,7 +76,8 @@ enum bp_status bp_grad_concat(struct bp_grad *g)
     return BP_OK;
 }
 
-/* One part of the gradient of x, where its part of the forward was: from at on. */
+/* Adds the gradient of part i to the gradient of x, at the position of the part in x: from `at`
+ * on. */
 static enum bp_status add_part(struct bp_grad *g, uint32_t i, int64_t axis, int64_t at)
 {
     struct bp_slice_grad_attrs a = bp_slice_grad_defaults();
@@ -100,7 +101,8 @@ static enum bp_status add_part(struct bp_grad *g, uint32_t i, int64_t axis, int6
     return BP_OK;
 }
 
-/* The parts joined again; where some are zero, the others put in their places. */
+/* Joins the gradients of the parts; if some are absent, which means zero, adds each other one at
+ * its position. */
 enum bp_status bp_grad_split(struct bp_grad *g)
 {
     const struct bp_split_attrs *f = g->attrs;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: elements of any type to other places: in any order of axes, turned round, repeated,
- * with borders. Innermost runs are loops of one stride; those of stride 1 are copies. */
+/* kernel.h: moves elements of any type to other positions: in any order of axes, reversed,
+ * repeated, or with borders. Innermost runs are loops with one stride; those of stride 1 are plain
+ * copies. */
 #ifndef BP_OPS_COPY_KERNEL_H
 #define BP_OPS_COPY_KERNEL_H
 
@@ -8,7 +9,7 @@
 
 enum { MOVE_AXES = 16, BORDER_AXES = 8 };
 
-/* A tensor of this shape, axis 0 the outermost: the element at coordinates c lies y_first + the sum
+/* A tensor of this shape, axis 0 the outermost. The element at coordinates c is y_first + the sum
  * of c y_stride elements into the result, and x_first + the sum of c x_stride into the input.
  * Strides may be negative. rank is 1 or more. */
 struct move_strided_args {
@@ -16,15 +17,16 @@ struct move_strided_args {
     i64 shape[MOVE_AXES], y_stride[MOVE_AXES], x_stride[MOVE_AXES];
 };
 
-/* The same with one value: its bits, for elements of 16 bytes in two halves. */
+/* As move_strided_args, with one value in place of x: its bits, for elements of 16 bytes in two
+ * halves. */
 struct move_fill_args {
     u64 low, high;
     i64 rank, y_first;
     i64 shape[BORDER_AXES], y_stride[BORDER_AXES];
 };
 
-/* y of this shape from x of these extents, whose first element is y's number before along each
- * axis; mode: of the operator pad. */
+/* y of this shape, from x of these extents: x's first element is number `before` of y along each
+ * axis. mode: the mode of the operator pad. */
 struct move_border_args {
     u64 low, high;
     i64 rank, mode;
@@ -32,8 +34,8 @@ struct move_border_args {
     i64 extent[BORDER_AXES], before[BORDER_AXES], x_stride[BORDER_AXES];
 };
 
-/* Matrices one after the other. The element at i, j stays where j - i <= diagonal, or with upper
- * where it is >= diagonal. */
+/* Matrices one after the other. The element at i, j is kept where j - i <= diagonal, or with
+ * `upper` where j - i >= diagonal; other elements become 0. */
 struct move_triangle_args {
     i64 rows, columns, diagonal, upper;
 };
@@ -41,7 +43,7 @@ struct move_triangle_args {
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* An element from its bits. */
+/* Makes an element from its bits. */
 KFN elem elem_of_bits(u64 low, u64 high)
 {
 #if defined(ELEM_c128)
@@ -55,7 +57,7 @@ KFN elem elem_of_bits(u64 low, u64 high)
 #endif
 }
 
-/* n elements with these strides. */
+/* Copies n elements with these strides. */
 KFN void move_run(GLOBAL elem *y, i64 y_step, GLOBAL const elem *x, i64 x_step, i64 n)
 {
     if (y_step == 1 && x_step == 1) {
@@ -135,7 +137,7 @@ KFN void move_fill_span(const struct move_fill_args *a, i64 begin, i64 count, GL
 }
 ENTRY_SPANS_1(move_fill, elem)
 
-/* Which element of x an axis of y has at i: below 0: the value. */
+/* Returns which element of x the element i along an axis of y is; below 0: the value. */
 KFN i64 border_at(const struct move_border_args *a, i64 axis, i64 i)
 {
     i64 n = a->extent[axis], k = i - a->before[axis];
@@ -147,7 +149,7 @@ KFN i64 border_at(const struct move_border_args *a, i64 axis, i64 i)
     return -1;
 }
 
-/* Elements first to end - 1 of the last axis, which are no elements of x there. */
+/* Writes elements first to end - 1 of the last axis, which are all in the border. */
 KFN void move_edge(const struct move_border_args *a, i64 first, i64 end, GLOBAL elem *y,
                    GLOBAL const elem *x, elem value)
 {
@@ -160,7 +162,8 @@ KFN void move_edge(const struct move_border_args *a, i64 first, i64 end, GLOBAL 
     for (i64 i = first; i < end; i++) y[i * step] = x[border_at(a, last, i) * a->x_stride[last]];
 }
 
-/* Elements first to end - 1 of a line along the last axis; x NULL: a line of the value. */
+/* Writes elements first to end - 1 of a line along the last axis; x NULL: the whole line is the
+ * value. */
 KFN void move_line(const struct move_border_args *a, i64 first, i64 end, GLOBAL elem *y,
                    GLOBAL const elem *x, elem value)
 {
@@ -210,7 +213,7 @@ KFN void move_border_span(const struct move_border_args *a, i64 begin, i64 count
 }
 ENTRY_SPANS_2(move_border, elem, const elem)
 
-/* y may be x: what stays is not written then. */
+/* y may be x: then elements that are kept are not written. */
 KFN void move_triangle_span(const struct move_triangle_args *a, i64 begin, i64 count,
                             GLOBAL elem *y, GLOBAL const elem *x)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_move.h: elements from one place to another, of any strides, for one size of elements
- * (elem.h). */
+/* kernel_move.h: copies elements between any strides, for one size of elements (elem.h). */
 #ifndef BP_OPS_COPY_KERNEL_MOVE_H
 #define BP_OPS_COPY_KERNEL_MOVE_H
 
@@ -18,7 +17,7 @@ KFN int move_is_even(const struct move_args *a, GLOBAL elem *y, GLOBAL const ele
     return RUN_EVEN(&a->walk, 0, y) && RUN_EVEN(&a->walk, 1, x);
 }
 
-/* x may be NULL: zero. */
+/* x may be NULL, which means zeros. */
 RUN_FN void move_run(const struct move_args *a, struct walk_run r, GLOBAL elem *y,
                      GLOBAL const elem *x)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h: slices with any step, tile, pad, roll, flip,
+ * triangles, fills. */
 #include "../../dialect/half.h"
 #include "../../dialect/portable.h"
 #include "kernel.h"
@@ -10,13 +11,13 @@ static int64_t copy_magnitude(int64_t i)
     return i < 0 ? -i : i;
 }
 
-/* Axes in the order of how they lie in y, without those of extent 1, and neighbours through which
- * one step runs in both as one. */
+/* Sorts the axes by their stride in y, drops axes of extent 1, and joins neighbours that have a
+ * common step in both tensors. */
 static void copy_tidy(struct move_strided_args *a)
 {
     int64_t n = 0;
 
-    for (int64_t i = 1; i < a->rank; i++) /* insertion: axes are few, and mostly in order */
+    for (int64_t i = 1; i < a->rank; i++) /* insertion sort: there are few axes, mostly in order */
         for (int64_t k = i;
              k > 0 && copy_magnitude(a->y_stride[k]) > copy_magnitude(a->y_stride[k - 1]); k--) {
             int64_t *lists[] = {a->shape, a->y_stride, a->x_stride};
@@ -61,7 +62,8 @@ static enum bp_status copy_move(const struct bp_launch *launch, struct move_stri
     return portable_run(launch, &p);
 }
 
-/* Every element of y and the one of x at the same coordinates; from there attributes go on. */
+/* Pairs every element of y with the element of x at the same coordinates; the caller then applies
+ * its attributes. */
 static struct move_strided_args same_places(const struct bp_view *y, const struct bp_view *x)
 {
     struct move_strided_args a = {.rank = y->rank};
@@ -74,7 +76,7 @@ static struct move_strided_args same_places(const struct bp_view *y, const struc
     return a;
 }
 
-/* Of a slice, counted as the rules do. */
+/* Returns the first index of a slice, clamped as the shape rule does. */
 static int64_t first_of(int64_t start, int64_t step, int64_t extent)
 {
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
@@ -83,7 +85,8 @@ static int64_t first_of(int64_t start, int64_t step, int64_t extent)
     return start < low ? low : start > high ? high : start;
 }
 
-/* Part of the tensor `of`, of the shape of part: where its first element is, and its strides. */
+/* Selects a part of the tensor `of`, with the shape of `part`: returns the offset of its first
+ * element, and sets the strides. */
 static int64_t select_part(const struct bp_strided_slice_attrs *a, const struct bp_view *of,
                            const struct bp_view *part, int64_t *stride)
 {
@@ -107,7 +110,7 @@ enum bp_status portable_strided_slice(const struct bp_launch *launch)
     return copy_move(launch, &args, y, x);
 }
 
-/* f64 as an integer, as the operator cast has it: its bits. */
+/* Returns the bits of an f64 converted to an integer, as the operator cast does it. */
 static uint64_t integer_bits(uint32_t dtype, double v)
 {
     uint64_t with_sign = BP_MASK_SIGNED;
@@ -181,7 +184,7 @@ enum bp_status portable_full(const struct bp_launch *launch)
     return fill_all(launch, launch->out[0], number ? number - 1 : a->value);
 }
 
-/* fill has the same attributes. */
+/* Launches full_like and fill, which have the same attributes. */
 enum bp_status portable_full_like(const struct bp_launch *launch)
 {
     const struct bp_full_like_attrs *a = launch->attrs;
@@ -196,12 +199,12 @@ enum bp_status portable_strided_slice_grad(const struct bp_launch *launch)
     enum bp_status status = fill_all(launch, dx, 0);
 
     for (int i = 0; i < dx->rank; i++) args.y_stride[i] = dx->stride[i];
-    /* one layout */
+    /* strided_slice_grad's attributes have the layout of strided_slice's */
     args.y_first = select_part(launch->attrs, dx, dy, args.y_stride);
     return status ? status : copy_move(launch, &args, dx, dy);
 }
 
-/* Each axis of y as two: the tiles, and the elements of one. */
+/* Treats each axis of y as two: the tiles, and the elements of one tile. */
 enum bp_status portable_tile(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
@@ -235,7 +238,7 @@ enum bp_status portable_flip(const struct bp_launch *launch)
     return copy_move(launch, &args, y, x);
 }
 
-/* Axes in the order of how they lie in y. Neighbours of which none has a border become one. */
+/* Sorts the axes by their stride in y. Neighbours without a border become one axis. */
 static enum bp_status copy_border(const struct bp_launch *launch, struct move_border_args *args,
                                   const struct bp_view *y, const struct bp_view *x)
 {
@@ -257,7 +260,8 @@ static enum bp_status copy_border(const struct bp_launch *launch, struct move_bo
         if (whole && extent == 1) continue;
         if (whole && n && args->y_stride[n - 1] == extent * args->y_stride[i] &&
             args->x_stride[n - 1] == extent * args->x_stride[i]) {
-            /* A border of rows is a border of so many times the elements, if it is of a value. */
+            /* With a constant value, a border of rows is also a border of that many times `extent`
+             * elements, so that the two axes can be joined. */
             if (args->mode == 0 ||
                 (!args->before[n - 1] && args->shape[n - 1] == args->extent[n - 1])) {
                 args->shape[n - 1] *= extent;
@@ -295,7 +299,7 @@ enum bp_status portable_pad(const struct bp_launch *launch)
     return copy_border(launch, &args, y, x);
 }
 
-/* A circular border in front, and as much taken away behind. */
+/* A roll is a circular border at the front, with as many elements cut off at the end. */
 enum bp_status portable_roll(const struct bp_launch *launch)
 {
     const struct bp_roll_attrs *a = launch->attrs;
@@ -321,7 +325,7 @@ enum bp_status portable_roll(const struct bp_launch *launch)
     return copy_border(launch, &args, y, x);
 }
 
-/* tril and triu have the same attributes; number 1: triu. */
+/* tril and triu have the same attributes; number 1 is triu. */
 enum bp_status portable_triangle(const struct bp_launch *launch)
 {
     const struct bp_tril_attrs *a = launch->attrs;
@@ -331,7 +335,7 @@ enum bp_status portable_triangle(const struct bp_launch *launch)
     struct portable p = PORTABLE(rearrange, move_triangle, portable_move_type(y->dtype), args,
                                  y->count, 1);
 
-    args.diagonal = d > columns ? columns : d < -rows ? -rows : d; /* beyond, it does not matter */
+    args.diagonal = d > columns ? columns : d < -rows ? -rows : d; /* beyond that, no difference */
     portable_view(&p, y);
     portable_view(&p, x);
     return portable_run(launch, &p);
@@ -356,8 +360,8 @@ enum bp_status portable_diag_embed(const struct bp_launch *launch)
     return status ? status : copy_move(launch, &args, y, x);
 }
 
-/* A diagonal of the rows from `row` on, n of them; and the same of blocks - 1 more matrices, each
- * that many rows further down. */
+/* Fills a diagonal of the `rows` rows from `row` on, and of blocks - 1 more matrices, each of which
+ * begins `rows` rows further down. */
 static enum bp_status fill_rows(const struct bp_launch *launch, const struct bp_view *y,
                                 int64_t row, int64_t rows, int64_t blocks, int64_t offset,
                                 double value)
@@ -413,7 +417,7 @@ enum bp_status portable_eye(const struct bp_launch *launch)
     return fill_rows(launch, y, 0, y->shape[0], 1, a->diagonal, 1);
 }
 
-/* Each tensor, repeated along the axes that it lacks. */
+/* Copies each tensor, repeated along the axes that it lacks or in which it has extent 1. */
 enum bp_status portable_broadcast_tensors(const struct bp_launch *launch)
 {
     enum bp_status status = BP_OK;

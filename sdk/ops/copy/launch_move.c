@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_move.c: launches of the kernel of kernel_move.h: assign, concat, slice_grad, sum_grad. */
+/* launch_move.c: launches the kernel of kernel_move.h: assign, concat, slice_grad, sum_grad. */
 #include "kernel_move.h"
 #include "../../dialect/portable.h"
 #include "../../dialect/run_size.h"
 #include "../../dialect/walk_plan.h"
 
-/* From x, or zeros, to what begins offset elements after the first of y. */
+/* Copies x, or zeros if x is NULL, to the part of y that begins `offset` elements after y's
+ * first. */
 static enum bp_status move_launch(const struct bp_launch *launch, struct walk_by_value walk,
                                   const struct bp_view *y, int64_t offset, const struct bp_view *x)
 {
@@ -50,14 +51,14 @@ enum bp_status portable_concat(const struct bp_launch *launch)
     return status;
 }
 
-/* Where a slice begins: counted from the end if negative, and not outside. */
+/* Returns the first index of a slice: negative counts from the end; clamped to the axis. */
 static int64_t first_index(int64_t start, int64_t extent)
 {
     if (start < 0) start += extent;
     return start < 0 ? 0 : start > extent ? extent : start;
 }
 
-/* dy goes where its elements came from, and zeros everywhere before that. */
+/* Fills dx with zeros, then copies dy to the positions from which the slice took its elements. */
 enum bp_status portable_slice_grad(const struct bp_launch *launch)
 {
     const struct bp_slice_grad_attrs *attrs = launch->attrs;
@@ -79,7 +80,7 @@ enum bp_status portable_slice_grad(const struct bp_launch *launch)
     return move_launch(launch, walk, dx, offset, dy);
 }
 
-/* dy has no axis, or one of extent 1, where terms were added. */
+/* Along reduced axes dy has no axis, or one of extent 1: dy repeats there. */
 enum bp_status portable_sum_grad(const struct bp_launch *launch)
 {
     const struct bp_sum_grad_attrs *attrs = launch->attrs;

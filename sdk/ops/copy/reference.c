@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: elements copied to other places, by coordinates; sums of windows. */
+/* reference.c: computes the references of operators that copy elements to other positions, by
+ * coordinates, and of sums of windows. */
 #include "../common/reference_made_value.h"
 #include "../common/reference.h"
 #include <math.h>
@@ -11,7 +12,7 @@ static void ref_copy_make(const struct ref_array *x, int rank, const int64_t *sh
     out->exact = true;
 }
 
-/* The first index, how many there are, and the step along each axis: counted one by one. */
+/* The first index, the step and the number of indices along each axis, counted one by one. */
 struct range {
     int64_t first[REF_RANK], step[REF_RANK], count[REF_RANK];
 };
@@ -68,7 +69,7 @@ void ref_strided_slice(const struct ref_array *in, const void *attrs, struct ref
 void ref_strided_slice_grad(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct ref_array *dy = &in[0], *x = &in[1];
-    struct range r = range_of(attrs, x); /* one layout */
+    struct range r = range_of(attrs, x); /* strided_slice's attributes have one layout with these */
     int64_t at[REF_RANK] = {0};
 
     ref_copy_make(x, x->rank, x->shape, out);
@@ -93,7 +94,7 @@ void ref_tile(const struct ref_array *in, const void *attrs, struct ref_array *o
     }
 }
 
-/* The index along an axis that a border's element k is; -1: the value. */
+/* Returns which index along an axis a border's element k copies; -1: the value. */
 static int64_t ref_copy_bordered(int64_t k, int64_t n, int64_t mode)
 {
     if (mode == 1)
@@ -167,7 +168,7 @@ void ref_roll(const struct ref_array *in, const void *attrs, struct ref_array *o
     }
 }
 
-/* A quarter of a turn, as often as it is asked for. */
+/* Rotates by a quarter turn, k modulo 4 times. */
 void ref_rot90(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_rot90_attrs *a = attrs;
@@ -200,7 +201,7 @@ static void ref_copy_triangle(const struct ref_array *in, int64_t diagonal, bool
 
     ref_copy_make(in, in->rank, in->shape, out);
     for (int64_t i = 0; i < in->count; i++) {
-        int64_t over = i % columns - i / columns % rows; /* how far right of the diagonal */
+        int64_t over = i % columns - i / columns % rows; /* distance to the right of the diagonal */
         if (upper ? over >= diagonal : over <= diagonal) ref_array_copy(out, i, in, i);
     }
 }
@@ -270,7 +271,7 @@ void ref_fill_diagonal(const struct ref_array *in, const void *attrs, struct ref
     }
 }
 
-/* An image's element n, c, h, w. */
+/* Returns the index of element n, c, h, w of an image; last: channels are the last axis. */
 static int64_t ref_copy_pixel(const struct ref_array *x, bool last, int64_t n, int64_t c, int64_t h,
                               int64_t w)
 {
@@ -279,7 +280,8 @@ static int64_t ref_copy_pixel(const struct ref_array *x, bool last, int64_t n, i
     return ref_index(x, 4, last ? behind : first);
 }
 
-/* For all elements of the wide side the one of the deep side: copied one way or the other. */
+/* Copies, for each element of the wide side (space), the element of the deep side (channels): in
+ * one direction or the other. */
 static void ref_copy_blocks(const struct ref_array *in, int64_t b, bool crd, bool last,
                             bool to_space, struct ref_array *out)
 {
@@ -368,7 +370,7 @@ void ref_temporal_shift(const struct ref_array *in, const void *attrs, struct re
     }
 }
 
-/* Windows over an image: extents of both. */
+/* Windows over an image: their attributes, the image's extents, and the number of windows. */
 struct windows {
     const int64_t *kernel, *stride, *dilation, *pad;
     int64_t size[2], count[2];
@@ -387,7 +389,7 @@ static struct windows windows_of(const int64_t *size, const int64_t *kernel, con
     return w;
 }
 
-/* Of column number n of all elements of windows of a channel; -1: outside. */
+/* Returns the index in the image of one element of one window; -1: outside of the image. */
 static int64_t ref_copy_place(const struct windows *w, int64_t element, int64_t window)
 {
     const int64_t e[] = {element / w->kernel[1], element % w->kernel[1]},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_axes.c: tensors with other axes: for each element of the result it is found which one
- * of the input it is. */
+/* reference_axes.c: computes the references of operators that change axes: each finds the element
+ * of the input for each element of the result. */
 #include "../common/reference.h"
 
 static void ref_axes_make(const struct ref_array *x, int rank, const int64_t *shape,
@@ -10,7 +10,7 @@ static void ref_axes_make(const struct ref_array *x, int rank, const int64_t *sh
     out->exact = true;
 }
 
-/* The same elements in row-major order. */
+/* The same elements in row-major order, with another shape. */
 static void ref_axes_reshaped(const struct ref_array *x, int rank, const int64_t *shape,
                               struct ref_array *out)
 {
@@ -88,7 +88,7 @@ void ref_crop(const struct ref_array *in, const void *attrs, struct ref_array *o
     }
 }
 
-/* Axis i of the result is axis order[i] of x. */
+/* Permutes the axes: axis i of the result is axis order[i] of x. */
 static void ref_axes_turned(const struct ref_array *x, const int *order, struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0}, from[REF_RANK];
@@ -110,7 +110,8 @@ void ref_swapaxes(const struct ref_array *in, const void *attrs, struct ref_arra
     ref_axes_turned(in, order, out);
 }
 
-/* The axes that stay, with each of the others put in where it goes, the first place first. */
+/* Starts with the axes that stay, and inserts each moved axis at its destination, the lowest
+ * destination first. */
 void ref_moveaxis(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_moveaxis_attrs *a = attrs;

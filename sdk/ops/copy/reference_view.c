@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_view.c: views, and copies that belong to them: for each element of one side it is found
- * which one of the other side it is. */
+/* reference_view.c: computes the references of views, and of copies that belong to them: each
+ * finds, for an element of one side, the element of the other side. */
 #include "../common/reference.h"
 
 static void ref_view_copy(const struct ref_array *from, int64_t i, struct ref_array *to, int64_t k)
@@ -19,7 +19,7 @@ static void ref_view_make(const struct ref_array *x, int rank, const int64_t *sh
     out->exact = true;
 }
 
-/* The row-major number of an element. */
+/* Returns the row-major number of an element. */
 static int64_t ref_view_number(const struct ref_array *x, const int64_t *at)
 {
     int64_t n = 0;
@@ -67,7 +67,7 @@ void ref_transpose(const struct ref_array *in, const void *attrs, struct ref_arr
     }
 }
 
-/* first, step and how many of each axis. */
+/* The first index, the step and the number of indices along each axis. */
 struct selection {
     int64_t first[REF_RANK], step[REF_RANK], count[REF_RANK];
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators that copy elements to other places: slices with any step, tiles,
- * borders, turns; and their gradients. */
+/* shape.c: has the shape rules, gradients and decompositions of operators that copy elements to
+ * other positions: slices with any step, tile, stack, roll, rot90 and others. */
 #include <call/compose.h>
 #include "shape_axes.h"
 
@@ -18,14 +18,14 @@ static enum bp_status copy_keep(struct bp_grad *g, enum bp_row_number row, const
     return bp_compose_end(&c);
 }
 
-/* Moved into low to high, counted from the end where below 0. */
+/* Returns i, counted from the end if it is negative, clamped to the range low to high. */
 static int64_t copy_is_within(int64_t i, int64_t extent, int64_t low, int64_t high)
 {
     if (i < 0) i += extent;
     return i < low ? low : i > high ? high : i;
 }
 
-/* How many indices start, start + step, ... there are before end. */
+/* Returns the number of indices start, start + step, ... before end. */
 static int64_t steps_between(int64_t start, int64_t end, int64_t step, int64_t extent)
 {
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
@@ -36,7 +36,8 @@ static int64_t steps_between(int64_t start, int64_t end, int64_t step, int64_t e
     return start > end ? (start - end - 1) / -(step + (step == INT64_MIN)) + 1 : 0;
 }
 
-/* The attributes of strided_slice and of its gradient are one layout. */
+/* Computes the shape of a slice. The attributes of strided_slice and of its gradient have one
+ * layout. */
 static enum bp_status copy_sliced(const struct bp_invocation *site, const struct bp_view *x,
                                   struct bp_type *out)
 {
@@ -104,8 +105,8 @@ enum bp_status bp_infer_tile(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* For each axis, seen as the tiles and the elements of one, the sum over the tiles. Half types are
- * rounded once. */
+/* Each axis is treated as two, the tiles and the elements of one tile, and dy is summed over the
+ * tiles. Half types are rounded once. */
 enum bp_status bp_grad_tile(struct bp_grad *g)
 {
     struct bp_tensor *x = g->in[0], *d = g->dy[0];
@@ -196,7 +197,8 @@ enum bp_status bp_infer_rot90(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* An odd turn exchanges the axes, then one of them is turned round. */
+/* An odd k swaps the axes first; then one axis is reversed. An even k reverses both axes, or
+ * none. */
 enum bp_status bp_decompose_rot90(struct bp_decomposition *e)
 {
     const struct bp_rot90_attrs *a = e->attrs;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_axes.c: rules of operators that view a tensor with other axes, and their gradients. */
+/* shape_axes.c: has the rules of operators that view a tensor with other axes, and their
+ * gradients. */
 #include <call/compose.h>
 #include "shape_axes.h"
 
@@ -75,7 +76,7 @@ enum bp_status bp_infer_unsqueeze(struct bp_invocation *site)
         to.stride[to.rank++] = added ? 0 : x->stride[at];
         at += !added;
     }
-    /* Where an axis of extent 1 leads does not matter, but a dense tensor stays dense. */
+    /* The stride of an axis of extent 1 is never used; this value keeps a dense tensor dense. */
     for (uint32_t i = to.rank; i-- > 0;)
         if (axes >> i & 1) to.stride[i] = i + 1 < to.rank ? to.shape[i + 1] * to.stride[i + 1] : 1;
     return bp_rule_view(site, &to);
@@ -166,7 +167,7 @@ enum bp_status bp_infer_crop(struct bp_invocation *site)
         to.offset += n ? first * x->stride[i] : 0;
     }
     for (uint32_t i = 0; i < x->rank; i++)
-        if (!to.shape[i]) to.offset = 0; /* an empty one is anywhere */
+        if (!to.shape[i]) to.offset = 0; /* an empty view may start anywhere */
     return bp_rule_view(site, &to);
 }
 
@@ -229,7 +230,7 @@ enum bp_status bp_infer_moveaxis(struct bp_invocation *site)
         TRY(bp_shape_axis(site, a->destination.at[i], x->rank, &axis));
         TRY(bp_shape_axis(site, a->source.at[i], x->rank, &from[axis]));
     }
-    for (uint32_t i = 0; i < x->rank; i++) { /* the others, in order */
+    for (uint32_t i = 0; i < x->rank; i++) { /* the other axes, in order */
         if (placed >> i & 1) continue;
         while (taken >> next & 1) next++;
         from[i] = next++;
@@ -252,7 +253,7 @@ enum bp_status bp_grad_moveaxis(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* Two axes that differ. */
+/* Checks and returns two axes, which must differ. */
 static enum bp_status two_axes(const struct bp_invocation *site, int64_t axis0, int64_t axis1,
                                uint32_t rank, uint32_t *p, uint32_t *q)
 {
@@ -309,7 +310,7 @@ enum bp_status bp_infer_unstack(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The parts joined again; those that are zero are made so. */
+/* Stacks the gradients of the parts again; an absent one, which means zero, is made as zeros. */
 enum bp_status bp_grad_unstack(struct bp_grad *g)
 {
     const struct bp_unstack_attrs *f = g->attrs;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_axes.h: what rules of VIEW outputs share: how the output lies in the memory of the
- * input. */
+/* shape_axes.h: has helpers for the rules of VIEW outputs: the layout of an output in the memory of
+ * the input. */
 #ifndef BP_OPS_COPY_SHAPE_AXES_H
 #define BP_OPS_COPY_SHAPE_AXES_H
 
 #include <call/shape.h>
 
-/* x as extents, from its first element on. */
+/* Returns x as extents, with offset 0. */
 static inline struct bp_extents bp_rule_extents(const struct bp_view *x)
 {
     struct bp_extents e = {.rank = x->rank};
@@ -16,7 +16,7 @@ static inline struct bp_extents bp_rule_extents(const struct bp_view *x)
     return e;
 }
 
-/* The one output lies so. */
+/* Sets the shape, strides and offset of the only output. */
 static inline enum bp_status bp_rule_view(struct bp_invocation *site, const struct bp_extents *e)
 {
     site->out[0].rank = e->rank;
@@ -26,10 +26,12 @@ static inline enum bp_status bp_rule_view(struct bp_invocation *site, const stru
     return BP_OK;
 }
 
-/* The output is x with another shape, in row-major order: a view, or one of a dense copy. */
+/* Makes the output x with another shape, in row-major order: a view of x, or a view of a dense copy
+ * of x. */
 enum bp_status bp_rule_reshaped(struct bp_invocation *site, uint32_t rank, const int64_t *shape);
 
-/* Bit of each axis that list names, each once at most, of a tensor of this rank. */
+/* Returns a bit for each axis that list names; list must name each axis once at most. rank: of the
+ * tensor. */
 enum bp_status bp_rule_axes(const struct bp_invocation *site, struct bp_dims list, uint32_t rank,
                             uint32_t *out_axes);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_grids.c: rules of operators that give tensors the shape of all of them. */
+/* shape_grids.c: has the rules of operators that give all their tensors one common shape:
+ * broadcast_tensors, meshgrid. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -25,7 +26,7 @@ static enum bp_status grids_apart(const struct bp_invocation *site, uint32_t i,
                     bp_type_text(x->dtype, all->rank, all->shape, b, sizeof b));
 }
 
-/* all becomes the shape to which it and x broadcast; false: they do not. */
+/* Changes all to the shape to which all and x broadcast; returns false if they do not. */
 static bool grids_join(struct bp_type *all, const struct bp_view *x)
 {
     struct bp_type to = {.rank = all->rank > x->rank ? all->rank : x->rank};
@@ -40,7 +41,7 @@ static bool grids_join(struct bp_type *all, const struct bp_view *x)
     return true;
 }
 
-/* Every output has this shape. */
+/* Gives every output this shape. */
 static enum bp_status give_all(struct bp_invocation *site, const struct bp_type *all)
 {
     TRY(bp_invocation_count(site, site->n_in));
@@ -74,7 +75,7 @@ enum bp_status bp_grad_broadcast_tensors(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* The axis of the grid along which tensor i lies. */
+/* Returns the axis of the grid that belongs to tensor i. */
 static uint32_t axis_of(const struct bp_meshgrid_attrs *a, uint32_t i, uint32_t n)
 {
     return a->xy && n > 1 && i < 2 ? 1 - i : i;
@@ -99,7 +100,7 @@ enum bp_status bp_infer_meshgrid(struct bp_invocation *site)
     return give_all(site, &all);
 }
 
-/* Each line gets the sums over the other axes. */
+/* The gradient of each tensor is dy, summed over the other axes. */
 enum bp_status bp_grad_meshgrid(struct bp_grad *g)
 {
     const struct bp_meshgrid_attrs *a = g->attrs;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_pad.c: rules of borders, and their gradients: what a border was taken from gets its
- * gradient back, axis by axis. */
+/* shape_pad.c: has the rules of pad and its gradients: axis by axis, the gradient of a border is
+ * added to the elements that the border was copied from. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -26,7 +26,7 @@ enum bp_status bp_values_pad(const void *attrs)
                     a->mode);
 }
 
-/* A border of so many elements of an axis of extent n. */
+/* Checks a border of an axis of extent n. */
 static enum bp_status check_border(const char *which, uint32_t axis, int64_t border, int64_t n,
                                    int64_t mode)
 {
@@ -66,12 +66,12 @@ enum bp_status bp_infer_pad(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* One axis of a tensor, and its rank. */
+/* An axis of a tensor, and the tensor's rank. */
 struct line {
     int64_t rank, axis;
 };
 
-/* t with so many zeros before and behind along the axis. */
+/* Adds this many zeros before and after t, along the axis. */
 static struct bp_tensor *pad_bordered(struct bp_compose *c, struct bp_tensor *t, struct line l,
                                       int64_t before, int64_t after)
 {
@@ -83,8 +83,8 @@ static struct bp_tensor *pad_bordered(struct bp_compose *c, struct bp_tensor *t,
     return MAKE(c, pad, &a, t);
 }
 
-/* A border, elements from `from` on, n of them: put where it was taken from, from `to` on, of
- * extent elements. */
+/* Takes a border's gradient, n elements from `from` on, and moves it to the elements that the
+ * border was copied from, from `to` on; the result has `extent` elements along the axis. */
 static struct bp_tensor *given_back(struct bp_compose *c, struct bp_tensor *d, struct line l,
                                     int64_t mode, int64_t from, int64_t n, int64_t to,
                                     int64_t extent)
@@ -118,7 +118,7 @@ static struct bp_tensor *pad_unpad(struct bp_compose *c, struct bp_tensor *d, st
     return sum;
 }
 
-/* Half types are rounded once. */
+/* Computes the gradient for borders that copy elements. Half types are rounded once. */
 static enum bp_status grad_modes(struct bp_grad *g, const struct bp_pad_attrs *f)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -133,7 +133,7 @@ static enum bp_status grad_modes(struct bp_grad *g, const struct bp_pad_attrs *f
     return bp_compose_end(&c);
 }
 
-/* The border of a value goes, all axes at once. */
+/* The border of a constant value is cut off, along all axes at a time. */
 enum bp_status bp_grad_pad(struct bp_grad *g)
 {
     const struct bp_pad_attrs *f = g->attrs;

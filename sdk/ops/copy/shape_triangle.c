@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_triangle.c: rules of diagonals and triangles of matrices; diagonal itself, a view, is in
- * shape_axes.c. */
+/* shape_triangle.c: has the rules of diagonals and triangles of matrices. The rule of diagonal,
+ * which is a view, is in shape_axes.c. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -35,7 +35,7 @@ enum bp_status bp_grad_triu(struct bp_grad *g)
     return triangle_keep(g, BP_ROW_triu, g->attrs);
 }
 
-/* n and the offset of a diagonal, without its sign. */
+/* Sets *out_side to n plus the magnitude of the offset of a diagonal. */
 static enum bp_status triangle_side_of(const struct bp_invocation *site, int64_t n, int64_t offset,
                                        int64_t *out_side)
 {
@@ -77,7 +77,8 @@ enum bp_status bp_grad_diag_embed(struct bp_grad *g)
     return triangle_keep(g, BP_ROW_diagonal, &a);
 }
 
-/* A square with dy on its diagonal, whose rows or columns behind it are cut off or added. */
+/* Makes a square with dy on its diagonal, then cuts off or adds rows and columns at its end to
+ * match x. */
 enum bp_status bp_grad_diagonal(struct bp_grad *g)
 {
     const struct bp_diagonal_attrs *f = g->attrs;
@@ -88,7 +89,8 @@ enum bp_status bp_grad_diagonal(struct bp_grad *g)
     int64_t after[BP_RANK_MAX] = {0}, rank = x->view.rank;
     struct bp_pad_attrs fit = {.size = sizeof fit, .after = {after, rank}};
 
-    if (!g->want[0] || !d->view.count) return BP_OK; /* past the matrix nothing was taken */
+    if (!g->want[0] || !d->view.count) return BP_OK; /* a diagonal outside the matrix has no
+                                                        elements */
     d = MAKE(&c, diag_embed, &put, d);
     for (int64_t i = 0; i < rank && d; i++) after[i] = x->shape[i] - d->shape[i];
     d = MAKE(&c, pad, &fit, d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_view.c: rules of views along the axes of a tensor, of slice_grad and concat. Rules of VIEW
- * outputs say how the output lies in the memory of the input. */
+/* shape_view.c: has the rules of views along the axes of a tensor, of slice_grad and of concat. The
+ * rule of a VIEW output sets the layout of the output in the memory of the input. */
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
@@ -30,7 +30,7 @@ static enum bp_status check_entries(const struct bp_invocation *site, const char
                     site->row->info.name, name, n, BP_RANK_MAX);
 }
 
-/* Where the strides of x do not allow it, the view is one of a dense copy. */
+/* Where the strides of x do not allow a view, the result is a view of a dense copy. */
 enum bp_status bp_infer_reshape(struct bp_invocation *site)
 {
     const struct bp_reshape_attrs *a = site->attrs;
@@ -66,7 +66,7 @@ enum bp_status bp_infer_transpose(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The attributes of slice and of its gradient are the same struct. */
+/* Computes a slice. The attributes of slice and of its gradient have one layout. */
 static enum bp_status view_slice(const struct bp_invocation *site, const struct bp_slice_attrs *a,
                                  const struct bp_view *x, struct bp_extents *out)
 {
@@ -91,7 +91,7 @@ static enum bp_status view_slice(const struct bp_invocation *site, const struct 
         if (axis >= 0 && axis < x->rank) seen |= 1u << axis;
         TRY(bp_extents_slice(name, out, axis, a->starts.at[i], a->ends.at[i],
                              a->steps.n ? a->steps.at[i] : 1, out));
-        offset += out->offset; /* of this axis */
+        offset += out->offset; /* the offset along this axis */
     }
     out->offset = offset;
     return BP_OK;
@@ -170,7 +170,8 @@ enum bp_status bp_infer_concat(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The extents of the parts, n of them; one that is -1 is what the others leave of extent. */
+/* Computes the extents of the n parts; a size of -1 is the rest of `extent` that the others
+ * leave. */
 static enum bp_status part_sizes(const struct bp_split_attrs *a, int64_t extent, int64_t *size,
                                  int64_t n)
 {
@@ -219,7 +220,8 @@ enum bp_status bp_infer_split(struct bp_invocation *site)
         site->out[i].rank = x->rank;
         memcpy(site->out[i].shape, x->shape, x->rank * sizeof *x->shape);
         site->out[i].shape[axis] = size[i];
-        site->view_offset[i] = size[i] ? at * x->stride[axis] : 0; /* an empty one is anywhere */
+        site->view_offset[i] = size[i] ? at * x->stride[axis] : 0; /* an empty part may start
+                                                                      anywhere */
         at += size[i];
     }
     return BP_OK;
