@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of losses of lines whose class a label, or probabilities, say. */
+/* cases.c: builds the cases of cross-entropy losses, whose targets are class indices or
+ * probabilities. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 cases_fn cases_label_loss, cases_cross_entropy, cases_soft_cross_entropy;
 
 static const struct {
-    const char *variant, *x, *label, *cut; /* cut: x without axis */
+    const char *variant, *x, *label, *cut; /* cut: the shape of x without axis */
     int64_t axis, n;
     bool quick;
 } lines[] = {
@@ -38,7 +39,7 @@ enum {
     WITH_LAYOUTS = 9
 };
 
-/* How a line counts. */
+/* Combinations of weights, ignored labels and label smoothing. */
 static const struct {
     const char *name;
     bool weight, ignore;
@@ -58,7 +59,7 @@ static uint32_t cross_entropy_cases_wide(uint32_t dtype)
     return case_wide(dtype);
 }
 
-/* x, labels, and a weight or none; grad: a gradient of losses too. */
+/* Begins a case with x, labels, and a weight or none; grad: also with a gradient of the losses. */
 static struct kernel_case *of_lines(const struct case_maker *maker, int i, bool weight, bool grad)
 {
     struct kernel_case *made;
@@ -77,7 +78,8 @@ static struct kernel_case *of_lines(const struct case_maker *maker, int i, bool 
 
 static void set_label_loss(struct kernel_case *made, int i, int way, bool logits)
 {
-    struct bp_label_loss_attrs *a = &made->attrs.label_loss; /* one layout */
+    struct bp_label_loss_attrs *a = &made->attrs.label_loss; /* label_loss_grad and others have this
+                                                                layout */
 
     a->axis = lines[i].axis;
     a->label_smoothing = ways[way].smoothing;
@@ -92,7 +94,7 @@ static void cross_entropy_cases_end(const struct case_maker *maker, struct kerne
     else case_parts(maker, made, 2, variant);
 }
 
-/* Numbers whose exponentials overflow, and some that are not finite. */
+/* Adds cases with numbers whose exponentials overflow, and with some that are not finite. */
 static void label_data(struct case_maker *maker, bool grad)
 {
     static const enum data data[] = {DATA_WIDE, DATA_LARGE, DATA_EXACT, DATA_NONFINITE,
@@ -102,7 +104,7 @@ static void label_data(struct case_maker *maker, bool grad)
 
     for (int d = 0; d < COUNT(data); d++)
         for (int columns = 0; columns < 2; columns++) {
-            int i = columns ? 9 : 3; /* image, rows */
+            int i = columns ? 9 : 3; /* lines "image" and "rows" */
             struct kernel_case *made = of_lines(maker, i, false, grad);
             set_label_loss(made, i, 0, d % 2 == 0 || data[d] == DATA_NONFINITE);
             made->in[0].data = data[d];
@@ -112,13 +114,14 @@ static void label_data(struct case_maker *maker, bool grad)
         }
 }
 
-/* label_loss and its gradient. */
+/* Adds the cases of label_loss and its gradient. */
 void cases_label_loss(struct case_maker *maker)
 {
     bool grad = case_is(maker, "label_loss_grad");
     char name[48];
 
-    if (maker->dtype[1] != cross_entropy_cases_wide(maker->dtype[0])) return; /* no such call */
+    if (maker->dtype[1] != cross_entropy_cases_wide(maker->dtype[0])) return; /* no call has these
+                                                                                 dtypes */
     for (int i = 0; i < N_LINES; i++)
         for (int way = 0; way < N_WAYS; way++) {
             bool logits = (i + way) % 3 != 0 || i == SMOOTH_ROWS;
@@ -160,7 +163,7 @@ static struct kernel_case *cross_entropy_cases_reduced(const struct case_maker *
     return made;
 }
 
-/* cross_entropy and nll_loss. */
+/* Adds the cases of cross_entropy and nll_loss. */
 void cases_cross_entropy(struct case_maker *maker)
 {
     static const char *const reduction[] = {"none", "mean", "sum"};
@@ -190,7 +193,7 @@ void cases_cross_entropy(struct case_maker *maker)
     case_layouts(maker, cross_entropy_cases_reduced(maker, WITH_LAYOUTS, 1, 0), "layouts", false);
 }
 
-/* A target for each number of x. */
+/* Begins a case with a target for each number of x. */
 static struct kernel_case *cross_entropy_cases_soft(const struct case_maker *maker, int i, int way,
                                                     int reduction)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: the cross entropy of lines whose class a label says, and its gradient. Lines that are
- * rows in memory are made by teams; where they are columns, neighbouring ones are gone along
- * together, a place of each at a time: hosts vectorise that. */
+/* kernel.h: computes the cross entropy of lines, each with a class index as its label, and its
+ * gradient. A line is the n elements of x along the axis of classes. Where lines are rows in
+ * memory, a team computes a line. Where lines are columns, neighbouring lines are computed
+ * together, one element of each at a time, which hosts vectorise. */
 #ifndef BP_OPS_CROSS_ENTROPY_KERNEL_H
 #define BP_OPS_CROSS_ENTROPY_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
-/* x is [lines / inner, n, inner]; wide: labels are i64, else i32; logits: x are logits, else
- * logarithms of probabilities. */
+/* x is [lines / inner, n, inner]. wide: labels are i64, otherwise i32. logits: x has logits,
+ * otherwise logarithms of probabilities. */
 struct label_row_args {
     i64 n, inner, wide, ignore, logits;
     host_real smoothing;
@@ -27,7 +28,8 @@ enum { LABEL_LINES = 64 };
 enum { LABEL_LINES = 1 };
 #endif
 
-/* The class of a line; -1: it does not count. */
+/* Returns the class of a line; -1: the line does not count, since it is ignored or its label is a
+ * fault. */
 KFN i64 label_of(const struct label_row_args *a, GLOBAL const void *label, i64 line,
                  GLOBAL u32 *fault)
 {
@@ -45,7 +47,7 @@ KFN acc label_weight(GLOBAL const elem *weight, i64 k)
     return weight ? elem_get(weight[k]) : 1;
 }
 
-/* The largest of a row, and the sum of e^(x - largest). */
+/* label_row_max returns the largest element of a row, label_row_sum the sum of e^(x - largest). */
 KFN acc label_row_max(GLOBAL const elem *x, i64 n, LOCAL acc *s)
 {
     acc most = -acc_infinity();
@@ -68,7 +70,7 @@ KFN acc label_row_sum(GLOBAL const elem *x, i64 n, acc most, LOCAL acc *s)
     return team_sum(total, s);
 }
 
-/* The sum of weight times -log p over all classes, -log p = size + (most - x). */
+/* Returns the sum of weight times -log p over all classes, where -log p = size + (most - x). */
 KFN acc label_row_rest(GLOBAL const elem *x, GLOBAL const elem *weight, i64 n, acc most, acc size,
                        LOCAL acc *s)
 {
@@ -106,7 +108,7 @@ KFN void label_row_team(const struct label_row_args *a, i64 line, LOCAL acc *s, 
 }
 ENTRY_TEAMS_6(label_row, acc, acc, const elem, const void, const elem, u32)
 
-/* Of w columns the largest, and the sums of e^(x - largest). */
+/* Computes the largest element of each of w columns, and the sums of e^(x - largest). */
 KFN void label_columns_sums(const struct label_row_args *a, GLOBAL const elem *x, i64 w, acc *most,
                             acc *total)
 {
@@ -129,7 +131,8 @@ KFN void label_columns_sums(const struct label_row_args *a, GLOBAL const elem *x
     }
 }
 
-/* How many lines from number at on lie side by side, and are taken together; where they begin. */
+/* label_width returns how many lines from number `at` on are adjacent in memory and computed
+ * together; label_first returns the index of the first element of line `at`. */
 KFN i64 label_width(const struct label_row_args *a, i64 at, i64 end)
 {
     i64 w = a->inner - at % a->inner;
@@ -174,14 +177,14 @@ KFN void label_columns_span(const struct label_columns_args *a, i64 begin, i64 c
 }
 ENTRY_SPANS_6(label_columns, acc, acc, const elem, const void, const elem, u32)
 
-/* dx of class i: g (share p - own [i is the label] - e / n weight), share what all its terms of p
- * make. Of a line that does not count g is not read, and dx 0. */
+/* dx of class i is g (share p - own [i is the label] - e / n weight). This returns `share`, the
+ * factor of p from all terms. For a line that does not count, g is not read and dx is 0. */
 KFN acc label_share(const struct label_row_args *a, acc own, acc weights)
 {
     return a->logits ? own + (acc)a->smoothing / (acc)a->n * weights : 0;
 }
 
-/* The sum of the weights, where it is needed. */
+/* Returns the sum of the weights, or 0 if the sum is not needed. */
 KFN acc label_weights(const struct label_row_args *a, GLOBAL const elem *weight)
 {
     acc total = 0;

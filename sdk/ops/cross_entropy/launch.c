@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the cross-entropy kernels of kernel.h. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
-/* The attributes of both operators are one layout. */
+/* The attributes of both operators have one layout. */
 static struct label_row_args label_args(const struct bp_launch *launch)
 {
     const struct bp_label_loss_attrs *a = launch->attrs;
@@ -14,7 +14,7 @@ static struct label_row_args label_args(const struct bp_launch *launch)
                                    a->ignore_index, a->logits, (real)a->label_smoothing};
 }
 
-/* Runs it on so many outputs and inputs. */
+/* Runs a kernel on the first `outputs` outputs and `inputs` inputs of the call. */
 static enum bp_status cross_entropy_run(const struct bp_launch *launch, struct portable *p,
                                         int outputs, int inputs)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: losses of lines whose class a label, or probabilities, say; and a gradient. */
+/* reference.c: computes the references of cross-entropy losses, whose targets are class indices or
+ * probabilities, and of a gradient. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 
-/* A line of n numbers, and what is made of it. */
+/* A line of n numbers along the axis of classes, and the values computed from it. */
 struct line {
     const struct ref_array *x, *label, *weight; /* weight->type NULL: absent */
     int64_t n, step, first;
     bool logits;
     struct running smoothing, size; /* size: the logarithm of the sum of exp(x - most) */
     long double most;
-    struct running *room; /* of n numbers */
+    struct running *room; /* temporary array of n numbers */
 };
 
 static void ref_cross_entropy_begin(struct line *l, const struct ref_array *in, int weight,
@@ -38,7 +39,7 @@ static struct running ref_cross_entropy_power(const struct line *l, int64_t i)
     return run_exp((struct running){d, fabsl(d)});
 }
 
-/* Line number i of those around the axis. */
+/* Moves l to line number i of those around the axis, and computes its most and size. */
 static void ref_cross_entropy_take(struct line *l, int64_t line)
 {
     l->first = line / l->step * l->n * l->step + line % l->step;
@@ -88,7 +89,7 @@ static struct running loss_of(const struct line *l, int64_t k)
                    run_mul(per_class(l), run_sum(l->room, l->n)));
 }
 
-/* Losses of all lines and their factors, each of n. */
+/* Computes the losses of all lines and their factors; both arrays have label->count elements. */
 static void ref_cross_entropy_losses(struct line *l, int64_t ignore, struct running *loss,
                                      struct running *factor)
 {
@@ -146,7 +147,7 @@ void ref_label_loss(const struct ref_array *in, const void *attrs, struct ref_ar
     label_loss(&l, a->ignore_index, 0, &out[0], &out[1]);
 }
 
-/* The result of a loss with a reduction, of the shape of label or one value. */
+/* Initializes the result of a loss with a reduction: the shape of label, or one value. */
 static void ref_cross_entropy_start(const struct ref_array *in, int64_t reduction,
                                     struct ref_array *out)
 {
@@ -165,7 +166,7 @@ void ref_cross_entropy(const struct ref_array *in, const void *attrs, struct ref
     ref_cross_entropy_begin(&l, in, 2, a->axis, true, a->label_smoothing);
     label_loss(&l, a->ignore_index, (int)a->reduction, out, NULL);
     ref_softmax(in, &softmax, &out[1]);
-    for (int64_t i = 0; i < out[1].count; i++) /* the row has half an ulp: that of softmax, 4 */
+    for (int64_t i = 0; i < out[1].count; i++) /* softmax's ulp is 4, this operator's 0.5 */
         if (isfinite(out[1].v[i])) out[1].bound[i] += 8 * fabsl(out[1].v[i]);
 }
 
@@ -179,7 +180,7 @@ void ref_nll_loss(const struct ref_array *in, const void *attrs, struct ref_arra
     label_loss(&l, a->ignore_index, (int)a->reduction, out, NULL);
 }
 
-/* The factor of p in a line of class k. */
+/* Returns the factor of p in a line of class k. */
 static struct running share_of(struct line *l, int64_t k)
 {
     struct running own = run_mul(rest_of_smoothing(l), weight_of(l, k)), total;
@@ -224,7 +225,7 @@ void ref_label_loss_grad(const struct ref_array *in, const void *attrs, struct r
     free(l.room);
 }
 
-/* The sum of weight t (-log p) over the classes of a line. */
+/* Returns the sum of weight t (-log p) over the classes of a line. */
 static struct running soft_line(struct line *l, const struct ref_array *target)
 {
     struct running *each = ref_cross_entropy_numbers(l->n), sum;
@@ -232,7 +233,7 @@ static struct running soft_line(struct line *l, const struct ref_array *target)
     for (int64_t i = 0; i < l->n; i++) {
         struct running t = run_of(target->v[l->first + i * l->step]);
         if (l->smoothing.v != 0) t = run_add(run_mul(rest_of_smoothing(l), t), per_class(l));
-        /* log(sum(exp(x))) is rounded before x is taken from it. */
+        /* log(sum(exp(x))) is rounded before x is subtracted from it. */
         struct running far = run_add(run_of(l->most), l->size);
         far = run_sub(far, run_of(l->x->v[l->first + i * l->step]));
         if (l->weight->type) t = run_mul(t, weight_of(l, i));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of losses of lines whose class a label, or probabilities, say. */
+/* shape.c: has the shape rules, gradients and decompositions of cross-entropy losses, whose targets
+ * are class indices or probabilities. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -11,7 +12,7 @@ static bool cross_entropy_is_half(uint32_t dtype)
     return dtype == BP_F16 || dtype == BP_BF16;
 }
 
-/* The type that a loss is computed in. */
+/* Returns the type in which a loss is computed. */
 static uint32_t cross_entropy_wide(uint32_t dtype)
 {
     return cross_entropy_is_half(dtype) ? BP_F32 : dtype;
@@ -51,7 +52,7 @@ enum bp_status bp_values_soft_cross_entropy(const void *attrs)
     return check_values("soft_cross_entropy", a->reduction, a->label_smoothing);
 }
 
-/* Of label_loss_grad too: one layout. */
+/* Checks the values of label_loss and of label_loss_grad: their attributes have one layout. */
 enum bp_status bp_values_label_loss(const void *attrs)
 {
     const struct bp_label_loss_attrs *a = attrs;
@@ -59,14 +60,14 @@ enum bp_status bp_values_label_loss(const void *attrs)
     return check_values("label_loss", 0, a->label_smoothing);
 }
 
-/* type becomes x without axis. */
+/* Sets the shape of type to the shape of x without axis. */
 static void cross_entropy_without(const struct bp_view *x, uint32_t axis, struct bp_type *type)
 {
     type->rank = x->rank - 1u;
     for (uint32_t i = 0; i < type->rank; i++) type->shape[i] = x->shape[i + (i >= axis)];
 }
 
-/* Input 1 has a label for each line of x; a weight for each class. */
+/* Checks that input 1 has a label for each line of x, and that there is a weight for each class. */
 static enum bp_status check_lines(const struct bp_invocation *site, int64_t axis,
                                   uint32_t weight_port)
 {
@@ -158,7 +159,7 @@ static struct bp_tensor *sum_all(struct bp_compose *c, struct bp_tensor *x)
     return MAKE(c, sum, &a, x);
 }
 
-/* The losses of lines, reduced. */
+/* Computes the losses of all lines and reduces them. */
 static void cross_entropy_reduce(struct bp_decomposition *e, struct bp_compose *c,
                                  const struct bp_label_loss_attrs *a, int64_t reduction)
 {
@@ -197,13 +198,14 @@ enum bp_status bp_decompose_nll_loss(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* What the expansions of label_loss and its gradient share. Shapes are those of x, kept with
- * extent 1 along axis. */
+/* The state that the decompositions of label_loss and its gradient share. Shapes are those of x,
+ * with extent 1 along axis. */
 struct lines {
     struct bp_compose *c;
     const struct bp_label_loss_attrs *a;
-    struct bp_tensor *x, *weight;            /* wide; weight NULL: absent */
-    struct bp_tensor *hot, *counts, *factor; /* the class; whether a line counts; its weight */
+    struct bp_tensor *x, *weight;            /* widened; weight NULL: absent */
+    struct bp_tensor *hot, *counts, *factor; /* hot: the class, one-hot; whether a line counts; its
+                                                weight */
     int64_t axis, n, kept[BP_RANK_MAX];
     uint32_t rank;
 };
@@ -226,7 +228,7 @@ static struct bp_tensor *cross_entropy_masked(const struct lines *l, struct bp_t
     return MAKE(l->c, mask, &a, x, condition);
 }
 
-/* Labels of lines that do not count become 0, so that one_hot takes them. */
+/* Replaces the labels of lines that do not count by 0, so that one_hot accepts them. */
 static void mark_classes(struct lines *l, struct bp_tensor *label)
 {
     double ignore = (double)l->a->ignore_index;
@@ -294,7 +296,7 @@ enum bp_status bp_decompose_label_loss(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* The factor of p, for each line. */
+/* Returns the factor of p, for each line. */
 static struct bp_tensor *share_of(const struct lines *l, struct bp_tensor *own)
 {
     double e = l->a->label_smoothing;
@@ -308,7 +310,7 @@ static struct bp_tensor *share_of(const struct lines *l, struct bp_tensor *own)
 
 enum bp_status bp_decompose_label_loss_grad(struct bp_decomposition *e)
 {
-    const struct bp_label_loss_attrs *a = e->attrs; /* one layout */
+    const struct bp_label_loss_attrs *a = e->attrs; /* the attributes have one layout */
     double each = a->label_smoothing /
                   (double)e->in[0]->shape[a->axis < 0 ? a->axis + e->in[0]->view.rank : a->axis];
     struct bp_softmax_attrs softmax = {.size = sizeof softmax, .axis = a->axis};
@@ -331,7 +333,7 @@ enum bp_status bp_decompose_label_loss_grad(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-/* Of weights, which are seldom learnt, by the expansion. */
+/* The gradient of weights, which are rarely trained, uses the decomposition. */
 enum bp_status bp_grad_label_loss(struct bp_grad *g)
 {
     const struct bp_label_loss_attrs *f = g->attrs;

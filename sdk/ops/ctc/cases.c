@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of the loss of alignments. */
+/* cases.c: builds the cases of the CTC loss and its gradient. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
 
 cases_fn cases_ctc_lines, cases_ctc_loss;
 
-/* Labels are 1 to C - 1, or 0 to C - 2 where the blank is the last. repeat: labels are 1 and 2 in
- * such an order that some follow themselves. */
+/* Labels are 1 to C - 1, or 0 to C - 2 where the blank is the last class. repeat: labels are 1 and
+ * 2, and some are followed by an equal label. */
 static const struct {
     const char *variant;
     int steps, lines, classes, labels;
@@ -32,7 +32,7 @@ static uint32_t ctc_cases_wide(uint32_t dtype)
     return case_wide(dtype);
 }
 
-/* grad: a gradient of the losses too. */
+/* Begins a case of sizes[i]; grad: also with a gradient of the losses. */
 static struct kernel_case *of_size(const struct case_maker *maker, int i, bool grad)
 {
     static const double labels[] = {1, 1, 2, 2, 2, 1};
@@ -53,15 +53,16 @@ static struct kernel_case *of_size(const struct case_maker *maker, int i, bool g
     return made;
 }
 
-/* ctc_lines and its gradient. */
+/* Adds the cases of ctc_lines and its gradient. */
 void cases_ctc_lines(struct case_maker *maker)
 {
     bool grad = !strcmp(maker->op->name, "ctc_lines_grad");
 
-    if (maker->dtype[1] != ctc_cases_wide(maker->dtype[0])) return; /* no such call */
+    if (maker->dtype[1] != ctc_cases_wide(maker->dtype[0])) return; /* no call has these dtypes */
     for (int i = 0; i < COUNT(sizes); i++) {
         struct kernel_case *made = of_size(maker, i, grad);
-        if (sizes[i].last) made->attrs.ctc_lines.blank = sizes[i].classes - 1; /* one layout */
+        if (sizes[i].last) made->attrs.ctc_lines.blank = sizes[i].classes - 1; /* the gradient has
+                                                                                  one layout */
         case_smooth(made, sizes[i].full ? 1 : 0);
         if (i == 2) case_layouts(maker, made, sizes[i].variant, false);
         else case_end(maker, made, "%s", sizes[i].variant);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: the loss of alignments, and its gradient, in logarithms, a line for each lane.
+/* kernel.h: computes the CTC loss and its gradient, in logarithms, one line (sequence) per lane.
  *
- * With blanks before, between and behind its S labels a line has 2 S + 1 states. alpha of a state
- * at a step is the logarithm of the probability of all ways from the first step that are in it
- * then; beta the same of all ways from there to the last step. A way stays in its state, or goes to
- * the next, or past a blank to the one behind it, if that is another class. */
+ * With blanks before, between and after its S labels, a line has 2 S + 1 states. alpha of a state
+ * at a step is the logarithm of the probability of all paths from the first step that are in the
+ * state at that step. beta is the same for all paths from there to the last step. A path stays in
+ * its state, moves to the next state, or skips a blank to the state after it, if that state has
+ * another class. */
 #ifndef BP_OPS_CTC_KERNEL_H
 #define BP_OPS_CTC_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
-/* x is [steps, lines, classes], labels [lines, labels]; wide: they are i64, else i32. room: numbers
- * of workspace for each line. */
+/* x is [steps, lines, classes], labels are [lines, labels]. wide: labels and lengths are i64,
+ * otherwise i32. room: numbers of workspace for each line. */
 struct ctc_lines_args {
     i64 steps, lines, classes, labels, wide, blank, room;
 };
@@ -21,9 +22,9 @@ struct ctc_lines_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
-/* A line: how many steps and labels it has; steps -1: what cannot be. */
+/* The number of steps and labels of a line; steps -1: its lengths or labels are invalid. */
 struct ctc_line {
-    i64 steps, labels, first; /* first: of its labels */
+    i64 steps, labels, first; /* first: index of its first label */
 };
 
 KFN struct ctc_line ctc_line(const struct ctc_lines_args *a, i64 line, GLOBAL const void *label,
@@ -48,7 +49,8 @@ KFN struct ctc_line ctc_line(const struct ctc_lines_args *a, i64 line, GLOBAL co
     return l;
 }
 
-/* The class of a state; whether it may be come to from two before. */
+/* ctc_class returns the class of a state; ctc_skips whether a path may enter the state from the one
+ * two before. */
 KFN i64 ctc_class(const struct ctc_lines_args *a, const struct ctc_line *l,
                   GLOBAL const void *label, i64 state)
 {
@@ -70,11 +72,12 @@ KFN acc ctc_join(acc x, acc y, acc z)
     acc most = x > y ? x : y;
 
     most = z > most ? z : most;
-    if (most == -acc_infinity()) return x + y + z; /* NaN stays */
+    if (most == -acc_infinity()) return x + y + z; /* NaN remains NaN */
     return most + FUNC(log)(acc_exp(x - most) + acc_exp(y - most) + acc_exp(z - most));
 }
 
-/* alpha of a step from that of the step before; before NULL: of the first step. x: of the step. */
+/* Computes alpha of a step from alpha of the step before; before NULL: this is the first step. x:
+ * the scores of the step. */
 KFN void ctc_forward(const struct ctc_lines_args *a, const struct ctc_line *l,
                      GLOBAL const void *label, GLOBAL const elem *x, GLOBAL const acc *before,
                      GLOBAL acc *alpha)
@@ -90,7 +93,7 @@ KFN void ctc_forward(const struct ctc_lines_args *a, const struct ctc_line *l,
     }
 }
 
-/* What all ways end with: the last two states. */
+/* Returns the logarithm of the probability of all paths: they end in one of the last two states. */
 KFN acc ctc_end(const struct ctc_line *l, GLOBAL const acc *alpha)
 {
     i64 last = 2 * l->labels;
@@ -121,8 +124,8 @@ KFN void ctc_lines_span(const struct ctc_lines_args *a, i64 begin, i64 count, GL
 }
 ENTRY_SPANS_7(ctc_lines, acc, const elem, const void, const void, const void, acc, u32)
 
-/* beta of a step, without x of the step itself, from beta of the step behind with its x; behind
- * NULL: of the last step. */
+/* Computes beta of a step, without x of this step, from beta of the next step with its x; behind
+ * NULL: this is the last step. */
 KFN void ctc_backward(const struct ctc_lines_args *a, const struct ctc_line *l,
                       GLOBAL const void *label, GLOBAL const acc *behind, GLOBAL acc *beta)
 {
@@ -140,7 +143,7 @@ KFN void ctc_backward(const struct ctc_lines_args *a, const struct ctc_line *l,
     }
 }
 
-/* dx of one step: what each state's share of all ways adds to its class. */
+/* Computes dx of one step: each state adds its share of all paths to its class. */
 KFN void ctc_step_grad(const struct ctc_lines_args *a, const struct ctc_line *l,
                        GLOBAL const void *label, GLOBAL const acc *alpha, GLOBAL acc *beta,
                        acc all, acc dloss, GLOBAL acc *sums, GLOBAL const elem *x, GLOBAL elem *dx)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the CTC kernels of kernel.h. */
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
 static struct ctc_lines_args ctc_args(const struct bp_view *const *in, const void *attrs, int grad)
 {
-    const struct bp_ctc_lines_attrs *a = attrs; /* one layout */
+    const struct bp_ctc_lines_attrs *a = attrs; /* the gradient's have one layout */
     const struct bp_view *x = in[0], *label = in[1];
     struct ctc_lines_args args = {x->shape[0],
                                   x->shape[1],

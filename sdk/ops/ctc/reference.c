@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: the loss of alignments, and its gradient: over states, forward and backward, in
- * logarithms. */
+/* reference.c: computes the references of the CTC loss and its gradient: over states, forward and
+ * backward, in logarithms. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 
-/* A line, its states (blanks are the even ones), and the ways to and from each at each step. */
+/* A line, its states (the even ones are blanks), and the log probabilities of all paths to and from
+ * each state at each step. */
 struct line {
     const struct ref_array *x;
     int64_t number, lines, classes, steps, states;
@@ -12,8 +13,8 @@ struct line {
     struct running *to, *from;
 };
 
-/* The logarithm of a sum of powers of e: the differences to the largest are rounded, each power,
- * the sum, its logarithm, and the last sum. */
+/* Returns the logarithm of a sum of powers of e. Rounded are the differences to the largest, each
+ * power, the sum, its logarithm, and the last sum. */
 static struct running ref_ctc_join(const struct running *a, int n)
 {
     struct running power[3], most;
@@ -162,7 +163,7 @@ void ref_ctc_lines_grad(const struct ref_array *in, const void *attrs, struct re
     }
 }
 
-/* x and bound become logarithms of the softmax of each line, and what they may be off by. */
+/* Replaces x by the logarithms of the softmax of each line, and bound by their errors. */
 static void ref_ctc_normalize(struct ref_array *x)
 {
     int64_t n = x->shape[2];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of the loss of alignments. */
+/* shape.c: has the shape rules, gradients and decompositions of the CTC loss. */
 #include <call/shape.h>
 #include "../loss/shape.h"
 
@@ -12,7 +12,7 @@ static uint32_t ctc_wide(uint32_t dtype)
     return dtype == BP_F16 || dtype == BP_BF16 ? BP_F32 : dtype;
 }
 
-/* x T N C, labels N S, lengths N; lines: the type of N losses. */
+/* Checks x (T N C), labels (N S) and lengths (N); sets lines to the type of N losses. */
 static enum bp_status ctc_check(const struct bp_invocation *site, int64_t blank,
                                 struct bp_type *lines)
 {

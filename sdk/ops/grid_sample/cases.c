@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of images sampled at the places of a grid. */
+/* cases.c: builds the cases of grid_sample, affine_grid and their gradients. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@ cases_fn cases_grid_sample, cases_affine_grid;
 
 static const struct {
     const char *variant, *x, *grid, *y;
-    enum data data; /* of grid */
+    enum data data; /* values of grid */
     bool small, layouts;
 } images[] = {
     {"small", "1x2x3x2", "1x1x3x2", "1x2x1x3", DATA_UNIT, true, false},
@@ -24,7 +24,7 @@ static const struct {
     {"3d", "2x3x4x5x3", "2x3x2x4x3", "2x3x3x2x4", DATA_PLAIN, false, false},
 };
 
-/* Away from all kinks of two or three places. */
+/* Coordinates away from all kinks, for axes of two or three elements. */
 static const double smooth[] = {-0.891, 0.15, -0.442, 0.427, 1.147, -0.818, -0.101, -1.188, 1.251};
 static const double between[] = {-0.31, 0.15, -0.442, 0.427, 0.247, -0.118};
 static const double edges[] = {-1, 1, 0, 0.5, -0.5, 1.25, -1.25, 3, 0.25};
@@ -45,7 +45,7 @@ static struct kernel_case *grid_sample_cases_begin(const struct case_maker *make
     else snprintf(shapes, sizeof shapes, "%s+%s", images[i].x, images[i].grid);
     made = case_begin(maker, shapes);
     made->in[at].data = images[i].data;
-    made->attrs.grid_sample.mode = mode; /* one layout */
+    made->attrs.grid_sample.mode = mode; /* the gradients have this layout */
     made->attrs.grid_sample.padding = padding;
     made->attrs.grid_sample.align_corners = align;
     if (input && !maker->gradients) made->in[2].data = DATA_UNREAD;
@@ -53,7 +53,7 @@ static struct kernel_case *grid_sample_cases_begin(const struct case_maker *make
     return made;
 }
 
-/* grid_sample and its gradients. */
+/* Adds the cases of grid_sample and its gradients. */
 void cases_grid_sample(struct case_maker *maker)
 {
     static const char *const mode[] = {"linear", "nearest", "cubic"};
@@ -75,8 +75,8 @@ void cases_grid_sample(struct case_maker *maker)
             if (images[i].layouts && how == (int)i) case_layouts(maker, made, name, false);
             else case_end(maker, made, "%s", name);
         }
-    /* In x (or dy), at places where no weight is 0: whether 0 times infinity is added is not
-     * defined. In grid, where NaN is a place far before x. */
+    /* Values that are not finite in x (or dy) are sampled where no weight is 0: it is undefined
+     * whether 0 times infinity is added. In grid, NaN is a position far before x. */
     for (int how = 0; how < 18; how++) {
         made = grid_sample_cases_begin(maker, 1, how % 3, how / 3 % 3, how >= 9);
         made->in[to_grid ? 2 : 1].data = DATA_NONFINITE;
@@ -85,7 +85,8 @@ void cases_grid_sample(struct case_maker *maker)
         case_end(maker, made, "nonfinite.%s.%s%s", mode[how % 3], padding[how / 3 % 3],
                  how >= 9 ? ".corners" : "");
     }
-    /* At places of x themselves a slope is that of either side, as roundings have it. */
+    /* Exactly at positions of elements of x, rounding decides from which side the slope is
+     * taken. */
     for (int how = 0; how < 18 && !to_grid; how++) {
         made = grid_sample_cases_begin(maker, how % 2 ? 3 : 2, how % 3, how / 3 % 3, how >= 9);
         case_list(made, 1, 9, edges);
@@ -112,7 +113,7 @@ static const struct {
     {"nonfinite", "31x2x3", "31x2x2x2", {31, 1, 2, 2}, 4, false},
 };
 
-/* affine_grid and its gradient. */
+/* Adds the cases of affine_grid and its gradient. */
 void cases_affine_grid(struct case_maker *maker)
 {
     bool grad = !strcmp(maker->op->name, "affine_grid_grad");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: images sampled at the places of a grid, and grids. What a place takes along each axis
- * serves all channels. The gradient in the image is made by the lane that owns a channel, which
- * walks all places in their order. */
+/* kernel.h: samples images at the positions of a grid, and makes affine grids. Positions and
+ * weights along the axes are computed once for all channels. The gradient of the image is computed
+ * by the lane that owns a channel: the lane visits all points in order. */
 #ifndef BP_OPS_GRID_SAMPLE_KERNEL_H
 #define BP_OPS_GRID_SAMPLE_KERNEL_H
 
@@ -11,8 +11,9 @@ enum { SAMPLE_TILE = 64 };
 enum { SAMPLE_LINEAR, SAMPLE_NEAREST, SAMPLE_CUBIC };
 enum { SAMPLE_ZEROS, SAMPLE_BORDER, SAMPLE_REFLECTION };
 
-/* Three spatial axes; images of two have a first one of extent 1. first: the first that there is.
- * Strides: x and y of N C and the spatial axes, grid of N, the spatial axes and the coordinates. */
+/* There are three spatial axes; images with two have a first one of extent 1. first: the first axis
+ * that exists. Strides: x and y of N, C and the spatial axes; grid of N, the spatial axes and the
+ * coordinates. */
 struct sample_args {
     i64 first, mode, padding, align, channels, points;
     i64 in[3], out[3], x[5], y[5], grid[5];
@@ -26,7 +27,8 @@ struct sample_fill_args {
 };
 #define sample_finish_args sample_fill_args
 
-/* axes coordinates of places of three extents, the first of which may be 1. */
+/* `axes` coordinates for each position in an image of three extents, the first of which may be
+ * 1. */
 struct affine_args {
     i64 axes, align, points, extent[3];
 };
@@ -43,20 +45,20 @@ enum { SAMPLE_ROOM = SAMPLE_TILE };
 enum { SAMPLE_ROOM = 1 };
 #endif
 
-/* Of one axis: n places of x (-1: outside, zero), their weights, and how those change with the
- * coordinate of grid. */
+/* Along one axis: n elements of x (-1: outside, which is zero), their weights, and the derivatives
+ * of the weights by grid's coordinate. */
 struct sample_axis {
     i64 n, at[4];
     real weight[4], slope[4];
 };
 
-/* A place and its factor: how it changes with the coordinate. */
+/* A position along an axis, and its derivative by grid's coordinate. */
 struct sample_place {
     real p, slope;
 };
 
-/* Reflected about the middles of the first and last place, or their outer edges, till it is between
- * them. */
+/* Reflects a position about the centres of the first and last element (align), or about their outer
+ * edges, until it is between them. */
 KFN struct sample_place sample_reflect(struct sample_place s, i64 n, i64 align)
 {
     real low = align ? 0 : (real)-0.5, span = (real)(align ? n - 1 : n), past, rest, turns;
@@ -150,9 +152,9 @@ KFN struct sample_axis sample_find(const struct sample_args *a, i64 axis, real g
     return r;
 }
 
-/* Along each axis at point i of grid; which axes there are not take their only place. */
+/* A point of grid, along each axis; an axis that does not exist has its only element. */
 struct sample_point {
-    i64 x, y, grid; /* offsets, without channels */
+    i64 x, y, grid; /* offsets without channels */
     struct sample_axis axis[3];
 };
 
@@ -180,8 +182,8 @@ KFN struct sample_point sample_point_at(const struct sample_args *a, i64 i,
     return p;
 }
 
-/* Number k of the places of a point: its offset in x (-1: outside), its weight; by: which axis
- * counts with its slope instead (-1: none). */
+/* Number k of the elements that a point reads: its offset in x (-1: outside) and its weight. by:
+ * the axis whose slope replaces its weight (-1: none). */
 struct sample_tap {
     i64 at;
     real weight;
@@ -202,7 +204,7 @@ KFN struct sample_tap sample_tap_at(const struct sample_args *a, const struct sa
     return t;
 }
 
-/* Points. */
+/* Computes points begin to begin + n - 1. */
 KFN void grid_sample_span(const struct sample_args *a, i64 begin, i64 n, GLOBAL elem *y,
                           GLOBAL const elem *x, GLOBAL const elem *grid)
 {
@@ -248,7 +250,7 @@ KFN void sample_finish_span(const struct sample_finish_args *a, i64 begin, i64 n
 }
 ENTRY_SPANS_2(sample_finish, elem, const acc)
 
-/* Channels of all images: number n channels + c. */
+/* Computes channels of all images; a channel's number is image * channels + c. */
 KFN void grid_to_input_span(const struct sample_args *a, i64 begin, i64 n, GLOBAL acc *work,
                             GLOBAL const elem *dy, GLOBAL const elem *grid)
 {
@@ -272,7 +274,7 @@ KFN void grid_to_input_span(const struct sample_args *a, i64 begin, i64 n, GLOBA
 }
 ENTRY_SPANS_3(grid_to_input, acc, const elem, const elem)
 
-/* Points: all their coordinates. dgrid lies as grid does, dense. */
+/* Computes all coordinates of points. dgrid has the layout of grid, dense. */
 KFN void grid_to_grid_span(const struct sample_args *a, i64 begin, i64 n, GLOBAL elem *dgrid,
                            GLOBAL const elem *dy, GLOBAL const elem *x, GLOBAL const elem *grid)
 {
@@ -296,7 +298,8 @@ KFN void grid_to_grid_span(const struct sample_args *a, i64 begin, i64 n, GLOBAL
 }
 ENTRY_SPANS_4(grid_to_grid, elem, const elem, const elem, const elem)
 
-/* Coordinate k of place i of an image: the last axis is the first; 1 behind the last. */
+/* Returns coordinate k of position i in an image: the last axis is coordinate 0. After the last
+ * coordinate, 1. */
 KFN acc affine_base(const struct affine_args *a, i64 i, i64 k)
 {
     i64 at, n;
@@ -309,7 +312,7 @@ KFN acc affine_base(const struct affine_args *a, i64 i, i64 k)
     return number((real)(2 * at + 1 - n) / (real)n);
 }
 
-/* Elements of grid. */
+/* Computes elements of grid. */
 KFN void affine_grid_span(const struct affine_args *a, i64 begin, i64 n, GLOBAL elem *grid,
                           GLOBAL const elem *theta)
 {
@@ -323,7 +326,7 @@ KFN void affine_grid_span(const struct affine_args *a, i64 begin, i64 n, GLOBAL 
 }
 ENTRY_SPANS_2(affine_grid, elem, const elem)
 
-/* Elements of dtheta. */
+/* Computes elements of dtheta. */
 KFN void affine_grid_grad_team(const struct affine_args *a, i64 e, LOCAL acc *s,
                                GLOBAL elem *dtheta, GLOBAL const elem *dgrid)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for grid_sample, affine_grid and their gradients. */
 #include "../../dialect/portable.h"
 #include "kernel.h"
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: images sampled at the places of a grid. Places are found in double, by the formulas
- * of the row; weights are long double. */
+/* reference.c: computes the references of grid_sample, affine_grid and their gradients. Positions
+ * are computed in double, by the formulas of the operator definition; weights are long double. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Along one axis: places (-1: none), weights, slopes, and how far off a weight or slope may be in
- * units of its type's roundoff, if it is made in that. */
+/* Along one axis: elements (-1: none), weights, slopes, and the error of a weight or slope in units
+ * of its type's roundoff, if it is computed in that type. */
 struct line {
     int n;
     int64_t at[4];
     long double weight[4], slope[4], off, slope_off;
 };
 
-/* Between the middles of the first and last place, or their outer edges, as mirrors have it. */
+/* Reflects p between the centres of the first and last element, or between their outer edges. */
 static double ref_grid_sample_mirrored(double p, int64_t n, bool align, double *slope)
 {
     double low = align ? 0 : -0.5, span = align ? (double)(n - 1) : (double)n, q;
@@ -24,7 +24,7 @@ static double ref_grid_sample_mirrored(double p, int64_t n, bool align, double *
         return 0;
     }
     if (p < low) *slope = -*slope;
-    q = fmod(fabs(p - low), 2 * span); /* there, and back */
+    q = fmod(fabs(p - low), 2 * span); /* forward and back */
     if (q < span) return q + low;
     *slope = -*slope;
     return span - (q - span) + low;
@@ -81,7 +81,8 @@ static struct line line_of(const struct bp_grid_sample_attrs *a, int64_t n, doub
     return l;
 }
 
-/* What a point takes: its image and number, the place in the plane, its numbers in the lines. */
+/* An element that a point reads: its image, the number of the point, its index in the plane, and
+ * its numbers in the lines. */
 struct tap {
     int64_t image, point, at;
     int axes, k[3];
@@ -116,7 +117,8 @@ static void each_tap(const struct bp_grid_sample_attrs *a, const struct ref_arra
     }
 }
 
-/* The weight of a tap; slope: the axis whose slope is taken (-1: none). off: what it may be off. */
+/* Returns the weight of a tap; slope: the axis whose slope is used (-1: none). Sets *off to its
+ * error. */
 static long double weight_of(const struct tap *t, int slope, bool wide, long double *off)
 {
     long double w = 1, e = 0;
@@ -132,7 +134,7 @@ static long double weight_of(const struct tap *t, int slope, bool wide, long dou
 }
 
 struct sampling {
-    const struct ref_array *x, *y; /* of dy or x, where it is read */
+    const struct ref_array *x, *y; /* dy or x, where they are read */
     struct ref_array *out;
     int64_t channels, plane, points, *terms;
     long double *size; /* the sum of the magnitudes of the terms */
@@ -154,7 +156,7 @@ static void ref_grid_sample_forward(void *ctx, const struct tap *t)
 
     for (int64_t c = 0; c < s->channels; c++) {
         long double v = s->x->v[(t->image * s->channels + c) * s->plane + t->at];
-        if (w == 0 && !isfinite(v)) continue; /* the case has none that are not finite */
+        if (w == 0 && !isfinite(v)) continue; /* cases avoid values that are not finite here */
         ref_grid_sample_add(s, (t->image * s->channels + c) * s->points + t->point, w * v,
                             off * fabsl(v));
     }
@@ -188,7 +190,7 @@ static void to_grid(void *ctx, const struct tap *t)
     }
 }
 
-/* x_rank, shape: of the image. */
+/* rank, shape: of the image. */
 static void ref_grid_sample_run(const void *attrs, const struct ref_array *x,
                                 const struct ref_array *y, const struct ref_array *grid,
                                 const int64_t *shape, int rank, struct ref_array *out, tap_fn *each)
@@ -233,14 +235,14 @@ void ref_grid_sample_grad_grid(const struct ref_array *in, const void *attrs, st
     ref_grid_sample_run(attrs, &in[1], &in[0], &in[2], in[1].shape, in[1].rank, out, to_grid);
 }
 
-/* Where place i of n is between -1 and 1. */
+/* Returns the coordinate, between -1 and 1, of element i of n. */
 static long double ref_grid_sample_between(int64_t i, int64_t n, bool align)
 {
     if (align) return n == 1 ? 0 : -1 + 2 * (long double)i / (long double)(n - 1);
     return (2 * (long double)i + 1) / (long double)n - 1;
 }
 
-/* x, y, (z,) 1 of a point. */
+/* Sets base to x, y, (z,) 1 of a point. */
 static void base_of(int axes, const int64_t *extent, int64_t point, bool align, long double *base)
 {
     for (int k = 0; k < axes; k++) {

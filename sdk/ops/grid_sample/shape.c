@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of images that are sampled at places of a grid. */
+/* shape.c: has the shape rules and gradients of grid_sample, affine_grid and their gradients. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -23,7 +23,7 @@ enum bp_status bp_values_grid_sample(const void *attrs)
                     a->mode, a->padding);
 }
 
-/* The type of grid_sample(x, grid). */
+/* Computes the type of grid_sample(x, grid). */
 static enum bp_status grid_sample_forward(const struct bp_invocation *site, const struct bp_view *x,
                                           const struct bp_view *grid, struct bp_type *out)
 {
@@ -87,7 +87,8 @@ enum bp_status bp_grad_grid_sample(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* It is linear in dy, the adjoint of the forward: in grid it changes as the forward does of d. */
+/* This operator is linear in dy and is the adjoint of grid_sample. Its derivative by grid is that
+ * of grid_sample applied to d. */
 enum bp_status bp_grad_sample_grad_input(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
