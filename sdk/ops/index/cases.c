@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of operators that take elements by indices, or choose them. Those that put
- * elements are in scatter/cases.c. */
+/* cases.c: builds the cases of operators that read elements by indices, or select them. The cases
+ * of operators that write elements by indices are in scatter/cases.c. */
 #include "../common/cases.h"
 #include "../common/cases_shapes.h"
 #include "../common/cases_slices.h"
@@ -13,15 +13,15 @@ cases_fn cases_gather, cases_index_select, cases_index_sample, cases_gather_nd,
     cases_multiplex_grad, cases_masked_select, cases_set_value, cases_repeat_interleave,
     cases_gather_tree, cases_reverse_sequence, cases_hardmax, cases_nonzero;
 
-/* The values of an operator and of its gradient: what sums are made of, and what only gives its
- * shape. */
+/* Sets the data of a gradient's inputs: the values that are summed, and the input of which only the
+ * shape is used. */
 static void grad_data(struct kernel_case *made, size_t i)
 {
     made->in[0].data = i % 3 == 0 ? DATA_PLAIN : i % 3 == 1 ? DATA_EXACT : DATA_POSITIVE;
     made->in[2].data = DATA_UNREAD;
 }
 
-/* For the suite `gradient`. */
+/* Marks a case for the suite `gradient`. */
 static void index_cases_mark(struct kernel_case *made)
 {
     made->in[0].data = DATA_PLAIN;
@@ -50,7 +50,7 @@ static const struct {
 };
 enum { SMOOTH_GATHER = 4 };
 
-/* gather and gather_grad. */
+/* Adds the cases of gather and gather_grad. */
 void cases_gather(struct case_maker *maker)
 {
     bool grad = case_is(maker, "gather_grad");
@@ -61,7 +61,7 @@ void cases_gather(struct case_maker *maker)
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? gathers[i].y : gathers[i].x,
                  gathers[i].index, grad ? "+" : "", grad ? gathers[i].x : "");
         made = case_begin(maker, shapes);
-        made->attrs.gather.axis = gathers[i].axis; /* one layout */
+        made->attrs.gather.axis = gathers[i].axis; /* the gradient has this layout */
         if (grad) grad_data(made, i);
         else if (i % 2) made->in[0].data = DATA_SPECIAL;
         case_index(made, 1, maker->dtype[2], -gathers[i].extent, gathers[i].extent);
@@ -128,7 +128,7 @@ static const struct {
     {"long", "11x13x67", "257x2", "257x67", 0, 11, false},
 };
 
-/* gather_nd and its gradient. */
+/* Adds the cases of gather_nd and its gradient. */
 void cases_gather_nd(struct case_maker *maker)
 {
     bool grad = case_is(maker, "gather_nd_grad");
@@ -139,7 +139,7 @@ void cases_gather_nd(struct case_maker *maker)
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? named[i].y : named[i].x, named[i].index,
                  grad ? "+" : "", grad ? named[i].x : "");
         made = case_begin(maker, shapes);
-        made->attrs.gather_nd.batch_dims = named[i].batch; /* one layout */
+        made->attrs.gather_nd.batch_dims = named[i].batch; /* the gradient has this layout */
         if (grad) grad_data(made, i);
         case_index(made, 1, maker->dtype[2], -named[i].extent, named[i].extent);
         made->quick = named[i].quick;
@@ -168,7 +168,7 @@ static const struct {
     {"rows", "67x129", "67x257", 1, 129, false},
 };
 
-/* take_along_axis and its gradient. */
+/* Adds the cases of take_along_axis and its gradient. */
 void cases_take_along_axis(struct case_maker *maker)
 {
     bool grad = case_is(maker, "take_along_axis_grad");
@@ -179,7 +179,7 @@ void cases_take_along_axis(struct case_maker *maker)
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? along[i].index : along[i].x,
                  along[i].index, grad ? "+" : "", grad ? along[i].x : "");
         made = case_begin(maker, shapes);
-        made->attrs.take_along_axis.axis = along[i].axis; /* one layout */
+        made->attrs.take_along_axis.axis = along[i].axis; /* the gradient has this layout */
         if (grad) grad_data(made, i);
         case_index(made, 1, maker->dtype[2], -along[i].extent, along[i].extent);
         made->quick = along[i].quick;
@@ -199,7 +199,7 @@ static const struct {
     {"long", "129x65", "257", "257x65", 7, 129},
 };
 
-/* embedding and its gradient. */
+/* Adds the cases of embedding and its gradient. */
 void cases_embedding(struct case_maker *maker)
 {
     bool grad = case_is(maker, "embedding_grad");
@@ -210,7 +210,7 @@ void cases_embedding(struct case_maker *maker)
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? lookups[i].y : lookups[i].weight,
                  lookups[i].ids, grad ? "+" : "", grad ? lookups[i].weight : "");
         made = case_begin(maker, shapes);
-        made->attrs.embedding.padding_idx = lookups[i].padding; /* one layout */
+        made->attrs.embedding.padding_idx = lookups[i].padding; /* the gradient has this layout */
         if (grad) grad_data(made, i);
         case_index(made, 1, maker->dtype[2], 0, lookups[i].extent);
         made->quick = i % 2;
@@ -317,7 +317,7 @@ void cases_multiplex_grad(struct case_maker *maker)
     }
 }
 
-/* Masks: about half of it is set, all or nothing. */
+/* Masks, of which about half of the elements are set, all or none. */
 static const struct {
     const char *variant, *x;
 } masks[] = {
@@ -344,14 +344,14 @@ static int64_t index_cases_elements(const char *shape)
     return n;
 }
 
-/* masked_select and its gradient. */
+/* Adds the cases of masked_select and its gradient. */
 void cases_masked_select(struct case_maker *maker)
 {
     bool grad = case_is(maker, "masked_select_grad");
     char shapes[96];
 
     for (int i = 0; i < COUNT(masks); i++)
-        for (int kind = 0; kind < 3; kind++) { /* some, none, all */
+        for (int kind = 0; kind < 3; kind++) { /* half of the elements, none, all */
             static const double none = 0, all = 1;
             static const char *const name[] = {"", ".none", ".all"};
             int64_t n = index_cases_elements(masks[i].x);
@@ -366,7 +366,8 @@ void cases_masked_select(struct case_maker *maker)
             if (kind) case_list(made, 1, 1, kind == 1 ? &none : &all);
             else case_list(made, 1, (int)COUNT(mask_bits), mask_bits);
             made->quick = i < 4;
-            if (i == 3 && kind == 2) made->gradient = 2; /* all of its bound */
+            if (i == 3 && kind == 2) made->gradient = 2; /* the result has as many elements as its
+                                                            bound */
             if (i == 3) made->in[0].data = DATA_PLAIN;
             if (i == 6 && !kind) {
                 case_layouts(maker, made, masks[i].variant, false);
@@ -376,7 +377,8 @@ void cases_masked_select(struct case_maker *maker)
         }
 }
 
-/* The slices of slice: value is of their shape, one number, one line, or absent. */
+/* Adds set_value with the slices of case_slices: value has the slice's shape, or is one number, one
+ * line, or absent. */
 static void set_value(struct case_maker *maker, const struct case_slice *s, const char *value,
                       const char *what, uint32_t host)
 {

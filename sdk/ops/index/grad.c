@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grad.c: gradients and expansions of operators that take and put elements by indices. What
- * takes is the adjoint of what adds, so most rules are one call. */
+/* grad.c: has the gradients and decompositions of operators that read and write elements by
+ * indices. Reading by indices is the adjoint of adding by indices, so most rules are one call. */
 #include <call/compose.h>
 
 #include <backplane/attrs.h>
@@ -14,13 +14,15 @@ static enum bp_status keep_one(struct bp_grad *g, enum bp_row_number row, const 
     return bp_compose_end(&c);
 }
 
-/* Of <op>(x, index): <op>_grad(dy, index, x). The attributes of both are one layout. */
+/* The gradient of <op>(x, index) is <op>_grad(dy, index, x). The attributes of both have one
+ * layout. */
 static enum bp_status index_taken(struct bp_grad *g, enum bp_row_number row, const void *attrs)
 {
     return keep_one(g, row, attrs, (struct bp_tensor *[]){g->dy[0], g->in[1], g->in[0]}, 3, 0);
 }
 
-/* Of <op>_grad(dy, index, ..) in dy: what it is the gradient of. */
+/* The gradient of <op>_grad(dy, index, ..) with respect to dy is <op> itself, applied to its
+ * gradient. */
 static enum bp_status given_back(struct bp_grad *g, enum bp_row_number row)
 {
     return keep_one(g, row, g->attrs, (struct bp_tensor *[]){g->dy[0], g->in[1]}, 2, 0);
@@ -68,20 +70,21 @@ enum bp_status bp_grad_embedding(struct bp_grad *g)
     return index_taken(g, BP_ROW_embedding_grad, g->attrs);
 }
 
-/* embedding(weight, ids): the gradient of embedding_grad in dy takes the place of weight. */
+/* embedding(weight, ids): the gradient takes the place of weight. */
 enum bp_status bp_grad_embedding_grad(struct bp_grad *g)
 {
     return given_back(g, BP_ROW_embedding);
 }
 
-/* y = x + what is put: x gets dy, updates what they were added to. */
+/* y = x plus added updates: dx = dy, and the gradient of updates is dy, read at their indices. */
 static enum bp_status index_added(struct bp_grad *g, enum bp_row_number taking, const void *attrs)
 {
     if (g->want[0]) g->dx[0] = bp_tensor_retain(g->dy[0]);
     return keep_one(g, taking, attrs, (struct bp_tensor *[]){g->dy[0], g->in[1]}, 2, 2);
 }
 
-/* y = x but for what is replaced: x gets dy with zeros there. Row put(x, index, updates). */
+/* y = x with replaced elements: dx = dy with zeros there. Operator put(x, index, updates) writes
+ * them. */
 static enum bp_status index_replaced(struct bp_grad *g, enum bp_row_number put,
                                      const void *put_attrs, enum bp_row_number taking,
                                      const void *take_attrs, struct bp_tensor *index)
@@ -123,7 +126,7 @@ enum bp_status bp_grad_scatter_nd(struct bp_grad *g)
     return keep_one(g, BP_ROW_gather_nd, NULL, (struct bp_tensor *[]){g->dy[0], g->in[0]}, 2, 1);
 }
 
-/* An index of N 1 is one of N. */
+/* An index of shape N 1 is used as one of shape N. */
 enum bp_status bp_grad_scatter(struct bp_grad *g)
 {
     struct bp_scatter_attrs put = {.size = sizeof put, .overwrite = 1};
@@ -138,7 +141,7 @@ enum bp_status bp_grad_scatter(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* y = x u: x gets dy times what it was multiplied with, which is put into ones. */
+/* y = x u: dx = dy times the factors, which are ones with the updates written into them. */
 static enum bp_status index_multiplied(struct bp_grad *g, const struct bp_put_along_axis_attrs *put,
                                        const struct bp_take_along_axis_attrs *take)
 {
@@ -177,7 +180,8 @@ enum bp_status bp_grad_multiplex(struct bp_grad *g)
         struct bp_multiplex_grad_attrs a = {.size = sizeof a, .which = i - 1};
         if (!g->want[i] || c.status) continue;
         struct bp_tensor *d = MAKE(&c, multiplex_grad, &a, g->dy[0], index);
-        if (!c.status) g->dx[i] = bp_tensor_retain(d); /* of a failed rule the caller ends them */
+        if (!c.status) g->dx[i] = bp_tensor_retain(d); /* if the rule fails, its caller releases
+                                                          dx */
     }
     return bp_compose_end(&c);
 }
@@ -211,7 +215,7 @@ enum bp_status bp_grad_set_value(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* x as outer, extent, 1, inner, whose third axis repeats. */
+/* Views x as outer, extent, 1, inner, and repeats the third axis. */
 enum bp_status bp_decompose_repeat_interleave(struct bp_decomposition *e)
 {
     const struct bp_repeat_interleave_attrs *a = e->attrs;
@@ -238,7 +242,8 @@ enum bp_status bp_grad_segment_pool(struct bp_grad *g)
                     (struct bp_tensor *[]){g->in[0], g->in[1], g->out[0], g->dy[0]}, 4, 0);
 }
 
-/* In dy it is linear: each row of dy is multiplied with what one of ones would be. */
+/* The operator is linear in dy. For max and min, d is multiplied by the gradient that a dy of ones
+ * gets, which selects elements, and then summed. */
 enum bp_status bp_grad_segment_pool_grad(struct bp_grad *g)
 {
     struct bp_segment_pool_attrs sum = *(const struct bp_segment_pool_attrs *)g->attrs;
@@ -257,7 +262,7 @@ enum bp_status bp_grad_segment_pool_grad(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-/* What was turned round is turned back. */
+/* Reversing again restores the order. */
 enum bp_status bp_grad_reverse_sequence(struct bp_grad *g)
 {
     return given_back(g, BP_ROW_reverse_sequence);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: elements of any type taken, and put, where indices or a mask in memory say. */
+/* kernel.h: reads and writes elements of any type at positions that indices or a mask in memory
+ * name. */
 #ifndef BP_OPS_INDEX_KERNEL_H
 #define BP_OPS_INDEX_KERNEL_H
 
@@ -16,12 +17,13 @@ struct take_args {
     i64 shape[INDEX_AXES], stride[INDEX_AXES];
 };
 
-/* x and y are [n, inner]; of candidate number `which` of `count`. fill: rows of others become 0. */
+/* x and y are [n, inner]; x is candidate number `which` of `count`. fill: rows of other candidates
+ * become 0. */
 struct multiplex_args {
     i64 inner, wide, which, count, fill;
 };
 
-/* Elements in parts of `part`; n of them, and there are m values to put, or room for them. */
+/* n elements, in parts of `part`. m: the number of values to write, or the room for results. */
 struct masked_args {
     i64 n, part, parts, m;
 };
@@ -30,8 +32,8 @@ struct masked_args {
 #define masked_take_args masked_args
 #define masked_put_args masked_args
 
-/* A tensor of this shape, whose element at coordinates c is first + the sum of c y_stride in the
- * result, and the sum of c value_stride in value. */
+/* A tensor of this shape, whose element at coordinates c is first + the sum of c y_stride elements
+ * into the result, and the sum of c value_stride elements into value. */
 struct place_args {
     i64 first, rank;
     i64 shape[INDEX_AXES], y_stride[INDEX_AXES], value_stride[INDEX_AXES];
@@ -41,8 +43,8 @@ struct copy_args {
     i64 unused;
 };
 
-/* Elements t_step apart are steps of a sequence, elements b_step apart lie in others; inner: the
- * smaller of both. */
+/* Elements t_step apart are steps of a sequence, elements b_step apart are in different sequences;
+ * inner: the smaller of both. */
 struct reverse_args {
     i64 steps, t_step, batch, b_step, inner, wide;
 };
@@ -52,7 +54,7 @@ struct gather_tree_args {
 };
 
 #ifdef ELEM
-/* y[o, j, i] = x[o, the row that name j says, i]. */
+/* y[o, j, i] = x[o, row named by index j, i]. */
 KFN void gather_span(const struct gather_args *a, i64 begin, i64 count, GLOBAL elem *y,
                      GLOBAL const elem *x, GLOBAL const void *index, GLOBAL u32 *fault)
 {
@@ -106,7 +108,7 @@ KFN void take_span(const struct take_args *a, i64 begin, i64 count, GLOBAL elem 
 }
 ENTRY_SPANS_4(take, elem, const elem, const void, u32)
 
-/* The rows of y that come from x, candidate number `which`. */
+/* Writes the rows of y that come from x, candidate number `which`. */
 KFN void multiplex_span(const struct multiplex_args *a, i64 begin, i64 count, GLOBAL elem *y,
                         GLOBAL const elem *x, GLOBAL const void *index, GLOBAL u32 *fault)
 {
@@ -125,7 +127,7 @@ KFN void multiplex_span(const struct multiplex_args *a, i64 begin, i64 count, GL
 }
 ENTRY_SPANS_4(multiplex, elem, const elem, const void, u32)
 
-/* How many of each part are set. */
+/* Counts the set elements of each part. */
 KFN void masked_count_span(const struct masked_args *a, i64 begin, i64 count, GLOBAL i64 *found,
                            GLOBAL const u8 *mask)
 {
@@ -139,7 +141,8 @@ KFN void masked_count_span(const struct masked_args *a, i64 begin, i64 count, GL
 }
 ENTRY_SPANS_2(masked_count, i64, const u8)
 
-/* One lane: how many are set before each part; the sum of all to result. */
+/* Run by one lane: replaces the counts by the number of set elements before each part, and writes
+ * the total to result. */
 KFN void masked_scan_span(const struct masked_args *a, i64 begin, i64 count, GLOBAL i64 *found,
                           GLOBAL i64 *result)
 {
@@ -167,7 +170,7 @@ KFN void masked_take_span(const struct masked_args *a, i64 begin, i64 count, GLO
 }
 ENTRY_SPANS_4(masked_take, elem, const elem, const u8, const i64)
 
-/* y = the values in order where mask is set, 0 elsewhere. */
+/* y = the values, in order, where mask is set, and 0 where it is not. */
 KFN void masked_put_span(const struct masked_args *a, i64 begin, i64 count, GLOBAL elem *y,
                          GLOBAL const elem *values, GLOBAL const u8 *mask,
                          GLOBAL const i64 *before, GLOBAL u32 *fault)
@@ -192,7 +195,7 @@ KFN void copy_span(const struct copy_args *a, i64 begin, i64 count, GLOBAL elem 
 }
 ENTRY_SPANS_2(copy, elem, const elem)
 
-/* Elements of value, or zeros where it is NULL, to their places in y. */
+/* Copies elements of value, or zeros if value is NULL, to their positions in y. */
 KFN void place_span(const struct place_args *a, i64 begin, i64 count, GLOBAL elem *y,
                     GLOBAL const elem *value)
 {
@@ -240,7 +243,8 @@ KFN void reverse_span(const struct reverse_args *a, i64 begin, i64 count, GLOBAL
 }
 ENTRY_SPANS_4(reverse, elem, const elem, const void, u32)
 
-/* One beam of the last step, followed to the first: column number b beams + w. */
+/* Follows one beam of the last step back to the first: beam w of batch b is column number b beams +
+ * w. */
 KFN void gather_tree_span(const struct gather_tree_args *a, i64 begin, i64 count, GLOBAL elem *y,
                           GLOBAL const elem *ids, GLOBAL const elem *parents, GLOBAL u32 *fault)
 {

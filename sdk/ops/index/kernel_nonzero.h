@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_nonzero.h: the indices of elements that are not 0, by size (elem.h): teams count those of
- * a part each, then write theirs behind what the parts before have. So the order is that of the
- * elements, and results are the same at any width. */
+/* kernel_nonzero.h: finds the indices of elements that are not 0, by size of elements (elem.h).
+ * Each team counts the elements of its part, then writes their indices after those of the parts
+ * before. The order is therefore the order of the elements, and results are equal at any vector
+ * width. */
 #ifndef BP_OPS_INDEX_KERNEL_NONZERO_H
 #define BP_OPS_INDEX_KERNEL_NONZERO_H
 
@@ -9,8 +10,8 @@
 
 enum { NONZERO_RANK = 8 };
 
-/* n elements, of `words` elem each, a team has `part` of them; any bit of mask makes an element of
- * x not 0. */
+/* n elements, of `words` elem each; a team has `part` of them. An element of x is not 0 if any bit
+ * of mask is set in it. */
 struct nonzero_parts {
     i64 n, part, words;
     u64 mask;
@@ -55,7 +56,7 @@ KFN void nonzero_count_team(const struct nonzero_count_args *a, i64 team, LOCAL 
 }
 ENTRY_TEAMS_2(nonzero_count, i64, const elem)
 
-/* The sum of v in the lanes before this one. */
+/* Returns the sum of v in the lanes before this one. */
 KFN acc nonzero_before(acc v, LOCAL acc *s)
 {
 #ifdef ON_HOST
@@ -84,7 +85,7 @@ KFN void nonzero_put(const struct nonzero_write_args *a, GLOBAL i64 *row, i64 i)
     }
 }
 
-/* Each lane has neighbouring elements of the part. The last of all says how many there are. */
+/* Each lane has adjacent elements of the part. The last lane of the last team writes the total. */
 KFN void nonzero_write_team(const struct nonzero_write_args *a, i64 team, LOCAL acc *s,
                             GLOBAL i64 *index, GLOBAL i64 *total, GLOBAL const i64 *found,
                             GLOBAL const elem *x)

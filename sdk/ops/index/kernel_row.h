@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_row.h: what an index in memory names: for what takes (kernel.h) and puts
- * (scatter/kernel.h). */
+/* kernel_row.h: finds the row that an index in memory names, for kernels that read (kernel.h) and
+ * write (scatter/kernel.h) rows. */
 #ifndef BP_OPS_INDEX_KERNEL_ROW_H
 #define BP_OPS_INDEX_KERNEL_ROW_H
 
@@ -8,10 +8,10 @@
 
 enum { INDEX_AXES = 8 };
 
-/* How rows of a tensor [outer, rows, inner] are named: each by k indices, which lie one after the
- * other, one for each of k axes of extents dim, whose product is rows. There are n for each outer:
- * those of the next lie `step` indices further (0: the same serve all). wide: they are i64, else
- * i32. wrap: negative ones count from the end. pad: a row that is taken as zeros and gets nothing
+/* How rows of a tensor [outer, rows, inner] are named: each by k adjacent indices, one for each of
+ * k axes of extents dim, whose product is rows. There are n names for each outer; the names of the
+ * next outer are `step` indices further (0: all share one list). wide: indices are i64, otherwise
+ * i32. wrap: negative indices count from the end. pad: a row that reads as zeros and is not written
  * (-1: none). */
 struct index_rows {
     i64 rows, inner, n, k, step, wide, wrap, pad;
@@ -21,16 +21,16 @@ struct index_rows {
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-/* An index into extent, counted from the first; -1 where it is outside. wrap: negative ones count
- * from the end. */
+/* Returns an index into extent, counted from the first; -1 if it is outside. wrap: negative indices
+ * count from the end. */
 KFN i64 index_within(i64 i, i64 extent, i64 wrap)
 {
     i += i < 0 && wrap ? extent : 0;
     return i < 0 || i >= extent ? -1 : i;
 }
 
-/* The row that the k indices from number `at` on name; where one is outside, -1, and the fault is
- * set. */
+/* Returns the row that the k indices from number `at` on name; if an index is outside, sets the
+ * fault and returns -1. */
 KFN i64 row_at(const struct index_rows *r, GLOBAL const void *index, i64 at, GLOBAL u32 *fault)
 {
     i64 row = 0;
@@ -48,7 +48,7 @@ KFN elem elem_zero(void)
     return elem_put(acc_zero());
 }
 
-/* An element of i32 or i64 as an index; of other types nothing that means something. */
+/* Returns an element of i32 or i64 as an index; for other types the result is meaningless. */
 KFN i64 elem_index(elem x)
 {
 #ifdef ELEM_COMPLEX

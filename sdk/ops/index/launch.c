@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the kernels of kernel.h for gather, embedding, multiplex, masked_select,
+ * set_value and others. */
 #include "kernel.h"
 #include "launch.h"
 
@@ -42,7 +43,7 @@ static enum bp_status index_gather(const struct bp_launch *launch, struct index_
     return portable_run(launch, &p);
 }
 
-/* index_select has the same attributes. */
+/* Launches gather and index_select, which have the same attributes. */
 enum bp_status portable_gather(const struct bp_launch *launch)
 {
     const struct bp_gather_attrs *a = launch->attrs;
@@ -90,7 +91,7 @@ enum bp_status portable_take_along_axis(const struct bp_launch *launch)
     return portable_run(launch, &p);
 }
 
-/* One candidate after the other: each launch writes the rows that come from its own. */
+/* Runs one launch for each candidate: it writes the rows that come from that candidate. */
 enum bp_status portable_multiplex(const struct bp_launch *launch)
 {
     uint32_t n = launch->n_in - 1;
@@ -135,7 +136,8 @@ static struct masked_args index_masked(const struct bp_view *mask, const struct 
                                 .m = values->count};
 }
 
-/* Workspace: for each part how many are set, then how many before it. result: it gets the sum. */
+/* Fills the workspace: for each part the number of set elements, then their number before the part.
+ * result receives the total. */
 static enum bp_status count_mask(const struct bp_launch *launch, const struct masked_args *args,
                                  const struct bp_view *mask, int64_t *result)
 {
@@ -195,14 +197,14 @@ enum bp_status portable_masked_select_grad(const struct bp_launch *launch)
     return status ? status : portable_run(launch, &p);
 }
 
-/* A slice's end as the core takes it: from the end where negative, inside. */
+/* Clamps a slice's end as the core does: negative counts from the end. */
 static int64_t index_inside(int64_t i, int64_t extent)
 {
     if (i < 0) i += extent;
     return i < 0 ? 0 : i > extent ? extent : i;
 }
 
-/* The part of y that attributes name, and how value repeats over it. */
+/* Returns the part of y that the attributes name, and how value repeats over it. */
 static struct place_args index_part_of(const struct bp_set_value_attrs *a, const struct bp_view *y,
                                        const struct bp_view *value)
 {

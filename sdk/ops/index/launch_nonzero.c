@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_nonzero.c: launches of the kernels of kernel_nonzero.h. */
+/* launch_nonzero.c: launches the kernels of kernel_nonzero.h. */
 #include "kernel_nonzero.h"
 #include "../../dialect/portable.h"
 
@@ -9,7 +9,7 @@ static struct nonzero_parts nonzero_parts_of(const struct bp_view *x)
 {
     struct nonzero_parts a = {.n = x->count, .words = 1, .mask = ~UINT64_C(0)};
 
-    switch (x->dtype) { /* of floats all bits but the sign: -0 is 0, NaN is not */
+    switch (x->dtype) { /* for floats all bits except the sign: -0 is 0, NaN is not */
     case BP_F8E4M3: case BP_F8E5M2: a.mask = 0x7f; break;
     case BP_F16: case BP_BF16: a.mask = 0x7fff; break;
     case BP_F32: a.mask = 0x7fffffff; break;
@@ -23,7 +23,7 @@ static struct nonzero_parts nonzero_parts_of(const struct bp_view *x)
     return a;
 }
 
-/* At least one, which says that nothing was found. */
+/* Returns the number of parts, at least one: its team reports that no element was found. */
 static int64_t parts_count(const struct nonzero_parts *a)
 {
     return a->n ? (a->n + a->part - 1) / a->part : 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: elements taken by indices: for each element of the result it is found which one of x
- * it is. What puts elements is in scatter/reference.c. */
+/* reference.c: computes the references of operators that read elements by indices: each finds the
+ * element of x for each element of the result. Those that write elements are in
+ * scatter/reference.c. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>
 
-/* An index into extent that may count from the end. */
+/* Returns an index into extent; negative indices count from the end. */
 static int64_t ref_index_within(const struct ref_array *index, int64_t i, int64_t extent)
 {
     int64_t k = (int64_t)index->u[i];
@@ -232,7 +233,7 @@ static int64_t ref_index_clamp(int64_t i, int64_t extent)
     return i < 0 ? 0 : i > extent ? extent : i;
 }
 
-/* Which place of the slice along its axis an index is; -1: none. */
+/* Returns which position of the slice an index along an axis has; -1: it is not in the slice. */
 static int64_t ref_index_place_of(const struct bp_set_value_attrs *a, int rank, int axis, int64_t i,
                                   int64_t extent)
 {
@@ -247,7 +248,7 @@ static int64_t ref_index_place_of(const struct bp_set_value_attrs *a, int rank, 
     return i;
 }
 
-/* Each element of x that is in the slice is one of value. */
+/* Replaces each element of x that is in the slice by an element of value. */
 void ref_set_value(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct ref_array *x = &in[0], *value = in[1].type ? &in[1] : NULL;
@@ -288,8 +289,9 @@ static long double number_at(const struct ref_array *x, int64_t i)
     return x->type->class == NUM_SIGNED ? (long double)(int64_t)x->u[i] : (long double)x->u[i];
 }
 
-/* Whether element i is before or above all others of its line: element k has another index along
- * axis alone. */
+/* An element is 1 if it is the first largest of its line: above all elements before it, and not
+ * below any after it; NaN counts as the largest. Element k of the line differs in its index along
+ * axis only. */
 void ref_hardmax(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_hardmax_attrs *a = attrs;

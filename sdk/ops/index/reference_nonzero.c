@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_nonzero.c: the indices of elements that are not 0. */
+/* reference_nonzero.c: computes the reference of nonzero: the indices of elements that are not
+ * 0. */
 #include "../common/reference.h"
 
 static bool ref_nonzero_is_set(const struct ref_array *x, int64_t i)
 {
     if (x->u) return x->u[i] != 0;
     for (int p = 0; p < x->type->parts; p++)
-        if (x->v[i * x->type->parts + p] != 0) return true; /* NaN too */
+        if (x->v[i * x->type->parts + p] != 0) return true; /* NaN is not 0 */
     return false;
 }
 

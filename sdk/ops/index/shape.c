@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: shapes of operators that take and put elements by indices. Gradients: grad.c. */
+/* shape.c: has the shape rules of operators that read and write elements by indices. Their
+ * gradients are in grad.c. */
 #include <call/shape.h>
 
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-/* out becomes x with axes first to last - 1 replaced by those of index, but its last `skip`. */
+/* Sets out to x with axes first to last - 1 replaced by the axes of index, except its last
+ * `skip`. */
 static enum bp_status index_replaced(const struct bp_invocation *site, const struct bp_view *x,
                                      const struct bp_view *index, uint32_t first, uint32_t last,
                                      uint32_t skip, struct bp_type *out)
@@ -97,7 +99,8 @@ enum bp_status bp_infer_embedding_grad(struct bp_invocation *site)
     return bp_shape_expect(site, 0, &y);
 }
 
-/* x and index of one rank, index at most as long beside axis. */
+/* Checks that x and index have one rank, and that index is not longer than x along axes other than
+ * `axis`. */
 static enum bp_status index_along(const struct bp_invocation *site, const struct bp_view *x,
                                   const struct bp_view *index, int64_t axis)
 {
@@ -176,7 +179,8 @@ enum bp_status bp_infer_put_along_axis(struct bp_invocation *site)
     return bp_shape_expect(site, 2, &updates);
 }
 
-/* The slices of x, past its first `batch` axes, that rows of index name. */
+/* Computes the shape of the slices of x, after its first `batch` axes, that the rows of index
+ * name. */
 static enum bp_status index_named(const struct bp_invocation *site, const struct bp_view *x,
                                   const struct bp_view *index, int64_t batch, struct bp_type *out)
 {
@@ -251,7 +255,7 @@ enum bp_status bp_infer_scatter_nd_put(struct bp_invocation *site)
     return bp_shape_expect(site, 2, &updates);
 }
 
-/* An index for each row: N, or N 1. */
+/* Checks that there is an index for each row: shape N, or N 1. */
 static enum bp_status index_column(const struct bp_invocation *site, uint32_t port)
 {
     const struct bp_view *v = bp_invocation_in(site, port);
@@ -356,7 +360,7 @@ enum bp_status bp_infer_multiplex_grad(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* As many as elements, at most. */
+/* The result has at most as many elements as x. */
 enum bp_status bp_infer_masked_select(struct bp_invocation *site)
 {
     const struct bp_view *x = bp_invocation_in(site, 0);
@@ -405,7 +409,7 @@ enum bp_status bp_infer_repeat_interleave(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The part of x that set_value replaces. */
+/* Computes the part of x that set_value replaces. */
 static enum bp_status replaced_part(const struct bp_invocation *site, struct bp_extents *part)
 {
     const struct bp_set_value_attrs *a = site->attrs;
@@ -482,7 +486,7 @@ enum bp_status bp_infer_segment_pool_grad(struct bp_invocation *site)
     const struct bp_segment_pool_grad_attrs *a = site->attrs;
     struct bp_type y;
 
-    TRY(bp_values_segment_pool(site->attrs)); /* one layout */
+    TRY(bp_values_segment_pool(site->attrs)); /* the attributes have one layout */
     TRY(index_pooled(site, a->segments, &y));
     TRY(bp_shape_expect(site, 2, &y));
     bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
@@ -511,7 +515,7 @@ enum bp_status bp_infer_reverse_sequence(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* As many rows as elements, at most. */
+/* The result has at most as many rows as x has elements. */
 enum bp_status bp_infer_nonzero(struct bp_invocation *site)
 {
     const struct bp_view *x = bp_invocation_in(site, 0);
