@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of operators on vectors and matrices. */
+/* cases.c: builds the cases of operators on vectors and matrices. */
 #include "../common/cases.h"
 #include <stdio.h>
 
@@ -11,14 +11,15 @@ static bool is_real_float(const struct case_maker *maker)
     return case_is_float(maker) && !case_is_complex(maker);
 }
 
-/* What products of three give of what is not finite depends on which come first, and that is not
- * defined; of complex infinities the product itself is not. */
+/* Whether cases may have infinities. With three factors, the result of infinities and NaN depends
+ * on the order of the products, which is undefined; for complex infinities the product itself is
+ * undefined. */
 static bool has_infinities(const struct case_maker *maker)
 {
     return is_real_float(maker) && !case_is(maker, "bilinear") && !case_is(maker, "multi_dot");
 }
 
-/* The same shapes with data that all operators here take. */
+/* Adds the shapes with data that all operators of this file accept. */
 static void linalg_cases_plain(const struct case_maker *maker, const char *const *shapes, int n,
                                const char *gradient)
 {
@@ -199,7 +200,7 @@ void cases_multi_dot(struct case_maker *maker)
     linalg_cases_plain(maker, shapes, 11, "2x3+3x2+2x2");
 }
 
-/* Nothing that is not finite: powers above 2 are products of three. */
+/* There is no data that is not finite: powers above 2 are products of three or more. */
 void cases_matrix_power(struct case_maker *maker)
 {
     static const char *const shapes[] = {"3x3", "2x5x5", "1x1", "0x0", "0x3x3", "17x17"};
@@ -222,7 +223,7 @@ void cases_matrix_power(struct case_maker *maker)
     case_layouts(maker, made, "gradient", false);
 }
 
-/* Labels as the operator has them: -1 between operands. -2 ends the list. */
+/* Labels as in the operator's attribute: -1 separates operands. -2 ends the list. */
 static const struct {
     const char *name, *shapes;
     int64_t labels[24];
@@ -265,7 +266,7 @@ static const struct {
 static struct kernel_case *linalg_cases_einsum(const struct case_maker *maker, size_t i)
 {
     struct kernel_case *made = case_begin(maker, sums[i].shapes);
-    int64_t n = 0, *labels = made->dims[0]; /* the memory of all lists together */
+    int64_t n = 0, *labels = made->dims[0]; /* the storage of all lists together */
 
     while (sums[i].labels[n] != -2) n++;
     for (int64_t k = 0; k < n; k++) labels[k] = sums[i].labels[k];
@@ -298,10 +299,11 @@ void cases_einsum(struct case_maker *maker)
     }
 }
 
-/* Nothing that is not finite: which rows are exchanged then is not defined. */
+/* There is no data that is not finite: it leaves the choice of pivot rows undefined. */
 void cases_det(struct case_maker *maker)
 {
-    /* Rows to exchange, and a number that is no pivot. */
+    /* Matrices that need row exchanges; and one with a small number that must not become a
+     * pivot. */
     static const double turns[] = {0, 3, 0, 0, 0, 0.5, 0, -2, 0, 0, 0, 4, 0, 0, 0, 1};
     static const double small[] = {1e-4, 1, 1, 1, 1, 2, 1, 2, 1};
     static const struct {

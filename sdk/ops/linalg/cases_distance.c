@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_distance.c: cases of distances and angles of vectors. */
+/* cases_distance.c: builds the cases of distances between vectors and of cosine_similarity. */
 #include "../common/cases.h"
 #include <math.h>
 
@@ -21,7 +21,7 @@ void cases_dist(struct case_maker *maker)
             made->quick = i == 2;
             case_end(maker, made, "p%g", orders[p]);
         }
-    for (int p = 0; p < N_ORDERS; p++) { /* an infinity, and more */
+    for (int p = 0; p < N_ORDERS; p++) { /* one infinity, and several */
         made = case_begin(maker, p % 2 ? "31+31" : "9+1");
         case_data(made, DATA_NONFINITE);
         if (p % 2 == 0) made->in[1].data = DATA_PLAIN;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: square matrices. */
+/* kernel.h: computes determinants of square matrices. */
 #ifndef BP_OPS_LINALG_KERNEL_H
 #define BP_OPS_LINALG_KERNEL_H
 
 #include "../../dialect/dialect.h"
 
-/* Matrices of n by n, one after the other. */
+/* n by n matrices, one after the other. */
 struct det_args {
     i64 n;
 };
@@ -14,7 +14,8 @@ struct det_args {
 #include "../../dialect/entry.h"
 #include "../../dialect/maths.h"
 
-/* The row from k on whose number in column k is the largest, the first of several; NaN is. */
+/* Returns the row from k on whose number in column k has the largest magnitude, the first of
+ * several; NaN counts as the largest. */
 KFN i64 pivot_row(GLOBAL const acc *m, i64 n, i64 k)
 {
     acc best = acc_abs(m[k * n + k]);
@@ -30,7 +31,7 @@ KFN i64 pivot_row(GLOBAL const acc *m, i64 n, i64 k)
     return row;
 }
 
-/* A matrix each, by elimination in a copy of it in work. */
+/* A team computes one matrix, by elimination in a copy of it in work. */
 KFN void det_team(const struct det_args *a, i64 team, LOCAL acc *s, GLOBAL elem *y,
                   GLOBAL const elem *x, GLOBAL acc *work)
 {
@@ -47,7 +48,7 @@ KFN void det_team(const struct det_args *a, i64 team, LOCAL acc *s, GLOBAL elem 
         row = pivot_row(m, n, k);
         pivot = m[row * n + k];
         det *= row == k ? pivot : -pivot;
-        BARRIER(); /* every lane has found it */
+        BARRIER(); /* every lane has found the pivot */
         FOR_LANES(j, row == k ? 0 : n - k)
         {
             acc v = m[row * n + k + j];
@@ -55,7 +56,7 @@ KFN void det_team(const struct det_args *a, i64 team, LOCAL acc *s, GLOBAL elem 
             m[k * n + k + j] = v;
         }
         BARRIER();
-        if (pivot == 0) continue; /* so is all of the column */
+        if (pivot == 0) continue; /* then the rest of the column is 0 too */
         FOR_LANES(i, n - k - 1)
         {
             GLOBAL acc *to = m + (k + 1 + i) * n;

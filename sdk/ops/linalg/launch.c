@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch.c: launches of the kernels of kernel.h. */
+/* launch.c: launches the determinant kernel of kernel.h. */
 #include "../../dialect/portable.h"
 #include "kernel.h"
 
-/* A copy of the matrices, in the type that is computed in. */
+/* Requests workspace for a copy of the matrices in the computing type. */
 enum bp_status portable_det_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_view *x = prep->in[0];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: operators on vectors and matrices. Most are sums of products by labels, over which
- * this goes with all indices at once. */
+/* reference.c: computes the references of operators on vectors and matrices. Most are sums of
+ * products by labels: one loop runs over all indices together. */
 #include "../common/reference_running.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum { LABELS = 12, OPERANDS = 8 };
 
-/* labels[i] are those of operand i, labels[n] those of the result; -1 ends a list. */
+/* labels[i] are the labels of operand i, labels[n] those of the result; -1 ends a list. */
 struct labels {
     int n;
     int64_t of[OPERANDS + 1][REF_RANK + 1];
@@ -21,7 +21,7 @@ static int64_t index_of(const struct ref_array *x, const int64_t *label, const i
     return index;
 }
 
-/* Adds the product of one element of each operand to element to. */
+/* Adds the product of one element of each operand to element `to`. */
 static void add_product(const struct ref_array *in, const struct labels *l, const int64_t *at,
                         struct ref_array *out, int64_t to)
 {
@@ -43,14 +43,14 @@ static void add_product(const struct ref_array *in, const struct labels *l, cons
     }
     if (out->u) out->u[to] += product;
     for (int p = 0; out->v && p < parts; p++) {
-        /* The first term as it is: a sum of one keeps the sign of a zero. */
+        /* The first term is assigned: a sum of one term keeps the sign of a zero. */
         long double *sum = &out->v[to * parts + p], term = p ? im : re;
         *sum = *sum == 0 ? term : *sum + term;
         out->bound[to * parts + p] += size;
     }
 }
 
-/* Result: how many terms each sum has. Bounds are sums of magnitudes. */
+/* Returns the number of terms of each sum. Bounds are sums of magnitudes. */
 static int64_t sum_products(const struct ref_array *in, const struct labels *l,
                             struct ref_array *out)
 {
@@ -71,8 +71,8 @@ static int64_t sum_products(const struct ref_array *in, const struct labels *l,
     return out->count ? count / out->count : 0;
 }
 
-/* Each term takes its products, and one addition less than there are terms; the last rounding is in
- * the row's ulp. Parts of complex numbers take twice as many. */
+/* Each term passes through its products, and one addition less than there are terms; the operator's
+ * ulp covers the last rounding. Parts of complex numbers need twice as many. */
 static void ref_linalg_grow(struct ref_array *out, int64_t terms, int operands)
 {
     int parts = out->v ? out->type->parts : 0;
@@ -114,7 +114,8 @@ void ref_dot(const struct ref_array *in, const void *attrs, struct ref_array *ou
     by_labels(in, &l, out);
 }
 
-/* The nearest number, but for complex ones and what long double misses of f64, as in mul. */
+/* The result is the nearest number, except for complex numbers and for the error of long double for
+ * f64, as in mul. */
 static void no_sum(struct ref_array *out)
 {
     for (int64_t i = 0; out->v && i < out->count * out->type->parts; i++)
@@ -144,7 +145,7 @@ void ref_inner(const struct ref_array *in, const void *attrs, struct ref_array *
     int n = 0, last = LABELS - 1;
 
     (void)attrs;
-    if (!in[0].rank || !in[1].rank) last = -1; /* nothing is summed */
+    if (!in[0].rank || !in[1].rank) last = -1; /* no axis is summed */
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < in[s].rank; i++) {
             bool summed = last >= 0 && i == in[s].rank - 1;
@@ -163,7 +164,8 @@ void ref_mv(const struct ref_array *in, const void *attrs, struct ref_array *out
     by_labels(in, &l, out);
 }
 
-/* The sum, then a product with alpha, that of input with beta, and the addition. */
+/* The sum is computed, then its product with alpha, the product of input with beta, and the
+ * addition. */
 void ref_addmm(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_addmm_attrs *a = attrs;
@@ -214,7 +216,7 @@ void ref_kron(const struct ref_array *in, const void *attrs, struct ref_array *o
     for (int s = 0; s < 2; s++) ref_array_finish(&pair[s]);
 }
 
-/* One part of a difference of two products, or of four. */
+/* Computes one part of a difference of two products, or of four for complex numbers. */
 static void cross_part(const struct ref_array *in, int64_t at, int64_t step, int i,
                        struct ref_array *out)
 {
@@ -273,8 +275,9 @@ void ref_trace(const struct ref_array *in, const void *attrs, struct ref_array *
         out->bound[i] = isfinite(out->v[i]) ? out->bound[i] * ref_growth(terms - 2) : 0;
 }
 
-/* The chain from the left, with the same in magnitudes; each product adds its roundings to those of
- * what goes in. chain: as matrices; results replace *y and *size, of rows x columns. */
+/* Multiplies a chain of matrices from the left by b, and its magnitudes likewise; each product adds
+ * its roundings to those of its operands. *y and *size are rows x inner; results replace them and
+ * are rows x columns. */
 static void ref_linalg_multiply(long double **y, long double **size, int64_t rows, int64_t inner,
                                 const struct ref_array *b, int64_t columns)
 {
@@ -322,7 +325,8 @@ void ref_multi_dot(const struct ref_array *in, const void *attrs, struct ref_arr
     free(size);
 }
 
-/* Powers of each matrix from the left: n (m - 1) roundings of each term, in any grouping. */
+/* Computes powers of each matrix from the left: n (m - 1) roundings of each term, in any
+ * grouping. */
 void ref_matrix_power(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     int64_t power = ((const struct bp_matrix_power_attrs *)attrs)->n;
@@ -370,8 +374,9 @@ static void ref_linalg_exchange(long double *a, long double *b, int64_t n)
     }
 }
 
-/* Elimination with the largest number of each column as pivot: m becomes L, below the diagonal, and
- * U of its rows in another order, which like (NULL: nothing) gets too. The determinant of m. */
+/* Eliminates with the largest number of each column as pivot: m becomes L, below the diagonal, and
+ * U of its rows in another order. like (if not NULL) gets the same order of rows. Returns the
+ * determinant of m. */
 static long double ref_linalg_eliminate(long double *m, int64_t n, long double *like)
 {
     long double det = 1;
@@ -394,7 +399,7 @@ static long double ref_linalg_eliminate(long double *m, int64_t n, long double *
     return det;
 }
 
-/* The determinant of m without row r and column c; room: for n n numbers. */
+/* Returns the determinant of m without row r and column c; room: for n n numbers. */
 static long double minor_of(const long double *m, int64_t n, int64_t r, int64_t c,
                             long double *room)
 {
@@ -406,7 +411,8 @@ static long double minor_of(const long double *m, int64_t n, int64_t r, int64_t 
     return ref_linalg_eliminate(room, n - 1, NULL);
 }
 
-/* By how much errors of L U change the determinant: each times its minor of what they are of. */
+/* Returns by how much errors of L U change the determinant: each error times the minor of its
+ * element in like, the matrix with its rows in the order of L U. */
 static long double det_error(const long double *lu, const long double *like, int64_t n,
                              long double *room)
 {
@@ -438,7 +444,7 @@ void ref_det(const struct ref_array *in, const void *attrs, struct ref_array *ou
         for (int64_t i = 0; i < size; i++) lu[i] = like[i] = in->v[b * size + i];
         out->v[b] = ref_linalg_eliminate(lu, n, like);
         out->bound[b] = det_error(lu, like, n, room) + ref_growth(n - 2) * fabsl(out->v[b]);
-        out->bound[b] *= 1 + 0x1p-10L; /* its own roundings */
+        out->bound[b] *= 1 + 0x1p-10L; /* the roundings of the bound */
     }
     free(lu);
     free(like);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_distance.c: distances and angles of vectors. */
+/* reference_distance.c: computes the references of distances between vectors and of
+ * cosine_similarity. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* n pairs of numbers of one result. */
+/* The n pairs of numbers of one result. */
 struct pairs {
     int64_t n;
     long double *x, *y;
@@ -24,7 +25,8 @@ static void ref_distance_finish(struct pairs *p)
     free(p->y);
 }
 
-/* The pairs of result number o, where axis of the broadcast shape goes (-1: all do). */
+/* Collects the pairs of result number o; axis: the axis of the broadcast shape that is reduced (-1:
+ * all). */
 static void ref_distance_collect(const struct ref_array *in, int rank, const int64_t *shape,
                                  int axis, int64_t o, struct pairs *p)
 {
@@ -42,7 +44,8 @@ static void ref_distance_collect(const struct ref_array *in, int rank, const int
     }
 }
 
-/* Relative, of a norm of n terms whose powers add up to s, as that of norm. */
+/* Returns the relative error of a norm of n terms whose powers add up to s, as the reference of
+ * norm does. */
 static long double norm_roundings(long double p, int64_t n, long double s)
 {
     if (p == 1) return ref_growth(n - 2);
@@ -50,9 +53,9 @@ static long double norm_roundings(long double p, int64_t n, long double s)
     return (ref_growth(n - 1) + 2 + (s > 0 ? fabsl(logl(s)) : 0)) / p;
 }
 
-/* The norm of x - y + epsilon. A difference is off by u of itself and of what is added: an error of
- * each term of a norm, which changes by no more than the p-norm of these (the largest, for p below
- * 1 or infinite, once for each). */
+/* Computes the norm of x - y + epsilon. A difference is off by u of itself and by the rounding of
+ * the addition: an error of each term of the norm. The norm changes at most by the p-norm of these
+ * errors (for p below 1 or infinite: by the largest error, once for each term). */
 static void ref_distance_distance(const struct pairs *p, long double order, long double epsilon,
                                   long double *value, long double *bound)
 {

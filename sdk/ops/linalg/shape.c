@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: rules of operators on vectors and matrices, each written in products and sums. */
+/* shape.c: has the shape rules and decompositions of operators on vectors and matrices; each
+ * decomposition is made of products and sums. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -30,7 +31,7 @@ static enum bp_status needs_rank(const struct bp_invocation *site, uint32_t port
                     op->in[port].name, rank, low, high);
 }
 
-/* Axis a of one input is as long as axis b of another. */
+/* Checks that axis a of one input is as long as axis b of another. */
 static enum bp_status same_extent(const struct bp_invocation *site, uint32_t port, uint32_t a,
                                   uint32_t other, uint32_t b)
 {
@@ -242,7 +243,7 @@ enum bp_status bp_infer_kron(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Each axis as two: that of x, then that of y. */
+/* Treats each axis as two: the axis of x, then that of y. */
 enum bp_status bp_decompose_kron(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);
@@ -276,7 +277,7 @@ enum bp_status bp_infer_cross(struct bp_invocation *site)
     return bp_shape_expect(site, 1, &site->out[0]);
 }
 
-/* The vectors with their entries turned: 1 2 0, or 2 0 1. */
+/* Rotates the entries of the vectors: 1 2 0, or 2 0 1. */
 static struct bp_tensor *linalg_turned(struct bp_compose *c, struct bp_tensor *t, int64_t axis,
                                        int64_t by)
 {
@@ -329,7 +330,7 @@ enum bp_status bp_infer_bilinear(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* x [B, 1, 1, M] by w [O, M, N] is [B, O, 1, N]; by y [B, 1, N, 1] it is [B, O, 1, 1]. */
+/* x [B, 1, 1, M] times w [O, M, N] is [B, O, 1, N]; times y [B, 1, N, 1] it is [B, O, 1, 1]. */
 enum bp_status bp_decompose_bilinear(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);

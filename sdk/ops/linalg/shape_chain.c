@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_chain.c: rules of products of many matrices, and of powers. */
+/* shape_chain.c: has the rules of multi_dot, a product of many matrices, and of matrix_power. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -45,8 +45,9 @@ enum bp_status bp_infer_multi_dot(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The chain from i to j is cut behind cut[i][j] so that multiplications are fewest: by dynamic
- * programming over lengths. extent: rows of each, and the columns of the last. */
+/* The chain from i to j is split after cut[i][j], so that it needs the fewest multiplications;
+ * found by dynamic programming over lengths. extent: the rows of each matrix, and the columns of
+ * the last. */
 struct chain {
     struct bp_tensor *matrix[CHAIN_MAX];
     int64_t extent[CHAIN_MAX + 1];
@@ -134,7 +135,8 @@ enum bp_status bp_infer_matrix_power(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Ones at each n + 1st place of a matrix as one axis, zeros elsewhere. Integers have an exact 0. */
+/* Makes identity matrices: ones at every n + 1st element of a matrix viewed as one axis, zeros
+ * between them. The difference of integers is exactly 0. */
 static struct bp_tensor *chain_identity(struct bp_compose *c, struct bp_tensor *x)
 {
     int64_t shape[BP_RANK_MAX], rank = x->view.rank, axis = rank - 2;
@@ -153,7 +155,7 @@ static struct bp_tensor *chain_identity(struct bp_compose *c, struct bp_tensor *
     return bp_compose_reshape(c, ones, (uint32_t)rank, x->shape);
 }
 
-/* By squares. */
+/* Computes the power by repeated squaring. */
 enum bp_status bp_decompose_matrix_power(struct bp_decomposition *e)
 {
     const struct bp_matrix_power_attrs *a = e->attrs;

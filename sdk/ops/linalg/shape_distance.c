@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_distance.c: rules of distances and angles of vectors, by norms. */
+/* shape_distance.c: has the rules of distances between vectors and of cosine_similarity, by
+ * norms. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -7,7 +8,7 @@
 
 static const uint32_t both[] = {0, 1};
 
-/* The norm along an axis, or of all where axis is NULL. */
+/* Computes the norm along an axis, or of all elements if axis is NULL. */
 static struct bp_tensor *distance_norm(struct bp_compose *c, struct bp_tensor *x, double p,
                                        const int64_t *axis, bool keep)
 {
@@ -73,14 +74,15 @@ enum bp_status bp_infer_cosine_similarity(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* The larger of t and the least: t - least below 0 is 0. NaN stays. */
+/* Returns the larger of t and least: relu(t - least) + least. NaN remains NaN. */
 static struct bp_tensor *at_least(struct bp_compose *c, struct bp_tensor *t, double least)
 {
     t = MAKE(c, relu, NULL, bp_compose_scale(c, t, 1, -least));
     return bp_compose_scale(c, t, 1, least);
 }
 
-/* Axis counts in the broadcast shape: from the last, in each side, where a side may lack it. */
+/* Computes the norm of one side. axis is an axis of the broadcast shape, counted from the last; a
+ * side may lack it. */
 static struct bp_tensor *side_norm(struct bp_compose *c, struct bp_tensor *t, struct bp_tensor *xy,
                                    int64_t axis, double least)
 {
@@ -92,7 +94,7 @@ static struct bp_tensor *side_norm(struct bp_compose *c, struct bp_tensor *t, st
     for (uint32_t i = 0; i < rank; i++) shape[i] = bp_shape_extent_back(&t->view, rank - 1 - i);
     t = bp_compose_reshape(c, t, rank, shape);
     shape[axis] = xy->shape[axis];
-    if (!c->status && t->shape[axis] != shape[axis]) { /* its one entry counts for each */
+    if (!c->status && t->shape[axis] != shape[axis]) { /* its only entry counts for each */
         struct bp_expand_attrs a = {.size = sizeof a, .shape = {shape, rank}};
         t = MAKE(c, expand, &a, t);
     }

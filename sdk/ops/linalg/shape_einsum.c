@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_einsum.c: sums of products by labels. Operands are contracted from the left, two at a time:
- * each as [batch, own, summed] axes, by one product of matrices. */
+/* shape_einsum.c: has the rules of einsum: sums of products by labels. Operands are contracted from
+ * the left, two at a time: both as [batch, own, summed] axes, by one matrix product. */
 #include <call/compose.h>
 #include <call/shape.h>
 
@@ -8,7 +8,7 @@
 #include <backplane/call.h>
 #include <inttypes.h>
 
-enum { LABELS = BP_RANK_MAX }; /* the most that a call has: no step has more axes */
+enum { LABELS = BP_RANK_MAX }; /* maximum labels of a call: no step has more axes */
 
 static enum bp_status einsum_put(int64_t label, int64_t *out, size_t room, size_t *n)
 {
@@ -19,7 +19,7 @@ static enum bp_status einsum_put(int64_t label, int64_t *out, size_t room, size_
     return BP_OK;
 }
 
-/* Without "->" the result has the letters that occur once, in the order of the alphabet. */
+/* Without "->" the result has the letters that occur once, in alphabetical order. */
 static enum bp_status put_rest(const int *times, const int *number, int64_t *out, size_t room,
                                size_t *n)
 {
@@ -69,7 +69,8 @@ enum bp_status bp_einsum_labels(const char *equation, int64_t *out, size_t room,
     return BP_OK;
 }
 
-/* One group of the list: begins at *at, which moves past it and the -1 behind. Result: how long. */
+/* Finds one group of the list: it begins at *at, which moves to the position after the group and
+ * its -1. Returns the group's length. */
 static int64_t einsum_group(const struct bp_dims *labels, int64_t *at, const int64_t **out_first)
 {
     int64_t begin = *at;
@@ -156,7 +157,8 @@ static struct bp_tensor *einsum_permuted(struct bp_compose *c, struct bp_tensor 
     return moves ? MAKE(c, transpose, &a, t) : t;
 }
 
-/* Axes p and q, of one label, become their diagonal, the last axis: every n + 1st element. */
+/* Replaces axes p and q, of one label, by their diagonal as the last axis: every n + 1st
+ * element. */
 static void take_diagonal(struct bp_compose *c, struct labelled *x, int64_t p, int64_t q)
 {
     int64_t perm[LABELS], shape[LABELS], at = 0, label = x->label[p];
@@ -187,12 +189,12 @@ static void take_diagonals(struct bp_compose *c, struct labelled *x)
         for (int64_t q = p + 1; q < x->n; q++) {
             if (x->label[p] != x->label[q]) continue;
             take_diagonal(c, x, p, q);
-            p = q = -1; /* axes have moved: from the beginning */
+            p = q = -1; /* axes have moved: restart */
             break;
         }
 }
 
-/* Sums over labels that nobody else needs. */
+/* Sums over labels that no other operand and not the result needs. */
 static void sum_alone(struct bp_compose *c, struct labelled *x, uint32_t needed)
 {
     int64_t axes[LABELS], n = 0, left = 0;
@@ -205,7 +207,8 @@ static void sum_alone(struct bp_compose *c, struct labelled *x, uint32_t needed)
     x->t = bp_compose_sum(c, x->t, axes, n, false);
 }
 
-/* Axes of x whose label is in bits: appended to a permutation. Result: the product of extents. */
+/* Appends the axes of x whose label is in bits to a permutation. Returns the product of their
+ * extents. */
 static int64_t einsum_append(const struct labelled *x, uint32_t bits, int64_t *perm, int64_t *n)
 {
     int64_t extent = 1;
@@ -219,7 +222,8 @@ static int64_t einsum_append(const struct labelled *x, uint32_t bits, int64_t *p
     return extent;
 }
 
-/* x as three axes, of the labels of these bits, in the order of labels. */
+/* Returns x as three axes, one for each entry of bits, with the labels of those bits in ascending
+ * order. */
 static struct bp_tensor *as_matrices(struct bp_compose *c, const struct labelled *x,
                                      const uint32_t *bits, int64_t *out_shape)
 {
@@ -230,7 +234,7 @@ static struct bp_tensor *as_matrices(struct bp_compose *c, const struct labelled
     return bp_compose_reshape(c, einsum_permuted(c, x->t, perm, n), 3, out_shape);
 }
 
-/* x becomes the contraction of x and y, of which the labels in rest are needed later. */
+/* Sets x to the contraction of x and y; the labels in rest are needed later. */
 static void einsum_contract(struct bp_compose *c, struct labelled *x, struct labelled *y,
                             uint32_t rest)
 {
@@ -276,7 +280,8 @@ static void einsum_arrange(struct bp_compose *c, struct labelled *x, const int64
     x->t = einsum_permuted(c, x->t, perm, n);
 }
 
-/* One sum, or one product, of operands as they are rounds once, in half types too. */
+/* Whether the call is one sum, or one product of operands that need no sum before: these round
+ * once, in half types too. */
 static bool is_one_step(const struct bp_dims *labels, int64_t operands)
 {
     uint32_t bits[3] = {0};
