@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: cases of losses of numbers with targets, element by element. */
+/* cases.c: builds the cases of elementwise losses between predictions and targets. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,8 @@ static const struct {
     {"long", "67x65", true},
 };
 
-/* Numbers between 0 and 1, not at its ends and at them; signs; whether; counts. */
+/* Numbers between 0 and 1, without the ends (two lists) and with them; signs; truth values;
+ * counts. */
 static const double inside[] = {0.31, 0.72, 0.55, 0.43, 0.64, 0.37, 0.59, 0.49, 0.68, 0.34, 0.61};
 static const double others[] = {0.62, 0.38, 0.71, 0.29, 0.44, 0.66, 0.33, 0.73, 0.41, 0.57};
 static const double ends[] = {0, 1, 0.5, 0.001, 0.25, 0.97, 0.125};
@@ -26,14 +27,14 @@ static const double whether[] = {0, 1, 1, 0, 1, 0, 0, 0, 1};
 static const double counts[] = {0, 1, 2, 5, 1.5, 7, 3};
 static const double same_sign[] = {1};
 
-/* What the inputs hold: x and y as DATA_PLAIN where there is no list, or of what kind. */
+/* The data of the inputs of one loss: x and y are DATA_PLAIN where there is no list and no kind. */
 struct kind {
     const char *op;
     enum data data[4];
     const double *list[4];
     int n_list[4];
-    enum data smooth;           /* of x in the suite `gradient` */
-    const char *third, *fourth; /* shapes of further inputs; "x": that of x, NULL: none */
+    enum data smooth;           /* kind of x in the suite `gradient` */
+    const char *third, *fourth; /* shapes of further inputs; "x": the shape of x, NULL: none */
 };
 
 static const struct kind kinds[] = {
@@ -106,7 +107,8 @@ static const struct kind *kind_of(const struct case_maker *maker)
     return k;
 }
 
-/* Other values of attributes than the defaults; reduction is the first one of all. */
+/* Sets other values of attributes than the defaults; reduction is the first attribute of all
+ * losses. */
 static void set_attrs(const struct case_maker *maker, struct kernel_case *made, int way,
                       int64_t reduction)
 {
@@ -132,7 +134,7 @@ static void set_attrs(const struct case_maker *maker, struct kernel_case *made, 
     if (case_is(maker, "margin_ranking_loss")) made->attrs.margin_ranking_loss.margin = 0.5;
 }
 
-/* with: what is optional too. */
+/* Begins a case of this shape. with: includes the optional inputs. */
 static struct kernel_case *of_shape(const struct case_maker *maker, const char *shape, bool with)
 {
     const struct kind *k = kind_of(maker);
@@ -155,7 +157,7 @@ static struct kernel_case *of_shape(const struct case_maker *maker, const char *
     return made;
 }
 
-/* Cases of the suite `gradient`, each of small shape. */
+/* Adds the cases of the suite `gradient`, each of a small shape. */
 static void loss_cases_gradients(struct case_maker *maker)
 {
     const struct kind *k = kind_of(maker);
@@ -167,7 +169,7 @@ static void loss_cases_gradients(struct case_maker *maker)
             if (k->smooth != DATA_LIST) made->in[0].data = k->smooth;
             if (k->smooth == DATA_APART && k->data[1] != DATA_LIST) made->in[1].data = DATA_APART;
             if (case_is(maker, "bce_with_logits") ||
-                case_is(maker, "bce_loss")) /* y is no end of a range */
+                case_is(maker, "bce_loss")) /* y must not be an end of its range */
                 case_list(made, 1, COUNT(others), others);
             if (case_is(maker, "poisson_nll_loss")) {
                 static const double apart[] = {0.5, 3, 1.75, 0.7};
@@ -182,7 +184,7 @@ static void loss_cases_gradients(struct case_maker *maker)
         }
 }
 
-/* Numbers that formulas have ends for. */
+/* Adds numbers at which formulas change or end. */
 static void loss_cases_odd(struct case_maker *maker)
 {
     const struct kind *k = kind_of(maker);
@@ -208,7 +210,8 @@ static void loss_cases_odd(struct case_maker *maker)
     }
 }
 
-/* Few terms come closest to what is allowed; half types show only their last rounding. */
+/* Adds cases with few terms, whose results are the closest to the allowed error. Results of half
+ * types show only their last rounding, so they are left out. */
 static void loss_cases_few(struct case_maker *maker)
 {
     static const char *const shapes[] = {"3", "5", "2", "7"};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_rows.c: cases of losses of vectors along the last axis, and of lists of classes. */
+/* cases_rows.c: builds the cases of losses of vectors along the last axis, and of lists of
+ * classes. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 cases_fn cases_loss_rows;
 
 static const struct {
-    const char *variant, *rows; /* x without its last axis */
+    const char *variant, *rows; /* shape of x without its last axis */
     int n;
     bool quick;
 } lines[] = {
@@ -31,7 +32,7 @@ static bool has_classes(const struct case_maker *maker)
            case_is(maker, "npair_loss");
 }
 
-/* Second and third inputs. */
+/* Writes the shapes of the second and third inputs. */
 static void rows_cases_second(const struct case_maker *maker, const char *x, const char *rows,
                               int n, bool with, char *text, size_t size)
 {
@@ -58,7 +59,7 @@ static void set_attrs(const struct case_maker *maker, struct kernel_case *made, 
         if (way) made->attrs.npair_loss.l2_reg = 0.25;
         return;
     }
-    made->attrs.l1_loss.reduction = reduction; /* all begin alike */
+    made->attrs.l1_loss.reduction = reduction; /* reduction is the first attribute of all */
     if (case_is(maker, "cosine_embedding_loss"))
         made->attrs.cosine_embedding_loss.margin = -0.25 * way;
     if (case_is(maker, "triplet_margin_loss")) {
@@ -109,14 +110,14 @@ static struct kernel_case *of_rows(const struct case_maker *maker, const char *r
     return made;
 }
 
-/* Whether x of these axes is one that the operator takes. */
+/* Whether the operator accepts an x with these rows. */
 static bool rows_cases_takes(const struct case_maker *maker, const char *rows)
 {
     if (case_is(maker, "npair_loss")) return strcmp(rows, "scalar") && !strchr(rows, 'x');
     return !case_is(maker, "dice_loss") || strcmp(rows, "scalar");
 }
 
-/* In order to be smooth y is no list of ends, and what is added to 0 is not small. */
+/* For smoothness, y has no ends of its range, and x is kept away from kinks. */
 static void rows_cases_gradients(struct case_maker *maker)
 {
     static const double inside[] = {0.31, 0.72, 0.55, 0.43, 0.64, 0.37};
@@ -175,7 +176,7 @@ void cases_loss_rows(struct case_maker *maker)
         }
     rows_cases_odd(maker);
     if (case_is(maker, "npair_loss")) {
-        few *= 3; /* each is one number */
+        few *= 3; /* each result is one number */
         case_real(maker, of_rows(maker, "67", 129, 0, 0), 1, "real");
     }
     for (int i = 0; i < few && !half && maker->dtype[2] != BP_I32; i++)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: losses of numbers with targets, element by element. */
+/* reference.c: computes the references of elementwise losses between predictions and targets. */
 #include "../common/reference_formula.h"
 #include "../common/reference_running.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* One element: its inputs (absent ones 1), and the attributes. */
+/* One element: its inputs (absent ones are 1), and the attributes. */
 struct element {
     struct running x, y, third, fourth;
     const void *attrs;
@@ -21,7 +21,7 @@ static struct running ref_loss_square(struct running a)
     return run_mul(a, a);
 }
 
-/* b - a for a number b. */
+/* Returns b - a for a number b. */
 static struct running ref_loss_from(double b, struct running a)
 {
     return run_sub(run_rounded(b), a);
@@ -199,7 +199,7 @@ static const struct {
     {"margin_ranking_loss", margin_ranking},
 };
 
-/* Inputs of two are all that some have: what lies behind is not theirs to look at. */
+/* Returns the number of inputs of an operator: elements of `in` after them must not be read. */
 static int inputs_of(const char *op)
 {
     if (!strcmp(op, "bce_with_logits")) return 4;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_rows.c: losses of vectors along the last axis, and of lists of classes. */
+/* reference_rows.c: computes the references of losses of vectors along the last axis, and of lists
+ * of classes. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A row of n numbers of each input, number row of rows; room for n numbers. */
+/* A row of n numbers of each input, number `row` of all rows; room: temporary array of n
+ * numbers. */
 struct row {
     const struct ref_array *in;
     const void *attrs;
@@ -45,7 +47,7 @@ static struct running ref_rows_root(struct running a)
     return run_function(a, v, v > 0 ? 1 / (2 * v) : 0, 2);
 }
 
-/* The norm of a row, at least 1e-8. */
+/* Returns the norm of a row, at least 1e-8. */
 static struct running ref_rows_norm(const struct row *r, int input)
 {
     struct running v;
@@ -101,7 +103,7 @@ static struct running ref_rows_triplet(const struct row *r)
 
     if (f->swap) {
         other = ref_rows_distance(r, 1, 2);
-        if (other.e > far.e) far.e = other.e; /* either may be taken where they are close */
+        if (other.e > far.e) far.e = other.e; /* where both are close, either is allowed */
         if (other.v < far.v) far.v = other.v;
     }
     return run_relu(run_add(run_sub(near, far), run_rounded(f->margin)));
@@ -150,7 +152,7 @@ static struct running multi_label_margin(const struct row *r)
     return per_class(r, sum);
 }
 
-/* Sums of several rows, of all but the first axis. */
+/* Computes the loss of one entry of the first axis from the sums over its rows. */
 static struct running ref_rows_dice(const struct ref_array *in, int64_t first, int64_t rows,
                                     int64_t n, double epsilon)
 {
@@ -172,7 +174,7 @@ static struct running ref_rows_dice(const struct ref_array *in, int64_t first, i
     return run_sub(run_of(1), t);
 }
 
-/* Row i of x positive^T. */
+/* Computes row i of x positive^T. */
 static void ref_rows_similar(const struct row *r, const struct ref_array *positive, int64_t rows,
                              struct running *out)
 {
@@ -188,7 +190,8 @@ static bool is_alike(const struct row *r, int64_t j)
     return r->in[2].u[j] == r->in[2].u[r->row];
 }
 
-/* The cross entropy of a row of exact similarities s; p: room for as many. */
+/* Returns the cross entropy of a row of similarities s, taken as exact; p: temporary array of
+ * `rows` numbers. */
 static struct running ref_rows_entropy(const struct row *r, const struct running *s, int64_t rows,
                                        struct running *p)
 {
@@ -207,7 +210,8 @@ static struct running ref_rows_entropy(const struct row *r, const struct running
     return run_sum(p, rows);
 }
 
-/* Similarities are off too: it changes by their share, less what is their target, of that. */
+/* The similarities have errors too: the result changes by each error times the difference between
+ * its probability and its target. */
 static struct running npair_row(const struct row *r, int64_t rows)
 {
     struct running *s = calloc((size_t)rows + 1, sizeof *s),

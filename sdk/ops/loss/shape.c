@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c: losses of numbers with targets, element by element. Those with a class for a line are in
- * cross_entropy/shape.c, those of vectors and lists in shape_rows.c. */
+/* shape.c: has the shape rules, gradients and decompositions of elementwise losses between
+ * predictions and targets. Losses with a class for each line are in cross_entropy/shape.c, losses
+ * of vectors and lists in shape_rows.c. */
 #include "shape.h"
 #include <call/shape.h>
 
@@ -52,7 +53,7 @@ enum bp_status bp_loss_least(const struct bp_invocation *site, const char *attr,
                     site->row->info.name, attr, value, least);
 }
 
-/* The first `same` inputs are of one shape, others broadcast to it. */
+/* Checks that the first `same` inputs have one shape, and that the others broadcast to it. */
 static enum bp_status each_of(struct bp_invocation *site, uint32_t same, int64_t most)
 {
     struct bp_type x, all;
@@ -203,7 +204,7 @@ enum bp_status bp_decompose_square_error_cost(struct bp_decomposition *e)
     return bp_loss_end(&l, loss_square(&l.c, loss_difference(&l)));
 }
 
-/* m (d - m / 2) with m = min(d, most): half of d^2 up to there. */
+/* m (d - m / 2) with m = min(d, most): d^2 / 2 for d up to most. */
 static struct bp_tensor *loss_huber(struct bp_loss *l, double most)
 {
     struct bp_tensor *d = MAKE(&l->c, abs, NULL, loss_difference(l));
@@ -286,7 +287,7 @@ enum bp_status bp_decompose_kl_div(struct bp_decomposition *e)
         &l, MAKE(&l.c, sub, NULL, MAKE(&l.c, xlogy, NULL, y, y), MAKE(&l.c, mul, NULL, y, x)));
 }
 
-/* y log y - y + log(2 pi y) / 2 where y > 1. */
+/* y log y - y + log(2 pi y) / 2 where y > 1, else 0. */
 static struct bp_tensor *loss_stirling(struct bp_compose *c, struct bp_tensor *y)
 {
     struct bp_tensor *most = bp_loss_clip(c, y, 1, INFINITY), *log = MAKE(c, log, NULL, most);
@@ -308,7 +309,7 @@ enum bp_status bp_decompose_poisson_nll_loss(struct bp_decomposition *e)
     return bp_loss_end(&l, a->full ? MAKE(&l.c, add, NULL, x, loss_stirling(&l.c, y)) : x);
 }
 
-/* Logarithms of x and 1 - x, not below -100. */
+/* The logarithm of x, or of 1 - x (other), not below -100. */
 static struct bp_tensor *bounded_log(struct bp_compose *c, struct bp_tensor *x, bool other)
 {
     if (other) x = bp_compose_scale(c, x, -1, 1);
@@ -325,7 +326,7 @@ enum bp_status bp_decompose_bce_loss(struct bp_decomposition *e)
     return bp_loss_end(&l, l.in[2] ? MAKE(&l.c, mul, NULL, t, l.in[2]) : t);
 }
 
-/* What each element's loss counts, of the shape of x. */
+/* Returns the gradient of each element's loss, of the shape of x: dy without the reduction. */
 static struct bp_tensor *loss_share(struct bp_compose *c, struct bp_grad *g, struct bp_tensor *x)
 {
     int64_t reduction = ((const struct bp_loss_attrs *)g->attrs)->reduction;
@@ -338,7 +339,7 @@ static struct bp_tensor *loss_share(struct bp_compose *c, struct bp_grad *g, str
     return MAKE(c, expand, &a, d);
 }
 
-/* In x by the one quotient, which is finite where x is 0 or 1. */
+/* The gradient of x is computed as one quotient, which is finite where x is 0 or 1. */
 enum bp_status bp_grad_bce_loss(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
@@ -387,7 +388,8 @@ enum bp_status bp_decompose_bce_with_logits(struct bp_decomposition *e)
     return bp_loss_end(&l, l.in[2] ? MAKE(&l.c, mul, NULL, t, l.in[2]) : t);
 }
 
-/* miss^gamma; gamma as numbers that do not depend on x. */
+/* Returns miss^gamma. gamma is a tensor of equal numbers, made from y, so that it does not depend
+ * on x. */
 static struct bp_tensor *miss_power(struct bp_loss *l, double gamma)
 {
     struct bp_tensor *x = l->in[0], *miss;
@@ -448,7 +450,8 @@ enum bp_status bp_infer_mse_loss(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Half types in f32: the sum of squares would not fit in f16, nor a half-rounded one be exact. */
+/* Half types are computed in f32: the sum of squares would not fit in f16, and a square rounded to
+ * a half type would not be exact. */
 enum bp_status bp_decompose_mse_loss(struct bp_decomposition *e)
 {
     struct bp_compose c = bp_compose_begin(e->scope);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape_rows.c: losses of vectors along the last axis, and of lists of classes. */
+/* shape_rows.c: has the rules of losses of vectors along the last axis, and of lists of classes. */
 #include <call/shape.h>
 #include "shape.h"
 
@@ -9,7 +9,7 @@
 
 static const int64_t last_axis = -1;
 
-/* x, of one axis or more, without its last one. */
+/* Sets out to the shape of x, of one axis or more, without its last axis. */
 static enum bp_status rows_of(const struct bp_invocation *site, struct bp_type *out)
 {
     const struct bp_view *x = bp_invocation_in(site, 0);
@@ -22,7 +22,7 @@ static enum bp_status rows_of(const struct bp_invocation *site, struct bp_type *
     return BP_OK;
 }
 
-/* Input port has the shape of x. */
+/* Checks that input port has the shape of x. */
 static enum bp_status like_x(const struct bp_invocation *site, uint32_t port)
 {
     struct bp_type same;
@@ -31,7 +31,7 @@ static enum bp_status like_x(const struct bp_invocation *site, uint32_t port)
     return bp_shape_expect(site, port, &same);
 }
 
-/* A factor for each entry of the last axis. */
+/* Checks that there is a factor for each entry of the last axis. */
 static enum bp_status check_weight(const struct bp_invocation *site, uint32_t port)
 {
     const struct bp_view *x = bp_invocation_in(site, 0);
@@ -130,7 +130,7 @@ static struct bp_tensor *last_sum(struct bp_compose *c, struct bp_tensor *x, boo
     return bp_compose_sum(c, x, &last_axis, 1, keep);
 }
 
-/* Over the extent of the last axis of x. */
+/* Divides t by the extent of the last axis of x. */
 static struct bp_tensor *per_class(struct bp_loss *l, struct bp_tensor *t)
 {
     const struct bp_tensor *x = l->e->in[0];
@@ -182,7 +182,7 @@ enum bp_status bp_decompose_triplet_margin(struct bp_decomposition *e)
     return bp_loss_end(&l, MAKE(&l.c, relu, NULL, near));
 }
 
-/* Truth values: where the last axis, a new one of extent n, is the class. */
+/* Truth values with a new last axis of extent n: true where its index is the class. */
 static struct bp_tensor *rows_classes(struct bp_compose *c, struct bp_tensor *label, int64_t n)
 {
     struct bp_one_hot_attrs hot = {
@@ -208,8 +208,8 @@ enum bp_status bp_decompose_multi_margin(struct bp_decomposition *e)
     return bp_loss_end(&l, per_class(&l, t));
 }
 
-/* Which labels of a line count: those before the first below 0, as numbers; *out_safe: the labels,
- * 0 in place of others. */
+/* Returns which labels of a line count: those before the first negative one. *out_safe: the labels,
+ * with 0 in place of those that do not count. */
 static struct bp_tensor *rows_counting(struct bp_compose *c, struct bp_tensor *label,
                                        struct bp_tensor **out_safe)
 {
@@ -222,7 +222,8 @@ static struct bp_tensor *rows_counting(struct bp_compose *c, struct bp_tensor *l
     return counts;
 }
 
-/* Lines of labels j by classes i: max(0, 1 - x[j] + x[i]) where j counts and i is no label. */
+/* For each pair of a label j and a class i: max(0, 1 - x[j] + x[i]) where j counts and i is no
+ * label. */
 enum bp_status bp_decompose_multi_label_margin(struct bp_decomposition *e)
 {
     struct bp_loss l = bp_loss_begin(e);
@@ -248,7 +249,7 @@ enum bp_status bp_decompose_multi_label_margin(struct bp_decomposition *e)
     return bp_loss_end(&l, per_class(&l, last_sum(c, last_sum(c, t, false), false)));
 }
 
-/* The sum over all axes but the first. */
+/* Sums over all axes except the first. */
 static struct bp_tensor *rest_sum(struct bp_compose *c, struct bp_tensor *x)
 {
     int64_t axes[BP_RANK_MAX], n = 0;
