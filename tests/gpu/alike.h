@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alike.h: whether a function that plugins/gpu calls is, to a caller, as a header declares it: as
- * many parameters, of the same sizes and kinds. */
+/* alike.h: compares a function that plugins/gpu calls with its declaration in a header, as a caller
+ * sees it: the same number of parameters, of the same sizes and kinds. */
 #ifndef BP_TEST_GPU_ALIKE_H
 #define BP_TEST_GPU_ALIKE_H
 
 #include <stddef.h>
 #include <type_traits>
 
-/* Integers in registers of one width, or pointers, which device addresses may be too;
- * floating-point numbers, or structures, of one size. */
+/* Whether two types are alike: integers in registers of one width, or pointers (a device address
+ * may be either); floating-point numbers, or structures, of one size. */
 template <class A, class B> constexpr bool alike_one()
 {
     return sizeof(A) == sizeof(B) &&

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `./dev demo` builds has the plugins of any machine, and no image that is compiled for GPUs: those take minutes. Its
-kernels, of one level of instructions, are not compiled again for a build of all levels.
+"""Checks that `./dev demo` builds the plugins of any machine, but no image compiled for GPUs, since images take
+minutes.
+
+Also checks that each kernel is compiled for one instruction level and names no other one, so that a build of all
+levels does not compile it again.
 
     demo.py NINJA BUILD ROOT
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* header.cc: plugins/gpu/calls.def against a driver's own header, where there is one: each function is
- * declared there, and takes as many parameters, of the same sizes and kinds. Compiled only:
- * -DDRIVER_CUDA, or HIP's. */
+/* header.cc: compares plugins/gpu/calls.def with a driver's own header, where there is one. Each
+ * function must be declared there, with the same number of parameters of the same sizes and kinds.
+ * The file is only compiled: -DDRIVER_CUDA, or otherwise for HIP. */
 #include "alike.h"
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* cuDeviceGetProperties: not called */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* cuDeviceGetProperties, which is not
+                                                              called */
 
 #ifdef DRIVER_CUDA
 #include <cuda.h>
@@ -19,7 +20,7 @@
 #include <hip/hip_runtime_api.h>
 #endif
 
-#if defined(DRIVER_CUDA) && CUDA_VERSION < 12010 /* of newer drivers */
+#if defined(DRIVER_CUDA) && CUDA_VERSION < 12010 /* in headers of newer drivers only */
 extern "C" CUresult cuCtxSetFlags(unsigned);
 #endif
 
@@ -31,8 +32,8 @@ extern "C" CUresult cuCtxSetFlags(unsigned);
     static_assert(decltype(of(&ours_##name))::like(&SAID(cuda, hip)), #name);
 #include "gpu/calls.def"
 
-/* What stands between a launch's parameters; the last is the target's. The language has no
- * constants that are addresses made of numbers: the number is read from the header's text, as
+/* Checks the marks between the parameters of a launch; the last mark comes from the target. C++ has
+ * no constants that are addresses made of numbers, so the number is read from the header's text, as
  * "((void*)0x01)". */
 #define TEXT_OF(...) #__VA_ARGS__
 #define TEXT(...) TEXT_OF(__VA_ARGS__)
@@ -56,7 +57,7 @@ static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_
 static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_END, HIP_LAUNCH_PARAM_END))) == SAID(0, 3),
               "mark");
 
-/* Numbers that plugins/gpu and the targets have. */
+/* Checks the numbers that plugins/gpu and the targets use. */
 #ifdef DRIVER_CUDA
 #if CUDA_VERSION < 13000 /* names that older headers may lack */
 #define CUDA_ERROR_JIT_COMPILATION_DISABLED 223

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* header_libraries.cc: plugins/gpu/blaslt.def and cudnn.def, and the numbers that go with them,
- * against the libraries' own headers, where they are. Compiled only: -DLIBRARY_CUBLASLT,
- * cuDNN's or NCCL's. rocBLAS has no package here: its prototypes are those of its published sources. */
+/* header_libraries.cc: compares plugins/gpu/blaslt.def and cudnn.def, and the numbers that belong
+ * to them, with the libraries' own headers, where they exist. The file is only compiled:
+ * -DLIBRARY_CUBLASLT, cuDNN's or NCCL's. rocBLAS has no package here: its prototypes are those of
+ * its published sources. */
 #include "alike.h"
 
 #ifdef LIBRARY_CUBLASLT
@@ -112,11 +113,11 @@ static_assert(CUDNN_ANY_MATH == (int)CUDNN_DEFAULT_MATH &&
                   CUDNN_EXACT_MATH == (int)CUDNN_FMA_MATH,
               "products");
 
-/* The graph interface. */
+/* The numbers of the graph interface. */
 #define NUMBER(name, theirs, number) static_assert(name == (int)theirs, #theirs);
 #include "gpu/cudnn_graph.def"
 
-/* The algorithms that are transforms have no place in the masks, the others have. */
+/* The masks contain the algorithms that are not transforms. */
 constexpr int bit(int algorithm)
 {
     return 1 << algorithm;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kit.c: see kit.h. */
+/* kit.c: implements the host, the launches and the child processes of the tests of plugins/gpu; see
+ * kit.h. */
 #include <backplane/kernel.h>
 #include <backplane/plugin.h>
 #include "kit.h"
@@ -261,7 +262,7 @@ bool expect(bool good, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     for (char *c = text; *c; c++)
-        if (*c == '\n') *c = ' '; /* of TAP each line of a comment begins with # */
+        if (*c == '\n') *c = ' '; /* in TAP each line of a comment begins with # */
     printf("# %s\n", text);
     return false;
 }

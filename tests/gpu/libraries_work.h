@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libraries_work.h: launches by hand of rows that go to libraries, for test_libraries.c and
- * test_blaslt.c: of f32 where a recipe does not name another type. */
+/* libraries_work.h: makes launches by hand of kernel rows that call vendors' libraries, for
+ * test_libraries.c and test_blaslt.c. The type is f32 unless a recipe names another type. */
 #ifndef LIBRARIES_WORK_H
 #define LIBRARIES_WORK_H
 
@@ -28,18 +28,18 @@ static void end(struct world *w)
 
 enum { VIEWS = 4, VIEW_RANK = 4, SIZE = 64 };
 
-/* A launch of a row: shapes of its inputs, then of the output; the numbers are 1, 2, 3, ... in each
- * input. A shape ends with 0; one that begins with 0 is absent. */
+/* A launch of a kernel row: the shapes of its inputs, then of the output; each input has the
+ * numbers 1, 2, 3, ... A shape ends with 0; a shape that begins with 0 is an absent input. */
 struct recipe {
     const char *row;
     const void *attrs;
     int n_in;
     int64_t shape[VIEWS][VIEW_RANK + 1];
     enum sim_type type;
-    bool channels_last;  /* the output, and the input before it */
-    bool apart;          /* addresses that are no multiples of 16 */
-    int gap;             /* elements between what the first axis of the first input counts */
-    float result[8];     /* the first values, as they lie */
+    bool channels_last;  /* layout of the output and of the input before it */
+    bool apart;          /* addresses are not multiples of 16 */
+    int gap;             /* extra elements in the stride of the first axis of the first input */
+    float result[8];     /* the first values of the result, in memory order */
     int n_result;
 };
 
@@ -85,7 +85,7 @@ static const struct recipe recipes[] = {
     {"sim_conv_grad_weight_f32_cudnn", &grad_weight, 3,
      {{1, 1, 1, 2}, {1, 2, 1, 3}, {1, 2, 1, 2}, {1, 2, 1, 2}}, .n_result = 4,
      .result = {7, 13, 10, 16}, .channels_last = true},
-    /* Sums that the half type does not have: with the bias they round otherwise than without. */
+    /* Sums that the half type cannot represent: they round otherwise with the bias than without. */
     {"sim_linear_bf16_cublaslt", NULL, 3, {{1, 9}, {2, 9}, {2}, {1, 2}}, SIM_BF16, .n_result = 2,
      .result = {286, 692}},
     {"sim_linear_f16_cublaslt", NULL, 3, {{1, 18}, {2, 18}, {2}, {1, 2}}, SIM_F16, .n_result = 2,
@@ -108,7 +108,7 @@ static const struct recipe recipes[] = {
      .result = {2110, 5188}},
     {"sim_addmm_bf16_hipblaslt", &bias, 3, {{2}, {1, 9}, {9, 2}, {1, 2}}, SIM_BF16, .n_result = 2,
      .result = {528, 572}},
-    /* By cuDNN's graph interface, but where addresses are no multiples of 16. */
+    /* Run by cuDNN's graph interface, except where addresses are not multiples of 16. */
     {"sim_conv_bf16_cudnn", &conv, 3, {{1, 1, 2, 3}, {2, 1, 2, 2}, {2}, {1, 2, 1, 2}}, SIM_BF16,
      .n_result = 4, .result = {38, 48, 87, 113}},
     {"sim_conv_f16_cudnn", &conv, 2, {{1, 1, 2, 3}, {2, 1, 2, 2}, {1, 2, 1, 2}}, SIM_F16,
@@ -125,7 +125,7 @@ static const struct recipe recipes[] = {
     {"sim_conv_grad_weight_bf16_cudnn", &grad_weight, 3,
      {{1, 1, 1, 2}, {1, 2, 1, 3}, {1, 2, 1, 2}, {1, 2, 1, 2}}, SIM_BF16, .n_result = 4,
      .result = {7, 13, 10, 16}, .channels_last = true},
-    /* The older interface has no such pads. */
+    /* The older interface does not support these pads. */
     {"sim_conv_f16_cudnn", &conv_uneven, 2, {{1, 1, 1, 3}, {1, 1, 1, 2}, {1, 1, 1, 3}}, SIM_F16,
      .n_result = 3, .result = {2, 5, 8}, .apart = true},
 };
@@ -163,7 +163,7 @@ static void make_views(struct views *v, const struct recipe *r)
     }
 }
 
-/* Space for four tensors, in four parts of the world's x. */
+/* Gives four tensors four parts of the world's x. */
 static void place_views(struct world *w, struct views *v, const struct recipe *r)
 {
     for (int i = 0; i <= r->n_in; i++)
@@ -236,7 +236,7 @@ static enum outcome run_recipe(struct world *w, const struct recipe *r)
     return status == BP_OK ? WORKS : FAILS;
 }
 
-/* Makes a plan and gives it back; workspace: what it wants. */
+/* Makes a plan and destroys it; *workspace receives the bytes that the plan requests. */
 static enum bp_status plan_recipe(struct world *w, const struct recipe *r, uint64_t *workspace)
 {
     struct views v = {.port = {0, 1, 2, 3}};

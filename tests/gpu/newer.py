@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The hip plugin's kernels for a target that older device libraries have no file for: the build makes it.
+"""Tests the hip plugin's kernels for a target for which older device libraries have no file: the build makes that
+file.
 
     newer.py DEVICE_LIBS_PY KERNELS_HIP LIBS CLANG...      CLANG: the command that the build compiles with
 """
@@ -33,7 +34,7 @@ def compiled(libs, out):
 
 
 def without_it(folder):
-    """LIBS less the file, as Debian's are."""
+    """Returns a folder with LIBS except that file, as Debian's libraries are."""
     libs = os.path.join(folder, "older")
     os.mkdir(libs)
     for name in os.listdir(LIBS):
@@ -54,7 +55,7 @@ def made(folder):
 
 
 def left(folder):
-    """Where nothing is missing the folder is used as it is."""
+    """Tests that a folder that lacks nothing is used unchanged."""
     out = os.path.join(folder, "none")
     assert folder_for(LIBS, out, OLDER) == LIBS and not os.path.exists(out)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* old_driver.c: a driver for the simulator's plugin that lacks all functions but one; with
- * NEEDS_WHAT_IS_GONE, also a library that was there at build time only. */
+/* old_driver.c: acts as a driver for the simulator's plugin that has only one function. With
+ * NEEDS_WHAT_IS_GONE it also needs a library that existed at build time only. */
 int sim_initialise(unsigned flags);
 
 #ifdef NEEDS_WHAT_IS_GONE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_arch.c: which devices can run images that are compiled for which targets, and how the name
- * of an architecture is found. TAP. */
+/* test_arch.c: tests which devices can run images for which targets, and how the name of an
+ * architecture is found. TAP. */
 #include "gpu/gpu.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_blaslt.c: how rows of cuBLASLt and hipBLASLt choose an algorithm, and what is hipBLASLt's
- * alone, on the simulator's stand-ins for them.
+/* test_blaslt.c: tests how rows of cuBLASLt and hipBLASLt choose an algorithm, and the special
+ * cases of hipBLASLt, on the simulator's stand-ins for these libraries.
  *
  *   test_blaslt PLUGIN DRIVER */
 #include "kit.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first plan of a shape asks cuBLASLt twice, and hipBLASLt, which knows nothing of addresses,
- * once. A further question would fail. */
+/* The first plan of a shape queries cuBLASLt twice, and hipBLASLt, whose query ignores addresses,
+ * once. A further query would fail. */
 static void asks_once(const void *arg)
 {
     const int *recipe = arg;
@@ -34,7 +34,7 @@ static void asks_once(const void *arg)
     end(&w);
 }
 
-/* The quick one, which is named later, wants 2 KiB. */
+/* The fastest algorithm, which the heuristic names second, needs 2 KiB. */
 static void fastest_is_taken(const void *arg)
 {
     static const char *const setting[] = {"0", "1"};
@@ -59,8 +59,8 @@ static void fastest_is_taken(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* What fails in a trial is no failure of the plan: what the heuristic likes best is taken where
- * there is no trial, and the other where the first fails in it. */
+/* A failure in a trial is not a failure of the plan: without a trial the heuristic's first choice
+ * is used, and if the first algorithm fails in the trial, the other one is used. */
 static void trial_fails(const void *arg)
 {
     static const struct {
@@ -87,8 +87,9 @@ static void trial_fails(const void *arg)
     }
 }
 
-/* hipBLASLt's heuristic names nothing for a device that it does not serve: its rows, which are the
- * first, are passed over, and rocBLAS' are there. That promises equal bits, hipBLASLt does not. */
+/* hipBLASLt's heuristic names no algorithm for a device that it does not support: then its rows,
+ * which come first, are passed over, and rocBLAS' rows are used. rocBLAS guarantees bitwise equal
+ * results, hipBLASLt does not. */
 static void rocblas_is_behind(const void *arg)
 {
     struct world w;
@@ -109,7 +110,7 @@ static void rocblas_is_behind(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* hipBLASLt's sizes have 32 bits, and its steps are not negative. */
+/* hipBLASLt's sizes have 32 bits, and its strides must not be negative. */
 static void is_too_wide(const void *arg)
 {
     const int64_t rows = INT64_C(1) << 31;
@@ -130,7 +131,7 @@ static void is_too_wide(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* hipBLASLt has no function for what its answers mean. */
+/* hipBLASLt has no function that describes its status codes. */
 static void answer_in_words(const void *arg)
 {
     struct world w;
@@ -148,7 +149,7 @@ static void answer_in_words(const void *arg)
 
 enum { LAUNCHES = 100 };
 
-/* Launches of one plan, each thread's to a result of its own. */
+/* The launches of one plan; each thread has a separate result. */
 struct thread {
     struct views views;
     struct bp_launch launch;
@@ -176,8 +177,8 @@ static void *launch_often(void *arg)
     return NULL;
 }
 
-/* One plan on two streams, by two threads: each launch is done with a handle that has no work on
- * another stream, and hipBLASLt's operation is written by one at a time. */
+/* Two threads use one plan on two streams. Each launch uses a handle that has no work on another
+ * stream, and one thread at a time writes hipBLASLt's operation. */
 static void on_two_streams(const void *arg)
 {
     const struct recipe *r = &recipes[*(const int *)arg];

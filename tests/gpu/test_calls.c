@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_calls.c: each call of the driver's that plugins/gpu makes fails once, at each place where it
- * is made: the callback says which call and which code, or a warning does where nobody can be
- * told; the same callback then works, or answers the same again if the driver's failures of this
- * kind stay; nothing leaks; a new instance works.
+/* test_calls.c: lets each driver call of plugins/gpu fail once, at each place where it is made, and
+ * tests the report and the recovery. The callback must report the call and its code, or log a
+ * warning if it cannot return a failure. Then the same callback must work, or return the same
+ * failure if the driver's failures of this kind persist. Nothing may leak, and a new instance must
+ * work.
  *
  *   test_calls PLUGIN DRIVER */
 #include "kit.h"
@@ -16,7 +17,7 @@
 
 static const char *plugin_path, *driver_path;
 
-/* ---- what is done: steps that can be repeated ---- */
+/* ---- the steps, which can be repeated ---- */
 
 static enum bp_status calls_create(struct world *w)
 {
@@ -75,7 +76,8 @@ static enum bp_status of_workspace(struct world *w)
     return calls_allocate(w, BP_SPACE_DEVICE, 4096, &w->workspace);
 }
 
-/* More than there is: the failure of memory_info shows in place of the figures. */
+/* Allocates more than the device has. A failure of memory_info is reported in place of the
+ * figures. */
 static enum bp_status too_much(struct world *w)
 {
     struct bp_memory none = {NULL, NULL};
@@ -112,7 +114,7 @@ static enum bp_status calls_event(struct world *w)
     return w->event ? BP_OK : w->r->event_create(w->self, 0, &w->event);
 }
 
-/* More often than there are stages. */
+/* Copies more often than there are staging buffers. */
 static enum bp_status calls_small(struct world *w)
 {
     int32_t x[ELEMENTS];
@@ -177,7 +179,7 @@ static enum bp_status calls_gather(struct world *w)
     return launch_gather(w);
 }
 
-/* y = x[index], which was done on stream 0, then copied. */
+/* Checks y = x[index], which stream 0 has computed, by way of a copy. */
 static enum bp_status calls_compare(struct world *w)
 {
     struct bp_copy copy = {NULL, w->memory[0].data, NULL, w->y.data, 64};
@@ -190,7 +192,7 @@ static enum bp_status calls_compare(struct world *w)
     return status;
 }
 
-/* y goes to device 1, and is looked at from here. */
+/* Copies y to device 1, and reads it from there. */
 static enum bp_status of_there(struct world *w)
 {
     if (w->there.data) return BP_OK;
@@ -209,7 +211,7 @@ static enum bp_status calls_peer(struct world *w)
     return status;
 }
 
-/* The bytes of the indices 15, 14 in front, as truth values. */
+/* Counts the bytes of the indices 15 and 14, at the front, as truth values. */
 static enum bp_status calls_count(struct world *w)
 {
     enum bp_status status = launch_count(w, &w->result);
@@ -219,7 +221,7 @@ static enum bp_status calls_count(struct world *w)
     return status;
 }
 
-/* y = x[index], recorded: nothing is done. What fails in between is the capture's failure. */
+/* Records y = x[index], which is not executed. A failure in between is a failure of the capture. */
 static enum bp_status calls_capture(struct world *w)
 {
     struct bp_copy copy = {NULL, w->memory[0].data, NULL, w->y.data, 64};
@@ -235,7 +237,7 @@ static enum bp_status calls_capture(struct world *w)
     return status;
 }
 
-/* Of x that is written now: what was recorded is done with it, each time. */
+/* Replays the recording with a new x each time: the result must be that of the new x. */
 static enum bp_status calls_replay(struct world *w)
 {
     int32_t x[ELEMENTS], y[ELEMENTS];
@@ -252,7 +254,7 @@ static enum bp_status calls_replay(struct world *w)
     return status;
 }
 
-/* One that is given up. */
+/* Aborts a capture. */
 static enum bp_status calls_give_up(struct world *w)
 {
     enum bp_status status = w->g->capture_begin(w->self, 0, w->stream[1]);
@@ -288,13 +290,13 @@ struct failure {
     int n, code;
 };
 
-/* Whether failures of this call stay: those of work on the device do. */
+/* Whether failures of this call persist: those of work on the device do. */
 static bool calls_stays(const char *call)
 {
     return !strcmp(call, "work");
 }
 
-/* All steps; failed ones are done once more. The number of steps that failed. */
+/* Runs all steps, and each failed step once more. Returns the number of steps that failed. */
 static int calls_run_steps(struct world *w)
 {
     int failures = 0;
@@ -311,7 +313,7 @@ static int calls_run_steps(struct world *w)
     return failures;
 }
 
-/* Of failures that stay every later step answers the same. */
+/* After a failure that persists, every later step must return the same failure. */
 static int run_to_the_end(struct world *w)
 {
     int failures = 0;
@@ -378,7 +380,7 @@ static void calls_works(const void *arg)
     all_works("without a failure");
 }
 
-/* A communicator of one rank. */
+/* Uses a communicator of one rank. */
 static void calls_communicate(struct world *w)
 {
     const struct bp_ccl *ccl = w->plugin->ccl;
@@ -410,7 +412,7 @@ static void calls_communicate(struct world *w)
     }
 }
 
-/* arg: the device whose context is current in the thread before all, or -1: none. */
+/* arg: the device whose context the thread makes current before anything else, or -1: none. */
 static void caller_keeps_its_context(const void *arg)
 {
     struct world w = {.plugin = load(plugin_path)};
@@ -431,7 +433,7 @@ static void caller_keeps_its_context(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* Each of the host's allocations fails once. */
+/* Each allocation from the host fails once. */
 static void without_memory(const void *arg)
 {
     const struct bp_plugin *plugin = load(plugin_path);
@@ -453,7 +455,7 @@ static void without_memory(const void *arg)
     expect(n == 8, "%d allocations", n - 1);
 }
 
-/* A core of ABI 0.1 has less room in its answer. */
+/* A core of ABI 0.1 passes a smaller struct. */
 static void properties_of_an_older_core(const void *arg)
 {
     struct bp_device_properties p;
@@ -470,7 +472,8 @@ static void properties_of_an_older_core(const void *arg)
     world_end(&w);
 }
 
-/* Of three devices the kernels are for the second and the fourth: they are the plugin's. */
+/* Of four devices the kernels are for the second and the fourth: only these are the plugin's
+ * devices. */
 static void unfit_devices_are_left_out(const void *arg)
 {
     struct bp_device_properties p = {.size = sizeof p};
@@ -494,7 +497,7 @@ static void unfit_devices_are_left_out(const void *arg)
                !strcmp(p.pci, "0000:1b:00.0") && !w.r->device_properties(w.self, 1, &p) &&
                !strcmp(p.arch, "sim_31") && !strcmp(p.pci, "0000:1d:00.0"),
            "the last one is %s at %s: %s", p.arch, p.pci, heard);
-    for (int i = 1; i < STEPS; i++) /* device 0 is another one than elsewhere */
+    for (int i = 1; i < STEPS; i++) /* device 0 is not the one of other cases */
         if (strcmp(steps[i].name, "calls_properties") != 0)
             expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
     world_end(&w);
@@ -519,8 +522,9 @@ static void without_a_device_that_fits(const void *arg)
     nothing_is_left("afterwards");
 }
 
-/* Managed memory is refused where the device has none, or none at any time (arg: BP_SIM_MANAGED);
- * and what is more than is free, which the simulator itself would give. */
+/* Managed memory is refused where the device has none, or none that the host may use at any time
+ * (arg: BP_SIM_MANAGED); so is a request beyond the free memory, which the simulator itself would
+ * grant. */
 static void managed_memory(const void *arg)
 {
     static const char *const said[] = {
@@ -548,8 +552,8 @@ static void managed_memory(const void *arg)
     nothing_is_left("afterwards");
 }
 
-/* Steps that wait for work which is put off. arg: BP_SIM_WAIT, "block", or another value, with
- * which a driver would spin. */
+/* Steps wait for work that is delayed. arg: BP_SIM_WAIT, "block", or another value, with which the
+ * driver spins. */
 static void waits_block(const void *arg)
 {
     struct world w = {.plugin = load(plugin_path)};
@@ -581,7 +585,7 @@ static double calls_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* The family of its kernels is not loaded yet. */
+/* Launches the first kernel of a family, whose module is not loaded yet. */
 static _Atomic bool loaded;
 static void *launch_first(void *p)
 {
@@ -595,7 +599,7 @@ static void *launch_first(void *p)
     return NULL;
 }
 
-/* Of a mark behind a launch, whose faults it tells. */
+/* Queries an event after a launch; the query also reports the launch's faults. */
 static void events_while_a_module_is_loaded(const void *arg)
 {
     double longest = 0, start;
@@ -622,7 +626,7 @@ static void events_while_a_module_is_loaded(const void *arg)
     nothing_is_left("afterwards");
 }
 
-/* One place after the other, until there are no more. */
+/* Lets the call fail at one place after the other, until there are no more places. */
 static void each_place(const char *call)
 {
     struct failure f = {call, 1, calls_stays(call) ? 719 : 999};
@@ -663,8 +667,8 @@ int main(int argc, char **argv)
              NULL);
     run_case("no memory of the host's", without_memory, NULL);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (strcmp(calls[i], "device_description") != 0 && /* of hip alone */
-            strcmp(calls[i], "error_text") != 0)           /* answers no failure */
+        if (strcmp(calls[i], "device_description") != 0 && /* only hip has it */
+            strcmp(calls[i], "error_text") != 0)           /* cannot fail */
             each_place(calls[i]);
     return cases_end();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_graphs.c: what is recorded and replayed in plugins/gpu on the simulator: faults, other work
- * in between, calls that spoil a capture, threads.
+/* test_graphs.c: tests recording and replay in plugins/gpu on the simulator: faults, other work in
+ * between, calls that invalidate a capture, threads.
  *
  *   test_graphs PLUGIN DRIVER PLUGIN_OF_A_DRIVER_THAT_LACKS_SOME */
 #include "kit.h"
@@ -63,7 +63,7 @@ static void graphs_replay(struct world *w)
     graphs_ok(w->g->replay(w->self, 0, w->recording, w->stream[0]), "replay");
 }
 
-/* Element 3 of y = x[index]. */
+/* Checks element 3 of y = x[index]. */
 static void third_is(struct world *w, int32_t expected, const char *when)
 {
     int32_t y[ELEMENTS] = {0};
@@ -94,7 +94,8 @@ static void nothing_is_done_before_a_replay(const void *arg)
     graphs_end(&w);
 }
 
-/* Told by the wait after each replay that finds it, and by no other; recording tells nothing. */
+/* The wait after each replay with a fault reports the fault, and no other wait does; recording
+ * reports none. */
 static void faults_of_replays_are_told(const void *arg)
 {
     struct world w;
@@ -117,7 +118,7 @@ static void faults_of_replays_are_told(const void *arg)
     graphs_end(&w);
 }
 
-/* Recorded work says nothing of faults that the stream's own launches have found. */
+/* Recording does not report or clear faults that the stream's own launches have found. */
 static void faults_before_a_capture_stay(const void *arg)
 {
     struct world w;
@@ -131,7 +132,8 @@ static void faults_before_a_capture_stay(const void *arg)
     graphs_end(&w);
 }
 
-/* The driver refuses these, and then the capture; the stream works again. */
+/* The driver refuses these calls during a capture, and then the end of the capture; the stream
+ * works afterwards. */
 static enum bp_status wait_for_it(struct world *w)
 {
     return wait_stream(w);
@@ -189,7 +191,7 @@ static void graphs_spoilt(const void *arg)
     graphs_end(&w);
 }
 
-/* Memory comes and goes while a stream is captured. */
+/* Allocates and frees memory while a stream is captured. */
 static void memory_meanwhile(const void *arg)
 {
     struct bp_memory m = {NULL, NULL};
@@ -207,7 +209,8 @@ static void memory_meanwhile(const void *arg)
     graphs_end(&w);
 }
 
-/* Not by the core, which waits; the driver does it too. */
+/* Destroys a recording whose replays are still running. The core does not do that, since it waits;
+ * the driver allows it too. */
 static void destroyed_on_its_way(const void *arg)
 {
     struct world w;
@@ -223,7 +226,8 @@ static void destroyed_on_its_way(const void *arg)
     graphs_end(&w);
 }
 
-/* While the device is waited for nothing is recorded, and nobody waits for that. */
+/* While a thread waits for the device no capture may begin, and capture_begin does not wait for
+ * that thread. */
 static atomic_bool waited_long;
 
 static void *wait_long(void *p)
@@ -235,7 +239,8 @@ static void *wait_long(void *p)
     return NULL;
 }
 
-/* Captures that begin before the thread waits are ended at once: the thread would wait for them. */
+/* Ends captures immediately that begin before the thread waits: the thread would wait for their
+ * end. */
 static enum bp_status begin_until_refused(struct world *w)
 {
     enum bp_status status = BP_OK;
@@ -262,7 +267,8 @@ static void not_while_the_device_is_waited_for(const void *arg)
     setenv("BP_SIM_DELAY", "200000", 1);
     graphs_begin(&w);
     copy = (struct bp_copy){NULL, w.y.data, NULL, w.x.data, 64};
-    for (int tries = 0; tries < 20 && status == BP_OK; tries++) { /* the thread may come too late */
+    for (int tries = 0; tries < 20 && status == BP_OK; tries++) { /* the thread may begin too
+                                                                     late */
         for (int i = 0; i < 40; i++) w.r->copy_within(w.self, 0, w.stream[1], &copy);
         atomic_store(&waited_long, false);
         pthread_create(&thread, NULL, wait_long, &w);
@@ -286,7 +292,8 @@ static void *wait_elsewhere(void *p)
     return NULL;
 }
 
-/* Another thread's wait for the device spoils nothing: it waits for the end of the capture. */
+/* Another thread's wait for the device does not invalidate a capture: it waits for the end of the
+ * capture. */
 static void graphs_threads(const void *arg)
 {
     pthread_t thread;
@@ -306,7 +313,7 @@ static void graphs_threads(const void *arg)
     graphs_end(&w);
 }
 
-/* All else works; nothing is recorded, and why is said. */
+/* All other calls work; a capture is refused, and the message has the reason. */
 static void not_with_this_driver(const void *arg)
 {
     struct world w;

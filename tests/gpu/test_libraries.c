@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_libraries.c: rows of vendors' libraries in plugins/gpu, on the simulator's stand-ins for
- * them. Each call that a library gets fails once, at each place where it is made: the row is passed
- * over or the launch fails, it is said which call answered what, nothing leaks, and what follows
- * works. Libraries that are not there or lack functions; TF32.
+/* test_libraries.c: tests kernel rows that call vendors' libraries in plugins/gpu, on the
+ * simulator's stand-ins. Each call of a library fails once, at each place where it is made: the row
+ * must be passed over or the launch must fail, the message must name the call and its code, nothing
+ * may leak, and later calls must work. Also tests libraries that are missing or lack functions, and
+ * TF32.
  *
  *   test_libraries PLUGIN DRIVER A_LIBRARY_WITHOUT_FUNCTIONS CUDNN_WITHOUT_ITS_VERSION
  *                  ROCBLAS_WITHOUT_WORKSPACE NCCL_THAT_WAITS
@@ -32,7 +33,7 @@ static void all_work(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* The context of another device is the caller's. */
+/* The caller's current context belongs to another device. */
 static void caller_keeps_its_context(const void *arg)
 {
     struct world w;
@@ -54,19 +55,20 @@ static void caller_keeps_its_context(const void *arg)
 
 /* ---- the choice of an algorithm of cuDNN ---- */
 
-/* The way that cuDNN computes a convolution of a half type, or its older interface: of the ways
- * that the stand-in's heuristic names the first eight will not do, the next wants 2 KiB and aligned
- * addresses, the last 4 KiB; the older interface wants 1 KiB. */
+/* The interface or graph by which cuDNN computes a convolution of a half type. Of the graphs that
+ * the stand-in's heuristic names, the first eight do not fit, the next one needs 2 KiB and aligned
+ * addresses, the last one 4 KiB. The older interface needs 1 KiB. */
 struct way {
     const char *name;
     int recipe;
-    const char *failure; /* what fails, with a comma */
-    bool lacks_graphs;   /* the library has not all functions for them */
+    const char *failure; /* a list of failures for BP_SIM_FAIL, with a comma at its end */
+    bool lacks_graphs;   /* the library lacks a function of graphs */
     uint64_t workspace;
     bool is_graph;
 };
 
-/* Of two that fail at one place, one after the other, the second is not counted by the first. */
+/* If two failures of one call are listed, the call that fails by the first is not counted for the
+ * second. */
 static const struct way ways[] = {
     {"a graph of cuDNN's: the first way that will do", GRAPHS, "", false, 2048, true},
     {"a graph of cuDNN's: not for odd addresses", GRAPHS + 1, "", false, 2048, false},
@@ -87,8 +89,9 @@ static const struct way ways[] = {
     {"no graph of cuDNN's: f32", 7, "", false, 1024, false},
 };
 
-/* Plans of equal convolutions share a graph, and so do those that come when no plan has it, but for
- * eight that came later. A graph needs 14 descriptors; the first of the tenth graph fails. */
+/* Plans of equal convolutions share a graph. A graph that no plan uses is kept for later plans,
+ * until eight others came after it. A graph needs 14 descriptors; the first of the tenth graph
+ * fails. */
 static void graphs_are_kept(const void *arg)
 {
     struct recipe r = recipes[GRAPHS];
@@ -106,7 +109,7 @@ static void graphs_are_kept(const void *arg)
     end(&w);
 }
 
-/* Where the graph interface is used its launch fails. */
+/* Where the graph interface is used, a failure of its execution is a failure of the launch. */
 static void way_is_taken(const void *arg)
 {
     const struct way *way = arg;
@@ -141,7 +144,7 @@ struct failure {
 };
 enum { NOT_REACHED = 77 };
 
-/* The first handle of a library is made once, for good or not. */
+/* The first handle of a library is made only once, whether that fails or not. */
 static bool is_first_handle(const struct failure *f)
 {
     static const char *const calls[] = {"cublasLtCreate", "hipblasLtCreate", "cudnnCreate",
@@ -156,8 +159,9 @@ static void libraries_fails(const void *arg)
 {
     const struct failure *f = arg;
     struct world w, again;
-    bool graphs = strstr(f->call, "cudnnBackend") != NULL; /* that one has many such calls */
-    bool adds_bias = strstr(f->call, "Activation") != NULL; /* of the older interface */
+    bool graphs = strstr(f->call, "cudnnBackend") != NULL; /* the graph recipe has many such
+                                                              calls */
+    bool adds_bias = strstr(f->call, "Activation") != NULL; /* a call of the older interface */
     int from = graphs ? GRAPHS : adds_bias ? GRAPHS + 2 : 0, not_working = 0;
     int to = from ? from + 1 : GRAPHS;
     char text[96];
@@ -186,7 +190,7 @@ static void libraries_fails(const void *arg)
     end(&again);
 }
 
-/* One place after the other, until there are no more. */
+/* Lets the call fail at one place after the other, until there are no more places. */
 static void each_place(const char *call)
 {
     struct failure f = {call, 1, 999};
@@ -198,7 +202,7 @@ static void each_place(const char *call)
     report(status == NOT_REACHED && f.n > 1, name);
 }
 
-/* A library that says that it has nothing is passed over, and not a word said. */
+/* A library that reports that it has no algorithm is passed over, without a message. */
 static void has_nothing(const void *arg)
 {
     struct world w;
@@ -214,15 +218,14 @@ static void has_nothing(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* Work of a library's that fails on the device: what the driver knows is said, and the device is
- * lost. */
+/* Work of a library fails on the device: the driver's error is reported, and the device is lost. */
 static void work_fails(const void *arg)
 {
     struct world w;
     enum outcome outcome;
 
     (void)arg;
-    setenv("BP_SIM_FAIL", "work:3:719", 1); /* the third: two inputs are copied */
+    setenv("BP_SIM_FAIL", "work:3:719", 1); /* the third: the first two copy inputs */
     begin(&w);
     outcome = run_recipe(&w, &recipes[5]);
     expect(outcome == WORKS && unmet, "the copy of the result works");
@@ -231,7 +234,7 @@ static void work_fails(const void *arg)
     end(&w);
 }
 
-/* A library says that something failed, the driver that the device is lost. */
+/* The library reports a failure, and the driver that the device is lost. */
 static void device_is_lost(const void *arg)
 {
     struct world w;
@@ -245,7 +248,7 @@ static void device_is_lost(const void *arg)
     end(&w);
 }
 
-/* ---- libraries that are not there, or are others ---- */
+/* ---- libraries that are missing, or are other libraries ---- */
 
 static void is_off(const void *arg)
 {
@@ -269,7 +272,7 @@ static void is_off(const void *arg)
     end(&w);
 }
 
-/* Records a recipe's launch on a stream, replays it, and looks at the result. */
+/* Records a recipe's launch on a stream, replays it, and checks the result. */
 static enum bp_status record_recipe(struct world *w, const struct recipe *r, void *stream)
 {
     struct views v = {.port = {0, 1, 2, 3}};
@@ -303,7 +306,7 @@ static enum bp_status record_recipe(struct world *w, const struct recipe *r, voi
     return status;
 }
 
-/* No library uses memory of its own: all rows are for recordings. */
+/* No library allocates memory itself: all rows can be recorded. */
 static void libraries_recorded(const void *arg)
 {
     struct world w;
@@ -338,7 +341,7 @@ static void first_is_recorded(const void *arg)
 }
 
 /* A library that a device has not used before is passed over while a stream is captured, and used
- * afterwards; the capture stays good. */
+ * afterwards; the capture remains valid. */
 static void begins_in_a_capture(const void *arg)
 {
     static const int recipe[] = {7, 5, HIP};
@@ -362,7 +365,7 @@ static void begins_in_a_capture(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* A spare handle cannot be made: it is said, and the stream goes without. */
+/* A spare handle cannot be created: a message is logged, and the stream works without it. */
 static void no_spare(const void *arg)
 {
     struct world w;
@@ -375,7 +378,7 @@ static void no_spare(const void *arg)
     expect(strstr(heard, "rocblas_create_handle answers 999") != NULL, "it said: %s", heard);
 }
 
-/* rocBLAS says how much memory a product wants, unless it wants an address for the question. */
+/* rocBLAS reports how much memory a product needs, unless its query needs an address. */
 static void asks_for_memory(const void *arg)
 {
     struct world w;
@@ -393,7 +396,7 @@ static void asks_for_memory(const void *arg)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* Of a version that cannot be given memory, products are done, and not recorded. */
+/* With a version that cannot be given a workspace, products run, but cannot be recorded. */
 static void cannot_be_recorded(const void *arg)
 {
     struct world w;
@@ -409,7 +412,7 @@ static void cannot_be_recorded(const void *arg)
     end(&w);
 }
 
-/* An NCCL that is older than 2.14 can only wait for the others. */
+/* An NCCL older than 2.14 can only create communicators that block until all ranks have joined. */
 static void can_only_wait(const void *arg)
 {
     const struct bp_ccl *ccl;
@@ -467,14 +470,14 @@ static void lacks_functions(const void *arg)
            "it said: %s", heard);
 }
 
-/* Of functions that are not needed: the library is used all the same. */
-/* Whether only cuDNN's graph interface will do: for pads that differ, and for gradients of images
- * in f16, which the algorithm of the older one adds in f16. */
+/* Whether only cuDNN's graph interface can compute a recipe: pads that differ, and gradients of
+ * images in f16, which the algorithm of the older interface adds in f16. */
 static bool needs_graphs(int recipe)
 {
     return recipe == UNEVEN || !strcmp(recipes[recipe].row, "sim_conv_grad_input_f16_cudnn");
 }
 
+/* A library that lacks only functions that the plugin does not need is used. */
 static void lacks_what_is_not_needed(const void *arg)
 {
     struct world w;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_program.c: programs (backplane/program.h) on the simulator: each call of the driver's that
- * records or replays fails once; threads that wait for a stream, for its events and its device
- * while it is recorded.
+/* test_program.c: tests programs (backplane/program.h) on the simulator: each call of the driver
+ * that records or replays fails once; threads wait for a stream, its events and its device while
+ * the stream is recorded.
  *
  *   test_program PLUGIN */
 #include "kit.h"
@@ -106,11 +106,10 @@ static enum bp_status program_run(struct place *p, struct bp_program *program, i
 
 struct failure {
     const char *call;
-    bool refused; /* the run itself fails; else it goes node by node, with a reason */
+    bool refused; /* the run itself fails; otherwise it runs node by node, and reports a reason */
 };
 
-/* The call that records, or replays, for the first time fails; then all is well, with a new
- * program too. */
+/* The first call that records or replays fails; later runs work, also those of a new program. */
 static void program_fails(const void *arg)
 {
     const struct failure *f = arg;
@@ -147,7 +146,7 @@ static void program_fails(const void *arg)
     program_end(&p);
 }
 
-/* A launch that fails while it is recorded: the second, after those of the run before. */
+/* A launch fails while it is recorded: the second one, after the launches of the run before. */
 static void launch_fails(const void *arg)
 {
     struct bp_program *program;
@@ -165,7 +164,7 @@ static void launch_fails(const void *arg)
     program_end(&p);
 }
 
-/* The message of a failure before is no affair of a run that goes well. */
+/* A successful run does not change the message of an earlier failure. */
 static void messages_stay(const void *arg)
 {
     struct bp_program *program;
@@ -183,7 +182,7 @@ static void messages_stay(const void *arg)
     program_end(&p);
 }
 
-/* The graph of a program stays as it is. */
+/* The graph of a program cannot be changed. */
 static void program_grown(const void *arg)
 {
     struct bp_program *program;
@@ -217,7 +216,7 @@ static struct bp_fallback_info program_fallbacks(struct bp_device *device)
     return sum;
 }
 
-/* Steps of an operator that has no kernel count for each run, and not when they are recorded. */
+/* Steps of an operator without a kernel count in each run, but not while they are recorded. */
 static void fallbacks_are_counted(const void *arg)
 {
     struct bp_tensor *in[2], *loss, *out = NULL;
@@ -254,7 +253,7 @@ static void fallbacks_are_counted(const void *arg)
     program_end(&p);
 }
 
-/* ---- others that wait ---- */
+/* ---- other threads that wait ---- */
 
 struct busy {
     struct place *p;
@@ -301,8 +300,8 @@ static void *ask_and_take(void *arg)
     return NULL;
 }
 
-/* Programs are recorded all the while: none is spoilt. Whether one finds a moment in which nobody
- * waits is chance: rounds are added until one has. */
+/* Programs are recorded all the while, and no recording is invalidated. Whether a program finds a
+ * moment in which no thread waits is random: rounds are added until one program has. */
 static void waited_for(const void *arg)
 {
     static void *(*const body[])(void *) = {wait_for_stream, wait_for_device, ask_and_take};

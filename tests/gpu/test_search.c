@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_search.c: where plugins/gpu looks for the driver and for libraries of vendors, on the
- * simulator and its stand-in for cuDNN, of which there are copies in a temporary folder.
+/* test_search.c: tests where plugins/gpu looks for the driver and for vendors' libraries, on the
+ * simulator and its stand-in for cuDNN, with copies of both in a temporary folder.
  *
  *   test_search PLUGIN DRIVER PLUGIN_THAT_LOOKS_THERE CUDNN A_DRIVER_THAT_CANNOT_BE_OPENED
  *               THE_LIBRARY_THAT_IT_LACKS [CASE]
  *
- * PLUGIN_THAT_LOOKS_THERE has the name of a driver that is nowhere, folders of drivers that begin
- * with $BP_TEST_FOLDER (meson.build), and cuda's folders of libraries. CASE: a case that has to run
- * in a process which was begun with LD_LIBRARY_PATH. */
+ * PLUGIN_THAT_LOOKS_THERE has the name of a driver that does not exist, folders of drivers that
+ * begin with $BP_TEST_FOLDER (meson.build), and cuda's folders of libraries. CASE: a case that must
+ * run in a process that was started with LD_LIBRARY_PATH. */
 #include "kit.h"
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,11 +25,11 @@
 enum { PATH = 512 };
 static char **argument;
 static const char *plugin_path, *driver_path, *elsewhere, *cudnn_path, *broken_path, *gone_path;
-static char folder[PATH / 2]; /* that all is in */
+static char folder[PATH / 2]; /* the temporary folder with all files */
 
 /* ---- files ---- */
 
-/* The path of a file in the folder, whose folders are made. */
+/* Returns the path of a file in the folder, and makes the folders of that path. */
 static const char *in_folder(char out[PATH], const char *part, const char *name)
 {
     snprintf(out, PATH, "%s/%s/%s", folder, part, name);
@@ -40,7 +40,7 @@ static const char *in_folder(char out[PATH], const char *part, const char *name)
     return out;
 }
 
-/* Puts a copy of a file there; its path. */
+/* Copies a file there; returns the path of the copy. */
 static const char *search_copy(char out[PATH], const char *from, const char *part, const char *name)
 {
     FILE *in = fopen(from, "rb"), *to = fopen(in_folder(out, part, name), "wb");
@@ -77,7 +77,8 @@ static void search_begin(struct world *w, const char *path)
     expect(status == BP_OK, "world_make answers %d: %s", status, heard);
 }
 
-/* In the folders of a target, where the loader has none. arg: the part of its path before lib. */
+/* The driver is in a folder of the target, and the loader finds none. arg: the part of its path
+ * before lib. */
 static void driver_in_a_folder(const void *arg)
 {
     char path[PATH];
@@ -115,9 +116,9 @@ static void driver_by_its_setting(const void *arg)
     world_end(&w);
 }
 
-/* No driver, or one that cannot be used: what is said. */
+/* The expected failure for a driver that is missing or cannot be used. */
 struct refusal {
-    const char *setting; /* of BP_SIM_DRIVER; NULL: none */
+    const char *setting; /* of BP_SIM_DRIVER; NULL: not set */
     enum bp_status status;
     const char *text[4];
 };
@@ -152,7 +153,7 @@ static void driver_is_off(const void *arg)
         &(struct refusal){"off", BP_ERR_ABSENT, {"no simulator (BP_SIM_DRIVER is off)"}});
 }
 
-/* arg: what the setting says. */
+/* arg: the value of the setting. */
 static void setting_of_no_file(const void *arg)
 {
     char path[PATH];
@@ -175,8 +176,8 @@ static void broken_driver(const void *arg)
     search_refused(&(struct refusal){NULL, BP_ERR_DEVICE, {path, "cannot be opened: libbp_gone"}});
 }
 
-/* A driver needs a library that the loader does not find, but which is in a folder of drivers, as
- * that of DCUs does: it is opened, and has too few functions. */
+/* A driver needs a library that the loader does not find, but that is in a folder of drivers, as
+ * the driver of DCUs does: it is opened, and has too few functions. */
 static void driver_lacks_a_library(const void *arg)
 {
     char path[PATH], needed[PATH];
@@ -189,7 +190,7 @@ static void driver_lacks_a_library(const void *arg)
     expect(is_loaded(needed), "%s is not used", needed);
 }
 
-/* The one that it lacks cannot be opened either. */
+/* The library that the driver needs cannot be opened either. */
 static void broken_library_of_a_driver(const void *arg)
 {
     char path[PATH], needed[PATH];
@@ -212,7 +213,7 @@ static struct bp_view search_view_of(const int64_t shape[4], int64_t stride[4], 
     return view;
 }
 
-/* Makes a plan of a row of cuDNN's, which opens it. */
+/* Makes a plan of a row of cuDNN, which opens the library. */
 static void plan_conv(struct world *w)
 {
     static const struct bp_conv_attrs conv = {.size = sizeof conv, .stride = {1, 1, 1},
@@ -237,7 +238,8 @@ static void plan_conv(struct world *w)
         row->plan_destroy(w->self, row, plan.plan);
 }
 
-/* The library of this path is opened, and that is told once, with its version. */
+/* Checks that the library of this path is opened, and that one message reports it, with its
+ * version. */
 static void expect_cudnn(const char *plugin, const char *path)
 {
     char text[PATH + 64];
@@ -253,7 +255,8 @@ static void expect_cudnn(const char *plugin, const char *path)
     expect(!*heard, "it said: %s", heard);
 }
 
-/* What the process has is used, though there is one in a folder and one in LD_LIBRARY_PATH. */
+/* A library that the process has loaded is used, although there are others in a folder and in
+ * LD_LIBRARY_PATH. */
 static void library_of_the_process(const void *arg)
 {
     char path[PATH], other[PATH];
@@ -269,7 +272,7 @@ static void library_of_the_process(const void *arg)
     expect(!is_loaded(cudnn_path), "there are two");
 }
 
-/* Its setting is stronger than what the process has. */
+/* The setting has precedence over a library that the process has loaded. */
 static void library_by_its_setting(const void *arg)
 {
     char path[PATH], chosen[PATH];
@@ -282,7 +285,7 @@ static void library_by_its_setting(const void *arg)
     expect_cudnn(plugin_path, chosen);
 }
 
-/* Folders of cuda's: a variable of the environment, and where the library is from there. */
+/* A folder of cuda: a variable of the environment, and the path of the library from there. */
 struct place {
     const char *variable, *root, *part;
 };
@@ -300,7 +303,7 @@ static void library_in_a_folder(const void *arg)
     expect_cudnn(elsewhere, path);
 }
 
-/* A folder that is not absolute is none. */
+/* A folder that is not absolute is ignored. */
 static void library_in_no_folder(const void *arg)
 {
     char path[PATH];
@@ -317,7 +320,7 @@ static void library_in_no_folder(const void *arg)
     world_end(&w);
 }
 
-/* ---- the loader, which knows LD_LIBRARY_PATH as it was when the process began ---- */
+/* ---- the loader, which uses LD_LIBRARY_PATH as it was when the process began ---- */
 
 static void driver_by_the_loader(const char *there)
 {
@@ -345,7 +348,8 @@ static const struct of_loader {
     void (*body)(const char *there);
 } of_loader[] = {{"driver", driver_by_the_loader}, {"library", library_by_the_loader}};
 
-/* arg: one of these. Begins a process of its own, with a folder that the plugin is not told of. */
+/* Starts a new process with a folder that the plugin has no setting for. arg: an element of
+ * of_loader. */
 static void by_loader(const void *arg)
 {
     const struct of_loader *c = arg;

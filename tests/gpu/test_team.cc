@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_team.cc: reductions and scans over the lanes of a team (dialect/team.h) in the form for lanes that
- * exchange registers. Threads are the lanes here; those of 32 neighbours wait for each other where
- * they exchange, no others do. Each lane must get the bits that the tree in memory gives, many
- * times in the same memory. */
+/* test_team.cc: tests reductions and scans over the lanes of a team (dialect/team.h) in the form
+ * for lanes that exchange registers. Threads are the lanes here; the threads of a group of 32 wait
+ * for each other when they exchange, and no other threads wait. Each lane must get the bits that
+ * the tree in memory gives, in several rounds in the same memory. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ static pthread_barrier_t all, group[MAX_LANES / 32];
 #define BARRIER() barrier()
 #define LANES_EXCHANGE
 
-/* The last lanes come late to what is behind it. */
+/* The last lanes are delayed after the barrier. */
 static void barrier()
 {
     pthread_barrier_wait(&all);
@@ -30,7 +30,7 @@ static void barrier()
 
 static uint64_t exchanged[MAX_LANES][2];
 
-/* What the lane of that number in this lane's group of 32 has. */
+/* Returns the value of the lane with that number in this lane's group of 32. */
 template <typename T> static T of_lane(T x, i64 number)
 {
     pthread_barrier_wait(&group[LANE / 32]);
@@ -52,7 +52,7 @@ TEAM_JOIN(sum, float, a + b)
 TEAM_JOIN(largest, float, a > b ? a : b)
 TEAM_JOIN(last, i64, op ? b : a)
 
-/* x becomes factor x + term: the order of two of these counts. */
+/* A function that maps x to factor x + term: the order of two functions matters. */
 struct step {
     uint64_t factor, term;
 };
@@ -68,7 +68,7 @@ static step step_of(i64 round, i64 lane)
     return {(uint64_t)(2 * lane + 2 * round + 3), (uint64_t)(lane * 7919 + round)};
 }
 
-/* The steps of a team one after another, up to lane. */
+/* Composes the steps of a team one after another, up to lane. */
 static step steps_before(i64 round, i64 lane)
 {
     step s = {1, 0};
@@ -90,7 +90,7 @@ static float value(i64 round, i64 lane)
     return (float)((lane * 7919 + round * 104729) % 10007) / 977 - 5;
 }
 
-/* The tree in memory, by one thread. */
+/* Computes the tree in memory, by one thread. */
 template <typename T, typename F> static T tree(T *s, F join)
 {
     for (int width = MAX_LANES / 2; width; width /= 2)
@@ -101,7 +101,7 @@ template <typename T, typename F> static T tree(T *s, F join)
 alignas(16) static float scratch[4 * MAX_LANES];
 static int wrong[MAX_LANES];
 
-/* Whole numbers add up exactly in any order, and a lane's own is not among those before it. */
+/* Whole numbers add up exactly in any order, and a scan excludes the lane's own number. */
 static int wrong_scan(i64 round)
 {
     step all_steps, before = steps(0, step_of(round, LANE), {1, 0}, scratch, &all_steps);

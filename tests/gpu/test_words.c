@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_words.c: what kernels report to the host, deadlines of events, exhaustion, and machines
- * without a driver or with an old one, in plugins/gpu on the simulator.
+/* test_words.c: tests the messages of plugins/gpu on the simulator: faults and results that kernels
+ * report to the host, deadlines of events, exhausted memory, and machines without a driver or with
+ * an old one.
  *
  *   test_words PLUGIN DRIVER PLUGIN_OF_A_BROKEN_DRIVER PLUGIN_OF_AN_OLD_DRIVER
  *              PLUGIN_WITHOUT_DRIVER PLUGIN_WITH_FEW_FUNCTIONS PLUGIN_THAT_SAYS_WHAT_CUDA_DOES */
@@ -32,7 +33,8 @@ static void words_end(struct world *w)
     expect(!host_live && !driver_live(driver_path), "something is left");
 }
 
-/* Index 3 names nothing: it is the launch's fault, told once. */
+/* Sets the fourth index. ELEMENTS is outside x: then the launch has a fault, which is reported
+ * once. */
 static void index_is(struct world *w, int64_t third)
 {
     int64_t index[ELEMENTS] = {0, 1, 2, third};
@@ -55,7 +57,7 @@ static enum bp_status wait_copy(struct world *w)
     return get(w, y, w->y, sizeof y);
 }
 
-/* A mark behind all that the stream was given. */
+/* Records an event after all work of the stream. */
 static void words_mark(struct world *w)
 {
     if (!w->event) words_ok(w->r->event_create(w->self, 0, &w->event), "event_create");
@@ -84,7 +86,7 @@ enum { WAYS = 6 };
 static enum bp_status (*const wait[WAYS])(struct world *w) = {
     wait_stream, wait_device, wait_copy, wait_event, wait_event_for_ever, query_event};
 
-/* Of three launches the second finds something; of two that do the first is told. */
+/* Of three launches the second has a fault; of two launches with a fault, the first is reported. */
 static void faults_name_their_row(const void *arg)
 {
     struct world w;
@@ -117,7 +119,8 @@ static void faults_name_their_row(const void *arg)
     words_end(&w);
 }
 
-/* What stream 0 was given has been done, and nobody has asked it: the other stream waits for it. */
+/* Waits until all work of stream 0 is done, but on the other stream: stream 0 itself is not
+ * queried. */
 static void let_it_run(struct world *w)
 {
     void *behind = NULL;
@@ -132,7 +135,7 @@ static void let_it_run(struct world *w)
     w->r->event_destroy(w->self, 0, behind);
 }
 
-/* A mark tells of what was before it only, which may be that of the same row as what is behind. */
+/* An event reports only faults from before it; a later fault may come from the same row. */
 static void marks_tell_what_was_before(const void *arg)
 {
     struct world w;
@@ -156,7 +159,7 @@ static void marks_tell_what_was_before(const void *arg)
     words_end(&w);
 }
 
-/* A stream that is gone has no faults; another at its place has its own. */
+/* A destroyed stream has no faults; a new stream in its place has only its own. */
 static void marks_of_a_stream_that_is_gone(const void *arg)
 {
     struct world w;
@@ -200,7 +203,7 @@ static void faults_are_told_once(const void *arg)
     words_end(&w);
 }
 
-/* Another stream's wait does not tell it, the device's does. */
+/* A wait for another stream does not report the fault, a wait for the device does. */
 static void faults_are_of_their_stream(const void *arg)
 {
     enum bp_status status;
@@ -219,8 +222,8 @@ static void faults_are_of_their_stream(const void *arg)
     words_end(&w);
 }
 
-/* Results are written when the stream is waited for, not before and not after a failure. */
-/* arg: one of wait. */
+/* Results are written by the wait for the stream, not earlier, and not after a failure. */
+/* arg: an element of wait. */
 static void results_come_with_the_wait(const void *arg)
 {
     enum bp_status (*const *wait_for)(struct world *) = arg;
@@ -247,8 +250,8 @@ static void *wait_again(void *arg)
     return NULL;
 }
 
-/* Another thread waits for the whole device all the while: its wait is for what was there before,
- * and a result of what came later is its stream's. */
+/* Another thread waits for the whole device all the while. Its wait covers earlier work only;
+ * results of later launches are written by the wait for their stream. */
 static void results_while_others_wait(const void *arg)
 {
     pthread_t thread;
@@ -270,7 +273,7 @@ static void results_while_others_wait(const void *arg)
     words_end(&w);
 }
 
-/* The second and the third launch of masked_select fail: nobody waits for its result then. */
+/* The second and the third launch of masked_select fail: then its result is never written. */
 static void results_of_a_failed_launch(const void *arg)
 {
     static const char *const fail[] = {"launch:2:999", "launch:3:999"};
@@ -337,7 +340,7 @@ static void words_deadlines(const void *arg)
     words_end(&w);
 }
 
-/* Of each space; what is not there says so. */
+/* Uses up each memory space; also requests a space that does not exist. */
 static void words_exhaustion(const void *arg)
 {
     static const char *const call[] = {"sim_memory_allocate", "sim_pinned_allocate",
@@ -361,7 +364,7 @@ static void words_exhaustion(const void *arg)
     words_end(&w);
 }
 
-/* A host that has no more than one device of two in use; the other is not opened. */
+/* A host uses one device of two; the other one must not be opened. */
 static void words_devices(const void *arg)
 {
     struct world w;
@@ -372,13 +375,14 @@ static void words_devices(const void *arg)
     words_begin(&w);
     words_ok(w.r->device_count(w.self, &n), "device_count");
     expect(n == 2, "%u devices", n);
-    /* a context, 2 streams with their words, the stages of one with 4 events, 4 allocations */
+    /* a context, 2 streams with their fault words, the staging of one with 4 events, 4
+     * allocations */
     expect(driver_live(driver_path) == 14, "%zu things of the driver's", driver_live(driver_path));
     words_end(&w);
 }
 
-/* Codes that stay with the process or the device: whoever waits is told that the device is lost.
- * 999 is an unknown error: of a wait it is one of the work. */
+/* Codes that persist for the process or the device: each wait must report that the device is lost.
+ * 999 is an unknown error: if a wait returns it, it is an error of the work. */
 static void loses_the_device(const void *arg)
 {
     static const int codes[] = {214, 220, 226, 700, 702, 709, 710, 714, 715,
@@ -407,8 +411,8 @@ static void loses_the_device(const void *arg)
         }
 }
 
-/* What helps then: of cuda's target, to start the process again; the simulator's device can be
- * opened again, and nothing is said. */
+/* The advice after the loss of a device: with cuda's target, to start the process again. The
+ * simulator's device can be opened again, so its message has no advice. */
 static void what_helps(const void *arg)
 {
     const char *const paths[] = {plugin_path, as_cuda};
@@ -427,7 +431,7 @@ static void what_helps(const void *arg)
     }
 }
 
-/* What helps where the driver cannot compile PTX, which the simulator's images do not have. */
+/* The advice if the driver cannot compile PTX, which the simulator's images do not have. */
 struct ptx {
     int code;
     const char *help;
@@ -462,7 +466,7 @@ static void ptx_is_not_compiled(const void *arg)
         }
 }
 
-/* An unknown error of a call that does not wait says nothing of the work. */
+/* An unknown error of a call that does not wait is not an error of the work. */
 static void unknown_errors(const void *arg)
 {
     uint64_t free_bytes, total;
@@ -476,7 +480,8 @@ static void unknown_errors(const void *arg)
     words_end(&w);
 }
 
-/* A driver that shuts down has given all back: nothing is logged. Of another code it is. */
+/* A driver that shuts down has already freed all objects: no message is logged. For another code
+ * one is. */
 static void shutting_down(const void *arg)
 {
     static const char *const fail[] = {"stream_destroy:1:4", "stream_destroy:1:400"};
@@ -492,7 +497,7 @@ static void shutting_down(const void *arg)
     }
 }
 
-/* Codes that plugins/gpu has no words for: in those of the driver, if it has some. */
+/* For codes that plugins/gpu has no text for, the driver's text is used, if it has one. */
 static void words_of_the_driver(const void *arg)
 {
     static const char *const fail[] = {"memory_info:1:990", "memory_info:1:12345"};
@@ -513,7 +518,7 @@ static void words_of_the_driver(const void *arg)
     }
 }
 
-/* The driver has no words either, nor does it say who a device is or how it is to wait. */
+/* The driver has no texts either, and cannot identify a device or set how it waits. */
 static void without_words(const void *arg)
 {
     uint64_t free_bytes, total;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Conformance on the stand-ins for drivers notices what is wrong in the real plugins: each of tests/mutants/gpu.py, which is
-a broken file of the plugin or of the dialect of one image, an embedded image that is damaged, a device of another
-architecture. MUTANTS=GLOB: those whose name fits.
+"""Tests that conformance on the stand-ins for drivers finds defects in the real plugins.
+
+Each mutant of tests/mutants/gpu.py is tried: a broken file of the plugin, or of the dialect of one image; also a
+damaged embedded image, and a device of another architecture. MUTANTS=GLOB selects mutants by name.
 
     broken.py ROOT BUILD BP
 
@@ -27,8 +28,8 @@ import standin  # noqa: E402
 
 FOLDER = os.path.join(BUILD, "tests", "gpu", "standin", "broken")
 BAD = ("fail", "crash", "timeout")
-LIMIT = 120  # seconds, for one run
-OTHER = {"cuda": "75", "hip": "gfx1030"}  # devices that the images of tests are not for
+LIMIT = 120  # seconds for one run
+OTHER = {"cuda": "75", "hip": "gfx1030"}  # devices for which the images of tests are not compiled
 LEFT_OUT = {"cuda": "is sm_75, and kernels are compiled for 80", "hip": "is gfx1030:sramecc+:xnack-, and kernels are compiled for gfx90a"}
 
 
@@ -41,14 +42,15 @@ COMPILE = {e["output"]: e for e in json.loads(ninja("compdb")) if e["output"].st
 
 
 def broken_copy(folder, path, old, new):
-    """Copies what lies beside a file, with the file broken."""
+    """Copies the files beside a file, with the file itself broken."""
     text = text_with(ROOT, path, old)
     with open(copied(ROOT, path, folder), "w", encoding="utf-8") as f:
         f.write(text.replace(old, new))
 
 
 def made(folder, path, old, new, plugin, part):
-    """The object of the plugin, compiled from a copy of the file's folder in which it is broken; its name in the build."""
+    """Compiles an object of the plugin from a copy of its folder with the file broken; returns its name in the
+    build and its path."""
     broken_copy(folder, path, old, new)
     output, = [o for o in COMPILE if o.startswith(f"plugins/{plugin}/bp_{plugin}.so.p/") and o.endswith(part)]
     command = compilation(COMPILE[output]["command"])
@@ -64,7 +66,7 @@ def made(folder, path, old, new, plugin, part):
 
 
 def made_image(folder, path, old, new, plugin, image):
-    """The object with the images of the plugin, of which one is compiled from the broken dialect."""
+    """Makes the object with the images of the plugin, one of them compiled from the broken dialect."""
     broken_copy(folder, path, old, new)
     image = os.path.basename(sorted(glob.glob(os.path.join(BUILD, "plugins", plugin, image)))[0])  # for one of the devices
     for target, result in ((image, image), (f"{plugin}_images.o", "changed.o")):
@@ -87,7 +89,7 @@ def linked(folder, plugin, output, result):
 
 
 def conform(path, plugin, cases, **more):
-    """(bad cases, how many cases ran, all that was said). Several runs of one library go on at once."""
+    """Returns (bad cases, number of cases that ran, all output). Several runs of one library may overlap."""
     work = tempfile.mkdtemp(dir=FOLDER)
     report, log = os.path.join(work, "report.json"), os.path.join(work, "log")
     env = {k: v for k, v in os.environ.items() if not k.startswith("BP_")}
@@ -105,8 +107,8 @@ def conform(path, plugin, cases, **more):
 
 
 def noticed(path, plugin, cases, said, **more):
-    """Whether a case failed, or the device was not there at all, or the stand-in refused something, each of which fails
-    the job, and this was said; and what was said."""
+    """Returns whether the job fails for the expected reason, and a description. The job fails if a case fails, if
+    the device is missing, or if the stand-in refuses something; the output must contain `said`."""
     bad, n, text = conform(path, plugin, cases, **more)
     line = next((line.strip() for line in text.splitlines() if said in line), None)
     where = bad[0]["id"] if bad else f"{n} cases, none of which failed"
@@ -129,7 +131,7 @@ def mutant(number, make, path, old, new, plugin, part, cases, said):
 
 
 def damaged(number, plugin, change, said):
-    """change: of the bytes of the whole plugin."""
+    """Tests a plugin with a damaged image. change: a function of the bytes of the whole plugin."""
     folder = folder_of(number)
     path = os.path.join(folder, f"bp_{plugin}.so")
     try:
@@ -145,7 +147,7 @@ def damaged(number, plugin, change, said):
 
 
 def wiped(data):
-    """The image that has the kernel bp_softmax_f32 is all zeros."""
+    """Overwrites the beginning of the image that has the kernel bp_softmax_f32 with zeros."""
     at = data.index(b"bp_softmax_f32")
     begin = max(data.rfind(magic, 0, at) for magic in (b"\x50\xed\x55\xba\x01\x00\x10\x00", b"\x7fELF\x02\x01\x01\x40"))
     return data[:begin] + bytes(64) + data[begin + 64:]
@@ -161,7 +163,7 @@ def elsewhere(_number, plugin):
 
 
 def sound(_number, plugin):
-    """The plugin as it is passes the same cases."""
+    """Tests that the unchanged plugin passes the cases that mutants must fail."""
     for cases in sorted({m[6] for m in GPUS if m[4] == plugin}):
         bad, n, text = conform(os.path.join(BUILD, "plugins", plugin, f"bp_{plugin}.so"), plugin, cases)
         if bad or not n or "stand-in:" in text:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* code_object.c: AMD's code objects: ELF, with a symbol <kernel>.kd for each kernel, at which 64
- * bytes describe it: memory of a team, memory of a lane, bytes of its arguments; and a note with
- * the metadata. */
+/* code_object.c: reads AMD's code objects. They are ELF, with a symbol <kernel>.kd for each kernel,
+ * whose 64 bytes describe it: memory of a team, memory of a lane, bytes of its arguments; and a
+ * note with the metadata. */
 #include "standin.h"
 #include <elf.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum {
     METADATA = 32 /* NT_AMDGPU_METADATA */
 };
 
-/* What e_flags say of architectures. */
+/* The architectures, by the bits of e_flags. */
 static const struct arch {
     const char *name;
     unsigned flags;
@@ -76,7 +76,7 @@ static size_t code_object_padded(size_t size)
     return (size + 3) & ~(size_t)3;
 }
 
-/* Reads the metadata, if a section of notes has them. */
+/* Reads the metadata, if a section of notes has any. */
 static int read_notes(const unsigned char *at, size_t size, struct standin_image *out)
 {
     const unsigned char *end = at + size;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cubin.c: kernels in code for one architecture, which is ELF: of each the section .nv.info.<name>
- * has a list of attributes: the number of bytes of its parameters, and one for each of them. */
+/* cubin.c: reads kernels in code for one architecture, which is ELF. The section .nv.info.<name> of
+ * each kernel has a list of attributes: the number of bytes of its parameters, and one attribute
+ * for each parameter. */
 #include "standin.h"
 #include <elf.h>
 #include <string.h>
 
 enum {
     MACHINE = 190, /* EM_CUDA */
-    NONE = 1, /* forms of attributes: without a value, in one byte, in two, as many as they say */
+    NONE = 1, /* forms of attributes: without a value, in one byte, in two, of a size that they
+                 name */
     BYTE = 2,
     HALF = 3,
     SEVERAL = 4,
@@ -17,14 +19,14 @@ enum {
 
 struct attribute {
     uint8_t form, number;
-    uint16_t value; /* or bytes that follow */
+    uint16_t value; /* or the number of bytes that follow */
 };
 
-/* What is said of one parameter. */
+/* The description of one parameter. */
 struct parameter {
     uint32_t index;
     uint16_t number, offset;
-    uint32_t rest; /* from bit 18 on: bytes */
+    uint32_t rest; /* from bit 18 on: the parameter's bytes */
 };
 
 static bool read_parameter(const unsigned char *at, struct standin_kernel *kernel)
@@ -39,7 +41,7 @@ static bool read_parameter(const unsigned char *at, struct standin_kernel *kerne
     return true;
 }
 
-/* Reads a list; it is of a kernel if it has a size. */
+/* Reads a list of attributes; the list belongs to a kernel if it has a size of parameters. */
 static bool read_kernel(const unsigned char *at, size_t size, struct standin_kernel *kernel)
 {
     struct attribute a;

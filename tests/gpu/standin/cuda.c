@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda.c: what is peculiar to CUDA's driver. */
+/* cuda.c: implements the functions in which CUDA's driver differs from the simulator's. */
 #include "standin.h"
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ int standin_driver_version(int *out)
 }
 
 /* Attributes by CUDA's numbers: multiprocessors, the two halves of the architecture, managed
- * memory, at any time. */
+ * memory, and managed memory that the host may use at any time. */
 int standin_device_attribute(int *out, int attribute, int device)
 {
     int arch = atoi(standin_arch());

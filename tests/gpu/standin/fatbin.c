@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fatbin.c: NVIDIA's fat binaries: a header, and parts, each PTX or code for one architecture. */
+/* fatbin.c: reads NVIDIA's fat binaries: a header, and parts, each of which is PTX or code for one
+ * architecture. */
 #include "standin.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +10,18 @@ enum {
     PTX = 1,
     CUBIN = 2,
     COMPRESSED = 0xa000
-}; /* in one of two ways */
+}; /* either of two compressions */
 
 struct head {
     uint32_t magic;
     uint16_t version, size;
-    uint64_t rest; /* bytes behind the header */
+    uint64_t rest; /* bytes after the header */
 };
 
 struct part {
     uint16_t kind, version;
     uint32_t head; /* bytes of this header */
-    uint64_t size; /* of the data behind it */
+    uint64_t size; /* of the data after this header */
     uint32_t compressed, reserved;
     uint16_t minor, major;
     uint32_t arch; /* 80 for sm_80 */
@@ -28,8 +29,9 @@ struct part {
     uint64_t flags;
 };
 
-/* Code runs on devices of its generation that are not older; PTX on all that are not older. The
- * part that a device takes: code before PTX, of each kind the newest. 0: none. */
+/* Rates a part for a device; 0: it does not fit. Code runs on devices of its generation that are
+ * not older, PTX on all devices that are not older. The device takes code before PTX, and the
+ * newest part of either. */
 static unsigned fatbin_fitness(const struct part *part, unsigned arch)
 {
     if (part->arch > arch) return 0;

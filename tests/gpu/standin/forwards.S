@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* forwards.S: the driver's functions: each goes on to the simulator's of the same arguments, unless
- * another file defines it. The build says which driver: -DSYMBOL_cuda or -DSYMBOL_hip. */
+/* forwards.S: defines the driver's functions: each jumps to the simulator's function with the same
+ * arguments, unless another file defines it. The build sets the driver: -DSYMBOL_cuda or
+ * -DSYMBOL_hip. */
     .macro FORWARD symbol, to
     .weak \symbol
     .type \symbol, %function

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hip.c: what is peculiar to HIP's runtime: contexts are devices by number, of which each thread
- * has one that is current, at first device 0; a grid has less than 2^32 lanes. */
+/* hip.c: implements the functions in which HIP's runtime differs from the simulator's. A context is
+ * a device number; each thread has a current one, at first device 0. A grid has less than 2^32
+ * lanes. */
 #include "standin.h"
 #include <stdio.h>
 
@@ -10,7 +11,7 @@ const struct standin standin = {
 enum {
     DEVICES = sizeof sim.device / sizeof *sim.device
 };
-static void *context[DEVICES]; /* of those that have been retained */
+static void *context[DEVICES]; /* contexts that have been retained */
 
 int standin_driver_version(int *out)
 {
@@ -18,7 +19,7 @@ int standin_driver_version(int *out)
     return SIM_SUCCESS;
 }
 
-/* It is returned, where the simulator puts it out. */
+/* HIP returns the text; the simulator writes it to an output parameter. */
 const char *standin_error_text(int code)
 {
     const char *text = NULL;
@@ -27,8 +28,8 @@ const char *standin_error_text(int code)
     return text;
 }
 
-/* What the struct says last, as in HIP 5: the architecture, with features that targets need not
- * name. */
+/* Writes the last member of the struct, as in HIP 5: the architecture, with features that targets
+ * need not name. */
 int standin_device_description(void *out, int device)
 {
     int code = sim_device_description(out, device);
@@ -37,7 +38,7 @@ int standin_device_description(void *out, int device)
     return code;
 }
 
-/* 63 is the number of compute units; 24 and 9 are managed memory, at any time. */
+/* 63 is the number of compute units; 24 is managed memory, 9 managed memory at any time. */
 int standin_device_attribute(int *out, int attribute, int device)
 {
     if (attribute == 63) return sim_device_attribute(out, 1, device);

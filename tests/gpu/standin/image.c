@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.c: what the readers of images share. */
+/* image.c: has the functions that all readers of images share: lists of kernels, and messages. */
 #include "standin.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,7 +30,8 @@ int standin_add(struct standin_image *image, const struct standin_kernel *kernel
     return SIM_SUCCESS;
 }
 
-/* The arguments, a count, and operands, which are addresses. */
+/* Returns which property of parameter i is wrong, or NULL. Parameters are the arguments, a count,
+ * and operands, which are addresses. */
 static const char *image_wrong(const struct standin_kernel *kernel,
                                const struct sim_kernel *compiled, size_t i)
 {

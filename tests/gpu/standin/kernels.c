@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.c: the portable kernels compiled as C, by the names that their entries have in images. */
+/* kernels.c: finds the portable kernels compiled as C, by the names that their entry points have in
+ * images. */
 #include "standin.h"
 #include <dialect/portable.h>
 #include <stdio.h>

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metadata.c: what a code object says of its kernels to HIP's runtime, in MessagePack: a map, of
- * which "amdhsa.kernels" is a list of maps. Of each kernel: its name, and of each argument where it
- * lies, its bytes, and whether it is a value or an address. */
+/* metadata.c: reads the description of kernels that a code object has for HIP's runtime, in
+ * MessagePack: a map whose "amdhsa.kernels" is a list of maps. A kernel has its name, and for each
+ * argument its offset, its bytes, and whether it is a value or an address. */
 #include "standin.h"
 #include <string.h>
 
 enum {
-    LONGEST = 128, /* name */
-    DEEP = 16 /* lists within lists */
+    LONGEST = 128, /* bytes of a name */
+    DEEP = 16 /* nested lists */
 };
 
-/* What is left to read; at is NULL once it was not understood. */
+/* The bytes that are left to read; at is NULL after an error. */
 struct pack {
     const unsigned char *at, *end;
 };
 enum kind { OTHER, NUMBER, TEXT, LIST, MAP };
 struct value {
     enum kind kind;
-    uint64_t n; /* the number; or bytes of text, members of a list, pairs of a map */
+    uint64_t n; /* the number; or bytes of a text, members of a list, pairs of a map */
     const char *text;
 };
 
@@ -40,7 +40,7 @@ static struct value take_text(struct pack *in, enum kind kind, uint64_t n)
     return (struct value){kind, n, text};
 }
 
-/* The beginning of the next value: of a list, and of a map, the members come next. */
+/* Reads the beginning of the next value. The members of a list or map come next. */
 static struct value take_value(struct pack *in)
 {
     unsigned byte = (unsigned)metadata_take(in, 1);
@@ -58,10 +58,10 @@ static struct value take_value(struct pack *in)
     if (byte == 0xde || byte == 0xdf)
         return (struct value){MAP, metadata_take(in, byte == 0xde ? 2 : 4), NULL};
     if (byte != 0xc0 && byte != 0xc2 && byte != 0xc3 && byte < 0xe0) in->at = NULL;
-    return (struct value){OTHER, 0, NULL}; /* nothing, yes, no, a negative number */
+    return (struct value){OTHER, 0, NULL}; /* nil, true, false, or a negative number */
 }
 
-/* The rest of a value of which the beginning has been read. */
+/* Skips the rest of a value whose beginning has been read. */
 static void metadata_skip(struct pack *in, struct value value, int depth)
 {
     uint64_t n = value.kind == LIST ? value.n : value.kind == MAP ? 2 * value.n : 0;
@@ -91,7 +91,7 @@ static void read_parameter(struct pack *in, struct standin_parameter *out)
     }
 }
 
-/* One kernel: its name is copied. */
+/* Reads one kernel, and copies its name to name. */
 static void read_kernel(struct pack *in, char *name, struct standin_kernel *out)
 {
     uint64_t pairs = take_value(in).n;
@@ -111,7 +111,7 @@ static void read_kernel(struct pack *in, char *name, struct standin_kernel *out)
     }
 }
 
-/* Adds to a kernel of the image what the metadata say of it. */
+/* Adds the metadata of a kernel to the kernel of that name in the image. */
 static int metadata_note(struct standin_image *image, const char *name,
                          const struct standin_kernel *said)
 {

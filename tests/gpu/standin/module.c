@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* module.c: modules of a stand-in, which are what a reader found in an image and the simulator's
- * module of the same kernels; launches, which must fit the image; and what has to be given back
- * before the last context is. */
+/* module.c: implements the modules of a stand-in: the kernels that a reader found in an image, and
+ * the simulator's module of these kernels. A launch must fit the image, and a caller must free all
+ * objects before it releases the last context. */
 #include "standin.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct function {
     const struct standin_kernel *kernel;
-    void *sim; /* NULL: not asked for yet */
+    void *sim; /* NULL: not requested yet */
 };
 struct module {
     struct standin_image image;
-    void *sim; /* NULL: no kernel of the image is one that is compiled as C */
+    void *sim; /* NULL: no kernel of the image is compiled as C */
     struct function function[];
 };
 
-/* The simulator's module with the kernels of an image. */
+/* Loads the simulator's module with the kernels of an image. */
 static int load_compiled(struct module *module)
 {
     const struct sim_image *compiled = NULL;
@@ -80,7 +80,7 @@ int standin_module_function(void **out, void *p, const char *name)
     return code;
 }
 
-/* What a driver, or the kernel's code, does not take. */
+/* Refuses a launch that a driver, or the kernel's code, would not accept. */
 static int module_check(const struct standin_kernel *kernel, unsigned teams, unsigned lanes,
                         void **extra)
 {
@@ -118,12 +118,13 @@ int standin_launch(void *p, unsigned teams_x, unsigned teams_y, unsigned teams_z
 
     if (code) return code;
     memcpy(list, extra, sizeof list);
-    list[4] = (void *)3; /* the simulator's end of a list */
+    list[4] = (void *)3; /* the simulator's mark for the end of a list */
     return sim_launch(function->sim, teams_x, teams_y, teams_z, lanes_x, lanes_y, lanes_z, local,
                       stream, parameters, list);
 }
 
-/* A driver takes back with a context what is left in it, and says nothing. */
+/* A real driver frees the objects of a context with it, without a message; the stand-in reports
+ * them. */
 int standin_context_release(int device)
 {
     int code = sim_context_release(device);

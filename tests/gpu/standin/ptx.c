@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ptx.c: kernels and their parameters in PTX, which is text:
+/* ptx.c: reads kernels and their parameters from PTX, which is text:
  *
  *   .visible .entry bp_fold_f32(
  *       .param .align 8 .b8 bp_fold_f32_param_0[200],
@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a type such as "u64"; 0: it has none. */
+/* Returns the bytes of a type such as "u64"; 0: it has no size. */
 static size_t ptx_size_of(const char *type)
 {
     return isalpha((unsigned char)type[0]) ? (size_t)strtoul(type + 1, NULL, 10) / 8 : 0;
 }
 
-/* Reads one parameter that is declared in text, behind those before it. false: it is not
- * understood. */
+/* Reads one parameter, declared in text, and places it after those before it. Returns false for a
+ * declaration that it cannot read. */
 static bool read_parameter(const char *text, struct standin_kernel *kernel)
 {
     const char *align = strstr(text, ".align"), *many = strchr(text, '['), *type = NULL;
@@ -40,7 +40,7 @@ static bool read_parameter(const char *text, struct standin_kernel *kernel)
     return out->size > 0;
 }
 
-/* Reads the list of an entry, which ends with a closing bracket. */
+/* Reads the list of parameters of an entry, which ends with a closing parenthesis. */
 static int read_entry(char *name, struct standin_image *out)
 {
     char *open = strchr(name, '('), *close = open ? strchr(open, ')') : NULL, *save;
@@ -64,7 +64,7 @@ int standin_read_ptx(const char *text, size_t length, struct standin_image *out)
     out->names = calloc(1, length + 1);
     if (!out->names) return SIM_OUT_OF_MEMORY;
     memcpy(out->names, text, length);
-    /* An entry writes ends of strings into what lies before its closing bracket only. */
+    /* read_entry writes ends of strings only before the closing parenthesis of its entry. */
     for (at = strstr(out->names, ".entry "); at && !code; at = next) {
         char *close = strchr(at, ')');
         next = close ? strstr(close + 1, ".entry ") : NULL;

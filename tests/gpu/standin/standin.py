@@ -8,9 +8,9 @@ import os
 import subprocess
 import sys
 
-LINES = 20  # of what a stand-in refused, at most
+LINES = 20  # most lines of a stand-in's refusals
 
-# By plugin: the stand-in's file, the plugin's settings, the library of the simulator that each names.
+# By plugin: the stand-in's file, and for each of the plugin's settings the library of the simulator that it names.
 DRIVERS = {
     "cuda": ("libcuda.so.1", {"BP_CUDA_CUBLASLT": "cublaslt", "BP_CUDA_CUDNN": "cudnn", "BP_CUDA_NCCL": "nccl"}),
     "hip": ("libamdhip64.so.5", {"BP_HIP_HIPBLASLT": "hipblaslt", "BP_HIP_ROCBLAS": "rocblas", "BP_HIP_RCCL": "nccl"}),
@@ -18,14 +18,14 @@ DRIVERS = {
 
 
 def missing(build, name):
-    """The files that are not built, of those that a run needs."""
+    """Returns those files needed for a run that are not built."""
     files = (os.path.join("plugins", name, f"bp_{name}.so"), os.path.join("tests", "gpu", "standin", DRIVERS[name][0]))
     return [f for f in files if not os.path.exists(os.path.join(build, f))]
 
 
 def environment(build, name, log):
-    """What a process needs so that the plugin finds the stand-ins, for two devices. log: the file that gets what the
-    stand-in refuses."""
+    """Returns the environment in which the plugin finds the stand-ins, for two devices. log: the file that receives
+    the stand-in's refusals."""
     _, libraries = DRIVERS[name]
     if os.path.exists(log):
         os.unlink(log)
@@ -36,7 +36,7 @@ def environment(build, name, log):
 
 
 def refused(log):
-    """The different lines that the stand-in has written."""
+    """Returns the different lines that the stand-in has written."""
     if not os.path.exists(log):
         return []
     with open(log, encoding="utf-8", errors="replace") as f:
@@ -55,7 +55,7 @@ def main():
     lines = refused(log)
     for line in lines[:LINES]:
         print(line, file=sys.stderr)
-    sys.exit(done.returncode or bool(lines))  # the plugin may go on after what is refused
+    sys.exit(done.returncode or bool(lines))  # the plugin may go on after a refusal
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_images.c: all images that the build made for a plugin, read as the stand-in for its driver
- * reads them: each has the kernels of its family that are compiled as C, no others, and their
- * parameters are, by number, place and size, the arguments of C, a count, operands. And the
- * reader refuses what is no image, and one for another device.
+/* test_images.c: tests all images that the build made for a plugin, read as the stand-in for its
+ * driver reads them. Each must have exactly those kernels of its family that are compiled as C, and
+ * their parameters must be, by number, offset and size, the arguments of C, a count, and the
+ * operands. The reader must also refuse a file that is not an image, and an image for another
+ * device.
  *
  *   test_images FOLDER END [some]
  *
- * END: of the files' names, as .fatbin; some: not all are there. */
+ * END: the end of the files' names, such as .fatbin; some: not all images are present. */
 #include "standin.h"
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +27,7 @@ static void test_images_report(bool good, const char *name)
     failed += !good;
 }
 
-/* The whole file, with zeros behind it; to be freed. NULL and a message. */
+/* Returns the whole file, followed by zeros; the caller frees it. NULL and a message on failure. */
 static unsigned char *test_images_contents(const char *path, size_t *out_size)
 {
     unsigned char *data = calloc(1, ROOM);
@@ -42,7 +43,7 @@ static unsigned char *test_images_contents(const char *path, size_t *out_size)
     return data;
 }
 
-/* Whether the kernels of an image are those of one family that C has, with the same parameters. */
+/* Whether the kernels of an image are kernels of one family in C, with the same parameters. */
 static bool test_images_fits(const char *path, const struct standin_image *image)
 {
     const struct sim_image *first = NULL, *compiled;
@@ -79,7 +80,7 @@ static bool test_images_is_good(const char *path, const unsigned char *data, siz
     return good;
 }
 
-/* Whether a file is as it should be after text in it, where it stands first, has become another. */
+/* Whether a file passes after the first occurrence of a text in it has been replaced. */
 static bool is_good_with(const char *path, const char *from, const char *to)
 {
     size_t size = 0, length = strlen(from), kernels = 0;
@@ -95,7 +96,7 @@ static bool is_good_with(const char *path, const char *from, const char *to)
     return good;
 }
 
-/* The answer to a file of which one byte is another. */
+/* Returns the reader's result for a file with one byte changed. */
 static int test_images_changed(const char *path, size_t at, unsigned char to)
 {
     struct standin_image image = {0};
