@@ -4,8 +4,7 @@
  * The file is only compiled: -DDRIVER_CUDA, or otherwise for HIP. */
 #include "alike.h"
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* cuDeviceGetProperties, which is not
-                                                              called */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* cuDeviceGetProperties: not called */
 
 #ifdef DRIVER_CUDA
 #include <cuda.h>

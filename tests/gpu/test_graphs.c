@@ -267,8 +267,7 @@ static void not_while_the_device_is_waited_for(const void *arg)
     setenv("BP_SIM_DELAY", "200000", 1);
     graphs_begin(&w);
     copy = (struct bp_copy){NULL, w.y.data, NULL, w.x.data, 64};
-    for (int tries = 0; tries < 20 && status == BP_OK; tries++) { /* the thread may begin too
-                                                                     late */
+    for (int tries = 0; tries < 20 && status == BP_OK; tries++) { /* the thread may be late */
         for (int i = 0; i < 40; i++) w.r->copy_within(w.self, 0, w.stream[1], &copy);
         atomic_store(&waited_long, false);
         pthread_create(&thread, NULL, wait_long, &w);

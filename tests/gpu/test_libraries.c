@@ -159,8 +159,7 @@ static void libraries_fails(const void *arg)
 {
     const struct failure *f = arg;
     struct world w, again;
-    bool graphs = strstr(f->call, "cudnnBackend") != NULL; /* the graph recipe has many such
-                                                              calls */
+    bool graphs = strstr(f->call, "cudnnBackend") != NULL; /* that recipe has many of them */
     bool adds_bias = strstr(f->call, "Activation") != NULL; /* a call of the older interface */
     int from = graphs ? GRAPHS : adds_bias ? GRAPHS + 2 : 0, not_working = 0;
     int to = from ? from + 1 : GRAPHS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_program.c: tests programs (backplane/program.h) on the simulator: each call of the driver
- * that records or replays fails once; threads wait for a stream, its events and its device while
+ * that records or replays fails once. Threads wait for a stream, its events and its device while
  * the stream is recorded.
  *
  *   test_program PLUGIN */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_words.c: tests the messages of plugins/gpu on the simulator: faults and results that kernels
- * report to the host, deadlines of events, exhausted memory, and machines without a driver or with
- * an old one.
+ * report, deadlines of events, exhausted memory, and machines without a driver or with an old one.
  *
  *   test_words PLUGIN DRIVER PLUGIN_OF_A_BROKEN_DRIVER PLUGIN_OF_AN_OLD_DRIVER
  *              PLUGIN_WITHOUT_DRIVER PLUGIN_WITH_FEW_FUNCTIONS PLUGIN_THAT_SAYS_WHAT_CUDA_DOES */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of log_softmax, masked_softmax, attention, linear, label_smooth and
- * glu. */
+/* cases.c: builds the conformance cases of log_softmax, masked_softmax, attention, linear,
+ * label_smooth and glu. */
 #include "../common/cases.h"
 #include <math.h>
 #include <stdio.h>
@@ -171,8 +171,7 @@ static const struct {
     {"1x7x16+1x67x16+1x67x4", false, true, 0, DATA_EXACT},
     {"1x7x9+1x11x9+1x11x4", false, true, 0, DATA_NONFINITE},
     {"1x67x2+1x2x2+1x2x2", false, false, 0, DATA_POSITIVE},
-    {"8x31x1+8x2x1+8x2x8", false, false, 1, DATA_POSITIVE}, /* results of few terms are the closest
-                                                               to the bound */
+    {"8x31x1+8x2x1+8x2x8", false, false, 1, DATA_POSITIVE}, /* few terms are near the bound */
     {"9x31x1+9x2x1+9x2x9", false, false, 1, DATA_EXACT},
     {"8x67x1+8x1x1+8x1x5", false, false, 1, DATA_PLAIN},
     {"8x31x1+8x3x1+8x3x7", false, false, 0.25, DATA_PLAIN},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of log_softmax, masked_softmax, attention, linear,
+/* reference.c: computes the reference results of log_softmax, masked_softmax, attention, linear,
  * label_smooth and glu. */
 #include "../common/reference_formula.h"
 #include <math.h>

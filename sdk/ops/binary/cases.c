@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of elementwise operators of two inputs that are a formula
+/* cases.c: builds the conformance cases of elementwise operators of two inputs that are a formula
  * (kernels.def). */
 #include "../common/cases.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_ternary.c: builds the cases of elementwise operators of three inputs, and of where, mask
- * and masked_fill. */
+/* cases_ternary.c: builds the conformance cases of elementwise operators of three inputs, and of
+ * where, mask and masked_fill. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>
@@ -76,9 +76,7 @@ void cases_ternary(struct case_maker *maker)
         if (data[i] == DATA_RANGE && !case_is(maker, "lerp")) continue;
         made = case_begin(maker, "521+521+521");
         case_data(made, data[i]);
-        if (strcmp(maker->op->name, "lerp")) made->attrs.addcmul.value = -0.7; /* addcdiv's
-                                                                                  attribute has the
-                                                                                  same place */
+        if (strcmp(maker->op->name, "lerp")) made->attrs.addcmul.value = -0.7; /* addcdiv's too */
         case_end(maker, made, "%s", name[i]);
     }
     more_extents(maker, 3, -1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: computes z = f(x, y), element by element, for one dtype (elem.h). The formulas are in
- * kernels.def. */
+/* kernel.h: computes elementwise operators of two inputs, z = f(x, y), for one dtype (elem.h). The
+ * formulas are in kernels.def. */
 #ifndef BP_OPS_BINARY_KERNEL_H
 #define BP_OPS_BINARY_KERNEL_H
 

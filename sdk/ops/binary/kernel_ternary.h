@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_ternary.h: computes w = f(x, y, z), element by element, for one float dtype (elem.h; for
- * other dtypes w is x). The formulas are in kernels_ternary.def. */
+/* kernel_ternary.h: computes elementwise operators of three inputs, w = f(x, y, z), for one float
+ * dtype (elem.h; for other dtypes w is x). The formulas are in kernels_ternary.def. */
 #ifndef BP_OPS_BINARY_KERNEL_TERNARY_H
 #define BP_OPS_BINARY_KERNEL_TERNARY_H
 

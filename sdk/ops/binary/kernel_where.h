@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_where.h: computes z = x where c, else y, element by element, for one size of elements
- * (elem.h). */
+/* kernel_where.h: computes where: z = x where c, else y, element by element, for one size of
+ * elements (elem.h). */
 #ifndef BP_OPS_BINARY_KERNEL_WHERE_H
 #define BP_OPS_BINARY_KERNEL_WHERE_H
 

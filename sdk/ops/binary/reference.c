@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of elementwise operators of two inputs that are one formula.
- * Floats are computed in long double (a, b: the first two attributes), integers in 128 bits. */
+/* reference.c: computes the reference results of elementwise operators of two inputs that are one
+ * formula. Floats are computed in long double (a, b: the first two attributes), integers in 128
+ * bits. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_ternary.c: computes the references of elementwise operators of three inputs, and of
- * where, mask and masked_fill. */
+/* reference_ternary.c: computes the reference results of elementwise operators of three inputs, and
+ * of where, mask and masked_fill. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>

@@ -70,7 +70,7 @@ struct kernel_input {
     enum layout layout;
     int order; /* for LAYOUT_ORDER: 0 is row-major, 23 is the reverse */
     enum data data;
-    bool frozen;       /* a constant: plans may keep a packed copy of it */
+    bool frozen;       /* a constant: plans may keep a packed copy */
     int64_t low, high; /* for DATA_INDEX */
     const double *list; /* for DATA_LIST: n_list numbers, static */
     int n_list;
@@ -88,8 +88,7 @@ struct kernel_case {
                         case_parts makes a case for each */
     bool in_place; /* the output is the memory of the input that it may share */
     bool quick;    /* belongs to a quick run */
-    bool twice;    /* runs on two streams from two threads at the same time, each with different
-                      numbers */
+    bool twice;    /* runs on two streams from two threads together, each with different numbers */
     /* For a case with `twice`: the n_twice cases of the row, the largest first. The first case that
      * the row accepts runs. The list of cases owns them. */
     const struct kernel_case **of_twice;
@@ -100,10 +99,8 @@ struct kernel_case {
     bool decompose;   /* runs as the operator's decomposition, whatever rows the device has */
     const char *via; /* for a case with `decompose`: the row, of one operator of the decomposition,
                         that must run in it */
-    int64_t sweep; /* runs with each extent of the last axis of all inputs, from 1 to `sweep`; 0:
-                      no */
-    int64_t large; /* number of elements: inputs of one axis are repeated up to it; 0: they are
-                      not */
+    int64_t sweep; /* runs with each extent of the last axis of all inputs, 1 to this; 0: no */
+    int64_t large; /* elements: inputs of one axis are repeated up to this number; 0: no */
     enum layout out; /* layout of the preallocated output */
     bool given;    /* for a view: the output is preallocated, so that elements are copied */
     bool may_copy; /* for a view: the layout of the input may not allow one, so that elements are

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_elementwise.c: builds the cases of operators of two inputs that broadcast, and of
- * conversions. */
+/* cases_elementwise.c: builds the conformance cases of operators of two inputs that broadcast, and
+ * of conversions. */
 #include "cases.h"
 #include <backplane/kernel.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_formula.c: launches the kernels of kernel_formula.h: operators of unary/kernels.def and
- * similar lists. */
+/* launch_formula.c: launches the kernels that are one formula per element (kernel_formula.h):
+ * operators of unary/kernels.def and similar lists. */
 #include "kernel_formula.h"
 #include "launch_formula_attrs.h"
 #include "../../dialect/portable.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_elementwise.c: computes the references of add, sub, mul, div and cast. */
+/* reference_elementwise.c: computes the reference results of add, sub, mul, div and cast. */
 #include "reference.h"
 #include <math.h>
 
@@ -106,8 +106,7 @@ static uint64_t float_to_int(const struct num_type *to, long double x)
     int bits = 8 * (int)to->size;
     long double low = to->class == NUM_SIGNED ? -ldexpl(1, bits - 1) : 0;
     long double high = ldexpl(1, to->class == NUM_SIGNED ? bits - 1
-                                                         : bits); /* the first value that is too
-                                                                     large */
+                                                         : bits); /* first value too large */
 
     if (isnan(x)) return 0;
     x = truncl(x);

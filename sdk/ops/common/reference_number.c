@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_number.c: reads and writes element types. f32 and f64 are the compiler's types; half
- * types are decoded and encoded by hand. */
+/* reference_number.c: reads and writes elements of all dtypes. f32 and f64 are the compiler's
+ * types; half types are decoded and encoded by hand. */
 #include "reference_number.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of operators whose results are truth values. */
+/* cases.c: builds the conformance cases of operators whose results are truth values. */
 #include "../common/cases.h"
 #include <string.h>
 

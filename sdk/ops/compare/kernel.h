@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: computes whether f(x, y) holds, element by element, for one dtype (elem.h; bool as u8).
- * The formulas are in kernels.def. A result is 0 or 1. */
+/* kernel.h: computes comparisons and logic of two inputs: whether f(x, y) holds, element by
+ * element, for one dtype (elem.h; bool as u8). The formulas are in kernels.def. A result is 0 or
+ * 1. */
 #ifndef BP_OPS_COMPARE_KERNEL_H
 #define BP_OPS_COMPARE_KERNEL_H
 

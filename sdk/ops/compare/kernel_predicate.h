@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_predicate.h: computes whether f(x) holds, element by element, for one dtype (elem.h), as a
- * bool: a byte of 0 or 1. The formulas are in kernels_predicate.def. */
+/* kernel_predicate.h: computes predicates of one input, such as isnan: whether f(x) holds, element
+ * by element, for one dtype (elem.h), as a bool: a byte of 0 or 1. The formulas are in
+ * kernels_predicate.def. */
 #ifndef BP_OPS_COMPARE_KERNEL_PREDICATE_H
 #define BP_OPS_COMPARE_KERNEL_PREDICATE_H
 

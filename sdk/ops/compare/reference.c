@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of operators whose results are truth values. */
+/* reference.c: computes the reference results of operators whose results are truth values. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>

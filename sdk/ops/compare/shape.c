@@ -31,8 +31,8 @@ enum bp_status bp_infer_equal_all(struct bp_invocation *site)
     return BP_OK;
 }
 
-/* Whether no element holds: the number of those that hold equals 0, made as the number minus
- * itself. */
+/* Whether no element holds: the number of elements that hold equals 0. The 0 is made as that number
+ * minus itself. */
 static struct bp_tensor *compare_none(struct bp_compose *c, struct bp_tensor *holds)
 {
     struct bp_sum_attrs all = {.size = sizeof all};

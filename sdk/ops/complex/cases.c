@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of operators between complex and real numbers. */
+/* cases.c: builds the conformance cases of operators between complex and real numbers. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of operators between complex and real numbers. */
+/* reference.c: computes the reference results of operators between complex and real numbers. */
 #include "../common/reference.h"
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of convolutions and their two gradients, from one list of
+/* cases.c: builds the conformance cases of convolutions and their two gradients, from one list of
  * geometries. */
 #include "../common/cases.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_transpose.c: builds the cases of the transposed convolution. */
+/* cases_transpose.c: builds the conformance cases of the transposed convolution. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of convolution and its gradients. All three are sums over
- * one set of products x w -> y: two of the arrays are inputs and the third is added up. */
+/* reference.c: computes the reference results of convolution and its gradients. All three are sums
+ * over one set of products x w -> y: two of the arrays are inputs and the third is added up. */
 #include "../common/reference.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_transpose.c: computes the reference of the transposed convolution: each element of x
- * adds its window, times the element, to the result. */
+/* reference_transpose.c: computes the reference results of the transposed convolution: each element
+ * of x adds its window, times the element, to the result. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of operators that copy elements to other positions: tile, pad, roll,
- * slices, triangles, unfold. */
+/* cases.c: builds the conformance cases of operators that copy elements to other positions: tile,
+ * pad, roll, slices, triangles, unfold. */
 #include "../common/cases_listed.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_axes.c: builds the cases of operators that view a tensor with other axes, and of operators
- * that are defined by other operators. */
+/* cases_axes.c: builds the conformance cases of operators that view a tensor with other axes, and
+ * of operators that are defined by other operators. */
 #include "../common/cases_listed.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,8 +324,7 @@ void cases_grids(struct case_maker *maker)
             n = made->n_out = made->n_in;
             made->part = part;
             case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
-            if (!part && !listed_is_wide(&grids[i])) case_smooth(made, 2); /* all parts are one
-                                                                              call */
+            if (!part && !listed_is_wide(&grids[i])) case_smooth(made, 2); /* one call for all */
             snprintf(variant, sizeof variant, "%s.part%d", grids[i].variant, part);
             if (grids[i].layouts) case_layouts(maker, made, variant, false);
             else case_end(maker, made, "%s", variant);

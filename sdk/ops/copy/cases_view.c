@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_view.c: builds the cases of operators that make views: as a view, copied into a
+/* cases_view.c: builds the conformance cases of operators that make views: as a view, copied into a
  * preallocated output, and with the attributes as tensors. An operator with several views has a
  * case for each. Also builds the cases of assign, slice_grad and concat, the copies that belong to
  * views. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of operators that copy elements to other positions, by
- * coordinates, and of sums of windows. */
+/* reference.c: computes the reference results of operators that copy elements to other positions,
+ * by coordinates, and of sums of windows. */
 #include "../common/reference_made_value.h"
 #include "../common/reference.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_axes.c: computes the references of operators that change axes: each finds the element
- * of the input for each element of the result. */
+/* reference_axes.c: computes the reference results of operators that change axes: each finds the
+ * element of the input for each element of the result. */
 #include "../common/reference.h"
 
 static void ref_axes_make(const struct ref_array *x, int rank, const int64_t *shape,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_view.c: computes the references of views, and of copies that belong to them: each
- * finds, for an element of one side, the element of the other side. */
+/* reference_view.c: computes the reference results of views, and of copies that belong to them:
+ * each finds, for an element of one side, the element of the other side. */
 #include "../common/reference.h"
 
 static void ref_view_copy(const struct ref_array *from, int64_t i, struct ref_array *to, int64_t k)

@@ -89,8 +89,7 @@ enum bp_status bp_grad_diagonal(struct bp_grad *g)
     int64_t after[BP_RANK_MAX] = {0}, rank = x->view.rank;
     struct bp_pad_attrs fit = {.size = sizeof fit, .after = {after, rank}};
 
-    if (!g->want[0] || !d->view.count) return BP_OK; /* a diagonal outside the matrix has no
-                                                        elements */
+    if (!g->want[0] || !d->view.count) return BP_OK; /* the diagonal is empty */
     d = MAKE(&c, diag_embed, &put, d);
     for (int64_t i = 0; i < rank && d; i++) after[i] = x->shape[i] - d->shape[i];
     d = MAKE(&c, pad, &fit, d);

@@ -220,8 +220,7 @@ enum bp_status bp_infer_split(struct bp_invocation *site)
         site->out[i].rank = x->rank;
         memcpy(site->out[i].shape, x->shape, x->rank * sizeof *x->shape);
         site->out[i].shape[axis] = size[i];
-        site->view_offset[i] = size[i] ? at * x->stride[axis] : 0; /* an empty part may start
-                                                                      anywhere */
+        site->view_offset[i] = size[i] ? at * x->stride[axis] : 0; /* empty: at any offset */
         at += size[i];
     }
     return BP_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of operators that create tensors from attributes. */
+/* cases.c: builds the conformance cases of operators that create tensors from attributes. */
 #include "../common/cases_listed.h"
 #include <backplane/kernel.h>
 #include <math.h>

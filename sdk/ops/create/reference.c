@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of operators that create tensors from attributes, and of
- * those that return the shape or size of a tensor. */
+/* reference.c: computes the reference results of operators that create tensors from attributes, and
+ * of those that return the shape or size of a tensor. */
 #include "../common/reference_made_value.h"
 #include "../common/reference.h"
 #include <math.h>

@@ -171,8 +171,7 @@ static enum bp_status create_infer_triangle(struct bp_invocation *site,
 
     if (a->rows < 0) return no_count(site, "rows", a->rows, 0);
     if (a->columns < 0) return no_count(site, "columns", a->columns, 0);
-    if (upper && offset > INT64_MIN) offset--; /* the upper triangle is all elements that are not
-                                                  below diagonal `offset` */
+    if (upper && offset > INT64_MIN) offset--; /* all that is not below `offset` */
     if (a->rows > INT32_MAX || a->columns > INT32_MAX)
         return bp_error(BP_ERR_INVALID,
                         "%s: rows is %" PRId64 " and columns %" PRId64 ", expected below 2^31",
@@ -192,8 +191,7 @@ enum bp_status bp_infer_tril_indices(struct bp_invocation *site)
 
 enum bp_status bp_infer_triu_indices(struct bp_invocation *site)
 {
-    return create_infer_triangle(site, site->attrs, true); /* the attributes of both have one
-                                                              layout */
+    return create_infer_triangle(site, site->attrs, true); /* attributes have one layout */
 }
 _Static_assert(sizeof(struct bp_triu_indices_attrs) == sizeof(struct bp_tril_indices_attrs),
                "one layout");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of cross-entropy losses, whose targets are class indices or
+/* cases.c: builds the conformance cases of cross-entropy losses, whose targets are class indices or
  * probabilities. */
 #include "../common/cases.h"
 #include <stdio.h>
@@ -78,8 +78,7 @@ static struct kernel_case *of_lines(const struct case_maker *maker, int i, bool 
 
 static void set_label_loss(struct kernel_case *made, int i, int way, bool logits)
 {
-    struct bp_label_loss_attrs *a = &made->attrs.label_loss; /* label_loss_grad and others have this
-                                                                layout */
+    struct bp_label_loss_attrs *a = &made->attrs.label_loss; /* label_loss_grad's too */
 
     a->axis = lines[i].axis;
     a->label_smoothing = ways[way].smoothing;
@@ -120,8 +119,7 @@ void cases_label_loss(struct case_maker *maker)
     bool grad = case_is(maker, "label_loss_grad");
     char name[48];
 
-    if (maker->dtype[1] != cross_entropy_cases_wide(maker->dtype[0])) return; /* no call has these
-                                                                                 dtypes */
+    if (maker->dtype[1] != cross_entropy_cases_wide(maker->dtype[0])) return; /* not supported */
     for (int i = 0; i < N_LINES; i++)
         for (int way = 0; way < N_WAYS; way++) {
             bool logits = (i + way) % 3 != 0 || i == SMOOTH_ROWS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of cross-entropy losses, whose targets are class indices or
- * probabilities, and of a gradient. */
+/* reference.c: computes the reference results of cross-entropy losses, whose targets are class
+ * indices or probabilities, and of a gradient. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 

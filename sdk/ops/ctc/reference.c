@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of the CTC loss and its gradient: over states, forward and
- * backward, in logarithms. */
+/* reference.c: computes the reference results of the CTC loss and its gradient: over states,
+ * forward and backward, in logarithms. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 

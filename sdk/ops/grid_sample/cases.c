@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of grid_sample, affine_grid and their gradients. */
+/* cases.c: builds the conformance cases of grid_sample, affine_grid and their gradients. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of grid_sample, affine_grid and their gradients. Positions
- * are computed in double, by the formulas of the operator definition; weights are long double. */
+/* reference.c: computes the reference results of grid_sample, affine_grid and their gradients.
+ * Positions are computed in double, by the formulas of the operator definition; weights are long
+ * double. */
 #include "../common/reference.h"
 #include <math.h>
 #include <stdlib.h>

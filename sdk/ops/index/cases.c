@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of operators that read elements by indices, or select them. The cases
- * of operators that write elements by indices are in scatter/cases.c. */
+/* cases.c: builds the conformance cases of operators that read elements by indices, or select them.
+ * The cases of operators that write elements by indices are in scatter/cases.c. */
 #include "../common/cases.h"
 #include "../common/cases_shapes.h"
 #include "../common/cases_slices.h"
@@ -366,8 +366,7 @@ void cases_masked_select(struct case_maker *maker)
             if (kind) case_list(made, 1, 1, kind == 1 ? &none : &all);
             else case_list(made, 1, (int)COUNT(mask_bits), mask_bits);
             made->quick = i < 4;
-            if (i == 3 && kind == 2) made->gradient = 2; /* the result has as many elements as its
-                                                            bound */
+            if (i == 3 && kind == 2) made->gradient = 2; /* the bound is exact then */
             if (i == 3) made->in[0].data = DATA_PLAIN;
             if (i == 6 && !kind) {
                 case_layouts(maker, made, masks[i].variant, false);

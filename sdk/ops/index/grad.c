@@ -180,8 +180,7 @@ enum bp_status bp_grad_multiplex(struct bp_grad *g)
         struct bp_multiplex_grad_attrs a = {.size = sizeof a, .which = i - 1};
         if (!g->want[i] || c.status) continue;
         struct bp_tensor *d = MAKE(&c, multiplex_grad, &a, g->dy[0], index);
-        if (!c.status) g->dx[i] = bp_tensor_retain(d); /* if the rule fails, its caller releases
-                                                          dx */
+        if (!c.status) g->dx[i] = bp_tensor_retain(d); /* else the caller releases dx */
     }
     return bp_compose_end(&c);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_nonzero.c: launches the kernels of kernel_nonzero.h. */
+/* launch_nonzero.c: launches the kernels of nonzero (kernel_nonzero.h). */
 #include "kernel_nonzero.h"
 #include "../../dialect/portable.h"
 

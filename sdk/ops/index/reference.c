@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of operators that read elements by indices: each finds the
- * element of x for each element of the result. Those that write elements are in
+/* reference.c: computes the reference results of operators that read elements by indices: each
+ * finds the element of x for each element of the result. Those that write elements are in
  * scatter/reference.c. */
 #include "../common/reference.h"
 #include <math.h>

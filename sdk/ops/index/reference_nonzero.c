@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_nonzero.c: computes the reference of nonzero: the indices of elements that are not
- * 0. */
+/* reference_nonzero.c: computes the reference results of nonzero: the indices of elements that are
+ * not 0. */
 #include "../common/reference.h"
 
 static bool ref_nonzero_is_set(const struct ref_array *x, int64_t i)

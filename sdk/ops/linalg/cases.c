@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of operators on vectors and matrices. */
+/* cases.c: builds the conformance cases of operators on vectors and matrices. */
 #include "../common/cases.h"
 #include <stdio.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_distance.c: builds the cases of distances between vectors and of cosine_similarity. */
+/* cases_distance.c: builds the conformance cases of distances between vectors and of
+ * cosine_similarity. */
 #include "../common/cases.h"
 #include <math.h>
 

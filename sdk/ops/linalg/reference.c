@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of operators on vectors and matrices. Most are sums of
- * products by labels: one loop runs over all indices together. */
+/* reference.c: computes the reference results of operators on vectors and matrices. Most are sums
+ * of products by labels: one loop runs over all indices together. */
 #include "../common/reference_running.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_distance.c: computes the references of distances between vectors and of
+/* reference_distance.c: computes the reference results of distances between vectors and of
  * cosine_similarity. */
 #include "../common/reference.h"
 #include <math.h>

@@ -136,7 +136,8 @@ enum bp_status bp_infer_matrix_power(struct bp_invocation *site)
 }
 
 /* Makes identity matrices: ones at every n + 1st element of a matrix viewed as one axis, zeros
- * between them. The difference of integers is exactly 0. */
+ * between them. Each one is 0 + 1, where 0 is the difference of equal integers: exact even where x
+ * is not finite. */
 static struct bp_tensor *chain_identity(struct bp_compose *c, struct bp_tensor *x)
 {
     int64_t shape[BP_RANK_MAX], rank = x->view.rank, axis = rank - 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds the cases of elementwise losses between predictions and targets. */
+/* cases.c: builds the conformance cases of elementwise losses between predictions and targets. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <string.h>

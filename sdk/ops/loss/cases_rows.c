@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases_rows.c: builds the cases of losses of vectors along the last axis, and of lists of
- * classes. */
+/* cases_rows.c: builds the conformance cases of losses of vectors along the last axis, and of lists
+ * of classes. */
 #include "../common/cases.h"
 #include <stdio.h>
 #include <stdlib.h>

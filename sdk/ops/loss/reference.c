@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference.c: computes the references of elementwise losses between predictions and targets. */
+/* reference.c: computes the reference results of elementwise losses between predictions and
+ * targets. */
 #include "../common/reference_formula.h"
 #include "../common/reference_running.h"
 #include <stdlib.h>

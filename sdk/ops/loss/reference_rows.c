@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_rows.c: computes the references of losses of vectors along the last axis, and of lists
- * of classes. */
+/* reference_rows.c: computes the reference results of losses of vectors along the last axis, and of
+ * lists of classes. */
 #include "../common/reference_running.h"
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,7 @@
 
 enum {
     MACHINE = 190, /* EM_CUDA */
-    NONE = 1, /* forms of attributes: without a value, in one byte, in two, of a size that they
-                 name */
+    NONE = 1, /* forms of attributes: no value, one byte, two, or a number of bytes that follow */
     BYTE = 2,
     HALF = 3,
     SEVERAL = 4,

@@ -4,7 +4,8 @@
  * libamdhip64.so.5), for machines without a GPU. It reads a plugin's embedded images as the driver
  * would read them; the simulator does the work, with the portable kernels compiled as C:
  *
- *   forwards.S     forwards each function of calls.def to the simulator's, unless another file defines it
+ *   forwards.S     forwards each function of calls.def to the simulator's, unless another file
+ *                  defines it
  *   cuda.c, hip.c  have the functions that only one driver has
  *   fatbin.c, ptx.c, cubin.c    read the images of cuda
  *   code_object.c, metadata.c   read those of hip
