@@ -209,8 +209,8 @@ static void memory_meanwhile(const void *arg)
     graphs_end(&w);
 }
 
-/* Destroys a recording whose replays are still running. The core does not do that, since it waits;
- * the driver allows it too. */
+/* Destroys a recording whose replays are still running. The core never does that, since it waits
+ * first; the driver keeps the recorded work until the replays end. */
 static void destroyed_on_its_way(const void *arg)
 {
     struct world w;

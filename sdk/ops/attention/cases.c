@@ -37,8 +37,7 @@ static void of_lines(struct case_maker *maker, bool grad)
     for (int i = 0; i < COUNT(lines); i++) {
         snprintf(shapes, sizeof shapes, grad ? "%s+%s" : "%s", lines[i].shape, lines[i].shape);
         made = case_begin(maker, shapes);
-        made->attrs.log_softmax.axis = lines[i].axis; /* the attrs of log_softmax_grad have one
-                                                         layout with these */
+        made->attrs.log_softmax.axis = lines[i].axis; /* log_softmax_grad has these too */
         made->in[0].data = lines[i].data;
         if (grad && lines[i].data == DATA_WIDE) made->in[0].data = DATA_PLAIN;
         case_smooth(made, 2);

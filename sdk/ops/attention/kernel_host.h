@@ -14,7 +14,7 @@ enum {
     ATTENTION_LANES = VECTOR / (int)sizeof(acc),
     ATTENTION_TILE = VECTOR == 16 ? 4 : 6, /* rows, and vectors of each row, in registers */
     ATTENTION_SIDE = VECTOR == 64 ? 4 : 2,
-    ATTENTION_KEYS = 96,    /* keys of a block, a multiple of every tile's rows */
+    ATTENTION_KEYS = 96,    /* keys of a block, a multiple of ATTENTION_TILE */
     ATTENTION_DEPTH = 128,  /* elements of D that are packed at a time */
     ATTENTION_COLUMNS = 64, /* columns of v at a time */
     ATTENTION_SQUARE = 16 / (int)sizeof(acc),

@@ -126,9 +126,9 @@ static struct bp_tensor *attention_apply_mask(struct bp_compose *c, struct bp_te
     return MAKE(c, masked_fill, NULL, scores, MAKE(c, greater_than, NULL, row, column), none);
 }
 
-/* Turns scores into probabilities. If `hides`, all keys of a query may be hidden; its probabilities
- * are 0 then. Its scores are replaced by 0 before softmax, so that the gradient has no infinities
- * either. */
+/* Turns scores into probabilities. If `hides`, a query may have all its keys hidden: the
+ * probabilities of that query are 0. Its scores are replaced by 0 before softmax, so that the
+ * gradient has no infinities either. */
 static struct bp_tensor *attention_softmax(struct bp_compose *c, struct bp_tensor *x, bool hides)
 {
     static const int64_t along = -1;

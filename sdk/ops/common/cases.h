@@ -79,8 +79,7 @@ struct kernel_input {
 struct kernel_case {
     char id[CASE_ID];
     const struct conform_op *op;
-    const char *row;    /* name of the kernel row in the plugin; NULL: no kernel of the operator
-                           runs */
+    const char *row;    /* name, in the plugin; NULL: no kernel of the operator runs */
     uint32_t row_flags; /* enum bp_kernel_flags */
     struct kernel_input in[CASE_PORTS];
     int n_in;
@@ -96,17 +95,16 @@ struct kernel_case {
     bool real;     /* inputs have sizes at which rows switch to a vendor's library (case_real) */
     bool thin;     /* for a case with `real`: it consists of products of one row or column, which
                       rows of libraries may decline at any size (case_real_thin) */
-    bool decompose;   /* runs as the operator's decomposition, whatever rows the device has */
-    const char *via; /* for a case with `decompose`: the row, of one operator of the decomposition,
-                        that must run in it */
+    bool decompose;   /* runs as the decomposition of the operator, whatever kernel rows the device
+                         has */
+    const char *via; /* for `decompose`: the row, of an operator of the decomposition, that must
+                        run */
     int64_t sweep; /* runs with each extent of the last axis of all inputs, 1 to this; 0: no */
     int64_t large; /* elements: inputs of one axis are repeated up to this number; 0: no */
     enum layout out; /* layout of the preallocated output */
     bool given;    /* for a view: the output is preallocated, so that elements are copied */
-    bool may_copy; /* for a view: the layout of the input may not allow one, so that elements are
-                      copied */
-    uint32_t host; /* BP_I32 or BP_I64: attributes that may be inputs are passed as tensors of it;
-                      0: no */
+    bool may_copy; /* for a view: elements are copied if the input's layout does not allow a view */
+    uint32_t host; /* BP_I32 or BP_I64: attributes that may be inputs are tensors of it; 0: no */
     uint64_t seed, offset; /* of the random numbers */
     int gradient;      /* the suite `gradient` runs it: 0 no, 1 first order, 2 second order too */
     uint32_t fixed_out; /* in the suite `gradient`: a bit for each output that the rule treats as a
@@ -133,8 +131,8 @@ enum row_fact {
     ROW_FACTS(X)
 #undef X
     ROW_FACT_COUNT,
-    ROW_MAY_DECLINE = ROW_FACT_COUNT, /* no way of running, but a mark: the row may decline all its
-                                         cases of this kind */
+    ROW_MAY_DECLINE = ROW_FACT_COUNT, /* not a way of running: the row need not run such a case,
+                                         since it may decline it */
 };
 
 /* A bit for each way in which the row of the case runs, if the row runs. */
@@ -256,8 +254,8 @@ bool case_is_complex(const struct case_maker *maker);
  * list. */
 struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const int64_t *at);
 
-/* Cases with default attributes, one per line of a table; case_lines adds those with NaN for floats
- * only. */
+/* Cases with default attributes, one per line of a table. case_lines adds lines with DATA_NONFINITE
+ * for floats only. */
 struct case_line {
     const char *variant, *shapes;
     enum data data;

@@ -30,9 +30,9 @@ static void complex_product(const long double *x, const long double *y, struct r
 }
 
 /* Finite numbers are computed by the definition: their squares fit in long double. Counted
- * roundings: the ratio of the parts of y, its product, the sum above, and two for the sum below,
- * whose terms have one sign; each acts on a product over |y|^2. Other numbers follow the text of
- * the operator definition: by that ratio. */
+ * roundings: the ratio of the parts of y, its product, the sum of the numerator, and two for the
+ * sum of the denominator, whose terms have one sign; each acts on a product over |y|^2. Other
+ * numbers follow the text of the operator definition: by that ratio. */
 static void complex_quotient(const long double *x, const long double *y, struct ref_array *out,
                              int64_t i)
 {
@@ -59,7 +59,8 @@ static void ref_elementwise_binary(const struct ref_array *in, enum ref_elementw
     int rank = ref_broadcast(&in[0], &in[1], shape), parts = in[0].type->parts;
 
     ref_array_init(out, in[0].type->dtype, rank, shape);
-    /* quotients have no finite expansion; sums and products of f64 may exceed long double */
+    /* quotients have no finite expansion; sums and products of f64 may need more digits than long
+     * double has */
     out->exact = in[0].type->digits <= 24 && op != DIV && (op != MUL || parts == 1);
     for (int64_t i = 0; i < out->count; i++, ref_next(rank, shape, at)) {
         int64_t x = ref_index(&in[0], rank, at), y = ref_index(&in[1], rank, at);

@@ -18,7 +18,7 @@ struct conv_args {
 struct conv_pack_a_args {
     struct conv_product p;
     i64 panels, pieces, depth;
-    i64 linear; /* elements from k to k + 1 where the distance is constant; else 0 */
+    i64 linear; /* elements from k to k + 1 if that distance is constant; else 0 */
 };
 
 /* Packs `panels` panels of columns of the image, from panel number `first` on. */

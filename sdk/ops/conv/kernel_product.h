@@ -41,7 +41,7 @@ struct conv_product {
     i64 taps_are_columns; /* the image's columns are taps, and k counts positions */
     i64 c_row;
     struct conv_grid c_column;
-    i64 bias_step; /* elements between rows; each group has m rows */
+    i64 bias_step; /* elements between the bias of two rows; each group has m */
 };
 
 /* grid_locate turns a number into an index along four axes, grid_next moves to the next index. */

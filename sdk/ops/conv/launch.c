@@ -57,7 +57,7 @@ enum bp_status portable_conv_prepare(void *self, const struct bp_prep *prep, str
     return portable_needs(out, cut_of(self, prep->device, &p, prep->in[0]->dtype).bytes);
 }
 
-/* Returns the elements from k to k + 1 in a, where that distance is constant; else 0. */
+/* Returns the elements from k to k + 1 in a if that distance is constant; else 0. */
 static int64_t linear_step(const struct conv_grid *grid)
 {
     int64_t step = 0, next = 0;

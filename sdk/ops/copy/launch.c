@@ -260,8 +260,8 @@ static enum bp_status copy_border(const struct bp_launch *launch, struct move_bo
         if (whole && extent == 1) continue;
         if (whole && n && args->y_stride[n - 1] == extent * args->y_stride[i] &&
             args->x_stride[n - 1] == extent * args->x_stride[i]) {
-            /* With a constant value, a border of rows is also a border of that many times `extent`
-             * elements, so that the two axes can be joined. */
+            /* With a constant value, a border of n rows is a border of n * extent elements, so that
+             * the two axes can be joined. */
             if (args->mode == 0 ||
                 (!args->before[n - 1] && args->shape[n - 1] == args->extent[n - 1])) {
                 args->shape[n - 1] *= extent;

@@ -133,7 +133,7 @@ static enum bp_status grad_modes(struct bp_grad *g, const struct bp_pad_attrs *f
     return bp_compose_end(&c);
 }
 
-/* The border of a constant value is cut off, along all axes at a time. */
+/* The border of a constant value is cut off from dy, along all axes in one call. */
 enum bp_status bp_grad_pad(struct bp_grad *g)
 {
     const struct bp_pad_attrs *f = g->attrs;

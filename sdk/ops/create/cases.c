@@ -67,7 +67,7 @@ void cases_full_like(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(some); i++) {
         struct kernel_case *made = case_begin(maker, some[i].shape);
-        made->attrs.full_like.value = some[i].value; /* fill has one layout with it */
+        made->attrs.full_like.value = some[i].value; /* fill has it too */
         case_data(made, DATA_UNREAD);
         made->quick = i < 5;
         if (maker->gradients && i == 4) made->gradient = 2;

@@ -78,7 +78,7 @@ static struct kernel_case *of_lines(const struct case_maker *maker, int i, bool 
 
 static void set_label_loss(struct kernel_case *made, int i, int way, bool logits)
 {
-    struct bp_label_loss_attrs *a = &made->attrs.label_loss; /* label_loss_grad's too */
+    struct bp_label_loss_attrs *a = &made->attrs.label_loss; /* label_loss_grad has these too */
 
     a->axis = lines[i].axis;
     a->label_smoothing = ways[way].smoothing;

@@ -61,7 +61,7 @@ void cases_ctc_lines(struct case_maker *maker)
     if (maker->dtype[1] != ctc_cases_wide(maker->dtype[0])) return; /* no call has these dtypes */
     for (int i = 0; i < COUNT(sizes); i++) {
         struct kernel_case *made = of_size(maker, i, grad);
-        if (sizes[i].last) made->attrs.ctc_lines.blank = sizes[i].classes - 1; /* gradient's too */
+        if (sizes[i].last) made->attrs.ctc_lines.blank = sizes[i].classes - 1; /* _grad has it */
         case_smooth(made, sizes[i].full ? 1 : 0);
         if (i == 2) case_layouts(maker, made, sizes[i].variant, false);
         else case_end(maker, made, "%s", sizes[i].variant);

@@ -194,7 +194,7 @@ static void take_diagonals(struct bp_compose *c, struct labelled *x)
         }
 }
 
-/* Sums over labels that no other operand and not the result needs. */
+/* Sums over labels that neither another operand nor the result needs. */
 static void sum_alone(struct bp_compose *c, struct labelled *x, uint32_t needed)
 {
     int64_t axes[LABELS], n = 0, left = 0;
