@@ -10,7 +10,7 @@ enum {
     PTX = 1,
     CUBIN = 2,
     COMPRESSED = 0xa000
-}; /* either of two compressions */
+}; /* COMPRESSED: by either of two methods */
 
 struct head {
     uint32_t magic;
