@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* arch.c: architectures of devices, by name, and those that images are compiled for. No call of a
- * driver's. */
+/* arch.c: decides by the names of architectures whether a device can run a compiled image. It calls
+ * no driver. */
 #include "gpu.h"
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Code runs on devices of its generation that are not older ("90"), of its own kind alone ("90a"),
- * or, as PTX, on all that are not older ("90+ptx"). */
+/* Compiled code runs on devices of the same generation that are not older ("90"), on exactly one
+ * architecture ("90a"), or, as PTX, on all devices that are not older ("90+ptx"). */
 static bool fits_number(unsigned long arch, const char *target)
 {
     char *end;
@@ -18,8 +18,9 @@ static bool fits_number(unsigned long arch, const char *target)
     return arch >= number && arch / 10 == number / 10;
 }
 
-/* "gfx90a" runs on "gfx90a:sramecc+:xnack-"; a feature that the target names, the device must have
- * in the same way. What is compiled for several ("gfx9-generic") the driver has to judge. */
+/* "gfx90a" runs on "gfx90a:sramecc+:xnack-". If the target names a feature, the device must have
+ * the feature in the same state. Code for several architectures ("gfx9-generic") is accepted here;
+ * the driver decides. */
 static bool fits_name(const char *arch, const char *target, size_t length)
 {
     size_t base = strcspn(arch, ":");

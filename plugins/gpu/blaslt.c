@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt.c: products of matrices by cuBLASLt and hipBLASLt. A plan has an algorithm for operands
- * that lie at multiples of 16 bytes, which fast kernels of cuBLASLt want, and one for others. */
+/* blaslt.c: computes products of matrices by cuBLASLt and hipBLASLt. A plan has one algorithm for
+ * operands at multiples of 16 bytes, which fast kernels of cuBLASLt need, and one for other
+ * operands. */
 #include "blaslt_plan.h"
 
 static int blaslt_type_of(uint8_t dtype)
@@ -36,7 +37,7 @@ static bool make_operation(struct blaslt_plan *p)
                         &type, sizeof type));
 }
 
-/* rows x columns is the matrix as it is stored: turned ones have them exchanged. */
+/* rows x columns is the matrix as it is stored: in transposed matrices both are exchanged. */
 static bool make_layout(struct blaslt_plan *p, int operand)
 {
     const struct blaslt_numbers *number = &p->library->number;
@@ -116,7 +117,7 @@ void gpu_blaslt_end(void *self, const struct bp_kernel *row, void *p)
     host->release(host->ctx, plan, sizeof *plan);
 }
 
-/* The result of what is found for these addresses. */
+/* The algorithm for operands at these addresses. */
 static const struct blaslt_found *found_for(const struct blaslt_plan *p, void *const at[],
                                             void *bias)
 {
@@ -148,7 +149,7 @@ static enum bp_status blaslt_run(const struct bp_launch *launch, const struct bl
     void *at[GEMM_OPERANDS], *bias = NULL;
 
     gpu_gemm_place(g, launch, call, at);
-    if (g->adds == GEMM_VECTOR) { /* it is not C */
+    if (g->adds == GEMM_VECTOR) { /* the bias is not operand C */
         bias = at[GEMM_ADDED];
         at[GEMM_ADDED] = at[GEMM_RESULT];
         TRY(gpu_vendor_check(p->device, library->vendor, BLASLT_NAME(p, MatmulDescSetAttribute),
@@ -161,7 +162,7 @@ static enum bp_status blaslt_run(const struct bp_launch *launch, const struct bl
                                             launch->workspace, stream->raw));
 }
 
-/* Under the plan's lock, where its operation is written. */
+/* Under the plan's lock if the calls write to the plan's operation. */
 static enum bp_status blaslt_run_all(const struct bp_launch *launch, struct blaslt_plan *p,
                                      void *handle)
 {
@@ -175,7 +176,7 @@ static enum bp_status blaslt_run_all(const struct bp_launch *launch, struct blas
     return status;
 }
 
-/* Under the stream's lock, where the handle is the stream's. */
+/* Under the stream's lock if the handle is the stream's. */
 enum bp_status gpu_blaslt_run(const struct bp_launch *launch)
 {
     struct blaslt_plan *plan = launch->plan;

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt_choice.c: which of a library's algorithms a plan takes. Its heuristic names several, best
- * first: the first that is good is taken, or, with BP_<PLUGIN>_TRIAL, the fastest that is. A device
- * keeps what was chosen, by shape: the next plan of that shape asks for nothing. */
+/* blaslt_choice.c: chooses the algorithm of a plan from those that the library's heuristic lists,
+ * best first. The choice is the first acceptable one, or, with the setting BP_<PLUGIN>_TRIAL, the
+ * fastest acceptable one. A device caches the choices by shape, so the next plan of the same shape
+ * makes no query. */
 #include "blaslt_plan.h"
 #include <string.h>
 
 enum { ASKED = 8, PLACES = 256 };
-static const uint64_t workspace_most = UINT64_C(64) << 20; /* more gains nothing known */
+static const uint64_t workspace_most = UINT64_C(64) << 20; /* more has no known benefit */
 
-/* What a choice depends on. Compared as bytes. */
+/* All inputs of a choice. Keys are compared as bytes. */
 struct key {
     int64_t m, n, k, batch, between[GEMM_OPERANDS], step[GEMM_OPERANDS];
     uint8_t dtype, turned[2], adds, tf32, tried, library, zero;
 };
 _Static_assert(sizeof(struct key) == (4 + 2 * GEMM_OPERANDS) * sizeof(int64_t) + 8, "no padding");
 
-/* What a device knows: of shapes that have one place, the last. */
+/* A device's cache. Of several shapes with the same slot it keeps the last. */
 struct known {
     struct choice {
-        struct key key; /* m is 0: of none */
+        struct key key; /* m is 0: the slot is empty */
         struct blaslt_found aligned, any;
     } at[PLACES];
 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what devices know */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the caches of all devices */
 
 static struct key blaslt_choice_key_of(const struct blaslt_plan *p)
 {
@@ -75,7 +76,7 @@ static struct known *known_of(struct gpu_device *device)
     return device->chosen;
 }
 
-/* Without memory the next plan asks again. */
+/* If there is no memory for the cache, the next plan queries the library again. */
 static void blaslt_choice_keep(const struct blaslt_plan *p, const struct key *key)
 {
     struct known *known;
@@ -94,8 +95,9 @@ void blaslt_forget(struct gpu_device *device)
     device->chosen = NULL;
 }
 
-/* A sum that cuBLASLt puts together of parts is rounded to a half type before a bias is added:
- * there must be no such then. hipBLASLt adds the parts and the bias in f32. */
+/* Sets the limits of the search. If cuBLASLt splits a sum (split-K), it rounds the sum to the half
+ * type before it adds the bias, so splits are then excluded. hipBLASLt adds the partial sums and
+ * the bias in f32. */
 static bool blaslt_choice_prefer(const struct blaslt_plan *p, void *preference, uint32_t alignment)
 {
     const struct blaslt_numbers *number = &p->library->number;
@@ -113,7 +115,7 @@ static bool blaslt_choice_prefer(const struct blaslt_plan *p, void *preference, 
     return good;
 }
 
-/* The answer number i of those that lie side by side, if it is good. */
+/* Reads result number i from the library's array. false: the algorithm is not acceptable. */
 static bool blaslt_choice_take(const struct blaslt_library *library, const unsigned char *answer,
                                int i, struct blaslt_found *out)
 {
@@ -127,8 +129,9 @@ static bool blaslt_choice_take(const struct blaslt_library *library, const unsig
     return !rest.state && rest.workspace <= workspace_most;
 }
 
-/* Those that the heuristic likes and that are good, best first: how many. How a bias lies it knows
- * from its address. That it has nothing is no failure to be logged. */
+/* Queries the heuristic, and returns the number of acceptable algorithms, best first. The heuristic
+ * learns the bias's alignment from its address. "Not supported" is not a failure, so it is not
+ * logged. */
 static int blaslt_choice_ask(const struct blaslt_plan *p, void *preference, uintptr_t alignment,
                              struct blaslt_found out[ASKED])
 {
@@ -152,8 +155,8 @@ static int blaslt_choice_ask(const struct blaslt_plan *p, void *preference, uint
     return n_good;
 }
 
-/* Only those for aligned operands are tried: the others are for the odd call. A library that does
- * not ask how operands lie is asked once. */
+/* Measures only algorithms for aligned operands: calls with others are rare. A library whose
+ * heuristic is not given the alignment is queried only once. */
 static bool blaslt_choice_choose(struct blaslt_plan *p, void *preference, bool tried)
 {
     bool twice = p->library->number.prefer_alignment_a >= 0;

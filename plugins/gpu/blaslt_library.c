@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt_library.c: cuBLASLt and hipBLASLt as the other files on them see them, and their rows' way
- * in. */
+/* blaslt_library.c: describes cuBLASLt and hipBLASLt to the other blaslt files, and defines the
+ * prepare functions of their kernel rows. */
 #include "blaslt_plan.h"
 
 enum { SYMBOLS = BLASLT_CALLS };
 
-/* What is found of a library. */
+/* The loaded functions of a library. */
 union functions {
     void *function[SYMBOLS];
     struct gpu_vendor_calls first;
@@ -67,7 +67,8 @@ static const char *hipblaslt_text(int code)
 
 static union functions hipblaslt_found = {.first = {.text = hipblaslt_text}};
 
-/* Its handles have memory of the device by which the parts of a product wait for each other. */
+/* Each stream has its own handle: a handle owns device memory by which the parts of a product
+ * synchronize. */
 struct gpu_vendor gpu_hipblaslt = {
     .name = "hipBLASLt", .id = GPU_VENDOR_HIPBLASLT, .symbol = hipblaslt_symbols, .n = SYMBOLS,
     .for_streams = true, .function = hipblaslt_found.function, .calls = &hipblaslt_found.first,

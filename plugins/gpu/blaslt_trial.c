@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt_trial.c: times algorithms of a library by the host's clock, on a stream and in memory of
- * its own, which has whatever it has: products of it take as long as others. */
+/* blaslt_trial.c: measures a library's algorithms by the host's clock, on a separate stream and in
+ * separate memory. The memory is not initialized: the values do not change the time of a
+ * product. */
 #include "blaslt_plan.h"
 #include <time.h>
 
-/* One trial at a time: others would be in its way, and the device's handle of hipBLASLt is for one
- * stream at a time. */
+/* Only one trial at a time: trials in parallel would disturb each other, and the device's handle of
+ * hipBLASLt must be used for one stream at a time. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { RUNS = 50, ROUNDS = 3, ROUND_NS = 1000000 }; /* a round: RUNS at most, and about 1 ms */
+enum { RUNS = 50, ROUNDS = 3, ROUND_NS = 1000000 }; /* a round: at most RUNS runs, about 1 ms */
 
 struct trial {
     const struct blaslt_plan *plan;
@@ -23,7 +24,8 @@ static uint64_t blaslt_trial_now(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Elements from the first of an operand to its last; before: those in front of where it begins. */
+/* The number of elements from the first to the last of an operand. before: the number of elements
+ * before the operand's address, if batch steps are negative. */
 static uint64_t blaslt_trial_extent_of(const struct gpu_gemm *g, int operand, uint64_t *before)
 {
     bool turned = operand <= GEMM_SECOND && g->turned[operand];
@@ -36,7 +38,7 @@ static uint64_t blaslt_trial_extent_of(const struct gpu_gemm *g, int operand, ui
     return (uint64_t)(batch < 0 ? -batch : batch) + (uint64_t)one;
 }
 
-/* The next part of the memory, which is laid out only where there is none yet. */
+/* The next span of the memory; NULL while only the total size is computed. */
 static void *blaslt_trial_part(struct trial *t, uint64_t *used, uint64_t bytes)
 {
     char *at = t->memory ? (char *)t->memory + *used : NULL;
@@ -65,7 +67,8 @@ static uint64_t lay_out(struct trial *t, uint64_t workspace)
     return used;
 }
 
-/* One product after the other: nanoseconds of each, UINT64_MAX: it cannot be done. */
+/* Runs products one after the other. Returns nanoseconds for one product; UINT64_MAX: the algorithm
+ * failed. */
 static uint64_t blaslt_trial_measure(const struct trial *t, const struct blaslt_found *found,
                                      uint64_t runs)
 {
@@ -81,7 +84,7 @@ static uint64_t blaslt_trial_measure(const struct trial *t, const struct blaslt_
     return (blaslt_trial_now() - began) / runs;
 }
 
-/* The first run counts for nothing but how long a round is. */
+/* The first run only determines the length of a round. */
 static uint64_t time_of(const struct trial *t, const struct blaslt_found *found)
 {
     uint64_t one = blaslt_trial_measure(t, found, 1), runs, least = UINT64_MAX;

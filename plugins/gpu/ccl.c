@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl.c: collectives by NCCL, or RCCL, which has the same functions: its library is opened when the
- * first communicator asks for its version. Calls are given to it as they come; what it does
- * otherwise than ccl.h says is left to the core. */
+/* ccl.c: implements collectives by NCCL, or by RCCL, which has the same functions. The library is
+ * opened when the first communicator requests its version. Calls are passed to the library
+ * unchanged; a call for which the library differs from ccl.h is unsupported, and the core executes
+ * it. */
 #include "nccl.h"
 #include "vendor.h"
 #include <time.h>
@@ -30,23 +31,25 @@ struct gpu_vendor gpu_nccl = {
     .function = nccl.function, .calls = &nccl.first, .lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
-/* A communicator of the library's, which an abort ends. One that does not wait is asked after each
- * call whether that is done, which is not the work, but that the stream has been given it. */
+/* A communicator of the library. An abort destroys it. If calls of the communicator do not block,
+ * the plugin polls after each call until the call is complete, which means that the work is in the
+ * stream, not that the work has ended. */
 struct gpu_comm {
     void *raw;
     struct gpu_device *device;
     bool waits;
-    pthread_mutex_t lock; /* of being asked, and ended */
+    pthread_mutex_t lock; /* guards polls and the abort */
     atomic_bool aborted;
 };
 
-/* A thread's group, and the communicator that it has calls of. */
+/* The calling thread's group, and the communicator that the group's calls use. */
 static _Thread_local struct {
     int depth;
     struct gpu_comm *comm;
 } group;
 
-/* Pauses between two questions, and how long the last one may take: others may not be done. */
+/* The pause between two polls, and the time limit of ncclCommFinalize: other ranks may not have
+ * reached it yet. */
 enum { PAUSE_NS = 10000, FINALIZE_NS = 2000000000 };
 
 static enum bp_status ccl_check(const struct gpu *gpu, const char *function, int code)
@@ -119,7 +122,7 @@ enum bp_status gpu_ccl_comm_create(void *self, uint32_t index, const struct bp_c
     return status;
 }
 
-/* The library's calls do not wait then either, but are made by a thread of its own. */
+/* Creates a communicator whose calls do not block either: a thread of the library executes them. */
 enum bp_status gpu_ccl_comm_begin(void *self, uint32_t index, const struct bp_ccl_id *id,
                                   uint32_t rank, uint32_t n_rank, void **out_comm)
 {
@@ -145,7 +148,8 @@ enum bp_status gpu_ccl_comm_begin(void *self, uint32_t index, const struct bp_cc
     return ccl_check(self, "ncclCommInitRankConfig", code);
 }
 
-/* What the library knows of its communicator: NCCL_SUCCESS if that has been aborted. */
+/* Queries the communicator's state in the library. NCCL_SUCCESS if the communicator has been
+ * aborted. */
 static int ccl_ask(struct gpu_comm *comm, int *out_code)
 {
     int code = NCCL_SUCCESS;
@@ -177,7 +181,8 @@ static uint64_t ccl_now(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* What a call that has answered code has come to, in this time (0: however long it takes). */
+/* Waits until a call that returned `code` is complete, and returns its final code. ns: the time
+ * limit; 0: none. */
 static int ccl_settle(struct gpu_comm *comm, int code, uint64_t ns)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -217,7 +222,8 @@ void gpu_ccl_comm_abort(void *self, void *p)
     abort_comm(self, comm);
 }
 
-/* Other ranks may not be so far: then it is ended without them. */
+/* Other ranks may not have reached this call. false: the caller must abort the communicator,
+ * without them. */
 static bool ccl_finalize(const struct gpu *gpu, struct gpu_comm *comm)
 {
     int code;
@@ -249,7 +255,7 @@ enum bp_status gpu_ccl_comm_error(void *self, void *p)
     return code == NCCL_IN_PROGRESS ? BP_OK : ccl_check(self, "a call under way", code);
 }
 
-/* Elements as the library calls them; -1: it has no such. */
+/* The library's number of an element type; -1: it has no such type. */
 static int ccl_type_of(uint32_t dtype)
 {
     switch (dtype) {
@@ -267,8 +273,9 @@ static int ccl_type_of(uint32_t dtype)
     }
 }
 
-/* -1: it has none that does as ccl.h says. Of floats, what is no number is passed over by its min
- * and max; averages of integers are left out because it does not say how it rounds them. */
+/* The library's number of a reduction; -1: it has none with the semantics of ccl.h. Its min and max
+ * ignore NaN, so they are not used for floats; averages of integers are not used because their
+ * rounding is not documented. */
 static int reduction_of(const struct bp_ccl_call *call)
 {
     bool floats = BP_MASK_FLOAT >> call->dtype & 1;
@@ -283,7 +290,8 @@ static int reduction_of(const struct bp_ccl_call *call)
     }
 }
 
-/* What every call needs. BP_ERR_UNSUPPORTED, without a message: not by the library. */
+/* The parameters of every call. BP_ERR_UNSUPPORTED, without a message: the library cannot execute
+ * the call. */
 struct given {
     struct gpu_device *device;
     struct gpu_comm *of;
@@ -304,8 +312,8 @@ static enum bp_status ccl_give(void *p, void *stream, const struct bp_ccl_call *
     return gpu_device_use(comm->device->gpu, comm->device->index, caller, &out->device);
 }
 
-/* Within a group, its end is what is waited for. A failure of the driver's comes first: the library
- * does not say that a device is lost. */
+/* Waits for the call, or in a group leaves that to the group's end. gpu_vendor_check reports a
+ * failure of the driver first, because the library does not report that a device is lost. */
 static enum bp_status ccl_finish(const struct given *g, const char *function, int code)
 {
     if (group.depth) {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c: copies, in the order of their stream, and between devices. */
+/* copy.c: copies memory between host and device, within a device, and between devices, in stream
+ * order. */
 #include "gpu.h"
 #include <string.h>
 
-/* What has to be there for the first copy by way of the stages; under the lock. */
+/* Creates the events and pinned memory for the first copy through the stages. Under the stream's
+ * lock. */
 static enum bp_status make_stages(struct gpu_stream *stream)
 {
     struct gpu_device *device = stream->device;
@@ -34,7 +36,8 @@ static enum bp_status copy_staged(struct gpu_stream *stream, const struct bp_cop
     return GPU_CALL(device, event_record, stream->passed[i], stream->raw);
 }
 
-/* A large source is read by the driver; then it has been read when the stream has got there. */
+/* The driver reads a large source directly, so the source is free for reuse only when the stream
+ * has passed the copy. */
 static enum bp_status copy_waiting(struct gpu_stream *stream, const struct bp_copy *copy)
 {
     struct gpu_device *device = stream->device;
@@ -55,7 +58,7 @@ enum bp_status gpu_copy_in(void *self, uint32_t index, void *p, const struct bp_
     pthread_mutex_lock(&stream->lock);
     status = copy_staged(stream, copy);
     pthread_mutex_unlock(&stream->lock);
-    if (status) gpu_stream_join(stream); /* nothing else tells when the stage is free */
+    if (status) gpu_stream_join(stream); /* no event shows when the stage is free */
     return status;
 }
 
@@ -80,8 +83,8 @@ enum bp_status gpu_copy_within(void *self, uint32_t index, void *p, const struct
     return GPU_CALL(device, copy_within, copy->dst, copy->src, copy->size, stream->raw);
 }
 
-/* Devices that reach each other's memory copy without a stop on the host. Where that fails, the
- * driver has a way of its own. */
+/* Enables peer access, so that copies between the two devices need no staging in host memory. If
+ * that fails, the driver copies by another path. */
 static void copy_reach(struct gpu_device *device, const struct gpu_device *peer)
 {
     uint64_t bit = UINT64_C(1) << peer->index % 64, before;
@@ -103,7 +106,7 @@ enum bp_status gpu_copy_peer(void *self, uint32_t index, void *p, uint32_t to,
     GPU_CALLER caller = {NULL};
     struct gpu_device *device, *peer;
 
-    TRY(gpu_device_use(self, to, &caller, &peer)); /* opens it, if it is not */
+    TRY(gpu_device_use(self, to, &caller, &peer)); /* opens the device if necessary */
     TRY(gpu_device_use(self, index, &caller, &device));
     copy_reach(device, peer);
     return GPU_CALL(device, copy_peer, copy->dst, gpu_device_where(peer), copy->src,

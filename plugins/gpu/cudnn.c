@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn.c: convolutions by cuDNN. Which algorithm runs is chosen when the plan is made, by what the
- * library knows, without trying: for half types by its graph interface (cudnn_graph.c), for others,
- * and where that has nothing, by the older one. Filters that do not lie as the images do go through
- * the workspace. Of half types the library adds a bias to its sums in f32; of others the result
- * holds the bias before the products are added: either way it rounds once. Handles have a stream:
- * each stream has its own. */
+/* cudnn.c: computes convolutions by cuDNN. The algorithm is chosen when the plan is made, by the
+ * library's heuristics and without measurements: for half types by the graph interface
+ * (cudnn_graph.c); for other types, and where the graph interface has no engine, by the older
+ * interface. Filters whose layout differs from the images' layout are copied through the workspace.
+ * For half types the library adds the bias to its sums in f32; for other types the bias is written
+ * to the result before the products are added. In both cases the result is rounded once. A handle
+ * belongs to one stream, so each stream has its own. */
 #include "cudnn_plan.h"
 #include <string.h>
 
@@ -55,10 +56,10 @@ bool cudnn_may_add_in_half(const struct cudnn_plan *p)
     return p->kind == CONV_GRAD_INPUT && p->dtype == BP_F16;
 }
 
-/* What is computed, by enum conv_kind. */
+/* The tensor that is computed, by enum conv_kind. */
 static const int result_of[] = {[CONV_FORWARD] = Y, [CONV_GRAD_INPUT] = X, [CONV_GRAD_WEIGHT] = W};
 
-/* The views that play the three parts. */
+/* Assigns the call's views to the tensors X, W and Y. */
 static void cudnn_parts_of(enum conv_kind kind, const struct bp_view *const *in,
                            const struct bp_view *const *out, const struct bp_view *part[TENSORS])
 {
@@ -67,7 +68,7 @@ static void cudnn_parts_of(enum conv_kind kind, const struct bp_view *const *in,
     part[Y] = kind == CONV_FORWARD ? out[0] : in[0];
 }
 
-/* Strides of a dense tensor, by the view's axes. */
+/* The strides of a dense tensor in this layout, by the view's axes. */
 static void cudnn_dense(const struct bp_view *v, int format, int64_t stride[AXES])
 {
     int64_t next = 1;
@@ -98,7 +99,8 @@ static uint64_t in_workspace(uint64_t bytes)
     return gpu_gemm_aligned(bytes, CUDNN_WORKSPACE_ALIGNMENT);
 }
 
-/* One format for all; false: images lie in different ways, or in none that is known. */
+/* Chooses one layout for all tensors. false: the images have different layouts, or none that the
+ * library supports. */
 static bool choose_format(struct cudnn_plan *p, const struct bp_view *const part[TENSORS])
 {
     bool rows = cudnn_lies(part[X], CUDNN_ROW_MAJOR) && cudnn_lies(part[Y], CUDNN_ROW_MAJOR);
@@ -114,7 +116,8 @@ static bool choose_format(struct cudnn_plan *p, const struct bp_view *const part
     return true;
 }
 
-/* An axis of extent 1 comes in front of the only spatial axis of one. */
+/* Converts shape and strides to int. A tensor with one spatial axis gets another one of extent 1
+ * before it. */
 static int shape_of(const struct bp_view *v, const int64_t *stride, int to_shape[AXES],
                     int to_stride[AXES])
 {
@@ -152,8 +155,9 @@ void cudnn_bias_shape(const struct cudnn_plan *p, int out_shape[AXES], int out_s
     }
 }
 
-/* false: what the attributes say cannot be said so. Pads behind that no window reaches are of no
- * consequence: they are as those in front where that gives the result the same extent. */
+/* Converts the attributes. false: a value is too large. Padding after the image that no window
+ * reaches has no effect: it is set equal to the padding before the image if the result's extent
+ * stays the same. */
 static bool steps_of(struct cudnn_steps *out, const struct bp_conv_attrs *attrs,
                      const struct bp_view *const part[TENSORS])
 {
@@ -224,14 +228,14 @@ static bool make_bias(struct cudnn_plan *p)
                       CUDNN_KEEP_NAN, 0.0);
 }
 
-/* Whether an answer is good; those that say "no" are not logged. */
+/* Whether a call succeeded. A status "not supported" is not logged. */
 static bool cudnn_is_good(const struct cudnn_plan *p, const char *const name[], int code)
 {
     return !cudnn_is_unsupported(code) &&
            gpu_vendor_good(p->device, &gpu_cudnn, name[p->kind], code);
 }
 
-/* Best first. */
+/* Queries the library's heuristic for algorithms, best first. */
 static bool cudnn_ask(const struct cudnn_plan *p, int *n,
                       struct cudnn_found found[CUDNN_ALGORITHMS])
 {
@@ -275,7 +279,7 @@ static bool ask_size(const struct cudnn_plan *p, size_t *out)
     return cudnn_is_good(p, name, code);
 }
 
-/* Whether an algorithm does what the rows promise. */
+/* Whether an algorithm meets the guarantees of the kernel rows. */
 static bool will_do(const struct cudnn_plan *p, const struct cudnn_found *f)
 {
     static const int plain[] = {CUDNN_PLAIN_FORWARD, CUDNN_PLAIN_DATA, CUDNN_PLAIN_FILTER};
@@ -324,9 +328,10 @@ static void cudnn_drop(struct cudnn_plan *p)
     }
 }
 
-/* A graph's kernels may want 16 bytes of alignment. Tensors that have less go to the older
- * interface, or, where that has nothing, to a graph for them; where there is none, they are copied
- * to such addresses. The device's handle is for one thread at a time. */
+/* Kernels of a graph may need tensors aligned to 16 bytes. Tensors with less alignment use the
+ * older interface, or, if it has no algorithm, a graph for small alignment; if there is none
+ * either, they are copied to aligned addresses. The device's handle must be used by one thread at a
+ * time, so its lock is held. */
 static bool cudnn_make(struct cudnn_plan *p, int64_t groups)
 {
     bool half = gpu_gemm_size(p->dtype) == 2, good;
@@ -341,7 +346,7 @@ static bool cudnn_make(struct cudnn_plan *p, int64_t groups)
     return good;
 }
 
-/* Enough for each way that a launch may take. */
+/* Enough for each of the paths that a launch may use. */
 static uint64_t workspace_of(const struct cudnn_plan *p)
 {
     const struct cudnn_graph *graph[] = {p->aligned, p->any};
@@ -360,7 +365,7 @@ static void plan_bias(struct cudnn_plan *p, const struct bp_view *bias)
     p->moves_bias = p->adds_bias && bias->count > 1 && bias->stride[0] != 1;
 }
 
-/* What the workspace has beside the library's. */
+/* Computes the sizes of the plan's own buffers in the workspace, besides the library's part. */
 static void plan_moves(struct cudnn_plan *p, const struct bp_view *const part[TENSORS])
 {
     uint64_t size = gpu_gemm_size(p->dtype);
@@ -411,7 +416,7 @@ void gpu_cudnn_end(void *self, const struct bp_kernel *row, void *plan)
     host->release(host->ctx, plan, sizeof(struct cudnn_plan));
 }
 
-/* Has a kernel of our own copy elements. */
+/* Copies elements by a portable kernel. */
 static enum bp_status cudnn_assign(const struct bp_launch *launch, const struct bp_view *from,
                                    const struct bp_view *to)
 {
@@ -423,7 +428,7 @@ static enum bp_status cudnn_assign(const struct bp_launch *launch, const struct 
     return portable_assign(&copy);
 }
 
-/* The result holds the bias. */
+/* Writes the bias into the result, before products are added to it. */
 static enum bp_status put_bias(const struct bp_launch *launch)
 {
     const struct bp_view *y = launch->out[0];
@@ -438,7 +443,7 @@ static enum bp_status put_bias(const struct bp_launch *launch)
     return cudnn_assign(launch, &bias, y);
 }
 
-/* The bias in the workspace, side by side. */
+/* Copies the bias into the workspace, with contiguous elements. */
 static enum bp_status pack_bias(const struct bp_launch *launch, void *to)
 {
     static const int64_t one = 1;
@@ -461,7 +466,7 @@ static int call_with_bias(const struct cudnn_plan *p, void *handle, void *const 
         p->activation, p->tensor[Y], at[Y]);
 }
 
-/* A product and its sum into what is there, by beta. */
+/* Computes a product. beta: adds it to the bias that the result already holds. */
 static int cudnn_call(const struct cudnn_plan *p, void *handle, void *const at[OPERANDS],
                       void *workspace)
 {
@@ -493,14 +498,14 @@ static bool is_aligned(void *const at[OPERANDS])
     return all % CUDNN_ALIGNED == 0;
 }
 
-/* The graph for these addresses; NULL: the older interface. */
+/* The graph for operands at these addresses; NULL: use the older interface. */
 static const struct cudnn_graph *graph_for(const struct cudnn_plan *p, void *const at[OPERANDS])
 {
     if (p->aligned && is_aligned(at)) return p->aligned;
     return p->older ? NULL : p->any;
 }
 
-/* Under the stream's lock: a handle is for one thread at a time. */
+/* Under the stream's lock: a handle must be used by one thread at a time. */
 static enum bp_status cudnn_run(const struct cudnn_plan *p, struct gpu_stream *stream,
                                 void *const at[OPERANDS], void *workspace)
 {
@@ -518,8 +523,8 @@ static enum bp_status cudnn_run(const struct cudnn_plan *p, struct gpu_stream *s
     return gpu_vendor_check(p->device, &gpu_cudnn, function, code);
 }
 
-/* The operand as the library gets it: as it is, or in the workspace, where it is put unless it is
- * the result. */
+/* The operand that the library receives: the caller's, or a copy in the workspace. The result's
+ * values are not copied into the workspace. */
 static enum bp_status cudnn_place(const struct bp_launch *launch, int i, const struct bp_view *part,
                                   bool move, char **workspace, struct bp_view *out)
 {

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn_graph.c: convolutions of half types by cuDNN's graph interface, which has kernels that the
- * older one lacks. A graph of one operation, or of two where there is a bias, is described; the
- * library's heuristic names ways to compute it, best first, and the first that does what rows
- * promise is taken. A bias is added to sums in f32, which no tensor holds: with the bias in the
- * result, and beta 1, some of the library's kernels round the sums before they add it. */
+/* cudnn_graph.c: computes convolutions of half types by cuDNN's graph interface, which has kernels
+ * that the older interface lacks. The plan describes a graph of one operation, or of two if there
+ * is a bias. The library's heuristic lists engine configurations, best first, and the plan uses the
+ * first that meets the guarantees of the kernel rows. The bias is added to the sums in f32, in a
+ * virtual tensor: if the bias were in the result, and beta 1, some kernels would round the sums
+ * before they add the bias. */
 #include "cudnn_plan.h"
 
-/* Ways that are looked at, and notes on each. */
+/* The maximum number of configurations, and of notes of one engine. */
 enum { CONFIGS = 16, NOTES = 32 };
 
-/* The tensor of sums comes behind the library's operands. */
+/* The number of the virtual tensor of sums, after those of the library's operands. */
 enum { SUMS = OPERANDS };
 
-/* Ways without any other notes will do. Transforms round otherwise than sums of products, and
- * spread what is not finite; sums without an order differ from run to run; factors and sums are to
- * keep their bits. What a note that is not known here says, nobody knows. */
+/* The numerical notes that an accepted engine may have. Transforms have other rounding errors than
+ * sums of products, and spread values that are not finite. Sums without a fixed order differ from
+ * run to run. Factors and sums must keep their precision. An engine with an unknown note is
+ * rejected. */
 enum { GOOD_NOTES = 1 << CUDNN_NOTE_TENSOR_CORE | 1 << CUDNN_NOTE_KEEPS_NAN };
 
-/* Whether an answer is good; those that say "no" are not logged. */
+/* Whether a call succeeded. A status "not supported" is not logged. */
 static bool cudnn_graph_is_good(const struct cudnn_plan *p, const char *function, int code)
 {
     return !cudnn_is_unsupported(code) && gpu_vendor_good(p->device, &gpu_cudnn, function, code);
@@ -71,7 +73,7 @@ static bool set_descriptor(const struct cudnn_plan *p, void *descriptor, int att
     return cudnn_graph_set(p, descriptor, attribute, CUDNN_OF_DESCRIPTORS, 1, &value);
 }
 
-/* The next descriptor of a graph; NULL: there is none. */
+/* Appends a new descriptor to the graph; NULL: it could not be created. */
 static void *cudnn_graph_add(const struct cudnn_plan *p, struct cudnn_graph *g, int kind)
 {
     void *made = cudnn_graph_create(p, kind);
@@ -80,7 +82,7 @@ static void *cudnn_graph_add(const struct cudnn_plan *p, struct cudnn_graph *g, 
     return made;
 }
 
-/* A tensor's number is its place among the graph's descriptors. */
+/* The unique id of a tensor is its index among the graph's descriptors. */
 static bool add_tensor(const struct cudnn_plan *p, struct cudnn_graph *g, int type,
                        const int *shape, const int *stride, int64_t alignment)
 {
@@ -111,7 +113,7 @@ static bool add_tensors(const struct cudnn_plan *p, struct cudnn_graph *g, int64
            add_tensor(p, g, CUDNN_F32, p->shape[Y], p->stride[Y], alignment);
 }
 
-/* NULL: it cannot be described; so is it below. */
+/* Returns NULL if the library cannot describe the operation, as do the next functions. */
 static void *add_steps(const struct cudnn_plan *p, struct cudnn_graph *g)
 {
     static const int sums = CUDNN_F32, mode = CUDNN_CORRELATION;
@@ -130,7 +132,7 @@ static void *add_steps(const struct cudnn_plan *p, struct cudnn_graph *g)
                : NULL;
 }
 
-/* How many groups there are, shapes say. */
+/* The library derives the number of groups from the shapes. */
 static void *add_product(const struct cudnn_plan *p, struct cudnn_graph *g)
 {
     static const struct {
@@ -161,7 +163,7 @@ static void *add_product(const struct cudnn_plan *p, struct cudnn_graph *g)
                : NULL;
 }
 
-/* Sums and bias make the result. */
+/* The operation that adds the bias to the sums and writes the result. */
 static void *add_sum(const struct cudnn_plan *p, struct cudnn_graph *g)
 {
     static const int mode = CUDNN_ADD, type = CUDNN_F32;
@@ -195,8 +197,8 @@ static void *add_graph(const struct cudnn_plan *p, struct cudnn_graph *g)
                : NULL;
 }
 
-/* Whether an engine's notes are known and good. An engine without any may add gradients of
- * images in f16. */
+/* Whether all notes of an engine are known and accepted. An engine without notes may add gradients
+ * of images in f16. */
 static bool notes_are_good(const struct cudnn_plan *p, void *engine)
 {
     int note[NOTES];
@@ -223,7 +225,7 @@ static bool config_is_good(const struct cudnn_plan *p, void *config)
     return good;
 }
 
-/* A plan of a way; NULL: it cannot be done so, or wants too much memory. */
+/* Makes an execution plan of a configuration; NULL: unsupported, or it needs too much memory. */
 static void *make_plan(const struct cudnn_plan *p, void *config, int64_t *out_workspace)
 {
     void *plan = cudnn_graph_create(p, CUDNN_IS_PLAN);
@@ -238,7 +240,7 @@ static void *make_plan(const struct cudnn_plan *p, void *config, int64_t *out_wo
     return NULL;
 }
 
-/* The first of n ways that will do becomes the graph's. */
+/* The graph uses the first of n configurations that is accepted. */
 static bool take_first(const struct cudnn_plan *p, struct cudnn_graph *g, void **config, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -252,7 +254,8 @@ static bool take_first(const struct cudnn_plan *p, struct cudnn_graph *g, void *
     return false;
 }
 
-/* The library fills descriptors that the caller has made. */
+/* Queries the heuristic and chooses a configuration. The caller creates the descriptors that the
+ * library fills. */
 static bool cudnn_graph_choose(const struct cudnn_plan *p, struct cudnn_graph *g, void *graph)
 {
     static const int mode = CUDNN_HEURISTIC_A;
@@ -303,7 +306,7 @@ void cudnn_graph_drop(const struct gpu_device *device, struct cudnn_graph *graph
     while (graph->n) cudnn_graph_destroy(device, graph->made[--graph->n]);
 }
 
-/* What it describes is read while the call lasts. */
+/* The library reads the values of the variant pack only during this call. */
 static int cudnn_graph_execute(const struct cudnn_graph *graph, void *handle, void *pack, int n,
                                void *const at[OPERANDS], void *workspace, const char **out_function)
 {

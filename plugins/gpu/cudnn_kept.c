@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn_kept.c: graphs of cuDNN's that a device keeps, for plans of equal convolutions to share. To
- * make one can take 0.1 s, since cuDNN compiles kernels for it, and 8 MB of the host's memory; of
- * some that are destroyed cuDNN 9.19 does not free about 70 KB. So those that no plan uses are kept
- * too, the last few. */
+/* cudnn_kept.c: caches cuDNN's graphs for each device, so that plans of equal convolutions share
+ * them. Making a graph can take 0.1 s, since cuDNN compiles kernels for it, and 8 MB of host
+ * memory; and for some graphs that are destroyed cuDNN 9.19 does not free about 70 KB. Therefore
+ * the cache also keeps the last few graphs that no plan uses. */
 #include "cudnn_plan.h"
 #include <string.h>
 
-enum { UNUSED = 8 }; /* graphs without a plan that a device keeps */
+enum { UNUSED = 8 }; /* number of unused graphs that a device keeps */
 
-/* What a graph depends on. Compared as bytes. */
+/* All inputs of a graph. Keys are compared as bytes. */
 struct key {
     int64_t alignment;
     int kind, dtype, rank, adds_bias;
@@ -19,9 +19,9 @@ _Static_assert(sizeof(struct key) == sizeof(int64_t) + sizeof(int) * (16 + 2 * T
                "no padding");
 
 struct cudnn_kept {
-    struct cudnn_graph graph; /* the first: plans have its address */
+    struct cudnn_graph graph; /* must be first: plans hold its address */
     struct key key;
-    struct cudnn_kept *next; /* taken before it */
+    struct cudnn_kept *next; /* the graph that was used before this one */
     int users;
 };
 
@@ -71,7 +71,7 @@ const struct cudnn_graph *cudnn_graph_take(const struct cudnn_plan *p, int64_t a
     return &kept->graph;
 }
 
-/* Destroys those without a plan but the last few. */
+/* Destroys the graphs that no plan uses, except the last few. */
 static void cudnn_kept_trim(struct gpu_device *device)
 {
     struct cudnn_kept **at = &device->graphs, *kept;

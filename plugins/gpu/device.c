@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c: the devices: what they are, and their contexts. */
+/* device.c: reports the properties of devices and opens and closes their contexts. */
 #include "vendor.h"
 #include <ctype.h>
 #include <string.h>
@@ -10,8 +10,8 @@ enum bp_status gpu_device_count(void *self, uint32_t *out_count)
     return BP_OK;
 }
 
-/* How many units a device has; 0: unknown, as in a runtime that numbers its attributes in another
- * way. */
+/* The number of the device's units; 0: unknown, for example if a runtime numbers its attributes
+ * differently. */
 static uint32_t units_of(struct gpu_device *device)
 {
     int units = 0;
@@ -22,7 +22,7 @@ static uint32_t units_of(struct gpu_device *device)
 
 void gpu_device_identify(struct gpu_device *device)
 {
-    char description[16384] = ""; /* longer than any version's */
+    char description[16384] = ""; /* longer than that of any version */
     int part[2] = {0, 0};
 
     if (gpu_target.capability[0]) {
@@ -37,7 +37,7 @@ void gpu_device_identify(struct gpu_device *device)
     }
 }
 
-/* What tells the hardware from others, as far as the driver does. */
+/* Reports the properties that identify the hardware, as far as the driver knows them. */
 static void tell_hardware(struct gpu_device *device, struct bp_device_properties *out)
 {
     const struct gpu_calls *call = &device->gpu->call;
@@ -52,7 +52,7 @@ static void tell_hardware(struct gpu_device *device, struct bp_device_properties
     if (BP_HAS(out, arch)) snprintf(out->arch, sizeof out->arch, "%s", device->arch);
 }
 
-/* Needs no context, which costs memory of the device and time. */
+/* Uses no context, because a context costs device memory and time. */
 enum bp_status gpu_device_properties(void *self, uint32_t index, struct bp_device_properties *out)
 {
     struct gpu *gpu = self;
@@ -81,7 +81,8 @@ GPU_WHERE gpu_device_where(const struct gpu_device *device)
     return (GPU_WHERE)(WHERE_IS_NUMBER ? (uintptr_t)device->number : (uintptr_t)device->context);
 }
 
-/* Makes the device's context current: 0, or the code of a call, which is put out. */
+/* Makes the device's context current. Returns 0, or the code of the driver's function that is
+ * stored in `out`. */
 static int device_enter(const struct gpu_device *device, struct gpu_caller *caller,
                         enum gpu_call *out)
 {
@@ -102,7 +103,7 @@ void gpu_caller_return(struct gpu_caller *caller)
     caller->device = NULL;
 }
 
-/* For as long as the context is there. */
+/* Makes waits sleep instead of spin, for the lifetime of the context. */
 static void block_waits(const struct gpu_device *device, struct gpu_caller *caller)
 {
     enum gpu_call call;
@@ -164,7 +165,8 @@ struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct gpu_
     return device;
 }
 
-/* Where the calling thread captures a stream itself, the driver refuses. */
+/* If the calling thread itself is capturing a stream, it holds `whole` already, and the driver
+ * refuses the wait. */
 int gpu_device_wait(struct gpu_device *device)
 {
     bool mine = pthread_mutex_lock(&device->whole) != 0;
@@ -182,7 +184,7 @@ void gpu_device_close(struct gpu_device *device)
     gpu_device_reuse(device->gpu, device->index, &caller);
     gpu_vendor_close(device);
     gpu_modules_unload(device);
-    gpu_caller_return(&caller); /* while there is a context that can be current */
+    gpu_caller_return(&caller); /* while the current context still exists */
     GPU_NOTE(device, context_release, device->number);
     device->open = false;
 }

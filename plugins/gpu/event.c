@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c: marks in streams: the driver's events, and up to which launch faults are known when one
- * has been reached. */
+/* event.c: implements events by the driver's events. An event also records up to which launch of
+ * its stream faults are known once the event is reached. */
 #include "gpu.h"
 #include <time.h>
 
 struct gpu_event {
-    void *raw;         /* the driver's */
-    uint64_t stream;   /* number of the stream it was recorded on, which may be gone; 0: none */
-    uint64_t launched; /* launches of that stream before it */
+    void *raw;         /* the driver's event */
+    uint64_t stream;   /* number of the stream on which it was recorded, which may no longer exist;
+                          0: none */
+    uint64_t launched; /* number of launches of this stream before the event */
 };
 
 unsigned gpu_event_flags(const struct gpu *gpu)
@@ -65,7 +66,7 @@ enum bp_status gpu_event_record(void *self, uint32_t index, void *p, void *q)
     return BP_OK;
 }
 
-/* The event has been reached. */
+/* Reports the faults of the launches before the event. The event has been reached. */
 static enum bp_status event_tell(struct gpu_device *device, const struct gpu_event *event)
 {
     enum bp_status status = BP_OK;
@@ -99,8 +100,8 @@ static uint64_t event_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* The drivers wait for ever, spinning or asleep as the event was made, or not at all: in between
- * they are asked, ever more rarely. */
+/* The drivers can wait without a limit (spinning or asleep, as the event was created) or not at
+ * all. For a wait with a timeout the function polls the event, with growing pauses. */
 enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t timeout_ns)
 {
     uint64_t start = event_now_ns(), pause = 2000, past = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.c: words by which kernels say that values in their inputs were wrong: each row has one of
- * its own in a stream's pinned memory, so that the message names the row. */
+/* fault.c: manages the words into which kernels write that they found bad values in their inputs.
+ * Each kernel row has its own word in the pinned memory of a stream, so that the error message can
+ * name the row. */
 #include "gpu.h"
 
-/* The row's word; the last is shared where there are more rows than words. */
+/* The index of the row's word. If there are more rows than words, they share the last word. */
 static int word_of(struct gpu_stream *stream, const char *row)
 {
     int i = 0;
@@ -13,7 +14,7 @@ static int word_of(struct gpu_stream *stream, const char *row)
     return i;
 }
 
-/* The launch that was counted last may write these words. */
+/* Marks these words as writable by the launch that was counted last. */
 static void may_write(struct gpu_stream *stream, uint64_t words)
 {
     for (int i = 0; i < GPU_FAULTS; i++) {
@@ -58,7 +59,7 @@ uint64_t gpu_fault_launched(struct gpu_stream *stream)
     return launched;
 }
 
-/* What a word says of launches up to `until`; it then says nothing. Those behind may run still. */
+/* Reads and clears the word for launches up to number `until`. Later launches may still run. */
 static uint32_t read_word(struct gpu_stream *stream, int i, uint64_t until)
 {
     struct gpu_fault *fault = &stream->fault[i];
@@ -68,7 +69,7 @@ static uint32_t read_word(struct gpu_stream *stream, int i, uint64_t until)
     return __atomic_exchange_n(&stream->words->fault[i], 0, __ATOMIC_RELAXED);
 }
 
-/* Of several, that of the row that was launched first. */
+/* Of several faults, reports the one of the row that was launched first. */
 enum bp_status gpu_fault_tell(struct gpu_stream *stream, uint64_t until)
 {
     const struct gpu_device *device = stream->device;

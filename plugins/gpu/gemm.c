@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.c: see gemm.h. */
+/* gemm.c: translates a product of matrices into the column-major form of vendors' libraries; see
+ * gemm.h. */
 #include "gemm.h"
 #include <ops/matmul/kernel.h>
 #include <ops/matmul/launch_shape.h>
 #include <string.h>
 
-/* A matrix by its strides. */
+/* A matrix by its extents and strides. */
 struct lies {
     int64_t rows, columns, row, column;
 };
@@ -15,15 +16,16 @@ static struct lies gemm_turn(struct lies m)
     return (struct lies){m.columns, m.rows, m.column, m.row};
 }
 
-/* Whether columns follow each other at a distance of at least their length. Of one column, or of
- * columns of one element, strides may be anything. */
+/* Whether the matrix is column-major, with columns at a distance (`between`) of at least their
+ * length. The stride of a single column, or of elements in columns of one element, may be
+ * anything. */
 static bool is_columns(struct lies m, int64_t *between)
 {
     *between = m.columns == 1 ? m.rows : m.column;
     return (m.rows == 1 || m.row == 1) && *between >= m.rows;
 }
 
-/* Drops axis i of the batch. */
+/* Removes axis i of the batch. */
 static void drop_axis(struct matmul_args *a, int64_t i)
 {
     a->rank--;
@@ -33,7 +35,7 @@ static void drop_axis(struct matmul_args *a, int64_t i)
                 (size_t)(a->rank - i) * sizeof *a->stride[o]);
 }
 
-/* Whether axis i and the next are one. */
+/* Whether axis i and the next axis can be merged into one. */
 static bool gemm_joins(const struct matmul_args *a, int64_t i)
 {
     for (int o = 0; o < MATMUL_OPERANDS; o++)
@@ -52,7 +54,8 @@ static void gemm_collapse(struct matmul_args *a)
     }
 }
 
-/* A last axis that goes on where the rows of a end, with one b for all, is more rows. */
+/* A last batch axis that continues the rows of a, while b is the same for the whole axis, becomes
+ * more rows. */
 static void join_rows(struct matmul_args *a)
 {
     int64_t last = a->rank - 1;
@@ -66,7 +69,8 @@ static void join_rows(struct matmul_args *a)
     drop_axis(a, last);
 }
 
-/* The longest axis of the batch is that of a call. */
+/* The longest axis of the batch becomes the batch of one call; the call is repeated over the
+ * others. */
 static void take_batch(struct gpu_gemm *g, struct matmul_args *a, const int of[3])
 {
     int64_t longest = 0;
@@ -87,7 +91,7 @@ static void take_batch(struct gpu_gemm *g, struct matmul_args *a, const int of[3
     }
 }
 
-/* Which operand of a row is which. */
+/* The inputs of a kernel row, by their role in the product. */
 struct parts {
     int a, b, added;
     bool turn_a, turn_b;
@@ -108,8 +112,9 @@ static struct parts gemm_parts_of(const struct bp_prep *prep)
     }
 }
 
-/* What is added: a matrix that lies as the result does, or a vector along its rows. swapped: the
- * result is stored as the operator says, row after row, so that its m rows are the columns. */
+/* Describes the summand: a matrix with the result's layout, or a vector along the result's rows.
+ * swapped: the result is stored row-major, as the operator defines it, so the library's m rows are
+ * the operator's columns. false: the summand has another form. */
 static bool adds_init(struct gpu_gemm *g, const struct bp_prep *prep, const struct parts *p,
                       bool swapped)
 {
@@ -120,7 +125,7 @@ static bool adds_init(struct gpu_gemm *g, const struct bp_prep *prep, const stru
     g->alpha = p->alpha;
     g->input[GEMM_ADDED] = p->added;
     if (!v) return true;
-    if (p->beta == 0) return false; /* libraries do not read it then: a NaN would be lost */
+    if (p->beta == 0) return false; /* libraries then do not read it, and would lose a NaN */
     g->beta = p->beta;
     g->adds = GEMM_MATRIX;
     if (v->rank > 2) return false;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.h: products of matrices as libraries take them, which count columns first. */
+/* gemm.h: describes a product of matrices as vendors' libraries expect it: in column-major
+ * order. */
 #ifndef GPU_GEMM_H
 #define GPU_GEMM_H
 
 #include "gpu.h"
 
-/* Rows' numbers: rows.def. */
+/* The numbers of kernel rows in rows.def. */
 enum gpu_gemm_op { GEMM_MATMUL, GEMM_ADDMM, GEMM_LINEAR };
 
 enum { GEMM_FIRST, GEMM_SECOND, GEMM_RESULT, GEMM_ADDED, GEMM_OPERANDS, GEMM_AXES = 8 };
 
-/* How something is added: not, as a matrix, as a value for each of the m rows. */
+/* The kind of the summand: none, a matrix, or a vector with one value for each of the m rows. */
 enum gpu_gemm_adds { GEMM_NOTHING, GEMM_MATRIX, GEMM_VECTOR };
 
-/* result = alpha first second + beta added, of m x k and k x n matrices. Each is stored column
- * after column, but factors that are turned row after row; between: elements from one to the next.
- * A call of the library makes `batch` products, step elements apart (0: the same again); calls are
- * repeated over further axes, by stride. */
+/* result = alpha first second + beta added, for m x k and k x n matrices. All matrices are stored
+ * column-major, except that transposed factors (`turned`) are stored row-major. between: the
+ * leading dimension, the distance of columns (or rows) in elements. One call of the library
+ * computes `batch` products, whose operands are `step` elements apart (0: the same operand for
+ * all). The call is repeated over further axes, by shape and stride. */
 struct gpu_gemm {
     uint8_t dtype;
     bool turned[2];
@@ -24,34 +26,35 @@ struct gpu_gemm {
     double alpha, beta;
     int64_t m, n, k, batch;
     int64_t between[GEMM_OPERANDS], step[GEMM_OPERANDS];
-    int rank, input[GEMM_OPERANDS]; /* which of the launch's inputs an operand is */
+    int rank, input[GEMM_OPERANDS]; /* input[]: the launch's input that each operand is */
     int64_t shape[GEMM_AXES], stride[GEMM_OPERANDS][GEMM_AXES];
     int64_t calls;
 };
 
-/* false: no library takes such strides, or there is nothing to compute. */
+/* false: no library supports these strides, or there are no products to compute. */
 bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep);
 
-/* Whether extents, numbers and distances have 32 bits. */
+/* Whether all extents, batch counts and leading dimensions fit into 32 bits. */
 bool gpu_gemm_is_small(const struct gpu_gemm *gemm);
 
-/* Where the operands of a call lie, 0 <= call < calls. added is that of the result if none is. */
+/* Computes the addresses of the operands of a call, 0 <= call < calls. If there is no summand, the
+ * address of GEMM_ADDED is that of the result. */
 void gpu_gemm_place(const struct gpu_gemm *gemm, const struct bp_launch *launch, int64_t call,
                     void *out[GEMM_OPERANDS]);
 
-/* Bytes, up to a multiple of an alignment. */
+/* Rounds bytes up to a multiple of an alignment. */
 static inline uint64_t gpu_gemm_aligned(uint64_t bytes, uint64_t alignment)
 {
     return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/* Bytes of an element. */
+/* Size of an element in bytes. */
 static inline uint64_t gpu_gemm_size(uint8_t dtype)
 {
     return dtype == BP_F64 ? 8 : dtype == BP_F32 ? 4 : 2;
 }
 
-/* A factor of products, of the type that sums have: f64 of f64, else f32. */
+/* A factor of products (alpha or beta) in the type of the sums: f64 for f64, otherwise f32. */
 union gpu_factor {
     double wide;
     float narrow;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu.h: what the files of the plugins for GPUs share. They are compiled once for each driver
- * (CUDA's, HIP's, the simulator's), which is found at run time: calls.def lists its functions, and
- * a target (target.c of each plugin) says how it is called and what differs. GPU_NAME is the
- * plugin's name. */
+/* gpu.h: declares the types and functions that the host code of the GPU plugins shares: devices,
+ * streams, driver calls and callbacks. Each plugin (cuda, hip, sim) compiles this code once, for
+ * its own driver. The plugin opens the driver's library at run time: calls.def lists the driver's
+ * functions, and a target (target.c of each plugin) holds the driver's names and constants.
+ * GPU_NAME is the name of the plugin. */
 #ifndef GPU_H
 #define GPU_H
 
@@ -16,12 +17,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* What names a device's context in calls between two: -DGPU_WHERE=int for HIP. */
+/* The type by which a call of the driver names the context of a device: a handle, but for HIP the
+ * device's number (-DGPU_WHERE=int). */
 #ifndef GPU_WHERE
 #define GPU_WHERE void *
 #endif
 
-/* The driver's functions, by their names in calls.def, and their numbers. */
+/* The driver's functions, by their names in calls.def, and the number of each function. */
 struct gpu_calls {
 #define CALL(name, cuda, hip, parameters) int (*name) parameters;
 #define CALL_ASIDE(result, name, cuda, hip, parameters) result (*name) parameters;
@@ -33,10 +35,10 @@ enum gpu_call {
     GPU_CALLS,
 };
 
-/* Codes that the drivers share. */
+/* Error codes that have the same number in all drivers. */
 enum {
     GPU_SUCCESS = 0,
-    GPU_SHUT_DOWN = 4, /* the process exits: the driver has given all back already */
+    GPU_SHUT_DOWN = 4, /* the process exits: the driver has already freed everything */
     GPU_INVALID_IMAGE = 200,
     GPU_NO_IMAGE = 209,
     GPU_INVALID_PTX = 218,
@@ -48,17 +50,18 @@ enum {
     GPU_UNKNOWN = 999,
 };
 
-/* Flags that they share. */
+/* Flags that have the same value in all drivers. */
 enum {
-    GPU_PINNED = 3,       /* of pinned memory: every device reaches it */
+    GPU_PINNED = 3,       /* of pinned memory: every device can use it */
     GPU_MANAGED = 1,      /* of managed memory: every stream may use it */
-    GPU_STREAM_ALONE = 1, /* of a stream: it does not wait for the driver's own */
+    GPU_STREAM_ALONE = 1, /* of a stream: it does not wait for the driver's default stream */
     GPU_NO_TIMING = 2,    /* of an event */
-    GPU_EVENT_BLOCKS = 1, /* of an event: a wait for it sleeps, where it would spin */
-    GPU_WAITS_BLOCK = 4,  /* of a context: so do other waits */
+    GPU_EVENT_BLOCKS = 1, /* of an event: a thread that waits for the event sleeps and does not
+                             spin */
+    GPU_WAITS_BLOCK = 4,  /* of a context: all other waits sleep too */
 };
 
-/* Libraries of vendors: vendor.h. */
+/* Libraries of the vendors; see vendor.h. */
 enum gpu_vendor_id {
     GPU_VENDOR_CUBLASLT,
     GPU_VENDOR_HIPBLASLT,
@@ -68,34 +71,38 @@ enum gpu_vendor_id {
     GPU_VENDORS,
 };
 
-/* What differs between drivers. */
+/* The names and constants that differ between drivers. */
 struct gpu_target {
-    const char *const *libraries;    /* names of the driver's, tried in order; NULL at the end */
-    const char *no_driver, *no_device; /* why the plugin is absent */
-    const char *lost;                /* what helps when the device is lost, as the end of a
-                                        message; NULL: to open it again */
-    const char *driver;              /* "CUDA", for a report */
-    const char *ptx;                 /* the version of the PTX in images, with its compiler's; NULL:
-                                        they have none */
-    int major, minor;                /* what a version number is divided by for each */
+    const char *const *libraries;    /* file names of the driver's library, tried in order; ends
+                                        with NULL */
+    const char *no_driver, *no_device; /* the reasons in messages when the plugin is absent */
+    const char *lost;                /* advice for a lost device, as the end of a message; NULL: the
+                                        device only has to be opened again */
+    const char *driver;              /* "CUDA", the driver's name in device properties and
+                                        messages */
+    const char *ptx;                 /* the versions of the images' PTX and of its compiler, for
+                                        messages; NULL: images have no PTX */
+    int major, minor;                /* the divisors that split a driver's version number */
     const char *symbol[GPU_CALLS];
-    int units;                       /* the attribute that says how many units a device has */
-    int capability[2];               /* those of the numbers that name its architecture, 9 and 0;
-                                        0: its name is somewhere in its description */
-    int managed[2];                  /* those that say whether it has managed memory, and whether
-                                        the host may use that while kernels run */
-    const char *arch;                /* what such a name begins with: "sm_", "gfx" */
-    const char *targets;             /* what images are compiled for, as the build's options say */
-    uint32_t dlpack_type;            /* of its memory */
-    void *end;                       /* ends a launch's list of what its parameters are */
-    const char *driver_folders;      /* where its libraries are besides: as LD_LIBRARY_PATH is; a
-                                        folder may be a pattern, and begin with a variable of the
-                                        environment: "$CONDA_PREFIX/lib" */
-    const char *folders;             /* where vendors put other libraries: the same */
-    const char *const *vendor[GPU_VENDORS]; /* names of their files, as `libraries` */
+    int units;                       /* the attribute that holds the number of a device's units */
+    int capability[2];               /* the attributes with the two numbers of the architecture (9
+                                        and 0 of sm_90); 0: the architecture's name is in the
+                                        description of the device instead */
+    int managed[2];                  /* the attributes that report whether the device has managed
+                                        memory, and whether the host may use it while kernels run */
+    const char *arch;                /* the prefix of an architecture's name: "sm_", "gfx" */
+    const char *targets;             /* the architectures of the images, as given in the build's
+                                        options */
+    uint32_t dlpack_type;            /* the DLPack device type of the device's memory */
+    void *end;                       /* the mark that ends the parameter list of a launch */
+    const char *driver_folders;      /* further folders with the driver's libraries, in the format
+                                        of LD_LIBRARY_PATH; a folder may be a glob pattern and may
+                                        begin with an environment variable: "$CONDA_PREFIX/lib" */
+    const char *folders;             /* folders of the other libraries, same format */
+    const char *const *vendor[GPU_VENDORS]; /* their file names, as `libraries` */
 
-    /* The image number `which` of a family's kernels for a type: the device takes one of them.
-     * NULL: there are no more. */
+    /* Returns image number `which` of the kernels of a family for a type, or NULL after the last
+     * image. The device accepts one of the images. */
     const void *(*image)(enum portable_family family, enum portable_type type, int which);
 };
 extern const struct gpu_target gpu_target;
@@ -105,111 +112,116 @@ struct gpu_stream;
 
 enum { GPU_ARCH = 64 };
 
-/* A device. It is opened by the first call that needs its context. */
+/* A device. The first call that needs the device's context opens the device. */
 struct gpu_device {
     struct gpu *gpu;
     uint32_t index;
-    int number;                /* the driver's */
+    int number;                /* the device's number in the driver */
     char arch[GPU_ARCH];       /* "sm_90", "gfx90a:sramecc+:xnack-"; "": unknown */
     uint32_t units;
     atomic_bool open;
-    pthread_mutex_t lock;      /* of opening, and of the list of streams: held for a moment only */
-    pthread_mutex_t loading;   /* of modules and of libraries' handles, whose making takes seconds;
-                                  never held together with lock */
-    pthread_mutex_t whole;     /* held while all of the device is waited for, or a stream is
-                                  captured: a driver does not take both at once */
+    pthread_mutex_t lock;      /* guards opening and the list of streams; held only briefly */
+    pthread_mutex_t loading;   /* guards modules and library handles, which take seconds to create;
+                                  never held together with `lock` */
+    pthread_mutex_t whole;     /* held while a thread waits for the whole device or captures a
+                                  stream: a driver does not accept both at the same time */
     void *context;
     struct gpu_stream *streams;
-    uint64_t n_stream;         /* made so far */
-    _Atomic uint64_t n_result; /* launches so far whose results go to the host */
-    _Atomic uint64_t peers;    /* mask of devices (below 64) whose memory it has asked to reach */
-    void *vendor[GPU_VENDORS]; /* handles of libraries */
+    uint64_t n_stream;         /* number of streams created so far */
+    _Atomic uint64_t n_result; /* launches so far that return results to the host */
+    _Atomic uint64_t peers;    /* mask of the devices (below 64) for whose memory this device has
+                                  requested peer access */
+    void *vendor[GPU_VENDORS]; /* handles of vendors' libraries */
     bool vendor_failed[GPU_VENDORS];
-    _Atomic(void *) spare[GPU_VENDORS]; /* handles for a stream that is captured and has none */
-    atomic_bool captured;      /* one of its streams is */
-    void *chosen;              /* algorithms of products, by shape: blaslt_choice.c */
-    struct cudnn_kept *graphs; /* cuDNN's, a list, under the lock of loading: cudnn_kept.c */
+    _Atomic(void *) spare[GPU_VENDORS]; /* handles for a captured stream without its own handle */
+    atomic_bool captured;      /* one of the device's streams is being captured */
+    void *chosen;              /* algorithms of matrix products, by shape: blaslt_choice.c */
+    struct cudnn_kept *graphs; /* list of cuDNN's graphs, guarded by `loading`: cudnn_kept.c */
     void *module[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
     _Atomic(void *) function[PORTABLE_ENTRIES][PORTABLE_TYPES_COUNT];
 };
 
-/* An instance. */
+/* One instance of the plugin. */
 struct gpu {
     const struct bp_host *host;
     struct gpu_calls call;
-    const char *lacks; /* a function of captures that the driver does not have, or NULL */
+    const char *lacks; /* a driver function for captures that is missing, or NULL */
     int version;
-    uint32_t sought, there; /* masks of libraries: looked for, and found then; while it is loaded */
-    bool blocks;        /* waits sleep: BP_<PLUGIN>_WAIT */
-    uint32_t n_device;         /* those that images are for */
-    uint32_t n_found;          /* all: the size of the array */
+    uint32_t sought, there; /* masks of libraries: searched for; found by that search */
+    bool blocks;        /* waits sleep: the setting BP_<PLUGIN>_WAIT */
+    uint32_t n_device;         /* devices that the plugin has images for */
+    uint32_t n_found;          /* all devices of the driver: the size of the array */
     struct gpu_device *device;
 };
 
-/* What a stream's kernels write for the host, in pinned memory. */
+/* The words in pinned memory that the kernels of a stream write for the host. */
 enum { GPU_RESULTS = 62, GPU_FAULTS = 64 };
 struct gpu_words {
     int64_t result[GPU_RESULTS];
     uint32_t fault[GPU_FAULTS];
 };
 
-/* Whose a fault word is. */
+/* The kernel row that uses a fault word. */
 struct gpu_fault {
-    const char *row;      /* NULL: nobody's yet; words are given out from the first on */
-    uint64_t first, last; /* launches of the row that are not known to have gone well; 0: none */
+    const char *row;      /* NULL: the word is free; words are assigned in order */
+    uint64_t first, last; /* first and last launch of the row that is not yet known to have
+                             succeeded; 0: none */
 };
 
-/* Where a result goes when its launch has been waited for. */
+/* The address that receives a result once the host has waited for its launch. */
 struct gpu_result {
-    int64_t *to;     /* NULL: nobody waits for it */
-    uint64_t launch; /* number among the device's launches with results; UINT64_MAX: not made yet */
+    int64_t *to;     /* NULL: no caller waits for the result */
+    uint64_t launch; /* number among the device's launches with results; UINT64_MAX: the launch is
+                        not made yet */
 };
 
-/* Parts of pinned memory by which small copies go to the device, used one after the other: the
- * caller's memory is read at once, and the stream need not be waited for. */
+/* Spans of pinned memory through which small copies go to the device, used round robin. The host
+ * reads the caller's memory immediately, so it need not wait for the stream. */
 enum { GPU_STAGES = 4, GPU_STAGE = 64 << 10 };
 
 struct gpu_stream {
-    struct gpu_stream *next;   /* of the device */
+    struct gpu_stream *next;   /* the next stream of the device */
     struct gpu_device *device;
-    void *raw;                 /* the driver's */
-    uint64_t number;           /* which no other stream of the device has had */
-    pthread_mutex_t lock;      /* of all below */
+    void *raw;                 /* the driver's stream */
+    uint64_t number;           /* unique among all streams that the device ever had */
+    pthread_mutex_t lock;      /* guards all fields below */
     struct gpu_words *words;
-    bool captured;             /* launches are recorded; of the stream's caller, as the next */
+    bool captured;             /* launches are recorded; the thread that captures the stream sets
+                                  this field and the next one */
     uint64_t faults_captured;  /* mask of the words that recorded launches may write */
     struct gpu_fault fault[GPU_FAULTS];
-    uint64_t launched;         /* launches that were given a fault word */
-    struct gpu_result result[GPU_RESULTS]; /* used in turn; number i is at i % GPU_RESULTS */
+    uint64_t launched;         /* launches that have been assigned a fault word */
+    struct gpu_result result[GPU_RESULTS]; /* a ring; number i is at i % GPU_RESULTS */
     uint64_t results_taken, results_given;
-    char *stage;               /* GPU_STAGES of GPU_STAGE bytes */
-    void *passed[GPU_STAGES];  /* event behind the last copy of each */
+    char *stage;               /* GPU_STAGES spans of GPU_STAGE bytes */
+    void *passed[GPU_STAGES];  /* the event after the last copy from each span */
     unsigned next_stage;
-    void *vendor[GPU_VENDORS]; /* handles of libraries that want one for each stream */
+    void *vendor[GPU_VENDORS]; /* handles of libraries that need one handle for each stream */
 };
 
-/* library.c: finds the driver's functions. BP_ERR_ABSENT: no driver. */
+/* library.c: loads the driver's functions. BP_ERR_ABSENT: there is no driver. */
 enum bp_status gpu_library_open(struct gpu *gpu);
 
-/* The answer of a call as a status: a code that is not 0 is written as the reason, with the call's
- * symbol. device: NULL where it is of none. */
+/* Converts the code that a driver function returned into a status. For a code other than 0, writes
+ * an error message with the function's symbol. device: NULL if the call concerns no device. */
 enum bp_status gpu_check(const struct gpu *gpu, const struct gpu_device *device, enum gpu_call call,
                          int code);
-/* Where nobody can be told: the reason is logged, but for GPU_SHUT_DOWN. */
+/* The same for calls that cannot return an error: logs the reason, except for GPU_SHUT_DOWN. */
 void gpu_note(const struct gpu_device *device, enum gpu_call call, int code);
 
-/* Calls the driver about a device. */
+/* Call a function of the driver for a device. */
 #define GPU_CALL(device, name, ...) \
     gpu_check((device)->gpu, device, GPU_CALL_##name, (device)->gpu->call.name(__VA_ARGS__))
 #define GPU_NOTE(device, name, ...) \
     gpu_note(device, GPU_CALL_##name, (device)->gpu->call.name(__VA_ARGS__))
 
-/* What is current in the calling thread: at the end of the block that declares one as GPU_CALLER
- * caller = {NULL}, it is again what it was at the beginning. An application has contexts, or
- * devices, of its own that are current in its threads. */
+/* The context that was current in the calling thread, to be restored. At the end of the block that
+ * declares GPU_CALLER caller = {NULL}, the context is again the one from the block's beginning. An
+ * application has its own contexts or devices, which are current in its threads. */
 struct gpu_caller {
-    const struct gpu_device *device; /* which is current instead; NULL: nothing was changed */
-    GPU_WHERE current;               /* before */
+    const struct gpu_device *device; /* whose context is current instead; NULL: nothing was
+                                        changed */
+    GPU_WHERE current;               /* the context before */
 };
 #define GPU_CALLER __attribute__((cleanup(gpu_caller_return))) struct gpu_caller
 
@@ -219,56 +231,60 @@ struct gpu_caller {
         if (try_status != BP_OK) return try_status; \
     } while (0)
 
-/* device.c: a device, with its context that of the calling thread until the caller gets back what
- * was current. */
+/* device.c: opens the device if necessary and makes its context current in the calling thread,
+ * until `caller` restores the previous context. */
 enum bp_status gpu_device_use(struct gpu *gpu, uint32_t index, struct gpu_caller *caller,
                               struct gpu_device **out);
-/* The same of a device that is open, where nobody can be told of a failure: it is logged. */
+/* The same for a device that is already open, where the caller cannot return a failure: logs it. */
 struct gpu_device *gpu_device_reuse(struct gpu *gpu, uint32_t index, struct gpu_caller *caller);
 void gpu_caller_return(struct gpu_caller *caller);
-/* What names the device's context in calls between two. */
+/* The value by which the driver's calls name the device's context. */
 GPU_WHERE gpu_device_where(const struct gpu_device *device);
-/* Asks what a device is, of which no more than the number is known: its architecture. */
+/* Queries the architecture of a device of which only the driver's number is known. */
 void gpu_device_identify(struct gpu_device *device);
-/* Waits for all work of the device: the driver's code. */
+/* Waits for all work of the device. Returns the driver's code. */
 int gpu_device_wait(struct gpu_device *device);
 void gpu_device_close(struct gpu_device *device);
 
-/* stream.c. join: waits for the stream. Where the driver cannot, the whole device is waited for:
- * until its work has ended it may use memory that the caller takes back. */
+/* stream.c: waits for the stream. If the driver cannot, waits for the whole device: until the
+ * device's work has ended, it may use memory that the caller is about to free. */
 enum bp_status gpu_stream_join(struct gpu_stream *stream);
 
-/* collect: the stream has been waited for, with this outcome. Hands results to who waits
- * for them, and answers the failure that kernels reported. */
+/* Called when the stream has been waited for, with this outcome. Copies results to the callers that
+ * wait for them, and returns the failure that kernels reported. */
 enum bp_status gpu_stream_collect(struct gpu_stream *stream, enum bp_status outcome);
 
-/* A place of the stream for a result that goes to `to` in the end; NULL: there is none left. Then,
- * the launch that sets it is made: who waits for the whole device from now on waits for it. */
+/* Returns a word of the stream for a result that is copied to `to` in the end; NULL: no word is
+ * free. gpu_stream_launched: the launch that sets the result has been made, so a wait for the whole
+ * device that begins from now on covers the launch. */
 int64_t *gpu_stream_result(struct gpu_stream *stream, int64_t *to);
 void gpu_stream_launched(struct gpu_stream *stream);
-/* Nobody waits for results that go to n places at to any more. */
+/* No caller waits any more for the results of the n addresses from `to` on. */
 void gpu_stream_forget(struct gpu_stream *stream, const int64_t *to, uint32_t n);
 
-/* fault.c: the word for the faults that a launch of this row finds. */
+/* fault.c: returns the word into which a launch of this kernel row writes its faults. */
 uint32_t *gpu_fault_take(struct gpu_stream *stream, const char *row);
-/* A replay of recorded launches, which were given these words: a mask. */
+/* Counts a replay of recorded launches, which were assigned these words (a mask). */
 void gpu_fault_replay(struct gpu_stream *stream, uint64_t words);
-/* How many launches of the stream were given one, replays among them. */
+/* Returns the number of the stream's launches that were assigned a word, including replays. */
 uint64_t gpu_fault_launched(struct gpu_stream *stream);
-/* The first `until` of these have ended: BP_ERR_FAULT names the row that found something, once. */
+/* The launches up to number `until` have ended. BP_ERR_FAULT: the message names the kernel row that
+ * found bad values. Each fault is reported once. */
 enum bp_status gpu_fault_tell(struct gpu_stream *stream, uint64_t until);
 
-/* arch.c: whether a device takes an image of those that are compiled for these targets, "80,
- * 90+ptx"; where nobody knows, yes. */
+/* arch.c: whether a device can load one of the images that are compiled for these targets, "80,
+ * 90+ptx". True if the architecture is unknown. */
 bool gpu_arch_fits(const char *arch, const char *targets);
-/* The first name of an architecture in a text, which may have zeros; "": there is none. */
+/* Finds the first name of an architecture in a text, which may contain zero bytes; "": there is
+ * none. */
 void gpu_arch_find(const char *text, size_t size, const char *prefix, char out[GPU_ARCH]);
 
-/* event.c: how the driver is to make events; and its event. */
+/* event.c: the flags with which the plugin creates events of the driver; and an event's driver
+ * handle. */
 unsigned gpu_event_flags(const struct gpu *gpu);
 void *gpu_event_raw(void *event);
 
-/* portable.c: gives back the device's modules. */
+/* portable.c: unloads the device's modules. */
 void gpu_modules_unload(struct gpu_device *device);
 
 /* The callbacks of runtime.h: gpu_device_count and so on. */
@@ -281,7 +297,7 @@ void gpu_modules_unload(struct gpu_device *device);
 GPU_CALLBACKS(X)
 #undef X
 
-/* Those of ccl.h. */
+/* The callbacks of ccl.h. */
 #define GPU_CCL_CALLBACKS(X) \
     X(unique_id) X(comm_create) X(comm_destroy) X(comm_abort) X(comm_error) X(all_reduce) \
     X(reduce) X(broadcast) X(all_gather) X(reduce_scatter) X(send) X(recv) X(group_begin) \
@@ -290,7 +306,7 @@ GPU_CALLBACKS(X)
 GPU_CCL_CALLBACKS(X)
 #undef X
 
-/* And those of graphs.h. */
+/* The callbacks of capture.h. */
 #define GPU_GRAPHS(X) \
     X(capture_begin) X(capture_end) X(capture_abort) X(replay) X(recording_destroy)
 #define X(name) __typeof__(*((struct bp_captures *)0)->name) gpu_##name;

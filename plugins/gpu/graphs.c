@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graphs.c: a stream's launches, recorded by the driver and replayed as one. */
+/* graphs.c: captures the launches of a stream as a driver graph, and replays this graph as one
+ * launch. */
 #include "vendor.h"
 
-/* What was recorded on a stream. Faults are written to the stream's words, by replays too. */
+/* The recorded work of a stream. Its launches, also when replayed, write faults to the stream's
+ * words. */
 struct gpu_recording {
-    void *program;   /* the driver's */
-    uint64_t faults; /* mask of the words that it may write */
+    void *program;   /* the driver's executable graph */
+    uint64_t faults; /* mask of the words that the launches may write */
 };
 
-/* Other calls that the driver would refuse otherwise are let be (hipStreamCaptureModeRelaxed). */
+/* The capture mode (hipStreamCaptureModeRelaxed) in which the driver accepts calls that it would
+ * otherwise refuse during a capture. */
 enum {
     RELAXED = 2
 };
 
-/* The whole device must not be waited for while one of its streams is captured: see
+/* No thread may wait for the whole device while one of its streams is captured: see
  * gpu_device_wait. */
 enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
 {
@@ -42,7 +45,7 @@ enum bp_status gpu_capture_begin(void *self, uint32_t index, void *p)
     return BP_OK;
 }
 
-/* The driver's capture ends in any case. */
+/* Ends the driver's capture, also if the driver reports a failure. */
 static enum bp_status graphs_end(struct gpu_stream *stream, void **out_graph)
 {
     struct gpu_device *device = stream->device;
@@ -55,7 +58,7 @@ static enum bp_status graphs_end(struct gpu_stream *stream, void **out_graph)
     return status;
 }
 
-/* recording: empty. */
+/* recording: uninitialized fields are zero. */
 static enum bp_status graphs_make(struct gpu_stream *stream, struct gpu_recording *recording)
 {
     struct gpu_device *device = stream->device;
@@ -95,7 +98,7 @@ void gpu_capture_abort(void *self, uint32_t index, void *p)
     struct gpu_device *device = gpu_device_reuse(self, index, &caller);
     void *graph = NULL;
 
-    /* What is wrong with the capture is known: that is why it is given up. */
+    /* A failure of capture_end is not reported again: it is why the capture is aborted. */
     if (graphs_end(p, &graph) == BP_OK && graph) GPU_NOTE(device, graph_destroy, graph);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library.c: the driver's library, its functions, and what their answers mean. */
+/* library.c: opens the driver's library, loads its functions and translates its error codes. */
 #include "locate.h"
 #include <dlfcn.h>
 #include <string.h>
 
-/* The number of a call is its place in struct gpu_calls. */
+/* The number of a function is its index in struct gpu_calls. */
 _Static_assert(sizeof(struct gpu_calls) == GPU_CALLS * sizeof(void *), "functions alone");
 
-/* The one that the system knows, else one in the folders of a vendor, which ROCm's often does not
- * know. */
+/* Opens the library that the system's loader finds, or else one in the vendor's folders: the loader
+ * often does not know the folders of ROCm. */
 static enum bp_status library_open_library(const struct gpu *gpu, struct gpu_found *out)
 {
     static const enum gpu_place place[] = {GPU_LOADER, GPU_FOLDERS, GPU_PLACES};
@@ -62,7 +62,7 @@ static const struct known {
 #include "errors.def"
 };
 
-/* In the driver's words; NULL: it has none. */
+/* The driver's text for a code; NULL: the driver has none. */
 static const char *text_of(const struct gpu *gpu, int code)
 {
     const char *text = NULL;
@@ -86,14 +86,15 @@ static struct known library_find(const struct gpu *gpu, int code)
     return (struct known){code, BP_ERR_DEVICE, text ? text : "an error without a name"};
 }
 
-/* Calls that wait for work of the device: they answer what failed in it. */
+/* Whether the function waits for work of the device: its code then reports a failure of that
+ * work. */
 static bool is_wait(enum gpu_call call)
 {
     return call == GPU_CALL_context_synchronize || call == GPU_CALL_stream_synchronize ||
            call == GPU_CALL_event_synchronize || call == GPU_CALL_event_query;
 }
 
-/* Against codes of PTX that cannot be compiled; NULL: it is another code. */
+/* Advice for the codes of PTX that cannot be compiled; NULL: another code. */
 static const char *help_with_ptx(int code)
 {
     switch (code) {
@@ -105,7 +106,7 @@ static const char *help_with_ptx(int code)
     }
 }
 
-/* What helps, as the end of a message; or nothing. */
+/* Writes advice, as the end of a message, or an empty string. */
 static void put_help(char out[HELP_SIZE], const struct gpu *gpu, const struct known *error)
 {
     const char *help = help_with_ptx(error->code);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* locate.c: finds and opens libraries; see locate.h. */
+/* locate.c: searches the process, folders and environment variables for a library's file and opens
+ * it; see locate.h. */
 #include "locate.h"
 #include <ctype.h>
 #include <dlfcn.h>
@@ -14,7 +15,7 @@
 enum {
     DEPTH = 4,
     LACKED = 16
-}; /* of libraries that others lack: one after another, beside */
+}; /* limits for libraries that need other missing libraries: nesting, and number for one library */
 
 void gpu_setting_name(char out[GPU_SETTING_SIZE], const char *setting)
 {
@@ -32,8 +33,8 @@ const char *gpu_setting(const char *setting)
     return value && *value ? value : NULL;
 }
 
-/* Text as a pattern that fits it alone: what means something in patterns means itself. Its length;
- * GPU_PATH_SIZE: it is too long. */
+/* Writes a text as a glob pattern that matches only this text: escapes special characters. Returns
+ * the length; GPU_PATH_SIZE: too long. */
 static size_t put_plain(char out[GPU_PATH_SIZE], const char *text, size_t length)
 {
     size_t used = 0;
@@ -48,7 +49,7 @@ static size_t put_plain(char out[GPU_PATH_SIZE], const char *text, size_t length
     return used;
 }
 
-/* The value of a variable of the environment, as put_plain. */
+/* Writes the value of an environment variable, escaped as by put_plain. */
 static size_t put_variable(char out[GPU_PATH_SIZE], const char *name, size_t length)
 {
     char text[GPU_SETTING_SIZE];
@@ -59,8 +60,9 @@ static size_t put_variable(char out[GPU_PATH_SIZE], const char *name, size_t len
     return value ? put_plain(out, value, strlen(value)) : put_plain(out, "", 0);
 }
 
-/* A folder of a list as a pattern; false: it is not absolute, or too long. In a target's list it is
- * one already, and may begin with a variable of the environment. */
+/* Writes a folder of a list as a glob pattern. false: the folder is not an absolute path, or is too
+ * long. A folder of a target's list is a pattern already, and may begin with an environment
+ * variable. */
 static bool put_folder(char out[GPU_PATH_SIZE], const char *folder, size_t length, bool is_pattern)
 {
     size_t used = 0, from = 0;
@@ -77,7 +79,8 @@ static bool put_folder(char out[GPU_PATH_SIZE], const char *folder, size_t lengt
     return used < GPU_PATH_SIZE && *out == '/';
 }
 
-/* Of several folders that a pattern fits, that of the newest version. */
+/* Searches the folders that match a pattern. If several have the file, takes the one with the
+ * newest version. */
 static bool is_in_folder(char out[GPU_PATH_SIZE], const char *folder, const char *name)
 {
     char pattern[GPU_PATH_SIZE + 64];
@@ -96,7 +99,7 @@ static bool is_in_folder(char out[GPU_PATH_SIZE], const char *folder, const char
     return found;
 }
 
-/* In one of the folders of a list as LD_LIBRARY_PATH is. */
+/* Searches the folders of a list in the format of LD_LIBRARY_PATH. */
 static bool is_in_list(char out[GPU_PATH_SIZE], const char *list, const char *name, bool is_pattern)
 {
     char folder[GPU_PATH_SIZE];
@@ -110,8 +113,8 @@ static bool is_in_list(char out[GPU_PATH_SIZE], const char *list, const char *na
     return false;
 }
 
-/* Whether a file was not found, by what dlerror says: it ends with the system's text for that, in
- * any language. */
+/* Whether dlerror's message reports that a file was not found: in every language the message then
+ * ends with the system's text for ENOENT. */
 static bool is_not_found(const char *error)
 {
     const char *end = strerror(ENOENT);
@@ -120,8 +123,8 @@ static bool is_not_found(const char *error)
     return length >= n && !strcmp(error + length - n, end);
 }
 
-/* The library that one lacks, as dlerror says: its message begins with the file that is not found;
- * false: something else is wrong, or it is `name` that is not found. */
+/* Finds the name of the missing library that another library needs: dlerror's message begins with
+ * it. false: the error is another one, or `name` itself was not found. */
 static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char *error)
 {
     size_t length = strcspn(error, ":");
@@ -132,8 +135,9 @@ static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char 
     return is_not_found(error) && !strchr(out, '/') && strcmp(out, name) != 0;
 }
 
-/* Opens a library by its path, or by its name: then the loader looks for it. Those that it lacks
- * are taken from the folders, of which the loader may not know: so it is with drivers of DCUs. */
+/* Opens a library by its path, or by its name, which the loader then searches. Opens other
+ * libraries that it needs from the vendor's folders first, because the loader may not know these
+ * folders, as with the drivers of DCUs. */
 static void *locate_open_library(const char *name, const char *folders, int depth,
                                  char why[GPU_WHY_SIZE])
 {
@@ -151,7 +155,8 @@ static void *locate_open_library(const char *name, const char *folders, int dept
     return NULL;
 }
 
-/* That a library lacks another is no reason to say that it is nowhere. */
+/* BP_ERR_ABSENT only if the library itself was not found. If it lacks another library, the status
+ * is BP_ERR_DEVICE. */
 static enum bp_status ask_loader(const struct gpu_wanted *wanted, const char *name,
                                  struct gpu_found *out, char why[GPU_WHY_SIZE])
 {
@@ -185,7 +190,7 @@ static enum bp_status locate_ask(const struct gpu_wanted *wanted, enum gpu_place
     return found ? BP_OK : BP_ERR_ABSENT;
 }
 
-/* Where its setting says, and nowhere else. */
+/* Uses only the file that the setting names. */
 static enum bp_status is_given(const struct gpu_wanted *wanted, const char *given,
                                struct gpu_found *out, char why[GPU_WHY_SIZE])
 {
@@ -224,7 +229,7 @@ enum bp_status gpu_locate(const struct gpu_wanted *wanted, struct gpu_found *out
     return BP_ERR_ABSENT;
 }
 
-/* Opens it, and puts the path that the loader has for it. */
+/* Opens the library, and stores the path under which the loader knows it. */
 static enum bp_status open_found(const struct gpu_wanted *wanted, struct gpu_found *out,
                                  char why[GPU_WHY_SIZE])
 {
@@ -239,8 +244,8 @@ static enum bp_status open_found(const struct gpu_wanted *wanted, struct gpu_fou
     return BP_OK;
 }
 
-/* One thread at a time: a thread may read the name of a library that another thread has opened, and
- * the loader does not promise any order between the two. */
+/* Only one thread at a time: a thread may read the name of a library that another thread has
+ * opened, and the loader does not promise any order between the two. */
 enum bp_status gpu_locate_open(const struct gpu_wanted *wanted, struct gpu_found *out,
                                char why[GPU_WHY_SIZE])
 {

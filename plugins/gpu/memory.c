@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: allocations. Their addresses are good on the device and, of host memory, on the host:
- * both drivers have one range of addresses for all. */
+/* memory.c: allocates and frees device, pinned and managed memory. Both drivers have one address
+ * range for all memory: an address is valid on the device and, for host memory, also on the
+ * host. */
 #include "gpu.h"
 #include <inttypes.h>
 
-/* Where the host must not use managed memory while kernels run, tensors in it would be a crash.
- * More than is free, which some drivers give, is swapped with the host's at each use. */
+/* Refuses managed memory on devices where the host must not access it while kernels run, because
+ * the host's use of such tensors would crash. Also refuses more than is free on the device: some
+ * drivers allocate it, but swap it with the host's memory at each use. */
 static enum bp_status admit_managed(struct gpu_device *device, uint64_t size)
 {
     size_t free_bytes = 0, total = 0;
@@ -37,7 +39,7 @@ static enum bp_status memory_get(struct gpu_device *device, uint32_t space, uint
     }
 }
 
-/* "none left" says how much was asked, and how much there is. */
+/* Writes the out-of-memory message with the requested and the available bytes. */
 static enum bp_status none_left(struct gpu_device *device, uint32_t space, uint64_t size)
 {
     size_t free_bytes = 0, total = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl.h: of NCCL's interface what is called, in words of our own; RCCL's is the same. */
+/* nccl.h: declares the part of NCCL's interface that the plugins call, in Backplane's own words.
+ * RCCL's interface is the same. */
 #ifndef GPU_NCCL_H
 #define GPU_NCCL_H
 
@@ -7,7 +8,7 @@
 #include <limits.h>
 #include <stddef.h>
 
-/* Its types of elements, reductions and codes. */
+/* NCCL's types of elements, reductions and status codes. */
 enum {
     NCCL_I8,
     NCCL_U8,
@@ -23,13 +24,13 @@ enum {
 enum { NCCL_SUM, NCCL_PRODUCT, NCCL_MAX, NCCL_MIN, NCCL_AVERAGE };
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7 };
 
-/* How a communicator is to be, as 2.14 knows it: newer versions see its size and version, and do as
- * usual in all else. */
+/* The configuration of a communicator as NCCL 2.14 defines it. Newer versions see its size and
+ * version, and use their defaults for all other settings. */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
-    int blocking; /* 0: calls do not wait */
-    int rest;     /* where a newer version has something: NCCL_AS_USUAL */
+    int blocking; /* 0: calls do not block */
+    int rest;     /* the next field of newer versions: NCCL_AS_USUAL */
 };
 enum { NCCL_CONFIG_VERSION = 21400, NCCL_AS_USUAL = INT_MIN };
 static const unsigned NCCL_CONFIG_MAGIC = 0xcafebeef;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c: the plugin's table, and the making of an instance. Start here. */
+/* plugin.c: defines the plugin's table of callbacks, and creates and destroys an instance. Start
+ * here. */
 #include "locate.h"
 #include <string.h>
 
@@ -58,8 +59,8 @@ static bool plugin_blocks(const struct gpu *gpu)
 
 enum { REASON = 256 };
 
-/* Takes the driver's device i as the next one, if it can run what the images have; else says why
- * not. */
+/* Adds the driver's device i to the list if it can run the architectures of the images; otherwise
+ * writes the reason and logs it. */
 static enum bp_status take_device(struct gpu *gpu, int i, char reason[REASON])
 {
     struct gpu_device *device = &gpu->device[gpu->n_device];
@@ -99,7 +100,8 @@ static enum bp_status plugin_start(struct gpu *gpu)
     return BP_OK;
 }
 
-/* The driver's library stays open: threads of its own may be in it. */
+/* plugin_destroy does not close the driver's library, because the driver's threads may still run
+ * its code. */
 static enum bp_status plugin_create(const struct bp_host *host, void **out_self)
 {
     struct gpu *gpu = host->allocate(host->ctx, sizeof *gpu, _Alignof(struct gpu));

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* portable.c: puts the entries of portable kernels into streams. A family compiled for a type is a
- * module, which is loaded when it is first needed; functions are found once. */
+/* portable.c: loads and launches the portable kernels. A family of kernels compiled for one type is
+ * a module, which is loaded when it is first needed; each function is looked up once. */
 #include "gpu.h"
 #include <string.h>
 
 enum {
     LANES = 256,    /* of a team */
-    PER_UNIT = 64,  /* teams for each unit, at most: eight times as many as run at once */
-    SOME_UNITS = 64, /* where their number is unknown */
-    ARGS_MAX = 4000 /* bytes of a launch's parameters, at most */
+    PER_UNIT = 64,  /* at most so many teams for each unit: eight times as many as run at the same
+                       time */
+    SOME_UNITS = 64, /* units, if their number is unknown */
+    ARGS_MAX = 4000 /* maximum size of a launch's parameters in bytes */
 };
 
-/* Of several images the device takes one; the last refusal is the reason if it takes none. */
+/* The device accepts one of several images. If it accepts none, the last refusal is the reason. */
 static enum bp_status load_module(struct gpu_device *device, enum portable_family family,
                                   enum portable_type type, void **out)
 {
@@ -25,7 +26,7 @@ static enum bp_status load_module(struct gpu_device *device, enum portable_famil
     return gpu_check(device->gpu, device, GPU_CALL_module_load, code);
 }
 
-/* Under the lock of loading. */
+/* Under the device's lock `loading`. */
 static enum bp_status find_function(struct gpu_device *device, const struct portable *p,
                                     void **out)
 {
@@ -61,8 +62,8 @@ void gpu_modules_unload(struct gpu_device *device)
                 GPU_NOTE(device, module_unload, device->module[family][type]);
 }
 
-/* The operand as the kernel gets it. Where a fault or a result goes to the host, it is by way of
- * the stream's words. */
+/* The address that the kernel receives for an operand. Faults, and results for the host, are
+ * written to the stream's words instead. */
 static enum bp_status portable_operand(const struct bp_launch *launch, const struct portable *p,
                                        int i, void **out)
 {
@@ -78,7 +79,8 @@ static enum bp_status portable_operand(const struct bp_launch *launch, const str
                    launch->kernel->name, GPU_RESULTS);
 }
 
-/* Kernels go round where there are more elements, or teams, than lanes, or teams, run at once. */
+/* The number of teams. If there are more elements than lanes, or more team results than teams, each
+ * lane or team loops over several. */
 static unsigned teams_of(const struct gpu_device *device, const struct portable *p)
 {
     int64_t most = (int64_t)(device->units ? device->units : SOME_UNITS) * PER_UNIT;
@@ -99,7 +101,8 @@ static enum bp_status portable_enqueue(struct gpu_device *device, const struct b
     void *function, *to;
 
     TRY(function_of(device, p, &function));
-    memcpy(parameters, p->args, size); /* args are of 8-byte fields: what follows is aligned */
+    memcpy(parameters, p->args, size); /* args consists of 8-byte fields, so the next parameter is
+                                          aligned */
     memcpy(parameters + size, &p->count, sizeof p->count);
     size += sizeof p->count;
     for (int i = 0; i < p->n_operand; i++, size += sizeof to) {

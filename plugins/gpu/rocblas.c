@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rocblas.c: products of matrices by rocBLAS. Its handles have a stream, and the memory that the
- * next product works in: each stream has its own. */
+/* rocblas.c: computes products of matrices by rocBLAS. A handle belongs to one stream, and holds
+ * the workspace of the next product: each stream has its own handle. */
 #include "rocblas.h"
 #include "gemm.h"
 #include "vendor.h"
@@ -19,7 +19,7 @@ static union {
 } roc;
 _Static_assert(sizeof roc.call == sizeof roc.function, "functions alone");
 
-/* Products by atomics have no order. */
+/* Atomics are disabled: they add in no fixed order. */
 static int rocblas_set_up(void *handle, void *raw_stream, const char **out_function)
 {
     int code = roc.call.rocblas_set_atomics_mode(handle, ROCBLAS_NO_ATOMICS);
@@ -41,12 +41,12 @@ struct gpu_vendor gpu_rocblas = {
 #define CHECK(device, name, ...) \
     gpu_vendor_check(device, &gpu_rocblas, #name, roc.call.name(__VA_ARGS__))
 
-/* usual: what the library takes for itself where it is given nothing. */
+/* USUAL: the workspace that the library allocates itself if the caller sets none. */
 enum { ALIGNMENT = 256, USUAL = 32 << 20 };
 
 struct plan {
     struct gpu_gemm gemm;
-    uint64_t workspace; /* 0: the library cannot be given any */
+    uint64_t workspace; /* 0: this version cannot use the caller's workspace */
 };
 
 static int rocblas_type_of(uint8_t dtype)
@@ -74,8 +74,9 @@ static int rocblas_multiply(void *handle, const struct gpu_gemm *g, void *const 
         g->step[GEMM_RESULT], (int32_t)g->batch, sums, ROCBLAS_STANDARD, 0, 0);
 }
 
-/* How much memory a product wants; it is not done. Some versions want addresses all the same. Under
- * the device's lock of loading: its handle is for one thread at a time. */
+/* Queries how much memory a product needs, without computing it. Some versions require valid
+ * addresses even so; then the result is USUAL. Under the device's lock `loading`: the device's
+ * handle must be used by one thread at a time. */
 static bool rocblas_ask(const struct gpu_device *device, void *handle, const struct gpu_gemm *g,
                         size_t *out)
 {
@@ -91,8 +92,9 @@ static bool rocblas_ask(const struct gpu_device *device, void *handle, const str
            gpu_vendor_good(device, &gpu_rocblas, "rocblas_gemm_strided_batched_ex", code);
 }
 
-/* Memory that the library has of its own it may give back for more, and what was recorded before
- * would still use it: so it gets the plan's, and never none. */
+/* Determines the size of the plan's workspace. The library may replace memory that it allocated
+ * itself by a larger block, but recorded launches would still use the old block. So it always uses
+ * the plan's workspace, which is never empty. */
 static bool size_up(struct plan *p, struct gpu_device *device, void *handle)
 {
     const struct rocblas_calls *call = &roc.call;
@@ -110,7 +112,7 @@ static bool size_up(struct plan *p, struct gpu_device *device, void *handle)
     return good;
 }
 
-/* The plan is the shape: rocBLAS chooses in each call. */
+/* The plan only holds the shape: rocBLAS chooses an algorithm in each call. */
 enum bp_status gpu_rocblas_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     struct plan made = {.workspace = 0}, *plan;
@@ -139,7 +141,7 @@ void gpu_rocblas_end(void *self, const struct bp_kernel *row, void *plan)
     host->release(host->ctx, plan, sizeof(struct plan));
 }
 
-/* Where the handle works. */
+/* Sets the workspace of the handle. */
 static enum bp_status set_workspace(const struct bp_launch *launch, void *handle)
 {
     const struct plan *plan = launch->plan;
@@ -155,7 +157,7 @@ static enum bp_status set_workspace(const struct bp_launch *launch, void *handle
                    stream->device->index);
 }
 
-/* Under the stream's lock: a handle is for one thread at a time. */
+/* Under the stream's lock: a handle must be used by one thread at a time. */
 static enum bp_status rocblas_run_all(const struct bp_launch *launch)
 {
     const struct gpu_gemm *gemm = &((const struct plan *)launch->plan)->gemm;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rocblas.h: of rocBLAS's interface what is called, in words of our own; numbers are those of
- * rocblas-types.h in its published sources. */
+/* rocblas.h: declares the part of rocBLAS's interface that the plugin calls, in Backplane's own
+ * words. The numbers are those of rocblas-types.h in the library's published sources. */
 #ifndef GPU_ROCBLAS_H
 #define GPU_ROCBLAS_H
 
@@ -10,8 +10,8 @@
 enum { ROCBLAS_F16 = 150, ROCBLAS_F32 = 151, ROCBLAS_F64 = 152, ROCBLAS_BF16 = 168 };
 enum { ROCBLAS_PLAIN = 111, ROCBLAS_TURNED = 112, ROCBLAS_STANDARD = 0, ROCBLAS_NO_ATOMICS = 0 };
 
-/* Answers: no good address; done, but slower for want of memory; and those of calls that only say
- * how much memory they want. */
+/* Status codes: an address is invalid; the product was computed, but slower for lack of memory; and
+ * the codes of calls that only report the memory they need. */
 enum {
     ROCBLAS_INVALID_POINTER = 3,
     ROCBLAS_SLOWER = 7,

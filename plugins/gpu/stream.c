@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c: streams, and what their kernels report to the host: faults and results, in words that
- * are looked at when the stream has been waited for. */
+/* stream.c: creates, waits for and destroys streams, and collects the faults and results that their
+ * kernels write into pinned words. The host reads the words after a wait for the stream. */
 #include "vendor.h"
 #include <string.h>
 
@@ -19,7 +19,7 @@ static struct gpu_stream *new_stream(struct gpu_device *device)
     return stream;
 }
 
-/* Gives back what there is of it. */
+/* Frees the parts of the stream that exist. */
 static void drop_stream(struct gpu_stream *stream)
 {
     struct gpu_device *device = stream->device;
@@ -120,7 +120,8 @@ void gpu_stream_forget(struct gpu_stream *stream, const int64_t *to, uint32_t n)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Of launches up to this one. */
+/* Copies the results of launches up to this one to their callers, if the launches have
+ * succeeded. */
 static void give_results(struct gpu_stream *stream, uint64_t launch, bool good)
 {
     pthread_mutex_lock(&stream->lock);
@@ -134,15 +135,16 @@ static void give_results(struct gpu_stream *stream, uint64_t launch, bool good)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* Those who wait for a stream make its launches, too. */
+/* Reads all results: the thread that waits for a stream is also the one that makes its launches. */
 enum bp_status gpu_stream_collect(struct gpu_stream *stream, enum bp_status outcome)
 {
     give_results(stream, UINT64_MAX, outcome == BP_OK);
     return outcome ? outcome : gpu_fault_tell(stream, UINT64_MAX);
 }
 
-/* All streams have been waited for, which others may have given more meanwhile: what was launched
- * before is known. The first failure is answered. */
+/* Called when all streams have been waited for. Other threads may have launched more work
+ * meanwhile, so only launches before `launch` are known to have ended. Returns the first
+ * failure. */
 static enum bp_status collect_all(struct gpu_device *device, uint64_t launch,
                                   enum bp_status outcome)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vendor.c: finds and opens libraries, and keeps their handles; see vendor.h. */
+/* vendor.c: finds and opens the vendors' libraries and manages their handles; see vendor.h. */
 #include "vendor.h"
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -20,8 +20,8 @@ static struct gpu_vendor *const vendors[] = {
 #endif
 };
 
-/* What the process has already comes first: of two copies of cuDNN in one process, as that of
- * PyTorch and another, each may meet parts of the other. */
+/* A copy of the library that the process has already loaded comes first: with two copies of cuDNN
+ * in one process, as PyTorch's and another, each might load parts of the other. */
 static struct gpu_wanted wanted_of(const struct gpu_vendor *vendor)
 {
     static const enum gpu_place place[] = {GPU_LOADED, GPU_PATH, GPU_FOLDERS, GPU_LOADER,
@@ -31,7 +31,8 @@ static struct gpu_wanted wanted_of(const struct gpu_vendor *vendor)
                                gpu_target.folders, place};
 }
 
-/* Each row of it asks: it is looked for once, but for where its setting says. */
+/* Each kernel row of the library calls this function. The search runs once, unless a setting names
+ * the file. */
 static bool is_there(struct gpu *gpu, const struct gpu_vendor *vendor)
 {
     const struct gpu_wanted wanted = wanted_of(vendor);
@@ -124,8 +125,9 @@ static void drop_handle(const struct gpu_device *device, const struct gpu_vendor
     gpu_vendor_good(device, vendor, vendor->symbol[1].name, vendor->calls->destroy(handle));
 }
 
-/* Makes a handle (NULL: a new one) ready for a stream of the driver's, or for none: 0, or what the
- * function that is put out has answered. No capture begins meanwhile. */
+/* Sets up a handle (NULL: creates one) for a stream of the driver, or for no stream (NULL). Returns
+ * 0, or the code of the function whose name is stored in out_function. While a handle is created,
+ * the lock `whole` keeps captures from beginning. */
 static int make_handle(struct gpu_device *device, const struct gpu_vendor *vendor, void *handle,
                        void *raw_stream, void **out_handle, const char **out_function)
 {
@@ -141,8 +143,9 @@ static int make_handle(struct gpu_device *device, const struct gpu_vendor *vendo
     return code;
 }
 
-/* Under the device's lock of loading. A failure is not asked for again, but for one that a capture
- * is to blame for. */
+/* Returns the device's handle, which is created when it is first needed. Under the device's lock
+ * `loading`. A failure is remembered and creation is not tried again, unless an open capture
+ * prevented it. */
 static void *device_handle(struct gpu_device *device, struct gpu_vendor *vendor)
 {
     void **handle = &device->vendor[vendor->id];
@@ -178,7 +181,7 @@ enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vend
     return *out_handle ? BP_OK : BP_ERR_UNSUPPORTED;
 }
 
-/* A spare handle of the device's, if it uses the library. */
+/* Creates a spare handle of the device, if the device uses the library. */
 static void vendor_provide(struct gpu_device *device, const struct gpu_vendor *vendor)
 {
     const char *function;
@@ -252,7 +255,8 @@ void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS
 
 void gpu_vendor_close(struct gpu_device *device)
 {
-    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) { /* before handles, if of them */
+    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) { /* before the handles, which the
+                                                                       freed state may use */
         void *spare = atomic_exchange(&device->spare[vendors[i]->id], NULL);
         if (vendors[i]->forget) vendors[i]->forget(device);
         if (spare) drop_handle(device, vendors[i], spare);
