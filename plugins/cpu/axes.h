@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* axes.h: the axis attributes of operators. The core has checked them. */
+/* axes.h: converts the axis attributes of operators. The core has checked their values. */
 #ifndef CPU_AXES_H
 #define CPU_AXES_H
 
@@ -10,7 +10,7 @@ static inline int axis_index(int64_t axis, int rank)
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* A bit for each axis of a list; all, if there is none. */
+/* One bit for each axis of a list; all bits if the list is empty. */
 static inline uint64_t axes_mask(const struct bp_dims *axes, int rank)
 {
     uint64_t mask = 0;

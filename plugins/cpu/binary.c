@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binary.c: operators of sdk/ops/binary/kernels.def, for one dtype (elem.h). */
+/* binary.c: runs the operators of sdk/ops/binary/kernels.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "stream_line.h"
@@ -10,7 +10,7 @@ struct binary {
     acc a, b; /* attributes */
 };
 
-/* op is known where this is inlined, so that the loop vectorises. */
+/* op is a constant wherever this is inlined, so that the loop vectorises. */
 static inline __attribute__((always_inline)) void binary_each(const struct binary *b, int64_t n,
                                                               elem *z, const elem *x, const elem *y,
                                                               int op)

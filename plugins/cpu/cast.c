@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast.c: every real dtype and bool to every other; cast_run.c converts. */
+/* cast.c: implements the cast operator for every pair of real dtypes and bool; cast_run.c converts
+ * the elements. */
 #include "cast.h"
 #include "cpu.h"
 #include "kernels.h"
@@ -9,7 +10,7 @@ cpu_cast_fn cpu_cast_run, cpu_cast_run_avx2, cpu_cast_run_avx512;
 
 struct cast {
     struct loop loop;
-    cpu_cast_fn *run; /* of the row's level */
+    cpu_cast_fn *run; /* the function of the kernel row's instruction level */
     uint8_t from, to;
 };
 

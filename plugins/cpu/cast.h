@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast.h: conversions between dtypes: cast.c is the kernel, cast_run.c its loops. */
+/* cast.h: declares the function that converts elements between dtypes: cast.c is the kernel,
+ * cast_run.c has the loops. */
 #ifndef CPU_CAST_H
 #define CPU_CAST_H
 
 #include <stdint.h>
 
-/* n elements side by side, between two of enum bp_dtype. past: those that fill vectors are stored
- * past the caches; y begins a line; between f16 and f32 only. */
+/* Converts n contiguous elements between two dtypes of enum bp_dtype. past: store complete vectors
+ * with streaming stores; then y begins a cache line, and the dtypes are f16 and f32. */
 typedef void cpu_cast_fn(uint8_t from, uint8_t to, int64_t n, char *y, const char *x, int past);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast_half.h: runs of f16 to f32 and back, by the instructions that there are for it. They round
- * as half.h does, whose twenty instructions take longer than the memory that elements come from.
- * A signalling NaN that is widened becomes a quiet one. */
+/* cast_half.h: converts runs of f16 to f32 and back by the processor's conversion instructions.
+ * They round like half.h, whose twenty instructions for each element take longer than loading the
+ * element. A signalling NaN that is widened becomes a quiet NaN. */
 #ifndef CPU_CAST_HALF_H
 #define CPU_CAST_HALF_H
 
@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-/* past, known where these are inlined: vectors go past the caches. */
+/* past: use streaming stores. It is a constant wherever these functions are inlined. */
 #if defined(__AVX512F__)
 enum { HALVES = 16 };
 static inline void vector_widen(const uint16_t *x, float *y, int past)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast_run.c: every real dtype and bool to every other, in two steps: a run of elements is widened
- * to a type that holds all its values exactly, then narrowed. So there are 13 ways in and 13
- * ways out for each of the wide types, not 169 conversions, and each value is rounded once.
- * Compiled for each level of instructions.
+/* cast_run.c: converts elements between every pair of real dtypes and bool, in two steps: a run of
+ * elements is widened to a type that holds all values exactly, then narrowed. So there are 13
+ * widening and 13 narrowing loops for the wide types instead of 169 conversions, and each value is
+ * rounded once. The file is compiled for each instruction level.
  *
- * Wide types: int64_t, uint64_t (uint64 only), float (between the small floats), double (all
- * floats). */
+ * Wide types: int64_t, uint64_t (for uint64 only), float (between the small floats), double (for
+ * all floats). */
 #include "cast.h"
 #include "cast_half.h"
 #include "dtype.h"
 #include <dialect/half.h>
 #include <stdbool.h>
 
-/* Elements on their way. */
+/* The number of elements that are converted in one step. */
 enum { RUN = 512 };
 
 union wide {
@@ -69,8 +69,8 @@ static void cast_run_widen(uint8_t from, bool small, const void *x, int64_t n, v
     }
 }
 
-/* Integers to half types: as a double that rounds further as x would. Beyond 53 bits the low
- * ones, which decide no tie but by not being zero, become one bit. */
+/* Integers to half types: returns a double that rounds to the half type exactly as x does. Beyond
+ * 53 bits the low bits, which matter for ties only by not being zero, are joined into one bit. */
 static inline double f64_from_u64_odd(uint64_t x)
 {
     uint64_t joined = x >> 11 << 11 | (uint64_t)((x & 2047) != 0) << 11;
@@ -132,14 +132,14 @@ static void narrow_i64(uint8_t dtype, const int64_t *x, int64_t n, void *y)
     }
 }
 
-/* Between low and high, both of which the integer type has; NaN gives 0. */
+/* Clamps x to low and high, both of which the integer type can hold; NaN becomes 0. */
 static inline double cast_run_clamp(double x, double low, double high)
 {
     x = x > low ? x : x <= low ? low : 0;
     return x < high ? x : high;
 }
 
-/* 2^63 - 1 and 2^64 - 1 are no doubles: the comparison is with the power of two. */
+/* 2^63 - 1 and 2^64 - 1 cannot be doubles, so x is compared with the power of two. */
 static inline int64_t i64_from_f64(double x)
 {
     if (x >= 0x1p63) return INT64_MAX;

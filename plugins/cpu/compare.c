@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* compare.c: operators of sdk/ops/compare/kernels.def, for one dtype (elem.h). */
+/* compare.c: runs the operators of sdk/ops/compare/kernels.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
@@ -11,7 +11,7 @@ struct compare {
     int flag;
 };
 
-/* op is known where this is inlined, so that the loop vectorises. */
+/* op is a constant wherever this is inlined, so that the loop vectorises. */
 static inline __attribute__((always_inline)) void compare_each(const struct compare *c, int64_t n,
                                                                u8 *restrict z, const elem *x,
                                                                const elem *y, int op)

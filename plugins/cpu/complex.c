@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* complex.c: operators of sdk/ops/complex/kernels.def, for parts of one type (elem.h). A complex
- * number is two parts side by side. */
+/* complex.c: runs the operators of sdk/ops/complex/kernels.def, for real and imaginary parts of one
+ * type (elem.h). A complex number is two contiguous parts. */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"

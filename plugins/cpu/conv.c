@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.c: convolution and its gradients, for one float dtype (elem.h), tile by tile (gemm.h) of
- * the products that ops/conv/kernel_product.h describes: the image is gathered as it is packed. */
+/* conv.c: computes convolution and its gradients, for one float dtype (elem.h), tile by tile
+ * (gemm.h) of the products that ops/conv/kernel_product.h describes. The image is gathered while it
+ * is packed. */
 #include "cpu.h"
 #include "gemm.h"
 #include "kernels.h"
@@ -16,11 +17,11 @@ struct conv_call {
 struct tile {
     const struct conv_product *p;
     const elem *a;     /* row 0 of the tile */
-    const elem *image; /* of the group */
-    int64_t m, n, column; /* column: the first */
+    const elem *image; /* the image of the group */
+    int64_t m, n, column; /* column: the tile's first column */
 };
 
-/* to[j] = the image along the last axis: n values at t, t + step, ... of axis 2. */
+/* to[j] = the image along its last axis: n values at t, t + step, ... of spatial axis 2. */
 static void gather_line(const struct conv_image *image, const elem *line, int64_t t, int64_t n,
                         acc *to)
 {
@@ -87,7 +88,7 @@ static void pack_a(const void *ctx, int64_t begin, int64_t depth, acc *to)
     }
 }
 
-/* k counts taps, columns are positions. */
+/* k counts taps, and columns are positions. */
 static void pack_positions(const void *ctx, int64_t begin, int64_t depth, acc *to)
 {
     const struct tile *tile = ctx;
@@ -106,7 +107,7 @@ static void pack_positions(const void *ctx, int64_t begin, int64_t depth, acc *t
     }
 }
 
-/* k counts positions, columns are taps. */
+/* k counts positions, and columns are taps. */
 static void pack_taps(const void *ctx, int64_t begin, int64_t depth, acc *to)
 {
     const struct tile *tile = ctx;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c: copies, on the calling thread. Large ones are written past the caches: the lines that
- * they fill are then not read first, and what the caches hold stays there. */
+/* copy.c: copies memory on the calling thread. Large copies use streaming stores, which do not read
+ * the cache lines before they fill them and leave the caches' contents unchanged. */
 #include "cpu.h"
 #include "stream_store.h"
 #include <string.h>
@@ -11,9 +11,9 @@
 
 enum { PAGE = 4096, PAGES = 4, PIECE = PAGES * PAGE };
 
-/* Four pages at once, a line of each in turn, so that more lines are under way where they are
- * fetched ahead within pages only, as Intel's processors do. Elsewhere lines in their order are
- * faster. dst begins a line. */
+/* Copies four pages in parallel, one cache line of each page in turn. More lines are then in flight
+ * on processors that prefetch only within a page, like Intel's. On other processors copying lines
+ * in order is faster. dst begins a cache line. */
 static size_t copy_by_pages(char *dst, const char *src, size_t size)
 {
     size_t pieces = size / PIECE;
@@ -27,8 +27,8 @@ static size_t copy_by_pages(char *dst, const char *src, size_t size)
 }
 
 #ifdef CPU_AVX512
-/* Whole lines in their order. A processor that stores 64 bytes at a time has its lines filled at
- * once; by 16 bytes copies were slower by a tenth. dst begins a line. */
+/* Copies complete cache lines in order. With stores of 64 bytes each store fills one line; with
+ * stores of 16 bytes copies were slower by a tenth. dst begins a cache line. */
 __attribute__((target("avx512f"))) static size_t copy_lines(char *dst, const char *src, size_t size)
 {
     size_t done = 0;
@@ -50,7 +50,7 @@ void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t si
     char *dst = to;
     const char *src = from;
     size_t done = (size_t)past_head(dst, (int64_t)size, 1);
-    struct past_reads none = {.n = 0}; /* in order the processor does it better */
+    struct past_reads none = {.n = 0}; /* for lines in order the hardware prefetches better */
 
     memcpy(dst, src, done);
     if (self->intel) done += copy_by_pages(dst + done, src + done, size - done);
@@ -58,7 +58,8 @@ void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t si
     past_put(dst + done, src + done, size - done, &none);
 }
 
-/* Where this begins to pay: source and destination no longer fit a core's own cache. */
+/* Streaming stores are faster from this size on: source and destination no longer fit into a core's
+ * own cache. */
 static const size_t past_min = (size_t)4 << 20;
 
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy)

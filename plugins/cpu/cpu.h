@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu.h: what the files of the cpu plugin share: the instance, the callbacks, the team of
- * threads. */
+/* cpu.h: declares the types and functions that the files of the cpu plugin share: the instance, the
+ * callbacks and the thread team. */
 #ifndef CPU_H
 #define CPU_H
 
@@ -16,11 +16,11 @@ enum cpu_isa {
     CPU_ISA_AVX512 = 2, /* F, BW, DQ, VL */
 };
 
-/* An instance. Constant after create. */
+/* An instance. Its first fields are constant after create. */
 struct cpu {
     const struct bp_host *host;
-    uint32_t isa;   /* enum cpu_isa: what this machine has, capped by BP_CPU_ISA */
-    uint32_t isa_capped; /* 1: it has more than that */
+    uint32_t isa;   /* enum cpu_isa: the machine's level, capped by BP_CPU_ISA */
+    uint32_t isa_capped; /* 1: the machine has a higher level than `isa` */
     uint32_t intel; /* 1: the processor is Intel's */
     pthread_mutex_t packs_lock;
     struct onednn_pack *packs; /* onednn.h */
@@ -40,37 +40,38 @@ enum bp_status cpu_memory_export(void *self, uint32_t device, uint32_t space,
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 
-/* copy.c: memcpy that stores past the caches; past_end (stream_store.h) comes after the last
- * one. */
+/* copy.c: memcpy with streaming stores. The caller calls past_end (stream_store.h) after the last
+ * copy. */
 void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t size);
 
-/* A family of formulas (ops/common/kernel_formulas.h) for one dtype and level; number: which
- * formula. */
+/* Runs one formula of a family (ops/common/kernel_formulas.h) for one dtype and instruction level.
+ * number: the formula. */
 typedef enum bp_status cpu_typed(const struct bp_launch *launch, int number);
 
-/* isa.c: as users name the levels of enum cpu_isa. */
+/* isa.c: the names of the levels of enum cpu_isa for users. */
 extern const char *const cpu_isa_name[];
 
-/* Sets isa and isa_capped: what this machine has, capped by the environment variable
- * BP_CPU_ISA=portable|avx2|avx512. */
+/* Sets self->isa, self->isa_capped and self->intel: the level of this machine, capped by the
+ * environment variable BP_CPU_ISA=portable|avx2|avx512. */
 void cpu_isa_detect(struct cpu *self);
 
-/* The highest level up to isa that kernels are built for. */
+/* The highest level up to isa for which kernels are built. */
 uint32_t cpu_isa_built(uint32_t isa);
 
-/* team.c: calls task(arg, i) for each i from 0 to n - 1 on at most width threads, the caller's
- * among them, and returns when all have. Which thread runs which i is not defined: for equal
- * results at any width, what task(arg, i) computes depends on arg and i only. */
+/* team.c: calls task(arg, i) for each i from 0 to n - 1 on at most `width` threads, including the
+ * calling thread, and returns when all calls have returned. Which thread runs which i is not
+ * defined. To give equal results at any width, a task's result must depend only on arg and i. */
 void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint32_t width);
 
-/* The width for elements of work that costs about as much as an addition each: launch->width, or
- * 1 where waking a team would take longer than the work. */
+/* The number of threads for `work` operations that each cost about as much as an addition:
+ * launch->width, or 1 if waking a team would take longer than the work. */
 uint32_t cpu_team_width(const struct bp_launch *launch, double work);
 
-/* How many threads OpenMP regions of libraries called from this thread get, and whether OpenMP may
- * give them fewer. begin sets both and returns what they were, for end. A library divides its work
- * by the team that it was promised; oneDNN's results are wrong if it gets a smaller one. So it is
- * promised no more than OMP_THREAD_LIMIT allows, and OMP_DYNAMIC is off meanwhile. */
+/* Sets how many threads the OpenMP regions of libraries called from this thread receive, and
+ * forbids OpenMP to provide fewer (OMP_DYNAMIC is off). Returns the previous setting, which the
+ * caller passes to cpu_team_end. A library divides its work by the expected size of its team, and
+ * oneDNN's results are wrong if the team is smaller. The width is therefore limited to
+ * OMP_THREAD_LIMIT. */
 struct cpu_team_setting {
     int width, dynamic;
 };

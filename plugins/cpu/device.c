@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c: the one device "cpu:0", all processors of this machine that the process may use. */
+/* device.c: reports the one device "cpu:0": all processors of this machine that the process may
+ * use. */
 #include "cpu.h"
 #include <sched.h>
 #include <string.h>
@@ -12,8 +13,8 @@ enum bp_status cpu_device_count(void *self, uint32_t *out_count)
     return BP_OK;
 }
 
-/* The model as the kernel names it; architectures whose /proc/cpuinfo has no such line get
- * "CPU". */
+/* The processor's model as the Linux kernel names it. "CPU" on architectures whose /proc/cpuinfo
+ * has no such line. */
 static void device_name(char *name, size_t size)
 {
     FILE *file = fopen("/proc/cpuinfo", "re");

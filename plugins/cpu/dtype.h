@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dtype.h: sizes of dtypes, for kernels that serve several. */
+/* dtype.h: returns the sizes of dtypes, for kernels that serve several dtypes. */
 #ifndef CPU_DTYPE_H
 #define CPU_DTYPE_H
 
 #include <backplane/types.h>
 
-/* Bytes of an element. */
+/* Size of an element in bytes. */
 static inline int dtype_size(uint8_t dtype)
 {
     static const uint8_t size[] = {

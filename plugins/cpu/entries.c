@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* entries.c: the entries of one family of portable kernels, for one type and level: who includes it
- * (entries_family.c.in), or the build, says which, with FAMILY_TABLE (index_entries), FAMILY_HEADER
- * (<ops/index/kernel.h>) and FAMILY_LIST (<ops/index/kernels.def>); with ENTRIES_WIDE for a level,
- * which has no ENTRY_PLAIN. */
-#define HOST_ENTRY static inline /* what the table does not have is not compiled */
+/* entries.c: builds the table of one family's portable kernel entries, for one type and instruction
+ * level. The includer (entries_family.c.in) or the build names the family by the macros
+ * FAMILY_TABLE (index_entries), FAMILY_HEADER (<ops/index/kernel.h>) and FAMILY_LIST
+ * (<ops/index/kernels.def>). ENTRIES_WIDE is set for the levels above the portable one, which have
+ * no ENTRY_PLAIN entries. */
+#define HOST_ENTRY static inline /* an entry that the table does not name is not compiled */
 #include FAMILY_HEADER
 
 typedef void cpu_entry(const void *args, void *const *operand, i64 begin, i64 count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula.c: operators that are one formula an element: from a row to the function of its family
- * for the dtype of input 0, at the row's level of instructions. */
+/* formula.c: dispatches elementwise operators: from a kernel row to its family's function for the
+ * dtype of input 0, at the row's instruction level. */
 #include "kernels.h"
 #include "cpu.h"
 
@@ -51,13 +51,13 @@ enum bp_status cpu_ternary(const struct bp_launch *launch)
     return formula_run(ternary, launch);
 }
 
-/* By the size of an element of the result. */
+/* Selected by the size of an element of the result. */
 enum bp_status cpu_where(const struct bp_launch *launch)
 {
     return run_as(where, portable_move_type(launch->out[0]->dtype), launch);
 }
 
-/* By the type of the parts. */
+/* Selected by the type of the real and imaginary parts. */
 enum bp_status cpu_complex(const struct bp_launch *launch)
 {
     uint8_t dtype = launch->in[0]->dtype;

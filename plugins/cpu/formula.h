@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* formula.h: what the families of formulas share, for one dtype (elem.h). They know no operator's
- * attributes by name, so that a new operator compiles only its own family anew. */
+/* formula.h: declares helpers that the families of formulas share, for one dtype (elem.h). The
+ * families do not know an operator's attributes by name, so a new operator recompiles only its own
+ * family. */
 #ifndef CPU_FORMULA_H
 #define CPU_FORMULA_H
 
@@ -8,7 +9,7 @@
 #include <dialect/elem.h>
 #include <ops/common/launch_formula_attrs.h>
 
-/* Attribute number i as it is computed with. */
+/* Attribute number i, in the type of the computation. */
 static inline acc attr_number(const struct bp_launch *launch, uint32_t i)
 {
     return number(attr_f64(launch, i));

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.h: one tile of a matrix product, c = a b, for one dtype (elem.h). matmul.c and conv.c
- * include it.
+/* gemm.h: computes one tile of a matrix product, c = a b, for one dtype (elem.h). matmul.c and
+ * conv.c include it.
  *
- * The two sides are never seen as matrices: the includer copies blocks of them into panels, in
- * the type they are computed with, and there decides about strides, transposition and padding. A
- * panel of a holds MR rows, k after k; a panel of b NR columns, k after k:
+ * The function never reads the two sides as matrices: the includer copies blocks of them into
+ * panels, in the type of the computation, and thereby handles strides, transposition and padding. A
+ * panel of a holds MR rows, a panel of b holds NR columns, both ordered by k:
  *
  *   a(i, k) at  to[i / MR * MR * depth + k * MR + i % MR]
  *   b(k, j) at  to[j / NR * NR * depth + k * NR + j % NR]
  *
- * Everything lies on the stack, at most 350 KiB. The order of additions depends on the depth
- * only. */
+ * All buffers are on the stack, at most 350 KiB. The order of additions depends only on the
+ * depth. */
 #ifndef CPU_GEMM_H
 #define CPU_GEMM_H
 
 #include <dialect/elem.h>
 #include <string.h>
 
-/* MR x NR results are held in registers: two vectors a row, and as many rows as leave some
+/* MR x NR results are held in registers: two vectors for each row, and as many rows as leave some
  * registers free. */
 #ifdef ELEM_COMPLEX
 enum { MR = 4, NR = 4 };
@@ -26,18 +26,19 @@ typedef acc vec __attribute__((vector_size(VECTOR), may_alias));
 enum { MR = VECTOR == 64 ? 12 : VECTOR == 32 ? 6 : 4, NR = 2 * VECTOR / (int)sizeof(acc) };
 #endif
 
-/* The largest tile, a multiple of MR and of NR, and the depth that is packed at a time. */
+/* The largest tile, a multiple of MR and of NR, and the depth that is packed in one step. */
 enum { TILE_M = 72, TILE_N = 64, TILE_K = 128 };
 
 struct gemm {
     const void *ctx;
     int64_t m, n, k; /* of the tile; m and n at most TILE_M and TILE_N */
-    /* Copy what belongs to k from begin to begin + depth - 1. */
+    /* Copy the elements with k from begin to begin + depth - 1. */
     void (*pack_a)(const void *ctx, int64_t begin, int64_t depth, acc *to);
     void (*pack_b)(const void *ctx, int64_t begin, int64_t depth, acc *to);
 };
 
-/* Where row i of a, or column j of b, begins among the panels; k follows k in steps of MR or NR. */
+/* The address of row i of a, or of column j of b, in the panels; the next k is MR or NR elements
+ * further. */
 static inline acc *panel_row(acc *to, int64_t i, int64_t depth)
 {
     return to + i / MR * MR * depth + i % MR;
@@ -79,8 +80,8 @@ static void gemm_block(const acc *a, const acc *b, int64_t depth, acc *c)
 }
 #endif
 
-/* Writes the tile to c: rows of TILE_N, TILE_M of them, aligned to VECTOR. What lies outside m
- * and n is undefined. */
+/* Writes the tile to c: TILE_M rows of TILE_N elements, aligned to VECTOR. Elements outside of m
+ * and n are undefined. */
 static void gemm_tile(const struct gemm *g, acc *c)
 {
     _Alignas(64) acc a[TILE_M * TILE_K], b[TILE_N * TILE_K];
@@ -91,7 +92,7 @@ static void gemm_tile(const struct gemm *g, acc *c)
     for (int64_t begin = 0; begin < g->k; begin += TILE_K) {
         int64_t depth = g->k - begin < TILE_K ? g->k - begin : TILE_K;
 
-        /* Panels that are not full have zeros behind what they hold. */
+        /* A panel that is not full has zeros after its elements. */
         if (m > g->m) memset(a + (m - MR) * depth, 0, sizeof *a * (size_t)(MR * depth));
         if (n > g->n) memset(b + (n - NR) * depth, 0, sizeof *b * (size_t)(NR * depth));
         g->pack_a(g->ctx, begin, depth, a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemv.h: a vector times a matrix, for a dtype (elem.h) whose sums have its own type. Each element
- * of the matrix is used once: what counts is that memory is read as fast as it comes, in a few long
- * streams. */
+/* gemv.h: multiplies a vector by a matrix, for a dtype (elem.h) whose sums have the same type. Each
+ * element of the matrix is used once, so the speed of memory decides: the matrix is read in a few
+ * long streams. */
 #ifndef CPU_GEMV_H
 #define CPU_GEMV_H
 
@@ -10,17 +10,17 @@
 #include <dialect/elem.h>
 
 enum {
-    GEMV_WIDE = 8192 / (int)sizeof(acc), /* results of a task that lie side by side in the matrix */
-    GEMV_LINES = 16,                     /* results of a task whose terms do */
+    GEMV_WIDE = 8192 / (int)sizeof(acc), /* results of a task that are contiguous in the matrix */
+    GEMV_LINES = 16,                     /* results of a task whose terms are contiguous */
     GEMV_LANES = 128 / (int)sizeof(acc), /* partial sums of such a result */
-    GEMV_LINE = 64,                      /* bytes of a cache line */
+    GEMV_LINE = 64,                      /* size of a cache line in bytes */
 };
 
 struct gemv {
     struct matmul_line line;
     const elem *x, *matrix;
     elem *y;
-    int64_t tasks; /* of one product */
+    int64_t tasks; /* tasks of one product */
 };
 
 static inline void gemv_fetch(const elem *at, int64_t n)
@@ -28,7 +28,8 @@ static inline void gemv_fetch(const elem *at, int64_t n)
     for (int64_t i = 0; i < n; i += GEMV_LINE / (int64_t)sizeof *at) __builtin_prefetch(at + i);
 }
 
-/* Results side by side: four lines of the matrix at a time, the next four being fetched. */
+/* Computes contiguous results: uses four rows of the matrix at a time while the next four are
+ * prefetched. */
 static void gemv_across(const struct matmul_line *l, const elem *x, const elem *b, elem *y,
                         int64_t w)
 {
@@ -53,7 +54,7 @@ static void gemv_across(const struct matmul_line *l, const elem *x, const elem *
     for (int64_t j = 0; j < w; j++) y[j * l->y_step] = sum[j];
 }
 
-/* One result whose terms lie side by side. */
+/* Computes one result whose terms are contiguous. */
 static acc gemv_dot(const elem *x, const elem *b, int64_t n)
 {
     acc lane[GEMV_LANES];
@@ -86,7 +87,8 @@ static void gemv_task(void *arg, int64_t task)
         y[j * l->y_step] = gemv_dot(x, b + j * l->column, l->k);
 }
 
-/* Whether the product is one of these, which is then done. */
+/* Computes the product if it is a vector times a matrix of this kind. false: it is not, and nothing
+ * was done. */
 static bool gemv_run(const struct bp_launch *launch, const struct matmul *s)
 {
     struct gemv g = {.y = launch->out[0]->data};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* isa.c: which instruction sets this machine has. */
+/* isa.c: detects which instruction sets this machine has. */
 #include "cpu.h"
 #include <stdbool.h>
 #include <stdlib.h>
@@ -9,9 +9,10 @@
 #include <cpuid.h>
 #include <sys/platform/x86.h>
 
-/* What the C library found out when the process began. gcc's own functions ask the processor again
- * while the plugin is loaded, some 20 times; where that goes to a hypervisor each takes 4 us.
- * feature: 128 bits a leaf, 32 a register. (The header's own function shifts an int by 31.) */
+/* Reads the features that the C library detected when the process began. gcc's own functions query
+ * the processor again while the plugin is loaded, some 20 times; under a hypervisor each query can
+ * take 4 us. feature: a number with 128 bits for each leaf and 32 for each register. (The header's
+ * own function shifts an int by 31.) */
 static bool isa_has(unsigned feature)
 {
     const struct cpuid_feature *leaf = __x86_get_cpuid_feature_leaf(feature / 128);

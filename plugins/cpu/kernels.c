@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.c: the table of kernel rows, and which of them this machine can run. */
+/* kernels.c: defines the table of kernel rows, and decides which rows this machine can run. */
 #include "kernels.h"
 #include "cpu.h"
 #include "library.h"
@@ -7,7 +7,7 @@
 #include <backplane/attrs.h>
 #include <ops/common/kernel_formulas.h>
 
-/* Own rows keep indices in arrays of WALK_RANK. */
+/* The plugin's own kernels keep indices in arrays of WALK_RANK. */
 static enum bp_status cpu_accepts(void *self, const struct bp_prep *prep)
 {
     (void)self;
@@ -30,10 +30,10 @@ static const struct bp_kernel rows[] = {
 #include "kernels.def"
 };
 
-/* What only this plugin knows of a row, in their order. */
+/* The properties of the rows that only this plugin uses, in the order of the rows. */
 static const struct {
     uint8_t number, level;
-    enum bp_status (*usable)(struct cpu *self, const char *name); /* of a library */
+    enum bp_status (*usable)(struct cpu *self, const char *name); /* checks a row's library */
 } known[] = {
 #define CPU(op, variant, launch, prepare, number, T, U, I, R, flags, isa) {number, isa, NULL},
 #define LIBRARY(op, variant, T, flags, library) {0, CPU_ISA_PORTABLE, cpu_##library##_usable},

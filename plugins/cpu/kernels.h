@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.h: declarations of all kernels, printed by the preprocessor from kernels.def. */
+/* kernels.h: declares all kernels of the cpu plugin, as the preprocessor generates them from
+ * kernels.def. */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
 
@@ -8,12 +9,12 @@
 
 extern const struct bp_kernels cpu_kernels;
 
-/* The number of a row among those that share its function, and its level of instructions (enum
- * cpu_isa). */
+/* The number of a kernel row among the rows that share its function, and the row's instruction
+ * level (enum cpu_isa). */
 int cpu_number(const struct bp_kernel *row);
 int cpu_level(const struct bp_kernel *row);
 
-/* An entry of a portable kernel: elements or teams begin to begin + count - 1. */
+/* An entry of a portable kernel: computes the elements or teams begin to begin + count - 1. */
 typedef void cpu_entry(const void *args, void *const *operand, int64_t begin, int64_t count);
 
 #define CPU(op, variant, launch, prepare, number, T, U, I, R, flags, isa) \

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library.c: finds and opens the files of libraries; see library.h. */
+/* library.c: finds and opens the files of OpenBLAS and oneDNN; see library.h. */
 #include "library.h"
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The file of a library, or NULL. */
+/* The path of a library's file, or NULL. */
 static const char *library_file(const struct cpu_library *library)
 {
     const char *given = secure_getenv(library->variable);

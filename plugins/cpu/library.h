@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* library.h: OpenBLAS and oneDNN, which rows of higher priority call.
+/* library.h: finds and opens OpenBLAS and oneDNN, on which kernel rows of higher priority are
+ * built.
  *
- * The plugin is linked to neither: an app may use them too, in another version. It opens a
- * library by its path, privately, when the first plan asks for it, and never closes it (its
- * threads would run on). Where its file lies: the environment variable of the library says so
- * ("off": nowhere), else it is looked for where distributions put it. A process opens each
- * library once, whatever the number of instances. */
+ * The plugin is not linked to these libraries, because an app may use other versions of them. The
+ * plugin opens a library by its path, privately, when the first plan needs it, and never closes it,
+ * because the library's threads would go on running. The library's environment variable names its
+ * file ("off": none); without the variable the plugin searches the usual folders of Linux
+ * distributions. A process opens each library once, whatever the number of instances. */
 #ifndef CPU_LIBRARY_H
 #define CPU_LIBRARY_H
 
@@ -14,30 +15,30 @@
 
 struct cpu_library {
     const char *name;          /* "OpenBLAS" */
-    const char *variable;      /* names its file: "BP_CPU_OPENBLAS" */
-    const char *package;       /* what to install */
-    const char *const *places; /* absolute paths, tried in this order, NULL at the end */
+    const char *variable;      /* the variable that names its file: "BP_CPU_OPENBLAS" */
+    const char *package;       /* the package to install, for messages */
+    const char *const *places; /* absolute paths, tried in this order; ends with NULL */
 };
 
-/* BP_OK if there is a file; else BP_ERR_UNSUPPORTED and a message that says what row lacks.
- * Opens nothing. */
+/* BP_OK if the library's file exists; otherwise BP_ERR_UNSUPPORTED and a message that names the
+ * kernel row and the missing library. Does not open the file. */
 enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *library,
                                   const char *row);
 
-/* Whether there is a file. */
+/* Whether the library's file exists. */
 bool cpu_library_present(const struct cpu_library *library);
 
-/* Opens it and finds symbols: to[i] becomes that of names[i]. false, and a warning in the log:
- * it cannot be. */
+/* Opens the library and looks up its symbols: to[i] becomes the address of names[i]. false, with a
+ * warning in the log: the library or a symbol is missing. */
 bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const char *const *names,
                       int n, void **to);
 
-/* openblas.c, onednn.c: `usable` of their rows. */
+/* openblas.c, onednn.c: implement `usable` for the libraries' kernel rows. */
 enum bp_status cpu_openblas_usable(struct cpu *self, const char *row);
 enum bp_status cpu_dnnl_usable(struct cpu *self, const char *row);
 bool cpu_openblas_present(void);
 
-/* openblas.c: called by create; see there. */
+/* openblas.c: called when an instance is created; see the file. */
 void cpu_openblas_choose_core(struct cpu *self);
 
 #endif

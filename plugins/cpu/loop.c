@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loop.c: brings elements side by side for loops; see loop.h. */
+/* loop.c: runs elementwise loops over strided and broadcast views, through contiguous buffers; see
+ * loop.h. */
 #include "loop.h"
 #include "cpu.h"
 #include "dtype.h"
 #include "move.h"
 #include "stream_store.h"
 
-/* Bytes of a buffer: all of them stay in the nearest cache. */
+/* Size of a buffer in bytes: all buffers together stay in the L1 cache. */
 enum { PART = 2 * PAST_PART };
 
-/* An input of a run: where it begins, its step, a buffer for it or for one number, repeated. */
+/* An input of a span: its address and stride, and a buffer for its elements, or for one repeated
+ * element. */
 struct source {
     const char *from;
     int64_t step, size;
@@ -35,7 +37,7 @@ static const void *source_part(const struct source *s, int64_t begin, int64_t n)
     return s->buffer;
 }
 
-/* What is read for each line of the result, where it is read in place. */
+/* The reads for each stored line of the result, for inputs that are read in place. */
 static struct past_reads reads_begin(const struct source *source, int n_in, int64_t size)
 {
     struct past_reads reads = {.n = 0};
@@ -48,8 +50,9 @@ static struct past_reads reads_begin(const struct source *source, int n_in, int6
     return reads;
 }
 
-/* A run of n elements, part by part. What run stores past the caches by itself begins a line in
- * each part but the first; other results go by a buffer from there on. */
+/* Runs a span of n elements block by block. If `run` itself uses streaming stores, each block but
+ * the first begins a cache line. Other results are written through a buffer from the first cache
+ * line on. */
 static void parts_run(const struct loop *l, int64_t n, const int64_t *at, int64_t part)
 {
     int64_t step = l->walk.stride[0][l->walk.rank - 1], size = l->size[0];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.c: products of matrices of any strides, for one dtype (elem.h), tile by tile (gemm.h). */
+/* matmul.c: computes products of matrices with any strides, for one dtype (elem.h), tile by tile
+ * (gemm.h). */
 #include "cpu.h"
 #include "gemm.h"
 #if !defined ELEM_HALF && !defined ELEM_COMPLEX
@@ -15,7 +16,8 @@ struct product {
     int64_t tiles_m, tiles_n;
 };
 
-/* One side of one tile: its first element, the step to the next row or column, and along k. */
+/* One side of one tile: its first element, the stride to the next row or column, and the stride
+ * along k. */
 struct side {
     const elem *at;
     int64_t n, step, k_step;
@@ -38,7 +40,8 @@ static void side_pack(const struct side *side, int64_t begin, int64_t depth, acc
     }
 }
 
-/* The same where neighbours lie side by side and steps along k are long: n at a time. */
+/* The same if neighbouring rows or columns are contiguous and strides along k are long: copies n of
+ * them at a time. */
 static void side_pack_across(const struct side *side, int64_t begin, int64_t depth, acc *to,
                              int64_t width)
 {

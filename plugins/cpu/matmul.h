@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul.h: what a matmul is, once ranks, transposition and broadcasting are taken out. */
+/* matmul.h: describes a matmul as plain matrices, without ranks, transposition and broadcasting. */
 #ifndef CPU_MATMUL_H
 #define CPU_MATMUL_H
 
@@ -7,23 +7,24 @@
 #include <backplane/attrs.h>
 #include <stdbool.h>
 
-/* c (m x n) = a (m x k) b (k x n), for each step of batch (c, a, b). Strides in elements. */
+/* c (m x n) = a (m x k) b (k x n), for each index of batch (views c, a, b). Strides are in
+ * elements. */
 struct matmul {
     int64_t m, n, k;
     int64_t a_row, a_column, b_row, b_column, c_row, c_column;
     struct walk batch; /* collapsed */
 };
 
-/* A vector times a matrix: y[j] = the sum of x[i] matrix(i, j) over k. A matrix times a vector is
- * the same of the matrix seen the other way. */
+/* A vector times a matrix: y[j] = the sum over i < k of x[i] matrix(i, j). A matrix times a vector
+ * is the same product with the transposed matrix. */
 struct matmul_line {
     int64_t n, k, x_step, y_step;
-    int64_t row, column; /* steps of the matrix along i and j; one of them is 1 */
+    int64_t row, column; /* strides of the matrix along i and j; one of them is 1 */
     bool swapped;        /* x is the second input */
     struct walk batch;   /* y, x, matrix */
 };
 
-/* Whether a product is one whose matrix can be read in long streams. */
+/* Whether a product is a vector times a matrix that can be read in long streams. */
 bool matmul_is_line(const struct matmul *s, struct matmul_line *out);
 
 void matmul_init(struct matmul *out, const struct bp_view *a, const struct bp_view *b,

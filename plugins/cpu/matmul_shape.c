@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_shape.c: see matmul.h. */
+/* matmul_shape.c: computes the shape and strides of a matmul; see matmul.h. */
 #include "matmul.h"
 #include <ops/matmul/launch_shape.h>
 
 bool matmul_is_line(const struct matmul *s, struct matmul_line *out)
 {
-    bool row = s->m == 1; /* else a column */
+    bool row = s->m == 1; /* otherwise one column */
 
     if (!row && s->n != 1) return false;
     *out = (struct matmul_line){.k = s->k, .swapped = !row, .batch = s->batch,

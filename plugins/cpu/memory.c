@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: device memory is host memory. All spaces are one.
+/* memory.c: allocates device memory, which is host memory. All memory spaces are the same.
  *
- * Large allocations are files in memory, which other processes can map; the rest, and all where the
- * app has an allocator of its own, is the host's. */
+ * Large allocations are in-memory files, which other processes can map. Small allocations, and all
+ * allocations if the app has its own allocator, use the host's allocator. */
 #include "cpu.h"
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,12 +10,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What the handle of an allocation points to: the host takes memory back by its size. Where the
- * memory is the host's it lies before the data, in a prefix as long as the alignment. */
+/* The handle of an allocation. It stores the size, because the host frees memory by its size. For
+ * memory of the host's allocator this struct is before the data, in a prefix as long as the
+ * alignment. */
 struct allocation {
-    uint64_t size; /* the host's: with the prefix */
+    uint64_t size; /* for the host's allocator: including the prefix */
     void *data;
-    int fd;        /* -1: the host's */
+    int fd;        /* -1: memory of the host's allocator */
 };
 enum { ALIGNMENT = 64 };
 static const uint64_t file_min = UINT64_C(1) << 20;
@@ -27,8 +28,8 @@ static bool is_for_files(const struct cpu *self, uint64_t size)
     return size >= file_min && !(BP_HAS(self->host, app_memory) && self->host->app_memory);
 }
 
-/* A file takes no memory until it is touched: what would not fit must be refused before, for then
- * there is nobody to tell. */
+/* A file uses no memory until its pages are touched. An allocation that would not fit must be
+ * refused here, because a later failure cannot be reported to any caller. */
 static bool memory_fits(uint64_t size)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -92,7 +93,7 @@ enum bp_status cpu_memory_allocate(void *p, uint32_t device, uint32_t space, uin
     if (!is_for_files(self, size)) allocation = allocate_host(self, size);
     else if (memory_fits(size)) {
         allocation = allocate_file(self, size);
-        if (!allocation) allocation = allocate_host(self, size); /* a machine without such files */
+        if (!allocation) allocation = allocate_host(self, size); /* no in-memory files here */
     }
     if (!allocation)
         return bp_fail(self->host, BP_ERR_MEMORY,
@@ -135,8 +136,8 @@ enum bp_status cpu_memory_export(void *p, uint32_t device, uint32_t space,
     return BP_OK;
 }
 
-/* What the kernel could give without swapping, where it says so (MemAvailable); else its free
- * pages. */
+/* The memory that the Linux kernel could provide without swapping, if it reports this
+ * (MemAvailable); otherwise its free pages. */
 static uint64_t memory_available(uint64_t free_bytes)
 {
     FILE *file = fopen("/proc/meminfo", "re");

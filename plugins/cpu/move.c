@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* move.c: assign, concat, slice_grad, sum_grad: elements of any dtype from one place to another. */
+/* move.c: copies elements of any dtype: assign, concat, slice_grad and sum_grad. */
 #include "move.h"
 #include "axes.h"
 #include "cpu.h"
@@ -15,10 +15,10 @@ struct move {
     char *to;
     const char *from;
     int size; /* of an element */
-    int past; /* runs are stored past the caches */
+    int past; /* spans are copied with streaming stores */
 };
 
-/* size is a constant wherever this is inlined: the copy becomes a load and a store. */
+/* size is a constant wherever this is inlined, so the copy becomes a load and a store. */
 static inline void copy_steps(char *to, int64_t to_step, const char *from, int64_t from_step,
                               int64_t n, size_t size)
 {
@@ -71,7 +71,7 @@ enum bp_status cpu_assign(const struct bp_launch *launch)
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
     struct walk walk;
 
-    if (x->data == y->data) return BP_OK; /* in place, which is the same view */
+    if (x->data == y->data) return BP_OK; /* in place: both are the same view */
     if (!((x->flags | y->flags) & BP_VIEW_STRIDED)) {
         walk_flat(&walk, y->count);
     } else {
@@ -83,7 +83,7 @@ enum bp_status cpu_assign(const struct bp_launch *launch)
     return BP_OK;
 }
 
-/* The inputs fill one part of the output after the other. */
+/* Copies one input after the other into its part of the output. */
 enum bp_status cpu_concat(const struct bp_launch *launch)
 {
     const struct bp_concat_attrs *attrs = launch->attrs;
@@ -114,14 +114,15 @@ static void move_zero(const struct bp_launch *launch, const struct bp_view *y)
     cpu_move(&walk, launch, y->data, zeros, dtype_size(y->dtype));
 }
 
-/* Where a slice begins: counted from the end if negative, and not outside. */
+/* The first index of a slice: a negative start counts from the end; the result is clamped to the
+ * extent. */
 static int64_t first_index(int64_t start, int64_t extent)
 {
     if (start < 0) start += extent;
     return start < 0 ? 0 : start > extent ? extent : start;
 }
 
-/* dy goes where its elements came from. */
+/* Copies dy to the elements that the slice selected; all other elements of dx are 0. */
 enum bp_status cpu_slice_grad(const struct bp_launch *launch)
 {
     const struct bp_slice_grad_attrs *attrs = launch->attrs;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nonzero.c: the indices of elements that are not 0: counted in parts, then written from where the
- * parts before end. So the order is that of the elements at any width. */
+/* nonzero.c: writes the indices of elements that are not 0. Each part of the elements is first
+ * counted, and then written after the indices of the parts before it, so the order of indices is
+ * the order of elements at any width. */
 #include "cpu.h"
 #include "dtype.h"
 #include "kernels.h"
@@ -10,20 +11,20 @@
 enum { PARTS = 64, PART_LEAST = 16384 };
 
 struct nonzero {
-    struct walk walk; /* x, and number of the element */
+    struct walk walk; /* x, and the number of the element */
     const char *x;
-    int size;         /* of an element */
-    uint64_t mask[2]; /* bits that make an element not 0, of each 8 bytes */
+    int size;         /* size of an element in bytes */
+    uint64_t mask[2]; /* the bits that make an element not 0, for each 8 bytes */
     const struct bp_view *index;
     int rank;
     const int64_t *shape;
-    int64_t part; /* elements */
+    int64_t part; /* elements of a part */
     int64_t found[PARTS], first[PARTS];
 };
 
 struct part {
     const struct nonzero *z;
-    int64_t found; /* so far; with where it began when indices are written */
+    int64_t found; /* found so far; while indices are written, plus the part's first index */
 };
 
 /* size is a constant wherever this is inlined. */
@@ -111,7 +112,7 @@ static void write_part(void *arg, int64_t i)
     if (z->found[i]) walk_spans(&z->walk, i * z->part, end_of(z, i), write_span, &part);
 }
 
-/* Of floats all bits but the sign: -0 is 0, NaN is not. */
+/* For floats, all bits except the sign: -0 is 0, and NaN is not 0. */
 static void set_mask(struct nonzero *z, uint8_t dtype)
 {
     z->mask[0] = z->mask[1] = ~UINT64_C(0);
@@ -146,7 +147,7 @@ enum bp_status cpu_nonzero(const struct bp_launch *launch)
         z.first[i] = total;
         total += z.found[i];
     }
-    if (x->rank) cpu_team_run(write_part, &z, parts, width); /* else rows are empty */
+    if (x->rank) cpu_team_run(write_part, &z, parts, width); /* at rank 0 the rows are empty */
     launch->result[0] = total;
     return BP_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onednn.c: opens oneDNN, makes plans and runs them; see onednn.h. */
+/* onednn.c: opens oneDNN, and creates, runs and destroys plans; see onednn.h. */
 #include "onednn.h"
 #include "kernels.h"
 #include "library.h"
@@ -24,7 +24,7 @@ enum { SYMBOLS = 0
 #undef X
 };
 
-/* Opened once a process; constant once tried is set. */
+/* Opened once per process; constant once `tried` is set. */
 static struct {
     pthread_mutex_t lock;
     bool tried, opened;
@@ -36,7 +36,8 @@ enum bp_status cpu_dnnl_usable(struct cpu *self, const char *row)
     return cpu_library_usable(self, &library, row);
 }
 
-/* BP_CPU_ISA holds for the library too. An app that uses the same file may have fixed it before. */
+/* Applies BP_CPU_ISA to the library too. This fails if an app that uses the same file has already
+ * fixed the library's instruction set. */
 static void limit_isa(struct cpu *self)
 {
     dnnl_cpu_isa_t isa = self->isa == CPU_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
@@ -100,28 +101,31 @@ bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
     return onednn_desc_strided(dnnl, desc, view->dtype, view->rank, view->shape, view->stride);
 }
 
-/* A tensor of a plan. Where the primitive wants another layout, reorder leads there (an output:
- * back), in each run; but once, when the plan is made, for what will not change. */
+/* A tensor of a plan. If the primitive needs another layout, `reorder` converts the tensor to this
+ * layout (or an output back from it): in each run, but for constants only once, when the plan is
+ * made. */
 struct tensor {
     int arg;
     dnnl_memory_desc_t lies, wants, scratch;
-    dnnl_primitive_t reorder; /* NULL: it lies as it is wanted */
-    uint64_t at;              /* else: where it is kept in the workspace */
-    struct onednn_pack *pack; /* of a constant: as it is wanted */
-    uint64_t bytes;           /* as it is wanted */
+    dnnl_primitive_t reorder; /* NULL: the view's layout is used directly */
+    uint64_t at;              /* otherwise the tensor's offset in the workspace */
+    struct onednn_pack *pack; /* the reordered copy of a constant */
+    uint64_t bytes;           /* size in the primitive's layout */
 };
 
 struct plan {
     dnnl_primitive_t run;
     dnnl_memory_desc_t scratch;
-    struct tensor tensor[4]; /* inputs, then the output */
+    struct tensor tensor[4]; /* the inputs, then the output */
     int tensors, width;
-    uint64_t scratch_size; /* at the beginning of the workspace, for one primitive after another */
+    uint64_t scratch_size; /* at the workspace's beginning; the primitives use it one after the
+                              other */
     uint64_t workspace;
-    uint64_t packed; /* bytes that no plan before had packed */
+    uint64_t packed; /* bytes that this plan was the first to pack */
 };
 
-/* Whether it would be run by code that is there to be right only: "ref:any", "gemm:ref". */
+/* Whether the implementation is one of oneDNN's reference implementations, which are slow:
+ * "ref:any", "gemm:ref". */
 static bool is_reference(const struct onednn *dnnl, const_dnnl_primitive_desc_t desc)
 {
     const char *name = "";
@@ -137,8 +141,8 @@ static uint64_t onednn_size_of(const struct onednn *dnnl, const dnnl_memory_desc
     return (size + ONEDNN_ALIGNMENT - 1) / ONEDNN_ALIGNMENT * ONEDNN_ALIGNMENT;
 }
 
-/* The primitive of desc, which is destroyed; its scratch memory is in the workspace. false: there
- * is none, or a reference only. */
+/* Creates the primitive of desc, destroys desc, and reserves its scratch memory in the workspace.
+ * false: there is no implementation, or only a reference implementation. */
 static bool primitive_init(const struct onednn *dnnl, struct plan *plan, dnnl_primitive_desc_t desc,
                            dnnl_primitive_t *out, dnnl_memory_desc_t *scratch)
 {
@@ -151,7 +155,7 @@ static bool primitive_init(const struct onednn *dnnl, struct plan *plan, dnnl_pr
     return made;
 }
 
-/* What the primitive wants for slot i, and the way there. */
+/* Determines the layout that the primitive needs for slot i, and creates the reorder to it. */
 static bool tensor_init(const struct onednn *dnnl, struct plan *plan, int i,
                         const struct onednn_slot *slot, const_dnnl_primitive_desc_t run,
                         const_dnnl_primitive_attr_t attr)
@@ -203,7 +207,7 @@ static void plan_finish(struct cpu *self, struct plan *plan)
     }
 }
 
-/* The memory objects of one primitive's run: a description and an address, nothing more. */
+/* The memory objects of one primitive's run: each is only a description and an address. */
 struct memories {
     dnnl_exec_arg_t arg[5];
     int n;
@@ -224,7 +228,7 @@ static void memories_finish(const struct onednn *dnnl, struct memories *memories
     while (memories->n) dnnl->dnnl_memory_destroy(memories->arg[--memories->n].memory);
 }
 
-/* data: the tensor as it lies; there: as it is wanted. */
+/* data: the tensor in the view's layout; there: in the primitive's layout. */
 static bool reorder_run(const struct onednn *dnnl, const struct tensor *t, dnnl_stream_t stream,
                         void *data, void *there, void *scratch)
 {
@@ -240,7 +244,7 @@ static bool reorder_run(const struct onednn *dnnl, const struct tensor *t, dnnl_
     return good;
 }
 
-/* Puts a constant into the pack's memory, as it is wanted. */
+/* Writes a constant into the pack's memory, in the primitive's layout. */
 static bool onednn_fill(struct cpu *self, const struct plan *plan, const struct tensor *t,
                         void *data)
 {
@@ -258,7 +262,7 @@ static bool onednn_fill(struct cpu *self, const struct plan *plan, const struct 
     return good;
 }
 
-/* A pack that another thread fills is waited for by the lock. */
+/* The lock also waits for a pack that another thread is filling. */
 static bool onednn_pack_weights(struct cpu *self, struct plan *plan, struct tensor *t,
                                 const struct bp_prep *prep, int input)
 {
@@ -273,7 +277,7 @@ static bool onednn_pack_weights(struct cpu *self, struct plan *plan, struct tens
     if (!t->pack) {
         t->pack = onednn_pack_make(self, &like);
         good = t->pack && onednn_fill(self, plan, t, prep->in[input]->data);
-        if (t->pack && !good) t->pack->constant = 0; /* nobody else is to find it */
+        if (t->pack && !good) t->pack->constant = 0; /* no other plan may use it */
         plan->packed += t->bytes;
     }
     pthread_mutex_unlock(&self->packs_lock);
@@ -301,7 +305,7 @@ enum bp_status onednn_plan_create(struct cpu *self, const struct bp_prep *prep,
 
     if (dnnl->dnnl_primitive_attr_create(&attr)) return BP_ERR_UNSUPPORTED;
     dnnl->dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    struct cpu_team_setting before = cpu_team_begin(made.width); /* work is divided here */
+    struct cpu_team_setting before = cpu_team_begin(made.width); /* oneDNN divides work here */
     bool good = plan_init(dnnl, &made, recipe, attr);
     bool room = !good || pack_constants(self, &made, prep, recipe);
     cpu_team_end(before);

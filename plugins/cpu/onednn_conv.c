@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onednn_conv.c: conv by oneDNN. Filters are reordered as it likes them. Images stay where
- * channels are innermost, which is as fast as its own layouts, and where windows are one point,
- * which is a product of matrices as they lie; else they are reordered too, which costs less than it
- * brings. */
+/* onednn_conv.c: computes conv by oneDNN. Filters are reordered to the layout that oneDNN chooses.
+ * Images keep their layout if channels are innermost, which is as fast as oneDNN's own layouts, and
+ * if windows have one point, so that the convolution is a product of matrices. Other images are
+ * reordered too, which costs less time than it saves. */
 #include "onednn.h"
 #include "kernels.h"
 #include <backplane/attrs.h>
 
-/* Filters of several groups have an axis more: groups, filters and channels of each, window. */
+/* Describes the filters. With several groups they have one more axis: groups, filters of a group,
+ * channels of a group, window. */
 static bool filter_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
                         const struct bp_view *w, int64_t groups)
 {
@@ -22,15 +23,16 @@ static bool filter_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
     return onednn_desc_strided(dnnl, desc, w->dtype, w->rank + 1, shape, stride);
 }
 
-/* The same tensor in a layout that oneDNN may choose. */
+/* The same tensor, in a layout that oneDNN may choose. */
 static dnnl_memory_desc_t onednn_conv_any(dnnl_memory_desc_t desc)
 {
     desc.format_kind = dnnl_format_kind_any;
     return desc;
 }
 
-/* Our padding after the image is what the window may reach; what the last window does not reach,
- * oneDNN wants not to be there. It counts holes between taps where we count the distance. */
+/* Converts the attributes. The operator's padding after the image is the maximum that a window may
+ * reach; oneDNN requires exactly the padding that the last window reaches. oneDNN's dilation is the
+ * number of elements between taps; the operator's is the distance of taps. */
 static void onednn_conv_geometry(const struct bp_conv_attrs *attrs, const struct bp_prep *prep,
                                  dnnl_dims_t step, dnnl_dims_t holes, dnnl_dims_t before,
                                  dnnl_dims_t after)
@@ -46,8 +48,8 @@ static void onednn_conv_geometry(const struct bp_conv_attrs *attrs, const struct
     }
 }
 
-/* Elements lie without gaps: batches, then the image's lines, then channels. Others whose channels
- * are next to each other have them in an order that the library has no code for. */
+/* Whether elements have no gaps, in the order batches, the image's lines, then channels. oneDNN has
+ * no code for other orders in which channels are contiguous. */
 static bool channels_last(const struct bp_view *v)
 {
     int64_t step = v->shape[1];
@@ -61,8 +63,8 @@ static bool channels_last(const struct bp_view *v)
     return true;
 }
 
-/* Of row-major images with windows of one point. A product with few columns (14 x 14 and more are
- * enough) is slower than the reorders: docs/results/cpu.md. */
+/* Whether images are row-major and windows have one point. A product with few columns (fewer than
+ * 14 x 14) is slower than with reorders: docs/results/cpu.md. */
 static bool is_product(const struct bp_view *x, const struct bp_view *w, const struct bp_view *y)
 {
     const int64_t enough = 196;
@@ -79,11 +81,11 @@ static bool is_product(const struct bp_view *x, const struct bp_view *w, const s
 struct conv {
     dnnl_memory_desc_t x, w, b, y;
     dnnl_dims_t step, holes, before, after;
-    bool bias, constant; /* whether there is one; whether w is constant */
+    bool bias, constant; /* whether there is a bias; whether w is constant */
 };
 
-/* stays: images are read and written as they lie; else in layouts that oneDNN chooses. Where it has
- * no fast code for them as they lie, it has for its own. */
+/* stays: images keep their layout; otherwise oneDNN chooses the layouts. If oneDNN has no fast code
+ * for the images' layout, it has fast code for its own layouts. */
 static enum bp_status onednn_conv_make(void *p, const struct bp_prep *prep, const struct conv *c,
                                        bool stays, struct bp_plan *out)
 {
@@ -122,7 +124,7 @@ enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct
         !onednn_desc_init(dnnl, &dy, y) || (bias && !onednn_desc_init(dnnl, &db, bias)))
         return BP_ERR_UNSUPPORTED;
     if (bias && bias->stride[0] != 1 && bias->count > 1)
-        return BP_ERR_UNSUPPORTED; /* it would read it as dense */
+        return BP_ERR_UNSUPPORTED; /* oneDNN would read the bias as contiguous */
 
     struct conv c = {.x = dx, .w = dw, .b = db, .y = dy, .bias = bias != NULL,
                      .constant = (w->flags & BP_VIEW_CONSTANT) != 0};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onednn_matmul.c: matmul by oneDNN. */
+/* onednn_matmul.c: computes matmul by oneDNN. */
 #include "onednn.h"
 #include "kernels.h"
 #include "library.h"
 #include "matmul.h"
 
-/* One matrix of each step of the batch; a view that the batch repeats has extent 1 there. */
+/* Describes the matrices of one operand for all indices of the batch. A view that repeats along a
+ * batch axis has extent 1 there. */
 static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype,
                         const struct walk *batch, int view, int64_t rows, int64_t columns,
                         int64_t row, int64_t column)
@@ -20,14 +21,15 @@ static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uin
     }
     shape[rank] = rows;
     stride[rank++] = rows == 1 ? columns
-                               : row; /* of one row or column the stride may be anything */
+                               : row; /* for a single row or column the stride may be anything */
     shape[rank] = columns;
     stride[rank++] = columns == 1 ? 1 : column;
     return onednn_desc_strided(dnnl, desc, dtype, rank, shape, stride);
 }
 
-/* Large products of f32 are faster in OpenBLAS on Intel's processors, 3 percent at 1024, 8 at 2048;
- * on AMD's they take 1.7 times as long there (docs/results/cpu.md). */
+/* Large f32 products are faster in OpenBLAS on Intel's processors, by 3 percent at 1024 and 8
+ * percent at 2048; on AMD's processors they take 1.7 times as long in OpenBLAS
+ * (docs/results/cpu.md). */
 static bool leave_to_openblas(const struct cpu *self, const struct matmul *s, uint8_t dtype)
 {
     const int64_t large = 768;
@@ -47,7 +49,7 @@ enum bp_status cpu_matmul_dnnl_prepare(void *p, const struct bp_prep *prep, stru
     bool constant = (prep->in[1]->flags & BP_VIEW_CONSTANT) != 0;
     dnnl_memory_desc_t a, b, c, wanted_b;
     dnnl_matmul_desc_t op;
-    struct matmul_line line; /* these our own kernels read as fast as memory comes */
+    struct matmul_line line; /* the plugin's kernels compute these at the speed of memory */
     struct matmul s;
 
     if (prep->in[0]->rank > WALK_RANK || prep->in[1]->rank > WALK_RANK) return BP_ERR_UNSUPPORTED;

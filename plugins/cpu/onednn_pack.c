@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onednn_pack.c: constants in oneDNN's layouts, each once however many plans read it: a model that
- * runs with many shapes has a plan for each, and weights that are larger than all else. */
+/* onednn_pack.c: shares constant tensors in oneDNN's layouts between plans. A model that runs with
+ * many shapes has a plan for each shape, and its weights are larger than all other data. */
 #include "onednn.h"
 
 struct onednn_pack *onednn_pack_find(struct cpu *self, const struct onednn_pack *like)

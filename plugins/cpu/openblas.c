@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* openblas.c: matmul of f32 and f64 by OpenBLAS, the build whose threads are OpenMP's: they are
- * the team that own kernels and oneDNN use too. The build with threads of its own is refused:
- * taking turns with another team it is many times slower.
+/* openblas.c: computes matmul of f32 and f64 by OpenBLAS, in the build whose threads are OpenMP's:
+ * these are the thread team of the plugin's kernels and of oneDNN. The build with its own threads
+ * is refused: two teams that run alternately are many times slower.
  *
- * Which kernels OpenBLAS takes it decides when it is opened, by OPENBLAS_CORETYPE if that is
- * set, else by the processor's model; of newer models with AVX-512 some get AVX2 kernels (half
- * the speed), some SSE3 ones (a tenth). There is no call to choose, so where there is AVX-512
- * create sets the variable, unless it is set. Changing the environment while another thread
- * reads it is a race: hence in create and not later, once a process, and never if
- * OPENBLAS_CORETYPE is set or BP_CPU_OPENBLAS is "off" (in a set-uid process both count as unset,
- * and OpenBLAS, which reads its variable itself, finds ours). Who opens devices while other threads
- * call getenv or setenv sets one of the two before starting the program. */
+ * OpenBLAS chooses its kernels when it is opened, by OPENBLAS_CORETYPE if that is set, otherwise by
+ * the processor's model. For some newer models with AVX-512 it chooses AVX2 kernels (half the
+ * speed), for others SSE3 kernels (a tenth). There is no function to choose them. Therefore, on
+ * machines with AVX-512, create sets the variable unless it is set already. Changing the
+ * environment while another thread reads it is a race. So the plugin sets the variable only in
+ * create, once per process, and never if OPENBLAS_CORETYPE is set or BP_CPU_OPENBLAS is "off" (in a
+ * set-uid process both count as unset, and OpenBLAS, which reads its variable itself, finds the
+ * plugin's value). An app that opens devices while other threads call getenv or setenv must set one
+ * of the two variables before the program starts. */
 #include "kernels.h"
 #include "library.h"
 #include "matmul.h"
@@ -48,7 +49,7 @@ struct openblas {
                   int ldc);
 };
 
-/* Opened once a process; constant once tried is set. */
+/* Opened once per process; constant once `tried` is set. */
 static struct {
     pthread_mutex_t lock;
     int tried, opened;
@@ -74,7 +75,7 @@ void cpu_openblas_choose_core(struct cpu *self)
 
     static const char *const core[] = {"Nehalem", "Haswell", "SkylakeX"}; /* by enum cpu_isa */
 
-    if (!self->isa_capped && self->isa < CPU_ISA_AVX512) return; /* it chooses well by itself */
+    if (!self->isa_capped && self->isa < CPU_ISA_AVX512) return; /* OpenBLAS chooses well */
     if (off && !strcmp(off, "off")) return;
     pthread_mutex_lock(&lock);
     if (!chosen && !secure_getenv("OPENBLAS_CORETYPE"))
@@ -111,7 +112,8 @@ static bool blas_open(struct cpu *self)
     return opened;
 }
 
-/* A matrix as BLAS takes it, row after row: whether transposed, and the distance of rows. */
+/* A matrix as BLAS expects it, row-major: whether it is transposed, and the distance of its
+ * rows. */
 struct side {
     int trans, ld;
 };
@@ -119,10 +121,10 @@ struct side {
 struct plan {
     struct matmul shape;
     struct side a, b;
-    int ldc, swapped; /* swapped: c' = b' a' is computed, for c lies column after column */
+    int ldc, swapped; /* c is column-major, so c' = b' a' is computed */
 };
 
-/* Whether rows of a matrix follow each other at some distance *ld of at least their length. */
+/* Whether the rows of a matrix are contiguous, at a distance *ld of at least their length. */
 static bool rows_dense(int64_t rows, int64_t columns, int64_t row, int64_t column, int *ld)
 {
     int64_t distance = rows == 1 ? columns : row;
@@ -164,7 +166,7 @@ static bool plan_init(struct plan *plan, const struct bp_prep *prep)
     matmul_init(s, prep->in[0], prep->in[1], prep->out[0], prep->attrs);
     if (!s->batch.count || s->m > INT_MAX || s->n > INT_MAX || s->k > INT_MAX) return false;
     if ((double)s->m * (double)s->n * (double)s->k < 32768)
-        return false; /* own kernels are as fast */
+        return false; /* the plugin's kernels are as fast */
     if (matmul_is_line(s, &line)) return false;
     plan->swapped = !rows_dense(s->m, s->n, s->c_row, s->c_column, &plan->ldc);
     if (plan->swapped) *s = openblas_transposed(s);
@@ -198,7 +200,7 @@ struct run {
     const struct plan *plan;
     const void *a, *b;
     void *c;
-    int width; /* of one product */
+    int width; /* threads of one product */
 };
 
 static void run_f32(void *arg, int64_t step)
@@ -231,7 +233,7 @@ static void run_f64(void *arg, int64_t step)
     cpu_team_end(before);
 }
 
-/* Many products: one on each thread at a time. Few: each on all threads. */
+/* Many products: each thread computes one at a time. Few products: all threads compute each. */
 static enum bp_status openblas_run_all(const struct bp_launch *launch,
                                        void (*task)(void *arg, int64_t step))
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c: the plugin's table, and the making of an instance. Start here. */
+/* plugin.c: defines the cpu plugin's table of callbacks, and creates and destroys an instance.
+ * Start here. */
 #include "cpu.h"
 #include "kernels.h"
 #include "library.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool.c: max_pool and avg_pool of images whose channels, or whose places along the last axis, lie
- * side by side, for one float dtype (elem.h). The portable kernel takes all others.
+/* pool.c: computes max_pool and avg_pool of images whose channels, or whose elements along the last
+ * axis, are contiguous, for one float dtype (elem.h). The portable kernel computes all other cases.
  *
- * Channels share their windows: each place of the result goes through its window once, with as many
- * channels as registers hold. Of a line of the result, all lines of x under it become one first:
- * sums of columns, with what padding is worth at both ends. Windows then lie along that one. */
+ * Contiguous channels share their windows: each position of the result passes through its window
+ * once, with as many channels as the registers hold. For contiguous lines, all lines of x under a
+ * line of the result are first reduced to one line: sums (or maxima) of columns, with the values of
+ * padding at both ends. The windows then move along this one line. */
 #include "cpu.h"
 #include "kernels.h"
 #include "stream_store.h"
@@ -13,34 +14,36 @@
 #include <ops/pool/kernel_window.h>
 #include <stdbool.h>
 
-enum { ROOM = 2048 }; /* columns that become one together */
+enum { ROOM = 2048 }; /* columns that are reduced in one step */
 
-/* A call. Of a's axes the last is that along which lines lie; before it those that x lacks. What is
- * made together, elements of a line or channels, is `width` long, and made in parts. */
+/* One call. The last axis of `a` is the axis along which lines are contiguous; axes that x lacks
+ * come first. The elements that are computed together, those of a line or the channels, are `width`
+ * long, and are computed in parts. */
 struct pooling {
     struct pool_args a;
-    struct pool_range whole[3]; /* places of each axis whose windows lie on x */
+    struct pool_range whole[3]; /* for each axis, the positions whose windows are inside x */
     const elem *x;
     elem *y;
-    bool channels; /* lie side by side */
-    bool fetches;  /* x lies in no cache */
-    bool each;     /* windows along a line are made one by one */
-    bool direct;   /* from x: a line of the result has one under it, and no padding */
-    bool dense;    /* those of lines that follow each other do so too */
+    bool channels; /* the channels are contiguous */
+    bool fetches;  /* x is too large for the caches: prefetch it */
+    bool each;     /* the windows along a line are computed one by one */
+    bool direct;   /* directly from x: one line is under a line of the result, without padding */
+    bool dense;    /* windows of consecutive lines are consecutive too */
     int64_t extent[2], x_step[2], y_step[2]; /* images, channels */
     int64_t width, part, parts;
-    int64_t columns, pitch, together; /* of a part; between lines; lines at most */
-    int64_t lines; /* of a task: parts of them */
+    int64_t columns, pitch, together; /* columns of a part; distance of lines; maximum number of
+                                         lines computed together */
+    int64_t lines; /* parts of lines in one task */
 };
 
 struct room {
     _Alignas(VECTOR) acc line[ROOM + 2 * POOL_LANES + 2];
     _Alignas(VECTOR) acc even[ROOM / 2 + POOL_LANES + 1], odd[ROOM / 2 + POOL_LANES + 1];
-    _Alignas(VECTOR) acc count[ROOM]; /* of the part that begins at `counted`; -1: of none */
+    _Alignas(VECTOR) acc count[ROOM]; /* for the part that begins at `counted`; -1: for none */
     int64_t counted;
 };
 
-/* An axis of one place. */
+/* An axis with one element. */
 static const struct pool_axis one = {.in = 1, .out = 1, .window = 1, .stride = 1, .dilation = 1,
                                      .limit = 1};
 
@@ -49,7 +52,7 @@ static bool is_one(const struct pool_axis *axis)
     return axis->in == 1 && axis->out == 1 && axis->window == 1 && !axis->before;
 }
 
-/* The last axis that is more than one place comes last. */
+/* Moves the last axis with more than one element to the end. */
 static void pool_axes(struct pool_args *a, int rank)
 {
     a->run = -1;
@@ -60,7 +63,7 @@ static void pool_axes(struct pool_args *a, int rank)
         a->axis[1] = a->axis[0];
         a->axis[0] = one;
     }
-    for (int s = 0; s < 3; s++) { /* steps that nobody takes */
+    for (int s = 0; s < 3; s++) { /* set strides that are never used */
         struct pool_axis *axis = &a->axis[s];
         if (axis->in == 1) axis->x = 1;
         if (axis->out == 1) axis->y = 1;
@@ -68,8 +71,8 @@ static void pool_axes(struct pool_args *a, int rank)
     }
 }
 
-/* Joins the last two axes where windows are whole lines of x that follow each other: windows of one
- * line, that is longer. */
+/* Merges the last two axes if the windows are complete consecutive lines of x: these are windows of
+ * one longer line. */
 static bool pool_join_axes(struct pool_args *a)
 {
     struct pool_axis *before = &a->axis[1], *line = &a->axis[2];
@@ -87,8 +90,8 @@ static bool pool_join_axes(struct pool_args *a)
     return true;
 }
 
-/* Makes all channels, and all images, part of the outermost axis, where its windows lie one after
- * the other. */
+/* Makes all channels and all images part of the outermost axis, if its windows follow each other
+ * without gaps or overlap. */
 static void pool_join_planes(struct pooling *p)
 {
     int s = !is_one(&p->a.axis[0]) ? 0 : !is_one(&p->a.axis[1]) ? 1 : 2;
@@ -105,7 +108,7 @@ static void pool_join_planes(struct pooling *p)
     }
 }
 
-/* Places of axis s whose windows lie on x. */
+/* The positions of axis s whose windows are inside x. */
 static struct pool_range pool_whole(const struct pool_args *a, int s)
 {
     const struct pool_axis *axis = &a->axis[s];
@@ -119,7 +122,7 @@ static struct pool_range pool_whole(const struct pool_args *a, int s)
     return r;
 }
 
-/* How lines are made. Whether there is room for it. */
+/* Chooses how lines are computed. false: the buffers are too small. */
 static bool pool_line_init(struct pooling *p)
 {
     struct pool_axis *line = &p->a.axis[2];
@@ -147,7 +150,7 @@ static bool pool_line_init(struct pooling *p)
     return p->columns <= ROOM && p->part <= ROOM;
 }
 
-/* Whether it is a call for the functions below. */
+/* Describes the call. false: the functions below cannot compute it. */
 static bool pooling_init(struct pooling *p, const struct bp_launch *launch, bool average)
 {
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
@@ -170,7 +173,7 @@ static bool pooling_init(struct pooling *p, const struct bp_launch *launch, bool
     return true;
 }
 
-/* Goes to the places of axis s that the window at o has. */
+/* Advances to the taps that the window at position o has along axis s. */
 static inline void taps_along(struct pool_taps *t, const struct pool_args *a, int s, int64_t o)
 {
     struct pool_range r = pool_taps(a, s, o, 1);
@@ -180,8 +183,9 @@ static inline void taps_along(struct pool_taps *t, const struct pool_args *a, in
     if (t->n[s]) t->from += pool_at(a, s, o, r.begin) * a->axis[s].x;
 }
 
-/* Fetches what windows further along their line will be the first to read. A processor that fetches
- * ahead by itself stops at the end of each page: 16 images of 64 x 112 x 112 took twice as long. */
+/* Prefetches the elements that windows further along their line will read first. A hardware
+ * prefetcher stops at the end of each page: without this, 16 images of 64 x 112 x 112 took twice as
+ * long. */
 static inline void pool_fetch(const struct pooling *p, const struct pool_taps *taps, int64_t n)
 {
     enum { AHEAD = 2048 / sizeof(elem), LINE = 64 / sizeof(elem) };
@@ -192,7 +196,8 @@ static inline void pool_fetch(const struct pooling *p, const struct pool_taps *t
             __builtin_prefetch(taps->from + b * taps->step[1] + i + AHEAD);
 }
 
-/* n channels of a line. counted: places that windows have along the other axes. */
+/* Computes n channels for each position of a line. counted: the number of taps that the windows
+ * count along the other axes. */
 POOL_INLINE void line_of_channels(int what, const struct pooling *p, const struct pool_taps *line,
                                   elem *y, acc counted, int64_t n)
 {
@@ -217,7 +222,7 @@ POOL_INLINE void line_of_channels(int what, const struct pooling *p, const struc
     }
 }
 
-/* What n elements from that at o on count along their line. */
+/* Computes the number of taps that n elements from position o on count along their line. */
 static void pool_counts(struct room *room, const struct pool_args *a, int64_t o, int64_t n)
 {
     const struct pool_axis *line = &a->axis[2];
@@ -233,7 +238,8 @@ static void pool_counts(struct room *room, const struct pool_args *a, int64_t o,
     }
 }
 
-/* Columns begin to begin + n - 1 of the lines under a line of the result; some may be padding. */
+/* Reduces columns begin to begin + n - 1 of the lines under a line of the result; some columns may
+ * be padding. */
 POOL_INLINE void pool_columns(int what, const struct pooling *p, const struct pool_taps *lines,
                               int64_t begin, int64_t n, acc *to)
 {
@@ -249,7 +255,7 @@ POOL_INLINE void pool_columns(int what, const struct pooling *p, const struct po
     pool_make(POOL_SUMS, what, &made, end - first);
 }
 
-/* Windows along lines, each by itself. */
+/* Computes windows along a line, one by one. */
 POOL_INLINE void windows_of_line(int what, const struct pooling *p, const acc *line, elem *y,
                                  acc by, int64_t o, int64_t n, const struct room *room)
 {
@@ -263,7 +269,7 @@ POOL_INLINE void windows_of_line(int what, const struct pooling *p, const acc *l
     }
 }
 
-/* Parts n columns into those of even and of odd places. */
+/* Splits n columns into those at even and at odd positions. */
 static void pool_part_columns(struct room *room, int64_t n)
 {
     for (int64_t j = 0; j < n; j += 2 * POOL_LANES) {
@@ -275,8 +281,8 @@ static void pool_part_columns(struct room *room, int64_t n)
     }
 }
 
-/* n elements, from that at o on, of `lines` lines of the result at y; by: what other axes are
- * divided by. */
+/* Computes n elements from position o on, for `lines` lines of the result at y. by: the divisor
+ * from the other axes. */
 POOL_INLINE void lines_of_places(int what, const struct pooling *p, struct pool_taps taps, elem *y,
                                  acc by, int64_t o, int64_t n, int64_t lines, struct room *room)
 {
@@ -304,7 +310,7 @@ POOL_INLINE void lines_of_places(int what, const struct pooling *p, struct pool_
         along.phase[0] = room->even;
         pool_part_columns(room, (lines - 1) * p->pitch + columns);
     }
-    if (p->dense) { /* all count the same */
+    if (p->dense) { /* all windows have the same count */
         if (what == POOL_MEAN) made.by = by * room->count[0];
         pool_make(POOL_ALONG, what, &made, lines * n);
         return;
@@ -316,7 +322,7 @@ POOL_INLINE void lines_of_places(int what, const struct pooling *p, struct pool_
     }
 }
 
-/* Lines from at on that can be made together, at most n. */
+/* The number of lines from `at` on that can be computed together, at most n. */
 static inline int64_t lines_together(const struct pooling *p, const int64_t *at, int64_t n)
 {
     int64_t o = at[3], most = p->whole[1].end - o;
@@ -326,7 +332,8 @@ static inline int64_t lines_together(const struct pooling *p, const int64_t *at,
     return most < n ? most : n;
 }
 
-/* Lines, or parts of them, begin to end - 1, in the order of images, channels, places, parts. */
+/* Computes lines, or parts of lines, begin to end - 1, in the order of images, channels, positions
+ * and parts. */
 POOL_INLINE void pool_lines(int what, bool channels, const struct pooling *p, int64_t begin,
                             int64_t end)
 {
@@ -389,7 +396,7 @@ static void mean_of_channels(void *p, int64_t i)
     task(POOL_MEAN, true, p, i);
 }
 
-/* Elements of x that are read for each of the result, about. */
+/* The approximate number of elements of x that are read for each element of the result. */
 static double pool_reads(const struct pooling *p)
 {
     double n = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool_rows.h: elements of windows, for one float dtype (elem.h): what lies side by side is made
- * together, in registers, while one goes through the window once. */
+/* pool_rows.h: computes elements of pooling results, for one float dtype (elem.h): contiguous
+ * elements are computed together in registers, in one pass through their windows. */
 #ifndef CPU_POOL_ROWS_H
 #define CPU_POOL_ROWS_H
 
@@ -9,33 +9,36 @@
 
 #define POOL_INLINE static inline __attribute__((always_inline))
 
-/* Elements of a vector, and of those that go through a window together. Through large windows, in
- * whose order memory is read in long steps, as many go as there are registers for. */
+/* The elements of a vector, and the elements that are computed in one pass through their windows.
+ * For large windows, whose order reads memory in long steps, POOL_MANY elements use all
+ * registers. */
 enum {
     POOL_LANES = ACROSS,
     POOL_BLOCK = 4 * ACROSS,
     POOL_MANY = (VECTOR == 64 ? 16 : 8) * ACROSS,
-    POOL_LARGE = 16, /* places */
+    POOL_LARGE = 16, /* a window is large from so many taps on */
 };
 
-/* What becomes of a window. */
+/* The operation on a window. */
 enum { POOL_MAX, POOL_MEAN };
 
-/* Where windows are: at from, n[0] x n[1] x n[2] places with these steps between them, the same for
- * elements that follow each other. */
+/* The taps of a window: n[0] x n[1] x n[2] taps from `from`, with these steps. The windows of
+ * contiguous elements begin at contiguous addresses. */
 struct pool_taps {
     const elem *from;
     int64_t n[3], step[3];
 };
 
-/* Where windows along a line are: n elements, step apart, from those of phase[0] on. odd 1: windows
- * move by two, and elements are parted into those of even and of odd places. */
+/* The taps of windows along a line: n taps, `step` apart, where the windows begin at contiguous
+ * elements of phase[0]. odd 1: windows move by two elements, and the line is split into its even
+ * elements (phase[0]) and odd elements (phase[1]). */
 struct pool_along {
     const acc *phase[2];
     int64_t n, step, odd;
 };
 
-/* Elements in the making. by, and count of each: what means are divided by. */
+/* The elements being computed. Means are divided by `by`, and by `count` of each element if they
+ * have counts. */
 struct pool_made {
     const struct pool_taps *taps;
     const struct pool_along *along;
@@ -50,7 +53,7 @@ POOL_INLINE acc pool_start(int what)
     return what == POOL_MAX ? (acc)-INFINITY : 0;
 }
 
-/* The larger one, or NaN where one of them is; or the sum. */
+/* The larger value, or NaN if one of the values is NaN; or the sum. */
 POOL_INLINE acc pool_join(int what, acc s, acc v)
 {
     acc larger = v > s ? v : s;
@@ -59,15 +62,16 @@ POOL_INLINE acc pool_join(int what, acc s, acc v)
     return v == v ? larger : v;
 }
 
-/* The place itself. gcc would go through several places of a window at once, and then vectorise no
- * more. */
+/* Returns p. The asm hides p from the compiler: otherwise gcc would process several taps of a
+ * window together, and would no longer vectorise. */
 POOL_INLINE const void *pool_place(const void *p)
 {
     __asm__ volatile("" : "+r"(p));
     return p;
 }
 
-/* Joins to s of each of n elements, from that at j on, what its window has. */
+/* Adds the windows of n elements, from element j on, to the elements of s (or takes the
+ * maximum). */
 POOL_INLINE void pool_through(int what, int n, acc *s, const struct pool_taps *taps, int64_t j)
 {
     for (int64_t a = 0; a < taps->n[0]; a++)
@@ -93,8 +97,8 @@ POOL_INLINE void pool_through_line(int what, int n, acc *s, const struct pool_al
     }
 }
 
-/* What a piece of n elements from the one at j on is: sums of taps, results of taps, results of
- * windows along a line, those with a count each. */
+/* The kind of a block of n elements from element j on: sums of taps, results of taps, results of
+ * windows along a line, and the same with a count for each element. */
 enum { POOL_SUMS, POOL_RESULTS, POOL_ALONG, POOL_COUNTED };
 
 POOL_INLINE void pool_piece(int kind, int what, int n, const struct pool_made *m, int64_t j)
@@ -117,7 +121,8 @@ POOL_INLINE void pool_piece(int kind, int what, int n, const struct pool_made *m
     }
 }
 
-/* n elements in pieces of known sizes. The last one may make anew some that are made already. */
+/* Computes n elements in blocks of constant sizes. The last block may compute some elements
+ * again. */
 POOL_INLINE void pool_make(int kind, int what, const struct pool_made *m, int64_t n)
 {
     enum { HALF = POOL_LANES / 2, FOURTH = POOL_LANES > 4 ? POOL_LANES / 4 : 1 };
@@ -142,7 +147,7 @@ POOL_INLINE void pool_make(int kind, int what, const struct pool_made *m, int64_
     }
 }
 
-/* One window along a line: n places from p on, step apart. */
+/* Computes one window along a line: n taps from p on, `step` apart. */
 POOL_INLINE acc pool_window(int what, const acc *p, int64_t n, int64_t step)
 {
     acc s = pool_start(what), lane[POOL_LANES], all;
@@ -157,7 +162,7 @@ POOL_INLINE acc pool_window(int what, const acc *p, int64_t n, int64_t step)
         all = across_sum(lane);
         s = what == POOL_MEAN ? all : across_max(lane);
         for (int i = 0; what == POOL_MAX && all != all && i < POOL_LANES; i++)
-            s = pool_join(what, s, lane[i]); /* perhaps one is NaN, which across_max may lose */
+            s = pool_join(what, s, lane[i]); /* one may be NaN, which across_max may lose */
     }
     for (; t < n; t++) s = pool_join(what, s, p[t * step]);
     return s;

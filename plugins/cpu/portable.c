@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* portable.c: runs the entries of portable kernels, compiled as C (entries.c), on the team. */
+/* portable.c: runs the entries of portable kernels, compiled as C (entries.c), on the thread
+ * team. */
 #include "cpu.h"
 #include "kernels.h"
 #include <dialect/portable.h>
 
-/* Entries that are compiled: of each family for its types, at the levels that it has. */
+/* The compiled entries: each family has them for its types, at its instruction levels. */
 #define ENTRIES(family, type, level, number) \
     extern cpu_entry *const cpu_##family##_entries_##type##level[];
 #include "entries.def"
@@ -15,14 +16,14 @@ static cpu_entry *const *const compiled[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT]
 #include "entries.def"
 };
 
-/* Of one task: enough that sharing it out costs little. */
+/* The work of one task: enough that the cost of distributing tasks is small. */
 static const double task_work = 32768;
 
 struct task {
     const struct portable *p;
     cpu_entry *entry;
     void *operand[PORTABLE_OPERANDS];
-    int64_t part; /* of the count, in a task */
+    int64_t part; /* elements or teams of one task */
 };
 
 static void task_run(void *arg, int64_t i)

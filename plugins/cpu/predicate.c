@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* predicate.c: operators of sdk/ops/compare/kernels_predicate.def, for one dtype (elem.h). */
+/* predicate.c: runs the operators of sdk/ops/compare/kernels_predicate.def, for one dtype
+ * (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
 #include <ops/compare/kernel_predicate.h>
 
-/* of is known where this is inlined, so that the loop vectorises. */
+/* `of` is a constant wherever this is inlined, so that the loop vectorises. */
 static inline __attribute__((always_inline)) void predicate_each(int64_t n, u8 *y, const elem *x,
                                                                  u8 (*of)(elem))
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c: sum over any axes, for one dtype (elem.h).
+/* reduce.c: computes sums over any axes, for one dtype (elem.h).
  *
- * Terms are added pairwise: a range of terms is halved until it is short, so that rounding
- * errors grow with the logarithm of their number. How the terms are split depends on shapes and
- * strides only, never on the width: results have the same bits at any width. */
+ * Terms are added pairwise: a range of terms is halved until it is short, so that rounding errors
+ * grow with the logarithm of the number of terms. The split depends only on shapes and strides,
+ * never on the width, so results have the same bits at any width. */
 #include "axes.h"
 #include "cpu.h"
 #include <dialect/elem.h>
@@ -12,32 +12,33 @@
 #include <stdbool.h>
 
 enum {
-    COLUMNS = 64,        /* sums that are made side by side */
-    WIDE = 8192 / (int)sizeof(acc), /* the same at most, where they lie so in x */
+    COLUMNS = 64,        /* sums that are computed side by side */
+    WIDE = 8192 / (int)sizeof(acc), /* the maximum of these, where the sums are contiguous in x */
     PARTIALS = 32,          /* partial sums of one contiguous row */
-    LEAF_ROW = 1024, /* terms that are added without halving: along a contiguous row, in PARTIALS */
-    LEAF = 64,           /* otherwise, one after another */
-    PART = 65536,        /* terms that one task adds, where there are few sums and many terms */
-    PARTS = 64,          /* at most */
+    LEAF_ROW = 1024, /* terms that are added without halving: along a contiguous row, in PARTIALS
+                        partial sums */
+    LEAF = 64,           /* in all other cases, one after the other */
+    PART = 65536,        /* terms of a task, where there are few sums and many terms */
+    PARTS = 64,          /* the maximum number of these tasks */
     CACHE_LINE = 64,
     AHEAD = 8192,
 };
 
 struct sum {
-    struct walk kept;  /* y, x: over the axes of y */
-    struct walk terms; /* x: over the summed axes */
+    struct walk kept;  /* views y, x: over the axes of y */
+    struct walk terms; /* view x: over the summed axes */
     const elem *x;
     elem *y;
-    int64_t wide, chunks; /* sums of a task, and tasks, along the last axis of kept */
-    int64_t parts, part; /* the terms as tasks: how many, terms in each */
-    acc *partial;      /* parts * COLUMNS, where parts > 1 */
+    int64_t wide, chunks; /* sums of a task, and tasks, along the last axis of `kept` */
+    int64_t parts, part; /* number of tasks that split the terms; terms of each */
+    acc *partial;      /* parts * COLUMNS partial sums, if parts > 1 */
 };
 
-/* Sums of some terms for w neighbouring sums. */
+/* The sums of some terms for w neighbouring columns. */
 struct columns {
     const struct sum *sum;
-    const elem *x; /* first term of the first sum */
-    int64_t w, step; /* how many, distance in x */
+    const elem *x; /* the first term of the first sum */
+    int64_t w, step; /* number of columns, and their distance in x */
     acc *to;
 };
 
@@ -63,8 +64,9 @@ static acc strided_sum(const elem *x, int64_t n, int64_t step)
     return total;
 }
 
-/* Fetches what comes AHEAD bytes after n terms, which need not be there. Where lines of x follow
- * each other, a processor that fetches ahead by itself takes four short ones at once for none. */
+/* Prefetches the addresses AHEAD bytes after n terms, which need not exist. Where the lines of x
+ * follow each other, a hardware prefetcher does not recognise four short lines that are read
+ * together as streams. */
 static inline void lines_fetch(const elem *x, int64_t n)
 {
     uintptr_t at = (uintptr_t)x + AHEAD, end = at + (uintptr_t)n * sizeof(elem);
@@ -72,8 +74,8 @@ static inline void lines_fetch(const elem *x, int64_t n)
     for (; at < end; at += CACHE_LINE) __builtin_prefetch((const void *)at);
 }
 
-/* Adds n lines of w terms. Four at a time: what has been added so far is read and written once for
- * them, and memory is asked for more lines than one. */
+/* Adds n lines of w terms, four lines at a time: the running sums are read and written once for
+ * four lines, and memory receives requests for several lines at the same time. */
 static void lines_add(acc *to, const elem *x, int64_t w, int64_t n, int64_t step)
 {
     int64_t i = 0;
@@ -93,7 +95,7 @@ static void lines_add(acc *to, const elem *x, int64_t w, int64_t n, int64_t step
     }
 }
 
-/* Adds n terms, a run along the innermost summed axis, to each of the columns. */
+/* Adds a span of n terms along the innermost summed axis to each column. */
 static void columns_span(void *ctx, int64_t n, const int64_t *at)
 {
     const struct columns *c = ctx;
@@ -134,7 +136,7 @@ static void columns_sum(const struct columns *c, int64_t begin, int64_t end)
     for (int64_t j = 0; j < c->w; j++) c->to[j] = acc_add(c->to[j], right[j]);
 }
 
-/* The columns of one chunk: where they lie in x and y. */
+/* Describes the columns of one chunk: their addresses in x and y. */
 static struct columns chunk_columns(const struct sum *sum, int64_t chunk, acc *to, elem **y,
                                     int64_t *y_step)
 {
@@ -175,8 +177,8 @@ static void sum_part(void *arg, int64_t part)
     columns_sum(&c, begin, end < sum->terms.count ? end : sum->terms.count);
 }
 
-/* One chunk of sums with many terms: the terms are split among tasks, and their sums added in
- * order. */
+/* Computes one chunk of sums with many terms: several tasks add the terms, and then their sums are
+ * added in order. */
 static void sum_in_parts(struct sum *sum, uint32_t width)
 {
     acc partial[PARTS * COLUMNS];
@@ -213,14 +215,15 @@ static void sum_walks(struct sum *sum, const struct bp_view *x, const struct bp_
     walk_collapse(&sum->terms);
 }
 
-/* Whether sums lie side by side in x, and the terms of each do not. */
+/* Whether the sums are contiguous in x, and the terms of each sum are not. */
 static bool is_column(const struct sum *sum)
 {
     return sum->kept.stride[1][sum->kept.rank - 1] == 1 &&
            sum->terms.stride[0][sum->terms.rank - 1] != 1;
 }
 
-/* As many sums a task as leave one for each thread. What is added in which order stays. */
+/* Gives each task so many sums that there is one task for each thread. The order of additions does
+ * not change. */
 static void reduce_widen(struct sum *sum, int64_t columns, uint32_t width)
 {
     int64_t part = COLUMNS * (int64_t)width, share = (columns + part - 1) / part * COLUMNS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scale.c: scale and sgd, which multiply by one number, for one float dtype (elem.h). */
+/* scale.c: runs scale and sgd, which multiply by one number, for one float dtype (elem.h). */
 #include "cpu.h"
 #include "kernels.h"
 #include "stream_line.h"
@@ -50,7 +50,7 @@ enum bp_status NAME(scale)(const struct bp_launch *launch)
     return BP_OK;
 }
 
-/* The one number of a tensor of any float dtype. */
+/* Reads the value of a one-element tensor of any float dtype. */
 static acc scale_number_of(const struct bp_view *v)
 {
     switch (v->dtype) {
@@ -61,7 +61,7 @@ static acc scale_number_of(const struct bp_view *v)
     }
 }
 
-/* The parameters are input and output; whether that is one memory makes no difference. */
+/* The parameters are input 0 and the output; they may or may not share memory. */
 enum bp_status NAME(sgd)(const struct bp_launch *launch)
 {
     struct scale s = {.loop.run = sgd_run, .factor = scale_number_of(launch->in[2])};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax.c: softmax and its gradient along any axis, for one float dtype (elem.h).
+/* softmax.c: computes softmax and its gradient along any axis, for one float dtype (elem.h).
  *
- * A row is n elements along the axis. Where they lie side by side each row is a loop; else up to
- * COLUMNS neighbouring rows go together, so that inner loops run over what is contiguous. Sums
- * are made in double. */
+ * A row is n elements along the axis. If a row's elements are contiguous, each row is one loop;
+ * otherwise up to COLUMNS neighbouring rows are processed together, so that inner loops run over
+ * contiguous elements. Sums are accumulated in double. */
 #include "axes.h"
 #include "cpu.h"
 #include <dialect/maths.h>
@@ -14,18 +14,19 @@
 #include <stdbool.h>
 
 enum {
-    COLUMNS = 32, /* rows that go together at most */
-    TASK = 8192,  /* elements of a task of rows that lie each by itself, about */
+    COLUMNS = 32, /* maximum number of rows that are processed together */
+    TASK = 8192,  /* elements of a task, about, if each row is processed alone */
     PARTIALS = 32,   /* partial sums of a row */
-    RUN = 1024,   /* terms that are added before the sums go to a double: few in each lane */
-    RUN_COLUMNS = 32, /* the same, of a column */
+    RUN = 1024,   /* terms that are added before their sums are added to a double: few in each
+                     lane */
+    RUN_COLUMNS = 32, /* the same for a column */
 };
 
 struct softmax {
-    struct walk rows; /* of y, x; or dx, y, dy */
+    struct walk rows; /* views y, x; or dx, y, dy */
     int64_t n;        /* elements in a row */
-    int64_t step[WALK_VIEWS]; /* between them */
-    int64_t wide, chunks; /* rows of a task, and tasks, along the last axis of rows */
+    int64_t step[WALK_VIEWS]; /* distances of a row's elements */
+    int64_t wide, chunks; /* rows of a task, and tasks, along the last axis of `rows` */
     elem *out;
     const elem *in[2];
 };
@@ -62,7 +63,7 @@ static inline double lanes_sum(acc *lane)
     return (double)across_sum(lane);
 }
 
-/* y[i] = exp(x[i] - max) where y can hold that; their sum. */
+/* y[i] = exp(x[i] - max), if y has enough bits for this value. Returns the sum of the values. */
 static inline double row_exp(elem *y, int64_t sy, const elem *x, int64_t sx, int64_t n, acc max)
 {
     acc lane[PARTIALS] = {0};
@@ -84,8 +85,8 @@ static inline double row_exp(elem *y, int64_t sy, const elem *x, int64_t sx, int
     return lanes_sum(lane);
 }
 
-/* y may be x. Half types keep too few bits to hold what is divided later: they make exp a second
- * time. */
+/* y may be x. Half types have too few bits to hold a value that is divided later: for them exp is
+ * computed a second time. */
 static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, int64_t n)
 {
     acc max = row_max(x, sx, n);
@@ -93,7 +94,7 @@ static inline void softmax_row(elem *y, int64_t sy, const elem *x, int64_t sx, i
 
     for (int64_t i = 0; i < n; i += RUN)
         total += row_exp(y + i * sy, sy, x + i * sx, sx, n - i < RUN ? n - i : RUN, max);
-    acc part = (acc)(1 / total); /* a division takes as long as all the rest */
+    acc part = (acc)(1 / total); /* a division takes as long as all other operations */
     if (sizeof(elem) == sizeof(acc)) {
 #pragma omp simd
         for (int64_t i = 0; i < n; i++) y[i * sy] = elem_put(elem_get(y[i * sy]) * part);
@@ -112,7 +113,7 @@ static inline void columns_flush(acc *part, double *total, int64_t w)
     }
 }
 
-/* w neighbouring rows; sy and sx lead from one to the next. */
+/* w neighbouring rows; sy and sx are the distances of rows. */
 static inline void softmax_columns(const struct softmax *s, elem *y, int64_t sy, const elem *x,
                                    int64_t sx, int64_t w)
 {
@@ -191,7 +192,7 @@ static inline void grad_columns(const struct softmax *s, elem *dx, int64_t sd, c
     }
 }
 
-/* The rows of a chunk: how many; where the first begins in each view. */
+/* Returns the number of a chunk's rows, and the offset of the first row in each view. */
 static int64_t chunk_rows(const struct softmax *s, int64_t chunk, int64_t *at)
 {
     const struct walk *rows = &s->rows;
@@ -238,7 +239,8 @@ static void grad_chunk(void *arg, int64_t chunk)
         grad_columns(s, dx, sd, y, sy, dy, sdy, w);
 }
 
-/* All views have the shape of the output. A rank of 0 has one row of one element. */
+/* Runs the task for all chunks. All views have the output's shape. For rank 0 there is one row of
+ * one element. */
 static void rows_run(const struct bp_launch *launch, int64_t axis,
                      void (*task)(void *arg, int64_t chunk), double cost)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* softmax_short.h: softmax of rows of a few vectors: each element of x is read once, and each of y
- * written once; what is between stays near. For one float dtype (elem.h). */
+/* softmax_short.h: computes the softmax of rows of a few vectors, for one float dtype (elem.h).
+ * Each element of x is read once, each element of y is written once, and intermediate values stay
+ * in registers or the L1 cache. */
 #ifndef CPU_SOFTMAX_SHORT_H
 #define CPU_SOFTMAX_SHORT_H
 
 #include <dialect/simd_reduce.h>
 #include <dialect/maths.h>
 
-enum { SHORT = 8 }; /* vectors */
+enum { SHORT = 8 }; /* the maximum number of vectors of a short row */
 
-/* n elements, of which the last of the vectors may lack some. Both are known where this is inlined,
- * but for rows that are no whole vectors. */
+/* Computes a row of n elements; the last vector may be incomplete. n and vectors are constants
+ * wherever this is inlined, except for rows with an incomplete vector. */
 static inline __attribute__((always_inline)) void short_row(elem *y, const elem *x, int n,
                                                             int vectors)
 {
@@ -47,7 +48,8 @@ static inline __attribute__((always_inline)) void whole_rows(elem *y, int64_t sy
         short_row(y + i * sy, x + i * sx, vectors * ACROSS, vectors);
 }
 
-/* w rows of n elements; sy and sx lead from one to the next. Result: whether they are short. */
+/* Computes w rows of n elements; sy and sx are the distances of rows. Returns whether the rows are
+ * short; if not, nothing was done. */
 static inline int short_rows(elem *y, int64_t sy, const elem *x, int64_t sx, int64_t n, int64_t w)
 {
     int vectors = (int)((n + ACROSS - 1) / ACROSS);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c: waiting. The device is inline: a call's work is done when it returns. */
+/* stream.c: implements waiting for a stream, which returns immediately. The device is inline: the
+ * work of a call is done when the call returns. */
 #include "cpu.h"
 
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream)

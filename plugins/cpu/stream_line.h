@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_line.h: results that are stored past the caches straight from the registers of a formula,
- * for one dtype (elem.h): by a buffer in the nearest cache each is written and read once more. A
- * loop makes LINE elements in an array, which the compiler keeps in a register; line_put stores
- * them. */
+/* stream_line.h: writes the results of a formula with streaming stores directly from registers, for
+ * one dtype (elem.h). A buffer in the L1 cache would be written and read once more. A loop computes
+ * LINE elements in an array, which the compiler keeps in a register; line_put stores them. */
 #ifndef CPU_LINES_H
 #define CPU_LINES_H
 
@@ -12,13 +11,14 @@
 
 enum { LINE = VECTOR / (int)sizeof(elem) }; /* elements of a vector */
 
-/* Those of n elements from y that go by LINE; the rest is stored the common way. */
+/* How many of n elements from y are stored in steps of LINE with streaming stores; the rest uses
+ * normal stores. */
 static inline int64_t lines_count(const struct loop *loop, const void *y, int64_t n)
 {
     return loop_past(loop, y) ? n / LINE * LINE : 0;
 }
 
-/* LINE elements; the vectors of a line of memory come one after the other. */
+/* Stores LINE elements. The vectors of one cache line must be stored directly after each other. */
 static inline void line_put(void *y, const elem *line)
 {
 #ifdef __AVX2__

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream_store.h: stores past the caches, for results that are too large to be found there by
- * whoever reads them next: the lines that they fill are not read first, and what the caches hold
- * stays. A loop writes a part at a time to memory that stays in the nearest cache, and past_put
- * stores it. */
+/* stream_store.h: writes results with streaming (non-temporal) stores, for results so large that
+ * their next reader would not find them in the caches. The stores do not read the cache lines
+ * before they fill them, and leave the caches' contents unchanged. A loop writes one block at a
+ * time to memory that stays in the L1 cache, and past_put stores the block. */
 #ifndef CPU_PAST_H
 #define CPU_PAST_H
 
@@ -10,15 +10,17 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { PAST_LINE = 64, PAST_PART = 1024 }; /* bytes; a part: one call of past_put, about */
+enum { PAST_LINE = 64, PAST_PART = 1024 }; /* bytes; a block: about one call of past_put */
 
-/* Results of so many bytes are stored so: as much as a last-level cache that others use too. */
+/* Whether results of this size use streaming stores: from the size of a last-level cache that other
+ * threads use too. */
 static inline int past_pays(int64_t bytes)
 {
     return bytes >= (int64_t)16 << 20;
 }
 
-/* Elements of size bytes from y to the first that begins a line, at most n; n where none does. */
+/* The number of elements of `size` bytes from y to the first that begins a cache line, at most n; n
+ * if none does. */
 static inline int64_t past_head(const void *y, int64_t n, size_t size)
 {
     size_t off = -(uintptr_t)y % PAST_LINE;
@@ -27,9 +29,9 @@ static inline int64_t past_head(const void *y, int64_t n, size_t size)
     return head < n ? head : n;
 }
 
-/* What a loop will read: for each line that it stores, so many bytes from where at is. A processor
- * that fetches ahead by itself stops at the end of each page; fetched from here, PAST_AHEAD bytes
- * before they are needed, they do not wait for the next page's first lines. */
+/* The addresses that a loop will read: for each stored cache line, `bytes` bytes from `at`. A
+ * hardware prefetcher stops at the end of each page. Lines that are prefetched here, PAST_AHEAD
+ * bytes before they are needed, avoid the wait for the first lines of the next page. */
 enum { PAST_READS = 3, PAST_AHEAD = 8192 };
 struct past_reads {
     uintptr_t at[PAST_READS];
@@ -37,7 +39,8 @@ struct past_reads {
     int n;
 };
 
-/* The reads of one stored line. What lies outside of all memory is not fetched: no harm done. */
+/* Prefetches the reads of one stored line. Prefetching an address outside of all memory is
+ * harmless. */
 static inline void past_fetch(struct past_reads *reads)
 {
     for (int k = 0; k < reads->n; k++) {
@@ -47,14 +50,17 @@ static inline void past_fetch(struct past_reads *reads)
     }
 }
 
-/* Copies size bytes to dst. What shares a line with something else is stored the common way. reads
- * goes on by what belongs to the lines. past_end comes after the last one. */
+/* Copies size bytes to dst. Cache lines that dst does not fill completely are written with normal
+ * stores. Advances `reads` by the lines that were stored. The caller calls past_end after the last
+ * copy. */
 static inline void past_put(void *dst, const void *from, size_t size, struct past_reads *reads);
 
-/* 16 bytes, to where 16 bytes begin. Those of a line come one after the other. */
+/* Stores 16 bytes to an address aligned to 16. The stores of one cache line must follow each other
+ * directly. */
 static inline void past_put_16(void *dst, const void *from);
 
-/* Before other threads are told that it is done. walk_run does it. */
+/* The fence that must come before other threads are notified that the result is complete. walk_run
+ * calls it. */
 static inline void past_end(void);
 
 #ifdef __SSE2__
@@ -88,8 +94,9 @@ static inline void past_end(void)
 }
 
 #ifdef __AVX2__
-/* PAST_WIDE bytes, to where as many begin. immintrin.h, which takes a fifth of a second to read, is
- * not: of what it has one function is used, by the name that compilers give it. */
+/* Stores PAST_WIDE bytes to an address with this alignment. The file does not include immintrin.h,
+ * which takes a fifth of a second to compile: only one of its functions is needed, and is called by
+ * its builtin name. */
 #ifdef __AVX512F__
 enum { PAST_WIDE = 64 };
 #else

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.c: the one team of threads, shared by own kernels and libraries: that of libgomp.
+/* team.c: runs tasks on the thread team that the plugin's kernels and the libraries share:
+ * libgomp's team.
  *
- * gcc's ThreadSanitizer does not see libgomp's synchronisation and reports false races, so a
- * build for it starts threads of its own here; so does a compiler whose OpenMP is not libgomp,
- * for a second OpenMP beside that of the libraries would be a second team. CPU_TEAM_OPENMP is
- * set by the build. */
+ * gcc's ThreadSanitizer does not see libgomp's synchronisation and reports false races, so a build
+ * with ThreadSanitizer starts threads here instead. So does a compiler whose OpenMP is not libgomp:
+ * a second OpenMP runtime besides the libraries' one would be a second team. The build sets
+ * CPU_TEAM_OPENMP. */
 #include "cpu.h"
 #include <stdatomic.h>
 
@@ -12,7 +13,7 @@
 #undef CPU_TEAM_OPENMP
 #endif
 
-/* Below this many additions a team costs more than it brings: waking one takes 3 to 50 us. */
+/* With fewer additions a team costs more than it saves: waking a team takes 3 to 50 us. */
 static const double work_alone = 65536;
 
 uint32_t cpu_team_width(const struct bp_launch *launch, double work)
@@ -20,10 +21,10 @@ uint32_t cpu_team_width(const struct bp_launch *launch, double work)
     return work < work_alone ? 1 : launch->width;
 }
 
-/* Each thread begins with a share of its own, consecutive tasks, and takes what is left of others'
- * when that is done. So one that is late delays nobody, and a thread finds in its caches what it
- * wrote there in an earlier call: with tasks dealt out one by one layer_norm of 65536x64 took as
- * long on two processors as on one. */
+/* Each thread begins with its own share of consecutive tasks, and then takes the remaining tasks of
+ * other shares. So a late thread delays no other thread, and a thread finds in its caches the data
+ * that it wrote in an earlier call. When tasks were assigned one by one, layer_norm of 65536x64
+ * took as long on two processors as on one. */
 enum { SHARES = 64, LINE = 64 };
 
 struct share {
@@ -125,7 +126,7 @@ void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint
     for (; started < team.shares; started++) {
         member[started] = (struct member){.team = &team, .number = started};
         if (pthread_create(&member[started].thread, NULL, member_run, &member[started]))
-            break; /* the caller does the rest */
+            break; /* the caller runs the remaining tasks */
     }
     team_work(&team, 0);
     while (started > 1) pthread_join(member[--started].thread, NULL);
@@ -133,7 +134,7 @@ void cpu_team_run(void (*task)(void *arg, int64_t i), void *arg, int64_t n, uint
 
 struct cpu_team_setting cpu_team_begin(int width)
 {
-    return (struct cpu_team_setting){width, 0}; /* libraries run at the width of the process */
+    return (struct cpu_team_setting){width, 0}; /* libraries use the width of the process */
 }
 
 void cpu_team_end(struct cpu_team_setting before)

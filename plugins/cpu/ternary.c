@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ternary.c: operators of sdk/ops/binary/kernels_ternary.def, for one dtype (elem.h). */
+/* ternary.c: runs the operators of sdk/ops/binary/kernels_ternary.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
@@ -10,7 +10,7 @@ struct ternary {
     acc a; /* attribute */
 };
 
-/* op is known where this is inlined, so that the loop vectorises. */
+/* op is a constant wherever this is inlined, so that the loop vectorises. */
 static inline __attribute__((always_inline)) void ternary_each(const struct ternary *t, int64_t n,
                                                                elem *w, const void *const *in,
                                                                int op)

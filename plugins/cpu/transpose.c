@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transpose.c: transposes in tiles: one is read a few lines at a time along the source's innermost
- * axis, turned into a buffer, and written along the destination's; or, past the caches, turned line
- * by line, without a buffer. Where both have the same innermost axis, but a short one, its runs are
- * what moves, by tiles of the next axes. */
+/* transpose.c: transposes tensors in tiles. A tile is read a few lines at a time along the source's
+ * innermost axis, transposed into a buffer, and written along the destination's innermost axis; or,
+ * with streaming stores, transposed line by line without a buffer. If source and destination share
+ * a short innermost axis, its runs are moved as units, in tiles of the next axes. */
 #include "transpose.h"
 #include "cpu.h"
 #include "stream_store.h"
@@ -10,35 +10,36 @@
 
 cpu_turn_tile cpu_turn_tile_i8, cpu_turn_tile_i16, cpu_turn_tile_i32, cpu_turn_tile_i64;
 cpu_turn_lines cpu_turn_lines_i8, cpu_turn_lines_i16, cpu_turn_lines_i32, cpu_turn_lines_i64;
-cpu_turn_lines cpu_turn_lines_f32_avx512, cpu_turn_lines_f64_avx512; /* of any such size */
+cpu_turn_lines cpu_turn_lines_f32_avx512, cpu_turn_lines_f64_avx512; /* of any type of this size */
 
-/* Elements on a side: lines are read and written whole, and the buffer stays in the nearest
- * cache. */
+/* Elements on a side of a tile: cache lines are read and written completely, and the buffer stays
+ * in the L1 cache. */
 enum { SIDE = 64, SIDE_WIDE = 32, SIDE_RUNS = 16, BUFFER = SIDE * SIDE * 4, LEAST = 8 };
 
-/* Bytes from row to row up to which what is next to a line is needed soon: 16 rows go through
- * memory as 16 streams, which the machine follows by itself. */
+/* The maximum distance of rows in bytes at which the neighbours of a cache line are needed soon: 16
+ * rows are then 16 streams through memory, which the hardware prefetcher follows. */
 enum { STEP_NEAR = 512 };
 
-/* Rows of a task whose lines are stored past the caches: a row of the destination gets many of
- * them at once; as many as there are, where rows of the source are near each other. */
+/* Source rows of a task that uses streaming stores, so that each row of the destination receives
+ * many elements in a task: ROWS_LINES, or almost all rows (ROWS_NEAR) if the source rows are close
+ * to each other. */
 enum { ROWS_LINES = 256, ROWS_NEAR = 16384 };
 
-/* Bytes of a run from which the order of runs makes no difference. */
+/* The maximum length in bytes of a run for which the order of runs matters. */
 enum { RUN_MOST = 1024 };
 
 struct turn {
     const struct cpu *self;
-    struct walk outer;    /* all other axes */
-    cpu_turn_tile *tile;  /* NULL, as lines: what moves are runs of elements */
-    cpu_turn_lines *lines; /* past the caches: rows of the destination begin lines */
+    struct walk outer;    /* all axes that are not in a tile */
+    cpu_turn_tile *tile;  /* NULL, like `lines`, if runs of elements are moved */
+    cpu_turn_lines *lines; /* with streaming stores: rows of the destination begin cache lines */
     char *to;
     const char *from;
-    int64_t size;         /* bytes of an element, or of a run */
+    int64_t size;         /* bytes of an element or of a run */
     int64_t side, high;   /* columns and rows of a tile */
-    int64_t rows, columns; /* along the destination's inner axis, along the source's */
+    int64_t rows, columns; /* extents of the destination's inner axis, and of the source's */
     int64_t row_tiles;
-    int64_t row_from, row_to, column_from, column_to; /* steps in bytes */
+    int64_t row_from, row_to, column_from, column_to; /* strides in bytes */
     bool past, fetched;   /* as in stream_store.h and transpose.h */
 };
 
@@ -48,7 +49,7 @@ static void transpose_put(const struct turn *t, char *to, const char *from, int6
     else memcpy(to, from, (size_t)bytes);
 }
 
-/* Elements, by way of a buffer. */
+/* Transposes elements through a buffer. */
 static void elements_turn(const struct turn *t, char *to, const char *from, int64_t rows,
                           int64_t columns, int64_t next)
 {
@@ -69,7 +70,7 @@ static void runs_turn(const struct turn *t, char *to, const char *from, int64_t 
                           from + r * t->row_from + c * t->column_from, t->size);
 }
 
-/* Tiles of one place follow each other along the source's inner axis. */
+/* Transposes one row of tiles: they follow each other along the source's inner axis. */
 static void turn_task(void *arg, int64_t number)
 {
     const struct turn *t = arg;
@@ -93,7 +94,8 @@ static void turn_task(void *arg, int64_t number)
     past_end();
 }
 
-/* The axis before `end` along which the source's elements lie closest; -1: none is worth it. */
+/* The axis before `end` along which the source's elements are closest together; -1: no axis is
+ * suitable. */
 static int source_axis(const struct walk *walk, int end)
 {
     int axis = -1;
@@ -105,7 +107,7 @@ static int source_axis(const struct walk *walk, int end)
     return axis;
 }
 
-/* Sets what follows from the two axes; steps of outer are in bytes too. */
+/* Sets the fields that follow from the two axes; the strides of `outer` are in bytes too. */
 static void axes_set(struct turn *t, const struct walk *walk, int row, int column, int size)
 {
     t->rows = walk->shape[row];
@@ -143,8 +145,9 @@ static cpu_turn_lines *transpose_lines_of(const struct cpu *self, int size)
     return lines[size];
 }
 
-/* Tiles are squares, but where lines are stored past the caches: long ones, if there are enough, or
- * one line high where rows of the destination are near each other. */
+/* Chooses the height of tiles. Tiles are squares, except with streaming stores: then they are high
+ * if there are enough tiles for all threads, or one cache line high if the rows of the destination
+ * are close to each other. */
 static void tiles_set(struct turn *t, int size, const struct bp_launch *launch)
 {
     int64_t high = t->row_from <= STEP_NEAR ? ROWS_NEAR : ROWS_LINES;
@@ -165,7 +168,7 @@ bool cpu_turn(const struct walk *walk, const struct bp_launch *launch, void *to,
     cpu_turn_tile *const tile[] = {[1] = cpu_turn_tile_i8, [2] = cpu_turn_tile_i16,
                                    [4] = cpu_turn_tile_i32, [8] = cpu_turn_tile_i64};
     int last = walk->rank - 1;
-    bool runs = walk->stride[1][last] == 1; /* the innermost axes are the same: the next ones */
+    bool runs = walk->stride[1][last] == 1; /* the innermost axes are the same: use the next ones */
     int row = runs ? last - 1 : last, column = row > 0 ? source_axis(walk, row) : -1;
     struct turn t = {.self = launch->self, .to = to, .from = from,
                      .past = past_pays(walk->count * size)};

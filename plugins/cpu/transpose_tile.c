@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transpose_tile.c: transposes a tile, for elements of one size. A square of n rows of n elements
- * is turned by log2 n rounds in which rows i and i + n/2 become, their elements by turns, rows 2 i
- * and 2 i + 1: each round moves one bit from the number of the row to that of the column. */
+ * is transposed in log2 n rounds. In each round the elements of rows i and i + n/2 are interleaved
+ * into rows 2 i and 2 i + 1, which moves one bit from the number of the row to the number of the
+ * column. */
 #include "transpose.h"
 #include "stream_store.h"
 #include <dialect/elem.h>
@@ -12,10 +13,10 @@ enum { ROW = 64 }; /* bytes of a square's row */
 #else
 enum { ROW = 16 };
 #endif
-enum { SQUARE = ROW / sizeof(elem), LINE = PAST_LINE / sizeof(elem) }; /* elements */
+enum { SQUARE = ROW / sizeof(elem), LINE = PAST_LINE / sizeof(elem) }; /* in elements */
 typedef elem row __attribute__((vector_size(ROW)));
 
-/* Elements of two rows by turns: of their first halves, of their second ones. */
+/* Shuffle masks that interleave two rows: their first halves, and their second halves. */
 #if defined(ELEM_f32)
 #define FIRST 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define SECOND 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
@@ -64,8 +65,8 @@ static inline void transpose_tile_square(elem *to, int64_t to_step, const elem *
     }
 }
 
-/* Rows are far apart, which no machine foresees. Into the second cache: in the first one, rows of a
- * step that is a power of two would drive each other out. */
+/* Prefetches rows that are far apart, which no hardware prefetcher predicts. Uses the L2 cache: in
+ * the L1 cache, rows whose distance is a power of two would evict each other. */
 static inline void transpose_tile_fetch(const elem *from, int64_t step, int64_t rows, int64_t n)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -94,7 +95,8 @@ void NAME(turn_tile)(void *to, int64_t to_step, const void *from, int64_t from_s
         for (int64_t c = 0; c < columns; c++) y[c * to_step + r] = x[r * from_step + c];
 }
 
-/* What whole squares LINE rows have: lines of to are filled one after the other. */
+/* Transposes the complete squares of LINE rows, so that cache lines of `to` are filled one after
+ * the other. */
 static inline void transpose_tile_lines(elem *to, int64_t to_step, const elem *from,
                                         int64_t from_step, int64_t columns)
 {

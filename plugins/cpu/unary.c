@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unary.c: operators of sdk/ops/unary/kernels.def, for one dtype (elem.h). */
+/* unary.c: runs the operators of sdk/ops/unary/kernels.def, for one dtype (elem.h). */
 #include "cpu.h"
 #include "formula.h"
 #include "stream_line.h"
@@ -10,7 +10,7 @@ struct unary {
     acc a, b, c; /* attributes */
 };
 
-/* of is known where this is inlined, so that the loop vectorises. */
+/* `of` is a constant wherever this is inlined, so that the loop vectorises. */
 static inline __attribute__((always_inline)) void unary_each(const struct unary *u, int64_t n,
                                                              elem *y, const elem *x,
                                                              elem (*of)(elem, acc, acc, acc))

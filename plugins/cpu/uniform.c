@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* uniform.c: random numbers of a range. Every device gives the same bits, so products and sums are
- * rounded one by one: this file is compiled without contraction. */
+/* uniform.c: generates uniform random numbers. Every device must generate the same bits, so each
+ * product and each sum is rounded: this file is compiled without contraction to fused
+ * multiply-add. */
 #include "cpu.h"
 #include "dtype.h"
 #include <dialect/half.h>
@@ -12,10 +13,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { RUN = 256 }; /* words at a time; a multiple of 4 */
+enum { RUN = 256 }; /* words of one step; a multiple of 4 */
 
 struct uniform {
-    struct walk walk; /* y, and number of the element */
+    struct walk walk; /* y, and the number of the element */
     char *y;
     uint64_t seed, offset;
     double low, high;
@@ -23,13 +24,13 @@ struct uniform {
     uint8_t dtype; /* enum bp_dtype */
 };
 
-/* The largest number of each format below x; x is not the smallest. */
+/* The largest f32 below x; x is not the smallest f32. */
 static float f32_below(float x)
 {
     return nextafterf(x, -INFINITY);
 }
 
-/* 16 bits of a half type in the order of its numbers: one step down. */
+/* The next smaller number of a half type, by its 16 bits. */
 static uint16_t half_down(uint16_t h)
 {
     if (!(h & 0x7fff)) return 0x8001;
@@ -66,7 +67,7 @@ static uint16_t in_bf16(const struct uniform *u, uint32_t word)
     return h;
 }
 
-/* Elements that come one after the other from words. */
+/* Converts n words to elements at a stride of `step`. */
 static void uniform_put(const struct uniform *u, const uint32_t *word, int64_t n, char *y,
                         int64_t step)
 {
@@ -82,7 +83,7 @@ static void uniform_put(const struct uniform *u, const uint32_t *word, int64_t n
     }
 }
 
-/* Elements at[1] to at[1] + n - 1. */
+/* Writes elements at[1] to at[1] + n - 1. */
 static void uniform_span(void *ctx, int64_t n, const int64_t *at)
 {
     const struct uniform *u = ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.c: visits strided views; see walk.h. */
+/* walk.c: visits the elements of strided views; see walk.h. */
 #include "walk.h"
 #include "cpu.h"
 #include "stream_store.h"
@@ -71,7 +71,8 @@ void walk_sort(struct walk *walk, int index)
     }
 }
 
-/* Whether all views go on from the end of inner to the next of outer in even steps. */
+/* Whether all views continue in even steps from the end of axis `inner` to the next index of axis
+ * `outer`. */
 static bool axes_join(const struct walk *walk, int outer, int inner)
 {
     for (int i = 0; i < WALK_VIEWS; i++)
@@ -83,7 +84,7 @@ void walk_collapse(struct walk *walk)
 {
     int kept = 0;
 
-    if (!walk->count) { /* nothing is visited; keeps products of extents out of axes_join */
+    if (!walk->count) { /* no element is visited; keeps products of extents out of axes_join */
         walk->rank = 1;
         walk->shape[0] = 0;
         return;
@@ -106,7 +107,7 @@ void walk_collapse(struct walk *walk)
     walk->rank = kept;
 }
 
-/* Turns a number into an index and the place of that element. */
+/* Converts the number of an element into its index and its offset in each view. */
 static void walk_locate(const struct walk *walk, int64_t number, int64_t *index, int64_t *at)
 {
     for (int i = 0; i < WALK_VIEWS; i++) at[i] = 0;
@@ -141,7 +142,7 @@ void walk_spans(const struct walk *walk, int64_t begin, int64_t end,
 
         for (int i = 0; i < WALK_VIEWS; i++) at[i] -= index[last] * walk->stride[i][last];
         index[last] = 0;
-        for (int a = last - 1; a >= 0; a--) { /* counts like an odometer */
+        for (int a = last - 1; a >= 0; a--) { /* like an odometer */
             bool carry = ++index[a] == walk->shape[a];
             if (carry) index[a] = 0;
             for (int i = 0; i < WALK_VIEWS; i++)
@@ -151,8 +152,8 @@ void walk_spans(const struct walk *walk, int64_t begin, int64_t end,
     }
 }
 
-/* Elements that one task visits: BLOCK, or a multiple of it where each thread has more than SHARES
- * tasks, for at the end of each what was stored past the caches is waited for. */
+/* The elements that one task visits: BLOCK, or a multiple of BLOCK if each thread has more than
+ * SHARES tasks, because each task ends with a wait for its streaming stores. */
 enum { BLOCK = 32768, SHARES = 16 };
 
 struct blocks {
@@ -182,7 +183,7 @@ void walk_run(const struct walk *walk, const struct bp_launch *launch,
         if (walk->count) span(ctx, walk->count, first);
         return;
     }
-    if (walk->count <= BLOCK) { /* small ones need no team */
+    if (walk->count <= BLOCK) { /* too few elements for the team */
         walk_spans(walk, 0, walk->count, span, ctx);
         return;
     }

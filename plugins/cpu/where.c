@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* where.c: where, mask, which is where with zeros on one side, and masked_fill, which has another
- * order, for one size of elements (elem.h). */
+/* where.c: runs where, mask and masked_fill, for one size of elements (elem.h). mask is where with
+ * zeros on one side; masked_fill is where with another order of inputs. */
 #include "cpu.h"
 #include "formula.h"
 #include "loop.h"
@@ -24,7 +24,7 @@ enum bp_status NAME(where)(const struct bp_launch *launch, int op)
     static const elem nothing; /* zero, in every dtype */
     const struct bp_view *const *in = launch->in;
     struct bp_view zero = {.data = (void *)&nothing, .dtype = launch->out[0]->dtype, .count = 1};
-    /* Condition, values where it is true, values where it is false. */
+    /* The condition, the values where it is true, the values where it is false. */
     const struct bp_view *from[] = {in[0], in[1], op == WHERE_mask ? &zero : in[2]};
     struct loop loop = {.run = where_run, .op = op};
 
