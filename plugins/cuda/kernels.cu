@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.cu: one family of portable kernels for one type: the build says which, with
- * -DFAMILY_HEADER=<ops/index/kernel.h>. */
+/* kernels.cu: compiles one family of portable kernels for one type, as nvcc's input. The build
+ * selects the family by -DFAMILY_HEADER=<ops/index/kernel.h>. */
 #include FAMILY_HEADER

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.c: CUDA's driver as plugins/gpu calls it, and the images of kernels for it. */
+/* target.c: defines the names and constants of CUDA's driver for plugins/gpu, and the table of its
+ * kernel images. */
 #include "target.h"
 #include "gpu/gpu.h"
 
@@ -10,7 +11,7 @@ static const char *const cudnn[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
 
 static const char *const nccl[] = {"libnccl.so.2", NULL};
 
-/* Written by the build: IMAGE(family, type) for each image that images.c has. */
+/* The build writes this file: IMAGE(family, type) for each image in the object file. */
 #define IMAGE(family, type) extern const unsigned char cuda_##family##_##type[];
 #include "cuda_images.def"
 
@@ -19,7 +20,7 @@ static const unsigned char *const images[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT
 #include "cuda_images.def"
 };
 
-/* One holds all architectures, and PTX for those to come. */
+/* One image holds the code of all architectures, and PTX for future ones. */
 static const void *target_image(enum portable_family family, enum portable_type type, int which)
 {
     return which == 0 ? images[family][type] : NULL;

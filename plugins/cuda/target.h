@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.h: what cuda's target says; tests of plugins/gpu have it from here. */
+/* target.h: defines messages and library folders of the cuda plugin's target; tests of plugins/gpu
+ * include it too. */
 #ifndef CUDA_TARGET_H
 #define CUDA_TARGET_H
 
-/* NVIDIA says so of codes 700, 710 and 714 to 719: a context that another makes does not help. */
+/* NVIDIA's documentation requires this after codes 700, 710 and 714 to 719: another new context
+ * does not help. */
 #define CUDA_LOST "start the process again"
 
-/* The build says which PTX images have. */
+/* The build defines the PTX version of the images. */
 #ifndef CUDA_PTX
 #define CUDA_PTX NULL
 #endif
 
-/* Where libraries are put, as gpu_target.folders: CUDA's own packages, those of a distribution, of
- * Python, which have a folder for each library. The driver's is a part of a distribution, also
- * where its loader does not know it: in Windows' subsystem, in NixOS. */
+/* The folders of libraries, in the format of gpu_target.folders: those of CUDA's own packages, of
+ * Linux distributions, and of Python packages, which have one folder for each library. The driver
+ * belongs to the distribution, even where the loader does not know its folder: in Windows'
+ * subsystem for Linux and in NixOS. */
 
 #ifdef __aarch64__
 #define CUDA_MACHINE "sbsa-linux"

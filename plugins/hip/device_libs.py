@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what AMD's device libraries lack for newer targets: a file of one constant each, the version of the instructions.
+"""Makes the files that AMD's device libraries lack for newer targets: each holds one constant, the version of the instructions.
 
     device_libs.py LIBS OUT ARCH... -- CLANG...      CLANG: the command that compiles for the targets
 
-Prints the folder of the libraries to compile with: LIBS where nothing is missing, else OUT, which then has all files of LIBS
-(links to them) and the missing ones. What this clang cannot make stays missing; its compilation for that target says so.
+Prints the folder of libraries to compile with: LIBS if no file is missing, otherwise OUT, which then has links to all files of
+LIBS, and the missing files. A file that this clang cannot make stays missing; the compilation for its target then reports it.
 """
 import os
 import re
@@ -16,7 +16,7 @@ SOURCE = '__attribute__((visibility("protected"))) const __constant int __oclc_I
 
 
 def version_of(arch):
-    """gfx90a, gfx1100: the last two digits are the minor version and the step, in 16 kinds."""
+    """The number of gfx90a or gfx1100: the last two digits are the minor version and the step, in base 16."""
     major, minor, step = re.fullmatch(r"gfx(\d+)([0-9a-f])([0-9a-f])", arch).groups()
     return int(major) * 1000 + int(minor, 16) * 100 + int(step, 16)
 

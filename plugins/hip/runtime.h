@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime.h: of HIP's runtime header as much as the dialect of portable kernels needs, in clang's
- * own words: the toolkit of AMD is not needed to compile kernels. Functions of math.h come with
- * clang and AMD's device libraries. */
+/* runtime.h: defines the part of HIP's runtime header that the dialect of portable kernels needs,
+ * by clang's builtins. So AMD's toolkit is not needed to compile kernels; the functions of math.h
+ * come from clang and AMD's device libraries. */
 #ifndef HIP_RUNTIME_H
 #define HIP_RUNTIME_H
 

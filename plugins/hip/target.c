@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.c: HIP's runtime as plugins/gpu calls it, AMD's or that of DCUs, which has another name;
- * and the images of kernels for both. No structure of HIP's is used: their layouts differ. */
+/* target.c: defines the names and constants of HIP's runtime for plugins/gpu, and the table of its
+ * kernel images. The runtime is AMD's, or that of DCUs, which has another name. No struct of HIP is
+ * used, because the runtimes have different layouts. */
 #include "target.h"
 #include "gpu/gpu.h"
 
@@ -17,9 +18,9 @@ static const char *const hipblaslt[] = {"libhipblaslt.so.1", "libhipblaslt.so.0"
 
 static const char *const rccl[] = {"librccl.so.1", NULL};
 
-enum { ARCHITECTURES = 16 }; /* at most */
+enum { ARCHITECTURES = 16 }; /* the maximum number */
 
-/* Written by the build: IMAGE(number, arch, family, type) for each image. */
+/* The build writes this file: IMAGE(number, arch, family, type) for each image. */
 #define IMAGE(number, arch, family, type) \
     extern const unsigned char hip_##arch##_##family##_##type[];
 #include "hip_images.def"
@@ -31,7 +32,7 @@ static const unsigned char *const
 #include "hip_images.def"
 };
 
-/* One for each architecture: the runtime takes that of the device. */
+/* One image for each architecture: the runtime accepts that of the device. */
 static const void *target_image(enum portable_family family, enum portable_type type, int which)
 {
     return images[which][family][type];

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c: compiled programs in files, a file each:
+/* cache.c: stores compiled OpenCL programs in a cache on disk, one file for each program:
  *
  *     magic | length of key | length of binary | hash of binary | key | binary
  *
- * The key says all that the binary depends on: what it was compiled from, how, for which device and
- * driver; the file's name is a hash of it. A file is written beside and renamed, so that a reader
- * sees a whole one or none; one that is cut, altered or another's is not used, and replaced. Of
- * several that want one that is not there, one compiles it: <file>.turn is locked meanwhile.
+ * The key contains everything that the binary depends on: sources, options, device and driver. The
+ * file's name is a hash of the key. A file is written under a temporary name and then renamed, so
+ * that a reader sees a complete file or none. A file that is truncated, damaged or of another
+ * program is not used, and is replaced. If several processes need a missing program, one of them
+ * compiles it and holds a lock on <file>.turn meanwhile.
  *
- * The folder is BP_XPU_CACHE, else backplane/xpu in XDG_CACHE_HOME or ~/.cache. BP_XPU_CACHE=
- * (empty) means no cache. A program with more rights than its caller has none. */
+ * The folder is BP_XPU_CACHE, or else backplane/xpu in XDG_CACHE_HOME or ~/.cache. BP_XPU_CACHE=
+ * (empty) disables the cache. A program with more rights than its user has no cache. */
 #include "xpu.h"
 
 #include <errno.h>
@@ -23,7 +24,7 @@
 
 struct head {
     char magic[8];
-    uint64_t key, binary, hash; /* bytes, bytes, of the binary */
+    uint64_t key, binary, hash; /* sizes in bytes; hash of the binary */
 };
 static const char magic[8] = "bpxpu1\n";
 static const uint64_t largest = UINT64_C(1) << 28;
@@ -37,7 +38,7 @@ uint64_t xpu_hash(uint64_t h, const void *data, size_t size)
     for (size_t i = 0; i < size; i++) h = (h ^ at[i]) * UINT64_C(1099511628211);
     return h;
 }
-/* The folder's path; false: there is to be no cache. */
+/* Writes the folder's path. false: the cache is disabled. */
 static bool cache_folder(char *out)
 {
     const char *own = secure_getenv("BP_XPU_CACHE"), *base = secure_getenv("XDG_CACHE_HOME"),
@@ -117,7 +118,8 @@ unsigned char *xpu_cache_read(const struct xpu_key *key, size_t *out_size)
     return binary;
 }
 
-/* Each folder on the way, for the user alone. What fails is noticed when the file is made. */
+/* Creates each folder of the path, for the user only. A failure is noticed when the file is
+ * created. */
 static void make_folders(const char *path)
 {
     char part[PATH];
@@ -150,7 +152,8 @@ void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, siz
     if (!good || rename(beside, path)) unlink(beside);
 }
 
-/* A file beside the program's, locked: a process that ends gives the lock back. */
+/* The path of the lock file beside the program's file. The system releases the lock when its
+ * process ends. */
 static bool turn_file(const struct xpu_key *key, char *out)
 {
     if (!cache_file(key, out)) return false;
@@ -177,7 +180,8 @@ int xpu_cache_begin(const struct xpu_key *key)
     return fd;
 }
 
-/* Those who wait have the file open, and find the program; those who come find it before. */
+/* Processes that wait for the lock have the file open, and then find the program. Processes that
+ * arrive later find the program before they open this file. */
 void xpu_cache_end(const struct xpu_key *key, int turn)
 {
     char path[PATH];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c: which OpenCL devices are devices here, and what they are.
+/* device.c: selects the OpenCL devices that the plugin offers, and reports their properties.
  *
- * BP_XPU_DEVICES is a list of patterns (fnmatch), separated by commas; a device is admitted whose
- * name, platform's name, or "platform/device" fits one. Without it GPUs and accelerators are: a
- * processor has the cpu plugin. */
+ * BP_XPU_DEVICES is a list of patterns (fnmatch), separated by commas. A device is admitted if its
+ * name, its platform's name, or "platform/device" matches a pattern. Without the variable, GPUs and
+ * accelerators are admitted: processors have the cpu plugin. */
 #include "xpu.h"
 
 #include <fnmatch.h>
@@ -38,8 +38,8 @@ bool xpu_device_extends(const struct xpu_device *d, const char *extension)
     return found;
 }
 
-/* For tests: BP_XPU_FP64=0 has devices compute as those do that have no 64-bit floating-point
- * numbers, BP_XPU_TEAMS=1 has processors run kernels in teams of many lanes, as GPUs do. */
+/* Variables for tests: BP_XPU_FP64=0 makes devices compute like those without 64-bit floating-point
+ * numbers; BP_XPU_TEAMS=1 makes processors run kernels in teams of many lanes, as GPUs do. */
 static bool device_is_set(const char *name, const char *value)
 {
     const char *set = secure_getenv(name);
@@ -47,14 +47,15 @@ static bool device_is_set(const char *name, const char *value)
     return set && !strcmp(set, value);
 }
 
-/* Its teams are of one lane. */
+/* Whether the device is a processor, whose teams have one lane. */
 static bool is_processor(const struct xpu *self, cl_device_id id)
 {
     return device_info_of(self, id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU &&
            !device_is_set("BP_XPU_TEAMS", "1");
 }
 
-/* Lanes of a team, at most, where a team is many: 0 are too few. */
+/* The maximum number of lanes of a team, for devices whose teams have many lanes; 0: the device has
+ * too few. */
 static size_t lanes_of(const struct xpu *self, cl_device_id id)
 {
     size_t most = (size_t)device_info_of(self, id, CL_DEVICE_MAX_WORK_GROUP_SIZE),
@@ -64,7 +65,7 @@ static size_t lanes_of(const struct xpu *self, cl_device_id id)
     return lanes > most ? 0 : lanes;
 }
 
-/* Teams of one lane need nothing. */
+/* The reason why the device cannot run teams, or NULL. Teams of one lane need no work-groups. */
 static const char *is_unfit_for_teams(const struct xpu *self, cl_device_id id)
 {
     if (is_processor(self, id)) return NULL;
@@ -74,9 +75,9 @@ static const char *is_unfit_for_teams(const struct xpu *self, cl_device_id id)
     return NULL;
 }
 
-/* Those of OpenCL 1.2 with a compiler, 64-bit numbers and addresses, little-endian memory and
- * work-groups for kernels' teams can run portable kernels. 16-bit floating-point numbers are made
- * of integers, and 64-bit ones need not be there. */
+/* The reason why the device cannot run portable kernels, or NULL. They need OpenCL 1.2 with a
+ * compiler, 64-bit integers and addresses, little-endian memory, and work-groups for the kernels'
+ * teams. 16-bit floating-point numbers are computed by integers, and 64-bit ones may be missing. */
 static const char *is_unfit(const struct xpu *self, cl_device_id id)
 {
     cl_bool compiler = CL_FALSE, little = CL_FALSE;
@@ -134,9 +135,10 @@ static bool is_admitted(const struct xpu *self, cl_platform_id platform, cl_devi
     return !why;
 }
 
-/* Whether host and device see what the other writes in memory that stays mapped: one memory, and no
- * caches in between that only mapping anew would empty. A processor is the host's; what others say
- * is that a buffer may be shared in place (of OpenCL 2.0: older drivers do not know it). */
+/* Whether host and device see each other's writes to memory that stays mapped: they share one
+ * memory, and no cache between them needs a new mapping to be flushed. This holds for processors.
+ * Other devices must report fine-grain buffer sharing (of OpenCL 2.0: older drivers do not know the
+ * query). */
 static bool is_coherent(const struct xpu *self, cl_device_id id, cl_device_type type)
 {
     enum { SVM_CAPABILITIES = 0x1053, SVM_FINE_GRAIN_BUFFER = 1 << 1 };
@@ -149,9 +151,10 @@ static bool is_coherent(const struct xpu *self, cl_device_id id, cl_device_type 
     return unified && (type & CL_DEVICE_TYPE_CPU || svm & SVM_FINE_GRAIN_BUFFER);
 }
 
-/* Where a team's memory is the device's own, as Mali's is, blocks only cost. PoCL says so of a
- * processor, on which blocks are for tests. Fewer lanes than a block has bring it again for each of
- * their turns. */
+/* Whether kernels should use blocks in the team's local memory. On devices where local memory is
+ * only a part of global memory, as Mali's, blocks only cost time. PoCL reports such memory for a
+ * processor, on which blocks are for tests. A team with fewer lanes than a block would load the
+ * block again for each group of lanes. */
 static bool has_blocks(const struct xpu_device *d, cl_device_type type)
 {
     cl_device_local_mem_type memory = 0;
@@ -160,9 +163,9 @@ static bool has_blocks(const struct xpu_device *d, cl_device_type type)
     return d->lanes == XPU_LANES && (type & CL_DEVICE_TYPE_CPU || memory == CL_LOCAL);
 }
 
-/* Drivers of GPUs that show a screen take a launch of a second or more for one that hangs, and
- * reset the device. So many additions a slow one does in less. BP_XPU_LAUNCH_WORK has another
- * number, for tests. */
+/* The maximum work of one launch. Drivers of GPUs that show a screen take a launch of a second or
+ * more for a hang, and reset the device. A slow GPU computes this many additions in less time.
+ * BP_XPU_LAUNCH_WORK sets another number, for tests. */
 static double launch_work(cl_device_type type)
 {
     const char *set = secure_getenv("BP_XPU_LAUNCH_WORK");
@@ -171,7 +174,7 @@ static double launch_work(cl_device_type type)
     return type & CL_DEVICE_TYPE_CPU ? 0 : 1e10;
 }
 
-/* Intel's compiler counts places in a buffer with 32 bits unless it is told. */
+/* Intel's compiler uses 32-bit offsets in a buffer unless an option requests more. */
 static bool has_large_buffers(const struct xpu_device *d, cl_device_type type)
 {
     enum { INTEL = 0x8086 };
@@ -181,8 +184,9 @@ static bool has_large_buffers(const struct xpu_device *d, cl_device_type type)
            device_info_of(d->self, d->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE) > UINT64_C(1) << 32;
 }
 
-/* Divisions and roots as IEEE has them, where the device can; what tolerances are made for. Without
- * f64 a number of the sources is an f32, whatever it looks like. */
+/* Sets the properties and compiler options. Divisions and roots round as in IEEE 754 if the device
+ * can do it; the tolerances assume this. On a device without f64, every literal in the sources is
+ * an f32. */
 static void set_options(struct xpu_device *d)
 {
     const struct xpu_calls *call = d->self->call;
@@ -199,7 +203,7 @@ static void set_options(struct xpu_device *d)
     d->has_host_memory = is_coherent(d->self, d->id, type);
     d->units = (uint32_t)device_info_of(d->self, d->id, CL_DEVICE_MAX_COMPUTE_UNITS);
     d->launch_work = launch_work(type);
-    d->parameters = 1024; /* every driver takes so much */
+    d->parameters = 1024; /* the minimum that every driver supports */
     call->clGetDeviceInfo(d->id, CL_DEVICE_MAX_PARAMETER_SIZE, sizeof d->parameters,
                           &d->parameters, NULL);
     snprintf(d->options, sizeof d->options, "-cl-std=CL1.2%s%s%s%s",
@@ -210,7 +214,8 @@ static void set_options(struct xpu_device *d)
              has_large_buffers(d, type) ? " -cl-intel-greater-than-4GB-buffer-required" : "");
 }
 
-/* A context of its own: drivers keep a buffer in the memory of each device of its context. */
+/* Adds a device with its own context: drivers keep a buffer in the memory of every device of its
+ * context. */
 static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_device_id id)
 {
     cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
@@ -238,7 +243,8 @@ static enum bp_status device_add(struct xpu *self, cl_platform_id platform, cl_d
     return BP_OK;
 }
 
-/* One that cannot be opened does not stop the others: the first failure, or BP_OK. */
+/* Adds a platform's devices. A device that cannot be opened does not stop the others. Returns the
+ * first failure, or BP_OK. */
 static enum bp_status add_platform(struct xpu *self, cl_platform_id platform)
 {
     cl_device_id id[DEVICES];
@@ -272,7 +278,7 @@ static enum bp_status add_platforms(struct xpu *self, const cl_platform_id *plat
     return self->n_device ? BP_OK : first;
 }
 
-/* No platform at all is an answer of its own (-1001). */
+/* A missing platform has its own error code (-1001). */
 enum bp_status xpu_devices_init(struct xpu *self)
 {
     cl_platform_id platform[PLATFORMS];
@@ -303,8 +309,8 @@ void xpu_devices_finish(struct xpu *self)
     free(self->device);
 }
 
-/* Operators whose results hang on places or terms that 24 bits do not hold: their kernels make them
- * as `real` (dialect.h). */
+/* Operators whose results depend on positions or terms that need more than 24 bits: their kernels
+ * compute them as `real` (dialect.h). */
 static const char *const of_f64[] = {
     "grid_sample", "grid_sample_grad_grid", "grid_sample_grad_input", "poisson",
     "resize_axis", "resize_axis_grad", "roi_align", "roi_align_grad", "tan",
@@ -317,7 +323,7 @@ static bool needs_f64(const struct bp_kernel *row)
     return false;
 }
 
-/* Here, where no device has f64; in portable_accepts, where this one has none. */
+/* Refuses a row if no device has f64. portable_accepts refuses a call if its device has none. */
 enum bp_status portable_usable(void *p, const struct bp_kernel *row)
 {
     const struct xpu *self = p;
@@ -346,11 +352,11 @@ enum bp_status xpu_device_count(void *p, uint32_t *out_count)
     return BP_OK;
 }
 
-/* Of extensions, whose numbers older headers lack: CL_DEVICE_UUID_KHR and
+/* Queries of extensions, whose numbers older headers lack: CL_DEVICE_UUID_KHR and
  * CL_DEVICE_PCI_BUS_INFO_KHR. */
 enum { UUID = 0x106a, PCI_BUS = 0x410f };
 
-/* What tells the hardware from others, as far as the driver does. */
+/* Reports the properties that identify the hardware, as far as the driver knows them. */
 static void tell_hardware(const struct xpu_device *d, struct bp_device_properties *out)
 {
     const struct xpu_calls *call = d->self->call;

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints sources.c: for each family of portable kernels its header with all that it includes, as OpenCL C for
-the driver's compiler. Comments and what only C and C++ see stay out. And for each entry where the numbers lie that
-are `host_real`, which a device without f64 wants as f32.
+"""Prints sources.c: for each family of portable kernels its header with all its includes, as OpenCL C for the
+driver's compiler.
 
-    embed.py SDK OUT DEPFILE FAMILY=HEADER...     a header is named from SDK
+Comments, and parts that only C and C++ compilers see, are left out. For each entry it also prints the offsets of the
+numbers of type `host_real`, which a device without f64 needs as f32.
+
+    embed.py SDK OUT DEPFILE FAMILY=HEADER...     the header's path is relative to SDK
 """
 import os
 import re
@@ -21,7 +23,7 @@ def text_of(path):
 
 
 def flat(path, seen):
-    """The file's lines; a header that guards itself comes once, a .def each time. <...> are C's own."""
+    """The file's lines with its includes: a header once, a .def each time. Includes in <...> are removed."""
     if path.endswith(".h"):
         if path in seen:
             return []
@@ -39,7 +41,7 @@ def flat(path, seen):
 
 
 def given(structs, name):
-    """Where the numbers of type host_real lie in a struct, those of its structs with them, as offsetof names them."""
+    """The offsets of a struct's numbers of type host_real, also in nested structs, as offsetof names them."""
     found = []
     for member in filter(None, map(str.strip, structs[name].split(";"))):
         struct, kind, names = re.fullmatch(r"(struct )?(\w+) (.*)", member).groups()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.c: marks in queues, asked and waited for. */
+/* event.c: records, queries and waits for events in queues. */
 #include "xpu.h"
 
 #include <stdlib.h>
@@ -16,7 +16,8 @@ enum bp_status xpu_event_create(void *p, uint32_t device, void **out_event)
     return BP_OK;
 }
 
-/* The copy of fault words that a mark stands behind writes into it. */
+/* Releases the event's marker. The copy of fault words before the marker writes to the event, so it
+ * must end first. */
 static void event_forget(struct xpu *self, struct xpu_event *e)
 {
     if (!e->event) return;
@@ -52,7 +53,8 @@ enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *ev
                               : xpu_fail(self, device, "clEnqueueMarkerWithWaitList", code);
 }
 
-/* It has been reached. A stream that is gone has nothing to tell. */
+/* Checks the fault words of an event that has been reached. A stream that no longer exists reports
+ * no faults. */
 static enum bp_status event_tell(const struct xpu_event *e)
 {
     struct xpu_device *d = e->device;
@@ -66,7 +68,7 @@ static enum bp_status event_tell(const struct xpu_event *e)
     return status;
 }
 
-/* Of a mark that may not have been reached: *out_reached. */
+/* Queries whether an event has been reached: *out_reached. */
 static enum bp_status event_ask(struct xpu *self, uint32_t device, struct xpu_event *e,
                                 bool *out_reached)
 {
@@ -89,7 +91,7 @@ enum bp_status xpu_event_query(void *p, uint32_t device, void *event)
     return status == BP_OK && !reached ? BP_ERR_NOT_READY : status;
 }
 
-/* For as long as it takes. How work has failed the event says. */
+/* Waits without a limit. After a failure, queries the event for its cause. */
 static enum bp_status event_wait(struct xpu *self, uint32_t device, struct xpu_event *e)
 {
     cl_int code = self->call->clWaitForEvents(1, &e->event);
@@ -110,8 +112,8 @@ static uint64_t event_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* OpenCL waits for ever or not at all: with a deadline it is asked again and again, every 20 us at
- * first, at the longest every millisecond. */
+/* OpenCL can wait without a limit or not at all. With a deadline the function polls the event,
+ * every 20 us at first, and at least every millisecond. */
 enum bp_status xpu_event_wait(void *p, uint32_t device, void *event, uint64_t timeout_ns)
 {
     struct xpu *self = p;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fault.c: fault words of a stream; see xpu.h. */
+/* fault.c: manages the fault words of a stream, into which kernels write that they found bad input
+ * values; see xpu.h. */
 #include "xpu.h"
 
 #include <string.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.c: all that a compiled program depends on, as a text: its sources, options, the device, its
- * driver and that one's platform. */
+/* key.c: builds the cache key of a compiled program: a text with all that the program depends on,
+ * its sources, options, the device, the driver and the platform. */
 #include "sources.h"
 #include "xpu.h"
 
 #include <string.h>
 
-/* What a driver says of itself: its beginning, and a hash of all. */
+/* Appends a value that the driver reports: its beginning, and a hash of the whole value. */
 static void key_append(struct xpu_key *key, const char *value, size_t size)
 {
     enum { SHOWN = 120 };
@@ -37,8 +37,9 @@ static void append_platform(struct xpu_key *key, const struct xpu_device *d, cl_
     key_append(key, value, size < sizeof value ? size : sizeof value);
 }
 
-/* What tells builds of a driver apart whose versions are the same (cl_khr_device_uuid). The
- * device's own number is none of a program's business: devices of one name share it. */
+/* Appends the driver's UUID (cl_khr_device_uuid), which distinguishes builds of a driver with equal
+ * versions. The device's own UUID is not part of the key: devices of the same name share
+ * programs. */
 static void append_uuid(struct xpu_key *key, const struct xpu_device *d)
 {
     enum { DRIVER_UUID = 0x106b };

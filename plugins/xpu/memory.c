@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: buffers and copies. An address is a byte offset in a buffer. */
+/* memory.c: allocates buffers and copies their contents. An address is a byte offset in a
+ * buffer. */
 #include "xpu.h"
 
 #include <inttypes.h>
@@ -16,7 +17,8 @@ static enum bp_status no_space(const struct xpu_device *d, uint32_t space)
                                             : "");
 }
 
-/* Stays mapped as long as it lives: where device and host have one memory both see it. */
+/* Maps a buffer for its whole lifetime: host and device share one memory, so both see its
+ * contents. */
 static enum bp_status memory_map(struct xpu_device *d, cl_mem buffer, uint64_t size,
                                  void **out_host)
 {
@@ -82,8 +84,8 @@ static void CL_CALLBACK memory_staged(cl_event event, cl_int status, void *memor
     free(memory);
 }
 
-/* What is small is copied aside, so that the call need not wait for what the stream does. false:
- * not done. */
+/* Copies a small source to temporary memory, so that the call need not wait for earlier work in the
+ * stream. false: the source is too large, or there is no memory; nothing was copied. */
 static bool memory_stage(struct xpu *self, struct xpu_stream *stream, const struct bp_copy *copy,
                          cl_int *out_code)
 {
@@ -134,7 +136,7 @@ enum bp_status xpu_copy_out(void *p, uint32_t device, void *stream, const struct
     code = self->call->clEnqueueReadBuffer(s->queue, copy->src_memory, CL_TRUE, (size_t)copy->src,
                                            (size_t)copy->size, copy->dst, 0, NULL, NULL);
     if (code != CL_SUCCESS) {
-        self->call->clFinish(s->queue); /* nobody writes word any more */
+        self->call->clFinish(s->queue); /* no copy writes to `word` any more */
         return xpu_work_fail(self, device, "clEnqueueReadBuffer", code);
     }
     return xpu_fault_check(s, word, launched);

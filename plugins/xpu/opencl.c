@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opencl.c: opens the OpenCL loader; names of its errors. */
+/* opencl.c: opens the OpenCL loader, and translates OpenCL's error codes. */
 #include "opencl.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@ static struct {
     char why[256];
 } loader = {.once = PTHREAD_ONCE_INIT};
 
-/* The library stays open: drivers behind it start threads that outlive any instance. */
+/* The library is never closed, because its drivers start threads that outlive any instance. */
 static void open_loader(void)
 {
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -77,7 +77,7 @@ static const struct {
 #undef ERROR
 };
 
-/* NVIDIA's, of no header: a kernel has read or written where it must not. */
+/* A code of NVIDIA's that no header defines: a kernel accessed an invalid address. */
 enum { ILLEGAL_ACCESS = -9999 };
 
 const char *xpu_opencl_name(cl_int code)

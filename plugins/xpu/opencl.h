@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* opencl.h: OpenCL as this plugin reaches it: through the loader of the machine (libOpenCL.so.1),
- * opened at run time, so that a machine without it has no such device, and no broken plugin. */
+/* opencl.h: declares OpenCL as the plugin uses it: through the machine's loader (libOpenCL.so.1),
+ * which is opened at run time. A machine without the loader has no xpu device, but the plugin is
+ * not broken. */
 #ifndef XPU_OPENCL_H
 #define XPU_OPENCL_H
 
@@ -13,15 +14,15 @@ struct xpu_calls {
 #include "calls.def"
 };
 
-/* Opens the loader, once for the process. BP_ERR_ABSENT, with a message: there is none, or it lacks
- * a function. */
+/* Opens the loader, once per process. BP_ERR_ABSENT, with a message: there is no loader, or it
+ * lacks a function. */
 enum bp_status xpu_opencl_open(const struct bp_host *host, const struct xpu_calls **out_calls);
 
-/* What an error of OpenCL is: its name, and the status that says it best. */
+/* The name of an OpenCL error, and the status that describes it best. */
 const char *xpu_opencl_name(cl_int code);
 enum bp_status xpu_opencl_status(cl_int code);
-/* The same of a call that tells how work has ended, or of that work's own state: there a lack of
- * resources is a kernel that crashed, and the context is dead. */
+/* The status of an error that reports how work has ended: a lack of resources then means that a
+ * kernel crashed, and the context is unusable. */
 enum bp_status xpu_opencl_outcome(cl_int code);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c: the plugin's table, and the making of an instance. Start here. */
+/* plugin.c: defines the xpu plugin's table of callbacks, and creates and destroys an instance.
+ * Start here. */
 #include "xpu.h"
 
-/* Drivers find their devices in the first call that asks for them, and not all do that in one
- * thread at a time (PoCL 3.1 crashed, or found none): instances of several cores are made one after
- * the other. */
+/* Drivers search for their devices in the first call that lists them, and some cannot do this in
+ * several threads at the same time (PoCL 3.1 crashed, or found no device). So the instances of
+ * several cores are created one after the other. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 static enum bp_status plugin_make(const struct bp_host *host, struct xpu *self)

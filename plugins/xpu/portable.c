@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* portable.c: puts an entry of a portable kernel into a stream. */
+/* portable.c: launches an entry of a portable kernel in a stream. */
 #include "sources.h"
 #include "xpu.h"
 
@@ -7,9 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARGS_MAX = 4096 }; /* bytes of an entry's numbers, at most */
+enum { ARGS_MAX = 4096 }; /* maximum size of an entry's arguments in bytes */
 
-/* The buffer of true extents: the launch's are copied to the host behind the kernel. */
+/* Replaces the operand by the stream's buffer for true extents. After the kernel they are copied
+ * from there to the launch's results on the host. */
 static enum bp_status take_results(struct xpu_stream *s, const struct bp_launch *launch,
                                    struct portable_operand *operand)
 {
@@ -44,7 +45,7 @@ static enum bp_status give_results(struct xpu_stream *s, const struct portable *
     return BP_OK;
 }
 
-/* Operands as the device finds them. */
+/* Determines the operands' buffers and offsets on the device. */
 static enum bp_status portable_place(struct xpu_stream *s, const struct bp_launch *launch,
                                      const struct portable *p, struct portable_operand *out)
 {
@@ -58,19 +59,21 @@ static enum bp_status portable_place(struct xpu_stream *s, const struct bp_launc
     return status;
 }
 
-/* How a launch is divided. Kernels go round where there are more elements, or teams, than that. One
- * of more groups than a part is launched as several, one after the other. */
+/* The division of a launch into groups. If there are more elements or teams than a launch may have,
+ * each lane or group loops over several. If there are more groups than `part`, several launches
+ * follow each other. */
 struct division {
     size_t groups, lanes;
-    size_t part;  /* groups of a launch */
-    int64_t each; /* elements, or teams, of a group */
-    int64_t run;  /* elements that a lane makes together; 0: entries do not ask */
+    size_t part;  /* maximum groups of one launch */
+    int64_t each; /* elements or teams of a group */
+    int64_t run;  /* elements that a lane computes together; 0: the entry has no such argument */
 };
 
-/* Groups that a launch should have, of n: so few that it ends in time, so many that no unit of the
- * device stands idle. Elements that are made with little work wait for memory; their number is not
- * what lasts. Nor is one divided whose lanes make several elements: those that do not lie side by
- * side are made singly, and then a part does not begin where the one before ended. */
+/* The number of groups, of n, for one launch: few enough that the launch ends in time, and enough
+ * that no unit of the device is idle. Elementwise entries that compute less than 64 additions for
+ * an element are limited by memory, so they are not divided. Neither are entries whose lanes
+ * compute several elements together: elements that are not contiguous are computed one by one, and
+ * then a part would not begin where the previous part ended. */
 static size_t portable_part_of(const struct xpu_device *d, const struct portable *p, int64_t each,
                                int64_t n)
 {
@@ -90,7 +93,7 @@ static struct division portable_divide(const struct xpu_device *d, const struct 
                                        const struct portable *p)
 {
     static const int64_t most = 1 << 22;
-    static const double run_work = 32768; /* enough that handing it out costs little */
+    static const double run_work = 32768; /* enough to make the cost of distribution small */
     struct division by = {.lanes = kernel->lanes};
     int64_t each = 1, n;
 
@@ -106,7 +109,8 @@ static struct division portable_divide(const struct xpu_device *d, const struct 
     return by;
 }
 
-/* An entry's numbers as a device without f64 has them. */
+/* Writes an entry's arguments with the numbers of type host_real as f32, for a device without
+ * f64. */
 static void portable_narrow(const struct portable *p, unsigned char *out)
 {
     const struct xpu_given *given = &xpu_given[portable_entry_number(p->family, p->entry)];
@@ -120,8 +124,8 @@ static void portable_narrow(const struct portable *p, unsigned char *out)
     }
 }
 
-/* The kernel's numbers, of whose size there is one for each entry. Without memory to keep them they
- * are set each time. */
+/* Sets the entry's arguments if they have changed; their size is constant for each entry. Without
+ * memory to remember them they are set for each launch. */
 static cl_int set_numbers(const struct xpu_device *d, struct xpu_kernel *k,
                           const struct portable *p)
 {
@@ -159,8 +163,8 @@ static cl_int set_operands(const struct xpu *self, struct xpu_kernel *k, cl_uint
     return code;
 }
 
-/* Under the kernel's lock: those arguments that differ from what they are. count: what the launch
- * goes to. */
+/* Sets the arguments that differ from those that are set. Under the kernel's lock. count: the end
+ * of the launch's elements or teams. */
 static cl_int set_args(const struct xpu_device *d, struct xpu_kernel *k, const struct portable *p,
                        int64_t count, const struct division *by,
                        const struct portable_operand *operand)
@@ -186,7 +190,8 @@ static cl_int set_args(const struct xpu_device *d, struct xpu_kernel *k, const s
     return code;
 }
 
-/* All that set_args sets. Drivers that are given more than they say answer this or that. */
+/* Checks the size of all arguments that set_args sets. Beyond their limit, drivers fail with
+ * various errors. */
 static enum bp_status check_size(const struct xpu_device *d, const struct bp_launch *launch,
                                  const struct portable *p)
 {
@@ -205,7 +210,8 @@ int portable_has_blocks(void *self, uint32_t device)
     return ((struct xpu *)self)->device[device].has_blocks;
 }
 
-/* Drivers gather launches, some until somebody waits: then the device stands idle until then. */
+/* Starts the launches that the driver has gathered, for each XPU_UNSTARTED launches. Some drivers
+ * start them only when the host waits, and the device would be idle until then. */
 static void start_some(struct xpu_stream *s, bool now)
 {
     uint32_t given = atomic_fetch_add_explicit(&s->given, 1, memory_order_relaxed) + 1;
@@ -213,8 +219,8 @@ static void start_some(struct xpu_stream *s, bool now)
     if (now || given % XPU_UNSTARTED == 0) s->device->self->call->clFlush(s->queue);
 }
 
-/* The part of the launch that begins with group first. What a driver gathers it may hand to the
- * device as one: a part is handed on alone. */
+/* Launches the groups from `first` on, at most by->part. The driver could merge launches that it
+ * gathers, so each part is started alone. */
 static cl_int portable_enqueue(struct xpu_stream *s, struct xpu_kernel *kernel,
                                const struct portable *p, const struct division *by, size_t first,
                                const struct portable_operand *operand)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c: compiles the entries of a family of portable kernels for a type, when one of them is
- * first launched; from the cache where they have been compiled before. */
+/* program.c: compiles the entries of a family of portable kernels for one type when the first of
+ * them is launched, or loads them from the cache. */
 #include "sources.h"
 #include "xpu.h"
 
@@ -35,7 +35,7 @@ void xpu_programs_finish(struct xpu_device *device)
         }
 }
 
-/* What the compiler said goes to the log: it may be long. */
+/* Logs the compiler's output, which may be too long for an error message. */
 static void log_build(struct xpu_device *d, cl_program program)
 {
     const struct xpu *self = d->self;
@@ -68,7 +68,8 @@ static void program_keep(struct xpu_device *d, cl_program program, const struct 
     free(binary);
 }
 
-/* NULL: not in the cache, or the driver does not want it any more. */
+/* Loads a program from the cache. NULL: it is not in the cache, or the driver no longer accepts
+ * it. */
 static cl_program from_cache(struct xpu_device *d, const struct xpu_key *key, const char *options)
 {
     const struct xpu *self = d->self;
@@ -109,7 +110,8 @@ static enum bp_status program_compile(struct xpu_device *d, const struct xpu_sou
     return xpu_fail(self, d->number, "clBuildProgram", code);
 }
 
-/* The kernel may be launched in teams of its lanes. A driver that does not say is believed. */
+/* Checks that the kernel can be launched in teams of its lanes. A driver that reports no limit
+ * passes. */
 static enum bp_status check_lanes(struct xpu_device *d, const struct xpu_kernel *k,
                                   const char *name)
 {
@@ -167,7 +169,7 @@ static enum bp_status make_kernels(struct xpu_device *d, cl_program program, siz
     return BP_OK;
 }
 
-/* One that another process compiles meanwhile is waited for. */
+/* Compiles the program, or waits until another process has compiled it. */
 static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source *source,
                                    const struct xpu_key *key, const char *options, cl_program *out)
 {
@@ -183,7 +185,7 @@ static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source
     return status;
 }
 
-/* For teams of so many lanes. */
+/* Builds the kernels for teams of this many lanes. */
 static enum bp_status build_for(struct xpu_device *d, size_t lanes, enum portable_family family,
                                 enum portable_type type, struct xpu_kernel **out)
 {
@@ -201,12 +203,13 @@ static enum bp_status build_for(struct xpu_device *d, size_t lanes, enum portabl
     if (!program) status = compile_once(d, source, &key, options, &program);
     if (status) return status;
     status = make_kernels(d, program, lanes, family, type, out);
-    d->self->call->clReleaseProgram(program); /* its kernels keep it */
+    d->self->call->clReleaseProgram(program); /* its kernels keep it alive */
     return status;
 }
 
-/* Under the program's lock. Some devices can run single kernels in small work-groups only, and say
- * so when a kernel is there, or refuse to compile it. */
+/* Builds the kernels. Under the program's lock. Some devices can run certain kernels only in small
+ * work-groups. They report this for the compiled kernel, or fail to compile it, so the function
+ * then tries fewer lanes. */
 static enum bp_status program_build(struct xpu_device *d, enum portable_family family,
                                     enum portable_type type, struct xpu_kernel **out)
 {

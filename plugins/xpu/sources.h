@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sources.h: the portable kernels' sources in OpenCL C, a text for each family with all that it
- * includes, and what a device without f64 needs; sources.c is printed by embed.py. */
+/* sources.h: declares the portable kernels' sources in OpenCL C, one text for each family including
+ * its headers, and the arguments that a device without f64 needs as f32. embed.py prints
+ * sources.c. */
 #ifndef XPU_SOURCES_H
 #define XPU_SOURCES_H
 
 #include <stdint.h>
 
 struct xpu_source {
-    uint32_t n; /* lines, each with its end */
+    uint32_t n; /* number of lines, each with its newline */
     const char *const *line;
 };
 extern const struct xpu_source xpu_source[]; /* by enum portable_family */
 
-/* Where in an entry's numbers those are that are `host_real` (dialect.h): doubles, in whose places
- * a device without f64 finds an f32. */
+/* The offsets of an entry's arguments of type `host_real` (dialect.h): doubles, in whose place a
+ * device without f64 reads an f32. */
 struct xpu_given {
     uint16_t n, at[8];
 };

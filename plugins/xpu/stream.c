@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c: in-order queues. */
+/* stream.c: creates, waits for and destroys streams, which are in-order OpenCL queues. */
 #include "xpu.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ struct xpu_stream *xpu_stream_of(struct xpu *self, uint32_t device, void *stream
     return stream ? stream : self->device[device].common;
 }
 
-/* Number i of the device's queues, held; NULL: there are no more. */
+/* Retains and returns queue number i of the device; NULL: there are no more. */
 static cl_command_queue stream_hold(struct xpu_device *d, int i)
 {
     cl_command_queue queue = NULL;
@@ -63,7 +63,8 @@ static cl_command_queue stream_hold(struct xpu_device *d, int i)
     return queue;
 }
 
-/* Streams are waited for one by one; new ones stand in front: none of the others is missed. */
+/* Waits for the streams one by one. A new stream is inserted at the front, so the loop misses none
+ * of the others. */
 static enum bp_status finish_all(struct xpu_device *d)
 {
     const struct xpu_calls *call = d->self->call;
@@ -92,7 +93,7 @@ enum bp_status xpu_synchronize(void *p, uint32_t device, void *stream)
     return status || stream ? status : finish_all(s->device);
 }
 
-/* Events of one context only: of one device. */
+/* Supports only events of the same context, that is of the same device. */
 enum bp_status xpu_stream_wait(void *p, uint32_t device, void *stream, void *event)
 {
     struct xpu *self = p;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* xpu.h: what the files of the xpu plugin share: the instance, its devices, streams, kernels.
+/* xpu.h: declares the types and functions that the files of the xpu plugin share: the instance, its
+ * devices, streams and kernels.
  *
- * A device of OpenCL 1.2 or later is a device here. Memory is a buffer object: bp_memory.handle is
- * a cl_mem, addresses are byte offsets in it (BP_DEVICE_HANDLES). A stream is an in-order queue.
- * Each device has a context of its own: buffers and events of one serve no other. */
+ * Each OpenCL device of version 1.2 or later can be a device of this plugin. Memory is a buffer
+ * object: bp_memory.handle is a cl_mem, and addresses are byte offsets in it (BP_DEVICE_HANDLES). A
+ * stream is an in-order queue. Each device has its own context: buffers and events of one device
+ * cannot be used on another. */
 #ifndef XPU_H
 #define XPU_H
 
@@ -15,33 +17,35 @@
 #include <stdbool.h>
 
 enum {
-    XPU_FAULTS = 64,  /* launches that may be told apart by their fault words */
-    XPU_UNSTARTED = 16, /* launches that a driver may gather before it is told to start */
+    XPU_FAULTS = 64,  /* launches that the fault words can distinguish */
+    XPU_UNSTARTED = 16, /* launches that a driver may gather before it must start them */
     XPU_RESULTS = 64, /* true extents that one launch may write */
-    XPU_LANES = 256,  /* of a team, if the device and the kernel can have so many */
+    XPU_LANES = 256,  /* maximum lanes of a team; some devices and kernels allow fewer */
     XPU_LANES_FEWEST = 64,
 };
 
-/* What the arguments of a kernel are: those that are the same in the next launch need not be set
- * again. */
+/* The arguments that are set for a kernel: an argument with the same value in the next launch need
+ * not be set again. */
 struct xpu_setting {
-    bool is_whole;     /* all of them were set */
-    uint64_t released; /* buffers, by then: a later one may have the handle of one that is gone */
+    bool is_whole;     /* all of them were set successfully */
+    uint64_t released; /* number of released buffers at that time: a later buffer may have the
+                          handle of a released one */
     unsigned char *args;
     int64_t count, run;
     cl_mem memory[PORTABLE_OPERANDS];
     cl_ulong at[PORTABLE_OPERANDS];
 };
 
-/* An entry of a portable kernel. Arguments are state of the object: set and enqueued under lock. */
+/* An entry of a portable kernel. The arguments are state of the kernel object, so they are set, and
+ * the kernel is enqueued, under the lock. */
 struct xpu_kernel {
     cl_kernel kernel;
-    size_t lanes;                 /* of a team, for which it was compiled */
+    size_t lanes;                 /* of a team, for which the kernel was compiled */
     pthread_mutex_t lock;
     struct xpu_setting set;
 };
 
-/* The entries of a family for one type, compiled when one is first needed. */
+/* The entries of a family for one type, compiled when one of them is first needed. */
 struct xpu_program {
     pthread_mutex_t lock;
     _Atomic(struct xpu_kernel *) kernel; /* one for each entry; NULL: not compiled yet */
@@ -49,22 +53,23 @@ struct xpu_program {
 
 struct xpu_stream {
     struct xpu_device *device;
-    struct xpu_stream *next;      /* of the device, under its lock */
-    uint64_t number;              /* which no other stream of the device has had */
+    struct xpu_stream *next;      /* the next stream of the device; guarded by the device's lock */
+    uint64_t number;              /* unique among all streams that the device ever had */
     cl_command_queue queue;
     pthread_mutex_t lock;
-    cl_mem faults, results;       /* made when first needed */
-    const char *name[XPU_FAULTS]; /* of the kernels that were given the fault words */
-    _Atomic uint32_t given;       /* launches */
-    uint64_t launched, checked;   /* those with a fault word; those of them that went well */
+    cl_mem faults, results;       /* created when first needed */
+    const char *name[XPU_FAULTS]; /* the kernels that use the fault words */
+    _Atomic uint32_t given;       /* number of launches */
+    uint64_t launched, checked;   /* number of launches with a fault word; of these, the number that
+                                     is known to have succeeded */
 };
 
 struct xpu_event {
-    cl_event event; /* NULL: recorded never */
+    cl_event event; /* NULL: never recorded */
     struct xpu_device *device;
-    uint64_t stream;              /* number of its stream, which may be gone */
-    uint64_t launched;            /* of the stream, when it was recorded */
-    uint32_t fault[XPU_FAULTS];   /* its fault words then, if there were any */
+    uint64_t stream;              /* number of its stream, which may no longer exist */
+    uint64_t launched;            /* the stream's `launched` when the event was recorded */
+    uint32_t fault[XPU_FAULTS];   /* the stream's fault words at that time, if any */
 };
 
 struct xpu_device {
@@ -73,46 +78,47 @@ struct xpu_device {
     cl_device_id id;
     cl_context context;
     uint32_t number;
-    size_t lanes;                 /* of a team, at most */
-    uint32_t units;               /* that run teams side by side */
-    double launch_work;           /* of one launch, in additions, about; 0: any */
-    size_t parameters;            /* bytes that the arguments of a kernel may take */
-    bool has_f64;                 /* else its dtypes are those that need none */
-    bool is_processor;            /* a team is one lane, which makes runs of independent elements */
-    bool has_blocks;              /* teams share memory that is fast: portable_has_blocks */
-    bool has_host_memory;         /* device and host have one memory: what is mapped stays so */
-    char options[192];            /* to compile for it */
-    struct xpu_stream *common;    /* the stream NULL */
+    size_t lanes;                 /* maximum lanes of a team */
+    uint32_t units;               /* compute units, which run teams in parallel */
+    double launch_work;           /* maximum work of one launch in additions, about; 0: no limit */
+    size_t parameters;            /* maximum size in bytes of a kernel's arguments */
+    bool has_f64;                 /* if not, the device has no dtypes that need f64 */
+    bool is_processor;            /* a team is one lane, which computes runs of independent
+                                     elements */
+    bool has_blocks;              /* teams share fast local memory: portable_has_blocks */
+    bool has_host_memory;         /* device and host share one memory: pinned buffers stay mapped */
+    char options[192];            /* compiler options for the device */
+    struct xpu_stream *common;    /* the stream for calls that name none (NULL) */
     pthread_mutex_t lock;
-    struct xpu_stream *streams;   /* all of them */
-    uint64_t n_stream;            /* made so far */
+    struct xpu_stream *streams;   /* list of all streams */
+    uint64_t n_stream;            /* number of streams created so far */
     struct xpu_program program[PORTABLE_FAMILIES][PORTABLE_TYPES_COUNT];
 };
 
-/* An instance. Constant after create, but for the count. */
+/* An instance. Constant after create, except for the number of released buffers. */
 struct xpu {
     const struct bp_host *host;
     const struct xpu_calls *call;
     struct xpu_device *device;
     uint32_t n_device;
-    _Atomic uint64_t released;    /* buffers, so far */
+    _Atomic uint64_t released;    /* number of released buffers */
 };
 
-/* device.c: finds the devices that BP_XPU_DEVICES admits; the callbacks. */
+/* device.c: finds the devices that BP_XPU_DEVICES admits, and implements the callbacks. */
 enum bp_status xpu_devices_init(struct xpu *self);
 void xpu_devices_finish(struct xpu *self);
 enum bp_status xpu_device_count(void *self, uint32_t *out_count);
 enum bp_status xpu_device_properties(void *self, uint32_t device,
                                      struct bp_device_properties *out);
 
-/* Whether the driver has the extension for it. */
+/* Whether the device's driver supports the extension. */
 bool xpu_device_extends(const struct xpu_device *device, const char *extension);
 
 /* memory.c */
 enum bp_status xpu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                                    struct bp_memory *out);
 void xpu_memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
-/* Gives a buffer back, if it is one. */
+/* Releases a buffer; NULL has no effect. */
 void xpu_buffer_release(struct xpu *self, cl_mem buffer);
 enum bp_status xpu_copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status xpu_copy_out(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
@@ -124,7 +130,7 @@ enum bp_status xpu_stream_create(void *self, uint32_t device, void **out_stream)
 void xpu_stream_destroy(void *self, uint32_t device, void *stream);
 enum bp_status xpu_synchronize(void *self, uint32_t device, void *stream);
 enum bp_status xpu_stream_wait(void *self, uint32_t device, void *stream, void *event);
-/* The plugin's stream behind what the core names. */
+/* The plugin's stream for a stream of the core: the device's common stream for NULL. */
 struct xpu_stream *xpu_stream_of(struct xpu *self, uint32_t device, void *stream);
 
 /* event.c */
@@ -134,50 +140,54 @@ enum bp_status xpu_event_record(void *self, uint32_t device, void *stream, void 
 enum bp_status xpu_event_query(void *self, uint32_t device, void *event);
 enum bp_status xpu_event_wait(void *self, uint32_t device, void *event, uint64_t timeout_ns);
 
-/* fault.c: words that kernels write where values in their inputs are wrong. A launch takes the next
- * of the stream's words; they are read when somebody waits. */
+/* fault.c: manages the words into which kernels write that they found bad values in their inputs.
+ * Each launch uses the next word of its stream. The host reads the words when it waits for the
+ * stream. */
 
-/* The buffer and the offset of the word for a launch of row. */
+/* The buffer, and the offset of the word, for a launch of this kernel row. */
 enum bp_status xpu_fault_take(struct xpu_stream *stream, const struct bp_kernel *row,
                               struct portable_operand *out);
-/* Has the words copied to word[XPU_FAULTS], in the stream's order, if launches were given any since
- * they were last found good; *out_launched is for xpu_fault_check. */
+/* Enqueues a copy of the words to word[XPU_FAULTS], if launches have used words since the last
+ * successful check. *out_launched is the argument for xpu_fault_check. */
 enum bp_status xpu_fault_read(struct xpu_stream *stream, uint32_t *word, uint64_t *out_launched);
-/* When the copy is there: BP_ERR_FAULT names the kernel; the words are cleared. */
+/* Checks the copy once it has ended. BP_ERR_FAULT: the message names the kernel; the words are
+ * cleared. */
 enum bp_status xpu_fault_check(struct xpu_stream *stream, const uint32_t *word, uint64_t launched);
 
-/* program.c: the kernel of an entry, compiled at first. */
+/* program.c: returns the kernel of an entry, compiled when it is first needed. */
 enum bp_status xpu_kernel_get(struct xpu_device *device, enum portable_family family,
                               enum portable_type type, int entry, struct xpu_kernel **out);
 void xpu_programs_init(struct xpu_device *device);
 void xpu_programs_finish(struct xpu_device *device);
 
-/* key.c: what a program that is compiled with these options depends on. */
+/* key.c: builds a key from all that a program compiled with these options depends on. */
 struct xpu_source;
 struct xpu_key {
     uint32_t size;
-    char text[1536]; /* the longest: 6 times 142, options, two hashes, a UUID */
+    char text[1536]; /* longest: 6 times 142, options, two hashes, a UUID */
 };
 struct xpu_key xpu_cache_key(const struct xpu_device *device, const struct xpu_source *source,
                              const char *options);
 
-/* FNV-1a, 64 bits (http://www.isthe.com/chongo/tech/comp/fnv/), of size bytes more. */
+/* Continues a 64-bit FNV-1a hash (http://www.isthe.com/chongo/tech/comp/fnv/) with `size` more
+ * bytes. */
 #define XPU_HASH_BEGIN UINT64_C(14695981039346656037)
 uint64_t xpu_hash(uint64_t hash, const void *data, size_t size);
 
-/* cache.c: compiled programs on disk, by what they were compiled from, for which device and driver.
- * A folder that is full, read-only or holds junk costs the compilation only. */
-/* The program's binary, in memory of malloc; NULL: not there. */
+/* cache.c: stores compiled programs on disk, by their sources, device and driver. If the folder is
+ * full, read-only or damaged, programs are only compiled again. */
+/* Returns the program's binary, in memory from malloc; NULL: not in the cache. */
 unsigned char *xpu_cache_read(const struct xpu_key *key, size_t *out_size);
 void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, size_t size);
 void xpu_cache_remove(const struct xpu_key *key);
-/* Who is to compile a program that is not there: of several processes, and devices, one; the others
- * wait (a minute at most) and then find it. A turn, for xpu_cache_end; -1: there is no cache, or it
- * took too long. */
+/* Selects one of several processes and devices to compile a program that is not in the cache; the
+ * others wait (a minute at most) and then find it. Returns a turn for xpu_cache_end; -1: there is
+ * no cache, or the wait took too long. */
 int xpu_cache_begin(const struct xpu_key *key);
 void xpu_cache_end(const struct xpu_key *key, int turn);
 
-/* Says what a call of OpenCL answered; xpu_work_fail: one that tells how work has ended. */
+/* Writes the message for a failed OpenCL call. xpu_work_fail: for a call that reports how work has
+ * ended. */
 enum bp_status xpu_fail(const struct xpu *self, uint32_t device, const char *call, cl_int code);
 enum bp_status xpu_work_fail(const struct xpu *self, uint32_t device, const char *call,
                              cl_int code);
