@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blaslt.c: stands in for cuBLASLt, or for hipBLASLt (-DSIM_HIPBLASLT): the functions of
- * gpu/blaslt.def, on simulated streams. It refuses what the library does, and what it would not do
- * as it should. */
+/* blaslt.c: simulates cuBLASLt, or hipBLASLt (-DSIM_HIPBLASLT): implements the functions of
+ * gpu/blaslt.def on simulated streams. It refuses the calls that the library refuses, and those
+ * that the library would execute incorrectly. */
 #include "gpu/blaslt.h"
 #include "gemm.h"
 #include <sched.h>
@@ -32,22 +32,22 @@ enum { VERSION = 130000, WORKSPACE = 4096, ALIGNED = 16 };
 
 enum kind { HANDLE = 0x17, OPERATION, LAYOUT, PREFERENCE };
 
-/* All that the library makes. */
+/* An object of the library. */
 struct thing {
     enum kind kind;
-    void *stream; /* of a handle: where its products were last, */
-    unsigned under_way; /* and how many of them are not done */
-    int sums, factors, turned[2], epilogue, bias_type; /* of an operation */
+    void *stream; /* for a handle: the stream of its last products, */
+    unsigned under_way; /* and the number of these products that are not done */
+    int sums, factors, turned[2], epilogue, bias_type; /* for an operation */
     bool written;
     void *bias;
-    int type, batch; /* of a layout */
+    int type, batch; /* for a layout */
     uint64_t rows, columns;
     int64_t between, step;
-    uint64_t workspace; /* of a preference */
+    uint64_t workspace; /* for a preference */
     uint32_t alignment[4], reduction;
 };
 
-/* Ends a call that began with this code. */
+/* Creates an object and ends the call that began with this code. */
 static int blaslt_make(int code, struct thing thing, void **out)
 {
     struct thing *made;
@@ -61,7 +61,7 @@ static int blaslt_make(int code, struct thing thing, void **out)
     return sim_leave(0);
 }
 
-/* Given back whatever is to fail; a handle, when its products are done. */
+/* Destroys an object even if the call is set to fail. A handle waits for its products first. */
 static int blaslt_destroy(enum sim_call call, void *p, enum kind kind)
 {
     int code = sim_enter(call);
@@ -87,7 +87,8 @@ size_t cublasLtGetVersion(void)
 }
 #endif
 
-/* hipBLASLt's has memory of the device, and waits for it, which spoils captures. */
+/* A handle of hipBLASLt owns device memory, so its creation waits for the device and invalidates
+ * captures. */
 int LT(Create)(void **out)
 {
     struct sim_device *device = NULL;
@@ -136,7 +137,7 @@ int LT(MatmulPreferenceDestroy)(void *preference)
     return blaslt_destroy(NUMBER_OF(MatmulPreferenceDestroy), preference, PREFERENCE);
 }
 
-/* Puts a value into one of the places, by its attribute; sizes have to be those of the places. */
+/* An attribute and its field. Setting it requires a value of the field's size. */
 struct place {
     int attribute;
     void *at;
@@ -202,14 +203,15 @@ static enum sim_type blaslt_type_of(int type)
                                    : SIM_TYPES;
 }
 
-/* Of hipBLASLt: 32 bits, and steps forward. */
+/* Limits of hipBLASLt: extents of 32 bits, and batch steps that are not negative. */
 static bool is_narrow(const struct thing *layout)
 {
     return layout->rows <= INT32_MAX && layout->columns <= INT32_MAX &&
            layout->between <= INT32_MAX && layout->step >= 0;
 }
 
-/* What is alike for the choice of an algorithm and its run; false: matrices do not fit. */
+/* Fills in the fields that the choice of an algorithm and its run share. false: the matrices do not
+ * fit. */
 static bool blaslt_fill(struct sim_gemm *g, const struct thing *o,
                         const struct thing *const layout[])
 {
@@ -237,11 +239,12 @@ static bool blaslt_fill(struct sim_gemm *g, const struct thing *o,
            layout[SIM_C]->rows == d->rows && layout[SIM_C]->columns == d->columns;
 }
 
-/* What the heuristic likes best cannot be had, and the next is slow where BP_SIM_SLOW says so. */
+/* The heuristic's first algorithm is not available, and the next one is slow if BP_SIM_SLOW is
+ * set. */
 enum { BAD, SLOW, QUICK, ANSWERS };
 
-/* An algorithm says how operands lie, the workspace that its run must be given, whether sums are
- * put together of parts, and how much longer it takes. */
+/* The content of an algorithm: the alignment of operands and the workspace that its run requires,
+ * whether sums are split into partial sums, and how much longer it takes. */
 struct algorithm {
     uint16_t alignment, split, bad, zero;
     uint64_t pause, workspace;
@@ -276,7 +279,7 @@ static void blaslt_answer(unsigned char *out, int which, const struct thing *pre
     memcpy(out + size, &rest, sizeof rest);
 }
 
-/* How many it names. */
+/* The number of algorithms that the heuristic lists. */
 static int blaslt_most(int asked)
 {
     const char *text = secure_getenv("BP_SIM_ALGORITHMS");
@@ -307,7 +310,8 @@ int LT(MatmulAlgoGetHeuristic)(void *handle, void *operation, void *a, void *b, 
     return sim_leave(0);
 }
 
-/* A product of hipBLASLt's writes into its operation: two at once are none. */
+/* A product of hipBLASLt writes into its operation, so two products at the same time are an
+ * error. */
 static int write_into(struct thing *operation)
 {
     if (!IS_HIP) return 0;
@@ -320,8 +324,8 @@ static int write_into(struct thing *operation)
     return 0;
 }
 
-/* Parts of a product wait for each other in memory of hipBLASLt's handle: products on two streams
- * must not be under way. */
+/* The parts of a product synchronize in memory of hipBLASLt's handle, so products on two streams
+ * must not run at the same time. */
 static int blaslt_submit(struct thing *handle, void *stream, struct sim_gemm *gemm)
 {
     struct sim_capture **capture = sim_capture_of(stream);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.c: calls on a stream that are recorded and not done; and graphs of them, which streams
- * are given as one piece of work. Captures are of the mode that lets other calls be ("relaxed"):
- * memory and modules may come and go meanwhile. What waits for a stream that is captured, or asks
- * how far it is, is refused and spoils the capture. */
+/* capture.c: records calls on a captured stream, and makes and launches graphs of them, each launch
+ * as one work item. Captures have the mode "relaxed", which allows other calls meanwhile: memory
+ * and modules may be created and freed. A wait for a captured stream, or a query of its state, is
+ * refused and invalidates the capture. */
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +13,19 @@ struct step {
     _Alignas(16) unsigned char work[];
 };
 
-/* Steps in order, for all who have a reference: a graph, what was made of it, its launches. */
+/* Recorded steps in order, shared by reference count: by a graph, its executable graphs, and their
+ * launches. */
 struct steps {
     int refs;
     struct step *first, **last;
 };
 struct graph {
-    enum sim_magic magic; /* SIM_GRAPH, or SIM_PROGRAM: one that can be launched */
+    enum sim_magic magic; /* SIM_GRAPH, or SIM_PROGRAM for a graph that can be launched */
     struct steps *steps;
 };
 
 struct sim_capture {
-    struct sim_capture *next; /* of all that are open */
+    struct sim_capture *next; /* list of all open captures */
     struct sim_device *device;
     uint64_t number;
     bool spoilt;
@@ -132,8 +133,8 @@ static struct graph *make_graph(enum sim_magic magic, struct steps *steps)
     return graph;
 }
 
-/* The stream's calls are done again, however the capture has ended: when this fails on demand,
- * too. */
+/* Calls on the stream are executed again, whatever the result of the capture is, also if this call
+ * is set to fail. */
 int sim_capture_end(void *stream, void **out)
 {
     struct sim_device *device;

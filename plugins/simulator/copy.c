@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* copy.c: copies: the host's side, too, is looked at when the work is done, never before. */
+/* copy.c: simulates copies. Host memory, too, is only accessed when the work runs, never before. */
 #include "sim.h"
 #include <string.h>
 
@@ -7,10 +7,10 @@ struct copy {
     void *dst;
     const void *src;
     size_t size;
-    bool dst_far, src_far; /* of the device's side */
+    bool dst_far, src_far; /* whether the address is one of the device */
 };
 
-/* Where one side lies now; NULL: nowhere. Any address of the host will do on the host's side. */
+/* The host memory of one side; NULL: invalid. On the host's side every host address is valid. */
 static void *copy_side(const void *address, size_t size, bool of_device)
 {
     if (of_device) return sim_reach(address, size);
@@ -69,7 +69,7 @@ int sim_peer_possible(int *out, int device, int peer)
     return sim_leave(code);
 }
 
-/* As a driver's, it may be called once. */
+/* Like a real driver, it accepts one call for each pair of devices. */
 int sim_peer_enable(void *context, unsigned flags)
 {
     struct sim_device *device, *peer = context;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn.c: stands in for cuDNN: the functions of gpu/cudnn.def, on simulated streams. Of the
- * algorithms that it names only one does what plugins/gpu promises; the others refuse to run. */
+/* cudnn.c: simulates cuDNN: implements the functions of gpu/cudnn.def on simulated streams. Only
+ * one of the algorithms that it lists meets the guarantees of plugins/gpu; the others refuse to
+ * run. */
 #include "cudnn.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ enum sim_type cudnn_type_of(int type)
                                 : SIM_TYPES;
 }
 
-/* A call, under the lock: code is what it answers if that is not 0. */
+/* Creates an object and ends the call, under the lock. code: returned if it is not 0. */
 static int cudnn_make(int code, enum kind kind, void **out)
 {
     struct thing *made;
@@ -36,7 +37,7 @@ static int cudnn_create(enum sim_call call, enum kind kind, void **out)
     return cudnn_make(sim_enter(call), kind, out);
 }
 
-/* Given back whatever is to fail. */
+/* Destroys an object even if the call is set to fail. */
 static int cudnn_destroy(enum sim_call call, void *p, enum kind kind)
 {
     int code = sim_enter(call);
@@ -49,7 +50,7 @@ static int cudnn_destroy(enum sim_call call, void *p, enum kind kind)
     return sim_leave(code);
 }
 
-/* Begins a call about a thing of a kind. */
+/* Begins a call on an object of this kind. */
 static int cudnn_enter(enum sim_call call, const struct thing *thing, enum kind kind)
 {
     int code = sim_enter(call);
@@ -67,7 +68,7 @@ size_t cudnnGetVersion(void)
     return VERSION;
 }
 
-/* It waits for the device, which spoils captures. */
+/* Creating a handle waits for the device, which invalidates captures. */
 int cudnnCreate(void **out)
 {
     struct sim_device *device;
@@ -114,7 +115,7 @@ int cudnnDestroyActivationDescriptor(void *activation)
     return cudnn_destroy(SIM_CALL_cudnnDestroyActivationDescriptor, activation, ACTIVATION);
 }
 
-/* Only the one that changes nothing. */
+/* Accepts only the activation that changes nothing. */
 int cudnnSetActivationDescriptor(void *activation, int mode, int nan, double coefficient)
 {
     int code = cudnn_enter(SIM_CALL_cudnnSetActivationDescriptor, activation, ACTIVATION);
@@ -133,7 +134,7 @@ int cudnnSetStream(void *handle, void *stream)
     return sim_leave(code);
 }
 
-/* Axes at the end; those that are missing have extent 1. */
+/* Spatial axes are placed at the end; missing axes have extent 1. */
 static bool take_shape(struct thing *t, int type, int rank, const int *shape)
 {
     t->type = cudnn_type_of(type);
@@ -231,9 +232,10 @@ bool cudnn_is_bias(const struct thing *bias, const struct thing *y)
     return good && bias->stride[1] == 1;
 }
 
-/* For each kind of product what must not be taken: a transform, one whose sums have no order, one
- * of tensor cores where products are to be exact, one that wants too much; and what may, which for
- * gradients of images in f16 adds in f16, as it has no tensor cores. */
+/* Algorithms that plugins/gpu must not choose, for each kind of product: a transform, one whose
+ * sums have no fixed order, one on tensor cores where products must be exact, and one with too much
+ * workspace. Also the one that it must choose, which for gradients of images in f16 adds in f16,
+ * because it uses no tensor cores. */
 static const int good_algorithm[] = {1, 1, 1}, transform[] = {6, 4, 4};
 
 static int cudnn_find(enum sim_call call, int kind, const void *x, const void *w, const void *conv,
@@ -328,7 +330,7 @@ static int64_t cudnn_place(const struct thing *t, const int64_t index[AXES])
     return at;
 }
 
-/* Adds to sums (of the result's elements, as they lie) the products of one element of y. */
+/* Adds the products of one element of y to `sums`, which has the layout of the result. */
 static void add_products(const struct run *r, void *const at[3], const int64_t y[AXES],
                          double *sums)
 {
@@ -358,8 +360,8 @@ static void add_products(const struct run *r, void *const at[3], const int64_t y
     }
 }
 
-/* Sums of half types are rounded before what is there is added: so do some of the library's
- * kernels. A bias is added before. */
+/* Rounds sums of half types before the result's old value is added, as some of the library's
+ * kernels do. A bias is added before this rounding. */
 static void cudnn_put(const struct run *r, void *at, const double *sums)
 {
     const struct thing *result = &r->part[r->result];
@@ -431,7 +433,7 @@ static int cudnn_start(enum sim_call call, const struct thing *handle, const str
     return sim_leave(code ? code : sim_submit(handle->stream, cudnn_run_conv, r, sizeof *r));
 }
 
-/* Of the memory that is read a caller promises not to change it. */
+/* Copies the descriptors of a product; the caller promises not to change the operands' memory. */
 static struct run run_of(const void *x, const void *w, const void *y, const void *conv, int result,
                          const void *alpha, const void *beta, const void *const at[3])
 {
@@ -454,7 +456,7 @@ int cudnnConvolutionForward(void *handle, const void *alpha, void *x, const void
     return cudnn_start(SIM_CALL_cudnnConvolutionForward, handle, &r, algorithm, workspace, size);
 }
 
-/* The result is z too, which is not read as its factor is 0. */
+/* The result is also operand z, which is not read because its factor is 0. */
 int cudnnConvolutionBiasActivationForward(void *handle, const void *alpha, void *x,
                                           const void *at_x, void *w, const void *at_w, void *conv,
                                           int algorithm, void *workspace, size_t size,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn.h: what the two files that stand in for cuDNN share: what the library makes, and products
- * on their way. */
+/* cudnn.h: declares the objects and the products that the two files of the stand-in for cuDNN
+ * share. */
 #ifndef SIM_CUDNN_H
 #define SIM_CUDNN_H
 
@@ -21,8 +21,8 @@ enum {
 };
 enum kind { HANDLE = 0xd1, TENSOR, FILTER, CONV, ACTIVATION };
 
-/* All that the library makes, but for descriptors of graphs. Axes of tensors: batch, channels,
- * three of space; filters are tensors too, whose strides their format says. */
+/* An object of the library, except descriptors of graphs. The axes of tensors are batch, channels
+ * and three spatial axes. Filters are tensors too, whose strides follow from their format. */
 struct thing {
     enum kind kind;
     void *stream;
@@ -33,8 +33,8 @@ struct thing {
     enum sim_type sums;
 };
 
-/* One product on its way; place 0 x, 1 w, 2 y, of which number `result` is computed; 3 the bias, an
- * element for each channel of y, or no address: there is none. */
+/* One enqueued product. Operand 0 is x, 1 is w, 2 is y; operand `result` is computed. Operand 3 is
+ * the bias, one element for each channel of y; its address is NULL if there is none. */
 enum { BIAS = 3, PARTS };
 struct run {
     struct thing part[3], conv;
@@ -43,9 +43,9 @@ struct run {
     void *at[PARTS];
 };
 
-/* SIM_TYPES: there is no such type. */
+/* Returns SIM_TYPES if there is no such type. */
 enum sim_type cudnn_type_of(int type);
-/* Whether the parts of a product fit each other. */
+/* Whether the shapes and types of a product's operands fit each other. */
 bool cudnn_fits(const struct thing *x, const struct thing *w, const struct thing *conv,
                 const struct thing *y);
 /* Whether a tensor is a bias for y. */

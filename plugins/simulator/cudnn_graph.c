@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cudnn_graph.c: stands in for cuDNN's graph interface, for graphs of one convolution, and of one
- * whose sums, which no tensor in memory holds, and a bias are added. It takes
- * attributes only of the types, in the numbers and in the order that the library's documents say.
- * Of the ways that its heuristic names only the last ones do what plugins/gpu promises; the others
- * refuse to run. */
+/* cudnn_graph.c: simulates cuDNN's graph interface, for graphs of one convolution, or of a
+ * convolution and the addition of a bias to its sums, which are in a virtual tensor. It accepts
+ * attributes only with the types, counts and order that the library's documentation states. Of the
+ * engine configurations that its heuristic lists, only the last ones meet the guarantees of
+ * plugins/gpu; the others refuse to run. */
 #include "cudnn.h"
 #include <stdlib.h>
 #include <string.h>
@@ -12,20 +12,21 @@ enum { DESCRIPTOR = 0xd9, VALUES = 8, VALUE = 40, WAYS = 10, NOTES = 3 };
 
 struct value {
     int attribute, type;
-    int64_t n; /* 0: it is not set */
+    int64_t n; /* 0: not set */
     unsigned char data[VALUE];
 };
 
 struct descriptor {
     int magic, kind;
     bool final;
-    int way; /* of a configuration, an engine, a plan */
+    int way; /* of a configuration, an engine or a plan */
     struct value value[VALUES];
-    struct descriptor *graph; /* of a way */
+    struct descriptor *graph; /* of a configuration, an engine or a plan */
 };
 
-/* Which attributes a descriptor has: those that are set, at least `least` and at most `most` of a
- * type, all of them before it is final but those of which `least` is 0. */
+/* The attributes of each kind of descriptor: their type, and the minimum and maximum number of
+ * values. All attributes must be set before a descriptor is finalized, except those with a minimum
+ * of 0. */
 static const struct rule {
     int kind, attribute, type;
     int64_t least, most;
@@ -99,7 +100,7 @@ int cudnnBackendCreateDescriptor(int kind, void **out)
     return sim_leave(0);
 }
 
-/* Given back whatever is to fail. */
+/* Destroys the descriptor even if the call is set to fail. */
 int cudnnBackendDestroyDescriptor(void *p)
 {
     int code = sim_enter(SIM_CALL_cudnnBackendDestroyDescriptor);
@@ -120,7 +121,7 @@ static struct value *cudnn_graph_value_of(struct descriptor *d, int attribute)
     return i < VALUES ? &d->value[i] : NULL;
 }
 
-/* What a final descriptor has. */
+/* The attributes of a finalized descriptor. */
 static const void *data_of(const void *p, int attribute)
 {
     return cudnn_graph_value_of((struct descriptor *)p, attribute)->data;
@@ -161,7 +162,7 @@ int cudnnBackendSetAttribute(void *p, int attribute, int type, int64_t n, const 
     return sim_leave(code ? code : cudnn_graph_take(p, attribute, type, n, values));
 }
 
-/* ---- descriptors that become final ---- */
+/* ---- finalizing descriptors ---- */
 
 static int64_t cudnn_graph_count_of(const void *p, int attribute)
 {
@@ -198,7 +199,7 @@ static bool conv_is_good(const struct descriptor *d)
     return good;
 }
 
-/* The attributes of each operation; what is computed is part `result`. */
+/* The attributes of each operation. The operation computes operand `result`. */
 static const struct operation {
     int kind, result, part[3], conv, alpha, beta;
 } operations[] = {
@@ -216,14 +217,14 @@ static const struct operation *operation_of(const struct descriptor *d)
     return NULL;
 }
 
-/* Whether a tensor is nowhere in memory. */
+/* Whether a tensor is virtual, that is not in memory. */
 static bool is_virtual(const void *p)
 {
     return cudnn_graph_count_of(p, CUDNN_TENSOR_VIRTUAL) &&
            *(const bool *)data_of(p, CUDNN_TENSOR_VIRTUAL);
 }
 
-/* Axes at the end, as in the older interface. */
+/* Spatial axes are placed at the end, as in the older interface. */
 static struct thing tensor_of(const struct descriptor *d)
 {
     struct thing t = {.kind = TENSOR,
@@ -253,7 +254,7 @@ static struct thing conv_of(const struct descriptor *d)
     return t;
 }
 
-/* The product that an operation says, without addresses. */
+/* The product that an operation describes, without addresses. */
 static struct run product_of(const struct descriptor *d)
 {
     const struct operation *o = operation_of(d);
@@ -262,7 +263,7 @@ static struct run product_of(const struct descriptor *d)
                     .beta = (double)*(const float *)data_of(d, o->beta)};
 
     for (int i = 0; i < 3; i++) r.part[i] = tensor_of(pointer_of(d, o->part[i]));
-    if (is_virtual(pointer_of(d, o->part[2]))) r.part[2].type = r.part[0].type; /* as it will be */
+    if (is_virtual(pointer_of(d, o->part[2]))) r.part[2].type = r.part[0].type; /* its final type */
     r.part[1].kind = FILTER;
     r.conv.groups = r.part[0].shape[1] / r.part[1].shape[1];
     return r;
@@ -297,7 +298,7 @@ static int finish_operation(const struct descriptor *d, const struct operation *
                                                                                       : BAD_PARAM;
 }
 
-/* y = x + b, x nowhere in memory, b a bias. */
+/* Checks y = x + b, where x is virtual and b is a bias. */
 static int finish_pointwise(const struct descriptor *d)
 {
     const void *step = pointer_of(d, CUDNN_POINTWISE_STEP), *x = pointer_of(d, CUDNN_POINTWISE_X);
@@ -315,7 +316,8 @@ static int finish_pointwise(const struct descriptor *d)
     return 0;
 }
 
-/* One product; and, if its result is nowhere in memory, the sum that reads it. */
+/* Checks a graph: one product, and, if the product's result is virtual, the addition that reads
+ * it. */
 static int finish_graph(const struct descriptor *d)
 {
     void *const *of = data_of(d, CUDNN_GRAPH_OPERATIONS);
@@ -335,10 +337,10 @@ static bool is_handle(const void *p)
     return p && ((const struct thing *)p)->kind == HANDLE;
 }
 
-/* ---- ways to compute a graph ---- */
+/* ---- engine configurations of a graph ---- */
 
-/* The notes of an engine, and what a plan of it wants; `bad`: a plan of it becomes final only where
- * it adds in f16. */
+/* The notes of an engine, and the requirements of its plans. bad: a plan can only be finalized
+ * where it adds in f16. */
 static const struct way {
     int notes, note[NOTES];
     int64_t workspace;
@@ -349,15 +351,15 @@ static const struct way {
     {1, {CUDNN_NOTE_DOWN_CONVERT}, 0, false, false, false},
     {2, {CUDNN_NOTE_NARROW_SUMS, CUDNN_NOTE_TENSOR_CORE}, 0, false, false, false},
     {1, {CUDNN_NOTE_FFT}, 0, false, false, false},
-    {1, {29}, 0, false, false, false}, /* of a version to come */
+    {1, {29}, 0, false, false, false}, /* of a future version */
     {0, {0}, 0, true, false, false},
     {1, {CUDNN_NOTE_TENSOR_CORE}, (INT64_C(1) << 30) + 1, false, false, false},
     {2, {CUDNN_NOTE_TENSOR_CORE, CUDNN_NOTE_KEEPS_NAN}, 2048, false, true, true},
     {1, {CUDNN_NOTE_KEEPS_NAN}, 4096, false, false, true},
 };
 
-/* The tensors in memory that a graph reads and writes, by the parts of struct run; NULL: it has no
- * bias. */
+/* The tensors in memory that a graph reads and writes, in the order of struct run. The last is NULL
+ * if there is no bias. */
 static void tensors_of(const struct descriptor *graph, const void *tensor[PARTS])
 {
     void *const *of = data_of(graph, CUDNN_GRAPH_OPERATIONS);
@@ -370,7 +372,7 @@ static void tensors_of(const struct descriptor *graph, const void *tensor[PARTS]
     tensor[BIAS] = pointer_of(of[1], CUDNN_POINTWISE_B);
 }
 
-/* Whether all tensors of a graph promise addresses that are multiples of 16. */
+/* Whether all tensors of a graph guarantee addresses that are multiples of 16. */
 static bool is_aligned(const struct descriptor *graph)
 {
     const void *tensor[PARTS];
@@ -381,7 +383,7 @@ static bool is_aligned(const struct descriptor *graph)
     return true;
 }
 
-/* Gradients of images in f16 have an engine without notes that adds in f16. */
+/* Whether the graph has an engine without notes that adds in f16: gradients of images in f16 do. */
 static bool adds_in_half(const struct descriptor *graph)
 {
     void *const *of = data_of(graph, CUDNN_GRAPH_OPERATIONS);
@@ -448,7 +450,7 @@ int cudnnBackendFinalize(void *p)
     return sim_leave(code);
 }
 
-/* Fills a descriptor that the caller has made. */
+/* Fills in a descriptor that the caller has created. */
 static int cudnn_graph_fill(void *p, int kind, int way, struct descriptor *graph)
 {
     struct descriptor *d = p;
@@ -507,7 +509,7 @@ int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t asked, in
 
 /* ---- runs ---- */
 
-/* The addresses of a product's parts, by the numbers of its tensors. */
+/* Finds the addresses of a product's operands by the ids of its tensors. */
 static int place_parts(const struct descriptor *graph, const struct descriptor *pack,
                        struct run *r)
 {

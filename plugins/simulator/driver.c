@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* driver.c: the beginning of every call: failures on demand, contexts; and the devices. */
+/* driver.c: begins and ends every simulated driver call, injects failures, and simulates devices
+ * and contexts. */
 #include "sim.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +25,10 @@ static const char *const call_name[] = {
     "work",
 };
 
-/* What is to fail. */
+/* The calls that are set to fail. */
 enum { DOOMED_MAX = 8 };
 static struct doomed {
-    unsigned n; /* so many calls from now */
+    unsigned n; /* fails at the n-th call from now */
     int call, code;
 } doomed[DOOMED_MAX];
 
@@ -90,7 +91,7 @@ int sim_leave(int code)
     return code;
 }
 
-/* Of codes that plugins/gpu has no words for. It cannot fail otherwise. */
+/* The text of a code that plugins/gpu does not know. This call never fails otherwise. */
 int sim_error_text(int code, const char **out)
 {
     *out = code == SIM_OWN ? "a failure of the simulator alone" : NULL;
@@ -147,7 +148,7 @@ int sim_device_count(int *out)
     return sim_leave(code);
 }
 
-/* A call about a device that needs no context. */
+/* Begins a call on a device that needs no context. */
 static int enter_device(enum sim_call call, int device)
 {
     int code = sim_enter(call);
@@ -187,7 +188,8 @@ static int arch_of(int device)
     return text && *text ? atoi(text) : 20;
 }
 
-/* 1: units; 2, 3: the architecture; 4, 5: managed memory, at any time. */
+/* Attributes 1: units; 2, 3: the architecture; 4, 5: managed memory, and managed memory while
+ * kernels run. */
 int sim_device_attribute(int *out, int attribute, int device)
 {
     int code = enter_device(SIM_CALL_device_attribute, device);
@@ -217,7 +219,7 @@ int sim_device_pci(char *out, int size, int device)
     return sim_leave(code);
 }
 
-/* Nothing is told in this way. */
+/* The description stays empty. */
 int sim_device_description(void *out, int device)
 {
     (void)out;
@@ -235,8 +237,9 @@ int sim_context_retain(void **out, int device)
     return sim_leave(code);
 }
 
-/* With the last reference goes what failed in it. What is to fail gives it back all the same, here
- * as wherever things are given back: so that a test sees what leaks. */
+/* Releasing the last reference clears the context's sticky failure. A call that is set to fail
+ * releases the object even so, here as in all calls that release: so that tests can detect
+ * leaks. */
 int sim_context_release(int device)
 {
     int code = enter_device(SIM_CALL_context_release, device);

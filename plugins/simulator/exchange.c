@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exchange.c: what the stand-in for NCCL does when its stream gets to it. Of a collective call each
- * rank says where its source is, waits for all, reads what it needs of theirs, waits again, and
- * writes: so buffers may be the same. */
+/* exchange.c: runs the collectives of the stand-in for NCCL in the order of their stream. In a
+ * collective call each rank publishes the address of its source, waits for all ranks, reads the
+ * data it needs from the others' sources, waits again, and writes its result. So source and
+ * destination may be the same buffer. */
 #include "nccl.h"
 #include "number.h"
 #include <fcntl.h>
@@ -20,7 +21,7 @@ static size_t width_of(int type)
     return widths[type];
 }
 
-/* One round of waiting; false: the communicator was aborted. */
+/* One round of a wait; false: the communicator was aborted. */
 static bool exchange_pass(const struct sim_nccl *comm)
 {
     if (atomic_load(&comm->aborted)) return false;
@@ -28,7 +29,8 @@ static bool exchange_pass(const struct sim_nccl *comm)
     return true;
 }
 
-/* What goes wrong under way is told when somebody asks; the call itself does not end. */
+/* Stores the error of a call under way for the next query, and waits for an abort: the call itself
+ * does not end. */
 static bool exchange_hang(struct sim_nccl *comm, int error)
 {
     if (error) atomic_store(&comm->error, error);
@@ -46,7 +48,8 @@ static bool await_all(struct sim_nccl *comm, bool ended)
     return true;
 }
 
-/* Of another process. A container's filter may refuse the call that does it, but not the file. */
+/* Reads memory of another process. A container's filter may refuse the system call, but not the
+ * file. */
 static bool read_there(int pid, const void *there, void *to, size_t bytes)
 {
     struct iovec here = {to, bytes}, remote = {(void *)(uintptr_t)there, bytes};
@@ -71,7 +74,7 @@ static bool exchange_fetch(struct sim_nccl *comm, int rank, const struct sim_ncc
 
     if (!bytes) return true;
     if (offset + bytes > from->bytes)
-        return exchange_hang(comm, 0); /* ranks that count differently */
+        return exchange_hang(comm, 0); /* ranks with different counts */
     if (pid == getpid()) {
         memmove(to, there, bytes);
         return true;
@@ -79,7 +82,7 @@ static bool exchange_fetch(struct sim_nccl *comm, int rank, const struct sim_ncc
     return read_there(pid, there, to, bytes) || exchange_hang(comm, SIM_NCCL_REMOTE);
 }
 
-/* As the real one's: what is no number is passed over by the largest and the least. */
+/* Like NCCL, maximum and minimum ignore NaN. */
 static double exchange_combine(double a, double b, int reduction)
 {
     switch (reduction) {
@@ -110,7 +113,7 @@ static void divide_floats(int type, void *to, size_t n, int by)
         sim_put(t, to, (int64_t)i, sim_get(t, to, (int64_t)i) / by);
 }
 
-/* Integers of any width, sign-extended or not; sums and products wrap. */
+/* Loads an integer of any width, sign-extended if it is signed; sums and products wrap. */
 static uint64_t exchange_load(int type, const char *at)
 {
     switch (type) {
@@ -137,7 +140,7 @@ static void combine_integers(int type, char *to, const char *from, size_t n, int
     }
 }
 
-/* Of all ranks' sources from offset on, in their order. */
+/* Reduces the sources of all ranks, from `offset` on, in the order of ranks. */
 static bool exchange_reduce(struct sim_nccl *comm, const struct sim_nccl_op *op, uint64_t offset,
                             char *to)
 {
@@ -156,7 +159,7 @@ static bool exchange_reduce(struct sim_nccl *comm, const struct sim_nccl_op *op,
     return good;
 }
 
-/* What a rank has of a call, in parts. */
+/* The size of a rank's source in a call, in units of `count` elements. */
 static size_t src_parts(const struct sim_nccl *comm, const struct sim_nccl_op *op)
 {
     if (op->call == SIM_NCCL_BROADCAST) return comm->rank == op->peer;
@@ -188,7 +191,7 @@ static bool exchange_make(struct sim_nccl *comm, const struct sim_nccl_op *op, c
     }
 }
 
-/* Without the lock. */
+/* Called without the lock. */
 static void exchange_collective(struct sim_nccl *comm, const struct sim_nccl_op *op,
                                 const void *src, void *dst)
 {
@@ -206,7 +209,7 @@ static void exchange_collective(struct sim_nccl *comm, const struct sim_nccl_op 
     free(made);
 }
 
-/* A send waits until what it sent before was taken, and then until this was. */
+/* A send waits until the receiver has taken the previous send, and then this one. */
 static void step_send(struct sim_nccl *comm, struct sim_nccl_op *op, const void *src)
 {
     struct sim_nccl_pair *pair = &comm->shared->pair[comm->rank][op->peer];
@@ -234,7 +237,7 @@ static bool step_recv(struct sim_nccl *comm, struct sim_nccl_op *op, void *dst)
     return true;
 }
 
-/* Those of one direction go one after the other. */
+/* Whether all earlier operations in the same direction with the same peer are done. */
 static bool is_its_turn(const struct sim_nccl_op *op, int i)
 {
     for (int j = 0; j < i; j++)
@@ -260,7 +263,7 @@ static void exchange_pairs(struct sim_nccl *comm, struct sim_nccl_op *op, int n)
     }
 }
 
-/* Buffers as the host has them; false: there are none of that size. */
+/* Converts the buffers' addresses to host memory; false: there is no memory of this size. */
 static bool find_buffers(const struct sim_nccl *comm, struct sim_nccl_op *op)
 {
     size_t bytes = op->count * width_of(op->type);

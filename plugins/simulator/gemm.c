@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.c: see gemm.h. */
+/* gemm.c: computes simulated products of matrices; see gemm.h. */
 #include "gemm.h"
 #include <unistd.h>
 
-/* What the device finds at a matrix's address; NULL: it lies in no memory, or not wholly. */
+/* The host memory of a matrix; NULL: the matrix is not completely in valid memory. */
 static void *gemm_reach(const struct sim_gemm *g, int i)
 {
     bool turned = i <= SIM_B && g->turned[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm.h: products of matrices, which count columns first, as work of a simulated stream. */
+/* gemm.h: declares products of matrices in column-major order as work of a simulated stream. */
 #ifndef SIM_GEMM_H
 #define SIM_GEMM_H
 
@@ -8,15 +8,16 @@
 
 enum { SIM_A, SIM_B, SIM_C, SIM_D, SIM_MATRICES };
 
-/* d = alpha a b + beta c + bias; bias, of m values, may be NULL. rows x columns as stored. split:
- * the sum of products is put together of parts, and is rounded before the bias is added. */
+/* d = alpha a b + beta c + bias. bias has m values, and may be NULL. Matrices are stored in
+ * column-major order. split: the sum of products consists of partial sums (split-K), and is rounded
+ * before the bias is added. */
 struct sim_gemm {
     enum sim_type type;
     bool turned[2], tf32, split;
     double alpha, beta;
-    unsigned pause; /* microseconds that it takes beyond what it needs */
+    unsigned pause; /* additional microseconds that the product takes */
     int64_t m, n, k, batch;
-    unsigned *under_way; /* counted down when it is done; or NULL */
+    unsigned *under_way; /* decremented when the product is done; or NULL */
     const void *at[SIM_MATRICES], *bias;
     int64_t between[SIM_MATRICES], step[SIM_MATRICES];
 };

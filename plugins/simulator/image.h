@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.h: what the simulator takes for a module of kernels: the entries of one family of portable
+/* image.h: declares the simulator's image of a kernel module: the entries of one family of portable
  * kernels for one type. */
 #ifndef SIM_IMAGE_H
 #define SIM_IMAGE_H
@@ -7,19 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An entry of a portable kernel: elements or teams begin to begin + count - 1. */
+/* An entry of a portable kernel: computes elements or teams begin to begin + count - 1. */
 typedef void sim_entry(const void *args, void *const *operand, int64_t begin, int64_t count);
 
-/* What is alike for all types. */
+/* The properties of a kernel that all types share. */
 struct sim_kernel {
-    const char *name; /* NULL: the end */
+    const char *name; /* NULL: the end of the list */
     size_t args_size, operands;
 };
 
 enum { SIM_IMAGE = 0x1a6e, SIM_IMAGE_OF_OTHERS };
 
 struct sim_image {
-    uint32_t magic; /* SIM_IMAGE, or that of an image for another device */
+    uint32_t magic; /* SIM_IMAGE, or the number of an image for another device */
     const char *type;
     const struct sim_kernel *kernel;
     sim_entry *const *entry;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.c: the names of one family's entries, the sizes of their arguments, and how many operands
- * they have, for images. The
- * build says which family, with -DFAMILY_TABLE=sim_index_kernels,
- * -DFAMILY_HEADER=<ops/index/kernel.h> and -DFAMILY_LIST=<ops/index/kernels.def>. The kernels
- * themselves are compiled elsewhere. */
+/* kernels.c: defines, for the simulator's images, the names, argument sizes and operand counts of
+ * one family's entries. The build names the family by -DFAMILY_TABLE=sim_index_kernels,
+ * -DFAMILY_HEADER=<ops/index/kernel.h> and -DFAMILY_LIST=<ops/index/kernels.def>. Other files
+ * compile the kernels themselves. */
 #include "image.h"
 #include <dialect/run.h>
 #undef ENTRY_SPANS
@@ -14,7 +13,7 @@
 #define ENTRY_RUNS ENTRY_SPANS
 #include FAMILY_HEADER
 
-/* What plugins/gpu puts together for a launch: arguments of 8-byte fields, a count, operands. */
+/* The parameters of a launch by plugins/gpu: arguments with 8-byte fields, a count, operands. */
 enum { PARAMETERS_MAX = 4000, REST = 8 + 12 * 8 };
 #define ENTRY(name) \
     _Static_assert(sizeof(struct name##_args) % 8 == 0 && \

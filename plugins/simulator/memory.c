@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: memory of the devices, which is the host's under addresses that are none. */
+/* memory.c: simulates device memory by host memory, at addresses that are invalid on the host. */
 #include "sim.h"
 #include <stdlib.h>
 
-/* A bit that no address of a process has: what has it is device memory. */
+/* A bit that no host address has: an address with this bit is in device memory. */
 static const uintptr_t far = (uintptr_t)1 << 62;
 
 struct allocation {
@@ -28,7 +28,8 @@ static bool is_in(const struct allocation *a, const void *address, size_t past)
            at < (uintptr_t)a->data + a->size + past;
 }
 
-/* The place that names the allocation in which an address lies, or behind which, if in none. */
+/* The pointer to the allocation that contains an address, or else to one that ends at the
+ * address. */
 static struct allocation **memory_find(const void *address)
 {
     struct allocation **a = &allocations;
@@ -64,7 +65,7 @@ bool sim_is_reached_by(const void *address, const struct sim_device *device)
                  device->peers >> (a->device - sim.device) & 1);
 }
 
-/* Under the lock. */
+/* Checks the size against the limit and counts it. Under the lock. */
 static int memory_admit(struct sim_device *device, enum sim_kind kind, size_t size)
 {
     if (!size) return SIM_INVALID_VALUE;
@@ -73,7 +74,7 @@ static int memory_admit(struct sim_device *device, enum sim_kind kind, size_t si
     return SIM_SUCCESS;
 }
 
-/* Under the lock: notes what was made, or gives back the bytes that were counted for it. */
+/* Under the lock: records an allocation, or uncounts its bytes if it failed. */
 static int memory_record(const struct allocation *made, struct allocation *out)
 {
     if (!made->data) {
@@ -87,7 +88,8 @@ static int memory_record(const struct allocation *made, struct allocation *out)
     return SIM_SUCCESS;
 }
 
-/* The C library is asked without the lock: it may take long, and others would starve. */
+/* Calls the C library without the lock, because an allocation may take long and other threads would
+ * wait. */
 static int memory_allocate(enum sim_call call, enum sim_kind kind, size_t size, void **out)
 {
     struct allocation made = {.kind = kind, .size = size}, *a;
@@ -106,7 +108,7 @@ static int memory_allocate(enum sim_call call, enum sim_kind kind, size_t size, 
     return code;
 }
 
-/* Memory goes back even where the device has failed. */
+/* Frees the memory even if the device has failed. */
 static int memory_release(enum sim_call call, const void *address, bool pinned)
 {
     struct allocation **at, *a;

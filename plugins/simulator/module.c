@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* module.c: modules, which are tables of functions, and their launches. */
+/* module.c: simulates modules, which are tables of functions, and launches of the functions. */
 #include "sim.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 struct function {
     enum sim_magic magic;
-    struct sim_device *device; /* where its module was loaded */
+    struct sim_device *device; /* the device on which its module was loaded */
     size_t args_size, operands;
     sim_entry *entry;
 };
@@ -20,14 +20,15 @@ struct module {
 
 enum { OPERANDS = 16, PARAMETERS = 4096 };
 
-/* A launch on its way: parameters are the arguments, the count, the operands. */
+/* An enqueued launch. The parameters are the arguments, the count and the operands. */
 struct launch {
     const struct function *function;
     size_t size;
     _Alignas(16) unsigned char parameters[PARAMETERS];
 };
 
-/* As a driver that compiles PTX: others call it meanwhile. Under the lock, which is let go. */
+/* Takes as long as a driver that compiles PTX; other threads call the driver meanwhile. Under the
+ * lock, which is released during the pause. */
 static void take_time(void)
 {
     unsigned load = sim.load;
@@ -92,7 +93,8 @@ int sim_module_function(void **out, void *p, const char *name)
     return sim_leave(SIM_NOT_FOUND);
 }
 
-/* Operands are addresses that the device reaches, or NULL. */
+/* Converts operands to host addresses. An operand must be an address that the device can access, or
+ * NULL. */
 static int find_operands(const struct launch *launch, void **out)
 {
     const unsigned char *at = launch->parameters + launch->function->args_size + sizeof(int64_t);
@@ -125,7 +127,7 @@ static int run_launch(void *p, int code)
     return SIM_SUCCESS;
 }
 
-/* Whether a launch is one that a real driver would take. */
+/* Whether a real driver would accept the launch. */
 static bool module_is_good(const struct launch *launch, const unsigned *teams,
                            const unsigned *lanes)
 {

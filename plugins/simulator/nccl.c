@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl.c: stands in for NCCL: the functions of gpu/nccl.def, on simulated streams. Ranks are
- * threads and processes of one machine, in whatever network namespaces: each says in a file that
- * all map where its buffers are, and reads those of the others (exchange.c). As in the real one, a
- * call that others do not make waits for ever, or until its communicator is aborted, and nothing of
- * a call is compared. A communicator that does not wait is told nothing more until it has been
- * asked, some times, whether it is done; and it is finalised before it is destroyed. */
+/* nccl.c: simulates NCCL: implements the functions of gpu/nccl.def on simulated streams. Ranks are
+ * threads and processes of one machine, in any network namespaces. Each rank publishes the
+ * addresses of its buffers in a file that all ranks map, and reads the buffers of the others
+ * (exchange.c). As in NCCL, a call that other ranks do not make waits without a limit, or until its
+ * communicator is aborted, and ranks do not compare their calls' arguments. A non-blocking
+ * communicator accepts no other call until it has been polled several times for completion, and it
+ * must be finalized before it is destroyed. */
 #include "nccl.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@
 
 enum { VERSION = 22000, MAGIC = 0x2cc1, INIT_WAITS = 100000 /* of 100 us */, ASKED = 3 };
 
-/* What an id says: the file, as its maker has it open; and which of its files it is. */
+/* The content of a unique id: the shared file, as a descriptor of the process that made the id; and
+ * the number of the id in this process. */
 struct name {
     int magic, pid, fd, number;
 };
@@ -58,8 +60,8 @@ int ncclGetUniqueId(struct bp_ccl_id *out)
     return sim_leave(0);
 }
 
-/* What is mapped; once a process, so that ThreadSanitizer sees that ranks that are threads wait for
- * each other. Under the lock. */
+/* The mapped files. A process maps each file once, so that ThreadSanitizer sees how ranks that are
+ * threads synchronize. Under the lock. */
 static struct mapped {
     struct mapped *next;
     struct name name;
@@ -109,7 +111,7 @@ static void nccl_unmap(struct sim_nccl_shared *at)
     free(last);
 }
 
-/* On demand, what libraries and processes may do while ranks are joined. */
+/* Simulates failures of libraries and processes while ranks join, as set by BP_SIM_JOIN. */
 static void go_wrong(void)
 {
     const char *text = secure_getenv("BP_SIM_JOIN");
@@ -126,7 +128,7 @@ static bool nccl_hangs(void)
     return text && !strcmp(text, "hang");
 }
 
-/* Begins to join a rank: code is what has failed already, which the others are told. */
+/* Begins to join a rank. code: an earlier failure, which is published to the other ranks. */
 static int begin_rank(int code, int n, const struct name *name, struct sim_nccl **out)
 {
     struct sim_nccl *comm = calloc(1, sizeof *comm);
@@ -138,13 +140,14 @@ static int begin_rank(int code, int n, const struct name *name, struct sim_nccl 
         free(comm);
         return code ? code : SIM_NCCL_SYSTEM;
     }
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* Yama lets only parents read a process otherwise */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* otherwise Yama allows only parents to read a
+                                                  process */
     if (code) atomic_store(&comm->shared->failed, 1);
     *out = comm;
     return code;
 }
 
-/* Under the lock: it is the caller's. */
+/* Fills in the communicator, which then belongs to the caller. Under the lock. */
 static void nccl_enlist(struct sim_nccl *comm, int n, int rank)
 {
     comm->magic = MAGIC;
@@ -155,7 +158,7 @@ static void nccl_enlist(struct sim_nccl *comm, int n, int rank)
     sim.live++;
 }
 
-/* All come, within a time; one that fails tells the others. */
+/* Waits for all ranks, with a time limit. A rank that fails reports this to the others. */
 static int nccl_meet(struct sim_nccl_shared *s, int n)
 {
     atomic_fetch_add(&s->joined, 1);
@@ -190,7 +193,8 @@ int ncclCommInitRank(void **out, int n, struct bp_ccl_id id, int rank)
     return sim_leave(code);
 }
 
-/* One that does not wait: it is joined when it has been asked often enough after all have come. */
+/* Creates a non-blocking communicator: it has joined when all ranks have arrived and it has been
+ * polled often enough. */
 int ncclCommInitRankConfig(void **out, int n, struct bp_ccl_id id, int rank,
                            struct nccl_config *config)
 {
@@ -231,7 +235,8 @@ void sim_nccl_drop(struct sim_nccl *comm)
     free(comm);
 }
 
-/* Ends it, whatever the call answers; work under way keeps what it needs. */
+/* Destroys the communicator, whatever the call returns. Work under way keeps the state that it
+ * needs. */
 static int nccl_end(enum sim_call call, struct sim_nccl *comm)
 {
     int code = sim_enter(call);
@@ -259,7 +264,7 @@ int ncclCommAbort(void *comm)
     return nccl_end(SIM_CALL_ncclCommAbort, comm);
 }
 
-/* Of a group, which is a thread's own: sends and receives that wait for its end. */
+/* The calling thread's group: sends and receives that wait for the group's end. */
 static _Thread_local struct {
     int depth;
     struct sim_nccl *comm;
@@ -268,8 +273,8 @@ static _Thread_local struct {
     int n, room;
 } group;
 
-/* Work of the stream, and of the communicator after what it was given before. op: the call's, now.
- */
+/* Enqueues operations in the stream; they also wait for the communicator's earlier operations. op:
+ * operations of this call. */
 static int nccl_submit(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
 {
     struct sim_nccl_work work = {.comm = comm, .n = n, .number = comm->given + 1};
@@ -288,7 +293,8 @@ static int nccl_submit(struct sim_nccl *comm, void *stream, const struct sim_ncc
     return code;
 }
 
-/* The same of one that does not wait: it is done when it has been asked often enough. */
+/* The same for a non-blocking communicator: the operations are enqueued when it has been polled
+ * often enough. */
 static int submit_later(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
 {
     comm->op = malloc((size_t)n * sizeof *op);
@@ -306,13 +312,14 @@ static int nccl_give(struct sim_nccl *comm, void *stream, const struct sim_nccl_
     return comm->asks ? submit_later(comm, stream, op, n) : nccl_submit(comm, stream, op, n);
 }
 
-/* Whether it may be told anything: one that does not wait, when it has said that it is done. */
+/* Whether the communicator accepts a call: a non-blocking one does once a poll has reported
+ * completion. */
 static bool is_ready(const struct sim_nccl *comm)
 {
     return comm->magic == MAGIC && comm->state == SIM_NCCL_READY;
 }
 
-/* How far it is: a code. */
+/* Polls the communicator: returns the code of its state. */
 static int nccl_answer(struct sim_nccl *comm)
 {
     struct sim_nccl_shared *s = comm->shared;
@@ -357,7 +364,7 @@ int ncclCommFinalize(void *p)
     return sim_leave(NCCL_IN_PROGRESS);
 }
 
-/* A call, under the lock: code is what it answers if that is not 0. */
+/* Ends a call with one operation, under the lock. code: returned if it is not 0. */
 static int nccl_begin(int code, void *p, void *stream, const struct sim_nccl_op *op)
 {
     struct sim_nccl *comm = p;
@@ -454,7 +461,7 @@ int ncclGroupStart(void)
     return sim_leave(code);
 }
 
-/* The group is over, whatever the call answers. */
+/* Ends the group, whatever the call returns. */
 int ncclGroupEnd(void)
 {
     int code = sim_enter(SIM_CALL_ncclGroupEnd);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nccl.h: what the files of the stand-in for NCCL share: its communicators, and the file by which
- * ranks find each other's buffers. */
+/* nccl.h: declares the communicators of the stand-in for NCCL, and the shared file by which ranks
+ * find each other's buffers. */
 #ifndef SIM_NCCL_H
 #define SIM_NCCL_H
 
@@ -11,7 +11,7 @@
 enum { SIM_NCCL_RANKS = 16 };
 enum { SIM_NCCL_SYSTEM = 2, SIM_NCCL_INVALID = 4, SIM_NCCL_REMOTE = 6 };
 
-/* Where a buffer of a rank is, in its process. */
+/* The address of a rank's buffer in the rank's process. */
 struct sim_nccl_buffer {
     uint64_t address, bytes;
 };
@@ -20,16 +20,17 @@ struct sim_nccl_shared {
     _Atomic int joined, failed;
     struct sim_nccl_rank {
         _Atomic int pid;
-        _Atomic uint64_t begun, ended; /* collective calls */
-        struct sim_nccl_buffer src;    /* of that which has begun */
+        _Atomic uint64_t begun, ended; /* number of collective calls */
+        struct sim_nccl_buffer src;    /* the source buffer of the call that has begun */
     } rank[SIM_NCCL_RANKS];
     struct sim_nccl_pair {
         _Atomic uint64_t sent, taken;
-        struct sim_nccl_buffer src;    /* of that which was sent last */
+        struct sim_nccl_buffer src;    /* the buffer that was sent last */
     } pair[SIM_NCCL_RANKS][SIM_NCCL_RANKS]; /* from, to */
 };
 
-/* What one that does not wait (asks) does until it has been asked `left` times. */
+/* The state of a non-blocking communicator (`asks`), which changes to the next state when it has
+ * been polled `left` times. */
 enum sim_nccl_state {
     SIM_NCCL_READY,
     SIM_NCCL_JOINING,
@@ -42,15 +43,15 @@ struct sim_nccl {
     int magic, rank, n;
     bool asks;
     enum sim_nccl_state state;
-    int left, fd;           /* fd: of the file, for the rank that closes it; or -1 */
-    struct sim_nccl_op *op; /* n_op of them, to be given to stream */
+    int left, fd;           /* fd: the shared file, for the rank that closes it; or -1 */
+    struct sim_nccl_op *op; /* n_op calls to be enqueued in `stream` */
     int n_op;
     void *stream;
-    int refs;               /* the caller's, and one for each piece of work; under the lock */
+    int refs;               /* the caller's reference, and one for each work item; under the lock */
     atomic_bool aborted;
-    _Atomic int error;      /* of a call under way */
-    uint64_t given, done;   /* pieces of work; under the lock */
-    uint64_t calls;         /* collective ones that were run */
+    _Atomic int error;      /* error of a call under way */
+    uint64_t given, done;   /* number of work items; under the lock */
+    uint64_t calls;         /* number of collective calls that have run */
     struct sim_nccl_shared *shared;
 };
 /* Under the lock. */
@@ -68,22 +69,22 @@ enum sim_nccl_call {
 
 struct sim_nccl_op {
     enum sim_nccl_call call;
-    int type, reduction, peer; /* or root */
+    int type, reduction, peer; /* or the root */
     size_t count;
     const void *src;
     void *dst;
-    uint64_t number; /* of a send: of its pair, once it has been sent; else 0 */
+    uint64_t number; /* for a send: its number in the pair, once it has been sent; otherwise 0 */
     bool done;
 };
 
 /* One collective call, or any number of sends and receives. */
 struct sim_nccl_work {
     struct sim_nccl *comm;
-    struct sim_nccl_op *op; /* n of them, its own */
+    struct sim_nccl_op *op; /* n operations, owned by the work item */
     int n;
     uint64_t number;
 };
-/* exchange.c: as sim_submit has it. */
+/* exchange.c: runs a work item, as sim_submit requires. */
 int sim_nccl_run(void *work, int code);
 
 #endif

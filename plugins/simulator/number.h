@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* number.h: elements as the stand-ins for vendors' libraries read and write them. */
+/* number.h: reads and writes elements of float types, for the stand-ins for vendors' libraries. */
 #ifndef SIM_NUMBER_H
 #define SIM_NUMBER_H
 
@@ -33,7 +33,7 @@ static inline void sim_put(enum sim_type type, void *to, int64_t at, double valu
     }
 }
 
-/* What is read where value was written. */
+/* The value after rounding to the type. */
 static inline double sim_rounded(enum sim_type type, double value)
 {
     _Alignas(8) unsigned char at[8];
@@ -42,13 +42,13 @@ static inline double sim_rounded(enum sim_type type, double value)
     return sim_get(type, at, 0);
 }
 
-/* A factor of the type that sums of a type have. */
+/* A factor, in the type of the sums for elements of this type. */
 static inline double sim_factor(enum sim_type type, const void *from)
 {
     return type == SIM_F64 ? *(const double *)from : (double)*(const float *)from;
 }
 
-/* As TF32 keeps it. */
+/* The value truncated to TF32. */
 static inline double sim_tf32(double value)
 {
     return (double)f32_from_bits(f32_bits((float)value) & 0xffffe000);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rocblas.c: stands in for rocBLAS: the functions of gpu/rocblas.def, on simulated streams. */
+/* rocblas.c: simulates rocBLAS: implements the functions of gpu/rocblas.def on simulated
+ * streams. */
 #include "gpu/rocblas.h"
 #include "gemm.h"
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 enum { MEMORY_ERROR = 5, QUERY_MISMATCH = 8, INVALID_VALUE = 11, MAGIC = 0x20cb1a5 };
 enum { WORKSPACE = 1024 };
 
-/* size: of the memory that it was given; 0: it has its own. */
+/* A handle. size: of the workspace that the caller has set; 0: the library's own memory is used. */
 struct handle {
     int magic, atomics;
     void *stream, *workspace;
@@ -108,7 +109,8 @@ static int answer_size(struct handle *handle)
     return more ? ROCBLAS_SIZE_INCREASED : ROCBLAS_SIZE_UNCHANGED;
 }
 
-/* The memory that it works in. Its own it might give back, while what is recorded still uses it. */
+/* Checks the workspace. The library's own memory may be freed while recorded work still uses it, so
+ * it invalidates a capture. */
 static int find_workspace(const struct handle *handle)
 {
     struct sim_capture **capture = sim_capture_of(handle->stream);
@@ -129,7 +131,7 @@ static enum sim_type rocblas_type_of(int type)
                                   : SIM_TYPES;
 }
 
-/* Columns are at least as far apart as they are long. */
+/* Whether the arguments are valid: each leading dimension is at least the length of a column. */
 static bool rocblas_is_good(const struct sim_gemm *g)
 {
     return g->m > 0 && g->n > 0 && g->k > 0 && g->batch > 0 && g->type < SIM_TYPES &&

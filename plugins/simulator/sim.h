@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim.h: what the files of the simulator share: a library that behaves as the driver of a GPU does,
- * as far as plugins/gpu calls one (gpu/calls.def). Kernels are the portable ones, compiled as C.
+/* sim.h: declares the simulator, a library that behaves like the driver of a GPU as far as
+ * plugins/gpu calls a driver (gpu/calls.def). Its kernels are the portable kernels, compiled as C.
+ * It has these properties:
  *
- *   later       each stream is a thread with a queue; before each piece of work it may pause
- *   strict      an address of the device is none of the host's; every address that a copy or a
- *               kernel is given is looked up, when it is given and when the work is done
- *   contexts    each thread has one that is current, or none; a kernel is launched, by the device
- *               that is current, with a function of a module that was loaded there, into a stream
- *               that was made there, and reads no memory of a device that its own does not reach;
- *               an event is recorded in streams of its device
- *   captured    calls on a stream that is captured are recorded; to wait for it, or to ask how far
- *               it is, is an error that spoils the capture
- *   sticky      a failure of work stays with the context: all later calls answer it, until the
- *               context has been given back
+ *   late        each stream is a thread with a queue; the thread may pause before each work item
+ *   strict      a device address is not a valid host address; every address that a copy or a
+ *               kernel receives is checked, both when the call is made and when the work runs
+ *   contexts    each thread has a current context, or none. A kernel must be launched with the
+ *               current device, with a function of a module that was loaded on this device, and
+ *               into a stream of this device. The kernel must not read memory of a device to which
+ *               its own device has no access. An event is recorded in streams of its own device.
+ *   captured    calls on a captured stream are recorded; a wait for the stream, or a query of its
+ *               state, is an error that invalidates the capture
+ *   sticky      a failure of work stays with the context: all later calls return it, until the
+ *               context is released
  *
- * The environment, read by each initialise:
+ * These environment variables set it up. Each call of `initialise` reads them, except BP_SIM_ARCH,
+ * BP_SIM_MANAGED, BP_SIM_JOIN, BP_SIM_SLOW and BP_SIM_ALGORITHMS, which are read at each use:
  *
- *   BP_SIM_DEVICES=n      devices (1)
- *   BP_SIM_ARCH=n,...     the architecture of each (20); the last one's is that of those behind it
- *   BP_SIM_MANAGED=n      0: the devices have no managed memory; 1: only as long as no kernel runs
- *   BP_SIM_MEMORY=n       bytes of each (1 GiB), and as many of pinned and of managed memory
- *   BP_SIM_DELAY=n        the longest pause before a piece of work, in microseconds (50)
- *   BP_SIM_SEED=n         of the pauses
- *   BP_SIM_LOAD=n         what a module takes to load, in microseconds (0)
+ *   BP_SIM_DEVICES=n      number of devices (1)
+ *   BP_SIM_ARCH=n,...     the architecture of each device (20); further devices have the last one
+ *   BP_SIM_MANAGED=n      0: the devices have no managed memory; 1: only while no kernel runs
+ *   BP_SIM_MEMORY=n       bytes of each device (1 GiB), and the same of pinned and managed memory
+ *   BP_SIM_DELAY=n        the longest pause before a work item, in microseconds (50)
+ *   BP_SIM_SEED=n         seed of the pauses
+ *   BP_SIM_LOAD=n         time to load a module, in microseconds (0)
  *   BP_SIM_FAIL=call:n:code,...   the n-th call of this name (calls.def, or the list of a vendor's
- *                         library) does nothing and answers
- *                         code; "work:n:code" is the n-th piece of work, which fails on the device
- *   BP_SIM_JOIN=stop      the process stops when the stand-in for NCCL is to join it; "die": it is
- *                         killed; "hang": the call never returns, or
- *                         answers for ever that it is under way
- *   BP_SIM_SLOW=n         microseconds that each product takes longer with the algorithm that the
- *                         stand-in for cuBLASLt names first among those that are good; so too
- *                         that for hipBLASLt
- *   BP_SIM_ALGORITHMS=n   how many these name, at most: 0 where a library does not serve a device
- */
+ *                         library) does nothing and returns code; "work:n:code" is the n-th work
+ *                         item, which fails on the device
+ *   BP_SIM_JOIN=stop      the process stops when it joins a communicator of the stand-in for NCCL;
+ *                         "die": the process is killed; "hang": the call never returns, or never
+ *                         completes
+ *   BP_SIM_SLOW=n         additional microseconds for each product with the algorithm that the
+ *                         stand-in for cuBLASLt or hipBLASLt lists first among the acceptable ones
+ *   BP_SIM_ALGORITHMS=n   the maximum number of algorithms that these stand-ins list; 0: like a
+ *                         library that does not support the device */
 #ifndef SIM_H
 #define SIM_H
 
@@ -43,7 +44,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Codes, as of the real drivers. */
+/* Codes, as those of the real drivers. */
 enum {
     SIM_SUCCESS = 0,
     SIM_INVALID_VALUE = 1,
@@ -64,12 +65,12 @@ enum {
     SIM_CAPTURE_ISOLATION = 905,
     SIM_CAPTURED_EVENT = 907,
     SIM_REACHED_ALREADY = 704,
-    SIM_OWN = 990, /* which the real ones do not have */
+    SIM_OWN = 990, /* a code that no real driver has */
 };
 
 #define GPU_WHERE void *
 
-/* Calls, those of the stand-ins for vendors' libraries, and "work", by number. */
+/* The numbers of calls, of those of the stand-ins for vendors' libraries, and of "work". */
 enum sim_call {
 #define CALL(name, cuda, hip, parameters) SIM_CALL_##name,
 #include "gpu/calls.def"
@@ -90,29 +91,29 @@ enum sim_call {
 #define CALL(name, cuda, hip, parameters) int sim_##name parameters;
 #include "gpu/calls.def"
 
-/* How many things of the driver's are not given back yet: contexts, memory, streams, events,
- * modules, graphs. For tests. */
+/* For tests: the number of driver objects that are not released yet: contexts, memory, streams,
+ * events, modules, graphs. */
 size_t sim_live(void);
-/* In how many waits a driver would have spun. For tests. */
+/* For tests: the number of waits in which a real driver would have spun. */
 size_t sim_spun(void);
 
 enum sim_kind { SIM_DEVICE, SIM_PINNED, SIM_MANAGED, SIM_KINDS };
 
 /* A device and its context. */
 struct sim_device {
-    int refs;    /* of the context */
-    int sticky;  /* code of work that failed */
+    int refs;    /* references to the context */
+    int sticky;  /* the code of work that failed */
     unsigned flags; /* 4: waits block */
     uint64_t used[SIM_KINDS];
-    unsigned peers; /* mask of devices whose memory it may reach */
+    unsigned peers; /* mask of the devices whose memory it can access */
 };
 
-/* What each handle begins with. */
+/* The first field of each handle. */
 enum sim_magic { SIM_STREAM = 0x57ea, SIM_EVENT, SIM_MODULE, SIM_FUNCTION, SIM_GRAPH, SIM_PROGRAM };
 
 struct sim {
-    pthread_mutex_t lock; /* of everything below, and of streams and events */
-    pthread_cond_t moved; /* some work has ended, or does not matter any more */
+    pthread_mutex_t lock; /* guards all fields below, and streams and events */
+    pthread_cond_t moved; /* some work has ended, or no longer matters */
     bool ready;
     int n_device;
     uint64_t memory;
@@ -122,47 +123,49 @@ struct sim {
 };
 extern struct sim sim;
 
-/* driver.c: begins a call. The code that the call is to answer at once, or 0. The second one is for
- * calls that need a context, whose device is put out. Under the lock, which they take. */
+/* driver.c: begins a call, and locks the simulator. Returns the code that the call must return
+ * immediately, or 0. The second function is for calls that need a context; it returns the context's
+ * device. */
 int sim_enter(enum sim_call call);
 int sim_enter_context(enum sim_call call, struct sim_device **out);
-/* Ends it: gives the lock back and returns code. */
+/* Ends a call: unlocks the simulator and returns code. */
 int sim_leave(int code);
-/* Whether a piece of work is told to fail: the code, or 0. Under the lock. */
+/* Whether the settings make this call or work item fail: returns the code, or 0. Under the lock. */
 int sim_doomed(enum sim_call call);
 
-/* memory.c: the memory that an address of the device's side (or of host memory that it reaches)
- * names, of size bytes at least; NULL: none. Under the lock. */
+/* memory.c: the host memory, of at least `size` bytes, that a device address (or an address of host
+ * memory that the device can access) refers to; NULL: none. Under the lock. */
 void *sim_reach(const void *address, size_t size);
-/* Whether a device's own memory is at an address; whether its kernels reach what is there. Under
- * the lock. */
+/* Whether an address is in a device's own memory; whether the device's kernels can access an
+ * address. Under the lock. */
 bool sim_is_of(const void *address, const struct sim_device *device);
 bool sim_is_reached_by(const void *address, const struct sim_device *device);
-/* Whether it is an address of device memory. */
+/* Whether an address is one of device memory. */
 bool sim_is_far(const void *address);
 
-/* stream.c: gives work to a stream: run(work, code) is called later, on its thread, under the lock,
- * which it may let go; size bytes of work are copied. code is what failed on the device before, or
- * 0; run answers it, or what fails now. On a stream that is captured it is recorded. Under the
- * lock. */
+/* stream.c: enqueues work in a stream: the stream's thread later calls run(work, code) under the
+ * lock, which `run` may release meanwhile. `size` bytes of `work` are copied. code: an earlier
+ * failure on the device, or 0; `run` returns this code, or that of a new failure. On a captured
+ * stream the work is recorded. Under the lock. */
 int sim_submit(void *stream, int (*run)(void *work, int code), const void *work, size_t size);
 /* Waits until a condition of the simulator may have changed. Under the lock. */
 void sim_wait(void);
 void sim_wake(void);
-/* The device of a stream; NULL: it is no stream. Under the lock. */
+/* The device of a stream; NULL: the handle is not a stream. Under the lock. */
 struct sim_device *sim_device_of(void *stream);
-/* Where a stream has its capture (NULL: it has none); NULL: it is no stream. Under the lock. */
+/* The address of a stream's capture pointer (which is NULL without a capture); NULL: the handle is
+ * not a stream. Under the lock. */
 struct sim_capture;
 struct sim_capture **sim_capture_of(void *stream);
 
-/* capture.c, under the lock. What is recorded of a call; and its number among captures, 0 for none.
- */
+/* capture.c: records work in a capture; the second function returns the number of a capture, 0 for
+ * none. All functions are called under the lock. */
 int sim_capture_add(struct sim_capture *capture, int (*run)(void *work, int code), const void *work,
                     size_t size);
 uint64_t sim_capture_number(const struct sim_capture *capture);
-/* The capture of this number, if it is open, cannot end well any more; returns code. */
+/* Invalidates the open capture of this number, if there is one; returns code. */
 int sim_capture_spoil(uint64_t number, int code);
-/* The same for all of a device: whether there were any. */
+/* Invalidates all open captures of a device. Returns whether there were any. */
 bool sim_capture_spoil_all(const struct sim_device *device);
 void sim_capture_drop(struct sim_capture *capture);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c: streams: threads that do their work when they get to it; and events. */
+/* stream.c: simulates streams, by threads that execute queued work, and events. */
 #include "sim.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +16,27 @@ struct sim_stream {
     struct sim_stream *next;
     struct sim_device *device;
     pthread_t thread;
-    pthread_cond_t given_more; /* or is ending: wakes its thread alone, not those of all streams */
+    pthread_cond_t given_more; /* more work, or the end: wakes only this stream's thread */
     struct item *first, **last;
-    struct sim_capture *capture; /* what calls are recorded in, or NULL */
+    struct sim_capture *capture; /* the capture that records calls, or NULL */
     uint64_t given, done;
-    uint64_t awaited; /* the least `done` that somebody waits for; UINT64_MAX: nobody does */
-    unsigned pauses; /* of the random numbers */
+    uint64_t awaited; /* the smallest `done` for which a thread waits; UINT64_MAX: none */
+    unsigned pauses; /* state of the pauses' random numbers */
     bool ending;
 };
 static struct sim_stream *streams;
 
-/* A mark that an event has been recorded with: work of the stream, which sets it. */
+/* The mark of an event's recording: the stream sets it as a work item. */
 struct mark {
     int refs;
     bool done;
 };
 struct event {
     enum sim_magic magic;
-    bool blocks; /* who waits for it */
+    bool blocks; /* waits for the event sleep */
     struct sim_device *device;
-    struct mark *mark; /* NULL: never recorded, or in a capture */
-    uint64_t capture;  /* number of the capture that it was recorded in last; 0: none */
+    struct mark *mark; /* NULL: never recorded, or recorded in a capture */
+    uint64_t capture;  /* number of the capture in which it was last recorded; 0: none */
 };
 
 void sim_wait(void)
@@ -59,7 +59,7 @@ static void drop_mark(struct mark *mark)
     if (mark && !--mark->refs) free(mark);
 }
 
-/* Of eight pieces of work seven begin at once. */
+/* Seven of eight work items begin immediately. */
 static void pause_before(struct sim_stream *stream, unsigned delay)
 {
     uint32_t x = stream->pauses = stream->pauses * 1664525u + 1013904223u;
@@ -68,8 +68,8 @@ static void pause_before(struct sim_stream *stream, unsigned delay)
     nanosleep(&(struct timespec){0, (long)(x >> 8 & 0xffff) % (long)delay * 1000}, NULL);
 }
 
-/* Waiters are woken for what they may wait for, not for each piece of work: most runs are many
- * short ones, and the switches would cost more than the work. */
+/* Wakes waiting threads only when their condition may be true, not for each work item: most work
+ * consists of many short items, and the context switches would cost more than the work. */
 static void finish_item(struct sim_stream *stream, struct item *item)
 {
     stream->first = item->next;
@@ -142,7 +142,8 @@ struct sim_capture **sim_capture_of(void *handle)
     return stream ? &stream->capture : NULL;
 }
 
-/* A stream's capture is spoilt by who waits for it: the code, or 0 where it has none. */
+/* A wait for a captured stream invalidates the capture. Returns the code, or 0 if there is no
+ * capture. */
 static int refuse_captured(const struct sim_stream *stream)
 {
     if (!stream->capture) return SIM_SUCCESS;
@@ -174,7 +175,7 @@ int sim_stream_create(void **out, unsigned flags)
     return sim_leave(SIM_SUCCESS);
 }
 
-/* It goes, whatever has failed, when its work is done. */
+/* Destroys the stream when its work is done, even if the device has failed. */
 int sim_stream_destroy(void *handle)
 {
     struct sim_stream *stream, **at = &streams;
@@ -190,7 +191,7 @@ int sim_stream_destroy(void *handle)
     stream->ending = true;
     sim.live--;
     pthread_cond_signal(&stream->given_more);
-    sim_wake(); /* whoever waits for all of the device's */
+    sim_wake(); /* threads that wait for the whole device */
     pthread_mutex_unlock(&sim.lock);
     pthread_join(stream->thread, NULL);
     pthread_cond_destroy(&stream->given_more);
@@ -218,7 +219,8 @@ int sim_stream_synchronize(void *handle)
     return sim_leave(stream->device->sticky);
 }
 
-/* A stream that is destroyed meanwhile ends the wait for it. */
+/* Whether a stream of the device has unfinished work. A stream that is destroyed meanwhile ends the
+ * wait for it. */
 static bool stream_is_busy(const struct sim_device *device)
 {
     for (const struct sim_stream *s = streams; s; s = s->next)
@@ -269,7 +271,8 @@ int sim_event_destroy(void *handle)
     return sim_leave(code);
 }
 
-/* Of recorded calls nothing has ended: who asks for such an event spoils its capture. */
+/* Recorded calls never end, so a query of an event that was recorded in a capture invalidates this
+ * capture. */
 static int refuse_event(const struct event *event)
 {
     if (!event->capture) return SIM_SUCCESS;
@@ -352,7 +355,8 @@ static int run_wait(void *p, int code)
     return code;
 }
 
-/* Waits that would lead into a capture or out of it. The real ones let other streams join. */
+/* Refuses waits that would cross the border of a capture. Real drivers let other streams join a
+ * capture. */
 static int refuse_wait(const struct sim_capture *capture, const struct event *event)
 {
     uint64_t number = sim_capture_number(capture);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* target.c: the simulator as plugins/gpu sees it, and its images of kernels. The plugin serves
- * tests, of that host code above all, and is not installed. */
+/* target.c: defines the simulator's names and constants for plugins/gpu, and the table of its
+ * kernel images. The plugin is for tests, mainly of that host code, and is not installed. */
 #include "gpu/gpu.h"
 #include "image.h"
 
-/* The first is not there: so that the second is tried. That is a path, since a sanitizer's dlopen
- * does not see where this library looks. */
+/* The first library does not exist, so that the second one is tried. The second is a path, because
+ * a sanitizer's dlopen does not search the folders of this library. */
 static const char *const libraries[] = {"libbp_simulator_of_others.so", SIM_DRIVER, NULL};
 static const char *const cublaslt[] = {"libbp_sim_cublaslt.so", NULL};
 static const char *const hipblaslt[] = {"libbp_sim_hipblaslt.so", NULL};
@@ -13,7 +13,7 @@ static const char *const cudnn[] = {"libbp_sim_cudnn.so", NULL};
 static const char *const rocblas[] = {"libbp_sim_rocblas.so", NULL};
 static const char *const nccl[] = {"libbp_sim_nccl.so", NULL};
 
-/* Tests make plugins that say what another target does. */
+/* Tests compile plugins with the messages and folders of other targets. */
 #ifndef SIM_LOST
 #define SIM_LOST NULL
 #endif
