@@ -128,7 +128,7 @@ static void narrow_i64(uint8_t dtype, const int64_t *x, int64_t n, void *y)
         break;
     case BP_F32: for (int64_t i = 0; i < n; i++) float32[i] = (float)x[i]; break;
     case BP_F64: for (int64_t i = 0; i < n; i++) float64[i] = (double)x[i]; break;
-    default: narrow_u64(dtype, (const uint64_t *)x, n, y); break; /* the same bits */
+    default: narrow_u64(dtype, (const uint64_t *)x, n, y); break; /* same bits as unsigned */
     }
 }
 

@@ -23,7 +23,7 @@ struct cpu {
     uint32_t isa_capped; /* 1: the machine has a higher level than `isa` */
     uint32_t intel; /* 1: the processor is Intel's */
     pthread_mutex_t packs_lock;
-    struct onednn_pack *packs; /* onednn.h */
+    struct onednn_pack *packs; /* oneDNN's packed constants: onednn.h */
 };
 
 /* device.c, memory.c, copy.c, stream.c: the callbacks of runtime.h. */

@@ -38,7 +38,8 @@ static uint32_t device_units(void)
     cpu_set_t set;
 
     if (!sched_getaffinity(0, sizeof set, &set)) return (uint32_t)CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than cpu_set_t has bits */
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* cpu_set_t has fewer bits than there are
+                                                    processors */
     return online > 0 ? (uint32_t)online : 1;
 }
 

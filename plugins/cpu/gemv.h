@@ -12,7 +12,7 @@
 enum {
     GEMV_WIDE = 8192 / (int)sizeof(acc), /* results of a task that are contiguous in the matrix */
     GEMV_LINES = 16,                     /* results of a task whose terms are contiguous */
-    GEMV_LANES = 128 / (int)sizeof(acc), /* partial sums of such a result */
+    GEMV_LANES = 128 / (int)sizeof(acc), /* partial sums of one result whose terms are contiguous */
     GEMV_LINE = 64,                      /* size of a cache line in bytes */
 };
 
@@ -87,8 +87,8 @@ static void gemv_task(void *arg, int64_t task)
         y[j * l->y_step] = gemv_dot(x, b + j * l->column, l->k);
 }
 
-/* Computes the product if it is a vector times a matrix of this kind. false: it is not, and nothing
- * was done. */
+/* Computes the product if it is a vector times a matrix of this kind. false: the product has
+ * another form; nothing was computed. */
 static bool gemv_run(const struct bp_launch *launch, const struct matmul *s)
 {
     struct gemv g = {.y = launch->out[0]->data};

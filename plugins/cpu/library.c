@@ -49,7 +49,8 @@ bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const
     if (!handle) {
         const char *why = file ? dlerror() : "there is no file of it any more";
         bp_log(self->host, BP_LOG_WARN, "cpu: %s cannot be opened, its kernels are passed over: %s",
-               library->name, why ? why : "the loader gives no reason"); /* as under sanitizers */
+               library->name, why ? why : "the loader gives no reason"); /* sanitizers' dlerror can
+                                                                            be NULL */
         return false;
     }
     for (int i = 0; i < n; i++) {

@@ -12,7 +12,7 @@
 struct matmul {
     int64_t m, n, k;
     int64_t a_row, a_column, b_row, b_column, c_row, c_column;
-    struct walk batch; /* collapsed */
+    struct walk batch; /* collapsed by walk_collapse */
 };
 
 /* A vector times a matrix: y[j] = the sum over i < k of x[i] matrix(i, j). A matrix times a vector
@@ -21,7 +21,7 @@ struct matmul_line {
     int64_t n, k, x_step, y_step;
     int64_t row, column; /* strides of the matrix along i and j; one of them is 1 */
     bool swapped;        /* x is the second input */
-    struct walk batch;   /* y, x, matrix */
+    struct walk batch;   /* views: y, x, matrix */
 };
 
 /* Whether a product is a vector times a matrix that can be read in long streams. */

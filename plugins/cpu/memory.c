@@ -49,7 +49,7 @@ static void *map_file(uint64_t size, int *out_fd)
         close(fd);
         return NULL;
     }
-    madvise(data, size, MADV_HUGEPAGE); /* where the machine allows it */
+    madvise(data, size, MADV_HUGEPAGE); /* huge pages, if the machine allows them */
     *out_fd = fd;
     return data;
 }

@@ -11,7 +11,7 @@
 
 struct move {
     const struct cpu *self;
-    struct walk walk; /* to, from */
+    struct walk walk; /* views: to, from */
     char *to;
     const char *from;
     int size; /* of an element */

@@ -29,7 +29,7 @@ struct pooling {
     bool each;     /* the windows along a line are computed one by one */
     bool direct;   /* directly from x: one line is under a line of the result, without padding */
     bool dense;    /* windows of consecutive lines are consecutive too */
-    int64_t extent[2], x_step[2], y_step[2]; /* images, channels */
+    int64_t extent[2], x_step[2], y_step[2]; /* axes: images, channels */
     int64_t width, part, parts;
     int64_t columns, pitch, together; /* columns of a part; distance of lines; maximum number of
                                          lines computed together */

@@ -55,7 +55,7 @@ enum {
     GPU_PINNED = 3,       /* of pinned memory: every device can use it */
     GPU_MANAGED = 1,      /* of managed memory: every stream may use it */
     GPU_STREAM_ALONE = 1, /* of a stream: it does not wait for the driver's default stream */
-    GPU_NO_TIMING = 2,    /* of an event */
+    GPU_NO_TIMING = 2,    /* of an event: it records no times */
     GPU_EVENT_BLOCKS = 1, /* of an event: a thread that waits for the event sleeps and does not
                              spin */
     GPU_WAITS_BLOCK = 4,  /* of a context: all other waits sleep too */
@@ -219,8 +219,8 @@ void gpu_note(const struct gpu_device *device, enum gpu_call call, int code);
  * declares GPU_CALLER caller = {NULL}, the context is again the one from the block's beginning. An
  * application has its own contexts or devices, which are current in its threads. */
 struct gpu_caller {
-    const struct gpu_device *device; /* whose context is current instead; NULL: nothing was
-                                        changed */
+    const struct gpu_device *device; /* the device whose context is current instead; NULL: nothing
+                                        was changed */
     GPU_WHERE current;               /* the context before */
 };
 #define GPU_CALLER __attribute__((cleanup(gpu_caller_return))) struct gpu_caller

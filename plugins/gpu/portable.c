@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    LANES = 256,    /* of a team */
+    LANES = 256,    /* lanes of a team */
     PER_UNIT = 64,  /* at most so many teams for each unit: eight times as many as run at the same
                        time */
     SOME_UNITS = 64, /* units, if their number is unknown */

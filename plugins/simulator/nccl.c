@@ -21,7 +21,7 @@
 #define CALL(result, name, parameters) result name parameters;
 #include "gpu/nccl.def"
 
-enum { VERSION = 22000, MAGIC = 0x2cc1, INIT_WAITS = 100000 /* of 100 us */, ASKED = 3 };
+enum { VERSION = 22000, MAGIC = 0x2cc1, INIT_WAITS = 100000 /* waits of 100 us */, ASKED = 3 };
 
 /* The content of a unique id: the shared file, as a descriptor of the process that made the id; and
  * the number of the id in this process. */

@@ -26,7 +26,7 @@ struct sim_nccl_shared {
     struct sim_nccl_pair {
         _Atomic uint64_t sent, taken;
         struct sim_nccl_buffer src;    /* the buffer that was sent last */
-    } pair[SIM_NCCL_RANKS][SIM_NCCL_RANKS]; /* from, to */
+    } pair[SIM_NCCL_RANKS][SIM_NCCL_RANKS]; /* [sender][receiver] */
 };
 
 /* The state of a non-blocking communicator (`asks`), which changes to the next state when it has
@@ -54,7 +54,7 @@ struct sim_nccl {
     uint64_t calls;         /* number of collective calls that have run */
     struct sim_nccl_shared *shared;
 };
-/* Under the lock. */
+/* Releases a reference to the communicator. Under the lock. */
 void sim_nccl_drop(struct sim_nccl *comm);
 
 enum sim_nccl_call {

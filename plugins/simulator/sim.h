@@ -103,7 +103,7 @@ enum sim_kind { SIM_DEVICE, SIM_PINNED, SIM_MANAGED, SIM_KINDS };
 struct sim_device {
     int refs;    /* references to the context */
     int sticky;  /* the code of work that failed */
-    unsigned flags; /* 4: waits block */
+    unsigned flags; /* 4: waits sleep, and do not spin */
     uint64_t used[SIM_KINDS];
     unsigned peers; /* mask of the devices whose memory it can access */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cache.c: stores compiled OpenCL programs in a cache on disk, one file for each program:
+/* cache.c: stores compiled OpenCL programs in a cache on disk. Each program has one file:
  *
  *     magic | length of key | length of binary | hash of binary | key | binary
  *

@@ -114,7 +114,7 @@ enum bp_status xpu_device_properties(void *self, uint32_t device,
 /* Whether the device's driver supports the extension. */
 bool xpu_device_extends(const struct xpu_device *device, const char *extension);
 
-/* memory.c */
+/* memory.c: allocates buffers and copies memory. */
 enum bp_status xpu_memory_allocate(void *self, uint32_t device, uint32_t space, uint64_t size,
                                    struct bp_memory *out);
 void xpu_memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory);
@@ -125,7 +125,7 @@ enum bp_status xpu_copy_out(void *self, uint32_t device, void *stream, const str
 enum bp_status xpu_copy_within(void *self, uint32_t device, void *stream,
                                const struct bp_copy *copy);
 
-/* stream.c */
+/* stream.c: creates, waits for and destroys streams. */
 enum bp_status xpu_stream_create(void *self, uint32_t device, void **out_stream);
 void xpu_stream_destroy(void *self, uint32_t device, void *stream);
 enum bp_status xpu_synchronize(void *self, uint32_t device, void *stream);
@@ -133,7 +133,7 @@ enum bp_status xpu_stream_wait(void *self, uint32_t device, void *stream, void *
 /* The plugin's stream for a stream of the core: the device's common stream for NULL. */
 struct xpu_stream *xpu_stream_of(struct xpu *self, uint32_t device, void *stream);
 
-/* event.c */
+/* event.c: records, queries and waits for events. */
 enum bp_status xpu_event_create(void *self, uint32_t device, void **out_event);
 void xpu_event_destroy(void *self, uint32_t device, void *event);
 enum bp_status xpu_event_record(void *self, uint32_t device, void *stream, void *event);
