@@ -6,12 +6,12 @@
  * OpenBLAS chooses its kernels when it is opened, by OPENBLAS_CORETYPE if that is set, otherwise by
  * the processor's model. For some newer models with AVX-512 it chooses AVX2 kernels (half the
  * speed), for others SSE3 kernels (a tenth). There is no function to choose them. Therefore, on
- * machines with AVX-512, create sets the variable unless it is set already. Changing the
- * environment while another thread reads it is a race. So the plugin sets the variable only in
- * create, once per process, and never if OPENBLAS_CORETYPE is set or BP_CPU_OPENBLAS is "off" (in a
- * set-uid process both count as unset, and OpenBLAS, which reads its variable itself, finds the
- * plugin's value). An app that opens devices while other threads call getenv or setenv must set one
- * of the two variables before the program starts. */
+ * machines with AVX-512 and where BP_CPU_ISA caps the instruction level, create sets the variable
+ * unless it is set already. Changing the environment while another thread reads it is a race. So
+ * the plugin sets the variable only in create, once per process, and never if OPENBLAS_CORETYPE is
+ * set or BP_CPU_OPENBLAS is "off" (in a set-uid process both count as unset, and OpenBLAS, which
+ * reads its variable itself, finds the plugin's value). An app that opens devices while other
+ * threads call getenv or setenv must set one of the two variables before the program starts. */
 #include "kernels.h"
 #include "library.h"
 #include "matmul.h"
@@ -121,7 +121,7 @@ struct side {
 struct plan {
     struct matmul shape;
     struct side a, b;
-    int ldc, swapped; /* c is column-major, so c' = b' a' is computed */
+    int ldc, swapped; /* swapped: c is column-major, so c' = b' a' is computed */
 };
 
 /* Whether the rows of a matrix are contiguous, at a distance *ld of at least their length. */

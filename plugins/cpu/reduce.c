@@ -13,7 +13,7 @@
 
 enum {
     COLUMNS = 64,        /* sums that are computed side by side */
-    WIDE = 8192 / (int)sizeof(acc), /* the maximum of these, where the sums are contiguous in x */
+    WIDE = 8192 / (int)sizeof(acc), /* their maximum number, where the sums are contiguous in x */
     PARTIALS = 32,          /* partial sums of one contiguous row */
     LEAF_ROW = 1024, /* terms that are added without halving: along a contiguous row, in PARTIALS
                         partial sums */

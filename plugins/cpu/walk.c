@@ -142,7 +142,7 @@ void walk_spans(const struct walk *walk, int64_t begin, int64_t end,
 
         for (int i = 0; i < WALK_VIEWS; i++) at[i] -= index[last] * walk->stride[i][last];
         index[last] = 0;
-        for (int a = last - 1; a >= 0; a--) { /* like an odometer */
+        for (int a = last - 1; a >= 0; a--) { /* counts like an odometer */
             bool carry = ++index[a] == walk->shape[a];
             if (carry) index[a] = 0;
             for (int i = 0; i < WALK_VIEWS; i++)

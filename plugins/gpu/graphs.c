@@ -58,7 +58,7 @@ static enum bp_status graphs_end(struct gpu_stream *stream, void **out_graph)
     return status;
 }
 
-/* recording: uninitialized fields are zero. */
+/* recording: its fields are zero. */
 static enum bp_status graphs_make(struct gpu_stream *stream, struct gpu_recording *recording)
 {
     struct gpu_device *device = stream->device;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* locate.c: searches the process, folders and environment variables for a library's file and opens
- * it; see locate.h. */
+/* locate.c: finds and opens the file of a library. A setting can name the file; otherwise the
+ * process, folders and the system's loader are searched; see locate.h. */
 #include "locate.h"
 #include <ctype.h>
 #include <dlfcn.h>
@@ -135,9 +135,9 @@ static bool lacks_another(char out[GPU_PATH_SIZE], const char *name, const char 
     return is_not_found(error) && !strchr(out, '/') && strcmp(out, name) != 0;
 }
 
-/* Opens a library by its path, or by its name, which the loader then searches. Opens other
- * libraries that it needs from the vendor's folders first, because the loader may not know these
- * folders, as with the drivers of DCUs. */
+/* Opens a library by its path, or by its name, which the loader then searches. If it needs another
+ * library that the loader does not find, opens this one from the vendor's folders and tries again:
+ * the loader may not know these folders, as with the drivers of DCUs. */
 static void *locate_open_library(const char *name, const char *folders, int depth,
                                  char why[GPU_WHY_SIZE])
 {

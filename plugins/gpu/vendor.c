@@ -255,8 +255,8 @@ void gpu_vendor_finish(const struct gpu_device *device, void *handle[GPU_VENDORS
 
 void gpu_vendor_close(struct gpu_device *device)
 {
-    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) { /* before the handles, which the
-                                                                       freed state may use */
+    for (size_t i = 0; i < sizeof vendors / sizeof *vendors; i++) { /* first the state that uses the
+                                                                       handles */
         void *spare = atomic_exchange(&device->spare[vendors[i]->id], NULL);
         if (vendors[i]->forget) vendors[i]->forget(device);
         if (spare) drop_handle(device, vendors[i], spare);

@@ -65,7 +65,8 @@ static size_t lanes_of(const struct xpu *self, cl_device_id id)
     return lanes > most ? 0 : lanes;
 }
 
-/* The reason why the device cannot run teams, or NULL. Teams of one lane need no work-groups. */
+/* The reason why the device cannot run teams of many lanes, or NULL. Teams of one lane have no
+ * requirements. */
 static const char *is_unfit_for_teams(const struct xpu *self, cl_device_id id)
 {
     if (is_processor(self, id)) return NULL;

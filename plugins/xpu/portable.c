@@ -210,8 +210,9 @@ int portable_has_blocks(void *self, uint32_t device)
     return ((struct xpu *)self)->device[device].has_blocks;
 }
 
-/* Starts the launches that the driver has gathered, for each XPU_UNSTARTED launches. Some drivers
- * start them only when the host waits, and the device would be idle until then. */
+/* Starts the launches that the driver has gathered, if `now` is set and after every XPU_UNSTARTED
+ * launches. Some drivers start them only when the host waits, and the device would be idle until
+ * then. */
 static void start_some(struct xpu_stream *s, bool now)
 {
     uint32_t given = atomic_fetch_add_explicit(&s->given, 1, memory_order_relaxed) + 1;
