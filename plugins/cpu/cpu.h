@@ -16,7 +16,8 @@ enum cpu_isa {
     CPU_ISA_AVX512 = 2, /* F, BW, DQ, VL */
 };
 
-/* An instance. Its first fields are constant after create. */
+/* An instance. The fields before packs_lock are constant after create; packs_lock guards
+ * `packs`. */
 struct cpu {
     const struct bp_host *host;
     uint32_t isa;   /* enum cpu_isa: the machine's level, capped by BP_CPU_ISA */
