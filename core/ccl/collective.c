@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collective.c: what collective calls differ in, and their text; and the table of algorithms: which
- * is used for a call, by ranks and bytes. BP_CCL_TABLE puts rows in front of it. */
+/* collective.c: defines how the kinds of collective calls differ, formats calls as text, and
+ * chooses the algorithm of a call by the number of ranks and bytes from a table. Rows from
+ * BP_CCL_TABLE precede the built-in rows. */
 #include "collective.h"
 
 #include <inttypes.h>
@@ -79,11 +80,11 @@ const char *bp_p2p_text(const struct bp_collective *c, uint32_t other, char *tex
     return text;
 }
 
-/* The first row that fits is taken. */
+/* A row of the table of algorithms. The first row that matches a call is used. */
 struct row {
-    uint32_t call;   /* enum bp_comm_call, or ANY */
-    uint32_t ranks;  /* at most */
-    uint64_t bytes;  /* of the part of one rank, at most */
+    uint32_t call;  /* enum bp_comm_call, or ANY */
+    uint32_t ranks; /* maximum */
+    uint64_t bytes; /* maximum size of one rank's part */
     enum bp_algorithm algorithm;
 };
 enum { ANY = UINT32_MAX, ROWS = 32 };
@@ -126,7 +127,7 @@ static uint64_t parse_limit(const char *word)
     return strcmp(word, "*") ? strtoull(word, NULL, 10) : UINT64_MAX;
 }
 
-/* "CALL:RANKS:BYTES:ALGORITHM", * for any. */
+/* Parses one row: "CALL:RANKS:BYTES:ALGORITHM", where * matches any value. */
 static bool parse_row(const char **text, struct row *out)
 {
     char call[32], ranks[16], bytes[24], algorithm[16];
@@ -150,7 +151,7 @@ static bool parse_row(const char **text, struct row *out)
     return false;
 }
 
-/* What is no row ends the list. */
+/* Reads BP_CCL_TABLE up to the first text that is not a valid row. */
 static void read_table(void)
 {
     const char *text = bp_env_get("BP_CCL_TABLE");
@@ -171,7 +172,7 @@ static const struct row *find_algorithm_row(const struct row *rows, size_t n_row
     return NULL;
 }
 
-/* Call slots hold little, and have no parts for each rank. */
+/* Call slots hold few bytes, and no separate parts for each rank. */
 static bool fits_inline(uint32_t call, uint64_t bytes)
 {
     return bytes <= BP_SHM_INLINE_BYTES && call <= BP_COMM_GATHER &&
@@ -191,7 +192,8 @@ enum bp_algorithm bp_algorithm_find(uint32_t call, uint32_t n, uint64_t bytes)
     return row->algorithm;
 }
 
-/* The largest size up to which all go one way, by halving: rows are ordered by size. */
+/* The size up to which all calls use the algorithm `last` or an earlier one, plus one; 0: no call
+ * does. Found by bisection, which needs rows in ascending order of size. */
 static uint64_t largest_bytes(uint32_t call, uint32_t n, enum bp_algorithm last)
 {
     uint64_t low = 0, high = BP_SHM_WINDOW_BYTES;

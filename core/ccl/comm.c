@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comm.c: communicators: put together from their transports, split, given up, ended. */
+/* comm.c: creates communicators from their transports, splits, aborts and destroys them, and
+ * reports their state. */
 #include "native/native.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@ static void ignore_segment(void *ctx, const struct bp_memory *memory, uint64_t b
     (void)space;
 }
 
-/* Others may have mapped it. */
+/* Counts a freed segment, because other ranks may have mapped it (bp_peer_map_refresh). */
 static void count_released(void *ctx, const struct bp_memory *memory, uint64_t bytes,
                            uint32_t space)
 {
@@ -28,7 +29,8 @@ static void count_released(void *ctx, const struct bp_memory *memory, uint64_t b
     atomic_fetch_add_explicit(&comm->shm->me->released, 1, memory_order_relaxed);
 }
 
-/* The app's or a task's last reference. */
+/* Releases a reference: the app's, a task's or the watchdog's. The last one frees the
+ * communicator. */
 void bp_comm_release(struct bp_comm *comm)
 {
     if (atomic_fetch_sub_explicit(&comm->refs, 1, memory_order_acq_rel) != 1) return;
@@ -50,7 +52,8 @@ void bp_comm_release(struct bp_comm *comm)
     free(comm);
 }
 
-/* A leader that lives has a reason not to wait for this rank, and tells it. */
+/* If the leader gave up but lives, it has published its reason in the store; that reason is
+ * reported instead of the failure to open its file. */
 static enum bp_status open_segment(struct bp_comm *comm, const struct bp_host_topology *topology,
                                    uint64_t deadline, int *out_fd)
 {
@@ -66,10 +69,10 @@ static enum bp_status open_segment(struct bp_comm *comm, const struct bp_host_to
     status = bp_shm_segment_open(&file, topology->leader, out_fd);
     if (status != BP_ERR_PEER) return status;
     TRY(bp_store_failure_poll(comm->store, comm->name, true));
-    return bp_shm_segment_open(&file, topology->leader, out_fd); /* its message */
+    return bp_shm_segment_open(&file, topology->leader, out_fd); /* for its message */
 }
 
-/* The leader of each host makes the segment, and the others open it. */
+/* The leader of each host creates the segment, and the other ranks of the host open it. */
 static enum bp_status find_segment(struct bp_comm *comm, const struct bp_host_topology *topology,
                                    uint64_t deadline, int *out_fd)
 {
@@ -89,7 +92,7 @@ static enum bp_status find_segment(struct bp_comm *comm, const struct bp_host_to
     return status;
 }
 
-/* What the ranks here are called by the app. */
+/* Lists the global ranks of this host's ranks. */
 static enum bp_status list_global_ranks(struct bp_comm *comm,
                                         const struct bp_host_topology *topology)
 {
@@ -126,8 +129,8 @@ static enum bp_status comm_connect(struct bp_comm *comm, const struct bp_rendezv
     return native ? bp_native_create(comm, bp_time_left(deadline), bp_comm_release) : BP_OK;
 }
 
-/* Whatever goes wrong on a rank, the others wait for it: they hear of it, and all answer what was
- * first. So nobody is blamed who only waited. */
+/* If a rank fails, the others wait for it. The failure is therefore published, and all ranks report
+ * the first failure; no rank is named that only waited. */
 static enum bp_status comm_assemble(struct bp_comm *comm, uint64_t timeout_ns)
 {
     const struct bp_rendezvous m = {comm->store, comm->name, comm->rank, comm->size};
@@ -212,7 +215,8 @@ struct color {
     int64_t color, key;
 };
 
-/* The number among those of one color, by key and rank; and how many they are. */
+/* Computes the new rank and size in a split: ranks of equal color, in the order of key and old
+ * rank. */
 static void find_split_rank(const struct color *all, uint32_t n, uint32_t rank, uint32_t *out_rank,
                             uint32_t *out_size)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* comm_ops.c: the calls of a communicator as the app sees them: arguments are checked here, by
- * the table of bp_call_traits_of. */
+/* comm_ops.c: implements the app's calls of a communicator: checks their arguments by the table
+ * bp_call_traits_of, and submits them. */
 #include "comm.h"
 
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static uint64_t width_of(const struct bp_tensor *t)
     return bp_dtype_bits(t->view.dtype) / 8;
 }
 
-/* Elements of the part of one rank. */
+/* Counts the elements of one rank's part. */
 static enum bp_status count_part(const char *call, const char *what, const struct bp_comm *comm,
                                  const struct bp_tensor *t, bool parts, uint64_t *out_count)
 {
@@ -60,7 +60,7 @@ static enum bp_status count_part(const char *call, const char *what, const struc
     return BP_OK;
 }
 
-/* Where both have memory in common, the smaller is this rank's part of the larger. */
+/* Where src and dst share memory, the smaller one must be this rank's part of the larger one. */
 static enum bp_status check_overlap(const struct bp_call_traits *f, const struct bp_comm *comm,
                                     const struct bp_tensor *src, const struct bp_tensor *dst,
                                     uint64_t bytes)
@@ -69,12 +69,12 @@ static enum bp_status check_overlap(const struct bp_call_traits *f, const struct
     uint64_t dst_at = dst->offset + (f->dst_parts ? comm->rank * bytes : 0);
 
     if (src->buffer != dst->buffer || (f->in_place && src_at == dst_at)) return BP_OK;
-    if (!bp_tensors_overlap(src, dst)) return BP_OK; /* which takes longer than a small call */
+    if (!bp_tensors_overlap(src, dst)) return BP_OK; /* checked last: slower than a small call */
     return bp_error(BP_ERR_INVALID, "%s: src and dst share memory, and not as the call allows",
                     f->call);
 }
 
-/* A call's tensors, of which either may be of no use on this rank. */
+/* Checks a call's tensors. A tensor that this rank does not use is ignored. */
 static enum bp_status check_tensors(const struct bp_call_traits *f, const struct bp_comm *comm,
                                     struct bp_comm_step *step, bool uses_src, bool uses_dst)
 {
@@ -109,7 +109,7 @@ static enum bp_status check_tensors(const struct bp_call_traits *f, const struct
     return BP_OK;
 }
 
-/* All calls but the barrier, the ragged one, and those of pairs. */
+/* Submits a call: any but the barrier, all_to_all_ragged, send and receive. */
 static enum bp_status submit_collective(uint32_t call, struct bp_comm *comm,
                                         struct bp_stream *stream, struct bp_tensor *src,
                                         struct bp_tensor *dst, uint32_t reduction, uint32_t root)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* submit.c: calls of a communicator as work of a stream: at once where the stream is inline, as a
- * task where it has a queue, and by way of host memory where the host does not reach the device's.
+/* submit.c: submits calls of a communicator as work of a stream. It runs them immediately on an
+ * inline stream, as a task on a stream with a queue, and staged through host memory where the host
+ * cannot address the device's memory.
  *
- * A communicator does its work in the order in which it was given, on whichever streams. */
+ * A communicator runs its work in the order of submission, also if it was submitted to several
+ * streams. */
 #include "comm.h"
 
 #include <stdlib.h>
@@ -99,14 +101,14 @@ static enum bp_status run_inline(struct bp_comm *comm, struct bp_stream *stream,
     return status;
 }
 
-/* Work in a queue: it keeps what it uses. */
+/* A call in a queue. It holds references to the tensors and the communicator. */
 struct comm_task {
     struct bp_task task; /* first */
     struct bp_comm *comm;
     uint64_t turn;
     bool ran;
     uint32_t n;
-    int64_t *counts; /* of a ragged call, both sides; or NULL */
+    int64_t *counts; /* a copy of src_counts and dst_counts; or NULL */
     struct bp_comm_step steps[];
 };
 
@@ -119,7 +121,8 @@ static enum bp_status run_task(struct bp_task *task, struct bp_timeline *timelin
     return run_in_turn(t->comm, t->steps, t->n, t->turn);
 }
 
-/* What is dropped after a failure of its stream leaves the other ranks waiting: they are told. */
+/* A task that is dropped because its stream failed would leave the other ranks waiting, so the
+ * failure is published to them. */
 static void destroy_task(struct bp_task *task)
 {
     struct comm_task *t = (struct comm_task *)task;
@@ -181,7 +184,7 @@ static enum bp_status submit_push(struct bp_comm *comm, struct bp_stream *stream
     until = bp_deadline_of(stream->device);
     status = bp_queue_push(stream->timeline->queue, &t->task, &until);
     if (status == BP_OK) return BP_OK;
-    comm->n_submitted--; /* nobody has seen it */
+    comm->n_submitted--; /* no other call was submitted since */
     t->ran = true;
     destroy_task(&t->task);
     return status;
@@ -208,7 +211,7 @@ static enum bp_status run_queued(struct bp_comm *comm, struct bp_stream *stream,
     return bp_stream_drain_if_sync(stream);
 }
 
-/* Between hosts. */
+/* Runs staged calls of the transport between hosts. */
 static enum bp_status run_net_staged(struct bp_comm *comm, struct bp_stream *stream,
                                      struct bp_comm_step *steps, uint32_t n)
 {
@@ -221,7 +224,7 @@ static enum bp_status run_net_staged(struct bp_comm *comm, struct bp_stream *str
     return status;
 }
 
-/* This rank waits for its device, which is counted. */
+/* Runs staged calls. The host blocks for its device, which bp_block_record counts. */
 static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
                                  struct bp_comm_step *steps, uint32_t n)
 {
@@ -233,7 +236,7 @@ static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
                         bp_comm_steps_name(steps, n));
     TRY(bp_timeline_check_deadlock(stream->timeline));
     if (bp_process_is_stopping()) return bp_error_stopped();
-    if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* nothing is read */
+    if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* no copies wait for it */
     TRY(bp_block_record(stream->device, BP_BLOCK_COPY));
     if (comm->transport->whole_buffers) return run_net_staged(comm, stream, steps, n);
     TRY(bp_staging_create(stream, steps, n, comm->size, &staging));

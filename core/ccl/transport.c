@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transport.c: the table of transports. What each does for a collective is a row of its
- * bp_collective_table. */
+/* transport.c: defines the table of transports. A transport's functions for the kinds of collective
+ * calls are in its own bp_collective_table. */
 #include "transport.h"
 
 #include "native/native.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* discovery.c: how a rank finds its job and the store of that: the variables of launchers;
- * addresses and their lookup; and an abstract local socket by which rank 0 tells the ranks of its
- * job on this machine where its store is. */
+/* discovery.c: finds a rank's job by the variables of launchers, parses and resolves store
+ * addresses, and lets the ranks of one machine find the store of rank 0 through an abstract local
+ * socket. */
 #include "store.h"
 
 #include <errno.h>
@@ -101,12 +101,13 @@ bool bp_store_parse(const char *address, struct bp_store_endpoint *out)
     return true;
 }
 
-/* A question. The system's resolver takes as long as it likes: so a thread asks it, and is left
- * behind where that takes too long. Freed by whoever leaves it last: the thread, or the caller. */
+/* A lookup by the system's resolver, which may take arbitrarily long. A thread therefore performs
+ * the lookup, and the caller abandons the thread after a timeout. Freed by the thread or by the
+ * caller, whichever leaves last. */
 struct resolution {
     struct bp_store_endpoint endpoint;
     struct addrinfo hints;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* of all members below */
     pthread_cond_t ended;
     bool done, left;
     int why;
@@ -146,7 +147,7 @@ static void *resolve_thread(void *arg)
     return NULL;
 }
 
-/* Signals are the app's threads' business. */
+/* Starts the lookup thread with all signals blocked, so that the app's threads receive them. */
 static struct resolution *begin_resolve(const struct bp_store_endpoint *endpoint,
                                         const struct addrinfo *hints)
 {
@@ -177,7 +178,7 @@ int bp_address_resolve(const struct bp_store_endpoint *endpoint, int flags, uint
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICHOST};
     uint64_t longest = bp_clock_after(BP_RESOLVE_NS);
-    int why = resolve_now(endpoint, &hints, out_list), late = 0; /* a number: nobody is asked */
+    int why = resolve_now(endpoint, &hints, out_list), late = 0; /* numeric: no lookup */
     struct timespec until = bp_timespec(deadline < longest ? deadline : longest);
     struct resolution *l;
     bool done;
@@ -210,12 +211,12 @@ int bp_socket_wait(int fd, short events, uint64_t deadline)
     }
 }
 
-/* Anybody may bind a name that can be guessed: so a rank asks the kernel which user has the other
- * end of its connection, and believes its own user only; and where another user has the name,
- * rank 0 takes a longer one, which nobody can know before, and which the ranks find in the kernel's
- * list of sockets. */
-enum { DIGITS = 16 }; /* of a longer name: NAME, a slash, and these */
-static const uint64_t patience_ns = 1000000000; /* with one process that does not answer */
+/* Any process may bind a predictable name. Each rank therefore queries the kernel for the user at
+ * the other end of its connection, and trusts only its own user. If another user has taken the
+ * name, rank 0 takes a longer one with random digits, which ranks find in the kernel's list of
+ * sockets. */
+enum { DIGITS = 16 }; /* in a longer name: NAME, a slash, these digits */
+static const uint64_t patience_ns = 1000000000; /* for one silent process */
 
 static bool make_address(const char *name, struct sockaddr_un *out, socklen_t *out_size)
 {
@@ -228,7 +229,7 @@ static bool make_address(const char *name, struct sockaddr_un *out, socklen_t *o
     return true;
 }
 
-/* A socket that listens at the name; a negative errno. */
+/* Returns a socket that listens at the name, or a negative errno. */
 static int listen_at(const char *name)
 {
     struct sockaddr_un at;
@@ -244,8 +245,8 @@ static int listen_at(const char *name)
     return -why;
 }
 
-/* A connection to the process that listens there, without a wait, and which process that is; a
- * negative errno. */
+/* Connects without waiting to the process that listens at the name, and finds that process's
+ * identity. Returns a socket, or a negative errno. */
 static int connect_to(const char *name, struct ucred *out_who)
 {
     socklen_t size, who_size = sizeof *out_who;
@@ -263,7 +264,7 @@ static int connect_to(const char *name, struct ucred *out_who)
     return -why;
 }
 
-/* Whether a process of this user has the name. */
+/* Whether a process of this user has bound the name. */
 static bool is_own_user(const char *name, struct ucred *out_who)
 {
     int fd = connect_to(name, out_who);
@@ -298,17 +299,18 @@ enum bp_status bp_announcement_listen(const char *name, int *out_fd)
     return BP_OK;
 }
 
-/* A search for the text of rank 0, and the other processes that were met in it. */
+/* A search for rank 0's announcement, and the other processes that were found in the search. */
 struct search {
     char *address;
     size_t size;
     uint64_t deadline;
-    bool taken;            /* somebody has the name, and no room for a connection */
-    struct ucred stranger; /* pid 0 and uid 0: none has it */
-    pid_t silent;          /* of this user, and does not answer; 0: none */
+    bool taken;            /* a process has the name, but accepts no connections */
+    struct ucred stranger; /* another user's process; pid 0 and uid 0: none */
+    pid_t silent;          /* own user's process that sends no data; 0: none */
 };
 
-/* The text that is sent to those who connect to one name; so short that it comes whole. */
+/* Reads the text that the process at the name sends to each client. The text is short enough to
+ * arrive in one piece. */
 static bool read_announcement(struct search *s, const char *name)
 {
     uint64_t patience = bp_clock_after(patience_ns);
@@ -331,7 +333,8 @@ static bool read_announcement(struct search *s, const char *name)
     return true;
 }
 
-/* The names that are longer, from the kernel's list. Lines end with a path; "@": it is abstract. */
+/* Tries the longer names in the kernel's list of sockets. A line ends with the path. An abstract
+ * name has an "@" in front. */
 static bool read_longer_name(struct search *s, const char *name)
 {
     FILE *list = fopen("/proc/net/unix", "re");

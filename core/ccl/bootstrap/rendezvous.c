@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rendezvous.c: ids of communicators; and the ranks of a new one find each other by the store. */
+/* rendezvous.c: creates ids of communicators, and lets the ranks of a new communicator find each
+ * other through the store. */
 #include "rendezvous.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What each rank says of itself. */
+/* The message that each rank publishes about itself. */
 struct hello {
     uint32_t size;
     int32_t pid;
@@ -20,9 +21,9 @@ struct hello {
     char native[BP_RENDEZVOUS_LIBRARY]; /* the library of its device; or "" */
 };
 
-/* Who cannot be a rank spends no more time on saying so. */
+/* A process that cannot be a rank spends at most this time on reporting that. */
 static const uint64_t refuse_ns = 5000000000;
-static const uint64_t publish_ns = 300000000; /* for who fails second to read the first's */
+static const uint64_t publish_ns = 300000000; /* for the first failure to be readable */
 
 static const uint64_t usual_timeout_ns = UINT64_C(300000000000);
 
@@ -58,8 +59,8 @@ enum bp_status bp_comm_id_create(struct bp_comm_id *out_id)
     return BP_OK;
 }
 
-/* A name that only this job's ranks on this machine have, from what the launcher gives all of them.
- */
+/* Makes a name that all ranks of this job on this machine, and no others, compute alike, from
+ * variables that the launcher sets. */
 static bool job_name(const char *launcher, char *name, size_t size)
 {
     static const char *const variables[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
@@ -74,7 +75,8 @@ static bool job_name(const char *launcher, char *name, size_t size)
     return true;
 }
 
-/* Launchers that give no store: rank 0 serves one, and says where. */
+/* Finds the job's store. If the launcher provides none, rank 0 serves a store and announces its
+ * address. */
 static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, uint64_t timeout_ns,
                                  char *address, size_t size)
 {
@@ -95,8 +97,9 @@ static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, ui
     return bp_store_announce(store, name);
 }
 
-/* The store of a job is looked for once. Who waits for another thread that does so has the same
- * deadline. A number that cannot be is told to the other ranks, where the store is known. */
+/* The store of a job is looked up once; a thread that waits for another thread's lookup has the
+ * same deadline. An invalid rank number is reported to the other ranks if the store's address is
+ * known. */
 enum bp_status bp_comm_id_of_job(struct bp_comm_id *out_id, uint32_t *out_rank, uint32_t *out_size)
 {
     uint64_t timeout_ns = bp_rendezvous_timeout(), deadline = bp_clock_after(timeout_ns);
@@ -205,7 +208,8 @@ enum bp_status bp_store_failure_poll(struct bp_store *store, const char *name, b
     return bp_error(bp_status_of_number(f.status), "%.1499s", f.text);
 }
 
-/* Ranks with the same text can share memory: one machine, seen as one, and one user. */
+/* Describes the host. Ranks with equal texts can share memory: they run on one machine, in the same
+ * namespaces, as one user. */
 static void describe_host(char *text, size_t size)
 {
     char boot[40] = "";
@@ -221,7 +225,8 @@ static void describe_host(char *text, size_t size)
              (uint64_t)pids.st_ino, (unsigned)geteuid());
 }
 
-/* The process that is a rank already, or 0; and how many ranks it says there are. */
+/* The process that has published itself as this rank, or 0; *out_size: the number of ranks that it
+ * published. */
 static int32_t find_rank(struct bp_store *store, const char *name, uint32_t rank,
                          uint64_t timeout_ns, uint32_t *out_size)
 {
@@ -236,7 +241,7 @@ static int32_t find_rank(struct bp_store *store, const char *name, uint32_t rank
     return hello.pid;
 }
 
-/* Whether all ranks have come: then nobody waits for one. */
+/* Whether all ranks have met, so that no rank waits for another any more. */
 static bool have_all_come(struct bp_store *store, const char *name)
 {
     uint32_t size = 0, other;
@@ -264,7 +269,8 @@ enum bp_status bp_rendezvous_refuse(const char *address, const char *name, uint6
     return bp_error(status, "%s", text);
 }
 
-/* Two ranks of one number: the second tells all, unless they have met without it. */
+/* If two processes have the same rank, the second one reports a failure to all ranks, unless the
+ * ranks have already met without it. */
 enum bp_status bp_rendezvous_claim(const struct bp_rendezvous *m)
 {
     char key[BP_STORE_KEY_MAX], text[400];
@@ -345,7 +351,7 @@ static enum bp_status check_hello(const struct bp_rendezvous *m, const struct he
                     other->size, m->rank, m->size);
 }
 
-/* Ranks use a library if all have the same. */
+/* Whether all ranks have the same library; only then they use it. */
 static bool find_common_library(const struct bp_rendezvous *m, const struct hello *all, char *why,
                                 size_t size)
 {
@@ -362,7 +368,7 @@ static bool find_common_library(const struct bp_rendezvous *m, const struct hell
     return true;
 }
 
-/* Hosts are numbered in the order of their first ranks, who lead them. */
+/* Numbers the hosts in the order of their first ranks, which are their leaders. */
 static void fill_topology(const struct bp_rendezvous *m, const struct hello *all,
                           struct bp_host_topology *out)
 {
@@ -386,7 +392,7 @@ static void fill_topology(const struct bp_rendezvous *m, const struct hello *all
     }
 }
 
-/* Reads what all say. */
+/* Reads the messages of all ranks. */
 static enum bp_status read_hellos(const struct bp_rendezvous *m, uint64_t deadline,
                                   uint64_t timeout_ns, struct hello *all)
 {

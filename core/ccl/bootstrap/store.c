@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.c: the client of a store, and the public face of both sides. */
+/* store.c: implements the client of a store, and the public functions of client and server. */
 #include "store.h"
 
 #include <endian.h>
@@ -18,17 +18,17 @@
 
 struct bp_store {
     uint32_t magic;
-    int fd;               /* -1: it is gone */
+    int fd; /* -1: the connection is lost */
     uint64_t grace_ns;
-    pthread_mutex_t lock; /* one request at a time */
-    struct bp_store_server *server; /* which this process serves, or NULL */
+    pthread_mutex_t lock;           /* one request at a time */
+    struct bp_store_server *server; /* if this process serves the store; or NULL */
     char address[BP_STORE_ADDRESS_MAX];
 };
 
-/* The server answers at a GET's deadline; only one that is stopped or cut off is later than that.
- */
+/* The server replies at the latest at a GET's deadline. A later reply means that the server is
+ * stopped or cut off. */
 static const uint64_t usual_grace_ns = BP_STORE_GRACE_NS;
-enum { GREETINGS = 100 }; /* how often one is tried again */
+enum { GREETINGS = 100 }; /* attempts to greet the server */
 
 void bp_store_rank_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what,
                        uint32_t rank)
@@ -95,7 +95,7 @@ static enum bp_status store_transfer(struct bp_store *store, bool out, void *byt
     return BP_OK;
 }
 
-/* The reply, and as much of the value as there is room for. */
+/* Receives a reply, and as much of its value as fits into room. */
 static enum bp_status receive_reply(struct bp_store *store, uint64_t deadline, void *value,
                                     uint64_t room, struct bp_store_reply *out)
 {
@@ -155,7 +155,8 @@ static enum bp_status store_check_key(const char *call, struct bp_store *store, 
     return BP_OK;
 }
 
-/* What the server answered, with a message. Where it has no room it says how much it has. */
+/* Converts the server's reply to a status with a message. A reply for lack of room has the
+ * limit. */
 static enum bp_status store_check_reply(const char *call, const char *key,
                                         const struct bp_store_reply *reply)
 {
@@ -235,7 +236,8 @@ enum bp_status bp_store_will(struct bp_store *store, const char *key, const void
     return store_check_reply("a will", key, &reply);
 }
 
-/* Callers are counted; the one who completes a round says so under a key of the round. */
+/* Counts the callers. The last caller of a round sets a key of this round, for which the others
+ * wait. */
 enum bp_status bp_store_barrier(struct bp_store *store, const char *key, uint32_t count,
                                 uint64_t timeout_ns)
 {
@@ -259,7 +261,7 @@ enum bp_status bp_store_barrier(struct bp_store *store, const char *key, uint32_
     return status;
 }
 
-/* A socket that is connected to the first address that answers; -1. */
+/* Connects to the first address of the endpoint that accepts. Returns a socket, or -1. */
 static int connect_any(const struct bp_store_endpoint *endpoint, uint64_t deadline,
                        const char **out_why)
 {
@@ -286,7 +288,7 @@ static int connect_any(const struct bp_store_endpoint *endpoint, uint64_t deadli
     return fd;
 }
 
-/* A connection, as soon as somebody is there. */
+/* Tries to connect until the server accepts, or until the deadline. */
 static enum bp_status connect_until(struct bp_store *store,
                                     const struct bp_store_endpoint *endpoint, uint64_t deadline,
                                     uint64_t timeout_ns)
@@ -319,8 +321,8 @@ static enum bp_status send_greeting(struct bp_store *store,
     return BP_OK;
 }
 
-/* A store that others crowd may cut off a connection before it has heard the token: so that is
- * tried again, some times. */
+/* A store with very many connections may close a new connection before it has received the token.
+ * The connection is therefore attempted several times. */
 static enum bp_status connect_store(struct bp_store *store,
                                     const struct bp_store_endpoint *endpoint, uint64_t timeout_ns)
 {
@@ -423,7 +425,7 @@ const char *bp_store_address(struct bp_store *store)
     return store_is(store) ? store->address : "";
 }
 
-/* A forked child does not serve what its parent does. */
+/* A forked child does not serve its parent's store, so it creates its own. */
 enum bp_status bp_store_own(struct bp_store **out_store)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h: what the client and the server of a store say to each other.
+/* store.h: declares the protocol between a client and the server of a store, and the functions of
+ * both.
  *
- * The client begins with a greeting, and gets a reply; then each request gets a reply, one at a
- * time. Numbers are little-endian. */
+ * The client sends a greeting and receives a reply; after that, each request receives a reply, one
+ * at a time. Numbers are little-endian. */
 #ifndef BP_STORE_PRIVATE_H
 #define BP_STORE_PRIVATE_H
 
@@ -19,23 +20,24 @@ struct bp_store_greeting {
 
 enum bp_store_verb { BP_STORE_SET = 1, BP_STORE_GET = 2, BP_STORE_ADD = 3, BP_STORE_WILL = 4 };
 
-struct bp_store_request { /* key and value follow */
+struct bp_store_request { /* followed by the key and the value */
     uint16_t verb, key_size;
     uint32_t value_size;
-    uint64_t number; /* GET: how long to wait, in ns; ADD: the amount */
+    uint64_t number; /* GET: timeout in ns; ADD: the amount */
 };
 
-struct bp_store_reply { /* the value follows */
+struct bp_store_reply { /* followed by the value */
     uint32_t status, value_size;
-    uint64_t number; /* ADD: the sum; where there is no room, how much there is in all */
+    uint64_t number; /* ADD: the sum; on lack of room, the limit in bytes */
 };
 
-/* An address, taken apart. */
+/* The parts of a store's address. */
 struct bp_store_endpoint {
     char host[64], port[8], token[BP_STORE_TOKEN + 1];
 };
 
-/* "HOST[:PORT][/TOKEN]"; an IPv6 number stands in brackets if a port follows. false: it is none. */
+/* Splits "HOST[:PORT][/TOKEN]". An IPv6 address is in brackets if a port follows. false:
+ * invalid. */
 bool bp_store_parse(const char *address, struct bp_store_endpoint *out);
 
 enum { BP_STORE_BUCKETS = 256, BP_STORE_BYTES_MAX = 256 << 20 };
@@ -47,69 +49,72 @@ struct bp_store_entry {
     uint32_t size;
 };
 
-/* store_values.c. All zero: empty. */
+/* store_values.c: the keys and values of a store. A zeroed struct is an empty one. */
 struct bp_store_values {
     struct bp_store_entry *bucket[BP_STORE_BUCKETS];
-    uint64_t bytes; /* that these take, and what else is counted with them: BP_STORE_BYTES_MAX at
-                       most */
+    /* Memory of the values and of the wills, BP_STORE_BYTES_MAX at most. */
+    uint64_t bytes;
 };
 
 /* NULL: the key has no value. */
 const struct bp_store_entry *bp_store_values_find(const struct bp_store_values *values,
                                                   const char *key);
-/* Bytes that a value takes, with its key; whether there are as many, in place of what the key has.
- */
+/* cost: the memory that a value takes, with its key. fit: whether that much is available if the
+ * key's old value is replaced. */
 uint64_t bp_store_values_cost(const char *key, uint32_t size);
 bool bp_store_values_fit(const struct bp_store_values *values, const char *key, uint32_t size);
-/* BP_ERR_MEMORY, without a message. */
+/* Returns BP_OK, or BP_ERR_MEMORY without a message. */
 enum bp_status bp_store_values_set(struct bp_store_values *values, const char *key,
                                    const void *value, uint32_t size);
 void bp_store_values_finish(struct bp_store_values *values);
 
 struct bp_store_server;
 
-/* Listens, and begins the thread. Fills in the port and the token that endpoint leaves open. */
+/* Starts to listen, and starts the server thread. Fills in the port and the token if endpoint
+ * leaves them open. */
 enum bp_status bp_store_server_create(struct bp_store_endpoint *endpoint,
                                       struct bp_store_server **out_server);
 void bp_store_server_destroy(struct bp_store_server *server);
 
-/* From now on processes of the same user that look for this name by bp_store_discover are told the
- * text. BP_ERR_BUSY: another process of this user has the name. Once only. */
+/* From now on, bp_store_discover of this name returns the text to processes of the same user.
+ * BP_ERR_BUSY: another process of this user has announced the name. May be called once per
+ * server. */
 enum bp_status bp_store_server_announce(struct bp_store_server *server, const char *name,
                                         const char *text);
 
-/* The store that this process serves for communicators; made by the first call, it lasts as long as
- * the process. Not to be destroyed. */
+/* The store that this process serves for communicators. The first call creates it; it exists until
+ * the process ends, and must not be destroyed. */
 enum bp_status bp_store_own(struct bp_store **out_store);
 enum bp_status bp_store_announce(struct bp_store *store, const char *name);
-/* How long after a deadline the store may answer before it counts as gone; usually this. */
+/* How long after a request's deadline a store may reply before it counts as gone, by default. */
 #define BP_STORE_GRACE_NS UINT64_C(10000000000)
 void bp_store_set_grace(struct bp_store *store, uint64_t grace_ns);
 
-/* discovery.c. The addresses of an endpoint, as getaddrinfo gives them for a stream socket; flags:
- * its AI_PASSIVE, or 0. EAI_AGAIN: they were not known by the deadline, or BP_RESOLVE_NS from
- * now. */
+/* discovery.c. Looks up the addresses of an endpoint for a stream socket by getaddrinfo. flags:
+ * AI_PASSIVE or 0. EAI_AGAIN: no result by the deadline, or within BP_RESOLVE_NS. */
 #define BP_RESOLVE_NS UINT64_C(20000000000)
 struct addrinfo;
 int bp_address_resolve(const struct bp_store_endpoint *endpoint, int flags, uint64_t deadline,
                        struct addrinfo **out_list);
 
-/* Listens at an abstract local socket of this name, or, if another user has it, of a
- * longer one. */
+/* Listens at an abstract local socket with this name, or with a longer name if another user has
+ * taken it. */
 enum bp_status bp_announcement_listen(const char *name, int *out_fd);
-/* The address that a process of this user announces under a name, until a deadline; timeout_ns is
- * what the message says of that. BP_ERR_TIMEOUT. */
+/* Finds the address that a process of this user announces under a name. timeout_ns: the waiting
+ * time that the message of BP_ERR_TIMEOUT states. */
 enum bp_status bp_store_discover(const char *name, uint64_t deadline, uint64_t timeout_ns,
                                  char *out_address, size_t size);
-/* Waits until the socket is ready for events of poll. 0: the deadline has passed; -1: an error. */
+/* Waits for poll events of a socket. Returns 1 if it is ready, 0 if the deadline has passed, -1 on
+ * an error. */
 int bp_socket_wait(int fd, short events, uint64_t deadline);
 
-/* When the store's connection to this handle ends, the value is put behind what the key has by
- * then: so a process that dies says so. size 0: no will any more. A later one takes its place. */
+/* Sets the will of this connection: when the connection ends, the server appends the value to the
+ * key's value. So other processes notice that this process has died. size 0: removes the will. A
+ * new will replaces the old one. */
 enum bp_status bp_store_will(struct bp_store *store, const char *key, const void *value,
                              uint64_t size);
 
-/* What rank has to say of a communicator: "NAME/WHATRANK". */
+/* The key "NAME/WHATRANK" of a value that one rank of a communicator sets. */
 void bp_store_rank_key(char key[BP_STORE_KEY_MAX], const char *name, const char *what,
                        uint32_t rank);
 
@@ -118,7 +123,7 @@ static inline struct timespec bp_timespec(uint64_t ns)
 {
     return (struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
 }
-/* The moment that is timeout_ns away; UINT64_MAX stays. */
+/* The time timeout_ns from now; UINT64_MAX remains UINT64_MAX. */
 static inline uint64_t bp_clock_after(uint64_t timeout_ns)
 {
     uint64_t now = bp_clock_ns();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_server.c: serves a store: one thread, which polls its listening sockets and connections.
- * What a connection sends is believed only after its greeting, and its lengths are bounded. */
+/* store_server.c: serves a store in one thread, which polls its listening sockets and connections.
+ * A connection's requests are processed only after a valid greeting, and their lengths are
+ * bounded. */
 #include "store.h"
 
 #include <endian.h>
@@ -20,40 +21,40 @@
 #include <unistd.h>
 
 enum {
-    FIXED = 3,          /* polled before the connections */
-    CONNECTIONS = 4096, /* at most, whatever the limit of descriptors is */
-    SPARE = 256,        /* descriptors that are left to the app; half of them, if there are few */
-    SILENT = 64,        /* connections that have not said the token, at most */
-    BATCH = 64,         /* connections that are taken in one round */
-    KEPT = 64 << 10,    /* bytes of a buffer that stays for the next request */
+    FIXED = 3,          /* fds polled before the connections */
+    CONNECTIONS = 4096, /* at most, whatever the limit of descriptors */
+    SPARE = 256,        /* descriptors left to the app; half of them, if there are few */
+    SILENT = 64,        /* connections without a token at most */
+    BATCH = 64,         /* connections accepted in one round */
+    KEPT = 64 << 10,    /* bytes of a buffer that is kept for the next request */
 };
-static const uint64_t greeting_ns = 5000000000; /* who has not said the token by then is cut off */
-static const uint64_t wrong_ns = 1000000;  /* nobody is let in for so long after each wrong token */
-static const uint64_t pause_ns = 100000000; /* without descriptors it tries again after that */
+static const uint64_t greeting_ns = 5000000000; /* a connection must send the token by then */
+static const uint64_t wrong_ns = 1000000;       /* pause of accepting after each wrong token */
+static const uint64_t pause_ns = 100000000;     /* pause of accepting without descriptors */
 
 struct connection {
     int fd;
     bool greeted, waiting; /* waiting: in a GET, for key, until deadline */
-    uint64_t deadline;     /* or of the greeting */
+    uint64_t deadline;     /* of the GET, or of the greeting */
     char *key;
-    char *will_key, *will; /* what is due at its end; or NULL */
+    char *will_key, *will; /* appended when the connection ends; or NULL */
     uint32_t will_size;
-    char *in, *out;        /* bytes that came and are not used; that are to be sent */
+    char *in, *out; /* received bytes to process; bytes to send */
     size_t in_size, in_room, out_size, out_at;
 };
 
 struct bp_store_server {
     pthread_t thread;
-    pthread_mutex_t lock; /* local, text */
+    pthread_mutex_t lock; /* of local and text */
     int wake, listener, local;
-    int reserve;          /* a descriptor to give up where there is no other; -1: it is in use */
-    uint64_t closed_until; /* nobody is let in before; 0: anybody now */
-    char *text;           /* what local tells */
+    int reserve;           /* a spare descriptor to close if there is no other; -1: in use */
+    uint64_t closed_until; /* no accepts before this time; 0: accepting */
+    char *text;            /* sent to clients of `local` */
     char token[BP_STORE_TOKEN];
     _Atomic bool ending;
     struct bp_store_values values;
     struct connection *connection;
-    size_t n, room, greeted; /* greeted: how many have said the token */
+    size_t n, room, greeted; /* greeted: connections with a valid token */
     struct pollfd *poll;
 };
 
@@ -64,7 +65,7 @@ static void send_some(struct connection *c)
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (n <= 0) {
-            shutdown(c->fd, SHUT_RDWR); /* its end comes as an event */
+            shutdown(c->fd, SHUT_RDWR); /* its end arrives as an event */
             break;
         }
         c->out_at += (size_t)n;
@@ -76,7 +77,7 @@ static void send_some(struct connection *c)
     c->out_at = c->out_size = 0;
 }
 
-/* One reply at a time: the client sends nothing before it has it. */
+/* Sends one reply; the client sends no further request before it has received this one. */
 static void server_reply(struct connection *c, uint32_t status, uint64_t number, const void *value,
                          uint32_t size)
 {
@@ -107,7 +108,8 @@ static void reply_waiting(struct bp_store_server *server, const char *key)
     }
 }
 
-/* Bytes that are due under a key when connections end; but for one, which is to have another. */
+/* The bytes that the wills of connections will append to a key; without the will of `except`, which
+ * is being replaced. */
 static uint64_t will_bytes(const struct bp_store_server *server, const char *key,
                            const struct connection *except)
 {
@@ -120,7 +122,8 @@ static uint64_t will_bytes(const struct bp_store_server *server, const char *key
     return bytes;
 }
 
-/* Whether there is room for a value, and for what is due behind it; else that is the reply. */
+/* Whether a value, and the wills that will be appended to it, fit. If not, replies with the
+ * reason. */
 static bool has_room(struct bp_store_server *server, struct connection *c, const char *key,
                      uint32_t size)
 {
@@ -187,8 +190,8 @@ static void drop_will(struct bp_store_server *server, struct connection *c)
     c->will_key = c->will = NULL;
 }
 
-/* A will has its room from now on: in the value that it is to become part of, and in memory. What
- * has none is refused, and an earlier will stays. */
+/* Sets a connection's will. Its room is reserved from now on, in the key's value and in memory. A
+ * will without room is refused, and the earlier will remains. */
 static void set_will(struct bp_store_server *server, struct connection *c, const char *key,
                      const char *value, uint32_t size)
 {
@@ -224,7 +227,7 @@ static void set_will(struct bp_store_server *server, struct connection *c, const
     server_reply(c, BP_OK, 0, NULL, 0);
 }
 
-/* Of a connection that is none any more; its room is there. */
+/* Appends the will of a closed connection to the value. The room for it was reserved. */
 static void execute_will(struct bp_store_server *server, const struct connection *c)
 {
     const struct bp_store_entry *e = bp_store_values_find(&server->values, c->will_key);
@@ -239,7 +242,7 @@ static void execute_will(struct bp_store_server *server, const struct connection
     free(value);
 }
 
-/* Takes one request from what came. false: it is not whole yet, or is none. */
+/* Handles one request from the received bytes. false: the request is incomplete or invalid. */
 static bool handle_request(struct bp_store_server *server, struct connection *c)
 {
     struct bp_store_request r;
@@ -274,8 +277,8 @@ static bool handle_request(struct bp_store_server *server, struct connection *c)
     return true;
 }
 
-/* How many connections there may be, so that the app keeps descriptors for its own files; of these
- * a quarter is for those who have not said the token. */
+/* The maximum number of connections; it leaves descriptors for the app's own files. A quarter of
+ * them may be without a valid token. */
 static size_t most_connections(void)
 {
     struct rlimit limit = {1024, 1024};
@@ -297,8 +300,8 @@ static void server_refuse(struct connection *c, enum bp_status status)
     shutdown(c->fd, SHUT_RDWR);
 }
 
-/* After each wrong token the door is closed for a moment: so tokens cannot be tried one after the
- * other on as many connections as there may be. */
+/* After each wrong token, no connection is accepted for a moment. So tokens cannot be tried on many
+ * connections in quick succession. */
 static void pause_accepts(struct bp_store_server *server)
 {
     uint64_t now = bp_clock_ns();
@@ -306,7 +309,7 @@ static void pause_accepts(struct bp_store_server *server)
     server->closed_until = (server->closed_until > now ? server->closed_until : now) + wrong_ns;
 }
 
-/* Takes as long for a wrong token as for another. */
+/* Checks the token, in a time that does not depend on which bytes are wrong. */
 static void check_greeting(struct bp_store_server *server, struct connection *c)
 {
     struct bp_store_greeting g;
@@ -333,7 +336,7 @@ static void check_greeting(struct bp_store_server *server, struct connection *c)
     server_reply(c, BP_OK, 0, NULL, 0);
 }
 
-/* false: the connection is over. */
+/* false: the connection has ended. */
 static bool server_receive(struct bp_store_server *server, struct connection *c)
 {
     const size_t most = sizeof(struct bp_store_request) + BP_STORE_KEY_MAX + BP_STORE_VALUE_MAX;
@@ -391,7 +394,8 @@ static bool server_grow(struct bp_store_server *server)
     return true;
 }
 
-/* Who has not said the token for longest makes room. false: all have. */
+/* Closes the connection that has been without a valid token for the longest time. false: all
+ * connections have one. */
 static bool close_oldest(struct bp_store_server *server)
 {
     size_t oldest = SIZE_MAX;
@@ -412,8 +416,8 @@ static int accept_quietly(int listener)
     return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
-/* The descriptor of somebody who came; -1: nobody, or there is none for it. Then nobody is let in
- * for a while: who waits at the door would else keep the thread awake. */
+/* Accepts a connection; -1: there is none, or no descriptor for it. Without a descriptor accepting
+ * pauses, because waiting clients would keep waking the thread. */
 static int accept_any(struct bp_store_server *server, int listener)
 {
     int fd = accept_quietly(listener);
@@ -431,7 +435,7 @@ static int accept_any(struct bp_store_server *server, int listener)
     return fd;
 }
 
-/* Most have said the token by now. false: nobody is there. */
+/* Accepts a connection, whose token usually has arrived already. false: there is none. */
 static bool accept_one(struct bp_store_server *server)
 {
     size_t most = most_connections();
@@ -451,7 +455,8 @@ static bool accept_one(struct bp_store_server *server)
     return true;
 }
 
-/* The same user may know the address; a text this short is taken whole. */
+/* Sends the announced text to a client of the same user. The text is short enough to be sent at
+ * once in whole. */
 static bool announce_one(struct bp_store_server *server)
 {
     struct ucred who = {0};
@@ -471,13 +476,13 @@ static bool is_accepting(struct bp_store_server *server)
     return !server->closed_until;
 }
 
-/* The reserve comes back as soon as there is a descriptor for it. */
+/* Reopens the reserve as soon as a descriptor is available. */
 static void open_reserve(struct bp_store_server *server)
 {
     if (server->reserve < 0) server->reserve = fcntl(server->wake, F_DUPFD_CLOEXEC, 0);
 }
 
-/* Those at the door, so many at a time: the others are not kept waiting. */
+/* Accepts a limited number of connections, so that existing connections do not wait. */
 static void accept_ready(struct bp_store_server *server)
 {
     bool come = server->poll[1].revents, ask = server->poll[2].revents;
@@ -487,7 +492,7 @@ static void accept_ready(struct bp_store_server *server)
     open_reserve(server);
 }
 
-/* Milliseconds until the first deadline; what is past it is dealt with. */
+/* Returns the milliseconds until the first deadline, and handles deadlines that have passed. */
 static int expire_deadlines(struct bp_store_server *server)
 {
     uint64_t first = is_accepting(server) ? UINT64_MAX : server->closed_until, now = bp_clock_ns();
@@ -507,7 +512,7 @@ static int expire_deadlines(struct bp_store_server *server)
 static int fill_poll(struct bp_store_server *server)
 {
     int timeout = expire_deadlines(server);
-    bool open = !server->closed_until; /* who comes is not even looked at while it is closed */
+    bool open = !server->closed_until; /* while accepting is paused, listeners are not polled */
 
     server->poll[0] = (struct pollfd){server->wake, POLLIN, 0};
     server->poll[1] = (struct pollfd){open ? server->listener : -1, POLLIN, 0};
@@ -532,7 +537,7 @@ static void *server_thread(void *arg)
         size_t n = server->n;
         if (poll(server->poll, FIXED + n, timeout) <= 0) continue;
         if (server->poll[0].revents && read(server->wake, &unused, sizeof unused) < 0) continue;
-        for (size_t i = n; i-- > 0;) { /* what is cut off gives its place to a later one */
+        for (size_t i = n; i-- > 0;) { /* backwards: closing moves the last one here */
             struct connection *c = &server->connection[i];
             short events = server->poll[FIXED + i].revents;
             if (events & POLLOUT) send_some(c);
@@ -544,7 +549,7 @@ static void *server_thread(void *arg)
     return NULL;
 }
 
-/* -1, with errno of the last address that was tried. */
+/* Listens at the first possible address. -1: none; errno is that of the last attempt. */
 static int listen_at(const struct addrinfo *list)
 {
     int fd = -1, on = 1, why = EADDRNOTAVAIL;
@@ -601,7 +606,7 @@ static enum bp_status make_token(char *token)
     return BP_OK;
 }
 
-/* Signals are the app's threads' business. */
+/* Blocks all signals in the server thread, so that the app's threads receive them. */
 static bool begin_thread(struct bp_store_server *server)
 {
     sigset_t all, before;

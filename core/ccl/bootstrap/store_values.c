@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_values.c: the keys of a store and their values, and how much memory they take. */
+/* store_values.c: keeps the keys and values of a store in a hash table, and counts their memory. */
 #include "store.h"
 
 #include <stdlib.h>

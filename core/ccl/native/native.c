@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* native.c: calls of communicators whose devices have a library for them. Each is posted in
- * shared memory, where ranks that differ are found out, and given to the stream. */
+/* native.c: runs the collective calls of devices whose plugin has a collectives library. Each call
+ * is logged in shared memory, where mismatches between ranks are found, and submitted to the
+ * stream. */
 #include "native.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ void bp_native_describe(const struct bp_device *device, char text[BP_RENDEZVOUS_
                  entry->plugin.version, version, id);
 }
 
-/* A rank's number on this host; BP_RANK_ANY: it is on another host. */
+/* The local rank of a global rank; BP_RANK_ANY: the rank is on another host. */
 static uint32_t local_rank_of(const struct bp_comm *comm, uint32_t rank)
 {
     if (!comm->net) return rank;
@@ -74,7 +75,7 @@ static enum bp_status make_id(struct bp_native *native, struct bp_native_id *out
     return status;
 }
 
-/* Rank 0 makes the id. */
+/* Rank 0 makes the id and publishes it; all ranks read it. */
 static enum bp_status get_id(struct bp_native *native, uint64_t deadline, struct bp_native_id *out)
 {
     struct bp_comm *comm = native->comm;
@@ -91,8 +92,9 @@ static enum bp_status get_id(struct bp_native *native, uint64_t deadline, struct
     return wait_value(comm, "id", 0, deadline, out, bytes);
 }
 
-/* Every rank hears what every other says: they are joined all, or none. Whoever is not tells those
- * at once who wait for it in the library. */
+/* Every rank reads every other rank's result, so either all ranks are joined, or none. A rank that
+ * fails publishes that immediately under "unjoined", for ranks that are still waiting in the
+ * library. */
 static enum bp_status join_ranks(struct bp_native *native, const struct bp_native_id *id,
                                  uint64_t deadline, struct bp_native_result *out)
 {
@@ -134,7 +136,8 @@ static struct bp_native *native_alloc(struct bp_comm *comm)
     return native;
 }
 
-/* What becomes of it: *out says why the ranks are not joined, if that is all that is wrong. */
+/* Makes the id and joins all ranks. *out: why the ranks are not joined, if the communicator itself
+ * has not failed. */
 static enum bp_status join_all(struct bp_native *native, uint64_t deadline,
                                struct bp_native_result *out)
 {
@@ -174,7 +177,8 @@ enum bp_status bp_native_create(struct bp_comm *comm, uint64_t timeout_ns,
     return status;
 }
 
-/* Without work the thread has nothing to wait for. */
+/* If no work is pending, the thread ends immediately and is joined; otherwise it is detached and
+ * ends after the work. */
 void bp_native_close(struct bp_native *native)
 {
     pthread_t thread = native->thread;
@@ -200,7 +204,7 @@ void bp_native_destroy(struct bp_native *native)
     free(native);
 }
 
-/* A rank's part of a call. Elements that are not computed with are bytes. */
+/* A rank's part of a call, for the library. Elements that are only moved are passed as bytes. */
 static struct bp_ccl_call native_call_of(const struct bp_collective *c, const struct bp_tensor *src,
                                          const struct bp_tensor *dst)
 {
@@ -220,7 +224,8 @@ static struct bp_ccl_call native_call_of(const struct bp_collective *c, const st
     return call;
 }
 
-/* Bytes of src, or room of dst, from `at` on: to rank, or from it. */
+/* Submits one transfer: sends bytes of src from `at` on to a rank, or receives them from the rank
+ * into dst. */
 static enum bp_status launch_part(struct bp_native *native, void *stream, struct bp_ccl_call call,
                                   bool send, uint32_t rank, uint64_t at, uint64_t bytes)
 {
@@ -235,8 +240,8 @@ static enum bp_status launch_part(struct bp_native *native, void *stream, struct
                 : ccl->recv(native->self, native->raw, stream, &call);
 }
 
-/* One side of a call that is made of sends, or of receives: a part for each rank, or one for root.
- */
+/* Submits one side of a call that consists of sends or receives: one transfer for each rank, or one
+ * with the root. */
 static enum bp_status launch_side(struct bp_native *native, void *stream,
                                   const struct bp_collective *c, const struct bp_ccl_call *call,
                                   bool send)
@@ -255,7 +260,7 @@ static enum bp_status launch_side(struct bp_native *native, void *stream,
     return BP_OK;
 }
 
-/* Steps that are given to the library, as work of a stream of the device. */
+/* Steps to submit to the library as work of a stream of the device. */
 struct work {
     struct bp_native *native;
     void *stream;
@@ -263,8 +268,8 @@ struct work {
     uint32_t n;
 };
 
-/* Sends and receives, and calls that the library does not have. A group that has begun is ended,
- * whatever failed. */
+/* Submits sends and receives, and calls that the library does not have, as one group of transfers.
+ * A group that was begun is ended even after a failure. */
 static enum bp_status launch_group(void *work, const struct bp_collective *first)
 {
     const struct work *w = work;
@@ -289,7 +294,7 @@ static enum bp_status launch_group(void *work, const struct bp_collective *first
     return status ? status : end;
 }
 
-/* Where a struct bp_ccl has the call. */
+/* The offset of each call's function in struct bp_ccl. */
 static const size_t of_library[BP_COMM_CALL_COUNT] = {
     [BP_COMM_ALL_REDUCE] = offsetof(struct bp_ccl, all_reduce),
     [BP_COMM_REDUCE] = offsetof(struct bp_ccl, reduce),
@@ -299,7 +304,8 @@ static const size_t of_library[BP_COMM_CALL_COUNT] = {
     [BP_COMM_ALL_TO_ALL] = offsetof(struct bp_ccl, all_to_all),
 };
 
-/* A call that libraries have; all_to_all some do not. */
+/* Submits a call by the library's own function. Some libraries have no all_to_all; the group of
+ * transfers replaces it. */
 static enum bp_status launch_whole(void *work, const struct bp_collective *c)
 {
     const struct work *w = work;
@@ -326,7 +332,8 @@ static const struct bp_collective_table by_library = {{
     [BP_COMM_RECV] = launch_group,
 }};
 
-/* Under the lock that keeps the library's communicator from being ended meanwhile. */
+/* Submits the steps while holding the lock that prevents the watchdog from aborting the library's
+ * communicator. */
 static enum bp_status launch_locked(struct bp_native *native, struct bp_stream *stream,
                                     const struct bp_comm_step *steps, uint32_t n)
 {
@@ -357,7 +364,7 @@ static void note_uses(struct bp_timeline *timeline, uint64_t number,
     }
 }
 
-/* What failed here the others would wait for. */
+/* Publishes a failure of this rank, because the other ranks would wait for it. */
 static enum bp_status native_fail(struct bp_native *native, const struct bp_collective *c,
                                   enum bp_status status)
 {
@@ -368,7 +375,7 @@ static enum bp_status native_fail(struct bp_native *native, const struct bp_coll
                                    bp_comm_call_name(c->call));
 }
 
-/* Says to another rank which part goes to it, or comes from it. */
+/* Logs a transfer to or from a rank, on the same host or on another one. */
 static enum bp_status record_part(struct bp_comm *comm, const struct bp_collective *c,
                                   uint32_t rank, bool send, uint64_t count,
                                   struct bp_p2p_part *out_part)
@@ -380,7 +387,8 @@ static enum bp_status record_part(struct bp_comm *comm, const struct bp_collecti
     return BP_OK;
 }
 
-/* Those that are not empty are kept: the call waits for them. */
+/* Logs sends and receives. Those that are not empty are kept in the work, which depends on the
+ * other ranks for them. */
 static enum bp_status record_p2p(struct bp_comm *comm, const struct bp_comm_step *steps, uint32_t n,
                                  struct bp_native_work *work)
 {
@@ -423,8 +431,8 @@ static enum bp_status record_calls(struct bp_comm *comm, const struct bp_comm_st
     return c->call == BP_COMM_ALL_TO_ALL_RAGGED ? record_ragged(comm, c) : BP_OK;
 }
 
-/* As work of the stream, between marks by which the watchdog knows how far it is. Takes what the
- * work has. */
+/* Submits the steps as work of the stream, between two fences by which the watchdog observes their
+ * progress. Takes ownership of work->parts. */
 static enum bp_status native_launch(struct bp_native *native, struct bp_stream *stream,
                                     const struct bp_comm_step *steps, uint32_t n,
                                     struct bp_native_work *work)

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* native_join.c: a library joins its ranks. One that waits for nobody is asked again and again how
- * far it is, and is told to end it where that takes too long. Of others it is a call that returns
- * when all have made it, and that nothing ends. So a thread makes the call, and who waits for it
- * can leave it behind: for good, if need be, with what it holds. */
+/* native_join.c: has a plugin's library join the ranks of a communicator. A library whose join does
+ * not block is polled, and the join is aborted if it takes too long. Other libraries block until
+ * all ranks have called comm_create, and cannot be interrupted. A separate thread makes this call;
+ * the waiting rank can abandon the thread, if need be for ever, with the memory that the call
+ * uses. */
 #include "native.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { POLL_US = 1000 }; /* between two questions */
+enum { POLL_US = 1000 }; /* between two polls */
 
-/* The call. Freed by who is the last to leave it: the thread, or who waits. */
+/* A call of comm_create. Freed by the thread or by the waiting rank, whichever leaves last. */
 struct join_call {
-    struct bp_device *device; /* a reference */
+    struct bp_device *device; /* a reference to it */
     uint32_t rank, size;
     pthread_t thread;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* of all members below */
     pthread_cond_t ended;
     bool done, left;
     void *raw;
     struct bp_native_result result;
-    _Alignas(16) uint8_t id[]; /* own */
+    _Alignas(16) uint8_t id[]; /* a copy of the id */
 };
 
 void bp_native_result_set(struct bp_native_result *result, enum bp_status status)
@@ -38,7 +39,7 @@ static void free_join_call(struct join_call *e)
     free(e);
 }
 
-/* Nobody wants what was joined. */
+/* Frees a call, and the communicator that it joined if no rank uses that. */
 static void join_discard(struct join_call *e)
 {
     const struct bp_plugin_entry *plugin = e->device->entry;
@@ -97,7 +98,7 @@ static enum bp_status join_begin(struct bp_comm *comm, const void *id, struct jo
                     comm->device->name);
 }
 
-/* Whether it ends in time. */
+/* Waits at most ns; returns whether the call has ended. */
 static bool join_wait(struct join_call *e, uint64_t ns)
 {
     uint64_t until = bp_clock_ns() + ns;
@@ -112,7 +113,7 @@ static bool join_wait(struct join_call *e, uint64_t ns)
     return done;
 }
 
-/* Whether it is still under way: then the thread frees it. */
+/* Leaves the call. Returns whether it is still in progress; the thread then frees it. */
 static bool join_abandon(struct join_call *e)
 {
     bool done;
@@ -126,7 +127,8 @@ static bool join_abandon(struct join_call *e)
     return !done;
 }
 
-/* Ranks that wait say so again and again, in this time too. */
+/* Reports a timeout. Ranks that wait increase their `joins` again and again, also during this
+ * function; a rank whose count stands still is at fault. */
 static enum bp_status report_late(struct bp_comm *comm)
 {
     struct bp_shm_rank *b = comm->shm;
@@ -144,7 +146,8 @@ static enum bp_status report_late(struct bp_comm *comm)
     return bp_join_report_timeout(b, before, remote, comm->timeout_ns);
 }
 
-/* BP_OK: nothing is wrong with the communicator; but another rank may say that it is not joined. */
+/* Looks for failures while this rank waits. BP_OK: the communicator has not failed; *out may still
+ * have the failure of another rank's join. */
 static enum bp_status join_poll(struct bp_comm *comm, uint64_t deadline,
                                 struct bp_native_result *out)
 {
@@ -196,7 +199,7 @@ static enum bp_status join_by_thread(struct bp_comm *comm, const void *id, uint6
     return status;
 }
 
-/* Whether it is not under way any more; the word says how it ended. */
+/* Whether the join has ended; result: its result. */
 static bool is_joined(struct bp_comm *comm, void *raw, struct bp_native_result *result)
 {
     const struct bp_plugin_entry *plugin = comm->device->entry;
@@ -209,7 +212,7 @@ static bool is_joined(struct bp_comm *comm, void *raw, struct bp_native_result *
     return true;
 }
 
-/* Until it is joined, time is up, or another says that it is not. */
+/* Polls until the join has ended, time is up, or another rank has failed to join. */
 static enum bp_status await_joined(struct bp_comm *comm, void *raw, uint64_t deadline, bool *joined,
                                    struct bp_native_result *out)
 {
@@ -225,7 +228,7 @@ static enum bp_status await_joined(struct bp_comm *comm, void *raw, uint64_t dea
     return status;
 }
 
-/* began: what comm_begin has answered. */
+/* began: the result of comm_begin. */
 static enum bp_status join_by_polling(struct bp_comm *comm, enum bp_status began, void *raw,
                                       uint64_t deadline, void **out_raw,
                                       struct bp_native_result *out)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote.c: what a rank of a native communicator says to those on other hosts, by the store, and
- * what they say, compared; and which of their ranks is at fault when a native call cannot end, or
- * when ranks are not joined by their library. */
+/* remote.c: publishes a native communicator's calls to ranks of other hosts through the store, and
+ * compares the calls that they publish. Finds the rank of another host that is at fault when a
+ * native call cannot end, or when the library cannot join the ranks. */
 #include "native.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { READS = 4 }; /* words of others, in one look */
+enum { READS = 4 }; /* states of other ranks read in one poll */
 
 static void state_key(const struct bp_remote *remote, uint32_t rank, char key[BP_STORE_KEY_MAX])
 {
@@ -156,7 +156,8 @@ struct bp_remote_state *bp_remote_fetch(struct bp_remote *remote, uint32_t rank)
     return state;
 }
 
-/* The first call that both keep and that differs; 0: there is none. Under the lock. */
+/* The first call that both ranks keep and that differs; 0: there is none. Called with the lock
+ * held. */
 static uint64_t find_difference(struct bp_remote *remote)
 {
     uint64_t us = remote->own.posted, them = remote->other.posted, most = us > them ? us : them;
@@ -195,8 +196,8 @@ static void compare_calls(struct bp_remote *remote, uint32_t rank)
                      bp_signature_text(y.signature, y.count, other, sizeof other));
 }
 
-/* Parts that one side gave and the other took, as far as both keep them: the first that differs.
- * Under the lock. */
+/* The first transfer that differs, among those that one side has sent, the other has received, and
+ * both keep. Called with the lock held. */
 static bool find_part_difference(uint64_t sent, const struct bp_p2p_signature *sends,
                                  uint64_t received, const struct bp_p2p_signature *recvs,
                                  struct bp_p2p_signature out[2])
@@ -229,7 +230,7 @@ static void compare_parts(struct bp_remote *remote, uint32_t rank)
     else if (odd_back) bp_p2p_signature_check(remote->b, rank, us, &back[0], &back[1]);
 }
 
-/* Others' words by turns, some in each look. */
+/* Compares the states of the next ranks; a few in each poll, all ranks in rotation. */
 static void compare_next(struct bp_remote *remote)
 {
     for (uint32_t i = 0, read = 0; i < remote->h->size && read < READS; i++) {
@@ -242,9 +243,11 @@ static void compare_next(struct bp_remote *remote)
     }
 }
 
-static const uint64_t grace_ns = 500000000; /* who ended all it was in may go before others end */
+/* A rank that has ended all its calls may exit this much before the others end. */
+static const uint64_t grace_ns = 500000000;
 
-/* "rank 2 (process 17, on another host), whose last call was ..."; word: what it says, or NULL. */
+/* Formats "rank 2 (process 17, on another host), whose last call was ..."; state: the rank's
+ * published state, or NULL. */
 static const char *rank_text(const struct bp_remote *remote, uint32_t rank,
                              const struct bp_remote_state *state, char *text, size_t size)
 {
@@ -268,7 +271,7 @@ static bool is_with(const struct bp_native_work *f, uint32_t rank)
     return false;
 }
 
-/* A rank that has died, and that the call still needs; not before its grace is over. */
+/* Whether a rank has died that the call still needs; false until a grace period has passed. */
 static bool is_missed(struct bp_remote *remote, const struct bp_native_work *oldest, uint32_t rank)
 {
     const struct bp_remote_state *state;
@@ -295,7 +298,8 @@ static enum bp_status fail_missed(struct bp_remote *remote, const struct bp_nati
                         who, remote->comm->rank, own);
 }
 
-/* Others cannot be asked any more, and what a call of all ranks waits for is not known. */
+/* Without the store the other hosts' ranks are unreachable, and it is unknown for which rank a
+ * collective call waits: the communicator fails after a grace period. */
 static enum bp_status check_store(struct bp_remote *remote, const struct bp_native_work *oldest)
 {
     uint64_t now = bp_clock_ns();
@@ -312,7 +316,8 @@ static enum bp_status check_store(struct bp_remote *remote, const struct bp_nati
                         bp_signature_text(oldest->signature, oldest->count, own, sizeof own));
 }
 
-/* Who died stands under one key, one after the other, since the store does the wills. */
+/* The dead ranks are the value of one key, one after the other, because the store appends each
+ * will. */
 enum bp_status bp_remote_check_dead(struct bp_remote *remote, const struct bp_native_work *oldest)
 {
     uint32_t dead[2 * BP_COMM_MAX_RANKS];
@@ -333,7 +338,7 @@ enum bp_status bp_remote_check_dead(struct bp_remote *remote, const struct bp_na
     return BP_OK;
 }
 
-/* Whether a rank has not given its side of what the call waits for. */
+/* Whether a rank has not logged its side of a transfer that the call waits for. */
 static bool is_unmatched(const struct bp_remote *remote, const struct bp_native_work *f,
                          uint32_t rank, struct bp_remote_state *state)
 {
@@ -347,7 +352,7 @@ static bool is_unmatched(const struct bp_remote *remote, const struct bp_native_
     return false;
 }
 
-/* came: who has begun the call, too, and has not ended it. */
+/* Whether a rank holds up the call: it has not begun it, or (came) has begun but not ended it. */
 static bool is_behind(const struct bp_remote *remote, const struct bp_native_work *f, uint32_t rank,
                       struct bp_remote_state *state, bool came)
 {

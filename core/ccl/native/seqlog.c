@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seqlog.c: what ranks note in the shared memory of the calls, and of the parts from rank to rank,
- * that they give to their devices. Nobody waits for the others' notes: whoever comes later compares
- * with those who came before. A rank is no more than BP_SEQLOG_ENTRIES calls ahead of the last. Of
- * parts each side counts its own, and keeps what the last ones are. */
+/* seqlog.c: logs in shared memory the calls, and the transfers between two ranks, that ranks submit
+ * to their devices. Ranks do not wait for each other's records: a rank that logs a call later
+ * compares it with the records of earlier ranks. A rank is at most BP_SEQLOG_ENTRIES calls ahead of
+ * the last rank. Each side counts its own transfers, and keeps the records of the last ones. */
 #include "native.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static enum bp_status report_odd(struct bp_shm_rank *b, uint32_t other, uint64_t
         bp_signature_text(atomic_load(&y->signature), atomic_load(&y->count), two, sizeof two));
 }
 
-/* The fewer are odd: the others are given a moment to come. */
+/* The ranks in the minority are at fault, so the other ranks have a moment to log the call. */
 static enum bp_status report_entry_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t number)
 {
     uint64_t deadline = bp_clock_after(50000000);
@@ -76,7 +76,8 @@ enum bp_status bp_seqlog_wait(struct bp_shm_rank *b, uint64_t number)
     return status;
 }
 
-/* A post's place is free when all have made, and so compared, the call that it was for. */
+/* The place of an earlier record may be overwritten when all ranks have logged, and so compared,
+ * that call. */
 enum bp_status bp_seqlog_record(struct bp_shm_rank *b, const struct bp_collective *c,
                                 uint64_t *out_number)
 {
@@ -135,7 +136,8 @@ enum bp_status bp_p2p_signature_check(struct bp_shm_rank *b, uint32_t from, uint
         bp_dtype_name(expected), !ragged && !both ? " in all_to_all_ragged" : "");
 }
 
-/* What the other side says of the part of this number; false: it has not, or keeps it no more. */
+/* Reads the other side's record of a transfer. false: the other side has not logged it, or no
+ * longer keeps it. */
 static bool read_other(struct bp_shm_channel *p, bool send, uint64_t number,
                        struct bp_p2p_signature *out)
 {
@@ -143,7 +145,7 @@ static bool read_other(struct bp_shm_channel *p, bool send, uint64_t number,
 
     if (parts_by(p, send) < number) return false;
     *out = (struct bp_p2p_signature){atomic_load(&entry->signature), atomic_load(&entry->count)};
-    return parts_by(p, send) < number + BP_P2PLOG_ENTRIES - 1; /* the next may be being written */
+    return parts_by(p, send) < number + BP_P2PLOG_ENTRIES - 1; /* the next may be half written */
 }
 
 struct bp_p2p_signature bp_p2p_signature_of(const struct bp_collective *c, uint64_t count)
@@ -153,7 +155,8 @@ struct bp_p2p_signature bp_p2p_signature_of(const struct bp_collective *c, uint6
     return (struct bp_p2p_signature){bp_call_signature(call, c->dtype, 0, 0), count};
 }
 
-/* Each side says its own before it looks at the other's: so one of the two sees both. */
+/* Each side logs its own record before it reads the other side's, so at least one of the two sides
+ * sees both. */
 enum bp_status bp_p2plog_record(struct bp_shm_rank *b, const struct bp_collective *c, uint32_t rank,
                                 bool send, uint64_t count, struct bp_p2p_part *out_part)
 {
@@ -190,7 +193,7 @@ enum bp_status bp_seqlog_report_timeout(struct bp_shm_rank *b, uint64_t number, 
                                     late.n ? late.text : "its device", why);
 }
 
-/* Whether one of them is with rank; unmet: and the rank has not given its side. */
+/* Whether one of the transfers is with the rank; unmet: and the rank has not logged its side. */
 static bool is_among(const struct bp_shm_rank *b, const struct bp_p2p_part *parts, uint32_t n,
                      uint32_t rank, bool unmet)
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* watchdog.c: the thread that watches what a communicator's ranks have given to their devices.
- * While something is under way it asks, ever more rarely, how far it is; when the library, a rank
- * or the clock says that it will not end well, the communicator fails for all ranks, the streams
- * get that failure, and the library is told to end what waits. So nobody waits for ever, whatever
- * the app waits in. */
+/* watchdog.c: runs the thread that observes the calls that a rank has submitted to its device.
+ * While calls are in progress it polls them, at growing intervals. If the library, a dead rank or a
+ * timeout shows that a call cannot end, the communicator fails for all ranks, the streams report
+ * that failure, and the library aborts its communicator. So the app never waits for ever, whichever
+ * function it waits in. */
 #include "native.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 static const uint64_t first_pause_ns = 100000, last_pause_ns = 5000000;
-static const uint64_t grace_ns = 100000000; /* a rank that has ended all may go before others end */
-static const uint64_t remote_ns = 250000000;   /* for what ranks of other hosts said last to come */
+static const uint64_t grace_ns = 100000000; /* how early a rank that has ended its calls may exit */
+static const uint64_t remote_ns = 250000000; /* for remote ranks' states to arrive */
 
-/* Ends the library's communicator. Who gives it something now is let out first, unless that is what
- * hangs. */
+/* Aborts the library's communicator. First waits, for a second at most, until no thread is in a
+ * call of the library; a thread that hangs there is ended by the abort. */
 static void end_library(struct bp_native *native)
 {
     struct timespec until;
@@ -35,7 +35,7 @@ static void work_free(struct bp_native_work *work)
     work->parts = NULL;
 }
 
-/* The communicator has failed: the streams of what is under way answer that. */
+/* The communicator has failed: the streams of all pending work report the failure. */
 static void watchdog_fail(struct bp_native *native)
 {
     for (uint32_t i = 0; i < native->n; i++) {
@@ -47,7 +47,8 @@ static void watchdog_fail(struct bp_native *native)
     end_library(native);
 }
 
-/* Work that failed here has ended, but not for the other ranks. */
+/* Work that failed here has ended on this rank, but the other ranks would wait for it: its failure
+ * is published. */
 static void report_work_failure(struct bp_native *native, struct bp_timeline *timeline)
 {
     struct bp_failure *own = &timeline->failure, *all = &timeline->device->failure;
@@ -76,7 +77,7 @@ static void remove_ended(struct bp_native *native)
     native->n = left;
 }
 
-/* Whose process is gone, while the oldest call may need it; BP_RANK_ANY: nobody's. */
+/* A rank whose process has died, and that the oldest call may need; BP_RANK_ANY: there is none. */
 static uint32_t find_dead(const struct bp_native *native)
 {
     const struct bp_shm_rank *b = native->comm->shm;
@@ -106,7 +107,8 @@ static bool is_behind_here(const struct bp_shm_rank *b, const struct bp_native_w
                        : bp_p2plog_is_behind(b, f->parts, f->n_part);
 }
 
-/* Who is missing here is known here; who is missing elsewhere has said what it called last. */
+/* A missing rank of this host is found in the shared logs. If none is missing here, the fault is on
+ * another host, and the ranks' published states are compared a moment later (poll_remote). */
 static void report_late_work(struct bp_native *native, const struct bp_native_work *f,
                              uint64_t late_ns)
 {
@@ -157,8 +159,9 @@ static void watchdog_poll(struct bp_native *native)
     if (bp_comm_has_failed(&b->failure)) watchdog_fail(native);
 }
 
-/* What takes its time is done without the lock. Flights are removed by this thread only, but for
- * those that the library refuses, which have given no parts. */
+/* Communicates with the store, which is slow, without the lock. Only this thread removes pending
+ * work, except for calls that the library refuses; those have no `parts`, so the copy of the oldest
+ * work remains valid. */
 static void poll_remote(struct bp_native *native)
 {
     struct bp_remote *remote = native->comm->remote;
@@ -184,8 +187,8 @@ static void sleep_for(struct bp_native *native, uint64_t pause_ns)
     else pthread_cond_wait(&native->moved, &native->lock);
 }
 
-/* Until the communicator is given back and all has ended; when the process leaves, nothing is
- * touched any more. */
+/* Runs until the app has destroyed the communicator and all its work has ended. If the process
+ * exits, the thread leaves everything as it is. */
 static void *watchdog_thread(void *arg)
 {
     struct bp_native *native = arg;
@@ -245,7 +248,8 @@ enum bp_status bp_watchdog_push(struct bp_native *native, const struct bp_native
     return status;
 }
 
-/* What others may still have to compare is kept: so a rank is no further ahead of itself. */
+/* Other ranks may still have to compare calls that this rank keeps; therefore a rank may not be
+ * more than BP_REMOTE_CALLS ahead of its oldest pending call. */
 static bool is_too_far_ahead(struct bp_native *native, uint64_t sequence)
 {
     bool ahead = false;
@@ -276,7 +280,7 @@ void bp_watchdog_wake(struct bp_native *native)
     pthread_mutex_unlock(&native->lock);
 }
 
-/* It is the last one, unless the communicator failed meanwhile. */
+/* The work is the last of the list, unless the communicator has failed in the meantime. */
 void bp_watchdog_confirm(struct bp_native *native, uint64_t number, bool submitted)
 {
     struct bp_native_work *f;

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_collective.c: collective calls of ranks on several hosts. The ranks of each host meet, their
- * leaders say to each other which call it is, and data goes: each byte to each host once, where
- * that is enough, and on there by shared memory. Calls that reduce are in net_reduce.c. */
+/* net_collective.c: runs collective calls of ranks on several hosts. The ranks of each host meet,
+ * their leaders exchange headers with the call, and data is sent, each byte to each host once if
+ * possible; within the host it travels through shared memory. Calls that reduce are in
+ * net_reduce.c. */
 #include "net_comm.h"
 
 #include <inttypes.h>
 
-/* Calls of little data, where each host has one rank: data goes behind the headers, in one message
- * from rank to rank. Who gets nothing in a call waits for nobody, and is a bounded number of calls
- * ahead of those that it sends to: a root that broadcasts, for one. */
+/* Whether the call is eager: it has few bytes and each host has one rank, so data travels behind
+ * the headers, in one message from rank to rank. A rank that receives no data does not wait, and
+ * can be a bounded number of calls ahead of the ranks that it sends to; for example the root of a
+ * broadcast. */
 static bool is_eager(const struct bp_net_comm *h, const struct bp_collective *c)
 {
     uint64_t most = c->call == BP_COMM_ALL_REDUCE && h->size > 2 ? BP_NET_EAGER_ALL_BYTES
@@ -18,7 +20,7 @@ static bool is_eager(const struct bp_net_comm *h, const struct bp_collective *c)
            c->count * c->width <= most;
 }
 
-/* Whether a rank says something to another in this call. */
+/* Whether a rank sends data to another rank in this call. */
 static bool has_message(const struct bp_collective *c, uint32_t from, uint32_t to)
 {
     const struct bp_call_traits *f = &bp_call_traits_of[c->call];
@@ -27,13 +29,13 @@ static bool has_message(const struct bp_collective *c, uint32_t from, uint32_t t
     return !f->dst_at_root || to == c->root;
 }
 
-/* Whether only some do. */
+/* Whether data goes only from the root, or only to the root. */
 static bool is_rooted(const struct bp_collective *c)
 {
     return bp_call_traits_of[c->call].src_at_root || bp_call_traits_of[c->call].dst_at_root;
 }
 
-/* Of src, what is for a rank. */
+/* The part of src that is for a rank. */
 static const char *src_for(const struct bp_collective *c, uint32_t rank)
 {
     return c->src + (bp_call_traits_of[c->call].src_parts ? rank * c->count * c->width : 0);
@@ -44,8 +46,8 @@ static char *dst_of(const struct bp_collective *c, uint32_t rank)
     return c->dst + (bp_call_traits_of[c->call].dst_parts ? rank * c->count * c->width : 0);
 }
 
-/* Before a message that ends with an ack goes, the ack before is there: no more than what belongs
- * to two of them is under way. */
+/* Before a message that ends with an ack is sent, the ack before it must have arrived. So at most
+ * the messages of two acks are in flight. */
 static enum bp_status wait_for_ack(struct bp_net_comm *h, uint32_t to, uint64_t bytes)
 {
     struct bp_net_flow *flow = &h->ranks[to].out;
@@ -68,8 +70,9 @@ static enum bp_status send_all(struct bp_net_comm *h, const struct bp_collective
     return BP_OK;
 }
 
-/* dst is not written before all are known to make this call. What one other rank only says comes to
- * it at once, if that one does. */
+/* The buffer for the data of a rank. dst must not be written before all ranks are known to make
+ * this call. If only one other rank sends data, that rank's header is enough, and its data can be
+ * received in dst directly. */
 static char *recv_buffer(struct bp_net_comm *h, const struct bp_collective *c, uint32_t rank)
 {
     bool one = bp_call_traits_of[c->call].src_at_root || h->size == 2;
@@ -93,8 +96,8 @@ static enum bp_status recv_all(struct bp_net_comm *h, const struct bp_collective
     return bp_net_lost_poll(h);
 }
 
-/* What is this rank's own, and what has come, to dst. A sum may overwrite src: that has gone
- * before. */
+/* Copies or reduces this rank's own data and the received data to dst. The result may overwrite
+ * src, so the function first waits until src has been sent. */
 static enum bp_status unpack_all(struct bp_net_comm *h, const struct bp_collective *c)
 {
     uint64_t part = h->own.bytes;
@@ -115,7 +118,7 @@ static enum bp_status unpack_all(struct bp_net_comm *h, const struct bp_collecti
     return BP_OK;
 }
 
-/* Those that wait for nobody are told now and then how far this rank is. */
+/* Acknowledges from time to time the messages of ranks that do not wait for this one. */
 static enum bp_status ack_all(struct bp_net_comm *h, const struct bp_collective *c)
 {
     static const char empty;
@@ -140,7 +143,7 @@ static enum bp_status run_eager(struct bp_net_comm *h, const struct bp_collectiv
     return is_rooted(c) ? ack_all(h, c) : BP_OK;
 }
 
-/* The ranks of this host meet, and leaders tell the others. */
+/* The ranks of this host meet; then leaders start to exchange headers. */
 static enum bp_status net_barrier(struct bp_net_comm *h, const struct bp_collective *c)
 {
     TRY(bp_net_local_run(h, c, BP_COMM_BARRIER, 0, NULL, NULL));
@@ -157,7 +160,7 @@ static void copy_own(const struct bp_net_comm *h, const struct bp_collective *c,
     if (part && src != dst) memcpy(dst, src, part);
 }
 
-/* To the rank of each other host that hands it on there. */
+/* The root sends to the leader of each other host, which passes the data on within its host. */
 static enum bp_status net_broadcast(void *work, const struct bp_collective *c)
 {
     struct bp_net_transfer *m = work;
@@ -179,7 +182,7 @@ static enum bp_status net_broadcast(void *work, const struct bp_collective *c)
                             here ? c->src : c->dst, c->dst);
 }
 
-/* The rank of a host that gets a rank's part from it. */
+/* The rank of a host that receives another host's rank's part, and passes it on within the host. */
 static uint32_t forwarding_rank(const struct bp_net_comm *h, uint32_t host, uint32_t rank)
 {
     uint32_t n = 0, want, seen = 0;
@@ -191,7 +194,7 @@ static uint32_t forwarding_rank(const struct bp_net_comm *h, uint32_t host, uint
     return h->leaders[host];
 }
 
-/* Each part goes to one rank of each other host, and from there to the others. */
+/* Sends each part to one rank of each other host, which passes it on to the others there. */
 static enum bp_status all_gather(void *work, const struct bp_collective *c)
 {
     struct bp_net_transfer *m = work;
@@ -251,7 +254,7 @@ static enum bp_status net_scatter(void *work, const struct bp_collective *c)
     return bp_net_transfer_run(m);
 }
 
-/* Ranks begin with their neighbour, so that not all send to one. */
+/* Each rank sends to its neighbour first, so that not all ranks send to the same one. */
 static enum bp_status all_to_all(void *work, const struct bp_collective *c)
 {
     struct bp_net_transfer *m = work;
@@ -272,7 +275,7 @@ static enum bp_status all_to_all(void *work, const struct bp_collective *c)
     return bp_net_transfer_run(m);
 }
 
-/* What each sends is what the other expects. */
+/* Checks that each rank sends as many elements as the receiver expects. */
 static enum bp_status compare_counts(struct bp_net_comm *h, const struct bp_collective *c,
                                      struct bp_net_transfer *m)
 {
@@ -312,7 +315,8 @@ static enum bp_status net_ragged(void *work, const struct bp_collective *c)
     return bp_net_transfer_run(m);
 }
 
-/* Calls that reduce meet the other ranks by themselves: their data may go at the same time. */
+/* Calls that reduce are not preceded by net_barrier: they meet the other ranks themselves, and can
+ * send data at the same time. */
 static const struct bp_collective_table between_hosts = {{
     [BP_COMM_ALL_REDUCE] = bp_net_all_reduce,
     [BP_COMM_REDUCE] = bp_net_reduce,
@@ -337,7 +341,7 @@ static enum bp_status move_data(struct bp_net_comm *h, const struct bp_collectiv
     return status;
 }
 
-/* What all ranks say of the call, with its number. */
+/* The signature of the call, equal on all ranks, with the call's number. */
 static uint64_t signature_of(const struct bp_net_comm *h, const struct bp_collective *c)
 {
     return bp_call_signature(c->call, c->dtype, c->reduction, c->root) | h->number << 32;
@@ -359,7 +363,7 @@ static enum bp_status run_collective(struct bp_net_comm *h, const struct bp_coll
     return bp_net_requests_flush(h);
 }
 
-/* After a failure nothing is under way any more. */
+/* After a failure cancels all messages, and returns the communicator's failure. */
 static enum bp_status report_result(struct bp_net_comm *h, enum bp_status status)
 {
     if (status == BP_OK) return BP_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_comm.c: the network module: found where plugins are, opened once and for good, with the
- * process's signal handlers left as they were; and what a communicator has when its ranks are on
- * several hosts: made, ended. */
+/* net_comm.c: creates and destroys the state of a communicator whose ranks are on several hosts.
+ * Also finds the network module in the plugin folders and opens it once per process, without
+ * changes to the process's signal handlers. */
 #include "net_comm.h"
 
 #include "../../plugin/loader.h"
@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *const folders[] = {"", "ucx/"}; /* of an install, and of the build */
+static const char *const folders[] = {"", "ucx/"}; /* in an install, and in the build */
 #define LIBRARY "bp_net_ucx.so"
 #define ADVICE \
     "ranks on several hosts need UCX: Debian's libucx0, and a Backplane built with libucx-dev"
 
-/* Whether the file is there. */
+/* Returns the path of the module in this directory; NULL: the file does not exist. */
 static char *find_in(const char *directory)
 {
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
@@ -52,7 +52,7 @@ static char *find_library(void)
     return found;
 }
 
-/* UCX puts handlers of its own in front of the app's when it is opened. */
+/* UCX installs its own signal handlers when it is loaded; the app's handlers are restored here. */
 static void restore_signals(const struct sigaction *before)
 {
     for (int i = 1; i < NSIG; i++) {
@@ -119,10 +119,10 @@ static enum bp_status open_net(const struct bp_net **out_net)
     return status;
 }
 
-static const uint64_t store_grace_ns = 1000000000; /* the store may be cut off with its host */
+static const uint64_t store_grace_ns = 1000000000; /* short: a host may be cut off from the store */
 static const uint64_t moment_ns = 400000000;
 
-/* What a rank says to those of other hosts: where it is reached. */
+/* The network address that a rank publishes for the ranks of other hosts. */
 struct net_address {
     uint64_t size;
     char bytes[BP_NET_ADDRESS_MAX];
@@ -150,7 +150,7 @@ static struct bp_net_comm *net_comm_alloc(uint32_t rank, uint32_t size)
     if (!h) return NULL;
     h->rank = rank;
     h->size = size;
-    h->number = UINT64_MAX; /* the first call is that of try_all, 0 */
+    h->number = UINT64_MAX; /* so that the first call, run_barrier's, has number 0 */
     h->ranks = calloc(size, sizeof *h->ranks);
     h->leaders = calloc(size, sizeof *h->leaders);
     h->eager_buffers = malloc((size_t)size * BP_NET_EAGER_BYTES);
@@ -203,8 +203,8 @@ static enum bp_status connect_to(struct bp_net_comm *h, uint32_t rank,
     return BP_OK;
 }
 
-/* Ranks whose host waits for one of its own have no address yet: who is to blame is said there,
- * within the moment more. */
+/* A rank whose host waits for one of its own ranks has no address yet. That host reports the rank
+ * at fault; waiting a moment longer lets its report arrive first. */
 static enum bp_status connect_all(struct bp_net_comm *h, uint64_t deadline)
 {
     struct net_address *net_address = malloc(sizeof *net_address);
@@ -227,8 +227,8 @@ static enum bp_status connect_all(struct bp_net_comm *h, uint64_t deadline)
     return status;
 }
 
-/* A word to and from each rank of the other hosts: UCX 1.13 may end the process where a connection
- * that has begun only is closed, as happens after a failure. */
+/* Exchanges an empty message with each rank of the other hosts. UCX 1.13 may terminate the process
+ * if a connection is closed that is not yet established, which can happen after a failure. */
 static enum bp_status open_connections(struct bp_net_comm *h, uint64_t deadline)
 {
     struct bp_collective *c = calloc(2 * (size_t)h->size, sizeof *c);
@@ -250,7 +250,7 @@ static enum bp_status open_connections(struct bp_net_comm *h, uint64_t deadline)
     return status;
 }
 
-/* A barrier, and all are reached. */
+/* Runs a barrier, and establishes all connections. */
 static enum bp_status run_barrier(struct bp_net_comm *h, uint64_t deadline)
 {
     struct bp_collective c = {.call = BP_COMM_BARRIER, .width = 1,
@@ -262,7 +262,8 @@ static enum bp_status run_barrier(struct bp_net_comm *h, uint64_t deadline)
     return BP_OK;
 }
 
-/* What this rank has found, or another before, is told to all before its connections end. */
+/* Publishes the failure that this rank has found, or another rank before it, to all ranks before
+ * the connections are closed. */
 static enum bp_status net_comm_fail(struct bp_net_comm *h, enum bp_status status)
 {
     char why[1000];

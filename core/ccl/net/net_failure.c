@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_failure.c: the failure of a communicator that is on several hosts. The first one is kept in
- * the store, and each host's memory gets it from there: by who waits on that host, or fails later.
+/* net_failure.c: shares the failure of a communicator between hosts. The store keeps the first
+ * failure. Each host copies it to its shared memory: a rank of the host does so when it waits, or
+ * when it fails later.
  *
- * Who is late is best known on its own host. So a rank whose time is up asks, in the store, and
- * gives the others a moment to answer before it names whom it has waited for. */
+ * Which rank is late is known best on its own host. A rank that times out therefore puts a request
+ * into the store, and waits a moment for a host to name the late rank. Otherwise it names the rank
+ * that it waited for. */
 #include "net_comm.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-static const uint64_t watch_ns = 100000000;  /* between two looks at the store */
-static const uint64_t leader_ns = 400000000; /* a moment, of leaders */
-static const uint64_t other_ns = 800000000;  /* of others, which lets leaders come first */
-static const uint64_t local_ns = 1200000000; /* for a leader to say who is late elsewhere */
-static const uint64_t lost_ns = 500000000;   /* as others of that host may say more */
+static const uint64_t watch_ns = 100000000;  /* between two polls of the store */
+static const uint64_t leader_ns = 400000000; /* how long a leader waits after a request */
+static const uint64_t other_ns = 800000000;  /* for other ranks, longer so that leaders are first */
+static const uint64_t local_ns = 1200000000; /* for a leader to report late remote ranks */
+static const uint64_t lost_ns = 500000000;   /* for ranks of a lost host to report the cause */
 
-/* A store that is gone is not asked again. */
+/* Reads a value of the communicator from the store. Once the store is lost, it is not read
+ * again. */
 static bool net_failure_get(struct bp_net_comm *h, const char *what, void *value, uint64_t bytes)
 {
     enum bp_status status = h->store_gone
@@ -34,7 +37,8 @@ static void net_failure_publish(void *ctx, uint32_t *status, char *text, size_t 
         h->store_gone = true;
 }
 
-/* Somebody's time is up in this call or a later one: who is missing here is named now. */
+/* If a rank of another host has timed out in this call or a later one, reports the ranks that are
+ * missing on this host. */
 static enum bp_status report_if_asked(struct bp_net_comm *h)
 {
     uint64_t number;
@@ -44,8 +48,9 @@ static enum bp_status report_if_asked(struct bp_net_comm *h)
     return bp_shm_report_timeout(h->shm, BP_RANK_ANY);
 }
 
-/* Ranks of this host have all made the same call; so have those of the other. What it says may be
- * of a call in which this rank did not wait for it. */
+/* Reports calls that differ. The ranks of this host have all made the same call, and so have those
+ * of the other host, so one rank of each is named. The header may belong to an earlier call, in
+ * which this rank did not wait for the other one; then that call is taken from the history. */
 static enum bp_status report_mismatch(struct bp_net_comm *h, const struct bp_net_header *header,
                                       uint32_t rank)
 {
@@ -83,8 +88,9 @@ enum bp_status bp_net_failure_poll(struct bp_net_comm *h)
     return BP_OK;
 }
 
-/* Two may wait for each other, in calls in which only the other would say something: who waits for
- * long says in the store for which call, and compares. */
+/* Two ranks may wait for each other in different calls, each for a message that the other one's
+ * call does not send. A rank that waits long therefore publishes its call in the store, and
+ * compares it with the calls of the ranks that it waits for. */
 static enum bp_status compare_waits(struct bp_net_comm *h)
 {
     struct bp_net_header other;
@@ -139,7 +145,7 @@ static void rank_text(const struct bp_net_comm *h, uint32_t rank, char *text, si
             r->last_number);
 }
 
-/* Those whose messages have not come, each once. */
+/* Lists the ranks whose messages have not arrived, each once. */
 static uint32_t list_missing(const struct bp_net_comm *h, char *list, size_t size)
 {
     uint32_t named = 0;
@@ -158,7 +164,8 @@ static uint32_t list_missing(const struct bp_net_comm *h, char *list, size_t siz
     return named;
 }
 
-/* Time is up for other hosts. */
+/* Handles a timeout of a wait for other hosts: requests a report, and after a moment names the
+ * ranks that are missing. */
 static enum bp_status report_remote_timeout(struct bp_net_comm *h, uint64_t late_ns)
 {
     bool came = !h->waiting && h->agreed;
@@ -178,7 +185,8 @@ static enum bp_status report_remote_timeout(struct bp_net_comm *h, uint64_t late
                                    : "did not come");
 }
 
-/* Who waits for its leader, which waits for other hosts, lets it speak first. */
+/* Handles a timeout in shared memory. A rank that waits for its leader, while the leader waits for
+ * other hosts, lets the leader report first. */
 static enum bp_status net_failure_time_up(void *ctx, uint32_t of, uint64_t late_ns)
 {
     struct bp_net_comm *h = ctx;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_message.c: messages to and from other hosts: begun, waited for, given up; and the headers by
- * which the leaders of hosts say to each other which call they are in, sent and compared: the other
- * ranks of a host hear from their leader. */
+/* net_message.c: sends, receives, awaits and cancels messages between hosts. Also exchanges and
+ * compares the headers that tie the hosts' calls together: leaders of hosts receive them, and
+ * publish the result to the other ranks of their host. */
 #include "net_comm.h"
 
 #include <stdlib.h>
 
-/* ACK_MESSAGES: messages at most from one ack to the next. */
+/* ACK_MESSAGES: messages from one ack to the next at most. */
 enum { REQUESTS = 64, ACK_MESSAGES = 32 };
-/* As many, and a message, may be under way twice. What of it the system's buffers do not take the
- * sender waits for in its call, since most messages are done only then (net.h). */
+/* The bytes from one ack to the next, plus one message at most; two acks' worth may be in flight.
+ * The sender waits in its call for data that the system's buffers do not take, since most messages
+ * are not done before (net.h). */
 static const uint64_t ack_bytes = 256 << 10;
 
 static struct bp_net_request *request_create(struct bp_net_comm *h, uint32_t rank, bool recv,
@@ -194,7 +195,8 @@ enum bp_status bp_net_agree_begin(struct bp_net_comm *h, uint64_t bytes)
     return BP_OK;
 }
 
-/* To some milliseconds: each call looks, and a better clock costs several times that. */
+/* A clock of some milliseconds' resolution. Each call reads it, and an exact clock would cost
+ * several times as much. */
 static uint64_t coarse_clock_ns(void)
 {
     struct timespec t;
@@ -203,7 +205,8 @@ static uint64_t coarse_clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* A leader that came, and was cut off since, may have given the communicator up. */
+/* Looks for leaders whose connection was lost after their header had arrived: they may have aborted
+ * the communicator. */
 enum bp_status bp_net_lost_poll(struct bp_net_comm *h)
 {
     uint64_t now = coarse_clock_ns();
@@ -211,7 +214,7 @@ enum bp_status bp_net_lost_poll(struct bp_net_comm *h)
 
     if (now - h->checked_ns < BP_FAILURE_POLL_NS) return BP_OK;
     h->checked_ns = now;
-    for (int i = 0; i < ROUNDS; i++) bp_net_progress(h); /* it takes some to see that */
+    for (int i = 0; i < ROUNDS; i++) bp_net_progress(h); /* this takes several rounds */
     for (uint32_t i = 0; i < h->n_host; i++)
         lost = lost || (i != h->host && h->net->peer_lost(h->ranks[h->leaders[i]].peer));
     if (!lost) return BP_OK;
@@ -245,7 +248,7 @@ static enum bp_status wait_headers(struct bp_net_comm *h)
     return bp_net_lost_poll(h);
 }
 
-/* The others of this host are told by a word in shared memory. */
+/* The ranks of this host that are not the leader learn the result from a word in shared memory. */
 enum bp_status bp_net_agree_wait(struct bp_net_comm *h)
 {
     struct bp_shm_rank *b = h->shm;

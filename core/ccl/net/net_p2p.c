@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_p2p.c: parts that go from rank to rank, on this host or between hosts: begun, waited for, and
- * known to have come; and sends and receives, of which some go to other hosts: those between the
- * ranks of a host go by shared memory at the same time. A message is a header with what fits behind
- * it, and another one for what does not. */
+/* net_p2p.c: transfers parts between ranks of a call, on this host or between hosts, and runs sends
+ * and receives. Transfers between ranks of this host use shared memory at the same time. A send
+ * between hosts is a header with the data that fits behind it, and a second message for larger
+ * data. */
 #include "net_comm.h"
 
 #include <inttypes.h>
@@ -82,7 +82,8 @@ enum bp_status bp_net_requests_wait(struct bp_net_comm *h, uint32_t from, uint32
     return BP_OK;
 }
 
-/* Both sides know how much has gone. */
+/* Requests or sends an ack if much data was transferred in this call; both sides have the same
+ * counts. */
 static enum bp_status flush_rank(struct bp_net_comm *h, uint32_t rank)
 {
     static const char empty;
@@ -130,9 +131,9 @@ enum bp_status bp_net_local_run(struct bp_net_comm *h, const struct bp_collectiv
 struct bp_net_exchange {
     const struct bp_collective *c;
     struct bp_net_request *request, *bulk, *ack;
-    uint64_t number, ack_number; /* ack_number: that it ends with; or 0 */
+    uint64_t number, ack_number; /* the ack that the message ends with; or 0 */
     bool done;
-    struct bp_net_header own, received_header; /* of this rank's, or that is wanted; that came */
+    struct bp_net_header own, received_header; /* of this rank's call; as received */
 };
 
 static uint64_t net_p2p_bytes_of(const struct bp_collective *c)
@@ -140,8 +141,8 @@ static uint64_t net_p2p_bytes_of(const struct bp_collective *c)
     return c->count * c->width;
 }
 
-/* A large message is done when the other side says that it has come; an eager one that ends with
- * an ack, when it says that of the ack before. */
+/* Awaits the ack that a send needs to be done: a large message its own ack, an eager message that
+ * ends with an ack the ack before that. */
 static enum bp_status await_ack(struct bp_net_comm *h, struct bp_net_exchange *x, bool bulk)
 {
     struct bp_net_rank *to = &h->ranks[x->c->root];
@@ -197,7 +198,7 @@ static enum bp_status end_recv(struct bp_net_comm *h, struct bp_net_exchange *x)
                : BP_ERR_MEMORY;
 }
 
-/* A header has come. */
+/* A header has arrived: compares it with this rank's call, and receives the data. */
 static enum bp_status accept_message(struct bp_net_comm *h, struct bp_net_exchange *x)
 {
     const struct bp_collective *c = x->c;
@@ -278,7 +279,7 @@ static const struct bp_collective *call_at(const struct bp_collective *first, si
     return at;
 }
 
-/* Those of this host go by its memory, while the others go on. */
+/* Runs the transfers of this host in shared memory, while those to other hosts continue. */
 static enum bp_status run_local(struct bp_net_comm *h, const struct bp_collective *first,
                                 uint32_t n, size_t stride)
 {
@@ -311,7 +312,7 @@ static enum bp_status reserve_exchanges(struct bp_net_comm *h, uint32_t n)
                         h->rank);
 }
 
-/* Begins those of other hosts, and runs all. */
+/* Starts the transfers with other hosts, and completes all. */
 static enum bp_status run_exchanges(struct bp_net_comm *h, const struct bp_collective *first,
                                     uint32_t n, size_t stride)
 {
@@ -335,7 +336,7 @@ enum bp_status bp_net_p2p_run(struct bp_net_comm *h, const struct bp_collective 
     h->shm->waiter.deadline = 0;
     h->shm->waiter.timeout_ns = first->timeout_ns;
     status = run_exchanges(h, first, n, stride);
-    if (status) bp_net_requests_abandon(h); /* before what it points to is used again */
+    if (status) bp_net_requests_abandon(h); /* before the memory that requests point to is reused */
     h->waiting = NULL;
     h->n_exchange = 0;
     return status;

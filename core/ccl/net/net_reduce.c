@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net_reduce.c: calls that reduce, between hosts. Shared memory reduces for the ranks of a host,
- * and what comes of that goes between hosts; where rounding would then come twice, what goes is
- * each rank's own. One rank computes an element, in the order of hosts, or of ranks. */
+/* net_reduce.c: runs calls that reduce, between hosts. Each host first reduces the data of its
+ * ranks in shared memory, and the results travel between hosts; where that would round twice, each
+ * rank's own data travels. Each element is reduced by one rank, in the order of hosts or ranks. */
 #include "net_comm.h"
 
-enum { WINDOW = 4 }; /* pieces under way between two; there are five slots */
+enum { WINDOW = 4 }; /* pieces in flight between two ranks; there are five slots */
 
-/* Ranks whose buffers are reduced: all, or one of each host. */
+/* The ranks whose buffers are reduced: all ranks, or one of each host. */
 struct group {
     struct bp_net_comm *h;
     const struct bp_collective *c;
     struct bp_net_transfer m;
     uint32_t rank[BP_COMM_MAX_RANKS], n;
-    uint32_t me;    /* the place of this one; n: it is not among them */
-    uint64_t piece; /* bytes at a time */
-    char *slots;    /* two pieces for each of the group, and one more */
+    uint32_t me;    /* index of this rank in `rank`; n: not in the group */
+    uint64_t piece; /* bytes that are reduced at a time */
+    char *slots;    /* two pieces for each rank of the group, and a spare one */
 };
 
 bool bp_net_has_partial(const struct bp_net_comm *h, const struct bp_collective *c)
@@ -32,7 +32,7 @@ void bp_net_combine(const struct bp_net_comm *h, const struct bp_collective *c, 
     void *out = dst;
 
     for (uint32_t i = 2; i < n; i++)
-        if (src[i] == dst) out = tmp; /* it would be written before it is read */
+        if (src[i] == dst) out = tmp; /* dst would be overwritten before that source is read */
     bp_ccl_reduce_of(c->dtype, c->reduction, out, src, n, bytes / c->width, h->size);
     if (out != dst) memcpy(dst, out, bytes);
 }
@@ -68,7 +68,7 @@ static char *spare_slot(const struct group *g)
     return g->slots + 2 * g->n * g->piece;
 }
 
-/* Piece k of the share of place i. */
+/* Piece k of the share of group member i, in bytes. */
 struct range {
     uint64_t at, bytes;
 };
@@ -82,7 +82,8 @@ static struct range range_of(const struct group *g, uint64_t part, uint32_t i, u
     return (struct range){begin, end - begin < g->piece ? end - begin : g->piece};
 }
 
-/* What each has of the others' shares goes to them. */
+/* Sends to each member piece k of its share of this rank's data, and receives the members' data of
+ * this rank's own share. */
 static enum bp_status send_shares(struct group *g, const char *src, uint64_t part, uint64_t k)
 {
     struct range own = range_of(g, part, g->me, k);
@@ -96,7 +97,7 @@ static enum bp_status send_shares(struct group *g, const char *src, uint64_t par
     return bp_net_transfer_run(&g->m);
 }
 
-/* The own share, reduced, goes to all. */
+/* Reduces piece k of this rank's share, and sends the result to all members. */
 static enum bp_status send_results(struct group *g, const char *src, char *dst, uint64_t part,
                                    uint64_t k)
 {
@@ -115,8 +116,8 @@ static enum bp_status send_results(struct group *g, const char *src, char *dst, 
     return bp_net_transfer_run(&g->m);
 }
 
-/* Between those of the group. Where dst is src, a part of it is only overwritten by a result for
- * which it has been read. */
+/* Reduces among the members of the group. Where dst is src, a part of src is overwritten only by
+ * the result that it was read for. */
 static enum bp_status all_reduce_shares(struct group *g, const char *src, char *dst, uint64_t part)
 {
     uint64_t most = 0, pieces, begin[2] = {0, 0}, end[2] = {0, 0};
@@ -142,8 +143,9 @@ static uint64_t piece_at(const struct group *g, uint64_t part, uint64_t at)
     return part - at < g->piece ? part - at : g->piece;
 }
 
-/* Between two: each sends all of its own, and reduces all: that is as much to send as shares and
- * results are, in one step, and both do the same sums in the same order. */
+/* Reduces between two hosts' members: each sends all its data, and reduces everything. That is as
+ * many bytes as shares and results together, in one step instead of two; both members sum in the
+ * same order. */
 static enum bp_status all_reduce_both(struct group *g, const char *src, char *dst, uint64_t part)
 {
     uint64_t pieces = (part + g->piece - 1) / g->piece;
@@ -171,7 +173,7 @@ static enum bp_status all_reduce_both(struct group *g, const char *src, char *ds
     return BP_OK;
 }
 
-/* What fits behind a header goes there. */
+/* Reduces data that fits behind the headers. */
 static enum bp_status all_reduce_small(struct bp_net_comm *h, const struct bp_collective *c)
 {
     uint64_t part = c->count * c->width;
@@ -219,7 +221,7 @@ enum bp_status bp_net_all_reduce(void *work, const struct bp_collective *c)
     return bp_net_local_run(h, c, BP_COMM_BROADCAST, 0, c->dst, c->dst);
 }
 
-/* A piece of each of the group to the one at a place, which reduces it to dst. */
+/* Sends one piece of each member to member `to`, which reduces the pieces to dst. */
 static enum bp_status reduce_piece(struct group *g, uint32_t to, const char *src, char *dst,
                                    uint64_t bytes)
 {
@@ -262,7 +264,7 @@ static enum bp_status reduce_pieces(struct group *g, bool partial)
             src = own;
         }
         TRY(reduce_piece(g, to, src, dst, bytes));
-        TRY(bp_net_requests_wait(h, 0, h->n_request)); /* its buffers are used again */
+        TRY(bp_net_requests_wait(h, 0, h->n_request)); /* the next piece reuses the buffers */
     }
     return BP_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failure.c: the failure of a communicator: found by one rank, told to all by the shared memory;
- * and what ranks on one machine say of it. Who is named is who did not come, not the neighbour that
- * waits for it. */
+/* failure.c: publishes the failure that one rank finds to all ranks through the shared memory, and
+ * writes the messages of ranks on one machine. A message names the ranks that are missing, not a
+ * neighbour that waits for them. */
 #include "../collective.h"
 
 #include <inttypes.h>
@@ -54,7 +54,7 @@ enum bp_status bp_comm_failure_publish(struct bp_comm_failure *f, enum bp_status
 
 enum { TEXT = 200 };
 
-/* The call that a rank is in, or was in last: the slot of the highest number. */
+/* The call that a rank is in, or was in last: the slot with the highest sequence number. */
 static const struct bp_shm_call_slot *last_slot(const struct bp_shm_rank *b, uint32_t rank,
                                                 uint64_t *out_sequence)
 {
@@ -70,13 +70,15 @@ static const struct bp_shm_call_slot *last_slot(const struct bp_shm_rank *b, uin
     return last;
 }
 
-/* Calls across hosts have several sequence numbers here, and one of their own. */
+/* The number of a call for messages. A call between hosts has several sequence numbers on this
+ * machine, and one number for all hosts in its signature. */
 static uint64_t sequence_of(uint64_t signature, uint64_t sequence)
 {
     return signature >> 32 ? signature >> 32 : sequence;
 }
 
-/* The same where calls are posted. */
+/* The call that a rank is in, or was in last; taken from the sequence log where calls are
+ * logged. */
 static void last_call(const struct bp_shm_rank *b, uint32_t rank, uint64_t *out_sequence,
                       uint64_t *out_signature, uint64_t *out_count)
 {
@@ -89,7 +91,7 @@ static void last_call(const struct bp_shm_rank *b, uint32_t rank, uint64_t *out_
     if (b->seqlog.used) *out_sequence = posted;
 }
 
-/* "rank 2 (process 17), whose last call was broadcast of 4 f32 with root 0, sequence 6". */
+/* Formats "rank 2 (process 17), whose last call was broadcast of 4 f32 with root 0, sequence 6". */
 static void rank_text(const struct bp_shm_rank *b, uint32_t rank, char *text, size_t size)
 {
     uint64_t sequence, signature, count;
@@ -113,7 +115,7 @@ static bool is_joining(const struct bp_shm_rank *b)
     return joins && joins < BP_JOIN_ENDED;
 }
 
-/* What this rank is in. */
+/* Formats the call that this rank is in. */
 static const char *own_text(const struct bp_shm_rank *b, char *text, size_t size)
 {
     uint64_t sequence, last, count;
@@ -139,7 +141,7 @@ enum bp_status bp_shm_report_death(struct bp_shm_rank *b, uint32_t rank)
                         bp_shm_global_rank(b, b->rank), own_text(b, own, sizeof own));
 }
 
-/* Whether a rank holds up the call that this one is in: it has not begun it. */
+/* Whether a rank holds up the call that this rank is in, because it has not begun it. */
 static bool is_behind(const struct bp_shm_rank *b, uint32_t rank)
 {
     uint64_t number = bp_shm_call_slot(b, b->rank, b->calls.sequence)->signature >> 32, sequence;
@@ -161,7 +163,8 @@ bool bp_shm_has_missing_rank(const struct bp_shm_rank *b)
     return false;
 }
 
-/* Who waits for a rank that waits for another is not to blame. */
+/* The rank at the end of the chain of waiting ranks that begins at `of`: a rank that itself waits
+ * for another one is not at fault. */
 static uint32_t end_of_chain(const struct bp_shm_rank *b, uint32_t of)
 {
     for (uint32_t i = 0; i < b->n; i++) {
@@ -182,8 +185,8 @@ void bp_rank_list_add(const struct bp_shm_rank *b, struct bp_rank_list *names, u
                                     "%s%s", names->n++ ? "; " : "", who);
 }
 
-/* Ranks that have not begun the call, and rather those that do not wait for others; if all have,
- * the one that was waited for. */
+/* Names the ranks that have not begun the call, if possible those that do not wait for others. If
+ * all have begun the call, names the rank whose word was waited for. */
 enum bp_status bp_shm_report_timeout(struct bp_shm_rank *b, uint32_t of)
 {
     struct bp_rank_list late = {.n = 0};
@@ -220,7 +223,7 @@ static bool is_same_call(const struct bp_shm_call_slot *a, const struct bp_shm_c
     return a->signature == b->signature && a->count == b->count;
 }
 
-/* How many have made the same call as rank. */
+/* The number of ranks that have made the same call as `rank`. */
 static uint32_t count_votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t sequence)
 {
     const struct bp_shm_call_slot *e = bp_shm_call_slot(b, rank, sequence);
@@ -233,7 +236,7 @@ static uint32_t count_votes(const struct bp_shm_rank *b, uint32_t rank, uint64_t
     return n;
 }
 
-/* The first of the calls up to a number that two ranks do not make alike. */
+/* The first call, up to sequence, that two ranks did not make alike. */
 static uint64_t first_difference(const struct bp_shm_rank *b, uint32_t other, uint64_t sequence)
 {
     uint64_t from = sequence > BP_SHM_MAX_AHEAD ? sequence - BP_SHM_MAX_AHEAD : 1;
@@ -244,7 +247,8 @@ static uint64_t first_difference(const struct bp_shm_rank *b, uint32_t other, ui
     return from;
 }
 
-/* The others are given a moment to come, so that the many are told from the few. */
+/* Waits a moment for the other ranks to begin the call, so that the majority is known and the
+ * message names the minority. */
 enum bp_status bp_shm_report_mismatch(struct bp_shm_rank *b, uint32_t other, uint64_t up_to)
 {
     uint64_t sequence = first_difference(b, other, up_to), deadline = bp_clock_after(50000000);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* peer_map.c: buffers of other ranks: mapped where their memory is a file, else copied by the
- * kernel.
- * */
+/* peer_map.c: accesses buffers of other ranks: maps them if their memory is a file, else copies by
+ * process_vm_readv and process_vm_writev. */
 #include "shm_rank.h"
 
 #include "../../memory/memory.h"
@@ -17,7 +16,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { MAPPINGS = 64 }; /* kept; more than a rank's chunks are a sign that old ones are gone */
+enum { MAPPINGS = 64 }; /* kept at a time; older ones are probably of freed segments */
 
 struct bp_peer_mapping {
     struct bp_peer_mapping *next;
@@ -75,8 +74,8 @@ uint32_t bp_access_missing(const struct bp_process_file *file, uint64_t address,
     return missing;
 }
 
-/* Which file a descriptor of device memory is. As long as none was given back it is still that one.
- */
+/* Finds the file behind a descriptor of device memory. The result is cached until this rank's
+ * device frees a memory segment, because only then may a descriptor name another file. */
 static const struct bp_process_file *find_file(struct bp_shm_rank *b, int32_t fd)
 {
     uint32_t released = atomic_load_explicit(&b->me->released, memory_order_relaxed);
@@ -141,7 +140,7 @@ void bp_peer_map_refresh(struct bp_shm_rank *b)
     b->peers.released = released;
 }
 
-/* The oldest go. */
+/* Unmaps the least recently used mappings beyond the limit. */
 static void peer_map_trim(struct bp_shm_rank *b)
 {
     struct bp_peer_mapping **at = &b->peers.mappings, *rest;
@@ -180,7 +179,7 @@ static struct bp_peer_mapping *map_file(const struct bp_shm_rank *b, uint32_t ra
     return NULL;
 }
 
-/* The mapping that is used moves to the front. */
+/* Moves the mapping that it returns to the front of the list. */
 static struct bp_peer_mapping *find_mapping(struct bp_shm_rank *b, uint32_t rank,
                                             const struct bp_buffer_location *location)
 {
@@ -226,7 +225,7 @@ enum bp_status bp_peer_buffer_open(struct bp_shm_rank *b, uint32_t rank,
     return BP_OK;
 }
 
-/* Whole lines by stores that go past the caches. */
+/* Copies whole cache lines with streaming stores, which bypass the caches. */
 void bp_copy_streaming(void *to, const void *from, uint64_t size)
 {
 #if defined(__SSE2__)

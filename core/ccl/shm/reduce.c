@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce.c: reductions of elements of several ranks, for each dtype: reduce_type.h is the loops,
- * compiled once a dtype for any processor, and once more for those with AVX2. Small floats are
- * computed as f32 in blocks that stay in the cache. */
+/* reduce.c: reduces elements of several ranks, for each dtype. The loops in reduce_type.h are
+ * compiled for each dtype, once for any processor and once for AVX2. Small float types are computed
+ * as f32 in blocks that stay in the cache. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
 #endif
@@ -29,8 +29,8 @@ INLINE float f16_load(uint16_t h)
     return w.f;
 }
 
-/* To nearest, ties to even: below the smallest normal number an addition rounds, above it the
- * integer does. */
+/* Rounds to nearest, ties to even: below the smallest normal number by a float addition, above it
+ * by integer arithmetic. */
 INLINE uint16_t f16_store(float f)
 {
     union word w = {.f = f}, tiny;
@@ -67,7 +67,7 @@ INLINE float e5m2_load(uint8_t b)
     return f16_load((uint16_t)(b << 8));
 }
 
-/* Rounded once: what is exactly between two is decided by all the bits of the f32. */
+/* Rounds once: a tie between two e5m2 numbers is decided by all bits of the f32. */
 INLINE uint8_t e5m2_store(float f)
 {
     union word w = {.f = f}, tiny;
@@ -93,7 +93,7 @@ INLINE float e4m3_load(uint8_t b)
     return w.f;
 }
 
-/* There is no infinity: what is too large is NaN. */
+/* The format has no infinity: values that are too large become NaN. */
 INLINE uint8_t e4m3_store(float f)
 {
     union word w = {.f = f}, tiny;
@@ -293,7 +293,7 @@ static const struct {
     [BP_F8E5M2] = {f8e5m2_any, f8e5m2_avx2},
 };
 
-/* Products of complex numbers; their sums are those of twice as many real ones. */
+/* Products of complex numbers. Sums need no complex code: they are sums of twice as many reals. */
 static void product_c64(float *dst, const void *const *src, uint32_t n_src, uint64_t count)
 {
     for (uint64_t i = 0; i < 2 * count; i += 2) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce_type.h: the loops of reduce.c for one dtype. To be defined before, and undefined after:
- * TYPE, its name here; ELEMENT, what lies in memory; NUMBER, what is computed with; LOAD and STORE
- * between them; WIDE, in which nothing overflows that must not; DIVISOR, in which averages are
- * divided; IS_NAN; IN_PLACE, where both are one, and results are computed where they belong. */
+/* reduce_type.h: contains the loops of reduce.c for one dtype. The includer defines these macros,
+ * and this file undefines them: TYPE, the name of the dtype in function names; ELEMENT, the type in
+ * memory; NUMBER, the type of the computation; LOAD and STORE, which convert between the two; WIDE,
+ * a type in which sums and products do not overflow in an undefined manner; DIVISOR, the type in
+ * which averages are divided; IS_NAN; IN_PLACE, if ELEMENT and NUMBER are one type and results are
+ * computed directly in dst. */
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 #define FN(name) JOIN(TYPE, name)
@@ -17,7 +19,7 @@ INLINE NUMBER FN(max)(NUMBER a, NUMBER b)
     return a > b || IS_NAN(a) ? a : b;
 }
 
-/* acc = a and b. */
+/* acc = the reduction of a and b. */
 INLINE void FN(pair)(uint32_t reduction, NUMBER *acc, const ELEMENT *a, const ELEMENT *b, size_t n)
 {
     switch (reduction) {
@@ -35,7 +37,7 @@ INLINE void FN(pair)(uint32_t reduction, NUMBER *acc, const ELEMENT *a, const EL
     }
 }
 
-/* acc = acc and b. */
+/* acc = the reduction of acc and b. */
 INLINE void FN(step)(uint32_t reduction, NUMBER *acc, const ELEMENT *b, size_t n)
 {
     switch (reduction) {

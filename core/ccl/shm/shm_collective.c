@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shm_collective.c: a collective call: what it is stands in a call slot, what the others say is
- * compared, and data goes: in the call slots, through windows piece by piece, or directly
- * (zero_copy.c).
+/* shm_collective.c: runs a collective call in shared memory. Each rank describes its call in a call
+ * slot, compares it with the other ranks' calls, and moves data in the call slots, through windows
+ * (bounce buffers) piece by piece, or directly between buffers (zero_copy.c).
  *
- * A piece is packed from src into the rank's window, and when all have packed theirs, each takes
- * what it needs into dst. Calls whose src has a part for each rank cut the window into as many. */
+ * Each rank packs a piece from src into its window. When all ranks have packed theirs, each rank
+ * unpacks the data that it needs into dst. In calls whose src has a part for each rank, the window
+ * is divided into one part per rank. */
 #include "../collective.h"
 
 #include <inttypes.h>
@@ -14,7 +15,8 @@ static bool is_parted(uint32_t call)
     return bp_call_traits_of[call].src_parts || bp_call_traits_of[call].ragged;
 }
 
-/* Some get nothing in it, and wait for nobody. Where there are other hosts all meet here first. */
+/* Whether only some ranks receive data, so that the other ranks do not wait. False for a part of a
+ * call between hosts (signature set), in which all ranks of the host must meet first. */
 static bool is_one_way(const struct bp_collective *c)
 {
     const struct bp_call_traits *f = &bp_call_traits_of[c->call];
@@ -22,8 +24,9 @@ static bool is_one_way(const struct bp_collective *c)
     return !c->signature && (f->src_at_root || f->dst_at_root);
 }
 
-/* Of a part that rank from has for rank to. Those of this rank are checked, and not read from the
- * segment again. */
+/* Size of the part that rank `from` has for rank `to`. The counts of this rank's own parts come
+ * from the checked arguments and are not read from the segment again, where other processes could
+ * change them. */
 static uint64_t part_bytes(const struct bp_shm_rank *b, const struct bp_collective *c,
                            uint32_t from, uint32_t to)
 {
@@ -33,7 +36,7 @@ static uint64_t part_bytes(const struct bp_shm_rank *b, const struct bp_collecti
     return bp_shm_counts(b->segment, from, b->calls.sequence)[to] * c->width;
 }
 
-/* What of a part of so many bytes is in piece k. */
+/* How many bytes of a part are in piece k. room: bytes of a piece. */
 static uint64_t piece_bytes(uint64_t part, uint64_t room, uint64_t k)
 {
     uint64_t at = k * room;
@@ -41,7 +44,8 @@ static uint64_t piece_bytes(uint64_t part, uint64_t room, uint64_t k)
     return at >= part ? 0 : part - at < room ? part - at : room;
 }
 
-/* Piece k of a part that begins so many bytes into src, or dst; NULL: the rank has none. */
+/* The address of piece k of a part that begins `begin` bytes into src or dst; NULL: this rank has
+ * no such buffer. */
 static const char *src_piece(const struct bp_collective *c, uint32_t part, uint64_t begin,
                              uint64_t room, uint64_t k)
 {
@@ -81,7 +85,7 @@ static enum bp_status shm_pack(struct bp_shm_rank *b, const struct bp_collective
     return BP_OK;
 }
 
-/* A piece of a call, which all have packed. */
+/* A piece that all ranks have packed. */
 struct piece {
     struct bp_shm_rank *b;
     char *const *window;
@@ -112,7 +116,8 @@ static enum bp_status reduce_window_parts(void *work, const struct bp_collective
     return shm_reduce(p, c, p->b->rank * p->room);
 }
 
-/* Each rank's piece, from skip on in its window, into its part of dst. */
+/* Copies each rank's piece, which begins `skip` bytes into its window, to that rank's part of
+ * dst. */
 static enum bp_status unpack_parts(const struct piece *p, const struct bp_collective *c,
                                    size_t skip)
 {
@@ -141,7 +146,7 @@ static enum bp_status all_to_all(void *work, const struct bp_collective *c)
     return unpack_parts(p, c, p->b->rank * p->room);
 }
 
-/* From the root's window. */
+/* Copies a piece from the root's window to dst. */
 static enum bp_status unpack_root(const struct piece *p, const struct bp_collective *c, size_t skip)
 {
     uint64_t bytes = piece_bytes(c->count * c->width, p->room, p->k);
@@ -162,7 +167,7 @@ static enum bp_status shm_scatter(void *work, const struct bp_collective *c)
     return unpack_root(p, c, p->b->rank * p->room);
 }
 
-/* From all ranks' windows to dst. */
+/* Unpacks from the windows of all ranks into dst. */
 static const struct bp_collective_table from_windows = {{
     [BP_COMM_ALL_REDUCE] = reduce_windows,
     [BP_COMM_REDUCE] = reduce_windows,
@@ -184,13 +189,14 @@ static enum bp_status shm_unpack(struct bp_shm_rank *b, const struct bp_collecti
     return c->staging ? bp_staging_flush(c->staging, b, k) : BP_OK;
 }
 
-/* Bytes for one part, of a window or so: whole elements, and whole lines where parts follow. */
+/* Bytes of a window, or another buffer of that many bytes, for one part: a multiple of a cache line
+ * if there are several parts. */
 static uint64_t room_of(const struct bp_shm_rank *b, const struct bp_collective *c, uint64_t bytes)
 {
     return is_parted(c->call) ? bytes / b->n & ~UINT64_C(63) : bytes;
 }
 
-/* The same on all ranks: of the largest part there is. */
+/* The number of pieces, which all ranks compute alike: that of the largest part of any rank. */
 static uint64_t count_pieces(const struct bp_shm_rank *b, const struct bp_collective *c,
                              uint64_t room)
 {
@@ -205,7 +211,7 @@ static uint64_t count_pieces(const struct bp_shm_rank *b, const struct bp_collec
     return (most + room - 1) / room;
 }
 
-/* Some of the ranks. */
+/* A range of ranks. */
 struct ranks {
     uint32_t first, end;
 };
@@ -215,7 +221,7 @@ static struct ranks all_ranks(const struct bp_shm_rank *b)
     return (struct ranks){0, b->n};
 }
 
-/* Those that this rank gets something from. */
+/* The ranks from which this rank receives data. */
 static struct ranks source_ranks(const struct bp_shm_rank *b, const struct bp_collective *c)
 {
     bool gets = (b->rank == c->root) == bp_call_traits_of[c->call].dst_at_root;
@@ -225,8 +231,8 @@ static struct ranks source_ranks(const struct bp_shm_rank *b, const struct bp_co
     return b->rank == c->root ? all_ranks(b) : (struct ranks){c->root, c->root + 1};
 }
 
-/* Waits until they have begun a call, and compares that and all before it with what this rank has
- * done. */
+/* Waits until the ranks have begun a call, and compares their call histories up to it with this
+ * rank's. */
 static enum bp_status check_histories(struct bp_shm_rank *b, struct ranks ranks, uint64_t sequence)
 {
     uint64_t own = bp_shm_call_slot(b, b->rank, sequence)->history;
@@ -239,7 +245,8 @@ static enum bp_status check_histories(struct bp_shm_rank *b, struct ranks ranks,
     return BP_OK;
 }
 
-/* Waits until all have ended a call, for they have begun the next, which this one has too. */
+/* Waits until all ranks have ended a call. They have if they have begun the next one, which this
+ * rank has begun too. */
 static enum bp_status wait_ended(struct bp_shm_rank *b, uint64_t sequence)
 {
     enum bp_status status;
@@ -273,7 +280,7 @@ static enum bp_status shm_enter(struct bp_shm_rank *b, const struct bp_collectiv
     e->history = b->calls.history = bp_history_extend(b->calls.history, signature, count);
     bp_shm_word_publish(b, &e->sequence, b->calls.sequence);
     TRY(wait_entered(b, with));
-    /* Written by the next. */
+    /* Prefetches the slot that the next call writes. */
     bp_prefetch_for_write(bp_shm_call_slot(b, b->rank, b->calls.sequence + 1));
     return BP_OK;
 }
@@ -289,7 +296,8 @@ static enum bp_status run_inline(struct bp_shm_rank *b, const struct bp_collecti
     return shm_unpack(b, c, window, BP_SHM_INLINE_BYTES, 0);
 }
 
-/* One piece, that goes with the call slot, and so may wait there until others come. */
+/* Runs a call of one piece in the eager buffer of the call slot, where the data may wait until the
+ * other ranks arrive. */
 static enum bp_status run_eager(struct bp_shm_rank *b, const struct bp_collective *c, uint64_t room)
 {
     char *window[BP_COMM_MAX_RANKS];
@@ -301,7 +309,8 @@ static enum bp_status run_eager(struct bp_shm_rank *b, const struct bp_collectiv
     return shm_unpack(b, c, window, room, 0);
 }
 
-/* One piece: packed before the entry, so that one round of waiting does. */
+/* Runs a call of one piece: packs before entering the call, so that one round of waiting
+ * suffices. */
 static enum bp_status run_window(struct bp_shm_rank *b, const struct bp_collective *c,
                                  uint64_t room)
 {
@@ -342,13 +351,13 @@ static bool has_dst(const struct bp_shm_rank *b, const struct bp_collective *c)
     return !bp_call_traits_of[c->call].dst_at_root || b->rank == c->root;
 }
 
-/* What stands there already need not be fetched by the others again. */
+/* Writes only if the location has changed; otherwise the other ranks keep the cache line. */
 static void location_store(struct bp_buffer_location *to, const struct bp_buffer_location *location)
 {
     if (memcmp(to, location, sizeof *to)) *to = *location;
 }
 
-/* For others to reach. */
+/* Publishes the locations of this rank's buffers for other ranks. */
 static void publish_locations(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     struct bp_buffer_location src, dst;
@@ -363,7 +372,7 @@ static void publish_locations(struct bp_shm_rank *b, const struct bp_collective 
     location_store(&b->me->location[b->calls.sequence & 1].dst, &dst);
 }
 
-/* The same on all ranks, for all read the same words. */
+/* Chooses the access to buffers. All ranks read the same words, and so make the same choice. */
 static uint32_t find_access(const struct bp_shm_rank *b)
 {
     uint64_t parity = b->calls.sequence & 1;
@@ -379,7 +388,7 @@ static uint32_t find_access(const struct bp_shm_rank *b)
                                                  : BP_ACCESS_STAGED;
 }
 
-/* Nobody leaves before the others have ended with its buffers. */
+/* Returns when no rank uses another rank's buffers any more. */
 static enum bp_status wait_done(struct bp_shm_rank *b)
 {
     bp_shm_word_publish(b, &b->me->done, b->calls.sequence);
@@ -401,12 +410,14 @@ static enum bp_status run_zero_copy(struct bp_shm_rank *b, const struct bp_colle
     return wait_done(b);
 }
 
-/* What each rank sends to each stands in the segment; it is what the other expects. */
+/* Each rank publishes how many elements it sends to each other rank, and checks the numbers that it
+ * receives against dst_counts. */
 static enum bp_status run_ragged(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     uint64_t *counts = bp_shm_counts(b->segment, b->rank, b->calls.sequence);
 
-    /* Others may have calls between, and still read what was there. */
+    /* A rank may still read the counts of the call before the previous one, because other calls
+     * between do not make all ranks wait. */
     if (b->calls.ended + 2 < b->calls.sequence) TRY(wait_ended(b, b->calls.sequence - 2));
     for (uint32_t i = 0; i < b->n; i++) counts[i] = (uint64_t)c->src_counts[i];
     TRY(shm_enter(b, c, all_ranks(b)));
@@ -421,7 +432,7 @@ static enum bp_status run_ragged(struct bp_shm_rank *b, const struct bp_collecti
     return run_pieces(b, c, room_of(b, c, BP_SHM_WINDOW_BYTES));
 }
 
-/* By the way that is the table's. */
+/* Chooses the algorithm by the limits from the table, and runs the call. */
 static enum bp_status run_call(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     uint64_t bytes = c->count * c->width, room;
@@ -438,7 +449,8 @@ static enum bp_status run_call(struct bp_shm_rank *b, const struct bp_collective
     return run_pieces(b, c, room);
 }
 
-/* While a device copies, its driver's threads may need the processor that a wait would spin on. */
+/* Spin time in staged calls. It is short because the device driver's threads may need the processor
+ * to copy. */
 static const uint64_t staged_spin_ns = 50000;
 
 enum bp_status bp_shm_collective(void *self, const struct bp_collective *c)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shm_p2p.c: sends and receives. What two ranks say to each other in one direction has numbers, of
- * which some may be in the segment at a time: a message, a piece of a large one, or the place of a
- * buffer from which the receiver takes all. Those of a group go on side by side, each by steps that
- * do not wait. */
+/* shm_p2p.c: runs sends and receives within one machine. Messages of one direction between two
+ * ranks are numbered, and a limited number of them is in the segment at a time. A message has data,
+ * a piece of larger data, or the location of a buffer, which the receiver reads. The transfers of a
+ * group run concurrently, in steps that do not wait. */
 #include "../collective.h"
 
 #include <inttypes.h>
@@ -11,10 +11,10 @@
 struct exchange {
     const struct bp_collective *c;
     struct bp_shm_channel *channel;
-    uint32_t access; /* 0: in a slot, or several */
-    uint64_t at;     /* bytes that have gone */
+    uint32_t access; /* bp_peer_access; 0: the data is in messages */
+    uint64_t at;     /* bytes transferred so far */
     bool done;
-    /* What it waits for, when it cannot go on. */
+    /* The word and value that the transfer waits for, if it cannot continue. */
     const _Atomic uint64_t *word;
     uint64_t value;
 };
@@ -29,7 +29,7 @@ static uint64_t shm_p2p_bytes_of(const struct bp_collective *c)
     return c->count * c->width;
 }
 
-/* false: it has to wait for that. */
+/* false: the transfer has to wait for that word. */
 static bool is_word_at_least(struct exchange *x, const _Atomic uint64_t *word, uint64_t value)
 {
     x->word = word;
@@ -53,7 +53,7 @@ static struct bp_shm_message *message_of(const struct exchange *x, uint64_t numb
     return &x->channel->message[number % BP_SHM_CELLS];
 }
 
-/* Of what is left of it, in the next message. */
+/* Bytes of the next message: all that are left, if they fit. */
 static uint64_t piece_of(const struct exchange *x)
 {
     uint64_t left = shm_p2p_bytes_of(x->c) - x->at;
@@ -61,14 +61,14 @@ static uint64_t piece_of(const struct exchange *x)
     return left < BP_SHM_MESSAGE_BYTES ? left : BP_SHM_MESSAGE_BYTES;
 }
 
-/* Units that it takes, whatever is in them. */
+/* Cells that a piece occupies; at least one, even if its data is in the message itself. */
 static uint64_t cells_of(uint64_t piece)
 {
     return piece > BP_SHM_CELL_BYTES ? (piece + BP_SHM_CELL_BYTES - 1) / BP_SHM_CELL_BYTES : 1;
 }
 
-/* A piece from src, or to dst, where it fits: in the message, or in cells, of which the first
- * follows the last. */
+/* Copies a piece from src to the segment, or from there to dst. A small piece is in the message, a
+ * larger one in cells; after the last cell the first one follows. */
 static void copy_piece(const struct bp_shm_rank *b, const struct exchange *x, uint64_t number,
                        const char *src, char *dst, uint64_t size)
 {
@@ -84,7 +84,7 @@ static void copy_piece(const struct bp_shm_rank *b, const struct exchange *x, ui
     }
 }
 
-/* What it is, and its bytes or where they are. */
+/* Writes the next message: dtype and count, and its data or the buffer's location. */
 static enum bp_status write_message(struct bp_shm_rank *b, struct exchange *x, uint64_t number)
 {
     const struct bp_collective *c = x->c;
@@ -109,7 +109,8 @@ static enum bp_status write_message(struct bp_shm_rank *b, struct exchange *x, u
     return BP_OK;
 }
 
-/* Whether the cells of a piece are free: who waits for that waits until about half of all are. */
+/* Whether the cells for the next piece are free. If they are not, the transfer waits until about
+ * half of all cells are free. */
 static bool has_room(struct bp_shm_rank *b, struct exchange *x, uint64_t cells)
 {
     uint64_t *acked = &b->p2p.acked[x->c->root], end = b->p2p.sent[x->c->root] + cells;
@@ -121,7 +122,7 @@ static bool has_room(struct bp_shm_rank *b, struct exchange *x, uint64_t cells)
     return end <= *acked + BP_SHM_CELLS;
 }
 
-/* Until it has to wait, or is done. */
+/* Sends until the transfer is done, or has to wait. */
 static enum bp_status step_send(struct bp_shm_rank *b, struct exchange *x, bool *out_moved)
 {
     uint64_t *sent = &b->p2p.sent[x->c->root];
@@ -132,7 +133,7 @@ static enum bp_status step_send(struct bp_shm_rank *b, struct exchange *x, bool 
         *out_moved = true;
         x->done = !x->access && x->at == shm_p2p_bytes_of(x->c);
     }
-    /* The receiver takes it. */
+    /* The receiver reads the buffer. */
     if (!x->done && is_word_at_least(x, &x->channel->consumed, *sent)) x->done = *out_moved = true;
     return BP_OK;
 }
@@ -149,7 +150,7 @@ static enum bp_status check_message(struct bp_shm_rank *b, const struct exchange
                         bp_shm_global_rank(b, b->rank), c->count, bp_dtype_name(c->dtype));
 }
 
-/* What a slot has, or (from) the whole of the sender's buffer. */
+/* Copies the data of one message to dst, or (from) the whole buffer of the sender. */
 static enum bp_status read_pieces(struct bp_shm_rank *b, struct exchange *x, uint64_t number,
                                   const struct bp_peer_buffer *from)
 {
@@ -175,7 +176,7 @@ static enum bp_status read_message(struct bp_shm_rank *b, struct exchange *x, ui
 {
     const struct bp_collective *c = x->c;
     const struct bp_shm_message *m = message_of(x, number);
-    /* Read once: the other can still write there. */
+    /* Read once, because the other process can still write there. */
     const struct bp_buffer_location location = m->location;
     const uint32_t access = m->access;
     uint64_t cells = access ? 1 : cells_of(piece_of(x));
@@ -207,7 +208,8 @@ static enum bp_status shm_p2p_step(struct bp_shm_rank *b, struct exchange *x, bo
     return BP_OK;
 }
 
-/* Messages of one direction between two ranks go one after the other. */
+/* Whether no earlier transfer of the same direction and rank is in progress: such messages must
+ * keep their order. */
 static bool is_its_turn(const struct exchange *list, uint32_t i)
 {
     for (uint32_t j = 0; j < i; j++)
@@ -217,7 +219,8 @@ static bool is_its_turn(const struct exchange *list, uint32_t i)
     return true;
 }
 
-/* Goes through all once. out_left: how many are not done; out_last: one of them that waits. */
+/* Runs one step of each transfer. out_left: the number that are not done; out_last: one of those
+ * that wait. */
 static enum bp_status progress_all(struct bp_shm_rank *b, struct exchange *list, uint32_t n,
                                    uint32_t *out_left, struct exchange **out_last, bool *out_moved)
 {

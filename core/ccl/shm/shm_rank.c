@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shm_rank.c: a rank takes its place in the shared memory, finds out how all reach each other, and
- * leaves. */
+/* shm_rank.c: attaches a rank to the shared-memory segment, finds out how the ranks can access each
+ * other's memory, and detaches it. */
 #include "../collective.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Which access this rank has to all others, of that which BP_CCL_WAYS leaves. */
+/* The kinds of access that this rank has to all others, among those that BP_CCL_WAYS allows. */
 static uint32_t find_access(const struct bp_shm_rank *b)
 {
     uint32_t access_mask = bp_access_allowed();
@@ -34,7 +34,8 @@ static int open_pidfd(const struct bp_shm_rank *b, uint32_t rank)
     return fd < 0 && errno == ESRCH ? BP_PROCESS_GONE : fd;
 }
 
-/* All others have come; then all know how they reach each other. */
+/* Publishes that this rank has attached and waits for all others. Then tests how this rank can
+ * access the others, and computes the access that all ranks have to each other. */
 static enum bp_status exchange_access(struct bp_shm_rank *b)
 {
     uint32_t access_mask = UINT32_MAX;
@@ -60,7 +61,8 @@ static enum bp_status exchange_access(struct bp_shm_rank *b)
     return BP_OK;
 }
 
-/* Spinning helps where each rank has a processor; where not, it takes that of who is waited for. */
+/* Spinning helps if each rank has a processor. If ranks share processors, a spinning rank would
+ * take the processor from the rank that it waits for. */
 static void set_spin_time(struct bp_shm_rank *b)
 {
     cpu_set_t set;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shm_segment.c: the file of the shared memory: made, found, mapped. It has no name, so that
- * nothing is left of it when its last process ends, however that ends. */
+/* shm_segment.c: creates, opens and maps the file of the shared-memory segment. The file has no
+ * name, so the system frees it when the last process ends, even if that process is killed. */
 #include "shm_segment.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { HEADER = 4096, DYING_MS = 500 /* a process that is killed ends sooner */ };
+enum { HEADER = 4096, DYING_MS = 500 /* a killed process ends sooner */ };
 static const uint64_t segment_magic = 0x3164726f62706200;
 
 _Static_assert(sizeof(struct bp_shm_header) <= HEADER, "the header fits");
@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct bp_shm_header) <= HEADER, "the header fits");
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct bp_shm_segment *mapped;
 
-/* Where the parts begin. */
+/* The offsets at which the parts of the segment begin. */
 struct layout {
     size_t ranks, channels, counts, cells, windows, eager, end;
 };
@@ -111,7 +111,8 @@ int bp_process_file_open(int pid, int fd, uint64_t device, uint64_t inode)
     return -ESTALE;
 }
 
-/* The files of a process that is being killed are refused to all but root. */
+/* Linux denies access to the files of a process that is being killed, except to root. EACCES
+ * therefore means a dead peer if the process dies soon. */
 enum bp_status bp_shm_segment_open(const struct bp_process_file *file, uint32_t of, int *out_fd)
 {
     int fd = bp_process_file_open(file->pid, file->fd, file->device, file->inode);
@@ -130,7 +131,7 @@ enum bp_status bp_shm_segment_open(const struct bp_process_file *file, uint32_t 
     return BP_OK;
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static struct bp_shm_segment *find_mapped(const struct stat *s)
 {
     struct bp_shm_segment *m;
@@ -194,7 +195,8 @@ void bp_shm_segment_unmap(struct bp_shm_segment *m)
     free(m);
 }
 
-/* What a rank waits for is its own business: who sets a word wakes those who wait for its rank. */
+/* Each rank keeps its wait condition to itself and publishes only `waits_for`. A rank that sets a
+ * word therefore wakes all sleeping ranks that wait for this rank or for any rank. */
 void bp_shm_segment_wake(const struct bp_shm_segment *s, uint32_t rank)
 {
     bool failed = atomic_load_explicit(&s->header->failed, memory_order_relaxed) != 0;

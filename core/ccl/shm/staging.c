@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* staging.c: calls on memory that the host does not reach: it goes by way of pinned memory, chunk
- * by chunk, in two slots. While the host does its part of a call on one chunk, the device brings
- * the next and takes the one before: copies are work of the app's stream, and marks behind them say
- * when a slot may be used. What a call takes is bounded, however large its tensors are.
+/* staging.c: runs calls on memory that the host cannot address, by staging the data through pinned
+ * memory, chunk by chunk, in two slots. While the host works on one chunk, the device copies the
+ * next one in and the previous one out. The copies are work of the app's stream; fences after them
+ * show when a slot may be reused. The memory used by a call is bounded, however large its tensors
+ * are.
  *
- * A chunk is as much of each part as some pieces of the call have, so that other ranks, which may
- * reach their memory, see the same pieces. Where there is no pinned memory, or none left, the
- * host's is used, and copies to it wait. */
+ * A chunk has whole pieces of each part, so that ranks whose memory the host can address use the
+ * same pieces. If there is no pinned memory, or none is left, ordinary host memory is used, and
+ * copies to and from it block. */
 #include "../comm.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { LIMIT = 1 << 20, SLOTS = 2 }; /* LIMIT: bytes of a slot on the larger side */
+enum { LIMIT = 1 << 20, SLOTS = 2 }; /* LIMIT: bytes of a slot, for src and for dst */
 
-/* What a tensor has to do with a call. */
+/* The part that src or dst has in a call. */
 struct side {
-    struct bp_tensor *tensor; /* NULL: nothing */
+    struct bp_tensor *tensor; /* NULL: no data on this rank */
     uint32_t parts;
-    const int64_t *counts; /* of each part, in elements; NULL: all are c->count */
-    uint64_t at;           /* bytes in a slot before its chunk */
+    const int64_t *counts; /* elements of each part; NULL: all have c->count */
+    uint64_t at;           /* offset in a slot */
 };
 
 struct bp_staging {
@@ -27,13 +28,13 @@ struct bp_staging {
     const struct bp_collective *c;
     struct side src, dst;
     uint64_t limit;
-    uint64_t room, per;            /* bytes of a piece; pieces of a chunk. 0: not begun */
-    uint64_t chunk, slot;          /* bytes of a part's chunk, and of a slot */
-    uint64_t n_piece, n_chunk;     /* of the largest part */
-    uint64_t asked;                /* chunks of src */
-    uint64_t read[SLOTS], wrote[SLOTS]; /* the last work of the stream's on a slot; 0: none */
-    struct bp_buffer *pinned;     /* the slots, or */
-    char *host;                    /* where the host has them, and if not pinned they are its own */
+    uint64_t room, per;                 /* bytes of a piece; pieces per chunk, 0: not begun */
+    uint64_t chunk, slot;               /* bytes of a part's chunk, and of a slot */
+    uint64_t n_piece, n_chunk;          /* of the largest part */
+    uint64_t asked;                     /* chunks of src whose copy has been submitted */
+    uint64_t read[SLOTS], wrote[SLOTS]; /* the stream's last work on a slot; 0: none */
+    struct bp_buffer *pinned;           /* memory of the slots; NULL: ordinary memory */
+    char *host;                         /* address of the slots; owned if `pinned` is NULL */
 };
 
 static uint64_t part_bytes(const struct bp_staging *s, const struct side *side, uint32_t part)
@@ -52,7 +53,7 @@ static uint64_t largest_part(const struct bp_staging *s, const struct side *side
     return most;
 }
 
-/* The other ranks wait for this one: they are told. */
+/* Reports the failure to the other ranks, which wait for this one. */
 static enum bp_status staging_fail(struct bp_shm_rank *b, const struct bp_staging *s,
                                    enum bp_status status)
 {
@@ -60,7 +61,8 @@ static enum bp_status staging_fail(struct bp_shm_rank *b, const struct bp_stagin
                                    s->stream->device->name, bp_comm_call_name(s->c->call));
 }
 
-/* A queue has no part in pinned memory: the host reaches what is behind it. */
+/* A stream that is a host queue uses no pinned memory, because the host can address the memory
+ * behind it. */
 static enum bp_status allocate_slots(struct bp_staging *s, uint64_t size)
 {
     struct bp_device *device = s->stream->device;
@@ -98,7 +100,7 @@ static enum bp_status staging_layout(struct bp_staging *s, uint64_t room)
     return s->slot ? allocate_slots(s, slots_of(s)) : BP_OK;
 }
 
-/* Between the tensor, from byte `at` on, and the slots; out: from the tensor. */
+/* Copies between a tensor, from byte `at` on, and the slots. out: from the tensor. */
 static enum bp_status copy_part(struct bp_staging *s, struct bp_tensor *t, uint64_t at,
                                 uint64_t slot, uint64_t size, bool out)
 {
@@ -120,7 +122,7 @@ static enum bp_status copy_part(struct bp_staging *s, struct bp_tensor *t, uint6
                           t->buffer, pinned);
 }
 
-/* Copies chunk number of all parts. Its last work goes to *out_number. */
+/* Submits the copies of chunk `number` of all parts. *out_number: the last of them. */
 static enum bp_status copy_chunk(struct bp_staging *s, const struct side *side, uint64_t number,
                                  bool out, uint64_t *out_number)
 {
@@ -135,7 +137,7 @@ static enum bp_status copy_chunk(struct bp_staging *s, const struct side *side, 
         TRY(copy_part(s, side->tensor, at, slot + i * s->chunk, size, out));
     }
     *out_number = atomic_load(&s->stream->timeline->last);
-    if (!s->pinned) return BP_OK; /* the copy is over, as far as the slot goes */
+    if (!s->pinned) return BP_OK; /* an unpinned copy no longer uses the slot */
     return bp_timeline_record_fence(s->stream->timeline, *out_number);
 }
 
@@ -151,7 +153,7 @@ static enum bp_status wait_work(struct bp_staging *s, uint64_t number)
     return status ? bp_timeline_report(timeline, number, status) : BP_OK;
 }
 
-/* Asks for chunks up to number, of those that there are. */
+/* Submits the copies of src's chunks up to `number`, as far as they exist. */
 static enum bp_status begin_reads(struct bp_staging *s, uint64_t number)
 {
     for (; s->src.tensor && s->asked <= number && s->asked < s->n_chunk; s->asked++)
@@ -159,7 +161,8 @@ static enum bp_status begin_reads(struct bp_staging *s, uint64_t number)
     return BP_OK;
 }
 
-/* Without marks, a chunk more would be waited for with the first. */
+/* Without pinned memory each copy blocks, so only the chunk that is needed is copied; with it, the
+ * next chunk is copied in the meantime. */
 static enum bp_status wait_chunk(struct bp_staging *s, uint64_t number)
 {
     TRY(begin_reads(s, s->pinned ? number + 1 : number));
@@ -252,7 +255,8 @@ void bp_staging_destroy(struct bp_staging *s, uint32_t n)
     free(s);
 }
 
-/* Between hosts messages see whole buffers: they are copied to ordinary host memory, and back. */
+/* Between hosts, messages need whole buffers: tensors are copied to ordinary host memory, and
+ * back. */
 static uint64_t tensor_bytes(const struct bp_tensor *t)
 {
     return t ? (uint64_t)t->view.count * (bp_dtype_bits(t->view.dtype) / 8) : 0;

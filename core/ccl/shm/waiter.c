@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waiter.c: waiting for words of other ranks: it spins for a moment, lets others run for another,
- * and then sleeps. Who sleeps is woken by the rank that it waits for, and looks now and then by
- * itself whether ranks have died or time is up. */
+/* waiter.c: waits for words that other ranks write. A waiting rank spins, then yields the
+ * processor, then sleeps. The rank that it waits for wakes it; from time to time it also wakes by
+ * itself and looks for dead ranks and the timeout. */
 #include "shm_rank.h"
 
 #include <linux/futex.h>
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 enum { YIELDS = 300, SPINS = 64, ROUNDS = 10000, NAPS = 100 };
-static const uint64_t nap_ns = 50000000;    /* the longest sleep between two looks */
-static const uint64_t idle_nap_ns = 200000; /* where nobody wakes */
+static const uint64_t nap_ns = 50000000;    /* longest sleep between two checks */
+static const uint64_t idle_nap_ns = 200000; /* if no rank wakes this one */
 static const uint64_t late_nap_ns = 1000000;
 
 static bool is_reached(const _Atomic uint64_t *word, uint64_t value)
@@ -22,8 +22,9 @@ static bool is_reached(const _Atomic uint64_t *word, uint64_t value)
     return atomic_load_explicit(word, memory_order_acquire) >= value;
 }
 
-/* Who sets a word need not wait until that is seen before it looks for sleepers: who goes to sleep
- * has all processors of the others' processes see to it. */
+/* With this fence, a rank that sets a word can look for sleepers before its store is visible to
+ * all. The rank that goes to sleep instead makes the system issue a memory barrier on all
+ * processors that run registered processes. */
 bool bp_waiter_register_fence(void)
 {
     return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
@@ -54,22 +55,23 @@ bool bp_shm_rank_is_dead(const struct bp_shm_rank *b, uint32_t rank, int timeout
     return p.fd == BP_PROCESS_GONE || (p.fd >= 0 && poll(&p, 1, timeout_ms) == 1);
 }
 
-/* What is waited for: a word of rank `of`; NULL: one of several. */
+/* The word of rank `of` that is waited for; NULL: one of several. */
 struct wait {
     const _Atomic uint64_t *word;
     uint64_t value;
     uint32_t of;
 };
 
-/* A rank that has ended all calls that others are in has only gone. The one that is waited for is
- * needed whatever it has ended. */
+/* Whether this rank still needs another rank. A rank that has ended all calls that others are in
+ * may exit. The rank whose word is waited for is needed whatever it has ended. */
 static bool is_needed(const struct bp_shm_rank *b, uint32_t rank, const struct wait *w)
 {
     if (rank == w->of) return !w->word || !is_reached(w->word, w->value);
     return !b->calls.sequence || atomic_load(&b->ranks[rank].done) < b->calls.sequence;
 }
 
-/* It may have done, as its last, what it is needed for just before it went: so asked again. */
+/* A rank may complete its last call just before it exits. Whether it is needed is therefore checked
+ * again after it was found dead. */
 static enum bp_status check_dead(struct bp_shm_rank *b, const struct wait *w)
 {
     for (uint32_t i = 0; i < b->n; i++)
@@ -78,7 +80,7 @@ static enum bp_status check_dead(struct bp_shm_rank *b, const struct wait *w)
     return BP_OK;
 }
 
-/* Once in a while of waiting. */
+/* Looks for a failure, dead ranks and the timeout. Called from time to time during a wait. */
 static enum bp_status waiter_poll(struct bp_shm_rank *b, const struct wait *w)
 {
     uint64_t now;
@@ -108,7 +110,7 @@ static uint64_t limit_nap(const struct bp_shm_rank *b, uint64_t ns)
     return left < ns ? left : ns;
 }
 
-/* Others read whom this rank waits for. */
+/* Sleeps until the word has the value. Publishes in `waits_for` which rank this one waits for. */
 static enum bp_status wait_asleep(struct bp_shm_rank *b, const _Atomic uint64_t *word,
                                   uint64_t value, uint32_t of)
 {
@@ -125,7 +127,8 @@ static enum bp_status wait_asleep(struct bp_shm_rank *b, const _Atomic uint64_t 
     return is_reached(word, value) ? BP_OK : status;
 }
 
-/* true: it came. Where ranks share processors who waits lets the others go on. */
+/* Spins or yields; returns whether the word has the value. Where ranks share processors, the
+ * waiting rank yields to let the others run. */
 static bool wait_awake(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint64_t value)
 {
     uint64_t begin = 0;
@@ -144,7 +147,8 @@ static bool wait_awake(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint
     return is_reached(word, value);
 }
 
-/* What goes to and from other hosts goes on meanwhile: somebody there may wait for it. */
+/* Waits while messages to and from other hosts make progress, because a rank there may wait for
+ * them. */
 static enum bp_status wait_with_progress(struct bp_shm_rank *b, const _Atomic uint64_t *word,
                                          uint64_t value, uint32_t of)
 {
@@ -183,7 +187,8 @@ enum bp_status bp_waiter_backoff(struct bp_shm_rank *b, uint32_t of, uint32_t *r
     return BP_OK;
 }
 
-/* Whoever has died without leaving is missed by calls to come. */
+/* A rank that has died without leaving will be missing in later calls, so it is a failure even if
+ * no call is in progress. */
 enum bp_status bp_shm_rank_check(struct bp_shm_rank *b)
 {
     if (bp_comm_has_failed(&b->failure)) return bp_comm_failure_report(&b->failure);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waiter.h: how a rank waits for words of others on its machine. */
+/* waiter.h: declares how a rank waits for words that other ranks of its machine write in the shared
+ * memory. */
 #ifndef BP_WAITER_PRIVATE_H
 #define BP_WAITER_PRIVATE_H
 
@@ -7,32 +8,37 @@
 
 struct bp_shm_rank; /* shm_rank.h */
 
-/* What goes on besides, while a rank waits: where there are other hosts. */
+/* Callbacks of a waiting rank where the communicator spans several hosts. */
 struct bp_progress {
     void *ctx;
-    /* Moves what goes to and from other hosts; *out_moved is set if something has. */
+    /* Moves messages to and from other hosts. Sets *out_moved if any message moved. */
     enum bp_status (*progress)(void *ctx, bool *out_moved);
-    /* Now and then: BP_OK, or the failure of the communicator. */
+    /* Called from time to time during a wait. Returns BP_OK or the failure of the communicator. */
     enum bp_status (*poll)(void *ctx);
-    /* Time is up, so long ago, for a word of rank `of`. BP_OK: others are given a moment more. */
+    /* Called once the timeout has passed, late_ns ago, in a wait for a word of rank `of`. BP_OK:
+     * keep waiting, so that other ranks have time to report the cause. */
     enum bp_status (*time_up)(void *ctx, uint32_t of, uint64_t late_ns);
 };
 
 struct bp_waiter {
-    const struct bp_progress *progress; /* or NULL */
-    _Atomic uint32_t *sleepers; /* of the segment: ranks that sleep */
-    uint64_t spin_ns;       /* before it sleeps; 0: ranks share processors, and it yields instead */
-    bool asymmetric_fence;  /* who sleeps makes the others' stores seen: see waiter.c */
-    uint64_t timeout_ns, deadline; /* of the call that is under way; deadline 0: not looked yet */
-    uint64_t checked_ns;    /* when ranks were last seen to live */
+    const struct bp_progress *progress; /* NULL: a single host */
+    _Atomic uint32_t *sleepers;         /* in the segment: number of ranks that sleep */
+    /* How long a rank spins before it sleeps. 0: ranks share processors, so a waiting rank yields
+     * instead of spinning. */
+    uint64_t spin_ns;
+    /* A rank that goes to sleep makes the other ranks' stores visible to itself (waiter.c). */
+    bool asymmetric_fence;
+    uint64_t timeout_ns, deadline; /* of the current call; deadline 0: not yet computed */
+    uint64_t checked_ns;           /* when dead ranks were last looked for */
 };
 
-/* Whether this process, going to sleep, can make those of others that are ready for it see that;
- * makes this one ready. */
+/* Registers this process, so that a rank that goes to sleep can issue a memory barrier on its
+ * processors. Returns whether the system supports that. */
 bool bp_waiter_register_fence(void);
 
-/* Fetches a line that is about to be written, so that others have let go of it by then. The
- * compiler's own prefetch for writing is one for reading, unless it is told of a processor. */
+/* Fetches a cache line that this rank is about to write, so that other processors have released the
+ * line by then. __builtin_prefetch for writing compiles to a prefetch for reading unless the
+ * compiler targets a particular processor, hence the assembly. */
 static inline void bp_prefetch_for_write(const void *at)
 {
 #if defined(__x86_64__)
@@ -51,7 +57,7 @@ static inline void bp_cpu_relax(void)
 #endif
 }
 
-/* Waits until a word of a rank is at least value. */
+/* Waits until a word that rank `of` writes is at least value. */
 enum bp_status bp_shm_word_wait_slow(struct bp_shm_rank *b, const _Atomic uint64_t *word,
                                      uint64_t value, uint32_t of);
 static inline enum bp_status bp_shm_word_wait(struct bp_shm_rank *b, const _Atomic uint64_t *word,
@@ -61,14 +67,15 @@ static inline enum bp_status bp_shm_word_wait(struct bp_shm_rank *b, const _Atom
     return bp_shm_word_wait_slow(b, word, value, of);
 }
 
-/* One round of a wait for several words, one of them of rank `of`: *round counts the rounds in
- * which nothing happened. Once it sleeps it does so for a short while only. */
+/* One round of a wait for several words, one of which rank `of` writes. *round counts the rounds
+ * without progress; the caller resets it. Spins or yields at first, and later sleeps for a short
+ * time only, because no rank wakes this one. */
 enum bp_status bp_waiter_backoff(struct bp_shm_rank *b, uint32_t of, uint32_t *round);
 
-/* BP_OK, or the failure of all; looks for ranks that have died. */
+/* Looks for dead ranks. Returns BP_OK or the failure of the communicator. */
 enum bp_status bp_shm_rank_check(struct bp_shm_rank *b);
-/* Whether a rank's process has died, or does within timeout_ms: one that is being killed loses its
- * files and memory first. */
+/* Whether a rank's process has died, or dies within timeout_ms. The wait matters because the kernel
+ * closes the files and memory of a process that is being killed before the process is dead. */
 bool bp_shm_rank_is_dead(const struct bp_shm_rank *b, uint32_t rank, int timeout_ms);
 
 #endif

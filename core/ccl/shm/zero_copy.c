@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* zero_copy.c: collective calls between the buffers themselves: each rank does its share of the
- * work, so that each byte is read and written once. A share is done by one rank, for all: that is
- * why results are the same everywhere, and why a buffer may be both source and destination. */
+/* zero_copy.c: runs collective calls directly between the ranks' buffers. Each rank does its share
+ * of the work, so that each byte is read and written once. One rank computes a share for all ranks;
+ * therefore all ranks get identical results, and a buffer may be both source and destination. */
 #include "../collective.h"
 
 enum { CACHED_PIECE = 8 << 10 };
-static const uint64_t cached_bytes = 128 << 10; /* up to that all is near a processor */
-static const uint64_t streaming_bytes = 4 << 20;    /* more than that is not kept in caches */
+static const uint64_t cached_bytes = 128 << 10; /* a part up to this size is in caches */
+static const uint64_t streaming_bytes = 4 << 20;    /* more uses streaming */
 
 struct zero_copy {
     struct bp_shm_rank *b;
     const struct bp_collective *c;
     uint32_t access;
-    uint64_t part; /* bytes of the part of one rank */
+    uint64_t part; /* bytes of one rank's part */
     bool cached, streaming;
     struct bp_peer_buffer src[BP_COMM_MAX_RANKS], dst[BP_COMM_MAX_RANKS];
 };
 
-/* Its own buffers this rank knows; those of others are where they say, as far as that can be. */
+/* Opens a rank's source. This rank knows the addresses of its own buffers; those of other ranks are
+ * at their published locations. */
 static enum bp_status open_src(struct zero_copy *d, uint32_t rank)
 {
     bool parted = bp_call_traits_of[d->c->call].src_parts;
@@ -38,8 +39,8 @@ static enum bp_status open_dst(struct zero_copy *d, uint32_t rank)
                                &d->dst[rank]);
 }
 
-/* Of all sources by address: in short pieces, so that what is written past the caches and what is
- * read next are under way together. */
+/* Reduces mapped sources in short pieces, so that streaming stores of one piece and loads of the
+ * next one overlap. */
 static void reduce_streaming(struct zero_copy *d, uint64_t skip, uint64_t from, uint64_t to,
                              uint32_t only)
 {
@@ -59,9 +60,10 @@ static void reduce_streaming(struct zero_copy *d, uint64_t skip, uint64_t from, 
     bp_copy_fence();
 }
 
-/* Where results may be computed where they belong: in a destination of the first two ranks, for
- * their sources are read before anything is written; which is no source itself, for that is slow.
- * Only what is near: lines that have to be fetched are better copied to in large pieces. */
+/* Returns a destination in which the result can be computed directly, or NULL. It must belong to
+ * one of the first two ranks, because bp_ccl_reduce reads their sources before it writes. It must
+ * not be a source as well, because that is slow. Used for small (cached) data only: cache lines
+ * that must be fetched first are better written by copies of large pieces. */
 static char *result_buffer(const struct zero_copy *d, uint64_t skip, uint32_t only)
 {
     for (uint32_t i = 0; i < 2 && i < d->b->n && d->cached; i++)
@@ -70,8 +72,8 @@ static char *result_buffer(const struct zero_copy *d, uint64_t skip, uint32_t on
     return NULL;
 }
 
-/* Reduces bytes from `from` to `to` of all sources, and hands them to some destinations: to rank
- * only, or (BP_RANK_ANY) to all. skip: what lies in the sources before. */
+/* Reduces bytes `from` to `to` of all sources, and writes the result to the destination of rank
+ * `only`, or of all ranks (BP_RANK_ANY). skip: offset of byte 0 in the sources. */
 static enum bp_status reduce_range(struct zero_copy *d, uint64_t skip, uint64_t from, uint64_t to,
                                    uint32_t only)
 {
@@ -139,7 +141,7 @@ static enum bp_status reduce_scatter(void *work, const struct bp_collective *c)
     return reduce_range(d, b->rank * part, 0, part, b->rank);
 }
 
-/* Bytes of the source of one rank into this rank's destination. */
+/* Copies bytes of a rank's source into this rank's destination. */
 static enum bp_status zero_copy_pull(struct zero_copy *d, uint32_t from, uint64_t src_at,
                                      uint64_t dst_at, uint64_t size)
 {
@@ -148,7 +150,8 @@ static enum bp_status zero_copy_pull(struct zero_copy *d, uint32_t from, uint64_
     return bp_peer_buffer_read(d->b, &d->src[from], src_at, d->c->dst + dst_at, size, d->streaming);
 }
 
-/* The root writes a share of each other's part, for it has less to do. */
+/* The root writes the last share of the data into the other ranks' buffers, because it would
+ * otherwise have less to do than they, who read the rest. */
 static enum bp_status zero_copy_broadcast(void *work, const struct bp_collective *c)
 {
     struct zero_copy *d = work;
@@ -166,7 +169,8 @@ static enum bp_status zero_copy_broadcast(void *work, const struct bp_collective
     return BP_OK;
 }
 
-/* Ranks begin with their neighbour, so that they do not all read one. at: in the sources. */
+/* Copies every rank's part. Each rank begins with its own data and then its neighbour's, so that
+ * not all read from one rank at the same time. at: offset in the sources. */
 static enum bp_status pull_all(struct zero_copy *d, uint64_t at)
 {
     struct bp_shm_rank *b = d->b;
