@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.c: the child runner. One loop waits for output, report lines, the deadline and the news of
- * the keeper together. The keeper, which is the child's parent, ends all that is to end.
+/* child.c: runs a child process. One loop waits for output, report lines, the deadline and messages
+ * of the keeper. The keeper process is the parent of the child, and ends all processes that have to
+ * end.
  *
- * Two limits are left out on purpose: RLIMIT_AS kills every program built with a sanitizer, and
+ * Two limits are not used on purpose: RLIMIT_AS kills every program built with a sanitizer, and
  * RLIMIT_FSIZE also counts memory files, of which drivers map many gigabytes. */
 #include "child.h"
 #include "keeper.h"
@@ -22,7 +23,7 @@
 
 enum {
     OUTPUT_MAX = 1 << 20,
-    KILL_WAIT_S = 10, /* a killed process can be stuck in a driver: it is left behind then */
+    KILL_WAIT_S = 10, /* for a killed process; one that is stuck in a driver is then left behind */
 };
 
 struct run {
@@ -30,13 +31,13 @@ struct run {
     struct bp_child_result *result;
     struct bp_child_output output;
     struct bp_child_lines lines;
-    int out_fd, report_fd, news_fd; /* our ends, -1 when closed by the other side */
+    int out_fd, report_fd, news_fd; /* this process's ends; -1: closed by the other side */
     pid_t keeper;
-    pid_t pid; /* of the child; 0: not started yet */
+    pid_t pid;                /* of the child; 0: not started yet */
     uint64_t start, deadline; /* CLOCK_MONOTONIC; UINT64_MAX: none */
     bool killed;
-    bool ended; /* the child: end says how */
-    bool over;  /* so have all that it left behind */
+    bool ended; /* the child has; `end` has its result */
+    bool over;  /* all processes that it left behind have ended too */
     struct keeper_news end;
 };
 
@@ -54,7 +55,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* A pipe; our end of it does not block. 0, or errno. */
+/* Creates a pipe whose read end does not block. Returns 0 or errno. */
 static int pipe_create(int out_fd[2])
 {
     if (pipe2(out_fd, O_CLOEXEC)) return errno;
@@ -62,7 +63,7 @@ static int pipe_create(int out_fd[2])
     return 0;
 }
 
-/* Whether entry ("NAME=value") is set anew by one of set. */
+/* Whether one of the strings in set replaces entry ("NAME=value"). */
 static bool env_replaced(const char *entry, const char *const *set)
 {
     size_t n = strcspn(entry, "=");
@@ -72,7 +73,8 @@ static bool env_replaced(const char *entry, const char *const *set)
     return false;
 }
 
-/* This process's environment with set on top; to be freed, its strings not. NULL: no memory. */
+/* Copies this process's environment and adds set. The caller frees the array, but not its strings.
+ * NULL: out of memory. */
 static char **env_create(const char *const *set)
 {
     static const char *const nothing[] = {NULL};
@@ -114,8 +116,8 @@ static int child_start(struct run *run)
     return error;
 }
 
-/* Has all of them killed for the reason end, once. The keeper may have been stopped, and what was
- * written until now is still read. */
+/* Has all processes killed, once, for the reason `end`. SIGCONT is needed if the keeper was
+ * stopped. Output that was written until now is still read. */
 static void child_stop(struct run *run, enum bp_child_end end)
 {
     if (run->killed || run->ended) return;
@@ -126,7 +128,7 @@ static void child_stop(struct run *run, enum bp_child_end end)
     kill(run->keeper, SIGCONT);
 }
 
-/* Takes what the keeper says. The end of its pipe is the end of the keeper. */
+/* Reads the keeper's messages. The end of its pipe is the end of the keeper. */
 static void read_news(struct run *run)
 {
     struct keeper_news news;
@@ -146,8 +148,8 @@ static void read_news(struct run *run)
     }
 }
 
-/* Reads what has come on both pipes, at most about a mebibyte of each: a process that left the
- * group may go on writing. False: too much output. */
+/* Reads the output that is available in both pipes, at most about a mebibyte of each, because a
+ * process that left the group may continue to write. False: too much output. */
 static bool read_pipes(struct run *run)
 {
     char buffer[1 << 16];
@@ -178,7 +180,8 @@ static void wait_for_news(struct run *run)
     poll(fd, 3, left_ms > 60000 ? 60000 : (int)left_ms);
 }
 
-/* Until all have ended, or will not even though they were killed, or there is no keeper. */
+/* Runs until all processes have ended, until the time for killed ones is over, or until the keeper
+ * has ended. */
 static void child_follow(struct run *run)
 {
     while (run->news_fd >= 0 && !run->over) {
@@ -186,7 +189,7 @@ static void child_follow(struct run *run)
         if (!read_pipes(run)) child_stop(run, BP_CHILD_OUTPUT);
         read_news(run);
         if (run->ended && !run->killed) {
-            /* What it left behind is being killed. */
+            /* The keeper now kills the processes that the child left behind. */
             run->killed = true;
             run->deadline = child_now_ns() + KILL_WAIT_S * UINT64_C(1000000000);
         }
@@ -196,14 +199,14 @@ static void child_follow(struct run *run)
     }
 }
 
-/* The keeper has no more to do: a stuck process is left to the system. */
+/* Ends the keeper. A process that is stuck is left to the system. */
 static void end_keeper(struct run *run, int *out_status)
 {
     if (!run->over && run->news_fd >= 0) kill(run->keeper, SIGKILL);
     while (waitpid(run->keeper, out_status, 0) < 0 && errno == EINTR) continue;
 }
 
-/* Says how the child ended. */
+/* Fills in how the child ended. */
 static void child_judge(struct run *run, int keeper_status)
 {
     struct bp_child_result *result = run->result;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* child.h: runs a command in a child process with a deadline and limits, and says how it ended.
- * What a plugin does to its process (a crash, a hang, an exit, endless output) costs its caller one
- * line.
+/* child.h: runs a command in a child process with a deadline and limits, and reports how it ended.
+ * A plugin that crashes, hangs, exits or writes endless output in the child costs the caller one
+ * line of its report.
  *
  * Used by `bp doctor`, `bp list --probe` and `bp conform`. */
 #ifndef BP_CHILD_H
@@ -12,15 +12,15 @@
 
 struct bp_child {
     const char *const *argv; /* ends with NULL; argv[0] is an absolute path */
-    const char *const *env;  /* ends with NULL: "NAME=value" on top of our own; or NULL */
+    const char *const *env;  /* ends with NULL: "NAME=value", added to our own; or NULL */
     uint64_t timeout_ns;     /* 0: none */
-    size_t output_max;       /* bytes of output and error together; 0: 1 MiB. More ends it */
+    size_t output_max;       /* standard output and error together; 0: 1 MiB. More ends the child */
     uint64_t cpu_s;          /* processor seconds; 0: no limit */
 
-    /* The child may write to file descriptor BP_CHILD_REPORT, apart from its output. Each line of
-     * that is given here, without its newline, while the child runs; a last line without one too,
-     * so a child that died while it wrote may leave half a line. More than 16 MiB of one line ends
-     * it. NULL: the descriptor is not open. */
+    /* The child may write to file descriptor BP_CHILD_REPORT, separately from its output. Each line
+     * is passed to this callback, without its newline, while the child runs. A last line without a
+     * newline is passed too, so a child that died while it wrote may leave half a line. A line of
+     * more than 16 MiB ends the child. NULL: the descriptor is not open. */
     void (*report)(void *ctx, const char *line);
     void *ctx;
 };
@@ -38,27 +38,28 @@ struct bp_child_result {
     enum bp_child_end end;
     int code;
     double seconds;
-    char *output; /* standard output and error as they came, at most output_max; ends with 0 */
+    char *output; /* standard output and error as received, at most output_max bytes; ends with 0 */
     size_t output_size;
 
-    /* Processes that the child left behind, which did not end by themselves soon after it; and the
-     * name of one of them. They have been killed. */
+    /* Processes that the child left behind and that did not end by themselves within a short time;
+     * they have been killed. The name is that of one of them. */
     uint32_t left;
     char left_name[32];
 };
 
-/* Runs it to its end. It is the leader of a process group of its own, its standard input is empty,
- * and it gets no descriptor but 0 to 2 and the report. When this returns it has been killed, and so
- * have all processes that it or its children started, whatever group or session they went to. They
- * are killed, too, when the calling thread ends meanwhile, even by a SIGKILL of this process. A
- * killed process that is stuck in a driver is waited for 10 s at most, then left behind. Always
- * fills result, which bp_child_finish empties.
+/* Runs the child until it ends. The child is the leader of its own process group, its standard
+ * input is empty, and its only open descriptors are 0 to 2 and the report. When this function
+ * returns, the child has been killed, and so have all processes that it or its children started, in
+ * any group or session. They are also killed if the calling thread ends meanwhile, even by a
+ * SIGKILL of this process. The function waits at most 10 s for a killed process that is stuck in a
+ * driver, and then leaves it behind. Always fills out_result, which bp_child_finish empties.
  *
- * No other thread of the caller needs to be quiet. */
+ * Other threads of the caller may run meanwhile. */
 void bp_child_run(const struct bp_child *child, struct bp_child_result *out_result);
 void bp_child_finish(struct bp_child_result *result);
 
-/* "exit status 3", "killed by signal 11 (Segmentation fault)", "no end after 10.0 s", ... */
+/* Formats the result: "exit status 3", "killed by signal 11 (Segmentation fault)", "no end after
+ * 10.0 s", ... */
 void bp_child_describe(const struct bp_child_result *result, char *text, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper.c: see keeper.h. It is forked from a process that may have threads, and executes no other
- * program: so it calls only what a signal handler may. */
+/* keeper.c: implements the keeper process. It is forked from a process that may have threads and
+ * does not execute another program, so it calls only async-signal-safe functions. */
 #include "keeper.h"
 #include "child.h"
 
@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 enum {
-    LISTED = 256,   /* processes that are looked at in one go */
-    GRACE_MS = 500, /* in which what a child leaves behind may end by itself */
+    LISTED = 256,   /* processes that are listed at a time */
+    GRACE_MS = 500, /* for processes that the child leaves behind to end by themselves */
     STEP_MS = 10,
 };
 
@@ -33,14 +33,14 @@ static void keeper_say(const struct keeper *keeper, const struct keeper_news *ne
     while (write(keeper->news_fd, news, sizeof *news) < 0 && errno == EINTR) continue;
 }
 
-/* All but one, which an exec closes too. */
+/* Closes all descriptors but one; that one is closed on exec. */
 static void close_others(int kept)
 {
     if (kept > 0) close_range(0, (unsigned)kept - 1, 0);
     close_range((unsigned)kept + 1, ~0u, 0);
 }
 
-/* Out of the way of the descriptors that the child gets. */
+/* Duplicates a descriptor to a number above those that the child receives. */
 static int move_up(int fd)
 {
     return fd < 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, BP_CHILD_REPORT + 1);
@@ -58,14 +58,14 @@ static bool place_files(const struct keeper_order *order)
     if (report >= 0 && dup2(report, BP_CHILD_REPORT) < 0) return false;
     if (close_range(report >= 0 ? BP_CHILD_REPORT + 1 : BP_CHILD_REPORT, ~0u,
                     CLOSE_RANGE_CLOEXEC)) {
-        /* A kernel before 5.11. */
+        /* Kernels before 5.11 do not have CLOSE_RANGE_CLOEXEC. */
         for (int fd = report >= 0 ? BP_CHILD_REPORT + 1 : BP_CHILD_REPORT; fd < 65536; fd++)
             fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
     return true;
 }
 
-/* No core file, whatever happens; a limit of processor time; signals as at login. */
+/* Disables core files, limits the processor time, and resets signals as at login. */
 static void place_limits(const struct keeper_order *order)
 {
     const struct rlimit core = {0, 0}, cpu = {order->cpu_s, order->cpu_s + 1};
@@ -78,7 +78,7 @@ static void place_limits(const struct keeper_order *order)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The child until it is another program. Its memory is the keeper's: vfork. */
+/* Runs in the child until it executes the command. The child shares the keeper's memory (vfork). */
 static void become_child(const struct keeper_order *order, pid_t keeper, volatile int *failed)
 {
     setpgid(0, 0);
@@ -92,7 +92,7 @@ static void become_child(const struct keeper_order *order, pid_t keeper, volatil
     _exit(127);
 }
 
-/* 0, or errno. */
+/* Returns 0, or errno. */
 static int start_child(struct keeper *keeper, const struct keeper_order *order)
 {
     pid_t self = getpid(), child;
@@ -109,7 +109,8 @@ static int start_child(struct keeper *keeper, const struct keeper_order *order)
     return 0;
 }
 
-/* Our children, of which the kernel keeps a list: "12 34 ". Answers how many, at most LISTED. */
+/* Reads this process's children from the kernel's list: "12 34 ". Returns how many, at most
+ * LISTED. */
 static int list_children(pid_t *out)
 {
     char text[LISTED * 8];
@@ -128,7 +129,7 @@ static int list_children(pid_t *out)
     return n;
 }
 
-/* What a process calls itself; without its parentheses it stands alone in /proc/PID/comm. */
+/* Reads a process's name from /proc/PID/comm, which has no parentheses around it. */
 static void read_name(pid_t pid, char *name, size_t size)
 {
     char path[32] = "/proc/", digits[12];
@@ -147,7 +148,8 @@ static void read_name(pid_t pid, char *name, size_t size)
     name[got] = 0;
 }
 
-/* Takes what has ended; the child's own end is kept. Whether any process is left. */
+/* Reaps processes that have ended, and keeps the child's result. Returns whether any process is
+ * left. */
 static bool keeper_reap(struct keeper *keeper)
 {
     struct rusage usage;
@@ -170,8 +172,8 @@ static void wait_ms(const sigset_t *set, long ms)
     sigtimedwait(set, NULL, &t);
 }
 
-/* Ends all of them, and what they leave in turn. A process that is stuck in a driver stays until
- * it comes out; who started us waits no longer than he wants. */
+/* Kills all processes, and those that they leave behind. A process that is stuck in a driver
+ * remains until the driver returns; the caller waits for a limited time only. */
 static void end_all(struct keeper *keeper, pid_t group)
 {
     pid_t list[LISTED];
@@ -181,15 +183,15 @@ static void end_all(struct keeper *keeper, pid_t group)
     sigaddset(&ended, SIGCHLD);
     do {
         int n = list_children(list);
-        kill(-group, SIGKILL); /* all that there is where /proc has no list */
+        kill(-group, SIGKILL); /* without a list in /proc, the only ones found */
         if (keeper->child) kill(keeper->child, SIGKILL);
         for (int i = 0; i < n; i++) kill(list[i], SIGKILL);
         wait_ms(&ended, STEP_MS);
     } while (keeper_reap(keeper));
 }
 
-/* The child has ended. Helpers that see that by themselves get a moment; what then is left, and
- * would have stayed for ever, is counted. */
+/* The child has ended. Helper processes that notice this have a moment to end by themselves. The
+ * processes that are left after that would run for ever; they are counted. */
 static void count_left(struct keeper *keeper, const sigset_t *set)
 {
     pid_t list[LISTED];
@@ -212,7 +214,7 @@ static void keeper_keep(struct keeper *keeper, const struct keeper_order *order)
     news.code = start_child(keeper, order);
     news.pid = keeper->child;
     if (news.code) news.word = KEEPER_REFUSED;
-    close_others(keeper->news_fd); /* the child's ends of pipes, too */
+    close_others(keeper->news_fd); /* including the child's ends of pipes */
     keeper_say(keeper, &news);
     if (news.code) return;
     while (keeper->child && !told) {
@@ -222,7 +224,7 @@ static void keeper_keep(struct keeper *keeper, const struct keeper_order *order)
     }
     keeper->end.word = KEEPER_ENDED;
     if (!told) count_left(keeper, &set);
-    if (!told) keeper_say(keeper, &keeper->end); /* before what is left may hold us up */
+    if (!told) keeper_say(keeper, &keeper->end); /* ending the others may block */
     end_all(keeper, news.pid);
     if (told) keeper_say(keeper, &keeper->end);
     news.word = KEEPER_OVER;
@@ -237,7 +239,7 @@ pid_t keeper_start(const struct keeper_order *order, int news_fd)
     int error;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler of ours runs in it */
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler of the caller runs in it */
     pid = _Fork();
     if (!pid) {
         setpgid(0, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper.h: a process between the caller and the child. It is the parent of the child, and becomes
- * that of every process which the child leaves behind, whatever session or group that went to; so
- * it can end them all, and does: when the child has ended, when it is told to (SIGTERM), and when
- * the thread that started it has ended, even by a SIGKILL of its process. */
+/* keeper.h: starts the keeper, a process between the caller and the child. The keeper is the parent
+ * of the child, and adopts every process that the child leaves behind, in any session or group. It
+ * ends them all when the child has ended, on a SIGTERM, and when the thread that started the keeper
+ * has ended, even by a SIGKILL of its process. */
 #ifndef BP_CHILD_KEEPER_H
 #define BP_CHILD_KEEPER_H
 
@@ -10,20 +10,20 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-/* What the keeper is to start. */
+/* The child that the keeper starts. */
 struct keeper_order {
     const char *const *argv;
     char *const *env;
-    int out_fd, report_fd; /* the child's ends; report_fd -1: none */
+    int out_fd, report_fd; /* the child's ends of the pipes; report_fd -1: none */
     uint64_t cpu_s;        /* 0: no limit */
 };
 
-/* What it says on its descriptor, at most once each. */
+/* Messages that the keeper writes to news_fd, at most once each. */
 enum keeper_word {
     KEEPER_STARTED, /* pid */
     KEEPER_REFUSED, /* code: errno; nothing follows */
-    KEEPER_ENDED,   /* code: wait status; usage; left: processes that lived on, name: one of them */
-    KEEPER_OVER,    /* none of them is left */
+    KEEPER_ENDED,   /* code: wait status; usage; left: survivors, name: of one of them */
+    KEEPER_OVER,    /* all processes have ended */
 };
 struct keeper_news {
     uint32_t word; /* enum keeper_word */
@@ -34,8 +34,8 @@ struct keeper_news {
     struct rusage usage;
 };
 
-/* Starts one, and answers its process, which is the caller's to reap; news come on news_fd, each in
- * one read. -1: see errno. It closes every other descriptor of its own. */
+/* Starts a keeper. Returns its pid, which the caller must reap, or -1 with errno set. Its messages
+ * arrive on news_fd, each in one read. The keeper closes all its other descriptors. */
 pid_t keeper_start(const struct keeper_order *order, int news_fd);
 
 #endif

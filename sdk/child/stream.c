@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c: keeps a child's output up to a limit, and cuts its report into lines. */
+/* stream.c: keeps a child's output up to a limit, and splits its report into lines. */
 #include "stream.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-static char nothing[1]; /* the output of a child that wrote none */
+static char nothing[1]; /* the output of a child that wrote nothing */
 
 void bp_child_output_init(struct bp_child_output *output, size_t max)
 {
-    /* make_room doubles, and adds one. */
+    /* stream_make_room doubles the size, and adds one. */
     *output = (struct bp_child_output){.max = max < SIZE_MAX / 2 ? max : SIZE_MAX / 2};
 }
 
-/* Room for n bytes and the final 0, n at most max. */
+/* Makes room for n bytes and the final 0; n is at most max. */
 static bool stream_make_room(struct bp_child_output *output, size_t n)
 {
     if (n < output->room) return true;

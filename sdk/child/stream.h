@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.h: what comes out of a child: its output, kept up to a limit, and its report, cut into
- * lines. Private to child.c. */
+/* stream.h: collects a child's output up to a limit, and splits its report into lines. Private to
+ * child.c. */
 #ifndef BP_CHILD_STREAM_H
 #define BP_CHILD_STREAM_H
 
@@ -12,25 +12,26 @@ struct bp_child_output {
     size_t size, room, max;
 };
 void bp_child_output_init(struct bp_child_output *output, size_t max);
-/* False: it does not fit; what fits is kept. */
+/* False: the data does not fit; the part that fits is kept. */
 bool bp_child_output_add(struct bp_child_output *output, const char *data, size_t n);
-/* The text, ended with 0, for bp_child_output_free; never NULL. */
+/* The collected text, ended with 0, to be freed by bp_child_output_free; never NULL. */
 char *bp_child_output_take(struct bp_child_output *output, size_t *out_size);
 void bp_child_output_free(char *text);
 
-/* A longer line is too much: it ends the child. */
+/* A longer line ends the child. */
 enum { BP_CHILD_LINE_MAX = 16 << 20 };
 
 struct bp_child_lines {
-    struct bp_child_output part; /* of a line that has no end yet */
+    struct bp_child_output part; /* of a line without its newline so far */
     void (*report)(void *ctx, const char *line);
     void *ctx;
 };
 void bp_child_lines_init(struct bp_child_lines *lines, void (*report)(void *, const char *),
                          void *ctx);
-/* Hands on each full line. False: the last one is longer than BP_CHILD_LINE_MAX. */
+/* Passes each complete line to the callback. False: the last line is longer than
+ * BP_CHILD_LINE_MAX. */
 bool bp_child_lines_add(struct bp_child_lines *lines, const char *data, size_t n);
-/* Hands on what stands behind the last newline, if anything does. */
+/* Passes the text behind the last newline to the callback, if there is any. */
 void bp_child_lines_finish(struct bp_child_lines *lines);
 
 #endif

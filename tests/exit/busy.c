@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* busy.c: a process that ends while its threads launch on inline streams and on queues, and prepare
- * new shapes for which libraries build plans. Exit status 7, and nothing is said; run.py runs it.
+/* busy.c: ends a process while its threads launch work on inline streams and on queues, and prepare
+ * new shapes for which libraries build plans. Must end with exit status 7 and print nothing; run.py
+ * runs it.
  *
  *   busy exit|shutdown SEED */
 #include <backplane/backplane.h>
@@ -15,9 +16,9 @@
 enum { STATUS = 7, THREADS = 4 };
 
 static struct bp_device *device;
-static atomic_int working; /* threads that have worked once */
+static atomic_int working; /* threads that have completed a round */
 
-/* Whether to go on. After the stop every call is refused, for good. */
+/* Whether the call succeeded. After the shutdown has begun, every call is refused. */
 static int busy_fine(enum bp_status status, const char *what)
 {
     if (status == BP_OK) return 1;
@@ -33,8 +34,8 @@ static struct bp_tensor *busy_tensor(uint32_t rank, const int64_t *shape)
     return busy_fine(bp_tensor_create(device, BP_F32, rank, shape, &t), "create") ? t : NULL;
 }
 
-/* A product, a softmax of it, a convolution, all of shapes that were not there before, and for
- * which the plugin uses a library if it has one. */
+/* Runs a matrix product, its softmax and a convolution, all with new shapes, for which the plugin
+ * uses a library if it has one. */
 static int work_once(struct bp_stream *stream, int64_t n)
 {
     const int64_t a[2] = {n % 61 + 64, n % 53 + 64}, b[2] = {n % 53 + 64, n % 47 + 64};
@@ -56,7 +57,8 @@ static int work_once(struct bp_stream *stream, int64_t n)
     return good;
 }
 
-/* Streams come and go too. Refused, it goes on asking: a process may take its time to end. */
+/* Creates and destroys streams as well. Continues after calls are refused, because a process may
+ * take time to end. */
 static void *busy_work(void *arg)
 {
     int me = *(int *)arg;

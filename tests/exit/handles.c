@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* handles.c: handles of every kind in a forked child, and after bp_shutdown. Each test has a
- * process of its own. TAP.
+/* handles.c: tests handles of all kinds in a forked child, and after bp_shutdown. Each test runs in
+ * its own process. TAP.
  *
- *   handles PLUGINS   the directory of bp_gated.so and bp_gated_plain.so */
+ *   handles PLUGINS   the directory of bp_gated.so and bp_gated_plain.so@tests/exit/run.py */
 #include "../devices/fake.h"
 
 #include <backplane/backplane.h>
@@ -34,11 +34,11 @@ static void handles_need(int good, int line, const char *what)
 #define TRUE(condition) handles_need((condition) ? 1 : 0, __LINE__, #condition)
 #define OK(call) handles_need((call) == BP_OK, __LINE__, #call)
 
-/* The call answers status, and its message has the word. */
+/* The call must return status with a message that contains word. */
 #define FAILS(status, word, call) \
     handles_need((call) == (status) && strstr(bp_error_message(), word), __LINE__, #call)
 
-/* A core, a device, a stream. */
+/* A core, a device and a stream for a test. */
 struct spot {
     struct bp_core *core;
     struct bp_device *device;
@@ -73,7 +73,7 @@ static void hold_until(void *semaphore, enum bp_status status)
     sem_wait(semaphore);
 }
 
-/* One of each kind of handle, and what calls say to them. */
+/* One handle of each kind. */
 struct handles {
     struct spot s;
     struct bp_event *event;
@@ -103,7 +103,8 @@ static void handles_nothing(void *ctx, enum bp_status status)
     abort();
 }
 
-/* Every call that takes a handle refuses with the word; out parameters are as they were. */
+/* Every call with a handle must fail with a message that contains word, and leave its out
+ * parameters unchanged. */
 static void expect_refused(struct handles *h, const char *word)
 {
     struct bp_tensor *const in[2] = {h->x, h->x};
@@ -161,7 +162,7 @@ static void destroy_handles(struct handles *h)
     bp_core_destroy(h->s.core);
 }
 
-/* Runs body in a forked child, which must end well. */
+/* Runs body in a forked child, which must exit with GOOD. */
 static void in_child(void (*body)(struct handles *h), struct handles *h)
 {
     int status;
@@ -183,7 +184,7 @@ static void old_handles(struct handles *h)
     float got[2];
 
     expect_refused(h, "before a fork");
-    destroy_handles(h); /* nothing */
+    destroy_handles(h); /* has no effect */
     expect_refused(h, "before a fork");
     new = make_handles(QUEUE);
     FAILS(BP_ERR_SHUTDOWN, "before a fork",
@@ -209,17 +210,18 @@ static void fork_again(struct handles *h)
 
 static void a_child_refuses_handles_of_its_parent(void)
 {
-    setenv("BP_THREADS", "1", 1); /* threads of the plugin's libraries are not in the child */
+    setenv("BP_THREADS", "1", 1); /* libraries' threads do not exist in the child */
     for (enum place place = INLINE; place <= GATED; place++) {
         struct handles h = make_handles(place);
         in_child(old_handles, &h);
         in_child(fork_again, &h);
-        OK(bp_stream_synchronize(h.s.stream)); /* the parent goes on */
+        OK(bp_stream_synchronize(h.s.stream)); /* the parent still works */
         destroy_handles(&h);
     }
 }
 
-/* Memory that was lent out, and in: of the second the tensor is lent out again. */
+/* Memory exported and imported by DLPack; the tensor made from imported memory is exported
+ * again. */
 struct loans {
     struct handles h;
     struct bp_dlpack_managed *own, *again;
@@ -270,10 +272,11 @@ static void deleters_do_nothing(struct handles *h)
     TRUE(((float *)l->own->tensor.data)[1] == some[1] && l->again->tensor.shape[0] == 2);
 }
 
-/* The parent's handles live, or are gone: the last deleter would then end the device. */
+/* The parent's handles still exist, or have been destroyed, so that the last deleter would close
+ * the device. */
 static void a_child_may_call_deleters_of_its_parent(void)
 {
-    static struct loans l; /* the children's are not leaks */
+    static struct loans l; /* static, so that the children's copies are not leaks */
 
     for (enum place place = INLINE; place <= QUEUE; place++)
         for (int gone = 0; gone < 2; gone++) {
@@ -292,7 +295,7 @@ static void end_well(void)
     _exit(GOOD);
 }
 
-/* The child comes back from it: it is alone on a thread that was a stream's. */
+/* The child returns from the callback: its only thread is the copy of the stream's thread. */
 static void fork_here(void *child, enum bp_status status)
 {
     (void)status;
@@ -320,7 +323,8 @@ static void a_callback_may_fork(void)
     }
 }
 
-/* Other threads make and load all the while; a child that is forked then finds no lock taken. */
+/* Another thread creates and destroys handles all the time; a forked child must find no lock
+ * held. */
 static atomic_int enough;
 
 static void *keep_making(void *arg)
@@ -349,7 +353,7 @@ static void a_child_of_a_busy_parent_works(void)
 
 static void shutdown_runs_what_was_given_and_refuses_the_rest(void)
 {
-    static struct handles a, b, c; /* nothing is freed: static, not to be leaks */
+    static struct handles a, b, c; /* never freed; static, so not leaks */
     uint64_t before;
     struct bp_core *core = NULL;
     sem_t semaphore;
@@ -359,7 +363,7 @@ static void shutdown_runs_what_was_given_and_refuses_the_rest(void)
     c = make_handles(PLAIN);
     before = b.s.gate->ended();
     sem_init(&semaphore, 0, 0);
-    OK(bp_stream_synchronize(a.s.stream)); /* its first work may take longer than is waited below */
+    OK(bp_stream_synchronize(a.s.stream)); /* so that the first work's delay does not count below */
     OK(bp_stream_callback(a.s.stream, hold_until, &semaphore));
     OK(bp_tensor_write(a.s.stream, a.x, some, sizeof some));
     FAILS(BP_ERR_TIMEOUT, "cpu:0: launch 2: a callback", bp_shutdown(10000000));
@@ -372,7 +376,7 @@ static void shutdown_runs_what_was_given_and_refuses_the_rest(void)
     expect_refused(&b, "shut down");
     expect_refused(&c, "shut down");
     TRUE(b.s.gate->ended() >= before);
-    destroy_handles(&a); /* nothing */
+    destroy_handles(&a); /* has no effect */
     expect_refused(&a, "shut down");
 }
 
@@ -410,7 +414,7 @@ static void shutdown_does_not_wait_for_its_own_callback(void)
     OK(bp_stream_callback(s.stream, shut_down, &semaphore));
     sem_wait(&semaphore);
     TRUE(inside == BP_ERR_INVALID);
-    OK(bp_stream_synchronize(s.stream)); /* a refusal stops nothing */
+    OK(bp_stream_synchronize(s.stream)); /* the refused shutdown stopped nothing */
 }
 
 static void handles_run(int number, const char *name, void (*body)(void))

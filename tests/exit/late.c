@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* late.c: a process that ends while one thing is under way, and says which things came to their
- * end. run.py knows what it should say. Exit status 7.
+/* late.c: ends a process while one operation is in progress, and prints which operations completed;
+ * run.py knows the expected output. Exit status 7.
  *
  *   late exit|shutdown|callback|prepare|read GATED.so, late fork HANGS.so
- *     exit      a queue runs a callback, and holds another, which is not begun
- *     shutdown  the same by bp_shutdown: both are run
+ *     exit      a queue runs a callback, and has another one that must not begin
+ *     shutdown  the same with bp_shutdown: both callbacks must run
  *     callback  the callback itself calls exit
  *     prepare   a plan is being built
  *     read      threads read by queues, and free their memory when the call returns
- *     fork      it forks while a thread is inside the loader for good; the child works */
+ *     fork      forks while a thread hangs in the loader; the child must work */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -75,7 +75,7 @@ static struct bp_stream *open_stream(const char *library)
     return stream;
 }
 
-/* The row takes its time to prepare, and says so at its end. */
+/* Prepares a kernel that takes long to prepare, and prints a line at its end. */
 static void *late_prepare(void *stream)
 {
     const int64_t shape[1] = {4};
@@ -88,7 +88,8 @@ static void *late_prepare(void *stream)
     return NULL;
 }
 
-/* Again and again, until it is refused. Memory of that size goes back to the kernel. */
+/* Reads again and again until a read is refused. The buffer is large enough for free to return it
+ * to the kernel. */
 static void *read_and_free(void *tensor)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -134,7 +135,7 @@ static void *open_hanging(void *library)
     return NULL;
 }
 
-/* The parent can open nothing any more, nor end by exit. */
+/* Afterwards the parent cannot load any plugin, nor end by exit. */
 static void fork_while_opening(char *library)
 {
     pthread_t thread;

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs busy, a process that ends while it works, many times in each way: no signal, no hang, no word.
-A process that crashes at its end one time in a hundred is found. And late, once in each way: what has been
-begun comes to its end and says so.
+"""Runs busy, a process that ends while it works, many times per kind of ending: it must end without a signal,
+a hang or any output. So a crash in one of a hundred runs is found. Also runs late, once per kind of ending: the work
+that has begun must complete and report that.
 
     run.py BUSY LATE PLUGINS [TIMES]
 
-TAP, one line a way to end.
-"""
+TAP, one line per kind of ending."""
 import concurrent.futures
 import signal
 import subprocess
@@ -22,7 +21,7 @@ DEADLINE = 20  # seconds; the core itself gives up after 5
 
 
 def run(command, says=""):
-    """What was wrong with one run, or None."""
+    """Returns the failure of one run as text, or None."""
     seed = " ".join(command[1:])
     start = time.monotonic()
     try:

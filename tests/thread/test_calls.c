@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_calls.c: many threads call the same operators at once, each on a stream of its own: tables
- * of calls fill, are shared, overflow and are dropped under pressure; one prepared call and one
- * graph run on all streams; streams come and go; numbers are drawn from one generator. A plain
- * program, so that ThreadSanitizer can judge it. Silent on success. */
+/* test_calls.c: runs the same operators on many threads, each with its own stream. Tables of calls
+ * fill, are shared, overflow and are dropped under memory pressure; one prepared call and one graph
+ * run on all streams; one generator is shared. A plain program, for ThreadSanitizer. Silent on
+ * success. */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { THREADS = 4, ROUNDS = 12, SHAPES = 400 };
 
 static struct bp_core *core;
 static struct bp_device *device;
-static struct bp_tensor *one; /* read by all */
+static struct bp_tensor *one; /* read by all threads */
 static struct bp_prepared *prepared;
 static struct bp_graph *graph;
 
@@ -30,7 +30,7 @@ static void calls_expect(float got, float expected, const char *what)
     exit(1);
 }
 
-/* More signatures than are alike in any two threads at one time. */
+/* Calls with more signatures than two threads have in common at any time. */
 static void many_shapes(struct bp_stream *stream, int64_t seed)
 {
     for (int64_t i = 0; i < SHAPES; i++) {

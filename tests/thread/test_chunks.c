@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_chunks.c: seen from inside: threads capture streams of their own, and take memory on others,
- * until there is none; listeners come and go, chunks are reserved and released, figures are read.
- * Silent on success.
+/* test_chunks.c: tests the allocator from inside the core: threads capture their own streams, and
+ * allocate memory on other streams until none is left, while listeners are added and removed,
+ * memory segments are reserved and released, and statistics are read. Silent on success.
  *
  *   test_chunks PLUGIN.so   on device 0 of that plugin */
 #include "memory/pool.h"
@@ -14,8 +14,8 @@ enum { THREADS = 3, ROUNDS = 1500 };
 
 static struct bp_core *core;
 static struct bp_device *device;
-static _Atomic int64_t known; /* bytes that the listener knows to be there */
-static _Atomic uint64_t heard; /* chunks ever, by all listeners */
+static _Atomic int64_t known;  /* bytes of the segments that exist, for the listener */
+static _Atomic uint64_t heard; /* segments reported to all listeners */
 static _Atomic bool over;
 
 static void chunks_need(bool good, const char *what)
@@ -62,7 +62,8 @@ static void chunks_use(struct bp_stream *stream, struct bp_buffer *s)
     chunks_need(bp_memory_copy(stream, BP_COPY_WITHIN, &copy, s, s) == BP_OK, "copy");
 }
 
-/* What lives when the capture ends goes when it is over, or before. */
+/* Buffers that exist when the capture ends are freed after the pool is destroyed (late), or
+ * before. */
 static void chunks_capture(struct bp_stream *stream, struct bp_stream *other, bool late)
 {
     struct bp_timeline *home = stream->timeline;

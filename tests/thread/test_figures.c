@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_figures.c: what bp_device_memory says while threads take memory under a limit, so that
- * regions go from pool to pool and chunks come and go all the while: figures add up, and are never
- * more than the limit or the peak. Silent on success. */
+/* test_figures.c: reads bp_device_memory while threads allocate under a limit, so that blocks move
+ * from pool to pool and segments are reserved and released all the time. The sums must be
+ * consistent, and never exceed the limit or the peak. Silent on success. */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,8 +11,9 @@
 
 enum { THREADS = 3, ROUNDS = 1000, SLOTS = 12, IDLE = 300, KINDS = 2 };
 
-/* Pools are added up from the newest stream's on. A thread works on streams before and after many
- * that do nothing: what goes from one to the other meanwhile is not to be counted twice. */
+/* Pools are summed from the newest stream's on. Each thread has a stream created before and one
+ * after many idle streams, so that memory moves from one to the other while the sum is computed; it
+ * must not be counted twice. */
 struct worker {
     pthread_t thread;
     uint32_t random;
@@ -90,7 +91,7 @@ static void make_streams(struct worker *worker, int kind, uint32_t flags)
         figures_need(!bp_stream_create_with(device, flags, &worker[i].stream[kind]), "stream");
 }
 
-/* Each has a pool, without memory. */
+/* Each idle stream has a pool without memory. */
 static void make_idle(struct bp_stream **idle)
 {
     struct bp_buffer *storage;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_leave.c: a process exits while another thread closes a device whose work has not ended. The
- * thread gives up, and the device stays as it is; AddressSanitizer's leak check, which comes after
- * all other exit handlers, must still find it. Silent on success. */
+/* test_leave.c: exits a process while another thread closes a device whose work has not ended. The
+ * thread gives up, and the device remains allocated. AddressSanitizer's leak check, which runs
+ * after all other exit handlers, must still find the device reachable. Silent on success. */
 #include "../devices/fake.h"
 
 #include <backplane/backplane.h>
@@ -40,7 +40,8 @@ static void *open_gate(void *unused)
     return NULL;
 }
 
-/* Registered before the core registers its handler, so called after it: the threads can end. */
+/* Registered before the core registers its handler, and therefore called after it, so that the
+ * threads have time to end. */
 static void wait_for_threads(void)
 {
     usleep(2 * A_WHILE);

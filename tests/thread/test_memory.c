@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_memory.c: many threads take memory and give it back: at home on the host, on a stream of
- * their own, inline or asynchronous, and on one that they share; what one takes another gives
- * back, while work may still use it. Memory that came to two shows in its contents, and to
+/* test_memory.c: allocates and frees memory on many threads: in the host's pool, on each thread's
+ * own stream, inline or asynchronous, and on a stream that they share. Another thread frees the
+ * memory, while work may still use it. Memory with two owners shows in its contents, and to
  * ThreadSanitizer. Silent on success.
  *
  *   test_memory [PLUGIN.so]   on device 0 of that plugin; else on cpu:0 */
@@ -36,7 +36,7 @@ static uint32_t memory_next(uint32_t *random)
     return *random >> 8;
 }
 
-/* The first byte says what all are. */
+/* All bytes must be equal to the first one. */
 static void memory_check(struct bp_buffer *storage)
 {
     struct bp_buffer_info info = {.size = sizeof info};
@@ -51,7 +51,7 @@ static void memory_check(struct bp_buffer *storage)
         }
 }
 
-/* Memory of the host, or of an inline stream, is in use by nobody: the host may write to it. */
+/* No work uses memory of the host's pool or of an inline stream, so the host may write to it. */
 static void put_storage(struct bp_stream *own, uint32_t *random)
 {
     uint64_t size = 1 + memory_next(random) % (memory_next(random) % 16 ? 3000 : 3000000);
@@ -69,7 +69,7 @@ static void put_storage(struct bp_stream *own, uint32_t *random)
     bp_buffer_destroy(storage);
 }
 
-/* A tensor of a stream's, that work uses when it goes. */
+/* Stores a tensor of a stream that work still uses when another thread frees the tensor. */
 static void put_tensor(struct bp_stream *stream, uint32_t *random)
 {
     const int64_t shape[1] = {1 + memory_next(random) % 2000};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_plugins.c: many threads load plugins at once, the same and different ones, good and
- * hostile, in one core and each in its own. A plain program, so that ThreadSanitizer can judge
- * it. Silent on success. */
+/* test_plugins.c: loads plugins on many threads at once, the same and different ones, good and
+ * hostile, in a shared core and in one core per thread. A plain program, for ThreadSanitizer.
+ * Silent on success. */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -52,8 +52,8 @@ static struct bp_core *create_core(void)
     return core;
 }
 
-/* Loads all, beginning with number first; each answer is what the state says, and the device
- * works. */
+/* Loads all plugins, starting with number first. Each returned status must match the plugin's
+ * state, and each loaded device must work. */
 static void load_all(struct bp_core *core, uint32_t first)
 {
     uint32_t states[4] = {0};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_queues.c: threads with queues of their own write columns of one matrix and copy them, by
- * streams that come and go, with callbacks whose reads are refused; and queues whose threads have
- * ended and begin again. A plain program, so that ThreadSanitizer can judge it. Silent on success.
- */
+/* test_queues.c: threads with their own queues write columns of one matrix and copy them, by
+ * streams that are created and destroyed, with callbacks whose reads are refused. Queue threads
+ * also end and start again. A plain program, for ThreadSanitizer. Silent on success. */
 #include <backplane/backplane.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +23,7 @@ static void queues_need(enum bp_status status, enum bp_status expected, const ch
 struct refused {
     struct bp_stream *stream;
     struct bp_tensor *tensor;
-    float got[ROWS]; /* of a call that is refused: not the library's */
+    float got[ROWS]; /* of a refused call, so the core must not write here */
 };
 
 static void read_inside(void *ctx, enum bp_status status)

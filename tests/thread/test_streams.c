@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_streams.c: many threads use one core at once: the same device opened and closed, a stream
- * each, tensors and calls, shared inputs, events of each other's streams. A plain program, so that
- * ThreadSanitizer can judge it. Silent on success.
+/* test_streams.c: uses one core from many threads: each opens and closes the same device, and has
+ * its own stream, tensors and calls; inputs are shared, and streams wait for each other's events. A
+ * plain program, for ThreadSanitizer. Silent on success.
  *
  *   test_streams [PLUGIN.so]   on device 0 of that plugin; else on cpu:0 */
 #include <backplane/backplane.h>
@@ -73,7 +73,7 @@ static void *streams_work(void *arg)
         streams_need(bp_event_record(events[me], stream), "record");
         streams_need(bp_stream_wait(stream, events[(me + 1) % THREADS]), "wait");
         streams_need(bp_device_memory(device, &stats), "memory");
-        /* Failures on one thread leave the messages of the others alone. */
+        /* A failure on one thread does not change the error messages of the others. */
         if (bp_device_create(core, "nowhere:9", &none) != BP_ERR_NOT_FOUND) exit(1);
         if (i % 16 == me) streams_need(bp_device_synchronize(device), "synchronize");
         bp_stream_destroy(stream);
@@ -82,7 +82,7 @@ static void *streams_work(void *arg)
     return NULL;
 }
 
-/* When all is given back and waited for, nothing is counted. */
+/* When all tensors are destroyed and all work has ended, no memory is counted as allocated. */
 static void expect_nothing_taken(struct bp_device *device)
 {
     struct bp_memory_stats stats = {.size = sizeof stats};

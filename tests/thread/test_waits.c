@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_waits.c: many threads, whose streams come and go, wait for each other's events in both
- * directions and are called back; devices whose last handle goes in a callback. A plain program, so
- * that ThreadSanitizer can judge it. Silent on success.
+/* test_waits.c: streams of many threads, created and destroyed again and again, wait for each
+ * other's events in both directions and run callbacks; devices lose their last handle in a
+ * callback. A plain program, for ThreadSanitizer. Silent on success.
  *
  *   test_waits [PLUGIN.so]   every second thread on device 0 of that plugin, else on inline streams
  *                            of cpu:0; the others on queues of cpu:0 */
@@ -56,7 +56,7 @@ static void count_call(void *ctx, enum bp_status status)
     atomic_fetch_add((atomic_int *)ctx, 1);
 }
 
-/* One stream, which waits for its neighbours on both sides, and whose end they wait for. */
+/* Runs one stream that waits for the streams of both neighbours, which wait for its end in turn. */
 static void one_round(int me, int round)
 {
     const int64_t shape[1] = {16};
@@ -115,7 +115,7 @@ static void close_all(void *ctx, enum bp_status status)
     closed++;
 }
 
-/* The device has no handle outside when its callback begins. */
+/* Each device is closed by its own callback, and has no other owner. */
 static void *close_in_callbacks(void *arg)
 {
     int me = *(int *)arg;
