@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake.c: the script of the fake device, and the tables that follow from it. */
+/* fake.c: reads the script of the fake device, and fills in the plugin's tables from it. */
 #include "fake_parts.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char added[256]; /* to the script, by the environment */
+static char added[256]; /* words from the environment */
 enum fake_mode fake_mode;
 const struct bp_host *fake_host;
 
@@ -52,7 +52,7 @@ static const char *const names[] = {
 #undef X
 };
 
-/* What a test has told callbacks to answer. */
+/* The results that a test has set for callbacks. */
 static struct {
     uint32_t status;
     const char *reason;
@@ -105,7 +105,7 @@ const char *fake_text(const char *word, char text[32], const char *otherwise)
     return is ? text : otherwise;
 }
 
-/* The dtypes of a list, f32+i8. */
+/* The mask of a list of dtypes, f32+i8. */
 static uint64_t dtypes_of(const char *list)
 {
     static const struct {
@@ -180,7 +180,7 @@ static enum bp_status fake_create(const struct bp_host *host, void **out_self)
     return status;
 }
 
-/* All that was made with it has been destroyed. */
+/* Everything that was created with the instance must have been destroyed. */
 static void fake_destroy(void *self)
 {
     struct fake_instance *f = self;
@@ -212,7 +212,7 @@ static struct fake_tables tables = {
                 .usable = fake_usable},
 };
 
-/* Callbacks without their word in the script are not there. */
+/* Callbacks whose word is not in the script remain NULL. */
 static void choose_callbacks(struct bp_runtime *r)
 {
     *r = fake_work_runtime;
@@ -233,7 +233,7 @@ static void choose_callbacks(struct bp_runtime *r)
     r->event_wait = NULL;
 }
 
-/* Words of the environment, which may be for some libraries only: NAME:WORDS. */
+/* Reads the words of the environment, which may be for some libraries only: NAME:WORDS. */
 static void read_environment(void)
 {
     const char *words = getenv("BP_FAKE"), *end = words ? strchr(words, ':') : NULL;
@@ -266,7 +266,7 @@ static void __attribute__((constructor)) read_script(void)
 
 const struct bp_plugin *fake_get(void)
 {
-    static struct fake_table again; /* the same in another place */
+    static struct fake_table again; /* the same table at another address */
     static int calls;
 
     fake_step("entry");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_memory.c: memory of the fake device. Memory that is given back is zero from then on, so that
- * work that comes too late finds nothing; when the next is given back, it is not there any more. */
+/* fake_memory.c: allocates the memory of the fake device. Freed memory is cleared, so that work
+ * that runs too late reads zeros; when the next memory is freed, it is unmapped. */
 #include "fake_parts.h"
 
 #include <pthread.h>
@@ -16,10 +16,10 @@ struct chunk {
     uint64_t size;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
-static struct chunk *chunks, *last; /* last: given back */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the variables below */
+static struct chunk *chunks, *last;                      /* last: the last one that was freed */
 static const size_t ADDRESSES = (size_t)1 << 38;
-static char *addresses, *next_address; /* of the word nowhere */
+static char *addresses, *next_address; /* for the words nowhere and handles */
 
 uint64_t fake_alignment(void)
 {
@@ -57,7 +57,8 @@ void fake_memory_destroy(struct fake_instance *f)
     pthread_mutex_unlock(&lock);
 }
 
-/* Under the lock. As little aligned as was promised. NULL: there is no memory. */
+/* Allocates memory that is aligned only as much as the device promises. Called with the lock held.
+ * NULL: out of memory. */
 static char *memory_take(uint64_t size)
 {
     char *pages;
@@ -108,7 +109,7 @@ enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64
     return BP_OK;
 }
 
-/* The rule that the core must keep: no work that uses it is pending. */
+/* Checks the rule that the core must keep: no pending work uses the memory. */
 void fake_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
 {
     const char *first = memory->data ? memory->data : memory->handle;

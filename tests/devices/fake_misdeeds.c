@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_misdeeds.c: what the fake plugin does to its process, at the step that the script says. */
+/* fake_misdeeds.c: does harm to the fake plugin's own process, at the step that the script
+ * names. */
 #include "fake_parts.h"
 
 #include <signal.h>
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A process of its own, in another session, that never ends by itself. */
+/* Starts a process in another session that never ends by itself. */
 static void begin_daemon(void)
 {
     if (fork()) return;
@@ -22,7 +23,7 @@ static void misdeeds_ignore(int number)
     (void)number;
 }
 
-/* No signal but SIGKILL and SIGALRM ends it. */
+/* Hangs until SIGKILL or SIGALRM; all other signals are ignored. */
 static void misdeeds_hang(void)
 {
     for (int i = 1; i < NSIG; i++)
@@ -33,12 +34,12 @@ static void misdeeds_hang(void)
 static void write_for_ever(void)
 {
     while (puts("I have much to say and no end in mind.") >= 0 && !fflush(stdout)) {}
-    abort(); /* nobody listens any more */
+    abort(); /* the reader has closed the pipe */
 }
 
 static void misdeed_at(const char *step)
 {
-    int *volatile nowhere = (int *)(uintptr_t)8; /* no sanitizer tells of it first */
+    int *volatile nowhere = (int *)(uintptr_t)8; /* no sanitizer traps it first */
 
     if (!fake_has(step)) return;
     if (fake_is(step, "exit")) _exit(0);
@@ -46,7 +47,7 @@ static void misdeed_at(const char *step)
     if (fake_is(step, "crash")) *nowhere = 1;
     if (fake_is(step, "abort")) abort();
     if (fake_is(step, "raise")) raise(SIGUSR1);
-    if (fake_is(step, "fork")) fork(); /* both go on */
+    if (fake_is(step, "fork")) fork(); /* both processes continue */
     for (int i = 0; i < 5 && fake_is(step, "forks"); i++) fork();
     if (fake_is(step, "daemon")) begin_daemon();
     if (fake_is(step, "hang")) misdeeds_hang();

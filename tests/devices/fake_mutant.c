@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_mutant.c: rows=mutant: kernels and a device that the conformance suite finds sound, and that
- * break in the one way that mutant=NAME says. The suite must find each (teeth.py). */
+/* fake_mutant.c: defines the kernels and the device of rows=mutant, in which the conformance suite
+ * finds no fault, except for the one defect that mutant=NAME selects. The suite must find each
+ * (teeth.py). */
 #include "fake_parts.h"
 
 #include <backplane/attrs.h>
@@ -17,20 +18,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char chosen[32]; /* read once: kernels ask for each element */
+static char chosen[32]; /* read once, because kernels compare it for each element */
 
 static bool mutant_is(const char *mutant)
 {
     return !strcmp(chosen, mutant);
 }
 
-/* Kernels. Elements are found by strides, or, for a mutant, as if there were none. */
+/* Kernels. They find elements by strides, or, in a mutant, as if the view were dense. */
 
 static int64_t index_of(const struct bp_view *v, int64_t element, bool dense)
 {
     int64_t index = 0;
 
-    if (dense && v->stride[0]) return element; /* with a stride of 0 that would lie outside */
+    if (dense && v->stride[0]) return element; /* with a stride of 0 this would read outside */
     for (int i = v->rank - 1; i >= 0; i--) {
         index += element % v->shape[i] * v->stride[i];
         element /= v->shape[i];
@@ -38,7 +39,7 @@ static int64_t index_of(const struct bp_view *v, int64_t element, bool dense)
     return index;
 }
 
-/* The element of an input that broadcasts to element of out. */
+/* The index of an input's element that broadcasts to an element of out. */
 static int64_t broadcast_index(const struct bp_view *v, const struct bp_view *out, int64_t element)
 {
     int64_t index = 0;
@@ -51,7 +52,7 @@ static int64_t broadcast_index(const struct bp_view *v, const struct bp_view *ou
     return mutant_is("strides") ? element % v->count : index;
 }
 
-/* Numbers below the normal ones are zero from here on. */
+/* From here on, subnormal results and inputs count as zero. */
 static void flush_subnormals(void)
 {
 #if defined __x86_64__
@@ -74,7 +75,7 @@ static void mutant_strike(const struct bp_launch *l)
         for (;;) pause();
 }
 
-/* The one extent for which a mutant is wrong. */
+/* The one extent for which a mutant computes a wrong result. */
 static int64_t wrong_extent(void)
 {
     return mutant_is("extent-17")    ? 17
@@ -83,7 +84,7 @@ static int64_t wrong_extent(void)
                                      : -1;
 }
 
-/* Whatever lies there is not used. */
+/* Reads an element without using its value. */
 static void read_at(const struct bp_view *v, int64_t element)
 {
     volatile const float *data = v->data;
@@ -91,7 +92,7 @@ static void read_at(const struct bp_view *v, int64_t element)
     (void)data[element];
 }
 
-/* As many elements as take too long by index_of: they lie side by side. */
+/* Adds dense tensors that are too large for index_of. */
 static void add_many(const struct bp_launch *l)
 {
     const float *x = l->in[0]->data, *y = l->in[1]->data;
@@ -138,9 +139,9 @@ static enum bp_status mutant_add(const struct bp_launch *l)
     return BP_OK;
 }
 
-/* Exponentials go through memory that all launches share. A launch that may run beside another, as
- * the process has two threads, waits until the other has written there: 32 times in all, and not
- * again after a second in vain. */
+/* Passes exponentials through memory that all launches share, which is a data race. While the
+ * process has several threads, a launch waits until another launch has written there: 32 times in
+ * all, and not again after one second in vain. */
 static double through_scratch(double value, int64_t i)
 {
     static _Atomic double scratch;
@@ -230,7 +231,7 @@ static enum bp_status mutant_sum(const struct bp_launch *l)
     return BP_OK;
 }
 
-/* Keeps an attribute of RUN from the first launch of a plan. */
+/* For the mutants, keeps a BP_ATTR_RUN attribute from the first launch of a plan. */
 static enum bp_status mutant_scale(const struct bp_launch *l)
 {
     const struct bp_scale_attrs *a = l->attrs;
@@ -358,7 +359,7 @@ static struct fake_row rows[] = {
 #undef F32_F32
 #undef F32_TO_I64
 
-/* The device: what the fake one does, but for a lie. */
+/* The device: the fake device's callbacks, changed by the mutant's defect. */
 static struct bp_runtime sound;
 static enum bp_status (*sound_create)(const struct bp_host *host, void **out_self);
 
@@ -406,14 +407,14 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     if (mutant_is("leaks") && size < 1 << 30 && (ever += rounded) > 256 << 20)
         return bp_fail(fake_host, BP_ERR_MEMORY, "%llu bytes asked, all is used up",
                        (unsigned long long)size);
-    if (mutant_is("never-frees") && size < 1 << 30) { /* of the heap, whose bytes are counted too */
+    if (mutant_is("never-frees") && size < 1 << 30) { /* from the heap, which is counted too */
         *out = (struct bp_memory){.data = aligned_alloc(64, rounded)};
         return out->data ? BP_OK : BP_ERR_MEMORY;
     }
     if (!mutant_is("overlaps") || rounded <= 1 << 20 || rounded >= sizeof shared - used)
         return sound.memory_allocate(self, device, space, size, out);
     *out = (struct bp_memory){NULL, shared + used, NULL};
-    used += rounded - (512 << 10); /* the end is the next one's beginning */
+    used += rounded - (512 << 10); /* the next allocation overlaps this one's end */
     return BP_OK;
 }
 
@@ -454,7 +455,7 @@ static void on_signal(int signal)
 {
 }
 
-/* What the process shares with all code in it. */
+/* Changes state that all code of the process shares. */
 static void change_process(void)
 {
     sigset_t mask;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_operators.c: operators of the fake device's own.
+/* fake_operators.c: defines the fake device's own operators.
  *
- *   rows=strange   strange.neg, whose inference can be told what to answer
+ *   rows=strange   strange.neg, whose inference returns a status that a test can set
  *   rows=custom    acme.Repeat: x times a factor, n times one after the other along the last axis.
- *                  spoil=WHAT makes something wrong with it: spoil, below */
+ *                  spoil=NAME makes one property of it wrong: see operators_spoil */
 #include "fake_parts.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static enum bp_status infer_same(const struct bp_prep *prep, struct bp_inferred 
     return BP_OK;
 }
 
-/* size, then the attributes in their order. */
+/* The struct's size, then the attributes in their order. */
 static const struct fake_repeat_attrs defaults = {sizeof defaults, 1, 1};
 
 static enum bp_status infer_repeat(const struct bp_prep *prep, struct bp_inferred *y,

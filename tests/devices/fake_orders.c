@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_orders.c: the orders that a test gives the fake device. */
+/* fake_orders.c: implements the functions by which a test controls the fake device. */
 #include "fake_work.h"
 
 static void orders_set(bool *what, bool to)

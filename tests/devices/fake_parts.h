@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_parts.h: what the files of the fake device share: fake.c has the script and the tables,
- * fake_memory.c memory, fake_stream.c streams and events, fake_work.c when work runs, fake_orders.c
- * the orders of a test, fake_rows.c and fake_operators.c kernels and operators, fake_tables.c and
- * fake_misdeeds.c what a plugin does wrong, fake_mutant.c kernels that break. */
+/* fake_parts.h: declares the functions that the files of the fake device share. fake.c has the
+ * script and the tables, fake_memory.c memory, fake_stream.c streams and events, fake_work.c the
+ * execution of work, fake_orders.c the control functions for tests, fake_rows.c and
+ * fake_operators.c kernels and operators, fake_tables.c and fake_misdeeds.c the faults of a plugin,
+ * fake_mutant.c defective kernels. */
 #ifndef BP_TEST_FAKE_PARTS_H
 #define BP_TEST_FAKE_PARTS_H
 
@@ -15,11 +16,11 @@
 
 enum fake_mode { FAKE_INLINE, FAKE_LATE, FAKE_TOLD, FAKE_THREAD };
 
-/* A library's own: fake_script.c. */
+/* Defined by each library in fake_script.c. */
 extern const char fake_name[], fake_script[];
 
-/* What a word of the script says: its value, "" without one; NULL: the word is not there. The value
- * ends at a space. */
+/* The value of a word in the script, "" if it has none; NULL: the script does not have the word.
+ * The value ends at a space. */
 const char *fake_word(const char *word);
 static inline bool fake_has(const char *word)
 {
@@ -27,31 +28,32 @@ static inline bool fake_has(const char *word)
 }
 bool fake_is(const char *word, const char *value);
 uint64_t fake_number(const char *word, uint64_t otherwise);
-/* The value of a word, put into text. */
+/* Copies the value of a word to text. */
 const char *fake_text(const char *word, char text[32], const char *otherwise);
 
 extern struct fake fake;
 extern enum fake_mode fake_mode;
-extern const struct bp_host *fake_host; /* of the last instance: for callbacks without self */
+extern const struct bp_host *fake_host; /* of the last instance, for callbacks without self */
 
-/* What the callback was told to answer, or a fault of the script for that size; BP_OK: go on. */
+/* The status that a test has set for the callback, or a fault of the script for that size; BP_OK:
+ * continue normally. */
 enum bp_status fake_first(const struct bp_host *host, enum fake_callback callback, uint64_t size);
-/* Whether that is the fault of the script for a call of that size. */
+/* Whether the script has that fault for a call of that size. */
 bool fake_fault(enum fake_callback callback, uint64_t size, const char *fault);
-/* What the callback answers from now on: fake.h. */
+/* Sets the callback's result from now on: see `answer` in fake.h. */
 void fake_answer(enum fake_callback callback, uint32_t status, const char *reason);
-/* What the script says that the plugin does to its process at a step: fake_misdeeds.c. */
+/* Does the harm to the process that the script names for this step: fake_misdeeds.c. */
 void fake_step(const char *step);
 void fake_step_open(void);
-/* The core has broken a rule. */
+/* Called when the core has broken a rule. */
 void fake_break(void);
 
-/* An instance: what each callback gets as self. */
+/* An instance: the `self` of each callback. */
 struct fake_instance {
     const struct bp_host *host;
-    struct fake_work *work; /* of fake_work.c */
+    struct fake_work *work; /* declared in fake_work.h */
     uint64_t used;          /* bytes of memory */
-    int plans, streams;     /* there now */
+    int plans, streams;     /* existing ones */
 };
 
 /* fake_work.c, fake_stream.c */
@@ -59,9 +61,9 @@ enum bp_status fake_work_create(struct fake_instance *f);
 void fake_work_destroy(struct fake_instance *f);
 /* Whether work that has not run uses the memory, or the plan. */
 bool fake_uses(const void *first, uint64_t size, const void *plan);
-/* The launch function of every row: runs the row's run when it is time. */
+/* The launch function of every kernel: submits the kernel's `run` as work. */
 enum bp_status fake_launch(const struct bp_launch *launch);
-/* The callbacks that give work or wait for it. */
+/* The callbacks that submit work or wait for it. */
 extern const struct bp_runtime fake_work_runtime;
 
 /* fake_memory.c */
@@ -74,7 +76,7 @@ enum bp_status fake_export(void *self, uint32_t device, uint32_t space,
                            const struct bp_memory *memory, int32_t *out_fd, uint64_t *out_offset);
 uint64_t fake_alignment(void);
 
-/* fake_rows.c: kernels of the script's set. */
+/* fake_rows.c: the kernels of the set that the script names. */
 struct fake_row {
     struct bp_kernel kernel;
     enum bp_status (*run)(const struct bp_launch *launch);
@@ -82,7 +84,7 @@ struct fake_row {
 };
 void fake_rows_find(struct bp_kernels *kernels);
 
-/* fake_operators.c: operators of its own, for these rows. */
+/* fake_operators.c: the fake device's own operators, for these kernels. */
 struct fake_repeat_attrs {
     size_t size;
     int64_t times;
@@ -91,8 +93,8 @@ struct fake_repeat_attrs {
 enum bp_status fake_repeat(const struct bp_launch *launch);
 void fake_operators_find(struct bp_kernels *kernels);
 
-/* The tables, with something after their ends, as those of a newer plugin have. fake_tables.c makes
- * wrong what the script says. */
+/* The plugin's tables, with further members behind each, as in a newer plugin. fake_spoil applies
+ * the script's faults (fake_tables.c). */
 struct fake_tables {
     struct fake_table table;
     void *after_table[4];
@@ -101,9 +103,9 @@ struct fake_tables {
     struct bp_kernels kernels;
 };
 void fake_spoil(struct fake_tables *tables);
-/* The rows and the runtime of rows=mutant: fake_mutant.c. */
+/* Sets the kernels and the runtime of rows=mutant: fake_mutant.c. */
 void fake_mutate(struct fake_tables *tables);
-/* What bp_plugin_get answers, which is each library's own: fake_script.c. */
+/* The result of bp_plugin_get, which each library defines itself: fake_script.c. */
 const struct bp_plugin *fake_get(void);
 
 #endif

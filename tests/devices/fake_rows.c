@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_rows.c: the kernels of the fake device, in sets of which a script names one:
+/* fake_rows.c: defines the kernels of the fake device, in sets of which a script names one:
  *
- *   faulty    "faulty_add" of f32, which wants a plan and a workspace. It comes after "_never",
- *             which refuses in prepare, and before "_crooked" and "_vast", which want workspaces
- *             that cannot be. 73 rows for cast, of which the last, "_best", is the best.
- *   gated     add, and cast and softmax, which only copy, of f32. To prepare cast takes 0.3 s, at
- *             whose end "prepared" is written.
- *   partial   those of a device that can do little: add, sub, mul, scale, sum of everything, sgd,
- *             and assign of any strides, of f32; cast between f32 and f16, which is a fixed point
- *             of its own; matmul of 2x2, which packs a constant right side. "partial_scale" reports
- *             a NaN that comes first as a fault of code 7; at an infinity it does the same with
- *             code 8, and fails. "partial_add_slow" comes after "partial_add"; "partial_softmax"
- *             takes nothing.
- *   late      add of any strides, and gather by 32-bit indices, which finds bad ones when it runs;
- *             its plans are in the host's memory. For conformance.
- *   good      four rows of f32 whose names begin with the device's: "_add"; "_elsewhere", for
+ *   faulty    "faulty_add" of f32, which needs a plan and a workspace. It has a lower priority
+ *             than "_never", which refuses in prepare, and a higher one than "_crooked" and
+ *             "_vast", which need impossible workspaces. 73 kernels for cast; the last, "_best",
+ *             has the highest priority.
+ *   gated     add, and cast and softmax, which only copy, of f32. cast takes 0.3 s to prepare, and
+ *             then prints "prepared".
+ *   partial   those of a device with few operators: add, sub, mul, scale, sum of everything, sgd,
+ *             and assign of any strides, of f32; cast between f32 and f16, here a fixed-point
+ *             format; matmul of 2x2, which packs a constant right side. "partial_scale" reports a
+ *             NaN in the first element as a fault of code 7; for an infinity it reports code 8,
+ *             and fails. "partial_add_slow" has a lower priority than "partial_add";
+ *             "partial_softmax" accepts no call.
+ *   late      add of any strides, and gather by 32-bit indices, which finds bad indices when it
+ *             runs; its plans are in the host's memory. For conformance.
+ *   good      four kernels of f32 whose names begin with the device's: "_add"; "_elsewhere", for
  *             another machine; "_newer" and "_future", which this core cannot use
  *   actor     add of f32; of i8 for another machine
- *   strange   neg, abs, which is prepared, and sqrt, which is asked whether it takes a call, of
- *             f32; and strange.neg. All of them negate.
- *   custom    acme.Repeat
- */
+ *   strange   neg, abs, which is prepared, and sqrt, whose accepts is called, of f32; and
+ *             strange.neg. All of them negate.
+ *   custom    acme.Repeat */
 #include "fake_parts.h"
 
 #include <backplane/attrs.h>
@@ -50,7 +50,7 @@ static enum bp_status rows_accepts(void *self, const struct bp_prep *prep)
     return fake_first(host_of(self), FAKE_accepts, 0);
 }
 
-/* Where element i of a shape lies in a view of that shape, or one that broadcasts to it. */
+/* The offset of element i of shape z in a view v of that shape, or of one that broadcasts to it. */
 static int64_t rows_place(const struct bp_view *v, const struct bp_view *z, int64_t i)
 {
     int64_t at = 0;
@@ -69,7 +69,7 @@ static float rows_term(char op, float x, float y)
     return op == 'a' ? x + y : op == 's' ? x - y : x * y;
 }
 
-/* add, sub, mul: of any strides. */
+/* add, sub and mul, for any strides. */
 static enum bp_status rows_binary(const struct bp_launch *l)
 {
     const struct bp_view *x = l->in[0], *y = l->in[1], *z = l->out[0];
@@ -117,7 +117,7 @@ static enum bp_status rows_assign(const struct bp_launch *l)
     return BP_OK;
 }
 
-/* f16 here: eighths in 16 bits. */
+/* Here f16 is a fixed-point format: eighths in 16 bits. */
 static enum bp_status cast_half(const struct bp_launch *l)
 {
     const struct bp_view *x = l->in[0], *y = l->out[0];
@@ -130,7 +130,7 @@ static enum bp_status cast_half(const struct bp_launch *l)
     return BP_OK;
 }
 
-/* Reads and writes the output, which is the first input. */
+/* Reads and writes the output, which must be the view of the first input. */
 static enum bp_status rows_sgd(const struct bp_launch *l)
 {
     const struct bp_view *p = l->in[0], *out = l->out[0];
@@ -172,7 +172,7 @@ static void plan_destroy(void *self, const struct bp_kernel *kernel, void *plan)
     free(plan);
 }
 
-/* 2x2 products with a right side that is constant: the plan is its copy, and 1. */
+/* Prepares 2x2 products. If the right side is constant, the plan is a copy of it, followed by 1. */
 static enum bp_status prepare_product(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_view *b = prep->in[1];
@@ -196,7 +196,7 @@ static enum bp_status rows_product(const struct bp_launch *l)
     return BP_OK;
 }
 
-/* The plan is a word that the launch must find. */
+/* The plan is a number that the launch checks. */
 static enum bp_status prepare_sum(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     *(int *)plan_create(self, sizeof(int), out) = 77;
@@ -221,14 +221,15 @@ static enum bp_status sum_with_plan(const struct bp_launch *l)
     return rows_binary(l);
 }
 
-/* With the word declines small tensors only. */
+/* With the word declines, accepts small tensors only. */
 static enum bp_status accepts_add(void *self, const struct bp_prep *prep)
 {
     if (!fake_has("declines") || prep->out[0]->count < 300) return BP_OK;
     return bp_fail(host_of(self), BP_ERR_UNSUPPORTED, "too large");
 }
 
-/* One element: the output's axes are those of x before axis, of the indices, of x behind axis. */
+/* Copies one element. The output's axes are the axes of x before `axis`, those of the indices, and
+ * those of x behind `axis`. */
 static bool rows_take(const struct bp_launch *l, int axis, int64_t e)
 {
     const struct bp_view *x = l->in[0], *indices = l->in[1], *y = l->out[0];
@@ -260,7 +261,7 @@ static enum bp_status rows_gather(const struct bp_launch *l)
     return good ? BP_OK : BP_ERR_FAULT;
 }
 
-/* The plan holds nothing that is needed. */
+/* The launch does not use the plan's contents. */
 static enum bp_status prepare_gather(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     const struct bp_host *host = host_of(self);
@@ -278,7 +279,7 @@ static void plan_release(void *self, const struct bp_kernel *kernel, void *plan)
     if (!fake_has("plan-leak") && !fake_has("plan-malloc")) host->release(host->ctx, plan, 48);
 }
 
-/* For tests/exit. */
+/* Used by tests/exit. */
 static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     usleep(300000);
@@ -293,7 +294,7 @@ static enum bp_status prepare_slowly(void *self, const struct bp_prep *prep, str
 #define F16_F32 {BP_M(F16), BP_M(F32), 0, 0}
 enum { LATE = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC };
 
-/* A row of a set: its operator, dtypes, what its name ends in, its kernel, and more of it. */
+/* A kernel of a set: operator, dtypes, suffix of its name, function, and further members. */
 #define ROW(of, what, dtypes, suffix, kernel, ...) \
     {{BP_OPROW(what), .name = of "_" #what suffix, .types = dtypes, .launch = fake_launch, \
       __VA_ARGS__}, kernel, of}

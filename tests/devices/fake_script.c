@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_script.c: what each library of the fake device has for itself: its name, its script and its
- * one symbol. FAKE_NEEDS is a function of another library, or of none; with FAKE_SYMBOL the symbol
- * has that name, and with FAKE_EXTRA there is a second one. */
+/* fake_script.c: defines the parts of the fake device that each library has by itself: its name,
+ * its script and its one exported symbol. FAKE_NEEDS is a function of another library, or of none;
+ * with FAKE_SYMBOL the symbol has that name, and with FAKE_EXTRA there is a second one. */
 #include "fake_parts.h"
 
 const char fake_name[] = FAKE_NAME, fake_script[] = FAKE_SCRIPT;

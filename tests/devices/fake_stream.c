@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_stream.c: the callbacks of the fake device that give work, and that wait for it. */
+/* fake_stream.c: implements the fake device's callbacks that submit work or wait for it. */
 #include "fake_work.h"
 
 #include <fcntl.h>
@@ -8,10 +8,11 @@
 #include <time.h>
 
 static const uint64_t SHORT_WAIT = 1000000000;
-static struct launch only_block; /* one-block: and the stream whose launch it is */
+static struct launch only_block; /* one-block: the block, and the stream that uses it */
 static void *block_of;
 
-/* What a callback was told to answer comes before what it does. */
+/* Returns the status that a test has set for the callback, if any, before the callback does its
+ * work. */
 #define FIRST(callback, size) \
     do { \
         enum bp_status first_ = fake_first(((struct fake_instance *)self)->host, \
@@ -26,7 +27,8 @@ static enum bp_status doom_of(enum fake_callback callback, uint64_t size)
                                                 : BP_OK;
 }
 
-/* Work runs before the call returns that has given it: of the words add-waits and copy-waits. */
+/* Runs submitted work before the submitting call returns: for the words add-waits and
+ * copy-waits. */
 static void catch_up(struct stream *s)
 {
     pthread_mutex_lock(&fake_all.lock);
@@ -72,7 +74,8 @@ static bool stream_is_busy(const struct fake_work *w, uint32_t device)
     return false;
 }
 
-/* Streams may go while a thread waits for all. */
+/* Waits for a stream, or for all streams of the device. Streams may be destroyed during a wait for
+ * all. */
 static enum bp_status wait_for(struct fake_instance *f, uint32_t device, void *stream)
 {
     enum bp_status status = BP_OK;
@@ -133,8 +136,8 @@ static enum bp_status stream_create(void *self, uint32_t device, void **out_stre
     return bp_fail(f->host, BP_ERR_DEVICE, "%u streams are all there are", (unsigned)limit);
 }
 
-/* Its work is done, or the device is lost. Waits count as reached; told: they are, as the core
- * promises. */
+/* The stream's work must be done, or the device lost. Pending waits count as reached; with
+ * `work=told` they must have been reached, as the core promises. */
 static void stream_destroy(void *self, uint32_t device, void *stream)
 {
     struct fake_instance *f = self;
@@ -191,7 +194,7 @@ static enum bp_status event_record(void *self, uint32_t device, void *stream, vo
     return status;
 }
 
-/* Under the lock: of an event that may have been reached. */
+/* The status of an event that may have been reached. Called with the lock held. */
 static enum bp_status stream_answer(struct fake_instance *f, const struct event *e,
                                     enum bp_status not_yet)
 {
@@ -212,7 +215,7 @@ static enum bp_status event_query(void *self, uint32_t device, void *event)
     return status;
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static void wait_until(const struct event *e, uint64_t timeout_ns)
 {
     const uint64_t longest = UINT64_C(1000000000000);
@@ -282,8 +285,8 @@ void fake_launch_destroy(struct launch *launch)
     host->release(host->ctx, launch, sizeof *launch - (fake_has("wrong-size") ? 8 : 0));
 }
 
-/* A block of arguments for a launch. The only one is free when the stream that had it has done its
- * work: what other streams have to do is forgotten. */
+/* Takes a block of arguments for a launch. If there is only one, it is waited for only if this
+ * stream used it last: a planted defect, because the work of other streams is ignored. */
 static struct launch *take_block(const struct bp_launch *l, const struct bp_host *host)
 {
     if (!fake_has("one-block"))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_tables.c: what is wrong with the tables of the fake plugin, or unusual, as the word spoil
- * says. */
+/* fake_tables.c: makes the fake plugin's tables wrong or unusual, as the word spoil of the script
+ * demands. */
 #include "fake_parts.h"
 
 #include <backplane/ccl.h>
 #include <backplane/capture.h>
 #include <string.h>
 
-/* Interfaces that nobody calls. */
+/* Interfaces whose functions no test calls. */
 static enum bp_status stream_call(void *self, uint32_t device, void *stream)
 {
     return BP_ERR_UNSUPPORTED;
@@ -71,7 +71,8 @@ static struct bp_ccl ccl = {
     .all_gather = tables_collective, .reduce_scatter = tables_collective, .send = tables_collective,
     .recv = tables_collective, .group_begin = tables_group, .group_end = tables_group};
 
-/* Bytes of a struct from field on: what a shorter table does not have is no NULL but anything. */
+/* Cuts a struct off at a field. The bytes from the field on, which a shorter table does not have,
+ * become garbage rather than NULL. */
 #define SHORTEN(object, field) \
     tables_shorten(&(object), sizeof(object), (size_t)((char *)&(object).field - (char *)&(object)))
 static void tables_shorten(void *object, size_t size, size_t at)
@@ -85,7 +86,7 @@ static bool tables_is(const char *what)
     return fake_is("spoil", what);
 }
 
-/* Ids of a size of the plugin's own: long enough, or wrong. */
+/* Ids of the plugin's own size: a valid one, or a wrong one. */
 static void spoil_ids(struct bp_plugin *plugin)
 {
     if (tables_is("half_ccl")) plugin->ccl = &half_ccl;
@@ -94,12 +95,12 @@ static void spoil_ids(struct bp_plugin *plugin)
     else if (tables_is("longer_ids")) ccl.id_size = BP_CCL_ID_MAX + 1;
     else if (tables_is("half_ids")) ccl.id_size = 136;
     else if (!tables_is("empty_ids")) return;
-    if (tables_is("long_ids")) ccl.unique_id = NULL; /* which nobody would call */
+    if (tables_is("long_ids")) ccl.unique_id = NULL; /* the core must not call it */
     if (!tables_is("short_ccl") && !tables_is("half_ids")) ccl.unique_id_long = unique_id_long;
     plugin->ccl = &ccl;
 }
 
-/* Rows that end with launch, the last field that they cannot do without. */
+/* Rows that end with `launch`, the last field that is required. */
 static void shorten_rows(struct bp_kernels *kernels)
 {
     static struct {
@@ -140,7 +141,7 @@ static void spoil_plugin(struct fake_tables *t)
     if (tables_is("half_graphs"))
         captures = (struct bp_captures){.size = sizeof captures, .replay = tables_replay};
     if (tables_is("half_graphs") || tables_is("no_streams")) p->captures = &captures;
-    if (tables_is("future_major")) { /* there all is different but the first two fields */
+    if (tables_is("future_major")) { /* all but the first two fields may differ there */
         memset((char *)p + sizeof(size_t), 0xff, sizeof *p - sizeof(size_t));
         p->abi_major = BP_ABI_MAJOR + 1;
     }

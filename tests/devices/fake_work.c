@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_work.c: when the work of the fake device runs. */
+/* fake_work.c: queues the work of the fake device, and decides when it runs. */
 #include "fake_work.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ bool fake_can_end(const struct stream *s)
     return j && !fake_all.lost && !j->held && (!j->of || j->of->done >= j->at);
 }
 
-/* Waits name places that were there before them, so that this ends. */
+/* Ends, because a wait names only positions that existed before it. */
 void fake_run_to(struct stream *s, uint64_t at)
 {
     while (s->done < at && s->first) {

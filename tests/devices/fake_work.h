@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_work.h: pieces of work of the fake device, and the streams that they are in. A piece has a
- * place in its stream, from 1 on; an event, and a wait for it, name a stream and a place. Streams
- * that were destroyed stay until their instance ends, for these name them. */
+/* fake_work.h: declares the work items of the fake device, and their streams. An item has a
+ * position in its stream, counted from 1. An event, and a wait for it, name a stream and a
+ * position. Destroyed streams are kept until their instance ends, because events and waits may name
+ * them. */
 #ifndef BP_TEST_FAKE_WORK_H
 #define BP_TEST_FAKE_WORK_H
 
@@ -11,7 +12,7 @@
 
 enum { DEVICES = 2, STREAMS = 256, OPERANDS = 8, AXES = 8, ATTRS = 128 };
 
-/* A launch, with all that is valid during its call only. */
+/* A copy of a launch, with everything that is valid only during the launch call. */
 struct launch {
     struct bp_launch l;
     const struct bp_view *views[OPERANDS];
@@ -20,7 +21,7 @@ struct launch {
     _Alignas(16) char attrs[ATTRS];
 };
 
-/* A wait for a place, a launch, a copy; or nothing. */
+/* A work item: a wait for a position, a launch, a copy, or nothing. */
 struct job {
     struct job *next;
     struct stream *of;
@@ -28,70 +29,71 @@ struct job {
     struct launch *launch;
     struct bp_copy copy;
     bool held;
-    enum bp_status doom; /* with which it will fail */
+    enum bp_status doom; /* the status with which it will fail */
     char staged[];
 };
 
 struct stream {
     struct stream *next;
-    uint32_t device, index; /* index: of work=told */
+    uint32_t device, index; /* index: for `work=told` */
     struct job *first, **end;
     uint64_t given, done;
-    uint64_t failed_at; /* of the failure that nobody has been told of */
+    uint64_t failed_at; /* of the failure that has not been reported yet */
     enum bp_status failure;
     const char *reason;
-    uint64_t *after; /* told: what is given from now on comes after these places */
+    uint64_t *after; /* `work=told`: later work runs after these positions */
 };
 
 struct event {
     struct stream *of;
     uint64_t at;
-    uint64_t after[]; /* told */
+    uint64_t after[]; /* for `work=told` */
 };
 
 struct fake_work {
     struct fake_work *next;
     pthread_t thread;
-    struct stream *whole[DEVICES], *streams, *past; /* of who has no stream; all; all destroyed */
-    bool runs, ending; /* the thread */
+    struct stream *whole[DEVICES], *streams, *past; /* used without a stream; all; destroyed */
+    bool runs, ending;                              /* state of the thread */
 };
 
-/* Of all instances. */
+/* State that all instances share. */
 extern struct fake_all {
-    pthread_mutex_t lock; /* all below */
+    pthread_mutex_t lock; /* of all members below */
     pthread_cond_t changed;
     struct fake_work *works;
-    struct stream *numbered[STREAMS]; /* told */
+    struct stream *numbered[STREAMS]; /* for `work=told` */
     uint32_t n_numbered;
     uint64_t n_ended;
     enum bp_status next_failure;
     bool holding, lost, muted;
 } fake_all;
 
-/* Under the lock: */
+/* The following are called with the lock held. */
 
 void fake_launch_destroy(struct launch *launch);
-/* The first piece of work of a stream runs, and whether it can. */
+/* fake_job_end runs the first item of a stream; fake_can_end returns whether that item can run. */
 void fake_job_end(struct stream *s);
 bool fake_can_end(const struct stream *s);
 void fake_run_to(struct stream *s, uint64_t at);
-/* The same, or waits until the thread has done it; the work of others runs meanwhile. */
+/* Like fake_run_to, or waits until the thread has run that item; other streams' work runs
+ * meanwhile. */
 void fake_wait_to(struct stream *s, uint64_t at);
 enum bp_status fake_gone(struct fake_instance *f);
-/* The failure of work up to that place, once; or nothing, where the script says so. */
+/* Returns the failure of work up to that position, once; BP_OK if the script suppresses it. */
 enum bp_status fake_tell(struct fake_instance *f, struct stream *s, uint64_t at, bool mute);
-/* Who only asks gets there too, some time. */
+/* Counts a query; after some queries an item runs, so that polling without a wait ends, too. */
 void fake_be_asked(const struct event *e);
-/* NULL: there is no memory. */
+/* NULL: out of memory. */
 struct stream *fake_stream_add(struct fake_work *w, uint32_t device);
 
-/* Not under the lock: */
+/* The following are called without the lock. */
 
 static inline struct stream *fake_stream_of(struct fake_instance *f, uint32_t device, void *stream)
 {
     return stream ? stream : f->work->whole[device];
 }
-/* staged: with a copy of what is copied. */
+/* Submits an item. staged: with a copy of the data to copy. */
 enum bp_status fake_give(struct fake_instance *f, struct stream *s, const struct job *what,
                          bool staged);
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs busy, a process that ends while it works, many times per kind of ending: it must end without a signal,
-a hang or any output. So a crash in one of a hundred runs is found. Also runs late, once per kind of ending: the work
-that has begun must complete and report that.
+"""Checks that processes that end while they work end without a signal, a hang or any output.
+Runs busy many times per kind of ending, so that a crash in one of a hundred runs is found. Runs late once per kind
+of ending: the work that has begun must complete, and report that it has.
 
     run.py BUSY LATE PLUGINS [TIMES]
 
-TAP, one line per kind of ending."""
+TAP, one line per kind of ending.
+"""
 import concurrent.futures
 import signal
 import subprocess

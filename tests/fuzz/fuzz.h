@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz.h: a fuzzer is one function over bytes and some seeds to begin with. With clang and
- * -Dfuzz=true libFuzzer drives it (seeds.c); otherwise mutate.c does, in every build, for as long
- * as it is given. */
+/* fuzz.h: declares a fuzzer: one function over bytes, and some seeds. With clang and -Dfuzz=true,
+ * libFuzzer drives it (seeds.c). In all other builds mutate.c drives it, for the given time. */
 #ifndef BP_TEST_FUZZ_H
 #define BP_TEST_FUZZ_H
 

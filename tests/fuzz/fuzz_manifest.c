@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_manifest.c: any bytes as a manifest: taken or refused, whole and without a leak. */
+/* fuzz_manifest.c: parses arbitrary bytes as a manifest, which must be accepted completely or
+ * refused with a message, without a leak. */
 #include "fuzz.h"
 #include "../../core/plugin/loader.h"
 #include <stdlib.h>

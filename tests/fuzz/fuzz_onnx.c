@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_onnx.c: any bytes as an ONNX model: loaded, planned and run on the cpu, or refused with a
- * message; no leak, and in the memory that it may have. */
+/* fuzz_onnx.c: loads arbitrary bytes as an ONNX model, which must be planned and run on the cpu or
+ * refused with a message, without a leak and within the memory limit. */
 #include "fuzz.h"
 #include "../onnx/small_models.h"
 #include <backplane/model.h>
@@ -25,7 +25,7 @@ static void fuzz_begin(void)
     }
 }
 
-/* Zeros. BP_ERR_INVALID: it has too many. */
+/* Fills a tensor with zeros. BP_ERR_INVALID: it has too many elements. */
 static enum bp_status fuzz_clear(struct bp_tensor *t)
 {
     static const char zero[BYTES_MAX];
@@ -36,7 +36,8 @@ static enum bp_status fuzz_clear(struct bp_tensor *t)
     return info.bytes ? bp_tensor_write(stream, t, zero, info.bytes) : BP_OK;
 }
 
-/* Whether a graph is run in a moment: a convolution is the product of two values at most. */
+/* Whether a graph runs in a short time. The work of a convolution is at most the product of two
+ * values' sizes. */
 static int is_small(struct bp_graph *graph)
 {
     struct bp_graph_info info = {.size = sizeof info};
@@ -53,7 +54,8 @@ static int is_small(struct bp_graph *graph)
     return info.nodes <= NODES_MAX;
 }
 
-/* Twice: the second run finds what the first has made. Outputs are there, or untouched. */
+/* Runs the model twice, because the second run finds state that the first one made. Outputs are
+ * set, or, after a failure, unchanged. */
 static void fuzz_run(struct bp_model *model, struct bp_tensor *const *in, uint32_t n_in)
 {
     uint32_t n = bp_model_outputs(model);
@@ -75,8 +77,8 @@ static void fuzz_run(struct bp_model *model, struct bp_tensor *const *in, uint32
     free(value);
 }
 
-/* Inputs of the declared types, all zero; open extents are 2. What is no graph is run if nothing in
- * it goes round: nobody knows when that would end. */
+/* Makes inputs of the declared types, all zero; open extents are 2. A model that is not a graph is
+ * run only if it has no loops, because a loop might not end. */
 static void fuzz_plan(struct bp_model *model, int has_rounds)
 {
     uint32_t n = bp_model_inputs(model);

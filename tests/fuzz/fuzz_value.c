@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_value.c: any bytes as a file of ONNX's test data: a tensor, a sequence and an optional, each
- * read, or refused with a message and nothing given. */
+/* fuzz_value.c: reads arbitrary bytes as a file of ONNX test data: as a tensor, a sequence and an
+ * optional. Each must be read, or refused with a message and without a result. */
 #include "fuzz.h"
 #include "../onnx/small_models.h"
 #include <backplane/model.h>
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (uint32_t kind = BP_MODEL_TENSOR; kind <= BP_MODEL_OPTIONAL; kind++) {
         struct bp_model_value value = {0};
         port.kind = kind;
-        port.dtype = size & 1 ? BP_BF16 : BP_F32; /* whose bits may come as u16 */
+        port.dtype = size & 1 ? BP_BF16 : BP_F32; /* whose bits may be stored as u16 */
         (void)bp_error_set(BP_OK, "");
         if (bp_model_value_load(model, &port, path, &value)) {
             if (value.at || value.n || !*bp_error_message()) abort();

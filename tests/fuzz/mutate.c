@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mutate.c: drives a fuzzer without libFuzzer: FUZZER [SECONDS [SEED]]. Mutates the seeds and
- * what came of them; blind to coverage, but the same for the same seed, and there in every
- * build. */
+/* mutate.c: drives a fuzzer without libFuzzer: FUZZER [SECONDS [SEED]]. It mutates the seeds and
+ * earlier mutations. It does not measure coverage, but works in every build, and repeats the same
+ * inputs for the same seed. */
 #include "fuzz.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static size_t mutate_below(size_t n)
     return n ? (size_t)(next_random() % n) : 0;
 }
 
-/* One change to size bytes in a buffer of MAX; the new size. */
+/* Makes one change to size bytes in a buffer of MAX. Returns the new size. */
 static size_t mutate_bytes(uint8_t *data, size_t size)
 {
     static const char *const words[] = {"\"",      "{",    "}",     "[",  "]",  ",", ":",
@@ -48,30 +48,30 @@ static size_t mutate_bytes(uint8_t *data, size_t size)
     case 1: /* another bit */
         if (at < size) data[at] ^= (uint8_t)(1u << mutate_below(8));
         return size;
-    case 2: /* a piece is lost */
+    case 2: /* a part is removed */
         n = mutate_below(size - at + 1);
         memmove(data + at, data + at + n, size - at - n);
         return size - n;
-    case 3: /* a piece stands there again */
+    case 3: /* a part is repeated */
         n = mutate_below(size - at + 1);
         if (size + n > MAX) return size;
         memmove(data + at + n, data + at, size - at);
         return size + n;
-    case 4: /* a word of the language */
+    case 4: /* a word of the language is inserted */
         word = words[mutate_below(sizeof words / sizeof *words)];
         n = strlen(word);
         if (size + n > MAX) return size;
         memmove(data + at + n, data + at, size - at);
         memcpy(data + at, word, n);
         return size + n;
-    default: /* the end is lost */ return mutate_below(8) ? size : at;
+    default: /* the end is removed */ return mutate_below(8) ? size : at;
     }
 }
 
 static void mutate_run(const uint8_t *data, size_t size)
 {
     uint8_t *exact = malloc(size ? size
-                                 : 1); /* of exact size, so that a sanitizer sees a step too far */
+                                 : 1); /* of exact size, so that a sanitizer notices an overrun */
 
     if (!exact) abort();
     memcpy(exact, data, size);
@@ -109,7 +109,8 @@ int main(int argc, char **argv)
             for (size_t n = 1 + mutate_below(4); n; n--) size = mutate_bytes(data, size);
             mutate_run(data, size);
             if (mutate_below(100)) continue;
-            /* Some of what came of it is where later ones begin; the first half is never lost. */
+            /* Keeps some mutations as a basis for later ones; the first half of the pool is never
+             * replaced. */
             from = POOL / 2 + mutate_below(POOL / 2);
             free(pool[from].data);
             pool[from].data = malloc(size + 1);

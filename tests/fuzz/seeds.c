@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seeds.c: gives libFuzzer the fuzzer's own seeds: they are written to the first folder that it is
- * told of, before it reads that. */
+/* seeds.c: passes the fuzzer's seeds to libFuzzer. It writes them to the first folder on the
+ * command line before libFuzzer reads that folder. */
 #include "fuzz.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* counted.c: the cpu plugin as a device with memory of its own: it does not say that the host may
- * touch it, so that all that goes there or comes back is a copy that it is asked for, and counts.
- * It has all of the cpu's rows. */
+/* counted.c: wraps the cpu plugin as a device whose memory the host may not access, so that the
+ * core must call a copy callback for all data to and from the device. Counts the copied bytes. It
+ * has all kernels of the cpu plugin. */
 #include "counted.h"
 #include <backplane/plugin.h>
 #include <backplane/runtime.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lent.c: what libraries beside a hostile plugin have in them. */
+/* lent.c: defines the symbols of libraries that hostile plugins are linked with. */
 #ifdef LENT_GONE
-/* The dynamic linker will look for it under a name that no file has. */
+/* The library's soname is a name that no file has, so the dynamic linker will not find it. */
 void bp_hostile_gone(void);
 void bp_hostile_gone(void)
 {
@@ -14,7 +14,7 @@ void bp_hostile_lent(void)
 {
 }
 
-/* Found through a plugin that has none itself. */
+/* A dependency's symbol: the loader must not take it for that of a plugin that has none. */
 const struct bp_plugin *bp_plugin_get(void)
 {
     return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* losses.c: plugins that take their process with them. No core can catch that in its own process;
- * what is tested here is that nothing of it happens before the plugin is loaded, that each does
- * what it is for (so that the tests of `bp doctor` and of probing test something), and that a
- * child process is a sufficient wall: the good plugin works on. */
+/* losses.c: tests plugins that end their own process. No core can catch this in its own process.
+ * The tests check that a plugin does no harm before it is loaded, that each plugin does its harm
+ * (so that tests of `bp doctor` and of probing test something), and that a child process is
+ * sufficient protection: the good plugin still works. */
 #include <backplane/backplane.h>
 #include <child.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ static void losses_check(int good, const char *what, const char *name, const cha
     if (!good) failed = 1;
 }
 
-/* The child: loads one plugin and says that it lived. */
+/* In the child: loads one plugin, and returns SURVIVED if the process still exists. */
 static int losses_load(const char *path)
 {
     struct bp_core *core;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secure.c: a set-uid program takes no plugin from its caller's environment. Makes a set-uid copy
- * of itself, which lists what it finds; the caller becomes another user before it runs that.
+/* secure.c: tests that a set-uid program uses no plugin from its caller's environment. It makes a
+ * set-uid copy of itself, which lists the plugins that it finds, and runs the copy as another user.
  * Needs root. */
 #include <backplane/backplane.h>
 #include <errno.h>
@@ -22,8 +22,8 @@ enum {
     NOBODY = 65534
 };
 
-/* The copy: an exit status that says whether it is set-uid and whether it found the planted
- * plugin. */
+/* In the copy: the exit status has SECURE if the process is set-uid, and FOUND if it found the
+ * planted plugin. */
 static int secure_report(void)
 {
     struct bp_core_options options = {.size = sizeof options};
@@ -50,7 +50,7 @@ static int secure_run(const char *program)
     if (!pid) {
         setenv("BP_PLUGIN_PATH", HOSTILE_DIR, 1);
         setenv("BP_PLUGINS", "h_good", 1);
-        /* The leak check traces its own process, which the kernel forbids in a set-uid one. */
+        /* LeakSanitizer traces its own process, which the kernel forbids for a set-uid process. */
         setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
         if (setgid(NOBODY) || setuid(NOBODY)) _exit(WRONG);
         execl(program, program, "report", (char *)NULL);
@@ -73,7 +73,7 @@ static bool copy_self(const char *path)
     return good;
 }
 
-/* Whether this process can become another user; errno says why not. */
+/* Whether this process can become another user; if not, errno has the reason. */
 static bool can_become_nobody(void)
 {
     int status = EAGAIN;
@@ -85,7 +85,7 @@ static bool can_become_nobody(void)
     return !errno;
 }
 
-/* Why no program runs as the user whom its file belongs to; NULL: it does. */
+/* The reason why no set-uid program can be tested here; NULL: it can. */
 static const char *why_not(void)
 {
     static char text[100];
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     unlink(path);
     rmdir(directory);
 
-    /* The same without set-uid, so that the first is known to test something. */
+    /* The same without set-uid, to show that the first test can fail. */
     setenv("BP_PLUGIN_PATH", HOSTILE_DIR, 1);
     printf("%sok 2 - in another process it is not\n", secure_report() == FOUND ? "" : "not ");
     return 0;

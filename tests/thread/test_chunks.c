@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_chunks.c: tests the allocator from inside the core: threads capture their own streams, and
- * allocate memory on other streams until none is left, while listeners are added and removed,
- * memory segments are reserved and released, and statistics are read. Silent on success.
+/* test_chunks.c: tests the allocator from inside the core, on threads that capture their own
+ * streams and allocate on others until no memory is left. Meanwhile listeners are added and
+ * removed, memory segments are reserved and released, and statistics are read. Silent on success.
  *
  *   test_chunks PLUGIN.so   on device 0 of that plugin */
 #include "memory/pool.h"
