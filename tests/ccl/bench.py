@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`bp ccl-bench`: what it measures, beside Open MPI and without.
+"""Checks the measurements of `bp ccl-bench`, with Open MPI and without.
 
     bench.py BP FALSE_MPI OTHER_MPI [--without-open-mpi]
 
-FALSE_MPI, OTHER_MPI: libraries (false_mpi.c) that are found as Open MPI's.
+FALSE_MPI, OTHER_MPI: libraries (false_mpi.c) that are found in place of Open MPI's.
 """
 import json
 import os
@@ -22,7 +22,7 @@ LIMITED = ["all_reduce", "all_gather", "broadcast", "all_to_all"]
 
 
 def bench(*words, launcher=(), **env):
-    """Of few turns. Each rank is a process: a late one is ended by its launcher."""
+    """Runs few turns. Each rank is a process; its launcher ends one that is late."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "SLURM_"))} | env
     return subprocess.run([*launcher, BP, "ccl-bench", "--turns", "3", *words], capture_output=True, text=True, timeout=100,
                           env=env)
@@ -80,7 +80,7 @@ def wrong_use():
 
 
 def false_library(folder):
-    """A job of one rank, as its mpirun would start it."""
+    """Checks a job of one rank, started as by mpirun."""
     for library in (FALSE_MPI, OTHER_MPI):
         os.mkdir(os.path.join(folder, os.path.basename(library)))
         os.symlink(os.path.abspath(library), os.path.join(folder, os.path.basename(library), "libmpi.so.40"))
@@ -113,7 +113,7 @@ def main():
     table()
     wrong_use()
     if "--without-open-mpi" in sys.argv:
-        pass  # the sanitizer would look for leaks in its libraries
+        pass  # LeakSanitizer would search for leaks in Open MPI's libraries
     elif shutil.which("mpirun"):
         beside()
     else:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example of data-parallel training: its losses with several ranks are those with one.
+"""Checks the example of data-parallel training: its losses with several ranks must be those with one rank.
 
     data_parallel.py BP EXAMPLE
 
-Gradients are means over the batch, and a batch is shared out in equal parts: ranks differ from one in the order of
-additions only. Over 60 steps of a network this small that is some 1e-5 of the loss at most; 1e-3 is told from an error.
+Gradients are means over the batch, and the ranks share the batch in equal parts. So several ranks differ from one
+only in the order of additions. Over 60 steps of a network this small the difference is some 1e-5 of the loss at most;
+a limit of 1e-3 separates it from an error.
 """
 import subprocess
 import sys

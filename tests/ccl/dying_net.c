@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dying_net.c: a network module that is the one in KIT_NET, but for this: the process dies when it
- * sends as many bytes without a head as KIT_BYTES says, before any of them is under way, or
- * (KIT_PART) when a part of them is. */
+/* dying_net.c: wraps the network module of KIT_NET so that the process kills itself when it sends a
+ * message of at least KIT_BYTES bytes without a header. It does so before any byte of the message
+ * is sent, or, with KIT_PART, when a part is. */
 #include <backplane/net.h>
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* failing.h: ranks that are processes with one device each, whose calls fail: what is expected of
- * the failure, and calls by number. */
+/* failing.h: declares ranks for tests of failures: processes with one device each, checks of the
+ * failure, and calls by number. */
 #ifndef BP_TEST_CCL_FAILING_H
 #define BP_TEST_CCL_FAILING_H
 
@@ -58,7 +58,7 @@ static inline struct bp_tensor *make(uint32_t dtype, int64_t n)
     return t;
 }
 
-/* All bytes of a tensor. */
+/* Sets all bytes of a tensor. */
 static inline void fill(struct bp_tensor *t, int value)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -77,7 +77,8 @@ static inline bool is_filled(struct bp_tensor *t, int value)
     return !info.bytes || (data[0] == value && !memcmp(data, data + 1, info.bytes - 1));
 }
 
-/* The status, and all of two words in the message; then the same again, at once. */
+/* Checks the status, and that the message contains both words; then that later calls report the
+ * same failure without waiting. */
 static inline void expect_failure(struct bp_comm *comm, enum bp_status got, enum bp_status want,
                                   const char *word, const char *other)
 {
@@ -92,8 +93,8 @@ static inline void expect_failure(struct bp_comm *comm, enum bp_status got, enum
     CHECK(seconds() - begin < 1, "a later call waits");
 }
 
-/* Waits until the others have failed, for a rank that is to come too late for them: a time that it
- * sleeps is too short where they begin late too. */
+/* Waits until the other ranks have failed, for a rank that must arrive too late for them. A fixed
+ * sleep would be too short if the other ranks start late. */
 static inline void await_failure(struct bp_comm *comm)
 {
     double begin = seconds();
@@ -109,7 +110,8 @@ static inline void run(uint32_t size, void (*fn)(uint32_t, uint32_t, void *), ui
     OK(bp_comm_id_create(&ids.second));
     kit_processes(size, fn, &ids, spared, NULL);
 }
-/* Calls by number, of n elements of each rank's part; root is of those that have one. */
+/* Makes a call by number, with the tensors of one part or of all parts. root is used by the calls
+ * that have one. */
 enum { CALLS = 9 };
 static inline enum bp_status call_number(struct bp_comm *comm, int call, struct bp_tensor *one,
                                          struct bp_tensor *all, struct bp_tensor *to_one,

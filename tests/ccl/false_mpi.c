@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* false_mpi.c: a library with Open MPI's name and names for a job of one rank, whose calls do
- * nothing: its answers are wrong, and bp ccl-bench has to see that. With FALSE_MPI_OTHER it is an
- * MPI library without Open MPI's handles. */
+/* false_mpi.c: imitates Open MPI's library for a job of one rank, with calls that do nothing. Their
+ * results are wrong, which bp ccl-bench must notice. With FALSE_MPI_OTHER it is an MPI library
+ * without Open MPI's handles. */
 #include <string.h>
 
 #ifndef FALSE_MPI_OTHER

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks on several hosts: network namespaces, joined by virtual cables, in which the programs of ranks
-on one host run once more.
+"""Runs a program with its ranks on several hosts: network namespaces that virtual cables join.
 
     hosts.py PROGRAM [ARGUMENTS] -- HOSTS...            one after the other
-    hosts.py PROGRAM [ARGUMENTS] --at-once HOSTS...     where ranks mostly wait
+    hosts.py PROGRAM [ARGUMENTS] --at-once HOSTS...     in parallel, where ranks mostly wait
 
-HOSTS says which hosts the ranks take by turns: ab, aab, abc. Namespaces last as long as the processes
-that hold them, which end with this one. Prints TAP; skips where namespaces are not permitted (tests/permitted.py).
+HOSTS names the hosts that the ranks use in rotation: ab, aab, abc. A namespace exists as long as the process that holds
+it, which ends with this one. Prints TAP; skips where namespaces are not permitted (tests/permitted.py).
 
     hosts.py exec COMMAND [ARGUMENTS]     runs a command in namespace a of two
 
-There `hosts.py agent` does as ssh does, for `mpirun --mca plm_rsh_agent`.
+There `hosts.py agent` works like ssh, for `mpirun --mca plm_rsh_agent`.
 """
 import ctypes
 import os
@@ -24,10 +23,10 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import permitted  # noqa: E402
 
 NETWORK = "10.213.7"
-# A host's shared memory is its own, so that what a program leaves there is seen.
+# Each host has its own shared memory, so that files which a program leaves there are noticed.
 SEE_LEFT = ["sh", "-c", '"$@"; code=$?; left=$(ls -A /dev/shm); [ -z "$left" ] && exit $code; '
             'echo "left in /dev/shm: $left"; exit 1', "sh"]
-SUBREAPER = 36  # of prctl: who is left without a parent becomes a child of this process
+SUBREAPER = 36  # of prctl: processes without a parent become children of this process
 
 
 class Hosts:
@@ -49,7 +48,7 @@ class Hosts:
         subprocess.run(self.inside(name, "ip", *words), check=True)
 
     def cable(self):
-        """Host a is the switch, with one cable to each of the others, or the other end of the one cable."""
+        """Joins the hosts: host a is the switch, with one cable to each other host; of two hosts one cable joins both."""
         others = [name for name in self.holders if name != "a"]
         switch = len(others) > 1
         for name in self.holders:
@@ -89,7 +88,7 @@ class Hosts:
                     UCX_NET_DEVICES="up0", UCX_LOG_LEVEL=os.environ.get("UCX_LOG_LEVEL", "fatal"))
 
     def left(self):
-        """Processes that the program has left, and that live."""
+        """Lists processes that the program has left behind and that still live."""
         children = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
         holders = [holder.pid for holder in self.holders.values()]
         return [pid for pid in children if pid not in holders and not os.waitpid(pid, os.WNOHANG)[0]]
@@ -107,7 +106,7 @@ def agent(address, *command):
 
 
 def alone(program, order):
-    """Whether the program did well with its ranks on these hosts."""
+    """Runs the program with its ranks on these hosts. Returns whether it succeeded."""
     ctypes.CDLL(None).prctl(SUBREAPER, 1)
     hosts = Hosts(sorted(set(order)))
     try:
@@ -130,7 +129,7 @@ def alone(program, order):
 
 
 def each(program, orders, at_once):
-    """Each in a process of its own, which sees what is left. Whether one failed."""
+    """Runs each order in its own process, which notices processes that are left behind. Returns whether one failed."""
     def begin(order):
         return subprocess.Popen([sys.executable, __file__, *program, "--", order], stdout=subprocess.PIPE, text=True)
 
@@ -149,7 +148,7 @@ def each(program, orders, at_once):
 def main():
     if sys.argv[1] == "agent":
         agent(*sys.argv[2:])
-    if "KIT_PERMITTED" not in os.environ:  # the processes that this one begins need not try again
+    if "KIT_PERMITTED" not in os.environ:  # child processes of this one need not check again
         why, as_another = permitted.hosts()
         if why:
             print(f"1..0 # SKIP {why}")

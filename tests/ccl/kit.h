@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kit.h: what the programs here share: checks that say what was wrong and end the process, cases as
- * TAP lines, threads as ranks. Plain programs, so that ThreadSanitizer can judge them. */
+/* kit.h: declares helpers for the programs of this folder: checks that print the failure and end
+ * the process, test cases as TAP lines, and ranks as threads or processes. The programs do not use
+ * Criterion, so that they can run under ThreadSanitizer. */
 #ifndef BP_TEST_CCL_KIT_H
 #define BP_TEST_CCL_KIT_H
 
@@ -35,7 +36,7 @@
         CHECK(ok_ == BP_OK, "%s: %s", bp_status_name(ok_), bp_error_message()); \
     } while (0)
 
-/* The call fails with status, and its message holds word. */
+/* The call must fail with status, and a message that contains word. */
 #define FAILS(status, word, call) \
     do { \
         enum bp_status got_ = (call); \
@@ -47,10 +48,10 @@
 struct kit_case {
     const char *name;
     void (*run)(void);
-    bool (*skips)(void); /* whether another user is needed and cannot be; or NULL */
+    bool (*skips)(void); /* whether it needs another user and cannot have one; or NULL */
 };
 
-/* Runs all, or those whose name has the word. */
+/* Runs all cases, or those whose names contain word. */
 static inline int kit_run(const struct kit_case *cases, size_t n, const char *word)
 {
     size_t done = 0;
@@ -101,8 +102,8 @@ static inline void kit_threads(uint32_t size, void (*fn)(uint32_t, uint32_t, voi
     for (uint32_t i = 0; i < size; i++) pthread_join(thread[i], NULL);
 }
 
-/* Ranks are on several hosts if KIT_HOSTS says so: files of network namespaces with commas between,
- * which ranks take by turns. */
+/* Moves this process to the host of its rank, if KIT_HOSTS is set: a list of files of network
+ * namespaces, separated by commas, which ranks use in rotation. */
 static inline void kit_enter_host(uint32_t rank)
 {
     const char *list = getenv("KIT_HOSTS"), *at = list;
@@ -118,14 +119,14 @@ static inline void kit_enter_host(uint32_t rank)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     CHECK(fd >= 0 && !setns(fd, CLONE_NEWNET), "%s", path);
     close(fd);
-    /* Libraries look for network devices in /sys, which shows those of its mounter. hosts.py has
-     * made all mounts private, which in a chroot cannot be done from /. */
+    /* Libraries look for network devices in /sys, which shows those of the namespace of its
+     * mounter. hosts.py has made all mounts private, which is not possible from / in a chroot. */
     CHECK(!unshare(CLONE_NEWNS) && !mount("sysfs", "/sys", "sysfs", 0, NULL), "/sys");
 }
 
-/* The same in size processes, of which one (UINT32_MAX: none) may end as it likes. Those that are
- * left when one fails are killed, all end after some seconds. after(pid, size, ctx) is called when
- * all have begun; or NULL. */
+/* Calls fn(rank, size, ctx) in size processes. The process `spared` (UINT32_MAX: none) may end in
+ * any manner. If another one fails, the rest are killed; each process is killed after `seconds`.
+ * after(pid, size, ctx), if not NULL, is called once all processes exist. */
 static inline void kit_processes_for(unsigned seconds, uint32_t size,
                                      void (*fn)(uint32_t, uint32_t, void *), void *ctx,
                                      uint32_t spared, void (*after)(pid_t *, uint32_t, void *))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`bp launch`: ranks, prefixes, exit statuses, signals, and that nothing is left behind.
+"""Checks `bp launch`: its ranks, prefixes, exit statuses and signals, and that it leaves no process behind.
 
     launch.py BP
 """
@@ -22,7 +22,7 @@ def launch(*words, **more):
 
 
 def alive(word):
-    """Processes whose command line holds a word of this test."""
+    """Lists the processes whose command line contains a word of this test."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

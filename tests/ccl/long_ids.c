@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* long_ids.c: the simulator, but for ids of communicators: they have as many bytes as
- * BP_TEST_ID_SIZE says, more than the library's, which come last. A rank that is given other bytes
- * in front of them than rank 0 wrote does not join. Without the variable: the table as of ABI 0.2.
- */
+/* long_ids.c: wraps the simulator with longer ids of communicators, of BP_TEST_ID_SIZE bytes. The
+ * simulator's own id is the last part. A rank whose id has other bytes in front than rank 0 wrote
+ * does not join. Without the variable, the plugin has the table of ABI 0.2. */
 #include <backplane/ccl.h>
 #include <backplane/plugin.h>
 #include <dlfcn.h>
@@ -14,7 +13,7 @@ enum { OWN = sizeof(struct bp_ccl_id) };
 
 static struct bp_plugin plugin;
 static struct bp_ccl ccl, sim;
-static size_t front; /* bytes before those of the library */
+static size_t front; /* bytes in front of the simulator's id */
 
 static uint8_t byte_at(size_t i)
 {
@@ -76,7 +75,7 @@ static void __attribute__((constructor)) long_ids_prepare(void)
     plugin.abi_minor = BP_ABI_MINOR;
     if (!size) {
         memset((char *)&ccl + offsetof(struct bp_ccl, id_size), 0x08,
-               sizeof ccl - offsetof(struct bp_ccl, id_size)); /* none that an old plugin has */
+               sizeof ccl - offsetof(struct bp_ccl, id_size)); /* garbage behind an old table */
         ccl.size = offsetof(struct bp_ccl, id_size);
         return;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* native_rank.h: ranks on the simulator, whose devices talk to each other by themselves. */
+/* native_rank.h: declares ranks on the simulator with native collectives, for tests. */
 #ifndef BP_TEST_CCL_NATIVE_RANK_H
 #define BP_TEST_CCL_NATIVE_RANK_H
 
@@ -32,7 +32,7 @@ static inline double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Of one value. */
+/* Creates a tensor whose elements have one value. */
 static inline struct bp_tensor *filled(struct rank *r, int64_t n, float value)
 {
     float *data = malloc((size_t)n * sizeof *data);
@@ -52,7 +52,8 @@ static inline void expect(struct rank *r, const char *what, struct bp_tensor *t,
     free(data);
 }
 
-/* 4, where they are on two hosts with two each. */
+/* The number of ranks for a test: 4 if KIT_HOSTS has four hosts (two hosts with two ranks each),
+ * else n. */
 static inline uint32_t ranks(uint32_t n)
 {
     const char *hosts = getenv("KIT_HOSTS");
@@ -85,7 +86,7 @@ static inline void run(uint32_t size, void (*fn)(uint32_t, uint32_t, void *), ui
     else kit_threads(size, fn, id);
 }
 
-/* Between hosts it is heard of a moment later. */
+/* Waits for the communicator's failure. Between hosts it arrives a moment later. */
 static inline void await_failure(struct rank *r)
 {
     double begin = seconds();
@@ -94,7 +95,7 @@ static inline void await_failure(struct rank *r)
     CHECK(seconds() - begin < 3, "told after %g s", seconds() - begin);
 }
 
-/* The stream's wait, and what the communicator answers, are the failure. */
+/* Checks that the stream's wait and the communicator report the failure, within most seconds. */
 static inline void expect_failure(struct rank *r, enum bp_status status, const char *word,
                                   double most)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rank.h: a rank that has a device and a stream of its own, and tensors of f32 on it. */
+/* rank.h: declares a rank for tests, with its own device and stream, and tensors of f32 on them. */
 #ifndef BP_TEST_CCL_RANK_H
 #define BP_TEST_CCL_RANK_H
 
@@ -13,8 +13,8 @@ struct rank {
     uint32_t rank, size;
 };
 
-/* device: a name ("cpu:0"), or the path of a plugin, whose first one is meant. No communicator yet.
- */
+/* Opens a rank without a communicator. device: a name ("cpu:0"), or the path of a plugin, of which
+ * the first device is used. */
 static inline struct rank rank_open(const char *device, uint32_t rank, uint32_t size)
 {
     struct rank r = {.rank = rank, .size = size};
@@ -48,7 +48,7 @@ static inline void rank_close(struct rank *r)
     bp_core_destroy(r->core);
 }
 
-/* Of n numbers at data, which is freed. */
+/* Creates a tensor of the n numbers at data, and frees data. */
 static inline struct bp_tensor *rank_write(struct rank *r, int64_t n, float *data)
 {
     struct bp_tensor *t;
@@ -59,7 +59,7 @@ static inline struct bp_tensor *rank_write(struct rank *r, int64_t n, float *dat
     return t;
 }
 
-/* Its n numbers, to be freed. */
+/* Reads the tensor's n numbers; the caller frees them. */
 static inline float *rank_read(struct rank *r, struct bp_tensor *t, int64_t n)
 {
     float *data = malloc((size_t)n * sizeof *data);

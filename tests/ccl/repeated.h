@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* repeated.h: data that repeat a block of bytes, written and compared block by block: one element
- * after the other takes longer than the calls that are tested, with sanitizers many times as
- * long. */
+/* repeated.h: writes and compares data that repeats a block of bytes, block by block. Element by
+ * element this would take longer than the tested calls, and many times as long with sanitizers. */
 #ifndef BP_TEST_REPEATED_H
 #define BP_TEST_REPEATED_H
 
@@ -13,7 +12,7 @@ static inline void repeated_write(void *to, size_t size, const void *block, size
         memcpy((char *)to + at, block, size - at < block_size ? size - at : block_size);
 }
 
-/* Where the first block begins that is different, or size. */
+/* Returns the offset of the first block that differs, or size. */
 static inline size_t repeated_compare(const void *data, size_t size, const void *block,
                                       size_t block_size)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TAP for tests of commands: a line for each case, and the plan at the end."""
+"""Prints TAP for tests of commands: a line for each case, and the plan at the end."""
 count = failed = 0
 
 
@@ -13,6 +13,6 @@ def case(name, good, detail=""):
 
 
 def finish():
-    """Prints the plan; the exit status."""
+    """Prints the plan. Returns the exit status."""
     print(f"1..{count}")
     return 1 if failed else 0

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_ahead.c: calls in which a rank gets nothing, and so does not wait for the others: how far it
- * may be ahead, that what it left comes in order, and that whoever makes another call, dies or does
- * not come is named all the same. Each rank is a process. */
+/* test_ahead.c: tests calls in which a rank receives no data and so does not wait. It tests how
+ * many calls such a rank may be ahead, that its data arrives in order, and that a rank that makes
+ * another call, dies or is missing is still named. Each rank is a process. */
 #include "failing.h"
 
-/* So many calls may be made before others come; and so many not. */
+/* FEW calls may be made before the other ranks come; MANY may not. */
 enum { FEW = 20, MANY = 60 };
 
 static void set_elements(struct bp_tensor *t, int64_t n, float value)
@@ -26,8 +26,8 @@ static void expect_elements(const char *what, int round, struct bp_tensor *t, in
               (double)data[i], (double)want);
 }
 
-/* A root does not wait for who sleeps, unless it is many calls ahead; what it sent comes in order.
- * Of one that makes another call it hears later. */
+/* A root does not wait for a rank that sleeps, unless it is many calls ahead, and its data arrives
+ * in order. It notices later that a rank makes another call. */
 static void run_ahead(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -62,7 +62,8 @@ static void a_root_is_ahead(void)
     if (!getenv("KIT_HOSTS")) run(4, run_ahead, UINT32_MAX);
 }
 
-/* Calls of each kind with rank 1, which sleeps: it is the root where all goes to one. */
+/* Makes calls of one kind while rank 1 sleeps. Rank 1 is the root of calls whose data goes to one
+ * rank. */
 static void call_each(struct bp_comm *comm, uint32_t rank, uint32_t size, int call, int64_t n)
 {
     struct bp_tensor *one = make(BP_F32, n), *all = make(BP_F32, n * size);
@@ -107,7 +108,8 @@ static void who_gets_nothing_does_not_wait(void)
     run(3, each_call, UINT32_MAX);
 }
 
-/* What a root that has gone left is there; it is missed in calls that it did not make. */
+/* The data of a root that has exited can still be read; the root is missing in calls that it did
+ * not make. */
 static void leave_data(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -123,7 +125,7 @@ static void leave_data(uint32_t rank, uint32_t size, void *ctx)
     }
     if (!rank) _exit(0);
     if (rank == 2) OK(bp_comm_send(comm, stream, x, 1));
-    if (rank == 1) OK(bp_comm_recv(comm, stream, x, 2)); /* waits, and looks for the dead */
+    if (rank == 1) OK(bp_comm_recv(comm, stream, x, 2)); /* the wait also looks for dead ranks */
     expect_failure(comm, bp_comm_barrier(comm, stream), BP_ERR_PEER, "rank 0 (process", "has died");
     bp_tensor_destroy(x);
     close_all(comm);
@@ -134,7 +136,7 @@ static void what_was_left_can_be_read(void)
     run(3, leave_data, UINT32_MAX);
 }
 
-/* Broadcasts until that fails. */
+/* Broadcasts until a call fails. */
 static enum bp_status broadcast_on(struct bp_comm *comm, struct bp_tensor *x)
 {
     enum bp_status status = BP_OK;
@@ -163,7 +165,7 @@ static void the_dead_are_named(void)
     run(3, die_after_root, 1);
 }
 
-/* Rank 2 is behind, too, but not so far that anybody waits for it. */
+/* Rank 2 is behind as well, but not so far that another rank waits for it. */
 static void come_late(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -187,7 +189,7 @@ static void who_does_not_come_is_named(void)
     run(3, come_late, UINT32_MAX);
 }
 
-/* Rank 1 waits for 0, in a call that this one has not begun, for it waits for 2. */
+/* Rank 1 waits for rank 0, in a call that rank 0 has not begun, because rank 0 waits for rank 2. */
 static void wait_in_chain(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -211,7 +213,7 @@ static void the_end_of_a_chain_is_named(void)
     run(3, wait_in_chain, UINT32_MAX);
 }
 
-/* Nobody waits for another in the calls that differ: what is named is the first of those. */
+/* No rank waits for another in the calls that differ; the first of them must be named. */
 static void differ_in_past(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -236,7 +238,7 @@ static void calls_of_the_past_are_compared(void)
     run(2, differ_in_past, UINT32_MAX);
 }
 
-/* Each is a root of its own, and would never wait for the other. */
+/* Each rank is the root of its own broadcasts, and would never wait for the other. */
 static void use_two_roots(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -259,7 +261,8 @@ static void two_roots_are_compared(void)
     run(2, use_two_roots, UINT32_MAX);
 }
 
-/* One of many calls, and what it gives: the same numbers on all ranks. */
+/* Makes one of many calls, and checks its results. The calls use the same random numbers on all
+ * ranks. */
 static void one_of_many(struct bp_comm *comm, uint32_t rank, uint32_t size, int i, unsigned *seed)
 {
     static const int64_t counts[] = {1, 10, 11, 500, 3000, 40000};
@@ -294,7 +297,7 @@ static void mix_calls(uint32_t rank, uint32_t size, void *ctx)
     unsigned seed = ids->seed, own = ids->seed + rank + 1;
 
     for (int i = 0; i < 1500; i++) {
-        if (rand_r(&own) / 16 % 100 == 0) usleep(3000); /* the others go on */
+        if (rand_r(&own) / 16 % 100 == 0) usleep(3000); /* the other ranks continue */
         one_of_many(comm, rank, size, i, &seed);
     }
     close_all(comm);
@@ -310,8 +313,8 @@ static void calls_in_any_order(void)
     }
 }
 
-/* What ranks say of the parts of a ragged call stands in shared memory until all have read it, also
- * if some have made a call since that they did not wait in. */
+/* The counts of a ragged call must remain in shared memory until all ranks have read them, also if
+ * some ranks have since made a call in which they did not wait. */
 static void keep_counts(uint32_t rank, uint32_t size, void *ctx)
 {
     enum { PART = 6000 };
@@ -342,8 +345,8 @@ static void counts_stand_until_they_are_read(void)
     run(6, keep_counts, UINT32_MAX);
 }
 
-/* Sends do not wait for who sleeps; one that is not what the other expects is named when it comes.
- */
+/* Sends do not wait for a rank that sleeps. A send that differs from the receive is named when the
+ * receiver comes. */
 static void send_ahead(uint32_t rank, uint32_t size, void *ctx)
 {
     static const int64_t counts[] = {1, 500};
@@ -384,7 +387,7 @@ static void sends_do_not_wait(void)
     run(2, send_ahead, UINT32_MAX);
 }
 
-/* Messages of all sizes, each way, alone and in groups. */
+/* Messages of all sizes, in both directions, alone and in groups. */
 static void many_sends(uint32_t rank, uint32_t size, void *ctx)
 {
     static const int64_t counts[] = {0, 1, 10, 11, 511, 512, 513, 3000, 8191, 8192, 8193, 30000};

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_board.c: a rank that writes nonsense over the memory that ranks share: the others end with a
- * failure, and do not read or write outside of their buffers.
+/* test_board.c: tests a rank that writes nonsense to the shared-memory segment: the other rank must
+ * end with a failure, and not read or write outside of its buffers.
  *
- * Rank 1 does so while its calls are under way; rank 0, which comes to each call a little later, is
- * the one that must live. Each test ends when rank 0 sees a failure, or when it has made enough
- * calls. */
+ * Rank 1 writes nonsense while its calls are in progress. Rank 0, which begins each call slightly
+ * later, must survive. Each test ends when rank 0 reports a failure, or has made enough calls. */
 #include "../../core/ccl/shm/shm_segment.h"
 #include "failing.h"
 
@@ -15,7 +14,7 @@ enum { HEADER = 4096, WRONG = 3000, CALLS_MADE = 40, ELEMENTS = 300000 };
 
 struct nonsense {
     void (*write)(char *segment, size_t size, unsigned *seed);
-    bool ends; /* rank 0 sees a failure by it */
+    bool ends; /* rank 0 must report a failure */
     const char *ways;
     enum { REDUCE, RAGGED, SEND } call;
     unsigned seed;
@@ -43,7 +42,7 @@ static struct bp_shm_rank_state *rank_at(char *segment, uint32_t rank)
     return (struct bp_shm_rank_state *)(void *)(segment + HEADER) + rank;
 }
 
-/* Of messages from rank 1 to rank 0, of 2. */
+/* The channel of messages from rank 1 to rank 0, of 2 ranks. */
 static struct bp_shm_channel *channel_at(char *segment)
 {
     return (struct bp_shm_channel *)(void *)rank_at(segment, 2) + 2;
@@ -57,7 +56,7 @@ static void write_location(struct bp_buffer_location *location)
         location->offset = (uint64_t)s.st_size - 4096;
 }
 
-/* Its buffers begin one page before their file ends. */
+/* Rank 1's buffers begin one page before the end of their file. */
 static void corrupt_places(char *segment, size_t size, unsigned *seed)
 {
     struct bp_shm_rank_state *r = rank_at(segment, 1);
@@ -82,7 +81,7 @@ static void corrupt_messages(char *segment, size_t size, unsigned *seed)
     }
 }
 
-/* It is the process that reads this, and its buffers are nowhere. */
+/* Rank 1 claims to be rank 0's process, with buffers at an invalid address. */
 static void corrupt_processes(char *segment, size_t size, unsigned *seed)
 {
     struct bp_shm_rank_state *r = rank_at(segment, 1);
@@ -93,7 +92,7 @@ static void corrupt_processes(char *segment, size_t size, unsigned *seed)
     for (int i = 0; i < 2; i++) r->location[i].src.address = r->location[i].dst.address = 64;
 }
 
-/* What rank 0 has for itself in a ragged call, of which nobody else reads more than the size. */
+/* The counts that rank 0 has for itself in a ragged call; other ranks use only their maximum. */
 static void corrupt_counts(char *segment, size_t size, unsigned *seed)
 {
     uint64_t *count = (uint64_t *)(void *)((struct bp_shm_channel *)(void *)rank_at(segment, 2) +
@@ -103,7 +102,7 @@ static void corrupt_counts(char *segment, size_t size, unsigned *seed)
     count[0] = count[2] = UINT64_C(1) << 30 | (uint64_t)rand_r(seed);
 }
 
-/* A failure that is no status, and whose text has no end. */
+/* A failure with an invalid status, and with a text without an end. */
 static void corrupt_failure(char *segment, size_t size, unsigned *seed)
 {
     struct bp_shm_header *h = (struct bp_shm_header *)(void *)segment;
@@ -115,7 +114,7 @@ static void corrupt_failure(char *segment, size_t size, unsigned *seed)
     h->failed = 2;
 }
 
-/* Anything that rank 1 says, and what it sends. */
+/* Any word of rank 1's state, and of the messages that it sends. */
 static void corrupt_anything(char *segment, size_t size, unsigned *seed)
 {
     uint32_t *word = (uint32_t *)(void *)rank_at(segment, 1);
@@ -179,7 +178,7 @@ static void corrupt_rank(uint32_t rank, uint32_t size, void *ctx)
     struct bp_comm *comm = join(&job->id, rank, size);
     struct bp_tensor *x = make(BP_F32, ELEMENTS), *y = make(BP_F32, ELEMENTS);
     OK(bp_comm_set_timeout(comm, SECOND));
-    status = bp_comm_barrier(comm, stream); /* rank 1 may have begun before rank 0 has ended it */
+    status = bp_comm_barrier(comm, stream); /* rank 1 may write before rank 0 has ended it */
     if (rank) CHECK(!pthread_create(&thread, NULL, write_nonsense, &writer), "no thread");
     for (int i = 0; i < (job->what->ends ? WRONG : CALLS_MADE) && !status; i++) {
         if (!rank) usleep(2000);
@@ -207,8 +206,8 @@ static void places_outside_of_files(void)
     run_with((struct nonsense){corrupt_messages, true, "map", SEND, 1});
 }
 
-/* The filter of a container may refuse process_vm_readv: then ranks copy through shared memory, and
- * a wrong process number in the segment harms no call. */
+/* A container's system call filter may refuse process_vm_readv. Then ranks copy through shared
+ * memory, and a wrong process number in the segment does no harm. */
 static bool may_read_processes(void)
 {
     char from = 1, to = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_comm.c: communicators of threads, or of processes: every call, dtype, reduction, many sizes
- * and numbers of ranks, against sums that are made here; groups, splits, several at once. */
+/* test_comm.c: tests communicators of threads or processes: every call, dtype and reduction, many
+ * sizes and numbers of ranks, groups and splits. Results are compared with results computed here;
+ * several communicators are used at once. */
 #include "kit.h"
 #include "repeated.h"
 
@@ -10,7 +11,7 @@ static struct bp_core *core;
 static struct bp_device *device;
 static bool processes;
 
-/* One rank: a communicator, and streams. */
+/* One rank: a communicator and a stream. */
 struct rank {
     struct bp_comm *comm;
     struct bp_stream *stream;
@@ -48,8 +49,8 @@ static void *map_tensor(struct bp_tensor *t)
     return data;
 }
 
-/* Element i of rank r's buffer: small whole numbers, exact in every dtype that is used. They repeat
- * themselves, and so do their sums. */
+/* Element i of rank r's buffer: a small whole number, exact in every dtype used. The values repeat
+ * with a period, and so do their sums. */
 enum { PERIOD = 5, BLOCK = 200 * PERIOD };
 static uint32_t value_of(uint32_t rank, int64_t i)
 {
@@ -231,7 +232,7 @@ static void check_scatter(struct rank *r, uint32_t dtype, int64_t n)
     bp_tensor_destroy(y);
 }
 
-/* Part j of rank r is what rank j has at r: of all to all, the transpose. */
+/* Part j of rank r's result is part r of rank j's source: the transpose. */
 static void check_all_to_all(struct rank *r, uint32_t dtype, int64_t n)
 {
     struct bp_tensor *x = create_tensor(dtype, n * r->size), *y = create_tensor(dtype, n * r->size),
@@ -248,7 +249,7 @@ static void check_all_to_all(struct rank *r, uint32_t dtype, int64_t n)
     bp_tensor_destroy(y);
 }
 
-/* Rank i sends to rank j as many as (i + 2 j) % 4 times n, and some none. */
+/* Rank i sends (i + 2 j) % 4 times n elements to rank j, so that some parts are empty. */
 static int64_t ragged_count(uint32_t i, uint32_t j, int64_t n)
 {
     return (int64_t)((i + 2 * j) % 4) * n;
@@ -287,7 +288,7 @@ static void check_p2p(struct rank *r, uint32_t dtype, int64_t n)
                      *z = create_tensor(dtype, n);
 
     fill_tensor(x, dtype, n, r->rank, 0);
-    OK(bp_comm_group_begin(r->comm, r->stream)); /* two each way: in order */
+    OK(bp_comm_group_begin(r->comm, r->stream)); /* two in each direction, to check their order */
     OK(bp_comm_send(r->comm, r->stream, x, next));
     OK(bp_comm_send(r->comm, r->stream, x, before));
     OK(bp_comm_recv(r->comm, r->stream, y, before));
@@ -356,7 +357,7 @@ static void be_process(uint32_t rank, uint32_t size, void *ctx)
     close_device();
 }
 
-/* As threads of this process, or as processes of their own. */
+/* Runs fn on ranks that are threads of this process, or processes. */
 static void run_on_ranks(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
 {
     struct work w = {.fn = fn};
@@ -373,7 +374,7 @@ static void run_on_ranks(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
 
 static void calls_of_many_sizes(void)
 {
-#ifdef __SANITIZE_THREAD__ /* to which a byte that is compared is as dear as one that is sent */
+#ifdef __SANITIZE_THREAD__ /* with it, comparing a byte costs as much as sending one */
     static const uint32_t sizes[] = {2, 3, 8};
 #else
     static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8};
@@ -382,7 +383,8 @@ static void calls_of_many_sizes(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) run_on_ranks(sizes[i], every_size);
 }
 
-/* Reductions of every dtype against double, on values that each holds exactly. */
+/* The expected result of a reduction, computed in double on values that each dtype holds
+ * exactly. */
 static double want_reduced(uint32_t reduction, double a, double b)
 {
     switch (reduction) {
@@ -396,7 +398,7 @@ static double want_reduced(uint32_t reduction, double a, double b)
 
 struct kind {
     uint32_t dtype, width;
-    double one[2];           /* of rank 0 and rank 1 */
+    double one[2]; /* of rank 0 and rank 1 */
     unsigned char bytes[2][8];
 };
 
@@ -469,7 +471,7 @@ static void dtypes_and_reductions(void)
     run_on_ranks(2, every_dtype);
 }
 
-/* Small floats are added in f32: 2048 + 1 + 1 in f16 is 2050, not 2048. */
+/* Small float types are added in f32: 2048 + 1 + 1 in f16 is 2050, not 2048. */
 static void adds_in_f32(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_rank(id, rank, size);
@@ -499,7 +501,7 @@ static void check_split(uint32_t rank, uint32_t size, void *id)
     half.size = bp_comm_size(half.comm);
     CHECK(half.size == (size + 1 - rank % 2) / 2, "%u", half.size);
     CHECK(half.rank == half.size - 1 - rank / 2, "%u of %u: %u", rank, half.size, half.rank);
-    for (int i = 0; i < 3; i++) { /* both at once */
+    for (int i = 0; i < 3; i++) { /* calls of both alternate */
         all_calls(&half, BP_F32, 100);
         all_calls(&r, BP_I32, 100);
     }
@@ -515,7 +517,7 @@ static void communicators_are_split(void)
     run_on_ranks(5, check_split);
 }
 
-/* Calls on asynchronous streams, and on two of them in turn: still in one order. */
+/* Calls on two asynchronous streams in turn must run in one order. */
 static void check_queued(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_rank(id, rank, size);
@@ -528,7 +530,7 @@ static void check_queued(uint32_t rank, uint32_t size, void *id)
         x[i] = create_tensor(BP_F32, 1000 + 1000 * i);
         fill_tensor(x[i], BP_F32, 1000 + 1000 * i, rank, i);
     }
-    OK(bp_comm_barrier(r.comm, r.stream)); /* mapping waits for all work of the device */
+    OK(bp_comm_barrier(r.comm, r.stream)); /* bp_tensor_map waits for all work of the device */
     for (int i = 0; i < 40; i++)
         OK(bp_comm_all_reduce(r.comm, streams[i % 2], x[i], x[i], BP_REDUCE_SUM));
     bp_comm_destroy(r.comm);
@@ -546,7 +548,7 @@ static void streams_with_queues(void)
     run_on_ranks(4, check_queued);
 }
 
-/* What the app does on signals stays as it was, whatever libraries are opened. */
+/* The app's signal handlers must remain installed, whatever libraries are loaded. */
 static void keeps_signals(uint32_t rank, uint32_t size, void *id)
 {
     struct sigaction before[NSIG], now;
@@ -570,7 +572,8 @@ static void signals_are_left_alone(void)
     if (processes) run_on_ranks(2, keeps_signals);
 }
 
-/* Files of device memory that are mapped here: this process's own, and those of others. */
+/* The number of files of device memory that are mapped in this process, its own and those of other
+ * ranks. */
 static int count_files(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -582,7 +585,7 @@ static int count_files(void)
     return n;
 }
 
-/* Memory that a rank gave back is not kept by the others. */
+/* The other ranks must not keep memory that a rank has freed. */
 static void gives_back(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_rank(id, rank, size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_crowd.c: a store that is given too much: silent connections, wrong tokens, wills and values.
- * Ranks that have the token still find each other, and the process that serves it keeps descriptors
- * and processor time for its own work. */
+/* test_crowd.c: tests a store under overload: silent connections, wrong tokens, wills and values.
+ * Ranks that have the token must still find each other, and the process that serves the store must
+ * keep descriptors and processor time for its own work. */
 #include "failing.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 enum { DESCRIPTORS = 64, OWN = 20, SILENT = 300 };
-#define IDLE_MOST 0.05 /* of a processor, in a second: what spins takes more on any machine */
+#define IDLE_MOST 0.05 /* of a processor, in 1 s; a spinning thread uses more on any machine */
 
 static int connect_raw(const char *address)
 {
@@ -25,8 +25,8 @@ static int connect_raw(const char *address)
     return fd;
 }
 
-/* A process with few descriptors that serves a store. For each byte that it gets it opens files,
- * and answers how many it could; 'k' it keeps them. */
+/* A process with few descriptors that serves a store. For each byte that it receives it opens
+ * files, and replies how many it could open; after 'k' it keeps them open. */
 struct server {
     pid_t pid;
     int ask, answer;
@@ -137,7 +137,7 @@ static void the_silent_keep_nobody_out(void)
     end_server(&s);
 }
 
-/* Others connect as fast as they can, say nothing, and come again. */
+/* Another process opens connections as fast as it can, sends nothing on them, and closes them. */
 static void ranks_join_in_a_flood(void)
 {
     struct server s = begin_server();
@@ -160,7 +160,7 @@ static void ranks_join_in_a_flood(void)
     end_server(&s);
 }
 
-/* A store that cuts the first connections off before it has heard the token. */
+/* A store that closes the first connections before it has received the token. */
 static void *cut_off_some(void *arg)
 {
     char greeting[40], yes[16] = "";
@@ -197,7 +197,8 @@ static void who_is_cut_off_tries_again(void)
     close(listener);
 }
 
-/* The app has no descriptor left: one rank more can join, the next when there is one again. */
+/* The app has no descriptor left: one more rank can join, and the next one when a descriptor is
+ * available again. */
 static void the_app_uses_all_descriptors(void)
 {
     struct server s = begin_server();
@@ -219,7 +220,8 @@ static void the_app_uses_all_descriptors(void)
     end_server(&s);
 }
 
-/* Those with the token get no more than their part of the descriptors, and are told. */
+/* Clients with the token receive only their share of the descriptors; further ones receive an
+ * error. */
 static void full_of_ranks(void)
 {
     struct server s = begin_server();
@@ -236,7 +238,7 @@ static void full_of_ranks(void)
     CHECK(strstr(bp_error_message(), "ulimit -n"), "%s", bp_error_message());
     CHECK(open_there(&s, 'o') == OWN, "the process has no descriptors left");
     bp_store_destroy(store[--n]);
-    for (int i = 0; i < 200 && status; i++) { /* until the store has seen that */
+    for (int i = 0; i < 200 && status; i++) { /* until the store has noticed */
         status = bp_store_create(s.address, 5ull * SECOND, &store[n]);
         if (status) usleep(10000);
     }
@@ -255,7 +257,7 @@ static bool is_closed(int fd)
     return false;
 }
 
-/* One try a connection, and a thousand a second. */
+/* A connection allows one attempt, and a store a thousand attempts per second. */
 static void tokens_cannot_be_tried_fast(void)
 {
     struct bp_store *store, *other;
@@ -279,8 +281,8 @@ static void tokens_cannot_be_tried_fast(void)
     bp_store_destroy(store);
 }
 
-/* A connection that says the token, and sends one request of a verb, for the key "ended". Returns
- * the status of the answer. */
+/* Sends one request of a verb for the key "ended" on a connection with a valid token. Returns the
+ * status of the reply. */
 static uint32_t send_request(int fd, uint16_t verb, const void *value, uint32_t size)
 {
     struct {
@@ -310,7 +312,8 @@ static int send_greeting(struct bp_store *store)
 
 enum { WILLS = 200, WILL_BYTES = 8000 };
 
-/* What a value has no room for is refused when it is said, and not lost when it is due. */
+/* A will that does not fit into its key's value is refused when it is set, rather than lost when
+ * its connection ends. */
 static void wills_are_kept_or_refused(void)
 {
     static char got[BP_STORE_VALUE_MAX], will[BP_STORE_VALUE_MAX];
@@ -337,7 +340,7 @@ static void wills_are_kept_or_refused(void)
     bp_store_destroy(store);
 }
 
-/* 256 MiB of values, and no more: of many bytes, or of many keys. */
+/* A store keeps at most 256 MiB, of large values or of many keys. */
 static void a_store_is_full(void)
 {
     static char value[BP_STORE_VALUE_MAX];

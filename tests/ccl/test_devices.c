@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_devices.c: communicators of devices whose memory the host does not reach, and of several
- * kinds: data goes by way of host memory.
+/* test_devices.c: tests communicators of devices whose memory the host cannot access, and of
+ * several kinds of devices: their data is staged through host memory.
  *
  *     test_devices DEVICE... : a name ("cpu:0"), or the path of a plugin
  *
- * Rank i has device i modulo their number; ranks are threads, or, if they are on several hosts,
- * processes. */
+ * Rank i has device i modulo their number. Ranks are threads, or, on several hosts, processes. */
 #include "rank.h"
 #include "repeated.h"
 
@@ -14,8 +13,8 @@
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
-/* PoCL's threads have alternate signal stacks of their own, which AddressSanitizer takes for those
- * that it gave them, and dies when it cannot give them back. */
+/* PoCL's threads set their own alternate signal stacks. AddressSanitizer takes these for the stacks
+ * that it set itself, and fails when it cannot free them. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -26,7 +25,7 @@ const char *__asan_default_options(void)
 static char **names;
 static uint32_t n_name;
 
-/* Values repeat themselves, and so do their sums. */
+/* Values repeat with a period, and so do their sums. */
 enum { PERIOD = 7, BLOCK = 200 * PERIOD };
 
 static float value_of(uint32_t rank, int64_t i)
@@ -45,7 +44,7 @@ static struct bp_tensor *create_filled(struct rank *r, int64_t n, uint32_t rank)
     return rank_write(r, n, data);
 }
 
-/* Element i of one rank, or (UINT32_MAX) the sum of all. */
+/* Element i of one rank, or (UINT32_MAX) the sum over all ranks. */
 static float expected_value(struct rank *r, uint32_t of, int64_t i)
 {
     float sum = 0;
@@ -55,7 +54,7 @@ static float expected_value(struct rank *r, uint32_t of, int64_t i)
     return sum;
 }
 
-/* Elements of t are those, from element `at` on. */
+/* Checks that the elements of t are those of a rank, from its element `at` on. */
 static void expect_from(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
                         uint32_t of, int64_t at)
 {
@@ -78,7 +77,7 @@ static void expect_elements(struct rank *r, const char *what, struct bp_tensor *
     expect_from(r, what, t, n, of, 0);
 }
 
-/* Part j is of rank j, from its element `at` on. */
+/* Checks that part j of t has the elements of rank j, from its element `at` on. */
 static void expect_parts(struct rank *r, const char *what, struct bp_tensor *t, int64_t n,
                          int64_t at)
 {
@@ -113,7 +112,7 @@ static void some_calls(struct rank *r, int64_t n)
     bp_tensor_destroy(all);
 }
 
-/* Calls whose tensors have a part for each rank, in place where that is possible. */
+/* Makes calls whose tensors have a part for each rank, in place where that is possible. */
 static void parted_calls(struct rank *r, int64_t n)
 {
     int64_t of_all = n * r->size, mine = r->rank * n, last = r->size - 1;
@@ -169,7 +168,7 @@ static void ragged_call(struct rank *r, int64_t n)
     bp_tensor_destroy(y);
 }
 
-/* However large calls are, what one takes of pinned memory is bounded. */
+/* A call uses a bounded amount of pinned memory, however large it is. */
 static void expect_bounded(struct rank *r)
 {
     struct bp_pool_stats stats = {.size = sizeof stats};
@@ -181,7 +180,7 @@ static void expect_bounded(struct rank *r)
     }
 }
 
-/* BP_CCL_NATIVE is 0 where it is there. */
+/* BP_CCL_NATIVE is 0 if it is set. */
 static bool is_native(void)
 {
     return n_name == 1 && !strcmp(*names, "sim:0") && !getenv("BP_CCL_NATIVE");
@@ -224,11 +223,12 @@ static void calls_by_the_host(void)
     if (getenv("KIT_HOSTS")) run_ranks(4, call_all);
 }
 
-/* Rank 1's device fails when the host brings its tensor: all are told, and nobody's is written. */
-/* How many ranks have come out of their first call, in memory that all of them share: a rank that
- * is still in it when rank 1 fails would hear of that failure there. */
+/* How many ranks have ended their first call, in memory that all of them share. A rank that were
+ * still in the first call when rank 1 fails would report the failure there. */
 static _Atomic uint32_t *ranks_past_first;
 
+/* Rank 1's device fails while its tensor is copied to the host: all ranks must report that, and no
+ * rank's result may be written. */
 static void fail_to_read(uint32_t rank, uint32_t size, void *id)
 {
     struct bp_tensor *x, *y;
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
         {"calls_by_the_host", calls_by_the_host},
-        /* of the simulator in processes */
+        /* needs the simulator in processes */
         {"a_failing_copy_is_told", a_failing_copy_is_told},
     };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_failures.c: ranks that do not come, die, or send what is not expected: who is to blame is
- * named to all others, in time; and they go on with a new communicator.
+/* test_failures.c: tests ranks that do not come, die, or send other data than expected. All other
+ * ranks must name the rank at fault within a time limit, and can continue with a new communicator.
  *
  *     test_failures [WORD] [SEED KILLS]
  *
- * Each rank is a process. Kills at random points print their seed; there are more of them with
+ * Each rank is a process. Kills at random points print their seed. There are more kills with
  * LARGE_TESTS in the environment, and fewer between hosts. */
 #include "failing.h"
 
@@ -66,7 +66,7 @@ static double processor_seconds(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* Two seconds of waiting cost at most 2 % of them. */
+/* A wait of two seconds may use at most 2 % of a processor. */
 static void wait_asleep(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -79,7 +79,7 @@ static void wait_asleep(uint32_t rank, uint32_t size, void *ctx)
         used = processor_seconds();
         if (rank == 1) usleep(2000000);
         if (i == 0) OK(bp_comm_barrier(comm, stream));
-        else if (rank == 0) { /* two at once: another way of waiting */
+        else if (rank == 0) { /* two at once: another wait function */
             OK(bp_comm_group_begin(comm, stream));
             OK(bp_comm_recv(comm, stream, x, 1));
             OK(bp_comm_recv(comm, stream, x, 1));
@@ -101,7 +101,7 @@ static void who_waits_sleeps(void)
     run(5, wait_asleep, UINT32_MAX);
 }
 
-/* Rank 0 waits for 1, which waits for 2, which does something else. */
+/* Rank 0 waits for rank 1, which waits for rank 2, which does something else. */
 static void wait_in_chain(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -143,7 +143,7 @@ static void pairs_are_compared(void)
     run(2, mixed_pair, UINT32_MAX);
 }
 
-/* Rank 1 dies; the others make a new communicator, of those that are left. */
+/* Rank 1 dies; the others create a new communicator without it. */
 static void die_in_call(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -172,7 +172,7 @@ static void the_dead_are_named_and_others_go_on(void)
     run(3, die_in_call, 1);
 }
 
-/* Who has ended all calls may go, with or without a word. */
+/* A rank that has ended all its calls may exit, with or without destroying its communicator. */
 static void leave_early(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -183,7 +183,7 @@ static void leave_early(uint32_t rank, uint32_t size, void *ctx)
     if (rank == 0) _exit(0);
     if (rank == 1) usleep(400000);
     if (rank == 1) OK(bp_comm_send(comm, stream, x, 2));
-    if (rank == 2) OK(bp_comm_recv(comm, stream, x, 1)); /* waits, and looks for the dead */
+    if (rank == 2) OK(bp_comm_recv(comm, stream, x, 1)); /* the wait also looks for dead ranks */
     bp_tensor_destroy(x);
     close_all(comm);
 }
@@ -219,7 +219,7 @@ static void an_abort_ends_all_waits(void)
     run(3, wait_for_abort, UINT32_MAX);
 }
 
-/* A call in a queue that is dropped, since work before it failed. */
+/* A call in a queue is dropped because work before it failed. */
 static void drop_call(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -232,7 +232,7 @@ static void drop_call(uint32_t rank, uint32_t size, void *ctx)
     OK(bp_stream_create_with(device, BP_STREAM_ASYNC, &later));
     OK(bp_comm_set_timeout(comm, SECOND / 2));
     OK(bp_comm_set_timeout(other, 20ull * SECOND));
-    if (rank == 0) { /* nobody comes to the first, and so the stream fails */
+    if (rank == 0) { /* rank 1 never makes this call, so the stream fails */
         OK(bp_comm_barrier(comm, later));
         OK(bp_comm_all_reduce(other, later, x, x, BP_REDUCE_SUM));
         FAILS(BP_ERR_TIMEOUT, "rank 1", bp_stream_synchronize(later));
@@ -251,7 +251,7 @@ static void dropped_calls_are_told(void)
     run(2, drop_call, UINT32_MAX);
 }
 
-/* Ranks of two hosts whose cable is cut: both sides give up in time. */
+/* The cable between the hosts of two ranks is cut: both sides must fail within a time limit. */
 static void cut_cable(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -278,7 +278,7 @@ static void a_cut_cable_is_noticed(void)
     if (getenv("KIT_HOSTS")) run(4, cut_cable, UINT32_MAX);
 }
 
-/* UCX's library is hidden, where only rank 1's process looks. */
+/* Hides UCX's library in rank 1's process only. */
 static void without_library(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -317,7 +317,7 @@ static void miss_rank(uint32_t rank, uint32_t size, void *ctx)
     if (rank != 1)
         FAILS(BP_ERR_TIMEOUT, "ranks 1, 4 of 5 did not come",
               bp_comm_create(device, &ids->first, rank, size + 1, &comm));
-    if (rank < 2) /* two of one number; the one that comes first waits in vain */
+    if (rank < 2) /* two ranks 0; the first one waits in vain */
         CHECK(bp_comm_create(device, &ids->second, 0, 2, &comm), "made by one rank");
     bp_device_destroy(device);
     bp_core_destroy(core);
@@ -367,7 +367,7 @@ static void a_token_that_is_wrong(void)
     core = NULL;
 }
 
-/* A process that serves a store, until it is killed. */
+/* A process that serves a store until it is killed. */
 static pid_t serve_store(struct bp_comm_id *out_id)
 {
     int ends[2];
@@ -390,7 +390,7 @@ static pid_t serve_store(struct bp_comm_id *out_id)
     return pid;
 }
 
-/* Those who have met need it no more, but to split; nobody else can join. */
+/* Without the store, ranks that have met can continue, but not split; no further rank can join. */
 static void without_store(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -399,7 +399,7 @@ static void without_store(uint32_t rank, uint32_t size, void *ctx)
 
     OK(bp_comm_barrier(comm, stream));
     if (rank == 0) kill((pid_t)ids->victim, SIGKILL);
-    while (!kill((pid_t)ids->victim, 0)) usleep(1000); /* until its parent has seen it */
+    while (!kill((pid_t)ids->victim, 0)) usleep(1000); /* until its parent has reaped it */
     OK(bp_comm_all_reduce(comm, stream, x, x, BP_REDUCE_SUM));
     FAILS(BP_ERR_PEER, "is gone", bp_comm_split(comm, 0, 0, &other));
     OK(bp_comm_all_reduce(comm, stream, x, x, BP_REDUCE_SUM));
@@ -426,11 +426,11 @@ static void a_store_that_is_gone(void)
 
     ids.victim = (uint32_t)serve_store(&ids.first);
     ids.second = ids.first;
-    ids.second.text[strlen(ids.second.text) - 1] ^= 1; /* another name there */
+    ids.second.text[strlen(ids.second.text) - 1] ^= 1; /* another name in the same store */
     kit_processes(2, without_store, &ids, UINT32_MAX, reap_process);
 }
 
-/* Calls of all kinds, one after the other, until one fails. t: as call_number's. */
+/* Makes a call of any kind. t: the tensors of call_number. */
 static enum bp_status some_call(struct bp_comm *comm, struct bp_tensor *const *t, unsigned kind)
 {
     uint32_t rank = bp_comm_rank(comm), size = bp_comm_size(comm);
@@ -449,12 +449,13 @@ static enum bp_status some_call(struct bp_comm *comm, struct bp_tensor *const *t
     }
 }
 
-/* Ranks, as bits, that UCX 1.13 ended by an assertion of its own when another rank died
- * (docs/decisions/0016-hosts.md): they may be named too. In memory of all ranks. */
+/* Bit mask of ranks that UCX 1.13 terminated by an assertion when another rank died
+ * (docs/decisions/0016-hosts.md); messages may name them too. In memory that all ranks share. */
 static _Atomic uint32_t *lost;
 static uint32_t own_rank;
 
-/* An abort that no frame of UCX's libraries made, or a sanitizer, is one. */
+/* Handles SIGABRT. The abort is a failure of the test unless a frame of UCX's libraries caused it;
+ * a sanitizer's abort always is. */
 static void on_abort(int number)
 {
     static const char said[] = "# an assertion in UCX ended a rank\n";
@@ -474,7 +475,7 @@ static void on_abort(int number)
     _exit(0);
 }
 
-/* Whether the last message names the rank that was killed, or one that UCX ended. */
+/* Whether the last message names the rank that was killed, or one that UCX terminated. */
 static bool names_one_that_died(uint32_t victim)
 {
     uint32_t died = atomic_load(lost) | 1u << victim;
@@ -499,7 +500,7 @@ static void work_until_killed(uint32_t rank, uint32_t size, void *ctx)
 
     setenv("BP_CCL_TIMEOUT", "3", 1);
     own_rank = rank;
-    if (getenv("KIT_HOSTS") && backtrace(&(void *){NULL}, 1)) /* once here: it opens a library */
+    if (getenv("KIT_HOSTS") && backtrace(&(void *){NULL}, 1)) /* this loads a library */
         signal(SIGABRT, on_abort);
     OK(bp_core_create(NULL, &core));
     OK(bp_device_create(core, "cpu:0", &device));
@@ -518,7 +519,7 @@ static void work_until_killed(uint32_t rank, uint32_t size, void *ctx)
     CHECK(seconds() - begin < 8, "seed %u: %g s", ids->seed, seconds() - begin);
 }
 
-/* About half of the time while ranks still find each other. */
+/* Kills a rank; in about half of the runs the ranks are still meeting then. */
 static void kill_one(pid_t *pid, uint32_t size, void *ctx)
 {
     struct ids *ids = ctx;
@@ -531,7 +532,7 @@ static void kill_one(pid_t *pid, uint32_t size, void *ctx)
 
 static unsigned kill_seed, kills;
 
-/* Each step-th one. */
+/* Runs the kills `first`, `first` + `step`, and so on. */
 static void kill_some(unsigned first, unsigned step)
 {
     lost = mmap(NULL, sizeof *lost, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -547,7 +548,7 @@ static void kill_some(unsigned first, unsigned step)
     }
 }
 
-/* Most of the time all wait: where there are many kills, some go on at once. */
+/* The ranks wait most of the time, so that several of many kills can run in parallel. */
 static void kills_at_random(void)
 {
     unsigned step = kills > 200 ? 4 : 1;

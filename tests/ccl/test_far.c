@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_far.c: what holds between hosts only: a root that does not wait owes nothing when its call
- * has ended, and gives up at the deadline; a rank that dies between the head and the data of a call
- * is named. Each rank is a process. */
+/* test_far.c: tests cases that exist only between hosts. A root that does not wait has no unsent
+ * data when its call has ended, and gives up at the deadline. A rank that dies between the header
+ * and the data of a call is named. Each rank is a process. */
 #include "failing.h"
 
 #include <dirent.h>
@@ -9,11 +9,11 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-/* What a root has sent comes, though it makes no further call until then: however many calls of how
- * many bytes they were, on a connection that has only begun, whose packets are small. */
+/* Data that a root has sent must arrive although the root makes no further call, for any number and
+ * size of calls, on a new connection with small packets. */
 struct progress {
     struct ids ids;
-    _Atomic int come; /* so many communicators have ended */
+    _Atomic int come; /* number of communicators that have ended */
 };
 
 static void check_progress(uint32_t rank, uint32_t size, void *ctx)
@@ -48,7 +48,7 @@ static void check_progress(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-/* Nobody takes what a root sends: at the deadline it names who does not come. */
+/* No rank receives the data that a root sends: at the deadline the root names the missing rank. */
 static void send_in_vain(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -92,11 +92,11 @@ static int count_files(void)
     return n;
 }
 
-/* The folder of this program. A rank cannot ask for it in a chroot: it has mounts of its own, and
- * the kernel then names the program from the root of the mounts before. */
+/* The folder of this program. A rank in a chroot cannot query it, because the rank has its own
+ * mounts, and the kernel then reports the program's path from the root of the mounts before. */
 static char own[400];
 
-/* Its module is the one that dies: dying_net.c. */
+/* Selects the network module that kills the process: dying_net.c. */
 static void die_sending(const char *bytes, bool part)
 {
     char path[2000];
@@ -108,7 +108,7 @@ static void die_sending(const char *bytes, bool part)
     if (part) setenv("KIT_PART", "", 1);
 }
 
-/* The call of a round that rank 1 dies in. */
+/* The call in which rank 1 dies in this round. */
 static enum bp_status call_of_round(int round, struct bp_comm *comm, uint32_t rank,
                                     struct bp_tensor *x, struct bp_tensor *all)
 {

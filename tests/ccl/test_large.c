@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_large.c: calls of more than 2^31 bytes, and of more than 2^31 elements. Each needs 5 GB of
- * memory: with LARGE_TESTS in the environment only.
+/* test_large.c: tests calls of more than 2^31 bytes, and of more than 2^31 elements. Each needs 5
+ * GB of memory, so they run only with LARGE_TESTS in the environment.
  *
  *     test_large [processes] : ranks are threads, or processes */
 #include "rank.h"
@@ -17,7 +17,7 @@ static void *create_mapped(struct rank *r, uint32_t dtype, int64_t n, struct bp_
     return data;
 }
 
-/* Differs where an index that lost its upper half would look. */
+/* Differs between element i and the element that an index without its upper half would address. */
 static uint8_t value_of(uint32_t rank, int64_t i)
 {
     return (uint8_t)(i * 31 + (i >> 20) * 7 + (i >> 31) + rank * 5);
@@ -46,7 +46,7 @@ static void reduces_bytes(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-/* Whole numbers up to 127: sums are up to 254, which bf16 holds. */
+/* Whole numbers up to 127; their sums, up to 254, are exact in bf16. */
 static uint16_t bf16_value_of(uint32_t rank, int64_t i)
 {
     union {
@@ -78,7 +78,7 @@ static void reduces_bf16(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-/* Parts of 2^30 bytes and more: the last one begins near 2^30, and ends behind 2^31. */
+/* Parts of more than 2^30 bytes: the last one begins near 2^30, and ends behind 2^31. */
 static void gathers_bytes(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = rank_join("cpu:0", rank, size, id);
@@ -138,7 +138,7 @@ static void send_of_2_31_elements(void)
     run_large(sends_bytes);
 }
 
-/* Bytes of memory that are free, or would be soon. */
+/* Bytes of memory that are available. */
 static double available_bytes(void)
 {
     FILE *file = fopen("/proc/meminfo", "re");

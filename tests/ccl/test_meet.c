@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_meet.c: ranks that find each other although another rank is stopped, has a wrong number, or
- * although another user takes the name under which rank 0 announces its store. */
+/* test_meet.c: tests that ranks find each other although another rank is stopped or has a wrong
+ * number, or another user takes the name under which rank 0 announces its store. */
 #include "failing.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 enum { NOBODY = 65534 };
 static pid_t own_pid; /* of the program, in its children too */
 
-/* The environment of a rank that Open MPI has started, without a store. Returns the name under
- * which rank 0 announces its own. */
+/* Sets the environment of a rank that Open MPI has started, without a store. Returns the name under
+ * which rank 0 announces its store. */
 static const char *set_environment(uint32_t rank, uint32_t ranks, const char *seconds_to_wait)
 {
     static char name[100], text[40];
@@ -32,7 +32,7 @@ static const char *set_environment(uint32_t rank, uint32_t ranks, const char *se
     return name;
 }
 
-/* Forks; in the child an alarm ends what hangs. */
+/* Forks a child with an alarm that ends it if it hangs. */
 static pid_t fork_with_alarm(void)
 {
     pid_t pid;
@@ -55,7 +55,7 @@ static void expect_end(pid_t pid, const char *who)
           (unsigned)status);
 }
 
-/* A rank 0 of a job, which has announced its store, and its id. */
+/* Starts a process that is rank 0 of a job and has announced its store. out_id: the job's id. */
 static pid_t begin_job(uint32_t ranks, struct bp_comm_id *out_id)
 {
     int ends[2];
@@ -112,8 +112,8 @@ static void a_stopped_rank_0_is_named(void)
     end_job(first);
 }
 
-/* Binds a name as another user, and takes no connections: so who connects waits, or (full) finds
- * no room. */
+/* Starts a process of another user that binds a name and accepts no connections. A client then
+ * waits, or (full) finds no room in the queue. */
 static pid_t bind_as_other_user(const char *name, bool full)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -150,7 +150,7 @@ static void create_in_job(uint32_t rank, uint32_t size, void *ctx)
 
     (void)ctx;
     set_environment(rank, size, "30");
-    if (rank == 0) usleep(100000); /* the others look for it before it is there */
+    if (rank == 0) usleep(100000); /* the others look for the store before it exists */
     OK(bp_comm_id_of_job(&id, &own, &all));
     CHECK(own == rank && all == size, "%u of %u", own, all);
     struct bp_comm *comm = join(&id, rank, size);
@@ -158,7 +158,7 @@ static void create_in_job(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-/* Root of a container or of a user namespace may lack the capability, or the other user. */
+/* Root in a container or in a user namespace may lack the capability, or the other user. */
 static bool cannot_be_another_user(void)
 {
     int status = -1;
@@ -182,7 +182,7 @@ static void strangers_cannot_take_the_name(void)
     }
 }
 
-/* Without a rank 0 the message says whose the name is. */
+/* Without a rank 0 the message names the owner of the name. */
 static void strangers_are_named(void)
 {
     pid_t stranger = bind_as_other_user(set_environment(1, 2, "0.3"), false),
@@ -218,7 +218,7 @@ static void two_ranks_0_of_a_job(void)
 
 static void begin_rank(void)
 {
-    setenv("BP_CCL_TIMEOUT", "45", 1); /* an alarm ends who waits so long */
+    setenv("BP_CCL_TIMEOUT", "45", 1); /* longer than the alarm that ends a waiting rank */
     alarm(40);
     OK(bp_core_create(NULL, &core));
     OK(bp_device_create(core, "cpu:0", &device));
@@ -230,7 +230,7 @@ static void end_rank(void)
     bp_core_destroy(core);
 }
 
-/* Of 4 ranks the last says that it is rank 1. */
+/* Of 4 ranks the last one claims to be rank 1. */
 static void use_rank_twice(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -247,7 +247,7 @@ static void all_hear_of_two_ranks_of_one_number(void)
     run(4, use_rank_twice, UINT32_MAX);
 }
 
-/* Of 3 ranks the last says that it is rank 7, or that there are 300. */
+/* Of 3 ranks the last one claims to be rank 7, or that there are 300 ranks. */
 static void use_wrong_number(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -266,7 +266,7 @@ static void all_hear_of_a_number_that_cannot_be(void)
     run(3, use_wrong_number, UINT32_MAX);
 }
 
-/* By hand: BP_RANK=7 of BP_WORLD_SIZE=3. */
+/* A user has set BP_RANK=7 with BP_WORLD_SIZE=3. */
 static void outside_job(uint32_t rank, uint32_t size, void *ctx)
 {
     struct bp_comm_id id;
@@ -299,7 +299,7 @@ static void all_hear_of_a_number_in_the_environment(void)
     bp_store_destroy(store);
 }
 
-/* What comes too late, when all have met, is no failure of those. */
+/* A wrong rank that comes after all ranks have met does not make them fail. */
 static void late_one(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;

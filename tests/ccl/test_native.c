@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_native.c: communicators whose devices talk to each other by themselves, on the simulator's
- * stand-in for NCCL: calls do not wait, keep the order of streams, and whoever is to blame for one
- * that cannot end is named in time.
+/* test_native.c: tests native collectives, on the simulator's stand-in for NCCL: calls do not wait
+ * and keep the order of streams, and the rank at fault for a call that cannot end is named within a
+ * time limit.
  *
  *     test_native threads|processes [WORD] */
 #include "native_rank.h"
@@ -19,7 +19,7 @@ static uint64_t count_blocked(struct rank *r)
     return n;
 }
 
-/* Rank 0 gives calls long before the others do. */
+/* Rank 0 makes calls long before the others do. */
 static void too_far_ahead(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -48,7 +48,7 @@ static void calls_do_not_wait(void)
     run(2, too_far_ahead, NOBODY);
 }
 
-/* More calls than shared memory has room for: who is ahead waits for the others. */
+/* More calls than the log in shared memory holds: a rank that is ahead waits for the others. */
 static void run_many(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -108,7 +108,7 @@ static void order_of_streams(void)
     run(2, in_order, NOBODY);
 }
 
-/* Calls on two streams that know nothing of each other: they are done in the order of the calls. */
+/* Calls on two independent streams run in the order of the calls. */
 static void alternate_streams(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -136,8 +136,8 @@ static void order_of_calls(void)
     run(2, alternate_streams, NOBODY);
 }
 
-/* What the library does not have goes by the host: booleans, and the least of floats, of which one
- * is no number. */
+/* Calls that the library does not support go through the host: reductions of booleans, and the
+ * minimum of floats, one of which is NaN. */
 static void mixed_ways(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -163,7 +163,7 @@ static void mixed_ways(uint32_t rank, uint32_t size, void *id)
     OK(bp_tensor_read(r.stream, b, got, sizeof got));
     for (uint32_t i = 0; i < N; i++) CHECK(got[i] == (i < size), "element %u", i);
     OK(bp_comm_barrier(r.comm, r.stream));
-    usleep(3300000); /* nothing is left that time could be up for */
+    usleep(3300000); /* no call is left that could time out */
     OK(bp_comm_error(r.comm));
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
@@ -221,7 +221,7 @@ static void other_calls_are_named(void)
     run(ranks(3), differ_in_calls, NOBODY);
 }
 
-/* Rank 0 is ahead by more calls than shared memory has room for when rank 1 makes another one. */
+/* Rank 0 makes another call, while it is more calls ahead than the log in shared memory holds. */
 static void differ_late(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -243,7 +243,7 @@ static void a_late_difference_is_named(void)
     run(2, differ_late, NOBODY);
 }
 
-/* Rank 1 does not come; it stays alive for long enough. */
+/* Rank 1 makes no further call, but stays alive long enough. */
 static void stay_away(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -291,7 +291,7 @@ static void a_receive_without_its_send_ends(void)
     run(2, wait_in_vain, NOBODY);
 }
 
-/* The read waits for the call, and what it reads then is not what the call would have made. */
+/* The read waits for the call before it, and must fail with it instead of returning wrong data. */
 static void read_in_vain(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -315,7 +315,7 @@ static void a_read_fails_with_the_call_before_it(void)
     run(2, read_in_vain, NOBODY);
 }
 
-/* Rank 2 does not send: it is named, and not rank 1, which does. */
+/* Rank 2 does not send: rank 2 must be named, and not rank 1, which sends. */
 static void wait_for_two(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -323,7 +323,7 @@ static void wait_for_two(uint32_t rank, uint32_t size, void *id)
 
     OK(bp_comm_set_timeout(r.comm, SECOND / 2));
     if (!rank) {
-        usleep(300000); /* rank 1 has given its side */
+        usleep(300000); /* rank 1 has logged its side */
         OK(bp_comm_group_begin(r.comm, r.stream));
         OK(bp_comm_recv(r.comm, r.stream, x, 1));
         OK(bp_comm_recv(r.comm, r.stream, y, 2));
@@ -362,7 +362,7 @@ static void abort_it(uint32_t rank, uint32_t size, void *id)
           bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
     bp_tensor_destroy(x);
     rank_close(&r);
-    r = join_native(rank, size, (struct bp_comm_id *)id + 1); /* and they go on */
+    r = join_native(rank, size, (struct bp_comm_id *)id + 1); /* the ranks can continue */
     x = filled(&r, N, 1);
     OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
     expect(&r, "all_reduce", x, N, (float)size);
@@ -375,7 +375,7 @@ static void an_abort_ends_what_waits(void)
     run(ranks(2), abort_it, NOBODY);
 }
 
-/* A call that all have seen end. */
+/* A call whose end all ranks have seen. */
 static void sum_well(struct rank *r, struct bp_tensor *x)
 {
     OK(bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_SUM));
@@ -383,7 +383,7 @@ static void sum_well(struct rank *r, struct bp_tensor *x)
     OK(bp_comm_barrier(r->comm, r->stream));
 }
 
-/* Rank 1 is stopped; it hears of that when it goes on. */
+/* Rank 1 is stopped; it learns of the failure when it continues. */
 static void stop_rank(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -391,14 +391,14 @@ static void stop_rank(uint32_t rank, uint32_t size, void *id)
 
     sum_well(&r, x);
     if (rank != 1) {
-        usleep(300000); /* it has stopped */
+        usleep(300000); /* until rank 1 has stopped */
         OK(bp_comm_set_timeout(r.comm, SECOND / 2));
         OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
         expect_failure(&r, BP_ERR_TIMEOUT, "rank 1 ", 3);
         FAILS(BP_ERR_TIMEOUT, " did not come", bp_comm_error(r.comm));
         usleep(1500000);
     } else {
-        if (!fork()) { /* who wakes it */
+        if (!fork()) { /* a process that continues this one */
             usleep(2000000);
             kill(getppid(), SIGCONT);
             _exit(0);
@@ -435,7 +435,8 @@ static void the_dead_are_named(void)
     run(ranks(3), die_in_call, 1);
 }
 
-/* Rank 0 serves the store, and dies: its own host sees that, the others that the store is gone. */
+/* Rank 0 serves the store, and dies. The ranks of its host notice its death, the other ranks notice
+ * that the store is gone. */
 static void die_with_store(uint32_t rank, uint32_t size, void *ctx)
 {
     struct {
@@ -472,8 +473,8 @@ static void the_store_may_die(void)
     munmap(shared, 4096);
 }
 
-/* Rank 2 has ended all it was in, and goes without a word: that is none of the others' business.
- * Then rank 1 dies, which rank 0 waits for. */
+/* Rank 2 has ended all its calls, and exits without destroying its communicator, which must not
+ * affect the others. Then rank 1 dies, for which rank 0 waits. */
 static void die_in_send(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -500,7 +501,8 @@ static void only_who_is_needed_may_not_die(void)
     run(3, die_in_send, 1);
 }
 
-/* Tensors that are given back while their call is under way: their memory is not used before. */
+/* The memory of tensors that are destroyed while their call is in progress must not be reused
+ * before the call ends. */
 static void destroy_in_call(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -531,7 +533,7 @@ static void memory_of_calls_under_way_is_kept(void)
     run(2, destroy_in_call, NOBODY);
 }
 
-/* A communicator that is given back while its calls are under way. */
+/* A communicator is destroyed while its calls are in progress. */
 static void leave_early(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -551,7 +553,7 @@ static void given_back_while_calls_are_under_way(void)
     run(2, leave_early, NOBODY);
 }
 
-/* What fails on rank 1; and a call that is made by it. */
+/* The function that fails on rank 1; call_named makes a call that uses it. */
 static const char *doomed;
 
 static enum bp_status call_named(struct rank *r, struct bp_tensor *x, struct bp_tensor *all,
@@ -575,12 +577,12 @@ static void fail_in_call(uint32_t rank, uint32_t size, void *id)
     enum bp_status status;
 
     if (rank == 1) setenv("BP_SIM_FAIL", doomed, 1);
-    if (strstr(doomed, "Async")) setenv("BP_SIM_CCL_WAITS", "1", 1); /* else it is for joining */
+    if (strstr(doomed, "Async")) setenv("BP_SIM_CCL_WAITS", "1", 1); /* otherwise joining uses it */
     r = join_native(rank, size, id);
     x = filled(&r, N, 1);
     y = filled(&r, size * N, 1);
     all = filled(&r, size * N, 1);
-    if (!rank) usleep(100000); /* the other rank's call is under way for some time */
+    if (!rank) usleep(100000); /* the other rank's call is in progress for some time */
     status = call_named(&r, x, all, y);
     if (rank == 1 && !strstr(doomed, "Async") && !strstr(doomed, "work")) {
         CHECK(status == BP_ERR_DEVICE && strstr(bp_error_message(), "answers 5"), "%s: %s",
@@ -590,7 +592,7 @@ static void fail_in_call(uint32_t rank, uint32_t size, void *id)
         CHECK(bp_stream_synchronize(r.stream) != BP_OK, "the stream's work did not fail");
         while (bp_comm_error(r.comm) == BP_OK) usleep(1000);
         FAILS(BP_ERR_PEER, status ? "rank 1 could not begin" : "work of rank 1 failed",
-              bp_comm_error(r.comm)); /* it may have failed while the call was still given */
+              bp_comm_error(r.comm)); /* it may have failed while the call was being submitted */
     } else {
         if (status == BP_OK) status = bp_stream_synchronize(r.stream);
         CHECK(status == BP_ERR_PEER, "%s: %s", bp_status_name(status), bp_error_message());
@@ -617,7 +619,7 @@ static void each_call_fails_once(void)
     }
 }
 
-/* Where ranks cannot be joined by the library, they are without it: all of them. */
+/* If the library cannot join one rank, all ranks are staged instead. */
 static void fail_to_join(uint32_t rank, uint32_t size, void *id)
 {
     struct bp_tensor *x;
@@ -655,7 +657,7 @@ static void without_the_library(void)
 
 static bool waits_in_the_library; /* as before NCCL 2.14 */
 
-/* Threads of this process. */
+/* Number of threads of this process. */
 static int count_threads(void)
 {
     DIR *folder = opendir("/proc/self/task");
@@ -666,8 +668,9 @@ static int count_threads(void)
     return n;
 }
 
-/* Rank 1 stops, dies or hangs in the library while it joins them: the others are not kept there,
- * nor is a thread of theirs. A call that waits is left behind with the thread that made it. */
+/* Rank 1 stops, dies or hangs while the library joins the ranks. The other ranks must not remain in
+ * the library, nor any of their threads; only a blocking call is left behind with the thread that
+ * made it. */
 static void join_in_vain(uint32_t rank, uint32_t size, void *id)
 {
     bool dies = !strcmp(doomed, "die"), hangs = !strcmp(doomed, "hang");
@@ -692,7 +695,7 @@ static void join_in_vain(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-/* Who is stopped does not hear its alarm. */
+/* Kills a stopped rank, which does not receive its alarm. */
 static void kill_stopped(pid_t *pid, uint32_t size, void *id)
 {
     siginfo_t info;
@@ -716,8 +719,8 @@ static void nobody_is_kept_in_the_library(void)
     }
 }
 
-/* The far host is cut off, of which nothing is heard any more: who calls is told at the timeout
- * whom it waits for, and so is whoever calls there, later. */
+/* The remote host is cut off. A rank that makes a call must fail at the timeout, and name the ranks
+ * that it waits for; so must a rank of the remote host that makes a call later. */
 static void cut_off(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -743,7 +746,7 @@ static void cut_off(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-/* The last: there is no cable any more. */
+/* Runs last, because afterwards the cable is cut. */
 static void a_cut_cable_is_noticed(void)
 {
     if (getenv("KIT_HOSTS")) run(ranks(3), cut_off, NOBODY);
@@ -767,7 +770,7 @@ int main(int argc, char **argv)
         {"an_abort_ends_what_waits", an_abort_ends_what_waits},
         {"given_back_while_calls_are_under_way", given_back_while_calls_are_under_way},
         {"memory_of_calls_under_way_is_kept", memory_of_calls_under_way_is_kept},
-        /* of processes alone */
+        /* for processes only */
         {"the_stopped_are_named", the_stopped_are_named},
         {"the_dead_are_named", the_dead_are_named},
         {"the_store_may_die", the_store_may_die},

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_native_parts.c: calls that devices do by themselves, and whose parts, dtypes or roots differ
- * from rank to rank: the library would wait for ever, or take wrong bytes; the ranks that differ
- * are told, and what each of them calls.
+/* test_native_parts.c: tests native calls whose part sizes, dtypes or roots differ between ranks.
+ * The library alone would wait for ever, or accept wrong bytes; the differing ranks must be
+ * reported, with the call of each.
  *
  *     test_native_parts threads|processes [WORD] */
 #include "native_rank.h"
 
-/* Who comes first, and what is wrong. */
+/* The rank that calls first; the other one calls later. */
 static uint32_t first;
 
 static struct bp_tensor *of_type(struct rank *r, uint32_t dtype, int64_t n)
@@ -17,7 +17,8 @@ static struct bp_tensor *of_type(struct rank *r, uint32_t dtype, int64_t n)
     return t;
 }
 
-/* The later one is told by its call, the other by its stream's wait; both at once. */
+/* The later rank reports the mismatch in its call, the other one in its stream's wait; both do so
+ * within a moment. */
 static void expect_told(struct rank *r, enum bp_status status, const char *words)
 {
     CHECK(status == BP_OK || status == BP_ERR_INVALID, "%s: %s", bp_status_name(status),
@@ -44,7 +45,7 @@ static void send_less(uint32_t rank, uint32_t size, void *id)
     struct rank r = join_native(rank, size, id);
     struct bp_tensor *x = filled(&r, N, 1), *half = rank_view(x, 0, N / 2);
 
-    if (rank) OK(bp_comm_send(r.comm, r.stream, x, 0)); /* one that is right goes before */
+    if (rank) OK(bp_comm_send(r.comm, r.stream, x, 0)); /* a correct one precedes */
     else OK(bp_comm_recv(r.comm, r.stream, x, 1));
     take_turns(&r);
     expect_told(&r,
@@ -61,7 +62,7 @@ static void counts_of_pairs(void)
     in_both_orders(2, send_less);
 }
 
-/* As many bytes. */
+/* The sizes in bytes are equal. */
 static void send_others(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -81,7 +82,7 @@ static void dtypes_of_pairs(void)
     in_both_orders(2, send_others);
 }
 
-/* Nothing is a message too. */
+/* Empty messages are compared too. */
 static void send_nothing(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -104,7 +105,8 @@ static void empty_messages(void)
     in_both_orders(2, send_nothing);
 }
 
-/* One of a group, as far back as it is kept: 256 parts, or 32 between hosts. */
+/* One transfer of a group differs, as far back as records are kept: 256 transfers, or 32 between
+ * hosts. */
 static void send_many(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -129,7 +131,7 @@ static void one_of_a_group(void)
     in_both_orders(2, send_many);
 }
 
-/* Rank 0 expects of rank 1 what that does not send; with all others all is well. */
+/* Rank 0 expects from rank 1 another number than rank 1 sends; all other pairs agree. */
 static void differ_in_parts(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -152,7 +154,7 @@ static void ragged_counts(void)
     in_both_orders(3, differ_in_parts);
 }
 
-/* Rank 1 has nothing for anybody, and rank 0 expects something. */
+/* Rank 1 sends nothing to any rank, and rank 0 expects data. */
 static void have_nothing(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);
@@ -172,7 +174,7 @@ static void ragged_counts_of_nothing(void)
     in_both_orders(2, have_nothing);
 }
 
-/* What the library is given as bytes is of one dtype, and has one root, all the same. */
+/* dtype and root must agree although the library receives the data as bytes. */
 static void differ_in_dtype(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);

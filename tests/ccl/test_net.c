@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_net.c: the network module by itself: messages with heads, whose data is taken where the head
- * is the one that is wanted; messages of which a part only has come, from a process that has died,
- * are given up.
+/* test_net.c: tests the network module alone: data behind a message's header is received only if
+ * the header is the expected one; incomplete messages of a process that has died are cancelled.
  *
  *   test_net MODULE [CASE] */
 #include "kit.h"
@@ -13,14 +12,14 @@ enum { MESSAGES = 200, BYTES = 200 << 10, HELLO = 1000 };
 
 static const struct bp_net *net;
 
-/* A rank's worker, and its way to the other's; addresses go by pipes, which hosts do not matter to.
- */
+/* A rank's worker, and its connection to the other rank. Addresses are exchanged by pipes, which
+ * work between namespaces. */
 struct side {
     void *worker, *peer;
 };
 
 struct pipes {
-    int to[2][2]; /* of a rank: where it reads, where others write */
+    int to[2][2]; /* of each rank: the end to read, the end for others to write */
 };
 
 static struct side connect_side(const struct pipes *p, uint32_t rank)
@@ -40,7 +39,7 @@ static struct side connect_side(const struct pipes *p, uint32_t rank)
     return s;
 }
 
-/* Both are there. */
+/* Waits until both ranks have exchanged a message. */
 static void exchange_greetings(const struct side *s)
 {
     struct bp_net_op out, in;
@@ -59,8 +58,8 @@ static void wait_request(const struct side *s, const struct bp_net_op *op)
     CHECK(!op->status, "status %u", op->status);
 }
 
-/* Messages by number: how long data is that is sent, and that there is room for; whether the head
- * is the one that is wanted. The longest go in several pieces. */
+/* Messages by number: bytes sent, room of the receiver, and whether the header is the expected one.
+ * The longest messages travel in several parts. */
 enum { TEXT = 32 };
 static const struct {
     uint32_t sent, room;
@@ -93,7 +92,7 @@ static void recv_headed(const struct side *s, bool late)
 {
     static char data[1 << 18];
 
-    if (late) usleep(100000); /* what has come by then is taken as it was kept */
+    if (late) usleep(100000); /* messages that arrived earlier are taken from the buffer */
     for (uint64_t i = 0; i < HEADED; i++) {
         char head[TEXT] = {0}, want[TEXT];
         uint32_t taken = headed[i].sent < headed[i].room ? headed[i].sent : headed[i].room;
@@ -136,7 +135,7 @@ static void data_is_taken_behind_the_head_that_is_wanted(void)
     kit_processes_for(20, 2, one_way, &p, UINT32_MAX, NULL);
 }
 
-/* More than the systems' buffers take, while the other does not read; then it dies. */
+/* Sends more than the systems' buffers hold, while the other rank does not read; then dies. */
 static void send_and_die(const struct side *s, const struct pipes *p)
 {
     static struct bp_net_op op[MESSAGES];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_odd.c: ranks that make other calls than the rest: they are named to all, and no bytes of
- * theirs are taken, nor theirs of others. Each rank is a process. */
+/* test_odd.c: tests ranks that make other calls than the rest: all ranks must report those ranks,
+ * and no data may pass between different calls. Each rank is a process. */
 #include "failing.h"
 
-/* Rank 1 makes another call; size: 1 of 3 is odd, of 2 both are named. */
+/* Rank 1 makes another call. Of 3 ranks or more it is the minority; of 2, both calls are named. */
 static void make_other_call(uint32_t rank, uint32_t size, void *ctx)
 {
     const struct ids *ids = ctx;
@@ -25,7 +25,7 @@ static void make_other_call(uint32_t rank, uint32_t size, void *ctx)
         else if (i == 2) status = bp_comm_all_reduce(each, stream, z, z, BP_REDUCE_SUM);
         else status = bp_comm_all_reduce(each, stream, x, x, BP_REDUCE_MAX);
         expect_failure(each, status, BP_ERR_INVALID, size > 2 ? want[i] : "rank 1 ", "sequence 2");
-        OK(bp_comm_error(comm)); /* the other communicator is as good as before */
+        OK(bp_comm_error(comm)); /* the other communicator still works */
         OK(bp_comm_barrier(comm, stream));
         bp_comm_destroy(each);
     }
@@ -41,8 +41,8 @@ static void other_calls_are_named(void)
     run(5, make_other_call, UINT32_MAX);
 }
 
-/* Whether a rank may have got the data of its own call, which failed after that: the root of a
- * broadcast or a scatter made the same call, and the rank heard later of rank 1's. */
+/* Whether a rank may have received the data of its own call, which failed later: the root of a
+ * broadcast or a scatter made the same call, and the rank noticed rank 1's call afterwards. */
 static bool is_of_same_call(int call, uint32_t rank, uint32_t root, struct bp_tensor *to_one)
 {
     bool sends = call % CALLS == 1 || call % CALLS == 7;
@@ -50,8 +50,8 @@ static bool is_of_same_call(int call, uint32_t rank, uint32_t root, struct bp_te
     return sends && rank != 1 && root != 1 && is_filled(to_one, call % CALLS == 1 ? 1 : 2);
 }
 
-/* Rank 1 makes another call, or has another root: no dst gets what other calls sent. Who gets
- * nothing need not wait, and then it is the next call that fails. */
+/* Rank 1 makes another call, or has another root: no dst may receive data of other calls. A rank
+ * that receives no data need not wait; then its next call fails. */
 static void check_data(uint32_t rank, uint32_t size, void *ctx)
 {
     static const int64_t counts[] = {4, 2000, 50000}, other[] = {1, 4};
@@ -68,7 +68,7 @@ static void check_data(uint32_t rank, uint32_t size, void *ctx)
         enum bp_status status;
         OK(bp_comm_split(comm, 0, 0, &each));
         OK(bp_comm_barrier(each, stream));
-        OK(bp_comm_barrier(comm, stream)); /* all have ended that one */
+        OK(bp_comm_barrier(comm, stream)); /* all have ended that barrier */
         fill(one, 1), fill(all, 2), fill(to_one, 3), fill(to_all, 3);
         status = call_number(each, call, one, all, to_one, to_all, root);
         CHECK(!status || is_filled(to_one, 3) || is_of_same_call(call, rank, root, to_one),

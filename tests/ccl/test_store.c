@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_store.c: the store by which ranks find each other, its bad guests, and the environment. */
+/* test_store.c: tests the store through which ranks find each other, clients that misbehave, and
+ * the launchers' environment. */
 #include "kit.h"
 
 #include <arpa/inet.h>
@@ -71,7 +72,7 @@ static void waits_end_in_time(void)
     FAILS(BP_ERR_TIMEOUT, "never", bp_store_get(store, "never", SECOND / 10, &c, 1, &size));
     CHECK(clock_seconds() - begin >= 0.1 && clock_seconds() - begin < 5, "%g s",
           clock_seconds() - begin);
-    OK(bp_store_get(store, "late", 0, &c, 1, &size)); /* the handle is as good as before */
+    OK(bp_store_get(store, "late", 0, &c, 1, &size)); /* the handle still works */
     bp_store_destroy(other);
     bp_store_destroy(store);
 }
@@ -133,7 +134,7 @@ static void strangers_are_refused(void)
     bp_store_destroy(store);
 }
 
-/* A socket that is connected to the store, but knows nothing of it. */
+/* Connects a socket to the store, without a greeting. */
 static int connect_raw(struct bp_store *store)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -166,11 +167,11 @@ static void garbage_harms_nobody(void)
     int quiet, fd;
 
     OK(bp_store_serve(NULL, &store));
-    quiet = connect_raw(store); /* says nothing at all: cut off after a while */
+    quiet = connect_raw(store); /* sends nothing: closed after a while */
     for (int round = 0; round < 40; round++) {
         fd = connect_raw(store);
         for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)rand_r(&seed);
-        if (round % 2) { /* one that knows the token, and then goes mad */
+        if (round % 2) { /* a client with the token that then sends garbage */
             token = strchr(bp_store_address(store), '/') + 1;
             memcpy(bytes, "bpstore1", 8);
             memcpy(bytes + 8, token, 32);
@@ -188,7 +189,8 @@ static void garbage_harms_nobody(void)
     bp_store_destroy(store);
 }
 
-/* A connection that leaves a will: the word (none: it takes its will back) goes under "ended". */
+/* Opens a connection with a will: the word is appended to "ended". An empty word removes the
+ * will. */
 static int leave_will(struct bp_store *store, const char *word)
 {
     struct {
@@ -204,7 +206,7 @@ static int leave_will(struct bp_store *store, const char *word)
     memcpy(greeting + 8, strchr(bp_store_address(store), '/') + 1, 32);
     CHECK(send(fd, greeting, sizeof greeting, 0) == sizeof greeting, "no greeting");
     CHECK(recv(fd, reply, sizeof reply, MSG_WAITALL) == sizeof reply, "no answer");
-    for (int i = 0; i < 2; i++) { /* a second one takes the place of the first */
+    for (int i = 0; i < 2; i++) { /* the second one replaces the first */
         memcpy(request.text + 5, word, strlen(word));
         CHECK(send(fd, &request, size, 0) == (ssize_t)size, "no request");
         CHECK(recv(fd, reply, sizeof reply, MSG_WAITALL) == sizeof reply && !*reply, "no answer");
@@ -234,7 +236,7 @@ static void wills_are_done(void)
     close(none);
     FAILS(BP_ERR_TIMEOUT, "ended", bp_store_get(store, "ended", SECOND / 5, got, 16, &size));
     CHECK(!pthread_create(&thread, NULL, end_later, &a), "no thread");
-    OK(bp_store_get(store, "ended", UINT64_C(5) * SECOND, got, sizeof got, &size)); /* is told */
+    OK(bp_store_get(store, "ended", UINT64_C(5) * SECOND, got, sizeof got, &size)); /* of the end */
     CHECK(size == 3 && !memcmp(got, "one", 3), "'%.16s'", got);
     pthread_join(thread, NULL);
     close(b);
@@ -244,7 +246,7 @@ static void wills_are_done(void)
     }
     CHECK(size == 8 && !memcmp(got, "onethree", 8), "'%.16s'", got);
     b = leave_will(store, "never");
-    bp_store_destroy(store); /* with it */
+    bp_store_destroy(store); /* with its server */
     close(b);
 }
 
@@ -278,7 +280,7 @@ static void a_store_that_is_gone_says_so(void)
     close(pipes[1]);
 }
 
-/* The ones who come before the store does wait for it; a port in use is said to be. */
+/* A client that comes before the store's server waits for it. A port in use is reported. */
 static void *serve_later(void *arg)
 {
     struct bp_store *store;
@@ -313,7 +315,7 @@ static void ports_are_found_or_refused(void)
     bp_store_destroy(served);
 }
 
-/* In front of the C library's, which libbackplane then calls: a resolver that does not answer. */
+/* Replaces the C library's function for libbackplane: a resolver that hangs. */
 int getaddrinfo(const char *restrict host, const char *restrict port,
                 const struct addrinfo *restrict hints, struct addrinfo **restrict out_list)
 {
