@@ -236,7 +236,7 @@ static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
                         bp_comm_steps_name(steps, n));
     TRY(bp_timeline_check_deadlock(stream->timeline));
     if (bp_process_is_stopping()) return bp_error_stopped();
-    if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* no copies wait for it */
+    if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* no copy would wait */
     TRY(bp_block_record(stream->device, BP_BLOCK_COPY));
     if (comm->transport->whole_buffers) return run_net_staged(comm, stream, steps, n);
     TRY(bp_staging_create(stream, steps, n, comm->size, &staging));

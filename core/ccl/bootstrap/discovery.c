@@ -178,7 +178,7 @@ int bp_address_resolve(const struct bp_store_endpoint *endpoint, int flags, uint
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICHOST};
     uint64_t longest = bp_clock_after(BP_RESOLVE_NS);
-    int why = resolve_now(endpoint, &hints, out_list), late = 0; /* numeric: no lookup */
+    int why = resolve_now(endpoint, &hints, out_list), late = 0; /* numeric host: no lookup */
     struct timespec until = bp_timespec(deadline < longest ? deadline : longest);
     struct resolution *l;
     bool done;

@@ -59,8 +59,8 @@ struct bp_store_values {
 /* NULL: the key has no value. */
 const struct bp_store_entry *bp_store_values_find(const struct bp_store_values *values,
                                                   const char *key);
-/* cost: the memory that a value takes, with its key. fit: whether that much is available if the
- * key's old value is replaced. */
+/* The first function returns the memory that a value takes, with its key. The second returns
+ * whether that much is available if the key's old value is replaced. */
 uint64_t bp_store_values_cost(const char *key, uint32_t size);
 bool bp_store_values_fit(const struct bp_store_values *values, const char *key, uint32_t size);
 /* Returns BP_OK, or BP_ERR_MEMORY without a message. */

@@ -455,8 +455,8 @@ static bool accept_one(struct bp_store_server *server)
     return true;
 }
 
-/* Sends the announced text to a client of the same user. The text is short enough to be sent at
- * once in whole. */
+/* Sends the announced text to a client of the same user. The text is short enough to be sent in one
+ * piece. */
 static bool announce_one(struct bp_store_server *server)
 {
     struct ucred who = {0};

@@ -135,9 +135,9 @@ void bp_native_destroy(struct bp_native *native);
 
 /* watchdog.c. Starts the thread, which holds a reference to the communicator. */
 enum bp_status bp_watchdog_begin(struct bp_native *native);
-/* push: a call is about to be submitted to the device; the watchdog takes ownership of the work.
- * confirm: the call has been submitted, or, if not `submitted`, was refused and its work is
- * removed. */
+/* bp_watchdog_push is called before a call is submitted to the device, and takes ownership of the
+ * work. bp_watchdog_confirm is called afterwards. If the library refused the call (not
+ * `submitted`), it removes the work. */
 enum bp_status bp_watchdog_push(struct bp_native *native, const struct bp_native_work *work);
 /* Waits until `sequence` is at most BP_REMOTE_CALLS after the first call that has not ended. */
 enum bp_status bp_watchdog_wait(struct bp_native *native, uint64_t sequence);

@@ -182,7 +182,8 @@ static enum bp_status net_broadcast(void *work, const struct bp_collective *c)
                             here ? c->src : c->dst, c->dst);
 }
 
-/* The rank of a host that receives another host's rank's part, and passes it on within the host. */
+/* The rank of `host` that receives the part of a rank of another host, and passes it on within its
+ * host. */
 static uint32_t forwarding_rank(const struct bp_net_comm *h, uint32_t host, uint32_t rank)
 {
     uint32_t n = 0, want, seen = 0;

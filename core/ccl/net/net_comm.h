@@ -115,14 +115,14 @@ static inline bool bp_net_progress(struct bp_net_comm *h)
 {
     return h->net->progress(h->worker) != 0;
 }
-/* net_failure.c. failure_poll: looks in the store, at most every 100 ms, for a failure of other
- * hosts; any thread may call it. wait_poll: for a wait in a call; also compares calls, or reports
- * missing ranks if another host has requested that. */
+/* net_failure.c. bp_net_failure_poll looks in the store, at most every 100 ms, for a failure of
+ * other hosts; any thread may call it. bp_net_wait_poll is for a wait in a call: it also compares
+ * calls, or reports missing ranks if another host has requested that. */
 enum bp_status bp_net_failure_poll(struct bp_net_comm *h);
 enum bp_status bp_net_wait_poll(struct bp_net_comm *h);
-/* attach: from now on, waits in shared memory poll for failures of other hosts and call progress to
- * move messages (bp_progress), and failures of shm are published to other hosts. detach: ends
- * that. */
+/* After bp_net_comm_attach, waits in shared memory poll for failures of other hosts and call
+ * progress to move messages (bp_progress), and failures of shm are published to other hosts.
+ * bp_net_comm_detach ends that. */
 void bp_net_comm_attach(struct bp_net_comm *h, enum bp_status (*progress)(void *, bool *));
 void bp_net_comm_detach(struct bp_net_comm *h);
 /* Reports the loss of a connection that a call needs. BP_OK: other ranks still have time to publish
@@ -210,8 +210,8 @@ struct bp_net_transfer {
 };
 void bp_net_transfer_send(struct bp_net_transfer *m, uint32_t to, const void *data, uint64_t bytes);
 void bp_net_transfer_recv(struct bp_net_transfer *m, uint32_t from, void *data, uint64_t bytes);
-/* run: completes the transfers on this host; those to other hosts continue; the list is empty
- * afterwards. finish: frees the list. */
+/* bp_net_transfer_run completes the transfers on this host, while those to other hosts continue;
+ * the list is empty afterwards. bp_net_transfer_finish frees the list. */
 enum bp_status bp_net_transfer_run(struct bp_net_transfer *m);
 void bp_net_transfer_finish(struct bp_net_transfer *m);
 /* Waits for the requests `from` to `to` - 1 of this call. */

@@ -12,8 +12,8 @@
 #include <stdio.h>
 
 static const uint64_t watch_ns = 100000000;  /* between two polls of the store */
-static const uint64_t leader_ns = 400000000; /* how long a leader waits after a request */
-static const uint64_t other_ns = 800000000;  /* for other ranks, longer so that leaders are first */
+static const uint64_t leader_ns = 400000000; /* a leader waits this long for other reports */
+static const uint64_t other_ns = 800000000;  /* other ranks: leaders report first */
 static const uint64_t local_ns = 1200000000; /* for a leader to report late remote ranks */
 static const uint64_t lost_ns = 500000000;   /* for ranks of a lost host to report the cause */
 

@@ -131,7 +131,7 @@ enum bp_status bp_net_local_run(struct bp_net_comm *h, const struct bp_collectiv
 struct bp_net_exchange {
     const struct bp_collective *c;
     struct bp_net_request *request, *bulk, *ack;
-    uint64_t number, ack_number; /* the ack that the message ends with; or 0 */
+    uint64_t number, ack_number; /* ack_number: of the ack that the message ends with; or 0 */
     bool done;
     struct bp_net_header own, received_header; /* of this rank's call; as received */
 };

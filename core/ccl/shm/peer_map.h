@@ -74,8 +74,9 @@ void bp_copy_bytes(void *to, const void *from, uint64_t size, bool streaming);
 void bp_copy_streaming(void *to, const void *from, uint64_t size);
 void bp_copy_fence(void);
 
-/* `clear` unmaps all files of other ranks. `refresh`, to be called before a call, does the same if
- * a rank has freed memory since the last time, because a mapped file keeps its memory. */
+/* bp_peer_map_clear unmaps all files of other ranks. bp_peer_map_refresh, to be called before a
+ * call, does so if a rank has freed memory since the last time, because a mapped file keeps its
+ * memory. */
 void bp_peer_map_clear(struct bp_shm_rank *b);
 void bp_peer_map_refresh(struct bp_shm_rank *b);
 

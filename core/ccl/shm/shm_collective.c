@@ -45,7 +45,7 @@ static uint64_t piece_bytes(uint64_t part, uint64_t room, uint64_t k)
 }
 
 /* The address of piece k of a part that begins `begin` bytes into src or dst; NULL: this rank has
- * no such buffer. */
+ * no buffer. */
 static const char *src_piece(const struct bp_collective *c, uint32_t part, uint64_t begin,
                              uint64_t room, uint64_t k)
 {

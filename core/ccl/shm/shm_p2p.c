@@ -208,8 +208,8 @@ static enum bp_status shm_p2p_step(struct bp_shm_rank *b, struct exchange *x, bo
     return BP_OK;
 }
 
-/* Whether no earlier transfer of the same direction and rank is in progress: such messages must
- * keep their order. */
+/* Whether no earlier transfer of the same direction and rank is in progress. The messages of one
+ * direction must keep their order. */
 static bool is_its_turn(const struct exchange *list, uint32_t i)
 {
     for (uint32_t j = 0; j < i; j++)

@@ -5,8 +5,8 @@
 #include "../collective.h"
 
 enum { CACHED_PIECE = 8 << 10 };
-static const uint64_t cached_bytes = 128 << 10; /* a part up to this size is in caches */
-static const uint64_t streaming_bytes = 4 << 20;    /* more uses streaming */
+static const uint64_t cached_bytes = 128 << 10;  /* a part up to this size is in caches */
+static const uint64_t streaming_bytes = 4 << 20; /* more uses streaming */
 
 struct zero_copy {
     struct bp_shm_rank *b;
@@ -150,8 +150,8 @@ static enum bp_status zero_copy_pull(struct zero_copy *d, uint32_t from, uint64_
     return bp_peer_buffer_read(d->b, &d->src[from], src_at, d->c->dst + dst_at, size, d->streaming);
 }
 
-/* The root writes the last share of the data into the other ranks' buffers, because it would
- * otherwise have less to do than they, who read the rest. */
+/* The root writes the last share of the data into the other ranks' buffers, and the other ranks
+ * read the rest. Otherwise the root would have less to do than they. */
 static enum bp_status zero_copy_broadcast(void *work, const struct bp_collective *c)
 {
     struct zero_copy *d = work;
