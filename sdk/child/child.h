@@ -12,7 +12,7 @@
 
 struct bp_child {
     const char *const *argv; /* ends with NULL; argv[0] is an absolute path */
-    const char *const *env;  /* ends with NULL: "NAME=value", added to our own; or NULL */
+    const char *const *env;  /* ends with NULL: "NAME=value", added to the caller's; or NULL */
     uint64_t timeout_ns;     /* 0: none */
     size_t output_max;       /* standard output and error together; 0: 1 MiB. More ends the child */
     uint64_t cpu_s;          /* processor seconds; 0: no limit */

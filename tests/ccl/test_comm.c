@@ -374,7 +374,7 @@ static void run_on_ranks(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
 
 static void calls_of_many_sizes(void)
 {
-#ifdef __SANITIZE_THREAD__ /* with it, comparing a byte costs as much as sending one */
+#ifdef __SANITIZE_THREAD__ /* ThreadSanitizer makes comparing a byte as slow as sending one */
     static const uint32_t sizes[] = {2, 3, 8};
 #else
     static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8};

@@ -180,7 +180,7 @@ static void expect_bounded(struct rank *r)
     }
 }
 
-/* BP_CCL_NATIVE is 0 if it is set. */
+/* The tests set BP_CCL_NATIVE only to 0. */
 static bool is_native(void)
 {
     return n_name == 1 && !strcmp(*names, "sim:0") && !getenv("BP_CCL_NATIVE");
@@ -223,8 +223,8 @@ static void calls_by_the_host(void)
     if (getenv("KIT_HOSTS")) run_ranks(4, call_all);
 }
 
-/* How many ranks have ended their first call, in memory that all of them share. A rank that were
- * still in the first call when rank 1 fails would report the failure there. */
+/* How many ranks have ended their first call, in memory that all of them share. A rank still in its
+ * first call when rank 1 fails would report the failure there. */
 static _Atomic uint32_t *ranks_past_first;
 
 /* Rank 1's device fails while its tensor is copied to the host: all ranks must report that, and no

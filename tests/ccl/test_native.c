@@ -323,7 +323,7 @@ static void wait_for_two(uint32_t rank, uint32_t size, void *id)
 
     OK(bp_comm_set_timeout(r.comm, SECOND / 2));
     if (!rank) {
-        usleep(300000); /* rank 1 has logged its side */
+        usleep(300000); /* until rank 1 has logged its side */
         OK(bp_comm_group_begin(r.comm, r.stream));
         OK(bp_comm_recv(r.comm, r.stream, x, 1));
         OK(bp_comm_recv(r.comm, r.stream, y, 2));
@@ -582,7 +582,7 @@ static void fail_in_call(uint32_t rank, uint32_t size, void *id)
     x = filled(&r, N, 1);
     y = filled(&r, size * N, 1);
     all = filled(&r, size * N, 1);
-    if (!rank) usleep(100000); /* the other rank's call is in progress for some time */
+    if (!rank) usleep(100000); /* keeps the other rank's call pending for a while */
     status = call_named(&r, x, all, y);
     if (rank == 1 && !strstr(doomed, "Async") && !strstr(doomed, "work")) {
         CHECK(status == BP_ERR_DEVICE && strstr(bp_error_message(), "answers 5"), "%s: %s",

@@ -236,7 +236,8 @@ static void wills_are_done(void)
     close(none);
     FAILS(BP_ERR_TIMEOUT, "ended", bp_store_get(store, "ended", SECOND / 5, got, 16, &size));
     CHECK(!pthread_create(&thread, NULL, end_later, &a), "no thread");
-    OK(bp_store_get(store, "ended", UINT64_C(5) * SECOND, got, sizeof got, &size)); /* of the end */
+    /* Waits until the server has appended the will. */
+    OK(bp_store_get(store, "ended", UINT64_C(5) * SECOND, got, sizeof got, &size));
     CHECK(size == 3 && !memcmp(got, "one", 3), "'%.16s'", got);
     pthread_join(thread, NULL);
     close(b);

@@ -52,7 +52,7 @@ static int64_t broadcast_index(const struct bp_view *v, const struct bp_view *ou
     return mutant_is("strides") ? element % v->count : index;
 }
 
-/* From here on, subnormal results and inputs count as zero. */
+/* Makes the processor treat subnormal numbers as zero from now on. */
 static void flush_subnormals(void)
 {
 #if defined __x86_64__
@@ -92,7 +92,7 @@ static void read_at(const struct bp_view *v, int64_t element)
     (void)data[element];
 }
 
-/* Adds dense tensors that are too large for index_of. */
+/* Adds dense tensors with too many elements for index_of, which is slow. */
 static void add_many(const struct bp_launch *l)
 {
     const float *x = l->in[0]->data, *y = l->in[1]->data;

@@ -72,7 +72,8 @@ extern struct fake_all {
 /* The following are called with the lock held. */
 
 void fake_launch_destroy(struct launch *launch);
-/* fake_job_end runs the first item of a stream; fake_can_end returns whether that item can run. */
+/* fake_job_end runs the first item of a stream. fake_can_end returns whether that item can run.
+ * fake_run_to runs the items up to a position. */
 void fake_job_end(struct stream *s);
 bool fake_can_end(const struct stream *s);
 void fake_run_to(struct stream *s, uint64_t at);
