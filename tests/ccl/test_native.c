@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_native.c: tests native collectives, on the simulator's stand-in for NCCL: calls do not wait
- * and keep the order of streams, and the rank at fault for a call that cannot end is named within a
+/* test_native.c: tests native collectives, on the simulator's stand-in for NCCL. Calls do not wait
+ * and keep the order of streams. The rank at fault for a call that cannot end is named within a
  * time limit.
  *
  *     test_native threads|processes [WORD] */
