@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* activity.h: in which call of which plugin a thread of this process is now. For programs that
- * watch themselves: a handler of SIGSEGV that names the plugin, a thread that says what is waited
- * for. */
+/* activity.h: reports which plugin call each thread of this process is executing now. A program
+ * uses the report to watch itself: a SIGSEGV handler names the plugin that crashed, and a watchdog
+ * thread names the call that does not return. */
 #ifndef BP_ACTIVITY_H
 #define BP_ACTIVITY_H
 
@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* The calls that are known. X(NAME, word, text): "the plugin is in its WORD", or longer, TEXT.
- * Those that come back at once on every sound plugin are not noted, for that would cost time. */
+/* The kinds of plugin call that the library records. X(NAME, word, text): a message reads "the
+ * plugin is in its WORD", or, in full, TEXT. Calls that return immediately on every working plugin
+ * are not recorded, because recording them would cost time. */
 #define BP_ACTIVITIES(X) \
     X(OPEN, open, "its library is being opened, its constructors run") \
     X(ENTRY, entry, "its function bp_plugin_get runs") \
@@ -36,29 +37,33 @@ enum bp_activity_step {
     BP_ACTIVITY_COUNT,
 };
 
-struct bp_activity { /* answer: set size before the call */
+struct bp_activity { /* output struct: set size before the call */
     size_t size;
-    char plugin[64];     /* its name, or the file name of its library while it has none */
-    char what[64];       /* the kernel row or the like; "" where there is nothing to name */
-    const char *word;    /* of the step: "create" */
-    const char *text;    /* of the step */
-    uint64_t elapsed_ns; /* since it began */
+    char plugin[64];     /* the plugin's name, or the file name of its library while the name is
+                            unknown */
+    char what[64];       /* the kernel row or other object in use; "" if there is none to name */
+    const char *word;    /* the WORD of the step: "create" */
+    const char *text;    /* the TEXT of the step */
+    uint64_t elapsed_ns; /* time since the call began */
     uint32_t step;       /* enum bp_activity_step */
-    uint32_t thread;     /* as gettid() says it */
+    uint32_t thread;     /* the thread's number, as gettid() returns it */
 };
 
-/* What a thread is in now, the innermost call. thread 0: of all threads of this process the call
- * that has gone on longest. false: none that is noted; out is untouched then.
+/* Finds the plugin call that a thread (its gettid() number) is executing now, the innermost one if
+ * calls are nested. thread 0: among all threads of this process, the thread whose outermost call
+ * has lasted longest is taken. Returns false if no call is recorded; *out is untouched then.
  *
- * A signal handler may call it, also that of SIGSEGV, and any thread at any time: it takes no lock
- * and no memory, and leaves errno and the error message as they are. */
+ * A signal handler, including the handler of SIGSEGV, and any thread may call this function at any
+ * time: it takes no lock, allocates no memory, and leaves errno and the error message unchanged. */
 BP_API bool bp_activity_find(uint32_t thread, struct bp_activity *out);
 
-/* Launches and copies are not noted, which would cost time, but one that goes on can be found: on
- * which device, and its number on its stream (what: "cpu:0, stream 1, launch 7"). thread and
- * elapsed_ns are 0: whoever asks twice and gets one answer knows that it lasts. false: there is
- * none, or this could not be looked up now; out is untouched. It waits for no lock and takes no
- * memory, so that a signal handler may call it. */
+/* Finds a launch or a copy that is being submitted now. Launches and copies are not recorded,
+ * because recording them would cost time, but one that does not return can still be found: the
+ * string `what` of *out names the device, the stream and the number of the launch on that stream
+ * ("cpu:0, stream 1, launch 7"). out->thread and out->elapsed_ns are 0: a caller that gets the same
+ * result twice knows that the launch is still running. Returns false, with *out untouched, if there
+ * is no such launch, or if the search would have had to wait for a lock. The function waits for no
+ * lock and allocates no memory, so that a signal handler may call it. */
 BP_API bool bp_activity_launch(struct bp_activity *out);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api.h: the mark of an exported function. */
+/* api.h: defines BP_API, the attribute of every function that the library exports to apps. */
 #ifndef BP_API_H
 #define BP_API_H
 

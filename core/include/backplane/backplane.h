@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backplane.h: the whole app API. In reading order: a core finds plugins; a device is opened by
- * name; a stream orders work; tensors hold data; operators are called; errors say what went wrong.
+/* backplane.h: includes the whole app API. In reading order: a core finds plugins; an app opens a
+ * device by name; a stream orders work; tensors hold data; operators are called; an error message
+ * describes each failure.
  *
- * Conventions, unless a comment says otherwise.
- *   Answers    every call that can fail returns enum bp_status; out_ parameters are written on
- *              BP_OK only.
- *   Handles    made by bp_X_create, given back by bp_X_destroy, which takes NULL. A handle keeps
- *              what it was made from alive: destroy in any order. NULL and handles of a wrong type
- *              are refused with BP_ERR_INVALID; the use of a destroyed handle is undefined.
- *   Threads    any thread may call anything. Calls on one stream, and uses of memory of which one
- *              writes (one tensor, or tensors that share it), are ordered by the caller.
- *   Strings    UTF-8, owned by the handle they came from.
- *   Structs    parameters begin with size: set it to sizeof, zero the rest. */
+ * Conventions, unless a comment states otherwise.
+ *   Results    every call that can fail returns enum bp_status; the call writes its out_ parameters
+ *              on BP_OK only.
+ *   Handles    bp_X_create makes a handle, and bp_X_destroy releases it; bp_X_destroy accepts NULL.
+ *              A handle keeps the objects from which it was made alive, so the app may destroy
+ *              handles in any order. A call refuses NULL and handles of a wrong type with
+ *              BP_ERR_INVALID; the use of a destroyed handle is undefined.
+ *   Threads    any thread may call any function. The caller orders calls on one stream, and all
+ *              uses of the same memory (one tensor, or tensors that share memory) if one of the
+ *              uses writes.
+ *   Strings    UTF-8, owned by the handle from which the app got the string.
+ *   Structs    a parameter struct begins with size: set size to sizeof the struct, and zero the
+ *              rest. */
 #ifndef BP_BACKPLANE_H
 #define BP_BACKPLANE_H
 

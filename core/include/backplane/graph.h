@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph.h: a graph records operator calls instead of running them: the same calls, with the graph's
- * scope in place of a stream's. Their tensors are symbolic: they have a dtype and a shape, and no
- * memory. A graph belongs to no device; it runs on any. */
+/* graph.h: a graph records operator calls instead of running them. The calls are the same ones,
+ * with the graph's scope in place of a stream's scope. Tensors of a graph are symbolic: they have a
+ * dtype and a shape, but no memory. A graph belongs to no device; it can run on any device. */
 #ifndef BP_GRAPH_H
 #define BP_GRAPH_H
 
@@ -15,122 +15,128 @@ extern "C" {
 
 struct bp_graph;
 
-/* One thread records at a time; a graph that is complete may run on several at once. One that has
- * programs (program.h) does not change: each call that would change it is refused (BP_ERR_INVALID).
- * A symbolic tensor keeps its graph alive. */
+/* Creates an empty graph. One thread records at a time; a complete graph may run on several threads
+ * at the same time. A graph that has programs (program.h) cannot change: each call that would
+ * change it is refused (BP_ERR_INVALID). A symbolic tensor keeps its graph alive. */
 BP_API enum bp_status bp_graph_create(struct bp_core *core, struct bp_graph **out_graph);
 BP_API void bp_graph_destroy(struct bp_graph *graph);
 
-/* The graph as a place for operator calls: they are recorded. NULL for no graph. */
+/* Returns the graph as a target of operator calls: the graph records them. NULL for no graph. */
 BP_API struct bp_scope *bp_graph_scope(struct bp_graph *graph);
 
-/* A new input, which each run is given. name: unique in the graph, or NULL: one is made. A real
- * tensor that is given to a recorded call becomes a constant; the graph then keeps it alive.
+/* Adds an input to the graph; each run passes a tensor for it. name: unique in the graph; NULL: the
+ * graph makes a name. If a recorded call gets a real tensor, that tensor becomes a constant of the
+ * graph, and the graph keeps it alive.
  *
- * Where an input of an operator gives an attribute (`bp_op_reshape(scope, x, shape, ...)`), a real
- * tensor is read while the call is recorded, and its values become the node's attribute: what is
- * written to the tensor later does not change the graph, which does not keep it. No stream orders
- * that reading: it waits for all work of the tensor's device, and returns a failure of that work (a
- * wait of BP_BLOCK_HOST_VALUE, counted unless the device is inline and its work has ended). A
- * symbolic tensor is refused there (BP_ERR_UNSUPPORTED): shapes follow from its value. */
+ * If an input of an operator supplies an attribute (`bp_op_reshape(scope, x, shape, ...)`), a real
+ * tensor is read while the call is recorded, and its values become the node's attribute: later
+ * writes to the tensor do not change the graph, and the graph does not keep the tensor. No stream
+ * orders this read: the call waits for all work of the tensor's device, and returns a failure of
+ * that work (a wait of BP_BLOCK_HOST_VALUE, which is counted unless the device is inline and its
+ * work has ended). A symbolic tensor is refused there (BP_ERR_UNSUPPORTED), because shapes depend
+ * on its value. */
 BP_API enum bp_status bp_graph_input(struct bp_graph *graph, const char *name, enum bp_dtype dtype,
                                      uint32_t rank, const int64_t *shape,
                                      struct bp_tensor **out_tensor);
 
-/* A value of the graph is the next output of it, under a name (NULL: it keeps the one it has). */
+/* Makes a value of the graph its next output, under a name (NULL: the value keeps its name). */
 BP_API enum bp_status bp_graph_output(struct bp_graph *graph, struct bp_tensor *tensor,
                                       const char *name);
 
-/* Names a value, and the node that makes it. Without it a node is called by its operator and its
- * number, "conv_3", and its first result as the node. BP_ERR_INVALID: the name is taken. */
+/* Names a value, and the node that computes it. Without this call a node is named after its
+ * operator and its number, "conv_3", and its first result has the name of the node. BP_ERR_INVALID:
+ * the name is taken. */
 BP_API enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor,
                                     const char *name);
 
 /* Runs the graph on stream, node by node in the order of recording. in: one tensor for each input,
- * of its dtype and shape. out: one entry for each output: NULL, and a new tensor is made, or a
- * tensor that is written; it may lie in memory of inputs, which the graph reads first, but not
- * overlap another output. A made one is a new reference, to be destroyed: to the input itself
- * where the output is an input, to memory of an input where it is a view of one. A failure names
- * the node; one that a native stream finds later names launches by their operators. Constants lie
- * on the stream's device. */
+ * of its dtype and shape. out: one entry for each output: NULL, and the call makes a new tensor, or
+ * a tensor that the call writes. That tensor may share memory with inputs, which the graph reads
+ * first, but must not overlap another output. A tensor that the call makes is a new reference,
+ * which the caller destroys: a reference to the input itself if the output is an input, to memory
+ * of an input if the output is a view of that input. A failure names the node; a failure that an
+ * asynchronous stream finds later names launches by their operators. Constants must lie on the
+ * stream's device. */
 BP_API enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
                                    struct bp_tensor *const *in, size_t n_in,
                                    struct bp_tensor **out, size_t n_out);
 
-/* The gradients of a recorded graph, recorded: with L = the sum of dy[i] y[i] over all elements and
- * all i, out_dx[i] is dL/dx[i]. y: n_y values of the graph. dy: for each a tensor of its dtype and
- * shape, symbolic, or real (a constant of the graph then), or NULL: zero. x: n_x values, inputs and
- * results alike, or real tensors that the graph has been given. out_dx: n_x entries, each set to a
- * symbolic tensor, to be destroyed, or to NULL where the gradient is zero; two may be one tensor,
- * and one may be that of a dy.
+/* Records the gradients of a recorded graph: with L = the sum of dy[i] y[i] over all elements and
+ * all i, out_dx[i] is dL/dx[i]. y: n_y values of the graph. dy: for each of them a tensor of its
+ * dtype and shape, either symbolic or real (a constant of the graph then), or NULL: zero. x: n_x
+ * values, inputs and results alike, or real tensors that calls of the graph have used. out_dx: n_x
+ * entries; each is set to a symbolic tensor, which the caller destroys, or to NULL if the gradient
+ * is zero. Two entries may be the same tensor, and an entry may be the tensor of a dy.
  *
- * The graph is not run: nodes are appended to it, made of the operators' gradient rules, and they
- * are recorded calls like any other. So gradients of gradients are another call. Values that are
- * neither floats nor complex (indices, masks, counts) do not change with x: no gradient goes
- * through them.
+ * The graph does not run: nodes are appended to it, made by the operators' gradient rules, and
+ * these nodes are recorded calls like any other. Gradients of gradients are therefore another call.
+ * Values that are neither floats nor complex (indices, masks, counts) do not change with x: no
+ * gradient passes through them.
  *
  * BP_ERR_UNSUPPORTED: an operator between an x and a y has no gradient; the message names the node.
- * BP_ERR_INVALID: the arguments, or a value that is needed is written over by a recorded update
- * (bp_op_sgd): ask for gradients before that is recorded. After a failure nodes that were appended
- * before it may stay; nobody reads them. */
+ * BP_ERR_INVALID: an argument is wrong, or a recorded update (bp_op_sgd) overwrites a value that
+ * the gradients need: call this function before the update is recorded. After a failure, nodes that
+ * were appended before it may remain; no other node reads them. */
 BP_API enum bp_status bp_graph_gradient(struct bp_graph *graph, struct bp_tensor *const *y,
                                         struct bp_tensor *const *dy, size_t n_y,
                                         struct bp_tensor *const *x, size_t n_x,
                                         struct bp_tensor **out_dx);
 
-struct bp_graph_info { /* answer: set size before the call */
+struct bp_graph_info { /* output struct: set size before the call */
     size_t size;
     uint32_t values, nodes, inputs, outputs;
 };
 BP_API enum bp_status bp_graph_get_info(struct bp_graph *graph, struct bp_graph_info *out);
 
-/* Value and node number index. What is pointed to lives as long as the graph, and until the next
- * call is recorded. */
-struct bp_value_info { /* answer: set size before the call */
+/* Describe the value and the node with number index. Pointers in *out are valid as long as the
+ * graph lives, and until the next call is recorded. */
+struct bp_value_info { /* output struct: set size before the call */
     size_t size;
     const char *name;
     const int64_t *shape;
     uint32_t dtype, rank;
     uint32_t kind; /* 0: an input, 1: a constant, 2: the result of a node */
-    uint32_t node; /* that makes it, or UINT32_MAX */
-    struct bp_tensor *constant; /* of a constant, or NULL; no reference is taken */
+    uint32_t node; /* the node that computes the value, or UINT32_MAX */
+    struct bp_tensor *constant; /* the tensor of a constant, or NULL; no reference is taken */
 };
 BP_API enum bp_status bp_graph_value(struct bp_graph *graph, uint32_t index,
                                      struct bp_value_info *out);
 
-struct bp_node_info { /* answer: set size before the call */
+struct bp_node_info { /* output struct: set size before the call */
     size_t size;
     const char *name, *op;
     const void *attrs;        /* the operator's attribute struct; NULL if it has none */
-    const uint32_t *in, *out; /* values, flat in declared order; UINT32_MAX where absent */
+    const uint32_t *in, *out; /* value numbers, flat in declared order; UINT32_MAX if absent */
     uint32_t n_in, n_out;
-    const char *kernel; /* the only kernel row that will do (bp_call); NULL: the best */
+    const char *kernel; /* the only kernel row that may run it (see bp_call); NULL: the best */
 };
 BP_API enum bp_status bp_graph_node(struct bp_graph *graph, uint32_t index,
                                     struct bp_node_info *out);
 
-/* An operator that a call decomposes into. */
-struct bp_part { /* answer; size is set */
+/* One operator of the decomposition of a call. */
+struct bp_part { /* output struct; the library sets size */
     size_t size;
     const struct bp_opinfo *op;
-    uint32_t dtype[BP_VAR_COUNT]; /* of each type variable that bound has */
+    uint32_t dtype[BP_VAR_COUNT]; /* the dtype of each type variable that bound names */
     uint32_t bound;               /* bit of each type variable that has a dtype */
     uint32_t zero;                /* 0 */
 };
 
-/* Whether the part is taken apart too, where it is defined in other operators. */
+/* Receives one part. Returns true if the part is to be decomposed too, in case its operator is
+ * defined in other operators. */
 typedef bool bp_part_visitor(void *ctx, const struct bp_part *part);
 
-/* Has visitor(ctx, part) called for each operator that a call decomposes into
- * (BP_FALLBACK_DECOMPOSE), in the order in which they would run, on the thread that calls; those
- * that a part is taken apart into come right behind it. No device is asked, nothing runs, and
- * nothing is recorded on graph. call: its tensors are values of graph, which have dtypes and
- * shapes, or real ones. want: n_want entries as in bp_call_run; NULL and 0: all outputs. Copies are
- * parts, assign: of a result that is an input, another output or a view, and where strides do not
- * allow a view. Those for kernels that take dense tensors only are none, for that is the device's
- * to know. What the visitor is given is valid until it returns.
+/* Calls visitor(ctx, part) for each operator into which a call decomposes (BP_FALLBACK_DECOMPOSE),
+ * in the order in which these would run, on the calling thread; the operators into which a part is
+ * decomposed follow immediately after that part. The function queries no device, runs nothing, and
+ * records nothing on graph. call: its tensors are values of graph, which have dtypes and shapes, or
+ * real tensors. want: n_want entries as in bp_call_run; NULL and 0: all outputs. Some copies are
+ * parts, with the operator assign: a copy of a result that is an input, another output or a view,
+ * and a copy of strides that do not allow a view. Copies for kernels that accept only dense tensors
+ * are not parts, because only the device knows whether they are needed. The visitor's arguments are
+ * valid until it returns.
  *
- * BP_ERR_INVALID: something about the arguments; the operator is not defined in others. */
+ * BP_ERR_INVALID: an argument is wrong, or the operator is not defined in other operators. */
 BP_API enum bp_status bp_graph_decompose(struct bp_graph *graph, const struct bp_call *call,
                                          const uint8_t *want, size_t n_want,
                                          bp_part_visitor *visitor, void *ctx);
