@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.h: interface 4 of a plugin: work that is recorded once, and then given to a stream as a
- * whole, again and again. (<backplane/graph.h> is the app's: graphs of operators.)
+/* capture.h: interface 4 of a plugin: records work of a stream once, and then submits the whole
+ * recording to the stream again and again. (<backplane/graph.h> belongs to the app: graphs of
+ * operators.)
  *
- * Optional. Without it the core runs a program node by node, and says so. What compiles whole
- * graphs of operators will stand at the end of the table. */
+ * The interface is optional. Without it the core runs a program node by node, and reports that. A
+ * future interface that compiles whole graphs of operators will be added at the end of the
+ * table. */
 #ifndef BP_CAPTURE_H
 #define BP_CAPTURE_H
 
@@ -14,37 +16,39 @@
 extern "C" {
 #endif
 
-/* The callbacks up to recording_destroy are all there, or none is. stream is what stream_create of
- * runtime.h returned.
+/* The callbacks up to recording_destroy are either all set or all NULL. stream is a pointer that
+ * stream_create of runtime.h returned.
  *
- * From capture_begin to capture_end, or capture_abort, what is given to the stream is recorded and
- * not done. The core then gives it launches of rows that do not say BP_KERNEL_NO_CAPTURE, of no
- * operator whose extents depend on data, and copies within the device: nothing else, all of it on
- * the thread that began. Nobody waits for the stream meanwhile, records events in it, or has others
- * wait for it; one capture at a time is open on a device. Streams that are not captured go on:
- * they, and the device as a whole, may be waited for by other threads. Memory may be allocated and
- * given back, plans made, modules loaded. */
+ * From capture_begin to capture_end or capture_abort, work that is submitted to the stream is
+ * recorded and not executed. During a capture the core submits only launches of rows without
+ * BP_KERNEL_NO_CAPTURE, of operators whose extents do not depend on data, and copies within the
+ * device, all of them on the thread that began the capture. Meanwhile no thread waits for the
+ * stream, records events in it, or makes other streams wait for it; at most one capture is open on
+ * a device. Streams that are not captured continue: other threads may wait for them, and for the
+ * device as a whole. Memory may be allocated and freed, plans made, modules loaded. */
 struct bp_captures { /* table */
     size_t size;
 
-    /* Begins to record. All work that was given to the stream before comes before all replays.
-     * BP_ERR_BUSY: not now, perhaps the next time. */
+    /* Begins to record. All work that was submitted to the stream before runs before all replays.
+     * BP_ERR_BUSY: a capture is not possible now, but perhaps the next time. */
     enum bp_status (*capture_begin)(void *self, uint32_t device, void *stream);
 
-    /* Ends that, and makes what was recorded ready to be replayed. If it fails, nothing is left of
-     * it: the stream is as it was before capture_begin. So too where launches have failed since. */
+    /* Ends the capture, and makes the recorded work ready to be replayed. If it fails, the
+     * recording is discarded, and the stream is as it was before capture_begin. The same holds if
+     * launches have failed since capture_begin. */
     enum bp_status (*capture_end)(void *self, uint32_t device, void *stream, void **out_recording);
 
-    /* Ends it, and forgets what was recorded. */
+    /* Ends the capture, and discards the recorded work. */
     void (*capture_abort)(void *self, uint32_t device, void *stream);
 
-    /* Gives all that was recorded to the stream on which it was, in its order, behind what the
-     * stream has been given. Addresses, attributes and numbers are those of the recorded calls;
-     * what lies in memory is read anew. Faults that kernels find are the stream's, as those of its
-     * launches. */
+    /* Submits all recorded work to the stream on which it was recorded, in its recorded order,
+     * behind the work that the stream has been given. Addresses, attributes and numbers are those
+     * of the recorded calls; the contents of memory are read anew. Faults that kernels find are
+     * faults of the stream, like those of its launches. */
     enum bp_status (*replay)(void *self, uint32_t device, void *recording, void *stream);
 
-    /* All replays have ended. The stream may be gone. */
+    /* Destroys a recording. All its replays have ended. The stream may have been destroyed
+     * before. */
     void (*recording_destroy)(void *self, uint32_t device, void *recording);
 };
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: interface 2 of a plugin: kernels, and what they see of tensors and attributes.
+/* kernel.h: interface 2 of a plugin: kernels, and the structs by which kernels see tensors and
+ * attributes.
  *
- * A kernel is a row: the name of an operator, the dtypes that it takes, and a function. What an
- * operator means, its ports and its attributes, is in its schema.def (read docs/ops.md); the
- * attribute structs are in backplane/attrs.h. Support is a look-up in these rows: a device runs
- * what it has rows for, and a row that a configuration does not suit says so in accepts or prepare.
+ * A kernel is a row: the name of an operator, the dtypes that the kernel accepts, and a function.
+ * The meaning of an operator, its ports and its attributes are in its schema.def (read
+ * docs/ops.md); the attribute structs are in backplane/attrs.h. Support is a look-up in these rows:
+ * a device runs the operators for which it has rows, and a row that does not suit a configuration
+ * reports that in accepts or prepare.
  *
- * The core has checked shapes, dtypes, attributes, presence and overlap before it launches a row,
+ * Before the core launches a row, it has checked shapes, dtypes, attributes, presence and overlap,
  * and has inferred the outputs: kernels check nothing. Index values in data are not checked in
- * front: a kernel that finds a bad one writes launch->fault, or a word of the plugin's own where
- * that is NULL, and goes on without trapping. */
+ * advance: a kernel that finds a bad index writes launch->fault, or a word of the plugin's own if
+ * launch->fault is NULL, and continues without trapping. */
 #ifndef BP_KERNEL_H
 #define BP_KERNEL_H
 
@@ -26,9 +28,10 @@ enum bp_view_flags {
     BP_VIEW_CONSTANT = 2, /* frozen: the contents will not change */
 };
 
-/* What a kernel sees of a tensor, 48 bytes. Strides count elements, are always filled and never
- * negative; 0 repeats. Axis 0 is the outermost. rank 0 is one element; count may be 0, data then
- * NULL. An input may be empty where an output is not: the sum of nothing is 0. */
+/* A tensor as a kernel sees it, 48 bytes. Strides count elements, are always set and never
+ * negative; stride 0 repeats an element. Axis 0 is the outermost. A view of rank 0 has one element;
+ * count may be 0, and data is then NULL. An input may be empty while an output is not: the sum of
+ * no elements is 0. */
 struct bp_view { /* hot */
     void *data;  /* first element: an address, or the byte offset in memory on BP_DEVICE_HANDLES */
     void *memory;                  /* the plugin's handle of the allocation */
@@ -41,132 +44,147 @@ struct bp_view { /* hot */
 
 struct bp_kernel;
 
-/* One launch. Every pointer is valid during the call only: who defers work copies what it needs.
- * Inputs and outputs stand in declared order, variadic groups flat, absent ones NULL.
+/* One launch. Every pointer is valid during the call only: a kernel that defers its work must copy
+ * the data that it needs. Inputs and outputs are in declared order, variadic groups flat, absent
+ * tensors NULL.
  *
- * An output that updates an input (BP_PORT_UPDATE) is that input: two equal views of one memory,
- * with the same data, dtype, shape and strides. That is so too where the core has put the tensor
- * into other memory or another dtype for the launch: its contents are there, and go back after it.
- * What a kernel does not write keeps its value. Other outputs have undefined contents, and their
- * memory is no input's unless the row has BP_KERNEL_IN_PLACE. */
+ * An output that updates an input (BP_PORT_UPDATE) is that input: two equal views of the same
+ * memory, with the same data, dtype, shape and strides. This also holds if the core has moved the
+ * tensor to other memory or converted it to another dtype for the launch: that copy contains the
+ * tensor's contents, and the core writes it back after the launch. Elements that the kernel does
+ * not write keep their values. Other outputs have undefined contents, and do not share memory with
+ * an input unless the row has BP_KERNEL_IN_PLACE. */
 struct bp_launch { /* hot */
     void *self;
     const struct bp_kernel *kernel; /* the row, as registered */
-    void *plan;                     /* what prepare made, or NULL */
+    void *plan;                     /* the plan that prepare made, or NULL */
     const struct bp_view *const *in, *const *out;
-    const uint16_t *in_at, *out_at; /* where each declared port begins; one more entry than ports */
+    const uint16_t *in_at, *out_at; /* index of the first tensor of each declared port; one more
+                                       entry than ports */
     uint32_t n_in, n_out;
     const void
         *attrs;      /* the operator's attribute struct, all fields current; NULL if it has none */
-    void *workspace; /* as large and as aligned as the plan asked; NULL if it asked for none. On
-                        BP_DEVICE_HANDLES the byte offset in workspace_memory, which may be 0: ask
-                        workspace_size whether there is one */
-    void *workspace_memory;         /* its handle, as bp_view.memory */
+    void *workspace; /* memory of the size and alignment that the plan requested; NULL if it
+                        requested none. On BP_DEVICE_HANDLES the byte offset in workspace_memory,
+                        which may be 0: workspace_size shows whether there is a workspace */
+    void *workspace_memory;         /* the handle of the workspace, as bp_view.memory */
     size_t workspace_size;
-    void *stream; /* the plugin's own, as in runtime.h: never NULL where there is stream_create */
+    void *stream; /* the plugin's stream, as in runtime.h: never NULL if the plugin has
+                     stream_create */
     uint32_t device;
-    uint32_t width;                 /* threads that this launch may use; 1: the calling one only */
-    uint32_t *fault; /* a word of the host's, on BP_DEVICE_INLINE: write a code that is not 0 where
-                        values in the inputs are wrong, and go on; the call fails with
-                        BP_ERR_FAULT. NULL on all other devices: there the kernel writes to a word
-                        in memory of the plugin's own, which it looks at when the work is waited
-                        for; BP_ERR_FAULT is then a failure of work, as runtime.h says */
+    uint32_t width;                 /* threads that this launch may use; 1: the calling thread
+                                       only */
+    uint32_t *fault; /* on BP_DEVICE_INLINE, a word of the host: if values in the inputs are wrong,
+                        the kernel writes a code that is not 0 and continues; the call then fails
+                        with BP_ERR_FAULT. NULL on all other devices: there the kernel writes to a
+                        word in the plugin's own memory, which the plugin reads when the work is
+                        waited for; BP_ERR_FAULT is then a failure of work, as runtime.h
+                        describes */
     uint64_t tag;                   /* the stream's number for this launch */
-    int64_t *result; /* of BP_OP_BOUND: one for each output, in the host's memory, also on
-                        BP_DEVICE_HANDLES. The true extent of the bound axis stands there when the
-                        stream has been synchronised, which follows at once: what a device computes
-                        the plugin copies there by then. Not written to if the launch fails. Else
-                        NULL */
-    uint64_t seed, offset; /* of BP_OP_RANDOM: Philox4x32-10 with this key; element i takes word
-                              i % 4 of block offset + i / 4 */
-    const uint64_t *rng; /* where seed and a base that is added to offset lie; NULL: use seed and
-                            offset. In this version always NULL */
+    int64_t *result; /* for BP_OP_BOUND, else NULL: one entry for each output, in host memory, also
+                        on BP_DEVICE_HANDLES. It must hold the true extent of the bound axis when
+                        the stream has been synchronised, which the core does immediately after the
+                        launch: if the device computes the extent, the plugin copies it here by
+                        then. Not written if the launch fails */
+    uint64_t seed, offset; /* for BP_OP_RANDOM: Philox4x32-10 with this key; element i uses word i %
+                              4 of block offset + i / 4 */
+    const uint64_t *rng; /* address of seed and of a base that is added to offset; NULL: use seed
+                            and offset. In this version always NULL */
 };
 
-/* One configuration, before any launch. Views have no data unless BP_VIEW_CONSTANT is set. */
+/* One configuration, as prepare and accepts see it before any launch. Views have no data unless
+ * BP_VIEW_CONSTANT is set. */
 struct bp_prep { /* parameters */
     size_t size;
     const struct bp_kernel *kernel;
     const struct bp_view *const *in, *const *out;
     const uint16_t *in_at, *out_at;
     uint32_t n_in, n_out;
-    const void *attrs; /* KEY attributes only may be read: see op.h */
+    const void *attrs; /* only KEY attributes may be read: see op.h */
     uint32_t device;
-    uint32_t width;    /* threads that launches of the plan will get at most */
+    uint32_t width;    /* the most threads that a launch of the plan gets */
 
-    /* Of each input that is constant (BP_VIEW_CONSTANT): a number that only this memory, with these
-     * contents, ever has in this process; else 0. Plans that keep the same rearrangement of one
-     * constant can share it, by this number and the address. NULL: not known. */
+    /* For each input that is constant (BP_VIEW_CONSTANT): a number that identifies this memory with
+     * these contents, unique in this process for ever; for other inputs 0. Plans that keep the same
+     * rearrangement of one constant can share it, by this number and the address. NULL: the numbers
+     * are not known. */
     const uint64_t *constant;
 };
 
-/* What prepare answers. plan is immutable once made: launches of it may run at once on several
- * threads; what they change lies in the workspace. */
-struct bp_plan { /* answer */
+/* The result of prepare. plan does not change once it is made: several threads may launch it at the
+ * same time; data that launches change lies in the workspace. */
+struct bp_plan { /* output struct */
     size_t size;
     void *plan;
     uint64_t workspace;           /* bytes of device memory that each launch needs */
     uint64_t workspace_alignment; /* a power of two; 0: the device's */
-    uint64_t bytes; /* of memory that the plan keeps, as far as known: what a cache counts */
+    uint64_t bytes; /* bytes of memory that the plan keeps, as far as known: a cache counts them */
 };
 
 enum bp_kernel_flags {
     BP_KERNEL_STRIDED = 1,       /* takes any strides; without it, all views are contiguous */
-    BP_KERNEL_DETERMINISTIC = 2, /* the same inputs give the same bits, at any width */
-    BP_KERNEL_IN_PLACE = 4, /* an output may be the input that the operator lets it share; needless
-                               for one that updates an input, which always is that input */
-    BP_KERNEL_NO_CAPTURE = 8, /* launches are not to be recorded (capture.h): they wait, allocate,
-                                 or read something anew each time that a replay would not */
+    BP_KERNEL_DETERMINISTIC = 2, /* equal inputs give bitwise equal results, at any width */
+    BP_KERNEL_IN_PLACE = 4, /* an output may be the input that the operator lets it share; not
+                               needed for an output that updates an input, because that output
+                               always is the input */
+    BP_KERNEL_NO_CAPTURE = 8, /* launches must not be recorded (capture.h): they wait, allocate
+                                 memory, or read something anew each time, which a replay would not
+                                 do */
 };
 
-/* A row. Of the rows that fit, the one of highest priority whose accepts and prepare agree is
- * taken; among equals the first. BP_OPROW(op) of attrs.h fills op, attrs_size, in_known and
- * out_known. */
+/* A kernel row. Of the rows that fit a call, the core uses the one of highest priority whose
+ * accepts or prepare returns BP_OK; among equal priorities the first. BP_OPROW(op) of attrs.h sets
+ * op, attrs_size, in_known and out_known. */
 struct bp_kernel { /* rows */
-    const char *op;       /* operator, its own name, no alias */
+    const char *op;       /* the operator's own name, not an alias */
     const char *name;     /* unique in the plugin: "cpu_softmax_f32_avx512"; letters, digits and
                              '_', '.', '-', 63 at most */
-    uint64_t types[4];    /* mask of dtypes for each type variable T U I R; 0 where there is none. A
-                             row with a dtype that the operator does not have, or without any for a
-                             variable that it has, is not used: bp_kernel_info.reason says which */
+    uint64_t types[4];    /* mask of dtypes for each type variable T U I R; 0 for a variable that
+                             the operator does not have. A row with a dtype that the operator does
+                             not have, or without any dtype for a variable that it has, is not used:
+                             bp_kernel_info.reason names the variable and the dtypes */
     uint32_t flags;       /* enum bp_kernel_flags */
     int32_t priority;     /* 0: portable; 100: hand-tuned or a library */
-    uint32_t attrs_size;  /* of the attribute struct known to the row; 0 if the operator has none */
+    uint32_t attrs_size;  /* size of the attribute struct known to the row; 0 if the operator has
+                             none */
     uint16_t in_known, out_known; /* declared ports known to the row */
 
-    /* Runs, or enqueues to launch->stream. Takes no lock of its own that another launch can hold
-     * long, allocates nothing. */
+    /* Runs the kernel, or enqueues it to launch->stream. It takes no lock of its own that another
+     * launch can hold for long, and allocates no memory. */
     enum bp_status (*launch)(const struct bp_launch *launch);
 
-    /* Whether the row takes a configuration: BP_OK, or BP_ERR_UNSUPPORTED without a message. NULL:
-     * it takes all that types and flags admit. Not asked where prepare is given. */
+    /* Returns whether the row accepts a configuration: BP_OK, or BP_ERR_UNSUPPORTED without a
+     * message. NULL: the row accepts all that types and flags admit. Not called if prepare is
+     * set. */
     enum bp_status (*accepts)(void *self, const struct bp_prep *prep);
 
-    /* Makes a plan for a configuration. BP_ERR_UNSUPPORTED without a message: the next row is
-     * tried. NULL: none is needed. */
+    /* Makes a plan for a configuration. BP_ERR_UNSUPPORTED without a message: the core tries the
+     * next row. NULL: the row needs no plan. */
     enum bp_status (*prepare)(void *self, const struct bp_prep *prep, struct bp_plan *out);
     void (*plan_destroy)(void *self, const struct bp_kernel *kernel, void *plan);
 };
 
-/* What the outputs of a plugin's own operator are. */
+/* The dtype and shape of one output of a plugin's own operator. */
 struct bp_inferred {
-    uint32_t dtype; /* set where an input binds the port's type variable */
-    uint32_t rank;  /* of at most 8 axes */
+    uint32_t dtype; /* the core has set it if an input binds the port's type variable */
+    uint32_t rank;  /* at most 8 axes */
     int64_t extent[8];
 };
 
-/* An operator of the plugin's own: apps call it by name, models as DOMAIN.NAME, rows name it as any
- * other. Its attribute struct is size, then a field for each attribute without gaps (op.h); rows
- * say attrs_size, in_known and out_known themselves. It has no gradient.
+/* An operator of the plugin itself: apps call it by name, models name it as DOMAIN.NAME, and kernel
+ * rows name it like any other operator. Its attribute struct is size, followed by a field for each
+ * attribute without gaps (op.h); its rows set attrs_size, in_known and out_known themselves. It has
+ * no gradient.
  *
- * info.name is a domain, a dot and a name of letters, digits and '_'; there may be more dots.
- * Inputs are BP_PORT_IN, BP_PORT_OPT or, last, BP_PORT_VAR; outputs BP_PORT_OUT or BP_PORT_OPTOUT;
- * flags are 0. All of it, and what it points to, is constant data. Where two plugins bring one
- * name, ports, types and attributes have to be the same: the inference of the first is asked. */
+ * info.name is a domain, a dot and a name of letters, digits and '_'; it may contain more dots.
+ * Inputs are BP_PORT_IN, BP_PORT_OPT or, last, BP_PORT_VAR; outputs are BP_PORT_OUT or
+ * BP_PORT_OPTOUT; flags are 0. The struct, and everything that it points to, is constant data. If
+ * two plugins define an operator of the same name, ports, types and attributes must be the same;
+ * the core uses the inference of the first one. */
 struct bp_operator { /* rows */
     /* Fills the types of the n_out outputs, in declared order. Pure: prep has inputs, without data,
      * and attributes; kernel and out are NULL. BP_ERR_INVALID, without a message: these inputs do
-     * not go together. NULL: all outputs have the shape of the first input. */
+     * not fit together. infer NULL: all outputs have the shape of the first input. */
     enum bp_status (*infer)(const struct bp_prep *prep, struct bp_inferred *out, uint32_t n_out);
     struct bp_opinfo info;
 };
@@ -176,12 +194,12 @@ struct bp_kernels { /* table */
     const struct bp_kernel *first;
     size_t count, stride; /* stride: sizeof(struct bp_kernel) of the plugin's headers */
 
-    /* Whether this machine can run the row at all (an ISA level, a library that may be missing);
-     * asked once for each row after create. BP_OK, or BP_ERR_UNSUPPORTED with a message that says
-     * what is missing. NULL: every row. */
+    /* Returns whether this machine can run the row at all (it may lack an ISA level or a library);
+     * the core calls it once for each row after create. BP_OK, or BP_ERR_UNSUPPORTED with a message
+     * that names the missing feature. NULL: every row can run. */
     enum bp_status (*usable)(void *self, const struct bp_kernel *kernel);
 
-    /* Operators of its own. op_stride: sizeof(struct bp_operator) of the plugin's headers. */
+    /* The plugin's own operators. op_stride: sizeof(struct bp_operator) of the plugin's headers. */
     const struct bp_operator *op;
     size_t op_count, op_stride;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h: levels of messages, of plugins and of the core. BP_LOG and bp_core_options.log see
- * them. */
+/* log.h: the levels of log messages, of plugins and of the core. BP_LOG selects levels, and
+ * bp_core_options.log receives the messages. */
 #ifndef BP_LOG_H
 #define BP_LOG_H
 

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.h: what a plugin is, and what the core gives it. Start here to write one.
+/* plugin.h: defines the table by which a plugin describes itself, and the services that the core
+ * gives it. Read this header first to write a plugin.
  *
- * A plugin is a shared object bp_NAME.so that exports one function, bp_plugin_get, and a manifest
+ * A plugin is a shared object bp_NAME.so that exports one function, bp_plugin_get, with a manifest
  * bp_NAME.json beside it (`bp manifest bp_NAME.so` writes it). bp_plugin_get returns constant data:
- * it opens nothing, allocates nothing, starts nothing and keeps nothing, for it also runs where
- * there is no such device. create makes an instance; its self is the first argument of every other
- * callback.
+ * it opens, allocates, starts and stores nothing, because it also runs on machines without such a
+ * device. create makes an instance; its self is the first argument of every other callback.
  *
- * How structs may grow is said once for each, in a word:
- *   table       plugin to core, size first. The core copies it at load; what is missing at the end
- *               is NULL.
- *   parameters  core to plugin, size first, read with BP_HAS.
- *   answer      made by the core with size and defaults, filled by the plugin with BP_SET.
- *   hot         no size; fixed within an ABI major but for fields at the end in a minor. The core
- *               fills all fields of its minor; a plugin that needs one says so in needs_minor.
- *   rows        {first, count, stride}: walked by stride, never by sizeof.
+ * A term in the comment of each struct states how the struct may grow:
+ *   table         passed from plugin to core, size first. The core copies it at load; fields
+ *                 missing at its end count as NULL.
+ *   parameters    passed from core to plugin, size first; the plugin reads new fields with BP_HAS.
+ *   output struct made by the core with size and defaults; the plugin fills it with BP_SET.
+ *   hot           has no size; fixed within an ABI major, except that a minor may add fields at the
+ *                 end. The core fills all fields of its minor; a plugin that needs a field states
+ *                 its minor in needs_minor.
+ *   rows          {first, count, stride}: the core steps through them by stride, never by sizeof.
  * Members are of fixed width or pointers: never enum, bool, long or bit-fields.
  *
- * Rules for every callback, unless its comment says otherwise: the core has checked the arguments;
- * it holds none of its locks; any thread may call; on failure the callback writes the reason with
- * bp_fail(host, ...) and returns that status, with its out parameters untouched.
+ * Rules for every callback, unless its comment states otherwise: the core has checked the
+ * arguments; the core holds none of its locks; any thread may call; on failure the callback writes
+ * the reason with bp_fail(host, ...), returns that status, and leaves its out parameters untouched.
  *
- * One exception to the locks: while one thread loads a plugin (bp_plugin_get, create, device_count,
- * usable, and destroy if a step after create fails), others that load or open the same plugin in
- * the same core wait for it. These callbacks do not wait for such a thread, and do not call the
- * core's API. */
+ * There is one exception to the rule on locks: while one thread loads a plugin (bp_plugin_get,
+ * create, device_count, usable, and destroy if a step after create fails), other threads that load
+ * or open the same plugin in the same core wait for that thread. These callbacks must therefore not
+ * wait for another thread that loads the plugin, and must not call the core's API. */
 #ifndef BP_PLUGIN_H
 #define BP_PLUGIN_H
 
@@ -38,37 +39,40 @@
 extern "C" {
 #endif
 
-/* The ABI of these headers. The major is 0 until every kind of device has run on it; while it is 0,
- * a core takes plugins of its own major only, of any minor. */
+/* The ABI version of these headers. The major stays 0 until every kind of device has run on it;
+ * while it is 0, a core accepts plugins of its own major only, and of any minor. */
 #define BP_ABI_MAJOR 0
 #define BP_ABI_MINOR 4
 
-/* The core's services. Valid from create until destroy has returned; any thread may call them. */
+/* The services of the core. They are valid from create until destroy has returned; any thread may
+ * call them. */
 struct bp_host { /* table, core to plugin */
     size_t size;
-    uint32_t abi_major, abi_minor; /* of the core */
-    void *ctx;                     /* first argument of each service */
+    uint32_t abi_major, abi_minor; /* the ABI version of the core */
+    void *ctx;                     /* the first argument of each service */
 
-    /* Writes a message, without a newline; the core names the plugin. level: enum bp_log_level. */
+    /* Logs a message, without a newline; the core adds the plugin's name. level: enum
+     * bp_log_level. */
     void (*log)(void *ctx, uint32_t level, const char *text);
 
-    /* Records text as the reason why the running callback fails, for the calling thread; returns
+    /* Records text as the reason why the running callback fails, for the calling thread. Returns
      * status. */
     enum bp_status (*fail)(void *ctx, uint32_t status, const char *text);
 
-    /* Host memory, from the app's allocator if it gave one. alignment: a power of two. NULL: none
-     * left. size 0 gives a pointer that may be freed. Memory goes back by release with the size it
-     * was taken. */
+    /* Allocate and free host memory, by the app's allocator if the app supplied one. alignment: a
+     * power of two. allocate returns NULL if no memory is left; for size 0 it returns a pointer
+     * that may be freed. The plugin frees memory by release, with the size with which it was
+     * allocated. */
     void *(*allocate)(void *ctx, size_t size, size_t alignment);
     void (*release)(void *ctx, void *memory, size_t size);
 
-    /* 1: allocate is the app's own. A device whose memory is the host's then takes it from there;
-     * else it may take it as it likes. 0, and a host without the field's end: it is not known to
-     * be. */
+    /* 1: allocate is the app's own allocator. A device whose memory is host memory must then
+     * allocate it there; otherwise it may allocate it in any way. 0, or a host struct that ends
+     * before this field: allocate is not known to be the app's. */
     uint32_t app_memory;
 };
 
-/* How the plugin was built: a sanitizer must be in both plugin and core, or in neither. */
+/* The build flags of the plugin: a sanitizer must be in both plugin and core, or in neither. */
 enum bp_build {
     BP_BUILD_ASAN = 1,
     BP_BUILD_TSAN = 2,
@@ -101,23 +105,27 @@ struct bp_captures;
 struct bp_passes;
 struct bp_profiler;
 
-/* What bp_plugin_get returns. An interface that is NULL is not implemented; runtime is required. */
+/* The table that bp_plugin_get returns. An interface that is NULL is not implemented; runtime is
+ * required. */
 struct bp_plugin { /* table */
     size_t size;
     uint32_t abi_major, abi_minor; /* BP_ABI_MAJOR, BP_ABI_MINOR of the headers it was built with */
-    uint32_t needs_minor;          /* the oldest core that will do; 0: any of this major */
+    uint32_t needs_minor;          /* the oldest minor of a core that suffices; 0: any minor */
     uint32_t build;                /* BP_BUILD_FLAGS */
     const char *name; /* "cpu": lower-case letters, digits, '_'; equals the manifest's */
-    const char *version;           /* the plugin's own, "1.2.0" */
-    const char *kind; /* of its devices, "cpu" in "cpu:0"; several plugins may serve one kind */
+    const char *version;           /* the version of the plugin itself, "1.2.0" */
+    const char *kind; /* the kind of its devices, "cpu" in "cpu:0"; several plugins may serve one
+                         kind */
 
-    /* Makes an instance: finds the driver, initialises it. A process may hold several at once.
-     * host stays valid until destroy has returned.
+    /* Makes an instance: finds the driver and initialises it. A process may have several instances
+     * at the same time. host stays valid until destroy has returned.
      *
-     * BP_ERR_ABSENT: no such hardware or no driver on this machine (not an error of the plugin). */
+     * BP_ERR_ABSENT: this machine has no such hardware or no driver (this is no error of the
+     * plugin). */
     enum bp_status (*create)(const struct bp_host *host, void **out_self);
 
-    /* Ends an instance. All that was made with it has been destroyed, all work has ended. */
+    /* Ends an instance. All objects that were made with it have been destroyed, and all work has
+     * ended. */
     void (*destroy)(void *self);
 
     const struct bp_runtime *runtime;   /* runtime.h */
@@ -128,7 +136,7 @@ struct bp_plugin { /* table */
     const struct bp_profiler *profiler;
 };
 
-/* The one exported symbol. Pure: see the top of this file. */
+/* The one exported symbol. It must be pure: see the top of this file. */
 #if defined(__GNUC__)
 #define BP_EXPORT __attribute__((visibility("default")))
 #else
@@ -136,7 +144,8 @@ struct bp_plugin { /* table */
 #endif
 BP_EXPORT const struct bp_plugin *bp_plugin_get(void);
 
-/* host->fail and host->log with a format, at most 1023 bytes of text. bp_fail returns status. */
+/* Call host->fail and host->log with a printf format; at most 1023 bytes of text. bp_fail returns
+ * status. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.h: how every call of Backplane answers, in plugins and in apps.
+/* status.h: the status codes that every call of Backplane returns, in plugins and in apps.
  *
- * A call returns BP_OK, or the code below that says what kind of thing went wrong. The text that
- * says what exactly (which file, which argument, expected, got, what to do) is written by the first
- * piece of code that knows the cause: a plugin through host->fail, the core by itself. An app reads
- * it with bp_error_message(). Out parameters are left untouched by a call that fails. */
+ * A call returns BP_OK, or the code below that names the class of the failure. The exact text of
+ * the failure (which file, which argument, expected, got, how to correct it) is written by the
+ * first function that knows the cause: a plugin writes it through host->fail, the core writes its
+ * own. An app reads it with bp_error_message(). A call that fails leaves its out parameters
+ * untouched. */
 #ifndef BP_STATUS_H
 #define BP_STATUS_H
 
-/* X(name, number, text). Numbers are part of the ABI: never reused, only appended. A code that the
- * reader does not know means "failed": where a plugin's callback answers one, the core's call
- * answers BP_ERR_DEVICE, and the message has the number. */
+/* X(name, number, text). Numbers are part of the ABI: they are never reused, only appended. A code
+ * that the reader does not know means "failed": if a plugin's callback returns an unknown code, the
+ * core's call returns BP_ERR_DEVICE, and the message contains the number. */
 #define BP_STATUSES(X) \
     X(OK, 0, "success") \
     X(ERR_INVALID, 1, "an argument is wrong") \

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* types.h: element types, memory spaces, and the two macros by which structs grow. */
+/* types.h: defines element types, memory spaces, and the two macros that let structs grow. */
 #ifndef BP_TYPES_H
 #define BP_TYPES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(NAME, name, number, bits, class). Numbers are part of the ABI.
+/* The element types. X(NAME, name, number, bits, class). Numbers are part of the ABI.
  *
  * f16 is IEEE binary16, bf16 the upper half of a binary32. c64 is two f32, c128 two f64. f8e4m3 and
- * f8e5m2 are the OCP formats (e4m3 has no infinity). A bool is one byte, 0 or 1.
- * Reserved: i4 17, u4 18, f4e2m1 19, f8e8m0 20, f8e4m3fnuz 21, f8e5m2fnuz 22, string 23; 128 and
- * above belong to plugins. Types of 64 and above fit in no mask. */
+ * f8e5m2 are the OCP formats (e4m3 has no infinity). A bool is one byte, 0 or 1. Reserved: i4 17,
+ * u4 18, f4e2m1 19, f8e8m0 20, f8e4m3fnuz 21, f8e5m2fnuz 22, string 23; 128 and above belong to
+ * plugins. Types with numbers of 64 and above fit in no mask. */
 #define BP_DTYPES(X) \
     X(BOOL, bool, 0, 8, BOOL) \
     X(I8, i8, 1, 8, SIGNED) \
@@ -37,7 +37,7 @@ enum bp_dtype {
 #undef X
 };
 
-/* Sets of dtypes: bit n stands for dtype n. */
+/* Sets of dtypes: bit n is set if dtype n belongs to the set. */
 #define BP_M(NAME) (UINT64_C(1) << BP_##NAME)
 #define BP_MASK_SIGNED (BP_M(I8) | BP_M(I16) | BP_M(I32) | BP_M(I64))
 #define BP_MASK_UNSIGNED (BP_M(U8) | BP_M(U16) | BP_M(U32) | BP_M(U64))
@@ -48,17 +48,18 @@ enum bp_dtype {
 #define BP_MASK_NUMBER (BP_MASK_REAL | BP_MASK_COMPLEX)
 #define BP_MASK_ANY (BP_MASK_NUMBER | BP_M(BOOL))
 
-/* Where memory lies, as the host sees it. */
+/* The kinds of memory, as the host sees them. */
 enum bp_space {
     BP_SPACE_DEVICE =
-        0, /* the device's own; the host does not touch it, unless BP_DEVICE_HOST_VISIBLE */
-    BP_SPACE_PINNED = 1,  /* host memory that the device reaches */
-    BP_SPACE_MANAGED = 2, /* moves between both by itself */
+        0, /* the device's own; the host cannot access it, unless BP_DEVICE_HOST_VISIBLE */
+    BP_SPACE_PINNED = 1,  /* host memory that the device can access */
+    BP_SPACE_MANAGED = 2, /* the driver moves it between host and device */
 };
 
-/* Growth. A struct that begins with size is as long as its writer knew it. A reader asks BP_HAS
- * before it reads a field that was added after version 0.1; who fills an answer for a reader that
- * may be older writes with BP_SET, which does nothing past the reader's size. */
+/* How structs grow. A struct that begins with size has the length that its writer knew. A reader
+ * calls BP_HAS before it reads a field that was added after version 0.1; a function that fills an
+ * output struct for a reader that may be older writes with BP_SET, which does nothing for a field
+ * beyond the reader's size. */
 #define BP_HAS(p, field) \
     ((size_t)((const char *)&(p)->field - (const char *)(p)) + sizeof((p)->field) <= (p)->size)
 #define BP_SET(p, field, value) \
