@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device.c: which devices there are, and what they are. Read next: memory.c. */
+/* device.c: reports how many devices the plugin has, and their properties. Read next: memory.c. */
 #include "template.h"
 
-/* Ask the driver. None is a good answer: this machine has no such device. */
+/* A real plugin queries its driver. 0 is a valid count: this machine has no such device. */
 enum bp_status template_device_count(void *self, uint32_t *out_count)
 {
     *out_count = 1;
     return BP_OK;
 }
 
-/* No flag is set: work is done later than its call, and the host cannot touch the memory. */
+/* No flag is set: work is done later than its call, and the host cannot access the memory. */
 enum bp_status template_device_properties(void *self, uint32_t device,
                                           struct bp_device_properties *out)
 {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.c: the operators that this device runs: a row for each, and the functions behind it.
+/* kernels.c: defines the device's operators: a kernel row for each, and the functions behind it.
  *
- * launch is part of the app's call: it writes down what the kernel needs, as the device finds it,
- * and submits that. The kernel itself (run_...) is the device's, some time later. */
+ * launch runs within the app's call: it copies the kernel's arguments, with addresses of the
+ * device, and submits a job. The kernel itself (run_...) runs on the device, some time later. */
 #include "template.h"
 #include <math.h>
 
 struct args {
     struct operand {
         float *first;
-        int64_t rank, shape[TEMPLATE_RANK], stride[TEMPLATE_RANK]; /* by the axes of out */
+        int64_t rank, shape[TEMPLATE_RANK], stride[TEMPLATE_RANK]; /* in the axes of out */
     } out, x, y;
-    int64_t count, row, axis; /* elements; softmax: rows, elements of one, and where they lie */
+    int64_t count, row, axis; /* elements; softmax: rows, elements of a row, the row's axis */
 };
 _Static_assert(sizeof(struct args) <= TEMPLATE_ARGS, "they are copied into a job");
 
-/* view by the axes of out: along an axis that view lacks, or has with extent 1, it repeats. */
+/* view in the axes of out: along an axis that view lacks, or has with extent 1, it repeats. */
 static struct operand view_of(const struct bp_view *view, const struct bp_view *out)
 {
     struct operand o = {.first = template_reach(view->memory, view->data), .rank = out->rank};
@@ -28,7 +28,7 @@ static struct operand view_of(const struct bp_view *view, const struct bp_view *
     return o;
 }
 
-/* Element number i in row-major order. */
+/* Returns the address of element number i in row-major order. */
 static float *operand_at(const struct operand *o, int64_t i)
 {
     int64_t offset = 0;
@@ -55,7 +55,7 @@ static enum bp_status add_f32(const struct bp_launch *launch)
     return BP_OK;
 }
 
-/* In double, so that the differences and the sum lose nothing. */
+/* Computes in double, so that the differences and the sum lose no accuracy. */
 static void run_softmax(const void *args)
 {
     const struct args *a = args;
@@ -78,15 +78,15 @@ static enum bp_status softmax_f32(const struct bp_launch *launch)
     struct args args = {.out = view_of(out, out), .x = view_of(launch->in[0], out)};
 
     if (out->count == 0) return BP_OK;
-    args.axis = (attrs->axis + out->rank) % out->rank; /* -1 is the last */
+    args.axis = (attrs->axis + out->rank) % out->rank; /* -1 is the last axis */
     args.row = out->shape[args.axis];
     args.count = out->count / args.row;
-    args.out.shape[args.axis] = args.x.shape[args.axis] = 1; /* an element stands for its row */
+    args.out.shape[args.axis] = args.x.shape[args.axis] = 1; /* count rows, not elements */
     template_submit(launch->self, run_softmax, &args, sizeof args);
     return BP_OK;
 }
 
-/* Asked before a launch. The ABI sets no limit to rank, these kernels do. */
+/* The core calls it before a launch. The ABI does not limit the rank, but these kernels do. */
 static enum bp_status row_accepts(void *self, const struct bp_prep *prep)
 {
     return prep->out[0]->rank <= TEMPLATE_RANK ? BP_OK : BP_ERR_UNSUPPORTED;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.c: allocations and copies. Read next: stream.c.
+/* memory.c: allocates and frees memory of the device, and copies. Read next: stream.c.
  *
  *     an allocation:  data, as the host names it | guard | data, as the device finds it | guard
  *
- * Only the device's range can be touched, and nobody outside learns where it is: a host that
- * follows data faults, and so does a kernel that runs past the end, which is the end of a page but
- * for alignment. handle is the distance between the two. */
+ * Only the device's range can be accessed, and no caller learns its address: a host that follows
+ * data faults, and so does a kernel that runs past the end of the allocation, which is the end of a
+ * page except for alignment. handle is the distance between the two ranges. */
 #include "template.h"
 #include <string.h>
 #include <sys/mman.h>
@@ -56,7 +56,7 @@ static void run_copy(const void *args)
     memcpy(template_reach(c->dst_memory, c->dst), template_reach(c->src_memory, c->src), c->size);
 }
 
-/* The app may change src, or read dst, as soon as these two return: wait. */
+/* The app may change src, or read dst, as soon as these two functions return: they wait. */
 enum bp_status template_copy_in(void *self, uint32_t device, void *stream, const struct bp_copy *c)
 {
     return template_wait(self, template_submit(self, run_copy, c, sizeof *c), UINT64_MAX);
@@ -67,7 +67,7 @@ enum bp_status template_copy_out(void *self, uint32_t device, void *stream, cons
     return template_wait(self, template_submit(self, run_copy, c, sizeof *c), UINT64_MAX);
 }
 
-/* Both sides are the device's, which keeps the order of work: do not wait. */
+/* Both sides are device memory, and the device keeps the order of work: do not wait. */
 enum bp_status template_copy_within(void *self, uint32_t device, void *stream,
                                     const struct bp_copy *c)
 {

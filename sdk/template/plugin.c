@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c: the one exported symbol, the tables, the life of an instance. Read next: device.c. */
+/* plugin.c: exports the tables, and creates and destroys instances. Read next: device.c. */
 #include "template.h"
 
-/* A real plugin opens its driver here, and answers BP_ERR_ABSENT where there is none. */
+/* A real plugin opens its driver here, and returns BP_ERR_ABSENT if there is none. */
 static enum bp_status plugin_create(const struct bp_host *host, void **out_self)
 {
     struct template_self *self = host->allocate(host->ctx, sizeof *self, _Alignof(max_align_t));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c: the queue, and events. Read next: kernels.c.
+/* stream.c: implements the queue of work and the events. Read next: kernels.c.
  *
- * Where a driver has streams and events, its calls stand here instead. A job runs when somebody
- * waits for it or asks, never sooner: what breaks the rules of asynchronous work breaks each time.
- * There is no stream_create: work has one order, and the app's streams share it. */
+ * If a driver has streams and events, its calls replace this code. A job runs when a caller waits
+ * for it or queries it, never sooner: code that breaks the rules of asynchronous work fails each
+ * time. There is no stream_create: all work has one order, and the app's streams share it. */
 #include "template.h"
 #include <string.h>
 #include <time.h>
@@ -36,8 +36,8 @@ static uint64_t stream_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Runs one job at a time until the one that is waited for is done, or time is over. Jobs of this
- * device cannot fail; where they can, the first failure is kept, and answered here once. */
+/* Runs one job at a time until the requested job is done, or the time is over. Jobs of this device
+ * cannot fail; a device whose jobs can fail stores the first failure and returns it here once. */
 enum bp_status template_wait(struct template_self *self, uint64_t job, uint64_t timeout_ns)
 {
     uint64_t start = stream_now_ns(), done;
@@ -56,7 +56,7 @@ enum bp_status template_synchronize(void *self, uint32_t device, void *stream)
     return template_wait(self, ((struct template_self *)self)->submitted, UINT64_MAX);
 }
 
-/* An event is the number of the last job before its mark. */
+/* An event is the number of the last job that was submitted before the event was recorded. */
 enum bp_status template_event_create(void *self, uint32_t device, void **out_event)
 {
     const struct bp_host *host = ((struct template_self *)self)->host;
