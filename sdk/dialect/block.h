@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block.h: the block of a product that a team makes of panels of both sides, BLOCK lines each, k
- * after k, of type acc. Where lanes share memory they bring BLOCK_STEP terms of both sides there
- * together, each lane 16 bytes of a side (of f64 32), while they compute with those before; a lane
- * has 64 results in registers, for which it reads 16 numbers a term. A single lane makes the
- * results of one lane after the other, straight from the panels. */
+/* block.h: computes the block of a matrix product that a team owns, from panels of both sides with
+ * BLOCK lines each, stored k after k, of type acc. If lanes share memory, they load BLOCK_STEP
+ * terms of both sides into it together, each lane 16 bytes of a side (of f64 32), while they
+ * compute with the previous terms; a lane has 64 results in registers, for which it reads 16
+ * numbers per term. A team of a single lane computes the results of one lane after the other,
+ * directly from the panels. */
 #ifndef BP_DIALECT_BLOCK_H
 #define BP_DIALECT_BLOCK_H
 
@@ -11,13 +12,13 @@
 #include "entry.h"
 
 enum {
-    BLOCK_SIDE = BLOCK * BLOCK_STEP, /* numbers of a side in a step */
-    BLOCK_SCRATCH = 4 * BLOCK_SIDE,  /* two steps of two sides: for TEAM_SCRATCH */
+    BLOCK_SIDE = BLOCK * BLOCK_STEP, /* numbers of one side in one step */
+    BLOCK_SCRATCH = 4 * BLOCK_SIDE,  /* two steps of both sides: for TEAM_SCRATCH */
 };
 
-/* The results of a lane are four quads of four, BLOCK / 2 apart, from this row and column on: the
- * lanes that read together (32 of them, or 64) find the numbers of a side in few places, side by
- * side. */
+/* First row and first column of the results of a lane. The results are four squares of 4 x 4, BLOCK
+ * / 2 apart, so that the lanes that read at the same time (32 of them, or 64) read the numbers of a
+ * side from few, adjacent addresses. */
 KFN int block_row(int lane)
 {
     return (lane / 64 * 4 + lane / 8 % 4) * 4;
@@ -26,7 +27,7 @@ KFN int block_column(int lane)
 {
     return (lane / 32 % 2 * 8 + lane % 8) * 4;
 }
-/* Number r or q of the eight. */
+/* Returns the row or column with this number among the eight of a lane. */
 KFN int block_at(int first, int number)
 {
     return first + number % 4 + number / 4 * (BLOCK / 2);
@@ -52,10 +53,12 @@ KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const a
 #else
 
 #ifdef FEW_LANES
-/* Lanes that are not there are others' work, one after the other: all go round as often. */
+/* This team has fewer lanes than a block needs: each lane does the work of several, one after the
+ * other; all lanes make equally many rounds. */
 #define EACH_BLOCK_LANE(lane) for (int lane = (int)LANE; lane < BLOCK_LANES; lane += MAX_LANES)
 #else
-/* This lane alone: what follows is made by all lanes of a team together. */
+/* The loop over lanes is this lane alone: all lanes of a team together execute the code that
+ * follows. */
 #define EACH_BLOCK_LANE(lane) int lane = (int)LANE;
 #endif
 
@@ -63,7 +66,7 @@ typedef struct __attribute__((aligned(16))) {
     acc at[4];
 } quad;
 
-/* One term: the quads of both sides, and their products. */
+/* Adds one term: loads the quads of both sides, and adds their products. */
 KFN void block_add(acc *s, LOCAL const acc *a, LOCAL const acc *b)
 {
     quad row[2], column[2];
@@ -89,7 +92,8 @@ KFN void block_bring(LOCAL acc *side, GLOBAL const acc *from)
         ((LOCAL quad *)side)[i] = ((GLOBAL const quad *)from)[i];
 }
 
-/* As below, but a lane brings several quads of a step, and none before it. */
+/* Like block_make below, but a lane loads several quads of a step, and does not load the next step
+ * in advance. */
 KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const acc *b,
                     LOCAL acc *scratch)
 {
@@ -101,15 +105,15 @@ KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const a
         LOCAL const acc *at_b = side + BLOCK_SIDE + block_column(lane);
         block_bring(side, a + at * BLOCK);
         block_bring(side + BLOCK_SIDE, b + at * BLOCK);
-        BARRIER(); /* the other one is read no more when the next step has come here */
+        BARRIER(); /* no lane reads the other buffer once all lanes have reached the next step */
         UNROLL
         for (int i = 0; i < BLOCK_STEP; i++) block_add(s, at_a + i * BLOCK, at_b + i * BLOCK);
     }
     BARRIER();
 }
 #else
-/* The result is whole in s when the last lane is through; scratch may be used again at once. k is a
- * multiple of BLOCK_STEP. */
+/* The result in s is complete when all lanes have finished; scratch may be reused immediately. k is
+ * a multiple of BLOCK_STEP. */
 KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const acc *b,
                     LOCAL acc *scratch)
 {
@@ -127,7 +131,7 @@ KFN void block_make(acc *s, int lane, i64 k, GLOBAL const acc *a, GLOBAL const a
         LOCAL const acc *at_b = scratch + buffer + BLOCK_SIDE + block_column(lane);
         to[buffer / 4] = next_a;
         to[(buffer + BLOCK_SIDE) / 4] = next_b;
-        BARRIER(); /* the other one is read no more when the next step has come here */
+        BARRIER(); /* no lane reads the other buffer once all lanes have reached the next step */
         if (step + 1 < steps) {
             next_a = from_a[(step + 1) * BLOCK_LANES];
             next_b = from_b[(step + 1) * BLOCK_LANES];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* block_size.h: the block of a product that a team makes: its edge, terms that lie in the team's
- * memory at a time, lanes of the team, the edge of what each of them makes. */
+/* block_size.h: defines the sizes of the block of a product that a team computes: its edge, the
+ * number of terms in the team's memory at a time, the lanes of the team, and the edge of each
+ * lane's part. */
 #ifndef BP_DIALECT_BLOCK_SIZE_H
 #define BP_DIALECT_BLOCK_SIZE_H
 

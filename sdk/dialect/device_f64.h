@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* device_f64.h: functions of f64 whose results a device's own library rounds worse than operators
- * promise. OpenCL lets tan be 5 ulp off, atan2 6 and hypot 4; CUDA's are 2 off. */
+/* device_f64.h: computes f64 functions for devices whose own libraries round their results less
+ * accurately than the operators promise. OpenCL allows errors of 5 ulp for tan, 6 for atan2 and 4
+ * for hypot; CUDA's are 2 ulp off. */
 #ifndef BP_DIALECT_DEVICE_F64_H
 #define BP_DIALECT_DEVICE_F64_H
 
@@ -8,19 +9,19 @@
 
 #if defined(HAS_F64) && !defined(ON_HOST)
 
-/* A number in two parts: low is less than half an ulp of high. */
+/* A number as the sum of two parts: low is less than half an ulp of high. */
 struct f64_pair {
     f64 high, low;
 };
 
-/* PI / 2 in two parts. */
+/* PI / 2 as the sum of two parts. */
 #define HALF_PI 1.5707963267948966
 #define HALF_PI_LOW 6.123233995736766e-17
 
-/* x less n times pi / 2, which is exact as long as n has 20 bits (Cody and Waite: Software Manual
- * for the Elementary Functions, 1980), in two parts; of that Taylor's series of sin and cos, up to
- * terms of 1e-20, and what rounding takes from both. At most 1.1 ulp off, tried on 20 million
- * numbers. */
+/* Subtracts n times pi / 2 from x, which is exact as long as n has 20 bits (Cody and Waite:
+ * Software Manual for the Elementary Functions, 1980), with a result in two parts; sin and cos of
+ * that result are Taylor series, up to terms of 1e-20, with the rounding errors of both added. At
+ * most 1.1 ulp off, tried on 20 million numbers. */
 KFN f64 tan_f64(f64 x)
 {
     f64 n = rint(x * 0.6366197723675814), w = fma(-n, HALF_PI, x), r = w - n * HALF_PI_LOW;
@@ -45,7 +46,8 @@ KFN f64 tan_f64(f64 x)
     return q + (fma(-q, c, s) + s_low - q * c_low) / c;
 }
 
-/* The sum of two numbers, the first of which is the larger one, and of what is lost of it. */
+/* Returns the sum of two numbers, the first of which is the larger one, together with its rounding
+ * error plus low. */
 KFN struct f64_pair sum_f64(f64 larger, f64 smaller, f64 low)
 {
     struct f64_pair sum;
@@ -55,8 +57,9 @@ KFN struct f64_pair sum_f64(f64 larger, f64 smaller, f64 low)
     return sum;
 }
 
-/* The angle whose tangent is b / a, 0 < b <= a. With c the nearest of 0, 1/2 and 1 to b / a that
- * is atan(c) + atan((b - c a) / (a + c b)), the latter by Taylor's series, up to terms of 1e-18. */
+/* Returns the angle whose tangent is b / a, 0 < b <= a. With c the nearest of 0, 1/2 and 1 to b /
+ * a, the angle is atan(c) + atan((b - c a) / (a + c b)); the second term is computed by a Taylor
+ * series, up to terms of 1e-18. */
 KFN struct f64_pair octant_f64(f64 a, f64 b)
 {
     f64 c = b < 0.25 * a ? 0 : b < 0.75 * a ? 0.5 : 1;
@@ -72,8 +75,8 @@ KFN struct f64_pair octant_f64(f64 a, f64 b)
     return c == 0 ? sum_f64(r, low, 0) : sum_f64(high, r, low);
 }
 
-/* Where the quotient is neither tiny nor huge; the device's own function has the other cases right.
- * At most 0.6 ulp off, tried on 9 million pairs. */
+/* Computes the cases whose quotient is neither tiny nor huge; the device's own function is accurate
+ * in the other cases. At most 0.6 ulp off, tried on 9 million pairs. */
 KFN f64 atan2_f64(f64 y, f64 x)
 {
     f64 a = fabs(x), b = fabs(y), larger = a < b ? b : a, smaller = a < b ? a : b, angle;
@@ -88,9 +91,10 @@ KFN f64 atan2_f64(f64 y, f64 x)
     return y < 0 ? -angle : angle;
 }
 
-/* The root of the sum of squares, less the error of its square over twice itself (Borges: An
- * Improved Algorithm for hypot(a,b), 2019). Infinite if either side is, even where the other is
- * NaN. At most 0.6 ulp off, of subnormal numbers 0.75, tried on 9 million pairs. */
+/* Returns the root of the sum of squares, corrected by the error of its square divided by twice the
+ * root (Borges: An Improved Algorithm for hypot(a,b), 2019). Infinite if either argument is, even
+ * if the other is NaN. At most 0.6 ulp off, for subnormal numbers 0.75, tried on 9 million
+ * pairs. */
 KFN f64 hypot_f64(f64 x, f64 y)
 {
     f64 a = fabs(x), b = fabs(y), larger = a < b ? b : a, smaller = a < b ? a : b, scale = 1;

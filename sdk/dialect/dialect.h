@@ -1,43 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dialect.h: the language of portable kernels: what C99, OpenCL C 1.2, CUDA C++ and HIP have in
- * common, and the names below. A kernel is written once, for a team of lanes: one lane on a host,
- * one block (or work-group) on a GPU.
+/* dialect.h: defines the language of portable kernels: the common part of C99, OpenCL C 1.2, CUDA
+ * C++ and HIP, and the names below. A kernel is written once, for a team of lanes: a team is one
+ * lane on a host, and one block (or work-group) on a GPU.
  *
- *   KFN                    a function of a kernel
- *   KERNEL(name)           an entry point of a GPU; hosts have none and call the functions
- *   GLOBAL, LOCAL          where a pointer points: device memory, memory of the team
- *   MAX_LANES              lanes of a team on a GPU, a plugin launches them with as many: 256, or
- *                          what the build gives for an OpenCL device that cannot run so many, 128
- *                          or 64 (FEW_LANES is defined then)
- *   MAX_LOCAL              bytes of a team's memory at most
- *   TEAM, TEAMS            this team's number, how many there are
- *   LANE, LANES            this lane's number in the team, how many there are: a power of two
- *   FOR_LANES(i, n)        this lane's share of 0 to n - 1
- *   FOR_ALL(i, n)          this lane's share of 0 to n - 1, which all teams share
- *   BARRIER()              all lanes of the team have come here, and see what the others wrote
+ *   KFN                    declares a function of a kernel
+ *   KERNEL(name)           declares an entry point on a GPU; hosts have none and call the functions
+ *   GLOBAL, LOCAL          address space of a pointer: device memory, memory of the team
+ *   MAX_LANES              lanes of a team on a GPU; a plugin launches exactly this number: 256,
+ *                          or, for an OpenCL device that cannot run so many, 128 or 64, as the
+ *                          build defines (FEW_LANES is defined then)
+ *   MAX_LOCAL              the most bytes of a team's memory
+ *   TEAM, TEAMS            number of this team, number of teams
+ *   LANE, LANES            number of this lane in the team, number of lanes: a power of two
+ *   FOR_LANES(i, n)        loops over this lane's share of 0 to n - 1
+ *   FOR_ALL(i, n)          loops over this lane's share of 0 to n - 1, which all teams share
+ *   BARRIER()              waits until all lanes of the team are here; each lane then sees the
+ *                          writes of the others
  *   SIMD, SIMD_SUM(s), SIMD_MAX(s), SIMD_MIN(s)
- *                          before a FOR loop: a host may take its rounds in any order, side by
- *                          side; s is what all rounds add to (one or several), or the
- *                          largest, the smallest
- *   UNROLL                 before a loop of a constant number of rounds: a GPU makes them one after
- *                          another, so that an array that they index lies in registers
- *   HOST_UNROLL            the same on a host: before a loop of at most 16 rounds
- *   ROLLED                 before a loop that is seldom gone through: it is not to be unrolled
- *   ENTRY_SPANS_n, ENTRY_TEAMS_n     make an entry for GPUs and one for hosts: entry.h
- *   ON_HOST                defined where a team is one lane: loops are the compiler's to vectorise
- *   ON_PROCESSOR           given by the build for an OpenCL device that is a processor: there too a
- *                          team is one lane, and a lane makes runs of independent elements
- *   NO_F64                 given by the build for an OpenCL device without f64: no double compiles
+ *                          stand before a FOR loop: a host may execute its iterations in any order
+ *                          and in vectors; s is the variable (or several) to which all iterations
+ *                          add, or their maximum or minimum
+ *   UNROLL                 before a loop with a constant number of iterations: a GPU unrolls it, so
+ *                          that an array that the loop indexes stays in registers
+ *   HOST_UNROLL            the same on a host: before a loop of at most 16 iterations
+ *   ROLLED                 before a loop that rarely runs: the compiler must not unroll it
+ *   ENTRY_SPANS_n, ENTRY_TEAMS_n     define an entry for GPUs and one for hosts: entry.h
+ *   ON_HOST                defined for hosts, where a team is one lane: the compiler vectorises
+ *   ON_PROCESSOR           defined by the build for an OpenCL device that is a processor: a team is
+ *                          one lane there too, and a lane computes runs of independent elements
+ *   NO_F64                 defined by the build for an OpenCL device without f64: double does not
+ *                          compile
  *
- *   i8 .. i64, u8 .. u64, f32, f64; HAS_F64 is defined where f64 can be computed with
- *   real                   f64, or f32 where there is none
- *   host_real              a real that a host gives, in a struct of numbers: it takes the place of
- *                          an f64 everywhere; not for arrays
+ *   i8 .. i64, u8 .. u64, f32, f64
+ *                          number types; HAS_F64 is defined if f64 arithmetic is available
+ *   real                   f64, or f32 if the device has no f64
+ *   host_real              a real that the host passes in a struct of parameters: it occupies the
+ *                          bytes of an f64 on every device; not for arrays
  *   f32_bits, f32_from_bits, f64_bits, f64_from_bits: the same bits as the other type
  *
- * No libc but the functions of math.h, no allocation, no checks: the core has made them. Indices
- * are i64. A half type is an u16 in memory and computed as f32 (half.h). A file that is compiled as
- * HIP has included its runtime header before. */
+ * Kernels use no libc except the functions of math.h, allocate no memory, and check nothing,
+ * because the core has checked the arguments. Indices are i64. A half type is a u16 in memory and
+ * is computed as f32 (half.h). A file that is compiled as HIP has included HIP's runtime header
+ * before. */
 #ifndef BP_DIALECT_DIALECT_H
 #define BP_DIALECT_DIALECT_H
 
@@ -46,7 +50,7 @@
 #else
 enum { MAX_LANES = 256 };
 #endif
-enum { MAX_LOCAL = 32 << 10 /* what every device of OpenCL has; CUDA takes 48 KiB */ };
+enum { MAX_LOCAL = 32 << 10 /* every OpenCL device has as much; CUDA allows 48 KiB */ };
 
 #if defined(__OPENCL_C_VERSION__)
 
@@ -54,8 +58,9 @@ enum { MAX_LOCAL = 32 << 10 /* what every device of OpenCL has; CUDA takes 48 Ki
 #define GLOBAL __global
 #define LOCAL __local
 #define TEAMS ((i64)get_num_groups(0))
-/* Of a launch in parts each begins where the one before ended: at an offset, of which a group's
- * number knows nothing. */
+/* A launch may be split into parts, each of which begins at the offset where the previous part
+ * ended. The number of a work-group does not include that offset, so TEAM is computed from the
+ * global id. */
 #ifdef ON_PROCESSOR
 #define TEAM ((i64)get_global_id(0))
 #define KERNEL(name) __kernel void name
@@ -199,8 +204,9 @@ KFN f64 f64_from_bits(u64 bits)
 #endif
 
 #if defined(__CUDACC__) || defined(__HIP__)
-/* Lanes exchange registers: words of lanes MASK apart, and those of the first, within each group of
- * 32 lanes, all of which come here together. AMD's swizzle has groups of 32 in waves of 64 too. */
+/* Lanes exchange registers: word_xor returns the word of the lane whose number differs by MASK (by
+ * exclusive or), word_first that of the first lane, within each group of 32 lanes, all of which
+ * execute the call together. AMD's swizzle works on groups of 32 in waves of 64 too. */
 #define LANES_EXCHANGE
 #ifdef __HIP__
 template <int MASK> KFN u32 word_xor(u32 word)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elem.h: the element type that a file of a dtype family is compiled for. The build compiles
- * such a file once for each dtype, with -DELEM=f32 -DELEM_f32, and for each level of
- * instructions.
+/* elem.h: defines the element type for which a kernel file of a dtype family is compiled. The build
+ * compiles each of these files once for each dtype, with -DELEM=f32 -DELEM_f32, and for each
+ * instruction set level.
  *
- *   elem  as it lies in memory        acc  as it is computed with        ord  as it is compared
+ *   elem  type in memory        acc  type for arithmetic        ord  type for comparisons
  *
- * Integers are computed unsigned, in at least 32 bits, so that nothing overflows that must not:
- * sums and products modulo 2^n have the same bits for signed and unsigned ones, and files that
- * make only those are compiled for i8 to i64 and serve both. Files that compare or divide are
- * compiled for u8 to u64 too. Files that only move elements are compiled for i8, i16, i32, i64
- * and c128, one for each size. */
+ * Integers are computed as unsigned, in at least 32 bits, so that signed overflow cannot occur:
+ * sums and products modulo 2^n have the same bits for signed and unsigned integers, and files that
+ * compute only these are compiled for i8 to i64 and serve both. Files that compare or divide are
+ * compiled for u8 to u64 too. Files that only move elements are compiled for i8, i16, i32, i64 and
+ * c128, one type for each size. */
 #ifndef BP_DIALECT_ELEM_H
 #define BP_DIALECT_ELEM_H
 
@@ -26,7 +26,7 @@
 #define NAME_2(prefix, op, type, isa) NAME_3(prefix, op, type, isa)
 #define NAME(op) NAME_2(PREFIX, op, ELEM, ISA)
 
-/* Bytes of the vectors that the compiler is offered. */
+/* Bytes of the vector registers that the compiler may use. */
 #if defined(__AVX512F__)
 enum { VECTOR = 64 };
 #elif defined(__AVX2__)
@@ -127,7 +127,8 @@ KFN elem elem_put(acc x)
 }
 #endif
 
-/* A value as it compares with others of its type, and back. */
+/* elem_ord converts an element to the type in which it is compared, elem_of_ord converts it
+ * back. */
 #if defined(ELEM_i8)
 KFN ord elem_ord(elem x)
 {
@@ -160,7 +161,7 @@ KFN int ord_nan(ord x)
 }
 #endif
 
-/* An attribute as it is computed with. */
+/* Converts an attribute to the type for arithmetic. */
 #ifdef ELEM_COMPLEX
 KFN acc number(real x)
 {
@@ -197,8 +198,8 @@ KFN acc acc_mul(acc a, acc b)
 {
     return (acc){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-/* s + a b, by the four products, as the references have it: no recovery of infinities (C11 annex
- * G). */
+/* Returns s + a b by the four products, as the reference computes it: infinities are not recovered
+ * (C11 annex G). */
 KFN acc acc_mul_add(acc s, acc a, acc b)
 {
     return (acc){s.re + (a.re * b.re - a.im * b.im), s.im + (a.re * b.im + a.im * b.re)};

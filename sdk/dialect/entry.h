@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* entry.h: entry points of portable kernels. A kernel is a function of its numbers, a struct
- * <name>_args that is given by value, and of its operands, pointers to device memory:
+/* entry.h: defines the entry points of portable kernels. A kernel is a function of its parameters,
+ * a struct <name>_args that is passed by value, and of its operands, pointers to device memory:
  *
  *   spans   KFN void <name>_span(const struct <name>_args *a, i64 begin, i64 n, p0, p1, ...)
- *           makes elements (or rows: what is independent) begin to begin + n - 1. A GPU asks each
- *           lane for one at a time, a host for long runs: what is worked out once serves a run.
- *           ENTRY_SPANS_2(<name>, type of p0, type of p1)
+ *           computes elements begin to begin + n - 1 (or rows: any independent results). A GPU
+ *           calls it for one element per lane at a time, a host for long runs, so that values
+ *           computed once serve a whole run. ENTRY_SPANS_2(<name>, type of p0, type of p1)
  *
  *   teams   KFN void <name>_team(const struct <name>_args *a, i64 team, LOCAL acc *s, p0, ...)
- *           makes number team with all lanes together; s has MAX_LANES places, for the reductions
- *           below; more before an entry for which TEAM_SCRATCH is defined so. On a host the team
- *           is one lane, and s is NULL.
- *           ENTRY_TEAMS_2(<name>, ...)
+ *           computes result number team with all lanes together; s has MAX_LANES elements, for the
+ *           reductions below; more if TEAM_SCRATCH is defined to a larger number before the entry.
+ *           On a host the team is one lane, and s is NULL. ENTRY_TEAMS_2(<name>, ...)
  *
- * The entry of a GPU is NAME(<name>)(args, count, p0, ...), that of a host
- * NAME(<name>)(args, operands, begin, n): see portable.h. An operand type may be const. */
+ * The entry of a GPU is NAME(<name>)(args, count, p0, ...), that of a host NAME(<name>)(args,
+ * operands, begin, n): see portable.h. An operand type may be const. */
 #ifndef BP_DIALECT_ENTRY_H
 #define BP_DIALECT_ENTRY_H
 
 #include "elem.h"
 
-/* OPERANDS_n(X, types): X(number, type) for each, with commas. */
+/* OPERANDS_n(X, types): X(number, type) for each type, separated by commas. */
 #define OPERANDS_1(X, a) X(0, a)
 #define OPERANDS_2(X, a, b) X(0, a), X(1, b)
 #define OPERANDS_3(X, a, b, c) OPERANDS_2(X, a, b), X(2, c)
@@ -34,8 +33,9 @@
     OPERANDS_9(X, a, b, c, d, e, f, g, h, i), X(9, j)
 
 #ifdef ON_HOST
-/* The host's form: operands as addresses. The form is checked against the family's list. The
- * includer may say how it wants functions declared: HOST_ENTRY. */
+/* The host's form of an entry: operands are passed as addresses. The form of an entry (FORM_name)
+ * is checked against the family's list. The including file may define HOST_ENTRY, the specifiers
+ * with which the functions are declared. */
 #ifndef HOST_ENTRY
 #define HOST_ENTRY
 #endif
@@ -60,7 +60,7 @@ enum { FORM_SPANS, FORM_TEAMS };
     }
 #else
 #if defined(__OPENCL_C_VERSION__)
-/* A buffer, and where the operand begins in it, in bytes. */
+/* An operand is a buffer, and the offset in bytes at which the operand begins in it. */
 #define OPERAND_DECLARED(number, type) GLOBAL type *p##number, i64 at##number
 #define OPERAND(number, type) (GLOBAL type *)((GLOBAL const char *)p##number + at##number)
 #else
@@ -68,7 +68,7 @@ enum { FORM_SPANS, FORM_TEAMS };
 #define OPERAND(number, type) p##number
 #endif
 #ifdef ON_PROCESSOR
-/* A lane makes a run, as a host does. */
+/* A lane computes a run, as a host does. */
 #define ENTRY_SPANS(name, n, ...) \
     KERNEL(NAME(name))(struct name##_args args, i64 count, i64 run, \
                        OPERANDS_##n(OPERAND_DECLARED, __VA_ARGS__)) \
@@ -120,7 +120,7 @@ enum { FORM_SPANS, FORM_TEAMS };
 
 #include "team.h"
 
-/* Reductions over the lanes of a team: every lane passes v, every lane gets the result. */
+/* Reductions over the lanes of a team: every lane passes its v, every lane gets the result. */
 #define TEAM_REDUCE(name, better) \
     TEAM_JOIN(name##_of, acc, better) \
     KFN acc name(acc v, LOCAL acc *s) \
@@ -133,7 +133,7 @@ TEAM_REDUCE(team_max, a > b ? a : b)
 TEAM_REDUCE(team_min, a < b ? a : b)
 #endif
 
-/* Element i of an index operand, of i32 or, with wide, of i64. */
+/* Read and write element i of an index operand, of type i32 or, if wide is set, of type i64. */
 KFN i64 index_at(GLOBAL const void *p, i64 wide, i64 i)
 {
     return wide ? ((GLOBAL const i64 *)p)[i] : ((GLOBAL const i32 *)p)[i];
@@ -144,8 +144,8 @@ KFN void index_put(GLOBAL void *p, i64 wide, i64 i, i64 value)
     else ((GLOBAL i32 *)p)[i] = (i32)value;
 }
 
-/* Says that an input has a value that it must not have: the launch fails with BP_ERR_FAULT. code:
- * not 0. */
+/* Reports that an input has an invalid value: the launch fails with BP_ERR_FAULT. code: any number
+ * except 0. */
 KFN void fault_set(GLOBAL u32 *fault, u32 code)
 {
     if (fault) *fault = code;

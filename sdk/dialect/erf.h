@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* erf.h: erf and the normal distribution, of f32, in code that compilers vectorise.
- * Polynomials are minimax ones by Remez' exchange, with coefficients rounded to f32 one by one and
- * the others fitted again; the errors given are those of the rounded ones in exact arithmetic. */
+/* erf.h: computes erf and the normal distribution, of f32, in code that compilers vectorise.
+ * Polynomials are minimax polynomials by Remez' exchange, whose coefficients were rounded to f32
+ * one by one and the others fitted again; the stated errors are those of the rounded polynomials in
+ * exact arithmetic. */
 #ifndef BP_DIALECT_ERF_H
 #define BP_DIALECT_ERF_H
 
 #include "exp.h"
 
-/* Below 0.92: x + x p(x x), p of degree 5: 2^-25.1 of the result. Above, to 4, where it is 1:
- * 1 - e^-g(x), g = -log(1 - erf) of degree 7: 2^-27.5 of the result. */
+/* Below 0.92: x + x p(x x), p of degree 5: error 2^-25.1 of the result. From 0.92 to 4, where the
+ * result is 1: 1 - e^-g(x), g = -log(1 - erf) of degree 7: error 2^-27.5 of the result. */
 KFN f32 erf_f32(f32 x)
 {
     f32 a = x < 0 ? -x : x, s = x * x;
@@ -34,9 +35,9 @@ KFN f32 erf_f32(f32 x)
     return a < 0.92f ? x + x * p : wide;
 }
 
-/* The density of a standard normal number at x times sqrt(2 pi): e^(-x x / 2). The square is taken
- * in two parts, the first exact, since the exponential turns its error into one of the result that
- * is as many times larger as the square is. */
+/* Returns the density of a standard normal number at x times sqrt(2 pi): e^(-x x / 2). The square
+ * is computed in two parts, the first of them exact, because the exponential turns an error of the
+ * square into a relative error of the result that is larger by the factor of the square. */
 KFN f32 normal_density_f32(f32 x)
 {
     f32 a = x < 0 ? -x : x;
@@ -46,10 +47,11 @@ KFN f32 normal_density_f32(f32 x)
     return exp_sum_f32(-0.5f * (high * high), -0.5f * ((a - high) * (a + high)));
 }
 
-/* With e the above: e times this is the probability that a standard normal number is above |x|. A
- * quotient of polynomials of degrees 4 and 5 with positive coefficients, so that nothing cancels,
- * by least squares with weights that make the largest error small (Lawson), coefficients rounded:
- * 2^-28.1 of the result near 0, where it counts, and up to 2^-23.5 of it in the far tail. */
+/* With e = normal_density_f32(x): e times this function's result is the probability that a standard
+ * normal number is above |x|. The result is a quotient of polynomials of degrees 4 and 5 with
+ * positive coefficients, so that nothing cancels, fitted by least squares with weights that make
+ * the largest error small (Lawson), with rounded coefficients: error 2^-28.1 of the result near 0,
+ * where accuracy matters, and up to 2^-23.5 of it in the far tail. */
 KFN f32 normal_tail_f32(f32 x)
 {
     f32 a = x < 0 ? -x : x;
@@ -76,7 +78,8 @@ KFN f32 gelu_f32(f32 x)
     return x * (x < 0 ? above : 1.0f - above);
 }
 
-/* P(x) + x P'(x), P the probability below x: it is one minus that of -x. */
+/* Returns P(x) + x P'(x), where P(x) is the probability below x: the value for x is one minus the
+ * value for -x. */
 KFN f32 gelu_slope_f32(f32 x)
 {
     f32 a = x < 0 ? -x : x;

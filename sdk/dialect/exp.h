@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exp.h: exp and what is made of it, in code that compilers vectorise.
+/* exp.h: computes exp and functions based on it, in code that compilers vectorise.
  *
- * x = k ln 2 + r with |r| <= ln 2 / 2; exp(x) = 2^k exp(r), ln 2 in two parts of which the first
- * times k is exact. 2^k is multiplied in two steps, so that results may be subnormal. exp(r) of f64
- * is its Taylor series, that of f32 1 + r + r r q(r), where q is the minimax polynomial of degree 5
- * for the relative error of expm1, by Remez' exchange, its coefficients rounded one by one, the
- * others fitted again: off by less than 2^-28.7. Within 1.5 ulp. exp(-inf) = 0; NaN gives NaN. */
+ * x = k ln 2 + r with |r| <= ln 2 / 2; exp(x) = 2^k exp(r), with ln 2 in two parts, the first of
+ * which times k is exact. 2^k is multiplied in two steps, so that results may be subnormal. exp(r)
+ * of f64 is its Taylor series, that of f32 is 1 + r + r r q(r), where q is the minimax polynomial
+ * of degree 5 for the relative error of expm1, by Remez' exchange, whose coefficients were rounded
+ * one by one and the others fitted again: off by less than 2^-28.7. Within 1.5 ulp. exp(-inf) = 0;
+ * NaN gives NaN. */
 #ifndef BP_DIALECT_EXP_H
 #define BP_DIALECT_EXP_H
 
 #include "half.h"
 
-/* 2^k for k of the normal range, by its bits. */
+/* Returns 2^k for k in the range of normal numbers, by setting its bits. */
 KFN f32 exp2_f32(u32 k)
 {
     return f32_from_bits((k + 127) << 23);
 }
 
-/* e^r - 1. */
+/* Returns e^r - 1. */
 KFN f32 expm1_near_f32(f32 r)
 {
     f32 q = 0x1.a030c8p-13f;
@@ -30,7 +31,7 @@ KFN f32 expm1_near_f32(f32 r)
     return q * (r * r) + r;
 }
 
-/* p 2^n, n modulo 2^32; half of it is the arithmetic shift. */
+/* Returns p 2^n, n modulo 2^32; n is halved by an arithmetic shift. */
 KFN f32 exp_scale_f32(f32 p, u32 n)
 {
     u32 part = n >> 1 | (n & 0x80000000);
@@ -38,7 +39,7 @@ KFN f32 exp_scale_f32(f32 p, u32 n)
     return p * exp2_f32(part) * exp2_f32(n - part);
 }
 
-/* e^(x + tail), where tail is far smaller than 1, for x in [-113, 90]. */
+/* Returns e^(x + tail), where tail is much smaller than 1, for x in [-113, 90]. */
 KFN f32 exp_sum_f32(f32 x, f32 tail)
 {
     const f32 shift = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
@@ -60,7 +61,7 @@ KFN f32 exp_f32(f32 x)
     return exp_scale_f32(expm1_near_f32(r) + 1.0f, f32_bits(t) - f32_bits(shift));
 }
 
-/* e^x for x in [-87, 88]: one step for 2^k. */
+/* Returns e^x for x in [-87, 88]: one multiplication by 2^k suffices. */
 KFN f32 exp_normal_f32(f32 x)
 {
     const f32 shift = 0x1.8p23f;
@@ -82,8 +83,8 @@ KFN f32 exp_base2_f32(f32 x)
     return exp_scale_f32(expm1_near_f32(r) + 1.0f, f32_bits(t) - f32_bits(shift));
 }
 
-/* e^x - 1 = 2^k (e^r - 1) + (2^k - 1), by half of each, since 2^k may not fit. Near zero k is 0,
- * and nothing cancels. */
+/* e^x - 1 = 2^k (e^r - 1) + (2^k - 1), computed for half of 2^k, because 2^k may overflow. Near
+ * zero k is 0, and nothing cancels. */
 KFN f32 expm1_f32(f32 x)
 {
     const f32 shift = 0x1.8p23f;
@@ -94,7 +95,7 @@ KFN f32 expm1_f32(f32 x)
     f32 r = x - k * 0x1.62e4p-1f - k * 0x1.7f7d1cp-20f;
     f32 half_scale = exp2_f32(f32_bits(t) - f32_bits(shift) - 1), near = expm1_near_f32(r);
 
-    /* Half of a subnormal number would lose a bit. */
+    /* If k is 0, near may be subnormal, and halving it would lose a bit. */
     return k == 0 ? near : 2.0f * (half_scale * near + (half_scale - 0.5f));
 }
 

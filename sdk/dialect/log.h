@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h: logarithms of f32 in code that compilers vectorise.
+/* log.h: computes logarithms of f32 in code that compilers vectorise.
  *
  * x = 2^k (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(x) = k ln 2 + log(1 + f), and
  * log(1 + f) = f + (f^3 q(f) - f f / 2), q the minimax polynomial of degree 8 for the relative
@@ -9,7 +9,7 @@
 
 #include "exp.h"
 
-/* log(1 + f) - f. */
+/* Returns log(1 + f) - f. */
 KFN f32 log_rest_f32(f32 f)
 {
     f32 q = 0x1.144fc2p-4f;
@@ -25,30 +25,31 @@ KFN f32 log_rest_f32(f32 f)
     return (q * f - 0.5f) * (f * f);
 }
 
-/* k of a positive normal number. */
+/* Returns k of a positive normal number. */
 KFN i32 log_exponent_f32(f32 x)
 {
     return (i32)(f32_bits(x) - 0x3f3504f3) >> 23;
 }
 
-/* x without its 2^k. */
+/* Returns x / 2^k. */
 KFN f32 log_fraction_f32(f32 x, i32 k)
 {
     return f32_from_bits(f32_bits(x) - ((u32)k << 23));
 }
 
-/* y, the logarithm of a positive finite x, and what it is of other numbers. */
+/* Returns y, the logarithm of x, if x is positive and finite; for any other x the logarithm's limit
+ * or NaN. */
 KFN f32 log_ends_f32(f32 x, f32 y)
 {
     const f32 infinite = f32_from_bits(0x7f800000);
 
-    y = x < infinite ? y : x; /* NaN too */
+    y = x < infinite ? y : x; /* also for NaN */
     y = x < 0 ? f32_from_bits(0x7fc00000) : y;
     return x == 0 ? -infinite : y;
 }
 
-/* The same number or, for a subnormal one, 2^23 times it, and what its logarithm to base 2 is too
- * large by. */
+/* log_scaled_f32 returns x, or 2^23 times x if x is subnormal; log_excess_f32 returns by how much
+ * the base-2 logarithm of that is too large. */
 KFN f32 log_scaled_f32(f32 x)
 {
     return x < 0x1p-126f ? x * 0x1p23f : x;
@@ -79,7 +80,7 @@ KFN f32 log2_f32(f32 x)
     return log_ends_f32(x, (rest * 0x1.c551dap-2f + f * 0x1.c551dap-2f) + rest + f + k);
 }
 
-/* log10 e and log10 2 in two parts each, the first of few digits. */
+/* log10 e and log10 2 are each split into two parts, the first of few digits. */
 KFN f32 log10_f32(f32 x)
 {
     f32 scaled = log_scaled_f32(x);
@@ -92,8 +93,9 @@ KFN f32 log10_f32(f32 x)
     return log_ends_f32(x, y + f * 0x1.bcp-2f + k * 0x1.344p-2f);
 }
 
-/* log(1 + x): 1 + x, rounded, gives k, but f = 2^-k x + (2^-k - 1) is made of x itself. Above
- * 2^100, where 2^-k may not fit and 1 means nothing, x 2^-30 is taken in its place. */
+/* log(1 + x): 1 + x, rounded, gives k, but f = 2^-k x + (2^-k - 1) is computed from x itself. Above
+ * 2^100, where 2^-k may not be representable and the 1 is negligible, x 2^-30 is used in place of
+ * x. */
 KFN f32 log1p_f32(f32 x)
 {
     f32 large = x > 0x1p100f ? 30.0f : 0.0f;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* maths.h: functions of one number of type acc, for float types: acc_exp, acc_tanh, ... f32 has
- * code of its own where compilers are to vectorise it; else they are the functions of math.h. */
+/* maths.h: defines functions of one number of type acc, for float types, such as acc_exp and
+ * acc_tanh. f32 has its own code where compilers should vectorise it; other types use the functions
+ * of math.h. */
 #ifndef BP_DIALECT_MATHS_H
 #define BP_DIALECT_MATHS_H
 
@@ -12,21 +13,22 @@
 
 #ifdef ELEM_FLOAT
 
-/* MATH(exp) is exp of f64, expf of f32; OpenCL has one name for both. */
+/* MATH(exp) is exp for f64 and expf for f32; OpenCL has one name for both. */
 #if defined(__OPENCL_C_VERSION__) || defined(ELEM_f64)
 #define MATH(name) name
 #else
 #define MATH(name) name##f
 #endif
 
-/* FUNC(exp): exp_f32 for f32 and half types; f64 has that of math.h. */
+/* FUNC(exp) is exp_f32 for f32 and half types; for f64 it is the function of math.h. */
 #ifdef ELEM_f64
 #define FUNC(name) name
 #else
 #define FUNC(name) name##_f32
 #endif
 
-/* OpenCL's tan of f32 may be 5 ulp off, and CUDA's is 4. As f64, neither is off in f32. */
+/* OpenCL allows an error of 5 ulp for tan of f32, and CUDA's is 4 ulp off. Computed in f64 and
+ * rounded, both are accurate. */
 KFN acc acc_tan(acc x)
 {
 #if !defined(ON_HOST) && defined(ELEM_f64)
@@ -56,7 +58,7 @@ KFN acc acc_exp(acc x)
 #endif
 }
 
-/* Of x of at most 0, where a result below the normal numbers may be 0. */
+/* For x of at most 0, in uses where a result below the normal numbers may be 0. */
 KFN acc acc_exp_below(acc x)
 {
 #ifdef ELEM_f64
@@ -75,7 +77,7 @@ KFN acc acc_exp2(acc x)
 #endif
 }
 
-/* e^(-x x / 2). */
+/* Returns e^(-x x / 2). */
 KFN acc acc_normal_density(acc x)
 {
 #ifdef ELEM_f64
@@ -85,13 +87,13 @@ KFN acc acc_normal_density(acc x)
 #endif
 }
 
-/* NaN stays NaN. */
+/* A NaN stays NaN. */
 KFN acc acc_relu(acc x)
 {
     return x < 0 ? 0 : x;
 }
 
-/* max where the bounds are crossed; NaN stays NaN. */
+/* Returns max if min is above max; a NaN stays NaN. */
 KFN acc acc_clip(acc x, acc min, acc max)
 {
     x = x < min ? min : x;
@@ -110,13 +112,13 @@ KFN acc acc_sigmoid(acc x)
     return (x < 0 ? e : 1) / (1 + e);
 }
 
-/* log(1 + e^x). */
+/* Returns log(1 + e^x). */
 KFN acc acc_softplus(acc x)
 {
     return acc_relu(x) + FUNC(log1p)(acc_exp(x < 0 ? x : -x));
 }
 
-/* softplus of beta x, over beta; x itself where beta x is above threshold. */
+/* Returns softplus(beta x) / beta, or x if beta x is above threshold. */
 KFN acc acc_softplus_scaled(acc x, acc beta, acc threshold)
 {
     acc scaled = beta * x;
@@ -124,7 +126,7 @@ KFN acc acc_softplus_scaled(acc x, acc beta, acc threshold)
     return scaled > threshold ? x : acc_softplus(scaled) / beta;
 }
 
-/* tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2), which from 30 on is 1 */
+/* tanh(log(1 + e^x)) = n / (n + 2) with n = e^x (e^x + 2); from x = 30 on it is 1. */
 KFN acc acc_mish(acc x)
 {
     acc e = acc_exp(x > 30 ? 30 : x), n = e * (e + 2);
@@ -143,7 +145,7 @@ KFN acc acc_tanh_shrink(acc x)
 #endif
 }
 
-/* alpha (e^(rate x) - 1) below zero. */
+/* Returns x above zero, and alpha (e^x - 1) otherwise. */
 KFN acc acc_elu(acc x, acc alpha)
 {
     return x > 0 ? x : alpha * FUNC(expm1)(x);
@@ -163,7 +165,8 @@ KFN acc acc_gelu(acc x)
 #endif
 }
 
-/* P(x) + x P'(x), P the probability that a standard normal number is below x. */
+/* Returns P(x) + x P'(x), where P(x) is the probability that a standard normal number is below
+ * x. */
 KFN acc acc_gelu_slope(acc x)
 {
 #ifdef ELEM_f64
@@ -174,7 +177,7 @@ KFN acc acc_gelu_slope(acc x)
 #endif
 }
 
-/* x / 2 (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
+/* Returns x / 2 (1 + tanh(u)) = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
 KFN acc acc_gelu_tanh(acc x)
 {
     acc root = (acc)1.5957691216057308; /* 2 sqrt(2 / pi) */
@@ -182,19 +185,19 @@ KFN acc acc_gelu_tanh(acc x)
     return x * acc_sigmoid(x * (root + root * (acc)0.044715 * (x * x)));
 }
 
-/* With s = sigmoid(v), v = 2 u: s + x s (1 - s) v'. */
+/* With v = 2 u and s = sigmoid(v), returns s + x s (1 - s) v'. */
 KFN acc acc_gelu_tanh_slope(acc x)
 {
     acc root = (acc)1.5957691216057308, part = root * (acc)0.044715, s, e;
 
-    x = acc_clip(x, -100, 100); /* 0 or 1 long before */
+    x = acc_clip(x, -100, 100); /* the slope is 0 or 1 long before these bounds */
     s = x * (root + part * (x * x));
     e = acc_exp(s < 0 ? s : -s);
     s = (s < 0 ? e : 1) / (1 + e);
     return s + x * (root + 3 * part * (x * x)) * (e / ((1 + e) * (1 + e)));
 }
 
-/* Near 1/2 by log(1 + z), z = (2 x - 1) / (1 - x), whose numerator is exact. */
+/* Near 1/2 the logit is log(1 + z), z = (2 x - 1) / (1 - x), whose numerator is exact. */
 KFN acc acc_logit(acc x, acc eps)
 {
     acc rest;
@@ -204,7 +207,7 @@ KFN acc acc_logit(acc x, acc eps)
     return x > (acc)0.3 && x < (acc)0.7 ? FUNC(log1p)((2 * x - 1) / rest) : FUNC(log)(x / rest);
 }
 
-/* (2 x + 3) / 6 between -3 and 3. */
+/* Between -3 and 3 the slope is (2 x + 3) / 6. */
 KFN acc acc_hard_swish_slope(acc x)
 {
     return x >= 3 ? 1 : x > -3 ? (2 * x + 3) / 6 : 0;

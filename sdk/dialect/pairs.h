@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pairs.h: functions of two numbers, for one dtype (elem.h): of acc, or of ord where signs and
- * order matter. Those that are more than a few operations are made in f64 and rounded, where there
- * is f64 and the type is narrower: so they are as exact as the tolerances ask, whatever the
- * device's functions of f32 are. */
+/* pairs.h: defines functions of two numbers, for one dtype (elem.h): of type acc, or of type ord if
+ * signs and order matter. If f64 exists and the type is narrower, functions of more than a few
+ * operations are computed in f64 and rounded, so that they meet the tolerances, regardless of the
+ * accuracy of the device's own f32 functions. */
 #ifndef BP_DIALECT_PAIRS_H
 #define BP_DIALECT_PAIRS_H
 
@@ -23,7 +23,7 @@ KFN ord ord_fmod(ord x, ord y)
     return MATH(fmod)(x, y);
 }
 
-/* The remainder with the sign of y; NaN where it has none. */
+/* The remainder with the sign of y; NaN if there is no remainder. */
 KFN ord ord_mod(ord x, ord y)
 {
     ord r = MATH(fmod)(x, y);
@@ -31,8 +31,8 @@ KFN ord ord_mod(ord x, ord y)
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
 
-/* The quotient of what is left without the remainder is a whole number but for its rounding. A
- * remainder that is NaN: y is 0, or x is infinite. */
+/* The dividend minus the remainder, divided by y, is a whole number except for its rounding. If the
+ * remainder is NaN, y is 0 or x is infinite. */
 KFN ord ord_floor_divide(ord x, ord y)
 {
     ord r = MATH(fmod)(x, y), q = MATH(rint)((x - r) / y);
@@ -55,7 +55,8 @@ KFN acc acc_atan2(acc x, acc y)
 #endif
 }
 
-/* Squares of f32 fit in f64. Infinite if either side is, even where the other is NaN. */
+/* Squares of f32 fit in f64. The result is infinite if either argument is, even if the other is
+ * NaN. */
 KFN acc acc_hypot(acc x, acc y)
 {
 #if defined(HAS_F64) && !defined(ELEM_f64)
@@ -79,7 +80,8 @@ KFN acc acc_div(acc x, acc y)
     return x / y;
 }
 
-/* Within atol + rtol |y|; an infinity to itself only. nans: NaN is close to NaN. */
+/* Returns whether |x - y| is at most atol + rtol |y|; an infinity is close only to itself. nans:
+ * NaN is close to NaN. */
 KFN int acc_close(acc x, acc y, acc rtol, acc atol, int nans)
 {
     acc d = MATH(fabs)(x - y);
@@ -96,8 +98,8 @@ typedef f32 part;
 typedef f64 part;
 #endif
 
-/* By the ratio of the parts of y, so that their squares are not needed (Smith 1962). c is the part
- * of y of larger magnitude, a the same part of x. */
+/* Divides by the ratio of the two parts of y, so that the squares of these parts are not needed
+ * (Smith 1962). c is the part of y of larger magnitude, a the corresponding part of x. */
 KFN acc acc_div(acc x, acc y)
 {
     part re = y.re < 0 ? -y.re : y.re, im = y.im < 0 ? -y.im : y.im;
@@ -116,7 +118,8 @@ KFN acc acc_div(acc x, acc y)
 
 enum { WIDTH = 8 * (int)sizeof(elem) };
 
-/* Over 0: 0. The lowest value over -1 would overflow. */
+/* Division by 0 gives 0. y = -1 is separate, because the lowest value divided by -1 would
+ * overflow. */
 KFN ord ord_fmod(ord x, ord y)
 {
     if (y == 0) return 0;
@@ -147,7 +150,7 @@ KFN ord ord_floor_divide(ord x, ord y)
 #endif
 }
 
-/* By squares, modulo 2 to the width. */
+/* Computes the power by repeated squaring, modulo 2 to the width of the type. */
 KFN ord ord_pow(ord x, ord y)
 {
     acc base = (acc)x, z = 1;
@@ -191,7 +194,7 @@ KFN ord ord_lcm(ord x, ord y)
     return g ? (ord)(a / g * b) : 0;
 }
 
-/* Shifts by a negative number are as those by one that is too large. */
+/* A shift by a negative number is treated like a shift by a number that is too large. */
 KFN ord ord_left(ord x, ord n)
 {
     return (acc)n < WIDTH ? (ord)((acc)x << (acc)n) : 0;
@@ -208,7 +211,7 @@ KFN ord ord_right(ord x, ord n)
 
 #endif
 
-/* NaN wins in max and min, loses in fmax and fmin. */
+/* max and min return NaN if either argument is NaN; fmax and fmin return the other argument. */
 #ifndef ELEM_COMPLEX
 KFN ord ord_max(ord x, ord y)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* philox.h: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1,
- * 2, 3", SC 2011): from a counter of 128 bits and a key of 64, four words. */
+/* philox.h: computes four random words from a counter of 128 bits and a key of 64, by Philox4x32-10
+ * (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
 #ifndef BP_DIALECT_PHILOX_H
 #define BP_DIALECT_PHILOX_H
 
 #include "dialect.h"
 
-/* Replaces the counter in word by its four random words. */
+/* Replaces the counter in word by the four random words of that counter. */
 KFN void philox(u32 *word, u64 key)
 {
     u32 key_low = (u32)key, key_high = (u32)(key >> 32);
@@ -24,8 +24,8 @@ KFN void philox(u32 *word, u64 key)
     }
 }
 
-/* The four words of a block, by its number, the low half of the counter. The high half is 0, or the
- * number of further words of its elements. */
+/* Compute the four words of a block. The block's number is the low half of the counter. The high
+ * half is 0, or the number of further words of the block's elements. */
 KFN void philox_further(u64 seed, u64 block, u64 number, u32 *word)
 {
     word[0] = (u32)block;
@@ -39,7 +39,7 @@ KFN void philox_block(u64 seed, u64 block, u32 *word)
     philox_further(seed, block, 0, word);
 }
 
-/* Word `number` of element i. */
+/* Returns word `number` of element i. */
 KFN u32 philox_word(u64 seed, u64 offset, i64 i, u64 number)
 {
     u32 word[4];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* portable.c: what launches of portable kernels share; see portable.h. */
+/* portable.c: implements the host's side of portable kernels: their types, entries and operands. */
 #include "portable.h"
 
 enum portable_type portable_type(uint32_t dtype)
@@ -40,7 +40,7 @@ int portable_bytes(uint32_t dtype)
     return portable_type_bytes(portable_move_type(dtype));
 }
 
-/* By ENTRY_<name>; and where the entries of each family begin. */
+/* The name and form of each entry, by ENTRY_<name>; and the first entry of each family. */
 static const struct {
     const char *name;
     int is_team;

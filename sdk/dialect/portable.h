@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* portable.h: how portable kernels are run, the same for every plugin: the host's side, in C.
+/* portable.h: runs portable kernels, in the same way for every plugin: this is the host's side, in
+ * C.
  *
- * A family is <family>.h, the kernels in the dialect; <family>.c, one function for each operator
- * (or group of them) that works out from a launch what an entry needs, and has the plugin run it;
- * and <family>.def, the entries and the rows. A plugin compiles the kernels for its device, once
- * for each type of the family, compiles <family>.c, takes the rows, and provides portable_run. */
+ * A family consists of its kernels in the dialect (kernel*.h of its folder in ops); of launch*.c,
+ * one function for each operator (or group of operators) that computes from a launch the arguments
+ * of an entry, and calls the plugin to run it; and of kernels*.def, the entries and the rows. A
+ * plugin compiles the kernels for its device, once for each type of the family, compiles launch*.c,
+ * includes the rows, and provides portable_run. */
 #ifndef BP_DIALECT_PORTABLE_H
 #define BP_DIALECT_PORTABLE_H
 
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
 
-/* Families, and the entries of each counted from 0: ENTRY_<name> - FIRST_<family>. */
+/* The families, and the entries of each family, which are counted from 0: ENTRY_<name> -
+ * FIRST_<family>. */
 enum portable_family {
 #define FAMILY(family) FAMILY_##family,
 #include "../ops/families.def"
@@ -24,7 +27,7 @@ enum {
     PORTABLE_ENTRIES,
 };
 
-/* The types that families are compiled for: ELEM of elem.h. */
+/* The types for which families are compiled: ELEM of elem.h. */
 #define PORTABLE_TYPES(X) \
     X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64) X(f16) X(bf16) X(f32) X(f64) X(c64) \
     X(c128)
@@ -35,13 +38,15 @@ enum portable_type {
     PORTABLE_TYPES_COUNT,
 };
 
-/* The type for numbers of a dtype (bool as u8), and the one that moves elements of its size. */
+/* portable_type returns the type that computes with numbers of a dtype (u8 for bool),
+ * portable_move_type the type that moves elements of its size. */
 enum portable_type portable_type(uint32_t dtype);
 enum portable_type portable_move_type(uint32_t dtype);
 int portable_type_bytes(enum portable_type type);
 int portable_bytes(uint32_t dtype);
 
-/* Entries: how many a family has; the name of one, and whether it is of teams; a type's name. */
+/* Describe entries: how many a family has; the name of one, and whether it is a team entry; and the
+ * name of a type. */
 int portable_entries(enum portable_family family);
 int portable_entry_number(enum portable_family family, int entry); /* below PORTABLE_ENTRIES */
 const char *portable_entry_name(enum portable_family family, int entry);
@@ -50,81 +55,86 @@ const char *portable_type_name(enum portable_type type);
 
 enum { PORTABLE_OPERANDS = 12 };
 
-/* Where an operand lies: as of a view (bp_view), with its handle for devices that need it. */
+/* The address of an operand: as in a view (bp_view), with its handle for devices that need it. */
 struct portable_operand {
     void *data, *memory;
 };
 
 struct portable {
     enum portable_family family;
-    int entry;               /* of the family */
+    int entry;               /* number within the family */
     enum portable_type type;
     const void *args;        /* struct <name>_args */
     size_t args_size;
-    int64_t count;           /* elements of spans, or teams */
-    double work;             /* of one of them, in additions, about */
-    int together;            /* elements that a lane of a GPU makes together; 0: one */
+    int64_t count;           /* number of elements of spans, or of teams */
+    double work;             /* cost of one element or team, in additions, approximately */
+    int together;            /* elements that a lane of a GPU computes together; 0: one */
     int n_operand;
-    uint8_t bytes[PORTABLE_OPERANDS]; /* of an element of a view */
+    uint8_t bytes[PORTABLE_OPERANDS]; /* size of an element, if the operand is a view */
     struct portable_operand operand[PORTABLE_OPERANDS];
-    uint32_t faults, results; /* masks: operands that are the launch's fault word, its results */
+    uint32_t faults, results; /* masks: operands that are the launch's fault word, and its
+                                 results */
 };
 
-/* The beginning of one: args is a struct, of which nothing is copied. */
+/* Initialises a struct portable; args is a struct, which must outlive it: only its address is
+ * stored. */
 #define PORTABLE(family_, name, type_, args_, count_, work_) \
     {.family = FAMILY_##family_, .entry = ENTRY_##name - FIRST_##family_, .type = (type_), \
      .args = &(args_), .args_size = sizeof (args_), .count = (count_), .work = (work_)}
 
-/* Provided by the plugin: runs it, or puts it into launch->stream. count 0: nothing. */
+/* Provided by the plugin: runs the entry, or enqueues it to launch->stream. count 0: does
+ * nothing. */
 enum bp_status portable_run(const struct bp_launch *launch, const struct portable *p);
 
-/* Provided by the plugin: whether its teams are many lanes that share fast memory, so that they are
- * to make blocks of products (block.h), tiles of scans, and rows in registers (row.h). Always the
- * same answer. */
+/* Provided by the plugin: returns whether its teams have many lanes that share fast memory, so that
+ * they compute blocks of products (block.h), tiles of scans, and rows in registers (row.h). The
+ * result for a device never changes. */
 int portable_has_blocks(void *self, uint32_t device);
 
-/* The number that a row has in its list. A device's plugin has it, and the rows, from rows.c; one
- * with a list of its own provides it. */
+/* Returns the number that a row has in its list. The plugin of a device gets this function, and the
+ * rows, from rows.c; a plugin with its own list of rows provides the function. */
 int portable_number(const struct bp_kernel *row);
 extern const struct bp_kernels portable_rows;
 
 /* Provided by a plugin that has rows of libraries, or rows that some machines cannot run (rows.c):
- * `usable` of all rows. */
+ * the callback `usable` of all rows. */
 enum bp_status portable_usable(void *self, const struct bp_kernel *row);
 
-/* Provided by a plugin with -DPORTABLE_USABLE (rows.c): whether the device takes the row at all.
- * BP_OK, or BP_ERR_UNSUPPORTED without a message. */
+/* Provided by a plugin with -DPORTABLE_USABLE (rows.c): returns whether the device can run the row
+ * at all. BP_OK, or BP_ERR_UNSUPPORTED without a message. */
 enum bp_status portable_accepts(void *self, const struct bp_prep *prep);
 
-/* Puts an operand at the end: a view (NULL: absent), the launch's fault word, part of its
- * workspace. */
+/* Append an operand: a view (NULL: absent), the launch's fault word, or part of its workspace from
+ * offset on. */
 void portable_view(struct portable *p, const struct bp_view *view);
 void portable_fault(struct portable *p, const struct bp_launch *launch);
 void portable_workspace(struct portable *p, const struct bp_launch *launch, size_t offset);
 
-/* Puts a place in launch->result at the end, or NULL. */
+/* Appends as operand the address of an entry in launch->result, or NULL. */
 void portable_result(struct portable *p, int64_t *result);
 
-/* An axis attribute counted from the first. */
+/* Returns an axis attribute as an index counted from the first axis. */
 static inline int portable_axis(int64_t axis, int rank)
 {
     return (int)(axis < 0 ? axis + rank : axis);
 }
 
-/* A contiguous tensor as three axes: those before axis, axis, those after it. */
+/* Describes a contiguous tensor as three axes: the axes before `axis`, `axis` itself, and the axes
+ * after it, each group as one. */
 struct portable_split {
     int64_t outer, extent, inner;
 };
 struct portable_split portable_split(const struct bp_view *view, int axis);
 
-/* What a row's prepare answers that needs workspace and nothing else. */
+/* The prepare function of a row that needs only workspace returns this: it sets the workspace's
+ * size in bytes. */
 static inline enum bp_status portable_needs(struct bp_plan *out, int64_t bytes)
 {
     BP_SET(out, workspace, (uint64_t)bytes);
     return BP_OK;
 }
 
-/* Launch functions, one for each that rows name. */
+/* The launch functions that rows name, one declaration each. */
 #define ROW(op, launch, number, T, U, I, R, flags) \
     enum bp_status portable_##launch(const struct bp_launch *launch_);
 #define ROW_DEVICE ROW
@@ -139,7 +149,7 @@ static inline enum bp_status portable_needs(struct bp_plan *out, int64_t bytes)
 #define FORMULA_BOOL(op, family, number)
 #include "../ops/common/kernels_formula_rows.def"
 
-/* Functions of rows of libraries: rows.c. */
+/* The functions of rows of libraries: see rows.c. */
 #ifdef PORTABLE_LIBRARIES
 #define LIBRARY_ROW(op, variant, function, plan, end, number, T, flags) \
     enum bp_status function(const struct bp_launch *launch); \

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* row.h: rows of elements that lie side by side, of which each lane of a team has packs: RUN
- * neighbours, which a GPU reads and writes by 16 bytes. A team goes through a row by chunks of
- * ROW_CHUNK elements, PACKS packs a lane: pack number k of a lane begins k PACK_STEP elements after
- * the lane's first, which lies LANE RUN elements after the first of the chunk.
+/* row.h: processes rows of adjacent elements, of which each lane of a team holds packs: a pack is
+ * RUN adjacent elements, which a GPU reads and writes 16 bytes at a time. A team processes a row in
+ * chunks of ROW_CHUNK elements, PACKS packs per lane: pack number k of a lane begins k PACK_STEP
+ * elements after the lane's first element, which lies LANE RUN elements after the first of the
+ * chunk.
  *
- * A lane has the same elements wherever the row lies, so that results have the same bits: of rows
- * that are not even (row_is_even) a lane reads the elements of a pack one by one. */
+ * A lane has the same elements whatever the address of the row, so that results have the same bits:
+ * in rows that are not aligned (row_is_even) a lane reads the elements of a pack one by one. */
 #ifndef BP_DIALECT_ROW_H
 #define BP_DIALECT_ROW_H
 
@@ -19,7 +20,8 @@ enum { ROW_LANES = MAX_LANES };
 #endif
 enum { PACKS = 4, PACK_STEP = ROW_LANES * RUN, ROW_CHUNK = PACKS * PACK_STEP };
 
-/* Before a loop over packs, which turn (packs_turn): the code of one is long, and there once. */
+/* Stands before a loop over packs that rotates them (packs_turn): the code for one pack is long,
+ * and is compiled once. */
 #ifdef ROW_WORDS
 #define ROW_ROLLED _Pragma("unroll 1")
 #else
@@ -31,19 +33,19 @@ typedef union {
     u32 word[(RUN * sizeof(elem) + 3) / 4];
 } pack;
 
-/* Whether a row lies at a multiple of 16 bytes. */
+/* Returns whether the address of a row is a multiple of 16 bytes. */
 KFN int row_is_even(GLOBAL const void *row)
 {
     return !((u64)(uintptr_t)row & 15);
 }
 
-/* How many elements a pack has, where so many are left. */
+/* Returns how many elements a pack has, if so many are left in the row. */
 KFN int pack_size(i64 left)
 {
     return left >= RUN ? RUN : left > 0 ? (int)left : 0;
 }
 
-/* The first n elements; those behind them are 0. */
+/* Loads the first n elements of a pack; the elements behind them are 0. */
 KFN void pack_load(pack *p, GLOBAL const elem *x, int n, int even)
 {
 #ifdef ROW_WORDS
@@ -74,7 +76,8 @@ KFN void pack_store(GLOBAL elem *y, const pack *p, int n, int even)
         if (i < n) y[i] = p->at[i];
 }
 
-/* The lane's packs of a chunk; x is the lane's first element, behind which the row has so many. */
+/* Loads the lane's packs of a chunk; x is the lane's first element, and the row has `left` elements
+ * from x on. */
 KFN void packs_load(pack *v, GLOBAL const elem *x, i64 left, int even)
 {
     UNROLL
@@ -82,7 +85,8 @@ KFN void packs_load(pack *v, GLOBAL const elem *x, i64 left, int even)
         pack_load(&v[k], x + k * PACK_STEP, pack_size(left - k * PACK_STEP), even);
 }
 
-/* The first becomes the last: after PACKS turns all are where they were. */
+/* Rotates the packs: the first becomes the last. After PACKS rotations all are at their former
+ * places. */
 KFN void packs_turn(pack *v)
 {
     pack first = v[0];

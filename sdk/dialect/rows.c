@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rows.c: the table of kernel rows of a device's plugin: all that the portable kernels give it. The
- * build says the plugin's name, with -DPORTABLE_PLUGIN="xpu"; and, where libraries of the device's
- * vendor give rows too, the list of these, with -DPORTABLE_LIBRARIES="<gpu/rows.def>":
+/* rows.c: builds the table of kernel rows of a device's plugin from all portable kernels. The build
+ * passes the plugin's name, with -DPORTABLE_PLUGIN="xpu"; and, if libraries of the device's vendor
+ * provide rows too, the list of these rows, with -DPORTABLE_LIBRARIES="<gpu/rows.def>":
  *
  *   LIBRARY_ROW(op, variant, function, plan, end, number, T, flags)
- *       a row <plugin>_<op>_<variant> of higher priority, its three functions, its number among the
- *       rows that share them, its dtypes, its flags besides BP_KERNEL_STRIDED; and portable_usable
- *       says whether there is the library
+ *         a row <plugin>_<op>_<variant> of higher priority, its three functions, its number among
+ *         the rows that share them, its dtypes, its flags besides BP_KERNEL_STRIDED;
+ *         portable_usable returns whether the library exists
  *
- * A plugin some of whose devices cannot run all rows says -DPORTABLE_USABLE: portable_usable is
- * asked of the machine, and portable_accepts, before a row's own prepare, of the device. */
+ * A plugin some of whose devices cannot run all rows is built with -DPORTABLE_USABLE: the core then
+ * calls portable_usable for the machine, and portable_accepts, before a row's own prepare, for the
+ * device. */
 #include "../ops/common/kernel_formulas.h"
 #include "portable.h"
 

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.h: entries of elements that are made one by one, of operands that a walk goes through
- * (walk.h; the first of the arguments is named walk).
+/* run.h: defines entries for results that are computed one by one from operands that a walk visits
+ * (walk.h; the first field of the arguments is named walk).
  *
  *   RUN_FN void <name>_run(const struct <name>_args *a, struct walk_run r, p0, p1, ...)
- *                           makes the elements of r
+ *                           computes the elements of r
  *   KFN int <name>_is_even(const struct <name>_args *a, p0, p1, ...)
- *                           whether walk_is_even of all that the walk goes through, by RUN elements
+ *                           returns whether walk_is_even holds, for RUN elements, for all operands
+ *                           of the walk
  *   ENTRY_RUNS_2(<name>, type of p0, type of p1)
- *                           an ENTRY_SPANS_2 of these
+ *                           defines an ENTRY_SPANS_2 of these functions
  *
- * A host has runs of any length, in memory. A lane of a GPU has RUN elements in registers, which it
- * reads and writes by 16 bytes, where operands are even; else, and at the end, one. In both:
+ * On a host runs have any length and lie in memory. A lane of a GPU holds RUN elements in
+ * registers, which it reads and writes 16 bytes at a time, if the operands are even; otherwise, and
+ * at the end, it holds one element. On both:
  *
  *   RUN_IN(type, p, k, x)   p is the run of operand k, x
  *   RUN_IN_OR(type, p, k, x, absent)     the same; x may be NULL
- *   RUN_OUT(type, w, k, z)  w is that of the result, z
- *   RUN_AT(p), RUN_OR(p, absent)         in a value: the element of that run, or of one that may be
- *                           NULL
- *   RUN_EACH(w, value)      makes all elements of w
+ *   RUN_OUT(type, w, k, z)  w is the run of the result, z
+ *   RUN_AT(p), RUN_OR(p, absent)         within a value: the current element of run p; with RUN_OR
+ *                           the run's operand may be NULL
+ *   RUN_EACH(w, value)      computes all elements of w
  *   RUN_TURNS(w, value, RUN_TURN(p) RUN_TURN(q))
- *                           the same of long values, one after another: a GPU has their code
- *                           once; RUN elements of w are whole words
- *   RUN_END(type, w, k, z)  the result is whole */
+ *                           the same for long expressions, one element after another: a GPU holds
+ *                           their code once; RUN elements of w must be whole words
+ *   RUN_END(type, w, k, z)  the result is complete: a GPU stores it */
 #ifndef BP_DIALECT_RUN_H
 #define BP_DIALECT_RUN_H
 
@@ -30,7 +32,7 @@
 #include "walk.h"
 
 #define RUN RUN_OF(sizeof(elem))
-#define RUN_FN KFN __attribute__((always_inline)) /* some are long, and called once */
+#define RUN_FN KFN __attribute__((always_inline)) /* some are long; each is called once */
 
 #if defined(ON_HOST) || defined(ON_PROCESSOR)
 
@@ -52,13 +54,13 @@
 
 #else
 
-/* A run, and the words that it lies in. */
+/* A run, as elements and as the words in which the elements lie. */
 #define RUN_UNION(type) \
     union { \
         type at[RUN]; \
         u32 word[(RUN * sizeof(type) + 3) / 4]; \
     }
-/* Of one element all places are that one. */
+/* If the run has one element, all RUN places hold it. */
 #define RUN_FILL(p, value) \
     { \
         UNROLL for (int i = 0; i < RUN; i++) p.at[i] = value; \
@@ -76,7 +78,7 @@
 #define RUN_OUT(type, w, k, z) RUN_UNION(type) w
 #define RUN_AT(p) p.at[i]
 #define RUN_OR(p, absent) RUN_AT(p)
-/* That of one element is the last. */
+/* If the run has one element, only the last place is computed. */
 #define RUN_EACH(w, value) \
     { \
         UNROLL for (int i = RUN - 1; i >= 0; i--) \
@@ -97,7 +99,8 @@
     if (r.n > 1) run_store(z + r.at[k], (int)sizeof w.at, w.word); \
     else z[r.at[k]] = w.at[RUN - 1]
 
-/* Words that are read and written at once. Of a struct AMD's compiler writes the parts singly. */
+/* Words that are read and written by one instruction. AMD's compiler would write the members of a
+ * struct one by one. */
 #ifdef __HIP__
 typedef u32 words4 __attribute__((vector_size(16)));
 typedef u32 words2 __attribute__((vector_size(8)));
@@ -112,7 +115,8 @@ typedef struct __attribute__((aligned(8))) {
 #define WORD(w, i) w.at[i]
 #endif
 
-/* So many bytes, a power of two and 2 at least, which lie at a multiple of that, or of 16. */
+/* Load and store so many bytes, a power of two and at least 2, at an address that is a multiple of
+ * that number, or of 16. */
 KFN void run_load(u32 *word, int bytes, GLOBAL const void *from)
 {
     if (bytes == 2) word[0] = *(GLOBAL const u16 *)from;
@@ -148,7 +152,7 @@ KFN void run_store(GLOBAL void *to, int bytes, const u32 *word)
     }
 }
 
-/* n elements of so many bytes go down by one place; the last stays, or becomes 0. */
+/* Shifts n elements of so many bytes down by one place; the last element stays, or becomes 0. */
 KFN void run_turn(u32 *word, int n, int bytes)
 {
     int words = n * bytes / 4, step = bytes / 4;
@@ -163,7 +167,7 @@ KFN void run_turn(u32 *word, int n, int bytes)
 
 #endif
 
-/* The entries. Those of one name that a host calls are as ENTRY_SPANS has them. */
+/* The entries. Those that a host calls have the form of ENTRY_SPANS. */
 #ifdef ON_HOST
 #define ENTRY_RUNS(name, n, ...) \
     enum { FORM_##name = FORM_SPANS }; \
@@ -185,7 +189,7 @@ KFN void run_turn(u32 *word, int n, int bytes)
         } \
     }
 #else
-/* Elements of whole runs first, then those that are made singly. */
+/* Computes the elements of whole runs first, then the remaining ones singly. */
 #define ENTRY_RUNS(name, n, ...) \
     KERNEL(NAME(name))(struct name##_args args, i64 count, \
                        OPERANDS_##n(OPERAND_DECLARED, __VA_ARGS__)) \
@@ -204,7 +208,7 @@ KFN void run_turn(u32 *word, int n, int bytes)
 #define ENTRY_RUNS_3(name, ...) ENTRY_RUNS(name, 3, __VA_ARGS__)
 #define ENTRY_RUNS_4(name, ...) ENTRY_RUNS(name, 4, __VA_ARGS__)
 
-/* Operand k of a walk, p, as <name>_is_even asks. */
+/* Tests operand k of a walk, p, as <name>_is_even requires. */
 #define RUN_EVEN(walk, k, p) walk_is_even(walk, k, (int)sizeof *(p), (u64)(uintptr_t)(p), RUN)
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run_size.h: how many elements of so many bytes a lane of a GPU makes together: those of 16 bytes,
- * or two; of a cast few, for the others may be as long as eight. Always a power of two. */
+/* run_size.h: defines how many elements of a size in bytes a lane of a GPU computes together: 16
+ * bytes of them, or two. For a cast the number is small, because the other operand's elements may
+ * be eight times as long. Always a power of two. */
 #ifndef BP_DIALECT_RUN_SIZE_H
 #define BP_DIALECT_RUN_SIZE_H
 

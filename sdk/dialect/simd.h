@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd.h: WIDE numbers of type acc side by side: a vector where OpenCL has one of them, which a
- * device that is a processor needs told; else an array, for the compiler to put into registers. */
+/* simd.h: defines `wide`, WIDE adjacent numbers of type acc as one value. In OpenCL it is a vector
+ * type, because a device that is a processor needs an explicit one; otherwise it is an array, which
+ * the compiler puts into registers. */
 #ifndef BP_DIALECT_WIDE_H
 #define BP_DIALECT_WIDE_H
 
@@ -27,7 +28,7 @@ KFN void wide_store(acc *p, wide x)
 {
     vstore16(x, 0, p);
 }
-/* s + a b */
+/* Returns s + a b. */
 KFN wide wide_mul_add(wide s, acc a, wide b)
 {
     return s + a * b;

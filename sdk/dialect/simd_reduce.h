@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd_reduce.h: the sum and the largest of the ACROSS lanes of a vector, on a host, by halves: the
- * shape of the tree is the same at any level of instructions. The shuffles are written out, since
- * compilers make of a loop either a chain of scalars, or stores and loads that wait for each other;
- * of short rows that is most of the time. */
+/* simd_reduce.h: computes the sum and the maximum of the ACROSS lanes of a vector, on a host, by
+ * halves: the tree has the same shape at every instruction set level. The shuffles are written out,
+ * because compilers translate a loop either to a chain of scalar operations, or to stores and loads
+ * that wait for each other; for short rows this would be most of the time. */
 #ifndef BP_DIALECT_ACROSS_H
 #define BP_DIALECT_ACROSS_H
 
@@ -13,8 +13,8 @@ enum { ACROSS = VECTOR / (int)sizeof(acc) };
 #if defined(__SSE2__) && defined(ELEM_FLOAT)
 #include <emmintrin.h>
 
-/* immintrin.h takes a fifth of a second to read, and is not: of what it has two functions are used
- * here, by the names that compilers give them. */
+/* immintrin.h takes a fifth of a second to compile, and is not included: of its functions two are
+ * used here, by the names that compilers give their builtins. */
 #ifdef __AVX2__
 typedef acc across_wide __attribute__((vector_size(32)));
 typedef acc across_there __attribute__((vector_size(32), aligned(sizeof(acc)), may_alias));
@@ -98,7 +98,7 @@ static inline acc across(const acc *lane, int largest)
 }
 #endif
 
-/* NaN among them: the sum is NaN; the largest may be any of them. */
+/* If a lane is NaN, the sum is NaN; the maximum may be any of the lanes. */
 static inline acc across_sum(const acc *lane)
 {
     return across(lane, 0);

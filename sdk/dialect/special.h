@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* special.h: lgamma, digamma, trigamma and the inverse of erf, of one number of type acc, for float
- * types. */
+/* special.h: computes lgamma, digamma, trigamma and the inverse of erf, of one number of type acc,
+ * for float types. */
 #ifndef BP_DIALECT_SPECIAL_H
 #define BP_DIALECT_SPECIAL_H
 
@@ -10,8 +10,8 @@
 
 #define PI ((acc)3.14159265358979323846)
 
-/* lgamma of hosts keeps the sign of gamma where other threads see it; lgamma_r, which Unix systems
- * declare where _DEFAULT_SOURCE or _GNU_SOURCE is defined, does not. */
+/* lgamma of a host stores the sign of gamma in a global variable that other threads see; lgamma_r,
+ * which Unix systems declare if _DEFAULT_SOURCE or _GNU_SOURCE is defined, does not. */
 KFN acc acc_lgamma(acc x)
 {
 #ifdef ON_HOST
@@ -27,21 +27,21 @@ KFN acc acc_lgamma(acc x)
 #endif
 }
 
-/* The distance of x from the nearest integer, exactly, with its sign. */
+/* Returns the signed distance of x from the nearest integer, exactly. */
 KFN acc acc_from_integer(acc x)
 {
     return x - MATH(rint)(x);
 }
 
-/* Numbers from here on are large enough for the asymptotic series below. */
+/* From GAMMA_FAR on, numbers are large enough for the asymptotic series below. */
 #ifdef ELEM_f64
 enum { GAMMA_FAR = 10 };
 #else
 enum { GAMMA_FAR = 6 };
 #endif
 
-/* digamma for x > 0: psi(x) = psi(x + n) - 1 / x - ... - 1 / (x + n - 1), and far out
- * log x - 1 / (2 x) - the sum of B_2k / (2 k x^2k), of which eight terms (f32: four) are below
+/* digamma for x > 0: psi(x) = psi(x + n) - 1 / x - ... - 1 / (x + n - 1), and from GAMMA_FAR on log
+ * x - 1 / (2 x) - the sum of B_2k / (2 k x^2k); the error after eight terms (f32: four) is below
  * rounding. */
 KFN acc acc_digamma_positive(acc x)
 {
@@ -67,7 +67,8 @@ KFN acc acc_digamma_positive(acc x)
     return FUNC(log)(x) - (acc)0.5 / x - series * s - down;
 }
 
-/* psi(x) = psi(1 - x) - pi / tan(pi x); 1 / x apart, so that near zero nothing is lost. */
+/* For x < 0, psi(x) = psi(1 - x) - pi / tan(pi x). Near zero the second term is about 1 / x; it is
+ * subtracted last, so that no accuracy is lost. */
 KFN acc acc_digamma(acc x)
 {
     acc part = acc_from_integer(x), mirrored;
@@ -79,7 +80,7 @@ KFN acc acc_digamma(acc x)
     return mirrored - PI / MATH(tan)(PI * part);
 }
 
-/* trigamma for x > 0: psi1(x) = psi1(x + n) + 1 / x^2 + ..., and far out
+/* trigamma for x > 0: psi1(x) = psi1(x + n) + 1 / x^2 + ..., and from GAMMA_FAR on
  * 1 / x + 1 / (2 x^2) + the sum of B_2k / x^(2k + 1). */
 KFN acc acc_trigamma_positive(acc x)
 {
@@ -100,9 +101,10 @@ KFN acc acc_trigamma_positive(acc x)
     series = series * s - (acc)1 / 30;
     series = series * s + (acc)1 / 6;
     series = 1 / far + s * (acc)0.5 + series * s / far;
-    for (int i = GAMMA_FAR - 1; i >= 0; i--) { /* the largest last: sums before it are small */
+    for (int i = GAMMA_FAR - 1; i >= 0; i--) { /* the largest term is added last: the sums before it
+                                                  are small */
         acc near = x + i;
-        series += near < GAMMA_FAR ? (1 / near) * (1 / near) : 0; /* near near may underflow */
+        series += near < GAMMA_FAR ? (1 / near) * (1 / near) : 0; /* near * near may underflow */
     }
     return series;
 }
@@ -119,9 +121,10 @@ KFN acc acc_trigamma(acc x)
     return side * side - acc_trigamma_positive(1 - x);
 }
 
-/* x p(w), w = -log(1 - x x). Below 5, p is of degree 9 in w - 2.5, off by less than 2^-23.8 of
- * itself; above of degree 8 in sqrt(w) - 3, by less than 2^-23.0: minimax polynomials by Remez'
- * exchange, with rounded coefficients. Infinity at 1, NaN beyond it. */
+/* erfinv(x) = x p(w), w = -log(1 - x x). Below w = 5, p is of degree 9 in w - 2.5, with a relative
+ * error of less than 2^-23.8; above, p is of degree 8 in sqrt(w) - 3, with less than 2^-23.0:
+ * minimax polynomials by Remez' exchange, with rounded coefficients. The result is infinite at 1,
+ * and NaN beyond 1. */
 KFN f32 erfinv_near(f32 w)
 {
     f32 p = -0x1.2e09d4p-27f;
@@ -154,14 +157,14 @@ KFN f32 erfinv_far(f32 root)
 }
 
 #ifdef ELEM_f64
-/* From the tail of f32 on, by three steps of Halley's method; above 1/2 on 1 - erf, whose root is
- * better known there. */
+/* Improves the f32 approximation by four steps of Halley's method; above 1/2 on 1 - erf, whose root
+ * is known more accurately there. */
 KFN acc acc_erfinv(acc x)
 {
     acc a = fabs(x), y, w = -log((1 - a) * (1 + a));
 
     if (!(a < 1)) return a == 1 ? x * acc_infinity() : acc_infinity() - acc_infinity();
-    /* for more than f32 has, the far branch goes on as the square root */
+    /* beyond the range of f32's polynomials, the far branch continues as the square root */
     y = w < 5 ? a * erfinv_near((f32)w) : w < 16 ? a * erfinv_far((f32)sqrt(w)) : sqrt(w - 1.5);
     for (int i = 0; i < 4; i++) {
         acc over = a > 0.5 ? (1 - a) - erfc(y) : erf(y) - a;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* team.h: reductions and scans over the lanes of a team.
+/* team.h: defines reductions and scans over the lanes of a team.
  *
- *   TEAM_JOIN(name, type, better)   defines type name(int op, type v, LOCAL void *scratch): every
- *                                   lane passes v, and gets the result; better is what a and b
- *                                   become, where a is of the lower lane, and may depend on op.
- *                                   scratch has a place of that type for each lane
- *   TEAM_SCAN(name, type, joined)   defines type name(int op, type v, type none, LOCAL void
- *                                   *scratch, type *all): every lane passes v, and gets what those
- *                                   of lower lanes are together, none in the first lane; all gets
- *                                   what the whole team's are. joined is as better above; the order
- *                                   of lanes is kept
+ *   TEAM_JOIN(name, type, better)  defines type name(int op, type v, LOCAL void *scratch): every
+ *                                  lane passes its v, and gets the result; `better` is the
+ *                                  expression that joins a and b, where a belongs to the lower
+ *                                  lane; it may depend on op. scratch has one element of that type
+ *                                  for each lane
+ *   TEAM_SCAN(name, type, joined)  defines type name(int op, type v, type none, LOCAL void
+ *                                  *scratch, type *all): every lane passes its v, and gets the
+ *                                  joined values of all lower lanes, the first lane none; all gets
+ *                                  the joined values of the whole team. `joined` is an expression
+ *                                  like `better` above; the order of lanes is kept
  *
- * Always the same tree, so that results have the same bits: of lanes 128 apart, then 64, and so on.
- * Scans join lanes 1 apart, then 2, up to 16, then groups of 32 from the first on.
- * Where lanes exchange registers (LANES_EXCHANGE), all 256 of a team are there, and each 32 of
- * them make the whole tree: two barriers, where there are ten in memory. A device may run 32 or 64
- * lanes in step. */
+ * The tree of a reduction is always the same, so that results have the same bits: it joins lanes
+ * 128 apart, then 64 apart, and so on. Scans join lanes 1 apart, then 2, up to 16, then groups of
+ * 32, beginning with the first. If lanes exchange registers (LANES_EXCHANGE), a team has all 256
+ * lanes, and each group of 32 lanes computes the whole tree: this needs two barriers, where the
+ * tree in memory needs ten. A device may run 32 or 64 lanes in step. */
 #ifndef BP_DIALECT_TEAM_H
 #define BP_DIALECT_TEAM_H
 
@@ -50,7 +51,7 @@
         s[LANE] = v; \
         BARRIER(); \
         UNROLL for (int k = 0; k < MAX_LANES / 32; k++) r[k] = s[LANE % 32 + 32 * k]; \
-        BARRIER(); /* s may be used again at once */ \
+        BARRIER(); /* the caller may reuse s immediately */ \
         UNROLL for (int half = MAX_LANES / 64; half; half /= 2) { \
             UNROLL for (int k = 0; k < half; k++) { \
                 type a = r[k], b = r[k + half]; \
@@ -80,13 +81,14 @@
         } \
         BARRIER(); \
         v = s[0]; \
-        BARRIER(); /* s may be used again at once */ \
+        BARRIER(); /* the caller may reuse s immediately */ \
         return v; \
     }
 #endif
 
 #if !defined(ON_HOST) && !defined(ON_PROCESSOR)
-/* What the lane that is distance lanes away has; all lanes of a team come here. */
+/* Gets the value of the lane whose number differs by distance (exclusive or); all lanes of a team
+ * execute it. */
 #ifdef LANES_EXCHANGE
 #define TEAM_GET(type, distance, to) to = lane_xor<distance>(v);
 #else
@@ -96,7 +98,8 @@
     to = s[LANE ^ distance]; \
     BARRIER();
 #endif
-/* v becomes what two groups of lanes are together, before what is before this lane in both. */
+/* Joins two neighbouring groups of lanes: v becomes the joined value of both groups, and `before`
+ * the joined value of the lanes below this lane within both. */
 #define TEAM_SCAN_STEP(type, distance, joined) \
     { \
         int upper = (LANE & distance) != 0; \
@@ -128,7 +131,7 @@
             b = s[k]; \
             b = joined; \
         } \
-        BARRIER(); /* s may be used again at once */ \
+        BARRIER(); /* the caller may reuse s immediately */ \
         *all = b; \
         a = lower; \
         b = before; \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile.h: the tile of a product that a lane makes, from panels of both sides: TILE_ROWS lines of a
- * and TILE_COLUMNS of b, k after k, of type acc. */
+/* tile.h: computes the tile of a product that a lane owns, from panels of both sides: TILE_ROWS
+ * lines of a and TILE_COLUMNS lines of b, stored k after k, of type acc. */
 #ifndef BP_DIALECT_TILE_H
 #define BP_DIALECT_TILE_H
 

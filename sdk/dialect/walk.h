@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk.h: where the elements of operands of one shape lie, for kernels of devices: given by value,
- * so that no lane reads it from device memory. Launches fill it: walk_plan.h. */
+/* walk.h: describes at which offsets the elements of operands of one shape lie, for device kernels.
+ * The description is passed by value, so that no lane reads it from device memory. Launch functions
+ * fill it: walk_plan.h. */
 #ifndef BP_DIALECT_WALK_H
 #define BP_DIALECT_WALK_H
 
@@ -8,22 +9,23 @@
 
 enum { BY_VALUE_RANK = 8, BY_VALUE_OPERANDS = 4 };
 
-/* Axis 0 is the outermost; strides count elements, 0 repeats. rank 0: elements lie side by side, in
- * every operand alike. */
+/* A walk. Axis 0 is the outermost; strides count elements, and stride 0 repeats an element. rank 0:
+ * the elements are adjacent, in every operand in the same order. */
 struct walk_by_value {
     i64 count, rank;
     i64 shape[BY_VALUE_RANK];
     i64 stride[BY_VALUE_OPERANDS][BY_VALUE_RANK];
 };
 
-/* n elements: in operand k the first lies at[k] elements after that of the operand, and the others
- * step[k] apart. */
+/* A run of n elements: in operand k the first one lies at[k] elements after the operand's first
+ * element, and consecutive ones are step[k] elements apart. */
 struct walk_run {
     i64 n;
     i64 at[BY_VALUE_OPERANDS], step[BY_VALUE_OPERANDS];
 };
 
-/* Elements from number begin on, in row-major order: n of them, or as many as go on evenly. */
+/* Returns the run that begins at element number begin in row-major order: n elements, or as many as
+ * have constant steps. */
 KFN struct walk_run walk_from(const struct walk_by_value *walk, i64 begin, i64 n)
 {
     struct walk_run r = {n, {begin, begin, begin, begin}, {1, 1, 1, 1}};
@@ -46,15 +48,16 @@ KFN struct walk_run walk_from(const struct walk_by_value *walk, i64 begin, i64 n
     return r;
 }
 
-/* Whether operand k, of elements of so many bytes and with its first at this address, may be gone
- * through by n elements together, a power of two: from each multiple of n on they lie side by side,
- * at a multiple of their bytes or of 16, or are one that repeats. Fewer may be left at the end. */
+/* Returns whether a lane may access operand k, with elements of so many bytes and its first element
+ * at this address, n elements at a time, n a power of two: from each multiple of n on, the n
+ * elements must be adjacent and begin at a multiple of their total size or of 16 bytes, or be one
+ * repeated element. Fewer elements may remain at the end. */
 KFN int walk_is_even(const struct walk_by_value *walk, int k, int bytes, u64 address, int n)
 {
     u64 odd = (u64)(bytes * n < 16 ? bytes * n - 1 : 15);
     i64 last = walk->rank - 1;
 
-    if (last > 0 && walk->shape[last] & (n - 1)) return 0; /* some would lie in two rows */
+    if (last > 0 && walk->shape[last] & (n - 1)) return 0; /* some runs would lie in two rows */
     if (last >= 0 && walk->stride[k][last] == 0) return k > 0;
     if (last >= 0 && walk->stride[k][last] != 1) return 0;
     ROLLED
@@ -62,7 +65,8 @@ KFN int walk_is_even(const struct walk_by_value *walk, int k, int bytes, u64 add
     return !(address & odd);
 }
 
-/* Runs of `left` elements from begin on; both are variables, until there are none. */
+/* Loops over the runs of `left` elements from begin on; both are variables that the loop updates
+ * until no elements are left. */
 #define FOR_RUNS(r, walk, begin, left) \
     for (struct walk_run r; left > 0 && (r = walk_from(walk, begin, left), 1); \
          begin += r.n, left -= r.n)

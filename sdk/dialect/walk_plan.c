@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* walk_plan.c: how operands of any strides are gone through; see walk_plan.h. */
+/* walk_plan.c: builds walks on the host: sets strides, joins axes, and chooses how many elements a
+ * lane computes together. */
 #include "walk_plan.h"
 
 #include <stdbool.h>
@@ -36,7 +37,8 @@ static void axes_swap(struct walk_by_value *walk, int64_t a, int64_t b)
     }
 }
 
-/* Whether all operands go on from the end of axis inner to the next of outer in even steps. */
+/* Returns whether in all operands the step from the end of axis inner to the next index of axis
+ * outer equals the stride of inner. */
 static bool axes_join(const struct walk_by_value *walk, int64_t outer, int64_t inner)
 {
     for (int k = 0; k < BY_VALUE_OPERANDS; k++)
@@ -54,7 +56,7 @@ void walk_join(struct walk_by_value *walk, int n)
             axes_swap(walk, to - 1, to);
     for (int64_t a = 0; a < walk->rank && walk->count; a++) {
         if (walk->shape[a] == 1) continue;
-        axes_swap(walk, kept, a); /* what lies between is of extent 1, or joined */
+        axes_swap(walk, kept, a); /* the axes in between have extent 1, or are joined */
         if (kept && axes_join(walk, kept - 1, kept)) {
             walk->shape[kept] *= walk->shape[kept - 1];
             axes_swap(walk, kept - 1, kept);
