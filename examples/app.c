@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* (x + y) y for two small matrices, on the device that is named on the command line, or "cpu". */
+/* app.c: computes (x + y) y for two small matrices, on the device named as argument, or "cpu". */
 #include <backplane/backplane.h>
 #include <stdio.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trains a small network on all ranks of a job: each has a part of the batch, gradients are
- * averaged over all, and so each rank makes the same step.
+/* data_parallel.c: trains a small network on all ranks of a job. Each rank has a part of the batch,
+ * gradients are averaged over all ranks, and so each rank updates its weights in the same way.
  *
  *     bp launch -n 4 data_parallel [DEVICE]
  *
  * y = relu(x w1) w2, by gradient descent on the mean square of y - t. The gradients are recorded by
- * the operators' own rules. Rank 0 prints the loss of the whole batch. */
+ * the operators' own rules. Rank 0 prints the loss; it is the mean over the whole batch. */
 #include <backplane/backplane.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static struct bp_tensor *data_parallel_tensor(struct job *j, int64_t rows, int64
     return t;
 }
 
-/* The same numbers on all ranks: between -scale and scale. */
+/* Generates numbers between -scale and scale; they are the same on all ranks. */
 static void data_parallel_numbers(float *data, int n, unsigned seed, float scale)
 {
     for (int i = 0; i < n; i++) {
@@ -49,7 +49,7 @@ static void data_parallel_numbers(float *data, int n, unsigned seed, float scale
     }
 }
 
-/* What is to be learnt: t = |x0 + x1| - x2. This rank's rows of the batch. */
+/* Makes this rank's rows of the batch. The function to be learnt is t = |x0 + x1| - x2. */
 static void make_data(struct job *j, struct bp_tensor **out_x, struct bp_tensor **out_t)
 {
     static float x[BATCH * INPUTS], t[BATCH];
@@ -73,7 +73,7 @@ static struct bp_tensor *data_parallel_weights(struct job *j, int rows, int colu
     return data_parallel_tensor(j, rows, columns, data);
 }
 
-/* A graph of x, t, w1, w2: the loss, and the gradients of both weights. */
+/* Records a graph of x, t, w1, w2: it computes the loss, and the gradients of both weights. */
 static struct bp_graph *data_parallel_record(struct job *j)
 {
     int64_t rows = BATCH / (int64_t)j->size;
@@ -107,7 +107,8 @@ static struct bp_graph *data_parallel_record(struct job *j)
     return graph;
 }
 
-/* Loss and gradients, averaged over the ranks; then the step. Returns the loss. */
+/* Computes loss and gradients, averages them over the ranks, and updates the weights. Returns the
+ * loss. */
 static float data_parallel_step(struct job *j, struct bp_graph *graph, struct bp_tensor *const *in,
                                 struct bp_tensor *rate)
 {
@@ -120,7 +121,7 @@ static float data_parallel_step(struct job *j, struct bp_graph *graph, struct bp
             bp_comm_all_reduce(j->comm, j->stream, out[i], out[i], BP_REDUCE_AVERAGE));
     for (int i = 0; i < 2; i++) {
         struct bp_tensor *w = in[2 + i];
-        data_parallel_check(bp_op_sgd(j->scope, w, out[1 + i], rate, &w)); /* in place */
+        data_parallel_check(bp_op_sgd(j->scope, w, out[1 + i], rate, &w)); /* updates w in place */
     }
     data_parallel_check(bp_tensor_read(j->stream, out[0], &loss, sizeof loss));
     for (int i = 0; i < 3; i++) bp_tensor_destroy(out[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small network, built from a seed through the app API, each node checked against the reference
- * of the conformance suite: the device and the reference get the same inputs, and may differ by the
- * operator's tolerance (docs/accuracy.md). Exit status 1: a node is wrong.
+/* demo_network.c: runs a small network, built from a seed through the app API, and checks each node
+ * against the reference of the conformance suite. The device and the reference get the same inputs,
+ * and their results may differ by the operator's tolerance (docs/accuracy.md). Exit status 1: a
+ * node is wrong.
  *
  *   demo_network [DEVICE]
  *
@@ -35,7 +36,7 @@ static struct bp_tensor *demo_network_keep(struct demo *d, struct bp_tensor *t)
     return d->made[d->n_made++] = t;
 }
 
-/* A tensor of f32 with values in [-scale, scale). */
+/* Makes a tensor of f32 with values in [-scale, scale). */
 static struct bp_tensor *random_tensor(struct demo *d, uint32_t rank, const int64_t *shape,
                                        float scale)
 {
@@ -56,7 +57,8 @@ static struct bp_tensor *random_tensor(struct demo *d, uint32_t rank, const int6
     return demo_network_keep(d, t);
 }
 
-/* The tensor as the reference takes it; the bytes too, if they are wanted. */
+/* Reads the tensor into the form that the reference uses; also returns its bytes, if out_bytes is
+ * given. */
 static struct ref_array demo_network_fetch(struct demo *d, struct bp_tensor *t, void **out_bytes)
 {
     struct bp_tensor_info info = {.size = sizeof info};

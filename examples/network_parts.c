@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_parts.c: weights and calls of networks.h. */
+/* network_parts.c: implements the weights and operator calls from which networks.h records
+ * networks. */
 #include "networks.h"
 #include <math.h>
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static struct bp_tensor *network_parts_keep(struct network *n, struct bp_tensor 
     return n->kept[n->n_kept++] = t;
 }
 
-/* splitmix64 (Steele, Lea, Flood 2014), as a number between 0 and 1. */
+/* Returns the next number of splitmix64 (Steele, Lea, Flood 2014), scaled to between 0 and 1. */
 static double network_parts_uniform(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -40,7 +41,7 @@ static double network_parts_uniform(uint64_t *state)
     return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Two normal numbers at a time (Box and Muller 1958). */
+/* Generates two normal numbers at a time (Box and Muller 1958). */
 static void fill_normal(uint64_t *seed, double deviation, float *to, int64_t count)
 {
     for (int64_t i = 0; i < count; i += 2) {
@@ -51,7 +52,8 @@ static void fill_normal(uint64_t *seed, double deviation, float *to, int64_t cou
     }
 }
 
-/* data: deviation of normal numbers, or below 0: all are -deviation. */
+/* Makes a constant tensor. deviation: the standard deviation of its normal values; if negative, all
+ * elements are -deviation. */
 static struct bp_tensor *network_parts_constant(struct network *n, uint32_t rank,
                                                 const int64_t *shape, double deviation)
 {
@@ -122,6 +124,6 @@ struct bp_tensor *network_result(struct network *n, struct bp_tensor *y)
 
     if (!n->status) n->status = bp_graph_output(n->graph, y, "y");
     if (!n->status) n->status = bp_graph_get_info(n->graph, &info);
-    n->output = info.values - 1; /* y was made last */
+    n->output = info.values - 1; /* y is the graph's last value */
     return y;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* network_shapes.c: ResNet-50 and BERT's encoder as graphs. */
+/* network_shapes.c: records ResNet-50 and BERT's encoder as graphs. */
 #include "networks.h"
 #include <backplane/ops.h>
 #include <math.h>
 #include <stddef.h>
 
-/* A convolution with its normalisation; relu where it is asked for, else what is added to another
- * way, and smaller, so that sums of many do not grow. */
+/* A convolution with its normalisation. With relu set, relu follows; otherwise the result will be
+ * added to that of another branch, and has a smaller scale, so that sums of many results do not
+ * grow. */
 static struct bp_tensor *layer_conv(struct network *n, struct bp_tensor *x, int64_t from,
                                              int64_t to, int64_t extent, int64_t stride, int relu)
 {
@@ -25,7 +26,8 @@ static struct bp_tensor *layer_conv(struct network *n, struct bp_tensor *x, int6
     return relu ? CALL(n, relu, NULL, y) : y;
 }
 
-/* Three convolutions beside the way straight through, which is one too where extents change. */
+/* Three convolutions in parallel to the identity branch, which is a convolution too if the extents
+ * change. */
 static struct bp_tensor *layer_bottleneck(struct network *n, struct bp_tensor *x,
                                                    int64_t from, int64_t inner, int64_t stride)
 {
@@ -78,7 +80,8 @@ static struct bp_tensor *layer_norm(struct network *n, struct bp_tensor *x)
                 network_vector(n, HIDDEN, 0.125f));
 }
 
-/* 1 x length x hidden as heads x length x part, or heads x part x length. */
+/* Reshapes 1 x length x hidden to heads x length x part, or to heads x part x length, if the
+ * matrices of the heads are to be transposed. */
 static struct bp_tensor *layer_heads(struct network *n, struct bp_tensor *x,
                                               int64_t length, int turned)
 {
@@ -107,7 +110,7 @@ static struct bp_tensor *layer_attend(struct network *n, struct bp_tensor *x,
     return layer_dense(n, s, HIDDEN, HIDDEN);
 }
 
-/* x / 2 (1 + erf(x / sqrt 2)), of operators that ONNX had before opset 20. */
+/* x / 2 (1 + erf(x / sqrt 2)), composed of operators that ONNX had before opset 20. */
 static struct bp_tensor *layer_gelu(struct network *n, struct bp_tensor *x)
 {
     struct bp_tensor *y = CALL(n, mul, NULL, x, network_vector(n, 1, sqrtf(0.5f)));

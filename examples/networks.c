@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* networks.c: networks recorded as graphs, written as ONNX models, read again, and run both ways on
- * one device: the results must be equal.
+/* networks.c: records networks as graphs, exports them as ONNX models, loads the models, runs graph
+ * and model on one device, and checks that the results are equal.
  *
  *   networks DIR [--device DEV] [--whole]
  *
- * Writes DIR/resnet50.onnx and DIR/bert.onnx: small ones, or with --whole of images of 224 x 224
- * and 12 layers. */
+ * Writes DIR/resnet50.onnx and DIR/bert.onnx: small networks, or with --whole ResNet-50 for images
+ * of 224 x 224 and BERT with 12 layers. */
 #include "networks.h"
 #include <backplane/model.h>
 #include <math.h>
@@ -34,7 +34,7 @@ static double largest_difference(struct bp_stream *stream, struct bp_tensor *a,
     return worst;
 }
 
-/* Element i of n is i / n. */
+/* Makes the input: element i of n has the value i / n. */
 static enum bp_status networks_make_input(struct network *n, struct bp_tensor **out)
 {
     struct bp_value_info value = {.size = sizeof value};
@@ -53,7 +53,7 @@ static enum bp_status networks_make_input(struct network *n, struct bp_tensor **
     return status;
 }
 
-/* The graph by itself, and the model that it was written as. */
+/* Runs the graph itself and the model that was exported from it, and compares the results. */
 static int networks_compare(struct network *n, const char *name, const char *path)
 {
     struct bp_tensor *x = NULL, *y = NULL, *again = NULL;
