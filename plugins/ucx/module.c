@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* module.c: bp_net_ucx.so, the network module over UCX: tagged messages between workers, each with
- * a context of its own. */
+/* module.c: implements bp_net_ucx.so, the network module over UCX: workers exchange tagged
+ * messages, and each worker has its own UCX context. */
 #include <backplane/net.h>
 
 #include <pthread.h>
@@ -16,22 +16,23 @@ struct peer {
     struct worker *worker;
     ucp_ep_h ep;
     const char *lost;
-    bool met; /* something was sent */
+    bool met; /* a message was sent to this peer */
 };
 
 struct worker {
     ucp_context_h context;
     ucp_worker_h worker;
     struct peer *peers;
-    ucp_datatype_t copied; /* of struct bp_net_message */
+    ucp_datatype_t copied; /* the datatype that copies a struct bp_net_message */
 };
 
 enum {
-    ROUNDS = 100000,      /* of progress, for what ends by itself */
-    ONE_PIECE = 40 << 10, /* bytes, of the 48 KiB that set says */
+    ROUNDS = 100000,      /* of progress: a limit for operations that end by themselves */
+    ONE_PIECE = 40 << 10, /* bytes that UCX sends as one segment, of the 48 KiB that ucx_set sets */
 };
 
-/* Messages as UCX wants them from the app, and brings them to it: pieces at offsets. */
+/* The callbacks by which UCX takes a message from the app, and writes one to it: segments at
+ * offsets. */
 static void *begin_sent(void *context, const void *message, size_t count)
 {
     (void)context;
@@ -46,7 +47,8 @@ static void *begin_received(void *context, void *message, size_t count)
     return message;
 }
 
-/* Of what is received: whatever comes. */
+/* Returns the size of a message that is sent; for a message that is received, which may have any
+ * size, a very large number. */
 static size_t count_bytes(void *message)
 {
     const struct bp_net_message *m = message;
@@ -71,7 +73,7 @@ static size_t ucx_give(void *message, size_t offset, void *dest, size_t room)
     return head + n;
 }
 
-/* Pieces come in order, over the one connection that there is. */
+/* Segments arrive in order, because there is only one connection. */
 static ucs_status_t ucx_take(void *message, size_t offset, const void *src, size_t length)
 {
     struct bp_net_message *m = message;
@@ -110,12 +112,13 @@ static enum bp_status ucx_fail(ucs_status_t status, const char *call, char *out_
     return status == UCS_ERR_NO_MEMORY ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
 }
 
-/* Over TCP, what is put is acknowledged by the other side's progress: a send would wait until that
- * rank comes back from whatever the app does. TCP has no get: large messages are plain ones. And
- * 1.13 ends the process (comp->count > 0) where a peer dies while parts of a message are sent from
- * the app's memory: such messages are copied. A piece is a call of the system, which costs more
- * than the copy: larger ones than 8 KiB, unless the environment says otherwise. Up to a piece of
- * what is reduced goes without asking the other side first. */
+/* Over TCP, a put is acknowledged when the other side calls progress: a send would wait until that
+ * rank returns from the app's code. TCP has no get, so UCX sends large messages as plain ones. UCX
+ * 1.13 ends the process (comp->count > 0) if a peer dies while segments of a message are sent from
+ * the app's memory: messages of several segments are therefore copied. Each segment is a system
+ * call, which costs more than the copy: segments are larger than the default of 8 KiB, unless the
+ * environment sets their size. Messages up to the size of one reduction step are sent without a
+ * handshake with the other side. */
 static ucs_status_t ucx_set(ucp_config_t *config)
 {
     static const char *const setting[][3] = {
@@ -161,7 +164,8 @@ static ucs_status_t make_worker(struct worker *w)
     return status;
 }
 
-/* UCX begins a thread for its timers: it is not to get the signals of the app. */
+/* UCX starts a thread for its timers: this thread must not receive the app's signals, so all are
+ * blocked. */
 static enum bp_status worker_create(void **out_worker, char *out_why)
 {
     struct worker *w = calloc(1, sizeof *w);
@@ -184,7 +188,7 @@ static enum bp_status worker_create(void **out_worker, char *out_why)
     return status == UCS_ERR_NO_MEMORY ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED;
 }
 
-/* In order where nothing is wrong: what was sent before arrives. */
+/* Without force the connection is closed in order: messages that were sent before arrive. */
 static void close_peer(struct peer *p, bool force)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -200,11 +204,12 @@ static void close_peer(struct peer *p, bool force)
     ucp_request_free(request);
 }
 
-/* Messages that nobody took: answers that were not needed any more; after a failure data, too. UCX
- * would warn of each. One of which the rest has not come stays, and all behind it. */
+/* Drops messages that no rank received: replies that were not needed any more; after a failure also
+ * data. UCX would warn of each of them. A message whose rest has not arrived stays, and so do all
+ * behind it. */
 static void drop_messages(struct worker *w)
 {
-    char nowhere[33 << 10]; /* what the core sends in one message with a head, and more */
+    char nowhere[33 << 10]; /* larger than any message with a header that the core sends as one */
     static const ucp_request_param_t param = {0};
     ucp_tag_recv_info_t info;
 
@@ -311,9 +316,10 @@ static void ucx_begun(struct bp_net_op *op, void *request)
         end_op(op, UCS_PTR_STATUS(request));
 }
 
-/* The first message is one of which the taking is answered: so what UCX's sides tell each other of
- * a connection has gone by then. 1.13 ends the process (ucp_request.c:684) where that is still to
- * go when the worker is destroyed, as when a first large message and a failure come together. */
+/* The receiver acknowledges the first message (synchronous send): the control messages of UCX for a
+ * new connection have been sent by then. UCX 1.13 ends the process (ucp_request.c:684) if such
+ * control messages are still unsent when the worker is destroyed, as when a first large message and
+ * a failure coincide. */
 static void begin_send(struct peer *p, uint64_t tag, const void *data, size_t count,
                        ucp_datatype_t datatype, struct bp_net_op *out_op)
 {
@@ -331,8 +337,8 @@ static void begin_send(struct peer *p, uint64_t tag, const void *data, size_t co
     p->met = true;
 }
 
-/* One piece goes from the app's memory, and is done when the system has it. Several are copied: see
- * set. */
+/* A message of one segment is sent from the app's memory, and is done when the system has it. A
+ * message of several segments is copied: see ucx_set. */
 static void peer_send(void *peer, uint64_t tag, struct bp_net_message *message,
                       struct bp_net_op *out_op)
 {
@@ -373,7 +379,7 @@ static void recv_headed(void *worker, uint64_t tag, struct bp_net_message *messa
 {
     struct worker *w = worker;
 
-    message->module[0] = 0; /* so much has come */
+    message->module[0] = 0; /* bytes that have arrived */
     begin_recv(w, tag, message, 1, w->copied, out_op);
     if (out_op->done) out_op->bytes = message->module[0];
 }
@@ -390,9 +396,10 @@ static bool all_done(struct bp_net_op *const *ops, uint32_t n)
     return true;
 }
 
-/* Closing by force ends what is sent; what is received is cancelled. But UCX does not cancel a
- * message of which a part has come, and the rest may never come: whoever sends it may be dead. It
- * is left there: nothing is written to its memory without progress, of which there is no more. */
+/* Ends all operations: closing by force ends sends, and receives are cancelled. But UCX does not
+ * cancel a message of which a part has arrived, and the rest may never arrive, because its sender
+ * may be dead. Such a receive is left to UCX: UCX writes to its memory only within progress, which
+ * is not called any more. */
 static void worker_abandon(void *worker, struct bp_net_op *const *ops, uint32_t n)
 {
     struct worker *w = worker;
