@@ -94,7 +94,7 @@ BP_API const char *bp_version(void);
 enum bp_plugin_state {
     BP_PLUGIN_UNPROBED = 0, /* only its manifest was read */
     BP_PLUGIN_READY = 1,    /* loaded, and has devices */
-    BP_PLUGIN_ABSENT = 2,   /* usable, but its hardware or driver is not on this machine */
+    BP_PLUGIN_ABSENT = 2,   /* intact, but its hardware or driver is not on this machine */
     BP_PLUGIN_BROKEN = 3,   /* could not be used; the field reason states why */
 };
 

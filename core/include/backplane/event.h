@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.h: an event is a point in a stream's timeline for which the host or another stream can
- * wait. */
+/* event.h: records events. An event is a point in a stream's timeline for which the host or another
+ * stream can wait. */
 #ifndef BP_EVENT_H
 #define BP_EVENT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph.h: a graph records operator calls instead of running them. The calls are the same ones,
+/* graph.h: records operator calls in a graph instead of running them. The calls are the same ones,
  * with the graph's scope in place of a stream's scope. Tensors of a graph are symbolic: they have a
  * dtype and a shape, but no memory. A graph belongs to no device; it can run on any device. */
 #ifndef BP_GRAPH_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* observe.h: reports to an app how its calls ran: fallbacks, waits, memory and kernels, as counts
- * and reports, and by a watcher function. */
+/* observe.h: lets an app observe its calls, waits, memory and kernels, by counts, reports and a
+ * watcher function. */
 #ifndef BP_OBSERVE_H
 #define BP_OBSERVE_H
 

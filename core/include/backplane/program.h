@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.h: a program is a graph that runs many times. If the device can record its work (cuda,
- * hip), the work that bp_graph_run repeats for each run is done once: later runs replay the
- * recording as a whole, at the cost of one launch. On other devices, and if a part of the graph
- * cannot be recorded, the program runs node by node like bp_graph_run; bp_program_get_info returns
- * the reason.
+/* program.h: runs a graph many times, as a program. If the device can record its work (cuda, hip),
+ * the work that bp_graph_run repeats for each run is done once: later runs replay the recording as
+ * a whole, at the cost of one launch. On other devices, and if a part of the graph cannot be
+ * recorded, the program runs node by node like bp_graph_run; bp_program_get_info returns the
+ * reason.
  *
  * The first run on a stream goes node by node. The second consecutive run on that stream is
- * recorded and replayed, and so are all later runs on it. A program is recorded for one stream at a
- * time: a run on another stream goes node by node, and two consecutive runs there record it
- * anew. */
+ * recorded and replayed, and all later runs on that stream are replayed. A program is recorded for
+ * one stream at a time: a run on another stream goes node by node, and the second of two
+ * consecutive runs there is recorded anew. */
 #ifndef BP_PROGRAM_H
 #define BP_PROGRAM_H
 
@@ -27,7 +27,7 @@ struct bp_program;
 BP_API enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *device,
                                         struct bp_program **out_program);
 
-/* Never blocks: the recording is freed when its replays have ended. */
+/* Destroys a program. Never blocks: the recording is freed when its replays have ended. */
 BP_API void bp_program_destroy(struct bp_program *program);
 
 /* Runs the program on a stream of its device, with the arguments and the results of bp_graph_run.
@@ -41,10 +41,10 @@ BP_API void bp_program_destroy(struct bp_program *program);
  * the fault of any launch; the message names "a program".
  *
  * The following cannot be recorded: random operators, operators whose extents depend on data
- * (BP_OP_BOUND), calls that run on another device, kernels that exclude it, a node that updates an
- * input, and an output that is a view of an input. Nothing is recorded under BP_SYNC=launch, or if
- * there is not enough memory for a second copy of the nodes' intermediate results. A failed run
- * leaves the stream as usable as a failed bp_graph_run does. */
+ * (BP_OP_BOUND), calls that run on another device, kernels with BP_KERNEL_NO_CAPTURE, a node that
+ * updates an input, and an output that is a view of an input. Nothing is recorded under
+ * BP_SYNC=launch, or if there is not enough memory for a second copy of the nodes' intermediate
+ * results. A failed run leaves the stream as usable as a failed bp_graph_run does. */
 BP_API enum bp_status bp_program_run(struct bp_program *program, struct bp_stream *stream,
                                      struct bp_tensor *const *in, size_t n_in,
                                      struct bp_tensor **out, size_t n_out);

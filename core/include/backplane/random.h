@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* random.h: generators of random numbers. A random operator draws its numbers from the generator of
- * the stream on which it runs.
+/* random.h: creates generators of random numbers. A random operator draws its numbers from the
+ * generator of the stream on which it runs.
  *
  * The numbers are those of Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
  * 3", SC 2011): the key is the seed, and the counter counts blocks of four words. Element i of a
  * contiguous result uses word i % 4 of block offset + i / 4; each call then advances the offset
  * past the blocks that it used. One seed therefore gives the same numbers on every device, whatever
- * its number of threads. */
+ * its degree of parallelism. */
 #ifndef BP_RANDOM_H
 #define BP_RANDOM_H
 

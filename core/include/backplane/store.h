@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store.h: a small store of named values over TCP, by which the ranks of a job find each other. One
- * process serves it. This header also reads the job's description that a launcher puts into the
- * environment.
+/* store.h: serves and uses a small store of named values over TCP, by which the ranks of a job find
+ * each other. One process serves it. This header also reads the job's description that a launcher
+ * puts into the environment.
  *
  * A store is identified by its address, "HOST:PORT/TOKEN". The token is a secret of the job: the
  * store refuses clients that do not know it. Data is sent without encryption. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.h: a stream is a queue that runs its work in order. Work on different streams of a device
- * may run concurrently; events order the work of different streams.
+/* stream.h: creates streams, waits for them and calls functions of the app when their work has
+ * ended. A stream is a queue that runs its work in order. Work on different streams of a device may
+ * run concurrently; events order the work of different streams.
  *
  * A stream is a timeline: each unit of work on it has a number, counting from 1. */
 #ifndef BP_STREAM_H
@@ -35,12 +36,12 @@ BP_API enum bp_status bp_stream_create_with(struct bp_device *device, uint32_t f
 /* Returns the kind of the stream: one of enum bp_stream_flags. */
 BP_API enum bp_stream_flags bp_stream_get_flags(struct bp_stream *stream);
 
-/* Does not wait: work that was submitted to the stream is still completed. */
+/* Destroys the handle without a wait: work that was submitted to the stream is still completed. */
 BP_API void bp_stream_destroy(struct bp_stream *stream);
 
 /* Waits until all work that was submitted to the stream so far is done, and its callbacks have been
- * called. Returns a failure of that work, in this call and in all later calls on the stream; on a
- * device whose streams share one order (BP_EMULATED_STREAMS), in the calls on all its streams. */
+ * called. A failure of that work is returned by this call and by all later calls on the stream; on
+ * a device whose streams share one order (BP_EMULATED_STREAMS), by the calls on all its streams. */
 BP_API enum bp_status bp_stream_synchronize(struct bp_stream *stream);
 
 /* Arranges that the library calls fn(ctx, status) when all work that was submitted to the stream so

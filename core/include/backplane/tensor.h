@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tensor.h: a tensor is an array of elements on a device. Axis 0 is the outermost; strides count
- * elements. */
+/* tensor.h: creates, views, freezes and copies tensors, which are arrays of elements on a device.
+ * Axis 0 is the outermost; strides count elements. */
 #ifndef BP_TENSOR_H
 #define BP_TENSOR_H
 

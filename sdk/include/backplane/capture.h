@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.h: interface 4 of a plugin: records work of a stream once, and then submits the whole
- * recording to the stream again and again. (<backplane/graph.h> belongs to the app: graphs of
- * operators.)
+/* capture.h: defines interface 4 of a plugin, which records work of a stream once, and then submits
+ * the whole recording to the stream again and again. (<backplane/graph.h> belongs to the app:
+ * graphs of operators.)
  *
  * The interface is optional. Without it the core runs a program node by node, and reports that. A
  * future interface that compiles whole graphs of operators will be added at the end of the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ccl.h: interface 3 of a plugin: collectives between devices of its kind.
+/* ccl.h: defines interface 3 of a plugin: collectives between devices of its kind.
  *
  * A communicator joins several processes or threads, its ranks, each with one device. The calls map
  * one to one onto those of NCCL and RCCL. Collectives also work on the devices of a plugin without

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel.h: interface 2 of a plugin: kernels, and the structs by which kernels see tensors and
- * attributes.
+/* kernel.h: defines interface 2 of a plugin: kernels, and the structs by which kernels see tensors
+ * and attributes.
  *
  * A kernel is a row: the name of an operator, the dtypes that the kernel accepts, and a function.
  * The meaning of an operator, its ports and its attributes are in its schema.def (read

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h: the levels of log messages, of plugins and of the core. BP_LOG selects levels, and
+/* log.h: defines the levels of log messages, of plugins and of the core. BP_LOG selects levels, and
  * bp_core_options.log receives the messages. */
 #ifndef BP_LOG_H
 #define BP_LOG_H

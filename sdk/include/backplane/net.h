@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net.h: declares the functions by which a network module sends the data of collectives from host
- * to host. A module is no plugin: it has no devices, and the core opens it only when the ranks
- * of a communicator are on several hosts. The library is called bp_net_NAME.so and is searched
- * where plugins are searched.
+ * to host. A module is no plugin: it has no devices, and the core opens it only when the ranks of a
+ * communicator are on several hosts. The library is called bp_net_NAME.so and is searched where
+ * plugins are searched.
  *
  * A worker belongs to one rank of one communicator. One thread at a time uses it, not always the
  * same thread. No function waits: a caller that needs an operation to end calls progress until the

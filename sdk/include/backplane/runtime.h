@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime.h: interface 1 of a plugin: devices, memory, copies, streams and events.
+/* runtime.h: defines interface 1 of a plugin: devices, memory, copies, streams and events.
  *
  * Eight callbacks are required; the comment of every other callback states the meaning of NULL,
  * which the core then implements (`bp info` lists these). device is an index below device_count.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.h: the status codes that every call of Backplane returns, in plugins and in apps.
+/* status.h: lists the status codes that every call of Backplane returns, in plugins and in apps.
  *
  * A call returns BP_OK, or the code below that names the class of the failure. The exact text of
  * the failure (which file, which argument, expected, got, how to correct it) is written by the
