@@ -71,7 +71,7 @@ KFN f32 exp_normal_f32(f32 x)
     return (expm1_near_f32(r) + 1.0f) * exp2_f32(f32_bits(t) - f32_bits(shift));
 }
 
-/* 2^x: x = k + r, 2^x = 2^k e^(r ln 2). */
+/* Returns 2^x: with x = k + r, 2^x = 2^k e^(r ln 2). */
 KFN f32 exp_base2_f32(f32 x)
 {
     const f32 shift = 0x1.8p23f;
@@ -99,8 +99,8 @@ KFN f32 expm1_f32(f32 x)
     return k == 0 ? near : 2.0f * (half_scale * near + (half_scale - 0.5f));
 }
 
-/* tanh(x) - x for |x| < 0.625: x^3 q(x x), q minimax as above, of degree 4 and for the relative
- * error of tanh: less than 2^-26.8. */
+/* Returns tanh(x) - x for |x| < 0.625: x^3 q(x x), q minimax as above, of degree 4 and for the
+ * relative error of tanh: less than 2^-26.8. */
 KFN f32 tanh_rest_f32(f32 x)
 {
     f32 s = x * x, q = -0x1.75e2f4p-8f;
@@ -112,7 +112,7 @@ KFN f32 tanh_rest_f32(f32 x)
     return q * (s * x);
 }
 
-/* 1 - 2 / (e^(2 |x|) + 1) with the sign of x, which from 9.02 on is 1. Within 1.9 ulp. */
+/* Returns 1 - 2 / (e^(2 |x|) + 1) with the sign of x, which from 9.02 on is 1. Within 1.9 ulp. */
 KFN f32 tanh_f32(f32 x)
 {
     f32 a = x < 0 ? -x : x;
@@ -121,9 +121,9 @@ KFN f32 tanh_f32(f32 x)
     return a < 0.625f ? x + tanh_rest_f32(x) : x < 0 ? -wide : wide;
 }
 
-/* e^x for x of at most 0, in fewer steps: 2^k (1 + r q(r)), q minimax of degree 4 for the relative
- * error of the whole: less than 2^-23, and with all roundings within 3.4 times 2^-24. Below
- * 2^-126.5 it is 0, as 2^-127 has the bits of 0. e^0 is 1. */
+/* Returns e^x for x of at most 0, in fewer steps: 2^k (1 + r q(r)), q minimax of degree 4 for the
+ * relative error of the whole: less than 2^-23, and with all roundings within 3.4 times 2^-24.
+ * Below 2^-126.5 the result is 0, because 2^-127 has the bits of 0. e^0 is 1. */
 KFN f32 exp_f32_below(f32 x)
 {
     const f32 shift = 0x1.8p23f, least = -0x1.601814p6f;

@@ -7,8 +7,8 @@
  *
  * The first run on a stream goes node by node. The second consecutive run on that stream is
  * recorded and replayed, and all later runs on that stream are replayed. A program is recorded for
- * one stream at a time: a run on another stream goes node by node, and the second of two
- * consecutive runs there is recorded anew. */
+ * one stream at a time: a run on another stream goes node by node, and two consecutive runs there
+ * record it anew. */
 #ifndef BP_PROGRAM_H
 #define BP_PROGRAM_H
 

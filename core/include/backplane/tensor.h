@@ -34,7 +34,7 @@ struct bp_tensor_options { /* parameters: set size, zero the rest */
                                  without */
     uint32_t space;           /* enum bp_space */
     struct bp_stream *stream; /* the stream that will use the tensor most, a stream of the device:
-                                 the memory comes from its pool; NULL: none */
+                                 memory of BP_SPACE_DEVICE comes from its pool; NULL: none */
 };
 
 /* Creates a tensor with strides and in memory of the caller's choice; its contents are undefined.

@@ -38,7 +38,7 @@ struct bp_view { /* hot */
     const int64_t *shape, *stride; /* rank each */
     int64_t count;                 /* elements */
     uint8_t dtype, rank, flags, space;
-    uint16_t layout;               /* 0: strides say all */
+    uint16_t layout;               /* 0: the strides describe the whole layout */
     uint16_t device;
 };
 
@@ -117,7 +117,7 @@ struct bp_plan { /* output struct */
     size_t size;
     void *plan;
     uint64_t workspace;           /* bytes of device memory that each launch needs */
-    uint64_t workspace_alignment; /* a power of two; 0: the device's */
+    uint64_t workspace_alignment; /* a power of two; 0: the device's alignment */
     uint64_t bytes; /* bytes of memory that the plan keeps, as far as known: a cache counts them */
 };
 
@@ -145,9 +145,9 @@ struct bp_kernel { /* rows */
                              bp_kernel_info.reason names the variable and the dtypes */
     uint32_t flags;       /* enum bp_kernel_flags */
     int32_t priority;     /* 0: portable; 100: hand-tuned or a library */
-    uint32_t attrs_size;  /* size of the attribute struct known to the row; 0 if the operator has
+    uint32_t attrs_size;  /* size of the attribute struct that the row knows; 0 if the operator has
                              none */
-    uint16_t in_known, out_known; /* declared ports known to the row */
+    uint16_t in_known, out_known; /* numbers of declared ports that the row knows */
 
     /* Runs the kernel, or enqueues it to launch->stream. It takes no lock of its own that another
      * launch can hold for long, and allocates no memory. */
