@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* event.h: records events. An event is a point in a stream's timeline for which the host or another
+/* event.h: records events, which are points in a stream's timeline for which the host or another
  * stream can wait. */
 #ifndef BP_EVENT_H
 #define BP_EVENT_H

@@ -38,7 +38,7 @@ extern "C" {
 enum bp_device_flags {
     BP_DEVICE_INLINE = 1,       /* work is done when its call returns: no queue, no events needed */
     BP_DEVICE_HOST_VISIBLE = 2, /* the host may read and write BP_SPACE_DEVICE by its address */
-    BP_DEVICE_HANDLES = 4,      /* memory has handles, not addresses; bp_view.data is an offset */
+    BP_DEVICE_HANDLES = 4,      /* memory is a handle; bp_view.data is a byte offset in it */
 };
 
 /* The properties of a device. The core has set size, which the plugin must not change, and zeroed
