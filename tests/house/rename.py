@@ -7,7 +7,8 @@
 WHERE is a file, and then only that file has another name for OLD, a static function of it; or a glob of files, of which
 all identifiers OLD are renamed, in comments and pages too. A name after . or -> is a member: those are renamed where
 WHERE ends in `:members`, and nothing else is; where it ends in `:calls`, only names before a parenthesis are, as a variable
-has the same name. Strings are left alone: messages and ids do not change.
+has the same name; where it ends in `:code`, comments and pages keep the word. Strings are left alone: messages and ids do not
+change.
 """
 import ast
 import fnmatch
@@ -23,7 +24,7 @@ PAGES = (".md", ".txt", ".py", ".build")
 
 
 def read_table(path):
-    """[(where, kind, old, new)]; kind is members, calls or nothing"""
+    """[(where, kind, old, new)]; kind is members, calls, code or nothing"""
     rows = []
     with open(path, encoding="utf-8") as f:
         for line in f:

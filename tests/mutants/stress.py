@@ -44,7 +44,7 @@ STRESS = [
      "for (int64_t width = SORT_PART; width < extent && width < 1 << 17 && status == BP_OK; width *= 2) {",
      "bp_cpu.so.p/.._.._sdk_ops_sort_launch.c", "stress/argsort/f32-i64/deep*"),
     ("places have 18 bits", "sdk/ops/minmax/kernel.h", "found->at = t + begin + i;", "found->at = (t + begin + i) & 0x3ffff;",
-     "libcpu_f32_math.a.p/entries_extreme.c", "stress/argmax/f32-i64/deep*"),
+     "libcpu_f32_math.a.p/entries_minmax.c", "stress/argmax/f32-i64/deep*"),
     ("a line ends after 2^15", "sdk/ops/scan/kernel.h",
      "i < a->n; i++, at += l.step) {\n        SIMD for (i64 j = 0; j < w; j++)",
      "i < (a->n & 0x7fff); i++, at += l.step) {\n        SIMD for (i64 j = 0; j < w; j++)",
@@ -61,5 +61,5 @@ STRESS = [
     ("a gathered row lies where 31 bits say", "sdk/ops/index/kernel.h", "from = (o * r->rows + from) * r->inner + i;",
      "from = ((o * r->rows + from) * r->inner + i) & 0x7fffffff;", "libcpu_i8.a.p/entries_index.c", "stress/large/gather"),
     ("places have 31 bits", "sdk/ops/minmax/kernel.h", "found->at = t + begin + i;", "found->at = (t + begin + i) & 0x7fffffff;",
-     "libcpu_u8.a.p/entries_extreme.c", "stress/large/argmax"),
+     "libcpu_u8.a.p/entries_minmax.c", "stress/large/argmax"),
 ]

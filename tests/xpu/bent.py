@@ -147,7 +147,7 @@ def kernels_for_which_256_items_are_too_many_have_fewer(folder):
     assert code == 0 and " pass" in text and " fail" not in text, text[:2000]
     had = groups(env)
     for name, items in (("bp_matmul_blocks_f32", 128), ("bp_softmax_f32", 64), ("bp_fold_f32", 64), ("bp_attention_f32", 64),
-                        ("bp_arg_extreme_f32", 256)):
+                        ("bp_arg_minmax_f32", 256)):
         assert min(had.get(name, [0])) == items, (name, items, had)
 
 

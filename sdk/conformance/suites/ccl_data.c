@@ -119,7 +119,7 @@ static uint64_t reduce_int(const struct ccl_data *d, uint32_t reduction, int64_t
     return x / d->ranks;
 }
 
-static long double ccl_data_extreme(long double x, long double y, bool least)
+static long double ccl_data_minmax(long double x, long double y, bool least)
 {
     if (isnan(x) || isnan(y)) return NAN;
     return (y < x) == least ? y : x;
@@ -137,8 +137,8 @@ static void reduce_float(struct ccl_data *d, uint32_t reduction, int64_t i)
     for (uint32_t j = 1; j < d->ranks; j++) {
         long double y = ccl_data_get(own, d->src[j] + at);
         if (reduction == BP_REDUCE_PRODUCT) x *= y, size *= fabsl(y);
-        else if (reduction == BP_REDUCE_MIN) x = ccl_data_extreme(x, y, true);
-        else if (reduction == BP_REDUCE_MAX) x = ccl_data_extreme(x, y, false);
+        else if (reduction == BP_REDUCE_MIN) x = ccl_data_minmax(x, y, true);
+        else if (reduction == BP_REDUCE_MAX) x = ccl_data_minmax(x, y, false);
         else x += y, size += fabsl(y);
     }
     if (reduction != BP_REDUCE_MIN && reduction != BP_REDUCE_MAX) off = 1.01L * (n - 1) * u * size;

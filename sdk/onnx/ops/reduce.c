@@ -77,7 +77,7 @@ enum bp_status onnx_reduce(struct onnx_call *c)
 }
 
 /* For the last index of an extreme instead of the first, x is reversed along the axis. */
-enum bp_status onnx_arg_extreme(struct onnx_call *c)
+enum bp_status onnx_arg_minmax(struct onnx_call *c)
 {
     struct bp_argmax_attrs attrs = bp_argmax_defaults(); /* argmin has the same ones */
     struct bp_flip_attrs flip = bp_flip_defaults();

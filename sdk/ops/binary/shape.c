@@ -75,7 +75,7 @@ static enum bp_status floats_only(const struct bp_grad *g)
 }
 
 /* maximum, minimum, fmax, fmin: the gradient flows to x where the result is x, else to y. */
-enum bp_status bp_grad_extreme(struct bp_grad *g)
+enum bp_status bp_grad_minmax(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
     struct bp_tensor *is_x = MAKE(&c, equal, NULL, g->out[0], g->in[0]);

@@ -44,15 +44,19 @@ enum {
 
 /* Reductions and scans, grouped by their kernel: reduce/kernel.h, minmax/kernel.h,
  * reduce/kernel_count.h, scan/kernel.h. */
-enum { FOLD_prod, FOLD_nansum, FOLD_exp, FOLD_count, FOLD_abs, FOLD_square, FOLD_power,
-       FOLD_largest, FOLD_smallest, FOLD_sum };
-enum { EXTREME_max, EXTREME_min };
+enum {
+    REDUCE_prod, REDUCE_nansum, REDUCE_exp, REDUCE_count, REDUCE_abs, REDUCE_square, REDUCE_power,
+    REDUCE_largest, REDUCE_smallest, REDUCE_sum
+};
+enum { MINMAX_max, MINMAX_min };
 enum { COUNT_any, COUNT_all, COUNT_nonzero };
 enum { SCAN_sum, SCAN_prod, SCAN_exp };
 
-/* Optimizer steps: optimizer/kernel.h. STEP_moments is the first part of lamb. */
-enum { STEP_momentum, STEP_adam, STEP_adamw, STEP_adamax, STEP_adagrad, STEP_adadelta, STEP_rmsprop,
-       STEP_lamb, STEP_lars, STEP_moments };
+/* Optimizer steps: optimizer/kernel.h. OPTIMIZER_moments is the first part of lamb. */
+enum {
+    OPTIMIZER_momentum, OPTIMIZER_adam, OPTIMIZER_adamw, OPTIMIZER_adamax, OPTIMIZER_adagrad,
+    OPTIMIZER_adadelta, OPTIMIZER_rmsprop, OPTIMIZER_lamb, OPTIMIZER_lars, OPTIMIZER_moments
+};
 
 /* Random numbers: random/kernel.h. */
 enum { DRAW_normal, DRAW_truncated_normal, DRAW_exponential };

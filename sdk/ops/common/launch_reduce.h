@@ -52,8 +52,8 @@ enum bp_status reduce_prepare(const struct bp_prep *prep, struct bp_plan *out);
 void reduce_partials(struct portable *p, const struct bp_launch *launch,
                      const struct reduce_args *a, size_t offset);
 
-/* Does the work of portable_extreme for `op`, with any operand as its result: minmax/launch.c. */
-enum bp_status reduce_extreme(const struct bp_launch *launch, const struct reduce_args *a,
-                              size_t partial, struct portable_operand y);
+/* Does the work of portable_minmax for `op`, with any operand as its result: minmax/launch.c. */
+enum bp_status reduce_minmax(const struct bp_launch *launch, const struct reduce_args *a,
+                             size_t partial, struct portable_operand y);
 
 #endif

@@ -7,21 +7,21 @@
 #include "../../dialect/dialect.h"
 
 /* The kernel needs only the count; OpenCL has no empty structs. */
-struct parts_args {
+struct complex_parts_args {
     i64 unused;
 };
 
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
-KFN void parts_span(const struct parts_args *a, i64 begin, i64 count, GLOBAL elem *y,
-                    GLOBAL const elem *x)
+KFN void complex_parts_span(const struct complex_parts_args *a, i64 begin, i64 count,
+                            GLOBAL elem *y, GLOBAL const elem *x)
 {
     (void)a;
     SIMD
     for (i64 i = begin; i < begin + count; i++) y[i] = x[i];
 }
-ENTRY_SPANS_2(parts, elem, const elem)
+ENTRY_SPANS_2(complex_parts, elem, const elem)
 #endif
 
 #endif

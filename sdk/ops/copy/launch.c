@@ -51,8 +51,7 @@ static int64_t copy_count_of(int64_t rank, const int64_t *shape)
 static enum bp_status copy_move(const struct bp_launch *launch, struct move_strided_args *args,
                                 const struct bp_view *y, const struct bp_view *x)
 {
-    struct portable p = PORTABLE(rearrange, move_strided, portable_move_type(y->dtype), *args, 0,
-                                 1);
+    struct portable p = PORTABLE(copy, move_strided, portable_move_type(y->dtype), *args, 0, 1);
 
     p.count = copy_count_of(args->rank, args->shape);
     if (!p.count) return BP_OK;
@@ -143,7 +142,7 @@ static void set_bits(uint32_t dtype, double v, uint64_t *low, uint64_t *high)
 static enum bp_status copy_fill(const struct bp_launch *launch, struct move_fill_args *args,
                                 const struct bp_view *y, double value)
 {
-    struct portable p = PORTABLE(rearrange, move_fill, portable_move_type(y->dtype), *args, 0, 1);
+    struct portable p = PORTABLE(copy, move_fill, portable_move_type(y->dtype), *args, 0, 1);
     struct move_strided_args axes = {.rank = args->rank};
 
     p.count = copy_count_of(args->rank, args->shape);
@@ -242,7 +241,7 @@ enum bp_status portable_flip(const struct bp_launch *launch)
 static enum bp_status copy_border(const struct bp_launch *launch, struct move_border_args *args,
                                   const struct bp_view *y, const struct bp_view *x)
 {
-    struct portable p = PORTABLE(rearrange, move_border, portable_move_type(y->dtype), *args, 0, 1);
+    struct portable p = PORTABLE(copy, move_border, portable_move_type(y->dtype), *args, 0, 1);
     int64_t *lists[] = {args->shape, args->y_stride, args->extent, args->before, args->x_stride};
     int64_t n = 0;
 
@@ -332,8 +331,8 @@ enum bp_status portable_triangle(const struct bp_launch *launch)
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
     int64_t rows = y->shape[y->rank - 2], columns = y->shape[y->rank - 1], d = a->diagonal;
     struct move_triangle_args args = {rows, columns, 0, portable_number(launch->kernel)};
-    struct portable p = PORTABLE(rearrange, move_triangle, portable_move_type(y->dtype), args,
-                                 y->count, 1);
+    struct portable p = PORTABLE(copy, move_triangle, portable_move_type(y->dtype), args, y->count,
+                                 1);
 
     args.diagonal = d > columns ? columns : d < -rows ? -rows : d; /* beyond that, no difference */
     portable_view(&p, y);

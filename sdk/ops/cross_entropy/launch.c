@@ -30,8 +30,8 @@ enum bp_status portable_label_loss(const struct bp_launch *launch)
     enum portable_type type = portable_type(launch->in[0]->dtype);
     int64_t lines = launch->in[1]->count;
     double work = (args.logits ? 12 : 1) * (double)args.n + 16;
-    struct portable row = PORTABLE(label, label_row, type, args, lines, work);
-    struct portable columns = PORTABLE(label, label_columns, type, args, lines, work);
+    struct portable row = PORTABLE(cross_entropy, label_row, type, args, lines, work);
+    struct portable columns = PORTABLE(cross_entropy, label_columns, type, args, lines, work);
 
     return cross_entropy_run(launch, args.inner == 1 ? &row : &columns, 2, 3);
 }
@@ -42,8 +42,8 @@ enum bp_status portable_label_loss_grad(const struct bp_launch *launch)
     enum portable_type type = portable_type(launch->in[0]->dtype);
     int64_t lines = launch->in[1]->count;
     double work = (args.logits ? 24 : 1) * (double)args.n + 16;
-    struct portable row = PORTABLE(label, label_row_grad, type, args, lines, work);
-    struct portable columns = PORTABLE(label, label_columns_grad, type, args, lines, work);
+    struct portable row = PORTABLE(cross_entropy, label_row_grad, type, args, lines, work);
+    struct portable columns = PORTABLE(cross_entropy, label_columns_grad, type, args, lines, work);
 
     return cross_entropy_run(launch, args.inner == 1 ? &row : &columns, 1, 4);
 }

@@ -22,10 +22,10 @@ struct sample_args {
 #define grid_to_input_args sample_args
 #define grid_to_grid_args sample_args
 
-struct sample_fill_args {
+struct grid_sample_fill_args {
     i64 unused;
 };
-#define sample_finish_args sample_fill_args
+#define grid_sample_finish_args grid_sample_fill_args
 
 /* `axes` coordinates for each position in an image of three extents, the first of which may be
  * 1. */
@@ -235,20 +235,21 @@ KFN void grid_sample_span(const struct sample_args *a, i64 begin, i64 n, GLOBAL 
 ENTRY_SPANS_3(grid_sample, elem, const elem, const elem)
 
 /* Half types are added up in f32, in the workspace. */
-KFN void sample_fill_span(const struct sample_fill_args *a, i64 begin, i64 n, GLOBAL acc *work)
+KFN void grid_sample_fill_span(const struct grid_sample_fill_args *a, i64 begin, i64 n,
+                               GLOBAL acc *work)
 {
     (void)a;
     for (i64 i = begin; i < begin + n; i++) work[i] = 0;
 }
-ENTRY_SPANS_1(sample_fill, acc)
+ENTRY_SPANS_1(grid_sample_fill, acc)
 
-KFN void sample_finish_span(const struct sample_finish_args *a, i64 begin, i64 n, GLOBAL elem *y,
-                            GLOBAL const acc *work)
+KFN void grid_sample_finish_span(const struct grid_sample_finish_args *a, i64 begin, i64 n,
+                                 GLOBAL elem *y, GLOBAL const acc *work)
 {
     (void)a;
     for (i64 i = begin; i < begin + n; i++) y[i] = elem_put(work[i]);
 }
-ENTRY_SPANS_2(sample_finish, elem, const acc)
+ENTRY_SPANS_2(grid_sample_finish, elem, const acc)
 
 /* Computes channels of all images; a channel's number is image * channels + c. */
 KFN void grid_to_input_span(const struct sample_args *a, i64 begin, i64 n, GLOBAL acc *work,

@@ -42,7 +42,7 @@ enum bp_status portable_grid_sample(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *grid = launch->in[1], *y = launch->out[0];
     struct sample_args args = args_of(launch->attrs, x, y, grid);
-    struct portable p = PORTABLE(sample, grid_sample, portable_type(y->dtype), args,
+    struct portable p = PORTABLE(grid_sample, grid_sample, portable_type(y->dtype), args,
                                  x->shape[0] * args.points,
                                  taps_of(&args) * (double)args.channels + 100);
 
@@ -77,12 +77,12 @@ enum bp_status portable_grid_to_input(const struct bp_launch *launch)
     const struct bp_view *dy = launch->in[0], *grid = launch->in[1], *dx = launch->out[0];
     enum portable_type type = portable_type(dx->dtype);
     struct sample_args args = args_of(launch->attrs, dx, dy, grid);
-    struct sample_fill_args none = {0};
-    struct portable fill = PORTABLE(sample, sample_fill, type, none, dx->count, 1);
-    struct portable p = PORTABLE(sample, grid_to_input, type, args,
+    struct grid_sample_fill_args none = {0};
+    struct portable fill = PORTABLE(grid_sample, grid_sample_fill, type, none, dx->count, 1);
+    struct portable p = PORTABLE(grid_sample, grid_to_input, type, args,
                                  dx->count ? dx->shape[0] * dx->shape[1] : 0,
                                  (double)args.points * (taps_of(&args) + 20));
-    struct portable finish = PORTABLE(sample, sample_finish, type, none, dx->count, 1);
+    struct portable finish = PORTABLE(grid_sample, grid_sample_finish, type, none, dx->count, 1);
     enum bp_status status;
 
     work_operand(&fill, launch);
@@ -100,7 +100,7 @@ enum bp_status portable_grid_to_grid(const struct bp_launch *launch)
 {
     const struct bp_view *dy = launch->in[0], *x = launch->in[1], *grid = launch->in[2];
     struct sample_args args = args_of(launch->attrs, x, dy, grid);
-    struct portable p = PORTABLE(sample, grid_to_grid, portable_type(x->dtype), args,
+    struct portable p = PORTABLE(grid_sample, grid_to_grid, portable_type(x->dtype), args,
                                  grid->shape[0] * args.points,
                                  3 * taps_of(&args) * (double)args.channels + 100);
 
@@ -128,7 +128,7 @@ enum bp_status portable_affine_grid(const struct bp_launch *launch)
     const struct bp_affine_grid_attrs *a = launch->attrs;
     const struct bp_view *grid = launch->out[0];
     struct affine_args args = affine_of(grid, a->align_corners);
-    struct portable p = PORTABLE(sample, affine_grid, portable_type(grid->dtype), args,
+    struct portable p = PORTABLE(grid_sample, affine_grid, portable_type(grid->dtype), args,
                                  grid->count, 30);
 
     portable_view(&p, grid);
@@ -141,7 +141,7 @@ enum bp_status portable_affine_grid_grad(const struct bp_launch *launch)
     const struct bp_affine_grid_grad_attrs *a = launch->attrs;
     const struct bp_view *d = launch->in[0], *dtheta = launch->out[0];
     struct affine_args args = affine_of(d, a->align_corners);
-    struct portable p = PORTABLE(sample, affine_grid_grad, portable_type(d->dtype), args,
+    struct portable p = PORTABLE(grid_sample, affine_grid_grad, portable_type(d->dtype), args,
                                  dtheta->count, 10 * (double)args.points);
 
     portable_view(&p, dtheta);

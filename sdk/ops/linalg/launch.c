@@ -17,7 +17,7 @@ enum bp_status portable_det(const struct bp_launch *launch)
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
     struct det_args args = {x->shape[x->rank - 1]};
     double n = (double)args.n;
-    struct portable p = PORTABLE(square, det, portable_type(x->dtype), args, y->count, n * n * n);
+    struct portable p = PORTABLE(linalg, det, portable_type(x->dtype), args, y->count, n * n * n);
 
     portable_view(&p, y);
     portable_view(&p, x);

@@ -9,16 +9,16 @@
 
 #include "../common/kernel_reduce.h"
 
-struct extreme_args {
+struct minmax_args {
     struct reduce_args r;
 };
-struct extreme_end_args {
+struct minmax_end_args {
     struct reduce_args r;
 };
-struct arg_extreme_args {
+struct arg_minmax_args {
     struct reduce_args r;
 };
-struct arg_extreme_end_args {
+struct arg_minmax_end_args {
     struct reduce_args r;
 };
 
@@ -93,7 +93,7 @@ REDUCE_FN key key_of(int op, elem x)
 {
     key_bits bits = number_bits(x), size = bits & (SIGN - 1);
     int below = (bits & SIGN) != 0;
-    key k = (below != (op == EXTREME_min)) ? -(key)size : (key)size;
+    key k = (below != (op == MINMAX_min)) ? -(key)size : (key)size;
 
     return size > INFINITE ? key_highest() : k;
 }
@@ -101,7 +101,7 @@ REDUCE_FN key key_of(int op, elem x)
 KFN elem key_number(int op, key k)
 {
     key_bits size = k < 0 ? 0 - (key_bits)k : (key_bits)k;
-    int below = (k < 0) != (op == EXTREME_min);
+    int below = (k < 0) != (op == MINMAX_min);
 
     if (k == key_highest()) return number_from_bits(SIGN - 1); /* the key of NaN */
     return number_from_bits(below && size ? size | SIGN : size);
@@ -123,12 +123,12 @@ REDUCE_FN key key_of(int op, elem x)
 {
     key k = (key)((key_bits)elem_ord(x) ^ key_moved());
 
-    return op == EXTREME_min ? ~k : k;
+    return op == MINMAX_min ? ~k : k;
 }
 
 KFN elem key_number(int op, key k)
 {
-    return elem_of_ord((ord)((key_bits)(op == EXTREME_min ? ~k : k) ^ key_moved()));
+    return elem_of_ord((ord)((key_bits)(op == MINMAX_min ? ~k : k) ^ key_moved()));
 }
 #endif
 
@@ -156,16 +156,16 @@ REDUCE_FN key highest(int op, key best, GLOBAL const elem *x, i64 n, i64 step)
     return best;
 }
 
-REDUCE_FN void extreme_put(int op, const struct reduce_args *a, i64 out, i64 at, key best,
-                           GLOBAL elem *y, GLOBAL key *partial)
+REDUCE_FN void minmax_put(int op, const struct reduce_args *a, i64 out, i64 at, key best,
+                          GLOBAL elem *y, GLOBAL key *partial)
 {
     if (a->parts > 1) partial[at] = best;
     else y[out] = key_number(op, best);
 }
 
-REDUCE_FN void extreme_row(int op, const struct reduce_args *a, const struct reduce_place *at,
-                           LOCAL acc *scratch, GLOBAL elem *y, GLOBAL key *partial,
-                           GLOBAL const elem *x)
+REDUCE_FN void minmax_row(int op, const struct reduce_args *a, const struct reduce_place *at,
+                          LOCAL acc *scratch, GLOBAL elem *y, GLOBAL key *partial,
+                          GLOBAL const elem *x)
 {
     key best = key_lowest();
 
@@ -183,11 +183,11 @@ REDUCE_FN void extreme_row(int op, const struct reduce_args *a, const struct red
     }
 #endif
     best = team_highest(best, scratch);
-    if (LANE == 0) extreme_put(op, a, at->out, at->at, best, y, partial);
+    if (LANE == 0) minmax_put(op, a, at->out, at->at, best, y, partial);
 }
 
-REDUCE_FN void extreme_columns(int op, const struct reduce_args *a, const struct reduce_place *at,
-                               GLOBAL elem *y, GLOBAL key *partial, GLOBAL const elem *x)
+REDUCE_FN void minmax_columns(int op, const struct reduce_args *a, const struct reduce_place *at,
+                              GLOBAL elem *y, GLOBAL key *partial, GLOBAL const elem *x)
 {
 #ifdef ON_HOST
     key best[REDUCE_COLUMNS];
@@ -205,37 +205,37 @@ REDUCE_FN void extreme_columns(int op, const struct reduce_args *a, const struct
             }
         }
     }
-    for (i64 j = 0; j < n; j++) extreme_put(op, a, at->out + j, at->at + j, best[j], y, partial);
+    for (i64 j = 0; j < n; j++) minmax_put(op, a, at->out + j, at->at + j, best[j], y, partial);
 #else
     FOR_LANES(j, at->n)
     {
         key best = key_lowest();
         for (i64 t = at->begin, run; t < at->end; t++)
             best = highest(op, best, x + reduce_term(a, t, &run) + j, 1, 1);
-        extreme_put(op, a, at->out + j, at->at + j, best, y, partial);
+        minmax_put(op, a, at->out + j, at->at + j, best, y, partial);
     }
 #endif
 }
 
-REDUCE_FN void extreme_op(int op, const struct reduce_args *a, i64 team, LOCAL acc *scratch,
-                          GLOBAL elem *y, GLOBAL key *partial, GLOBAL const elem *x)
+REDUCE_FN void minmax_op(int op, const struct reduce_args *a, i64 team, LOCAL acc *scratch,
+                         GLOBAL elem *y, GLOBAL key *partial, GLOBAL const elem *x)
 {
     struct reduce_place at = reduce_place(a, team);
 
-    if (a->wide > 1) extreme_columns(op, a, &at, y, partial, x + at.from);
-    else extreme_row(op, a, &at, scratch, y, partial, x + at.from);
+    if (a->wide > 1) minmax_columns(op, a, &at, y, partial, x + at.from);
+    else minmax_row(op, a, &at, scratch, y, partial, x + at.from);
 }
 
-KFN void extreme_team(const struct extreme_args *a, i64 team, LOCAL acc *scratch, GLOBAL elem *y,
-                      GLOBAL key *partial, GLOBAL const elem *x)
+KFN void minmax_team(const struct minmax_args *a, i64 team, LOCAL acc *scratch, GLOBAL elem *y,
+                     GLOBAL key *partial, GLOBAL const elem *x)
 {
-    if (a->r.op == EXTREME_max) extreme_op(EXTREME_max, &a->r, team, scratch, y, partial, x);
-    else extreme_op(EXTREME_min, &a->r, team, scratch, y, partial, x);
+    if (a->r.op == MINMAX_max) minmax_op(MINMAX_max, &a->r, team, scratch, y, partial, x);
+    else minmax_op(MINMAX_min, &a->r, team, scratch, y, partial, x);
 }
-ENTRY_TEAMS_3(extreme, elem, key, const elem)
+ENTRY_TEAMS_3(minmax, elem, key, const elem)
 
 /* The highest of the partial results first, first + by, first + 2 by and so on of one result. */
-KFN key extreme_parts(const struct reduce_args *a, GLOBAL const key *of, i64 first, i64 by)
+KFN key minmax_parts(const struct reduce_args *a, GLOBAL const key *of, i64 first, i64 by)
 {
     key best = key_lowest();
 
@@ -246,8 +246,8 @@ KFN key extreme_parts(const struct reduce_args *a, GLOBAL const key *of, i64 fir
     return best;
 }
 
-KFN void extreme_end_team(const struct extreme_end_args *a, i64 team, LOCAL acc *scratch,
-                          GLOBAL elem *y, GLOBAL const key *partial)
+KFN void minmax_end_team(const struct minmax_end_args *a, i64 team, LOCAL acc *scratch,
+                         GLOBAL elem *y, GLOBAL const key *partial)
 {
     i64 first, n = reduce_end(&a->r, team, &first);
     key best;
@@ -255,15 +255,15 @@ KFN void extreme_end_team(const struct extreme_end_args *a, i64 team, LOCAL acc 
     if (a->r.ends > 1) {
         FOR_LANES(j, n)
         {
-            best = extreme_parts(&a->r, partial + first + j, 0, 1);
+            best = minmax_parts(&a->r, partial + first + j, 0, 1);
             y[first + j] = key_number((int)a->r.op, best);
         }
     } else {
-        best = team_highest(extreme_parts(&a->r, partial + first, LANE, LANES), scratch);
+        best = team_highest(minmax_parts(&a->r, partial + first, LANE, LANES), scratch);
         if (LANE == 0) y[first] = key_number((int)a->r.op, best);
     }
 }
-ENTRY_TEAMS_2(extreme_end, elem, const key)
+ENTRY_TEAMS_2(minmax_end, elem, const key)
 
 /* The highest key and the index of its first occurrence. */
 struct found {
@@ -388,15 +388,15 @@ REDUCE_FN void arg_op(int op, const struct reduce_args *a, i64 team, LOCAL acc *
     else arg_row(op, a, &at, scratch, index, partial, place, x + at.from);
 }
 
-KFN void arg_extreme_team(const struct arg_extreme_args *a, i64 team, LOCAL acc *scratch,
-                          GLOBAL void *index, GLOBAL key *partial, GLOBAL i64 *place,
-                          GLOBAL const elem *x)
+KFN void arg_minmax_team(const struct arg_minmax_args *a, i64 team, LOCAL acc *scratch,
+                         GLOBAL void *index, GLOBAL key *partial, GLOBAL i64 *place,
+                         GLOBAL const elem *x)
 {
-    if (a->r.op == EXTREME_max)
-        arg_op(EXTREME_max, &a->r, team, scratch, index, partial, place, x);
-    else arg_op(EXTREME_min, &a->r, team, scratch, index, partial, place, x);
+    if (a->r.op == MINMAX_max)
+        arg_op(MINMAX_max, &a->r, team, scratch, index, partial, place, x);
+    else arg_op(MINMAX_min, &a->r, team, scratch, index, partial, place, x);
 }
-ENTRY_TEAMS_4(arg_extreme, void, key, i64, const elem)
+ENTRY_TEAMS_4(arg_minmax, void, key, i64, const elem)
 
 /* The highest of the partial results first, first + by and so on of one result. Partial results are
  * in the order of their terms, so the first of equal ones is kept. `at` is the number of the
@@ -414,9 +414,8 @@ KFN struct found arg_parts(const struct reduce_args *a, GLOBAL const key *of, i6
     return found;
 }
 
-KFN void arg_extreme_end_team(const struct arg_extreme_end_args *a, i64 team, LOCAL acc *scratch,
-                              GLOBAL void *index, GLOBAL const key *partial,
-                              GLOBAL const i64 *place)
+KFN void arg_minmax_end_team(const struct arg_minmax_end_args *a, i64 team, LOCAL acc *scratch,
+                             GLOBAL void *index, GLOBAL const key *partial, GLOBAL const i64 *place)
 {
     i64 first, n = reduce_end(&a->r, team, &first);
     struct found found;
@@ -435,7 +434,7 @@ KFN void arg_extreme_end_team(const struct arg_extreme_end_args *a, i64 team, LO
             index_put(index, a->r.index_wide, first, place[found.at * a->r.outputs + first]);
     }
 }
-ENTRY_TEAMS_3(arg_extreme_end, void, const key, const i64)
+ENTRY_TEAMS_3(arg_minmax_end, void, const key, const i64)
 
 /* The highest element so far along each of w neighbouring lines that begin at element `from`; of
  * equal elements the index is that of the last. */
@@ -468,8 +467,8 @@ KFN void cumulative_span(const struct cumulative_args *a, i64 begin, i64 n, GLOB
         i64 at = begin % a->inner, w = a->inner - at < end - begin ? a->inner - at : end - begin;
         i64 from = begin / a->inner * a->n * a->inner + at;
         w = w < CUMULATIVE_LINES ? w : CUMULATIVE_LINES;
-        if (a->op == EXTREME_max) cumulative_lines(EXTREME_max, a, from, w, y, index, x);
-        else cumulative_lines(EXTREME_min, a, from, w, y, index, x);
+        if (a->op == MINMAX_max) cumulative_lines(MINMAX_max, a, from, w, y, index, x);
+        else cumulative_lines(MINMAX_min, a, from, w, y, index, x);
         begin += w;
     }
 }

@@ -3,14 +3,14 @@
 #include "kernel.h"
 #include "../common/launch_reduce.h"
 
-enum bp_status reduce_extreme(const struct bp_launch *launch, const struct reduce_args *a,
-                              size_t partial, struct portable_operand y)
+enum bp_status reduce_minmax(const struct bp_launch *launch, const struct reduce_args *a,
+                             size_t partial, struct portable_operand y)
 {
     enum portable_type type = portable_type(launch->in[0]->dtype);
-    struct extreme_args args = {*a};
-    struct extreme_end_args end_args = {*a};
-    struct portable p = PORTABLE(extreme, extreme, type, args, a->teams * a->parts, reduce_work(a));
-    struct portable end = PORTABLE(extreme, extreme_end, type, end_args, reduce_ends(a),
+    struct minmax_args args = {*a};
+    struct minmax_end_args end_args = {*a};
+    struct portable p = PORTABLE(minmax, minmax, type, args, a->teams * a->parts, reduce_work(a));
+    struct portable end = PORTABLE(minmax, minmax_end, type, end_args, reduce_ends(a),
                                    reduce_ends_work(a));
     enum bp_status status;
 
@@ -24,19 +24,18 @@ enum bp_status reduce_extreme(const struct bp_launch *launch, const struct reduc
     return portable_run(launch, &end);
 }
 
-enum bp_status portable_extreme_prepare(void *self, const struct bp_prep *prep,
-                                        struct bp_plan *out)
+enum bp_status portable_minmax_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out)
 {
     (void)self;
     return reduce_prepare(prep, out);
 }
 
-enum bp_status portable_extreme(const struct bp_launch *launch)
+enum bp_status portable_minmax(const struct bp_launch *launch)
 {
     struct reduce_args a = reduce_of(launch, portable_number(launch->kernel));
 
-    return reduce_extreme(launch, &a, 0, (struct portable_operand){launch->out[0]->data,
-                                                                  launch->out[0]->memory});
+    return reduce_minmax(launch, &a, 0,
+                         (struct portable_operand){launch->out[0]->data, launch->out[0]->memory});
 }
 
 /* argmax and argmin share one layout of attributes. */
@@ -51,8 +50,8 @@ static struct reduce_args arg_plan(const struct bp_argmax_attrs *attrs, const st
     return a;
 }
 
-enum bp_status portable_arg_extreme_prepare(void *self, const struct bp_prep *prep,
-                                            struct bp_plan *out)
+enum bp_status portable_arg_minmax_prepare(void *self, const struct bp_prep *prep,
+                                           struct bp_plan *out)
 {
     struct reduce_args a = arg_plan(prep->attrs, prep->in[0], 0);
 
@@ -62,16 +61,16 @@ enum bp_status portable_arg_extreme_prepare(void *self, const struct bp_prep *pr
 
 /* The partial results are two arrays in the workspace: keys in the first half, indices in the
  * second. */
-enum bp_status portable_arg_extreme(const struct bp_launch *launch)
+enum bp_status portable_arg_minmax(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0];
     struct reduce_args a = arg_plan(launch->attrs, x, portable_number(launch->kernel));
-    struct arg_extreme_args args = {a};
-    struct arg_extreme_end_args end_args = {a};
+    struct arg_minmax_args args = {a};
+    struct arg_minmax_end_args end_args = {a};
     size_t places = (size_t)reduce_partial(&a) / 2;
-    struct portable p = PORTABLE(extreme, arg_extreme, portable_type(x->dtype), args,
+    struct portable p = PORTABLE(minmax, arg_minmax, portable_type(x->dtype), args,
                                  a.teams * a.parts, 2 * reduce_work(&a));
-    struct portable end = PORTABLE(extreme, arg_extreme_end, portable_type(x->dtype), end_args,
+    struct portable end = PORTABLE(minmax, arg_minmax_end, portable_type(x->dtype), end_args,
                                    reduce_ends(&a), reduce_ends_work(&a));
     enum bp_status status;
 
@@ -94,7 +93,7 @@ enum bp_status portable_cumulative(const struct bp_launch *launch)
     struct portable_split s = portable_split(x, portable_axis(attrs->axis, x->rank));
     struct cumulative_args args = {portable_number(launch->kernel), s.extent, s.inner,
                                    attrs->dtype == BP_I64};
-    struct portable p = PORTABLE(extreme, cumulative, portable_type(x->dtype), args,
+    struct portable p = PORTABLE(minmax, cumulative, portable_type(x->dtype), args,
                                  s.extent ? s.outer * s.inner : 0,
                                  reduce_line_work(4 * (double)s.extent, s.inner));
 

@@ -199,7 +199,7 @@ KFN int norm_host(const struct norm_plan *p, const struct norm_base *b, elem *y,
 }
 #endif
 
-KFN void normalise_team(const struct normalise_args *a, i64 team, LOCAL acc *scratch,
+KFN void normalize_team(const struct normalize_args *a, i64 team, LOCAL acc *scratch,
                         GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const void *scale,
                         GLOBAL const void *bias, GLOBAL acc *mean, GLOBAL acc *r,
                         GLOBAL const acc *old_mean, GLOBAL const acc *old_variance,
@@ -246,7 +246,7 @@ KFN void normalise_team(const struct normalise_args *a, i64 team, LOCAL acc *scr
         }
     }
 }
-ENTRY_TEAMS_10(normalise, elem, const elem, const void, const void, acc, acc, const acc, const acc,
+ENTRY_TEAMS_10(normalize, elem, const elem, const void, const void, acc, acc, const acc, const acc,
                acc, acc)
 
 #ifdef ON_HOST
@@ -292,7 +292,7 @@ KFN void norm_given_lines(const struct norm_plan *p, i64 begin, i64 n, elem *y, 
 
 /* Normalises with a given mean and variance. Terms are lines along the last axis, which is the only
  * inner axis: the outer axes number the lines. */
-KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i64 n,
+KFN void normalize_given_span(const struct normalize_given_args *a, i64 begin, i64 n,
                               GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const acc *scale,
                               GLOBAL const acc *bias, GLOBAL const acc *mean,
                               GLOBAL const acc *variance)
@@ -341,12 +341,12 @@ KFN void normalise_given_span(const struct normalise_given_args *a, i64 begin, i
         begin += rest;
     }
 }
-ENTRY_SPANS_6(normalise_given, elem, const elem, const acc, const acc, const acc, const acc)
+ENTRY_SPANS_6(normalize_given, elem, const elem, const acc, const acc, const acc, const acc)
 
 #include "../softmax/kernel_log.h"
 #include "kernel_grad.h"
-ENTRY_TEAMS_6(normalise_grad, elem, const elem, const void, const elem, acc, acc)
-ENTRY_TEAMS_6(normalise_params, void, void, const elem, const elem, const acc, const acc)
+ENTRY_TEAMS_6(normalize_grad, elem, const elem, const void, const elem, acc, acc)
+ENTRY_TEAMS_6(normalize_params, void, void, const elem, const elem, const acc, const acc)
 ENTRY_TEAMS_2(log_softmax, elem, const elem)
 ENTRY_TEAMS_3(log_softmax_grad, elem, const elem, const elem)
 #endif

@@ -158,7 +158,7 @@ KFN void norm_grad_columns(const struct norm_plan *p, const struct norm_base *b,
     }
 }
 
-/* As norm_host; also writes the statistics that normalise_params reads. */
+/* As norm_host; also writes the statistics that normalize_params reads. */
 KFN int norm_grad_host(const struct norm_plan *p, const struct norm_base *b, elem *dx,
                        const elem *x, const elem *dy, const void *scale, acc *mean, acc *r)
 {
@@ -185,7 +185,7 @@ KFN int norm_grad_host(const struct norm_plan *p, const struct norm_base *b, ele
 #endif
 
 /* Computes dx, and mean and r of each group unless they are NULL. */
-KFN void normalise_grad_team(const struct normalise_grad_args *a, i64 team, LOCAL acc *scratch,
+KFN void normalize_grad_team(const struct normalize_grad_args *a, i64 team, LOCAL acc *scratch,
                              GLOBAL elem *dx, GLOBAL const elem *x, GLOBAL const void *scale,
                              GLOBAL const elem *dy, GLOBAL acc *mean, GLOBAL acc *r)
 {
@@ -318,7 +318,7 @@ KFN int norm_params_row(const struct norm_plan *p, const struct norm_base *b, vo
 
 /* Here a group is the elements that share one parameter. mean and r have the strides of the groups
  * of x, so that each term reads the statistics of the group of x that it belongs to. */
-KFN void normalise_params_team(const struct normalise_params_args *a, i64 team, LOCAL acc *scratch,
+KFN void normalize_params_team(const struct normalize_params_args *a, i64 team, LOCAL acc *scratch,
                                GLOBAL void *dscale, GLOBAL void *dbias, GLOBAL const elem *x,
                                GLOBAL const elem *dy, GLOBAL const acc *mean, GLOBAL const acc *r)
 {

@@ -18,7 +18,7 @@ enum {
 enum {
     NORM_X,
     NORM_Y,     /* or dx */
-    NORM_SCALE, /* or dscale, of normalise_params */
+    NORM_SCALE, /* or dscale, of normalize_params */
     NORM_BIAS,  /* or dbias */
     NORM_MEAN,
     NORM_R, /* 1 / sqrt(variance + epsilon) */
@@ -47,16 +47,16 @@ struct norm_plan {
     host_real epsilon, momentum;
 };
 
-struct normalise_args {
+struct normalize_args {
     struct norm_plan p;
 };
-struct normalise_grad_args {
+struct normalize_grad_args {
     struct norm_plan p;
 };
-struct normalise_params_args {
+struct normalize_params_args {
     struct norm_plan p;
 };
-struct normalise_given_args {
+struct normalize_given_args {
     struct norm_plan p;
 };
 struct log_softmax_args {

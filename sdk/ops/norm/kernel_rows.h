@@ -9,7 +9,7 @@
 
 /* Team number t normalises the group at x + t x_next. The parameters of this group are (t % period)
  * * `next` elements after the first ones. */
-struct normalise_rows_args {
+struct normalize_rows_args {
     i64 terms, x_next, y_next, mean_next, r_next;
     i64 period, scale_next, bias_next;
     i64 each; /* each term has a parameter, contiguous; 0: each line of `run` terms has one */
@@ -47,7 +47,7 @@ KFN acc norm_packs_sum(pack *v, i64 left, acc mean, int squares)
 /* Reads the parameters of n terms from term `at` on into `out`; `none` replaces an absent
  * parameter. A line is at least as long as a pack, so that a pack has terms of at most two
  * lines. */
-KFN void norm_pack_params(const struct normalise_rows_args *a, acc *out, GLOBAL const elem *param,
+KFN void norm_pack_params(const struct normalize_rows_args *a, acc *out, GLOBAL const elem *param,
                           i64 step, acc none, i64 at, int n, int even)
 {
     acc first = none, second = none;
@@ -77,7 +77,7 @@ struct norm_row {
     int even, scale_even, bias_even;
 };
 
-KFN void norm_packs_put(const struct normalise_rows_args *a, const struct norm_row *row, pack *v,
+KFN void norm_packs_put(const struct normalize_rows_args *a, const struct norm_row *row, pack *v,
                         i64 at, struct norm_stats s)
 {
     ROW_ROLLED
@@ -97,7 +97,7 @@ KFN void norm_packs_put(const struct normalise_rows_args *a, const struct norm_r
 }
 
 /* Finds the operands of group number `team`. */
-KFN struct norm_row norm_row_of(const struct normalise_rows_args *a, i64 team, GLOBAL elem *y,
+KFN struct norm_row norm_row_of(const struct normalize_rows_args *a, i64 team, GLOBAL elem *y,
                                 GLOBAL const elem *x, GLOBAL const elem *scale,
                                 GLOBAL const elem *bias)
 {
@@ -114,7 +114,7 @@ KFN struct norm_row norm_row_of(const struct normalise_rows_args *a, i64 team, G
     return row;
 }
 
-KFN void normalise_rows_team(const struct normalise_rows_args *a, i64 team, LOCAL acc *scratch,
+KFN void normalize_rows_team(const struct normalize_rows_args *a, i64 team, LOCAL acc *scratch,
                              GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const elem *scale,
                              GLOBAL const elem *bias, GLOBAL acc *mean, GLOBAL acc *r)
 {
@@ -142,7 +142,7 @@ KFN void normalise_rows_team(const struct normalise_rows_args *a, i64 team, LOCA
     if (mean && LANE == 0) mean[team * a->mean_next] = s.mean;
     if (r && LANE == 0) r[team * a->r_next] = s.r;
 }
-ENTRY_TEAMS_6(normalise_rows, elem, const elem, const elem, const elem, acc, acc)
+ENTRY_TEAMS_6(normalize_rows, elem, const elem, const elem, const elem, acc, acc)
 #endif
 
 #endif

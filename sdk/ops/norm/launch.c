@@ -218,10 +218,10 @@ static struct ports ports_of(const struct bp_launch *l, enum norm_kind kind)
 }
 
 static enum bp_status run_rows(const struct bp_launch *launch, const struct ports *v,
-                               const struct normalise_rows_args *args, i64 groups)
+                               const struct normalize_rows_args *args, i64 groups)
 {
-    struct portable p = PORTABLE(normalise, normalise_rows, portable_type(v->x->dtype), *args,
-                                 groups, 4.0 * (double)args->terms + 16);
+    struct portable p = PORTABLE(norm, normalize_rows, portable_type(v->x->dtype), *args, groups,
+                                 4.0 * (double)args->terms + 16);
 
     portable_view(&p, v->y);
     portable_view(&p, v->x);
@@ -232,13 +232,13 @@ static enum bp_status run_rows(const struct bp_launch *launch, const struct port
     return portable_run(launch, &p);
 }
 
-enum bp_status portable_normalise(const struct bp_launch *launch)
+enum bp_status portable_normalize(const struct bp_launch *launch)
 {
     struct cut cut = cut_of(portable_number(launch->kernel), launch->attrs, launch->in[0]->rank);
     struct ports v = ports_of(launch, cut.kind);
     struct axes axes = axes_of(v.x, &cut);
-    struct normalise_args args;
-    struct normalise_rows_args rows;
+    struct normalize_args args;
+    struct normalize_rows_args rows;
 
     like_x(&axes, NORM_Y, v.y, &cut);
     like_params(&axes, NORM_SCALE, v.scale);
@@ -261,8 +261,8 @@ enum bp_status portable_normalise(const struct bp_launch *launch)
         args.p.kept[NORM_NEW_MEAN] = step_of(v.new_mean);
         args.p.kept[NORM_NEW_VARIANCE] = step_of(v.new_variance);
     }
-    struct portable p = PORTABLE(normalise, normalise, portable_type(v.x->dtype), args,
-                                 args.p.teams, team_work(&args.p));
+    struct portable p = PORTABLE(norm, normalize, portable_type(v.x->dtype), args, args.p.teams,
+                                 team_work(&args.p));
     portable_view(&p, v.y);
     portable_view(&p, v.x);
     portable_view(&p, v.scale);
@@ -278,13 +278,13 @@ enum bp_status portable_normalise(const struct bp_launch *launch)
 
 /* Normalises with given statistics: lines along the axis where y is contiguous, numbered by all
  * other axes. */
-enum bp_status portable_normalise_given(const struct bp_launch *launch)
+enum bp_status portable_normalize_given(const struct bp_launch *launch)
 {
     const struct bp_batch_norm_attrs *attrs = launch->attrs;
     const struct bp_view *const *in = launch->in, *y = launch->out[0];
     struct cut cut = {.kind = KIND_batch, .groups = 1};
     struct axes axes = axes_of(in[0], &cut);
-    struct normalise_given_args args = {
+    struct normalize_given_args args = {
         .p = {.wide = 1, .slots = NORM_SLOTS, .epsilon = attrs->epsilon}};
     struct norm_plan *p = &args.p;
 
@@ -306,8 +306,8 @@ enum bp_status portable_normalise_given(const struct bp_launch *launch)
         p->outer = 1;
     }
     p->blocks = p->shape[p->outer - 1];
-    struct portable run = PORTABLE(normalise, normalise_given, portable_type(y->dtype), args,
-                                   y->count, 2);
+    struct portable run = PORTABLE(norm, normalize_given, portable_type(y->dtype), args, y->count,
+                                   2);
     portable_view(&run, y);
     for (int i = 0; i < 5; i++) portable_view(&run, in[i]);
     return portable_run(launch, &run);
@@ -324,7 +324,7 @@ static i64 groups_of(const struct axes *axes)
     return n;
 }
 
-enum bp_status portable_normalise_grad_prepare(void *self, const struct bp_prep *prep,
+enum bp_status portable_normalize_grad_prepare(void *self, const struct bp_prep *prep,
                                                struct bp_plan *out)
 {
     int number = portable_number(prep->kernel);
@@ -351,7 +351,7 @@ static enum bp_status params_grad(const struct bp_launch *launch, struct axes *a
                          *dbias = launch->n_out > 2 ? launch->out[2] : NULL;
     enum portable_type type = portable_type(launch->in[0]->dtype);
     i64 bytes = 8 * groups_of(axes);
-    struct normalise_params_args args;
+    struct normalize_params_args args;
 
     for (int i = 0; i < axes->n; i++)
         axes->at[i].stride[NORM_SCALE] = axes->at[i].stride[NORM_BIAS] = 0;
@@ -360,7 +360,7 @@ static enum bp_status params_grad(const struct bp_launch *launch, struct axes *a
     for (int i = 0; i < axes->n; i++) axes->at[i].inner = !axes->at[i].param;
     args.p = plan_of(axes, 0);
     args.p.wide_params = wide_params;
-    struct portable p = PORTABLE(normalise, normalise_params, type, args, args.p.teams,
+    struct portable p = PORTABLE(norm, normalize_params, type, args, args.p.teams,
                                  team_work(&args.p));
     portable_view(&p, dscale);
     portable_view(&p, dbias);
@@ -371,13 +371,13 @@ static enum bp_status params_grad(const struct bp_launch *launch, struct axes *a
     return portable_run(launch, &p);
 }
 
-enum bp_status portable_normalise_grad(const struct bp_launch *launch)
+enum bp_status portable_normalize_grad(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *scale = launch->in[1], *dy = launch->in[2];
     struct cut cut = cut_of(portable_number(launch->kernel), launch->attrs, x->rank);
     bool any = launch->out[1] || (launch->n_out > 2 && launch->out[2]);
     struct axes axes = axes_of(x, &cut);
-    struct normalise_grad_args args;
+    struct normalize_grad_args args;
     enum bp_status status;
 
     like_x(&axes, NORM_Y, launch->out[0], &cut);
@@ -390,8 +390,8 @@ enum bp_status portable_normalise_grad(const struct bp_launch *launch)
                                 : epsilon_of(cut.kind, launch->attrs));
     args.p.centre = cut.kind != KIND_rms;
     args.p.wide_params = cut.kind == KIND_batch;
-    struct portable p = PORTABLE(normalise, normalise_grad, portable_type(x->dtype), args,
-                                 args.p.teams, 2 * team_work(&args.p));
+    struct portable p = PORTABLE(norm, normalize_grad, portable_type(x->dtype), args, args.p.teams,
+                                 2 * team_work(&args.p));
     portable_view(&p, launch->out[0]);
     portable_view(&p, x);
     portable_view(&p, scale);
@@ -418,7 +418,7 @@ static struct norm_plan norm_lines(const struct bp_launch *launch, const struct 
 enum bp_status portable_log_softmax(const struct bp_launch *launch)
 {
     struct log_softmax_args args = {norm_lines(launch, NULL)};
-    struct portable p = PORTABLE(normalise, log_softmax, portable_type(launch->in[0]->dtype), args,
+    struct portable p = PORTABLE(norm, log_softmax, portable_type(launch->in[0]->dtype), args,
                                  args.p.teams, 2 * team_work(&args.p));
 
     portable_view(&p, launch->out[0]);
@@ -429,9 +429,8 @@ enum bp_status portable_log_softmax(const struct bp_launch *launch)
 enum bp_status portable_log_softmax_grad(const struct bp_launch *launch)
 {
     struct log_softmax_grad_args args = {norm_lines(launch, launch->in[1])};
-    struct portable p = PORTABLE(normalise, log_softmax_grad,
-                                 portable_type(launch->in[0]->dtype), args, args.p.teams,
-                                 2 * team_work(&args.p));
+    struct portable p = PORTABLE(norm, log_softmax_grad, portable_type(launch->in[0]->dtype), args,
+                                 args.p.teams, 2 * team_work(&args.p));
 
     portable_view(&p, launch->out[0]);
     portable_view(&p, launch->in[0]);

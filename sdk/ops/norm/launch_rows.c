@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_rows.c: converts a plan of normalisation to arguments of normalise_rows
+/* launch_rows.c: converts a plan of normalisation to arguments of normalize_rows
  * (launch_rows.h). */
 #include "launch_rows.h"
 #include "../../dialect/run_size.h"
@@ -27,7 +27,7 @@ static bool has_step(const struct norm_plan *p, const struct bp_view *param, int
 }
 
 bool norm_rows(const struct norm_plan *p, const struct bp_view *scale, const struct bp_view *bias,
-               int bytes, struct normalise_rows_args *out)
+               int bytes, struct normalize_rows_args *out)
 {
     i64 last = p->outer - 1, line = p->outer, run = p->shape[p->outer + p->inner - 1];
     bool each = p->inner == 1 && has_step(p, scale, NORM_SCALE, 1) &&
@@ -40,7 +40,7 @@ bool norm_rows(const struct norm_plan *p, const struct bp_view *scale, const str
     for (int slot = 0; slot < NORM_SLOTS; slot++)
         if (slot != NORM_SCALE && slot != NORM_BIAS && !is_even(p, slot, 0, last)) return false;
     if (last && (p->stride[NORM_SCALE][0] || p->stride[NORM_BIAS][0])) return false;
-    *out = (struct normalise_rows_args){
+    *out = (struct normalize_rows_args){
         .terms = p->terms, .x_next = p->stride[NORM_X][last], .y_next = p->stride[NORM_Y][last],
         .mean_next = p->stride[NORM_MEAN][last], .r_next = p->stride[NORM_R][last],
         .period = p->shape[last], .scale_next = p->stride[NORM_SCALE][last],

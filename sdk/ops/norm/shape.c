@@ -285,7 +285,7 @@ struct normalised {
     struct bp_tensor *mean, *variance, *r, *h; /* h = (x - mean) r; mean NULL: is not subtracted */
 };
 
-static struct normalised norm_normalise(struct bp_compose *c, const struct folded *f,
+static struct normalised norm_normalize(struct bp_compose *c, const struct folded *f,
                                         struct bp_tensor *x)
 {
     struct normalised n = {0};
@@ -334,7 +334,7 @@ static enum bp_status norm_expand(struct bp_decomposition *e, const struct folde
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0];
-    struct normalised n = norm_normalise(&c, f, x);
+    struct normalised n = norm_normalize(&c, f, x);
     uint32_t dtype = norm_statistic(x->view.dtype);
 
     give_as(e, &c, 0, norm_scaled(&c, f, n.h, scale, bias), x);
@@ -417,7 +417,7 @@ enum bp_status bp_decompose_batch_norm_train(struct bp_decomposition *e)
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0], *old = e->in[3];
     struct folded f = fold_batch(x->view.rank, x->shape, a->epsilon);
-    struct normalised n = norm_normalise(&c, &f, x);
+    struct normalised n = norm_normalize(&c, &f, x);
     double terms = (double)(f.shape[0] * f.shape[3]);
     double factor = a->unbiased ? terms / (terms - 1) : 1;
 
@@ -436,7 +436,7 @@ static enum bp_status expand_grad(struct bp_decomposition *e, const struct folde
 {
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = e->in[0], *dy = as_folded(&c, f, e->in[2]), *g, *dx;
-    struct normalised n = norm_normalise(&c, f, x);
+    struct normalised n = norm_normalize(&c, f, x);
 
     g = norm_scaled(&c, f, dy, e->in[1], NULL);
     dx = MAKE(&c, mul, NULL, n.h, mean_of(&c, f, MAKE(&c, mul, NULL, g, n.h)));

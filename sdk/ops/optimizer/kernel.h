@@ -9,27 +9,27 @@
 #include "../common/kernel_formulas.h"
 
 enum {
-    STEP_PART = 4096
+    OPTIMIZER_PART = 4096
 }; /* elements of a partial norm */
 
 /* The attributes of an optimizer. rest1 and rest2 are 1 - beta, computed in f64. */
-struct step_args {
+struct optimizer_args {
     i64 op, nesterov;
     host_real beta1, beta2, rest1, rest2;
     host_real epsilon, decay, momentum, coefficient;
 };
-#define optimizer_step_args step_args
+#define optimizer_step_args optimizer_args
 
-/* For norms: step_norms sums two kinds of squares in each of `parts` parts of the n elements;
- * step_factor adds up the parts. */
-struct step_norms_args {
-    struct step_args s;
+/* For norms: optimizer_norms sums two kinds of squares in each of `parts` parts of the n elements;
+ * optimizer_factor adds up the parts. */
+struct optimizer_norms_args {
+    struct optimizer_args s;
     i64 n, parts;
 };
-struct step_factor_args {
-    struct step_norms_args n;
+struct optimizer_factor_args {
+    struct optimizer_norms_args n;
 };
-struct step_powers_args {
+struct optimizer_powers_args {
     host_real beta1, beta2;
 };
 struct unscale_args {
@@ -46,52 +46,52 @@ struct loss_scale_args {
 
 /* Marks a function in which `op` is a constant at each call. */
 #ifdef ON_HOST
-#define STEP_FN static inline __attribute__((always_inline))
+#define OPTIMIZER_FN static inline __attribute__((always_inline))
 #else
-#define STEP_FN KFN
+#define OPTIMIZER_FN KFN
 #endif
 
 /* One element: parameter, gradient and up to three states. */
-struct step_state {
+struct optimizer_state {
     acc p, g, kept[3];
 };
 
 /* The numbers of a step, with the inputs of one value already read. norm: the factor that lamb and
  * lars use for the whole tensor. */
-struct step_numbers {
+struct optimizer_numbers {
     acc beta1, rest1, beta2, rest2, epsilon, decay, momentum;
     acc rate, bias1, bias2, norm;
     int nesterov, third;
 };
 
-KFN acc step_larger(acc x, acc y)
+KFN acc optimizer_larger(acc x, acc y)
 {
     return x <= y ? y : x;
 }
 
-KFN void step_moments(const struct step_numbers *k, struct step_state *s)
+KFN void optimizer_moments(const struct optimizer_numbers *k, struct optimizer_state *s)
 {
     s->kept[0] = k->beta1 * s->kept[0] + k->rest1 * s->g;
     s->kept[1] = k->beta2 * s->kept[1] + k->rest2 * (s->g * s->g);
 }
 
 /* The mean over the square root of the mean square, both corrected for their bias to zero. */
-KFN acc step_ratio(const struct step_numbers *k, acc moment1, acc moment2)
+KFN acc optimizer_ratio(const struct optimizer_numbers *k, acc moment1, acc moment2)
 {
     return moment1 / k->bias1 / (MATH(sqrt)(moment2 / k->bias2) + k->epsilon);
 }
 
-KFN void step_adam(const struct step_numbers *k, struct step_state *s)
+KFN void optimizer_adam(const struct optimizer_numbers *k, struct optimizer_state *s)
 {
     acc square;
 
-    step_moments(k, s);
-    if (k->third) s->kept[2] = step_larger(s->kept[1], s->kept[2]);
+    optimizer_moments(k, s);
+    if (k->third) s->kept[2] = optimizer_larger(s->kept[1], s->kept[2]);
     square = k->third ? s->kept[2] : s->kept[1];
-    s->p -= k->rate * step_ratio(k, s->kept[0], square);
+    s->p -= k->rate * optimizer_ratio(k, s->kept[0], square);
 }
 
-KFN void step_momentum(const struct step_numbers *k, struct step_state *s)
+KFN void optimizer_momentum(const struct optimizer_numbers *k, struct optimizer_state *s)
 {
     acc g = s->g + k->decay * s->p;
 
@@ -99,20 +99,20 @@ KFN void step_momentum(const struct step_numbers *k, struct step_state *s)
     s->p -= k->rate * (k->nesterov ? g + k->momentum * s->kept[0] : s->kept[0]);
 }
 
-KFN void step_adamax(const struct step_numbers *k, struct step_state *s)
+KFN void optimizer_adamax(const struct optimizer_numbers *k, struct optimizer_state *s)
 {
     s->kept[0] = k->beta1 * s->kept[0] + k->rest1 * s->g;
-    s->kept[1] = step_larger(acc_abs(s->g), k->beta2 * s->kept[1] + k->epsilon);
+    s->kept[1] = optimizer_larger(acc_abs(s->g), k->beta2 * s->kept[1] + k->epsilon);
     s->p -= k->rate / k->bias1 * (s->kept[0] / s->kept[1]);
 }
 
-KFN void step_adagrad(const struct step_numbers *k, struct step_state *s)
+KFN void optimizer_adagrad(const struct optimizer_numbers *k, struct optimizer_state *s)
 {
     s->kept[0] += s->g * s->g;
     s->p -= k->rate * s->g / (MATH(sqrt)(s->kept[0]) + k->epsilon);
 }
 
-KFN void step_adadelta(const struct step_numbers *k, struct step_state *s)
+KFN void optimizer_adadelta(const struct optimizer_numbers *k, struct optimizer_state *s)
 {
     acc d;
 
@@ -122,7 +122,7 @@ KFN void step_adadelta(const struct step_numbers *k, struct step_state *s)
     s->p -= k->rate * d;
 }
 
-KFN void step_rmsprop(const struct step_numbers *k, struct step_state *s)
+KFN void optimizer_rmsprop(const struct optimizer_numbers *k, struct optimizer_state *s)
 {
     acc square;
 
@@ -134,46 +134,47 @@ KFN void step_rmsprop(const struct step_numbers *k, struct step_state *s)
 }
 
 /* The direction of a lamb step, from moments that are already updated. */
-KFN acc step_lamb_update(const struct step_numbers *k, acc p, acc moment1, acc moment2)
+KFN acc optimizer_lamb_update(const struct optimizer_numbers *k, acc p, acc moment1, acc moment2)
 {
-    return step_ratio(k, moment1, moment2) + k->decay * p;
+    return optimizer_ratio(k, moment1, moment2) + k->decay * p;
 }
 
-KFN void step_lars(const struct step_numbers *k, struct step_state *s)
+KFN void optimizer_lars(const struct optimizer_numbers *k, struct optimizer_state *s)
 {
     s->kept[0] = k->momentum * s->kept[0] + k->rate * k->norm * (s->g + k->decay * s->p);
     s->p -= s->kept[0];
 }
 
-STEP_FN void step_one(int op, const struct step_numbers *k, struct step_state *s)
+OPTIMIZER_FN void optimizer_one(int op, const struct optimizer_numbers *k,
+                                struct optimizer_state *s)
 {
     switch (op) {
-    case STEP_momentum: step_momentum(k, s); break;
-    case STEP_adam:
+    case OPTIMIZER_momentum: optimizer_momentum(k, s); break;
+    case OPTIMIZER_adam:
         s->g += k->decay * s->p;
-        step_adam(k, s);
+        optimizer_adam(k, s);
         break;
-    case STEP_adamw:
+    case OPTIMIZER_adamw:
         s->p *= 1 - k->rate * k->decay;
-        step_adam(k, s);
+        optimizer_adam(k, s);
         break;
-    case STEP_adamax: step_adamax(k, s); break;
-    case STEP_adagrad: step_adagrad(k, s); break;
-    case STEP_adadelta: step_adadelta(k, s); break;
-    case STEP_rmsprop: step_rmsprop(k, s); break;
-    case STEP_moments: step_moments(k, s); break;
-    case STEP_lamb:
-        s->p -= k->rate * k->norm * step_lamb_update(k, s->p, s->kept[0], s->kept[1]);
+    case OPTIMIZER_adamax: optimizer_adamax(k, s); break;
+    case OPTIMIZER_adagrad: optimizer_adagrad(k, s); break;
+    case OPTIMIZER_adadelta: optimizer_adadelta(k, s); break;
+    case OPTIMIZER_rmsprop: optimizer_rmsprop(k, s); break;
+    case OPTIMIZER_moments: optimizer_moments(k, s); break;
+    case OPTIMIZER_lamb:
+        s->p -= k->rate * k->norm * optimizer_lamb_update(k, s->p, s->kept[0], s->kept[1]);
         break;
-    default: step_lars(k, s); break;
+    default: optimizer_lars(k, s); break;
     }
 }
 
-KFN struct step_numbers step_numbers(const struct step_args *a, GLOBAL const acc *rate,
-                                     GLOBAL const acc *power1, GLOBAL const acc *power2,
-                                     GLOBAL const acc *norm)
+KFN struct optimizer_numbers optimizer_numbers(const struct optimizer_args *a,
+                                               GLOBAL const acc *rate, GLOBAL const acc *power1,
+                                               GLOBAL const acc *power2, GLOBAL const acc *norm)
 {
-    struct step_numbers k;
+    struct optimizer_numbers k;
 
     k.beta1 = number(a->beta1);
     k.beta2 = number(a->beta2);
@@ -192,53 +193,66 @@ KFN struct step_numbers step_numbers(const struct step_args *a, GLOBAL const acc
 }
 
 /* kept: number of states, of c0 to c2. */
-STEP_FN void step_run(int op, int kept, const struct step_numbers *k, i64 begin, i64 n,
-                      GLOBAL elem *p, GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1,
-                      GLOBAL acc *c2)
+OPTIMIZER_FN void optimizer_run(int op, int kept, const struct optimizer_numbers *k, i64 begin,
+                                i64 n, GLOBAL elem *p, GLOBAL const elem *g, GLOBAL acc *c0,
+                                GLOBAL acc *c1, GLOBAL acc *c2)
 {
     SIMD for (i64 i = begin; i < begin + n; i++)
     {
-        struct step_state s;
+        struct optimizer_state s;
         s.p = elem_get(p[i]);
         s.g = elem_get(g[i]);
         s.kept[0] = c0[i];
         s.kept[1] = kept > 1 ? c1[i] : 0;
         s.kept[2] = kept > 2 ? c2[i] : 0;
-        step_one(op, k, &s);
+        optimizer_one(op, k, &s);
         c0[i] = s.kept[0];
         if (kept > 1) c1[i] = s.kept[1];
         if (kept > 2) c2[i] = s.kept[2];
-        if (op != STEP_moments) p[i] = elem_put(s.p);
+        if (op != OPTIMIZER_moments) p[i] = elem_put(s.p);
     }
 }
 
 /* Runs the step with the third state if c2 is present, else without. */
-STEP_FN void step_third(int op, struct step_numbers *k, i64 begin, i64 n, GLOBAL elem *p,
-                        GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1, GLOBAL acc *c2)
+OPTIMIZER_FN void optimizer_third(int op, struct optimizer_numbers *k, i64 begin, i64 n,
+                                  GLOBAL elem *p, GLOBAL const elem *g, GLOBAL acc *c0,
+                                  GLOBAL acc *c1, GLOBAL acc *c2)
 {
     k->third = c2 != 0;
-    if (c2) step_run(op, 3, k, begin, n, p, g, c0, c1, c2);
-    else step_run(op, 2, k, begin, n, p, g, c0, c1, c2);
+    if (c2) optimizer_run(op, 3, k, begin, n, p, g, c0, c1, c2);
+    else optimizer_run(op, 2, k, begin, n, p, g, c0, c1, c2);
 }
 
-KFN void optimizer_step_span(const struct step_args *a, i64 begin, i64 n, GLOBAL elem *p,
+KFN void optimizer_step_span(const struct optimizer_args *a, i64 begin, i64 n, GLOBAL elem *p,
                              GLOBAL const elem *g, GLOBAL acc *c0, GLOBAL acc *c1, GLOBAL acc *c2,
                              GLOBAL const acc *rate, GLOBAL const acc *power1,
                              GLOBAL const acc *power2, GLOBAL const acc *norm)
 {
-    struct step_numbers k = step_numbers(a, rate, power1, power2, norm);
+    struct optimizer_numbers k = optimizer_numbers(a, rate, power1, power2, norm);
 
     switch (a->op) {
-    case STEP_momentum: step_run(STEP_momentum, 1, &k, begin, n, p, g, c0, c1, c2); break;
-    case STEP_adam: step_third(STEP_adam, &k, begin, n, p, g, c0, c1, c2); break;
-    case STEP_adamw: step_third(STEP_adamw, &k, begin, n, p, g, c0, c1, c2); break;
-    case STEP_adamax: step_run(STEP_adamax, 2, &k, begin, n, p, g, c0, c1, c2); break;
-    case STEP_adagrad: step_run(STEP_adagrad, 1, &k, begin, n, p, g, c0, c1, c2); break;
-    case STEP_adadelta: step_run(STEP_adadelta, 2, &k, begin, n, p, g, c0, c1, c2); break;
-    case STEP_rmsprop: step_third(STEP_rmsprop, &k, begin, n, p, g, c0, c1, c2); break;
-    case STEP_moments: step_run(STEP_moments, 2, &k, begin, n, p, g, c0, c1, c2); break;
-    case STEP_lamb: step_run(STEP_lamb, 2, &k, begin, n, p, g, c0, c1, c2); break;
-    default: step_run(STEP_lars, 1, &k, begin, n, p, g, c0, c1, c2); break;
+    case OPTIMIZER_momentum:
+        optimizer_run(OPTIMIZER_momentum, 1, &k, begin, n, p, g, c0, c1, c2);
+        break;
+    case OPTIMIZER_adam: optimizer_third(OPTIMIZER_adam, &k, begin, n, p, g, c0, c1, c2); break;
+    case OPTIMIZER_adamw: optimizer_third(OPTIMIZER_adamw, &k, begin, n, p, g, c0, c1, c2); break;
+    case OPTIMIZER_adamax:
+        optimizer_run(OPTIMIZER_adamax, 2, &k, begin, n, p, g, c0, c1, c2);
+        break;
+    case OPTIMIZER_adagrad:
+        optimizer_run(OPTIMIZER_adagrad, 1, &k, begin, n, p, g, c0, c1, c2);
+        break;
+    case OPTIMIZER_adadelta:
+        optimizer_run(OPTIMIZER_adadelta, 2, &k, begin, n, p, g, c0, c1, c2);
+        break;
+    case OPTIMIZER_rmsprop:
+        optimizer_third(OPTIMIZER_rmsprop, &k, begin, n, p, g, c0, c1, c2);
+        break;
+    case OPTIMIZER_moments:
+        optimizer_run(OPTIMIZER_moments, 2, &k, begin, n, p, g, c0, c1, c2);
+        break;
+    case OPTIMIZER_lamb: optimizer_run(OPTIMIZER_lamb, 2, &k, begin, n, p, g, c0, c1, c2); break;
+    default: optimizer_run(OPTIMIZER_lars, 1, &k, begin, n, p, g, c0, c1, c2); break;
     }
 }
 ENTRY_SPANS_9(optimizer_step, elem, const elem, acc, acc, acc, const acc, const acc, const acc,
@@ -246,20 +260,22 @@ ENTRY_SPANS_9(optimizer_step, elem, const elem, acc, acc, acc, const acc, const 
 
 /* Computes two sums over one part: the squares of the parameters, and the squares of the lamb
  * update or of the gradients. */
-KFN void step_norms_team(const struct step_norms_args *a, i64 part, LOCAL acc *scratch,
-                         GLOBAL acc *sum, GLOBAL const elem *p, GLOBAL const elem *g,
-                         GLOBAL const acc *c0, GLOBAL const acc *c1, GLOBAL const acc *rate,
-                         GLOBAL const acc *power1, GLOBAL const acc *power2)
+KFN void optimizer_norms_team(const struct optimizer_norms_args *a, i64 part, LOCAL acc *scratch,
+                              GLOBAL acc *sum, GLOBAL const elem *p, GLOBAL const elem *g,
+                              GLOBAL const acc *c0, GLOBAL const acc *c1, GLOBAL const acc *rate,
+                              GLOBAL const acc *power1, GLOBAL const acc *power2)
 {
-    struct step_numbers k = step_numbers(&a->s, rate, power1, power2, 0);
-    i64 from = part * STEP_PART, n = a->n - from < STEP_PART ? a->n - from : STEP_PART;
-    int lamb = a->s.op == STEP_lamb;
+    struct optimizer_numbers k = optimizer_numbers(&a->s, rate, power1, power2, 0);
+    i64 from = part * OPTIMIZER_PART,
+        n = a->n - from < OPTIMIZER_PART ? a->n - from : OPTIMIZER_PART;
+    int lamb = a->s.op == OPTIMIZER_lamb;
     acc own = 0, other = 0;
 
     FOR_LANES(i, n)
     {
         acc x = elem_get(p[from + i]);
-        acc y = lamb ? step_lamb_update(&k, x, c0[from + i], c1[from + i]) : elem_get(g[from + i]);
+        acc y = lamb ? optimizer_lamb_update(&k, x, c0[from + i], c1[from + i])
+                     : elem_get(g[from + i]);
         own += x * x;
         other += y * y;
     }
@@ -270,22 +286,22 @@ KFN void step_norms_team(const struct step_norms_args *a, i64 part, LOCAL acc *s
         sum[a->parts + part] = other;
     }
 }
-ENTRY_TEAMS_8(step_norms, acc, const elem, const elem, const acc, const acc, const acc, const acc,
-              const acc)
+ENTRY_TEAMS_8(optimizer_norms, acc, const elem, const elem, const acc, const acc, const acc,
+              const acc, const acc)
 
 /* The factor of the learning rate, from the norm of the parameters (own) and the other norm. */
-KFN acc step_factor(const struct step_norms_args *a, acc own, acc other)
+KFN acc optimizer_factor(const struct optimizer_norms_args *a, acc own, acc other)
 {
     acc decay = number(a->s.decay), epsilon = number(a->s.epsilon);
 
     if (!(own > 0 && other > 0)) return 1;
-    if (a->s.op == STEP_lamb) return own / other;
+    if (a->s.op == OPTIMIZER_lamb) return own / other;
     if (!(decay > 0)) return 1;
     return number(a->s.coefficient) * own / (other + decay * own + epsilon);
 }
 
-KFN void step_factor_span(const struct step_factor_args *a, i64 begin, i64 n, GLOBAL acc *factor,
-                          GLOBAL const acc *sum)
+KFN void optimizer_factor_span(const struct optimizer_factor_args *a, i64 begin, i64 n,
+                               GLOBAL acc *factor, GLOBAL const acc *sum)
 {
     for (i64 at = begin; at < begin + n; at++) {
         acc own = 0, other = 0;
@@ -293,21 +309,21 @@ KFN void step_factor_span(const struct step_factor_args *a, i64 begin, i64 n, GL
             own += sum[i];
             other += sum[a->n.parts + i];
         }
-        factor[at] = step_factor(&a->n, MATH(sqrt)(own), MATH(sqrt)(other));
+        factor[at] = optimizer_factor(&a->n, MATH(sqrt)(own), MATH(sqrt)(other));
     }
 }
-ENTRY_SPANS_2(step_factor, acc, const acc)
+ENTRY_SPANS_2(optimizer_factor, acc, const acc)
 
 /* Multiplies the powers by beta for the next step. power2 may be NULL. */
-KFN void step_powers_span(const struct step_powers_args *a, i64 begin, i64 n, GLOBAL acc *power1,
-                          GLOBAL acc *power2)
+KFN void optimizer_powers_span(const struct optimizer_powers_args *a, i64 begin, i64 n,
+                               GLOBAL acc *power1, GLOBAL acc *power2)
 {
     for (i64 i = begin; i < begin + n; i++) {
         power1[0] *= number(a->beta1);
         if (power2) power2[0] *= number(a->beta2);
     }
 }
-ENTRY_SPANS_2(step_powers, acc, acc)
+ENTRY_SPANS_2(optimizer_powers, acc, acc)
 
 KFN void unscale_span(const struct unscale_args *a, i64 begin, i64 n, GLOBAL u8 *found,
                       GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const acc *scale)
@@ -349,7 +365,7 @@ KFN void loss_scale_span(const struct loss_scale_args *a, i64 begin, i64 n, GLOB
 }
 ENTRY_SPANS_4(loss_scale, elem, i32, i32, const u8)
 
-#undef STEP_FN
+#undef OPTIMIZER_FN
 #endif
 
 #endif

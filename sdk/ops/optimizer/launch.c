@@ -7,22 +7,22 @@
 #include <stdbool.h>
 
 /* Input numbers of the states and of the powers of a step; 0: absent. */
-struct step_ports {
+struct optimizer_ports {
     int kept[3], power[2];
 };
 
-static struct step_args of_adam(const struct bp_adam_attrs *a, int64_t op)
+static struct optimizer_args of_adam(const struct bp_adam_attrs *a, int64_t op)
 {
-    return (struct step_args){.op = op,
+    return (struct optimizer_args){.op = op,
                               .beta1 = (real)a->beta1, .beta2 = (real)a->beta2,
                               .rest1 = (real)(1 - a->beta1), .rest2 = (real)(1 - a->beta2),
                               .epsilon = (real)a->epsilon,
                               .decay = (real)a->decay};
 }
 
-static struct step_args of_rho(double rho, double epsilon, double momentum, int64_t op)
+static struct optimizer_args of_rho(double rho, double epsilon, double momentum, int64_t op)
 {
-    return (struct step_args){.op = op,
+    return (struct optimizer_args){.op = op,
                               .beta1 = (real)rho,
                               .rest1 = (real)(1 - rho),
                               .epsilon = (real)epsilon,
@@ -30,7 +30,7 @@ static struct step_args of_rho(double rho, double epsilon, double momentum, int6
 }
 
 /* adam, adamw and lamb have the same layout of attributes. */
-static struct step_args numbers_of(const struct bp_launch *launch, int64_t op)
+static struct optimizer_args numbers_of(const struct bp_launch *launch, int64_t op)
 {
     const struct bp_momentum_attrs *momentum = launch->attrs;
     const struct bp_adamax_attrs *adamax = launch->attrs;
@@ -40,21 +40,22 @@ static struct step_args numbers_of(const struct bp_launch *launch, int64_t op)
     const struct bp_adagrad_attrs *adagrad = launch->attrs;
 
     switch (op) {
-    case STEP_momentum:
-        return (struct step_args){.op = op,
+    case OPTIMIZER_momentum:
+        return (struct optimizer_args){.op = op,
                                   .nesterov = momentum->nesterov,
                                   .decay = (real)momentum->l2,
                                   .momentum = (real)momentum->momentum};
-    case STEP_adamax:
-        return (struct step_args){.op = op,
+    case OPTIMIZER_adamax:
+        return (struct optimizer_args){.op = op,
                                   .beta1 = (real)adamax->beta1, .beta2 = (real)adamax->beta2,
                                   .rest1 = (real)(1 - adamax->beta1),
                                   .epsilon = (real)adamax->epsilon};
-    case STEP_adagrad: return (struct step_args){.op = op, .epsilon = (real)adagrad->epsilon};
-    case STEP_adadelta: return of_rho(adadelta->rho, adadelta->epsilon, 0, op);
-    case STEP_rmsprop: return of_rho(rmsprop->rho, rmsprop->epsilon, rmsprop->momentum, op);
-    case STEP_lars:
-        return (struct step_args){.op = op,
+    case OPTIMIZER_adagrad:
+        return (struct optimizer_args){.op = op, .epsilon = (real)adagrad->epsilon};
+    case OPTIMIZER_adadelta: return of_rho(adadelta->rho, adadelta->epsilon, 0, op);
+    case OPTIMIZER_rmsprop: return of_rho(rmsprop->rho, rmsprop->epsilon, rmsprop->momentum, op);
+    case OPTIMIZER_lars:
+        return (struct optimizer_args){.op = op,
                                   .epsilon = (real)lars->epsilon,
                                   .decay = (real)lars->decay,
                                   .momentum = (real)lars->momentum,
@@ -63,17 +64,17 @@ static struct step_args numbers_of(const struct bp_launch *launch, int64_t op)
     }
 }
 
-static struct step_ports ports_of(int64_t op)
+static struct optimizer_ports ports_of(int64_t op)
 {
     switch (op) {
-    case STEP_adam:
-    case STEP_adamw: return (struct step_ports){{3, 4, 7}, {5, 6}};
-    case STEP_lamb:
-    case STEP_moments: return (struct step_ports){{3, 4}, {5, 6}};
-    case STEP_adamax: return (struct step_ports){{3, 4}, {5}};
-    case STEP_adadelta: return (struct step_ports){{3, 4}, {0}};
-    case STEP_rmsprop: return (struct step_ports){{3, 4, 5}, {0}};
-    default: return (struct step_ports){{3}, {0}};
+    case OPTIMIZER_adam:
+    case OPTIMIZER_adamw: return (struct optimizer_ports){{3, 4, 7}, {5, 6}};
+    case OPTIMIZER_lamb:
+    case OPTIMIZER_moments: return (struct optimizer_ports){{3, 4}, {5, 6}};
+    case OPTIMIZER_adamax: return (struct optimizer_ports){{3, 4}, {5}};
+    case OPTIMIZER_adadelta: return (struct optimizer_ports){{3, 4}, {0}};
+    case OPTIMIZER_rmsprop: return (struct optimizer_ports){{3, 4, 5}, {0}};
+    default: return (struct optimizer_ports){{3}, {0}};
     }
 }
 
@@ -83,13 +84,13 @@ static void optimizer_operand(struct portable *p, const struct bp_launch *launch
 }
 
 /* norm: the workspace begins with a factor for the learning rate. */
-static enum bp_status run_step(const struct bp_launch *launch, int64_t op, bool norm)
+static enum bp_status run_optimizer(const struct bp_launch *launch, int64_t op, bool norm)
 {
     const struct bp_view *param = launch->in[0];
-    struct step_args args = numbers_of(launch, op);
-    struct step_ports at = ports_of(op);
+    struct optimizer_args args = numbers_of(launch, op);
+    struct optimizer_ports at = ports_of(op);
     struct portable p =
-        PORTABLE(step, optimizer_step, portable_type(param->dtype), args, param->count, 4);
+        PORTABLE(optimizer, optimizer_step, portable_type(param->dtype), args, param->count, 4);
 
     portable_view(&p, param);
     portable_view(&p, launch->in[1]);
@@ -104,28 +105,28 @@ static enum bp_status run_step(const struct bp_launch *launch, int64_t op, bool 
 /* Updates the powers, after all kernels of this step have read them. */
 static enum bp_status run_powers(const struct bp_launch *launch, int64_t op)
 {
-    struct step_args s = numbers_of(launch, op);
-    struct step_ports at = ports_of(op);
-    struct step_powers_args args = {s.beta1, s.beta2};
-    struct portable p = PORTABLE(step, step_powers, portable_type(launch->in[0]->dtype), args, 1,
-                                 1);
+    struct optimizer_args s = numbers_of(launch, op);
+    struct optimizer_ports at = ports_of(op);
+    struct optimizer_powers_args args = {s.beta1, s.beta2};
+    struct portable p = PORTABLE(optimizer, optimizer_powers, portable_type(launch->in[0]->dtype),
+                                 args, 1, 1);
 
     if (!at.power[0]) return BP_OK;
     for (int i = 0; i < 2; i++) optimizer_operand(&p, launch, at.power[i]);
     return portable_run(launch, &p);
 }
 
-enum bp_status portable_step(const struct bp_launch *launch)
+enum bp_status portable_optimizer(const struct bp_launch *launch)
 {
     int op = portable_number(launch->kernel);
-    enum bp_status status = run_step(launch, op, false);
+    enum bp_status status = run_optimizer(launch, op, false);
 
     return status ? status : run_powers(launch, op);
 }
 
 static int64_t optimizer_parts_of(const struct bp_view *param)
 {
-    return (param->count + STEP_PART - 1) / STEP_PART;
+    return (param->count + OPTIMIZER_PART - 1) / OPTIMIZER_PART;
 }
 
 /* Offset of the partial sums in the workspace: the factor is before them, in room for two
@@ -134,8 +135,8 @@ enum {
     FACTOR = 16
 };
 
-enum bp_status portable_step_norms_prepare(void *self, const struct bp_prep *prep,
-                                           struct bp_plan *out)
+enum bp_status portable_optimizer_norms_prepare(void *self, const struct bp_prep *prep,
+                                                struct bp_plan *out)
 {
     (void)self;
     return portable_needs(out, FACTOR + 2 * 8 * optimizer_parts_of(prep->in[0]));
@@ -144,13 +145,14 @@ enum bp_status portable_step_norms_prepare(void *self, const struct bp_prep *pre
 static enum bp_status run_norms(const struct bp_launch *launch, int64_t op)
 {
     const struct bp_view *param = launch->in[0];
-    struct step_norms_args args = {numbers_of(launch, op), param->count, optimizer_parts_of(param)};
-    struct step_ports at = ports_of(op);
-    struct portable sums = PORTABLE(step, step_norms, portable_type(param->dtype), args, args.parts,
-                                    4 * STEP_PART);
-    struct step_factor_args factor_args = {args};
-    struct portable factor = PORTABLE(step, step_factor, portable_type(param->dtype), factor_args,
-                                      1, 1);
+    struct optimizer_norms_args args = {numbers_of(launch, op), param->count,
+                                        optimizer_parts_of(param)};
+    struct optimizer_ports at = ports_of(op);
+    struct portable sums = PORTABLE(optimizer, optimizer_norms, portable_type(param->dtype), args,
+                                    args.parts, 4 * OPTIMIZER_PART);
+    struct optimizer_factor_args factor_args = {args};
+    struct portable factor = PORTABLE(optimizer, optimizer_factor, portable_type(param->dtype),
+                                      factor_args, 1, 1);
     enum bp_status status;
 
     portable_workspace(&sums, launch, FACTOR);
@@ -166,13 +168,14 @@ static enum bp_status run_norms(const struct bp_launch *launch, int64_t op)
 }
 
 /* lamb updates its moments first, because it needs the norm of the update that they define. */
-enum bp_status portable_step_norms(const struct bp_launch *launch)
+enum bp_status portable_optimizer_norms(const struct bp_launch *launch)
 {
     int op = portable_number(launch->kernel);
-    enum bp_status status = op == STEP_lamb ? run_step(launch, STEP_moments, false) : BP_OK;
+    enum bp_status status = op == OPTIMIZER_lamb ? run_optimizer(launch, OPTIMIZER_moments, false)
+                                                 : BP_OK;
 
     if (status == BP_OK) status = run_norms(launch, op);
-    if (status == BP_OK) status = run_step(launch, op, true);
+    if (status == BP_OK) status = run_optimizer(launch, op, true);
     return status ? status : run_powers(launch, op);
 }
 
@@ -180,7 +183,7 @@ static enum bp_status optimizer_unscale(const struct bp_launch *launch, struct u
                                         uint32_t i)
 {
     const struct bp_view *x = launch->in[1 + i];
-    struct portable p = PORTABLE(step, unscale, portable_type(x->dtype), args,
+    struct portable p = PORTABLE(optimizer, unscale, portable_type(x->dtype), args,
                                  args.begin ? 1 : x->count, 2);
 
     portable_view(&p, launch->out[0]);
@@ -203,7 +206,8 @@ enum bp_status portable_loss_scale(const struct bp_launch *launch)
 {
     const struct bp_update_loss_scaling_attrs *a = launch->attrs;
     struct loss_scale_args args = {a->grow_after, a->shrink_after, (real)a->grow, (real)a->shrink};
-    struct portable p = PORTABLE(step, loss_scale, portable_type(launch->in[0]->dtype), args, 1, 1);
+    struct portable p = PORTABLE(optimizer, loss_scale, portable_type(launch->in[0]->dtype), args,
+                                 1, 1);
 
     portable_view(&p, launch->in[0]);
     portable_view(&p, launch->in[2]);

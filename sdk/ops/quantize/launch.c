@@ -35,7 +35,7 @@ enum bp_status portable_quantize(const struct bp_launch *launch)
     const struct bp_quantize_linear_attrs *attrs = launch->attrs;
     const struct bp_view *x = launch->in[0], *scale = launch->in[1], *y = launch->out[0];
     struct quantize_args args = {.type = quantize_type_of(y)};
-    struct portable p = PORTABLE(quantise, quantize, portable_type(x->dtype), args, x->count, 2);
+    struct portable p = PORTABLE(quantize, quantize, portable_type(x->dtype), args, x->count, 2);
 
     runs_of(x, scale, attrs->axis, &args.inner, &args.channels);
     return quantize_launch(launch, &p);
@@ -46,7 +46,7 @@ enum bp_status portable_dequantize(const struct bp_launch *launch)
     const struct bp_dequantize_linear_attrs *attrs = launch->attrs;
     const struct bp_view *x = launch->in[0], *scale = launch->in[1], *y = launch->out[0];
     struct dequantize_args args = {.type = quantize_type_of(x)};
-    struct portable p = PORTABLE(quantise, dequantize, portable_type(y->dtype), args, x->count, 1);
+    struct portable p = PORTABLE(quantize, dequantize, portable_type(y->dtype), args, x->count, 1);
 
     runs_of(x, scale, attrs->axis, &args.inner, &args.channels);
     return quantize_launch(launch, &p);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-cases_fn cases_reduce_more, cases_norm, cases_norm_grad, cases_arg_extreme;
+cases_fn cases_reduce_more, cases_norm, cases_norm_grad, cases_arg_minmax;
 
 static const struct {
     const char *shape;
@@ -199,12 +199,12 @@ static void of_gradient(const struct case_maker *maker)
 
 void cases_reduce_more(struct case_maker *maker)
 {
-    bool extreme = reduce_cases_is(maker, "max min amax amin");
+    bool minmax = reduce_cases_is(maker, "max min amax amin");
     struct kernel_case *made;
     char name[64];
 
     for (int i = 0; i < N_REDUCTIONS; i++) {
-        if (extreme && takes_nothing(reductions[i].shape, reductions[i].n, reductions[i].axes))
+        if (minmax && takes_nothing(reductions[i].shape, reductions[i].n, reductions[i].axes))
             continue;
         made = reduce_cases_reduction(maker, reductions[i].shape, reductions[i].n,
                                       reductions[i].axes, reductions[i].keep);
@@ -325,7 +325,7 @@ static struct kernel_case *reduce_cases_arg(const struct case_maker *maker, cons
     return made;
 }
 
-void cases_arg_extreme(struct case_maker *maker)
+void cases_arg_minmax(struct case_maker *maker)
 {
     static const struct {
         const char *shape;

@@ -311,8 +311,8 @@ static bool ref_reduce_beyond(const struct ref_array *x, int64_t a, int64_t b, b
                                         : x->u[to] > x->u[from];
 }
 
-static void ref_reduce_extreme(const struct ref_array *in, const void *attrs, struct ref_array *out,
-                               bool largest)
+static void ref_reduce_minmax(const struct ref_array *in, const void *attrs, struct ref_array *out,
+                              bool largest)
 {
     struct lists lists = ref_reduce_begin(in, attrs, in->type->dtype, out);
 
@@ -327,22 +327,22 @@ static void ref_reduce_extreme(const struct ref_array *in, const void *attrs, st
 
 void ref_max(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    ref_reduce_extreme(in, attrs, out, true);
+    ref_reduce_minmax(in, attrs, out, true);
 }
 
 void ref_min(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    ref_reduce_extreme(in, attrs, out, false);
+    ref_reduce_minmax(in, attrs, out, false);
 }
 
 void ref_amax(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    ref_reduce_extreme(in, attrs, out, true);
+    ref_reduce_minmax(in, attrs, out, true);
 }
 
 void ref_amin(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    ref_reduce_extreme(in, attrs, out, false);
+    ref_reduce_minmax(in, attrs, out, false);
 }
 
 static void ref_reduce_arg(const struct ref_array *in, const void *attrs, struct ref_array *out,

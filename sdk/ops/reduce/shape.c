@@ -72,7 +72,7 @@ static enum bp_status reduce_nothing(const struct bp_invocation *site)
                     bp_type_text(x->dtype, x->rank, x->shape, text, sizeof text));
 }
 
-enum bp_status bp_infer_extreme(struct bp_invocation *site)
+enum bp_status bp_infer_minmax(struct bp_invocation *site)
 {
     TRY(bp_infer_reduce(site));
     if (!bp_invocation_in(site, 0)->count && reduce_count_of(site->out[0].rank, site->out[0].shape))
@@ -81,7 +81,7 @@ enum bp_status bp_infer_extreme(struct bp_invocation *site)
 }
 
 /* argmax and argmin share one layout of attributes. */
-enum bp_status bp_infer_arg_extreme(struct bp_invocation *site)
+enum bp_status bp_infer_arg_minmax(struct bp_invocation *site)
 {
     const struct bp_argmax_attrs *a = site->attrs;
     const struct bp_view *x = bp_invocation_in(site, 0);
@@ -233,7 +233,7 @@ static struct bp_tensor *reduce_holders(struct bp_compose *c, struct bp_grad *g)
     return bp_compose_cast(c, MAKE(c, equal, NULL, g->in[0], y), g->in[0]->view.dtype);
 }
 
-enum bp_status bp_grad_reduce_extreme(struct bp_grad *g)
+enum bp_status bp_grad_reduce_minmax(struct bp_grad *g)
 {
     struct bp_compose c = bp_compose_begin(g->scope);
 
@@ -243,7 +243,7 @@ enum bp_status bp_grad_reduce_extreme(struct bp_grad *g)
         MAKE(&c, mul, NULL, reduce_holders(&c, g), as_kept(&c, g->attrs, g->dy[0], g->in[0])));
 }
 
-enum bp_status bp_grad_shared_extreme(struct bp_grad *g)
+enum bp_status bp_grad_shared_minmax(struct bp_grad *g)
 {
     const struct axes *a = g->attrs;
     struct bp_compose c = bp_compose_begin(g->scope);

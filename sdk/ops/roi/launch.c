@@ -47,10 +47,10 @@ enum bp_status portable_roi_align(const struct bp_launch *launch)
 {
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
     struct roi_args args = roi_of(launch, x);
-    struct portable p = PORTABLE(boxes, roi_align, portable_type(y->dtype), args, y->count,
+    struct portable p = PORTABLE(roi, roi_align, portable_type(y->dtype), args, y->count,
                                  work_of(&args));
 
-    p.entry = entry_of[portable_number(launch->kernel)] - FIRST_boxes;
+    p.entry = entry_of[portable_number(launch->kernel)] - FIRST_roi;
     portable_view(&p, y);
     for (int i = 0; i < 3; i++) portable_view(&p, launch->in[i]);
     portable_fault(&p, launch);
@@ -83,15 +83,14 @@ enum bp_status portable_roi_align_grad(const struct bp_launch *launch)
     enum portable_type type = portable_type(dx->dtype);
     struct roi_args args = roi_of(launch, dx);
     struct roi_fill_args none = {0};
-    struct portable fill = PORTABLE(boxes, roi_fill, type, none, dx->count, 1);
-    struct portable p = PORTABLE(boxes, roi_align_back, type, args,
-                                 dx->count ? dx->shape[0] * dx->shape[1] : 0,
-                                 work_of(&args) * (double)(args.regions * args.out[0] *
-                                                           args.out[1]));
-    struct portable finish = PORTABLE(boxes, roi_finish, type, none, dx->count, 1);
+    struct portable fill = PORTABLE(roi, roi_fill, type, none, dx->count, 1);
+    struct portable p = PORTABLE(
+        roi, roi_align_back, type, args, dx->count ? dx->shape[0] * dx->shape[1] : 0,
+        work_of(&args) * (double)(args.regions * args.out[0] * args.out[1]));
+    struct portable finish = PORTABLE(roi, roi_finish, type, none, dx->count, 1);
     enum bp_status status;
 
-    p.entry = back_of[portable_number(launch->kernel)] - FIRST_boxes;
+    p.entry = back_of[portable_number(launch->kernel)] - FIRST_roi;
     work_operand(&fill, launch);
     status = portable_run(launch, &fill);
     work_operand(&p, launch);

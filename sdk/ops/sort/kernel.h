@@ -82,7 +82,7 @@ struct nms_write_args {
 
 /* Floats sort like their bits read as integers with a sign and a magnitude. NaN is above all
  * numbers; all NaN are one value, and so are both zeros. */
-KFN u64 order_key(elem x, i64 down)
+KFN u64 sort_key(elem x, i64 down)
 {
     u64 key;
 #if defined(ELEM_f64)
@@ -112,7 +112,7 @@ KFN void sort_load_span(const struct sort_args *a, i64 begin, i64 count,
 {
     for (i64 i = begin; i < begin + count; i++) {
         i64 at = i % a->extent, line = a->first + i / a->extent;
-        pairs[i].key = order_key(x[line_begin(line, a->extent, a->inner) + at * a->inner], a->down);
+        pairs[i].key = sort_key(x[line_begin(line, a->extent, a->inner) + at * a->inner], a->down);
         pairs[i].at = at;
     }
 }
@@ -239,7 +239,7 @@ KFN void pick_span(const struct pick_args *a, i64 begin, i64 count, GLOBAL elem 
         i64 from = line_begin(line, a->extent, a->inner), n = 0, most = a->skip + a->take;
         i64 to = line_begin(line, a->take, a->inner);
         for (i64 i = 0; i < a->extent; i++) {
-            u64 key = order_key(x[from + i * a->inner], a->down);
+            u64 key = sort_key(x[from + i * a->inner], a->down);
             i64 k = n;
             if (n == most && key >= best[n - 1].key) continue;
             n += n < most;
@@ -322,11 +322,11 @@ KFN void search_span(const struct search_args *a, i64 begin, i64 count, GLOBAL v
 {
     for (i64 i = begin; i < begin + count; i++) {
         GLOBAL const elem *line = sorted + (a->shared ? 0 : i / a->m * a->n);
-        u64 key = order_key(x[i], 0);
+        u64 key = sort_key(x[i], 0);
         i64 low = 0, high = a->n;
         while (low < high) {
             i64 middle = low + (high - low) / 2;
-            u64 there = order_key(line[middle], 0);
+            u64 there = sort_key(line[middle], 0);
             if (a->right ? there <= key : there < key) low = middle + 1;
             else high = middle;
         }

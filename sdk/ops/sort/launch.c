@@ -57,7 +57,7 @@ static enum bp_status sort_load_line(const struct bp_launch *launch, struct sort
                                      int64_t first, int64_t n)
 {
     struct sort_args args = s->args;
-    struct portable p = PORTABLE(order, sort_load, s->type, args, n * args.extent, 4);
+    struct portable p = PORTABLE(sort, sort_load, s->type, args, n * args.extent, 4);
 
     args.first = first;
     s->pairs = 0;
@@ -72,7 +72,7 @@ static enum bp_status sort_lines(const struct bp_launch *launch, struct sorting 
 {
     int64_t extent = s->args.extent, parts = (extent + SORT_PART - 1) / SORT_PART, other = s->spare;
     int64_t share = extent < SORT_PART ? extent : SORT_PART;
-    struct portable p = PORTABLE(order, sort_parts, s->type, s->args, n * parts,
+    struct portable p = PORTABLE(sort, sort_parts, s->type, s->args, n * parts,
                                  20.0 * (double)share);
     enum bp_status status = sort_load_line(launch, s, first, n);
 
@@ -81,7 +81,7 @@ static enum bp_status sort_lines(const struct bp_launch *launch, struct sorting 
     if (status == BP_OK) status = portable_run(launch, &p);
     for (int64_t width = SORT_PART; width < extent && status == BP_OK; width *= 2) {
         struct sort_merge_args args = {extent, width};
-        struct portable m = PORTABLE(order, sort_merge, s->type, args, n * parts, 4.0 * SORT_PART);
+        struct portable m = PORTABLE(sort, sort_merge, s->type, args, n * parts, 4.0 * SORT_PART);
         int64_t from = s->pairs;
         portable_workspace(&m, launch, (size_t)other);
         portable_workspace(&m, launch, (size_t)from);
@@ -107,7 +107,7 @@ static enum bp_status write_sorted(const struct bp_launch *launch, struct sortin
     for (int64_t first = 0; first < s->lines && status == BP_OK; first += s->group) {
         int64_t n = s->lines - first < s->group ? s->lines - first : s->group;
         struct sort_write_args args = {first, s->args.extent, s->args.inner, skip, take};
-        struct portable p = PORTABLE(order, sort_write, s->type, args, n * take, 4);
+        struct portable p = PORTABLE(sort, sort_write, s->type, args, n * take, 4);
         status = sort_lines(launch, s, first, n);
         portable_view(&p, y);
         portable_view(&p, index);
@@ -179,7 +179,7 @@ enum bp_status portable_pick(const struct bp_launch *launch)
     const struct bp_view *x = launch->in[0];
     struct pick_args args = pick_of(launch->kernel, launch->attrs, x);
     struct portable_split lines = pick_lines(&args, x);
-    struct portable p = PORTABLE(order, pick, portable_type(x->dtype), args,
+    struct portable p = PORTABLE(sort, pick, portable_type(x->dtype), args,
                                  args.take ? lines.outer * lines.inner : 0,
                                  4.0 * (double)args.extent);
     struct sorting s;
@@ -212,7 +212,7 @@ enum bp_status portable_mode(const struct bp_launch *launch)
     for (int64_t first = 0; first < s.lines && status == BP_OK; first += s.group) {
         int64_t n = s.lines - first < s.group ? s.lines - first : s.group;
         struct mode_args args = {first, s.args.extent, s.args.inner};
-        struct portable p = PORTABLE(order, mode, s.type, args, n, 4.0 * (double)args.extent);
+        struct portable p = PORTABLE(sort, mode, s.type, args, n, 4.0 * (double)args.extent);
         status = sort_lines(launch, &s, first, n);
         portable_view(&p, launch->out[0]);
         portable_view(&p, launch->out[1]);
@@ -242,8 +242,8 @@ enum bp_status portable_unique_prepare(void *self, const struct bp_prep *prep, s
 static enum bp_status unique_count(const struct bp_launch *launch, const struct sorting *s,
                                    struct unique_args args, bool consecutive)
 {
-    struct portable count = PORTABLE(order, unique_count, s->type, args, args.parts, UNIQUE_PART);
-    struct portable scan = PORTABLE(order, unique_scan, s->type, args, 1, 1);
+    struct portable count = PORTABLE(sort, unique_count, s->type, args, args.parts, UNIQUE_PART);
+    struct portable scan = PORTABLE(sort, unique_scan, s->type, args, 1, 1);
     int64_t *result = launch->result;
     enum bp_status status;
 
@@ -266,7 +266,7 @@ enum bp_status portable_unique(const struct bp_launch *launch)
     struct portable_split whole = {1, x->count, 1};
     struct sorting s = sorting_of(x, whole, false);
     struct unique_args args = unique_of(x);
-    struct portable p = PORTABLE(order, unique_write, s.type, args, args.parts, 2 * UNIQUE_PART);
+    struct portable p = PORTABLE(sort, unique_write, s.type, args, args.parts, 2 * UNIQUE_PART);
     enum bp_status status = consecutive ? sort_load_line(launch, &s, 0, s.lines)
                                         : sort_lines(launch, &s, 0, s.lines);
 
@@ -290,7 +290,7 @@ enum bp_status portable_searchsorted(const struct bp_launch *launch)
     const struct bp_view *index = launch->out[0];
     struct search_args args = {sorted->shape[sorted->rank - 1], x->rank ? x->shape[x->rank - 1] : 1,
                                sorted->rank == 1, a->right, index->dtype == BP_I64};
-    struct portable p = PORTABLE(order, search, portable_type(x->dtype), args, x->count, 40);
+    struct portable p = PORTABLE(sort, search, portable_type(x->dtype), args, x->count, 40);
 
     portable_view(&p, index);
     portable_view(&p, sorted);
@@ -304,7 +304,7 @@ enum bp_status portable_shard_index(const struct bp_launch *launch)
     const struct bp_view *x = launch->in[0];
     struct shard_args args = {a->index_num, (a->index_num - 1) / a->nshards + 1, a->shard_id,
                               a->ignore_value};
-    struct portable p = PORTABLE(order, shard, portable_type(x->dtype), args, x->count, 8);
+    struct portable p = PORTABLE(sort, shard, portable_type(x->dtype), args, x->count, 8);
 
     portable_view(&p, launch->out[0]);
     portable_view(&p, x);
@@ -339,11 +339,11 @@ enum bp_status portable_histogram(const struct bp_launch *launch)
     enum portable_type type = portable_type(x->dtype);
     struct histogram_args args = histogram_of(x, y->count);
     size_t ranges = (size_t)(8 * args.parts * args.bins);
-    struct portable range = PORTABLE(order, histogram_range, type, args, args.parts,
+    struct portable range = PORTABLE(sort, histogram_range, type, args, args.parts,
                                      (double)args.part);
     struct portable count =
-        PORTABLE(order, histogram_count, type, args, args.parts, 8.0 * (double)args.part);
-    struct portable add = PORTABLE(order, histogram_add, type, args, args.bins, (double)args.parts);
+        PORTABLE(sort, histogram_count, type, args, args.parts, 8.0 * (double)args.part);
+    struct portable add = PORTABLE(sort, histogram_add, type, args, args.bins, (double)args.parts);
     enum bp_status status = BP_OK;
 
     args.data = !(a->low < a->high);
@@ -379,7 +379,7 @@ enum bp_status portable_nms(const struct bp_launch *launch)
     struct sorting s = sorting_of(scores ? scores : boxes, one, true);
     struct nms_args args = {.n = boxes->shape[0], .most = boxes->shape[0], .classes = 1,
                             .form = NMS_CORNERS, .threshold = (real)a->iou_threshold};
-    struct portable p = PORTABLE(order, nms, s.type, args, 1, 1);
+    struct portable p = PORTABLE(sort, nms, s.type, args, 1, 1);
     enum bp_status status = scores ? sort_lines(launch, &s, 0, s.lines)
                                    : sort_load_line(launch, &s, 0, s.lines);
 
@@ -432,7 +432,7 @@ static enum bp_status sort_suppress(const struct bp_launch *launch, struct sorti
 
     for (int64_t first = 0; first < s->lines && status == BP_OK; first += s->group) {
         int64_t n = s->lines - first < s->group ? s->lines - first : s->group;
-        struct portable p = PORTABLE(order, nms, s->type, args, n,
+        struct portable p = PORTABLE(sort, nms, s->type, args, n,
                                      8.0 * (double)args.n * (double)args.most);
         args.first = first;
         status = sort_lines(launch, s, first, n);
@@ -455,8 +455,8 @@ enum bp_status portable_non_max_suppression(const struct bp_launch *launch)
     struct suppressing r = suppressing_of(scores, a->max_boxes);
     struct unique_args lines = {.parts = s.lines};
     struct nms_write_args args = {r.most, scores->shape[1]};
-    struct portable scan = PORTABLE(order, unique_scan, s.type, lines, 1, (double)s.lines);
-    struct portable write = PORTABLE(order, nms_write, s.type, args, s.lines * r.most, 4);
+    struct portable scan = PORTABLE(sort, unique_scan, s.type, lines, 1, (double)s.lines);
+    struct portable write = PORTABLE(sort, nms_write, s.type, args, s.lines * r.most, 4);
     enum bp_status status = sort_suppress(launch, &s, r);
 
     portable_workspace(&scan, launch, (size_t)r.before);

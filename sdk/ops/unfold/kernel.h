@@ -8,16 +8,16 @@
 
 /* Images of height x width with oh x ow windows of kh x kw elements. Element i of window p is in
  * image row p sh + i dh - top. */
-struct patches_take_args {
+struct unfold_take_args {
     i64 height, width, kh, kw, oh, ow, sh, sw, dh, dw, top, left;
 };
-#define patches_add_args patches_take_args
+#define unfold_add_args unfold_take_args
 
 #ifdef ELEM
 #include "../../dialect/entry.h"
 
 /* Counts the columns below `end` among n columns that begin at `first` and are sw apart. */
-KFN i64 patches_before(const struct patches_take_args *a, i64 first, i64 end, i64 n)
+KFN i64 unfold_before(const struct unfold_take_args *a, i64 first, i64 end, i64 n)
 {
     i64 before = first < end ? (end - first - 1) / a->sw + 1 : 0;
 
@@ -26,12 +26,12 @@ KFN i64 patches_before(const struct patches_take_args *a, i64 first, i64 end, i6
 
 /* Copies n elements, from window q on, of a row of windows; x: the row of the image, or NULL
  * outside of the image. The elements before the image, in it, and after it are three runs. */
-KFN void patches_row(const struct patches_take_args *a, i64 j, i64 q, i64 n, GLOBAL elem *y,
-                     GLOBAL const elem *x)
+KFN void unfold_row(const struct unfold_take_args *a, i64 j, i64 q, i64 n, GLOBAL elem *y,
+                    GLOBAL const elem *x)
 {
     i64 column = q * a->sw + j * a->dw - a->left;
-    i64 low = x ? patches_before(a, column, 0, n) : n;
-    i64 high = x ? patches_before(a, column, a->width, n) : n;
+    i64 low = x ? unfold_before(a, column, 0, n) : n;
+    i64 high = x ? unfold_before(a, column, a->width, n) : n;
 
     for (i64 i = 0; i < low; i++) y[i] = elem_put(acc_zero());
     if (a->sw == 1) {
@@ -44,8 +44,8 @@ KFN void patches_row(const struct patches_take_args *a, i64 j, i64 q, i64 n, GLO
 
 /* Computes elements of y: image and channel c, window element (i, j), window (p, q), in row-major
  * order. */
-KFN void patches_take_span(const struct patches_take_args *a, i64 begin, i64 count, GLOBAL elem *y,
-                           GLOBAL const elem *x)
+KFN void unfold_take_span(const struct unfold_take_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                          GLOBAL const elem *x)
 {
     i64 q = begin % a->ow, rest = begin / a->ow, p = rest % a->oh, end = begin + count;
     i64 j, i, c;
@@ -57,9 +57,9 @@ KFN void patches_take_span(const struct patches_take_args *a, i64 begin, i64 cou
     for (i64 at = begin; at < end; q = 0) {
         i64 row = p * a->sh + i * a->dh - a->top, n = a->ow - q;
         n = n < end - at ? n : end - at;
-        patches_row(a, j, q, n, y + at,
-                    row >= 0 && row < a->height ? x + (c * a->height + row) * a->width
-                                                : (GLOBAL const elem *)0);
+        unfold_row(a, j, q, n, y + at,
+                   row >= 0 && row < a->height ? x + (c * a->height + row) * a->width
+                                               : (GLOBAL const elem *)0);
         at += n;
         if (++p < a->oh) continue;
         p = 0;
@@ -70,10 +70,10 @@ KFN void patches_take_span(const struct patches_take_args *a, i64 begin, i64 cou
         c++;
     }
 }
-ENTRY_SPANS_2(patches_take, elem, const elem)
+ENTRY_SPANS_2(unfold_take, elem, const elem)
 
 /* Sums the elements of all windows that cover the image element at row, column. */
-KFN acc patches_sum(const struct patches_add_args *a, i64 row, i64 column, GLOBAL const elem *x)
+KFN acc unfold_sum(const struct unfold_add_args *a, i64 row, i64 column, GLOBAL const elem *x)
 {
     acc sum = acc_zero();
 
@@ -91,14 +91,14 @@ KFN acc patches_sum(const struct patches_add_args *a, i64 row, i64 column, GLOBA
     return sum;
 }
 
-KFN void patches_add_span(const struct patches_add_args *a, i64 begin, i64 count, GLOBAL elem *y,
-                          GLOBAL const elem *x)
+KFN void unfold_add_span(const struct unfold_add_args *a, i64 begin, i64 count, GLOBAL elem *y,
+                         GLOBAL const elem *x)
 {
     i64 column = begin % a->width, row = begin / a->width % a->height;
     i64 c = begin / a->width / a->height, each = a->kh * a->kw * a->oh * a->ow;
 
     for (i64 at = begin; at < begin + count; at++) {
-        y[at] = elem_put(patches_sum(a, row, column, x + c * each));
+        y[at] = elem_put(unfold_sum(a, row, column, x + c * each));
         if (++column < a->width) continue;
         column = 0;
         if (++row < a->height) continue;
@@ -106,7 +106,7 @@ KFN void patches_add_span(const struct patches_add_args *a, i64 begin, i64 count
         c++;
     }
 }
-ENTRY_SPANS_2(patches_add, elem, const elem)
+ENTRY_SPANS_2(unfold_add, elem, const elem)
 #endif
 
 #endif

@@ -3,13 +3,13 @@
 #include "kernel.h"
 #include "../../dialect/portable.h"
 
-static struct patches_take_args unfold_windows(const struct bp_view *image, const int64_t *kernel,
-                                               const int64_t *stride, const int64_t *dilation,
-                                               const int64_t *pad)
+static struct unfold_take_args unfold_windows(const struct bp_view *image, const int64_t *kernel,
+                                              const int64_t *stride, const int64_t *dilation,
+                                              const int64_t *pad)
 {
     int64_t height = image->shape[2], width = image->shape[3];
 
-    return (struct patches_take_args){
+    return (struct unfold_take_args){
         .height = height,
         .width = width,
         .kh = kernel[0],
@@ -29,8 +29,8 @@ enum bp_status portable_unfold(const struct bp_launch *launch)
 {
     const struct bp_unfold_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct patches_take_args args = unfold_windows(x, a->kernel, a->stride, a->dilation, a->pad);
-    struct portable p = PORTABLE(patches, patches_take, portable_type(y->dtype), args, y->count, 2);
+    struct unfold_take_args args = unfold_windows(x, a->kernel, a->stride, a->dilation, a->pad);
+    struct portable p = PORTABLE(unfold, unfold_take, portable_type(y->dtype), args, y->count, 2);
 
     portable_view(&p, y);
     portable_view(&p, x);
@@ -41,8 +41,8 @@ enum bp_status portable_col2im(const struct bp_launch *launch)
 {
     const struct bp_fold_attrs *a = launch->attrs;
     const struct bp_view *x = launch->in[0], *y = launch->out[0];
-    struct patches_add_args args = unfold_windows(y, a->kernel, a->stride, a->dilation, a->pad);
-    struct portable p = PORTABLE(patches, patches_add, portable_type(y->dtype), args, y->count,
+    struct unfold_add_args args = unfold_windows(y, a->kernel, a->stride, a->dilation, a->pad);
+    struct portable p = PORTABLE(unfold, unfold_add, portable_type(y->dtype), args, y->count,
                                  4.0 * (double)(args.kh * args.kw));
 
     portable_view(&p, y);
