@@ -83,12 +83,12 @@ static struct bp_tensor *layer_norm(struct network *n, struct bp_tensor *x)
 /* Reshapes 1 x length x hidden to heads x length x part, or to heads x part x length, if the
  * matrices of the heads are to be transposed. */
 static struct bp_tensor *layer_heads(struct network *n, struct bp_tensor *x,
-                                              int64_t length, int turned)
+                                              int64_t length, int flipped)
 {
     static const int64_t apart[] = {0, 2, 1, 3}, turn[] = {0, 2, 3, 1};
     const int64_t shape[] = {1, length, HEADS, HIDDEN / HEADS};
     const struct bp_transpose_attrs attrs = {.size = sizeof attrs,
-                                             .perm = {turned ? turn : apart, 4}};
+                                             .perm = {flipped ? turn : apart, 4}};
 
     return CALL(n, transpose, &attrs, network_reshape(n, x, 4, shape));
 }

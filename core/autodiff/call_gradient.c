@@ -12,19 +12,19 @@
 
 /* Whether an axis of a result may have an extent. A data-dependent extent is only known by its
  * upper bound. */
-static bool is_extent(const struct bp_invocation *site, const struct bp_type *type, uint32_t axis,
+static bool is_extent(const struct bp_invocation *inv, const struct bp_type *type, uint32_t axis,
                       int64_t extent)
 {
-    return site->row->bound && axis == site->row->info.bound_axis ? extent <= type->shape[axis]
+    return inv->row->bound && axis == inv->row->info.bound_axis ? extent <= type->shape[axis]
                                                                   : extent == type->shape[axis];
 }
 
 /* Checks that a result or its gradient has the type that the forward call infers. */
-static enum bp_status check_result(const struct bp_invocation *site, const char *what, uint32_t i,
+static enum bp_status check_result(const struct bp_invocation *inv, const char *what, uint32_t i,
                                    const struct bp_tensor *t)
 {
-    const struct bp_type *type = &site->out[i];
-    const char *op = site->row->info.name;
+    const struct bp_type *type = &inv->out[i];
+    const char *op = inv->row->info.name;
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
     bool same;
 
@@ -32,13 +32,13 @@ static enum bp_status check_result(const struct bp_invocation *site, const char 
         return bp_handle_was_stale()
                    ? bp_not_a_for(op, "tensor")
                    : bp_error(BP_ERR_INVALID, "%s: %s[%u]: expected a tensor", op, what, i);
-    if (site->graph ? t->graph && t->graph != site->graph : t->device != site->device)
+    if (inv->graph ? t->graph && t->graph != inv->graph : t->device != inv->device)
         return bp_error(BP_ERR_INVALID, "%s: %s[%u] is on %s, expected %s", op, what, i,
                         t->device ? t->device->name : "a graph",
-                        site->device ? site->device->name : "the graph of the call");
+                        inv->device ? inv->device->name : "the graph of the call");
     same = t->view.dtype == type->dtype && t->view.rank == type->rank;
     for (uint32_t axis = 0; same && axis < type->rank; axis++)
-        same = is_extent(site, type, axis, t->shape[axis]);
+        same = is_extent(inv, type, axis, t->shape[axis]);
     if (same) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: %s[%u] is %s, expected %s", op, what, i,
                     bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
@@ -47,13 +47,13 @@ static enum bp_status check_result(const struct bp_invocation *site, const char 
 
 /* The arguments of one bp_call_gradient: the app's lists in full length; entries that the app left
  * out are NULL. */
-struct asked {
+struct request {
     struct bp_tensor *out[BP_FLAT_MAX], *dy[BP_FLAT_MAX];
     uint8_t want[BP_FLAT_MAX];
     bool any; /* at least one dy is not zero */
 };
 
-static void call_take(struct asked *a, struct bp_tensor *const *out, struct bp_tensor *const *dy,
+static void call_take(struct request *a, struct bp_tensor *const *out, struct bp_tensor *const *dy,
                       size_t n_out, const uint8_t *want, size_t n_dx)
 {
     memset(a, 0, sizeof *a);
@@ -65,21 +65,21 @@ static void call_take(struct asked *a, struct bp_tensor *const *out, struct bp_t
     memcpy(a->want, want, n_dx);
 }
 
-static enum bp_status check_asked(const struct bp_invocation *site, const struct asked *a)
+static enum bp_status check_request(const struct bp_invocation *inv, const struct request *a)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
-    for (uint32_t i = 0; i < site->n_out; i++) {
-        uint32_t port = bp_out_port(site->row, site->out_at, i);
+    for (uint32_t i = 0; i < inv->n_out; i++) {
+        uint32_t port = bp_out_port(inv->row, inv->out_at, i);
         if (!a->out[i] && op->out[port].kind == BP_PORT_OPTOUT && !a->dy[i]) continue;
-        TRY(check_result(site, "out", i, a->out[i]));
-        if (a->dy[i]) TRY(check_result(site, "dy", i, a->dy[i]));
+        TRY(check_result(inv, "out", i, a->out[i]));
+        if (a->dy[i]) TRY(check_result(inv, "dy", i, a->dy[i]));
     }
-    for (uint32_t i = 0; i < site->n_in; i++)
-        if (a->want[i] && !site->in[i])
+    for (uint32_t i = 0; i < inv->n_in; i++)
+        if (a->want[i] && !inv->in[i])
             return bp_error(BP_ERR_INVALID, "%s: want[%u] is set, but that input is absent",
                             op->name, i);
-    if (!site->row->grad && !site->row->decompose)
+    if (!inv->row->grad && !inv->row->decompose)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: it has no gradient", op->name);
     return BP_OK;
 }
@@ -245,18 +245,18 @@ static enum bp_status grad_expanded(struct bp_grad *grad)
     return status;
 }
 
-static enum bp_status call_apply(struct bp_scope *scope, struct bp_invocation *site,
-                                 const struct bp_call *call, const struct asked *a,
+static enum bp_status call_apply(struct bp_scope *scope, struct bp_invocation *inv,
+                                 const struct bp_call *call, const struct request *a,
                                  struct bp_tensor **out_dx, size_t n_dx)
 {
     struct bp_tensor *in[BP_FLAT_MAX], *dx[BP_FLAT_MAX] = {NULL};
-    struct bp_grad grad = {scope, site->row, site->attrs, in, a->out, a->dy, a->want, dx,
-                           site->n_in, site->n_out, grad_expanded};
+    struct bp_grad grad = {scope, inv->row, inv->attrs, in, a->out, a->dy, a->want, dx,
+                           inv->n_in, inv->n_out, grad_expanded};
     enum bp_status status = BP_OK;
 
-    bp_invocation_flatten(site, call, in);
-    if (a->any) status = site->row->grad ? site->row->grad(&grad) : grad_expanded(&grad);
-    for (uint32_t i = 0; i < site->n_in; i++) {
+    bp_invocation_flatten(inv, call, in);
+    if (a->any) status = inv->row->grad ? inv->row->grad(&grad) : grad_expanded(&grad);
+    for (uint32_t i = 0; i < inv->n_in; i++) {
         if (status) bp_tensor_destroy(dx[i]);
         else if (i < n_dx && a->want[i]) out_dx[i] = dx[i];
     }
@@ -265,11 +265,11 @@ static enum bp_status call_apply(struct bp_scope *scope, struct bp_invocation *s
 
 /* Whether the app's list has room for the gradients. It may omit inputs that the call omitted at
  * its end. */
-static bool is_room(const struct bp_invocation *site, size_t n_dx)
+static bool is_room(const struct bp_invocation *inv, size_t n_dx)
 {
-    if (n_dx > site->n_in) return false;
-    for (size_t i = n_dx; i < site->n_in; i++)
-        if (site->in[i]) return false;
+    if (n_dx > inv->n_in) return false;
+    for (size_t i = n_dx; i < inv->n_in; i++)
+        if (inv->in[i]) return false;
     return true;
 }
 
@@ -296,20 +296,20 @@ static enum bp_status call_differentiate(struct bp_scope *scope, struct bp_devic
                                          size_t n_out, const uint8_t *want,
                                          struct bp_tensor **out_dx, size_t n_dx)
 {
-    struct asked asked;
-    struct bp_invocation site;
+    struct request request;
+    struct bp_invocation inv;
     enum bp_status status;
 
-    TRY(bp_invocation_init(&site, device, graph, call, NULL, n_out));
-    if (!is_room(&site, n_dx)) {
+    TRY(bp_invocation_init(&inv, device, graph, call, NULL, n_out));
+    if (!is_room(&inv, n_dx)) {
         status = bp_error(BP_ERR_INVALID, "%s: room for %zu gradients, the call has %u inputs",
-                          site.row->info.name, n_dx, site.n_in);
+                          inv.row->info.name, n_dx, inv.n_in);
     } else {
-        call_take(&asked, out, dy, n_out, want, n_dx);
-        status = check_asked(&site, &asked);
-        if (status == BP_OK) status = call_apply(scope, &site, call, &asked, out_dx, n_dx);
+        call_take(&request, out, dy, n_out, want, n_dx);
+        status = check_request(&inv, &request);
+        if (status == BP_OK) status = call_apply(scope, &inv, call, &request, out_dx, n_dx);
     }
-    bp_invocation_finish(&site);
+    bp_invocation_finish(&inv);
     return status;
 }
 

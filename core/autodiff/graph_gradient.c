@@ -148,19 +148,19 @@ static enum bp_status check_dy(const struct bp_graph *graph, size_t i, uint32_t 
 }
 
 /* Numbers of the values of y, dy and x, in one block. */
-struct asked {
+struct request {
     uint32_t *y, *dy, *x;
 };
 
-static enum bp_status check_asked(const struct bp_graph *graph, struct bp_tensor *const *y,
-                                  struct bp_tensor *const *dy, size_t n_y,
-                                  struct bp_tensor *const *x, size_t n_x, struct asked *asked)
+static enum bp_status check_request(const struct bp_graph *graph, struct bp_tensor *const *y,
+                                    struct bp_tensor *const *dy, size_t n_y,
+                                    struct bp_tensor *const *x, size_t n_x, struct request *request)
 {
     for (size_t i = 0; i < n_y; i++) {
-        TRY(find_value(graph, "y", i, y[i], &asked->y[i]));
-        if (dy[i]) TRY(check_dy(graph, i, asked->y[i], dy[i]));
+        TRY(find_value(graph, "y", i, y[i], &request->y[i]));
+        if (dy[i]) TRY(check_dy(graph, i, request->y[i], dy[i]));
     }
-    for (size_t i = 0; i < n_x; i++) TRY(find_value(graph, "x", i, x[i], &asked->x[i]));
+    for (size_t i = 0; i < n_x; i++) TRY(find_value(graph, "x", i, x[i], &request->x[i]));
     return BP_OK;
 }
 
@@ -171,7 +171,7 @@ static enum bp_status graph_seed(struct work *w, uint32_t value, uint32_t dy)
     return bp_sweep_add(&w->sweep, value, bp_tensor_retain(w->sweep.value[dy]));
 }
 
-static enum bp_status graph_differentiate(struct work *w, const struct asked *asked, size_t n_y,
+static enum bp_status graph_differentiate(struct work *w, const struct request *request, size_t n_y,
                                           size_t n_x, struct bp_tensor **out_dx)
 {
     struct bp_sweep *s = &w->sweep;
@@ -181,13 +181,13 @@ static enum bp_status graph_differentiate(struct work *w, const struct asked *as
     if (!w->root || !w->lost) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
     find_lost(w);
     for (size_t i = 0; i < n_x; i++)
-        s->wanted[asked->x[i]] = bp_value_is_smooth(s->graph, asked->x[i]);
+        s->wanted[request->x[i]] = bp_value_is_smooth(s->graph, request->x[i]);
     spread_wants(w);
     for (size_t i = 0; i < n_y; i++)
-        if (asked->dy[i] != BP_NO_VALUE) TRY(graph_seed(w, asked->y[i], asked->dy[i]));
+        if (request->dy[i] != BP_NO_VALUE) TRY(graph_seed(w, request->y[i], request->dy[i]));
     TRY(sweep_back(w));
     for (size_t i = 0; i < n_x; i++) {
-        struct bp_tensor *d = s->d[asked->x[i]];
+        struct bp_tensor *d = s->d[request->x[i]];
         out_dx[i] = d ? bp_tensor_retain(d) : NULL;
     }
     return BP_OK;
@@ -195,22 +195,22 @@ static enum bp_status graph_differentiate(struct work *w, const struct asked *as
 
 /* Records the gradients; all arguments are valid. The given dy become values of the graph first. */
 static enum bp_status graph_record_gradients(struct bp_graph *graph, struct bp_tensor *const *dy,
-                                             size_t n_y, size_t n_x, struct asked *asked,
+                                             size_t n_y, size_t n_x, struct request *request,
                                              struct bp_tensor **out_dx)
 {
     struct work *w;
     enum bp_status status;
 
     for (size_t i = 0; i < n_y; i++) {
-        asked->dy[i] = BP_NO_VALUE;
-        if (dy[i]) TRY(bp_graph_value_of(graph, dy[i], &asked->dy[i]));
+        request->dy[i] = BP_NO_VALUE;
+        if (dy[i]) TRY(bp_graph_value_of(graph, dy[i], &request->dy[i]));
     }
     w = calloc(1, sizeof *w);
     if (!w) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
     w->n_node = graph->n_node;
     w->n_value = graph->n_value;
     status = bp_sweep_init(&w->sweep, &graph->scope, graph);
-    if (status == BP_OK) status = graph_differentiate(w, asked, n_y, n_x, out_dx);
+    if (status == BP_OK) status = graph_differentiate(w, request, n_y, n_x, out_dx);
     bp_sweep_finish(&w->sweep, w->n_value);
     free(w->root);
     free(w->lost);
@@ -222,7 +222,7 @@ enum bp_status bp_graph_gradient(struct bp_graph *graph, struct bp_tensor *const
                                  struct bp_tensor *const *dy, size_t n_y,
                                  struct bp_tensor *const *x, size_t n_x, struct bp_tensor **out_dx)
 {
-    struct asked asked;
+    struct request request;
     uint32_t *numbers;
     enum bp_status status;
 
@@ -236,9 +236,9 @@ enum bp_status bp_graph_gradient(struct bp_graph *graph, struct bp_tensor *const
         return bp_error(BP_ERR_INVALID, "bp_graph_gradient: y, dy, x or out_dx is NULL");
     numbers = calloc(2 * n_y + n_x + 1, sizeof *numbers);
     if (!numbers) return bp_error(BP_ERR_MEMORY, "no memory for a gradient");
-    asked = (struct asked){numbers, numbers + n_y, numbers + 2 * n_y};
-    status = check_asked(graph, y, dy, n_y, x, n_x, &asked);
-    if (status == BP_OK) status = graph_record_gradients(graph, dy, n_y, n_x, &asked, out_dx);
+    request = (struct request){numbers, numbers + n_y, numbers + 2 * n_y};
+    status = check_request(graph, y, dy, n_y, x, n_x, &request);
+    if (status == BP_OK) status = graph_record_gradients(graph, dy, n_y, n_x, &request, out_dx);
     free(numbers);
     return status;
 }

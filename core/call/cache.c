@@ -146,11 +146,11 @@ static struct bp_prepared *take_out(struct bp_cache *cache, uint64_t i)
     struct bp_prepared *p = cache->slot[i].call;
 
     for (uint64_t j = i;;) {
-        uint64_t home;
+        uint64_t owner;
         j = (j + 1) & cache->mask;
         if (!cache->slot[j].call) break;
-        home = cache->slot[j].hash & cache->mask;
-        if (((j - home) & cache->mask) < ((j - i) & cache->mask)) continue;
+        owner = cache->slot[j].hash & cache->mask;
+        if (((j - owner) & cache->mask) < ((j - i) & cache->mask)) continue;
         cache->slot[i] = cache->slot[j];
         i = j;
     }
@@ -223,11 +223,11 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *p)
     return room ? BP_OK : bp_error(BP_ERR_MEMORY, "no memory for the cache of calls");
 }
 
-enum bp_status bp_cache_create(struct bp_timeline *home, uint32_t entries_max, uint64_t bytes_max,
+enum bp_status bp_cache_create(struct bp_timeline *owner, uint32_t entries_max, uint64_t bytes_max,
                                struct bp_cache **out_cache)
 {
-    struct bp_device *device = home->device;
-    struct bp_pool *pool = bp_pool_get(home, BP_SPACE_DEVICE);
+    struct bp_device *device = owner->device;
+    struct bp_pool *pool = bp_pool_get(owner, BP_SPACE_DEVICE);
     struct bp_cache *cache;
 
     if (!pool) return BP_ERR_MEMORY;

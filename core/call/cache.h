@@ -58,7 +58,7 @@ enum bp_status bp_cache_add(struct bp_cache *cache, struct bp_prepared *prepared
 
 /* Creates a table of at most entries_max calls. `home`: the timeline that owns the results of the
  * calls. */
-enum bp_status bp_cache_create(struct bp_timeline *home, uint32_t entries_max, uint64_t bytes_max,
+enum bp_status bp_cache_create(struct bp_timeline *owner, uint32_t entries_max, uint64_t bytes_max,
                                struct bp_cache **out_cache);
 void bp_cache_destroy(struct bp_cache *cache);
 

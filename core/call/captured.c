@@ -18,9 +18,9 @@ static enum bp_status check_row(const struct bp_opdef *row)
 
 static enum bp_status check_step(const struct bp_step *step)
 {
-    if (step->elsewhere)
+    if (step->fallback)
         return bp_error(BP_ERR_UNSUPPORTED, "%s runs on %s", step->row->info.name,
-                        step->elsewhere->device->name);
+                        step->fallback->device->name);
     if (step->kernel->flags & BP_KERNEL_NO_CAPTURE)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: its kernel %s is not to be recorded",
                         step->row->info.name, step->kernel->name);

@@ -45,54 +45,54 @@ static const char *mask_text(uint64_t mask, char *text, size_t size)
 
 /* A recorded call accepts values of its graph, and real tensors as constants. A call that runs
  * accepts tensors of its device. */
-static enum bp_status check_place(const struct bp_invocation *site, const struct bp_port *port,
+static enum bp_status check_place(const struct bp_invocation *inv, const struct bp_port *port,
                                   const struct bp_tensor *t)
 {
-    const char *op = site->row->info.name;
+    const char *op = inv->row->info.name;
 
-    if (t->graph && t->graph != site->graph)
+    if (t->graph && t->graph != inv->graph)
         return bp_error(BP_ERR_INVALID,
                         "%s: input %s is a value of %s graph: %s", op, port->name,
-                        site->graph ? "another" : "a",
-                        site->graph ? "a call takes those of its own"
+                        inv->graph ? "another" : "a",
+                        inv->graph ? "a call takes those of its own"
                                     : "run the graph, or give a tensor");
-    if (site->graph || site->device == t->device) return BP_OK;
+    if (inv->graph || inv->device == t->device) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "%s: input %s is on %s%s, but the call goes to %s; copy it there "
                     "(bp_tensor_copy)",
-                    op, port->name, t->device->name, bp_device_qualifier(t->device, site->device),
-                    site->device->name);
+                    op, port->name, t->device->name, bp_device_qualifier(t->device, inv->device),
+                    inv->device->name);
 }
 
 /* Checks one tensor of an input port: handle, device and dtype. The first tensor of a type variable
  * binds the variable. */
-static enum bp_status check_tensor(struct bp_invocation *site, const struct bp_port *port,
+static enum bp_status check_tensor(struct bp_invocation *inv, const struct bp_port *port,
                                    const struct bp_tensor *t)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
     uint32_t dtype = t->view.dtype;
     char text[160];
 
-    TRY(check_place(site, port, t));
+    TRY(check_place(inv, port, t));
     if (!(op->types[port->var] >> dtype & 1))
         return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected one of %s", op->name,
                         port->name, bp_dtype_name(dtype),
                         mask_text(op->types[port->var], text, sizeof text));
-    if (site->bound >> port->var & 1 && site->dtype[port->var] != dtype)
+    if (inv->bound >> port->var & 1 && inv->dtype[port->var] != dtype)
         return bp_error(
             BP_ERR_INVALID,
             "%s: input %s is %s, expected %s as the inputs before it (bp_op_cast converts)",
-            op->name, port->name, bp_dtype_name(dtype), bp_dtype_name(site->dtype[port->var]));
-    site->bound |= 1u << port->var;
-    site->dtype[port->var] = dtype;
+            op->name, port->name, bp_dtype_name(dtype), bp_dtype_name(inv->dtype[port->var]));
+    inv->bound |= 1u << port->var;
+    inv->dtype[port->var] = dtype;
     return BP_OK;
 }
 
 /* Checks and stores the tensors of one port. */
-static enum bp_status take_port(struct bp_invocation *site, const struct bp_port *port,
+static enum bp_status take_port(struct bp_invocation *inv, const struct bp_port *port,
                                 const struct bp_arg *arg)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
     size_t n = arg ? arg->n : 0;
 
     if (n && !arg->at)
@@ -107,12 +107,12 @@ static enum bp_status take_port(struct bp_invocation *site, const struct bp_port
             return bp_error(BP_ERR_INVALID, "%s: input %s is NULL, but it is not optional",
                             op->name, port->name);
     }
-    if (n + !n > BP_FLAT_MAX - site->n_in) /* an absent tensor needs an entry too */
+    if (n + !n > BP_FLAT_MAX - inv->n_in) /* an absent tensor needs an entry too */
         return bp_error(BP_ERR_INVALID, "%s: more than %d input tensors", op->name, BP_FLAT_MAX);
     if (port->kind == BP_PORT_HOST) n = 0; /* its value was copied to the attributes before */
     if (!n && port->kind != BP_PORT_VAR) {
-        site->constant[site->n_in] = (struct bp_constant){0};
-        site->in[site->n_in++] = NULL;
+        inv->constant[inv->n_in] = (struct bp_constant){0};
+        inv->in[inv->n_in++] = NULL;
         return BP_OK;
     }
     for (size_t i = 0; i < n; i++) {
@@ -122,103 +122,103 @@ static enum bp_status take_port(struct bp_invocation *site, const struct bp_port
                        : bp_error(BP_ERR_INVALID,
                                   "%s: input %s: expected a tensor, got NULL or something else",
                                   op->name, port->name);
-        TRY(check_tensor(site, port, arg->at[i]));
-        site->constant[site->n_in] = bp_tensor_constant(arg->at[i]);
-        site->in[site->n_in++] = &arg->at[i]->view;
+        TRY(check_tensor(inv, port, arg->at[i]));
+        inv->constant[inv->n_in] = bp_tensor_constant(arg->at[i]);
+        inv->in[inv->n_in++] = &arg->at[i]->view;
     }
     return BP_OK;
 }
 
-static enum bp_status check_take_inputs(struct bp_invocation *site, const struct bp_call *call)
+static enum bp_status check_take_inputs(struct bp_invocation *inv, const struct bp_call *call)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
     if (call->n_in > op->n_in)
         return bp_error(BP_ERR_INVALID, "%s: %zu inputs given, %u declared", op->name, call->n_in,
                         op->n_in);
     if (call->n_in && !call->in) return bp_error(BP_ERR_INVALID, "%s: call->in is NULL", op->name);
     for (uint32_t i = 0; i < op->n_in; i++) {
-        site->in_at[i] = (uint16_t)site->n_in;
-        TRY(take_port(site, &op->in[i], i < call->n_in ? &call->in[i] : NULL));
+        inv->in_at[i] = (uint16_t)inv->n_in;
+        TRY(take_port(inv, &op->in[i], i < call->n_in ? &call->in[i] : NULL));
     }
-    site->in_at[op->n_in] = (uint16_t)site->n_in;
+    inv->in_at[op->n_in] = (uint16_t)inv->n_in;
     return BP_OK;
 }
 
 /* Sets where each declared output begins in the flat list; a variadic output has n tensors. */
-static void place_outputs(struct bp_invocation *site, uint32_t n)
+static void place_outputs(struct bp_invocation *inv, uint32_t n)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
-    site->n_out = 0;
+    inv->n_out = 0;
     for (uint32_t port = 0; port < op->n_out; port++) {
-        uint32_t end = site->n_out + (bp_port_varies(&op->out[port]) ? n : 1);
-        site->out_at[port] = (uint16_t)site->n_out;
-        for (; site->n_out < end; site->n_out++) {
-            site->out[site->n_out] = (struct bp_type){.dtype = site->dtype[op->out[port].var]};
-            site->given[site->n_out] = NULL;
+        uint32_t end = inv->n_out + (bp_port_varies(&op->out[port]) ? n : 1);
+        inv->out_at[port] = (uint16_t)inv->n_out;
+        for (; inv->n_out < end; inv->n_out++) {
+            inv->out[inv->n_out] = (struct bp_type){.dtype = inv->dtype[op->out[port].var]};
+            inv->given[inv->n_out] = NULL;
         }
     }
-    site->out_at[op->n_out] = (uint16_t)site->n_out;
+    inv->out_at[op->n_out] = (uint16_t)inv->n_out;
 }
 
-enum bp_status bp_invocation_count(struct bp_invocation *site, int64_t n)
+enum bp_status bp_invocation_count(struct bp_invocation *inv, int64_t n)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
     int64_t most = BP_FLAT_MAX - op->n_out + 1;
 
     if (n < 0 || n > most)
         return bp_error(BP_ERR_INVALID, "%s: it has %" PRId64 " outputs, expected at most %" PRId64,
                         op->name, n, most);
-    place_outputs(site, (uint32_t)n);
+    place_outputs(inv, (uint32_t)n);
     return BP_OK;
 }
 
 const uint8_t bp_want_all[1] = {1};
 
 /* Whether an output updates an optional input that is absent. */
-static bool updates_nothing(const struct bp_invocation *site, uint32_t port)
+static bool updates_nothing(const struct bp_invocation *inv, uint32_t port)
 {
-    const struct bp_port *out = &site->row->info.out[port];
+    const struct bp_port *out = &inv->row->info.out[port];
 
-    return out->kind == BP_PORT_UPDATE && !bp_invocation_in(site, (uint32_t)out->share);
+    return out->kind == BP_PORT_UPDATE && !bp_invocation_in(inv, (uint32_t)out->share);
 }
 
 /* Sets site->want from n_want flags of the flat outputs; 0: the output is not wanted. */
-static enum bp_status take_wants(struct bp_invocation *site, const uint8_t *want, size_t n_want)
+static enum bp_status take_wants(struct bp_invocation *inv, const uint8_t *want, size_t n_want)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
     bool all = want == bp_want_all; /* that exist */
 
     if (all) {
         want = NULL;
-        n_want = site->n_out;
+        n_want = inv->n_out;
     }
-    if (n_want > site->n_out)
+    if (n_want > inv->n_out)
         return bp_error(BP_ERR_INVALID, "%s: %zu outputs asked for, %u %s", op->name, n_want,
-                        site->n_out, site->row->varies ? "made" : "declared");
-    for (uint32_t i = 0; i < site->n_out; i++) {
-        uint32_t port = bp_out_port(site->row, site->out_at, i);
+                        inv->n_out, inv->row->varies ? "made" : "declared");
+    for (uint32_t i = 0; i < inv->n_out; i++) {
+        uint32_t port = bp_out_port(inv->row, inv->out_at, i);
         bool wanted = i < n_want && (!want || want[i]);
         uint8_t kind = op->out[port].kind;
         if (!wanted && bp_port_varies(&op->out[port]))
             return bp_error(BP_ERR_INVALID, "%s: output %s has %d tensors, all to be asked for",
                             op->name, op->out[port].name,
-                            site->out_at[port + 1] - site->out_at[port]);
+                            inv->out_at[port + 1] - inv->out_at[port]);
         if (!wanted && kind != BP_PORT_OPTOUT && kind != BP_PORT_UPDATE)
             return bp_error(BP_ERR_INVALID, "%s: output %s is not optional", op->name,
                             op->out[port].name);
-        if (wanted && !(all && updates_nothing(site, port))) site->want |= 1u << port;
+        if (wanted && !(all && updates_nothing(inv, port))) inv->want |= 1u << port;
     }
     return BP_OK;
 }
 
-static enum bp_status check_updates(const struct bp_invocation *site)
+static enum bp_status check_updates(const struct bp_invocation *inv)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
     for (uint32_t port = 0; port < op->n_out; port++)
-        if (site->want >> port & 1 && updates_nothing(site, port))
+        if (inv->want >> port & 1 && updates_nothing(inv, port))
             return bp_error(BP_ERR_INVALID, "%s: output %s updates input %s, which is absent",
                             op->name, op->out[port].name, op->in[op->out[port].share].name);
     return BP_OK;
@@ -226,18 +226,18 @@ static enum bp_status check_updates(const struct bp_invocation *site)
 
 /* A rule of inference may leave the dtype to the port's type variable. The inferred shapes are
  * checked like those of an app. */
-static enum bp_status check_infer(struct bp_invocation *site)
+static enum bp_status check_infer(struct bp_invocation *inv)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
     int64_t count;
     uint64_t bytes;
 
-    TRY(site->row->infer(site));
-    for (uint32_t i = 0; i < site->n_out; i++) {
-        const struct bp_port *port = &op->out[bp_out_port(site->row, site->out_at, i)];
-        TRY(bp_type_check(op->name, port->name, &site->out[i], &count, &bytes));
-        site->bound |= 1u << port->var;
-        site->dtype[port->var] = site->out[i].dtype;
+    TRY(inv->row->infer(inv));
+    for (uint32_t i = 0; i < inv->n_out; i++) {
+        const struct bp_port *port = &op->out[bp_out_port(inv->row, inv->out_at, i)];
+        TRY(bp_type_check(op->name, port->name, &inv->out[i], &count, &bytes));
+        inv->bound |= 1u << port->var;
+        inv->dtype[port->var] = inv->out[i].dtype;
     }
     return BP_OK;
 }
@@ -253,74 +253,74 @@ enum bp_status bp_call_check(const struct bp_call *call)
 }
 
 /* Refuses a kernel's name for an operator that runs no kernel. */
-static enum bp_status check_kernel(const struct bp_invocation *site)
+static enum bp_status check_kernel(const struct bp_invocation *inv)
 {
-    const char *op = site->row->info.name;
+    const char *op = inv->row->info.name;
 
-    if (site->kernel && site->row->is_view)
+    if (inv->kernel && inv->row->is_view)
         return bp_error(BP_ERR_NOT_FOUND,
                         "%s: call->kernel is '%.64s', but it makes a view: no kernel runs", op,
-                        site->kernel);
+                        inv->kernel);
     return BP_OK;
 }
 
-enum bp_status bp_invocation_init(struct bp_invocation *site, struct bp_device *device,
+enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *device,
                                   struct bp_graph *graph, const struct bp_call *call,
                                   const uint8_t *want, size_t n_want)
 {
     enum bp_status status;
 
     TRY(bp_call_check(call));
-    site->row = bp_opdef_find(call->op);
-    if (!site->row)
+    inv->row = bp_opdef_find(call->op);
+    if (!inv->row)
         return bp_error(BP_ERR_NOT_FOUND,
                         "operator '%.64s': there is none of this name (`bp ops` lists them)",
                         call->op);
-    site->device = device;
-    site->graph = graph;
-    site->view_copies = false;
-    site->attrs = NULL;
-    site->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
-    site->prefer = NULL;
-    site->decompose = false;
-    site->in_place = false;
-    site->n_in = site->n_out = site->bound = site->want = 0;
-    memset(site->dtype, 0, sizeof site->dtype);
-    TRY(check_kernel(site));
-    TRY(check_take_inputs(site, call));
-    place_outputs(site, 0);
-    if (!site->row->varies) TRY(take_wants(site, want, n_want)); /* otherwise after inference */
-    TRY(bp_attrs_copy(&site->row->info, call->attrs, &site->attrs));
-    status = check_infer(site);
-    if (status == BP_OK && site->row->varies) status = take_wants(site, want, n_want);
-    if (status == BP_OK) status = check_updates(site);
-    if (status) bp_invocation_finish(site);
+    inv->device = device;
+    inv->graph = graph;
+    inv->view_copies = false;
+    inv->attrs = NULL;
+    inv->kernel = BP_HAS(call, kernel) ? call->kernel : NULL;
+    inv->prefer = NULL;
+    inv->decompose = false;
+    inv->in_place = false;
+    inv->n_in = inv->n_out = inv->bound = inv->want = 0;
+    memset(inv->dtype, 0, sizeof inv->dtype);
+    TRY(check_kernel(inv));
+    TRY(check_take_inputs(inv, call));
+    place_outputs(inv, 0);
+    if (!inv->row->varies) TRY(take_wants(inv, want, n_want)); /* otherwise after inference */
+    TRY(bp_attrs_copy(&inv->row->info, call->attrs, &inv->attrs));
+    status = check_infer(inv);
+    if (status == BP_OK && inv->row->varies) status = take_wants(inv, want, n_want);
+    if (status == BP_OK) status = check_updates(inv);
+    if (status) bp_invocation_finish(inv);
     return status;
 }
 
-void bp_invocation_flatten(const struct bp_invocation *site, const struct bp_call *call,
+void bp_invocation_flatten(const struct bp_invocation *inv, const struct bp_call *call,
                            struct bp_tensor **out_flat)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
     for (uint32_t port = 0; port < op->n_in; port++)
-        for (uint32_t i = site->in_at[port]; i < site->in_at[port + 1]; i++)
-            out_flat[i] = site->in[i] ? call->in[port].at[i - site->in_at[port]] : NULL;
+        for (uint32_t i = inv->in_at[port]; i < inv->in_at[port + 1]; i++)
+            out_flat[i] = inv->in[i] ? call->in[port].at[i - inv->in_at[port]] : NULL;
 }
 
-void bp_invocation_finish(struct bp_invocation *site)
+void bp_invocation_finish(struct bp_invocation *inv)
 {
-    free(site->attrs);
-    site->attrs = NULL;
+    free(inv->attrs);
+    inv->attrs = NULL;
 }
 
 /* A preallocated output must have the inferred dtype and shape; its strides are free. */
-static enum bp_status check_given(const struct bp_invocation *site, const struct bp_tensor *t,
+static enum bp_status check_given(const struct bp_invocation *inv, const struct bp_tensor *t,
                                   uint32_t i)
 {
-    const struct bp_opinfo *op = &site->row->info;
-    const char *name = op->out[bp_out_port(site->row, site->out_at, i)].name;
-    const struct bp_type *type = &site->out[i];
+    const struct bp_opinfo *op = &inv->row->info;
+    const char *name = op->out[bp_out_port(inv->row, inv->out_at, i)].name;
+    const struct bp_type *type = &inv->out[i];
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
     if (!bp_tensor_is(t))
@@ -328,10 +328,10 @@ static enum bp_status check_given(const struct bp_invocation *site, const struct
                    ? bp_not_a_for(op->name, "tensor")
                    : bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
                               name);
-    if (t->device != site->device)
+    if (t->device != inv->device)
         return bp_error(BP_ERR_INVALID, "%s: output %s is on %s%s, the call goes to %s", op->name,
-                        name, t->device->name, bp_device_qualifier(t->device, site->device),
-                        site->device->name);
+                        name, t->device->name, bp_device_qualifier(t->device, inv->device),
+                        inv->device->name);
     if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
         !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
         return BP_OK;
@@ -340,23 +340,23 @@ static enum bp_status check_given(const struct bp_invocation *site, const struct
                     bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
 }
 
-enum bp_status bp_invocation_set_outputs(struct bp_invocation *site, struct bp_tensor *const *given)
+enum bp_status bp_invocation_set_outputs(struct bp_invocation *inv, struct bp_tensor *const *given)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
-    for (uint32_t i = 0; i < site->n_out; i++) {
+    for (uint32_t i = 0; i < inv->n_out; i++) {
         const struct bp_tensor *t = given[i];
-        uint32_t port = bp_out_port(site->row, site->out_at, i);
+        uint32_t port = bp_out_port(inv->row, inv->out_at, i);
         bool may = op->out[port].kind != BP_PORT_UPDATE; /* an update output always is its input */
         int share = may ? op->out[port].share : -1;
-        const struct bp_view *input = share < 0 ? NULL : bp_invocation_in(site, (uint32_t)share);
+        const struct bp_view *input = share < 0 ? NULL : bp_invocation_in(inv, (uint32_t)share);
         if (!t) continue;
-        TRY(check_given(site, t, i));
-        site->given[i] = &t->view;
-        site->want |= 1u << port;
+        TRY(check_given(inv, t, i));
+        inv->given[i] = &t->view;
+        inv->want |= 1u << port;
         if (input && t->view.count && input->data == t->view.data &&
             input->memory == t->view.memory)
-            site->in_place = true;
+            inv->in_place = true;
     }
     return BP_OK;
 }

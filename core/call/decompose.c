@@ -30,7 +30,8 @@ static void visit_copy(const struct listing *l, uint32_t dtype)
     decompose_visit(l, &bp_opdef[BP_ROW_assign], types, 1 << BP_VAR_T);
 }
 
-static enum bp_status list_site(struct listing *l, const struct bp_invocation *site, uint32_t own);
+static enum bp_status list_invocation(struct listing *l, const struct bp_invocation *inv,
+                                      uint32_t own);
 
 /* Returns the bits of the node's outputs that are results of the decomposition and tensors of the
  * call. */
@@ -52,33 +53,33 @@ struct level {
     struct bp_typed_view *at;
 };
 
-static void site_of(const struct level *v, const struct bp_node *node,
-                    struct bp_invocation *out_site)
+static void invocation_of(const struct level *v, const struct bp_node *node,
+                          struct bp_invocation *out_inv)
 {
-    bp_node_invocation(v->graph, node, NULL, out_site);
+    bp_node_invocation(v->graph, node, NULL, out_inv);
     for (uint32_t i = 0; i < node->n_in; i++)
-        out_site->in[i] = node->in[i] == BP_NO_VALUE ? NULL : &v->at[node->in[i]].view;
+        out_inv->in[i] = node->in[i] == BP_NO_VALUE ? NULL : &v->at[node->in[i]].view;
 }
 
 /* Infers the results of a view like plan_view does: if the strides allow no view, a copy is
  * needed. */
 static enum bp_status list_view(struct listing *l, struct level *v, const struct bp_node *node,
-                                struct bp_invocation *site)
+                                struct bp_invocation *inv)
 {
-    uint32_t share = site->in_at[site->row->info.out[0].share];
+    uint32_t share = inv->in_at[inv->row->info.out[0].share];
     struct bp_typed_view dense;
 
-    site->view_copies = false;
-    TRY(site->row->infer(site));
-    if (site->view_copies) {
-        visit_copy(l, site->in[share]->dtype);
+    inv->view_copies = false;
+    TRY(inv->row->infer(inv));
+    if (inv->view_copies) {
+        visit_copy(l, inv->in[share]->dtype);
         bp_typed_view_init(&dense, &v->graph->value[node->in[share]].type->view);
-        site->in[share] = &dense.view;
-        TRY(site->row->infer(site));
+        inv->in[share] = &dense.view;
+        TRY(inv->row->infer(inv));
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
         struct bp_typed_view *out = node->out[i] == BP_NO_VALUE ? NULL : &v->at[node->out[i]];
-        if (out) memcpy(out->stride, site->view_stride, sizeof out->stride);
+        if (out) memcpy(out->stride, inv->view_stride, sizeof out->stride);
         if (out && !bp_strides_are_contiguous(out->view.rank, out->shape, out->stride))
             out->view.flags |= BP_VIEW_STRIDED;
     }
@@ -90,58 +91,59 @@ static enum bp_status list_node(struct listing *l, struct level *v, const struct
                                 uint32_t own)
 {
     bool further = decompose_visit(l, node->row, node->dtype, node->bound) && node->row->decompose;
-    struct bp_invocation *site;
+    struct bp_invocation *inv;
     enum bp_status status;
 
     if (!further && !node->row->is_view) return BP_OK;
-    site = malloc(sizeof *site);
-    if (!site)
+    inv = malloc(sizeof *inv);
+    if (!inv)
         return bp_error(BP_ERR_MEMORY, "%s: no memory to decompose it", node->row->info.name);
-    site_of(v, node, site);
-    status = node->row->is_view ? list_view(l, v, node, site) : list_site(l, site, own);
-    free(site);
+    invocation_of(v, node, inv);
+    status = node->row->is_view ? list_view(l, v, node, inv) : list_invocation(l, inv, own);
+    free(inv);
     return status;
 }
 
 /* Reports copies for results that are an input of the decomposition or an earlier result, and for
  * tensors of the call that would be views. */
-static void list_copies(const struct listing *l, const struct bp_invocation *site,
+static void list_copies(const struct listing *l, const struct bp_invocation *inv,
                         const struct bp_graph *graph, const uint32_t *result, uint32_t own)
 {
-    for (uint32_t i = 0; i < site->row->info.n_out; i++) {
+    for (uint32_t i = 0; i < inv->row->info.n_out; i++) {
         const struct bp_value *v;
         bool copied;
-        if (!(site->want >> i & 1)) continue;
+        if (!(inv->want >> i & 1)) continue;
         v = &graph->value[result[i]];
         copied = v->kind != BP_VALUE_RESULT;
         if (!copied && own >> i & 1) copied = graph->node[v->node].row->is_view;
-        for (uint32_t k = 0; k < i; k++) copied |= site->want >> k & 1 && result[k] == result[i];
+        for (uint32_t k = 0; k < i; k++) copied |= inv->want >> k & 1 && result[k] == result[i];
         if (copied) visit_copy(l, v->type->view.dtype);
     }
 }
 
-static enum bp_status list_graph(struct listing *l, const struct bp_invocation *site,
+static enum bp_status list_graph(struct listing *l, const struct bp_invocation *inv,
                                  const struct bp_graph *graph, const uint32_t *result, uint32_t own)
 {
     struct level v = {graph, calloc(graph->n_value + 1, sizeof *v.at)};
     enum bp_status status = BP_OK;
 
     if (!v.at)
-        return bp_error(BP_ERR_MEMORY, "%s: no memory to decompose it", site->row->info.name);
+        return bp_error(BP_ERR_MEMORY, "%s: no memory to decompose it", inv->row->info.name);
     for (uint32_t i = 0; i < graph->n_value; i++)
         bp_typed_view_init(&v.at[i], &graph->value[i].type->view);
-    for (uint32_t i = 0, input = 0; i < site->n_in; i++)
-        if (site->in[i]) bp_typed_view_init(&v.at[graph->input[input++]], site->in[i]);
+    for (uint32_t i = 0, input = 0; i < inv->n_in; i++)
+        if (inv->in[i]) bp_typed_view_init(&v.at[graph->input[input++]], inv->in[i]);
     for (uint32_t n = 0; n < graph->n_node && status == BP_OK; n++)
-        status = list_node(l, &v, &graph->node[n], own_of(&graph->node[n], site, own, result));
-    if (status == BP_OK) list_copies(l, site, graph, result, own);
+        status = list_node(l, &v, &graph->node[n], own_of(&graph->node[n], inv, own, result));
+    if (status == BP_OK) list_copies(l, inv, graph, result, own);
     free(v.at);
     return status;
 }
 
 /* Lists the decomposition of an invocation. own: bit of each output that is a tensor of the call
  * itself. */
-static enum bp_status list_site(struct listing *l, const struct bp_invocation *site, uint32_t own)
+static enum bp_status list_invocation(struct listing *l, const struct bp_invocation *inv,
+                                      uint32_t own)
 {
     uint32_t result[BP_PORT_MAX];
     struct bp_graph *graph;
@@ -149,12 +151,12 @@ static enum bp_status list_site(struct listing *l, const struct bp_invocation *s
 
     if (l->depth == DEPTH_MAX)
         return bp_error(BP_ERR_INTERNAL, "%s: its decomposition leads back to itself",
-                        site->row->info.name);
+                        inv->row->info.name);
     TRY(bp_graph_make(&graph));
-    status = bp_graph_trace_decomposed(graph, site->row, site->attrs, site->in, site->n_in,
-                                       site->want, result);
+    status = bp_graph_trace_decomposed(graph, inv->row, inv->attrs, inv->in, inv->n_in, inv->want,
+                                       result);
     l->depth++;
-    if (status == BP_OK) status = list_graph(l, site, graph, result, own);
+    if (status == BP_OK) status = list_graph(l, inv, graph, result, own);
     l->depth--;
     bp_graph_release(graph);
     return status;
@@ -162,16 +164,16 @@ static enum bp_status list_site(struct listing *l, const struct bp_invocation *s
 
 /* Checks that symbolic inputs are values of this graph. The graph is not changed, and real tensors
  * are not added to it. */
-static enum bp_status check_values(const struct bp_graph *graph, const struct bp_invocation *site,
+static enum bp_status check_values(const struct bp_graph *graph, const struct bp_invocation *inv,
                                    const struct bp_call *call)
 {
     struct bp_tensor *flat[BP_FLAT_MAX];
 
-    bp_invocation_flatten(site, call, flat);
-    for (uint32_t i = 0; i < site->n_in; i++)
+    bp_invocation_flatten(inv, call, flat);
+    for (uint32_t i = 0; i < inv->n_in; i++)
         if (flat[i] && bp_symbol_is(flat[i]) && flat[i]->graph != graph)
             return bp_error(BP_ERR_INVALID, "%s: an input is a value of another graph",
-                            site->row->info.name);
+                            inv->row->info.name);
     return BP_OK;
 }
 
@@ -181,7 +183,7 @@ enum bp_status bp_graph_decompose(struct bp_graph *graph, const struct bp_call *
 {
     struct listing l = {visitor, ctx, 0};
     const struct bp_opdef *row;
-    struct bp_invocation site;
+    struct bp_invocation inv;
     enum bp_status status;
 
     if (!bp_graph_is(graph)) return bp_not_a("graph");
@@ -191,9 +193,9 @@ enum bp_status bp_graph_decompose(struct bp_graph *graph, const struct bp_call *
     if (row && !row->decompose)
         return bp_error(BP_ERR_INVALID, "%s is not defined in other operators", row->info.name);
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
-    TRY(bp_invocation_init(&site, NULL, graph, call, want || n_want ? want : bp_want_all, n_want));
-    status = check_values(graph, &site, call);
-    if (status == BP_OK) status = list_site(&l, &site, site.want);
-    bp_invocation_finish(&site);
+    TRY(bp_invocation_init(&inv, NULL, graph, call, want || n_want ? want : bp_want_all, n_want));
+    status = check_values(graph, &inv, call);
+    if (status == BP_OK) status = list_invocation(&l, &inv, inv.want);
+    bp_invocation_finish(&inv);
     return status;
 }

@@ -97,7 +97,7 @@ enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
 
 /* Searches the other plugins, in the order of the plugin search, for one whose first device is
  * inline and has memory that the host can access. */
-enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **out_host)
+enum bp_status bp_fallback_find(struct bp_device *device, struct bp_device **out_host)
 {
     struct bp_core *core = device->core;
 

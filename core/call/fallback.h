@@ -9,7 +9,7 @@
 /* Finds the device that runs the calls which `device` cannot run, and returns a reference to it. It
  * is inline, and the host can access its memory. BP_ERR_UNSUPPORTED: there is none, or `device` is
  * it. */
-enum bp_status bp_fallback_device(struct bp_device *device, struct bp_device **out_host);
+enum bp_status bp_fallback_find(struct bp_device *device, struct bp_device **out_host);
 
 /* Counts one run of a call with fallback steps of a kind. The first one of an operator and kind is
  * logged if the policy is to warn. */

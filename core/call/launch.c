@@ -158,13 +158,13 @@ static void launch_find_temp(const struct bp_prepared *p, struct places *at, uin
     at->view[i].data = (void *)((uintptr_t)of->data + offset);
 }
 
-static enum bp_status launch_allocate_temps(const struct bp_prepared *p, struct bp_timeline *home,
+static enum bp_status launch_allocate_temps(const struct bp_prepared *p, struct bp_timeline *owner,
                                             struct places *at)
 {
     for (uint32_t i = 0; i < p->n_temp; i++) {
         at->view[i] = p->temp[i]->type.view;
         if (!p->temp[i]->bytes) continue;
-        TRY(bp_buffer_allocate(p->device, home, BP_SPACE_DEVICE, p->temp[i]->bytes,
+        TRY(bp_buffer_allocate(p->device, owner, BP_SPACE_DEVICE, p->temp[i]->bytes,
                                &at->buffer[i]));
         at->view[i].data = at->buffer[i]->memory.data;
         at->view[i].memory = at->buffer[i]->memory.handle;
@@ -222,7 +222,7 @@ static enum bp_status launch_bring_inputs(const struct bp_prepared *p, struct th
     return BP_OK;
 }
 
-static void launch_end_elsewhere(const struct bp_prepared *p, struct there *t)
+static void launch_end_on_fallback(const struct bp_prepared *p, struct there *t)
 {
     for (uint32_t i = 0; i < p->n_in; i++) bp_tensor_destroy(t->in[i]);
     for (uint32_t i = 0; i < p->n_out; i++) bp_tensor_destroy(t->out[i]);
@@ -231,11 +231,11 @@ static void launch_end_elsewhere(const struct bp_prepared *p, struct there *t)
 }
 
 /* Runs a step on the device of `step->elsewhere`, by copies of its tensors. */
-static enum bp_status launch_elsewhere(const struct bp_step *step, struct bp_stream *stream,
-                                       struct bp_tensor *const *in, struct bp_tensor *const *out,
-                                       const struct bp_run *run)
+static enum bp_status launch_on_fallback(const struct bp_step *step, struct bp_stream *stream,
+                                         struct bp_tensor *const *in, struct bp_tensor *const *out,
+                                         const struct bp_run *run)
 {
-    struct bp_prepared *p = step->elsewhere;
+    struct bp_prepared *p = step->fallback;
     struct there *t = calloc(1, sizeof *t);
     enum bp_status status;
 
@@ -245,7 +245,7 @@ static enum bp_status launch_elsewhere(const struct bp_step *step, struct bp_str
     if (status == BP_OK) status = bp_prepared_launch(p, t->stream, t->in, t->out, run);
     for (uint32_t i = 0; i < p->n_out && status == BP_OK; i++)
         if (out[i]) status = bp_tensor_copy(stream, out[i], t->out[i]);
-    launch_end_elsewhere(p, t);
+    launch_end_on_fallback(p, t);
     return status;
 }
 
@@ -257,8 +257,8 @@ static enum bp_status launch_step(struct bp_prepared *p, const struct bp_step *s
     uint64_t number = 0, began = launch_now_ns();
     enum bp_status status;
 
-    if (step->elsewhere) {
-        status = launch_elsewhere(step, stream, at->in, at->out, run);
+    if (step->fallback) {
+        status = launch_on_fallback(step, stream, at->in, at->out, run);
     } else {
         for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = in_of(at, step, i);
         for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = out_of(at, step, i);

@@ -16,23 +16,23 @@ enum { DEPTH_MAX = 16 }; /* nested decompositions: more are a cycle */
 
 /* Copies the attributes of a step, unless the step is the call itself. b->kind alone does not
  * decide this: the copy step of a view operator has the kind NONE too. */
-static enum bp_status own_attrs(const struct bp_planner *b, const struct bp_invocation *site,
+static enum bp_status own_attrs(const struct bp_planner *b, const struct bp_invocation *inv,
                                 struct bp_step *step)
 {
-    bool itself = b->kind == BP_FALLBACK_NONE && site->row == b->p->row;
+    bool itself = b->kind == BP_FALLBACK_NONE && inv->row == b->p->row;
 
-    if (itself || !site->attrs) return BP_OK;
-    return bp_attrs_copy(&site->row->info, site->attrs, &step->attrs);
+    if (itself || !inv->attrs) return BP_OK;
+    return bp_attrs_copy(&inv->row->info, inv->attrs, &step->attrs);
 }
 
-static enum bp_status add_launch(struct bp_planner *b, const struct bp_invocation *site,
+static enum bp_status add_launch(struct bp_planner *b, const struct bp_invocation *inv,
                                  const struct bp_operand *in, const struct bp_operand *out,
                                  const struct bp_choice *choice)
 {
-    struct bp_plugin_entry *entry = site->device->entry;
+    struct bp_plugin_entry *entry = inv->device->entry;
     const struct bp_kernel *k = choice->kernel;
     struct bp_step *step = NULL;
-    enum bp_status status = bp_plan_add_step(b, site, in, out, &step);
+    enum bp_status status = bp_plan_add_step(b, inv, in, out, &step);
 
     if (status) {
         if (choice->plan.plan && k->plan_destroy)
@@ -42,19 +42,19 @@ static enum bp_status add_launch(struct bp_planner *b, const struct bp_invocatio
     step->kernel = k;
     step->plan = choice->plan;
     b->p->plan_bytes += choice->plan.bytes;
-    TRY(own_attrs(b, site, step));
-    bp_plan_set_launch(step, site);
+    TRY(own_attrs(b, inv, step));
+    bp_plan_set_launch(step, inv);
     return BP_OK;
 }
 
-static enum bp_status plan_kernel(struct bp_planner *b, const struct bp_invocation *site,
-                                   const struct bp_operand *in, const struct bp_operand *out,
-                                   const struct bp_view *const *out_view)
+static enum bp_status plan_kernel(struct bp_planner *b, const struct bp_invocation *inv,
+                                  const struct bp_operand *in, const struct bp_operand *out,
+                                  const struct bp_view *const *out_view)
 {
     struct bp_choice choice;
 
-    TRY(bp_select(site, out_view, &choice));
-    return add_launch(b, site, in, out, &choice);
+    TRY(bp_select(inv, out_view, &choice));
+    return add_launch(b, inv, in, out, &choice);
 }
 
 /* Adds a step with one input and one output: assign, or cast to the output's dtype. */
@@ -63,51 +63,51 @@ static enum bp_status plan_convert(struct bp_planner *b, const struct bp_invocat
 {
     const struct bp_view *x = bp_plan_view_of(b->p, from), *y = bp_plan_view_of(b->p, to);
     struct bp_cast_attrs cast = *(const struct bp_cast_attrs *)bp_opdef[BP_ROW_cast].info.defaults;
-    struct bp_invocation *site = calloc(1, sizeof *site);
+    struct bp_invocation *inv = calloc(1, sizeof *inv);
     uint32_t before = b->kind;
     enum bp_status status;
     bool same = x->dtype == y->dtype;
 
-    if (!site) return bp_plan_no_memory(of);
+    if (!inv) return bp_plan_no_memory(of);
     cast.to = y->dtype;
-    site->row = &bp_opdef[same ? BP_ROW_assign : BP_ROW_cast];
-    site->device = of->device;
-    site->attrs = same ? NULL : &cast;
-    site->in_at[1] = site->out_at[1] = 1;
-    site->n_in = site->n_out = site->want = 1;
-    bp_plan_set_inputs(b, site, &from);
-    site->dtype[BP_VAR_T] = x->dtype;
-    site->dtype[BP_VAR_U] = y->dtype;
-    site->bound = same ? 1 << BP_VAR_T : 1 << BP_VAR_T | 1 << BP_VAR_U;
+    inv->row = &bp_opdef[same ? BP_ROW_assign : BP_ROW_cast];
+    inv->device = of->device;
+    inv->attrs = same ? NULL : &cast;
+    inv->in_at[1] = inv->out_at[1] = 1;
+    inv->n_in = inv->n_out = inv->want = 1;
+    bp_plan_set_inputs(b, inv, &from);
+    inv->dtype[BP_VAR_T] = x->dtype;
+    inv->dtype[BP_VAR_U] = y->dtype;
+    inv->bound = same ? 1 << BP_VAR_T : 1 << BP_VAR_T | 1 << BP_VAR_U;
     b->kind = kind;
-    status = bp_plan_call(b, site, &from, &to);
+    status = bp_plan_call(b, inv, &from, &to);
     b->kind = before;
-    free(site);
+    free(inv);
     return status;
 }
 
 /* Infers the views again, because the strides of temporaries are known only here. If the strides do
  * not allow the views, base becomes a dense copy. */
-static enum bp_status plan_infer(struct bp_planner *b, struct bp_invocation *site, uint32_t share,
+static enum bp_status plan_infer(struct bp_planner *b, struct bp_invocation *inv, uint32_t share,
                                  struct bp_operand *base)
 {
     const struct bp_view *v = bp_plan_view_of(b->p, *base);
     struct bp_operand from = *base;
 
-    site->in[share] = v;
-    site->view_copies = false;
-    TRY(site->row->infer(site));
-    if (!site->view_copies) return BP_OK;
-    TRY(bp_plan_add_dense(b, site, v, v->dtype, base));
-    TRY(plan_convert(b, site, from, *base, BP_FALLBACK_LAYOUT));
-    site->in[share] = bp_plan_view_of(b->p, *base);
-    site->view_copies = false;
-    return site->row->infer(site);
+    inv->in[share] = v;
+    inv->view_copies = false;
+    TRY(inv->row->infer(inv));
+    if (!inv->view_copies) return BP_OK;
+    TRY(bp_plan_add_dense(b, inv, v, v->dtype, base));
+    TRY(plan_convert(b, inv, from, *base, BP_FALLBACK_LAYOUT));
+    inv->in[share] = bp_plan_view_of(b->p, *base);
+    inv->view_copies = false;
+    return inv->row->infer(inv);
 }
 
 /* Makes output i a view of base. A temporary becomes the view itself; a tensor of the call gets a
  * copy of the view. */
-static enum bp_status place_view(struct bp_planner *b, const struct bp_invocation *site, uint32_t i,
+static enum bp_status place_view(struct bp_planner *b, const struct bp_invocation *inv, uint32_t i,
                                  struct bp_operand base, struct bp_operand out)
 {
     const struct bp_view *like = bp_plan_view_of(b->p, out), *of;
@@ -115,16 +115,16 @@ static enum bp_status place_view(struct bp_planner *b, const struct bp_invocatio
     struct bp_typed_view *type;
     struct bp_temp *temp;
 
-    if (!like || like->rank != site->out[i].rank)
-        return bp_error(BP_ERR_INTERNAL, "%s: its view changed its rank", site->row->info.name);
+    if (!like || like->rank != inv->out[i].rank)
+        return bp_error(BP_ERR_INTERNAL, "%s: its view changed its rank", inv->row->info.name);
     if (out.kind != BP_OPERAND_TEMP)
-        TRY(bp_plan_add_dense(b, site, like, bp_plan_view_of(b->p, base)->dtype, &view));
+        TRY(bp_plan_add_dense(b, inv, like, bp_plan_view_of(b->p, base)->dtype, &view));
     temp = b->p->temp[view.index];
     type = &temp->type;
     temp->of = base;
     temp->bytes = 0;
-    temp->offset = (uint64_t)site->view_offset[i] * (bp_dtype_bits(type->view.dtype) / 8);
-    memcpy(type->stride, site->view_stride, sizeof type->stride);
+    temp->offset = (uint64_t)inv->view_offset[i] * (bp_dtype_bits(type->view.dtype) / 8);
+    memcpy(type->stride, inv->view_stride, sizeof type->stride);
     type->view.flags =
         bp_strides_are_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
     of = bp_plan_view_of(b->p, base);
@@ -134,21 +134,21 @@ static enum bp_status place_view(struct bp_planner *b, const struct bp_invocatio
         type->view.memory = of->memory;
         type->view.space = of->space;
     }
-    return out.kind == BP_OPERAND_TEMP ? BP_OK : plan_convert(b, site, view, out, b->kind);
+    return out.kind == BP_OPERAND_TEMP ? BP_OK : plan_convert(b, inv, view, out, b->kind);
 }
 
 /* Plans a view operator: outputs become views of the input's temporary; outputs that are tensors of
  * the call become copies. */
-static enum bp_status plan_view(struct bp_planner *b, const struct bp_invocation *site,
-                                 const struct bp_operand *in, const struct bp_operand *out)
+static enum bp_status plan_view(struct bp_planner *b, const struct bp_invocation *inv,
+                                const struct bp_operand *in, const struct bp_operand *out)
 {
-    uint32_t share = site->in_at[site->row->info.out[0].share];
+    uint32_t share = inv->in_at[inv->row->info.out[0].share];
     struct bp_operand base = in[share];
     struct bp_invocation *own = malloc(sizeof *own);
     enum bp_status status;
 
-    if (!own) return bp_plan_no_memory(site);
-    *own = *site;
+    if (!own) return bp_plan_no_memory(inv);
+    *own = *inv;
     status = plan_infer(b, own, share, &base);
     for (uint32_t i = 0; i < own->n_out && status == BP_OK; i++)
         status = place_view(b, own, i, base, out[i]);
@@ -157,11 +157,11 @@ static enum bp_status plan_view(struct bp_planner *b, const struct bp_invocation
 }
 
 /* struct bp_invocation is large: the copy for a transformed call is on the heap. */
-static struct bp_invocation *copy_site(const struct bp_invocation *site)
+static struct bp_invocation *copy_invocation(const struct bp_invocation *inv)
 {
     struct bp_invocation *copy = malloc(sizeof *copy);
 
-    if (copy) memcpy(copy, site, sizeof *copy);
+    if (copy) memcpy(copy, inv, sizeof *copy);
     return copy;
 }
 
@@ -173,56 +173,56 @@ static bool plan_changes(const struct bp_view *v, bool widen)
     return widen ? v->dtype == BP_F16 || v->dtype == BP_BF16 : v->flags & BP_VIEW_STRIDED;
 }
 
-static const struct bp_port *port_of(const struct bp_invocation *site, uint32_t i)
+static const struct bp_port *port_of(const struct bp_invocation *inv, uint32_t i)
 {
-    return &site->row->info.out[bp_out_port(site->row, site->out_at, i)];
+    return &inv->row->info.out[bp_out_port(inv->row, inv->out_at, i)];
 }
 
-static enum bp_status plan_inner(struct bp_planner *b, struct bp_invocation *site,
-                                  const struct bp_operand *in, const struct bp_operand *out,
-                                  bool widen)
+static enum bp_status plan_inner(struct bp_planner *b, struct bp_invocation *inv,
+                                 const struct bp_operand *in, const struct bp_operand *out,
+                                 bool widen)
 {
     uint32_t kind = widen ? BP_FALLBACK_DTYPE : BP_FALLBACK_LAYOUT, before = b->kind;
     struct bp_operand inner_in[BP_FLAT_MAX], inner_out[BP_FLAT_MAX];
     enum bp_status status;
 
-    memcpy(inner_in, in, site->n_in * sizeof *in); /* operands that do not change stay */
-    memcpy(inner_out, out, site->n_out * sizeof *out);
-    for (uint32_t i = 0; i < site->n_in; i++) {
+    memcpy(inner_in, in, inv->n_in * sizeof *in); /* operands that do not change stay */
+    memcpy(inner_out, out, inv->n_out * sizeof *out);
+    for (uint32_t i = 0; i < inv->n_in; i++) {
         const struct bp_view *v = bp_plan_view_of(b->p, in[i]);
         if (!plan_changes(v, widen)) continue;
-        TRY(bp_plan_add_dense(b, site, v, widen ? BP_F32 : v->dtype, &inner_in[i]));
-        TRY(plan_convert(b, site, in[i], inner_in[i], kind));
+        TRY(bp_plan_add_dense(b, inv, v, widen ? BP_F32 : v->dtype, &inner_in[i]));
+        TRY(plan_convert(b, inv, in[i], inner_in[i], kind));
     }
-    for (uint32_t i = 0; i < site->n_out; i++) {
+    for (uint32_t i = 0; i < inv->n_out; i++) {
         const struct bp_view *v = bp_plan_view_of(b->p, out[i]);
-        const struct bp_port *port = port_of(site, i);
+        const struct bp_port *port = port_of(inv, i);
         if (v && port->kind == BP_PORT_UPDATE && plan_changes(v, widen))
-            inner_out[i] = inner_in[site->in_at[port->share]]; /* which has the contents */
-        else if (v && (plan_changes(v, widen) || site->in_place))
-            TRY(bp_plan_add_dense(b, site, v, widen && plan_changes(v, true) ? BP_F32 : v->dtype,
+            inner_out[i] = inner_in[inv->in_at[port->share]]; /* which has the contents */
+        else if (v && (plan_changes(v, widen) || inv->in_place))
+            TRY(bp_plan_add_dense(b, inv, v, widen && plan_changes(v, true) ? BP_F32 : v->dtype,
                                   &inner_out[i]));
     }
-    bp_plan_set_inputs(b, site, inner_in);
+    bp_plan_set_inputs(b, inv, inner_in);
     for (uint32_t v = 0; widen && v < BP_VAR_COUNT; v++)
-        if (site->dtype[v] == BP_F16 || site->dtype[v] == BP_BF16) site->dtype[v] = BP_F32;
-    site->in_place = false;
-    status = bp_plan_call(b, site, inner_in, inner_out);
+        if (inv->dtype[v] == BP_F16 || inv->dtype[v] == BP_BF16) inv->dtype[v] = BP_F32;
+    inv->in_place = false;
+    status = bp_plan_call(b, inv, inner_in, inner_out);
     b->kind = before;
     TRY(status);
-    for (uint32_t i = 0; i < site->n_out; i++)
+    for (uint32_t i = 0; i < inv->n_out; i++)
         if (inner_out[i].kind != out[i].kind || inner_out[i].index != out[i].index)
-            TRY(plan_convert(b, site, inner_out[i], out[i], kind));
+            TRY(plan_convert(b, inv, inner_out[i], out[i], kind));
     return BP_OK;
 }
 
-static bool changes_any(const struct bp_invocation *site, const struct bp_view *const *out,
+static bool changes_any(const struct bp_invocation *inv, const struct bp_view *const *out,
                         bool widen)
 {
-    bool any = !widen && site->in_place;
+    bool any = !widen && inv->in_place;
 
-    for (uint32_t i = 0; i < site->n_in && !any; i++) any = plan_changes(site->in[i], widen);
-    for (uint32_t i = 0; i < site->n_out && !any; i++) any = plan_changes(out[i], widen);
+    for (uint32_t i = 0; i < inv->n_in && !any; i++) any = plan_changes(inv->in[i], widen);
+    for (uint32_t i = 0; i < inv->n_out && !any; i++) any = plan_changes(out[i], widen);
     return any;
 }
 
@@ -235,15 +235,15 @@ static bool names_dtype(const struct bp_opinfo *op)
     return false;
 }
 
-static enum bp_status plan_converted(struct bp_planner *b, const struct bp_invocation *site,
-                                    const struct bp_operand *in, const struct bp_operand *out,
-                                    bool widen)
+static enum bp_status plan_converted(struct bp_planner *b, const struct bp_invocation *inv,
+                                     const struct bp_operand *in, const struct bp_operand *out,
+                                     bool widen)
 {
     struct bp_plan_mark here = {b->p->n_step, b->p->n_temp};
-    struct bp_invocation *copy = copy_site(site);
+    struct bp_invocation *copy = copy_invocation(inv);
     enum bp_status status;
 
-    if (!copy) return bp_plan_no_memory(site);
+    if (!copy) return bp_plan_no_memory(inv);
     status = plan_inner(b, copy, in, out, widen);
     if (status) bp_plan_rewind(b->p, here);
     free(copy);
@@ -252,15 +252,15 @@ static enum bp_status plan_converted(struct bp_planner *b, const struct bp_invoc
 
 /* Assigns an operand to each value of a decomposition. Inputs are those of the call; results that
  * are outputs of the call are written directly to them; the others become temporaries. */
-static enum bp_status place_values(struct bp_planner *b, const struct bp_invocation *site,
+static enum bp_status place_values(struct bp_planner *b, const struct bp_invocation *inv,
                                    const struct bp_graph *graph, struct bp_operand *place)
 {
     for (uint32_t v = 0; v < graph->n_value; v++) {
         if (graph->value[v].kind == BP_VALUE_CONSTANT)
             return bp_error(BP_ERR_INTERNAL, "%s: its expansion has a constant",
-                            site->row->info.name);
+                            inv->row->info.name);
         if (graph->value[v].kind == BP_VALUE_RESULT && place[v].kind == BP_OPERAND_NONE)
-            TRY(bp_plan_add_temp(b, site, graph->value[v].type, &place[v]));
+            TRY(bp_plan_add_temp(b, inv, graph->value[v].type, &place[v]));
     }
     return BP_OK;
 }
@@ -270,12 +270,12 @@ static enum bp_status plan_node(struct bp_planner *b, const struct bp_invocation
                                  const struct bp_operand *place)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
-    struct bp_invocation *site = malloc(sizeof *site);
+    struct bp_invocation *inv = malloc(sizeof *inv);
     enum bp_status status;
 
-    if (!site) return bp_plan_no_memory(outer);
+    if (!inv) return bp_plan_no_memory(outer);
     if (node->row->updates) { /* its output would not be its input */
-        free(site);
+        free(inv);
         return bp_error(BP_ERR_INTERNAL, "%s: its expansion has an update, %s",
                         outer->row->info.name, node->row->info.name);
     }
@@ -283,42 +283,42 @@ static enum bp_status plan_node(struct bp_planner *b, const struct bp_invocation
         in[i] = node->in[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->in[i]];
     for (uint32_t i = 0; i < node->n_out; i++)
         out[i] = node->out[i] == BP_NO_VALUE ? (struct bp_operand){0} : place[node->out[i]];
-    bp_node_invocation(graph, node, outer->device, site);
-    site->prefer = outer->prefer;
-    bp_plan_set_inputs(b, site, in);
-    status = bp_plan_call(b, site, in, out);
-    free(site);
+    bp_node_invocation(graph, node, outer->device, inv);
+    inv->prefer = outer->prefer;
+    bp_plan_set_inputs(b, inv, in);
+    status = bp_plan_call(b, inv, in, out);
+    free(inv);
     return status;
 }
 
-static enum bp_status plan_traced(struct bp_planner *b, const struct bp_invocation *site,
-                                     const struct bp_graph *graph, const uint32_t *value,
-                                     const struct bp_operand *in, const struct bp_operand *out)
+static enum bp_status plan_traced(struct bp_planner *b, const struct bp_invocation *inv,
+                                  const struct bp_graph *graph, const uint32_t *value,
+                                  const struct bp_operand *in, const struct bp_operand *out)
 {
     struct bp_operand *place = calloc(graph->n_value + 1, sizeof *place);
     bool copied[BP_PORT_MAX] = {false};
     enum bp_status status;
 
-    if (!place) return bp_plan_no_memory(site);
-    for (uint32_t i = 0, input = 0; i < site->n_in; i++)
-        if (site->in[i]) place[graph->input[input++]] = in[i];
-    for (uint32_t i = 0; i < site->n_out; i++) {
-        if (!(site->want >> i & 1)) continue;
+    if (!place) return bp_plan_no_memory(inv);
+    for (uint32_t i = 0, input = 0; i < inv->n_in; i++)
+        if (inv->in[i]) place[graph->input[input++]] = in[i];
+    for (uint32_t i = 0; i < inv->n_out; i++) {
+        if (!(inv->want >> i & 1)) continue;
         copied[i] = place[value[i]].kind != BP_OPERAND_NONE; /* an input, or another output */
         if (!copied[i]) place[value[i]] = out[i];
     }
-    status = place_values(b, site, graph, place);
+    status = place_values(b, inv, graph, place);
     for (uint32_t n = 0; n < graph->n_node && status == BP_OK; n++)
-        status = plan_node(b, site, graph, &graph->node[n], place);
-    for (uint32_t i = 0; i < site->n_out && status == BP_OK; i++)
+        status = plan_node(b, inv, graph, &graph->node[n], place);
+    for (uint32_t i = 0; i < inv->n_out && status == BP_OK; i++)
         if (copied[i])
-            status = plan_convert(b, site, place[value[i]], out[i], BP_FALLBACK_DECOMPOSE);
+            status = plan_convert(b, inv, place[value[i]], out[i], BP_FALLBACK_DECOMPOSE);
     free(place);
     return status;
 }
 
-static enum bp_status plan_decompose(struct bp_planner *b, const struct bp_invocation *site,
-                                   const struct bp_operand *in, const struct bp_operand *out)
+static enum bp_status plan_decompose(struct bp_planner *b, const struct bp_invocation *inv,
+                                     const struct bp_operand *in, const struct bp_operand *out)
 {
     struct bp_plan_mark here = {b->p->n_step, b->p->n_temp};
     uint32_t value[BP_PORT_MAX], before = b->kind;
@@ -327,13 +327,13 @@ static enum bp_status plan_decompose(struct bp_planner *b, const struct bp_invoc
 
     if (b->depth == DEPTH_MAX)
         return bp_error(BP_ERR_INTERNAL, "%s: its expansion leads back to itself",
-                        site->row->info.name);
+                        inv->row->info.name);
     TRY(bp_graph_make(&graph));
-    status = bp_graph_trace_decomposed(graph, site->row, site->attrs, site->in, site->n_in,
-                                       site->want, value);
+    status = bp_graph_trace_decomposed(graph, inv->row, inv->attrs, inv->in, inv->n_in, inv->want,
+                                       value);
     b->depth++;
     b->kind = BP_FALLBACK_DECOMPOSE;
-    if (status == BP_OK) status = plan_traced(b, site, graph, value, in, out);
+    if (status == BP_OK) status = plan_traced(b, inv, graph, value, in, out);
     b->kind = before;
     b->depth--;
     bp_graph_release(graph);
@@ -345,39 +345,38 @@ static enum bp_status plan_decompose(struct bp_planner *b, const struct bp_invoc
  * allowed. A conversion is itself a step of such a path. It must not consist of conversions of its
  * own kind, and a change of layout must not consist of conversions to another dtype; otherwise they
  * would call each other endlessly. */
-static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invocation *site,
-                                      const struct bp_operand *in, const struct bp_operand *out,
-                                      const struct bp_view *const *out_view)
+static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invocation *inv,
+                                    const struct bp_operand *in, const struct bp_operand *out,
+                                    const struct bp_view *const *out_view)
 {
     bool converts = b->kind == BP_FALLBACK_LAYOUT || b->kind == BP_FALLBACK_DTYPE;
     enum bp_status status = BP_ERR_NO_KERNEL;
 
-    if (b->kind != BP_FALLBACK_LAYOUT && changes_any(site, out_view, false))
-        status = plan_converted(b, site, in, out, false);
-    if (bp_plan_is_dead_end(status) && site->row->decompose)
-        status = plan_decompose(b, site, in, out);
+    if (b->kind != BP_FALLBACK_LAYOUT && changes_any(inv, out_view, false))
+        status = plan_converted(b, inv, in, out, false);
+    if (bp_plan_is_dead_end(status) && inv->row->decompose)
+        status = plan_decompose(b, inv, in, out);
     if (!bp_plan_is_dead_end(status) || b->p->device->core->fallback == BP_POLICY_DENY)
         return status;
-    if (!converts && changes_any(site, out_view, true) &&
-        !names_dtype(&site->row->info))
-        status = plan_converted(b, site, in, out, true);
+    if (!converts && changes_any(inv, out_view, true) && !names_dtype(&inv->row->info))
+        status = plan_converted(b, inv, in, out, true);
     return status;
 }
 
 /* If no path exists, the call returns the failure of the first path. */
-enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *site,
+enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *inv,
                             const struct bp_operand *in, const struct bp_operand *out)
 {
     const struct bp_view *out_view[BP_FLAT_MAX];
-    bool is_view = site->row->is_view;
+    bool is_view = inv->row->is_view;
     struct bp_first_failure first;
     enum bp_status status;
 
-    if (site->decompose) return plan_decompose(b, site, in, out);
-    for (uint32_t i = 0; i < site->n_out; i++) out_view[i] = bp_plan_view_of(b->p, out[i]);
-    status = is_view ? plan_view(b, site, in, out) : plan_kernel(b, site, in, out, out_view);
-    if (!bp_plan_is_dead_end(status) || site->kernel) return status;
+    if (inv->decompose) return plan_decompose(b, inv, in, out);
+    for (uint32_t i = 0; i < inv->n_out; i++) out_view[i] = bp_plan_view_of(b->p, out[i]);
+    status = is_view ? plan_view(b, inv, in, out) : plan_kernel(b, inv, in, out, out_view);
+    if (!bp_plan_is_dead_end(status) || inv->kernel) return status;
     first = bp_plan_first_failure(status);
-    if (!is_view) status = plan_fallback(b, site, in, out, out_view);
+    if (!is_view) status = plan_fallback(b, inv, in, out, out_view);
     return bp_plan_report(&first, status);
 }

@@ -16,7 +16,7 @@ struct bp_planner {
 
 /* plan.c: adds the steps of an invocation whose tensors are in and out. BP_ERR_NO_KERNEL: its
  * device has no path to execute it. */
-enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *site,
+enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *inv,
                             const struct bp_operand *in, const struct bp_operand *out);
 
 /* plan_step.c: whether a status means that a path does not exist on this device, so that another
@@ -46,22 +46,22 @@ const struct bp_view *bp_plan_view_of(const struct bp_prepared *p, struct bp_ope
 
 /* Sets the inputs of an invocation to those of a step: their types and, for constants (the call's
  * own constants, and temporaries that are views of them), their identity. */
-void bp_plan_set_inputs(const struct bp_planner *b, struct bp_invocation *site,
+void bp_plan_set_inputs(const struct bp_planner *b, struct bp_invocation *inv,
                         const struct bp_operand *in);
 
 /* Adds a temporary between steps: of a type, or dense with the shape of like and a dtype. */
-enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation *site,
+enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation *inv,
                                 const struct bp_typed_view *type, struct bp_operand *out_operand);
-enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocation *site,
+enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocation *inv,
                                  const struct bp_view *like, uint32_t dtype,
                                  struct bp_operand *out_operand);
 
 /* Adds a step without its kernel; bp_plan_set_launch fills its launch. */
-enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation *site,
+enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation *inv,
                                 const struct bp_operand *in, const struct bp_operand *out,
                                 struct bp_step **out_step);
-void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *site);
+void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *inv);
 
-enum bp_status bp_plan_no_memory(const struct bp_invocation *site);
+enum bp_status bp_plan_no_memory(const struct bp_invocation *inv);
 
 #endif

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum bp_status bp_plan_no_memory(const struct bp_invocation *site)
+enum bp_status bp_plan_no_memory(const struct bp_invocation *inv)
 {
-    return bp_error(BP_ERR_MEMORY, "%s: no memory to prepare it", site->row->info.name);
+    return bp_error(BP_ERR_MEMORY, "%s: no memory to prepare it", inv->row->info.name);
 }
 
 const struct bp_view *bp_plan_view_of(const struct bp_prepared *p, struct bp_operand o)
@@ -32,17 +32,17 @@ static struct bp_constant constant_of(const struct bp_planner *b, struct bp_oper
     return (struct bp_constant){b->constant[o.index].id, b->constant[o.index].offset + offset};
 }
 
-void bp_plan_set_inputs(const struct bp_planner *b, struct bp_invocation *site,
+void bp_plan_set_inputs(const struct bp_planner *b, struct bp_invocation *inv,
                         const struct bp_operand *in)
 {
-    for (uint32_t i = 0; i < site->n_in; i++) {
-        site->in[i] = bp_plan_view_of(b->p, in[i]);
-        site->constant[i] = constant_of(b, in[i]);
+    for (uint32_t i = 0; i < inv->n_in; i++) {
+        inv->in[i] = bp_plan_view_of(b->p, in[i]);
+        inv->constant[i] = constant_of(b, in[i]);
     }
 }
 
 /* Adds a temporary between steps. */
-enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation *site,
+enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation *inv,
                                 const struct bp_typed_view *type, struct bp_operand *out_operand)
 {
     struct bp_prepared *p = b->p;
@@ -52,7 +52,7 @@ enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation
     if (list) p->temp = list;
     if (!list || !temp) {
         free(temp);
-        return bp_plan_no_memory(site);
+        return bp_plan_no_memory(inv);
     }
     bp_typed_view_init(&temp->type, &type->view);
     temp->bytes = (uint64_t)type->view.count * (bp_dtype_bits(type->view.dtype) / 8);
@@ -62,7 +62,7 @@ enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation
 }
 
 /* Adds a dense temporary with a shape and dtype. */
-enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocation *site,
+enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocation *inv,
                                  const struct bp_view *like, uint32_t dtype,
                                  struct bp_operand *out_operand)
 {
@@ -72,35 +72,35 @@ enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocatio
     memcpy(type.shape, like->shape, like->rank * sizeof *like->shape);
     bp_typed_view_dense(&dense, &type);
     dense.view.device = like->device;
-    return bp_plan_add_temp(b, site, &dense, out_operand);
+    return bp_plan_add_temp(b, inv, &dense, out_operand);
 }
 
-void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *site)
+void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *inv)
 {
-    struct bp_plugin_entry *entry = site->device->entry;
+    struct bp_plugin_entry *entry = inv->device->entry;
 
     step->launch = (struct bp_launch){
         .self = entry->self,
         .kernel = step->kernel ? bp_kernel_registered(entry, step->kernel) : NULL,
         .plan = step->plan.plan,
-        .n_in = site->n_in,
-        .n_out = site->n_out,
+        .n_in = inv->n_in,
+        .n_out = inv->n_out,
         .attrs = step->attrs,
         .workspace_size = step->plan.workspace,
-        .device = site->device->index,
-        .width = site->device->core->width,
+        .device = inv->device->index,
+        .width = inv->device->core->width,
     };
 }
 
-enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation *site,
+enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation *inv,
                                 const struct bp_operand *in, const struct bp_operand *out,
                                 struct bp_step **out_step)
 {
     struct bp_prepared *p = b->p;
     struct bp_step *step = p->n_step ? malloc((p->n_step + 1) * sizeof *step) : p->step;
-    size_t n_in = site->n_in, n_out = site->n_out;
+    size_t n_in = inv->n_in, n_out = inv->n_out;
 
-    if (!step) return bp_plan_no_memory(site);
+    if (!step) return bp_plan_no_memory(inv);
     if (p->n_step) {
         memcpy(step, p->step, p->n_step * sizeof *step);
         if (p->step != &p->first) free(p->step);
@@ -110,16 +110,16 @@ enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation
     memset(step, 0, sizeof *step);
     if (in != b->own) {
         step->in = malloc((n_in + n_out + 1) * sizeof *step->in);
-        if (!step->in) return bp_plan_no_memory(site);
+        if (!step->in) return bp_plan_no_memory(inv);
         step->out = step->in + n_in;
         if (n_in) memcpy(step->in, in, n_in * sizeof *in);
         memcpy(step->out, out, n_out * sizeof *out);
     }
     p->n_step++;
     step->kind = b->kind;
-    step->row = site->row;
-    memcpy(step->in_at, site->in_at, sizeof step->in_at);
-    memcpy(step->out_at, site->out_at, sizeof step->out_at);
+    step->row = inv->row;
+    memcpy(step->in_at, inv->in_at, sizeof step->in_at);
+    memcpy(step->out_at, inv->out_at, sizeof step->out_at);
     *out_step = step;
     return BP_OK;
 }

@@ -19,41 +19,41 @@ static void prepared_sign(struct bp_typed_view *type, const struct bp_device *de
 
 /* Makes the type of a new output: dense, with the axis order of an input if the operator keeps the
  * layout of an input. */
-static void make_type(struct bp_typed_view *type, const struct bp_invocation *site, uint32_t i)
+static void make_type(struct bp_typed_view *type, const struct bp_invocation *inv, uint32_t i)
 {
-    const struct bp_type *out = &site->out[i];
+    const struct bp_type *out = &inv->out[i];
 
     bp_typed_view_dense(type, out);
-    for (uint32_t k = 0; k < site->row->keeps && k < site->n_in; k++) {
-        if (!site->in[k] || !bp_strides_like(out->rank, out->shape, site->in[k], type->stride))
+    for (uint32_t k = 0; k < inv->row->keeps && k < inv->n_in; k++) {
+        if (!inv->in[k] || !bp_strides_like(out->rank, out->shape, inv->in[k], type->stride))
             continue;
         if (bp_strides_are_contiguous(out->rank, out->shape, type->stride) ||
-            !bp_select_strided(site))
+            !bp_select_strided(inv))
             bp_type_strides(out->rank, type->shape, type->stride);
         else type->view.flags |= BP_VIEW_STRIDED;
         return;
     }
 }
 
-static void fill_types(struct bp_prepared *p, const struct bp_invocation *site)
+static void fill_types(struct bp_prepared *p, const struct bp_invocation *inv)
 {
     for (uint32_t i = 0; i < p->n_in; i++) {
         p->type[i].view.rank = BP_ABSENT;
-        if (!site->in[i]) continue;
-        bp_typed_view_init(&p->type[i], site->in[i]);
-        prepared_sign(&p->type[i], site->device);
-        if (!(site->in[i]->flags & BP_VIEW_CONSTANT)) continue;
-        p->type[i].view.data = site->in[i]->data; /* needed while steps are built */
-        p->type[i].view.memory = site->in[i]->memory;
+        if (!inv->in[i]) continue;
+        bp_typed_view_init(&p->type[i], inv->in[i]);
+        prepared_sign(&p->type[i], inv->device);
+        if (!(inv->in[i]->flags & BP_VIEW_CONSTANT)) continue;
+        p->type[i].view.data = inv->in[i]->data; /* needed while steps are built */
+        p->type[i].view.memory = inv->in[i]->memory;
     }
     for (uint32_t i = 0; i < p->n_out; i++) {
         struct bp_typed_view *type = &p->type[p->n_in + i];
         type->view.rank = BP_ABSENT;
-        if (!bp_invocation_wants(site, i)) continue;
-        if (site->given[i]) bp_typed_view_init(type, site->given[i]);
-        else make_type(type, site, i);
-        if (site->given[i] && !p->row->varies) p->given |= 1u << i;
-        prepared_sign(type, site->device);
+        if (!bp_invocation_wants(inv, i)) continue;
+        if (inv->given[i]) bp_typed_view_init(type, inv->given[i]);
+        else make_type(type, inv, i);
+        if (inv->given[i] && !p->row->varies) p->given |= 1u << i;
+        prepared_sign(type, inv->device);
     }
 }
 
@@ -71,15 +71,15 @@ static enum bp_status check_held(const struct bp_prepared *p)
     return BP_OK;
 }
 
-static struct bp_prepared *prepared_allocate(const struct bp_invocation *site)
+static struct bp_prepared *prepared_allocate(const struct bp_invocation *inv)
 {
-    size_t n = site->n_in + site->n_out, size = sizeof(struct bp_prepared);
+    size_t n = inv->n_in + inv->n_out, size = sizeof(struct bp_prepared);
     struct bp_prepared *p;
 
     size = (size + n * sizeof *p->type + BP_LINE - 1) / BP_LINE * BP_LINE;
     p = aligned_alloc(BP_LINE, size);
     if (!p) {
-        bp_plan_no_memory(site);
+        bp_plan_no_memory(inv);
         return NULL;
     }
     memset(p, 0, size);
@@ -93,62 +93,62 @@ static void prepared_give_back(struct bp_deferred *pending)
         (struct bp_prepared *)((char *)pending - offsetof(struct bp_prepared, pending)));
 }
 
-static struct bp_prepared *make_empty(const struct bp_invocation *site)
+static struct bp_prepared *make_empty(const struct bp_invocation *inv)
 {
-    struct bp_prepared *p = prepared_allocate(site);
+    struct bp_prepared *p = prepared_allocate(inv);
 
     if (!p) return NULL;
     p->magic = bp_magic(BP_MAGIC_PREPARED);
     atomic_init(&p->refs, 1);
     p->pending.release = prepared_give_back;
-    p->device = site->device;
-    p->row = site->row;
-    p->n_in = site->n_in;
-    p->n_out = site->n_out;
-    p->want = site->want;
-    p->in_place = site->in_place;
-    memcpy(p->in_at, site->in_at, sizeof p->in_at);
-    memcpy(p->out_at, site->out_at, sizeof p->out_at);
-    fill_types(p, site);
+    p->device = inv->device;
+    p->row = inv->row;
+    p->n_in = inv->n_in;
+    p->n_out = inv->n_out;
+    p->want = inv->want;
+    p->in_place = inv->in_place;
+    memcpy(p->in_at, inv->in_at, sizeof p->in_at);
+    memcpy(p->out_at, inv->out_at, sizeof p->out_at);
+    fill_types(p, inv);
     return p;
 }
 
 /* Prepares a call for dense tensors of the invocation's shapes. */
-static enum bp_status make_dense(struct bp_invocation *site, struct bp_prepared **out_prepared)
+static enum bp_status make_dense(struct bp_invocation *inv, struct bp_prepared **out_prepared)
 {
-    struct bp_typed_view *dense = calloc(site->n_in + 1, sizeof *dense);
+    struct bp_typed_view *dense = calloc(inv->n_in + 1, sizeof *dense);
     enum bp_status status;
 
-    if (!dense) return bp_plan_no_memory(site);
-    for (uint32_t i = 0; i < site->n_in; i++) {
-        const struct bp_view *v = site->in[i];
+    if (!dense) return bp_plan_no_memory(inv);
+    for (uint32_t i = 0; i < inv->n_in; i++) {
+        const struct bp_view *v = inv->in[i];
         struct bp_type type = {.dtype = v ? v->dtype : 0, .rank = v ? v->rank : 0};
         if (!v) continue;
         memcpy(type.shape, v->shape, v->rank * sizeof *v->shape);
         bp_typed_view_dense(&dense[i], &type);
-        dense[i].view.device = (uint16_t)site->device->index;
-        site->in[i] = &dense[i].view;
-        site->constant[i] = (struct bp_constant){0};
+        dense[i].view.device = (uint16_t)inv->device->index;
+        inv->in[i] = &dense[i].view;
+        inv->constant[i] = (struct bp_constant){0};
     }
-    status = bp_prepared_make(site, out_prepared);
+    status = bp_prepared_make(inv, out_prepared);
     free(dense);
     return status;
 }
 
 /* Prepares the call on the fallback device `host`, and takes over the reference to it. */
-static enum bp_status make_there(const struct bp_invocation *site, struct bp_device *host,
+static enum bp_status make_there(const struct bp_invocation *inv, struct bp_device *host,
                                  struct bp_prepared **out_prepared)
 {
     struct bp_invocation *copy = malloc(sizeof *copy);
-    enum bp_status status = copy ? BP_OK : bp_plan_no_memory(site);
+    enum bp_status status = copy ? BP_OK : bp_plan_no_memory(inv);
 
     if (copy) {
-        *copy = *site;
+        *copy = *inv;
         copy->device = host;
         copy->in_place = false;
         memset(copy->given, 0, sizeof copy->given);
         copy->attrs = NULL;
-        if (site->attrs) status = bp_attrs_copy(&site->row->info, site->attrs, &copy->attrs);
+        if (inv->attrs) status = bp_attrs_copy(&inv->row->info, inv->attrs, &copy->attrs);
     }
     if (status == BP_OK) status = make_dense(copy, out_prepared);
     if (copy) free(copy->attrs);
@@ -159,8 +159,8 @@ static enum bp_status make_there(const struct bp_invocation *site, struct bp_dev
 }
 
 /* Adds the only step: another device runs the call. The steps of failed paths are removed first. */
-static enum bp_status build_elsewhere(struct bp_planner *b, const struct bp_invocation *site,
-                                      const struct bp_operand *in, const struct bp_operand *out)
+static enum bp_status plan_on_fallback(struct bp_planner *b, const struct bp_invocation *inv,
+                                       const struct bp_operand *in, const struct bp_operand *out)
 {
     struct bp_step *step = NULL;
     struct bp_prepared *there;
@@ -168,49 +168,49 @@ static enum bp_status build_elsewhere(struct bp_planner *b, const struct bp_invo
     enum bp_status status;
 
     bp_plan_rewind(b->p, (struct bp_plan_mark){0, 0});
-    TRY(bp_fallback_device(site->device, &host));
-    TRY(make_there(site, host, &there));
-    status = bp_plan_add_step(b, site, in, out, &step);
+    TRY(bp_fallback_find(inv->device, &host));
+    TRY(make_there(inv, host, &there));
+    status = bp_plan_add_step(b, inv, in, out, &step);
     if (status) {
         bp_prepared_release(there);
         return status;
     }
     step->kind = BP_FALLBACK_DEVICE;
-    step->elsewhere = there;
-    bp_plan_set_launch(step, site);
+    step->fallback = there;
+    bp_plan_set_launch(step, inv);
     return BP_OK;
 }
 
-static bool may_go_elsewhere(const struct bp_invocation *site, enum bp_status status)
+static bool may_fall_back(const struct bp_invocation *inv, enum bp_status status)
 {
-    return bp_plan_is_dead_end(status) && !site->kernel && !site->decompose &&
-           site->device->core->fallback != BP_POLICY_DENY;
+    return bp_plan_is_dead_end(status) && !inv->kernel && !inv->decompose &&
+           inv->device->core->fallback != BP_POLICY_DENY;
 }
 
 /* Plans the call on its device; if no path exists, on another device. */
-static enum bp_status build_steps(struct bp_planner *b, const struct bp_invocation *site,
+static enum bp_status build_steps(struct bp_planner *b, const struct bp_invocation *inv,
                                   const struct bp_operand *in, const struct bp_operand *out)
 {
-    enum bp_status status = bp_plan_call(b, site, in, out);
+    enum bp_status status = bp_plan_call(b, inv, in, out);
     struct bp_first_failure first;
 
-    if (!may_go_elsewhere(site, status)) return status;
+    if (!may_fall_back(inv, status)) return status;
     first = bp_plan_first_failure(status);
-    return bp_plan_report(&first, build_elsewhere(b, site, in, out));
+    return bp_plan_report(&first, plan_on_fallback(b, inv, in, out));
 }
 
 /* Plans the call, with its own tensors in their order as operands. */
-static enum bp_status find_steps(struct bp_prepared *p, const struct bp_invocation *site)
+static enum bp_status find_steps(struct bp_prepared *p, const struct bp_invocation *inv)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
-    struct bp_planner b = {p, in, site->constant, 0, BP_FALLBACK_NONE};
+    struct bp_planner b = {p, in, inv->constant, 0, BP_FALLBACK_NONE};
 
     for (uint32_t i = 0; i < p->n_in; i++)
-        in[i] = (struct bp_operand){site->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};
+        in[i] = (struct bp_operand){inv->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};
     for (uint32_t i = 0; i < p->n_out; i++)
         out[i] = (struct bp_operand){
-            bp_invocation_wants(site, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE, (uint16_t)i};
-    TRY(build_steps(&b, site, in, out));
+            bp_invocation_wants(inv, i) ? BP_OPERAND_OUT : BP_OPERAND_NONE, (uint16_t)i};
+    TRY(build_steps(&b, inv, in, out));
     for (uint32_t i = 0; i < p->n_step; i++) { /* from now on steps do not move in memory */
         p->step[i].launch.in_at = p->step[i].in_at;
         p->step[i].launch.out_at = p->step[i].out_at;
@@ -229,17 +229,17 @@ static void forget_addresses(struct bp_prepared *p)
 }
 
 /* A plan may have read constant inputs; then the call is valid for these constants only. */
-static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_invocation *site)
+static enum bp_status bind_constants(struct bp_prepared *p, const struct bp_invocation *inv)
 {
     bool any = false;
 
     for (uint32_t i = 0; i < p->n_in; i++)
-        any |= site->constant[i].id != 0;
+        any |= inv->constant[i].id != 0;
     for (uint32_t i = 0; any && i < p->n_step; i++) p->bound |= p->step[i].plan.plan != NULL;
     if (!p->bound) return BP_OK;
     p->constant = calloc(p->n_in, sizeof *p->constant);
-    if (!p->constant) return bp_plan_no_memory(site);
-    for (uint32_t i = 0; i < p->n_in; i++) p->constant[i] = site->constant[i];
+    if (!p->constant) return bp_plan_no_memory(inv);
+    for (uint32_t i = 0; i < p->n_in; i++) p->constant[i] = inv->constant[i];
     return BP_OK;
 }
 
@@ -281,23 +281,23 @@ static void prepared_set_fast(struct bp_prepared *p)
     if (p->row->simple && !p->given && p->want == 1) p->eager = p->row;
 }
 
-enum bp_status bp_prepared_make(struct bp_invocation *site, struct bp_prepared **out_prepared)
+enum bp_status bp_prepared_make(struct bp_invocation *inv, struct bp_prepared **out_prepared)
 {
-    struct bp_prepared *p = make_empty(site);
+    struct bp_prepared *p = make_empty(inv);
     enum bp_status status;
 
     if (!p) return BP_ERR_MEMORY;
     status = check_held(p);
-    if (status == BP_OK) status = find_steps(p, site);
+    if (status == BP_OK) status = find_steps(p, inv);
     forget_addresses(p);
-    if (status == BP_OK) status = bind_constants(p, site);
+    if (status == BP_OK) status = bind_constants(p, inv);
     if (status == BP_OK) status = count_plans(p);
     if (status) {
         bp_prepared_release(p);
         return status;
     }
-    p->attrs = site->attrs;
-    site->attrs = NULL;
+    p->attrs = inv->attrs;
+    inv->attrs = NULL;
     prepared_set_fast(p);
     *out_prepared = p;
     return BP_OK;
@@ -305,37 +305,37 @@ enum bp_status bp_prepared_make(struct bp_invocation *site, struct bp_prepared *
 
 /* An output that updates an input is always that input, whether it is wanted or not. Returns the
  * bits of those that are not wanted. */
-static uint32_t take_updates(struct bp_invocation *site)
+static uint32_t take_updates(struct bp_invocation *inv)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
     uint32_t unasked = 0;
 
-    for (uint32_t i = 0; site->row->updates && i < op->n_out; i++) {
+    for (uint32_t i = 0; inv->row->updates && i < op->n_out; i++) {
         const struct bp_port *port = &op->out[i];
-        if (port->kind != BP_PORT_UPDATE || !bp_invocation_in(site, (uint32_t)port->share))
+        if (port->kind != BP_PORT_UPDATE || !bp_invocation_in(inv, (uint32_t)port->share))
             continue;
-        site->given[i] = bp_invocation_in(site, (uint32_t)port->share);
-        if (!(site->want >> i & 1)) unasked |= 1u << i;
-        site->want |= 1u << i;
+        inv->given[i] = bp_invocation_in(inv, (uint32_t)port->share);
+        if (!(inv->want >> i & 1)) unasked |= 1u << i;
+        inv->want |= 1u << i;
     }
     return unasked;
 }
 
 /* Checks the options of a call that is to be prepared. */
-static enum bp_status check_options(const struct bp_invocation *site,
+static enum bp_status check_options(const struct bp_invocation *inv,
                                     const struct bp_prepare_options *o)
 {
-    const char *op = site->row->info.name;
+    const char *op = inv->row->info.name;
 
     if (o->flags & ~(uint32_t)BP_PREPARE_DECOMPOSE)
         return bp_error(BP_ERR_INVALID, "%s: options->flags is %u: expected BP_PREPARE_EXPAND or 0",
                         op, (unsigned)o->flags);
     if (!(o->flags & BP_PREPARE_DECOMPOSE)) return BP_OK;
-    if (!site->row->decompose)
+    if (!inv->row->decompose)
         return bp_error(BP_ERR_INVALID, "%s is not defined in other operators", op);
-    if (site->kernel)
+    if (inv->kernel)
         return bp_error(BP_ERR_INVALID, "%s: BP_PREPARE_EXPAND with the kernel '%.64s'", op,
-                        site->kernel);
+                        inv->kernel);
     return BP_OK;
 }
 
@@ -346,24 +346,24 @@ static enum bp_status prepared_create(struct bp_device *device, const struct bp_
 {
     const uint8_t *want = o->want || o->n_want ? o->want : bp_want_all;
     const struct bp_opdef *row;
-    struct bp_invocation site;
+    struct bp_invocation inv;
     enum bp_status status;
     uint32_t unasked;
 
     TRY(bp_call_check(call));
     row = bp_opdef_find(call->op);
     if (row) TRY(bp_host_refuse(row, call->in, call->n_in));
-    TRY(bp_invocation_init(&site, device, NULL, call, want, o->n_want));
-    status = check_options(&site, o);
+    TRY(bp_invocation_init(&inv, device, NULL, call, want, o->n_want));
+    status = check_options(&inv, o);
     if (status) {
-        bp_invocation_finish(&site);
+        bp_invocation_finish(&inv);
         return status;
     }
-    site.prefer = o->step_kernel;
-    site.decompose = o->flags & BP_PREPARE_DECOMPOSE;
-    unasked = take_updates(&site);
-    status = bp_prepared_make(&site, out_prepared);
-    bp_invocation_finish(&site);
+    inv.prefer = o->step_kernel;
+    inv.decompose = o->flags & BP_PREPARE_DECOMPOSE;
+    unasked = take_updates(&inv);
+    status = bp_prepared_make(&inv, out_prepared);
+    bp_invocation_finish(&inv);
     if (status) return status;
     (*out_prepared)->unasked = unasked;
     (*out_prepared)->keeps_device = true;

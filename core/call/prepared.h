@@ -29,7 +29,7 @@ struct bp_step {
     void *attrs;                 /* owned; NULL: those of the call, or none */
     struct bp_operand *in, *out; /* n_in, n_out of launch; NULL: the call's tensors, in order */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    struct bp_prepared *elsewhere; /* set if another device runs the step; kernel is NULL then */
+    struct bp_prepared *fallback; /* set if another device runs the step; kernel is NULL then */
 };
 
 enum { BP_FAST_IN = 4, BP_LINE = 64 };
@@ -114,7 +114,7 @@ static inline bool bp_same_type(const struct bp_view *a, const struct bp_view *b
 
 /* prepared.c: finds the steps of an invocation. On success it takes over the invocation's
  * attributes. */
-enum bp_status bp_prepared_make(struct bp_invocation *site, struct bp_prepared **out_prepared);
+enum bp_status bp_prepared_make(struct bp_invocation *inv, struct bp_prepared **out_prepared);
 /* prepared_info.c: frees the parts that a step owns. */
 void bp_step_finish(struct bp_prepared *prepared, struct bp_step *step);
 

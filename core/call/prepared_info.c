@@ -12,7 +12,7 @@ void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
     if (step->plan.plan && step->kernel->plan_destroy)
         step->kernel->plan_destroy(entry->self, bp_kernel_registered(entry, step->kernel),
                                    step->plan.plan);
-    if (step->elsewhere) bp_prepared_release(step->elsewhere);
+    if (step->fallback) bp_prepared_release(step->fallback);
     free(step->attrs);
     free(step->in);
 }
@@ -52,7 +52,7 @@ const char *bp_prepared_kernel(struct bp_prepared *prepared)
 
     if (!bp_prepared_is(prepared) || !prepared->n_step) return "";
     step = &prepared->step[prepared->n_step - 1];
-    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->elsewhere);
+    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->fallback);
 }
 
 uint32_t bp_prepared_steps(struct bp_prepared *prepared)
@@ -66,7 +66,7 @@ const char *bp_prepared_step(struct bp_prepared *prepared, uint32_t index)
 
     if (!bp_prepared_is(prepared) || index >= prepared->n_step) return "";
     step = &prepared->step[index];
-    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->elsewhere);
+    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->fallback);
 }
 
 enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,

@@ -132,7 +132,7 @@ static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *
 
     if (timeline->is_inline) return BP_OK;
     for (uint32_t i = 0; i < p->n_step; i++) { /* a step on another device waits for its copies */
-        if (!p->step[i].elsewhere) continue;
+        if (!p->step[i].fallback) continue;
         TRY(bp_timeline_check_deadlock(timeline));
         if (p->device->core->deny_blocking &&
             (i || (timeline->queue && !bp_queue_is_idle(timeline->queue))))

@@ -112,13 +112,13 @@ static enum bp_status call_open_caches(struct bp_stream *stream)
 static enum bp_status call_prepare(const struct request *r, uint64_t hash,
                                    struct bp_prepared **out_prepared)
 {
-    struct bp_invocation site;
+    struct bp_invocation inv;
     enum bp_status status;
 
-    TRY(bp_invocation_init(&site, r->stream->device, NULL, r->call, r->want, r->n_want));
-    status = r->given ? bp_invocation_set_outputs(&site, r->given) : BP_OK;
-    if (status == BP_OK) status = bp_prepared_make(&site, out_prepared);
-    bp_invocation_finish(&site);
+    TRY(bp_invocation_init(&inv, r->stream->device, NULL, r->call, r->want, r->n_want));
+    status = r->given ? bp_invocation_set_outputs(&inv, r->given) : BP_OK;
+    if (status == BP_OK) status = bp_prepared_make(&inv, out_prepared);
+    bp_invocation_finish(&inv);
     if (status == BP_OK) (*out_prepared)->hash = hash;
     return status;
 }
@@ -147,7 +147,7 @@ static enum bp_status call_find_or_prepare(const struct request *r, struct bp_ea
 }
 
 /* Creates the outputs that are not preallocated. */
-static enum bp_status call_make_outputs(const struct bp_prepared *p, struct bp_timeline *home,
+static enum bp_status call_make_outputs(const struct bp_prepared *p, struct bp_timeline *owner,
                                         struct bp_tensor *const *given, struct bp_tensor **result)
 {
     const struct bp_typed_view *type = p->type + p->n_in;
@@ -156,7 +156,7 @@ static enum bp_status call_make_outputs(const struct bp_prepared *p, struct bp_t
         enum bp_status status = BP_OK;
         result[i] = given ? given[i] : NULL;
         if (!result[i] && type[i].view.rank != BP_ABSENT)
-            status = bp_tensor_create_like(p->device, home, &type[i], &result[i]);
+            status = bp_tensor_create_like(p->device, owner, &type[i], &result[i]);
         if (!status) continue;
         while (i-- > 0)
             if (!given || !given[i]) bp_tensor_destroy(result[i]);
@@ -324,8 +324,8 @@ static enum bp_status call_watched(const struct request *r)
     struct bp_stream *stream = r->stream;
     struct bp_tensor *in[BP_FLAT_MAX];
     struct bp_call filled = *r->call;
-    struct bp_watched seen = {.size = sizeof seen, .op = &r->row->info, .in = in};
-    struct bp_invocation site;
+    struct bp_watched watched = {.size = sizeof watched, .op = &r->row->info, .in = in};
+    struct bp_invocation inv;
     void *attrs = NULL;
     enum bp_status status;
 
@@ -333,20 +333,20 @@ static enum bp_status call_watched(const struct request *r)
     if (r->row->has_host)
         TRY(bp_host_values(stream, r->row, filled.in, filled.n_in, filled.attrs, &attrs));
     if (attrs) filled.attrs = attrs;
-    status = bp_invocation_init(&site, stream->device, NULL, &filled, r->want, r->n_want);
+    status = bp_invocation_init(&inv, stream->device, NULL, &filled, r->want, r->n_want);
     free(attrs);
     if (status) return status;
-    bp_invocation_flatten(&site, r->call, in);
-    seen.attrs = site.attrs;
-    seen.n_in = site.n_in;
-    seen.n_out = site.n_out;
+    bp_invocation_flatten(&inv, r->call, in);
+    watched.attrs = inv.attrs;
+    watched.n_in = inv.n_in;
+    watched.n_out = inv.n_out;
     stream->watched = true;
-    stream->watcher(stream->watcher_ctx, &seen);
+    stream->watcher(stream->watcher_ctx, &watched);
     status = call_execute(r);
-    seen.out = r->result;
-    if (status == BP_OK && stream->watcher) stream->watcher(stream->watcher_ctx, &seen);
+    watched.out = r->result;
+    if (status == BP_OK && stream->watcher) stream->watcher(stream->watcher_ctx, &watched);
     stream->watched = false;
-    bp_invocation_finish(&site);
+    bp_invocation_finish(&inv);
     return status;
 }
 

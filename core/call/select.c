@@ -15,44 +15,44 @@ static bool any_strided(const struct bp_view *const *view, uint32_t n)
 }
 
 /* Whether the call uses an input or output that did not exist when the kernel was built. */
-static bool uses_unknown(const struct bp_invocation *site, const struct bp_kernel *k)
+static bool uses_unknown(const struct bp_invocation *inv, const struct bp_kernel *k)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
     for (uint32_t port = k->in_known; port < op->n_in; port++)
-        if (bp_invocation_in(site, port)) return true;
+        if (bp_invocation_in(inv, port)) return true;
     for (uint32_t port = k->out_known; port < op->n_out; port++)
-        if (site->want >> port & 1) return true;
+        if (inv->want >> port & 1) return true;
     return false;
 }
 
 /* Returns NULL if the kernel row's declared properties admit the call, otherwise the reason. */
-static const char *select_unfit(const struct bp_invocation *site, const struct bp_view *const *out,
+static const char *select_unfit(const struct bp_invocation *inv, const struct bp_view *const *out,
                                 const struct bp_kernel *k)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
     for (uint32_t v = 0; v < BP_VAR_COUNT; v++) {
-        if (!(site->bound >> v & 1)) continue;
-        if (!(k->types[v] >> site->dtype[v] & 1)) return "does not take the dtypes";
-        if (!(site->device->properties.dtypes >> site->dtype[v] & 1))
+        if (!(inv->bound >> v & 1)) continue;
+        if (!(k->types[v] >> inv->dtype[v] & 1)) return "does not take the dtypes";
+        if (!(inv->device->properties.dtypes >> inv->dtype[v] & 1))
             return "takes dtypes that the device does not hold";
     }
-    if (k->attrs_size < op->attrs_size && !bp_attrs_tail_zero(op, site->attrs, k->attrs_size))
+    if (k->attrs_size < op->attrs_size && !bp_attrs_tail_zero(op, inv->attrs, k->attrs_size))
         return "is older than an attribute that is set";
-    if (uses_unknown(site, k)) return "is older than an input or output that is used";
+    if (uses_unknown(inv, k)) return "is older than an input or output that is used";
     if (!(k->flags & BP_KERNEL_STRIDED) &&
-        (any_strided(site->in, site->n_in) || any_strided(out, site->n_out)))
+        (any_strided(inv->in, inv->n_in) || any_strided(out, inv->n_out)))
         return "takes contiguous tensors only";
-    if (site->in_place && !(k->flags & BP_KERNEL_IN_PLACE)) return "does not write over its input";
+    if (inv->in_place && !(k->flags & BP_KERNEL_IN_PLACE)) return "does not write over its input";
     return NULL;
 }
 
 /* Returns the kernel rows of the call's operator, a part of the entry's list, best first. */
-static const struct bp_kernel **rows_of(const struct bp_invocation *site, uint32_t *out_n)
+static const struct bp_kernel **rows_of(const struct bp_invocation *inv, uint32_t *out_n)
 {
-    const struct bp_plugin_entry *entry = site->device->entry;
-    uintptr_t op = (uintptr_t)site->row->info.name;
+    const struct bp_plugin_entry *entry = inv->device->entry;
+    uintptr_t op = (uintptr_t)inv->row->info.name;
     uint32_t low = 0, high = entry->n_kernel, end;
 
     while (low < high) {
@@ -60,49 +60,49 @@ static const struct bp_kernel **rows_of(const struct bp_invocation *site, uint32
         if ((uintptr_t)entry->kernel_best[middle]->op < op) low = middle + 1;
         else high = middle;
     }
-    for (end = low; end < entry->n_kernel && entry->kernel_best[end]->op == site->row->info.name;)
+    for (end = low; end < entry->n_kernel && entry->kernel_best[end]->op == inv->row->info.name;)
         end++;
     *out_n = end - low;
     return entry->kernel_best ? entry->kernel_best + low : NULL;
 }
 
-bool bp_select_strided(const struct bp_invocation *site)
+bool bp_select_strided(const struct bp_invocation *inv)
 {
-    const struct bp_plugin_entry *entry = site->device->entry;
+    const struct bp_plugin_entry *entry = inv->device->entry;
     uint32_t n;
-    const struct bp_kernel **rows = rows_of(site, &n);
+    const struct bp_kernel **rows = rows_of(inv, &n);
 
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_kernel *k = rows[i];
         bool fits = k->flags & BP_KERNEL_STRIDED && !entry->kernel_reason[k - entry->kernel];
         for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
-            fits &= !(site->bound >> v & 1) || k->types[v] >> site->dtype[v] & 1;
-        if (fits && (!site->kernel || !strcmp(k->name, site->kernel))) return true;
+            fits &= !(inv->bound >> v & 1) || k->types[v] >> inv->dtype[v] & 1;
+        if (fits && (!inv->kernel || !strcmp(k->name, inv->kernel))) return true;
     }
     return false;
 }
 
-static bool is_wanted(const struct bp_invocation *site, const struct bp_kernel *k)
+static bool is_wanted(const struct bp_invocation *inv, const struct bp_kernel *k)
 {
-    return !site->kernel || !strcmp(k->name, site->kernel);
+    return !inv->kernel || !strcmp(k->name, inv->kernel);
 }
 
 /* Returns the reason why a kernel row is no candidate; NULL if it is one. */
-static const char *select_refused(const struct bp_invocation *site,
-                                  const struct bp_view *const *out, const struct bp_kernel *k)
+static const char *select_refused(const struct bp_invocation *inv, const struct bp_view *const *out,
+                                  const struct bp_kernel *k)
 {
-    const struct bp_plugin_entry *entry = site->device->entry;
+    const struct bp_plugin_entry *entry = inv->device->entry;
     const char *reason = entry->kernel_reason[k - entry->kernel];
 
-    return reason ? reason : select_unfit(site, out, k);
+    return reason ? reason : select_unfit(inv, out, k);
 }
 
 /* Checks the plan's workspace; the limits are those of a device's alignment. An invalid plan is
  * destroyed immediately. */
-static enum bp_status check_plan(const struct bp_invocation *site, const struct bp_kernel *k,
+static enum bp_status check_plan(const struct bp_invocation *inv, const struct bp_kernel *k,
                                  const struct bp_plan *plan)
 {
-    struct bp_plugin_entry *entry = site->device->entry;
+    struct bp_plugin_entry *entry = inv->device->entry;
     uint64_t alignment = plan->workspace_alignment;
 
     if (!(alignment & (alignment - 1)) && alignment <= 1 << 20 &&
@@ -129,97 +129,97 @@ static enum bp_status select_prepare(struct bp_plugin_entry *entry, const struct
 
 /* Calls the kernel's prepare or accepts. BP_ERR_UNSUPPORTED: the next row is tried. Other failures
  * end the call. */
-static enum bp_status select_ask(const struct bp_invocation *site, const struct bp_view *const *out,
-                                 const struct bp_kernel *k, struct bp_plan *out_plan)
+static enum bp_status select_query(const struct bp_invocation *inv,
+                                   const struct bp_view *const *out, const struct bp_kernel *k,
+                                   struct bp_plan *out_plan)
 {
-    struct bp_plugin_entry *entry = site->device->entry;
+    struct bp_plugin_entry *entry = inv->device->entry;
     struct bp_plan plan = {.size = sizeof plan};
     uint64_t constant[BP_FLAT_MAX];
     struct bp_prep prep = {
         .size = sizeof prep, .kernel = bp_kernel_registered(entry, k),
-        .in = site->in, .out = out, .in_at = site->in_at, .out_at = site->out_at,
-        .n_in = site->n_in, .n_out = site->n_out,
-        .attrs = site->attrs, .device = site->device->index, .width = site->device->core->width,
+        .in = inv->in, .out = out, .in_at = inv->in_at, .out_at = inv->out_at,
+        .n_in = inv->n_in, .n_out = inv->n_out,
+        .attrs = inv->attrs, .device = inv->device->index, .width = inv->device->core->width,
         .constant = constant,
     };
     enum bp_status status = BP_OK;
 
-    for (uint32_t i = 0; i < site->n_in; i++) constant[i] = site->constant[i].id;
+    for (uint32_t i = 0; i < inv->n_in; i++) constant[i] = inv->constant[i].id;
     if (k->prepare) TRY(bp_process_busy_begin());
     bp_error_enter();
     if (k->prepare) status = select_prepare(entry, k, &prep, &plan);
     else if (k->accepts) status = k->accepts(entry->self, &prep);
     if (k->prepare) bp_exit_reregister(prep.kernel), bp_process_busy_end();
-    if (status == BP_OK) status = check_plan(site, k, &plan);
+    if (status == BP_OK) status = check_plan(inv, k, &plan);
     if (status == BP_OK) *out_plan = plan;
     return status == BP_ERR_UNSUPPORTED ? status
-                                        : bp_device_leave(site->device, status, k->name);
+                                        : bp_device_leave(inv->device, status, k->name);
 }
 
 /* Returns BP_ERR_NO_KERNEL with the message on this thread; `rows` kernel rows of the operator were
  * rejected. */
-static enum bp_status no_kernel(const struct bp_invocation *site, uint32_t rows)
+static enum bp_status no_kernel(const struct bp_invocation *inv, uint32_t rows)
 {
-    bp_error_set_operator(site->row->info.name, rows);
+    bp_error_set_operator(inv->row->info.name, rows);
     return BP_ERR_NO_KERNEL;
 }
 
 /* Writes the reason for each kernel row, after no row was found. */
-static enum bp_status select_none(const struct bp_invocation *site,
-                                  const struct bp_view *const *out)
+static enum bp_status select_none(const struct bp_invocation *inv, const struct bp_view *const *out)
 {
-    const char *op = site->row->info.name, *device = site->device->name;
+    const char *op = inv->row->info.name, *device = inv->device->name;
     const struct bp_kernel **row;
     char text[900] = "";
     size_t used = 0;
     uint32_t n, passed = 0;
 
-    row = rows_of(site, &n);
+    row = rows_of(inv, &n);
     for (uint32_t i = 0; i < n; i++) {
         const char *why;
-        if (!is_wanted(site, row[i])) continue;
+        if (!is_wanted(inv, row[i])) continue;
         passed++;
         if (used >= sizeof text) continue;
-        why = select_refused(site, out, row[i]);
+        why = select_refused(inv, out, row[i]);
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s: %s", used ? "; " : "",
                                  row[i]->name, why ? why : "does not take this configuration");
     }
-    if (!passed && site->kernel)
+    if (!passed && inv->kernel)
         return bp_error(BP_ERR_NOT_FOUND, "%s: %s has no kernel row named %s for it", op, device,
-                        site->kernel);
+                        inv->kernel);
     if (!passed)
         bp_error_write("%s: %s has no kernel for it (`bp ops --device %s` lists what it has)", op,
                        device, device);
     else bp_error_write("%s: no kernel of %s takes this call: %s", op, device, text);
-    return no_kernel(site, passed);
+    return no_kernel(inv, passed);
 }
 
 /* Selects the best row that supports the call. preferred: only rows with the name site->prefer;
  * otherwise only the others. */
-static enum bp_status select_of(const struct bp_invocation *site, const struct bp_view *const *out,
+static enum bp_status select_of(const struct bp_invocation *inv, const struct bp_view *const *out,
                                 bool preferred, struct bp_choice *out_choice)
 {
     const struct bp_kernel **row;
     uint32_t n;
 
-    row = rows_of(site, &n);
+    row = rows_of(inv, &n);
     for (uint32_t i = 0; i < n; i++) {
         enum bp_status status;
-        if ((site->prefer && !strcmp(row[i]->name, site->prefer)) != preferred) continue;
-        if (!is_wanted(site, row[i]) || select_refused(site, out, row[i])) continue;
-        status = select_ask(site, out, row[i], &out_choice->plan);
+        if ((inv->prefer && !strcmp(row[i]->name, inv->prefer)) != preferred) continue;
+        if (!is_wanted(inv, row[i]) || select_refused(inv, out, row[i])) continue;
+        status = select_query(inv, out, row[i], &out_choice->plan);
         if (status == BP_OK) out_choice->kernel = row[i];
         if (status != BP_ERR_UNSUPPORTED) return status;
     }
     return BP_ERR_UNSUPPORTED;
 }
 
-enum bp_status bp_select(const struct bp_invocation *site, const struct bp_view *const *out,
+enum bp_status bp_select(const struct bp_invocation *inv, const struct bp_view *const *out,
                          struct bp_choice *out_choice)
 {
     enum bp_status status = BP_ERR_UNSUPPORTED;
 
-    if (site->prefer) status = select_of(site, out, true, out_choice);
-    if (status == BP_ERR_UNSUPPORTED) status = select_of(site, out, false, out_choice);
-    return status == BP_ERR_UNSUPPORTED ? select_none(site, out) : status;
+    if (inv->prefer) status = select_of(inv, out, true, out_choice);
+    if (status == BP_ERR_UNSUPPORTED) status = select_of(inv, out, false, out_choice);
+    return status == BP_ERR_UNSUPPORTED ? select_none(inv, out) : status;
 }

@@ -23,7 +23,7 @@ static inline int64_t bp_shape_extent_back(const struct bp_view *v, uint32_t i)
 
 /* Checks an axis attribute for a tensor of this rank, and returns it counted from the first
  * axis. */
-enum bp_status bp_shape_axis(const struct bp_invocation *site, int64_t axis, uint32_t rank,
+enum bp_status bp_shape_axis(const struct bp_invocation *inv, int64_t axis, uint32_t rank,
                              uint32_t *out_axis);
 
 /* The attributes that describe a slice with steps. */
@@ -33,18 +33,18 @@ struct bp_shape_slices {
 
 /* Checks that the lists have equal lengths, and returns the axis of each entry; no axis may occur
  * twice. */
-enum bp_status bp_shape_check_slices(const struct bp_invocation *site,
+enum bp_status bp_shape_check_slices(const struct bp_invocation *inv,
                                      const struct bp_shape_slices *s, uint32_t rank,
                                      uint32_t out_axis[BP_RANK_MAX]);
 
 /* Computes the shape to which the inputs of n ports broadcast. Absent inputs do not count. The last
  * `skip` axes are not set. */
-enum bp_status bp_shape_broadcast(const struct bp_invocation *site, const uint32_t *port,
-                                  uint32_t n, uint32_t skip, struct bp_type *out);
+enum bp_status bp_shape_broadcast(const struct bp_invocation *inv, const uint32_t *port, uint32_t n,
+                                  uint32_t skip, struct bp_type *out);
 
 /* Computes the shape of x without axes (n 0: all); an axis may be listed only once. keep: reduced
  * axes stay, with extent 1. */
-enum bp_status bp_shape_reduce(const struct bp_invocation *site, const struct bp_view *x,
+enum bp_status bp_shape_reduce(const struct bp_invocation *inv, const struct bp_view *x,
                                struct bp_dims axes, bool keep, struct bp_type *out);
 
 /* Computes the shape of conv(x, w); attrs begins with the members of conv's attributes. */
@@ -52,7 +52,7 @@ enum bp_status bp_shape_conv(const char *op, const struct bp_view *x, const stru
                              const void *attrs, struct bp_type *out);
 
 /* Checks that the input of port has the rank and shape of expected. */
-enum bp_status bp_shape_expect(const struct bp_invocation *site, uint32_t port,
+enum bp_status bp_shape_expect(const struct bp_invocation *inv, uint32_t port,
                                const struct bp_type *expected);
 
 #endif

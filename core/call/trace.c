@@ -140,28 +140,28 @@ enum bp_status bp_graph_value_of(struct bp_graph *graph, struct bp_tensor *tenso
     return BP_OK;
 }
 
-static void take_site(struct bp_node *node, const struct bp_invocation *site)
+static void take_invocation(struct bp_node *node, const struct bp_invocation *inv)
 {
-    node->row = site->row;
-    node->n_in = site->n_in;
-    node->n_out = site->n_out;
-    node->want = site->want;
-    node->bound = site->bound;
-    memcpy(node->dtype, site->dtype, sizeof node->dtype);
-    memcpy(node->in_at, site->in_at, sizeof node->in_at);
-    memcpy(node->out_at, site->out_at, sizeof node->out_at);
+    node->row = inv->row;
+    node->n_in = inv->n_in;
+    node->n_out = inv->n_out;
+    node->want = inv->want;
+    node->bound = inv->bound;
+    memcpy(node->dtype, inv->dtype, sizeof node->dtype);
+    memcpy(node->in_at, inv->in_at, sizeof node->in_at);
+    memcpy(node->out_at, inv->out_at, sizeof node->out_at);
 }
 
 /* Adds the values of the results, and creates their tensors. */
-static enum bp_status add_results(struct bp_graph *graph, const struct bp_invocation *site,
+static enum bp_status add_results(struct bp_graph *graph, const struct bp_invocation *inv,
                                   struct bp_node *node, struct bp_tensor **out)
 {
-    for (uint32_t i = 0; i < site->n_out; i++) {
+    for (uint32_t i = 0; i < inv->n_out; i++) {
         char name[NAME_MAX_OWN];
         struct bp_value *v;
         node->out[i] = BP_NO_VALUE;
-        if (!bp_invocation_wants(site, i)) continue;
-        TRY(add_value(graph, &site->out[i], BP_VALUE_RESULT));
+        if (!bp_invocation_wants(inv, i)) continue;
+        TRY(add_value(graph, &inv->out[i], BP_VALUE_RESULT));
         v = &graph->value[graph->n_value - 1];
         v->node = graph->n_node;
         v->output = i;
@@ -173,7 +173,7 @@ static enum bp_status add_results(struct bp_graph *graph, const struct bp_invoca
     return BP_OK;
 }
 
-static enum bp_status add_node(struct bp_graph *graph, struct bp_invocation *site,
+static enum bp_status add_node(struct bp_graph *graph, struct bp_invocation *inv,
                                struct bp_tensor *const *in, struct bp_tensor **out)
 {
     struct bp_node node = {0};
@@ -182,28 +182,28 @@ static enum bp_status add_node(struct bp_graph *graph, struct bp_invocation *sit
     char name[NAME_MAX_OWN];
 
     TRY(trace_make_room(&graph->node, graph->n_node, &graph->room_node, sizeof *graph->node));
-    take_site(&node, site);
-    own_name(graph, site->row->info.name, graph->n_node, name);
+    take_invocation(&node, inv);
+    own_name(graph, inv->row->info.name, graph->n_node, name);
     node.name = strdup(name);
     node.in = malloc((node.n_in + node.n_out + 1) * sizeof *node.in);
-    if (site->kernel) node.kernel = strdup(site->kernel);
-    if (!node.name || !node.in || (site->kernel && !node.kernel)) status = no_memory();
+    if (inv->kernel) node.kernel = strdup(inv->kernel);
+    if (!node.name || !node.in || (inv->kernel && !node.kernel)) status = no_memory();
     node.out = node.in ? node.in + node.n_in : NULL;
     for (uint32_t i = 0; i < node.n_in && status == BP_OK; i++) {
         node.in[i] = BP_NO_VALUE;
         if (in[i]) status = bp_graph_value_of(graph, in[i], &node.in[i]);
     }
-    if (status == BP_OK) status = add_results(graph, site, &node, out);
+    if (status == BP_OK) status = add_results(graph, inv, &node, out);
     if (status) {
-        for (uint32_t i = 0; i < site->n_out; i++) bp_tensor_destroy(out[i]), out[i] = NULL;
+        for (uint32_t i = 0; i < inv->n_out; i++) bp_tensor_destroy(out[i]), out[i] = NULL;
         while (graph->n_value > values) drop_value(graph);
         free(node.name);
         free(node.kernel);
         free(node.in);
         return status;
     }
-    node.attrs = site->attrs;
-    site->attrs = NULL;
+    node.attrs = inv->attrs;
+    inv->attrs = NULL;
     graph->node[graph->n_node++] = node;
     return BP_OK;
 }
@@ -215,7 +215,7 @@ enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call
     struct bp_tensor *flat[BP_FLAT_MAX];
     struct bp_call filled = {.size = sizeof filled, .op = call->op, .in = call->in,
                              .n_in = call->n_in, .attrs = call->attrs};
-    struct bp_invocation site;
+    struct bp_invocation inv;
     void *attrs = NULL;
     enum bp_status status = BP_OK;
 
@@ -224,11 +224,11 @@ enum bp_status bp_graph_trace(struct bp_graph *graph, const struct bp_call *call
         TRY(bp_host_values(NULL, row, call->in, call->n_in, call->attrs, &attrs));
     if (attrs) filled.attrs = attrs;
     if (BP_HAS(call, kernel)) filled.kernel = call->kernel;
-    status = bp_invocation_init(&site, NULL, graph, &filled, want, n_out);
+    status = bp_invocation_init(&inv, NULL, graph, &filled, want, n_out);
     if (status == BP_OK) {
-        bp_invocation_flatten(&site, call, flat);
-        status = add_node(graph, &site, flat, out);
-        bp_invocation_finish(&site);
+        bp_invocation_flatten(&inv, call, flat);
+        status = add_node(graph, &inv, flat, out);
+        bp_invocation_finish(&inv);
     }
     free(attrs);
     return status;
@@ -298,32 +298,32 @@ enum bp_status bp_graph_name(struct bp_graph *graph, struct bp_tensor *tensor, c
 }
 
 void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node,
-                        struct bp_device *device, struct bp_invocation *site)
+                        struct bp_device *device, struct bp_invocation *inv)
 {
-    site->row = node->row;
-    site->device = device;
-    site->graph = NULL;
-    site->attrs = node->attrs;
-    site->kernel = site->prefer = NULL;
-    site->decompose = site->in_place = site->view_copies = false;
-    site->n_in = node->n_in;
-    site->n_out = node->n_out;
-    site->want = node->want;
-    site->bound = node->bound;
-    memcpy(site->dtype, node->dtype, sizeof site->dtype);
-    memcpy(site->in_at, node->in_at, sizeof site->in_at);
-    memcpy(site->out_at, node->out_at, sizeof site->out_at);
+    inv->row = node->row;
+    inv->device = device;
+    inv->graph = NULL;
+    inv->attrs = node->attrs;
+    inv->kernel = inv->prefer = NULL;
+    inv->decompose = inv->in_place = inv->view_copies = false;
+    inv->n_in = node->n_in;
+    inv->n_out = node->n_out;
+    inv->want = node->want;
+    inv->bound = node->bound;
+    memcpy(inv->dtype, node->dtype, sizeof inv->dtype);
+    memcpy(inv->in_at, node->in_at, sizeof inv->in_at);
+    memcpy(inv->out_at, node->out_at, sizeof inv->out_at);
     for (uint32_t i = 0; i < node->n_in; i++) {
-        site->in[i] = NULL;
-        site->constant[i] = (struct bp_constant){0};
+        inv->in[i] = NULL;
+        inv->constant[i] = (struct bp_constant){0};
     }
     for (uint32_t i = 0; i < node->n_out; i++) {
         const struct bp_typed_view *type;
-        site->given[i] = NULL;
-        site->out[i] = (struct bp_type){0};
+        inv->given[i] = NULL;
+        inv->out[i] = (struct bp_type){0};
         if (node->out[i] == BP_NO_VALUE) continue;
         type = graph->value[node->out[i]].type;
-        site->out[i] = (struct bp_type){.dtype = type->view.dtype, .rank = type->view.rank};
-        memcpy(site->out[i].shape, type->shape, sizeof site->out[i].shape);
+        inv->out[i] = (struct bp_type){.dtype = type->view.dtype, .rank = type->view.rank};
+        memcpy(inv->out[i].shape, type->shape, sizeof inv->out[i].shape);
     }
 }

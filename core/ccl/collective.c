@@ -99,7 +99,7 @@ static const struct row table[] = {
     {BP_COMM_ALL_REDUCE, ANY, 4 << 10, BP_ALGORITHM_WINDOW},
     {ANY, 2, 4 << 10, BP_ALGORITHM_WINDOW},
     {ANY, ANY, 2 << 10, BP_ALGORITHM_WINDOW},
-    {ANY, ANY, UINT64_MAX, BP_ALGORITHM_DIRECT},
+    {ANY, ANY, UINT64_MAX, BP_ALGORITHM_ZERO_COPY},
 };
 
 static struct row own[ROWS];
@@ -108,7 +108,7 @@ static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
 static const char *const names[] = {[BP_ALGORITHM_INLINE] = "inline",
                                     [BP_ALGORITHM_WINDOW] = "window",
-                                    [BP_ALGORITHM_DIRECT] = "direct"};
+                                    [BP_ALGORITHM_ZERO_COPY] = "direct"};
 
 static bool parse_word(const char **text, char end, char *word, size_t size)
 {

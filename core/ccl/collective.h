@@ -54,7 +54,7 @@ enum bp_algorithm {
     BP_ALGORITHM_WINDOW, /* through the windows (bounce buffers), piece by piece */
     /* Between the ranks' buffers; each rank computes a share. If one of the buffers cannot be
      * reached, through the windows. */
-    BP_ALGORITHM_DIRECT,
+    BP_ALGORITHM_ZERO_COPY,
 };
 
 /* Formats the call: "all_reduce sum of 1024 f32". Returns text. */

@@ -320,20 +320,20 @@ const char *bp_comm_algorithm(struct bp_comm *comm, enum bp_comm_call call, uint
     static const char *const direct[] = {"direct, by mapped memory", "direct, by the kernel",
                                          "through windows"};
     const struct bp_shm_rank *b = bp_comm_is(comm) ? comm->shm : NULL;
-    size_t way;
+    size_t path;
 
     if (!b || call >= BP_COMM_CALL_COUNT) return NULL;
     if (comm->native && call != BP_COMM_BARRIER) return bp_transports[BP_TRANSPORT_NATIVE].name;
     if (comm->net || !comm->device->is_inline || !comm->device->host_visible)
         return comm->algorithm_text;
-    way = b->peers.access_mask & BP_ACCESS_MAP ? 0 : b->peers.access_mask & BP_ACCESS_VM ? 1 : 2;
+    path = b->peers.access_mask & BP_ACCESS_MAP ? 0 : b->peers.access_mask & BP_ACCESS_VM ? 1 : 2;
     if (call == BP_COMM_SEND || call == BP_COMM_RECV)
-        return bytes <= BP_SHM_MESSAGE_BYTES ? "through a slot" : direct[way];
+        return bytes <= BP_SHM_MESSAGE_BYTES ? "through a slot" : direct[path];
     switch (bp_algorithm_find(call, comm->size, bytes)) {
     case BP_ALGORITHM_INLINE: return "inline";
     case BP_ALGORITHM_WINDOW: return "through windows";
     default: break;
     }
     if (call == BP_COMM_ALL_TO_ALL_RAGGED) return "through windows";
-    return direct[way];
+    return direct[path];
 }

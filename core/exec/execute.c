@@ -64,7 +64,7 @@ static void exec_take_inputs(struct execution *e, struct bp_tensor *const *in)
             e->value[v] = bp_tensor_retain(g->value[v].constant);
 }
 
-static enum bp_status run_node(struct execution *e, uint32_t number)
+static enum bp_status graph_run_node(struct execution *e, uint32_t number)
 {
     const struct bp_node *node = &e->graph->node[number];
     const struct bp_opinfo *op = &node->row->info;
@@ -100,12 +100,12 @@ static void exec_let_go(struct execution *e, uint32_t number)
     }
 }
 
-static enum bp_status run_nodes(struct execution *e)
+static enum bp_status graph_run_nodes(struct execution *e)
 {
     for (uint32_t n = 0; n < e->graph->n_node; n++) {
         enum bp_status status;
         e->stream->timeline->node = e->graph->node[n].name; /* for later failures in a queue */
-        status = run_node(e, n);
+        status = graph_run_node(e, n);
         e->stream->timeline->node = NULL;
         if (status)
             return bp_error_more(status, "node %s: %s", e->graph->node[n].name, bp_error_message());
@@ -226,7 +226,7 @@ enum bp_status bp_graph_execute(const struct bp_graph *graph, struct bp_stream *
         find_last_uses(&e);
         exec_take_inputs(&e, in);
         take_given(&e, out);
-        status = run_nodes(&e);
+        status = graph_run_nodes(&e);
     }
     if (status == BP_OK) status = give_outputs(&e, out);
     for (uint32_t v = 0; e.value && v < graph->n_value; v++) bp_tensor_destroy(e.value[v]);

@@ -103,7 +103,7 @@ void bp_program_destroy(struct bp_program *p)
 
 /* ---- recording ---- */
 
-static enum bp_status make_places(struct bp_program *p, struct bp_timeline *home)
+static enum bp_status make_places(struct bp_program *p, struct bp_timeline *owner)
 {
     const struct bp_graph *g = p->graph;
 
@@ -111,7 +111,7 @@ static enum bp_status make_places(struct bp_program *p, struct bp_timeline *home
         const struct bp_typed_view *v = g->value[g->input[i]].type;
         struct bp_type type = {.dtype = v->view.dtype, .rank = v->view.rank};
         memcpy(type.shape, v->shape, sizeof type.shape);
-        TRY(bp_tensor_create_typed(p->device, home, &type, &p->place[i]));
+        TRY(bp_tensor_create_typed(p->device, owner, &type, &p->place[i]));
     }
     return BP_OK;
 }

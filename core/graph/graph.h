@@ -143,6 +143,6 @@ bool bp_value_is_smooth(const struct bp_graph *graph, uint32_t value);
 /* Fills an invocation for a node on a device, except its inputs. The attributes still belong to the
  * node. */
 void bp_node_invocation(const struct bp_graph *graph, const struct bp_node *node,
-                        struct bp_device *device, struct bp_invocation *site);
+                        struct bp_device *device, struct bp_invocation *inv);
 
 #endif

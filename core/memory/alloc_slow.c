@@ -118,7 +118,7 @@ static struct bp_buffer *alloc_borrow(struct loan *loan, uint64_t *out_stamp)
     bp_heap_flush(&from->heap);
     block = bp_heap_search(&from->heap, loan->r->n, alloc_fits, loan);
     if (block) {
-        buffer = bp_pool_init_storage(from, block, loan->r->size);
+        buffer = bp_pool_init_buffer(from, block, loan->r->size);
         *out_stamp = block->stamp;
     }
     if (block && !bp_users_add(&buffer->deferred.users, borrower, 0)) {
@@ -296,7 +296,7 @@ static void alloc_describe_pool(struct bp_pool *pool, void *ctx)
 {
     struct alloc_text *t = ctx;
     struct bp_pool_stats s = {.size = sizeof s};
-    char who[48] = "memory of no stream";
+    char owner[48] = "memory of no stream";
 
     bp_pool_stats(pool, &s);
     t->sum.reserved += s.reserved;
@@ -306,12 +306,13 @@ static void alloc_describe_pool(struct bp_pool *pool, void *ctx)
     if (t->sum.largest_free < s.largest_free) t->sum.largest_free = s.largest_free;
     if (!s.reserved || t->used >= sizeof t->s) return;
     if (s.stream)
-        snprintf(who, sizeof who, "%sstream %u", s.captured ? "a capture of " : "", s.stream);
-    if (s.space) snprintf(who + strlen(who), sizeof who - strlen(who), " (space %u)", s.space);
+        snprintf(owner, sizeof owner, "%sstream %u", s.captured ? "a capture of " : "", s.stream);
+    if (s.space)
+        snprintf(owner + strlen(owner), sizeof owner - strlen(owner), " (space %u)", s.space);
     t->used += (size_t)snprintf(t->s + t->used, sizeof t->s - t->used,
                                 "%s%s has %" PRIu64 ": allocated %" PRIu64 ", pending %" PRIu64
                                 ", free %" PRIu64,
-                                t->pools++ ? "; " : "", who, s.reserved, s.allocated, s.pending,
+                                t->pools++ ? "; " : "", owner, s.reserved, s.allocated, s.pending,
                                 s.free);
 }
 
@@ -399,7 +400,7 @@ static enum bp_status alloc_find_captured(struct alloc_request *r)
 }
 
 enum bp_status bp_memory_alloc_slow(struct bp_pool *pool, uint64_t size,
-                                    struct bp_buffer **out_storage)
+                                    struct bp_buffer **out_buffer)
 {
     struct alloc_request r = {.pool = pool, .device = pool->device, .size = size};
     enum bp_status status;
@@ -413,6 +414,6 @@ enum bp_status bp_memory_alloc_slow(struct bp_pool *pool, uint64_t size,
     if (status) return status;
     if (r.path < BP_PATH_COUNT)
         atomic_fetch_add_explicit(&r.device->memory->paths[r.path], 1, memory_order_relaxed);
-    *out_storage = r.buffer;
+    *out_buffer = r.buffer;
     return BP_OK;
 }

@@ -6,9 +6,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static enum bp_status storage_create_slow(struct bp_device *device, struct bp_timeline *owner,
-                                          uint32_t space, uint64_t size,
-                                          struct bp_buffer **out_storage)
+static enum bp_status buffer_create_slow(struct bp_device *device, struct bp_timeline *owner,
+                                         uint32_t space, uint64_t size,
+                                         struct bp_buffer **out_buffer)
 {
     struct bp_pool *pool;
 
@@ -19,11 +19,11 @@ static enum bp_status storage_create_slow(struct bp_device *device, struct bp_ti
                         device->name, size);
     pool = bp_pool_get(owner, space);
     if (!pool) return BP_ERR_MEMORY;
-    if (size) return bp_memory_alloc_slow(pool, size, out_storage);
+    if (size) return bp_memory_alloc_slow(pool, size, out_buffer);
     bp_pool_lock(pool);
-    *out_storage = bp_pool_alloc(pool, 0);
+    *out_buffer = bp_pool_alloc(pool, 0);
     bp_pool_unlock(pool);
-    return *out_storage ? BP_OK : bp_error(BP_ERR_MEMORY, "no host memory for a storage");
+    return *out_buffer ? BP_OK : bp_error(BP_ERR_MEMORY, "no host memory for a storage");
 }
 
 void *bp_buffer_host_address(const struct bp_buffer *buffer)
@@ -39,7 +39,7 @@ void *bp_buffer_host_address(const struct bp_buffer *buffer)
 }
 
 enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *owner,
-                                  uint32_t space, uint64_t size, struct bp_buffer **out_storage)
+                                  uint32_t space, uint64_t size, struct bp_buffer **out_buffer)
 {
     struct bp_buffer *buffer = NULL;
     struct bp_pool *pool = NULL;
@@ -52,8 +52,8 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
         buffer = bp_pool_alloc(pool, size);
         bp_pool_unlock(pool);
     }
-    if (!buffer) TRY(storage_create_slow(device, owner, space, size, &buffer));
-    *out_storage = buffer;
+    if (!buffer) TRY(buffer_create_slow(device, owner, space, size, &buffer));
+    *out_buffer = buffer;
     return BP_OK;
 }
 
@@ -61,7 +61,7 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
  * the host timeline, so that every use by a stream is recorded. The deferred release holds no
  * reference to the device: the end of the device waits for that work. A forked child releases
  * nothing. */
-static void storage_release_imported(struct bp_buffer *buffer)
+static void buffer_release_imported(struct bp_buffer *buffer)
 {
     struct bp_device *device = buffer->device;
 
@@ -74,7 +74,7 @@ static void storage_release_imported(struct bp_buffer *buffer)
  * reference for the time of the free; dropping it may destroy the device. Other threads find
  * devices without references under the core's lock, therefore the reference is taken under that
  * lock. */
-static void storage_release_last(struct bp_buffer *buffer)
+static void buffer_release_last(struct bp_buffer *buffer)
 {
     struct bp_device *device = buffer->device;
     struct bp_core *core = device->core;
@@ -99,13 +99,13 @@ void bp_buffer_release(struct bp_buffer *buffer)
             atomic_load_explicit(&buffer->access, memory_order_relaxed) == BP_ACCESS_FROZEN, 0))
         buffer->device->invalidate_calls(buffer->device, buffer->id);
     if (!pool) {
-        storage_release_imported(buffer);
+        buffer_release_imported(buffer);
         return;
     }
     bp_pool_lock(pool);
     if (pool->counts.live == 1 && !atomic_load(&pool->device->refs)) {
         bp_pool_unlock(pool);
-        storage_release_last(buffer);
+        buffer_release_last(buffer);
         return;
     }
     bp_pool_free(pool, buffer);
@@ -140,20 +140,20 @@ enum bp_status bp_memory_init(struct bp_device *device)
 
 /* At the end of the device: pools are freed before timelines, because the plugin may still be
  * called; spans are freed before the segments that contain them. */
-static void storage_release_spans(struct bp_pool *pool, void *ctx)
+static void buffer_release_spans(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     bp_pool_release_spans(pool);
 }
 
-static void storage_destroy_pool(struct bp_pool *pool, void *ctx)
+static void buffer_destroy_pool(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     atomic_store(&pool->owner->pool[pool->space], NULL);
     bp_pool_destroy(pool);
 }
 
-static void storage_finish_users(struct bp_pool *pool, void *ctx)
+static void buffer_finish_users(struct bp_pool *pool, void *ctx)
 {
     (void)ctx;
     for (struct bp_link *l = pool->pending.next; l != &pool->pending; l = l->next)
@@ -165,9 +165,9 @@ void bp_memory_finish(struct bp_device *device)
     struct bp_memory_state *m = device->memory;
 
     if (!m) return;
-    bp_pools_visit(device, BP_SPACES, storage_finish_users, NULL);
-    bp_pools_visit(device, BP_SPACES, storage_release_spans, NULL);
-    bp_pools_visit(device, BP_SPACES, storage_destroy_pool, NULL);
+    bp_pools_visit(device, BP_SPACES, buffer_finish_users, NULL);
+    bp_pools_visit(device, BP_SPACES, buffer_release_spans, NULL);
+    bp_pools_visit(device, BP_SPACES, buffer_destroy_pool, NULL);
     pthread_cond_destroy(&m->shrunk);
     pthread_cond_destroy(&m->reported);
     pthread_mutex_destroy(&m->lock);

@@ -3,17 +3,17 @@
  * other processes, and trim. */
 #include "pool.h"
 
-static bool storage_is(const struct bp_buffer *buffer)
+static bool buffer_is(const struct bp_buffer *buffer)
 {
     return bp_magic_is(buffer ? buffer->magic : 0, BP_MAGIC_BUFFER);
 }
 
 enum bp_status bp_buffer_create(struct bp_device *device, struct bp_stream *stream,
-                                enum bp_space space, uint64_t size, struct bp_buffer **out_storage)
+                                enum bp_space space, uint64_t size, struct bp_buffer **out_buffer)
 {
     if (!bp_device_is(device)) return bp_not_a("device");
     if (stream && !bp_stream_is(stream)) return bp_not_a("stream");
-    if (!out_storage) return bp_error(BP_ERR_INVALID, "bp_buffer_create: out_storage is NULL");
+    if (!out_buffer) return bp_error(BP_ERR_INVALID, "bp_buffer_create: out_storage is NULL");
     if (stream && stream->device != device)
         return bp_error(BP_ERR_INVALID,
                         "bp_buffer_create: memory of %s for a stream of %s%s: give a stream of the "
@@ -21,19 +21,19 @@ enum bp_status bp_buffer_create(struct bp_device *device, struct bp_stream *stre
                         device->name, stream->device->name,
                         bp_device_qualifier(stream->device, device));
     return bp_buffer_allocate(device, stream ? stream->timeline : device->host, space, size,
-                              out_storage);
+                              out_buffer);
 }
 
 void bp_buffer_destroy(struct bp_buffer *buffer)
 {
-    if (storage_is(buffer)) bp_buffer_release(buffer);
+    if (buffer_is(buffer)) bp_buffer_release(buffer);
 }
 
 enum bp_status bp_buffer_get_info(struct bp_buffer *buffer, struct bp_buffer_info *out)
 {
     struct bp_buffer_info info = {.size = sizeof info};
 
-    if (!storage_is(buffer)) return bp_not_a("storage");
+    if (!buffer_is(buffer)) return bp_not_a("storage");
     info.device = buffer->device;
     info.handle = buffer->memory.handle;
     info.data = buffer->memory.data;
@@ -52,7 +52,7 @@ enum bp_status bp_buffer_export(struct bp_buffer *buffer, int32_t *out_fd, uint6
     uint64_t offset;
     int32_t fd;
 
-    if (!storage_is(buffer)) return bp_not_a("storage");
+    if (!buffer_is(buffer)) return bp_not_a("storage");
     if (!out_fd || !out_offset)
         return bp_error(BP_ERR_INVALID, "bp_buffer_export: out_fd or out_offset is NULL");
     device = buffer->device;

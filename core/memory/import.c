@@ -22,7 +22,7 @@ static void import_release(struct bp_deferred *deferred)
 
 enum bp_status bp_buffer_import(struct bp_device *device, const struct bp_memory *memory,
                                 uint64_t size, uint32_t space, void (*release)(void *ctx),
-                                void *ctx, struct bp_buffer **out_storage)
+                                void *ctx, struct bp_buffer **out_buffer)
 {
     struct imported *imported = calloc(1, sizeof *imported);
     struct bp_buffer *buffer;
@@ -41,7 +41,7 @@ enum bp_status bp_buffer_import(struct bp_device *device, const struct bp_memory
     imported->release = release;
     imported->ctx = ctx;
     bp_device_retain(device);
-    *out_storage = buffer;
+    *out_buffer = buffer;
     return BP_OK;
 }
 

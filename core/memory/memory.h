@@ -53,7 +53,7 @@ _Static_assert(sizeof(struct bp_buffer) % 64 == 0, "storages fill lines");
  * names no stream); 0 bytes: a buffer without memory. Memory that both the host and the device can
  * access (any space but BP_SPACE_DEVICE) is always owned by the host timeline. */
 enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *owner,
-                                  uint32_t space, uint64_t size, struct bp_buffer **out_storage);
+                                  uint32_t space, uint64_t size, struct bp_buffer **out_buffer);
 
 /* Creates a buffer over size bytes of memory that the caller owns and that the device can access
  * like memory of `space`. The memory is neither counted nor cached. release(ctx) is called once,
@@ -61,7 +61,7 @@ enum bp_status bp_buffer_allocate(struct bp_device *device, struct bp_timeline *
  * the work that uses it has ended. If this call fails, release is never called. */
 enum bp_status bp_buffer_import(struct bp_device *device, const struct bp_memory *memory,
                                 uint64_t size, uint32_t space, void (*release)(void *ctx),
-                                void *ctx, struct bp_buffer **out_storage);
+                                void *ctx, struct bp_buffer **out_buffer);
 
 /* Returns the host address of the buffer's first byte; NULL: the host cannot access it, or it has
  * no memory. */

@@ -93,8 +93,8 @@ static void block_unpoison(const struct bp_pool *pool, void *data, uint64_t size
         bp_unpoison(data, size);
 }
 
-struct bp_buffer *bp_pool_init_storage(struct bp_pool *pool, struct bp_heap_block *block,
-                                       uint64_t size)
+struct bp_buffer *bp_pool_init_buffer(struct bp_pool *pool, struct bp_heap_block *block,
+                                      uint64_t size)
 {
     struct bp_buffer *s = bp_buffer_of(block);
     struct bp_pool_counts *c = &pool->counts;
@@ -134,7 +134,7 @@ struct bp_buffer *bp_pool_alloc(struct bp_pool *pool, uint64_t size)
         block = bp_heap_node_alloc(&pool->heap);
         if (block) block->n = 0;
     }
-    return block ? bp_pool_init_storage(pool, block, size) : NULL;
+    return block ? bp_pool_init_buffer(pool, block, size) : NULL;
 }
 
 struct bp_buffer *bp_pool_alloc_collected(struct bp_pool *pool, uint64_t size)
@@ -145,7 +145,7 @@ struct bp_buffer *bp_pool_alloc_collected(struct bp_pool *pool, uint64_t size)
     bp_heap_flush(&pool->heap);
     block = bp_heap_alloc(&pool->heap, bp_pool_granules(pool, size), true);
     if (!block) block = bp_heap_search(&pool->heap, bp_pool_granules(pool, size), NULL, NULL);
-    return block ? bp_pool_init_storage(pool, block, size) : NULL;
+    return block ? bp_pool_init_buffer(pool, block, size) : NULL;
 }
 
 static const struct bp_user *pool_user_at(const struct bp_users *users, uint32_t i)

@@ -113,8 +113,8 @@ struct bp_buffer *bp_pool_alloc_collected(struct bp_pool *pool, uint64_t size);
 
 /* Called with the pool locked. Makes a buffer of size bytes of a block that was taken from the
  * pool, or of a spare node for 0 bytes. */
-struct bp_buffer *bp_pool_init_storage(struct bp_pool *pool, struct bp_heap_block *block,
-                                       uint64_t size);
+struct bp_buffer *bp_pool_init_buffer(struct bp_pool *pool, struct bp_heap_block *block,
+                                      uint64_t size);
 
 /* Called with the pool locked. Pending blocks whose users are known to have ended become free. */
 void bp_pool_collect(struct bp_pool *pool);
@@ -166,7 +166,7 @@ void bp_segment_release_end(struct bp_device *device);
 
 /* alloc_slow.c: allocates a buffer if the fast path found no block in the owner's pool. */
 enum bp_status bp_memory_alloc_slow(struct bp_pool *pool, uint64_t size,
-                                    struct bp_buffer **out_storage);
+                                    struct bp_buffer **out_buffer);
 
 /* stats.c */
 enum bp_memory_path {
@@ -182,7 +182,7 @@ struct bp_memory_state {
     pthread_mutex_t stats_lock;
     pthread_mutex_t lock; /* guards all below except `paths`, `failures`, `captures` */
     uint64_t reserved, peak_reserved; /* bytes of segments, also those being allocated */
-    uint64_t chunks, chunks_ever;
+    uint64_t segments, segments_ever;
     uint64_t plans; /* bytes that plans of calls keep */
     uint32_t shrinking;                /* threads that run shrinkers */
     pthread_cond_t shrunk;

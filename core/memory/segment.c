@@ -55,8 +55,8 @@ static enum bp_status segment_reserve(struct bp_device *device, uint64_t size)
     status = segment_check_limit(device, size);
     if (status == BP_OK) {
         m->reserved += size;
-        m->chunks++;
-        m->chunks_ever++;
+        m->segments++;
+        m->segments_ever++;
         if (m->peak_reserved < m->reserved) m->peak_reserved = m->reserved;
     }
     pthread_mutex_unlock(&m->lock);
@@ -69,8 +69,8 @@ static void segment_unreserve(struct bp_device *device, uint64_t size, bool exis
 
     pthread_mutex_lock(&m->lock);
     m->reserved -= size;
-    m->chunks--;
-    m->chunks_ever -= !existed;
+    m->segments--;
+    m->segments_ever -= !existed;
     pthread_mutex_unlock(&m->lock);
 }
 

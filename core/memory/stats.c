@@ -65,8 +65,8 @@ static void stats_sum(struct bp_device *device, struct bp_memory_stats *out)
     pthread_mutex_lock(&m->lock);
     out->free += m->reserved - out->reserved;
     out->reserved = m->reserved;
-    out->chunks = m->chunks;
-    out->chunks_ever = m->chunks_ever;
+    out->segments = m->segments;
+    out->segments_ever = m->segments_ever;
     out->peak_reserved = m->peak_reserved;
     out->plans = m->plans;
     pthread_mutex_unlock(&m->lock);
@@ -88,7 +88,7 @@ static void stats_fill(struct bp_device *device, struct bp_memory_stats *out)
     out->hits = out->allocations > misses ? out->allocations - misses : 0;
     out->from_common = path[BP_PATH_COMMON];
     out->from_others = path[BP_PATH_OTHERS];
-    out->from_chunks = path[BP_PATH_SEGMENT];
+    out->from_segments = path[BP_PATH_SEGMENT];
     out->after_poll = path[BP_PATH_POLL];
     out->after_release = path[BP_PATH_RELEASE];
     out->after_pressure = path[BP_PATH_SHRINK];

@@ -113,7 +113,7 @@ static bool table_fill_manifest(struct bp_load *load)
 
     if (entry->previous_manifest.name)
         return true; /* loaded again, because memory ran out after this */
-    struct bp_manifest said = {
+    struct bp_manifest found = {
         .name = strdup(entry->plugin.name),
         .kind = strdup(entry->plugin.kind),
         .version = strdup(entry->plugin.version),
@@ -122,13 +122,13 @@ static bool table_fill_manifest(struct bp_load *load)
         .abi_minor = entry->plugin.abi_minor,
     };
 
-    if (!said.name || !said.kind || !said.version || !said.library) {
-        bp_manifest_finish(&said);
+    if (!found.name || !found.kind || !found.version || !found.library) {
+        bp_manifest_finish(&found);
         return false;
     }
     pthread_mutex_lock(&entry->core->lock);
     entry->previous_manifest = entry->manifest; /* an app may still use its strings */
-    entry->manifest = said;
+    entry->manifest = found;
     pthread_mutex_unlock(&entry->core->lock);
     return true;
 }
@@ -141,7 +141,7 @@ bool bp_table_manifest(struct bp_load *load)
     char shown_path[BP_SHOWN_PATH], shown[BP_SHOWN_PATH];
     const struct {
         const char *what, *expected, *got;
-    } said[] = {
+    } found[] = {
         {"name", manifest->name, plugin->name},
         {"version", manifest->version, plugin->version},
         {"device kind", manifest->kind, plugin->kind},
@@ -150,12 +150,12 @@ bool bp_table_manifest(struct bp_load *load)
     if (!*path) return table_fill_manifest(load) || bp_no_memory(&load->why, table_library(load));
     bp_show(shown_path, sizeof shown_path, path);
     bp_show(shown, sizeof shown, table_library(load));
-    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-        if (strcmp(said[i].expected, said[i].got))
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++)
+        if (strcmp(found[i].expected, found[i].got))
             return bp_broken(&load->why, table_library(load),
                              "its %s is not what the manifest %s says: expected \"%s\", got "
                              "\"%s\"; write it anew with: bp manifest %s",
-                             said[i].what, shown_path, said[i].expected, said[i].got, shown);
+                             found[i].what, shown_path, found[i].expected, found[i].got, shown);
     if (manifest->abi_major != plugin->abi_major || manifest->abi_minor != plugin->abi_minor)
         return bp_broken(&load->why, table_library(load),
                          "its ABI is not what the manifest %s says: expected %u.%u, got %u.%u; "

@@ -24,7 +24,7 @@ struct bp_decomposition;
 struct bp_opdef {
     struct bp_opinfo info;
     enum bp_status (*infer)(
-        struct bp_invocation *site); /* fills site->out from the inputs and attributes */
+        struct bp_invocation *inv); /* fills site->out from the inputs and attributes */
     enum bp_status (*values)(const void *attrs); /* NULL, or returns an error for invalid attribute
                                                     values */
     enum bp_status (*grad)(struct bp_grad *grad);  /* NULL: by decompose, or not differentiable */
@@ -98,40 +98,38 @@ static inline uint32_t bp_out_port(const struct bp_opdef *row, const uint16_t *o
     while (row->varies && out_at[port + 1] <= i) port++;
     return port;
 }
-static inline bool bp_invocation_wants(const struct bp_invocation *site, uint32_t i)
+static inline bool bp_invocation_wants(const struct bp_invocation *inv, uint32_t i)
 {
-    return site->want >> bp_out_port(site->row, site->out_at, i) & 1;
+    return inv->want >> bp_out_port(inv->row, inv->out_at, i) & 1;
 }
 
 /* check.c: called by an inference rule: the variadic output has n tensors, whose types the rule
  * fills afterwards. Their dtype is set already, like that of other outputs, if an input binds their
  * type variable. */
-enum bp_status bp_invocation_count(struct bp_invocation *site, int64_t n);
+enum bp_status bp_invocation_count(struct bp_invocation *inv, int64_t n);
 
 /* check.c: fills site from a call: presence, handles, dtypes, attributes, inference. want: n_want
  * flags, 0 for an output that is not wanted (NULL: the first n_want are wanted); or bp_want_all:
  * all outputs that the call has, whatever their number. */
 extern const uint8_t bp_want_all[1];
-enum bp_status bp_invocation_init(struct bp_invocation *site, struct bp_device *device,
+enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *device,
                                   struct bp_graph *graph, const struct bp_call *call,
                                   const uint8_t *want, size_t n_want);
-void bp_invocation_finish(struct bp_invocation *site);
+void bp_invocation_finish(struct bp_invocation *inv);
 enum bp_status bp_call_check(const struct bp_call *call);
 
 /* Checks preallocated outputs, a list of site->n_out tensors or NULL, against the inferred
  * types. */
-enum bp_status bp_invocation_set_outputs(struct bp_invocation *site,
-                                         struct bp_tensor *const *given);
+enum bp_status bp_invocation_set_outputs(struct bp_invocation *inv, struct bp_tensor *const *given);
 
 /* Writes the input tensors to one list, in the order of site->in; absent ones are NULL. */
-void bp_invocation_flatten(const struct bp_invocation *site, const struct bp_call *call,
+void bp_invocation_flatten(const struct bp_invocation *inv, const struct bp_call *call,
                            struct bp_tensor **out_flat);
 
 /* Returns the view of a declared input; NULL if it is absent. */
-static inline const struct bp_view *bp_invocation_in(const struct bp_invocation *site,
-                                                     uint32_t port)
+static inline const struct bp_view *bp_invocation_in(const struct bp_invocation *inv, uint32_t port)
 {
-    return site->in_at[port] < site->in_at[port + 1] ? site->in[site->in_at[port]] : NULL;
+    return inv->in_at[port] < inv->in_at[port + 1] ? inv->in[inv->in_at[port]] : NULL;
 }
 
 /* attrs.c: copies attributes in full length, lists included, to one block for free(). */
@@ -171,11 +169,11 @@ struct bp_choice {
     const struct bp_kernel *kernel;
     struct bp_plan plan;
 };
-enum bp_status bp_select(const struct bp_invocation *site, const struct bp_view *const *out,
+enum bp_status bp_select(const struct bp_invocation *inv, const struct bp_view *const *out,
                          struct bp_choice *out_choice);
 
 /* Whether the device has a kernel row for the call's dtypes that supports any strides. */
-bool bp_select_strided(const struct bp_invocation *site);
+bool bp_select_strided(const struct bp_invocation *inv);
 
 /* queued_launch.c: puts a launch into the queue of a timeline, with copies of the views and
  * attributes that it refers to. */
@@ -249,7 +247,7 @@ struct bp_decomposition {
 /* Declares all rules that the operator definitions name. */
 #define OP(op, ins, outs, facts) facts
 #define OPA(op, ins, outs, attrs, facts) facts
-#define INFER(rule) enum bp_status bp_infer_##rule(struct bp_invocation *site);
+#define INFER(rule) enum bp_status bp_infer_##rule(struct bp_invocation *inv);
 #define VALUES(rule) enum bp_status bp_values_##rule(const void *attrs);
 #define GRAD(rule) enum bp_status bp_grad_##rule(struct bp_grad *grad);
 #define DECOMPOSE(rule) enum bp_status bp_decompose_##rule(struct bp_decomposition *expansion);

@@ -27,45 +27,45 @@ const struct bp_opdef *bp_plugin_op_find(const char *name)
     return NULL;
 }
 
-static enum bp_status infer_shapes(struct bp_invocation *site, struct bp_inferred *out)
+static enum bp_status infer_shapes(struct bp_invocation *inv, struct bp_inferred *out)
 {
-    const struct custom *c = (const struct custom *)site->row;
-    const struct bp_prep prep = {.size = sizeof prep, .in = site->in, .in_at = site->in_at,
-                                 .out_at = site->out_at, .n_in = site->n_in,
-                                 .n_out = site->n_out, .attrs = site->attrs};
+    const struct custom *c = (const struct custom *)inv->row;
+    const struct bp_prep prep = {.size = sizeof prep, .in = inv->in, .in_at = inv->in_at,
+                                 .out_at = inv->out_at, .n_in = inv->n_in,
+                                 .n_out = inv->n_out, .attrs = inv->attrs};
     enum bp_status status;
 
     if (c->infer) {
         bp_error_enter();
-        status = bp_error_leave(c->infer(&prep, out, site->n_out), c->row.info.name, "infer");
+        status = bp_error_leave(c->infer(&prep, out, inv->n_out), c->row.info.name, "infer");
         if (status == BP_OK || status == BP_ERR_DEVICE) return status;
         return bp_error(status == BP_ERR_UNSUPPORTED ? status : BP_ERR_INVALID,
                         "%s: the inputs or attributes do not go together: its plugin says %s",
                         c->row.info.name, bp_status_name(status));
     }
-    for (uint32_t i = 0; i < site->n_out && site->in[0]; i++) {
-        out[i].rank = site->in[0]->rank;
-        memcpy(out[i].extent, site->in[0]->shape, out[i].rank * sizeof *out[i].extent);
+    for (uint32_t i = 0; i < inv->n_out && inv->in[0]; i++) {
+        out[i].rank = inv->in[0]->rank;
+        memcpy(out[i].extent, inv->in[0]->shape, out[i].rank * sizeof *out[i].extent);
     }
     return BP_OK;
 }
 
-static enum bp_status plugin_op_infer(struct bp_invocation *site)
+static enum bp_status plugin_op_infer(struct bp_invocation *inv)
 {
     struct bp_inferred out[BP_PORT_MAX] = {{0}};
 
-    for (uint32_t i = 0; i < site->n_out; i++) out[i].dtype = site->out[i].dtype;
-    TRY(infer_shapes(site, out));
-    for (uint32_t i = 0; i < site->n_out; i++) {
-        const struct bp_port *port = &site->row->info.out[i];
-        uint64_t types = site->row->info.types[port->var];
+    for (uint32_t i = 0; i < inv->n_out; i++) out[i].dtype = inv->out[i].dtype;
+    TRY(infer_shapes(inv, out));
+    for (uint32_t i = 0; i < inv->n_out; i++) {
+        const struct bp_port *port = &inv->row->info.out[i];
+        uint64_t types = inv->row->info.types[port->var];
         if (out[i].dtype > 63 || !(types >> out[i].dtype & 1) || out[i].rank > BP_RANK_MAX)
             return bp_error(BP_ERR_PLUGIN, "%s: its plugin says that output %s has dtype %u and "
-                            "%u axes", site->row->info.name, port->name, out[i].dtype,
+                            "%u axes", inv->row->info.name, port->name, out[i].dtype,
                             out[i].rank);
-        site->out[i].dtype = out[i].dtype;
-        site->out[i].rank = out[i].rank;
-        memcpy(site->out[i].shape, out[i].extent, out[i].rank * sizeof *out[i].extent);
+        inv->out[i].dtype = out[i].dtype;
+        inv->out[i].rank = out[i].rank;
+        memcpy(inv->out[i].shape, out[i].extent, out[i].rank * sizeof *out[i].extent);
     }
     return BP_OK;
 }
@@ -98,7 +98,7 @@ static const char *unfit_port(const struct bp_opinfo *op, const struct bp_port *
 
 static const char *unfit_attrs(const struct bp_opinfo *op)
 {
-    size_t size = sizeof(size_t), said = 0;
+    size_t size = sizeof(size_t), given = 0;
 
     for (uint32_t i = 0; op->attr && i < op->n_attr; i++) {
         const struct bp_attr *a = &op->attr[i];
@@ -108,8 +108,8 @@ static const char *unfit_attrs(const struct bp_opinfo *op)
         size += a->kind == BP_ATTR_DIMS ? sizeof(struct bp_dims) : 8u * a->count;
     }
     if (!op->n_attr) size = 0;
-    if (op->defaults) memcpy(&said, op->defaults, sizeof said);
-    if ((op->n_attr && !op->attr) || size > ATTRS_MAX || op->attrs_size != size || said != size)
+    if (op->defaults) memcpy(&given, op->defaults, sizeof given);
+    if ((op->n_attr && !op->attr) || size > ATTRS_MAX || op->attrs_size != size || given != size)
         return "attrs_size, or the size in defaults, is not that of the attributes";
     return NULL;
 }

@@ -204,8 +204,8 @@ static enum bp_status dlpack_check_device(const char *call, const struct bp_devi
     return BP_OK;
 }
 
-static enum bp_status find_dtype(const char *call, const struct bp_device *device,
-                                 struct bp_dlpack_dtype type, uint32_t *out_dtype)
+static enum bp_status dlpack_dtype_of(const char *call, const struct bp_device *device,
+                                      struct bp_dlpack_dtype type, uint32_t *out_dtype)
 {
     for (uint32_t i = 0; i < CODES && type.lanes == 1; i++)
         if (codes[i].code == type.code && bp_dtype_bits(codes[i].dtype) == type.bits &&
@@ -247,12 +247,12 @@ static enum bp_status check_address(const char *call, const struct bp_dlpack_ten
                                     uint32_t dtype, uint64_t bytes, void **out_data)
 {
     uint64_t width = bp_dtype_bits(dtype) / 8, alignment = width < 8 ? width : 8;
-    uint64_t past; /* bytes from data to the end of the last element */
+    uint64_t limit; /* bytes from data to the end of the last element */
     uintptr_t address = (uintptr_t)t->data + (uintptr_t)t->byte_offset, end;
 
     if (bytes && !t->data) return bp_error(BP_ERR_INVALID, "%s: data is NULL", call);
-    if (bytes && (__builtin_add_overflow(t->byte_offset, bytes, &past) || past > INT64_MAX ||
-                  __builtin_add_overflow((uintptr_t)t->data, past, &end)))
+    if (bytes && (__builtin_add_overflow(t->byte_offset, bytes, &limit) || limit > INT64_MAX ||
+                  __builtin_add_overflow((uintptr_t)t->data, limit, &end)))
         return bp_error(BP_ERR_INVALID,
                         "%s: byte_offset is %" PRIu64 ": with %" PRIu64 " bytes of elements that "
                         "is past the end of all memory",
@@ -293,7 +293,7 @@ static enum bp_status dlpack_import(const char *call, struct bp_device *device,
     uint64_t bytes;
 
     TRY(dlpack_check_device(call, device, t));
-    TRY(find_dtype(call, device, t->dtype, &dtype));
+    TRY(dlpack_dtype_of(call, device, t->dtype, &dtype));
     TRY(dlpack_read_extents(call, t, dtype, &extents, &bytes));
     TRY(check_address(call, t, dtype, bytes, &memory.data));
     bp_deferred_check(device, true);

@@ -54,7 +54,7 @@ _Static_assert(sizeof(struct bp_tensor) + LINE <= BP_STORAGE_ROOM, "a tensor fit
 
 /* A tensor that is created together with its buffer is stored in the buffer: it needs no
  * allocation. */
-static struct bp_tensor *tensor_in_storage(struct bp_buffer *buffer)
+static struct bp_tensor *tensor_in_buffer(struct bp_buffer *buffer)
 {
     uintptr_t room = ((uintptr_t)buffer->room + LINE - 1) & ~(uintptr_t)(LINE - 1);
 
@@ -115,7 +115,7 @@ static enum bp_status tensor_create_alone(struct bp_device *device, struct bp_ti
         return bp_error(BP_ERR_UNSUPPORTED, "tensor: %s does not hold %s", device->name,
                         bp_dtype_name(dtype));
     TRY(bp_buffer_allocate(device, owner ? owner : device->host, space, bytes, &buffer));
-    t = tensor_in_storage(buffer);
+    t = tensor_in_buffer(buffer);
     tensor_init_view(t, buffer, dtype, extents, 0);
     *out_tensor = t;
     return BP_OK;
@@ -140,7 +140,7 @@ enum bp_status bp_tensor_create_typed(struct bp_device *device, struct bp_timeli
 struct bp_tensor *bp_tensor_init_like(struct bp_buffer *buffer, const struct bp_typed_view *like,
                                       uint64_t sig)
 {
-    struct bp_tensor *t = tensor_in_storage(buffer);
+    struct bp_tensor *t = tensor_in_buffer(buffer);
 
     tensor_init(t, buffer, 0);
     t->view = like->view;
@@ -399,7 +399,7 @@ void bp_tensor_destroy(struct bp_tensor *tensor)
         free(tensor);
     } else {
         struct bp_buffer *buffer = tensor->buffer;
-        if (tensor != tensor_in_storage(buffer)) free(tensor);
+        if (tensor != tensor_in_buffer(buffer)) free(tensor);
         bp_buffer_release(buffer);
     }
 }

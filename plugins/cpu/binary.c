@@ -16,16 +16,16 @@ static inline __attribute__((always_inline)) void binary_each(const struct binar
                                                               int op)
 {
     acc first = b->a, second = b->b;
-    int64_t past = lines_count(&b->loop, z, n);
+    int64_t nt = lines_count(&b->loop, z, n);
     elem line[LINE];
 
-    for (int64_t i = 0; i < past; i += LINE) {
+    for (int64_t i = 0; i < nt; i += LINE) {
 #pragma omp simd
         for (int j = 0; j < LINE; j++) line[j] = binary_elem(op, x[i + j], y[i + j], first, second);
         line_put(z + i, line);
     }
 #pragma omp simd
-    for (int64_t i = past; i < n; i++) z[i] = binary_elem(op, x[i], y[i], first, second);
+    for (int64_t i = nt; i < n; i++) z[i] = binary_elem(op, x[i], y[i], first, second);
 }
 
 static void binary_run(const struct loop *loop, int64_t n, void *z, const void *const *x)

@@ -18,7 +18,7 @@ static void cast_run(const struct loop *loop, int64_t n, void *y, const void *co
 {
     const struct cast *c = (const struct cast *)loop;
 
-    c->run(c->from, c->to, n, y, x[0], c->loop.lines && loop_past(loop, y));
+    c->run(c->from, c->to, n, y, x[0], c->loop.lines && loop_nt(loop, y));
 }
 
 enum bp_status cpu_cast(const struct bp_launch *launch)

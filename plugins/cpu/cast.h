@@ -8,6 +8,6 @@
 
 /* Converts n contiguous elements between two dtypes of enum bp_dtype. past: store complete vectors
  * with streaming stores; then y begins a cache line, and the dtypes are f16 and f32. */
-typedef void cpu_cast_fn(uint8_t from, uint8_t to, int64_t n, char *y, const char *x, int past);
+typedef void cpu_cast_fn(uint8_t from, uint8_t to, int64_t n, char *y, const char *x, int nt);
 
 #endif

@@ -30,7 +30,7 @@ static bool is_small_float(uint8_t dtype)
     return dtype == BP_F16 || dtype == BP_BF16 || dtype == BP_F32;
 }
 
-static void cast_run_widen(uint8_t from, bool small, const void *x, int64_t n, void *to, int past)
+static void cast_run_widen(uint8_t from, bool small, const void *x, int64_t n, void *to, int nt)
 {
     int64_t *wide_i = to;
     uint64_t *wide_u = to;
@@ -54,7 +54,7 @@ static void cast_run_widen(uint8_t from, bool small, const void *x, int64_t n, v
     case BP_U32: for (int64_t i = 0; i < n; i++) wide_i[i] = x32[i]; break;
     case BP_U64: for (int64_t i = 0; i < n; i++) wide_u[i] = x64[i]; break;
     case BP_F16:
-        if (small) halves_widen(x16, n, wide_f, past);
+        if (small) halves_widen(x16, n, wide_f, nt);
         else for (int64_t i = 0; i < n; i++) wide_d[i] = f16_to_f32(x16[i]);
         break;
     case BP_BF16:
@@ -201,13 +201,13 @@ static void narrow_f64(uint8_t dtype, const double *x, int64_t n, void *y)
     }
 }
 
-static void narrow_f32(uint8_t dtype, const float *x, int64_t n, void *y, int past)
+static void narrow_f32(uint8_t dtype, const float *x, int64_t n, void *y, int nt)
 {
     uint16_t *uint16 = y;
     float *float32 = y;
 
     switch (dtype) {
-    case BP_F16: halves_narrow(x, n, uint16, past); break;
+    case BP_F16: halves_narrow(x, n, uint16, nt); break;
     case BP_BF16: for (int64_t i = 0; i < n; i++) uint16[i] = bf16_from_f32(x[i]); break;
     default: for (int64_t i = 0; i < n; i++) float32[i] = x[i]; break;
     }
@@ -221,12 +221,12 @@ static enum wide_kind wide_for(uint8_t from, uint8_t to)
 }
 
 static void cast_run_narrow(enum wide_kind wide, uint8_t to, const void *x, int64_t n, void *y,
-                            int past)
+                            int nt)
 {
     switch (wide) {
     case WIDE_I: narrow_i64(to, x, n, y); break;
     case WIDE_U: narrow_u64(to, x, n, y); break;
-    case WIDE_F: narrow_f32(to, x, n, y, past); break;
+    case WIDE_F: narrow_f32(to, x, n, y, nt); break;
     case WIDE_D: narrow_f64(to, x, n, y); break;
     }
 }
@@ -235,7 +235,7 @@ static void cast_run_narrow(enum wide_kind wide, uint8_t to, const void *x, int6
 #define LEVELED(name, level) JOINED(name, level)
 cpu_cast_fn LEVELED(cpu_cast_run, ISA);
 void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, const char *x,
-                                  int past)
+                                  int nt)
 {
     enum wide_kind kind = wide_for(from, to);
     int x_size = dtype_size(from), y_size = dtype_size(to);
@@ -243,11 +243,11 @@ void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, co
     union wide wide;
 
     if (wide_already) {
-        cast_run_narrow(kind, to, x, n, y, past);
+        cast_run_narrow(kind, to, x, n, y, nt);
         return;
     }
     if (wide_still) {
-        cast_run_widen(from, kind == WIDE_F, x, n, y, past);
+        cast_run_widen(from, kind == WIDE_F, x, n, y, nt);
         return;
     }
     for (int64_t i = 0, some; i < n; i += some) {

@@ -17,12 +17,12 @@ enum { PAGE = 4096, PAGES = 4, PIECE = PAGES * PAGE };
 static size_t copy_by_pages(char *dst, const char *src, size_t size)
 {
     size_t pieces = size / PIECE;
-    struct past_reads none = {.n = 0};
+    struct nt_reads none = {.n = 0};
 
     for (; pieces; pieces--, dst += PIECE, src += PIECE)
-        for (int i = 0; i < PAGE; i += PAST_LINE)
+        for (int i = 0; i < PAGE; i += NT_LINE)
             for (int at = i; at < PIECE; at += PAGE)
-                past_put(dst + at, src + at, PAST_LINE, &none);
+                nt_store(dst + at, src + at, NT_LINE, &none);
     return size / PIECE * PIECE;
 }
 
@@ -33,7 +33,7 @@ __attribute__((target("avx512f"))) static size_t copy_lines(char *dst, const cha
 {
     size_t done = 0;
 
-    for (; done + PAST_LINE <= size; done += PAST_LINE)
+    for (; done + NT_LINE <= size; done += NT_LINE)
         _mm512_stream_si512((void *)(dst + done), _mm512_loadu_si512(src + done));
     return done;
 }
@@ -45,30 +45,30 @@ static size_t copy_lines(char *dst, const char *src, size_t size)
 }
 #endif
 
-void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t size)
+void cpu_copy_nt(const struct cpu *self, void *to, const void *from, size_t size)
 {
     char *dst = to;
     const char *src = from;
-    size_t done = (size_t)past_head(dst, (int64_t)size, 1);
-    struct past_reads none = {.n = 0}; /* for lines in order the hardware prefetches better */
+    size_t done = (size_t)nt_head(dst, (int64_t)size, 1);
+    struct nt_reads none = {.n = 0}; /* for lines in order the hardware prefetches better */
 
     memcpy(dst, src, done);
     if (self->intel) done += copy_by_pages(dst + done, src + done, size - done);
     if (self->isa == CPU_ISA_AVX512) done += copy_lines(dst + done, src + done, size - done);
-    past_put(dst + done, src + done, size - done, &none);
+    nt_store(dst + done, src + done, size - done, &none);
 }
 
 /* Streaming stores are faster from this size on: source and destination no longer fit into a core's
  * own cache. */
-static const size_t past_min = (size_t)4 << 20;
+static const size_t nt_min = (size_t)4 << 20;
 
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy)
 {
     (void)device;
     (void)stream;
-    if (copy->size >= past_min) {
-        cpu_copy_past(self, copy->dst, copy->src, (size_t)copy->size);
-        past_end();
+    if (copy->size >= nt_min) {
+        cpu_copy_nt(self, copy->dst, copy->src, (size_t)copy->size);
+        nt_fence();
     } else {
         memcpy(copy->dst, copy->src, (size_t)copy->size);
     }

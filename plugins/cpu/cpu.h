@@ -41,9 +41,9 @@ enum bp_status cpu_memory_export(void *self, uint32_t device, uint32_t space,
 enum bp_status cpu_copy(void *self, uint32_t device, void *stream, const struct bp_copy *copy);
 enum bp_status cpu_synchronize(void *self, uint32_t device, void *stream);
 
-/* copy.c: memcpy with streaming stores. The caller calls past_end (stream_store.h) after the last
+/* copy.c: memcpy with streaming stores. The caller calls nt_fence (stream_store.h) after the last
  * copy. */
-void cpu_copy_past(const struct cpu *self, void *to, const void *from, size_t size);
+void cpu_copy_nt(const struct cpu *self, void *to, const void *from, size_t size);
 
 /* Runs one formula of a family (ops/common/kernel_formulas.h) for one dtype and instruction level.
  * number: the formula. */

@@ -8,7 +8,7 @@
 #include "stream_store.h"
 
 /* Size of a buffer in bytes: all buffers together stay in the L1 cache. */
-enum { PART = 2 * PAST_PART };
+enum { PART = 2 * NT_PART };
 
 /* An input of a span: its address and stride, and a buffer for its elements, or for one repeated
  * element. */
@@ -38,14 +38,14 @@ static const void *source_part(const struct source *s, int64_t begin, int64_t n)
 }
 
 /* The reads for each stored line of the result, for inputs that are read in place. */
-static struct past_reads reads_begin(const struct source *source, int n_in, int64_t size)
+static struct nt_reads reads_begin(const struct source *source, int n_in, int64_t size)
 {
-    struct past_reads reads = {.n = 0};
+    struct nt_reads reads = {.n = 0};
 
     for (int k = 0; k < n_in; k++) {
         if (source[k].step != 1) continue;
         reads.at[reads.n] = (uintptr_t)source[k].from;
-        reads.bytes[reads.n++] = (size_t)(PAST_LINE * source[k].size / size);
+        reads.bytes[reads.n++] = (size_t)(NT_LINE * source[k].size / size);
     }
     return reads;
 }
@@ -57,14 +57,14 @@ static void parts_run(const struct loop *l, int64_t n, const int64_t *at, int64_
 {
     int64_t step = l->walk.stride[0][l->walk.rank - 1], size = l->size[0];
     char *y = l->first[0] + at[0] * size;
-    int64_t head = l->past ? past_head(y, n, (size_t)size) : n;
+    int64_t head = l->nt ? nt_head(y, n, (size_t)size) : n;
     int64_t direct = step != 1 ? 0 : l->lines ? n : head;
-    _Alignas(PAST_LINE) char buffer[WALK_VIEWS][PART];
+    _Alignas(NT_LINE) char buffer[WALK_VIEWS][PART];
     struct source source[WALK_VIEWS - 1];
 
     for (int k = 0; k < l->n_in; k++)
         source[k] = source_begin(l, k + 1, at[k + 1], buffer[k + 1], n < part ? n : part);
-    struct past_reads reads = reads_begin(source, l->n_in, size);
+    struct nt_reads reads = reads_begin(source, l->n_in, size);
     for (int64_t i = 0, some; i < n; i += some) {
         const void *x[WALK_VIEWS - 1];
         char *place = y + i * step * size, *to = i < direct ? place : buffer[0];
@@ -74,7 +74,7 @@ static void parts_run(const struct loop *l, int64_t n, const int64_t *at, int64_
         for (int k = 0; k < l->n_in; k++) x[k] = source_part(&source[k], i, some);
         l->run(l, some, to, x);
         if (to == place) continue;
-        if (step == 1) past_put(place, to, (size_t)(some * size), &reads);
+        if (step == 1) nt_store(place, to, (size_t)(some * size), &reads);
         else cpu_copy_elements(place, step, to, 1, some, size);
     }
 }
@@ -84,7 +84,7 @@ static void loop_span(void *ctx, int64_t n, const int64_t *at)
     const struct loop *l = ctx;
     int last = l->walk.rank - 1;
     char *y = l->first[0] + at[0] * l->size[0];
-    bool dense = l->walk.stride[0][last] == 1 && (!l->past || (l->lines && loop_past(l, y)));
+    bool dense = l->walk.stride[0][last] == 1 && (!l->nt || (l->lines && loop_nt(l, y)));
     int64_t widest = l->size[0];
     const void *x[WALK_VIEWS - 1];
 
@@ -121,7 +121,7 @@ void cpu_loop_run(struct loop *loop, const struct bp_launch *launch, const struc
         walk_sort(&loop->walk, 0);
         walk_collapse(&loop->walk);
     }
-    loop->past = !shared && past_pays(y->count * loop->size[0]) &&
+    loop->nt = !shared && nt_pays(y->count * loop->size[0]) &&
                  loop->walk.stride[0][loop->walk.rank - 1] == 1;
     walk_run(&loop->walk, launch, loop_span, loop);
 }

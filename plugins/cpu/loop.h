@@ -13,21 +13,21 @@ struct loop {
     /* Computes y[0] to y[n - 1]. y may be an input: each element is read before it is written. */
     void (*run)(const struct loop *loop, int64_t n, void *y, const void *const *x);
     int op; /* the number of the formula in the family */
-    bool lines; /* run itself uses streaming stores where loop_past requires them */
+    bool lines; /* run itself uses streaming stores where loop_nt requires them */
 
     /* Set by cpu_loop_run: view 0 is the result. */
     struct walk walk;
     char *first[WALK_VIEWS];
     int64_t size[WALK_VIEWS]; /* size of an element in bytes */
     int n_in;
-    bool past; /* the result is written with streaming stores; its elements are contiguous */
+    bool nt; /* the result is written with streaming stores; its elements are contiguous */
 };
 
 /* Whether `run`, if it supports this (loop->lines), writes the result at y with streaming stores; y
  * then begins a cache line. Otherwise y may be any address. */
-static inline bool loop_past(const struct loop *loop, const void *y)
+static inline bool loop_nt(const struct loop *loop, const void *y)
 {
-    return loop->past && (uintptr_t)y % PAST_LINE == 0;
+    return loop->nt && (uintptr_t)y % NT_LINE == 0;
 }
 
 /* Runs the loop for all elements of a result and of n_in inputs (at most 3) that broadcast to the

@@ -15,7 +15,7 @@ struct move {
     char *to;
     const char *from;
     int size; /* of an element */
-    int past; /* spans are copied with streaming stores */
+    int nt; /* spans are copied with streaming stores */
 };
 
 /* size is a constant wherever this is inlined, so the copy becomes a load and a store. */
@@ -47,7 +47,7 @@ static void move_span(void *ctx, int64_t n, const int64_t *at)
     const char *from = m->from + at[1] * m->size;
 
     if (to_step == 1 && from_step == 1) {
-        if (m->past) cpu_copy_past(m->self, to, from, (size_t)(n * m->size));
+        if (m->nt) cpu_copy_nt(m->self, to, from, (size_t)(n * m->size));
         else memcpy(to, from, (size_t)(n * m->size));
         return;
     }
@@ -61,8 +61,8 @@ void cpu_move(struct walk *walk, const struct bp_launch *launch, void *to, const
 
     walk_sort(walk, 0);
     walk_collapse(walk);
-    if (cpu_turn(walk, launch, to, from, size)) return;
-    move = (struct move){launch->self, *walk, to, from, size, past_pays(walk->count * size)};
+    if (cpu_transpose(walk, launch, to, from, size)) return;
+    move = (struct move){launch->self, *walk, to, from, size, nt_pays(walk->count * size)};
     walk_run(&move.walk, launch, move_span, &move);
 }
 

@@ -158,7 +158,7 @@ static bool pooling_init(struct pooling *p, const struct bp_launch *launch, bool
     *p = (struct pooling){.a = pool_args_of(launch, average), .x = x->data, .y = y->data};
     pool_axes(&p->a, x->rank);
     p->channels = x->shape[1] > 1 && x->stride[1] == 1 && y->stride[1] == 1;
-    p->fetches = past_pays(x->count * (int64_t)sizeof(elem));
+    p->fetches = nt_pays(x->count * (int64_t)sizeof(elem));
     for (int i = 0; i < 2; i++) {
         p->extent[i] = p->channels && i ? 1 : x->shape[i];
         p->x_step[i] = x->stride[i];

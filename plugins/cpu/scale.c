@@ -17,15 +17,15 @@ static void scale_run(const struct loop *loop, int64_t n, void *to, const void *
     acc factor = s->factor, bias = s->bias;
     const elem *x = in[0];
     elem *y = to, line[LINE];
-    int64_t past = lines_count(loop, y, n);
+    int64_t nt = lines_count(loop, y, n);
 
-    for (int64_t i = 0; i < past; i += LINE) {
+    for (int64_t i = 0; i < nt; i += LINE) {
 #pragma omp simd
         for (int j = 0; j < LINE; j++) line[j] = elem_put(elem_get(x[i + j]) * factor + bias);
         line_put(y + i, line);
     }
 #pragma omp simd
-    for (int64_t i = past; i < n; i++) y[i] = elem_put(elem_get(x[i]) * factor + bias);
+    for (int64_t i = nt; i < n; i++) y[i] = elem_put(elem_get(x[i]) * factor + bias);
 }
 
 static void sgd_run(const struct loop *loop, int64_t n, void *to, const void *const *in)

@@ -15,16 +15,16 @@ enum { LINE = VECTOR / (int)sizeof(elem) }; /* elements of a vector */
  * normal stores. */
 static inline int64_t lines_count(const struct loop *loop, const void *y, int64_t n)
 {
-    return loop_past(loop, y) ? n / LINE * LINE : 0;
+    return loop_nt(loop, y) ? n / LINE * LINE : 0;
 }
 
 /* Stores LINE elements. The vectors of one cache line must be stored directly after each other. */
 static inline void line_put(void *y, const elem *line)
 {
 #ifdef __AVX2__
-    past_put_wide(y, line);
+    nt_store_wide(y, line);
 #else
-    past_put_16(y, line);
+    nt_store_16(y, line);
 #endif
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* transpose.h: copies tensors whose innermost axis in the destination is not the innermost axis in
  * the source. */
-#ifndef CPU_TURN_H
-#define CPU_TURN_H
+#ifndef CPU_TRANSPOSE_H
+#define CPU_TRANSPOSE_H
 
 #include "walk.h"
 #include <stdbool.h>
@@ -10,20 +10,20 @@
 /* Copies elements of `size` bytes in tiles from view 1 to view 0, which must not overlap. walk:
  * sorted by view 0 and collapsed. Returns false, and copies nothing, if the views have another
  * layout or the tiles would be small. */
-bool cpu_turn(const struct walk *walk, const struct bp_launch *launch, void *to, const void *from,
-              int size);
+bool cpu_transpose(const struct walk *walk, const struct bp_launch *launch, void *to,
+                   const void *from, int size);
 
 /* transpose_tile.c: copies a tile of elements of 1, 2, 4 or 8 bytes: element r of row c of `to`
  * becomes element c of row r of `from`. Steps are distances of rows in elements. next: the number
  * of elements after the tile's columns that are needed soon, which the function prefetches from
  * each row. */
-typedef void cpu_turn_tile(void *to, int64_t to_step, const void *from, int64_t from_step,
-                           int64_t rows, int64_t columns, int64_t next);
+typedef void cpu_transpose_tile(void *to, int64_t to_step, const void *from, int64_t from_step,
+                                int64_t rows, int64_t columns, int64_t next);
 
 /* The same with streaming stores (stream_store.h); rows of `to` begin at cache lines. fetched: the
  * rows of both are so far apart that the hardware prefetcher does not follow them, so the function
  * prefetches them. */
-typedef void cpu_turn_lines(void *to, int64_t to_step, const void *from, int64_t from_step,
-                            int64_t rows, int64_t columns, int fetched);
+typedef void cpu_transpose_lines(void *to, int64_t to_step, const void *from, int64_t from_step,
+                                 int64_t rows, int64_t columns, int fetched);
 
 #endif

@@ -13,7 +13,7 @@ enum { ROW = 64 }; /* bytes of a square's row */
 #else
 enum { ROW = 16 };
 #endif
-enum { SQUARE = ROW / sizeof(elem), LINE = PAST_LINE / sizeof(elem) }; /* in elements */
+enum { SQUARE = ROW / sizeof(elem), LINE = NT_LINE / sizeof(elem) }; /* in elements */
 typedef elem row __attribute__((vector_size(ROW)));
 
 /* Shuffle masks that interleave two rows: their first halves, and their second halves. */
@@ -37,17 +37,17 @@ typedef elem row __attribute__((vector_size(ROW)));
 #define SECOND 1, 3
 #endif
 
-static inline void put_past(elem *to, const row *from)
+static inline void store_nt(elem *to, const row *from)
 {
 #ifdef __AVX512F__
-    past_put_wide(to, from);
+    nt_store_wide(to, from);
 #else
-    past_put_16(to, from);
+    nt_store_16(to, from);
 #endif
 }
 
 static inline void transpose_tile_square(elem *to, int64_t to_step, const elem *from,
-                                         int64_t from_step, int past)
+                                         int64_t from_step, int nt)
 {
     row a[SQUARE], b[SQUARE];
 
@@ -60,7 +60,7 @@ static inline void transpose_tile_square(elem *to, int64_t to_step, const elem *
         memcpy(a, b, sizeof a);
     }
     for (int i = 0; i < SQUARE; i++) {
-        if (past) put_past(to + i * to_step, &a[i]);
+        if (nt) store_nt(to + i * to_step, &a[i]);
         else memcpy(to + i * to_step, &a[i], sizeof *a);
     }
 }
@@ -70,13 +70,13 @@ static inline void transpose_tile_square(elem *to, int64_t to_step, const elem *
 static inline void transpose_tile_fetch(const elem *from, int64_t step, int64_t rows, int64_t n)
 {
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t at = 0; at < n; at += PAST_LINE / (int64_t)sizeof(elem))
+        for (int64_t at = 0; at < n; at += NT_LINE / (int64_t)sizeof(elem))
             __builtin_prefetch(from + i * step + at, 0, 2);
 }
 
-cpu_turn_tile NAME(turn_tile);
-void NAME(turn_tile)(void *to, int64_t to_step, const void *from, int64_t from_step, int64_t rows,
-                     int64_t columns, int64_t next)
+cpu_transpose_tile NAME(transpose_tile);
+void NAME(transpose_tile)(void *to, int64_t to_step, const void *from, int64_t from_step,
+                          int64_t rows, int64_t columns, int64_t next)
 {
     elem *y = to;
     const elem *x = from;
@@ -106,9 +106,9 @@ static inline void transpose_tile_lines(elem *to, int64_t to_step, const elem *f
                                   from_step, 1);
 }
 
-cpu_turn_lines NAME(turn_lines);
-void NAME(turn_lines)(void *to, int64_t to_step, const void *from, int64_t from_step, int64_t rows,
-                      int64_t columns, int fetched)
+cpu_transpose_lines NAME(transpose_lines);
+void NAME(transpose_lines)(void *to, int64_t to_step, const void *from, int64_t from_step,
+                           int64_t rows, int64_t columns, int fetched)
 {
     elem *y = to;
     const elem *x = from;

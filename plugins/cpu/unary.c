@@ -16,16 +16,16 @@ static inline __attribute__((always_inline)) void unary_each(const struct unary 
                                                              elem (*of)(elem, acc, acc, acc))
 {
     acc a = u->a, b = u->b, c = u->c;
-    int64_t past = lines_count(&u->loop, y, n);
+    int64_t nt = lines_count(&u->loop, y, n);
     elem line[LINE];
 
-    for (int64_t i = 0; i < past; i += LINE) {
+    for (int64_t i = 0; i < nt; i += LINE) {
 #pragma omp simd
         for (int j = 0; j < LINE; j++) line[j] = of(x[i + j], a, b, c);
         line_put(y + i, line);
     }
 #pragma omp simd
-    for (int64_t i = past; i < n; i++) y[i] = of(x[i], a, b, c);
+    for (int64_t i = nt; i < n; i++) y[i] = of(x[i], a, b, c);
 }
 
 static void unary_run(const struct loop *loop, int64_t n, void *y, const void *const *x)

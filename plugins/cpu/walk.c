@@ -170,7 +170,7 @@ static void block_visit(void *arg, int64_t block)
     int64_t count = blocks->walk->count;
 
     walk_spans(blocks->walk, begin, end < count ? end : count, blocks->span, blocks->ctx);
-    past_end();
+    nt_fence();
 }
 
 void walk_run(const struct walk *walk, const struct bp_launch *launch,

@@ -19,15 +19,15 @@ static bool make_operation(struct blaslt_plan *p)
                : p->gemm.dtype == BP_F32 && gpu_vendor_tf32() ? number->sum_tf32
                                                               : number->sum_f32;
     int factors = p->gemm.dtype == BP_F64 ? BLASLT_F64 : BLASLT_F32;
-    const int32_t turned = number->turned, add = BLASLT_ADD_BIAS,
+    const int32_t transposed = number->transposed, add = BLASLT_ADD_BIAS,
                   type = blaslt_type_of(p->gemm.dtype);
 
     if (!BLASLT_GOOD(p, MatmulDescCreate, &p->operation, sums, factors))
         return false;
     for (int i = 0; i < 2; i++)
-        if (p->gemm.turned[i] &&
-            !BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation,
-                         number->operation_turn_a + i, &turned, sizeof turned))
+        if (p->gemm.transposed[i] &&
+            !BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation, number->operation_trans_a + i,
+                         &transposed, sizeof transposed))
             return false;
     if (p->gemm.adds != GEMM_VECTOR) return true;
     return BLASLT_GOOD(p, MatmulDescSetAttribute, p->operation, number->operation_epilogue, &add,
@@ -42,15 +42,15 @@ static bool make_layout(struct blaslt_plan *p, int operand)
 {
     const struct blaslt_numbers *number = &p->library->number;
     const struct gpu_gemm *g = &p->gemm;
-    bool turned = operand <= GEMM_SECOND && g->turned[operand];
+    bool transposed = operand <= GEMM_SECOND && g->transposed[operand];
     int64_t rows = operand == GEMM_SECOND ? g->k : g->m;
     int64_t columns = operand == GEMM_FIRST ? g->k : g->n;
     int32_t batch = (int32_t)g->batch;
     void **layout = &p->layout[operand];
 
     return BLASLT_GOOD(p, MatrixLayoutCreate, layout, blaslt_type_of(g->dtype),
-                       (uint64_t)(turned ? columns : rows), (uint64_t)(turned ? rows : columns),
-                       g->between[operand]) &&
+                       (uint64_t)(transposed ? columns : rows),
+                       (uint64_t)(transposed ? rows : columns), g->between[operand]) &&
            (batch == 1 || (BLASLT_GOOD(p, MatrixLayoutSetAttribute, *layout, number->layout_batch,
                                        &batch, sizeof batch) &&
                            BLASLT_GOOD(p, MatrixLayoutSetAttribute, *layout, number->layout_step,

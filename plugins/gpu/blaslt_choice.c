@@ -6,13 +6,13 @@
 #include "blaslt_plan.h"
 #include <string.h>
 
-enum { ASKED = 8, PLACES = 256 };
+enum { REQUESTED = 8, PLACES = 256 };
 static const uint64_t workspace_most = UINT64_C(64) << 20; /* more has no known benefit */
 
 /* All inputs of a choice. Keys are compared as bytes. */
 struct key {
     int64_t m, n, k, batch, between[GEMM_OPERANDS], step[GEMM_OPERANDS];
-    uint8_t dtype, turned[2], adds, tf32, tried, library, zero;
+    uint8_t dtype, transposed[2], adds, tf32, tried, library, zero;
 };
 _Static_assert(sizeof(struct key) == (4 + 2 * GEMM_OPERANDS) * sizeof(int64_t) + 8, "no padding");
 
@@ -29,7 +29,7 @@ static struct key blaslt_choice_key_of(const struct blaslt_plan *p)
 {
     const struct gpu_gemm *g = &p->gemm;
     struct key key = {.m = g->m, .n = g->n, .k = g->k, .batch = g->batch, .dtype = g->dtype,
-                      .turned = {g->turned[0], g->turned[1]}, .adds = (uint8_t)g->adds,
+                      .transposed = {g->transposed[0], g->transposed[1]}, .adds = (uint8_t)g->adds,
                       .tf32 = gpu_vendor_tf32(), .tried = gpu_vendor_is_set("TRIAL"),
                       .library = (uint8_t)p->library->vendor->id};
 
@@ -116,11 +116,11 @@ static bool blaslt_choice_prefer(const struct blaslt_plan *p, void *preference, 
 }
 
 /* Reads result number i from the library's array. false: the algorithm is not acceptable. */
-static bool blaslt_choice_take(const struct blaslt_library *library, const unsigned char *answer,
+static bool blaslt_choice_take(const struct blaslt_library *library, const unsigned char *result,
                                int i, struct blaslt_found *out)
 {
     size_t size = (size_t)library->number.algorithm_size;
-    const unsigned char *from = answer + (size_t)i * (size + sizeof(struct blaslt_rest));
+    const unsigned char *from = result + (size_t)i * (size + sizeof(struct blaslt_rest));
     struct blaslt_rest rest;
 
     memcpy(&rest, from + size, sizeof rest);
@@ -132,11 +132,11 @@ static bool blaslt_choice_take(const struct blaslt_library *library, const unsig
 /* Queries the heuristic, and returns the number of acceptable algorithms, best first. The heuristic
  * learns the bias's alignment from its address. "Not supported" is not a failure, so it is not
  * logged. */
-static int blaslt_choice_ask(const struct blaslt_plan *p, void *preference, uintptr_t alignment,
-                             struct blaslt_found out[ASKED])
+static int blaslt_choice_query(const struct blaslt_plan *p, void *preference, uintptr_t alignment,
+                               struct blaslt_found out[REQUESTED])
 {
     _Alignas(max_align_t) unsigned char
-        answer[ASKED * (sizeof(struct blaslt_algorithm) + sizeof(struct blaslt_rest))] = {0};
+        result[REQUESTED * (sizeof(struct blaslt_algorithm) + sizeof(struct blaslt_rest))] = {0};
     const struct blaslt_library *library = p->library;
     int n = 0, n_good = 0, code;
 
@@ -147,11 +147,11 @@ static int blaslt_choice_ask(const struct blaslt_plan *p, void *preference, uint
         return 0;
     code = library->call->MatmulAlgoGetHeuristic(
         p->handle, p->operation, p->layout[GEMM_FIRST], p->layout[GEMM_SECOND], blaslt_added(p),
-        p->layout[GEMM_RESULT], preference, ASKED, answer, &n);
+        p->layout[GEMM_RESULT], preference, REQUESTED, result, &n);
     if (code == library->number.not_supported ||
         !gpu_vendor_good(p->device, library->vendor, BLASLT_NAME(p, MatmulAlgoGetHeuristic), code))
         return 0;
-    for (int i = 0; i < n; i++) n_good += blaslt_choice_take(library, answer, i, &out[n_good]);
+    for (int i = 0; i < n; i++) n_good += blaslt_choice_take(library, result, i, &out[n_good]);
     return n_good;
 }
 
@@ -160,14 +160,14 @@ static int blaslt_choice_ask(const struct blaslt_plan *p, void *preference, uint
 static bool blaslt_choice_choose(struct blaslt_plan *p, void *preference, bool tried)
 {
     bool twice = p->library->number.prefer_alignment_a >= 0;
-    struct blaslt_found found[ASKED];
+    struct blaslt_found found[REQUESTED];
     int n;
 
     if (twice) {
-        if (!blaslt_choice_ask(p, preference, gpu_gemm_size(p->gemm.dtype), found)) return false;
+        if (!blaslt_choice_query(p, preference, gpu_gemm_size(p->gemm.dtype), found)) return false;
         p->aligned = p->any = found[0];
     }
-    n = blaslt_choice_ask(p, preference, BLASLT_ALIGNED, found);
+    n = blaslt_choice_query(p, preference, BLASLT_ALIGNED, found);
     if (n) p->aligned = found[tried && n > 1 ? blaslt_try(p, found, n) : 0];
     if (!twice) p->any = p->aligned;
     return twice || n;

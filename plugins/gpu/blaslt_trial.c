@@ -28,11 +28,12 @@ static uint64_t blaslt_trial_now(void)
  * before the operand's address, if batch steps are negative. */
 static uint64_t blaslt_trial_extent_of(const struct gpu_gemm *g, int operand, uint64_t *before)
 {
-    bool turned = operand <= GEMM_SECOND && g->turned[operand];
+    bool transposed = operand <= GEMM_SECOND && g->transposed[operand];
     int64_t rows = operand == GEMM_SECOND ? g->k : g->m;
     int64_t columns = operand == GEMM_FIRST ? g->k : g->n;
     int64_t batch = g->step[operand] * (g->batch - 1);
-    int64_t one = g->between[operand] * ((turned ? rows : columns) - 1) + (turned ? columns : rows);
+    int64_t one = g->between[operand] * ((transposed ? rows : columns) - 1) +
+                  (transposed ? columns : rows);
 
     *before = batch < 0 ? (uint64_t)-batch : 0;
     return (uint64_t)(batch < 0 ? -batch : batch) + (uint64_t)one;

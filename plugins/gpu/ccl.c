@@ -69,7 +69,7 @@ enum bp_status gpu_ccl_version(void *self, uint32_t *out_version)
     if (!gpu_vendor_open(&gpu_nccl))
         return bp_fail(gpu->host, BP_ERR_UNSUPPORTED, GPU_NAME ": %s", gpu_nccl.why);
     TRY(CALL_NCCL(gpu, ncclGetVersion, &version));
-    gpu_vendor_tell(gpu, &gpu_nccl, (uint64_t)version);
+    gpu_vendor_report(gpu, &gpu_nccl, (uint64_t)version);
     *out_version = (uint32_t)version;
     return BP_OK;
 }
@@ -150,7 +150,7 @@ enum bp_status gpu_ccl_comm_begin(void *self, uint32_t index, const struct bp_cc
 
 /* Queries the communicator's state in the library. NCCL_SUCCESS if the communicator has been
  * aborted. */
-static int ccl_ask(struct gpu_comm *comm, int *out_code)
+static int ccl_poll(struct gpu_comm *comm, int *out_code)
 {
     int code = NCCL_SUCCESS;
 
@@ -168,7 +168,7 @@ enum bp_status gpu_ccl_comm_joined(void *self, void *p)
     int code;
 
     gpu_device_reuse(self, comm->device->index, &caller);
-    TRY(ccl_check(self, "ncclCommGetAsyncError", ccl_ask(comm, &code)));
+    TRY(ccl_check(self, "ncclCommGetAsyncError", ccl_poll(comm, &code)));
     return code == NCCL_IN_PROGRESS ? BP_ERR_TIMEOUT
                                     : ccl_check(self, "ncclCommInitRankConfig", code);
 }
@@ -191,7 +191,7 @@ static int ccl_settle(struct gpu_comm *comm, int code, uint64_t ns)
 
     while (code == NCCL_IN_PROGRESS && !atomic_load(&comm->aborted)) {
         nanosleep(&pause, NULL);
-        failed = ccl_ask(comm, &code);
+        failed = ccl_poll(comm, &code);
         if (failed) return failed;
         if (ns && ccl_now() - began > ns) break;
     }
@@ -205,7 +205,7 @@ static void ccl_note(const struct gpu *gpu, const char *function, int code)
                nccl.call.ncclGetErrorString(code));
 }
 
-static void abort_comm(const struct gpu *gpu, struct gpu_comm *comm)
+static void ccl_abort(const struct gpu *gpu, struct gpu_comm *comm)
 {
     pthread_mutex_lock(&comm->lock);
     if (!atomic_exchange(&comm->aborted, true))
@@ -219,7 +219,7 @@ void gpu_ccl_comm_abort(void *self, void *p)
     struct gpu_comm *comm = p;
 
     gpu_device_reuse(self, comm->device->index, &caller);
-    abort_comm(self, comm);
+    ccl_abort(self, comm);
 }
 
 /* Other ranks may not have reached this call. false: the caller must abort the communicator,
@@ -241,7 +241,7 @@ void gpu_ccl_comm_destroy(void *self, void *p)
 
     gpu_device_reuse(self, comm->device->index, &caller);
     if (!atomic_load(&comm->aborted)) {
-        if (!ccl_finalize(self, comm)) abort_comm(self, comm);
+        if (!ccl_finalize(self, comm)) ccl_abort(self, comm);
         else ccl_note(self, "ncclCommDestroy", nccl.call.ncclCommDestroy(comm->raw));
     }
     drop_comm(comm);
@@ -251,7 +251,7 @@ enum bp_status gpu_ccl_comm_error(void *self, void *p)
 {
     int code;
 
-    TRY(ccl_check(self, "ncclCommGetAsyncError", ccl_ask(p, &code)));
+    TRY(ccl_check(self, "ncclCommGetAsyncError", ccl_poll(p, &code)));
     return code == NCCL_IN_PROGRESS ? BP_OK : ccl_check(self, "a call under way", code);
 }
 

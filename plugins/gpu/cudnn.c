@@ -236,8 +236,8 @@ static bool cudnn_is_good(const struct cudnn_plan *p, const char *const name[], 
 }
 
 /* Queries the library's heuristic for algorithms, best first. */
-static bool cudnn_ask(const struct cudnn_plan *p, int *n,
-                      struct cudnn_found found[CUDNN_ALGORITHMS])
+static bool cudnn_query(const struct cudnn_plan *p, int *n,
+                        struct cudnn_found found[CUDNN_ALGORITHMS])
 {
     static const char *const name[] = {"cudnnGetConvolutionForwardAlgorithm_v7",
                                        "cudnnGetConvolutionBackwardDataAlgorithm_v7",
@@ -258,7 +258,7 @@ static bool cudnn_ask(const struct cudnn_plan *p, int *n,
     return cudnn_is_good(p, name, code);
 }
 
-static bool ask_size(const struct cudnn_plan *p, size_t *out)
+static bool query_size(const struct cudnn_plan *p, size_t *out)
 {
     static const char *const name[] = {"cudnnGetConvolutionForwardWorkspaceSize",
                                        "cudnnGetConvolutionBackwardDataWorkspaceSize",
@@ -297,11 +297,11 @@ static bool cudnn_choose(struct cudnn_plan *p)
     struct cudnn_found found[CUDNN_ALGORITHMS];
     int n = 0, i = 0;
 
-    if (!cudnn_ask(p, &n, found)) return false;
+    if (!cudnn_query(p, &n, found)) return false;
     while (i < n && !will_do(p, &found[i])) i++;
     if (i == n) return false;
     p->found = found[i];
-    return ask_size(p, &p->found.workspace);
+    return query_size(p, &p->found.workspace);
 }
 
 static bool make_older(struct cudnn_plan *p, int64_t groups)

@@ -46,11 +46,11 @@ static bool cudnn_graph_set(const struct cudnn_plan *p, void *descriptor, int at
 }
 
 static bool cudnn_graph_get(const struct cudnn_plan *p, void *descriptor, int attribute, int type,
-                            int64_t asked, int64_t *out_n, void *out)
+                            int64_t requested, int64_t *out_n, void *out)
 {
-    return cudnn_graph_is_good(
-        p, "cudnnBackendGetAttribute",
-        gpu_cudnn_call->cudnnBackendGetAttribute(descriptor, attribute, type, asked, out_n, out));
+    return cudnn_graph_is_good(p, "cudnnBackendGetAttribute",
+                               gpu_cudnn_call->cudnnBackendGetAttribute(descriptor, attribute, type,
+                                                                        requested, out_n, out));
 }
 
 static bool cudnn_graph_finalize(const struct cudnn_plan *p, void *descriptor)

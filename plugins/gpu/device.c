@@ -38,7 +38,7 @@ void gpu_device_identify(struct gpu_device *device)
 }
 
 /* Reports the properties that identify the hardware, as far as the driver knows them. */
-static void tell_hardware(struct gpu_device *device, struct bp_device_properties *out)
+static void fill_hardware(struct gpu_device *device, struct bp_device_properties *out)
 {
     const struct gpu_calls *call = &device->gpu->call;
     char pci[sizeof out->pci] = "";
@@ -70,7 +70,7 @@ enum bp_status gpu_device_properties(void *self, uint32_t index, struct bp_devic
     BP_SET(out, alignment, 256);
     BP_SET(out, units, units_of(device));
     BP_SET(out, dlpack_type, gpu_target.dlpack_type);
-    tell_hardware(device, out);
+    fill_hardware(device, out);
     return BP_OK;
 }
 

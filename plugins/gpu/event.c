@@ -67,14 +67,14 @@ enum bp_status gpu_event_record(void *self, uint32_t index, void *p, void *q)
 }
 
 /* Reports the faults of the launches before the event. The event has been reached. */
-static enum bp_status event_tell(struct gpu_device *device, const struct gpu_event *event)
+static enum bp_status event_report(struct gpu_device *device, const struct gpu_event *event)
 {
     enum bp_status status = BP_OK;
 
     if (!event->launched) return BP_OK;
     pthread_mutex_lock(&device->lock);
     for (struct gpu_stream *s = device->streams; s; s = s->next)
-        if (s->number == event->stream) status = gpu_fault_tell(s, event->launched);
+        if (s->number == event->stream) status = gpu_fault_report(s, event->launched);
     pthread_mutex_unlock(&device->lock);
     return status;
 }
@@ -89,7 +89,7 @@ enum bp_status gpu_event_query(void *self, uint32_t index, void *event)
     code = device->gpu->call.event_query(gpu_event_raw(event));
     if (code == GPU_NOT_READY) return BP_ERR_NOT_READY;
     TRY(gpu_check(device->gpu, device, GPU_CALL_event_query, code));
-    return event_tell(device, event);
+    return event_report(device, event);
 }
 
 static uint64_t event_now_ns(void)
@@ -112,7 +112,7 @@ enum bp_status gpu_event_wait(void *self, uint32_t index, void *event, uint64_t 
     TRY(gpu_device_use(self, index, &caller, &device));
     if (timeout_ns == UINT64_MAX) {
         TRY(GPU_CALL(device, event_synchronize, gpu_event_raw(event)));
-        return event_tell(device, event);
+        return event_report(device, event);
     }
     while ((status = gpu_event_query(self, index, event)) == BP_ERR_NOT_READY &&
            past < timeout_ns) {

@@ -70,7 +70,7 @@ static uint32_t read_word(struct gpu_stream *stream, int i, uint64_t until)
 }
 
 /* Of several faults, reports the one of the row that was launched first. */
-enum bp_status gpu_fault_tell(struct gpu_stream *stream, uint64_t until)
+enum bp_status gpu_fault_report(struct gpu_stream *stream, uint64_t until)
 {
     const struct gpu_device *device = stream->device;
     uint64_t earliest = UINT64_MAX;

@@ -11,7 +11,7 @@ struct lies {
     int64_t rows, columns, row, column;
 };
 
-static struct lies gemm_turn(struct lies m)
+static struct lies gemm_transpose(struct lies m)
 {
     return (struct lies){m.columns, m.rows, m.column, m.row};
 }
@@ -94,7 +94,7 @@ static void take_batch(struct gpu_gemm *g, struct matmul_args *a, const int of[3
 /* The inputs of a kernel row, by their role in the product. */
 struct parts {
     int a, b, added;
-    bool turn_a, turn_b;
+    bool trans_a, trans_b;
     double alpha, beta;
 };
 
@@ -136,14 +136,14 @@ static bool adds_init(struct gpu_gemm *g, const struct bp_prep *prep, const stru
         return true;
     }
     if ((rows > 1 && !lies.row) || (columns > 1 && !lies.column)) return false;
-    return is_columns(swapped ? gemm_turn(lies) : lies, &g->between[GEMM_ADDED]);
+    return is_columns(swapped ? gemm_transpose(lies) : lies, &g->between[GEMM_ADDED]);
 }
 
 bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep)
 {
     const struct bp_view *c = prep->out[0];
     struct parts p = gemm_parts_of(prep);
-    struct matmul_args s = matmul_of(prep->in[p.a], p.turn_a, prep->in[p.b], p.turn_b, c);
+    struct matmul_args s = matmul_of(prep->in[p.a], p.trans_a, prep->in[p.b], p.trans_b, c);
     struct lies a, b, result;
 
     *out = (struct gpu_gemm){.dtype = c->dtype};
@@ -153,8 +153,8 @@ bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep)
     a = (struct lies){s.m, s.k, s.row[MATMUL_A], s.column[MATMUL_A]};
     b = (struct lies){s.k, s.n, s.row[MATMUL_B], s.column[MATMUL_B]};
     result = (struct lies){s.m, s.n, s.row[MATMUL_C], s.column[MATMUL_C]};
-    bool swapped = is_columns(gemm_turn(result), &out->between[GEMM_RESULT]);
-    struct lies first = swapped ? gemm_turn(b) : a, second = swapped ? gemm_turn(a) : b;
+    bool swapped = is_columns(gemm_transpose(result), &out->between[GEMM_RESULT]);
+    struct lies first = swapped ? gemm_transpose(b) : a, second = swapped ? gemm_transpose(a) : b;
     int of[3] = {swapped ? MATMUL_B : MATMUL_A, swapped ? MATMUL_A : MATMUL_B, MATMUL_C};
 
     if (!swapped && !is_columns(result, &out->between[GEMM_RESULT])) return false;
@@ -163,10 +163,12 @@ bool gpu_gemm_init(struct gpu_gemm *out, const struct bp_prep *prep)
     out->k = s.k;
     out->input[GEMM_FIRST] = swapped ? p.b : p.a;
     out->input[GEMM_SECOND] = swapped ? p.a : p.b;
-    out->turned[0] = !is_columns(first, &out->between[GEMM_FIRST]);
-    out->turned[1] = !is_columns(second, &out->between[GEMM_SECOND]);
-    if (out->turned[0] && !is_columns(gemm_turn(first), &out->between[GEMM_FIRST])) return false;
-    if (out->turned[1] && !is_columns(gemm_turn(second), &out->between[GEMM_SECOND])) return false;
+    out->transposed[0] = !is_columns(first, &out->between[GEMM_FIRST]);
+    out->transposed[1] = !is_columns(second, &out->between[GEMM_SECOND]);
+    if (out->transposed[0] && !is_columns(gemm_transpose(first), &out->between[GEMM_FIRST]))
+        return false;
+    if (out->transposed[1] && !is_columns(gemm_transpose(second), &out->between[GEMM_SECOND]))
+        return false;
     take_batch(out, &s, of);
     return adds_init(out, prep, &p, swapped);
 }

@@ -21,7 +21,7 @@ enum gpu_gemm_adds { GEMM_NOTHING, GEMM_MATRIX, GEMM_VECTOR };
  * all). The call is repeated over further axes, by shape and stride. */
 struct gpu_gemm {
     uint8_t dtype;
-    bool turned[2];
+    bool transposed[2];
     enum gpu_gemm_adds adds;
     double alpha, beta;
     int64_t m, n, k, batch;

@@ -26,7 +26,7 @@
 /* The driver's functions, by their names in calls.def, and the number of each function. */
 struct gpu_calls {
 #define CALL(name, cuda, hip, parameters) int (*name) parameters;
-#define CALL_ASIDE(result, name, cuda, hip, parameters) result (*name) parameters;
+#define CALL_OPTIONAL(result, name, cuda, hip, parameters) result (*name) parameters;
 #include "calls.def"
 };
 enum gpu_call {
@@ -270,7 +270,7 @@ void gpu_fault_replay(struct gpu_stream *stream, uint64_t words);
 uint64_t gpu_fault_launched(struct gpu_stream *stream);
 /* The launches up to number `until` have ended. BP_ERR_FAULT: the message names the kernel row that
  * found bad values. Each fault is reported once. */
-enum bp_status gpu_fault_tell(struct gpu_stream *stream, uint64_t until);
+enum bp_status gpu_fault_report(struct gpu_stream *stream, uint64_t until);
 
 /* arch.c: whether a device can load one of the images that are compiled for these targets, "80,
  * 90+ptx". True if the architecture is unknown. */

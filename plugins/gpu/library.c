@@ -25,10 +25,10 @@ static enum bp_status library_open_library(const struct gpu *gpu, struct gpu_fou
     return status;
 }
 
-static const enum { NEEDED, OF_CAPTURES, ASIDE } use[GPU_CALLS] = {
+static const enum { NEEDED, OF_CAPTURES, OPTIONAL } use[GPU_CALLS] = {
 #define CALL(name, cuda, hip, parameters) [GPU_CALL_##name] = NEEDED,
 #define CALL_OR_NONE(name, cuda, hip, parameters) [GPU_CALL_##name] = OF_CAPTURES,
-#define CALL_ASIDE(result, name, cuda, hip, parameters) [GPU_CALL_##name] = ASIDE,
+#define CALL_OPTIONAL(result, name, cuda, hip, parameters) [GPU_CALL_##name] = OPTIONAL,
 #include "calls.def"
 };
 

@@ -157,8 +157,8 @@ static void *locate_open_library(const char *name, const char *folders, int dept
 
 /* BP_ERR_ABSENT only if the library itself was not found. If it lacks another library, the status
  * is BP_ERR_DEVICE. */
-static enum bp_status ask_loader(const struct gpu_wanted *wanted, const char *name,
-                                 struct gpu_found *out, char why[GPU_WHY_SIZE])
+static enum bp_status search_loader(const struct gpu_wanted *wanted, const char *name,
+                                    struct gpu_found *out, char why[GPU_WHY_SIZE])
 {
     snprintf(out->path, sizeof out->path, "%s", name);
     out->library = locate_open_library(name, wanted->folders, DEPTH, why);
@@ -166,21 +166,22 @@ static enum bp_status ask_loader(const struct gpu_wanted *wanted, const char *na
     return !strncmp(why, name, strlen(name)) && is_not_found(why) ? BP_ERR_ABSENT : BP_ERR_DEVICE;
 }
 
-static enum bp_status ask_process(const char *name, struct gpu_found *out)
+static enum bp_status search_process(const char *name, struct gpu_found *out)
 {
     snprintf(out->path, sizeof out->path, "%s", name);
     out->library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     return out->library ? BP_OK : BP_ERR_ABSENT;
 }
 
-static enum bp_status locate_ask(const struct gpu_wanted *wanted, enum gpu_place place,
-                                 const char *name, struct gpu_found *out, char why[GPU_WHY_SIZE])
+static enum bp_status locate_library(const struct gpu_wanted *wanted, enum gpu_place place,
+                                     const char *name, struct gpu_found *out,
+                                     char why[GPU_WHY_SIZE])
 {
     bool found = false;
 
     switch (place) {
-    case GPU_LOADED: return ask_process(name, out);
-    case GPU_LOADER: return ask_loader(wanted, name, out, why);
+    case GPU_LOADED: return search_process(name, out);
+    case GPU_LOADER: return search_loader(wanted, name, out, why);
     case GPU_PATH:
         found = is_in_list(out->path, secure_getenv("LD_LIBRARY_PATH"), name, false);
         break;
@@ -218,7 +219,7 @@ enum bp_status gpu_locate(const struct gpu_wanted *wanted, struct gpu_found *out
     if (given) return is_given(wanted, given, out, why);
     for (const enum gpu_place *place = wanted->place; *place != GPU_PLACES; place++)
         for (const char *const *n = wanted->names; *n; n++) {
-            enum bp_status status = locate_ask(wanted, *place, *n, out, why);
+            enum bp_status status = locate_library(wanted, *place, *n, out, why);
             if (status != BP_ERR_ABSENT) return status;
         }
     gpu_setting_name(name, wanted->setting);

@@ -66,19 +66,19 @@ static int rocblas_multiply(void *handle, const struct gpu_gemm *g, void *const 
 
     for (int i = 0; i < GEMM_OPERANDS; i++) between[i] = (int32_t)g->between[i];
     return roc.call.rocblas_gemm_strided_batched_ex(
-        handle, g->turned[0] ? ROCBLAS_TURNED : ROCBLAS_PLAIN,
-        g->turned[1] ? ROCBLAS_TURNED : ROCBLAS_PLAIN, (int32_t)g->m, (int32_t)g->n, (int32_t)g->k,
-        &alpha, at[GEMM_FIRST], type, between[GEMM_FIRST], g->step[GEMM_FIRST], at[GEMM_SECOND],
-        type, between[GEMM_SECOND], g->step[GEMM_SECOND], &beta, at[GEMM_ADDED], type,
-        between[added], g->step[added], at[GEMM_RESULT], type, between[GEMM_RESULT],
+        handle, g->transposed[0] ? ROCBLAS_TRANSPOSED : ROCBLAS_PLAIN,
+        g->transposed[1] ? ROCBLAS_TRANSPOSED : ROCBLAS_PLAIN, (int32_t)g->m, (int32_t)g->n,
+        (int32_t)g->k, &alpha, at[GEMM_FIRST], type, between[GEMM_FIRST], g->step[GEMM_FIRST],
+        at[GEMM_SECOND], type, between[GEMM_SECOND], g->step[GEMM_SECOND], &beta, at[GEMM_ADDED],
+        type, between[added], g->step[added], at[GEMM_RESULT], type, between[GEMM_RESULT],
         g->step[GEMM_RESULT], (int32_t)g->batch, sums, ROCBLAS_STANDARD, 0, 0);
 }
 
 /* Queries how much memory a product needs, without computing it. Some versions require valid
  * addresses even so; then the result is USUAL. Under the device's lock `loading`: the device's
  * handle must be used by one thread at a time. */
-static bool rocblas_ask(const struct gpu_device *device, void *handle, const struct gpu_gemm *g,
-                        size_t *out)
+static bool rocblas_query(const struct gpu_device *device, void *handle, const struct gpu_gemm *g,
+                          size_t *out)
 {
     void *const nowhere[GEMM_OPERANDS] = {NULL};
     int code;
@@ -105,7 +105,7 @@ static bool size_up(struct plan *p, struct gpu_device *device, void *handle)
     if (call->rocblas_start_device_memory_size_query &&
         call->rocblas_stop_device_memory_size_query) {
         pthread_mutex_lock(&device->loading);
-        good = rocblas_ask(device, handle, &p->gemm, &size);
+        good = rocblas_query(device, handle, &p->gemm, &size);
         pthread_mutex_unlock(&device->loading);
     }
     p->workspace = size < ALIGNMENT ? ALIGNMENT : size;

@@ -8,7 +8,12 @@
 #include <stdint.h>
 
 enum { ROCBLAS_F16 = 150, ROCBLAS_F32 = 151, ROCBLAS_F64 = 152, ROCBLAS_BF16 = 168 };
-enum { ROCBLAS_PLAIN = 111, ROCBLAS_TURNED = 112, ROCBLAS_STANDARD = 0, ROCBLAS_NO_ATOMICS = 0 };
+enum {
+    ROCBLAS_PLAIN = 111,
+    ROCBLAS_TRANSPOSED = 112,
+    ROCBLAS_STANDARD = 0,
+    ROCBLAS_NO_ATOMICS = 0
+};
 
 /* Status codes: an address is invalid; the product was computed, but slower for lack of memory; and
  * the codes of calls that only report the memory they need. */

@@ -139,7 +139,7 @@ static void give_results(struct gpu_stream *stream, uint64_t launch, bool good)
 enum bp_status gpu_stream_collect(struct gpu_stream *stream, enum bp_status outcome)
 {
     give_results(stream, UINT64_MAX, outcome == BP_OK);
-    return outcome ? outcome : gpu_fault_tell(stream, UINT64_MAX);
+    return outcome ? outcome : gpu_fault_report(stream, UINT64_MAX);
 }
 
 /* Called when all streams have been waited for. Other threads may have launched more work
@@ -154,7 +154,7 @@ static enum bp_status collect_all(struct gpu_device *device, uint64_t launch,
     for (struct gpu_stream *s = device->streams; s; s = s->next) {
         enum bp_status found = outcome;
         give_results(s, launch, outcome == BP_OK);
-        if (outcome == BP_OK) found = gpu_fault_tell(s, UINT64_MAX);
+        if (outcome == BP_OK) found = gpu_fault_report(s, UINT64_MAX);
         if (status == BP_OK) status = found;
     }
     pthread_mutex_unlock(&device->lock);

@@ -105,11 +105,11 @@ bool gpu_vendor_open(struct gpu_vendor *vendor)
     return opened;
 }
 
-void gpu_vendor_tell(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t version)
+void gpu_vendor_report(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t version)
 {
     char number[40] = "";
 
-    if (atomic_exchange(&vendor->told, true)) return;
+    if (atomic_exchange(&vendor->reported, true)) return;
     if (!vendor->opened) {
         bp_log(gpu->host, BP_LOG_WARN, GPU_NAME ": %s: its rows are passed over", vendor->why);
         return;
@@ -171,7 +171,7 @@ enum bp_status gpu_vendor_enter(struct gpu *gpu, uint32_t index, struct gpu_vend
     struct gpu_device *device;
     bool opened = gpu_vendor_open(vendor);
 
-    gpu_vendor_tell(gpu, vendor, 0);
+    gpu_vendor_report(gpu, vendor, 0);
     if (!opened) return BP_ERR_UNSUPPORTED;
     TRY(gpu_device_use(gpu, index, caller, &device));
     pthread_mutex_lock(&device->loading);

@@ -46,7 +46,7 @@ struct gpu_vendor {
     bool tried, opened;
     char path[GPU_PATH_SIZE];  /* of the file that was opened */
     char why[768];             /* the reason if it could not be opened */
-    atomic_bool told;
+    atomic_bool reported;
 };
 
 #ifdef GPU_CUBLASLT
@@ -68,7 +68,7 @@ extern struct gpu_vendor gpu_nccl;
 bool gpu_vendor_open(struct gpu_vendor *vendor);
 /* Logs once the file and the version of the library, or why it could not be opened. version: used
  * where vendor->version is NULL; 0: unknown. */
-void gpu_vendor_tell(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t version);
+void gpu_vendor_report(const struct gpu *gpu, struct gpu_vendor *vendor, uint64_t version);
 
 /* Makes the device's context current (gpu_device_use), opens the library, and returns a handle of
  * the device for work outside of streams. BP_ERR_UNSUPPORTED, without a message: do not use the

@@ -37,7 +37,7 @@ struct thing {
     enum kind kind;
     void *stream; /* for a handle: the stream of its last products, */
     unsigned under_way; /* and the number of these products that are not done */
-    int sums, factors, turned[2], epilogue, bias_type; /* for an operation */
+    int sums, factors, transposed[2], epilogue, bias_type; /* for an operation */
     bool written;
     void *bias;
     int type, batch; /* for a layout */
@@ -163,8 +163,8 @@ static int blaslt_set(enum sim_call call, const struct place *place, int n, int 
 int LT(MatmulDescSetAttribute)(void *p, int attribute, const void *value, size_t size)
 {
     struct thing *t = p;
-    const struct place place[] = {PLACE(number.operation_turn_a, t->turned[0]),
-                                  PLACE(number.operation_turn_a + 1, t->turned[1]),
+    const struct place place[] = {PLACE(number.operation_trans_a, t->transposed[0]),
+                                  PLACE(number.operation_trans_a + 1, t->transposed[1]),
                                   PLACE(number.operation_epilogue, t->epilogue),
                                   PLACE(number.operation_bias, t->bias),
                                   PLACE(number.operation_bias_type, t->bias_type)};
@@ -218,30 +218,32 @@ static bool blaslt_fill(struct sim_gemm *g, const struct thing *o,
     const struct thing *a = layout[SIM_A], *b = layout[SIM_B], *d = layout[SIM_D];
     bool fits = true;
 
-    *g = (struct sim_gemm){.type = blaslt_type_of(a->type), .turned = {o->turned[0], o->turned[1]},
+    *g = (struct sim_gemm){.type = blaslt_type_of(a->type),
+                           .transposed = {o->transposed[0], o->transposed[1]},
                            .tf32 = o->sums == number.sum_tf32, .m = (int64_t)d->rows,
                            .n = (int64_t)d->columns, .batch = d->batch,
-                           .k = (int64_t)(o->turned[0] ? a->rows : a->columns)};
+                           .k = (int64_t)(o->transposed[0] ? a->rows : a->columns)};
     for (int i = 0; i < SIM_MATRICES; i++) {
         fits = fits && layout[i]->kind == LAYOUT && layout[i]->type == a->type &&
                layout[i]->batch == d->batch && (!IS_HIP || is_narrow(layout[i]));
         g->between[i] = layout[i]->between;
         g->step[i] = layout[i]->step;
     }
-    for (int i = 0; i < 2; i++) fits = fits && (!o->turned[i] || o->turned[i] == number.turned);
+    for (int i = 0; i < 2; i++)
+        fits = fits && (!o->transposed[i] || o->transposed[i] == number.transposed);
     return fits && g->type < SIM_TYPES && (!IS_HIP || !o->epilogue || o->bias_type == a->type) &&
            (o->epilogue == BLASLT_ADD_BIAS || !o->epilogue) &&
            (g->type == SIM_F64) == (o->sums == number.sum_f64) &&
            (g->type == SIM_F64) == (o->factors == BLASLT_F64) &&
-           (int64_t)(o->turned[0] ? a->columns : a->rows) == g->m &&
-           (int64_t)(o->turned[1] ? b->columns : b->rows) == g->k &&
-           (int64_t)(o->turned[1] ? b->rows : b->columns) == g->n &&
+           (int64_t)(o->transposed[0] ? a->columns : a->rows) == g->m &&
+           (int64_t)(o->transposed[1] ? b->columns : b->rows) == g->k &&
+           (int64_t)(o->transposed[1] ? b->rows : b->columns) == g->n &&
            layout[SIM_C]->rows == d->rows && layout[SIM_C]->columns == d->columns;
 }
 
 /* The heuristic's first algorithm is not available, and the next one is slow if BP_SIM_SLOW is
  * set. */
-enum { BAD, SLOW, QUICK, ANSWERS };
+enum { BAD, SLOW, QUICK, RESULTS };
 
 /* The content of an algorithm: the alignment of operands and the workspace that its run requires,
  * whether sums are split into partial sums, and how much longer it takes. */
@@ -265,8 +267,8 @@ static struct algorithm blaslt_find_algorithm(int which, const struct thing *pre
     return made;
 }
 
-static void blaslt_answer(unsigned char *out, int which, const struct thing *preference,
-                          uint64_t alignment)
+static void blaslt_fill_result(unsigned char *out, int which, const struct thing *preference,
+                               uint64_t alignment)
 {
     const struct algorithm made = blaslt_find_algorithm(which, preference, alignment);
     const struct blaslt_rest rest = {.workspace = made.workspace,
@@ -280,16 +282,16 @@ static void blaslt_answer(unsigned char *out, int which, const struct thing *pre
 }
 
 /* The number of algorithms that the heuristic lists. */
-static int blaslt_most(int asked)
+static int blaslt_most(int requested)
 {
     const char *text = secure_getenv("BP_SIM_ALGORITHMS");
-    int n = text ? atoi(text) : ANSWERS;
+    int n = text ? atoi(text) : RESULTS;
 
-    return n < asked ? n : asked;
+    return n < requested ? n : requested;
 }
 
 int LT(MatmulAlgoGetHeuristic)(void *handle, void *operation, void *a, void *b, void *c,
-                                   void *d, void *p, int asked, void *out,
+                                   void *d, void *p, int requested, void *out,
                                    int *out_n)
 {
     int code = sim_enter(NUMBER_OF(MatmulAlgoGetHeuristic));
@@ -297,7 +299,7 @@ int LT(MatmulAlgoGetHeuristic)(void *handle, void *operation, void *a, void *b, 
     uint64_t alignment = preference->alignment[0];
     struct sim_gemm gemm;
 
-    if (!code && (((struct thing *)handle)->kind != HANDLE || asked < 1 ||
+    if (!code && (((struct thing *)handle)->kind != HANDLE || requested < 1 ||
                   !blaslt_fill(&gemm, o, layout) ||
                   (preference->reduction && preference->reduction != BLASLT_REDUCE_IN_SUMS)))
         code = INVALID_VALUE;
@@ -305,8 +307,8 @@ int LT(MatmulAlgoGetHeuristic)(void *handle, void *operation, void *a, void *b, 
     if (!code && o->epilogue && ((uintptr_t)o->bias % alignment || gemm.type == SIM_F64))
         code = number.not_supported;
     if (code) return sim_leave(code);
-    *out_n = blaslt_most(asked);
-    for (int i = 0; i < *out_n; i++) blaslt_answer(out, i, preference, alignment);
+    *out_n = blaslt_most(requested);
+    for (int i = 0; i < *out_n; i++) blaslt_fill_result(out, i, preference, alignment);
     return sim_leave(0);
 }
 

@@ -7,21 +7,21 @@ struct copy {
     void *dst;
     const void *src;
     size_t size;
-    bool dst_far, src_far; /* whether the address is one of the device */
+    bool dst_device, src_device; /* whether the address is one of the device */
 };
 
 /* The host memory of one side; NULL: invalid. On the host's side every host address is valid. */
 static void *copy_side(const void *address, size_t size, bool of_device)
 {
     if (of_device) return sim_reach(address, size);
-    return sim_is_far(address) ? NULL : (void *)address;
+    return sim_is_device_address(address) ? NULL : (void *)address;
 }
 
 static int run_copy(void *p, int code)
 {
     const struct copy *copy = p;
-    void *dst = copy_side(copy->dst, copy->size, copy->dst_far);
-    const void *src = copy_side(copy->src, copy->size, copy->src_far);
+    void *dst = copy_side(copy->dst, copy->size, copy->dst_device);
+    const void *src = copy_side(copy->src, copy->size, copy->src_device);
 
     if (!code) code = sim_doomed(SIM_CALL_work);
     if (!code && (!dst || !src)) code = SIM_ILLEGAL_ADDRESS;
@@ -37,8 +37,8 @@ static int copy_submit(enum sim_call call, void *stream, struct copy copy)
     struct sim_device *device;
     int code = sim_enter_context(call, &device);
 
-    if (!code && (!copy_side(copy.dst, copy.size, copy.dst_far) ||
-                  !copy_side(copy.src, copy.size, copy.src_far)))
+    if (!code && (!copy_side(copy.dst, copy.size, copy.dst_device) ||
+                  !copy_side(copy.src, copy.size, copy.src_device)))
         code = SIM_INVALID_VALUE;
     if (!code) code = sim_submit(stream, run_copy, &copy, sizeof copy);
     return sim_leave(code);

@@ -239,7 +239,7 @@ bool cudnn_is_bias(const struct thing *bias, const struct thing *y)
 static const int good_algorithm[] = {1, 1, 1}, transform[] = {6, 4, 4};
 
 static int cudnn_find(enum sim_call call, int kind, const void *x, const void *w, const void *conv,
-                      const void *y, int asked, int *out_n, struct cudnn_found *out)
+                      const void *y, int requested, int *out_n, struct cudnn_found *out)
 {
     bool adds_in_half = kind == 1 && ((const struct thing *)x)->type == SIM_F16;
     int math = ((const struct thing *)conv)->math, good = good_algorithm[kind];
@@ -255,33 +255,33 @@ static int cudnn_find(enum sim_call call, int kind, const void *x, const void *w
 
     if (!code && !cudnn_fits(x, w, conv, y)) code = BAD_PARAM;
     if (code) return sim_leave(code);
-    for (int i = 0; i < 6 && n < asked; i++)
+    for (int i = 0; i < 6 && n < requested; i++)
         if (i != skip) out[n++] = list[i];
     *out_n = n;
     return sim_leave(0);
 }
 
 int cudnnGetConvolutionForwardAlgorithm_v7(void *handle, void *x, void *w, void *conv, void *y,
-                                           int asked, int *out_n, struct cudnn_found *out)
+                                           int requested, int *out_n, struct cudnn_found *out)
 {
     (void)handle;
-    return cudnn_find(SIM_CALL_cudnnGetConvolutionForwardAlgorithm_v7, 0, x, w, conv, y, asked,
+    return cudnn_find(SIM_CALL_cudnnGetConvolutionForwardAlgorithm_v7, 0, x, w, conv, y, requested,
                       out_n, out);
 }
 int cudnnGetConvolutionBackwardDataAlgorithm_v7(void *handle, void *w, void *y, void *conv, void *x,
-                                                int asked, int *out_n, struct cudnn_found *out)
+                                                int requested, int *out_n, struct cudnn_found *out)
 {
     (void)handle;
-    return cudnn_find(SIM_CALL_cudnnGetConvolutionBackwardDataAlgorithm_v7, 1, x, w, conv, y, asked,
-                      out_n, out);
+    return cudnn_find(SIM_CALL_cudnnGetConvolutionBackwardDataAlgorithm_v7, 1, x, w, conv, y,
+                      requested, out_n, out);
 }
 int cudnnGetConvolutionBackwardFilterAlgorithm_v7(void *handle, void *x, void *y, void *conv,
-                                                  void *w, int asked, int *out_n,
+                                                  void *w, int requested, int *out_n,
                                                   struct cudnn_found *out)
 {
     (void)handle;
     return cudnn_find(SIM_CALL_cudnnGetConvolutionBackwardFilterAlgorithm_v7, 2, x, w, conv, y,
-                      asked, out_n, out);
+                      requested, out_n, out);
 }
 
 static int size_for(enum sim_call call, int kind, int algorithm, size_t *out)

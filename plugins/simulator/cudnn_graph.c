@@ -462,7 +462,7 @@ static int cudnn_graph_fill(void *p, int kind, int way, struct descriptor *graph
     return 0;
 }
 
-static int cudnn_graph_give(struct descriptor *d, int attribute, int type, int64_t asked,
+static int cudnn_graph_give(struct descriptor *d, int attribute, int type, int64_t requested,
                             int64_t *out_n, void *out)
 {
     const struct way *way = &ways[d->way];
@@ -471,24 +471,24 @@ static int cudnn_graph_give(struct descriptor *d, int attribute, int type, int64
     if (d->kind == CUDNN_IS_HEURISTIC && attribute == CUDNN_HEURISTIC_RESULTS &&
         type == CUDNN_OF_DESCRIPTORS) {
         *out_n = WAYS;
-        for (int i = 0; i < WAYS && i < asked; i++)
+        for (int i = 0; i < WAYS && i < requested; i++)
             if (cudnn_graph_fill(descriptor[i], CUDNN_IS_CONFIG, i,
                                  pointer_of(d, CUDNN_HEURISTIC_GRAPH)))
                 return BAD_PARAM;
         return 0;
     }
     if (d->kind == CUDNN_IS_CONFIG && attribute == CUDNN_CONFIG_ENGINE &&
-        type == CUDNN_OF_DESCRIPTORS && asked == 1) {
+        type == CUDNN_OF_DESCRIPTORS && requested == 1) {
         *out_n = 1;
         return cudnn_graph_fill(*descriptor, CUDNN_IS_ENGINE, d->way, d->graph);
     }
     if (d->kind == CUDNN_IS_ENGINE && attribute == CUDNN_ENGINE_NOTES && type == CUDNN_OF_NOTES) {
         *out_n = way->notes;
-        for (int i = 0; i < way->notes && i < asked; i++) ((int *)out)[i] = way->note[i];
+        for (int i = 0; i < way->notes && i < requested; i++) ((int *)out)[i] = way->note[i];
         return 0;
     }
     if (d->kind == CUDNN_IS_PLAN && attribute == CUDNN_PLAN_WORKSPACE && type == CUDNN_OF_I64 &&
-        asked == 1) {
+        requested == 1) {
         *out_n = 1;
         *(int64_t *)out = way->workspace;
         return 0;
@@ -496,7 +496,7 @@ static int cudnn_graph_give(struct descriptor *d, int attribute, int type, int64
     return BAD_PARAM;
 }
 
-int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t asked, int64_t *out_n,
+int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t requested, int64_t *out_n,
                              void *out)
 {
     int code = sim_enter(SIM_CALL_cudnnBackendGetAttribute);
@@ -504,7 +504,7 @@ int cudnnBackendGetAttribute(void *p, int attribute, int type, int64_t asked, in
 
     if (!code && (!d || d->magic != DESCRIPTOR)) code = BAD_PARAM;
     if (!code && !d->final) code = NOT_FINALIZED;
-    return sim_leave(code ? code : cudnn_graph_give(d, attribute, type, asked, out_n, out));
+    return sim_leave(code ? code : cudnn_graph_give(d, attribute, type, requested, out_n, out));
 }
 
 /* ---- runs ---- */

@@ -6,10 +6,11 @@
 /* The host memory of a matrix; NULL: the matrix is not completely in valid memory. */
 static void *gemm_reach(const struct sim_gemm *g, int i)
 {
-    bool turned = i <= SIM_B && g->turned[i];
+    bool transposed = i <= SIM_B && g->transposed[i];
     int64_t rows = i == SIM_B ? g->k : g->m, columns = i == SIM_A ? g->k : g->n;
-    int64_t last = g->step[i] * (g->batch - 1) + g->between[i] * ((turned ? rows : columns) - 1) +
-                   (turned ? columns : rows);
+    int64_t last = g->step[i] * (g->batch - 1) +
+                   g->between[i] * ((transposed ? rows : columns) - 1) +
+                   (transposed ? columns : rows);
 
     return sim_reach(g->at[i], (size_t)last * sim_size(g->type));
 }
@@ -24,10 +25,10 @@ static double gemm_factor(const struct sim_gemm *g, const void *from, int64_t at
 static double gemm_product(const struct sim_gemm *g, void *const at[], int64_t step, int64_t i,
                            int64_t j)
 {
-    int64_t a = g->turned[0] ? i * g->between[SIM_A] : i;
-    int64_t b = g->turned[1] ? j : j * g->between[SIM_B];
-    int64_t next_a = g->turned[0] ? 1 : g->between[SIM_A];
-    int64_t next_b = g->turned[1] ? g->between[SIM_B] : 1;
+    int64_t a = g->transposed[0] ? i * g->between[SIM_A] : i;
+    int64_t b = g->transposed[1] ? j : j * g->between[SIM_B];
+    int64_t next_a = g->transposed[0] ? 1 : g->between[SIM_A];
+    int64_t next_b = g->transposed[1] ? g->between[SIM_B] : 1;
     double sum = 0;
 
     a += step * g->step[SIM_A];

@@ -13,7 +13,7 @@ enum { SIM_A, SIM_B, SIM_C, SIM_D, SIM_MATRICES };
  * before the bias is added. */
 struct sim_gemm {
     enum sim_type type;
-    bool turned[2], tf32, split;
+    bool transposed[2], tf32, split;
     double alpha, beta;
     unsigned pause; /* additional microseconds that the product takes */
     int64_t m, n, k, batch;

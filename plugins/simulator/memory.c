@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* A bit that no host address has: an address with this bit is in device memory. */
-static const uintptr_t far = (uintptr_t)1 << 62;
+static const uintptr_t device_base = (uintptr_t)1 << 62;
 
 struct allocation {
     struct allocation *next;
@@ -15,16 +15,16 @@ struct allocation {
 };
 static struct allocation *allocations;
 
-bool sim_is_far(const void *address)
+bool sim_is_device_address(const void *address)
 {
-    return ((uintptr_t)address & far) != 0;
+    return ((uintptr_t)address & device_base) != 0;
 }
 
 static bool is_in(const struct allocation *a, const void *address, size_t past)
 {
-    uintptr_t at = (uintptr_t)address & ~far;
+    uintptr_t at = (uintptr_t)address & ~device_base;
 
-    return sim_is_far(address) == (a->kind == SIM_DEVICE) && at >= (uintptr_t)a->data &&
+    return sim_is_device_address(address) == (a->kind == SIM_DEVICE) && at >= (uintptr_t)a->data &&
            at < (uintptr_t)a->data + a->size + past;
 }
 
@@ -44,7 +44,7 @@ static struct allocation **memory_find(const void *address)
 void *sim_reach(const void *address, size_t size)
 {
     struct allocation *a = *memory_find(address);
-    uintptr_t at = (uintptr_t)address & ~far;
+    uintptr_t at = (uintptr_t)address & ~device_base;
 
     if (!a || size > a->size || at - (uintptr_t)a->data > a->size - size) return NULL;
     return (void *)at;
@@ -104,7 +104,7 @@ static int memory_allocate(enum sim_call call, enum sim_kind kind, size_t size, 
     code = memory_record(&made, a);
     sim_leave(code);
     if (code) free(a);
-    else *out = kind == SIM_DEVICE ? (void *)((uintptr_t)made.data | far) : made.data;
+    else *out = kind == SIM_DEVICE ? (void *)((uintptr_t)made.data | device_base) : made.data;
     return code;
 }
 
@@ -117,7 +117,7 @@ static int memory_release(enum sim_call call, const void *address, bool pinned)
 
     at = memory_find(address);
     a = *at;
-    if (!a || ((uintptr_t)address & ~far) != (uintptr_t)a->data ||
+    if (!a || ((uintptr_t)address & ~device_base) != (uintptr_t)a->data ||
         pinned != (a->kind == SIM_PINNED))
         return sim_leave(code ? code : SIM_INVALID_VALUE);
     *at = a->next;

@@ -21,7 +21,7 @@
 #define CALL(result, name, parameters) result name parameters;
 #include "gpu/nccl.def"
 
-enum { VERSION = 22000, MAGIC = 0x2cc1, INIT_WAITS = 100000 /* waits of 100 us */, ASKED = 3 };
+enum { VERSION = 22000, MAGIC = 0x2cc1, INIT_WAITS = 100000 /* waits of 100 us */, REQUESTED = 3 };
 
 /* The content of a unique id: the shared file, as a descriptor of the process that made the id; and
  * the number of the id in this process. */
@@ -219,9 +219,9 @@ int ncclCommInitRankConfig(void **out, int n, struct bp_ccl_id id, int rank,
     }
     nccl_enlist(comm, n, rank);
     comm->fd = rank == 0 ? name.fd : -1;
-    comm->asks = true;
+    comm->polls = true;
     comm->state = SIM_NCCL_JOINING;
-    comm->left = ASKED;
+    comm->left = REQUESTED;
     if (!nccl_hangs()) atomic_fetch_add(&comm->shared->joined, 1);
     *out = comm;
     return sim_leave(NCCL_IN_PROGRESS);
@@ -230,7 +230,7 @@ int ncclCommInitRankConfig(void **out, int n, struct bp_ccl_id id, int rank,
 void sim_nccl_drop(struct sim_nccl *comm)
 {
     if (--comm->refs) return;
-    if (comm->asks && comm->fd >= 0) close(comm->fd);
+    if (comm->polls && comm->fd >= 0) close(comm->fd);
     nccl_unmap(comm->shared);
     free(comm);
 }
@@ -242,7 +242,7 @@ static int nccl_end(enum sim_call call, struct sim_nccl *comm)
     int code = sim_enter(call);
 
     if (!comm || comm->magic != MAGIC) return sim_leave(SIM_NCCL_INVALID);
-    if (call == SIM_CALL_ncclCommDestroy && comm->asks && comm->state != SIM_NCCL_FINALIZED)
+    if (call == SIM_CALL_ncclCommDestroy && comm->polls && comm->state != SIM_NCCL_FINALIZED)
         code = SIM_NCCL_INVALID;
     comm->magic = 0;
     atomic_store(&comm->aborted, true);
@@ -303,13 +303,13 @@ static int submit_later(struct sim_nccl *comm, void *stream, const struct sim_nc
     comm->n_op = n;
     comm->stream = stream;
     comm->state = SIM_NCCL_GIVING;
-    comm->left = ASKED;
+    comm->left = REQUESTED;
     return NCCL_IN_PROGRESS;
 }
 
 static int nccl_give(struct sim_nccl *comm, void *stream, const struct sim_nccl_op *op, int n)
 {
-    return comm->asks ? submit_later(comm, stream, op, n) : nccl_submit(comm, stream, op, n);
+    return comm->polls ? submit_later(comm, stream, op, n) : nccl_submit(comm, stream, op, n);
 }
 
 /* Whether the communicator accepts a call: a non-blocking one does once a poll has reported
@@ -320,7 +320,7 @@ static bool is_ready(const struct sim_nccl *comm)
 }
 
 /* Polls the communicator: returns the code of its state. */
-static int nccl_answer(struct sim_nccl *comm)
+static int nccl_result(struct sim_nccl *comm)
 {
     struct sim_nccl_shared *s = comm->shared;
     int code = 0;
@@ -348,7 +348,7 @@ int ncclCommGetAsyncError(void *p, int *out)
     struct sim_nccl *comm = p;
 
     if (!code && comm->magic != MAGIC) code = SIM_NCCL_INVALID;
-    if (!code) *out = nccl_answer(comm);
+    if (!code) *out = nccl_result(comm);
     return sim_leave(code);
 }
 
@@ -357,10 +357,10 @@ int ncclCommFinalize(void *p)
     int code = sim_enter(SIM_CALL_ncclCommFinalize);
     struct sim_nccl *comm = p;
 
-    if (!code && (!is_ready(comm) || !comm->asks)) code = SIM_NCCL_INVALID;
+    if (!code && (!is_ready(comm) || !comm->polls)) code = SIM_NCCL_INVALID;
     if (code) return sim_leave(code);
     comm->state = SIM_NCCL_FINALIZING;
-    comm->left = ASKED;
+    comm->left = REQUESTED;
     return sim_leave(NCCL_IN_PROGRESS);
 }
 

@@ -41,7 +41,7 @@ enum sim_nccl_state {
 
 struct sim_nccl {
     int magic, rank, n;
-    bool asks;
+    bool polls;
     enum sim_nccl_state state;
     int left, fd;           /* fd: the shared file, for the rank that closes it; or -1 */
     struct sim_nccl_op *op; /* n_op calls to be enqueued in `stream` */

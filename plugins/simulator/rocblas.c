@@ -15,8 +15,8 @@ enum { WORKSPACE = 1024 };
 struct handle {
     int magic, atomics;
     void *stream, *workspace;
-    size_t size, asked;
-    bool asks;
+    size_t size, requested;
+    bool polls;
 };
 
 const char *rocblas_status_to_string(int code)
@@ -83,10 +83,10 @@ int rocblas_start_device_memory_size_query(void *p)
     int code = sim_enter(SIM_CALL_rocblas_start_device_memory_size_query);
     struct handle *handle = p;
 
-    if (!code && handle->asks) code = QUERY_MISMATCH;
+    if (!code && handle->polls) code = QUERY_MISMATCH;
     if (code) return sim_leave(code);
-    handle->asks = true;
-    handle->asked = 0;
+    handle->polls = true;
+    handle->requested = 0;
     return sim_leave(0);
 }
 
@@ -95,17 +95,17 @@ int rocblas_stop_device_memory_size_query(void *p, size_t *out)
     int code = sim_enter(SIM_CALL_rocblas_stop_device_memory_size_query);
     struct handle *handle = p;
 
-    if (!handle->asks) return sim_leave(QUERY_MISMATCH);
-    handle->asks = false;
-    if (!code) *out = handle->asked;
+    if (!handle->polls) return sim_leave(QUERY_MISMATCH);
+    handle->polls = false;
+    if (!code) *out = handle->requested;
     return sim_leave(code);
 }
 
-static int answer_size(struct handle *handle)
+static int return_size(struct handle *handle)
 {
-    bool more = handle->asked < WORKSPACE;
+    bool more = handle->requested < WORKSPACE;
 
-    handle->asked = WORKSPACE;
+    handle->requested = WORKSPACE;
     return more ? ROCBLAS_SIZE_INCREASED : ROCBLAS_SIZE_UNCHANGED;
 }
 
@@ -135,12 +135,12 @@ static enum sim_type rocblas_type_of(int type)
 static bool rocblas_is_good(const struct sim_gemm *g)
 {
     return g->m > 0 && g->n > 0 && g->k > 0 && g->batch > 0 && g->type < SIM_TYPES &&
-           g->between[SIM_A] >= (g->turned[0] ? g->k : g->m) &&
-           g->between[SIM_B] >= (g->turned[1] ? g->n : g->k) && g->between[SIM_C] >= g->m &&
+           g->between[SIM_A] >= (g->transposed[0] ? g->k : g->m) &&
+           g->between[SIM_B] >= (g->transposed[1] ? g->n : g->k) && g->between[SIM_C] >= g->m &&
            g->between[SIM_D] >= g->m;
 }
 
-int rocblas_gemm_strided_batched_ex(void *p, int turn_a, int turn_b, int32_t m, int32_t n,
+int rocblas_gemm_strided_batched_ex(void *p, int trans_a, int trans_b, int32_t m, int32_t n,
                                     int32_t k, const void *alpha, const void *a, int type_a,
                                     int32_t between_a, int64_t step_a, const void *b, int type_b,
                                     int32_t between_b, int64_t step_b, const void *beta,
@@ -149,11 +149,16 @@ int rocblas_gemm_strided_batched_ex(void *p, int turn_a, int turn_b, int32_t m, 
                                     int32_t batch, int sums, int algorithm, int32_t solution,
                                     uint32_t flags)
 {
-    struct sim_gemm g = {.type = rocblas_type_of(type_a), .m = m, .n = n, .k = k, .batch = batch,
-                         .turned = {turn_a == ROCBLAS_TURNED, turn_b == ROCBLAS_TURNED},
-                         .at = {a, b, c, d},
-                         .between = {between_a, between_b, between_c, between_d},
-                         .step = {step_a, step_b, step_c, step_d}};
+    struct sim_gemm g = {
+        .type = rocblas_type_of(type_a),
+        .m = m,
+        .n = n,
+        .k = k,
+        .batch = batch,
+        .transposed = {trans_a == ROCBLAS_TRANSPOSED, trans_b == ROCBLAS_TRANSPOSED},
+        .at = {a, b, c, d},
+        .between = {between_a, between_b, between_c, between_d},
+        .step = {step_a, step_b, step_c, step_d}};
     struct handle *handle = p;
     struct sim_device *device;
     int code = sim_enter_context(SIM_CALL_rocblas_gemm_strided_batched_ex, &device);
@@ -162,7 +167,7 @@ int rocblas_gemm_strided_batched_ex(void *p, int turn_a, int turn_b, int32_t m, 
                   type_c != type_a || type_d != type_a || algorithm || solution || flags ||
                   sums != (g.type == SIM_F64 ? ROCBLAS_F64 : ROCBLAS_F32) || !rocblas_is_good(&g)))
         code = INVALID_VALUE;
-    if (!code && handle->asks) return sim_leave(answer_size(handle));
+    if (!code && handle->polls) return sim_leave(return_size(handle));
     if (!code && !(a && b && c && d)) code = ROCBLAS_INVALID_POINTER;
     if (!code) code = find_workspace(handle);
     if (code) return sim_leave(code);

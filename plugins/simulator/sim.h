@@ -141,7 +141,7 @@ void *sim_reach(const void *address, size_t size);
 bool sim_is_of(const void *address, const struct sim_device *device);
 bool sim_is_reached_by(const void *address, const struct sim_device *device);
 /* Whether an address is one of device memory. */
-bool sim_is_far(const void *address);
+bool sim_is_device_address(const void *address);
 
 /* stream.c: enqueues work in a stream: the stream's thread later calls run(work, code) under the
  * lock, which `run` may release meanwhile. `size` bytes of `work` are copied. code: an earlier

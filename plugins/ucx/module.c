@@ -53,7 +53,7 @@ static size_t count_bytes(void *message)
 {
     const struct bp_net_message *m = message;
 
-    return m->want ? SIZE_MAX / 2 : m->head_bytes + m->bytes;
+    return m->want ? SIZE_MAX / 2 : m->header_bytes + m->bytes;
 }
 
 static size_t ucx_smaller(size_t a, size_t b)
@@ -64,11 +64,11 @@ static size_t ucx_smaller(size_t a, size_t b)
 static size_t ucx_give(void *message, size_t offset, void *dest, size_t room)
 {
     const struct bp_net_message *m = message;
-    size_t head = offset < m->head_bytes ? ucx_smaller(room, m->head_bytes - offset) : 0;
-    size_t at = offset + head - m->head_bytes, n = 0;
+    size_t head = offset < m->header_bytes ? ucx_smaller(room, m->header_bytes - offset) : 0;
+    size_t at = offset + head - m->header_bytes, n = 0;
 
-    if (head) memcpy(dest, (const char *)m->head + offset, head);
-    if (offset + head >= m->head_bytes) n = ucx_smaller(room - head, m->bytes - at);
+    if (head) memcpy(dest, (const char *)m->header + offset, head);
+    if (offset + head >= m->header_bytes) n = ucx_smaller(room - head, m->bytes - at);
     if (n) memcpy((char *)dest + head, (const char *)m->data + at, n);
     return head + n;
 }
@@ -77,14 +77,14 @@ static size_t ucx_give(void *message, size_t offset, void *dest, size_t room)
 static ucs_status_t ucx_take(void *message, size_t offset, const void *src, size_t length)
 {
     struct bp_net_message *m = message;
-    size_t head = offset < m->head_bytes ? ucx_smaller(length, m->head_bytes - offset) : 0;
-    size_t at = offset + head - m->head_bytes;
+    size_t head = offset < m->header_bytes ? ucx_smaller(length, m->header_bytes - offset) : 0;
+    size_t at = offset + head - m->header_bytes;
 
     if (offset != m->module[0]) return UCS_ERR_IO_ERROR;
     m->module[0] += length;
-    if (head) memcpy((char *)m->head + offset, src, head);
-    if (m->module[0] <= m->head_bytes || at >= m->bytes) return UCS_OK;
-    if (memcmp(m->head, m->want, m->head_bytes)) return UCS_OK;
+    if (head) memcpy((char *)m->header + offset, src, head);
+    if (m->module[0] <= m->header_bytes || at >= m->bytes) return UCS_OK;
+    if (memcmp(m->header, m->want, m->header_bytes)) return UCS_OK;
     memcpy((char *)m->data + at, (const char *)src + head,
            ucx_smaller(length - head, m->bytes - at));
     return UCS_OK;
@@ -342,13 +342,13 @@ static void begin_send(struct peer *p, uint64_t tag, const void *data, size_t co
 static void peer_send(void *peer, uint64_t tag, struct bp_net_message *message,
                       struct bp_net_op *out_op)
 {
-    const ucp_dt_iov_t parts[] = {{message->head, message->head_bytes},
+    const ucp_dt_iov_t parts[] = {{message->header, message->header_bytes},
                                   {message->data, message->bytes}};
     struct peer *p = peer;
 
     _Static_assert(sizeof message->module == sizeof parts, "room for the parts");
     memcpy(message->module, parts, sizeof parts);
-    if (message->head_bytes + message->bytes > ONE_PIECE)
+    if (message->header_bytes + message->bytes > ONE_PIECE)
         begin_send(p, tag, message, 1, p->worker->copied, out_op);
     else
         begin_send(p, tag, message->module, 2, ucp_dt_make_iov(), out_op);

@@ -42,12 +42,13 @@ uint64_t xpu_hash(uint64_t h, const void *data, size_t size)
 static bool cache_folder(char *out)
 {
     const char *own = secure_getenv("BP_XPU_CACHE"), *base = secure_getenv("XDG_CACHE_HOME"),
-               *home = secure_getenv("HOME");
+               *user_directory = secure_getenv("HOME");
     int n = -1;
 
     if (own) n = *own ? snprintf(out, PATH, "%s", own) : -1;
     else if (base && *base == '/') n = snprintf(out, PATH, "%s/backplane/xpu", base);
-    else if (home && *home == '/') n = snprintf(out, PATH, "%s/.cache/backplane/xpu", home);
+    else if (user_directory && *user_directory == '/')
+        n = snprintf(out, PATH, "%s/.cache/backplane/xpu", user_directory);
     return n > 0 && n < PATH - 64;
 }
 
@@ -154,7 +155,7 @@ void xpu_cache_write(const struct xpu_key *key, const unsigned char *binary, siz
 
 /* The path of the lock file beside the program's file. The system releases the lock when its
  * process ends. */
-static bool turn_file(const struct xpu_key *key, char *out)
+static bool lock_file(const struct xpu_key *key, char *out)
 {
     if (!cache_file(key, out)) return false;
     strcat(out, ".turn");
@@ -167,7 +168,7 @@ int xpu_cache_begin(const struct xpu_key *key)
     char path[PATH];
     int fd;
 
-    if (!turn_file(key, path)) return -1;
+    if (!lock_file(key, path)) return -1;
     make_folders(path);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB); i++) {
@@ -182,13 +183,13 @@ int xpu_cache_begin(const struct xpu_key *key)
 
 /* Processes that wait for the lock have the file open, and then find the program. Processes that
  * arrive later find the program before they open this file. */
-void xpu_cache_end(const struct xpu_key *key, int turn)
+void xpu_cache_end(const struct xpu_key *key, int lock)
 {
     char path[PATH];
 
-    if (turn < 0) return;
-    if (turn_file(key, path)) unlink(path);
-    close(turn);
+    if (lock < 0) return;
+    if (lock_file(key, path)) unlink(path);
+    close(lock);
 }
 
 void xpu_cache_remove(const struct xpu_key *key)

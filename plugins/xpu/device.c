@@ -81,7 +81,7 @@ static const char *is_unfit_for_teams(const struct xpu *self, cl_device_id id)
  * teams. 16-bit floating-point numbers are computed by integers, and 64-bit ones may be missing. */
 static const char *is_unfit(const struct xpu *self, cl_device_id id)
 {
-    cl_bool compiler = CL_FALSE, little = CL_FALSE;
+    cl_bool compiler = CL_FALSE, little_endian = CL_FALSE;
     char version[NAME] = "", profile[NAME] = "";
     int major = 0, minor = 0;
 
@@ -89,9 +89,10 @@ static const char *is_unfit(const struct xpu *self, cl_device_id id)
     if (sscanf(version, "OpenCL %d.%d", &major, &minor) != 2 || major * 10 + minor < 12)
         return "its driver is older than OpenCL 1.2";
     self->call->clGetDeviceInfo(id, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler, NULL);
-    self->call->clGetDeviceInfo(id, CL_DEVICE_ENDIAN_LITTLE, sizeof little, &little, NULL);
+    self->call->clGetDeviceInfo(id, CL_DEVICE_ENDIAN_LITTLE, sizeof little_endian, &little_endian,
+                                NULL);
     if (!compiler) return "it has no compiler";
-    if (!little) return "it is big-endian";
+    if (!little_endian) return "it is big-endian";
     self->call->clGetDeviceInfo(id, CL_DEVICE_PROFILE, NAME - 1, profile, NULL);
     if (!strcmp(profile, "EMBEDDED_PROFILE"))
         return "it has the embedded profile, in which 64-bit integers may be missing";
@@ -358,7 +359,7 @@ enum bp_status xpu_device_count(void *p, uint32_t *out_count)
 enum { UUID = 0x106a, PCI_BUS = 0x410f };
 
 /* Reports the properties that identify the hardware, as far as the driver knows them. */
-static void tell_hardware(const struct xpu_device *d, struct bp_device_properties *out)
+static void fill_hardware(const struct xpu_device *d, struct bp_device_properties *out)
 {
     const struct xpu_calls *call = d->self->call;
     cl_uint pci[4]; /* domain, bus, device, function */
@@ -393,6 +394,6 @@ enum bp_status xpu_device_properties(void *p, uint32_t device, struct bp_device_
     BP_SET(out, alignment, align_bits / 8 > 64 ? align_bits / 8 : 64);
     BP_SET(out, units, units);
     BP_SET(out, flags, BP_DEVICE_HANDLES);
-    tell_hardware(d, out);
+    fill_hardware(d, out);
     return BP_OK;
 }

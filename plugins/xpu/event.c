@@ -55,7 +55,7 @@ enum bp_status xpu_event_record(void *p, uint32_t device, void *stream, void *ev
 
 /* Checks the fault words of an event that has been reached. A stream that no longer exists reports
  * no faults. */
-static enum bp_status event_tell(const struct xpu_event *e)
+static enum bp_status event_report(const struct xpu_event *e)
 {
     struct xpu_device *d = e->device;
     enum bp_status status = BP_OK;
@@ -69,8 +69,8 @@ static enum bp_status event_tell(const struct xpu_event *e)
 }
 
 /* Queries whether an event has been reached: *out_reached. */
-static enum bp_status event_ask(struct xpu *self, uint32_t device, struct xpu_event *e,
-                                bool *out_reached)
+static enum bp_status event_poll(struct xpu *self, uint32_t device, struct xpu_event *e,
+                                 bool *out_reached)
 {
     cl_int state = CL_COMPLETE, code = CL_SUCCESS;
 
@@ -80,13 +80,13 @@ static enum bp_status event_ask(struct xpu *self, uint32_t device, struct xpu_ev
     if (code != CL_SUCCESS) return xpu_work_fail(self, device, "clGetEventInfo", code);
     if (state < 0) return xpu_work_fail(self, device, "work before an event", state);
     *out_reached = state == CL_COMPLETE;
-    return *out_reached && e->event ? event_tell(e) : BP_OK;
+    return *out_reached && e->event ? event_report(e) : BP_OK;
 }
 
 enum bp_status xpu_event_query(void *p, uint32_t device, void *event)
 {
     bool reached = false;
-    enum bp_status status = event_ask(p, device, event, &reached);
+    enum bp_status status = event_poll(p, device, event, &reached);
 
     return status == BP_OK && !reached ? BP_ERR_NOT_READY : status;
 }
@@ -99,7 +99,7 @@ static enum bp_status event_wait(struct xpu *self, uint32_t device, struct xpu_e
     bool reached;
 
     if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
-        status = event_ask(self, device, e, &reached);
+        status = event_poll(self, device, e, &reached);
     return status || code == CL_SUCCESS ? status
                                         : xpu_work_fail(self, device, "clWaitForEvents", code);
 }
@@ -127,7 +127,7 @@ enum bp_status xpu_event_wait(void *p, uint32_t device, void *event, uint64_t ti
         if (status) return status;
     }
     for (;;) {
-        enum bp_status status = event_ask(self, device, e, &reached);
+        enum bp_status status = event_poll(self, device, e, &reached);
         if (status || reached) return status;
         if (event_now_ns() - began >= timeout_ns) return BP_ERR_TIMEOUT;
         nanosleep(&(struct timespec){.tv_nsec = pause}, NULL);

@@ -91,20 +91,20 @@ static bool memory_stage(struct xpu *self, struct xpu_stream *stream, const stru
 {
     static const uint64_t small = 256 << 10;
     cl_event event;
-    void *aside = copy->size <= small ? malloc((size_t)copy->size) : NULL;
+    void *bounce = copy->size <= small ? malloc((size_t)copy->size) : NULL;
 
-    if (!aside) return false;
-    memcpy(aside, copy->src, (size_t)copy->size);
+    if (!bounce) return false;
+    memcpy(bounce, copy->src, (size_t)copy->size);
     *out_code = self->call->clEnqueueWriteBuffer(stream->queue, copy->dst_memory, CL_FALSE,
-                                                 (size_t)copy->dst, (size_t)copy->size, aside, 0,
+                                                 (size_t)copy->dst, (size_t)copy->size, bounce, 0,
                                                  NULL, &event);
     if (*out_code != CL_SUCCESS) {
-        free(aside);
+        free(bounce);
         return true;
     }
-    if (self->call->clSetEventCallback(event, CL_COMPLETE, memory_staged, aside) != CL_SUCCESS) {
+    if (self->call->clSetEventCallback(event, CL_COMPLETE, memory_staged, bounce) != CL_SUCCESS) {
         self->call->clWaitForEvents(1, &event);
-        free(aside);
+        free(bounce);
     }
     self->call->clReleaseEvent(event);
     return true;

@@ -173,15 +173,15 @@ static enum bp_status make_kernels(struct xpu_device *d, cl_program program, siz
 static enum bp_status compile_once(struct xpu_device *d, const struct xpu_source *source,
                                    const struct xpu_key *key, const char *options, cl_program *out)
 {
-    int turn = xpu_cache_begin(key);
+    int lock = xpu_cache_begin(key);
     enum bp_status status = BP_OK;
 
-    *out = turn >= 0 ? from_cache(d, key, options) : NULL;
+    *out = lock >= 0 ? from_cache(d, key, options) : NULL;
     if (!*out) {
         status = program_compile(d, source, options, out);
         if (status == BP_OK) program_keep(d, *out, key);
     }
-    xpu_cache_end(key, turn);
+    xpu_cache_end(key, lock);
     return status;
 }
 

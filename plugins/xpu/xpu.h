@@ -184,7 +184,7 @@ void xpu_cache_remove(const struct xpu_key *key);
  * others wait (a minute at most) and then find it. Returns a turn for xpu_cache_end; -1: there is
  * no cache, or the wait took too long. */
 int xpu_cache_begin(const struct xpu_key *key);
-void xpu_cache_end(const struct xpu_key *key, int turn);
+void xpu_cache_end(const struct xpu_key *key, int lock);
 
 /* Writes the message for a failed OpenCL call. xpu_work_fail: for a call that reports how work has
  * ended. */

@@ -28,7 +28,7 @@ struct keeper {
     struct keeper_news end;
 };
 
-static void keeper_say(const struct keeper *keeper, const struct keeper_news *news)
+static void keeper_send(const struct keeper *keeper, const struct keeper_news *news)
 {
     while (write(keeper->news_fd, news, sizeof *news) < 0 && errno == EINTR) continue;
 }
@@ -205,7 +205,7 @@ static void count_left(struct keeper *keeper, const sigset_t *set)
 static void keeper_keep(struct keeper *keeper, const struct keeper_order *order)
 {
     struct keeper_news news = {.word = KEEPER_STARTED};
-    bool told = false;
+    bool reported = false;
     sigset_t set;
 
     sigemptyset(&set);
@@ -215,20 +215,20 @@ static void keeper_keep(struct keeper *keeper, const struct keeper_order *order)
     news.pid = keeper->child;
     if (news.code) news.word = KEEPER_REFUSED;
     close_others(keeper->news_fd); /* including the child's ends of pipes */
-    keeper_say(keeper, &news);
+    keeper_send(keeper, &news);
     if (news.code) return;
-    while (keeper->child && !told) {
+    while (keeper->child && !reported) {
         siginfo_t info = {0};
-        if (sigwaitinfo(&set, &info) == SIGTERM) told = true;
+        if (sigwaitinfo(&set, &info) == SIGTERM) reported = true;
         keeper_reap(keeper);
     }
     keeper->end.word = KEEPER_ENDED;
-    if (!told) count_left(keeper, &set);
-    if (!told) keeper_say(keeper, &keeper->end); /* ending the others may block */
+    if (!reported) count_left(keeper, &set);
+    if (!reported) keeper_send(keeper, &keeper->end); /* ending the others may block */
     end_all(keeper, news.pid);
-    if (told) keeper_say(keeper, &keeper->end);
+    if (reported) keeper_send(keeper, &keeper->end);
     news.word = KEEPER_OVER;
-    keeper_say(keeper, &news);
+    keeper_send(keeper, &news);
 }
 
 pid_t keeper_start(const struct keeper_order *order, int news_fd)

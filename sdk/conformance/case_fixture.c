@@ -28,31 +28,31 @@ static char *manifest_beside(const char *library)
     return strdup("");
 }
 
-static enum bp_status open_path(struct place *place, const char *path)
+static enum bp_status open_path(struct fixture *fixture, const char *path)
 {
     char *absolute = realpath(path, NULL);
     enum bp_status status;
 
     /* If the file does not exist, the core reports this with the path as it was given. */
-    status = bp_core_load_path(place->core, absolute ? absolute : path, &place->plugin);
-    if (!status) status = bp_device_create_at(place->core, place->plugin, 0, &place->device);
-    place->library = absolute ? absolute : strdup(path);
-    place->manifest = manifest_beside(place->library);
+    status = bp_core_load_path(fixture->core, absolute ? absolute : path, &fixture->plugin);
+    if (!status) status = bp_device_create_at(fixture->core, fixture->plugin, 0, &fixture->device);
+    fixture->library = absolute ? absolute : strdup(path);
+    fixture->manifest = manifest_beside(fixture->library);
     return status;
 }
 
 /* Finds the plugin that serves the device: the ready plugin of its kind. */
-static void find_library(struct place *place)
+static void find_library(struct fixture *fixture)
 {
-    const char *name = bp_device_name(place->device);
+    const char *name = bp_device_name(fixture->device);
     size_t kind = strcspn(name, ":");
 
-    for (uint32_t i = 0; i < bp_core_plugins(place->core); i++) {
+    for (uint32_t i = 0; i < bp_core_plugins(fixture->core); i++) {
         struct bp_plugin_info info = {.size = sizeof info};
-        if (bp_core_plugin(place->core, i, &info) || info.state != BP_PLUGIN_READY) continue;
+        if (bp_core_plugin(fixture->core, i, &info) || info.state != BP_PLUGIN_READY) continue;
         if (strlen(info.kind) != kind || strncmp(info.kind, name, kind)) continue;
-        place->library = strdup(info.library);
-        place->manifest = strdup(info.manifest);
+        fixture->library = strdup(info.library);
+        fixture->manifest = strdup(info.manifest);
         return;
     }
 }
@@ -68,8 +68,8 @@ static void log_own(void *ctx, uint32_t level, const char *text)
         fprintf(stderr, "backplane: %s: %s\n", level > BP_LOG_ERROR ? "warning" : "error", text);
 }
 
-int place_init(struct place *place, const char *device, const char *library, const char *manifest,
-               bool open)
+int fixture_init(struct fixture *fixture, const char *device, const char *library,
+                 const char *manifest, bool open)
 {
     struct bp_core_options options = {.size = sizeof options};
     enum bp_status status;
@@ -77,24 +77,24 @@ int place_init(struct place *place, const char *device, const char *library, con
     setenv("BP_FALLBACK", "deny", 1); /* a case passes only by the device's own work */
     /* Ranks that lose each other report this within the time limit of a case. */
     setenv("BP_CCL_TIMEOUT", "20", 0);
-    if (!getenv("BP_LOG")) options.log = log_own, options.log_ctx = &place->searched;
-    status = bp_core_create(&options, &place->core);
-    place->name = device;
+    if (!getenv("BP_LOG")) options.log = log_own, options.log_ctx = &fixture->searched;
+    status = bp_core_create(&options, &fixture->core);
+    fixture->name = device;
     if (status) return 4;
-    place->searched = true;
+    fixture->searched = true;
     if (!open) {
-        place->library = strdup(library);
-        place->manifest = strdup(manifest);
+        fixture->library = strdup(library);
+        fixture->manifest = strdup(manifest);
         return 0;
     }
-    if (strchr(device, '/')) status = open_path(place, device);
-    else status = bp_device_create(place->core, device, &place->device);
-    if (!status && !place->library) find_library(place);
+    if (strchr(device, '/')) status = open_path(fixture, device);
+    else status = bp_device_create(fixture->core, device, &fixture->device);
+    if (!status && !fixture->library) find_library(fixture);
     if (!status) {
-        place->properties.size = sizeof place->properties;
-        status = bp_device_get_properties(place->device, &place->properties);
+        fixture->properties.size = sizeof fixture->properties;
+        status = bp_device_get_properties(fixture->device, &fixture->properties);
     }
-    if (!status) status = bp_stream_create(place->device, &place->stream);
+    if (!status) status = bp_stream_create(fixture->device, &fixture->stream);
     if (!status) return 0;
     return status == BP_ERR_NOT_FOUND || status == BP_ERR_ABSENT || status == BP_ERR_PLUGIN ||
                    status == BP_ERR_INVALID
@@ -102,50 +102,50 @@ int place_init(struct place *place, const char *device, const char *library, con
                : 1; /* the device exists, but it cannot be used */
 }
 
-void place_finish(struct place *place)
+void fixture_finish(struct fixture *fixture)
 {
-    bp_stream_destroy(place->stream);
-    bp_device_destroy(place->device);
-    bp_core_destroy(place->core);
-    parts_destroy(place->parts);
-    free(place->gone);
-    free((char *)place->library);
-    free((char *)place->manifest);
-    *place = (struct place){0};
+    bp_stream_destroy(fixture->stream);
+    bp_device_destroy(fixture->device);
+    bp_core_destroy(fixture->core);
+    parts_destroy(fixture->parts);
+    free(fixture->gone);
+    free((char *)fixture->library);
+    free((char *)fixture->manifest);
+    *fixture = (struct fixture){0};
 }
 
 /* Opens the device again. All objects of the old device have been destroyed, so the core creates a
  * new device. */
-static enum bp_status open_again(struct place *place)
+static enum bp_status open_again(struct fixture *fixture)
 {
     char name[96];
 
-    snprintf(name, sizeof name, "%s", bp_device_name(place->device));
-    bp_device_destroy(place->device);
-    place->device = NULL;
-    if (strchr(place->name, '/'))
-        return bp_device_create_at(place->core, place->plugin, 0, &place->device);
-    return bp_device_create(place->core, name, &place->device);
+    snprintf(name, sizeof name, "%s", bp_device_name(fixture->device));
+    bp_device_destroy(fixture->device);
+    fixture->device = NULL;
+    if (strchr(fixture->name, '/'))
+        return bp_device_create_at(fixture->core, fixture->plugin, 0, &fixture->device);
+    return bp_device_create(fixture->core, name, &fixture->device);
 }
 
 /* A failure of work stays with its stream, or with the device if the device has a single order of
  * work. The case that submitted the work has failed already; later cases must find a stream without
  * a failure. */
-static void case_fixture_renew(struct place *place)
+static void case_fixture_renew(struct fixture *fixture)
 {
-    enum bp_status status = bp_stream_synchronize(place->stream);
+    enum bp_status status = bp_stream_synchronize(fixture->stream);
 
-    if (status == BP_OK) status = bp_device_synchronize(place->device);
+    if (status == BP_OK) status = bp_device_synchronize(fixture->device);
     if (status == BP_OK) return;
-    bp_stream_destroy(place->stream);
-    place->stream = NULL;
-    bp_device_synchronize(place->device); /* reports the destroyed stream's failure, once */
-    status = bp_device_synchronize(place->device) ? open_again(place) : BP_OK;
-    if (status == BP_OK) status = bp_stream_create(place->device, &place->stream);
-    if (status) place->gone = strdup(bp_error_message());
+    bp_stream_destroy(fixture->stream);
+    fixture->stream = NULL;
+    bp_device_synchronize(fixture->device); /* reports the destroyed stream's failure, once */
+    status = bp_device_synchronize(fixture->device) ? open_again(fixture) : BP_OK;
+    if (status == BP_OK) status = bp_stream_create(fixture->device, &fixture->stream);
+    if (status) fixture->gone = strdup(bp_error_message());
 }
 
-bool place_hears(struct place *place, double timeout_s)
+bool fixture_receives(struct fixture *fixture, double timeout_s)
 {
     static const unsigned char bytes[64 * 16];
     struct bp_event *event = NULL;
@@ -154,13 +154,12 @@ bool place_hears(struct place *place, double timeout_s)
     uint32_t dtype = 0;
     int64_t n = 64;
 
-    while (dtype < 63 && !(place->properties.dtypes >> dtype & 1)) dtype++;
-    status = bp_tensor_create(place->device, dtype, 1, &n, &t);
+    while (dtype < 63 && !(fixture->properties.dtypes >> dtype & 1)) dtype++;
+    status = bp_tensor_create(fixture->device, dtype, 1, &n, &t);
     if (!status)
-        status = bp_tensor_write(place->stream, t, bytes,
-                                 (uint64_t)n * bp_dtype_bits(dtype) / 8);
-    if (!status) status = bp_event_create(place->device, &event);
-    if (!status) status = bp_event_record(event, place->stream);
+        status = bp_tensor_write(fixture->stream, t, bytes, (uint64_t)n * bp_dtype_bits(dtype) / 8);
+    if (!status) status = bp_event_create(fixture->device, &event);
+    if (!status) status = bp_event_record(event, fixture->stream);
     if (!status) status = bp_event_wait(event, (uint64_t)(timeout_s * 1e9));
     bp_event_destroy(event);
     bp_tensor_destroy(t);
@@ -175,16 +174,16 @@ long plugin_cases(void)
     return n;
 }
 
-void listed_run(struct place *place, const struct listed *listed, struct result *result)
+void listed_run(struct fixture *fixture, const struct listed *listed, struct result *result)
 {
-    struct check check = {place, result, listed->id};
+    struct check check = {fixture, result, listed->id};
     struct timespec begin, end;
 
     *result = (struct result){.outcome = OUTCOME_PASS, .worst = -1};
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    if (place->gone) {
+    if (fixture->gone) {
         check_that(&check, false, "after a case that failed the device cannot be opened again: %s",
-                   place->gone);
+                   fixture->gone);
     } else if (listed->run) {
         listed->run(&check, listed->arg);
     } else if (listed->kernel && listed->suite == SUITE_GRADIENT) {
@@ -195,7 +194,7 @@ void listed_run(struct place *place, const struct listed *listed, struct result 
         result->outcome = listed->outcome;
         snprintf(result->message, sizeof result->message, "%s", listed->message);
     }
-    if (result->outcome == OUTCOME_FAIL && place->stream) case_fixture_renew(place);
+    if (result->outcome == OUTCOME_FAIL && fixture->stream) case_fixture_renew(fixture);
     clock_gettime(CLOCK_MONOTONIC, &end);
     result->seconds = (double)(end.tv_sec - begin.tv_sec) +
                       1e-9 * (double)(end.tv_nsec - begin.tv_nsec);

@@ -53,7 +53,7 @@ struct result {
 };
 
 /* The fixture in which cases run. */
-struct place {
+struct fixture {
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream; /* for kernel cases */
@@ -75,7 +75,7 @@ struct place {
 };
 
 struct check {
-    struct place *place;
+    struct fixture *fixture;
     struct result *result;
     const char *id;
 };

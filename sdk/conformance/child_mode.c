@@ -86,11 +86,11 @@ static void report_step(const char *word)
 
 /* Checks that events work on the device. Without events, each case would wait until its time
  * limit. */
-static void report_silence(struct place *place, double timeout_s)
+static void report_silence(struct fixture *fixture, double timeout_s)
 {
     cJSON *line;
 
-    if (place_hears(place, timeout_s)) return;
+    if (fixture_receives(fixture, timeout_s)) return;
     line = cJSON_CreateObject();
     cJSON_AddNumberToObject(line, "silent", timeout_s);
     child_mode_report(line);
@@ -107,7 +107,7 @@ static void keep_memory(void)
 #endif
 }
 
-static void report_list(struct place *place, const struct selection *wanted, double timeout_s)
+static void report_list(struct fixture *fixture, const struct selection *wanted, double timeout_s)
 {
     struct list list;
     cJSON *head = cJSON_CreateObject();
@@ -115,15 +115,15 @@ static void report_list(struct place *place, const struct selection *wanted, dou
 
     if (!to) abort();
 
-    cJSON_AddStringToObject(head, "device", bp_device_name(place->device));
-    cJSON_AddStringToObject(head, "description", place->properties.name);
-    cJSON_AddStringToObject(head, "driver", place->properties.driver);
-    cJSON_AddStringToObject(head, "library", place->library);
-    cJSON_AddStringToObject(head, "manifest", place->manifest);
+    cJSON_AddStringToObject(head, "device", bp_device_name(fixture->device));
+    cJSON_AddStringToObject(head, "description", fixture->properties.name);
+    cJSON_AddStringToObject(head, "driver", fixture->properties.driver);
+    cJSON_AddStringToObject(head, "library", fixture->library);
+    cJSON_AddStringToObject(head, "manifest", fixture->manifest);
     child_mode_report(head);
-    report_silence(place, timeout_s);
+    report_silence(fixture, timeout_s);
     keep_memory();
-    list_init(&list, place, LIST_ALL, wanted);
+    list_init(&list, fixture, LIST_ALL, wanted);
     for (size_t i = 0; i < list.n_row; i++) {
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "row", list.row[i].name);
@@ -200,7 +200,7 @@ static void report_result(long number, const struct result *result)
     child_mode_report(line);
 }
 
-static void run_case(struct place *place, const struct listed *listed, long number,
+static void run_case(struct fixture *fixture, const struct listed *listed, long number,
                      double timeout_s)
 {
     struct result result = {.worst = -1};
@@ -210,7 +210,7 @@ static void run_case(struct place *place, const struct listed *listed, long numb
     child_mode_report(start);
     deadline_case = (sig_atomic_t)number;
     set_deadline(timeout_s);
-    listed_run(place, listed, &result);
+    listed_run(fixture, listed, &result);
     set_deadline(0);
     report_result(number, &result);
 }
@@ -233,7 +233,7 @@ static struct span take_span(const char **cases)
     return s;
 }
 
-static void run_cases(struct place *place, const char *cases, double timeout_s)
+static void run_cases(struct fixture *fixture, const char *cases, double timeout_s)
 {
     struct sigaction action = {.sa_handler = on_deadline, .sa_flags = SA_RESTART};
     const struct selection all = {0};
@@ -246,11 +246,11 @@ static void run_cases(struct place *place, const char *cases, double timeout_s)
         struct span s = take_span(&cases);
         if (s.unit != unit) {
             list_finish(&list);
-            list_init(&list, place, (int)s.unit, &all);
+            list_init(&list, fixture, (int)s.unit, &all);
             unit = s.unit;
         }
         for (long i = 0; i < s.count && s.at + i < (long)list.n; i++)
-            run_case(place, &list.at[s.at + i], s.number + i, timeout_s);
+            run_case(fixture, &list.at[s.at + i], s.number + i, timeout_s);
     }
     list_finish(&list);
 }
@@ -266,7 +266,7 @@ static bool need_device(const char *cases)
 
 int conform_child(int argc, char **argv)
 {
-    struct place place = {0};
+    struct fixture fixture = {0};
     int status;
 
     if (argc < 8) {
@@ -274,26 +274,27 @@ int conform_child(int argc, char **argv)
         return 2;
     }
     bool list = !strcmp(argv[0], "list"), rank = !strcmp(argv[0], "rank");
-    place.seed = strtoull(argv[4], NULL, 10);
-    place.dump = !rank && *argv[6] ? argv[6] : NULL;
-    status = place_init(&place, argv[1], argv[2], argv[3], list || rank || need_device(argv[7]));
+    fixture.seed = strtoull(argv[4], NULL, 10);
+    fixture.dump = !rank && *argv[6] ? argv[6] : NULL;
+    status = fixture_init(&fixture, argv[1], argv[2], argv[3],
+                          list || rank || need_device(argv[7]));
     if (status) {
         cJSON *line = cJSON_CreateObject();
         cJSON_AddStringToObject(line, "error", bp_error_message());
         child_mode_report(line);
     } else if (rank) {
-        status = ccl_child(&place, argv + 4);
+        status = ccl_child(&fixture, argv + 4);
     } else if (list) {
         struct selection wanted = {.suites = *argv[7] ? argv[7] : NULL,
                                    .quick = argc > 8 && *argv[8]};
         wanted.n_filters = argc > 9 ? (size_t)argc - 9 : 0;
         wanted.filters = (const char *const *)argv + 9;
-        report_list(&place, &wanted, strtod(argv[5], NULL) / 1000);
+        report_list(&fixture, &wanted, strtod(argv[5], NULL) / 1000);
     } else {
-        run_cases(&place, argv[7], strtod(argv[5], NULL) / 1000);
+        run_cases(&fixture, argv[7], strtod(argv[5], NULL) / 1000);
     }
     if (list) report_step("destroy");
-    place_finish(&place);
+    fixture_finish(&fixture);
     if (list) report_step("exit");
     return status;
 }

@@ -260,8 +260,8 @@ static void fill_shuffled(struct ref_array *values, struct random *random)
 }
 
 /* Kinds of data whose numbers the case states. Returns false for other kinds. */
-static bool fill_said(struct ref_array *values, const struct kernel_input *in,
-                      struct random *random)
+static bool fill_named(struct ref_array *values, const struct kernel_input *in,
+                       struct random *random)
 {
     switch (in->data) {
     case DATA_INDEX:
@@ -301,7 +301,7 @@ void data_fill(struct ref_array *values, const struct kernel_input *in, int inde
 {
     if (in->data == DATA_LOGIT && values->v) fill_logits(values, random);
     else if (in->data == DATA_APART && values->v) fill_apart(values, index, random);
-    else if (!fill_said(values, in, random)) fill_drawn(values, in->data, index, random);
+    else if (!fill_named(values, in, random)) fill_drawn(values, in->data, index, random);
     /* Round the numbers to the dtype. */
     void *bytes = malloc(values->count ? (size_t)values->count * values->type->size : 1);
     if (!bytes) abort();

@@ -59,8 +59,9 @@ static void add_kinds(struct list *list, enum suite suite, const struct check_ki
 {
     static const int64_t kinds[] = {BP_STREAM_ASYNC, BP_STREAM_INLINE};
     struct bp_device_properties p = {.size = sizeof p};
-    size_t n = !bp_device_get_properties(list->place->device, &p) && p.flags & BP_DEVICE_INLINE ? 2
-                                                                                                : 1;
+    size_t n = !bp_device_get_properties(list->fixture->device, &p) && p.flags & BP_DEVICE_INLINE
+                   ? 2
+                   : 1;
 
     for (; checks->id; checks++)
         for (size_t i = 0; i < n * (checks->streams > 1 ? n : 1); i++) {
@@ -132,7 +133,7 @@ static bool is_lacking(struct into *into, const struct kernel_case *made)
     bool known = into->lacking >> dtype & 1;
     char text[160];
 
-    if (!parts_lack(into->list->place, made, known ? NULL : text, sizeof text)) return false;
+    if (!parts_lack(into->list->fixture, made, known ? NULL : text, sizeof text)) return false;
     if (!known)
         add_note(into->list, SUITE_KERNEL, OUTCOME_UNSUPPORTED, text, "kernel/%s/%s@none",
                  made->op->name, num_type(dtype)->name);
@@ -172,18 +173,18 @@ static void add_kernel(void *ctx, struct kernel_case *made)
     l->quick = made->quick;
 }
 
-void list_add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const uint64_t *types,
-                     int variable)
+void list_add_dtypes(struct case_builder *builder, const struct bp_opinfo *op,
+                     const uint64_t *types, int variable)
 {
     if (variable == 4) {
-        maker->op->cases(maker);
+        builder->op->cases(builder);
         return;
     }
     for (uint32_t t = 0; t < 64; t++) {
         bool has = types[variable] && op->types[variable]; /* not one that only a HOST input has */
-        if (has ? !(types[variable] >> t & 1) || !num_type(t) : t != maker->dtype[0]) continue;
-        maker->dtype[variable] = t;
-        list_add_dtypes(maker, op, types, variable + 1);
+        if (has ? !(types[variable] >> t & 1) || !num_type(t) : t != builder->dtype[0]) continue;
+        builder->dtype[variable] = t;
+        list_add_dtypes(builder, op, types, variable + 1);
     }
 }
 
@@ -258,17 +259,17 @@ static void add_row(struct list *list, const struct bp_kernel_info *info,
                     const struct bp_opinfo *op, int row)
 {
     struct into into = {.list = list, .row = row};
-    struct case_maker maker = {.op = conform_op(op->name),
+    struct case_builder builder = {.op = conform_op(op->name),
                                .row = info->name,
                                .row_flags = info->flags,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->place->seed,
+                               .seed = list->fixture->seed,
                                .made = add_kernel,
                                .ctx = &into};
     size_t first = list->n;
 
-    if (info->types[0]) list_add_dtypes(&maker, op, info->types, 0);
+    if (info->types[0]) list_add_dtypes(&builder, op, info->types, 0);
     add_twice(list, first);
 }
 
@@ -293,18 +294,18 @@ static void add_rowless(struct list *list, const struct bp_opinfo *op)
 {
     struct bp_device_properties properties = {.size = sizeof properties};
     struct into into = {.list = list, .row = -1};
-    struct case_maker maker = {.op = conform_op(op->name),
+    struct case_builder builder = {.op = conform_op(op->name),
                                .row_flags = BP_KERNEL_STRIDED,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->place->seed,
+                               .seed = list->fixture->seed,
                                .made = add_kernel,
                                .ctx = &into};
     uint64_t types[4];
 
-    if (bp_device_get_properties(list->place->device, &properties)) return;
+    if (bp_device_get_properties(list->fixture->device, &properties)) return;
     for (int i = 0; i < 4; i++) types[i] = op->types[i] & properties.dtypes;
-    list_add_dtypes(&maker, op, types, 0);
+    list_add_dtypes(&builder, op, types, 0);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -337,14 +338,14 @@ static void add_others(struct list *list)
 
 static void add_rows(struct list *list)
 {
-    uint32_t n = bp_device_kernels(list->place->device);
+    uint32_t n = bp_device_kernels(list->fixture->device);
 
     list->row = calloc(n + 1, sizeof *list->row);
     if (!list->row) abort();
     for (uint32_t i = 0; i < n; i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         const struct bp_opinfo *op;
-        if (bp_device_kernel(list->place->device, i, &info)) continue;
+        if (bp_device_kernel(list->fixture->device, i, &info)) continue;
         if (strchr(info.op, '.')) { /* DOMAIN.NAME: no row that must be executed */
             if (list_unit_begin(list, SUITE_KERNEL, info.op))
                 add_note(list, SUITE_KERNEL, OUTCOME_SKIP, "an operator of the plugin's own: "
@@ -398,13 +399,13 @@ static void gradient_dtypes(const struct bp_opinfo *op, uint32_t *dtype)
 
 /* Whether the device cannot run the operator at all, so that one note replaces its cases. For a
  * view, the device must be able to copy. */
-static bool lacks_operator(struct place *place, const struct bp_opinfo *op, uint32_t dtype,
+static bool lacks_operator(struct fixture *fixture, const struct bp_opinfo *op, uint32_t dtype,
                            const struct kernel_case *made, char *text, size_t size)
 {
     const char *row = op->flags & BP_OP_VIEW ? "assign" : op->name;
 
-    if (kernel_has_row(place->device, row, dtype)) return false;
-    if (op->flags & BP_OP_EXPAND) return parts_lack(place, made, text, size);
+    if (kernel_has_row(fixture->device, row, dtype)) return false;
+    if (op->flags & BP_OP_EXPAND) return parts_lack(fixture, made, text, size);
     snprintf(text, size, "the device has no row of %s for %s", row, bp_dtype_name(dtype));
     return true;
 }
@@ -413,26 +414,26 @@ static bool lacks_operator(struct place *place, const struct bp_opinfo *op, uint
 static void add_gradients_of(struct list *list, const struct bp_opinfo *op)
 {
     struct into into = {.list = list, .row = -1};
-    struct case_maker maker = {.op = conform_op(op->name),
+    struct case_builder builder = {.op = conform_op(op->name),
                                .row_flags = BP_KERNEL_STRIDED,
                                .gradients = true,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->place->seed,
+                               .seed = list->fixture->seed,
                                .made = add_gradient,
                                .ctx = &into};
     size_t before = list->n;
     char text[160];
 
-    if (!maker.op || maker.op->nodiff || !(maker.op->grad || maker.op->decompose)) return;
-    gradient_dtypes(op, maker.dtype);
-    maker.op->cases(&maker);
+    if (!builder.op || builder.op->nodiff || !(builder.op->grad || builder.op->decompose)) return;
+    gradient_dtypes(op, builder.dtype);
+    builder.op->cases(&builder);
     if (list->n == before)
         add_note(list, SUITE_GRADIENT, OUTCOME_FAIL,
                  "no gradient case: it has a gradient, but its family marks no case "
                  "(case_smooth, case_gradient of ops/common/cases.h)",
                  "gradient/%s", op->name);
-    else if (lacks_operator(list->place, op, maker.dtype[0], list->at[before].kernel, text,
+    else if (lacks_operator(list->fixture, op, builder.dtype[0], list->at[before].kernel, text,
                             sizeof text)) {
         while (list->n > before) free(list->at[--list->n].kernel);
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED, text, "gradient/%s", op->name);
@@ -443,7 +444,7 @@ static void add_gradients(struct list *list)
 {
     struct bp_device_properties p = {.size = sizeof p};
 
-    if (bp_device_get_properties(list->place->device, &p)) return;
+    if (bp_device_get_properties(list->fixture->device, &p)) return;
     if (!(p.dtypes >> BP_F64 & 1)) {
         if (!list_unit_begin(list, SUITE_GRADIENT, "f64")) return;
         add_note(list, SUITE_GRADIENT, OUTCOME_UNSUPPORTED,
@@ -482,32 +483,32 @@ static void add_stress_of(struct list *list, const struct bp_kernel_info *info,
                           const struct bp_opinfo *op)
 {
     struct into into = {.list = list, .row = -1};
-    struct case_maker maker = {.op = conform_op(op->name),
+    struct case_builder builder = {.op = conform_op(op->name),
                                .row = info->name,
                                .row_flags = info->flags,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->place->seed,
+                               .seed = list->fixture->seed,
                                .made = add_stressed,
                                .ctx = &into};
 
-    if (!maker.op || !(info->types[0] >> BP_F32 & 1)) return;
+    if (!builder.op || !(info->types[0] >> BP_F32 & 1)) return;
     for (int v = 0; v < BP_VAR_COUNT; v++) {
         uint64_t types = info->types[v];
-        maker.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;
-        for (uint32_t t = 0; t < 64 && types && !(types >> maker.dtype[v] & 1); t++)
-            if (types >> t & 1) maker.dtype[v] = t;
-        if (!types) maker.dtype[v] = maker.dtype[0];
+        builder.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;
+        for (uint32_t t = 0; t < 64 && types && !(types >> builder.dtype[v] & 1); t++)
+            if (types >> t & 1) builder.dtype[v] = t;
+        if (!types) builder.dtype[v] = builder.dtype[0];
     }
-    cases_stress(&maker);
+    cases_stress(&builder);
 }
 
 static void add_stress(struct list *list)
 {
-    for (uint32_t i = 0; i < bp_device_kernels(list->place->device); i++) {
+    for (uint32_t i = 0; i < bp_device_kernels(list->fixture->device); i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         const struct bp_opinfo *op;
-        if (bp_device_kernel(list->place->device, i, &info) || *info.reason) continue;
+        if (bp_device_kernel(list->fixture->device, i, &info) || *info.reason) continue;
         op = bp_opinfo_find(info.op);
         if (op && !is_stressed(list, op->name)) add_stress_of(list, &info, op);
     }
@@ -578,18 +579,18 @@ static void add_brought(struct list *list)
     }
 }
 
-void list_init(struct list *list, struct place *place, int unit, const struct selection *wanted)
+void list_init(struct list *list, struct fixture *fixture, int unit, const struct selection *wanted)
 {
-    *list = (struct list){.unit = 0, .only = unit, .place = place, .wanted = wanted};
+    *list = (struct list){.unit = 0, .only = unit, .fixture = fixture, .wanted = wanted};
     if (unit == LIST_ALL || unit == 0) {
         if (brought) {
             add_brought(list);
             return;
         }
         add_checks(list, SUITE_PLUGIN, suite_plugin);
-        if (place->device) add_rest(list);
+        if (fixture->device) add_rest(list);
     }
-    if (!place->device || unit == 0) return;
+    if (!fixture->device || unit == 0) return;
     if (list_unit_begin(list, SUITE_STRESS, NULL)) add_stress(list);
     if (list_unit_begin(list, SUITE_CCL, NULL)) cases_ccl(add_ccl, list);
     add_rows(list);

@@ -41,7 +41,7 @@ struct list {
     size_t n_row;
     int unit, only; /* the unit that is being made, and the one that is wanted */
     size_t first;   /* index of the first case of the current unit */
-    struct place *place; /* has the device, and the seed of drawn extents */
+    struct fixture *fixture; /* has the device, and the seed of drawn extents */
     const struct selection *wanted;
     /* Whether units of the suite were not made because no filter can match any of their cases. */
     bool left_out[SUITE_COUNT];
@@ -53,7 +53,8 @@ enum { LIST_ALL = -1 };
  * one of their cases. A unit is always made completely, so that its cases have the same numbers in
  * every process. Without a device, the list has only the suite `plugin`, which is the beginning of
  * the list with a device too. place must outlive the list. */
-void list_init(struct list *list, struct place *place, int unit, const struct selection *wanted);
+void list_init(struct list *list, struct fixture *fixture, int unit,
+               const struct selection *wanted);
 
 void list_finish(struct list *list);
 

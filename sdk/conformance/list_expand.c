@@ -34,10 +34,10 @@ struct expansion {
 
 /* Whether the row may run as a step of the case. Of an operator with several outputs, only the case
  * of the first output is used. */
-static bool is_made_of(struct place *place, const struct kernel_case *made,
+static bool is_made_of(struct fixture *fixture, const struct kernel_case *made,
                        const struct rival *row)
 {
-    return !made->part && parts_have(place, made, row->info.op, row->types);
+    return !made->part && parts_have(fixture, made, row->info.op, row->types);
 }
 
 static void add_expanded(void *ctx, struct kernel_case *made)
@@ -49,8 +49,8 @@ static void add_expanded(void *ctx, struct kernel_case *made)
     struct listed *l;
 
     if (!wanted || made->sweep || made->large || made->in_place || made->host ||
-        (e->via && !is_made_of(e->list->place, made, e->via)) ||
-        parts_lack(e->list->place, made, text, sizeof text)) {
+        (e->via && !is_made_of(e->list->fixture, made, e->via)) ||
+        parts_lack(e->list->fixture, made, text, sizeof text)) {
         free(made);
         return;
     }
@@ -74,28 +74,28 @@ static bool is_expanded(const struct bp_opinfo *op)
     return op->flags & BP_OP_EXPAND && conform_op(op->name);
 }
 
-static struct case_maker maker_of(const struct list *list, const struct bp_opinfo *op)
+static struct case_builder builder_of(const struct list *list, const struct bp_opinfo *op)
 {
-    return (struct case_maker){.op = conform_op(op->name),
+    return (struct case_builder){.op = conform_op(op->name),
                                .row_flags = BP_KERNEL_STRIDED,
                                .defaults = op->defaults,
                                .attrs_size = op->attrs_size,
-                               .seed = list->place->seed};
+                               .seed = list->fixture->seed};
 }
 
 /* Adds the cases for the dtypes that types has for each type variable. */
 static void add_expansion(struct expansion *e, const struct bp_opinfo *op, const uint64_t *types)
 {
-    struct case_maker maker = maker_of(e->list, op);
+    struct case_builder builder = builder_of(e->list, op);
 
-    maker.made = add_expanded;
-    maker.ctx = e;
-    if (is_expanded(op)) list_add_dtypes(&maker, op, types, 0);
+    builder.made = add_expanded;
+    builder.ctx = e;
+    if (is_expanded(op)) list_add_dtypes(&builder, op, types, 0);
 }
 
 void list_add_defined(struct list *list, const struct bp_opinfo *op)
 {
-    struct bp_device *device = list->place->device;
+    struct bp_device *device = list->fixture->device;
     struct expansion e = {.list = list};
     uint64_t types[BP_VAR_COUNT] = {0};
 
@@ -110,7 +110,7 @@ void list_add_defined(struct list *list, const struct bp_opinfo *op)
 
 /* The rows that cases of real size need, and whether such cases exist. */
 struct probe {
-    struct place *place;
+    struct fixture *fixture;
     struct rivals rivals;
     bool real;
 };
@@ -120,7 +120,7 @@ static void note_needs(void *ctx, struct kernel_case *made)
     struct probe *p = ctx;
 
     for (size_t k = 0; k < p->rivals.n && made->real; k++)
-        p->rivals.at[k].wanted |= parts_have(p->place, made, p->rivals.at[k].info.op, UINT64_MAX);
+        p->rivals.at[k].wanted |= parts_have(p->fixture, made, p->rivals.at[k].info.op, UINT64_MAX);
     p->real |= made->real;
     free(made);
 }
@@ -130,20 +130,20 @@ static void note_needs(void *ctx, struct kernel_case *made)
  * operator has such cases. */
 static bool find_wanted(const struct list *list, const struct bp_opinfo *op, struct rivals rivals)
 {
-    struct case_maker maker = maker_of(list, op);
-    struct probe p = {list->place, rivals, false};
+    struct case_builder builder = builder_of(list, op);
+    struct probe p = {list->fixture, rivals, false};
 
-    maker.made = note_needs;
-    maker.ctx = &p;
+    builder.made = note_needs;
+    builder.ctx = &p;
     for (int v = 0; v < BP_VAR_COUNT; v++) {
         uint64_t types = op->types[v];
-        maker.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;
-        if (!types) maker.dtype[v] = maker.dtype[0];
-        for (uint32_t t = 0; t < 64 && types && !(types >> maker.dtype[v] & 1); t++)
-            if (types >> t & 1) maker.dtype[v] = t;
+        builder.dtype[v] = types >> BP_F32 & 1 ? (uint32_t)BP_F32 : (uint32_t)BP_I64;
+        if (!types) builder.dtype[v] = builder.dtype[0];
+        for (uint32_t t = 0; t < 64 && types && !(types >> builder.dtype[v] & 1); t++)
+            if (types >> t & 1) builder.dtype[v] = t;
     }
     for (size_t k = 0; k < rivals.n; k++) rivals.at[k].wanted = false;
-    maker.op->cases(&maker);
+    builder.op->cases(&builder);
     return p.real;
 }
 
@@ -208,7 +208,7 @@ void list_add_inside(struct list *list)
         const struct bp_opinfo *op = bp_opinfo_at(i);
         if (op->flags & BP_OP_VIEW || !is_expanded(op)) continue;
         if (!list_unit_begin(list, SUITE_KERNEL, op->name)) continue;
-        if (!r.at) r = rivals_of(list->place->device);
+        if (!r.at) r = rivals_of(list->fixture->device);
         if (r.n) add_inside(list, op, &r);
     }
     free(r.at);

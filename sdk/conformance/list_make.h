@@ -20,8 +20,8 @@ uint64_t list_number_id(const struct list *list, char *id);
 
 /* Makes the cases for each combination of dtypes of the type variables from `variable` on. A type
  * variable that the operator does not have gets the dtype of the first one. */
-void list_add_dtypes(struct case_maker *maker, const struct bp_opinfo *op, const uint64_t *types,
-                     int variable);
+void list_add_dtypes(struct case_builder *builder, const struct bp_opinfo *op,
+                     const uint64_t *types, int variable);
 
 /* In list_expand.c: adds cases that run an operator through its decomposition although the device
  * has kernel rows for it, for the dtypes of these rows. */

@@ -101,20 +101,20 @@ static void operand_spread(const struct operand *o, unsigned char *image, unsign
 static bool operand_place(struct check *c, struct operand *o, enum edge edge, const char *what)
 {
     const struct ref_array *v = &o->values;
-    struct place *place = c->place;
+    struct fixture *fixture = c->fixture;
     char call[64];
 
     snprintf(call, sizeof call, "bp_tensor_create of %s", what);
     if (edge != EDGE_NONE)
-        o->base = guard_pages_tensor(place->device, v->type->dtype, o->elements,
+        o->base = guard_pages_tensor(fixture->device, v->type->dtype, o->elements,
                                      edge == EDGE_LAST);
     if (!o->base &&
-        !check_ok(c, bp_tensor_create(place->device, v->type->dtype, 1, &o->elements, &o->base),
+        !check_ok(c, bp_tensor_create(fixture->device, v->type->dtype, 1, &o->elements, &o->base),
                   call))
         return false;
     snprintf(call, sizeof call, "bp_tensor_write of %s", what);
     if (!check_ok(c,
-                  bp_tensor_write(place->stream, o->base, o->image,
+                  bp_tensor_write(fixture->stream, o->base, o->image,
                                   (uint64_t)o->elements * v->type->size),
                   call))
         return false;
@@ -130,7 +130,7 @@ static bool operand_place(struct check *c, struct operand *o, enum edge edge, co
  * because the plugin may keep them in device memory. */
 static enum edge edge_of(const struct check *c, const struct kernel_input *in, int index)
 {
-    uint64_t salt = c->place->seed ^ (uint64_t)(index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t salt = c->fixture->seed ^ (uint64_t)(index + 1) * UINT64_C(0x9e3779b97f4a7c15);
     struct random random = random_of(c->id, salt);
 
     if (in->frozen) return EDGE_NONE;
@@ -230,7 +230,7 @@ bool operand_verify(struct check *c, const struct operand *o, const char *what, 
     int64_t size = o->values.type->size, bytes = o->elements * size, at;
     unsigned char *now = operand_allocate(bytes), *want = operand_allocate(bytes),
                   *dense = operand_allocate(o->values.count * size);
-    bool ok = check_ok(c, bp_tensor_read(c->place->stream, o->base, now, (uint64_t)bytes),
+    bool ok = check_ok(c, bp_tensor_read(c->fixture->stream, o->base, now, (uint64_t)bytes),
                        "bp_tensor_read");
 
     if (ok) {

@@ -21,7 +21,7 @@ struct part {
     uint32_t dtype; /* of variable T */
 };
 
-struct answer {
+struct verdict {
     uint64_t question; /* hash of the properties of the case (question_of); 0: the slot is empty */
     struct part *part;
     size_t n;
@@ -33,8 +33,8 @@ struct parts {
     struct row *row; /* sorted by the address of the operator */
     size_t n_row;
     uint64_t written;      /* mask of the dtypes that kernel rows write */
-    struct answer *answer; /* a hash table of `room` slots; room is a power of two */
-    size_t n_answer, room;
+    struct verdict *verdict; /* a hash table of `room` slots; room is a power of two */
+    size_t n_verdict, room;
 };
 
 static int compare_ops(const void *a, const void *b)
@@ -66,26 +66,26 @@ static void find_rows(struct parts *parts, struct bp_device *device)
     qsort(parts->row, parts->n_row, sizeof *parts->row, compare_ops);
 }
 
-static struct parts *parts_of(struct place *place)
+static struct parts *parts_of(struct fixture *fixture)
 {
-    struct parts *parts = place->parts;
+    struct parts *parts = fixture->parts;
 
     if (parts) return parts;
     parts = calloc(1, sizeof *parts);
     if (!parts) abort();
     parts->room = 1024;
-    parts->answer = calloc(parts->room, sizeof *parts->answer);
-    if (!parts->answer) abort();
-    find_rows(parts, place->device);
-    place->parts = parts;
+    parts->verdict = calloc(parts->room, sizeof *parts->verdict);
+    if (!parts->verdict) abort();
+    find_rows(parts, fixture->device);
+    fixture->parts = parts;
     return parts;
 }
 
 void parts_destroy(struct parts *parts)
 {
     if (!parts) return;
-    for (size_t i = 0; i < parts->room; i++) free(parts->answer[i].part);
-    free(parts->answer);
+    for (size_t i = 0; i < parts->room; i++) free(parts->verdict[i].part);
+    free(parts->verdict);
     free(parts->row);
     free(parts);
 }
@@ -111,11 +111,11 @@ static bool has_row(const struct parts *parts, const struct bp_part *part)
 
 struct look {
     const struct parts *parts;
-    struct answer *answer;
+    struct verdict *verdict;
     bool all; /* also look at the steps behind the first missing one */
 };
 
-static void add_part(struct answer *a, const struct part *part)
+static void add_part(struct verdict *a, const struct part *part)
 {
     for (size_t i = 0; i < a->n; i++)
         if (a->part[i].op == part->op && a->part[i].dtype == part->dtype) return;
@@ -130,14 +130,14 @@ static bool look_at(void *ctx, const struct bp_part *part)
     struct look *look = ctx;
     struct part seen = {part->op, part->dtype[BP_VAR_T]};
 
-    if (look->answer->lacks.op && !look->all) return false;
+    if (look->verdict->lacks.op && !look->all) return false;
     if (part->op->flags & BP_OP_VIEW) return false;
     if (has_row(look->parts, part)) {
-        add_part(look->answer, &seen);
+        add_part(look->verdict, &seen);
         return false;
     }
     if (part->op->flags & BP_OP_EXPAND) return true;
-    if (!look->answer->lacks.op) look->answer->lacks = seen;
+    if (!look->verdict->lacks.op) look->verdict->lacks = seen;
     return false;
 }
 
@@ -158,10 +158,10 @@ static void fill_ports(const struct bp_opinfo *op, const struct kernel_case *mad
 
 /* Lets the core decompose the case. A call that the core rejects here is rejected again when the
  * case runs, and the case then fails. */
-static void parts_decompose(struct place *place, const struct bp_opinfo *op,
-                            const struct kernel_case *made, struct answer *answer)
+static void parts_decompose(struct fixture *fixture, const struct bp_opinfo *op,
+                            const struct kernel_case *made, struct verdict *verdict)
 {
-    struct look look = {place->parts, answer, made->real};
+    struct look look = {fixture->parts, verdict, made->real};
     struct bp_tensor *value[CASE_PORTS + 1] = {NULL};
     struct bp_arg arg[CASE_PORTS] = {{NULL, 0}};
     struct bp_call call = {.size = sizeof call, .op = op->name, .in = arg, .n_in = op->n_in,
@@ -169,7 +169,7 @@ static void parts_decompose(struct place *place, const struct bp_opinfo *op,
     enum bp_status status = BP_OK;
     struct bp_graph *graph;
 
-    if (bp_graph_create(place->core, &graph)) return;
+    if (bp_graph_create(fixture->core, &graph)) return;
     for (int i = 0; i < made->n_in && status == BP_OK; i++) {
         const struct kernel_input *in = &made->in[i];
         if (in->present)
@@ -265,7 +265,7 @@ static uint64_t question_of(const struct parts *parts, const struct bp_opinfo *o
     return hash ? hash : 1;
 }
 
-static struct answer *parts_find(struct answer *table, size_t room, uint64_t question)
+static struct verdict *parts_find(struct verdict *table, size_t room, uint64_t question)
 {
     size_t at = (size_t)question & (room - 1);
 
@@ -276,66 +276,66 @@ static struct answer *parts_find(struct answer *table, size_t room, uint64_t que
 static void parts_grow(struct parts *parts)
 {
     size_t room = 2 * parts->room;
-    struct answer *table = calloc(room, sizeof *table);
+    struct verdict *table = calloc(room, sizeof *table);
 
     if (!table) abort();
     for (size_t i = 0; i < parts->room; i++)
-        if (parts->answer[i].question)
-            *parts_find(table, room, parts->answer[i].question) = parts->answer[i];
-    free(parts->answer);
-    parts->answer = table;
+        if (parts->verdict[i].question)
+            *parts_find(table, room, parts->verdict[i].question) = parts->verdict[i];
+    free(parts->verdict);
+    parts->verdict = table;
     parts->room = room;
 }
 
-static const struct answer *answer_of(struct place *place, const struct bp_opinfo *op,
-                                      const struct kernel_case *made)
+static const struct verdict *verdict_of(struct fixture *fixture, const struct bp_opinfo *op,
+                                        const struct kernel_case *made)
 {
-    struct parts *parts = parts_of(place);
+    struct parts *parts = parts_of(fixture);
     uint64_t question = question_of(parts, op, made);
-    struct answer *answer = parts_find(parts->answer, parts->room, question);
+    struct verdict *verdict = parts_find(parts->verdict, parts->room, question);
 
-    if (answer->question) return answer;
-    if (2 * ++parts->n_answer > parts->room) {
+    if (verdict->question) return verdict;
+    if (2 * ++parts->n_verdict > parts->room) {
         parts_grow(parts);
-        answer = parts_find(parts->answer, parts->room, question);
+        verdict = parts_find(parts->verdict, parts->room, question);
     }
-    answer->question = question;
-    parts_decompose(place, op, made, answer);
-    return answer;
+    verdict->question = question;
+    parts_decompose(fixture, op, made, verdict);
+    return verdict;
 }
 
 /* The copy of a view, if the case may need one and the device has no kernel row for it. */
-static struct part lacks_copy(struct place *place, const struct kernel_case *made)
+static struct part lacks_copy(struct fixture *fixture, const struct kernel_case *made)
 {
     struct bp_part copy = {.op = bp_opinfo_find("assign"), .dtype = {made->in[0].dtype},
                            .bound = 1 << BP_VAR_T};
 
-    if (!(made->given || made->may_copy) || has_row(parts_of(place), &copy))
+    if (!(made->given || made->may_copy) || has_row(parts_of(fixture), &copy))
         return (struct part){NULL, 0};
     return (struct part){copy.op, copy.dtype[BP_VAR_T]};
 }
 
-bool parts_lack(struct place *place, const struct kernel_case *made, char *text, size_t size)
+bool parts_lack(struct fixture *fixture, const struct kernel_case *made, char *text, size_t size)
 {
     const struct bp_opinfo *op = bp_opinfo_find(made->op->name);
     struct part lacks = {NULL, 0};
 
     if (made->row) return false;
-    if (op->flags & BP_OP_VIEW) lacks = lacks_copy(place, made);
-    else if (op->flags & BP_OP_EXPAND) lacks = answer_of(place, op, made)->lacks;
+    if (op->flags & BP_OP_VIEW) lacks = lacks_copy(fixture, made);
+    else if (op->flags & BP_OP_EXPAND) lacks = verdict_of(fixture, op, made)->lacks;
     if (lacks.op && text)
         snprintf(text, size, "it needs %s for %s, for which the device has no row", lacks.op->name,
                  bp_dtype_name(lacks.dtype));
     return lacks.op != NULL;
 }
 
-bool parts_have(struct place *place, const struct kernel_case *made, const char *op,
+bool parts_have(struct fixture *fixture, const struct kernel_case *made, const char *op,
                 uint64_t dtypes)
 {
     const struct bp_opinfo *of = bp_opinfo_find(made->op->name), *part = bp_opinfo_find(op);
-    const struct answer *answer = answer_of(place, of, made);
+    const struct verdict *verdict = verdict_of(fixture, of, made);
 
-    for (size_t i = 0; i < answer->n; i++)
-        if (answer->part[i].op == part && dtypes >> answer->part[i].dtype & 1) return true;
+    for (size_t i = 0; i < verdict->n; i++)
+        if (verdict->part[i].op == part && dtypes >> verdict->part[i].dtype & 1) return true;
     return false;
 }

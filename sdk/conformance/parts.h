@@ -20,11 +20,11 @@ void parts_destroy(struct parts *parts);
  * decomposes, nor rows for all operators into which that operator decomposes in turn; or, for a
  * view, no row that copies it. text then receives the missing operator and dtype (NULL: not
  * wanted). Returns false for a case with a kernel row of its own. */
-bool parts_lack(struct place *place, const struct kernel_case *made, char *text, size_t size);
+bool parts_lack(struct fixture *fixture, const struct kernel_case *made, char *text, size_t size);
 
 /* Whether the case decomposes into op with one of the dtypes of the mask (for its type variable T),
  * and the device has a kernel row for that. */
-bool parts_have(struct place *place, const struct kernel_case *made, const char *op,
+bool parts_have(struct fixture *fixture, const struct kernel_case *made, const char *op,
                 uint64_t dtypes);
 
 #endif

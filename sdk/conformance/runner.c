@@ -148,7 +148,7 @@ static const char *last_output(const struct bp_child_result *result)
     return size > 500 ? text + size - 500 : text;
 }
 
-static void runner_blame(struct shift *s, size_t number, const struct bp_child_result *result)
+static void runner_attribute(struct shift *s, size_t number, const struct bp_child_result *result)
 {
     struct report_case *c = &s->run->report->at[number];
     const char *row = strchr(c->id, '@');
@@ -220,7 +220,7 @@ static size_t runner_settle(struct shift *s, size_t first, size_t at, size_t las
      * that the case needs. */
     if (s->started != run->order[at] && last - first > 1) return at;
     if (!*s->error) {
-        runner_blame(s, run->order[at], result);
+        runner_attribute(s, run->order[at], result);
     } else {
         report_case_message(c, "the device could not be opened again: %s", s->error);
         finish_case(run, c, OUTCOME_FAIL);
@@ -374,12 +374,12 @@ static bool comes_before(const struct report_case *c, const struct listed *l)
 static int run_here(struct run *run)
 {
     struct report *r = run->report;
-    struct place place = {.seed = r->options->seed, .dump = r->options->dump};
+    struct fixture fixture = {.seed = r->options->seed, .dump = r->options->dump};
     struct list list;
-    int status = place_init(&place, r->options->device, r->library, r->manifest, true);
+    int status = fixture_init(&fixture, r->options->device, r->library, r->manifest, true);
 
     if (status) return status;
-    list_init(&list, &place, LIST_ALL, &r->wanted);
+    list_init(&list, &fixture, LIST_ALL, &r->wanted);
     for (size_t i = 0, n = 0; i < list.n; i++) {
         const struct listed *l = &list.at[i];
         struct report_case *c;
@@ -389,7 +389,7 @@ static int run_here(struct run *run)
         if (!c || c->unit != l->unit || c->at != l->at) continue;
         if (!runner_waits(c) || c->suite == SUITE_PLUGIN) continue;
         show_progress(run, c->id);
-        listed_run(&place, l, &result);
+        listed_run(&fixture, l, &result);
         c->seconds = result.seconds;
         c->worst = result.worst;
         c->executed = result.executed;
@@ -399,7 +399,7 @@ static int run_here(struct run *run)
         finish_case(run, c, result.outcome);
     }
     list_finish(&list);
-    place_finish(&place);
+    fixture_finish(&fixture);
     return 0;
 }
 

@@ -20,8 +20,8 @@ enum { ROW_LANES = MAX_LANES };
 #endif
 enum { PACKS = 4, PACK_STEP = ROW_LANES * RUN, ROW_CHUNK = PACKS * PACK_STEP };
 
-/* Stands before a loop over packs that rotates them (packs_turn): the code for one pack is long,
- * and is compiled once. */
+/* Stands before a loop over packs that rotates them (packs_transpose): the code for one pack is
+ * long, and is compiled once. */
 #ifdef ROW_WORDS
 #define ROW_ROLLED _Pragma("unroll 1")
 #else
@@ -87,7 +87,7 @@ KFN void packs_load(pack *v, GLOBAL const elem *x, i64 left, int even)
 
 /* Rotates the packs: the first becomes the last. After PACKS rotations all are at their former
  * places. */
-KFN void packs_turn(pack *v)
+KFN void packs_transpose(pack *v)
 {
     pack first = v[0];
 

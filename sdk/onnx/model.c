@@ -226,7 +226,7 @@ uint32_t bp_model_outputs(struct bp_model *model)
     return onnx_is_model(model) ? model->body.n_output : 0;
 }
 
-static enum bp_status model_answer(const char *call, void *out, const void *from, size_t size)
+static enum bp_status model_fill_info(const char *call, void *out, const void *from, size_t size)
 {
     size_t room = out ? *(size_t *)out : 0;
 
@@ -239,24 +239,24 @@ static enum bp_status model_answer(const char *call, void *out, const void *from
     return BP_OK;
 }
 
-static enum bp_status answer_port(const char *call, const struct bp_model_port *port, uint32_t n,
-                                  uint32_t index, struct bp_model_port *out)
+static enum bp_status fill_port_info(const char *call, const struct bp_model_port *port, uint32_t n,
+                                     uint32_t index, struct bp_model_port *out)
 {
     if (index >= n)
         return onnx_error(BP_ERR_NOT_FOUND, "%s: there is no number %u, of %u", call, index, n);
-    return model_answer(call, out, &port[index], sizeof *out);
+    return model_fill_info(call, out, &port[index], sizeof *out);
 }
 
 enum bp_status bp_model_input(struct bp_model *model, uint32_t index, struct bp_model_port *out)
 {
     TRY(onnx_check_model("bp_model_input", model));
-    return answer_port("bp_model_input", model->input, model->body.n_input, index, out);
+    return fill_port_info("bp_model_input", model->input, model->body.n_input, index, out);
 }
 
 enum bp_status bp_model_output(struct bp_model *model, uint32_t index, struct bp_model_port *out)
 {
     TRY(onnx_check_model("bp_model_output", model));
-    return answer_port("bp_model_output", model->output, model->body.n_output, index, out);
+    return fill_port_info("bp_model_output", model->output, model->body.n_output, index, out);
 }
 
 /* Adds the state of the plan that was run last. */
@@ -290,7 +290,7 @@ enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *o
     info.host_nodes = model->n_host;
     info.host_node = model->n_host ? model->host->name : "";
     add_program(model, &info);
-    return model_answer("bp_model_get_info", out, &info, sizeof info);
+    return model_fill_info("bp_model_get_info", out, &info, sizeof info);
 }
 
 const char *bp_model_node(struct bp_model *model)

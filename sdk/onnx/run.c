@@ -181,8 +181,8 @@ static enum bp_status export_value(const struct onnx_value *v, struct bp_stream 
     return BP_OK;
 }
 
-static enum bp_status run_nodes(struct bp_model *model, struct bp_stream *stream,
-                                const struct bp_model_value *in, struct bp_model_value *out)
+static enum bp_status model_run_eager(struct bp_model *model, struct bp_stream *stream,
+                                      const struct bp_model_value *in, struct bp_model_value *out)
 {
     const struct onnx_body *body = &model->body;
     struct onnx_run run;
@@ -197,9 +197,9 @@ static enum bp_status run_nodes(struct bp_model *model, struct bp_stream *stream
     return status;
 }
 
-static enum bp_status run_graph(struct bp_model *model, struct onnx_plan *plan,
-                                struct bp_stream *stream, const struct bp_model_value *in,
-                                struct bp_model_value *out)
+static enum bp_status model_run_planned(struct bp_model *model, struct onnx_plan *plan,
+                                        struct bp_stream *stream, const struct bp_model_value *in,
+                                        struct bp_model_value *out)
 {
     struct bp_graph_info info = {.size = sizeof info};
     struct bp_tensor **given, **made, **next;
@@ -244,8 +244,8 @@ enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *str
     model->use.rounds = 0; /* iterations that were recorded do not count */
     made = calloc(n_out + 1, sizeof *made); /* a call that fails leaves out untouched */
     if (!made) return onnx_no_memory();
-    status = plan->graph ? run_graph(model, plan, stream, in, made)
-                         : run_nodes(model, stream, in, made);
+    status = plan->graph ? model_run_planned(model, plan, stream, in, made)
+                         : model_run_eager(model, stream, in, made);
     for (size_t i = 0; i < n_out; i++) {
         if (status == BP_OK) out[i] = made[i];
         else bp_model_value_finish(&made[i]);

@@ -60,12 +60,12 @@ const char *onnx_attr_type(const Onnx__AttributeProto *a)
                : a->n_ints ? 7 : a->n_strings ? 8 : a->n_tensors ? 9 : a->n_graphs ? 10
                : a->sparse_tensor ? 11 : a->n_sparse_tensors ? 12 : a->tp ? 13
                : a->n_type_protos ? 14 : 0;
-    int said = a->has_type ? (int)a->type : 0;
+    int named = a->has_type ? (int)a->type : 0;
 
-    if (held && said && held != said) return "of a type that its value has not";
-    said = said ? said : held; /* files of the first version have no type */
-    return said < 0 || said >= (int)(sizeof type_name / sizeof *type_name) ? "of no known type"
-                                                                          : type_name[said];
+    if (held && named && held != named) return "of a type that its value has not";
+    named = named ? named : held; /* files of the first version have no type */
+    return named < 0 || named >= (int)(sizeof type_name / sizeof *type_name) ? "of no known type"
+                                                                          : type_name[named];
 }
 
 /* One attribute of a signature. The texts are parts of the signature's string. */

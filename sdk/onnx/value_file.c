@@ -52,8 +52,8 @@ static enum bp_status take_sequence(struct bp_model *model, const Onnx__Sequence
     return BP_OK;
 }
 
-static enum bp_status read_tensor(struct bp_model *model, const struct bp_model_port *port,
-                                  const void *data, size_t size, struct bp_model_value *out)
+static enum bp_status value_read_tensor(struct bp_model *model, const struct bp_model_port *port,
+                                        const void *data, size_t size, struct bp_model_value *out)
 {
     Onnx__TensorProto *t;
     enum bp_status status;
@@ -95,7 +95,7 @@ static const struct {
     enum bp_status (*read)(struct bp_model *model, const struct bp_model_port *port,
                            const void *data, size_t size, struct bp_model_value *out);
 } kind_of_file[] = {
-    [BP_MODEL_TENSOR] = {&onnx__tensor_proto__descriptor, read_tensor},
+    [BP_MODEL_TENSOR] = {&onnx__tensor_proto__descriptor, value_read_tensor},
     [BP_MODEL_SEQUENCE] = {&onnx__sequence_proto__descriptor, read_sequence},
     [BP_MODEL_OPTIONAL] = {&onnx__optional_proto__descriptor, read_optional},
 };

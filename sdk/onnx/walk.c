@@ -70,7 +70,7 @@ void onnx_by_host(const struct onnx_call *c)
     if (!model->n_host++) model->host = c->node;
 }
 
-static enum bp_status run_node(struct onnx_run *run, const struct onnx_node *node)
+static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx_node *node)
 {
     struct onnx_call c = {.run = run, .node = node, .symbolic = is_recorded(run, node)};
     enum bp_status status;
@@ -99,7 +99,7 @@ enum bp_status onnx_walk_node(struct onnx_run *run, const struct onnx_node *node
     enum bp_status status;
 
     run->model->at = node;
-    status = run_node(run, node);
+    status = walk_dispatch_node(run, node);
     run->model->at = outer;
     if (!status) return BP_OK;
     return onnx_node_error(status, node, "%s", bp_error_message());

@@ -11,11 +11,11 @@
 static uint32_t summed_axis(const struct onnx_node *node, uint32_t i, uint32_t rank)
 {
     const char *op = onnx_text(node->proto->op_type);
-    const Onnx__AttributeProto *turned = onnx_attr(node, i ? "transB" : "transA");
+    const Onnx__AttributeProto *transposed = onnx_attr(node, i ? "transB" : "transA");
 
     if (i > 1 || rank < 2) return rank;
     if (!strcmp(op, "MatMul")) return i ? rank - 2 : rank - 1;
-    return strcmp(op, "Gemm") ? rank : i == (turned && turned->i);
+    return strcmp(op, "Gemm") ? rank : i == (transposed && transposed->i);
 }
 
 int64_t onnx_fan_in(const struct bp_model *model, uint32_t slot, uint32_t rank,

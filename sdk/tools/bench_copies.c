@@ -14,7 +14,7 @@
 /* Copies four pages together, one cache line of each in turn: the fastest order of those tried. */
 enum { PAGE = 4096, PAGES = 4 };
 
-__attribute__((target("avx2"))) static void past_avx2(char *dst, const char *src)
+__attribute__((target("avx2"))) static void nt_avx2(char *dst, const char *src)
 {
     for (int i = 0; i < PAGE; i += 32)
         for (int p = 0; p < PAGES * PAGE; p += PAGE)
@@ -22,28 +22,27 @@ __attribute__((target("avx2"))) static void past_avx2(char *dst, const char *src
                                 _mm256_loadu_si256((const __m256i *)(const void *)(src + p + i)));
 }
 
-__attribute__((target("avx512f"))) static void past_avx512(char *dst, const char *src)
+__attribute__((target("avx512f"))) static void nt_avx512(char *dst, const char *src)
 {
     for (int i = 0; i < PAGE; i += 64)
         for (int p = 0; p < PAGES * PAGE; p += PAGE)
             _mm512_stream_si512((void *)(dst + p + i), _mm512_loadu_si512(src + p + i));
 }
 
-static bool can_copy_past(void)
+static bool can_copy_nt(void)
 {
     return __builtin_cpu_supports("avx2") > 0;
 }
 
-static void copy_all_past(void *dst, const void *src, size_t size)
+static void copy_all_nt(void *dst, const void *src, size_t size)
 {
     bool wide = __builtin_cpu_supports("avx512f") > 0;
     char *to = dst;
     const char *from = src;
 
-    for (; can_copy_past() && !((uintptr_t)to % 64) && size >= PAGES * PAGE;
-         size -= PAGES * PAGE) {
-        if (wide) past_avx512(to, from);
-        else past_avx2(to, from);
+    for (; can_copy_nt() && !((uintptr_t)to % 64) && size >= PAGES * PAGE; size -= PAGES * PAGE) {
+        if (wide) nt_avx512(to, from);
+        else nt_avx2(to, from);
         to += PAGES * PAGE;
         from += PAGES * PAGE;
     }
@@ -51,12 +50,12 @@ static void copy_all_past(void *dst, const void *src, size_t size)
     memcpy(to, from, size);
 }
 #else
-static bool can_copy_past(void)
+static bool can_copy_nt(void)
 {
     return false;
 }
 
-static void copy_all_past(void *dst, const void *src, size_t size)
+static void copy_all_nt(void *dst, const void *src, size_t size)
 {
     memcpy(dst, src, size);
 }
@@ -105,11 +104,11 @@ static bool copy_host(void *ctx)
     return true;
 }
 
-static bool copy_past(void *ctx)
+static bool copy_nt(void *ctx)
 {
     struct copies *c = ctx;
 
-    copy_all_past(c->to, c->from, c->size);
+    copy_all_nt(c->to, c->from, c->size);
     __asm__ volatile("" : : "r"(c->to) : "memory");
     return true;
 }
@@ -124,16 +123,16 @@ static double time_of(bench_body *body, struct copies *c)
 
 /* Whether streaming stores are faster than memcpy here. Both run alternately; the fastest run of
  * each counts. */
-static bool past_is_best(struct copies *c)
+static bool nt_is_best(struct copies *c)
 {
-    double host = 1e9, past = 1e9;
+    double host = 1e9, nt = 1e9;
 
     for (int i = 0; i < TRIES; i++) {
-        double h = time_of(copy_host, c), p = time_of(copy_past, c);
+        double h = time_of(copy_host, c), p = time_of(copy_nt, c);
         if (h < host) host = h;
-        if (p < past) past = p;
+        if (p < nt) nt = p;
     }
-    return can_copy_past() && past < host;
+    return can_copy_nt() && nt < host;
 }
 
 static bool take_host(struct copies *c)
@@ -200,9 +199,9 @@ static void run_within(struct bench *bench)
 
     if (!bench_wants(bench, row.name)) return;
     if (copies_setup(&c, false)) {
-        if (past_is_best(&c)) {
+        if (nt_is_best(&c)) {
             row.reference_name = "stores past the caches";
-            row.reference.body = copy_past;
+            row.reference.body = copy_nt;
         }
         bench_run(bench, &row);
     } else {

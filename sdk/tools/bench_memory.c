@@ -31,11 +31,11 @@ static bool one_malloc(void *ctx)
 static bool one_storage(void *ctx)
 {
     const struct bench *bench = ctx;
-    struct bp_buffer *storage;
+    struct bp_buffer *buffer;
 
-    if (bp_buffer_create(bench->device, bench->stream, BP_SPACE_DEVICE, SMALL, &storage))
+    if (bp_buffer_create(bench->device, bench->stream, BP_SPACE_DEVICE, SMALL, &buffer))
         return false;
-    bp_buffer_destroy(storage);
+    bp_buffer_destroy(buffer);
     return true;
 }
 
@@ -48,16 +48,16 @@ struct live {
         uint32_t size;
         uint32_t slot;
     } draw[DRAWS];
-    unsigned storages, blocks; /* position of each side in the draws */
-    struct bp_buffer *storage[LIVE];
+    unsigned buffers, blocks; /* position of each side in the draws */
+    struct bp_buffer *buffer[LIVE];
     void *block[LIVE];
 };
 
 static bool next_storage(void *ctx)
 {
     struct live *l = ctx;
-    unsigned i = l->storages++ % DRAWS;
-    struct bp_buffer **slot = &l->storage[l->draw[i].slot];
+    unsigned i = l->buffers++ % DRAWS;
+    struct bp_buffer **slot = &l->buffer[l->draw[i].slot];
 
     bp_buffer_destroy(*slot);
     *slot = NULL;
@@ -113,7 +113,7 @@ static void run_live(struct bench *bench)
     else bench_failed(bench, row.name);
     bp_stream_synchronize(bench->stream);
     for (int i = 0; i < LIVE; i++) {
-        bp_buffer_destroy(l->storage[i]);
+        bp_buffer_destroy(l->buffer[i]);
         free(l->block[i]);
     }
     free(l);

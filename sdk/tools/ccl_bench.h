@@ -47,7 +47,7 @@ struct ccl_bench {
 };
 
 /* The variants of a turn: our call, Open MPI's, a plain copy, a copy with streaming stores. */
-enum ccl_way { CCL_OURS, CCL_MPI, CCL_COPY, CCL_COPY_PAST_CACHES, CCL_WAYS };
+enum ccl_way { CCL_OURS, CCL_MPI, CCL_COPY, CCL_COPY_NT, CCL_WAYS };
 
 /* Medians over turns of the slowest rank, in microseconds. NaN: not measured. */
 struct ccl_times {

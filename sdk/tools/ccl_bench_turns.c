@@ -145,7 +145,7 @@ static enum bp_status ccl_bench_turns_ours(const struct ccl_bench *b, const stru
     }
 }
 
-static void copy_past_caches(const struct ccl_buffers *m)
+static void copy_nt_buffers(const struct ccl_buffers *m)
 {
 #ifdef __SSE2__
     const float *from = m->from_data;
@@ -166,7 +166,7 @@ static enum bp_status do_way(const struct ccl_bench *b, enum ccl_way way,
     switch (way) {
     case CCL_MPI: ccl_mpi_call(b->mpi, call, m); return BP_OK;
     case CCL_COPY: memcpy(m->to_data, m->from_data, m->moved); return BP_OK;
-    case CCL_COPY_PAST_CACHES: copy_past_caches(m); return BP_OK;
+    case CCL_COPY_NT: copy_nt_buffers(m); return BP_OK;
     default: return ccl_bench_turns_ours(b, call, m);
     }
 }
@@ -245,25 +245,25 @@ static double ccl_bench_turns_median(double *us, int n)
 }
 
 /* Checks that Open MPI's call gives the same result. */
-static bool check_answers(const struct ccl_bench *b, const struct ccl_call *call,
+static bool check_results(const struct ccl_bench *b, const struct ccl_call *call,
                           const struct ccl_buffers *m)
 {
     size_t bytes = (size_t)m->n_dst * sizeof(float);
-    char *answer = malloc(bytes + 1);
-    bool good = answer && ccl_bench_turns_fill(b, m);
+    char *result = malloc(bytes + 1);
+    bool good = result && ccl_bench_turns_fill(b, m);
 
     if (good)
         good = (!ccl_bench_turns_ours(b, call, m) && !bp_stream_synchronize(b->stream)) ||
                ccl_bench_turns_failed();
-    if (good && bytes) memcpy(answer, m->dst_data, bytes);
+    if (good && bytes) memcpy(result, m->dst_data, bytes);
     good = good && ccl_bench_turns_fill(b, m);
     if (good) ccl_mpi_call(b->mpi, call, m);
-    if (good && bytes && memcmp(answer, m->dst_data, bytes)) {
+    if (good && bytes && memcmp(result, m->dst_data, bytes)) {
         bp_complain("ccl-bench", "rank %u: the answer to %s of %llu bytes is not Open MPI's",
                     b->rank, call->name, (unsigned long long)bytes);
         good = false;
     }
-    free(answer);
+    free(result);
     return good;
 }
 
@@ -275,16 +275,16 @@ static bool ccl_bench_turns_measure(const struct ccl_bench *b, const struct ccl_
     int times = bytes <= 4096 ? 20 : bytes <= 65536 ? 5 : 1, n = b->turns;
     uint32_t processors = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
-    if (!(mpi ? check_answers(b, call, m) : ccl_bench_turns_fill(b, m)) ||
+    if (!(mpi ? check_results(b, call, m) : ccl_bench_turns_fill(b, m)) ||
         !take_turns(b, CCL_OURS, mpi ? CCL_MPI : CCL_WAYS, call, m, times, us) ||
-        (m->moved && !take_turns(b, CCL_COPY, CCL_COPY_PAST_CACHES, call, m, times, us)) ||
+        (m->moved && !take_turns(b, CCL_COPY, CCL_COPY_NT, call, m, times, us)) ||
         !ccl_bench_turns_slowest(b, us))
         return false;
     *out = (struct ccl_times){ccl_bench_turns_median(us + CCL_OURS * n, n), NAN, NAN};
     if (mpi) out->mpi = ccl_bench_turns_median(us + CCL_MPI * n, n);
     if (m->moved)
         out->limit = fmin(ccl_bench_turns_median(us + CCL_COPY * n, n),
-                          ccl_bench_turns_median(us + CCL_COPY_PAST_CACHES * n, n)) *
+                          ccl_bench_turns_median(us + CCL_COPY_NT * n, n)) *
                      ((b->size + processors - 1) / processors);
     return true;
 }

@@ -174,7 +174,7 @@ static void take_probe(void *ctx, const struct bp_probe *probe)
 
 static int doctor_examine(struct patients *patients, double timeout, bool json)
 {
-    cJSON *answer = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(answer, "plugins");
+    cJSON *report = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(report, "plugins");
     struct findings f = {.list = json ? list : NULL};
     const uint32_t *count = f.count;
     bool lost;
@@ -182,10 +182,10 @@ static int doctor_examine(struct patients *patients, double timeout, bool json)
     if (!json) printf("The steps of loading, plugin by plugin:\n");
     lost = bp_probe_run("doctor", patients->probe, patients->n, timeout, true, take_probe, &f);
     if (json) {
-        int status = bp_json_print(answer);
+        int status = bp_json_print(report);
         if (status) return status;
     } else {
-        cJSON_Delete(answer);
+        cJSON_Delete(report);
         printf("\n%u ready, %u absent, %u broken", count[BP_PLUGIN_READY],
                count[BP_PLUGIN_ABSENT], count[BP_PLUGIN_BROKEN]);
         if (lost) printf(", %u unprobed", count[BP_PLUGIN_UNPROBED]);

@@ -111,7 +111,7 @@ static bool launch_start(struct launch *l, int index, const char *store, char **
     return true;
 }
 
-static void tell_all(const struct launch *l, int signal)
+static void signal_all(const struct launch *l, int signal)
 {
     for (int i = 0; i < l->n; i++)
         if (l->rank[i].pid) kill(-l->rank[i].pid, signal);
@@ -123,7 +123,7 @@ static void end_all(struct launch *l)
     l->ending = true;
     clock_gettime(CLOCK_MONOTONIC, &l->killing);
     l->killing.tv_sec += GRACE_MS / 1000;
-    tell_all(l, SIGTERM);
+    signal_all(l, SIGTERM);
 }
 
 static void print_line(const struct launch *l, int rank, int which, const char *text, size_t n)
@@ -201,8 +201,8 @@ static void take_signal(struct launch *l)
 
     if (read(l->signals, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) return;
     if (!l->code) l->code = 128 + (int)info.ssi_signo;
-    if (l->ending) tell_all(l, SIGKILL); /* the second signal kills */
-    tell_all(l, (int)info.ssi_signo);
+    if (l->ending) signal_all(l, SIGKILL); /* the second signal kills */
+    signal_all(l, (int)info.ssi_signo);
     end_all(l);
 }
 
@@ -217,7 +217,7 @@ static int until_kill(const struct launch *l)
     clock_gettime(CLOCK_MONOTONIC, &now);
     ms = (l->killing.tv_sec - now.tv_sec) * 1000 + (l->killing.tv_nsec - now.tv_nsec) / 1000000;
     if (ms > 0) return (int)ms + 1;
-    tell_all(l, SIGKILL);
+    signal_all(l, SIGKILL);
     return 100;
 }
 

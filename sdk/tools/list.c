@@ -81,11 +81,11 @@ static int print_json(const struct bp_probe *probes, uint32_t n)
 
 int bp_cmd_list(int argc, char **argv)
 {
-    bool ask = false, json = false;
+    bool probe = false, json = false;
     double timeout = BP_PROBE_SECONDS;
     const struct bp_option options[] = {
         {"probe", 0, BP_OPTION_FLAG, NULL, "load each plugin, in a process of its own, and ask it",
-         &ask},
+         &probe},
         {"timeout", 0, BP_OPTION_NUMBER, "SECONDS", "that each may take for that (default 10)",
          &timeout},
         {"json", 0, BP_OPTION_FLAG, NULL, "for programs", &json},
@@ -113,7 +113,7 @@ int bp_cmd_list(int argc, char **argv)
         bp_core_plugin(core, i, &info);
         bp_probe_init(&probes[i], &info);
     }
-    bool lost = !probes || (ask && bp_probe_run("list", probes, n, timeout, false, NULL, NULL));
+    bool lost = !probes || (probe && bp_probe_run("list", probes, n, timeout, false, NULL, NULL));
     status = probes && json ? print_json(probes, n) : BP_EXIT_GOOD;
     if (probes && !json && n) list_print_table(probes, n);
     if (lost) status = BP_EXIT_BROKEN;

@@ -91,36 +91,36 @@ struct request {
 
 static void take_json(void *ctx, const char *line)
 {
-    cJSON **answer = ctx;
+    cJSON **reply = ctx;
     cJSON *json = cJSON_Parse(line);
 
-    cJSON_Delete(*answer);
-    *answer = json;
+    cJSON_Delete(*reply);
+    *reply = json;
 }
 
 /* The information that the plugin states; NULL after printing an error. */
-static cJSON *ask_plugin(const char *path)
+static cJSON *query_plugin(const char *path)
 {
     const char *argv[] = {"/proc/self/exe", "read-plugin", path, NULL};
-    cJSON *answer = NULL;
+    cJSON *reply = NULL;
     struct bp_child child = {
         .argv = argv,
         .timeout_ns = READ_SECONDS * UINT64_C(1000000000),
         .report = take_json,
-        .ctx = &answer,
+        .ctx = &reply,
     };
     struct bp_child_result result;
     char end[200];
 
     bp_child_run(&child, &result);
     bp_child_describe(&result, end, sizeof end);
-    if (!answer) bp_complain("manifest", "%s: cannot be opened: %s; it printed: %.500s", path, end,
+    if (!reply) bp_complain("manifest", "%s: cannot be opened: %s; it printed: %.500s", path, end,
                              result.output_size ? result.output : "nothing");
-    else if (cJSON_HasObjectItem(answer, "error"))
-        bp_complain("manifest", "%s", bp_json_get(answer, "error"));
+    else if (cJSON_HasObjectItem(reply, "error"))
+        bp_complain("manifest", "%s", bp_json_get(reply, "error"));
     bp_child_finish(&result);
-    if (answer && !cJSON_HasObjectItem(answer, "error")) return answer;
-    cJSON_Delete(answer);
+    if (reply && !cJSON_HasObjectItem(reply, "error")) return reply;
+    cJSON_Delete(reply);
     return NULL;
 }
 
@@ -196,7 +196,7 @@ static cJSON *manifest_create(const struct request *request, const cJSON *plugin
 
 static int manifest_run(const struct request *request)
 {
-    cJSON *plugin = ask_plugin(request->path);
+    cJSON *plugin = query_plugin(request->path);
     cJSON *manifest = plugin ? manifest_create(request, plugin) : NULL;
     int status = BP_EXIT_FAILED;
     size_t stem = strlen(request->file) - strlen(".so");

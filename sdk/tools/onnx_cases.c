@@ -127,7 +127,7 @@ static bool compare_values(struct check *c, const struct data_set *d,
         for (size_t k = 0; ok && k < d->out[i].n; k++) {
             snprintf(what, sizeof what, d->out[i].n > 1 ? "output %u, element %zu" : "output %u",
                      i, k);
-            ok = onnx_compare(c, c->place->stream, d->out[i].at[k], d->expected[i].at[k],
+            ok = onnx_compare(c, c->fixture->stream, d->out[i].at[k], d->expected[i].at[k],
                               tolerance, what);
         }
     }
@@ -205,9 +205,9 @@ static bool run_set(struct check *c, const struct onnx_cases *cases, size_t inde
     d.out = d.in + d.n_in;
     d.expected = d.out + d.n_out;
     ok = read_values(c, cases, index, set, model, &d) &&
-         is_there(c, bp_model_run_values(model, c->place->stream, d.in, d.n_in, d.out, d.n_out),
+         is_there(c, bp_model_run_values(model, c->fixture->stream, d.in, d.n_in, d.out, d.n_out),
                   "bp_model_run_values") &&
-         check_ok(c, bp_stream_synchronize(c->place->stream), "bp_stream_synchronize") &&
+         check_ok(c, bp_stream_synchronize(c->fixture->stream), "bp_stream_synchronize") &&
          compare_values(c, &d, tolerance);
     for (uint32_t i = 0; i < d.n_in + 2 * d.n_out; i++) bp_model_value_finish(&d.in[i]);
     free(d.in);
@@ -238,7 +238,7 @@ static void run_case(void *ctx, size_t index, struct check *c)
     if (ok && *missing) check_unsupported(c, "missing: %s", missing);
     if (ok) add_lines(c->result, missing);
     if (ok && !*missing &&
-        is_there(c, bp_model_load(c->place->device, path, &options, &model), "bp_model_load")) {
+        is_there(c, bp_model_load(c->fixture->device, path, &options, &model), "bp_model_load")) {
         for (ok = true; ok; sets++) {
             char *folder = bp_text_format("%s/%s/test_data_set_%d", cases->folder,
                                           cases->id[index], sets);

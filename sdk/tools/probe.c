@@ -104,7 +104,7 @@ void bp_probe_finish(struct bp_probe *probe)
 }
 
 /* The reports of the child so far. */
-struct answer {
+struct reply {
     struct bp_probe *probe;
     double pid;      /* pid of the first line, before any plugin code ran; 0: no line came */
     bool complete;   /* it has reported the plugin */
@@ -170,7 +170,7 @@ const struct bp_probe *bp_probe_same(const struct bp_probe *probes, uint32_t i,
  * form are ignored. */
 static void probe_take_line(void *ctx, const char *line)
 {
-    struct answer *answer = ctx;
+    struct reply *reply = ctx;
     cJSON *json = cJSON_Parse(line);
     const cJSON *plugin = cJSON_GetObjectItemCaseSensitive(json, "plugin");
     const cJSON *device = cJSON_GetObjectItemCaseSensitive(json, "device");
@@ -178,24 +178,24 @@ static void probe_take_line(void *ctx, const char *line)
     const char *word = bp_json_get(json, "step");
     uint32_t step = step_find(word);
 
-    if (cJSON_IsNumber(pid) && !answer->pid) answer->pid = pid->valuedouble;
+    if (cJSON_IsNumber(pid) && !reply->pid) reply->pid = pid->valuedouble;
     if (!cJSON_IsNumber(pid)) {
         cJSON_Delete(json);
         return;
     }
-    if (pid->valuedouble != answer->pid) {
-        answer->forked = true;
-        answer->forked_step = step_find(bp_json_get(json, "forked"));
+    if (pid->valuedouble != reply->pid) {
+        reply->forked = true;
+        reply->forked_step = step_find(bp_json_get(json, "forked"));
     } else if (cJSON_IsObject(plugin)) {
-        take_plugin(answer->probe, plugin);
-        answer->complete = true;
-    } else if (answer->complete && cJSON_IsObject(device)) {
-        take_device(answer->probe, device);
-    } else if (answer->complete) {
-        answer->destroying = answer->destroying || !strcmp(word, BP_STEP_DESTROY);
-        answer->leaving = answer->leaving || !strcmp(word, BP_STEP_EXIT);
+        take_plugin(reply->probe, plugin);
+        reply->complete = true;
+    } else if (reply->complete && cJSON_IsObject(device)) {
+        take_device(reply->probe, device);
+    } else if (reply->complete) {
+        reply->destroying = reply->destroying || !strcmp(word, BP_STEP_DESTROY);
+        reply->leaving = reply->leaving || !strcmp(word, BP_STEP_EXIT);
     } else if (step < BP_STEP_COUNT) {
-        answer->probe->step = step;
+        reply->probe->step = step;
     }
     cJSON_Delete(json);
 }
@@ -215,7 +215,7 @@ static void set_broken(struct bp_probe *probe, uint32_t step, char *reason)
 }
 
 /* Handles a child that did not come to its end, or did not end well: the plugin is broken. */
-static void take_loss(struct bp_probe *probe, const struct answer *answer,
+static void take_loss(struct bp_probe *probe, const struct reply *reply,
                       const struct bp_child_result *result)
 {
     const char *debug = *probe->manifest ? probe->manifest : probe->library;
@@ -223,19 +223,19 @@ static void take_loss(struct bp_probe *probe, const struct answer *answer,
     char *what;
 
     bp_child_describe(result, end, sizeof end);
-    if (answer->leaving)
+    if (reply->leaving)
         what = bp_text_format("its process did not end well, after destroy, in an exit handler or "
                               "a destructor: expected exit status 0");
-    else if (answer->destroying)
+    else if (reply->destroying)
         what = bp_text_format("the process that loads it was lost in destroy: expected it to come "
                               "back");
-    else if (answer->complete)
+    else if (reply->complete)
         what = bp_text_format("the process that loads it was lost before destroy: expected it to "
                               "go on");
     else
         what = bp_text_format("no answer from the process that loads it, lost in step %s: expected "
                               "one", bp_step_name(probe->step));
-    set_broken(probe, answer->complete ? BP_STEP_COUNT : probe->step, bp_text_format(
+    set_broken(probe, reply->complete ? BP_STEP_COUNT : probe->step, bp_text_format(
         "%s: %s, got \"%s\"; %sto see where: gdb --args bp probe-plugin %s", file_of(probe), what,
         end, result->end == BP_CHILD_TIMEOUT ? "give it longer with --timeout, or " : "", debug));
     free(what);
@@ -243,14 +243,14 @@ static void take_loss(struct bp_probe *probe, const struct answer *answer,
 
 /* Handles a child that reported everything and ended well, but may have left or forked other
  * processes. */
-static void take_others(struct bp_probe *probe, const struct answer *answer,
+static void take_others(struct bp_probe *probe, const struct reply *reply,
                         const struct bp_child_result *result)
 {
-    if (answer->forked)
-        set_broken(probe, answer->forked_step, bp_text_format(
+    if (reply->forked)
+        set_broken(probe, reply->forked_step, bp_text_format(
             "%s: it forked in step %s, and the copy of the process went on as if it were the "
             "first: expected one process, got two or more; call _exit in the copy, or use "
-            "posix_spawn", file_of(probe), bp_step_name(answer->forked_step)));
+            "posix_spawn", file_of(probe), bp_step_name(reply->forked_step)));
     else if (result->left)
         set_broken(probe, BP_STEP_COUNT, bp_text_format(
             "%s: it left %u process%s running: expected none after the end of the process that "
@@ -290,7 +290,7 @@ static void take_refusal(struct bp_probe *probe, const struct bp_child_result *r
     free(reason);
     free(advice);
     probe->state = BP_PLUGIN_UNPROBED;
-    probe->not_asked = true;
+    probe->not_queried = true;
 }
 
 static void run_one(struct bp_probe *probe, double timeout_s)
@@ -298,13 +298,13 @@ static void run_one(struct bp_probe *probe, double timeout_s)
     const char *argv[] = {"/proc/self/exe", "probe-plugin",
                           *probe->manifest ? probe->manifest : probe->library, NULL};
     static const char *const env[] = {"BP_LOG=debug", NULL}; /* makes the core log the steps */
-    struct answer answer = {.probe = probe};
+    struct reply reply = {.probe = probe};
     struct bp_child child = {
         .argv = argv,
         .env = env,
         .timeout_ns = (uint64_t)(timeout_s * 1e9),
         .report = probe_take_line,
-        .ctx = &answer,
+        .ctx = &reply,
     };
     struct bp_child_result result;
 
@@ -315,10 +315,10 @@ static void run_one(struct bp_probe *probe, double timeout_s)
     free(path);
     if (result.end == BP_CHILD_NOT_RUN)
         take_refusal(probe, &result);
-    else if (!answer.complete || !answer.leaving || result.end != BP_CHILD_EXITED || result.code)
-        take_loss(probe, &answer, &result);
+    else if (!reply.complete || !reply.leaving || result.end != BP_CHILD_EXITED || result.code)
+        take_loss(probe, &reply, &result);
     else
-        take_others(probe, &answer, &result);
+        take_others(probe, &reply, &result);
     size_t cut = result.output_size > OUTPUT_KEPT ? result.output_size - OUTPUT_KEPT : 0;
     probe_set(&probe->output, result.output + cut);
     probe->seconds = result.seconds;
@@ -358,18 +358,18 @@ static void *probe_thread(void *ctx)
 /* Calls done in order, as results become known. Returns how many plugins could not be probed. */
 static uint32_t hand_on(struct probing *p, void (*done)(void *, const struct bp_probe *), void *ctx)
 {
-    uint32_t not_asked = 0;
+    uint32_t not_queried = 0;
 
     for (uint32_t i = 0; i < p->n; i++) {
         pthread_mutex_lock(&p->lock);
         if (!p->known[i]) bp_progress("asking %s ...", p->probes[i].name);
         while (!p->known[i]) pthread_cond_wait(&p->known_more, &p->lock);
         pthread_mutex_unlock(&p->lock);
-        not_asked += p->probes[i].not_asked;
+        not_queried += p->probes[i].not_queried;
         bp_progress("%s", "");
         if (done) done(ctx, &p->probes[i]);
     }
-    return not_asked;
+    return not_queried;
 }
 
 uint32_t bp_probe_run(const char *command, struct bp_probe *probes, uint32_t n, double timeout_s,
@@ -380,20 +380,20 @@ uint32_t bp_probe_run(const char *command, struct bp_probe *probes, uint32_t n, 
                         .known = calloc(n + 1u, sizeof *p.known)};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t thread[PROBES_AT_ONCE];
-    uint32_t started = 0, not_asked;
+    uint32_t started = 0, not_queried;
 
     if (!p.known) abort();
     while (started < n && started < PROBES_AT_ONCE && (long)started < processors &&
            !pthread_create(&thread[started], NULL, probe_thread, &p))
         started++;
     if (!started) probe_thread(&p);
-    not_asked = hand_on(&p, done, ctx);
+    not_queried = hand_on(&p, done, ctx);
     while (started) pthread_join(thread[--started], NULL);
     free(p.known);
-    if (not_asked)
-        bp_complain(command, "%u of %u plugins could not be asked, and stay unprobed", not_asked,
+    if (not_queried)
+        bp_complain(command, "%u of %u plugins could not be asked, and stay unprobed", not_queried,
                     n);
-    return not_asked;
+    return not_queried;
 }
 
 cJSON *bp_probe_json(const struct bp_probe *probe)

@@ -25,7 +25,7 @@ struct bp_probe {
     uint32_t n_hardware;
     uint32_t step;  /* enum bp_plugin_step: the step that failed, or BP_STEP_COUNT */
     double seconds; /* duration of the child; 0: no child was run */
-    bool not_asked; /* no child could be started, see reason */
+    bool not_queried; /* no child could be started, see reason */
 };
 
 /* Fills probe with the information that the core has without loading the plugin. */

@@ -95,7 +95,7 @@ static void report_plugin(struct bp_core *core, uint32_t index, const char *path
     probe_child_report(json);
 }
 
-enum { DEVICES_ASKED = 64 };
+enum { DEVICES_QUERIED = 64 };
 
 /* Reports the hardware of those devices that can be opened. */
 static void report_devices(struct bp_core *core, uint32_t index)
@@ -103,7 +103,7 @@ static void report_devices(struct bp_core *core, uint32_t index)
     struct bp_plugin_info info = {.size = sizeof info};
 
     if (bp_core_plugin(core, index, &info) || info.state != BP_PLUGIN_READY) return;
-    for (uint32_t i = 0; i < info.devices && i < DEVICES_ASKED; i++) {
+    for (uint32_t i = 0; i < info.devices && i < DEVICES_QUERIED; i++) {
         struct bp_device_properties p = {.size = sizeof p};
         struct bp_device *device = NULL;
         cJSON *json, *part;

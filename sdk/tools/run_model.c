@@ -384,7 +384,7 @@ static bool check_words(struct words *w, const struct run_model *r)
 
 int bp_cmd_run(int argc, char **argv)
 {
-    struct run_model r = {.device_name = "cpu:0", .rtol = 1e-3, .told = stdout};
+    struct run_model r = {.device_name = "cpu:0", .rtol = 1e-3, .output = stdout};
     struct words w = {.repeat = NAN, .fold_mib = NAN, .run_mib = NAN, .rounds = NAN,
                       .seconds = NAN};
     const struct bp_option options[] = {
@@ -429,7 +429,7 @@ int bp_cmd_run(int argc, char **argv)
 
     if (status != BP_OPTIONS_GOOD) return status;
     if (!check_words(&w, &r)) return BP_EXIT_USAGE;
-    if (w.json) r.told = stderr; /* standard output gets the JSON only */
+    if (w.json) r.output = stderr; /* standard output gets the JSON only */
     status = model_load(&r, &w);
     model_finish(&r);
     return status;

@@ -16,7 +16,7 @@ struct run_model {
     struct bp_model *model;
     struct bp_model_value *in, *out;
     uint32_t n_in, n_out;
-    FILE *told; /* file for tables and results of checks */
+    FILE *output; /* file for tables and results of checks */
     double load_s, rtol;
 };
 

@@ -140,7 +140,7 @@ int run_profile(struct run_model *r, const char *path)
         p = (struct profile){.events = cJSON_CreateArray(), .begin = bench_now()};
         ok = run_walk(&walk);
     }
-    if (ok) print_shares(&p.shares, r->told);
+    if (ok) print_shares(&p.shares, r->output);
     free(p.shares.at);
     if (ok) return write_trace(p.events, path) ? BP_EXIT_GOOD : BP_EXIT_BROKEN;
     cJSON_Delete(p.events);

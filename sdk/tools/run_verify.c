@@ -48,9 +48,9 @@ struct verify {
     bool ok; /* the inputs could be read */
 };
 
-static FILE *verify_told(const struct verify *v)
+static FILE *verify_output(const struct verify *v)
 {
-    return v->walk.r->told;
+    return v->walk.r->output;
 }
 
 /* Whether a constant result is plausible: a graph has no nodes whose inputs are all constants, but
@@ -70,12 +70,12 @@ static bool is_telling(const struct verify *v, const struct ref_array *got)
 {
     for (int64_t i = 0; got->v && i < got->count; i++)
         if (!isfinite((double)got->v[i])) {
-            fprintf(verify_told(v), "node %s (%s): element %lld is %g\n", v->walk.name, v->op->name,
-                    (long long)i, (double)got->v[i]);
+            fprintf(verify_output(v), "node %s (%s): element %lld is %g\n", v->walk.name,
+                    v->op->name, (long long)i, (double)got->v[i]);
             return false;
         }
     if (got->count < 2 || !got->v || !is_constant(got) || may_be_constant(v)) return true;
-    fprintf(verify_told(v), "node %s (%s): all %lld elements are %g\n", v->walk.name, v->op->name,
+    fprintf(verify_output(v), "node %s (%s): all %lld elements are %g\n", v->walk.name, v->op->name,
             (long long)got->count, (double)got->v[0]);
     return false;
 }
@@ -93,14 +93,14 @@ static bool verify_judge(const struct verify *v, struct bp_tensor *out,
     ok = got.rank == expected->rank && got.type == expected->type &&
          !memcmp(got.shape, expected->shape, (size_t)got.rank * sizeof *got.shape);
     if (!ok)
-        fprintf(verify_told(v), "node %s (%s): its shape is not the reference's\n", v->walk.name,
+        fprintf(verify_output(v), "node %s (%s): its shape is not the reference's\n", v->walk.name,
                 v->op->name);
     if (ok) {
         c = compare(v->op, expected, data);
         ok = !c.wrong;
         if (!ok) {
             compare_describe(&c, expected, data, text, sizeof text);
-            fprintf(verify_told(v), "node %s (%s): %s\n", v->walk.name, v->op->name, text);
+            fprintf(verify_output(v), "node %s (%s): %s\n", v->walk.name, v->op->name, text);
         }
     }
     ok = ok && is_telling(v, &got);
@@ -134,7 +134,8 @@ static void verify_check_outputs(struct run_walk *walk, const struct bp_watched 
     struct ref_array out[REF_OUTPUTS] = {{0}};
 
     if (!v->op) {
-        fprintf(verify_told(v), "node %s (%s): it has no reference\n", walk->name, call->op->name);
+        fprintf(verify_output(v), "node %s (%s): it has no reference\n", walk->name,
+                call->op->name);
         return;
     }
     if (v->ok && v->op->family) v->op->family(v->op->name, v->in, call->attrs, out);
@@ -164,12 +165,12 @@ int run_verify(struct run_model *r)
     free(v.in);
     if (!ok || (bp_model_get_info(r->model, &info) && !run_failed("verify"))) return BP_EXIT_FAILED;
     if (info.host_nodes)
-        fprintf(r->told, "node %s%s: done by the host, it has no reference\n", info.host_node,
+        fprintf(r->output, "node %s%s: done by the host, it has no reference\n", info.host_node,
                 info.host_nodes > 1 ? " and others" : "");
     all = v.walk.calls + info.host_nodes;
-    fprintf(r->told, "verified: %u of %u nodes, %u wrong, %u without a reference\n", v.known, all,
+    fprintf(r->output, "verified: %u of %u nodes, %u wrong, %u without a reference\n", v.known, all,
             v.wrong, all - v.known);
-    if (!v.known) fprintf(r->told, "nothing was verified: no node has a reference\n");
+    if (!v.known) fprintf(r->output, "nothing was verified: no node has a reference\n");
     return !v.wrong && v.known ? BP_EXIT_GOOD : BP_EXIT_FAILED;
 }
 
@@ -184,6 +185,6 @@ bool run_same(struct run_model *r, const char *name, const struct bp_model_value
 
     for (size_t i = 0; ok && i < got->n; i++)
         ok = onnx_compare(&check, r->stream, got->at[i], expected->at[i], &tolerance, name);
-    fprintf(r->told, "%s: %s\n", name, ok ? "as expected" : result.message);
+    fprintf(r->output, "%s: %s\n", name, ok ? "as expected" : result.message);
     return ok;
 }

@@ -45,7 +45,7 @@ static bool is_same(const struct bp_activity *a, uint64_t began_ns)
            (!a->elapsed_ns || apart < 100000000);
 }
 
-static void watch_say(const struct bp_activity *a, uint64_t seconds)
+static void watch_report(const struct bp_activity *a, uint64_t seconds)
 {
     char line[512];
     int n = snprintf(line, sizeof line,
@@ -75,7 +75,7 @@ static void watch_look(int number)
         seconds = (now - watch.began_ns) / 1000000000;
         if (seconds >= watch.next) {
             watch.next = (seconds / EVERY + 1) * EVERY;
-            watch_say(&a, seconds);
+            watch_report(&a, seconds);
         }
     } else {
         watch.seen.word = NULL;

@@ -17,7 +17,7 @@ static struct bp_net table;
 static void send_and_die(void *peer, uint64_t tag, struct bp_net_message *message,
                          struct bp_net_op *out_op)
 {
-    bool dies = !message->head_bytes && message->bytes >= strtoull(getenv("KIT_BYTES"), NULL, 10);
+    bool dies = !message->header_bytes && message->bytes >= strtoull(getenv("KIT_BYTES"), NULL, 10);
 
     if (!dies || getenv("KIT_PART")) real->send(peer, tag, message, out_op);
     if (dies) kill(getpid(), SIGKILL);

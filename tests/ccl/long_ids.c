@@ -42,8 +42,8 @@ static const struct bp_ccl_id *check_id(const struct bp_ccl_id *id, struct bp_cc
     return room;
 }
 
-static enum bp_status create_comm(void *self, uint32_t device, const struct bp_ccl_id *id,
-                                  uint32_t rank, uint32_t n_rank, void **out_comm)
+static enum bp_status long_ids_create(void *self, uint32_t device, const struct bp_ccl_id *id,
+                                      uint32_t rank, uint32_t n_rank, void **out_comm)
 {
     struct bp_ccl_id own;
 
@@ -84,7 +84,7 @@ static void __attribute__((constructor)) long_ids_prepare(void)
     ccl.id_size = front + OWN;
     ccl.unique_id_long = make_id;
     ccl.unique_id = NULL;
-    ccl.comm_create = create_comm;
+    ccl.comm_create = long_ids_create;
     ccl.comm_begin = begin_comm;
 }
 

@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-enum { N = 1000, NOBODY = UINT32_MAX };
+enum { N = 1000, NO_RANK = UINT32_MAX };
 
 static bool forks; /* ranks are processes, not threads */
 

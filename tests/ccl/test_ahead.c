@@ -103,7 +103,7 @@ static void each_call(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void who_gets_nothing_does_not_wait(void)
+static void ranks_without_data_do_not_wait(void)
 {
     run(3, each_call, UINT32_MAX);
 }
@@ -131,7 +131,7 @@ static void leave_data(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void what_was_left_can_be_read(void)
+static void data_of_an_early_rank_can_be_read(void)
 {
     run(3, leave_data, UINT32_MAX);
 }
@@ -184,7 +184,7 @@ static void come_late(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void who_does_not_come_is_named(void)
+static void absent_ranks_are_named(void)
 {
     run(3, come_late, UINT32_MAX);
 }
@@ -429,10 +429,10 @@ int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
         {"a_root_is_ahead", a_root_is_ahead},
-        {"who_gets_nothing_does_not_wait", who_gets_nothing_does_not_wait},
-        {"what_was_left_can_be_read", what_was_left_can_be_read},
+        {"who_gets_nothing_does_not_wait", ranks_without_data_do_not_wait},
+        {"what_was_left_can_be_read", data_of_an_early_rank_can_be_read},
         {"the_dead_are_named", the_dead_are_named},
-        {"who_does_not_come_is_named", who_does_not_come_is_named},
+        {"who_does_not_come_is_named", absent_ranks_are_named},
         {"the_end_of_a_chain_is_named", the_end_of_a_chain_is_named},
         {"calls_of_the_past_are_compared", calls_of_the_past_are_compared},
         {"two_roots_are_compared", two_roots_are_compared},

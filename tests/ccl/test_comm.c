@@ -33,7 +33,7 @@ static void close_rank(struct rank *r)
     bp_comm_destroy(r->comm);
 }
 
-static struct bp_tensor *create_tensor(uint32_t dtype, int64_t n)
+static struct bp_tensor *rank_tensor(uint32_t dtype, int64_t n)
 {
     struct bp_tensor *t;
 
@@ -41,7 +41,7 @@ static struct bp_tensor *create_tensor(uint32_t dtype, int64_t n)
     return t;
 }
 
-static void *map_tensor(struct bp_tensor *t)
+static void *rank_map(struct bp_tensor *t)
 {
     void *data;
 
@@ -93,14 +93,14 @@ static void fill_tensor(struct bp_tensor *t, uint32_t dtype, int64_t n, uint32_t
     for (int64_t i = 0; i < n && i < BLOCK; i++)
         set_element(dtype, block, i, value_of(rank, from + i));
     if (n)
-        repeated_write(map_tensor(t), comm_bytes_of(dtype, n), block, comm_bytes_of(dtype, BLOCK));
+        repeated_write(rank_map(t), comm_bytes_of(dtype, n), block, comm_bytes_of(dtype, BLOCK));
 }
 
 static void expect_elements(struct rank *r, const char *what, struct bp_tensor *t, uint32_t dtype,
                             int64_t n, int64_t from,
                             double (*fn)(uint32_t size, int64_t i, uint32_t rank), uint32_t rank)
 {
-    const void *data = n ? map_tensor(t) : NULL;
+    const void *data = n ? rank_map(t) : NULL;
     double block[BLOCK];
     size_t same;
 
@@ -141,7 +141,7 @@ static double of_rank(uint32_t size, int64_t i, uint32_t rank)
 static void check_reduce(struct rank *r, uint32_t dtype, int64_t n)
 {
     uint32_t root = (uint32_t)n % r->size;
-    struct bp_tensor *x = create_tensor(dtype, n), *y = create_tensor(dtype, n);
+    struct bp_tensor *x = rank_tensor(dtype, n), *y = rank_tensor(dtype, n);
 
     fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM));
@@ -163,7 +163,7 @@ static void check_reduce(struct rank *r, uint32_t dtype, int64_t n)
 static void check_broadcast(struct rank *r, uint32_t dtype, int64_t n)
 {
     uint32_t root = (uint32_t)(n + 1) % r->size;
-    struct bp_tensor *x = create_tensor(dtype, n), *y = create_tensor(dtype, n);
+    struct bp_tensor *x = rank_tensor(dtype, n), *y = rank_tensor(dtype, n);
 
     fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_broadcast(r->comm, r->stream, r->rank == root ? x : NULL, y, root));
@@ -198,7 +198,7 @@ static struct bp_tensor *comm_view_of(struct bp_tensor *t, int64_t at, int64_t n
 static void check_gather(struct rank *r, uint32_t dtype, int64_t n)
 {
     uint32_t root = (uint32_t)(n + 2) % r->size;
-    struct bp_tensor *x = create_tensor(dtype, n), *y = create_tensor(dtype, n * r->size), *own;
+    struct bp_tensor *x = rank_tensor(dtype, n), *y = rank_tensor(dtype, n * r->size), *own;
 
     fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_all_gather(r->comm, r->stream, x, y));
@@ -219,7 +219,7 @@ static void check_gather(struct rank *r, uint32_t dtype, int64_t n)
 
 static void check_scatter(struct rank *r, uint32_t dtype, int64_t n)
 {
-    struct bp_tensor *x = create_tensor(dtype, n * r->size), *y = create_tensor(dtype, n), *own;
+    struct bp_tensor *x = rank_tensor(dtype, n * r->size), *y = rank_tensor(dtype, n), *own;
 
     fill_tensor(x, dtype, n * r->size, r->rank, 0);
     OK(bp_comm_reduce_scatter(r->comm, r->stream, x, y, BP_REDUCE_SUM));
@@ -235,7 +235,7 @@ static void check_scatter(struct rank *r, uint32_t dtype, int64_t n)
 /* Part j of rank r's result is part r of rank j's source: the transpose. */
 static void check_all_to_all(struct rank *r, uint32_t dtype, int64_t n)
 {
-    struct bp_tensor *x = create_tensor(dtype, n * r->size), *y = create_tensor(dtype, n * r->size),
+    struct bp_tensor *x = rank_tensor(dtype, n * r->size), *y = rank_tensor(dtype, n * r->size),
                      *view;
 
     fill_tensor(x, dtype, n * r->size, r->rank, 0);
@@ -264,8 +264,8 @@ static void check_ragged(struct rank *r, uint32_t dtype, int64_t n)
         out_sum += out[j] = ragged_count(r->rank, j, n);
         in_sum += in[j] = ragged_count(j, r->rank, n);
     }
-    x = create_tensor(dtype, out_sum);
-    y = create_tensor(dtype, in_sum);
+    x = rank_tensor(dtype, out_sum);
+    y = rank_tensor(dtype, in_sum);
     fill_tensor(x, dtype, out_sum, r->rank, 0);
     OK(bp_comm_all_to_all_ragged(r->comm, r->stream, x, out, y, in));
     in_sum = 0;
@@ -284,8 +284,8 @@ static void check_ragged(struct rank *r, uint32_t dtype, int64_t n)
 static void check_p2p(struct rank *r, uint32_t dtype, int64_t n)
 {
     uint32_t next = (r->rank + 1) % r->size, before = (r->rank + r->size - 1) % r->size;
-    struct bp_tensor *x = create_tensor(dtype, n), *y = create_tensor(dtype, n),
-                     *z = create_tensor(dtype, n);
+    struct bp_tensor *x = rank_tensor(dtype, n), *y = rank_tensor(dtype, n),
+                     *z = rank_tensor(dtype, n);
 
     fill_tensor(x, dtype, n, r->rank, 0);
     OK(bp_comm_group_begin(r->comm, r->stream)); /* two in each direction, to check their order */
@@ -442,23 +442,23 @@ static void every_dtype(uint32_t rank, uint32_t size, void *id)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         for (uint32_t op = 0; op < BP_REDUCTION_COUNT; op++) {
             const struct kind *k = &kinds[i];
-            struct bp_tensor *x = create_tensor(k->dtype, n);
+            struct bp_tensor *x = rank_tensor(k->dtype, n);
             double want = want_reduced(op, k->one[0], k->one[1]), got;
             if (k->dtype == BP_BOOL) want = op == BP_REDUCE_SUM || op == BP_REDUCE_MAX;
             if (k->dtype == BP_F8E5M2 && op == BP_REDUCE_AVERAGE) want = 1.75;
             if (k->dtype <= BP_U64) want = trunc(want);
-            some_bytes(k, rank, n, map_tensor(x));
+            some_bytes(k, rank, n, rank_map(x));
             if (k->dtype == BP_BOOL && op == BP_REDUCE_AVERAGE) {
                 FAILS(BP_ERR_UNSUPPORTED, "no such reduction",
                       bp_comm_all_reduce(r.comm, r.stream, x, x, op));
             } else {
                 OK(bp_comm_all_reduce(r.comm, r.stream, x, x, op));
-                got = decode_element(k, map_tensor(x));
+                got = decode_element(k, rank_map(x));
                 if (k->dtype == BP_I8 && op == BP_REDUCE_PRODUCT) got = (int8_t)got;
                 if (k->dtype == BP_I16) got = (int16_t)got;
                 CHECK(got == want, "%s, reduction %u: %g, expected %g", bp_dtype_name(k->dtype), op,
                       got, want);
-                got = decode_element(k, (unsigned char *)map_tensor(x) + (n - 1) * k->width);
+                got = decode_element(k, (unsigned char *)rank_map(x) + (n - 1) * k->width);
                 CHECK(got == want, "%s, reduction %u, last: %g", bp_dtype_name(k->dtype), op, got);
             }
             bp_tensor_destroy(x);
@@ -475,12 +475,12 @@ static void dtypes_and_reductions(void)
 static void adds_in_f32(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_rank(id, rank, size);
-    struct bp_tensor *x = create_tensor(BP_F16, 3);
-    uint16_t *h = map_tensor(x);
+    struct bp_tensor *x = rank_tensor(BP_F16, 3);
+    uint16_t *h = rank_map(x);
 
     for (int i = 0; i < 3; i++) h[i] = rank ? 0x3c00 : 0x6800;
     OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
-    h = map_tensor(x);
+    h = rank_map(x);
     CHECK(h[0] == 0x6801 && h[2] == 0x6801, "%04x", h[0]);
     bp_tensor_destroy(x);
     close_rank(&r);
@@ -527,7 +527,7 @@ static void check_queued(uint32_t rank, uint32_t size, void *id)
     for (int i = 0; i < 2; i++)
         OK(bp_stream_create_with(device, BP_STREAM_ASYNC, &streams[i]));
     for (int i = 0; i < 40; i++) {
-        x[i] = create_tensor(BP_F32, 1000 + 1000 * i);
+        x[i] = rank_tensor(BP_F32, 1000 + 1000 * i);
         fill_tensor(x[i], BP_F32, 1000 + 1000 * i, rank, i);
     }
     OK(bp_comm_barrier(r.comm, r.stream)); /* bp_tensor_map waits for all work of the device */
@@ -592,7 +592,7 @@ static void gives_back(uint32_t rank, uint32_t size, void *id)
     int files;
 
     for (int i = 0; i < 12; i++) {
-        struct bp_tensor *x = create_tensor(BP_F32, 1000000);
+        struct bp_tensor *x = rank_tensor(BP_F32, 1000000);
         OK(bp_comm_all_reduce(r.comm, r.stream, x, x, BP_REDUCE_SUM));
         bp_tensor_destroy(x);
         OK(bp_device_trim(device));

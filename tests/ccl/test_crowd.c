@@ -29,11 +29,11 @@ static int connect_raw(const char *address)
  * files, and replies how many it could open; after 'k' it keeps them open. */
 struct server {
     pid_t pid;
-    int ask, answer;
+    int request, reply;
     char address[BP_STORE_ADDRESS_MAX];
 };
 
-static void serve_store(int ask, int answer)
+static void crowd_serve(int request, int reply)
 {
     struct rlimit few = {DESCRIPTORS, DESCRIPTORS};
     int fd[DESCRIPTORS], n;
@@ -41,16 +41,16 @@ static void serve_store(int ask, int answer)
     struct bp_store *store;
 
     for (int i = 3; i < 1024; i++)
-        if (i != ask && i != answer) close(i);
+        if (i != request && i != reply) close(i);
     CHECK(!setrlimit(RLIMIT_NOFILE, &few), "no limit");
     OK(bp_store_serve(NULL, &store));
     strcpy(text, bp_store_address(store));
-    CHECK(write(answer, text, sizeof text) == sizeof text, "pipe");
-    while (read(ask, &c, 1) == 1) {
+    CHECK(write(reply, text, sizeof text) == sizeof text, "pipe");
+    while (read(request, &c, 1) == 1) {
         for (n = 0; n < (c == 'k' ? DESCRIPTORS : OWN); n++)
             if ((fd[n] = open("/dev/null", O_RDONLY)) < 0) break;
         for (int i = 0; i < n && c != 'k'; i++) close(fd[i]);
-        CHECK(write(answer, &n, sizeof n) == sizeof n, "pipe");
+        CHECK(write(reply, &n, sizeof n) == sizeof n, "pipe");
     }
 }
 
@@ -66,14 +66,14 @@ static struct server begin_server(void)
     if (!s.pid) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(100);
-        serve_store(to[0], from[1]);
+        crowd_serve(to[0], from[1]);
         _exit(0);
     }
     close(to[0]);
     close(from[1]);
-    s.ask = to[1];
-    s.answer = from[0];
-    CHECK(read(s.answer, s.address, sizeof s.address) == sizeof s.address, "no address");
+    s.request = to[1];
+    s.reply = from[0];
+    CHECK(read(s.reply, s.address, sizeof s.address) == sizeof s.address, "no address");
     return s;
 }
 
@@ -81,14 +81,14 @@ static int open_there(const struct server *s, char how)
 {
     int n = -1;
 
-    CHECK(write(s->ask, &how, 1) == 1 && read(s->answer, &n, sizeof n) == sizeof n, "no answer");
+    CHECK(write(s->request, &how, 1) == 1 && read(s->reply, &n, sizeof n) == sizeof n, "no answer");
     return n;
 }
 
 static void end_server(const struct server *s)
 {
-    close(s->ask);
-    close(s->answer);
+    close(s->request);
+    close(s->reply);
     CHECK(waitpid(s->pid, NULL, 0) == s->pid, "no server");
 }
 
@@ -119,7 +119,7 @@ static void join_and_leave(const char *address, int n)
     for (int i = 0; i < n; i++) bp_store_destroy(store[i]);
 }
 
-static void the_silent_keep_nobody_out(void)
+static void silent_connections_block_no_rank(void)
 {
     struct server s = begin_server();
     double before, begin = seconds();
@@ -178,7 +178,7 @@ static void *cut_off_some(void *arg)
     return NULL;
 }
 
-static void who_is_cut_off_tries_again(void)
+static void ranks_that_are_cut_off_retry(void)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -367,9 +367,9 @@ static void a_store_is_full(void)
 int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
-        {"the_silent_keep_nobody_out", the_silent_keep_nobody_out},
+        {"the_silent_keep_nobody_out", silent_connections_block_no_rank},
         {"ranks_join_in_a_flood", ranks_join_in_a_flood},
-        {"who_is_cut_off_tries_again", who_is_cut_off_tries_again},
+        {"who_is_cut_off_tries_again", ranks_that_are_cut_off_retry},
         {"the_app_uses_all_descriptors", the_app_uses_all_descriptors},
         {"full_of_ranks", full_of_ranks},
         {"tokens_cannot_be_tried_fast", tokens_cannot_be_tried_fast},

@@ -256,7 +256,7 @@ static void fail_to_read(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-static void a_failing_copy_is_told(void)
+static void failing_copies_are_reported(void)
 {
     ranks_past_first = mmap(NULL, sizeof *ranks_past_first, PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     static const struct kit_case cases[] = {
         {"calls_by_the_host", calls_by_the_host},
         /* needs the simulator in processes */
-        {"a_failing_copy_is_told", a_failing_copy_is_told},
+        {"a_failing_copy_is_told", failing_copies_are_reported},
     };
 
     CHECK(argc > 1, "which devices?");

@@ -52,7 +52,7 @@ static void come_late(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void who_does_not_come_is_named(void)
+static void absent_ranks_are_named(void)
 {
     run(4, come_late, UINT32_MAX);
 }
@@ -95,7 +95,7 @@ static void wait_asleep(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void who_waits_sleeps(void)
+static void waiting_ranks_sleep(void)
 {
     run(2, wait_asleep, UINT32_MAX);
     run(5, wait_asleep, UINT32_MAX);
@@ -188,7 +188,7 @@ static void leave_early(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void who_has_ended_may_go(void)
+static void finished_ranks_may_go(void)
 {
     run(3, leave_early, UINT32_MAX);
 }
@@ -246,7 +246,7 @@ static void drop_call(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void dropped_calls_are_told(void)
+static void dropped_calls_are_reported(void)
 {
     run(2, drop_call, UINT32_MAX);
 }
@@ -301,7 +301,7 @@ static void without_library(uint32_t rank, uint32_t size, void *ctx)
     bp_core_destroy(core);
 }
 
-static void a_host_without_ucx_says_so(void)
+static void hosts_without_ucx_are_reported(void)
 {
     if (getenv("KIT_HOSTS")) run(3, without_library, UINT32_MAX);
 }
@@ -368,7 +368,7 @@ static void a_token_that_is_wrong(void)
 }
 
 /* A process that serves a store until it is killed. */
-static pid_t serve_store(struct bp_comm_id *out_id)
+static pid_t store_fork(struct bp_comm_id *out_id)
 {
     int ends[2];
     pid_t pid;
@@ -424,7 +424,7 @@ static void a_store_that_is_gone(void)
 {
     struct ids ids;
 
-    ids.victim = (uint32_t)serve_store(&ids.first);
+    ids.victim = (uint32_t)store_fork(&ids.first);
     ids.second = ids.first;
     ids.second.text[strlen(ids.second.text) - 1] ^= 1; /* another name in the same store */
     kit_processes(2, without_store, &ids, UINT32_MAX, reap_process);
@@ -458,7 +458,7 @@ static uint32_t own_rank;
  * a sanitizer's abort always is. */
 static void on_abort(int number)
 {
-    static const char said[] = "# an assertion in UCX ended a rank\n";
+    static const char expected[] = "# an assertion in UCX ended a rank\n";
     void *frame[64];
     bool by_ucx = false;
 
@@ -471,7 +471,7 @@ static void on_abort(int number)
     signal(number, SIG_DFL);
     if (!by_ucx) return;
     atomic_fetch_or(lost, 1u << own_rank);
-    if (write(STDOUT_FILENO, said, sizeof said - 1) < 0) return;
+    if (write(STDOUT_FILENO, expected, sizeof expected - 1) < 0) return;
     _exit(0);
 }
 
@@ -573,16 +573,16 @@ int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
         {"ragged_counts_are_compared", ragged_counts_are_compared},
-        {"who_does_not_come_is_named", who_does_not_come_is_named},
-        {"who_waits_sleeps", who_waits_sleeps},
+        {"who_does_not_come_is_named", absent_ranks_are_named},
+        {"who_waits_sleeps", waiting_ranks_sleep},
         {"the_end_of_a_chain_is_named", the_end_of_a_chain_is_named},
         {"pairs_are_compared", pairs_are_compared},
         {"the_dead_are_named_and_others_go_on", the_dead_are_named_and_others_go_on},
-        {"who_has_ended_may_go", who_has_ended_may_go},
+        {"who_has_ended_may_go", finished_ranks_may_go},
         {"an_abort_ends_all_waits", an_abort_ends_all_waits},
-        {"dropped_calls_are_told", dropped_calls_are_told},
+        {"dropped_calls_are_told", dropped_calls_are_reported},
         {"a_cut_cable_is_noticed", a_cut_cable_is_noticed},
-        {"a_host_without_ucx_says_so", a_host_without_ucx_says_so},
+        {"a_host_without_ucx_says_so", hosts_without_ucx_are_reported},
         {"missing_ranks_are_named", missing_ranks_are_named},
         {"wrong_sizes_and_numbers", wrong_sizes_and_numbers},
         {"a_token_that_is_wrong", a_token_that_is_wrong},

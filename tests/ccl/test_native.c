@@ -45,7 +45,7 @@ static void too_far_ahead(uint32_t rank, uint32_t size, void *id)
 
 static void calls_do_not_wait(void)
 {
-    run(2, too_far_ahead, NOBODY);
+    run(2, too_far_ahead, NO_RANK);
 }
 
 /* More calls than the log in shared memory holds: a rank that is ahead waits for the others. */
@@ -66,7 +66,7 @@ static void run_many(uint32_t rank, uint32_t size, void *id)
 
 static void many_calls_in_flight(void)
 {
-    run(3, run_many, NOBODY);
+    run(3, run_many, NO_RANK);
 }
 
 /* Calls between operators of the stream, and on two streams of which one waits for the other. */
@@ -105,7 +105,7 @@ static void in_order(uint32_t rank, uint32_t size, void *id)
 
 static void order_of_streams(void)
 {
-    run(2, in_order, NOBODY);
+    run(2, in_order, NO_RANK);
 }
 
 /* Calls on two independent streams run in the order of the calls. */
@@ -133,7 +133,7 @@ static void alternate_streams(uint32_t rank, uint32_t size, void *id)
 
 static void order_of_calls(void)
 {
-    run(2, alternate_streams, NOBODY);
+    run(2, alternate_streams, NO_RANK);
 }
 
 /* Calls that the library does not support go through the host: reductions of booleans, and the
@@ -171,9 +171,9 @@ static void mixed_ways(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-static void what_the_library_lacks_is_staged(void)
+static void missing_calls_are_staged(void)
 {
-    run(2, mixed_ways, NOBODY);
+    run(2, mixed_ways, NO_RANK);
 }
 
 static void parts_of_it(uint32_t rank, uint32_t size, void *id)
@@ -194,7 +194,7 @@ static void parts_of_it(uint32_t rank, uint32_t size, void *id)
 
 static void a_split_is_native(void)
 {
-    run(4, parts_of_it, NOBODY);
+    run(4, parts_of_it, NO_RANK);
 }
 
 static void differ_in_calls(uint32_t rank, uint32_t size, void *id)
@@ -218,7 +218,7 @@ static void differ_in_calls(uint32_t rank, uint32_t size, void *id)
 
 static void other_calls_are_named(void)
 {
-    run(ranks(3), differ_in_calls, NOBODY);
+    run(ranks(3), differ_in_calls, NO_RANK);
 }
 
 /* Rank 0 makes another call, while it is more calls ahead than the log in shared memory holds. */
@@ -240,7 +240,7 @@ static void differ_late(uint32_t rank, uint32_t size, void *id)
 
 static void a_late_difference_is_named(void)
 {
-    run(2, differ_late, NOBODY);
+    run(2, differ_late, NO_RANK);
 }
 
 /* Rank 1 makes no further call, but stays alive long enough. */
@@ -264,9 +264,9 @@ static void stay_away(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-static void who_does_not_come_is_named(void)
+static void absent_ranks_are_named(void)
 {
-    run(ranks(3), stay_away, NOBODY);
+    run(ranks(3), stay_away, NO_RANK);
 }
 
 static void wait_in_vain(uint32_t rank, uint32_t size, void *id)
@@ -288,7 +288,7 @@ static void wait_in_vain(uint32_t rank, uint32_t size, void *id)
 
 static void a_receive_without_its_send_ends(void)
 {
-    run(2, wait_in_vain, NOBODY);
+    run(2, wait_in_vain, NO_RANK);
 }
 
 /* The read waits for the call before it, and must fail with it instead of returning wrong data. */
@@ -312,7 +312,7 @@ static void read_in_vain(uint32_t rank, uint32_t size, void *id)
 
 static void a_read_fails_with_the_call_before_it(void)
 {
-    run(2, read_in_vain, NOBODY);
+    run(2, read_in_vain, NO_RANK);
 }
 
 /* Rank 2 does not send: rank 2 must be named, and not rank 1, which sends. */
@@ -341,9 +341,9 @@ static void wait_for_two(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-static void who_does_not_send_is_named(void)
+static void ranks_that_do_not_send_are_named(void)
 {
-    run(3, wait_for_two, NOBODY);
+    run(3, wait_for_two, NO_RANK);
 }
 
 static void abort_it(uint32_t rank, uint32_t size, void *id)
@@ -370,9 +370,9 @@ static void abort_it(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-static void an_abort_ends_what_waits(void)
+static void an_abort_ends_all_waits(void)
 {
-    run(ranks(2), abort_it, NOBODY);
+    run(ranks(2), abort_it, NO_RANK);
 }
 
 /* A call whose end all ranks have seen. */
@@ -413,7 +413,7 @@ static void stop_rank(uint32_t rank, uint32_t size, void *id)
 
 static void the_stopped_are_named(void)
 {
-    run(ranks(3), stop_rank, NOBODY);
+    run(ranks(3), stop_rank, NO_RANK);
 }
 
 static void die_in_call(uint32_t rank, uint32_t size, void *id)
@@ -496,7 +496,7 @@ static void die_in_send(uint32_t rank, uint32_t size, void *id)
     rank_close(&r);
 }
 
-static void only_who_is_needed_may_not_die(void)
+static void only_needed_ranks_may_not_die(void)
 {
     run(3, die_in_send, 1);
 }
@@ -530,7 +530,7 @@ static void destroy_in_call(uint32_t rank, uint32_t size, void *id)
 
 static void memory_of_calls_under_way_is_kept(void)
 {
-    run(2, destroy_in_call, NOBODY);
+    run(2, destroy_in_call, NO_RANK);
 }
 
 /* A communicator is destroyed while its calls are in progress. */
@@ -550,7 +550,7 @@ static void leave_early(uint32_t rank, uint32_t size, void *id)
 
 static void given_back_while_calls_are_under_way(void)
 {
-    run(2, leave_early, NOBODY);
+    run(2, leave_early, NO_RANK);
 }
 
 /* The function that fails on rank 1; call_named makes a call that uses it. */
@@ -615,7 +615,7 @@ static void each_call_fails_once(void)
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         doomed = list[i];
-        run(2, fail_in_call, NOBODY);
+        run(2, fail_in_call, NO_RANK);
     }
 }
 
@@ -651,7 +651,7 @@ static void without_the_library(void)
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         doomed = list[i];
-        run(2, fail_to_join, NOBODY);
+        run(2, fail_to_join, NO_RANK);
     }
 }
 
@@ -706,7 +706,7 @@ static void kill_stopped(pid_t *pid, uint32_t size, void *id)
     if (!strcmp(doomed, "stop")) kill(pid[1], SIGKILL);
 }
 
-static void nobody_is_kept_in_the_library(void)
+static void no_rank_stays_in_the_library(void)
 {
     static const char *const list[] = {"stop", "die", "hang"};
 
@@ -715,7 +715,7 @@ static void nobody_is_kept_in_the_library(void)
         doomed = list[i / 2];
         waits_in_the_library = i % 2;
         OK(bp_comm_id_create(&id));
-        kit_processes(3, join_in_vain, &id, strcmp(doomed, "hang") ? 1 : NOBODY, kill_stopped);
+        kit_processes(3, join_in_vain, &id, strcmp(doomed, "hang") ? 1 : NO_RANK, kill_stopped);
     }
 }
 
@@ -749,7 +749,7 @@ static void cut_off(uint32_t rank, uint32_t size, void *id)
 /* Runs last, because afterwards the cable is cut. */
 static void a_cut_cable_is_noticed(void)
 {
-    if (getenv("KIT_HOSTS")) run(ranks(3), cut_off, NOBODY);
+    if (getenv("KIT_HOSTS")) run(ranks(3), cut_off, NO_RANK);
 }
 
 int main(int argc, char **argv)
@@ -759,25 +759,25 @@ int main(int argc, char **argv)
         {"many_calls_in_flight", many_calls_in_flight},
         {"order_of_streams", order_of_streams},
         {"order_of_calls", order_of_calls},
-        {"what_the_library_lacks_is_staged", what_the_library_lacks_is_staged},
+        {"what_the_library_lacks_is_staged", missing_calls_are_staged},
         {"a_split_is_native", a_split_is_native},
         {"other_calls_are_named", other_calls_are_named},
         {"a_late_difference_is_named", a_late_difference_is_named},
-        {"who_does_not_come_is_named", who_does_not_come_is_named},
+        {"who_does_not_come_is_named", absent_ranks_are_named},
         {"a_receive_without_its_send_ends", a_receive_without_its_send_ends},
         {"a_read_fails_with_the_call_before_it", a_read_fails_with_the_call_before_it},
-        {"who_does_not_send_is_named", who_does_not_send_is_named},
-        {"an_abort_ends_what_waits", an_abort_ends_what_waits},
+        {"who_does_not_send_is_named", ranks_that_do_not_send_are_named},
+        {"an_abort_ends_what_waits", an_abort_ends_all_waits},
         {"given_back_while_calls_are_under_way", given_back_while_calls_are_under_way},
         {"memory_of_calls_under_way_is_kept", memory_of_calls_under_way_is_kept},
         /* for processes only */
         {"the_stopped_are_named", the_stopped_are_named},
         {"the_dead_are_named", the_dead_are_named},
         {"the_store_may_die", the_store_may_die},
-        {"only_who_is_needed_may_not_die", only_who_is_needed_may_not_die},
+        {"only_who_is_needed_may_not_die", only_needed_ranks_may_not_die},
         {"each_call_fails_once", each_call_fails_once},
         {"without_the_library", without_the_library},
-        {"nobody_is_kept_in_the_library", nobody_is_kept_in_the_library},
+        {"nobody_is_kept_in_the_library", no_rank_stays_in_the_library},
         {"a_cut_cable_is_noticed", a_cut_cable_is_noticed},
     };
     size_t n = sizeof cases / sizeof *cases;

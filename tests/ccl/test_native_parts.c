@@ -19,7 +19,7 @@ static struct bp_tensor *of_type(struct rank *r, uint32_t dtype, int64_t n)
 
 /* The later rank reports the mismatch in its call, the other one in its stream's wait; both do so
  * within a moment. */
-static void expect_told(struct rank *r, enum bp_status status, const char *words)
+static void expect_reported(struct rank *r, enum bp_status status, const char *words)
 {
     CHECK(status == BP_OK || status == BP_ERR_INVALID, "%s: %s", bp_status_name(status),
           bp_error_message());
@@ -37,7 +37,7 @@ static void take_turns(struct rank *r)
 
 static void in_both_orders(uint32_t size, void (*fn)(uint32_t, uint32_t, void *))
 {
-    for (first = 0; first < 2; first++) run(size, fn, NOBODY);
+    for (first = 0; first < 2; first++) run(size, fn, NO_RANK);
 }
 
 static void send_less(uint32_t rank, uint32_t size, void *id)
@@ -48,10 +48,9 @@ static void send_less(uint32_t rank, uint32_t size, void *id)
     if (rank) OK(bp_comm_send(r.comm, r.stream, x, 0)); /* a correct one precedes */
     else OK(bp_comm_recv(r.comm, r.stream, x, 1));
     take_turns(&r);
-    expect_told(&r,
-                rank ? bp_comm_send(r.comm, r.stream, half, 0)
-                     : bp_comm_recv(r.comm, r.stream, x, 1),
-                "rank 1 sends 500 f32 to rank 0, which expects 1000 f32");
+    expect_reported(
+        &r, rank ? bp_comm_send(r.comm, r.stream, half, 0) : bp_comm_recv(r.comm, r.stream, x, 1),
+        "rank 1 sends 500 f32 to rank 0, which expects 1000 f32");
     bp_tensor_destroy(half);
     bp_tensor_destroy(x);
     rank_close(&r);
@@ -69,10 +68,9 @@ static void send_others(uint32_t rank, uint32_t size, void *id)
     struct bp_tensor *x = of_type(&r, rank ? BP_I32 : BP_F32, N);
 
     take_turns(&r);
-    expect_told(&r,
-                rank ? bp_comm_send(r.comm, r.stream, x, 0)
-                     : bp_comm_recv(r.comm, r.stream, x, 1),
-                "rank 1 sends 1000 i32 to rank 0, which expects 1000 f32");
+    expect_reported(
+        &r, rank ? bp_comm_send(r.comm, r.stream, x, 0) : bp_comm_recv(r.comm, r.stream, x, 1),
+        "rank 1 sends 1000 i32 to rank 0, which expects 1000 f32");
     bp_tensor_destroy(x);
     rank_close(&r);
 }
@@ -91,10 +89,9 @@ static void send_nothing(uint32_t rank, uint32_t size, void *id)
     if (rank) OK(bp_comm_send(r.comm, r.stream, none, 0));
     else OK(bp_comm_recv(r.comm, r.stream, none, 1));
     take_turns(&r);
-    expect_told(&r,
-                rank ? bp_comm_send(r.comm, r.stream, none, 0)
-                     : bp_comm_recv(r.comm, r.stream, x, 1),
-                "rank 1 sends 0 f32 to rank 0, which expects 1000 f32");
+    expect_reported(
+        &r, rank ? bp_comm_send(r.comm, r.stream, none, 0) : bp_comm_recv(r.comm, r.stream, x, 1),
+        "rank 1 sends 0 f32 to rank 0, which expects 1000 f32");
     bp_tensor_destroy(none);
     bp_tensor_destroy(x);
     rank_close(&r);
@@ -120,7 +117,7 @@ static void send_many(uint32_t rank, uint32_t size, void *id)
         OK(rank ? bp_comm_send(r.comm, r.stream, x, 0)
                 : bp_comm_recv(r.comm, r.stream, i == odd ? half : x, 1));
     status = bp_comm_group_end(r.comm);
-    expect_told(&r, status, "rank 1 sends 1000 f32 to rank 0, which expects 500 f32");
+    expect_reported(&r, status, "rank 1 sends 1000 f32 to rank 0, which expects 500 f32");
     bp_tensor_destroy(half);
     bp_tensor_destroy(x);
     rank_close(&r);
@@ -142,8 +139,8 @@ static void differ_in_parts(uint32_t rank, uint32_t size, void *id)
     x = filled(&r, 12, 1);
     y = filled(&r, rank ? 12 : 13, 0);
     take_turns(&r);
-    expect_told(&r, bp_comm_all_to_all_ragged(r.comm, r.stream, x, to, y, from),
-                "in all_to_all_ragged rank 1 sends 4 f32 to rank 0, which expects 5 f32");
+    expect_reported(&r, bp_comm_all_to_all_ragged(r.comm, r.stream, x, to, y, from),
+                    "in all_to_all_ragged rank 1 sends 4 f32 to rank 0, which expects 5 f32");
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     rank_close(&r);
@@ -162,8 +159,8 @@ static void have_nothing(uint32_t rank, uint32_t size, void *id)
     struct bp_tensor *x = of_type(&r, BP_F32, 0), *y = of_type(&r, BP_F32, rank ? 0 : 7);
 
     take_turns(&r);
-    expect_told(&r, bp_comm_all_to_all_ragged(r.comm, r.stream, x, none, y, rank ? none : some),
-                "in all_to_all_ragged rank 1 sends 0 f32 to rank 0, which expects 7 f32");
+    expect_reported(&r, bp_comm_all_to_all_ragged(r.comm, r.stream, x, none, y, rank ? none : some),
+                    "in all_to_all_ragged rank 1 sends 0 f32 to rank 0, which expects 7 f32");
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
     rank_close(&r);
@@ -182,8 +179,8 @@ static void differ_in_dtype(uint32_t rank, uint32_t size, void *id)
     struct bp_tensor *x = of_type(&r, dtype, N), *all = of_type(&r, dtype, N * (int64_t)size);
 
     take_turns(&r);
-    expect_told(&r, bp_comm_all_gather(r.comm, r.stream, x, all),
-                "rank 1 calls all_gather of 1000 i32");
+    expect_reported(&r, bp_comm_all_gather(r.comm, r.stream, x, all),
+                    "rank 1 calls all_gather of 1000 i32");
     bp_tensor_destroy(x);
     bp_tensor_destroy(all);
     rank_close(&r);
@@ -195,8 +192,8 @@ static void differ_in_root(uint32_t rank, uint32_t size, void *id)
     struct bp_tensor *x = filled(&r, N, 1), *all = filled(&r, N * (int64_t)size, 1);
 
     take_turns(&r);
-    expect_told(&r, bp_comm_gather(r.comm, r.stream, x, all, rank == 1),
-                "rank 1 calls gather of 1000 f32 with root 1");
+    expect_reported(&r, bp_comm_gather(r.comm, r.stream, x, all, rank == 1),
+                    "rank 1 calls gather of 1000 f32 with root 1");
     bp_tensor_destroy(x);
     bp_tensor_destroy(all);
     rank_close(&r);

@@ -78,7 +78,7 @@ static void send_headed(const struct side *s)
 
     for (size_t i = 0; i < sizeof data; i++) data[i] = (char)(1 + i % 125);
     for (uint64_t i = 0; i < HEADED; i++) {
-        struct bp_net_message m = {.head = head, .head_bytes = TEXT, .data = data,
+        struct bp_net_message m = {.header = head, .header_bytes = TEXT, .data = data,
                                   .bytes = headed[i].sent};
         struct bp_net_op op;
         memset(head, (int)i + 1, sizeof head);
@@ -96,7 +96,7 @@ static void recv_headed(const struct side *s, bool late)
     for (uint64_t i = 0; i < HEADED; i++) {
         char head[TEXT] = {0}, want[TEXT];
         uint32_t taken = headed[i].sent < headed[i].room ? headed[i].sent : headed[i].room;
-        struct bp_net_message m = {.head = head, .head_bytes = TEXT, .data = data,
+        struct bp_net_message m = {.header = head, .header_bytes = TEXT, .data = data,
                                   .bytes = headed[i].room, .want = want};
         struct bp_net_op op;
         memset(want, (int)i + 1, sizeof want);

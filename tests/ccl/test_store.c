@@ -158,7 +158,7 @@ static bool is_closed(int fd)
     return false;
 }
 
-static void garbage_harms_nobody(void)
+static void garbage_harms_no_client(void)
 {
     struct bp_store *store;
     const char *token;
@@ -251,7 +251,7 @@ static void wills_are_done(void)
     close(b);
 }
 
-static void a_store_that_is_gone_says_so(void)
+static void an_ended_store_is_reported(void)
 {
     char address[BP_STORE_ADDRESS_MAX] = "";
     struct bp_store *store, *other;
@@ -391,9 +391,9 @@ int main(int argc, char **argv)
         {"waits_end_in_time", waits_end_in_time},
         {"sums_and_barriers_are_shared", sums_and_barriers_are_shared},
         {"strangers_are_refused", strangers_are_refused},
-        {"garbage_harms_nobody", garbage_harms_nobody},
+        {"garbage_harms_nobody", garbage_harms_no_client},
         {"wills_are_done", wills_are_done},
-        {"a_store_that_is_gone_says_so", a_store_that_is_gone_says_so},
+        {"a_store_that_is_gone_says_so", an_ended_store_is_reported},
         {"ports_are_found_or_refused", ports_are_found_or_refused},
         {"names_are_looked_up_in_time", names_are_looked_up_in_time},
         {"launchers_are_read", launchers_are_read},

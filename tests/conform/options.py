@@ -167,7 +167,7 @@ def level_of_a_part_is_not_judged():
 
 
 @test
-def what_a_filter_leaves_out_denies_the_level():
+def filtered_cases_deny_the_level():
     part = run("--filter", "[prm]*", "--filter", "kernel/add/*", "--require", "runtime")
     assert part.status == 0 and part.json["level"] == "runtime", part
     assert {i.split("/")[1] for i in part.by_id if i.startswith("kernel/")} == {"add"}, part
@@ -250,7 +250,7 @@ def bad_expectations_are_refused():
 
 
 @test
-def failure_says_how_to_repeat_it():
+def failures_show_how_to_repeat_them():
     result = run(*ADD, mutant="last")
     case = "kernel/add/f32/one/1+1@mutant_add_f32"
     assert f"bp conform {MUTANT} --filter '{case}'" in result.out, result

@@ -141,7 +141,7 @@ def kernel_row_that_never_runs_fails_though_expected():
 
 
 @test
-def rows_that_decline_fail_what_is_made_of_their_operators():
+def declining_rows_fail_decompositions():
     """A row exists for each step of the decomposition. If the row supports no configuration, the vendor must repair it
     or expect the failure."""
     path = os.path.join(os.path.dirname(MUTANT), "declines.txt")
@@ -517,7 +517,7 @@ for row in LEAKS:
 
 
 @test
-def memory_says_nothing_of_a_plugin_that_crashes():
+def memory_cases_end_with_a_crashed_plugin():
     result = run("crash-last", "--suite", "plugin")
     assert result.status == 0 and not result.bad(), result
     case = result.by_id["plugin/memory"]

@@ -56,12 +56,12 @@ static const char *const names[] = {
 static struct {
     uint32_t status;
     const char *reason;
-} answers[FAKE_COUNT];
+} overrides[FAKE_COUNT];
 
-void fake_answer(enum fake_callback callback, uint32_t status, const char *reason)
+void fake_override(enum fake_callback callback, uint32_t status, const char *reason)
 {
-    __atomic_store_n(&answers[callback].reason, reason, __ATOMIC_RELAXED);
-    __atomic_store_n(&answers[callback].status, status, __ATOMIC_RELEASE);
+    __atomic_store_n(&overrides[callback].reason, reason, __ATOMIC_RELAXED);
+    __atomic_store_n(&overrides[callback].status, status, __ATOMIC_RELEASE);
 }
 
 bool fake_fault(enum fake_callback callback, uint64_t size, const char *fault)
@@ -74,8 +74,8 @@ bool fake_fault(enum fake_callback callback, uint64_t size, const char *fault)
 
 enum bp_status fake_first(const struct bp_host *host, enum fake_callback callback, uint64_t size)
 {
-    uint32_t status = __atomic_load_n(&answers[callback].status, __ATOMIC_ACQUIRE);
-    const char *reason = __atomic_load_n(&answers[callback].reason, __ATOMIC_RELAXED);
+    uint32_t status = __atomic_load_n(&overrides[callback].status, __ATOMIC_ACQUIRE);
+    const char *reason = __atomic_load_n(&overrides[callback].reason, __ATOMIC_RELAXED);
 
     if (status && reason) return bp_fail(host, (enum bp_status)status, "%s", reason);
     if (status) return (enum bp_status)status;

@@ -94,7 +94,7 @@ enum fake_callback {
 struct fake {
     /* The callback returns this status from now on, which need not be a valid one; 0: works
      * normally. reason: a string that must remain valid, or NULL. */
-    void (*answer)(enum fake_callback callback, uint32_t status, const char *reason);
+    void (*result)(enum fake_callback callback, uint32_t status, const char *reason);
 
     /* work=thread: */
     void (*hold)(bool on);         /* holds work that is submitted from now on, or no longer */
@@ -115,7 +115,7 @@ struct fake {
 
     uint64_t budget; /* bytes of memory; to be set before the device is opened */
     uint64_t used;   /* bytes of memory in use */
-    uint64_t chunks; /* allocations so far */
+    uint64_t segments; /* allocations so far */
     uint64_t broken; /* memory, plans and streams freed while in use */
 
     int plans;   /* number of plans that exist */

@@ -17,7 +17,7 @@ struct chunk {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the variables below */
-static struct chunk *chunks, *last;                      /* last: the last one that was freed */
+static struct chunk *segments, *last;                      /* last: the last one that was freed */
 static const size_t ADDRESSES = (size_t)1 << 38;
 static char *addresses, *next_address; /* for the words nowhere and handles */
 
@@ -39,7 +39,7 @@ enum bp_status fake_memory_create(struct fake_instance *f)
                          -1, 0);
     if (addresses == MAP_FAILED) return bp_fail(f->host, BP_ERR_MEMORY, "no addresses");
     next_address = addresses;
-    fake.used = fake.broken = fake.chunks = 0;
+    fake.used = fake.broken = fake.segments = 0;
     return BP_OK;
 }
 
@@ -94,10 +94,10 @@ enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64
     fits = !fake.budget || size <= fake.budget - f->used;
     if (fits) first = memory_take(size);
     if (first) {
-        *chunk = (struct chunk){chunks, f, first, size};
-        chunks = chunk;
+        *chunk = (struct chunk){segments, f, first, size};
+        segments = chunk;
         f->used += size, fake.used += size;
-        fake.chunks++;
+        fake.segments++;
     }
     pthread_mutex_unlock(&lock);
     if (!first) {
@@ -113,7 +113,7 @@ enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64
 void fake_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
 {
     const char *first = memory->data ? memory->data : memory->handle;
-    struct chunk **at = &chunks, *chunk;
+    struct chunk **at = &segments, *chunk;
     struct fake_instance *f = self;
 
     pthread_mutex_lock(&lock);

@@ -360,21 +360,21 @@ static struct fake_row rows[] = {
 #undef F32_TO_I64
 
 /* The device: the fake device's callbacks, changed by the mutant's defect. */
-static struct bp_runtime sound;
-static enum bp_status (*sound_create)(const struct bp_host *host, void **out_self);
+static struct bp_runtime original;
+static enum bp_status (*original_create)(const struct bp_host *host, void **out_self);
 
 static enum bp_status device_count(void *self, uint32_t *out_count)
 {
-    static uint32_t asked;
+    static uint32_t queried;
 
-    *out_count = mutant_is("count-changes") && asked++ % 2 ? 2 : 1;
+    *out_count = mutant_is("count-changes") && queried++ % 2 ? 2 : 1;
     return BP_OK;
 }
 
 static enum bp_status mutant_device_properties(void *self, uint32_t device,
                                                struct bp_device_properties *out)
 {
-    static uint32_t asked;
+    static uint32_t queried;
 
     strcpy(out->name, mutant_is("nameless") ? "" : "mutant");
     if (mutant_is("endless-name")) memset(out->name, 'm', sizeof out->name);
@@ -385,12 +385,12 @@ static enum bp_status mutant_device_properties(void *self, uint32_t device,
                                       : fake_alignment());
     BP_SET(out, memory, mutant_is("all-memory") ? UINT64_MAX : 256 << 20);
     BP_SET(out, flags, (mutant_is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
-    BP_SET(out, units, mutant_is("units-change") ? ++asked : 1);
+    BP_SET(out, units, mutant_is("units-change") ? ++queried : 1);
     BP_SET(out, dlpack_type, 1);
     if (mutant_is("no-size")) out->size = 0;
     if (mutant_is("larger-size")) out->size += 8;
     if (mutant_is("endless-arch")) memset(out->arch, 'm', sizeof out->arch);
-    out->uuid[15] = (uint8_t)(mutant_is("uuid-changes") ? ++asked : 1);
+    out->uuid[15] = (uint8_t)(mutant_is("uuid-changes") ? ++queried : 1);
     strcpy(out->pci, mutant_is("crooked-pci") ? "65:00.0" : "0000:65:00.0");
     return BP_OK;
 }
@@ -412,7 +412,7 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
         return out->data ? BP_OK : BP_ERR_MEMORY;
     }
     if (!mutant_is("overlaps") || rounded <= 1 << 20 || rounded >= sizeof shared - used)
-        return sound.memory_allocate(self, device, space, size, out);
+        return original.memory_allocate(self, device, space, size, out);
     *out = (struct bp_memory){NULL, shared + used, NULL};
     used += rounded - (512 << 10); /* the next allocation overlaps this one's end */
     return BP_OK;
@@ -421,7 +421,7 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
 static void memory_free(void *self, uint32_t device, uint32_t space, const struct bp_memory *memory)
 {
     if (!mutant_is("overlaps") && !mutant_is("never-frees"))
-        sound.memory_free(self, device, space, memory);
+        original.memory_free(self, device, space, memory);
 }
 
 static enum bp_status mutant_copy_in(void *self, uint32_t device, void *stream,
@@ -430,25 +430,25 @@ static enum bp_status mutant_copy_in(void *self, uint32_t device, void *stream,
     struct bp_copy copy = *c;
 
     if (c->size > 64) copy.size -= mutant_is("short-copy");
-    return sound.copy_in(self, device, stream, &copy);
+    return original.copy_in(self, device, stream, &copy);
 }
 
 static enum bp_status mutant_copy_within(void *self, uint32_t device, void *stream,
                                          const struct bp_copy *c)
 {
-    return mutant_is("no-copy") ? BP_OK : sound.copy_within(self, device, stream, c);
+    return mutant_is("no-copy") ? BP_OK : original.copy_within(self, device, stream, c);
 }
 
 static enum bp_status event_query(void *self, uint32_t device, void *event)
 {
-    return mutant_is("never-done") ? BP_ERR_NOT_READY : sound.event_query(self, device, event);
+    return mutant_is("never-done") ? BP_ERR_NOT_READY : original.event_query(self, device, event);
 }
 
 static enum bp_status mutant_event_wait(void *self, uint32_t device, void *event,
                                         uint64_t timeout_ns)
 {
     if (mutant_is("never-done")) return BP_ERR_TIMEOUT;
-    return sound.event_wait(self, device, event, timeout_ns);
+    return original.event_wait(self, device, event, timeout_ns);
 }
 
 static void on_signal(int signal)
@@ -483,7 +483,7 @@ static void change_process(void)
 static enum bp_status mutant_create(const struct bp_host *host, void **out_self)
 {
     change_process();
-    return sound_create(host, out_self);
+    return original_create(host, out_self);
 }
 
 static void *mutant_idle(void *arg)
@@ -520,9 +520,9 @@ void fake_mutate(struct fake_tables *t)
     t->kernels.first = &rows[0].kernel;
     t->kernels.count = sizeof rows / sizeof *rows;
     t->table.plugin.kernels = &t->kernels;
-    sound_create = t->table.plugin.create;
+    original_create = t->table.plugin.create;
     t->table.plugin.create = mutant_create;
-    sound = t->runtime;
+    original = t->runtime;
     t->runtime.device_count = device_count;
     t->runtime.device_properties = mutant_device_properties;
     t->runtime.memory_allocate = memory_allocate;

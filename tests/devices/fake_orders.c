@@ -52,7 +52,7 @@ static void orders_fail(uint32_t status)
     pthread_mutex_unlock(&fake_all.lock);
 }
 
-static struct stream *orders_told(void *stream)
+static struct stream *orders_polled(void *stream)
 {
     return stream ? stream : fake_all.numbered[0];
 }
@@ -60,18 +60,18 @@ static struct stream *orders_told(void *stream)
 static void orders_run(void *stream, uint64_t n)
 {
     pthread_mutex_lock(&fake_all.lock);
-    while (n-- > 0 && fake_can_end(orders_told(stream))) fake_job_end(orders_told(stream));
+    while (n-- > 0 && fake_can_end(orders_polled(stream))) fake_job_end(orders_polled(stream));
     pthread_mutex_unlock(&fake_all.lock);
 }
 
 static uint32_t index_of(void *stream)
 {
-    return orders_told(stream)->index;
+    return orders_polled(stream)->index;
 }
 
 static uint64_t orders_position(void *stream)
 {
-    return orders_told(stream)->given;
+    return orders_polled(stream)->given;
 }
 
 static bool is_done(uint32_t index, uint64_t at)
@@ -81,12 +81,12 @@ static bool is_done(uint32_t index, uint64_t at)
 
 static bool is_before(uint32_t index, uint64_t at, void *stream)
 {
-    const struct stream *s = orders_told(stream);
+    const struct stream *s = orders_polled(stream);
 
     return is_done(index, at) || s->index == index || s->after[index] >= at;
 }
 
-struct fake fake = {.answer = fake_answer,
+struct fake fake = {.result = fake_override,
                     .hold = orders_hold, .open = open_gate, .ended = orders_ended,
                     .fail = orders_fail, .lose = orders_lose, .mute = orders_mute,
                     .run = orders_run, .index = index_of, .position = orders_position,

@@ -14,7 +14,7 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-enum fake_mode { FAKE_INLINE, FAKE_LATE, FAKE_TOLD, FAKE_THREAD };
+enum fake_mode { FAKE_INLINE, FAKE_LATE, FAKE_POLLED, FAKE_THREAD };
 
 /* Defined by each library in fake_script.c. */
 extern const char fake_name[], fake_script[];
@@ -41,7 +41,7 @@ enum bp_status fake_first(const struct bp_host *host, enum fake_callback callbac
 /* Whether the script has that fault for a call of that size. */
 bool fake_fault(enum fake_callback callback, uint64_t size, const char *fault);
 /* Sets the callback's result from now on: see `answer` in fake.h. */
-void fake_answer(enum fake_callback callback, uint32_t status, const char *reason);
+void fake_override(enum fake_callback callback, uint32_t status, const char *reason);
 /* Does the harm to the process that the script names for this step: fake_misdeeds.c. */
 void fake_step(const char *step);
 void fake_step_open(void);

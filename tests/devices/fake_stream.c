@@ -43,7 +43,7 @@ static enum bp_status copy_give(void *self, uint32_t device, void *stream,
 
     if (fake_mode != FAKE_INLINE)
         return fake_give(self, fake_stream_of(self, device, stream), &j,
-                         callback == FAKE_copy_in && fake_mode != FAKE_TOLD);
+                         callback == FAKE_copy_in && fake_mode != FAKE_POLLED);
     memcpy(copy->dst, copy->src, copy->size);
     return BP_OK;
 }
@@ -87,7 +87,7 @@ static enum bp_status wait_for(struct fake_instance *f, uint32_t device, void *s
     for (struct stream *s = f->work->streams; s; s = s->next) {
         if (stream ? s != stream : s->device != device) continue;
         if (!stream) fake_wait_to(s, fake_mode == FAKE_THREAD ? 0 : s->given);
-        if (!status) status = fake_tell(f, s, UINT64_MAX, fake_has("sync-ok"));
+        if (!status) status = fake_report(f, s, UINT64_MAX, fake_has("sync-ok"));
     }
     pthread_mutex_unlock(&fake_all.lock);
     return status;
@@ -103,7 +103,7 @@ static enum bp_status stream_copy_in(void *self, uint32_t device, void *stream,
                                      const struct bp_copy *copy)
 {
     FIRST(copy_in, copy->size);
-    if (fake_mode == FAKE_TOLD) return wait_for(self, device, stream);
+    if (fake_mode == FAKE_POLLED) return wait_for(self, device, stream);
     return copy_give(self, device, stream, copy, FAKE_copy_in);
 }
 
@@ -114,7 +114,7 @@ static enum bp_status copy_out(void *self, uint32_t device, void *stream,
 
     FIRST(copy_out, copy->size);
     status = wait_for(self, device, fake_stream_of(self, device, stream));
-    if (!status && fake_mode != FAKE_TOLD) memcpy(copy->dst, copy->src, copy->size);
+    if (!status && fake_mode != FAKE_POLLED) memcpy(copy->dst, copy->src, copy->size);
     return status;
 }
 
@@ -147,11 +147,11 @@ static void stream_destroy(void *self, uint32_t device, void *stream)
     pthread_mutex_lock(&fake_all.lock);
     for (at = &f->work->streams; *at != s; at = &(*at)->next) {}
     *at = s->next;
-    s->next = f->work->past;
-    f->work->past = s;
+    s->next = f->work->retired;
+    f->work->retired = s;
     f->streams--;
     for (struct job *j; (j = s->first); s->first = j->next, free(j), s->done++) {
-        bad |= !fake_all.lost && (!j->of || (fake_mode == FAKE_TOLD && j->of->done < j->at));
+        bad |= !fake_all.lost && (!j->of || (fake_mode == FAKE_POLLED && j->of->done < j->at));
         if (j->launch) fake_launch_destroy(j->launch);
     }
     s->end = &s->first;
@@ -162,7 +162,7 @@ static void stream_destroy(void *self, uint32_t device, void *stream)
 
 static enum bp_status event_create(void *self, uint32_t device, void **out_event)
 {
-    size_t after = fake_mode == FAKE_TOLD ? STREAMS * sizeof(uint64_t) : 0;
+    size_t after = fake_mode == FAKE_POLLED ? STREAMS * sizeof(uint64_t) : 0;
     struct event *e;
 
     FIRST(event_create, 0);
@@ -188,19 +188,19 @@ static enum bp_status event_record(void *self, uint32_t device, void *stream, vo
     pthread_mutex_lock(&fake_all.lock);
     e->of = fake_stream_of(self, device, stream);
     e->at = e->of->given;
-    if (fake_mode == FAKE_TOLD) memcpy(e->after, e->of->after, STREAMS * sizeof *e->after);
+    if (fake_mode == FAKE_POLLED) memcpy(e->after, e->of->after, STREAMS * sizeof *e->after);
     status = fake_all.lost ? fake_gone(self) : BP_OK;
     pthread_mutex_unlock(&fake_all.lock);
     return status;
 }
 
 /* The status of an event that may have been reached. Called with the lock held. */
-static enum bp_status stream_answer(struct fake_instance *f, const struct event *e,
-                                    enum bp_status not_yet)
+static enum bp_status stream_query(struct fake_instance *f, const struct event *e,
+                                   enum bp_status not_yet)
 {
     if (fake_all.lost) return fake_gone(f);
     if (e->of && e->of->done < e->at) return not_yet;
-    return e->of ? fake_tell(f, e->of, e->at, fake_all.muted || fake_has("event-ok")) : BP_OK;
+    return e->of ? fake_report(f, e->of, e->at, fake_all.muted || fake_has("event-ok")) : BP_OK;
 }
 
 static enum bp_status event_query(void *self, uint32_t device, void *event)
@@ -209,8 +209,8 @@ static enum bp_status event_query(void *self, uint32_t device, void *event)
 
     FIRST(event_query, 0);
     pthread_mutex_lock(&fake_all.lock);
-    fake_be_asked(event);
-    status = stream_answer(self, event, BP_ERR_NOT_READY);
+    fake_be_queried(event);
+    status = stream_query(self, event, BP_ERR_NOT_READY);
     pthread_mutex_unlock(&fake_all.lock);
     return status;
 }
@@ -238,9 +238,9 @@ static enum bp_status event_wait(void *self, uint32_t device, void *event, uint6
     FIRST(event_wait, 0);
     pthread_mutex_lock(&fake_all.lock);
     if (e->of && fake_mode == FAKE_THREAD) wait_until(e, timeout_ns);
-    else if (timeout_ns < SHORT_WAIT && fake_mode != FAKE_TOLD) fake_be_asked(e);
+    else if (timeout_ns < SHORT_WAIT && fake_mode != FAKE_POLLED) fake_be_queried(e);
     else if (e->of) fake_wait_to(e->of, e->at);
-    status = stream_answer(f, e, BP_ERR_TIMEOUT);
+    status = stream_query(f, e, BP_ERR_TIMEOUT);
     pthread_mutex_unlock(&fake_all.lock);
     if (status != BP_ERR_TIMEOUT) return status;
     return bp_fail(f->host, status, "the event was not reached in time");
@@ -253,7 +253,7 @@ static enum bp_status stream_wait(void *self, uint32_t device, void *stream, voi
     struct job j = {.of = e->of, .at = e->at};
 
     FIRST(stream_wait, 0);
-    for (int i = 0; i < STREAMS && fake_mode == FAKE_TOLD; i++) {
+    for (int i = 0; i < STREAMS && fake_mode == FAKE_POLLED; i++) {
         uint64_t at = (uint32_t)i == e->of->index && e->at > e->after[i] ? e->at : e->after[i];
         if (s->after[i] < at) s->after[i] = at;
     }

@@ -9,7 +9,7 @@ enum { PATIENCE = 4 };
 
 struct fake_all fake_all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static uint32_t asked;
+static uint32_t queried;
 
 static void work_init(void)
 {
@@ -31,7 +31,7 @@ static void run_job(struct stream *s, struct job *j)
     fake_all.next_failure = BP_OK;
     if (!status) status = j->doom;
     if (!status && row) status = row->run(&j->launch->l), reason = NULL;
-    else if (!status && fake_mode != FAKE_TOLD) memmove(j->copy.dst, j->copy.src, j->copy.size);
+    else if (!status && fake_mode != FAKE_POLLED) memmove(j->copy.dst, j->copy.src, j->copy.size);
     if (!status || s->failure) return;
     s->failure = status;
     s->reason = reason;
@@ -77,7 +77,7 @@ enum bp_status fake_gone(struct fake_instance *f)
     return bp_fail(f->host, BP_ERR_DEVICE_LOST, "somebody pulled the plug");
 }
 
-enum bp_status fake_tell(struct fake_instance *f, struct stream *s, uint64_t at, bool mute)
+enum bp_status fake_report(struct fake_instance *f, struct stream *s, uint64_t at, bool mute)
 {
     enum bp_status failure = s->failure;
 
@@ -87,9 +87,9 @@ enum bp_status fake_tell(struct fake_instance *f, struct stream *s, uint64_t at,
     return s->reason ? bp_fail(f->host, failure, "%s", s->reason) : failure;
 }
 
-void fake_be_asked(const struct event *e)
+void fake_be_queried(const struct event *e)
 {
-    if (fake_mode == FAKE_LATE && ++asked % PATIENCE == 0 && e->of && e->of->done < e->at)
+    if (fake_mode == FAKE_LATE && ++queried % PATIENCE == 0 && e->of && e->of->done < e->at)
         fake_run_to(e->of, e->of->done + 1);
 }
 
@@ -114,10 +114,10 @@ struct stream *fake_stream_add(struct fake_work *w, uint32_t device)
     struct stream *s = calloc(1, sizeof *s);
 
     if (!s) return NULL;
-    if (fake_mode == FAKE_TOLD && fake_all.n_numbered == STREAMS) abort();
+    if (fake_mode == FAKE_POLLED && fake_all.n_numbered == STREAMS) abort();
     *s = (struct stream){.next = w->streams, .device = device, .end = &s->first};
     w->streams = s;
-    if (fake_mode != FAKE_TOLD) return s;
+    if (fake_mode != FAKE_POLLED) return s;
     s->after = calloc(STREAMS, sizeof *s->after);
     s->index = fake_all.n_numbered;
     return fake_all.numbered[fake_all.n_numbered++] = s;
@@ -204,7 +204,7 @@ void fake_work_destroy(struct fake_instance *f)
     pthread_mutex_unlock(&fake_all.lock);
     if (w->runs) pthread_join(w->thread, NULL);
     streams_free(w->streams);
-    streams_free(w->past);
+    streams_free(w->retired);
     free(w);
 }
 

@@ -53,7 +53,7 @@ struct event {
 struct fake_work {
     struct fake_work *next;
     pthread_t thread;
-    struct stream *whole[DEVICES], *streams, *past; /* used without a stream; all; destroyed */
+    struct stream *whole[DEVICES], *streams, *retired; /* used without a stream; all; destroyed */
     bool runs, ending;                              /* state of the thread */
 };
 
@@ -82,9 +82,9 @@ void fake_run_to(struct stream *s, uint64_t at);
 void fake_wait_to(struct stream *s, uint64_t at);
 enum bp_status fake_gone(struct fake_instance *f);
 /* Returns the failure of work up to that position, once; BP_OK if the script suppresses it. */
-enum bp_status fake_tell(struct fake_instance *f, struct stream *s, uint64_t at, bool mute);
+enum bp_status fake_report(struct fake_instance *f, struct stream *s, uint64_t at, bool mute);
 /* Counts a query; after some queries an item runs, so that polling without a wait ends, too. */
-void fake_be_asked(const struct event *e);
+void fake_be_queried(const struct event *e);
 /* NULL: out of memory. */
 struct stream *fake_stream_add(struct fake_work *w, uint32_t device);
 

@@ -351,7 +351,7 @@ static void a_child_of_a_busy_parent_works(void)
     destroy_handles(&h);
 }
 
-static void shutdown_runs_what_was_given_and_refuses_the_rest(void)
+static void shutdown_runs_queued_work_and_refuses_the_rest(void)
 {
     static struct handles a, b, c; /* never freed; static, so not leaks */
     uint64_t before;
@@ -440,7 +440,7 @@ static void handles_run(int number, const char *name, void (*body)(void))
     X(a_child_may_call_deleters_of_its_parent) \
     X(a_callback_may_fork) \
     X(a_child_of_a_busy_parent_works) \
-    X(shutdown_runs_what_was_given_and_refuses_the_rest) \
+    X(shutdown_runs_queued_work_and_refuses_the_rest) \
     X(shutdown_names_the_device_that_works_on) \
     X(shutdown_does_not_wait_for_its_own_callback)
 

@@ -29,7 +29,7 @@ static void late_need(enum bp_status status, const char *what)
     _exit(1);
 }
 
-static void late_say(const char *text)
+static void late_report(const char *text)
 {
     if (write(1, text, strlen(text)) < 0) _exit(2);
 }
@@ -40,14 +40,14 @@ static void late_first(void *ctx, enum bp_status status)
     (void)status;
     sem_post(&begun);
     usleep(A_WHILE);
-    late_say("first\n");
+    late_report("first\n");
 }
 
 static void late_second(void *ctx, enum bp_status status)
 {
     (void)ctx;
     (void)status;
-    late_say("second\n");
+    late_report("second\n");
 }
 
 static void late_leave(void *ctx, enum bp_status status)
@@ -111,16 +111,16 @@ static void *read_and_free(void *tensor)
 static void read_at_exit(struct bp_stream *stream)
 {
     const int64_t shape[2] = {4096, 8192};
-    struct bp_tensor *dense, *turned;
+    struct bp_tensor *dense, *transposed;
     pthread_t thread;
     void *data;
 
     late_need(bp_tensor_create(bp_stream_device(stream), BP_F32, 2, shape, &dense), "tensor");
     late_need(bp_tensor_map(dense, &data), "map");
     memset(data, 1, sizeof(float) * 4096 * 8192);
-    late_need(bp_tensor_transpose(dense, NULL, &turned), "transpose");
+    late_need(bp_tensor_transpose(dense, NULL, &transposed), "transpose");
     pthread_create(&thread, NULL, read_and_free, dense);
-    pthread_create(&thread, NULL, read_and_free, turned);
+    pthread_create(&thread, NULL, read_and_free, transposed);
     for (int i = 0; i < 6; i++) sem_wait(&begun);
     usleep(5000);
     exit(STATUS);
@@ -148,7 +148,7 @@ static void fork_while_opening(char *library)
     if (!fork()) {
         alarm(10);
         late_need(bp_stream_synchronize(open_stream(NULL)), "the child's stream");
-        late_say("child\n");
+        late_report("child\n");
         _exit(0);
     }
     wait(&status);

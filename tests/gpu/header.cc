@@ -8,12 +8,12 @@
 
 #ifdef DRIVER_CUDA
 #include <cuda.h>
-#define SAID(cuda, hip) cuda
+#define DECLARED(cuda, hip) cuda
 #define GPU_WHERE void *
 #else
 #define __HIP_PLATFORM_AMD__
 #define __HIP_DISABLE_CPP_FUNCTIONS__
-#define SAID(cuda, hip) hip
+#define DECLARED(cuda, hip) hip
 #define GPU_WHERE int
 #define GPU_RETURNS_TEXT
 #include <hip/hip_runtime_api.h>
@@ -25,10 +25,10 @@ extern "C" CUresult cuCtxSetFlags(unsigned);
 
 #define CALL(name, cuda, hip, parameters) \
     int ours_##name parameters; \
-    static_assert(decltype(of(&ours_##name))::like(&SAID(cuda, hip)), #name);
-#define CALL_ASIDE(result, name, cuda, hip, parameters) \
+    static_assert(decltype(of(&ours_##name))::like(&DECLARED(cuda, hip)), #name);
+#define CALL_OPTIONAL(result, name, cuda, hip, parameters) \
     result ours_##name parameters; \
-    static_assert(decltype(of(&ours_##name))::like(&SAID(cuda, hip)), #name);
+    static_assert(decltype(of(&ours_##name))::like(&DECLARED(cuda, hip)), #name);
 #include "gpu/calls.def"
 
 /* Checks the marks between the parameters of a launch; the last mark comes from the target. C++ has
@@ -49,11 +49,11 @@ constexpr int number_in(const char *text)
     while (*text == '0' && is_digit(text[1])) text++;
     return is_digit(text[1]) ? -1 : *text - '0';
 }
-static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_BUFFER_POINTER,
+static_assert(number_in(TEXT(DECLARED(CU_LAUNCH_PARAM_BUFFER_POINTER,
                                   HIP_LAUNCH_PARAM_BUFFER_POINTER))) == 1, "mark");
-static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_BUFFER_SIZE))) == 2,
+static_assert(number_in(TEXT(DECLARED(CU_LAUNCH_PARAM_BUFFER_SIZE, HIP_LAUNCH_PARAM_BUFFER_SIZE))) == 2,
               "mark");
-static_assert(number_in(TEXT(SAID(CU_LAUNCH_PARAM_END, HIP_LAUNCH_PARAM_END))) == SAID(0, 3),
+static_assert(number_in(TEXT(DECLARED(CU_LAUNCH_PARAM_END, HIP_LAUNCH_PARAM_END))) == DECLARED(0, 3),
               "mark");
 
 /* Checks the numbers that plugins/gpu and the targets use. */

@@ -32,8 +32,8 @@ static_assert(BLASLT_F32 == (int)CUDA_R_32F && BLASLT_F64 == (int)CUDA_R_64F &&
                   number.sum_f64 == (int)CUBLAS_COMPUTE_64F &&
                   number.sum_tf32 == (int)CUBLAS_COMPUTE_32F_FAST_TF32,
               "types");
-static_assert(number.operation_turn_a == (int)CUBLASLT_MATMUL_DESC_TRANSA &&
-                  number.operation_turn_a + 1 == (int)CUBLASLT_MATMUL_DESC_TRANSB &&
+static_assert(number.operation_trans_a == (int)CUBLASLT_MATMUL_DESC_TRANSA &&
+                  number.operation_trans_a + 1 == (int)CUBLASLT_MATMUL_DESC_TRANSB &&
                   number.operation_epilogue == (int)CUBLASLT_MATMUL_DESC_EPILOGUE &&
                   number.operation_bias == (int)CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
                   number.layout_batch == (int)CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT &&
@@ -45,7 +45,7 @@ static_assert(BLASLT_PREFER_WORKSPACE == (int)CUBLASLT_MATMUL_PREF_MAX_WORKSPACE
                   number.prefer_alignment_a + 3 ==
                       (int)CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
               "preferences");
-static_assert(number.turned == (int)CUBLAS_OP_T && BLASLT_ADD_BIAS == (int)CUBLASLT_EPILOGUE_BIAS &&
+static_assert(number.transposed == (int)CUBLAS_OP_T && BLASLT_ADD_BIAS == (int)CUBLASLT_EPILOGUE_BIAS &&
                   BLASLT_REDUCE_NOTHING == (int)CUBLASLT_REDUCTION_SCHEME_NONE &&
                   BLASLT_REDUCE_IN_SUMS == (int)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE &&
                   number.not_supported == (int)CUBLAS_STATUS_NOT_SUPPORTED,

@@ -12,32 +12,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-char heard[65536], told[65536];
+char error_text[65536], log_text[65536];
 int host_live, host_doomed, unmet;
 static int cases, failed;
 
-void heard_nothing(void)
+void expect_no_error(void)
 {
-    *heard = *told = 0;
+    *error_text = *log_text = 0;
 }
 
-static void kit_hear(char into[sizeof heard], const char *text)
+static void kit_take_text(char into[sizeof error_text], const char *text)
 {
     size_t used = strlen(into);
 
-    snprintf(into + used, sizeof heard - used, "%s\n", text);
+    snprintf(into + used, sizeof error_text - used, "%s\n", text);
 }
 
 static void kit_host_log(void *ctx, uint32_t level, const char *text)
 {
     (void)ctx;
-    kit_hear(level <= BP_LOG_WARN ? heard : told, text);
+    kit_take_text(level <= BP_LOG_WARN ? error_text : log_text, text);
 }
 
 static enum bp_status kit_host_fail(void *ctx, uint32_t status, const char *text)
 {
     (void)ctx;
-    kit_hear(heard, text);
+    kit_take_text(error_text, text);
     return (enum bp_status)status;
 }
 

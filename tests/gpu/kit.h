@@ -29,10 +29,10 @@ struct world {
     int64_t result;
 };
 
-/* The messages of the plugin since the last heard_nothing: `heard` has failures and warnings,
+/* The messages of the plugin since the last expect_no_error: `heard` has failures and warnings,
  * `told` all other messages. */
-extern char heard[65536], told[65536];
-void heard_nothing(void);
+extern char error_text[65536], log_text[65536];
+void expect_no_error(void);
 
 /* The host's memory: the number of live allocations, and the number of the allocation that will
  * fail (counted from now on; 0: none). */

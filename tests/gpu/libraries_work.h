@@ -15,7 +15,7 @@ static const char *plugin_path, *driver_path;
 
 static void begin(struct world *w)
 {
-    expect(world_make(w, load(plugin_path)) == BP_OK, "world_make: %s", heard);
+    expect(world_make(w, load(plugin_path)) == BP_OK, "world_make: %s", error_text);
 }
 
 static void end(struct world *w)
@@ -44,7 +44,7 @@ struct recipe {
 };
 
 static const struct bp_matmul_attrs product = {.size = sizeof product};
-static const struct bp_matmul_attrs turned = {.size = sizeof turned, .transpose_b = 1};
+static const struct bp_matmul_attrs transposed = {.size = sizeof transposed, .transpose_b = 1};
 static const struct bp_addmm_attrs sum = {.size = sizeof sum, .alpha = 2, .beta = 0.5};
 static const struct bp_addmm_attrs bias = {.size = sizeof bias, .alpha = 1, .beta = 1};
 static const struct bp_conv_attrs conv = {.size = sizeof conv, .stride = {1, 1, 1},
@@ -65,7 +65,7 @@ static const struct bp_conv_grad_weight_attrs grad_weight = {
 static const struct recipe recipes[] = {
     {"sim_matmul_f32_cublaslt", &product, 2, {{2, 3}, {3, 2}, {2, 2}}, .n_result = 4,
      .result = {22, 28, 49, 64}},
-    {"sim_matmul_f32_cublaslt", &turned, 2, {{2, 2, 2}, {2, 2, 2}, {2, 2, 2}}, .n_result = 8,
+    {"sim_matmul_f32_cublaslt", &transposed, 2, {{2, 2, 2}, {2, 2, 2}, {2, 2, 2}}, .n_result = 8,
      .result = {5, 11, 11, 25, 61, 83, 83, 113}, .apart = true},
     {"sim_matmul_f32_cublaslt", &product, 2, {{2, 2, 2}, {2, 2}, {2, 2, 2}}, .n_result = 8,
      .result = {7, 10, 15, 22, 31, 46, 39, 58}, .gap = 2},
@@ -94,7 +94,7 @@ static const struct recipe recipes[] = {
      .result = {528, 572}},
     {"sim_matmul_f32_hipblaslt", &product, 2, {{2, 3}, {3, 2}, {2, 2}}, .n_result = 4,
      .result = {22, 28, 49, 64}},
-    {"sim_matmul_f32_hipblaslt", &turned, 2, {{2, 2, 2}, {2, 2, 2}, {2, 2, 2}}, .n_result = 8,
+    {"sim_matmul_f32_hipblaslt", &transposed, 2, {{2, 2, 2}, {2, 2, 2}, {2, 2, 2}}, .n_result = 8,
      .result = {5, 11, 11, 25, 61, 83, 83, 113}, .apart = true},
     {"sim_matmul_f32_hipblaslt", &product, 2, {{2, 2, 2}, {2, 2}, {2, 2, 2}}, .n_result = 8,
      .result = {7, 10, 15, 22, 31, 46, 39, 58}, .gap = 2},
@@ -188,7 +188,7 @@ static void compare(struct world *w, const struct views *v, const struct recipe 
     float got[SIZE];
 
     if (!expect(get(w, got, from, (uint64_t)v->view[r->n_in].count * sim_size(r->type)) == BP_OK,
-                "%s: %s", r->row, heard))
+                "%s: %s", r->row, error_text))
         return;
     for (int i = 0; i < r->n_result; i++)
         expect(sim_get(r->type, got, i) == (double)r->result[i], "%s: element %d is %g, not %g",
@@ -218,10 +218,11 @@ static enum outcome run_recipe(struct world *w, const struct recipe *r)
     make_views(&v, r);
     status = make_plan(w, r, &v, &plan);
     if (status == BP_ERR_UNSUPPORTED) return PASSED_OVER;
-    if (!expect(status == BP_OK, "%s: prepare answers %d: %s", r->row, status, heard)) return FAILS;
+    if (!expect(status == BP_OK, "%s: prepare answers %d: %s", r->row, status, error_text))
+        return FAILS;
     expect(plan.workspace <= 4096, "%s wants %d bytes", r->row, (int)plan.workspace);
     place_views(w, &v, r);
-    expect(write_inputs(w, &v, r), "%s: %s", r->row, heard);
+    expect(write_inputs(w, &v, r), "%s: %s", r->row, error_text);
     struct bp_launch launch = {.self = w->self, .kernel = row, .plan = plan.plan, .in = v.at,
                                .out = v.at + r->n_in, .in_at = v.port, .out_at = v.port,
                                .n_in = (uint32_t)r->n_in, .n_out = 1, .attrs = r->attrs,
@@ -230,7 +231,7 @@ static enum outcome run_recipe(struct world *w, const struct recipe *r)
                                .width = 1};
     status = row->launch(&launch);
     expect(status == BP_OK || status == BP_ERR_DEVICE || status == BP_ERR_DEVICE_LOST,
-           "%s: launch answers %d: %s", r->row, status, heard);
+           "%s: launch answers %d: %s", r->row, status, error_text);
     if (status == BP_OK) compare(w, &v, r);
     if (row->plan_destroy) row->plan_destroy(w->self, row, plan.plan);
     return status == BP_OK ? WORKS : FAILS;

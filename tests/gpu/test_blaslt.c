@@ -11,7 +11,7 @@
 
 /* The first plan of a shape queries cuBLASLt twice, and hipBLASLt, whose query ignores addresses,
  * once. A further query would fail. */
-static void asks_once(const void *arg)
+static void queries_once(const void *arg)
 {
     const int *recipe = arg;
     struct world w;
@@ -22,15 +22,16 @@ static void asks_once(const void *arg)
                                   : "cublasLtMatmulAlgoGetHeuristic:3:999", 1);
     begin(&w);
     for (int i = 0; i < 3; i++) {
-        expect(plan_recipe(&w, &recipes[*recipe], &workspace) == BP_OK, "plan %d: %s", i, heard);
+        expect(plan_recipe(&w, &recipes[*recipe], &workspace) == BP_OK, "plan %d: %s", i,
+               error_text);
         expect(workspace == 4096, "plan %d: workspace %d", i, (int)workspace);
     }
-    expect(run_recipe(&w, &recipes[*recipe]) == WORKS, "%s", heard);
-    other.attrs = &turned;
+    expect(run_recipe(&w, &recipes[*recipe]) == WORKS, "%s", error_text);
+    other.attrs = &transposed;
     other.shape[1][0] = 2;
     other.shape[1][1] = 3;
     expect(plan_recipe(&w, &other, &workspace) == BP_ERR_UNSUPPORTED, "another shape asks nothing");
-    expect(plan_recipe(&w, &other, &workspace) == BP_OK, "a failure is kept: %s", heard);
+    expect(plan_recipe(&w, &other, &workspace) == BP_OK, "a failure is kept: %s", error_text);
     end(&w);
 }
 
@@ -49,14 +50,14 @@ static void fastest_is_taken(const void *arg)
         begin(&w);
         for (size_t k = 0; k < sizeof recipe / sizeof *recipe; k++) {
             const struct recipe *r = &recipes[recipe[k]];
-            expect(plan_recipe(&w, r, &workspace) == BP_OK, "%s: %s", r->row, heard);
+            expect(plan_recipe(&w, r, &workspace) == BP_OK, "%s: %s", r->row, error_text);
             expect(workspace == (i ? 2048 : 4096), "BP_SIM_TRIAL=%d: %s takes that of %d bytes", i,
                    r->row, (int)workspace);
-            expect(run_recipe(&w, r) == WORKS, "%s: %s", r->row, heard);
+            expect(run_recipe(&w, r) == WORKS, "%s: %s", r->row, error_text);
         }
         end(&w);
     }
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* A failure in a trial is not a failure of the plan: without a trial the heuristic's first choice
@@ -80,7 +81,7 @@ static void trial_fails(const void *arg)
         setenv("BP_SIM_FAIL", cases[i].failure, 1);
         begin(&w);
         expect(plan_recipe(&w, &recipes[cases[i].recipe], &workspace) == BP_OK, "%s: %s",
-               cases[i].failure, heard);
+               cases[i].failure, error_text);
         expect(workspace == cases[i].workspace, "%s: workspace %d", cases[i].failure,
                (int)workspace);
         end(&w);
@@ -100,14 +101,14 @@ static void rocblas_is_behind(const void *arg)
     begin(&w);
     for (int i = HIP; i < GRAPHS; i++)
         expect(run_recipe(&w, &recipes[i]) == PASSED_OVER, "%s works", recipes[i].row);
-    expect(run_recipe(&w, &recipes[5]) == WORKS, "%s: %s", recipes[5].row, heard);
+    expect(run_recipe(&w, &recipes[5]) == WORKS, "%s: %s", recipes[5].row, error_text);
     first = find_named(&w, "sim_matmul_f32_hipblaslt");
     then = find_named(&w, "sim_matmul_f32_rocblas");
     expect(first < then && first->priority >= then->priority, "rocBLAS' row is the first");
     expect(!(first->flags & BP_KERNEL_DETERMINISTIC) && then->flags & BP_KERNEL_DETERMINISTIC,
            "flags %x and %x", first->flags, then->flags);
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* hipBLASLt's sizes have 32 bits, and its strides must not be negative. */
@@ -122,17 +123,17 @@ static void is_too_wide(const void *arg)
     (void)arg;
     back.gap = -8;
     begin(&w);
-    expect(plan_recipe(&w, &back, &workspace) == BP_OK, "cuBLASLt, backwards: %s", heard);
-    expect(plan_recipe(&w, &wide, &workspace) == BP_OK, "cuBLASLt, wide: %s", heard);
+    expect(plan_recipe(&w, &back, &workspace) == BP_OK, "cuBLASLt, backwards: %s", error_text);
+    expect(plan_recipe(&w, &wide, &workspace) == BP_OK, "cuBLASLt, wide: %s", error_text);
     back.row = wide.row = recipes[HIP].row;
     expect(plan_recipe(&w, &back, &workspace) == BP_ERR_UNSUPPORTED, "hipBLASLt goes backwards");
     expect(plan_recipe(&w, &wide, &workspace) == BP_ERR_UNSUPPORTED, "hipBLASLt is wide");
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* hipBLASLt has no function that describes its status codes. */
-static void answer_in_words(const void *arg)
+static void result_text(const void *arg)
 {
     struct world w;
 
@@ -140,8 +141,8 @@ static void answer_in_words(const void *arg)
     setenv("BP_SIM_FAIL", "hipblasLtMatmul:1:5", 1);
     begin(&w);
     expect(run_recipe(&w, &recipes[HIP]) == FAILS, "it works");
-    expect(strstr(heard, "sim:0: hipblasLtMatmul answers 5: the device failed") != NULL,
-           "it said: %s", heard);
+    expect(strstr(error_text, "sim:0: hipblasLtMatmul answers 5: the device failed") != NULL,
+           "it said: %s", error_text);
     end(&w);
 }
 
@@ -191,8 +192,8 @@ static void on_two_streams(const void *arg)
     for (int i = 0; i < STREAMS; i++) thread_init(&thread[i], &w, r, i);
     expect(write_inputs(&w, &thread[0].views, r) &&
                w.r->synchronize(w.self, 0, w.stream[0]) == BP_OK,
-           "%s", heard);
-    expect(make_plan(&w, r, &thread[0].views, &plan) == BP_OK, "%s", heard);
+           "%s", error_text);
+    expect(make_plan(&w, r, &thread[0].views, &plan) == BP_OK, "%s", error_text);
     for (int i = 0; i < STREAMS; i++) {
         thread[i].launch.plan = plan.plan;
         thread[i].launch.workspace_size = plan.workspace;
@@ -200,13 +201,14 @@ static void on_two_streams(const void *arg)
     }
     for (int i = 0; i < STREAMS; i++) {
         pthread_join(id[i], NULL);
-        expect(!thread[i].failed, "stream %d: %d launches failed: %s", i, thread[i].failed, heard);
-        expect(w.r->synchronize(w.self, 0, w.stream[i]) == BP_OK, "%s", heard);
+        expect(!thread[i].failed, "stream %d: %d launches failed: %s", i, thread[i].failed,
+               error_text);
+        expect(w.r->synchronize(w.self, 0, w.stream[i]) == BP_OK, "%s", error_text);
         compare(&w, &thread[i].views, r);
     }
     thread[0].launch.kernel->plan_destroy(w.self, thread[0].launch.kernel, plan.plan);
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 int main(int argc, char **argv)
@@ -216,13 +218,13 @@ int main(int argc, char **argv)
     if (argc != 3) return 2;
     plugin_path = argv[1];
     driver_path = argv[2];
-    run_case("a shape is asked for once", asks_once, &lt[0]);
-    run_case("a shape is asked for once, of hipBLASLt", asks_once, &lt[1]);
+    run_case("a shape is asked for once", queries_once, &lt[0]);
+    run_case("a shape is asked for once, of hipBLASLt", queries_once, &lt[1]);
     run_case("the fastest algorithm, on demand", fastest_is_taken, NULL);
     run_case("trials that fail", trial_fails, NULL);
     run_case("rocBLAS behind hipBLASLt", rocblas_is_behind, NULL);
     run_case("what is too wide for hipBLASLt", is_too_wide, NULL);
-    run_case("an answer of hipBLASLt's in words", answer_in_words, NULL);
+    run_case("an answer of hipBLASLt's in words", result_text, NULL);
     run_case("a plan of cuBLASLt on two streams", on_two_streams, &lt[0]);
     run_case("a plan of hipBLASLt on two streams", on_two_streams, &lt[1]);
     run_case("a plan of hipBLASLt with a bias on two streams", on_two_streams, &lt[2]);

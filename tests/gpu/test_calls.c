@@ -29,10 +29,12 @@ static enum bp_status calls_properties(struct world *w)
     struct bp_device_properties p = {.size = sizeof p};
     enum bp_status status = w->r->device_properties(w->self, 0, &p);
 
-    expect(status || (p.memory && (p.units == 2 || *heard) && !strcmp(p.driver, "simulator 1.0")),
+    expect(status ||
+               (p.memory && (p.units == 2 || *error_text) && !strcmp(p.driver, "simulator 1.0")),
            "memory %" PRIu64 ", %u units, driver %s", p.memory, p.units, p.driver);
-    expect(status || *heard || (!memcmp(p.uuid, "simulated GPU 0", 16) &&
-                                !strcmp(p.pci, "0000:1a:00.0") && !strcmp(p.arch, "sim_20")),
+    expect(status || *error_text ||
+               (!memcmp(p.uuid, "simulated GPU 0", 16) && !strcmp(p.pci, "0000:1a:00.0") &&
+                !strcmp(p.arch, "sim_20")),
            "uuid '%.16s', PCI %s, architecture %s", (const char *)p.uuid, p.pci, p.arch);
     return status;
 }
@@ -81,12 +83,13 @@ static enum bp_status of_workspace(struct world *w)
 static enum bp_status too_much(struct world *w)
 {
     struct bp_memory none = {NULL, NULL};
-    size_t before = strlen(heard);
+    size_t before = strlen(error_text);
     enum bp_status status = w->r->memory_allocate(w->self, 0, BP_SPACE_DEVICE, 1 << 30, &none);
 
     if (status != BP_ERR_MEMORY) return status;
-    expect(strstr(heard + before, "1073741824 bytes were asked for") != NULL, "it said: %s", heard);
-    heard[before] = 0;
+    expect(strstr(error_text + before, "1073741824 bytes were asked for") != NULL, "it said: %s",
+           error_text);
+    error_text[before] = 0;
     return BP_OK;
 }
 
@@ -307,7 +310,8 @@ static int calls_run_steps(struct world *w)
         failures++;
         unsetenv("BP_SIM_FAIL");
         status = steps[i].run(w);
-        expect(status == BP_OK, "%s, done again, answers %d: %s", steps[i].name, status, heard);
+        expect(status == BP_OK, "%s, done again, answers %d: %s", steps[i].name, status,
+               error_text);
         if (!w->self) return failures;
     }
     return failures;
@@ -339,9 +343,9 @@ static void all_works(const char *when)
     struct world w = {.plugin = load(plugin_path)};
 
     unsetenv("BP_SIM_FAIL");
-    heard_nothing();
+    expect_no_error();
     w.r = w.plugin->runtime, w.g = w.plugin->captures;
-    expect(calls_run_steps(&w) == 0 && !*heard, "%s: %s", when, heard);
+    expect(calls_run_steps(&w) == 0 && !*error_text, "%s: %s", when, error_text);
     world_end(&w);
     nothing_is_left(when);
 }
@@ -363,10 +367,10 @@ static void calls_fails(const void *arg)
     w.r = w.plugin->runtime, w.g = w.plugin->captures;
     failures = calls_stays(f->call) ? run_to_the_end(&w) : calls_run_steps(&w);
     world_end(&w);
-    if (!failures && !*heard) exit(NOT_REACHED);
+    if (!failures && !*error_text) exit(NOT_REACHED);
     if (calls_stays(f->call)) snprintf(text, sizeof text, " answers %d: ", f->code);
     else snprintf(text, sizeof text, "sim_%s answers %d: ", f->call, f->code);
-    expect(strstr(heard, text) != NULL, "expected '%s', it said: %s", text, heard);
+    expect(strstr(error_text, text) != NULL, "expected '%s', it said: %s", text, error_text);
     expect(calls_stays(f->call) ? failures > 1 : failures <= 1, "%d steps failed", failures);
     nothing_is_left("after the failure");
     all_works("afterwards");
@@ -390,21 +394,21 @@ static void calls_communicate(struct world *w)
     struct bp_ccl_id id;
     void *comm = NULL;
 
-    expect(!ccl->version(w->self, &version), "version: %s", heard); /* opens the library */
+    expect(!ccl->version(w->self, &version), "version: %s", error_text); /* opens the library */
     for (int i = 0; i < 4; i++) {
-        bool asks = i / 2;
-        expect(!ccl->unique_id(w->self, &id), "unique_id: %s", heard);
+        bool polls = i / 2;
+        expect(!ccl->unique_id(w->self, &id), "unique_id: %s", error_text);
         caller_stays("unique_id");
-        expect(!(asks ? ccl->comm_begin : ccl->comm_create)(w->self, 0, &id, 0, 1, &comm),
-               "join: %s", heard);
+        expect(!(polls ? ccl->comm_begin : ccl->comm_create)(w->self, 0, &id, 0, 1, &comm),
+               "join: %s", error_text);
         caller_stays("comm_create, comm_begin");
-        expect(!asks || ccl->comm_joined(w->self, comm) == BP_ERR_TIMEOUT, "joined at once");
-        while (asks && ccl->comm_joined(w->self, comm) == BP_ERR_TIMEOUT) usleep(100);
-        expect(!asks || !ccl->comm_joined(w->self, comm), "comm_joined: %s", heard);
+        expect(!polls || ccl->comm_joined(w->self, comm) == BP_ERR_TIMEOUT, "joined at once");
+        while (polls && ccl->comm_joined(w->self, comm) == BP_ERR_TIMEOUT) usleep(100);
+        expect(!polls || !ccl->comm_joined(w->self, comm), "comm_joined: %s", error_text);
         caller_stays("comm_joined");
-        expect(!ccl->all_reduce(w->self, comm, w->stream[0], &call), "all_reduce: %s", heard);
+        expect(!ccl->all_reduce(w->self, comm, w->stream[0], &call), "all_reduce: %s", error_text);
         caller_stays("all_reduce");
-        expect(!w->r->synchronize(w->self, 0, w->stream[0]), "synchronize: %s", heard);
+        expect(!w->r->synchronize(w->self, 0, w->stream[0]), "synchronize: %s", error_text);
         if (i % 2) ccl->comm_abort(w->self, comm);
         caller_stays("comm_abort");
         ccl->comm_destroy(w->self, comm);
@@ -422,7 +426,7 @@ static void caller_keeps_its_context(const void *arg)
     caller_begin(driver_path, *(const int *)arg);
     w.r = w.plugin->runtime, w.g = w.plugin->captures;
     for (int i = 0; i < STEPS; i++) {
-        expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
+        expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, error_text);
         caller_stays(steps[i].name);
     }
     calls_communicate(&w);
@@ -430,7 +434,7 @@ static void caller_keeps_its_context(const void *arg)
     caller_stays("destroy");
     caller_end();
     nothing_is_left("afterwards");
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* Each allocation from the host fails once. */
@@ -444,11 +448,11 @@ static void without_memory(const void *arg)
     setenv("BP_SIM_MEMORY", "67108864", 1);
     do {
         struct world w = {.plugin = plugin, .r = plugin->runtime, .g = plugin->captures};
-        heard_nothing();
+        expect_no_error();
         host_doomed = ++n;
         failures = calls_run_steps(&w);
         host_doomed = 0;
-        expect(!failures || strstr(heard, "no memory for "), "it said: %s", heard);
+        expect(!failures || strstr(error_text, "no memory for "), "it said: %s", error_text);
         world_end(&w);
         nothing_is_left("without memory");
     } while (failures);
@@ -465,7 +469,7 @@ static void properties_of_an_older_core(const void *arg)
     w.r = w.plugin->runtime;
     memset(&p, 0x5a, sizeof p);
     p.size = offsetof(struct bp_device_properties, uuid);
-    expect(!calls_create(&w) && !w.r->device_properties(w.self, 0, &p), "it said: %s", heard);
+    expect(!calls_create(&w) && !w.r->device_properties(w.self, 0, &p), "it said: %s", error_text);
     expect(p.units == 2 && p.uuid[0] == 0x5a && p.pci[0] == 0x5a &&
                p.arch[0] == 0x5a,
            "it is written past its end");
@@ -485,24 +489,25 @@ static void unfit_devices_are_left_out(const void *arg)
     setenv("BP_SIM_ARCH", "19,22,18,31", 1);
     w.r = w.plugin->runtime, w.g = w.plugin->captures;
     expect(!w.plugin->create(host(), &w.self) && !w.r->device_count(w.self, &n), "create: %s",
-           heard);
+           error_text);
     expect(n == 2, "%u devices", n);
-    expect(strstr(heard, "sim: the driver's device 0, simulated GPU, is sim_19, and kernels are "
-                         "compiled for 20, 30+ptx: it is left out") &&
-               strstr(heard, "device 2, simulated GPU, is sim_18") && !strstr(heard, "device 1,") &&
-               !strstr(heard, "device 3,"),
-           "it said: %s", heard);
-    heard_nothing();
+    expect(strstr(error_text,
+                  "sim: the driver's device 0, simulated GPU, is sim_19, and kernels are "
+                  "compiled for 20, 30+ptx: it is left out") &&
+               strstr(error_text, "device 2, simulated GPU, is sim_18") &&
+               !strstr(error_text, "device 1,") && !strstr(error_text, "device 3,"),
+           "it said: %s", error_text);
+    expect_no_error();
     expect(!w.r->device_properties(w.self, 0, &p) && !strcmp(p.arch, "sim_22") &&
                !strcmp(p.pci, "0000:1b:00.0") && !w.r->device_properties(w.self, 1, &p) &&
                !strcmp(p.arch, "sim_31") && !strcmp(p.pci, "0000:1d:00.0"),
-           "the last one is %s at %s: %s", p.arch, p.pci, heard);
+           "the last one is %s at %s: %s", p.arch, p.pci, error_text);
     for (int i = 1; i < STEPS; i++) /* device 0 is not the one of other cases */
         if (strcmp(steps[i].name, "calls_properties") != 0)
-            expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, heard);
+            expect(steps[i].run(&w) == BP_OK, "%s: %s", steps[i].name, error_text);
     world_end(&w);
     nothing_is_left("afterwards");
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 static void without_a_device_that_fits(const void *arg)
@@ -516,9 +521,10 @@ static void without_a_device_that_fits(const void *arg)
     setenv("BP_SIM_ARCH", "19", 1);
     status = plugin->create(host(), &self);
     expect(status == BP_ERR_ABSENT && !self, "create answers %d", status);
-    expect(strstr(heard, "sim: no device that has kernels: the driver's device 1, simulated GPU, "
-                         "is sim_19, and kernels are compiled for 20, 30+ptx\n") != NULL,
-           "it said: %s", heard);
+    expect(strstr(error_text,
+                  "sim: no device that has kernels: the driver's device 1, simulated GPU, "
+                  "is sim_19, and kernels are compiled for 20, 30+ptx\n") != NULL,
+           "it said: %s", error_text);
     nothing_is_left("afterwards");
 }
 
@@ -527,7 +533,7 @@ static void without_a_device_that_fits(const void *arg)
  * grant. */
 static void managed_memory(const void *arg)
 {
-    static const char *const said[] = {
+    static const char *const logged[] = {
         "sim:0: the device has no managed memory: use pinned memory",
         "sim:0: the device has no managed memory that the host may use while kernels run: use",
         "sim_managed_allocate: 40000000 bytes were asked for, 37108864 of 67108864 are free"};
@@ -541,13 +547,14 @@ static void managed_memory(const void *arg)
     w.r = w.plugin->runtime;
     expect(!calls_create(&w) && !calls_allocate(&w, BP_SPACE_DEVICE, 30000000, &w.memory[0]) &&
                !of_pinned(&w),
-           "beginning: %s", heard);
+           "beginning: %s", error_text);
     status = calls_allocate(&w, BP_SPACE_MANAGED, 40000000, &w.memory[2]);
     expect(status == (given == 2 ? BP_ERR_MEMORY : BP_ERR_UNSUPPORTED) &&
-               strstr(heard, said[given]),
-           "it answers %d: %s", status, heard);
+               strstr(error_text, logged[given]),
+           "it answers %d: %s", status, error_text);
     status = calls_allocate(&w, BP_SPACE_MANAGED, 30000000, &w.memory[2]);
-    expect(status == (given == 2 ? BP_OK : BP_ERR_UNSUPPORTED), "it answers %d: %s", status, heard);
+    expect(status == (given == 2 ? BP_OK : BP_ERR_UNSUPPORTED), "it answers %d: %s", status,
+           error_text);
     world_end(&w);
     nothing_is_left("afterwards");
 }
@@ -566,15 +573,16 @@ static void waits_block(const void *arg)
     w.r = w.plugin->runtime, w.g = w.plugin->captures;
     for (int i = 0; i < 10; i++) {
         for (int k = 0; k < STEPS; k++)
-            expect(steps[k].run(&w) == BP_OK, "%s: %s", steps[k].name, heard);
+            expect(steps[k].run(&w) == BP_OK, "%s: %s", steps[k].name, error_text);
         spun = driver_spun(driver_path);
         if (block && !expect(!spun, "after turn %d the driver has spun %zu times", i, spun)) break;
     }
     expect(block || spun > 0, "the driver has not spun");
     world_end(&w);
-    expect(strcmp(arg, "maybe") ? !*heard
-                                : strstr(heard, "BP_SIM_WAIT is 'maybe': expected block") != NULL,
-           "it said: %s", heard);
+    expect(strcmp(arg, "maybe")
+               ? !*error_text
+               : strstr(error_text, "BP_SIM_WAIT is 'maybe': expected block") != NULL,
+           "it said: %s", error_text);
 }
 
 static double calls_seconds(void)
@@ -592,7 +600,7 @@ static void *launch_first(void *p)
     struct world *w = p;
     double start = calls_seconds();
 
-    expect(launch_count(w, &w->result) == BP_OK, "count: %s", heard);
+    expect(launch_count(w, &w->result) == BP_OK, "count: %s", error_text);
     expect(calls_seconds() - start >= 1, "the module was loaded in %.3f s",
            calls_seconds() - start);
     loaded = true;
@@ -611,11 +619,11 @@ static void events_while_a_module_is_loaded(const void *arg)
     setenv("BP_SIM_LOAD", "1000000", 1);
     expect(!world_make(&w, load(plugin_path)) && !calls_event(&w) && !calls_small(&w) &&
                !launch_gather(&w) && !calls_record(&w),
-           "beginning: %s", heard);
+           "beginning: %s", error_text);
     pthread_create(&thread, NULL, launch_first, &w);
     while (!loaded) {
         start = calls_seconds();
-        expect(calls_query(&w) == BP_OK, "query: %s", heard);
+        expect(calls_query(&w) == BP_OK, "query: %s", error_text);
         if (calls_seconds() - start > longest) longest = calls_seconds() - start;
         n++;
         usleep(1000);

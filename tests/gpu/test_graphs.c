@@ -14,7 +14,7 @@ static const char *plugin_path, *driver_path, *few;
 
 static void graphs_ok(enum bp_status status, const char *what)
 {
-    expect(status == BP_OK, "%s answers %d: %s", what, status, heard);
+    expect(status == BP_OK, "%s answers %d: %s", what, status, error_text);
 }
 
 static void index_is(struct world *w, int64_t third)
@@ -24,7 +24,7 @@ static void index_is(struct world *w, int64_t third)
     graphs_ok(put(w, w->index, index, sizeof index), "put");
 }
 
-static enum bp_status wait_stream(struct world *w)
+static enum bp_status graphs_wait(struct world *w)
 {
     return w->r->synchronize(w->self, 0, w->stream[0]);
 }
@@ -96,7 +96,7 @@ static void nothing_is_done_before_a_replay(const void *arg)
 
 /* The wait after each replay with a fault reports the fault, and no other wait does; recording
  * reports none. */
-static void faults_of_replays_are_told(const void *arg)
+static void faults_of_replays_are_reported(const void *arg)
 {
     struct world w;
 
@@ -104,17 +104,17 @@ static void faults_of_replays_are_told(const void *arg)
     graphs_begin(&w);
     index_is(&w, ELEMENTS);
     graphs_record(&w);
-    graphs_ok(wait_stream(&w), "after recording");
+    graphs_ok(graphs_wait(&w), "after recording");
     for (int i = 0; i < 3; i++) {
-        heard_nothing();
+        expect_no_error();
         graphs_replay(&w);
-        expect(wait_stream(&w) == BP_ERR_FAULT && strstr(heard, "sim_gather"), "replay %d: %s", i,
-               heard);
-        graphs_ok(wait_stream(&w), "once more");
+        expect(graphs_wait(&w) == BP_ERR_FAULT && strstr(error_text, "sim_gather"), "replay %d: %s",
+               i, error_text);
+        graphs_ok(graphs_wait(&w), "once more");
     }
     index_is(&w, 3);
     graphs_replay(&w);
-    graphs_ok(wait_stream(&w), "a replay that finds nothing");
+    graphs_ok(graphs_wait(&w), "a replay that finds nothing");
     graphs_end(&w);
 }
 
@@ -128,7 +128,7 @@ static void faults_before_a_capture_stay(const void *arg)
     index_is(&w, ELEMENTS);
     graphs_ok(launch_gather(&w), "gather");
     graphs_record(&w);
-    expect(wait_stream(&w) == BP_ERR_FAULT, "the launch before the capture: %s", heard);
+    expect(graphs_wait(&w) == BP_ERR_FAULT, "the launch before the capture: %s", error_text);
     graphs_end(&w);
 }
 
@@ -136,13 +136,13 @@ static void faults_before_a_capture_stay(const void *arg)
  * works afterwards. */
 static enum bp_status wait_for_it(struct world *w)
 {
-    return wait_stream(w);
+    return graphs_wait(w);
 }
 static enum bp_status wait_for_all(struct world *w)
 {
     return w->r->synchronize(w->self, 0, NULL);
 }
-static enum bp_status graphs_ask(struct world *w)
+static enum bp_status graphs_query(struct world *w)
 {
     graphs_ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
     return w->r->event_query(w->self, 0, w->event);
@@ -162,10 +162,10 @@ static void graphs_spoilt(const void *arg)
 {
     static const struct {
         enum bp_status (*run)(struct world *w);
-        const char *said;
+        const char *expected;
     } way[] = {{wait_for_it, " 900: "},
                {wait_for_all, " 900: "},
-               {graphs_ask, " 907: "},
+               {graphs_query, " 907: "},
                {follow_in, " 905: "},
                {follow_out, " 905: "}};
     struct world w;
@@ -175,12 +175,13 @@ static void graphs_spoilt(const void *arg)
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
         graphs_start(&w);
         graphs_ok(launch_gather(&w), "gather");
-        heard_nothing();
-        expect(way[i].run(&w) != BP_OK && strstr(heard, way[i].said), "way %zu: %s", i, heard);
+        expect_no_error();
+        expect(way[i].run(&w) != BP_OK && strstr(error_text, way[i].expected), "way %zu: %s", i,
+               error_text);
         expect(launch_gather(&w) != BP_OK, "way %zu: a launch is recorded", i);
         expect(w.g->capture_end(w.self, 0, w.stream[0], &w.recording) == BP_ERR_DEVICE &&
-                   strstr(heard, " 901: ") && !w.recording,
-               "way %zu: %s", i, heard);
+                   strstr(error_text, " 901: ") && !w.recording,
+               "way %zu: %s", i, error_text);
         index_is(&w, (int64_t)i + 1);
         graphs_ok(launch_gather(&w), "gather");
         third_is(&w, (int32_t)i + 1, "the stream afterwards");
@@ -274,14 +275,14 @@ static void not_while_the_device_is_waited_for(const void *arg)
         status = begin_until_refused(&w);
         pthread_join(thread, NULL);
     }
-    expect(status == BP_ERR_BUSY, "capture_begin answers %d: %s", status, heard);
+    expect(status == BP_ERR_BUSY, "capture_begin answers %d: %s", status, error_text);
     graphs_record(&w);
     graphs_end(&w);
 }
 
 static atomic_bool waited;
 
-static void *wait_elsewhere(void *p)
+static void *wait_in_thread(void *p)
 {
     struct world *w = p;
 
@@ -301,7 +302,7 @@ static void graphs_threads(const void *arg)
     (void)arg;
     graphs_begin(&w);
     graphs_start(&w);
-    pthread_create(&thread, NULL, wait_elsewhere, &w);
+    pthread_create(&thread, NULL, wait_in_thread, &w);
     usleep(20000);
     expect(!atomic_load(&waited), "the device was waited for in a capture");
     graphs_ok(launch_gather(&w), "gather");
@@ -321,8 +322,8 @@ static void not_with_this_driver(const void *arg)
     plugin_path = few;
     graphs_begin(&w);
     expect(w.g->capture_begin(w.self, 0, w.stream[0]) == BP_ERR_UNSUPPORTED &&
-               strstr(heard, "the driver has no function sim_graph_instantiate: a newer one"),
-           "it said: %s", heard);
+               strstr(error_text, "the driver has no function sim_graph_instantiate: a newer one"),
+           "it said: %s", error_text);
     graphs_ok(launch_gather(&w), "gather");
     third_is(&w, 3, "a launch");
     world_end(&w);
@@ -336,7 +337,7 @@ int main(int argc, char **argv)
     plugin_path = argv[1];
     driver_path = argv[2];
     run_case("nothing is done before a replay", nothing_is_done_before_a_replay, NULL);
-    run_case("faults of replays are told", faults_of_replays_are_told, NULL);
+    run_case("faults of replays are told", faults_of_replays_are_reported, NULL);
     run_case("faults before a capture stay", faults_before_a_capture_stay, NULL);
     run_case("calls that spoil a capture", graphs_spoilt, NULL);
     run_case("memory meanwhile", memory_meanwhile, NULL);

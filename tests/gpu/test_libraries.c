@@ -28,9 +28,9 @@ static void all_work(const void *arg)
     begin(&w);
     for (int twice = 0; twice < 2; twice++)
         for (int i = 0; i < RECIPES; i++)
-            expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, heard);
+            expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, error_text);
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* The caller's current context belongs to another device. */
@@ -43,7 +43,7 @@ static void caller_keeps_its_context(const void *arg)
     caller_begin(driver_path, 1);
     begin(&w);
     for (int i = 0; i < RECIPES; i++) {
-        expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, heard);
+        expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, error_text);
         caller_stays(recipes[i].row);
     }
     world_end(&w);
@@ -103,7 +103,7 @@ static void graphs_are_kept(const void *arg)
     begin(&w);
     for (int i = 1; i <= 18; i++) {
         r.shape[0][0] = r.shape[3][0] = i <= 9 ? i : 19 - i; /* 1 to 9, and back */
-        expect(plan_recipe(&w, &r, &workspace) == BP_OK, "plan %d: %s", i, heard);
+        expect(plan_recipe(&w, &r, &workspace) == BP_OK, "plan %d: %s", i, error_text);
         expect(workspace == (i < 18 ? 2048 : 1024), "plan %d: workspace %d", i, (int)workspace);
     }
     end(&w);
@@ -121,18 +121,18 @@ static void way_is_taken(const void *arg)
     if (way->lacks_graphs) setenv("BP_SIM_CUDNN", few_library, 1);
     setenv("BP_SIM_FAIL", way->failure, 1);
     begin(&w);
-    expect(plan_recipe(&w, r, &workspace) == BP_OK, "%s: %s", r->row, heard);
+    expect(plan_recipe(&w, r, &workspace) == BP_OK, "%s: %s", r->row, error_text);
     expect(workspace == way->workspace, "%s: workspace %d", r->row, (int)workspace);
     end(&w);
     begin(&w);
-    expect(run_recipe(&w, r) == WORKS, "%s: %s", r->row, heard);
+    expect(run_recipe(&w, r) == WORKS, "%s: %s", r->row, error_text);
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
     snprintf(failure, sizeof failure, "%scudnnBackendExecute:1:5000", way->failure);
     setenv("BP_SIM_FAIL", failure, 1);
     begin(&w);
     expect((run_recipe(&w, r) == WORKS) == !way->is_graph, "it is %sa graph: %s",
-           way->is_graph ? "not " : "", heard);
+           way->is_graph ? "not " : "", error_text);
     end(&w);
 }
 
@@ -173,19 +173,19 @@ static void libraries_fails(const void *arg)
         not_working++;
         if (!is_first_handle(f))
             expect(run_recipe(&w, &recipes[i]) == WORKS, "%s, done again: %s", recipes[i].row,
-                   heard);
+                   error_text);
     }
     end(&w);
-    if (!not_working && !*heard) exit(NOT_REACHED);
+    if (!not_working && !*error_text) exit(NOT_REACHED);
     snprintf(text, sizeof text, "sim:0: %s answers %d: a failure", f->call, f->code);
-    expect(strstr(heard, text) != NULL, "expected '%s', it said: %s", text, heard);
+    expect(strstr(error_text, text) != NULL, "expected '%s', it said: %s", text, error_text);
     expect(not_working <= 1 || is_first_handle(f), "%d rows did not work", not_working);
     unsetenv("BP_SIM_FAIL");
-    heard_nothing();
+    expect_no_error();
     begin(&again);
     for (int i = from; i < to; i++)
         expect(run_recipe(&again, &recipes[i]) == WORKS, "afterwards, %s: %s", recipes[i].row,
-               heard);
+               error_text);
     end(&again);
 }
 
@@ -214,7 +214,7 @@ static void has_nothing(const void *arg)
     expect(run_recipe(&w, &recipes[HIP]) == PASSED_OVER, "hipBLASLt works");
     expect(run_recipe(&w, &recipes[7]) == PASSED_OVER, "cuDNN works");
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* Work of a library fails on the device: the driver's error is reported, and the device is lost. */
@@ -229,7 +229,7 @@ static void work_fails(const void *arg)
     outcome = run_recipe(&w, &recipes[5]);
     expect(outcome == WORKS && unmet, "the copy of the result works");
     unmet = 0;
-    expect(w.r->synchronize(w.self, 0, NULL) == BP_ERR_DEVICE_LOST, "synchronize: %s", heard);
+    expect(w.r->synchronize(w.self, 0, NULL) == BP_ERR_DEVICE_LOST, "synchronize: %s", error_text);
     end(&w);
 }
 
@@ -242,8 +242,9 @@ static void device_is_lost(const void *arg)
     setenv("BP_SIM_FAIL", "cublasLtMatmul:1:13,memory_info:1:700", 1);
     begin(&w);
     expect(run_recipe(&w, &recipes[0]) == FAILS, "it works");
-    expect(strstr(heard, "sim_memory_info answers 700") && !strstr(heard, "cublasLtMatmul"),
-           "it said: %s", heard);
+    expect(strstr(error_text, "sim_memory_info answers 700") &&
+               !strstr(error_text, "cublasLtMatmul"),
+           "it said: %s", error_text);
     end(&w);
 }
 
@@ -261,13 +262,15 @@ static void is_off(const void *arg)
     begin(&w);
     for (int i = 0; i < 4; i++) {
         const struct bp_kernel *row = find_named(&w, rows[i]);
-        expect(w.plugin->kernels->usable(w.self, row) == BP_OK, "%s: %s", rows[i], heard);
+        expect(w.plugin->kernels->usable(w.self, row) == BP_OK, "%s: %s", rows[i], error_text);
         setenv(variables[i], "off", 1);
-        heard_nothing();
+        expect_no_error();
         expect(w.plugin->kernels->usable(w.self, row) == BP_ERR_UNSUPPORTED, "%s", rows[i]);
-        expect(strstr(heard, rows[i]) && strstr(heard, variables[i]), "it said: %s", heard);
+        expect(strstr(error_text, rows[i]) && strstr(error_text, variables[i]), "it said: %s",
+               error_text);
     }
-    expect(w.plugin->kernels->usable(w.self, find_named(&w, "sim_matmul")) == BP_OK, "%s", heard);
+    expect(w.plugin->kernels->usable(w.self, find_named(&w, "sim_matmul")) == BP_OK, "%s",
+           error_text);
     end(&w);
 }
 
@@ -285,18 +288,18 @@ static enum bp_status record_recipe(struct world *w, const struct recipe *r, voi
 
     make_views(&v, r);
     place_views(w, &v, r);
-    expect(write_inputs(w, &v, r), "%s: %s", r->row, heard);
-    expect(make_plan(w, r, &v, &plan) == BP_OK, "%s: %s", r->row, heard);
+    expect(write_inputs(w, &v, r), "%s: %s", r->row, error_text);
+    expect(make_plan(w, r, &v, &plan) == BP_OK, "%s: %s", r->row, error_text);
     launch.plan = plan.plan;
     launch.workspace_size = plan.workspace;
-    expect(w->g->capture_begin(w->self, 0, stream) == BP_OK, "%s", heard);
+    expect(w->g->capture_begin(w->self, 0, stream) == BP_OK, "%s", error_text);
     status = row->launch(&launch);
     if (status) {
         w->g->capture_abort(w->self, 0, stream);
     } else if (expect(w->g->capture_end(w->self, 0, stream, &w->recording) == BP_OK, "%s: %s",
-                      r->row, heard)) {
-        expect(w->g->replay(w->self, 0, w->recording, stream) == BP_OK, "%s", heard);
-        expect(w->r->synchronize(w->self, 0, stream) == BP_OK, "%s", heard);
+                      r->row, error_text)) {
+        expect(w->g->replay(w->self, 0, w->recording, stream) == BP_OK, "%s", error_text);
+        expect(w->r->synchronize(w->self, 0, stream) == BP_OK, "%s", error_text);
         compare(w, &v, r);
         w->g->recording_destroy(w->self, 0, w->recording);
         w->recording = NULL;
@@ -315,12 +318,12 @@ static void libraries_recorded(const void *arg)
     for (size_t i = 0; i < RECIPES; i++) {
         const struct bp_kernel *row = find_named(&w, recipes[i].row);
         expect(!(row->flags & BP_KERNEL_NO_CAPTURE), "%s", recipes[i].row);
-        expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, heard);
+        expect(run_recipe(&w, &recipes[i]) == WORKS, "%s: %s", recipes[i].row, error_text);
         expect(record_recipe(&w, &recipes[i], w.stream[0]) == BP_OK, "%s: %s", recipes[i].row,
-               heard);
+               error_text);
     }
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* The first launch on each of two streams is recorded. */
@@ -334,9 +337,9 @@ static void first_is_recorded(const void *arg)
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < STREAMS; k++)
             expect(record_recipe(&w, &recipes[recipe[i]], w.stream[k]) == BP_OK, "%s: %s",
-                   recipes[recipe[i]].row, heard);
+                   recipes[recipe[i]].row, error_text);
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* A library that a device has not used before is passed over while a stream is captured, and used
@@ -351,17 +354,17 @@ static void begins_in_a_capture(const void *arg)
     begin(&w);
     for (int i = 0; i < 3; i++) {
         const struct recipe *r = &recipes[recipe[i]];
-        expect(w.g->capture_begin(w.self, 0, w.stream[0]) == BP_OK, "%s", heard);
+        expect(w.g->capture_begin(w.self, 0, w.stream[0]) == BP_OK, "%s", error_text);
         expect(plan_recipe(&w, r, &workspace) == BP_ERR_UNSUPPORTED, "%s: it is used", r->row);
-        expect(strstr(told, "while a stream is captured") != NULL, "it said: %s", told);
-        heard_nothing();
-        expect(w.g->capture_end(w.self, 0, w.stream[0], &w.recording) == BP_OK, "%s", heard);
+        expect(strstr(log_text, "while a stream is captured") != NULL, "it said: %s", log_text);
+        expect_no_error();
+        expect(w.g->capture_end(w.self, 0, w.stream[0], &w.recording) == BP_OK, "%s", error_text);
         w.g->recording_destroy(w.self, 0, w.recording);
         w.recording = NULL;
-        expect(run_recipe(&w, r) == WORKS, "%s: %s", r->row, heard);
+        expect(run_recipe(&w, r) == WORKS, "%s: %s", r->row, error_text);
     }
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* A spare handle cannot be created: a message is logged, and the stream works without it. */
@@ -372,13 +375,14 @@ static void no_spare(const void *arg)
     (void)arg;
     setenv("BP_SIM_FAIL", "rocblas_create_handle:2:999", 1);
     begin(&w);
-    expect(record_recipe(&w, &recipes[5], w.stream[0]) == BP_OK, "%s", heard);
+    expect(record_recipe(&w, &recipes[5], w.stream[0]) == BP_OK, "%s", error_text);
     end(&w);
-    expect(strstr(heard, "rocblas_create_handle answers 999") != NULL, "it said: %s", heard);
+    expect(strstr(error_text, "rocblas_create_handle answers 999") != NULL, "it said: %s",
+           error_text);
 }
 
 /* rocBLAS reports how much memory a product needs, unless its query needs an address. */
-static void asks_for_memory(const void *arg)
+static void requests_workspace(const void *arg)
 {
     struct world w;
     uint64_t workspace;
@@ -386,13 +390,13 @@ static void asks_for_memory(const void *arg)
     (void)arg;
     setenv("BP_SIM_FAIL", "rocblas_gemm_strided_batched_ex:2:3", 1);
     begin(&w);
-    expect(plan_recipe(&w, &recipes[5], &workspace) == BP_OK, "%s", heard);
+    expect(plan_recipe(&w, &recipes[5], &workspace) == BP_OK, "%s", error_text);
     expect(workspace == 1024, "it wants %d bytes", (int)workspace);
-    expect(plan_recipe(&w, &recipes[5], &workspace) == BP_OK, "%s", heard);
+    expect(plan_recipe(&w, &recipes[5], &workspace) == BP_OK, "%s", error_text);
     expect(workspace == 32 << 20, "it wants %d bytes, not as much as rocBLAS takes by itself",
            (int)workspace);
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* With a version that cannot be given a workspace, products run, but cannot be recorded. */
@@ -403,11 +407,12 @@ static void cannot_be_recorded(const void *arg)
     (void)arg;
     setenv("BP_SIM_ROCBLAS", few_rocblas, 1);
     begin(&w);
-    expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", heard);
-    expect(!*heard, "it said: %s", heard);
+    expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", error_text);
+    expect(!*error_text, "it said: %s", error_text);
     expect(record_recipe(&w, &recipes[5], w.stream[0]) == BP_ERR_UNSUPPORTED, "it is recorded");
-    expect(strstr(heard, "no function rocblas_set_workspace") != NULL, "it said: %s", heard);
-    expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", heard);
+    expect(strstr(error_text, "no function rocblas_set_workspace") != NULL, "it said: %s",
+           error_text);
+    expect(run_recipe(&w, &recipes[5]) == WORKS, "%s", error_text);
     end(&w);
 }
 
@@ -424,13 +429,13 @@ static void can_only_wait(const void *arg)
     setenv("BP_SIM_NCCL", few_nccl, 1);
     begin(&w);
     ccl = w.plugin->ccl;
-    expect(!ccl->version(w.self, &version), "version: %s", heard);
-    expect(!ccl->unique_id(w.self, &id), "unique_id: %s", heard);
+    expect(!ccl->version(w.self, &version), "version: %s", error_text);
+    expect(!ccl->unique_id(w.self, &id), "unique_id: %s", error_text);
     expect(ccl->comm_begin(w.self, 0, &id, 0, 1, &comm) == BP_ERR_UNSUPPORTED, "it need not wait");
-    expect(!ccl->comm_create(w.self, 0, &id, 0, 1, &comm), "comm_create: %s", heard);
+    expect(!ccl->comm_create(w.self, 0, &id, 0, 1, &comm), "comm_create: %s", error_text);
     ccl->comm_destroy(w.self, comm);
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 static void is_in_path(const void *arg)
@@ -443,7 +448,7 @@ static void is_in_path(const void *arg)
                                                                  driver_path), driver_path);
     setenv("LD_LIBRARY_PATH", path, 1);
     begin(&w);
-    expect(run_recipe(&w, &recipes[0]) == WORKS, "%s", heard);
+    expect(run_recipe(&w, &recipes[0]) == WORKS, "%s", error_text);
     end(&w);
 }
 
@@ -462,11 +467,11 @@ static void lacks_functions(const void *arg)
         for (int i = 0; i < 4; i++)
             expect(run_recipe(&w, &recipes[recipe[i]]) == PASSED_OVER, "recipe %d", i);
     end(&w);
-    expect(strstr(heard, "has no function cublasLtCreate: its rows are passed over") != NULL &&
-               strstr(heard, "has no function hipblasLtCreate: its rows are passed over") &&
-               strstr(heard, "cuDNN cannot be opened: /dev/null") &&
-               strstr(heard, "rocBLAS cannot be opened: there is no"),
-           "it said: %s", heard);
+    expect(strstr(error_text, "has no function cublasLtCreate: its rows are passed over") != NULL &&
+               strstr(error_text, "has no function hipblasLtCreate: its rows are passed over") &&
+               strstr(error_text, "cuDNN cannot be opened: /dev/null") &&
+               strstr(error_text, "rocBLAS cannot be opened: there is no"),
+           "it said: %s", error_text);
 }
 
 /* Whether only cuDNN's graph interface can compute a recipe: pads that differ, and gradients of
@@ -477,7 +482,7 @@ static bool needs_graphs(int recipe)
 }
 
 /* A library that lacks only functions that the plugin does not need is used. */
-static void lacks_what_is_not_needed(const void *arg)
+static void runs_without_optional_functions(const void *arg)
 {
     struct world w;
 
@@ -486,9 +491,9 @@ static void lacks_what_is_not_needed(const void *arg)
     begin(&w);
     for (int i = 7; i < RECIPES; i++)
         expect(run_recipe(&w, &recipes[i]) == (needs_graphs(i) ? PASSED_OVER : WORKS), "%s: %s",
-               recipes[i].row, heard);
+               recipes[i].row, error_text);
     end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* TF32 has 11 bits: 1 + 2^-12 is 1. */
@@ -511,14 +516,14 @@ static void libraries_tf32(const void *arg)
         float got = 0;
         make_views(&v, &r);
         place_views(&w, &v, &r);
-        expect(row->prepare(w.self, &prep, &plan) == BP_OK, "%s", heard);
+        expect(row->prepare(w.self, &prep, &plan) == BP_OK, "%s", error_text);
         put(&w, (struct bp_memory){NULL, v.view[0].data}, fine, sizeof fine);
         put(&w, (struct bp_memory){NULL, v.view[1].data}, one, sizeof one);
         struct bp_launch l = {.self = w.self, .kernel = row, .plan = plan.plan, .in = v.at,
                               .out = v.at + 2, .n_in = 2, .n_out = 1, .attrs = &product,
                               .workspace = w.workspace.data, .workspace_size = plan.workspace,
                               .stream = w.stream[0]};
-        expect(row->launch(&l) == BP_OK, "%s", heard);
+        expect(row->launch(&l) == BP_OK, "%s", error_text);
         get(&w, &got, (struct bp_memory){NULL, v.view[2].data}, sizeof got);
         expect(got == (i ? 1 : fine[0]), "BP_SIM_TF32=%d: %.9g", i, (double)got);
         row->plan_destroy(w.self, row, plan.plan);
@@ -564,12 +569,12 @@ int main(int argc, char **argv)
     run_case("the first launch of a stream is recorded", first_is_recorded, NULL);
     run_case("a library that begins in a capture", begins_in_a_capture, NULL);
     run_case("no spare handle", no_spare, NULL);
-    run_case("memory that rocBLAS asks for", asks_for_memory, NULL);
+    run_case("memory that rocBLAS asks for", requests_workspace, NULL);
     run_case("a rocBLAS that cannot be recorded", cannot_be_recorded, NULL);
     run_case("an NCCL that can only wait", can_only_wait, NULL);
     run_case("libraries in LD_LIBRARY_PATH", is_in_path, NULL);
     run_case("libraries that lack functions", lacks_functions, NULL);
-    run_case("a library that lacks what is not needed", lacks_what_is_not_needed, NULL);
+    run_case("a library that lacks what is not needed", runs_without_optional_functions, NULL);
     run_case("TF32", libraries_tf32, NULL);
     return cases_end();
 }

@@ -280,7 +280,7 @@ static void *wait_for_device(void *arg)
     return NULL;
 }
 
-static void *ask_and_take(void *arg)
+static void *query_and_take(void *arg)
 {
     struct busy *b = arg;
     struct bp_stream *stream;
@@ -304,7 +304,7 @@ static void *ask_and_take(void *arg)
  * moment in which no thread waits is random: rounds are added until one program has. */
 static void waited_for(const void *arg)
 {
-    static void *(*const body[])(void *) = {wait_for_stream, wait_for_device, ask_and_take};
+    static void *(*const body[])(void *) = {wait_for_stream, wait_for_device, query_and_take};
     pthread_t thread[3];
     struct busy b = {0};
     struct place p;

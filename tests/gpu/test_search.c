@@ -24,7 +24,7 @@
 
 enum { PATH = 512 };
 static char **argument;
-static const char *plugin_path, *driver_path, *elsewhere, *cudnn_path, *broken_path, *gone_path;
+static const char *plugin_path, *driver_path, *other_path, *cudnn_path, *broken_path, *gone_path;
 static char folder[PATH / 2]; /* the temporary folder with all files */
 
 /* ---- files ---- */
@@ -74,7 +74,7 @@ static void search_begin(struct world *w, const char *path)
 {
     enum bp_status status = world_make(w, load(path));
 
-    expect(status == BP_OK, "world_make answers %d: %s", status, heard);
+    expect(status == BP_OK, "world_make answers %d: %s", status, error_text);
 }
 
 /* The driver is in a folder of the target, and the loader finds none. arg: the part of its path
@@ -85,7 +85,7 @@ static void driver_in_a_folder(const void *arg)
     struct world w;
 
     search_copy(path, driver_path, arg, DRIVER_NAME);
-    search_begin(&w, elsewhere);
+    search_begin(&w, other_path);
     expect(is_loaded(path), "%s is not used", path);
     world_end(&w);
 }
@@ -98,7 +98,7 @@ static void drivers_of_two_versions(const void *arg)
     (void)arg;
     search_copy(new, driver_path, "rocm-10.1/lib", DRIVER_NAME);
     search_copy(old, driver_path, "rocm-7.2/lib", DRIVER_NAME);
-    search_begin(&w, elsewhere);
+    search_begin(&w, other_path);
     expect(is_loaded(new) && !is_loaded(old), "the older one is used");
     world_end(&w);
 }
@@ -111,7 +111,7 @@ static void driver_by_its_setting(const void *arg)
     (void)arg;
     search_copy(other, driver_path, "rocm/lib", DRIVER_NAME);
     setenv("BP_SIM_DRIVER", search_copy(path, driver_path, "chosen", "driver.so"), 1);
-    search_begin(&w, elsewhere);
+    search_begin(&w, other_path);
     expect(is_loaded(path) && !is_loaded(other), "%s is not used", path);
     world_end(&w);
 }
@@ -129,10 +129,11 @@ static void search_refused(const struct refusal *r)
     enum bp_status status;
 
     if (r->setting) setenv("BP_SIM_DRIVER", r->setting, 1);
-    status = load(elsewhere)->create(host(), &self);
-    expect(status == r->status && !self, "create answers %d: %s", status, heard);
+    status = load(other_path)->create(host(), &self);
+    expect(status == r->status && !self, "create answers %d: %s", status, error_text);
     for (int i = 0; i < 4 && r->text[i]; i++)
-        expect(strstr(heard, r->text[i]) != NULL, "'%s' is not in: %s", r->text[i], heard);
+        expect(strstr(error_text, r->text[i]) != NULL, "'%s' is not in: %s", r->text[i],
+               error_text);
     expect(!host_live, "something is left");
 }
 
@@ -232,9 +233,9 @@ static void plan_conv(struct world *w)
     struct bp_prep prep = {.size = sizeof prep, .kernel = row, .in = at, .out = at + 3,
                            .in_at = port, .out_at = port, .n_in = 3, .n_out = 1, .attrs = &conv,
                            .width = 1};
-    expect(w->plugin->kernels->usable(w->self, row) == BP_OK, "usable: %s", heard);
+    expect(w->plugin->kernels->usable(w->self, row) == BP_OK, "usable: %s", error_text);
     status = row->prepare(w->self, &prep, &plan);
-    if (expect(status == BP_OK, "prepare answers %d: %s", status, heard))
+    if (expect(status == BP_OK, "prepare answers %d: %s", status, error_text))
         row->plan_destroy(w->self, row, plan.plan);
 }
 
@@ -248,11 +249,11 @@ static void expect_cudnn(const char *plugin, const char *path)
     snprintf(text, sizeof text, "sim: cuDNN: version 91900, %s\n", path);
     search_begin(&w, plugin);
     plan_conv(&w);
-    expect(!strcmp(told, text), "expected '%s', it told: %s", text, told);
+    expect(!strcmp(log_text, text), "expected '%s', it told: %s", text, log_text);
     plan_conv(&w);
-    expect(!strcmp(told, text), "it told once more: %s", told);
+    expect(!strcmp(log_text, text), "it told once more: %s", log_text);
     world_end(&w);
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
 }
 
 /* A library that the process has loaded is used, although there are others in a folder and in
@@ -300,7 +301,7 @@ static void library_in_a_folder(const void *arg)
     search_copy(path, cudnn_path, part, CUDNN_NAME);
     snprintf(part, sizeof part, "%s/%s", folder, p->root);
     setenv(p->variable, part, 1);
-    expect_cudnn(elsewhere, path);
+    expect_cudnn(other_path, path);
 }
 
 /* A folder that is not absolute is ignored. */
@@ -314,7 +315,7 @@ static void library_in_no_folder(const void *arg)
     search_copy(path, cudnn_path, "conda/lib", CUDNN_NAME);
     expect(!chdir(folder), "chdir");
     setenv("CONDA_PREFIX", "conda", 1);
-    search_begin(&w, elsewhere);
+    search_begin(&w, other_path);
     expect(w.plugin->kernels->usable(w.self, find_named(&w, "sim_conv_f32_cudnn")) ==
                BP_ERR_UNSUPPORTED, "it is found");
     world_end(&w);
@@ -329,7 +330,7 @@ static void driver_by_the_loader(const char *there)
 
     snprintf(path, sizeof path, "%s/" DRIVER_NAME, there);
     search_copy(other, driver_path, "rocm/lib", DRIVER_NAME);
-    search_begin(&w, elsewhere);
+    search_begin(&w, other_path);
     expect(is_loaded(path) && !is_loaded(other), "%s is not used", path);
     world_end(&w);
 }
@@ -340,7 +341,7 @@ static void library_by_the_loader(const char *there)
 
     setenv("BP_SIM_DRIVER", driver_path, 1);
     snprintf(path, sizeof path, "%s/" CUDNN_NAME, there);
-    expect_cudnn(elsewhere, path);
+    expect_cudnn(other_path, path);
 }
 
 static const struct of_loader {
@@ -394,7 +395,7 @@ int main(int argc, char **argv)
     argument = argv;
     plugin_path = argv[1];
     driver_path = argv[2];
-    elsewhere = argv[3];
+    other_path = argv[3];
     cudnn_path = argv[4];
     broken_path = argv[5];
     gone_path = argv[6];

@@ -15,7 +15,7 @@ static const char *plugin_path, *driver_path, *without, *old, *broken, *as_cuda,
 
 static void words_ok(enum bp_status status, const char *what)
 {
-    expect(status == BP_OK, "%s answers %d: %s", what, status, heard);
+    expect(status == BP_OK, "%s answers %d: %s", what, status, error_text);
 }
 
 static void words_begin(struct world *w)
@@ -41,7 +41,7 @@ static void index_is(struct world *w, int64_t third)
     words_ok(put(w, w->index, index, sizeof index), "put");
 }
 
-static enum bp_status wait_stream(struct world *w)
+static enum bp_status words_wait(struct world *w)
 {
     return w->r->synchronize(w->self, 0, w->stream[0]);
 }
@@ -62,7 +62,7 @@ static void words_mark(struct world *w)
     if (!w->event) words_ok(w->r->event_create(w->self, 0, &w->event), "event_create");
     words_ok(w->r->event_record(w->self, 0, w->stream[0], w->event), "event_record");
 }
-static enum bp_status wait_event(struct world *w)
+static enum bp_status words_wait_event(struct world *w)
 {
     words_mark(w);
     return w->r->event_wait(w->self, 0, w->event, UINT64_C(30000000000));
@@ -72,7 +72,7 @@ static enum bp_status wait_event_for_ever(struct world *w)
     words_mark(w);
     return w->r->event_wait(w->self, 0, w->event, UINT64_MAX);
 }
-static enum bp_status query_event(struct world *w)
+static enum bp_status words_query_event(struct world *w)
 {
     enum bp_status status;
 
@@ -83,7 +83,7 @@ static enum bp_status query_event(struct world *w)
 
 enum { WAYS = 6 };
 static enum bp_status (*const wait[WAYS])(struct world *w) = {
-    wait_stream, wait_device, wait_copy, wait_event, wait_event_for_ever, query_event};
+    words_wait, wait_device, wait_copy, words_wait_event, wait_event_for_ever, words_query_event};
 
 /* Of three launches the second has a fault; of two launches with a fault, the first is reported. */
 static void faults_name_their_row(const void *arg)
@@ -99,21 +99,21 @@ static void faults_name_their_row(const void *arg)
         words_ok(launch_select(&w), "index_select");
         index_is(&w, 3);
         words_ok(launch_gather(&w), "gather");
-        heard_nothing();
+        expect_no_error();
         expect(wait[i](&w) == BP_ERR_FAULT, "way %d tells of nothing", i);
-        expect(strstr(heard, "kernel sim_index_select found bad values") != NULL, "it said: %s",
-               heard);
+        expect(strstr(error_text, "kernel sim_index_select found bad values") != NULL,
+               "it said: %s", error_text);
         words_ok(wait[i](&w), "once more");
     }
     index_is(&w, ELEMENTS);
     for (int turn = 0; turn < 2; turn++) {
         words_ok(turn ? launch_gather(&w) : launch_select(&w), "the first");
         words_ok(turn ? launch_select(&w) : launch_gather(&w), "the second");
-        heard_nothing();
-        expect(wait_stream(&w) == BP_ERR_FAULT, "nothing is told");
-        expect(strstr(heard, turn ? "sim_gather" : "sim_index_select") != NULL, "it said: %s",
-               heard);
-        words_ok(wait_stream(&w), "once more");
+        expect_no_error();
+        expect(words_wait(&w) == BP_ERR_FAULT, "nothing is told");
+        expect(strstr(error_text, turn ? "sim_gather" : "sim_index_select") != NULL, "it said: %s",
+               error_text);
+        words_ok(words_wait(&w), "once more");
     }
     words_end(&w);
 }
@@ -135,7 +135,7 @@ static void let_it_run(struct world *w)
 }
 
 /* An event reports only faults from before it; a later fault may come from the same row. */
-static void marks_tell_what_was_before(const void *arg)
+static void marks_order_failures(const void *arg)
 {
     struct world w;
 
@@ -152,7 +152,7 @@ static void marks_tell_what_was_before(const void *arg)
         words_ok(launch_gather(&w), "gather");
         let_it_run(&w);
         words_ok(w.r->event_query(w.self, 0, w.event), "a mark before the fault");
-        expect(wait_stream(&w) == BP_ERR_FAULT, "the stream tells of nothing");
+        expect(words_wait(&w) == BP_ERR_FAULT, "the stream tells of nothing");
         words_ok(w.r->event_query(w.self, 0, w.event), "the mark once more");
     }
     words_end(&w);
@@ -174,11 +174,11 @@ static void marks_of_a_stream_that_is_gone(const void *arg)
     words_ok(launch_gather(&w), "gather");
     let_it_run(&w);
     words_ok(w.r->event_wait(w.self, 0, w.event, UINT64_MAX), "event_wait");
-    expect(wait_stream(&w) == BP_ERR_FAULT, "the new stream tells of nothing");
+    expect(words_wait(&w) == BP_ERR_FAULT, "the new stream tells of nothing");
     words_end(&w);
 }
 
-static void faults_are_told_once(const void *arg)
+static void faults_are_reported_once(const void *arg)
 {
     struct world w;
 
@@ -188,12 +188,12 @@ static void faults_are_told_once(const void *arg)
         enum bp_status status;
         index_is(&w, ELEMENTS);
         words_ok(launch_gather(&w), "gather");
-        heard_nothing();
+        expect_no_error();
         status = wait[i](&w);
         expect(status == BP_ERR_FAULT, "way %d answers %d", i, status);
-        expect(strstr(heard, "sim:0: ") && strstr(heard, "kernel sim_gather found") &&
-                   strstr(heard, "(code 1)"),
-               "it said: %s", heard);
+        expect(strstr(error_text, "sim:0: ") && strstr(error_text, "kernel sim_gather found") &&
+                   strstr(error_text, "(code 1)"),
+               "it said: %s", error_text);
         words_ok(wait[i](&w), "once more");
         index_is(&w, 3);
         words_ok(launch_gather(&w), "gather");
@@ -212,7 +212,7 @@ static void faults_are_of_their_stream(const void *arg)
     words_begin(&w);
     index_is(&w, -ELEMENTS - 1);
     words_ok(launch_gather(&w), "gather");
-    words_ok(wait_stream(&w) == BP_ERR_FAULT ? BP_OK : BP_ERR_INTERNAL,
+    words_ok(words_wait(&w) == BP_ERR_FAULT ? BP_OK : BP_ERR_INTERNAL,
              "a fault of a negative index");
     words_ok(launch_gather(&w), "gather");
     words_ok(w.r->synchronize(w.self, 0, w.stream[1]), "another stream");
@@ -264,7 +264,7 @@ static void results_while_others_wait(const void *arg)
     for (int i = 0; i < 300 && !unmet; i++) {
         int64_t result = -1;
         words_ok(launch_count(&w, &result), "count");
-        words_ok(wait_stream(&w), "wait");
+        words_ok(words_wait(&w), "wait");
         expect(result == 1, "turn %d: the result is %" PRId64, i, result);
     }
     enough = true;
@@ -286,7 +286,7 @@ static void results_of_a_failed_launch(const void *arg)
         index_is(&w, 3);
         expect(launch_count(&w, &result) == BP_ERR_DEVICE, "the launch works");
         words_ok(launch_count(&w, &other), "count");
-        words_ok(wait_stream(&w), "wait");
+        words_ok(words_wait(&w), "wait");
         expect(result == -1, "the result is %" PRId64, result);
         expect(other == 1, "the other result is %" PRId64, other);
         words_end(&w);
@@ -305,12 +305,12 @@ static void more_results_than_places(const void *arg)
     for (int i = 0; i < 100; i++) result[i] = -1;
     while (n < 100 && launch_count(&w, &result[n]) == BP_OK) n++;
     expect(n > 9 && n < 100, "%d results wait", n);
-    expect(strstr(heard, "results wait for their stream") != NULL, "it said: %s", heard);
-    words_ok(wait_stream(&w), "wait");
+    expect(strstr(error_text, "results wait for their stream") != NULL, "it said: %s", error_text);
+    words_ok(words_wait(&w), "wait");
     for (int i = 0; i < n; i++) expect(result[i] == 1, "result %d is %" PRId64, i, result[i]);
     expect(result[n] == -1, "the one without a place is %" PRId64, result[n]);
     words_ok(launch_count(&w, &result[n]), "count");
-    words_ok(wait_stream(&w), "wait");
+    words_ok(words_wait(&w), "wait");
     expect(result[n] == 1, "the last result is %" PRId64, result[n]);
     words_end(&w);
 }
@@ -328,12 +328,12 @@ static void words_deadlines(const void *arg)
         w.r->copy_within(w.self, 0, w.stream[0],
                          &(struct bp_copy){NULL, w.y.data, NULL, w.x.data, 64});
     words_ok(w.r->event_record(w.self, 0, w.stream[0], w.event), "event_record");
-    heard_nothing();
+    expect_no_error();
     expect(w.r->event_query(w.self, 0, w.event) == BP_ERR_NOT_READY, "it is there at once");
-    expect(!*heard, "it said: %s", heard);
+    expect(!*error_text, "it said: %s", error_text);
     status = w.r->event_wait(w.self, 0, w.event, 1);
-    expect(status == BP_ERR_TIMEOUT && strstr(heard, "not reached after 0.000 s"),
-           "a wait of 1 ns answers %d: %s", status, heard);
+    expect(status == BP_ERR_TIMEOUT && strstr(error_text, "not reached after 0.000 s"),
+           "a wait of 1 ns answers %d: %s", status, error_text);
     words_ok(w.r->event_wait(w.self, 0, w.event, UINT64_C(30000000000)), "event_wait");
     words_ok(w.r->event_query(w.self, 0, w.event), "event_query");
     words_end(&w);
@@ -352,11 +352,12 @@ static void words_exhaustion(const void *arg)
     words_begin(&w);
     for (uint32_t space = 0; space < 3; space++) {
         char text[96];
-        heard_nothing();
+        expect_no_error();
         expect(w.r->memory_allocate(w.self, 0, space, 2097152, &memory) == BP_ERR_MEMORY,
                "space %u", space);
         snprintf(text, sizeof text, "sim:0: %s: 2097152 bytes were asked for, ", call[space]);
-        expect(strstr(heard, text) && strstr(heard, " of 1048576 are free"), "it said: %s", heard);
+        expect(strstr(error_text, text) && strstr(error_text, " of 1048576 are free"),
+               "it said: %s", error_text);
     }
     expect(w.r->memory_allocate(w.self, 0, 3, 64, &memory) == BP_ERR_UNSUPPORTED, "space 3");
     expect(!memory.data, "a failed allocation has an address");
@@ -400,19 +401,19 @@ static void loses_the_device(const void *arg)
             snprintf(text, sizeof text, "%s:%d", waits[way], codes[i]);
             setenv("BP_SIM_FAIL", text, 1);
             words_ok(world_make(&w, load(plugin_path)), "world_make");
-            heard_nothing();
+            expect_no_error();
             status = wait[way](&w);
             snprintf(text, sizeof text, "answers %d: ", codes[i]);
-            expect(status == BP_ERR_DEVICE_LOST && strstr(heard, text),
-                   "%s:%d is %d: %s", waits[way], codes[i], status, heard);
-            expect(!strstr(heard, "without a name"), "it said: %s", heard);
+            expect(status == BP_ERR_DEVICE_LOST && strstr(error_text, text), "%s:%d is %d: %s",
+                   waits[way], codes[i], status, error_text);
+            expect(!strstr(error_text, "without a name"), "it said: %s", error_text);
             words_end(&w);
         }
 }
 
 /* The advice after the loss of a device: with cuda's target, to start the process again. The
  * simulator's device can be opened again, so its message has no advice. */
-static void what_helps(const void *arg)
+static void failure_hints(const void *arg)
 {
     const char *const paths[] = {plugin_path, as_cuda};
 
@@ -422,10 +423,11 @@ static void what_helps(const void *arg)
     for (int i = 0; i < 2; i++) {
         struct world w;
         words_ok(world_make(&w, load(paths[i])), "world_make");
-        heard_nothing();
-        expect(wait_stream(&w) == BP_ERR_DEVICE_LOST, "it said: %s", heard);
-        expect(strstr(heard, i ? "used an address that is none; start the process again\n"
-                               : "used an address that is none\n") != NULL, "it said: %s", heard);
+        expect_no_error();
+        expect(words_wait(&w) == BP_ERR_DEVICE_LOST, "it said: %s", error_text);
+        expect(strstr(error_text, i ? "used an address that is none; start the process again\n"
+                                    : "used an address that is none\n") != NULL,
+               "it said: %s", error_text);
         words_end(&w);
     }
 }
@@ -457,10 +459,11 @@ static void ptx_is_not_compiled(const void *arg)
             snprintf(text, sizeof text, "module_load:1:%d", codes[i].code);
             setenv("BP_SIM_FAIL", text, 1);
             words_ok(world_make(&w, load(cuda ? as_cuda : plugin_path)), "world_make");
-            heard_nothing();
+            expect_no_error();
             expect(launch_gather(&w) == BP_ERR_DEVICE, "the launch works");
-            expect(!strstr(heard, codes[i].help) == !cuda && strstr(heard, "module_load answers"),
-                   "%s: it said: %s", text, heard);
+            expect(!strstr(error_text, codes[i].help) == !cuda &&
+                       strstr(error_text, "module_load answers"),
+                   "%s: it said: %s", text, error_text);
             words_end(&w);
         }
 }
@@ -474,8 +477,9 @@ static void unknown_errors(const void *arg)
     (void)arg;
     setenv("BP_SIM_FAIL", "memory_info:1:999", 1);
     words_begin(&w);
-    expect(w.r->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE, "it said: %s", heard);
-    expect(strstr(heard, "an unknown error of the driver") != NULL, "it said: %s", heard);
+    expect(w.r->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE, "it said: %s",
+           error_text);
+    expect(strstr(error_text, "an unknown error of the driver") != NULL, "it said: %s", error_text);
     words_end(&w);
 }
 
@@ -490,9 +494,9 @@ static void shutting_down(const void *arg)
     for (int i = 0; i < 2; i++) {
         setenv("BP_SIM_FAIL", fail[i], 1);
         words_begin(&w);
-        heard_nothing();
+        expect_no_error();
         words_end(&w);
-        expect(!*heard == !i, "%s: it said: %s", fail[i], heard);
+        expect(!*error_text == !i, "%s: it said: %s", fail[i], error_text);
     }
 }
 
@@ -510,9 +514,9 @@ static void words_of_the_driver(const void *arg)
         struct world w;
         setenv("BP_SIM_FAIL", fail[i], 1);
         words_begin(&w);
-        heard_nothing();
+        expect_no_error();
         expect(w.r->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE, "it works");
-        expect(!strcmp(heard, text[i]), "it said: %s", heard);
+        expect(!strcmp(error_text, text[i]), "it said: %s", error_text);
         words_end(&w);
     }
 }
@@ -526,12 +530,12 @@ static void without_words(const void *arg)
     (void)arg;
     setenv("BP_SIM_FAIL", "memory_info:1:990", 1);
     setenv("BP_SIM_WAIT", "block", 1);
-    if (!expect(w.plugin->create(host(), &w.self) == BP_OK, "create: %s", heard)) return;
+    if (!expect(w.plugin->create(host(), &w.self) == BP_OK, "create: %s", error_text)) return;
     expect(w.plugin->runtime->memory_info(w.self, 0, &free_bytes, &total) == BP_ERR_DEVICE,
            "it works");
-    expect(strstr(heard, "no function sim_context_flags: only waits for events sleep\n") &&
-               strstr(heard, "sim:0: sim_memory_info answers 990: an error without a name\n"),
-           "it said: %s", heard);
+    expect(strstr(error_text, "no function sim_context_flags: only waits for events sleep\n") &&
+               strstr(error_text, "sim:0: sim_memory_info answers 990: an error without a name\n"),
+           "it said: %s", error_text);
     w.plugin->destroy(w.self);
 }
 
@@ -551,7 +555,7 @@ static void words_absent(const void *arg)
     if (a->variable) setenv(a->variable, a->value, 1);
     status = plugin->create(host(), &self);
     expect(status == a->status && !self, "create answers %d", status);
-    expect(strstr(heard, a->text) != NULL, "it said: %s", heard);
+    expect(strstr(error_text, a->text) != NULL, "it said: %s", error_text);
     expect(!host_live, "something is left");
 }
 
@@ -565,9 +569,9 @@ int main(int argc, char **argv)
     without = argv[5];
     few = argv[6];
     as_cuda = argv[7];
-    run_case("faults are told once, by each way to wait", faults_are_told_once, NULL);
+    run_case("faults are told once, by each way to wait", faults_are_reported_once, NULL);
     run_case("faults name their row", faults_name_their_row, NULL);
-    run_case("marks tell what was before them", marks_tell_what_was_before, NULL);
+    run_case("marks tell what was before them", marks_order_failures, NULL);
     run_case("marks of a stream that is gone", marks_of_a_stream_that_is_gone, NULL);
     run_case("faults are of their stream", faults_are_of_their_stream, NULL);
     run_case("results come with the wait", results_come_with_the_wait, &wait[0]);
@@ -596,7 +600,7 @@ int main(int argc, char **argv)
              &(struct absence){plugin_path, "BP_SIM_FAIL", "initialise:1:34", BP_ERR_ABSENT,
                                "sim_initialise answers 34: the library is a stub"});
     run_case("failures that lose the device", loses_the_device, NULL);
-    run_case("what helps when the device is lost", what_helps, NULL);
+    run_case("what helps when the device is lost", failure_hints, NULL);
     run_case("PTX that is not compiled", ptx_is_not_compiled, NULL);
     run_case("unknown errors", unknown_errors, NULL);
     run_case("errors in words of the driver", words_of_the_driver, NULL);

@@ -51,8 +51,8 @@ STRESS = [
      "libcpu_f32_math.a.p/entries_scan.c", "stress/cumsum/f32/deep*"),
     # Of 2^31 elements and more 31 bits.
     ("sizes of copies have 31 bits", "plugins/cpu/copy.c",
-     "cpu_copy_past(self, copy->dst, copy->src, (size_t)copy->size);",
-     "cpu_copy_past(self, copy->dst, copy->src, (size_t)copy->size & 0x7fffffff);",
+     "cpu_copy_nt(self, copy->dst, copy->src, (size_t)copy->size);",
+     "cpu_copy_nt(self, copy->dst, copy->src, (size_t)copy->size & 0x7fffffff);",
      "bp_cpu.so.p/copy.c", "stress/large/copy"),
     ("elements behind 2^31 are not visited", WALK[0], WALK[1], "int64_t count = blocks->walk->count & 0x7fffffff;", WALK[3],
      "stress/large/add"),

@@ -61,7 +61,7 @@ Test(model, product_is_a_graph)
 
 Test(model, open_extents_take_any)
 {
-    struct bp_model_info said = {.size = sizeof said};
+    struct bp_model_info missing = {.size = sizeof missing};
     const int64_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct bp_model_port port = {.size = sizeof port};
     struct fixture f = fixture_init();
@@ -85,12 +85,12 @@ Test(model, open_extents_take_any)
     cr_expect_eq(bp_model_run(model, f.stream, &x, 1, &y, 1), BP_ERR_INVALID);
     cr_expect(strstr(bp_error_message(), "node y (Reshape)"), "%s", bp_error_message());
     bp_tensor_destroy(x);
-    OK(bp_model_get_info(model, &said));
-    cr_expect_str_eq(said.reason, "it failed");
+    OK(bp_model_get_info(model, &missing));
+    cr_expect_str_eq(missing.reason, "it failed");
     x = tensor_of(&f, BP_I64, 2, (const int64_t[]){2, 2}, data);
     OK(bp_model_run(model, f.stream, &x, 1, &y, 1));
-    OK(bp_model_get_info(model, &said));
-    cr_expect(!strstr(said.reason, "failed"), "%s", said.reason);
+    OK(bp_model_get_info(model, &missing));
+    cr_expect(!strstr(missing.reason, "failed"), "%s", missing.reason);
     bp_tensor_destroy(y);
     bp_tensor_destroy(x);
     x = tensor_of(&f, BP_I64, 1, (const int64_t[]){8}, data);
@@ -286,7 +286,7 @@ Test(model, nested_without_end)
 
 #define REFUSED(bytes, status, word) model_refused(&f, bytes, sizeof bytes - 1, status, word)
 
-Test(model, what_is_no_model)
+Test(model, files_that_are_no_models)
 {
     struct fixture f = fixture_init();
 

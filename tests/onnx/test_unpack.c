@@ -22,7 +22,7 @@ static enum bp_status unpack_file(const char *data, size_t size, Onnx__ModelProt
     return onnx_unpack(&onnx__model_proto__descriptor, data, size, "model", out);
 }
 
-Test(unpack_file, short_memory_is_told_as_that)
+Test(unpack_file, short_memory_is_reported)
 {
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
         Onnx__ModelProto *model = NULL;
@@ -43,7 +43,7 @@ Test(unpack_file, short_memory_is_told_as_that)
 }
 
 /* A string that is no message of the field's type is reported as wrong, not as lack of memory. */
-Test(unpack_file, wrong_bytes_are_told_as_that)
+Test(unpack_file, wrong_bytes_are_reported)
 {
     Onnx__ModelProto *model = NULL;
 

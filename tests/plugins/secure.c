@@ -19,7 +19,7 @@ enum {
     FOUND = 1,
     SECURE = 2,
     WRONG = 64,
-    NOBODY = 65534
+    NO_RANK = 65534
 };
 
 /* In the copy: the exit status has SECURE if the process is set-uid, and FOUND if it found the
@@ -52,7 +52,7 @@ static int secure_run(const char *program)
         setenv("BP_PLUGINS", "h_good", 1);
         /* LeakSanitizer traces its own process, which the kernel forbids for a set-uid process. */
         setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
-        if (setgid(NOBODY) || setuid(NOBODY)) _exit(WRONG);
+        if (setgid(NO_RANK) || setuid(NO_RANK)) _exit(WRONG);
         execl(program, program, "report", (char *)NULL);
         _exit(WRONG);
     }
@@ -74,12 +74,12 @@ static bool copy_self(const char *path)
 }
 
 /* Whether this process can become another user; if not, errno has the reason. */
-static bool can_become_nobody(void)
+static bool can_change_user(void)
 {
     int status = EAGAIN;
     pid_t pid = fork();
 
-    if (!pid) _exit(setgid(NOBODY) || setuid(NOBODY) ? errno : 0);
+    if (!pid) _exit(setgid(NO_RANK) || setuid(NO_RANK) ? errno : 0);
     if (pid > 0) waitpid(pid, &status, 0);
     errno = WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
     return !errno;
@@ -92,7 +92,7 @@ static const char *why_not(void)
     struct statvfs files;
 
     if (geteuid() != 0) return "only root can make a set-uid program and become another user";
-    if (!can_become_nobody()) {
+    if (!can_change_user()) {
         snprintf(text, sizeof text, "root cannot become another user: %s", strerror(errno));
         return text;
     }

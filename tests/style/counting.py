@@ -86,7 +86,7 @@ def gpus_without_plugins():
     return (r.count.passed, r.count.failed, r.count.skipped) if told else None
 
 
-def what_a_standin_said(lines, outcomes):
+def report_of_standin(lines, outcomes):
     """(passed, failed, skipped) of a step of a GPU plugin whose stand-in wrote so, and how often it is printed."""
     def execute(_run, _kind, *command, **more):
         with open(command[command.index("--json") + 1], "w", encoding="utf-8") as f:
@@ -185,9 +185,9 @@ CHECKS = {
     "a device that lacks too much of it": lambda: of_pairs(100, 94) == (0, 1, 0),
     "a device whose cases of it fail": lambda: of_pairs(100, 100, bad=6) == (0, 1, 0),
     "plugins of GPUs that are not built": lambda: gpus_without_plugins() == (0, 1, 1),
-    "what a stand-in said of a case that fails": lambda: what_a_standin_said("stand-in: twice\n" * 2, ["pass", "fail"]) == (1, 2, 0, 1),
-    "what a stand-in refused and no case noticed": lambda: what_a_standin_said("stand-in: twice\n", ["pass"]) == (1, 1, 0, 1),
-    "a stand-in that refused nothing": lambda: what_a_standin_said("", ["pass"]) == (1, 0, 0, 0),
+    "what a stand-in said of a case that fails": lambda: report_of_standin("stand-in: twice\n" * 2, ["pass", "fail"]) == (1, 2, 0, 1),
+    "what a stand-in refused and no case noticed": lambda: report_of_standin("stand-in: twice\n", ["pass"]) == (1, 1, 0, 1),
+    "a stand-in that refused nothing": lambda: report_of_standin("", ["pass"]) == (1, 0, 0, 0),
     "nothing of cpu's": lambda: of_pairs(0, 0) == (0, 1, 0),
     "libFuzzer without a finding": lambda: of_libfuzzer(0, TRIED) == (1, 0, 0),
     "libFuzzer with a finding": lambda: of_libfuzzer(77, TRIED) == (0, 1, 0),

@@ -15,7 +15,7 @@ enum { THREADS = 3, ROUNDS = 1500 };
 static struct bp_core *core;
 static struct bp_device *device;
 static _Atomic int64_t known;  /* bytes of the segments that exist, for the listener */
-static _Atomic uint64_t heard; /* segments reported to all listeners */
+static _Atomic uint64_t announced; /* segments reported to all listeners */
 static _Atomic bool over;
 
 static void chunks_need(bool good, const char *what)
@@ -29,7 +29,7 @@ static void chunks_reserved(void *ctx, const struct bp_memory *memory, uint64_t 
                             uint32_t space)
 {
     (void)memory, (void)space;
-    atomic_fetch_add(&heard, 1);
+    atomic_fetch_add(&announced, 1);
     atomic_fetch_add((_Atomic int64_t *)ctx, (int64_t)bytes);
 }
 
@@ -66,11 +66,11 @@ static void chunks_use(struct bp_stream *stream, struct bp_buffer *s)
  * before. */
 static void chunks_capture(struct bp_stream *stream, struct bp_stream *other, bool late)
 {
-    struct bp_timeline *home = stream->timeline;
+    struct bp_timeline *owner = stream->timeline;
     struct bp_buffer *s[6];
     struct bp_pool *pool;
 
-    chunks_need(bp_capture_pool_begin(home, &pool) == BP_OK, "capture");
+    chunks_need(bp_capture_pool_begin(owner, &pool) == BP_OK, "capture");
     for (uint64_t i = 0; i < 6; i++) {
         s[i] = chunks_take(stream, 1000 + i * 300000);
         chunks_use(i % 2 ? other : stream, s[i]);
@@ -79,7 +79,7 @@ static void chunks_capture(struct bp_stream *stream, struct bp_stream *other, bo
     bp_capture_pool_end(pool);
     for (int i = 0; i < 6 && !late; i++)
         if (i % 3) bp_buffer_destroy(s[i]);
-    bp_capture_pool_destroy(pool, home, atomic_load(&home->submitted));
+    bp_capture_pool_destroy(pool, owner, atomic_load(&owner->submitted));
     for (int i = 0; i < 6 && late; i++)
         if (i % 3) bp_buffer_destroy(s[i]);
 }
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     chunks_need(bp_device_synchronize(device) == BP_OK, "synchronize");
     chunks_need(bp_device_trim(device) == BP_OK && !device->memory->reserved,
                 "all memory goes back");
-    chunks_need(heard && !atomic_load(&known), "what was told adds up");
+    chunks_need(announced && !atomic_load(&known), "what was told adds up");
     bp_device_destroy(device);
     bp_core_destroy(core);
     return 0;

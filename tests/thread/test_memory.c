@@ -57,10 +57,10 @@ static void put_storage(struct bp_stream *own, uint32_t *random)
     uint64_t size = 1 + memory_next(random) % (memory_next(random) % 16 ? 3000 : 3000000);
     struct bp_buffer_info info = {.size = sizeof info};
     struct bp_buffer *storage;
-    bool at_home = bp_stream_get_flags(own) & BP_STREAM_INLINE && memory_next(random) % 2;
+    bool at_owner = bp_stream_get_flags(own) & BP_STREAM_INLINE && memory_next(random) % 2;
     uint32_t space = memory_next(random) % 4 || !inline_device ? BP_SPACE_DEVICE : BP_SPACE_PINNED;
 
-    memory_need(bp_buffer_create(device, at_home ? own : NULL, space, size, &storage), "create");
+    memory_need(bp_buffer_create(device, at_owner ? own : NULL, space, size, &storage), "create");
     memory_need(bp_buffer_get_info(storage, &info), "info");
     if (info.host) memset(info.host, (int)memory_next(random), size);
     storage = atomic_exchange(&storages[memory_next(random) % SLOTS], storage);

@@ -39,7 +39,7 @@ static void plugins_need(int good, const char *what)
     exit(1);
 }
 
-static struct bp_core *create_core(void)
+static struct bp_core *plugins_open(void)
 {
     struct bp_core_options options = {.size = sizeof options,
                                       .log = count_errors,
@@ -94,7 +94,7 @@ static void *plugins_work(void *number)
         pthread_barrier_wait(&barrier);
         if (first == 0) {
             errors = 0;
-            shared = create_core();
+            shared = plugins_open();
         }
         pthread_barrier_wait(&barrier);
         load_all(shared, first);
@@ -112,7 +112,7 @@ static void *plugins_work(void *number)
         }
         pthread_barrier_wait(&barrier);
 
-        own = create_core();
+        own = plugins_open();
         load_all(own, first);
         bp_core_destroy(own);
     }

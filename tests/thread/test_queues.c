@@ -39,18 +39,18 @@ static void read_inside(void *ctx, enum bp_status status)
 static void go_round(int me, int round)
 {
     struct refused r = {.got = {0}};
-    struct bp_tensor *other, *turned, *copy, *back;
+    struct bp_tensor *other, *transposed, *copy, *back;
     float data[ROWS], got[ROWS];
 
     for (int i = 0; i < ROWS; i++) data[i] = (float)(me * ROUNDS + round);
     queues_need(bp_stream_create_with(device, BP_STREAM_ASYNC, &r.stream), BP_OK, "stream");
     queues_need(bp_tensor_slice(matrix, 1, me, me + 1, 1, &r.tensor), BP_OK, "slice");
-    queues_need(bp_tensor_transpose(r.tensor, NULL, &turned), BP_OK, "transpose");
+    queues_need(bp_tensor_transpose(r.tensor, NULL, &transposed), BP_OK, "transpose");
     queues_need(bp_tensor_create(device, BP_F32, 2, (int64_t[]){1, ROWS}, &copy), BP_OK, "create");
     queues_need(bp_tensor_create(device, BP_F32, 2, (int64_t[]){ROWS, 2}, &other), BP_OK, "create");
     queues_need(bp_tensor_slice(other, 1, 1, 2, 1, &back), BP_OK, "slice");
     queues_need(bp_tensor_write(r.stream, r.tensor, data, sizeof data), BP_OK, "write");
-    queues_need(bp_tensor_copy(r.stream, copy, turned), BP_OK, "copy");
+    queues_need(bp_tensor_copy(r.stream, copy, transposed), BP_OK, "copy");
     queues_need(bp_tensor_copy(r.stream, back, r.tensor), BP_OK, "copy");
     queues_need(bp_stream_callback(r.stream, read_inside, &r), BP_OK, "callback");
     bp_tensor_destroy(other);
@@ -58,7 +58,7 @@ static void go_round(int me, int round)
     for (int i = 0; i < ROWS; i++)
         if (got[i] != data[0] || r.got[0] != 1)
             queues_need(BP_ERR_INTERNAL, BP_OK, "what was read");
-    bp_tensor_destroy(turned);
+    bp_tensor_destroy(transposed);
     bp_tensor_destroy(copy);
     bp_tensor_destroy(back);
     bp_tensor_destroy(r.tensor);

@@ -35,7 +35,7 @@ def bench(*args, **more):
 
 
 @test
-def bench_measures_what_it_names():
+def bench_measures_the_named_calls():
     result = expect_status(bench("--json", "-"), 0)
     report = result.json()
     expect(report["device"] == "cpu:0" and report["machine"], "device and machine", result)

@@ -272,7 +272,7 @@ def plugins_that_take_their_process_with_them():
 
 
 @test
-def who_waits_says_for_what():
+def waits_are_named():
     """A plugin hangs in one step each; the commands would otherwise print nothing for ever."""
     model = os.path.join(WORK, "model.onnx")
     with open(model, "wb"):
@@ -329,7 +329,7 @@ def a_failing_create_is_broken():
 
 
 @test
-def what_a_plugin_writes_does_not_harm():
+def plugin_output_does_no_harm():
     result = expect_status(bp("list", "--probe", "--json", act="open=print"), 0)
     expect(plugin_of(result)["state"] == "ready", "not ready", result)
     expect("the fake was here" in expect_status(bp("doctor", act="open=print"), 0).out,
@@ -401,7 +401,7 @@ def expect_no_file(command, word, status):
 
 
 @test
-def doctor_of_what_is_not_there():
+def doctor_of_missing_paths():
     expect_status(bp("doctor", "no_such_plugin"), 2)
     expect_status(bp("doctor", plugins="no_such_name"), 2)
     for word in ("./none.so", "none.json", "/no/such/bp_x.so"):
@@ -515,7 +515,7 @@ def ops_lists_every_operator():
 
 
 @test
-def ops_json_says_what_an_operator_is():
+def ops_json_describes_operators():
     ops = {op["name"]: op for op in bp("ops", "--json").json()["ops"]}
     conv = ops["conv"]
     expect(list(conv) == ["name", "family", "doc", "aliases", "gradient", "inputs", "outputs",
@@ -641,7 +641,7 @@ def manifest_options():
 
 
 @test
-def manifest_of_what_is_no_plugin():
+def manifest_of_other_files():
     work = os.path.dirname(new_library())
     text = os.path.join(work, "text.so")
     with open(text, "w", encoding="ascii") as f:

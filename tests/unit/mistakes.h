@@ -83,7 +83,7 @@ enum arg_kind {
     ARG_OUT,        /* written: NULL is refused. thing: the kind created, which the test destroys */
     ARG_OUT_OPT,
     ARG_INOUT,      /* an array of handles, NULL on entry; a mistake may set its first one */
-    ARG_ANSWER,     /* an output struct that begins with its size */
+    ARG_INFO,     /* an output struct that begins with its size */
 };
 
 struct arg {
@@ -97,19 +97,19 @@ struct arg {
 
 enum { ARGS_MAX = 8 };
 
-enum answer {
-    ANSWERS_STATUS,
-    ANSWERS_ZERO,    /* a number or pointer: 0 for a wrong handle */
-    ANSWERS_EMPTY,   /* "" for a wrong handle */
-    ANSWERS_TEXT,    /* a text for each value */
-    ANSWERS_NOTHING, /* void: has no effect on a wrong handle. The test makes no right call */
+enum result {
+    RETURNS_STATUS,
+    RETURNS_ZERO,    /* a number or pointer: 0 for a wrong handle */
+    RETURNS_EMPTY,   /* "" for a wrong handle */
+    RETURNS_TEXT,    /* a text for each value */
+    RETURNS_NOTHING, /* void: has no effect on a wrong handle. The test makes no right call */
 };
 
 struct function {
     const char *name; /* the text behind a space names one use of the function */
     uint64_t (*call)(const union value *a);
     struct arg arg[ARGS_MAX];
-    enum answer answers;
+    enum result returns;
     const char *called; /* its name in messages; NULL: name */
 };
 
@@ -162,7 +162,7 @@ extern const struct table mistakes_core, mistakes_device, mistakes_stream, mista
 #define NUMBER(number) {.kind = ARG_NUMBER, .v.u = number}
 #define NUMBER_OWN(thing_) {.kind = ARG_NUMBER, .good = thing_}
 #define OUT_OF(made) {.kind = ARG_OUT, .thing = made}
-#define ANSWER(type) {.kind = ARG_ANSWER, .size = sizeof(type)}
+#define INFO(type) {.kind = ARG_INFO, .size = sizeof(type)}
 #define SCOPE {.kind = ARG_HANDLE, .thing = T_STREAM, .also = T_GRAPH, .word = "scope"}
 #define SCOPE_GRAPH \
     {.kind = ARG_HANDLE, .thing = T_STREAM, .also = T_GRAPH, .good = T_SCRATCH, .word = "scope"}

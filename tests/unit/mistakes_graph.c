@@ -102,7 +102,7 @@ enum {
     STRANGERS,      /* of T_STREAM */
     DOUBLES,        /* of T_DOUBLE */
     LOSS,           /* a call: l1_loss of T_SCRATCH_SYMBOL twice */
-    LOSS_ELSEWHERE, /* a call of T_SYMBOL, a value of another graph */
+    LOSS_OF_OTHER_GRAPH, /* a call of T_SYMBOL, a value of another graph */
     PLAIN_SUM,      /* a call of an operator without a decomposition */
 };
 
@@ -113,8 +113,8 @@ enum {
 
 static const struct function functions[] = {
     {"bp_graph_create", graph_create, {HANDLE(T_CORE), OUT_OF(T_GRAPH)}},
-    {"bp_graph_destroy", graph_destroy, {HANDLE(T_GRAPH)}, ANSWERS_NOTHING},
-    {"bp_graph_scope", graph_scope, {HANDLE(T_GRAPH)}, ANSWERS_ZERO},
+    {"bp_graph_destroy", graph_destroy, {HANDLE(T_GRAPH)}, RETURNS_NOTHING},
+    {"bp_graph_scope", graph_scope, {HANDLE(T_GRAPH)}, RETURNS_ZERO},
     {"bp_graph_input", graph_input,
      {TO_GRAPH, OPTIONAL(NULL), NUMBER(BP_F32), NUMBER(2), POINTER(SHAPE(2, 3)), OUT_OF(T_TENSOR)}},
     {"bp_graph_output", graph_output, {TO_GRAPH, SYMBOL, OPTIONAL(NULL)}},
@@ -125,19 +125,19 @@ static const struct function functions[] = {
     {"bp_graph_gradient", graph_gradient,
      {{.kind = ARG_HANDLE, .thing = T_GRAPH, .good = T_SCRATCH}, POINTER_OWN(VALUES),
       POINTER_OWN(GRADIENTS), NUMBER(1), POINTER_OWN(VALUES), NUMBER(1), OUT_OF(T_TENSOR)}},
-    {"bp_graph_get_info", graph_info, {HANDLE(T_GRAPH), ANSWER(struct bp_graph_info)}},
-    {"bp_graph_value", graph_value, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_value_info)}},
-    {"bp_graph_node", graph_node, {HANDLE(T_GRAPH), NUMBER(0), ANSWER(struct bp_node_info)}},
+    {"bp_graph_get_info", graph_info, {HANDLE(T_GRAPH), INFO(struct bp_graph_info)}},
+    {"bp_graph_value", graph_value, {HANDLE(T_GRAPH), NUMBER(0), INFO(struct bp_value_info)}},
+    {"bp_graph_node", graph_node, {HANDLE(T_GRAPH), NUMBER(0), INFO(struct bp_node_info)}},
     {"bp_graph_decompose", graph_decompose,
      {TO_GRAPH, POINTER_OWN(LOSS), OPTIONAL(NULL), NUMBER(0), POINTER(""), OPTIONAL(NULL)},
      .called = ""},
     {"bp_program_create", program_create,
      {HANDLE(T_GRAPH), HANDLE(T_DEVICE), OUT_OF(T_PROGRAM)}},
-    {"bp_program_destroy", program_destroy, {HANDLE(T_PROGRAM)}, ANSWERS_NOTHING},
+    {"bp_program_destroy", program_destroy, {HANDLE(T_PROGRAM)}, RETURNS_NOTHING},
     {"bp_program_run", program_run,
      {HANDLE(T_PROGRAM), HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1),
       {.kind = ARG_INOUT, .thing = T_TENSOR}, NUMBER(1)}},
-    {"bp_program_get_info", program_info, {HANDLE(T_PROGRAM), ANSWER(struct bp_program_info)}},
+    {"bp_program_get_info", program_info, {HANDLE(T_PROGRAM), INFO(struct bp_program_info)}},
 };
 
 static const struct mistake mistakes[] = {
@@ -213,7 +213,7 @@ static const struct mistake mistakes[] = {
     {"bp_graph_gradient", "dy of another dtype", BP_ERR_INVALID,
      "dy[0] is f64 [2, 3], expected f32 [2, 3]", {USE(3, DOUBLES)}},
     {"bp_graph_decompose", "a value of another graph", BP_ERR_INVALID, "a value of another graph",
-     {USE(2, LOSS_ELSEWHERE)}},
+     {USE(2, LOSS_OF_OTHER_GRAPH)}},
     {"bp_graph_decompose", "what is not made of others", BP_ERR_INVALID, "is not defined in other",
      {USE(2, PLAIN_SUM)}},
     {"bp_graph_decompose", "more outputs than declared", BP_ERR_INVALID, "2 outputs asked for",

@@ -14,12 +14,12 @@ static void *const untouched = &(char){0};
 static void expect_refused(struct world *w, const char *op, const char *what, enum bp_status got,
                            enum bp_status status, const char *word, void *const *out)
 {
-    const char *said = bp_error_message();
+    const char *message = bp_error_message();
 
     cr_expect_eq(got, status, "%s, %s: expected %s, got %s: %s", op, what, bp_status_name(status),
-                 bp_status_name(got), said);
-    cr_expect(strstr(said, word), "%s, %s: the message does not say '%s': '%s'", op, what, word,
-              said);
+                 bp_status_name(got), message);
+    cr_expect(strstr(message, word), "%s, %s: the message does not say '%s': '%s'", op, what, word,
+              message);
     cr_expect(out[0] == out[1], "%s, %s: the output was written", op, what);
     mistakes_check_world(w, op, what);
 }

@@ -72,8 +72,8 @@ static void pool_capture_run(struct model *m, struct recording *r)
     r->number = bp_work_begin(r->timeline, "a run of what was recorded");
     entry->runtime.copy_within(entry->self, m->device->index, model_native(stream), &copy);
     bp_work_end(r->timeline, r->number);
-    r->run = (struct use){m->paced->index(model_native(stream)),
-                          m->paced->position(model_native(stream))};
+    r->run = (struct use){m->fake->index(model_native(stream)),
+                          m->fake->position(model_native(stream))};
 }
 
 static void pool_capture_destroy(struct model *m, struct recording *r)
@@ -84,11 +84,11 @@ static void pool_capture_destroy(struct model *m, struct recording *r)
     for (uint32_t i = 0; i < m->n_live; i++) {
         if (m->live[i].captured != place) continue;
         m->live[i].captured = 0;
-        if (r->timeline) model_note_use(&m->live[i], r->run, m->paced);
+        if (r->timeline) model_note_use(&m->live[i], r->run, m->fake);
     }
     for (uint32_t i = 0; i < r->n; i++) {
-        if (r->timeline) model_note_use(&r->held[i], r->run, m->paced);
-        model_past(m, &r->held[i]);
+        if (r->timeline) model_note_use(&r->held[i], r->run, m->fake);
+        model_retire(m, &r->held[i]);
     }
     bp_capture_pool_destroy(r->pool, r->timeline, r->number);
     r->pool = NULL;

@@ -129,14 +129,14 @@ void model_check(struct model *m)
     pool_check_expect(m, "live", stats.live, m->n_live);
     pool_check_expect(m, "reserved", stats.reserved,
                       stats.allocated + stats.rounding + stats.pending + stats.free);
-    pool_check_expect(m, "reserved, which the plugin has given,", stats.reserved, m->paced->used);
+    pool_check_expect(m, "reserved, which the plugin has given,", stats.reserved, m->fake->used);
     pool_check_expect(m, "failures", stats.failures, m->failures);
     pool_check_expect(m, "the sum of all paths", stats.allocations,
-                      stats.hits + stats.from_common + stats.from_others + stats.from_chunks +
+                      stats.hits + stats.from_common + stats.from_others + stats.from_segments +
                           stats.after_poll + stats.after_release + stats.after_pressure +
                           stats.stolen + stats.after_wait);
-    if (m->limit && m->paced->used > m->limit)
-        model_wrong(m, "%" PRIu64 " bytes are reserved, the limit is %" PRIu64, m->paced->used,
+    if (m->limit && m->fake->used > m->limit)
+        model_wrong(m, "%" PRIu64 " bytes are reserved, the limit is %" PRIu64, m->fake->used,
                     m->limit);
-    if (m->paced->broken) model_wrong(m, "memory or a stream went while its work had not ended");
+    if (m->fake->broken) model_wrong(m, "memory or a stream went while its work had not ended");
 }

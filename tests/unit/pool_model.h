@@ -41,14 +41,14 @@ struct recording {
 };
 
 struct model {
-    struct fake *paced;
+    struct fake *fake;
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream[MODEL_STREAMS]; /* or NULL */
     struct block live[MODEL_BLOCKS];
     uint32_t n_live;
-    struct block *past; /* freed blocks whose work has not ended */
-    uint32_t n_past, room;
+    struct block *retired; /* freed blocks whose work has not ended */
+    uint32_t n_retired, room;
     uint64_t limit, failures, pressed;
     bool tight, shared; /* large blocks, a small budget, many waits; much pinned memory */
     bool records; /* the trace has captures */
@@ -61,8 +61,8 @@ struct model {
 uint64_t model_pick(struct model *m, uint64_t below);
 void *model_native(struct bp_stream *stream);
 bool model_overlaps(const struct block *a, const struct block *b);
-void model_note_use(struct block *b, struct use u, const struct fake *paced);
-void model_past(struct model *m, const struct block *b);
+void model_note_use(struct block *b, struct use u, const struct fake *fake);
+void model_retire(struct model *m, const struct block *b);
 
 /* pool_capture.c: begins, ends, runs or destroys a capture. */
 void model_record(struct model *m);

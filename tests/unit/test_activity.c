@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 static char seen[16][200];
-static int n_seen;
+static int n_launches;
 
 static void on_signal(int number)
 {
@@ -19,8 +19,8 @@ static void on_signal(int number)
 
     (void)number;
     errno = 77;
-    if (!bp_activity_find((uint32_t)gettid(), &a)) strcpy(seen[n_seen++ % 16], "nothing");
-    else snprintf(seen[n_seen++ % 16], sizeof seen[0], "%s of %s", a.word, a.plugin);
+    if (!bp_activity_find((uint32_t)gettid(), &a)) strcpy(seen[n_launches++ % 16], "nothing");
+    else snprintf(seen[n_launches++ % 16], sizeof seen[0], "%s of %s", a.word, a.plugin);
     cr_assert(errno == 77 && !a.what[0] == (a.step != BP_ACTIVITY_DEVICE));
     cr_assert(a.thread == (uint32_t)gettid() && *a.text);
 }
@@ -40,12 +40,12 @@ Test(activity, steps_of_loading_are_named_in_a_signal_handler)
     signal(SIGUSR1, on_signal);
     setenv("BP_FAKE", "every=raise", 1);
     core = kit_core(&log, directory, "h_rogue");
-    cr_assert_eq(n_seen, 0);
+    cr_assert_eq(n_launches, 0);
     OK(bp_device_create(core, "h_rogue", &device));
     bp_device_destroy(device);
     bp_core_destroy(core);
     for (int i = 0; i < 6; i++) cr_assert_str_eq(seen[i], expected[i]);
-    cr_assert_eq(n_seen, 6);
+    cr_assert_eq(n_launches, 6);
     cr_assert(!bp_activity_find(0, &none) && !none.word);
     unsetenv("BP_FAKE");
     kit_destroy(directory);
@@ -70,13 +70,13 @@ Test(activity, the_oldest_of_all_threads_is_found_and_its_innermost_call)
 }
 
 static int n_launch;
-static struct bp_activity launch_seen;
+static struct bp_activity last_launch;
 
 static void on_launch(int number)
 {
     (void)number;
-    launch_seen.size = sizeof launch_seen;
-    n_launch += bp_activity_launch(&launch_seen);
+    last_launch.size = sizeof last_launch;
+    n_launch += bp_activity_launch(&last_launch);
 }
 
 /* The plugin raises the signal in its kernel, where the core writes no notes. */
@@ -98,15 +98,15 @@ Test(activity, a_launch_that_goes_on_is_found_in_a_signal_handler)
     OK(bp_stream_create_with(device, BP_STREAM_INLINE, &stream));
     OK(bp_tensor_create(device, BP_F32, 1, shape, &x));
     OK(bp_tensor_write(stream, x, two, sizeof two));
-    cr_assert(!bp_activity_launch(&launch_seen));
+    cr_assert(!bp_activity_launch(&last_launch));
     signal(SIGUSR1, on_launch);
     OK(bp_op_add(bp_stream_scope(stream), x, x, &sum));
     unsetenv("BP_FAKE");
     cr_assert_eq(n_launch, 1);
-    cr_assert_str_eq(launch_seen.plugin, "h_rogue");
-    cr_assert_str_eq(launch_seen.what, "h_rogue:0, stream 1, launch 2");
-    cr_assert_eq(launch_seen.step, BP_ACTIVITY_LAUNCH);
-    cr_assert(!bp_activity_launch(&launch_seen));
+    cr_assert_str_eq(last_launch.plugin, "h_rogue");
+    cr_assert_str_eq(last_launch.what, "h_rogue:0, stream 1, launch 2");
+    cr_assert_eq(last_launch.step, BP_ACTIVITY_LAUNCH);
+    cr_assert(!bp_activity_launch(&last_launch));
     bp_tensor_destroy(x);
     bp_tensor_destroy(sum);
     bp_stream_destroy(stream);

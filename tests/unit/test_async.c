@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct fixture open_faulty(const char *library)
+static struct fixture open_fixture(const char *library)
 {
     struct bp_core_options options = {.size = sizeof options};
     struct fixture f;
@@ -32,7 +32,7 @@ static void on_both(void (*body)(struct fixture *f))
     static const char *const libraries[] = {"bp_faulty.so", "bp_faulty_streams.so"};
 
     for (int i = 0; i < 2; i++) {
-        struct fixture f = open_faulty(libraries[i]);
+        struct fixture f = open_fixture(libraries[i]);
         body(&f);
         fixture_finish(&f);
     }
@@ -81,7 +81,7 @@ static void async_exhaustion(struct fixture *f)
     OK(bp_device_synchronize(f->device));
 }
 
-Test(async, exhaustion_waits_once_and_says_what_is_used)
+Test(async, out_of_memory_waits_once_and_lists_use)
 {
     on_both(async_exhaustion);
 }
@@ -106,7 +106,7 @@ Test(async, plans_and_workspaces_live_as_long_as_their_launch)
 
 Test(async, a_failure_stays_with_its_stream)
 {
-    struct fixture f = open_faulty("bp_faulty_streams.so");
+    struct fixture f = open_fixture("bp_faulty_streams.so");
     struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(13), NULL),
                      *x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL), *y = NULL;
     struct bp_stream *other;
@@ -154,10 +154,10 @@ static void wait_by(struct fixture *f, enum by by, struct bp_tensor *t, struct b
     bp_tensor_destroy(y);
 }
 
-Test(async, a_failure_is_not_lost_whoever_hears_it_first)
+Test(async, a_failure_is_kept_for_every_caller)
 {
     for (enum by by = SYNC; by < WAYS; by++) {
-        struct fixture f = open_faulty("bp_faulty.so");
+        struct fixture f = open_fixture("bp_faulty.so");
         struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(13), NULL);
         struct bp_stream *other;
         char data[13] = {0};
@@ -215,7 +215,7 @@ Test(async, work_taken_during_a_wait_is_still_pending)
  * another stream. */
 Test(async, a_wait_for_the_only_stream_frees)
 {
-    struct fixture f = open_faulty("bp_faulty_streams.so");
+    struct fixture f = open_fixture("bp_faulty_streams.so");
     struct bp_stream *other;
 
     for (int i = 0; i < 10; i++) {
@@ -240,7 +240,7 @@ Test(async, a_wait_for_the_only_stream_frees)
 
 Test(async, memory_that_cannot_be_is_refused)
 {
-    struct fixture f = open_faulty("bp_faulty.so");
+    struct fixture f = open_fixture("bp_faulty.so");
     struct bp_tensor *t = NULL;
 
     FAILS(BP_ERR_PLUGIN, "success with no memory",
@@ -254,7 +254,7 @@ Test(async, memory_that_cannot_be_is_refused)
 
 Test(async, plans_that_cannot_be_are_refused_and_go_back)
 {
-    struct fixture f = open_faulty("bp_faulty.so");
+    struct fixture f = open_fixture("bp_faulty.so");
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL), *y = NULL;
     struct bp_arg in[2] = {{&x, 1}, {&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -270,7 +270,7 @@ Test(async, plans_that_cannot_be_are_refused_and_go_back)
 
 Test(async, the_best_of_many_rows_is_taken)
 {
-    struct fixture f = open_faulty("bp_faulty.so");
+    struct fixture f = open_fixture("bp_faulty.so");
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL);
     struct bp_arg in[1] = {{&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "cast", .in = in, .n_in = 1};
@@ -327,7 +327,7 @@ Test(async, devices_of_a_kind_are_those_of_its_best_plugin)
 
 Test(async, a_failure_without_a_reason_gets_one)
 {
-    struct fixture f = open_faulty("bp_faulty.so");
+    struct fixture f = open_fixture("bp_faulty.so");
     struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(17), NULL);
     char data[17] = {0};
 
@@ -337,9 +337,9 @@ Test(async, a_failure_without_a_reason_gets_one)
     fixture_finish(&f);
 }
 
-Test(async, what_is_missing_is_supplied_and_said)
+Test(async, missing_functions_are_emulated_and_listed)
 {
-    struct fixture f = open_faulty("bp_faulty.so");
+    struct fixture f = open_fixture("bp_faulty.so");
     struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2));
     struct bp_memory_stats stats = {.size = sizeof stats};
     struct bp_event *event;
@@ -365,9 +365,9 @@ Test(async, what_is_missing_is_supplied_and_said)
     fixture_finish(&f);
 }
 
-Test(async, streams_that_run_out_say_so)
+Test(async, too_many_streams_are_reported)
 {
-    struct fixture f = open_faulty("bp_faulty_streams.so");
+    struct fixture f = open_fixture("bp_faulty_streams.so");
     struct bp_stream *more[4] = {NULL};
 
     for (int i = 0; i < 3; i++) OK(bp_stream_create(f.device, &more[i]));
@@ -379,7 +379,7 @@ Test(async, streams_that_run_out_say_so)
 
 Test(async, a_row_that_refuses_in_prepare_is_passed_over)
 {
-    struct fixture f = (setenv("BP_FALLBACK", "deny", 1), open_faulty("bp_faulty.so"));
+    struct fixture f = (setenv("BP_FALLBACK", "deny", 1), open_fixture("bp_faulty.so"));
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), NULL), *y = NULL;
     struct bp_arg in[2] = {{&x, 1}, {&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
@@ -399,7 +399,7 @@ Test(async, a_row_that_refuses_in_prepare_is_passed_over)
 /* Tests tensors of two devices, and copies between them. */
 Test(async, copies_go_between_devices)
 {
-    struct fixture f = open_faulty("bp_faulty.so");
+    struct fixture f = open_fixture("bp_faulty.so");
     struct bp_tensor *there = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(3, 4)), *here, *sum = NULL;
     struct bp_device *cpu;
     struct bp_stream *stream;
@@ -427,7 +427,8 @@ Test(async, copies_go_between_devices)
 /* Two cores in one process load one library: each core has a separate instance. */
 Test(async, two_cores_have_an_instance_each)
 {
-    struct fixture a = open_faulty("bp_faulty_streams.so"), b = open_faulty("bp_faulty_streams.so");
+    struct fixture a = open_fixture("bp_faulty_streams.so"),
+                   b = open_fixture("bp_faulty_streams.so");
     struct bp_stream *more[3];
 
     cr_assert_neq(a.device, b.device);

@@ -65,7 +65,7 @@ Test(call, in_place_where_the_row_allows_it)
     fixture_finish(&f);
 }
 
-Test(call, every_row_of_an_operator_can_be_asked_for)
+Test(call, every_row_can_be_requested)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(3), F32(1, 2, 3));
@@ -135,7 +135,7 @@ Test(call, prepared_runs_again_with_other_tensors)
 }
 
 /* Names a kernel row with dtypes of another row. */
-Test(call, unsupported_dtypes_say_why_each_row_was_passed_over)
+Test(call, unsupported_dtypes_list_each_row_and_reason)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1, 2)), *y = NULL;
@@ -196,7 +196,7 @@ Test(call, keeps_channels_last)
         &f, BP_F32, 1, SHAPE(24),
         F32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23));
     struct bp_tensor *w = tensor_of(&f, BP_F32, 4, SHAPE(2, 3, 1, 1), F32(1, 0, 0, 0, 0, 1));
-    struct bp_tensor *x, *y, *z, *sum, *turned;
+    struct bp_tensor *x, *y, *z, *sum, *transposed;
     float got[16];
 
     OK(bp_tensor_view(base, 0, 4, SHAPE(2, 3, 2, 2), SHAPE(12, 1, 6, 3), &x));
@@ -210,10 +210,10 @@ Test(call, keeps_channels_last)
         cr_expect_eq(got[1], 3);
         cr_expect_eq(got[4], 2);
         cr_expect_eq(got[8], 12);
-        OK(bp_tensor_create(f.device, BP_F32, 4, SHAPE(2, 2, 2, 2), &turned));
-        OK(bp_op_add(f.scope, turned, z, &sum));
+        OK(bp_tensor_create(f.device, BP_F32, 4, SHAPE(2, 2, 2, 2), &transposed));
+        OK(bp_op_add(f.scope, transposed, z, &sum));
         expect_channels_last(sum);
-        bp_tensor_destroy(turned);
+        bp_tensor_destroy(transposed);
         bp_tensor_destroy(sum);
         bp_tensor_destroy(y);
         bp_tensor_destroy(z);
@@ -278,7 +278,7 @@ Test(call, keeps_channels_last_in_pools_norms_and_joins)
 }
 
 /* linear decomposes into matmul and add. */
-Test(call, a_call_is_prepared_as_what_it_is_defined_in)
+Test(call, a_call_is_prepared_as_its_decomposition)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(1, 2)),
@@ -317,7 +317,7 @@ Test(call, a_call_is_prepared_as_what_it_is_defined_in)
 
 /* BP_PREPARE_DECOMPOSE runs an operator as its several parts, although the device has a kernel for
  * it. */
-Test(call, an_expansion_leaves_the_kernels_of_its_operator_aside)
+Test(call, a_decomposition_skips_kernels_of_its_operator)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(1, 2), F32(3, 4)), *y = NULL,

@@ -9,7 +9,7 @@
 #define PIECE (2 * MIB - 512) /* fills a memory segment */
 
 struct pair {
-    struct fake *paced;
+    struct fake *fake;
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream, *other;
@@ -22,9 +22,9 @@ static struct pair pair_at(uint64_t budget)
     const char *path = HOSTILE_DIR "/bp_paced.so";
     uint32_t index;
 
-    p.paced = fake_open(path);
-    cr_assert_not_null(p.paced);
-    p.paced->budget = budget;
+    p.fake = fake_open(path);
+    cr_assert_not_null(p.fake);
+    p.fake->budget = budget;
     OK(bp_core_load_path(p.core, path, &index));
     OK(bp_device_create_at(p.core, index, 0, &p.device));
     OK(bp_stream_create(p.device, &p.stream));
@@ -38,8 +38,8 @@ static void pair_finish(struct pair *p)
     bp_stream_destroy(p->stream);
     bp_stream_destroy(p->other);
     bp_device_destroy(p->device);
-    cr_assert_eq(p->paced->broken, 0);
-    cr_assert_eq(p->paced->used, 0);
+    cr_assert_eq(p->fake->broken, 0);
+    cr_assert_eq(p->fake->used, 0);
     bp_core_destroy(p->core);
 }
 
@@ -88,8 +88,8 @@ static uint64_t capture_use(struct bp_stream *stream, struct bp_buffer *s)
 
 static void end_work(struct pair *p)
 {
-    p->paced->run(p->owner->stream, 1000);
-    p->paced->run(p->other->timeline->stream, 1000);
+    p->fake->run(p->owner->stream, 1000);
+    p->fake->run(p->other->timeline->stream, 1000);
 }
 
 static bool lies_in(const struct bp_buffer *s, uintptr_t first, uint64_t size)
@@ -99,7 +99,7 @@ static bool lies_in(const struct bp_buffer *s, uintptr_t first, uint64_t size)
     return at + s->size > first && at < first + size;
 }
 
-Test(capture, what_is_taken_on_its_stream_is_the_captures)
+Test(capture, allocations_on_its_stream_belong_to_it)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_buffer *before = capture_take(&p, p.stream, 100), *a, *b, *c, *pinned = NULL, *after;
@@ -135,7 +135,7 @@ Test(capture, what_is_taken_on_its_stream_is_the_captures)
     pair_finish(&p);
 }
 
-Test(capture, what_is_given_back_serves_again_in_order)
+Test(capture, freed_memory_is_reused_in_order)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
@@ -155,7 +155,7 @@ Test(capture, what_is_given_back_serves_again_in_order)
 
 /* Work that has ended does not free memory of a capture: it may run again. The memory may be reused
  * within the capture only behind a recorded wait. */
-Test(capture, what_others_use_is_reused_behind_a_wait_only)
+Test(capture, memory_of_other_streams_is_reused_after_a_wait)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
@@ -189,7 +189,7 @@ static bool capture_give_up(void *ctx)
     return false;
 }
 
-Test(capture, exhaustion_asks_nobody_and_waits_for_nothing)
+Test(capture, out_of_memory_neither_polls_nor_waits)
 {
     struct pair p = pair_at(4 * MIB);
     int pressed = 0;
@@ -278,7 +278,7 @@ Test(capture, others_get_none_of_its_memory)
     pair_finish(&p);
 }
 
-Test(capture, what_is_given_back_after_its_end_does_not_return)
+Test(capture, memory_freed_after_the_capture_is_not_reused)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
@@ -303,7 +303,7 @@ Test(capture, what_is_given_back_after_its_end_does_not_return)
     cr_assert_eq(stats_of(&p).captured, 0);
     cr_assert_eq(stats_of(&p).allocated + stats_of(&p).pending, 0);
     OK(bp_device_trim(p.device));
-    cr_assert_eq(p.paced->used, 0);
+    cr_assert_eq(p.fake->used, 0);
     pair_finish(&p);
 }
 
@@ -324,14 +324,14 @@ Test(capture, it_goes_back_behind_its_last_run)
     cr_assert_not(lies_in(b, first, size));
     bp_buffer_destroy(b);
     OK(bp_device_trim(p.device));
-    cr_assert_geq(p.paced->used, size, "the run has not ended");
+    cr_assert_geq(p.fake->used, size, "the run has not ended");
     end_work(&p);
     OK(bp_device_trim(p.device));
-    cr_assert_eq(p.paced->used, 0);
+    cr_assert_eq(p.fake->used, 0);
     pair_finish(&p);
 }
 
-Test(capture, a_storage_that_lives_keeps_its_memory)
+Test(capture, a_live_buffer_keeps_its_memory)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_pool *capture = capture_begin(&p);
@@ -341,21 +341,21 @@ Test(capture, a_storage_that_lives_keeps_its_memory)
     bp_capture_pool_end(capture);
     bp_capture_pool_destroy(capture, NULL, 0);
     OK(bp_device_trim(p.device));
-    cr_assert_geq(p.paced->used, 2 * MIB);
+    cr_assert_geq(p.fake->used, 2 * MIB);
     cr_assert_eq(stats_of(&p).allocated, 100);
     capture_use(p.other, b);
     bp_buffer_destroy(b);
     OK(bp_device_trim(p.device));
-    cr_assert_geq(p.paced->used, 2 * MIB, "it is in use elsewhere");
+    cr_assert_geq(p.fake->used, 2 * MIB, "it is in use elsewhere");
     end_work(&p);
     OK(bp_device_trim(p.device));
-    cr_assert_eq(p.paced->used, 0);
+    cr_assert_eq(p.fake->used, 0);
     pair_finish(&p);
 }
 
 /* An open capture hides the stream's earlier memory only from the stream itself: the device still
  * counts the stream's buffers, and these buffers still keep the device. */
-Test(capture, storages_of_the_stream_still_keep_the_device)
+Test(capture, buffers_of_the_stream_keep_the_device)
 {
     struct pair p = pair_at(64 * MIB);
     struct bp_buffer *own = capture_take(&p, p.stream, 100), *a;
@@ -374,9 +374,9 @@ Test(capture, storages_of_the_stream_still_keep_the_device)
     bp_stream_destroy(p.other);
     bp_device_destroy(p.device);
     bp_buffer_destroy(own);
-    cr_assert_gt(p.paced->used, 0, "the captured one keeps it too");
+    cr_assert_gt(p.fake->used, 0, "the captured one keeps it too");
     bp_buffer_destroy(a);
-    cr_assert_eq(p.paced->used, 0);
+    cr_assert_eq(p.fake->used, 0);
     bp_core_destroy(p.core);
 }
 

@@ -306,7 +306,7 @@ Test(child, a_killed_caller_takes_all_along)
     rmdir(base);
 }
 
-Test(child, no_more_descriptors_is_said_to_be_that)
+Test(child, a_lack_of_descriptors_is_reported)
 {
     const struct rlimit few = {6, 6};
     struct bp_child_result result;
@@ -395,7 +395,7 @@ Test(child, endless_report_line)
     bp_child_finish(&result);
 }
 
-Test(child, a_crash_keeps_what_was_reported)
+Test(child, a_crash_keeps_earlier_reports)
 {
     struct report report = {0};
     struct bp_child_result result = child_run(

@@ -172,7 +172,7 @@ static int64_t conform_compare_unwritten(uint32_t dtype, const uint64_t want[3],
     return n;
 }
 
-Test(compare, poison_is_told_from_results)
+Test(compare, poison_differs_from_results)
 {
     const uint32_t poison = 0xa5a5a5a5;
 

@@ -19,7 +19,7 @@ Test(kernel_case, results_grow_with_an_attribute)
     static const double box[] = {0, 0, 8, 8};
     struct bp_non_max_suppression_attrs attrs = {sizeof attrs, 2000, 0.25, -INFINITY, 0};
     struct kernel_case *made = NULL;
-    struct case_maker maker = {.op = conform_op("non_max_suppression"),
+    struct case_builder builder = {.op = conform_op("non_max_suppression"),
                                .row = "cpu_non_max_suppression",
                                .row_flags = BP_KERNEL_DETERMINISTIC,
                                .dtype = {BP_F32, BP_F32, BP_I64, BP_F32},
@@ -27,17 +27,17 @@ Test(kernel_case, results_grow_with_an_attribute)
                                .attrs_size = sizeof attrs,
                                .made = conform_kernel_take,
                                .ctx = &made};
-    struct place place = {0};
+    struct fixture fixture = {0};
     struct result result = {0};
-    struct check check = {&place, &result, "growing"};
+    struct check check = {&fixture, &result, "growing"};
 
-    cr_assert_eq(place_init(&place, "cpu", "", "", true), 0);
-    made = case_begin(&maker, "1x2000x4+1x1x2000");
+    cr_assert_eq(fixture_init(&fixture, "cpu", "", "", true), 0);
+    made = case_begin(&builder, "1x2000x4+1x1x2000");
     case_list(made, 0, 4, box);
-    case_end(&maker, made, "growing");
+    case_end(&builder, made, "growing");
     kernel_case_run(&check, made);
     cr_expect(result.executed);
     cr_expect_eq(result.outcome, OUTCOME_PASS, "%s", result.message);
     free(made);
-    place_finish(&place);
+    fixture_finish(&fixture);
 }

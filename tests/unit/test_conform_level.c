@@ -99,7 +99,7 @@ Test(conform_level, of_a_device_that_has_all)
     conform_level_expect(conform_level_whole(), LEVEL_CCL, "there is none above");
 }
 
-Test(conform_level, inference_needs_what_models_need)
+Test(conform_level, inference_needs_the_operators_of_models)
 {
     expect_without("kernel/conv/f32/one/1@none", "kernel/conv/f32@none", LEVEL_CORE,
                    "for inference the device must run conv, of suite kernel");
@@ -150,7 +150,7 @@ Test(conform_level, ccl_needs_all_of_its_suite)
     conform_level_expect(run, LEVEL_TRAINING, "not all of it was run");
 }
 
-Test(conform_level, what_failed_denies_all_above)
+Test(conform_level, a_failed_level_denies_all_above)
 {
     struct run *run = conform_level_whole();
 

@@ -9,46 +9,46 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct place place;
+static struct fixture fixture;
 
 static void open_template(void)
 {
-    cr_assert_eq(place_init(&place, TEMPLATE, "", "", true), 0);
+    cr_assert_eq(fixture_init(&fixture, TEMPLATE, "", "", true), 0);
 }
 
 static void open_cpu(void)
 {
-    cr_assert_eq(place_init(&place, "cpu", "", "", true), 0);
+    cr_assert_eq(fixture_init(&fixture, "cpu", "", "", true), 0);
 }
 
 static void conform_parts_finish(void)
 {
-    place_finish(&place);
+    fixture_finish(&fixture);
 }
 
 /* Creates a case with default attributes and inputs of one dtype. */
 static struct kernel_case *conform_parts_begin(const char *op, uint32_t dtype, const char *shapes)
 {
     const struct bp_opinfo *info = bp_opinfo_find(op);
-    struct case_maker maker = {.op = conform_op(op),
+    struct case_builder builder = {.op = conform_op(op),
                                .dtype = {dtype, dtype, dtype, dtype},
                                .defaults = info->defaults,
                                .attrs_size = info->attrs_size};
 
-    return case_begin(&maker, shapes);
+    return case_begin(&builder, shapes);
 }
 
 /* needs: the kernel that the device lacks for the case; NULL: none. Frees the case. */
 static void conform_parts_expect(struct kernel_case *made, const char *needs)
 {
     char text[160] = "", expected[160] = "";
-    bool lacks = parts_lack(&place, made, text, sizeof text);
+    bool lacks = parts_lack(&fixture, made, text, sizeof text);
 
     if (needs)
         snprintf(expected, sizeof expected, "it needs %s, for which the device has no row", needs);
     cr_expect_eq(lacks, needs != NULL, "%s", made->op->name);
     cr_expect_str_eq(text, expected);
-    cr_expect_eq(parts_lack(&place, made, NULL, 0), lacks, "%s without a text", made->op->name);
+    cr_expect_eq(parts_lack(&fixture, made, NULL, 0), lacks, "%s without a text", made->op->name);
     free(made);
 }
 
@@ -117,7 +117,7 @@ static bool looks_for_rows(const char *shape, bool real)
 
     made->attrs.masked_softmax.causal = 1;
     made->real = real;
-    looks = parts_have(&place, made, "max", UINT64_MAX);
+    looks = parts_have(&fixture, made, "max", UINT64_MAX);
     free(made);
     return looks;
 }
@@ -135,8 +135,8 @@ Test(parts, those_with_rows_are_known, .init = open_cpu, .fini = conform_parts_f
 {
     struct kernel_case *made = conform_parts_begin("linear", BP_F32, "3x4+5x4");
 
-    cr_expect(parts_have(&place, made, "matmul", UINT64_C(1) << BP_F32));
-    cr_expect_not(parts_have(&place, made, "matmul", ~(UINT64_C(1) << BP_F32)));
-    cr_expect_not(parts_have(&place, made, "conv", UINT64_MAX));
+    cr_expect(parts_have(&fixture, made, "matmul", UINT64_C(1) << BP_F32));
+    cr_expect_not(parts_have(&fixture, made, "matmul", ~(UINT64_C(1) << BP_F32)));
+    cr_expect_not(parts_have(&fixture, made, "conv", UINT64_MAX));
     conform_parts_expect(made, NULL);
 }

@@ -27,7 +27,7 @@ enum {
     SIZE = 1 << 18,
     CPU = 0,
     TEMPLATE_DEVICE,
-    FAULTY,
+    FAILING,
     QUEUE,         /* cpu, with a queue */
     PARTIAL_QUEUE, /* partial, whose memory the host does not access, with a queue */
     PLACES
@@ -66,7 +66,7 @@ static struct bp_core *places_init(struct place *place)
     OK(bp_core_create(NULL, &core));
     place_init(&place[CPU], core, NULL, 0);
     place_init(&place[TEMPLATE_DEVICE], core, TEMPLATE, 0);
-    place_init(&place[FAULTY], core, HOSTILE_DIR "/bp_faulty.so", 0);
+    place_init(&place[FAILING], core, HOSTILE_DIR "/bp_faulty.so", 0);
     place_init(&place[QUEUE], core, NULL, BP_STREAM_ASYNC);
     place_init(&place[PARTIAL_QUEUE], core, HOSTILE_DIR "/bp_partial.so", BP_STREAM_ASYNC);
     return core;
@@ -332,7 +332,7 @@ Test(copy, between_devices_that_the_host_cannot_touch)
     OK(bp_core_load_path(other, TEMPLATE, &index));
     OK(bp_device_create_at(other, index, 0, &twin));
     for (int k = 0; k < 2; k++) {
-        struct fixture from = place[k ? TEMPLATE_DEVICE : FAULTY].f, to = {.device = twin};
+        struct fixture from = place[k ? TEMPLATE_DEVICE : FAILING].f, to = {.device = twin};
         unsigned char *data = malloc((size_t)sizes[k]), *got = malloc((size_t)sizes[k]);
         struct bp_tensor *a, *b;
         cr_assert(data && got);

@@ -173,7 +173,7 @@ Test(custom, wrong_inference)
     place_finish(&p);
 }
 
-Test(custom, what_is_not_taken)
+Test(custom, invalid_operators_are_refused)
 {
     static const struct {
         const char *library, *word;

@@ -336,7 +336,7 @@ Test(deadline, a_device_that_works_is_closed_later_queue, .timeout = 60)
     destroy_at(QUEUE);
 }
 
-Test(deadline, a_device_that_works_is_closed_later_gated, .timeout = 60)
+Test(deadline, a_busy_gated_device_is_closed_later, .timeout = 60)
 {
     destroy_at(GATED);
 }

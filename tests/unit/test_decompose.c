@@ -80,7 +80,7 @@ Test(decompose, parts_are_listed_in_order_with_their_dtypes)
     decompose_finish(&l);
 }
 
-Test(decompose, what_half_types_are_converted_to_is_seen)
+Test(decompose, conversions_of_half_types_are_listed)
 {
     struct listed l = decompose_begin();
     struct bp_l1_loss_attrs none = bp_l1_loss_defaults();
@@ -91,7 +91,7 @@ Test(decompose, what_half_types_are_converted_to_is_seen)
     decompose_finish(&l);
 }
 
-Test(decompose, a_part_is_taken_apart_if_the_visitor_says_so)
+Test(decompose, parts_are_decomposed_if_the_visitor_wants)
 {
     struct listed l = decompose_begin();
     char whole[sizeof l.text], inner[sizeof l.text];
@@ -116,8 +116,8 @@ Test(decompose, the_copy_for_a_view_is_a_part)
     struct fixture f = fixture_init();
     struct listed l = {.text = "", .core = f.core};
     struct bp_median_attrs attrs = bp_median_defaults();
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 4, SHAPE(2, 6, 2, 2), NULL), *turned;
-    struct bp_arg in = {&turned, 1};
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 4, SHAPE(2, 6, 2, 2), NULL), *transposed;
+    struct bp_arg in = {&transposed, 1};
     struct bp_call call = {.size = sizeof call, .op = "median", .in = &in, .n_in = 1,
                            .attrs = &attrs};
     char expected[sizeof l.text];
@@ -128,11 +128,11 @@ Test(decompose, the_copy_for_a_view_is_a_part)
     dense = decompose_parts_of(&l, "median", BP_F32, 1, &attrs);
     cr_assert(!strncmp(dense, "reshape:f32 ", 12), "'%s' begins with a view", dense);
     snprintf(expected, sizeof expected, "reshape:f32 assign:f32 %s", dense + 12);
-    OK(bp_tensor_transpose(x, SHAPE(3, 1, 2, 0), &turned));
+    OK(bp_tensor_transpose(x, SHAPE(3, 1, 2, 0), &transposed));
     *l.text = 0;
     OK(bp_graph_decompose(l.graph, &call, NULL, 0, decompose_note, &l));
     cr_assert_str_eq(l.text, expected);
-    bp_tensor_destroy(turned);
+    bp_tensor_destroy(transposed);
     bp_tensor_destroy(x);
     bp_graph_destroy(l.graph);
     fixture_finish(&f);

@@ -223,7 +223,7 @@ Test(dispatch, outputs_that_are_given_and_those_in_place_are_calls_of_their_own)
     fixture_finish(&f);
 }
 
-Test(dispatch, streams_of_a_device_share_what_was_prepared)
+Test(dispatch, streams_of_a_device_share_prepared_calls)
 {
     struct fixture f = fixture_init(), g = f;
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2)), *z;
@@ -381,7 +381,7 @@ Test(dispatch, a_half_type_is_converted_where_the_policy_lets_it)
     fixture_finish(&f);
 }
 
-Test(dispatch, another_device_runs_what_this_one_cannot)
+Test(dispatch, another_device_runs_unsupported_calls)
 {
     struct fixture f = open_partial("warn");
     struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z;
@@ -403,12 +403,12 @@ Test(dispatch, another_device_runs_what_this_one_cannot)
 Test(dispatch, another_device_runs_a_strided_call_as_it_is)
 {
     struct fixture f = open_partial("allow");
-    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(0, 0, 1000, 1000)), *turned;
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(0, 0, 1000, 1000)), *transposed;
     struct bp_tensor *y = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(9, 9, 9, 9)), *z;
-    struct bp_arg in = {&turned, 1};
+    struct bp_arg in = {&transposed, 1};
     struct bp_call call = {.size = sizeof call, .op = "softmax", .in = &in, .n_in = 1};
 
-    OK(bp_op_transpose(f.scope, x, NULL, &turned));
+    OK(bp_op_transpose(f.scope, x, NULL, &transposed));
     OK(bp_op_transpose(f.scope, y, NULL, &z));
     OK(bp_call_run(f.scope, &call, &z, 1, NULL));
     expect_bytes(&f, y, F32(0, 0, 1, 1), 16);
@@ -416,12 +416,12 @@ Test(dispatch, another_device_runs_a_strided_call_as_it_is)
     cr_assert_eq(dispatch_fallbacks(&f, "assign", BP_FALLBACK_LAYOUT, NULL), 0);
     bp_tensor_destroy(z);
     bp_tensor_destroy(y);
-    bp_tensor_destroy(turned);
+    bp_tensor_destroy(transposed);
     bp_tensor_destroy(x);
     fixture_finish(&f);
 }
 
-Test(dispatch, denied_fallbacks_are_errors_that_say_why)
+Test(dispatch, denied_fallbacks_are_errors_with_reasons)
 {
     struct fixture f = open_partial("deny");
     struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves);
@@ -449,7 +449,7 @@ static void expect_info(const char *op, uint32_t rows)
 
 /* bp_error_get_info also returns the facts of the message: for an operator without rows, and for
  * one whose rows all decline. It has none for another error. */
-Test(dispatch, a_missing_kernel_is_told_without_words)
+Test(dispatch, a_missing_kernel_has_its_own_status)
 {
     struct fixture f = open_partial("deny");
     struct bp_tensor *x = tensor_of(&f, BP_F16, 1, SHAPE(2), halves), *y = NULL;

@@ -143,7 +143,7 @@ static void frozen_compare(struct fixture *f, const char *op, const char *way, u
     }
 }
 
-static void run_prepared(struct fixture *f, struct made *m, struct bp_tensor **out)
+static void frozen_run_prepared(struct fixture *f, struct made *m, struct bp_tensor **out)
 {
     struct bp_prepared *p;
 
@@ -160,7 +160,7 @@ static void run_prepared(struct fixture *f, struct made *m, struct bp_tensor **o
 }
 
 /* The weights are constants of the graph, and the other inputs are its inputs. */
-static void run_program(struct fixture *f, struct made *m, struct bp_tensor **out)
+static void frozen_run_program(struct fixture *f, struct made *m, struct bp_tensor **out)
 {
     struct bp_tensor *value[PORTS], *made[3] = {NULL}, *given[PORTS];
     struct bp_arg arg[PORTS];
@@ -208,9 +208,9 @@ static void try_all_ways(struct fixture *f, const struct composed *of, uint32_t 
         OK(bp_call_run(f->scope, &m.call, got, of->n_out, NULL));
         frozen_compare(f, of->op, "eager", dtype, of->n_out, got, expected);
     }
-    run_prepared(f, &m, got);
+    frozen_run_prepared(f, &m, got);
     frozen_compare(f, of->op, "prepared", dtype, of->n_out, got, expected);
-    run_program(f, &m, got);
+    frozen_run_program(f, &m, got);
     frozen_compare(f, of->op, "in a program", dtype, of->n_out, got, expected);
     for (size_t o = 0; o < of->n_out; o++) bp_tensor_destroy(expected[o]);
     frozen_end(&m, NULL);

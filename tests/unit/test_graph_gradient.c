@@ -201,7 +201,7 @@ Test(graph_gradient, an_operator_without_one_is_named)
 }
 
 /* The gradient of a product reads x, which an update has overwritten when the gradient runs. */
-Test(graph_gradient, of_what_was_written_over_is_refused)
+Test(graph_gradient, gradients_of_overwritten_values_are_refused)
 {
     struct recorded r = graph_gradient_begin();
     struct bp_reshape_attrs flat = bp_reshape_defaults();

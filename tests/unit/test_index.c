@@ -106,7 +106,7 @@ Test(index, fails_where_ids_do_not_fit)
 }
 
 /* The extent of y is 2, and the upper bound that inference computes is 4. */
-Test(index, gradient_of_what_depends_on_data)
+Test(index, gradient_of_data_dependent_shapes)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F32, 2, SHAPE(2, 2), F32(1, 2, 3, 4)), *y;

@@ -78,8 +78,8 @@ Test(large, formulas)
 }
 
 /* Returns a copy of a tensor of this shape with permuted axes. */
-static float *large_turned(struct fixture *f, uint32_t rank, const int64_t *shape,
-                           const int64_t *perm, int64_t n)
+static float *large_transposed(struct fixture *f, uint32_t rank, const int64_t *shape,
+                               const int64_t *perm, int64_t n)
 {
     struct bp_tensor *x = large_numbers(f, n, 0), *shaped, *view, *y = NULL;
 
@@ -96,12 +96,12 @@ Test(large, transposes)
 {
     struct fixture f = fixture_init();
     int64_t n = (int64_t)ROWS * COLUMNS;
-    float *got = large_turned(&f, 2, SHAPE(ROWS, COLUMNS), SHAPE(1, 0), n);
+    float *got = large_transposed(&f, 2, SHAPE(ROWS, COLUMNS), SHAPE(1, 0), n);
 
     EACH(got, n, large_number(i % ROWS * COLUMNS + i / ROWS));
     free(got);
     n = (int64_t)321 * 401 * RUN;
-    got = large_turned(&f, 3, SHAPE(321, 401, RUN), SHAPE(1, 0, 2), n);
+    got = large_transposed(&f, 3, SHAPE(321, 401, RUN), SHAPE(1, 0, 2), n);
     EACH(got, n, large_number((i / RUN % 321 * 401 + i / RUN / 321) * RUN + i % RUN));
     free(got);
     fixture_finish(&f);

@@ -48,7 +48,7 @@ static void mistakes_fill(struct world *w, const struct function *f, union value
         case ARG_INOUT: memset(area[i], 0, AREA); /* fall through */
         case ARG_OUT:
         case ARG_OUT_OPT: a[i].p = area[i]; break;
-        case ARG_ANSWER:
+        case ARG_INFO:
             memcpy(area[i], &arg->size, sizeof arg->size);
             a[i].p = area[i];
             break;
@@ -61,16 +61,16 @@ static const char *mistakes_called(const struct function *f)
     return f->called ? f->called : f->name;
 }
 
-static void judge_status(const struct function *f, const struct mistake *m, uint64_t answer,
+static void judge_status(const struct function *f, const struct mistake *m, uint64_t result,
                          const char *also)
 {
-    const char *said = bp_error_message();
+    const char *message = bp_error_message();
 
-    cr_expect_eq(answer, (uint64_t)m->status, "%s, %s: expected %s, got %s: %s", f->name, m->what,
-                 bp_status_name(m->status), bp_status_name((enum bp_status)answer), said);
-    cr_expect(strstr(said, m->word) && strstr(said, also),
+    cr_expect_eq(result, (uint64_t)m->status, "%s, %s: expected %s, got %s: %s", f->name, m->what,
+                 bp_status_name(m->status), bp_status_name((enum bp_status)result), message);
+    cr_expect(strstr(message, m->word) && strstr(message, also),
               "%s, %s: the message does not say '%s' and '%s': '%s'", f->name, m->what, m->word,
-              also, said);
+              also, message);
 }
 
 /* Makes a wrong call with the prepared arguments and checks it. also: another word of the
@@ -79,22 +79,22 @@ static void mistakes_judge(struct world *w, const struct function *f, const stru
                            const union value *a, const char *also)
 {
     enum bp_dtype unused;
-    uint64_t answer;
+    uint64_t result;
     const char *text;
 
     memcpy(before, area, sizeof area);
     bp_dtype_find("the message before", &unused);
-    answer = f->call(a);
-    text = f->answers == ANSWERS_TEXT || f->answers == ANSWERS_EMPTY ? (const char *)answer : "";
-    switch (f->answers) {
-    case ANSWERS_STATUS: judge_status(f, m, answer, also); break;
-    case ANSWERS_ZERO:
-        cr_expect_eq(answer, (uint64_t)m->status, "%s, %s: answers %llu", f->name, m->what,
-                     (unsigned long long)answer);
+    result = f->call(a);
+    text = f->returns == RETURNS_TEXT || f->returns == RETURNS_EMPTY ? (const char *)result : "";
+    switch (f->returns) {
+    case RETURNS_STATUS: judge_status(f, m, result, also); break;
+    case RETURNS_ZERO:
+        cr_expect_eq(result, (uint64_t)m->status, "%s, %s: answers %llu", f->name, m->what,
+                     (unsigned long long)result);
         break;
-    case ANSWERS_EMPTY: cr_expect_str_eq(text, "", "%s, %s", f->name, m->what); break;
-    case ANSWERS_TEXT: cr_expect_str_eq(text, m->word, "%s, %s", f->name, m->what); break;
-    case ANSWERS_NOTHING: break;
+    case RETURNS_EMPTY: cr_expect_str_eq(text, "", "%s, %s", f->name, m->what); break;
+    case RETURNS_TEXT: cr_expect_str_eq(text, m->word, "%s, %s", f->name, m->what); break;
+    case RETURNS_NOTHING: break;
     }
     for (int i = 0; i < ARGS_MAX; i++)
         cr_expect_arr_eq(area[i], before[i], AREA, "%s, %s: argument %d was written", f->name,
@@ -121,7 +121,7 @@ void mistakes_try(struct world *w, const struct mistake *m)
 static void try_value(struct world *w, const struct function *f, int i, union value v,
                       const char *what, const char *word)
 {
-    enum bp_status status = f->answers == ANSWERS_STATUS ? BP_ERR_INVALID : BP_OK;
+    enum bp_status status = f->returns == RETURNS_STATUS ? BP_ERR_INVALID : BP_OK;
     struct mistake m = {f->name, what, status, word, {{0}}};
     union value a[ARGS_MAX];
 
@@ -168,7 +168,7 @@ static void try_kinds(struct world *w, const struct function *f)
         switch ((enum arg_kind)arg->kind) {
         case ARG_HANDLE:
         case ARG_HANDLE_OPT: try_handles(w, f, i); break;
-        case ARG_ANSWER: try_sizes(w, f, i); /* fall through */
+        case ARG_INFO: try_sizes(w, f, i); /* fall through */
         case ARG_POINTER:
         case ARG_OUT:
         case ARG_INOUT:
@@ -210,15 +210,15 @@ static void mistakes_give_back(enum thing made, void *handle)
 static void call_rightly(struct world *w, const struct function *f)
 {
     union value a[ARGS_MAX];
-    uint64_t answer;
+    uint64_t result;
 
-    if (f->answers == ANSWERS_NOTHING) return;
+    if (f->returns == RETURNS_NOTHING) return;
     mistakes_fill(w, f, a);
-    answer = f->call(a);
-    if (f->answers == ANSWERS_TEXT || f->answers == ANSWERS_EMPTY) cr_expect(answer, "%s", f->name);
-    if (f->answers != ANSWERS_STATUS) return;
-    cr_expect_eq(answer, BP_OK, "%s, called rightly: %s", f->name, bp_error_message());
-    for (int i = 0; i < ARGS_MAX && answer == BP_OK; i++)
+    result = f->call(a);
+    if (f->returns == RETURNS_TEXT || f->returns == RETURNS_EMPTY) cr_expect(result, "%s", f->name);
+    if (f->returns != RETURNS_STATUS) return;
+    cr_expect_eq(result, BP_OK, "%s, called rightly: %s", f->name, bp_error_message());
+    for (int i = 0; i < ARGS_MAX && result == BP_OK; i++)
         for (size_t at = 0; at < AREA; at += sizeof(void *)) {
             void *handle, *none;
             memcpy(&handle, area[i] + at, sizeof handle);

@@ -12,14 +12,14 @@
 enum { AXES = 5 };
 
 /* Redirects standard output to a file, from begin to end. */
-struct told {
+struct log {
     FILE *file;
     int stdout_was;
 };
 
-static struct told onednn_listen(void)
+static struct log onednn_listen(void)
 {
-    struct told t = {tmpfile(), dup(STDOUT_FILENO)};
+    struct log t = {tmpfile(), dup(STDOUT_FILENO)};
 
     cr_assert(t.file && t.stdout_was >= 0);
     fflush(stdout);
@@ -28,7 +28,7 @@ static struct told onednn_listen(void)
 }
 
 /* Returns how many primitives were created, and expects that none is a reference implementation. */
-static int expect_no_reference(struct told *t, const char *what)
+static int expect_no_reference(struct log *t, const char *what)
 {
     char line[1024];
     int made = 0;
@@ -149,7 +149,7 @@ Test(onednn, convolutions_never_run_its_reference)
         for (int k = 0; k < onednn_factorial(g->rank); k += g->rank > 4 ? 7 : 1) {
             char what[80];
             int order[AXES];
-            struct told told = onednn_listen();
+            struct log log = onednn_listen();
             order_of(k, g->rank, order);
             for (int d = 0; d < 2; d++) {
                 uint32_t dtype = d ? BP_BF16 : BP_F32;
@@ -157,7 +157,7 @@ Test(onednn, convolutions_never_run_its_reference)
                 if (i % 4 == 0) prepare_conv(&f, g, dtype, straight, order, true);
             }
             snprintf(what, sizeof what, "convolution %zu, axes in order number %d", i, k);
-            made += expect_no_reference(&told, what);
+            made += expect_no_reference(&log, what);
         }
     }
     if (!made) cr_skip("no plan is of oneDNN here: it is not installed, or off");
@@ -168,7 +168,7 @@ Test(onednn, products_never_run_its_reference)
 {
     const int64_t shape[2][3] = {{2, 48, 40}, {2, 40, 56}};
     struct fixture f = onednn_begin();
-    struct told told = onednn_listen();
+    struct log log = onednn_listen();
     int order[2][AXES];
 
     for (int k = 0; k < 6 * 6 * 2; k++) {
@@ -188,7 +188,7 @@ Test(onednn, products_never_run_its_reference)
             bp_tensor_destroy(b);
         }
     }
-    if (!expect_no_reference(&told, "products of matrices"))
+    if (!expect_no_reference(&log, "products of matrices"))
         cr_skip("no plan is of oneDNN here: it is not installed, or off");
     fixture_finish(&f);
 }
@@ -226,17 +226,17 @@ Test(onednn, the_order_of_axes_does_not_change_a_convolution)
     const struct geometry *g = &geometries[0];
     float *expected = malloc(ELEMENTS * sizeof *expected), *got = malloc(ELEMENTS * sizeof *got);
     struct fixture f = fixture_init();
-    struct bp_tensor *x = small_numbers(&f, g->x), *turned;
+    struct bp_tensor *x = small_numbers(&f, g->x), *transposed;
     int order[AXES];
 
     read_conv(&f, g, x, expected);
     for (int k = 1; k < onednn_factorial(4); k++) {
         order_of(k, 4, order);
-        turned = onednn_laid(&f, BP_F32, 4, g->x, order);
-        OK(bp_tensor_copy(f.stream, turned, x));
-        read_conv(&f, g, turned, got);
+        transposed = onednn_laid(&f, BP_F32, 4, g->x, order);
+        OK(bp_tensor_copy(f.stream, transposed, x));
+        read_conv(&f, g, transposed, got);
         cr_expect_arr_eq(got, expected, ELEMENTS * sizeof *got, "axes in order number %d", k);
-        bp_tensor_destroy(turned);
+        bp_tensor_destroy(transposed);
     }
     free(expected);
     free(got);

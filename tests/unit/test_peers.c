@@ -31,7 +31,7 @@ static struct peers peers_init(const char *variable, const char *value)
     p.y = floats_at(p.to, 2);
     p.gate = fake_of(PEERS);
     cr_assert_not_null(p.gate);
-    p.gate->answer(FAKE_copy_peer, 0, NULL);
+    p.gate->result(FAKE_copy_peer, 0, NULL);
     return p;
 }
 
@@ -209,31 +209,31 @@ Test(peers, layouts, .timeout = 60)
     struct peers p = peers_init(NULL, NULL);
     enum { N = 128 };
     float host[N * N], got[N * N];
-    struct bp_tensor *x, *y, *turned;
+    struct bp_tensor *x, *y, *transposed;
 
     for (int i = 0; i < N * N; i++) host[i] = (float)i;
     OK(bp_tensor_create(p.from, BP_F32, 2, SHAPE(8, 8), &x));
     OK(bp_tensor_create(p.to, BP_F32, 2, SHAPE(8, 8), &y));
     OK(bp_tensor_write(p.a, x, host, 8 * 8 * sizeof *host));
-    OK(bp_tensor_transpose(x, (const int64_t[]){1, 0}, &turned));
-    OK(bp_tensor_copy(p.b, y, turned));
+    OK(bp_tensor_transpose(x, (const int64_t[]){1, 0}, &transposed));
+    OK(bp_tensor_copy(p.b, y, transposed));
     OK(bp_tensor_read(p.b, y, got, 8 * 8 * sizeof *got));
     for (int i = 0; i < 64; i++) cr_assert_eq(got[i], host[i % 8 * 8 + i / 8]);
     cr_assert_eq(bp_device_peer_copies(p.to), 1);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    bp_tensor_destroy(turned);
+    bp_tensor_destroy(transposed);
     OK(bp_tensor_create(p.from, BP_F32, 2, SHAPE(N, N), &x));
     OK(bp_tensor_create(p.to, BP_F32, 2, SHAPE(N, N), &y));
     OK(bp_tensor_write(p.a, x, host, sizeof host));
-    OK(bp_tensor_transpose(x, (const int64_t[]){1, 0}, &turned));
-    OK(bp_tensor_copy(p.b, y, turned));
+    OK(bp_tensor_transpose(x, (const int64_t[]){1, 0}, &transposed));
+    OK(bp_tensor_copy(p.b, y, transposed));
     OK(bp_tensor_read(p.b, y, got, sizeof got));
     for (int i = 0; i < N * N; i++) cr_assert_eq(got[i], host[i % N * N + i / N]);
     cr_assert_eq(bp_device_peer_copies(p.to), 1);
     bp_tensor_destroy(x);
     bp_tensor_destroy(y);
-    bp_tensor_destroy(turned);
+    bp_tensor_destroy(transposed);
     peers_finish(&p);
 }
 
@@ -244,14 +244,14 @@ Test(peers, not_between_these, .timeout = 60)
     struct peers p = peers_init(NULL, NULL);
 
     OK(bp_tensor_write(p.a, p.x, first, sizeof first));
-    p.gate->answer(FAKE_copy_peer, BP_ERR_UNSUPPORTED, NULL);
+    p.gate->result(FAKE_copy_peer, BP_ERR_UNSUPPORTED, NULL);
     OK(bp_tensor_copy(p.b, p.y, p.x));
     expect_values(p.b, p.y, first);
     cr_assert_eq(bp_device_peer_copies(p.to), 0);
     cr_assert_eq(bp_device_blocked(p.from, BP_BLOCK_COPY), 1);
-    p.gate->answer(FAKE_copy_peer, BP_ERR_DEVICE, "no copy for you");
+    p.gate->result(FAKE_copy_peer, BP_ERR_DEVICE, "no copy for you");
     FAILS(BP_ERR_DEVICE, "no copy for you", bp_tensor_copy(p.b, p.y, p.x));
-    p.gate->answer(FAKE_copy_peer, 0, NULL);
+    p.gate->result(FAKE_copy_peer, 0, NULL);
     OK(bp_tensor_copy(p.b, p.y, p.x));
     cr_assert_eq(bp_device_peer_copies(p.to), 1);
     peers_finish(&p);

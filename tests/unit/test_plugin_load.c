@@ -32,7 +32,7 @@ static const char *row_reason(struct bp_device *device, const char *name)
 
 /* Checks the four rows of the fake device's set `good`: one is good, the plugin declines one, and
  * the core declines two. */
-static void check_rows(const char *plugin, bool asked)
+static void check_rows(const char *plugin, bool requested)
 {
     struct kit_log log;
     struct bp_core *core;
@@ -41,7 +41,7 @@ static void check_rows(const char *plugin, bool asked)
     cr_assert_eq(bp_device_kernels(device), 4);
     cr_assert_str_eq(row_reason(device, kit_format("%s_add", plugin)), "");
     cr_assert_str_eq(row_reason(device, kit_format("%s_elsewhere", plugin)),
-                     asked ? "needs a coprocessor of 1989" : "");
+                     requested ? "needs a coprocessor of 1989" : "");
     cr_assert_str_eq(
         row_reason(device, kit_format("%s_newer", plugin)),
         kit_format("made for a newer form of add than this version (%s) has", bp_version()));
@@ -416,7 +416,7 @@ Test(plugin_load, wrong_calls)
 }
 
 /* An app that was compiled with a shorter struct gets only its members. */
-Test(plugin_load, a_shorter_answer)
+Test(plugin_load, a_shorter_table)
 {
     struct {
         struct bp_plugin_info info;

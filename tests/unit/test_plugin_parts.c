@@ -148,7 +148,7 @@ Test(plugin_parts, manifests_with_a_nul_are_refused)
         TEXT("{\"manifest\": 1, \"na\\\\\\u0000me\": \"m\"}"),
 #undef TEXT
     };
-    static const char sound[] =
+    static const char intact[] =
         "{\"manifest\": 1, \"name\": \"m\", \"kind\": \"m\", \"library\": \"m.so\", "
         "\"abi\": {\"major\": 0, \"minor\": 0}, \"version\": \"\\\\u0000\"}";
     struct bp_manifest out;
@@ -160,7 +160,7 @@ Test(plugin_parts, manifests_with_a_nul_are_refused)
         free(why.text);
         why = (struct bp_refusal){0};
     }
-    cr_assert(bp_manifest_parse("/m.json", sound, strlen(sound), &out, &why), "%s", why.text);
+    cr_assert(bp_manifest_parse("/m.json", intact, strlen(intact), &out, &why), "%s", why.text);
     cr_expect_str_eq(out.version, "\\u0000"); /* an escaped backslash, not a NUL */
     bp_manifest_finish(&out);
 }

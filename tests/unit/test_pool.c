@@ -15,24 +15,24 @@
 #define MIB ((uint64_t)1 << 20)
 
 /* Opens a device whose work ends on command; limit NULL: no limit. */
-static struct fake *open_paced(const char *library, const char *limit, uint64_t budget,
-                                struct fixture *f)
+static struct fake *open_fake(const char *library, const char *limit, uint64_t budget,
+                              struct fixture *f)
 {
     char path[4096];
-    struct fake *paced;
+    struct fake *fake;
     uint32_t index;
 
     if (limit) setenv("BP_MEM_LIMIT", limit, 1);
     snprintf(path, sizeof path, "%s/%s", HOSTILE_DIR, library);
-    paced = fake_open(path);
-    cr_assert_not_null(paced);
-    paced->budget = budget;
+    fake = fake_open(path);
+    cr_assert_not_null(fake);
+    fake->budget = budget;
     OK(bp_core_create(NULL, &f->core));
     OK(bp_core_load_path(f->core, path, &index));
     OK(bp_device_create_at(f->core, index, 0, &f->device));
     OK(bp_stream_create(f->device, &f->stream));
     f->scope = bp_stream_scope(f->stream);
-    return paced;
+    return fake;
 }
 
 static struct bp_memory_stats stats_of(struct fixture *f)
@@ -73,9 +73,9 @@ Test(pool, one_size_comes_from_one_chunk)
     struct bp_memory_stats s = stats_of(&f), t;
     char *first = pool_at(a);
 
-    cr_assert_eq(s.chunks, 1);
+    cr_assert_eq(s.segments, 1);
     cr_assert_eq(s.reserved, 2 * MIB);
-    cr_assert_eq(s.from_chunks, 1);
+    cr_assert_eq(s.from_segments, 1);
     for (int i = 0; i < 1000; i++) {
         bp_buffer_destroy(a);
         a = pool_take(&f, f.stream, 4096);
@@ -84,7 +84,7 @@ Test(pool, one_size_comes_from_one_chunk)
     b = pool_take(&f, f.stream, 4096);
     cr_assert_neq(pool_at(b), first);
     t = stats_of(&f);
-    cr_assert_eq(t.chunks_ever, 1);
+    cr_assert_eq(t.segments_ever, 1);
     cr_assert_eq(t.allocations, 1002);
     cr_assert_eq(t.hits, 1001);
     cr_assert_eq(t.live, 2);
@@ -102,8 +102,8 @@ Test(pool, chunks_grow_and_large_ones_are_exact)
     uint64_t reserved;
 
     for (int i = 0; i < 200; i++) s[i] = pool_take(&f, f.stream, MIB / 2);
-    cr_assert_eq(stats_of(&f).chunks_ever, 7, "2, 2, 4, 8, 16, 32 and 64 MiB for 100, not %d",
-                 (int)stats_of(&f).chunks_ever);
+    cr_assert_eq(stats_of(&f).segments_ever, 7, "2, 2, 4, 8, 16, 32 and 64 MiB for 100, not %d",
+                 (int)stats_of(&f).segments_ever);
     reserved = stats_of(&f).reserved;
     cr_assert_eq(reserved, 128 * MIB);
     large = pool_take(&f, NULL, 100 * MIB + 1);
@@ -117,7 +117,7 @@ Test(pool, chunks_grow_and_large_ones_are_exact)
     fixture_finish(&f);
 }
 
-Test(pool, what_is_asked_what_is_taken)
+Test(pool, requested_and_taken_bytes)
 {
     struct fixture f = fixture_init();
     struct bp_buffer *none = pool_take(&f, f.stream, 0), *one = pool_take(&f, f.stream, 1),
@@ -153,7 +153,7 @@ Test(pool, wrong_arguments)
     uint64_t offset;
     int32_t fd;
 
-    open_paced("bp_paced.so", NULL, 8 * MIB, &g);
+    open_fake("bp_paced.so", NULL, 8 * MIB, &g);
     FAILS(BP_ERR_INVALID, "device", bp_buffer_create(NULL, f.stream, 0, 1, &s));
     FAILS(BP_ERR_INVALID, "stream of paced:0", bp_buffer_create(f.device, g.stream, 0, 1, &s));
     FAILS(BP_ERR_INVALID, "stream",
@@ -183,7 +183,7 @@ Test(pool, wrong_arguments)
 Test(pool, memory_of_a_stream_is_reused_in_its_order)
 {
     struct fixture f;
-    struct fake *paced = open_paced("bp_paced.so", NULL, 4 * MIB, &f);
+    struct fake *fake = open_fake("bp_paced.so", NULL, 4 * MIB, &f);
     struct bp_buffer *a = pool_take(&f, f.stream, 2 * MIB - 512), *b;
     struct bp_tensor *t = tensor_of(&f, BP_U8, 1, SHAPE(64), NULL),
                      *u = tensor_of(&f, BP_U8, 1, SHAPE(64), NULL);
@@ -204,7 +204,7 @@ Test(pool, memory_of_a_stream_is_reused_in_its_order)
     bp_buffer_destroy(b);
     bp_tensor_destroy(t);
     bp_tensor_destroy(u);
-    cr_assert_eq(paced->broken, 0);
+    cr_assert_eq(fake->broken, 0);
     bp_stream_destroy(other);
     OK(bp_device_synchronize(f.device));
     fixture_finish(&f);
@@ -227,14 +227,14 @@ Test(pool, pending_memory_is_polled_for_not_waited_for)
     struct fixture f;
     struct bp_buffer *a, *b;
 
-    open_paced("bp_paced.so", NULL, 64 * MIB, &f);
+    open_fake("bp_paced.so", NULL, 64 * MIB, &f);
     leave_pending(&f);
     a = pool_take(&f, NULL, 2000000); /* needs a new segment */
     cr_assert_eq(stats_of(&f).pending, 2 * 1000192);
     OK(bp_stream_synchronize(f.stream));
     cr_assert_eq(stats_of(&f).pending, 0);
     b = pool_take(&f, NULL, 2000000);
-    cr_assert_eq(stats_of(&f).chunks_ever, 2);
+    cr_assert_eq(stats_of(&f).segments_ever, 2);
     bp_buffer_destroy(a);
     bp_buffer_destroy(b);
     cr_assert_eq(bp_device_blocked(f.device, BP_BLOCK_MEMORY), 0);
@@ -244,14 +244,14 @@ Test(pool, pending_memory_is_polled_for_not_waited_for)
 Test(pool, exhaustion_waits_as_its_last_resort)
 {
     struct fixture f;
-    struct fake *paced = open_paced("bp_paced.so", NULL, 3 * MIB, &f);
+    struct fake *fake = open_fake("bp_paced.so", NULL, 3 * MIB, &f);
     struct bp_buffer *a;
 
     leave_pending(&f);
     a = pool_take(&f, NULL, 2000000);
     cr_assert_eq(stats_of(&f).after_wait, 1);
     cr_assert_eq(bp_device_blocked(f.device, BP_BLOCK_MEMORY), 1);
-    cr_assert_eq(paced->broken, 0);
+    cr_assert_eq(fake->broken, 0);
     bp_buffer_destroy(a);
     fixture_finish(&f);
 }
@@ -262,7 +262,7 @@ Test(pool, exhaustion_does_not_wait_where_that_is_denied)
     struct fixture f;
 
     setenv("BP_BLOCK", "deny", 1);
-    open_paced("bp_paced.so", NULL, 3 * MIB, &f);
+    open_fake("bp_paced.so", NULL, 3 * MIB, &f);
     leave_pending(&f);
     FAILS(BP_ERR_BLOCKED, "memory is exhausted",
           bp_buffer_create(f.device, NULL, BP_SPACE_DEVICE, 2000000, &a));
@@ -277,26 +277,26 @@ Test(pool, exhaustion_does_not_wait_where_that_is_denied)
 Test(pool, free_chunks_go_back_before_memory_is_short)
 {
     struct fixture f;
-    struct fake *paced = open_paced("bp_paced.so", NULL, 8 * MIB, &f);
+    struct fake *fake = open_fake("bp_paced.so", NULL, 8 * MIB, &f);
     struct bp_buffer *a = pool_take(&f, f.stream, 3 * MIB), *b = pool_take(&f, NULL, 3 * MIB);
 
     bp_buffer_destroy(a);
     bp_buffer_destroy(b);
-    cr_assert_eq(paced->used, 8 * MIB);
+    cr_assert_eq(fake->used, 8 * MIB);
     a = pool_take(&f, f.stream, 7 * MIB);
     cr_assert_eq(stats_of(&f).after_release, 1);
-    cr_assert_eq(paced->chunks, 3);
+    cr_assert_eq(fake->segments, 3);
     bp_buffer_destroy(a);
     fixture_finish(&f);
 }
 
-Test(pool, out_of_memory_says_who_has_it)
+Test(pool, out_of_memory_lists_the_owners)
 {
     struct bp_buffer *a, *b, *c, *none = NULL;
     struct bp_stream *other;
     struct fixture f;
 
-    open_paced("bp_paced.so", "8M", 64 * MIB, &f);
+    open_fake("bp_paced.so", "8M", 64 * MIB, &f);
     OK(bp_stream_create(f.device, &other));
     a = pool_take(&f, f.stream, 3 * MIB);
     b = pool_take(&f, other, MIB);
@@ -351,7 +351,7 @@ Test(pool, every_stream_and_space_has_its_figures)
 Test(pool, memory_of_a_stream_that_is_gone_is_used_again)
 {
     struct fixture f;
-    struct fake *paced = open_paced("bp_paced.so", NULL, 64 * MIB, &f);
+    struct fake *fake = open_fake("bp_paced.so", NULL, 64 * MIB, &f);
 
     for (int i = 0; i < 50; i++) {
         struct bp_stream *s;
@@ -363,21 +363,21 @@ Test(pool, memory_of_a_stream_that_is_gone_is_used_again)
         a = pool_take(&f, i % 2 ? NULL : f.stream, 100000);
         bp_buffer_destroy(a);
     }
-    cr_assert_leq(paced->chunks, 3);
+    cr_assert_leq(fake->segments, 3);
     fixture_finish(&f);
 }
 
 /* Buffers keep their device alive; opening it again returns the same device. */
-Test(pool, storages_keep_their_device)
+Test(pool, buffers_keep_their_device)
 {
     struct fixture f;
-    struct fake *paced = open_paced("bp_paced.so", NULL, 64 * MIB, &f);
+    struct fake *fake = open_fake("bp_paced.so", NULL, 64 * MIB, &f);
     struct bp_buffer *a = pool_take(&f, f.stream, 5), *b = pool_take(&f, NULL, 6);
     struct bp_buffer_info info = {.size = sizeof info};
     struct bp_device *again;
 
     fixture_finish(&f);
-    cr_assert_gt(paced->used, 0);
+    cr_assert_gt(fake->used, 0);
     OK(bp_buffer_get_info(a, &info));
     cr_assert_eq(info.device, f.device);
     cr_assert_str_eq(bp_device_name(info.device), "paced:0");
@@ -386,19 +386,19 @@ Test(pool, storages_keep_their_device)
     cr_assert_eq(again, f.device);
     bp_buffer_destroy(a);
     bp_stream_destroy(f.stream);
-    cr_assert_gt(paced->used, 0);
+    cr_assert_gt(fake->used, 0);
     bp_buffer_destroy(b);
-    cr_assert_eq(paced->used, 0, "the device has ended");
+    cr_assert_eq(fake->used, 0, "the device has ended");
 }
 
 /* The child and this process see each other's writes. */
-static int child_sees(int fd, uint64_t offset, char expected, char answer)
+static int child_sees(int fd, uint64_t offset, char expected, char result)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = offset / page * page;
     char *map = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)start);
 
     if (map == MAP_FAILED || map[offset - start] != expected) return 1;
-    map[offset - start + 1] = answer;
+    map[offset - start + 1] = result;
     return 0;
 }
 

@@ -59,7 +59,7 @@ bool model_overlaps(const struct block *a, const struct block *b)
 static bool has_ended(struct model *m, const struct block *b)
 {
     for (uint32_t i = 0; i < b->n_use; i++)
-        if (!m->paced->is_done(b->use[i].index, b->use[i].position)) return false;
+        if (!m->fake->is_done(b->use[i].index, b->use[i].position)) return false;
     return true;
 }
 
@@ -67,9 +67,9 @@ static void forget_ended(struct model *m)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < m->n_past; i++)
-        if (!has_ended(m, &m->past[i])) m->past[n++] = m->past[i];
-    m->n_past = n;
+    for (uint32_t i = 0; i < m->n_retired; i++)
+        if (!has_ended(m, &m->retired[i])) m->retired[n++] = m->retired[i];
+    m->n_retired = n;
 }
 
 /* Checks a new block: no live block overlaps it, and each work that used the memory has ended or is
@@ -80,14 +80,14 @@ static void check_new(struct model *m, const struct block *b, struct bp_stream *
     for (uint32_t i = 0; i < m->n_live; i++)
         if (model_overlaps(b, &m->live[i])) model_wrong(m, "a block lives twice");
     forget_ended(m);
-    for (uint32_t i = 0; i < m->n_past; i++) {
-        const struct block *past = &m->past[i];
+    for (uint32_t i = 0; i < m->n_retired; i++) {
+        const struct block *past = &m->retired[i];
         if (!model_overlaps(b, past)) continue;
         for (uint32_t k = 0; k < past->n_use; k++) {
             const struct use *u = &past->use[k];
             bool before = taker
-                              ? m->paced->is_before(u->index, u->position, pool_model_native(taker))
-                              : m->paced->is_done(u->index, u->position);
+                              ? m->fake->is_before(u->index, u->position, pool_model_native(taker))
+                              : m->fake->is_done(u->index, u->position);
             if (!before)
                 model_wrong(m, "memory came to %s before work %" PRIu64 " of stream %u had ended",
                             taker ? "a stream" : "the host", u->position, u->index);
@@ -99,18 +99,18 @@ static void check_new(struct model *m, const struct block *b, struct bp_stream *
  * plugin. */
 static void check_failure(struct model *m, uint64_t size)
 {
-    uint64_t used = m->paced->used, needed = size + 512, left = m->paced->budget - used;
+    uint64_t used = m->fake->used, needed = size + 512, left = m->fake->budget - used;
 
     m->failures++;
     if (m->limit && m->limit - used < left) left = m->limit - used;
     if (left >= needed) model_wrong(m, "out of memory, but %" PRIu64 " bytes were left", left);
     if (!strstr(bp_error_message(), "out of memory: asked for ")) model_wrong(m, "no explanation");
     if (model_is_open(m)) return; /* captured work is not waited for */
-    if (size > m->paced->budget || (m->limit && size > m->limit)) return;
+    if (size > m->fake->budget || (m->limit && size > m->limit)) return;
     forget_ended(m);
-    if (m->n_past) model_wrong(m, "out of memory, but work was not waited for");
+    if (m->n_retired) model_wrong(m, "out of memory, but work was not waited for");
     pool_model_good(m, bp_device_trim(m->device), "trim");
-    if (m->paced->used != used) model_wrong(m, "out of memory, but free chunks were kept");
+    if (m->fake->used != used) model_wrong(m, "out of memory, but free chunks were kept");
 }
 
 static uint64_t some_size(struct model *m)
@@ -137,7 +137,7 @@ static bool take_of(struct model *m, struct bp_stream *taker, uint32_t space, ui
 
     if (m->n_live == MODEL_BLOCKS) return false;
     status = bp_buffer_create(m->device, taker, space, size, &b.storage);
-    if (status == BP_ERR_MEMORY && (m->limit || m->paced->budget < 1 << 30)) {
+    if (status == BP_ERR_MEMORY && (m->limit || m->fake->budget < 1 << 30)) {
         check_failure(m, size);
         return false;
     }
@@ -159,14 +159,14 @@ static void pool_model_take(struct model *m)
     take_of(m, taker, space, some_size(m));
 }
 
-void model_past(struct model *m, const struct block *b)
+void model_retire(struct model *m, const struct block *b)
 {
-    if (m->n_past == m->room) {
+    if (m->n_retired == m->room) {
         m->room = m->room ? 2 * m->room : 256;
-        m->past = realloc(m->past, m->room * sizeof *m->past);
-        if (!m->past) abort();
+        m->retired = realloc(m->retired, m->room * sizeof *m->retired);
+        if (!m->retired) abort();
     }
-    if (b->size) m->past[m->n_past++] = *b;
+    if (b->size) m->retired[m->n_retired++] = *b;
 }
 
 static void give_at(struct model *m, uint32_t i)
@@ -174,14 +174,14 @@ static void give_at(struct model *m, uint32_t i)
     struct block b = m->live[i];
 
     m->live[i] = m->live[--m->n_live];
-    model_past(m, &b);
+    model_retire(m, &b);
     bp_buffer_destroy(b.storage);
 }
 
-void model_note_use(struct block *b, struct use u, const struct fake *paced)
+void model_note_use(struct block *b, struct use u, const struct fake *fake)
 {
     for (uint32_t i = 0; i < b->n_use; i++)
-        if (b->use[i].index == u.index || paced->is_done(b->use[i].index, b->use[i].position)) {
+        if (b->use[i].index == u.index || fake->is_done(b->use[i].index, b->use[i].position)) {
             b->use[i] = u;
             return;
         }
@@ -190,9 +190,9 @@ void model_note_use(struct block *b, struct use u, const struct fake *paced)
 
 static void note_use(struct model *m, struct block *b, void *stream)
 {
-    struct use u = {m->paced->index(stream), m->paced->position(stream)};
+    struct use u = {m->fake->index(stream), m->fake->position(stream)};
 
-    model_note_use(b, u, m->paced);
+    model_note_use(b, u, m->fake);
 }
 
 static void pool_model_give(struct model *m)
@@ -245,7 +245,7 @@ static void pool_model_progress(struct model *m)
     struct bp_stream *stream = some_stream(m);
 
     if (m->tight && pool_model_pick(m, 4)) return;
-    if (stream) m->paced->run(pool_model_native(stream), 1 + pool_model_pick(m, 8));
+    if (stream) m->fake->run(pool_model_native(stream), 1 + pool_model_pick(m, 8));
 }
 
 /* Stream a waits for the work that b has so far. Stream c may then wait for a, for the work of a
@@ -283,7 +283,7 @@ static void near_miss(struct model *m)
         give_at(m, m->n_live - 1);
     }
     if (pool_model_pick(m, 2) && take_of(m, a, BP_SPACE_DEVICE, size)) give_at(m, m->n_live - 1);
-    m->paced->run(pool_model_native(a), 1000);
+    m->fake->run(pool_model_native(a), 1000);
     take_of(m, pool_model_pick(m, 3) ? c : NULL, BP_SPACE_DEVICE, size);
 }
 
@@ -340,12 +340,12 @@ static void pool_model_begin(struct model *m, const char *library, uint64_t seed
     m->shared = seed / 6 % 3 == 0;
     m->records = seed / 18 % 2;
     snprintf(path, sizeof path, "%s/%s", HOSTILE_DIR, library);
-    m->paced = fake_open(path);
-    if (!m->paced || bp_core_create(&options, &m->core)) {
-        fprintf(stderr, "%s: %s\n", path, m->paced ? bp_error_message() : dlerror());
+    m->fake = fake_open(path);
+    if (!m->fake || bp_core_create(&options, &m->core)) {
+        fprintf(stderr, "%s: %s\n", path, m->fake ? bp_error_message() : dlerror());
         exit(1);
     }
-    m->paced->budget = pool_model_pick(m, m->tight ? 2 : 3) ? UINT64_C(1) << 40
+    m->fake->budget = pool_model_pick(m, m->tight ? 2 : 3) ? UINT64_C(1) << 40
                                                             : (4 + pool_model_pick(m, 24)) << 20;
     m->limit = m->core->memory_limit = pool_model_pick(m, 2) ? 0
                                                              : (6 + pool_model_pick(m, 30)) << 20;
@@ -369,15 +369,15 @@ static void pool_model_end(struct model *m)
     pool_model_good(m, bp_device_synchronize(m->device), "device sync");
     pool_model_good(m, bp_device_trim(m->device), "trim");
     model_check(m);
-    if (!m->n_live && m->paced->used) model_wrong(m, "memory is kept after all");
+    if (!m->n_live && m->fake->used) model_wrong(m, "memory is kept after all");
     bp_shrinker_unregister(m->device, &m->pressure);
     bp_device_destroy(m->device);
-    if (m->n_live && m->live[0].size && !m->paced->used)
+    if (m->n_live && m->live[0].size && !m->fake->used)
         model_wrong(m, "the device ended before its memory");
     while (m->n_live && !*m->wrong) pool_model_give(m);
-    if (m->paced->used) model_wrong(m, "the device did not end");
+    if (m->fake->used) model_wrong(m, "the device did not end");
     bp_core_destroy(m->core);
-    free(m->past);
+    free(m->retired);
 }
 
 static bool pool_model_run(uint64_t seed)

@@ -52,7 +52,7 @@ static struct spot partial_spot(const char *variable, const char *value)
 
 struct inside {
     struct bp_stream *stream;
-    struct bp_tensor *small, *large, *matrix, *turned;
+    struct bp_tensor *small, *large, *matrix, *transposed;
     float got[4], *data;
     enum bp_status read, write, find, copy;
     uint64_t given; /* work that refused calls have submitted */
@@ -72,7 +72,7 @@ static void call_inside(void *ctx, enum bp_status status)
         in->write = bp_tensor_write(in->stream, in->large, in->data, LARGE * sizeof(float));
         in->find = bp_op_nonzero(bp_stream_scope(in->stream), in->small, &none);
         in->given = bp_stream_last(in->stream) - last;
-        in->copy = bp_tensor_copy(in->stream, in->matrix, in->turned);
+        in->copy = bp_tensor_copy(in->stream, in->matrix, in->transposed);
     }
     queue_filled(in->got, 4, 9); /* the call was refused: the app owns the memory */
     if (in->data) queue_filled(in->data, LARGE, 9);
@@ -90,7 +90,7 @@ Test(queue, a_call_that_a_callback_is_refused_leaves_nothing, .timeout = 30)
     struct bp_tensor *m = matrix_at(s.device, 30, 20);
 
     in.data = data;
-    OK(bp_tensor_transpose(m, NULL, &in.turned));
+    OK(bp_tensor_transpose(m, NULL, &in.transposed));
     OK(bp_tensor_write(s.stream, in.small, F32(1, 0, 3, 4), 16));
     OK(bp_tensor_write(s.stream, in.large, zeros, LARGE * sizeof *zeros));
     OK(bp_stream_callback(s.stream, call_inside, &in));
@@ -107,7 +107,7 @@ Test(queue, a_call_that_a_callback_is_refused_leaves_nothing, .timeout = 30)
     bp_tensor_destroy(in.small);
     bp_tensor_destroy(in.large);
     bp_tensor_destroy(in.matrix);
-    bp_tensor_destroy(in.turned);
+    bp_tensor_destroy(in.transposed);
     bp_tensor_destroy(m);
     free(data);
     free(zeros);
@@ -163,7 +163,7 @@ static void write_two_columns(struct spot *s)
     bp_stream_destroy(other);
 }
 
-Test(queue, a_strided_write_leaves_alone_what_is_between, .timeout = 30)
+Test(queue, a_strided_write_keeps_the_gaps, .timeout = 30)
 {
     struct spot s = spot_at(QUEUE, NULL, NULL), p = partial_spot(NULL, NULL);
 
@@ -173,7 +173,7 @@ Test(queue, a_strided_write_leaves_alone_what_is_between, .timeout = 30)
     spot_finish(&p);
 }
 
-static void copy_turned(struct spot *s)
+static void copy_transposed(struct spot *s)
 {
     static float data[60 * 70], got[60 * 70];
     struct bp_tensor *m = matrix_at(s->device, 60, 70), *t, *d = matrix_at(s->device, 70, 60);
@@ -210,8 +210,8 @@ Test(queue, a_copy_of_any_layout_does_not_wait, .timeout = 30)
 {
     struct spot s = spot_at(QUEUE, NULL, NULL), p = partial_spot(NULL, NULL);
 
-    copy_turned(&s);
-    copy_turned(&p);
+    copy_transposed(&s);
+    copy_transposed(&p);
     spot_finish(&s);
     spot_finish(&p);
 }
@@ -634,7 +634,7 @@ Test(queue, threads_that_call_back_end_too, .timeout = 60)
 }
 
 /* Plans may read a tensor as soon as it is frozen. */
-Test(queue, freezing_waits_for_what_was_given)
+Test(queue, freezing_waits_for_queued_work)
 {
     struct spot s = spot_at(QUEUE, NULL, NULL);
     struct bp_tensor_info info = {.size = sizeof info};

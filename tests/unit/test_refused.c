@@ -40,7 +40,7 @@ static struct bp_tensor *alias_of(struct fixture *f, struct bp_tensor *t)
     return alias;
 }
 
-Test(refused, overlap_of_memory_that_two_storages_know)
+Test(refused, overlap_of_memory_of_two_buffers)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(N + 1), NULL), *a = alias_of(&f, t);
@@ -245,7 +245,7 @@ static struct bp_graph *graph_of(struct fixture *f)
     return graph;
 }
 
-Test(refused, results_of_a_graph_over_what_it_reads)
+Test(refused, results_of_a_graph_over_its_inputs)
 {
     struct fixture f = fixture_init();
     struct bp_graph *graph = graph_of(&f);

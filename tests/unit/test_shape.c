@@ -140,7 +140,7 @@ Test(shape, numbers_are_made_as_numpy_has_them)
         FAILS(BP_ERR_INVALID, word, shape_call(&f, #op, rank, shape, &a, &y)); \
     } while (0)
 
-Test(shape, says_what_axes_do_not_fit)
+Test(shape, wrong_axes_are_named)
 {
     struct fixture f = fixture_init();
 
@@ -162,7 +162,7 @@ Test(shape, says_what_axes_do_not_fit)
     fixture_finish(&f);
 }
 
-Test(shape, says_what_extents_do_not_fit)
+Test(shape, wrong_extents_are_named)
 {
     struct fixture f = fixture_init();
 

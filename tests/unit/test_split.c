@@ -93,7 +93,7 @@ Test(split, makes_as_many_as_there_are)
     fixture_finish(&f);
 }
 
-Test(split, says_what_is_wrong)
+Test(split, errors_name_the_argument)
 {
     const struct {
         struct bp_split_attrs a;

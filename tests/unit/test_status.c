@@ -76,7 +76,7 @@ static enum bp_status status_all(struct work *w)
 
 /* Returns the status of the work when one callback returns `answer`. message: a buffer for the
  * message. */
-static enum bp_status work_with(enum fake_callback one, uint32_t answer, const char *reason,
+static enum bp_status work_with(enum fake_callback one, uint32_t result, const char *reason,
                                 char *message, size_t size)
 {
     static const char library[] = HOSTILE_DIR "/bp_strange.so";
@@ -89,11 +89,11 @@ static enum bp_status work_with(enum fake_callback one, uint32_t answer, const c
     OK(bp_core_load_path(w.f.core, library, &index));
     fake = fake_of(library);
     cr_assert_not_null(fake);
-    fake->answer(one, answer, reason);
+    fake->result(one, result, reason);
     status = bp_device_create_at(w.f.core, index, 0, &w.f.device);
     if (status == BP_OK) status = status_all(&w);
     snprintf(message, size, "%s", bp_error_message());
-    fake->answer(one, BP_OK, NULL);
+    fake->result(one, BP_OK, NULL);
     bp_tensor_destroy(w.x), bp_tensor_destroy(w.y);
     bp_event_destroy(w.event);
     bp_buffer_destroy(w.storage);
@@ -102,7 +102,7 @@ static enum bp_status work_with(enum fake_callback one, uint32_t answer, const c
     return status;
 }
 
-Test(status, a_plugin_that_answers_none_has_failed)
+Test(status, a_plugin_without_a_status_has_failed)
 {
     char why[2048], start[200];
 

@@ -105,7 +105,7 @@ Test(step, adam_begins_with_a_step_of_lr)
     fixture_finish(&f);
 }
 
-Test(step, what_is_refused)
+Test(step, wrong_states_are_refused)
 {
     struct fixture f = fixture_init();
     struct bp_dropout_attrs drop = bp_dropout_defaults();

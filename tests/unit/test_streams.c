@@ -246,7 +246,7 @@ Test(streams, waits_that_would_block_can_be_refused)
 }
 
 /* Before the core counts a wait, it polls the plugin for work that has ended unnoticed. */
-Test(streams, what_has_ended_unseen_is_no_wait)
+Test(streams, completed_work_needs_no_wait)
 {
     struct spot s = spot_at(INLINE, "BP_BLOCK", "deny");
     struct bp_device *other = open_place(s.core, GATED);

@@ -5,7 +5,7 @@
 
 static const float some[2] = {1, 2};
 
-struct heard {
+struct callback {
     atomic_int calls;
     enum bp_status status;
     uint64_t ended; /* the gate's work that had ended when it was called */
@@ -13,9 +13,9 @@ struct heard {
     char message[200];
 };
 
-static void streams_call_hear(void *ctx, enum bp_status status)
+static void streams_call_take(void *ctx, enum bp_status status)
 {
-    struct heard *h = ctx;
+    struct callback *h = ctx;
 
     h->status = status;
     if (h->gate) h->ended = h->gate->ended();
@@ -23,7 +23,7 @@ static void streams_call_hear(void *ctx, enum bp_status status)
     h->calls++;
 }
 
-static void wait_for_call(struct heard *h)
+static void wait_for_call(struct callback *h)
 {
     for (int i = 0; i < 5000 && !h->calls; i++) usleep(1000);
     cr_assert_eq(h->calls, 1);
@@ -32,12 +32,12 @@ static void wait_for_call(struct heard *h)
 Test(streams_call, an_inline_stream_calls_at_once)
 {
     struct spot s = spot_at(INLINE, NULL, NULL);
-    struct heard h = {0};
+    struct callback h = {0};
 
-    OK(bp_stream_callback(s.stream, streams_call_hear, &h));
+    OK(bp_stream_callback(s.stream, streams_call_take, &h));
     cr_assert(h.calls == 1 && h.status == BP_OK);
     FAILS(BP_ERR_INVALID, "fn is NULL", bp_stream_callback(s.stream, NULL, &h));
-    FAILS(BP_ERR_INVALID, "expected a stream", bp_stream_callback(NULL, streams_call_hear, &h));
+    FAILS(BP_ERR_INVALID, "expected a stream", bp_stream_callback(NULL, streams_call_take, &h));
     cr_assert_eq(h.calls, 1);
     spot_finish(&s);
 }
@@ -48,12 +48,12 @@ Test(streams_call, a_callback_comes_after_the_work_before_it)
 
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         struct spot s = spot_at(at[i], NULL, NULL);
-        struct heard h = {.gate = s.gate};
+        struct callback h = {.gate = s.gate};
         struct bp_tensor *x = floats_at(s.device, 2);
         uint64_t before = s.gate->ended();
         s.gate->hold(1);
         for (int k = 0; k < 3; k++) OK(bp_tensor_write(s.stream, x, some, sizeof some));
-        OK(bp_stream_callback(s.stream, streams_call_hear, &h));
+        OK(bp_stream_callback(s.stream, streams_call_take, &h));
         s.gate->hold(0);
         usleep(10000);
         cr_assert_eq(h.calls, 0, "%s", places[at[i]].name);
@@ -70,11 +70,11 @@ Test(streams_call, a_callback_comes_after_the_work_before_it)
 Test(streams_call, later_work_does_not_delay_it)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
-    struct heard h = {0};
+    struct callback h = {0};
     struct bp_tensor *x = floats_at(s.device, 2);
 
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
-    OK(bp_stream_callback(s.stream, streams_call_hear, &h));
+    OK(bp_stream_callback(s.stream, streams_call_take, &h));
     s.gate->hold(1);
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
     s.gate->hold(0);
@@ -87,12 +87,12 @@ Test(streams_call, later_work_does_not_delay_it)
 Test(streams_call, callbacks_of_a_queue_are_in_order)
 {
     struct spot s = spot_at(QUEUE, NULL, NULL);
-    struct heard h[50] = {0};
+    struct callback h[50] = {0};
     sem_t semaphore;
 
     sem_init(&semaphore, 0, 0);
     OK(bp_stream_callback(s.stream, hold_until, &semaphore));
-    for (int i = 0; i < 50; i++) OK(bp_stream_callback(s.stream, streams_call_hear, &h[i]));
+    for (int i = 0; i < 50; i++) OK(bp_stream_callback(s.stream, streams_call_take, &h[i]));
     cr_assert_eq(bp_stream_last(s.stream), 51);
     cr_assert_eq(h[0].calls, 0);
     sem_post(&semaphore);
@@ -101,22 +101,22 @@ Test(streams_call, callbacks_of_a_queue_are_in_order)
     spot_finish(&s);
 }
 
-Test(streams_call, a_callback_is_told_of_the_failure)
+Test(streams_call, a_callback_receives_the_failure)
 {
     static const enum place at[] = {GATED, PLAIN, SINGLE};
 
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         struct spot s = spot_at(at[i], NULL, NULL);
-        struct heard h = {0}, late = {0};
+        struct callback h = {0}, late = {0};
         struct bp_tensor *x = floats_at(s.device, 2);
         s.gate->hold(1);
         OK(bp_tensor_write(s.stream, x, some, sizeof some));
-        OK(bp_stream_callback(s.stream, streams_call_hear, &h));
+        OK(bp_stream_callback(s.stream, streams_call_take, &h));
         s.gate->hold(0);
         s.gate->fail(BP_ERR_DEVICE);
         s.gate->open();
         FAILS(BP_ERR_DEVICE, "told to fail", bp_stream_synchronize(s.stream));
-        OK(bp_stream_callback(s.stream, streams_call_hear,
+        OK(bp_stream_callback(s.stream, streams_call_take,
                               &late)); /* on a stream that has failed */
         bp_stream_destroy(s.stream);
         wait_for_call(&late);
@@ -136,10 +136,10 @@ Test(streams_call, it_outlives_its_stream)
 
     for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
         struct spot s = spot_at(at[i], NULL, NULL);
-        struct heard h = {0};
+        struct callback h = {0};
         struct bp_tensor *x = floats_at(s.device, 2);
         OK(bp_tensor_write(s.stream, x, some, sizeof some));
-        OK(bp_stream_callback(s.stream, streams_call_hear, &h));
+        OK(bp_stream_callback(s.stream, streams_call_take, &h));
         bp_tensor_destroy(x);
         spot_finish(&s);
         cr_assert_eq(h.calls, 1, "%s", places[at[i]].name);

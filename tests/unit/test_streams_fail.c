@@ -102,7 +102,7 @@ Test(streams_fail, a_later_stream_names_its_own_numbers)
 }
 
 /* A plugin whose events do not report a failure reports it later, when no work is pending. */
-Test(streams_fail, launches_that_were_said_to_have_ended_well_are_named_so)
+Test(streams_fail, launches_reported_as_done_are_named_so)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
     struct bp_tensor *x = floats_at(s.device, 2);
@@ -216,7 +216,7 @@ Test(streams_fail, events_in_front_of_a_failure_are_good)
 }
 
 /* A queue knows which work failed, also if no call has waited for the work before it. */
-Test(streams_fail, a_queue_knows_what_came_before_a_failure)
+Test(streams_fail, a_queue_knows_its_work_before_a_failure)
 {
     struct bp_core *core = core_with(NULL, NULL);
     struct bp_event *good, *bad;
@@ -256,7 +256,7 @@ Test(streams_fail, a_queue_knows_what_came_before_a_failure)
     bp_core_destroy(core);
 }
 
-Test(streams_fail, a_failure_that_nobody_heard_of_is_told_once)
+Test(streams_fail, an_unreported_failure_is_reported_once)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
     struct bp_tensor *x = floats_at(s.device, 2);
@@ -282,7 +282,7 @@ Test(streams_fail, a_failure_that_nobody_heard_of_is_told_once)
 
 /* A wait or a callback has reported the failure to the app: after the stream is destroyed, it is
  * not reported again. */
-Test(streams_fail, a_failure_that_was_told_is_not_told_again)
+Test(streams_fail, a_reported_failure_is_not_repeated)
 {
     enum { SYNC, EVENT, READ, WAYS };
     static const enum place at[] = {GATED, PLAIN};
@@ -311,7 +311,7 @@ Test(streams_fail, a_failure_that_was_told_is_not_told_again)
 }
 
 /* A driver may report failed work from any call; the failure is not lost. */
-Test(streams_fail, a_failure_that_a_record_tells_of_is_kept)
+Test(streams_fail, a_failure_reported_by_a_record_is_kept)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
     struct bp_tensor *x = floats_at(s.device, 2);
@@ -320,9 +320,9 @@ Test(streams_fail, a_failure_that_a_record_tells_of_is_kept)
     s.gate->hold(1);
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
     s.gate->hold(0);
-    s.gate->answer(FAKE_event_record, BP_ERR_DEVICE, "no record for you");
+    s.gate->result(FAKE_event_record, BP_ERR_DEVICE, "no record for you");
     FAILS(BP_ERR_DEVICE, "no record for you", bp_event_record(event, s.stream));
-    s.gate->answer(FAKE_event_record, BP_OK, NULL);
+    s.gate->result(FAKE_event_record, BP_OK, NULL);
     FAILS(BP_ERR_INVALID, "never recorded", bp_event_query(event));
     s.gate->open();
     FAILS(BP_ERR_DEVICE, "no record for you", bp_stream_synchronize(s.stream));
@@ -343,20 +343,20 @@ Test(streams_fail, a_wait_without_memory_for_an_event_is_a_longer_wait)
     struct spot s = spot_at(GATED, NULL, NULL);
     struct bp_tensor *x = floats_at(s.device, 2);
     struct bp_event *event = event_at(s.device);
-    _Atomic uint32_t heard = 99;
+    _Atomic uint32_t received = 99;
 
     s.gate->hold(1);
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
     s.gate->hold(0);
-    s.gate->answer(FAKE_event_create, BP_ERR_MEMORY, "no event for you");
+    s.gate->result(FAKE_event_create, BP_ERR_MEMORY, "no event for you");
     FAILS(BP_ERR_MEMORY, "no event for you", bp_event_record(event, s.stream));
     FAILS(BP_ERR_INVALID, "never recorded", bp_event_query(event));
-    OK(bp_stream_callback(s.stream, streams_fail_note, &heard));
+    OK(bp_stream_callback(s.stream, streams_fail_note, &received));
     usleep(10000);
-    cr_assert_eq(heard, 99);
+    cr_assert_eq(received, 99);
     s.gate->open();
     OK(bp_stream_synchronize(s.stream));
-    cr_assert_eq(heard, BP_OK);
+    cr_assert_eq(received, BP_OK);
     bp_event_destroy(event);
     bp_tensor_destroy(x);
     spot_finish(&s);
@@ -378,13 +378,13 @@ static void streams_fail_lose(enum place place)
     struct bp_device *cpu = open_place(s.core, QUEUE);
     struct bp_stream *queue = stream_at(cpu, QUEUE), *here_and_now = stream_at(cpu, INLINE);
     struct bp_tensor *here = floats_at(cpu, 2);
-    _Atomic uint32_t heard = BP_OK;
+    _Atomic uint32_t received = BP_OK;
     float got[2];
 
     s.gate->hold(1);
     OK(bp_tensor_write(s.stream, x, some, sizeof some));
     OK(bp_event_record(event, s.stream));
-    OK(bp_stream_callback(s.stream, streams_fail_note, &heard));
+    OK(bp_stream_callback(s.stream, streams_fail_note, &received));
     OK(bp_stream_wait(queue, event));
     OK(bp_tensor_write(queue, here, some, sizeof some));
     s.gate->lose();
@@ -413,7 +413,7 @@ static void streams_fail_lose(enum place place)
     bp_device_destroy(cpu);
     bp_stream_destroy(s.stream);
     bp_device_destroy(s.device);
-    cr_assert_eq(heard, BP_ERR_DEVICE_LOST);
+    cr_assert_eq(received, BP_ERR_DEVICE_LOST);
     cr_assert(!more && !y);
     s.gate->hold(0);
     bp_core_destroy(s.core);
@@ -422,7 +422,7 @@ static void streams_fail_lose(enum place place)
     spot_finish(&s);
 }
 
-Test(streams_fail, a_lost_device_answers_so_and_ends, .timeout = 20)
+Test(streams_fail, a_lost_device_returns_lost_and_closes, .timeout = 20)
 {
     streams_fail_lose(GATED);
     streams_fail_lose(PLAIN);
@@ -430,7 +430,7 @@ Test(streams_fail, a_lost_device_answers_so_and_ends, .timeout = 20)
 }
 
 /* After the first wait that finds the device lost, each call reports the loss. */
-Test(streams_fail, a_wait_that_finds_the_device_lost_tells_all, .timeout = 20)
+Test(streams_fail, a_wait_reports_a_lost_device_to_all, .timeout = 20)
 {
     struct spot s = spot_at(GATED, NULL, NULL);
     struct bp_tensor *x = floats_at(s.device, 2), *y = NULL;

@@ -361,7 +361,7 @@ static void check_move(const struct bp_extents *to, const struct bp_extents *fro
     cr_assert(!memcmp(dst, want, ROOM), "by runs: rank %u, width %lld", to->rank, (long long)width);
 }
 
-Test(move, moves_what_it_should_and_no_byte_more)
+Test(move, moves_exactly_the_bytes_of_the_view)
 {
     for (int k = 0; k < 300; k++) {
         const int64_t widths[] = {1, 2, 4, 8, 16};

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-Test(tensor, info_says_what_was_made)
+Test(tensor, info_describes_the_tensor)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *t = tensor_of(&f, BP_F32, 3, SHAPE(2, 3, 4), NULL);
@@ -44,7 +44,7 @@ Test(tensor, info_fills_a_short_struct)
 }
 
 /* A caller with a newer, longer struct can read how much of it was filled. */
-Test(tensor, info_says_how_much_of_a_long_struct_it_filled)
+Test(tensor, info_returns_the_filled_size)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(5), NULL);
@@ -197,7 +197,7 @@ Test(tensor, statistics_rise_and_fall_back)
     fixture_finish(&f);
 }
 
-Test(tensor, handles_keep_what_they_came_from)
+Test(tensor, handles_keep_their_parents)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(1, 2));
@@ -341,7 +341,7 @@ Test(device, opened_twice_is_one)
 }
 
 /* Two cores have a device of the same name: messages name the core too. */
-Test(tensor, devices_of_two_cores_are_told_apart)
+Test(tensor, devices_of_two_cores_differ)
 {
     struct fixture a = fixture_init(), b = fixture_init();
     struct bp_tensor *x = tensor_of(&a, BP_F32, 1, SHAPE(2), F32(1, 2)), *z = NULL;

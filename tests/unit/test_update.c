@@ -99,7 +99,7 @@ static void try_wants(struct fixture *f, const struct bp_opinfo *op, bool option
     update_destroy(same, op->n_in);
 }
 
-Test(update, prepared_calls_change_what_nobody_asks_for)
+Test(update, prepared_calls_update_unrequested_outputs)
 {
     struct fixture f = fixture_init();
     int found = 0;

@@ -32,7 +32,7 @@ static struct fixture open_template(void)
     return open_path(TEMPLATE);
 }
 
-static struct fixture open_faulty(void)
+static struct fixture open_fixture(void)
 {
     return open_path(HOSTILE_DIR "/bp_faulty.so"); /* the host can access all its spaces */
 }
@@ -123,7 +123,7 @@ Test(view, over_2_31_elements)
     fixture_finish(&f);
 }
 
-Test(view, refuses_what_is_not_there)
+Test(view, refuses_missing_axes)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(4), NULL), *out = NULL;
@@ -268,13 +268,13 @@ Test(map, reaches_pinned_and_managed_memory)
 {
     view_pinned(fixture_init(), BP_SPACE_PINNED);
     view_pinned(fixture_init(), BP_SPACE_MANAGED);
-    view_pinned(open_faulty(), BP_SPACE_PINNED);
+    view_pinned(open_fixture(), BP_SPACE_PINNED);
 }
 
 /* map returns the failure of the work that it waits for: the device fails after 13 bytes. */
 Test(map, waits_for_the_device)
 {
-    struct fixture f = open_faulty();
+    struct fixture f = open_fixture();
     const struct bp_tensor_options o = {.size = sizeof o,
                                         .dtype = BP_U8,
                                         .rank = 1,
@@ -291,7 +291,7 @@ Test(map, waits_for_the_device)
     fixture_finish(&f);
 }
 
-Test(map, refuses_what_the_host_cannot_touch)
+Test(map, refuses_memory_the_host_cannot_access)
 {
     struct fixture f = open_template(), here = fixture_init();
     struct bp_tensor *t = tensor_of(&f, BP_F32, 1, SHAPE(3), NULL),

@@ -60,7 +60,7 @@ def bp(env, *words):
 
 
 @test
-def what_is_not_bent_is_passed_on(folder):
+def other_calls_are_passed_on(folder):
     env = bent(folder)
     answers = steps(env, "add", "read", "record", "query", "wait", "sync", "allocate", "pinned")
     assert len(answers) == 9 and answers.pop("query")[:11] in ("BP_OK", "BP_ERR_NOT_"), answers
@@ -103,7 +103,7 @@ def work_that_fails_otherwise_has_not_lost_the_device(folder):
 
 
 @test
-def pinned_memory_is_where_both_see_what_the_other_writes(folder):
+def pinned_memory_is_shared(folder):
     """Unified memory (0x1035) is not enough: a GPU's caches may delay writes, unless it has fine-grained SVM (0x1053)."""
     cpu, gpu = "0x1000=2", "0x1000=4"
     for kind, unified, svm, there in ((cpu, 1, 0, True), (gpu, 1, 0, False), (gpu, 1, 1, False), (gpu, 1, 3, True),
@@ -239,7 +239,7 @@ def long_launches_are_made_in_parts(folder):
 
 
 @test
-def intels_compiler_is_told_of_large_buffers(folder):
+def intels_compiler_gets_large_buffer_options(folder):
     """For a GPU (0x1000=4) of Intel's (0x1001) whose buffers (0x1010) may exceed 4 GiB; PoCL then refuses the option."""
     for vendor, size, told in ((0x8086, 5 << 30, True), (0x8086, 4 << 30, False), (0x10de, 5 << 30, False)):
         env = bent(folder, BENT_INFO=f"0x1000=4;0x1001={vendor};0x1010={size}", BP_XPU_CACHE="",

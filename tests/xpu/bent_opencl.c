@@ -96,7 +96,7 @@ cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint room
     return code;
 }
 
-static cl_int bent_opencl_answer(const char *text, size_t size, void *out, size_t *out_size)
+static cl_int bent_opencl_fill(const char *text, size_t size, void *out, size_t *out_size)
 {
     char *end;
     cl_ulong number = strtoull(text, &end, 0);
@@ -119,7 +119,7 @@ cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t 
 
     while (bent_opencl_next(&at, &e))
         if (strtoul(e.key, NULL, 0) == what)
-            return bent_opencl_answer(e.value, size, out, out_size);
+            return bent_opencl_fill(e.value, size, out, out_size);
     return REAL(clGetPlatformInfo)(platform, what, size, out, out_size);
 }
 
@@ -133,7 +133,7 @@ cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *
         char *colon = strchr(e.key, ':');
         if (colon && device[atoi(e.key) % DEVICES] != id) continue;
         if (strtoul(colon ? colon + 1 : e.key, NULL, 0) == what)
-            return bent_opencl_answer(e.value, size, out, out_size);
+            return bent_opencl_fill(e.value, size, out, out_size);
     }
     return REAL(clGetDeviceInfo)(id, what, size, out, out_size);
 }

@@ -14,8 +14,8 @@ static struct {
     cl_icd_dispatch *dispatch; /* the first word of each handle of a driver */
 } platform = {&dispatch}, device = {&dispatch};
 
-static cl_int failing_icd_answer(const void *value, size_t bytes, size_t size, void *out,
-                                 size_t *out_size)
+static cl_int failing_icd_fill(const void *value, size_t bytes, size_t size, void *out,
+                               size_t *out_size)
 {
     if (out_size) *out_size = bytes;
     if (out) memcpy(out, value, bytes < size ? bytes : size);
@@ -29,7 +29,7 @@ static cl_int platform_info(cl_platform_id id, cl_platform_info what, size_t siz
                        : what == CL_PLATFORM_VERSION  ? "OpenCL 1.2 failing"
                                                       : "Failing";
 
-    return failing_icd_answer(text, strlen(text) + 1, size, out, out_size);
+    return failing_icd_fill(text, strlen(text) + 1, size, out, out_size);
 }
 
 static cl_int device_ids(cl_platform_id id, cl_device_type type, cl_uint room, cl_device_id *out,
@@ -49,13 +49,13 @@ static cl_int device_info(cl_device_id id, cl_device_info what, size_t size, voi
 
     switch (what) {
     case CL_DEVICE_NAME:
-        return failing_icd_answer("Taken GPU", sizeof "Taken GPU", size, out, out_size);
+        return failing_icd_fill("Taken GPU", sizeof "Taken GPU", size, out, out_size);
     case CL_DEVICE_VERSION:
-        return failing_icd_answer("OpenCL 1.2", sizeof "OpenCL 1.2", size, out, out_size);
-    case CL_DEVICE_ADDRESS_BITS: return failing_icd_answer(&bits, sizeof bits, size, out, out_size);
-    case CL_DEVICE_TYPE: return failing_icd_answer(&gpu, sizeof gpu, size, out, out_size);
+        return failing_icd_fill("OpenCL 1.2", sizeof "OpenCL 1.2", size, out, out_size);
+    case CL_DEVICE_ADDRESS_BITS: return failing_icd_fill(&bits, sizeof bits, size, out, out_size);
+    case CL_DEVICE_TYPE: return failing_icd_fill(&gpu, sizeof gpu, size, out, out_size);
     default:
-        return failing_icd_answer(&all, size < sizeof all ? size : sizeof all, size, out, out_size);
+        return failing_icd_fill(&all, size < sizeof all ? size : sizeof all, size, out, out_size);
     }
 }
 

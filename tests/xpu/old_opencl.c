@@ -24,7 +24,7 @@ cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint room
     return CL_SUCCESS;
 }
 
-static cl_int old_opencl_answer(const void *value, size_t bytes, size_t size, void *out)
+static cl_int old_opencl_fill(const void *value, size_t bytes, size_t size, void *out)
 {
     memset(out, 0, size);
     memcpy(out, value, bytes < size ? bytes : size);
@@ -34,7 +34,7 @@ static cl_int old_opencl_answer(const void *value, size_t bytes, size_t size, vo
 cl_int clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t size, void *out,
                          size_t *out_size)
 {
-    return old_opencl_answer("Old", sizeof "Old", size, out);
+    return old_opencl_fill("Old", sizeof "Old", size, out);
 }
 
 cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *out,
@@ -51,11 +51,11 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
 #endif
 
     switch (what) {
-    case CL_DEVICE_NAME: return old_opencl_answer("Old GPU", sizeof "Old GPU", size, out);
-    case CL_DEVICE_VERSION: return old_opencl_answer(version, sizeof version, size, out);
-    case CL_DEVICE_ADDRESS_BITS: return old_opencl_answer(&bits, sizeof bits, size, out);
-    case CL_DEVICE_MAX_WORK_GROUP_SIZE: return old_opencl_answer(&lanes, sizeof lanes, size, out);
-    case CL_DEVICE_TYPE: return old_opencl_answer(&gpu, sizeof gpu, size, out);
-    default: return old_opencl_answer(&all, sizeof all, size, out);
+    case CL_DEVICE_NAME: return old_opencl_fill("Old GPU", sizeof "Old GPU", size, out);
+    case CL_DEVICE_VERSION: return old_opencl_fill(version, sizeof version, size, out);
+    case CL_DEVICE_ADDRESS_BITS: return old_opencl_fill(&bits, sizeof bits, size, out);
+    case CL_DEVICE_MAX_WORK_GROUP_SIZE: return old_opencl_fill(&lanes, sizeof lanes, size, out);
+    case CL_DEVICE_TYPE: return old_opencl_fill(&gpu, sizeof gpu, size, out);
+    default: return old_opencl_fill(&all, sizeof all, size, out);
     }
 }

@@ -77,7 +77,7 @@ static enum bp_status steps_take(const char *step)
     exit(2);
 }
 
-static void steps_say(const char *step, enum bp_status status)
+static void steps_print(const char *step, enum bp_status status)
 {
     printf("%s: %s%s%s\n", step, bp_status_name(status), status ? ": " : "",
            status ? bp_error_message() : "");
@@ -88,8 +88,8 @@ int main(int argc, char **argv)
     struct bp_core *core = NULL;
     enum bp_status status = argc > 1 ? steps_begin(&core, argv[1]) : BP_ERR_INVALID;
 
-    steps_say("begin", status);
-    for (int i = 2; i < argc && !status; i++) steps_say(argv[i], steps_take(argv[i]));
+    steps_print("begin", status);
+    for (int i = 2; i < argc && !status; i++) steps_print(argv[i], steps_take(argv[i]));
     bp_tensor_destroy(x);
     bp_tensor_destroy(one);
     bp_tensor_destroy(more);

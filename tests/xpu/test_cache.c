@@ -49,7 +49,7 @@ static struct xpu_key cache_key_of(const char *text)
     return key;
 }
 
-Test(cache, what_is_written_is_found, .init = cache_begin, .fini = cache_end)
+Test(cache, written_entries_are_found, .init = cache_begin, .fini = cache_end)
 {
     struct xpu_key key = cache_key_of("a program"), other = cache_key_of("another");
     unsigned char binary[1000], *got;

@@ -247,9 +247,9 @@ static int listen_at(const char *name)
 
 /* Connects without waiting to the process that listens at the name, and finds that process's
  * identity. Returns a socket, or a negative errno. */
-static int connect_to(const char *name, struct ucred *out_who)
+static int connect_to(const char *name, struct ucred *out_peer)
 {
-    socklen_t size, who_size = sizeof *out_who;
+    socklen_t size, peer_size = sizeof *out_peer;
     struct sockaddr_un at;
     int fd, why;
 
@@ -257,7 +257,7 @@ static int connect_to(const char *name, struct ucred *out_who)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -errno;
     if (!connect(fd, (struct sockaddr *)&at, size) &&
-        !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out_who, &who_size))
+        !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, out_peer, &peer_size))
         return fd;
     why = errno;
     close(fd);
@@ -265,27 +265,27 @@ static int connect_to(const char *name, struct ucred *out_who)
 }
 
 /* Whether a process of this user has bound the name. */
-static bool is_own_user(const char *name, struct ucred *out_who)
+static bool is_own_user(const char *name, struct ucred *out_peer)
 {
-    int fd = connect_to(name, out_who);
+    int fd = connect_to(name, out_peer);
 
     if (fd < 0) return false;
     close(fd);
-    return out_who->uid == geteuid();
+    return out_peer->uid == geteuid();
 }
 
 enum bp_status bp_announcement_listen(const char *name, int *out_fd)
 {
-    struct ucred who;
+    struct ucred peer;
     char longer[128];
     uint64_t number;
     int fd = listen_at(name);
 
-    if (fd == -EADDRINUSE && is_own_user(name, &who))
+    if (fd == -EADDRINUSE && is_own_user(name, &peer))
         return bp_error(BP_ERR_BUSY,
                         "the store cannot be announced as %s: process %d has announced one there: "
                         "two processes are rank 0, or two jobs of one number run at once",
-                        name, (int)who.pid);
+                        name, (int)peer.pid);
     if (fd == -EADDRINUSE) {
         if (getrandom(&number, sizeof number, 0) != sizeof number)
             return bp_error(BP_ERR_INTERNAL, "no random numbers for the name of a store");
@@ -314,16 +314,16 @@ struct search {
 static bool read_announcement(struct search *s, const char *name)
 {
     uint64_t patience = bp_clock_after(patience_ns);
-    struct ucred who;
-    int fd = connect_to(name, &who);
+    struct ucred peer;
+    int fd = connect_to(name, &peer);
     ssize_t n = 0;
 
     s->taken = s->taken || fd == -EAGAIN;
     if (fd < 0) return false;
-    if (who.uid != geteuid()) {
-        s->stranger = who;
+    if (peer.uid != geteuid()) {
+        s->stranger = peer;
     } else if (bp_socket_wait(fd, POLLIN, patience < s->deadline ? patience : s->deadline) <= 0) {
-        s->silent = who.pid;
+        s->silent = peer.pid;
     } else {
         n = recv(fd, s->address, s->size - 1, 0);
     }
@@ -339,19 +339,19 @@ static bool read_longer_name(struct search *s, const char *name)
 {
     FILE *list = fopen("/proc/net/unix", "re");
     size_t length = strlen(name), room = 0;
-    bool heard = false;
+    bool received = false;
     char *line = NULL;
 
-    while (list && !heard && bp_time_left(s->deadline) && getline(&line, &room, list) > 0) {
+    while (list && !received && bp_time_left(s->deadline) && getline(&line, &room, list) > 0) {
         char *at = strstr(line, " @");
         if (!at || strncmp(at + 2, name, length) || at[2 + length] != '/') continue;
         at += 2;
         at[strcspn(at, "\n")] = 0;
-        if (strlen(at) == length + 1 + DIGITS) heard = read_announcement(s, at);
+        if (strlen(at) == length + 1 + DIGITS) received = read_announcement(s, at);
     }
     free(line);
     if (list) fclose(list);
-    return heard;
+    return received;
 }
 
 static enum bp_status report_undiscovered(const struct search *s, const char *name,

@@ -41,7 +41,7 @@ void bp_store_set_grace(struct bp_store *store, uint64_t grace_ns)
     store->grace_ns = grace_ns;
 }
 
-static uint64_t answer_deadline(const struct bp_store *store, uint64_t timeout_ns)
+static uint64_t reply_deadline(const struct bp_store *store, uint64_t timeout_ns)
 {
     bool never = timeout_ns > UINT64_MAX - store->grace_ns;
 
@@ -137,7 +137,7 @@ static enum bp_status store_request(struct bp_store *store, struct bp_store_requ
     r.value_size = htole32(r.value_size);
     memcpy(request, &r, sizeof r);
     pthread_mutex_lock(&store->lock);
-    deadline = answer_deadline(store, timeout_ns);
+    deadline = reply_deadline(store, timeout_ns);
     status = store->fd < 0 ? store_report_gone(store, "as an earlier call found")
                            : store_transfer(store, true, request, size, deadline);
     if (status == BP_OK) status = receive_reply(store, deadline, out_value, room, out);
@@ -308,7 +308,7 @@ static enum bp_status connect_until(struct bp_store *store,
 
 static enum bp_status send_greeting(struct bp_store *store,
                                     const struct bp_store_endpoint *endpoint, uint64_t deadline,
-                                    uint32_t *out_answer)
+                                    uint32_t *out_reply)
 {
     struct bp_store_greeting greeting = {.magic = ""};
     struct bp_store_reply reply;
@@ -317,7 +317,7 @@ static enum bp_status send_greeting(struct bp_store *store,
     memcpy(greeting.token, endpoint->token, strlen(endpoint->token));
     TRY(store_transfer(store, true, &greeting, sizeof greeting, deadline));
     TRY(receive_reply(store, deadline, NULL, 0, &reply));
-    *out_answer = reply.status;
+    *out_reply = reply.status;
     return BP_OK;
 }
 
@@ -329,11 +329,11 @@ static enum bp_status connect_store(struct bp_store *store,
     uint64_t deadline = bp_clock_after(timeout_ns);
     struct timespec pause = {0, 1000000};
     enum bp_status status;
-    uint32_t answer = 0;
+    uint32_t reply = 0;
 
     for (int tries = 0;; tries++) {
         TRY(connect_until(store, endpoint, deadline, timeout_ns));
-        status = send_greeting(store, endpoint, deadline, &answer);
+        status = send_greeting(store, endpoint, deadline, &reply);
         if (!status || tries == GREETINGS || !bp_time_left(deadline)) break;
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 50000000) pause.tv_nsec *= 2;
@@ -344,12 +344,12 @@ static enum bp_status connect_store(struct bp_store *store,
                         "serves it is stopped, or has no descriptors left",
                         endpoint->host, endpoint->port, (double)timeout_ns / 1e9);
     TRY(status);
-    if (answer == BP_ERR_BUSY)
+    if (reply == BP_ERR_BUSY)
         return bp_error(BP_ERR_BUSY,
                         "the store at %s:%s has as many connections as it may have: raise the "
                         "limit of descriptors (ulimit -n) of the process that serves it",
                         endpoint->host, endpoint->port);
-    if (answer)
+    if (reply)
         return bp_error(BP_ERR_INVALID,
                         "the store at %s:%s refused the token: it is another job's, or the token "
                         "is misspelt",

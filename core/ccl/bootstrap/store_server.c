@@ -459,12 +459,12 @@ static bool accept_one(struct bp_store_server *server)
  * piece. */
 static bool announce_one(struct bp_store_server *server)
 {
-    struct ucred who = {0};
-    socklen_t size = sizeof who;
+    struct ucred peer = {0};
+    socklen_t size = sizeof peer;
     int fd = accept_any(server, server->local);
 
     if (fd < 0) return false;
-    if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) && who.uid == geteuid())
+    if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid())
         send(fd, server->text, strlen(server->text), MSG_NOSIGNAL);
     close(fd);
     return true;
@@ -485,10 +485,11 @@ static void open_reserve(struct bp_store_server *server)
 /* Accepts a limited number of connections, so that existing connections do not wait. */
 static void accept_ready(struct bp_store_server *server)
 {
-    bool come = server->poll[1].revents, ask = server->poll[2].revents;
+    bool come = server->poll[1].revents, request = server->poll[2].revents;
 
     for (int i = 0; i < BATCH && come && is_accepting(server); i++) come = accept_one(server);
-    for (int i = 0; i < BATCH && ask && is_accepting(server); i++) ask = announce_one(server);
+    for (int i = 0; i < BATCH && request && is_accepting(server); i++)
+        request = announce_one(server);
     open_reserve(server);
 }
 

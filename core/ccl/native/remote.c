@@ -290,12 +290,12 @@ static bool is_missed(struct bp_remote *remote, const struct bp_native_work *old
 static enum bp_status fail_missed(struct bp_remote *remote, const struct bp_native_work *oldest,
                                   uint32_t rank)
 {
-    char who[400], own[200] = "bp_comm_create";
+    char name[400], own[200] = "bp_comm_create";
 
-    rank_text(remote, rank, bp_remote_fetch(remote, rank), who, sizeof who);
+    rank_text(remote, rank, bp_remote_fetch(remote, rank), name, sizeof name);
     if (oldest) bp_signature_text(oldest->signature, oldest->count, own, sizeof own);
     return bp_comm_fail(&remote->b->failure, BP_ERR_PEER, "%s, has died; rank %u missed it in %s",
-                        who, remote->comm->rank, own);
+                        name, remote->comm->rank, own);
 }
 
 /* Without the store the other hosts' ranks are unreachable, and it is unknown for which rank a
@@ -368,12 +368,12 @@ static uint32_t list_behind(struct bp_remote *remote, const struct bp_native_wor
 
     for (uint32_t i = 0; i < remote->h->size && used + 400 < size; i++) {
         struct bp_remote_state *state;
-        char who[400];
+        char name[400];
         if (bp_net_is_local(remote->h, i)) continue;
         state = bp_remote_fetch(remote, i);
         if (!is_behind(remote, f, i, state, came)) continue;
         used += (size_t)snprintf(list + used, size - used, "%s%s", n++ ? "; " : "",
-                                 rank_text(remote, i, state, who, sizeof who));
+                                 rank_text(remote, i, state, name, sizeof name));
     }
     return n;
 }
@@ -409,14 +409,14 @@ void bp_remote_find_stuck(struct bp_remote *remote, char *text, size_t size)
     *text = 0;
     for (uint32_t i = 0; i < remote->h->size && used + 400 < size; i++) {
         uint32_t joins = 0;
-        char key[BP_STORE_KEY_MAX], who[400];
+        char key[BP_STORE_KEY_MAX], name[400];
         uint64_t unused;
         if (bp_net_is_local(remote->h, i)) continue;
         bp_store_rank_key(key, remote->comm->name, "joins", i);
         if (bp_store_get(remote->h->store, key, 0, &joins, sizeof joins, &unused)) joins = 0;
         if (joins == remote->joins[i] && joins < BP_JOIN_ENDED)
             used += (size_t)snprintf(text + used, size - used, "%s%s", used ? "; " : "",
-                                     rank_text(remote, i, NULL, who, sizeof who));
+                                     rank_text(remote, i, NULL, name, sizeof name));
         remote->joins[i] = joins;
     }
 }

@@ -69,10 +69,10 @@ enum bp_status bp_seqlog_wait(struct bp_shm_rank *b, uint64_t number)
 {
     enum bp_status status = BP_OK;
 
-    b->seqlog.waits_for_post = number;
+    b->seqlog.waits_for_entry = number;
     for (uint32_t i = 0; i < b->n && status == BP_OK; i++)
         status = bp_shm_word_wait(b, &b->ranks[i].posted, number, i);
-    b->seqlog.waits_for_post = 0;
+    b->seqlog.waits_for_entry = 0;
     return status;
 }
 

@@ -39,7 +39,7 @@ static void net_failure_publish(void *ctx, uint32_t *status, char *text, size_t 
 
 /* If a rank of another host has timed out in this call or a later one, reports the ranks that are
  * missing on this host. */
-static enum bp_status report_if_asked(struct bp_net_comm *h)
+static enum bp_status report_if_requested(struct bp_net_comm *h)
 {
     uint64_t number;
 
@@ -117,7 +117,7 @@ enum bp_status bp_net_wait_poll(struct bp_net_comm *h)
 
     TRY(bp_net_failure_poll(h));
     if (atomic_load(&h->polled_ns) == before) return BP_OK;
-    return h->eager && h->waits_remote ? compare_waits(h) : report_if_asked(h);
+    return h->eager && h->waits_remote ? compare_waits(h) : report_if_requested(h);
 }
 
 static const char *own_text(const struct bp_net_comm *h, char *text, size_t size)
@@ -153,12 +153,12 @@ static uint32_t list_missing(const struct bp_net_comm *h, char *list, size_t siz
 
     for (uint32_t i = 0; i < h->size && used + 400 < size; i++) {
         bool missing = false;
-        char who[400];
+        char name[400];
         for (uint32_t j = 0; j < h->n_request; j++)
             missing = missing || (h->requests[j]->rank == i && !h->requests[j]->net.done);
         if (!missing) continue;
-        rank_text(h, i, who, sizeof who);
-        used += (size_t)snprintf(list + used, size - used, "%s%s", named++ ? "; " : "", who);
+        rank_text(h, i, name, sizeof name);
+        used += (size_t)snprintf(list + used, size - used, "%s%s", named++ ? "; " : "", name);
     }
     if (!named) snprintf(list, size, "the other side");
     return named;
@@ -170,10 +170,11 @@ static enum bp_status report_remote_timeout(struct bp_net_comm *h, uint64_t late
 {
     bool came = !h->waiting && h->agreed;
     char own[250], list[1000], key[BP_STORE_KEY_MAX];
-    uint64_t asked;
+    uint64_t requested;
 
     bp_store_comm_key(h->name, key, "asked");
-    if (!h->store_gone && (!net_failure_get(h, "asked", &asked, sizeof asked) || asked < h->number))
+    if (!h->store_gone &&
+        (!net_failure_get(h, "asked", &requested, sizeof requested) || requested < h->number))
         bp_store_set(h->store, key, &h->number, sizeof h->number);
     if (late_ns < (bp_net_is_leader(h) ? leader_ns : other_ns)) return BP_OK;
     list_missing(h, list, sizeof list);
@@ -220,14 +221,14 @@ enum bp_status bp_net_report_lost(struct bp_net_comm *h, uint32_t rank)
 {
     struct bp_net_rank *r = &h->ranks[rank];
     const char *why = h->net->peer_lost(r->peer);
-    char who[400], own[250];
+    char name[400], own[250];
 
     if (!r->lost_ns) r->lost_ns = bp_clock_ns();
     TRY(bp_net_wait_poll(h));
     if (bp_clock_ns() - r->lost_ns < lost_ns) return BP_OK;
-    rank_text(h, rank, who, sizeof who);
+    rank_text(h, rank, name, sizeof name);
     return bp_comm_fail(&h->shm->failure, BP_ERR_PEER,
-                        "%s, has died, or cannot be reached (%s); rank %u missed it in %s", who,
+                        "%s, has died, or cannot be reached (%s); rank %u missed it in %s", name,
                         why ? why : "a message was not taken", h->rank,
                         own_text(h, own, sizeof own));
 }

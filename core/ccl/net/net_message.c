@@ -75,7 +75,7 @@ struct bp_net_request *bp_net_recv(struct bp_net_comm *h, uint32_t from, uint64_
 struct bp_net_request *bp_net_send_headed(struct bp_net_comm *h, uint32_t to, uint64_t tag,
                                           struct bp_net_header *header, const void *data, bool lax)
 {
-    struct bp_net_message message = {.head = header, .head_bytes = sizeof *header,
+    struct bp_net_message message = {.header = header, .header_bytes = sizeof *header,
                                      .data = (void *)(uintptr_t)data,
                                      .bytes = data ? header->bytes : 0};
 
@@ -89,8 +89,8 @@ struct bp_net_request *bp_net_recv_headed(struct bp_net_comm *h, uint32_t from, 
     struct bp_net_request *request = request_create(h, from, true, false);
 
     if (!request) return NULL;
-    request->message = (struct bp_net_message){.head = header,
-                                               .head_bytes = sizeof *header,
+    request->message = (struct bp_net_message){.header = header,
+                                               .header_bytes = sizeof *header,
                                                .data = data,
                                                .bytes = data ? want->bytes : 0,
                                                .want = want};

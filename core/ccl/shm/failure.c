@@ -134,10 +134,10 @@ static const char *own_text(const struct bp_shm_rank *b, char *text, size_t size
 
 enum bp_status bp_shm_report_death(struct bp_shm_rank *b, uint32_t rank)
 {
-    char own[TEXT], who[2 * TEXT];
+    char own[TEXT], name[2 * TEXT];
 
-    rank_text(b, rank, who, sizeof who);
-    return bp_comm_fail(&b->failure, BP_ERR_PEER, "%s, has died; rank %u missed it in %s", who,
+    rank_text(b, rank, name, sizeof name);
+    return bp_comm_fail(&b->failure, BP_ERR_PEER, "%s, has died; rank %u missed it in %s", name,
                         bp_shm_global_rank(b, b->rank), own_text(b, own, sizeof own));
 }
 
@@ -149,8 +149,8 @@ static bool is_behind(const struct bp_shm_rank *b, uint32_t rank)
 
     if (atomic_load(&b->me->ready) < 2)
         return atomic_load(&b->ranks[rank].ready) < atomic_load(&b->me->ready);
-    if (b->seqlog.waits_for_post)
-        return atomic_load(&b->ranks[rank].posted) < b->seqlog.waits_for_post;
+    if (b->seqlog.waits_for_entry)
+        return atomic_load(&b->ranks[rank].posted) < b->seqlog.waits_for_entry;
     e = last_slot(b, rank, &sequence);
     if (number) return !sequence || e->signature >> 32 < number;
     return sequence + b->calls.lag < b->calls.sequence;
@@ -177,12 +177,12 @@ static uint32_t end_of_chain(const struct bp_shm_rank *b, uint32_t of)
 
 void bp_rank_list_add(const struct bp_shm_rank *b, struct bp_rank_list *names, uint32_t rank)
 {
-    char who[2 * TEXT];
+    char name[2 * TEXT];
 
-    if (names->used + sizeof who >= sizeof names->text) return;
-    rank_text(b, rank, who, sizeof who);
+    if (names->used + sizeof name >= sizeof names->text) return;
+    rank_text(b, rank, name, sizeof name);
     names->used += (size_t)snprintf(names->text + names->used, sizeof names->text - names->used,
-                                    "%s%s", names->n++ ? "; " : "", who);
+                                    "%s%s", names->n++ ? "; " : "", name);
 }
 
 /* Names the ranks that have not begun the call, if possible those that do not wait for others. If

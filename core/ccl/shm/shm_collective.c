@@ -433,7 +433,7 @@ static enum bp_status run_ragged(struct bp_shm_rank *b, const struct bp_collecti
 }
 
 /* Chooses the algorithm by the limits from the table, and runs the call. */
-static enum bp_status run_call(struct bp_shm_rank *b, const struct bp_collective *c)
+static enum bp_status shm_run_algorithm(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     uint64_t bytes = c->count * c->width, room;
 
@@ -465,7 +465,7 @@ enum bp_status bp_shm_collective(void *self, const struct bp_collective *c)
     if (!c->signature) b->waiter.deadline = 0;
     b->waiter.timeout_ns = c->timeout_ns;
     if (c->staging && spin_ns > staged_spin_ns) b->waiter.spin_ns = staged_spin_ns;
-    status = run_call(b, c);
+    status = shm_run_algorithm(b, c);
     b->waiter.spin_ns = spin_ns;
     if (status == BP_OK)
         atomic_store_explicit(&b->me->done, b->calls.sequence, memory_order_release);

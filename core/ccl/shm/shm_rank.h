@@ -33,7 +33,7 @@ struct bp_shm_p2p {
 /* State of calls that devices run by themselves (native/seqlog.c). */
 struct bp_shm_seqlog {
     bool used;               /* calls are logged */
-    uint64_t waits_for_post; /* the logged call that this rank waits for now; or 0 */
+    uint64_t waits_for_entry; /* the logged call that this rank waits for now; or 0 */
 };
 
 struct bp_shm_rank {

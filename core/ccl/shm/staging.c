@@ -31,7 +31,7 @@ struct bp_staging {
     uint64_t room, per;                 /* bytes of a piece; pieces per chunk, 0: not begun */
     uint64_t chunk, slot;               /* bytes of a part's chunk, and of a slot */
     uint64_t n_piece, n_chunk;          /* of the largest part */
-    uint64_t asked;                     /* chunks of src whose copy has been submitted */
+    uint64_t requested;                     /* chunks of src whose copy has been submitted */
     uint64_t read[SLOTS], wrote[SLOTS]; /* the stream's last work on a slot; 0: none */
     struct bp_buffer *pinned;           /* memory of the slots; NULL: ordinary memory */
     char *host;                         /* address of the slots; owned if `pinned` is NULL */
@@ -156,8 +156,8 @@ static enum bp_status wait_work(struct bp_staging *s, uint64_t number)
 /* Submits the copies of src's chunks up to `number`, as far as they exist. */
 static enum bp_status begin_reads(struct bp_staging *s, uint64_t number)
 {
-    for (; s->src.tensor && s->asked <= number && s->asked < s->n_chunk; s->asked++)
-        TRY(copy_chunk(s, &s->src, s->asked, true, &s->read[s->asked % SLOTS]));
+    for (; s->src.tensor && s->requested <= number && s->requested < s->n_chunk; s->requested++)
+        TRY(copy_chunk(s, &s->src, s->requested, true, &s->read[s->requested % SLOTS]));
     return BP_OK;
 }
 

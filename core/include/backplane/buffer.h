@@ -25,7 +25,7 @@ struct bp_buffer;
  * no memory of that space. */
 BP_API enum bp_status bp_buffer_create(struct bp_device *device, struct bp_stream *stream,
                                        enum bp_space space, uint64_t size,
-                                       struct bp_buffer **out_storage);
+                                       struct bp_buffer **out_buffer);
 
 /* Frees the buffer. Its stream may continue: work that was submitted to the stream before this call
  * may still use the memory. Work on other streams that the core does not know of must have ended.

@@ -132,7 +132,7 @@ struct bp_memory_stats { /* output struct: set size before the call */
     uint64_t from_common;    /* memory of the device that belonged to no stream */
     uint64_t from_others;    /* memory of another stream, whose work with it was known to have
                                 ended */
-    uint64_t from_chunks;    /* a new segment from the driver */
+    uint64_t from_segments;    /* a new segment from the driver */
     uint64_t after_poll;     /* memory whose work was found to have ended when the device was
                                 polled. As last resorts: */
     uint64_t after_release;  /* a new segment, after free segments were returned to the driver */
@@ -141,7 +141,7 @@ struct bp_memory_stats { /* output struct: set size before the call */
                                 device */
     uint64_t after_wait;     /* memory for whose work the host waited: BP_BLOCK_MEMORY */
     uint64_t failures;       /* allocations that failed: out of memory */
-    uint64_t chunks, chunks_ever; /* segments now; segments ever taken since the device was
+    uint64_t segments, segments_ever; /* segments now; segments ever taken since the device was
                                      opened */
     uint64_t device_total, device_free; /* as the driver reports; 0: unknown */
     uint64_t captured;       /* part of allocated: memory that recorded work holds, in use or not */

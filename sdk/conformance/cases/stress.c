@@ -44,21 +44,21 @@ static const struct grid {
     {"conv", "flat", "1x1x3x1048583+2x1x3x3+-", 0, 0, DATA_EXACT},
 };
 
-static void stress_make(struct case_maker *maker, const struct grid *g)
+static void stress_make(struct case_builder *builder, const struct grid *g)
 {
-    struct kernel_case *made = case_begin(maker, g->shapes);
+    struct kernel_case *made = case_begin(builder, g->shapes);
 
     case_data(made, g->data);
-    if (case_is(maker, "sum")) made->attrs.sum.axes = case_dims(made, 0, g->n, &g->axis);
-    if (case_is(maker, "max")) made->attrs.max.axes = case_dims(made, 0, g->n, &g->axis);
-    if (case_is(maker, "concat")) made->attrs.concat.axis = g->axis;
-    if (case_is(maker, "where")) made->in[0].dtype = BP_BOOL;
-    if (case_is(maker, "layer_norm")) case_parts(maker, made, 3, g->variant);
-    else case_end(maker, made, "%s", g->variant);
+    if (case_is(builder, "sum")) made->attrs.sum.axes = case_dims(made, 0, g->n, &g->axis);
+    if (case_is(builder, "max")) made->attrs.max.axes = case_dims(made, 0, g->n, &g->axis);
+    if (case_is(builder, "concat")) made->attrs.concat.axis = g->axis;
+    if (case_is(builder, "where")) made->in[0].dtype = BP_BOOL;
+    if (case_is(builder, "layer_norm")) case_parts(builder, made, 3, g->variant);
+    else case_end(builder, made, "%s", g->variant);
 }
 
-void cases_stress(struct case_maker *maker)
+void cases_stress(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(grids); i++)
-        if (case_is(maker, grids[i].op)) stress_make(maker, &grids[i]);
+        if (case_is(builder, grids[i].op)) stress_make(builder, &grids[i]);
 }

@@ -7,6 +7,6 @@
 
 /* Makes the cases of `maker->op`, if it is one of the operators chosen as examples. The cases
  * have names like those of kernel cases. */
-void cases_stress(struct case_maker *maker);
+void cases_stress(struct case_builder *builder);
 
 #endif

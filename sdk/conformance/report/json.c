@@ -15,12 +15,12 @@ static void add_totals(cJSON *to, const struct report *r)
 /* Processor time of this process and of its children that have ended. */
 static double processor_seconds(void)
 {
-    static const int who[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
+    static const int usage[] = {RUSAGE_SELF, RUSAGE_CHILDREN};
     double seconds = 0;
 
     for (int i = 0; i < 2; i++) {
         struct rusage used;
-        if (getrusage(who[i], &used)) continue;
+        if (getrusage(usage[i], &used)) continue;
         seconds += (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                    1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
     }

@@ -7,7 +7,7 @@
 
 /* Whether the case requires its row to be executed. In a shard, a case that was skipped or is
  * unsupported does not, because the cases that can run may be in another shard. */
-static bool asks_for_row(const struct report *r, const struct report_case *c)
+static bool requests_row(const struct report *r, const struct report_case *c)
 {
     bool left = c->outcome == OUTCOME_SKIP || c->outcome == OUTCOME_UNSUPPORTED;
 
@@ -17,7 +17,7 @@ static bool asks_for_row(const struct report *r, const struct report_case *c)
 
 /* Whether the case requires its row to run for the case's facts. Unsupported cases and those that
  * the vendor excludes do not; they prevent the level instead. */
-static bool asks_for_fact(const struct report_case *c)
+static bool requests_fact(const struct report_case *c)
 {
     if (c->facts >> ROW_MAY_DECLINE & 1) return false;
     return c->row >= 0 && !c->expected && c->outcome != OUTCOME_UNSUPPORTED;
@@ -33,8 +33,8 @@ static void judge_count(struct report *r)
         const struct report_case *c = &r->at[i];
         if (!c->selected) continue;
         r->selected++;
-        if (asks_for_row(r, c)) r->row[c->row].selected = true;
-        if (asks_for_fact(c)) r->row[c->row].has |= c->facts;
+        if (requests_row(r, c)) r->row[c->row].selected = true;
+        if (requests_fact(c)) r->row[c->row].has |= c->facts;
         if (c->row >= 0 && c->executed) {
             r->row[c->row].executed |= !(c->facts >> ROW_WITHIN & 1);
             r->row[c->row].ran |= c->facts;
@@ -46,7 +46,7 @@ static void judge_count(struct report *r)
         r->totals[c->outcome]++;
         r->suite_totals[c->suite][c->outcome]++;
     }
-    report_find_within(r, asks_for_fact);
+    report_find_within(r, requests_fact);
 }
 
 /* Counts the rows. A row without cases in the suite is counted, as not executed, if the whole suite

@@ -96,7 +96,7 @@ void report_case_steps(const struct report *report, struct report_case *c, const
 /* In within.c: makes the list of (row, operator) pairs again, and sets in each row the fact
  * ROW_WITHIN: `has` if it has such pairs, `ran` if it ran in all of them. `asks`: whether a case
  * requires its row to run. */
-void report_find_within(struct report *report, bool (*asks)(const struct report_case *c));
+void report_find_within(struct report *report, bool (*requests)(const struct report_case *c));
 
 /* Counts the outcomes and finds the level. */
 void report_judge(struct report *report);

@@ -45,7 +45,7 @@ static void within_add(struct report *r, const struct report_case *c, int row, b
     w->ran |= ran;
 }
 
-void report_find_within(struct report *r, bool (*asks)(const struct report_case *c))
+void report_find_within(struct report *r, bool (*requests)(const struct report_case *c))
 {
     const uint32_t bit = 1u << ROW_WITHIN;
 
@@ -53,7 +53,7 @@ void report_find_within(struct report *r, bool (*asks)(const struct report_case 
     for (size_t i = 0; i < r->n; i++) {
         const struct report_case *c = &r->at[i];
         if (!c->selected) continue;
-        if (c->row >= 0 && c->facts & bit) within_add(r, c, c->row, asks(c), c->executed);
+        if (c->row >= 0 && c->facts & bit) within_add(r, c, c->row, requests(c), c->executed);
         for (size_t s = 0; s < c->n_step; s++) within_add(r, c, c->step[s], true, true);
     }
     for (size_t i = 0; i < r->n_within; i++) {

@@ -23,17 +23,17 @@ void work_init(struct work *w, struct check *c)
 {
     memset(w, 0, sizeof *w);
     w->c = c;
-    w->device = c->place->device;
+    w->device = c->fixture->device;
 }
 
 /* Opens the same device of the same plugin. */
 static enum bp_status open_again(struct work *w)
 {
-    const char *colon = strchr(bp_device_name(w->c->place->device), ':');
+    const char *colon = strchr(bp_device_name(w->c->fixture->device), ':');
     uint32_t plugin, index = colon ? (uint32_t)strtoul(colon + 1, NULL, 10) : 0;
     enum bp_status status = bp_core_create(NULL, &w->core);
 
-    if (!status) status = bp_core_load_path(w->core, w->c->place->library, &plugin);
+    if (!status) status = bp_core_load_path(w->core, w->c->fixture->library, &plugin);
     if (!status) status = bp_device_create_at(w->core, plugin, index, &w->device);
     return status;
 }
@@ -95,13 +95,13 @@ bool work_stream(struct work *w, int stream, int64_t kind)
 
 static uint32_t dtype_of(const struct work *w, int64_t *width)
 {
-    bool bytes = w->c->place->properties.dtypes >> BP_U8 & 1;
+    bool bytes = w->c->fixture->properties.dtypes >> BP_U8 & 1;
 
     *width = bytes ? 1 : 4;
     return bytes ? BP_U8 : BP_F32;
 }
 
-bool work_tensor_in(struct work *w, int tensor, int home, uint64_t bytes, uint32_t space)
+bool work_tensor_in(struct work *w, int tensor, int owner, uint64_t bytes, uint32_t space)
 {
     int64_t width, n;
     struct bp_tensor_options o = {.size = sizeof o, .rank = 1, .space = space};
@@ -109,15 +109,15 @@ bool work_tensor_in(struct work *w, int tensor, int home, uint64_t bytes, uint32
     o.dtype = dtype_of(w, &width);
     n = (int64_t)bytes / width;
     o.shape = &n;
-    if (home != WORK_HOST) o.stream = w->stream[home];
+    if (owner != WORK_HOST) o.stream = w->stream[owner];
     w->bytes[tensor] = bytes;
     return check_ok(w->c, bp_tensor_create_with(w->device, &o, &w->tensor[tensor]),
                     "bp_tensor_create_with");
 }
 
-bool work_tensor(struct work *w, int tensor, int home, uint64_t bytes)
+bool work_tensor(struct work *w, int tensor, int owner, uint64_t bytes)
 {
-    return work_tensor_in(w, tensor, home, bytes, BP_SPACE_DEVICE);
+    return work_tensor_in(w, tensor, owner, bytes, BP_SPACE_DEVICE);
 }
 
 void work_drop(struct work *w, int tensor)
@@ -255,7 +255,7 @@ bool work_shut(struct work *w, int stream)
 
     if (bp_stream_get_flags(w->stream[stream]) == BP_STREAM_INLINE) return true;
     gate->stream = w->stream[stream];
-    if (!(w->c->place->properties.flags & BP_DEVICE_INLINE)) return pile_up(w, gate);
+    if (!(w->c->fixture->properties.flags & BP_DEVICE_INLINE)) return pile_up(w, gate);
     pthread_mutex_init(&gate->lock, NULL);
     pthread_cond_init(&gate->changed, NULL);
     status = bp_stream_callback(gate->stream, work_hold, gate);
@@ -389,7 +389,7 @@ bool work_stats(struct work *w, struct bp_memory_stats *out)
     uint64_t paths;
 
     if (!check_ok(w->c, bp_device_memory(w->device, &s), "bp_device_memory")) return false;
-    paths = s.hits + s.from_common + s.from_others + s.from_chunks + s.after_poll +
+    paths = s.hits + s.from_common + s.from_others + s.from_segments + s.after_poll +
             s.after_release + s.after_pressure + s.stolen + s.after_wait;
     *out = s;
     return check_that(w->c, s.reserved == s.allocated + s.rounding + s.pending + s.free,

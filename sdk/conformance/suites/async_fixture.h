@@ -55,8 +55,8 @@ void work_finish(struct work *w);
 bool work_stream(struct work *w, int stream, int64_t kind);
 /* Creates a tensor of that many bytes, a multiple of 8. `home`: the index of the owning stream, or
  * WORK_HOST for none. */
-bool work_tensor(struct work *w, int tensor, int home, uint64_t bytes);
-bool work_tensor_in(struct work *w, int tensor, int home, uint64_t bytes, uint32_t space);
+bool work_tensor(struct work *w, int tensor, int owner, uint64_t bytes);
+bool work_tensor_in(struct work *w, int tensor, int owner, uint64_t bytes, uint32_t space);
 void work_drop(struct work *w, int tensor);
 /* Fills a tensor with the bytes of a seed. Overwrites the host's buffer after the write call has
  * returned. */
@@ -98,7 +98,7 @@ bool work_was_opened(struct work *w, const char *call);
 
 /* Whether the device has a kernel row for add on f32. If not, the case is unsupported. */
 bool work_adds(struct check *c);
-bool work_floats(struct work *w, int home, int64_t n, struct bp_tensor **out);
+bool work_floats(struct work *w, int owner, int64_t n, struct bp_tensor **out);
 bool work_put(struct work *w, int stream, struct bp_tensor *t, int factor, int add);
 bool work_has(struct work *w, int stream, struct bp_tensor *t, int factor, int add,
               const char *what);
@@ -147,7 +147,7 @@ bool work_fault_is(struct check *c, const struct work_fault *fault, enum bp_stat
 
 /* Whether an event on a stream of the kind can be queried without waiting. If not, the case is
  * unsupported, because a call that returns before its work is done cannot be observed. */
-bool work_is_seen(struct check *c, int64_t kind);
+bool work_is_observed(struct check *c, int64_t kind);
 
 /* Reads the device's memory statistics and checks their sums and counts. */
 bool work_stats(struct work *w, struct bp_memory_stats *out);

@@ -63,7 +63,7 @@ void run_reference(const struct run *r, const struct ref_array *in, const void *
 void run_expect(struct run *r, const void *attrs, struct ref_array *out);
 
 /* Makes the call and waits for its end. *out NULL: the core creates the output. */
-enum bp_status run_call(struct run *r, struct bp_tensor **out);
+enum bp_status case_call(struct run *r, struct bp_tensor **out);
 
 /* The same without waiting: submits the call to the case's stream. */
 enum bp_status run_give(struct run *r, struct bp_tensor **out);
@@ -103,7 +103,7 @@ bool run_view(struct run *r, enum bp_status *out_status);
 
 /* In kernel_prepared.c: tests the call as a prepared call: each RUN attribute with a second value,
  * and, for an operator with a decomposition, the steps. */
-void run_prepared(struct run *r);
+void case_run_prepared(struct run *r);
 
 /* Replaces the case's frozen inputs by other ones while a plan made for the first ones still
  * exists. */

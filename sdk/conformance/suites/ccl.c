@@ -100,10 +100,10 @@ static void judge_child(struct running *t, const struct bp_child_result *result)
 
 static void run_child(struct running *t)
 {
-    const struct place *place = t->c->place;
+    const struct fixture *fixture = t->c->fixture;
     char seed[24], arg[2][24], rank[16], ids[2 * sizeof t->r.id[0].text + 2];
-    const char *argv[] = {"/proc/self/exe", "conform", CONFORM_CHILD, "", "rank", place->name,
-                          place->library, place->manifest, seed, arg[0], arg[1], rank, t->c->id,
+    const char *argv[] = {"/proc/self/exe", "conform", CONFORM_CHILD, "", "rank", fixture->name,
+                          fixture->library, fixture->manifest, seed, arg[0], arg[1], rank, t->c->id,
                           ids, NULL};
     /* A short timeout is needed only in the case in which a rank never comes. */
     static const char *const hurry[] = {"BP_CCL_TIMEOUT=0.7", NULL};
@@ -112,7 +112,7 @@ static void run_child(struct running *t)
                              .report = ccl_take_line, .ctx = t};
     struct bp_child_result result;
 
-    snprintf(seed, sizeof seed, "%" PRIu64, place->seed);
+    snprintf(seed, sizeof seed, "%" PRIu64, fixture->seed);
     for (int i = 0; i < 2; i++) snprintf(arg[i], sizeof arg[i], "%" PRId64, t->arg[i]);
     snprintf(rank, sizeof rank, "%u", t->r.rank);
     snprintf(ids, sizeof ids, "%s %s", t->r.id[0].text, t->r.id[1].text);
@@ -139,16 +139,16 @@ static void *run_rank(void *arg)
 static bool ccl_prepare(struct check *c, const struct ccl_case *k, struct bp_device **out_other)
 {
     *out_other = NULL;
-    if (!(c->place->properties.dtypes >> k->dtype & 1)) {
+    if (!(c->fixture->properties.dtypes >> k->dtype & 1)) {
         check_unsupported(c, "the device has no %s", bp_dtype_name(k->dtype));
         return false;
     }
     if (!(k->flags & CCL_MIXED)) return true;
-    if (bp_device_create(c->place->core, "cpu:0", out_other)) {
+    if (bp_device_create(c->fixture->core, "cpu:0", out_other)) {
         check_skip(c, "there is no cpu:0 to be the other ranks': %s", bp_error_message());
         return false;
     }
-    if (*out_other != c->place->device) return true;
+    if (*out_other != c->fixture->device) return true;
     check_skip(c, "this is cpu:0 itself");
     bp_device_destroy(*out_other);
     return false;
@@ -192,8 +192,8 @@ void ccl_case_run(struct check *c, const int64_t *arg)
         t[i] = (struct running){.c = c, .arg = arg};
         t[i].child = k.flags & CCL_PROCESSES || victim;
         t[i].r = (struct ccl_rank){.k = k, .rank = i, .size = k.ranks, .id = {id[0], id[1]},
-                                   .device = other && i & 1 ? other : c->place->device};
-        t[i].r.check = (struct check){c->place, &t[i].r.result, c->id};
+                                   .device = other && i & 1 ? other : c->fixture->device};
+        t[i].r.check = (struct check){c->fixture, &t[i].r.result, c->id};
         t[i].r.result.worst = -1;
         if (k.program == CCL_PROGRAM_ABSENT && i == k.ranks - 1) continue;
         t[i].begun = check_that(c, !pthread_create(&t[i].thread, NULL, run_rank, &t[i]),
@@ -208,15 +208,15 @@ void ccl_case_run(struct check *c, const int64_t *arg)
 }
 
 /* Words: SEED ARG0 ARG1 RANK ID IDS. conform_child has read SEED already. */
-int ccl_child(struct place *place, char **words)
+int ccl_child(struct fixture *fixture, char **words)
 {
     int64_t arg[2] = {strtoll(words[1], NULL, 10), strtoll(words[2], NULL, 10)};
-    struct ccl_rank r = {.k = ccl_unpack(arg), .device = place->device};
+    struct ccl_rank r = {.k = ccl_unpack(arg), .device = fixture->device};
     const char *second = strchr(words[5], ' ');
 
     r.rank = (uint32_t)strtoul(words[3], NULL, 10);
     r.size = r.k.ranks;
-    r.check = (struct check){place, &r.result, words[4]};
+    r.check = (struct check){fixture, &r.result, words[4]};
     if (!second || r.k.program >= sizeof programs / sizeof *programs) return 2;
     snprintf(r.id[0].text, sizeof r.id[0].text, "%.*s", (int)(second - words[5]), words[5]);
     snprintf(r.id[1].text, sizeof r.id[1].text, "%s", second + 1);

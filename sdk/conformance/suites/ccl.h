@@ -64,7 +64,7 @@ struct ccl_rank {
 /* Runs a case: starts its ranks, waits for them, and combines their results. */
 void ccl_case_run(struct check *c, const int64_t *arg);
 /* Runs one rank in its own process, called by conform_child. Reports its result as one line. */
-int ccl_child(struct place *place, char **words);
+int ccl_child(struct fixture *fixture, char **words);
 
 /* Creates the rank's stream and a communicator with the id r->id[which] (which: 0 or 1), as `rank`
  * of `size`. */

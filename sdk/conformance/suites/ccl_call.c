@@ -293,8 +293,8 @@ static uint64_t hash_of(uint64_t hash, const struct operands *o, size_t width)
     return hash;
 }
 
-static bool ccl_call_turn(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
-                          struct operands *o, int64_t shift)
+static bool ccl_call_round(struct ccl_rank *r, const struct ccl_case *k, const struct ccl_data *d,
+                           struct operands *o, int64_t shift)
 {
     unsigned char *src = o->buffer[0].before + (size_t)o->src_at * d->type.size;
 
@@ -329,7 +329,7 @@ bool ccl_check_call(struct ccl_rank *r, const struct ccl_case *k)
     r->k.reduction = k->reduction;
     ccl_data_make(&d, r, k, room);
     for (int i = 0; ok && i < 3; i++) {
-        ok = ccl_call_turn(r, k, &d, &o, i == 1 ? CCL_SHIFT : 0);
+        ok = ccl_call_round(r, k, &d, &o, i == 1 ? CCL_SHIFT : 0);
         last = hash_of(0, &o, d.type.size);
         if (i == 0) first = last;
         if (same) r->hash = hash_of(r->hash, &o, d.type.size);

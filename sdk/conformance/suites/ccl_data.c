@@ -189,7 +189,7 @@ static void ccl_data_reduce(struct ccl_data *d, uint32_t reduction)
 void ccl_data_make(struct ccl_data *d, const struct ccl_rank *r, const struct ccl_case *k,
                    int64_t room)
 {
-    struct random random = random_of(r->check.id, r->check.place->seed);
+    struct random random = random_of(r->check.id, r->check.fixture->seed);
     const char *how = r->comm ? bp_comm_algorithm(r->comm, k->call, 0) : NULL;
 
     *d = (struct ccl_data){.type = *num_type(k->dtype), .ranks = r->size,

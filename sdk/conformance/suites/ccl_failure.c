@@ -27,8 +27,8 @@ static double ccl_failure_seconds(void)
 
 /* Checks a failed call: its status, the words in its message, and that later calls on the
  * communicator fail immediately. */
-static bool check_blame(struct ccl_rank *r, enum bp_status got, enum bp_status want,
-                        const char *who, const char *what)
+static bool check_culprit(struct ccl_rank *r, enum bp_status got, enum bp_status want,
+                          const char *culprit, const char *what)
 {
     struct check *c = &r->check;
     double begin = ccl_failure_seconds();
@@ -37,8 +37,8 @@ static bool check_blame(struct ccl_rank *r, enum bp_status got, enum bp_status w
 
     snprintf(text, sizeof text, "%.599s", got ? bp_error_message() : "");
     return ok &&
-           check_that(c, strstr(text, who) && strstr(text, what),
-                      "the message does not say '%s' and '%s': %s", who, what, text) &&
+           check_that(c, strstr(text, culprit) && strstr(text, what),
+                      "the message does not say '%s' and '%s': %s", culprit, what, text) &&
            check_fails(c, bp_comm_error(r->comm), want, "bp_comm_error after it") &&
            check_that(c, ccl_done(r, bp_comm_barrier(r->comm, r->stream)) != BP_OK,
                       "a later call did not fail") &&
@@ -132,7 +132,7 @@ void ccl_program_mismatch(struct ccl_rank *r)
      * mismatch at this barrier. */
     if (!status && (odd ? &other : &usual)->root == rank && m->call == BP_COMM_BROADCAST)
         status = ccl_done(r, bp_comm_barrier(r->comm, r->stream));
-    if (check_blame(r, status, BP_ERR_INVALID, m->text, "all ranks make the same calls") &&
+    if (check_culprit(r, status, BP_ERR_INVALID, m->text, "all ranks make the same calls") &&
         check_that(&r->check, ccl_failure_seconds() - begin < 5, "named after %.1f s",
                    ccl_failure_seconds() - begin) &&
         check_untouched(r, dst, (uint64_t)n_dst * num_type(dtype)->size))
@@ -155,10 +155,10 @@ void ccl_program_late(struct ccl_rank *r)
 {
     uint32_t rank = r->rank, size = r->size;
     struct bp_tensor *x = NULL, *y = NULL;
-    char who[24];
+    char culprit[24];
     double begin;
 
-    snprintf(who, sizeof who, "rank %u", size - 1);
+    snprintf(culprit, sizeof culprit, "rank %u", size - 1);
     if (!ccl_join(r, 0, rank, size) || !ccl_failure_make(r, BP_F32, N, &x) ||
         !ccl_failure_make(r, BP_F32, N, &y))
         goto done;
@@ -167,8 +167,8 @@ void ccl_program_late(struct ccl_rank *r)
     bp_comm_set_timeout(r->comm, 200000000);
     if (rank == size - 1) stay_away(r);
     begin = ccl_failure_seconds();
-    if (check_blame(r, ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM)),
-                    BP_ERR_TIMEOUT, who, "last call was barrier") &&
+    if (check_culprit(r, ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, y, BP_REDUCE_SUM)),
+                      BP_ERR_TIMEOUT, culprit, "last call was barrier") &&
         check_that(&r->check, ccl_failure_seconds() - begin < NAMED_S, "named after %.1f s",
                    ccl_failure_seconds() - begin) &&
         check_untouched(r, y, N * sizeof(float)))
@@ -198,8 +198,8 @@ void ccl_program_abort(struct ccl_rank *r)
         begun = check_that(&r->check, !pthread_create(&thread, NULL, ccl_failure_give_up, r->comm),
                            "a thread could not be started");
     if (rank == size - 1) stay_away(r);
-    check_blame(r, ccl_done(r, bp_comm_barrier(r->comm, r->stream)), BP_ERR_PEER, "rank 1",
-                "gave the communicator up");
+    check_culprit(r, ccl_done(r, bp_comm_barrier(r->comm, r->stream)), BP_ERR_PEER, "rank 1",
+                  "gave the communicator up");
     if (begun) pthread_join(thread, NULL);
     go_on(r, rank, size);
 }
@@ -218,7 +218,7 @@ static void *ccl_failure_die(void *arg)
  * transferred. */
 static void be_victim(struct ccl_rank *r, struct bp_tensor *x)
 {
-    struct random random = random_of(r->check.id, r->check.place->seed);
+    struct random random = random_of(r->check.id, r->check.fixture->seed);
     unsigned after = r->k.n == WAITING ? 60000 : 2000 + (unsigned)random_below(&random, 30000);
     enum bp_status status = BP_OK;
     pthread_t thread;
@@ -250,7 +250,7 @@ void ccl_program_death(struct ccl_rank *r)
     begin = ccl_failure_seconds();
     while (!status && ccl_failure_seconds() - begin < 10)
         status = ccl_done(r, bp_comm_all_reduce(r->comm, r->stream, x, x, BP_REDUCE_MAX));
-    if (check_blame(r, status, BP_ERR_PEER, "rank 1", "has died") &&
+    if (check_culprit(r, status, BP_ERR_PEER, "rank 1", "has died") &&
         check_that(&r->check, ccl_failure_seconds() - begin < 8, "named after %.1f s",
                    ccl_failure_seconds() - begin))
         go_on(r, rank - (rank > ODD), size - 1);
@@ -261,11 +261,11 @@ done:
 /* The last rank is never started. */
 void ccl_program_absent(struct ccl_rank *r)
 {
-    char who[32];
+    char culprit[32];
 
-    snprintf(who, sizeof who, "rank %u of %u", r->size - 1, r->size);
+    snprintf(culprit, sizeof culprit, "rank %u of %u", r->size - 1, r->size);
     if (check_fails(&r->check, bp_comm_create(r->device, &r->id[0], r->rank, r->size, &r->comm),
                     BP_ERR_TIMEOUT, "bp_comm_create"))
-        check_that(&r->check, strstr(bp_error_message(), who) != NULL,
-                   "the message does not say '%s': %s", who, bp_error_message());
+        check_that(&r->check, strstr(bp_error_message(), culprit) != NULL,
+                   "the message does not say '%s': %s", culprit, bp_error_message());
 }

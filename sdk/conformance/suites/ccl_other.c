@@ -45,7 +45,7 @@ void ccl_program_reuse(struct ccl_rank *r)
 {
     enum { TIMES = 100 }; /* ccl_check_call makes three calls each time */
     static const int64_t counts[] = {0, 1, 10, 11, 513, 1025, 4097, 9001};
-    struct random random = random_of(r->check.id, r->check.place->seed);
+    struct random random = random_of(r->check.id, r->check.fixture->seed);
     bool ok = ccl_join(r, 0, r->rank, r->size);
 
     for (int i = 0; ok && i < TIMES; i++) {

@@ -28,10 +28,10 @@ static bool is_special(enum data data)
 
 static bool write_numbers(struct gradient_run *g, const struct numbers *x)
 {
-    return check_ok(g->r.c,
-                    bp_tensor_write(g->r.c->place->stream, x->tensor, x->at,
-                                    (uint64_t)x->n * sizeof *x->at),
-                    "bp_tensor_write");
+    return check_ok(
+        g->r.c,
+        bp_tensor_write(g->r.c->fixture->stream, x->tensor, x->at, (uint64_t)x->n * sizeof *x->at),
+        "bp_tensor_write");
 }
 
 /* Creates one dense input. Inputs of f64 or c128 are variables; their numbers are stored. */
@@ -51,12 +51,14 @@ static bool gradient_make_input(struct gradient_run *g, int i, struct random *ra
     bytes = malloc(run_bytes(&values) + 1);
     if (!bytes) abort();
     ref_array_encode(&values, bytes);
-    ok = check_ok(g->r.c, bp_tensor_create(g->r.c->place->device, in->dtype, (uint32_t)in->rank,
-                                           in->shape, &g->r.tensor[i]),
+    ok = check_ok(g->r.c,
+                  bp_tensor_create(g->r.c->fixture->device, in->dtype, (uint32_t)in->rank,
+                                   in->shape, &g->r.tensor[i]),
                   "bp_tensor_create of an input") &&
-         check_ok(g->r.c, bp_tensor_write(g->r.c->place->stream, g->r.tensor[i], bytes,
-                                          run_bytes(&values)),
-                  "bp_tensor_write of an input");
+         check_ok(
+             g->r.c,
+             bp_tensor_write(g->r.c->fixture->stream, g->r.tensor[i], bytes, run_bytes(&values)),
+             "bp_tensor_write of an input");
     if (ok && (in->dtype == BP_F64 || in->dtype == BP_C128)) {
         x->is = true;
         x->dtype = in->dtype;
@@ -79,8 +81,9 @@ static bool make_weights(struct gradient_run *g, struct numbers *w, struct rando
     w->at = gradient_allocate(w->n);
     for (int64_t i = 0; i < w->n; i++)
         w->at[i] = (random_below(random, 2) ? 1 : -1) * (0.5 + random_unit(random));
-    return check_ok(g->r.c, bp_tensor_create(g->r.c->place->device, w->dtype, (uint32_t)w->rank,
-                                             w->shape, &w->tensor),
+    return check_ok(g->r.c,
+                    bp_tensor_create(g->r.c->fixture->device, w->dtype, (uint32_t)w->rank, w->shape,
+                                     &w->tensor),
                     "bp_tensor_create of a gradient") &&
            write_numbers(g, w);
 }
@@ -109,7 +112,7 @@ static void place_inputs(struct gradient_run *g)
 static bool gradient_set_up(struct gradient_run *g)
 {
     const struct kernel_case *made = g->r.made;
-    struct random random = random_of(made->id, g->r.c->place->seed);
+    struct random random = random_of(made->id, g->r.c->fixture->seed);
     bool varies = false, ok = true;
 
     for (uint32_t i = 0; i < g->r.info->n_out; i++)
@@ -125,7 +128,7 @@ static bool gradient_set_up(struct gradient_run *g)
     for (int i = 0; ok && i < REF_OUTPUTS; i++) ok = make_weights(g, &g->dy[i], &random);
     for (int i = 0; ok && i < CASE_PORTS; i++) ok = make_weights(g, &g->v[i], &random);
     ok = ok && check_ok(g->r.c, bp_generator_create(0, &g->generator), "bp_generator_create");
-    if (ok) bp_stream_set_generator(g->r.c->place->stream, g->generator);
+    if (ok) bp_stream_set_generator(g->r.c->fixture->stream, g->generator);
     return ok;
 }
 
@@ -134,7 +137,7 @@ static bool run_call_again(struct gradient_run *g, struct bp_tensor **out)
 {
     bp_generator_set(g->generator, g->r.made->seed, g->r.made->offset);
     return gradient_ok(g,
-                       bp_call_run(bp_stream_scope(g->r.c->place->stream), &g->r.call, out,
+                       bp_call_run(bp_stream_scope(g->r.c->fixture->stream), &g->r.call, out,
                                    (size_t)g->n_out, NULL),
                        "the call");
 }
@@ -149,7 +152,7 @@ static bool run_rule(struct gradient_run *g, struct bp_tensor *const *out, struc
     for (int i = 0; i < g->n_out; i++) dy[i] = g->dy[i].tensor;
     for (int i = 0; i < g->r.made->n_in; i++) want[g->flat[i]] = g->in[i].is;
     ok = gradient_ok(g,
-                     bp_call_gradient(bp_stream_scope(g->r.c->place->stream), &g->r.call, out, dy,
+                     bp_call_gradient(bp_stream_scope(g->r.c->fixture->stream), &g->r.call, out, dy,
                                       (size_t)g->n_out, want, all, (size_t)g->n_flat),
                      "bp_call_gradient");
     for (int i = 0; ok && i < g->r.made->n_in; i++) dx[i] = g->in[i].is ? all[g->flat[i]] : NULL;
@@ -171,7 +174,7 @@ static bool read_numbers(struct gradient_run *g, struct bp_tensor *t, const stru
     return check_that(g->r.c, same, "%s: its dtype or shape is not that of what it belongs to",
                       what) &&
            check_ok(g->r.c,
-                    bp_tensor_read(g->r.c->place->stream, t, to, (uint64_t)like->n * sizeof *to),
+                    bp_tensor_read(g->r.c->fixture->stream, t, to, (uint64_t)like->n * sizeof *to),
                     "bp_tensor_read");
 }
 
@@ -315,7 +318,7 @@ static bool compare_all(struct gradient_run *g, const struct base *base,
 
 static void gradient_finish(struct gradient_run *g)
 {
-    if (g->generator) bp_stream_set_generator(g->r.c->place->stream, NULL);
+    if (g->generator) bp_stream_set_generator(g->r.c->fixture->stream, NULL);
     bp_generator_destroy(g->generator);
     for (int i = 0; i < CASE_PORTS; i++) {
         bp_tensor_destroy(g->r.tensor[i]);
@@ -336,7 +339,7 @@ static void gradient_finish(struct gradient_run *g)
 static bool holds_dtypes(struct check *c, const struct kernel_case *made)
 {
     for (int i = 0; i < made->n_in; i++)
-        if (made->in[i].present && !(c->place->properties.dtypes >> made->in[i].dtype & 1)) {
+        if (made->in[i].present && !(c->fixture->properties.dtypes >> made->in[i].dtype & 1)) {
             check_unsupported(c, "the device does not hold %s", bp_dtype_name(made->in[i].dtype));
             return false;
         }

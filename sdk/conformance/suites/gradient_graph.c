@@ -67,8 +67,8 @@ static size_t graph_gather(const struct numbers *of, struct bp_tensor *const *fr
 static bool record_first(struct gradient_run *g, struct bp_tensor *const *out)
 {
     struct bp_tensor *x[CASE_PORTS], *dx[CASE_PORTS] = {NULL};
-    int place[CASE_PORTS];
-    size_t n_x = graph_gather(g->in, g->s_in, CASE_PORTS, x, place);
+    int fixture[CASE_PORTS];
+    size_t n_x = graph_gather(g->in, g->s_in, CASE_PORTS, x, fixture);
     bool any = false;
 
     for (int i = 0; i < g->n_out; i++) {
@@ -84,7 +84,7 @@ static bool record_first(struct gradient_run *g, struct bp_tensor *const *out)
                      bp_graph_gradient(g->graph, out, g->s_dy, (size_t)g->n_out, x, n_x, dx),
                      "bp_graph_gradient"))
         return false;
-    for (size_t i = 0; i < n_x; i++) g->s_dx[place[i]] = dx[i];
+    for (size_t i = 0; i < n_x; i++) g->s_dx[fixture[i]] = dx[i];
     return true;
 }
 
@@ -92,22 +92,22 @@ static bool record_second(struct gradient_run *g)
 {
     struct bp_tensor *y[CASE_PORTS], *d[CASE_PORTS], *x[GRADIENT_VARIABLES];
     struct bp_tensor *ddx[GRADIENT_VARIABLES] = {NULL};
-    int place[GRADIENT_VARIABLES];
-    size_t n_y = graph_gather(g->in, g->s_dx, CASE_PORTS, y, place), n_in, n_x;
+    int fixture[GRADIENT_VARIABLES];
+    size_t n_y = graph_gather(g->in, g->s_dx, CASE_PORTS, y, fixture), n_in, n_x;
 
     for (size_t i = 0; i < n_y; i++) {
-        struct numbers *v = &g->v[place[i]];
+        struct numbers *v = &g->v[fixture[i]];
         if (!take_type(g, y[i], v)) return false;
-        if (!add_input(g, v->dtype, v->rank, v->shape, &g->s_v[place[i]])) return false;
-        d[i] = g->s_v[place[i]];
+        if (!add_input(g, v->dtype, v->rank, v->shape, &g->s_v[fixture[i]])) return false;
+        d[i] = g->s_v[fixture[i]];
     }
-    n_in = graph_gather(g->in, g->s_in, CASE_PORTS, x, place);
-    n_x = n_in + graph_gather(g->dy, g->s_dy, REF_OUTPUTS, x + n_in, place + n_in);
+    n_in = graph_gather(g->in, g->s_in, CASE_PORTS, x, fixture);
+    n_x = n_in + graph_gather(g->dy, g->s_dy, REF_OUTPUTS, x + n_in, fixture + n_in);
     if (!gradient_ok(g, bp_graph_gradient(g->graph, y, d, n_y, x, n_x, ddx),
                      "bp_graph_gradient of gradients"))
         return false;
     for (size_t i = 0; i < n_x; i++)
-        g->s_ddx[place[i] + (i < n_in ? 0 : CASE_PORTS)] = ddx[i];
+        g->s_ddx[fixture[i] + (i < n_in ? 0 : CASE_PORTS)] = ddx[i];
     for (int i = 0; i < GRADIENT_VARIABLES; i++)
         if (g->s_ddx[i] && !check_ok(g->r.c, bp_graph_output(g->graph, g->s_ddx[i], NULL),
                                      "bp_graph_output"))
@@ -118,7 +118,7 @@ static bool record_second(struct gradient_run *g)
 bool gradient_record(struct gradient_run *g)
 {
     struct bp_tensor *out[REF_OUTPUTS] = {NULL};
-    bool ok = check_ok(g->r.c, bp_graph_create(g->r.c->place->core, &g->graph),
+    bool ok = check_ok(g->r.c, bp_graph_create(g->r.c->fixture->core, &g->graph),
                        "bp_graph_create") &&
               record_call(g, out) && record_first(g, out) &&
               (g->r.made->gradient < 2 || record_second(g));
@@ -161,7 +161,7 @@ static bool graph_fits(struct bp_graph *graph, const struct bp_node_info *node,
 static bool has_row_for(struct gradient_run *g, const struct bp_node_info *node,
                         const struct bp_opinfo *op)
 {
-    struct bp_device *device = g->r.c->place->device;
+    struct bp_device *device = g->r.c->fixture->device;
 
     if (op->flags & BP_OP_VIEW) return kernel_has_row(device, "assign", BP_F64);
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
@@ -178,7 +178,7 @@ bool gradient_is_held(struct gradient_run *g)
     struct bp_graph_info graph = {.size = sizeof graph};
     char text[160];
 
-    if (parts_lack(g->r.c->place, g->r.made, text, sizeof text)) {
+    if (parts_lack(g->r.c->fixture, g->r.made, text, sizeof text)) {
         check_unsupported(g->r.c, "%s", text);
         return false;
     }
@@ -208,7 +208,7 @@ bool gradient_run_second(struct gradient_run *g, struct bp_tensor **out)
     for (int i = 0; i < CASE_PORTS; i++)
         if (g->s_v[i]) in[n_in++] = g->v[i].tensor;
     for (int i = 0; i < GRADIENT_VARIABLES; i++) n_out += g->s_ddx[i] != NULL;
-    if (!gradient_ok(g, bp_graph_run(g->graph, g->r.c->place->stream, in, n_in, made, n_out),
+    if (!gradient_ok(g, bp_graph_run(g->graph, g->r.c->fixture->stream, in, n_in, made, n_out),
                      "running the recorded gradient of the gradient"))
         return false;
     for (int i = 0; i < GRADIENT_VARIABLES; i++) out[i] = g->s_ddx[i] ? made[at++] : NULL;

@@ -9,7 +9,7 @@ bool graph_begin(struct graph *g, struct check *c, const int64_t *arg)
     memset(g, 0, sizeof *g);
     work_init(&g->w, c);
     return work_adds(c) && work_stream(&g->w, 0, arg[0]) && work_stream(&g->w, 1, arg[1]) &&
-           check_ok(c, bp_graph_create(c->place->core, &g->graph), "bp_graph_create") &&
+           check_ok(c, bp_graph_create(c->fixture->core, &g->graph), "bp_graph_create") &&
            work_floats(&g->w, WORK_HOST, GRAPH_N, &g->x) &&
            work_floats(&g->w, WORK_HOST, GRAPH_N, &g->y) && work_put(&g->w, 0, g->x, 1, 0) &&
            work_put(&g->w, 0, g->y, 2, 1) && work_sync(&g->w, 0);

@@ -12,15 +12,14 @@
 /* Makes a tensor of one float that gives an attribute. The float is as wide as the integers are. */
 static bool host_number(struct run *r, double number, struct bp_tensor **out)
 {
-    struct place *place = r->c->place;
+    struct fixture *fixture = r->c->fixture;
     bool wide = r->made->host == BP_I64;
     float narrow = (float)number;
 
-    return check_ok(r->c,
-                    bp_tensor_create(place->device, wide ? BP_F64 : BP_F32, 0, NULL, out),
+    return check_ok(r->c, bp_tensor_create(fixture->device, wide ? BP_F64 : BP_F32, 0, NULL, out),
                     "bp_tensor_create of an attribute") &&
            check_ok(r->c,
-                    bp_tensor_write(place->stream, *out, wide ? (void *)&number : (void *)&narrow,
+                    bp_tensor_write(fixture->stream, *out, wide ? (void *)&number : (void *)&narrow,
                                     wide ? sizeof number : sizeof narrow),
                     "bp_tensor_write of an attribute");
 }
@@ -28,7 +27,7 @@ static bool host_number(struct run *r, double number, struct bp_tensor **out)
 /* Makes a tensor of integers that gives an attribute; NULL if the list has no entries. */
 static bool host_tensor(struct run *r, const struct bp_dims *d, struct bp_tensor **out)
 {
-    struct place *place = r->c->place;
+    struct fixture *fixture = r->c->fixture;
     int64_t i64[REF_RANK];
     int32_t i32[REF_RANK];
     bool wide = r->made->host == BP_I64;
@@ -38,10 +37,10 @@ static bool host_tensor(struct run *r, const struct bp_dims *d, struct bp_tensor
         i32[i] = (int32_t)d->at[i];
     }
     if (!d->n) return true;
-    return check_ok(r->c, bp_tensor_create(place->device, r->made->host, 1, &d->n, out),
+    return check_ok(r->c, bp_tensor_create(fixture->device, r->made->host, 1, &d->n, out),
                     "bp_tensor_create of an attribute") &&
            check_ok(r->c,
-                    bp_tensor_write(place->stream, *out, wide ? (void *)i64 : (void *)i32,
+                    bp_tensor_write(fixture->stream, *out, wide ? (void *)i64 : (void *)i32,
                                     (uint64_t)d->n * (wide ? 8 : 4)),
                     "bp_tensor_write of an attribute");
 }
@@ -151,7 +150,7 @@ static bool is_updated(const struct run *r, int input)
 static bool kernel_set_up(struct run *r)
 {
     const struct kernel_case *made = r->made;
-    struct random random = random_of(made->id, r->c->place->seed);
+    struct random random = random_of(made->id, r->c->fixture->seed);
 
     for (int i = 0; i < made->n_in; i++) {
         if (!made->in[i].present) continue;
@@ -165,7 +164,7 @@ static bool kernel_set_up(struct run *r)
 
 static void kernel_dump(const struct run *r, const void *got)
 {
-    const char *dir = r->c->place->dump;
+    const char *dir = r->c->fixture->dump;
     char name[16];
     void *bytes = malloc(run_bytes(&r->expected) + 1);
 
@@ -199,7 +198,7 @@ bool run_judge(struct run *r, const void *got, const char *which)
         snprintf(unwritten, sizeof unwritten,
                  "; %lld of %lld elements still hold the poison: the kernel did not write them",
                  (long long)n, (long long)r->expected.count);
-    if (r->c->place->dump) kernel_dump(r, got);
+    if (r->c->fixture->dump) kernel_dump(r, got);
     return check_that(r->c, false, "%s%s%s", which, text, unwritten);
 }
 
@@ -220,7 +219,7 @@ bool run_inputs_unchanged(struct run *r, int but)
 static enum bp_status kernel_draw(struct run *r, enum bp_status (*go)(struct run *r, void *ctx),
                                   void *ctx)
 {
-    struct bp_stream *stream = r->c->place->stream;
+    struct bp_stream *stream = r->c->fixture->stream;
     uint64_t seed = 0, offset = 0, blocks = ((uint64_t)r->expected.count + 3) / 4;
     struct bp_generator *generator;
     enum bp_status status;
@@ -250,7 +249,7 @@ enum bp_status run_draw(struct run *r, enum bp_status (*go)(struct run *r, void 
 {
     enum bp_status status = kernel_give(r, go, ctx);
 
-    return status ? status : bp_stream_synchronize(r->c->place->stream);
+    return status ? status : bp_stream_synchronize(r->c->fixture->stream);
 }
 
 static enum bp_status kernel_call(struct run *r, void *out)
@@ -260,14 +259,14 @@ static enum bp_status kernel_call(struct run *r, void *out)
     enum bp_status status;
 
     all[part] = *mine;
-    status = bp_call_run(bp_stream_scope(r->c->place->stream), &r->call, all, (size_t)n, NULL);
+    status = bp_call_run(bp_stream_scope(r->c->fixture->stream), &r->call, all, (size_t)n, NULL);
     *mine = all[part];
     for (int i = 0; i < n; i++)
         if (i != part) bp_tensor_destroy(all[i]);
     return status;
 }
 
-enum bp_status run_call(struct run *r, struct bp_tensor **out)
+enum bp_status case_call(struct run *r, struct bp_tensor **out)
 {
     return run_draw(r, kernel_call, out);
 }
@@ -292,7 +291,7 @@ bool run_take(struct run *r, struct bp_tensor *out, void *data)
            check_that(r->c, same,
                       "the result's shape is not that of the reference (rank %u, expected %d)",
                       (unsigned)info.rank, e->rank) &&
-           check_ok(r->c, bp_tensor_read(r->c->place->stream, out, data, run_bytes(e)),
+           check_ok(r->c, bp_tensor_read(r->c->fixture->stream, out, data, run_bytes(e)),
                     "bp_tensor_read");
 }
 
@@ -305,7 +304,7 @@ bool run_guarded(struct run *r, enum bp_status *out_status)
 
     snprintf(call, sizeof call, "%s by row %s", r->made->op->name, run_row(r));
     r->poisoned = true;
-    *out_status = ok ? run_call(r, &given) : BP_OK;
+    *out_status = ok ? case_call(r, &given) : BP_OK;
     ok = ok && !kernel_is_refused(*out_status) && check_ok(r->c, *out_status, call) &&
          check_that(r->c, given == out.tensor,
                     "the call replaced the output tensor that it was given") &&
@@ -326,9 +325,9 @@ void run_fill_memory(struct run *r, int n)
     if (!filled) abort();
     memset(filled, 0x3c, bytes);
     for (int i = 0; i < n; i++)
-        if (!bp_tensor_create(r->c->place->device, e->type->dtype, (uint32_t)e->rank, e->shape,
+        if (!bp_tensor_create(r->c->fixture->device, e->type->dtype, (uint32_t)e->rank, e->shape,
                               &t[i]))
-            bp_tensor_write(r->c->place->stream, t[i], filled, bytes);
+            bp_tensor_write(r->c->fixture->stream, t[i], filled, bytes);
     for (int i = 0; i < n; i++) bp_tensor_destroy(t[i]);
     free(filled);
 }
@@ -342,7 +341,7 @@ void run_again(struct run *r)
     struct bp_tensor *out = NULL;
 
     run_fill_memory(r, 1);
-    if (check_ok(r->c, run_call(r, &out), "into a new tensor") && run_take(r, out, r->data[1]) &&
+    if (check_ok(r->c, case_call(r, &out), "into a new tensor") && run_take(r, out, r->data[1]) &&
         run_judge(r, r->data[1], "into a new tensor: ") && alike &&
         r->made->row_flags & BP_KERNEL_DETERMINISTIC && !bp_tensor_get_info(out, &info) &&
         info.contiguous) /* the output may have the order of axes of an input */
@@ -369,7 +368,7 @@ static void run_over(struct run *r, enum bp_status *out_status)
     char call[96];
 
     snprintf(call, sizeof call, "%s by row %s over its input", r->made->op->name, run_row(r));
-    *out_status = run_call(r, &out);
+    *out_status = case_call(r, &out);
     if (!kernel_is_refused(*out_status) && check_ok(r->c, *out_status, call) &&
         operand_verify(r->c, over, "the input that is written over", false, r->data[0]) &&
         run_inputs_unchanged(r, (int)(over - r->in)))
@@ -384,7 +383,7 @@ static void run_other(struct run *r, const char *refusal, bool may_refuse)
     enum bp_status status;
 
     r->call.kernel = NULL;
-    status = run_call(r, &out);
+    status = case_call(r, &out);
     if (may_refuse && kernel_is_refused(status)) {
         check_that(r->c, *bp_error_message(), "the call was refused without a message");
     } else if (kernel_is_refused(status)) {
@@ -417,7 +416,7 @@ bool kernel_case_is_strided(const struct kernel_case *made)
 static void run_unflagged(struct run *r)
 {
     struct bp_tensor *out = NULL;
-    enum bp_status status = run_call(r, &out);
+    enum bp_status status = case_call(r, &out);
 
     if (status == BP_OK && run_take(r, out, r->data[0])) {
         r->c->result->executed = true;
@@ -469,14 +468,14 @@ static void run_case(struct run *r)
     }
     r->c->result->executed = true;
     if (more && !(r->info->flags & BP_OP_VIEW)) run_again(r);
-    if (more) run_prepared(r);
+    if (more) case_run_prepared(r);
     if (more) run_frozen_anew(r);
 }
 
 /* Whether the device can hold the dtypes of the case; if not, the case is unsupported. */
 static bool is_held(struct check *c, const struct kernel_case *made)
 {
-    uint64_t dtypes = c->place->properties.dtypes;
+    uint64_t dtypes = c->fixture->properties.dtypes;
 
     for (int i = 0; i < made->n_in; i++)
         if (made->in[i].present && !(dtypes >> made->in[i].dtype & 1))
@@ -490,7 +489,7 @@ static bool is_held_output(struct check *c, const struct run *r)
 {
     uint32_t dtype = r->expected.type->dtype;
 
-    if (c->place->properties.dtypes >> dtype & 1) return true;
+    if (c->fixture->properties.dtypes >> dtype & 1) return true;
     check_unsupported(c, "the device does not hold %s", bp_dtype_name(dtype));
     return false;
 }

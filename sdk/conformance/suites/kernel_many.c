@@ -54,13 +54,12 @@ static bool many_enlarge(struct run *r, int i, int64_t n)
     enum bp_status status;
     void *bytes;
 
-    status = bp_tensor_create(r->c->place->device, values->type->dtype, 1, &n, &large);
+    status = bp_tensor_create(r->c->fixture->device, values->type->dtype, 1, &n, &large);
     if (status == BP_ERR_MEMORY) check_skip(r->c, "%s", bp_error_message());
     else check_ok(r->c, status, "bp_tensor_create of a large input");
     if (status) return false;
     bytes = many_repeat(values, n);
-    status = bp_tensor_write(r->c->place->stream, large, bytes,
-                             (uint64_t)n * values->type->size);
+    status = bp_tensor_write(r->c->fixture->stream, large, bytes, (uint64_t)n * values->type->size);
     free(bytes);
     bp_tensor_destroy(r->in[i].tensor);
     r->in[i].tensor = r->tensor[i] = large;
@@ -97,7 +96,7 @@ static void judge_large(struct run *r, struct bp_tensor *out, int64_t n)
     if (check_ok(r->c, bp_tensor_get_info(out, &info), "bp_tensor_get_info of the result") &&
         check_that(r->c, info.count == n, "the result has %lld elements, expected %lld",
                    (long long)info.count, (long long)n) &&
-        check_ok(r->c, bp_tensor_read(r->c->place->stream, out, got, bytes), "bp_tensor_read"))
+        check_ok(r->c, bp_tensor_read(r->c->fixture->stream, out, got, bytes), "bp_tensor_read"))
         judge_all(r, got, n);
     free(got);
 }
@@ -107,7 +106,7 @@ static void judge_large(struct run *r, struct bp_tensor *out, int64_t n)
 static bool large_output(struct run *r, int64_t n, struct bp_tensor **out)
 {
     uint64_t bytes = (uint64_t)n * r->expected.type->size;
-    enum bp_status status = bp_tensor_create(r->c->place->device, r->expected.type->dtype, 1, &n,
+    enum bp_status status = bp_tensor_create(r->c->fixture->device, r->expected.type->dtype, 1, &n,
                                              out);
     void *filled;
 
@@ -117,7 +116,7 @@ static bool large_output(struct run *r, int64_t n, struct bp_tensor **out)
     filled = malloc(bytes);
     if (!filled) abort();
     memset(filled, 0x3c, bytes);
-    status = bp_tensor_write(r->c->place->stream, *out, filled, bytes);
+    status = bp_tensor_write(r->c->fixture->stream, *out, filled, bytes);
     free(filled);
     return check_ok(r->c, status, "bp_tensor_write of a large output");
 }
@@ -132,11 +131,11 @@ void run_large(struct check *c, const struct kernel_case *made)
     for (int i = 0; ok && i < made->n_in; i++)
         if (made->in[i].present) ok = many_enlarge(&r, i, made->large);
     if (ok && large_output(&r, made->large, &out)) {
-        status = run_call(&r, &out);
+        status = case_call(&r, &out);
         c->result->executed = status == BP_OK;
         if (kernel_is_refused(status)) {
             r.call.kernel = NULL;
-            status = run_call(&r, &out);
+            status = case_call(&r, &out);
             c->result->refused = kernel_is_refused(status);
         }
         if (status == BP_ERR_MEMORY) check_skip(c, "%s", bp_error_message());

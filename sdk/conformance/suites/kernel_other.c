@@ -41,7 +41,7 @@ static bool kernel_other_prepare(struct run *r, struct bp_prepared **out)
         arg[i] = r->info->in[i].kind == BP_PORT_HOST ? (struct bp_arg){0} : r->arg[i];
     call.in = arg;
     if (call.attrs) call.attrs = &r->made->attrs;
-    return check_ok(r->c, bp_prepared_create(r->c->place->device, &call, NULL, 0, out),
+    return check_ok(r->c, bp_prepared_create(r->c->fixture->device, &call, NULL, 0, out),
                     "bp_prepared_create");
 }
 
@@ -87,7 +87,7 @@ bool run_bound(struct run *r, enum bp_status *out_status)
     }
     given = out.tensor;
     r->poisoned = true;
-    *out_status = run_call(r, &given);
+    *out_status = case_call(r, &given);
     ok = !kernel_is_refused(*out_status) && check_ok(r->c, *out_status, call) &&
          check_that(r->c, given == out.tensor,
                     "the call replaced the output tensor that it was given") &&
@@ -128,7 +128,7 @@ static enum bp_status kernel_other_update(struct run *r, bool given, void *data,
     enum bp_status status;
 
     if (!kernel_other_info_of(r, over->tensor, &before)) return BP_ERR_INTERNAL;
-    status = run_call(r, &out);
+    status = case_call(r, &out);
     if (kernel_is_refused(status)) return status;
     if (!check_ok(r->c, status, which) || !is_updated(r, out, before.version) ||
         !operand_verify(r->c, over, "the input that is written over", false, data) ||
@@ -147,7 +147,7 @@ static bool kernel_other_restore(struct run *r)
         struct operand *over = &r->in[r->info->out[i].share];
         if (r->info->out[i].kind != BP_PORT_UPDATE || !over->base) continue;
         ok = check_ok(r->c,
-                      bp_tensor_write(r->c->place->stream, over->base, over->image,
+                      bp_tensor_write(r->c->fixture->stream, over->base, over->image,
                                       (uint64_t)over->elements * over->values.type->size),
                       "bp_tensor_write");
     }
@@ -186,21 +186,21 @@ static void kernel_other_origins(struct run *r, struct ref_array *out)
 /* The position of an input element in memory, in elements from the first one. */
 static int64_t kernel_other_place_of(const struct operand *o, uint64_t number)
 {
-    int64_t place = 0, rest = (int64_t)number;
+    int64_t fixture = 0, rest = (int64_t)number;
 
     for (int i = o->values.rank - 1; i >= 0; i--) {
-        place += rest % o->values.shape[i] * o->stride[i];
+        fixture += rest % o->values.shape[i] * o->stride[i];
         rest /= o->values.shape[i];
     }
-    return place;
+    return fixture;
 }
 
 static int64_t with_strides(int rank, const int64_t *at, const int64_t *stride)
 {
-    int64_t place = 0;
+    int64_t fixture = 0;
 
-    for (int i = 0; i < rank; i++) place += at[i] * stride[i];
-    return place;
+    for (int i = 0; i < rank; i++) fixture += at[i] * stride[i];
+    return fixture;
 }
 
 /* Finds the strides with which the view's elements can be addressed in the input's memory. Returns
@@ -256,7 +256,7 @@ bool run_view(struct run *r, enum bp_status *out_status)
     struct bp_tensor *out = NULL;
     bool ok;
 
-    *out_status = run_call(r, &out);
+    *out_status = case_call(r, &out);
     ok = !kernel_is_refused(*out_status) && check_ok(r->c, *out_status, r->info->name) &&
          run_take(r, out, r->data[0]) && run_judge(r, r->data[0], "") &&
          kernel_other_shares(r, out) && run_inputs_unchanged(r, -1);

@@ -29,7 +29,7 @@ static enum bp_status prepared_go(struct run *r, void *ctx)
         for (size_t i = 0; i < r->arg[port].n; i++) flat[n++] = r->arg[port].at[i];
         if (!r->arg[port].n && r->info->in[port].kind != BP_PORT_VAR) flat[n++] = NULL;
     }
-    return bp_prepared_run(p->prepared, r->c->place->stream, flat, n, p->out,
+    return bp_prepared_run(p->prepared, r->c->fixture->stream, flat, n, p->out,
                            r->info->n_out > prepared_outputs(r) ? r->info->n_out
                                                                 : (size_t)prepared_outputs(r),
                            p->attrs);
@@ -44,7 +44,7 @@ static bool make_like(struct run *r, const struct bp_tensor_info *info, struct b
                                         .shape = info->shape,
                                         .stride = info->stride};
 
-    return check_ok(r->c, bp_tensor_create_with(r->c->place->device, &options, out),
+    return check_ok(r->c, bp_tensor_create_with(r->c->fixture->device, &options, out),
                     "bp_tensor_create_with");
 }
 
@@ -78,7 +78,7 @@ static bool run_with(struct run *r, struct bp_prepared *prepared, const void *at
 bool run_plan(struct run *r, bool *out_taken)
 {
     struct bp_prepared *prepared;
-    enum bp_status status = bp_prepared_create(r->c->place->device, &r->call, NULL,
+    enum bp_status status = bp_prepared_create(r->c->fixture->device, &r->call, NULL,
                                                (size_t)prepared_outputs(r), &prepared);
 
     *out_taken = !kernel_is_refused(status);
@@ -120,7 +120,7 @@ static bool may_be(struct run *r, const void *attrs)
     struct bp_prepared *prepared;
 
     call.attrs = attrs;
-    if (bp_prepared_create(r->c->place->device, &call, NULL, (size_t)prepared_outputs(r),
+    if (bp_prepared_create(r->c->fixture->device, &call, NULL, (size_t)prepared_outputs(r),
                            &prepared))
         return false;
     bp_prepared_destroy(prepared);
@@ -210,7 +210,7 @@ void run_expanded(struct run *r)
     enum bp_status status;
 
     call.kernel = NULL;
-    status = bp_prepared_create_with(r->c->place->device, &call, &options, &prepared);
+    status = bp_prepared_create_with(r->c->fixture->device, &call, &options, &prepared);
     r->c->result->refused = kernel_is_refused(status);
     if (!check_ok(r->c, status, "bp_prepared_create_with BP_PREPARE_EXPAND")) return;
     run_fill_memory(r, 1);
@@ -228,7 +228,7 @@ void run_expanded(struct run *r)
  * addresses. */
 static bool exchange_frozen(struct run *r)
 {
-    struct random random = random_of(r->made->id, r->c->place->seed + 1);
+    struct random random = random_of(r->made->id, r->c->fixture->seed + 1);
     bool ok = true;
 
     for (int i = 0; i < r->made->n_in; i++)
@@ -248,14 +248,14 @@ void run_frozen_anew(struct run *r)
 
     if (!(kernel_case_facts(r->made) >> ROW_FROZEN & 1)) return;
     if (!check_ok(r->c,
-                  bp_prepared_create(r->c->place->device, &r->call, NULL,
+                  bp_prepared_create(r->c->fixture->device, &r->call, NULL,
                                      (size_t)prepared_outputs(r), &prepared),
                   "bp_prepared_create"))
         return;
     if (exchange_frozen(r)) {
         ref_array_finish(&r->expected);
         run_expect(r, &r->made->attrs, &r->expected);
-        if (check_ok(r->c, run_call(r, &out), "with other constants") &&
+        if (check_ok(r->c, case_call(r, &out), "with other constants") &&
             run_take(r, out, r->data[1]))
             run_judge(r, r->data[1], "with other constants: ");
     }
@@ -263,7 +263,7 @@ void run_frozen_anew(struct run *r)
     bp_prepared_destroy(prepared);
 }
 
-void run_prepared(struct run *r)
+void case_run_prepared(struct run *r)
 {
     struct bp_prepared *prepared;
     bool ok, any = !r->made->row && r->info->flags & BP_OP_EXPAND;
@@ -271,7 +271,7 @@ void run_prepared(struct run *r)
     for (uint32_t i = 0; i < r->info->n_attr; i++) any |= r->info->attr[i].when == BP_ATTR_RUN;
     if (!any || r->made->host) return; /* a prepared call takes these values as attributes */
     if (!check_ok(r->c,
-                  bp_prepared_create(r->c->place->device, &r->call, NULL,
+                  bp_prepared_create(r->c->fixture->device, &r->call, NULL,
                                      (size_t)prepared_outputs(r), &prepared),
                   "bp_prepared_create"))
         return;

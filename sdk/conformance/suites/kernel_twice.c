@@ -11,7 +11,7 @@
 enum { CALLS = RUN_FILL }; /* of each thread */
 
 struct side {
-    struct place place; /* a copy of the case's, with its own stream and numbers */
+    struct fixture fixture; /* a copy of the case's, with its own stream and numbers */
     struct result result;
     struct check check;
     struct run run;
@@ -25,12 +25,12 @@ struct side {
 
 static bool side_init(struct side *s, struct check *c, const struct kernel_case *made, int number)
 {
-    s->place = *c->place;
-    s->place.seed += (uint64_t)number;
-    s->place.stream = NULL;
+    s->fixture = *c->fixture;
+    s->fixture.seed += (uint64_t)number;
+    s->fixture.stream = NULL;
     s->result = (struct result){.outcome = OUTCOME_PASS, .worst = -1};
-    s->check = (struct check){&s->place, &s->result, c->id};
-    s->ready = check_ok(&s->check, bp_stream_create(c->place->device, &s->place.stream),
+    s->check = (struct check){&s->fixture, &s->result, c->id};
+    s->ready = check_ok(&s->check, bp_stream_create(c->fixture->device, &s->fixture.stream),
                         "bp_stream_create") &&
                run_init(&s->run, &s->check, made);
     /* An input that is written over holds other numbers after the first call. */
@@ -42,7 +42,7 @@ static void side_finish(struct side *s)
 {
     for (int i = 0; i < CALLS; i++) bp_tensor_destroy(s->out[i]);
     if (s->run.made) run_finish(&s->run);
-    bp_stream_destroy(s->place.stream);
+    bp_stream_destroy(s->fixture.stream);
 }
 
 static void *twice_work(void *arg)
@@ -50,7 +50,7 @@ static void *twice_work(void *arg)
     struct side *s = arg;
 
     pthread_barrier_wait(s->start);
-    for (int i = 0; i < s->calls && !s->status; i++) s->status = run_call(&s->run, &s->out[i]);
+    for (int i = 0; i < s->calls && !s->status; i++) s->status = case_call(&s->run, &s->out[i]);
     if (s->status) snprintf(s->message, sizeof s->message, "%s", bp_error_message());
     return NULL;
 }
@@ -106,7 +106,7 @@ static void prepare_outputs(struct side *s)
 /* Whether streams do their work before a call returns. */
 static bool is_inline(const struct side *s)
 {
-    return bp_stream_get_flags(s->place.stream) & BP_STREAM_INLINE;
+    return bp_stream_get_flags(s->fixture.stream) & BP_STREAM_INLINE;
 }
 
 /* Submits calls on both streams from one thread without waiting: a plugin must keep its state for
@@ -124,7 +124,7 @@ static void twice_pile(struct check *c, struct side *side)
             if (s->status) snprintf(s->message, sizeof s->message, "%s", bp_error_message());
         }
     for (int i = 0; i < 2; i++)
-        if (!side[i].status) side[i].status = bp_stream_synchronize(side[i].place.stream);
+        if (!side[i].status) side[i].status = bp_stream_synchronize(side[i].fixture.stream);
     judge_both(c, side, "one of 12 calls on two streams before anybody waits");
 }
 

@@ -11,7 +11,7 @@
 
 /* Streams. `HOME` is the owning stream, of the kind that the case states; the others are
  * asynchronous. */
-enum { HOME, USER, OTHER, THIRD };
+enum { OWNER, USER, OTHER, THIRD };
 enum { OLD, COPY, NEW, KEEPER, MORE, FILLER = WORK_TENSORS - 1 };
 enum { RUN = WORK_EVENTS - 1 }; /* the event behind work of a stream that must run now */
 /* From 1 MiB on the allocator looks for memory of other streams. A queue accepts writes of up to
@@ -20,7 +20,7 @@ enum { SMALL = 65536, LARGE = 1 << 20 };
 
 static bool order_begin(struct work *w, struct check *c, int64_t kind, const char *limit)
 {
-    if (!work_init_own(w, c, limit) || !work_stream(w, HOME, kind)) return false;
+    if (!work_init_own(w, c, limit) || !work_stream(w, OWNER, kind)) return false;
     for (int i = USER; i <= THIRD; i++)
         if (!work_stream(w, i, BP_STREAM_ASYNC)) return false;
     return true;
@@ -36,10 +36,10 @@ static bool make_copy(struct work *w, uint64_t bytes)
 }
 
 /* Creates OLD, owned by stream `home`, with seed 1, and copies it on a stream that is held. */
-static bool order_use(struct work *w, int home, int user, uint64_t bytes)
+static bool order_use(struct work *w, int owner, int user, uint64_t bytes)
 {
-    return work_tensor(w, OLD, home, bytes) && (w->tensor[COPY] || make_copy(w, bytes)) &&
-           work_fill(w, HOME, OLD, 1) && work_sync(w, HOME) && work_shut(w, user) &&
+    return work_tensor(w, OLD, owner, bytes) && (w->tensor[COPY] || make_copy(w, bytes)) &&
+           work_fill(w, OWNER, OLD, 1) && work_sync(w, OWNER) && work_shut(w, user) &&
            work_copy(w, user, COPY, OLD);
 }
 
@@ -55,9 +55,9 @@ static bool let_run(struct work *w, int stream)
 }
 
 /* Creates a new tensor owned by `home` and writes seed 9 to it on stream `writer`. */
-static bool order_overtake(struct work *w, int home, int writer, uint64_t bytes)
+static bool order_overtake(struct work *w, int owner, int writer, uint64_t bytes)
 {
-    return work_tensor(w, NEW, home, bytes) && work_fill(w, writer, NEW, 9) && let_run(w, writer);
+    return work_tensor(w, NEW, owner, bytes) && work_fill(w, writer, NEW, 9) && let_run(w, writer);
 }
 
 static void order_finish(struct work *w, int held, int writer)
@@ -89,21 +89,21 @@ static void order_user(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, OWNER, USER, SMALL)) {
         work_drop(&w, OLD);
-        if (order_overtake(&w, HOME, HOME, SMALL)) order_finish(&w, USER, HOME);
+        if (order_overtake(&w, OWNER, OWNER, SMALL)) order_finish(&w, USER, OWNER);
     }
     work_finish(&w);
 }
 
-static void user_asked(struct check *c, const int64_t *arg)
+static void user_queried(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, OWNER, USER, SMALL)) {
         work_drop(&w, OLD);
-        if (is_pending(&w, USER, SMALL) && order_overtake(&w, HOME, HOME, SMALL))
-            order_finish(&w, USER, HOME);
+        if (is_pending(&w, USER, SMALL) && order_overtake(&w, OWNER, OWNER, SMALL))
+            order_finish(&w, USER, OWNER);
     }
     work_finish(&w);
 }
@@ -113,12 +113,12 @@ static void user_again(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
-        work_tensor(&w, COPY, WORK_HOST, SMALL) && work_fill(&w, HOME, OLD, 1) &&
-        work_sync(&w, HOME) && work_copy(&w, USER, COPY, OLD) && work_sync(&w, USER) &&
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, OWNER, SMALL) &&
+        work_tensor(&w, COPY, WORK_HOST, SMALL) && work_fill(&w, OWNER, OLD, 1) &&
+        work_sync(&w, OWNER) && work_copy(&w, USER, COPY, OLD) && work_sync(&w, USER) &&
         work_shut(&w, USER) && work_copy(&w, USER, COPY, OLD)) {
         work_drop(&w, OLD);
-        if (order_overtake(&w, HOME, HOME, SMALL)) order_finish(&w, USER, HOME);
+        if (order_overtake(&w, OWNER, OWNER, SMALL)) order_finish(&w, USER, OWNER);
     }
     work_finish(&w);
 }
@@ -132,15 +132,15 @@ static void order_launched(struct check *c, const int64_t *arg)
     if (!work_adds(c)) return;
     if (order_begin(&w, c, arg[0], NULL)) {
         int64_t n = SMALL / 4;
-        if (work_floats(&w, HOME, n, &old) && work_put(&w, HOME, old, 1, 0) &&
-            work_sync(&w, HOME) && work_shut(&w, USER) && work_launch(&w, USER, old, old, &sum)) {
+        if (work_floats(&w, OWNER, n, &old) && work_put(&w, OWNER, old, 1, 0) &&
+            work_sync(&w, OWNER) && work_shut(&w, USER) && work_launch(&w, USER, old, old, &sum)) {
             bp_tensor_destroy(old);
             old = NULL;
-            if (work_floats(&w, HOME, n, &new) && work_put(&w, HOME, new, 0, 9) &&
-                let_run(&w, HOME)) {
+            if (work_floats(&w, OWNER, n, &new) && work_put(&w, OWNER, new, 0, 9) &&
+                let_run(&w, OWNER)) {
                 work_open(&w, USER);
                 if (work_has(&w, USER, sum, 2, 0, "the sum of a tensor that went meanwhile"))
-                    work_has(&w, HOME, new, 0, 9, "memory that was taken");
+                    work_has(&w, OWNER, new, 0, 9, "memory that was taken");
             }
         }
     }
@@ -155,8 +155,8 @@ static void order_users(struct check *c, const int64_t *arg)
 {
     enum { FIRST = USER, LAST = WORK_STREAMS - 1 };
     struct work w;
-    bool ok = order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
-              work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME);
+    bool ok = order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, OWNER, SMALL) &&
+              work_fill(&w, OWNER, OLD, 1) && work_sync(&w, OWNER);
 
     for (int i = FIRST; ok && i <= LAST; i++)
         ok = (w.stream[i] || work_stream(&w, i, BP_STREAM_ASYNC)) && work_shut(&w, i) &&
@@ -164,7 +164,7 @@ static void order_users(struct check *c, const int64_t *arg)
     work_drop(&w, OLD);
     for (int i = FIRST; i < LAST; i++) work_open(&w, i);
     for (int i = FIRST; ok && i < LAST; i++) ok = work_sync(&w, i);
-    ok = ok && order_overtake(&w, HOME, HOME, SMALL);
+    ok = ok && order_overtake(&w, OWNER, OWNER, SMALL);
     work_open(&w, LAST);
     for (int i = FIRST; ok && i <= LAST; i++) ok = work_holds(&w, i, MORE + i, 1, "a user's copy");
     work_finish(&w);
@@ -177,7 +177,7 @@ static void order_host(struct check *c, const int64_t *arg)
 
     if (order_begin(&w, c, arg[0], NULL) && order_use(&w, WORK_HOST, USER, SMALL)) {
         work_drop(&w, OLD);
-        if (order_overtake(&w, WORK_HOST, HOME, SMALL)) order_finish(&w, USER, HOME);
+        if (order_overtake(&w, WORK_HOST, OWNER, SMALL)) order_finish(&w, USER, OWNER);
     }
     work_finish(&w);
 }
@@ -191,9 +191,9 @@ static void order_other(struct check *c, const int64_t *arg)
     /* The copy is created first. Otherwise it would lie beside the old tensor, which must be alone
      * in its segment. */
     if (order_begin(&w, c, arg[0], NULL) && make_copy(&w, LARGE) &&
-        order_use(&w, HOME, HOME, LARGE)) {
+        order_use(&w, OWNER, OWNER, LARGE)) {
         work_drop(&w, OLD);
-        if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, HOME, OTHER);
+        if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, OWNER, OTHER);
     }
     work_finish(&w);
 }
@@ -202,10 +202,10 @@ static void other_part(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
-        order_use(&w, HOME, HOME, LARGE)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, OWNER, SMALL) &&
+        order_use(&w, OWNER, OWNER, LARGE)) {
         work_drop(&w, OLD);
-        if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, HOME, OTHER);
+        if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, OWNER, OTHER);
     }
     work_finish(&w);
 }
@@ -216,13 +216,13 @@ static void order_merged(struct check *c, const int64_t *arg)
     enum { HALF = 640 << 10 };
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, HOME, HALF) &&
-        work_tensor(&w, OLD, HOME, HALF) && work_tensor(&w, KEEPER, HOME, SMALL) &&
-        make_copy(&w, HALF) && work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, OWNER, HALF) &&
+        work_tensor(&w, OLD, OWNER, HALF) && work_tensor(&w, KEEPER, OWNER, SMALL) &&
+        make_copy(&w, HALF) && work_fill(&w, OWNER, OLD, 1) && work_sync(&w, OWNER)) {
         work_drop(&w, MORE);
-        if (work_shut(&w, HOME) && work_copy(&w, HOME, COPY, OLD)) {
+        if (work_shut(&w, OWNER) && work_copy(&w, OWNER, COPY, OLD)) {
             work_drop(&w, OLD);
-            if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, HOME, OTHER);
+            if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, OWNER, OTHER);
         }
     }
     work_finish(&w);
@@ -233,13 +233,13 @@ static void remainder_(struct check *c, const int64_t *arg)
     enum { BYTES = 1536 << 10, PART = 480 << 10 };
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, BYTES) &&
-        work_tensor(&w, KEEPER, HOME, SMALL) && make_copy(&w, BYTES) &&
-        work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME) && work_shut(&w, HOME) &&
-        work_copy(&w, HOME, COPY, OLD)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, OWNER, BYTES) &&
+        work_tensor(&w, KEEPER, OWNER, SMALL) && make_copy(&w, BYTES) &&
+        work_fill(&w, OWNER, OLD, 1) && work_sync(&w, OWNER) && work_shut(&w, OWNER) &&
+        work_copy(&w, OWNER, COPY, OLD)) {
         work_drop(&w, OLD);
-        if (work_tensor(&w, MORE, HOME, PART) && order_overtake(&w, OTHER, OTHER, LARGE))
-            order_finish(&w, HOME, OTHER);
+        if (work_tensor(&w, MORE, OWNER, PART) && order_overtake(&w, OTHER, OTHER, LARGE))
+            order_finish(&w, OWNER, OTHER);
     }
     work_finish(&w);
 }
@@ -248,15 +248,15 @@ static void remainder_(struct check *c, const int64_t *arg)
  * stream, but not for others. */
 static bool wait_for_user(struct work *w)
 {
-    return work_record(w, 0, USER) && work_wait_held(w, HOME, 0, USER);
+    return work_record(w, 0, USER) && work_wait_held(w, OWNER, 0, USER);
 }
 
 static void order_waited(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
-        order_use(&w, HOME, USER, LARGE) && wait_for_user(&w)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, OWNER, SMALL) &&
+        order_use(&w, OWNER, USER, LARGE) && wait_for_user(&w)) {
         work_drop(&w, OLD);
         if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, USER, OTHER);
     }
@@ -267,10 +267,10 @@ static void waited_twice(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, HOME, SMALL) &&
-        order_use(&w, HOME, USER, LARGE) && wait_for_user(&w)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, KEEPER, OWNER, SMALL) &&
+        order_use(&w, OWNER, USER, LARGE) && wait_for_user(&w)) {
         work_drop(&w, OLD);
-        if (work_tensor(&w, MORE, HOME, LARGE)) {
+        if (work_tensor(&w, MORE, OWNER, LARGE)) {
             work_drop(&w, MORE);
             if (order_overtake(&w, OTHER, OTHER, LARGE)) order_finish(&w, USER, OTHER);
         }
@@ -283,14 +283,14 @@ static void waited_too_far(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL) &&
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, OWNER, USER, SMALL) &&
         work_tensor(&w, MORE, WORK_HOST, SMALL) && work_shut(&w, THIRD) &&
         work_fill(&w, THIRD, MORE, 2) && work_record(&w, 1, THIRD) && work_record(&w, 0, USER) &&
-        work_wait(&w, THIRD, 0) && work_wait_held(&w, HOME, 1, THIRD)) {
+        work_wait(&w, THIRD, 0) && work_wait_held(&w, OWNER, 1, THIRD)) {
         work_drop(&w, OLD);
-        if (work_tensor(&w, NEW, HOME, SMALL) && work_fill(&w, HOME, NEW, 9)) {
+        if (work_tensor(&w, NEW, OWNER, SMALL) && work_fill(&w, OWNER, NEW, 9)) {
             work_open(&w, THIRD);
-            if (let_run(&w, HOME)) order_finish(&w, USER, HOME);
+            if (let_run(&w, OWNER)) order_finish(&w, USER, OWNER);
         }
     }
     work_finish(&w);
@@ -302,18 +302,18 @@ static void waited_too_early(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, HOME, SMALL) &&
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, OLD, OWNER, SMALL) &&
         work_tensor(&w, COPY, WORK_HOST, SMALL) && work_tensor(&w, MORE, WORK_HOST, SMALL) &&
-        work_fill(&w, HOME, OLD, 1) && work_sync(&w, HOME) && work_shut(&w, THIRD) &&
+        work_fill(&w, OWNER, OLD, 1) && work_sync(&w, OWNER) && work_shut(&w, THIRD) &&
         work_record(&w, 1, THIRD) && work_shut(&w, USER) && work_fill(&w, USER, MORE, 2) &&
         work_record(&w, 0, USER) && work_wait(&w, USER, 1) && work_copy(&w, USER, COPY, OLD) &&
-        work_wait_held(&w, HOME, 0, USER)) {
+        work_wait_held(&w, OWNER, 0, USER)) {
         work_drop(&w, OLD);
-        if (work_tensor(&w, NEW, HOME, SMALL) && work_fill(&w, HOME, NEW, 9)) {
+        if (work_tensor(&w, NEW, OWNER, SMALL) && work_fill(&w, OWNER, NEW, 9)) {
             work_open(&w, USER);
-            let_run(&w, HOME);
+            let_run(&w, OWNER);
             work_open(&w, THIRD);
-            order_finish(&w, USER, HOME);
+            order_finish(&w, USER, OWNER);
         }
     }
     work_finish(&w);
@@ -324,14 +324,14 @@ static void order_borrowed(struct check *c, const int64_t *arg)
     struct bp_memory_stats s;
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, HOME, LARGE) &&
-        work_tensor(&w, KEEPER, HOME, SMALL)) {
+    if (order_begin(&w, c, arg[0], NULL) && work_tensor(&w, MORE, OWNER, LARGE) &&
+        work_tensor(&w, KEEPER, OWNER, SMALL)) {
         work_drop(&w, MORE);
         if (order_use(&w, OTHER, OTHER, LARGE) && work_stats(&w, &s) &&
             check_that(c, s.from_others == 1, "%u allocations came from another stream, expected 1",
                        (unsigned)s.from_others)) {
             work_drop(&w, OLD);
-            if (order_overtake(&w, HOME, HOME, LARGE)) order_finish(&w, OTHER, HOME);
+            if (order_overtake(&w, OWNER, OWNER, LARGE)) order_finish(&w, OTHER, OWNER);
         }
     }
     work_finish(&w);
@@ -344,22 +344,22 @@ static void order_stolen(struct check *c, const int64_t *arg)
     enum { BYTES = 256 << 10 };
     struct work w;
 
-    if (order_begin(&w, c, arg[0], "704K") && order_use(&w, HOME, HOME, BYTES)) {
+    if (order_begin(&w, c, arg[0], "704K") && order_use(&w, OWNER, OWNER, BYTES)) {
         work_drop(&w, OLD);
-        if (order_overtake(&w, OTHER, OTHER, BYTES)) order_finish(&w, HOME, OTHER);
+        if (order_overtake(&w, OTHER, OTHER, BYTES)) order_finish(&w, OWNER, OTHER);
     }
     work_finish(&w);
 }
 
 static bool has_space(struct work *w, uint32_t space)
 {
-    struct bp_buffer *storage = NULL;
-    enum bp_status status = bp_buffer_create(w->device, NULL, space, 64, &storage);
+    struct bp_buffer *buffer = NULL;
+    enum bp_status status = bp_buffer_create(w->device, NULL, space, 64, &buffer);
 
     if (status == BP_ERR_UNSUPPORTED)
         check_unsupported(w->c, "the device has no memory of space %u", space);
     else check_ok(w->c, status, "bp_buffer_create");
-    bp_buffer_destroy(storage);
+    bp_buffer_destroy(buffer);
     return status == BP_OK;
 }
 
@@ -380,11 +380,11 @@ static void of_the_host(struct check *c, const int64_t *arg, uint32_t space)
     struct work w;
 
     if (order_begin(&w, c, arg[0], NULL) && has_space(&w, space) &&
-        work_tensor_in(&w, OLD, HOME, SMALL, space) && work_tensor(&w, COPY, WORK_HOST, SMALL) &&
-        write_by_host(&w, OLD, 1) && work_shut(&w, HOME) && work_copy(&w, HOME, COPY, OLD)) {
+        work_tensor_in(&w, OLD, OWNER, SMALL, space) && work_tensor(&w, COPY, WORK_HOST, SMALL) &&
+        write_by_host(&w, OLD, 1) && work_shut(&w, OWNER) && work_copy(&w, OWNER, COPY, OLD)) {
         work_drop(&w, OLD);
-        if (work_tensor_in(&w, NEW, HOME, SMALL, space) && write_by_host(&w, NEW, 9))
-            order_finish(&w, HOME, HOME);
+        if (work_tensor_in(&w, NEW, OWNER, SMALL, space) && write_by_host(&w, NEW, 9))
+            order_finish(&w, OWNER, OWNER);
     }
     work_finish(&w);
 }
@@ -404,11 +404,12 @@ static void order_destroyed(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL) && wait_for_user(&w)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, OWNER, USER, SMALL) &&
+        wait_for_user(&w)) {
         work_drop(&w, OLD);
-        work_leave(&w, HOME);
-        if (work_stream(&w, HOME, arg[0]) && order_overtake(&w, HOME, HOME, SMALL))
-            order_finish(&w, USER, HOME);
+        work_leave(&w, OWNER);
+        if (work_stream(&w, OWNER, arg[0]) && order_overtake(&w, OWNER, OWNER, SMALL))
+            order_finish(&w, USER, OWNER);
     }
     work_finish(&w);
 }
@@ -419,14 +420,14 @@ static void at_once(struct check *c, const int64_t *arg)
     struct bp_memory_stats before, after;
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, HOME, SMALL) &&
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, OWNER, OWNER, SMALL) &&
         work_stats(&w, &before)) {
         work_drop(&w, OLD);
         if (is_not_pending(&w, "only its own stream uses it") &&
-            order_overtake(&w, HOME, HOME, SMALL) && work_stats(&w, &after)) {
+            order_overtake(&w, OWNER, OWNER, SMALL) && work_stats(&w, &after)) {
             check_that(c, after.reserved == before.reserved && after.hits == before.hits + 1,
                        "a stream did not get its own memory again, which it had given back");
-            order_finish(&w, HOME, HOME);
+            order_finish(&w, OWNER, OWNER);
         }
     }
     work_finish(&w);
@@ -436,7 +437,7 @@ static void at_once(struct check *c, const int64_t *arg)
  * between them. */
 static bool knows_waits(const struct work *w)
 {
-    return w->c->place->properties.flags & BP_DEVICE_INLINE ||
+    return w->c->fixture->properties.flags & BP_DEVICE_INLINE ||
            !(bp_device_emulated(w->device) & BP_EMULATED_STREAMS);
 }
 
@@ -444,10 +445,11 @@ static void after_wait(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL) && wait_for_user(&w)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, OWNER, USER, SMALL) &&
+        wait_for_user(&w)) {
         work_drop(&w, OLD);
         if (!knows_waits(&w) || is_not_pending(&w, "its stream comes after the user"))
-            if (order_overtake(&w, HOME, HOME, SMALL)) order_finish(&w, USER, HOME);
+            if (order_overtake(&w, OWNER, OWNER, SMALL)) order_finish(&w, USER, OWNER);
     }
     work_finish(&w);
 }
@@ -456,13 +458,13 @@ static void after_waits(struct check *c, const int64_t *arg)
 {
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL) &&
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, OWNER, USER, SMALL) &&
         work_tensor(&w, MORE, WORK_HOST, SMALL) && work_record(&w, 0, USER) &&
         work_wait(&w, THIRD, 0) && work_fill(&w, THIRD, MORE, 2) && work_record(&w, 1, THIRD) &&
-        work_wait_held(&w, HOME, 1, USER)) {
+        work_wait_held(&w, OWNER, 1, USER)) {
         work_drop(&w, OLD);
         if (!knows_waits(&w) || is_not_pending(&w, "its stream comes after one behind the user"))
-            if (order_overtake(&w, HOME, HOME, SMALL)) order_finish(&w, USER, HOME);
+            if (order_overtake(&w, OWNER, OWNER, SMALL)) order_finish(&w, USER, OWNER);
     }
     work_finish(&w);
 }
@@ -472,15 +474,15 @@ static void after_end(struct check *c, const int64_t *arg)
     struct bp_memory_stats before, after;
     struct work w;
 
-    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, HOME, USER, SMALL)) {
+    if (order_begin(&w, c, arg[0], NULL) && order_use(&w, OWNER, USER, SMALL)) {
         work_drop(&w, OLD);
         if (is_pending(&w, USER, SMALL)) {
             work_open(&w, USER);
             if (work_sync(&w, USER) && is_not_pending(&w, "its user was waited for") &&
-                work_stats(&w, &before) && order_overtake(&w, HOME, HOME, SMALL) &&
+                work_stats(&w, &before) && order_overtake(&w, OWNER, OWNER, SMALL) &&
                 work_stats(&w, &after)) {
                 check_that(c, after.reserved == before.reserved, "more memory was reserved");
-                order_finish(&w, USER, HOME);
+                order_finish(&w, USER, OWNER);
             }
         }
     }
@@ -489,7 +491,7 @@ static void after_end(struct check *c, const int64_t *arg)
 
 const struct check_kinds suite_memory_order[] = {
     {"reuse/user", order_user, 1},
-    {"reuse/user-asked", user_asked, 1},
+    {"reuse/user-asked", user_queried, 1},
     {"reuse/user-again", user_again, 1},
     {"reuse/launched", order_launched, 1},
     {"reuse/users", order_users, 1},

@@ -93,7 +93,7 @@ static void returned_plans(struct check *c, const int64_t *arg)
         return;
     }
     clock_gettime(CLOCK_MONOTONIC, &start);
-    list_init(&list, c->place, LIST_ALL, &wanted);
+    list_init(&list, c->fixture, LIST_ALL, &wanted);
     for (size_t i = 0; i < list.n && c->result->outcome == OUTCOME_PASS; i++) {
         const struct kernel_case *row = list.at[i].kernel;
         if (!row || !row->twice) continue;

@@ -11,13 +11,13 @@ enum {
 
 static bool has_space(struct check *c, uint32_t space)
 {
-    struct bp_buffer *storage = NULL;
-    enum bp_status status = bp_buffer_create(c->place->device, NULL, space, 64, &storage);
+    struct bp_buffer *buffer = NULL;
+    enum bp_status status = bp_buffer_create(c->fixture->device, NULL, space, 64, &buffer);
 
     if (status == BP_ERR_UNSUPPORTED)
         check_unsupported(c, "the device has no memory of space %u", space);
     else check_ok(c, status, "bp_buffer_create");
-    bp_buffer_destroy(storage);
+    bp_buffer_destroy(buffer);
     return status == BP_OK;
 }
 

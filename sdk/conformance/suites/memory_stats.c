@@ -36,13 +36,13 @@ static void stats_steps(struct check *c, const int64_t *arg)
 
     (void)arg;
     for (int i = 0; ok && i < 400; i++) {
-        int t = (int)random_below(&r, WORK_TENSORS), home = (int)random_below(&r, 4) - 1;
+        int t = (int)random_below(&r, WORK_TENSORS), owner = (int)random_below(&r, 4) - 1;
         if (w.tensor[t]) {
             work_drop(&w, t);
             sum -= w.bytes[t];
             live--;
         } else {
-            ok = work_tensor(&w, t, home, 8 * random_below(&r, i % 9 ? 3000 : 60000));
+            ok = work_tensor(&w, t, owner, 8 * random_below(&r, i % 9 ? 3000 : 60000));
             sum += w.bytes[t];
             live++, made++;
         }
@@ -68,11 +68,11 @@ static void steps_held(struct check *c, const int64_t *arg)
     (void)arg;
     for (int i = 0; ok && i < 60; i++) {
         int t = 1 + (int)random_below(&r, WORK_TENSORS - 1);
-        int home = (int)random_below(&r, 4) - 1;
+        int owner = (int)random_below(&r, 4) - 1;
         if (w.tensor[t]) work_drop(&w, t);
         else
-            ok = work_tensor(&w, t, home, 64 * KIB) &&
-                 (home == 0 || work_copy(&w, 2, i % 2 ? 0 : t, i % 2 ? t : 0));
+            ok = work_tensor(&w, t, owner, 64 * KIB) &&
+                 (owner == 0 || work_copy(&w, 2, i % 2 ? 0 : t, i % 2 ? t : 0));
         ok = ok && work_stats(&w, &s);
     }
     work_open(&w, 2);
@@ -106,9 +106,9 @@ static void one_size(struct check *c, const int64_t *arg)
         ok = work_tensor(&w, 0, 0, 4096);
         work_drop(&w, 0);
     }
-    if (ok && work_stats(&w, &s) && is_u64(&w, s.chunks_ever, 1, "chunks_ever") &&
+    if (ok && work_stats(&w, &s) && is_u64(&w, s.segments_ever, 1, "chunks_ever") &&
         is_u64(&w, s.allocations, 1000, "allocations") &&
-        is_u64(&w, s.from_chunks, 1, "from_chunks"))
+        is_u64(&w, s.from_segments, 1, "from_chunks"))
         is_u64(&w, s.hits, 999, "hits");
     work_finish(&w);
 }
@@ -160,7 +160,7 @@ static void stats_lent(struct check *c, const int64_t *arg)
     (void)arg;
     for (int i = 0; ok && i < 6; i++) {
         ok = work_tensor(&w, 0, i % 3, MIB) && work_fill(&w, i % 3, 0, i) &&
-             work_stats(&w, &s) && is_u64(&w, s.chunks_ever, 1, "chunks_ever") &&
+             work_stats(&w, &s) && is_u64(&w, s.segments_ever, 1, "chunks_ever") &&
              work_holds(&w, i % 3, 0, i, "memory that streams hand on") && work_sync(&w, i % 3);
         work_drop(&w, 0);
         ok = ok && work_stats(&w, &s) && is_u64(&w, s.allocated, 0, "allocated");
@@ -179,24 +179,24 @@ static void stats_trim(struct check *c, const int64_t *arg)
         work_drop(&w, 0);
         if (check_ok(c, bp_device_synchronize(w.device), "bp_device_synchronize") &&
             check_ok(c, bp_device_trim(w.device), "bp_device_trim") && work_stats(&w, &s) &&
-            check_that(c, s.reserved < 6 * MIB && s.chunks == 2, "trim left %u chunks",
-                       (unsigned)s.chunks) &&
+            check_that(c, s.reserved < 6 * MIB && s.segments == 2, "trim left %u chunks",
+                       (unsigned)s.segments) &&
             work_holds(&w, 1, 1, 3, "a tensor that lives through trim")) {
             work_drop(&w, 1);
             work_drop(&w, 2);
             if (check_ok(c, bp_device_synchronize(w.device), "bp_device_synchronize") &&
                 check_ok(c, bp_device_trim(w.device), "bp_device_trim") && work_stats(&w, &s))
-                is_u64(&w, s.reserved + s.chunks, 0, "reserved after all was trimmed");
+                is_u64(&w, s.reserved + s.segments, 0, "reserved after all was trimmed");
         }
     }
     work_finish(&w);
 }
 
-static bool is_refused(struct work *w, int home, uint64_t bytes)
+static bool is_refused(struct work *w, int owner, uint64_t bytes)
 {
     struct bp_buffer *none = NULL;
     enum bp_status status =
-        bp_buffer_create(w->device, home < 0 ? NULL : w->stream[home], 0, bytes, &none);
+        bp_buffer_create(w->device, owner < 0 ? NULL : w->stream[owner], 0, bytes, &none);
 
     return check_fails(w->c, status, BP_ERR_MEMORY, "bp_buffer_create of more than there is") &&
            check_that(w->c, !none, "a failed bp_buffer_create wrote its out parameter");
@@ -259,7 +259,7 @@ static void stats_merge(struct check *c, const int64_t *arg)
         for (int i = 0; ok && i < WORK_TENSORS; i++) ok = work_tensor(&w, i, 0, 160 * KIB);
         for (int i = 0; i < WORK_TENSORS; i++) work_drop(&w, i * step[round] % WORK_TENSORS);
         ok = ok && work_tensor(&w, 0, 0, 1900 * KIB) && work_stats(&w, &s) &&
-             is_u64(&w, s.chunks_ever, 1, "chunks_ever");
+             is_u64(&w, s.segments_ever, 1, "chunks_ever");
         work_drop(&w, 0);
     }
     work_finish(&w);
@@ -318,7 +318,7 @@ static void stats_nearly(struct check *c, const int64_t *arg)
     bool ok = stats_begin(&w, c, "2M");
 
     (void)arg;
-    if (c->place->properties.alignment > 4096) {
+    if (c->fixture->properties.alignment > 4096) {
         check_unsupported(c, "the alignment of memory is coarser than the sizes of this case");
         ok = false;
     }
@@ -368,7 +368,7 @@ static void keeps_device(struct check *c, const int64_t *arg)
         for (int i = 0; i < 3; i++) work_leave(&w, i);
         bp_device_destroy(w.device);
         w.device = NULL;
-        if (check_ok(c, bp_core_load_path(w.core, c->place->library, &plugin),
+        if (check_ok(c, bp_core_load_path(w.core, c->fixture->library, &plugin),
                      "bp_core_load_path") &&
             check_ok(c, bp_device_create_at(w.core, plugin, index, &w.device),
                      "bp_device_create_at") &&

@@ -8,12 +8,12 @@
 
 static uint32_t f32_or_bytes(struct check *c)
 {
-    return c->place->properties.dtypes >> BP_F32 & 1 ? BP_F32 : BP_U8;
+    return c->fixture->properties.dtypes >> BP_F32 & 1 ? BP_F32 : BP_U8;
 }
 
 static bool tensor_create(struct check *c, uint32_t dtype, int64_t n, struct bp_tensor **out)
 {
-    return check_ok(c, bp_tensor_create(c->place->device, dtype, 1, &n, out), "bp_tensor_create");
+    return check_ok(c, bp_tensor_create(c->fixture->device, dtype, 1, &n, out), "bp_tensor_create");
 }
 
 static void *random_bytes(uint64_t size, uint64_t seed)
@@ -43,7 +43,7 @@ static bool tensor_equal(struct check *c, const void *got, const void *want, uin
 
 static bool tensor_put(struct check *c, struct bp_tensor *t, const void *bytes, uint64_t size)
 {
-    return check_ok(c, bp_tensor_write(c->place->stream, t, bytes, size), "bp_tensor_write");
+    return check_ok(c, bp_tensor_write(c->fixture->stream, t, bytes, size), "bp_tensor_write");
 }
 
 static bool tensor_holds(struct check *c, struct bp_tensor *t, const void *want, uint64_t size,
@@ -54,7 +54,7 @@ static bool tensor_holds(struct check *c, struct bp_tensor *t, const void *want,
 
     if (!got) abort();
     memset(got, 0x99, size + 1);
-    ok = check_ok(c, bp_tensor_read(c->place->stream, t, got, size), "bp_tensor_read") &&
+    ok = check_ok(c, bp_tensor_read(c->fixture->stream, t, got, size), "bp_tensor_read") &&
          tensor_equal(c, got, want, size, what) &&
          check_that(c, got[size] == 0x99,
                     "%s: bp_tensor_read wrote past the end of the host memory", what);
@@ -71,7 +71,7 @@ void memory_roundtrip(struct check *c, const int64_t *arg)
     void *bytes = random_bytes(size, (uint64_t)n + dtype), *side = random_bytes(64, dtype);
     int64_t few = 64 / num_type(dtype)->size;
 
-    if (!(c->place->properties.dtypes >> dtype & 1)) {
+    if (!(c->fixture->properties.dtypes >> dtype & 1)) {
         check_unsupported(c, "the device does not hold %s", bp_dtype_name(dtype));
     } else if (tensor_create(c, dtype, few, &before) && tensor_create(c, dtype, n, &tensor) &&
                tensor_create(c, dtype, few, &after) && tensor_put(c, before, side, 64) &&
@@ -89,7 +89,7 @@ void memory_roundtrip(struct check *c, const int64_t *arg)
 
 static void tensor_large(struct check *c, const int64_t *arg)
 {
-    const struct bp_device_properties *p = &c->place->properties;
+    const struct bp_device_properties *p = &c->fixture->properties;
     uint64_t size = 64 << 20, limit = p->max_alloc ? p->max_alloc : UINT64_MAX;
     struct bp_tensor *tensor = NULL;
     void *bytes;
@@ -121,8 +121,8 @@ static void tensor_shapes(struct check *c, const int64_t *arg)
         void *bytes;
         for (uint32_t k = 0; k < rank[i]; k++) count *= shape[i][k];
         if (!check_ok(c,
-                      bp_tensor_create(c->place->device, dtype, rank[i], rank[i] ? shape[i] : NULL,
-                                       &tensor),
+                      bp_tensor_create(c->fixture->device, dtype, rank[i],
+                                       rank[i] ? shape[i] : NULL, &tensor),
                       "bp_tensor_create") ||
             !check_ok(c, bp_tensor_get_info(tensor, &info), "bp_tensor_get_info"))
             return;
@@ -130,7 +130,7 @@ static void tensor_shapes(struct check *c, const int64_t *arg)
             c,
             info.rank == rank[i] && info.dtype == dtype && info.count == count &&
                 info.contiguous == 1 && info.bytes == (uint64_t)count * num_type(dtype)->size &&
-                info.device == c->place->device,
+                info.device == c->fixture->device,
             "bp_tensor_get_info of shape %d: rank %u, count %lld, bytes %llu, contiguous %u", i,
             info.rank, (long long)info.count, (unsigned long long)info.bytes, info.contiguous);
         bytes = random_bytes(info.bytes, 9);
@@ -144,10 +144,10 @@ static void tensor_shapes(struct check *c, const int64_t *arg)
 static void tensor_alignment(struct check *c, const int64_t *arg)
 {
     struct bp_tensor *tensor[40] = {0};
-    uint64_t align = c->place->properties.alignment;
+    uint64_t align = c->fixture->properties.alignment;
 
     (void)arg;
-    if (!(c->place->properties.flags & BP_DEVICE_HOST_VISIBLE)) {
+    if (!(c->fixture->properties.flags & BP_DEVICE_HOST_VISIBLE)) {
         check_unsupported(c, "the host does not see the device's addresses");
         return;
     }
@@ -191,7 +191,7 @@ static void tensor_views(struct check *c, const int64_t *arg)
 
     (void)arg;
     for (int i = 0; i < ROWS * COLUMNS; i++) numbers[i] = i;
-    if (!(c->place->properties.dtypes >> BP_I32 & 1)) {
+    if (!(c->fixture->properties.dtypes >> BP_I32 & 1)) {
         check_unsupported(c, "the device does not hold i32");
         return;
     }
@@ -226,7 +226,7 @@ static void view_write(struct check *c, const int64_t *arg)
     (void)arg;
     memset(bytes, 0x11, sizeof bytes);
     for (size_t i = 0; i < sizeof part; i++) part[i] = (unsigned char)(i + 100);
-    if (!(c->place->properties.dtypes >> BP_I32 & 1))
+    if (!(c->fixture->properties.dtypes >> BP_I32 & 1))
         check_unsupported(c, "the device does not hold i32");
     else if (tensor_create(c, BP_I32, ROWS * COLUMNS, &base) &&
              tensor_put(c, base, bytes, sizeof bytes) &&
@@ -297,7 +297,7 @@ static void create_refused(struct check *c, const int64_t *arg)
                   many[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     uint32_t dtype = f32_or_bytes(c);
     struct bp_tensor *t = NULL;
-    struct bp_device *device = c->place->device;
+    struct bp_device *device = c->fixture->device;
     unsigned char byte = 0;
 
     (void)arg;
@@ -317,13 +317,13 @@ static void create_refused(struct check *c, const int64_t *arg)
                 "bp_tensor_create of dtype 77");
     check_that(c, !t, "a failed bp_tensor_create wrote its out parameter");
     if (!tensor_create(c, dtype, 4, &t)) return;
-    check_fails(c, bp_tensor_write(c->place->stream, t, &byte, 1), BP_ERR_INVALID,
+    check_fails(c, bp_tensor_write(c->fixture->stream, t, &byte, 1), BP_ERR_INVALID,
                 "bp_tensor_write of another size");
-    check_fails(c, bp_tensor_read(c->place->stream, t, NULL, 4 * num_type(dtype)->size),
+    check_fails(c, bp_tensor_read(c->fixture->stream, t, NULL, 4 * num_type(dtype)->size),
                 BP_ERR_INVALID, "bp_tensor_read into NULL");
     check_fails(c, bp_tensor_write(NULL, t, &byte, 1), BP_ERR_INVALID,
                 "bp_tensor_write without a stream");
-    check_fails(c, bp_tensor_read(c->place->stream, NULL, &byte, 1), BP_ERR_INVALID,
+    check_fails(c, bp_tensor_read(c->fixture->stream, NULL, &byte, 1), BP_ERR_INVALID,
                 "bp_tensor_read without a tensor");
     bp_tensor_destroy(t);
 }

@@ -10,7 +10,7 @@
 
 static uint32_t some_type(struct check *c)
 {
-    return c->place->properties.dtypes >> BP_F32 & 1 ? BP_F32 : BP_U8;
+    return c->fixture->properties.dtypes >> BP_F32 & 1 ? BP_F32 : BP_U8;
 }
 
 static bool use_make(struct check *c, struct bp_device *device, uint32_t dtype, int64_t n,
@@ -66,10 +66,10 @@ static void copy_sizes(struct check *c, const int64_t *arg)
     (void)arg;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct bp_tensor *a = NULL, *b = NULL;
-        struct bp_stream *s = c->place->stream;
+        struct bp_stream *s = c->fixture->stream;
         uint64_t size = (uint64_t)sizes[i] * width;
-        if (use_make(c, c->place->device, dtype, sizes[i], &a) &&
-            use_make(c, c->place->device, dtype, sizes[i], &b) && use_put(c, s, a, size, i) &&
+        if (use_make(c, c->fixture->device, dtype, sizes[i], &a) &&
+            use_make(c, c->fixture->device, dtype, sizes[i], &b) && use_put(c, s, a, size, i) &&
             use_put(c, s, b, size, i + 100) &&
             check_ok(c, bp_tensor_copy(s, b, a), "bp_tensor_copy") &&
             use_holds(c, s, b, size, i, "the copy"))
@@ -84,14 +84,14 @@ static void copy_views(struct check *c, const int64_t *arg)
 {
     uint32_t dtype = some_type(c), width = num_type(dtype)->size;
     struct bp_tensor *base = NULL, *low = NULL, *high = NULL;
-    struct bp_stream *s = c->place->stream;
+    struct bp_stream *s = c->fixture->stream;
     int64_t n = 31, one = 1;
     unsigned char *want = malloc(100 * width), *got = malloc(100 * width);
 
     (void)arg;
     if (!want || !got) abort();
     use_fill(want, 100 * width, 8);
-    if (use_make(c, c->place->device, dtype, 100, &base) && use_put(c, s, base, 100 * width, 8) &&
+    if (use_make(c, c->fixture->device, dtype, 100, &base) && use_put(c, s, base, 100 * width, 8) &&
         check_ok(c, bp_tensor_view(base, 3, 1, &n, &one, &low), "bp_tensor_view") &&
         check_ok(c, bp_tensor_view(base, 51, 1, &n, &one, &high), "bp_tensor_view") &&
         check_ok(c, bp_tensor_copy(s, high, low), "bp_tensor_copy between views") &&
@@ -113,11 +113,11 @@ static void copy_refused(struct check *c, const int64_t *arg)
     struct bp_tensor *a = NULL, *b = NULL;
 
     (void)arg;
-    if (use_make(c, c->place->device, dtype, 4, &a) &&
-        use_make(c, c->place->device, dtype, 5, &b)) {
-        check_fails(c, bp_tensor_copy(c->place->stream, a, b), BP_ERR_INVALID,
+    if (use_make(c, c->fixture->device, dtype, 4, &a) &&
+        use_make(c, c->fixture->device, dtype, 5, &b)) {
+        check_fails(c, bp_tensor_copy(c->fixture->stream, a, b), BP_ERR_INVALID,
                     "bp_tensor_copy of another shape");
-        check_fails(c, bp_tensor_copy(c->place->stream, a, NULL), BP_ERR_INVALID,
+        check_fails(c, bp_tensor_copy(c->fixture->stream, a, NULL), BP_ERR_INVALID,
                     "bp_tensor_copy from NULL");
         check_fails(c, bp_tensor_copy(NULL, a, a), BP_ERR_INVALID,
                     "bp_tensor_copy without a stream");
@@ -129,14 +129,15 @@ static void copy_refused(struct check *c, const int64_t *arg)
 /* The next device of the same plugin, or the previous one. NULL: the plugin has no other device. */
 static struct bp_device *use_neighbour(const struct check *c)
 {
-    const char *name = bp_device_name(c->place->device), *colon = strrchr(name, ':');
+    const char *name = bp_device_name(c->fixture->device), *colon = strrchr(name, ':');
     long number = strtol(colon + 1, NULL, 10);
     struct bp_device *device;
     char other[96];
 
     for (int step = 1; step >= -1; step -= 2) {
         snprintf(other, sizeof other, "%.*s:%ld", (int)(colon - name), name, number + step);
-        if (number + step >= 0 && !bp_device_create(c->place->core, other, &device)) return device;
+        if (number + step >= 0 && !bp_device_create(c->fixture->core, other, &device))
+            return device;
     }
     return NULL;
 }
@@ -147,7 +148,7 @@ static void copy_peer(struct check *c, const int64_t *arg)
 {
     struct bp_device *other = use_neighbour(c);
     struct bp_tensor *here = NULL, *there = NULL, *back = NULL;
-    struct bp_stream *stream = NULL, *s = c->place->stream;
+    struct bp_stream *stream = NULL, *s = c->fixture->stream;
     uint32_t dtype = some_type(c);
     uint64_t size = 70001 * num_type(dtype)->size;
 
@@ -157,9 +158,9 @@ static void copy_peer(struct check *c, const int64_t *arg)
         return;
     }
     if (check_ok(c, bp_stream_create(other, &stream), "bp_stream_create on the other device") &&
-        use_make(c, c->place->device, dtype, 70001, &here) &&
+        use_make(c, c->fixture->device, dtype, 70001, &here) &&
         use_make(c, other, dtype, 70001, &there) &&
-        use_make(c, c->place->device, dtype, 70001, &back) && use_put(c, s, here, size, 1) &&
+        use_make(c, c->fixture->device, dtype, 70001, &back) && use_put(c, s, here, size, 1) &&
         check_ok(c, bp_tensor_copy(stream, there, here), "bp_tensor_copy to the other device") &&
         use_put(c, s, here, size, 2) &&
         check_ok(c, bp_tensor_copy(s, back, there), "bp_tensor_copy from the other device") &&
@@ -178,20 +179,20 @@ static void copy_host(struct check *c, const int64_t *arg)
 {
     struct bp_device *host = NULL;
     struct bp_tensor *here = NULL, *there = NULL, *back = NULL;
-    struct bp_stream *stream = NULL, *s = c->place->stream;
+    struct bp_stream *stream = NULL, *s = c->fixture->stream;
     uint32_t dtype = some_type(c);
     uint64_t size = 4099 * num_type(dtype)->size;
 
     (void)arg;
-    if (bp_device_create(c->place->core, "cpu:0", &host)) {
+    if (bp_device_create(c->fixture->core, "cpu:0", &host)) {
         check_skip(c, "there is no cpu:0 to copy to: %s", bp_error_message());
         return;
     }
-    if (host == c->place->device) check_skip(c, "this is cpu:0 itself");
+    if (host == c->fixture->device) check_skip(c, "this is cpu:0 itself");
     else if (check_ok(c, bp_stream_create(host, &stream), "bp_stream_create on cpu:0") &&
-             use_make(c, c->place->device, dtype, 4099, &here) &&
+             use_make(c, c->fixture->device, dtype, 4099, &here) &&
              use_make(c, host, dtype, 4099, &there) &&
-             use_make(c, c->place->device, dtype, 4099, &back) && use_put(c, s, here, size, 1) &&
+             use_make(c, c->fixture->device, dtype, 4099, &back) && use_put(c, s, here, size, 1) &&
              check_ok(c, bp_tensor_copy(stream, there, here), "bp_tensor_copy to cpu:0") &&
              use_holds(c, stream, there, size, 1, "on cpu:0") &&
              check_ok(c, bp_tensor_copy(s, back, there), "bp_tensor_copy from cpu:0"))
@@ -208,8 +209,8 @@ static void copy_host(struct check *c, const int64_t *arg)
 static bool use_stats(struct check *c, struct bp_memory_stats *out)
 {
     *out = (struct bp_memory_stats){.size = sizeof *out};
-    return check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
-           check_ok(c, bp_device_memory(c->place->device, out), "bp_device_memory");
+    return check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize") &&
+           check_ok(c, bp_device_memory(c->fixture->device, out), "bp_device_memory");
 }
 
 static void use_statistics(struct check *c, const int64_t *arg)
@@ -217,20 +218,20 @@ static void use_statistics(struct check *c, const int64_t *arg)
     struct bp_memory_stats before, during, after;
     struct bp_tensor *tensor[8] = {0};
     uint32_t dtype = some_type(c);
-    uint64_t asked = 0;
+    uint64_t requested = 0;
 
     (void)arg;
-    if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
+    if (!check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize") ||
         !use_stats(c, &before))
         return;
     for (int i = 0; i < 8; i++) {
-        if (!use_make(c, c->place->device, dtype, 100000 * (i + 1), &tensor[i])) return;
-        asked += 100000u * (unsigned)(i + 1) * num_type(dtype)->size;
+        if (!use_make(c, c->fixture->device, dtype, 100000 * (i + 1), &tensor[i])) return;
+        requested += 100000u * (unsigned)(i + 1) * num_type(dtype)->size;
     }
     if (use_stats(c, &during)) {
-        check_that(c, during.allocated >= before.allocated + asked,
+        check_that(c, during.allocated >= before.allocated + requested,
                    "8 tensors of %" PRIu64 " bytes in all: allocated was %" PRIu64 ", is %" PRIu64,
-                   asked, before.allocated, during.allocated);
+                   requested, before.allocated, during.allocated);
         check_that(c, during.allocations >= before.allocations + 8,
                    "8 tensors: allocations was %" PRIu64 ", is %" PRIu64, before.allocations,
                    during.allocations);
@@ -249,7 +250,7 @@ static void use_statistics(struct check *c, const int64_t *arg)
                    during.free);
     }
     for (int i = 0; i < 8; i++) bp_tensor_destroy(tensor[i]);
-    if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
+    if (!check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize") ||
         !use_stats(c, &after))
         return;
     check_that(c, after.allocated == before.allocated,
@@ -276,21 +277,21 @@ static void use_exhaustion(struct check *c, const int64_t *arg)
     int64_t n = (int64_t)(bytes / num_type(dtype)->size);
 
     (void)arg;
-    if (!use_stats(c, &before) || !use_make(c, c->place->device, dtype, 1000, &small) ||
-        !use_put(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3))
+    if (!use_stats(c, &before) || !use_make(c, c->fixture->device, dtype, 1000, &small) ||
+        !use_put(c, c->fixture->stream, small, 1000 * num_type(dtype)->size, 3))
         return;
     for (int i = 0; i < 3; i++)
-        if (!check_fails(c, bp_tensor_create(c->place->device, dtype, 1, &n, &absurd),
+        if (!check_fails(c, bp_tensor_create(c->fixture->device, dtype, 1, &n, &absurd),
                          BP_ERR_MEMORY, "bp_tensor_create of 2^50 bytes"))
             break;
     check_that(c, has_number(bp_error_message()),
                "the message does not say how much was asked: '%s'", bp_error_message());
     check_that(c, !absurd, "a failed bp_tensor_create wrote its out parameter");
-    use_holds(c, c->place->stream, small, 1000 * num_type(dtype)->size, 3,
+    use_holds(c, c->fixture->stream, small, 1000 * num_type(dtype)->size, 3,
               "a tensor made before the failure");
     bp_tensor_destroy(absurd);
     bp_tensor_destroy(small);
-    if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
+    if (check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize") &&
         use_stats(c, &after))
         check_that(c, after.allocated == before.allocated,
                    "after failures: allocated is %" PRIu64 ", expected %" PRIu64, after.allocated,
@@ -308,8 +309,8 @@ static bool block_make(struct check *c, struct bp_tensor **out, uint64_t *size, 
     int64_t n = 1 + (int64_t)random_below(&r, seed % 10 ? 3000 : 40000);
 
     *size = (uint64_t)n * num_type(dtype)->size;
-    return use_make(c, c->place->device, dtype, n, out) &&
-           use_put(c, c->place->stream, *out, *size, seed);
+    return use_make(c, c->fixture->device, dtype, n, out) &&
+           use_put(c, c->fixture->stream, *out, *size, seed);
 }
 
 static void many_blocks(struct check *c, const int64_t *arg)
@@ -330,7 +331,7 @@ static void many_blocks(struct check *c, const int64_t *arg)
         for (uint64_t i = round; ok && i < BLOCKS; i += 3)
             ok = block_make(c, &block[i], &size[i], seed[i] = i + 1000 * (round + 1));
         for (int i = 0; ok && i < BLOCKS; i++)
-            ok = use_holds(c, c->place->stream, block[i], size[i], seed[i],
+            ok = use_holds(c, c->fixture->stream, block[i], size[i], seed[i],
                            "one of 500 live blocks");
     }
     for (int i = 0; i < BLOCKS; i++) bp_tensor_destroy(block[i]);
@@ -346,10 +347,10 @@ static void use_churn(struct check *c, const int64_t *arg)
     if (!use_stats(c, &before)) return;
     for (int i = 0; i < 3000; i++) {
         struct bp_tensor *t = NULL;
-        if (!use_make(c, c->place->device, dtype, 1 + i * 37 % 5000, &t)) return;
+        if (!use_make(c, c->fixture->device, dtype, 1 + i * 37 % 5000, &t)) return;
         bp_tensor_destroy(t);
     }
-    if (check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") &&
+    if (check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize") &&
         use_stats(c, &after))
         check_that(c, after.allocated == before.allocated,
                    "after 3000 tensors came and went: allocated is %" PRIu64 ", expected %" PRIu64,
@@ -360,20 +361,20 @@ static void use_churn(struct check *c, const int64_t *arg)
  * from the plugin. */
 static void use_reuse(struct check *c, const int64_t *arg)
 {
-    uint64_t memory = c->place->properties.memory, size = memory ? memory / 4 : 64 << 20;
+    uint64_t memory = c->fixture->properties.memory, size = memory ? memory / 4 : 64 << 20;
     uint32_t dtype = some_type(c);
 
     (void)arg;
     if (size > 1 << 30) size = 1 << 30;
-    if (c->place->properties.max_alloc && size > c->place->properties.max_alloc)
-        size = c->place->properties.max_alloc;
+    if (c->fixture->properties.max_alloc && size > c->fixture->properties.max_alloc)
+        size = c->fixture->properties.max_alloc;
     for (int i = 0; i < 16; i++) {
         struct bp_tensor *t = NULL;
-        if (!use_make(c, c->place->device, dtype, (int64_t)(size / num_type(dtype)->size), &t))
+        if (!use_make(c, c->fixture->device, dtype, (int64_t)(size / num_type(dtype)->size), &t))
             return;
         bp_tensor_destroy(t);
-        if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize") ||
-            !check_ok(c, bp_device_trim(c->place->device), "bp_device_trim"))
+        if (!check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize") ||
+            !check_ok(c, bp_device_trim(c->fixture->device), "bp_device_trim"))
             return;
     }
 }
@@ -385,12 +386,12 @@ static void zero_sized(struct check *c, const int64_t *arg)
     uint32_t dtype = some_type(c);
 
     (void)arg;
-    if (!use_stats(c, &before) || !use_make(c, c->place->device, dtype, 0, &t) ||
-        !use_make(c, c->place->device, dtype, 0, &u))
+    if (!use_stats(c, &before) || !use_make(c, c->fixture->device, dtype, 0, &t) ||
+        !use_make(c, c->fixture->device, dtype, 0, &u))
         return;
-    check_ok(c, bp_tensor_write(c->place->stream, t, NULL, 0), "bp_tensor_write of nothing");
-    check_ok(c, bp_tensor_read(c->place->stream, t, NULL, 0), "bp_tensor_read of nothing");
-    check_ok(c, bp_tensor_copy(c->place->stream, t, u), "bp_tensor_copy of nothing");
+    check_ok(c, bp_tensor_write(c->fixture->stream, t, NULL, 0), "bp_tensor_write of nothing");
+    check_ok(c, bp_tensor_read(c->fixture->stream, t, NULL, 0), "bp_tensor_read of nothing");
+    check_ok(c, bp_tensor_copy(c->fixture->stream, t, u), "bp_tensor_copy of nothing");
     bp_tensor_destroy(t);
     bp_tensor_destroy(u);
     if (use_stats(c, &after))

@@ -26,15 +26,15 @@ static const char ROW_LETTERS[] = "abcdefghijklmnopqrstuvwxyz"
  * failed. */
 static get_fn *plugin_entry(struct check *c)
 {
-    void *library = dlopen(c->place->library, RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(c->fixture->library, RTLD_NOW | RTLD_LOCAL);
     get_fn *get = NULL;
     void *symbol;
 
-    if (!check_that(c, library != NULL, "%s: %s", c->place->library, library ? "" : dlerror()))
+    if (!check_that(c, library != NULL, "%s: %s", c->fixture->library, library ? "" : dlerror()))
         return NULL;
     symbol = dlsym(library, "bp_plugin_get");
     memcpy(&get, &symbol, sizeof get); /* ISO C has no cast for this */
-    check_that(c, get != NULL, "%s: it has no bp_plugin_get", c->place->library);
+    check_that(c, get != NULL, "%s: it has no bp_plugin_get", c->fixture->library);
     return get;
 }
 
@@ -53,13 +53,13 @@ static void plugin_symbols(struct check *c, const int64_t *arg)
     size_t n;
 
     (void)arg;
-    if (!check_that(c, elf_exports(c->place->library, names, sizeof names, &n), "%s: %s",
-                    c->place->library, names))
+    if (!check_that(c, elf_exports(c->fixture->library, names, sizeof names, &n), "%s: %s",
+                    c->fixture->library, names))
         return;
     check_that(c, n == 1 && !strcmp(names, "bp_plugin_get"),
                "%s exports %zu symbols, expected bp_plugin_get alone: link with a version script "
                "{ global: bp_plugin_get; local: *; }; it exports: %s",
-               c->place->library, n, names);
+               c->fixture->library, n, names);
 }
 
 static void plugin_pure(struct check *c, const int64_t *arg)
@@ -153,7 +153,7 @@ static void with_device(struct check *c, void (*look)(struct check *c, struct bp
     uint32_t index;
 
     if (plugin_struct(c) && check_ok(c, bp_core_create(&options, &core), "bp_core_create") &&
-        check_ok(c, bp_core_load_path(core, c->place->library, &index), "bp_core_load_path") &&
+        check_ok(c, bp_core_load_path(core, c->fixture->library, &index), "bp_core_load_path") &&
         check_ok(c, bp_device_create_at(core, index, 0, &device), "bp_device_create_at"))
         look(c, device);
     bp_device_destroy(device);
@@ -268,7 +268,7 @@ static void manifest_text(struct check *c, const cJSON *json, const char *key, c
 
     check_that(c, value && binary && !strcmp(value, binary),
                "%s: \"%s\" is '%s', the binary says '%s': write it anew with `bp manifest`",
-               c->place->manifest, key, value ? value : "(absent)", binary ? binary : "(NULL)");
+               c->fixture->manifest, key, value ? value : "(absent)", binary ? binary : "(NULL)");
 }
 
 static void plugin_manifest(struct check *c, const int64_t *arg)
@@ -277,14 +277,14 @@ static void plugin_manifest(struct check *c, const int64_t *arg)
     cJSON *json;
 
     (void)arg;
-    if (!*c->place->manifest) {
+    if (!*c->fixture->manifest) {
         check_skip(c, "the plugin was given by its path, and has no manifest beside it");
         return;
     }
     p = plugin_struct(c);
-    json = manifest_read(c->place->manifest);
+    json = manifest_read(c->fixture->manifest);
     if (p &&
-        check_that(c, json != NULL, "%s is no JSON text that can be read", c->place->manifest)) {
+        check_that(c, json != NULL, "%s is no JSON text that can be read", c->fixture->manifest)) {
         manifest_text(c, json, "name", p->name);
         manifest_text(c, json, "kind", p->kind);
         manifest_text(c, json, "version", p->version);

@@ -91,7 +91,7 @@ static void memory_now(const char *what, const char *name)
 
 /* Runs the first of a row's cases, the largest first, that the row executes: a quick one or one of
  * real size, with or without frozen inputs. Whether the case passes does not matter here. */
-static void run_row(struct place *place, const struct kernel_case *row, bool frozen)
+static void run_row(struct fixture *fixture, const struct kernel_case *row, bool frozen)
 {
     struct listed one = {.suite = SUITE_KERNEL, .row = 0};
     struct result result = {0};
@@ -102,34 +102,34 @@ static void run_row(struct place *place, const struct kernel_case *row, bool fro
         if (has_frozen != frozen || !(made->quick || made->real)) continue;
         snprintf(one.id, sizeof one.id, "%s", made->id);
         one.kernel = (struct kernel_case *)made; /* only read */
-        listed_run(place, &one, &result);
+        listed_run(fixture, &one, &result);
     }
 }
 
 /* Runs each row with a few launches: those rows that have a case on two streams (`.twice`), which
  * lists the row's cases. */
-static void run_rows(struct place *place)
+static void run_rows(struct fixture *fixture)
 {
     const struct selection wanted = {.suites = "kernel"};
     struct timespec start, time;
     struct list list;
 
     clock_gettime(CLOCK_MONOTONIC, &start);
-    list_init(&list, place, LIST_ALL, &wanted);
+    list_init(&list, fixture, LIST_ALL, &wanted);
     for (size_t i = 0; i < list.n; i++) {
         const struct kernel_case *row = list.at[i].kernel;
         if (!row || !row->twice) continue;
         clock_gettime(CLOCK_MONOTONIC, &time);
         if (time.tv_sec - start.tv_sec > ROWS_S) break;
         memory_now("a launch of row ", row->row);
-        run_row(place, row, false);
-        run_row(place, row, true);
+        run_row(fixture, row, false);
+        run_row(fixture, row, true);
     }
     list_finish(&list);
 }
 
 /* Lets a stream wait for another stream's event; copies to, within and from each memory space. */
-static void memory_use(struct place *place)
+static void memory_use(struct fixture *fixture)
 {
     struct bp_stream *other = NULL;
     struct bp_event *event = NULL;
@@ -137,14 +137,15 @@ static void memory_use(struct place *place)
     unsigned char bytes[256] = {0};
     int64_t n = sizeof bytes / 4;
 
-    if (bp_stream_create(place->device, &other) || bp_event_create(place->device, &event)) return;
+    if (bp_stream_create(fixture->device, &other) || bp_event_create(fixture->device, &event))
+        return;
     for (uint32_t space = 0; space < 3; space++) {
         struct bp_tensor_options o = {
             .size = sizeof o, .dtype = BP_F32, .rank = 1, .shape = &n, .space = space};
         for (int i = 0; i < 2; i++)
-            if (bp_tensor_create_with(place->device, &o, &t[i])) t[i] = NULL;
-        if (t[0] && t[1] && !bp_tensor_write(place->stream, t[0], bytes, sizeof bytes) &&
-            !bp_event_record(event, place->stream) && !bp_stream_wait(other, event) &&
+            if (bp_tensor_create_with(fixture->device, &o, &t[i])) t[i] = NULL;
+        if (t[0] && t[1] && !bp_tensor_write(fixture->stream, t[0], bytes, sizeof bytes) &&
+            !bp_event_record(event, fixture->stream) && !bp_stream_wait(other, event) &&
             !bp_tensor_copy(other, t[1], t[0]))
             bp_tensor_read(other, t[1], bytes, sizeof bytes);
         bp_tensor_destroy(t[0]);
@@ -161,25 +162,25 @@ static void no_log(void *ctx, uint32_t level, const char *text)
     (void)text;
 }
 
-static void open_and_close(const struct place *from)
+static void open_and_close(const struct fixture *from)
 {
     static const struct bp_allocator allocator = {NULL, memory_allocate, memory_release};
     struct bp_core_options options = {
         .size = sizeof options, .log = no_log, .allocator = &allocator};
-    struct place place = {.name = from->library, .seed = from->seed};
+    struct fixture fixture = {.name = from->library, .seed = from->seed};
 
-    if (bp_core_create(&options, &place.core) == BP_OK &&
-        bp_core_load_path(place.core, from->library, &place.plugin) == BP_OK &&
-        bp_device_create_at(place.core, place.plugin, 0, &place.device) == BP_OK &&
-        bp_stream_create(place.device, &place.stream) == BP_OK) {
-        place.properties.size = sizeof place.properties;
-        bp_device_get_properties(place.device, &place.properties);
+    if (bp_core_create(&options, &fixture.core) == BP_OK &&
+        bp_core_load_path(fixture.core, from->library, &fixture.plugin) == BP_OK &&
+        bp_device_create_at(fixture.core, fixture.plugin, 0, &fixture.device) == BP_OK &&
+        bp_stream_create(fixture.device, &fixture.stream) == BP_OK) {
+        fixture.properties.size = sizeof fixture.properties;
+        bp_device_get_properties(fixture.device, &fixture.properties);
         memory_now("streams, events and copies", "");
-        memory_use(&place);
-        run_rows(&place);
+        memory_use(&fixture);
+        run_rows(&fixture);
     }
     memory_now("destroy of the plugin", "");
-    place_finish(&place);
+    fixture_finish(&fixture);
 }
 
 static void take_account(void)
@@ -194,7 +195,7 @@ static void take_account(void)
 }
 
 /* Runs in the separate process. */
-static _Noreturn void keep_account(const struct place *from)
+static _Noreturn void keep_account(const struct fixture *from)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGALRM, SIG_DFL);
@@ -233,7 +234,7 @@ void plugin_memory(struct check *c, const int64_t *arg)
     memory_now("create of the plugin", "");
     fflush(NULL);
     child = fork();
-    if (child == 0) keep_account(c->place);
+    if (child == 0) keep_account(c->fixture);
     if (check_that(c, child > 0, "no process of its own could be started")) {
         waitpid(child, NULL, 0);
         memory_judge(c, account);

@@ -241,7 +241,7 @@ static bool process_open_device(struct check *c, struct bp_core **core, uint32_t
                                 struct bp_device **device)
 {
     return check_ok(c, bp_core_create(NULL, core), "bp_core_create") &&
-           check_ok(c, bp_core_load_path(*core, c->place->library, plugin),
+           check_ok(c, bp_core_load_path(*core, c->fixture->library, plugin),
                     "bp_core_load_path") &&
            check_ok(c, bp_device_create_at(*core, *plugin, 0, device), "bp_device_create_at");
 }
@@ -330,21 +330,21 @@ static bool is_empty(const struct kernel_case *made)
 
 /* Runs one case of the first row that executes one, so that a kernel has been launched on this
  * thread. Whether the case passes does not matter here. */
-static void launch_kernel(struct place *place)
+static void launch_kernel(struct fixture *fixture)
 {
     const struct selection wanted = {.suites = "kernel"};
-    bool launched = bp_stream_create(place->device, &place->stream) != BP_OK;
+    bool launched = bp_stream_create(fixture->device, &fixture->stream) != BP_OK;
     int most = 1;
 
-    bp_device_get_properties(place->device, &place->properties);
+    bp_device_get_properties(fixture->device, &fixture->properties);
     for (int unit = 1; !launched && unit <= most; unit++) {
         struct list list;
-        list_init(&list, place, unit, &wanted);
+        list_init(&list, fixture, unit, &wanted);
         most = list.unit;
         for (size_t i = 0; i < list.n && !launched; i++) {
             struct result result = {0};
             if (!list.at[i].kernel || list.at[i].row < 0 || is_empty(list.at[i].kernel)) continue;
-            listed_run(place, &list.at[i], &result);
+            listed_run(fixture, &list.at[i], &result);
             launched = result.executed;
         }
         list_finish(&list);
@@ -369,21 +369,21 @@ static bool is_as(struct state *before, const char *when, char *found)
 /* Runs in a separate process, so that all timers and children are the plugin's. */
 static void process_watch(struct check *c, char *found)
 {
-    struct place place = {.name = c->place->library, .seed = c->place->seed,
-                          .properties.size = sizeof place.properties};
+    struct fixture fixture = {.name = c->fixture->library, .seed = c->fixture->seed,
+                          .properties.size = sizeof fixture.properties};
     struct state before;
     bool same;
 
     read_state(&before);
     before.may_add = true;
-    before.plugin = c->place->library;
-    if (process_open_device(c, &place.core, &place.plugin, &place.device)) {
+    before.plugin = c->fixture->library;
+    if (process_open_device(c, &fixture.core, &fixture.plugin, &fixture.device)) {
         same = is_as(&before, "when the device had been opened", found);
-        use_device(place.device);
+        use_device(fixture.device);
         same = same && is_as(&before, "when the device had been used", found);
-        if (same) launch_kernel(&place);
+        if (same) launch_kernel(&fixture);
         same = same && is_as(&before, "when a kernel had been launched", found);
-        place_finish(&place);
+        fixture_finish(&fixture);
         same = same && is_as(&before, "when the device had been closed", found);
         if (same) no_zombies(found);
     } else {
@@ -420,12 +420,12 @@ void plugin_process(struct check *c, const int64_t *arg)
 }
 
 /* The number of devices and the properties that the plugin reports. */
-struct said {
+struct reply {
     uint32_t devices;
     struct bp_device_properties properties;
 };
 
-static bool process_ask(struct check *c, struct said *out)
+static bool process_query(struct check *c, struct reply *out)
 {
     struct bp_core *core = NULL;
     struct bp_device *device = NULL;
@@ -449,11 +449,11 @@ static bool process_ask(struct check *c, struct said *out)
 /* The plugin is destroyed between the two queries. */
 void plugin_again(struct check *c, const int64_t *arg)
 {
-    struct said first, second;
+    struct reply first, second;
     const struct bp_device_properties *a = &first.properties, *b = &second.properties;
 
     (void)arg;
-    if (!process_ask(c, &first) || !process_ask(c, &second)) return;
+    if (!process_query(c, &first) || !process_query(c, &second)) return;
     check_that(c, first.devices == second.devices,
                "the plugin had %u devices, and when it was asked again %u: device_count changes",
                first.devices, second.devices);

@@ -38,7 +38,7 @@ static bool is_place_on_pci(const char *text)
 
 static void properties_sane(struct check *c, const int64_t *arg)
 {
-    const struct bp_device_properties *p = &c->place->properties;
+    const struct bp_device_properties *p = &c->fixture->properties;
 
     (void)arg;
     check_that(c, memchr(p->name, 0, sizeof p->name) && *p->name,
@@ -78,18 +78,18 @@ static void properties_short(struct check *c, const int64_t *arg)
     (void)arg;
     memset(&p, 0x5a, sizeof p);
     p.size = size;
-    if (!check_ok(c, bp_device_get_properties(c->place->device, &p),
+    if (!check_ok(c, bp_device_get_properties(c->fixture->device, &p),
                   "bp_device_get_properties with a smaller size"))
         return;
     check_that(c, p.units == 0x5a5a5a5a && p.flags == 0x5a5a5a5a,
                "an answer of %zu bytes was written past its end", size);
-    check_that(c, p.dtypes == c->place->properties.dtypes,
+    check_that(c, p.dtypes == c->fixture->properties.dtypes,
                "an answer of %zu bytes has other dtypes", size);
 }
 
 static void device_name(struct check *c, const int64_t *arg)
 {
-    const char *name = bp_device_name(c->place->device), *colon = strchr(name, ':');
+    const char *name = bp_device_name(c->fixture->device), *colon = strchr(name, ':');
 
     (void)arg;
     check_that(c, colon && colon > name && colon[1] >= '0' && colon[1] <= '9',
@@ -102,14 +102,14 @@ static void device_once(struct check *c, const int64_t *arg)
 
     (void)arg;
     /* For a path: by the device's name, the core may open another plugin of this kind. */
-    if (strchr(c->place->name, '/')) {
+    if (strchr(c->fixture->name, '/')) {
         check_skip(c, "the plugin was given by its path");
         return;
     }
-    if (!check_ok(c, bp_device_create(c->place->core, c->place->name, &again),
+    if (!check_ok(c, bp_device_create(c->fixture->core, c->fixture->name, &again),
                   "bp_device_create, again"))
         return;
-    check_that(c, again == c->place->device, "a device opened twice is two devices");
+    check_that(c, again == c->fixture->device, "a device opened twice is two devices");
     bp_device_destroy(again);
 }
 
@@ -119,9 +119,9 @@ static void device_beyond(struct check *c, const int64_t *arg)
     char name[96];
 
     (void)arg;
-    snprintf(name, sizeof name, "%.*s:9999", (int)strcspn(bp_device_name(c->place->device), ":"),
-             bp_device_name(c->place->device));
-    check_fails(c, bp_device_create(c->place->core, name, &device), BP_ERR_NOT_FOUND,
+    snprintf(name, sizeof name, "%.*s:9999", (int)strcspn(bp_device_name(c->fixture->device), ":"),
+             bp_device_name(c->fixture->device));
+    check_fails(c, bp_device_create(c->fixture->core, name, &device), BP_ERR_NOT_FOUND,
                 "bp_device_create of index 9999");
     check_that(c, device == (struct bp_device *)c,
                "a failed bp_device_create wrote its out parameter");
@@ -130,16 +130,16 @@ static void device_beyond(struct check *c, const int64_t *arg)
 static void device_emulated(struct check *c, const int64_t *arg)
 {
     struct bp_device_properties properties = {.size = sizeof properties};
-    uint32_t bits = bp_device_emulated(c->place->device);
+    uint32_t bits = bp_device_emulated(c->fixture->device);
 
     (void)arg;
     check_that(c, bits < 64,
                "bp_device_emulated is 0x%x, which has bits that device.h does not define", bits);
-    check_that(c, bits == bp_device_emulated(c->place->device),
+    check_that(c, bits == bp_device_emulated(c->fixture->device),
                "bp_device_emulated differs from call to call");
     check_that(c, !(bits & BP_EMULATED_EVENTS) || bits & BP_EMULATED_STREAM_WAIT,
                "events are emulated but waits of streams for them are not (0x%x)", bits);
-    if (!check_ok(c, bp_device_get_properties(c->place->device, &properties),
+    if (!check_ok(c, bp_device_get_properties(c->fixture->device, &properties),
                   "bp_device_get_properties"))
         return;
     check_that(c, !(bits & BP_EMULATED_COLLECTIVES) || !(properties.flags & BP_DEVICE_INLINE),
@@ -150,18 +150,20 @@ static void device_synchronize(struct check *c, const int64_t *arg)
 {
     (void)arg;
     for (int i = 0; i < 3; i++)
-        if (!check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize")) return;
+        if (!check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize"))
+            return;
 }
 
 static void kernels_sane(struct check *c, const int64_t *arg)
 {
-    uint32_t n = bp_device_kernels(c->place->device);
+    uint32_t n = bp_device_kernels(c->fixture->device);
     struct bp_kernel_info info = {.size = sizeof info};
 
     (void)arg;
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_opinfo *op;
-        if (!check_ok(c, bp_device_kernel(c->place->device, i, &info), "bp_device_kernel")) return;
+        if (!check_ok(c, bp_device_kernel(c->fixture->device, i, &info), "bp_device_kernel"))
+            return;
         op = bp_opinfo_find(info.op);
         if (!check_that(c, op && !strcmp(op->name, info.op), "row %s: there is no operator '%s'",
                         info.name, info.op))
@@ -169,7 +171,7 @@ static void kernels_sane(struct check *c, const int64_t *arg)
         if (!check_that(c, !kernel_is_misfit(info.reason), "row %s: %s", info.name, info.reason))
             return;
     }
-    check_that(c, bp_device_kernel(c->place->device, n, &info) != BP_OK,
+    check_that(c, bp_device_kernel(c->fixture->device, n, &info) != BP_OK,
                "bp_device_kernel answers past the last row");
 }
 
@@ -181,17 +183,17 @@ static void refuses_null(struct check *c, const int64_t *arg)
     (void)arg;
     check_fails(c, bp_device_create(NULL, "cpu", &device), BP_ERR_INVALID,
                 "bp_device_create without a core");
-    check_fails(c, bp_device_create(c->place->core, NULL, &device), BP_ERR_INVALID,
+    check_fails(c, bp_device_create(c->fixture->core, NULL, &device), BP_ERR_INVALID,
                 "bp_device_create without a name");
-    check_fails(c, bp_device_create(c->place->core, c->place->name, NULL), BP_ERR_INVALID,
+    check_fails(c, bp_device_create(c->fixture->core, c->fixture->name, NULL), BP_ERR_INVALID,
                 "bp_device_create without out");
     check_fails(c, bp_device_get_properties(NULL, &p), BP_ERR_INVALID,
                 "bp_device_get_properties without a device");
-    check_fails(c, bp_device_get_properties(c->place->device, NULL), BP_ERR_INVALID,
+    check_fails(c, bp_device_get_properties(c->fixture->device, NULL), BP_ERR_INVALID,
                 "bp_device_get_properties without out");
     check_fails(c, bp_device_synchronize(NULL), BP_ERR_INVALID,
                 "bp_device_synchronize without a device");
-    check_fails(c, bp_device_synchronize((struct bp_device *)c->place->stream), BP_ERR_INVALID,
+    check_fails(c, bp_device_synchronize((struct bp_device *)c->fixture->stream), BP_ERR_INVALID,
                 "bp_device_synchronize of a stream");
     check_that(c, !*bp_device_name(NULL), "bp_device_name(NULL) is '%s', expected ''",
                bp_device_name(NULL));
@@ -206,10 +208,10 @@ static void error_text(struct check *c, const int64_t *arg)
     char first[200];
 
     (void)arg;
-    check_fails(c, bp_tensor_create(c->place->device, 999, 0, NULL, &tensor), BP_ERR_INVALID,
+    check_fails(c, bp_tensor_create(c->fixture->device, 999, 0, NULL, &tensor), BP_ERR_INVALID,
                 "bp_tensor_create of dtype 999");
     snprintf(first, sizeof first, "%s", bp_error_message());
-    check_fails(c, bp_tensor_create(c->place->device, BP_F32, 1, &negative, &tensor),
+    check_fails(c, bp_tensor_create(c->fixture->device, BP_F32, 1, &negative, &tensor),
                 BP_ERR_INVALID, "bp_tensor_create of extent -3");
     check_that(c, strstr(bp_error_message(), "-3") != NULL,
                "the message does not say which extent is wrong: '%s'", bp_error_message());

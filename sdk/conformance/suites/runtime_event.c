@@ -20,16 +20,16 @@ struct setting {
 
 static bool event_set_up(struct check *c, struct setting *s)
 {
-    uint32_t dtype = c->place->properties.dtypes >> BP_U8 & 1 ? BP_U8 : BP_F32;
+    uint32_t dtype = c->fixture->properties.dtypes >> BP_U8 & 1 ? BP_U8 : BP_F32;
 
     *s = (struct setting){.n = dtype == BP_U8 ? N : N / 4, .bytes = malloc(N)};
     if (!s->bytes) abort();
     for (int i = 0; i < 2; i++)
-        if (!check_ok(c, bp_stream_create(c->place->device, &s->stream[i]), "bp_stream_create") ||
-            !check_ok(c, bp_tensor_create(c->place->device, dtype, 1, &s->n, &s->tensor[i]),
+        if (!check_ok(c, bp_stream_create(c->fixture->device, &s->stream[i]), "bp_stream_create") ||
+            !check_ok(c, bp_tensor_create(c->fixture->device, dtype, 1, &s->n, &s->tensor[i]),
                       "bp_tensor_create"))
             return false;
-    return check_ok(c, bp_event_create(c->place->device, &s->event), "bp_event_create");
+    return check_ok(c, bp_event_create(c->fixture->device, &s->event), "bp_event_create");
 }
 
 static void tear_down(struct setting *s)
@@ -80,7 +80,7 @@ static void create_destroy(struct check *c, const int64_t *arg)
     (void)arg;
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 64; i++)
-            if (!check_ok(c, bp_event_create(c->place->device, &event[i]), "bp_event_create"))
+            if (!check_ok(c, bp_event_create(c->fixture->device, &event[i]), "bp_event_create"))
                 break;
         for (int i = 0; i < 64; i++) bp_event_destroy(event[i]);
         memset(event, 0, sizeof event);
@@ -113,7 +113,7 @@ static void event_null(struct check *c, const int64_t *arg)
     if (event_set_up(c, &s)) {
         check_fails(c, bp_event_create(NULL, &event), BP_ERR_INVALID,
                     "bp_event_create without a device");
-        check_fails(c, bp_event_create(c->place->device, NULL), BP_ERR_INVALID,
+        check_fails(c, bp_event_create(c->fixture->device, NULL), BP_ERR_INVALID,
                     "bp_event_create without out");
         check_fails(c, bp_event_record(NULL, s.stream[0]), BP_ERR_INVALID,
                     "bp_event_record without an event");

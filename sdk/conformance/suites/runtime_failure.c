@@ -53,7 +53,7 @@ static bool failure_fail(struct failure *f)
                       bp_status_name(f->of_call), bp_error_message());
 }
 
-static bool is_told(struct failure *f, enum bp_status status, const char *what)
+static bool is_reported(struct failure *f, enum bp_status status, const char *what)
 {
     return work_fault_is(f->w.c, &f->fault, status, what);
 }
@@ -64,19 +64,19 @@ static void failure_stays(struct check *c, const int64_t *arg)
     struct failure f;
     bool ok = failure_begin(&f, c, arg) && work_shut(&f.w, 0) && failure_fail(&f);
 
-    if (ok && f.of_call) is_told(&f, f.of_call, "the call");
+    if (ok && f.of_call) is_reported(&f, f.of_call, "the call");
     if (ok && !f.of_call && work_record(&f.w, 0, 0)) {
         struct bp_stream *stream = f.w.stream[0];
         work_open(&f.w, 0);
-        if (is_told(&f, bp_event_wait(f.w.event[0], ten_seconds), "bp_event_wait") &&
-            is_told(&f, bp_stream_synchronize(stream), "bp_stream_synchronize") &&
-            is_told(&f, bp_stream_synchronize(stream), "a second bp_stream_synchronize"))
-            is_told(&f, bp_event_query(f.w.event[0]), "bp_event_query");
+        if (is_reported(&f, bp_event_wait(f.w.event[0], ten_seconds), "bp_event_wait") &&
+            is_reported(&f, bp_stream_synchronize(stream), "bp_stream_synchronize") &&
+            is_reported(&f, bp_stream_synchronize(stream), "a second bp_stream_synchronize"))
+            is_reported(&f, bp_event_query(f.w.event[0]), "bp_event_query");
     }
     failure_finish(&f);
 }
 
-struct heard {
+struct callback {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool called;
@@ -84,9 +84,9 @@ struct heard {
     char message[256];
 };
 
-static void failure_hear(void *ctx, enum bp_status status)
+static void failure_take(void *ctx, enum bp_status status)
 {
-    struct heard *h = ctx;
+    struct callback *h = ctx;
 
     pthread_mutex_lock(&h->lock);
     h->status = status;
@@ -98,12 +98,13 @@ static void failure_hear(void *ctx, enum bp_status status)
 
 static void failure_callback(struct check *c, const int64_t *arg)
 {
-    static struct heard h; /* static, because it must exist as long as a late callback may come */
+    static struct callback
+        h; /* static, because it must exist as long as a late callback may come */
     struct failure f;
 
-    h = (struct heard){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    h = (struct callback){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     if (failure_begin(&f, c, arg) && failure_fail(&f) && !f.of_call &&
-        check_ok(c, bp_stream_callback(f.w.stream[0], failure_hear, &h), "bp_stream_callback")) {
+        check_ok(c, bp_stream_callback(f.w.stream[0], failure_take, &h), "bp_stream_callback")) {
         pthread_mutex_lock(&h.lock);
         while (!h.called) pthread_cond_wait(&h.changed, &h.lock);
         pthread_mutex_unlock(&h.lock);
@@ -117,8 +118,8 @@ static void failure_callback(struct check *c, const int64_t *arg)
 /* Streams of a device with a single order of work fail together. */
 static bool fails_alone(const struct check *c)
 {
-    return !(bp_device_emulated(c->place->device) & BP_EMULATED_STREAMS) ||
-           c->place->properties.flags & BP_DEVICE_INLINE;
+    return !(bp_device_emulated(c->fixture->device) & BP_EMULATED_STREAMS) ||
+           c->fixture->properties.flags & BP_DEVICE_INLINE;
 }
 
 static bool sums_on(struct failure *f, int stream, const char *what)
@@ -129,10 +130,10 @@ static bool sums_on(struct failure *f, int stream, const char *what)
            work_has(&f->w, stream, f->z, 2, 0, what);
 }
 
-static bool fail_and_tell(struct failure *f)
+static bool fail_and_report(struct failure *f)
 {
-    return failure_fail(f) && (f->of_call || is_told(f, bp_stream_synchronize(f->w.stream[0]),
-                                                     "bp_stream_synchronize"));
+    return failure_fail(f) && (f->of_call || is_reported(f, bp_stream_synchronize(f->w.stream[0]),
+                                                         "bp_stream_synchronize"));
 }
 
 /* Other streams, existing and new ones, still work. */
@@ -140,7 +141,7 @@ static void failure_others(struct check *c, const int64_t *arg)
 {
     struct failure f;
 
-    if (failure_begin(&f, c, arg) && fail_and_tell(&f) && fails_alone(c) &&
+    if (failure_begin(&f, c, arg) && fail_and_report(&f) && fails_alone(c) &&
         sums_on(&f, 1, "a sum on another stream") && work_stream(&f.w, 2, arg[0]))
         sums_on(&f, 2, "a sum on a new stream");
     failure_finish(&f);
@@ -158,12 +159,12 @@ static void failure_gone(struct check *c, const int64_t *arg)
     work_open(&f.w, 0);
     if (ok && fails_alone(c) &&
         (f.of_call ||
-         is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize"))) {
+         is_reported(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize"))) {
         work_leave(&f.w, 0);
         if (check_ok(c, bp_device_synchronize(f.w.device),
                      "bp_device_synchronize when a failure has been told and its stream is gone") &&
-            (!behind || is_told(&f, bp_event_query(f.w.event[0]),
-                                "bp_event_query when the stream is gone")) &&
+            (!behind || is_reported(&f, bp_event_query(f.w.event[0]),
+                                    "bp_event_query when the stream is gone")) &&
             work_stream(&f.w, 0, arg[0]))
             sums_on(&f, 0, "a sum on a new stream");
     }
@@ -179,7 +180,8 @@ static void failure_before(struct check *c, const int64_t *arg)
         work_record(&f.w, 0, 0) &&
         check_ok(c, bp_event_wait(f.w.event[0], ten_seconds), "bp_event_wait") &&
         failure_fail(&f)) {
-        if (!f.of_call) is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize");
+        if (!f.of_call)
+            is_reported(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize");
         if (c->result->outcome == OUTCOME_PASS &&
             check_ok(c, bp_event_query(f.w.event[0]), "bp_event_query of work before a failure"))
             work_has(&f.w, 1, f.z, 2, 0, "what was made before the failure");
@@ -196,8 +198,8 @@ static void read_behind(struct check *c, const int64_t *arg)
     bool ok = failure_begin(&f, c, arg) && work_shut(&f.w, 0) && failure_fail(&f) && !f.of_call;
 
     work_open(&f.w, 0);
-    if (ok && is_told(&f, bp_tensor_read(f.w.stream[0], f.x, v, sizeof v), "bp_tensor_read"))
-        is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize after that");
+    if (ok && is_reported(&f, bp_tensor_read(f.w.stream[0], f.x, v, sizeof v), "bp_tensor_read"))
+        is_reported(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize after that");
     failure_finish(&f);
 }
 
@@ -211,9 +213,9 @@ static void by_device(struct check *c, const int64_t *arg)
               check_ok(c, bp_event_record(f.w.event[0], f.w.stream[0]), "bp_event_record");
 
     work_open(&f.w, 0);
-    if (ok && is_told(&f, bp_device_synchronize(f.w.device), "bp_device_synchronize") &&
-        is_told(&f, bp_event_query(f.w.event[0]), "bp_event_query after that") &&
-        is_told(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize after that") &&
+    if (ok && is_reported(&f, bp_device_synchronize(f.w.device), "bp_device_synchronize") &&
+        is_reported(&f, bp_event_query(f.w.event[0]), "bp_event_query after that") &&
+        is_reported(&f, bp_stream_synchronize(f.w.stream[0]), "bp_stream_synchronize after that") &&
         fails_alone(c))
         sums_on(&f, 1, "a sum on another stream");
     failure_finish(&f);

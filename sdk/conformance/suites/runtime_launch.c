@@ -128,7 +128,7 @@ static void launch_returns_early(struct check *c, const int64_t *arg, const char
     bool ok, left = false;
     struct sums s;
 
-    if (!work_is_seen(c, arg[0])) return;
+    if (!work_is_observed(c, arg[0])) return;
     ok = launch_begin(&s, c, arg) && work_load_init(&s.w, 0, &load);
     for (int i = 0; ok && i < WORK_TRIES && !left; i++) {
         ok = work_sync(&s.w, 0);

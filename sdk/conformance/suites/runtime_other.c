@@ -9,27 +9,27 @@ enum { BYTES = 4096 };
 /* Work on the device under test, and work on cpu:0 with its own fixture. */
 struct both {
     struct work here, there;
-    struct place place;
+    struct fixture fixture;
     struct check check;
     bool two; /* cpu:0 is another device */
 };
 
 static bool runtime_other_begin(struct both *b, struct check *c, const int64_t *arg)
 {
-    *b = (struct both){.place = *c->place, .check = {&b->place, c->result, c->id}};
+    *b = (struct both){.fixture = *c->fixture, .check = {&b->fixture, c->result, c->id}};
     work_init(&b->here, c);
-    b->place.device = NULL;
-    if (bp_device_create(c->place->core, "cpu:0", &b->place.device)) {
+    b->fixture.device = NULL;
+    if (bp_device_create(c->fixture->core, "cpu:0", &b->fixture.device)) {
         check_skip(c, "there is no cpu:0 to wait for: %s", bp_error_message());
         return false;
     }
     work_init(&b->there, &b->check);
-    if (b->place.device == c->place->device) {
+    if (b->fixture.device == c->fixture->device) {
         check_skip(c, "this is cpu:0 itself");
         return false;
     }
     b->two = true;
-    return check_ok(c, bp_device_get_properties(b->place.device, &b->place.properties),
+    return check_ok(c, bp_device_get_properties(b->fixture.device, &b->fixture.properties),
                     "bp_device_get_properties of cpu:0") &&
            work_stream(&b->here, 0, arg[0]) && work_stream(&b->there, 0, BP_STREAM_ASYNC) &&
            work_stream(&b->there, 1, BP_STREAM_INLINE) &&
@@ -43,7 +43,7 @@ static void runtime_other_finish(struct both *b)
 {
     if (b->two) work_finish(&b->there);
     work_finish(&b->here);
-    bp_device_destroy(b->place.device);
+    bp_device_destroy(b->fixture.device);
 }
 
 static bool wait_for(struct work *w, int stream, struct work *of)

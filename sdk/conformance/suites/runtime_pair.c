@@ -16,7 +16,7 @@ enum {
  * other device's stream 0 the default kind. */
 struct pair {
     struct work here, there;
-    struct place place;
+    struct fixture fixture;
     struct check check;
     bool two;
     struct bp_tensor *x[2], *y[2]; /* of the device under test, of the other device */
@@ -24,28 +24,28 @@ struct pair {
 
 static bool open_beside(struct check *c, uint32_t plugin, struct bp_device **out)
 {
-    const char *colon = strchr(bp_device_name(c->place->device), ':');
+    const char *colon = strchr(bp_device_name(c->fixture->device), ':');
     uint32_t mine = colon ? (uint32_t)strtoul(colon + 1, NULL, 10) : 0;
 
-    return !bp_device_create_at(c->place->core, plugin, mine + 1, out) ||
-           (mine && !bp_device_create_at(c->place->core, plugin, mine - 1, out));
+    return !bp_device_create_at(c->fixture->core, plugin, mine + 1, out) ||
+           (mine && !bp_device_create_at(c->fixture->core, plugin, mine - 1, out));
 }
 
 /* Opens a neighbouring device of the plugin, or cpu:0 unless that is the device under test. */
 static bool open_other(struct check *c, struct bp_device **out)
 {
-    struct bp_core *core = c->place->core;
+    struct bp_core *core = c->fixture->core;
     struct bp_plugin_info info = {.size = sizeof info};
 
     for (uint32_t i = 0; i < bp_core_plugins(core); i++)
         if (!bp_core_plugin(core, i, &info) && info.state == BP_PLUGIN_READY &&
-            !strcmp(info.library, c->place->library) && open_beside(c, i, out))
+            !strcmp(info.library, c->fixture->library) && open_beside(c, i, out))
             return true;
     if (bp_device_create(core, "cpu:0", out)) {
         check_skip(c, "there is no second device: %s", bp_error_message());
         return false;
     }
-    if (*out != c->place->device) return true;
+    if (*out != c->fixture->device) return true;
     check_skip(c, "there is no second device");
     return false;
 }
@@ -58,13 +58,13 @@ static bool pair_numbers(struct work *w, struct bp_tensor **x, struct bp_tensor 
 
 static bool pair_begin(struct pair *p, struct check *c, const int64_t *arg)
 {
-    *p = (struct pair){.place = *c->place, .check = {&p->place, c->result, c->id}};
+    *p = (struct pair){.fixture = *c->fixture, .check = {&p->fixture, c->result, c->id}};
     work_init(&p->here, c);
-    p->place.device = NULL;
-    if (!work_adds(c) || !open_other(c, &p->place.device)) return false;
+    p->fixture.device = NULL;
+    if (!work_adds(c) || !open_other(c, &p->fixture.device)) return false;
     work_init(&p->there, &p->check);
     p->two = true;
-    return check_ok(c, bp_device_get_properties(p->place.device, &p->place.properties),
+    return check_ok(c, bp_device_get_properties(p->fixture.device, &p->fixture.properties),
                     "bp_device_get_properties of the other device") &&
            work_stream(&p->here, 0, arg[0]) && work_stream(&p->there, 0, 0) &&
            pair_numbers(&p->here, &p->x[0], &p->y[0]) &&
@@ -79,7 +79,7 @@ static void pair_finish(struct pair *p)
     }
     if (p->two) work_finish(&p->there);
     work_finish(&p->here);
-    bp_device_destroy(p->place.device);
+    bp_device_destroy(p->fixture.device);
 }
 
 static bool pair_copy(struct work *to, struct bp_tensor *dst, struct bp_tensor *src,
@@ -158,7 +158,7 @@ static void at_once(struct check *c, const int64_t *arg)
     bool ok, seen = false;
     struct pair p;
 
-    if (!work_is_seen(c, arg[0])) return;
+    if (!work_is_observed(c, arg[0])) return;
     ok = pair_begin(&p, c, arg) && work_load_init(&p.here, 0, &load);
     for (int i = 0; ok && i < WORK_TRIES && !seen; i++) ok = pair_overtakes(&p, &load, &seen);
     if (ok && check_that(c, seen,
@@ -183,7 +183,7 @@ static void pair_mixed(struct check *c, const int64_t *arg)
                         BP_ERR_INVALID, "add of tensors of two devices"))
             check_that(c,
                        !sum && strstr(bp_error_message(), bp_device_name(p.here.device)) &&
-                           strstr(bp_error_message(), bp_device_name(p.place.device)),
+                           strstr(bp_error_message(), bp_device_name(p.fixture.device)),
                        "the message does not name both devices: %s", bp_error_message());
     }
     bp_tensor_destroy(sum);
@@ -231,7 +231,7 @@ static void pair_threads(struct check *c, const int64_t *arg)
         struct work *w[2] = {&p.here, &p.there};
         for (int i = 0; i < 2; i++) {
             side[i] = (struct side){.w = w[i], .start = &start, .x = p.x[i], .y = p.y[i]};
-            side[i].check = (struct check){w[i]->c->place, &side[i].result, c->id};
+            side[i].check = (struct check){w[i]->c->fixture, &side[i].result, c->id};
             w[i]->c = &side[i].check;
         }
         if (check_that(c, !pthread_create(&thread, NULL, pair_sums, &side[1]),

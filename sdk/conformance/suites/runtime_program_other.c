@@ -127,7 +127,7 @@ static void not_recorded(struct check *c, const int64_t *arg)
     for (int i = 0; i < 5; i++) bp_tensor_destroy(p.g.symbol[i]);
     memset(p.g.symbol, 0, sizeof p.g.symbol);
     if (good && !has) check_unsupported(c, "the device has no row of nonzero for f32");
-    good = has && check_ok(c, bp_graph_create(c->place->core, &p.g.graph), "bp_graph_create") &&
+    good = has && check_ok(c, bp_graph_create(c->fixture->core, &p.g.graph), "bp_graph_create") &&
            graph_input(&p.g, 0, "x") && graph_input(&p.g, 1, "y") &&
            work_add(&p.g.w, bp_graph_scope(p.g.graph), p.g.symbol[0], p.g.symbol[1],
                      &p.g.symbol[2]) &&

@@ -13,7 +13,7 @@ enum {
 /* A dtype of one byte, if the device can hold u8 or i8; else f32. */
 static uint32_t byte_type(struct check *c)
 {
-    uint64_t dtypes = c->place->properties.dtypes;
+    uint64_t dtypes = c->fixture->properties.dtypes;
 
     return dtypes >> BP_U8 & 1 ? BP_U8 : dtypes >> BP_I8 & 1 ? BP_I8 : BP_F32;
 }
@@ -27,13 +27,13 @@ static bool tensor_create(struct check *c, struct bp_tensor **out)
 {
     int64_t n = stream_elements(c);
 
-    return check_ok(c, bp_tensor_create(c->place->device, byte_type(c), 1, &n, out),
+    return check_ok(c, bp_tensor_create(c->fixture->device, byte_type(c), 1, &n, out),
                     "bp_tensor_create");
 }
 
 static bool stream_create(struct check *c, struct bp_stream **out)
 {
-    return check_ok(c, bp_stream_create(c->place->device, out), "bp_stream_create");
+    return check_ok(c, bp_stream_create(c->fixture->device, out), "bp_stream_create");
 }
 
 static void create_destroy(struct check *c, const int64_t *arg)
@@ -62,13 +62,13 @@ static void stream_many(struct check *c, const int64_t *arg)
     for (int i = 1; i < 64; i += 2) bp_stream_destroy(streams[i]);
 }
 
-static void stream_answers(struct check *c, const int64_t *arg)
+static void stream_reports(struct check *c, const int64_t *arg)
 {
     struct bp_stream *stream;
 
     (void)arg;
     if (!stream_create(c, &stream)) return;
-    check_that(c, bp_stream_device(stream) == c->place->device,
+    check_that(c, bp_stream_device(stream) == c->fixture->device,
                "bp_stream_device is another device");
     check_that(c, bp_stream_scope(stream) != NULL, "bp_stream_scope is NULL");
     check_that(c, bp_stream_last(stream) == 0, "a new stream's last number is %llu, expected 0",
@@ -85,10 +85,10 @@ static void stream_null(struct check *c, const int64_t *arg)
     (void)arg;
     check_fails(c, bp_stream_create(NULL, &stream), BP_ERR_INVALID,
                 "bp_stream_create without a device");
-    check_fails(c, bp_stream_create(c->place->device, NULL), BP_ERR_INVALID,
+    check_fails(c, bp_stream_create(c->fixture->device, NULL), BP_ERR_INVALID,
                 "bp_stream_create without out");
-    check_fails(c, bp_stream_create((struct bp_device *)c->place->stream, &stream), BP_ERR_INVALID,
-                "bp_stream_create on a stream");
+    check_fails(c, bp_stream_create((struct bp_device *)c->fixture->stream, &stream),
+                BP_ERR_INVALID, "bp_stream_create on a stream");
     check_fails(c, bp_stream_synchronize(NULL), BP_ERR_INVALID, "bp_stream_synchronize of NULL");
     check_that(c, !stream, "a failed bp_stream_create wrote its out parameter");
     check_that(c, !bp_stream_scope(NULL) && !bp_stream_device(NULL) && !bp_stream_last(NULL),
@@ -247,9 +247,9 @@ static void destroy_at_work(struct check *c, const int64_t *arg)
         bp_tensor_destroy(a);
         if (i & 1) bp_stream_destroy(stream);
         if (ok && i & 1)
-            ok = check_ok(c, bp_device_synchronize(c->place->device), "bp_device_synchronize");
+            ok = check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize");
         if (ok)
-            is_pattern(c, i & 1 ? c->place->stream : stream, b, i,
+            is_pattern(c, i & 1 ? c->fixture->stream : stream, b, i,
                        "after its source was destroyed");
         bp_tensor_destroy(b);
         if (!(i & 1)) bp_stream_destroy(stream);
@@ -259,7 +259,7 @@ static void destroy_at_work(struct check *c, const int64_t *arg)
 const struct check_case suite_runtime_stream[] = {
     {"stream/create-destroy", create_destroy},
     {"stream/many", stream_many},
-    {"stream/answers", stream_answers},
+    {"stream/answers", stream_reports},
     {"stream/null", stream_null},
     {"stream/order-write-read", order_write_read},
     {"stream/order-copies", order_chain},

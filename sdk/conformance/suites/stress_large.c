@@ -26,7 +26,7 @@ static unsigned char byte_of(int64_t i)
  * free. */
 static bool has_room(struct check *c, uint64_t bytes)
 {
-    const struct bp_device_properties *p = &c->place->properties;
+    const struct bp_device_properties *p = &c->fixture->properties;
     struct bp_memory_stats s = {.size = sizeof s};
 
     if (!(p->dtypes >> BP_U8 & 1) || (p->max_alloc && p->max_alloc < (uint64_t)count) ||
@@ -36,7 +36,7 @@ static bool has_room(struct check *c, uint64_t bytes)
                           p->max_alloc);
         return false;
     }
-    if (!bp_device_memory(c->place->device, &s) && s.device_free && s.device_free < bytes) {
+    if (!bp_device_memory(c->fixture->device, &s) && s.device_free && s.device_free < bytes) {
         check_skip(c, "it needs %" PRIu64 " bytes, of which %" PRIu64 " are free", bytes,
                    s.device_free);
         return false;
@@ -50,7 +50,7 @@ static bool large_tensor(struct large *l, int64_t n, const int64_t *shape, uint3
     struct bp_tensor_options o = {.size = sizeof o, .dtype = dtype, .rank = rank,
                                   .shape = shape ? shape : &n, .stream = l->stream};
 
-    return check_ok(l->c, bp_tensor_create_with(l->c->place->device, &o, out),
+    return check_ok(l->c, bp_tensor_create_with(l->c->fixture->device, &o, out),
                     "bp_tensor_create_with");
 }
 
@@ -103,14 +103,14 @@ static bool large_holds(struct large *l, unsigned char (*of)(int64_t i), const c
 static bool large_begin(struct large *l, struct check *c, const char *op, uint64_t tensors)
 {
     *l = (struct large){.c = c};
-    if (op && !kernel_has_row(c->place->device, op, BP_U8)) {
+    if (op && !kernel_has_row(c->fixture->device, op, BP_U8)) {
         check_unsupported(c, "the device has no row of %s for u8", op);
         return false;
     }
     if (!has_room(c, tensors * (uint64_t)count)) return false;
     l->bytes = malloc((size_t)piece);
     if (!l->bytes) abort();
-    return check_ok(c, bp_stream_create(c->place->device, &l->stream), "bp_stream_create") &&
+    return check_ok(c, bp_stream_create(c->fixture->device, &l->stream), "bp_stream_create") &&
            large_tensor(l, count, NULL, 1, BP_U8, &l->x) && large_fill(l);
 }
 
@@ -121,7 +121,7 @@ static void large_finish(struct large *l)
     bp_tensor_destroy(l->y);
     if (l->stream) bp_stream_synchronize(l->stream);
     bp_stream_destroy(l->stream);
-    bp_device_trim(l->c->place->device);
+    bp_device_trim(l->c->fixture->device);
     free(l->bytes);
 }
 
@@ -164,28 +164,29 @@ static void large_add(struct check *c, const int64_t *arg)
 
 /* Element i of the transposed matrix, in memory order, is element (i % rows, i / rows) of the
  * matrix. */
-static unsigned char turned_of(int64_t i)
+static unsigned char transposed_of(int64_t i)
 {
     return byte_of(i % rows * columns + i / rows);
 }
 
-static void large_turn(struct check *c, const int64_t *arg)
+static void large_transpose(struct check *c, const int64_t *arg)
 {
-    struct bp_tensor *matrix = NULL, *view = NULL, *turned = NULL;
+    struct bp_tensor *matrix = NULL, *view = NULL, *transposed = NULL;
     struct large l;
 
     (void)arg;
     if (large_begin(&l, c, NULL, 2) &&
-        large_tensor(&l, 0, (const int64_t[]){columns, rows}, 2, BP_U8, &turned) &&
+        large_tensor(&l, 0, (const int64_t[]){columns, rows}, 2, BP_U8, &transposed) &&
         check_ok(c, bp_tensor_reshape(l.x, 2, (const int64_t[]){rows, columns}, &matrix),
                  "bp_tensor_reshape") &&
         check_ok(c, bp_tensor_transpose(matrix, NULL, &view), "bp_tensor_transpose") &&
-        check_ok(c, bp_tensor_copy(l.stream, turned, view), "bp_tensor_copy of a turned matrix") &&
-        check_ok(c, bp_tensor_reshape(turned, 1, &count, &l.y), "bp_tensor_reshape"))
-        large_holds(&l, turned_of, "a turned matrix");
+        check_ok(c, bp_tensor_copy(l.stream, transposed, view),
+                 "bp_tensor_copy of a turned matrix") &&
+        check_ok(c, bp_tensor_reshape(transposed, 1, &count, &l.y), "bp_tensor_reshape"))
+        large_holds(&l, transposed_of, "a turned matrix");
     bp_tensor_destroy(matrix);
     bp_tensor_destroy(view);
-    bp_tensor_destroy(turned);
+    bp_tensor_destroy(transposed);
     large_finish(&l);
 }
 
@@ -241,6 +242,6 @@ static void large_argmax(struct check *c, const int64_t *arg)
 }
 
 const struct check_case suite_stress_large[] = {
-    {"large/copy", large_copy},     {"large/add", large_add},       {"large/turn", large_turn},
+    {"large/copy", large_copy},     {"large/add", large_add},       {"large/turn", large_transpose},
     {"large/gather", large_gather}, {"large/argmax", large_argmax}, {NULL, NULL},
 };

@@ -7,15 +7,15 @@
 
 bool work_adds(struct check *c)
 {
-    if (kernel_has_row(c->place->device, "add", BP_F32)) return true;
+    if (kernel_has_row(c->fixture->device, "add", BP_F32)) return true;
     check_unsupported(c, "the device has no row that adds f32");
     return false;
 }
 
-bool work_is_seen(struct check *c, int64_t kind)
+bool work_is_observed(struct check *c, int64_t kind)
 {
-    bool waits = bp_device_emulated(c->place->device) & BP_EMULATED_EVENTS &&
-                 !(c->place->properties.flags & BP_DEVICE_INLINE);
+    bool waits = bp_device_emulated(c->fixture->device) & BP_EMULATED_EVENTS &&
+                 !(c->fixture->properties.flags & BP_DEVICE_INLINE);
 
     if (kind != BP_STREAM_INLINE && !waits) return true;
     check_unsupported(c, kind == BP_STREAM_INLINE
@@ -25,11 +25,11 @@ bool work_is_seen(struct check *c, int64_t kind)
     return false;
 }
 
-bool work_floats(struct work *w, int home, int64_t n, struct bp_tensor **out)
+bool work_floats(struct work *w, int owner, int64_t n, struct bp_tensor **out)
 {
     struct bp_tensor_options o = {.size = sizeof o, .dtype = BP_F32, .rank = 1, .shape = &n};
 
-    if (home != WORK_HOST) o.stream = w->stream[home];
+    if (owner != WORK_HOST) o.stream = w->stream[owner];
     return check_ok(w->c, bp_tensor_create_with(w->device, &o, out), "bp_tensor_create_with");
 }
 

@@ -43,7 +43,8 @@ static const struct fails *work_fault_find(struct check *c, uint32_t *out_index)
 
     for (size_t i = 0; i < sizeof fails / sizeof *fails; i++)
         for (int d = 0; d < 2; d++)
-            if (has_row(c->place->device, c->place->properties.dtypes, fails[i].op, dtypes[d])) {
+            if (has_row(c->fixture->device, c->fixture->properties.dtypes, fails[i].op,
+                        dtypes[d])) {
                 *out_index = dtypes[d];
                 return &fails[i];
             }

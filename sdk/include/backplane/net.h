@@ -34,9 +34,9 @@ struct bp_net_op { /* hot */
  * network it is one message of head_bytes + bytes, like any other. The caller keeps the struct as
  * long as the operation. */
 struct bp_net_message { /* hot */
-    void *head, *data; /* the header and the other bytes: when sent, read only; when received,
+    void *header, *data; /* the header and the other bytes: when sent, read only; when received,
                           written */
-    uint64_t head_bytes, bytes;
+    uint64_t header_bytes, bytes;
     const void *want;   /* when received: the expected header, of head_bytes bytes. NULL when
                            sent */
     uint64_t module[4]; /* for the module */

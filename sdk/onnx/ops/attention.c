@@ -14,12 +14,12 @@ struct parts {
     bool joined; /* the last axis holds all heads */
 };
 
-static struct bp_tensor *attention_turn(struct onnx_chain *k, struct bp_tensor *x)
+static struct bp_tensor *attention_transpose(struct onnx_chain *k, struct bp_tensor *x)
 {
-    static const int64_t middle_turned[] = {0, 2, 1, 3};
+    static const int64_t middle_transposed[] = {0, 2, 1, 3};
     struct bp_transpose_attrs attrs = bp_transpose_defaults();
 
-    attrs.perm = (struct bp_dims){middle_turned, 4};
+    attrs.perm = (struct bp_dims){middle_transposed, 4};
     return MAKE(k, transpose, &attrs, x);
 }
 
@@ -37,7 +37,7 @@ static struct bp_tensor *take_apart(struct parts *p, uint32_t i, const char *att
         return NULL;
     }
     int64_t shape[] = {info.shape[0], info.shape[1], heads, info.shape[2] / heads};
-    return attention_turn(&p->k, onnx_chain_reshape(&p->k, x, 4, shape));
+    return attention_transpose(&p->k, onnx_chain_reshape(&p->k, x, 4, shape));
 }
 
 /* Puts the past in front of x. The result is also output number out, if the node has this
@@ -62,20 +62,20 @@ static void causal_mask(struct parts *p, int64_t rows, int64_t columns, int64_t 
 {
     const int64_t shape[] = {rows, columns};
     uint8_t *data = malloc((size_t)rows * (size_t)columns + 1);
-    struct bp_tensor *seen = NULL;
+    struct bp_tensor *visible = NULL;
 
     if (!data) p->k.status = onnx_no_memory();
     for (int64_t i = 0; data && i < rows; i++)
         for (int64_t j = 0; j < columns; j++) data[i * columns + j] = j <= i + past;
     if (p->k.status == BP_OK)
-        p->k.status = onnx_constant(p->k.call, BP_BOOL, 2, shape, data, &seen);
+        p->k.status = onnx_constant(p->k.call, BP_BOOL, 2, shape, data, &visible);
     free(data);
-    seen = onnx_chain_take(&p->k, seen);
-    if (!p->mask) p->mask = seen;
+    visible = onnx_chain_take(&p->k, visible);
+    if (!p->mask) p->mask = visible;
     else if (onnx_info(p->mask).dtype == BP_BOOL)
-        p->mask = MAKE(&p->k, logical_and, NULL, p->mask, seen);
+        p->mask = MAKE(&p->k, logical_and, NULL, p->mask, visible);
     else /* the additive mask is kept for keys that the query sees */
-        p->mask = MAKE(&p->k, where, NULL, seen, p->mask,
+        p->mask = MAKE(&p->k, where, NULL, visible, p->mask,
                        onnx_chain_number(&p->k, onnx_info(p->mask).dtype, -INFINITY));
 }
 
@@ -106,7 +106,7 @@ static void attention_attend(struct parts *p)
     if (p->joined && y) { /* joins the heads in the last axis */
         struct bp_tensor_info info = onnx_info(y);
         int64_t shape[] = {info.shape[0], info.shape[2], info.shape[1] * info.shape[3]};
-        y = onnx_chain_reshape(&p->k, attention_turn(&p->k, y), 3, shape);
+        y = onnx_chain_reshape(&p->k, attention_transpose(&p->k, y), 3, shape);
     }
     onnx_chain_give(&p->k, 0, y);
 }

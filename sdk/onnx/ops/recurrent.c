@@ -123,7 +123,7 @@ static enum bp_status take_bias(struct layer *l, int64_t direction)
 /* Reorders the gates: ONNX has i o f, lstm_layer has i f o. */
 static enum bp_status take_peephole(struct layer *l, int64_t direction)
 {
-    struct onnx_value *all, *part[3], *turned;
+    struct onnx_value *all, *part[3], *transposed;
 
     l->peephole = NULL;
     TRY(recurrent_take(l, 7, 0, direction, &all));
@@ -134,9 +134,9 @@ static enum bp_status take_peephole(struct layer *l, int64_t direction)
     TRY(recurrent_blocks(l, all, 0, 1, &part[0]));
     TRY(recurrent_blocks(l, all, 2, 1, &part[1]));
     TRY(recurrent_blocks(l, all, 1, 1, &part[2]));
-    TRY(onnx_join(l->c, part, 3, 0, false, &turned));
-    TRY(onnx_list_add(&l->keep, turned));
-    l->peephole = turned->tensor;
+    TRY(onnx_join(l->c, part, 3, 0, false, &transposed));
+    TRY(onnx_list_add(&l->keep, transposed));
+    l->peephole = transposed->tensor;
     return BP_OK;
 }
 

@@ -96,7 +96,7 @@ static enum bp_status one_round(struct scan *s, struct onnx_value *const *over, 
     return status;
 }
 
-static void scan_turn(struct onnx_list *list)
+static void scan_reverse(struct onnx_list *list)
 {
     for (size_t i = 0; i < list->n / 2; i++) {
         struct onnx_value *v = list->at[i];
@@ -112,7 +112,7 @@ static enum bp_status put_together(struct scan *s, uint32_t i, struct onnx_value
     int64_t axis = old ? 0 : scan_entry(s->c, "scan_output_axes", i);
 
     if (!s->out[i].n) return onnx_inner_none(s->c, &s->inner, s->n_state + i, axis, out);
-    if (!old && scan_entry(s->c, "scan_output_directions", i)) scan_turn(&s->out[i]);
+    if (!old && scan_entry(s->c, "scan_output_directions", i)) scan_reverse(&s->out[i]);
     return onnx_join(s->c, s->out[i].at, s->out[i].n, axis, true, out);
 }
 

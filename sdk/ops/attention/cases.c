@@ -29,42 +29,43 @@ static const struct {
     {"67x3", 1, DATA_WIDE, false},
 };
 
-static void of_lines(struct case_maker *maker, bool grad)
+static void of_lines(struct case_builder *builder, bool grad)
 {
     struct kernel_case *made;
     char shapes[64];
 
     for (int i = 0; i < COUNT(lines); i++) {
         snprintf(shapes, sizeof shapes, grad ? "%s+%s" : "%s", lines[i].shape, lines[i].shape);
-        made = case_begin(maker, shapes);
+        made = case_begin(builder, shapes);
         made->attrs.log_softmax.axis = lines[i].axis; /* log_softmax_grad has these too */
         made->in[0].data = lines[i].data;
         if (grad && lines[i].data == DATA_WIDE) made->in[0].data = DATA_PLAIN;
         case_smooth(made, 2);
         made->quick = lines[i].quick;
-        case_end(maker, made, "axis%d", lines[i].axis & 7);
+        case_end(builder, made, "axis%d", lines[i].axis & 7);
     }
     for (int axis = 0; axis < 3; axis++) {
-        made = case_begin(maker, grad ? "5x6x7+5x6x7" : "5x6x7");
+        made = case_begin(builder, grad ? "5x6x7+5x6x7" : "5x6x7");
         made->attrs.log_softmax.axis = axis;
-        case_layouts(maker, made, axis == 0 ? "first" : axis == 1 ? "middle" : "last", true);
+        case_layouts(builder, made, axis == 0 ? "first" : axis == 1 ? "middle" : "last", true);
     }
 }
 
-void cases_log_softmax(struct case_maker *maker)
+void cases_log_softmax(struct case_builder *builder)
 {
-    of_lines(maker, false);
+    of_lines(builder, false);
 }
 
-void cases_log_softmax_grad(struct case_maker *maker)
+void cases_log_softmax_grad(struct case_builder *builder)
 {
-    of_lines(maker, true);
+    of_lines(builder, true);
 }
 
 /* A mask is bool or has the dtype of T; there are no cases for other dtypes. */
-static bool attention_cases_fits(const struct case_maker *maker)
+static bool attention_cases_fits(const struct case_builder *builder)
 {
-    return maker->gradients || maker->dtype[1] == BP_BOOL || maker->dtype[1] == maker->dtype[0];
+    return builder->gradients || builder->dtype[1] == BP_BOOL ||
+           builder->dtype[1] == builder->dtype[0];
 }
 
 /* Sets a mask whose second row, of five elements, hides all keys. */
@@ -84,12 +85,13 @@ static bool has_differences(const struct kernel_case *made, int in)
 }
 
 /* Sets the dtype of a mask. In the suite `gradient` a mask is bool if is_bool, otherwise f64. */
-static void set_mask(const struct case_maker *maker, struct kernel_case *made, int in, bool is_bool)
+static void set_mask(const struct case_builder *builder, struct kernel_case *made, int in,
+                     bool is_bool)
 {
     static const double some[] = {1, 1, 0, 1, 0, 1, 1, 1, 0, 1, 1};
 
     if (!made->in[in].present) return;
-    made->in[in].dtype = maker->gradients && is_bool ? (uint32_t)BP_BOOL : maker->dtype[1];
+    made->in[in].dtype = builder->gradients && is_bool ? (uint32_t)BP_BOOL : builder->dtype[1];
     if (made->in[in].dtype == BP_BOOL) case_list(made, in, COUNT(some), some);
 }
 
@@ -108,33 +110,33 @@ static const struct {
     {"67x2+67x2", false, false, DATA_PLAIN},   {"3x1+3x1", false, false, DATA_PLAIN},
 };
 
-void cases_masked_softmax(struct case_maker *maker)
+void cases_masked_softmax(struct case_builder *builder)
 {
     struct kernel_case *made;
 
-    if (!attention_cases_fits(maker)) return;
+    if (!attention_cases_fits(builder)) return;
     for (int i = 0; i < COUNT(softmaxes); i++) {
-        made = case_begin(maker, softmaxes[i].shapes);
+        made = case_begin(builder, softmaxes[i].shapes);
         made->attrs.masked_softmax.causal = softmaxes[i].causal;
         case_data(made, softmaxes[i].data);
-        set_mask(maker, made, 1, i % 2);
+        set_mask(builder, made, 1, i % 2);
         if (made->in[1].data == DATA_WIDE) made->in[1].data = DATA_PLAIN;
         made->gradient = i > 1 && i < 6 ? 2 : 0;
         made->quick = softmaxes[i].quick;
-        case_end(maker, made, softmaxes[i].causal ? "causal" : "all");
+        case_end(builder, made, softmaxes[i].causal ? "causal" : "all");
     }
     for (int i = 0; i < 2; i++) {
-        made = case_begin(maker, "2x3x5+3x5");
-        set_mask(maker, made, 1, i);
+        made = case_begin(builder, "2x3x5+3x5");
+        set_mask(builder, made, 1, i);
         hide_row(made, 1);
         made->attrs.masked_softmax.causal = (uint32_t)i;
         made->gradient = has_differences(made, 1) ? 2 : 0;
         made->quick = true;
-        case_end(maker, made, i ? "hidden.causal" : "hidden");
+        case_end(builder, made, i ? "hidden.causal" : "hidden");
     }
-    made = case_begin(maker, "5x6x7+6x7");
-    set_mask(maker, made, 1, false);
-    case_layouts(maker, made, "layouts", false);
+    made = case_begin(builder, "5x6x7+6x7");
+    set_mask(builder, made, 1, false);
+    case_layouts(builder, made, "layouts", false);
 }
 
 static const struct {
@@ -193,39 +195,39 @@ static const struct {
 };
 
 /* v has no elements that are not finite: they would be multiplied by probabilities of 0. */
-void cases_attention(struct case_maker *maker)
+void cases_attention(struct case_builder *builder)
 {
     struct kernel_case *made;
 
-    if (!attention_cases_fits(maker)) return;
+    if (!attention_cases_fits(builder)) return;
     for (int i = 0; i < COUNT(attentions); i++) {
-        made = case_begin(maker, attentions[i].shapes);
+        made = case_begin(builder, attentions[i].shapes);
         made->attrs.attention.causal = attentions[i].causal;
         made->attrs.attention.scale = attentions[i].scale;
         made->in[0].data = attentions[i].data;
         if (attentions[i].data != DATA_NONFINITE && attentions[i].data != DATA_WIDE)
             case_data(made, attentions[i].data);
-        set_mask(maker, made, 3, i % 2);
+        set_mask(builder, made, 3, i % 2);
         made->gradient = i > 4 && i < 10 ? 2 : 0;
         made->quick = attentions[i].quick;
-        case_end(maker, made, attentions[i].causal ? "causal" : "all");
+        case_end(builder, made, attentions[i].causal ? "causal" : "all");
     }
     for (int i = 0; i < COUNT(hidden); i++) {
-        made = case_begin(maker, hidden[i].shapes);
+        made = case_begin(builder, hidden[i].shapes);
         made->attrs.attention.causal = hidden[i].causal;
-        set_mask(maker, made, 3, i % 2);
+        set_mask(builder, made, 3, i % 2);
         if (made->in[3].present) hide_row(made, 3);
         made->gradient = i < 5 && has_differences(made, 3) ? 2 : 0;
         made->quick = hidden[i].quick;
-        case_end(maker, made, hidden[i].causal ? "hidden.causal" : "hidden");
+        case_end(builder, made, hidden[i].causal ? "hidden.causal" : "hidden");
     }
-    case_real(maker, case_begin(maker, "1x4x65x32+1x4x67x32+1x4x67x32"), 1, "real");
-    made = case_begin(maker, "2x4x5x6+2x2x7x6+2x2x7x3+5x7");
-    set_mask(maker, made, 3, false);
-    case_layouts(maker, made, "layouts", false);
+    case_real(builder, case_begin(builder, "1x4x65x32+1x4x67x32+1x4x67x32"), 1, "real");
+    made = case_begin(builder, "2x4x5x6+2x2x7x6+2x2x7x3+5x7");
+    set_mask(builder, made, 3, false);
+    case_layouts(builder, made, "layouts", false);
 }
 
-void cases_linear(struct case_maker *maker)
+void cases_linear(struct case_builder *builder)
 {
     static const char *const shapes[] = {"3x4+5x4",        "2x3+2x3+2",  "3+2x3+2",
                                          "0x4+3x4+3",      "3x0+2x0+2",  "2x3x4+5x4+5",
@@ -235,18 +237,18 @@ void cases_linear(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int data = 0; data < 3; data++) {
-            made = case_begin(maker, shapes[i]);
+            made = case_begin(builder, shapes[i]);
             case_data(made, data == 0 ? DATA_PLAIN : data == 1 ? DATA_EXACT : DATA_POSITIVE);
             if (!data) case_smooth(made, 2);
             made->quick = i % 2;
-            case_end(maker, made, data == 0 ? "plain" : data == 1 ? "exact" : "positive");
+            case_end(builder, made, data == 0 ? "plain" : data == 1 ? "exact" : "positive");
         }
-    case_real(maker, case_begin(maker, "67x129+97x129+97"), 1, "real");
-    case_real(maker, case_begin(maker, "2x31x65+66x65+66"), 1, "real.batches");
-    case_layouts(maker, case_begin(maker, "5x6+7x6+7"), "layouts", false);
+    case_real(builder, case_begin(builder, "67x129+97x129+97"), 1, "real");
+    case_real(builder, case_begin(builder, "2x31x65+66x65+66"), 1, "real.batches");
+    case_layouts(builder, case_begin(builder, "5x6+7x6+7"), "layouts", false);
 }
 
-void cases_label_smooth(struct case_maker *maker)
+void cases_label_smooth(struct case_builder *builder)
 {
     static const char *const shapes[] = {"3x4", "2x3+3", "2x3+1x3", "0x4", "3x0", "5", "17x31+31",
                                          "1031", "2x3x2x3x5+5", "131x17+131x1"};
@@ -255,17 +257,17 @@ void cases_label_smooth(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int k = 0; k < COUNT(epsilons); k++) {
-            made = case_begin(maker, shapes[i]);
+            made = case_begin(builder, shapes[i]);
             made->attrs.label_smooth.epsilon = epsilons[k];
             if (k == 3) case_data(made, DATA_POSITIVE);
             case_smooth(made, k ? 0 : 2);
             made->quick = i % 2;
-            case_end(maker, made, "eps%g", epsilons[k]);
+            case_end(builder, made, "eps%g", epsilons[k]);
         }
-    case_layouts(maker, case_begin(maker, "5x6x7+6x7"), "layouts", false);
+    case_layouts(builder, case_begin(builder, "5x6x7+6x7"), "layouts", false);
 }
 
-void cases_glu(struct case_maker *maker)
+void cases_glu(struct case_builder *builder)
 {
     static const struct {
         const char *shape;
@@ -276,14 +278,16 @@ void cases_glu(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(cases); i++)
         for (int wide = 0; wide < 3; wide++) {
-            made = case_begin(maker, cases[i].shape);
+            made = case_begin(builder, cases[i].shape);
             made->attrs.glu.axis = cases[i].axis;
             case_data(made, wide == 0 ? DATA_PLAIN : wide == 1 ? DATA_WIDE : DATA_NONFINITE);
             if (!wide) case_smooth(made, 2);
             made->quick = i % 2;
-            case_end(maker, made, "axis%d.%s", cases[i].axis & 7,
-                     wide == 0 ? "plain" : wide == 1 ? "wide" : "nonfinite");
+            case_end(builder, made, "axis%d.%s", cases[i].axis & 7,
+                     wide == 0   ? "plain"
+                     : wide == 1 ? "wide"
+                                 : "nonfinite");
         }
-    made = case_begin(maker, "5x6x8");
-    case_layouts(maker, made, "layouts", false);
+    made = case_begin(builder, "5x6x8");
+    case_layouts(builder, made, "layouts", false);
 }

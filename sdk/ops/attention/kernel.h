@@ -74,12 +74,12 @@ KFN struct attention_place attention_place(const struct attention_args *a, i64 t
 }
 
 /* Returns how many keys a query may see by its position (causal). */
-KFN i64 attention_seen(const struct attention_args *a, i64 query)
+KFN i64 attention_visible(const struct attention_args *a, i64 query)
 {
-    i64 seen = query + a->keys - a->queries + 1;
+    i64 visible = query + a->keys - a->queries + 1;
 
-    if (!a->causal || seen > a->keys) return a->keys;
-    return seen < 0 ? 0 : seen;
+    if (!a->causal || visible > a->keys) return a->keys;
+    return visible < 0 ? 0 : visible;
 }
 
 /* Returns a score after the mask, whose element is at `at`; mask may be NULL. */
@@ -125,12 +125,12 @@ KFN void attention_row(const struct attention_args *a, i64 row, const struct att
                        i64 first, LOCAL acc *scratch, GLOBAL elem *y, GLOBAL const elem *q,
                        GLOBAL const elem *k, GLOBAL const elem *v, GLOBAL const void *mask)
 {
-    i64 seen = attention_seen(a, at->first + row);
+    i64 visible = attention_visible(a, at->first + row);
     acc m = -acc_infinity(), sum = 0, own[ATTENTION_OWN];
 
     for (int c = 0; c < ATTENTION_OWN; c++) own[c] = 0;
-    for (i64 begin = 0; begin < seen; begin += LANES) {
-        i64 n = seen - begin < LANES ? seen - begin : LANES, j = begin + LANE;
+    for (i64 begin = 0; begin < visible; begin += LANES) {
+        i64 n = visible - begin < LANES ? visible - begin : LANES, j = begin + LANE;
         acc s = -acc_infinity(), before = m, scale, p;
         if (LANE < n) {
             s = attention_score(a, q + at->q + row * a->q.length, k + at->k + j * a->k.length);

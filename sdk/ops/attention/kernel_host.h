@@ -165,12 +165,12 @@ KFN void attention_hide(const struct attention_args *a, const struct attention_p
                         const void *mask, i64 begin, i64 n, acc *s)
 {
     for (i64 r = 0; r < at->rows && (mask || a->causal); r++) {
-        i64 seen = attention_seen(a, at->first + r) - begin;
+        i64 visible = attention_visible(a, at->first + r) - begin;
         i64 from = at->mask + r * a->mask.length + begin * a->mask.last;
         for (i64 j = 0; mask && j < n; j++)
             s[j * ATTENTION_ROWS + r] =
                 attention_masked(a, s[j * ATTENTION_ROWS + r], mask, from + j * a->mask.last);
-        for (i64 j = seen < 0 ? 0 : seen; j < n; j++)
+        for (i64 j = visible < 0 ? 0 : visible; j < n; j++)
             s[j * ATTENTION_ROWS + r] = -acc_infinity();
     }
 }
@@ -273,7 +273,7 @@ KFN void attention_rows(const struct attention_args *a, const struct attention_p
                         const elem *q, const elem *k, const elem *v, const void *mask)
 {
     struct attention_work w;
-    i64 rows = at->rows, seen = attention_seen(a, at->first + rows - 1);
+    i64 rows = at->rows, visible = attention_visible(a, at->first + rows - 1);
 
     w.lanes = attention_lanes(rows);
     w.o_row = attention_lanes(at->width);
@@ -283,8 +283,8 @@ KFN void attention_rows(const struct attention_args *a, const struct attention_p
         w.m[r] = -acc_infinity();
         w.sum[r] = 0;
     }
-    for (i64 begin = 0; begin < seen; begin += ATTENTION_KEYS) {
-        i64 n = seen - begin < ATTENTION_KEYS ? seen - begin : ATTENTION_KEYS;
+    for (i64 begin = 0; begin < visible; begin += ATTENTION_KEYS) {
+        i64 n = visible - begin < ATTENTION_KEYS ? visible - begin : ATTENTION_KEYS;
         attention_scores(a, rows, q, k + begin * a->k.length, n, &w);
         attention_hide(a, at, mask, begin, n, w.s);
         if (rows <= ATTENTION_LANES) attention_exp(w.s, n, ATTENTION_LANES, w.m, w.sum, w.scale);

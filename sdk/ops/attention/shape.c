@@ -8,20 +8,20 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum bp_status bp_infer_log_softmax(struct bp_invocation *site)
+enum bp_status bp_infer_log_softmax(struct bp_invocation *inv)
 {
-    const struct bp_log_softmax_attrs *a = site->attrs;
+    const struct bp_log_softmax_attrs *a = inv->attrs;
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, bp_invocation_in(site, 0)->rank, &axis));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
+    TRY(bp_shape_axis(inv, a->axis, bp_invocation_in(inv, 0)->rank, &axis));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
     return BP_OK;
 }
 
-enum bp_status bp_infer_log_softmax_grad(struct bp_invocation *site)
+enum bp_status bp_infer_log_softmax_grad(struct bp_invocation *inv)
 {
-    TRY(bp_infer_log_softmax(site)); /* the attributes of both have one layout */
-    return bp_shape_expect(site, 1, &site->out[0]);
+    TRY(bp_infer_log_softmax(inv)); /* the attributes of both have one layout */
+    return bp_shape_expect(inv, 1, &inv->out[0]);
 }
 
 enum bp_status bp_grad_log_softmax(struct bp_grad *g)
@@ -45,37 +45,37 @@ enum bp_status bp_decompose_log_softmax_grad(struct bp_decomposition *e)
 }
 
 /* Checks that a mask is bool or has the dtype of input 0, and broadcasts to scores. */
-static enum bp_status check_mask(const struct bp_invocation *site, uint32_t port,
+static enum bp_status check_mask(const struct bp_invocation *inv, uint32_t port,
                                  const struct bp_type *scores)
 {
-    const struct bp_view *mask = bp_invocation_in(site, port), *x = bp_invocation_in(site, 0);
+    const struct bp_view *mask = bp_invocation_in(inv, port), *x = bp_invocation_in(inv, 0);
     char got[BP_TYPE_TEXT], want[BP_TYPE_TEXT];
     bool fits = mask && mask->rank <= scores->rank;
 
     if (!mask) return BP_OK;
     if (mask->dtype != BP_BOOL && mask->dtype != x->dtype)
         return bp_error(BP_ERR_INVALID, "%s: input mask is %s, expected bool or %s",
-                        site->row->info.name, bp_dtype_name(mask->dtype), bp_dtype_name(x->dtype));
+                        inv->row->info.name, bp_dtype_name(mask->dtype), bp_dtype_name(x->dtype));
     for (uint32_t i = 0; fits && i < mask->rank; i++) {
         int64_t extent = bp_shape_extent_back(mask, i);
         fits = extent == 1 || extent == scores->shape[scores->rank - 1 - i];
     }
     if (fits) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: input mask is %s, expected what broadcasts to %s",
-                    site->row->info.name,
+                    inv->row->info.name,
                     bp_type_text(mask->dtype, mask->rank, mask->shape, got, sizeof got),
                     bp_type_text(mask->dtype, scores->rank, scores->shape, want, sizeof want));
 }
 
-enum bp_status bp_infer_masked_softmax(struct bp_invocation *site)
+enum bp_status bp_infer_masked_softmax(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
     if (x->rank < 2)
         return bp_error(BP_ERR_INVALID, "masked_softmax: input x has %u axes, expected 2 or more",
                         x->rank);
-    bp_shape_copy(&site->out[0], x);
-    return check_mask(site, 1, &site->out[0]);
+    bp_shape_copy(&inv->out[0], x);
+    return check_mask(inv, 1, &inv->out[0]);
 }
 
 /* Makes one number of the dtype of t, which may be empty: the sum of no elements, plus value. */
@@ -163,9 +163,9 @@ enum bp_status bp_decompose_masked_softmax(struct bp_decomposition *e)
 }
 
 /* Checks that k or v has the axes of q before heads, and that its heads divide those of q. */
-static enum bp_status check_attended(const struct bp_invocation *site, uint32_t port)
+static enum bp_status check_attended(const struct bp_invocation *inv, uint32_t port)
 {
-    const struct bp_view *q = bp_invocation_in(site, 0), *k = bp_invocation_in(site, port);
+    const struct bp_view *q = bp_invocation_in(inv, 0), *k = bp_invocation_in(inv, port);
     uint32_t heads = q->rank - 3;
     char x[BP_TYPE_TEXT], y[BP_TYPE_TEXT];
     bool fits = k->rank == q->rank;
@@ -177,15 +177,15 @@ static enum bp_status check_attended(const struct bp_invocation *site, uint32_t 
                     "attention: q is %s and %s is %s: expected the same axes before heads, and "
                     "heads that divide those of q",
                     bp_type_text(q->dtype, q->rank, q->shape, x, sizeof x),
-                    site->row->info.in[port].name,
+                    inv->row->info.in[port].name,
                     bp_type_text(k->dtype, k->rank, k->shape, y, sizeof y));
 }
 
-enum bp_status bp_infer_attention(struct bp_invocation *site)
+enum bp_status bp_infer_attention(struct bp_invocation *inv)
 {
-    const struct bp_attention_attrs *a = site->attrs;
-    const struct bp_view *q = bp_invocation_in(site, 0), *k = bp_invocation_in(site, 1),
-                         *v = bp_invocation_in(site, 2);
+    const struct bp_attention_attrs *a = inv->attrs;
+    const struct bp_view *q = bp_invocation_in(inv, 0), *k = bp_invocation_in(inv, 1),
+                         *v = bp_invocation_in(inv, 2);
     struct bp_type scores = {0};
     uint32_t last = q->rank - 1;
 
@@ -197,8 +197,8 @@ enum bp_status bp_infer_attention(struct bp_invocation *site)
     if (!isfinite(a->scale))
         return bp_error(BP_ERR_INVALID, "attention: attribute scale is %g, expected a number",
                         a->scale);
-    TRY(check_attended(site, 1));
-    TRY(check_attended(site, 2));
+    TRY(check_attended(inv, 1));
+    TRY(check_attended(inv, 2));
     if (k->shape[last] != q->shape[last] || k->shape[last - 1] != v->shape[last - 1] ||
         k->shape[last - 2] != v->shape[last - 2])
         return bp_error(BP_ERR_INVALID,
@@ -207,11 +207,11 @@ enum bp_status bp_infer_attention(struct bp_invocation *site)
                         ": expected these to be equal",
                         q->shape[last], k->shape[last], k->shape[last - 2], k->shape[last - 1],
                         v->shape[last - 2], v->shape[last - 1]);
-    bp_shape_copy(&site->out[0], q);
-    scores = site->out[0];
+    bp_shape_copy(&inv->out[0], q);
+    scores = inv->out[0];
     scores.shape[last] = k->shape[last - 1];
-    site->out[0].shape[last] = v->shape[last];
-    return check_mask(site, 3, &scores);
+    inv->out[0].shape[last] = v->shape[last];
+    return check_mask(inv, 3, &scores);
 }
 
 /* Makes k or v with one head for each head of q, by repetition. */
@@ -245,9 +245,9 @@ enum bp_status bp_decompose_attention(struct bp_decomposition *e)
     return bp_compose_give(e, &c, MAKE(&c, matmul, &plain, s, for_heads(&c, e->in[2], q)));
 }
 
-enum bp_status bp_infer_linear(struct bp_invocation *site)
+enum bp_status bp_infer_linear(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0), *w = bp_invocation_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(inv, 0), *w = bp_invocation_in(inv, 1);
     struct bp_type bias = {.rank = 1};
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
@@ -257,9 +257,9 @@ enum bp_status bp_infer_linear(struct bp_invocation *site)
                         "second as long as the last of x",
                         bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a),
                         bp_type_text(w->dtype, w->rank, w->shape, b, sizeof b));
-    bp_shape_copy(&site->out[0], x);
-    site->out[0].shape[x->rank - 1] = bias.shape[0] = w->shape[0];
-    return bp_invocation_in(site, 2) ? bp_shape_expect(site, 2, &bias) : BP_OK;
+    bp_shape_copy(&inv->out[0], x);
+    inv->out[0].shape[x->rank - 1] = bias.shape[0] = w->shape[0];
+    return bp_invocation_in(inv, 2) ? bp_shape_expect(inv, 2, &bias) : BP_OK;
 }
 
 /* Computes one product of matrices, however many axes x has. */
@@ -281,10 +281,10 @@ enum bp_status bp_decompose_linear(struct bp_decomposition *e)
     return bp_compose_give(e, &c, y);
 }
 
-enum bp_status bp_infer_label_smooth(struct bp_invocation *site)
+enum bp_status bp_infer_label_smooth(struct bp_invocation *inv)
 {
-    const struct bp_label_smooth_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_label_smooth_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     static const uint32_t both[] = {0, 1};
     struct bp_type all = {0};
 
@@ -293,10 +293,10 @@ enum bp_status bp_infer_label_smooth(struct bp_invocation *site)
     if (!(a->epsilon >= 0 && a->epsilon <= 1))
         return bp_error(BP_ERR_INVALID, "label_smooth: attribute epsilon is %g, expected 0 to 1",
                         a->epsilon);
-    bp_shape_copy(&site->out[0], x);
-    if (!bp_invocation_in(site, 1)) return BP_OK;
-    TRY(bp_shape_broadcast(site, both, 2, 0, &all));
-    return bp_shape_expect(site, 0, &all);
+    bp_shape_copy(&inv->out[0], x);
+    if (!bp_invocation_in(inv, 1)) return BP_OK;
+    TRY(bp_shape_broadcast(inv, both, 2, 0, &all));
+    return bp_shape_expect(inv, 0, &all);
 }
 
 enum bp_status bp_decompose_label_smooth(struct bp_decomposition *e)
@@ -312,19 +312,19 @@ enum bp_status bp_decompose_label_smooth(struct bp_decomposition *e)
     return bp_compose_give(e, &c, x);
 }
 
-enum bp_status bp_infer_glu(struct bp_invocation *site)
+enum bp_status bp_infer_glu(struct bp_invocation *inv)
 {
-    const struct bp_glu_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_glu_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     if (x->shape[axis] % 2)
         return bp_error(BP_ERR_INVALID,
                         "glu: axis %u of x is %" PRId64 " long, expected an even number", axis,
                         x->shape[axis]);
-    bp_shape_copy(&site->out[0], x);
-    site->out[0].shape[axis] /= 2;
+    bp_shape_copy(&inv->out[0], x);
+    inv->out[0].shape[axis] /= 2;
     return BP_OK;
 }
 

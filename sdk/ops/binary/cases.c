@@ -36,14 +36,14 @@ static const double zeros[] = {0, -0.0, 1, -1, INFINITY, -INFINITY, NAN},
                     marks[] = {NAN, 0, INFINITY, -INFINITY, -0.0, 2, -2, 3};
 
 /* Adds small cases for the suite `gradient`: powers and logarithms have positive numbers only. */
-static void binary_cases_smooth(struct case_maker *maker)
+static void binary_cases_smooth(struct case_builder *builder)
 {
     static const char *const shapes[] = {"2x3+2x3", "3x4+4", "1x2+3x1"};
-    bool positive = case_is(maker, "pow") || case_is(maker, "xlogy");
+    bool positive = case_is(builder, "pow") || case_is(builder, "xlogy");
 
-    if (!case_is_float(maker)) return;
+    if (!case_is_float(builder)) return;
     for (int i = 0; i < 3; i++) {
-        struct kernel_case *made = case_begin(maker, shapes[i]);
+        struct kernel_case *made = case_begin(builder, shapes[i]);
         if (positive) {
             case_data(made, DATA_POSITIVE);
         } else {
@@ -51,54 +51,54 @@ static void binary_cases_smooth(struct case_maker *maker)
             case_list(made, 1, 6, right);
         }
         made->gradient = 2;
-        case_end(maker, made, "smooth");
+        case_end(builder, made, "smooth");
     }
 }
 
 /* Adds cases that only some of the operators need. */
-static void binary_cases_particular(struct case_maker *maker)
+static void binary_cases_particular(struct case_builder *builder)
 {
     static const double small[] = {1.1e-6, 3e-7, -2.3e-6, 7.7e-7, 5e-6};
     static const double least[] = {1.1e-15, 3e-16, -2.3e-15, 7.7e-16, 5e-15};
     struct kernel_case *made;
 
-    if (case_is(maker, "maximum")) {
-        made = case_begin(maker, "70001+70001");
-        case_end(maker, made, "long");
+    if (case_is(builder, "maximum")) {
+        made = case_begin(builder, "70001+70001");
+        case_end(builder, made, "long");
     }
-    if (!case_is_float(maker)) return;
-    made = case_begin(maker, "56+56");
+    if (!case_is_float(builder)) return;
+    made = case_begin(builder, "56+56");
     case_list(made, 0, 7, zeros);
     case_list(made, 1, 8, marks);
     made->quick = true;
-    case_end(maker, made, "marks");
-    if (case_is(maker, "pow")) {
-        made = case_begin(maker, "2053+2053");
+    case_end(builder, made, "marks");
+    if (case_is(builder, "pow")) {
+        made = case_begin(builder, "2053+2053");
         made->in[0].data = DATA_POSITIVE;
         made->in[1].data = DATA_WIDE;
-        case_end(maker, made, "powers");
-        made = case_begin(maker, "2053+2053");
+        case_end(builder, made, "powers");
+        made = case_begin(builder, "2053+2053");
         made->in[0].data = DATA_WIDE;
         made->in[1].data = DATA_EXACT;
-        case_end(maker, made, "whole-powers");
+        case_end(builder, made, "whole-powers");
     }
-    if (case_is(maker, "floor_divide")) { /* quotients of more digits than the type has */
-        made = case_begin(maker, "1031x5+5");
+    if (case_is(builder, "floor_divide")) { /* quotients of more digits than the type has */
+        made = case_begin(builder, "1031x5+5");
         made->in[0].data = DATA_WIDE;
-        case_list(made, 1, 5, maker->dtype[0] == BP_F64 ? least : small);
-        case_end(maker, made, "huge");
+        case_list(made, 1, 5, builder->dtype[0] == BP_F64 ? least : small);
+        case_end(builder, made, "huge");
     }
 }
 
-void cases_pair(struct case_maker *maker)
+void cases_pair(struct case_builder *builder)
 {
     struct kernel_case *made;
 
-    case_lines(maker, pairs, COUNT(pairs));
-    made = case_begin(maker, "5x6x7+5x6x7");
-    case_layouts(maker, made, "rank3", true);
-    binary_cases_particular(maker);
-    binary_cases_smooth(maker);
+    case_lines(builder, pairs, COUNT(pairs));
+    made = case_begin(builder, "5x6x7+5x6x7");
+    case_layouts(builder, made, "rank3", true);
+    binary_cases_particular(builder);
+    binary_cases_smooth(builder);
 }
 
 static const struct case_line prelus[] = {
@@ -109,21 +109,21 @@ static const struct case_line prelus[] = {
     {"special", "521+521", DATA_SPECIAL, true}, {"nonfinite", "259+259", DATA_NONFINITE, false},
 };
 
-void cases_prelu(struct case_maker *maker)
+void cases_prelu(struct case_builder *builder)
 {
     struct kernel_case *made;
 
-    case_lines(maker, prelus, COUNT(prelus));
-    made = case_begin(maker, "5x6x7+6x1");
-    case_layouts(maker, made, "rank3", true);
-    made = case_begin(maker, "2x3x2+3x1");
+    case_lines(builder, prelus, COUNT(prelus));
+    made = case_begin(builder, "5x6x7+6x1");
+    case_layouts(builder, made, "rank3", true);
+    made = case_begin(builder, "2x3x2+3x1");
     case_list(made, 0, 6, left);
     case_list(made, 1, 6, right);
     made->gradient = 2;
-    case_end(maker, made, "smooth");
+    case_end(builder, made, "smooth");
 }
 
-void cases_squared_difference(struct case_maker *maker)
+void cases_squared_difference(struct case_builder *builder)
 {
     static const char *const shapes[] = {"0x3+3",     "scalar+scalar", "1031+1031",
                                          "7x65+7x1",  "1x5+7x5",       "2x3x2x3x5+2x1x2x1x5"};
@@ -131,11 +131,11 @@ void cases_squared_difference(struct case_maker *maker)
 
     for (int i = 0; i < 10; i++) {
         struct kernel_case *made =
-            case_begin(maker, i < 6 ? shapes[i] : i < 9 ? "521+521" : "3x4+4");
+            case_begin(builder, i < 6 ? shapes[i] : i < 9 ? "521+521" : "3x4+4");
         if (i >= 6) case_data(made, i < 9 ? data[i - 6] : DATA_PLAIN);
         made->quick = i == 2;
         made->gradient = i == 9 ? 2 : 0;
-        if (i == 3) case_layouts(maker, made, "plain3", false);
-        else case_end(maker, made, "%s%d", i < 6 ? "plain" : i < 9 ? "data" : "smooth", i);
+        if (i == 3) case_layouts(builder, made, "plain3", false);
+        else case_end(builder, made, "%s%d", i < 6 ? "plain" : i < 9 ? "data" : "smooth", i);
     }
 }

@@ -30,36 +30,36 @@ static const struct {
 enum { N_CASES = sizeof cases / sizeof *cases };
 
 /* Begins a case with n inputs of one shape. */
-static struct kernel_case *of_shape(const struct case_maker *maker, const char *shape, int n)
+static struct kernel_case *of_shape(const struct case_builder *builder, const char *shape, int n)
 {
     char shapes[96];
 
     snprintf(shapes, sizeof shapes, "%s+%s%s%s", shape, shape, n > 2 ? "+" : "",
              n > 2 ? shape : "");
-    return case_begin(maker, shapes);
+    return case_begin(builder, shapes);
 }
 
 /* Adds extents that no table has: drawn ones, all extents of a range, and more than 2^24 elements
  * (there lerp represents the other two operators). boolean: the number of the input that is a mask;
  * -1: none. */
-static void more_extents(struct case_maker *maker, int inputs, int boolean)
+static void more_extents(struct case_builder *builder, int inputs, int boolean)
 {
     static const char *const variant[] = {"drawn", "sweep", "large"};
     char drawn[32];
 
-    case_drawn_shape(maker, drawn, sizeof drawn);
+    case_drawn_shape(builder, drawn, sizeof drawn);
     for (int i = 0; i < COUNT(variant); i++) {
         struct kernel_case *made;
-        if (i == 2 && (case_is(maker, "addcmul") || case_is(maker, "addcdiv"))) continue;
-        made = of_shape(maker, i == 0 ? drawn : i == 1 ? "1" : "257", inputs);
+        if (i == 2 && (case_is(builder, "addcmul") || case_is(builder, "addcdiv"))) continue;
+        made = of_shape(builder, i == 0 ? drawn : i == 1 ? "1" : "257", inputs);
         if (boolean >= 0) made->in[boolean].dtype = BP_BOOL;
-        if (i == 0) case_end(maker, made, "%s", variant[i]);
-        if (i == 1) case_extents(maker, made, variant[i]);
-        if (i == 2) case_large(maker, made, variant[i]);
+        if (i == 0) case_end(builder, made, "%s", variant[i]);
+        if (i == 1) case_extents(builder, made, variant[i]);
+        if (i == 2) case_large(builder, made, variant[i]);
     }
 }
 
-void cases_ternary(struct case_maker *maker)
+void cases_ternary(struct case_builder *builder)
 {
     static const enum data data[] = {DATA_EXACT,    DATA_WIDE, DATA_NONFINITE,
                                      DATA_POSITIVE, DATA_ZERO, DATA_RANGE};
@@ -67,65 +67,65 @@ void cases_ternary(struct case_maker *maker)
     struct kernel_case *made;
 
     for (int i = 0; i < N_CASES; i++) {
-        made = case_begin(maker, cases[i].shapes);
+        made = case_begin(builder, cases[i].shapes);
         made->quick = cases[i].quick;
-        case_end(maker, made, "%s", cases[i].variant);
+        case_end(builder, made, "%s", cases[i].variant);
     }
     for (int i = 0; i < COUNT(data); i++) {
         /* A product or quotient may overflow although the result does not. */
-        if (data[i] == DATA_RANGE && !case_is(maker, "lerp")) continue;
-        made = case_begin(maker, "521+521+521");
+        if (data[i] == DATA_RANGE && !case_is(builder, "lerp")) continue;
+        made = case_begin(builder, "521+521+521");
         case_data(made, data[i]);
-        if (strcmp(maker->op->name, "lerp")) made->attrs.addcmul.value = -0.7; /* addcdiv's too */
-        case_end(maker, made, "%s", name[i]);
+        if (strcmp(builder->op->name, "lerp")) made->attrs.addcmul.value = -0.7; /* addcdiv's too */
+        case_end(builder, made, "%s", name[i]);
     }
-    more_extents(maker, 3, -1);
-    if (!strcmp(maker->op->name, "lerp")) {
-        made = case_begin(maker, "70001+70001+70001");
-        case_end(maker, made, "long");
+    more_extents(builder, 3, -1);
+    if (!strcmp(builder->op->name, "lerp")) {
+        made = case_begin(builder, "70001+70001+70001");
+        case_end(builder, made, "long");
     }
-    made = case_begin(maker, "5x6x7+5x6x7+5x6x7");
-    case_layouts(maker, made, "rank3", true);
+    made = case_begin(builder, "5x6x7+5x6x7+5x6x7");
+    case_layouts(builder, made, "rank3", true);
     for (int i = 0; i < 2; i++) {
-        made = case_begin(maker, i ? "2x3+3+2x1" : "2x3+2x3+2x3");
+        made = case_begin(builder, i ? "2x3+3+2x1" : "2x3+2x3+2x3");
         case_data(made, DATA_POSITIVE);
         made->gradient = 2;
-        case_end(maker, made, "smooth");
+        case_end(builder, made, "smooth");
     }
 }
 
-static struct kernel_case *ternary_cases_selected(struct case_maker *maker, const char *shapes,
+static struct kernel_case *ternary_cases_selected(struct case_builder *builder, const char *shapes,
                                                   int condition)
 {
-    struct kernel_case *made = case_begin(maker, shapes);
+    struct kernel_case *made = case_begin(builder, shapes);
 
     made->in[condition].dtype = BP_BOOL;
     return made;
 }
 
-void cases_where(struct case_maker *maker)
+void cases_where(struct case_builder *builder)
 {
     struct kernel_case *made;
 
     for (int i = 0; i < N_CASES; i++) {
-        made = ternary_cases_selected(maker, cases[i].shapes, 0);
+        made = ternary_cases_selected(builder, cases[i].shapes, 0);
         made->quick = cases[i].quick;
-        case_end(maker, made, "%s", cases[i].variant);
+        case_end(builder, made, "%s", cases[i].variant);
     }
-    made = ternary_cases_selected(maker, "259+259+259", 0);
+    made = ternary_cases_selected(builder, "259+259+259", 0);
     made->in[1].data = made->in[2].data = DATA_SPECIAL;
     made->quick = true;
-    case_end(maker, made, "special");
-    made = ternary_cases_selected(maker, "70001+70001+70001", 0);
-    case_end(maker, made, "long");
-    more_extents(maker, 3, 0);
-    made = ternary_cases_selected(maker, "5x6x7+5x6x7+5x6x7", 0);
-    case_layouts(maker, made, "rank3", false);
-    if (!case_is_float(maker) || case_is_complex(maker)) return;
+    case_end(builder, made, "special");
+    made = ternary_cases_selected(builder, "70001+70001+70001", 0);
+    case_end(builder, made, "long");
+    more_extents(builder, 3, 0);
+    made = ternary_cases_selected(builder, "5x6x7+5x6x7+5x6x7", 0);
+    case_layouts(builder, made, "rank3", false);
+    if (!case_is_float(builder) || case_is_complex(builder)) return;
     for (int i = 0; i < 2; i++) {
-        made = ternary_cases_selected(maker, i ? "2x3+3+2x1" : "2x3+2x3+2x3", 0);
+        made = ternary_cases_selected(builder, i ? "2x3+3+2x1" : "2x3+2x3+2x3", 0);
         made->gradient = 2;
-        case_end(maker, made, "smooth");
+        case_end(builder, made, "smooth");
     }
 }
 
@@ -141,47 +141,47 @@ static const struct {
     {"rank8", "1x2x1x2x1x2x1x3+2x1x2x1x2x1x3x1", false},
 };
 
-void cases_mask(struct case_maker *maker)
+void cases_mask(struct case_builder *builder)
 {
     struct kernel_case *made;
 
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++) {
-        made = ternary_cases_selected(maker, masks[i].shapes, 1);
+        made = ternary_cases_selected(builder, masks[i].shapes, 1);
         made->attrs.mask.invert = i % 2;
         made->quick = masks[i].quick;
-        case_end(maker, made, "%s", masks[i].variant);
+        case_end(builder, made, "%s", masks[i].variant);
     }
-    more_extents(maker, 2, 1);
+    more_extents(builder, 2, 1);
     for (int invert = 0; invert < 2; invert++) {
-        made = ternary_cases_selected(maker, "259+259", 1);
+        made = ternary_cases_selected(builder, "259+259", 1);
         made->in[0].data = DATA_SPECIAL; /* no NaN and no infinity may remain */
         made->attrs.mask.invert = invert;
         made->quick = true;
-        case_end(maker, made, "special%d", invert);
-        made = ternary_cases_selected(maker, "5x6x7+5x6x7", 1);
+        case_end(builder, made, "special%d", invert);
+        made = ternary_cases_selected(builder, "5x6x7+5x6x7", 1);
         made->attrs.mask.invert = invert;
-        case_layouts(maker, made, invert ? "inverted" : "rank3", true);
-        if (!case_is_float(maker) || case_is_complex(maker)) continue;
-        made = ternary_cases_selected(maker, "2x3+3", 1);
+        case_layouts(builder, made, invert ? "inverted" : "rank3", true);
+        if (!case_is_float(builder) || case_is_complex(builder)) continue;
+        made = ternary_cases_selected(builder, "2x3+3", 1);
         made->attrs.mask.invert = invert;
         made->gradient = 2;
-        case_end(maker, made, "smooth%d", invert);
+        case_end(builder, made, "smooth%d", invert);
     }
 }
 
-void cases_masked_fill(struct case_maker *maker)
+void cases_masked_fill(struct case_builder *builder)
 {
     static const char *const shapes[] = {"0x3+3+scalar",     "scalar+scalar+scalar",
                                          "1031+1031+scalar", "7x65+65+scalar",
                                          "7x65+7x65+1",      "7x5+7x1+7x5",
                                          "2x3x2x3x5+2x1x2x1x5+5"};
-    struct kernel_case *made = ternary_cases_selected(maker, "5x6x7+6x7+5x6x7", 1);
+    struct kernel_case *made = ternary_cases_selected(builder, "5x6x7+6x7+5x6x7", 1);
 
-    case_layouts(maker, made, "rank3", false);
+    case_layouts(builder, made, "rank3", false);
     for (int i = 0; i < 8; i++) {
-        made = ternary_cases_selected(maker, i < 7 ? shapes[i] : "3x4+4+scalar", 1);
+        made = ternary_cases_selected(builder, i < 7 ? shapes[i] : "3x4+4+scalar", 1);
         made->quick = i == 2;
-        if (i == 7 && case_is_float(maker) && !case_is_complex(maker)) made->gradient = 2;
-        case_end(maker, made, "plain%d", i);
+        if (i == 7 && case_is_float(builder) && !case_is_complex(builder)) made->gradient = 2;
+        case_end(builder, made, "plain%d", i);
     }
 }

@@ -29,9 +29,9 @@ void ref_where(const struct ref_array *in, const void *attrs, struct ref_array *
 
 void ref_masked_fill(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
-    struct ref_array turned[3] = {in[1], in[2], in[0]};
+    struct ref_array transposed[3] = {in[1], in[2], in[0]};
 
-    ref_where(turned, attrs, out);
+    ref_where(transposed, attrs, out);
 }
 
 void ref_mask(const struct ref_array *in, const void *attrs, struct ref_array *out)

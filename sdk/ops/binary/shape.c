@@ -9,16 +9,16 @@
 static const uint32_t first_three[] = {0, 1, 2};
 
 /* The shape to which all three inputs broadcast. */
-enum bp_status bp_infer_where(struct bp_invocation *site)
+enum bp_status bp_infer_where(struct bp_invocation *inv)
 {
-    return bp_shape_broadcast(site, first_three, 3, 0, &site->out[0]);
+    return bp_shape_broadcast(inv, first_three, 3, 0, &inv->out[0]);
 }
 
 /* alpha must broadcast to x; x does not broadcast to alpha. */
-enum bp_status bp_infer_prelu(struct bp_invocation *site)
+enum bp_status bp_infer_prelu(struct bp_invocation *inv)
 {
-    TRY(bp_shape_broadcast(site, first_three, 2, 0, &site->out[0]));
-    return bp_shape_expect(site, 0, &site->out[0]);
+    TRY(bp_shape_broadcast(inv, first_three, 2, 0, &inv->out[0]));
+    return bp_shape_expect(inv, 0, &inv->out[0]);
 }
 
 /* The tensors of a gradient, widened: the inputs, the result and the gradient of the result. */

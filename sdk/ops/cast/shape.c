@@ -4,15 +4,15 @@
 
 #include <backplane/attrs.h>
 
-enum bp_status bp_infer_cast(struct bp_invocation *site)
+enum bp_status bp_infer_cast(struct bp_invocation *inv)
 {
-    const struct bp_cast_attrs *a = site->attrs;
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_cast_attrs *a = inv->attrs;
+    const struct bp_opinfo *op = &inv->row->info;
 
     if (a->to > 63 || !(op->types[BP_VAR_U] >> a->to & 1))
         return bp_error(BP_ERR_INVALID, "cast: attribute to is %s, which cast does not make",
                         bp_dtype_name((uint32_t)a->to));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
-    site->out[0].dtype = (uint32_t)a->to;
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
+    inv->out[0].dtype = (uint32_t)a->to;
     return BP_OK;
 }

@@ -139,7 +139,7 @@ enum row_fact {
 uint32_t kernel_case_facts(const struct kernel_case *made);
 
 /* The case builder's input to a family: one row with one dtype for each type variable: T U I R. */
-struct case_maker {
+struct case_builder {
     const struct conform_op *op;
     const char *row; /* NULL: the operator has no kernel row */
     uint32_t row_flags;
@@ -153,7 +153,7 @@ struct case_maker {
     void *ctx;
 };
 
-typedef void cases_fn(struct case_maker *maker);
+typedef void cases_fn(struct case_builder *builder);
 
 /* An operator as the suite knows it: one line of the operator table. */
 struct conform_op {
@@ -170,7 +170,7 @@ const struct conform_op *conform_op(const char *name); /* NULL: no operator of t
 /* Returns a new case with inputs of the given shapes, such as "2x3+3" ("scalar" has no axes, "-" is
  * an absent input). All inputs are of dtype[0], DATA_PLAIN and dense; attributes have their
  * defaults. The case is not yet in the list. */
-struct kernel_case *case_begin(const struct case_maker *maker, const char *shapes);
+struct kernel_case *case_begin(const struct case_builder *builder, const char *shapes);
 
 /* Marks a case for the suite `gradient` if the case is small: 1 to CASE_SMOOTH elements in all
  * inputs together, dense inputs, and no attribute that is a tensor. In that suite, kinds of numbers
@@ -183,31 +183,33 @@ enum {
 
 /* Adds a case with default attributes that only the suite `gradient` runs; has no effect in other
  * suites. */
-void case_gradient(const struct case_maker *maker, const char *shapes, enum data data, int order);
+void case_gradient(const struct case_builder *builder, const char *shapes, enum data data,
+                   int order);
 
 /* Returns a copy of a case. The copy has its own lists. */
 struct kernel_case *case_copy(const struct kernel_case *made);
 
 /* Names the case kernel/<op>/<dtypes>/<variant>/<shapes>@<row>, or
  * gradient/<op>/<variant>/<shapes>, and passes it to `maker->made`, which owns it from then on. */
-void case_end(const struct case_maker *maker, struct kernel_case *made, const char *variant, ...)
-    __attribute__((format(printf, 3, 4)));
+void case_end(const struct case_builder *builder, struct kernel_case *made, const char *variant,
+              ...) __attribute__((format(printf, 3, 4)));
 
 /* Returns an extent from least to most that depends on the run's seed, the operator and `which`: an
  * extent that the cases with fixed extents may not have. */
-int64_t case_drawn(const struct case_maker *maker, int which, int64_t least, int64_t most);
+int64_t case_drawn(const struct case_builder *builder, int which, int64_t least, int64_t most);
 
 /* Writes two drawn extents as a shape, up to 40 and up to 800: "17x412". Returns text. */
-const char *case_drawn_shape(const struct case_maker *maker, char *text, size_t size);
+const char *case_drawn_shape(const struct case_builder *builder, char *text, size_t size);
 
 /* Adds a case whose inputs all end with an axis of the same extent: the case runs with each extent
  * of that axis from 1 to CASE_EXTENTS. Only one dtype gets it: f32 if the operator has f32. */
-void case_extents(const struct case_maker *maker, struct kernel_case *made, const char *variant);
+void case_extents(const struct case_builder *builder, struct kernel_case *made,
+                  const char *variant);
 
 /* Adds a case of an elementwise operator whose inputs have one axis and equal extents: the case
  * runs with CASE_LARGE elements, more than 2^24, which repeat those of the inputs. Only one dtype
  * gets it. */
-void case_large(const struct case_maker *maker, struct kernel_case *made, const char *variant);
+void case_large(const struct case_builder *builder, struct kernel_case *made, const char *variant);
 enum {
     CASE_EXTENTS = 384,
     CASE_LARGE = 16777259 /* a prime */
@@ -216,15 +218,15 @@ enum {
 /* Adds a case of the size that inputs of models have, at which rows switch to libraries: once
  * unchanged, and once more as "<variant>.frozen" with the inputs from number `from` on frozen, like
  * weights. For floats only. */
-void case_real(const struct case_maker *maker, struct kernel_case *made, int from,
+void case_real(const struct case_builder *builder, struct kernel_case *made, int from,
                const char *variant);
 
 /* As case_real, for products of one row or column: no row is required to run them. */
-void case_real_thin(const struct case_maker *maker, struct kernel_case *made, int from,
+void case_real_thin(const struct case_builder *builder, struct kernel_case *made, int from,
                     const char *variant);
 
 /* As case_real, for inputs of any type. */
-void case_real_of_any(const struct case_maker *maker, struct kernel_case *made, int from,
+void case_real_of_any(const struct case_builder *builder, struct kernel_case *made, int from,
                       const char *variant);
 
 void case_data(struct kernel_case *made, enum data data); /* sets it for all inputs */
@@ -237,18 +239,18 @@ void case_list(struct kernel_case *made, int in, int n, const double *list);
 
 /* Adds a case of an operator with n outputs once for each output, as "<variant>.<name of the
  * output>". */
-void case_parts(const struct case_maker *maker, struct kernel_case *made, int n,
+void case_parts(const struct case_builder *builder, struct kernel_case *made, int n,
                 const char *variant);
 
 /* Whether the operator is `op`, for a function that builds the cases of several operators. */
-bool case_is(const struct case_maker *maker, const char *op);
+bool case_is(const struct case_builder *builder, const char *op);
 
 /* The dtype in which decompositions compute: f32 for half types, otherwise dtype itself. */
 uint32_t case_wide(uint32_t dtype);
 
 /* Whether the dtype of variable T is a float (real or complex); whether it is complex. */
-bool case_is_float(const struct case_maker *maker);
-bool case_is_complex(const struct case_maker *maker);
+bool case_is_float(const struct case_builder *builder);
+bool case_is_complex(const struct case_builder *builder);
 
 /* Sets list number `list` of the case to n numbers and returns it, for an attribute. n 0: an empty
  * list. */
@@ -261,22 +263,22 @@ struct case_line {
     enum data data;
     bool quick;
 };
-void case_lines(const struct case_maker *maker, const struct case_line *lines, int n);
+void case_lines(const struct case_builder *builder, const struct case_line *lines, int n);
 
 /* Adds copies of a case in which input number `in`, if it has four axes, has each of the other 23
  * orders of axes: models use more orders than the two that have names, and libraries mistake them
  * for one of those two. The caller keeps `made`. */
-void case_orders(const struct case_maker *maker, const struct kernel_case *made, int in,
+void case_orders(const struct case_builder *builder, const struct kernel_case *made, int in,
                  const char *variant);
 
 /* Adds a case and its copies with other layouts of each input and of the output, and in place if
  * the row allows that; if the first input has four axes, also in all orders of the axes. `made`
  * must be complete except for its name; it is added too, under the name `variant`. */
-void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
+void case_layouts(const struct case_builder *builder, struct kernel_case *made, const char *variant,
                   bool share);
 
 /* As case_layouts, for each of n outputs, as "<variant>.<name of the output>". */
-void case_part_layouts(const struct case_maker *maker, struct kernel_case *made, int n,
+void case_part_layouts(const struct case_builder *builder, struct kernel_case *made, int n,
                        const char *variant);
 
 #endif

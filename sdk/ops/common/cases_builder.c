@@ -51,22 +51,22 @@ static const char *parse_shape(const char *text, struct kernel_input *in)
     return text + n;
 }
 
-struct kernel_case *case_begin(const struct case_maker *maker, const char *shapes)
+struct kernel_case *case_begin(const struct case_builder *builder, const char *shapes)
 {
     struct kernel_case *made = calloc(1, sizeof *made);
 
     if (!made) abort();
-    made->op = maker->op;
-    made->row = maker->row;
-    made->row_flags = maker->row_flags;
+    made->op = builder->op;
+    made->row = builder->row;
+    made->row_flags = builder->row_flags;
     while (made->n_in < CASE_PORTS) {
         struct kernel_input *in = &made->in[made->n_in++];
-        in->dtype = maker->dtype[0];
+        in->dtype = builder->dtype[0];
         shapes = parse_shape(shapes, in);
         if (*shapes++ != '+') break;
     }
-    if (maker->defaults && maker->attrs_size <= sizeof made->attrs)
-        memcpy(&made->attrs, maker->defaults, maker->attrs_size);
+    if (builder->defaults && builder->attrs_size <= sizeof made->attrs)
+        memcpy(&made->attrs, builder->defaults, builder->attrs_size);
     return made;
 }
 
@@ -119,15 +119,16 @@ static void append_dtypes(struct id *id, const uint32_t *dtype)
     builder_cases_append(id, "/");
 }
 
-void case_end(const struct case_maker *maker, struct kernel_case *made, const char *variant, ...)
+void case_end(const struct case_builder *builder, struct kernel_case *made, const char *variant,
+              ...)
 {
     struct id id = {made->id, 0};
     va_list args;
 
-    builder_cases_append(&id, maker->gradients ? "gradient/" : "kernel/");
-    builder_cases_append(&id, maker->op->name);
+    builder_cases_append(&id, builder->gradients ? "gradient/" : "kernel/");
+    builder_cases_append(&id, builder->op->name);
     builder_cases_append(&id, "/");
-    if (!maker->gradients) append_dtypes(&id, maker->dtype);
+    if (!builder->gradients) append_dtypes(&id, builder->dtype);
     va_start(args, variant);
     vsnprintf(made->id + id.n, CASE_ID - id.n, variant, args);
     va_end(args);
@@ -137,55 +138,55 @@ void case_end(const struct case_maker *maker, struct kernel_case *made, const ch
         if (i) builder_cases_append(&id, "+");
         append_shape(&id, &made->in[i]);
     }
-    if (!maker->gradients) {
+    if (!builder->gradients) {
         builder_cases_append(&id, "@");
-        builder_cases_append(&id, maker->row ? maker->row : "none");
+        builder_cases_append(&id, builder->row ? builder->row : "none");
     }
-    maker->made(maker->ctx, made);
+    builder->made(builder->ctx, made);
 }
 
-int64_t case_drawn(const struct case_maker *maker, int which, int64_t least, int64_t most)
+int64_t case_drawn(const struct case_builder *builder, int which, int64_t least, int64_t most)
 {
-    struct random random = random_of(maker->op->name, maker->seed + (uint64_t)which);
+    struct random random = random_of(builder->op->name, builder->seed + (uint64_t)which);
 
     return least + (int64_t)random_below(&random, (uint64_t)(most - least + 1));
 }
 
-const char *case_drawn_shape(const struct case_maker *maker, char *text, size_t size)
+const char *case_drawn_shape(const struct case_builder *builder, char *text, size_t size)
 {
-    snprintf(text, size, "%dx%d", (int)case_drawn(maker, 0, 1, 40),
-             (int)case_drawn(maker, 1, 1, 800));
+    snprintf(text, size, "%dx%d", (int)case_drawn(builder, 0, 1, 40),
+             (int)case_drawn(builder, 1, 1, 800));
     return text;
 }
 
 /* Kernels of all dtypes divide their work alike, so one dtype represents all. */
-static bool is_usual(const struct case_maker *maker)
+static bool is_usual(const struct case_builder *builder)
 {
-    const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
+    const struct bp_opinfo *op = bp_opinfo_find(builder->op->name);
     uint64_t types = op->types[0];
     uint32_t usual = types >> BP_F32 & 1 ? BP_F32 : types >> BP_I32 & 1 ? BP_I32 : BP_BOOL;
 
-    return !maker->gradients && maker->dtype[0] == usual;
+    return !builder->gradients && builder->dtype[0] == usual;
 }
 
-void case_extents(const struct case_maker *maker, struct kernel_case *made, const char *variant)
+void case_extents(const struct case_builder *builder, struct kernel_case *made, const char *variant)
 {
-    if (!is_usual(maker)) {
+    if (!is_usual(builder)) {
         free(made);
         return;
     }
     made->sweep = CASE_EXTENTS;
-    case_end(maker, made, "%s", variant);
+    case_end(builder, made, "%s", variant);
 }
 
-void case_large(const struct case_maker *maker, struct kernel_case *made, const char *variant)
+void case_large(const struct case_builder *builder, struct kernel_case *made, const char *variant)
 {
-    if (!is_usual(maker)) {
+    if (!is_usual(builder)) {
         free(made);
         return;
     }
     made->large = CASE_LARGE;
-    case_end(maker, made, "%s", variant);
+    case_end(builder, made, "%s", variant);
 }
 
 void case_data(struct kernel_case *made, enum data data)
@@ -208,9 +209,9 @@ void case_list(struct kernel_case *made, int in, int n, const double *list)
     made->in[in].n_list = n;
 }
 
-bool case_is(const struct case_maker *maker, const char *op)
+bool case_is(const struct case_builder *builder, const char *op)
 {
-    return !strcmp(maker->op->name, op);
+    return !strcmp(builder->op->name, op);
 }
 
 uint32_t case_wide(uint32_t dtype)
@@ -218,14 +219,14 @@ uint32_t case_wide(uint32_t dtype)
     return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
 }
 
-bool case_is_float(const struct case_maker *maker)
+bool case_is_float(const struct case_builder *builder)
 {
-    return !num_is_int(num_type(maker->dtype[0]));
+    return !num_is_int(num_type(builder->dtype[0]));
 }
 
-bool case_is_complex(const struct case_maker *maker)
+bool case_is_complex(const struct case_builder *builder)
 {
-    return num_type(maker->dtype[0])->class == NUM_COMPLEX;
+    return num_type(builder->dtype[0])->class == NUM_COMPLEX;
 }
 
 struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const int64_t *at)
@@ -234,15 +235,15 @@ struct bp_dims case_dims(struct kernel_case *made, int list, int64_t n, const in
     return (struct bp_dims){n ? made->dims[list] : NULL, n};
 }
 
-void case_lines(const struct case_maker *maker, const struct case_line *lines, int n)
+void case_lines(const struct case_builder *builder, const struct case_line *lines, int n)
 {
     for (int i = 0; i < n; i++) {
         struct kernel_case *made;
-        if (lines[i].data == DATA_NONFINITE && !case_is_float(maker)) continue;
-        made = case_begin(maker, lines[i].shapes);
+        if (lines[i].data == DATA_NONFINITE && !case_is_float(builder)) continue;
+        made = case_begin(builder, lines[i].shapes);
         case_data(made, lines[i].data);
         made->quick = lines[i].quick;
-        case_end(maker, made, "%s", lines[i].variant);
+        case_end(builder, made, "%s", lines[i].variant);
     }
 }
 
@@ -287,18 +288,18 @@ static struct kernel_case *copy_of(const struct kernel_case *made)
     return copy;
 }
 
-void case_parts(const struct case_maker *maker, struct kernel_case *made, int n,
+void case_parts(const struct case_builder *builder, struct kernel_case *made, int n,
                 const char *variant)
 {
-    const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
+    const struct bp_opinfo *op = bp_opinfo_find(builder->op->name);
 
     made->n_out = n;
     for (int part = n - 1; part > 0; part--) {
         struct kernel_case *copy = copy_of(made);
         copy->part = part;
-        case_end(maker, copy, "%s.%s", variant, op->out[part].name);
+        case_end(builder, copy, "%s.%s", variant, op->out[part].name);
     }
-    case_end(maker, made, "%s.%s", variant, op->out[0].name);
+    case_end(builder, made, "%s.%s", variant, op->out[0].name);
 }
 
 void case_smooth(struct kernel_case *made, int order)
@@ -316,46 +317,47 @@ void case_smooth(struct kernel_case *made, int order)
     made->gradient = plain && all > 0 && all <= CASE_SMOOTH ? order : 0;
 }
 
-void case_gradient(const struct case_maker *maker, const char *shapes, enum data data, int order)
+void case_gradient(const struct case_builder *builder, const char *shapes, enum data data,
+                   int order)
 {
     struct kernel_case *made;
 
-    if (!maker->gradients) return;
-    made = case_begin(maker, shapes);
+    if (!builder->gradients) return;
+    made = case_begin(builder, shapes);
     case_data(made, data);
     made->gradient = order;
-    case_end(maker, made, "smooth");
+    case_end(builder, made, "smooth");
 }
 
-void case_real_of_any(const struct case_maker *maker, struct kernel_case *made, int from,
+void case_real_of_any(const struct case_builder *builder, struct kernel_case *made, int from,
                       const char *variant)
 {
     struct kernel_case *frozen;
 
-    if (maker->gradients) {
+    if (builder->gradients) {
         free(made);
         return;
     }
     made->real = true;
     frozen = copy_of(made);
     for (int i = from; i < frozen->n_in; i++) frozen->in[i].frozen = frozen->in[i].present;
-    case_end(maker, frozen, "%s.frozen", variant);
-    case_end(maker, made, "%s", variant);
+    case_end(builder, frozen, "%s.frozen", variant);
+    case_end(builder, made, "%s", variant);
 }
 
-void case_real(const struct case_maker *maker, struct kernel_case *made, int from,
+void case_real(const struct case_builder *builder, struct kernel_case *made, int from,
                const char *variant)
 {
-    if (case_is_float(maker) && !case_is_complex(maker))
-        case_real_of_any(maker, made, from, variant);
+    if (case_is_float(builder) && !case_is_complex(builder))
+        case_real_of_any(builder, made, from, variant);
     else free(made);
 }
 
-void case_real_thin(const struct case_maker *maker, struct kernel_case *made, int from,
+void case_real_thin(const struct case_builder *builder, struct kernel_case *made, int from,
                     const char *variant)
 {
     made->thin = true;
-    case_real(maker, made, from, variant);
+    case_real(builder, made, from, variant);
 }
 
 /* An input that is updated must have separate memory for each element (no stride of 0). */
@@ -375,27 +377,27 @@ static bool is_new(const struct kernel_case *made)
     return kind == BP_PORT_OUT || kind == BP_PORT_OPTOUT;
 }
 
-void case_orders(const struct case_maker *maker, const struct kernel_case *made, int in,
+void case_orders(const struct case_builder *builder, const struct kernel_case *made, int in,
                  const char *variant)
 {
-    if (maker->gradients || made->in[in].rank != 4) return;
-    if (maker->row && !(maker->row_flags & BP_KERNEL_STRIDED)) return;
+    if (builder->gradients || made->in[in].rank != 4) return;
+    if (builder->row && !(builder->row_flags & BP_KERNEL_STRIDED)) return;
     for (int order = 1; order < 24; order++) {
         struct kernel_case *copy = copy_of(made);
         copy->in[in].layout = LAYOUT_ORDER;
         copy->in[in].order = order;
-        case_end(maker, copy, "%s.order%d", variant, order);
+        case_end(builder, copy, "%s.order%d", variant, order);
     }
 }
 
 /* Only f32 gets all orders of axes: it represents the other dtypes. */
-static void image_orders(const struct case_maker *maker, const struct kernel_case *made,
+static void image_orders(const struct case_builder *builder, const struct kernel_case *made,
                          const char *variant)
 {
-    if (made->in[0].dtype == BP_F32) case_orders(maker, made, 0, variant);
+    if (made->in[0].dtype == BP_F32) case_orders(builder, made, 0, variant);
 }
 
-void case_layouts(const struct case_maker *maker, struct kernel_case *made, const char *variant,
+void case_layouts(const struct case_builder *builder, struct kernel_case *made, const char *variant,
                   bool share)
 {
     static const struct {
@@ -408,12 +410,12 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
                    {LAYOUT_LAST, "last"}};
     struct kernel_case *copy;
 
-    image_orders(maker, made, variant);
+    image_orders(builder, made, variant);
     for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
         for (int i = 0; i < made->n_in; i++) {
             /* A row that takes only contiguous tensors gets a tensor that is not contiguous: the
              * row must refuse it. */
-            bool contiguous_only = !(maker->row_flags & BP_KERNEL_STRIDED);
+            bool contiguous_only = !(builder->row_flags & BP_KERNEL_STRIDED);
             if (!made->in[i].present || !made->in[i].rank) continue;
             if (layouts[l].layout == LAYOUT_PERMUTED && made->in[i].rank < 2) continue;
             if (layouts[l].layout == LAYOUT_LAST && (made->in[i].rank < 3 || i)) continue;
@@ -422,27 +424,27 @@ void case_layouts(const struct case_maker *maker, struct kernel_case *made, cons
             if (contiguous_only && layouts[l].layout == LAYOUT_PERMUTED && i) continue;
             copy = copy_of(made);
             copy->in[i].layout = layouts[l].layout;
-            case_end(maker, copy, "%s.%s%d", variant, layouts[l].name, i);
+            case_end(builder, copy, "%s.%s%d", variant, layouts[l].name, i);
         }
     /* Views and updates do not allocate an output. */
-    if (maker->row_flags & BP_KERNEL_STRIDED && is_new(made))
+    if (builder->row_flags & BP_KERNEL_STRIDED && is_new(made))
         for (int l = 0; l < 2; l++) {
             copy = copy_of(made);
             copy->out = l ? LAYOUT_GAPS : LAYOUT_PERMUTED;
-            case_end(maker, copy, "%s.out-%s", variant, l ? "gaps" : "permuted");
+            case_end(builder, copy, "%s.out-%s", variant, l ? "gaps" : "permuted");
         }
-    if (share && maker->row_flags & BP_KERNEL_IN_PLACE) {
+    if (share && builder->row_flags & BP_KERNEL_IN_PLACE) {
         copy = copy_of(made);
         copy->in_place = true;
-        case_end(maker, copy, "%s.inplace", variant);
+        case_end(builder, copy, "%s.inplace", variant);
     }
-    case_end(maker, made, "%s", variant);
+    case_end(builder, made, "%s", variant);
 }
 
-void case_part_layouts(const struct case_maker *maker, struct kernel_case *made, int n,
+void case_part_layouts(const struct case_builder *builder, struct kernel_case *made, int n,
                        const char *variant)
 {
-    const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
+    const struct bp_opinfo *op = bp_opinfo_find(builder->op->name);
     char name[64];
 
     made->n_out = n;
@@ -450,6 +452,6 @@ void case_part_layouts(const struct case_maker *maker, struct kernel_case *made,
         struct kernel_case *one = part ? copy_of(made) : made;
         one->part = part;
         snprintf(name, sizeof name, "%s.%s", variant, op->out[part].name);
-        case_layouts(maker, one, name, false);
+        case_layouts(builder, one, name, false);
     }
 }

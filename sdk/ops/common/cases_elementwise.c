@@ -45,54 +45,54 @@ static const struct {
     {"long", "70001+70001", false},
 };
 
-void cases_binary(struct case_maker *maker)
+void cases_binary(struct case_builder *builder)
 {
     struct kernel_case *made;
     char shapes[64];
 
-    case_gradient(maker, "2x3+2x3", DATA_POSITIVE, 2);
-    case_gradient(maker, "3+4x1", DATA_POSITIVE, 2);
-    case_gradient(maker, "2x1x3+scalar", DATA_POSITIVE, 2);
+    case_gradient(builder, "2x3+2x3", DATA_POSITIVE, 2);
+    case_gradient(builder, "3+4x1", DATA_POSITIVE, 2);
+    case_gradient(builder, "2x1x3+scalar", DATA_POSITIVE, 2);
     for (size_t i = 0; i < sizeof binary / sizeof *binary; i++) {
-        made = case_begin(maker, binary[i].shapes);
+        made = case_begin(builder, binary[i].shapes);
         made->quick = binary[i].quick;
-        case_end(maker, made, "%s", binary[i].variant);
+        case_end(builder, made, "%s", binary[i].variant);
     }
-    snprintf(shapes, sizeof shapes, "%dx%d+%d", (int)case_drawn(maker, 0, 1, 40),
-             (int)case_drawn(maker, 1, 1, 900), (int)case_drawn(maker, 1, 1, 900));
-    case_end(maker, case_begin(maker, shapes), "drawn");
-    case_extents(maker, case_begin(maker, "1+1"), "sweep");
-    case_large(maker, case_begin(maker, "257+257"), "large");
-    made = case_begin(maker, "5x6x7+5x6x7");
-    case_layouts(maker, made, "rank3", true);
-    if (maker->row_flags & BP_KERNEL_IN_PLACE) {
-        made = case_begin(maker, "7x33+33");
+    snprintf(shapes, sizeof shapes, "%dx%d+%d", (int)case_drawn(builder, 0, 1, 40),
+             (int)case_drawn(builder, 1, 1, 900), (int)case_drawn(builder, 1, 1, 900));
+    case_end(builder, case_begin(builder, shapes), "drawn");
+    case_extents(builder, case_begin(builder, "1+1"), "sweep");
+    case_large(builder, case_begin(builder, "257+257"), "large");
+    made = case_begin(builder, "5x6x7+5x6x7");
+    case_layouts(builder, made, "rank3", true);
+    if (builder->row_flags & BP_KERNEL_IN_PLACE) {
+        made = case_begin(builder, "7x33+33");
         made->in_place = true;
-        case_end(maker, made, "broadcast-right.inplace");
+        case_end(builder, made, "broadcast-right.inplace");
     }
     /* Products and quotients of complex numbers may overflow in an intermediate result, which
      * depends on the kernel: they get no special values. */
-    if (!case_is_complex(maker) ||
-        (strcmp(maker->op->name, "mul") && strcmp(maker->op->name, "div"))) {
-        made = case_begin(maker, "257+257");
+    if (!case_is_complex(builder) ||
+        (strcmp(builder->op->name, "mul") && strcmp(builder->op->name, "div"))) {
+        made = case_begin(builder, "257+257");
         case_data(made, DATA_SPECIAL);
         made->quick = true;
-        case_end(maker, made, "special");
+        case_end(builder, made, "special");
     }
-    if (!case_is_float(maker)) return;
-    made = case_begin(maker, "259+259");
+    if (!case_is_float(builder)) return;
+    made = case_begin(builder, "259+259");
     case_data(made, DATA_NONFINITE);
     made->quick = true;
-    case_end(maker, made, "nonfinite");
-    if (case_is_complex(maker)) return;
-    made = case_begin(maker, "67+67");
+    case_end(builder, made, "nonfinite");
+    if (case_is_complex(builder)) return;
+    made = case_begin(builder, "67+67");
     case_data(made, DATA_ZERO);
     made->quick = true;
-    case_end(maker, made, "zeros");
-    made = case_begin(maker, "1031+1031");
+    case_end(builder, made, "zeros");
+    made = case_begin(builder, "1031+1031");
     case_data(made, DATA_RANGE);
     made->quick = true;
-    case_end(maker, made, "range");
+    case_end(builder, made, "range");
 }
 
 static const struct {
@@ -108,19 +108,19 @@ static const struct {
     {"rank8", "1x2x1x2x1x2x3x2", DATA_WIDE, false},
 };
 
-void cases_cast(struct case_maker *maker)
+void cases_cast(struct case_builder *builder)
 {
     struct kernel_case *made;
 
     for (size_t i = 0; i < sizeof casts / sizeof *casts; i++) {
-        made = case_begin(maker, casts[i].shapes);
-        made->attrs.cast.to = maker->dtype[1];
+        made = case_begin(builder, casts[i].shapes);
+        made->attrs.cast.to = builder->dtype[1];
         case_data(made, casts[i].data);
         case_smooth(made, 2);
-        made->quick = casts[i].quick && (maker->dtype[0] + maker->dtype[1]) % 3 == 0;
-        case_end(maker, made, "%s", casts[i].variant);
+        made->quick = casts[i].quick && (builder->dtype[0] + builder->dtype[1]) % 3 == 0;
+        case_end(builder, made, "%s", casts[i].variant);
     }
-    made = case_begin(maker, "3x5x7");
-    made->attrs.cast.to = maker->dtype[1];
-    case_layouts(maker, made, "rank3", false);
+    made = case_begin(builder, "3x5x7");
+    made->attrs.cast.to = builder->dtype[1];
+    case_layouts(builder, made, "rank3", false);
 }

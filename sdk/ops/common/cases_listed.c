@@ -27,14 +27,14 @@ static void listed_cases_set(struct kernel_case *made, const struct bp_attr *a, 
     }
 }
 
-struct kernel_case *listed_begin(const struct case_maker *maker, const struct listed_case *line)
+struct kernel_case *listed_begin(const struct case_builder *builder, const struct listed_case *line)
 {
-    const struct bp_opinfo *op = bp_opinfo_find(maker->op->name);
-    struct kernel_case *made = case_begin(maker, line->shapes);
+    const struct bp_opinfo *op = bp_opinfo_find(builder->op->name);
+    struct kernel_case *made = case_begin(builder, line->shapes);
     int list = 0, number = 0, real = 0;
 
     for (uint32_t i = 0; i < op->n_attr; i++)
-        listed_cases_set(made, &op->attr[i], maker->dtype[0], line, &list, &number, &real);
+        listed_cases_set(made, &op->attr[i], builder->dtype[0], line, &list, &number, &real);
     made->quick = line->quick;
     return made;
 }
@@ -59,9 +59,9 @@ bool listed_is_wide(const struct listed_case *line)
     return !strcmp(line->variant, "width") || !strcmp(line->variant, "rank8");
 }
 
-bool listed_repeats(const struct case_maker *maker, const struct listed_case *line)
+bool listed_repeats(const struct case_builder *builder, const struct listed_case *line)
 {
     uint64_t all = BP_M(BOOL) | BP_M(F16) | BP_M(F32) | BP_M(F64) | BP_M(C128);
 
-    return !line->quick && !line->layouts && !(all >> maker->dtype[0] & 1);
+    return !line->quick && !line->layouts && !(all >> builder->dtype[0] & 1);
 }

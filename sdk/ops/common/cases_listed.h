@@ -23,7 +23,8 @@ struct listed_case {
 };
 
 /* Returns a new case with the attributes of a line set; it is not yet in the list. */
-struct kernel_case *listed_begin(const struct case_maker *maker, const struct listed_case *line);
+struct kernel_case *listed_begin(const struct case_builder *builder,
+                                 const struct listed_case *line);
 
 /* Whether the line has an attribute that could be passed as a tensor; a list must not be empty. */
 bool listed_has_host(const struct listed_case *line);
@@ -31,7 +32,7 @@ bool listed_has_host(const struct listed_case *line);
 /* Whether another dtype of the same element size covers this line. For operators that only move
  * elements, one dtype of each size gets all lines; other dtypes get the quick lines and those with
  * layouts. */
-bool listed_repeats(const struct case_maker *maker, const struct listed_case *line);
+bool listed_repeats(const struct case_builder *builder, const struct listed_case *line);
 
 /* Whether the name of the line says that its result has too many elements to differentiate. */
 bool listed_is_wide(const struct listed_case *line);

@@ -3,15 +3,15 @@
  * shape to which both inputs broadcast. */
 #include <call/shape.h>
 
-enum bp_status bp_infer_broadcast(struct bp_invocation *site)
+enum bp_status bp_infer_broadcast(struct bp_invocation *inv)
 {
     static const uint32_t both[] = {0, 1};
 
-    return bp_shape_broadcast(site, both, 2, 0, &site->out[0]);
+    return bp_shape_broadcast(inv, both, 2, 0, &inv->out[0]);
 }
 
-enum bp_status bp_infer_same(struct bp_invocation *site)
+enum bp_status bp_infer_same(struct bp_invocation *inv)
 {
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
     return BP_OK;
 }

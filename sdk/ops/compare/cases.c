@@ -29,28 +29,28 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-void cases_compare(struct case_maker *maker)
+void cases_compare(struct case_builder *builder)
 {
     struct kernel_case *made;
 
     for (int i = 0; i < N_CASES; i++) {
-        if (cases[i].data == DATA_NONFINITE && !case_is_float(maker)) continue;
-        made = case_begin(maker, cases[i].shapes);
+        if (cases[i].data == DATA_NONFINITE && !case_is_float(builder)) continue;
+        made = case_begin(builder, cases[i].shapes);
         case_data(made, cases[i].data);
         made->quick = cases[i].quick;
-        case_end(maker, made, "%s", cases[i].variant);
+        case_end(builder, made, "%s", cases[i].variant);
     }
-    if (!strcmp(maker->op->name, "equal")) {
-        made = case_begin(maker, "70001+70001");
+    if (!strcmp(builder->op->name, "equal")) {
+        made = case_begin(builder, "70001+70001");
         case_data(made, DATA_EXACT);
-        case_end(maker, made, "long");
+        case_end(builder, made, "long");
     }
-    made = case_begin(maker, "1+1");
+    made = case_begin(builder, "1+1");
     case_data(made, DATA_EXACT);
-    case_extents(maker, made, "sweep");
-    made = case_begin(maker, "5x6x7+5x6x7");
+    case_extents(builder, made, "sweep");
+    made = case_begin(builder, "5x6x7+5x6x7");
     case_data(made, DATA_EXACT);
-    case_layouts(maker, made, "rank3", false);
+    case_layouts(builder, made, "rank3", false);
 }
 
 /* Tolerances that about half of the pairs meet. None of them is a number of a half type, so that no
@@ -64,7 +64,7 @@ static const struct {
                   {"relative", 0.7, 0, 1},
                   {"both", 0.3, 0.61, 1}};
 
-void cases_isclose(struct case_maker *maker)
+void cases_isclose(struct case_builder *builder)
 {
     struct kernel_case *made;
 
@@ -73,20 +73,20 @@ void cases_isclose(struct case_maker *maker)
             /* x - y overflows for the ends of a type */
             if (cases[i].data == DATA_SPECIAL) continue;
             if (t && i < 9) continue;
-            made = case_begin(maker, cases[i].shapes);
+            made = case_begin(builder, cases[i].shapes);
             case_data(made, i < 9 ? DATA_PLAIN : cases[i].data);
             made->attrs.isclose.rtol = tolerances[t ? t : 3].rtol;
             made->attrs.isclose.atol = tolerances[t ? t : 3].atol;
             made->attrs.isclose.equal_nan = tolerances[t].nans;
             made->quick = cases[i].quick;
-            case_end(maker, made, "%s.%s", cases[i].variant, tolerances[t ? t : 3].variant);
+            case_end(builder, made, "%s.%s", cases[i].variant, tolerances[t ? t : 3].variant);
         }
-    made = case_begin(maker, "521+521");
+    made = case_begin(builder, "521+521");
     case_data(made, DATA_EXACT);
-    case_end(maker, made, "default");
-    made = case_begin(maker, "5x6x7+5x6x7");
+    case_end(builder, made, "default");
+    made = case_begin(builder, "5x6x7+5x6x7");
     made->attrs.isclose.atol = 1.1;
-    case_layouts(maker, made, "rank3", false);
+    case_layouts(builder, made, "rank3", false);
 }
 
 /* Pairs of lists: equal, different in the last element, and others. */
@@ -107,10 +107,10 @@ static const struct {
 };
 enum { N_ALLS = sizeof alls / sizeof *alls, PLAIN = 4 };
 
-static struct kernel_case *compare_cases_all(struct case_maker *maker, int i)
+static struct kernel_case *compare_cases_all(struct case_builder *builder, int i)
 {
-    struct kernel_case *made = case_begin(maker, alls[i].shapes);
-    bool is_bool = maker->dtype[0] == BP_BOOL;
+    struct kernel_case *made = case_begin(builder, alls[i].shapes);
+    bool is_bool = builder->dtype[0] == BP_BOOL;
 
     if (alls[i].kind == 2) {
         case_data(made, DATA_NONFINITE);
@@ -122,23 +122,23 @@ static struct kernel_case *compare_cases_all(struct case_maker *maker, int i)
     return made;
 }
 
-void cases_equal_all(struct case_maker *maker)
+void cases_equal_all(struct case_builder *builder)
 {
     for (int i = 0; i < N_ALLS; i++) {
-        struct kernel_case *made = compare_cases_all(maker, i);
-        if (i == PLAIN) case_layouts(maker, made, alls[i].variant, false);
-        else case_end(maker, made, "%s", alls[i].variant);
+        struct kernel_case *made = compare_cases_all(builder, i);
+        if (i == PLAIN) case_layouts(builder, made, alls[i].variant, false);
+        else case_end(builder, made, "%s", alls[i].variant);
     }
 }
 
-void cases_allclose(struct case_maker *maker)
+void cases_allclose(struct case_builder *builder)
 {
     for (int i = 0; i < N_ALLS; i++)
         for (int wide = 0; wide < 2; wide++) {
-            struct kernel_case *made = compare_cases_all(maker, i);
+            struct kernel_case *made = compare_cases_all(builder, i);
             if (wide) made->attrs.allclose.atol = 0.07; /* the last pair is within this tolerance */
             made->attrs.allclose.equal_nan = wide;
-            if (i == PLAIN && wide) case_layouts(maker, made, "plain.wide", false);
-            else case_end(maker, made, wide ? "%s.wide" : "%s", alls[i].variant);
+            if (i == PLAIN && wide) case_layouts(builder, made, "plain.wide", false);
+            else case_end(builder, made, wide ? "%s.wide" : "%s", alls[i].variant);
         }
 }

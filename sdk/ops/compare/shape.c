@@ -7,27 +7,27 @@
 
 static const uint32_t both[] = {0, 1};
 
-enum bp_status bp_infer_compare(struct bp_invocation *site)
+enum bp_status bp_infer_compare(struct bp_invocation *inv)
 {
-    site->out[0].dtype = BP_BOOL;
-    return bp_shape_broadcast(site, both, 2, 0, &site->out[0]);
+    inv->out[0].dtype = BP_BOOL;
+    return bp_shape_broadcast(inv, both, 2, 0, &inv->out[0]);
 }
 
-enum bp_status bp_infer_allclose(struct bp_invocation *site)
+enum bp_status bp_infer_allclose(struct bp_invocation *inv)
 {
-    TRY(bp_infer_compare(site));
-    site->out[0].rank = 0;
+    TRY(bp_infer_compare(inv));
+    inv->out[0].rank = 0;
     return BP_OK;
 }
 
-enum bp_status bp_infer_equal_all(struct bp_invocation *site)
+enum bp_status bp_infer_equal_all(struct bp_invocation *inv)
 {
     struct bp_type same;
 
-    bp_shape_copy(&same, bp_invocation_in(site, 0));
-    TRY(bp_shape_expect(site, 1, &same));
-    site->out[0].dtype = BP_BOOL;
-    site->out[0].rank = 0;
+    bp_shape_copy(&same, bp_invocation_in(inv, 0));
+    TRY(bp_shape_expect(inv, 1, &same));
+    inv->out[0].dtype = BP_BOOL;
+    inv->out[0].rank = 0;
     return BP_OK;
 }
 

@@ -19,24 +19,24 @@ static uint32_t real_of(uint32_t complex)
     return complex == BP_C128 ? BP_F64 : BP_F32;
 }
 
-enum bp_status bp_infer_complex(struct bp_invocation *site)
+enum bp_status bp_infer_complex(struct bp_invocation *inv)
 {
-    site->out[0].dtype = complex_of(bp_invocation_in(site, 0)->dtype);
-    return bp_shape_broadcast(site, both, 2, 0, &site->out[0]);
+    inv->out[0].dtype = complex_of(bp_invocation_in(inv, 0)->dtype);
+    return bp_shape_broadcast(inv, both, 2, 0, &inv->out[0]);
 }
 
-enum bp_status bp_infer_complex_part(struct bp_invocation *site)
+enum bp_status bp_infer_complex_part(struct bp_invocation *inv)
 {
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
-    site->out[0].dtype = real_of(bp_invocation_in(site, 0)->dtype);
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
+    inv->out[0].dtype = real_of(bp_invocation_in(inv, 0)->dtype);
     return BP_OK;
 }
 
-enum bp_status bp_infer_as_real(struct bp_invocation *site)
+enum bp_status bp_infer_as_real(struct bp_invocation *inv)
 {
-    struct bp_type *out = &site->out[0];
+    struct bp_type *out = &inv->out[0];
 
-    TRY(bp_infer_complex_part(site));
+    TRY(bp_infer_complex_part(inv));
     if (out->rank == BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
                         "as_real: x has %u axes, expected fewer, as the result has one more",
@@ -45,17 +45,17 @@ enum bp_status bp_infer_as_real(struct bp_invocation *site)
     return BP_OK;
 }
 
-enum bp_status bp_infer_as_complex(struct bp_invocation *site)
+enum bp_status bp_infer_as_complex(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     char text[BP_TYPE_TEXT];
 
     if (!x->rank || x->shape[x->rank - 1] != 2)
         return bp_error(BP_ERR_INVALID, "as_complex: x is %s, expected a last axis of 2",
                         bp_type_text(x->dtype, x->rank, x->shape, text, sizeof text));
-    bp_shape_copy(&site->out[0], x);
-    site->out[0].rank--;
-    site->out[0].dtype = complex_of(x->dtype);
+    bp_shape_copy(&inv->out[0], x);
+    inv->out[0].rank--;
+    inv->out[0].dtype = complex_of(x->dtype);
     return BP_OK;
 }
 

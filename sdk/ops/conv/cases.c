@@ -84,10 +84,10 @@ static const char *result_of(const struct geometry *g, char *text, size_t size)
     return text;
 }
 
-static struct kernel_case *conv_begin(const struct case_maker *maker, const struct geometry *g,
+static struct kernel_case *conv_begin(const struct case_builder *builder, const struct geometry *g,
                                       const char *shapes)
 {
-    struct kernel_case *made = case_begin(maker, shapes);
+    struct kernel_case *made = case_begin(builder, shapes);
 
     memcpy(made->attrs.conv.stride, g->stride, sizeof g->stride);
     memcpy(made->attrs.conv.dilation, g->dilation, sizeof g->dilation);
@@ -107,17 +107,17 @@ static const struct geometry *conv_cases_find(const char *variant)
 
 /* Adds cases with images and filters in all orders of axes, large enough that rows switch to
  * libraries: at least 65536 products. */
-static void conv_cases_orders(const struct case_maker *maker, const char *shapes, bool unread)
+static void conv_cases_orders(const struct case_builder *builder, const char *shapes, bool unread)
 {
-    struct kernel_case *made = conv_begin(maker, conv_cases_find("2d"), shapes);
+    struct kernel_case *made = conv_begin(builder, conv_cases_find("2d"), shapes);
 
     if (unread) made->in[2].data = DATA_UNREAD;
-    if (maker->dtype[0] == BP_F32)
-        for (int i = 0; i < 2; i++) case_orders(maker, made, i, i ? "2d.second" : "2d.first");
+    if (builder->dtype[0] == BP_F32)
+        for (int i = 0; i < 2; i++) case_orders(builder, made, i, i ? "2d.second" : "2d.first");
     free(made);
 }
 
-void cases_conv(struct case_maker *maker)
+void cases_conv(struct case_builder *builder)
 {
     static const char *const laid_out[] = {"1d", "2d", "2d.all", "3d"};
     char shapes[128];
@@ -126,45 +126,46 @@ void cases_conv(struct case_maker *maker)
     for (int i = 0; i < N_GEOMETRIES; i++) {
         const struct geometry *g = &geometries[i];
         snprintf(shapes, sizeof shapes, "%s+%s+-", g->x, g->w);
-        case_end(maker, conv_begin(maker, g, shapes), "%s", g->variant);
+        case_end(builder, conv_begin(builder, g, shapes), "%s", g->variant);
         snprintf(shapes, sizeof shapes, "%s+%s+%d", g->x, g->w, atoi(g->w));
-        case_end(maker, conv_begin(maker, g, shapes), "%s.bias", g->variant);
+        case_end(builder, conv_begin(builder, g, shapes), "%s.bias", g->variant);
     }
     for (size_t i = 0; i < sizeof laid_out / sizeof *laid_out; i++) {
         const struct geometry *g = conv_cases_find(laid_out[i]);
         char name[64];
         snprintf(shapes, sizeof shapes, "%s+%s+%d", g->x, g->w, atoi(g->w));
         snprintf(name, sizeof name, "%s.laid", g->variant);
-        case_layouts(maker, conv_begin(maker, g, shapes), name, false);
+        case_layouts(builder, conv_begin(builder, g, shapes), name, false);
     }
     /* Large enough for libraries, which have different kernels for these layouts. */
     for (int last = 0; last < 2; last++) {
-        made = conv_begin(maker, conv_cases_find("2d"), "1x16x13x13+24x16x3x3+24");
+        made = conv_begin(builder, conv_cases_find("2d"), "1x16x13x13+24x16x3x3+24");
         made->in[0].layout = last ? LAYOUT_LAST : LAYOUT_DENSE;
         made->out = made->in[0].layout;
-        case_end(maker, made, "2d.large%s", last ? ".last" : "");
-        made = conv_begin(maker, conv_cases_find("2d"), "1x16x13x13+24x16x3x3+24");
+        case_end(builder, made, "2d.large%s", last ? ".last" : "");
+        made = conv_begin(builder, conv_cases_find("2d"), "1x16x13x13+24x16x3x3+24");
         made->in[0].layout = last ? LAYOUT_LAST : LAYOUT_DENSE;
         made->in[1].frozen = true;
-        case_end(maker, made, "2d.large%s.frozen", last ? ".last" : "");
+        case_end(builder, made, "2d.large%s.frozen", last ? ".last" : "");
     }
-    case_real(maker, conv_begin(maker, conv_cases_find("2d"), "2x33x15x17+40x33x3x3+40"), 1,
+    case_real(builder, conv_begin(builder, conv_cases_find("2d"), "2x33x15x17+40x33x3x3+40"), 1,
               "2d.real");
-    case_real(maker, conv_begin(maker, conv_cases_find("1d"), "2x33x131+40x33x3+40"), 1, "1d.real");
-    conv_cases_orders(maker, "2x17x9x8+18x17x3x3+-", false);
-    case_end(maker, case_begin(maker, "1x16x14x15+24x16x1x1+24"), "2d.large.point");
-    made = conv_begin(maker, conv_cases_find("2d"), "1x64x9x9+5x64x3x3+5");
+    case_real(builder, conv_begin(builder, conv_cases_find("1d"), "2x33x131+40x33x3+40"), 1,
+              "1d.real");
+    conv_cases_orders(builder, "2x17x9x8+18x17x3x3+-", false);
+    case_end(builder, case_begin(builder, "1x16x14x15+24x16x1x1+24"), "2d.large.point");
+    made = conv_begin(builder, conv_cases_find("2d"), "1x64x9x9+5x64x3x3+5");
     case_data(made, DATA_EXACT);
-    case_end(maker, made, "2d.exact");
-    made = conv_begin(maker, conv_cases_find("2d"), "1x64x9x9+5x64x3x3+5");
+    case_end(builder, made, "2d.exact");
+    made = conv_begin(builder, conv_cases_find("2d"), "1x64x9x9+5x64x3x3+5");
     case_data(made, DATA_POSITIVE);
-    case_end(maker, made, "2d.positive");
-    made = conv_begin(maker, conv_cases_find("2d"), "2x3x9x8+4x3x3x3+-");
+    case_end(builder, made, "2d.positive");
+    made = conv_begin(builder, conv_cases_find("2d"), "2x3x9x8+4x3x3x3+-");
     made->in[0].data = DATA_NONFINITE;
-    case_end(maker, made, "2d.nonfinite");
+    case_end(builder, made, "2d.nonfinite");
 }
 
-void cases_conv_grad_input(struct case_maker *maker)
+void cases_conv_grad_input(struct case_builder *builder)
 {
     char shapes[128], result[64];
     struct kernel_case *made;
@@ -173,18 +174,18 @@ void cases_conv_grad_input(struct case_maker *maker)
         const struct geometry *g = &geometries[i];
         snprintf(shapes, sizeof shapes, "%s+%s+%s", result_of(g, result, sizeof result), g->w,
                  g->x);
-        made = conv_begin(maker, g, shapes);
+        made = conv_begin(builder, g, shapes);
         made->in[2].data = DATA_UNREAD;
-        if (!strcmp(g->variant, "2d.all")) case_layouts(maker, made, g->variant, false);
-        else case_end(maker, made, "%s", g->variant);
+        if (!strcmp(g->variant, "2d.all")) case_layouts(builder, made, g->variant, false);
+        else case_end(builder, made, "%s", g->variant);
     }
-    conv_cases_orders(maker, "2x18x7x6+18x17x3x3+2x17x9x8", true);
-    made = conv_begin(maker, conv_cases_find("2d"), "1x5x7x7+5x64x3x3+1x64x9x9");
+    conv_cases_orders(builder, "2x18x7x6+18x17x3x3+2x17x9x8", true);
+    made = conv_begin(builder, conv_cases_find("2d"), "1x5x7x7+5x64x3x3+1x64x9x9");
     case_data(made, DATA_EXACT);
-    case_end(maker, made, "2d.exact");
+    case_end(builder, made, "2d.exact");
 }
 
-void cases_conv_grad_weight(struct case_maker *maker)
+void cases_conv_grad_weight(struct case_builder *builder)
 {
     char shapes[128], result[64];
     struct kernel_case *made;
@@ -193,13 +194,13 @@ void cases_conv_grad_weight(struct case_maker *maker)
         const struct geometry *g = &geometries[i];
         snprintf(shapes, sizeof shapes, "%s+%s+%s", result_of(g, result, sizeof result), g->x,
                  g->w);
-        made = conv_begin(maker, g, shapes);
+        made = conv_begin(builder, g, shapes);
         made->in[2].data = DATA_UNREAD;
-        if (!strcmp(g->variant, "2d.all")) case_layouts(maker, made, g->variant, false);
-        else case_end(maker, made, "%s", g->variant);
+        if (!strcmp(g->variant, "2d.all")) case_layouts(builder, made, g->variant, false);
+        else case_end(builder, made, "%s", g->variant);
     }
-    conv_cases_orders(maker, "2x18x7x6+2x17x9x8+18x17x3x3", true);
-    made = conv_begin(maker, conv_cases_find("2d"), "4x5x7x7+4x6x9x9+5x6x3x3");
+    conv_cases_orders(builder, "2x18x7x6+2x17x9x8+18x17x3x3", true);
+    made = conv_begin(builder, conv_cases_find("2d"), "4x5x7x7+4x6x9x9+5x6x3x3");
     case_data(made, DATA_EXACT);
-    case_end(maker, made, "2d.exact");
+    case_end(builder, made, "2d.exact");
 }

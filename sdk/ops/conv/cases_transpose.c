@@ -40,7 +40,8 @@ static const struct {
 };
 enum { N_GEOMETRIES = sizeof geometries / sizeof *geometries };
 
-static struct kernel_case *transpose_cases_begin(const struct case_maker *maker, int i, bool bias)
+static struct kernel_case *transpose_cases_begin(const struct case_builder *builder, int i,
+                                                 bool bias)
 {
     char shapes[96];
     struct kernel_case *made;
@@ -51,7 +52,7 @@ static struct kernel_case *transpose_cases_begin(const struct case_maker *maker,
         snprintf(shapes, sizeof shapes, "%s+%s+%lld", geometries[i].x, geometries[i].w,
                  (long long)filters);
     else snprintf(shapes, sizeof shapes, "%s+%s+-", geometries[i].x, geometries[i].w);
-    made = case_begin(maker, shapes);
+    made = case_begin(builder, shapes);
     a = &made->attrs.conv_transpose;
     memcpy(a->stride, geometries[i].stride, sizeof a->stride);
     memcpy(a->dilation, geometries[i].dilation, sizeof a->dilation);
@@ -62,31 +63,31 @@ static struct kernel_case *transpose_cases_begin(const struct case_maker *maker,
     return made;
 }
 
-void cases_conv_transpose(struct case_maker *maker)
+void cases_conv_transpose(struct case_builder *builder)
 {
     struct kernel_case *made;
 
     for (int i = 0; i < N_GEOMETRIES; i++)
         for (int bias = 0; bias < 2; bias++) {
-            made = transpose_cases_begin(maker, i, bias);
+            made = transpose_cases_begin(builder, i, bias);
             case_smooth(made, 2);
-            if (i == 9 && bias) case_layouts(maker, made, geometries[i].variant, false);
-            else case_end(maker, made, "%s%s", geometries[i].variant, bias ? ".bias" : "");
+            if (i == 9 && bias) case_layouts(builder, made, geometries[i].variant, false);
+            else case_end(builder, made, "%s%s", geometries[i].variant, bias ? ".bias" : "");
         }
-    made = case_begin(maker, "1x33x13x11+33x17x3x3+17");
+    made = case_begin(builder, "1x33x13x11+33x17x3x3+17");
     made->attrs.conv_transpose.stride[0] = made->attrs.conv_transpose.stride[1] = 2;
-    case_real(maker, made, 1, "real");
-    made = transpose_cases_begin(maker, N_GEOMETRIES - 3, true);
+    case_real(builder, made, 1, "real");
+    made = transpose_cases_begin(builder, N_GEOMETRIES - 3, true);
     case_data(made, DATA_EXACT);
-    case_end(maker, made, "exact");
-    made = transpose_cases_begin(maker, N_GEOMETRIES - 3, false);
+    case_end(builder, made, "exact");
+    made = transpose_cases_begin(builder, N_GEOMETRIES - 3, false);
     case_data(made, DATA_POSITIVE);
-    case_end(maker, made, "positive");
+    case_end(builder, made, "positive");
     /* An element of x that is not finite affects only the results that its window covers. There are
      * no such elements in w: rows may multiply w by the zeros between elements of x, or not. */
     for (int i = 3; i > 1; i--) {
-        made = transpose_cases_begin(maker, N_GEOMETRIES - i, i == 3);
+        made = transpose_cases_begin(builder, N_GEOMETRIES - i, i == 3);
         made->in[0].data = DATA_NONFINITE;
-        case_end(maker, made, "nonfinite");
+        case_end(builder, made, "nonfinite");
     }
 }

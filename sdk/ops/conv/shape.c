@@ -115,11 +115,11 @@ enum bp_status bp_shape_conv(const char *op, const struct bp_view *x, const stru
     return conv_forward(op, x, w, attrs, out);
 }
 
-enum bp_status bp_infer_conv(struct bp_invocation *site)
+enum bp_status bp_infer_conv(struct bp_invocation *inv)
 {
-    const struct bp_view *w = bp_invocation_in(site, 1), *bias = bp_invocation_in(site, 2);
+    const struct bp_view *w = bp_invocation_in(inv, 1), *bias = bp_invocation_in(inv, 2);
 
-    TRY(conv_forward("conv", bp_invocation_in(site, 0), w, site->attrs, &site->out[0]));
+    TRY(conv_forward("conv", bp_invocation_in(inv, 0), w, inv->attrs, &inv->out[0]));
     if (bias && (bias->rank != 1 || bias->shape[0] != w->shape[0])) {
         char text[BP_TYPE_TEXT];
         return bp_error(
@@ -131,32 +131,32 @@ enum bp_status bp_infer_conv(struct bp_invocation *site)
 
 /* For both gradients: dy must have the type of the forward's result; the result has the type of
  * `like`. */
-static enum bp_status conv_gradient(struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status conv_gradient(struct bp_invocation *inv, const struct bp_view *x,
                                     const struct bp_view *w, const struct bp_view *like)
 {
-    const char *op = site->row->info.name;
-    const struct bp_view *dy = bp_invocation_in(site, 0);
+    const char *op = inv->row->info.name;
+    const struct bp_view *dy = bp_invocation_in(inv, 0);
     struct bp_type y = {.dtype = dy->dtype};
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
-    TRY(conv_forward(op, x, w, site->attrs, &y));
+    TRY(conv_forward(op, x, w, inv->attrs, &y));
     if (dy->rank != y.rank || memcmp(dy->shape, y.shape, y.rank * sizeof *y.shape))
         return bp_error(BP_ERR_INVALID, "%s: dy is %s, expected %s as the forward gives", op,
                         bp_type_text(dy->dtype, dy->rank, dy->shape, got, sizeof got),
                         bp_type_text(dy->dtype, y.rank, y.shape, expected, sizeof expected));
-    site->out[0].rank = like->rank;
-    memcpy(site->out[0].shape, like->shape, like->rank * sizeof *like->shape);
+    inv->out[0].rank = like->rank;
+    memcpy(inv->out[0].shape, like->shape, like->rank * sizeof *like->shape);
     return BP_OK;
 }
 
-enum bp_status bp_infer_conv_grad_input(struct bp_invocation *site)
+enum bp_status bp_infer_conv_grad_input(struct bp_invocation *inv)
 {
-    return conv_gradient(site, bp_invocation_in(site, 2), bp_invocation_in(site, 1),
-                         bp_invocation_in(site, 2));
+    return conv_gradient(inv, bp_invocation_in(inv, 2), bp_invocation_in(inv, 1),
+                         bp_invocation_in(inv, 2));
 }
 
-enum bp_status bp_infer_conv_grad_weight(struct bp_invocation *site)
+enum bp_status bp_infer_conv_grad_weight(struct bp_invocation *inv)
 {
-    return conv_gradient(site, bp_invocation_in(site, 1), bp_invocation_in(site, 2),
-                         bp_invocation_in(site, 2));
+    return conv_gradient(inv, bp_invocation_in(inv, 1), bp_invocation_in(inv, 2),
+                         bp_invocation_in(inv, 2));
 }

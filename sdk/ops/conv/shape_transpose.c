@@ -74,13 +74,13 @@ static enum bp_status transpose_extent_of(const struct bp_view *x, const struct 
     return BP_OK;
 }
 
-enum bp_status bp_infer_conv_transpose(struct bp_invocation *site)
+enum bp_status bp_infer_conv_transpose(struct bp_invocation *inv)
 {
-    const struct bp_conv_transpose_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0), *w = bp_invocation_in(site, 1);
-    struct bp_type *out = &site->out[0];
+    const struct bp_conv_transpose_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0), *w = bp_invocation_in(inv, 1);
+    struct bp_type *out = &inv->out[0];
 
-    TRY(check_shapes(x, w, bp_invocation_in(site, 2), a->groups));
+    TRY(check_shapes(x, w, bp_invocation_in(inv, 2), a->groups));
     TRY(check_unused(a, x->rank - 2u));
     out->rank = x->rank;
     out->shape[0] = x->shape[0];

@@ -93,21 +93,21 @@ static const struct listed_case moves[] = {
 
 /* Adds the cases of `moves`. A value of pad that is not finite is equal in all float types; an
  * integer type cannot hold a fraction. */
-void cases_shape_move(struct case_maker *maker)
+void cases_shape_move(struct case_builder *builder)
 {
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
 
     for (int i = 0; i < COUNT(moves); i++)
-        for (int form = 0; form < 3 && case_is(maker, moves[i].op); form++) {
+        for (int form = 0; form < 3 && case_is(builder, moves[i].op); form++) {
             const struct listed_case *line = &moves[i];
             struct kernel_case *made;
             if (form && (!line->quick || !listed_has_host(line))) continue;
-            made = listed_begin(maker, line);
+            made = listed_begin(builder, line);
             case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
             made->host = form == 1 ? BP_I64 : form == 2 ? BP_I32 : 0;
             if (isfinite(line->real[0]) && !listed_is_wide(line)) case_smooth(made, 2);
-            if (line->layouts) case_layouts(maker, made, line->variant, false);
-            else case_end(maker, made, "%s%s", line->variant, name[form]);
+            if (line->layouts) case_layouts(builder, made, line->variant, false);
+            else case_end(builder, made, "%s%s", line->variant, name[form]);
         }
 }
 
@@ -139,9 +139,9 @@ static const struct {
 };
 
 /* Adds the cases of strided_slice and its gradient. */
-void cases_strided_slice(struct case_maker *maker)
+void cases_strided_slice(struct case_builder *builder)
 {
-    bool grad = case_is(maker, "strided_slice_grad");
+    bool grad = case_is(builder, "strided_slice_grad");
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
     char shapes[96];
 
@@ -154,13 +154,13 @@ void cases_strided_slice(struct case_maker *maker)
             if (form == 2 && line.list[1].at[0] < INT32_MIN) continue;
             snprintf(shapes, sizeof shapes, "%s+%s", slices[i].result, line.shapes);
             if (grad) line.shapes = shapes;
-            made = listed_begin(maker, &line);
+            made = listed_begin(builder, &line);
             case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
             if (grad) made->in[1].data = DATA_UNREAD;
             made->host = form == 1 ? BP_I64 : form == 2 ? BP_I32 : 0;
             case_smooth(made, 2);
-            if (line.layouts) case_layouts(maker, made, line.variant, false);
-            else case_end(maker, made, "%s%s", line.variant, name[form]);
+            if (line.layouts) case_layouts(builder, made, line.variant, false);
+            else case_end(builder, made, "%s%s", line.variant, name[form]);
         }
 }
 
@@ -182,17 +182,17 @@ static const struct {
 };
 
 /* Adds the cases of tril and triu, whose attributes have one layout. */
-void cases_triangle(struct case_maker *maker)
+void cases_triangle(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(triangles); i++) {
-        struct kernel_case *made = case_begin(maker, triangles[i].shape);
+        struct kernel_case *made = case_begin(builder, triangles[i].shape);
         made->attrs.tril.diagonal = triangles[i].diagonal;
         case_data(made, i % 2 ? DATA_NONFINITE : DATA_PLAIN);
-        if (!case_is_float(maker)) case_data(made, DATA_PLAIN);
+        if (!case_is_float(builder)) case_data(made, DATA_PLAIN);
         case_smooth(made, 2);
         made->quick = triangles[i].quick;
-        if (triangles[i].layouts) case_layouts(maker, made, triangles[i].variant, true);
-        else case_end(maker, made, "%s", triangles[i].variant);
+        if (triangles[i].layouts) case_layouts(builder, made, triangles[i].variant, true);
+        else case_end(builder, made, "%s", triangles[i].variant);
     }
 }
 
@@ -219,15 +219,15 @@ static const struct listed_case diagonals[] = {
     {"", "planes", "5x5x5", .number = {0, 0}, .real = {3}, .layouts = true},
 };
 
-void cases_fill_diagonal(struct case_maker *maker)
+void cases_fill_diagonal(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(diagonals); i++) {
         const struct listed_case *line = &diagonals[i];
-        struct kernel_case *made = listed_begin(maker, line);
+        struct kernel_case *made = listed_begin(builder, line);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         if (isfinite(line->real[0])) case_smooth(made, 2);
-        if (line->layouts) case_layouts(maker, made, line->variant, true);
-        else case_end(maker, made, "%s", line->variant);
+        if (line->layouts) case_layouts(builder, made, line->variant, true);
+        else case_end(builder, made, "%s", line->variant);
     }
 }
 
@@ -253,14 +253,14 @@ static const struct {
 };
 
 /* Adds the cases of unfold and fold. */
-void cases_patches(struct case_maker *maker)
+void cases_patches(struct case_builder *builder)
 {
-    bool adds = case_is(maker, "fold");
+    bool adds = case_is(builder, "fold");
 
     for (int i = 0; i < COUNT(windows); i++) {
         const int64_t *n = windows[i].number;
-        struct kernel_case *image = case_begin(maker, windows[i].image), *made;
-        made = adds ? case_begin(maker, windows[i].columns) : image;
+        struct kernel_case *image = case_begin(builder, windows[i].image), *made;
+        made = adds ? case_begin(builder, windows[i].columns) : image;
         if (adds) {
             struct bp_fold_attrs *a = &made->attrs.fold;
             memcpy(a->image, &image->in[0].shape[2], sizeof a->image);
@@ -272,7 +272,7 @@ void cases_patches(struct case_maker *maker)
         if (i % 2) case_data(made, adds ? DATA_NONFINITE : DATA_SPECIAL);
         case_smooth(made, 2);
         made->quick = windows[i].quick;
-        if (windows[i].layouts) case_layouts(maker, made, windows[i].variant, false);
-        else case_end(maker, made, "%s", windows[i].variant);
+        if (windows[i].layouts) case_layouts(builder, made, windows[i].variant, false);
+        else case_end(builder, made, "%s", windows[i].variant);
     }
 }

@@ -105,27 +105,27 @@ static const struct listed_case views[] = {
 enum form { FORM_VIEW, FORM_GIVEN, FORM_HOST_I64, FORM_HOST_I32, FORMS };
 static const char *const form_name[] = {"", ".given", ".host-i64", ".host-i32"};
 
-static void axes_cases_view(struct case_maker *maker, const struct listed_case *line,
+static void axes_cases_view(struct case_builder *builder, const struct listed_case *line,
                             enum form form)
 {
-    struct kernel_case *made = listed_begin(maker, line);
+    struct kernel_case *made = listed_begin(builder, line);
 
     made->given = form == FORM_GIVEN;
     made->host = form == FORM_HOST_I64 ? BP_I64 : form == FORM_HOST_I32 ? BP_I32 : 0;
     if (made->n_in > 1) made->in[1].data = DATA_UNREAD;
     if (form == FORM_VIEW) case_smooth(made, 2);
-    made->may_copy = case_is(maker, "flatten");
-    if (line->layouts && form == FORM_VIEW) case_layouts(maker, made, line->variant, false);
-    else case_end(maker, made, "%s%s", line->variant, form_name[form]);
+    made->may_copy = case_is(builder, "flatten");
+    if (line->layouts && form == FORM_VIEW) case_layouts(builder, made, line->variant, false);
+    else case_end(builder, made, "%s%s", line->variant, form_name[form]);
 }
 
-void cases_shape_view(struct case_maker *maker)
+void cases_shape_view(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(views); i++)
-        for (int form = 0; form < FORMS && case_is(maker, views[i].op); form++)
-            if (listed_repeats(maker, &views[i])) break;
+        for (int form = 0; form < FORMS && case_is(builder, views[i].op); form++)
+            if (listed_repeats(builder, &views[i])) break;
             else if (form < FORM_HOST_I64 || (listed_has_host(&views[i]) && !views[i].layouts))
-                axes_cases_view(maker, &views[i], (enum form)form);
+                axes_cases_view(builder, &views[i], (enum form)form);
 }
 
 static const struct listed_case unstacks[] = {
@@ -139,10 +139,10 @@ static const struct listed_case unstacks[] = {
     {"unstack", "planes", "5x2x7", .number = {1}, .layouts = true},
 };
 
-static void axes_cases_slice(struct case_maker *maker, const struct listed_case *line, int part,
+static void axes_cases_slice(struct case_builder *builder, const struct listed_case *line, int part,
                              int n, bool given)
 {
-    struct kernel_case *made = listed_begin(maker, line);
+    struct kernel_case *made = listed_begin(builder, line);
     char variant[48];
 
     made->n_out = n;
@@ -150,21 +150,21 @@ static void axes_cases_slice(struct case_maker *maker, const struct listed_case 
     made->given = given;
     if (!part && !given) case_smooth(made, 2); /* the parts are one call: one case is enough */
     snprintf(variant, sizeof variant, "%s.part%d", line->variant, part);
-    if (line->layouts && !given) case_layouts(maker, made, variant, false);
-    else case_end(maker, made, "%s%s", variant, given ? ".given" : "");
+    if (line->layouts && !given) case_layouts(builder, made, variant, false);
+    else case_end(builder, made, "%s%s", variant, given ? ".given" : "");
 }
 
-void cases_unstack(struct case_maker *maker)
+void cases_unstack(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(unstacks); i++) {
-        if (listed_repeats(maker, &unstacks[i])) continue;
-        struct kernel_case *made = listed_begin(maker, &unstacks[i]);
+        if (listed_repeats(builder, &unstacks[i])) continue;
+        struct kernel_case *made = listed_begin(builder, &unstacks[i]);
         int64_t axis = unstacks[i].number[0];
         int n = (int)made->in[0].shape[axis < 0 ? axis + made->in[0].rank : axis];
         free(made);
         for (int part = 0; part < n; part++)
             for (int given = 0; given < 2; given++)
-                axes_cases_slice(maker, &unstacks[i], part, n, given);
+                axes_cases_slice(builder, &unstacks[i], part, n, given);
     }
 }
 
@@ -183,14 +183,14 @@ static const struct listed_case stacks[] = {
     {"stack", "planes", "5x6x7+5x6x7", .number = {1}, .layouts = true},
 };
 
-void cases_stack(struct case_maker *maker)
+void cases_stack(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(stacks); i++) {
-        struct kernel_case *made = listed_begin(maker, &stacks[i]);
+        struct kernel_case *made = listed_begin(builder, &stacks[i]);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         case_smooth(made, 2);
-        if (stacks[i].layouts) case_layouts(maker, made, stacks[i].variant, false);
-        else case_end(maker, made, "%s", stacks[i].variant);
+        if (stacks[i].layouts) case_layouts(builder, made, stacks[i].variant, false);
+        else case_end(builder, made, "%s", stacks[i].variant);
     }
 }
 
@@ -277,16 +277,16 @@ static const struct listed_case more[] = {
     {"temporal_shift", "layouts", "6x5x3x4", .number = {3, 0}, .real = {0.25}, .layouts = true},
 };
 
-void cases_shape_more(struct case_maker *maker)
+void cases_shape_more(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(more); i++) {
         struct kernel_case *made;
-        if (!case_is(maker, more[i].op) || listed_repeats(maker, &more[i])) continue;
-        made = listed_begin(maker, &more[i]);
+        if (!case_is(builder, more[i].op) || listed_repeats(builder, &more[i])) continue;
+        made = listed_begin(builder, &more[i]);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         if (!listed_is_wide(&more[i])) case_smooth(made, 2);
-        if (more[i].layouts) case_layouts(maker, made, more[i].variant, false);
-        else case_end(maker, made, "%s", more[i].variant);
+        if (more[i].layouts) case_layouts(builder, made, more[i].variant, false);
+        else case_end(builder, made, "%s", more[i].variant);
     }
 }
 
@@ -313,35 +313,35 @@ static const struct listed_case grids[] = {
     {"meshgrid", "lines", "5+7", .number = {1}, .layouts = true},
 };
 
-void cases_grids(struct case_maker *maker)
+void cases_grids(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(grids); i++)
         for (int part = 0, n = 1; part < n; part++) {
             struct kernel_case *made;
             char variant[48];
-            if (!case_is(maker, grids[i].op) || listed_repeats(maker, &grids[i])) continue;
-            made = listed_begin(maker, &grids[i]);
+            if (!case_is(builder, grids[i].op) || listed_repeats(builder, &grids[i])) continue;
+            made = listed_begin(builder, &grids[i]);
             n = made->n_out = made->n_in;
             made->part = part;
             case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
             if (!part && !listed_is_wide(&grids[i])) case_smooth(made, 2); /* one call for all */
             snprintf(variant, sizeof variant, "%s.part%d", grids[i].variant, part);
-            if (grids[i].layouts) case_layouts(maker, made, variant, false);
-            else case_end(maker, made, "%s", variant);
+            if (grids[i].layouts) case_layouts(builder, made, variant, false);
+            else case_end(builder, made, "%s", variant);
         }
 }
 
 /* Adds the cases of shape, numel and is_empty, which do not read the elements of x. */
-void cases_shape_facts(struct case_maker *maker)
+void cases_shape_facts(struct case_builder *builder)
 {
     static const char *const shapes[] = {"scalar", "0", "7", "3x5", "3x0x2", "1x2x1x2x1x2x1x3",
                                          "257x129"};
 
     for (int i = 0; i < COUNT(shapes); i++) {
-        struct kernel_case *made = case_begin(maker, shapes[i]);
+        struct kernel_case *made = case_begin(builder, shapes[i]);
         case_data(made, DATA_UNREAD);
         made->quick = i < 3;
-        if (i == 3) case_layouts(maker, made, "matrix", false);
-        else case_end(maker, made, "asked");
+        if (i == 3) case_layouts(builder, made, "matrix", false);
+        else case_end(builder, made, "asked");
     }
 }

@@ -15,7 +15,7 @@ cases_fn cases_reshape, cases_transpose, cases_slice, cases_split, cases_expand,
 /* Adds a case in one form: as a view; copied into a preallocated output; with the attributes as
  * tensors. The family begins the case anew for each form. */
 enum form { FORM_VIEW, FORM_GIVEN, FORM_HOST_I64, FORM_HOST_I32, FORMS };
-static void take_form(const struct case_maker *maker, struct kernel_case *made, enum form form,
+static void take_form(const struct case_builder *builder, struct kernel_case *made, enum form form,
                       const char *variant)
 {
     static const char *const name[] = {"", ".given", ".host-i64", ".host-i32"};
@@ -23,10 +23,10 @@ static void take_form(const struct case_maker *maker, struct kernel_case *made, 
     made->given = form == FORM_GIVEN;
     made->host = form == FORM_HOST_I64 ? BP_I64 : form == FORM_HOST_I32 ? BP_I32 : 0;
     if (!made->part) case_smooth(made, 2); /* the parts are one call: one case is enough */
-    case_end(maker, made, "%s%s", variant, name[form]);
+    case_end(builder, made, "%s%s", variant, name[form]);
 }
 
-void cases_slice(struct case_maker *maker)
+void cases_slice(struct case_builder *builder)
 {
     for (int i = 0; i < CASE_SLICES; i++)
         for (int form = 0; form < FORMS; form++) {
@@ -34,12 +34,12 @@ void cases_slice(struct case_maker *maker)
             struct kernel_case *made;
             bool wide = s->n && (s->ends[0] > INT32_MAX);
             if ((form == FORM_HOST_I32 && wide) || (form >= FORM_HOST_I64 && !s->n)) continue;
-            made = case_begin(maker, s->shape);
+            made = case_begin(builder, s->shape);
             case_slice_attrs(made, s);
             case_smooth(made, 2);
             made->quick = s->quick;
-            if (s->layouts && form == FORM_VIEW) case_layouts(maker, made, s->variant, false);
-            else take_form(maker, made, (enum form)form, s->variant);
+            if (s->layouts && form == FORM_VIEW) case_layouts(builder, made, s->variant, false);
+            else take_form(builder, made, (enum form)form, s->variant);
         }
 }
 
@@ -79,33 +79,33 @@ static const struct listed_view {
 };
 
 /* Adds cases of reshape or expand, which have the same attributes. */
-static void cases_listed(struct case_maker *maker, const struct listed_view *v, size_t n,
+static void cases_listed(struct case_builder *builder, const struct listed_view *v, size_t n,
                          bool may_copy)
 {
     for (size_t i = 0; i < n; i++)
         for (int form = 0; form < FORMS; form++) {
             struct kernel_case *made;
             if (form >= FORM_HOST_I64 && (v[i].layouts || !v[i].n)) continue;
-            made = case_begin(maker, v[i].shape);
+            made = case_begin(builder, v[i].shape);
             made->attrs.reshape.shape = case_dims(made, 0, v[i].n, v[i].list);
             made->quick = v[i].quick;
             if (!v[i].layouts || form != FORM_VIEW) {
-                take_form(maker, made, (enum form)form, v[i].variant);
+                take_form(builder, made, (enum form)form, v[i].variant);
                 continue;
             }
             made->may_copy = may_copy;
-            case_layouts(maker, made, v[i].variant, false);
+            case_layouts(builder, made, v[i].variant, false);
         }
 }
 
-void cases_reshape(struct case_maker *maker)
+void cases_reshape(struct case_builder *builder)
 {
-    cases_listed(maker, reshapes, sizeof reshapes / sizeof *reshapes, true);
+    cases_listed(builder, reshapes, sizeof reshapes / sizeof *reshapes, true);
 }
 
-void cases_expand(struct case_maker *maker)
+void cases_expand(struct case_builder *builder)
 {
-    cases_listed(maker, expands, sizeof expands / sizeof *expands, false);
+    cases_listed(builder, expands, sizeof expands / sizeof *expands, false);
 }
 
 static const struct listed_view turns[] = {
@@ -123,17 +123,17 @@ static const struct listed_view turns[] = {
     {"rank8", "1x2x1x2x1x2x1x3", 8, {7, 1, 2, 3, 0, 6, 5, 4}, false, false},
 };
 
-void cases_transpose(struct case_maker *maker)
+void cases_transpose(struct case_builder *builder)
 {
     for (size_t i = 0; i < sizeof turns / sizeof *turns; i++)
         for (int form = 0; form < FORM_HOST_I64; form++) {
-            struct kernel_case *made = case_begin(maker, turns[i].shape);
+            struct kernel_case *made = case_begin(builder, turns[i].shape);
             made->attrs.transpose.perm = case_dims(made, 0, turns[i].n, turns[i].list);
             case_smooth(made, 2);
             made->quick = turns[i].quick;
             if (turns[i].layouts && form == FORM_VIEW)
-                case_layouts(maker, made, turns[i].variant, false);
-            else take_form(maker, made, (enum form)form, turns[i].variant);
+                case_layouts(builder, made, turns[i].variant, false);
+            else take_form(builder, made, (enum form)form, turns[i].variant);
         }
 }
 
@@ -158,9 +158,9 @@ static const struct {
     {"long", "70001", 0, 0, 2, {1, 70000}, false, false},
 };
 
-static void cases_part(const struct case_maker *maker, size_t i, int part, enum form form)
+static void cases_part(const struct case_builder *builder, size_t i, int part, enum form form)
 {
-    struct kernel_case *made = case_begin(maker, splits[i].shape);
+    struct kernel_case *made = case_begin(builder, splits[i].shape);
     char variant[48];
 
     made->n_out = splits[i].n ? splits[i].n : (int)splits[i].sections;
@@ -170,46 +170,46 @@ static void cases_part(const struct case_maker *maker, size_t i, int part, enum 
     made->attrs.split.sizes = case_dims(made, 0, splits[i].n, splits[i].sizes);
     made->quick = splits[i].quick;
     snprintf(variant, sizeof variant, "%s.part%d", splits[i].variant, part);
-    if (splits[i].layouts && form == FORM_VIEW) case_layouts(maker, made, variant, false);
-    else take_form(maker, made, form, variant);
+    if (splits[i].layouts && form == FORM_VIEW) case_layouts(builder, made, variant, false);
+    else take_form(builder, made, form, variant);
 }
 
-void cases_split(struct case_maker *maker)
+void cases_split(struct case_builder *builder)
 {
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
         int n = splits[i].n ? splits[i].n : (int)splits[i].sections;
         int forms = splits[i].n ? FORMS : FORM_HOST_I64; /* sections cannot be passed as a tensor */
         for (int part = 0; part < n; part++)
             for (int form = 0; form < forms; form++)
-                cases_part(maker, i, part, (enum form)form);
+                cases_part(builder, i, part, (enum form)form);
     }
 }
 
-void cases_assign(struct case_maker *maker)
+void cases_assign(struct case_builder *builder)
 {
     struct kernel_case *made;
     char drawn[32];
 
     for (int i = 0; i < CASE_SHAPES; i++) {
-        made = case_begin(maker, case_shapes[i].shape);
+        made = case_begin(builder, case_shapes[i].shape);
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         case_smooth(made, 2);
         made->quick = case_shapes[i].quick;
-        case_end(maker, made, "%s", case_shapes[i].variant);
+        case_end(builder, made, "%s", case_shapes[i].variant);
     }
-    case_end(maker, case_begin(maker, case_drawn_shape(maker, drawn, sizeof drawn)), "drawn");
-    case_extents(maker, case_begin(maker, "1"), "sweep");
-    case_large(maker, case_begin(maker, "257"), "large");
+    case_end(builder, case_begin(builder, case_drawn_shape(builder, drawn, sizeof drawn)), "drawn");
+    case_extents(builder, case_begin(builder, "1"), "sweep");
+    case_large(builder, case_begin(builder, "257"), "large");
     for (int i = 0; i < 2; i++) {
-        made = case_begin(maker, "1031");
+        made = case_begin(builder, "1031");
         case_data(made, i ? DATA_RANGE : DATA_ZERO);
-        case_end(maker, made, i ? "range" : "zeros");
+        case_end(builder, made, i ? "range" : "zeros");
     }
-    made = case_begin(maker, "5x6x7");
-    case_layouts(maker, made, "rank3", true);
-    made = case_begin(maker, "257x129");
+    made = case_begin(builder, "5x6x7");
+    case_layouts(builder, made, "rank3", true);
+    made = case_begin(builder, "257x129");
     made->in[0].layout = LAYOUT_PERMUTED;
-    case_end(maker, made, "long.permuted0");
+    case_end(builder, made, "long.permuted0");
 }
 
 static const struct {
@@ -233,33 +233,33 @@ static const struct {
     {"rows", "129x257+129x31", 1, false},
 };
 
-void cases_concat(struct case_maker *maker)
+void cases_concat(struct case_builder *builder)
 {
-    int rows = (int)case_drawn(maker, 0, 1, 40), left = (int)case_drawn(maker, 1, 1, 500),
-        right = (int)case_drawn(maker, 2, 1, 500);
+    int rows = (int)case_drawn(builder, 0, 1, 40), left = (int)case_drawn(builder, 1, 1, 500),
+        right = (int)case_drawn(builder, 2, 1, 500);
     struct kernel_case *made;
     char drawn[64];
 
     for (size_t i = 0; i < sizeof joins / sizeof *joins; i++) {
-        made = case_begin(maker, joins[i].shapes);
+        made = case_begin(builder, joins[i].shapes);
         made->attrs.concat.axis = joins[i].axis;
         case_data(made, i % 2 ? DATA_SPECIAL : DATA_PLAIN);
         case_smooth(made, 2);
         made->quick = joins[i].quick;
-        case_end(maker, made, "%s", joins[i].variant);
+        case_end(builder, made, "%s", joins[i].variant);
     }
     snprintf(drawn, sizeof drawn, "%dx%d+%dx%d", rows, left, rows, right);
-    made = case_begin(maker, drawn);
+    made = case_begin(builder, drawn);
     made->attrs.concat.axis = 1;
-    case_end(maker, made, "drawn");
-    made = case_begin(maker, "3x1+2x1");
-    case_extents(maker, made, "sweep");
-    made = case_begin(maker, "5x6x7+5x2x7");
+    case_end(builder, made, "drawn");
+    made = case_begin(builder, "3x1+2x1");
+    case_extents(builder, made, "sweep");
+    made = case_begin(builder, "5x6x7+5x2x7");
     made->attrs.concat.axis = 1;
-    case_layouts(maker, made, "rank3", false);
+    case_layouts(builder, made, "rank3", false);
 }
 
-void cases_slice_grad(struct case_maker *maker)
+void cases_slice_grad(struct case_builder *builder)
 {
     char shapes[96];
 
@@ -267,13 +267,13 @@ void cases_slice_grad(struct case_maker *maker)
         const struct case_slice *s = &case_slices[i];
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s", s->result, s->shape);
-        made = case_begin(maker, shapes);
+        made = case_begin(builder, shapes);
         case_slice_attrs(made, s);
         made->in[0].data = DATA_SPECIAL;
         made->in[1].data = DATA_UNREAD;
         case_smooth(made, 2);
         made->quick = s->quick;
-        if (s->layouts) case_layouts(maker, made, s->variant, false);
-        else case_end(maker, made, "%s", s->variant);
+        if (s->layouts) case_layouts(builder, made, s->variant, false);
+        else case_end(builder, made, "%s", s->variant);
     }
 }

@@ -133,10 +133,10 @@ void ref_flip(const struct ref_array *in, const void *attrs, struct ref_array *o
     ref_copy_make(in, in->rank, in->shape, out);
     for (int64_t i = 0; i < out->count; i++, ref_next(in->rank, in->shape, at)) {
         for (int k = 0; k < in->rank; k++) {
-            bool turned = !a->axes.n;
+            bool transposed = !a->axes.n;
             for (int64_t n = 0; n < a->axes.n; n++)
-                turned = turned || ref_axis(a->axes.at[n], in->rank) == k;
-            from[k] = turned ? in->shape[k] - 1 - at[k] : at[k];
+                transposed = transposed || ref_axis(a->axes.at[n], in->rank) == k;
+            from[k] = transposed ? in->shape[k] - 1 - at[k] : at[k];
         }
         ref_array_copy(out, i, in, ref_index(in, in->rank, from));
     }

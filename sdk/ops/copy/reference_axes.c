@@ -89,7 +89,7 @@ void ref_crop(const struct ref_array *in, const void *attrs, struct ref_array *o
 }
 
 /* Permutes the axes: axis i of the result is axis order[i] of x. */
-static void ref_axes_turned(const struct ref_array *x, const int *order, struct ref_array *out)
+static void ref_axes_transposed(const struct ref_array *x, const int *order, struct ref_array *out)
 {
     int64_t shape[REF_RANK], at[REF_RANK] = {0}, from[REF_RANK];
 
@@ -107,7 +107,7 @@ void ref_swapaxes(const struct ref_array *in, const void *attrs, struct ref_arra
     int order[REF_RANK], p = ref_axis(a->axis0, in->rank), q = ref_axis(a->axis1, in->rank);
 
     for (int i = 0; i < in->rank; i++) order[i] = i == p ? q : i == q ? p : i;
-    ref_axes_turned(in, order, out);
+    ref_axes_transposed(in, order, out);
 }
 
 /* Starts with the axes that stay, and inserts each moved axis at its destination, the lowest
@@ -125,7 +125,7 @@ void ref_moveaxis(const struct ref_array *in, const void *attrs, struct ref_arra
             for (int i = n++; i > place; i--) order[i] = order[i - 1];
             order[place] = ref_axis(a->source.at[k], in->rank);
         }
-    ref_axes_turned(in, order, out);
+    ref_axes_transposed(in, order, out);
 }
 
 void ref_diagonal(const struct ref_array *in, const void *attrs, struct ref_array *out)

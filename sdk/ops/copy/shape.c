@@ -38,38 +38,38 @@ static int64_t steps_between(int64_t start, int64_t end, int64_t step, int64_t e
 
 /* Computes the shape of a slice. The attributes of strided_slice and of its gradient have one
  * layout. */
-static enum bp_status copy_sliced(const struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status copy_sliced(const struct bp_invocation *inv, const struct bp_view *x,
                                   struct bp_type *out)
 {
-    const struct bp_strided_slice_attrs *a = site->attrs;
+    const struct bp_strided_slice_attrs *a = inv->attrs;
     struct bp_shape_slices slices = {a->starts, a->ends, a->axes, a->steps};
     uint32_t axis[BP_RANK_MAX];
 
-    TRY(bp_shape_check_slices(site, &slices, x->rank, axis));
+    TRY(bp_shape_check_slices(inv, &slices, x->rank, axis));
     bp_shape_copy(out, x);
     for (int64_t i = 0; i < a->starts.n; i++) {
         int64_t step = a->steps.n ? a->steps.at[i] : 1, *extent = &out->shape[axis[i]];
         if (!step)
             return bp_error(BP_ERR_INVALID, "%s: steps[%" PRId64 "] is 0, expected another number",
-                            site->row->info.name, i);
+                            inv->row->info.name, i);
         *extent = steps_between(a->starts.at[i], a->ends.at[i], step, x->shape[axis[i]]);
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_strided_slice(struct bp_invocation *site)
+enum bp_status bp_infer_strided_slice(struct bp_invocation *inv)
 {
-    return copy_sliced(site, bp_invocation_in(site, 0), &site->out[0]);
+    return copy_sliced(inv, bp_invocation_in(inv, 0), &inv->out[0]);
 }
 
-enum bp_status bp_infer_strided_slice_grad(struct bp_invocation *site)
+enum bp_status bp_infer_strided_slice_grad(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(inv, 1);
     struct bp_type y;
 
-    TRY(copy_sliced(site, x, &y));
-    bp_shape_copy(&site->out[0], x);
-    return bp_shape_expect(site, 0, &y);
+    TRY(copy_sliced(inv, x, &y));
+    bp_shape_copy(&inv->out[0], x);
+    return bp_shape_expect(inv, 0, &y);
 }
 
 enum bp_status bp_grad_strided_slice(struct bp_grad *g)
@@ -82,11 +82,11 @@ enum bp_status bp_grad_strided_slice_grad(struct bp_grad *g)
     return copy_keep(g, BP_ROW_strided_slice, g->attrs, g->dy[0], NULL);
 }
 
-enum bp_status bp_infer_tile(struct bp_invocation *site)
+enum bp_status bp_infer_tile(struct bp_invocation *inv)
 {
-    const struct bp_tile_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
-    struct bp_type *out = &site->out[0];
+    const struct bp_tile_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
+    struct bp_type *out = &inv->out[0];
 
     if (a->repeats.n > BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
@@ -130,14 +130,14 @@ enum bp_status bp_grad_tile(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_flip(struct bp_invocation *site)
+enum bp_status bp_infer_flip(struct bp_invocation *inv)
 {
-    const struct bp_flip_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_flip_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axes;
 
-    bp_shape_copy(&site->out[0], x);
-    return bp_rule_axes(site, a->axes, x->rank, &axes);
+    bp_shape_copy(&inv->out[0], x);
+    return bp_rule_axes(inv, a->axes, x->rank, &axes);
 }
 
 enum bp_status bp_grad_flip(struct bp_grad *g)
@@ -145,10 +145,10 @@ enum bp_status bp_grad_flip(struct bp_grad *g)
     return copy_keep(g, BP_ROW_flip, g->attrs, g->dy[0], NULL);
 }
 
-enum bp_status bp_infer_roll(struct bp_invocation *site)
+enum bp_status bp_infer_roll(struct bp_invocation *inv)
 {
-    const struct bp_roll_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_roll_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     int64_t n = a->axes.n ? a->axes.n : 1;
     uint32_t axes;
 
@@ -157,8 +157,8 @@ enum bp_status bp_infer_roll(struct bp_invocation *site)
                         "roll: shifts has %" PRId64 " entries, expected %" PRId64
                         ": one for each of axes, or one without axes",
                         a->shifts.n, n);
-    bp_shape_copy(&site->out[0], x);
-    return bp_rule_axes(site, a->axes, x->rank, &axes);
+    bp_shape_copy(&inv->out[0], x);
+    return bp_rule_axes(inv, a->axes, x->rank, &axes);
 }
 
 enum bp_status bp_grad_roll(struct bp_grad *g)
@@ -178,15 +178,15 @@ enum bp_status bp_grad_roll(struct bp_grad *g)
     return copy_keep(g, BP_ROW_roll, &a, g->dy[0], NULL);
 }
 
-enum bp_status bp_infer_rot90(struct bp_invocation *site)
+enum bp_status bp_infer_rot90(struct bp_invocation *inv)
 {
-    const struct bp_rot90_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
-    struct bp_type *out = &site->out[0];
+    const struct bp_rot90_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
+    struct bp_type *out = &inv->out[0];
     uint32_t p, q;
 
-    TRY(bp_shape_axis(site, a->axis0, x->rank, &p));
-    TRY(bp_shape_axis(site, a->axis1, x->rank, &q));
+    TRY(bp_shape_axis(inv, a->axis0, x->rank, &p));
+    TRY(bp_shape_axis(inv, a->axis1, x->rank, &q));
     if (p == q)
         return bp_error(BP_ERR_INVALID, "rot90: axis0 and axis1 are both axis %u, expected two", p);
     bp_shape_copy(out, x);
@@ -215,20 +215,20 @@ enum bp_status bp_decompose_rot90(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_stack(struct bp_invocation *site)
+enum bp_status bp_infer_stack(struct bp_invocation *inv)
 {
-    const struct bp_stack_attrs *a = site->attrs;
-    const struct bp_view *x = site->n_in ? site->in[0] : NULL;
-    struct bp_type *out = &site->out[0];
+    const struct bp_stack_attrs *a = inv->attrs;
+    const struct bp_view *x = inv->n_in ? inv->in[0] : NULL;
+    struct bp_type *out = &inv->out[0];
     char p[BP_TYPE_TEXT], q[BP_TYPE_TEXT];
     uint32_t axis;
 
     if (!x) return bp_error(BP_ERR_INVALID, "stack: xs has no tensors, expected one or more");
     if (x->rank == BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID, "stack: xs have %u axes, expected fewer", x->rank);
-    TRY(bp_shape_axis(site, a->axis, x->rank + 1u, &axis));
-    for (uint32_t i = 1; i < site->n_in; i++) {
-        const struct bp_view *y = site->in[i];
+    TRY(bp_shape_axis(inv, a->axis, x->rank + 1u, &axis));
+    for (uint32_t i = 1; i < inv->n_in; i++) {
+        const struct bp_view *y = inv->in[i];
         if (y->rank == x->rank && !memcmp(y->shape, x->shape, x->rank * sizeof *x->shape)) continue;
         return bp_error(BP_ERR_INVALID, "stack: xs[0] is %s and xs[%u] is %s: expected one shape",
                         bp_type_text(x->dtype, x->rank, x->shape, p, sizeof p), i,
@@ -236,7 +236,7 @@ enum bp_status bp_infer_stack(struct bp_invocation *site)
     }
     out->rank = x->rank + 1u;
     for (uint32_t i = 0; i < out->rank; i++)
-        out->shape[i] = i < axis ? x->shape[i] : i == axis ? site->n_in : x->shape[i - 1];
+        out->shape[i] = i < axis ? x->shape[i] : i == axis ? inv->n_in : x->shape[i - 1];
     return BP_OK;
 }
 

@@ -7,69 +7,69 @@
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-enum bp_status bp_rule_reshaped(struct bp_invocation *site, uint32_t rank, const int64_t *shape)
+enum bp_status bp_rule_reshaped(struct bp_invocation *inv, uint32_t rank, const int64_t *shape)
 {
-    const char *name = site->row->info.name;
-    struct bp_extents from = bp_rule_extents(bp_invocation_in(site, 0)), to;
+    const char *name = inv->row->info.name;
+    struct bp_extents from = bp_rule_extents(bp_invocation_in(inv, 0)), to;
     enum bp_status status = bp_extents_reshape(name, &from, rank, shape, &to);
 
-    site->view_copies = status == BP_ERR_UNSUPPORTED;
-    if (site->view_copies) {
+    inv->view_copies = status == BP_ERR_UNSUPPORTED;
+    if (inv->view_copies) {
         bp_type_strides(from.rank, from.shape, from.stride);
         status = bp_extents_reshape(name, &from, rank, shape, &to);
     }
-    return status ? status : bp_rule_view(site, &to);
+    return status ? status : bp_rule_view(inv, &to);
 }
 
-enum bp_status bp_rule_axes(const struct bp_invocation *site, struct bp_dims list, uint32_t rank,
+enum bp_status bp_rule_axes(const struct bp_invocation *inv, struct bp_dims list, uint32_t rank,
                             uint32_t *out_axes)
 {
     uint32_t axes = 0, axis;
 
     for (int64_t i = 0; i < list.n; i++) {
-        TRY(bp_shape_axis(site, list.at[i], rank, &axis));
+        TRY(bp_shape_axis(inv, list.at[i], rank, &axis));
         if (axes >> axis & 1)
             return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice",
-                            site->row->info.name, axis);
+                            inv->row->info.name, axis);
         axes |= 1u << axis;
     }
     *out_axes = axes;
     return BP_OK;
 }
 
-static enum bp_status too_many_axes(const struct bp_invocation *site, int64_t rank)
+static enum bp_status too_many_axes(const struct bp_invocation *inv, int64_t rank)
 {
     return bp_error(BP_ERR_INVALID,
                     "%s: the result would have %" PRId64 " axes, at most %d are allowed",
-                    site->row->info.name, rank, BP_RANK_MAX);
+                    inv->row->info.name, rank, BP_RANK_MAX);
 }
 
-enum bp_status bp_infer_squeeze(struct bp_invocation *site)
+enum bp_status bp_infer_squeeze(struct bp_invocation *inv)
 {
-    const struct bp_squeeze_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_squeeze_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_extents to = {.rank = 0};
     uint32_t axes;
 
-    TRY(bp_rule_axes(site, a->axes, x->rank, &axes));
+    TRY(bp_rule_axes(inv, a->axes, x->rank, &axes));
     if (!a->axes.n) axes = ~0u;
     for (uint32_t i = 0; i < x->rank; i++) {
         if (axes >> i & 1 && x->shape[i] == 1) continue;
         to.shape[to.rank] = x->shape[i];
         to.stride[to.rank++] = x->stride[i];
     }
-    return bp_rule_view(site, &to);
+    return bp_rule_view(inv, &to);
 }
 
-enum bp_status bp_infer_unsqueeze(struct bp_invocation *site)
+enum bp_status bp_infer_unsqueeze(struct bp_invocation *inv)
 {
-    const struct bp_unsqueeze_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_unsqueeze_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_extents to = {.rank = 0};
     uint32_t axes, at = 0;
 
-    if (a->axes.n + x->rank > BP_RANK_MAX) return too_many_axes(site, a->axes.n + x->rank);
-    TRY(bp_rule_axes(site, a->axes, x->rank + (uint32_t)a->axes.n, &axes));
+    if (a->axes.n + x->rank > BP_RANK_MAX) return too_many_axes(inv, a->axes.n + x->rank);
+    TRY(bp_rule_axes(inv, a->axes, x->rank + (uint32_t)a->axes.n, &axes));
     for (uint32_t i = 0; i < x->rank + (uint32_t)a->axes.n; i++) {
         bool added = axes >> i & 1;
         to.shape[to.rank] = added ? 1 : x->shape[at];
@@ -79,20 +79,20 @@ enum bp_status bp_infer_unsqueeze(struct bp_invocation *site)
     /* The stride of an axis of extent 1 is never used; this value keeps a dense tensor dense. */
     for (uint32_t i = to.rank; i-- > 0;)
         if (axes >> i & 1) to.stride[i] = i + 1 < to.rank ? to.shape[i + 1] * to.stride[i + 1] : 1;
-    return bp_rule_view(site, &to);
+    return bp_rule_view(inv, &to);
 }
 
-enum bp_status bp_infer_atleast(struct bp_invocation *site)
+enum bp_status bp_infer_atleast(struct bp_invocation *inv)
 {
-    const struct bp_atleast_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_atleast_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_extents to = bp_rule_extents(x);
     uint32_t rank = (uint32_t)a->rank, added, front;
 
     if (a->rank < 1 || a->rank > 3)
         return bp_error(BP_ERR_INVALID, "atleast: attribute rank is %" PRId64 ", expected 1 to 3",
                         a->rank);
-    if (x->rank >= rank) return bp_rule_view(site, &to);
+    if (x->rank >= rank) return bp_rule_view(inv, &to);
     added = rank - x->rank;
     front = rank < 3 ? added : x->rank == 2 ? 0 : 1;
     for (uint32_t i = 0; i < rank; i++) {
@@ -101,19 +101,19 @@ enum bp_status bp_infer_atleast(struct bp_invocation *site)
         to.stride[i] = own ? x->stride[i - front] : 1;
     }
     to.rank = rank;
-    return bp_rule_view(site, &to);
+    return bp_rule_view(inv, &to);
 }
 
-enum bp_status bp_infer_flatten(struct bp_invocation *site)
+enum bp_status bp_infer_flatten(struct bp_invocation *inv)
 {
-    const struct bp_flatten_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_flatten_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     int64_t shape[BP_RANK_MAX];
     uint32_t start, stop, rank = 0;
 
-    if (!x->rank) return bp_rule_reshaped(site, 1, (int64_t[]){1});
-    TRY(bp_shape_axis(site, a->start_axis, x->rank, &start));
-    TRY(bp_shape_axis(site, a->stop_axis, x->rank, &stop));
+    if (!x->rank) return bp_rule_reshaped(inv, 1, (int64_t[]){1});
+    TRY(bp_shape_axis(inv, a->start_axis, x->rank, &start));
+    TRY(bp_shape_axis(inv, a->stop_axis, x->rank, &stop));
     if (start > stop)
         return bp_error(BP_ERR_INVALID,
                         "flatten: start_axis is %" PRId64 " and stop_axis %" PRId64
@@ -124,16 +124,16 @@ enum bp_status bp_infer_flatten(struct bp_invocation *site)
         else if (__builtin_mul_overflow(shape[rank - 1], x->shape[i], &shape[rank - 1]))
             return bp_error(BP_ERR_INVALID, "flatten: an extent would reach past 63 bits");
     }
-    return bp_rule_reshaped(site, rank, shape);
+    return bp_rule_reshaped(inv, rank, shape);
 }
 
-enum bp_status bp_infer_expand_as(struct bp_invocation *site)
+enum bp_status bp_infer_expand_as(struct bp_invocation *inv)
 {
-    struct bp_extents from = bp_rule_extents(bp_invocation_in(site, 0)), to;
-    const struct bp_view *like = bp_invocation_in(site, 1);
+    struct bp_extents from = bp_rule_extents(bp_invocation_in(inv, 0)), to;
+    const struct bp_view *like = bp_invocation_in(inv, 1);
 
     TRY(bp_extents_expand("expand_as", &from, like->rank, like->shape, &to));
-    return bp_rule_view(site, &to);
+    return bp_rule_view(inv, &to);
 }
 
 enum bp_status bp_grad_expand_as(struct bp_grad *g)
@@ -144,10 +144,10 @@ enum bp_status bp_grad_expand_as(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_crop(struct bp_invocation *site)
+enum bp_status bp_infer_crop(struct bp_invocation *inv)
 {
-    const struct bp_crop_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_crop_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_extents to = bp_rule_extents(x);
 
     if (a->shape.n != x->rank || (a->offsets.n && a->offsets.n != x->rank))
@@ -168,7 +168,7 @@ enum bp_status bp_infer_crop(struct bp_invocation *site)
     }
     for (uint32_t i = 0; i < x->rank; i++)
         if (!to.shape[i]) to.offset = 0; /* an empty view may start anywhere */
-    return bp_rule_view(site, &to);
+    return bp_rule_view(inv, &to);
 }
 
 enum bp_status bp_grad_crop(struct bp_grad *g)
@@ -188,20 +188,20 @@ enum bp_status bp_grad_crop(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_swapaxes(struct bp_invocation *site)
+enum bp_status bp_infer_swapaxes(struct bp_invocation *inv)
 {
-    const struct bp_swapaxes_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_swapaxes_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_extents to = bp_rule_extents(x);
     uint32_t p, q;
 
-    TRY(bp_shape_axis(site, a->axis0, x->rank, &p));
-    TRY(bp_shape_axis(site, a->axis1, x->rank, &q));
+    TRY(bp_shape_axis(inv, a->axis0, x->rank, &p));
+    TRY(bp_shape_axis(inv, a->axis1, x->rank, &q));
     to.shape[p] = x->shape[q];
     to.stride[p] = x->stride[q];
     to.shape[q] = x->shape[p];
     to.stride[q] = x->stride[p];
-    return bp_rule_view(site, &to);
+    return bp_rule_view(inv, &to);
 }
 
 enum bp_status bp_grad_swapaxes(struct bp_grad *g)
@@ -212,10 +212,10 @@ enum bp_status bp_grad_swapaxes(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_moveaxis(struct bp_invocation *site)
+enum bp_status bp_infer_moveaxis(struct bp_invocation *inv)
 {
-    const struct bp_moveaxis_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_moveaxis_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_extents to = {.rank = x->rank};
     uint32_t from[BP_RANK_MAX] = {0}, taken, placed, axis, next = 0;
 
@@ -224,11 +224,11 @@ enum bp_status bp_infer_moveaxis(struct bp_invocation *site)
                         "moveaxis: source has %" PRId64 " entries and destination %" PRId64
                         ", expected as many",
                         a->source.n, a->destination.n);
-    TRY(bp_rule_axes(site, a->source, x->rank, &taken));
-    TRY(bp_rule_axes(site, a->destination, x->rank, &placed));
+    TRY(bp_rule_axes(inv, a->source, x->rank, &taken));
+    TRY(bp_rule_axes(inv, a->destination, x->rank, &placed));
     for (int64_t i = 0; i < a->source.n; i++) {
-        TRY(bp_shape_axis(site, a->destination.at[i], x->rank, &axis));
-        TRY(bp_shape_axis(site, a->source.at[i], x->rank, &from[axis]));
+        TRY(bp_shape_axis(inv, a->destination.at[i], x->rank, &axis));
+        TRY(bp_shape_axis(inv, a->source.at[i], x->rank, &from[axis]));
     }
     for (uint32_t i = 0; i < x->rank; i++) { /* the other axes, in order */
         if (placed >> i & 1) continue;
@@ -239,7 +239,7 @@ enum bp_status bp_infer_moveaxis(struct bp_invocation *site)
         to.shape[i] = x->shape[from[i]];
         to.stride[i] = x->stride[from[i]];
     }
-    return bp_rule_view(site, &to);
+    return bp_rule_view(inv, &to);
 }
 
 enum bp_status bp_grad_moveaxis(struct bp_grad *g)
@@ -254,25 +254,25 @@ enum bp_status bp_grad_moveaxis(struct bp_grad *g)
 }
 
 /* Checks and returns two axes, which must differ. */
-static enum bp_status two_axes(const struct bp_invocation *site, int64_t axis0, int64_t axis1,
+static enum bp_status two_axes(const struct bp_invocation *inv, int64_t axis0, int64_t axis1,
                                uint32_t rank, uint32_t *p, uint32_t *q)
 {
-    TRY(bp_shape_axis(site, axis0, rank, p));
-    TRY(bp_shape_axis(site, axis1, rank, q));
+    TRY(bp_shape_axis(inv, axis0, rank, p));
+    TRY(bp_shape_axis(inv, axis1, rank, q));
     if (*p != *q) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: axis1 and axis2 are both axis %u, expected two",
-                    site->row->info.name, *p);
+                    inv->row->info.name, *p);
 }
 
-enum bp_status bp_infer_diagonal(struct bp_invocation *site)
+enum bp_status bp_infer_diagonal(struct bp_invocation *inv)
 {
-    const struct bp_diagonal_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_diagonal_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_extents to = {.rank = 0};
     int64_t rows, columns, n;
     uint32_t p, q;
 
-    TRY(two_axes(site, a->axis1, a->axis2, x->rank, &p, &q));
+    TRY(two_axes(inv, a->axis1, a->axis2, x->rank, &p, &q));
     for (uint32_t i = 0; i < x->rank; i++) {
         if (i == p || i == q) continue;
         to.shape[to.rank] = x->shape[i];
@@ -287,25 +287,25 @@ enum bp_status bp_infer_diagonal(struct bp_invocation *site)
     to.stride[to.rank++] = n > 1 ? x->stride[p] + x->stride[q] : 1;
     if (n && x->count)
         to.offset = a->offset < 0 ? -a->offset * x->stride[p] : a->offset * x->stride[q];
-    return bp_rule_view(site, &to);
+    return bp_rule_view(inv, &to);
 }
 
-enum bp_status bp_infer_unstack(struct bp_invocation *site)
+enum bp_status bp_infer_unstack(struct bp_invocation *inv)
 {
-    const struct bp_unstack_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_unstack_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
-    TRY(bp_invocation_count(site, x->shape[axis]));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
+    TRY(bp_invocation_count(inv, x->shape[axis]));
     for (uint32_t i = 0, at = 0; i < x->rank; i++)
-        if (i != axis) site->view_stride[at++] = x->stride[i];
+        if (i != axis) inv->view_stride[at++] = x->stride[i];
     for (int64_t n = 0; n < x->shape[axis]; n++) {
-        struct bp_type *out = &site->out[n];
+        struct bp_type *out = &inv->out[n];
         out->rank = 0;
         for (uint32_t i = 0; i < x->rank; i++)
             if (i != axis) out->shape[out->rank++] = x->shape[i];
-        site->view_offset[n] = x->count ? n * x->stride[axis] : 0;
+        inv->view_offset[n] = x->count ? n * x->stride[axis] : 0;
     }
     return BP_OK;
 }

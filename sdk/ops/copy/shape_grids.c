@@ -7,16 +7,16 @@
 #include <backplane/attrs.h>
 #include <inttypes.h>
 
-static enum bp_status no_tensors(const struct bp_invocation *site)
+static enum bp_status no_tensors(const struct bp_invocation *inv)
 {
     return bp_error(BP_ERR_INVALID, "%s: xs has no tensors, expected one or more",
-                    site->row->info.name);
+                    inv->row->info.name);
 }
 
-static enum bp_status grids_apart(const struct bp_invocation *site, uint32_t i,
+static enum bp_status grids_apart(const struct bp_invocation *inv, uint32_t i,
                                   const struct bp_type *all)
 {
-    const struct bp_view *x = site->in[i];
+    const struct bp_view *x = inv->in[i];
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
     return bp_error(BP_ERR_INVALID,
@@ -42,24 +42,24 @@ static bool grids_join(struct bp_type *all, const struct bp_view *x)
 }
 
 /* Gives every output this shape. */
-static enum bp_status give_all(struct bp_invocation *site, const struct bp_type *all)
+static enum bp_status give_all(struct bp_invocation *inv, const struct bp_type *all)
 {
-    TRY(bp_invocation_count(site, site->n_in));
-    for (uint32_t i = 0; i < site->n_in; i++) {
-        site->out[i].rank = all->rank;
-        memcpy(site->out[i].shape, all->shape, sizeof all->shape);
+    TRY(bp_invocation_count(inv, inv->n_in));
+    for (uint32_t i = 0; i < inv->n_in; i++) {
+        inv->out[i].rank = all->rank;
+        memcpy(inv->out[i].shape, all->shape, sizeof all->shape);
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_broadcast_tensors(struct bp_invocation *site)
+enum bp_status bp_infer_broadcast_tensors(struct bp_invocation *inv)
 {
     struct bp_type all = {.rank = 0};
 
-    if (!site->n_in) return no_tensors(site);
-    for (uint32_t i = 0; i < site->n_in; i++)
-        if (!grids_join(&all, site->in[i])) return grids_apart(site, i, &all);
-    return give_all(site, &all);
+    if (!inv->n_in) return no_tensors(inv);
+    for (uint32_t i = 0; i < inv->n_in; i++)
+        if (!grids_join(&all, inv->in[i])) return grids_apart(inv, i, &all);
+    return give_all(inv, &all);
 }
 
 enum bp_status bp_grad_broadcast_tensors(struct bp_grad *g)
@@ -81,23 +81,23 @@ static uint32_t axis_of(const struct bp_meshgrid_attrs *a, uint32_t i, uint32_t 
     return a->xy && n > 1 && i < 2 ? 1 - i : i;
 }
 
-enum bp_status bp_infer_meshgrid(struct bp_invocation *site)
+enum bp_status bp_infer_meshgrid(struct bp_invocation *inv)
 {
-    const struct bp_meshgrid_attrs *a = site->attrs;
-    struct bp_type all = {.rank = site->n_in};
+    const struct bp_meshgrid_attrs *a = inv->attrs;
+    struct bp_type all = {.rank = inv->n_in};
 
-    if (!site->n_in) return no_tensors(site);
-    if (site->n_in > BP_RANK_MAX)
+    if (!inv->n_in) return no_tensors(inv);
+    if (inv->n_in > BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID, "meshgrid: xs has %u tensors, expected at most %d",
-                        site->n_in, BP_RANK_MAX);
-    for (uint32_t i = 0; i < site->n_in; i++) {
-        const struct bp_view *x = site->in[i];
+                        inv->n_in, BP_RANK_MAX);
+    for (uint32_t i = 0; i < inv->n_in; i++) {
+        const struct bp_view *x = inv->in[i];
         if (x->rank > 1)
             return bp_error(BP_ERR_INVALID, "meshgrid: xs[%u] has %u axes, expected at most one", i,
                             x->rank);
-        all.shape[axis_of(a, i, site->n_in)] = x->count;
+        all.shape[axis_of(a, i, inv->n_in)] = x->count;
     }
-    return give_all(site, &all);
+    return give_all(inv, &all);
 }
 
 /* The gradient of each tensor is dy, summed over the other axes. */

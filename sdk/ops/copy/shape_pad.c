@@ -40,11 +40,11 @@ static enum bp_status check_border(const char *which, uint32_t axis, int64_t bor
                     which, axis, border, most, mode, n);
 }
 
-enum bp_status bp_infer_pad(struct bp_invocation *site)
+enum bp_status bp_infer_pad(struct bp_invocation *inv)
 {
-    const struct bp_pad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
-    struct bp_type *out = &site->out[0];
+    const struct bp_pad_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
+    struct bp_type *out = &inv->out[0];
 
     if ((a->before.n && a->before.n != x->rank) || (a->after.n && a->after.n != x->rank))
         return bp_error(BP_ERR_INVALID,

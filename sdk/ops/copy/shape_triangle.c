@@ -15,13 +15,13 @@ static enum bp_status triangle_keep(struct bp_grad *g, enum bp_row_number row, c
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_triangle(struct bp_invocation *site)
+enum bp_status bp_infer_triangle(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
-    bp_shape_copy(&site->out[0], x);
+    bp_shape_copy(&inv->out[0], x);
     if (x->rank >= 2) return BP_OK;
-    return bp_error(BP_ERR_INVALID, "%s: x has %u axes, expected two or more", site->row->info.name,
+    return bp_error(BP_ERR_INVALID, "%s: x has %u axes, expected two or more", inv->row->info.name,
                     x->rank);
 }
 
@@ -36,32 +36,32 @@ enum bp_status bp_grad_triu(struct bp_grad *g)
 }
 
 /* Sets *out_side to n plus the magnitude of the offset of a diagonal. */
-static enum bp_status triangle_side_of(const struct bp_invocation *site, int64_t n, int64_t offset,
+static enum bp_status triangle_side_of(const struct bp_invocation *inv, int64_t n, int64_t offset,
                                        int64_t *out_side)
 {
     if (offset != INT64_MIN && !__builtin_add_overflow(n, offset < 0 ? -offset : offset, out_side))
         return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: attribute offset is %" PRId64 ": the matrix has no size",
-                    site->row->info.name, offset);
+                    inv->row->info.name, offset);
 }
 
-enum bp_status bp_infer_diag_embed(struct bp_invocation *site)
+enum bp_status bp_infer_diag_embed(struct bp_invocation *inv)
 {
-    const struct bp_diag_embed_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
-    struct bp_type *out = &site->out[0];
+    const struct bp_diag_embed_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
+    struct bp_type *out = &inv->out[0];
     uint32_t p, q;
     int64_t side;
 
     if (!x->rank || x->rank == BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID, "diag_embed: x has %u axes, expected 1 to %d", x->rank,
                         BP_RANK_MAX - 1);
-    TRY(bp_shape_axis(site, a->axis1, x->rank + 1u, &p));
-    TRY(bp_shape_axis(site, a->axis2, x->rank + 1u, &q));
+    TRY(bp_shape_axis(inv, a->axis1, x->rank + 1u, &p));
+    TRY(bp_shape_axis(inv, a->axis2, x->rank + 1u, &q));
     if (p == q)
         return bp_error(BP_ERR_INVALID,
                         "diag_embed: axis1 and axis2 are both axis %u, expected two", p);
-    TRY(triangle_side_of(site, x->shape[x->rank - 1], a->offset, &side));
+    TRY(triangle_side_of(inv, x->shape[x->rank - 1], a->offset, &side));
     out->rank = x->rank + 1u;
     for (uint32_t i = 0, at = 0; i < out->rank; i++)
         out->shape[i] = i == p || i == q ? side : x->shape[at++];
@@ -97,16 +97,16 @@ enum bp_status bp_grad_diagonal(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_diag(struct bp_invocation *site)
+enum bp_status bp_infer_diag(struct bp_invocation *inv)
 {
-    const struct bp_diag_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
-    struct bp_type *out = &site->out[0];
+    const struct bp_diag_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
+    struct bp_type *out = &inv->out[0];
     int64_t rows, columns;
 
     if (x->rank == 1) {
         out->rank = 2;
-        TRY(triangle_side_of(site, x->shape[0], a->offset, &out->shape[0]));
+        TRY(triangle_side_of(inv, x->shape[0], a->offset, &out->shape[0]));
         out->shape[1] = out->shape[0];
         return BP_OK;
     }
@@ -136,15 +136,15 @@ enum bp_status bp_decompose_diag(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_fill_diagonal(struct bp_invocation *site)
+enum bp_status bp_infer_fill_diagonal(struct bp_invocation *inv)
 {
-    const struct bp_fill_diagonal_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_fill_diagonal_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     char text[BP_TYPE_TEXT];
     bool cube = true;
 
     for (uint32_t i = 1; i < x->rank; i++) cube &= x->shape[i] == x->shape[0];
-    bp_shape_copy(&site->out[0], x);
+    bp_shape_copy(&inv->out[0], x);
     if (x->rank == 2 || (x->rank > 2 && cube && !a->offset)) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "fill_diagonal: x is %s and offset %" PRId64

@@ -41,22 +41,22 @@ static const struct listed_case shapes[] = {
     {"full", "rank3", "-", {{3, {5, 3, 7}}}, .real = {7}, .layouts = true},
 };
 
-void cases_full(struct case_maker *maker)
+void cases_full(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 3; form++) {
             const struct listed_case *line = &shapes[i];
             struct kernel_case *made;
             if (form && (!line->quick || !line->list[0].n)) continue;
-            made = listed_begin(maker, line);
+            made = listed_begin(builder, line);
             host_form(made, form);
-            if (line->layouts) case_layouts(maker, made, line->variant, false);
-            else case_end(maker, made, "%s%s", line->variant, form_name[form]);
+            if (line->layouts) case_layouts(builder, made, line->variant, false);
+            else case_end(builder, made, "%s%s", line->variant, form_name[form]);
         }
 }
 
 /* Cases of full_like and fill. */
-void cases_full_like(struct case_maker *maker)
+void cases_full_like(struct case_builder *builder)
 {
     static const struct {
         const char *shape;
@@ -66,13 +66,13 @@ void cases_full_like(struct case_maker *maker)
                 {"5x6x7", 3},  {"129x257", 5}, {"1x2x1x3x1x2x1x3", 5}};
 
     for (int i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].shape);
+        struct kernel_case *made = case_begin(builder, some[i].shape);
         made->attrs.full_like.value = some[i].value; /* fill has it too */
         case_data(made, DATA_UNREAD);
         made->quick = i < 5;
-        if (maker->gradients && i == 4) made->gradient = 2;
-        if (i == 10) case_layouts(maker, made, "value", false);
-        else case_end(maker, made, "value%g", some[i].value);
+        if (builder->gradients && i == 4) made->gradient = 2;
+        if (i == 10) case_layouts(builder, made, "value", false);
+        else case_end(builder, made, "value%g", some[i].value);
     }
 }
 
@@ -92,16 +92,16 @@ static const struct listed_case eyes[] = {
     {"eye", "matrix", "-", .number = {13, 17, 1}, .layouts = true},
 };
 
-void cases_eye(struct case_maker *maker)
+void cases_eye(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(eyes); i++)
         for (int form = 0; form < 3; form++) {
             struct kernel_case *made;
             if (form && !eyes[i].quick) continue;
-            made = listed_begin(maker, &eyes[i]);
+            made = listed_begin(builder, &eyes[i]);
             host_form(made, form);
-            if (eyes[i].layouts) case_layouts(maker, made, eyes[i].variant, false);
-            else case_end(maker, made, "%s%s", eyes[i].variant, form_name[form]);
+            if (eyes[i].layouts) case_layouts(builder, made, eyes[i].variant, false);
+            else case_end(builder, made, "%s%s", eyes[i].variant, form_name[form]);
         }
 }
 
@@ -130,17 +130,17 @@ static const struct {
     {{"arange", "long", "-", .number = {-1}, .real = {0, 70001, 1}}, false},
 };
 
-void cases_arange(struct case_maker *maker)
+void cases_arange(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             const struct listed_case *line = &lines[i].line;
             struct kernel_case *made;
             if (form && line->number[0] != 7) continue;
-            if (lines[i].fraction && !case_is_float(maker)) continue;
-            made = listed_begin(maker, line);
+            if (lines[i].fraction && !case_is_float(builder)) continue;
+            made = listed_begin(builder, line);
             host_form(made, form);
-            case_end(maker, made, "%s%s", line->variant, form_name[form]);
+            case_end(builder, made, "%s%s", line->variant, form_name[form]);
         }
 }
 
@@ -160,7 +160,7 @@ static const struct listed_case spans[] = {
     {"", "long", "-", .number = {70001}, .real = {-0.5, 2}},
 };
 
-static void cases_spaced(struct case_maker *maker, int base)
+static void cases_spaced(struct case_builder *builder, int base)
 {
     static const double bases[] = {10, 2, 0.3, 1};
 
@@ -168,24 +168,24 @@ static void cases_spaced(struct case_maker *maker, int base)
         for (int form = 0; form < 3; form++) {
             struct kernel_case *made;
             if (form && !spans[i].quick) continue;
-            made = listed_begin(maker, &spans[i]);
+            made = listed_begin(builder, &spans[i]);
             if (base >= 0) made->attrs.logspace.base = bases[((int)i + base) % 4];
             host_form(made, form);
-            case_end(maker, made, "%s%s", spans[i].variant, form_name[form]);
+            case_end(builder, made, "%s%s", spans[i].variant, form_name[form]);
         }
 }
 
-void cases_linspace(struct case_maker *maker)
+void cases_linspace(struct case_builder *builder)
 {
-    cases_spaced(maker, -1);
+    cases_spaced(builder, -1);
 }
 
-void cases_logspace(struct case_maker *maker)
+void cases_logspace(struct case_builder *builder)
 {
-    cases_spaced(maker, 0);
+    cases_spaced(builder, 0);
 }
 
-void cases_triangle_indices(struct case_maker *maker)
+void cases_triangle_indices(struct case_builder *builder)
 {
     static const struct listed_case some[] = {
         {"", "square", "-", .number = {4, 4, 0}, .quick = true},
@@ -210,8 +210,8 @@ void cases_triangle_indices(struct case_maker *maker)
         for (int form = 0; form < 3; form++) {
             struct kernel_case *made;
             if (form && !some[i].quick) continue;
-            made = listed_begin(maker, &some[i]);
+            made = listed_begin(builder, &some[i]);
             host_form(made, form);
-            case_end(maker, made, "%s%s", some[i].variant, form_name[form]);
+            case_end(builder, made, "%s%s", some[i].variant, form_name[form]);
         }
 }

@@ -60,7 +60,8 @@ static uint32_t cross_entropy_cases_wide(uint32_t dtype)
 }
 
 /* Begins a case with x, labels, and a weight or none; grad: also with a gradient of the losses. */
-static struct kernel_case *of_lines(const struct case_maker *maker, int i, bool weight, bool grad)
+static struct kernel_case *of_lines(const struct case_builder *builder, int i, bool weight,
+                                    bool grad)
 {
     struct kernel_case *made;
     char shapes[160], classes[24];
@@ -68,9 +69,9 @@ static struct kernel_case *of_lines(const struct case_maker *maker, int i, bool 
     snprintf(classes, sizeof classes, weight ? "%lld" : "-", (long long)lines[i].n);
     snprintf(shapes, sizeof shapes, "%s+%s+%s%s%s", lines[i].x, lines[i].label,
              grad ? lines[i].label : "", grad ? "+" : "", classes);
-    made = case_begin(maker, shapes);
-    case_index(made, 1, maker->dtype[2], 0, lines[i].n);
-    if (grad) made->in[2].dtype = maker->dtype[1];
+    made = case_begin(builder, shapes);
+    case_index(made, 1, builder->dtype[2], 0, lines[i].n);
+    if (grad) made->in[2].dtype = builder->dtype[1];
     made->in[grad ? 3 : 2].data = DATA_POSITIVE;
     made->quick = lines[i].quick;
     return made;
@@ -86,15 +87,15 @@ static void set_label_loss(struct kernel_case *made, int i, int way, bool logits
     a->logits = logits;
 }
 
-static void cross_entropy_cases_end(const struct case_maker *maker, struct kernel_case *made,
+static void cross_entropy_cases_end(const struct case_builder *builder, struct kernel_case *made,
                                     bool grad, const char *variant)
 {
-    if (grad || maker->gradients) case_end(maker, made, "%s", variant);
-    else case_parts(maker, made, 2, variant);
+    if (grad || builder->gradients) case_end(builder, made, "%s", variant);
+    else case_parts(builder, made, 2, variant);
 }
 
 /* Adds cases with numbers whose exponentials overflow, and with some that are not finite. */
-static void label_data(struct case_maker *maker, bool grad)
+static void label_data(struct case_builder *builder, bool grad)
 {
     static const enum data data[] = {DATA_WIDE, DATA_LARGE, DATA_EXACT, DATA_NONFINITE,
                                      DATA_POSITIVE};
@@ -104,48 +105,49 @@ static void label_data(struct case_maker *maker, bool grad)
     for (int d = 0; d < COUNT(data); d++)
         for (int columns = 0; columns < 2; columns++) {
             int i = columns ? 9 : 3; /* lines "image" and "rows" */
-            struct kernel_case *made = of_lines(maker, i, false, grad);
+            struct kernel_case *made = of_lines(builder, i, false, grad);
             set_label_loss(made, i, 0, d % 2 == 0 || data[d] == DATA_NONFINITE);
             made->in[0].data = data[d];
             case_list(made, 1, COUNT(labels), labels);
             made->quick = d % 2;
-            cross_entropy_cases_end(maker, made, grad, name[d]);
+            cross_entropy_cases_end(builder, made, grad, name[d]);
         }
 }
 
 /* Adds the cases of label_loss and its gradient. */
-void cases_label_loss(struct case_maker *maker)
+void cases_label_loss(struct case_builder *builder)
 {
-    bool grad = case_is(maker, "label_loss_grad");
+    bool grad = case_is(builder, "label_loss_grad");
     char name[48];
 
-    if (maker->dtype[1] != cross_entropy_cases_wide(maker->dtype[0])) return; /* not supported */
+    if (builder->dtype[1] != cross_entropy_cases_wide(builder->dtype[0]))
+        return; /* not supported */
     for (int i = 0; i < N_LINES; i++)
         for (int way = 0; way < N_WAYS; way++) {
             bool logits = (i + way) % 3 != 0 || i == SMOOTH_ROWS;
             struct kernel_case *made;
             if (way != i % N_WAYS && (i < 3 || i > 4) && i != SMOOTH_COLUMNS) continue;
-            if (maker->dtype[2] == BP_I32 && i % 3) continue;
-            made = of_lines(maker, i, ways[way].weight, grad);
+            if (builder->dtype[2] == BP_I32 && i % 3) continue;
+            made = of_lines(builder, i, ways[way].weight, grad);
             set_label_loss(made, i, way, logits);
             if (i == SMOOTH_ROWS || i == SMOOTH_COLUMNS) case_smooth(made, 2);
             snprintf(name, sizeof name, "%s%s%s", lines[i].variant, ways[way].name,
                      logits ? "" : ".logs");
-            cross_entropy_cases_end(maker, made, grad, name);
+            cross_entropy_cases_end(builder, made, grad, name);
         }
-    label_data(maker, grad);
-    if (!maker->gradients) {
-        struct kernel_case *made = of_lines(maker, WITH_LAYOUTS, true, grad);
+    label_data(builder, grad);
+    if (!builder->gradients) {
+        struct kernel_case *made = of_lines(builder, WITH_LAYOUTS, true, grad);
         set_label_loss(made, WITH_LAYOUTS, 3, true);
-        case_layouts(maker, made, "layouts", false);
+        case_layouts(builder, made, "layouts", false);
     }
 }
 
-static struct kernel_case *cross_entropy_cases_reduced(const struct case_maker *maker, int i,
+static struct kernel_case *cross_entropy_cases_reduced(const struct case_builder *builder, int i,
                                                        int way, int reduction)
 {
-    bool logits = case_is(maker, "cross_entropy");
-    struct kernel_case *made = of_lines(maker, i, ways[way].weight, false);
+    bool logits = case_is(builder, "cross_entropy");
+    struct kernel_case *made = of_lines(builder, i, ways[way].weight, false);
 
     if (logits) {
         made->attrs.cross_entropy.reduction = reduction;
@@ -162,45 +164,46 @@ static struct kernel_case *cross_entropy_cases_reduced(const struct case_maker *
 }
 
 /* Adds the cases of cross_entropy and nll_loss. */
-void cases_cross_entropy(struct case_maker *maker)
+void cases_cross_entropy(struct case_builder *builder)
 {
     static const char *const reduction[] = {"none", "mean", "sum"};
     static const double ignored = -100;
-    bool logits = case_is(maker, "cross_entropy");
+    bool logits = case_is(builder, "cross_entropy");
     struct kernel_case *made;
     char name[48];
 
     for (int i = 0; i < N_LINES; i++)
         for (int r = 0; r < 3; r++) {
             int way = (i + r) % N_WAYS;
-            if (maker->dtype[2] == BP_I32 && i % 3) continue;
-            made = cross_entropy_cases_reduced(maker, i, way, r);
+            if (builder->dtype[2] == BP_I32 && i % 3) continue;
+            made = cross_entropy_cases_reduced(builder, i, way, r);
             if (i == SMOOTH_ROWS || i == SMOOTH_COLUMNS) case_smooth(made, 2);
             snprintf(name, sizeof name, "%s.%s%s", reduction[r], lines[i].variant, ways[way].name);
-            if (logits && r == i % 3 && !maker->gradients) case_parts(maker, made, 2, name);
-            else case_end(maker, made, "%s", name);
+            if (logits && r == i % 3 && !builder->gradients) case_parts(builder, made, 2, name);
+            else case_end(builder, made, "%s", name);
         }
     for (int r = 0; r < 3; r++) {
-        made = cross_entropy_cases_reduced(maker, 3, 0, r);
+        made = cross_entropy_cases_reduced(builder, 3, 0, r);
         case_list(made, 1, 1, &ignored);
-        case_end(maker, made, "%s.ignored", reduction[r]);
-        made = cross_entropy_cases_reduced(maker, 3, 0, r);
+        case_end(builder, made, "%s.ignored", reduction[r]);
+        made = cross_entropy_cases_reduced(builder, 3, 0, r);
         made->in[0].data = DATA_NONFINITE;
-        case_end(maker, made, "%s.nonfinite", reduction[r]);
+        case_end(builder, made, "%s.nonfinite", reduction[r]);
     }
-    case_layouts(maker, cross_entropy_cases_reduced(maker, WITH_LAYOUTS, 1, 0), "layouts", false);
+    case_layouts(builder, cross_entropy_cases_reduced(builder, WITH_LAYOUTS, 1, 0), "layouts",
+                 false);
 }
 
 /* Begins a case with a target for each number of x. */
-static struct kernel_case *cross_entropy_cases_soft(const struct case_maker *maker, int i, int way,
-                                                    int reduction)
+static struct kernel_case *cross_entropy_cases_soft(const struct case_builder *builder, int i,
+                                                    int way, int reduction)
 {
     struct kernel_case *made;
     char shapes[160], classes[24];
 
     snprintf(classes, sizeof classes, ways[way].weight ? "%lld" : "-", (long long)lines[i].n);
     snprintf(shapes, sizeof shapes, "%s+%s+%s", lines[i].x, lines[i].x, classes);
-    made = case_begin(maker, shapes);
+    made = case_begin(builder, shapes);
     made->in[1].data = lines[i].axis == 1 ? DATA_LOGIT : DATA_POSITIVE;
     made->in[2].data = DATA_POSITIVE;
     made->attrs.soft_cross_entropy.reduction = reduction;
@@ -210,7 +213,7 @@ static struct kernel_case *cross_entropy_cases_soft(const struct case_maker *mak
     return made;
 }
 
-void cases_soft_cross_entropy(struct case_maker *maker)
+void cases_soft_cross_entropy(struct case_builder *builder)
 {
     static const char *const reduction[] = {"none", "mean", "sum"};
     struct kernel_case *made;
@@ -218,17 +221,17 @@ void cases_soft_cross_entropy(struct case_maker *maker)
     for (int i = 0; i < N_LINES; i++)
         for (int r = 0; r < 3; r++) {
             int way = (i + r) % N_WAYS;
-            made = cross_entropy_cases_soft(maker, i, way, r);
+            made = cross_entropy_cases_soft(builder, i, way, r);
             if (i == SMOOTH_ROWS || i == SMOOTH_COLUMNS) case_smooth(made, 2);
-            case_end(maker, made, "%s.%s%s", reduction[r], lines[i].variant, ways[way].name);
+            case_end(builder, made, "%s.%s%s", reduction[r], lines[i].variant, ways[way].name);
         }
     for (int r = 0; r < 3; r++) {
-        made = cross_entropy_cases_soft(maker, 3, 0, r);
+        made = cross_entropy_cases_soft(builder, 3, 0, r);
         made->in[0].data = DATA_WIDE;
-        case_end(maker, made, "%s.wide", reduction[r]);
-        made = cross_entropy_cases_soft(maker, 3, 0, r);
+        case_end(builder, made, "%s.wide", reduction[r]);
+        made = cross_entropy_cases_soft(builder, 3, 0, r);
         made->in[0].data = DATA_NONFINITE;
-        case_end(maker, made, "%s.nonfinite", reduction[r]);
+        case_end(builder, made, "%s.nonfinite", reduction[r]);
     }
-    case_layouts(maker, cross_entropy_cases_soft(maker, WITH_LAYOUTS, 1, 0), "layouts", false);
+    case_layouts(builder, cross_entropy_cases_soft(builder, WITH_LAYOUTS, 1, 0), "layouts", false);
 }

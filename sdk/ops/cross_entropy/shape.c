@@ -68,87 +68,87 @@ static void cross_entropy_without(const struct bp_view *x, uint32_t axis, struct
 }
 
 /* Checks that input 1 has a label for each line of x, and that there is a weight for each class. */
-static enum bp_status check_lines(const struct bp_invocation *site, int64_t axis,
+static enum bp_status check_lines(const struct bp_invocation *inv, int64_t axis,
                                   uint32_t weight_port)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0), *label = bp_invocation_in(site, 1);
-    const struct bp_view *weight = bp_invocation_in(site, weight_port);
+    const struct bp_view *x = bp_invocation_in(inv, 0), *label = bp_invocation_in(inv, 1);
+    const struct bp_view *weight = bp_invocation_in(inv, weight_port);
     struct bp_type kept, cut, classes = {.rank = 1};
     uint32_t at;
 
-    TRY(bp_shape_axis(site, axis, x->rank, &at));
+    TRY(bp_shape_axis(inv, axis, x->rank, &at));
     classes.shape[0] = x->shape[at];
-    if (weight) TRY(bp_shape_expect(site, weight_port, &classes));
+    if (weight) TRY(bp_shape_expect(inv, weight_port, &classes));
     bp_shape_copy(&kept, x);
     kept.shape[at] = 1;
     cross_entropy_without(x, at, &cut);
-    return bp_shape_expect(site, 1, label->rank == x->rank ? &kept : &cut);
+    return bp_shape_expect(inv, 1, label->rank == x->rank ? &kept : &cut);
 }
 
-enum bp_status bp_infer_label_loss(struct bp_invocation *site)
+enum bp_status bp_infer_label_loss(struct bp_invocation *inv)
 {
-    const struct bp_label_loss_attrs *a = site->attrs;
+    const struct bp_label_loss_attrs *a = inv->attrs;
 
-    TRY(check_lines(site, a->axis, 2));
+    TRY(check_lines(inv, a->axis, 2));
     for (uint32_t i = 0; i < 2; i++) {
-        bp_shape_copy(&site->out[i], bp_invocation_in(site, 1));
-        site->out[i].dtype = cross_entropy_wide(bp_invocation_in(site, 0)->dtype);
+        bp_shape_copy(&inv->out[i], bp_invocation_in(inv, 1));
+        inv->out[i].dtype = cross_entropy_wide(bp_invocation_in(inv, 0)->dtype);
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_label_loss_grad(struct bp_invocation *site)
+enum bp_status bp_infer_label_loss_grad(struct bp_invocation *inv)
 {
-    const struct bp_label_loss_grad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0), *dloss = bp_invocation_in(site, 2);
+    const struct bp_label_loss_grad_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0), *dloss = bp_invocation_in(inv, 2);
     struct bp_type loss;
 
-    TRY(check_lines(site, a->axis, 3));
+    TRY(check_lines(inv, a->axis, 3));
     if (dloss->dtype != cross_entropy_wide(x->dtype))
         return bp_error(BP_ERR_INVALID,
                         "label_loss_grad: input dloss is %s, expected %s where x is %s",
                         bp_dtype_name(dloss->dtype), bp_dtype_name(cross_entropy_wide(x->dtype)),
                         bp_dtype_name(x->dtype));
-    bp_shape_copy(&loss, bp_invocation_in(site, 1));
-    bp_shape_copy(&site->out[0], x);
-    return bp_shape_expect(site, 2, &loss);
+    bp_shape_copy(&loss, bp_invocation_in(inv, 1));
+    bp_shape_copy(&inv->out[0], x);
+    return bp_shape_expect(inv, 2, &loss);
 }
 
-enum bp_status bp_infer_cross_entropy(struct bp_invocation *site)
+enum bp_status bp_infer_cross_entropy(struct bp_invocation *inv)
 {
-    const struct bp_cross_entropy_attrs *a = site->attrs;
+    const struct bp_cross_entropy_attrs *a = inv->attrs;
 
-    TRY(check_lines(site, a->axis, 2));
-    if (!a->reduction) bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
-    else site->out[0].rank = 0;
-    bp_shape_copy(&site->out[1], bp_invocation_in(site, 0));
+    TRY(check_lines(inv, a->axis, 2));
+    if (!a->reduction) bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 1));
+    else inv->out[0].rank = 0;
+    bp_shape_copy(&inv->out[1], bp_invocation_in(inv, 0));
     return BP_OK;
 }
 
-enum bp_status bp_infer_nll_loss(struct bp_invocation *site)
+enum bp_status bp_infer_nll_loss(struct bp_invocation *inv)
 {
-    const struct bp_nll_loss_attrs *a = site->attrs;
+    const struct bp_nll_loss_attrs *a = inv->attrs;
 
-    TRY(check_lines(site, a->axis, 2));
-    if (!a->reduction) bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
-    else site->out[0].rank = 0;
+    TRY(check_lines(inv, a->axis, 2));
+    if (!a->reduction) bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 1));
+    else inv->out[0].rank = 0;
     return BP_OK;
 }
 
-enum bp_status bp_infer_soft_cross_entropy(struct bp_invocation *site)
+enum bp_status bp_infer_soft_cross_entropy(struct bp_invocation *inv)
 {
-    const struct bp_soft_cross_entropy_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_soft_cross_entropy_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type same, classes = {.rank = 1};
     uint32_t at;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &at));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &at));
     bp_shape_copy(&same, x);
-    TRY(bp_shape_expect(site, 1, &same));
+    TRY(bp_shape_expect(inv, 1, &same));
     classes.shape[0] = x->shape[at];
-    if (bp_invocation_in(site, 2)) TRY(bp_shape_expect(site, 2, &classes));
-    cross_entropy_without(x, at, &site->out[0]);
-    if (a->reduction) site->out[0].rank = 0;
+    if (bp_invocation_in(inv, 2)) TRY(bp_shape_expect(inv, 2, &classes));
+    cross_entropy_without(x, at, &inv->out[0]);
+    if (a->reduction) inv->out[0].rank = 0;
     return BP_OK;
 }
 

@@ -13,57 +13,57 @@ static uint32_t ctc_wide(uint32_t dtype)
 }
 
 /* Checks x (T N C), labels (N S) and lengths (N); sets lines to the type of N losses. */
-static enum bp_status ctc_check(const struct bp_invocation *site, int64_t blank,
+static enum bp_status ctc_check(const struct bp_invocation *inv, int64_t blank,
                                 struct bp_type *lines)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0), *label = bp_invocation_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(inv, 0), *label = bp_invocation_in(inv, 1);
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
     if (x->rank != 3 || label->rank != 2 || label->shape[0] != x->shape[1])
         return bp_error(
             BP_ERR_INVALID, "%s: x is %s and label is %s: expected T N C and N S, N the same",
-            site->row->info.name, bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a),
+            inv->row->info.name, bp_type_text(x->dtype, x->rank, x->shape, a, sizeof a),
             bp_type_text(label->dtype, label->rank, label->shape, b, sizeof b));
     if (blank < 0 || blank >= x->shape[2])
         return bp_error(BP_ERR_INVALID,
                         "%s: attribute blank is %" PRId64 ", expected 0 to %" PRId64,
-                        site->row->info.name, blank, x->shape[2] - 1);
+                        inv->row->info.name, blank, x->shape[2] - 1);
     *lines = (struct bp_type){.rank = 1, .shape = {x->shape[1]}};
-    TRY(bp_shape_expect(site, 2, lines));
-    return bp_shape_expect(site, 3, lines);
+    TRY(bp_shape_expect(inv, 2, lines));
+    return bp_shape_expect(inv, 3, lines);
 }
 
-enum bp_status bp_infer_ctc_lines(struct bp_invocation *site)
+enum bp_status bp_infer_ctc_lines(struct bp_invocation *inv)
 {
     struct bp_type lines;
 
-    TRY(ctc_check(site, ((struct bp_ctc_lines_attrs *)site->attrs)->blank, &lines));
-    lines.dtype = ctc_wide(bp_invocation_in(site, 0)->dtype);
-    site->out[0] = lines;
+    TRY(ctc_check(inv, ((struct bp_ctc_lines_attrs *)inv->attrs)->blank, &lines));
+    lines.dtype = ctc_wide(bp_invocation_in(inv, 0)->dtype);
+    inv->out[0] = lines;
     return BP_OK;
 }
 
-enum bp_status bp_infer_ctc_lines_grad(struct bp_invocation *site)
+enum bp_status bp_infer_ctc_lines_grad(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0), *dloss = bp_invocation_in(site, 4);
+    const struct bp_view *x = bp_invocation_in(inv, 0), *dloss = bp_invocation_in(inv, 4);
     struct bp_type lines;
 
-    TRY(ctc_check(site, ((struct bp_ctc_lines_grad_attrs *)site->attrs)->blank, &lines));
+    TRY(ctc_check(inv, ((struct bp_ctc_lines_grad_attrs *)inv->attrs)->blank, &lines));
     if (dloss->dtype != ctc_wide(x->dtype))
         return bp_error(BP_ERR_INVALID,
                         "ctc_lines_grad: input dloss is %s, expected %s where x is %s",
                         bp_dtype_name(dloss->dtype), bp_dtype_name(ctc_wide(x->dtype)),
                         bp_dtype_name(x->dtype));
-    bp_shape_copy(&site->out[0], x);
-    return bp_shape_expect(site, 4, &lines);
+    bp_shape_copy(&inv->out[0], x);
+    return bp_shape_expect(inv, 4, &lines);
 }
 
-enum bp_status bp_infer_ctc_loss(struct bp_invocation *site)
+enum bp_status bp_infer_ctc_loss(struct bp_invocation *inv)
 {
     struct bp_type lines;
 
-    TRY(ctc_check(site, ((struct bp_ctc_loss_attrs *)site->attrs)->blank, &lines));
-    return bp_loss_result(site, &lines, 2);
+    TRY(ctc_check(inv, ((struct bp_ctc_loss_attrs *)inv->attrs)->blank, &lines));
+    return bp_loss_result(inv, &lines, 2);
 }
 
 enum bp_status bp_decompose_ctc_loss(struct bp_decomposition *e)

@@ -29,11 +29,11 @@ static const double smooth[] = {-0.891, 0.15, -0.442, 0.427, 1.147, -0.818, -0.1
 static const double between[] = {-0.31, 0.15, -0.442, 0.427, 0.247, -0.118};
 static const double edges[] = {-1, 1, 0, 0.5, -0.5, 1.25, -1.25, 3, 0.25};
 
-static struct kernel_case *grid_sample_cases_begin(const struct case_maker *maker, size_t i,
+static struct kernel_case *grid_sample_cases_begin(const struct case_builder *builder, size_t i,
                                                    int mode, int padding, bool align)
 {
-    bool input = !strcmp(maker->op->name, "grid_sample_grad_input");
-    bool grid = !strcmp(maker->op->name, "grid_sample_grad_grid");
+    bool input = !strcmp(builder->op->name, "grid_sample_grad_input");
+    bool grid = !strcmp(builder->op->name, "grid_sample_grad_grid");
     char shapes[96];
     struct kernel_case *made;
     int at = grid ? 2 : 1;
@@ -43,22 +43,22 @@ static struct kernel_case *grid_sample_cases_begin(const struct case_maker *make
     else if (grid)
         snprintf(shapes, sizeof shapes, "%s+%s+%s", images[i].y, images[i].x, images[i].grid);
     else snprintf(shapes, sizeof shapes, "%s+%s", images[i].x, images[i].grid);
-    made = case_begin(maker, shapes);
+    made = case_begin(builder, shapes);
     made->in[at].data = images[i].data;
     made->attrs.grid_sample.mode = mode; /* the gradients have this layout */
     made->attrs.grid_sample.padding = padding;
     made->attrs.grid_sample.align_corners = align;
-    if (input && !maker->gradients) made->in[2].data = DATA_UNREAD;
+    if (input && !builder->gradients) made->in[2].data = DATA_UNREAD;
     made->quick = i < 3;
     return made;
 }
 
 /* Adds the cases of grid_sample and its gradients. */
-void cases_grid_sample(struct case_maker *maker)
+void cases_grid_sample(struct case_builder *builder)
 {
     static const char *const mode[] = {"linear", "nearest", "cubic"};
     static const char *const padding[] = {"zeros", "border", "reflection"};
-    bool to_grid = !strcmp(maker->op->name, "grid_sample_grad_grid");
+    bool to_grid = !strcmp(builder->op->name, "grid_sample_grad_grid");
     struct kernel_case *made;
     char name[64];
 
@@ -66,31 +66,31 @@ void cases_grid_sample(struct case_maker *maker)
         for (int how = 0; how < 18; how++) {
             int m = how % 3, p = how / 3 % 3;
             if (!images[i].small && (how + (int)i) % 4 && how != (int)i) continue;
-            if (images[i].small && maker->dtype[0] != BP_F64 && (how + i) % 3) continue;
-            made = grid_sample_cases_begin(maker, i, m, p, how >= 9);
+            if (images[i].small && builder->dtype[0] != BP_F64 && (how + i) % 3) continue;
+            made = grid_sample_cases_begin(builder, i, m, p, how >= 9);
             if (images[i].small) case_list(made, to_grid ? 2 : 1, 9, smooth);
             if (images[i].small && !to_grid) made->gradient = 1;
             snprintf(name, sizeof name, "%s.%s.%s%s", images[i].variant, mode[m], padding[p],
                      how >= 9 ? ".corners" : "");
-            if (images[i].layouts && how == (int)i) case_layouts(maker, made, name, false);
-            else case_end(maker, made, "%s", name);
+            if (images[i].layouts && how == (int)i) case_layouts(builder, made, name, false);
+            else case_end(builder, made, "%s", name);
         }
     /* Values that are not finite in x (or dy) are sampled where no weight is 0: it is undefined
      * whether 0 times infinity is added. In grid, NaN is a position far before x. */
     for (int how = 0; how < 18; how++) {
-        made = grid_sample_cases_begin(maker, 1, how % 3, how / 3 % 3, how >= 9);
+        made = grid_sample_cases_begin(builder, 1, how % 3, how / 3 % 3, how >= 9);
         made->in[to_grid ? 2 : 1].data = DATA_NONFINITE;
         if (how % 2) case_list(made, to_grid ? 2 : 1, COUNT(between), between);
         if (how % 2) made->in[to_grid].data = DATA_NONFINITE;
-        case_end(maker, made, "nonfinite.%s.%s%s", mode[how % 3], padding[how / 3 % 3],
+        case_end(builder, made, "nonfinite.%s.%s%s", mode[how % 3], padding[how / 3 % 3],
                  how >= 9 ? ".corners" : "");
     }
     /* Exactly at positions of elements of x, rounding decides from which side the slope is
      * taken. */
     for (int how = 0; how < 18 && !to_grid; how++) {
-        made = grid_sample_cases_begin(maker, how % 2 ? 3 : 2, how % 3, how / 3 % 3, how >= 9);
+        made = grid_sample_cases_begin(builder, how % 2 ? 3 : 2, how % 3, how / 3 % 3, how >= 9);
         case_list(made, 1, 9, edges);
-        case_end(maker, made, "edges.%s.%s%s", mode[how % 3], padding[how / 3 % 3],
+        case_end(builder, made, "edges.%s.%s%s", mode[how % 3], padding[how / 3 % 3],
                  how >= 9 ? ".corners" : "");
     }
 }
@@ -114,13 +114,13 @@ static const struct {
 };
 
 /* Adds the cases of affine_grid and its gradient. */
-void cases_affine_grid(struct case_maker *maker)
+void cases_affine_grid(struct case_builder *builder)
 {
-    bool grad = !strcmp(maker->op->name, "affine_grid_grad");
+    bool grad = !strcmp(builder->op->name, "affine_grid_grad");
 
     for (int i = 0; i < COUNT(affine); i++)
         for (int align = 0; align < 2; align++) {
-            struct kernel_case *made = case_begin(maker, grad ? affine[i].grid : affine[i].theta);
+            struct kernel_case *made = case_begin(builder, grad ? affine[i].grid : affine[i].theta);
             if (grad) {
                 made->attrs.affine_grid_grad.align_corners = align;
             } else {
@@ -132,7 +132,7 @@ void cases_affine_grid(struct case_maker *maker)
             if (i == 9) case_data(made, DATA_NONFINITE);
             if (affine[i].small) made->gradient = 2;
             made->quick = i < 3;
-            if (i == 8) case_layouts(maker, made, align ? "3d.corners" : "3d", false);
-            else case_end(maker, made, "%s%s", affine[i].variant, align ? ".corners" : "");
+            if (i == 8) case_layouts(builder, made, align ? "3d.corners" : "3d", false);
+            else case_end(builder, made, "%s%s", affine[i].variant, align ? ".corners" : "");
         }
 }

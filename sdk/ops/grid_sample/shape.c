@@ -24,10 +24,10 @@ enum bp_status bp_values_grid_sample(const void *attrs)
 }
 
 /* Computes the type of grid_sample(x, grid). */
-static enum bp_status grid_sample_forward(const struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status grid_sample_forward(const struct bp_invocation *inv, const struct bp_view *x,
                                           const struct bp_view *grid, struct bp_type *out)
 {
-    const char *op = site->row->info.name;
+    const char *op = inv->row->info.name;
 
     if (x->rank < 4 || x->rank > 5 || grid->rank != x->rank ||
         grid->shape[grid->rank - 1] != x->rank - 2 || grid->shape[0] != x->shape[0])
@@ -51,28 +51,28 @@ static enum bp_status grid_sample_forward(const struct bp_invocation *site, cons
     return BP_OK;
 }
 
-enum bp_status bp_infer_grid_sample(struct bp_invocation *site)
+enum bp_status bp_infer_grid_sample(struct bp_invocation *inv)
 {
-    return grid_sample_forward(site, bp_invocation_in(site, 0), bp_invocation_in(site, 1),
-                               &site->out[0]);
+    return grid_sample_forward(inv, bp_invocation_in(inv, 0), bp_invocation_in(inv, 1),
+                               &inv->out[0]);
 }
 
-enum bp_status bp_infer_sample_grad_input(struct bp_invocation *site)
+enum bp_status bp_infer_sample_grad_input(struct bp_invocation *inv)
 {
     struct bp_type y = {0};
 
-    TRY(grid_sample_forward(site, bp_invocation_in(site, 2), bp_invocation_in(site, 1), &y));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 2));
-    return bp_shape_expect(site, 0, &y);
+    TRY(grid_sample_forward(inv, bp_invocation_in(inv, 2), bp_invocation_in(inv, 1), &y));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 2));
+    return bp_shape_expect(inv, 0, &y);
 }
 
-enum bp_status bp_infer_sample_grad_grid(struct bp_invocation *site)
+enum bp_status bp_infer_sample_grad_grid(struct bp_invocation *inv)
 {
     struct bp_type y = {0};
 
-    TRY(grid_sample_forward(site, bp_invocation_in(site, 1), bp_invocation_in(site, 2), &y));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 2));
-    return bp_shape_expect(site, 0, &y);
+    TRY(grid_sample_forward(inv, bp_invocation_in(inv, 1), bp_invocation_in(inv, 2), &y));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 2));
+    return bp_shape_expect(inv, 0, &y);
 }
 
 enum bp_status bp_grad_grid_sample(struct bp_grad *g)
@@ -100,10 +100,10 @@ enum bp_status bp_grad_sample_grad_input(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_affine_grid(struct bp_invocation *site)
+enum bp_status bp_infer_affine_grid(struct bp_invocation *inv)
 {
-    const struct bp_affine_grid_attrs *a = site->attrs;
-    const struct bp_view *theta = bp_invocation_in(site, 0);
+    const struct bp_affine_grid_attrs *a = inv->attrs;
+    const struct bp_view *theta = bp_invocation_in(inv, 0);
     int64_t axes = a->sizes.n - 2;
 
     if (axes < 2 || axes > 3 || theta->rank != 3 || theta->shape[0] != a->sizes.at[0] ||
@@ -113,32 +113,32 @@ enum bp_status bp_infer_affine_grid(struct bp_invocation *site)
                         " entries, expected 4 or 5: N C and the spatial extents; theta has %u "
                         "axes, expected N, and 2 3 or 3 4",
                         a->sizes.n, theta->rank);
-    site->out[0].rank = (uint32_t)axes + 2;
-    site->out[0].shape[0] = a->sizes.at[0];
-    site->out[0].shape[axes + 1] = axes;
+    inv->out[0].rank = (uint32_t)axes + 2;
+    inv->out[0].shape[0] = a->sizes.at[0];
+    inv->out[0].shape[axes + 1] = axes;
     for (int64_t i = 0; i < axes; i++) {
         if (a->sizes.at[i + 2] < 0 || a->sizes.at[i + 2] > 1 << 30)
             return bp_error(BP_ERR_INVALID,
                             "affine_grid: sizes[%" PRId64 "] is %" PRId64 ", expected 0 to 2^30",
                             i + 2, a->sizes.at[i + 2]);
-        site->out[0].shape[i + 1] = a->sizes.at[i + 2];
+        inv->out[0].shape[i + 1] = a->sizes.at[i + 2];
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_affine_grid_grad(struct bp_invocation *site)
+enum bp_status bp_infer_affine_grid_grad(struct bp_invocation *inv)
 {
-    const struct bp_view *d = bp_invocation_in(site, 0);
+    const struct bp_view *d = bp_invocation_in(inv, 0);
 
     if (d->rank < 4 || d->rank > 5 || d->shape[d->rank - 1] != d->rank - 2)
         return bp_error(BP_ERR_INVALID,
                         "affine_grid_grad: dgrid has %u axes, expected 4 or 5: N, spatial axes, "
                         "and a coordinate for each of them",
                         d->rank);
-    site->out[0].rank = 3;
-    site->out[0].shape[0] = d->shape[0];
-    site->out[0].shape[1] = d->rank - 2;
-    site->out[0].shape[2] = d->rank - 1;
+    inv->out[0].rank = 3;
+    inv->out[0].shape[0] = d->shape[0];
+    inv->out[0].shape[1] = d->rank - 2;
+    inv->out[0].shape[2] = d->rank - 1;
     return BP_OK;
 }
 

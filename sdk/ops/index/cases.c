@@ -51,24 +51,24 @@ static const struct {
 enum { SMOOTH_GATHER = 4 };
 
 /* Adds the cases of gather and gather_grad. */
-void cases_gather(struct case_maker *maker)
+void cases_gather(struct case_builder *builder)
 {
-    bool grad = case_is(maker, "gather_grad");
+    bool grad = case_is(builder, "gather_grad");
     char shapes[96];
 
     for (int i = 0; i < COUNT(gathers); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? gathers[i].y : gathers[i].x,
                  gathers[i].index, grad ? "+" : "", grad ? gathers[i].x : "");
-        made = case_begin(maker, shapes);
+        made = case_begin(builder, shapes);
         made->attrs.gather.axis = gathers[i].axis; /* the gradient has this layout */
         if (grad) grad_data(made, i);
         else if (i % 2) made->in[0].data = DATA_SPECIAL;
-        case_index(made, 1, maker->dtype[2], -gathers[i].extent, gathers[i].extent);
+        case_index(made, 1, builder->dtype[2], -gathers[i].extent, gathers[i].extent);
         made->quick = gathers[i].quick;
         if (i == SMOOTH_GATHER) index_cases_mark(made);
-        if (i == 5) case_layouts(maker, made, gathers[i].variant, false);
-        else case_end(maker, made, "%s", gathers[i].variant);
+        if (i == 5) case_layouts(builder, made, gathers[i].variant, false);
+        else case_end(builder, made, "%s", gathers[i].variant);
     }
 }
 
@@ -80,32 +80,32 @@ static const struct {
     {"last", "2x3x16+33", -1, 16}, {"rank5", "2x3x5x2x3+7", 2, 5}, {"more", "4x65+31", -2, 4},
 };
 
-void cases_index_select(struct case_maker *maker)
+void cases_index_select(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(selects); i++) {
-        struct kernel_case *made = case_begin(maker, selects[i].shapes);
+        struct kernel_case *made = case_begin(builder, selects[i].shapes);
         made->attrs.index_select.axis = selects[i].axis;
-        case_index(made, 1, maker->dtype[2], -selects[i].extent, selects[i].extent);
+        case_index(made, 1, builder->dtype[2], -selects[i].extent, selects[i].extent);
         made->quick = i < 2;
         if (i == 2) made->gradient = 2;
-        if (i == 4) case_layouts(maker, made, selects[i].variant, false);
-        else case_end(maker, made, "%s", selects[i].variant);
+        if (i == 4) case_layouts(builder, made, selects[i].variant, false);
+        else case_end(builder, made, "%s", selects[i].variant);
     }
 }
 
-void cases_index_sample(struct case_maker *maker)
+void cases_index_sample(struct case_builder *builder)
 {
     static const char *const shapes[] = {"0x3+0x2", "3x4+3x0", "1x1+1x1", "3x4+3x5", "5x17+5x16",
                                          "129x31+129x65"};
     static const int64_t extent[] = {3, 4, 1, 4, 17, 31};
 
     for (int i = 0; i < COUNT(shapes); i++) {
-        struct kernel_case *made = case_begin(maker, shapes[i]);
-        case_index(made, 1, maker->dtype[2], -extent[i], extent[i]);
+        struct kernel_case *made = case_begin(builder, shapes[i]);
+        case_index(made, 1, builder->dtype[2], -extent[i], extent[i]);
         made->quick = i % 2;
         if (i == 3) made->gradient = 2;
-        if (i == 4) case_layouts(maker, made, "rows", false);
-        else case_end(maker, made, "rows");
+        if (i == 4) case_layouts(builder, made, "rows", false);
+        else case_end(builder, made, "rows");
     }
 }
 
@@ -129,23 +129,23 @@ static const struct {
 };
 
 /* Adds the cases of gather_nd and its gradient. */
-void cases_gather_nd(struct case_maker *maker)
+void cases_gather_nd(struct case_builder *builder)
 {
-    bool grad = case_is(maker, "gather_nd_grad");
+    bool grad = case_is(builder, "gather_nd_grad");
     char shapes[96];
 
     for (int i = 0; i < COUNT(named); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? named[i].y : named[i].x, named[i].index,
                  grad ? "+" : "", grad ? named[i].x : "");
-        made = case_begin(maker, shapes);
+        made = case_begin(builder, shapes);
         made->attrs.gather_nd.batch_dims = named[i].batch; /* the gradient has this layout */
         if (grad) grad_data(made, i);
-        case_index(made, 1, maker->dtype[2], -named[i].extent, named[i].extent);
+        case_index(made, 1, builder->dtype[2], -named[i].extent, named[i].extent);
         made->quick = named[i].quick;
         if (i == 4 || i == 7) index_cases_mark(made);
-        if (i == 5) case_layouts(maker, made, named[i].variant, false);
-        else case_end(maker, made, "%s", named[i].variant);
+        if (i == 5) case_layouts(builder, made, named[i].variant, false);
+        else case_end(builder, made, "%s", named[i].variant);
     }
 }
 
@@ -169,23 +169,23 @@ static const struct {
 };
 
 /* Adds the cases of take_along_axis and its gradient. */
-void cases_take_along_axis(struct case_maker *maker)
+void cases_take_along_axis(struct case_builder *builder)
 {
-    bool grad = case_is(maker, "take_along_axis_grad");
+    bool grad = case_is(builder, "take_along_axis_grad");
     char shapes[96];
 
     for (int i = 0; i < COUNT(along); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? along[i].index : along[i].x,
                  along[i].index, grad ? "+" : "", grad ? along[i].x : "");
-        made = case_begin(maker, shapes);
+        made = case_begin(builder, shapes);
         made->attrs.take_along_axis.axis = along[i].axis; /* the gradient has this layout */
         if (grad) grad_data(made, i);
-        case_index(made, 1, maker->dtype[2], -along[i].extent, along[i].extent);
+        case_index(made, 1, builder->dtype[2], -along[i].extent, along[i].extent);
         made->quick = along[i].quick;
         if (i == 2 || i == 4) index_cases_mark(made);
-        if (i == 5) case_layouts(maker, made, along[i].variant, false);
-        else case_end(maker, made, "%s", along[i].variant);
+        if (i == 5) case_layouts(builder, made, along[i].variant, false);
+        else case_end(builder, made, "%s", along[i].variant);
     }
 }
 
@@ -200,23 +200,23 @@ static const struct {
 };
 
 /* Adds the cases of embedding and its gradient. */
-void cases_embedding(struct case_maker *maker)
+void cases_embedding(struct case_builder *builder)
 {
-    bool grad = case_is(maker, "embedding_grad");
+    bool grad = case_is(builder, "embedding_grad");
     char shapes[96];
 
     for (int i = 0; i < COUNT(lookups); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s%s%s", grad ? lookups[i].y : lookups[i].weight,
                  lookups[i].ids, grad ? "+" : "", grad ? lookups[i].weight : "");
-        made = case_begin(maker, shapes);
+        made = case_begin(builder, shapes);
         made->attrs.embedding.padding_idx = lookups[i].padding; /* the gradient has this layout */
         if (grad) grad_data(made, i);
-        case_index(made, 1, maker->dtype[2], 0, lookups[i].extent);
+        case_index(made, 1, builder->dtype[2], 0, lookups[i].extent);
         made->quick = i % 2;
         if (i == 2 || i == 4) index_cases_mark(made);
-        if (i == 5) case_layouts(maker, made, lookups[i].variant, false);
-        else case_end(maker, made, "%s", lookups[i].variant);
+        if (i == 5) case_layouts(builder, made, lookups[i].variant, false);
+        else case_end(builder, made, "%s", lookups[i].variant);
     }
 }
 
@@ -241,26 +241,26 @@ static const struct {
     {"long", "1031", 17, -1, 0, 17, 1, 0, false, 0},
 };
 
-void cases_one_hot(struct case_maker *maker)
+void cases_one_hot(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(hots); i++) {
-        struct kernel_case *made = case_begin(maker, hots[i].index);
+        struct kernel_case *made = case_begin(builder, hots[i].index);
         struct bp_one_hot_attrs *a = &made->attrs.one_hot;
         a->depth = hots[i].depth;
         a->axis = hots[i].axis;
-        a->dtype = maker->dtype[0];
+        a->dtype = builder->dtype[0];
         a->on = hots[i].on;
         a->off = hots[i].off;
         a->allow_out_of_range = hots[i].lenient;
         made->host = hots[i].host;
-        case_index(made, 0, maker->dtype[2], hots[i].low, hots[i].high);
+        case_index(made, 0, builder->dtype[2], hots[i].low, hots[i].high);
         made->quick = i < 4;
-        if (i == 5) case_layouts(maker, made, hots[i].variant, false);
-        else case_end(maker, made, "%s", hots[i].variant);
+        if (i == 5) case_layouts(builder, made, hots[i].variant, false);
+        else case_end(builder, made, "%s", hots[i].variant);
     }
 }
 
-void cases_shard_index(struct case_maker *maker)
+void cases_shard_index(struct case_builder *builder)
 {
     static const struct {
         const char *shape;
@@ -270,20 +270,20 @@ void cases_shard_index(struct case_maker *maker)
                 {"1031", 100, 7, 5, 99}};
 
     for (int i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].shape);
+        struct kernel_case *made = case_begin(builder, some[i].shape);
         struct bp_shard_index_attrs *a = &made->attrs.shard_index;
         a->index_num = some[i].num;
         a->nshards = some[i].shards;
         a->shard_id = some[i].shard;
         a->ignore_value = some[i].ignore;
-        case_index(made, 0, maker->dtype[0], 0, some[i].num);
+        case_index(made, 0, builder->dtype[0], 0, some[i].num);
         made->quick = i < 4;
-        if (i == 5) case_layouts(maker, made, "shards", true);
-        else case_end(maker, made, "shards%lld", (long long)some[i].shards);
+        if (i == 5) case_layouts(builder, made, "shards", true);
+        else case_end(builder, made, "shards%lld", (long long)some[i].shards);
     }
 }
 
-void cases_multiplex(struct case_maker *maker)
+void cases_multiplex(struct case_builder *builder)
 {
     static const struct {
         const char *shapes;
@@ -293,27 +293,27 @@ void cases_multiplex(struct case_maker *maker)
                 {"31+31x67+31x67+31x67+31x67", 4}};
 
     for (int i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].shapes);
-        case_index(made, 0, maker->dtype[2], 0, some[i].n);
+        struct kernel_case *made = case_begin(builder, some[i].shapes);
+        case_index(made, 0, builder->dtype[2], 0, some[i].n);
         made->quick = i < 3;
         if (i == 3) made->gradient = 2;
-        if (i == 5) case_layouts(maker, made, "rows", false);
-        else case_end(maker, made, "rows");
+        if (i == 5) case_layouts(builder, made, "rows", false);
+        else case_end(builder, made, "rows");
     }
 }
 
-void cases_multiplex_grad(struct case_maker *maker)
+void cases_multiplex_grad(struct case_builder *builder)
 {
     static const char *const shapes[] = {"0x3+0", "3+3", "5x4+5x1", "6x2x3+6", "31x67+31"};
 
     for (int i = 0; i < COUNT(shapes); i++) {
-        struct kernel_case *made = case_begin(maker, shapes[i]);
+        struct kernel_case *made = case_begin(builder, shapes[i]);
         made->attrs.multiplex_grad.which = (int64_t)i % 3;
-        case_index(made, 1, maker->dtype[2], 0, 3);
+        case_index(made, 1, builder->dtype[2], 0, 3);
         made->quick = i < 3;
         if (i == 2) made->gradient = 2;
-        if (i == 3) case_layouts(maker, made, "rows", true);
-        else case_end(maker, made, "rows");
+        if (i == 3) case_layouts(builder, made, "rows", true);
+        else case_end(builder, made, "rows");
     }
 }
 
@@ -345,9 +345,9 @@ static int64_t index_cases_elements(const char *shape)
 }
 
 /* Adds the cases of masked_select and its gradient. */
-void cases_masked_select(struct case_maker *maker)
+void cases_masked_select(struct case_builder *builder)
 {
-    bool grad = case_is(maker, "masked_select_grad");
+    bool grad = case_is(builder, "masked_select_grad");
     char shapes[96];
 
     for (int i = 0; i < COUNT(masks); i++)
@@ -360,7 +360,7 @@ void cases_masked_select(struct case_maker *maker)
             n = kind == 0 ? set_of(n) : kind == 1 ? 0 : n;
             if (grad) snprintf(shapes, sizeof shapes, "%lld+%s", (long long)n, masks[i].x);
             else snprintf(shapes, sizeof shapes, "%s+%s", masks[i].x, masks[i].x);
-            made = case_begin(maker, shapes);
+            made = case_begin(builder, shapes);
             if (i % 2) made->in[0].data = DATA_SPECIAL;
             made->in[1].dtype = BP_BOOL;
             if (kind) case_list(made, 1, 1, kind == 1 ? &none : &all);
@@ -369,23 +369,23 @@ void cases_masked_select(struct case_maker *maker)
             if (i == 3 && kind == 2) made->gradient = 2; /* the bound is exact then */
             if (i == 3) made->in[0].data = DATA_PLAIN;
             if (i == 6 && !kind) {
-                case_layouts(maker, made, masks[i].variant, false);
+                case_layouts(builder, made, masks[i].variant, false);
             } else {
-                case_end(maker, made, "%s%s", masks[i].variant, name[kind]);
+                case_end(builder, made, "%s%s", masks[i].variant, name[kind]);
             }
         }
 }
 
 /* Adds set_value with the slices of case_slices: value has the slice's shape, or is one number, one
  * line, or absent. */
-static void set_value(struct case_maker *maker, const struct case_slice *s, const char *value,
+static void set_value(struct case_builder *builder, const struct case_slice *s, const char *value,
                       const char *what, uint32_t host)
 {
     struct kernel_case *made;
     char shapes[96];
 
     snprintf(shapes, sizeof shapes, "%s+%s", s->shape, value);
-    made = case_begin(maker, shapes);
+    made = case_begin(builder, shapes);
     case_slice_attrs(made, s);
     made->in[1].data = DATA_SPECIAL;
     made->host = host;
@@ -393,29 +393,29 @@ static void set_value(struct case_maker *maker, const struct case_slice *s, cons
     if (s->layouts && !host) {
         made->gradient = 2;
         made->in[1].data = DATA_PLAIN;
-        case_layouts(maker, made, s->variant, true);
+        case_layouts(builder, made, s->variant, true);
     } else {
-        case_end(maker, made, "%s%s", s->variant, what);
+        case_end(builder, made, "%s%s", s->variant, what);
     }
 }
 
-void cases_set_value(struct case_maker *maker)
+void cases_set_value(struct case_builder *builder)
 {
     for (int i = 0; i < CASE_SLICES; i++) {
         const struct case_slice *s = &case_slices[i];
         bool wide = s->n && s->ends[0] > INT32_MAX;
         const char *last = strrchr(s->result, 'x');
-        set_value(maker, s, s->result, "", 0);
+        set_value(builder, s, s->result, "", 0);
         if (s->layouts) continue;
-        if (i % 2) set_value(maker, s, "scalar", ".one", 0);
-        if (last && i % 2 == 0) set_value(maker, s, last + 1, ".line", 0);
-        if (i % 3 == 0) set_value(maker, s, "-", ".zeros", 0);
-        if (i % 4 == 1) set_value(maker, s, s->result, ".host-i64", BP_I64);
-        if (i % 4 == 1 && !wide) set_value(maker, s, s->result, ".host-i32", BP_I32);
+        if (i % 2) set_value(builder, s, "scalar", ".one", 0);
+        if (last && i % 2 == 0) set_value(builder, s, last + 1, ".line", 0);
+        if (i % 3 == 0) set_value(builder, s, "-", ".zeros", 0);
+        if (i % 4 == 1) set_value(builder, s, s->result, ".host-i64", BP_I64);
+        if (i % 4 == 1 && !wide) set_value(builder, s, s->result, ".host-i32", BP_I32);
     }
 }
 
-void cases_repeat_interleave(struct case_maker *maker)
+void cases_repeat_interleave(struct case_builder *builder)
 {
     static const struct {
         const char *variant, *shape;
@@ -429,35 +429,35 @@ void cases_repeat_interleave(struct case_maker *maker)
                 {"host-i32", "3x4", 3, 0, BP_I32},     {"long", "257x31", 5, 0, 0}};
 
     for (int i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].shape);
-        if (maker->dtype[3] != BP_I64 && maker->dtype[3] != BP_I32) abort();
+        struct kernel_case *made = case_begin(builder, some[i].shape);
+        if (builder->dtype[3] != BP_I64 && builder->dtype[3] != BP_I32) abort();
         made->attrs.repeat_interleave.repeats = some[i].repeats;
         made->attrs.repeat_interleave.axis = some[i].axis;
         made->host = some[i].host;
         made->quick = i < 4;
         made->gradient = i == 4 ? 2 : 0;
-        if (i == 7) case_layouts(maker, made, some[i].variant, false);
-        else case_end(maker, made, "%s", some[i].variant);
+        if (i == 7) case_layouts(builder, made, some[i].variant, false);
+        else case_end(builder, made, "%s", some[i].variant);
     }
 }
 
-void cases_gather_tree(struct case_maker *maker)
+void cases_gather_tree(struct case_builder *builder)
 {
     static const char *const shapes[] = {"0x2x3+0x2x3", "3x0x4+3x0x4", "1x1x1+1x1x1", "4x1x3+4x1x3",
                                          "5x3x4+5x3x4", "31x17x8+31x17x8"};
     static const int64_t beams[] = {3, 4, 1, 3, 4, 8};
 
     for (int i = 0; i < COUNT(shapes); i++) {
-        struct kernel_case *made = case_begin(maker, shapes[i]);
+        struct kernel_case *made = case_begin(builder, shapes[i]);
         made->in[0].data = DATA_PLAIN;
-        case_index(made, 1, maker->dtype[0], 0, beams[i]);
+        case_index(made, 1, builder->dtype[0], 0, beams[i]);
         made->quick = i < 4;
-        if (i == 4) case_layouts(maker, made, "tree", false);
-        else case_end(maker, made, "tree");
+        if (i == 4) case_layouts(builder, made, "tree", false);
+        else case_end(builder, made, "tree");
     }
 }
 
-void cases_reverse_sequence(struct case_maker *maker)
+void cases_reverse_sequence(struct case_builder *builder)
 {
     static const struct {
         const char *variant, *shapes;
@@ -473,18 +473,18 @@ void cases_reverse_sequence(struct case_maker *maker)
     };
 
     for (size_t i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].shapes);
+        struct kernel_case *made = case_begin(builder, some[i].shapes);
         made->attrs.reverse_sequence.batch_axis = some[i].batch;
         made->attrs.reverse_sequence.time_axis = some[i].time;
-        case_index(made, 1, maker->dtype[2], 0, some[i].steps + 1);
+        case_index(made, 1, builder->dtype[2], 0, some[i].steps + 1);
         made->quick = some[i].quick;
         made->gradient = i == 3 || i == 4 ? 2 : 0;
-        if (i == 5) case_layouts(maker, made, some[i].variant, false);
-        else case_end(maker, made, "%s", some[i].variant);
+        if (i == 5) case_layouts(builder, made, some[i].variant, false);
+        else case_end(builder, made, "%s", some[i].variant);
     }
 }
 
-void cases_hardmax(struct case_maker *maker)
+void cases_hardmax(struct case_builder *builder)
 {
     static const struct {
         const char *variant, *shape;
@@ -500,45 +500,45 @@ void cases_hardmax(struct case_maker *maker)
     };
 
     for (size_t i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].shape);
+        struct kernel_case *made = case_begin(builder, some[i].shape);
         made->attrs.hardmax.axis = some[i].axis;
         case_data(made, some[i].data);
         made->quick = some[i].quick;
-        if (i == 6) case_layouts(maker, made, some[i].variant, false);
-        else case_end(maker, made, "%s", some[i].variant);
+        if (i == 6) case_layouts(builder, made, some[i].variant, false);
+        else case_end(builder, made, "%s", some[i].variant);
     }
 }
 
-static void index_cases_nonzero(struct case_maker *maker, const char *shape, enum data data,
+static void index_cases_nonzero(struct case_builder *builder, const char *shape, enum data data,
                                 bool quick, const char *variant)
 {
-    struct kernel_case *made = case_begin(maker, shape);
+    struct kernel_case *made = case_begin(builder, shape);
 
     case_data(made, data);
     made->quick = quick;
-    case_end(maker, made, "%s", variant);
+    case_end(builder, made, "%s", variant);
 }
 
-void cases_nonzero(struct case_maker *maker)
+void cases_nonzero(struct case_builder *builder)
 {
     struct kernel_case *made;
     char drawn[32];
 
     for (int i = 0; i < CASE_SHAPES; i++)
-        index_cases_nonzero(maker, case_shapes[i].shape, DATA_SPARSE, case_shapes[i].quick,
+        index_cases_nonzero(builder, case_shapes[i].shape, DATA_SPARSE, case_shapes[i].quick,
                             case_shapes[i].variant);
-    index_cases_nonzero(maker, "scalar", DATA_ZERO, false, "none");
-    index_cases_nonzero(maker, "5x7", DATA_ZERO, true, "none");
-    index_cases_nonzero(maker, "40000", DATA_ZERO, false, "none");
-    if (maker->dtype[0] != BP_BOOL && case_is_float(maker))
-        index_cases_nonzero(maker, "5x7", DATA_POSITIVE, true, "all");
-    index_cases_nonzero(maker, "331", DATA_SPECIAL, true, "special");
-    index_cases_nonzero(maker, case_drawn_shape(maker, drawn, sizeof drawn), DATA_SPARSE, false,
+    index_cases_nonzero(builder, "scalar", DATA_ZERO, false, "none");
+    index_cases_nonzero(builder, "5x7", DATA_ZERO, true, "none");
+    index_cases_nonzero(builder, "40000", DATA_ZERO, false, "none");
+    if (builder->dtype[0] != BP_BOOL && case_is_float(builder))
+        index_cases_nonzero(builder, "5x7", DATA_POSITIVE, true, "all");
+    index_cases_nonzero(builder, "331", DATA_SPECIAL, true, "special");
+    index_cases_nonzero(builder, case_drawn_shape(builder, drawn, sizeof drawn), DATA_SPARSE, false,
                         "drawn");
-    made = case_begin(maker, "3x1");
+    made = case_begin(builder, "3x1");
     case_data(made, DATA_SPARSE);
-    case_extents(maker, made, "sweep");
-    made = case_begin(maker, "5x6x7");
+    case_extents(builder, made, "sweep");
+    made = case_begin(builder, "5x6x7");
     case_data(made, DATA_SPARSE);
-    case_layouts(maker, made, "rank3", false);
+    case_layouts(builder, made, "rank3", false);
 }

@@ -17,11 +17,11 @@ static struct bp_tensor *linalg_product(struct bp_compose *c, struct bp_tensor *
     return MAKE(c, matmul, &attrs, a, b);
 }
 
-static enum bp_status needs_rank(const struct bp_invocation *site, uint32_t port, uint32_t low,
+static enum bp_status needs_rank(const struct bp_invocation *inv, uint32_t port, uint32_t low,
                                  uint32_t high)
 {
-    const struct bp_opinfo *op = &site->row->info;
-    uint32_t rank = bp_invocation_in(site, port)->rank;
+    const struct bp_opinfo *op = &inv->row->info;
+    uint32_t rank = bp_invocation_in(inv, port)->rank;
 
     if (rank >= low && rank <= high) return BP_OK;
     if (low == high)
@@ -32,11 +32,11 @@ static enum bp_status needs_rank(const struct bp_invocation *site, uint32_t port
 }
 
 /* Checks that axis a of one input is as long as axis b of another. */
-static enum bp_status same_extent(const struct bp_invocation *site, uint32_t port, uint32_t a,
+static enum bp_status same_extent(const struct bp_invocation *inv, uint32_t port, uint32_t a,
                                   uint32_t other, uint32_t b)
 {
-    const struct bp_view *x = bp_invocation_in(site, port), *y = bp_invocation_in(site, other);
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_view *x = bp_invocation_in(inv, port), *y = bp_invocation_in(inv, other);
+    const struct bp_opinfo *op = &inv->row->info;
 
     if (x->shape[a] == y->shape[b]) return BP_OK;
     return bp_error(BP_ERR_INVALID,
@@ -46,14 +46,14 @@ static enum bp_status same_extent(const struct bp_invocation *site, uint32_t por
                     op->in[other].name);
 }
 
-enum bp_status bp_infer_trace(struct bp_invocation *site)
+enum bp_status bp_infer_trace(struct bp_invocation *inv)
 {
-    const struct bp_trace_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_trace_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
-    TRY(needs_rank(site, 0, 2, BP_RANK_MAX));
-    return bp_shape_reduce(site, x, (struct bp_dims){(int64_t[]){a->axis1, a->axis2}, 2}, false,
-                           &site->out[0]);
+    TRY(needs_rank(inv, 0, 2, BP_RANK_MAX));
+    return bp_shape_reduce(inv, x, (struct bp_dims){(int64_t[]){a->axis1, a->axis2}, 2}, false,
+                           &inv->out[0]);
 }
 
 /* A diagonal is every m + 1st element of a matrix of m columns in row-major order. */
@@ -87,14 +87,14 @@ enum bp_status bp_decompose_trace(struct bp_decomposition *e)
                            bp_compose_sum(&c, MAKE(&c, slice, &diagonal, x), &axis, 1, false));
 }
 
-enum bp_status bp_infer_dot(struct bp_invocation *site)
+enum bp_status bp_infer_dot(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
-    TRY(needs_rank(site, 0, 1, BP_RANK_MAX - 1));
-    bp_shape_copy(&site->out[0], x);
-    TRY(bp_shape_expect(site, 1, &site->out[0]));
-    site->out[0].rank--;
+    TRY(needs_rank(inv, 0, 1, BP_RANK_MAX - 1));
+    bp_shape_copy(&inv->out[0], x);
+    TRY(bp_shape_expect(inv, 1, &inv->out[0]));
+    inv->out[0].rank--;
     return BP_OK;
 }
 
@@ -114,10 +114,10 @@ enum bp_status bp_decompose_dot(struct bp_decomposition *e)
     return bp_compose_give(e, &c, bp_compose_reshape(&c, x, rank - 1, row));
 }
 
-enum bp_status bp_infer_outer(struct bp_invocation *site)
+enum bp_status bp_infer_outer(struct bp_invocation *inv)
 {
-    site->out[0].rank = 2;
-    for (uint32_t i = 0; i < 2; i++) site->out[0].shape[i] = bp_invocation_in(site, i)->count;
+    inv->out[0].rank = 2;
+    for (uint32_t i = 0; i < 2; i++) inv->out[0].shape[i] = bp_invocation_in(inv, i)->count;
     return BP_OK;
 }
 
@@ -130,13 +130,13 @@ enum bp_status bp_decompose_outer(struct bp_decomposition *e)
                             bp_compose_reshape(&c, e->in[1], 2, row)));
 }
 
-enum bp_status bp_infer_inner(struct bp_invocation *site)
+enum bp_status bp_infer_inner(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0), *y = bp_invocation_in(site, 1);
-    struct bp_type *out = &site->out[0];
+    const struct bp_view *x = bp_invocation_in(inv, 0), *y = bp_invocation_in(inv, 1);
+    struct bp_type *out = &inv->out[0];
 
-    if (!x->rank || !y->rank) return bp_shape_broadcast(site, both, 2, 0, out);
-    TRY(same_extent(site, 1, y->rank - 1u, 0, x->rank - 1u));
+    if (!x->rank || !y->rank) return bp_shape_broadcast(inv, both, 2, 0, out);
+    TRY(same_extent(inv, 1, y->rank - 1u, 0, x->rank - 1u));
     if (x->rank + y->rank - 2 > BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
                         "inner: the result would have %u axes, at most %d are allowed",
@@ -166,13 +166,13 @@ enum bp_status bp_decompose_inner(struct bp_decomposition *e)
     return bp_compose_give(e, &c, bp_compose_reshape(&c, z, rank, shape));
 }
 
-enum bp_status bp_infer_mv(struct bp_invocation *site)
+enum bp_status bp_infer_mv(struct bp_invocation *inv)
 {
-    TRY(needs_rank(site, 0, 2, 2));
-    TRY(needs_rank(site, 1, 1, 1));
-    TRY(same_extent(site, 1, 0, 0, 1));
-    site->out[0].rank = 1;
-    site->out[0].shape[0] = bp_invocation_in(site, 0)->shape[0];
+    TRY(needs_rank(inv, 0, 2, 2));
+    TRY(needs_rank(inv, 1, 1, 1));
+    TRY(same_extent(inv, 1, 0, 0, 1));
+    inv->out[0].rank = 1;
+    inv->out[0].shape[0] = bp_invocation_in(inv, 0)->shape[0];
     return BP_OK;
 }
 
@@ -183,19 +183,19 @@ enum bp_status bp_decompose_mv(struct bp_decomposition *e)
     return bp_compose_give(e, &c, linalg_product(&c, e->in[0], e->in[1], false));
 }
 
-enum bp_status bp_infer_addmm(struct bp_invocation *site)
+enum bp_status bp_infer_addmm(struct bp_invocation *inv)
 {
-    const struct bp_view *a = bp_invocation_in(site, 1), *b = bp_invocation_in(site, 2),
-                         *input = bp_invocation_in(site, 0);
+    const struct bp_view *a = bp_invocation_in(inv, 1), *b = bp_invocation_in(inv, 2),
+                         *input = bp_invocation_in(inv, 0);
     int64_t shape[2];
 
-    TRY(needs_rank(site, 0, 0, 2));
-    TRY(needs_rank(site, 1, 2, 2));
-    TRY(needs_rank(site, 2, 2, 2));
-    TRY(same_extent(site, 2, 0, 1, 1));
+    TRY(needs_rank(inv, 0, 0, 2));
+    TRY(needs_rank(inv, 1, 2, 2));
+    TRY(needs_rank(inv, 2, 2, 2));
+    TRY(same_extent(inv, 2, 0, 1, 1));
     shape[0] = a->shape[0];
     shape[1] = b->shape[1];
-    site->out[0].rank = 2;
+    inv->out[0].rank = 2;
     for (uint32_t i = 0; i < 2; i++) {
         int64_t extent = bp_shape_extent_back(input, 1 - i);
         if (extent != 1 && extent != shape[i])
@@ -203,7 +203,7 @@ enum bp_status bp_infer_addmm(struct bp_invocation *site)
                             "addmm: axis %u of the product is %" PRId64
                             " long, to which input with %" PRId64 " does not broadcast",
                             i, shape[i], extent);
-        site->out[0].shape[i] = shape[i];
+        inv->out[0].shape[i] = shape[i];
     }
     return BP_OK;
 }
@@ -225,17 +225,17 @@ enum bp_status bp_decompose_addmm(struct bp_decomposition *e)
                             linalg_times(&c, ab, a->alpha)));
 }
 
-enum bp_status bp_infer_kron(struct bp_invocation *site)
+enum bp_status bp_infer_kron(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0), *y = bp_invocation_in(site, 1);
+    const struct bp_view *x = bp_invocation_in(inv, 0), *y = bp_invocation_in(inv, 1);
     uint32_t rank = x->rank > y->rank ? x->rank : y->rank;
 
-    TRY(needs_rank(site, 0, 0, BP_RANK_MAX / 2));
-    TRY(needs_rank(site, 1, 0, BP_RANK_MAX / 2));
-    site->out[0].rank = rank;
+    TRY(needs_rank(inv, 0, 0, BP_RANK_MAX / 2));
+    TRY(needs_rank(inv, 1, 0, BP_RANK_MAX / 2));
+    inv->out[0].rank = rank;
     for (uint32_t i = 0; i < rank; i++) {
         int64_t m = bp_shape_extent_back(x, i), n = bp_shape_extent_back(y, i);
-        if (__builtin_mul_overflow(m, n, &site->out[0].shape[rank - 1 - i]))
+        if (__builtin_mul_overflow(m, n, &inv->out[0].shape[rank - 1 - i]))
             return bp_error(BP_ERR_INVALID,
                             "kron: extents %" PRId64 " and %" PRId64 " of axis %u make one past "
                             "63 bits", m, n, rank - 1 - i);
@@ -263,23 +263,23 @@ enum bp_status bp_decompose_kron(struct bp_decomposition *e)
     return bp_compose_give(e, &c, bp_compose_reshape(&c, z, rank, shape));
 }
 
-enum bp_status bp_infer_cross(struct bp_invocation *site)
+enum bp_status bp_infer_cross(struct bp_invocation *inv)
 {
-    const struct bp_cross_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_cross_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     if (x->shape[axis] != 3)
         return bp_error(BP_ERR_INVALID, "cross: axis %u is %" PRId64 " long, expected 3", axis,
                         x->shape[axis]);
-    bp_shape_copy(&site->out[0], x);
-    return bp_shape_expect(site, 1, &site->out[0]);
+    bp_shape_copy(&inv->out[0], x);
+    return bp_shape_expect(inv, 1, &inv->out[0]);
 }
 
 /* Rotates the entries of the vectors: 1 2 0, or 2 0 1. */
-static struct bp_tensor *linalg_turned(struct bp_compose *c, struct bp_tensor *t, int64_t axis,
-                                       int64_t by)
+static struct bp_tensor *linalg_transposed(struct bp_compose *c, struct bp_tensor *t, int64_t axis,
+                                           int64_t by)
 {
     struct bp_tensor *part[2];
     struct bp_concat_attrs join = {.size = sizeof join, .axis = axis};
@@ -298,35 +298,35 @@ enum bp_status bp_decompose_cross(struct bp_decomposition *e)
     const struct bp_cross_attrs *a = e->attrs;
     struct bp_compose c = bp_compose_begin(e->scope);
     struct bp_tensor *x = bp_compose_widen(&c, e->in[0]), *y = bp_compose_widen(&c, e->in[1]);
-    struct bp_tensor *plus = MAKE(&c, mul, NULL, linalg_turned(&c, x, a->axis, 1),
-                                  linalg_turned(&c, y, a->axis, 2));
-    struct bp_tensor *minus = MAKE(&c, mul, NULL, linalg_turned(&c, x, a->axis, 2),
-                                   linalg_turned(&c, y, a->axis, 1));
+    struct bp_tensor *plus = MAKE(&c, mul, NULL, linalg_transposed(&c, x, a->axis, 1),
+                                  linalg_transposed(&c, y, a->axis, 2));
+    struct bp_tensor *minus = MAKE(&c, mul, NULL, linalg_transposed(&c, x, a->axis, 2),
+                                   linalg_transposed(&c, y, a->axis, 1));
 
     return bp_compose_give(e, &c, MAKE(&c, sub, NULL, plus, minus));
 }
 
-enum bp_status bp_infer_bilinear(struct bp_invocation *site)
+enum bp_status bp_infer_bilinear(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0), *w = bp_invocation_in(site, 2),
-                         *bias = bp_invocation_in(site, 3);
+    const struct bp_view *x = bp_invocation_in(inv, 0), *w = bp_invocation_in(inv, 2),
+                         *bias = bp_invocation_in(inv, 3);
 
-    TRY(needs_rank(site, 0, 2, 2));
-    TRY(needs_rank(site, 1, 2, 2));
-    TRY(needs_rank(site, 2, 3, 3));
-    TRY(same_extent(site, 1, 0, 0, 0));
-    TRY(same_extent(site, 2, 1, 0, 1));
-    TRY(same_extent(site, 2, 2, 1, 1));
+    TRY(needs_rank(inv, 0, 2, 2));
+    TRY(needs_rank(inv, 1, 2, 2));
+    TRY(needs_rank(inv, 2, 3, 3));
+    TRY(same_extent(inv, 1, 0, 0, 0));
+    TRY(same_extent(inv, 2, 1, 0, 1));
+    TRY(same_extent(inv, 2, 2, 1, 1));
     if (bias) {
-        TRY(needs_rank(site, 3, 1, 2));
-        TRY(same_extent(site, 3, bias->rank - 1u, 2, 0));
+        TRY(needs_rank(inv, 3, 1, 2));
+        TRY(same_extent(inv, 3, bias->rank - 1u, 2, 0));
         if (bias->rank == 2 && bias->shape[0] != 1)
             return bp_error(BP_ERR_INVALID, "bilinear: axis 0 of bias is %" PRId64
                             " long, expected 1", bias->shape[0]);
     }
-    site->out[0].rank = 2;
-    site->out[0].shape[0] = x->shape[0];
-    site->out[0].shape[1] = w->shape[0];
+    inv->out[0].rank = 2;
+    inv->out[0].shape[0] = x->shape[0];
+    inv->out[0].shape[1] = w->shape[0];
     return BP_OK;
 }
 
@@ -346,16 +346,16 @@ enum bp_status bp_decompose_bilinear(struct bp_decomposition *e)
     return bp_compose_give(e, &c, z);
 }
 
-enum bp_status bp_infer_det(struct bp_invocation *site)
+enum bp_status bp_infer_det(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     char text[BP_TYPE_TEXT];
 
     if (x->rank < 2 || x->shape[x->rank - 2] != x->shape[x->rank - 1])
         return bp_error(BP_ERR_INVALID,
                         "det: x is %s, expected square matrices in the last two axes",
                         bp_type_text(x->dtype, x->rank, x->shape, text, sizeof text));
-    bp_shape_copy(&site->out[0], x);
-    site->out[0].rank -= 2;
+    bp_shape_copy(&inv->out[0], x);
+    inv->out[0].rank -= 2;
     return BP_OK;
 }

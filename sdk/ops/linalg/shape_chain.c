@@ -14,9 +14,9 @@ static struct bp_tensor *chain_multiply(struct bp_compose *c, struct bp_tensor *
     return MAKE(c, matmul, NULL, a, b);
 }
 
-static enum bp_status check_link(const struct bp_invocation *site, uint32_t i, uint32_t n)
+static enum bp_status check_link(const struct bp_invocation *inv, uint32_t i, uint32_t n)
 {
-    const struct bp_view *x = site->in[i], *left = i ? site->in[i - 1] : NULL;
+    const struct bp_view *x = inv->in[i], *left = i ? inv->in[i - 1] : NULL;
     bool end = !i || i + 1 == n;
 
     if (x->rank != 2 && !(end && x->rank == 1))
@@ -30,18 +30,18 @@ static enum bp_status check_link(const struct bp_invocation *site, uint32_t i, u
     return BP_OK;
 }
 
-enum bp_status bp_infer_multi_dot(struct bp_invocation *site)
+enum bp_status bp_infer_multi_dot(struct bp_invocation *inv)
 {
-    struct bp_type *out = &site->out[0];
-    uint32_t n = site->n_in;
+    struct bp_type *out = &inv->out[0];
+    uint32_t n = inv->n_in;
 
     if (n < 2 || n > CHAIN_MAX)
         return bp_error(BP_ERR_INVALID, "multi_dot: got %u matrices, expected 2 to %d", n,
                         CHAIN_MAX);
-    for (uint32_t i = 0; i < n; i++) TRY(check_link(site, i, n));
+    for (uint32_t i = 0; i < n; i++) TRY(check_link(inv, i, n));
     out->rank = 0;
-    if (site->in[0]->rank == 2) out->shape[out->rank++] = site->in[0]->shape[0];
-    if (site->in[n - 1]->rank == 2) out->shape[out->rank++] = site->in[n - 1]->shape[1];
+    if (inv->in[0]->rank == 2) out->shape[out->rank++] = inv->in[0]->shape[0];
+    if (inv->in[n - 1]->rank == 2) out->shape[out->rank++] = inv->in[n - 1]->shape[1];
     return BP_OK;
 }
 
@@ -117,10 +117,10 @@ enum bp_status bp_decompose_multi_dot(struct bp_decomposition *e)
     return bp_compose_give(e, &c, rank == 2 ? y : bp_compose_reshape(&c, y, rank, shape));
 }
 
-enum bp_status bp_infer_matrix_power(struct bp_invocation *site)
+enum bp_status bp_infer_matrix_power(struct bp_invocation *inv)
 {
-    const struct bp_matrix_power_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_matrix_power_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
     if (x->rank < 2 || x->shape[x->rank - 1u] != x->shape[x->rank - 2u]) {
         char text[BP_TYPE_TEXT];
@@ -131,7 +131,7 @@ enum bp_status bp_infer_matrix_power(struct bp_invocation *site)
     if (a->n < 0)
         return bp_error(BP_ERR_INVALID, "matrix_power: attribute n is %" PRId64
                         ", expected 0 or more", a->n);
-    bp_shape_copy(&site->out[0], x);
+    bp_shape_copy(&inv->out[0], x);
     return BP_OK;
 }
 

@@ -22,10 +22,10 @@ static struct bp_tensor *distance_difference(struct bp_compose *c, struct bp_dec
     return MAKE(c, sub, NULL, bp_compose_widen(c, e->in[0]), bp_compose_widen(c, e->in[1]));
 }
 
-enum bp_status bp_infer_dist(struct bp_invocation *site)
+enum bp_status bp_infer_dist(struct bp_invocation *inv)
 {
-    TRY(bp_shape_broadcast(site, both, 2, 0, &site->out[0]));
-    site->out[0].rank = 0;
+    TRY(bp_shape_broadcast(inv, both, 2, 0, &inv->out[0]));
+    inv->out[0].rank = 0;
     return BP_OK;
 }
 
@@ -37,12 +37,12 @@ enum bp_status bp_decompose_dist(struct bp_decomposition *e)
     return bp_compose_give(e, &c, distance_norm(&c, distance_difference(&c, e), a->p, NULL, false));
 }
 
-enum bp_status bp_infer_pairwise_distance(struct bp_invocation *site)
+enum bp_status bp_infer_pairwise_distance(struct bp_invocation *inv)
 {
-    const struct bp_pairwise_distance_attrs *a = site->attrs;
-    struct bp_type *out = &site->out[0];
+    const struct bp_pairwise_distance_attrs *a = inv->attrs;
+    struct bp_type *out = &inv->out[0];
 
-    TRY(bp_shape_broadcast(site, both, 2, 0, out));
+    TRY(bp_shape_broadcast(inv, both, 2, 0, out));
     if (!out->rank)
         return bp_error(BP_ERR_INVALID, "pairwise_distance: x and y have no axes, expected one or "
                                         "more");
@@ -61,14 +61,14 @@ enum bp_status bp_decompose_pairwise_distance(struct bp_decomposition *e)
     return bp_compose_give(e, &c, distance_norm(&c, d, a->p, &last, a->keep));
 }
 
-enum bp_status bp_infer_cosine_similarity(struct bp_invocation *site)
+enum bp_status bp_infer_cosine_similarity(struct bp_invocation *inv)
 {
-    const struct bp_cosine_similarity_attrs *a = site->attrs;
-    struct bp_type *out = &site->out[0];
+    const struct bp_cosine_similarity_attrs *a = inv->attrs;
+    struct bp_type *out = &inv->out[0];
     uint32_t axis;
 
-    TRY(bp_shape_broadcast(site, both, 2, 0, out));
-    TRY(bp_shape_axis(site, a->axis, out->rank, &axis));
+    TRY(bp_shape_broadcast(inv, both, 2, 0, out));
+    TRY(bp_shape_axis(inv, a->axis, out->rank, &axis));
     for (uint32_t i = axis; i + 1 < out->rank; i++) out->shape[i] = out->shape[i + 1];
     out->rank--;
     return BP_OK;

@@ -80,10 +80,10 @@ static int64_t einsum_group(const struct bp_dims *labels, int64_t *at, const int
     return (*at)++ - begin;
 }
 
-static enum bp_status check_operand(const struct bp_invocation *site, uint32_t i,
+static enum bp_status check_operand(const struct bp_invocation *inv, uint32_t i,
                                     const int64_t *label, int64_t n, int64_t *extent)
 {
-    const struct bp_view *x = site->in[i];
+    const struct bp_view *x = inv->in[i];
 
     if (n != x->rank)
         return bp_error(BP_ERR_INVALID, "einsum: xs[%u] has %u axes, its labels are %" PRId64, i,
@@ -102,24 +102,24 @@ static enum bp_status check_operand(const struct bp_invocation *site, uint32_t i
     return BP_OK;
 }
 
-enum bp_status bp_infer_einsum(struct bp_invocation *site)
+enum bp_status bp_infer_einsum(struct bp_invocation *inv)
 {
-    const struct bp_einsum_attrs *a = site->attrs;
+    const struct bp_einsum_attrs *a = inv->attrs;
     int64_t extent[LABELS], at = 0, n, groups = 1;
-    struct bp_type *out = &site->out[0];
+    struct bp_type *out = &inv->out[0];
     const int64_t *label;
     uint32_t seen = 0;
 
     for (int i = 0; i < LABELS; i++) extent[i] = -1;
     for (int64_t i = 0; i < a->labels.n; i++) groups += a->labels.at[i] == -1;
-    if (!site->n_in || groups != (int64_t)site->n_in + 1)
+    if (!inv->n_in || groups != (int64_t)inv->n_in + 1)
         return bp_error(BP_ERR_INVALID,
                         "einsum: labels are of %" PRId64
                         " operands and the result, the call has %u operands",
-                        groups - 1, site->n_in);
-    for (uint32_t i = 0; i < site->n_in; i++) {
+                        groups - 1, inv->n_in);
+    for (uint32_t i = 0; i < inv->n_in; i++) {
         n = einsum_group(&a->labels, &at, &label);
-        TRY(check_operand(site, i, label, n, extent));
+        TRY(check_operand(inv, i, label, n, extent));
     }
     n = einsum_group(&a->labels, &at, &label);
     out->rank = 0;

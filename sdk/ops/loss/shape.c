@@ -30,97 +30,97 @@ BEGINS(gaussian_nll_loss);
 BEGINS(margin_ranking_loss);
 #undef BEGINS
 
-enum bp_status bp_loss_result(struct bp_invocation *site, const struct bp_type *each, int64_t most)
+enum bp_status bp_loss_result(struct bp_invocation *inv, const struct bp_type *each, int64_t most)
 {
-    const struct bp_loss_attrs *a = site->attrs;
+    const struct bp_loss_attrs *a = inv->attrs;
 
     if (a->reduction < 0 || a->reduction > most)
         return bp_error(BP_ERR_INVALID,
                         "%s: attribute reduction is %" PRId64
                         ", expected 0 (none), 1 (mean)%s 2 (sum)%s",
-                        site->row->info.name, a->reduction, most > 2 ? "," : " or",
+                        inv->row->info.name, a->reduction, most > 2 ? "," : " or",
                         most > 2 ? " or 3 (sum over the first extent)" : "");
-    site->out[0].rank = a->reduction ? 0 : each->rank;
-    memcpy(site->out[0].shape, each->shape, each->rank * sizeof *each->shape);
+    inv->out[0].rank = a->reduction ? 0 : each->rank;
+    memcpy(inv->out[0].shape, each->shape, each->rank * sizeof *each->shape);
     return BP_OK;
 }
 
-enum bp_status bp_loss_least(const struct bp_invocation *site, const char *attr, double value,
+enum bp_status bp_loss_least(const struct bp_invocation *inv, const char *attr, double value,
                              double least)
 {
     if (value >= least) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: attribute %s is %g, expected %g or more",
-                    site->row->info.name, attr, value, least);
+                    inv->row->info.name, attr, value, least);
 }
 
 /* Checks that the first `same` inputs have one shape, and that the others broadcast to it. */
-static enum bp_status each_of(struct bp_invocation *site, uint32_t same, int64_t most)
+static enum bp_status each_of(struct bp_invocation *inv, uint32_t same, int64_t most)
 {
     struct bp_type x, all;
 
-    bp_shape_copy(&x, bp_invocation_in(site, 0));
-    for (uint32_t i = 1; i < site->row->info.n_in; i++) {
+    bp_shape_copy(&x, bp_invocation_in(inv, 0));
+    for (uint32_t i = 1; i < inv->row->info.n_in; i++) {
         const uint32_t both[] = {0, i};
-        if (!bp_invocation_in(site, i)) continue;
+        if (!bp_invocation_in(inv, i)) continue;
         if (i < same) {
-            TRY(bp_shape_expect(site, i, &x));
+            TRY(bp_shape_expect(inv, i, &x));
             continue;
         }
-        TRY(bp_shape_broadcast(site, both, 2, 0, &all));
-        TRY(bp_shape_expect(site, 0, &all));
+        TRY(bp_shape_broadcast(inv, both, 2, 0, &all));
+        TRY(bp_shape_expect(inv, 0, &all));
     }
-    return bp_loss_result(site, &x, most);
+    return bp_loss_result(inv, &x, most);
 }
 
-enum bp_status bp_infer_loss(struct bp_invocation *site)
+enum bp_status bp_infer_loss(struct bp_invocation *inv)
 {
-    return each_of(site, 2, 2);
+    return each_of(inv, 2, 2);
 }
 
-enum bp_status bp_infer_margin_ranking_loss(struct bp_invocation *site)
+enum bp_status bp_infer_margin_ranking_loss(struct bp_invocation *inv)
 {
-    return each_of(site, 3, 2);
+    return each_of(inv, 3, 2);
 }
 
-enum bp_status bp_infer_kl_div(struct bp_invocation *site)
+enum bp_status bp_infer_kl_div(struct bp_invocation *inv)
 {
-    return each_of(site, 2, 3);
+    return each_of(inv, 2, 3);
 }
 
-enum bp_status bp_infer_smooth_l1_loss(struct bp_invocation *site)
+enum bp_status bp_infer_smooth_l1_loss(struct bp_invocation *inv)
 {
-    TRY(bp_loss_least(site, "beta", ((struct bp_smooth_l1_loss_attrs *)site->attrs)->beta, 0));
-    return bp_infer_loss(site);
+    TRY(bp_loss_least(inv, "beta", ((struct bp_smooth_l1_loss_attrs *)inv->attrs)->beta, 0));
+    return bp_infer_loss(inv);
 }
 
-enum bp_status bp_infer_huber_loss(struct bp_invocation *site)
+enum bp_status bp_infer_huber_loss(struct bp_invocation *inv)
 {
-    TRY(bp_loss_least(site, "delta", ((struct bp_huber_loss_attrs *)site->attrs)->delta, 0));
-    return bp_infer_loss(site);
+    TRY(bp_loss_least(inv, "delta", ((struct bp_huber_loss_attrs *)inv->attrs)->delta, 0));
+    return bp_infer_loss(inv);
 }
 
-enum bp_status bp_infer_gaussian_nll_loss(struct bp_invocation *site)
+enum bp_status bp_infer_gaussian_nll_loss(struct bp_invocation *inv)
 {
-    const struct bp_gaussian_nll_loss_attrs *a = site->attrs;
+    const struct bp_gaussian_nll_loss_attrs *a = inv->attrs;
 
-    TRY(bp_loss_least(site, "epsilon", a->epsilon, 0));
-    return bp_infer_loss(site);
+    TRY(bp_loss_least(inv, "epsilon", a->epsilon, 0));
+    return bp_infer_loss(inv);
 }
 
-enum bp_status bp_infer_sigmoid_focal_loss(struct bp_invocation *site)
+enum bp_status bp_infer_sigmoid_focal_loss(struct bp_invocation *inv)
 {
-    const struct bp_sigmoid_focal_loss_attrs *a = site->attrs;
-    const struct bp_view *normalizer = bp_invocation_in(site, 2);
+    const struct bp_sigmoid_focal_loss_attrs *a = inv->attrs;
+    const struct bp_view *normalizer = bp_invocation_in(inv, 2);
     struct bp_type x;
 
-    bp_shape_copy(&x, bp_invocation_in(site, 0));
-    TRY(bp_loss_least(site, "gamma", a->gamma, 0));
-    TRY(bp_shape_expect(site, 1, &x));
+    bp_shape_copy(&x, bp_invocation_in(inv, 0));
+    TRY(bp_loss_least(inv, "gamma", a->gamma, 0));
+    TRY(bp_shape_expect(inv, 1, &x));
     if (normalizer && normalizer->count != 1)
         return bp_error(BP_ERR_INVALID,
                         "sigmoid_focal_loss: normalizer has %" PRId64 " elements, expected one",
                         normalizer->count);
-    return bp_loss_result(site, &x, 2);
+    return bp_loss_result(inv, &x, 2);
 }
 
 struct bp_loss bp_loss_begin(struct bp_decomposition *e)
@@ -437,16 +437,16 @@ enum bp_status bp_decompose_margin_ranking_loss(struct bp_decomposition *e)
     return bp_loss_end(&l, MAKE(&l.c, relu, NULL, bp_compose_scale(&l.c, t, -1, margin)));
 }
 
-enum bp_status bp_infer_mse_loss(struct bp_invocation *site)
+enum bp_status bp_infer_mse_loss(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type same = {0};
 
     bp_shape_copy(&same, x);
-    TRY(bp_shape_expect(site, 1, &same));
+    TRY(bp_shape_expect(inv, 1, &same));
     if (!x->count)
         return bp_error(BP_ERR_INVALID, "mse_loss: x has no elements, expected one or more");
-    site->out[0].rank = 0;
+    inv->out[0].rank = 0;
     return BP_OK;
 }
 

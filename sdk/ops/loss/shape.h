@@ -38,10 +38,10 @@ struct bp_tensor *bp_loss_above(struct bp_compose *c, struct bp_tensor *x, doubl
 
 /* Sets the result of a loss, whose type is `each` without a reduction. Checks that the reduction is
  * at most `most`. */
-enum bp_status bp_loss_result(struct bp_invocation *site, const struct bp_type *each, int64_t most);
+enum bp_status bp_loss_result(struct bp_invocation *inv, const struct bp_type *each, int64_t most);
 
 /* Refuses an attribute that is below `least`. */
-enum bp_status bp_loss_least(const struct bp_invocation *site, const char *attr, double value,
+enum bp_status bp_loss_least(const struct bp_invocation *inv, const char *attr, double value,
                              double least);
 
 #endif

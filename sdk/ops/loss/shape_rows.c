@@ -10,118 +10,118 @@
 static const int64_t last_axis = -1;
 
 /* Sets out to the shape of x, of one axis or more, without its last axis. */
-static enum bp_status rows_of(const struct bp_invocation *site, struct bp_type *out)
+static enum bp_status rows_of(const struct bp_invocation *inv, struct bp_type *out)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
     if (!x->rank)
         return bp_error(BP_ERR_INVALID, "%s: x has no axes, expected one or more",
-                        site->row->info.name);
+                        inv->row->info.name);
     bp_shape_copy(out, x);
     out->rank--;
     return BP_OK;
 }
 
 /* Checks that input port has the shape of x. */
-static enum bp_status like_x(const struct bp_invocation *site, uint32_t port)
+static enum bp_status like_x(const struct bp_invocation *inv, uint32_t port)
 {
     struct bp_type same;
 
-    bp_shape_copy(&same, bp_invocation_in(site, 0));
-    return bp_shape_expect(site, port, &same);
+    bp_shape_copy(&same, bp_invocation_in(inv, 0));
+    return bp_shape_expect(inv, port, &same);
 }
 
 /* Checks that there is a factor for each entry of the last axis. */
-static enum bp_status check_weight(const struct bp_invocation *site, uint32_t port)
+static enum bp_status check_weight(const struct bp_invocation *inv, uint32_t port)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type classes = {.rank = 1, .shape = {x->shape[x->rank - 1]}};
 
-    return bp_invocation_in(site, port) ? bp_shape_expect(site, port, &classes) : BP_OK;
+    return bp_invocation_in(inv, port) ? bp_shape_expect(inv, port, &classes) : BP_OK;
 }
 
-enum bp_status bp_infer_multi_label_soft(struct bp_invocation *site)
+enum bp_status bp_infer_multi_label_soft(struct bp_invocation *inv)
 {
     struct bp_type rows;
 
-    TRY(rows_of(site, &rows));
-    TRY(like_x(site, 1));
-    TRY(check_weight(site, 2));
-    return bp_loss_result(site, &rows, 2);
+    TRY(rows_of(inv, &rows));
+    TRY(like_x(inv, 1));
+    TRY(check_weight(inv, 2));
+    return bp_loss_result(inv, &rows, 2);
 }
 
-enum bp_status bp_infer_cosine_embedding(struct bp_invocation *site)
+enum bp_status bp_infer_cosine_embedding(struct bp_invocation *inv)
 {
     struct bp_type rows;
 
-    TRY(rows_of(site, &rows));
-    TRY(like_x(site, 1));
-    TRY(bp_shape_expect(site, 2, &rows));
-    return bp_loss_result(site, &rows, 2);
+    TRY(rows_of(inv, &rows));
+    TRY(like_x(inv, 1));
+    TRY(bp_shape_expect(inv, 2, &rows));
+    return bp_loss_result(inv, &rows, 2);
 }
 
-enum bp_status bp_infer_triplet_margin_loss(struct bp_invocation *site)
+enum bp_status bp_infer_triplet_margin_loss(struct bp_invocation *inv)
 {
     struct bp_type rows;
 
-    TRY(rows_of(site, &rows));
-    TRY(like_x(site, 1));
-    TRY(like_x(site, 2));
-    return bp_loss_result(site, &rows, 2);
+    TRY(rows_of(inv, &rows));
+    TRY(like_x(inv, 1));
+    TRY(like_x(inv, 2));
+    return bp_loss_result(inv, &rows, 2);
 }
 
-enum bp_status bp_infer_multi_margin_loss(struct bp_invocation *site)
+enum bp_status bp_infer_multi_margin_loss(struct bp_invocation *inv)
 {
-    const struct bp_multi_margin_loss_attrs *a = site->attrs;
+    const struct bp_multi_margin_loss_attrs *a = inv->attrs;
     struct bp_type rows;
 
     if (a->p != 1 && a->p != 2)
         return bp_error(BP_ERR_INVALID,
                         "multi_margin_loss: attribute p is %" PRId64 ", expected 1 or 2", a->p);
-    TRY(rows_of(site, &rows));
-    TRY(bp_shape_expect(site, 1, &rows));
-    TRY(check_weight(site, 2));
-    return bp_loss_result(site, &rows, 2);
+    TRY(rows_of(inv, &rows));
+    TRY(bp_shape_expect(inv, 1, &rows));
+    TRY(check_weight(inv, 2));
+    return bp_loss_result(inv, &rows, 2);
 }
 
-enum bp_status bp_infer_multi_label_margin(struct bp_invocation *site)
+enum bp_status bp_infer_multi_label_margin(struct bp_invocation *inv)
 {
     struct bp_type rows;
 
-    TRY(rows_of(site, &rows));
-    TRY(like_x(site, 1));
+    TRY(rows_of(inv, &rows));
+    TRY(like_x(inv, 1));
     if (rows.rank + 2 > BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
                         "multi_label_margin_loss: x has %u axes, expected at most "
                         "%d",
                         rows.rank + 1, BP_RANK_MAX - 1);
-    return bp_loss_result(site, &rows, 2);
+    return bp_loss_result(inv, &rows, 2);
 }
 
-enum bp_status bp_infer_dice_loss(struct bp_invocation *site)
+enum bp_status bp_infer_dice_loss(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type rows, first = {.rank = 1};
 
-    TRY(rows_of(site, &rows));
+    TRY(rows_of(inv, &rows));
     if (!rows.rank)
         return bp_error(BP_ERR_INVALID, "dice_loss: x has one axis, expected two or more");
     rows.shape[rows.rank++] = 1;
-    TRY(bp_shape_expect(site, 1, &rows));
+    TRY(bp_shape_expect(inv, 1, &rows));
     first.shape[0] = x->shape[0];
-    return bp_loss_result(site, &first, 2);
+    return bp_loss_result(inv, &first, 2);
 }
 
-enum bp_status bp_infer_npair_loss(struct bp_invocation *site)
+enum bp_status bp_infer_npair_loss(struct bp_invocation *inv)
 {
     struct bp_type rows;
 
-    TRY(rows_of(site, &rows));
+    TRY(rows_of(inv, &rows));
     if (rows.rank != 1)
         return bp_error(BP_ERR_INVALID, "npair_loss: x has %u axes, expected 2", rows.rank + 1);
-    TRY(like_x(site, 1));
-    TRY(bp_shape_expect(site, 2, &rows));
-    site->out[0].rank = 0;
+    TRY(like_x(inv, 1));
+    TRY(bp_shape_expect(inv, 2, &rows));
+    inv->out[0].rank = 0;
     return BP_OK;
 }
 
@@ -283,7 +283,7 @@ enum bp_status bp_decompose_npair_loss(struct bp_decomposition *e)
     struct bp_compose *c = &l.c;
     int64_t n = e->in[0]->shape[0];
     uint32_t dtype = l.in[0] ? l.in[0]->view.dtype : BP_F32;
-    struct bp_matmul_attrs turned = {.size = sizeof turned, .transpose_b = 1};
+    struct bp_matmul_attrs transposed = {.size = sizeof transposed, .transpose_b = 1};
     struct bp_soft_cross_entropy_attrs soft = {.size = sizeof soft, .reduction = 1, .axis = -1};
     struct bp_tensor *x = l.in[0], *positive = l.in[1], *same, *t;
 
@@ -291,7 +291,7 @@ enum bp_status bp_decompose_npair_loss(struct bp_decomposition *e)
                 bp_compose_reshape(c, l.in[2], 2, (int64_t[]){1, n}));
     same = bp_compose_cast(c, same, dtype);
     same = MAKE(c, div, NULL, same, last_sum(c, same, true));
-    t = MAKE(c, soft_cross_entropy, &soft, MAKE(c, matmul, &turned, x, positive), same);
+    t = MAKE(c, soft_cross_entropy, &soft, MAKE(c, matmul, &transposed, x, positive), same);
     x = MAKE(c, add, NULL, bp_loss_sum(c, rows_mul(c, x, x)),
              bp_loss_sum(c, rows_mul(c, positive, positive)));
     t = MAKE(c, add, NULL, t, bp_compose_scale(c, x, reg / 4 / (double)n, 0));

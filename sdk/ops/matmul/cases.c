@@ -62,49 +62,49 @@ static const struct {
     {"line.transpose-b", "2x1x131+2x35x131", 0, 1, false},
 };
 
-static void product_data(const struct case_maker *maker, const char *shapes, enum data data,
+static void product_data(const struct case_builder *builder, const char *shapes, enum data data,
                          const char *what)
 {
-    struct kernel_case *made = case_begin(maker, shapes);
+    struct kernel_case *made = case_begin(builder, shapes);
 
     case_data(made, data);
     made->quick = true;
-    case_end(maker, made, "%s", what);
+    case_end(builder, made, "%s", what);
 }
 
 /* Adds cases with extents that the list `products` lacks: drawn ones, and each number of terms up
  * to a limit. Their data is not numbers of any exponent: whether a partial sum overflows depends on
  * the order of the additions. */
-static void more_extents(const struct case_maker *maker)
+static void more_extents(const struct case_builder *builder)
 {
-    int rows = (int)case_drawn(maker, 0, 1, 60), terms = (int)case_drawn(maker, 1, 1, 200),
-        columns = (int)case_drawn(maker, 2, 1, 60);
+    int rows = (int)case_drawn(builder, 0, 1, 60), terms = (int)case_drawn(builder, 1, 1, 200),
+        columns = (int)case_drawn(builder, 2, 1, 60);
     struct kernel_case *made;
     char shapes[64];
 
     for (int transposed = 0; transposed < 2; transposed++) {
         snprintf(shapes, sizeof shapes, "%dx%d+%dx%d", rows, terms, transposed ? columns : terms,
                  transposed ? terms : columns);
-        made = case_begin(maker, shapes);
+        made = case_begin(builder, shapes);
         made->attrs.matmul.transpose_b = transposed;
-        case_end(maker, made, "drawn");
+        case_end(builder, made, "drawn");
     }
-    made = case_begin(maker, "3x1+5x1");
+    made = case_begin(builder, "3x1+5x1");
     made->attrs.matmul.transpose_b = 1;
-    case_extents(maker, made, "sweep");
+    case_extents(builder, made, "sweep");
 }
 
-void cases_matmul(struct case_maker *maker)
+void cases_matmul(struct case_builder *builder)
 {
     struct kernel_case *made;
 
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
-        made = case_begin(maker, products[i].shapes);
+        made = case_begin(builder, products[i].shapes);
         made->attrs.matmul.transpose_a = products[i].transpose_a;
         made->attrs.matmul.transpose_b = products[i].transpose_b;
         case_smooth(made, 2);
         made->quick = products[i].quick;
-        case_end(maker, made, "%s", products[i].variant);
+        case_end(builder, made, "%s", products[i].variant);
     }
     for (int t = 0; t < 6; t++) { /* cases 4 and 5: one b for all of the batch, and two batch
                                    * axes */
@@ -112,33 +112,33 @@ void cases_matmul(struct case_maker *maker)
         static const char *const shapes[] = {"3x9x17+3x17x5", "3x9x17+3x5x17", "3x17x9+3x17x5",
                                              "3x17x9+3x5x17", "3x9x17+17x5", "2x3x9x17+2x3x17x5"};
 
-        made = case_begin(maker, shapes[t]);
+        made = case_begin(builder, shapes[t]);
         if (t > 3) {
-            case_layouts(maker, made, name[t], false);
+            case_layouts(builder, made, name[t], false);
             continue;
         }
         made->attrs.matmul.transpose_a = t >> 1;
         made->attrs.matmul.transpose_b = t & 1;
-        case_layouts(maker, made, name[t], false);
+        case_layouts(builder, made, name[t], false);
     }
     for (int t = 0; t < 2; t++) { /* weights, which a kernel's plan may pack */
-        made = case_begin(maker, t ? "9x65+63x65" : "9x65+65x63");
+        made = case_begin(builder, t ? "9x65+63x65" : "9x65+65x63");
         made->attrs.matmul.transpose_b = t;
         made->in[1].frozen = true;
-        case_end(maker, made, "frozen");
+        case_end(builder, made, "frozen");
     }
-    case_real(maker, case_begin(maker, "67x129+129x97"), 1, "real");
-    case_real(maker, case_begin(maker, "3x40x65+3x65x31"), 1, "real.batches");
-    case_real(maker, case_begin(maker, "1x771+771x130"), 1, "real.line");
-    made = case_begin(maker, "67x129+97x129");
+    case_real(builder, case_begin(builder, "67x129+129x97"), 1, "real");
+    case_real(builder, case_begin(builder, "3x40x65+3x65x31"), 1, "real.batches");
+    case_real(builder, case_begin(builder, "1x771+771x130"), 1, "real.line");
+    made = case_begin(builder, "67x129+97x129");
     made->attrs.matmul.transpose_b = 1;
-    case_real(maker, made, 1, "real.transpose-b");
-    more_extents(maker);
-    product_data(maker, "13x31+31x17", DATA_ZERO, "zeros");
-    product_data(maker, "17x257+257x19", DATA_EXACT, "exact");
-    product_data(maker, "3x2053+2053x5", DATA_POSITIVE, "positive");
-    if (!case_is_float(maker)) product_data(maker, "7x19+19x5", DATA_SPECIAL, "special");
+    case_real(builder, made, 1, "real.transpose-b");
+    more_extents(builder);
+    product_data(builder, "13x31+31x17", DATA_ZERO, "zeros");
+    product_data(builder, "17x257+257x19", DATA_EXACT, "exact");
+    product_data(builder, "3x2053+2053x5", DATA_POSITIVE, "positive");
+    if (!case_is_float(builder)) product_data(builder, "7x19+19x5", DATA_SPECIAL, "special");
     /* The languages that define complex numbers leave a product of complex infinities open. */
-    else if (!case_is_complex(maker))
-        product_data(maker, "17x19+19x5", DATA_NONFINITE, "nonfinite");
+    else if (!case_is_complex(builder))
+        product_data(builder, "17x19+19x5", DATA_NONFINITE, "nonfinite");
 }

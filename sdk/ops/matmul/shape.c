@@ -19,12 +19,12 @@ static void matmul_matrix(const struct bp_view *v, bool right, bool transpose, i
     *out_columns = transpose ? rows : columns;
 }
 
-enum bp_status bp_infer_matmul(struct bp_invocation *site)
+enum bp_status bp_infer_matmul(struct bp_invocation *inv)
 {
-    const struct bp_matmul_attrs *t = site->attrs;
-    const struct bp_view *a = bp_invocation_in(site, 0), *b = bp_invocation_in(site, 1);
+    const struct bp_matmul_attrs *t = inv->attrs;
+    const struct bp_view *a = bp_invocation_in(inv, 0), *b = bp_invocation_in(inv, 1);
     static const uint32_t both[] = {0, 1};
-    struct bp_type *out = &site->out[0];
+    struct bp_type *out = &inv->out[0];
     int64_t m, k, k2, n;
     uint32_t rank = a->rank > b->rank ? a->rank : b->rank, at;
 
@@ -44,7 +44,7 @@ enum bp_status bp_infer_matmul(struct bp_invocation *site)
                         bp_type_text(b->dtype, b->rank, b->shape, y, sizeof y),
                         t->transpose_b ? " transposed" : "", k, k2);
     }
-    TRY(bp_shape_broadcast(site, both, 2, 2, out));
+    TRY(bp_shape_broadcast(inv, both, 2, 2, out));
     at = rank > 2 ? rank - 2 : 0;
     if (a->rank > 1) out->shape[at++] = m;
     if (b->rank > 1) out->shape[at++] = n;

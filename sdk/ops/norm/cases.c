@@ -13,9 +13,10 @@ cases_fn cases_layer_norm, cases_rms_norm, cases_layer_norm_grad, cases_rms_norm
     cases_mean_variance_normalization, cases_lrn;
 
 /* Statistics, and the parameters of batch_norm, have the dtype that the operator computes in. */
-static bool norm_cases_fits(const struct case_maker *maker)
+static bool norm_cases_fits(const struct case_builder *builder)
 {
-    return maker->gradients || maker->dtype[1] == num_accumulate(num_type(maker->dtype[0]))->dtype;
+    return builder->gradients ||
+           builder->dtype[1] == num_accumulate(num_type(builder->dtype[0]))->dtype;
 }
 
 /* The shape of x, and the shape of the parameters: that of x from an axis on. */
@@ -70,7 +71,7 @@ static const struct rows whole[] = {
 };
 
 /* which: bits of the parameters that are present. grad: dy follows the first parameter. */
-static struct kernel_case *row_case(const struct case_maker *maker, const struct rows *r,
+static struct kernel_case *row_case(const struct case_builder *builder, const struct rows *r,
                                     int which, int params, bool grad)
 {
     char shapes[160];
@@ -82,7 +83,7 @@ static struct kernel_case *row_case(const struct case_maker *maker, const struct
         used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s",
                                  which & 2 ? r->param : "-");
     if (grad) snprintf(shapes + used, sizeof shapes - used, "+%s", r->x);
-    made = case_begin(maker, shapes);
+    made = case_begin(builder, shapes);
     made->attrs.layer_norm.axis = r->axis; /* rms_norm has this layout too */
     made->attrs.layer_norm.epsilon = r->epsilon;
     case_data(made, DATA_PLAIN);
@@ -92,7 +93,7 @@ static struct kernel_case *row_case(const struct case_maker *maker, const struct
     return made;
 }
 
-static void of_rows(const struct case_maker *maker, int params, bool grad, int outputs,
+static void of_rows(const struct case_builder *builder, int params, bool grad, int outputs,
                     uint32_t fixed)
 {
     static const char *const with[] = {"bare", "scale", "bias", "both"};
@@ -101,47 +102,47 @@ static void of_rows(const struct case_maker *maker, int params, bool grad, int o
 
     for (int i = 0; i < N_ROWS; i++) {
         int which = i % 3 || params == 1 ? i % 5 ? (1 << params) - 1 : 0 : 1 + i % 2;
-        made = row_case(maker, &rows[i], which, params, grad);
+        made = row_case(builder, &rows[i], which, params, grad);
         snprintf(variant, sizeof variant, "axis%d.%s", (int)(rows[i].axis & 15), with[which]);
-        if (i % 4 == 1 || !rows[i].axis) case_parts(maker, made, outputs, variant);
-        else case_end(maker, made, "%s", variant);
+        if (i % 4 == 1 || !rows[i].axis) case_parts(builder, made, outputs, variant);
+        else case_end(builder, made, "%s", variant);
     }
     for (size_t i = 0; i < COUNT(whole); i++) {
-        made = row_case(maker, &whole[i], (1 << params) - 1, params, grad);
-        case_end(maker, made, "whole");
+        made = row_case(builder, &whole[i], (1 << params) - 1, params, grad);
+        case_end(builder, made, "whole");
     }
     for (int which = 0; which < 1 << params; which++) {
-        made = row_case(maker, &rows[LAYOUTS], which, params, grad);
-        if (which == (1 << params) - 1) case_layouts(maker, made, "layouts", !grad);
-        else case_end(maker, made, "which.%s", with[which]);
-        if (!maker->gradients) continue;
-        made = row_case(maker, &(struct rows){"2x5", "5", 1, 0.125, DATA_PLAIN, true}, which,
+        made = row_case(builder, &rows[LAYOUTS], which, params, grad);
+        if (which == (1 << params) - 1) case_layouts(builder, made, "layouts", !grad);
+        else case_end(builder, made, "which.%s", with[which]);
+        if (!builder->gradients) continue;
+        made = row_case(builder, &(struct rows){"2x5", "5", 1, 0.125, DATA_PLAIN, true}, which,
                         params, grad);
         made->gradient = 2;
         made->n_out = outputs;
         made->fixed_out = fixed;
-        case_end(maker, made, "smooth.%s", with[which]);
+        case_end(builder, made, "smooth.%s", with[which]);
     }
 }
 
-void cases_layer_norm(struct case_maker *maker)
+void cases_layer_norm(struct case_builder *builder)
 {
-    if (norm_cases_fits(maker)) of_rows(maker, 2, false, 3, 6);
+    if (norm_cases_fits(builder)) of_rows(builder, 2, false, 3, 6);
 }
 
-void cases_rms_norm(struct case_maker *maker)
+void cases_rms_norm(struct case_builder *builder)
 {
-    if (norm_cases_fits(maker)) of_rows(maker, 1, false, 2, 2);
+    if (norm_cases_fits(builder)) of_rows(builder, 1, false, 2, 2);
 }
 
-void cases_layer_norm_grad(struct case_maker *maker)
+void cases_layer_norm_grad(struct case_builder *builder)
 {
-    of_rows(maker, 1, true, 3, 0);
+    of_rows(builder, 1, true, 3, 0);
 }
 
-void cases_rms_norm_grad(struct case_maker *maker)
+void cases_rms_norm_grad(struct case_builder *builder)
 {
-    of_rows(maker, 1, true, 2, 0);
+    of_rows(builder, 1, true, 2, 0);
 }
 
 /* Channels are axis 1 of x. */
@@ -191,8 +192,8 @@ enum { N_CHANNELS = COUNT(channels), CHANNEL_LAYOUTS = 6 };
 
 /* Parameters are inputs 1 to params, and the first two may be absent; a variance is positive. grad:
  * dy follows the first parameter. */
-static struct kernel_case *channel_case(const struct case_maker *maker, const struct channels *c,
-                                        int which, int params, bool grad)
+static struct kernel_case *channel_case(const struct case_builder *builder,
+                                        const struct channels *c, int which, int params, bool grad)
 {
     char shapes[200];
     struct kernel_case *made;
@@ -202,7 +203,7 @@ static struct kernel_case *channel_case(const struct case_maker *maker, const st
         used += (size_t)snprintf(shapes + used, sizeof shapes - used, "+%s",
                                  i > 1 || which >> i & 1 ? c->param : "-");
     if (grad) snprintf(shapes + used, sizeof shapes - used, "+%s", c->x);
-    made = case_begin(maker, shapes);
+    made = case_begin(builder, shapes);
     case_data(made, DATA_PLAIN);
     made->in[0].data = c->data;
     made->in[0].layout = c->layout;
@@ -214,7 +215,7 @@ static struct kernel_case *channel_case(const struct case_maker *maker, const st
 }
 
 /* set: sets the attributes of a case. wide: the parameters have dtype U. */
-static void of_channels(const struct case_maker *maker, int params, bool wide, bool grad,
+static void of_channels(const struct case_builder *builder, int params, bool wide, bool grad,
                         int outputs, uint32_t fixed,
                         void (*set)(struct kernel_case *made, const struct channels *c))
 {
@@ -228,21 +229,21 @@ static void of_channels(const struct case_maker *maker, int params, bool wide, b
         bool alone = i >= N_CHANNELS;
         const struct channels *c = alone ? params == 4 ? &tiny : &small : &channels[i];
         int which = alone ? i - N_CHANNELS : i % 4 ? all : i / 4 & all;
-        struct kernel_case *made = channel_case(maker, c, which, params, grad);
-        for (int k = 1; k <= params && wide; k++) made->in[k].dtype = maker->dtype[1];
+        struct kernel_case *made = channel_case(builder, c, which, params, grad);
+        for (int k = 1; k <= params && wide; k++) made->in[k].dtype = builder->dtype[1];
         set(made, c);
         made->n_out = outputs;
         snprintf(variant, sizeof variant, "%s%s.%s", alone ? "which" : "groups",
                  c->layout == LAYOUT_LAST ? ".last" : "", with[which]);
-        if (alone && maker->gradients) {
+        if (alone && builder->gradients) {
             made->gradient = 2;
             made->fixed_out = fixed;
-            case_end(maker, made, "smooth.%s", with[which]);
+            case_end(builder, made, "smooth.%s", with[which]);
             continue;
         }
-        if (i == CHANNEL_LAYOUTS) case_layouts(maker, made, variant, !grad);
-        else if (i % 5 || alone) case_end(maker, made, "%s", variant);
-        else case_parts(maker, made, outputs, variant);
+        if (i == CHANNEL_LAYOUTS) case_layouts(builder, made, variant, !grad);
+        else if (i % 5 || alone) case_end(builder, made, "%s", variant);
+        else case_parts(builder, made, outputs, variant);
     }
 }
 
@@ -252,14 +253,14 @@ static void set_group(struct kernel_case *made, const struct channels *c)
     made->attrs.group_norm.epsilon = c->epsilon;
 }
 
-void cases_group_norm(struct case_maker *maker)
+void cases_group_norm(struct case_builder *builder)
 {
-    if (norm_cases_fits(maker)) of_channels(maker, 2, false, false, 3, 6, set_group);
+    if (norm_cases_fits(builder)) of_channels(builder, 2, false, false, 3, 6, set_group);
 }
 
-void cases_group_norm_grad(struct case_maker *maker)
+void cases_group_norm_grad(struct case_builder *builder)
 {
-    of_channels(maker, 1, false, true, 3, 0, set_group);
+    of_channels(builder, 1, false, true, 3, 0, set_group);
 }
 
 static void set_epsilon(struct kernel_case *made, const struct channels *c)
@@ -268,14 +269,14 @@ static void set_epsilon(struct kernel_case *made, const struct channels *c)
 }
 
 /* The reference computes instance_norm as a group_norm. */
-void cases_instance_norm(struct case_maker *maker)
+void cases_instance_norm(struct case_builder *builder)
 {
-    of_channels(maker, 2, false, false, 1, 0, set_epsilon);
+    of_channels(builder, 2, false, false, 1, 0, set_epsilon);
 }
 
-void cases_batch_norm(struct case_maker *maker)
+void cases_batch_norm(struct case_builder *builder)
 {
-    if (norm_cases_fits(maker)) of_channels(maker, 4, true, false, 1, 0, set_epsilon);
+    if (norm_cases_fits(builder)) of_channels(builder, 4, true, false, 1, 0, set_epsilon);
 }
 
 static void set_train(struct kernel_case *made, const struct channels *c)
@@ -285,17 +286,17 @@ static void set_train(struct kernel_case *made, const struct channels *c)
     made->attrs.batch_norm_train.unbiased = c->groups > 1;
 }
 
-void cases_batch_norm_train(struct case_maker *maker)
+void cases_batch_norm_train(struct case_builder *builder)
 {
-    if (norm_cases_fits(maker)) of_channels(maker, 4, true, false, 5, 30, set_train);
+    if (norm_cases_fits(builder)) of_channels(builder, 4, true, false, 5, 30, set_train);
 }
 
-void cases_batch_norm_grad(struct case_maker *maker)
+void cases_batch_norm_grad(struct case_builder *builder)
 {
-    if (norm_cases_fits(maker)) of_channels(maker, 1, true, true, 3, 0, set_epsilon);
+    if (norm_cases_fits(builder)) of_channels(builder, 1, true, true, 3, 0, set_epsilon);
 }
 
-void cases_lp_normalize(struct case_maker *maker)
+void cases_lp_normalize(struct case_builder *builder)
 {
     static const struct {
         const char *shape;
@@ -308,35 +309,35 @@ void cases_lp_normalize(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(cases); i++)
         for (int k = 0; k < COUNT(orders); k++) {
-            made = case_begin(maker, cases[i].shape);
+            made = case_begin(builder, cases[i].shape);
             made->attrs.lp_normalize.p = orders[k];
             made->attrs.lp_normalize.axis = cases[i].axis;
             if (k == 1) case_data(made, DATA_APART);
             if (k != 2) case_smooth(made, 2);
             made->quick = i % 2;
-            case_end(maker, made, "p%g.axis%d", orders[k], cases[i].axis & 7);
+            case_end(builder, made, "p%g.axis%d", orders[k], cases[i].axis & 7);
         }
-    made = case_begin(maker, "5x7");
+    made = case_begin(builder, "5x7");
     case_data(made, DATA_ZERO);
-    case_end(maker, made, "zeros");
+    case_end(builder, made, "zeros");
     for (int k = 0; k < COUNT(orders); k++) { /* the second vector is 0, and epsilon is 0 */
-        made = case_begin(maker, "3x4");
+        made = case_begin(builder, "3x4");
         made->attrs.lp_normalize.p = orders[k];
         made->attrs.lp_normalize.epsilon = 0;
         case_list(made, 0, COUNT(some), some);
         made->quick = true;
-        case_end(maker, made, "zero.p%g", orders[k]);
+        case_end(builder, made, "zero.p%g", orders[k]);
     }
-    made = case_begin(maker, "9x67");
+    made = case_begin(builder, "9x67");
     case_data(made, DATA_NONFINITE);
-    case_end(maker, made, "nonfinite");
-    made = case_begin(maker, "5x7");
+    case_end(builder, made, "nonfinite");
+    made = case_begin(builder, "5x7");
     made->attrs.lp_normalize.epsilon = 3;
-    case_end(maker, made, "epsilon3");
-    case_layouts(maker, case_begin(maker, "5x6x7"), "layouts", false);
+    case_end(builder, made, "epsilon3");
+    case_layouts(builder, case_begin(builder, "5x6x7"), "layouts", false);
 }
 
-void cases_mean_variance_normalization(struct case_maker *maker)
+void cases_mean_variance_normalization(struct case_builder *builder)
 {
     static const struct {
         const char *shape;
@@ -349,22 +350,22 @@ void cases_mean_variance_normalization(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(cases); i++)
         for (int data = 0; data < 2; data++) {
-            made = case_begin(maker, cases[i].shape);
+            made = case_begin(builder, cases[i].shape);
             made->attrs.mean_variance_normalization.axes = case_dims(made, 0, cases[i].n,
                                                                      cases[i].axes);
             if (data) case_data(made, DATA_POSITIVE);
             case_smooth(made, data ? 0 : 2);
             made->quick = i % 2;
-            case_end(maker, made, data ? "positive" : "plain");
+            case_end(builder, made, data ? "positive" : "plain");
         }
-    made = case_begin(maker, "5x9");
+    made = case_begin(builder, "5x9");
     made->attrs.mean_variance_normalization.epsilon = 0.5;
-    case_end(maker, made, "epsilon");
-    made = case_begin(maker, "5x6x7");
-    case_layouts(maker, made, "layouts", false);
+    case_end(builder, made, "epsilon");
+    made = case_begin(builder, "5x6x7");
+    case_layouts(builder, made, "layouts", false);
 }
 
-void cases_lrn(struct case_maker *maker)
+void cases_lrn(struct case_builder *builder)
 {
     static const char *const shapes[] = {"2x3x4", "1x7x3", "0x3x2", "2x0x3", "1x1", "2x17x5x3",
                                          "3x67", "1x2x2x2x3x2"};
@@ -377,18 +378,18 @@ void cases_lrn(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int k = 0; k < COUNT(how); k++) {
-            made = case_begin(maker, shapes[i]);
+            made = case_begin(builder, shapes[i]);
             made->attrs.lrn.window = how[k].size;
             made->attrs.lrn.alpha = how[k].alpha;
             made->attrs.lrn.beta = how[k].beta;
             made->attrs.lrn.bias = how[k].bias;
             case_smooth(made, k > 1 && k < 4 ? 2 : 0);
             made->quick = i % 2;
-            case_end(maker, made, "size%d", (int)how[k].size);
+            case_end(builder, made, "size%d", (int)how[k].size);
         }
-    made = case_begin(maker, "1x67x3");
+    made = case_begin(builder, "1x67x3");
     case_data(made, DATA_NONFINITE);
-    case_end(maker, made, "nonfinite");
-    case_layouts(maker, case_begin(maker, "3x6x7"), "layouts", false);
-    case_layouts(maker, case_begin(maker, "2x5x3x4"), "image", false);
+    case_end(builder, made, "nonfinite");
+    case_layouts(builder, case_begin(builder, "3x6x7"), "layouts", false);
+    case_layouts(builder, case_begin(builder, "2x5x3x4"), "image", false);
 }

@@ -39,7 +39,7 @@ KFN acc norm_packs_sum(pack *v, i64 left, acc mean, int squares)
             part += i < n ? d : 0;
         }
         s += part;
-        packs_turn(v);
+        packs_transpose(v);
     }
     return s;
 }
@@ -92,7 +92,7 @@ KFN void norm_packs_put(const struct normalize_rows_args *a, const struct norm_r
             v[0].at[i] = elem_put(h * scale[i] + bias[i]);
         }
         pack_store(row->y + at, &v[0], n, row->even);
-        packs_turn(v);
+        packs_transpose(v);
     }
 }
 

@@ -59,19 +59,19 @@ static uint32_t norm_statistic(uint32_t dtype)
     return dtype == BP_F16 || dtype == BP_BF16 ? (uint32_t)BP_F32 : dtype;
 }
 
-static enum bp_status check_epsilon(const struct bp_invocation *site, double epsilon)
+static enum bp_status check_epsilon(const struct bp_invocation *inv, double epsilon)
 {
     if (epsilon >= 0) return BP_OK; /* false for NaN */
     return bp_error(BP_ERR_INVALID, "%s: attribute epsilon is %g, expected 0 or more",
-                    site->row->info.name, epsilon);
+                    inv->row->info.name, epsilon);
 }
 
 /* Checks that each input from first to last is absent or has this type. */
-static enum bp_status expect_all(const struct bp_invocation *site, uint32_t first, uint32_t last,
+static enum bp_status expect_all(const struct bp_invocation *inv, uint32_t first, uint32_t last,
                                  const struct bp_type *type)
 {
     for (uint32_t i = first; i <= last; i++)
-        if (bp_invocation_in(site, i)) TRY(bp_shape_expect(site, i, type));
+        if (bp_invocation_in(inv, i)) TRY(bp_shape_expect(inv, i, type));
     return BP_OK;
 }
 
@@ -84,168 +84,168 @@ static void norm_part_of(const struct bp_view *x, uint32_t begin, uint32_t end, 
 
 /* The result y has the type of x. Checks that the parameters, inputs 1 to last_param, have the axes
  * from `at` on; the statistics, outputs from 1 on, get the axes before. */
-static enum bp_status norm_rows(struct bp_invocation *site, int64_t at, double epsilon,
+static enum bp_status norm_rows(struct bp_invocation *inv, int64_t at, double epsilon,
                                 uint32_t last_param)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type params = {0};
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, at, x->rank, &axis));
-    TRY(check_epsilon(site, epsilon));
+    TRY(bp_shape_axis(inv, at, x->rank, &axis));
+    TRY(check_epsilon(inv, epsilon));
     norm_part_of(x, axis, x->rank, &params);
-    TRY(expect_all(site, 1, last_param, &params));
-    bp_shape_copy(&site->out[0], x);
-    for (uint32_t i = 1; i < site->n_out; i++) {
-        norm_part_of(x, 0, axis, &site->out[i]);
-        site->out[i].dtype = norm_statistic(x->dtype);
+    TRY(expect_all(inv, 1, last_param, &params));
+    bp_shape_copy(&inv->out[0], x);
+    for (uint32_t i = 1; i < inv->n_out; i++) {
+        norm_part_of(x, 0, axis, &inv->out[i]);
+        inv->out[i].dtype = norm_statistic(x->dtype);
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_layer_norm(struct bp_invocation *site)
+enum bp_status bp_infer_layer_norm(struct bp_invocation *inv)
 {
-    const struct bp_layer_norm_attrs *a = site->attrs;
+    const struct bp_layer_norm_attrs *a = inv->attrs;
 
-    return norm_rows(site, a->axis, a->epsilon, 2);
+    return norm_rows(inv, a->axis, a->epsilon, 2);
 }
 
-enum bp_status bp_infer_rms_norm(struct bp_invocation *site)
+enum bp_status bp_infer_rms_norm(struct bp_invocation *inv)
 {
-    const struct bp_rms_norm_attrs *a = site->attrs;
+    const struct bp_rms_norm_attrs *a = inv->attrs;
 
-    return norm_rows(site, a->axis, a->epsilon, 1);
+    return norm_rows(inv, a->axis, a->epsilon, 1);
 }
 
 /* Input 2 is dy, with the type of x; the outputs are dx and, from 1 on, gradients of parameters. */
-static enum bp_status rows_grad(struct bp_invocation *site, int64_t at, double epsilon)
+static enum bp_status rows_grad(struct bp_invocation *inv, int64_t at, double epsilon)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis;
 
-    TRY(norm_rows(site, at, epsilon, 1));
-    TRY(bp_shape_axis(site, at, x->rank, &axis));
-    TRY(bp_shape_expect(site, 2, &site->out[0]));
-    for (uint32_t i = 1; i < site->n_out; i++) {
-        norm_part_of(x, axis, x->rank, &site->out[i]);
-        site->out[i].dtype = x->dtype;
+    TRY(norm_rows(inv, at, epsilon, 1));
+    TRY(bp_shape_axis(inv, at, x->rank, &axis));
+    TRY(bp_shape_expect(inv, 2, &inv->out[0]));
+    for (uint32_t i = 1; i < inv->n_out; i++) {
+        norm_part_of(x, axis, x->rank, &inv->out[i]);
+        inv->out[i].dtype = x->dtype;
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_layer_norm_grad(struct bp_invocation *site)
+enum bp_status bp_infer_layer_norm_grad(struct bp_invocation *inv)
 {
-    const struct bp_layer_norm_grad_attrs *a = site->attrs;
+    const struct bp_layer_norm_grad_attrs *a = inv->attrs;
 
-    return rows_grad(site, a->axis, a->epsilon);
+    return rows_grad(inv, a->axis, a->epsilon);
 }
 
-enum bp_status bp_infer_rms_norm_grad(struct bp_invocation *site)
+enum bp_status bp_infer_rms_norm_grad(struct bp_invocation *inv)
 {
-    const struct bp_rms_norm_grad_attrs *a = site->attrs;
+    const struct bp_rms_norm_grad_attrs *a = inv->attrs;
 
-    return rows_grad(site, a->axis, a->epsilon);
+    return rows_grad(inv, a->axis, a->epsilon);
 }
 
 /* Checks that x has channels, and sets `params` to the type with one number for each channel. */
-static enum bp_status norm_channels(struct bp_invocation *site, double epsilon,
+static enum bp_status norm_channels(struct bp_invocation *inv, double epsilon,
                                     struct bp_type *params)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
-    TRY(check_epsilon(site, epsilon));
+    TRY(check_epsilon(inv, epsilon));
     if (x->rank < 2)
         return bp_error(BP_ERR_INVALID, "%s: input x has %u axes, expected N, C and any others",
-                        site->row->info.name, x->rank);
+                        inv->row->info.name, x->rank);
     norm_part_of(x, 1, 2, params);
-    bp_shape_copy(&site->out[0], x);
+    bp_shape_copy(&inv->out[0], x);
     return BP_OK;
 }
 
-static enum bp_status norm_groups(struct bp_invocation *site, int64_t n, double epsilon)
+static enum bp_status norm_groups(struct bp_invocation *inv, int64_t n, double epsilon)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type params = {0};
 
-    TRY(norm_channels(site, epsilon, &params));
+    TRY(norm_channels(inv, epsilon, &params));
     if (n < 1 || x->shape[1] % n)
         return bp_error(BP_ERR_INVALID,
                         "%s: attribute groups is %" PRId64
                         ", expected 1 or more that divide the %" PRId64 " channels",
-                        site->row->info.name, n, x->shape[1]);
-    return expect_all(site, 1, 1, &params);
+                        inv->row->info.name, n, x->shape[1]);
+    return expect_all(inv, 1, 1, &params);
 }
 
-enum bp_status bp_infer_group_norm(struct bp_invocation *site)
+enum bp_status bp_infer_group_norm(struct bp_invocation *inv)
 {
-    const struct bp_group_norm_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_group_norm_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type params = {0};
 
-    TRY(norm_groups(site, a->groups, a->epsilon));
+    TRY(norm_groups(inv, a->groups, a->epsilon));
     norm_part_of(x, 1, 2, &params);
-    TRY(expect_all(site, 2, 2, &params));
+    TRY(expect_all(inv, 2, 2, &params));
     for (uint32_t i = 1; i < 3; i++)
-        site->out[i] = (struct bp_type){.dtype = norm_statistic(x->dtype), .rank = 2,
+        inv->out[i] = (struct bp_type){.dtype = norm_statistic(x->dtype), .rank = 2,
                                         .shape = {x->shape[0], a->groups}};
     return BP_OK;
 }
 
-enum bp_status bp_infer_group_norm_grad(struct bp_invocation *site)
+enum bp_status bp_infer_group_norm_grad(struct bp_invocation *inv)
 {
-    const struct bp_group_norm_grad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_group_norm_grad_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
-    TRY(norm_groups(site, a->groups, a->epsilon));
-    for (uint32_t i = 1; i < 3; i++) norm_part_of(x, 1, 2, &site->out[i]);
-    return bp_shape_expect(site, 2, &site->out[0]);
+    TRY(norm_groups(inv, a->groups, a->epsilon));
+    for (uint32_t i = 1; i < 3; i++) norm_part_of(x, 1, 2, &inv->out[i]);
+    return bp_shape_expect(inv, 2, &inv->out[0]);
 }
 
-enum bp_status bp_infer_instance_norm(struct bp_invocation *site)
+enum bp_status bp_infer_instance_norm(struct bp_invocation *inv)
 {
-    const struct bp_instance_norm_attrs *a = site->attrs;
+    const struct bp_instance_norm_attrs *a = inv->attrs;
     struct bp_type params = {0};
 
-    TRY(norm_channels(site, a->epsilon, &params));
-    return expect_all(site, 1, 2, &params);
+    TRY(norm_channels(inv, a->epsilon, &params));
+    return expect_all(inv, 1, 2, &params);
 }
 
 /* The parameters and statistics of batch_norm have the dtype that the operator computes in. */
-static enum bp_status norm_batch(struct bp_invocation *site, double epsilon, uint32_t last_param)
+static enum bp_status norm_batch(struct bp_invocation *inv, double epsilon, uint32_t last_param)
 {
-    const struct bp_opinfo *op = &site->row->info;
-    uint32_t dtype = norm_statistic(bp_invocation_in(site, 0)->dtype);
+    const struct bp_opinfo *op = &inv->row->info;
+    uint32_t dtype = norm_statistic(bp_invocation_in(inv, 0)->dtype);
     struct bp_type params = {0};
 
-    TRY(norm_channels(site, epsilon, &params));
-    TRY(expect_all(site, 1, last_param, &params));
+    TRY(norm_channels(inv, epsilon, &params));
+    TRY(expect_all(inv, 1, last_param, &params));
     for (uint32_t i = 1; i <= last_param; i++)
-        if (bp_invocation_in(site, i) && bp_invocation_in(site, i)->dtype != dtype)
+        if (bp_invocation_in(inv, i) && bp_invocation_in(inv, i)->dtype != dtype)
             return bp_error(BP_ERR_INVALID, "%s: input %s is %s, expected %s with x of %s",
                             op->name, op->in[i].name,
-                            bp_dtype_name(bp_invocation_in(site, i)->dtype), bp_dtype_name(dtype),
-                            bp_dtype_name(bp_invocation_in(site, 0)->dtype));
-    for (uint32_t i = 1; i < site->n_out; i++) {
-        site->out[i] = params;
-        site->out[i].dtype = dtype;
+                            bp_dtype_name(bp_invocation_in(inv, i)->dtype), bp_dtype_name(dtype),
+                            bp_dtype_name(bp_invocation_in(inv, 0)->dtype));
+    for (uint32_t i = 1; i < inv->n_out; i++) {
+        inv->out[i] = params;
+        inv->out[i].dtype = dtype;
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_batch_norm(struct bp_invocation *site)
+enum bp_status bp_infer_batch_norm(struct bp_invocation *inv)
 {
-    return norm_batch(site, ((const struct bp_batch_norm_attrs *)site->attrs)->epsilon, 4);
+    return norm_batch(inv, ((const struct bp_batch_norm_attrs *)inv->attrs)->epsilon, 4);
 }
 
-enum bp_status bp_infer_batch_norm_train(struct bp_invocation *site)
+enum bp_status bp_infer_batch_norm_train(struct bp_invocation *inv)
 {
-    return norm_batch(site, ((const struct bp_batch_norm_train_attrs *)site->attrs)->epsilon, 4);
+    return norm_batch(inv, ((const struct bp_batch_norm_train_attrs *)inv->attrs)->epsilon, 4);
 }
 
-enum bp_status bp_infer_batch_norm_grad(struct bp_invocation *site)
+enum bp_status bp_infer_batch_norm_grad(struct bp_invocation *inv)
 {
-    TRY(norm_batch(site, ((const struct bp_batch_norm_grad_attrs *)site->attrs)->epsilon, 1));
-    return bp_shape_expect(site, 2, &site->out[0]);
+    TRY(norm_batch(inv, ((const struct bp_batch_norm_grad_attrs *)inv->attrs)->epsilon, 1));
+    return bp_shape_expect(inv, 2, &inv->out[0]);
 }
 
 /* Decompositions. mean_of averages over the axes of the statistics, norm_sum_of sums over the axes
@@ -531,42 +531,42 @@ enum bp_status bp_grad_batch_norm_train(struct bp_grad *g)
     return by_row(g, BP_ROW_batch_norm_grad, &a);
 }
 
-static enum bp_status check_number(const struct bp_invocation *site, const char *name, double value,
+static enum bp_status check_number(const struct bp_invocation *inv, const char *name, double value,
                                    double least)
 {
     if (value >= least && !isnan(value)) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: attribute %s is %g, expected %g or more",
-                    site->row->info.name, name, value, least);
+                    inv->row->info.name, name, value, least);
 }
 
-enum bp_status bp_infer_lp_normalize(struct bp_invocation *site)
+enum bp_status bp_infer_lp_normalize(struct bp_invocation *inv)
 {
-    const struct bp_lp_normalize_attrs *a = site->attrs;
+    const struct bp_lp_normalize_attrs *a = inv->attrs;
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, bp_invocation_in(site, 0)->rank, &axis));
-    TRY(check_number(site, "p", a->p, 1));
-    TRY(check_number(site, "epsilon", a->epsilon, 0));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
+    TRY(bp_shape_axis(inv, a->axis, bp_invocation_in(inv, 0)->rank, &axis));
+    TRY(check_number(inv, "p", a->p, 1));
+    TRY(check_number(inv, "epsilon", a->epsilon, 0));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
     return BP_OK;
 }
 
-enum bp_status bp_infer_mean_variance(struct bp_invocation *site)
+enum bp_status bp_infer_mean_variance(struct bp_invocation *inv)
 {
-    const struct bp_mean_variance_normalization_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_mean_variance_normalization_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type statistics;
 
-    TRY(bp_shape_reduce(site, x, a->axes, true, &statistics)); /* checks the axes */
-    TRY(check_number(site, "epsilon", a->epsilon, 0));
-    bp_shape_copy(&site->out[0], x);
+    TRY(bp_shape_reduce(inv, x, a->axes, true, &statistics)); /* checks the axes */
+    TRY(check_number(inv, "epsilon", a->epsilon, 0));
+    bp_shape_copy(&inv->out[0], x);
     return BP_OK;
 }
 
-enum bp_status bp_infer_lrn(struct bp_invocation *site)
+enum bp_status bp_infer_lrn(struct bp_invocation *inv)
 {
-    const struct bp_lrn_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_lrn_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
     if (x->rank < 2)
         return bp_error(BP_ERR_INVALID, "lrn: input x has %u axes, expected N, C and any others",
@@ -577,6 +577,6 @@ enum bp_status bp_infer_lrn(struct bp_invocation *site)
     if (!isfinite(a->alpha) || !isfinite(a->beta) || !isfinite(a->bias))
         return bp_error(BP_ERR_INVALID, "lrn: alpha, beta and bias are %g, %g, %g: expected "
                                         "numbers", a->alpha, a->beta, a->bias);
-    bp_shape_copy(&site->out[0], x);
+    bp_shape_copy(&inv->out[0], x);
     return BP_OK;
 }

@@ -7,21 +7,21 @@
 #include <inttypes.h>
 #include <math.h>
 
-static enum bp_status one_value(const struct bp_invocation *site, uint32_t port)
+static enum bp_status one_value(const struct bp_invocation *inv, uint32_t port)
 {
-    const struct bp_view *v = bp_invocation_in(site, port);
+    const struct bp_view *v = bp_invocation_in(inv, port);
 
     if (v->count == 1) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: %s has %" PRId64 " elements, expected 1",
-                    site->row->info.name, site->row->info.in[port].name, v->count);
+                    inv->row->info.name, inv->row->info.in[port].name, v->count);
 }
 
 /* Checks that U is f64 if the values are f64, else f32. */
-static enum bp_status optimizer_computed(const struct bp_invocation *site, uint32_t of,
+static enum bp_status optimizer_computed(const struct bp_invocation *inv, uint32_t of,
                                          uint32_t port)
 {
-    const struct bp_opinfo *op = &site->row->info;
-    uint32_t dtype = bp_invocation_in(site, of)->dtype, got = bp_invocation_in(site, port)->dtype;
+    const struct bp_opinfo *op = &inv->row->info;
+    uint32_t dtype = bp_invocation_in(inv, of)->dtype, got = bp_invocation_in(inv, port)->dtype;
     uint32_t wide = dtype == BP_F64 ? BP_F64 : BP_F32;
 
     if (got == wide) return BP_OK;
@@ -31,22 +31,22 @@ static enum bp_status optimizer_computed(const struct bp_invocation *site, uint3
 }
 
 /* Input 2 is the learning rate. The names of the other inputs of one value end in "_pow". */
-enum bp_status bp_infer_step(struct bp_invocation *site)
+enum bp_status bp_infer_step(struct bp_invocation *inv)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
     struct bp_type param;
 
-    bp_shape_copy(&param, bp_invocation_in(site, 0));
-    TRY(optimizer_computed(site, 0, 2));
+    bp_shape_copy(&param, bp_invocation_in(inv, 0));
+    TRY(optimizer_computed(inv, 0, 2));
     for (uint32_t i = 1; i < op->n_in; i++) {
-        if (!bp_invocation_in(site, i)) continue;
-        TRY(i == 2 || strstr(op->in[i].name, "_pow") ? one_value(site, i)
-                                                     : bp_shape_expect(site, i, &param));
+        if (!bp_invocation_in(inv, i)) continue;
+        TRY(i == 2 || strstr(op->in[i].name, "_pow") ? one_value(inv, i)
+                                                     : bp_shape_expect(inv, i, &param));
     }
     for (uint32_t i = 0; i < op->n_out; i++) {
-        const struct bp_view *v = bp_invocation_in(site, (uint32_t)op->out[i].share);
-        if (v) bp_shape_copy(&site->out[i], v);
-        if (i) site->out[i].dtype = site->dtype[BP_VAR_U];
+        const struct bp_view *v = bp_invocation_in(inv, (uint32_t)op->out[i].share);
+        if (v) bp_shape_copy(&inv->out[i], v);
+        if (i) inv->out[i].dtype = inv->dtype[BP_VAR_U];
     }
     return BP_OK;
 }
@@ -87,19 +87,19 @@ enum bp_status bp_values_epsilon(const void *attrs)
     return bp_error(BP_ERR_INVALID, "attribute epsilon is %g, expected 0 or more", a->epsilon);
 }
 
-enum bp_status bp_infer_unscale(struct bp_invocation *site)
+enum bp_status bp_infer_unscale(struct bp_invocation *inv)
 {
-    uint32_t n = site->n_in - 1;
+    uint32_t n = inv->n_in - 1;
 
     if (!n)
         return bp_error(BP_ERR_INVALID,
                         "unscale: xs has no tensors, expected one or more");
-    TRY(optimizer_computed(site, 1, 0));
-    TRY(one_value(site, 0));
-    TRY(bp_invocation_count(site, n));
-    bp_shape_copy(&site->out[0], site->in[0]);
-    site->out[0].dtype = BP_BOOL;
-    for (uint32_t i = 0; i < n; i++) bp_shape_copy(&site->out[1 + i], site->in[1 + i]);
+    TRY(optimizer_computed(inv, 1, 0));
+    TRY(one_value(inv, 0));
+    TRY(bp_invocation_count(inv, n));
+    bp_shape_copy(&inv->out[0], inv->in[0]);
+    inv->out[0].dtype = BP_BOOL;
+    for (uint32_t i = 0; i < n; i++) bp_shape_copy(&inv->out[1 + i], inv->in[1 + i]);
     return BP_OK;
 }
 
@@ -119,18 +119,18 @@ enum bp_status bp_values_update_loss_scaling(const void *attrs)
                     a->grow, a->shrink);
 }
 
-enum bp_status bp_infer_update_loss_scaling(struct bp_invocation *site)
+enum bp_status bp_infer_update_loss_scaling(struct bp_invocation *inv)
 {
     static const uint32_t of[] = {0, 2, 3};
 
-    for (uint32_t i = 0; i < 4; i++) TRY(one_value(site, i));
-    for (uint32_t i = 0; i < 3; i++) bp_shape_copy(&site->out[i], bp_invocation_in(site, of[i]));
+    for (uint32_t i = 0; i < 4; i++) TRY(one_value(inv, i));
+    for (uint32_t i = 0; i < 3; i++) bp_shape_copy(&inv->out[i], bp_invocation_in(inv, of[i]));
     return BP_OK;
 }
 
-enum bp_status bp_infer_sgd(struct bp_invocation *site)
+enum bp_status bp_infer_sgd(struct bp_invocation *inv)
 {
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
-    TRY(bp_shape_expect(site, 1, &site->out[0]));
-    return one_value(site, 2);
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
+    TRY(bp_shape_expect(inv, 1, &inv->out[0]));
+    return one_value(inv, 2);
 }

@@ -101,10 +101,10 @@ static const char *pool_case_result(const struct pool_case *p, char *text, size_
 }
 
 /* Begins a case with these attributes; the attributes of every pool begin as those of max_pool. */
-static struct kernel_case *pool_case_begin(const struct case_maker *maker,
+static struct kernel_case *pool_case_begin(const struct case_builder *builder,
                                            const struct pool_case *p, const char *shapes)
 {
-    struct kernel_case *made = case_begin(maker, shapes);
+    struct kernel_case *made = case_begin(builder, shapes);
     struct bp_max_pool_attrs *a = &made->attrs.max_pool;
 
     memcpy(a->window, p->window, sizeof p->window);
@@ -127,22 +127,22 @@ static const char *const in_memory[] = {"2d.channels", "2d.pad-uneven", "2d.dila
                                         "2d.width15", "3d.all"};
 /* Cases with i32 indices, and with types of 8 bits, differ only in the stored type: a part of the
  * geometries suffices. */
-static bool is_enough(const struct case_maker *maker, const struct pool_case *p)
+static bool is_enough(const struct case_builder *builder, const struct pool_case *p)
 {
-    int64_t one_of = maker->dtype[2] == BP_I32 ? 5 : case_is_float(maker) ? 1 : 3;
+    int64_t one_of = builder->dtype[2] == BP_I32 ? 5 : case_is_float(builder) ? 1 : 3;
 
     return is_small(p) || (p - pool_case) % one_of == 0;
 }
 
 /* Adds a case of max_pool_with_index. Cases of quick runs and of gradients compare both outputs,
  * all others only the index. */
-static void with_index(const struct case_maker *maker, const struct pool_case *p, bool whole,
+static void with_index(const struct case_builder *builder, const struct pool_case *p, bool whole,
                        bool columns, enum data data)
 {
-    struct kernel_case *made = pool_case_begin(maker, p, p->x);
+    struct kernel_case *made = pool_case_begin(builder, p, p->x);
     char variant[64];
 
-    made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+    made->attrs.max_pool_with_index.dtype = builder->dtype[2];
     made->attrs.max_pool_with_index.whole = whole;
     made->attrs.max_pool_with_index.column_major = columns;
     case_data(made, data);
@@ -150,118 +150,121 @@ static void with_index(const struct case_maker *maker, const struct pool_case *p
     snprintf(variant, sizeof variant, "%s%s%s%s", p->variant, whole ? ".whole" : "",
              columns ? ".columns" : "", data == DATA_NONFINITE ? ".nonfinite" : "");
     if (made->gradient || p->quick) {
-        case_parts(maker, made, 2, variant);
+        case_parts(builder, made, 2, variant);
         return;
     }
     made->n_out = 2;
     made->part = 1;
-    case_end(maker, made, "%s.index", variant);
+    case_end(builder, made, "%s.index", variant);
 }
 
-static void of_index(const struct case_maker *maker)
+static void of_index(const struct case_builder *builder)
 {
     for (int i = 0; i < POOL_CASES; i++)
-        if (is_enough(maker, &pool_case[i]))
-            with_index(maker, &pool_case[i], false, false,
-                       is_small(&pool_case[i]) ? DATA_APART : i % 2 ? DATA_EXACT : DATA_PLAIN);
-    with_index(maker, pool_case_find("2d.small"), true, true, DATA_APART);
+        if (is_enough(builder, &pool_case[i]))
+            with_index(builder, &pool_case[i], false, false,
+                       is_small(&pool_case[i]) ? DATA_APART
+                       : i % 2                 ? DATA_EXACT
+                                               : DATA_PLAIN);
+    with_index(builder, pool_case_find("2d.small"), true, true, DATA_APART);
     for (int i = 1; i < 4; i++) {
-        with_index(maker, pool_case_find("3d.all"), i & 1, i & 2, DATA_PLAIN);
-        with_index(maker, pool_case_find("2d.pad"), i & 1, i & 2, DATA_EXACT);
+        with_index(builder, pool_case_find("3d.all"), i & 1, i & 2, DATA_PLAIN);
+        with_index(builder, pool_case_find("2d.pad"), i & 1, i & 2, DATA_EXACT);
     }
-    if (case_is_float(maker))
-        with_index(maker, pool_case_find("2d.pad"), false, false, DATA_NONFINITE);
+    if (case_is_float(builder))
+        with_index(builder, pool_case_find("2d.pad"), false, false, DATA_NONFINITE);
     for (int i = 0; i < COUNT(in_memory); i++) {
         const struct pool_case *p = pool_case_find(in_memory[i]);
-        struct kernel_case *made = pool_case_begin(maker, p, p->x);
+        struct kernel_case *made = pool_case_begin(builder, p, p->x);
         char name[64];
-        made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+        made->attrs.max_pool_with_index.dtype = builder->dtype[2];
         made->attrs.max_pool_with_index.whole = i % 2;
         made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
         snprintf(name, sizeof name, "%s.memory", p->variant);
-        case_parts(maker, made, 2, name);
+        case_parts(builder, made, 2, name);
     }
     for (int i = 0; i < COUNT(laid_out); i += 3) {
-        struct kernel_case *made = pool_case_begin(maker, pool_case_find(laid_out[i]),
+        struct kernel_case *made = pool_case_begin(builder, pool_case_find(laid_out[i]),
                                                    pool_case_find(laid_out[i])->x);
-        made->attrs.max_pool_with_index.dtype = maker->dtype[2];
-        case_part_layouts(maker, made, 2, i ? "3d.all.laid" : "1d.laid");
+        made->attrs.max_pool_with_index.dtype = builder->dtype[2];
+        case_part_layouts(builder, made, 2, i ? "3d.all.laid" : "1d.laid");
     }
     {
         const struct pool_case *p = pool_case_find("2d.pad");
-        struct kernel_case *made = pool_case_begin(maker, p, p->x);
-        made->attrs.max_pool_with_index.dtype = maker->dtype[2];
+        struct kernel_case *made = pool_case_begin(builder, p, p->x);
+        made->attrs.max_pool_with_index.dtype = builder->dtype[2];
         made->n_out = 2;
         made->part = 1;
-        if (maker->dtype[0] == BP_F32) case_orders(maker, made, 0, "2d.pad.index");
+        if (builder->dtype[0] == BP_F32) case_orders(builder, made, 0, "2d.pad.index");
         free(made);
     }
 }
 
-static void in_layouts(const struct case_maker *maker, const struct pool_case *p, bool include)
+static void in_layouts(const struct case_builder *builder, const struct pool_case *p, bool include)
 {
-    struct kernel_case *made = pool_case_begin(maker, p, p->x);
-    bool avg = !strcmp(maker->op->name, "avg_pool");
+    struct kernel_case *made = pool_case_begin(builder, p, p->x);
+    bool avg = !strcmp(builder->op->name, "avg_pool");
     char name[64];
 
     snprintf(name, sizeof name, "%s.laid", p->variant);
     if (avg) made->attrs.avg_pool.include_pad = include;
-    case_layouts(maker, made, name, false);
-    made = pool_case_begin(maker, p, p->x);
+    case_layouts(builder, made, name, false);
+    made = pool_case_begin(builder, p, p->x);
     if (avg) made->attrs.avg_pool.include_pad = include;
     made->in[0].layout = made->out = LAYOUT_LAST;
-    if (maker->row_flags & BP_KERNEL_STRIDED) case_end(maker, made, "%s.last", p->variant);
+    if (builder->row_flags & BP_KERNEL_STRIDED) case_end(builder, made, "%s.last", p->variant);
     else free(made);
 }
 
 /* Cases of max_pool and max_pool_with_index. */
-void cases_max_pool(struct case_maker *maker)
+void cases_max_pool(struct case_builder *builder)
 {
     struct kernel_case *made;
 
-    if (!strcmp(maker->op->name, "max_pool_with_index")) {
-        of_index(maker);
+    if (!strcmp(builder->op->name, "max_pool_with_index")) {
+        of_index(builder);
         return;
     }
     for (int i = 0; i < POOL_CASES; i++) {
         const struct pool_case *p = &pool_case[i];
-        if (!is_enough(maker, p)) continue;
-        made = pool_case_begin(maker, p, p->x);
+        if (!is_enough(builder, p)) continue;
+        made = pool_case_begin(builder, p, p->x);
         if (is_small(p)) case_data(made, DATA_APART);
         if (is_small(p)) made->gradient = 2;
-        case_end(maker, made, "%s", p->variant);
+        case_end(builder, made, "%s", p->variant);
     }
     for (int i = 0; i < COUNT(laid_out); i++)
-        in_layouts(maker, pool_case_find(laid_out[i]), false);
+        in_layouts(builder, pool_case_find(laid_out[i]), false);
     for (int i = 0; i < COUNT(in_memory); i++) {
         const struct pool_case *p = pool_case_find(in_memory[i]);
-        made = pool_case_begin(maker, p, p->x);
+        made = pool_case_begin(builder, p, p->x);
         made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
-        case_data(made, case_is_float(maker) ? DATA_NONFINITE : DATA_SPECIAL);
-        case_end(maker, made, "%s.memory", p->variant);
+        case_data(made, case_is_float(builder) ? DATA_NONFINITE : DATA_SPECIAL);
+        case_end(builder, made, "%s.memory", p->variant);
     }
-    made = pool_case_begin(maker, pool_case_find("2d.pad"), "2x3x7x9");
-    case_data(made, case_is_float(maker) ? DATA_NONFINITE : DATA_SPECIAL);
-    case_end(maker, made, "2d.nonfinite");
-    made = pool_case_begin(maker, pool_case_find("2d.pad"), "2x3x7x9");
+    made = pool_case_begin(builder, pool_case_find("2d.pad"), "2x3x7x9");
+    case_data(made, case_is_float(builder) ? DATA_NONFINITE : DATA_SPECIAL);
+    case_end(builder, made, "2d.nonfinite");
+    made = pool_case_begin(builder, pool_case_find("2d.pad"), "2x3x7x9");
     case_data(made, DATA_SPECIAL);
-    case_end(maker, made, "2d.special");
+    case_end(builder, made, "2d.special");
 }
 
 /* how: 0: the divisor is the number of elements of x in the window; 1: padding counts too; 2: the
  * attribute divisor. */
-static void pool_cases_divided(const struct case_maker *maker, const struct pool_case *p, int how)
+static void pool_cases_divided(const struct case_builder *builder, const struct pool_case *p,
+                               int how)
 {
-    struct kernel_case *made = pool_case_begin(maker, p, p->x);
+    struct kernel_case *made = pool_case_begin(builder, p, p->x);
     static const char *const name[] = {"", ".padded", ".divisor"};
 
     made->attrs.avg_pool.include_pad = how == 1;
     made->attrs.avg_pool.divisor = how == 2 ? 0.75 : 0;
     case_smooth(made, 2);
-    case_end(maker, made, "%s%s", p->variant, name[how]);
+    case_end(builder, made, "%s%s", p->variant, name[how]);
 }
 
-void cases_avg_pool(struct case_maker *maker)
+void cases_avg_pool(struct case_builder *builder)
 {
     static const enum data data[] = {DATA_EXACT, DATA_POSITIVE, DATA_NONFINITE};
     static const char *const named[] = {"exact", "positive", "nonfinite"};
@@ -270,36 +273,36 @@ void cases_avg_pool(struct case_maker *maker)
     for (int i = 0; i < POOL_CASES; i++)
         for (int how = 0; how < 3; how++)
             if (!how || is_small(&pool_case[i]) || i % 6 == how || (how == 1 && pool_case[i].ceil))
-                pool_cases_divided(maker, &pool_case[i], how);
+                pool_cases_divided(builder, &pool_case[i], how);
     for (int i = 0; i < COUNT(laid_out); i++)
-        in_layouts(maker, pool_case_find(laid_out[i]), i % 2);
+        in_layouts(builder, pool_case_find(laid_out[i]), i % 2);
     for (int i = 0; i < 3; i++) {
-        made = pool_case_begin(maker, pool_case_find("2d.pad"), "1x64x33x9");
+        made = pool_case_begin(builder, pool_case_find("2d.pad"), "1x64x33x9");
         made->attrs.avg_pool.window[0] = 31;
         made->attrs.avg_pool.stride[0] = 5;
         case_data(made, data[i]);
-        case_end(maker, made, "2d.large.%s", named[i]);
+        case_end(builder, made, "2d.large.%s", named[i]);
     }
     for (int i = 0; i < COUNT(in_memory); i++) {
         const struct pool_case *p = pool_case_find(in_memory[i]);
-        made = pool_case_begin(maker, p, p->x);
+        made = pool_case_begin(builder, p, p->x);
         made->in[0].layout = i % 3 == 2 ? LAYOUT_PERMUTED : LAYOUT_LAST;
         made->attrs.avg_pool.include_pad = i % 2;
-        case_end(maker, made, "%s.memory", p->variant);
+        case_end(builder, made, "%s.memory", p->variant);
     }
 }
 
 /* Begins a case of a gradient. Its inputs are: the gradient of the result, an index if `index`, and
  * x, of which only the shape is used. */
-static struct kernel_case *gradient_of(const struct case_maker *maker, const struct pool_case *p,
-                                       bool index)
+static struct kernel_case *gradient_of(const struct case_builder *builder,
+                                       const struct pool_case *p, bool index)
 {
     char y[64], shapes[192];
     struct kernel_case *made;
 
     pool_case_result(p, y, sizeof y);
     snprintf(shapes, sizeof shapes, "%s+%s%s%s", y, index ? y : "", index ? "+" : "", p->x);
-    made = pool_case_begin(maker, p, shapes);
+    made = pool_case_begin(builder, p, shapes);
     made->in[1 + index].data = DATA_UNREAD;
     return made;
 }
@@ -319,37 +322,37 @@ static int64_t plane_of(const struct pool_case *p)
 
 /* An index may be any position of the plane: a window adds its gradient only at a position that it
  * covers. */
-void cases_max_pool_grad(struct case_maker *maker)
+void cases_max_pool_grad(struct case_builder *builder)
 {
     for (int i = 0; i < POOL_CASES; i++) {
         const struct pool_case *p = &pool_case[i];
         struct kernel_case *made;
         bool laid = false;
-        if (!is_enough(maker, p)) continue;
-        made = gradient_of(maker, p, true);
+        if (!is_enough(builder, p)) continue;
+        made = gradient_of(builder, p, true);
         /* Few positions, so that many windows select one position. */
-        case_index(made, 1, maker->dtype[2], 0, i % 2 && plane_of(p) > 6 ? 6 : plane_of(p));
+        case_index(made, 1, builder->dtype[2], 0, i % 2 && plane_of(p) > 6 ? 6 : plane_of(p));
         for (int k = 0; k < COUNT(laid_out); k++)
             laid |= k % 2 && !strcmp(p->variant, laid_out[k]);
-        if (laid) case_layouts(maker, made, p->variant, false);
-        else case_end(maker, made, "%s", p->variant);
+        if (laid) case_layouts(builder, made, p->variant, false);
+        else case_end(builder, made, "%s", p->variant);
         if (i % 3) continue;
-        made = gradient_of(maker, p, true);
+        made = gradient_of(builder, p, true);
         made->in[0].layout = LAYOUT_LAST;
-        case_index(made, 1, maker->dtype[2], 0, plane_of(p) > 9 ? 9 : plane_of(p));
-        if (maker->row_flags & BP_KERNEL_STRIDED) case_end(maker, made, "%s.last", p->variant);
+        case_index(made, 1, builder->dtype[2], 0, plane_of(p) > 9 ? 9 : plane_of(p));
+        if (builder->row_flags & BP_KERNEL_STRIDED) case_end(builder, made, "%s.last", p->variant);
         else free(made);
     }
     /* An index as a pool would return it: each window has one position. */
-    struct kernel_case *made = case_begin(maker, "1x2x2x3+1x2x2x3+1x2x2x3");
+    struct kernel_case *made = case_begin(builder, "1x2x2x3+1x2x2x3+1x2x2x3");
     static const double own[] = {0, 1, 2, 3, 4, 5};
     case_list(made, 1, 6, own);
-    made->in[1].dtype = maker->dtype[2];
+    made->in[1].dtype = builder->dtype[2];
     made->gradient = 2;
-    case_end(maker, made, "own");
+    case_end(builder, made, "own");
 }
 
-void cases_avg_pool_grad(struct case_maker *maker)
+void cases_avg_pool_grad(struct case_builder *builder)
 {
     for (int i = 0; i < POOL_CASES; i++)
         for (int how = 0; how < 3; how++) {
@@ -358,26 +361,26 @@ void cases_avg_pool_grad(struct case_maker *maker)
             struct kernel_case *made;
             char variant[64];
             if (how && !is_small(p) && i % 6 != how && !(how == 1 && p->ceil)) continue;
-            made = gradient_of(maker, p, false);
+            made = gradient_of(builder, p, false);
             made->attrs.avg_pool_grad.include_pad = how == 1;
             made->attrs.avg_pool_grad.divisor = how == 2 ? 0.75 : 0;
             if (is_small(p)) made->gradient = 2;
-            if (is_small(p) && maker->gradients) made->in[1].data = DATA_PLAIN;
+            if (is_small(p) && builder->gradients) made->in[1].data = DATA_PLAIN;
             if (i % 4 == 1) case_data(made, DATA_POSITIVE);
             snprintf(variant, sizeof variant, "%s%s", p->variant, name[how]);
-            if (how == 0 && i == 23) case_layouts(maker, made, variant, false);
-            else case_end(maker, made, "%s", variant);
+            if (how == 0 && i == 23) case_layouts(builder, made, variant, false);
+            else case_end(builder, made, "%s", variant);
             if (how || i % 4) continue;
-            if (!(maker->row_flags & BP_KERNEL_STRIDED)) continue;
-            made = gradient_of(maker, p, false);
+            if (!(builder->row_flags & BP_KERNEL_STRIDED)) continue;
+            made = gradient_of(builder, p, false);
             made->in[0].layout = LAYOUT_LAST;
             made->attrs.avg_pool_grad.include_pad = i % 2;
-            case_end(maker, made, "%s.last", p->variant);
+            case_end(builder, made, "%s.last", p->variant);
         }
 }
 
 /* Cases of lp_pool, which is decomposed into other operators. */
-void cases_lp_pool(struct case_maker *maker)
+void cases_lp_pool(struct case_builder *builder)
 {
     static const double order[] = {2, 1, 3, 1.5};
 
@@ -387,13 +390,13 @@ void cases_lp_pool(struct case_maker *maker)
             bool small = strstr(p->variant, ".small") != NULL;
             struct kernel_case *made;
             if (!small && i % 8 != k && (k || p != pool_case_find("2d.pad"))) continue;
-            made = pool_case_begin(maker, p, p->x);
+            made = pool_case_begin(builder, p, p->x);
             made->attrs.lp_pool.p = order[k];
             case_data(made, small || i % 3 ? DATA_POSITIVE : DATA_PLAIN);
             if (small) made->gradient = 2;
             if (k == 0 && (i == 8 || p == pool_case_find("2d.pad")))
-                case_layouts(maker, made, p->variant, false);
-            else case_end(maker, made, "%s.p%g", p->variant, order[k]);
+                case_layouts(builder, made, p->variant, false);
+            else case_end(builder, made, "%s.p%g", p->variant, order[k]);
         }
 }
 
@@ -413,41 +416,41 @@ static const struct {
 };
 
 /* Cases of adaptive_avg_pool and adaptive_max_pool. */
-void cases_adaptive_pool(struct case_maker *maker)
+void cases_adaptive_pool(struct case_builder *builder)
 {
-    bool max = case_is(maker, "adaptive_max_pool");
+    bool max = case_is(builder, "adaptive_max_pool");
 
     for (int i = 0; i < COUNT(parts); i++)
         for (int again = 0; again < 2; again++) {
             struct kernel_case *made;
             if (again && i % 3) continue;
-            made = case_begin(maker, parts[i].x);
+            made = case_begin(builder, parts[i].x);
             memcpy(made->attrs.adaptive_avg_pool.extents, parts[i].extents,
                    sizeof parts[i].extents); /* the first attribute of both */
-            if (max) made->attrs.adaptive_max_pool.dtype = maker->dtype[2];
+            if (max) made->attrs.adaptive_max_pool.dtype = builder->dtype[2];
             case_data(made, again            ? DATA_EXACT
                             : parts[i].smooth ? DATA_APART
                             : i % 2           ? DATA_POSITIVE
                                               : DATA_PLAIN);
             made->quick = i < 6;
             if (parts[i].smooth && !again) made->gradient = 2;
-            if (i == 1 && !again && !max) case_layouts(maker, made, "parts", false);
-            else if (i == 1 && !again) case_part_layouts(maker, made, 2, "parts");
-            else if (max) case_parts(maker, made, 2, again ? "exact" : "parts");
-            else case_end(maker, made, again ? "exact" : "parts");
+            if (i == 1 && !again && !max) case_layouts(builder, made, "parts", false);
+            else if (i == 1 && !again) case_part_layouts(builder, made, 2, "parts");
+            else if (max) case_parts(builder, made, 2, again ? "exact" : "parts");
+            else case_end(builder, made, again ? "exact" : "parts");
         }
 }
 
-void cases_global_pool(struct case_maker *maker)
+void cases_global_pool(struct case_builder *builder)
 {
     static const char *const shapes[] = {"1x2x5",   "1x2x3x3",  "1x2x2x3x2", "0x3x4x4", "1x1x1x1",
                                          "2x3x9x8", "2x17x1x5", "3x5x31x33", "2x2x3x4x5",
                                          "131x3x2", "67x3x3",   "1x2x1031"};
-    bool max = case_is(maker, "global_max_pool"), norm = case_is(maker, "global_lp_pool");
+    bool max = case_is(builder, "global_max_pool"), norm = case_is(builder, "global_lp_pool");
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int flat = 0; flat < 2; flat++) {
-            struct kernel_case *made = case_begin(maker, shapes[i]);
+            struct kernel_case *made = case_begin(builder, shapes[i]);
             made->attrs.global_avg_pool.flat = flat; /* the first attribute of all */
             if (norm) made->attrs.global_lp_pool.p = i % 3 ? 2 : 1;
             case_data(made, i < 3 ? max ? DATA_APART : DATA_POSITIVE
@@ -455,8 +458,8 @@ void cases_global_pool(struct case_maker *maker)
                                    : DATA_PLAIN);
             made->quick = i < 6;
             if (i < 3) made->gradient = max ? 1 : 2;
-            if (i == 1) case_layouts(maker, made, flat ? "flat" : "kept", false);
-            else case_end(maker, made, flat ? "flat" : "kept");
+            if (i == 1) case_layouts(builder, made, flat ? "flat" : "kept", false);
+            else case_end(builder, made, flat ? "flat" : "kept");
         }
 }
 
@@ -483,24 +486,24 @@ static const struct {
     {"2d.many", "3x17x2x2+3x17x2x2", {15, 17, 1}, false, false, 4, {254, 0, 16, 17}},
 };
 
-void cases_max_unpool(struct case_maker *maker)
+void cases_max_unpool(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(unpools); i++) {
-        struct kernel_case *made = case_begin(maker, unpools[i].shapes);
+        struct kernel_case *made = case_begin(builder, unpools[i].shapes);
         struct bp_max_unpool_attrs *a = &made->attrs.max_unpool;
         memcpy(a->extents, unpools[i].extents, sizeof a->extents);
         a->whole = unpools[i].whole;
         a->column_major = unpools[i].columns;
-        made->in[1].dtype = maker->dtype[2];
+        made->in[1].dtype = builder->dtype[2];
         case_list(made, 1, unpools[i].n, unpools[i].index);
         made->quick = i < 4;
         if (i < 5) made->gradient = 2;
-        if (i == 1) case_layouts(maker, made, unpools[i].variant, false);
-        else case_end(maker, made, "%s", unpools[i].variant);
+        if (i == 1) case_layouts(builder, made, unpools[i].variant, false);
+        else case_end(builder, made, "%s", unpools[i].variant);
     }
 }
 
-void cases_maxout(struct case_maker *maker)
+void cases_maxout(struct case_builder *builder)
 {
     static const struct {
         const char *x;
@@ -513,13 +516,13 @@ void cases_maxout(struct case_maker *maker)
                 {"3x15", 5, -1, DATA_SPECIAL}};
 
     for (int i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].x);
+        struct kernel_case *made = case_begin(builder, some[i].x);
         made->attrs.maxout.groups = some[i].groups;
         made->attrs.maxout.axis = some[i].axis;
         case_data(made, some[i].data);
         made->quick = i < 4;
         if (i < 2) made->gradient = 1;
-        if (i == 0) case_layouts(maker, made, "groups", false);
-        else case_end(maker, made, "groups%lld", (long long)some[i].groups);
+        if (i == 0) case_layouts(builder, made, "groups", false);
+        else case_end(builder, made, "groups%lld", (long long)some[i].groups);
     }
 }

@@ -54,14 +54,14 @@ enum bp_status bp_decompose_lp_pool(struct bp_decomposition *e)
 }
 
 /* size: extents of the result's spatial axes. */
-static enum bp_status of_size(const struct bp_invocation *site, const int64_t *size,
+static enum bp_status of_size(const struct bp_invocation *inv, const int64_t *size,
                               struct bp_type *out)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t n = x->rank - 2u;
 
-    TRY(bp_pool_rank(site, x));
-    TRY(bp_pool_unused(site, "extents", size, n, 1));
+    TRY(bp_pool_rank(inv, x));
+    TRY(bp_pool_unused(inv, "extents", size, n, 1));
     out->rank = x->rank;
     memcpy(out->shape, x->shape, 2 * sizeof *x->shape);
     for (uint32_t i = 0; i < n; i++) {
@@ -69,27 +69,27 @@ static enum bp_status of_size(const struct bp_invocation *site, const int64_t *s
             return bp_error(BP_ERR_INVALID,
                             "%s: extents[%u] is %" PRId64 " and the extent of x there %" PRId64
                             ", expected 1 or more",
-                            site->row->info.name, i, size[i], x->shape[i + 2]);
+                            inv->row->info.name, i, size[i], x->shape[i + 2]);
         out->shape[i + 2] = size[i];
     }
     return BP_OK;
 }
 
-enum bp_status bp_infer_adaptive_pool(struct bp_invocation *site)
+enum bp_status bp_infer_adaptive_pool(struct bp_invocation *inv)
 {
-    const struct bp_adaptive_avg_pool_attrs *a = site->attrs;
+    const struct bp_adaptive_avg_pool_attrs *a = inv->attrs;
 
-    return of_size(site, a->extents, &site->out[0]);
+    return of_size(inv, a->extents, &inv->out[0]);
 }
 
-enum bp_status bp_infer_adaptive_max_pool(struct bp_invocation *site)
+enum bp_status bp_infer_adaptive_max_pool(struct bp_invocation *inv)
 {
-    const struct bp_adaptive_max_pool_attrs *a = site->attrs;
+    const struct bp_adaptive_max_pool_attrs *a = inv->attrs;
 
-    TRY(of_size(site, a->extents, &site->out[0]));
-    site->out[1].rank = site->out[0].rank;
-    memcpy(site->out[1].shape, site->out[0].shape, sizeof site->out[0].shape);
-    return bp_pool_index(site, a->dtype, &site->out[1]);
+    TRY(of_size(inv, a->extents, &inv->out[0]));
+    inv->out[1].rank = inv->out[0].rank;
+    memcpy(inv->out[1].shape, inv->out[0].shape, sizeof inv->out[0].shape);
+    return bp_pool_index(inv, a->dtype, &inv->out[1]);
 }
 
 static const int64_t spatial[] = {2, 3, 4};
@@ -127,19 +127,19 @@ enum bp_status bp_decompose_adaptive_max_pool(struct bp_decomposition *e)
 }
 
 /* `flat` is the first attribute of all global pools. */
-enum bp_status bp_infer_global_pool(struct bp_invocation *site)
+enum bp_status bp_infer_global_pool(struct bp_invocation *inv)
 {
-    const struct bp_global_avg_pool_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_global_avg_pool_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
-    TRY(bp_pool_rank(site, x));
+    TRY(bp_pool_rank(inv, x));
     for (uint32_t i = 2; i < x->rank; i++)
         if (x->shape[i] < 1)
             return bp_error(BP_ERR_INVALID, "%s: spatial axis %u of x has extent 0",
-                            site->row->info.name, i - 2);
-    site->out[0].rank = a->flat ? 2 : x->rank;
-    memcpy(site->out[0].shape, x->shape, 2 * sizeof *x->shape);
-    for (uint32_t i = 2; i < site->out[0].rank; i++) site->out[0].shape[i] = 1;
+                            inv->row->info.name, i - 2);
+    inv->out[0].rank = a->flat ? 2 : x->rank;
+    memcpy(inv->out[0].shape, x->shape, 2 * sizeof *x->shape);
+    for (uint32_t i = 2; i < inv->out[0].rank; i++) inv->out[0].shape[i] = 1;
     return BP_OK;
 }
 
@@ -172,14 +172,14 @@ enum bp_status bp_decompose_global_lp_pool(struct bp_decomposition *e)
     return bp_compose_give(e, &c, MAKE(&c, norm, &all, e->in[0]));
 }
 
-enum bp_status bp_infer_max_unpool(struct bp_invocation *site)
+enum bp_status bp_infer_max_unpool(struct bp_invocation *inv)
 {
-    const struct bp_max_unpool_attrs *a = site->attrs;
+    const struct bp_max_unpool_attrs *a = inv->attrs;
     struct bp_type like = {0};
 
-    TRY(of_size(site, a->extents, &site->out[0]));
-    bp_shape_copy(&like, bp_invocation_in(site, 0));
-    return bp_shape_expect(site, 1, &like);
+    TRY(of_size(inv, a->extents, &inv->out[0]));
+    bp_shape_copy(&like, bp_invocation_in(inv, 0));
+    return bp_shape_expect(inv, 1, &like);
 }
 
 /* Reorders elements whose spatial axes were stored first axis innermost (column-major) to row-major
@@ -187,14 +187,14 @@ enum bp_status bp_infer_max_unpool(struct bp_invocation *site)
 static struct bp_tensor *from_columns(struct bp_compose *c, struct bp_tensor *y, uint32_t rank,
                                       const int64_t *shape)
 {
-    int64_t turned[BP_RANK_MAX], perm[BP_RANK_MAX];
+    int64_t transposed[BP_RANK_MAX], perm[BP_RANK_MAX];
     struct bp_transpose_attrs back = {.size = sizeof back, .perm = {perm, rank}};
 
     for (uint32_t i = 0; i < rank; i++) {
         perm[i] = i < 2 ? i : rank + 1 - i;
-        turned[i] = shape[perm[i]];
+        transposed[i] = shape[perm[i]];
     }
-    y = MAKE(c, transpose, &back, bp_compose_reshape(c, y, rank, turned));
+    y = MAKE(c, transpose, &back, bp_compose_reshape(c, y, rank, transposed));
     return MAKE(c, assign, NULL, y);
 }
 
@@ -226,20 +226,20 @@ enum bp_status bp_decompose_max_unpool(struct bp_decomposition *e)
     return bp_compose_give(e, &c, y);
 }
 
-enum bp_status bp_infer_maxout(struct bp_invocation *site)
+enum bp_status bp_infer_maxout(struct bp_invocation *inv)
 {
-    const struct bp_maxout_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_maxout_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     if (a->groups < 1 || x->shape[axis] % a->groups || x->rank == BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
                         "maxout: groups is %" PRId64 ", expected a divisor of the extent of axis "
                         "%u, %" PRId64 ", and at most %d axes",
                         a->groups, axis, x->shape[axis], BP_RANK_MAX - 1);
-    bp_shape_copy(&site->out[0], x);
-    site->out[0].shape[axis] /= a->groups;
+    bp_shape_copy(&inv->out[0], x);
+    inv->out[0].shape[axis] /= a->groups;
     return BP_OK;
 }
 

@@ -23,15 +23,15 @@ _Static_assert(sizeof(struct bp_avg_pool_attrs) == sizeof(struct bp_avg_pool_gra
 _Static_assert(sizeof(struct bp_max_pool_attrs) == sizeof(struct bp_max_pool_grad_attrs),
                "one layout");
 
-enum bp_status bp_pool_rank(const struct bp_invocation *site, const struct bp_view *x)
+enum bp_status bp_pool_rank(const struct bp_invocation *inv, const struct bp_view *x)
 {
     if (x->rank >= 3 && x->rank <= 5) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "%s: x has %u axes, expected 3 to 5: N C and 1 to 3 spatial ones",
-                    site->row->info.name, x->rank);
+                    inv->row->info.name, x->rank);
 }
 
-enum bp_status bp_pool_unused(const struct bp_invocation *site, const char *name,
+enum bp_status bp_pool_unused(const struct bp_invocation *inv, const char *name,
                               const int64_t *entry, uint32_t n, int64_t unset)
 {
     for (uint32_t i = n; i < 3; i++)
@@ -39,17 +39,17 @@ enum bp_status bp_pool_unused(const struct bp_invocation *site, const char *name
             return bp_error(BP_ERR_INVALID,
                             "%s: %s[%u] is %" PRId64 ", but x has %u spatial axes: entry i is of "
                             "axis i, expected %" PRId64,
-                            site->row->info.name, name, i, entry[i], n, unset);
+                            inv->row->info.name, name, i, entry[i], n, unset);
     return BP_OK;
 }
 
 /* Computes the span of a window along spatial axis i, and the padded extent; checks the
  * attributes. */
-static enum bp_status window_span(const struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status window_span(const struct bp_invocation *inv, const struct bp_view *x,
                                   const struct bp_max_pool_attrs *a, uint32_t i, int64_t *span,
                                   int64_t *padded)
 {
-    const char *op = site->row->info.name;
+    const char *op = inv->row->info.name;
 
     if (a->stride[i] < 1 || a->dilation[i] < 1)
         return bp_error(BP_ERR_INVALID, "%s: stride[%u] is %" PRId64 " and dilation[%u] %" PRId64
@@ -71,13 +71,13 @@ static enum bp_status window_span(const struct bp_invocation *site, const struct
 
 /* Computes the extent of spatial axis i of the result. Every window has a position in x: a window
  * that is not wholly before or after x reaches x, unless its dilation steps over x. */
-static enum bp_status pooled_extent(const struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status pooled_extent(const struct bp_invocation *inv, const struct bp_view *x,
                                     const struct bp_max_pool_attrs *a, uint32_t i, int64_t *out)
 {
-    const char *op = site->row->info.name;
+    const char *op = inv->row->info.name;
     int64_t span, padded, rest;
 
-    TRY(window_span(site, x, a, i, &span, &padded));
+    TRY(window_span(inv, x, a, i, &span, &padded));
     if (padded < span && !(a->ceil_mode && span - padded < a->stride[i]))
         return bp_error(BP_ERR_INVALID,
                         "%s: the window spans %" PRId64
@@ -97,90 +97,90 @@ static enum bp_status pooled_extent(const struct bp_invocation *site, const stru
     return BP_OK;
 }
 
-enum bp_status bp_pool_forward(const struct bp_invocation *site, const struct bp_view *x,
+enum bp_status bp_pool_forward(const struct bp_invocation *inv, const struct bp_view *x,
                                const void *attrs, struct bp_type *out)
 {
     const struct bp_max_pool_attrs *a = attrs;
     uint32_t n = x->rank - 2u;
 
-    TRY(bp_pool_rank(site, x));
-    TRY(bp_pool_unused(site, "window", a->window, n, 1));
-    TRY(bp_pool_unused(site, "stride", a->stride, n, 1));
-    TRY(bp_pool_unused(site, "dilation", a->dilation, n, 1));
-    TRY(bp_pool_unused(site, "pad", a->pad, n, 0));
-    TRY(bp_pool_unused(site, "pad past its third entry", a->pad + 3, n, 0));
+    TRY(bp_pool_rank(inv, x));
+    TRY(bp_pool_unused(inv, "window", a->window, n, 1));
+    TRY(bp_pool_unused(inv, "stride", a->stride, n, 1));
+    TRY(bp_pool_unused(inv, "dilation", a->dilation, n, 1));
+    TRY(bp_pool_unused(inv, "pad", a->pad, n, 0));
+    TRY(bp_pool_unused(inv, "pad past its third entry", a->pad + 3, n, 0));
     bp_shape_copy(out, x);
     for (uint32_t i = 0; i < n; i++) {
         if (a->window[i] < 1)
             return bp_error(BP_ERR_INVALID,
                             "%s: window[%u] is %" PRId64 ", expected 1 or more, for each of %u "
                             "spatial axes",
-                            site->row->info.name, i, a->window[i], n);
+                            inv->row->info.name, i, a->window[i], n);
         if (x->shape[i + 2] < 1)
             return bp_error(BP_ERR_INVALID, "%s: spatial axis %u of x has extent 0",
-                            site->row->info.name, i);
+                            inv->row->info.name, i);
         if (a->adaptive) out->shape[i + 2] = a->window[i];
-        else TRY(pooled_extent(site, x, a, i, &out->shape[i + 2]));
+        else TRY(pooled_extent(inv, x, a, i, &out->shape[i + 2]));
     }
     return BP_OK;
 }
 
 /* Infers the shape of max_pool, avg_pool and lp_pool. */
-enum bp_status bp_infer_pool(struct bp_invocation *site)
+enum bp_status bp_infer_pool(struct bp_invocation *inv)
 {
-    return bp_pool_forward(site, bp_invocation_in(site, 0), site->attrs, &site->out[0]);
+    return bp_pool_forward(inv, bp_invocation_in(inv, 0), inv->attrs, &inv->out[0]);
 }
 
-enum bp_status bp_pool_index(const struct bp_invocation *site, int64_t dtype, struct bp_type *out)
+enum bp_status bp_pool_index(const struct bp_invocation *inv, int64_t dtype, struct bp_type *out)
 {
     out->dtype = (uint32_t)dtype;
     if (dtype == BP_I64 || dtype == BP_I32) return BP_OK;
     return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i32 or i64",
-                    site->row->info.name, bp_dtype_name((uint32_t)dtype));
+                    inv->row->info.name, bp_dtype_name((uint32_t)dtype));
 }
 
 /* Checks that the output's dtype can hold all indices below n. */
-static enum bp_status index_fits(const struct bp_invocation *site, int64_t n,
+static enum bp_status index_fits(const struct bp_invocation *inv, int64_t n,
                                  const struct bp_type *out)
 {
     if (out->dtype == BP_I64 || n <= INT32_MAX) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "%s: attribute dtype is i32, but there are %" PRId64 " places to count",
-                    site->row->info.name, n);
+                    inv->row->info.name, n);
 }
 
-enum bp_status bp_infer_max_pool_with_index(struct bp_invocation *site)
+enum bp_status bp_infer_max_pool_with_index(struct bp_invocation *inv)
 {
-    const struct bp_max_pool_with_index_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_max_pool_with_index_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     int64_t plane = 1;
 
-    TRY(bp_pool_forward(site, x, a, &site->out[0]));
-    site->out[1].rank = site->out[0].rank;
-    memcpy(site->out[1].shape, site->out[0].shape, sizeof site->out[0].shape);
+    TRY(bp_pool_forward(inv, x, a, &inv->out[0]));
+    inv->out[1].rank = inv->out[0].rank;
+    memcpy(inv->out[1].shape, inv->out[0].shape, sizeof inv->out[0].shape);
     for (uint32_t i = 2; i < x->rank; i++) plane *= x->shape[i];
-    TRY(bp_pool_index(site, a->dtype, &site->out[1]));
-    return index_fits(site, a->whole ? x->count : plane, &site->out[1]);
+    TRY(bp_pool_index(inv, a->dtype, &inv->out[1]));
+    return index_fits(inv, a->whole ? x->count : plane, &inv->out[1]);
 }
 
-enum bp_status bp_infer_max_pool_grad(struct bp_invocation *site)
+enum bp_status bp_infer_max_pool_grad(struct bp_invocation *inv)
 {
     struct bp_type y = {0};
 
-    TRY(bp_pool_forward(site, bp_invocation_in(site, 2), site->attrs, &y));
-    TRY(bp_shape_expect(site, 0, &y));
-    TRY(bp_shape_expect(site, 1, &y));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 2));
+    TRY(bp_pool_forward(inv, bp_invocation_in(inv, 2), inv->attrs, &y));
+    TRY(bp_shape_expect(inv, 0, &y));
+    TRY(bp_shape_expect(inv, 1, &y));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 2));
     return BP_OK;
 }
 
-enum bp_status bp_infer_avg_pool_grad(struct bp_invocation *site)
+enum bp_status bp_infer_avg_pool_grad(struct bp_invocation *inv)
 {
     struct bp_type y = {0};
 
-    TRY(bp_pool_forward(site, bp_invocation_in(site, 1), site->attrs, &y));
-    TRY(bp_shape_expect(site, 0, &y));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
+    TRY(bp_pool_forward(inv, bp_invocation_in(inv, 1), inv->attrs, &y));
+    TRY(bp_shape_expect(inv, 0, &y));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 1));
     return BP_OK;
 }
 

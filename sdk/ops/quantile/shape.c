@@ -15,38 +15,38 @@ struct middle {
 };
 
 /* Sets the type of x without the axis, and the length n of a line. Fails if n is 0. */
-static enum bp_status quantile_lines_of(struct bp_invocation *site, struct bp_type *out,
+static enum bp_status quantile_lines_of(struct bp_invocation *inv, struct bp_type *out,
                                         int64_t *out_n)
 {
-    const struct middle *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct middle *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis = 0;
 
-    if (!a->flatten) TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    if (!a->flatten) TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     *out_n = a->flatten ? x->count : x->shape[axis];
     if (!*out_n)
         return bp_error(BP_ERR_INVALID, "%s: there are no values along axis, expected one or more",
-                        site->row->info.name);
-    return bp_shape_reduce(site, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep, out);
+                        inv->row->info.name);
+    return bp_shape_reduce(inv, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep, out);
 }
 
-enum bp_status bp_infer_median(struct bp_invocation *site)
+enum bp_status bp_infer_median(struct bp_invocation *inv)
 {
     int64_t n;
 
-    TRY(quantile_lines_of(site, &site->out[0], &n));
-    if (n <= 1 << 23 || site->row == &bp_opdef[BP_ROW_median]) return BP_OK;
+    TRY(quantile_lines_of(inv, &inv->out[0], &n));
+    if (n <= 1 << 23 || inv->row == &bp_opdef[BP_ROW_median]) return BP_OK;
     return bp_error(BP_ERR_INVALID, "nanmedian: %" PRId64 " values along axis, at most %d", n,
                     1 << 23);
 }
 
-enum bp_status bp_infer_quantile(struct bp_invocation *site)
+enum bp_status bp_infer_quantile(struct bp_invocation *inv)
 {
-    const struct bp_view *q = bp_invocation_in(site, 1);
-    struct bp_type one, *out = &site->out[0];
+    const struct bp_view *q = bp_invocation_in(inv, 1);
+    struct bp_type one, *out = &inv->out[0];
     int64_t n;
 
-    TRY(quantile_lines_of(site, &one, &n));
+    TRY(quantile_lines_of(inv, &one, &n));
     if (q->rank > 1)
         return bp_error(BP_ERR_INVALID, "quantile: q has %u axes, expected one or none", q->rank);
     if (one.rank + q->rank > BP_RANK_MAX)
@@ -214,13 +214,13 @@ enum bp_status bp_decompose_quantile(struct bp_decomposition *e)
     return give_quantiles(e, &c, &l, or_nan(&c, &l, v));
 }
 
-enum bp_status bp_infer_masked_scatter(struct bp_invocation *site)
+enum bp_status bp_infer_masked_scatter(struct bp_invocation *inv)
 {
     static const uint32_t both[] = {0, 1};
-    const struct bp_view *x = bp_invocation_in(site, 0), *mask = bp_invocation_in(site, 1);
-    struct bp_type *out = &site->out[0];
+    const struct bp_view *x = bp_invocation_in(inv, 0), *mask = bp_invocation_in(inv, 1);
+    struct bp_type *out = &inv->out[0];
 
-    TRY(bp_shape_broadcast(site, both, 2, 0, out));
+    TRY(bp_shape_broadcast(inv, both, 2, 0, out));
     if (out->rank != x->rank || memcmp(out->shape, x->shape, x->rank * sizeof *x->shape)) {
         char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
         return bp_error(BP_ERR_INVALID,
@@ -228,7 +228,7 @@ enum bp_status bp_infer_masked_scatter(struct bp_invocation *site)
                         bp_type_text(mask->dtype, mask->rank, mask->shape, a, sizeof a),
                         bp_type_text(x->dtype, x->rank, x->shape, b, sizeof b));
     }
-    if (x->count && !bp_invocation_in(site, 2)->count)
+    if (x->count && !bp_invocation_in(inv, 2)->count)
         return bp_error(BP_ERR_INVALID, "masked_scatter: source has no elements, expected some");
     return BP_OK;
 }
@@ -258,15 +258,15 @@ enum bp_status bp_decompose_masked_scatter(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_clip_by_norm(struct bp_invocation *site)
+enum bp_status bp_infer_clip_by_norm(struct bp_invocation *inv)
 {
-    const struct bp_clip_by_norm_attrs *a = site->attrs;
+    const struct bp_clip_by_norm_attrs *a = inv->attrs;
 
     if (!(a->max_norm > 0 && isfinite(a->max_norm)))
         return bp_error(BP_ERR_INVALID,
                         "clip_by_norm: attribute max_norm is %g, expected a finite number above 0",
                         a->max_norm);
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
     return BP_OK;
 }
 
@@ -286,15 +286,15 @@ enum bp_status bp_decompose_clip_by_norm(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_accuracy(struct bp_invocation *site)
+enum bp_status bp_infer_accuracy(struct bp_invocation *inv)
 {
-    const struct bp_view *index = bp_invocation_in(site, 0), *label = bp_invocation_in(site, 1);
+    const struct bp_view *index = bp_invocation_in(inv, 0), *label = bp_invocation_in(inv, 1);
     bool fits = index->rank == 2 && index->shape[0] && index->shape[1] &&
                 (label->rank == 1 || (label->rank == 2 && label->shape[1] == 1));
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
 
-    site->out[0].dtype = BP_F32;
-    site->out[1].dtype = site->out[2].dtype = BP_I32;
+    inv->out[0].dtype = BP_F32;
+    inv->out[1].dtype = inv->out[2].dtype = BP_I32;
     if (fits && label->shape[0] == index->shape[0]) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "accuracy: index is %s and label is %s: expected N k and N, or N 1, with N and "

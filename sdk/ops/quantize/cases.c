@@ -46,14 +46,14 @@ enum {
     ALONG
 };
 
-static struct kernel_case *quantize_cases_line(const struct case_maker *maker, size_t i, int form,
-                                               bool zero)
+static struct kernel_case *quantize_cases_line(const struct case_builder *builder, size_t i,
+                                               int form, bool zero)
 {
     char text[160], scale[24] = "scalar";
 
     if (form) snprintf(scale, sizeof scale, "%lld", form == ONE ? 1 : (long long)lines[i].extent);
     snprintf(text, sizeof text, "%s+%s+%s", lines[i].shape, scale, zero ? scale : "-");
-    return case_begin(maker, text);
+    return case_begin(builder, text);
 }
 
 static bool quantize_cases_has(size_t i, int form)
@@ -61,7 +61,7 @@ static bool quantize_cases_has(size_t i, int form)
     return form != ALONG || (lines[i].extent > 1);
 }
 
-void cases_quantize_linear(struct case_maker *maker)
+void cases_quantize_linear(struct case_builder *builder)
 {
     static const enum data data[] = {DATA_PLAIN, DATA_WIDE, DATA_SPECIAL, DATA_NONFINITE};
     static const double ties[] = {0.5, 1.5, 2.5, -0.5, -1.5, 3.25, -2.5, 100.5, -100.5, 1e9, -1e9};
@@ -71,66 +71,66 @@ void cases_quantize_linear(struct case_maker *maker)
     for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
-            if (!quantize_cases_has(i, form) || (!lines[i].quick && maker->dtype[1] != BP_I8))
+            if (!quantize_cases_has(i, form) || (!lines[i].quick && builder->dtype[1] != BP_I8))
                 continue;
-            made = quantize_cases_line(maker, i, form, zero);
+            made = quantize_cases_line(builder, i, form, zero);
             made->attrs.quantize_linear.axis = lines[i].axis;
-            made->attrs.quantize_linear.dtype = maker->dtype[1];
+            made->attrs.quantize_linear.dtype = builder->dtype[1];
             made->in[0].data = data[(i + (size_t)form) % 4];
             case_list(made, 1, COUNT(scales), scales);
-            if (zero) zero_points(made, 2, maker->dtype[1]);
+            if (zero) zero_points(made, 2, builder->dtype[1]);
             made->quick = lines[i].quick;
-            case_end(maker, made, "%s.form%d", lines[i].variant, form);
+            case_end(builder, made, "%s.form%d", lines[i].variant, form);
         }
     for (int s = 0; s < 3; s++) { /* quotients at ties, or one rounding away from a tie */
         static double halves[3][101];
         static const double odd[] = {0.03, 0.017, 0.7};
         for (int i = 0; i < 101; i++) halves[s][i] = (i - 50.5) * odd[s];
-        made = case_begin(maker, "101+1");
-        made->attrs.quantize_linear.dtype = maker->dtype[1];
+        made = case_begin(builder, "101+1");
+        made->attrs.quantize_linear.dtype = builder->dtype[1];
         case_list(made, 0, 101, halves[s]);
         case_list(made, 1, 1, &odd[s]);
         made->quick = s == 0;
-        case_end(maker, made, "halves%d", s);
+        case_end(builder, made, "halves%d", s);
     }
     for (int zero = 0; zero < 2; zero++) {
-        made = case_begin(maker, zero ? "7x11+1+1" : "7x11+1");
-        made->attrs.quantize_linear.dtype = maker->dtype[1];
+        made = case_begin(builder, zero ? "7x11+1+1" : "7x11+1");
+        made->attrs.quantize_linear.dtype = builder->dtype[1];
         case_list(made, 0, COUNT(ties), ties);
         case_list(made, 1, 1, &one);
-        if (zero) zero_points(made, 2, maker->dtype[1]);
-        case_end(maker, made, "ties%d", zero);
+        if (zero) zero_points(made, 2, builder->dtype[1]);
+        case_end(builder, made, "ties%d", zero);
     }
-    made = case_begin(maker, "3x5x7+5");
-    made->attrs.quantize_linear.dtype = maker->dtype[1];
+    made = case_begin(builder, "3x5x7+5");
+    made->attrs.quantize_linear.dtype = builder->dtype[1];
     case_list(made, 1, COUNT(scales), scales);
-    case_layouts(maker, made, "rank3", false);
+    case_layouts(builder, made, "rank3", false);
 }
 
-void cases_dequantize_linear(struct case_maker *maker)
+void cases_dequantize_linear(struct case_builder *builder)
 {
     struct kernel_case *made;
 
     for (int i = 0; i < COUNT(lines); i++)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
-            if (!quantize_cases_has(i, form) || (!lines[i].quick && maker->dtype[1] != BP_I8))
+            if (!quantize_cases_has(i, form) || (!lines[i].quick && builder->dtype[1] != BP_I8))
                 continue;
-            made = quantize_cases_line(maker, i, form, zero);
+            made = quantize_cases_line(builder, i, form, zero);
             made->attrs.dequantize_linear.axis = lines[i].axis;
-            made->in[0].dtype = maker->dtype[1];
+            made->in[0].dtype = builder->dtype[1];
             made->in[0].data = i % 3 ? DATA_PLAIN : DATA_SPECIAL;
             case_list(made, 1, COUNT(scales), scales);
-            if (zero) zero_points(made, 2, maker->dtype[1]);
+            if (zero) zero_points(made, 2, builder->dtype[1]);
             made->quick = lines[i].quick;
-            case_end(maker, made, "%s.form%d", lines[i].variant, form);
+            case_end(builder, made, "%s.form%d", lines[i].variant, form);
         }
-    made = case_begin(maker, "3x5x7+5");
-    made->in[0].dtype = maker->dtype[1];
-    case_layouts(maker, made, "rank3", false);
+    made = case_begin(builder, "3x5x7+5");
+    made->in[0].dtype = builder->dtype[1];
+    case_layouts(builder, made, "rank3", false);
 }
 
-void cases_dynamic_quantize_linear(struct case_maker *maker)
+void cases_dynamic_quantize_linear(struct case_builder *builder)
 {
     static const char *const shapes[] = {"scalar", "1", "17", "257", "3x5x7", "2x3x2x5x3"};
     static const enum data data[] = {DATA_PLAIN, DATA_POSITIVE, DATA_WIDE, DATA_ZERO};
@@ -139,12 +139,12 @@ void cases_dynamic_quantize_linear(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int d = 0; d < COUNT(data); d++) {
-            made = case_begin(maker, shapes[i]);
+            made = case_begin(builder, shapes[i]);
             made->in[0].data = data[d];
             made->quick = i == 2;
             snprintf(name, sizeof name, "data%d", d);
-            if (i == 4 && !d) case_part_layouts(maker, made, 3, name);
-            else case_parts(maker, made, 3, name);
+            if (i == 4 && !d) case_part_layouts(builder, made, 3, name);
+            else case_parts(builder, made, 3, name);
         }
 }
 
@@ -173,9 +173,9 @@ enum { BATCHES = 10, REAL_PRODUCT = 14 }; /* cases for layouts; with sizes of li
 
 /* Cases of layouts and with sizes of libraries behave alike for all pairs of types; models use this
  * pair. */
-static bool is_usual(const struct case_maker *maker)
+static bool is_usual(const struct case_builder *builder)
 {
-    return maker->dtype[0] == BP_U8 && maker->dtype[1] == BP_I8;
+    return builder->dtype[0] == BP_U8 && builder->dtype[1] == BP_I8;
 }
 
 static void integer_data(struct kernel_case *made, int in, uint32_t dtype, size_t i)
@@ -184,27 +184,27 @@ static void integer_data(struct kernel_case *made, int in, uint32_t dtype, size_
     made->in[in].data = i % 2 ? DATA_PLAIN : DATA_SPECIAL;
 }
 
-void cases_matmul_integer(struct case_maker *maker)
+void cases_matmul_integer(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(products); i++) {
         char text[96];
         struct kernel_case *made;
-        if (i == REAL_PRODUCT && !is_usual(maker)) continue;
+        if (i == REAL_PRODUCT && !is_usual(builder)) continue;
         snprintf(text, sizeof text, "%s+%s+%s+%s", products[i].a, products[i].b, products[i].a_zero,
                  products[i].b_zero);
-        made = case_begin(maker, text);
-        integer_data(made, 0, maker->dtype[0], i);
-        integer_data(made, 1, maker->dtype[1], i + 1);
-        zero_points(made, 2, maker->dtype[0]);
-        zero_points(made, 3, maker->dtype[1]);
+        made = case_begin(builder, text);
+        integer_data(made, 0, builder->dtype[0], i);
+        integer_data(made, 1, builder->dtype[1], i + 1);
+        zero_points(made, 2, builder->dtype[0]);
+        zero_points(made, 3, builder->dtype[1]);
         made->quick = products[i].quick;
-        if (i == REAL_PRODUCT) case_real_of_any(maker, made, 1, products[i].variant);
-        else if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
-        else case_end(maker, made, "%s", products[i].variant);
+        if (i == REAL_PRODUCT) case_real_of_any(builder, made, 1, products[i].variant);
+        else if (i == BATCHES) case_layouts(builder, made, products[i].variant, false);
+        else case_end(builder, made, "%s", products[i].variant);
     }
 }
 
-void cases_qlinear_matmul(struct case_maker *maker)
+void cases_qlinear_matmul(struct case_builder *builder)
 {
     static const double out_scales[] = {3.7, 40, 0.5};
 
@@ -212,27 +212,27 @@ void cases_qlinear_matmul(struct case_maker *maker)
         const char *a_zero = products[i].a_zero, *b_zero = products[i].b_zero;
         char text[160];
         struct kernel_case *made;
-        if (maker->dtype[3] != BP_F32 && i % 3) continue;
-        if (i == REAL_PRODUCT && (!is_usual(maker) || maker->dtype[3] != BP_F32)) continue;
+        if (builder->dtype[3] != BP_F32 && i % 3) continue;
+        if (i == REAL_PRODUCT && (!is_usual(builder) || builder->dtype[3] != BP_F32)) continue;
         a_zero = *a_zero == '-' ? "1" : a_zero;
         b_zero = *b_zero == '-' ? "scalar" : b_zero;
         snprintf(text, sizeof text, "%s+%s+%s+%s+%s+%s+1+scalar", products[i].a, a_zero, a_zero,
                  products[i].b, b_zero, b_zero);
-        made = case_begin(maker, text);
-        integer_data(made, 0, maker->dtype[0], i);
-        integer_data(made, 3, maker->dtype[1], i + 1);
-        zero_points(made, 2, maker->dtype[0]);
-        zero_points(made, 5, maker->dtype[1]);
-        zero_points(made, 7, maker->dtype[2]);
-        made->in[1].dtype = made->in[4].dtype = made->in[6].dtype = maker->dtype[3];
+        made = case_begin(builder, text);
+        integer_data(made, 0, builder->dtype[0], i);
+        integer_data(made, 3, builder->dtype[1], i + 1);
+        zero_points(made, 2, builder->dtype[0]);
+        zero_points(made, 5, builder->dtype[1]);
+        zero_points(made, 7, builder->dtype[2]);
+        made->in[1].dtype = made->in[4].dtype = made->in[6].dtype = builder->dtype[3];
         case_list(made, 1, COUNT(scales), scales);
         case_list(made, 4, COUNT(scales), scales + 1);
         made->in[4].n_list--;
         case_list(made, 6, 1, &out_scales[i % 3]);
         made->quick = products[i].quick && i % 3 == 0;
-        if (i == REAL_PRODUCT) case_real_of_any(maker, made, 1, products[i].variant);
-        else if (i == BATCHES) case_layouts(maker, made, products[i].variant, false);
-        else case_end(maker, made, "%s", products[i].variant);
+        if (i == REAL_PRODUCT) case_real_of_any(builder, made, 1, products[i].variant);
+        else if (i == BATCHES) case_layouts(builder, made, products[i].variant, false);
+        else case_end(builder, made, "%s", products[i].variant);
     }
 }
 
@@ -265,33 +265,33 @@ static void set_window(struct kernel_case *made, size_t i)
     made->quick = windows[i].quick;
 }
 
-void cases_conv_integer(struct case_maker *maker)
+void cases_conv_integer(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(windows); i++)
         for (int form = 0; form < 3; form++) {
             char text[96], filters[24];
             struct kernel_case *made;
-            if (i == REAL_WINDOW && !is_usual(maker)) continue;
+            if (i == REAL_WINDOW && !is_usual(builder)) continue;
             snprintf(filters, sizeof filters, "%lld", (long long)windows[i].filters);
             snprintf(text, sizeof text, "%s+%s+%s+%s", windows[i].x, windows[i].w, form ? "1" : "-",
                      form == 2 ? filters
                      : form    ? "scalar"
                                : "-");
-            made = case_begin(maker, text);
-            integer_data(made, 0, maker->dtype[0], i);
-            integer_data(made, 1, maker->dtype[1], i + 1);
-            zero_points(made, 2, maker->dtype[0]);
-            zero_points(made, 3, maker->dtype[1]);
+            made = case_begin(builder, text);
+            integer_data(made, 0, builder->dtype[0], i);
+            integer_data(made, 1, builder->dtype[1], i + 1);
+            zero_points(made, 2, builder->dtype[0]);
+            zero_points(made, 3, builder->dtype[1]);
             set_window(made, i);
             snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
-            if (i == PADDED && form == 2 && is_usual(maker)) case_orders(maker, made, 0, text);
-            if (i == REAL_WINDOW) case_real_of_any(maker, made, 1, text);
-            else if (i == PADDED && form) case_layouts(maker, made, text, false);
-            else case_end(maker, made, "%s", text);
+            if (i == PADDED && form == 2 && is_usual(builder)) case_orders(builder, made, 0, text);
+            if (i == REAL_WINDOW) case_real_of_any(builder, made, 1, text);
+            else if (i == PADDED && form) case_layouts(builder, made, text, false);
+            else case_end(builder, made, "%s", text);
         }
 }
 
-void cases_qlinear_conv(struct case_maker *maker)
+void cases_qlinear_conv(struct case_builder *builder)
 {
     static const double out_scales[] = {3.7, 40, 0.5};
 
@@ -299,34 +299,34 @@ void cases_qlinear_conv(struct case_maker *maker)
         for (int form = 0; form < 2; form++) {
             char text[160], filters[24];
             struct kernel_case *made;
-            if (maker->dtype[3] != BP_F32 && i % 3) continue;
-            if (i == REAL_WINDOW && (!is_usual(maker) || maker->dtype[3] != BP_F32)) continue;
+            if (builder->dtype[3] != BP_F32 && i % 3) continue;
+            if (i == REAL_WINDOW && (!is_usual(builder) || builder->dtype[3] != BP_F32)) continue;
             snprintf(filters, sizeof filters, "%lld", (long long)windows[i].filters);
             snprintf(text, sizeof text, "%s+1+scalar+%s+%s+%s+1+1+%s", windows[i].x, windows[i].w,
                      form ? filters : "scalar", form ? filters : "1", form ? filters : "-");
-            made = case_begin(maker, text);
-            integer_data(made, 0, maker->dtype[0], i);
-            integer_data(made, 3, maker->dtype[1], i + 1);
-            zero_points(made, 2, maker->dtype[0]);
-            zero_points(made, 5, maker->dtype[1]);
-            zero_points(made, 7, maker->dtype[0]);
+            made = case_begin(builder, text);
+            integer_data(made, 0, builder->dtype[0], i);
+            integer_data(made, 3, builder->dtype[1], i + 1);
+            zero_points(made, 2, builder->dtype[0]);
+            zero_points(made, 5, builder->dtype[1]);
+            zero_points(made, 7, builder->dtype[0]);
             if (form) case_index(made, 8, BP_I32, -10000, 10000);
             made->in[8].dtype = BP_I32;
-            made->in[1].dtype = made->in[4].dtype = made->in[6].dtype = maker->dtype[3];
+            made->in[1].dtype = made->in[4].dtype = made->in[6].dtype = builder->dtype[3];
             case_list(made, 1, COUNT(scales), scales);
             case_list(made, 4, COUNT(scales) - 1, scales + 1);
             case_list(made, 6, 1, &out_scales[i % 3]);
             set_window(made, i);
             made->quick &= form;
             snprintf(text, sizeof text, "%s.form%d", windows[i].variant, form);
-            if (i == PADDED && form && is_usual(maker)) case_orders(maker, made, 0, text);
-            if (i == REAL_WINDOW) case_real_of_any(maker, made, 1, text);
-            else if (i == PADDED && form) case_layouts(maker, made, text, false);
-            else case_end(maker, made, "%s", text);
+            if (i == PADDED && form && is_usual(builder)) case_orders(builder, made, 0, text);
+            if (i == REAL_WINDOW) case_real_of_any(builder, made, 1, text);
+            else if (i == PADDED && form) case_layouts(builder, made, text, false);
+            else case_end(builder, made, "%s", text);
         }
 }
 
-void cases_fake_quantize(struct case_maker *maker)
+void cases_fake_quantize(struct case_builder *builder)
 {
     static const enum data data[] = {DATA_PLAIN, DATA_WIDE, DATA_NONFINITE};
     static const double fine = 0x1p-9, far[] = {0.1, -0.07, 3, -2, 0.11, -0.3, 0.013, 1.25};
@@ -336,30 +336,30 @@ void cases_fake_quantize(struct case_maker *maker)
         for (int form = 0; form < 3; form++) {
             bool zero = (i + (size_t)form) % 2;
             if (!quantize_cases_has(i, form)) continue;
-            made = quantize_cases_line(maker, i, form, zero);
+            made = quantize_cases_line(builder, i, form, zero);
             made->attrs.fake_quantize.axis = lines[i].axis;
             if (i % 3 == 0) made->attrs.fake_quantize.low = 0, made->attrs.fake_quantize.high = 15;
             made->in[0].data = data[(i + (size_t)form) % 3];
-            made->in[1].dtype = maker->dtype[1];
+            made->in[1].dtype = builder->dtype[1];
             case_list(made, 1, COUNT(scales), scales);
             if (zero) zero_points(made, 2, BP_I32);
             made->quick = lines[i].quick;
             if (form == ALONG && !strcmp(lines[i].variant, "channels"))
-                case_layouts(maker, made, "channels.form2", false);
-            else case_end(maker, made, "%s.form%d", lines[i].variant, form);
+                case_layouts(builder, made, "channels.form2", false);
+            else case_end(builder, made, "%s.form%d", lines[i].variant, form);
         }
-    if (!maker->gradients) return;
+    if (!builder->gradients) return;
     /* The steps of finite differences are multiples of this scale, so that the rounded results are
      * on a straight line; some numbers are far outside the range. */
-    made = case_begin(maker, "2x7+1");
+    made = case_begin(builder, "2x7+1");
     case_list(made, 0, COUNT(far), far);
-    made->in[1].dtype = maker->dtype[1];
+    made->in[1].dtype = builder->dtype[1];
     case_list(made, 1, 1, &fine);
     made->gradient = 2;
-    case_end(maker, made, "straight");
+    case_end(builder, made, "straight");
 }
 
-void cases_fake_quantize_abs_max(struct case_maker *maker)
+void cases_fake_quantize_abs_max(struct case_builder *builder)
 {
     static const char *const shapes[] = {"scalar", "1", "17", "257", "3x5x7", "2x3x2x5x3"};
     static const enum data data[] = {DATA_PLAIN, DATA_WIDE, DATA_ZERO, DATA_NONFINITE};
@@ -368,12 +368,12 @@ void cases_fake_quantize_abs_max(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int d = 0; d < COUNT(data); d++) {
-            made = case_begin(maker, shapes[i]);
+            made = case_begin(builder, shapes[i]);
             made->in[0].data = data[d];
             made->attrs.fake_quantize_abs_max.bits = d == 1 ? 4 : d == 3 ? 12 : 8;
             made->quick = i == 2;
             snprintf(name, sizeof name, "data%d", d);
-            if (i == 4 && !d) case_part_layouts(maker, made, 2, name);
-            else case_parts(maker, made, 2, name);
+            if (i == 4 && !d) case_part_layouts(builder, made, 2, name);
+            else case_parts(builder, made, 2, name);
         }
 }

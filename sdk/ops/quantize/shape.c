@@ -14,73 +14,73 @@ static const char *text_of(const struct bp_view *v, char *text)
 }
 
 /* Checks that an input is absent, or has one value or, if n is not 0, one axis of n values. */
-static enum bp_status quantize_some(const struct bp_invocation *site, uint32_t port, int64_t n)
+static enum bp_status quantize_some(const struct bp_invocation *inv, uint32_t port, int64_t n)
 {
-    const struct bp_view *v = bp_invocation_in(site, port);
+    const struct bp_view *v = bp_invocation_in(inv, port);
     char text[BP_TYPE_TEXT];
 
     if (!v || (v->count == 1 && v->rank <= 1) || (n && v->rank == 1 && v->shape[0] == n))
         return BP_OK;
     if (n)
         return bp_error(BP_ERR_INVALID, "%s: %s is %s, expected one value, or one axis of %" PRId64,
-                        site->row->info.name, site->row->info.in[port].name, text_of(v, text), n);
-    return bp_error(BP_ERR_INVALID, "%s: %s is %s, expected one value", site->row->info.name,
-                    site->row->info.in[port].name, text_of(v, text));
+                        inv->row->info.name, inv->row->info.in[port].name, text_of(v, text), n);
+    return bp_error(BP_ERR_INVALID, "%s: %s is %s, expected one value", inv->row->info.name,
+                    inv->row->info.in[port].name, text_of(v, text));
 }
 
 /* Checks scale and zero point (inputs 1 and 2) of x along axis. */
-static enum bp_status quantize_scaled(struct bp_invocation *site, int64_t axis)
+static enum bp_status quantize_scaled(struct bp_invocation *inv, int64_t axis)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0), *scale = bp_invocation_in(site, 1),
-                         *zero = bp_invocation_in(site, 2);
+    const struct bp_view *x = bp_invocation_in(inv, 0), *scale = bp_invocation_in(inv, 1),
+                         *zero = bp_invocation_in(inv, 2);
     int64_t n = 0;
 
     if (scale->count != 1 || scale->rank > 1) {
         uint32_t at;
-        TRY(bp_shape_axis(site, axis, x->rank, &at));
+        TRY(bp_shape_axis(inv, axis, x->rank, &at));
         n = x->shape[at];
     }
-    TRY(quantize_some(site, 1, n));
-    TRY(quantize_some(site, 2, n));
+    TRY(quantize_some(inv, 1, n));
+    TRY(quantize_some(inv, 2, n));
     if (zero && zero->count != scale->count)
         return bp_error(BP_ERR_INVALID,
                         "%s: zero_point has %" PRId64 " elements, expected %" PRId64 " as scale",
-                        site->row->info.name, zero->count, scale->count);
-    bp_shape_copy(&site->out[0], x);
+                        inv->row->info.name, zero->count, scale->count);
+    bp_shape_copy(&inv->out[0], x);
     return BP_OK;
 }
 
-enum bp_status bp_infer_quantize_linear(struct bp_invocation *site)
+enum bp_status bp_infer_quantize_linear(struct bp_invocation *inv)
 {
-    const struct bp_quantize_linear_attrs *a = site->attrs;
-    const struct bp_view *zero = bp_invocation_in(site, 2);
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_quantize_linear_attrs *a = inv->attrs;
+    const struct bp_view *zero = bp_invocation_in(inv, 2);
+    const struct bp_opinfo *op = &inv->row->info;
 
     if (!zero && (a->dtype < 0 || a->dtype > 63 || !(op->types[BP_VAR_U] >> a->dtype & 1)))
         return bp_error(BP_ERR_INVALID,
                         "quantize_linear: attribute dtype is %s, expected i8, u8, i16 or u16",
                         bp_dtype_name((uint32_t)a->dtype));
-    TRY(quantize_scaled(site, a->axis));
-    site->out[0].dtype = zero ? zero->dtype : (uint32_t)a->dtype;
+    TRY(quantize_scaled(inv, a->axis));
+    inv->out[0].dtype = zero ? zero->dtype : (uint32_t)a->dtype;
     return BP_OK;
 }
 
-enum bp_status bp_infer_dequantize_linear(struct bp_invocation *site)
+enum bp_status bp_infer_dequantize_linear(struct bp_invocation *inv)
 {
-    const struct bp_dequantize_linear_attrs *a = site->attrs;
+    const struct bp_dequantize_linear_attrs *a = inv->attrs;
 
-    return quantize_scaled(site, a->axis);
+    return quantize_scaled(inv, a->axis);
 }
 
-enum bp_status bp_infer_dynamic_quantize(struct bp_invocation *site)
+enum bp_status bp_infer_dynamic_quantize(struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
     if (!x->count)
         return bp_error(BP_ERR_INVALID,
                         "dynamic_quantize_linear: x has no elements, expected one or more");
-    bp_shape_copy(&site->out[0], x);
-    site->out[0].dtype = site->out[2].dtype = BP_U8;
+    bp_shape_copy(&inv->out[0], x);
+    inv->out[0].dtype = inv->out[2].dtype = BP_U8;
     return BP_OK;
 }
 
@@ -107,12 +107,12 @@ enum bp_status bp_decompose_dynamic_quantize(struct bp_decomposition *e)
 }
 
 /* Infers the shape of the product of inputs a and b, without transposing. */
-static enum bp_status quantize_product(struct bp_invocation *site, uint32_t a, uint32_t b)
+static enum bp_status quantize_product(struct bp_invocation *inv, uint32_t a, uint32_t b)
 {
-    const struct bp_view *x = bp_invocation_in(site, a), *y = bp_invocation_in(site, b);
+    const struct bp_view *x = bp_invocation_in(inv, a), *y = bp_invocation_in(inv, b);
     const uint32_t both[] = {a, b};
-    const char *op = site->row->info.name;
-    struct bp_type *out = &site->out[0];
+    const char *op = inv->row->info.name;
+    struct bp_type *out = &inv->out[0];
     uint32_t rank = x->rank > y->rank ? x->rank : y->rank, at = rank > 2 ? rank - 2 : 0;
     char p[BP_TYPE_TEXT], q[BP_TYPE_TEXT];
 
@@ -122,7 +122,7 @@ static enum bp_status quantize_product(struct bp_invocation *site, uint32_t a, u
         return bp_error(BP_ERR_INVALID,
                         "%s: a is %s and b is %s: expected as many columns of a as rows of b", op,
                         text_of(x, p), text_of(y, q));
-    TRY(bp_shape_broadcast(site, both, 2, 2, out));
+    TRY(bp_shape_broadcast(inv, both, 2, 2, out));
     if (x->rank > 1) out->shape[at++] = x->shape[x->rank - 2];
     if (y->rank > 1) out->shape[at++] = y->shape[y->rank - 1];
     out->rank = at;
@@ -131,33 +131,33 @@ static enum bp_status quantize_product(struct bp_invocation *site, uint32_t a, u
 
 /* Checks that an input has one value, one axis as long as axis `place` of x (counted from the
  * last), or the axes of x with extent 1 at axis `other`. */
-static enum bp_status quantize_beside(const struct bp_invocation *site, uint32_t port, uint32_t of,
+static enum bp_status quantize_beside(const struct bp_invocation *inv, uint32_t port, uint32_t of,
                                       uint32_t place, uint32_t other)
 {
-    const struct bp_view *x = bp_invocation_in(site, of), *v = bp_invocation_in(site, port);
+    const struct bp_view *x = bp_invocation_in(inv, of), *v = bp_invocation_in(inv, port);
     bool whole = v && v->rank == x->rank && x->rank > 1;
 
     for (uint32_t i = 0; whole && i < x->rank; i++)
         whole = bp_shape_extent_back(v, i) == (i == other ? 1 : bp_shape_extent_back(x, i));
     return whole ? BP_OK
-                 : quantize_some(site, port, x->rank > 1 ? bp_shape_extent_back(x, place) : 0);
+                 : quantize_some(inv, port, x->rank > 1 ? bp_shape_extent_back(x, place) : 0);
 }
 
-enum bp_status bp_infer_matmul_integer(struct bp_invocation *site)
+enum bp_status bp_infer_matmul_integer(struct bp_invocation *inv)
 {
-    TRY(quantize_product(site, 0, 1));
-    TRY(quantize_beside(site, 2, 0, 1, 0));
-    site->out[0].dtype = BP_I32;
-    return quantize_beside(site, 3, 1, 0, 1);
+    TRY(quantize_product(inv, 0, 1));
+    TRY(quantize_beside(inv, 2, 0, 1, 0));
+    inv->out[0].dtype = BP_I32;
+    return quantize_beside(inv, 3, 1, 0, 1);
 }
 
-enum bp_status bp_infer_qlinear_matmul(struct bp_invocation *site)
+enum bp_status bp_infer_qlinear_matmul(struct bp_invocation *inv)
 {
-    TRY(quantize_product(site, 0, 3));
-    for (uint32_t i = 1; i <= 2; i++) TRY(quantize_beside(site, i, 0, 1, 0));
-    for (uint32_t i = 4; i <= 5; i++) TRY(quantize_beside(site, i, 3, 0, 1));
-    for (uint32_t i = 6; i <= 7; i++) TRY(quantize_some(site, i, 0));
-    site->out[0].dtype = bp_invocation_in(site, 7)->dtype;
+    TRY(quantize_product(inv, 0, 3));
+    for (uint32_t i = 1; i <= 2; i++) TRY(quantize_beside(inv, i, 0, 1, 0));
+    for (uint32_t i = 4; i <= 5; i++) TRY(quantize_beside(inv, i, 3, 0, 1));
+    for (uint32_t i = 6; i <= 7; i++) TRY(quantize_some(inv, i, 0));
+    inv->out[0].dtype = bp_invocation_in(inv, 7)->dtype;
     return BP_OK;
 }
 
@@ -225,26 +225,24 @@ enum bp_status bp_decompose_qlinear_matmul(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_conv_integer(struct bp_invocation *site)
+enum bp_status bp_infer_conv_integer(struct bp_invocation *inv)
 {
-    const struct bp_view *w = bp_invocation_in(site, 1);
+    const struct bp_view *w = bp_invocation_in(inv, 1);
 
-    TRY(bp_shape_conv(site->row->info.name, bp_invocation_in(site, 0), w, site->attrs,
-                      &site->out[0]));
-    TRY(quantize_some(site, 2, 0));
-    site->out[0].dtype = BP_I32;
-    return quantize_some(site, 3, w->shape[0]);
+    TRY(bp_shape_conv(inv->row->info.name, bp_invocation_in(inv, 0), w, inv->attrs, &inv->out[0]));
+    TRY(quantize_some(inv, 2, 0));
+    inv->out[0].dtype = BP_I32;
+    return quantize_some(inv, 3, w->shape[0]);
 }
 
-enum bp_status bp_infer_qlinear_conv(struct bp_invocation *site)
+enum bp_status bp_infer_qlinear_conv(struct bp_invocation *inv)
 {
-    const struct bp_view *w = bp_invocation_in(site, 3), *bias = bp_invocation_in(site, 8);
+    const struct bp_view *w = bp_invocation_in(inv, 3), *bias = bp_invocation_in(inv, 8);
     char text[BP_TYPE_TEXT];
 
-    TRY(bp_shape_conv(site->row->info.name, bp_invocation_in(site, 0), w, site->attrs,
-                      &site->out[0]));
+    TRY(bp_shape_conv(inv->row->info.name, bp_invocation_in(inv, 0), w, inv->attrs, &inv->out[0]));
     for (uint32_t i = 1; i <= 7; i++)
-        if (i != 3) TRY(quantize_some(site, i, i == 4 || i == 5 ? w->shape[0] : 0));
+        if (i != 3) TRY(quantize_some(inv, i, i == 4 || i == 5 ? w->shape[0] : 0));
     if (!bias || (bias->rank == 1 && bias->shape[0] == w->shape[0])) return BP_OK;
     return bp_error(BP_ERR_INVALID,
                     "qlinear_conv: bias is %s, expected one axis of %" PRId64 " as w has filters",
@@ -303,16 +301,16 @@ enum bp_status bp_decompose_qlinear_conv(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_fake_quantize(struct bp_invocation *site)
+enum bp_status bp_infer_fake_quantize(struct bp_invocation *inv)
 {
-    const struct bp_fake_quantize_attrs *a = site->attrs;
+    const struct bp_fake_quantize_attrs *a = inv->attrs;
 
     if (a->low >= a->high || a->low < -(1 << 23) || a->high > 1 << 23)
         return bp_error(BP_ERR_INVALID,
                         "fake_quantize: attribute low is %" PRId64 " and high is %" PRId64
                         ": expected low below high, and no more than 2^23 of either sign",
                         a->low, a->high);
-    return quantize_scaled(site, a->axis);
+    return quantize_scaled(inv, a->axis);
 }
 
 /* Scale and zero point in the dtype of the computation; whole: the rounded numbers before they are
@@ -369,10 +367,10 @@ enum bp_status bp_grad_fake_quantize(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_fake_abs_max(struct bp_invocation *site)
+enum bp_status bp_infer_fake_abs_max(struct bp_invocation *inv)
 {
-    const struct bp_fake_quantize_abs_max_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_fake_quantize_abs_max_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
     if (a->bits < 2 || a->bits > 16)
         return bp_error(BP_ERR_INVALID,
@@ -381,7 +379,7 @@ enum bp_status bp_infer_fake_abs_max(struct bp_invocation *site)
     if (!x->count)
         return bp_error(BP_ERR_INVALID,
                         "fake_quantize_abs_max: x has no elements, expected one or more");
-    bp_shape_copy(&site->out[0], x);
+    bp_shape_copy(&inv->out[0], x);
     return BP_OK;
 }
 

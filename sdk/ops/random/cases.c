@@ -37,13 +37,13 @@ static const struct {
 
 /* Begins a case of an operator that creates a tensor; their attributes all begin alike. form: the
  * shape is an attribute, or a tensor of i64 or i32. */
-static struct kernel_case *random_cases_drawn(struct case_maker *maker, size_t i, int form)
+static struct kernel_case *random_cases_drawn(struct case_builder *builder, size_t i, int form)
 {
     static const uint32_t host[] = {0, BP_I64, BP_I32};
-    struct kernel_case *made = case_begin(maker, "-");
+    struct kernel_case *made = case_begin(builder, "-");
 
     made->attrs.normal.shape = case_dims(made, 0, shapes[i].rank, shapes[i].shape);
-    made->attrs.normal.dtype = maker->dtype[0];
+    made->attrs.normal.dtype = builder->dtype[0];
     made->seed = shapes[i].seed;
     made->offset = shapes[i].offset;
     made->quick = shapes[i].quick;
@@ -51,14 +51,14 @@ static struct kernel_case *random_cases_drawn(struct case_maker *maker, size_t i
     return made;
 }
 
-static void all_shapes(struct case_maker *maker)
+static void all_shapes(struct case_builder *builder)
 {
     static const char *const name[] = {"", ".host-i64", ".host-i32"};
 
     for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 3; form++) {
             if (form && (!shapes[i].quick || !shapes[i].rank || i > 9)) continue;
-            case_end(maker, random_cases_drawn(maker, i, form), "%s%s", shapes[i].variant,
+            case_end(builder, random_cases_drawn(builder, i, form), "%s%s", shapes[i].variant,
                      name[form]);
         }
 }
@@ -68,7 +68,7 @@ enum {
     SOME = 8
 };
 
-void cases_normal(struct case_maker *maker)
+void cases_normal(struct case_builder *builder)
 {
     static const struct {
         const char *variant;
@@ -80,16 +80,16 @@ void cases_normal(struct case_maker *maker)
                   {"odd", 0.1, 0.3}};
     struct kernel_case *made;
 
-    all_shapes(maker);
+    all_shapes(builder);
     for (int i = 0; i < COUNT(values); i++) {
-        made = random_cases_drawn(maker, LONG, 0);
+        made = random_cases_drawn(builder, LONG, 0);
         made->attrs.normal.mean = values[i].mean;
         made->attrs.normal.std = values[i].std;
-        case_end(maker, made, "%s", values[i].variant);
+        case_end(builder, made, "%s", values[i].variant);
     }
 }
 
-void cases_truncated_normal(struct case_maker *maker)
+void cases_truncated_normal(struct case_builder *builder)
 {
     static const struct {
         const char *variant;
@@ -99,35 +99,35 @@ void cases_truncated_normal(struct case_maker *maker)
                   {"far", 0, 1, -5, 5},     {"no-width", 7, 0, -1, 1}};
     struct kernel_case *made;
 
-    all_shapes(maker);
+    all_shapes(builder);
     for (int i = 0; i < COUNT(values); i++) {
-        made = random_cases_drawn(maker, LONG, 0);
+        made = random_cases_drawn(builder, LONG, 0);
         made->attrs.truncated_normal.mean = values[i].mean;
         made->attrs.truncated_normal.std = values[i].std;
         made->attrs.truncated_normal.low = values[i].low;
         made->attrs.truncated_normal.high = values[i].high;
-        case_end(maker, made, "%s", values[i].variant);
+        case_end(builder, made, "%s", values[i].variant);
     }
 }
 
-void cases_exponential(struct case_maker *maker)
+void cases_exponential(struct case_builder *builder)
 {
     static const double rates[] = {0.75, 7, 0.001, 3e5};
     struct kernel_case *made;
 
     for (int i = 0; i < COUNT(shapes); i++) {
-        made = random_cases_drawn(maker, i, i == 9 ? 1 : 0);
+        made = random_cases_drawn(builder, i, i == 9 ? 1 : 0);
         made->attrs.exponential.rate = 1.5;
-        case_end(maker, made, "%s", shapes[i].variant);
+        case_end(builder, made, "%s", shapes[i].variant);
     }
     for (int i = 0; i < COUNT(rates); i++) {
-        made = random_cases_drawn(maker, LONG, 0);
+        made = random_cases_drawn(builder, LONG, 0);
         made->attrs.exponential.rate = rates[i];
-        case_end(maker, made, "rate%d", i);
+        case_end(builder, made, "rate%d", i);
     }
 }
 
-void cases_randint(struct case_maker *maker)
+void cases_randint(struct case_builder *builder)
 {
     static const struct {
         const char *variant;
@@ -149,21 +149,21 @@ void cases_randint(struct case_maker *maker)
     for (int i = 0; i < COUNT(shapes); i++)
         for (int form = 0; form < 2; form++) {
             if (form && i != 9) continue;
-            made = random_cases_drawn(maker, i, form);
+            made = random_cases_drawn(builder, i, form);
             made->attrs.randint.high = 1000;
-            case_end(maker, made, "%s%s", shapes[i].variant, form ? ".host" : "");
+            case_end(builder, made, "%s%s", shapes[i].variant, form ? ".host" : "");
         }
     for (int i = 0; i < COUNT(ranges); i++)
         for (size_t s = SOME; s <= LONG; s += LONG - SOME) {
-            if (ranges[i].wide && maker->dtype[0] != BP_I64) continue;
-            made = random_cases_drawn(maker, s, 0);
+            if (ranges[i].wide && builder->dtype[0] != BP_I64) continue;
+            made = random_cases_drawn(builder, s, 0);
             made->attrs.randint.low = ranges[i].low;
             made->attrs.randint.high = ranges[i].high;
-            case_end(maker, made, "%s.%s", ranges[i].variant, shapes[s].variant);
+            case_end(builder, made, "%s.%s", ranges[i].variant, shapes[s].variant);
         }
 }
 
-void cases_randperm(struct case_maker *maker)
+void cases_randperm(struct case_builder *builder)
 {
     static const int64_t counts[] = {0, 1, 2, 3, 5, 16, 17, 257, 1031};
 
@@ -172,14 +172,14 @@ void cases_randperm(struct case_maker *maker)
             static const uint32_t host[] = {0, BP_I64, BP_I32};
             struct kernel_case *made;
             if (form && counts[i] != 17) continue;
-            made = case_begin(maker, "-");
+            made = case_begin(builder, "-");
             made->attrs.randperm.n = counts[i];
-            made->attrs.randperm.dtype = maker->dtype[0];
+            made->attrs.randperm.dtype = builder->dtype[0];
             made->seed = 7 * i;
             made->offset = i;
             made->host = host[form];
             made->quick = i % 2;
-            case_end(maker, made, "%lld.%d", (long long)counts[i], form);
+            case_end(builder, made, "%lld.%d", (long long)counts[i], form);
         }
 }
 
@@ -206,21 +206,21 @@ static const struct {
 };
 
 /* Begins a case whose input is a tensor. twice: there is a second input of the same shape. */
-static struct kernel_case *of_tensor(struct case_maker *maker, size_t i, bool twice)
+static struct kernel_case *of_tensor(struct case_builder *builder, size_t i, bool twice)
 {
     char text[64];
     struct kernel_case *made;
 
     if (twice) snprintf(text, sizeof text, "%s+%s", tensors[i].shape, tensors[i].shape);
     else snprintf(text, sizeof text, "%s", tensors[i].shape);
-    made = case_begin(maker, text);
+    made = case_begin(builder, text);
     made->seed = tensors[i].seed;
     made->offset = tensors[i].offset;
     made->quick = tensors[i].quick;
     return made;
 }
 
-void cases_bernoulli(struct case_maker *maker)
+void cases_bernoulli(struct case_builder *builder)
 {
     static const double corners[] = {0, 1, 0.5, -1, 2, 0.25, 0x1p-24, 1 - 0x1p-24, 0.999};
     struct kernel_case *made;
@@ -229,17 +229,17 @@ void cases_bernoulli(struct case_maker *maker)
         for (int data = 0; data < 3; data++) {
             static const char *const name[] = {"", ".corners", ".nonfinite"};
             if (data && i + 1 < COUNT(tensors)) continue;
-            made = of_tensor(maker, i, false);
+            made = of_tensor(builder, i, false);
             made->in[0].data = DATA_UNIT;
             if (data == 1) case_list(made, 0, COUNT(corners), corners);
             if (data == 2) made->in[0].data = DATA_NONFINITE;
-            case_end(maker, made, "%s%s", tensors[i].variant, name[data]);
+            case_end(builder, made, "%s%s", tensors[i].variant, name[data]);
         }
-    made = case_begin(maker, "3x5x7");
-    case_layouts(maker, made, "rank3", false);
+    made = case_begin(builder, "3x5x7");
+    case_layouts(builder, made, "rank3", false);
 }
 
-void cases_multinomial(struct case_maker *maker)
+void cases_multinomial(struct case_builder *builder)
 {
     static const struct {
         const char *variant, *shape;
@@ -258,31 +258,31 @@ void cases_multinomial(struct case_maker *maker)
     struct kernel_case *made;
 
     for (int i = 0; i < COUNT(lines); i++) {
-        made = case_begin(maker, lines[i].shape);
+        made = case_begin(builder, lines[i].shape);
         made->attrs.multinomial.n = lines[i].n;
         made->attrs.multinomial.replacement = lines[i].again;
         made->in[0].data = DATA_POSITIVE;
         made->seed = 11 + i;
         made->offset = i;
         made->quick = lines[i].quick;
-        case_end(maker, made, "%s", lines[i].variant);
+        case_end(builder, made, "%s", lines[i].variant);
     }
     for (int again = 0; again < 2; again++) {
-        made = case_begin(maker, "7x20");
+        made = case_begin(builder, "7x20");
         made->attrs.multinomial.n = again ? 50 : 8;
         made->attrs.multinomial.replacement = again;
         case_list(made, 0, COUNT(holes), holes);
         made->seed = 5;
-        case_end(maker, made, "holes%d", again);
-        made = case_begin(maker, "4x6");
+        case_end(builder, made, "holes%d", again);
+        made = case_begin(builder, "4x6");
         made->attrs.multinomial.n = 3;
         made->attrs.multinomial.replacement = again;
         made->in[0].data = DATA_POSITIVE;
-        case_layouts(maker, made, again ? "rows.again" : "rows", false);
+        case_layouts(builder, made, again ? "rows.again" : "rows", false);
     }
 }
 
-void cases_poisson(struct case_maker *maker)
+void cases_poisson(struct case_builder *builder)
 {
     static const double rates[] = {0,  0.5, 1,   3.7, 9.99, 10,   10.5, 12,  33,
                                    75, 100, 250, 777, 2000, 6.25, 0.01, 15.5};
@@ -293,10 +293,10 @@ void cases_poisson(struct case_maker *maker)
         for (int data = 0; data < 2; data++) {
             struct kernel_case *made;
             if (data && i != 14) continue;
-            made = of_tensor(maker, i, false);
+            made = of_tensor(builder, i, false);
             if (data) case_list(made, 0, COUNT(corners), corners);
             else case_list(made, 0, COUNT(rates), rates);
-            case_end(maker, made, "%s%s", tensors[i].variant, data ? ".corners" : "");
+            case_end(builder, made, "%s%s", tensors[i].variant, data ? ".corners" : "");
         }
 }
 
@@ -318,7 +318,7 @@ static void set_rate(struct kernel_case *made, size_t r)
     made->attrs.dropout.training = rates[r].training;
 }
 
-void cases_dropout(struct case_maker *maker)
+void cases_dropout(struct case_builder *builder)
 {
     static const enum data data[] = {DATA_PLAIN, DATA_NONFINITE, DATA_SPECIAL};
     struct kernel_case *made;
@@ -327,20 +327,20 @@ void cases_dropout(struct case_maker *maker)
     for (int i = 0; i < COUNT(tensors); i++)
         for (int r = 0; r < COUNT(rates); r++) {
             if (r > 1 && i != 10) continue;
-            made = of_tensor(maker, i, false);
+            made = of_tensor(builder, i, false);
             set_rate(made, r);
             made->in[0].data = data[(i + r) % 3];
             if (rates[r].p > 0 && rates[r].p < 1) case_smooth(made, 2);
             snprintf(name, sizeof name, "%s.%s", rates[r].variant, tensors[i].variant);
-            case_parts(maker, made, 2, name);
+            case_parts(builder, made, 2, name);
         }
-    made = case_begin(maker, "3x5x7");
+    made = case_begin(builder, "3x5x7");
     made->n_out = 2;
     made->attrs.dropout.p = 0.75;
-    case_layouts(maker, made, "rank3", true);
+    case_layouts(builder, made, "rank3", true);
 }
 
-void cases_dropout_grad(struct case_maker *maker)
+void cases_dropout_grad(struct case_builder *builder)
 {
     static const enum data data[] = {DATA_PLAIN, DATA_NONFINITE, DATA_SPECIAL};
     struct kernel_case *made;
@@ -348,19 +348,19 @@ void cases_dropout_grad(struct case_maker *maker)
     for (int i = 0; i < COUNT(tensors); i++)
         for (int r = 0; r < COUNT(rates); r++) {
             if (r > 1 && i != 10) continue;
-            made = of_tensor(maker, i, true);
+            made = of_tensor(builder, i, true);
             made->in[1].dtype = BP_BOOL;
             set_rate(made, r);
             made->in[0].data = data[(i + r) % 3];
             case_smooth(made, 2);
-            case_end(maker, made, "%s.%s", rates[r].variant, tensors[i].variant);
+            case_end(builder, made, "%s.%s", rates[r].variant, tensors[i].variant);
         }
-    made = case_begin(maker, "3x5x7+3x5x7");
+    made = case_begin(builder, "3x5x7+3x5x7");
     made->in[1].dtype = BP_BOOL;
-    case_layouts(maker, made, "rank3", true);
+    case_layouts(builder, made, "rank3", true);
 }
 
-void cases_gumbel_softmax(struct case_maker *maker)
+void cases_gumbel_softmax(struct case_builder *builder)
 {
     static const struct {
         const char *variant, *shape;
@@ -383,7 +383,7 @@ void cases_gumbel_softmax(struct case_maker *maker)
     };
 
     for (int i = 0; i < COUNT(lines); i++) {
-        struct kernel_case *made = case_begin(maker, lines[i].shape);
+        struct kernel_case *made = case_begin(builder, lines[i].shape);
         made->attrs.gumbel_softmax.axis = lines[i].axis;
         made->attrs.gumbel_softmax.temperature = lines[i].temperature;
         made->seed = 3 + i;
@@ -391,7 +391,7 @@ void cases_gumbel_softmax(struct case_maker *maker)
         made->quick = lines[i].quick;
         made->fixed_out = 2; /* the gradient of the second output is straight-through */
         case_smooth(made, lines[i].temperature == 1 ? 2 : 0);
-        if (i == 5) case_part_layouts(maker, made, 2, lines[i].variant);
-        else case_parts(maker, made, 2, lines[i].variant);
+        if (i == 5) case_part_layouts(builder, made, 2, lines[i].variant);
+        else case_parts(builder, made, 2, lines[i].variant);
     }
 }

@@ -40,39 +40,39 @@ static const struct {
 };
 
 /* Extents that are no multiples of a block of four elements, in an output with gaps. */
-static void uniform_cases_gaps(struct case_maker *maker)
+static void uniform_cases_gaps(struct case_builder *builder)
 {
     static const int64_t shape[] = {5, 3, 7};
 
-    if (!(maker->row_flags & BP_KERNEL_STRIDED)) return;
+    if (!(builder->row_flags & BP_KERNEL_STRIDED)) return;
     for (int l = 0; l < 2; l++) {
-        struct kernel_case *made = case_begin(maker, "-");
+        struct kernel_case *made = case_begin(builder, "-");
         made->attrs.uniform.shape = case_dims(made, 0, 3, shape);
-        made->attrs.uniform.dtype = maker->dtype[0];
+        made->attrs.uniform.dtype = builder->dtype[0];
         made->out = l ? LAYOUT_GAPS : LAYOUT_PERMUTED;
         made->seed = 13;
-        case_end(maker, made, "rank3.out-%s", l ? "gaps" : "permuted");
+        case_end(builder, made, "rank3.out-%s", l ? "gaps" : "permuted");
     }
 }
 
-void cases_uniform(struct case_maker *maker)
+void cases_uniform(struct case_builder *builder)
 {
-    uniform_cases_gaps(maker);
+    uniform_cases_gaps(builder);
     for (size_t i = 0; i < sizeof draws / sizeof *draws; i++)
         for (int form = 0; form < 3; form++) {
             static const char *const name[] = {"", ".host-i64", ".host-i32"};
             struct kernel_case *made;
-            if (draws[i].wide && maker->dtype[0] != BP_F64) continue;
+            if (draws[i].wide && builder->dtype[0] != BP_F64) continue;
             if (form && (!draws[i].quick || !draws[i].rank)) continue;
-            made = case_begin(maker, "-");
+            made = case_begin(builder, "-");
             made->attrs.uniform.shape = case_dims(made, 0, draws[i].rank, draws[i].shape);
-            made->attrs.uniform.dtype = maker->dtype[0];
+            made->attrs.uniform.dtype = builder->dtype[0];
             made->attrs.uniform.low = draws[i].low;
             made->attrs.uniform.high = draws[i].high;
             made->seed = draws[i].seed;
             made->offset = draws[i].offset;
             made->host = form == 1 ? BP_I64 : form == 2 ? BP_I32 : 0;
             made->quick = draws[i].quick;
-            case_end(maker, made, "%s%s", draws[i].variant, name[form]);
+            case_end(builder, made, "%s%s", draws[i].variant, name[form]);
         }
 }

@@ -15,28 +15,28 @@ struct made {
     int64_t dtype;
 };
 
-static enum bp_status take_dtype(struct bp_invocation *site, int64_t dtype)
+static enum bp_status take_dtype(struct bp_invocation *inv, int64_t dtype)
 {
-    const struct bp_opinfo *op = &site->row->info;
+    const struct bp_opinfo *op = &inv->row->info;
 
     if (dtype < 0 || dtype > 63 || !(op->types[BP_VAR_T] >> dtype & 1))
         return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, which %s does not make",
                         op->name, bp_dtype_name((uint32_t)dtype), op->name);
-    site->out[0].dtype = (uint32_t)dtype;
+    inv->out[0].dtype = (uint32_t)dtype;
     return BP_OK;
 }
 
-enum bp_status bp_infer_drawn(struct bp_invocation *site)
+enum bp_status bp_infer_drawn(struct bp_invocation *inv)
 {
-    const struct made *a = site->attrs;
+    const struct made *a = inv->attrs;
 
     if (a->shape.n > BP_RANK_MAX)
         return bp_error(BP_ERR_INVALID,
                         "%s: attribute shape has %" PRId64 " entries, expected at most %d",
-                        site->row->info.name, a->shape.n, BP_RANK_MAX);
-    site->out[0].rank = (uint32_t)a->shape.n;
-    for (int64_t i = 0; i < a->shape.n; i++) site->out[0].shape[i] = a->shape.at[i];
-    return take_dtype(site, a->dtype);
+                        inv->row->info.name, a->shape.n, BP_RANK_MAX);
+    inv->out[0].rank = (uint32_t)a->shape.n;
+    for (int64_t i = 0; i < a->shape.n; i++) inv->out[0].shape[i] = a->shape.at[i];
+    return take_dtype(inv, a->dtype);
 }
 
 static enum bp_status of_distribution(const char *op, double mean, double std)
@@ -90,17 +90,17 @@ enum bp_status bp_values_randint(const void *attrs)
                     a->low, a->high, narrow ? ", and numbers of i32" : "");
 }
 
-enum bp_status bp_infer_randperm(struct bp_invocation *site)
+enum bp_status bp_infer_randperm(struct bp_invocation *inv)
 {
-    const struct bp_randperm_attrs *a = site->attrs;
+    const struct bp_randperm_attrs *a = inv->attrs;
 
     if (a->n < 0 || (a->dtype == BP_I32 && a->n > INT32_MAX))
         return bp_error(BP_ERR_INVALID,
                         "randperm: attribute n is %" PRId64 ", expected 0 or more%s", a->n,
                         a->dtype == BP_I32 ? ", and no more than i32 can count" : "");
-    site->out[0].rank = 1;
-    site->out[0].shape[0] = a->n;
-    return take_dtype(site, a->dtype);
+    inv->out[0].rank = 1;
+    inv->out[0].shape[0] = a->n;
+    return take_dtype(inv, a->dtype);
 }
 
 enum bp_status bp_decompose_randperm(struct bp_decomposition *e)
@@ -119,10 +119,10 @@ enum bp_status bp_decompose_randperm(struct bp_decomposition *e)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_multinomial(struct bp_invocation *site)
+enum bp_status bp_infer_multinomial(struct bp_invocation *inv)
 {
-    const struct bp_multinomial_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_multinomial_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     int64_t m = x->rank ? x->shape[x->rank - 1] : 0;
 
     if (x->rank != 1 && x->rank != 2)
@@ -134,9 +134,9 @@ enum bp_status bp_infer_multinomial(struct bp_invocation *site)
                         a->n, m,
                         a->replacement ? ", and a category to draw"
                                        : ", and without replacement no more than categories");
-    bp_shape_copy(&site->out[0], x);
-    site->out[0].shape[x->rank - 1] = a->n;
-    site->out[0].dtype = BP_I64;
+    bp_shape_copy(&inv->out[0], x);
+    inv->out[0].shape[x->rank - 1] = a->n;
+    inv->out[0].dtype = BP_I64;
     return BP_OK;
 }
 
@@ -153,17 +153,17 @@ enum bp_status bp_values_dropout(const void *attrs)
                     a->mode);
 }
 
-enum bp_status bp_infer_dropout(struct bp_invocation *site)
+enum bp_status bp_infer_dropout(struct bp_invocation *inv)
 {
-    for (uint32_t i = 0; i < 2; i++) bp_shape_copy(&site->out[i], bp_invocation_in(site, 0));
-    site->out[1].dtype = BP_BOOL;
+    for (uint32_t i = 0; i < 2; i++) bp_shape_copy(&inv->out[i], bp_invocation_in(inv, 0));
+    inv->out[1].dtype = BP_BOOL;
     return BP_OK;
 }
 
-enum bp_status bp_infer_dropout_grad(struct bp_invocation *site)
+enum bp_status bp_infer_dropout_grad(struct bp_invocation *inv)
 {
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
-    return bp_shape_expect(site, 1, &site->out[0]);
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
+    return bp_shape_expect(inv, 1, &inv->out[0]);
 }
 
 /* dropout and dropout_grad are both linear, and their attributes have one layout. */
@@ -196,17 +196,17 @@ enum bp_status bp_values_gumbel_softmax(const void *attrs)
                     a->temperature);
 }
 
-enum bp_status bp_infer_gumbel_softmax(struct bp_invocation *site)
+enum bp_status bp_infer_gumbel_softmax(struct bp_invocation *inv)
 {
-    const struct bp_gumbel_softmax_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_gumbel_softmax_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     if (!x->shape[axis])
         return bp_error(BP_ERR_INVALID,
                         "gumbel_softmax: axis %u has extent 0, expected one or more", axis);
-    for (uint32_t i = 0; i < 2; i++) bp_shape_copy(&site->out[i], x);
+    for (uint32_t i = 0; i < 2; i++) bp_shape_copy(&inv->out[i], x);
     return BP_OK;
 }
 

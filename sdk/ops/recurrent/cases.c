@@ -42,18 +42,18 @@ static const int ways[] = {
     BIAS | BATCH_FIRST | LENGTHS | REVERSE | GATES | PEEPHOLE | STATES,
 };
 
-static bool is_lstm(const struct case_maker *maker)
+static bool is_lstm(const struct case_builder *builder)
 {
-    return !strncmp(maker->op->name, "lstm", 4);
+    return !strncmp(builder->op->name, "lstm", 4);
 }
-static bool is_gru(const struct case_maker *maker)
+static bool is_gru(const struct case_builder *builder)
 {
-    return !strncmp(maker->op->name, "gru", 3);
+    return !strncmp(builder->op->name, "gru", 3);
 }
 
-static int recurrent_cases_blocks(const struct case_maker *maker)
+static int recurrent_cases_blocks(const struct case_builder *builder)
 {
-    return is_lstm(maker) ? 4 : is_gru(maker) ? 3 : 1;
+    return is_lstm(builder) ? 4 : is_gru(builder) ? 3 : 1;
 }
 
 /* Adds the shape of one input to text, as "+AxB" or "+-". n: number of extents. */
@@ -70,107 +70,109 @@ static void recurrent_cases_input(char *text, bool present, int n, int a, int b,
 }
 
 /* Weights are in [-1, 1), so that gates are rarely closed. */
-static struct kernel_case *recurrent_cases_begin(const struct case_maker *maker, const char *shapes,
-                                                 int outputs)
+static struct kernel_case *recurrent_cases_begin(const struct case_builder *builder,
+                                                 const char *shapes, int outputs)
 {
-    struct kernel_case *made = case_begin(maker, shapes);
+    struct kernel_case *made = case_begin(builder, shapes);
 
     case_data(made, DATA_UNIT);
     made->n_out = outputs;
     return made;
 }
 
-static void recurrent_cases_end(const struct case_maker *maker, struct kernel_case *made,
+static void recurrent_cases_end(const struct case_builder *builder, struct kernel_case *made,
                                 const char *variant)
 {
-    if (maker->gradients || made->n_out == 1) case_end(maker, made, "%s", variant);
-    else case_parts(maker, made, made->n_out, variant);
+    if (builder->gradients || made->n_out == 1) case_end(builder, made, "%s", variant);
+    else case_parts(builder, made, made->n_out, variant);
 }
 
 /* Adds a case of a size that models have (40 inputs, 64 units), and a copy of it in which the
  * weights, inputs from `from` on, are frozen. */
-static void recurrent_cases_real(const struct case_maker *maker, struct kernel_case *made, int from,
-                                 const char *variant)
+static void recurrent_cases_real(const struct case_builder *builder, struct kernel_case *made,
+                                 int from, const char *variant)
 {
     struct kernel_case *frozen;
     char text[48];
 
-    if (maker->gradients) {
+    if (builder->gradients) {
         free(made);
         return;
     }
     made->real = true;
     frozen = case_copy(made);
     for (int i = from; i < frozen->n_in; i++)
-        frozen->in[i].frozen = frozen->in[i].present && frozen->in[i].dtype == maker->dtype[0];
-    recurrent_cases_end(maker, made, variant);
+        frozen->in[i].frozen = frozen->in[i].present && frozen->in[i].dtype == builder->dtype[0];
+    recurrent_cases_end(builder, made, variant);
     snprintf(text, sizeof text, "%s.frozen", variant);
-    recurrent_cases_end(maker, frozen, text);
+    recurrent_cases_end(builder, frozen, text);
 }
 
-static struct kernel_case *recurrent_cases_cell(const struct case_maker *maker, int batch,
+static struct kernel_case *recurrent_cases_cell(const struct case_builder *builder, int batch,
                                                 int inputs, int units, int way)
 {
     struct kernel_case *made;
     char text[256] = "";
-    int rows = recurrent_cases_blocks(maker) * units;
+    int rows = recurrent_cases_blocks(builder) * units;
 
     recurrent_cases_input(text, true, 2, batch, inputs, 0);
     recurrent_cases_input(text, true, 2, batch, units, 0);
-    if (is_lstm(maker)) recurrent_cases_input(text, true, 2, batch, units, 0);
+    if (is_lstm(builder)) recurrent_cases_input(text, true, 2, batch, units, 0);
     recurrent_cases_input(text, true, 2, rows, inputs, 0);
     recurrent_cases_input(text, true, 2, rows, units, 0);
     recurrent_cases_input(text, way & BIAS, 1, rows, 0, 0);
     recurrent_cases_input(text, way & RECURRENT_BIAS, 1, rows, 0, 0);
-    if (is_lstm(maker)) recurrent_cases_input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
-    made = recurrent_cases_begin(maker, text, is_lstm(maker) ? 2 : 1);
-    if (is_lstm(maker)) made->attrs.lstm_cell.gates = !!(way & GATES);
-    else if (is_gru(maker)) made->attrs.gru_cell.gates = !!(way & GATES);
+    if (is_lstm(builder)) recurrent_cases_input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
+    made = recurrent_cases_begin(builder, text, is_lstm(builder) ? 2 : 1);
+    if (is_lstm(builder)) made->attrs.lstm_cell.gates = !!(way & GATES);
+    else if (is_gru(builder)) made->attrs.gru_cell.gates = !!(way & GATES);
     else made->attrs.rnn_cell.activation = !!(way & GATES);
-    if (is_gru(maker)) made->attrs.gru_cell.reset_after = !(way & RESET_BEFORE);
+    if (is_gru(builder)) made->attrs.gru_cell.reset_after = !(way & RESET_BEFORE);
     return made;
 }
 
-void cases_recurrent_cell(struct case_maker *maker)
+void cases_recurrent_cell(struct case_builder *builder)
 {
     struct kernel_case *made;
     char variant[32];
 
-    for (int i = 0; i < COUNT(sizes) && !maker->gradients; i++)
+    for (int i = 0; i < COUNT(sizes) && !builder->gradients; i++)
         for (int w = i % 2; w < COUNT(ways); w += 2) {
-            made = recurrent_cases_cell(maker, sizes[i].batch, sizes[i].inputs, sizes[i].units,
+            made = recurrent_cases_cell(builder, sizes[i].batch, sizes[i].inputs, sizes[i].units,
                                         ways[w]);
             made->quick = sizes[i].quick;
             snprintf(variant, sizeof variant, "way%d", w);
-            recurrent_cases_end(maker, made, variant);
+            recurrent_cases_end(builder, made, variant);
         }
-    for (int w = 1; w < COUNT(ways) && maker->gradients; w++) {
-        made = recurrent_cases_cell(maker, 2, 1, w % 2 ? 1 : is_lstm(maker) ? 1 : 2, ways[w]);
+    for (int w = 1; w < COUNT(ways) && builder->gradients; w++) {
+        made = recurrent_cases_cell(builder, 2, 1, w % 2 ? 1 : is_lstm(builder) ? 1 : 2, ways[w]);
         case_smooth(made, 2);
         snprintf(variant, sizeof variant, "way%d", w);
-        recurrent_cases_end(maker, made, variant);
+        recurrent_cases_end(builder, made, variant);
     }
-    if (maker->gradients) return;
-    recurrent_cases_real(maker, recurrent_cases_cell(maker, 17, 40, 64, ways[1]),
-                         is_lstm(maker) ? 3 : 2, "real");
-    if (is_gru(maker)) /* only gru splits its weights: into views, of frozen weights too */
-        recurrent_cases_real(maker, recurrent_cases_cell(maker, 17, 40, 64, ways[1] | RESET_BEFORE),
-                             2, "real.reset");
-    made = recurrent_cases_cell(maker, 3, 5, 4, ways[1]);
+    if (builder->gradients) return;
+    recurrent_cases_real(builder, recurrent_cases_cell(builder, 17, 40, 64, ways[1]),
+                         is_lstm(builder) ? 3 : 2, "real");
+    if (is_gru(builder)) /* only gru splits its weights: into views, of frozen weights too */
+        recurrent_cases_real(builder,
+                             recurrent_cases_cell(builder, 17, 40, 64, ways[1] | RESET_BEFORE), 2,
+                             "real.reset");
+    made = recurrent_cases_cell(builder, 3, 5, 4, ways[1]);
     made->in[0].data = DATA_NONFINITE;
-    recurrent_cases_end(maker, made, "nonfinite");
-    case_layouts(maker, recurrent_cases_cell(maker, 3, 5, 4, ways[1]), "layouts", false);
+    recurrent_cases_end(builder, made, "nonfinite");
+    case_layouts(builder, recurrent_cases_cell(builder, 3, 5, 4, ways[1]), "layouts", false);
 }
 
-static struct kernel_case *recurrent_cases_layer(const struct case_maker *maker, int steps,
+static struct kernel_case *recurrent_cases_layer(const struct case_builder *builder, int steps,
                                                  int batch, int inputs, int units, int way)
 {
-    bool lstm = is_lstm(maker), turned = way & BATCH_FIRST;
+    bool lstm = is_lstm(builder), transposed = way & BATCH_FIRST;
     struct kernel_case *made;
     char text[256] = "";
-    int rows = recurrent_cases_blocks(maker) * units, lengths = lstm ? 8 : 6;
+    int rows = recurrent_cases_blocks(builder) * units, lengths = lstm ? 8 : 6;
 
-    recurrent_cases_input(text, true, 3, turned ? batch : steps, turned ? steps : batch, inputs);
+    recurrent_cases_input(text, true, 3, transposed ? batch : steps, transposed ? steps : batch,
+                          inputs);
     recurrent_cases_input(text, true, 2, rows, inputs, 0);
     recurrent_cases_input(text, true, 2, rows, units, 0);
     recurrent_cases_input(text, way & BIAS, 1, rows, 0, 0);
@@ -179,45 +181,46 @@ static struct kernel_case *recurrent_cases_layer(const struct case_maker *maker,
     if (lstm) recurrent_cases_input(text, way & STATES, 2, batch, units, 0);
     if (lstm) recurrent_cases_input(text, way & PEEPHOLE, 1, 3 * units, 0, 0);
     recurrent_cases_input(text, way & LENGTHS, 1, batch, 0, 0);
-    made = recurrent_cases_begin(maker, text, lstm ? 3 : 2);
-    if (way & LENGTHS) case_index(made, lengths, maker->dtype[2], 0, steps + 1);
+    made = recurrent_cases_begin(builder, text, lstm ? 3 : 2);
+    if (way & LENGTHS) case_index(made, lengths, builder->dtype[2], 0, steps + 1);
     made->attrs.rnn_layer.reverse = !!(way & REVERSE); /* the first attributes of all */
-    made->attrs.rnn_layer.batch_first = turned;
+    made->attrs.rnn_layer.batch_first = transposed;
     made->attrs.rnn_layer.activation = !!(way & GATES);
-    if (is_gru(maker)) made->attrs.gru_layer.reset_after = !(way & RESET_BEFORE);
+    if (is_gru(builder)) made->attrs.gru_layer.reset_after = !(way & RESET_BEFORE);
     return made;
 }
 
-void cases_recurrent_layer(struct case_maker *maker)
+void cases_recurrent_layer(struct case_builder *builder)
 {
     struct kernel_case *made;
     char variant[32];
 
-    for (int i = 0; i < COUNT(sizes) && !maker->gradients; i++)
+    for (int i = 0; i < COUNT(sizes) && !builder->gradients; i++)
         for (int w = i % 3; w < COUNT(ways); w += 3) {
-            if (maker->dtype[2] == BP_I32 && (!(ways[w] & LENGTHS) || i % 2)) continue;
-            made = recurrent_cases_layer(maker, sizes[i].steps, sizes[i].batch, sizes[i].inputs,
+            if (builder->dtype[2] == BP_I32 && (!(ways[w] & LENGTHS) || i % 2)) continue;
+            made = recurrent_cases_layer(builder, sizes[i].steps, sizes[i].batch, sizes[i].inputs,
                                          sizes[i].units, ways[w]);
             made->quick = sizes[i].quick;
             snprintf(variant, sizeof variant, "way%d", w);
-            recurrent_cases_end(maker, made, variant);
+            recurrent_cases_end(builder, made, variant);
         }
-    for (int w = 1; w < COUNT(ways) && maker->gradients; w++) {
-        made = recurrent_cases_layer(maker, 2, w % 2 ? 2 : 1, 1, w % 2 || is_lstm(maker) ? 1 : 2,
-                                     ways[w]);
+    for (int w = 1; w < COUNT(ways) && builder->gradients; w++) {
+        made = recurrent_cases_layer(builder, 2, w % 2 ? 2 : 1, 1,
+                                     w % 2 || is_lstm(builder) ? 1 : 2, ways[w]);
         case_smooth(made, 2);
         snprintf(variant, sizeof variant, "way%d", w);
-        recurrent_cases_end(maker, made, variant);
+        recurrent_cases_end(builder, made, variant);
     }
-    if (maker->gradients || maker->dtype[2] == BP_I32) return;
-    if (maker->dtype[0] == BP_F32)
-        recurrent_cases_end(maker, recurrent_cases_layer(maker, LONG_STEPS, 1, 1, 2, BIAS), "long");
-    recurrent_cases_real(maker, recurrent_cases_layer(maker, 5, 9, 40, 64, BIAS | RECURRENT_BIAS),
-                         1, "real");
-    made = recurrent_cases_layer(maker, 3, 4, 5, 3, ways[2]);
+    if (builder->gradients || builder->dtype[2] == BP_I32) return;
+    if (builder->dtype[0] == BP_F32)
+        recurrent_cases_end(builder, recurrent_cases_layer(builder, LONG_STEPS, 1, 1, 2, BIAS),
+                            "long");
+    recurrent_cases_real(
+        builder, recurrent_cases_layer(builder, 5, 9, 40, 64, BIAS | RECURRENT_BIAS), 1, "real");
+    made = recurrent_cases_layer(builder, 3, 4, 5, 3, ways[2]);
     made->in[0].data = DATA_NONFINITE;
-    recurrent_cases_end(maker, made, "nonfinite");
-    case_layouts(maker, recurrent_cases_layer(maker, 2, 3, 5, 4, ways[4]), "layouts", false);
+    recurrent_cases_end(builder, made, "nonfinite");
+    case_layouts(builder, recurrent_cases_layer(builder, 2, 3, 5, 4, ways[4]), "layouts", false);
 }
 
 /* Nets: number of layers, direction (2: both), and bits of enum way. */
@@ -234,16 +237,17 @@ static const struct {
     {"three", 3, 1, LENGTHS | BATCH_FIRST | GATES | RESET_BEFORE, false},
 };
 
-static struct kernel_case *recurrent_cases_net(const struct case_maker *maker, int i, int steps,
+static struct kernel_case *recurrent_cases_net(const struct case_builder *builder, int i, int steps,
                                                int batch, int inputs, int units)
 {
     int directions = nets[i].direction == 2 ? 2 : 1, way = nets[i].way;
-    int all = nets[i].layers * directions, rows = recurrent_cases_blocks(maker) * units;
-    bool lstm = is_lstm(maker), turned = way & BATCH_FIRST;
+    int all = nets[i].layers * directions, rows = recurrent_cases_blocks(builder) * units;
+    bool lstm = is_lstm(builder), transposed = way & BATCH_FIRST;
     struct kernel_case *made;
     char text[256] = "";
 
-    recurrent_cases_input(text, true, 3, turned ? batch : steps, turned ? steps : batch, inputs);
+    recurrent_cases_input(text, true, 3, transposed ? batch : steps, transposed ? steps : batch,
+                          inputs);
     recurrent_cases_input(text, way & STATES, 3, all, batch, units);
     if (lstm) recurrent_cases_input(text, way & STATES, 3, all, batch, units);
     recurrent_cases_input(text, way & LENGTHS, 1, batch, 0, 0);
@@ -253,40 +257,40 @@ static struct kernel_case *recurrent_cases_net(const struct case_maker *maker, i
         if (way & BIAS) recurrent_cases_input(text, true, 1, rows, 0, 0);
         if (way & BIAS) recurrent_cases_input(text, true, 1, rows, 0, 0);
     }
-    made = recurrent_cases_begin(maker, text, lstm ? 3 : 2);
-    if (way & LENGTHS) case_index(made, lstm ? 3 : 2, maker->dtype[2], 0, steps + 1);
+    made = recurrent_cases_begin(builder, text, lstm ? 3 : 2);
+    if (way & LENGTHS) case_index(made, lstm ? 3 : 2, builder->dtype[2], 0, steps + 1);
     made->attrs.rnn.layers = nets[i].layers; /* the first attributes of all */
     made->attrs.rnn.direction = nets[i].direction;
     made->attrs.rnn.biases = !!(way & BIAS);
-    made->attrs.rnn.batch_first = turned;
+    made->attrs.rnn.batch_first = transposed;
     made->attrs.rnn.activation = !!(way & GATES);
-    if (is_gru(maker)) made->attrs.gru.reset_after = !(way & RESET_BEFORE);
+    if (is_gru(builder)) made->attrs.gru.reset_after = !(way & RESET_BEFORE);
     made->quick = nets[i].quick;
     return made;
 }
 
-void cases_recurrent_net(struct case_maker *maker)
+void cases_recurrent_net(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(nets); i++) {
         struct kernel_case *made;
-        if (maker->gradients) {
-            made = recurrent_cases_net(maker, i, 2, 1, 1, 1);
+        if (builder->gradients) {
+            made = recurrent_cases_net(builder, i, 2, 1, 1, 1);
             case_smooth(made, 2);
-            recurrent_cases_end(maker, made, nets[i].variant);
+            recurrent_cases_end(builder, made, nets[i].variant);
             continue;
         }
         for (int s = 1; s < COUNT(sizes); s += 2) {
-            if (maker->dtype[2] == BP_I32 && (!(nets[i].way & LENGTHS) || s > 3)) continue;
-            recurrent_cases_end(maker,
-                                recurrent_cases_net(maker, i, sizes[s].steps, sizes[s].batch,
+            if (builder->dtype[2] == BP_I32 && (!(nets[i].way & LENGTHS) || s > 3)) continue;
+            recurrent_cases_end(builder,
+                                recurrent_cases_net(builder, i, sizes[s].steps, sizes[s].batch,
                                                     sizes[s].inputs, sizes[s].units),
                                 nets[i].variant);
         }
     }
-    if (!maker->gradients && maker->dtype[2] != BP_I32)
-        recurrent_cases_real(maker, recurrent_cases_net(maker, 0, 5, 9, 40, 64),
-                             is_lstm(maker) ? 4 : 3, "real");
-    if (!maker->gradients && maker->dtype[2] != BP_I32)
-        case_part_layouts(maker, recurrent_cases_net(maker, 3, 2, 3, 5, 4), is_lstm(maker) ? 3 : 2,
-                          "layouts");
+    if (!builder->gradients && builder->dtype[2] != BP_I32)
+        recurrent_cases_real(builder, recurrent_cases_net(builder, 0, 5, 9, 40, 64),
+                             is_lstm(builder) ? 4 : 3, "real");
+    if (!builder->gradients && builder->dtype[2] != BP_I32)
+        case_part_layouts(builder, recurrent_cases_net(builder, 3, 2, 3, 5, 4),
+                          is_lstm(builder) ? 3 : 2, "layouts");
 }

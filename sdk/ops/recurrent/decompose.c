@@ -278,7 +278,7 @@ enum bp_status bp_decompose_recurrent_layer(struct bp_decomposition *e)
 {
     static const int64_t exchange[] = {1, 0, 2};
     struct bp_recurrent k = bp_recurrent_of(e->row, e->attrs);
-    struct bp_transpose_attrs turned = {.size = sizeof turned, .perm = {exchange, 3}};
+    struct bp_transpose_attrs transposed = {.size = sizeof transposed, .perm = {exchange, 3}};
     struct bp_compose c = bp_compose_begin(e->scope);
     const int64_t *shape = e->in[0]->shape;
     int64_t steps = shape[k.batch_first ? 1 : 0], batch = shape[k.batch_first ? 0 : 1];
@@ -288,7 +288,7 @@ enum bp_status bp_decompose_recurrent_layer(struct bp_decomposition *e)
     if (!at && c.status == BP_OK)
         c.status = bp_error(BP_ERR_MEMORY, "no memory for %lld steps", (long long)steps);
     begin_cell(&l, &c, &k, e->in, batch);
-    if (k.batch_first) x = MAKE(&c, transpose, &turned, x);
+    if (k.batch_first) x = MAKE(&c, transpose, &transposed, x);
     x = of_inputs(&l, bp_compose_reshape(&c, x, 2, (int64_t[]){steps * batch, shape[2]}));
     x = bp_compose_reshape(&c, x, 3, (int64_t[]){steps, batch, k.blocks * l.units});
     if (at) {

@@ -63,58 +63,59 @@ static const char *axes_name(const struct bp_dims *axes, bool keep, char *text, 
     return text;
 }
 
-static struct kernel_case *sum_begin(const struct case_maker *maker, const char *shape, int n,
+static struct kernel_case *sum_begin(const struct case_builder *builder, const char *shape, int n,
                                      const int64_t *axes, bool keep)
 {
-    struct kernel_case *made = case_begin(maker, shape);
+    struct kernel_case *made = case_begin(builder, shape);
 
     made->attrs.sum.axes = case_dims(made, 0, n, axes);
     made->attrs.sum.keep = keep;
     return made;
 }
 
-static void sum_data(const struct case_maker *maker, const char *shape, int64_t axis,
+static void sum_data(const struct case_builder *builder, const char *shape, int64_t axis,
                      enum data data, const char *what)
 {
-    struct kernel_case *made = sum_begin(maker, shape, 1, &axis, false);
+    struct kernel_case *made = sum_begin(builder, shape, 1, &axis, false);
 
     case_data(made, data);
     made->quick = true;
-    case_end(maker, made, "axes%lld.%s", (long long)axis, what);
+    case_end(builder, made, "axes%lld.%s", (long long)axis, what);
 }
 
-void cases_reduce(struct case_maker *maker)
+void cases_reduce(struct case_builder *builder)
 {
     static const int64_t last = -1;
     char name[64];
 
     for (int i = 0; i < N_SUMS; i++)
         for (int keep = 0; keep < 2; keep++) {
-            struct kernel_case *made = sum_begin(maker, sums[i].shape, sums[i].n, sums[i].axes,
+            struct kernel_case *made = sum_begin(builder, sums[i].shape, sums[i].n, sums[i].axes,
                                                  keep);
             case_smooth(made, 2);
             made->quick = sums[i].quick && !keep;
-            case_end(maker, made, "%s", axes_name(&made->attrs.sum.axes, keep, name, sizeof name));
+            case_end(builder, made, "%s",
+                     axes_name(&made->attrs.sum.axes, keep, name, sizeof name));
         }
     for (int64_t axis = 0; axis < 3; axis++) {
-        struct kernel_case *made = sum_begin(maker, "5x6x7", 1, &axis, false);
-        case_layouts(maker, made, axes_name(&made->attrs.sum.axes, false, name, sizeof name),
+        struct kernel_case *made = sum_begin(builder, "5x6x7", 1, &axis, false);
+        case_layouts(builder, made, axes_name(&made->attrs.sum.axes, false, name, sizeof name),
                      false);
     }
-    case_extents(maker, sum_begin(maker, "3x1", 1, &last, false), "sweep");
-    sum_data(maker, "3x1031", 1, DATA_EXACT, "exact");
-    sum_data(maker, "1031x3", 0, DATA_EXACT, "exact");
-    sum_data(maker, "16411", 0, DATA_EXACT, "exact");
-    sum_data(maker, "3x4099", 1, DATA_POSITIVE, "positive");
-    sum_data(maker, "4099x3", 0, DATA_POSITIVE, "positive");
-    case_drawn_shape(maker, name, sizeof name);
-    for (int64_t axis = 0; axis < 2; axis++) sum_data(maker, name, axis, DATA_POSITIVE, "drawn");
+    case_extents(builder, sum_begin(builder, "3x1", 1, &last, false), "sweep");
+    sum_data(builder, "3x1031", 1, DATA_EXACT, "exact");
+    sum_data(builder, "1031x3", 0, DATA_EXACT, "exact");
+    sum_data(builder, "16411", 0, DATA_EXACT, "exact");
+    sum_data(builder, "3x4099", 1, DATA_POSITIVE, "positive");
+    sum_data(builder, "4099x3", 0, DATA_POSITIVE, "positive");
+    case_drawn_shape(builder, name, sizeof name);
+    for (int64_t axis = 0; axis < 2; axis++) sum_data(builder, name, axis, DATA_POSITIVE, "drawn");
     /* No data of any exponent: whether a partial sum overflows depends on the order of
      * additions. */
-    if (case_is_float(maker)) sum_data(maker, "7x67", 1, DATA_ZERO, "zeros");
-    if (case_is_float(maker)) sum_data(maker, "7x67", 1, DATA_NONFINITE, "nonfinite");
-    else sum_data(maker, "7x67", 1, DATA_SPECIAL, "special");
-    if (case_is_float(maker)) sum_data(maker, "67x7", 0, DATA_NONFINITE, "nonfinite");
+    if (case_is_float(builder)) sum_data(builder, "7x67", 1, DATA_ZERO, "zeros");
+    if (case_is_float(builder)) sum_data(builder, "7x67", 1, DATA_NONFINITE, "nonfinite");
+    else sum_data(builder, "7x67", 1, DATA_SPECIAL, "special");
+    if (case_is_float(builder)) sum_data(builder, "67x7", 0, DATA_NONFINITE, "nonfinite");
 }
 
 /* Writes the shape of the forward's result as text, then the shape of its input. */
@@ -138,7 +139,7 @@ static void grad_shapes(int i, bool keep, char *text, size_t size)
     snprintf(text + used, size - (size_t)used, "%s+%s", used ? "" : "scalar", sums[i].shape);
 }
 
-void cases_sum_grad(struct case_maker *maker)
+void cases_sum_grad(struct case_builder *builder)
 {
     char name[64], shapes[96];
 
@@ -146,13 +147,13 @@ void cases_sum_grad(struct case_maker *maker)
         for (int keep = 0; keep < 2; keep++) {
             struct kernel_case *made;
             grad_shapes(i, keep, shapes, sizeof shapes);
-            made = sum_begin(maker, shapes, sums[i].n, sums[i].axes, keep);
+            made = sum_begin(builder, shapes, sums[i].n, sums[i].axes, keep);
             made->quick = sums[i].quick && !keep;
             made->in[0].data = DATA_SPECIAL;
             made->in[1].data = DATA_UNREAD;
             case_smooth(made, 2);
             axes_name(&made->attrs.sum.axes, keep, name, sizeof name);
-            if (!strcmp(sums[i].shape, "3x4x5") && !keep) case_layouts(maker, made, name, false);
-            else case_end(maker, made, "%s", name);
+            if (!strcmp(sums[i].shape, "3x4x5") && !keep) case_layouts(builder, made, name, false);
+            else case_end(builder, made, "%s", name);
         }
 }

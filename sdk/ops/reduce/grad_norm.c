@@ -9,12 +9,12 @@
 #include <backplane/attrs.h>
 #include <math.h>
 
-enum bp_status bp_infer_norm_grad(struct bp_invocation *site)
+enum bp_status bp_infer_norm_grad(struct bp_invocation *inv)
 {
     static const uint32_t all[] = {0, 1, 2};
 
-    TRY(bp_shape_broadcast(site, all, 3, 0, &site->out[0]));
-    return bp_shape_expect(site, 0, &site->out[0]);
+    TRY(bp_shape_broadcast(inv, all, 3, 0, &inv->out[0]));
+    return bp_shape_expect(inv, 0, &inv->out[0]);
 }
 
 static struct bp_tensor *norm_grad(struct bp_compose *c, double p, struct bp_tensor *x,

@@ -34,23 +34,23 @@ BEGINS(norm);
 BEGINS(frobenius_norm);
 #undef BEGINS
 
-enum bp_status bp_infer_reduce(struct bp_invocation *site)
+enum bp_status bp_infer_reduce(struct bp_invocation *inv)
 {
-    const struct axes *a = site->attrs;
+    const struct axes *a = inv->attrs;
 
-    return bp_shape_reduce(site, bp_invocation_in(site, 0), a->axes, a->keep, &site->out[0]);
+    return bp_shape_reduce(inv, bp_invocation_in(inv, 0), a->axes, a->keep, &inv->out[0]);
 }
 
-enum bp_status bp_infer_reduce_bool(struct bp_invocation *site)
+enum bp_status bp_infer_reduce_bool(struct bp_invocation *inv)
 {
-    site->out[0].dtype = BP_BOOL;
-    return bp_infer_reduce(site);
+    inv->out[0].dtype = BP_BOOL;
+    return bp_infer_reduce(inv);
 }
 
-enum bp_status bp_infer_reduce_count(struct bp_invocation *site)
+enum bp_status bp_infer_reduce_count(struct bp_invocation *inv)
 {
-    site->out[0].dtype = BP_I64;
-    return bp_infer_reduce(site);
+    inv->out[0].dtype = BP_I64;
+    return bp_infer_reduce(inv);
 }
 
 static int64_t reduce_count_of(uint32_t rank, const int64_t *shape)
@@ -61,41 +61,41 @@ static int64_t reduce_count_of(uint32_t rank, const int64_t *shape)
     return count;
 }
 
-static enum bp_status reduce_nothing(const struct bp_invocation *site)
+static enum bp_status reduce_nothing(const struct bp_invocation *inv)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     char text[BP_TYPE_TEXT];
 
     return bp_error(BP_ERR_INVALID,
                     "%s: x is %s: there is no element to take, expected one or more",
-                    site->row->info.name,
+                    inv->row->info.name,
                     bp_type_text(x->dtype, x->rank, x->shape, text, sizeof text));
 }
 
-enum bp_status bp_infer_minmax(struct bp_invocation *site)
+enum bp_status bp_infer_minmax(struct bp_invocation *inv)
 {
-    TRY(bp_infer_reduce(site));
-    if (!bp_invocation_in(site, 0)->count && reduce_count_of(site->out[0].rank, site->out[0].shape))
-        return reduce_nothing(site);
+    TRY(bp_infer_reduce(inv));
+    if (!bp_invocation_in(inv, 0)->count && reduce_count_of(inv->out[0].rank, inv->out[0].shape))
+        return reduce_nothing(inv);
     return BP_OK;
 }
 
 /* argmax and argmin share one layout of attributes. */
-enum bp_status bp_infer_arg_minmax(struct bp_invocation *site)
+enum bp_status bp_infer_arg_minmax(struct bp_invocation *inv)
 {
-    const struct bp_argmax_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_argmax_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis = 0;
 
     if (a->dtype != BP_I64 && a->dtype != BP_I32)
         return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i32 or i64",
-                        site->row->info.name, bp_dtype_name((uint32_t)a->dtype));
-    if (!a->flatten) TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
-    TRY(bp_shape_reduce(site, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep,
-                        &site->out[0]));
-    site->out[0].dtype = (uint32_t)a->dtype;
-    if (!x->count && reduce_count_of(site->out[0].rank, site->out[0].shape))
-        return reduce_nothing(site);
+                        inv->row->info.name, bp_dtype_name((uint32_t)a->dtype));
+    if (!a->flatten) TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
+    TRY(bp_shape_reduce(inv, x, (struct bp_dims){&(int64_t){axis}, !a->flatten}, a->keep,
+                        &inv->out[0]));
+    inv->out[0].dtype = (uint32_t)a->dtype;
+    if (!x->count && reduce_count_of(inv->out[0].rank, inv->out[0].shape))
+        return reduce_nothing(inv);
     return BP_OK;
 }
 
@@ -323,21 +323,21 @@ enum bp_status bp_grad_logsumexp(struct bp_grad *g)
                                      as_kept(&c, g->attrs, g->dy[0], g->in[0])));
 }
 
-enum bp_status bp_infer_sum(struct bp_invocation *site)
+enum bp_status bp_infer_sum(struct bp_invocation *inv)
 {
-    const struct bp_sum_attrs *a = site->attrs;
+    const struct bp_sum_attrs *a = inv->attrs;
 
-    return bp_shape_reduce(site, bp_invocation_in(site, 0), a->axes, a->keep, &site->out[0]);
+    return bp_shape_reduce(inv, bp_invocation_in(inv, 0), a->axes, a->keep, &inv->out[0]);
 }
 
-enum bp_status bp_infer_sum_grad(struct bp_invocation *site)
+enum bp_status bp_infer_sum_grad(struct bp_invocation *inv)
 {
-    const struct bp_sum_grad_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 1);
+    const struct bp_sum_grad_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 1);
     struct bp_type sum;
 
-    TRY(bp_shape_reduce(site, x, a->axes, a->keep, &sum));
-    TRY(bp_shape_expect(site, 0, &sum));
-    bp_shape_copy(&site->out[0], x);
+    TRY(bp_shape_reduce(inv, x, a->axes, a->keep, &sum));
+    TRY(bp_shape_expect(inv, 0, &sum));
+    bp_shape_copy(&inv->out[0], x);
     return BP_OK;
 }

@@ -50,10 +50,10 @@ static const struct {
     {"3x129", "3x66", 1, false, false},
 };
 
-static struct kernel_case *resize_cases_begin(const struct case_maker *maker, size_t s,
+static struct kernel_case *resize_cases_begin(const struct case_builder *builder, size_t s,
                                               const struct how *h)
 {
-    bool grad = !strcmp(maker->op->name, "resize_axis_grad");
+    bool grad = !strcmp(builder->op->name, "resize_axis_grad");
     char text[64];
     struct kernel_case *made;
     struct bp_resize_axis_attrs *a;
@@ -62,7 +62,7 @@ static struct kernel_case *resize_cases_begin(const struct case_maker *maker, si
 
     if (grad) snprintf(text, sizeof text, "%s+%s", y, shapes[s].x);
     else snprintf(text, sizeof text, "%s", shapes[s].x);
-    made = case_begin(maker, text);
+    made = case_begin(builder, text);
     a = &made->attrs.resize_axis; /* one layout for the operator and its gradient */
     for (const char *c = y; *c; c++) axes += *c == 'x';
     for (at = at < 0 ? at + axes : at; at > 0; at--) y = strchr(y, 'x') + 1;
@@ -78,43 +78,45 @@ static struct kernel_case *resize_cases_begin(const struct case_maker *maker, si
     a->end = h->end;
     a->cubic_a = h->a;
     a->extrapolation = 3;
-    if (grad && !maker->gradients) made->in[1].data = DATA_UNREAD;
+    if (grad && !builder->gradients) made->in[1].data = DATA_UNREAD;
     made->quick = s < 4;
     return made;
 }
 
 /* With these extents no weight is 0: whether a kernel adds 0 times infinity is not defined. */
-static void resize_cases_nonfinite(const struct case_maker *maker, const char *x, int64_t extent)
+static void resize_cases_nonfinite(const struct case_builder *builder, const char *x,
+                                   int64_t extent)
 {
-    bool grad = !strcmp(maker->op->name, "resize_axis_grad");
+    bool grad = !strcmp(builder->op->name, "resize_axis_grad");
 
-    for (int mode = 0; mode < 3 && case_is_float(maker) && !grad; mode++) {
-        struct kernel_case *made = case_begin(maker, x);
+    for (int mode = 0; mode < 3 && case_is_float(builder) && !grad; mode++) {
+        struct kernel_case *made = case_begin(builder, x);
         made->attrs.resize_axis.axis = 1;
         made->attrs.resize_axis.extent = extent;
         made->attrs.resize_axis.mode = mode;
         made->in[0].data = DATA_NONFINITE;
-        case_end(maker, made, "nonfinite.mode%d", mode);
+        case_end(builder, made, "nonfinite.mode%d", mode);
     }
 }
 
 /* Cases of resize_axis and its gradient. */
-void cases_resize_axis(struct case_maker *maker)
+void cases_resize_axis(struct case_builder *builder)
 {
     for (int h = 0; h < COUNT(hows); h++)
         for (int s = 0; s < COUNT(shapes); s++) {
             struct kernel_case *made;
-            if (hows[h].mode && !case_is_float(maker)) continue;
+            if (hows[h].mode && !case_is_float(builder)) continue;
             if (!shapes[s].small && (hows[h].few ? s % 6 != h % 6 : s % 2 && s % 5 != h % 5))
                 continue;
-            made = resize_cases_begin(maker, s, &hows[h]);
+            made = resize_cases_begin(builder, s, &hows[h]);
             if (s % 5 == 4) case_data(made, DATA_POSITIVE);
             if (shapes[s].small) made->gradient = 2;
-            if (shapes[s].layouts && h % 5 == 0) case_layouts(maker, made, hows[h].variant, false);
-            else case_end(maker, made, "%s", hows[h].variant);
+            if (shapes[s].layouts && h % 5 == 0)
+                case_layouts(builder, made, hows[h].variant, false);
+            else case_end(builder, made, "%s", hows[h].variant);
         }
-    resize_cases_nonfinite(maker, "9x8", 12);
-    resize_cases_nonfinite(maker, "5x6x7", 4);
+    resize_cases_nonfinite(builder, "9x8", 12);
+    resize_cases_nonfinite(builder, "5x6x7", 4);
 }
 
 static const struct {
@@ -141,14 +143,14 @@ static const struct {
     {"nearest.rank8", "1x2x1x2x1x2x3x2", 3, {3, 2, 5}, {3, 5, 6}, {0}, 3, 0, HALF, 0, 0, 0},
 };
 
-void cases_resize(struct case_maker *maker)
+void cases_resize(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(images); i++) {
         struct kernel_case *made;
         struct bp_resize_attrs *a;
-        if (images[i].mode && !case_is_float(maker)) continue;
+        if (images[i].mode && !case_is_float(builder)) continue;
         if (images[i].host && images[i].n_axes) abort(); /* axes would have to be a tensor, too */
-        made = case_begin(maker, images[i].x);
+        made = case_begin(builder, images[i].x);
         a = &made->attrs.resize;
         a->sizes = case_dims(made, 0, images[i].n, images[i].sizes);
         a->axes = case_dims(made, 1, images[i].n_axes, images[i].axes);
@@ -168,7 +170,7 @@ void cases_resize(struct case_maker *maker)
         made->host = images[i].host;
         made->quick = i < 4;
         if (images[i].small) made->gradient = 2;
-        if (i == 1 || i == 5) case_layouts(maker, made, images[i].variant, false);
-        else case_end(maker, made, "%s", images[i].variant);
+        if (i == 1 || i == 5) case_layouts(builder, made, images[i].variant, false);
+        else case_end(builder, made, "%s", images[i].variant);
     }
 }

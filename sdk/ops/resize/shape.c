@@ -33,13 +33,13 @@ enum bp_status bp_values_resize_axis(const void *attrs)
 }
 
 /* Infers the type of resize_axis(x). */
-static enum bp_status resize_forward(const struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status resize_forward(const struct bp_invocation *inv, const struct bp_view *x,
                                      const struct bp_resize_axis_attrs *a, struct bp_type *out)
 {
-    const char *op = site->row->info.name;
+    const char *op = inv->row->info.name;
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     if (a->mode && !(BP_MASK_FLOAT >> x->dtype & 1))
         return bp_error(BP_ERR_INVALID, "%s: x is %s, expected a float where mode is not 0", op,
                         bp_dtype_name(x->dtype));
@@ -53,18 +53,18 @@ static enum bp_status resize_forward(const struct bp_invocation *site, const str
     return BP_OK;
 }
 
-enum bp_status bp_infer_resize_axis(struct bp_invocation *site)
+enum bp_status bp_infer_resize_axis(struct bp_invocation *inv)
 {
-    return resize_forward(site, bp_invocation_in(site, 0), site->attrs, &site->out[0]);
+    return resize_forward(inv, bp_invocation_in(inv, 0), inv->attrs, &inv->out[0]);
 }
 
-enum bp_status bp_infer_resize_axis_grad(struct bp_invocation *site)
+enum bp_status bp_infer_resize_axis_grad(struct bp_invocation *inv)
 {
     struct bp_type y = {0};
 
-    TRY(resize_forward(site, bp_invocation_in(site, 1), site->attrs, &y));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 1));
-    return bp_shape_expect(site, 0, &y);
+    TRY(resize_forward(inv, bp_invocation_in(inv, 1), inv->attrs, &y));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 1));
+    return bp_shape_expect(inv, 0, &y);
 }
 
 enum bp_status bp_grad_resize_axis(struct bp_grad *g)
@@ -103,10 +103,10 @@ static struct bp_resize_axis_attrs step_of(const struct bp_resize_attrs *a, uint
         .extrapolation = a->extrapolation, .scale = scale[i], .start = start[i], .end = end[i]};
 }
 
-enum bp_status bp_infer_resize(struct bp_invocation *site)
+enum bp_status bp_infer_resize(struct bp_invocation *inv)
 {
-    const struct bp_resize_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_resize_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t seen = 0, axis;
 
     if (a->sizes.n < 1 || a->sizes.n > 3 || a->sizes.n > x->rank ||
@@ -115,17 +115,17 @@ enum bp_status bp_infer_resize(struct bp_invocation *site)
                         "resize: sizes has %" PRId64 " entries and axes %" PRId64
                         ", expected 1 to 3, as many as x has axes at most, and as many in both",
                         a->sizes.n, a->axes.n);
-    bp_shape_copy(&site->out[0], x);
+    bp_shape_copy(&inv->out[0], x);
     for (int64_t i = 0; i < a->sizes.n; i++) {
         struct bp_resize_axis_attrs step = step_of(a, x->rank, i);
         struct bp_type one = {0};
         TRY(bp_values_resize_axis(&step));
-        TRY(bp_shape_axis(site, step.axis, x->rank, &axis));
-        TRY(resize_forward(site, x, &step, &one));
+        TRY(bp_shape_axis(inv, step.axis, x->rank, &axis));
+        TRY(resize_forward(inv, x, &step, &one));
         if (seen >> axis & 1)
             return bp_error(BP_ERR_INVALID, "resize: attribute axes names axis %u twice", axis);
         seen |= 1u << axis;
-        site->out[0].shape[axis] = one.shape[axis];
+        inv->out[0].shape[axis] = one.shape[axis];
     }
     return BP_OK;
 }

@@ -30,18 +30,18 @@ static const struct roi_case rois[] = {
 };
 
 /* Begins a case, without attributes. */
-static struct kernel_case *roi_cases_begin(const struct case_maker *maker, const struct roi_case *r,
-                                           bool quick, bool grad)
+static struct kernel_case *roi_cases_begin(const struct case_builder *builder,
+                                           const struct roi_case *r, bool quick, bool grad)
 {
     char shapes[96];
     struct kernel_case *made;
 
     if (grad) snprintf(shapes, sizeof shapes, "%s+%s+%s+%s", r->y, r->rois, r->images, r->x);
     else snprintf(shapes, sizeof shapes, "%s+%s+%s", r->x, r->rois, r->images);
-    made = case_begin(maker, shapes);
-    made->in[1].dtype = maker->dtype[1];
+    made = case_begin(builder, shapes);
+    made->in[1].dtype = builder->dtype[1];
     case_list(made, 1, (int)COUNT(regions), regions);
-    case_index(made, 2, maker->dtype[2], 0, r->x[0] - '0');
+    case_index(made, 2, builder->dtype[2], 0, r->x[0] - '0');
     made->quick = quick;
     if (!grad && r->small) {
         made->in[0].data = DATA_APART;
@@ -50,9 +50,9 @@ static struct kernel_case *roi_cases_begin(const struct case_maker *maker, const
     return made;
 }
 
-static void roi_cases_roi(const struct case_maker *maker, size_t i, bool max, bool grad)
+static void roi_cases_roi(const struct case_builder *builder, size_t i, bool max, bool grad)
 {
-    struct kernel_case *made = roi_cases_begin(maker, &rois[i], i < 4, grad);
+    struct kernel_case *made = roi_cases_begin(builder, &rois[i], i < 4, grad);
     struct bp_roi_align_attrs *a = &made->attrs.roi_align; /* one layout */
 
     a->height = rois[i].out[0];
@@ -62,44 +62,44 @@ static void roi_cases_roi(const struct case_maker *maker, size_t i, bool max, bo
     a->max = max;
     a->whole = rois[i].whole;
     if (grad && !max) made->in[3].data = DATA_UNREAD;
-    if (i == 3) case_layouts(maker, made, max ? "adaptive.max" : "adaptive", false);
-    else case_end(maker, made, "%s%s", rois[i].variant, max ? ".max" : "");
+    if (i == 3) case_layouts(builder, made, max ? "adaptive.max" : "adaptive", false);
+    else case_end(builder, made, "%s%s", rois[i].variant, max ? ".max" : "");
 }
 
-void cases_roi_align(struct case_maker *maker)
+void cases_roi_align(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(rois); i++)
-        for (int max = 0; max < 2; max++) roi_cases_roi(maker, i, max, false);
+        for (int max = 0; max < 2; max++) roi_cases_roi(builder, i, max, false);
 }
 
-void cases_roi_align_grad(struct case_maker *maker)
+void cases_roi_align_grad(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(rois); i++)
-        for (int max = 0; max < 2; max++) roi_cases_roi(maker, i, max, true);
+        for (int max = 0; max < 2; max++) roi_cases_roi(builder, i, max, true);
 }
 
 /* Uses scales that make halves, and empty bins. */
-static void roi_cases_pool(const struct case_maker *maker, size_t i, bool grad)
+static void roi_cases_pool(const struct case_builder *builder, size_t i, bool grad)
 {
-    struct kernel_case *made = roi_cases_begin(maker, &rois[i], i < 4, grad);
+    struct kernel_case *made = roi_cases_begin(builder, &rois[i], i < 4, grad);
     struct bp_roi_pool_attrs *a = &made->attrs.roi_pool; /* one layout */
 
     a->height = rois[i].out[0];
     a->width = rois[i].out[1];
     a->scale = 2 * rois[i].scale;
     if (!made->gradient && i % 2) made->in[grad ? 3 : 0].data = i % 3 ? DATA_SPARSE : DATA_EXACT;
-    if (i == 3) case_layouts(maker, made, rois[i].variant, false);
-    else case_end(maker, made, "%s", rois[i].variant);
+    if (i == 3) case_layouts(builder, made, rois[i].variant, false);
+    else case_end(builder, made, "%s", rois[i].variant);
 }
 
-void cases_roi_pool(struct case_maker *maker)
+void cases_roi_pool(struct case_builder *builder)
 {
-    for (size_t i = 0; i < COUNT(rois); i++) roi_cases_pool(maker, i, false);
+    for (size_t i = 0; i < COUNT(rois); i++) roi_cases_pool(builder, i, false);
 }
 
-void cases_roi_pool_grad(struct case_maker *maker)
+void cases_roi_pool_grad(struct case_builder *builder)
 {
-    for (size_t i = 0; i < COUNT(rois); i++) roi_cases_pool(maker, i, true);
+    for (size_t i = 0; i < COUNT(rois); i++) roi_cases_pool(builder, i, true);
 }
 
 /* x has the channels of y once for each bin. The regions are those of roi_pool; some are before x
@@ -118,9 +118,9 @@ static const struct roi_case parts[] = {
     {"channels", "1x67x3x3", "3x4", "3", "3x67x1x1", {1, 1}, 0, 1, false, false},
 };
 
-static void roi_cases_psroi(const struct case_maker *maker, size_t i, bool grad)
+static void roi_cases_psroi(const struct case_builder *builder, size_t i, bool grad)
 {
-    struct kernel_case *made = roi_cases_begin(maker, &parts[i], i < 4, grad);
+    struct kernel_case *made = roi_cases_begin(builder, &parts[i], i < 4, grad);
     struct bp_psroi_pool_attrs *a = &made->attrs.psroi_pool; /* one layout */
 
     a->height = parts[i].out[0];
@@ -128,16 +128,16 @@ static void roi_cases_psroi(const struct case_maker *maker, size_t i, bool grad)
     a->scale = parts[i].scale;
     if (parts[i].small) made->gradient = 2;
     if (grad) made->in[3].data = DATA_UNREAD;
-    if (i == 3) case_layouts(maker, made, parts[i].variant, false);
-    else case_end(maker, made, "%s", parts[i].variant);
+    if (i == 3) case_layouts(builder, made, parts[i].variant, false);
+    else case_end(builder, made, "%s", parts[i].variant);
 }
 
-void cases_psroi_pool(struct case_maker *maker)
+void cases_psroi_pool(struct case_builder *builder)
 {
-    for (size_t i = 0; i < COUNT(parts); i++) roi_cases_psroi(maker, i, false);
+    for (size_t i = 0; i < COUNT(parts); i++) roi_cases_psroi(builder, i, false);
 }
 
-void cases_psroi_pool_grad(struct case_maker *maker)
+void cases_psroi_pool_grad(struct case_builder *builder)
 {
-    for (size_t i = 0; i < COUNT(parts); i++) roi_cases_psroi(maker, i, true);
+    for (size_t i = 0; i < COUNT(parts); i++) roi_cases_psroi(builder, i, true);
 }

@@ -16,11 +16,11 @@ _Static_assert(sizeof(struct bp_psroi_pool_attrs) == sizeof(struct bp_psroi_pool
                "one layout");
 
 /* Infers the type of height by width bins for each region of x. */
-static enum bp_status roi_binned(const struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status roi_binned(const struct bp_invocation *inv, const struct bp_view *x,
                                  int64_t height, int64_t width, struct bp_type *out)
 {
-    const struct bp_view *rois = bp_invocation_in(site, 1), *images = bp_invocation_in(site, 2);
-    const char *op = site->row->info.name;
+    const struct bp_view *rois = bp_invocation_in(inv, 1), *images = bp_invocation_in(inv, 2);
+    const char *op = inv->row->info.name;
 
     if (x->rank != 4 || rois->rank != 2 || rois->shape[1] != 4 || images->rank != 1 ||
         images->shape[0] != rois->shape[0])
@@ -42,77 +42,77 @@ static enum bp_status roi_binned(const struct bp_invocation *site, const struct 
 }
 
 /* Infers the type of roi_align(x, rois, images). */
-static enum bp_status roi_aligned(const struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status roi_aligned(const struct bp_invocation *inv, const struct bp_view *x,
                                   struct bp_type *out)
 {
-    const struct bp_roi_align_attrs *a = site->attrs;
+    const struct bp_roi_align_attrs *a = inv->attrs;
 
     if (a->sampling < 0 || a->sampling > 4096)
         return bp_error(BP_ERR_INVALID, "%s: sampling is %" PRId64 ", expected 0 to 4096",
-                        site->row->info.name, a->sampling);
-    return roi_binned(site, x, a->height, a->width, out);
+                        inv->row->info.name, a->sampling);
+    return roi_binned(inv, x, a->height, a->width, out);
 }
 
-enum bp_status bp_infer_roi_align(struct bp_invocation *site)
+enum bp_status bp_infer_roi_align(struct bp_invocation *inv)
 {
-    return roi_aligned(site, bp_invocation_in(site, 0), &site->out[0]);
+    return roi_aligned(inv, bp_invocation_in(inv, 0), &inv->out[0]);
 }
 
-enum bp_status bp_infer_roi_align_grad(struct bp_invocation *site)
+enum bp_status bp_infer_roi_align_grad(struct bp_invocation *inv)
 {
     struct bp_type y = {0};
 
-    TRY(roi_aligned(site, bp_invocation_in(site, 3), &y));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 3));
-    return bp_shape_expect(site, 0, &y);
+    TRY(roi_aligned(inv, bp_invocation_in(inv, 3), &y));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 3));
+    return bp_shape_expect(inv, 0, &y);
 }
 
-enum bp_status bp_infer_roi_pool(struct bp_invocation *site)
+enum bp_status bp_infer_roi_pool(struct bp_invocation *inv)
 {
-    const struct bp_roi_pool_attrs *a = site->attrs;
+    const struct bp_roi_pool_attrs *a = inv->attrs;
 
-    return roi_binned(site, bp_invocation_in(site, 0), a->height, a->width, &site->out[0]);
+    return roi_binned(inv, bp_invocation_in(inv, 0), a->height, a->width, &inv->out[0]);
 }
 
-enum bp_status bp_infer_roi_pool_grad(struct bp_invocation *site)
+enum bp_status bp_infer_roi_pool_grad(struct bp_invocation *inv)
 {
-    const struct bp_roi_pool_attrs *a = site->attrs;
+    const struct bp_roi_pool_attrs *a = inv->attrs;
     struct bp_type y = {0};
 
-    TRY(roi_binned(site, bp_invocation_in(site, 3), a->height, a->width, &y));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 3));
-    return bp_shape_expect(site, 0, &y);
+    TRY(roi_binned(inv, bp_invocation_in(inv, 3), a->height, a->width, &y));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 3));
+    return bp_shape_expect(inv, 0, &y);
 }
 
 /* Infers the type of psroi_pool(x, rois, images): each bin has channels of x. */
-static enum bp_status roi_divided(const struct bp_invocation *site, const struct bp_view *x,
+static enum bp_status roi_divided(const struct bp_invocation *inv, const struct bp_view *x,
                                   struct bp_type *out)
 {
-    const struct bp_psroi_pool_attrs *a = site->attrs;
+    const struct bp_psroi_pool_attrs *a = inv->attrs;
 
-    TRY(roi_binned(site, x, a->height, a->width, out));
+    TRY(roi_binned(inv, x, a->height, a->width, out));
     if (a->height > x->shape[1] || x->shape[1] % a->height ||
         x->shape[1] / a->height % a->width)
         return bp_error(BP_ERR_INVALID,
                         "%s: x has %" PRId64 " channels, expected a multiple of height %" PRId64
                         " times width %" PRId64,
-                        site->row->info.name, x->shape[1], a->height, a->width);
+                        inv->row->info.name, x->shape[1], a->height, a->width);
     out->shape[1] = x->shape[1] / a->height / a->width;
     return BP_OK;
 }
 
-enum bp_status bp_infer_psroi_pool(struct bp_invocation *site)
+enum bp_status bp_infer_psroi_pool(struct bp_invocation *inv)
 {
-    return roi_divided(site, bp_invocation_in(site, 0), &site->out[0]);
+    return roi_divided(inv, bp_invocation_in(inv, 0), &inv->out[0]);
 }
 
-enum bp_status bp_infer_psroi_pool_grad(struct bp_invocation *site)
+enum bp_status bp_infer_psroi_pool_grad(struct bp_invocation *inv)
 {
     struct bp_type y = {0};
 
-    TRY(roi_divided(site, bp_invocation_in(site, 3), &y));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 3));
-    return bp_shape_expect(site, 0, &y);
+    TRY(roi_divided(inv, bp_invocation_in(inv, 3), &y));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 3));
+    return bp_shape_expect(inv, 0, &y);
 }
 
 /* Builds the gradient in x by the operator `row`, which has the same attributes. */

@@ -21,33 +21,33 @@ _Static_assert(sizeof(struct bp_cumsum_attrs) == sizeof(struct bp_cumprod_attrs)
                    sizeof(struct bp_cumsum_attrs) == sizeof(struct bp_logcumsumexp_attrs),
                "they are one layout");
 
-enum bp_status bp_infer_scan(struct bp_invocation *site)
+enum bp_status bp_infer_scan(struct bp_invocation *inv)
 {
-    const struct along *a = site->attrs;
+    const struct along *a = inv->attrs;
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, bp_invocation_in(site, 0)->rank, &axis));
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
+    TRY(bp_shape_axis(inv, a->axis, bp_invocation_in(inv, 0)->rank, &axis));
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
     return BP_OK;
 }
 
-enum bp_status bp_infer_cumulative(struct bp_invocation *site)
+enum bp_status bp_infer_cumulative(struct bp_invocation *inv)
 {
-    const struct bp_cummax_attrs *a = site->attrs;
+    const struct bp_cummax_attrs *a = inv->attrs;
 
     if (a->dtype != BP_I64 && a->dtype != BP_I32)
         return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i32 or i64",
-                        site->row->info.name, bp_dtype_name((uint32_t)a->dtype));
-    TRY(bp_infer_scan(site));
-    bp_shape_copy(&site->out[1], bp_invocation_in(site, 0));
-    site->out[1].dtype = (uint32_t)a->dtype;
+                        inv->row->info.name, bp_dtype_name((uint32_t)a->dtype));
+    TRY(bp_infer_scan(inv));
+    bp_shape_copy(&inv->out[1], bp_invocation_in(inv, 0));
+    inv->out[1].dtype = (uint32_t)a->dtype;
     return BP_OK;
 }
 
-enum bp_status bp_infer_linear_scan(struct bp_invocation *site)
+enum bp_status bp_infer_linear_scan(struct bp_invocation *inv)
 {
-    TRY(bp_infer_scan(site));
-    return bp_shape_expect(site, 1, &site->out[0]);
+    TRY(bp_infer_scan(inv));
+    return bp_shape_expect(inv, 1, &inv->out[0]);
 }
 
 /* A part of an axis: all elements but the first, or but the last. */
@@ -183,29 +183,29 @@ enum bp_status bp_grad_linear_scan(struct bp_grad *g)
     return bp_compose_end(&c);
 }
 
-enum bp_status bp_infer_diff(struct bp_invocation *site)
+enum bp_status bp_infer_diff(struct bp_invocation *inv)
 {
-    const struct bp_diff_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_diff_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct bp_type expected;
     uint32_t axis;
     int64_t extent;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     if (a->n < 0)
         return bp_error(BP_ERR_INVALID, "diff: attribute n is %" PRId64 ", expected 0 or more",
                         a->n);
     extent = x->shape[axis];
     bp_shape_copy(&expected, x);
     for (uint32_t port = 1; port < 3; port++) {
-        const struct bp_view *more = bp_invocation_in(site, port);
+        const struct bp_view *more = bp_invocation_in(inv, port);
         if (!more) continue;
         if (more->rank == x->rank) expected.shape[axis] = more->shape[axis];
-        TRY(bp_shape_expect(site, port, &expected));
+        TRY(bp_shape_expect(inv, port, &expected));
         extent += more->shape[axis];
     }
-    bp_shape_copy(&site->out[0], x);
-    site->out[0].shape[axis] = extent > a->n ? extent - a->n : 0;
+    bp_shape_copy(&inv->out[0], x);
+    inv->out[0].shape[axis] = extent > a->n ? extent - a->n : 0;
     return BP_OK;
 }
 

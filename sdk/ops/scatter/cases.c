@@ -28,17 +28,17 @@ static const struct {
     {"long", "129x67+257+257x67", 0, 129, false},
 };
 
-void cases_index_add(struct case_maker *maker)
+void cases_index_add(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(adds); i++) {
-        struct kernel_case *made = case_begin(maker, adds[i].shapes);
+        struct kernel_case *made = case_begin(builder, adds[i].shapes);
         made->attrs.index_add.axis = adds[i].axis;
         case_data(made, sum_data(i));
-        case_index(made, 1, maker->dtype[2], -adds[i].extent, adds[i].extent);
+        case_index(made, 1, builder->dtype[2], -adds[i].extent, adds[i].extent);
         made->quick = adds[i].quick;
         made->gradient = i == 3 || i == 4 ? 2 : 0;
-        if (i == 5) case_layouts(maker, made, adds[i].variant, true);
-        else case_end(maker, made, "%s", adds[i].variant);
+        if (i == 5) case_layouts(builder, made, adds[i].variant, true);
+        else case_end(builder, made, "%s", adds[i].variant);
     }
 }
 
@@ -51,23 +51,23 @@ static const struct {
     {"width", "6x17+9+9x17", 6}, {"several", "2x3+65+65x3", 2}, {"long", "129x67+513+513x67", 129},
 };
 
-void cases_scatter(struct case_maker *maker)
+void cases_scatter(struct case_builder *builder)
 {
     static const double once[] = {3, 0, 4, 1};
 
     for (int i = 0; i < COUNT(rows); i++)
         for (int overwrite = 0; overwrite < 2; overwrite++) {
-            struct kernel_case *made = case_begin(maker, rows[i].shapes);
+            struct kernel_case *made = case_begin(builder, rows[i].shapes);
             char variant[48];
             made->attrs.scatter.overwrite = overwrite;
             case_data(made, sum_data(i));
-            case_index(made, 1, maker->dtype[2], -rows[i].extent, rows[i].extent);
+            case_index(made, 1, builder->dtype[2], -rows[i].extent, rows[i].extent);
             if (i == 3 || i == 4) case_list(made, 1, (int)COUNT(once), once);
             made->gradient = i == 3 || i == 4 ? 2 : 0;
             made->quick = i < 4;
             snprintf(variant, sizeof variant, "%s%s", rows[i].variant, overwrite ? "" : ".sum");
-            if (i == 5) case_layouts(maker, made, variant, true);
-            else case_end(maker, made, "%s", variant);
+            if (i == 5) case_layouts(builder, made, variant, true);
+            else case_end(builder, made, "%s", variant);
         }
 }
 
@@ -90,7 +90,7 @@ static const struct {
     {"long", "11x13x67", "257x2", "257x67", 3, {11, 13, 67}, 11, false},
 };
 
-void cases_scatter_nd(struct case_maker *maker)
+void cases_scatter_nd(struct case_builder *builder)
 {
     static const uint32_t hosts[] = {0, BP_I64, BP_I32};
     char shapes[96];
@@ -99,42 +99,44 @@ void cases_scatter_nd(struct case_maker *maker)
         for (int host = 0; host < (i < 4 ? 3 : 1); host++) {
             struct kernel_case *made;
             snprintf(shapes, sizeof shapes, "%s+%s", named[i].index, named[i].updates);
-            made = case_begin(maker, shapes);
+            made = case_begin(builder, shapes);
             made->attrs.scatter_nd.shape = case_dims(made, 0, named[i].n, named[i].shape);
             case_data(made, sum_data(i));
-            case_index(made, 0, maker->dtype[2], -named[i].extent, named[i].extent);
+            case_index(made, 0, builder->dtype[2], -named[i].extent, named[i].extent);
             made->host = hosts[host];
             made->quick = named[i].quick;
             made->gradient = i == 2 || i == 3 ? 2 : 0;
-            if (i == 5) case_layouts(maker, made, named[i].variant, false);
+            if (i == 5) case_layouts(builder, made, named[i].variant, false);
             else
-                case_end(maker, made, "%s%s", named[i].variant,
-                         !host ? "" : host == 1 ? ".host-i64" : ".host-i32");
+                case_end(builder, made, "%s%s", named[i].variant,
+                         !host       ? ""
+                         : host == 1 ? ".host-i64"
+                                     : ".host-i32");
         }
 }
 
 /* Cases of scatter_nd_add and scatter_nd_update. */
-void cases_scatter_nd_put(struct case_maker *maker)
+void cases_scatter_nd_put(struct case_builder *builder)
 {
     static const double once[] = {2, 0, 1};
-    bool add = !strcmp(maker->op->name, "scatter_nd_add");
+    bool add = !strcmp(builder->op->name, "scatter_nd_add");
     char shapes[96];
 
     for (int i = 0; i < COUNT(named); i++) {
         struct kernel_case *made;
         snprintf(shapes, sizeof shapes, "%s+%s+%s", named[i].x, named[i].index, named[i].updates);
-        made = case_begin(maker, shapes);
+        made = case_begin(builder, shapes);
         case_data(made, sum_data(i));
         if (!add && i % 2) case_data(made, DATA_SPECIAL);
-        case_index(made, 1, maker->dtype[2], -named[i].extent, named[i].extent);
+        case_index(made, 1, builder->dtype[2], -named[i].extent, named[i].extent);
         if (i == 3) {
             case_data(made, DATA_PLAIN);
             case_list(made, 1, (int)COUNT(once), once);
             made->gradient = 2;
         }
         made->quick = named[i].quick;
-        if (i == 5) case_layouts(maker, made, named[i].variant, true);
-        else case_end(maker, made, "%s", named[i].variant);
+        if (i == 5) case_layouts(builder, made, named[i].variant, true);
+        else case_end(builder, made, "%s", named[i].variant);
     }
 }
 
@@ -156,11 +158,11 @@ static const struct {
     {"long", "129x67", "257x67", 0, 129, false},
 };
 
-void cases_put_along_axis(struct case_maker *maker)
+void cases_put_along_axis(struct case_builder *builder)
 {
     static const char *const name[] = {"", ".add", ".multiply"};
     static const double once[] = {1, 2, 0, 1, 2, 0, 1, 2}; /* of 2 x 4: unique in each column */
-    static const double turned[] = {1, 3, 0, 2, 0, 1, 3, 0, 2};
+    static const double transposed[] = {1, 3, 0, 2, 0, 1, 3, 0, 2};
     char shapes[96];
 
     for (int i = 0; i < COUNT(writes); i++)
@@ -170,18 +172,18 @@ void cases_put_along_axis(struct case_maker *maker)
             if (i > 5 && (int)i % 3 != reduce) continue;
             snprintf(shapes, sizeof shapes, "%s+%s+%s", writes[i].x, writes[i].index,
                      writes[i].index);
-            made = case_begin(maker, shapes);
+            made = case_begin(builder, shapes);
             made->attrs.put_along_axis.axis = writes[i].axis;
             made->attrs.put_along_axis.reduce = reduce;
             case_data(made, reduce == 2 ? DATA_POSITIVE : reduce ? sum_data(i) : DATA_PLAIN);
-            case_index(made, 1, maker->dtype[2], -writes[i].extent, writes[i].extent);
+            case_index(made, 1, builder->dtype[2], -writes[i].extent, writes[i].extent);
             if (i == 3) case_list(made, 1, (int)COUNT(once), once);
-            if (i == 4) case_list(made, 1, (int)COUNT(turned), turned);
+            if (i == 4) case_list(made, 1, (int)COUNT(transposed), transposed);
             made->gradient = i == 3 || i == 4 ? 2 : 0;
             made->quick = writes[i].quick;
             snprintf(variant, sizeof variant, "%s%s", writes[i].variant, name[reduce]);
-            if (i == 5) case_layouts(maker, made, variant, true);
-            else case_end(maker, made, "%s", variant);
+            if (i == 5) case_layouts(builder, made, variant, true);
+            else case_end(builder, made, "%s", variant);
         }
 }
 
@@ -208,10 +210,10 @@ static const double *long_ids(void)
     return list;
 }
 
-static void scatter_cases_segments(struct kernel_case *made, const struct case_maker *maker,
+static void scatter_cases_segments(struct kernel_case *made, const struct case_builder *builder,
                                    size_t i)
 {
-    made->in[1].dtype = maker->dtype[2];
+    made->in[1].dtype = builder->dtype[2];
     case_list(made, 1, pools[i].list ? 17 : 600, pools[i].list ? pools[i].list : long_ids());
     if (pools[i].list == plain_ids) made->in[1].n_list = 6;
 }
@@ -221,7 +223,7 @@ static void rows_of(const char *x, char *text, size_t size)
     snprintf(text, size, "%.*s", (int)strcspn(x, "x"), x);
 }
 
-void cases_segment_pool(struct case_maker *maker)
+void cases_segment_pool(struct case_builder *builder)
 {
     static const char *const name[] = {"sum", "mean", "largest", "smallest"};
     char shapes[96], n[16];
@@ -231,24 +233,25 @@ void cases_segment_pool(struct case_maker *maker)
             struct kernel_case *made;
             rows_of(pools[i].x, n, sizeof n);
             snprintf(shapes, sizeof shapes, "%s+%s", pools[i].x, n);
-            made = case_begin(maker, shapes);
+            made = case_begin(builder, shapes);
             case_data(made, mode >= 2 && i == 6 ? DATA_NONFINITE : sum_data(i));
-            scatter_cases_segments(made, maker, i);
+            scatter_cases_segments(made, builder, i);
             made->attrs.segment_pool.segments = pools[i].segments;
             made->attrs.segment_pool.mode = mode;
             made->quick = i < 5;
-            made->gradient = i == 4 && case_is_float(maker) ? 2 : 0;
+            made->gradient = i == 4 && case_is_float(builder) ? 2 : 0;
             if (made->gradient) made->in[0].data = DATA_PLAIN;
             made->host = i == 2 && mode ? mode == 1 ? BP_I64 : BP_I32 : 0;
-            if (i == 5) case_layouts(maker, made, name[mode], false);
-            else case_end(maker, made, "%s.%s%s", pools[i].variant, name[mode],
-                          made->host ? ".host" : "");
+            if (i == 5) case_layouts(builder, made, name[mode], false);
+            else
+                case_end(builder, made, "%s.%s%s", pools[i].variant, name[mode],
+                         made->host ? ".host" : "");
         }
 }
 
 /* y is not the result of a pool, but some of its elements are equal to those of x: both are small
  * integers. */
-void cases_segment_pool_grad(struct case_maker *maker)
+void cases_segment_pool_grad(struct case_builder *builder)
 {
     char shapes[128], n[16], y[32];
 
@@ -258,40 +261,43 @@ void cases_segment_pool_grad(struct case_maker *maker)
             rows_of(pools[i].x, n, sizeof n);
             snprintf(y, sizeof y, "%lld%s", (long long)pools[i].segments, pools[i].x + strlen(n));
             snprintf(shapes, sizeof shapes, "%s+%s+%s+%s", pools[i].x, n, y, y);
-            made = case_begin(maker, shapes);
+            made = case_begin(builder, shapes);
             case_data(made, DATA_EXACT);
             made->in[3].data = DATA_PLAIN;
-            scatter_cases_segments(made, maker, i);
+            scatter_cases_segments(made, builder, i);
             made->attrs.segment_pool_grad.segments = pools[i].segments;
             made->attrs.segment_pool_grad.mode = mode;
             made->quick = i < 5;
             made->gradient = i == 4 && mode < 2 ? 2 : 0; /* others have a kink where x equals y */
-            if (i == 5) case_layouts(maker, made, "planes", false);
-            else case_end(maker, made, "%s%d", pools[i].variant, mode);
+            if (i == 5) case_layouts(builder, made, "planes", false);
+            else case_end(builder, made, "%s%d", pools[i].variant, mode);
         }
 }
 
-static void scatter_cases_bincount(const struct case_maker *maker, const char *x, int64_t bins,
+static void scatter_cases_bincount(const struct case_builder *builder, const char *x, int64_t bins,
                                    bool weights, size_t i, uint32_t host)
 {
     struct kernel_case *made;
     char shapes[64];
 
     snprintf(shapes, sizeof shapes, "%s+%s", x, weights ? x : "-");
-    made = case_begin(maker, shapes);
+    made = case_begin(builder, shapes);
     made->attrs.bincount.bins = bins;
-    case_index(made, 0, maker->dtype[2], 0, bins ? bins : 1);
+    case_index(made, 0, builder->dtype[2], 0, bins ? bins : 1);
     made->in[1].data = sum_data(i);
     made->host = host;
     made->quick = i < 3;
     made->gradient = i == 2 && weights ? 2 : 0;
-    if (i == 3 && !host) case_layouts(maker, made, weights ? "weights" : "counts", false);
+    if (i == 3 && !host) case_layouts(builder, made, weights ? "weights" : "counts", false);
     else
-        case_end(maker, made, "%s%s.%lld", weights ? "weights" : "counts",
-                 !host ? "" : host == BP_I64 ? ".host-i64" : ".host-i32", (long long)bins);
+        case_end(builder, made, "%s%s.%lld", weights ? "weights" : "counts",
+                 !host            ? ""
+                 : host == BP_I64 ? ".host-i64"
+                                  : ".host-i32",
+                 (long long)bins);
 }
 
-void cases_bincount(struct case_maker *maker)
+void cases_bincount(struct case_builder *builder)
 {
     static const struct {
         const char *x;
@@ -301,9 +307,11 @@ void cases_bincount(struct case_maker *maker)
 
     for (int i = 0; i < COUNT(some); i++)
         for (int weights = 0; weights < 2; weights++) {
-            if (!weights && maker->dtype[0] != BP_I64) continue;
-            scatter_cases_bincount(maker, some[i].x, some[i].bins, weights, i, 0);
-            if (i == 2) scatter_cases_bincount(maker, some[i].x, some[i].bins, weights, i, BP_I64);
-            if (i == 2) scatter_cases_bincount(maker, some[i].x, some[i].bins, weights, i, BP_I32);
+            if (!weights && builder->dtype[0] != BP_I64) continue;
+            scatter_cases_bincount(builder, some[i].x, some[i].bins, weights, i, 0);
+            if (i == 2)
+                scatter_cases_bincount(builder, some[i].x, some[i].bins, weights, i, BP_I64);
+            if (i == 2)
+                scatter_cases_bincount(builder, some[i].x, some[i].bins, weights, i, BP_I32);
         }
 }

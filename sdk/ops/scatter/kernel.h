@@ -255,13 +255,13 @@ KFN void segment_grad_span(const struct segment_args *a, i64 begin, i64 count, G
 
     for (i64 at = begin; at < end; row++, i = 0) {
         i64 id = index_at(ids, a->wide, row), n = 1;
-        i64 sound = id >= 0 && id < a->segments;
-        if (sound && a->mode == 1)
+        i64 in_range = id >= 0 && id < a->segments;
+        if (in_range && a->mode == 1)
             n = segment_begin(a, ids, id + 1) - segment_begin(a, ids, id);
         n = n < 1 ? 1 : n;
         for (; i < a->inner && at < end; i++, at++) {
             i64 from = id * a->inner + i;
-            i64 mine = sound && (a->mode < 2 || elem_ord(x[at]) == elem_ord(y[from]));
+            i64 mine = in_range && (a->mode < 2 || elem_ord(x[at]) == elem_ord(y[from]));
             dx[at] = !mine          ? elem_zero()
                      : a->mode == 1 ? segment_mean(elem_get(dy[from]), n)
                                     : dy[from];

@@ -32,33 +32,33 @@ static const struct {
 enum { SMOOTH = 10, LAYOUTS = 12 }; /* cases for gradients; for layouts */
 
 /* Cases of sort and argsort. */
-void cases_sort(struct case_maker *maker)
+void cases_sort(struct case_builder *builder)
 {
-    bool both = !strcmp(maker->op->name, "sort");
+    bool both = !strcmp(builder->op->name, "sort");
 
     for (int i = 0; i < COUNT(lines); i++)
         for (int down = 0; down < 2; down++) {
             struct kernel_case *made;
             char variant[32];
             if (down && i % 2 && i != LAYOUTS - 1) continue;
-            made = case_begin(maker, lines[i].shape);
+            made = case_begin(builder, lines[i].shape);
             made->attrs.sort.axis = lines[i].axis; /* one layout for both operators */
             made->attrs.sort.descending = down;
             case_data(made, lines[i].data);
             made->quick = lines[i].quick;
             made->gradient = both && (i == SMOOTH || i == SMOOTH + 1) ? 2 : 0;
             snprintf(variant, sizeof variant, "%s", down ? "down" : "up");
-            if (both && i > LAYOUTS && i % 2) case_end(maker, made, "%s.alone", variant);
-            else if (i == LAYOUTS) case_layouts(maker, made, variant, false);
-            else if (both) case_parts(maker, made, 2, variant);
-            else case_end(maker, made, "%s", variant);
+            if (both && i > LAYOUTS && i % 2) case_end(builder, made, "%s.alone", variant);
+            else if (i == LAYOUTS) case_layouts(builder, made, variant, false);
+            else if (both) case_parts(builder, made, 2, variant);
+            else case_end(builder, made, "%s", variant);
         }
 }
 
-static void sort_cases_top(const struct case_maker *maker, size_t i, int64_t k, bool smallest,
+static void sort_cases_top(const struct case_builder *builder, size_t i, int64_t k, bool smallest,
                            uint32_t host)
 {
-    struct kernel_case *made = case_begin(maker, lines[i].shape);
+    struct kernel_case *made = case_begin(builder, lines[i].shape);
     char variant[48];
 
     made->attrs.topk.k = k;
@@ -70,8 +70,8 @@ static void sort_cases_top(const struct case_maker *maker, size_t i, int64_t k, 
     made->gradient = i == SMOOTH || i == SMOOTH + 1 ? 2 : 0;
     snprintf(variant, sizeof variant, "%s%lld%s", smallest ? "least" : "most", (long long)k,
              !host ? "" : host == BP_I64 ? ".host-i64" : ".host-i32");
-    if (i == LAYOUTS) case_part_layouts(maker, made, 2, variant);
-    else case_parts(maker, made, 2, variant);
+    if (i == LAYOUTS) case_part_layouts(builder, made, 2, variant);
+    else case_parts(builder, made, 2, variant);
 }
 
 static int64_t sort_cases_extent_of(size_t i)
@@ -84,21 +84,21 @@ static int64_t sort_cases_extent_of(size_t i)
 }
 
 /* topk picks few values (up to 16) in one pass, and sorts for more. */
-void cases_topk(struct case_maker *maker)
+void cases_topk(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(lines); i++) {
         int64_t n = sort_cases_extent_of(i);
-        if (i % 2 || n <= 16) sort_cases_top(maker, i, n < 3 ? n : 3, i % 2, 0);
-        if (n > 16) sort_cases_top(maker, i, n < 40 ? n : i % 2 ? 17 : 40, i % 2 == 0, 0);
-        if (i == 9) sort_cases_top(maker, i, 16, false, 0);
+        if (i % 2 || n <= 16) sort_cases_top(builder, i, n < 3 ? n : 3, i % 2, 0);
+        if (n > 16) sort_cases_top(builder, i, n < 40 ? n : i % 2 ? 17 : 40, i % 2 == 0, 0);
+        if (i == 9) sort_cases_top(builder, i, 16, false, 0);
     }
-    sort_cases_top(maker, 4, 0, false, 0);
-    sort_cases_top(maker, 4, 2, false, BP_I64);
-    sort_cases_top(maker, 4, 2, true, BP_I32);
+    sort_cases_top(builder, 4, 0, false, 0);
+    sort_cases_top(builder, 4, 2, false, BP_I64);
+    sort_cases_top(builder, 4, 2, true, BP_I32);
 }
 
 /* kthvalue with the first value, one in the middle, and the last. */
-void cases_kthvalue(struct case_maker *maker)
+void cases_kthvalue(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(lines); i++)
         for (int part = 0; part < 3; part++) {
@@ -106,7 +106,7 @@ void cases_kthvalue(struct case_maker *maker)
             struct kernel_case *made;
             char variant[48];
             if (!n || (part && n < 3) || (n > 40 && part != (int)i % 3)) continue;
-            made = case_begin(maker, lines[i].shape);
+            made = case_begin(builder, lines[i].shape);
             made->attrs.kthvalue.k = k;
             made->attrs.kthvalue.axis = lines[i].axis;
             made->attrs.kthvalue.keep = i % 2;
@@ -116,51 +116,51 @@ void cases_kthvalue(struct case_maker *maker)
             made->gradient = part == 1 && (i == SMOOTH || i == SMOOTH + 1) ? 2 : 0;
             snprintf(variant, sizeof variant, "k%lld%s%s", (long long)k, i % 2 ? ".keep" : "",
                      made->host ? ".host" : "");
-            if (i == LAYOUTS && part == 1) case_part_layouts(maker, made, 2, variant);
-            else case_parts(maker, made, 2, variant);
+            if (i == LAYOUTS && part == 1) case_part_layouts(builder, made, 2, variant);
+            else case_parts(builder, made, 2, variant);
         }
 }
 
-void cases_mode(struct case_maker *maker)
+void cases_mode(struct case_builder *builder)
 {
     for (int i = 0; i < COUNT(lines); i++) {
         struct kernel_case *made;
         if (!sort_cases_extent_of(i) || sort_cases_extent_of(i) > 600) continue;
-        made = case_begin(maker, lines[i].shape);
+        made = case_begin(builder, lines[i].shape);
         made->attrs.mode.axis = lines[i].axis;
         made->attrs.mode.keep = i % 2;
         case_data(made, lines[i].data == DATA_PLAIN ? DATA_EXACT : lines[i].data);
         made->quick = lines[i].quick;
         made->gradient = i == SMOOTH || i == SMOOTH + 1 ? 2 : 0;
-        if (i == LAYOUTS) case_part_layouts(maker, made, 2, "layouts");
-        else case_parts(maker, made, 2, i % 2 ? "keep" : "line");
+        if (i == LAYOUTS) case_part_layouts(builder, made, 2, "layouts");
+        else case_parts(builder, made, 2, i % 2 ? "keep" : "line");
     }
 }
 
 /* Cases of unique and unique_consecutive, also without the optional outputs. */
-void cases_unique(struct case_maker *maker)
+void cases_unique(struct case_builder *builder)
 {
-    int n = !strcmp(maker->op->name, "unique") ? 4 : 3;
+    int n = !strcmp(builder->op->name, "unique") ? 4 : 3;
     struct kernel_case *made;
 
     for (int i = 0; i < COUNT(lines); i++) {
-        made = case_begin(maker, lines[i].shape);
+        made = case_begin(builder, lines[i].shape);
         case_data(made, lines[i].data);
         made->quick = lines[i].quick;
-        if (i % 3 == 0) case_end(maker, made, "alone");
-        else case_parts(maker, made, n, "all");
+        if (i % 3 == 0) case_end(builder, made, "alone");
+        else case_parts(builder, made, n, "all");
     }
-    made = case_begin(maker, "scalar");
-    case_parts(maker, made, n, "all");
-    made = case_begin(maker, "5x6x7");
+    made = case_begin(builder, "scalar");
+    case_parts(builder, made, n, "all");
+    made = case_begin(builder, "5x6x7");
     case_data(made, DATA_EXACT);
-    case_layouts(maker, made, "rank3", false);
-    made = case_begin(maker, "9001"); /* three parts with one value */
+    case_layouts(builder, made, "rank3", false);
+    made = case_begin(builder, "9001"); /* three parts with one value */
     case_data(made, DATA_ZERO);
-    case_parts(maker, made, n, "zeros");
-    made = case_begin(maker, "9001");
+    case_parts(builder, made, n, "zeros");
+    made = case_begin(builder, "9001");
     case_data(made, DATA_SHUFFLED);
-    case_end(maker, made, "long");
+    case_end(builder, made, "long");
 }
 
 static const double ascending[] = {0, 1, 1, 2, 3, 3, 3, 5, 8, 13, 21, 34};
@@ -177,8 +177,8 @@ static const struct {
     {"12", "2x3x2x3x5", false}, {"12", "1031", false},    {"7x12", "7x129", false},
 };
 
-static void sort_cases_search(const struct case_maker *maker, size_t i, bool right, bool swapped,
-                              const double *list, int n, enum data data)
+static void sort_cases_search(const struct case_builder *builder, size_t i, bool right,
+                              bool swapped, const double *list, int n, enum data data)
 {
     struct kernel_case *made;
     char shapes[64];
@@ -186,53 +186,53 @@ static void sort_cases_search(const struct case_maker *maker, size_t i, bool rig
 
     snprintf(shapes, sizeof shapes, "%s+%s", swapped ? searches[i].x : searches[i].sorted,
              swapped ? searches[i].sorted : searches[i].x);
-    made = case_begin(maker, shapes);
+    made = case_begin(builder, shapes);
     case_data(made, data);
     case_list(made, first, n, list);
     made->quick = searches[i].quick;
     if (swapped) {
         made->attrs.bucketize.right = right;
-        made->attrs.bucketize.dtype = maker->dtype[2];
+        made->attrs.bucketize.dtype = builder->dtype[2];
     } else {
         made->attrs.searchsorted.right = right;
-        made->attrs.searchsorted.dtype = maker->dtype[2];
+        made->attrs.searchsorted.dtype = builder->dtype[2];
     }
     if (i == (swapped ? 5 : 6) && data == DATA_EXACT) /* of rank 2 */
-        case_layouts(maker, made, right ? "right" : "left", false);
+        case_layouts(builder, made, right ? "right" : "left", false);
     else
-        case_end(maker, made, "%s%s", right ? "right" : "left",
-                 list == infinite      ? ".infinite"
+        case_end(builder, made, "%s%s", right ? "right" : "left",
+                 list == infinite       ? ".infinite"
                  : data == DATA_SPECIAL ? ".special"
                                         : "");
 }
 
-static void searches_of(const struct case_maker *maker, bool swapped)
+static void searches_of(const struct case_builder *builder, bool swapped)
 {
     for (int i = 0; i < COUNT(searches); i++)
         for (int right = 0; right < 2; right++) {
             if (swapped && strchr(searches[i].sorted, 'x')) continue;
-            sort_cases_search(maker, i, right, swapped, ascending, (int)COUNT(ascending),
+            sort_cases_search(builder, i, right, swapped, ascending, (int)COUNT(ascending),
                               DATA_EXACT);
         }
     for (int right = 0; right < 2; right++) {
-        sort_cases_search(maker, 10, right, swapped, ascending, (int)COUNT(ascending),
+        sort_cases_search(builder, 10, right, swapped, ascending, (int)COUNT(ascending),
                           DATA_SPECIAL);
-        if (!case_is_float(maker)) continue;
-        sort_cases_search(maker, 4, right, swapped, infinite, (int)COUNT(infinite), DATA_SPECIAL);
+        if (!case_is_float(builder)) continue;
+        sort_cases_search(builder, 4, right, swapped, infinite, (int)COUNT(infinite), DATA_SPECIAL);
     }
 }
 
-void cases_searchsorted(struct case_maker *maker)
+void cases_searchsorted(struct case_builder *builder)
 {
-    searches_of(maker, false);
+    searches_of(builder, false);
 }
 
-void cases_bucketize(struct case_maker *maker)
+void cases_bucketize(struct case_builder *builder)
 {
-    searches_of(maker, true);
+    searches_of(builder, true);
 }
 
-void cases_histogram(struct case_maker *maker)
+void cases_histogram(struct case_builder *builder)
 {
     static const struct {
         const char *shape;
@@ -252,18 +252,20 @@ void cases_histogram(struct case_maker *maker)
     };
 
     for (int i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].shape);
+        struct kernel_case *made = case_begin(builder, some[i].shape);
         made->attrs.histogram.bins = some[i].bins;
         made->attrs.histogram.low = some[i].low;
         made->attrs.histogram.high = some[i].high;
         case_data(made, some[i].data);
         made->host = some[i].host;
         made->quick = i < 4;
-        if (i == 5) case_layouts(maker, made, "range", false);
+        if (i == 5) case_layouts(builder, made, "range", false);
         else
-            case_end(maker, made, "%s%lld%s", some[i].low < some[i].high ? "range" : "data",
+            case_end(builder, made, "%s%lld%s", some[i].low < some[i].high ? "range" : "data",
                      (long long)some[i].bins,
-                     !some[i].host ? "" : some[i].host == BP_I64 ? ".host-i64" : ".host-i32");
+                     !some[i].host            ? ""
+                     : some[i].host == BP_I64 ? ".host-i64"
+                                              : ".host-i32");
     }
 }
 
@@ -284,7 +286,7 @@ static const double *sort_cases_boxes(void)
 
 /* Returns the same boxes, with the corners of every third one exchanged. Read as centre and
  * extents, these boxes overlap others, too. */
-static const double *turned_boxes(void)
+static const double *rotated_boxes(void)
 {
     static double list[4 * 301];
     const double *from = sort_cases_boxes();
@@ -293,7 +295,7 @@ static const double *turned_boxes(void)
     return list;
 }
 
-void cases_nms(struct case_maker *maker)
+void cases_nms(struct case_builder *builder)
 {
     static const struct {
         const char *variant, *shapes;
@@ -307,31 +309,31 @@ void cases_nms(struct case_maker *maker)
         {"unsound", "33x4+33", 0.317, DATA_NONFINITE}, {"long", "301x4+301", 0.317, DATA_PLAIN}};
 
     for (int i = 0; i < COUNT(some); i++) {
-        struct kernel_case *made = case_begin(maker, some[i].shapes);
+        struct kernel_case *made = case_begin(builder, some[i].shapes);
         made->attrs.nms.iou_threshold = some[i].threshold;
         case_list(made, 0, 4 * 301, sort_cases_boxes());
         made->in[1].data = some[i].scores;
         made->quick = i < 4;
-        if (i == 7) case_layouts(maker, made, some[i].variant, false);
-        else case_end(maker, made, "%s", some[i].variant);
+        if (i == 7) case_layouts(builder, made, some[i].variant, false);
+        else case_end(builder, made, "%s", some[i].variant);
     }
 }
 
 /* Two boxes that share exactly half of their union, and scores equal to the threshold. */
-static void edges_of_suppression(const struct case_maker *maker)
+static void edges_of_suppression(const struct case_builder *builder)
 {
     static const double halves[] = {0, 0, 2, 2, 4, 2, 0, 0};
-    struct kernel_case *made = case_begin(maker, "1x2x4+1x3x2");
+    struct kernel_case *made = case_begin(builder, "1x2x4+1x3x2");
 
     made->attrs.non_max_suppression.max_boxes = 2;
     made->attrs.non_max_suppression.iou_threshold = 0.5;
     case_list(made, 0, 8, halves);
     made->in[1].data = DATA_SHUFFLED;
     made->quick = true;
-    case_end(maker, made, "edge");
+    case_end(builder, made, "edge");
 }
 
-void cases_non_max_suppression(struct case_maker *maker)
+void cases_non_max_suppression(struct case_builder *builder)
 {
     static const struct {
         const char *variant, *shapes;
@@ -360,17 +362,17 @@ void cases_non_max_suppression(struct case_maker *maker)
 
     for (size_t i = 0; i < COUNT(some); i++)
         for (int centre = 0; centre < 2; centre++) {
-            struct kernel_case *made = case_begin(maker, some[i].shapes);
+            struct kernel_case *made = case_begin(builder, some[i].shapes);
             made->attrs.non_max_suppression.max_boxes = some[i].most;
             made->attrs.non_max_suppression.iou_threshold = some[i].iou;
             made->attrs.non_max_suppression.score_threshold = some[i].score;
             made->attrs.non_max_suppression.center_point_box = centre;
-            case_list(made, 0, 4 * 301, turned_boxes());
+            case_list(made, 0, 4 * 301, rotated_boxes());
             made->in[1].data = some[i].scores;
             made->host = some[i].host;
             made->quick = i < 4;
-            if (i == 4 && !centre) case_layouts(maker, made, some[i].variant, false);
-            else case_end(maker, made, "%s%s", some[i].variant, centre ? ".centre" : "");
+            if (i == 4 && !centre) case_layouts(builder, made, some[i].variant, false);
+            else case_end(builder, made, "%s%s", some[i].variant, centre ? ".centre" : "");
         }
-    edges_of_suppression(maker);
+    edges_of_suppression(builder);
 }

@@ -102,9 +102,9 @@ KFN struct nms_box nms_box_at(GLOBAL const elem *p, i64 form)
 
     for (int k = 0; k < 2; k++) {
         acc u = elem_get(p[k]), v = elem_get(p[k + 2]);
-        i64 turned = form == NMS_OPPOSITE && v < u;
-        b.low[k] = form == NMS_CENTRE ? u - v / 2 : turned ? v : u;
-        b.high[k] = form == NMS_CENTRE ? u + v / 2 : turned ? u : v;
+        i64 transposed = form == NMS_OPPOSITE && v < u;
+        b.low[k] = form == NMS_CENTRE ? u - v / 2 : transposed ? v : u;
+        b.high[k] = form == NMS_CENTRE ? u + v / 2 : transposed ? u : v;
     }
     return b;
 }

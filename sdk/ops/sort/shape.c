@@ -8,108 +8,108 @@
 #include <math.h>
 
 /* Sets y and index to the shape of x. */
-static enum bp_status sort_ordered(struct bp_invocation *site, int64_t axis, uint32_t *out_axis)
+static enum bp_status sort_ordered(struct bp_invocation *inv, int64_t axis, uint32_t *out_axis)
 {
-    TRY(bp_shape_axis(site, axis, bp_invocation_in(site, 0)->rank, out_axis));
-    for (uint32_t i = 0; i < site->row->info.n_out; i++)
-        bp_shape_copy(&site->out[i], bp_invocation_in(site, 0));
-    site->out[site->row->info.n_out - 1].dtype = BP_I64;
+    TRY(bp_shape_axis(inv, axis, bp_invocation_in(inv, 0)->rank, out_axis));
+    for (uint32_t i = 0; i < inv->row->info.n_out; i++)
+        bp_shape_copy(&inv->out[i], bp_invocation_in(inv, 0));
+    inv->out[inv->row->info.n_out - 1].dtype = BP_I64;
     return BP_OK;
 }
 
-enum bp_status bp_infer_sort(struct bp_invocation *site)
+enum bp_status bp_infer_sort(struct bp_invocation *inv)
 {
-    const struct bp_sort_attrs *a = site->attrs;
+    const struct bp_sort_attrs *a = inv->attrs;
     uint32_t axis;
 
-    return sort_ordered(site, a->axis, &axis);
+    return sort_ordered(inv, a->axis, &axis);
 }
 
-enum bp_status bp_infer_argsort(struct bp_invocation *site)
+enum bp_status bp_infer_argsort(struct bp_invocation *inv)
 {
-    const struct bp_argsort_attrs *a = site->attrs;
+    const struct bp_argsort_attrs *a = inv->attrs;
     uint32_t axis;
 
-    return sort_ordered(site, a->axis, &axis);
+    return sort_ordered(inv, a->axis, &axis);
 }
 
-enum bp_status bp_infer_topk(struct bp_invocation *site)
+enum bp_status bp_infer_topk(struct bp_invocation *inv)
 {
-    const struct bp_topk_attrs *a = site->attrs;
+    const struct bp_topk_attrs *a = inv->attrs;
     uint32_t axis;
 
-    TRY(sort_ordered(site, a->axis, &axis));
-    if (a->k < 0 || a->k > site->out[0].shape[axis])
+    TRY(sort_ordered(inv, a->axis, &axis));
+    if (a->k < 0 || a->k > inv->out[0].shape[axis])
         return bp_error(BP_ERR_INVALID,
                         "topk: attribute k is %" PRId64
                         ", expected 0 to the extent of axis %u, %" PRId64,
-                        a->k, axis, site->out[0].shape[axis]);
-    site->out[0].shape[axis] = site->out[1].shape[axis] = a->k;
+                        a->k, axis, inv->out[0].shape[axis]);
+    inv->out[0].shape[axis] = inv->out[1].shape[axis] = a->k;
     return BP_OK;
 }
 
 /* Sets the outputs to one value for each line along axis. */
-static enum bp_status sort_picked(struct bp_invocation *site, int64_t axis, bool keep)
+static enum bp_status sort_picked(struct bp_invocation *inv, int64_t axis, bool keep)
 {
     struct bp_dims one = {&axis, 1};
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
-    for (int i = 0; i < 2; i++) TRY(bp_shape_reduce(site, x, one, keep, &site->out[i]));
-    site->out[1].dtype = BP_I64;
+    for (int i = 0; i < 2; i++) TRY(bp_shape_reduce(inv, x, one, keep, &inv->out[i]));
+    inv->out[1].dtype = BP_I64;
     return BP_OK;
 }
 
-enum bp_status bp_infer_kthvalue(struct bp_invocation *site)
+enum bp_status bp_infer_kthvalue(struct bp_invocation *inv)
 {
-    const struct bp_kthvalue_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_kthvalue_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     if (a->k < 1 || a->k > x->shape[axis])
         return bp_error(BP_ERR_INVALID,
                         "kthvalue: attribute k is %" PRId64
                         ", expected 1 to the extent of axis %u, %" PRId64,
                         a->k, axis, x->shape[axis]);
-    return sort_picked(site, a->axis, a->keep);
+    return sort_picked(inv, a->axis, a->keep);
 }
 
-enum bp_status bp_infer_mode(struct bp_invocation *site)
+enum bp_status bp_infer_mode(struct bp_invocation *inv)
 {
-    const struct bp_mode_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_mode_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     uint32_t axis;
 
-    TRY(bp_shape_axis(site, a->axis, x->rank, &axis));
+    TRY(bp_shape_axis(inv, a->axis, x->rank, &axis));
     if (!x->shape[axis])
         return bp_error(BP_ERR_INVALID, "mode: axis %u has extent 0, expected one or more", axis);
-    return sort_picked(site, a->axis, a->keep);
+    return sort_picked(inv, a->axis, a->keep);
 }
 
 /* The length of each output is bounded by the number of elements. */
-enum bp_status bp_infer_unique(struct bp_invocation *site)
+enum bp_status bp_infer_unique(struct bp_invocation *inv)
 {
-    for (uint32_t i = 0; i < site->row->info.n_out; i++) {
-        site->out[i].rank = 1;
-        site->out[i].shape[0] = bp_invocation_in(site, 0)->count;
-        if (i) site->out[i].dtype = BP_I64;
+    for (uint32_t i = 0; i < inv->row->info.n_out; i++) {
+        inv->out[i].rank = 1;
+        inv->out[i].shape[0] = bp_invocation_in(inv, 0)->count;
+        if (i) inv->out[i].dtype = BP_I64;
     }
     return BP_OK;
 }
 
-static enum bp_status index_dtype(struct bp_invocation *site, uint64_t dtype)
+static enum bp_status index_dtype(struct bp_invocation *inv, uint64_t dtype)
 {
     if (dtype != BP_I32 && dtype != BP_I64)
         return bp_error(BP_ERR_INVALID, "%s: attribute dtype is %s, expected i64 or i32",
-                        site->row->info.name, bp_dtype_name((uint32_t)dtype));
-    site->out[0].dtype = (uint32_t)dtype;
+                        inv->row->info.name, bp_dtype_name((uint32_t)dtype));
+    inv->out[0].dtype = (uint32_t)dtype;
     return BP_OK;
 }
 
-enum bp_status bp_infer_searchsorted(struct bp_invocation *site)
+enum bp_status bp_infer_searchsorted(struct bp_invocation *inv)
 {
-    const struct bp_searchsorted_attrs *a = site->attrs;
-    const struct bp_view *sorted = bp_invocation_in(site, 0), *x = bp_invocation_in(site, 1);
+    const struct bp_searchsorted_attrs *a = inv->attrs;
+    const struct bp_view *sorted = bp_invocation_in(inv, 0), *x = bp_invocation_in(inv, 1);
     bool fits = sorted->rank == 1 || (sorted->rank && sorted->rank == x->rank);
 
     for (uint32_t i = 0; fits && sorted->rank > 1 && i + 1 < x->rank; i++)
@@ -122,41 +122,41 @@ enum bp_status bp_infer_searchsorted(struct bp_invocation *site)
                         bp_type_text(sorted->dtype, sorted->rank, sorted->shape, s, sizeof s),
                         bp_type_text(x->dtype, x->rank, x->shape, v, sizeof v));
     }
-    bp_shape_copy(&site->out[0], x);
-    return index_dtype(site, (uint64_t)a->dtype);
+    bp_shape_copy(&inv->out[0], x);
+    return index_dtype(inv, (uint64_t)a->dtype);
 }
 
-enum bp_status bp_infer_bucketize(struct bp_invocation *site)
+enum bp_status bp_infer_bucketize(struct bp_invocation *inv)
 {
-    const struct bp_bucketize_attrs *a = site->attrs;
+    const struct bp_bucketize_attrs *a = inv->attrs;
 
-    if (bp_invocation_in(site, 1)->rank != 1)
+    if (bp_invocation_in(inv, 1)->rank != 1)
         return bp_error(BP_ERR_INVALID, "bucketize: edges has %u axes, expected one",
-                        bp_invocation_in(site, 1)->rank);
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
-    return index_dtype(site, (uint64_t)a->dtype);
+                        bp_invocation_in(inv, 1)->rank);
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
+    return index_dtype(inv, (uint64_t)a->dtype);
 }
 
-static enum bp_status bins_of(struct bp_invocation *site, int64_t bins, int64_t least)
+static enum bp_status bins_of(struct bp_invocation *inv, int64_t bins, int64_t least)
 {
     if (bins < least)
         return bp_error(BP_ERR_INVALID,
                         "%s: attribute bins is %" PRId64 ", expected %" PRId64 " or more",
-                        site->row->info.name, bins, least);
-    site->out[0].rank = 1;
-    site->out[0].shape[0] = bins;
+                        inv->row->info.name, bins, least);
+    inv->out[0].rank = 1;
+    inv->out[0].shape[0] = bins;
     return BP_OK;
 }
 
-enum bp_status bp_infer_bincount(struct bp_invocation *site)
+enum bp_status bp_infer_bincount(struct bp_invocation *inv)
 {
-    const struct bp_bincount_attrs *a = site->attrs;
+    const struct bp_bincount_attrs *a = inv->attrs;
     struct bp_type same;
 
-    bp_shape_copy(&same, bp_invocation_in(site, 0));
-    if (bp_invocation_in(site, 1)) TRY(bp_shape_expect(site, 1, &same));
-    else site->out[0].dtype = BP_I64;
-    return bins_of(site, a->bins, 0);
+    bp_shape_copy(&same, bp_invocation_in(inv, 0));
+    if (bp_invocation_in(inv, 1)) TRY(bp_shape_expect(inv, 1, &same));
+    else inv->out[0].dtype = BP_I64;
+    return bins_of(inv, a->bins, 0);
 }
 
 enum bp_status bp_grad_bincount(struct bp_grad *g)
@@ -177,18 +177,18 @@ enum bp_status bp_values_histogram(const void *attrs)
                     a->low, a->high);
 }
 
-enum bp_status bp_infer_histogram(struct bp_invocation *site)
+enum bp_status bp_infer_histogram(struct bp_invocation *inv)
 {
-    const struct bp_histogram_attrs *a = site->attrs;
+    const struct bp_histogram_attrs *a = inv->attrs;
 
-    site->out[0].dtype = BP_I64;
-    return bins_of(site, a->bins, 1);
+    inv->out[0].dtype = BP_I64;
+    return bins_of(inv, a->bins, 1);
 }
 
 /* The length of the output is bounded by the number of boxes. */
-enum bp_status bp_infer_nms(struct bp_invocation *site)
+enum bp_status bp_infer_nms(struct bp_invocation *inv)
 {
-    const struct bp_view *boxes = bp_invocation_in(site, 0), *scores = bp_invocation_in(site, 1);
+    const struct bp_view *boxes = bp_invocation_in(inv, 0), *scores = bp_invocation_in(inv, 1);
     char text[BP_TYPE_TEXT];
 
     if (boxes->rank != 2 || boxes->shape[1] != 4)
@@ -198,17 +198,17 @@ enum bp_status bp_infer_nms(struct bp_invocation *site)
         return bp_error(BP_ERR_INVALID, "nms: scores is %s, expected one for each box",
                         bp_type_text(scores->dtype, scores->rank, scores->shape, text,
                                      sizeof text));
-    site->out[0].dtype = BP_I64;
-    site->out[0].rank = 1;
-    site->out[0].shape[0] = boxes->shape[0];
+    inv->out[0].dtype = BP_I64;
+    inv->out[0].rank = 1;
+    inv->out[0].shape[0] = boxes->shape[0];
     return BP_OK;
 }
 
 /* The number of rows is bounded by the number of scores, and by max_boxes. */
-enum bp_status bp_infer_non_max_suppression(struct bp_invocation *site)
+enum bp_status bp_infer_non_max_suppression(struct bp_invocation *inv)
 {
-    const struct bp_non_max_suppression_attrs *a = site->attrs;
-    const struct bp_view *boxes = bp_invocation_in(site, 0), *scores = bp_invocation_in(site, 1);
+    const struct bp_non_max_suppression_attrs *a = inv->attrs;
+    const struct bp_view *boxes = bp_invocation_in(inv, 0), *scores = bp_invocation_in(inv, 1);
     char b[BP_TYPE_TEXT], s[BP_TYPE_TEXT];
 
     if (boxes->rank != 3 || boxes->shape[2] != 4 || scores->rank != 3 ||
@@ -223,12 +223,12 @@ enum bp_status bp_infer_non_max_suppression(struct bp_invocation *site)
                         "non_max_suppression: attribute max_boxes is %" PRId64
                         ", expected 0 or more",
                         a->max_boxes);
-    site->out[0].dtype = BP_I64;
-    site->out[0].rank = 2;
-    site->out[0].shape[0] = scores->count;
+    inv->out[0].dtype = BP_I64;
+    inv->out[0].rank = 2;
+    inv->out[0].shape[0] = scores->count;
     if (a->max_boxes < scores->shape[2])
-        site->out[0].shape[0] = scores->count / scores->shape[2] * a->max_boxes;
-    site->out[0].shape[1] = 3;
+        inv->out[0].shape[0] = scores->count / scores->shape[2] * a->max_boxes;
+    inv->out[0].shape[1] = 3;
     return BP_OK;
 }
 

@@ -122,100 +122,100 @@ static void set_numbers(struct kernel_case *made, const double *number, size_t s
     memcpy((char *)&made->attrs + sizeof(size_t), number, size - sizeof(size_t));
 }
 
-static void with_numbers(struct case_maker *maker, const char *shapes, enum data data)
+static void with_numbers(struct case_builder *builder, const char *shapes, enum data data)
 {
     for (int i = 0; i < LENGTH(numbers); i++) {
         struct kernel_case *made;
-        if (strcmp(numbers[i].op, maker->op->name)) continue;
-        made = case_begin(maker, shapes);
+        if (strcmp(numbers[i].op, builder->op->name)) continue;
+        made = case_begin(builder, shapes);
         made->in[0].data = data;
-        set_numbers(made, numbers[i].number, maker->attrs_size);
-        case_end(maker, made, "numbers%d", i);
+        set_numbers(made, numbers[i].number, builder->attrs_size);
+        case_end(builder, made, "numbers%d", i);
     }
 }
 
-static void unary_cases_gradient(struct case_maker *maker, const char *shapes)
+static void unary_cases_gradient(struct case_builder *builder, const char *shapes)
 {
-    struct kernel_case *made = case_begin(maker, shapes);
+    struct kernel_case *made = case_begin(builder, shapes);
     const double *list = line;
 
     made->gradient = 2;
     for (int i = 0; i < LENGTH(domains); i++)
-        if (!strcmp(domains[i].op, maker->op->name)) {
+        if (!strcmp(domains[i].op, builder->op->name)) {
             list = domains[i].list;
             made->gradient = domains[i].order;
         }
     case_list(made, 0, LENGTH(line), list);
     if (made->n_in > 1) made->in[1].data = DATA_POSITIVE;
-    case_end(maker, made, "gradient");
+    case_end(builder, made, "gradient");
 }
 
 /* gelu has a second formula. */
-static void by_tanh(struct case_maker *maker)
+static void by_tanh(struct case_builder *builder)
 {
     static const enum data data[] = {DATA_PLAIN, DATA_WIDE, DATA_SPECIAL};
     struct kernel_case *made;
 
     for (int i = 0; i < LENGTH(data); i++) {
-        made = case_begin(maker, "331");
+        made = case_begin(builder, "331");
         case_data(made, data[i]);
         made->attrs.gelu.approximate = 1;
-        case_end(maker, made, "tanh%d", i);
+        case_end(builder, made, "tanh%d", i);
     }
-    made = case_begin(maker, "3x4");
+    made = case_begin(builder, "3x4");
     case_list(made, 0, LENGTH(line), line);
     made->attrs.gelu.approximate = 1;
     made->gradient = 2;
-    case_end(maker, made, "tanh-gradient");
+    case_end(builder, made, "tanh-gradient");
 }
 
 /* Adds cases with extents that the lists lack: a drawn one, each extent up to a limit, and if
  * `large` one above 2^24. For gradients and predicates the large cases of other operators
  * suffice. */
-static void more_extents(struct case_maker *maker, int inputs, bool large)
+static void more_extents(struct case_builder *builder, int inputs, bool large)
 {
     static const char *const one[] = {"1", "1+1"};
     char shapes[64], shape[32];
 
-    case_drawn_shape(maker, shape, sizeof shape);
+    case_drawn_shape(builder, shape, sizeof shape);
     snprintf(shapes, sizeof shapes, "%s%s%s", shape, inputs > 1 ? "+" : "",
              inputs > 1 ? shape : "");
-    case_end(maker, case_begin(maker, shapes), "drawn");
-    case_extents(maker, case_begin(maker, one[inputs - 1]), "sweep");
-    if (large) case_large(maker, case_begin(maker, "257"), "large");
+    case_end(builder, case_begin(builder, shapes), "drawn");
+    case_extents(builder, case_begin(builder, one[inputs - 1]), "sweep");
+    if (large) case_large(builder, case_begin(builder, "257"), "large");
 }
 
-void cases_unary(struct case_maker *maker)
+void cases_unary(struct case_builder *builder)
 {
-    bool floats = case_is_float(maker) && !case_is_complex(maker);
+    bool floats = case_is_float(builder) && !case_is_complex(builder);
     struct kernel_case *made;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (cases[i].floats && !floats) continue;
         /* the sum of squares of such parts would overflow */
-        if (case_is_complex(maker) && cases[i].data == DATA_SPECIAL) continue;
-        made = case_begin(maker, cases[i].shape);
+        if (case_is_complex(builder) && cases[i].data == DATA_SPECIAL) continue;
+        made = case_begin(builder, cases[i].shape);
         case_data(made, cases[i].data);
         made->quick = cases[i].quick;
-        case_end(maker, made, "%s", cases[i].variant);
+        case_end(builder, made, "%s", cases[i].variant);
     }
-    more_extents(maker, 1, true);
-    with_numbers(maker, "331", DATA_PLAIN);
-    made = case_begin(maker, "5x6x7");
-    case_layouts(maker, made, "rank3", true);
-    if (maker->row_flags & BP_KERNEL_STRIDED) { /* long runs with gaps between them */
-        made = case_begin(maker, "2x601");
+    more_extents(builder, 1, true);
+    with_numbers(builder, "331", DATA_PLAIN);
+    made = case_begin(builder, "5x6x7");
+    case_layouts(builder, made, "rank3", true);
+    if (builder->row_flags & BP_KERNEL_STRIDED) { /* long runs with gaps between them */
+        made = case_begin(builder, "2x601");
         made->in[0].layout = made->out = LAYOUT_GAPS;
-        case_end(maker, made, "rows.gaps");
+        case_end(builder, made, "rows.gaps");
     }
     if (!floats) return;
-    with_numbers(maker, "257", DATA_SPECIAL);
-    made = case_begin(maker, "127");
+    with_numbers(builder, "257", DATA_SPECIAL);
+    made = case_begin(builder, "127");
     case_list(made, 0, LENGTH(points), points);
     made->quick = true;
-    case_end(maker, made, "points");
-    unary_cases_gradient(maker, "3x4");
-    if (!strcmp(maker->op->name, "gelu")) by_tanh(maker);
+    case_end(builder, made, "points");
+    unary_cases_gradient(builder, "3x4");
+    if (!strcmp(builder->op->name, "gelu")) by_tanh(builder);
 }
 
 static const struct {
@@ -240,30 +240,30 @@ static const struct {
     {"rank8", "1x2x1x2x1x2x3x2+1x2x1x2x1x2x3x2", DATA_PLAIN, false},
 };
 
-void cases_unary_grad(struct case_maker *maker)
+void cases_unary_grad(struct case_builder *builder)
 {
     struct kernel_case *made;
 
     for (int i = 0; i < LENGTH(grads); i++) {
-        made = case_begin(maker, grads[i].shapes);
+        made = case_begin(builder, grads[i].shapes);
         made->in[0].data = grads[i].data;
         if (grads[i].data == DATA_NONFINITE) made->in[1].data = DATA_NONFINITE;
         made->quick = grads[i].quick;
-        case_end(maker, made, "%s", grads[i].variant);
+        case_end(builder, made, "%s", grads[i].variant);
     }
-    more_extents(maker, 2, false);
-    with_numbers(maker, "331+331", DATA_PLAIN);
-    with_numbers(maker, "257+257", DATA_SPECIAL);
-    made = case_begin(maker, "5x6x7+5x6x7");
-    case_layouts(maker, made, "rank3", true);
-    made = case_begin(maker, "127+127");
+    more_extents(builder, 2, false);
+    with_numbers(builder, "331+331", DATA_PLAIN);
+    with_numbers(builder, "257+257", DATA_SPECIAL);
+    made = case_begin(builder, "5x6x7+5x6x7");
+    case_layouts(builder, made, "rank3", true);
+    made = case_begin(builder, "127+127");
     case_list(made, 0, LENGTH(points), points);
-    case_end(maker, made, "points");
-    unary_cases_gradient(maker, "3x4+3x4");
-    unary_cases_gradient(maker, "3x4+3x1");
+    case_end(builder, made, "points");
+    unary_cases_gradient(builder, "3x4+3x4");
+    unary_cases_gradient(builder, "3x4+3x1");
 }
 
-void cases_predicate(struct case_maker *maker)
+void cases_predicate(struct case_builder *builder)
 {
     static const struct {
         const char *variant, *shape;
@@ -280,13 +280,13 @@ void cases_predicate(struct case_maker *maker)
     struct kernel_case *made;
 
     for (int i = 0; i < LENGTH(kinds); i++) {
-        made = case_begin(maker, kinds[i].shape);
+        made = case_begin(builder, kinds[i].shape);
         case_data(made, kinds[i].data);
         made->quick = i == 3 || i == 8;
-        case_end(maker, made, "%s", kinds[i].variant);
+        case_end(builder, made, "%s", kinds[i].variant);
     }
-    more_extents(maker, 1, false);
-    made = case_begin(maker, "5x6x7");
+    more_extents(builder, 1, false);
+    made = case_begin(builder, "5x6x7");
     case_data(made, DATA_NONFINITE);
-    case_layouts(maker, made, "rank3", false);
+    case_layouts(builder, made, "rank3", false);
 }

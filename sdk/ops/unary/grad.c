@@ -274,10 +274,10 @@ enum bp_status bp_grad_digamma(struct bp_grad *g)
 }
 
 /* Infers one bool for each element. */
-enum bp_status bp_infer_predicate(struct bp_invocation *site)
+enum bp_status bp_infer_predicate(struct bp_invocation *inv)
 {
-    bp_shape_copy(&site->out[0], bp_invocation_in(site, 0));
-    site->out[0].dtype = BP_BOOL;
+    bp_shape_copy(&inv->out[0], bp_invocation_in(inv, 0));
+    inv->out[0].dtype = BP_BOOL;
     return BP_OK;
 }
 

@@ -13,23 +13,23 @@ struct image {
     int64_t n, channels, height, width;
 };
 
-static enum bp_status image_of(const struct bp_invocation *site, bool last, struct image *out)
+static enum bp_status image_of(const struct bp_invocation *inv, bool last, struct image *out)
 {
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_view *x = bp_invocation_in(inv, 0);
 
     if (x->rank != 4)
-        return bp_error(BP_ERR_INVALID, "%s: x has %u axes, expected 4", site->row->info.name,
+        return bp_error(BP_ERR_INVALID, "%s: x has %u axes, expected 4", inv->row->info.name,
                         x->rank);
     *out = (struct image){x->shape[0], x->shape[last ? 3 : 1], x->shape[last ? 1 : 2],
                           x->shape[last ? 2 : 3]};
     return BP_OK;
 }
 
-static enum bp_status put_image(struct bp_invocation *site, bool last, const struct image *i)
+static enum bp_status put_image(struct bp_invocation *inv, bool last, const struct image *i)
 {
-    int64_t *to = site->out[0].shape;
+    int64_t *to = inv->out[0].shape;
 
-    site->out[0].rank = 4;
+    inv->out[0].rank = 4;
     to[0] = i->n;
     to[last ? 3 : 1] = i->channels;
     to[last ? 1 : 2] = i->height;
@@ -41,70 +41,70 @@ enum {
     BLOCK_MOST = 1 << 20
 };
 
-static enum bp_status no_block(const struct bp_invocation *site, int64_t block, const char *what,
+static enum bp_status no_block(const struct bp_invocation *inv, int64_t block, const char *what,
                                int64_t extent)
 {
     return bp_error(BP_ERR_INVALID,
                     "%s: blocks of %" PRId64 " do not divide the %" PRId64
                     " %s of x, or are not from 1 to %d",
-                    site->row->info.name, block, extent, what, BLOCK_MOST);
+                    inv->row->info.name, block, extent, what, BLOCK_MOST);
 }
 
-static enum bp_status to_space(struct bp_invocation *site, int64_t block, bool last)
+static enum bp_status to_space(struct bp_invocation *inv, int64_t block, bool last)
 {
     struct image i;
 
-    TRY(image_of(site, last, &i));
+    TRY(image_of(inv, last, &i));
     if (block < 1 || block > BLOCK_MOST || i.channels % (block * block))
-        return no_block(site, block, "channels", i.channels);
+        return no_block(inv, block, "channels", i.channels);
     i.channels /= block * block;
     if (__builtin_mul_overflow(i.height, block, &i.height) ||
         __builtin_mul_overflow(i.width, block, &i.width))
-        return no_block(site, block, "rows", i.height);
-    return put_image(site, last, &i);
+        return no_block(inv, block, "rows", i.height);
+    return put_image(inv, last, &i);
 }
 
-static enum bp_status to_depth(struct bp_invocation *site, int64_t block, bool last)
+static enum bp_status to_depth(struct bp_invocation *inv, int64_t block, bool last)
 {
     struct image i;
 
-    TRY(image_of(site, last, &i));
+    TRY(image_of(inv, last, &i));
     if (block < 1 || block > BLOCK_MOST || i.height % block)
-        return no_block(site, block, "rows", i.height);
-    if (i.width % block) return no_block(site, block, "columns", i.width);
+        return no_block(inv, block, "rows", i.height);
+    if (i.width % block) return no_block(inv, block, "columns", i.width);
     if (__builtin_mul_overflow(i.channels, block * block, &i.channels))
-        return no_block(site, block, "channels", i.channels);
+        return no_block(inv, block, "channels", i.channels);
     i.height /= block;
     i.width /= block;
-    return put_image(site, last, &i);
+    return put_image(inv, last, &i);
 }
 
-enum bp_status bp_infer_depth_to_space(struct bp_invocation *site)
+enum bp_status bp_infer_depth_to_space(struct bp_invocation *inv)
 {
-    const struct bp_depth_to_space_attrs *a = site->attrs;
+    const struct bp_depth_to_space_attrs *a = inv->attrs;
 
-    return to_space(site, a->block, a->channels_last);
+    return to_space(inv, a->block, a->channels_last);
 }
 
-enum bp_status bp_infer_space_to_depth(struct bp_invocation *site)
+enum bp_status bp_infer_space_to_depth(struct bp_invocation *inv)
 {
-    const struct bp_space_to_depth_attrs *a = site->attrs;
+    const struct bp_space_to_depth_attrs *a = inv->attrs;
 
-    return to_depth(site, a->block, a->channels_last);
+    return to_depth(inv, a->block, a->channels_last);
 }
 
-enum bp_status bp_infer_pixel_shuffle(struct bp_invocation *site)
+enum bp_status bp_infer_pixel_shuffle(struct bp_invocation *inv)
 {
-    const struct bp_pixel_shuffle_attrs *a = site->attrs;
+    const struct bp_pixel_shuffle_attrs *a = inv->attrs;
 
-    return to_space(site, a->factor, a->channels_last);
+    return to_space(inv, a->factor, a->channels_last);
 }
 
-enum bp_status bp_infer_pixel_unshuffle(struct bp_invocation *site)
+enum bp_status bp_infer_pixel_unshuffle(struct bp_invocation *inv)
 {
-    const struct bp_pixel_unshuffle_attrs *a = site->attrs;
+    const struct bp_pixel_unshuffle_attrs *a = inv->attrs;
 
-    return to_depth(site, a->factor, a->channels_last);
+    return to_depth(inv, a->factor, a->channels_last);
 }
 
 /* Reshapes x to `rank` axes, permutes these with a copy, and reshapes the result. */
@@ -174,18 +174,18 @@ enum bp_status bp_decompose_pixel_unshuffle(struct bp_decomposition *e)
     return unfold_gathered(e, a->factor, true, a->channels_last);
 }
 
-enum bp_status bp_infer_channel_shuffle(struct bp_invocation *site)
+enum bp_status bp_infer_channel_shuffle(struct bp_invocation *inv)
 {
-    const struct bp_channel_shuffle_attrs *a = site->attrs;
+    const struct bp_channel_shuffle_attrs *a = inv->attrs;
     struct image i;
 
-    TRY(image_of(site, a->channels_last, &i));
+    TRY(image_of(inv, a->channels_last, &i));
     if (a->groups < 1 || i.channels % a->groups)
         return bp_error(BP_ERR_INVALID,
                         "channel_shuffle: attribute groups is %" PRId64
                         ", expected a divisor of the %" PRId64 " channels of x",
                         a->groups, i.channels);
-    return put_image(site, a->channels_last, &i);
+    return put_image(inv, a->channels_last, &i);
 }
 
 enum bp_status bp_decompose_channel_shuffle(struct bp_decomposition *e)
@@ -199,12 +199,12 @@ enum bp_status bp_decompose_channel_shuffle(struct bp_decomposition *e)
     return unfold_rearranged(e, 5, shape[a->channels_last], perm[a->channels_last], s);
 }
 
-enum bp_status bp_infer_temporal_shift(struct bp_invocation *site)
+enum bp_status bp_infer_temporal_shift(struct bp_invocation *inv)
 {
-    const struct bp_temporal_shift_attrs *a = site->attrs;
+    const struct bp_temporal_shift_attrs *a = inv->attrs;
     struct image i;
 
-    TRY(image_of(site, a->channels_last, &i));
+    TRY(image_of(inv, a->channels_last, &i));
     if (a->segments < 1 || i.n % a->segments)
         return bp_error(BP_ERR_INVALID,
                         "temporal_shift: attribute segments is %" PRId64
@@ -213,7 +213,7 @@ enum bp_status bp_infer_temporal_shift(struct bp_invocation *site)
     if (!(a->ratio >= 0 && a->ratio <= 0.5))
         return bp_error(BP_ERR_INVALID, "temporal_shift: attribute ratio is %g, expected 0 to 0.5",
                         a->ratio);
-    return put_image(site, a->channels_last, &i);
+    return put_image(inv, a->channels_last, &i);
 }
 
 /* Returns channels begin to end - 1; each frame holds the channels of the frame `by` frames before
@@ -302,7 +302,7 @@ enum bp_status bp_values_fold(const void *attrs)
 }
 
 /* Computes the number of windows in an image of `size`, and of elements in a window. */
-static enum bp_status count_windows(const struct bp_invocation *site, const struct windows *w,
+static enum bp_status count_windows(const struct bp_invocation *inv, const struct windows *w,
                                     const int64_t *size, int64_t *out_count, int64_t *out_elements)
 {
     int64_t n[2];
@@ -313,37 +313,37 @@ static enum bp_status count_windows(const struct bp_invocation *site, const stru
             return bp_error(BP_ERR_INVALID,
                             "%s: along %s a window of %" PRId64
                             " does not fit into the extent %" PRId64 " with its borders",
-                            site->row->info.name, i ? "columns" : "rows", reach, size[i]);
+                            inv->row->info.name, i ? "columns" : "rows", reach, size[i]);
         n[i] = (all - reach) / w->stride[i] + 1;
     }
     *out_elements = w->kernel[0] * w->kernel[1];
     if (!__builtin_mul_overflow(n[0], n[1], out_count)) return BP_OK;
-    return bp_error(BP_ERR_INVALID, "%s: the windows are more than 2^63", site->row->info.name);
+    return bp_error(BP_ERR_INVALID, "%s: the windows are more than 2^63", inv->row->info.name);
 }
 
-enum bp_status bp_infer_unfold(struct bp_invocation *site)
+enum bp_status bp_infer_unfold(struct bp_invocation *inv)
 {
-    struct windows w = of_unfold(site->attrs);
-    struct bp_type *out = &site->out[0];
+    struct windows w = of_unfold(inv->attrs);
+    struct bp_type *out = &inv->out[0];
     struct image i;
     int64_t count, elements;
 
-    TRY(image_of(site, false, &i));
-    TRY(count_windows(site, &w, (int64_t[]){i.height, i.width}, &count, &elements));
+    TRY(image_of(inv, false, &i));
+    TRY(count_windows(inv, &w, (int64_t[]){i.height, i.width}, &count, &elements));
     *out = (struct bp_type){.dtype = out->dtype, .rank = 3, .shape = {i.n, 0, count}};
     if (!__builtin_mul_overflow(i.channels, elements, &out->shape[1])) return BP_OK;
     return bp_error(BP_ERR_INVALID, "unfold: the result would reach past 63 bits");
 }
 
-enum bp_status bp_infer_fold(struct bp_invocation *site)
+enum bp_status bp_infer_fold(struct bp_invocation *inv)
 {
-    const struct bp_fold_attrs *a = site->attrs;
-    const struct bp_view *x = bp_invocation_in(site, 0);
+    const struct bp_fold_attrs *a = inv->attrs;
+    const struct bp_view *x = bp_invocation_in(inv, 0);
     struct windows w = of_fold(a);
-    struct bp_type *out = &site->out[0];
+    struct bp_type *out = &inv->out[0];
     int64_t count, elements;
 
-    TRY(count_windows(site, &w, a->image, &count, &elements));
+    TRY(count_windows(inv, &w, a->image, &count, &elements));
     if (x->rank != 3 || x->shape[1] % elements || x->shape[2] != count) {
         char text[BP_TYPE_TEXT];
         return bp_error(

@@ -113,8 +113,8 @@ static void memory_measure(const struct ring *ring, struct streams *s, const str
 }
 
 /* Transposing makes a view; the benchmark measures its copy. */
-static struct bp_tensor *memory_turned(const struct ring *ring, uint32_t rank, const int64_t *shape,
-                                       const int64_t *perm)
+static struct bp_tensor *memory_transposed(const struct ring *ring, uint32_t rank,
+                                           const int64_t *shape, const int64_t *perm)
 {
     struct bp_tensor *x = ring_tensor(ring, BP_F32, rank, shape), *y;
 
@@ -136,7 +136,7 @@ static void memory_transposes(const struct ring *ring, struct streams *s, const 
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         if (!ring_wants(ring, list[i].name)) continue;
-        struct bp_tensor *x = memory_turned(ring, list[i].rank, list[i].shape, list[i].perm);
+        struct bp_tensor *x = memory_transposed(ring, list[i].rank, list[i].shape, list[i].perm);
         memory_measure(ring, s, best, list[i].name, "assign", NULL, &x, 1, 8.0 * N);
     }
 }

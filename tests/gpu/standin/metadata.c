@@ -113,18 +113,18 @@ static void read_kernel(struct pack *in, char *name, struct standin_kernel *out)
 
 /* Adds the metadata of a kernel to the kernel of that name in the image. */
 static int metadata_note(struct standin_image *image, const char *name,
-                         const struct standin_kernel *said)
+                         const struct standin_kernel *declared)
 {
     for (size_t i = 0; i < image->n; i++) {
         struct standin_kernel *kernel = &image->kernel[i];
         if (strcmp(kernel->name, name) != 0) continue;
-        if (kernel->size != said->size)
+        if (kernel->size != declared->size)
             return standin_refuse(SIM_INVALID_IMAGE,
                                   "%s takes %zu bytes by its descriptor and %zu by its metadata",
-                                  name, kernel->size, said->size);
-        kernel->n = said->n;
-        kernel->lanes = said->lanes;
-        memcpy(kernel->parameter, said->parameter, sizeof kernel->parameter);
+                                  name, kernel->size, declared->size);
+        kernel->n = declared->n;
+        kernel->lanes = declared->lanes;
+        memcpy(kernel->parameter, declared->parameter, sizeof kernel->parameter);
         return SIM_SUCCESS;
     }
     return standin_refuse(SIM_INVALID_IMAGE, "%s has metadata and no descriptor", name);
@@ -135,10 +135,10 @@ static int read_kernels(struct pack *in, uint64_t n, struct standin_image *image
     int code = SIM_SUCCESS;
 
     while (in->at && n-- && !code) {
-        struct standin_kernel said = {0};
+        struct standin_kernel declared = {0};
         char name[LONGEST] = "";
-        read_kernel(in, name, &said);
-        if (in->at) code = metadata_note(image, name, &said);
+        read_kernel(in, name, &declared);
+        if (in->at) code = metadata_note(image, name, &declared);
     }
     return code;
 }

@@ -36,7 +36,7 @@
 #define STANDIN_SYMBOL(cuda, hip) __asm__(#hip) __attribute__((visibility("default")))
 #endif
 #define CALL(name, cuda, hip, parameters) int standin_##name parameters STANDIN_SYMBOL(cuda, hip);
-#define CALL_ASIDE(result, name, cuda, hip, parameters) \
+#define CALL_OPTIONAL(result, name, cuda, hip, parameters) \
     result standin_##name parameters STANDIN_SYMBOL(cuda, hip);
 #include "gpu/calls.def"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_turn.c: tests transposes of the cpu plugin with streaming stores, for elements of each
- * size: each element is right, and no byte between separated rows is written. */
+/* test_cpu_transpose.c: tests transposes of the cpu plugin with streaming stores, for elements of
+ * each size: each element is right, and no byte between separated rows is written. */
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static const struct bp_kernel *row_of(const char *op)
 }
 
 /* Fills memory with bytes that do not repeat soon. */
-static void cpu_turn_fill(unsigned char *memory, size_t size)
+static void cpu_transpose_fill(unsigned char *memory, size_t size)
 {
     uint64_t state = 1;
 
@@ -29,7 +29,7 @@ static void cpu_turn_fill(unsigned char *memory, size_t size)
 
 /* y has `columns` lines of `rows` elements, at distance `line`. off: its distance in bytes from the
  * start of a cache line. */
-struct turn {
+struct transpose {
     int dtype, size;
     int64_t rows, columns, line;
     size_t off;
@@ -37,7 +37,7 @@ struct turn {
 };
 
 /* Reads one element. A sanitizer would check each memcmp of a single element, which is slow. */
-static uint64_t cpu_turn_element(const unsigned char *at, int size)
+static uint64_t cpu_transpose_element(const unsigned char *at, int size)
 {
     uint64_t value = 0;
 
@@ -49,14 +49,14 @@ static uint64_t cpu_turn_element(const unsigned char *at, int size)
     }
 }
 
-static void cpu_turn_check(const struct turn *t, const unsigned char *x, const unsigned char *y,
-                           size_t bytes)
+static void cpu_transpose_check(const struct transpose *t, const unsigned char *x,
+                                const unsigned char *y, size_t bytes)
 {
     for (int64_t c = 0; c < t->columns; c++) {
         const unsigned char *line = y + t->off + c * t->line * t->size;
         for (int64_t r = 0; r < t->rows; r++)
-            if (cpu_turn_element(line + r * t->size, t->size) !=
-                cpu_turn_element(x + (r * t->columns + c) * t->size, t->size))
+            if (cpu_transpose_element(line + r * t->size, t->size) !=
+                cpu_transpose_element(x + (r * t->columns + c) * t->size, t->size))
                 cr_assert_fail("size %d, off %zu, width %u: element %lld, %lld", t->size, t->off,
                          t->width, (long long)c, (long long)r);
         for (int64_t i = t->rows * t->size; i < t->line * t->size; i++)
@@ -66,7 +66,7 @@ static void cpu_turn_check(const struct turn *t, const unsigned char *x, const u
     for (size_t i = bytes - PAD + t->off; i < bytes; i++) cr_assert_eq(y[i], MARK);
 }
 
-static void cpu_turn_run(const struct turn *t)
+static void cpu_transpose_run(const struct transpose *t)
 {
     size_t bytes = (size_t)(t->columns * t->line * t->size) + PAD;
     size_t all = (size_t)(t->rows * t->columns * t->size) / 64 * 64 + 64;
@@ -80,12 +80,12 @@ static void cpu_turn_run(const struct turn *t)
     cr_assert(x && y);
     out.data = y + t->off;
     out.stride = to;
-    cpu_turn_fill(x, all);
+    cpu_transpose_fill(x, all);
     memset(y, MARK, bytes);
     struct bp_launch launch = {.self = kit_self, .kernel = row_of("assign"),
                                .in = ins, .n_in = 1, .out = outs, .n_out = 1, .width = t->width};
     cr_assert_eq(launch.kernel->launch(&launch), BP_OK);
-    cpu_turn_check(t, x, y, bytes);
+    cpu_transpose_check(t, x, y, bytes);
     free(x);
     free(y);
 }
@@ -93,47 +93,47 @@ static void cpu_turn_run(const struct turn *t)
 /* Lines of the destination are complete, end early, or begin within a cache line. */
 static void of_size(int dtype, int size, int64_t rows, int64_t columns)
 {
-    struct turn t = {dtype, size, rows, columns, rows, 0, 1};
+    struct transpose t = {dtype, size, rows, columns, rows, 0, 1};
 
     kit_load();
-    cpu_turn_run(&t);
+    cpu_transpose_run(&t);
     t.width = 2;
-    cpu_turn_run(&t);
+    cpu_transpose_run(&t);
     t.rows -= 5;
-    cpu_turn_run(&t);
+    cpu_transpose_run(&t);
     t.off = (size_t)size;
-    cpu_turn_run(&t);
+    cpu_transpose_run(&t);
     kit_unload();
 }
 
-Test(cpu_turn, of_1_byte)
+Test(cpu_transpose, of_1_byte)
 {
     of_size(BP_U8, 1, 4160, 4099);
 }
 
-Test(cpu_turn, of_2_bytes)
+Test(cpu_transpose, of_2_bytes)
 {
     of_size(BP_I16, 2, 2080, 4109);
 }
 
-Test(cpu_turn, of_4_bytes)
+Test(cpu_transpose, of_4_bytes)
 {
     of_size(BP_F32, 4, 2064, 2083);
 }
 
-Test(cpu_turn, of_8_bytes)
+Test(cpu_transpose, of_8_bytes)
 {
     of_size(BP_F64, 8, 2056, 1051);
 }
 
 /* Rows that are near each other, in the destination or in the source, use other tiles. */
-Test(cpu_turn, short_lines)
+Test(cpu_transpose, short_lines)
 {
     of_size(BP_F32, 4, 80, 65539);
     of_size(BP_F64, 8, 40, 65541);
 }
 
-Test(cpu_turn, short_rows)
+Test(cpu_transpose, short_rows)
 {
     of_size(BP_F32, 4, 262160, 37);
     of_size(BP_F64, 8, 131080, 43);

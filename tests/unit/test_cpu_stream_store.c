@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_cpu_past.c: tests results of the cpu plugin that are large enough for streaming stores:
- * their bits equal those of the same row for a few elements at a time, at any start address, and no
- * byte around them is written. */
+/* test_cpu_stream_store.c: tests results of the cpu plugin that are large enough for streaming
+ * stores: their bits equal those of the same row for a few elements at a time, at any start
+ * address, and no byte around them is written. */
 #include "cpu_kit.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ struct place {
     size_t y_off;
 };
 
-static struct bp_view cpu_past_view_of(void *data, int dtype, const int64_t *n, const int64_t *step)
+static struct bp_view stream_store_view_of(void *data, int dtype, const int64_t *n,
+                                           const int64_t *step)
 {
     return (struct bp_view){.data = data, .dtype = (uint8_t)dtype, .rank = 1, .shape = n,
                             .stride = step, .count = *n,
@@ -32,16 +33,16 @@ static struct bp_view cpu_past_view_of(void *data, int dtype, const int64_t *n, 
 }
 
 /* Launches a row for the elements from number `first` on. */
-static void cpu_past_launch(const struct bp_kernel *row, const struct trial *t,
-                            const struct place *p, unsigned char *y, unsigned char *x,
-                            int64_t first, uint32_t width)
+static void stream_store_launch(const struct bp_kernel *row, const struct trial *t,
+                                const struct place *p, unsigned char *y, unsigned char *x,
+                                int64_t first, uint32_t width)
 {
     const int64_t one = 1, *x_shape = p->x_step ? &p->n : &one;
-    struct bp_view a = cpu_past_view_of(x + first * p->x_step * t->from_size, t->from, x_shape,
-                                        &one);
-    struct bp_view b = cpu_past_view_of(x + (first + 1) * t->from_size, t->from, &p->n, &one);
-    struct bp_view out = cpu_past_view_of(y + first * p->y_step * t->to_size, t->to, &p->n,
-                                          &p->y_step);
+    struct bp_view a = stream_store_view_of(x + first * p->x_step * t->from_size, t->from, x_shape,
+                                            &one);
+    struct bp_view b = stream_store_view_of(x + (first + 1) * t->from_size, t->from, &p->n, &one);
+    struct bp_view out = stream_store_view_of(y + first * p->y_step * t->to_size, t->to, &p->n,
+                                              &p->y_step);
     const struct bp_view *in[] = {&a, &b}, *outs[] = {&out};
     struct bp_launch l = {.self = kit_self, .kernel = row, .in = in, .n_in = t->n_in, .out = outs,
                           .n_out = 1, .attrs = t->attrs, .width = width};
@@ -49,8 +50,8 @@ static void cpu_past_launch(const struct bp_kernel *row, const struct trial *t,
     cr_assert_eq(row->launch(&l), BP_OK);
 }
 
-static void cpu_past_compare(const struct bp_kernel *row, const struct trial *t,
-                             const struct place *p, unsigned char *x)
+static void stream_store_compare(const struct bp_kernel *row, const struct trial *t,
+                                 const struct place *p, unsigned char *x)
 {
     size_t bytes = (size_t)(p->n * p->y_step * t->to_size), all = bytes + 2 * GUARD;
     unsigned char *memory[2];
@@ -60,11 +61,11 @@ static void cpu_past_compare(const struct bp_kernel *row, const struct trial *t,
         cr_assert(memory[large]);
         memset(memory[large], MARK, all);
         unsigned char *y = memory[large] + GUARD / 2 + p->y_off;
-        if (large) cpu_past_launch(row, t, p, y, x, 0, 2);
+        if (large) stream_store_launch(row, t, p, y, x, 0, 2);
         for (int64_t i = 0; !large && i < p->n; i += FEW) {
             struct place some = *p;
             some.n = p->n - i < FEW ? p->n - i : FEW;
-            cpu_past_launch(row, t, &some, y, x, i, 1);
+            stream_store_launch(row, t, &some, y, x, i, 1);
         }
     }
     cr_expect(!memcmp(memory[0], memory[1], all), "%s: y %zu bytes off, step %d, x step %d",
@@ -74,7 +75,7 @@ static void cpu_past_compare(const struct bp_kernel *row, const struct trial *t,
 }
 
 /* Fills memory with bytes that are finite numbers of each float dtype, and integers. */
-static void cpu_past_fill(unsigned char *x, size_t size)
+static void stream_store_fill(unsigned char *x, size_t size)
 {
     uint32_t state = 1;
 
@@ -84,7 +85,7 @@ static void cpu_past_fill(unsigned char *x, size_t size)
     }
 }
 
-static void cpu_past_try(const struct trial *t)
+static void stream_store_try(const struct trial *t)
 {
     int64_t n = LARGE / t->to_size + 37;
     size_t size = (size_t)((n + 1) * t->from_size) / 64 * 64 + 64;
@@ -94,19 +95,19 @@ static void cpu_past_try(const struct trial *t)
     int rows = 0;
 
     cr_assert(x);
-    cpu_past_fill(x, size);
+    stream_store_fill(x, size);
     for (size_t i = 0; i < kit_plugin->kernels->count; i++) {
         const struct bp_kernel *row = &kit_plugin->kernels->first[i];
         if (strcmp(row->op, t->op) || kit_plugin->kernels->usable(kit_self, row)) continue;
         if (!(row->types[0] >> t->from & 1)) continue;
-        for (int k = 0; k < 3 + (t->n_in > 1); k++) cpu_past_compare(row, t, &places[k], x);
+        for (int k = 0; k < 3 + (t->n_in > 1); k++) stream_store_compare(row, t, &places[k], x);
         rows++;
     }
     cr_expect(rows, "no row of %s", t->op);
     free(x);
 }
 
-Test(cpu_past, formulas)
+Test(stream_store, formulas)
 {
     struct bp_scale_attrs scale = {.factor = 1.5, .bias = 0.25};
     struct bp_cast_attrs to_f16 = {.to = BP_F16}, to_f32 = {.to = BP_F32};
@@ -118,6 +119,6 @@ Test(cpu_past, formulas)
     };
 
     kit_load();
-    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) cpu_past_try(&trials[i]);
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) stream_store_try(&trials[i]);
     kit_unload();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_board.c: tests a rank that writes nonsense to the shared-memory segment: the other rank must
- * end with a failure, and not read or write outside of its buffers.
+/* test_segment.c: tests a rank that writes nonsense to the shared-memory segment: the other rank
+ * must end with a failure, and not read or write outside of its buffers.
  *
  * Rank 1 writes nonsense while its calls are in progress. Rank 0, which begins each call slightly
  * later, must survive. Each test ends when rank 0 reports a failure, or has made enough calls. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_listen.c: tests the listeners of memory segments: they are called once for each segment,
- * before it is used and before it is freed. */
+/* test_segment_events.c: tests the listeners of memory segments: they are called once for each
+ * segment, before it is used and before it is freed. */
 #include "fixture.h"
 
 #include "../devices/fake.h"
@@ -24,11 +24,11 @@ struct ear {
         uint64_t bytes;
         uint32_t space;
     } known[KNOWN];
-    uint32_t n, heard, gone;
+    uint32_t n, announced, gone;
     bool deaf;                /* must not be called any more */
     struct bp_device *device; /* the callback allocates memory of it; or NULL */
     struct bp_buffer *taken[2];
-    const struct fake *paced;
+    const struct fake *fake;
     uint64_t used; /* by the plugin, at the last call */
 };
 
@@ -60,7 +60,7 @@ static void listen_reserved(void *ctx, const struct bp_memory *memory, uint64_t 
         cr_assert(at + bytes <= ear->known[i].at ||
                       ear->known[i].at + ear->known[i].bytes <= at, "told twice");
     ear->known[ear->n++] = (struct known){at, bytes, space};
-    ear->heard++;
+    ear->announced++;
     pthread_mutex_unlock(&ear->lock);
     take_some(ear);
 }
@@ -78,7 +78,7 @@ static void listen_released(void *ctx, const struct bp_memory *memory, uint64_t 
     cr_assert(ear->known[i].bytes == bytes && ear->known[i].space == space);
     ear->known[i] = ear->known[--ear->n];
     ear->gone++;
-    if (ear->paced) ear->used = ear->paced->used;
+    if (ear->fake) ear->used = ear->fake->used;
     pthread_mutex_unlock(&ear->lock);
 }
 
@@ -95,14 +95,14 @@ static void listen_unlisten(struct ear *ear, struct bp_device *device)
     ear->deaf = true;
 }
 
-static struct fixture open_paced(struct fake **out_paced)
+static struct fixture open_fake(struct fake **out_fake)
 {
     struct fixture f = {0};
     uint32_t index;
 
-    *out_paced = fake_open(HOSTILE_DIR "/bp_paced.so");
-    cr_assert_not_null(*out_paced);
-    (*out_paced)->budget = 64 * MIB;
+    *out_fake = fake_open(HOSTILE_DIR "/bp_paced.so");
+    cr_assert_not_null(*out_fake);
+    (*out_fake)->budget = 64 * MIB;
     OK(bp_core_create(NULL, &f.core));
     OK(bp_core_load_path(f.core, HOSTILE_DIR "/bp_paced.so", &index));
     OK(bp_device_create_at(f.core, index, 0, &f.device));
@@ -118,30 +118,30 @@ static struct bp_buffer *listen_take(struct fixture *f, uint32_t space, uint64_t
     return storage;
 }
 
-Test(listen_start, each_chunk_is_told_of_once)
+Test(listen_start, each_segment_is_announced_once)
 {
     static struct ear early, late;
-    struct fake *paced;
-    struct fixture f = open_paced(&paced);
+    struct fake *fake;
+    struct fixture f = open_fake(&fake);
     struct bp_buffer *a, *b, *c;
 
     listen_start(&early, f.device);
-    cr_assert_eq(early.heard, 0);
+    cr_assert_eq(early.announced, 0);
     a = listen_take(&f, BP_SPACE_DEVICE, 100);
-    cr_assert_eq(early.heard, 1);
+    cr_assert_eq(early.announced, 1);
     cr_assert_eq(early.known[0].at, (uintptr_t)a->memory.data / 4096 * 4096 + 64);
     cr_assert_eq(early.known[0].bytes, 2 * MIB);
     b = listen_take(&f, BP_SPACE_PINNED, 3 * MIB);
     cr_assert_eq(early.known[1].space, BP_SPACE_PINNED);
     listen_start(&late, f.device);
-    cr_assert_eq(late.heard, 2);
+    cr_assert_eq(late.announced, 2);
     c = listen_take(&f, BP_SPACE_DEVICE, 5 * MIB);
-    cr_assert(early.heard == 3 && late.heard == 3);
-    early.paced = paced;
+    cr_assert(early.announced == 3 && late.announced == 3);
+    early.fake = fake;
     bp_buffer_destroy(c);
     OK(bp_device_trim(f.device));
     cr_assert(early.gone == 1 && late.gone == 1);
-    cr_assert_eq(early.used - paced->used, 6 * MIB, "told before it went");
+    cr_assert_eq(early.used - fake->used, 6 * MIB, "told before it went");
     listen_unlisten(&late, f.device);
     bp_buffer_destroy(b);
     OK(bp_device_trim(f.device));
@@ -149,36 +149,36 @@ Test(listen_start, each_chunk_is_told_of_once)
     listen_unlisten(&early, f.device);
     bp_buffer_destroy(a);
     OK(bp_device_trim(f.device));
-    cr_assert_eq(paced->used, 0);
+    cr_assert_eq(fake->used, 0);
     fixture_finish(&f);
 }
 
 /* A listener that stays until the device is destroyed is called for the last segments too. */
-Test(listen_start, the_end_of_a_device_is_told)
+Test(listen_start, the_end_of_a_device_is_announced)
 {
     static struct ear ear;
-    struct fake *paced;
-    struct fixture f = open_paced(&paced);
+    struct fake *fake;
+    struct fixture f = open_fake(&fake);
 
     listen_start(&ear, f.device);
     bp_buffer_destroy(listen_take(&f, BP_SPACE_DEVICE, 100));
     bp_buffer_destroy(listen_take(&f, BP_SPACE_PINNED, 100));
     fixture_finish(&f);
-    cr_assert(ear.heard == 2 && ear.gone == 2 && ear.n == 0);
+    cr_assert(ear.announced == 2 && ear.gone == 2 && ear.n == 0);
 }
 
 /* A segment that the plugin refuses to allocate is not reported. */
-Test(listen_start, what_the_plugin_refuses_is_not_told)
+Test(listen_start, refused_segments_are_not_announced)
 {
     static struct ear ear;
     struct bp_buffer *none;
-    struct fake *paced;
-    struct fixture f = open_paced(&paced);
+    struct fake *fake;
+    struct fixture f = open_fake(&fake);
 
     listen_start(&ear, f.device);
     FAILS(BP_ERR_MEMORY, "out of memory",
           bp_buffer_create(f.device, NULL, BP_SPACE_DEVICE, 65 * MIB, &none));
-    cr_assert_eq(ear.heard, 0);
+    cr_assert_eq(ear.announced, 0);
     listen_unlisten(&ear, f.device);
     fixture_finish(&f);
 }
@@ -186,19 +186,19 @@ Test(listen_start, what_the_plugin_refuses_is_not_told)
 Test(listen_start, a_listener_may_take_memory)
 {
     static struct ear early, late;
-    struct fake *paced;
-    struct fixture f = open_paced(&paced);
+    struct fake *fake;
+    struct fixture f = open_fake(&fake);
     struct bp_buffer *a;
 
     early.device = f.device;
     listen_start(&early, f.device);
     a = listen_take(&f, BP_SPACE_DEVICE, 100);
-    cr_assert_eq(early.heard, paced->chunks);
-    cr_assert_geq(early.heard, 3);
+    cr_assert_eq(early.announced, fake->segments);
+    cr_assert_geq(early.announced, 3);
     late.device = f.device;
     listen_start(&late, f.device);
-    cr_assert_eq(late.heard, paced->chunks, "what it took itself is told of once, too");
-    cr_assert_eq(early.heard, paced->chunks);
+    cr_assert_eq(late.announced, fake->segments, "what it took itself is told of once, too");
+    cr_assert_eq(early.announced, fake->segments);
     for (int i = 0; i < 2; i++) {
         bp_buffer_destroy(early.taken[i]);
         bp_buffer_destroy(late.taken[i]);
@@ -235,11 +235,11 @@ Test(listen_start, on_many_threads)
 {
     enum { THREADS = 3, ROUNDS = 300 };
     static struct ear always, ear[ROUNDS];
-    struct fake *paced;
-    struct fixture f = open_paced(&paced);
+    struct fake *fake;
+    struct fixture f = open_fake(&fake);
     pthread_t thread[THREADS];
 
-    paced->budget = UINT64_C(1) << 36;
+    fake->budget = UINT64_C(1) << 36;
     listen_start(&always, f.device);
     for (int i = 0; i < THREADS; i++) pthread_create(&thread[i], NULL, listen_churn, &f);
     for (int i = 0; i < ROUNDS; i++) {
@@ -251,7 +251,7 @@ Test(listen_start, on_many_threads)
     for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
     OK(bp_device_trim(f.device));
     cr_assert_eq(always.n, 0);
-    cr_assert_eq(always.heard, paced->chunks);
+    cr_assert_eq(always.announced, fake->segments);
     listen_unlisten(&always, f.device);
     fixture_finish(&f);
 }

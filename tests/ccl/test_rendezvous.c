@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_meet.c: tests that ranks find each other although another rank is stopped or has a wrong
- * number, or another user takes the name under which rank 0 announces its store. */
+/* test_rendezvous.c: tests that ranks find each other although another rank is stopped or has a
+ * wrong number, or another user takes the name under which rank 0 announces its store. */
 #include "failing.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-enum { NOBODY = 65534 };
+enum { NO_RANK = 65534 };
 static pid_t own_pid; /* of the program, in its children too */
 
 /* Sets the environment of a rank that Open MPI has started, without a store. Returns the name under
@@ -46,12 +46,12 @@ static pid_t fork_with_alarm(void)
     return 0;
 }
 
-static void expect_end(pid_t pid, const char *who)
+static void expect_end(pid_t pid, const char *name)
 {
     int status;
 
-    CHECK(waitpid(pid, &status, 0) == pid, "%s", who);
-    CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "%s ended with status %#x", who,
+    CHECK(waitpid(pid, &status, 0) == pid, "%s", name);
+    CHECK(WIFEXITED(status) && !WEXITSTATUS(status), "%s ended with status %#x", name,
           (unsigned)status);
 }
 
@@ -127,7 +127,7 @@ static pid_t bind_as_other_user(const char *name, bool full)
     pid = fork_with_alarm();
     if (!pid) {
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-        CHECK(!setgid(NOBODY) && !setuid(NOBODY), "another user");
+        CHECK(!setgid(NO_RANK) && !setuid(NO_RANK), "another user");
         CHECK(!bind(fd, (struct sockaddr *)&at, size), "%s: %s", name, strerror(errno));
         CHECK(!listen(fd, full ? 0 : 100), "listen");
         if (full) {
@@ -167,7 +167,7 @@ static bool cannot_be_another_user(void)
     if (geteuid() != 0) return true;
     pid = fork();
     CHECK(pid >= 0, "no process");
-    if (!pid) _exit(setgid(NOBODY) || setuid(NOBODY));
+    if (!pid) _exit(setgid(NO_RANK) || setuid(NO_RANK));
     CHECK(waitpid(pid, &status, 0) == pid, "no child");
     return status != 0;
 }
@@ -242,7 +242,7 @@ static void use_rank_twice(uint32_t rank, uint32_t size, void *ctx)
     end_rank();
 }
 
-static void all_hear_of_two_ranks_of_one_number(void)
+static void all_report_two_ranks_of_one_number(void)
 {
     run(4, use_rank_twice, UINT32_MAX);
 }
@@ -261,7 +261,7 @@ static void use_wrong_number(uint32_t rank, uint32_t size, void *ctx)
     end_rank();
 }
 
-static void all_hear_of_a_number_that_cannot_be(void)
+static void all_report_an_impossible_number(void)
 {
     run(3, use_wrong_number, UINT32_MAX);
 }
@@ -288,7 +288,7 @@ static void outside_job(uint32_t rank, uint32_t size, void *ctx)
     end_rank();
 }
 
-static void all_hear_of_a_number_in_the_environment(void)
+static void all_report_a_bad_environment(void)
 {
     struct bp_store *store;
     char address[BP_STORE_ADDRESS_MAX];
@@ -326,7 +326,7 @@ static void late_one(uint32_t rank, uint32_t size, void *ctx)
     close_all(comm);
 }
 
-static void late_ones_harm_nobody(void)
+static void late_processes_harm_no_rank(void)
 {
     run(2, late_one, UINT32_MAX);
 }
@@ -336,10 +336,10 @@ int main(int argc, char **argv)
     static const struct kit_case cases[] = {
         {"a_stopped_rank_0_is_named", a_stopped_rank_0_is_named},
         {"two_ranks_0_of_a_job", two_ranks_0_of_a_job},
-        {"all_hear_of_two_ranks_of_one_number", all_hear_of_two_ranks_of_one_number},
-        {"all_hear_of_a_number_that_cannot_be", all_hear_of_a_number_that_cannot_be},
-        {"all_hear_of_a_number_in_the_environment", all_hear_of_a_number_in_the_environment},
-        {"late_ones_harm_nobody", late_ones_harm_nobody},
+        {"all_hear_of_two_ranks_of_one_number", all_report_two_ranks_of_one_number},
+        {"all_hear_of_a_number_that_cannot_be", all_report_an_impossible_number},
+        {"all_hear_of_a_number_in_the_environment", all_report_a_bad_environment},
+        {"late_ones_harm_nobody", late_processes_harm_no_rank},
         {"strangers_cannot_take_the_name", strangers_cannot_take_the_name, cannot_be_another_user},
         {"strangers_are_named", strangers_are_named, cannot_be_another_user},
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_far.c: tests cases that exist only between hosts. A root that does not wait has no unsent
+/* test_remote.c: tests cases that exist only between hosts. A root that does not wait has no unsent
  * data when its call has ended, and gives up at the deadline. A rank that dies between the header
  * and the data of a call is named. Each rank is a process. */
 #include "failing.h"
@@ -155,7 +155,7 @@ static void die_between(uint32_t rank, uint32_t size, void *ctx)
     bp_core_destroy(core);
 }
 
-static void who_dies_behind_its_head_is_named(void)
+static void death_after_the_header_is_named(void)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct ids ids = {.seed = i};
@@ -170,7 +170,7 @@ int main(int argc, char **argv)
     static const struct kit_case cases[] = {
         {"a_root_owes_nothing", a_root_owes_nothing},
         {"a_root_gives_up", a_root_gives_up},
-        {"who_dies_behind_its_head_is_named", who_dies_behind_its_head_is_named},
+        {"who_dies_behind_its_head_is_named", death_after_the_header_is_named},
     };
 
     CHECK(readlink("/proc/self/exe", own, sizeof own - 1) > 0, "/proc/self/exe");

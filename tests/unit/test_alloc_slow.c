@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_exhaust.c: tests, with internal functions, which work an allocation waits for when memory
+/* test_alloc_slow.c: tests, with internal functions, which work an allocation waits for when memory
  * runs out, and which not. */
 #include "stream_kit.h"
 
@@ -17,8 +17,8 @@ static struct bp_memory_stats stats_of(struct bp_device *device)
     return s;
 }
 
-static struct bp_buffer *exhaust_take(struct bp_device *device, struct bp_stream *stream,
-                                      uint64_t size)
+static struct bp_buffer *alloc_slow_take(struct bp_device *device, struct bp_stream *stream,
+                                         uint64_t size)
 {
     struct bp_buffer *storage = NULL;
 
@@ -53,14 +53,14 @@ static void take_behind_a_wait(struct spot *s)
     pthread_t opener;
 
     pthread_create(&opener, NULL, open_when_waiting, s);
-    storage = exhaust_take(s->device, NULL, 2000000);
+    storage = alloc_slow_take(s->device, NULL, 2000000);
     pthread_join(opener, NULL);
     cr_assert_eq(stats_of(s->device).after_wait, 1);
     cr_assert_eq(bp_device_blocked(s->device, BP_BLOCK_MEMORY), 1);
     bp_buffer_destroy(storage);
 }
 
-Test(exhaust, a_failure_of_another_stream_refuses_no_memory)
+Test(alloc_slow, a_failure_of_another_stream_refuses_no_memory)
 {
     struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
     struct bp_stream *sick = stream_at(s.device, GATED);
@@ -77,7 +77,7 @@ Test(exhaust, a_failure_of_another_stream_refuses_no_memory)
 }
 
 /* The failure stays with its stream, and does not become one of the device. */
-Test(exhaust, a_failure_that_comes_to_light_in_the_wait_is_its_streams)
+Test(alloc_slow, a_failure_that_comes_to_light_in_the_wait_is_its_streams)
 {
     struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
     struct bp_stream *sick = stream_at(s.device, GATED);
@@ -96,7 +96,7 @@ Test(exhaust, a_failure_that_comes_to_light_in_the_wait_is_its_streams)
     spot_finish(&s);
 }
 
-Test(exhaust, a_device_that_is_lost_in_the_wait_is_lost)
+Test(alloc_slow, a_device_that_is_lost_in_the_wait_is_lost)
 {
     struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
     struct bp_buffer *storage = NULL;
@@ -112,7 +112,7 @@ Test(exhaust, a_device_that_is_lost_in_the_wait_is_lost)
 
 /* Two streams of a device whose work ends on command, with memory for two segments. */
 struct pair {
-    struct fake *paced;
+    struct fake *fake;
     struct bp_core *core;
     struct bp_device *device;
     struct bp_stream *stream, *other;
@@ -124,9 +124,9 @@ static struct pair pair_at(uint64_t budget)
     const char *path = HOSTILE_DIR "/bp_paced.so";
     uint32_t index;
 
-    p.paced = fake_open(path);
-    cr_assert_not_null(p.paced);
-    p.paced->budget = budget;
+    p.fake = fake_open(path);
+    cr_assert_not_null(p.fake);
+    p.fake->budget = budget;
     OK(bp_core_load_path(p.core, path, &index));
     OK(bp_device_create_at(p.core, index, 0, &p.device));
     OK(bp_stream_create(p.device, &p.stream));
@@ -136,7 +136,7 @@ static struct pair pair_at(uint64_t budget)
 
 static void pair_finish(struct pair *p)
 {
-    cr_assert_eq(p->paced->broken, 0);
+    cr_assert_eq(p->fake->broken, 0);
     bp_stream_destroy(p->stream);
     bp_stream_destroy(p->other);
     bp_device_destroy(p->device);
@@ -146,8 +146,8 @@ static void pair_finish(struct pair *p)
 /* Submits work that ends on command only: a copy between two blocks that belong to no stream. */
 static void work_on(struct pair *p, struct bp_stream *stream)
 {
-    struct bp_buffer *a = exhaust_take(p->device, NULL, 64),
-                      *b = exhaust_take(p->device, NULL, 64);
+    struct bp_buffer *a = alloc_slow_take(p->device, NULL, 64),
+                      *b = alloc_slow_take(p->device, NULL, 64);
     struct bp_copy copy = {a->memory.handle, a->memory.data, b->memory.handle, b->memory.data, 64};
 
     OK(bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a, b));
@@ -157,11 +157,12 @@ static void work_on(struct pair *p, struct bp_stream *stream)
 
 /* Work that another thread has begun to submit to a stream holds its own tensors until the call
  * returns. A block that is freed meanwhile does not wait for this work. */
-Test(exhaust, work_that_is_being_given_holds_no_memory_back)
+Test(alloc_slow, work_that_is_being_given_holds_no_memory_back)
 {
     struct pair p = pair_at(64 * MIB);
-    struct bp_buffer *a = exhaust_take(p.device, p.stream, 2 * MIB), *b;
-    struct bp_buffer *rest = exhaust_take(p.device, NULL, 64); /* keeps the host's segment in use */
+    struct bp_buffer *a = alloc_slow_take(p.device, p.stream, 2 * MIB), *b;
+    struct bp_buffer *rest = alloc_slow_take(p.device, NULL,
+                                             64); /* keeps the host's segment in use */
     void *first = a->memory.data;
     uint64_t number;
 
@@ -169,8 +170,8 @@ Test(exhaust, work_that_is_being_given_holds_no_memory_back)
     number = bp_work_begin(p.stream->timeline, "another thread's");
     bp_buffer_destroy(a);
     cr_assert_eq(a->block.stamp, number - 1);
-    p.paced->run(p.stream->timeline->stream, 100);
-    b = exhaust_take(p.device, p.other, 2 * MIB);
+    p.fake->run(p.stream->timeline->stream, 100);
+    b = alloc_slow_take(p.device, p.other, 2 * MIB);
     cr_assert_eq(b->memory.data, first, "all that was given has ended: it is everybody's");
     bp_work_end(p.stream->timeline, number);
     bp_buffer_destroy(b);
@@ -180,15 +181,15 @@ Test(exhaust, work_that_is_being_given_holds_no_memory_back)
 }
 
 /* Work that was cancelled counts as no user of a block, because it would never end. */
-Test(exhaust, work_that_was_not_taken_holds_no_memory_back)
+Test(alloc_slow, work_that_was_not_taken_holds_no_memory_back)
 {
     struct pair p = pair_at(4 * MIB);
-    struct bp_buffer *a = exhaust_take(p.device, p.stream, 2 * MIB - 512), *b;
+    struct bp_buffer *a = alloc_slow_take(p.device, p.stream, 2 * MIB - 512), *b;
     uint64_t number;
 
     work_on(&p, p.stream);
     bp_buffer_destroy(a);
-    b = exhaust_take(p.device, p.other, 2 * MIB - 512);
+    b = alloc_slow_take(p.device, p.other, 2 * MIB - 512);
     cr_assert_eq(stats_of(p.device).stolen, 1);
     number = bp_work_begin(p.other->timeline, "one that the queue refuses");
     bp_buffer_destroy(b);
