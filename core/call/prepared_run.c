@@ -168,7 +168,8 @@ static void extents_release(struct bp_stream *stream, struct extents *e, enum bp
         bp_deferred_release(stream->device, &e->pending);
 }
 
-/* The extents are known when the call's work has ended. */
+/* Runs a prepared call whose output shapes depend on data. The extents of the outputs are known
+ * only when the work has ended, so the call waits for it. */
 static enum bp_status prepared_run_dynamic(struct bp_prepared *p, struct bp_stream *stream,
                                            struct bp_tensor *const *in,
                                            struct bp_tensor *const *out, struct bp_run *run)

@@ -24,7 +24,8 @@ enum bp_status bp_timeline_drain(struct bp_timeline *timeline, const struct bp_d
 }
 
 /* A device without events cannot be queried, and a wait with a timeout near 0 would never find that
- * work has ended: the wait lasts one second at least. */
+ * work has ended: a shorter timeout of the caller counts as one second. A timeout from a setting
+ * stays as it is. */
 static enum bp_status wait_without_events(struct bp_timeline *timeline,
                                           const struct bp_deadline *until)
 {

@@ -39,7 +39,8 @@ struct bp_plugin_entry {
     pthread_mutex_t lock;
     _Atomic bool finished; /* loading has ended: see host.c */
 
-    /* Set when the state becomes ready, and constant afterwards; zero in all other states. */
+    /* Filled in during loading, and constant once the state is ready. In all other states nothing
+     * may be read from them. */
     struct bp_plugin plugin;   /* copies: members that an older plugin lacks are NULL */
     struct bp_runtime runtime;
     struct bp_captures captures;

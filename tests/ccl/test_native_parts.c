@@ -102,8 +102,8 @@ static void empty_messages(void)
     in_both_orders(2, send_nothing);
 }
 
-/* One transfer of a group differs, as far back as records are kept: 256 transfers, or 32 between
- * hosts. */
+/* One transfer near the begin of a long group differs. It must be found as long as its record is
+ * kept: of the last 256 transfers, or of the last 32 between hosts. */
 static void send_many(uint32_t rank, uint32_t size, void *id)
 {
     struct rank r = join_native(rank, size, id);

@@ -77,8 +77,8 @@ static void search_begin(struct world *w, const char *path)
     expect(status == BP_OK, "world_make answers %d: %s", status, error_text);
 }
 
-/* The driver is in a folder of the target, and the loader finds none. arg: the part of its path
- * before lib. */
+/* The dynamic loader finds no driver, but one lies in a folder where the vendor installs drivers:
+ * the plugin must use it. arg: that folder, below the test's root. */
 static void driver_in_a_folder(const void *arg)
 {
     char path[PATH];

@@ -22,7 +22,7 @@ struct bp_allocator {
     void (*release)(void *ctx, void *memory, size_t size);
 };
 
-/* Options of a core. All fields may be zero. */
+/* Options of a core. All fields but size may be zero. */
 struct bp_core_options { /* parameters */
     size_t size;
 

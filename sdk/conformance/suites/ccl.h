@@ -83,7 +83,8 @@ struct ccl_data {
     bool rounds_each;
     int64_t room;          /* elements of each rank */
     unsigned char *src[8]; /* the data of each rank */
-    /* For reductions: each expected number and its allowed error. */
+    /* For reductions of floats: each expected number and its allowed error. The expected results of
+     * integers are computed when they are compared. */
     long double *want, *allowed;
 };
 enum { CCL_SHIFT = 7 }; /* distance in elements between the data of two repetitions of a call */

@@ -59,7 +59,7 @@ void ccl_program_reuse(struct ccl_rank *r)
     }
 }
 
-/* Makes all calls as rank `rank` of a communicator of `size` ranks. */
+/* Makes one call of each kind of collective as rank `rank` of a communicator of `size` ranks. */
 static bool call_as(struct ccl_rank *r, struct bp_comm *comm, uint32_t rank, uint32_t size)
 {
     struct ccl_rank as = *r;

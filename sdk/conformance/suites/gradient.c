@@ -232,7 +232,8 @@ struct base {
     double noise; /* the largest effect of rounding errors of the function on a difference */
 };
 
-/* Compares the gradient of one element of a variable. */
+/* Compares the gradient `got` of element e of a variable with central differences of two steps,
+ * extrapolated by Richardson's method. */
 static bool compare_one(struct gradient_run *g, const struct base *base, struct numbers *x,
                         int64_t e, double got)
 {

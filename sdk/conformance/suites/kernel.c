@@ -45,7 +45,8 @@ static bool host_tensor(struct run *r, const struct bp_dims *d, struct bp_tensor
                     "bp_tensor_write of an attribute");
 }
 
-/* Moves the list or the one number of an attribute from the attribute struct into a tensor. */
+/* Puts the list or the one number of an attribute into a tensor, and clears it in the attribute
+ * struct: the case gives this attribute as a host-evaluated input. */
 static bool set_up_host(struct run *r, const struct bp_port *port, int index)
 {
     struct bp_dims d;

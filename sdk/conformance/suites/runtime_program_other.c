@@ -235,8 +235,8 @@ static void program_other_fault(struct check *c, const int64_t *arg)
     program_finish(&p);
 }
 
-/* With memory for one set of intermediate tensors only, the program is not recorded, and its runs
- * are correct. */
+/* BP_MEM_LIMIT leaves memory for one set of the graph's intermediate tensors. A recording would
+ * need a set of its own, so the program is not recorded, and its runs are still correct. */
 static void program_other_memory(struct check *c, const int64_t *arg)
 {
     enum {

@@ -26,7 +26,7 @@ static enum bp_status einsum_malformed(const char *why)
     return onnx_error(BP_ERR_INVALID, "equation: %s", why);
 }
 
-/* Finds letters that do not occur in text. */
+/* Finds letters that do not occur in text, for the axes that an ellipsis stands for. */
 static void find_free(struct equation *e, const char *text)
 {
     int n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cases.c: builds cases of reductions except sum, and of argmax and argmin. All attributes begin
- * with axes and keep. */
+/* cases.c: builds cases of reductions except sum, and of argmax and argmin. The attributes of
+ * reductions begin with axes and keep; those of argmax and argmin begin with one axis. */
 #include "../common/cases.h"
 #include <backplane/kernel.h>
 #include <math.h>
