@@ -5,7 +5,9 @@ import os
 import sys
 import tempfile
 
+import files
 import names
+import prose
 import style
 
 LICENCE = "/* SPDX-License-Identifier: Apache-2.0 */\n"
@@ -37,7 +39,13 @@ BREACHES = {
                          "    uint32_t f : 3;\n    int (*ok)(int a, bool b);\n};\n", 4,
                          "struct bp_a { /* hot */\n    uint32_t a, b;\n    void *p, *q;\n    char n[64];\n"
                          "    enum bp_status (*f)(void *self,\n        bool b);\n    struct bp_dims d;\n};\n"),
-    style.map_is_whole: ("core/a.c", "int x;\n", 1, ("core/told.c", "")),
+    files.files_say_their_purpose: ("core/a.c", LICENCE + "/* A file. */\n", 1, LICENCE + "/* a.c: adds numbers. It is short. */\n"),
+    files.page_is_fresh: ("docs/files.md", "# Files\n", 1, ("docs/files.md", files.HEAD + "\n## `core/1`\n\n| file | purpose |\n|---|---|\n"
+                          "| [a.c](../core/1/a.c) | Adds numbers |\n")),
+    prose.plain_comments: ("core/a.c", "/* What is left. Nobody is told what it is. */\n// Who waits\n", 6,
+                           "/* The rest. A caller, whose name is \"nobody\", learns a lot. */\n" + "/* one word more */\n" * 400
+                           + "char *s = \"/* what */\";\n"),
+    prose.names_are_public_words: ("core/a.c", "int is_told, x; /* told */\n", 1, "int is_reported; char *s = \"told\"; /* told */\n"),
     style.links: ("docs/a.md", "[x](none.md) [y](#none)\n", 2, "# A b\n[y](#a-b) [z](../dev)\n"),
 }
 # More of one rule: files of sdk/ops by their roles.
@@ -50,17 +58,18 @@ MORE = [
     (style.layering, ("plugins/x/a.c", "#include <ops/a/shape.h>\n", 1, "#include <ops/a/kernel.h>\n")),
     (style.layering, ("sdk/ops/a/cases.c", "#include <conformance/judge.h>\n", 1, "#include <backplane/api.h>\n")),
     (names.names_in_few_files, ("core/a.c", "static int a_b(void)\n{\n}\n", 1, "static int a_c(void)\n{\n}\n")),
+    (names.names_differ_from_public, ("core/a.c", "static int run_call(void)\n{\n}\nenum bp_status\nbp_run_call(void);\n", 2,
+                                      "static int call_run(void)\n{\n}\n")),
     (style.families_apart, ("plugins/x/a.c", "#include <ops/a/launch_b.h>\n", 1, "#include <ops/a/kernel.h>\n")),
 ]
 
 
 def breaches(rule, path, text):
-    """What rule finds in a tree that has this file and those that includes mean."""
-    files = {"core/base/base.h": "", "core/include/backplane/api.h": "", HEADER: "", "plugins/y/b.h": "", "dev": "",
+    """The breaches that rule finds in a tree with this file and the included ones."""
+    files = {"core/base/base.h": "", "core/include/backplane/api.h": "int bp_call_run(void);\n", HEADER: "", "plugins/y/b.h": "", "dev": "",
              "sdk/conformance/judge.h": "#include <backplane/api.h>\n", "sdk/ops/common/reference_number.h": "",
              "sdk/ops/a/kernel.h": "", "sdk/ops/a/launch_b.h": "", "sdk/ops/a/shape.h": "", "core/call/shape.h": "",
-             "core/1/told.c": SAME, "core/2/told.c": SAME, "core/3/told.c": SAME,
-             "docs/architecture.md": "`told.c` is told.\n"}
+             "core/1/a.c": "/* a.c: adds numbers. */\n" + SAME, "core/2/told.c": SAME, "core/3/told.c": SAME}
     with tempfile.TemporaryDirectory() as root:
         for name, content in {**files, path: text}.items():
             os.makedirs(os.path.join(root, os.path.dirname(name)), exist_ok=True)

@@ -13,15 +13,17 @@ import re
 import subprocess
 import sys
 
+import files
 import names
+import prose
 
 FILE_LINES = 800
 FUNCTION_LINES = 100
 COLUMNS = 100
 NAME_LENGTH = 33  # names are shorter than this
 
-# Who may include what. A file belongs to the longest of these prefixes; it may always include its own
-# area. Headers of the system and of libraries are nobody's business here. tests/ may include anything.
+# Which area may include which others. A file belongs to the longest of these prefixes; it may always include its own
+# area. Headers of the system and of libraries are not checked here. tests/ may include anything.
 LAYERS = {
     "sdk/include": [],
     "sdk/opgen": ["sdk/include", "ops: schema"],
@@ -41,6 +43,7 @@ LAYERS = {
     "sdk/onnx": ["core/include", "sdk/include"],
     "sdk/tools": ["core/include", "sdk/include", "sdk/child", "sdk/conformance", "sdk/onnx", "ops: schema"],
     "examples": ["sdk/onnx", "core/include", "sdk/include", "sdk/conformance", "ops: reference"],
+    "examples/own_operator": ["core/include", "sdk/include", "sdk/template"],  # one file for a copy of the template, one for an app
 }
 # A file of sdk/ops belongs to its role, which its name begins with, whatever its family.
 ROLES = {"ops": "schema", "words": "schema", "schema": "schema", "families": "kernel", "kernel": "kernel",
@@ -109,7 +112,7 @@ def line_of(text, at):
     return text.count("\n", 0, at) + 1
 
 
-# --- the rules: each yields breaches as text, and counts what it looked at in seen[0] ---------------
+# --- the rules: each yields breaches as text, and counts the places it looked at in seen[0] ---------------
 
 def file_lengths(tree, seen):
     for path in tree.sources():
@@ -215,7 +218,7 @@ def layering(tree, seen):
 
 def apart(path, target):
     """Whether a family, or a plugin, may include a file of sdk/ops: its own, those of common/, which know no family,
-    and a plugin what kernels are."""
+    and a plugin those of kernels."""
     family = target.split("/")[2] if target.count("/") == 3 else None  # None: a list of all
     if path.startswith("sdk/ops/"):
         own = path.split("/")[2] if path.count("/") == 3 else None
@@ -224,7 +227,7 @@ def apart(path, target):
 
 
 def families_apart(tree, seen):
-    """Families know common/ and themselves. What still does not follow is in apart.txt, which may only shrink."""
+    """Families know common/ and themselves. Includes that still do not follow are in apart.txt, which may only shrink."""
     listed = [line for line in tree.text.get("tests/style/apart.txt", "").splitlines() if line and line[0] != "#"]
     found = []
     for path in tree.sources(C_SOURCE):
@@ -243,7 +246,7 @@ def families_apart(tree, seen):
 
 
 def references_alone(tree, seen):
-    """What the references compute with is reached by no include, direct or not, of what they judge."""
+    """References include, directly or not, no code that they judge."""
     for path in tree.sources(C_SOURCE):
         if (area(path) or [None])[0] != "ops: reference":
             continue
@@ -437,24 +440,6 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}
 
 
-def map_is_whole(tree, seen):
-    """docs/architecture.md names each file of the layers that it leads through."""
-    page = tree.text.get("docs/architecture.md", "")
-    for path in tree.sources(re.compile(r"\.(c|h|def)$")):
-        name = os.path.basename(path)
-        folder = os.path.dirname(path)
-        if folder.startswith("tests") or folder == "sdk/template":
-            continue
-        seen[0] += 1
-        if f"`{name}`" in page or f"{folder}/{name}`" in page or f"`{os.path.basename(folder)}/{name}`" in page:
-            continue
-        if os.path.basename(folder) in ("cases", "ops", "report", "suites"):  # told as a folder
-            continue
-        if folder.startswith("sdk/ops/") and f"`{os.path.basename(folder)}/`" in page:  # as a family
-            continue
-        yield f"{path}: docs/architecture.md does not say what it is"
-
-
 def main():
     root, build = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     tree = Tree(root)
@@ -474,9 +459,13 @@ def main():
         ("bp_op_ is for operator calls", op_prefix, ()),
         ("static functions name their object", names.statics_name_an_object, ()),
         (f"a function's name is in at most {names.FILES_OF_A_NAME} files", names.names_in_few_files, ()),
+        ("no private name has a public one's words in another order", names.names_differ_from_public, ()),
         ("members of ABI structs have a fixed width", member_types, ()),
         ("relative links resolve", links, ()),
-        ("docs/architecture.md leads through all files", map_is_whole, ()),
+        ("files begin with their purpose", files.files_say_their_purpose, ()),
+        ("docs/files.md is what the files say", files.page_is_fresh, ()),
+        ("comments are plain English in the field's words", prose.plain_comments, ()),
+        ("names are words of the field", prose.names_are_public_words, ()),
     ]
     if len(sys.argv) > 3:
         rules += [("libbackplane exports what its headers declare", library_symbols, (build, sys.argv[3])),
