@@ -18,7 +18,7 @@ struct bp_collective {
     uint64_t count;                        /* elements in one rank's part */
     const char *src;
     char *dst;
-    struct bp_buffer *src_storage, *dst_storage; /* buffers that own src and dst; NULL: unknown */
+    struct bp_buffer *src_buffer, *dst_buffer; /* buffers that own src and dst; NULL: unknown */
     const int64_t *src_counts, *dst_counts;      /* of all_to_all_ragged: one count per rank */
     struct bp_staging *staging;                  /* NULL: the data is at src and dst */
     uint64_t timeout_ns;

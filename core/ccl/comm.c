@@ -60,7 +60,7 @@ static enum bp_status open_segment(struct bp_comm *comm, const struct bp_host_to
     struct bp_process_file file;
     enum bp_status status;
 
-    status = bp_rendezvous_wait(comm->store, comm->name, "board", topology->leader,
+    status = bp_rendezvous_wait(comm->store, comm->name, "segment", topology->leader,
                                 topology->pid[topology->leader], deadline, &file, sizeof file);
     if (status == BP_ERR_TIMEOUT)
         return bp_error(status, "bp_comm_create: rank %u came, but does not go on",
@@ -86,7 +86,7 @@ static enum bp_status find_segment(struct bp_comm *comm, const struct bp_host_to
     for (uint32_t i = 0; i < comm->size; i++)
         if (topology->host_of[i] == topology->host_of[comm->rank]) pids[n++] = topology->pid[i];
     TRY(bp_shm_segment_create(n, pids, out_fd, &file));
-    bp_store_rank_key(key, comm->name, "board", topology->leader);
+    bp_store_rank_key(key, comm->name, "segment", topology->leader);
     status = bp_store_set(comm->store, key, &file, sizeof file);
     if (status) close(*out_fd);
     return status;

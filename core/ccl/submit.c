@@ -20,11 +20,11 @@ static void step_set_buffers(struct bp_comm_step *step)
 
     if (step->src && step->src->view.count) {
         c->src = step->src->view.data;
-        c->src_storage = step->src->buffer;
+        c->src_buffer = step->src->buffer;
     }
     if (step->dst && step->dst->view.count) {
         c->dst = step->dst->view.data;
-        c->dst_storage = step->dst->buffer;
+        c->dst_buffer = step->dst->buffer;
     }
 }
 

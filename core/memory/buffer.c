@@ -23,7 +23,7 @@ static enum bp_status buffer_create_slow(struct bp_device *device, struct bp_tim
     bp_pool_lock(pool);
     *out_buffer = bp_pool_alloc(pool, 0);
     bp_pool_unlock(pool);
-    return *out_buffer ? BP_OK : bp_error(BP_ERR_MEMORY, "no host memory for a storage");
+    return *out_buffer ? BP_OK : bp_error(BP_ERR_MEMORY, "no host memory for a buffer");
 }
 
 void *bp_buffer_host_address(const struct bp_buffer *buffer)

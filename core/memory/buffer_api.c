@@ -13,7 +13,7 @@ enum bp_status bp_buffer_create(struct bp_device *device, struct bp_stream *stre
 {
     if (!bp_device_is(device)) return bp_not_a("device");
     if (stream && !bp_stream_is(stream)) return bp_not_a("stream");
-    if (!out_buffer) return bp_error(BP_ERR_INVALID, "bp_buffer_create: out_storage is NULL");
+    if (!out_buffer) return bp_error(BP_ERR_INVALID, "bp_buffer_create: out_buffer is NULL");
     if (stream && stream->device != device)
         return bp_error(BP_ERR_INVALID,
                         "bp_buffer_create: memory of %s for a stream of %s%s: give a stream of the "
@@ -33,7 +33,7 @@ enum bp_status bp_buffer_get_info(struct bp_buffer *buffer, struct bp_buffer_inf
 {
     struct bp_buffer_info info = {.size = sizeof info};
 
-    if (!buffer_is(buffer)) return bp_not_a("storage");
+    if (!buffer_is(buffer)) return bp_not_a("buffer");
     info.device = buffer->device;
     info.handle = buffer->memory.handle;
     info.data = buffer->memory.data;
@@ -52,13 +52,13 @@ enum bp_status bp_buffer_export(struct bp_buffer *buffer, int32_t *out_fd, uint6
     uint64_t offset;
     int32_t fd;
 
-    if (!buffer_is(buffer)) return bp_not_a("storage");
+    if (!buffer_is(buffer)) return bp_not_a("buffer");
     if (!out_fd || !out_offset)
         return bp_error(BP_ERR_INVALID, "bp_buffer_export: out_fd or out_offset is NULL");
     device = buffer->device;
     entry = device->entry;
     if (!buffer->pool || !buffer->block.n)
-        return bp_error(BP_ERR_INVALID, "bp_buffer_export: the storage has no memory of %s's own",
+        return bp_error(BP_ERR_INVALID, "bp_buffer_export: the buffer has no memory of %s's own",
                         device->name);
     if (!entry->runtime.memory_export)
         return bp_error(BP_ERR_UNSUPPORTED, "%s: other processes cannot map its memory",

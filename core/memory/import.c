@@ -27,7 +27,7 @@ enum bp_status bp_buffer_import(struct bp_device *device, const struct bp_memory
     struct imported *imported = calloc(1, sizeof *imported);
     struct bp_buffer *buffer;
 
-    if (!imported) return bp_error(BP_ERR_MEMORY, "no host memory for a storage");
+    if (!imported) return bp_error(BP_ERR_MEMORY, "no host memory for a buffer");
     buffer = &imported->buffer;
     atomic_init(&buffer->refs, 1);
     buffer->deferred.release = import_release;

@@ -47,7 +47,7 @@ struct bp_buffer {
     uint64_t room[BP_STORAGE_ROOM / 8]; /* for the tensor that is created with it, on whole cache
                                            lines */
 };
-_Static_assert(sizeof(struct bp_buffer) % 64 == 0, "storages fill lines");
+_Static_assert(sizeof(struct bp_buffer) % 64 == 0, "buffers fill cache lines");
 
 /* Allocates size bytes in a space for work of the owner (the device's host timeline if the caller
  * names no stream); 0 bytes: a buffer without memory. Memory that both the host and the device can

@@ -137,7 +137,8 @@ static inline uint64_t bp_pool_granules(const struct bp_pool *pool, uint64_t siz
 
 /* Creates a segment in the host's pool and lends all of it to the caller as one block. Its size is
  * the usual one for a pool with `reserved` bytes, or just enough for n granules (exact).
- * BP_ERR_MEMORY: the limit or the plugin allows no more; the message has the reason. */
+ * BP_ERR_MEMORY: the limit or the plugin allows no more, or there is no host memory; the message
+ * has the reason. */
 enum bp_status bp_segment_create(struct bp_pool *common, uint64_t reserved, uint64_t n, bool exact,
                                  struct bp_heap_block **out_block);
 /* Lends a block of n granules or more from the free blocks of the host's pool; NULL: there is

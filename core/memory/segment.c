@@ -220,7 +220,7 @@ enum bp_status bp_segment_create(struct bp_pool *common, uint64_t reserved, uint
     pthread_mutex_lock(&device->memory->lock);
     status = !exact && segment_exceeds_device(device, span->raw_size) ? BP_ERR_MEMORY : BP_OK;
     pthread_mutex_unlock(&device->memory->lock);
-    if (status) bp_error_write("%s has no chunk of the usual size", device->name);
+    if (status) bp_error_write("%s has no segment of the usual size", device->name);
     else status = segment_allocate(common, span);
     if (status) {
         free(span);

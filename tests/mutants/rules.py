@@ -200,7 +200,7 @@ RULES = [
      "if (block) common->counts.reserved -= block->n << common->shift;",
      "",
      "template", "memory/stats/lent"),
-    (BOTH, "free chunks are kept", EXHAUST,
+    (BOTH, "free segments are kept", EXHAUST,
      "bp_pools_visit(r->device, BP_SPACES, alloc_release, NULL);",
      "",
      "inline", "memory/limit/released"),
@@ -217,7 +217,7 @@ RULES = [
      "first = data + 32;",
      "inline", "memory/tensor/alignment"),
     # The device lives as long as its memory.
-    (BOTH, "storages do not keep the device", POOLS,
+    (BOTH, "buffers do not keep the device", POOLS,
      "*(bool *)ctx |= pool->counts.live > 0;",
      "(void)pool, (void)ctx;",
      "inline", "memory/device/kept"),

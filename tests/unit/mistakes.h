@@ -38,7 +38,7 @@ enum thing {
     T_PREPARED,
     T_GRAPH,  /* complete: z = x + x of f32 [2, 3] */
     T_GENERATOR,
-    T_STORAGE, /* 64 bytes of T_DEVICE */
+    T_BUFFER, /* 64 bytes of T_DEVICE */
     T_PROGRAM, /* of T_GRAPH on T_DEVICE */
     T_STORE,
     T_COMM, /* of one rank, with T_DEVICE */

@@ -14,7 +14,7 @@ const char *mistakes_kind(enum thing thing)
         [T_CORE] = "core",         [T_DEVICE] = "device",   [T_STREAM] = "stream",
         [T_EVENT] = "event",       [T_TENSOR] = "tensor",   [T_SYMBOL] = "symbolic tensor",
         [T_PREPARED] = "prepared", [T_GRAPH] = "graph",     [T_GENERATOR] = "generator",
-        [T_STORAGE] = "storage",   [T_PROGRAM] = "program",
+        [T_BUFFER] = "buffer",   [T_PROGRAM] = "program",
         [T_STORE] = "store",       [T_COMM] = "communicator",
         [T_STRANGER] = "stranger", [T_OTHER_TENSOR] = "tensor of another device",
     };
@@ -119,7 +119,7 @@ struct world mistakes_world(void)
     w.thing[T_SCRATCH].p = make_graph(&w, &x);
     w.thing[T_SCRATCH_SYMBOL].p = x;
     OK(bp_buffer_create(w.f.device, NULL, BP_SPACE_DEVICE, 64,
-                        (struct bp_buffer **)&w.thing[T_STORAGE].p));
+                        (struct bp_buffer **)&w.thing[T_BUFFER].p));
     OK(bp_program_create(w.thing[T_GRAPH].p, w.f.device,
                          (struct bp_program **)&w.thing[T_PROGRAM].p));
     OK(bp_store_serve(NULL, (struct bp_store **)&w.thing[T_STORE].p));
@@ -162,7 +162,7 @@ void mistakes_world_finish(struct world *w)
     bp_graph_destroy(w->thing[T_GRAPH].p);
     bp_graph_destroy(w->thing[T_SCRATCH].p);
     bp_generator_destroy(w->thing[T_GENERATOR].p);
-    bp_buffer_destroy(w->thing[T_STORAGE].p);
+    bp_buffer_destroy(w->thing[T_BUFFER].p);
     bp_comm_destroy(w->thing[T_COMM].p);
     bp_store_destroy(w->thing[T_STORE].p);
     bp_event_destroy(w->thing[T_EVENT].p);

@@ -18,28 +18,28 @@ void model_wrong(struct model *m, const char *format, ...)
 
 struct sums {
     uint64_t size, live, lent, free, pending, requested;
-    uint32_t storages;
+    uint32_t buffers;
 };
 
 static void add_block(struct model *m, struct bp_pool *pool, const struct bp_heap_block *b,
                       struct sums *s)
 {
-    const struct bp_buffer *storage = (const struct bp_buffer *)b;
+    const struct bp_buffer *buffer = (const struct bp_buffer *)b;
     uint64_t bytes = b->n << pool->shift;
 
     s->size += bytes;
     switch (b->state) {
     case BP_HEAP_PENDING: s->pending += bytes; break;
     case BP_HEAP_LIVE:
-        if (storage->magic != BP_MAGIC_BUFFER) {
+        if (buffer->magic != BP_MAGIC_BUFFER) {
             s->lent += bytes;
             break;
         }
         s->live += bytes;
-        s->requested += storage->size;
-        s->storages++;
-        if (storage->size > bytes)
-            model_wrong(m, "a storage of %" PRIu64 " bytes has %" PRIu64, storage->size, bytes);
+        s->requested += buffer->size;
+        s->buffers++;
+        if (buffer->size > bytes)
+            model_wrong(m, "a buffer of %" PRIu64 " bytes has %" PRIu64, buffer->size, bytes);
         break;
     default:
         s->free += bytes;
@@ -82,7 +82,7 @@ static void check_pool(struct bp_pool *pool, void *ctx)
     pool_check_expect(m, "a pool's pending", c->pending, s.pending);
     pool_check_expect(m, "a pool's taken", c->taken, s.live);
     pool_check_expect(m, "a pool's asked", c->requested, s.requested);
-    if (c->live < s.storages) model_wrong(m, "a pool counts fewer storages than it has");
+    if (c->live < s.buffers) model_wrong(m, "a pool counts fewer buffers than it has");
     if (c->peak < c->requested) model_wrong(m, "a pool's peak is less than what it has");
 }
 

@@ -19,7 +19,7 @@ struct use {
 };
 
 struct block {
-    struct bp_buffer *storage; /* NULL: freed */
+    struct bp_buffer *buffer; /* NULL: freed */
     uintptr_t first;
     uint64_t size;
     uint32_t n_use;

@@ -20,10 +20,10 @@ static struct bp_memory_stats stats_of(struct bp_device *device)
 static struct bp_buffer *alloc_slow_take(struct bp_device *device, struct bp_stream *stream,
                                          uint64_t size)
 {
-    struct bp_buffer *storage = NULL;
+    struct bp_buffer *buffer = NULL;
 
-    OK(bp_buffer_create(device, stream, BP_SPACE_DEVICE, size, &storage));
-    return storage;
+    OK(bp_buffer_create(device, stream, BP_SPACE_DEVICE, size, &buffer));
+    return buffer;
 }
 
 /* Copies between tensors that belong to no stream, which are freed immediately. */
@@ -49,15 +49,15 @@ static void *open_when_waiting(void *spot)
 /* Takes memory that is pending on the spot's stream, which needs a wait. */
 static void take_behind_a_wait(struct spot *s)
 {
-    struct bp_buffer *storage;
+    struct bp_buffer *buffer;
     pthread_t opener;
 
     pthread_create(&opener, NULL, open_when_waiting, s);
-    storage = alloc_slow_take(s->device, NULL, 2000000);
+    buffer = alloc_slow_take(s->device, NULL, 2000000);
     pthread_join(opener, NULL);
     cr_assert_eq(stats_of(s->device).after_wait, 1);
     cr_assert_eq(bp_device_blocked(s->device, BP_BLOCK_MEMORY), 1);
-    bp_buffer_destroy(storage);
+    bp_buffer_destroy(buffer);
 }
 
 Test(alloc_slow, a_failure_of_another_stream_refuses_no_memory)
@@ -99,14 +99,14 @@ Test(alloc_slow, a_failure_that_comes_to_light_in_the_wait_is_its_streams)
 Test(alloc_slow, a_device_that_is_lost_in_the_wait_is_lost)
 {
     struct spot s = spot_at(GATED, "BP_MEM_LIMIT", "3M");
-    struct bp_buffer *storage = NULL;
+    struct bp_buffer *buffer = NULL;
 
     s.gate->hold(1);
     leave_copy(&s, s.stream, 250000);
     s.gate->lose();
     FAILS(BP_ERR_DEVICE_LOST, "pulled the plug",
-          bp_buffer_create(s.device, NULL, BP_SPACE_DEVICE, 2000000, &storage));
-    cr_assert_null(storage);
+          bp_buffer_create(s.device, NULL, BP_SPACE_DEVICE, 2000000, &buffer));
+    cr_assert_null(buffer);
     spot_finish(&s);
 }
 

@@ -63,10 +63,10 @@ static struct bp_memory_stats stats_of(struct pair *p)
 
 static struct bp_buffer *capture_take(struct pair *p, struct bp_stream *stream, uint64_t size)
 {
-    struct bp_buffer *storage = NULL;
+    struct bp_buffer *buffer = NULL;
 
-    OK(bp_buffer_create(p->device, stream, BP_SPACE_DEVICE, size, &storage));
-    return storage;
+    OK(bp_buffer_create(p->device, stream, BP_SPACE_DEVICE, size, &buffer));
+    return buffer;
 }
 
 static struct bp_pool *capture_begin(struct pair *p)

@@ -194,7 +194,7 @@ Test(deadline, memory_that_is_in_use_is_not_waited_for_longer, .timeout = 60)
     for (int i = 1; i < HELD; i++) {
         struct held h;
         struct bp_tensor *t, *u;
-        struct bp_buffer *storage = NULL;
+        struct bp_buffer *buffer = NULL;
         setenv("BP_MEM_LIMIT", "3M", 1);
         h = hold_at(held_places[i]);
         unsetenv("BP_MEM_LIMIT");
@@ -204,12 +204,12 @@ Test(deadline, memory_that_is_in_use_is_not_waited_for_longer, .timeout = 60)
         bp_tensor_destroy(t);
         bp_tensor_destroy(u);
         FAILS(BP_ERR_TIMEOUT, "memory for 2000000 bytes",
-              bp_buffer_create(h.s.device, NULL, BP_SPACE_DEVICE, 2000000, &storage));
+              bp_buffer_create(h.s.device, NULL, BP_SPACE_DEVICE, 2000000, &buffer));
         cr_assert(strstr(bp_error_message(), "copy_within"), "%s", bp_error_message());
-        cr_assert_null(storage);
+        cr_assert_null(buffer);
         open_held(&h);
-        IN_THE_END(bp_buffer_create(h.s.device, NULL, BP_SPACE_DEVICE, 2000000, &storage));
-        bp_buffer_destroy(storage);
+        IN_THE_END(bp_buffer_create(h.s.device, NULL, BP_SPACE_DEVICE, 2000000, &buffer));
+        bp_buffer_destroy(buffer);
         held_finish(&h);
     }
 }

@@ -196,7 +196,7 @@ static void mistakes_give_back(enum thing made, void *handle)
     case T_PREPARED: bp_prepared_destroy(handle); break;
     case T_GRAPH: bp_graph_destroy(handle); break;
     case T_GENERATOR: bp_generator_destroy(handle); break;
-    case T_STORAGE: bp_buffer_destroy(handle); break;
+    case T_BUFFER: bp_buffer_destroy(handle); break;
     case T_PROGRAM: bp_program_destroy(handle); break;
     case T_STORE: bp_store_destroy(handle); break;
     case T_COMM: bp_comm_destroy(handle); break;

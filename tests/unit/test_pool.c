@@ -46,17 +46,17 @@ static struct bp_memory_stats stats_of(struct fixture *f)
 
 static struct bp_buffer *pool_take(struct fixture *f, struct bp_stream *stream, uint64_t size)
 {
-    struct bp_buffer *storage = NULL;
+    struct bp_buffer *buffer = NULL;
 
-    OK(bp_buffer_create(f->device, stream, BP_SPACE_DEVICE, size, &storage));
-    return storage;
+    OK(bp_buffer_create(f->device, stream, BP_SPACE_DEVICE, size, &buffer));
+    return buffer;
 }
 
-static char *pool_at(struct bp_buffer *storage)
+static char *pool_at(struct bp_buffer *buffer)
 {
     struct bp_buffer_info info = {.size = sizeof info};
 
-    OK(bp_buffer_get_info(storage, &info));
+    OK(bp_buffer_get_info(buffer, &info));
     return info.data;
 }
 
@@ -159,10 +159,10 @@ Test(pool, wrong_arguments)
     FAILS(BP_ERR_INVALID, "stream",
           bp_buffer_create(f.device, (struct bp_stream *)(void *)f.device, 0, 1, &s));
     FAILS(BP_ERR_INVALID, "space 3", bp_buffer_create(f.device, NULL, 3, 1, &s));
-    FAILS(BP_ERR_INVALID, "out_storage", bp_buffer_create(f.device, NULL, 0, 1, NULL));
-    FAILS(BP_ERR_INVALID, "storage", bp_buffer_get_info(NULL, &info));
-    FAILS(BP_ERR_INVALID, "storage", bp_buffer_export(NULL, &fd, &offset));
-    FAILS(BP_ERR_INVALID, "storage",
+    FAILS(BP_ERR_INVALID, "out_buffer", bp_buffer_create(f.device, NULL, 0, 1, NULL));
+    FAILS(BP_ERR_INVALID, "buffer", bp_buffer_get_info(NULL, &info));
+    FAILS(BP_ERR_INVALID, "buffer", bp_buffer_export(NULL, &fd, &offset));
+    FAILS(BP_ERR_INVALID, "buffer",
           bp_buffer_get_info((struct bp_buffer *)(void *)f.device, &info));
     FAILS(BP_ERR_INVALID, "no pool 99", bp_device_pool(f.device, 99, &pool));
     FAILS(BP_ERR_INVALID, "device", bp_device_pool(NULL, 0, &pool));

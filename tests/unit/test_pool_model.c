@@ -110,7 +110,7 @@ static void check_failure(struct model *m, uint64_t size)
     forget_ended(m);
     if (m->n_retired) model_wrong(m, "out of memory, but work was not waited for");
     pool_model_good(m, bp_device_trim(m->device), "trim");
-    if (m->fake->used != used) model_wrong(m, "out of memory, but free chunks were kept");
+    if (m->fake->used != used) model_wrong(m, "out of memory, but free segments were kept");
 }
 
 static uint64_t some_size(struct model *m)
@@ -136,14 +136,14 @@ static bool take_of(struct model *m, struct bp_stream *taker, uint32_t space, ui
     enum bp_status status;
 
     if (m->n_live == MODEL_BLOCKS) return false;
-    status = bp_buffer_create(m->device, taker, space, size, &b.storage);
+    status = bp_buffer_create(m->device, taker, space, size, &b.buffer);
     if (status == BP_ERR_MEMORY && (m->limit || m->fake->budget < 1 << 30)) {
         check_failure(m, size);
         return false;
     }
     if (!pool_model_good(m, status, "bp_buffer_create")) return false;
-    if (size) b.first = (uintptr_t)b.storage->memory.handle + (uintptr_t)b.storage->memory.data;
-    else if (b.storage->memory.handle || b.storage->memory.data)
+    if (size) b.first = (uintptr_t)b.buffer->memory.handle + (uintptr_t)b.buffer->memory.data;
+    else if (b.buffer->memory.handle || b.buffer->memory.data)
         model_wrong(m, "0 bytes lie somewhere");
     check_new(m, &b, space ? NULL : taker);
     model_hold(m, &b, space ? NULL : taker);
@@ -175,7 +175,7 @@ static void give_at(struct model *m, uint32_t i)
 
     m->live[i] = m->live[--m->n_live];
     model_retire(m, &b);
-    bp_buffer_destroy(b.storage);
+    bp_buffer_destroy(b.buffer);
 }
 
 void model_note_use(struct block *b, struct use u, const struct fake *fake)
@@ -208,9 +208,9 @@ static void use_of(struct model *m, struct bp_stream *stream, struct block *a, s
     struct bp_copy copy;
 
     if (!a->size || !b->size || a->n_use == MODEL_USES || b->n_use == MODEL_USES) return;
-    copy = (struct bp_copy){a->storage->memory.handle, a->storage->memory.data,
-                            b->storage->memory.handle, b->storage->memory.data, 1};
-    if (!pool_model_good(m, bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a->storage, b->storage),
+    copy = (struct bp_copy){a->buffer->memory.handle, a->buffer->memory.data,
+                            b->buffer->memory.handle, b->buffer->memory.data, 1};
+    if (!pool_model_good(m, bp_memory_copy(stream, BP_COPY_WITHIN, &copy, a->buffer, b->buffer),
                          "copy"))
         return;
     note_use(m, a, pool_model_native(stream));

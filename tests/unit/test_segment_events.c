@@ -112,10 +112,10 @@ static struct fixture open_fake(struct fake **out_fake)
 
 static struct bp_buffer *listen_take(struct fixture *f, uint32_t space, uint64_t size)
 {
-    struct bp_buffer *storage = NULL;
+    struct bp_buffer *buffer = NULL;
 
-    OK(bp_buffer_create(f->device, f->stream, space, size, &storage));
-    return storage;
+    OK(bp_buffer_create(f->device, f->stream, space, size, &buffer));
+    return buffer;
 }
 
 Test(listen_start, each_segment_is_announced_once)

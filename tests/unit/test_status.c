@@ -26,7 +26,7 @@ struct work {
     struct fixture f;
     struct bp_stream *other;
     struct bp_event *event;
-    struct bp_buffer *storage;
+    struct bp_buffer *buffer;
     struct bp_tensor *x, *y;
 };
 
@@ -69,8 +69,8 @@ static enum bp_status status_all(struct work *w)
     TRY(bp_stream_synchronize(w->f.stream));
     TRY(bp_tensor_read(w->f.stream, w->y, data, sizeof data));
     TRY(bp_device_memory(w->f.device, &stats));
-    TRY(bp_buffer_create(w->f.device, NULL, BP_SPACE_DEVICE, 64, &w->storage));
-    return bp_buffer_export(w->storage, &fd, &offset);
+    TRY(bp_buffer_create(w->f.device, NULL, BP_SPACE_DEVICE, 64, &w->buffer));
+    return bp_buffer_export(w->buffer, &fd, &offset);
 #undef TRY
 }
 
@@ -96,7 +96,7 @@ static enum bp_status work_with(enum fake_callback one, uint32_t result, const c
     fake->result(one, BP_OK, NULL);
     bp_tensor_destroy(w.x), bp_tensor_destroy(w.y);
     bp_event_destroy(w.event);
-    bp_buffer_destroy(w.storage);
+    bp_buffer_destroy(w.buffer);
     bp_stream_destroy(w.other);
     fixture_finish(&w.f);
     return status;

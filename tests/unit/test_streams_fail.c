@@ -41,7 +41,8 @@ Test(streams_fail, launches_since_the_last_good_point_are_named)
     }
 }
 
-/* If all streams share one order, the failed launch may be another stream's. */
+/* On a device that runs the work of all streams in one queue, the launch that failed may belong to
+ * another stream than the one that reports the failure: the message names the launches of all. */
 Test(streams_fail, launches_of_other_streams_of_one_order_are_named)
 {
     struct spot s = spot_at(SINGLE, NULL, NULL);

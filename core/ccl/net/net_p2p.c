@@ -121,8 +121,8 @@ enum bp_status bp_net_local_run(struct bp_net_comm *h, const struct bp_collectiv
     part.dst = dst;
     part.signature = h->own.signature;
     part.signature_count = h->own.count;
-    part.src_storage = src == c->src ? c->src_storage : src == c->dst ? c->dst_storage : NULL;
-    if (dst != c->dst) part.dst_storage = NULL;
+    part.src_buffer = src == c->src ? c->src_buffer : src == c->dst ? c->dst_buffer : NULL;
+    if (dst != c->dst) part.dst_buffer = NULL;
     if (part.reduction == BP_REDUCE_AVERAGE) part.reduction = BP_REDUCE_SUM;
     if (call == BP_COMM_BARRIER) part.count = 0;
     return bp_shm_collective(h->shm, &part);

@@ -258,7 +258,7 @@ static enum bp_status reduce_pieces(struct group *g, bool partial)
             bool here = bp_net_is_local(h, c->root);
             char *own = g->me < g->n ? slot_of(g, 1, g->me) : NULL;
             piece.count = bytes / c->width;
-            piece.src_storage = piece.dst_storage = NULL;
+            piece.src_buffer = piece.dst_buffer = NULL;
             TRY(bp_net_local_run(h, &piece, BP_COMM_REDUCE, here ? h->ranks[c->root].local : 0, src,
                                  own));
             src = own;

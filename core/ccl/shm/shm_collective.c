@@ -365,8 +365,8 @@ static void publish_locations(struct bp_shm_rank *b, const struct bp_collective 
     if (c->staging) {
         src = dst = (struct bp_buffer_location){.fd = -1, .staged = 1};
     } else {
-        bp_buffer_location_fill(b, has_src(b, c) ? c->src : NULL, c->src_storage, &src);
-        bp_buffer_location_fill(b, has_dst(b, c) ? c->dst : NULL, c->dst_storage, &dst);
+        bp_buffer_location_fill(b, has_src(b, c) ? c->src : NULL, c->src_buffer, &src);
+        bp_buffer_location_fill(b, has_dst(b, c) ? c->dst : NULL, c->dst_buffer, &dst);
     }
     location_store(&b->me->location[b->calls.sequence & 1].src, &src);
     location_store(&b->me->location[b->calls.sequence & 1].dst, &dst);

@@ -96,7 +96,7 @@ static enum bp_status write_message(struct bp_shm_rank *b, struct exchange *x, u
     m->dtype = c->dtype;
     m->count = c->count;
     if (!x->at && shm_p2p_bytes_of(c) > BP_SHM_MESSAGE_BYTES) {
-        bp_buffer_location_fill(b, c->src, c->src_storage, &m->location);
+        bp_buffer_location_fill(b, c->src, c->src_buffer, &m->location);
         x->access = choose_access(b, c, &m->location);
     }
     m->access = x->access;

@@ -106,9 +106,9 @@ static void one_size(struct check *c, const int64_t *arg)
         ok = work_tensor(&w, 0, 0, 4096);
         work_drop(&w, 0);
     }
-    if (ok && work_stats(&w, &s) && is_u64(&w, s.segments_ever, 1, "chunks_ever") &&
+    if (ok && work_stats(&w, &s) && is_u64(&w, s.segments_ever, 1, "segments_ever") &&
         is_u64(&w, s.allocations, 1000, "allocations") &&
-        is_u64(&w, s.from_segments, 1, "from_chunks"))
+        is_u64(&w, s.from_segments, 1, "from_segments"))
         is_u64(&w, s.hits, 999, "hits");
     work_finish(&w);
 }
@@ -150,7 +150,9 @@ static void by_stream(struct check *c, const int64_t *arg)
     work_finish(&w);
 }
 
-/* Memory passes from stream to stream through the device's common pool. */
+/* Three streams allocate a tensor in turn, and each frees it before the next one allocates. The
+ * memory must pass between them through the device's common pool: the device creates no second
+ * segment, and each tensor holds the data that its stream wrote. */
 static void stats_lent(struct check *c, const int64_t *arg)
 {
     struct bp_memory_stats s;
@@ -160,7 +162,7 @@ static void stats_lent(struct check *c, const int64_t *arg)
     (void)arg;
     for (int i = 0; ok && i < 6; i++) {
         ok = work_tensor(&w, 0, i % 3, MIB) && work_fill(&w, i % 3, 0, i) &&
-             work_stats(&w, &s) && is_u64(&w, s.segments_ever, 1, "chunks_ever") &&
+             work_stats(&w, &s) && is_u64(&w, s.segments_ever, 1, "segments_ever") &&
              work_holds(&w, i % 3, 0, i, "memory that streams hand on") && work_sync(&w, i % 3);
         work_drop(&w, 0);
         ok = ok && work_stats(&w, &s) && is_u64(&w, s.allocated, 0, "allocated");
@@ -179,7 +181,7 @@ static void stats_trim(struct check *c, const int64_t *arg)
         work_drop(&w, 0);
         if (check_ok(c, bp_device_synchronize(w.device), "bp_device_synchronize") &&
             check_ok(c, bp_device_trim(w.device), "bp_device_trim") && work_stats(&w, &s) &&
-            check_that(c, s.reserved < 6 * MIB && s.segments == 2, "trim left %u chunks",
+            check_that(c, s.reserved < 6 * MIB && s.segments == 2, "trim left %u segments",
                        (unsigned)s.segments) &&
             work_holds(&w, 1, 1, 3, "a tensor that lives through trim")) {
             work_drop(&w, 1);
@@ -259,7 +261,7 @@ static void stats_merge(struct check *c, const int64_t *arg)
         for (int i = 0; ok && i < WORK_TENSORS; i++) ok = work_tensor(&w, i, 0, 160 * KIB);
         for (int i = 0; i < WORK_TENSORS; i++) work_drop(&w, i * step[round] % WORK_TENSORS);
         ok = ok && work_tensor(&w, 0, 0, 1900 * KIB) && work_stats(&w, &s) &&
-             is_u64(&w, s.segments_ever, 1, "chunks_ever");
+             is_u64(&w, s.segments_ever, 1, "segments_ever");
         work_drop(&w, 0);
     }
     work_finish(&w);
