@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernels.c: defines an operator of a plugin's own, y = x^3, and its kernel. It replaces kernels.c
- * in a copy of sdk/template, in which `template` is then renamed to the plugin's name. */
+/* kernels.c: defines an operator of a plugin's own, y = x^3, and its kernel. README.md puts this
+ * file in the place of kernels.c in a copy of the sample plugin. */
 #include "template.h"
 #include <string.h>
 
