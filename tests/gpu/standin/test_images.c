@@ -80,10 +80,11 @@ static bool test_images_is_good(const char *path, const unsigned char *data, siz
     return good;
 }
 
-/* Whether a file passes after the first occurrence of a text in it has been replaced. */
+/* Whether a file passes after the first occurrence of `from` in it has been replaced by `to`. Both
+ * have the length of `to`, because `from` may contain a zero byte. */
 static bool is_good_with(const char *path, const char *from, const char *to)
 {
-    size_t size = 0, length = strlen(from), kernels = 0;
+    size_t size = 0, length = strlen(to), kernels = 0;
     unsigned char *data = test_images_contents(path, &size), *at;
     bool good = true;
 
@@ -124,7 +125,7 @@ static void test_images_refuse(const char *path, bool elf)
                            "code for another system is refused");
         test_images_report(test_images_changed(path, 48, 0x2c) == SIM_NO_IMAGE,
                            "code for gfx900 is for another device");
-        test_images_report(!is_good_with(path, ".offset\x18", ".offset\x1c"),
+        test_images_report(!is_good_with(path, ".offset\x00", ".offset\x04"),
                            "a parameter has another place");
         test_images_report(!is_good_with(path, ".size\x08", ".size\x04"),
                            "a parameter has another size");
@@ -151,7 +152,7 @@ static void test_images_refuse(const char *path, bool elf)
 int main(int argc, char **argv)
 {
     size_t files = 0, bad = 0, kernels = 0, length = strlen(argv[2]);
-    char some[4096] = "";
+    char some[4096] = "", path[4096];
     unsigned char *data;
     size_t size;
     struct dirent *entry;
@@ -162,9 +163,11 @@ int main(int argc, char **argv)
         size_t n = strlen(entry->d_name);
         if (n <= length || strcmp(entry->d_name + n - length, argv[2]) != 0) continue;
         files++;
-        snprintf(some, sizeof some, "%s/%s", argv[1], entry->d_name);
-        data = test_images_contents(some, &size);
-        bad += !test_images_is_good(some, data, &kernels);
+        snprintf(path, sizeof path, "%s/%s", argv[1], entry->d_name);
+        /* The image that is changed below is the first by name: readdir has no fixed order. */
+        if (!*some || strcmp(path, some) < 0) memcpy(some, path, sizeof some);
+        data = test_images_contents(path, &size);
+        bad += !test_images_is_good(path, data, &kernels);
         free(data);
     }
     if (folder) closedir(folder);
