@@ -141,12 +141,12 @@ FEW = [f"--filter=kernel/{case}" for case in ("matmul/f32/blocks*", "softmax/f32
 
 @test
 def kernels_for_which_256_items_are_too_many_have_fewer(folder):
-    limits = {"bp_matmul_block": 128, "bp_softmax": 64, "bp_fold_end": 64, "bp_attention": 127}
+    limits = {"bp_matmul_block": 128, "bp_softmax": 64, "bp_reduce_partials": 64, "bp_attention": 127}
     env = bent(folder, BP_XPU_TEAMS="1", BENT_GROUP=";".join(f"{k}={v}" for k, v in limits.items()))
     code, text = bp(env, "conform", "xpu:0", "--quick", *FEW)
     assert code == 0 and " pass" in text and " fail" not in text, text[:2000]
     had = groups(env)
-    for name, items in (("bp_matmul_blocks_f32", 128), ("bp_softmax_f32", 64), ("bp_fold_f32", 64), ("bp_attention_f32", 64),
+    for name, items in (("bp_matmul_blocks_f32", 128), ("bp_softmax_f32", 64), ("bp_reduce_terms_f32", 64), ("bp_attention_f32", 64),
                         ("bp_arg_minmax_f32", 256)):
         assert min(had.get(name, [0])) == items, (name, items, had)
 

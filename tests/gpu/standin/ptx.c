@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ptx.c: reads kernels and their parameters from PTX, which is text:
  *
- *   .visible .entry bp_fold_f32(
- *       .param .align 8 .b8 bp_fold_f32_param_0[200],
- *       .param .u64 bp_fold_f32_param_1
+ *   .visible .entry bp_softmax_f32(
+ *       .param .align 8 .b8 bp_softmax_f32_param_0[200],
+ *       .param .u64 bp_softmax_f32_param_1
  *   ) */
 #include "standin.h"
 #include <ctype.h>

@@ -92,7 +92,7 @@ void standin_forget(struct standin_image *image);
 int standin_refuse(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* kernels.c: standin_compiled returns the simulator's image that has an entry point, such as
- * "bp_fold_f32"; NULL: none. out_number (may be NULL): the number of the kernel in it.
+ * "bp_softmax_f32"; NULL: none. out_number (may be NULL): the number of the kernel in it.
  * standin_compiled_count returns the number of images. */
 const struct sim_image *standin_compiled(const char *entry, size_t *out_number);
 size_t standin_compiled_count(void);
