@@ -199,11 +199,11 @@ KFN int norm_host(const struct norm_plan *p, const struct norm_base *b, elem *y,
 }
 #endif
 
-KFN void normalize_team(const struct normalize_args *a, i64 team, LOCAL acc *scratch,
-                        GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const void *scale,
-                        GLOBAL const void *bias, GLOBAL acc *mean, GLOBAL acc *r,
-                        GLOBAL const acc *old_mean, GLOBAL const acc *old_variance,
-                        GLOBAL acc *new_mean, GLOBAL acc *new_variance)
+KFN void normalize_groups_team(const struct normalize_groups_args *a, i64 team, LOCAL acc *scratch,
+                               GLOBAL elem *y, GLOBAL const elem *x, GLOBAL const void *scale,
+                               GLOBAL const void *bias, GLOBAL acc *mean, GLOBAL acc *r,
+                               GLOBAL const acc *old_mean, GLOBAL const acc *old_variance,
+                               GLOBAL acc *new_mean, GLOBAL acc *new_variance)
 {
     const struct norm_plan *p = &a->p;
     struct norm_base b;
@@ -246,8 +246,8 @@ KFN void normalize_team(const struct normalize_args *a, i64 team, LOCAL acc *scr
         }
     }
 }
-ENTRY_TEAMS_10(normalize, elem, const elem, const void, const void, acc, acc, const acc, const acc,
-               acc, acc)
+ENTRY_TEAMS_10(normalize_groups, elem, const elem, const void, const void, acc, acc, const acc,
+               const acc, acc, acc)
 
 #ifdef ON_HOST
 enum { GIVEN_RUN = 2048 };

@@ -47,7 +47,7 @@ struct norm_plan {
     host_real epsilon, momentum;
 };
 
-struct normalize_args {
+struct normalize_groups_args {
     struct norm_plan p;
 };
 struct normalize_grad_args {

@@ -232,12 +232,12 @@ static enum bp_status run_rows(const struct bp_launch *launch, const struct port
     return portable_run(launch, &p);
 }
 
-enum bp_status portable_normalize(const struct bp_launch *launch)
+enum bp_status portable_normalize_groups(const struct bp_launch *launch)
 {
     struct cut cut = cut_of(portable_number(launch->kernel), launch->attrs, launch->in[0]->rank);
     struct ports v = ports_of(launch, cut.kind);
     struct axes axes = axes_of(v.x, &cut);
-    struct normalize_args args;
+    struct normalize_groups_args args;
     struct normalize_rows_args rows;
 
     like_x(&axes, NORM_Y, v.y, &cut);
@@ -261,8 +261,8 @@ enum bp_status portable_normalize(const struct bp_launch *launch)
         args.p.kept[NORM_NEW_MEAN] = step_of(v.new_mean);
         args.p.kept[NORM_NEW_VARIANCE] = step_of(v.new_variance);
     }
-    struct portable p = PORTABLE(norm, normalize, portable_type(v.x->dtype), args, args.p.teams,
-                                 team_work(&args.p));
+    struct portable p = PORTABLE(norm, normalize_groups, portable_type(v.x->dtype), args,
+                                 args.p.teams, team_work(&args.p));
     portable_view(&p, v.y);
     portable_view(&p, v.x);
     portable_view(&p, v.scale);
