@@ -72,8 +72,8 @@ static void end_turn(struct bp_comm *comm, uint64_t number)
     pthread_mutex_unlock(&comm->lock);
 }
 
-static enum bp_status run_in_turn(struct bp_comm *comm, const struct bp_comm_step *steps,
-                                  uint32_t n, uint64_t turn)
+static enum bp_status submit_in_turn(struct bp_comm *comm, const struct bp_comm_step *steps,
+                                     uint32_t n, uint64_t turn)
 {
     enum bp_status status = begin_turn(comm, turn, steps->c.timeout_ns);
 
@@ -88,13 +88,13 @@ static void note_writes(const struct bp_comm_step *steps, uint32_t n)
         if (steps[i].dst) bp_tensor_record_write(steps[i].dst);
 }
 
-static enum bp_status run_inline(struct bp_comm *comm, struct bp_stream *stream,
-                                 const struct bp_comm_step *steps, uint32_t n)
+static enum bp_status submit_inline(struct bp_comm *comm, struct bp_stream *stream,
+                                    const struct bp_comm_step *steps, uint32_t n)
 {
     uint64_t number = bp_work_begin(stream->timeline, bp_comm_steps_name(steps, n));
     enum bp_status status = bp_process_is_stopping()
                                 ? bp_error_stopped()
-                                : run_in_turn(comm, steps, n, comm->n_submitted++);
+                                : submit_in_turn(comm, steps, n, comm->n_submitted++);
 
     bp_work_end(stream->timeline, number);
     note_writes(steps, n);
@@ -112,13 +112,13 @@ struct comm_task {
     struct bp_comm_step steps[];
 };
 
-static enum bp_status run_task(struct bp_task *task, struct bp_timeline *timeline)
+static enum bp_status submit_run_task(struct bp_task *task, struct bp_timeline *timeline)
 {
     struct comm_task *t = (struct comm_task *)task;
 
     (void)timeline;
     t->ran = true;
-    return run_in_turn(t->comm, t->steps, t->n, t->turn);
+    return submit_in_turn(t->comm, t->steps, t->n, t->turn);
 }
 
 /* A task that is dropped because its stream failed would leave the other ranks waiting, so the
@@ -164,7 +164,7 @@ static enum bp_status submit_push(struct bp_comm *comm, struct bp_stream *stream
     enum bp_status status;
 
     if (!t) return bp_error(BP_ERR_MEMORY, "no memory for a collective call in a queue");
-    t->task = (struct bp_task){.run = run_task, .destroy = destroy_task, .number = number,
+    t->task = (struct bp_task){.run = submit_run_task, .destroy = destroy_task, .number = number,
                                .name = bp_comm_steps_name(steps, n)};
     t->comm = comm;
     t->turn = comm->n_submitted;
@@ -190,8 +190,8 @@ static enum bp_status submit_push(struct bp_comm *comm, struct bp_stream *stream
     return status;
 }
 
-static enum bp_status run_queued(struct bp_comm *comm, struct bp_stream *stream,
-                                 const struct bp_comm_step *steps, uint32_t n)
+static enum bp_status submit_queued(struct bp_comm *comm, struct bp_stream *stream,
+                                    const struct bp_comm_step *steps, uint32_t n)
 {
     struct bp_timeline *timeline = stream->timeline;
     uint64_t number = bp_work_begin(timeline, bp_comm_steps_name(steps, n));
@@ -212,12 +212,12 @@ static enum bp_status run_queued(struct bp_comm *comm, struct bp_stream *stream,
 }
 
 /* Runs staged calls of the transport between hosts. */
-static enum bp_status run_net_staged(struct bp_comm *comm, struct bp_stream *stream,
-                                     struct bp_comm_step *steps, uint32_t n)
+static enum bp_status submit_net_staged(struct bp_comm *comm, struct bp_stream *stream,
+                                        struct bp_comm_step *steps, uint32_t n)
 {
     enum bp_status status = bp_net_staging_read(comm->shm, stream, steps, n);
 
-    if (status == BP_OK) status = run_in_turn(comm, steps, n, comm->n_submitted++);
+    if (status == BP_OK) status = submit_in_turn(comm, steps, n, comm->n_submitted++);
     if (status == BP_OK) status = bp_net_staging_write(stream, steps, n);
     bp_net_staging_release(stream->device->core, steps, n);
     if (status == BP_OK) note_writes(steps, n);
@@ -225,8 +225,8 @@ static enum bp_status run_net_staged(struct bp_comm *comm, struct bp_stream *str
 }
 
 /* Runs staged calls. The host blocks for its device, which bp_block_record counts. */
-static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
-                                 struct bp_comm_step *steps, uint32_t n)
+static enum bp_status submit_staged(struct bp_comm *comm, struct bp_stream *stream,
+                                    struct bp_comm_step *steps, uint32_t n)
 {
     struct bp_staging *staging = NULL;
     enum bp_status status;
@@ -238,9 +238,9 @@ static enum bp_status run_staged(struct bp_comm *comm, struct bp_stream *stream,
     if (bp_process_is_stopping()) return bp_error_stopped();
     if (steps->c.call == BP_COMM_BARRIER) TRY(bp_stream_drain(stream)); /* no copy would wait */
     TRY(bp_block_record(stream->device, BP_BLOCK_COPY));
-    if (comm->transport->whole_buffers) return run_net_staged(comm, stream, steps, n);
+    if (comm->transport->whole_buffers) return submit_net_staged(comm, stream, steps, n);
     TRY(bp_staging_create(stream, steps, n, comm->size, &staging));
-    status = run_in_turn(comm, steps, n, comm->n_submitted++);
+    status = submit_in_turn(comm, steps, n, comm->n_submitted++);
     bp_staging_destroy(staging, n);
     note_writes(steps, n);
     return status ? status : bp_stream_drain_if_sync(stream);
@@ -261,8 +261,8 @@ enum bp_status bp_comm_submit(struct bp_comm *comm, struct bp_stream *stream,
         enum bp_status status = native->submit(comm, stream, steps, n, &done);
         if (status || done) return status;
     }
-    if (!visible) return run_staged(comm, stream, steps, n);
+    if (!visible) return submit_staged(comm, stream, steps, n);
     for (uint32_t i = 0; i < n; i++) step_set_buffers(&steps[i]);
-    if (stream->timeline->queue) return run_queued(comm, stream, steps, n);
-    return run_inline(comm, stream, steps, n);
+    if (stream->timeline->queue) return submit_queued(comm, stream, steps, n);
+    return submit_inline(comm, stream, steps, n);
 }

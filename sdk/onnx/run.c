@@ -227,22 +227,21 @@ void bp_model_value_finish(struct bp_model_value *value)
     *value = (struct bp_model_value){0};
 }
 
-enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *stream,
-                                   const struct bp_model_value *in, size_t n_in,
-                                   struct bp_model_value *out, size_t n_out)
+/* Runs the model after its arguments have been checked. A call that fails leaves out untouched. */
+static enum bp_status model_run_checked(struct bp_model *model, struct bp_stream *stream,
+                                        const struct bp_model_value *in, size_t n_in,
+                                        struct bp_model_value *out, size_t n_out)
 {
     struct bp_model_value *made;
     struct onnx_plan *plan;
     enum bp_status status;
 
-    TRY(check_run(model, stream, in, n_in, out, n_out));
-    for (size_t i = 0; i < n_in; i++) TRY(onnx_check_value(model, &model->input[i], &in[i]));
     onnx_limits_begin(model);
     model->is_failed = true;
     TRY(onnx_plan_find(model, in, n_in, &plan));
     model->n_host = 0;
     model->use.rounds = 0; /* iterations that were recorded do not count */
-    made = calloc(n_out + 1, sizeof *made); /* a call that fails leaves out untouched */
+    made = calloc(n_out + 1, sizeof *made);
     if (!made) return onnx_no_memory();
     status = plan->graph ? model_run_planned(model, plan, stream, in, made)
                          : model_run_eager(model, stream, in, made);
@@ -252,6 +251,18 @@ enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *str
     }
     free(made);
     model->is_failed = status != BP_OK;
+    return status;
+}
+
+enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *stream,
+                                   const struct bp_model_value *in, size_t n_in,
+                                   struct bp_model_value *out, size_t n_out)
+{
+    enum bp_status status = check_run(model, stream, in, n_in, out, n_out);
+
+    for (size_t i = 0; i < n_in && status == BP_OK; i++)
+        status = onnx_check_value(model, &model->input[i], &in[i]);
+    if (status == BP_OK) status = model_run_checked(model, stream, in, n_in, out, n_out);
     return status;
 }
 

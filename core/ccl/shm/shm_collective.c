@@ -247,7 +247,7 @@ static enum bp_status check_histories(struct bp_shm_rank *b, struct ranks ranks,
 
 /* Waits until all ranks have ended a call. They have if they have begun the next one, which this
  * rank has begun too. */
-static enum bp_status wait_ended(struct bp_shm_rank *b, uint64_t sequence)
+static enum bp_status shm_wait_ended(struct bp_shm_rank *b, uint64_t sequence)
 {
     enum bp_status status;
 
@@ -259,12 +259,12 @@ static enum bp_status wait_ended(struct bp_shm_rank *b, uint64_t sequence)
     return status;
 }
 
-static enum bp_status wait_entered(struct bp_shm_rank *b, struct ranks with)
+static enum bp_status shm_wait_entered(struct bp_shm_rank *b, struct ranks with)
 {
     TRY(check_histories(b, with, b->calls.sequence));
     if (with.end - with.first == b->n) b->calls.ended = b->calls.sequence - 1;
     if (b->calls.sequence - b->calls.ended <= BP_SHM_MAX_AHEAD) return BP_OK;
-    return wait_ended(b, b->calls.sequence - BP_SHM_MAX_AHEAD / 2);
+    return shm_wait_ended(b, b->calls.sequence - BP_SHM_MAX_AHEAD / 2);
 }
 
 static enum bp_status shm_enter(struct bp_shm_rank *b, const struct bp_collective *c,
@@ -279,13 +279,13 @@ static enum bp_status shm_enter(struct bp_shm_rank *b, const struct bp_collectiv
     e->count = count;
     e->history = b->calls.history = bp_history_extend(b->calls.history, signature, count);
     bp_shm_word_publish(b, &e->sequence, b->calls.sequence);
-    TRY(wait_entered(b, with));
+    TRY(shm_wait_entered(b, with));
     /* Prefetches the slot that the next call writes. */
     bp_prefetch_for_write(bp_shm_call_slot(b, b->rank, b->calls.sequence + 1));
     return BP_OK;
 }
 
-static enum bp_status run_inline(struct bp_shm_rank *b, const struct bp_collective *c)
+static enum bp_status shm_run_inline(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     char *window[BP_COMM_MAX_RANKS];
 
@@ -298,7 +298,8 @@ static enum bp_status run_inline(struct bp_shm_rank *b, const struct bp_collecti
 
 /* Runs a call of one piece in the eager buffer of the call slot, where the data may wait until the
  * other ranks arrive. */
-static enum bp_status run_eager(struct bp_shm_rank *b, const struct bp_collective *c, uint64_t room)
+static enum bp_status shm_run_eager(struct bp_shm_rank *b, const struct bp_collective *c,
+                                    uint64_t room)
 {
     char *window[BP_COMM_MAX_RANKS];
 
@@ -311,8 +312,8 @@ static enum bp_status run_eager(struct bp_shm_rank *b, const struct bp_collectiv
 
 /* Runs a call of one piece: packs before entering the call, so that one round of waiting
  * suffices. */
-static enum bp_status run_window(struct bp_shm_rank *b, const struct bp_collective *c,
-                                 uint64_t room)
+static enum bp_status shm_run_window(struct bp_shm_rank *b, const struct bp_collective *c,
+                                     uint64_t room)
 {
     char *window[BP_COMM_MAX_RANKS];
     uint64_t piece = ++b->calls.pieces;
@@ -324,8 +325,8 @@ static enum bp_status run_window(struct bp_shm_rank *b, const struct bp_collecti
     return shm_unpack(b, c, window, room, 0);
 }
 
-static enum bp_status run_pieces(struct bp_shm_rank *b, const struct bp_collective *c,
-                                 uint64_t room)
+static enum bp_status shm_run_pieces(struct bp_shm_rank *b, const struct bp_collective *c,
+                                     uint64_t room)
 {
     uint64_t n = count_pieces(b, c, room);
     char *window[BP_COMM_MAX_RANKS];
@@ -389,7 +390,7 @@ static uint32_t find_access(const struct bp_shm_rank *b)
 }
 
 /* Returns when no rank uses another rank's buffers any more. */
-static enum bp_status wait_done(struct bp_shm_rank *b)
+static enum bp_status shm_wait_done(struct bp_shm_rank *b)
 {
     bp_shm_word_publish(b, &b->me->done, b->calls.sequence);
     for (uint32_t i = 0; i < b->n; i++)
@@ -397,7 +398,7 @@ static enum bp_status wait_done(struct bp_shm_rank *b)
     return BP_OK;
 }
 
-static enum bp_status run_zero_copy(struct bp_shm_rank *b, const struct bp_collective *c)
+static enum bp_status shm_run_zero_copy(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     bool reaches = b->peers.access_mask != BP_ACCESS_STAGED;
     uint32_t access;
@@ -405,20 +406,20 @@ static enum bp_status run_zero_copy(struct bp_shm_rank *b, const struct bp_colle
     if (reaches) publish_locations(b, c);
     TRY(shm_enter(b, c, all_ranks(b)));
     access = reaches ? find_access(b) : BP_ACCESS_STAGED;
-    if (access == BP_ACCESS_STAGED) return run_pieces(b, c, room_of(b, c, BP_SHM_WINDOW_BYTES));
+    if (access == BP_ACCESS_STAGED) return shm_run_pieces(b, c, room_of(b, c, BP_SHM_WINDOW_BYTES));
     TRY(bp_zero_copy_collective(b, c, access));
-    return wait_done(b);
+    return shm_wait_done(b);
 }
 
 /* Each rank publishes how many elements it sends to each other rank, and checks the numbers that it
  * receives against dst_counts. */
-static enum bp_status run_ragged(struct bp_shm_rank *b, const struct bp_collective *c)
+static enum bp_status shm_run_ragged(struct bp_shm_rank *b, const struct bp_collective *c)
 {
     uint64_t *counts = bp_shm_counts(b->segment, b->rank, b->calls.sequence);
 
     /* A rank may still read the counts of the call before the previous one, because other calls
      * between do not make all ranks wait. */
-    if (b->calls.ended + 2 < b->calls.sequence) TRY(wait_ended(b, b->calls.sequence - 2));
+    if (b->calls.ended + 2 < b->calls.sequence) TRY(shm_wait_ended(b, b->calls.sequence - 2));
     for (uint32_t i = 0; i < b->n; i++) counts[i] = (uint64_t)c->src_counts[i];
     TRY(shm_enter(b, c, all_ranks(b)));
     for (uint32_t i = 0; i < b->n; i++) {
@@ -429,7 +430,7 @@ static enum bp_status run_ragged(struct bp_shm_rank *b, const struct bp_collecti
                                 " elements to rank %u, which expects %" PRId64,
                                 b->calls.sequence, i, sent, b->rank, c->dst_counts[i]);
     }
-    return run_pieces(b, c, room_of(b, c, BP_SHM_WINDOW_BYTES));
+    return shm_run_pieces(b, c, room_of(b, c, BP_SHM_WINDOW_BYTES));
 }
 
 /* Chooses the algorithm by the limits from the table, and runs the call. */
@@ -437,16 +438,16 @@ static enum bp_status shm_run_algorithm(struct bp_shm_rank *b, const struct bp_c
 {
     uint64_t bytes = c->count * c->width, room;
 
-    if (bytes < b->calls.inline_bytes[c->call]) return run_inline(b, c);
+    if (bytes < b->calls.inline_bytes[c->call]) return shm_run_inline(b, c);
     room = room_of(b, c, BP_SHM_EAGER_BYTES);
     if (is_one_way(c) && bytes < b->calls.window_bytes[c->call] && bytes <= room)
-        return run_eager(b, c, room);
+        return shm_run_eager(b, c, room);
     room = room_of(b, c, BP_SHM_WINDOW_BYTES);
-    if (c->call == BP_COMM_ALL_TO_ALL_RAGGED) return run_ragged(b, c);
-    if (bytes >= b->calls.window_bytes[c->call]) return run_zero_copy(b, c);
-    if (bytes <= room) return run_window(b, c, room);
+    if (c->call == BP_COMM_ALL_TO_ALL_RAGGED) return shm_run_ragged(b, c);
+    if (bytes >= b->calls.window_bytes[c->call]) return shm_run_zero_copy(b, c);
+    if (bytes <= room) return shm_run_window(b, c, room);
     TRY(shm_enter(b, c, all_ranks(b)));
-    return run_pieces(b, c, room);
+    return shm_run_pieces(b, c, room);
 }
 
 /* Spin time in staged calls. It is short because the device driver's threads may need the processor

@@ -30,8 +30,8 @@ bool bp_waiter_register_fence(void)
     return !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
-static void sleep_until(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint64_t value,
-                        uint64_t ns)
+static void futex_sleep_until(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint64_t value,
+                              uint64_t ns)
 {
     struct bp_shm_rank_state *me = b->me;
     struct timespec t = bp_timespec(ns);
@@ -111,8 +111,8 @@ static uint64_t limit_nap(const struct bp_shm_rank *b, uint64_t ns)
 }
 
 /* Sleeps until the word has the value. Publishes in `waits_for` which rank this one waits for. */
-static enum bp_status wait_asleep(struct bp_shm_rank *b, const _Atomic uint64_t *word,
-                                  uint64_t value, uint32_t of)
+static enum bp_status waiter_sleep(struct bp_shm_rank *b, const _Atomic uint64_t *word,
+                                   uint64_t value, uint32_t of)
 {
     const struct wait w = {word, value, of};
     enum bp_status status = BP_OK;
@@ -121,7 +121,7 @@ static enum bp_status wait_asleep(struct bp_shm_rank *b, const _Atomic uint64_t 
     while (!is_reached(word, value)) {
         status = waiter_poll(b, &w);
         if (status) break;
-        sleep_until(b, word, value, limit_nap(b, nap_ns));
+        futex_sleep_until(b, word, value, limit_nap(b, nap_ns));
     }
     atomic_store(&b->me->waits_for, 0);
     return is_reached(word, value) ? BP_OK : status;
@@ -129,7 +129,7 @@ static enum bp_status wait_asleep(struct bp_shm_rank *b, const _Atomic uint64_t 
 
 /* Spins or yields; returns whether the word has the value. Where ranks share processors, the
  * waiting rank yields to let the others run. */
-static bool wait_awake(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint64_t value)
+static bool waiter_spin(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint64_t value)
 {
     uint64_t begin = 0;
 
@@ -149,8 +149,8 @@ static bool wait_awake(struct bp_shm_rank *b, const _Atomic uint64_t *word, uint
 
 /* Waits while messages to and from other hosts make progress, because a rank there may wait for
  * them. */
-static enum bp_status wait_with_progress(struct bp_shm_rank *b, const _Atomic uint64_t *word,
-                                         uint64_t value, uint32_t of)
+static enum bp_status waiter_progress(struct bp_shm_rank *b, const _Atomic uint64_t *word,
+                                      uint64_t value, uint32_t of)
 {
     enum bp_status status = BP_OK;
     uint32_t round = 0;
@@ -169,8 +169,8 @@ static enum bp_status wait_with_progress(struct bp_shm_rank *b, const _Atomic ui
 enum bp_status bp_shm_word_wait_slow(struct bp_shm_rank *b, const _Atomic uint64_t *word,
                                      uint64_t value, uint32_t of)
 {
-    if (b->waiter.progress) return wait_with_progress(b, word, value, of);
-    return wait_awake(b, word, value) ? BP_OK : wait_asleep(b, word, value, of);
+    if (b->waiter.progress) return waiter_progress(b, word, value, of);
+    return waiter_spin(b, word, value) ? BP_OK : waiter_sleep(b, word, value, of);
 }
 
 enum bp_status bp_waiter_backoff(struct bp_shm_rank *b, uint32_t of, uint32_t *round)
@@ -183,7 +183,7 @@ enum bp_status bp_waiter_backoff(struct bp_shm_rank *b, uint32_t of, uint32_t *r
         return bp_comm_has_failed(&b->failure) ? bp_comm_failure_report(&b->failure) : BP_OK;
     }
     TRY(waiter_poll(b, &(const struct wait){NULL, 0, of}));
-    sleep_until(b, NULL, 0, limit_nap(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
+    futex_sleep_until(b, NULL, 0, limit_nap(b, n < awake + NAPS ? idle_nap_ns : 25 * idle_nap_ns));
     return BP_OK;
 }
 
