@@ -429,10 +429,10 @@ int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
         {"a_root_is_ahead", a_root_is_ahead},
-        {"who_gets_nothing_does_not_wait", ranks_without_data_do_not_wait},
-        {"what_was_left_can_be_read", data_of_an_early_rank_can_be_read},
+        {"ranks_without_data_do_not_wait", ranks_without_data_do_not_wait},
+        {"data_of_an_early_rank_can_be_read", data_of_an_early_rank_can_be_read},
         {"the_dead_are_named", the_dead_are_named},
-        {"who_does_not_come_is_named", absent_ranks_are_named},
+        {"absent_ranks_are_named", absent_ranks_are_named},
         {"the_end_of_a_chain_is_named", the_end_of_a_chain_is_named},
         {"calls_of_the_past_are_compared", calls_of_the_past_are_compared},
         {"two_roots_are_compared", two_roots_are_compared},

@@ -367,9 +367,9 @@ static void a_store_is_full(void)
 int main(int argc, char **argv)
 {
     static const struct kit_case cases[] = {
-        {"the_silent_keep_nobody_out", silent_connections_block_no_rank},
+        {"silent_connections_block_no_rank", silent_connections_block_no_rank},
         {"ranks_join_in_a_flood", ranks_join_in_a_flood},
-        {"who_is_cut_off_tries_again", ranks_that_are_cut_off_retry},
+        {"ranks_that_are_cut_off_retry", ranks_that_are_cut_off_retry},
         {"the_app_uses_all_descriptors", the_app_uses_all_descriptors},
         {"full_of_ranks", full_of_ranks},
         {"tokens_cannot_be_tried_fast", tokens_cannot_be_tried_fast},

@@ -270,7 +270,7 @@ int main(int argc, char **argv)
     static const struct kit_case cases[] = {
         {"calls_by_the_host", calls_by_the_host},
         /* needs the simulator in processes */
-        {"a_failing_copy_is_told", failing_copies_are_reported},
+        {"failing_copies_are_reported", failing_copies_are_reported},
     };
 
     CHECK(argc > 1, "which devices?");

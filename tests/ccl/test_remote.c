@@ -170,7 +170,7 @@ int main(int argc, char **argv)
     static const struct kit_case cases[] = {
         {"a_root_owes_nothing", a_root_owes_nothing},
         {"a_root_gives_up", a_root_gives_up},
-        {"who_dies_behind_its_head_is_named", death_after_the_header_is_named},
+        {"death_after_the_header_is_named", death_after_the_header_is_named},
     };
 
     CHECK(readlink("/proc/self/exe", own, sizeof own - 1) > 0, "/proc/self/exe");

@@ -336,10 +336,10 @@ int main(int argc, char **argv)
     static const struct kit_case cases[] = {
         {"a_stopped_rank_0_is_named", a_stopped_rank_0_is_named},
         {"two_ranks_0_of_a_job", two_ranks_0_of_a_job},
-        {"all_hear_of_two_ranks_of_one_number", all_report_two_ranks_of_one_number},
-        {"all_hear_of_a_number_that_cannot_be", all_report_an_impossible_number},
-        {"all_hear_of_a_number_in_the_environment", all_report_a_bad_environment},
-        {"late_ones_harm_nobody", late_processes_harm_no_rank},
+        {"all_report_two_ranks_of_one_number", all_report_two_ranks_of_one_number},
+        {"all_report_an_impossible_number", all_report_an_impossible_number},
+        {"all_report_a_bad_environment", all_report_a_bad_environment},
+        {"late_processes_harm_no_rank", late_processes_harm_no_rank},
         {"strangers_cannot_take_the_name", strangers_cannot_take_the_name, cannot_be_another_user},
         {"strangers_are_named", strangers_are_named, cannot_be_another_user},
     };
