@@ -170,6 +170,7 @@ void cases_addmm(struct case_builder *builder)
             case_end(builder, made, "beta%g.alpha%g", factor[f][0], factor[f][1]);
         }
     case_real(builder, case_begin(builder, "97+67x129+129x97"), 2, "real");
+    case_real(builder, case_begin(builder, "67x97+67x129+129x97"), 2, "real.matrix");
     made = case_begin(builder, "17x5+17x13+13x5");
     case_data(made, DATA_NONFINITE);
     case_end(builder, made, "nonfinite");
