@@ -31,7 +31,7 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 # Programs whose outcome depends on the permissions of the environment.
 FEW = ["secure", "plugin_lies", "plugin_parts", "hosts_ragged"]
 CHROOT = [*FEW, "hosts_cut", "hosts_without", "hosts_leave", "launch"]
-CONTAINER = [*FEW, "hosts_cut", "child", "commands", "handles", "losses", "segment_events", "alloc_slow", "counts", "rendezvous", "board",
+CONTAINER = [*FEW, "hosts_cut", "child", "commands", "handles", "losses", "segment_events", "alloc_slow", "counts", "rendezvous", "segment",
              "comm_vm_processes", "native_parts_processes"]
 USER = [*FEW, "hosts_cut", "hosts_without", "moved", "rules", "plugin_load", "plugin_search", "plugin_hostile",
         "async", "launch", "data_parallel"]
