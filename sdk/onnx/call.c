@@ -3,6 +3,7 @@
  * inputs that the host needs. */
 #include "resolve.h"
 #include "row.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,7 +164,7 @@ static int64_t integer_of(double value)
 
 /* Dtypes that the host can read as integers, and as numbers. */
 static const uint64_t integers = BP_MASK_INT | BP_M(BOOL),
-                      numbers = BP_MASK_INT | BP_M(BOOL) | BP_M(F32) | BP_M(F64);
+                      numbers = BP_MASK_INT | BP_M(BOOL) | BP_MASK_FLOAT;
 
 /* Reads element i of data, which has integers. */
 static int64_t integer_at(const void *data, uint32_t dtype, int64_t i)
@@ -230,6 +231,32 @@ enum bp_status onnx_in_ints(struct onnx_call *c, uint32_t i, struct onnx_ints *o
     return onnx_value_ints(c, i, onnx_in_value(c, i), out);
 }
 
+/* The value of the bits of an f16 or bf16. */
+static double half_value(uint16_t bits, uint32_t dtype)
+{
+    int fraction_bits = dtype == BP_F16 ? 10 : 7, least = dtype == BP_F16 ? -14 : -126;
+    int fraction = bits & ((1 << fraction_bits) - 1), exponent = (bits & 0x7fff) >> fraction_bits;
+    bool is_special = exponent == 0x7fff >> fraction_bits;
+    double value = is_special  ? (fraction ? (double)NAN : (double)INFINITY)
+                   : !exponent ? ldexp(fraction, least - fraction_bits)
+                               : ldexp(fraction + (1 << fraction_bits),
+                                       least - fraction_bits + exponent - 1);
+
+    return bits >> 15 ? -value : value;
+}
+
+/* Reads element k of data, which has numbers. */
+static double number_at(const void *data, uint32_t dtype, int64_t k)
+{
+    switch (dtype) {
+    case BP_F16:
+    case BP_BF16: return half_value(((const uint16_t *)data)[k], dtype);
+    case BP_F32: return (double)((const float *)data)[k];
+    case BP_F64: return ((const double *)data)[k];
+    default: return (double)integer_at(data, dtype, k);
+    }
+}
+
 enum bp_status onnx_in_reals(struct onnx_call *c, uint32_t i, int64_t room, double *out,
                              int64_t *out_n)
 {
@@ -240,10 +267,7 @@ enum bp_status onnx_in_reals(struct onnx_call *c, uint32_t i, int64_t room, doub
     *out_n = -1;
     if (!v || !v->tensor) return BP_OK;
     TRY(read_value(c, i, v, numbers, &data, &info));
-    for (int64_t k = 0; k < info.count && k < room; k++)
-        out[k] = info.dtype == BP_F32   ? (double)((const float *)data)[k]
-                 : info.dtype == BP_F64 ? ((const double *)data)[k]
-                                        : (double)integer_at(data, info.dtype, k);
+    for (int64_t k = 0; k < info.count && k < room; k++) out[k] = number_at(data, info.dtype, k);
     free(data);
     *out_n = info.count;
     return BP_OK;

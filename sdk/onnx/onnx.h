@@ -31,7 +31,7 @@ enum {
     ONNX_NO_DTYPE = UINT32_MAX,
     ONNX_DEPTH_MAX = 32, /* levels of nested sub-graphs and functions */
     ONNX_RANK_MAX = 8,
-    ONNX_OPSET_MAX = 23,
+    ONNX_OPSET_MAX = 28,
 };
 
 /* A value while a model runs. It is reference-counted. The count is not atomic, so only one thread

@@ -38,6 +38,8 @@ static enum bp_status unsupported_attention(const struct onnx_node *node)
     const Onnx__AttributeProto *softcap = onnx_attr(node, "softcap");
 
     if (softcap && softcap->f != 0) return unsupported_refuse(node, "softcap is not supported");
+    if (node->proto->n_input > 6 && *onnx_text(node->proto->input[6]))
+        return unsupported_refuse(node, "input nonpad_kv_seqlen is not supported");
     if (node->proto->n_output > 3 && *onnx_text(node->proto->output[3]))
         return unsupported_refuse(node,
                                   "the products of queries and keys as a result are not supported");

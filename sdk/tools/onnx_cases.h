@@ -30,7 +30,7 @@ char *onnx_data_file(const char *folder, const char *what, uint32_t i);
 
 /* The missing feature that a line of bp_model_missing names. Returns the end of its name, and
  * stores where the name begins. For "operator NAME of opset 3" this is NAME, for "NAME: details"
- * NAME, for "element type 8 (string) [x]" and "opset 24, 1 to 23 are known" the first part. */
+ * NAME, for "element type 8 (string) [x]" and "opset 29, 1 to 28 are known" the first part. */
 size_t onnx_missing_name(const char *line, size_t *out_begin);
 
 /* In onnx_compare.c: checks that two tensors have the same dtype and shape, and equal values:

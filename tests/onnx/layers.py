@@ -250,6 +250,19 @@ def attention_plain(f, q, k, v, added, see):
               {"y": attended(q, k, v, np.where(hidden, 0, -np.inf), usual)})
 
 
+def attention_short(f, q, k, v, added, see):
+    """Tests masks with fewer keys than k: from opset 24 on the other keys are not visible. In opset 23 an extent of
+    1 is a value for all keys; from 24 on it is refused (refused.py)."""
+    usual = 8 ** -0.5
+    for keys in (2, 3):
+        for name, mask, bias in (("bool", see[:, :keys], np.where(see, 0, -np.inf)), ("float", added[..., :keys], added)):
+            hidden = np.where(np.arange(5) < keys, bias, -np.inf)
+            f.add("attention_24_%s_%d" % (name, keys), 24, [node("Attention", "q k v m", "y")],
+                  {"q": q, "k": k, "v": v, "m": mask}, {"y": attended(q, k, v, hidden, usual)})
+    f.add("attention_23_one", 23, [node("Attention", "q k v m", "y")], {"q": q, "k": k, "v": v, "m": added[..., :1]},
+          {"y": attended(q, k, v, added[..., :1], usual)})
+
+
 def attention_past(f, q, k, v, pk, pv, rng):
     """Tests calls with a past: the keys of earlier calls come first."""
     all_k, all_v = np.concatenate([pk, k], 2), np.concatenate([pv, v], 2)
@@ -281,6 +294,7 @@ def attention(f):
     added = rng.uniform(-1, 1, (2, 1, 3, 5)).astype(np.float32)
     attention_plain(f, q, k, v, added, see)
     attention_past(f, q, k, v, pk, pv, rng)
+    attention_short(f, q, k, v, added, see)
     flat = {n: a.swapaxes(1, 2).reshape(2, a.shape[2], -1)
             for n, a in (("q", q), ("k", k), ("v", v),
                          ("y", attended(q, k, v, 0, 8 ** -0.5)))}

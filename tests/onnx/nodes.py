@@ -311,6 +311,48 @@ def draws():
          sample_size=4)
 
 
+def ranges():
+    """Tests half types: start, limit and delta are exact, and the elements are computed in stash_type."""
+    for stash in ({}, {"stash_type": 1}, {"stash_type": 11}):
+        name = "range_27_f16" + "".join("_%d" % s for s in stash.values())
+        case(name, "Range", 27, [np.float16(2040), np.float16(2060), np.float16(1)],
+             [np.arange(2040, 2060).astype(np.float16)], **stash)
+        case(name + "_fraction", "Range", 27, [np.float16(0), np.float16(3), np.float16(0.1)],
+             [(np.arange(31) * float(np.float16(0.1))).astype(np.float16)], **stash)
+    tiny = 2.0 ** -24
+    case("range_27_f16_tiny", "Range", 27, [np.float16(-tiny), np.float16(-4 * tiny), np.float16(-tiny)],
+         [np.array([-1, -2, -3]).astype(np.float16) * np.float16(tiny)])
+    case("range_27_f16_none", "Range", 27, [np.float16(3), np.float16(1), np.float16(1)], [np.zeros(0, np.float16)])
+
+
+def changed():
+    """Tests operators whose meaning has changed in opsets 24 to 28."""
+    x = np.arange(48, dtype=np.float32).reshape(1, 2, 4, 6)
+    blocks = x.reshape(1, 2, 2, 2, 3, 2)
+    for name, mode, order in (("", {}, (0, 3, 5, 1, 2, 4)), ("_dcr", {"mode": "DCR"}, (0, 3, 5, 1, 2, 4)),
+                              ("_crd", {"mode": "CRD"}, (0, 1, 3, 5, 2, 4))):
+        case("space_to_depth_28" + name, "SpaceToDepth", 28, [x], [blocks.transpose(order).reshape(1, 8, 2, 3)],
+             blocksize=2, **mode)
+    for kind, bits in ((np.int8, 8), (np.int64, 64), (np.uint16, 16)):
+        most = np.iinfo(kind).max
+        i = np.array([most, 5, 0, 5, -7 & most, most, 5], kind)
+        if kind != np.uint16:
+            i[4] = -7
+        by = np.array([1, 1, 3, bits, 1, bits - 1, bits - 2], kind)
+        up = [(int(a) << int(b)) & (2 ** bits - 1) if b < bits else 0 for a, b in zip(i, by)]
+        down = [int(a) >> int(b) if b < bits else 0 for a, b in zip(i, by)]
+        case("bit_shift_28_left_%s" % kind.__name__, "BitShift", 28, [i, by], [np.array(up, "u%d" % (bits // 8)).view(kind)],
+             direction="LEFT")
+        case("bit_shift_28_right_%s" % kind.__name__, "BitShift", 28, [i, by], [np.array(down, kind)], direction="RIGHT")
+    case("bit_shift_28_right_out", "BitShift", 28, [np.array([-9, -9, 9, 9], np.int32), np.array([32, -1, 32, -1], np.int32)],
+         [np.array([-1, -1, 0, 0], np.int32)], direction="RIGHT")
+    x = np.array([-5.5, 5.5, -2.25, 7], np.float32)
+    y = np.array([2, -2, 0.5, 7], np.float32)
+    case("mod_28_float", "Mod", 28, [x, y], [x - np.floor(x / y) * y])
+    case("celu_28_f64", "Celu", 28, [x.astype(np.float64)], [np.where(x > 0, x, 2 * np.expm1(x.astype(np.float64) / 2))],
+         alpha=2.0)
+
+
 def named(letter, arrays):
     """Returns the names of a node's ports, and the array of each."""
     names = [f"{letter}{n}" if a is not None else "_" for n, a in enumerate(arrays)]
@@ -319,7 +361,7 @@ def named(letter, arrays):
 
 def add_all(folder):
     for make in (reductions, lines, indices, uniques, quantised, losses, equations, transforms,
-                 training, draws):
+                 training, draws, ranges, changed):
         make()
     for name, op, opset, inputs, outputs, domain, attributes in CASES:
         (ins, given), (outs, made) = named("i", inputs), named("o", outputs)

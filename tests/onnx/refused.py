@@ -110,12 +110,29 @@ NODES = {
                           "input 0 is f8e4m3, expected numbers that the host reads"),
     "sizes of parts whose sum overflows": (node("Split", "x s", "y z", axis=3), 13,
                                            [const("s", [-2**63, 2**63 - 1], np.int64)], "split: sizes[0] is"),
+    "a rounding mode of a later opset": (node("Cast", "x", "y", to=10, round_mode="down"), 23, [],
+                                         "attribute round_mode is known from opset 24 only"),
+    "a rounding mode": (node("Cast", "x", "y", to=10, round_mode="down"), 24, [], None),
+    "a rounding mode that does not exist": (node("CastLike", "x x", "y", round_mode="odd"), 24, [],
+                                            "round_mode is odd, expected up|down|nearest"),
+    "a range computed in f16": (node("Range", "a a a", "y", stash_type=10), 27, [const("a", 1, np.float16)],
+                                "stash_type is 10, expected 1|11"),
+    "blocks in another order": (node("SpaceToDepth", "x", "y", blocksize=2, mode="CRD"), 27, [],
+                                "attribute mode is known from opset 28 only"),
+    "a window of keys": (node("Attention", "x x x", "y", left_window_size=2), 25, [],
+                         "(Attention): attribute left_window_size is 2, expected -1"),
+    "a window without bounds": (node("Attention", "x x x", "y", left_window_size=-1, right_window_size=-1), 25, [], None),
+    "a mask of one column": (node("Attention", "x x x m", "y"), 24, [const("m", np.zeros((4, 1)))],
+                             "(Attention): attn_mask has one column"),
+    "a mask of one column in opset 23": (node("Attention", "x x x m", "y"), 23, [const("m", np.zeros((4, 1)))], None),
+    "lengths of a cache": (node("Attention", "x x x _ _ _ n", "y"), 24, [const("n", [4], np.int64)],
+                           "(Attention): input nonpad_kv_seqlen is not supported"),
     "a depth of f32": (node("OneHot", "i d v", "y"), 13, [const("i", [1], np.int64), const("d", 3), const("v", [0, 1])],
                        None),
 }
 
 
-OPSETS = {0: "opset 0, 1 to 23 are known", 1: None, 23: None, 24: "opset 24, 1 to 23 are known"}
+OPSETS = {0: "opset 0, 1 to 28 are known", 1: None, 28: None, 29: "opset 29, 1 to 28 are known"}
 
 
 def scaled(default, given):

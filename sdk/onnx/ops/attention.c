@@ -79,6 +79,27 @@ static void causal_mask(struct parts *p, int64_t rows, int64_t columns, int64_t 
                        onnx_chain_number(&p->k, onnx_info(p->mask).dtype, -INFINITY));
 }
 
+/* From opset 24 on, a mask may cover fewer keys than there are: the others are not visible. Before,
+ * an extent of 1 is a value for all keys; ONNX does not say which of both it is from then on. */
+static void extend_mask(struct parts *p, int64_t keys)
+{
+    struct bp_pad_attrs attrs = bp_pad_defaults();
+    int64_t before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
+    struct bp_tensor_info info = onnx_info(p->mask);
+
+    if (p->k.call->node->opset < 24 || !info.rank || info.shape[info.rank - 1] >= keys) return;
+    if (info.shape[info.rank - 1] == 1) {
+        p->k.status = onnx_error(BP_ERR_UNSUPPORTED, "attn_mask has one column, for %lld keys: "
+                                 "write all columns", (long long)keys);
+        return;
+    }
+    after[info.rank - 1] = keys - info.shape[info.rank - 1];
+    attrs.before = (struct bp_dims){before, info.rank};
+    attrs.after = (struct bp_dims){after, info.rank};
+    attrs.value = info.dtype == BP_BOOL ? 0 : (double)-INFINITY;
+    p->mask = MAKE(&p->k, pad, &attrs, p->mask, NULL, NULL);
+}
+
 static void attention_attend(struct parts *p)
 {
     struct bp_attention_attrs attrs = bp_attention_defaults();
@@ -95,6 +116,8 @@ static void attention_attend(struct parts *p)
         p->mask = onnx_chain_cast(&p->k, p->mask, onnx_info(p->q).dtype);
     q = onnx_info(p->q);
     key = onnx_info(p->key);
+    if (p->mask) extend_mask(p, key.shape[2]);
+    if (p->k.status) return;
     attrs.scale = onnx_attr_float(c, "scale", 0);
     attrs.causal = onnx_attr_int(c, "is_causal", 0) != 0;
     past = onnx_in(c, 4) ? onnx_info(onnx_in(c, 4)).shape[2] : 0;

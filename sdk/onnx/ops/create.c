@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* create.c: runs operators that create values from attributes and shapes. */
+#include "../chain.h"
 #include "../ops.h"
 #include <stdlib.h>
 #include <string.h>
@@ -99,21 +100,28 @@ enum bp_status onnx_constant_of_shape(struct onnx_call *c)
     return status ? status : onnx_give(c, 0, y);
 }
 
-/* The host reads start, limit and delta as doubles, so integers are exact below 2^53. */
+/* The host reads start, limit and delta as doubles, so integers are exact below 2^53. Numbers of
+ * half types are computed in stash_type and converted, so that 2048 + 1 of f16 does not stop the
+ * sequence. */
 enum bp_status onnx_range(struct onnx_call *c)
 {
     struct bp_arange_attrs attrs = bp_arange_defaults();
-    struct bp_tensor *start = onnx_in(c, 0), *y;
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *y = NULL;
+    uint32_t dtype, inner;
 
     TRY(onnx_need(c, 1));
     TRY(onnx_in_float(c, 0, 0, &attrs.start));
     TRY(onnx_in_float(c, 1, 0, &attrs.end));
     TRY(onnx_in_float(c, 2, 1, &attrs.step));
-    attrs.dtype = onnx_info(start).dtype;
+    dtype = inner = onnx_info(onnx_in(c, 0)).dtype;
+    if (dtype == BP_F16 || dtype == BP_BF16) TRY(onnx_attr_dtype(c, "stash_type", BP_F32, &inner));
+    attrs.dtype = inner;
     if ((attrs.step > 0 && attrs.end < attrs.start) || (attrs.step < 0 && attrs.end > attrs.start))
         attrs.end = attrs.start;
-    TRY(bp_op_arange(c->scope, NULL, &attrs, &y));
-    return onnx_give(c, 0, y);
+    k.status = bp_op_arange(c->scope, NULL, &attrs, &y);
+    onnx_chain_give(&k, 0, onnx_chain_cast(&k, onnx_chain_take(&k, y), dtype));
+    return onnx_chain_end(&k);
 }
 
 enum bp_status onnx_eye_like(struct onnx_call *c)

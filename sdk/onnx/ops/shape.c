@@ -297,3 +297,15 @@ enum bp_status onnx_depth_to_space(struct onnx_call *c)
     TRY(bp_op_depth_to_space(c->scope, x, &attrs, &y));
     return onnx_give(c, 0, y);
 }
+
+enum bp_status onnx_space_to_depth(struct onnx_call *c)
+{
+    struct bp_space_to_depth_attrs attrs = bp_space_to_depth_defaults();
+    struct bp_tensor *x = onnx_in(c, 0), *y;
+
+    TRY(onnx_need(c, 1));
+    attrs.block = onnx_attr_int(c, "blocksize", 1);
+    attrs.crd = onnx_attr_is(c, "mode", "CRD", "DCR");
+    TRY(bp_op_space_to_depth(c->scope, x, &attrs, &y));
+    return onnx_give(c, 0, y);
+}
