@@ -49,6 +49,19 @@ def reductions():
          [(x.astype(np.float64) ** 2).sum(keepdims=True)])
     case("reduce_max_u8", "ReduceMax", 12, [i.astype(np.uint8)],
          [i.astype(np.uint8).max(1, keepdims=True)], axes=[1])
+    nothing = np.zeros((2, 0, 3), np.float32)
+    for op, best in (("ReduceMax", -np.inf), ("ReduceMin", np.inf)):
+        name = "_".join(("reduce", op[6:].lower(), "empty"))
+        full = np.full((2, 3), best, np.float32)
+        case(name, op, 20, [nothing, np.array([1])], [full[:, None]])
+        case(name + "_f16", op, 13, [nothing.astype(np.float16)], [full[0, 0].astype(np.float16)], keepdims=0)
+        case(name + "_two", op, 13, [nothing], [full[0]], axes=[-2, 0], keepdims=0)
+        case(name + "_other_axis", op, 13, [nothing], [np.zeros((2, 0), np.float32)], axes=[2], keepdims=0)
+        for kind in (np.int8, np.uint8, np.int64, np.uint64):
+            limit = np.iinfo(kind).min if op == "ReduceMax" else np.iinfo(kind).max
+            case("%s_%s" % (name, kind.__name__), op, 18, [nothing.astype(kind), np.array([1])],
+                 [np.full((2, 1, 3), limit, kind)])
+        case(name + "_bool", op, 20, [nothing > 0, np.array([1])], [np.full((2, 3), op == "ReduceMin")], keepdims=0)
     case("reduce_max_bool", "ReduceMax", 20, [x > 1, np.array([1])], [(x > 1).max(1)], keepdims=0)
     case("argmax_1", "ArgMax", 1, [x], [x.argmax(1)[:, None]], axis=1)
     case("argmin_12_last", "ArgMin", 12, [np.array([[1, 0, 0], [2, 3, 2]], np.int32)],

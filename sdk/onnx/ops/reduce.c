@@ -2,6 +2,8 @@
 /* reduce.c: runs reductions and other operators along axes (ArgMax, Softmax). */
 #include "../chain.h"
 #include "../ops.h"
+#include "list.h"
+#include <math.h>
 #include <string.h>
 
 /* before, op, after: operators that are run in this order, NULL: none. alone: the operator for a
@@ -50,12 +52,55 @@ static struct bp_tensor *reduce_by(struct onnx_chain *k, const char *op, const v
     return op ? onnx_chain_call(k, op, attrs, &x, 1) : x;
 }
 
+/* Makes a tensor of rank 0: the identity of max or min, i.e. the lowest or the highest value of the
+ * dtype. */
+static struct bp_tensor *reduce_limit(struct onnx_chain *k, uint32_t dtype, bool lowest)
+{
+    bool is_signed = !(BP_MASK_UNSIGNED >> dtype & 1);
+    uint32_t bits = bp_dtype_bits(dtype);
+    uint64_t top = UINT64_C(1) << (bits - 1), value = is_signed ? top : 0;
+    struct bp_tensor *t = NULL;
+
+    if (!lowest) value = is_signed ? top - 1 : top - 1 + top;
+    if (BP_MASK_FLOAT >> dtype & 1)
+        return onnx_chain_number(k, dtype, lowest ? (double)-INFINITY : (double)INFINITY);
+    if (k->status == BP_OK) k->status = onnx_constant(k->call, dtype, 0, NULL, &value, &t);
+    return onnx_chain_take(k, t);
+}
+
+/* The maximum or minimum along axes one of which has no element: the identity, in the shape of the
+ * result. Returns NULL if all reduced axes have elements, or op is another operator. */
+static struct bp_tensor *reduce_empty(struct onnx_chain *k, const char *op,
+                                      const struct bp_sum_attrs *attrs, struct bp_tensor *x)
+{
+    bool is_max = !strcmp(op, "max"), is_empty = false, reduced[ONNX_RANK_MAX] = {false};
+    struct bp_expand_attrs expand = bp_expand_defaults();
+    struct bp_tensor_info info = onnx_info(x);
+    int64_t shape[ONNX_RANK_MAX];
+
+    if (info.count || (!is_max && strcmp(op, "min"))) return NULL;
+    for (int64_t i = 0; i < attrs->axes.n && k->status == BP_OK; i++) {
+        int64_t axis;
+        k->status = onnx_axis(attrs->axes.at[i], info.rank, &axis);
+        if (k->status == BP_OK) reduced[axis] = true;
+    }
+    for (uint32_t i = 0; i < info.rank; i++) {
+        bool is_reduced = reduced[i] || !attrs->axes.n;
+        is_empty |= is_reduced && !info.shape[i];
+        if (!is_reduced || attrs->keep)
+            shape[expand.shape.n++] = is_reduced ? 1 : info.shape[i];
+    }
+    if (!is_empty) return NULL;
+    expand.shape.at = shape;
+    return MAKE(k, expand, &expand, reduce_limit(k, info.dtype, is_max), NULL);
+}
+
 enum bp_status onnx_reduce(struct onnx_call *c)
 {
     const struct reduction *r = find_reduction(c->node->row->name);
     struct bp_sum_attrs attrs = bp_sum_defaults(); /* all reductions have the same attributes */
     struct onnx_chain k = onnx_chain_begin(c);
-    struct bp_tensor *x = onnx_in(c, 0);
+    struct bp_tensor *x = onnx_in(c, 0), *empty = NULL;
     struct onnx_ints axes;
     uint32_t dtype, inner;
 
@@ -68,6 +113,7 @@ enum bp_status onnx_reduce(struct onnx_call *c)
     x = onnx_chain_cast(&k, x, inner);
     if (axes.n <= 0 && onnx_attr_int(c, "noop_with_empty_axes", 0))
         x = reduce_by(&k, unsigned_too(r->alone, inner), NULL, x);
+    else if (x && (empty = reduce_empty(&k, r->op, &attrs, x))) x = empty;
     else {
         x = reduce_by(&k, unsigned_too(r->before, inner), NULL, x);
         x = reduce_by(&k, r->after, NULL, reduce_by(&k, r->op, &attrs, x));
