@@ -40,10 +40,7 @@ static enum bp_status read_type(const Onnx__TypeProto *type, struct bp_model_por
     for (uint32_t i = 0; i < port->rank; i++) {
         const Onnx__TensorShapeProto__Dimension *d = t->shape->dim[i];
         bool known = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        shape[i] = known ? d->dim_value : -1;
-        if (known && shape[i] < 0)
-            return onnx_error(BP_ERR_INVALID, "%.80s: extent %u is %lld", port->name, i,
-                              (long long)shape[i]);
+        shape[i] = known && d->dim_value >= 0 ? d->dim_value : -1;
     }
     return BP_OK;
 }

@@ -173,6 +173,13 @@ static const char doubled[] =
     "\x0f\x0a\x0d\x08\x07\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x02\x62\x14\x0a\x01y\x12\x0f\x0a"
     "\x0d\x08\x07\x12\x09\x0a\x03\x12\x01n\x0a\x02\x08\x02\x42\x02\x10\x0d";
 
+/* The same model, but x declares the extents -1 and 2, and y the extents -7 and 2. */
+static const char doubled_negative[] =
+    "\x08\x08:O\x0a\x0e\x0a\x01x\x0a\x01x\x12\x01y\x22\x03\x41\x64\x64\x12\x01gZ\x1c\x0a\x01x"
+    "\x12\x17\x0a\x15\x08\x07\x12\x11\x0a\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x0a\x02"
+    "\x08\x02\x62\x1c\x0a\x01y\x12\x17\x0a\x15\x08\x07\x12\x11\x0a\x0b\x08\xf9\xff\xff\xff\xff"
+    "\xff\xff\xff\xff\x01\x0a\x02\x08\x02\x42\x02\x10\x0d";
+
 /* Runs one batch and checks the results. Returns how often its plan was run. */
 static uint64_t run_batch(struct fixture *f, struct bp_model *model, int64_t batch)
 {
@@ -208,6 +215,24 @@ Test(model, batches_have_plans_of_their_own)
     cr_expect_eq(run_batch(&f, model, 1), 1, "it made place for the ninth");
     cr_expect_eq(run_batch(&f, model, 2), 1, "it made place for the first");
     cr_expect_eq(run_batch(&f, model, 9), 2);
+    bp_model_destroy(model);
+    fixture_finish(&f);
+}
+
+/* Some exporters write -1 for an extent that is open. */
+Test(model, negative_extents_are_open)
+{
+    struct bp_model_port in = {.size = sizeof in}, out = {.size = sizeof out};
+    struct fixture f = fixture_init();
+    struct bp_model *model;
+
+    OK(model_read(&f, doubled_negative, sizeof doubled_negative - 1, &model));
+    OK(bp_model_input(model, 0, &in));
+    OK(bp_model_output(model, 0, &out));
+    cr_expect(in.rank == 2 && in.shape[0] == -1 && in.shape[1] == 2);
+    cr_expect(out.rank == 2 && out.shape[0] == -1 && out.shape[1] == 2);
+    cr_expect_eq(run_batch(&f, model, 3), 1);
+    cr_expect_eq(run_batch(&f, model, 5), 1);
     bp_model_destroy(model);
     fixture_finish(&f);
 }
