@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* resolve.c: gives each name of a model a slot. Checks that each name is set once and before it is
- * read, inlines the functions of the model where they are called, and finds the row of each
- * node. */
+/* resolve.c: gives each name of a model a slot. Checks that each name is set once, inlines the
+ * functions of the model where they are called, and finds the row of each node. */
 #include "resolve.h"
 #include "row.h"
 #include <stdlib.h>
@@ -52,7 +51,7 @@ const Onnx__FunctionProto *onnx_is_function(const Onnx__ModelProto *model,
     return NULL;
 }
 
-static const char *name_of(const Onnx__NodeProto *node)
+const char *onnx_node_name(const Onnx__NodeProto *node)
 {
     if (node->name && *node->name) return node->name;
     for (size_t i = 0; i < node->n_output; i++)
@@ -99,8 +98,8 @@ static enum bp_status read_inputs(struct resolver *r, struct onnx_node *node)
         node->in[i] = ONNX_NO_SLOT;
         if (!*name) continue;
         if (!onnx_scope_find(r->scope, name, &node->in[i]))
-            return onnx_error(BP_ERR_INVALID, "node %.80s: input '%.80s' is made by nobody before "
-                              "it: the name is missing, or nodes form a cycle", node->name, name);
+            return onnx_error(BP_ERR_INVALID, "node %.80s: input '%.80s' is made by nobody",
+                              node->name, name);
     }
     return BP_OK;
 }
@@ -145,7 +144,7 @@ static enum bp_status add_node(struct resolver *r, struct onnx_body *body,
         body->node = grown;
     }
     node = &body->node[body->n_node];
-    *node = (struct onnx_node){.proto = proto, .caller = r->caller, .name = name_of(proto),
+    *node = (struct onnx_node){.proto = proto, .caller = r->caller, .name = onnx_node_name(proto),
                                .n_in = (uint32_t)proto->n_input,
                                .n_out = (uint32_t)proto->n_output};
     node->in = calloc(proto->n_input + proto->n_output + 1, sizeof *node->in);
@@ -171,8 +170,8 @@ static enum bp_status bind_function(struct resolver *r, const Onnx__FunctionProt
         const char *given = i < call->proto->n_input ? onnx_text(call->proto->input[i]) : "";
         uint32_t slot = ONNX_NO_SLOT;
         if (*given && !onnx_scope_find(outer, given, &slot))
-            return onnx_error(BP_ERR_INVALID, "node %.80s: input '%.80s' is made by nobody before "
-                              "it", call->name, given);
+            return onnx_error(BP_ERR_INVALID, "node %.80s: input '%.80s' is made by nobody",
+                              call->name, given);
         TRY(onnx_scope_bind(r->scope, onnx_text(f->input[i]), slot));
     }
     return BP_OK;
@@ -213,7 +212,7 @@ static enum bp_status inline_function(struct resolver *r, struct onnx_body *body
     call = calloc(1, sizeof *call); /* kept as long as the nodes that read its attributes */
     if (!call) return onnx_no_memory();
     kept[r->model->n_call++] = call;
-    *call = (struct onnx_node){.proto = proto, .caller = r->caller, .name = name_of(proto),
+    *call = (struct onnx_node){.proto = proto, .caller = r->caller, .name = onnx_node_name(proto),
                                .function = onnx_function_of(r->model, f)};
     inside.caller = call;
     inside.scope = &scope;
@@ -231,11 +230,17 @@ static enum bp_status inline_function(struct resolver *r, struct onnx_body *body
 static enum bp_status resolve_nodes(struct resolver *r, struct onnx_body *body,
                                     Onnx__NodeProto *const *node, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const Onnx__FunctionProto *f = onnx_is_function(r->model->proto, node[i]);
-        TRY(f ? inline_function(r, body, f, node[i]) : add_node(r, body, node[i]));
+    size_t *order;
+    enum bp_status status = onnx_order(r, node, n, &order);
+
+    if (status) return status;
+    for (size_t i = 0; i < n && status == BP_OK; i++) {
+        const Onnx__NodeProto *next = node[order ? order[i] : i];
+        const Onnx__FunctionProto *f = onnx_is_function(r->model->proto, next);
+        status = f ? inline_function(r, body, f, next) : add_node(r, body, next);
     }
-    return BP_OK;
+    free(order);
+    return status;
 }
 
 /* Creates the slots of initialisers. An input of the graph with the name of an initialiser has its

@@ -28,6 +28,9 @@ struct resolver {
 const char *onnx_text(const char *text);
 int64_t onnx_opset(const struct bp_model *model);
 
+/* Returns the name of a node for messages: its own, that of its first output, or its operator. */
+const char *onnx_node_name(const Onnx__NodeProto *node);
+
 /* Finds the operator DOMAIN.NAME of a plugin for a node of a domain that is not ONNX's; or NULL. */
 const struct bp_opinfo *onnx_custom_op(const Onnx__NodeProto *node);
 
@@ -61,6 +64,12 @@ enum bp_status onnx_defaults(struct bp_model *model);
 void onnx_defaults_finish(struct bp_model *model);
 const struct onnx_function *onnx_function_of(const struct bp_model *model,
                                              const Onnx__FunctionProto *proto);
+
+/* order.c: finds an order of n nodes in which each value is made before it is read. out_order: NULL
+ * if the nodes are in such an order, otherwise their numbers; the caller frees it. Nodes keep their
+ * order, except that those whose results a node reads come before it. BP_ERR_INVALID: a cycle. */
+enum bp_status onnx_order(const struct resolver *r, Onnx__NodeProto *const *node, size_t n,
+                          size_t **out_order);
 
 /* dead.c: finds the node of a body after which each slot that the body sets is read no more. */
 enum bp_status onnx_find_dead(const struct resolver *r, struct onnx_body *body);

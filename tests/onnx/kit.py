@@ -69,16 +69,17 @@ class Folder:
             return sequence_info(name, kind_of(value[0]) if value else TensorProto.FLOAT)
         return info(name, kind_of(value), [None] * value.ndim)
 
-    def add(self, name, opset, nodes, inputs, outputs, weights=(), domain="", more_domains=()):
+    def add(self, name, opset, nodes, inputs, outputs, weights=(), domain="", more_domains=(), functions=()):
         """inputs, outputs: the value of each name, an array or a list of arrays. more_domains: domains imported
-        in version 1."""
+        in version 1. functions: those of the model."""
         folder = os.path.join(self.path, "written", name, "test_data_set_0")
         os.makedirs(folder)
         self.names.append(name)
         model = helper.make_model(
             graph(nodes, [self.port(n, v) for n, v in inputs.items()],
                   [self.port(n, v) for n, v in outputs.items()], weights),
-            opset_imports=[helper.make_opsetid(domain, opset)] + [helper.make_opsetid(d, 1) for d in more_domains])
+            opset_imports=[helper.make_opsetid(domain, opset)] + [helper.make_opsetid(d, 1) for d in more_domains],
+            functions=functions)
         onnx.save(model, os.path.join(self.path, "written", name, "model.onnx"))
         for kind, values in (("input", inputs), ("output", outputs)):
             for i, value in enumerate(values.values()):

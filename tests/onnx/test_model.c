@@ -326,10 +326,13 @@ Test(model, files_that_are_no_models)
     REFUSED("\x3a\x0a\x0a\x80\x94\xeb\xdc\x03\x22\x03\x41\x62\x73", BP_ERR_INVALID, "longer");
     /* graph { node { input: "x" output: "y" op_type: "Abs" } }: no node sets x */
     REFUSED("\x3a\x0d\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs", BP_ERR_INVALID,
-            "'x' is made by nobody before it");
+            "'x' is made by nobody");
     /* two nodes that each read the other's output */
     REFUSED("\x3a\x1a\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs\x0a\x0b\x0a\x01y\x12\x01x\x22\x03"
-            "Abs", BP_ERR_INVALID, "nodes form a cycle");
+            "Abs", BP_ERR_INVALID, "nodes form a cycle: y, x;");
+    /* a node that reads its own output */
+    REFUSED("\x3a\x0d\x0a\x0b\x0a\x01x\x12\x01x\x22\x03" "Abs", BP_ERR_INVALID,
+            "nodes form a cycle: x;");
     /* the same name from two nodes */
     REFUSED("\x3a\x1f\x5a\x03\x0a\x01x\x0a\x0b\x0a\x01x\x12\x01y\x22\x03" "Abs\x0a\x0b\x0a\x01x\x12"
             "\x01y\x22\x03" "Abs", BP_ERR_INVALID, "'y' is made twice");

@@ -17,9 +17,10 @@ import images
 import kit
 import layers
 import nodes
+import order
 
 WRONG = "wrong"
-FAMILIES = (control, layers, images, nodes, endless)
+FAMILIES = (control, layers, images, nodes, order, endless)
 
 
 def main():
