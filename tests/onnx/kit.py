@@ -35,6 +35,13 @@ def graph(nodes, inputs, outputs, weights=()):
     return helper.make_graph(nodes, "g", inputs, outputs, weights)
 
 
+def bf16_of(array):
+    """Rounds numbers to bf16, a type that numpy lacks. Returns a TensorProto."""
+    bits = np.asarray(array, np.float32).view(np.uint32).astype(np.uint64)
+    high = ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return TensorProto(dims=high.shape, data_type=TensorProto.BFLOAT16, raw_data=high.tobytes())
+
+
 def kind_of(array):
     return numpy_helper.from_array(np.zeros(1, array.dtype)).data_type
 
@@ -57,7 +64,9 @@ class Folder:
         self.names = []
 
     def write(self, path, value):
-        if isinstance(value, list):
+        if isinstance(value, TensorProto):
+            proto = value
+        elif isinstance(value, list):
             proto = numpy_helper.from_list(value, None)
         else:
             proto = numpy_helper.from_array(np.ascontiguousarray(value).reshape(np.shape(value)))
@@ -65,13 +74,15 @@ class Folder:
             file.write(proto.SerializeToString())
 
     def port(self, name, value):
+        if isinstance(value, TensorProto):
+            return info(name, value.data_type, list(value.dims))
         if isinstance(value, list):
             return sequence_info(name, kind_of(value[0]) if value else TensorProto.FLOAT)
         return info(name, kind_of(value), [None] * value.ndim)
 
     def add(self, name, opset, nodes, inputs, outputs, weights=(), domain="", more_domains=(), functions=()):
-        """inputs, outputs: the value of each name, an array or a list of arrays. more_domains: domains imported
-        in version 1. functions: those of the model."""
+        """inputs, outputs: the value of each name, an array, a list of arrays or a TensorProto. more_domains: domains
+        imported in version 1. functions: those of the model."""
         folder = os.path.join(self.path, "written", name, "test_data_set_0")
         os.makedirs(folder)
         self.names.append(name)

@@ -4,7 +4,7 @@ opsets of normalisations that ONNX's own test models lack."""
 import numpy as np
 from onnx import TensorProto
 
-from kit import const, node
+from kit import bf16_of, const, node
 
 T, B, I, H = 4, 3, 2, 5
 REAL = 4, 16, 40, 64  # T, B, I, H of a size for which vendor libraries are used
@@ -202,12 +202,56 @@ def half_norms(f):
     f.add("layer_norm_f64", 17, [node("LayerNormalization", "x s b", "y mean inv", epsilon=0.01)],
           {"x": wide, "s": ls.astype(float), "b": lb.astype(float)},
           {"y": normal(3) * ls.astype(float) + lb.astype(float), **{n: a.astype(single) for n, a in statistics.items()}})
+    f.add("group_norm_18_f16", 18, [node("GroupNormalization", "x s b", "y", num_groups=6, epsilon=0.01)],
+          {"x": x, "s": s, "b": b}, {"y": (normal((2, 3)) * ws + wb).astype(half)})
+    f.add("lp_norm_f16", 1, [node("LpNormalization", "x", "y", axis=2)], {"x": x},
+          {"y": (wide / np.sqrt((wide ** 2).sum(2, keepdims=True))).astype(half)})
+    near = sum(np.pad(wide ** 2, ((0, 0), (1, 1), (0, 0), (0, 0)))[:, i:i + 6] for i in range(3))
+    f.add("lrn_f16", 1, [node("LRN", "x", "y", size=3, alpha=0.3, beta=0.5)], {"x": x},
+          {"y": (wide / np.sqrt(1 + 0.1 * near)).astype(half)})
+    f.add("layer_norm_f16_stash", 17, [node("LayerNormalization", "x s b", "y mean", epsilon=0.01, stash_type=1)],
+          {"x": x, "s": ls, "b": lb},
+          {"y": (normal(3) * ls.astype(float) + lb.astype(float)).astype(half), "mean": statistics["mean"].astype(single)})
     f.add("mean_variance_f16", 13, [node("MeanVarianceNormalization", "x", "y")], {"x": x},
           {"y": ((wide - wide.mean((0, 2, 3), keepdims=True)) / wide.std((0, 2, 3), keepdims=True)).astype(half)})
     rms = wide / np.sqrt((wide ** 2).mean(3, keepdims=True) + 1e-5)
     for kind in (half, single):
         f.add("rms_norm_f16_f%d" % (8 * np.dtype(kind).itemsize), 23, [node("RMSNormalization", "x s", "y")],
               {"x": x, "s": ls.astype(kind)}, {"y": (rms * ls.astype(float)).astype(kind)})
+
+
+def bf16_norms(f):
+    """Tests norms of bf16 between casts. The inputs are exact in bf16, and the expected outputs are rounded to
+    it."""
+    bf16, single = TensorProto.BFLOAT16, np.float32
+    rng = np.random.default_rng(17)
+    x, s, b = (rng.integers(-64, 64, shape).astype(single) / 16 for shape in ((2, 4, 3, 5), 4, 4))
+    ls = rng.integers(-64, 64, 5).astype(single) / 16
+    wide, ws, wb = x.astype(float), s.reshape(4, 1, 1), b.reshape(4, 1, 1)
+
+    def normal(axes, shape=x.shape):
+        a = wide.reshape(shape)
+        return ((a - a.mean(axes, keepdims=True)) / np.sqrt(a.var(axes, keepdims=True) + 0.01)).reshape(x.shape)
+
+    near = sum(np.pad(wide ** 2, ((0, 0), (1, 1), (0, 0), (0, 0)))[:, i:i + 4] for i in range(3))
+    tests = {
+        "instance": (22, "InstanceNormalization", {"s": s, "b": b}, {"epsilon": 0.01}, normal((2, 3)) * ws + wb),
+        "group": (21, "GroupNormalization", {"s": s, "b": b}, {"epsilon": 0.01, "num_groups": 2},
+                  normal(2, (2, 2, 30)) * ws + wb),
+        "layer": (17, "LayerNormalization", {"s": ls}, {"epsilon": 0.01}, normal(3) * ls),
+        "rms": (23, "RMSNormalization", {"s": ls}, {"epsilon": 0.01},
+                wide / np.sqrt((wide ** 2).mean(3, keepdims=True) + 0.01) * ls),
+        "mean_variance": (13, "MeanVarianceNormalization", {}, {},
+                          (wide - wide.mean((0, 2, 3), keepdims=True)) / wide.std((0, 2, 3), keepdims=True)),
+        "lp": (22, "LpNormalization", {}, {"axis": 2}, wide / np.sqrt((wide ** 2).sum(2, keepdims=True))),
+        "lrn": (13, "LRN", {}, {"size": 3, "alpha": 0.3, "beta": 0.5}, wide / np.sqrt(1 + 0.1 * near)),
+    }
+    for name, (opset, op, weights, attributes, y) in tests.items():
+        given = {"x": x, **weights}
+        f.add(name + "_norm_bf16", opset,
+              [*(node("Cast", n, n + "h", to=bf16) for n in given),
+               node(op, " ".join(n + "h" for n in given), "yh", **attributes), node("Cast", "yh", "y", to=bf16)],
+              given, {"y": bf16_of(y)})
 
 
 def attended(q, k, v, mask, scale):
@@ -313,3 +357,4 @@ def add_all(f):
     norms(f)
     batch_norms(f)
     half_norms(f)
+    bf16_norms(f)
