@@ -30,6 +30,13 @@ enum bp_status onnx_node_error(enum bp_status status, const struct onnx_node *no
     return onnx_error(status, "node %.80s (%.60s): %s", node->name, op, text);
 }
 
+enum bp_status onnx_fault(const struct onnx_node *node, enum bp_status status)
+{
+    if (!status || !node->skip || !*node->skip) return status;
+    --*node->skip;
+    return BP_OK;
+}
+
 enum bp_status onnx_no_memory(void)
 {
     return onnx_error(BP_ERR_MEMORY, "model: no memory on the host");

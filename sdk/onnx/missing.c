@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FAULTS_MAX = 64 }; /* of a node, that are reported */
+
 /* The element type that the model declares for a name. */
 struct typed_name {
     const char *name;
@@ -121,34 +123,60 @@ static void name_types(struct search *s, const Onnx__GraphProto *graph)
             if (graph->node[n]->attribute[i]->g) name_types(s, graph->node[n]->attribute[i]->g);
 }
 
+/* Returns the dtype that the model declares for a name; ONNX_NO_DTYPE: none, or one that is no
+ * dtype of Backplane. Names inside functions are local and have no types. */
+static uint32_t type_of(const struct search *s, const char *name)
+{
+    const struct typed_name key = {.name = onnx_text(name)}, *found = NULL;
+
+    if (s->n_named && !s->is_function)
+        found = bsearch(&key, s->named, s->n_named, sizeof key, missing_by_name);
+    return found ? onnx_dtype(found->elem_type) : ONNX_NO_DTYPE;
+}
+
 /* Reports inputs of a type that tensors may have, but that this operator does not take. */
 static void look_at_inputs(struct search *s, const Onnx__NodeProto *node)
 {
     const char *op = onnx_text(node->op_type);
 
-    for (size_t i = 0; i < node->n_input && !s->is_function; i++) {
+    for (size_t i = 0; i < node->n_input; i++) {
         uint64_t held = onnx_held_types(op, i);
-        const struct typed_name key = {.name = onnx_text(node->input[i])}, *found;
-        uint32_t dtype;
-        if (held == UINT64_MAX || !s->n_named) continue;
-        found = bsearch(&key, s->named, s->n_named, sizeof key, missing_by_name);
-        dtype = found ? onnx_dtype(found->elem_type) : ONNX_NO_DTYPE;
+        uint32_t dtype = held == UINT64_MAX ? ONNX_NO_DTYPE : type_of(s, node->input[i]);
         if (dtype == ONNX_NO_DTYPE || held >> dtype & 1) continue;
-        missing_add(s, "%.60s: input %zu is element type %d, %s", op, i, found->elem_type,
+        missing_add(s, "%.60s: input %zu is element type %d, %s", op, i, onnx_elem_type(dtype),
                     bp_dtype_name(dtype));
     }
 }
 
-/* Reports the error that loading would report for a node of the table, without the node's name. */
-static void look_at_support(struct search *s, const struct onnx_node *node)
+/* The result of DequantizeLinear has the type of the scales, or another one that the node names. */
+static void look_at_scales(struct search *s, const struct onnx_node *node)
 {
-    for (size_t i = 0; i < node->proto->n_attribute; i++)
-        if (*onnx_text(node->proto->attribute[i]->ref_attr_name)) return; /* the call has it */
-    if (onnx_check_node(node) || onnx_check_supported(node))
-        missing_add(s, "%s", bp_error_message());
+    const Onnx__AttributeProto *to = onnx_attr(node, "output_dtype");
+    uint32_t dtype = to && to->i ? onnx_dtype((int32_t)to->i) : ONNX_NO_DTYPE, scale;
+
+    if (strcmp(onnx_text(node->proto->op_type), "DequantizeLinear") || node->proto->n_input < 2)
+        return;
+    scale = type_of(s, node->proto->input[1]);
+    if (dtype == ONNX_NO_DTYPE || scale == ONNX_NO_DTYPE || dtype == scale) return;
+    missing_add(s, "DequantizeLinear: output_dtype is %s, that of the scales, %s, is supported",
+                bp_dtype_name(dtype), bp_dtype_name(scale));
 }
 
-static void look_at_graph(struct search *s, const Onnx__GraphProto *graph);
+/* Reports the errors that loading would report for a node of the table, without the node's name:
+ * each run of the checks passes over one more of them. */
+static void look_at_support(struct search *s, struct onnx_node *node)
+{
+    for (size_t n = 0; n < FAULTS_MAX && !s->full; n++) {
+        size_t skip = n;
+        node->skip = &skip;
+        if (!onnx_check_node(node) && !onnx_check_supported(node)) break;
+        missing_add(s, "%s", bp_error_message());
+    }
+    node->skip = NULL;
+}
+
+static void look_at_graph(struct search *s, const Onnx__GraphProto *graph,
+                          Onnx__OperatorSetIdProto *const *import, size_t n_import);
 
 static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
                          Onnx__OperatorSetIdProto *const *import, size_t n_import)
@@ -158,7 +186,7 @@ static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
 
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const Onnx__AttributeProto *a = proto->attribute[i];
-        if (a->g) look_at_graph(s, a->g);
+        if (a->g) look_at_graph(s, a->g, import, n_import);
         if (a->t) look_at_type(s, a->t->data_type, op);
     }
     if (onnx_is_function(s->model, proto)) return;
@@ -166,12 +194,14 @@ static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
     if (node.row) {
         look_at_support(s, &node);
         look_at_inputs(s, proto);
+        look_at_scales(s, &node);
     } else if (!onnx_custom_op(proto))
         missing_add(s, "operator %.60s%s%.60s of opset %lld", domain, *domain ? "." : "", op,
                     (long long)node.opset);
 }
 
-static void look_at_graph(struct search *s, const Onnx__GraphProto *graph)
+static void look_at_graph(struct search *s, const Onnx__GraphProto *graph,
+                          Onnx__OperatorSetIdProto *const *import, size_t n_import)
 {
     for (size_t i = 0; i < graph->n_input; i++)
         look_at_port(s, graph->input[i]->type, onnx_text(graph->input[i]->name));
@@ -179,8 +209,7 @@ static void look_at_graph(struct search *s, const Onnx__GraphProto *graph)
         look_at_port(s, graph->output[i]->type, onnx_text(graph->output[i]->name));
     for (size_t i = 0; i < graph->n_initializer; i++)
         look_at_type(s, graph->initializer[i]->data_type, onnx_text(graph->initializer[i]->name));
-    for (size_t i = 0; i < graph->n_node; i++)
-        look_at_node(s, graph->node[i], s->model->opset_import, s->model->n_opset_import);
+    for (size_t i = 0; i < graph->n_node; i++) look_at_node(s, graph->node[i], import, n_import);
 }
 
 static void look_at_import(struct search *s, Onnx__OperatorSetIdProto *const *import, size_t n)
@@ -202,7 +231,7 @@ static void look_at_model(struct search *s)
     if (model->graph) {
         name_types(s, model->graph);
         if (s->n_named) qsort(s->named, s->n_named, sizeof *s->named, missing_by_name);
-        look_at_graph(s, model->graph);
+        look_at_graph(s, model->graph, model->opset_import, model->n_opset_import);
     }
     s->is_function = true;
     for (size_t f = 0; f < model->n_functions; f++)

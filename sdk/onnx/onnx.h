@@ -25,6 +25,9 @@ struct onnx_node;
  * no name. */
 enum bp_status onnx_node_error(enum bp_status status, const struct onnx_node *node,
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Returns the status of a check of a node, or BP_OK if this fault is to be passed over
+ * (node->skip); the checks then go on. */
+enum bp_status onnx_fault(const struct onnx_node *node, enum bp_status status);
 
 enum {
     ONNX_NO_SLOT = UINT32_MAX,
@@ -90,6 +93,8 @@ struct onnx_node {
     uint32_t *dead;                 /* slots that no node reads after this one */
     uint32_t n_dead;
     bool is_folded;                 /* its outputs were computed at load and are constants */
+    size_t *skip;                   /* in a search for all faults: the number of faults that checks
+                                       pass over before they report one; otherwise NULL */
 };
 
 /* The data of a slot in the model's message; both members are NULL if the slot is no weight. */

@@ -191,6 +191,18 @@ static enum bp_status check_attribute(const struct onnx_node *node, const struct
     return check_value(node, &k, a);
 }
 
+static enum bp_status check_needed(const struct onnx_node *node, const struct known *k)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "%.*s", (int)k->n_name, k->name);
+    if (onnx_attr(node, name)) return BP_OK;
+    for (size_t i = 0; i < node->proto->n_attribute && !node->caller; i++)
+        if (!strcmp(onnx_text(node->proto->attribute[i]->name), name))
+            return BP_OK; /* a function is searched without a call, which has the value */
+    return onnx_node_error(BP_ERR_INVALID, node, "it needs the attribute %s", name);
+}
+
 enum bp_status onnx_check_node(const struct onnx_node *node)
 {
     const Onnx__NodeProto *proto = node->proto;
@@ -202,14 +214,11 @@ enum bp_status onnx_check_node(const struct onnx_node *node)
     if (!s) return onnx_error(BP_ERR_UNSUPPORTED, "operator %.60s has no signature", op);
     while (n && !*onnx_text(proto->input[n - 1])) n--;
     if (s->most != ANY && n > (size_t)s->most)
-        return onnx_node_error(BP_ERR_INVALID, node, "%zu inputs, expected %d at most", n, s->most);
+        TRY(onnx_fault(node, onnx_node_error(BP_ERR_INVALID, node, "%zu inputs, expected %d at "
+                                             "most", n, s->most)));
     for (size_t i = 0; i < proto->n_attribute; i++)
-        TRY(check_attribute(node, s, i));
-    for (const char *at = s->attrs; (at = next_known(at, &k));) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)k.n_name, k.name);
-        if (k.needed && is_of(&k, node->opset) && !onnx_attr(node, name))
-            return onnx_node_error(BP_ERR_INVALID, node, "it needs the attribute %s", name);
-    }
+        TRY(onnx_fault(node, check_attribute(node, s, i)));
+    for (const char *at = s->attrs; (at = next_known(at, &k));)
+        if (k.needed && is_of(&k, node->opset)) TRY(onnx_fault(node, check_needed(node, &k)));
     return BP_OK;
 }

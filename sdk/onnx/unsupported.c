@@ -8,7 +8,7 @@
 
 static enum bp_status unsupported_refuse(const struct onnx_node *node, const char *what)
 {
-    return onnx_node_error(BP_ERR_UNSUPPORTED, node, "%s", what);
+    return onnx_fault(node, onnx_node_error(BP_ERR_UNSUPPORTED, node, "%s", what));
 }
 
 static int64_t unsupported_number(const struct onnx_node *node, const char *name, int64_t otherwise)
@@ -37,13 +37,20 @@ static enum bp_status unsupported_attention(const struct onnx_node *node)
 {
     const Onnx__AttributeProto *softcap = onnx_attr(node, "softcap");
 
-    if (softcap && softcap->f != 0) return unsupported_refuse(node, "softcap is not supported");
+    if (softcap && softcap->f != 0) TRY(unsupported_refuse(node, "softcap is not supported"));
     if (node->proto->n_input > 6 && *onnx_text(node->proto->input[6]))
-        return unsupported_refuse(node, "input nonpad_kv_seqlen is not supported");
+        TRY(unsupported_refuse(node, "input nonpad_kv_seqlen is not supported"));
     if (node->proto->n_output > 3 && *onnx_text(node->proto->output[3]))
         return unsupported_refuse(node,
                                   "the products of queries and keys as a result are not supported");
     return BP_OK;
+}
+
+static enum bp_status unsupported_constant(const struct onnx_node *node)
+{
+    return onnx_attr(node, "value_string") || onnx_attr(node, "value_strings")
+               ? unsupported_refuse(node, "constants of strings are not supported")
+               : BP_OK;
 }
 
 static enum bp_status unsupported_cast(const struct onnx_node *node)
@@ -54,7 +61,7 @@ static enum bp_status unsupported_cast(const struct onnx_node *node)
 static enum bp_status unsupported_quantize(const struct onnx_node *node)
 {
     if (unsupported_number(node, "block_size", 0))
-        return unsupported_refuse(node, "scales of blocks are not supported");
+        TRY(unsupported_refuse(node, "scales of blocks are not supported"));
     return check_type(node, "output_dtype", bp_opinfo_find("quantize_linear")->types[BP_VAR_U]);
 }
 
@@ -80,9 +87,9 @@ static enum bp_status unsupported_recurrent(const struct onnx_node *node, const 
     const Onnx__AttributeProto *a = onnx_attr(node, "activations");
     char text[160];
 
-    if (onnx_attr(node, "clip")) return unsupported_refuse(node, "clip is not supported");
+    if (onnx_attr(node, "clip")) TRY(unsupported_refuse(node, "clip is not supported"));
     if (unsupported_number(node, "input_forget", 0))
-        return unsupported_refuse(node, "input_forget is not supported");
+        TRY(unsupported_refuse(node, "input_forget is not supported"));
     for (size_t i = 0; a && i < a->n_strings; i++) {
         const char *given = (const char *)a->strings[i].data;
         int size = (int)(a->strings[i].len < 40 ? a->strings[i].len : 40);
@@ -91,7 +98,7 @@ static enum bp_status unsupported_recurrent(const struct onnx_node *node, const 
         if (n == 1 && a->strings[i].len == 4 && !strncasecmp(given, "Relu", 4)) continue;
         snprintf(text, sizeof text, "activation %zu is %.*s, expected %s%s", i, size, given,
                  usual[i % n], n == 1 ? " or Relu" : "");
-        return unsupported_refuse(node, text);
+        TRY(unsupported_refuse(node, text));
     }
     return BP_OK;
 }
@@ -118,6 +125,7 @@ enum bp_status onnx_check_supported(const struct onnx_node *node)
         enum bp_status (*check)(const struct onnx_node *node);
     } limit[] = {{"Attention", unsupported_attention},
                  {"Cast", unsupported_cast},
+                 {"Constant", unsupported_constant},
                  {"QuantizeLinear", unsupported_quantize},
                  {"DFT", unsupported_transform},
                  {"GRU", unsupported_gru},
