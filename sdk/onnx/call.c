@@ -116,7 +116,7 @@ enum bp_status onnx_attr_dtype(const struct onnx_call *c, const char *name, uint
 
     if (dtype == ONNX_NO_DTYPE)
         return onnx_error(BP_ERR_UNSUPPORTED, "element type %lld%s is not supported",
-                          (long long)type, type == 8 ? " (string)" : "");
+                          (long long)type, onnx_type_words(type));
     *out = dtype;
     return BP_OK;
 }

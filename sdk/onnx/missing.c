@@ -63,8 +63,7 @@ static void missing_add(struct search *s, const char *format, ...)
 static void look_at_type(struct search *s, int32_t elem_type, const char *where)
 {
     if (!elem_type || onnx_dtype(elem_type) != ONNX_NO_DTYPE) return;
-    missing_add(s, "element type %d%s [%.80s]", elem_type, elem_type == 8 ? " (string)" : "",
-                where);
+    missing_add(s, "element type %d%s [%.80s]", elem_type, onnx_type_words(elem_type), where);
 }
 
 static void look_at_port(struct search *s, const Onnx__TypeProto *type, const char *where)

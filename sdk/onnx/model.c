@@ -28,7 +28,7 @@ static enum bp_status read_type(const Onnx__TypeProto *type, struct bp_model_por
     port->dtype = onnx_dtype(t->elem_type);
     if (t->elem_type && port->dtype == ONNX_NO_DTYPE)
         return onnx_error(BP_ERR_UNSUPPORTED, "%.80s: element type %d%s is not supported",
-                          port->name, t->elem_type, t->elem_type == 8 ? " (string)" : "");
+                          port->name, t->elem_type, onnx_type_words(t->elem_type));
     if (!t->shape || port->kind != BP_MODEL_TENSOR) return BP_OK;
     if (t->shape->n_dim > ONNX_RANK_MAX)
         return onnx_error(BP_ERR_UNSUPPORTED, "%.80s: %zu axes, at most %d", port->name,

@@ -198,6 +198,8 @@ enum bp_status onnx_put(struct bp_stream *stream, uint32_t dtype, uint32_t rank,
  * none). */
 uint32_t onnx_dtype(int32_t elem_type);
 int32_t onnx_elem_type(uint32_t dtype);
+/* Returns the name of an element type that has no dtype for messages, as " (uint4)", or "". */
+const char *onnx_type_words(int64_t elem_type);
 
 /* external.c: reads size bytes at an offset of a file below a folder, into new memory of the
  * host. */

@@ -31,6 +31,28 @@ int32_t onnx_elem_type(uint32_t dtype)
     return 0;
 }
 
+const char *onnx_type_words(int64_t elem_type)
+{
+    static const struct {
+        int64_t type;
+        const char *words;
+    } named[] = {{8, " (string)"},
+                 {18, " (float8e4m3fnuz)"},
+                 {20, " (float8e5m2fnuz)"},
+                 {21, " (uint4)"},
+                 {22, " (int4)"},
+                 {23, " (float4e2m1)"},
+                 {24, " (float8e8m0)"},
+                 {25, " (uint2)"},
+                 {26, " (int2)"},
+                 {27, " (float6e2m3)"},
+                 {28, " (float6e3m2)"}};
+
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (named[i].type == elem_type) return named[i].words;
+    return "";
+}
+
 static const char *name_of(const Onnx__TensorProto *t)
 {
     return t->name && *t->name ? t->name : "(unnamed)";
@@ -165,7 +187,7 @@ static enum bp_status dtype_of(const Onnx__TensorProto *t, uint32_t *out)
     *out = onnx_dtype(t->data_type);
     if (*out != ONNX_NO_DTYPE) return BP_OK;
     return onnx_error(BP_ERR_UNSUPPORTED, "tensor %.80s: element type %d%s is not supported",
-                      name_of(t), t->data_type, t->data_type == 8 ? " (string)" : "");
+                      name_of(t), t->data_type, onnx_type_words(t->data_type));
 }
 
 enum bp_status onnx_put(struct bp_stream *stream, uint32_t dtype, uint32_t rank,

@@ -28,7 +28,7 @@ static enum bp_status check_type(const struct onnx_node *node, const char *name,
     if (!a || !a->has_i || (!a->i && strcmp(name, "to"))) return BP_OK;
     if (dtype != ONNX_NO_DTYPE && held >> dtype & 1) return BP_OK;
     snprintf(text, sizeof text, "attribute %s is element type %lld%s%s", name, (long long)a->i,
-             a->i == 8 ? " (string)" : dtype == ONNX_NO_DTYPE ? "" : ", ",
+             dtype == ONNX_NO_DTYPE ? onnx_type_words(a->i) : ", ",
              dtype == ONNX_NO_DTYPE ? "" : bp_dtype_name(dtype));
     return unsupported_refuse(node, text);
 }

@@ -43,6 +43,10 @@ LACKS = {
                ["QuantizeLinear: scales of blocks are not supported"]),
     "float8": (19, [node("Cast", "x", "h", to=F8), node("Cast", "h", "y", to=TensorProto.FLOAT)],
                ["Cast: attribute to is element type 17, f8e4m3"]),
+    "types": (25, [*(node("Cast", "x", "t%d" % i, to=i) for i in (18, 20, 21, 22, 23, 24, 25, 26, 27, 28, 99)), node("Neg", "x", "y")],
+              ["Cast: attribute to is element type " + words for words in (
+                  "18 (float8e4m3fnuz)", "20 (float8e5m2fnuz)", "21 (uint4)", "22 (int4)", "23 (float4e2m1)",
+                  "24 (float8e8m0)", "25 (uint2)", "26 (int2)", "27 (float6e2m3)", "28 (float6e3m2)", "99")]),
     "quantised_float8": (21, [node("QuantizeLinear", "x x", "y", output_dtype=F8)],
                          ["QuantizeLinear: attribute output_dtype is element type 17, f8e4m3"]),
     "recurrent": (14, [node("GRU", "x x x", "a", clip=1.0, activations=["Elu", "Sigmoid"]),
