@@ -41,7 +41,8 @@ BREACHES = {
                          "    enum bp_status (*f)(void *self,\n        bool b);\n    struct bp_dims d;\n};\n"),
     files.files_say_their_purpose: ("core/a.c", LICENCE + "/* A file. */\n", 1, LICENCE + "/* a.c: adds numbers. It is short. */\n"),
     files.page_is_fresh: ("docs/files.md", "# Files\n", 1, ("docs/files.md", files.HEAD + "\n## `core/1`\n\n| file | purpose |\n|---|---|\n"
-                          "| [a.c](../core/1/a.c) | Adds numbers |\n")),
+                          "| [a.c](../core/1/a.c) | Adds numbers |\n\n## `tests`\n\n| file | purpose |\n|---|---|\n"
+                          "| [a.py](../tests/a.py) | Runs it |\n")),
     prose.plain_comments: ("core/a.c", "/* What is left. Nobody is told what it is. */\n// Who waits\n", 6,
                            "/* The rest. A caller, whose name is \"nobody\", learns a lot. */\n" + "/* one word more */\n" * 400
                            + "char *s = \"/* what */\";\n"),
@@ -69,7 +70,8 @@ def breaches(rule, path, text):
     files = {"core/base/base.h": "", "core/include/backplane/api.h": "int bp_call_run(void);\n", HEADER: "", "plugins/y/b.h": "", "dev": "",
              "sdk/conformance/judge.h": "#include <backplane/api.h>\n", "sdk/ops/common/reference_number.h": "",
              "sdk/ops/a/kernel.h": "", "sdk/ops/a/launch_b.h": "", "sdk/ops/a/shape.h": "", "core/call/shape.h": "",
-             "core/1/a.c": "/* a.c: adds numbers. */\n" + SAME, "core/2/told.c": SAME, "core/3/told.c": SAME}
+             "core/1/a.c": "/* a.c: adds numbers. */\n" + SAME, "core/2/told.c": SAME, "core/3/told.c": SAME,
+             "tests/a.py": '"""Runs it."""\n'}
     with tempfile.TemporaryDirectory() as root:
         for name, content in {**files, path: text}.items():
             os.makedirs(os.path.join(root, os.path.dirname(name)), exist_ok=True)

@@ -58,7 +58,7 @@ def python_comments(text):
                 run = (at, token.string[1:])
             last = token.start[0]
         elif token.type == tokenize.STRING and not depth and previous in (tokenize.NEWLINE, tokenize.INDENT, tokenize.NL, tokenize.DEDENT):
-            yield at, token.string.strip("rbuRBU\"'")  # a docstring
+            yield at, token.string.lstrip("rbuRBU").strip("\"'")  # a docstring
         elif token.type == tokenize.OP:
             depth += (token.string in "([{") - (token.string in ")]}")
         if token.type != tokenize.COMMENT:
