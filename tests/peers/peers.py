@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests Backplane with other people's software from the Python registry, for `./dev peers`.
+
+    peers.py --build DIR install NAME     makes the scratch environment of a peer, DIR-peers/NAME
+    peers.py --build DIR test [NAME]      tests the peers of peers.txt, or one: one version of each
+    peers.py --build DIR test --all       all versions, and what is large; writes docs/results/peers.md
+    peers.py --build DIR update NAME      writes the peer's list of expected outcomes anew
+
+One small package shows once whether the registry can be reached. If not, peers that are not installed are skipped; if
+so, an install that fails is a failure. The last line is `N passed, N failed, N skipped`; the exit
+status is 0 if nothing failed.
+"""
+import argparse
+import datetime
+import functools
+import glob
+import os
+import platform
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import permitted  # noqa: E402
+import run  # noqa: E402
+
+import onnx_suite  # noqa: E402
+import real_models  # noqa: E402
+import scratch  # noqa: E402
+
+MODULES = {"onnx-suite": onnx_suite, "real-models": real_models}
+TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
+BUDGETS = {"registry": 60, "install": 180}
+RESULTS = os.path.join(run.ROOT, "docs", "results", "peers.md")
+
+
+class Peer:
+    """One version of a peer in its environment, as its module sees it."""
+
+    here = HERE
+
+    def __init__(self, peers, name):
+        self.peers, self.name, self.count = peers, name, peers.run.count
+        self.folder, self.python = peers.scratch.folder(name), peers.scratch.python(name)
+        self.build = peers.run.build
+        self.bp = os.path.join(self.build, "sdk", "tools", "bp")
+
+    def step(self, title, budget):
+        return self.peers.run.step(f"peers: {self.name} {title}", budget=budget)
+
+    def call(self, command, limit, more=None):
+        """(exit status, output) of a command; 124 if it was too slow."""
+        done = run.execute(self.peers.run, "normal", *command, limit=limit, **(more or {}))
+        return done.returncode, done.stdout
+
+    def packages(self):
+        """The folders that the environment's packages are in."""
+        return glob.glob(os.path.join(self.folder, "lib", "python*", "site-packages"))
+
+    def opencl(self):
+        return run.opencl(self.peers.run)
+
+    def has_opencl(self):
+        return (os.path.exists(os.path.join(self.build, "plugins", "xpu", "bp_xpu.so"))
+                and os.path.exists(self.opencl()["OCL_ICD_VENDORS"]))
+
+
+class Peers:
+    """The peers of a build. what: the run whose steps and count are used."""
+
+    def __init__(self, what, environments):
+        self.run, self.scratch = what, environments
+
+    @functools.cached_property
+    def unreachable(self):
+        """Why nothing can be installed, or None: tested once, and only if something is to be installed."""
+        with self.run.step("peers: registry", budget=BUDGETS["registry"]):
+            error = self.scratch.make_installer()
+            if error:
+                self.run.count.fail("peers: there is no environment with pip; Debian's package is python3-venv", error)
+                return error
+            error = self.scratch.try_registry()
+            if error:
+                print(f"\nthe registry of packages cannot be reached: {error.strip()}")
+            return error
+
+    def install(self, name):
+        """Whether the peer's environment is there; counts a failure or a skip if not."""
+        if self.scratch.is_installed(name):
+            return True
+        if self.unreachable:
+            self.run.count.skip(f"peers/{name}", "the registry of packages cannot be reached")
+            return False
+        with self.run.step(f"peers: {name} install", budget=BUDGETS["install"]):
+            error = self.scratch.install(name)
+            if error:
+                self.run.count.fail(f"peers/{name}: install", error)
+            return not error
+
+    def test(self, name):
+        if self.install(name):
+            MODULES[name.partition("@")[0]].test(Peer(self, name))
+
+    def update(self, name):
+        if self.install(name):
+            MODULES[name.partition("@")[0]].update(Peer(self, name))
+
+
+def result_line(peers, name, before, seconds):
+    count = peers.run.count
+    n = [now - then for now, then in zip((count.passed, count.failed, count.skipped), before)]
+    return f"| {name} | {' '.join(peers.scratch.packages(name))} | {n[0]} | {n[1]} | {n[2]} | {seconds:.0f} |\n"
+
+
+def write_results(lines):
+    """The page of `test --all`."""
+    with open(RESULTS, "w", encoding="utf-8") as file:
+        file.write("<!-- SPDX-License-Identifier: Apache-2.0 -->\n# Other people's software\n\n"
+                   "`./dev peers test --all` writes this page. A skipped model is one that the library does not support or\n"
+                   "whose data is wrong: [onnx_suite.txt](../../tests/peers/onnx_suite.txt) and\n"
+                   "[models.txt](../../tests/peers/models.txt) give the reasons. Seconds include a missing install.\n\n"
+                   f"{datetime.date.today()}, {platform.machine()}, {os.cpu_count()} processors, Python "
+                   f"{platform.python_version()}.\n\n"
+                   "| peer | packages | passed | failed | skipped | seconds |\n|---|---|---|---|---|---|\n"
+                   + "".join(lines))
+
+
+def test_all(peers, names, write):
+    lines = []
+    for name in names:
+        count, start = peers.run.count, time.monotonic()
+        before = (count.passed, count.failed, count.skipped)
+        peers.test(name)
+        lines.append(result_line(peers, name, before, time.monotonic() - start))
+    if write:
+        write_results(lines)
+
+
+def finish(peers, needs_tests):
+    """Prints the last lines. Returns the exit status."""
+    count = peers.run.count
+    if needs_tests and not count.passed + count.failed + count.skipped:
+        count.fail("nothing ran")
+    over = [f"over their budgets: {', '.join(peers.run.over)}"] if peers.run.over else []
+    seconds = f"{time.monotonic() - peers.run.start:.0f} s of {TEST_SECONDS}"
+    for line in (*count.text, seconds, *over):
+        print(line)
+    print(f"{count.passed} passed, {count.failed} failed, {count.skipped} skipped")
+    return 1 if count.failed else 0
+
+
+def allow_unreachable(peers):
+    """A skip because of the registry is allowed only if one small package showed that it cannot be reached."""
+    permitted.PROBES["registry"] = lambda: peers.unreachable
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("command", choices=("install", "test", "update"))
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--all", action="store_true")
+    options = parser.parse_args()
+
+    pins = scratch.read_pins()
+    known = scratch.names_of(pins, True)
+    if options.name and options.name not in known:
+        parser.error(f"no such peer: {options.name}; there are {', '.join(known)}")
+    if options.command != "test" and (options.all or not options.name):
+        parser.error(f"{options.command} takes the name of one peer: {', '.join(known)}")
+    build = os.path.abspath(options.build)
+    count = run.Count(run.read_allowed(os.path.join(run.ROOT, "tests", "allowed-skips.txt")))
+    peers = Peers(run.Run(build, count), scratch.Scratch(build, pins))
+    allow_unreachable(peers)
+    if options.command == "install":
+        peers.install(options.name)
+    elif options.command == "update":
+        peers.update(options.name)
+    else:
+        test_all(peers, [options.name] if options.name else scratch.names_of(pins, options.all), options.all)
+    return finish(peers, options.command == "test")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that `./dev peers` counts right, without network and without any peer.
+
+A registry that cannot be reached is a skip; an install that fails, a wrong result, an entry that no longer holds and a run
+that broke off are failures. One TAP line for each check.
+"""
+import contextlib
+import io
+import os
+import sys
+import tempfile
+
+import numpy
+
+import onnx_suite
+import peers
+import real_models
+import scratch
+
+run, permitted = peers.run, peers.permitted
+PINS = "registry r==1 0.1: asks\na p==1 5: one\nb q==2.0 5: two\n"
+
+
+# ---- environments
+
+class Environments(scratch.Scratch):
+    """Nothing is installed. reachable: whether the registry is; good: whether installs succeed."""
+
+    def __init__(self, reachable, good):
+        super().__init__("/nowhere", scratch.parse_pins(PINS))
+        self.reachable, self.good, self.tried = reachable, good, 0
+
+    def make_installer(self):
+        return None
+
+    def try_registry(self):
+        self.tried += 1
+        return None if self.reachable else "no address"
+
+    def install(self, name):
+        return None if self.good else "no such version"
+
+
+class Passing:
+    """A module whose peer passes."""
+
+    @staticmethod
+    def test(peer):
+        peer.count.pass_()
+
+
+def tested(reachable, good):
+    """(passed, failed, skipped, how often the registry was tried, exit status, last line) of a test of two peers."""
+    count = run.Count(run.read_allowed(os.path.join(run.ROOT, "tests", "allowed-skips.txt")))
+    environments, text = Environments(reachable, good), io.StringIO()
+    with contextlib.redirect_stdout(text), modules({"a": Passing, "b": Passing}):
+        all_of = peers.Peers(run.Run("/nowhere", count), environments)
+        permitted.why_not.cache_clear()
+        peers.allow_unreachable(all_of)
+        peers.test_all(all_of, ["a", "b"], False)
+        status = peers.finish(all_of, True)
+    return (count.passed, count.failed, count.skipped, environments.tried, status, text.getvalue().splitlines()[-1])
+
+
+@contextlib.contextmanager
+def modules(others):
+    before, peers.MODULES = peers.MODULES, others
+    try:
+        yield
+    finally:
+        peers.MODULES = before
+
+
+def reachable_and_skipped():
+    """A skip because of the registry is a failure where the registry can be reached."""
+    count = run.Count(run.read_allowed(os.path.join(run.ROOT, "tests", "allowed-skips.txt")))
+    with contextlib.redirect_stdout(io.StringIO()):
+        all_of = peers.Peers(run.Run("/nowhere", count), Environments(True, True))
+        permitted.why_not.cache_clear()
+        peers.allow_unreachable(all_of)
+        count.skip("peers/a", "the registry of packages cannot be reached")
+    return count.failed == 1 and count.skipped == 0
+
+
+def refuses_pins(text, part):
+    try:
+        scratch.parse_pins(text)
+    except scratch.PinError as error:
+        return part in str(error)
+    return False
+
+
+def kept_environment():
+    """(as it was made, after a pin changed)."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(f"{folder}/b-peers", "a"))
+        with open(os.path.join(f"{folder}/b-peers", "a", "pins"), "w", encoding="utf-8") as file:
+            file.write("p==1\n")
+        return [scratch.Scratch(f"{folder}/b", scratch.parse_pins(text)).is_installed("a")
+                for text in (PINS, PINS.replace("p==1", "p==2"))]
+
+
+def names(text, everything):
+    return scratch.names_of(scratch.parse_pins(text), everything)
+
+
+# ---- counting
+
+def counted(add, *arguments):
+    count = run.Count(run.read_allowed(os.path.join(run.ROOT, "tests", "allowed-skips.txt")))
+    add(count, *arguments)
+    return count.passed, count.failed, count.skipped
+
+
+LACK = "missing: operator Swish of opset 24 [y]\nAttention: softcap is not supported"
+LIST = ("floor cpu 1\nonnx/node/a unsupported operator Swish of opset 24\n"
+        'xpu:onnx/node/b xfail "output 0: " its data is wrong\n')
+
+
+def of_suite(outcomes, text=LIST, device="cpu"):
+    """outcomes: {id: outcome, or (outcome, message)}. The floor's own pass or failure is counted."""
+    floors, entries = onnx_suite.parse_list(text)
+    cases = [{"id": f"onnx/node/{name}", "outcome": o if isinstance(o, str) else o[0],
+              "message": "" if isinstance(o, str) else o[1]} for name, o in outcomes.items()]
+    return counted(onnx_suite.count_cases, device, cases, floors.get(device), entries[device])
+
+
+def list_of_cases():
+    """A printed list holds for the cases that it was printed from."""
+    cases = [{"id": "onnx/node/a", "outcome": "unsupported", "message": LACK}, {"id": "onnx/node/c", "outcome": "pass"},
+             {"id": "onnx/node/b", "outcome": "fail", "message": "output 0: 7"}]
+    _, entries = onnx_suite.parse_list(LIST)
+    text = onnx_suite.print_list({"cpu": [{**case, "outcome": "pass"} for case in cases], "xpu": cases}, entries)
+    floors, entries = onnx_suite.parse_list(text)
+    return (counted(onnx_suite.count_cases, "xpu", cases, floors["xpu"], entries["xpu"]) == (2, 0, 2)
+            and floors == {"cpu": 3, "xpu": 1} and not entries["cpu"])
+
+
+def refuses_list(parse, text, part):
+    try:
+        parse(text)
+    except ValueError as error:
+        return part in str(error)
+    return False
+
+
+def of_model(state, expected):
+    return counted(real_models.count_model, "nudenet", state, expected)
+
+
+def differs(got, expected):
+    kind = numpy.float32 if isinstance(expected[0], float) else numpy.int64
+    return real_models.difference("0.0", numpy.array(got, kind), numpy.array(expected, kind))
+
+
+def committed_lists_fit():
+    """The lists of this folder name what there is."""
+    here = peers.HERE
+    pins = scratch.read_pins()
+    floors, entries = onnx_suite.read_list(here)
+    return ({name.partition("@")[0] for name in pins} == {scratch.REGISTRY, *peers.MODULES}
+            and set(real_models.read_list(here)) == set(real_models.MODELS) and set(floors) == set(onnx_suite.DEVICES)
+            and all(entries[device] for device in onnx_suite.DEVICES)
+            and all(len(inputs) == 3 for _, inputs in real_models.MODELS.values()))
+
+
+CHECKS = {
+    "peers that pass": lambda: tested(True, True) == (2, 0, 0, 1, 0, "2 passed, 0 failed, 0 skipped"),
+    "a registry that cannot be reached": lambda: tested(False, True) == (0, 0, 2, 1, 0, "0 passed, 0 failed, 2 skipped"),
+    "an install that fails": lambda: tested(True, False) == (0, 2, 0, 1, 1, "0 passed, 2 failed, 0 skipped"),
+    "a skip because of a registry that can be reached": reachable_and_skipped,
+    "a pin without a version": lambda: refuses_pins(PINS + "a p 5: one\n", "peers.txt:4"),
+    "a pin without a purpose": lambda: refuses_pins(PINS + "a p==1 5:\n", "peers.txt:4"),
+    "another version before the first": lambda: refuses_pins("c@2 p==1 5: one\n", "before c"),
+    "pins without the registry's package": lambda: refuses_pins("a p==1 5: one\n", "registry"),
+    "an environment whose pins changed": lambda: kept_environment() == [True, False],
+    "one version, or all": lambda: [names(PINS + "a@2 p==2 5: one\n", every) for every in (False, True)] == [
+        ["a", "b"], ["a", "b", "a@2"]],
+    "a large peer only in --all": lambda: [names(PINS + "b large==2 1200: one\n", every) for every in (False, True)] == [
+        ["a"], ["a", "b"]],
+    "models of the suite": lambda: of_suite({"a": ("unsupported", LACK), "c": "pass"}) == (2, 0, 1),
+    "a wrong model": lambda: of_suite({"a": ("unsupported", LACK), "c": "pass", "d": ("fail", "output 0")}) == (2, 1, 1),
+    "a model that crashes": lambda: of_suite({"a": ("crash", ""), "c": "pass"}) == (2, 1, 0),
+    "a refusal that is not listed": lambda: of_suite(
+        {"a": ("unsupported", LACK), "c": "pass", "d": ("unsupported", LACK)}) == (2, 1, 1),
+    "a refusal for another reason": lambda: of_suite(
+        {"a": ("unsupported", "missing: operator Swi of opset 24"), "c": "pass"}) == (2, 1, 0),
+    "a listed model that passes": lambda: of_suite({"a": "pass", "c": "pass"}) == (2, 1, 0),
+    "a listed model that is not there": lambda: of_suite({"c": "pass"}) == (2, 1, 0),
+    "fewer models than the floor": lambda: of_suite({"a": ("unsupported", LACK)}) == (0, 1, 1),
+    "a device without a floor": lambda: of_suite({"c": "pass"}, "", "xpu") == (1, 1, 0),
+    "a wrong model that is listed": lambda: of_suite(
+        {"b": ("fail", "output 0: 7")}, LIST + "floor xpu 0\n", "xpu")[1:] == (1, 1),  # the failure: a is not there
+    "a wrong model that is listed for another error": lambda: of_suite(
+        {"b": ("fail", "output 1: 7")}, LIST + "floor xpu 0\n", "xpu")[1:] == (2, 0),
+    "a list that is printed from cases": list_of_cases,
+    "a line of the suite's list without a reason": lambda: refuses_list(
+        onnx_suite.parse_list, "onnx/node/a unsupported \n", ":1"),
+    "a model that is right": lambda: of_model(["right"] * 3, "right") == (3, 0, 0),
+    "a model with a wrong output": lambda: of_model(["right", "output 1.0: differs", "right"], "right") == (2, 1, 0),
+    "a model with a shape too few": lambda: of_model(["right"] * 2, "right") == (2, 1, 0),
+    "a model that is refused": lambda: of_model("refused: it is -1, so", "refused: it is -1") == (0, 0, 1),
+    "a model that is refused for another reason": lambda: of_model("refused: it is 3", "refused: it is -1") == (0, 1, 0),
+    "a model that is refused though right is expected": lambda: of_model("refused: it is 3", "right") == (0, 1, 0),
+    "a model that runs though refused is expected": lambda: of_model(["right"] * 3, "refused: it is -1") == (0, 1, 0),
+    "a model whose process broke off": lambda: of_model("exit status -11", "right") == (0, 1, 0),
+    "a model that is not listed": lambda: of_model(["right"] * 3, None) == (0, 1, 0),
+    "a model list without a state": lambda: refuses_list(real_models.parse_list, "nudenet\n", ":1"),
+    "outputs within the tolerance": lambda: differs([1.0, 0.00009], [1.0, 0.0]) is None,
+    "outputs beyond the tolerance": lambda: "differs" in differs([1.0, 0.00011], [1.0, 0.0]),
+    "outputs that are not numbers": lambda: "differs" in differs([1.0, float("nan")], [1.0, 0.0]),
+    "expected outputs that test nothing": lambda: "tests nothing" in differs([0.0, 0.0], [0.0, 0.0]),
+    "outputs of another shape": lambda: "expected" in differs([1.0], [1.0, 2.0]),
+    "integers that differ": lambda: "integers" in differs([1, 2], [1, 3]),
+    "lists of this folder": committed_lists_fit,
+}
+
+
+def main():
+    print(f"1..{len(CHECKS)}")
+    failed = 0
+    for number, (title, check) in enumerate(CHECKS.items(), 1):
+        good = check()
+        failed += not good
+        print(f"{'ok' if good else 'not ok'} {number} - counts {title}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
