@@ -46,6 +46,11 @@ static enum bp_status unsupported_attention(const struct onnx_node *node)
     return BP_OK;
 }
 
+static enum bp_status unsupported_bit_cast(const struct onnx_node *node)
+{
+    return check_type(node, "to", BP_MASK_INT);
+}
+
 static enum bp_status unsupported_constant(const struct onnx_node *node)
 {
     return onnx_attr(node, "value_string") || onnx_attr(node, "value_strings")
@@ -63,13 +68,6 @@ static enum bp_status unsupported_quantize(const struct onnx_node *node)
     if (unsupported_number(node, "block_size", 0))
         TRY(unsupported_refuse(node, "scales of blocks are not supported"));
     return check_type(node, "output_dtype", bp_opinfo_find("quantize_linear")->types[BP_VAR_U]);
-}
-
-static enum bp_status unsupported_transform(const struct onnx_node *node)
-{
-    if (unsupported_number(node, "onesided", 0) && unsupported_number(node, "inverse", 0))
-        return unsupported_refuse(node, "one side of a transform back is not supported");
-    return BP_OK;
 }
 
 static enum bp_status n_grams(const struct onnx_node *node)
@@ -124,10 +122,10 @@ enum bp_status onnx_check_supported(const struct onnx_node *node)
         const char *op;
         enum bp_status (*check)(const struct onnx_node *node);
     } limit[] = {{"Attention", unsupported_attention},
+                 {"BitCast", unsupported_bit_cast},
                  {"Cast", unsupported_cast},
                  {"Constant", unsupported_constant},
                  {"QuantizeLinear", unsupported_quantize},
-                 {"DFT", unsupported_transform},
                  {"GRU", unsupported_gru},
                  {"TfIdfVectorizer", n_grams},
                  {"LSTM", unsupported_lstm},
@@ -145,6 +143,7 @@ uint64_t onnx_held_types(const char *op, size_t input)
 
     if (!strcmp(op, "Cast") || (!strcmp(op, "CastLike") && input < 2))
         return BP_MASK_REAL | BP_M(BOOL);
+    if (!strcmp(op, "BitCast")) return BP_MASK_INT | BP_M(BOOL);
     if (!strcmp(op, "QuantizeLinear") && input == 2) info = bp_opinfo_find("quantize_linear");
     if (!strcmp(op, "DequantizeLinear") && input != 1) info = bp_opinfo_find("dequantize_linear");
     return info ? info->types[BP_VAR_U] : UINT64_MAX;

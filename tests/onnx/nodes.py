@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests models of one node: older versions of operators, other types, attributes beside the common ones. The
 expected outputs are numpy's."""
+import itertools
+
 import numpy as np
+from onnx import TensorProto
 
 from kit import node
 
@@ -91,6 +94,33 @@ def lines():
     low = np.sort(x, axis=1)[:, :2]
     case("topk_11_smallest", "TopK", 11, [x, np.array([2])],
          [low, np.argsort(x, axis=1, kind="stable")[:, :2]], axis=1, largest=0)
+
+
+def elementwise():
+    x, y = values(3, 4), values(3, 4)
+    case("swish_24", "Swish", 24, [x], [x / (1 + np.exp(-x))])
+    case("swish_24_alpha", "Swish", 24, [x], [x / (1 + np.exp(-2.5 * x))], alpha=2.5)
+    case("swiglu_28", "SwiGLU", 28, [x, y], [x / (1 + np.exp(-0.5 * x)) * y], alpha=0.5)
+    i = np.arange(-6, 6, dtype=np.int32).reshape(3, 4)
+    case("bit_cast_26_i32", "BitCast", 26, [i], [i.view(np.uint32)], to=TensorProto.UINT32)
+    case("bit_cast_26_u8", "BitCast", 26, [i.astype(np.uint8)], [i.astype(np.int8)], to=TensorProto.INT8)
+    case("bit_cast_26_bool", "BitCast", 26, [x > 0], [(x > 0).view(np.uint8)], to=TensorProto.UINT8)
+    case("cumprod_26", "CumProd", 26, [x, np.array(1)], [x.cumprod(1)])
+    before = np.concatenate([x[:, 1:], np.ones((3, 1), np.float32)], 1)
+    case("cumprod_26_reverse_exclusive", "CumProd", 26, [x, np.array(-1, np.int32)],
+         [before[:, ::-1].cumprod(1)[:, ::-1]], reverse=1, exclusive=1)
+
+
+def zeros(folder):
+    """Tests the sign of a remainder that is 0: its reciprocal is an infinity of the same sign."""
+    x = np.array([6, -6, 0, -0.0, 5, -5], np.float32)
+    for dtype in (np.float16, np.float32, np.float64):
+        for divisor in (3, -3):
+            y = np.full(1, divisor, dtype)
+            rest = np.copysign(np.array([0, 0, 0, 0, 2, 1] if divisor > 0 else [0, 0, 0, 0, 1, 2], dtype), y)
+            with np.errstate(divide="ignore"):
+                folder.add(f"mod_sign_{y.itemsize}_{divisor}", 13, [node("Mod", "x y", "z"), node("Reciprocal", "z", "r")],
+                           {"x": x.astype(dtype), "y": y}, {"r": 1 / rest})
 
 
 def indices():
@@ -221,6 +251,58 @@ def quantised():
          [(x * wide).T.astype(np.float16)], axis=-1, block_size=2)
 
 
+def folded(x, image, block, stride, dilation, pad):
+    """Adds block number l, of C channels, to the places of the image that it covers."""
+    n, places = len(image), [range(i + a + b - d * (k - 1)) for i, k, d, a, b in zip(image, block, dilation, pad, pad[len(image):])]
+    wide = np.zeros((x.shape[0], x.shape[1] // np.prod(block), *(i + a + b for i, a, b in zip(image, pad, pad[n:]))), x.dtype)
+    x = x.reshape(*wide.shape[:2], *block, x.shape[2])
+    for l, first in enumerate(itertools.product(*(p[::s] for p, s in zip(places, stride)))):
+        at = tuple(slice(f, f + d * (k - 1) + 1, d) for f, d, k in zip(first, dilation, block))
+        wide[(..., *at)] += x[..., l]
+    return wide[(..., *(slice(a, a + i) for a, i in zip(pad, image)))]
+
+
+def blocks():
+    """Tests Col2Im with 1, 2 and 3 spatial axes whose parameters all differ, and CenterCropPad."""
+    for image, block, blocks_of, stride, dilation, pad in (
+            ([9], [3], 5, [2], [1], [1, 1]), ([6, 7], [2, 3], 6, [2, 3], [3, 1], [0, 1, 1, 1]),
+            ([4, 5, 8], [2, 3, 2], 45, [1, 1, 2], [1, 1, 2], [0, 1, 0, 0, 1, 0])):
+        x = values(2, 3 * int(np.prod(block)), blocks_of)
+        case("col2im_18_%dd" % len(image), "Col2Im", 18, [x, np.array(image), np.array(block)],
+             [folded(x, image, block, stride, dilation, pad)], strides=stride, dilations=dilation, pads=pad)
+    x = values(2, 4, 3)
+    case("col2im_18_plain", "Col2Im", 18, [x, np.array([2, 4]), np.array([2, 2])],
+         [folded(x, [2, 4], [2, 2], [1, 1], [1, 1], [0] * 4)])
+    x = values(5, 4, 3)
+    case("center_crop_pad_18", "CenterCropPad", 18, [x, np.array([2, 7, 3], np.int32)],
+         [np.pad(x[1:3], ((0, 0), (1, 2), (0, 0)))])
+    case("center_crop_pad_18_bool", "CenterCropPad", 18, [x > 0, np.array([4, 0])], [np.pad(x[:, :0] > 0, ((0, 0), (0, 0), (0, 1)))],
+         axes=[-1, 1])
+
+
+def pooled(x, rois, bins, scale):
+    """Takes the largest element of each bin; a bin without elements gives 0."""
+    y = np.zeros((len(rois), x.shape[1], *bins), x.dtype)
+    for r, (image, *corners) in enumerate(rois):
+        left, top, right, bottom = np.floor(np.array(corners) * scale + 0.5).astype(int)
+        size = max(bottom - top + 1, 1), max(right - left + 1, 1)
+        for i, j in np.ndindex(*bins):
+            edge = [(start + int(np.floor(n * s / b)), start + int(np.ceil((n + 1) * s / b)))
+                    for start, n, s, b in zip((top, left), (i, j), size, bins)]
+            rows, columns = (slice(*np.clip(e, 0, end)) for e, end in zip(edge, x.shape[2:]))
+            part = x[int(image), :, rows, columns]
+            y[r, :, i, j] = part.max((1, 2)) if part.size else 0
+    return y
+
+
+def regions():
+    x = values(2, 3, 8, 9)
+    rois = np.array([[0, 1, 2, 11, 9], [1, 0, 0, 4, 4], [1, 14, 12, 30, 30], [0, 6, 6, 5, 5]], np.float32)
+    case("max_roi_pool_1", "MaxRoiPool", 1, [x, rois], [pooled(x, rois, (2, 3), 0.5)], pooled_shape=[2, 3], spatial_scale=0.5)
+    case("max_roi_pool_22_f64", "MaxRoiPool", 22, [x.astype(np.float64), rois.astype(np.float64)],
+         [pooled(x.astype(np.float64), rois, (1, 2), 1)], pooled_shape=[1, 2])
+
+
 def losses():
     x = values(4, 3, 2)
     label = np.array([[0, 1], [2, 2], [5, 1], [0, 5]])
@@ -267,6 +349,12 @@ def transforms():
     case("dft_20_inverse", "DFT", 20, [pairs(z)], [pairs(np.fft.ifft(z, axis=2))], inverse=1)
     case("dft_20_axis_f64", "DFT", 20, [pairs(z, np.float64), None, np.array(0)],
          [pairs(np.fft.fft(z, axis=0), np.float64)])
+    half = np.fft.rfft(x, axis=2) * (1 + 0.5j) # numbers 0 and 3 ignore their imaginary parts
+    case("dft_17_half", "DFT", 17, [pairs(half)], [np.fft.irfft(half, axis=2).astype(np.float32)[..., None]], axis=2, inverse=1,
+         onesided=1)
+    for n in (3, 5, 6, 9):
+        case("dft_20_half_%d" % n, "DFT", 20, [pairs(half), np.array(n), np.array(-3)],
+             [np.fft.irfft(half, n, axis=1).astype(np.float32)[..., None]], inverse=1, onesided=1)
     s = values(2, 20)
     frames = np.stack([s[:, i:i + 8] for i in range(0, 13, 3)], 1)
     window = np.hanning(8).astype(np.float32)
@@ -373,7 +461,8 @@ def named(letter, arrays):
 
 
 def add_all(folder):
-    for make in (reductions, lines, indices, uniques, quantised, losses, equations, transforms,
+    zeros(folder)
+    for make in (reductions, lines, elementwise, indices, uniques, quantised, blocks, regions, losses, equations, transforms,
                  training, draws, ranges, changed):
         make()
     for name, op, opset, inputs, outputs, domain, attributes in CASES:

@@ -4,6 +4,7 @@
 #include "../chain.h"
 #include "../ops.h"
 #include <math.h>
+#include <string.h>
 
 static struct bp_tensor *elementwise_two(struct onnx_chain *k, const char *op, struct bp_tensor *x,
                                          struct bp_tensor *y)
@@ -50,9 +51,17 @@ enum bp_status onnx_bit_shift(struct onnx_call *c)
                                                                            : "right_shift");
 }
 
+/* The remainder of a floored quotient has the sign of the divisor, also if it is zero. */
 enum bp_status onnx_mod(struct onnx_call *c)
 {
-    return elementwise_aligned(c, onnx_attr_int(c, "fmod", 0) ? "fmod" : "mod");
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0), *y = onnx_in(c, 1);
+
+    TRY(onnx_need(c, 2));
+    if (onnx_attr_int(c, "fmod", 0)) return elementwise_aligned(c, "fmod");
+    if (!(BP_MASK_FLOAT >> onnx_info(x).dtype & 1)) return elementwise_aligned(c, "mod");
+    onnx_chain_give(&k, 0, elementwise_two(&k, "copysign", elementwise_two(&k, "mod", x, y), y));
+    return onnx_chain_end(&k);
 }
 
 /* Integers are divided toward zero: (x - fmod(x, y)) / y. */
@@ -153,6 +162,23 @@ enum bp_status onnx_cast_like(struct onnx_call *c)
     return cast_to(c, onnx_info(onnx_in(c, 1)).dtype);
 }
 
+/* Integers of one width have the same bits before and after a cast. */
+enum bp_status onnx_bit_cast(struct onnx_call *c)
+{
+    uint32_t from, to;
+
+    TRY(onnx_need(c, 1));
+    TRY(onnx_attr_dtype(c, "to", ONNX_NO_DTYPE, &to));
+    from = onnx_info(onnx_in(c, 0)).dtype;
+    if (bp_dtype_bits(from) != bp_dtype_bits(to))
+        return onnx_error(BP_ERR_INVALID, "x is %s, attribute to is %s, of another width",
+                          bp_dtype_name(from), bp_dtype_name(to));
+    if (from != to && (!((BP_MASK_INT | BP_M(BOOL)) >> from & 1) || !(BP_MASK_INT >> to & 1)))
+        return onnx_error(BP_ERR_UNSUPPORTED, "the bits of %s as %s are not supported, those of "
+                          "integers as integers are", bp_dtype_name(from), bp_dtype_name(to));
+    return cast_to(c, to);
+}
+
 /* The bounds are tensors: computes maximum, then minimum. */
 enum bp_status onnx_clip(struct onnx_call *c)
 {
@@ -174,6 +200,24 @@ enum bp_status onnx_gelu(struct onnx_call *c)
     attrs.approximate = onnx_attr_is(c, "approximate", "tanh", "none");
     TRY(bp_op_gelu(c->scope, x, &attrs, &y));
     return onnx_give(c, 0, y);
+}
+
+/* Multiplies swish of the gate by the value. Both have one shape: nothing is broadcast. */
+enum bp_status onnx_swiglu(struct onnx_call *c)
+{
+    struct bp_swish_attrs attrs = bp_swish_defaults();
+    struct bp_tensor *gate = onnx_in(c, 0), *value = onnx_in(c, 1);
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor_info a, b;
+
+    TRY(onnx_need(c, 2));
+    a = onnx_info(gate);
+    b = onnx_info(value);
+    if (a.rank != b.rank || (a.rank && memcmp(a.shape, b.shape, a.rank * sizeof *a.shape)))
+        return onnx_error(BP_ERR_INVALID, "inputs 0 and 1 have different shapes");
+    attrs.beta = onnx_attr_float(c, "alpha", 1);
+    onnx_chain_give(&k, 0, elementwise_two(&k, "mul", MAKE(&k, swish, &attrs, gate), value));
+    return onnx_chain_end(&k);
 }
 
 enum bp_status onnx_identity(struct onnx_call *c)

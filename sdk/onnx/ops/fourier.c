@@ -11,10 +11,11 @@
 enum { MATRIX_MAX = 1 << 28 };
 
 /* parts: 1 for real numbers, 2 for complex ones. given: how many numbers the input has; the numbers
- * from there to length are 0. lines: how many lines of the spectrum are computed. */
+ * from there to length are 0. lines: how many numbers of made_parts are computed. is_half: the
+ * input is the first half of a symmetric spectrum, and the result is real. */
 struct transform {
-    int64_t parts, given, length, lines;
-    bool inverse;
+    int64_t parts, given, length, lines, made_parts;
+    bool inverse, is_half;
 };
 
 static enum bp_status check_transform(const struct transform *t)
@@ -32,6 +33,22 @@ static void fourier_put(void *at, uint32_t dtype, int64_t i, double value)
 {
     if (dtype == BP_F64) ((double *)at)[i] = value;
     else ((float *)at)[i] = (float)value;
+}
+
+/* Fills the matrix of the inverse transform of half a spectrum. Each number but the first and, if
+ * length is even, the last stands for itself and for its conjugate in the other half. */
+static void fourier_fill_half(const struct transform *t, uint32_t dtype, void *at)
+{
+    for (int64_t k = 0; k < t->given; k++) {
+        bool is_single = k == 0 || 2 * k == t->length;
+        double scale = (is_single ? 1.0 : 2.0) / (double)t->length;
+        for (int64_t j = 0; j < t->lines; j++) {
+            double angle = 2 * PI * (double)(j * k % t->length) / (double)t->length;
+            int64_t i = 2 * k * t->lines + j;
+            fourier_put(at, dtype, i, scale * cos(angle));
+            fourier_put(at, dtype, i + t->lines, is_single ? 0 : -scale * sin(angle));
+        }
+    }
 }
 
 /* Fills the matrix: number k contributes to line j with the factor exp(-2 pi i j k / length), in
@@ -58,7 +75,7 @@ static void fourier_fill(const struct transform *t, uint32_t dtype, void *at)
 static struct bp_tensor *fourier_product(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype,
                                          const struct transform *t)
 {
-    const int64_t shape[2] = {t->given * t->parts, 2 * t->lines};
+    const int64_t shape[2] = {t->given * t->parts, t->made_parts * t->lines};
     struct bp_tensor *matrix = NULL;
     void *at;
 
@@ -68,7 +85,8 @@ static struct bp_tensor *fourier_product(struct onnx_chain *k, struct bp_tensor 
         k->status = onnx_no_memory();
         return NULL;
     }
-    fourier_fill(t, dtype, at);
+    if (t->is_half) fourier_fill_half(t, dtype, at);
+    else fourier_fill(t, dtype, at);
     k->status = onnx_constant(k->call, dtype, 2, shape, at, &matrix);
     free(at);
     return MAKE(k, matmul, NULL, x, onnx_chain_take(k, matrix));
@@ -101,15 +119,22 @@ static enum bp_status read_transform(struct onnx_call *c, struct bp_tensor_info 
 {
     bool onesided = onnx_attr_int(c, "onesided", 0) != 0;
     struct onnx_ints length;
+    int64_t used;
 
     TRY(onnx_in_ints(c, 1, &length));
-    t->parts = info.shape[info.rank - 1];
-    t->length = length.n == 1 ? length.at[0] : info.shape[axis];
-    t->given = info.shape[axis] < t->length ? info.shape[axis] : t->length;
-    t->lines = onesided ? t->length / 2 + 1 : t->length;
     t->inverse = onnx_attr_int(c, "inverse", 0) != 0;
-    if (onesided && (t->inverse || t->parts == 2))
-        return onnx_error(BP_ERR_UNSUPPORTED, "one side of a transform is of real numbers only");
+    t->is_half = onesided && t->inverse;
+    t->parts = info.shape[info.rank - 1];
+    t->made_parts = t->is_half ? 1 : 2;
+    t->length = length.n == 1 ? length.at[0]
+                : t->is_half  ? 2 * (info.shape[axis] - 1)
+                              : info.shape[axis];
+    used = t->is_half ? t->length / 2 + 1 : t->length;
+    t->given = info.shape[axis] < used ? info.shape[axis] : used;
+    t->lines = onesided && !t->inverse ? t->length / 2 + 1 : t->length;
+    if (onesided && t->parts != (t->inverse ? 2 : 1))
+        return onnx_error(BP_ERR_INVALID, "the one-sided transform is of %s numbers, x has %lld "
+                          "parts", t->inverse ? "complex" : "real", (long long)t->parts);
     return check_transform(t);
 }
 
@@ -151,7 +176,7 @@ enum bp_status onnx_dft(struct onnx_call *c)
     shape[info.rank - 2] = t.given * t.parts;
     x = fourier_product(&k, onnx_chain_reshape(&k, x, info.rank - 1, shape), dtype, &t);
     shape[info.rank - 2] = t.lines;
-    shape[info.rank - 1] = 2;
+    shape[info.rank - 1] = t.made_parts;
     turn.perm.at = back;
     x = MAKE(&k, transpose, &turn, onnx_chain_reshape(&k, x, info.rank, shape));
     onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, info.dtype));
@@ -182,7 +207,8 @@ static enum bp_status read_frames(struct onnx_call *c, struct bp_tensor_info inf
     if (t->length > 0 && t->length <= f->length) f->n = (f->length - t->length) / f->step + 1;
     onesided = t->parts == 1 && onnx_attr_int(c, "onesided", 1) != 0;
     t->lines = onesided ? t->length / 2 + 1 : t->length;
-    t->inverse = false;
+    t->inverse = t->is_half = false;
+    t->made_parts = 2;
     return check_transform(t);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* image.c: runs operators that sample images at given positions (GridSample, RoiAlign), and
- * GroupNormalization. */
+/* image.c: runs operators that sample images at given positions (GridSample, RoiAlign,
+ * MaxRoiPool), and GroupNormalization. */
 #include "../chain.h"
 #include "../ops.h"
 
@@ -43,6 +43,44 @@ enum bp_status onnx_roi_align(struct onnx_call *c)
                                                       "output_half_pixel", "half_pixel");
     onnx_chain_give(&k, 0, MAKE(&k, roi_align, &attrs, onnx_in(c, 0),
                                 onnx_chain_cast(&k, onnx_in(c, 1), BP_F32), onnx_in(c, 2)));
+    return onnx_chain_end(&k);
+}
+
+/* Columns begin to end of a matrix. */
+static struct bp_tensor *image_columns(struct onnx_chain *k, struct bp_tensor *x, int64_t begin,
+                                       int64_t end)
+{
+    struct bp_slice_attrs attrs = bp_slice_defaults();
+    const int64_t axis = 1;
+
+    attrs.starts = (struct bp_dims){&begin, 1};
+    attrs.ends = (struct bp_dims){&end, 1};
+    attrs.axes = (struct bp_dims){&axis, 1};
+    return MAKE(k, slice, &attrs, x);
+}
+
+/* A row of regions is the number of an image and two corners. */
+enum bp_status onnx_max_roi_pool(struct onnx_call *c)
+{
+    struct bp_roi_pool_attrs attrs = bp_roi_pool_defaults();
+    struct onnx_ints bins = onnx_attr_ints(c, "pooled_shape");
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *rois, *images;
+    struct bp_tensor_info info;
+
+    TRY(onnx_need(c, 2));
+    info = onnx_info(onnx_in(c, 1));
+    if (bins.n != 2 || info.rank != 2 || info.shape[1] != 5)
+        return onnx_error(BP_ERR_INVALID, "regions of 5 numbers and a pooled_shape of 2 extents "
+                          "are expected");
+    attrs.height = bins.at[0];
+    attrs.width = bins.at[1];
+    attrs.scale = onnx_attr_float(c, "spatial_scale", 1);
+    rois = onnx_chain_cast(&k, onnx_in(c, 1), BP_F32);
+    images = onnx_chain_reshape(&k, image_columns(&k, rois, 0, 1), 1, info.shape);
+    images = onnx_chain_cast(&k, images, BP_I64);
+    rois = image_columns(&k, rois, 1, 5);
+    onnx_chain_give(&k, 0, MAKE(&k, roi_pool, &attrs, onnx_in(c, 0), rois, images));
     return onnx_chain_end(&k);
 }
 

@@ -271,6 +271,36 @@ enum bp_status onnx_pad(struct onnx_call *c)
     return onnx_give(c, 0, y);
 }
 
+/* An odd number of elements that are taken away or added has the additional one behind. */
+enum bp_status onnx_center_crop_pad(struct onnx_call *c)
+{
+    int64_t before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
+    struct onnx_ints extents, axes = onnx_attr_ints(c, "axes");
+    struct bp_pad_attrs attrs = bp_pad_defaults();
+    struct bp_tensor *x = onnx_in(c, 0), *y;
+    struct bp_tensor_info info;
+
+    TRY(onnx_need(c, 2));
+    TRY(onnx_in_ints(c, 1, &extents));
+    info = onnx_info(x);
+    if (extents.n != (axes.n >= 0 ? axes.n : (int64_t)info.rank) || info.rank > ONNX_RANK_MAX)
+        return onnx_error(BP_ERR_INVALID, "%lld extents, expected %lld", (long long)extents.n,
+                          (long long)(axes.n >= 0 ? axes.n : (int64_t)info.rank));
+    for (int64_t i = 0; i < extents.n; i++) {
+        int64_t axis;
+        TRY(onnx_axis(axes.n >= 0 ? axes.at[i] : i, info.rank, &axis));
+        if (extents.at[i] < 0)
+            return onnx_error(BP_ERR_INVALID, "extent %lld is %lld, expected 0 or more",
+                              (long long)i, (long long)extents.at[i]);
+        before[axis] = (extents.at[i] - info.shape[axis]) / 2;
+        after[axis] = extents.at[i] - info.shape[axis] - before[axis];
+    }
+    attrs.before = (struct bp_dims){before, info.rank};
+    attrs.after = (struct bp_dims){after, info.rank};
+    TRY(bp_op_pad(c->scope, x, NULL, NULL, &attrs, &y));
+    return onnx_give(c, 0, y);
+}
+
 enum bp_status onnx_trilu(struct onnx_call *c)
 {
     struct bp_triu_attrs upper = bp_triu_defaults();
