@@ -13,7 +13,7 @@
 
 #include "row.h"
 
-enum { ONNX_CHAIN_ROOM = 40, ONNX_CHAIN_PORTS = 8 };
+enum { ONNX_CHAIN_ROOM = 128, ONNX_CHAIN_PORTS = 8 };
 
 struct onnx_chain {
     struct onnx_call *call;

@@ -33,19 +33,6 @@ static enum bp_status check_type(const struct onnx_node *node, const char *name,
     return unsupported_refuse(node, text);
 }
 
-static enum bp_status unsupported_attention(const struct onnx_node *node)
-{
-    const Onnx__AttributeProto *softcap = onnx_attr(node, "softcap");
-
-    if (softcap && softcap->f != 0) TRY(unsupported_refuse(node, "softcap is not supported"));
-    if (node->proto->n_input > 6 && *onnx_text(node->proto->input[6]))
-        TRY(unsupported_refuse(node, "input nonpad_kv_seqlen is not supported"));
-    if (node->proto->n_output > 3 && *onnx_text(node->proto->output[3]))
-        return unsupported_refuse(node,
-                                  "the products of queries and keys as a result are not supported");
-    return BP_OK;
-}
-
 static enum bp_status unsupported_bit_cast(const struct onnx_node *node)
 {
     return check_type(node, "to", BP_MASK_INT);
@@ -121,8 +108,7 @@ enum bp_status onnx_check_supported(const struct onnx_node *node)
     static const struct {
         const char *op;
         enum bp_status (*check)(const struct onnx_node *node);
-    } limit[] = {{"Attention", unsupported_attention},
-                 {"BitCast", unsupported_bit_cast},
+    } limit[] = {{"BitCast", unsupported_bit_cast},
                  {"Cast", unsupported_cast},
                  {"Constant", unsupported_constant},
                  {"QuantizeLinear", unsupported_quantize},

@@ -16,6 +16,7 @@ import numpy as np
 
 import control
 import endless
+import heads
 import images
 import kit
 import layers
@@ -23,7 +24,7 @@ import nodes
 import order
 
 WRONG, FUTURE = "wrong", "future"
-FAMILIES = (control, layers, images, nodes, order, endless)
+FAMILIES = (control, layers, heads, images, nodes, order, endless)
 
 
 def wanted(folder, name, last):

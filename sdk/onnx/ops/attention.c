@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attention.c: runs Attention nodes: splits heads that share one axis and puts the past keys and
- * values in front. The attention operator aligns the last query with the last key; a causal node
- * that aligns them otherwise gets an explicit mask. */
-#include "../chain.h"
+/* attention.c: runs Attention nodes: splits heads that share one axis, puts the past keys and
+ * values in front, and makes one mask of all that restricts the keys of a query. */
 #include "../ops.h"
+#include "heads.h"
 #include <math.h>
-#include <stdlib.h>
 
 /* The operands of the node; each is an input, or was created by the chain. */
 struct parts {
@@ -14,16 +12,6 @@ struct parts {
     bool joined; /* the last axis holds all heads */
 };
 
-static struct bp_tensor *attention_transpose(struct onnx_chain *k, struct bp_tensor *x)
-{
-    static const int64_t middle_transposed[] = {0, 2, 1, 3};
-    struct bp_transpose_attrs attrs = bp_transpose_defaults();
-
-    attrs.perm = (struct bp_dims){middle_transposed, 4};
-    return MAKE(k, transpose, &attrs, x);
-}
-
-/* Reshapes B L (heads D) to B heads L D. */
 static struct bp_tensor *take_apart(struct parts *p, uint32_t i, const char *attribute)
 {
     int64_t heads = onnx_attr_int(p->k.call, attribute, 0);
@@ -36,8 +24,7 @@ static struct bp_tensor *take_apart(struct parts *p, uint32_t i, const char *att
                                  info.rank, (long long)heads);
         return NULL;
     }
-    int64_t shape[] = {info.shape[0], info.shape[1], heads, info.shape[2] / heads};
-    return attention_transpose(&p->k, onnx_chain_reshape(&p->k, x, 4, shape));
+    return onnx_heads_split(&p->k, x, heads);
 }
 
 /* Puts the past in front of x. The result is also output number out, if the node has this
@@ -45,92 +32,90 @@ static struct bp_tensor *take_apart(struct parts *p, uint32_t i, const char *att
 static struct bp_tensor *put_past(struct parts *p, uint32_t past, uint32_t out,
                                   struct bp_tensor *x)
 {
-    struct bp_tensor *both[] = {onnx_in(p->k.call, past), x}, *all = NULL;
-    struct bp_concat_attrs concat = bp_concat_defaults();
+    struct bp_tensor *both[] = {onnx_in(p->k.call, past), x};
 
-    concat.axis = 2;
-    if (both[0] && p->k.status == BP_OK) {
-        p->k.status = bp_op_concat(p->k.call->scope, both, 2, &concat, &all);
-        x = onnx_chain_take(&p->k, all);
-    }
+    if (both[0]) x = onnx_heads_concat(&p->k, both, 2, 2);
     if (onnx_wants(p->k.call, out)) onnx_chain_give(&p->k, out, MAKE(&p->k, assign, NULL, x));
     return x;
 }
 
-/* Adds a causal mask. Query i comes after `past` keys: it sees key j if j <= i + past. */
-static void causal_mask(struct parts *p, int64_t rows, int64_t columns, int64_t past)
+/* From opset 24 on, a mask may be for fewer keys; the others are not seen. */
+static void attention_pad_mask(struct parts *p, int64_t columns)
 {
-    const int64_t shape[] = {rows, columns};
-    uint8_t *data = malloc((size_t)rows * (size_t)columns + 1);
-    struct bp_tensor *visible = NULL;
-
-    if (!data) p->k.status = onnx_no_memory();
-    for (int64_t i = 0; data && i < rows; i++)
-        for (int64_t j = 0; j < columns; j++) data[i * columns + j] = j <= i + past;
-    if (p->k.status == BP_OK)
-        p->k.status = onnx_constant(p->k.call, BP_BOOL, 2, shape, data, &visible);
-    free(data);
-    visible = onnx_chain_take(&p->k, visible);
-    if (!p->mask) p->mask = visible;
-    else if (onnx_info(p->mask).dtype == BP_BOOL)
-        p->mask = MAKE(&p->k, logical_and, NULL, p->mask, visible);
-    else /* the additive mask is kept for keys that the query sees */
-        p->mask = MAKE(&p->k, where, NULL, visible, p->mask,
-                       onnx_chain_number(&p->k, onnx_info(p->mask).dtype, -INFINITY));
-}
-
-/* From opset 24 on, a mask may cover fewer keys than there are: the others are not visible. Before,
- * an extent of 1 is a value for all keys; ONNX does not say which of both it is from then on. */
-static void extend_mask(struct parts *p, int64_t keys)
-{
-    struct bp_pad_attrs attrs = bp_pad_defaults();
     int64_t before[ONNX_RANK_MAX] = {0}, after[ONNX_RANK_MAX] = {0};
-    struct bp_tensor_info info = onnx_info(p->mask);
+    struct bp_pad_attrs attrs = bp_pad_defaults();
+    struct bp_tensor_info info;
 
-    if (p->k.call->node->opset < 24 || !info.rank || info.shape[info.rank - 1] >= keys) return;
-    if (info.shape[info.rank - 1] == 1) {
-        p->k.status = onnx_error(BP_ERR_UNSUPPORTED, "attn_mask has one column, for %lld keys: "
-                                 "write all columns", (long long)keys);
+    if (p->k.status || !p->mask || p->k.call->node->opset < 24) return;
+    info = onnx_info(p->mask);
+    if (!info.rank || info.rank > 4 || info.shape[info.rank - 1] >= columns) return;
+    if (info.shape[info.rank - 1] == 1) { /* ONNX broadcasts it, and pads it too */
+        p->k.status = onnx_error(BP_ERR_UNSUPPORTED, "attn_mask has one column for %lld keys: "
+                                 "write all columns", (long long)columns);
         return;
     }
-    after[info.rank - 1] = keys - info.shape[info.rank - 1];
+    after[info.rank - 1] = columns - info.shape[info.rank - 1];
     attrs.before = (struct bp_dims){before, info.rank};
     attrs.after = (struct bp_dims){after, info.rank};
-    attrs.value = info.dtype == BP_BOOL ? 0 : (double)-INFINITY;
-    p->mask = MAKE(&p->k, pad, &attrs, p->mask, NULL, NULL);
+    attrs.value = info.dtype == BP_BOOL ? 0 : -INFINITY;
+    if (info.dtype != BP_BOOL) p->mask = onnx_chain_cast(&p->k, p->mask, onnx_info(p->q).dtype);
+    p->mask = MAKE(&p->k, pad, &attrs, p->mask);
+}
+
+/* Reads the window of the node. With nonpad_kv_seqlen the last query of a batch has the position of
+ * the last key that is no padding. */
+static void attention_window(struct parts *p, struct bp_tensor *nonpad, int64_t batch,
+                             int64_t rows, int64_t past, struct onnx_window *w)
+{
+    const int64_t shape[] = {batch, 1, 1, 1};
+    struct onnx_call *c = p->k.call;
+
+    *w = (struct onnx_window){.left = onnx_attr_int(c, "left_window_size", -1),
+                              .right = onnx_attr_int(c, "right_window_size", -1),
+                              .offset = past};
+    if (w->left < -1 || w->right < -1)
+        p->k.status = onnx_error(BP_ERR_INVALID, "left_window_size is %lld, right_window_size is "
+                                 "%lld, expected -1 or more", (long long)w->left,
+                                 (long long)w->right);
+    if (onnx_attr_int(c, "is_causal", 0)) w->right = 0;
+    if (!nonpad || p->k.status) return;
+    w->ends = onnx_chain_reshape(&p->k, nonpad, 4, shape);
+    if (w->left < 0 && w->right < 0) return;
+    w->offsets = MAKE(&p->k, sub, NULL, w->ends,
+                      onnx_chain_number(&p->k, BP_I64, (double)rows));
 }
 
 static void attention_attend(struct parts *p)
 {
-    struct bp_attention_attrs attrs = bp_attention_defaults();
     struct onnx_call *c = p->k.call;
+    struct onnx_attention a = {.scale = onnx_attr_float(c, "scale", 0),
+                               .softcap = onnx_attr_float(c, "softcap", 0),
+                               .mode = onnx_attr_int(c, "qk_matmul_output_mode", 0),
+                               .want_product = onnx_wants(c, 3)};
+    struct bp_tensor *product = NULL, *y;
     struct bp_tensor_info q, key;
-    struct bp_tensor *y;
+    struct onnx_window w;
     int64_t past;
 
     p->q = take_apart(p, 0, "q_num_heads");
     p->key = put_past(p, 4, 1, take_apart(p, 1, "kv_num_heads"));
     p->v = put_past(p, 5, 2, take_apart(p, 2, "kv_num_heads"));
     if (p->k.status) return;
-    if (p->mask && onnx_info(p->mask).dtype != BP_BOOL) /* it may have another dtype */
-        p->mask = onnx_chain_cast(&p->k, p->mask, onnx_info(p->q).dtype);
     q = onnx_info(p->q);
     key = onnx_info(p->key);
-    if (p->mask) extend_mask(p, key.shape[2]);
-    if (p->k.status) return;
-    attrs.scale = onnx_attr_float(c, "scale", 0);
-    attrs.causal = onnx_attr_int(c, "is_causal", 0) != 0;
     past = onnx_in(c, 4) ? onnx_info(onnx_in(c, 4)).shape[2] : 0;
-    if (attrs.causal && q.shape[2] + past != key.shape[2]) {
-        causal_mask(p, q.shape[2], key.shape[2], past);
-        attrs.causal = 0;
-    }
-    y = MAKE(&p->k, attention, &attrs, p->q, p->key, p->v, p->mask);
-    if (p->joined && y) { /* joins the heads in the last axis */
-        struct bp_tensor_info info = onnx_info(y);
-        int64_t shape[] = {info.shape[0], info.shape[2], info.shape[1] * info.shape[3]};
-        y = onnx_chain_reshape(&p->k, attention_transpose(&p->k, y), 3, shape);
-    }
+    attention_pad_mask(p, key.shape[2]);
+    attention_window(p, onnx_in(c, 6), q.shape[0], q.shape[2], past, &w);
+    a.causal = w.left < 0 && w.right == 0 && !w.ends && q.shape[2] + past == key.shape[2] &&
+               a.softcap == 0 && !a.want_product;
+    if (!a.causal) p->mask = onnx_attend_mask(&p->k, p->mask, q.shape[2], key.shape[2], &w);
+    a.q = p->q;
+    a.key = p->key;
+    a.v = p->v;
+    a.mask = p->mask;
+    y = onnx_attend(&p->k, &a, &product);
+    if (p->joined) y = onnx_heads_join(&p->k, y);
+    if (a.want_product) onnx_chain_give(&p->k, 3, product);
     onnx_chain_give(&p->k, 0, y);
 }
 
@@ -139,6 +124,13 @@ enum bp_status onnx_attention(struct onnx_call *c)
     struct parts p = {.k = onnx_chain_begin(c), .mask = onnx_in(c, 3)};
 
     TRY(onnx_need(c, 3));
+    if (!onnx_in(c, 4) != !onnx_in(c, 5))
+        return onnx_error(BP_ERR_INVALID, "past_key and past_value are expected together");
+    if (onnx_in(c, 6) && c->node->opset < 24)
+        return onnx_error(BP_ERR_INVALID, "nonpad_kv_seqlen is known from opset 24 on, this is "
+                          "opset %lld", (long long)c->node->opset);
+    if (onnx_in(c, 6) && onnx_in(c, 4))
+        return onnx_error(BP_ERR_INVALID, "nonpad_kv_seqlen and past_key exclude each other");
     p.joined = onnx_info(onnx_in(c, 0)).rank == 3;
     attention_attend(&p);
     return onnx_chain_end(&p.k);

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attend.c: computes attention over heads. A call with soft-capped products, or whose products are
+ * a result, is composed of products and a softmax, half types in f32; all others are one call of
+ * the operator attention. */
+#include "heads.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* A mask that is the same for all batches, made by the host. */
+static struct bp_tensor *attend_visible(struct onnx_chain *k, int64_t rows, int64_t columns,
+                                        const struct onnx_window *w)
+{
+    const int64_t shape[] = {rows, columns};
+    struct bp_tensor *visible = NULL;
+    uint8_t *data;
+
+    if (k->status) return NULL;
+    data = malloc((size_t)rows * (size_t)columns + 1);
+    if (!data) {
+        k->status = onnx_no_memory();
+        return NULL;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++) {
+            int64_t after = j - (w->offset + i);
+            data[i * columns + j] =
+                (w->left < 0 || -after <= w->left) && (w->right < 0 || after <= w->right);
+        }
+    k->status = onnx_constant(k->call, BP_BOOL, 2, shape, data, &visible);
+    free(data);
+    return onnx_chain_take(k, visible);
+}
+
+static struct bp_tensor *attend_both(struct onnx_chain *k, struct bp_tensor *a,
+                                     struct bp_tensor *b)
+{
+    return a ? MAKE(k, logical_and, NULL, a, b) : b;
+}
+
+/* A mask for each batch, computed on the device: B 1 rows columns; NULL: all is visible. */
+static struct bp_tensor *attend_batches(struct onnx_chain *k, int64_t rows, int64_t columns,
+                                        const struct onnx_window *w)
+{
+    struct bp_tensor *visible = NULL, *p = NULL, *bound;
+    struct bp_tensor *j = onnx_heads_numbers(k, columns, 1, &columns);
+
+    if (w->left >= 0 || w->right >= 0) { /* the positions of queries */
+        p = onnx_heads_numbers(k, rows, 2, (const int64_t[]){rows, 1});
+        if (w->offsets) p = MAKE(k, add, NULL, p, w->offsets);
+        else p = MAKE(k, add, NULL, p, onnx_chain_number(k, BP_I64, (double)w->offset));
+    }
+    if (w->right >= 0) {
+        bound = MAKE(k, add, NULL, p, onnx_chain_number(k, BP_I64, (double)w->right));
+        visible = MAKE(k, less_equal, NULL, j, bound);
+    }
+    if (w->left >= 0) {
+        bound = MAKE(k, sub, NULL, p, onnx_chain_number(k, BP_I64, (double)w->left));
+        visible = attend_both(k, visible, MAKE(k, greater_equal, NULL, j, bound));
+    }
+    if (w->ends) visible = attend_both(k, visible, MAKE(k, less_than, NULL, j, w->ends));
+    return visible;
+}
+
+struct bp_tensor *onnx_attend_mask(struct onnx_chain *k, struct bp_tensor *mask, int64_t rows,
+                                   int64_t columns, const struct onnx_window *w)
+{
+    struct bp_tensor *visible;
+
+    if (k->status || (w->left < 0 && w->right < 0 && !w->ends)) return mask;
+    visible = w->offsets || w->ends ? attend_batches(k, rows, columns, w)
+                                    : attend_visible(k, rows, columns, w);
+    if (!mask || k->status) return visible;
+    if (onnx_info(mask).dtype == BP_BOOL) return MAKE(k, logical_and, NULL, mask, visible);
+    /* the summand is kept for keys that the query sees */
+    return MAKE(k, where, NULL, visible, mask,
+                onnx_chain_number(k, onnx_info(mask).dtype, -INFINITY));
+}
+
+/* The axis of heads as groups of `each` heads that share keys. */
+static struct bp_tensor *attend_group(struct onnx_chain *k, struct bp_tensor *x, int64_t each)
+{
+    struct bp_tensor_info info;
+
+    if (k->status) return NULL;
+    info = onnx_info(x);
+    int64_t shape[] = {info.shape[0], info.shape[1] / each, each, info.shape[2], info.shape[3]};
+    return onnx_chain_reshape(k, x, 5, shape);
+}
+
+/* a b, or a b^T, where the heads of b divide those of a. */
+static struct bp_tensor *attend_product(struct onnx_chain *k, struct bp_tensor *a,
+                                        struct bp_tensor *b, bool transposed)
+{
+    struct bp_matmul_attrs attrs = bp_matmul_defaults();
+    struct bp_tensor_info p, q;
+    int64_t each;
+
+    if (k->status) return NULL;
+    p = onnx_info(a);
+    q = onnx_info(b);
+    attrs.transpose_b = transposed;
+    each = q.shape[1] ? p.shape[1] / q.shape[1] : 0;
+    if (each == 1) return MAKE(k, matmul, &attrs, a, b);
+    if (!each || p.shape[1] % q.shape[1]) {
+        k->status = onnx_error(BP_ERR_INVALID, "%lld heads of queries, %lld of keys",
+                               (long long)p.shape[1], (long long)q.shape[1]);
+        return NULL;
+    }
+    int64_t shape[] = {p.shape[0], p.shape[1], p.shape[2], q.shape[transposed ? 2 : 3]};
+    a = MAKE(k, matmul, &attrs, attend_group(k, a, each), attend_group(k, b, 1));
+    return onnx_chain_reshape(k, a, 4, shape);
+}
+
+/* Adds the mask to products for a result. */
+static struct bp_tensor *attend_masked(struct onnx_chain *k, struct bp_tensor *s,
+                                       struct bp_tensor *mask, uint32_t dtype)
+{
+    if (!mask || k->status) return s;
+    if (onnx_info(mask).dtype != BP_BOOL) return MAKE(k, add, NULL, s, mask);
+    return MAKE(k, where, NULL, mask, s, onnx_chain_number(k, dtype, -INFINITY));
+}
+
+static struct bp_tensor *attend_compose(struct onnx_chain *k, const struct onnx_attention *a,
+                                        struct bp_tensor **out_product)
+{
+    struct bp_tensor_info q = onnx_info(a->q);
+    uint32_t wide = onnx_heads_wide(q.dtype);
+    double scale = a->scale != 0 ? a->scale : 1 / sqrt((double)q.shape[3]);
+    struct bp_tensor *s, *product, *mask = a->mask, *p;
+
+    if (mask && onnx_info(mask).dtype != BP_BOOL) mask = onnx_chain_cast(k, mask, wide);
+    s = attend_product(k, onnx_chain_cast(k, a->q, wide), onnx_chain_cast(k, a->key, wide), true);
+    product = s = onnx_chain_scale(k, s, scale, 0);
+    if (a->softcap != 0) {
+        s = MAKE(k, tanh, NULL, onnx_chain_scale(k, s, 1 / a->softcap, 0));
+        s = onnx_chain_scale(k, s, a->softcap, 0);
+    }
+    p = mask ? MAKE(k, masked_softmax, NULL, s, mask) : MAKE(k, softmax, NULL, s);
+    if (a->mode == 1) product = s;
+    else if (a->mode == 2 && a->want_product) product = attend_masked(k, s, mask, wide);
+    else if (a->mode == 3) product = p;
+    if (a->want_product) *out_product = onnx_chain_cast(k, product, q.dtype);
+    p = attend_product(k, p, onnx_chain_cast(k, a->v, wide), false);
+    return onnx_chain_cast(k, p, q.dtype);
+}
+
+struct bp_tensor *onnx_attend(struct onnx_chain *k, const struct onnx_attention *a,
+                              struct bp_tensor **out_product)
+{
+    struct bp_attention_attrs attrs = bp_attention_defaults();
+    struct bp_tensor *mask = a->mask;
+
+    if (k->status) return NULL;
+    if (a->softcap != 0 || a->want_product) return attend_compose(k, a, out_product);
+    if (mask && onnx_info(mask).dtype != BP_BOOL) /* it may have another dtype */
+        mask = onnx_chain_cast(k, mask, onnx_info(a->q).dtype);
+    attrs.scale = a->scale;
+    attrs.causal = a->causal;
+    return MAKE(k, attention, &attrs, a->q, a->key, a->v, mask);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rotary.c: runs RotaryEmbedding. Half types are computed in f32. */
+#include "../ops.h"
+#include "heads.h"
+
+/* Gives a table of B or 1, L, H an axis for the heads. */
+static struct bp_tensor *rotary_table(struct onnx_chain *k, struct bp_tensor *t, uint32_t dtype)
+{
+    struct bp_tensor_info info;
+
+    if (k->status) return NULL;
+    info = onnx_info(t);
+    int64_t shape[] = {info.shape[0], 1, info.shape[1], info.shape[2]};
+    return onnx_chain_reshape(k, onnx_chain_cast(k, t, dtype), 4, shape);
+}
+
+/* Puts the two results of each pair next to each other. */
+static struct bp_tensor *rotary_interleave(struct onnx_chain *k, struct bp_tensor *real,
+                                           struct bp_tensor *imaginary)
+{
+    struct bp_tensor_info info;
+
+    if (k->status) return NULL;
+    info = onnx_info(real);
+    int64_t apart[] = {info.shape[0], info.shape[1], info.shape[2], info.shape[3], 1};
+    int64_t joined[] = {info.shape[0], info.shape[1], info.shape[2], 2 * info.shape[3]};
+    struct bp_tensor *pair[] = {onnx_chain_reshape(k, real, 5, apart),
+                                onnx_chain_reshape(k, imaginary, 5, apart)};
+    return onnx_chain_reshape(k, onnx_heads_concat(k, pair, 2, -1), 4, joined);
+}
+
+struct bp_tensor *onnx_rotate(struct onnx_chain *k, struct bp_tensor *x, struct bp_tensor *cos,
+                              struct bp_tensor *sin, bool interleaved)
+{
+    struct bp_tensor *part[3], *a, *b;
+    struct bp_tensor_info info;
+    uint32_t wide;
+    int64_t half;
+
+    if (k->status) return NULL;
+    info = onnx_info(x);
+    wide = onnx_heads_wide(info.dtype);
+    half = onnx_info(cos).shape[2];
+    cos = rotary_table(k, cos, wide);
+    sin = rotary_table(k, sin, wide);
+    x = onnx_chain_cast(k, x, wide);
+    a = onnx_heads_part(k, x, 0, interleaved ? 2 * half : half, interleaved ? 2 : 1);
+    b = onnx_heads_part(k, x, interleaved ? 1 : half, 2 * half, interleaved ? 2 : 1);
+    part[0] = MAKE(k, sub, NULL, MAKE(k, mul, NULL, a, cos), MAKE(k, mul, NULL, b, sin));
+    part[1] = MAKE(k, add, NULL, MAKE(k, mul, NULL, a, sin), MAKE(k, mul, NULL, b, cos));
+    if (interleaved) part[0] = rotary_interleave(k, part[0], part[1]);
+    if (2 * half < info.shape[3]) {
+        part[interleaved ? 1 : 2] = onnx_heads_part(k, x, 2 * half, info.shape[3], 1);
+        x = onnx_heads_concat(k, part, interleaved ? 2 : 3, -1);
+    } else x = interleaved ? part[0] : onnx_heads_concat(k, part, 2, -1);
+    return onnx_chain_cast(k, x, info.dtype);
+}
+
+/* The extents that a node declares. heads: 0 if x has an axis for them. */
+struct rotary {
+    int64_t heads, size, batch, length, half;
+};
+
+static enum bp_status rotary_read(const struct onnx_call *c, const struct bp_tensor_info *x,
+                                  const struct bp_tensor_info *cos, struct rotary *r)
+{
+    int64_t heads = onnx_attr_int(c, "num_heads", 0);
+    int64_t dim = onnx_attr_int(c, "rotary_embedding_dim", 0);
+
+    if ((x->rank != 3 && x->rank != 4) || (cos->rank != 2 && cos->rank != 3))
+        return onnx_error(BP_ERR_INVALID, "x has %u axes, expected 3 or 4; cosines have %u, "
+                          "expected 2 or 3", x->rank, cos->rank);
+    r->half = cos->shape[cos->rank - 1];
+    if (x->rank == 4) heads = 0;
+    if (x->rank == 3 && (heads < 1 || x->shape[2] % heads))
+        return onnx_error(BP_ERR_INVALID, "a last extent of %lld, for num_heads %lld",
+                          (long long)x->shape[2], (long long)heads);
+    *r = (struct rotary){heads, x->rank == 4 ? x->shape[3] : x->shape[2] / heads, x->shape[0],
+                         x->shape[x->rank == 4 ? 2 : 1], r->half};
+    if (!dim) dim = r->size;
+    if (dim < 0 || dim > r->size || dim % 2 || r->half != dim / 2)
+        return onnx_error(BP_ERR_INVALID, "%lld of %lld elements of a head are rotated, cosines "
+                          "have %lld, expected half as many", (long long)dim, (long long)r->size,
+                          (long long)r->half);
+    return BP_OK;
+}
+
+static enum bp_status rotary_give(struct onnx_chain *k, const struct rotary *r,
+                                  struct bp_tensor *x, struct bp_tensor *cos,
+                                  struct bp_tensor *sin)
+{
+    bool interleaved = onnx_attr_int(k->call, "interleaved", 0) != 0;
+
+    if (r->heads) x = onnx_heads_split(k, x, r->heads);
+    x = onnx_rotate(k, x, cos, sin, interleaved);
+    if (r->heads) x = onnx_heads_join(k, x);
+    onnx_chain_give(k, 0, x);
+    return onnx_chain_end(k);
+}
+
+/* Checks that a table has these extents. */
+static enum bp_status rotary_check(const char *name, const struct bp_tensor_info *t, int64_t batch,
+                                   int64_t length, int64_t half)
+{
+    uint32_t rank = batch ? 3 : 2;
+
+    if (t->rank == rank && t->shape[rank - 1] == half &&
+        (!batch || (t->shape[0] == batch && t->shape[1] == length)))
+        return BP_OK;
+    if (!batch)
+        return onnx_error(BP_ERR_INVALID, "%s: 2 axes with a last extent of %lld are expected",
+                          name, (long long)half);
+    return onnx_error(BP_ERR_INVALID, "%s: [%lld, %lld, %lld] is expected, as there are no "
+                      "positions", name, (long long)batch, (long long)length, (long long)half);
+}
+
+enum bp_status onnx_rotary(struct onnx_call *c)
+{
+    struct bp_tensor *cos = onnx_in(c, 1), *sin = onnx_in(c, 2), *ids = onnx_in(c, 3);
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor_info x, a, b;
+    struct rotary r = {0};
+
+    TRY(onnx_need(c, 3));
+    x = onnx_info(onnx_in(c, 0));
+    a = onnx_info(cos);
+    b = onnx_info(sin);
+    TRY(rotary_read(c, &x, &a, &r));
+    TRY(rotary_check("cos_cache", &a, ids ? 0 : r.batch, r.length, r.half));
+    TRY(rotary_check("sin_cache", &b, ids ? 0 : r.batch, r.length, r.half));
+    if (ids) {
+        a = onnx_info(ids);
+        if (a.rank != 2 || a.shape[0] != r.batch || a.shape[1] != r.length)
+            return onnx_error(BP_ERR_INVALID, "position_ids: [%lld, %lld] is expected",
+                              (long long)r.batch, (long long)r.length);
+        cos = MAKE(&k, gather, NULL, cos, ids);
+        sin = MAKE(&k, gather, NULL, sin, ids);
+    }
+    return rotary_give(&k, &r, onnx_in(c, 0), cos, sin);
+}
