@@ -188,13 +188,13 @@ static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
         if (a->g) look_at_graph(s, a->g, import, n_import);
         if (a->t) look_at_type(s, a->t->data_type, op);
     }
-    if (onnx_is_function(s->model, proto)) return;
+    if (onnx_is_function(s->model, proto) || onnx_custom_op(proto)) return;
     node.row = onnx_row_find(onnx_domain(domain), op, node.opset);
     if (node.row) {
         look_at_support(s, &node);
         look_at_inputs(s, proto);
         look_at_scales(s, &node);
-    } else if (!onnx_custom_op(proto))
+    } else
         missing_add(s, "operator %.60s%s%.60s of opset %lld", domain, *domain ? "." : "", op,
                     (long long)node.opset);
 }

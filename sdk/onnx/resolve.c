@@ -77,13 +77,13 @@ static enum bp_status find_row(struct resolver *r, struct onnx_node *node)
     const char *op = onnx_text(proto->op_type), *domain = onnx_text(proto->domain);
 
     node->opset = onnx_version(r->import, r->n_import, domain);
-    node->row = onnx_row_find(onnx_domain(domain), op, node->opset);
+    node->row = onnx_custom_op(proto) ? &custom_row
+                                      : onnx_row_find(onnx_domain(domain), op, node->opset);
+    if (node->row == &custom_row) return BP_OK;
     if (node->row) {
         TRY(onnx_check_node(node));
         return onnx_check_supported(node);
     }
-    if (onnx_custom_op(proto)) node->row = &custom_row;
-    if (node->row) return BP_OK;
     return onnx_error(BP_ERR_UNSUPPORTED, "node %.80s: operator %.60s%s%.60s of opset %lld is not "
                       "in the table (docs/onnx.md)", node->name, domain, *domain ? "." : "", op,
                       (long long)node->opset);

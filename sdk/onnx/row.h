@@ -18,7 +18,8 @@ struct onnx_call {
 
 typedef enum bp_status onnx_emit(struct onnx_call *c);
 
-/* One ONNX operator from one opset on. map: words that name the source of each attribute of op in a
+/* One ONNX operator from one opset on. name: that of the operator, behind its domain if that is
+ * com.microsoft. map: words that name the source of each attribute of op in a
  * node of ONNX:
  *
  *   name           the attribute of this name
@@ -37,7 +38,8 @@ struct onnx_row {
     onnx_emit *emit;
 };
 
-/* table.c: finds the row of a node; NULL: no row. */
+/* table.c: finds the row of a node; NULL: no row. Rows of the domain com.microsoft have names
+ * com.microsoft.NAME; its operators have one version. */
 const struct onnx_row *onnx_row_find(const char *domain, const char *name, int64_t opset);
 const struct onnx_row *onnx_rows(size_t *out_n);
 

@@ -206,7 +206,7 @@ static enum bp_status check_needed(const struct onnx_node *node, const struct kn
 enum bp_status onnx_check_node(const struct onnx_node *node)
 {
     const Onnx__NodeProto *proto = node->proto;
-    const char *op = onnx_text(proto->op_type);
+    const char *op = node->row->name;
     const struct signature *s = find_signature(op);
     size_t n = proto->n_input;
     struct known k;

@@ -44,8 +44,14 @@ const struct onnx_row *onnx_rows(size_t *out_n)
 const struct onnx_row *onnx_row_find(const char *domain, const char *name, int64_t opset)
 {
     size_t low = 0, high = ROWS;
+    char full[96];
 
-    if (*domain && strcmp(domain, "ai.onnx.preview.training")) return NULL;
+    if (strchr(name, '.')) return NULL; /* names of rows have a point only behind a domain */
+    if (!strcmp(domain, "com.microsoft")) {
+        if (opset != 1) return NULL;
+        snprintf(full, sizeof full, "%s.%s", domain, name);
+        name = full;
+    } else if (*domain && strcmp(domain, "ai.onnx.preview.training")) return NULL;
     (void)pthread_once(&once, table_sort);
     while (low < high) { /* low: the number of rows up to the wanted one */
         size_t middle = (low + high) / 2;

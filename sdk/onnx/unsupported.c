@@ -103,6 +103,52 @@ static enum bp_status unsupported_lstm(const struct onnx_node *node)
     return unsupported_recurrent(node, (const char *const[]){"Sigmoid", "Tanh", "Tanh"}, 3);
 }
 
+static enum bp_status unsupported_rotary(const struct onnx_node *node)
+{
+    const Onnx__AttributeProto *scale = onnx_attr(node, "scale");
+
+    return scale && scale->f != 1 ? unsupported_refuse(node, "scale is not supported") : BP_OK;
+}
+
+/* Checks that the node has no input or output that is listed here. */
+static enum bp_status unsupported_port(const struct onnx_node *node)
+{
+    static const struct {
+        const char *op;
+        bool is_output;
+        size_t index;
+        const char *name;
+    } port[] = {{"MultiHeadAttention", false, 8, "past_sequence_length"},
+                {"MultiHeadAttention", false, 9, "cache_indirection"},
+                {"MultiHeadAttention", true, 3, "qk"},
+                {"GroupQueryAttention", false, 9, "position_ids"},
+                {"GroupQueryAttention", false, 11, "head_sink"},
+                {"GroupQueryAttention", false, 12, "k_scale"},
+                {"GroupQueryAttention", false, 13, "v_scale"},
+                {"GroupQueryAttention", false, 14, "q_norm_weight"},
+                {"GroupQueryAttention", false, 15, "k_norm_weight"},
+                {"GroupQueryAttention", false, 16, "query_seqlens"},
+                {"GroupQueryAttention", true, 3, "output_qk"},
+                {"SkipLayerNormalization", true, 1, "mean"},
+                {"SkipLayerNormalization", true, 2, "inv_std_var"},
+                {"SkipSimplifiedLayerNormalization", true, 1, "mean"},
+                {"SkipSimplifiedLayerNormalization", true, 2, "inv_std_var"}};
+    const Onnx__NodeProto *proto = node->proto;
+    char text[80];
+
+    for (size_t i = 0; i < sizeof port / sizeof *port; i++) {
+        size_t n = port[i].is_output ? proto->n_output : proto->n_input;
+        char *const *names = port[i].is_output ? proto->output : proto->input;
+        if (strcmp(onnx_text(proto->op_type), port[i].op) || port[i].index >= n ||
+            !*onnx_text(names[port[i].index]))
+            continue;
+        snprintf(text, sizeof text, "%s %s is not supported",
+                 port[i].is_output ? "output" : "input", port[i].name);
+        TRY(unsupported_refuse(node, text));
+    }
+    return BP_OK;
+}
+
 enum bp_status onnx_check_supported(const struct onnx_node *node)
 {
     static const struct {
@@ -115,12 +161,13 @@ enum bp_status onnx_check_supported(const struct onnx_node *node)
                  {"GRU", unsupported_gru},
                  {"TfIdfVectorizer", n_grams},
                  {"LSTM", unsupported_lstm},
-                 {"RNN", unsupported_rnn}};
-    const char *op = onnx_text(node->proto->op_type);
+                 {"RNN", unsupported_rnn},
+                 {"com.microsoft.RotaryEmbedding", unsupported_rotary}};
+    const char *op = node->row->name;
 
     for (size_t i = 0; i < sizeof limit / sizeof *limit; i++)
         if (!strcmp(op, limit[i].op)) return limit[i].check(node);
-    return BP_OK;
+    return strchr(op, '.') ? unsupported_port(node) : BP_OK;
 }
 
 uint64_t onnx_held_types(const char *op, size_t input)

@@ -150,6 +150,26 @@ NODES = {
 }
 
 
+# As NODES, for nodes of the domain com.microsoft; x is [1, 1, 4, 4], t is [1, 4, 4] and u is [1, 4, 1].
+T, U = const("t", np.ones((1, 4, 4))), const("u", np.ones((1, 4, 1)))
+CONTRIB = {
+    "a batch that is transposed": (node("FusedMatMul", "x x", "y", transBatchA=1), "transBatchA is 1, expected 0"),
+    "a scale of angles": (node("RotaryEmbedding", "t t t t", "y", scale=2.0), "(RotaryEmbedding): scale is not supported"),
+    "means of a sum": (node("SkipLayerNormalization", "x x x", "y m"), "output mean is not supported"),
+    "a skip of another shape": (node("SkipLayerNormalization", "t u t", "y"), "skip: the shape of input 0 is expected"),
+    "packed queries": (node("MultiHeadAttention", "t", "y", num_heads=1), "packed queries, keys and values are not supported"),
+    "beams": (node("MultiHeadAttention", "t t t _ _ _ _ _ _ t", "y", num_heads=1), "input cache_indirection is not supported"),
+    "a head's sink": (node("GroupQueryAttention", "t t t _ _ t t _ _ _ _ t", "y", num_heads=1, kv_num_heads=1),
+                      "input head_sink is not supported"),
+    "a softmax with a smooth factor": (node("GroupQueryAttention", "t t t _ _ t t", "y", num_heads=1, kv_num_heads=1, smooth_softmax=1),
+                                       "attribute smooth_softmax is 1, expected -1|0"),
+    "lengths for other batches": (node("GroupQueryAttention", "t t t _ _ t t", "y", num_heads=1, kv_num_heads=1),
+                                  "seqlens_k: 1 numbers are expected"),
+    "an operator that is missing": (node("Nothing", "x", "y"), "operator com.microsoft.Nothing of opset 1 is not in the table"),
+    "an operator of ONNX": (node("Relu", "x", "y"), "operator com.microsoft.Relu of opset 1 is not in the table"),
+}
+
+
 OPSETS = {0: "opset 0, 1 to 28 are known", 1: None, 28: None, 29: "opset 29, 1 to 28 are known"}
 
 
@@ -179,7 +199,8 @@ def write(folder, nodes, opset, weights, **more):
     path = os.path.join(folder, "model.onnx")
     ports = [info("x", shape=[1, 1, 4, 4])], [info("y")]
     onnx.save(helper.make_model(graph(nodes, *ports, weights),
-                                opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("d", 1)], **more), path)
+                                opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("d", 1),
+                                                              helper.make_opsetid("com.microsoft", 1)], **more), path)
     return path
 
 
@@ -191,6 +212,11 @@ def judge(bp, path, words):
 def results(bp, folder):
     for name, (one, opset, weights, words) in NODES.items():
         yield name, *judge(bp, write(folder, [one], opset, weights), words)
+    for name, (one, words) in CONTRIB.items():
+        one.domain = "com.microsoft"
+        yield name, *judge(bp, write(folder, [one], 13, [T, U]), words)
+    dotted = node("com.microsoft.Gelu", "x", "y")
+    yield "a name with a domain", *judge(bp, write(folder, [dotted], 13, []), "operator com.microsoft.Gelu of opset 13")
     for opset, words in OPSETS.items():
         yield f"opset {opset}", *judge(bp, write(folder, [node("Neg", "x", "y")], opset, []), words)
     for name, (default, given, words) in DEFAULTS.items():
@@ -201,13 +227,13 @@ def results(bp, folder):
 
 def names(path, word):
     with open(path, encoding="utf-8") as file:
-        return set(re.findall(r"^(?:%s)\((\w+)" % word, file.read(), re.M))
+        return set(re.findall(r"^(?:%s)\(([\w.]+)" % word, file.read(), re.M))
 
 
 def signature(path):
     """Returns the rows of signature.def: {operator: [(attribute, types, needed, since, until)]}."""
     with open(path, encoding="utf-8") as file:
-        rows = re.findall(r'^SIGNATURE\((\w+), \w+,((?:\s*"[^"]*")+)\)', file.read(), re.M)
+        rows = re.findall(r'^SIGNATURE\(([\w.]+), \w+,((?:\s*"[^"]*")+)\)', file.read(), re.M)
     found = {op: re.findall(r"(\w+):(\w+)(!?)(?:@(\d*)(?:-(\d+))?)?", "".join(re.findall(r'"([^"]*)"', text)))
              for op, text in rows}
     return {op: [(name, kind, bool(needed), int(since or 0), int(until or 99)) for name, kind, needed, since, until in of]

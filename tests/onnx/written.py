@@ -14,6 +14,7 @@ import tempfile
 
 import numpy as np
 
+import contrib
 import control
 import endless
 import heads
@@ -24,7 +25,7 @@ import nodes
 import order
 
 WRONG, FUTURE = "wrong", "future"
-FAMILIES = (control, layers, heads, images, nodes, order, endless)
+FAMILIES = (control, layers, heads, contrib, images, nodes, order, endless)
 
 
 def wanted(folder, name, last):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rotary.c: runs RotaryEmbedding. Half types are computed in f32. */
+/* rotary.c: runs RotaryEmbedding of ONNX and of com.microsoft. Half types are computed in f32. */
 #include "../ops.h"
 #include "heads.h"
 
@@ -61,8 +61,11 @@ struct rotary {
     int64_t heads, size, batch, length, half;
 };
 
+/* by_table: if the node has neither the number of heads nor that of rotated elements, all elements
+ * of a head are rotated, and the table has half as many columns as a head has elements. */
 static enum bp_status rotary_read(const struct onnx_call *c, const struct bp_tensor_info *x,
-                                  const struct bp_tensor_info *cos, struct rotary *r)
+                                  const struct bp_tensor_info *cos, bool by_table,
+                                  struct rotary *r)
 {
     int64_t heads = onnx_attr_int(c, "num_heads", 0);
     int64_t dim = onnx_attr_int(c, "rotary_embedding_dim", 0);
@@ -72,6 +75,7 @@ static enum bp_status rotary_read(const struct onnx_call *c, const struct bp_ten
                           "expected 2 or 3", x->rank, cos->rank);
     r->half = cos->shape[cos->rank - 1];
     if (x->rank == 4) heads = 0;
+    else if (by_table && !heads && !dim && r->half) heads = x->shape[2] / (2 * r->half);
     if (x->rank == 3 && (heads < 1 || x->shape[2] % heads))
         return onnx_error(BP_ERR_INVALID, "a last extent of %lld, for num_heads %lld",
                           (long long)x->shape[2], (long long)heads);
@@ -125,7 +129,7 @@ enum bp_status onnx_rotary(struct onnx_call *c)
     x = onnx_info(onnx_in(c, 0));
     a = onnx_info(cos);
     b = onnx_info(sin);
-    TRY(rotary_read(c, &x, &a, &r));
+    TRY(rotary_read(c, &x, &a, false, &r));
     TRY(rotary_check("cos_cache", &a, ids ? 0 : r.batch, r.length, r.half));
     TRY(rotary_check("sin_cache", &b, ids ? 0 : r.batch, r.length, r.half));
     if (ids) {
@@ -136,5 +140,33 @@ enum bp_status onnx_rotary(struct onnx_call *c)
         cos = MAKE(&k, gather, NULL, cos, ids);
         sin = MAKE(&k, gather, NULL, sin, ids);
     }
+    return rotary_give(&k, &r, onnx_in(c, 0), cos, sin);
+}
+
+/* One position is that of the first element of each sequence. */
+enum bp_status onnx_contrib_rotary(struct onnx_call *c)
+{
+    struct bp_tensor *ids = onnx_in(c, 1), *cos = onnx_in(c, 2), *sin = onnx_in(c, 3);
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor_info x, a, b, p;
+    struct rotary r = {0};
+
+    TRY(onnx_need(c, 4));
+    x = onnx_info(onnx_in(c, 0));
+    a = onnx_info(cos);
+    b = onnx_info(sin);
+    p = onnx_info(ids);
+    TRY(rotary_read(c, &x, &a, true, &r));
+    TRY(rotary_check("cos_cache", &a, 0, 0, r.half));
+    TRY(rotary_check("sin_cache", &b, 0, 0, r.half));
+    if (p.rank == 1 && p.shape[0] == 1) {
+        const int64_t one = 1, row[] = {1, r.length};
+        ids = onnx_chain_reshape(&k, ids, 1, &one);
+        ids = MAKE(&k, add, NULL, onnx_heads_numbers(&k, r.length, 2, row), ids);
+    } else if (p.rank != 2 || p.shape[0] != r.batch || p.shape[1] != r.length)
+        return onnx_error(BP_ERR_INVALID, "position_ids: [1] or [%lld, %lld] is expected",
+                          (long long)r.batch, (long long)r.length);
+    cos = MAKE(&k, gather, NULL, cos, ids);
+    sin = MAKE(&k, gather, NULL, sin, ids);
     return rotary_give(&k, &r, onnx_in(c, 0), cos, sin);
 }
