@@ -120,6 +120,20 @@ static struct bp_tensor *attend_masked(struct onnx_chain *k, struct bp_tensor *s
     return MAKE(k, where, NULL, mask, s, onnx_chain_number(k, dtype, -INFINITY));
 }
 
+/* Checks the extents that a product would broadcast. */
+static bool attend_check(struct onnx_chain *k, const struct onnx_attention *a)
+{
+    struct bp_tensor_info q = onnx_info(a->q), key = onnx_info(a->key), v = onnx_info(a->v);
+
+    if (q.shape[0] == key.shape[0] && q.shape[0] == v.shape[0] && key.shape[1] == v.shape[1])
+        return true;
+    k->status = onnx_error(BP_ERR_INVALID, "queries have %lld batches, keys %lld of %lld heads, "
+                           "values %lld of %lld heads", (long long)q.shape[0],
+                           (long long)key.shape[0], (long long)key.shape[1],
+                           (long long)v.shape[0], (long long)v.shape[1]);
+    return false;
+}
+
 static struct bp_tensor *attend_compose(struct onnx_chain *k, const struct onnx_attention *a,
                                         struct bp_tensor **out_product)
 {
@@ -151,7 +165,8 @@ struct bp_tensor *onnx_attend(struct onnx_chain *k, const struct onnx_attention 
     struct bp_tensor *mask = a->mask;
 
     if (k->status) return NULL;
-    if (a->softcap != 0 || a->want_product) return attend_compose(k, a, out_product);
+    if (a->softcap != 0 || a->want_product)
+        return attend_check(k, a) ? attend_compose(k, a, out_product) : NULL;
     if (mask && onnx_info(mask).dtype != BP_BOOL) /* it may have another dtype */
         mask = onnx_chain_cast(k, mask, onnx_info(a->q).dtype);
     attrs.scale = a->scale;

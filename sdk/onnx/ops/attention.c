@@ -77,6 +77,8 @@ static void attention_window(struct parts *p, struct bp_tensor *nonpad, int64_t 
         p->k.status = onnx_error(BP_ERR_INVALID, "left_window_size is %lld, right_window_size is "
                                  "%lld, expected -1 or more", (long long)w->left,
                                  (long long)w->right);
+    if (w->left > INT32_MAX) w->left = INT32_MAX; /* so that sums do not overflow */
+    if (w->right > INT32_MAX) w->right = INT32_MAX;
     if (onnx_attr_int(c, "is_causal", 0)) w->right = 0;
     if (!nonpad || p->k.status) return;
     w->ends = onnx_chain_reshape(&p->k, nonpad, 4, shape);

@@ -278,9 +278,9 @@ static void group_mask(struct group *g, struct onnx_attention *a, int64_t column
     int64_t shape[] = {g->batch, 1, 1, 1}, none[4] = {0}, after[4] = {0};
     struct bp_pad_attrs attrs = bp_pad_defaults();
 
-    if (window < -1 || window == 0)
-        g->k.status = onnx_error(BP_ERR_INVALID, "local_window_size is %lld, expected -1, or 1 or "
-                                 "more", (long long)window);
+    if (window < -1 || window == 0 || window > INT32_MAX)
+        g->k.status = onnx_error(BP_ERR_INVALID, "local_window_size is %lld, expected -1, or 1 to "
+                                 "%d", (long long)window, INT32_MAX);
     if (added && (onnx_info(added).rank != 4 || onnx_info(added).shape[3] != g->total))
         g->k.status = onnx_error(BP_ERR_INVALID, "attention_bias: 4 axes are expected, the last "
                                  "of %lld", (long long)g->total);

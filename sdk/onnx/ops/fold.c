@@ -66,10 +66,12 @@ static enum bp_status folding_read(struct onnx_call *c, struct folding *f)
 static enum bp_status folding_check(const struct folding *f, const struct bp_tensor_info *x,
                                     int64_t *out_channels)
 {
-    int64_t block = 1, blocks = 1;
+    int64_t block = 1, blocks = 1, image = 1;
     bool good = x->rank == 3;
 
     for (int64_t i = 0; i < f->n && good; i++) { /* an overflow is above any extent of x */
+        if (__builtin_mul_overflow(image, f->image[i], &image))
+            return onnx_error(BP_ERR_INVALID, "the image has more than 2^63 places");
         good = !__builtin_mul_overflow(block, f->block[i], &block) &&
                !__builtin_mul_overflow(blocks, f->blocks[i], &blocks);
     }
