@@ -129,6 +129,7 @@ static enum bp_status unsupported_port(const struct onnx_node *node)
                 {"GroupQueryAttention", false, 15, "k_norm_weight"},
                 {"GroupQueryAttention", false, 16, "query_seqlens"},
                 {"GroupQueryAttention", true, 3, "output_qk"},
+                {"SimplifiedLayerNormalization", true, 1, "inv_std_var"},
                 {"SkipLayerNormalization", true, 1, "mean"},
                 {"SkipLayerNormalization", true, 2, "inv_std_var"},
                 {"SkipSimplifiedLayerNormalization", true, 1, "mean"},
@@ -162,6 +163,7 @@ enum bp_status onnx_check_supported(const struct onnx_node *node)
                  {"TfIdfVectorizer", n_grams},
                  {"LSTM", unsupported_lstm},
                  {"RNN", unsupported_rnn},
+                 {"SimplifiedLayerNormalization", unsupported_port},
                  {"com.microsoft.RotaryEmbedding", unsupported_rotary}};
     const char *op = node->row->name;
 

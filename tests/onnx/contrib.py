@@ -59,6 +59,10 @@ def skips(f, rng):
     add(f, "skip_rms_norm", "SkipSimplifiedLayerNormalization", [x, skip, gamma, bias], [rms(both, gamma, 0.01), None, None, both],
         epsilon=0.01)
     add(f, "skip_rms_norm_plain", "SkipSimplifiedLayerNormalization", [x, skip, gamma], [rms(x + skip, gamma, 1e-12)])
+    for kind in (np.float32, np.float16): # an operator of ONNX Runtime in the domain of ONNX
+        f.add("ms_rms_norm_f%d" % (8 * np.dtype(kind).itemsize), 17, [node("SimplifiedLayerNormalization", "x s", "y", epsilon=0.01)],
+              {"x": x.astype(kind), "s": gamma.astype(kind)},
+              {"y": rms(x.astype(kind).astype(float), gamma.astype(kind).astype(float), 0.01).astype(kind)})
     half = [a.astype(np.float16) for a in (x, skip, gamma, bias)]
     wide = sum(half[i].astype(float) for i in (0, 1, 3))
     add(f, "skip_rms_norm_f16", "SkipSimplifiedLayerNormalization", half,

@@ -142,6 +142,7 @@ NODES = {
     "an image that is too large": (node("Col2Im", "v i k", "y", strides=[2**30] * 4), 18,
                                    [const("v", np.ones((1, 1, 16))), const("i", [2**31 - 1] * 4, np.int64), const("k", [1] * 4, np.int64)],
                                    "the image has more than 2^63 places"),
+    "roots of a norm": (node("SimplifiedLayerNormalization", "x x", "y i"), 17, [], "output inv_std_var is not supported"),
     "an unknown state of products": (node("Attention", "x x x", "y", qk_matmul_output_mode=4), 23, [],
                                      "attribute qk_matmul_output_mode is 4, expected 0|1|2|3"),
     "cosines of another size": (node("RotaryEmbedding", "x c c", "y"), 23, [const("c", np.ones((1, 4, 1)))],
