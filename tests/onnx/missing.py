@@ -51,6 +51,10 @@ LACKS = {
     "scales": (23, [node("DequantizeLinear", "q x", "y", output_dtype=TensorProto.FLOAT16),
                     node("DequantizeLinear", "q x", "z", output_dtype=TensorProto.FLOAT)],
                ["DequantizeLinear: output_dtype is f16, that of the scales, f32, is supported"]),
+    "ports": (13, [node("GroupQueryAttention", "x x x _ _ x x _ _ x _ x", "y _ _ z", domain="com.microsoft", num_heads=1,
+                        kv_num_heads=1)],
+              ["GroupQueryAttention: input position_ids is not supported", "GroupQueryAttention: input head_sink is not supported",
+               "GroupQueryAttention: output output_qk is not supported"]),
     "attribute": (13, [node("Relu", "x", "a", strange=1), node("Nothing", "a", "y")],
                   ["Relu: it has no attribute strange that is known here", "operator Nothing of opset 13"]),
 }
@@ -74,7 +78,7 @@ def lacks(bp):
     with tempfile.TemporaryDirectory() as path:
         folder = kit.Folder(path)
         for name, (opset, nodes, _) in LACKS.items():
-            folder.add(name, opset, nodes, {"x": X}, {"y": X})
+            folder.add(name, opset, nodes, {"x": X}, {"y": X}, more_domains=["com.microsoft"])
         folder.add("function", 13, [node("F", "x", "y", domain="d", k=[2])], {"x": X}, {"y": X}, more_domains=["d"],
                    functions=[function()])
         folder.add("fine", 13, [node("Neg", "x", "y")], {"x": X}, {"y": -X})
