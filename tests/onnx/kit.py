@@ -62,7 +62,6 @@ class Folder:
     def __init__(self, path):
         self.path = path
         self.names = []
-        self.opset = {} # of each model, if its nodes are in ONNX's own domain
 
     def write(self, path, value):
         if isinstance(value, TensorProto):
@@ -87,7 +86,6 @@ class Folder:
         folder = os.path.join(self.path, "written", name, "test_data_set_0")
         os.makedirs(folder)
         self.names.append(name)
-        self.opset[name] = 0 if domain else opset
         model = helper.make_model(
             graph(nodes, [self.port(n, v) for n, v in inputs.items()],
                   [self.port(n, v) for n, v in outputs.items()], weights),
