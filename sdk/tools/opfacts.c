@@ -11,6 +11,8 @@ static const struct row {
     const char *name, *title; /* an operator, or the title of a family */
     const char *gradient, *expansion, *why; /* without a gradient rule, the decomposition's gradient
                                                is used */
+    double ulp; /* the two numbers of TOL */
+    int terms;
 } rows[] = {
 #define FAMILY(text) {.title = text},
 #define OP(op, inputs, outputs, facts) {.name = #op, facts},
@@ -18,6 +20,7 @@ static const struct row {
 #define GRAD(rule) .gradient = #rule,
 #define NODIFF(text) .why = text,
 #define DECOMPOSE(rule) .expansion = #rule,
+#define TOL(ulp_, terms_) .ulp = (ulp_), .terms = (terms_),
 #include <ops/ops.def>
 };
 
@@ -30,6 +33,8 @@ struct bp_opfacts bp_opfacts_find(const char *name)
         if (rows[i].title) family = rows[i].title;
         if (!rows[i].name || strcmp(rows[i].name, name)) continue;
         facts.family = family;
+        facts.ulp = rows[i].ulp;
+        facts.terms = rows[i].terms;
         if (rows[i].gradient || (rows[i].expansion && !rows[i].why)) facts.no_gradient = NULL;
         else if (rows[i].why) facts.no_gradient = rows[i].why;
     }

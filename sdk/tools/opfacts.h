@@ -9,6 +9,8 @@
 struct bp_opfacts {
     const char *family;
     const char *no_gradient; /* why the operator has no gradient; NULL: it has one */
+    double ulp;              /* the tolerance of its results, TOL(ulp, terms): docs/accuracy.md */
+    int terms;
 };
 
 /* Facts of the operator of that name. */

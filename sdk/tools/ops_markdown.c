@@ -77,6 +77,51 @@ static void print_op(const struct bp_opinfo *op, const struct bp_opfacts *facts)
     if (op->alias) print_aliases(op->alias);
 }
 
+/* Whether a tolerance comes before another one in the table. */
+static bool is_tighter(const struct bp_opfacts *a, const struct bp_opfacts *b)
+{
+    return a->ulp < b->ulp || (a->ulp == b->ulp && a->terms < b->terms);
+}
+
+/* The loosest tolerance has no successor. Returns whether there is a tolerance after *at, and
+ * advances *at to the next one. */
+static bool next_tolerance(struct bp_opfacts *at)
+{
+    struct bp_opfacts next = {0};
+    bool found = false;
+
+    for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
+        struct bp_opfacts facts = bp_opfacts_find(bp_opinfo_at(i)->name);
+        if (!is_tighter(at, &facts) || (found && !is_tighter(&facts, &next))) continue;
+        next = facts;
+        found = true;
+    }
+    *at = next;
+    return found;
+}
+
+/* Prints the operators by tolerance. docs/accuracy.md explains the two numbers. */
+static void print_tolerances(void)
+{
+    struct bp_opfacts at = {.ulp = -1};
+
+    printf("\n## Tolerances\n\n"
+           "`TOL(ulp, terms)` of each operator, as `bp conform` holds results to it: "
+           "[accuracy](accuracy.md).\n\n| ulp | terms | operators |\n|---|---|---|\n");
+    while (next_tolerance(&at)) {
+        const char *before = "";
+        printf("| %g | %d | ", at.ulp, at.terms);
+        for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
+            const char *name = bp_opinfo_at(i)->name;
+            struct bp_opfacts facts = bp_opfacts_find(name);
+            if (facts.ulp != at.ulp || facts.terms != at.terms) continue;
+            printf("%s`%s`", before, name);
+            before = ", ";
+        }
+        printf(" |\n");
+    }
+}
+
 int bp_ops_markdown(void)
 {
     const char *family = "";
@@ -92,5 +137,6 @@ int bp_ops_markdown(void)
         family = facts.family;
         print_op(op, &facts);
     }
+    print_tolerances();
     return BP_EXIT_GOOD;
 }
