@@ -108,6 +108,18 @@ struct bp_tensor *onnx_chain_reshape(struct onnx_chain *k, struct bp_tensor *x, 
     return MAKE(k, reshape, &attrs, x);
 }
 
+struct bp_tensor *onnx_chain_slice(struct onnx_chain *k, struct bp_tensor *x, int64_t axis,
+                                   int64_t begin, int64_t end, int64_t step)
+{
+    struct bp_slice_attrs attrs = bp_slice_defaults();
+
+    attrs.starts = (struct bp_dims){&begin, 1};
+    attrs.ends = (struct bp_dims){&end, 1};
+    attrs.axes = (struct bp_dims){&axis, 1};
+    attrs.steps = (struct bp_dims){&step, 1};
+    return MAKE(k, slice, &attrs, x);
+}
+
 struct bp_tensor *onnx_chain_number(struct onnx_chain *k, uint32_t dtype, double value)
 {
     struct bp_full_attrs attrs = bp_full_defaults();

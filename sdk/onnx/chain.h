@@ -47,6 +47,9 @@ struct bp_tensor *onnx_chain_scale(struct onnx_chain *k, struct bp_tensor *x, do
                                    double bias);
 struct bp_tensor *onnx_chain_reshape(struct onnx_chain *k, struct bp_tensor *x, int64_t rank,
                                      const int64_t *shape);
+/* Takes every step-th of the elements begin to end - 1 along one axis; -1 is the last axis. */
+struct bp_tensor *onnx_chain_slice(struct onnx_chain *k, struct bp_tensor *x, int64_t axis,
+                                   int64_t begin, int64_t end, int64_t step);
 /* Creates a tensor of rank 0 with one value. */
 struct bp_tensor *onnx_chain_number(struct onnx_chain *k, uint32_t dtype, double value);
 

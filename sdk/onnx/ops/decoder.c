@@ -11,7 +11,7 @@ static struct bp_tensor *decoder_project(struct onnx_chain *k, struct bp_tensor 
     if (onnx_info(x).rank == 4) return x;
     if (bias) {
         int64_t end = begin + onnx_info(x).shape[2];
-        x = MAKE(k, add, NULL, x, onnx_heads_part(k, bias, begin, end, 1));
+        x = MAKE(k, add, NULL, x, onnx_chain_slice(k, bias, -1, begin, end, 1));
     }
     return onnx_heads_split(k, x, heads);
 }
@@ -218,19 +218,6 @@ static enum bp_status group_check_tables(const struct group *g)
     return BP_OK;
 }
 
-/* Elements begin to end of the positions of a cache. */
-static struct bp_tensor *group_positions(struct group *g, struct bp_tensor *x, int64_t begin,
-                                         int64_t end)
-{
-    struct bp_slice_attrs attrs = bp_slice_defaults();
-    const int64_t axis = 2;
-
-    attrs.starts = (struct bp_dims){&begin, 1};
-    attrs.ends = (struct bp_dims){&end, 1};
-    attrs.axes = (struct bp_dims){&axis, 1};
-    return MAKE(&g->k, slice, &attrs, x);
-}
-
 /* Writes the new keys or values into the past. The result has the positions of the past, or as
  * many as there are tokens; it is output number out. */
 static struct bp_tensor *group_write(struct group *g, uint32_t input, uint32_t out,
@@ -248,9 +235,9 @@ static struct bp_tensor *group_write(struct group *g, uint32_t input, uint32_t o
         if (more > 0) past = MAKE(&g->k, pad, &attrs, past);
         x = onnx_cache_write(&g->k, past, x, g->starts, 2, false);
     } else {
-        if (g->start) part[n++] = group_positions(g, past, 0, g->start);
+        if (g->start) part[n++] = onnx_chain_slice(&g->k, past, 2, 0, g->start, 1);
         part[n++] = x;
-        if (end < g->room) part[n++] = group_positions(g, past, end, g->room);
+        if (end < g->room) part[n++] = onnx_chain_slice(&g->k, past, 2, end, g->room, 1);
         if (n > 1) x = onnx_heads_concat(&g->k, part, n, 2);
     }
     if (onnx_wants(g->k.call, out)) onnx_chain_give(&g->k, out, MAKE(&g->k, assign, NULL, x));
@@ -264,8 +251,8 @@ static struct bp_tensor *group_take(struct group *g, uint32_t i)
     struct bp_tensor *x = onnx_in(g->k.call, i);
 
     if (!onnx_in(g->k.call, 1))
-        x = onnx_heads_part(&g->k, onnx_in(g->k.call, 0), begin * g->size,
-                            (begin + heads) * g->size, 1);
+        x = onnx_chain_slice(&g->k, onnx_in(g->k.call, 0), -1, begin * g->size,
+                             (begin + heads) * g->size, 1);
     return onnx_heads_split(&g->k, x, heads);
 }
 

@@ -152,9 +152,8 @@ static void fourier_turns(uint32_t rank, int64_t axis, int64_t *there, int64_t *
 
 enum bp_status onnx_dft(struct onnx_call *c)
 {
-    int64_t there[ONNX_RANK_MAX], back[ONNX_RANK_MAX], shape[ONNX_RANK_MAX], axis, begin = 0;
+    int64_t there[ONNX_RANK_MAX], back[ONNX_RANK_MAX], shape[ONNX_RANK_MAX], axis;
     struct bp_transpose_attrs turn = bp_transpose_defaults();
-    struct bp_slice_attrs cut = bp_slice_defaults();
     struct onnx_chain k = onnx_chain_begin(c);
     struct bp_tensor *x = onnx_in(c, 0);
     struct bp_tensor_info info;
@@ -167,11 +166,9 @@ enum bp_status onnx_dft(struct onnx_call *c)
     TRY(read_transform(c, info, axis, &t));
     dtype = inner_dtype(info.dtype);
     fourier_turns(info.rank, axis, there, back);
-    cut.starts = (struct bp_dims){&begin, 1};
-    cut.ends = (struct bp_dims){&t.given, 1};
-    cut.axes = (struct bp_dims){&axis, 1};
     turn.perm = (struct bp_dims){there, info.rank};
-    x = MAKE(&k, transpose, &turn, MAKE(&k, slice, &cut, onnx_chain_cast(&k, x, dtype)));
+    x = onnx_chain_slice(&k, onnx_chain_cast(&k, x, dtype), axis, 0, t.given, 1);
+    x = MAKE(&k, transpose, &turn, x);
     for (uint32_t i = 0; i < info.rank; i++) shape[i] = info.shape[there[i]];
     shape[info.rank - 2] = t.given * t.parts;
     x = fourier_product(&k, onnx_chain_reshape(&k, x, info.rank - 1, shape), dtype, &t);

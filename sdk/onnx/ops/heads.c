@@ -31,19 +31,6 @@ struct bp_tensor *onnx_heads_join(struct onnx_chain *k, struct bp_tensor *x)
     return onnx_chain_reshape(k, heads_transpose(k, x), 3, shape);
 }
 
-struct bp_tensor *onnx_heads_part(struct onnx_chain *k, struct bp_tensor *x, int64_t begin,
-                                  int64_t end, int64_t step)
-{
-    struct bp_slice_attrs attrs = bp_slice_defaults();
-    const int64_t axis = -1;
-
-    attrs.starts = (struct bp_dims){&begin, 1};
-    attrs.ends = (struct bp_dims){&end, 1};
-    attrs.axes = (struct bp_dims){&axis, 1};
-    attrs.steps = (struct bp_dims){&step, 1};
-    return MAKE(k, slice, &attrs, x);
-}
-
 struct bp_tensor *onnx_heads_concat(struct onnx_chain *k, struct bp_tensor *const *x, size_t n,
                                     int64_t axis)
 {

@@ -12,9 +12,7 @@
 struct bp_tensor *onnx_heads_split(struct onnx_chain *k, struct bp_tensor *x, int64_t heads);
 struct bp_tensor *onnx_heads_join(struct onnx_chain *k, struct bp_tensor *x);
 
-/* heads.c: elements begin to end along the last axis; every step-th of them. */
-struct bp_tensor *onnx_heads_part(struct onnx_chain *k, struct bp_tensor *x, int64_t begin,
-                                  int64_t end, int64_t step);
+/* heads.c: joins tensors along an axis. */
 struct bp_tensor *onnx_heads_concat(struct onnx_chain *k, struct bp_tensor *const *x, size_t n,
                                     int64_t axis);
 /* heads.c: the numbers 0 to n - 1, i64, of a shape with n elements. */

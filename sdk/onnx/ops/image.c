@@ -46,19 +46,6 @@ enum bp_status onnx_roi_align(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
-/* Columns begin to end of a matrix. */
-static struct bp_tensor *image_columns(struct onnx_chain *k, struct bp_tensor *x, int64_t begin,
-                                       int64_t end)
-{
-    struct bp_slice_attrs attrs = bp_slice_defaults();
-    const int64_t axis = 1;
-
-    attrs.starts = (struct bp_dims){&begin, 1};
-    attrs.ends = (struct bp_dims){&end, 1};
-    attrs.axes = (struct bp_dims){&axis, 1};
-    return MAKE(k, slice, &attrs, x);
-}
-
 /* A row of regions is the number of an image and two corners. */
 enum bp_status onnx_max_roi_pool(struct onnx_call *c)
 {
@@ -77,9 +64,9 @@ enum bp_status onnx_max_roi_pool(struct onnx_call *c)
     attrs.width = bins.at[1];
     attrs.scale = onnx_attr_float(c, "spatial_scale", 1);
     rois = onnx_chain_cast(&k, onnx_in(c, 1), BP_F32);
-    images = onnx_chain_reshape(&k, image_columns(&k, rois, 0, 1), 1, info.shape);
+    images = onnx_chain_reshape(&k, onnx_chain_slice(&k, rois, 1, 0, 1, 1), 1, info.shape);
     images = onnx_chain_cast(&k, images, BP_I64);
-    rois = image_columns(&k, rois, 1, 5);
+    rois = onnx_chain_slice(&k, rois, 1, 1, 5, 1);
     onnx_chain_give(&k, 0, MAKE(&k, roi_pool, &attrs, onnx_in(c, 0), rois, images));
     return onnx_chain_end(&k);
 }

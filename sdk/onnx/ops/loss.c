@@ -72,16 +72,11 @@ static struct bp_tensor *loss_spread(struct onnx_chain *k, struct bp_tensor *t, 
                                      int64_t block, int64_t extent)
 {
     struct bp_repeat_interleave_attrs repeat = bp_repeat_interleave_defaults();
-    struct bp_slice_attrs cut = bp_slice_defaults();
-    const int64_t begin = 0;
 
     repeat.axis = axis;
     repeat.repeats = block;
-    cut.axes = (struct bp_dims){&axis, 1};
-    cut.starts = (struct bp_dims){&begin, 1};
-    cut.ends = (struct bp_dims){&extent, 1};
     t = MAKE(k, repeat_interleave, &repeat, onnx_chain_cast(k, t, BP_F32));
-    return MAKE(k, slice, &cut, t);
+    return onnx_chain_slice(k, t, axis, 0, extent, 1);
 }
 
 /* Computes (x - zero) scale, with one scale and one zero point for each block of elements along an

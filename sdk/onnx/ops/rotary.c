@@ -44,13 +44,13 @@ struct bp_tensor *onnx_rotate(struct onnx_chain *k, struct bp_tensor *x, struct 
     cos = rotary_table(k, cos, wide);
     sin = rotary_table(k, sin, wide);
     x = onnx_chain_cast(k, x, wide);
-    a = onnx_heads_part(k, x, 0, interleaved ? 2 * half : half, interleaved ? 2 : 1);
-    b = onnx_heads_part(k, x, interleaved ? 1 : half, 2 * half, interleaved ? 2 : 1);
+    a = onnx_chain_slice(k, x, -1, 0, interleaved ? 2 * half : half, interleaved ? 2 : 1);
+    b = onnx_chain_slice(k, x, -1, interleaved ? 1 : half, 2 * half, interleaved ? 2 : 1);
     part[0] = MAKE(k, sub, NULL, MAKE(k, mul, NULL, a, cos), MAKE(k, mul, NULL, b, sin));
     part[1] = MAKE(k, add, NULL, MAKE(k, mul, NULL, a, sin), MAKE(k, mul, NULL, b, cos));
     if (interleaved) part[0] = rotary_interleave(k, part[0], part[1]);
     if (2 * half < info.shape[3]) {
-        part[interleaved ? 1 : 2] = onnx_heads_part(k, x, 2 * half, info.shape[3], 1);
+        part[interleaved ? 1 : 2] = onnx_chain_slice(k, x, -1, 2 * half, info.shape[3], 1);
         x = onnx_heads_concat(k, part, interleaved ? 2 : 3, -1);
     } else x = interleaved ? part[0] : onnx_heads_concat(k, part, 2, -1);
     return onnx_chain_cast(k, x, info.dtype);
