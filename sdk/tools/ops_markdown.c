@@ -83,8 +83,7 @@ static bool is_tighter(const struct bp_opfacts *a, const struct bp_opfacts *b)
     return a->ulp < b->ulp || (a->ulp == b->ulp && a->terms < b->terms);
 }
 
-/* The loosest tolerance has no successor. Returns whether there is a tolerance after *at, and
- * advances *at to the next one. */
+/* Advances *at to the next looser tolerance. Returns false if there is none. */
 static bool next_tolerance(struct bp_opfacts *at)
 {
     struct bp_opfacts next = {0};

@@ -26,6 +26,10 @@ comment, not this page. How the parts work together: [architecture](architecture
 """
 
 
+def is_listed(path):
+    return LISTED.search(path) and path.split("/")[0] in TOP and not path.endswith("/__init__.py")
+
+
 def purpose(path, text):
     """The first sentence of a file's first comment, or None where it does not say what the file does."""
     first = next((comment for _, comment in prose.comments(path, text)), "")
@@ -42,7 +46,7 @@ def page(texts):
     """(the page, the files without a purpose) of {path: text}."""
     folders, silent = {}, []
     for path in sorted(texts):
-        if not LISTED.search(path) or path.split("/")[0] not in TOP or path.endswith("/__init__.py"):
+        if not is_listed(path):
             continue
         words = purpose(path, texts[path])
         if words is None:
@@ -58,7 +62,7 @@ def page(texts):
 
 def files_say_their_purpose(tree, seen):
     for path in tree.text:
-        if LISTED.search(path) and path.split("/")[0] in TOP and not path.endswith("/__init__.py"):
+        if is_listed(path):
             seen[0] += 1
             if purpose(path, tree.text[path]) is None:
                 yield f"{path}: its first comment does not begin with `NAME: purpose.`, of at most {LENGTH} characters"
