@@ -91,7 +91,10 @@ class Scratch:
             return file.read().split() == self.packages(name)
 
     def install(self, name):
-        """Makes the environment of a peer. Returns an error or None."""
+        """Makes the environment of a peer, at the second try if a transfer broke off. Returns an error or None."""
+        return self.make_environment(name) and self.make_environment(name)
+
+    def make_environment(self, name):
         folder = self.folder(name)
         shutil.rmtree(folder, ignore_errors=True)
         error = (self.call([sys.executable, "-m", "venv", "--without-pip", folder], INSTALL_SECONDS)

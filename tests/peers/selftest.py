@@ -100,6 +100,13 @@ def kept_environment():
                 for text in (PINS, PINS.replace("p==1", "p==2"))]
 
 
+def installed(*results):
+    """(the error of an install, number of tries) if its tries end with these errors."""
+    environments, left = scratch.Scratch("/nowhere", scratch.parse_pins(PINS)), list(results)
+    environments.make_environment = lambda name: left.pop(0)
+    return environments.install("a"), len(results) - len(left)
+
+
 def names(text, everything):
     return scratch.names_of(scratch.parse_pins(text), everything)
 
@@ -168,6 +175,9 @@ CHECKS = {
     "peers that pass": lambda: tested(True, True) == (2, 0, 0, 1, 0, "2 passed, 0 failed, 0 skipped"),
     "a registry that cannot be reached": lambda: tested(False, True) == (0, 0, 2, 1, 0, "0 passed, 0 failed, 2 skipped"),
     "an install that fails": lambda: tested(True, False) == (0, 2, 0, 1, 1, "0 passed, 2 failed, 0 skipped"),
+    "an install whose first try fails": lambda: installed("broken off", None) == (None, 2),
+    "an install whose two tries fail": lambda: installed("broken off", "again") == ("again", 2),
+    "an install that succeeds": lambda: installed(None) == (None, 1),
     "a skip because of a registry that can be reached": reachable_and_skipped,
     "a pin without a version": lambda: refuses_pins(PINS + "a p 5: one\n", "peers.txt:4"),
     "a pin without a purpose": lambda: refuses_pins(PINS + "a p==1 5:\n", "peers.txt:4"),

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Proves that the rules of tests/ci_rules.py hold: each step of each kind of run has a budget, the budgets fit the
-time of a run, and only a program that fails by chance, is listed, and runs in continuous integration is run again.
+"""Proves that the rules of tests/ci_rules.py hold, and that .ci/run adds the counts of its two commands.
+
+Each step of each kind of run has a budget, the budgets fit the time of a run, and only a program that fails by chance,
+is listed, and runs in continuous integration is run again.
 """
 import contextlib
 import datetime
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -153,6 +156,24 @@ def repeated(results, test=None, kind="normal", ci="true", names=GOOD):
         return r.count.passed, r.count.failed, len(calls) + 100 * len(slow), list(run.last_words(r, "quick"))
 
 
+# --- .ci/run -------------------------------------------------------------------------------------------
+
+def ci_run(*commands):
+    """(exit status, last line, lines that begin with FAIL) of .ci/run if dev prints these lines, and ends with these
+    statuses, for `test` and `peers test`. Other arguments are an error of dev."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, ".ci"))
+        shutil.copy(os.path.join(run.ROOT, ".ci", "run"), os.path.join(folder, ".ci", "run"))
+        with open(os.path.join(folder, "dev"), "w", encoding="utf-8") as dev:
+            dev.write('#!/bin/sh\ncase "$*" in\n' + "".join(
+                f"'{arguments}') echo first; echo '{last}'; exit {status} ;;\n"
+                for arguments, (last, status) in zip(("test", "peers test"), commands)) + "*) exit 2 ;;\nesac\n")
+        os.chmod(dev.name, 0o755)
+        done = subprocess.run([os.path.join(folder, ".ci", "run")], stdout=subprocess.PIPE, text=True, check=False)
+    lines = done.stdout.splitlines()
+    return done.returncode, lines[-1], sum(line.startswith("FAIL") for line in lines)
+
+
 NOT_AGAIN = (0, 1, 0, [])
 CHECKS = {
     "every step of every run has a budget": every_step_has_a_budget,
@@ -183,6 +204,24 @@ CHECKS = {
         [], failed_program(stdout="1..1\nnot ok 1 - x: unexpected signal\n")) == NOT_AGAIN,
     "no program with a sanitizer's report": lambda: repeated(
         [], failed_program(stderr="==7==ERROR: AddressSanitizer: heap-use-after-free")) == NOT_AGAIN,
+    ".ci/run adds the counts of both commands": lambda: ci_run(
+        ("40 passed, 0 failed, 2 skipped", 0), ("5 passed, 0 failed, 1 skipped", 0))
+    == (0, "45 passed, 0 failed, 3 skipped", 0),
+    "a failure of the first command is a failure of .ci/run": lambda: ci_run(
+        ("39 passed, 1 failed, 2 skipped", 1), ("5 passed, 0 failed, 1 skipped", 0))
+    == (1, "44 passed, 1 failed, 3 skipped", 0),
+    "a failure of the second command is a failure of .ci/run": lambda: ci_run(
+        ("40 passed, 0 failed, 2 skipped", 0), ("3 passed, 2 failed, 1 skipped", 1))
+    == (1, "43 passed, 2 failed, 3 skipped", 0),
+    "a command that breaks off is a failure": lambda: ci_run(
+        ("Segmentation fault", 139), ("5 passed, 0 failed, 1 skipped", 0)) == (1, "5 passed, 1 failed, 1 skipped", 1),
+    "a command without a count is a failure": lambda: ci_run(
+        ("40 passed, 0 failed, 2 skipped", 0), ("done", 0)) == (1, "40 passed, 1 failed, 2 skipped", 1),
+    "a command without a count that ends with status 1 is a failure": lambda: ci_run(
+        ("40 passed, 0 failed, 2 skipped", 0), ("done", 1)) == (1, "40 passed, 1 failed, 2 skipped", 1),
+    "a status that does not fit the count is a failure": lambda: ci_run(
+        ("40 passed, 0 failed, 2 skipped", 1), ("5 passed, 0 failed, 1 skipped", 0))
+    == (1, "45 passed, 1 failed, 3 skipped", 1),
 }
 
 
