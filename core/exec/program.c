@@ -20,6 +20,7 @@ struct bp_program {
     struct bp_tensor **result;      /* of each output: written by replays, or an input or
                                        constant */
     bool never;                     /* it cannot be captured */
+    bool *written;                  /* of each value: it is a constant that replays write to */
     struct bp_timeline *last;       /* of the stream of the last run */
     uint64_t base;                  /* identifies that stream: its numbers begin here */
     uint64_t runs, replays;
@@ -98,6 +99,7 @@ void bp_program_destroy(struct bp_program *p)
     bp_graph_release(p->graph);
     bp_device_release(p->device);
     free(p->place);
+    free(p->written);
     free(p);
 }
 
@@ -135,6 +137,40 @@ static enum bp_status check_effects(const struct bp_program *p)
     return BP_OK;
 }
 
+static struct bp_buffer *constant_buffer(const struct bp_program *p, uint32_t value)
+{
+    const struct bp_tensor *t = p->graph->value[value].constant;
+
+    return t ? t->buffer : NULL;
+}
+
+/* Sets the constants' versions: those before a capture, which increases them like a run. */
+static void note_versions(const struct bp_program *p, uint64_t *version)
+{
+    for (uint32_t v = 0; v < p->graph->n_value; v++)
+        if (constant_buffer(p, v)) version[v] = atomic_load(&constant_buffer(p, v)->version);
+}
+
+/* Runs the graph for a capture, and finds the constants that it writes to. */
+static enum bp_status program_execute(struct bp_program *p, struct bp_stream *stream)
+{
+    uint64_t *version = calloc(p->graph->n_value + 1, sizeof *version);
+    enum bp_status status;
+
+    free(p->written);
+    p->written = calloc(p->graph->n_value + 1, sizeof *p->written);
+    status = version && p->written ? BP_OK : no_memory();
+    if (status == BP_OK) {
+        note_versions(p, version);
+        status = bp_graph_execute(p->graph, stream, p->place, p->result);
+    }
+    for (uint32_t v = 0; status == BP_OK && v < p->graph->n_value; v++)
+        p->written[v] = constant_buffer(p, v) &&
+                        atomic_load(&constant_buffer(p, v)->version) != version[v];
+    free(version);
+    return status;
+}
+
 /* Captures the graph. No call runs, and afterwards the stream runs its calls as before, also after
  * a failure. */
 static enum bp_status program_record(struct bp_program *p, struct bp_stream *stream)
@@ -145,7 +181,7 @@ static enum bp_status program_record(struct bp_program *p, struct bp_stream *str
     program_forget(p);
     TRY(bp_capture_begin(stream, p->graph, &r));
     status = make_places(p, stream->timeline);
-    if (status == BP_OK) status = bp_graph_execute(p->graph, stream, p->place, p->result);
+    if (status == BP_OK) status = program_execute(p, stream);
     if (status == BP_OK) status = check_effects(p);
     if (status == BP_OK) status = bp_capture_end(r);
     else bp_capture_abort(r);
@@ -250,6 +286,8 @@ static enum bp_status program_replay(struct bp_program *p, struct bp_stream *str
     TRY(check_given(p, in, out));
     for (uint32_t i = 0; i < p->graph->n_input; i++) TRY(program_move(stream, in[i], &p->place[i]));
     TRY(bp_capture_replay(p->recording, stream));
+    for (uint32_t v = 0; v < p->graph->n_value; v++)
+        if (p->written[v]) bp_buffer_record_write(constant_buffer(p, v));
     for (uint32_t o = 0; o < p->graph->n_output; o++) TRY(program_give(p, stream, in, o, &out[o]));
     return BP_OK;
 }

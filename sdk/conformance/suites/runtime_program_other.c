@@ -7,7 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A constant is read; a constant that a node updates changes with each run. */
+static uint64_t version_of(struct bp_tensor *t)
+{
+    struct bp_tensor_info info = {.size = sizeof info};
+
+    return bp_tensor_get_info(t, &info) ? 0 : info.version;
+}
+
+/* A constant is read; a constant that a node updates changes with each run, and its version
+ * increases. */
 static void program_other_constant(struct check *c, const int64_t *arg)
 {
     struct program p = {.program = NULL};
@@ -31,7 +39,10 @@ static void program_other_constant(struct check *c, const int64_t *arg)
         program_make(&p);
     for (int k = 1; good && k < 5; k++) { /* y = y - x, at first 2 i + 1; the output is y + x */
         struct bp_tensor *out = NULL;
+        uint64_t version = version_of(p.g.y);
         good = program_run_into(&p, 0, p.g.x, NULL, &out) &&
+               check_that(c, version_of(p.g.y) > version, "run %d: the constant's version stays",
+                          k) &&
                work_has(&p.g.w, 0, p.g.y, 2 - k, 1, "the constant") &&
                work_has(&p.g.w, 0, out, 3 - k, 1, "what follows from it");
         bp_tensor_destroy(out);
