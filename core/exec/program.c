@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c: runs a graph repeatedly, by captures and replays. The device captures the second run
- * on a stream and replays the capture later; if that is impossible, the graph runs node by node and
- * the program has the reason. */
+/* program.c: runs a graph repeatedly. On an inline stream the first run compiles the graph to a
+ * schedule, and all runs launch from it. On other streams the device captures the second run and
+ * replays the capture later. If neither is possible, the graph runs node by node and the program
+ * has the reason. */
+#include "program.h"
+
 #include "capture.h"
-#include "../graph/graph.h"
 
 #include <backplane/ops.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct bp_program {
     uint32_t magic;
@@ -25,6 +28,9 @@ struct bp_program {
     uint64_t base;                  /* identifies that stream: its numbers begin here */
     uint64_t runs, replays;
     char why[512];
+    struct bp_schedule *schedule;   /* NULL: not compiled yet, or it cannot be compiled */
+    bool compiled, uncompilable;    /* the last run launched from the schedule; it has none */
+    char why_not[512];              /* why the last run was not a compiled one */
 };
 
 static bool program_is(const struct bp_program *p)
@@ -71,6 +77,7 @@ enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device *devic
     p->device = device;
     pthread_mutex_init(&p->lock, NULL);
     snprintf(p->why, sizeof p->why, "it has not been run");
+    snprintf(p->why_not, sizeof p->why_not, "it has not been run");
     bp_graph_retain(graph);
     atomic_fetch_add(&graph->programs, 1);
     bp_device_retain(device);
@@ -94,6 +101,7 @@ void bp_program_destroy(struct bp_program *p)
     if (!program_is(p)) return;
     p->magic = 0;
     program_forget(p);
+    bp_schedule_destroy(p->schedule);
     pthread_mutex_destroy(&p->lock);
     atomic_fetch_sub(&p->graph->programs, 1);
     bp_graph_release(p->graph);
@@ -209,9 +217,8 @@ static void try_to_record(struct bp_program *p, struct bp_stream *stream)
 
 /* ---- runs ---- */
 
-/* Copies the elements of src to *dst. If *dst is NULL, it is created with the axis order of src. */
-static enum bp_status program_move(struct bp_stream *stream, struct bp_tensor *src,
-                                   struct bp_tensor **dst)
+enum bp_status bp_program_move(struct bp_stream *stream, struct bp_tensor *src,
+                               struct bp_tensor **dst)
 {
     struct bp_arg in = {&src, 1};
     struct bp_call call = {.size = sizeof call, .op = "assign", .in = &in, .n_in = 1};
@@ -248,7 +255,7 @@ static enum bp_status program_give(struct bp_program *p, struct bp_stream *strea
     if (*out && from->buffer == (*out)->buffer && bp_tensors_overlap(from, *out) &&
         from->offset == (*out)->offset && bp_same_type(&from->view, &(*out)->view))
         return BP_OK;
-    if (*out || copied) return program_move(stream, from, out);
+    if (*out || copied) return bp_program_move(stream, from, out);
     *out = bp_tensor_retain(from);
     return BP_OK;
 }
@@ -284,7 +291,8 @@ static enum bp_status program_replay(struct bp_program *p, struct bp_stream *str
                                      struct bp_tensor *const *in, struct bp_tensor **out)
 {
     TRY(check_given(p, in, out));
-    for (uint32_t i = 0; i < p->graph->n_input; i++) TRY(program_move(stream, in[i], &p->place[i]));
+    for (uint32_t i = 0; i < p->graph->n_input; i++)
+        TRY(bp_program_move(stream, in[i], &p->place[i]));
     TRY(bp_capture_replay(p->recording, stream));
     for (uint32_t v = 0; v < p->graph->n_value; v++)
         if (p->written[v]) bp_buffer_record_write(constant_buffer(p, v));
@@ -332,10 +340,71 @@ static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream
                                  : bp_graph_execute(p->graph, stream, in, out);
 }
 
+/* ---- compiled runs ---- */
+
+/* Compiles the graph. A failure is no failure of the call, so the thread's previous message is
+ * restored. Called with the program locked. */
+static void program_compile(struct bp_program *p)
+{
+    char *before = strdup(bp_error_message());
+
+    if (bp_schedule_create(p->graph, p->device, &p->schedule)) {
+        p->uncompilable = true;
+        snprintf(p->why_not, sizeof p->why_not, "%s", bp_error_message());
+    }
+    if (before) bp_error_write("%s", before);
+    free(before);
+}
+
+/* Returns the schedule for a run with these tensors, or NULL if the run must go another way. */
+static struct bp_schedule *program_schedule(struct bp_program *p, struct bp_stream *stream,
+                                            struct bp_tensor *const *in,
+                                            struct bp_tensor *const *out)
+{
+    bool fits = false;
+
+    pthread_mutex_lock(&p->lock);
+    if (stream->inline_device && !p->schedule && !p->uncompilable) program_compile(p);
+    if (p->schedule) fits = bp_schedule_fits(p->schedule, stream, in, out);
+    if (!stream->inline_device)
+        snprintf(p->why_not, sizeof p->why_not, "the stream is not inline, or is watched");
+    else if (p->schedule && !fits)
+        snprintf(p->why_not, sizeof p->why_not,
+                 "a tensor is strided, of another type, overlaps another one, or must not be "
+                 "written");
+    p->compiled = fits;
+    pthread_mutex_unlock(&p->lock);
+    return fits ? p->schedule : NULL;
+}
+
+/* Runs from the schedule. *out_began: false if nothing has run, because there is no memory for the
+ * whole arena: a run node by node needs less at a time. */
+static enum bp_status program_run_compiled(struct bp_program *p, struct bp_schedule *schedule,
+                                           struct bp_stream *stream, struct bp_tensor *const *in,
+                                           struct bp_tensor **out, bool *out_began)
+{
+    enum bp_status status;
+
+    status = bp_schedule_run(schedule, stream, in, out, out_began);
+    pthread_mutex_lock(&p->lock);
+    if (*out_began) {
+        p->runs += status == BP_OK;
+        *p->why_not = 0;
+        snprintf(p->why, sizeof p->why, "work of an inline stream is not recorded");
+    } else {
+        p->compiled = false;
+        snprintf(p->why_not, sizeof p->why_not, "%s", bp_error_message());
+    }
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
 enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
                               struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
                               size_t n_out)
 {
+    struct bp_schedule *schedule;
+    bool began = false;
     enum bp_status status;
 
     if (!program_is(p)) return bp_not_a("program");
@@ -345,6 +414,11 @@ enum bp_status bp_program_run(struct bp_program *p, struct bp_stream *stream,
                         stream->device->name, bp_device_qualifier(stream->device, p->device),
                         p->device->name);
     TRY(bp_graph_check("bp_program_run", p->graph, in, n_in, out, n_out));
+    schedule = program_schedule(p, stream, in, out);
+    if (schedule) {
+        status = program_run_compiled(p, schedule, stream, in, out, &began);
+        if (began) return status;
+    }
     pthread_mutex_lock(&p->lock);
     status = program_run(p, stream, in, out);
     p->runs += status == BP_OK;
@@ -363,6 +437,13 @@ enum bp_status bp_program_get_info(struct bp_program *p, struct bp_program_info 
     info.recorded = p->recording != NULL;
     info.bytes = p->recording ? bp_capture_bytes(p->recording) : 0;
     info.reason = p->why;
+    info.compiled = p->compiled;
+    info.not_compiled = p->why_not;
+    if (p->schedule) {
+        info.launches = p->schedule->n_launch;
+        info.arena = p->schedule->arena;
+        info.unplanned = p->schedule->unplanned;
+    }
     pthread_mutex_unlock(&p->lock);
     return bp_info_fill(out, &info, sizeof info);
 }

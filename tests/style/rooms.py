@@ -30,6 +30,7 @@ ROOMS = [
     ("call", ["core/call/*", "calls.c"]),
     ("ops", ["sdk/ops/*"]),
     ("autodiff", ["core/autodiff/*"]),
+    ("compile", ["core/compile/*"]),
     ("exec", ["core/exec/*"]),
     ("bootstrap", ["core/ccl/bootstrap/*"]),
     ("shm", ["core/ccl/shm/*", "core/ccl/collective.c"]),

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.h: runs a graph many times, as a program. If the device can record its work (cuda, hip),
- * the work that bp_graph_run repeats for each run is done once: later runs replay the recording as
- * a whole, at the cost of one launch. On other devices, and if a part of the graph cannot be
- * recorded, the program runs node by node like bp_graph_run; bp_program_get_info returns the
- * reason.
+/* program.h: runs a graph many times, as a program. The work that bp_graph_run repeats for each run
+ * is done once. If neither of the following is possible, the program runs node by node like
+ * bp_graph_run; bp_program_get_info returns the reason.
  *
- * The first run on a stream goes node by node. The second consecutive run on that stream is
- * recorded and replayed, and all later runs on that stream are replayed. A program is recorded for
- * one stream at a time: a run on another stream goes node by node, and two consecutive runs there
- * record it anew. */
+ * On an inline stream the first run compiles the graph: kernels are chosen, and the intermediate
+ * results get fixed places in one block of memory, the arena, which results with separate lifetimes
+ * share. Later runs launch the kernels one after the other, without look-ups and allocations.
+ * Several threads may run a compiled program at the same time: each run has its own arena. The
+ * following is not compiled: operators whose extents depend on data (BP_OP_BOUND), and calls that
+ * run on another device. A run goes node by node if an input is strided or lies in other memory
+ * than BP_SPACE_DEVICE, if an output overlaps an input or a constant, if a node updates a tensor
+ * that overlaps another one, and if the stream is watched (bp_stream_watch).
+ *
+ * If the device can record its work (cuda, hip), later runs on a stream replay the recording as a
+ * whole, at the cost of one launch. The first run on a stream goes node by node. The second
+ * consecutive run on that stream is recorded and replayed, and all later runs on that stream are
+ * replayed. A program is recorded for one stream at a time: a run on another stream goes node by
+ * node, and two consecutive runs there record it anew. */
 #ifndef BP_PROGRAM_H
 #define BP_PROGRAM_H
 
@@ -31,7 +39,8 @@ BP_API enum bp_status bp_program_create(struct bp_graph *graph, struct bp_device
 BP_API void bp_program_destroy(struct bp_program *program);
 
 /* Runs the program on a stream of its device, with the arguments and the results of bp_graph_run.
- * Any thread may call it; concurrent calls on one program run one after the other.
+ * Any thread may call it. Compiled runs may run at the same time; other concurrent runs of one
+ * program run one after the other.
  *
  * A replay copies the inputs to memory of the program, after the stream's earlier work, and copies
  * the results from there to the outputs: new tensors, or the tensors in out. Each run may therefore
@@ -57,6 +66,12 @@ struct bp_program_info { /* output struct: set size before the call */
     uint32_t recorded;   /* 1: the next run on the same stream is a replay */
     const char *reason;  /* why the last run was no replay, "" if it was one; valid until the next
                             run */
+    uint32_t compiled;   /* 1: the last run launched from the compiled schedule */
+    uint32_t launches;   /* launches of a compiled run */
+    uint64_t arena;      /* bytes of a compiled run's intermediate results and workspaces */
+    uint64_t unplanned;  /* bytes that these would take if none shared memory */
+    const char *not_compiled; /* why the last run was not a compiled one, "" if it was one; valid
+                                 until the next run */
 };
 BP_API enum bp_status bp_program_get_info(struct bp_program *program, struct bp_program_info *out);
 

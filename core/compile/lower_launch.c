@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lower_launch.c: adds values and launches to a schedule. */
+#include "lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum bp_status bp_lower_no_memory(void)
+{
+    return bp_error(BP_ERR_MEMORY, "no host memory to compile a program");
+}
+
+void bp_lower_set_type(const struct bp_schedule *s, struct bp_scheduled_value *value,
+                       const struct bp_view *type)
+{
+    bp_typed_view_init(&value->type, type);
+    value->type.view.device = (uint16_t)s->device->index;
+    value->type.view.space = BP_SPACE_DEVICE;
+    value->type.sig = bp_tensor_signature(s->device, &value->type.view);
+    value->bytes = (uint64_t)type->count * (bp_dtype_bits(type->dtype) / 8);
+    value->type.bytes = value->bytes;
+}
+
+/* Makes room for one more value. */
+static enum bp_status value_room(struct bp_lowering *l)
+{
+    struct bp_schedule *s = l->schedule;
+    uint32_t room = l->room_value ? 2 * l->room_value : 64;
+    struct bp_scheduled_value **list;
+
+    if (s->n_value < l->room_value) return BP_OK;
+    list = realloc(s->value, room * sizeof(struct bp_scheduled_value *));
+    if (!list) return bp_lower_no_memory();
+    s->value = list;
+    l->room_value = room;
+    return BP_OK;
+}
+
+enum bp_status bp_lower_add_value(struct bp_lowering *l, const struct bp_view *type,
+                                  uint32_t *out_value)
+{
+    struct bp_schedule *s = l->schedule;
+    struct bp_scheduled_value *value;
+
+    TRY(value_room(l));
+    value = calloc(1, sizeof *value);
+    if (!value) return bp_lower_no_memory();
+    value->root = s->n_value;
+    value->first = BP_NO_VALUE;
+    if (type) bp_lower_set_type(s, value, type);
+    s->value[s->n_value] = value;
+    *out_value = s->n_value++;
+    return BP_OK;
+}
+
+void bp_lower_set_view(const struct bp_schedule *s, uint32_t number, uint32_t of, uint64_t offset)
+{
+    const struct bp_scheduled_value *base = s->value[of], *root = s->value[base->root];
+    struct bp_scheduled_value *value = s->value[number];
+
+    value->root = base->root;
+    value->offset = base->offset + offset;
+    if (root->source != BP_SOURCE_CONSTANT) return;
+    value->type.view.flags |= root->type.view.flags & BP_VIEW_CONSTANT;
+    value->type.view.memory = root->type.view.memory;
+    value->type.view.data = (void *)((uintptr_t)root->type.view.data + value->offset);
+}
+
+/* The values of a prepared call: those of its tensors, and of its temporaries. */
+struct call_values {
+    const struct bp_prepared *prepared;
+    const uint32_t *in, *out;
+    uint32_t *temp;
+};
+
+static uint32_t operand_value(const struct call_values *call, struct bp_operand o)
+{
+    switch (o.kind) {
+    case BP_OPERAND_IN: return call->in[o.index];
+    case BP_OPERAND_OUT: return call->out[o.index];
+    case BP_OPERAND_TEMP: return call->temp[o.index];
+    default: return BP_NO_VALUE;
+    }
+}
+
+static enum bp_status add_temps(struct bp_lowering *l, const struct call_values *call)
+{
+    const struct bp_prepared *p = call->prepared;
+
+    for (uint32_t i = 0; i < p->n_temp; i++)
+        TRY(bp_lower_add_value(l, &p->temp[i]->type.view, &call->temp[i]));
+    for (uint32_t i = 0; i < p->n_temp; i++) {
+        struct bp_operand of = p->temp[i]->of;
+        uint64_t offset = p->temp[i]->offset;
+        if (of.kind == BP_OPERAND_NONE) continue;
+        while (of.kind == BP_OPERAND_TEMP && p->temp[of.index]->of.kind != BP_OPERAND_NONE) {
+            offset += p->temp[of.index]->offset; /* a view of a view, whose root is not known yet */
+            of = p->temp[of.index]->of;
+        }
+        if (operand_value(call, of) != BP_NO_VALUE)
+            bp_lower_set_view(l->schedule, call->temp[i], operand_value(call, of), offset);
+    }
+    return BP_OK;
+}
+
+static enum bp_status add_workspace(struct bp_lowering *l, const struct bp_step *step,
+                                    uint32_t *out_value)
+{
+    struct bp_scheduled_value *value;
+
+    *out_value = BP_NO_VALUE;
+    if (!step->plan.workspace) return BP_OK;
+    TRY(bp_lower_add_value(l, NULL, out_value));
+    value = l->schedule->value[*out_value];
+    value->bytes = step->plan.workspace;
+    value->alignment = step->plan.workspace_alignment;
+    if (value->alignment < l->schedule->device->alignment)
+        value->alignment = l->schedule->device->alignment;
+    return BP_OK;
+}
+
+static enum bp_status launch_room(struct bp_lowering *l, struct bp_scheduled_launch **out_launch)
+{
+    struct bp_schedule *s = l->schedule;
+
+    if (s->n_launch == l->room_launch) {
+        uint32_t room = l->room_launch ? 2 * l->room_launch : 64;
+        struct bp_scheduled_launch *list = realloc(s->launch, room * sizeof *list);
+        if (!list) return bp_lower_no_memory();
+        s->launch = list;
+        l->room_launch = room;
+    }
+    *out_launch = &s->launch[s->n_launch];
+    return BP_OK;
+}
+
+static enum bp_status add_launch(struct bp_lowering *l, struct bp_prepared *p,
+                                 const struct bp_step *step, const struct call_values *call)
+{
+    uint32_t n_in = step->launch.n_in, n_out = step->launch.n_out;
+    struct bp_scheduled_launch *launch;
+    uint32_t *value;
+
+    if (step->fallback)
+        return bp_error(BP_ERR_UNSUPPORTED, "%s runs on %s", p->row->info.name,
+                        step->fallback->device->name);
+    TRY(launch_room(l, &launch));
+    *launch = (struct bp_scheduled_launch){.step = step, .node = l->node};
+    TRY(add_workspace(l, step, &launch->workspace));
+    value = malloc((n_in + n_out + 1) * sizeof *value);
+    if (!value) return bp_lower_no_memory();
+    for (uint32_t i = 0; i < n_in; i++)
+        value[i] = step->in ? operand_value(call, step->in[i]) : call->in[i];
+    for (uint32_t i = 0; i < n_out; i++) {
+        uint32_t v = step->in ? operand_value(call, step->out[i]) : call->out[i];
+        value[n_in + i] = v;
+        if (v == BP_NO_VALUE) continue;
+        l->schedule->value[l->schedule->value[v]->root]->written = true;
+        if (step->kind) launch->bytes += l->schedule->value[v]->type.bytes;
+    }
+    launch->value = value;
+    launch->prepared = p;
+    launch->is_special = step->kind || p->row->random;
+    bp_prepared_retain(p);
+    l->schedule->n_launch++;
+    return BP_OK;
+}
+
+enum bp_status bp_lower_add_call(struct bp_lowering *l, struct bp_prepared *p, const uint32_t *in,
+                               const uint32_t *out)
+{
+    struct call_values call = {p, in, out, calloc(p->n_temp + 1, sizeof(uint32_t))};
+    uint32_t first = l->schedule->n_launch;
+    enum bp_status status = call.temp ? add_temps(l, &call) : bp_lower_no_memory();
+    uint64_t blocks = 0;
+
+    for (uint32_t i = 0; i < p->n_step && status == BP_OK; i++)
+        status = add_launch(l, p, &p->step[i], &call);
+    for (uint32_t i = 0; p->row->random && i < p->n_out; i++) {
+        const struct bp_view *v = &p->type[p->n_in + i].view;
+        if (v->rank != BP_ABSENT && (uint64_t)v->count > 4 * blocks)
+            blocks = ((uint64_t)v->count + 3) / 4;
+    }
+    if (status == BP_OK && l->schedule->n_launch > first)
+        l->schedule->launch[first].blocks = blocks;
+    free(call.temp);
+    return status;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule.h: declares schedules: a graph that is compiled for a device, as a flat list of launches
+ * whose kernels, types and memory are chosen in advance. */
+#ifndef BP_SCHEDULE_H
+#define BP_SCHEDULE_H
+
+#include "../call/prepared.h"
+#include "../graph/graph.h"
+
+/* The memory that a value lies in. */
+enum bp_memory_source {
+    BP_SOURCE_ARENA,    /* memory of the run, which values with separate lifetimes share */
+    BP_SOURCE_INPUT,    /* the tensor of graph input `index` */
+    BP_SOURCE_CONSTANT, /* the tensor of constant `index` */
+    BP_SOURCE_RESULT    /* tensor `index` of those that a run returns or writes */
+};
+
+/* A value of the graph, a temporary between the launches of one call, or a workspace. A value that
+ * is a view, or an updated input, lies in the memory of another one, its root. */
+struct bp_scheduled_value {
+    struct bp_typed_view type; /* of a constant with its address, and of a view of one */
+    uint32_t root;             /* the value's own number if it has memory */
+    uint64_t offset;           /* bytes from the root's first element */
+    /* of a root: */
+    uint32_t source, index;     /* enum bp_memory_source */
+    uint64_t bytes, alignment;
+    uint32_t first, last;       /* the launches that write it first and use it last */
+    uint64_t at;                /* its offset in the arena */
+    bool written;               /* an input or constant that launches update */
+};
+
+/* One launch: a step of a prepared call. */
+struct bp_scheduled_launch {
+    struct bp_prepared *prepared; /* a reference */
+    const struct bp_step *step;
+    uint32_t node;                /* of the graph, for messages */
+    uint32_t *value;              /* the inputs, then the outputs: numbers of values; BP_NO_VALUE:
+                                     absent */
+    uint32_t workspace;           /* a value, or BP_NO_VALUE */
+    bool is_special;              /* a fallback step, which is counted, or a random operator */
+    uint64_t bytes;               /* that a fallback step writes */
+    uint64_t blocks;              /* of random numbers that it draws */
+};
+
+/* The memory of one run at a time: views and launches with their addresses. */
+struct bp_schedule_context;
+
+/* A compiled graph. It does not change, apart from its list of idle contexts. */
+struct bp_schedule {
+    const struct bp_graph *graph; /* its owner keeps it alive */
+    struct bp_device *device;     /* likewise */
+    struct bp_scheduled_value **value; /* first those of the graph */
+    struct bp_scheduled_launch *launch;
+    uint32_t n_value, n_launch;
+    uint32_t *result;   /* the roots of source BP_SOURCE_RESULT */
+    uint32_t *update;   /* the inputs and constants that launches update: roots */
+    uint32_t *constant; /* the constants of the graph: roots */
+    uint32_t n_result, n_update, n_constant;
+    uint64_t arena, alignment; /* of the arena: bytes, and the alignment of its first byte */
+    uint64_t unplanned;        /* bytes of all values in the arena, if none shared memory */
+
+    pthread_mutex_t lock; /* guards the following */
+    struct bp_schedule_context *idle;
+    uint32_t n_idle;
+};
+
+/* lower.c: compiles a graph for dense inputs that are not frozen. BP_ERR_UNSUPPORTED: a node cannot
+ * be scheduled (an extent depends on data, another device runs it); any failure of preparing a node
+ * is returned too. */
+enum bp_status bp_schedule_create(const struct bp_graph *graph, struct bp_device *device,
+                                  struct bp_schedule **out_schedule);
+void bp_schedule_destroy(struct bp_schedule *schedule);
+
+/* arena.c: finds the lifetimes of the values, and offsets in the arena for those that lie there. */
+enum bp_status bp_schedule_plan_memory(struct bp_schedule *schedule);
+
+/* context.c. A context belongs to one run at a time; its views of inputs and results have no
+ * addresses until bp_context_bind. */
+struct bp_context_patch {
+    uint32_t value, root; /* numbers of values */
+    uint64_t offset;      /* from the root's first element */
+};
+struct bp_schedule_context {
+    struct bp_schedule_context *next;
+    struct bp_buffer *arena; /* a reference, or NULL: no value lies in it */
+    struct bp_timeline *timeline; /* the launches are for its stream */
+    struct bp_view *view;         /* of each value */
+    struct bp_launch *launch;
+    const struct bp_view **list;  /* the views of the launches' tensors */
+    struct bp_context_patch *patch; /* values in the memory of inputs and results */
+    uint32_t n_patch;
+    struct bp_tensor **result; /* of the run: room for the schedule's results */
+};
+
+/* Takes an idle context or creates one. BP_ERR_MEMORY: there is no memory for its arena. */
+enum bp_status bp_context_take(struct bp_schedule *schedule, struct bp_schedule_context **out);
+/* Returns a context after its run. Few are kept. */
+void bp_context_put(struct bp_schedule *schedule, struct bp_schedule_context *context);
+
+/* Sets the addresses of the run: of the inputs, of context->result, and the stream. */
+void bp_context_bind(const struct bp_schedule *schedule, struct bp_schedule_context *context,
+                     struct bp_timeline *timeline, struct bp_tensor *const *in);
+
+/* launch_all.c: launches everything on an inline stream. A failure names the node. */
+enum bp_status bp_schedule_launch(const struct bp_schedule *schedule,
+                                  struct bp_schedule_context *context, struct bp_stream *stream);
+
+#endif
