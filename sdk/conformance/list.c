@@ -530,6 +530,7 @@ static void add_rest(struct list *list)
     add_kinds(list, SUITE_RUNTIME, suite_runtime_graph);
     add_kinds(list, SUITE_RUNTIME, suite_runtime_program);
     add_kinds(list, SUITE_RUNTIME, suite_runtime_program_other);
+    add_kinds(list, SUITE_RUNTIME, suite_runtime_program_random);
     add_checks(list, SUITE_MEMORY, suite_memory_tensor);
     add_checks(list, SUITE_MEMORY, suite_memory_use);
     add_checks(list, SUITE_MEMORY, suite_memory_stats);

@@ -15,6 +15,9 @@ CAPTURE, STATS, QUEUED = "core/memory/capture_pool.c", "core/memory/stats.c", "c
 SEEN, LINES, LINE = "core/device/ordering.c", "core/device/timeline_pool.c", "core/device/timeline.c"
 FOLLOW = "core/device/timeline_wait.c"
 QUEUE, EVENT, CALLBACK = "core/device/queue.c", "core/device/event.c", "core/device/callback.c"
+ARENA, LOWER, CONTEXT = "core/compile/arena.c", "core/compile/lower.c", "core/compile/context.c"
+LOWER_LAUNCH = "core/compile/lower_launch.c"
+COMPILED, LAUNCH_ALL = "core/exec/compiled_run.c", "core/compile/launch_all.c"
 TRANSFER, GRAPH = "core/tensor/transfer.c", "core/exec/execute.c"
 PEER, TENSOR = "core/tensor/peer.c", "core/tensor/tensor.c"
 LAUNCH, FAILURE, CHECK = "core/call/launch.c", "core/device/failure.c", "core/call/check.c"
@@ -443,6 +446,73 @@ RULES = [
      "if (g->node[n].in[i] != BP_NO_VALUE) e->last[g->node[n].in[i]] = n;",
      "if (g->node[n].in[i] != BP_NO_VALUE && !e->last[g->node[n].in[i]]) e->last[g->node[n].in[i]] = n;",
      "template", "runtime/graph/once"),
+    # Compiled programs.
+    (SUITES, "a value's memory is free before its last reader", ARENA,
+     "    root->last = launch;\n", "    if (root->last < root->first || root->last == 0) root->last = launch;\n",
+     "inline", "runtime/program/random"),
+    (SUITES, "memory is free while its last launch writes", ARENA,
+     "    for (uint32_t v = e->first[launch]; v != BP_NO_VALUE; v = e->next_first[v]) {",
+     "    for (uint32_t v = e->last[launch]; v != BP_NO_VALUE; v = e->next_last[v])\n"
+     "        if (s->value[v]->first < launch) TRY(arena_free(a, s->value[v]->at, s->value[v]->bytes));\n"
+     "    for (uint32_t v = e->last[launch]; v != BP_NO_VALUE; v = e->next_last[v])\n"
+     "        if (s->value[v]->first < launch) s->value[v]->bytes = 0;\n"
+     "    for (uint32_t v = e->first[launch]; v != BP_NO_VALUE; v = e->next_first[v]) {",
+     "inline", "runtime/program/random"),
+    (SUITES, "a view does not keep its value's memory", ARENA,
+     "    root = s->value[s->value[value]->root];", "    root = s->value[value];",
+     "inline", "runtime/program/random"),
+    (SUITES, "a free range is taken although it is too small", ARENA,
+     "        if (at + bytes <= a->free[i].at + a->free[i].bytes &&", "        if (at < a->free[i].at + a->free[i].bytes &&",
+     "inline", "runtime/program/random"),
+    (SUITES, "the rest of a free range is lost in the wrong place", ARENA,
+     "return arena_free(a, at + bytes, old.at + old.bytes - at - bytes);",
+     "return arena_free(a, at, old.at + old.bytes - at - bytes);",
+     "inline", "runtime/program/random"),
+    (SUITES, "a view begins where its value begins", LOWER_LAUNCH,
+     "    value->offset = base->offset + offset;", "    value->offset = base->offset;",
+     "inline", "runtime/program/random"),
+    (SUITES, "a view of a view forgets the first one's offset", LOWER_LAUNCH,
+     "    value->offset = base->offset + offset;", "    value->offset = offset;",
+     "inline", "runtime/program/random"),
+    (SUITES, "a strided view counts as dense", LOWER,
+     "                                     ? 0\n                                     : BP_VIEW_STRIDED;",
+     "                                     ? 0\n                                     : 0;",
+     "inline", "runtime/program/random"),
+    (SUITES, "an update goes to memory of its own", LOWER,
+     "            bp_lower_set_view(l->schedule, out[i], input, 0);\n        }\n        out[i] = input;",
+     "        } else {\n            out[i] = input;\n        }",
+     "inline", "runtime/program/random"),
+    (SUITES, "a constant that is updated is not written to", COMPILED,
+     "    for (uint32_t i = 0; i < s->n_update; i++) bp_tensor_record_write(updated_tensor(s, in, i));",
+     "    (void)in;",
+     "inline", "runtime/program/constant"),
+    (SUITES, "a compiled run reads the inputs of the run before", CONTEXT,
+     "        c->view[patch->value].data = (void *)((uintptr_t)of->view.data + patch->offset);",
+     "        if (!c->view[patch->value].data)\n"
+     "            c->view[patch->value].data = (void *)((uintptr_t)of->view.data + patch->offset);",
+     "inline", "runtime/program/inputs"),
+    (SUITES, "views of inputs lose their offset", CONTEXT,
+     "        c->view[patch->value].data = (void *)((uintptr_t)of->view.data + patch->offset);",
+     "        c->view[patch->value].data = of->view.data;",
+     "inline", "runtime/program/random"),
+    (SUITES, "two runs at once share a context", CONTEXT,
+     "        s->idle = c->next;\n        s->n_idle--;", "        s->n_idle += 0;",
+     "inline", "runtime/program/threads"),
+    (SUITES, "a compiled run writes to an output that it reads as an input", COMPILED,
+     "        if (out[o] && !output_fits(s, in, o, out[o])) return false;",
+     "        if (out[o] && out[o]->device != s->device) return false;",
+     "inline", "runtime/program/random"),
+    (SUITES, "strided inputs are read as dense ones", COMPILED,
+     "    return t->device == s->device && !(t->view.flags & BP_VIEW_STRIDED) &&\n",
+     "    return t->device == s->device &&\n",
+     "inline", "runtime/program/strided"),
+    (SUITES, "a fault of a compiled run is not reported", LAUNCH_ALL,
+     "        if (__builtin_expect(status != BP_OK || timeline->fault != 0, 0))",
+     "        if (__builtin_expect(status != BP_OK, 0))",
+     "inline", "runtime/program/fault"),
+    (SUITES, "compiled runs draw the same numbers", LAUNCH_ALL,
+     "        l->offset = random[1];\n", "        l->offset = 0;\n",
+     "inline", "runtime/program/drawn"),
     # Gradients.
     (SUITES, "a factor is taken for the other", "sdk/ops/binary/grad.c",
      "MAKE(&c, mul, NULL, g->dy[0], binary_conjugate(&c, g->in[1 - i]));",

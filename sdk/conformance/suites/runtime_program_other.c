@@ -291,9 +291,37 @@ static void program_other_memory(struct check *c, const int64_t *arg)
     free(v);
 }
 
+/* The inputs are every second element of longer tensors. */
+static void program_other_strided(struct check *c, const int64_t *arg)
+{
+    const int64_t n = GRAPH_N, two = 2;
+    struct bp_tensor *whole[2] = {NULL}, *half[2] = {NULL};
+    struct program p = {.program = NULL};
+    bool good = program_begin(&p, c, arg);
+    bool has = good && kernel_has_row(p.g.w.device, "assign", BP_F32);
+
+    if (good && !has) check_unsupported(c, "the device has no row of assign for f32");
+    for (int i = 0; has && i < 2; i++)
+        has = work_floats(&p.g.w, WORK_HOST, 2 * GRAPH_N, &whole[i]) &&
+              check_ok(c, bp_tensor_view(whole[i], 0, 1, &n, &two, &half[i]), "bp_tensor_view") &&
+              check_ok(c, bp_tensor_copy(p.g.w.stream[0], half[i], i ? p.g.y : p.g.x), "copy");
+    for (int k = 0; has && k < 3; k++) {
+        struct bp_tensor *out = NULL;
+        has = program_run_into(&p, 0, half[0], half[1], &out) &&
+              work_has(&p.g.w, 0, out, 7, 2, "a run with strided inputs");
+        bp_tensor_destroy(out);
+    }
+    for (int i = 0; i < 2; i++) {
+        bp_tensor_destroy(half[i]);
+        bp_tensor_destroy(whole[i]);
+    }
+    program_finish(&p);
+}
+
 const struct check_kinds suite_runtime_program_other[] = {
     {"program/constant", program_other_constant, 1}, {"program/updated", program_other_updated, 1},
     {"program/views", program_other_views, 1},       {"program/not-recorded", not_recorded, 1},
     {"program/drawn", program_other_drawn, 1},       {"program/fault", program_other_fault, 1},
-    {"program/memory", program_other_memory, 1},     {NULL, NULL, 0},
+    {"program/memory", program_other_memory, 1},     {"program/strided", program_other_strided, 1},
+    {NULL, NULL, 0},
 };

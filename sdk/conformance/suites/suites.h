@@ -23,7 +23,8 @@ struct check_kinds {
 };
 extern const struct check_kinds suite_runtime_order[], suite_runtime_wait[],
     suite_runtime_callback[], suite_runtime_graph[], suite_runtime_other[], suite_runtime_program[],
-    suite_runtime_program_other[], suite_runtime_launch[], suite_runtime_failure[],
+    suite_runtime_program_other[], suite_runtime_program_random[], suite_runtime_launch[],
+    suite_runtime_failure[],
     suite_runtime_pair[], suite_memory_order[];
 
 /* The functions of the cases plugin/memory, plugin/process and plugin/again. */
