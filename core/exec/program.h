@@ -6,7 +6,7 @@
 
 #include "../compile/schedule.h"
 
-/* program.c: copies the elements of src to *dst. If *dst is NULL, it is created with the axis order
+/* program_move.c: copies the elements of src to *dst. If *dst is NULL, it is created with the axis order
  * of src. */
 enum bp_status bp_program_move(struct bp_stream *stream, struct bp_tensor *src,
                                struct bp_tensor **dst);
