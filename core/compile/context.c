@@ -153,6 +153,22 @@ void bp_context_bind(const struct bp_schedule *s, struct bp_schedule_context *c,
     }
 }
 
+bool bp_context_free_idle(struct bp_schedule *s)
+{
+    struct bp_schedule_context *list, *next;
+
+    pthread_mutex_lock(&s->lock);
+    list = s->idle;
+    s->idle = NULL;
+    s->n_idle = 0;
+    pthread_mutex_unlock(&s->lock);
+    for (struct bp_schedule_context *c = list; c; c = next) {
+        next = c->next;
+        context_free(c);
+    }
+    return list != NULL;
+}
+
 /* lower.c creates a schedule; its contexts, which this file makes, are freed with it. */
 static void schedule_free_values(struct bp_schedule *s)
 {
@@ -170,13 +186,9 @@ static void schedule_free_values(struct bp_schedule *s)
 
 void bp_schedule_destroy(struct bp_schedule *s)
 {
-    struct bp_schedule_context *next;
-
     if (!s) return;
-    for (struct bp_schedule_context *c = s->idle; c; c = next) {
-        next = c->next;
-        context_free(c);
-    }
+    if (s->shrinker.shrink) bp_shrinker_unregister(s->device, &s->shrinker);
+    bp_context_free_idle(s);
     schedule_free_values(s);
     pthread_mutex_destroy(&s->lock);
     free(s);

@@ -249,6 +249,18 @@ static enum bp_status lower_graph(struct bp_lowering *l)
     return bp_schedule_plan_memory(l->schedule);
 }
 
+static bool schedule_shrink(void *ctx)
+{
+    return bp_context_free_idle(ctx);
+}
+
+/* Idle contexts only save time: the allocator may take their memory. */
+static void schedule_register(struct bp_schedule *s)
+{
+    s->shrinker = (struct bp_shrinker){schedule_shrink, s, NULL};
+    bp_shrinker_register(s->device, &s->shrinker);
+}
+
 enum bp_status bp_schedule_create(const struct bp_graph *graph, struct bp_device *device,
                                   struct bp_schedule **out_schedule)
 {
@@ -261,8 +273,12 @@ enum bp_status bp_schedule_create(const struct bp_graph *graph, struct bp_device
         l.schedule->device = device;
         pthread_mutex_init(&l.schedule->lock, NULL);
         status = lower_graph(&l);
-        if (status) bp_schedule_destroy(l.schedule);
-        else *out_schedule = l.schedule;
+        if (status) {
+            bp_schedule_destroy(l.schedule);
+        } else {
+            schedule_register(l.schedule);
+            *out_schedule = l.schedule;
+        }
     } else {
         free(l.schedule);
     }

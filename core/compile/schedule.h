@@ -62,6 +62,7 @@ struct bp_schedule {
     pthread_mutex_t lock; /* guards the following */
     struct bp_schedule_context *idle;
     uint32_t n_idle;
+    struct bp_shrinker shrinker; /* frees the idle contexts when memory runs out */
 };
 
 /* lower.c: compiles a graph for dense inputs that are not frozen. BP_ERR_UNSUPPORTED: a node cannot
@@ -96,6 +97,8 @@ struct bp_schedule_context {
 enum bp_status bp_context_take(struct bp_schedule *schedule, struct bp_schedule_context **out);
 /* Returns a context after its run. Few are kept. */
 void bp_context_put(struct bp_schedule *schedule, struct bp_schedule_context *context);
+/* Frees the idle contexts. Returns whether there were any. */
+bool bp_context_free_idle(struct bp_schedule *schedule);
 
 /* Sets the addresses of the run: of the inputs, of context->result, and the stream. */
 void bp_context_bind(const struct bp_schedule *schedule, struct bp_schedule_context *context,

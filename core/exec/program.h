@@ -6,8 +6,8 @@
 
 #include "../compile/schedule.h"
 
-/* program_move.c: copies the elements of src to *dst. If *dst is NULL, it is created with the axis order
- * of src. */
+/* program_move.c: copies the elements of src to *dst. If *dst is NULL, it is created with the axis
+ * order of src. */
 enum bp_status bp_program_move(struct bp_stream *stream, struct bp_tensor *src,
                                struct bp_tensor **dst);
 

@@ -7,10 +7,11 @@
  * results get fixed places in one block of memory, the arena, which results with separate lifetimes
  * share. Later runs launch the kernels one after the other, without look-ups and allocations.
  * Several threads may run a compiled program at the same time: each run has its own arena. The
- * following is not compiled: operators whose extents depend on data (BP_OP_BOUND), and calls that
- * run on another device. A run goes node by node if an input is strided or lies in other memory
- * than BP_SPACE_DEVICE, if an output overlaps an input or a constant, if a node updates a tensor
- * that overlaps another one, and if the stream is watched (bp_stream_watch).
+ * program keeps idle arenas until memory runs out. The following is not compiled: operators whose
+ * extents depend on data (BP_OP_BOUND), and calls that run on another device. A run goes node by
+ * node if an input is strided or lies in other memory than BP_SPACE_DEVICE, if an output overlaps
+ * an input or a constant, if a node updates a tensor that overlaps another one, if the stream is
+ * watched (bp_stream_watch), and if there is no memory for an arena.
  *
  * If the device can record its work (cuda, hip), later runs on a stream replay the recording as a
  * whole, at the cost of one launch. The first run on a stream goes node by node. The second
