@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* entries.c: builds the table of one family's portable kernel entries, for one type and instruction
- * level. The includer (entries_family.c.in) or the build names the family by the macros
- * FAMILY_TABLE (index_entries), FAMILY_HEADER (<ops/index/kernel.h>) and FAMILY_LIST
- * (<ops/index/kernels.def>). ENTRIES_WIDE is set for the levels above the portable one, which have
- * no ENTRY_PLAIN entries. */
+ * level. The includer names the type (elem.h) and the family: FAMILY_TABLE (index_entries),
+ * FAMILY_HEADER (<ops/index/kernel.h>) and FAMILY_LIST (<ops/index/kernels.def>). ENTRIES_WIDE is
+ * set for the levels above the portable one, which have no ENTRY_PLAIN entries. */
 #define HOST_ENTRY static inline /* an entry that the table does not name is not compiled */
 #include FAMILY_HEADER
 
-typedef void cpu_entry(const void *args, void *const *operand, i64 begin, i64 count);
-extern cpu_entry *const NAME(FAMILY_TABLE)[];
+typedef void host_entry(const void *args, void *const *operand, i64 begin, i64 count);
+extern host_entry *const NAME(FAMILY_TABLE)[];
 
 #define ENTRY(name) _Static_assert((int)FORM_##name == FORM_SPANS, #name " is an ENTRY_TEAM");
 #define ENTRY_TEAM(name) _Static_assert((int)FORM_##name == FORM_TEAMS, #name " is an ENTRY");
@@ -31,6 +30,6 @@ extern cpu_entry *const NAME(FAMILY_TABLE)[];
 #define ENTRY_PLAIN(name) 0,
 #define ENTRY_TEAM_PLAIN(name) 0,
 #endif
-cpu_entry *const NAME(FAMILY_TABLE)[] = {
+host_entry *const NAME(FAMILY_TABLE)[] = {
 #include FAMILY_LIST
 };
