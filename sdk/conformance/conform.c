@@ -141,6 +141,7 @@ static void report_finish(struct report *r)
     free(r->at);
     free(r->row);
     free(r->within);
+    free(r->missing);
     free(r->device);
     free(r->description);
     free(r->driver);

@@ -9,6 +9,7 @@ import glob
 import html.parser
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -150,6 +151,29 @@ def level_needs_all():
     assert part.status == 1 and part.json["level"] == "none", part
     runtime = run("--suite", "plugin,runtime,memory", "--require", "runtime")
     assert runtime.status == 0 and runtime.json["level"] == "runtime", runtime
+
+
+@test
+def missing_operators_are_listed():
+    """All that a level lacks is listed: those first that most models use, an operator with some rows marked."""
+    core = run(*LEVELS, "--html", os.path.join(WORK, "missing.html"))
+    missing = core.json["missing_operators"]
+    names = {level: [m["op"] for m in missing if m["level"] == level] for level in ("inference", "training")}
+    assert len(names["inference"]) > 100 and len(missing) == len({m["op"] for m in missing}), missing
+    assert {"conv", "matmul", "relu"} <= set(names["inference"]) and {"adamw", "rmsprop"} <= set(names["training"]), names
+    assert not {"add", "softmax", "sgd"} & {m["op"] for m in missing}, "these run"
+    models = [m["models"] for m in missing if m["level"] == "inference"]
+    assert models == sorted(models, reverse=True) and models[0] > 50, models
+    text = core.out[core.out.index("missing operators by level"):core.out.index("kernel rows executed")]
+    assert len(text.splitlines()) > 20 and all(len(line) <= 100 for line in text.splitlines()), text
+    assert [re.split(r"[* ]", w.strip())[0] for part in re.split(r"\n  (?:inference|training)", text)[1:] for w in part.split(",")] \
+        == names["inference"] + names["training"], text
+    part = {m["op"]: m["in_part"] for m in missing}
+    assert not part["relu"] and any(part.values()), part
+    with open(os.path.join(WORK, "missing.html"), encoding="utf-8") as file:
+        assert ", matmul 23" in file.read()
+    assert f"operators that are missing: {len(names['inference'])})" in core.out, core
+    assert not run("--quick", *LEVELS).json["missing_operators"], "a part of the cases says nothing of operators"
 
 
 @test

@@ -79,6 +79,7 @@ static void conform_level_expect(struct run *run, enum level level, const char *
         free(run->at[i].step);
     }
     free(run->report.within);
+    free(run->report.missing);
     free(run);
 }
 
@@ -119,6 +120,27 @@ Test(conform_level, an_operator_that_runs_in_part_does_not_run)
     conform_level_add(run, SUITE_KERNEL, OUTCOME_UNSUPPORTED, "kernel/%s/f32@none", "conv")->fixed =
         true;
     conform_level_expect(run, LEVEL_CORE, "it lacks rows for some");
+}
+
+/* The operators that a run lacks are ordered by level, then by the number of models. */
+Test(conform_level, all_missing_operators_are_listed)
+{
+    struct run *run = conform_level_whole();
+    static const char *const lacking[] = {"sgd", "erf", "add", "matmul"};
+    static const char *const order[] = {"add", "matmul", "erf", "sgd"};
+
+    for (int i = 0; i < 4; i++) {
+        char id[64];
+        snprintf(id, sizeof id, "kernel/%s/f32/one/1@none", lacking[i]);
+        conform_level_find(run, id)->outcome = OUTCOME_UNSUPPORTED;
+    }
+    conform_level_find(run, "kernel/add/f32/two/2@row")->outcome = OUTCOME_UNSUPPORTED;
+    report_judge(&run->report);
+    cr_assert_eq(run->report.n_missing, 4);
+    for (int i = 0; i < 4; i++) cr_expect_str_eq(run->report.missing[i].op, order[i]);
+    cr_expect_eq(report_missing_of(&run->report, LEVEL_INFERENCE), 3);
+    cr_expect_eq(report_missing_of(&run->report, LEVEL_TRAINING), 1);
+    conform_level_expect(run, LEVEL_CORE, "operators that are missing: 3");
 }
 
 Test(conform_level, inference_needs_nothing_else)

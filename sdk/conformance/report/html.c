@@ -38,6 +38,17 @@ static void print_head(const struct report *r, FILE *file)
             fprintf(file, "; %s %zu of %zu", report_fact_text[f], r->fact[f].executed,
                     r->fact[f].total);
     fprintf(file, ".</p>\n");
+    for (size_t i = 0; i < r->n_missing && !r->unjudged; i++) {
+        const struct report_missing *m = &r->missing[i];
+        if (i == 0 || r->missing[i - 1].level != m->level)
+            fprintf(file,
+                    "%s<p>missing for level %s, with the number of ONNX's test models that use "
+                    "each: ",
+                    i ? "</p>\n" : "", level_name(m->level));
+        else fprintf(file, ", ");
+        fprintf(file, "%s%s %u", m->op, m->in_part ? " (for some cases)" : "", m->models);
+    }
+    if (r->n_missing && !r->unjudged) fprintf(file, "</p>\n");
 }
 
 static void print_totals(const struct report *r, FILE *file)

@@ -96,6 +96,20 @@ static void add_blockers(cJSON *to, const struct report *r)
     free(blocker);
 }
 
+static void add_missing(cJSON *to, const struct report *r)
+{
+    for (size_t i = 0; i < r->n_missing && !r->unjudged; i++) {
+        const struct report_missing *m = &r->missing[i];
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddStringToObject(entry, "op", m->op);
+        cJSON_AddStringToObject(entry, "level", level_name(m->level));
+        cJSON_AddStringToObject(entry, "suite", suite_name(m->suite));
+        cJSON_AddBoolToObject(entry, "in_part", m->in_part);
+        cJSON_AddNumberToObject(entry, "models", m->models);
+        cJSON_AddItemToArray(to, entry);
+    }
+}
+
 void report_json(const struct report *r, FILE *file)
 {
     cJSON *json = cJSON_CreateObject(), *rows;
@@ -114,6 +128,7 @@ void report_json(const struct report *r, FILE *file)
     add_cases(cJSON_AddArrayToObject(json, "cases"), r);
     add_accuracy(cJSON_AddArrayToObject(json, "accuracy"), r);
     if (r->options->data) add_blockers(cJSON_AddArrayToObject(json, "missing"), r);
+    else add_missing(cJSON_AddArrayToObject(json, "missing_operators"), r);
     text = cJSON_PrintUnformatted(json);
     if (text) fprintf(file, "%s\n", text);
     cJSON_free(text);

@@ -2,9 +2,7 @@
 /* level.c: finds the highest level that a run reaches; docs/conformance.md, "Levels", defines the
  * levels. */
 #include "report.h"
-#include <backplane/backplane.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const levels[] = {
@@ -68,105 +66,20 @@ static bool suite_holds(struct report *r, enum suite suite, enum level level)
     return cases > 0;
 }
 
-/* The results of the cases of an operator: of all cases, and of those whose first dtype is f32. */
-enum { ALL, F32, KINDS };
-struct ability {
-    bool listed[KINDS], passed[KINDS];
-    bool lacks[KINDS]; /* the device has no kernel rows for some of the cases */
-};
-
-/* dtype: the part of the id behind the operator. */
-static void ability_add(struct ability *a, const struct report_case *c, const char *dtype)
+/* Whether no operator of the level is missing; otherwise sets the reason. */
+static bool operators_hold(struct report *r, enum level level)
 {
-    bool is_f32 = !strncmp(dtype, "/f32", 4) && strchr("/-@", dtype[4]);
-    bool lacks = c->fixed && *dtype == '/'; /* a note kernel/OP/DTYPE@none of list.c, which is no
-                                               case */
+    size_t n = report_missing_of(r, level);
+    const struct report_missing *first = r->missing;
 
-    for (int k = ALL; k <= (is_f32 ? F32 : ALL); k++) {
-        a->listed[k] = true;
-        a->passed[k] |= c->outcome == OUTCOME_PASS;
-        a->lacks[k] |= lacks;
-    }
-}
-
-static bool is_named(const struct bp_opinfo *op, const char *name, size_t length)
-{
-    return !strncmp(op->name, name, length) && !op->name[length];
-}
-
-/* Collects the results of a suite with ids SUITE/OPERATOR..., indexed by the number of the
- * operator. */
-static struct ability *abilities_create(const struct report *r, enum suite suite)
-{
-    uint32_t n = bp_opinfo_count(), at = 0;
-    struct ability *of = calloc(n, sizeof *of);
-    size_t prefix = strlen(suite_name(suite)) + 1;
-
-    if (!of) abort();
-    for (size_t i = 0; i < r->n; i++) {
-        const char *op;
-        size_t length;
-        uint32_t tries = n; /* consecutive cases mostly have the same operator */
-        if (r->at[i].suite != suite) continue;
-        op = r->at[i].id + prefix;
-        length = strcspn(op, "/@");
-        while (tries && !is_named(bp_opinfo_at(at), op, length)) at = (at + 1) % n, tries--;
-        if (tries) ability_add(&of[at], &r->at[i], op + length);
-    }
-    return of;
-}
-
-/* Whether the importer of ONNX models uses this operator. */
-static bool is_of_models(const struct bp_opinfo *op)
-{
-    static const char *const names[] = {
-#define MAP(name, since, op, map) #op,
-#define ROW(name, since, op, emit) #op,
-#include "../../onnx/table.def"
-#undef MAP
-#undef ROW
-    };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i], op->name)) return true;
+    if (!n) return true;
+    while (first->level != level) first++;
+    snprintf(r->level_reason, sizeof r->level_reason,
+             "for %s the device must run %s, of suite %s, %s; operators that are missing: %zu",
+             level_name(level), first->op, suite_name(first->suite),
+             first->in_part ? "for all cases: it lacks rows for some" : "for which no case passed",
+             n);
     return false;
-}
-
-/* Whether the operator changes its inputs, as optimizers do with parameters. */
-static bool is_update(const struct bp_opinfo *op)
-{
-    for (uint32_t i = 0; i < op->n_out; i++)
-        if (op->out[i].kind == BP_PORT_UPDATE) return true;
-    return false;
-}
-
-/* Whether each wanted operator has a passing case in the suite, of f32 if the operator has f32
- * cases, and the device has kernel rows for all its cases. must_have false: operators without cases
- * in the suite are not considered. */
-static bool operators_hold(struct report *r, enum suite suite, bool must_have,
-                           bool (*wanted)(const struct bp_opinfo *op), enum level level)
-{
-    struct ability *of = abilities_create(r, suite);
-    bool good = true;
-
-    for (uint32_t i = 0; i < bp_opinfo_count() && good; i++) {
-        int k = of[i].listed[F32] ? F32 : ALL;
-        if (!wanted(bp_opinfo_at(i)) || !(must_have || of[i].listed[ALL])) continue;
-        good = of[i].passed[k] && !of[i].lacks[k];
-        if (!good)
-            snprintf(r->level_reason, sizeof r->level_reason,
-                     "for %s the device must run %s, of suite %s, %s", level_name(level),
-                     bp_opinfo_at(i)->name, suite_name(suite),
-                     of[i].passed[k] ? "for all cases: it lacks rows for some"
-                                     : "for which no case passed");
-    }
-    free(of);
-    return good;
-}
-
-static bool is_inference(struct report *r)
-{
-    return operators_hold(r, SUITE_KERNEL, true, is_of_models, LEVEL_INFERENCE);
 }
 
 static bool is_training(struct report *r)
@@ -176,8 +89,7 @@ static bool is_training(struct report *r)
         snprintf(r->level_reason, sizeof r->level_reason, "for training gradients must pass");
         return false;
     }
-    return operators_hold(r, SUITE_GRADIENT, false, is_of_models, LEVEL_TRAINING) &&
-           operators_hold(r, SUITE_KERNEL, true, is_update, LEVEL_TRAINING);
+    return operators_hold(r, LEVEL_TRAINING);
 }
 
 /* Whether there are kernel rows, and all were executed for each of their facts. */
@@ -200,6 +112,7 @@ static bool rows_hold(struct report *r)
 void report_find_level(struct report *r)
 {
     r->level = LEVEL_NONE;
+    report_find_missing(r);
     r->unjudged = is_part(r);
     if (r->unjudged) {
         snprintf(r->level_reason, sizeof r->level_reason, "only a part was run");
@@ -211,7 +124,7 @@ void report_find_level(struct report *r)
     if (!suite_holds(r, SUITE_KERNEL, LEVEL_CORE)) return;
     if (!rows_hold(r)) return;
     r->level = LEVEL_CORE;
-    if (!is_inference(r)) return;
+    if (!operators_hold(r, LEVEL_INFERENCE)) return;
     r->level = LEVEL_INFERENCE;
     if (!is_training(r)) return;
     r->level = LEVEL_TRAINING;

@@ -60,6 +60,15 @@ enum level {
 const char *level_name(enum level level);
 enum level level_find(const char *name); /* LEVEL_COUNT: no level has this name */
 
+/* An operator that a level needs and that the device does not run. */
+struct report_missing {
+    const char *op;
+    enum level level; /* the lowest level that needs it */
+    enum suite suite; /* kernel, or gradient: the suite whose cases show it */
+    bool in_part;     /* some cases passed, and the device lacks kernel rows for others */
+    unsigned models;  /* how many of ONNX's test models use it: models.def */
+};
+
 struct report {
     const struct conform_options *options;
     struct selection wanted; /* the selection that the options state */
@@ -87,6 +96,9 @@ struct report {
     enum level level;
     bool unjudged;          /* no level: not all cases that the lowest level needs were run */
     char level_reason[300]; /* why the next level is not reached */
+    struct report_missing *missing; /* what the levels with operators lack: n_missing entries, those
+                                       that most models need first */
+    size_t n_missing;
     double seconds;
 };
 
@@ -101,6 +113,11 @@ void report_find_within(struct report *report, bool (*requests)(const struct rep
 /* Counts the outcomes and finds the level. */
 void report_judge(struct report *report);
 void report_find_level(struct report *report); /* in level.c; needs the totals */
+
+/* In missing.c: lists the operators that the levels need and the device does not run, of the suites
+ * that were run as a whole. */
+void report_find_missing(struct report *report);
+size_t report_missing_of(const struct report *report, enum level level); /* how many of one level */
 
 /* Whether a row was executed; if all cases were selected, also for each fact for which the row has
  * cases. */

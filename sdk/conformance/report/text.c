@@ -160,6 +160,37 @@ static void print_blockers(const struct report *r, FILE *file)
     free(blocker);
 }
 
+/* Prints the operators that a level needs and the device lacks, in lines of at most 100 columns. */
+static void print_missing(const struct report *r, enum level level, FILE *file)
+{
+    enum { INDENT = 13, WIDTH = 100 };
+    int column = fprintf(file, "  %-9s ", level_name(level));
+    const char *comma = "";
+
+    for (size_t i = 0; i < r->n_missing; i++) {
+        const struct report_missing *m = &r->missing[i];
+        char text[64];
+        int n;
+        if (m->level != level) continue;
+        n = snprintf(text, sizeof text, "%s%s", m->op, m->in_part ? "*" : "");
+        if (m->models) n += snprintf(text + n, sizeof text - (size_t)n, " %u", m->models);
+        column += fprintf(file, "%s", comma);
+        if (column + 1 + n >= WIDTH) column = fprintf(file, "\n%*s", INDENT - 1, "") - 1;
+        column += fprintf(file, " %s", text);
+        comma = ",";
+    }
+    fprintf(file, "\n");
+}
+
+static void print_all_missing(const struct report *r, FILE *file)
+{
+    if (r->unjudged || !r->n_missing) return;
+    fprintf(file, "\nmissing operators by level, those first that most of ONNX's test models use "
+                  "(*: for some cases):\n");
+    for (int level = LEVEL_NONE; level < LEVEL_COUNT; level++)
+        if (report_missing_of(r, (enum level)level)) print_missing(r, (enum level)level, file);
+}
+
 void report_text(const struct report *r, FILE *file)
 {
     fprintf(file, "%s  ", r->device);
@@ -188,6 +219,7 @@ void report_text(const struct report *r, FILE *file)
         print_blockers(r, file);
         return;
     }
+    print_all_missing(r, file);
     print_rows(r, file);
     fprintf(file, "level %s (%s)\n", report_level(r), r->level_reason);
 }
