@@ -31,7 +31,7 @@ BUDGETS = {
     "normal: environments": (60, SUM),
     "normal: style": (30, SUM),
     "normal: headers": (30, SUM),
-    "normal: install": (20, SUM),
+    "normal: install": (80, SUM),
     "normal: docs": (120, SUM),
     "normal: fuzz": (30, SUM),
     "normal: conform": (300, SUM),

@@ -149,13 +149,24 @@ static inline enum bp_status portable_needs(struct bp_plan *out, int64_t bytes)
 #define FORMULA_BOOL(op, family, number)
 #include "../ops/common/kernels_formula_rows.def"
 
-/* The functions of rows of libraries: see rows.c. */
+/* The functions of rows of libraries, and of a plugin's own rows: see rows.c. */
 #ifdef PORTABLE_LIBRARIES
 #define LIBRARY_ROW(op, variant, function, plan, end, number, T, flags) \
     enum bp_status function(const struct bp_launch *launch); \
     enum bp_status plan(void *self, const struct bp_prep *prep, struct bp_plan *out); \
     void end(void *self, const struct bp_kernel *row, void *made);
 #include PORTABLE_LIBRARIES
+#endif
+#ifdef PORTABLE_OWN
+#define OWN_ROW(op, variant, function, T, U, I, R, flags) \
+    enum bp_status function(const struct bp_launch *launch);
+#define OWN_ROW_PLANNED(op, variant, function, plan, end, T, U, I, R, flags) \
+    enum bp_status function(const struct bp_launch *launch); \
+    enum bp_status plan(void *self, const struct bp_prep *prep, struct bp_plan *out); \
+    void end(void *self, const struct bp_kernel *row, void *made);
+#include PORTABLE_OWN
+#undef OWN_ROW
+#undef OWN_ROW_PLANNED
 #endif
 
 #endif

@@ -8,6 +8,13 @@
  *         the rows that share them, its dtypes, its flags besides BP_KERNEL_STRIDED;
  *         portable_usable returns whether the library exists
  *
+ * A plugin's own kernels are rows too, of higher priority, -DPORTABLE_OWN="<mydev_rows.def>":
+ *
+ *   OWN_ROW(op, variant, function, T, U, I, R, flags)
+ *         a row <plugin>_<op>_<variant>: its launch function, masks of dtypes, bp_kernel_flags
+ *   OWN_ROW_PLANNED(op, variant, function, plan, end, T, U, I, R, flags)
+ *         the same with prepare and plan_destroy
+ *
  * A plugin some of whose devices cannot run all rows is built with -DPORTABLE_USABLE: the core then
  * calls portable_usable for the machine, and portable_accepts, before a row's own prepare, for the
  * device. */
@@ -36,6 +43,16 @@ static const struct bp_kernel rows[] = {
     {BP_OPROW(operator), .name = PORTABLE_PLUGIN "_" #operator #variant, .types = {T, U, I, R}, \
      .flags = (set), .launch = function, ACCEPTS .prepare = PREPARE(plan)},
 #include "rows.def"
+#ifdef PORTABLE_OWN
+#define OWN_ROW(operator, variant, function, T, U, I, R, set) \
+    {BP_OPROW(operator), .name = PORTABLE_PLUGIN "_" #operator "_" #variant, \
+     .types = {T, U, I, R}, .flags = (set), .priority = 100, .launch = function},
+#define OWN_ROW_PLANNED(operator, variant, function, plan, end, T, U, I, R, set) \
+    {BP_OPROW(operator), .name = PORTABLE_PLUGIN "_" #operator "_" #variant, \
+     .types = {T, U, I, R}, .flags = (set), .priority = 100, \
+     .launch = function, .prepare = plan, .plan_destroy = end},
+#include PORTABLE_OWN
+#endif
 };
 
 #ifdef PORTABLE_USABLE

@@ -3,9 +3,8 @@
  *
  *     an allocation:  data, as the host names it | guard | data, as the device finds it | guard
  *
- * Only the device's range can be accessed, and no caller learns its address: a host that follows
- * data faults, and so does a kernel that runs past the end of the allocation, which is the end of a
- * page except for alignment. handle is the distance between the two ranges. */
+ * Only the device's range can be accessed: a host that follows data faults, and so does a kernel
+ * that runs past the end of the last page. handle is the distance between the two ranges. */
 #include "template.h"
 #include <string.h>
 #include <sys/mman.h>
@@ -47,6 +46,11 @@ void template_memory_free(void *self, uint32_t device, uint32_t space, const str
 
     munmap((char *)old->data - (uintptr_t)old->data % page, 2 * half);
     atomic_fetch_sub(&((struct template_self *)self)->used, half - page);
+}
+
+void *template_reach(void *handle, const void *address)
+{
+    return (void *)((uintptr_t)address + (uintptr_t)handle);
 }
 
 static void run_copy(const void *args)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* template.h: declares the data and functions that the plugin's files share. Read next: plugin.c.
  *
- * The device is made of host memory, and behaves like an accelerator: the host cannot access its
- * memory, and work is done later than its call, as late as the rules of runtime.h allow. */
+ * The device is host memory that behaves like an accelerator: the host cannot access it, and work
+ * is done later than its call, as late as the rules of runtime.h allow. */
 #pragma once
 #include <backplane/attrs.h>
 #include <backplane/kernel.h>
@@ -40,13 +40,9 @@ uint64_t template_submit(struct template_self *self, void (*run)(const void *arg
                          const void *args, size_t size);
 enum bp_status template_wait(struct template_self *self, uint64_t job, uint64_t timeout_ns);
 
-/* Returns the pointer by which the device accesses `address` of the allocation with this handle:
- * see memory.c. Host memory has handle NULL, and is accessed by its own address. */
-static inline void *template_reach(void *handle, const void *address)
-{
-    return (void *)((uintptr_t)address + (uintptr_t)handle);
-}
-
+/* Defined in memory.c. Returns the pointer by which the device accesses `address` of the allocation
+ * with this handle. Host memory has handle NULL, and is accessed by its own address. */
+void *template_reach(void *handle, const void *address);
 extern const struct bp_kernels template_kernels; /* kernels.c */
 
 /* The callbacks of runtime.h that this plugin implements: template_device_count and so on. */

@@ -17,6 +17,7 @@ static const struct command {
     {"doctor", bp_cmd_doctor, "[NAME|PATH]", "why a plugin does not work, and what to do"},
     {"ops", bp_cmd_ops, "[--device DEV]", "the operators, and what a device has kernels for", true},
     {"manifest", bp_cmd_manifest, "FILE.so", "write the manifest that announces a plugin"},
+    {"new-plugin", bp_cmd_new_plugin, "NAME", "write the source of a new plugin, from a template"},
     {"conform", bp_cmd_conform, "DEV", "test a device against the references"},
     {"bench", bp_cmd_bench, "DEV", "measure a device", true},
 #ifdef BP_ONNX
@@ -36,7 +37,7 @@ static void print_help(FILE *file)
     fprintf(file, "Backplane %s: runs operators on devices that plugins bring.\n\n", bp_version());
     for (int i = 0; i < COMMANDS; i++)
         if (commands[i].words)
-            fprintf(file, "  %-9s  %-15s %s\n", commands[i].name, commands[i].words,
+            fprintf(file, "  %-10s  %-15s %s\n", commands[i].name, commands[i].words,
                     commands[i].summary);
     fprintf(file, "\n`bp COMMAND -h` says more; every command takes --json.\n"
                   "Exit status: 0 good, 1 a check failed, 2 wrong use or nothing matched,\n"

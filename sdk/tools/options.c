@@ -79,9 +79,12 @@ static void print_synopsis(const struct bp_usage *usage)
 
 static void print_help(const struct bp_usage *usage)
 {
+    char *about = bp_installed_pages(usage->about);
+
     print_synopsis(usage);
     printf("\n");
-    bp_text_print(stdout, 2, usage->about);
+    bp_text_print(stdout, 2, about);
+    free(about);
     printf("\n");
     for (const struct bp_option *o = usage->options; o->name; o++) {
         char *text = option_text(o);

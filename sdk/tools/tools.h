@@ -26,6 +26,7 @@ int bp_cmd_info(int argc, char **argv);
 int bp_cmd_ops(int argc, char **argv);
 int bp_cmd_doctor(int argc, char **argv);
 int bp_cmd_manifest(int argc, char **argv);
+int bp_cmd_new_plugin(int argc, char **argv);
 int bp_cmd_conform(int argc, char **argv);
 int bp_cmd_bench(int argc, char **argv);
 int bp_cmd_launch(int argc, char **argv);
@@ -129,6 +130,12 @@ void bp_json_text(cJSON *object, const char *key, const char *text); /* cleaned;
 void bp_json_dtypes(cJSON *object, const char *key, uint64_t mask);  /* ["f32", ...] */
 const char *bp_json_get(const cJSON *object, const char *key); /* a text; "" if the key is absent */
 int bp_json_print(cJSON *json); /* prints and deletes json; returns the exit status */
+
+/* In installed.c: the path of a file that is installed at this path from the directory of bp; and a
+ * text in which each page docs/PAGE has the path at which it is installed, unless the pages are not
+ * installed. The caller frees both. */
+char *bp_installed_path(const char *from_bindir);
+char *bp_installed_pages(const char *text);
 
 /* In crash.c. After bp_crash_watch, a crash prints a line to standard error before it ends this
  * process: the signal, and the plugin and call in which it occurred. bp_crash_ending: the command

@@ -145,24 +145,23 @@ def app_onnx(moved):
 
 def vendor(moved):
     """The installed template, renamed and built as its README says, is a plugin that bp loads."""
-    folder = os.path.join(moved.work, "vendor")
-    shutil.copytree(os.path.join(moved.prefix, "share", "backplane", "template"), folder)
-    with open(os.path.join(folder, "README.md"), encoding="utf-8") as f:
+    folder = os.path.join(moved.work, "mydev")
+    with open(os.path.join(moved.prefix, "share/backplane/template/address/README.md"), encoding="utf-8") as f:
         block = re.search(r"```sh\n(.*?)```", f.read(), re.S).group(1)
     env = {"PATH": f"{os.path.dirname(moved.bp_path)}:{os.environ['PATH']}",
            "PKG_CONFIG_PATH": os.path.join(moved.libdir, "pkgconfig"), "BP_PLUGIN_PATH": folder}
-    run("bash", "-e", "-c", block + "bp manifest bp_$NAME.so -o bp_$NAME.json\n", cwd=folder, env=env)
+    run("bash", "-e", "-c", block + "bp manifest bp_mydev.so\n", cwd=moved.work, env=env)
     found = json.loads(run("bp", "list", "--probe", "--json", cwd=folder, env=env))["plugins"]
     expect([p["state"] for p in found if p["name"] == "mydev"] == ["ready"], f"expected mydev, ready; got {found}")
 
 
-def main():
-    tests = [headers, bp_list, no_old_paths, app_c, app_cpp, app_onnx, vendor]
+def run_all(make, tests):
+    """Runs the tests with what make returns for a directory; returns the exit status."""
     print(f"1..{len(tests)}")
     failed = 0
     # Inside the build directory, because no plugin is loaded from a directory that other users may write to.
     with tempfile.TemporaryDirectory(dir=BUILD, prefix="install-") as top:
-        moved = Moved(top)
+        moved = make(top)
         for number, test in enumerate(tests, 1):
             problem = None
             try:
@@ -177,4 +176,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_all(Moved, [headers, bp_list, no_old_paths, app_c, app_cpp, app_onnx, vendor]))

@@ -83,12 +83,12 @@ class Plugin(ctypes.Structure):
 
 
 def renamed(scratch):
-    """Runs the steps of the README as written there."""
-    folder = copy(scratch, "renamed")
-    with open(os.path.join(folder, "README.md"), encoding="utf-8") as f:
+    """Runs the steps of the README as written there, with the bp of the build."""
+    folder = os.path.join(scratch, "mydev")
+    with open(os.path.join(TEMPLATE, "README.md"), encoding="utf-8") as f:
         steps = re.search(r"^```sh\n(.*?)^```$", f.read(), re.M | re.S).group(1)
     steps = re.sub(r"^sh build.sh$", "sh build.sh " + " ".join(HEADERS + WARNINGS), steps, flags=re.M)
-    run("bash", "-ec", steps, cwd=folder)
+    run("bash", "-ec", steps, cwd=scratch, env=dict(os.environ, PATH=f"{BUILD}/sdk/tools:{os.environ['PATH']}"))
     for path in glob.glob(f"{folder}/*.[ch]") + [f"{folder}/build.sh"]:
         with open(path, encoding="utf-8") as f:
             if re.search("template", os.path.basename(path) + f.read(), re.I):

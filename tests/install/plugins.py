@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that plugins can be written, built and tested with an installed Backplane and a C compiler alone.
+
+    plugins.py ROOT BUILD
+
+Installs into a directory and makes plugins with `bp new-plugin`, of each template: also the one that compiles the
+portable kernels, of which it builds those that f32 needs, and runs a part of the conformance suite. One TAP line for each.
+"""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import moved
+
+TYPES = "f32 i8 i16 i32 i64 u8 c128"  # f32, and the types that move data of every size
+# A row of the plugin's own, and its kernel.
+OWN_ROWS = """/* SPDX-License-Identifier: Apache-2.0 */
+OWN_ROW(relu, fast, mydev_relu, BP_M(F32), 0, 0, 0, BP_KERNEL_DETERMINISTIC)
+"""
+OWN_KERNEL = """
+enum bp_status mydev_relu(const struct bp_launch *launch);
+enum bp_status mydev_relu(const struct bp_launch *launch)
+{
+    const float *x = launch->in[0]->data;
+    float *y = launch->out[0]->data;
+
+    for (int64_t i = 0; i < launch->out[0]->count; i++) y[i] = x[i] > 0 || x[i] != x[i] ? x[i] : 0;
+    return BP_OK;
+}
+"""
+
+
+class Installed(moved.Moved):
+    """An installation whose bp and pkg-config are found first."""
+
+    def sh(self, folder, text, **env):
+        path = f"{os.path.dirname(self.bp_path)}:{os.environ['PATH']}"
+        env = {"PATH": path, "PKG_CONFIG_PATH": os.path.join(self.libdir, "pkgconfig"), "BP_PLUGIN_PATH": folder, **env}
+        return moved.run("bash", "-ec", text, cwd=folder, env=env)
+
+    def new_plugin(self, name, *options):
+        self.bp("new-plugin", name, *options)
+        return os.path.join(self.work, name)
+
+    def refuses(self, *arguments):
+        """Standard error of a bp that is expected to exit with 2."""
+        done = subprocess.run([self.bp_path, *arguments], capture_output=True, text=True, cwd=self.work, check=False)
+        moved.expect(done.returncode == 2, f"bp {' '.join(arguments)}: exit status {done.returncode}: {done.stderr}")
+        return done.stderr
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as f:
+        return f.read()
+
+
+def variables(installed):
+    """pkg-config names the directories of programs, plugins, templates, kernels and pages, and they exist."""
+    for name, file in (("bindir", "bp"), ("plugindir", "bp_cpu.json"), ("templatedir", "address/plugin.c"),
+                       ("templatedir", "handles/memory.c"), ("templatedir", "harness/harness.c"), ("kernelsdir", "kernels.mk"), ("kernelsdir", "units/norm_f32.c")):
+        path = os.path.join(installed.flags("--variable=" + name)[0], file)
+        moved.expect(os.path.exists(path), f"{name}: there is no {path}")
+
+
+def sources(installed):
+    """The kernels' sources are installed completely, and equal those of the tree."""
+    folder = installed.flags("--variable=kernelsdir")[0]
+    names = [p for role in ("kernel", "launch") for p in glob.glob(f"{moved.ROOT}/sdk/ops/*/{role}*")]
+    names += glob.glob(f"{moved.ROOT}/sdk/dialect/*.[hc]") + glob.glob(f"{moved.ROOT}/sdk/dialect/*.def")
+    moved.expect(len(names) > 100, f"only {len(names)} files found")
+    for path in names:
+        there = os.path.join(folder, os.path.relpath(path, f"{moved.ROOT}/sdk"))
+        moved.expect(os.path.exists(there) and read(there) == read(path), f"{there} is missing or differs")
+
+
+def refused(installed):
+    """bp new-plugin refuses names that are no names, and does not overwrite."""
+    for name in ("", "1dev", "MyDev", "my-dev", "../up", "a" * 32):
+        moved.expect("letters" in installed.refuses("new-plugin", name), f"a name such as {name!r} is refused for its letters")
+    folder = installed.new_plugin("kept")
+    before = {p: os.stat(p).st_mtime_ns for p in glob.glob(f"{folder}/*")}
+    moved.expect("not overwritten" in installed.refuses("new-plugin", "kept", "--handles"), "an existing directory")
+    moved.expect(before == {p: os.stat(p).st_mtime_ns for p in glob.glob(f"{folder}/*")}, "files were changed")
+    installed.refuses("new-plugin", "both", "--handles", "--kernels")
+    moved.expect(sorted(os.listdir(installed.work)) == ["kept"], f"other files: {os.listdir(installed.work)}")
+
+
+def renamed(installed):
+    """A new plugin names itself only, in files, texts and symbols."""
+    for number, options in enumerate(([], ["--handles"], ["--kernels"])):
+        folder = installed.new_plugin(f"name{number}", *options)
+        for path in glob.glob(f"{folder}/*"):
+            moved.expect(not re.search("template", os.path.basename(path) + read(path), re.I), f"{path} says template")
+
+
+def template(installed, name, *options):
+    folder = installed.new_plugin(name, *options)
+    installed.sh(folder, f"sh build.sh -Werror -Wpedantic -Wshadow && bp manifest bp_{name}.so")
+    result = json.loads(installed.sh(folder, f"bp conform {name} --json - --quick"))
+    moved.expect(result["totals"]["pass"] > 1500 and result["rows"] == {"executed": 2, "total": 2},
+                 f"{result['totals']}, {result['rows']}")
+
+
+def address(installed):
+    """A new plugin of addresses builds from the installation, and passes the quick cases."""
+    template(installed, "adev")
+
+
+def handles(installed):
+    """A new plugin of handles builds from the installation, and passes the quick cases."""
+    template(installed, "hdev", "--handles")
+    info = json.loads(installed.sh(os.path.join(installed.work, "hdev"), "bp info hdev --json"))
+    moved.expect("handles" in json.dumps(info), f"bp info does not show handles: {info}")
+
+
+def kernels(installed):
+    """A plugin of under 150 lines takes the portable kernels, compiled from the installation, and they are right."""
+    folder = installed.new_plugin("mydev", "--kernels")
+    lines = read(folder, "mydev.c").count("\n")
+    moved.expect(lines < 150, f"mydev.c has {lines} lines")
+    jobs = len(os.sched_getaffinity(0))
+    installed.sh(folder, f"make -j{jobs} KERNELS_TYPES='{TYPES}' KERNELS_CFLAGS=-O0 KERNELS_HOST_CFLAGS=-O0"
+                         " CFLAGS='-Wall -Wextra -Werror'")
+    result = json.loads(installed.sh(folder, "bp conform mydev --json - --quick --filter 'kernel/*/f32*' --filter 'runtime/*'"))
+    moved.expect(result["totals"]["pass"] > 2000 and result["rows"]["executed"] > 250, f"{result['totals']}, {result['rows']}")
+    failed = installed.sh(folder, "bp conform mydev --quick --filter 'kernel/exp/f64/*' || true")
+    moved.expect("not compiled for f64" in failed, f"a type without kernels is named:\n{failed[-400:]}")
+
+
+def own_rows(installed):
+    """A row of the plugin's own joins the portable row of its operator."""
+    folder = os.path.join(installed.work, "mydev")
+    with open(os.path.join(folder, "rows.def"), "w", encoding="utf-8") as f:
+        f.write(OWN_ROWS)
+    with open(os.path.join(folder, "mydev.c"), "a", encoding="utf-8") as f:
+        f.write(OWN_KERNEL)
+    installed.sh(folder, f"rm kernels/dialect/rows.o && make KERNELS_OWN=rows.def KERNELS_TYPES='{TYPES}' KERNELS_CFLAGS=-O0 KERNELS_HOST_CFLAGS=-O0")
+    result = json.loads(installed.sh(folder, "bp conform mydev --json - --quick --filter 'kernel/relu/f32/*'"))
+    ids = [c["id"] for c in result["cases"] if c["outcome"] == "pass"]
+    moved.expect(any(i.endswith("@mydev_relu_fast") for i in ids) and any(i.endswith("@mydev_relu") for i in ids), f"{ids}")
+    operators = json.loads(installed.sh(folder, "bp info mydev --json"))["kernels"]["operators"]
+    moved.expect([o["rows"] for o in operators if o["op"] in ("relu", "relu6")] == [2, 1], "bp info counts two rows of relu")
+
+
+if __name__ == "__main__":
+    sys.exit(moved.run_all(Installed, [variables, sources, refused, renamed, address, handles, kernels, own_rows]))
