@@ -13,7 +13,8 @@ chip) has this line before it:
 A block that begins with ```c complete is compiled as C11 without a warning. The one in README.md must equal the example
 app byte for byte. A block that begins with ```c from PATH must occur in that file, apart from white space; those of
 docs/kernel-guide.md are the whole code of one operator, in less than 60 lines. In blocks, $SCRATCH is a directory for
-the commands of one document, and $BUILD is the build directory. A complete `bp conform` of the cpu or the template,
+the commands of one document, and $BUILD is the build directory. The pages of INSTALLED are for those who have
+Backplane installed: their blocks run in $SCRATCH, with an installation in PATH and PKG_CONFIG_PATH. A complete `bp conform` of the cpu or the template,
 with or without `--quick`, is a step of ./dev test; here only a part of it is run, which reaches no level.
 """
 import glob
@@ -29,12 +30,24 @@ BLOCK = re.compile(r"^(?:<!-- not run:(?P<why>.*?)-->\n)?(?P<indent> *)```(?P<ki
 PART = "--quick --filter='[prm]*/*' --filter='kernel/[a-e]*/f32/*'"
 
 
-def run_shell(text, root, build, scratch):
+INSTALLED = {"docs/conformance.md", "docs/plugin-guide.md", "docs/portable-kernels.md"}
+
+
+def install(root, build, folder):
+    """Installs into a directory; returns the variables that make commands find the installation."""
+    subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", folder], cwd=root, check=True,
+                   stdout=subprocess.DEVNULL)
+    pc, = glob.glob(f"{folder}/**/backplane.pc", recursive=True)
+    bp, = glob.glob(f"{folder}/**/bin/bp", recursive=True)
+    return {"PATH": os.path.dirname(bp) + ":" + os.environ["PATH"], "PKG_CONFIG_PATH": os.path.dirname(pc)}
+
+
+def run_shell(text, root, build, scratch, installed):
     text = re.sub(r"(bp conform (?:cpu|mydev))(?!.*--(?:suite|filter))(?: --quick| --require \w+)*", r"\1 " + PART, text)
     if build != os.path.join(root, "build"):  # BUILD=DIR ./dev test: replace the directory that the documents name build
         text = re.sub(r"(?<!dev )(?<![\w./$-])build(?=[\s/])", build, text)
-    env = dict(os.environ, BUILD=build, SCRATCH=scratch)
-    return subprocess.run(["bash", "-e", "-c", text], cwd=root, env=env, stdin=subprocess.DEVNULL,
+    env = dict(os.environ, BUILD=build, SCRATCH=scratch, **installed)
+    return subprocess.run(["bash", "-e", "-c", text], cwd=scratch if installed else root, env=env, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900)
 
 
@@ -74,14 +87,14 @@ def whole_operator(text, root):
     return None if has == shown else f"{name[1]} is in {sorted(has)}, shown is {sorted(shown)}"
 
 
-def check(path, block, root, build, scratch):
+def check(path, block, root, build, scratch, installed):
     """Returns (action, error or None) for a block; None for a block that is only shown."""
     kind = block["kind"].split()
     if block["why"] is not None and not block["why"].strip():
         return "is marked", "`not run` needs a reason"
     if kind[:1] == ["sh"] and block["why"] is None:
         try:
-            done = run_shell(block["text"], root, build, scratch)
+            done = run_shell(block["text"], root, build, scratch, installed)
         except subprocess.TimeoutExpired:
             return "runs", "it took longer than 900 s"
         return "runs", done.returncode and f"exit status {done.returncode}\n{block['text']}{done.stdout}"
@@ -96,9 +109,8 @@ def check(path, block, root, build, scratch):
     return None
 
 
-def main():
-    root, build = (os.path.abspath(p) for p in sys.argv[1:])
-    names = ["README.md", "CONTRIBUTING.md"] + sorted(os.path.relpath(p, root) for p in glob.glob(f"{root}/docs/*.md"))
+def check_pages(names, root, build, installed):
+    """Checks all blocks; returns the numbers of blocks, of failures, and of apps in README.md."""
     count = failed = apps = 0
     for path in names:
         with open(os.path.join(root, path), encoding="utf-8") as f:
@@ -107,7 +119,7 @@ def main():
         # there.
         with tempfile.TemporaryDirectory(dir=build, prefix="docs-") as scratch:
             for block in BLOCK.finditer(text):
-                result = check(path, block, root, build, scratch)
+                result = check(path, block, root, build, scratch, installed if path in INSTALLED else {})
                 if not result:
                     continue
                 count += 1
@@ -117,6 +129,14 @@ def main():
                 print(f"{'not ok' if result[1] else 'ok'} {count} - {path}:{line} {result[0]}", flush=True)
                 for note in (result[1] or "").splitlines():
                     print("#  ", note)
+    return count, failed, apps
+
+
+def main():
+    root, build = (os.path.abspath(p) for p in sys.argv[1:])
+    names = ["README.md", "CONTRIBUTING.md"] + sorted(os.path.relpath(p, root) for p in glob.glob(f"{root}/docs/*.md"))
+    with tempfile.TemporaryDirectory(dir=build, prefix="docs-") as tree:
+        count, failed, apps = check_pages(names, root, build, install(root, build, tree))
     count += 2
     with open(os.path.join(root, "docs", "kernel-guide.md"), encoding="utf-8") as f:
         wrong = whole_operator(f.read(), root)

@@ -61,10 +61,37 @@ def read(*path):
 
 def variables(installed):
     """pkg-config names the directories of programs, plugins, templates, kernels and pages, and they exist."""
-    for name, file in (("bindir", "bp"), ("plugindir", "bp_cpu.json"), ("templatedir", "address/plugin.c"),
+    for name, file in (("bindir", "bp"), ("plugindir", "bp_cpu.json"), ("docdir", "plugin-guide.md"), ("templatedir", "address/plugin.c"),
                        ("templatedir", "handles/memory.c"), ("templatedir", "harness/harness.c"), ("kernelsdir", "kernels.mk"), ("kernelsdir", "units/norm_f32.c")):
         path = os.path.join(installed.flags("--variable=" + name)[0], file)
         moved.expect(os.path.exists(path), f"{name}: there is no {path}")
+
+
+def pages(installed):
+    """The pages are installed, their links lead to installed files, and bp names pages that exist."""
+    folder = installed.flags("--variable=docdir")[0]
+    names = glob.glob(f"{folder}/*.md")
+    moved.expect(len(names) > 10, f"{names}")
+    for path in names:
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", read(path), flags=re.S)):
+            file = os.path.join(folder, target.partition("#")[0])
+            moved.expect("://" in target or os.path.exists(file), f"{path}: there is no {target}")
+    for command in ("conform", "bench", "new-plugin"):
+        text = " ".join(installed.bp(command, "-h").split())
+        named = re.findall(r"\S+/[\w-]+\.md", text)
+        moved.expect(named and all(os.path.isfile(n) for n in named), f"bp {command} -h names {named}")
+
+
+def man_pages(installed):
+    """There is a man page for bp and for each of its commands, with all of its options."""
+    names = re.findall(r"^  ([a-z-]+) ", installed.bp("-h"), re.M)
+    moved.expect(len(names) > 8, f"{names}")
+    moved.expect(all(n in read(installed.prefix, "share/man/man1/bp.1").replace("\\", "") for n in names), "bp.1 has all commands")
+    for name in names:
+        page = read(installed.prefix, f"share/man/man1/bp-{name}.1").replace("\\", "")
+        options = re.findall(r"^  (-\S.*?)  ", installed.bp(name, "-h"), re.M)
+        missing = [o for o in options if f".B {o}\n" not in page]
+        moved.expect(options and not missing, f"bp-{name}.1 lacks {missing}")
 
 
 def sources(installed):
@@ -148,4 +175,4 @@ def own_rows(installed):
 
 
 if __name__ == "__main__":
-    sys.exit(moved.run_all(Installed, [variables, sources, refused, renamed, address, handles, kernels, own_rows]))
+    sys.exit(moved.run_all(Installed, [variables, pages, man_pages, sources, refused, renamed, address, handles, kernels, own_rows]))
