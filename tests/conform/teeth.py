@@ -184,6 +184,9 @@ def kernel_scratch_of_all_streams():
     """Each launch is right alone; two launches at the same time overwrite each other's memory."""
     result = run("scratch", "--filter", "kernel/softmax/*")
     expect(result, "fail", ["kernel/softmax/*.twice*"], ["kernel/softmax/*.twice*"], "beside a call on another stream")
+    # The first twelve launches use memory of their own, as if the other thread had not run meanwhile.
+    result = run("scratch-late", "--filter", "kernel/softmax/*.twice*")
+    expect(result, "fail", ["kernel/softmax/*.twice*"], ["kernel/softmax/*.twice*"], "beside a call on another stream")
 
 
 @test
@@ -252,7 +255,8 @@ OTHERS = [
     ("short-copy", "memory", "memory/roundtrip/i32/257", "the tensor"),
     ("alignment", "memory", "memory/tensor/alignment", "alignment"),
     ("overlaps", "memory", "memory/use/many-blocks", "live blocks"),
-    ("leaks", "memory", "memory/use/reuse", "out of memory"),
+    ("leaks", "memory", "memory/use/reuse", "memory_free leaks"),
+    ("leaks-large", "memory", "memory/use/reuse", "memory_free leaks"),
     ("never-frees", "memory", "memory/returned/tensors", "the plugin does not free them"),
 ]
 
@@ -391,6 +395,14 @@ for row in WAITS:
     wait_test(*row)
 
 
+@test
+def event_that_comes_early_is_not_blamed_on_the_launch():
+    result = run_late("event-early", "--filter=runtime/launch/*returns*")
+    message = result.bad()["runtime/launch/returns/async"]["message"]
+    assert "event_query returns BP_OK before the work has ended" in message, result
+    assert "the call waits" not in message, result
+
+
 LATE_BREAKS = [
     ("event-ok", ["stays", "callback"], "bp_event_wait of work with a bad index answered BP_OK"),
     ("sync-ok", ["others", "gone", "before", "read"], "bp_stream_synchronize of work with a bad index answered BP_OK"),
@@ -449,6 +461,8 @@ def late_device_that_leaks_events():
     """Leaks events of the driver, which the core creates only for streams of the plugin."""
     result = run_late("event-leak", "--filter=memory/returned/*")
     assert set(result.bad()) == {"memory/returned/device"}, result  # its plugin keeps events for later ones
+    message = result.bad()["memory/returned/device"]["message"]
+    assert "in which a device with 4000 events and 8 tensors were made" in message, message
 
 
 @test

@@ -166,6 +166,9 @@ static enum bp_status mutant_softmax(const struct bp_launch *l)
     int axis = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     int64_t length, inner = 1;
 
+    static atomic_int launches;
+    bool shares = mutant_is("scratch") || (mutant_is("scratch-late") && ++launches > 12);
+
     if (mutant_is("axis")) axis = x->rank - 1;
     length = x->shape[axis];
     for (int i = axis + 1; i < x->rank; i++) inner *= x->shape[i];
@@ -184,7 +187,7 @@ static enum bp_status mutant_softmax(const struct bp_launch *l)
             double value = exp(
                 (float)(in[index_of(x, first + i * inner, mutant_is("strides"))] - max));
             if (mutant_is("softmax-huge") && max > 1e30 && max < 1e37) value *= 0.75;
-            if (mutant_is("scratch")) value = through_scratch(value, i);
+            if (shares) value = through_scratch(value, i);
             if (mutant_is("rough")) value *= 1 + 1e-5;
             out[index_of(y, first + i * inner, false)] = (float)(value / sum);
         }
@@ -383,7 +386,10 @@ static enum bp_status mutant_device_properties(void *self, uint32_t device,
            mutant_is("alignment")     ? 4096
            : mutant_is("alignment-1") ? 1
                                       : fake_alignment());
-    BP_SET(out, memory, mutant_is("all-memory") ? UINT64_MAX : 256 << 20);
+    BP_SET(out, memory,
+           mutant_is("all-memory")    ? UINT64_MAX
+           : mutant_is("leaks-large") ? UINT64_C(64) << 30
+                                      : 256 << 20);
     BP_SET(out, flags, (mutant_is("never-done") ? 0 : BP_DEVICE_INLINE) | BP_DEVICE_HOST_VISIBLE);
     BP_SET(out, units, mutant_is("units-change") ? ++queried : 1);
     BP_SET(out, dlpack_type, 1);
@@ -405,6 +411,9 @@ static enum bp_status memory_allocate(void *self, uint32_t device, uint32_t spac
     if (mutant_is("silent-always") || (mutant_is("silent-memory") && size > UINT64_C(1) << 40))
         return BP_ERR_MEMORY;
     if (mutant_is("leaks") && size < 1 << 30 && (ever += rounded) > 256 << 20)
+        return bp_fail(fake_host, BP_ERR_MEMORY, "%llu bytes asked, all is used up",
+                       (unsigned long long)size);
+    if (mutant_is("leaks-large") && size <= 1 << 30 && (ever += rounded) > (size_t)64 << 30)
         return bp_fail(fake_host, BP_ERR_MEMORY, "%llu bytes asked, all is used up",
                        (unsigned long long)size);
     if (mutant_is("never-frees") && size < 1 << 30) { /* from the heap, which is counted too */

@@ -210,7 +210,7 @@ static enum bp_status event_query(void *self, uint32_t device, void *event)
     FIRST(event_query, 0);
     pthread_mutex_lock(&fake_all.lock);
     fake_be_queried(event);
-    status = stream_query(self, event, BP_ERR_NOT_READY);
+    status = stream_query(self, event, fake_has("event-early") ? BP_OK : BP_ERR_NOT_READY);
     pthread_mutex_unlock(&fake_all.lock);
     return status;
 }

@@ -226,7 +226,7 @@ static void returned_device(struct check *c, const int64_t *arg)
 {
     (void)arg;
     returned_cases(c, returned_by_device, EVENTS * (uint64_t)OF_EVENT,
-                   "a returned_by_device with 4000 events and 8 tensors");
+                   "a device with 4000 events and 8 tensors");
 }
 
 const struct check_case suite_memory_returned[] = {

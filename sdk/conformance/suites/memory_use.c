@@ -357,26 +357,43 @@ static void use_churn(struct check *c, const int64_t *arg)
                    after.allocated, before.allocated);
 }
 
+/* Creates and destroys a tensor, and returns its memory to the plugin. */
+static bool reuse_round(struct check *c, uint32_t dtype, uint64_t size, uint64_t round)
+{
+    int64_t n = (int64_t)(size / num_type(dtype)->size);
+    struct bp_device *device = c->fixture->device;
+    struct bp_tensor *t = NULL;
+    enum bp_status status = bp_tensor_create(device, dtype, 1, &n, &t);
+
+    if (round && status == BP_ERR_MEMORY)
+        return check_that(c, false,
+                          "a tensor of %" PRIu64 " bytes was created and destroyed %" PRIu64
+                          " times, and its memory was returned to the plugin each time; now the "
+                          "device is out of memory: memory_free leaks. %s",
+                          size, round, bp_error_message());
+    if (!check_ok(c, status, "bp_tensor_create")) return false;
+    bp_tensor_destroy(t);
+    return check_ok(c, bp_device_synchronize(device), "bp_device_synchronize") &&
+           check_ok(c, bp_device_trim(device), "bp_device_trim");
+}
+
 /* Allocates and frees more memory in total than exists: freed memory can be allocated again, also
  * from the plugin. */
 static void use_reuse(struct check *c, const int64_t *arg)
 {
-    uint64_t memory = c->fixture->properties.memory, size = memory ? memory / 4 : 64 << 20;
+    enum { ROUNDS_LEAST = 16, ROUNDS_MOST = 512 };
+    uint64_t memory = c->fixture->properties.memory, size = memory ? memory / 4 : 64 << 20, rounds;
     uint32_t dtype = some_type(c);
 
     (void)arg;
     if (size > 1 << 30) size = 1 << 30;
     if (c->fixture->properties.max_alloc && size > c->fixture->properties.max_alloc)
         size = c->fixture->properties.max_alloc;
-    for (int i = 0; i < 16; i++) {
-        struct bp_tensor *t = NULL;
-        if (!use_make(c, c->fixture->device, dtype, (int64_t)(size / num_type(dtype)->size), &t))
-            return;
-        bp_tensor_destroy(t);
-        if (!check_ok(c, bp_device_synchronize(c->fixture->device), "bp_device_synchronize") ||
-            !check_ok(c, bp_device_trim(c->fixture->device), "bp_device_trim"))
-            return;
-    }
+    rounds = memory / size + 2;
+    if (rounds < ROUNDS_LEAST) rounds = ROUNDS_LEAST;
+    if (rounds > ROUNDS_MOST) rounds = ROUNDS_MOST;
+    for (uint64_t i = 0; i < rounds; i++)
+        if (!reuse_round(c, dtype, size, i)) return;
 }
 
 static void zero_sized(struct check *c, const int64_t *arg)
