@@ -4,6 +4,8 @@
 #include "onnx.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -76,6 +78,18 @@ static enum bp_status external_refuse(const Onnx__TensorProto *t, const char *lo
                       t->name ? t->name : "", location ? location : "", why);
 }
 
+static enum bp_status external_short(const Onnx__TensorProto *t, const char *location,
+                                     uint64_t offset, uint64_t size, uint64_t file_size)
+{
+    char why[200];
+
+    snprintf(why, sizeof why,
+             "the tensor has %" PRIu64 " bytes from byte %" PRIu64 " on, but the file has %" PRIu64
+             ": it is incomplete, or of another model; copy it again",
+             size, offset, file_size);
+    return external_refuse(t, location, why);
+}
+
 /* Called only after the file is known to have `size` bytes, because a model can declare false
  * extents. Then memory is allocated. */
 static enum bp_status read_new(const Onnx__TensorProto *proto, const char *location, int file,
@@ -114,9 +128,10 @@ enum bp_status onnx_external(const char *folder, const Onnx__TensorProto *proto,
         return external_refuse(proto, location,
                                "there is no such file inside the model's folder "
                                "(links and '..' are not followed)");
-    if (fstat(file, &about) || !S_ISREG(about.st_mode) || (uint64_t)about.st_size < offset ||
-        (uint64_t)about.st_size - offset < size)
-        status = external_refuse(proto, location, "it is shorter than the tensor, or no file");
+    if (fstat(file, &about) || !S_ISREG(about.st_mode))
+        status = external_refuse(proto, location, "it is a folder, or no regular file");
+    else if ((uint64_t)about.st_size < offset || (uint64_t)about.st_size - offset < size)
+        status = external_short(proto, location, offset, size, (uint64_t)about.st_size);
     else status = read_new(proto, location, file, offset, size, out_data);
     close(file);
     return status;

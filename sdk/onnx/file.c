@@ -23,7 +23,9 @@ enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size
     if (!S_ISREG(about.st_mode) || !about.st_size) {
         close(file);
         return onnx_error(BP_ERR_INVALID, "%.200s: it is %s", path,
-                          S_ISREG(about.st_mode) ? "empty" : "no file");
+                          S_ISREG(about.st_mode)   ? "empty"
+                          : S_ISDIR(about.st_mode) ? "a folder: name a file in it"
+                                                   : "no regular file");
     }
     data = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     close(file);

@@ -153,10 +153,10 @@ static inline bool onnx_is_model(const struct bp_model *model)
 /* model.c: fails for a handle that is no model; the message names the API function `call`. */
 enum bp_status onnx_check_model(const char *call, const struct bp_model *model);
 
-/* wire.c: checks that bytes are a well-formed message of bounded depth; unpacking relies on
- * this. */
+/* wire.c: checks that bytes are a well-formed message of bounded depth; unpacking relies on this.
+ * `what` names the bytes in messages. */
 enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const void *data,
-                               size_t size);
+                               size_t size, const char *what);
 
 /* wire.c: checks bytes as onnx_wire_check does and unpacks them. `what` names the bytes in
  * messages. BP_ERR_MEMORY: the host has no memory for the message. The caller frees the message

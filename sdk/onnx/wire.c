@@ -4,6 +4,8 @@
  * without their place. This check bounds the depth and names the place. Wire format: the Protocol
  * Buffers encoding guide. */
 #include "onnx.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,7 @@ enum { NESTING_MAX = 128 };
 
 struct wire {
     const uint8_t *begin, *at, *end;
+    const char *what; /* for the whole file: its name in messages */
 };
 
 /* Reads a base-128 number of at most 10 bytes. */
@@ -28,11 +31,63 @@ static bool take_varint(struct wire *w, uint64_t *out)
     return false;
 }
 
+static bool begins_with(const struct wire *file, const char *bytes)
+{
+    size_t n = strlen(bytes);
+
+    return (size_t)(file->end - file->begin) >= n && !memcmp(file->begin, bytes, n);
+}
+
+static bool is_text(const struct wire *file)
+{
+    const uint8_t *at = file->begin;
+
+    for (; at < file->end && at < file->begin + 64; at++)
+        if (*at > '~' || (*at < ' ' && !strchr("\t\r\n", *at)) || !*at) return false;
+    return true;
+}
+
+/* Returns a hint if the first bytes are those of another format, otherwise "". */
+static const char *wire_guess(const struct wire *file)
+{
+    static const struct {
+        const char *first, *guess;
+    } formats[] = {
+        {"version https://git-lfs", "; it is a pointer of Git LFS: `git lfs pull` gets the file"},
+        {"<", "; it looks like a web page, not a model: download the file itself"},
+        {"PK\3\4", "; it is a zip archive: unpack it first"},
+        {"\x1f\x8b", "; it is compressed by gzip: unpack it first"},
+        {"\x7f" "ELF", "; it is a program or a library, no model"},
+    };
+
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (begins_with(file, formats[i].first)) return formats[i].guess;
+    return is_text(file) ? "; it is text, and ONNX models are binary files" : "";
+}
+
 static enum bp_status wire_broken(const struct wire *w, const struct wire *file,
                                   const ProtobufCMessageDescriptor *message, const char *what)
 {
-    return onnx_error(BP_ERR_INVALID, "model: byte %zu, in %s: %s", (size_t)(w->at - file->begin),
-                      message->short_name, what);
+    const char *guess = wire_guess(file);
+
+    return onnx_error(BP_ERR_INVALID, "%.200s: byte %zu, in %s: %s%s", file->what,
+                      (size_t)(w->at - file->begin), message->short_name, what,
+                      *guess ? guess : "; the file is damaged, or no ONNX file");
+}
+
+/* The field at w->at has `length` bytes, more than the message that holds it. */
+static enum bp_status wire_too_long(const struct wire *w, const struct wire *file,
+                                    const ProtobufCMessageDescriptor *message, uint64_t length)
+{
+    uint64_t left = (uint64_t)(file->end - w->at);
+
+    if (length <= left || *wire_guess(file))
+        return wire_broken(w, file, message, "a field is longer than what holds it");
+    return onnx_error(BP_ERR_INVALID,
+                      "%.200s: byte %zu, in %s: a field is longer than what holds it: it has "
+                      "%" PRIu64 " bytes, but %" PRIu64 " follow; the file is incomplete, or no "
+                      "ONNX file",
+                      file->what, (size_t)(w->at - file->begin), message->short_name, length, left);
 }
 
 static uint32_t wire_type_of(const ProtobufCFieldDescriptor *field)
@@ -83,14 +138,13 @@ static enum bp_status check_field(struct wire *w, const struct wire *file,
                                   const ProtobufCMessageDescriptor *message, int depth)
 {
     const ProtobufCFieldDescriptor *field;
-    uint64_t tag, length;
+    uint64_t tag, length = 0;
     uint32_t type, expected;
 
     if (!take_varint(w, &tag) || !(tag >> 3) || tag >> 32)
         return wire_broken(w, file, message, "no field begins here");
     type = (uint32_t)(tag & 7);
-    if (!take_length(w, type, &length))
-        return wire_broken(w, file, message, "a field is longer than what holds it");
+    if (!take_length(w, type, &length)) return wire_too_long(w, file, message, length);
     field = protobuf_c_message_descriptor_get_field(message, (unsigned)(tag >> 3));
     if (!field) {
         w->at += length; /* an unknown field of a newer writer is skipped */
@@ -98,12 +152,13 @@ static enum bp_status check_field(struct wire *w, const struct wire *file,
     }
     expected = wire_type_of(field);
     if (type != expected && !(type == 2 && is_repeated_number(field, expected)))
-        return onnx_error(BP_ERR_INVALID, "model: byte %zu: field %s of %s has wire type %u, "
-                          "expected %u", (size_t)(w->at - file->begin), field->name,
-                          message->short_name, type, expected);
+        return onnx_error(BP_ERR_INVALID,
+                          "%.200s: byte %zu: field %s of %s has wire type %u, expected %u%s",
+                          file->what, (size_t)(w->at - file->begin), field->name,
+                          message->short_name, type, expected, wire_guess(file));
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-        TRY(check_message((struct wire){w->at, w->at, w->at + length}, file, field->descriptor,
-                          depth + 1));
+        TRY(check_message((struct wire){w->at, w->at, w->at + length, file->what}, file,
+                          field->descriptor, depth + 1));
     w->at += length;
     return BP_OK;
 }
@@ -118,11 +173,11 @@ static enum bp_status check_message(struct wire w, const struct wire *file,
 }
 
 enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const void *data,
-                               size_t size)
+                               size_t size, const char *what)
 {
-    struct wire file = {data, data, (const uint8_t *)data + size};
+    struct wire file = {data, data, (const uint8_t *)data + size, what};
 
-    if (!size) return onnx_error(BP_ERR_INVALID, "%s: it is empty", message->short_name);
+    if (!size) return onnx_error(BP_ERR_INVALID, "%.200s: it is empty", what);
     return check_message(file, &file, message, 0);
 }
 
@@ -149,7 +204,7 @@ enum bp_status onnx_unpack(const ProtobufCMessageDescriptor *message, const void
     ProtobufCAllocator allocator = {unpack_alloc, unpack_free, &failed};
     ProtobufCMessage *made;
 
-    TRY(onnx_wire_check(message, data, size));
+    TRY(onnx_wire_check(message, data, size, what));
     made = protobuf_c_message_unpack(message, &allocator, size, data);
     if (made) {
         memcpy(out_message, &made, sizeof made);

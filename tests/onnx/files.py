@@ -26,8 +26,8 @@ CASES = {  # location, offset, length, words of the message; GOOD: the model run
     "another name of a file outside": ("hard.bin", None, None, GOOD),
     "the model itself": ("model.onnx", 0, 16, GOOD),
     "a folder that is a link": ("up/w.bin", None, None, OUTSIDE),
-    "a folder": ("sub", None, None, "shorter than the tensor, or no file"),
-    "a file that is too short": ("w.bin", 24, 16, "shorter than the tensor"),
+    "a folder": ("sub", None, None, "it is a folder, or no regular file"),
+    "a file that is too short": ("w.bin", 24, 16, "the tensor has 16 bytes from byte 24 on, but the file has 32"),
     "a negative offset": ("w.bin", -4, 16, "is not a number"),
     "a length of another tensor": ("w.bin", 0, 12, "length is not that of the tensor"),
     "no location": (None, None, None, "no location is given"),
@@ -93,7 +93,7 @@ def results(bp, device):
             yield name, done, good
         write_model(path, "w.bin", None, None, dims=(1 << 29, 1 << 29))
         done = run(bp, device, path)
-        yield "a tensor of 2^60 bytes", done, done.returncode == 1 and "shorter than the tensor" in done.stderr
+        yield "a tensor of 2^60 bytes", done, done.returncode == 1 and "1152921504606846976 bytes from byte 0 on, but the file has" in done.stderr
         done = run(bp, device, sparse(folder))
         yield "a sparse weight that is an input too", done, done.returncode == 0 and "largest 5.875" in done.stdout
         done = run(bp, device, large(folder), BP_MEM_LIMIT="10M")

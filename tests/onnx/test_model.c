@@ -316,8 +316,14 @@ Test(model, files_that_are_no_models)
     struct fixture f = fixture_init();
 
     REFUSED("", BP_ERR_INVALID, "it is empty");
-    REFUSED("hello", BP_ERR_INVALID, "byte");
-    REFUSED("\x3a\x7f", BP_ERR_INVALID, "longer than what holds it");
+    REFUSED("hello", BP_ERR_INVALID, "it is text, and ONNX models are binary files");
+    REFUSED("<!DOCTYPE html>", BP_ERR_INVALID, "it looks like a web page");
+    REFUSED("version https://git-lfs.github.com/spec/v1", BP_ERR_INVALID, "git lfs pull");
+    REFUSED("PK\3\4\x14\0\0\0", BP_ERR_INVALID, "it is a zip archive");
+    REFUSED("\x1f\x8b\x08\0", BP_ERR_INVALID, "it is compressed by gzip");
+    REFUSED("\x7f" "ELF\x02", BP_ERR_INVALID, "it is a program or a library");
+    REFUSED("\xff\xfe\xfd", BP_ERR_INVALID, "the file is damaged, or no ONNX file");
+    REFUSED("\x3a\x7f", BP_ERR_INVALID, "it has 127 bytes, but 0 follow; the file is incomplete");
     REFUSED("\x3a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", BP_ERR_INVALID, "longer");
     REFUSED("\x38\x01", BP_ERR_INVALID, "field graph of ModelProto has wire type 0, expected 2");
     REFUSED("\x0a\x01\x61", BP_ERR_INVALID, "ir_version");
