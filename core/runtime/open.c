@@ -159,6 +159,21 @@ enum bp_status bp_device_create_at(struct bp_core *core, uint32_t plugin, uint32
     return device_open(entry, index, out_device);
 }
 
+/* Refuses the path of a file, which is given for a name by mistake. Names of kinds have neither
+ * slashes nor dots. */
+static enum bp_status refuse_path(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+
+    if (!strchr(name, '/') && (!dot || (strcmp(dot, ".so") && strcmp(dot, ".json")))) return BP_OK;
+    return bp_error(BP_ERR_NOT_FOUND,
+                    "device name '%.200s': this is the path of a file, no plugin serves it as a "
+                    "kind; set BP_PLUGIN_PATH to the directory of the plugin's manifest and name "
+                    "the device by its kind, or load the library with bp_core_load_path (`bp "
+                    "doctor` and `bp conform` take the path of a library)",
+                    name);
+}
+
 /* Parses "kind" or "kind:index". */
 static enum bp_status parse_name(const char *name, char *kind, size_t size, uint32_t *out_index)
 {
@@ -235,6 +250,7 @@ enum bp_status bp_device_create(struct bp_core *core, const char *name,
     if (!bp_core_is(core)) return bp_not_a("core");
     if (!name || !out_device)
         return bp_error(BP_ERR_INVALID, "bp_device_create: name or out_device is NULL");
+    TRY(refuse_path(name));
     TRY(parse_name(name, kind, sizeof kind, &index));
     n = entries_of_kind(core, kind, list, MAX);
     if (!n) return no_such_kind(core, kind);

@@ -84,6 +84,12 @@ static enum bp_status find_store(const struct bp_job *job, uint64_t deadline, ui
     char name[96];
 
     if (*job->store) {
+        struct bp_store_endpoint endpoint;
+        if (!bp_store_parse(job->store, &endpoint) || !*endpoint.port || !*endpoint.token)
+            return bp_error(BP_ERR_INVALID,
+                            "bp_comm_id_of_job: BP_STORE=%.80s: expected HOST:PORT/TOKEN, as "
+                            "bp launch sets it and bp_store_address returns it",
+                            job->store);
         snprintf(address, size, "%s", job->store);
         return BP_OK;
     }
