@@ -189,11 +189,10 @@ static int run_selected(struct report *r, const struct expectations *e)
 }
 
 /* Continues a run after its cases were listed; returns the exit status. */
-static int run_listed(struct report *r)
+static int run_listed(struct report *r, struct expectations *e)
 {
     const struct conform_options *o = r->options;
-    struct expectations e = {0};
-    int status = 2;
+    struct expectations none = {0};
 
     if (!r->lost && !select_cases(r)) {
         conform_complain(o, "no case of %s fits; `--list` prints all\n", r->device);
@@ -204,11 +203,9 @@ static int run_listed(struct report *r)
             if (r->at[i].selected) printf("%s\n", r->at[i].id);
         return 0;
     }
-    if (r->lost || !o->expect ||
-        (expectations_init(&e, o->expect, o->command) && expectations_check(&e, r, o->expect)))
-        status = run_selected(r, &e);
-    expectations_finish(&e);
-    return status;
+    if (r->lost) return run_selected(r, &none);
+    if (o->expect && !expectations_check(e, r, o->expect)) return 2;
+    return run_selected(r, e);
 }
 
 int conform_run(const struct conform_options *options)
@@ -223,18 +220,23 @@ int conform_run(const struct conform_options *options)
                             .manifest = strdup(""),
                             .machine = machine_text()};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    struct expectations e = {0};
     char text[1000];
     int status;
 
     if (o.timeout_s <= 0) o.timeout_s = 60;
     if (!o.jobs) o.jobs = processors < 1 ? 1 : processors > 4 ? 4 : (uint32_t)processors;
-    if (!conform_check_options(&o)) {
-        report_finish(&report);
-        return 2;
+    /* The file is read first, because listing the cases of a device takes time. */
+    if (!conform_check_options(&o) ||
+        (o.expect && !o.list && !expectations_init(&e, o.expect, o.command))) {
+        status = 2;
+        goto finish;
     }
     status = runner_list(&report, text, sizeof text);
     if (status) conform_complain(&o, "%s\n", text);
-    else status = run_listed(&report);
+    else status = run_listed(&report, &e);
+finish:
+    expectations_finish(&e);
     report_finish(&report);
     return status;
 }

@@ -15,6 +15,13 @@ static enum outcome expected_outcome(const char *word)
     return OUTCOME_COUNT;
 }
 
+/* The file may be any file: replaces bytes that a terminal would take for more than letters. */
+static void make_printable(char *text)
+{
+    for (; text && *text; text++)
+        if ((unsigned char)*text < ' ' || (unsigned char)*text > '~') *text = '?';
+}
+
 /* Reads one line. Returns false and writes a message if the line is wrong. */
 static bool read_line(struct expectations *e, char *line, const char *path, int number)
 {
@@ -26,6 +33,7 @@ static bool read_line(struct expectations *e, char *line, const char *path, int 
     if (!pattern || *pattern == '#') return true;
     outcome = expected_outcome(word ? word : "");
     if (outcome == OUTCOME_COUNT) {
+        make_printable(word);
         fprintf(
             stderr,
             "%s:%d: expected PATTERN xfail|unsupported|skip REASON, got '%s' after the pattern\n",
@@ -48,20 +56,26 @@ static bool read_line(struct expectations *e, char *line, const char *path, int 
 
 bool expectations_init(struct expectations *e, const char *path, const char *command)
 {
+    enum { WRONG_LINES = 10 }; /* further lines are not read */
     FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t size = 0;
-    bool ok = true;
+    int wrong = 0;
+    bool ok;
 
     *e = (struct expectations){0};
     if (!file) {
-        fprintf(stderr, "bp %s: %s: %s\n", command, path, strerror(errno));
+        fprintf(stderr, "bp %s: --expect %s: %s\n", command, path, strerror(errno));
         return false;
     }
-    for (int number = 1; getline(&line, &size, file) >= 0; number++)
-        ok = read_line(e, line, path, number) && ok;
+    for (int number = 1; wrong < WRONG_LINES && getline(&line, &size, file) >= 0; number++)
+        wrong += !read_line(e, line, path, number);
+    ok = !wrong;
+    if (wrong == WRONG_LINES)
+        fprintf(stderr, "bp %s: %s: it has %d wrong lines or more: is it a file of expectations?\n",
+                command, path, wrong);
     if (ferror(file)) {
-        fprintf(stderr, "bp %s: %s: %s\n", command, path, strerror(errno));
+        fprintf(stderr, "bp %s: --expect %s: %s\n", command, path, strerror(errno));
         ok = false;
     }
     free(line);

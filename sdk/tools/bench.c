@@ -319,6 +319,8 @@ static int bench_run_row(struct bench *bench, struct bp_device *device, const ch
     return status;
 }
 
+enum { BENCH_THREADS = 4096 }; /* the most threads */
+
 /* --threads, else BP_THREADS, else 1. Returns 0 after printing an error if the value is invalid. */
 static int choose_threads(double option)
 {
@@ -331,8 +333,8 @@ static int choose_threads(double option)
     } else if (isnan(option)) {
         option = 1;
     }
-    if (option >= 1 && option <= 4096 && option == (double)(int)option) return (int)option;
-    bp_complain("bench", "--threads, or BP_THREADS, wants 1 to 4096");
+    if (option >= 1 && option <= BENCH_THREADS && option == (double)(int)option) return (int)option;
+    bp_complain("bench", "BP_THREADS=%s: expected a whole number from 1 to %d", env, BENCH_THREADS);
     return 0;
 }
 
@@ -369,11 +371,12 @@ int bp_cmd_bench(int argc, char **argv)
     const struct bp_option options[] = {
         {"filter", 0, BP_OPTION_TEXTS, "GLOB", "only rows whose name fits; may be given again",
          &bench.filters},
-        {"json", 0, BP_OPTION_TEXT, "FILE",
+        {"json", 0, BP_OPTION_OUTPUT, "FILE",
          "also write the results as JSON; - writes only that, to standard output", &json},
         {"quick", 0, BP_OPTION_FLAG, NULL, "fewer and shorter runs", &bench.quick},
-        {"threads", 0, BP_OPTION_NUMBER, "N",
-         "threads that a launch may use; default BP_THREADS, or 1", &threads},
+        {"threads", 0, BP_OPTION_WHOLE, "N",
+         "threads that a launch may use; default BP_THREADS, or 1", &threads, 1,
+         BENCH_THREADS},
         {0},
     };
     const struct bp_usage usage = {

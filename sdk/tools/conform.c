@@ -65,14 +65,6 @@ static bool read_words(const struct words *w, struct conform_options *o)
     if (w->shard && !read_shard(w->shard, o)) return false;
     if (w->isolate && !read_isolate(w->isolate, o)) return false;
     if (w->seed && !read_seed(w->seed, o)) return false;
-    if (!isnan(w->jobs) && !(w->jobs >= 1 && w->jobs <= 64 && w->jobs == (double)(int)w->jobs)) {
-        bp_complain("conform", "--jobs %g: expected a number from 1 to 64", w->jobs);
-        return false;
-    }
-    if (!(w->timeout >= 0 && w->timeout <= 86400)) {
-        bp_complain("conform", "--timeout: expected seconds, at most a day");
-        return false;
-    }
     o->device = w->device;
     o->jobs = isnan(w->jobs) ? 0 : (uint32_t)w->jobs;
     o->timeout_s = w->timeout;
@@ -96,18 +88,19 @@ int bp_cmd_conform(int argc, char **argv)
         {"list", 0, BP_OPTION_FLAG, NULL, "print the ids of the cases and run none", &o.list},
         {"require", 0, BP_OPTION_TEXT, "LEVEL", "fail unless this level is reached", &o.require},
         {"expect", 0, BP_OPTION_TEXT, "FILE", "what is known to fail, with reasons", &o.expect},
-        {"junit", 0, BP_OPTION_TEXT, "FILE", "write a JUnit report", &o.junit},
-        {"json", 0, BP_OPTION_TEXT, "FILE",
+        {"junit", 0, BP_OPTION_OUTPUT, "FILE", "write a JUnit report", &o.junit},
+        {"json", 0, BP_OPTION_OUTPUT, "FILE",
          "write a JSON report; - is standard output, and all it gets", &o.json},
-        {"html", 0, BP_OPTION_TEXT, "FILE", "write a report as one page", &o.html},
-        {"dump", 0, BP_OPTION_TEXT, "DIR", "write arrays of failing kernel cases as .npy", &o.dump},
+        {"html", 0, BP_OPTION_OUTPUT, "FILE", "write a report as one page", &o.html},
+        {"dump", 0, BP_OPTION_FOLDER, "DIR", "write arrays of failing kernel cases as .npy",
+         &o.dump},
         {"isolate", 0, BP_OPTION_TEXT, "HOW",
          "a process for each group (default), each case, or none", &w.isolate},
-        {"jobs", 'j', BP_OPTION_NUMBER, "N",
-         "processes at once (default: one for each processor, at most 4)", &w.jobs},
+        {"jobs", 'j', BP_OPTION_WHOLE, "N",
+         "processes at once (default: one for each processor, at most 4)", &w.jobs, 1, 64},
         {"seed", 0, BP_OPTION_TEXT, "N", "of the inputs (default 0)", &w.seed},
         {"timeout", 0, BP_OPTION_NUMBER, "SECONDS", "that one case may take (default 60)",
-         &w.timeout},
+         &w.timeout, 0, 86400},
         {0},
     };
     const struct bp_usage usage = {
@@ -126,6 +119,11 @@ int bp_cmd_conform(int argc, char **argv)
     if (status != BP_OPTIONS_GOOD) return status;
     if (!read_words(&w, &o)) return BP_EXIT_USAGE;
     if (bp_path_is_missing("conform", w.device)) return BP_EXIT_NO_DEVICE;
+    if (strchr(w.device, '/') && !bp_word_is_library(w.device)) {
+        bp_complain("conform", "'%s': expected a plugin's library, whose name ends in .so, or a "
+                    "device such as cpu:0", w.device);
+        return BP_EXIT_NO_DEVICE;
+    }
     if (bp_word_is_path(w.device) && !strchr(w.device, '/')) /* a file in this directory, as for
                                                                 doctor */
         o.device = here = bp_text_format("./%s", w.device);

@@ -145,9 +145,9 @@ static int doctor_find(struct patients *patients, const char *word)
         bp_complain("doctor", "no plugin was found; set BP_PLUGIN_PATH to the directory of their "
                               "manifests, or name a file: bp doctor /path/bp_x.so");
     else if (!patients->n && near)
-        bp_complain("doctor", "there is no plugin %s; did you mean %s?", word, near);
+        bp_complain("doctor", "there is no plugin '%s'; did you mean %s?", word, near);
     else if (!patients->n)
-        bp_complain("doctor", "there is no plugin %s; `bp list` shows those found, and a file is "
+        bp_complain("doctor", "there is no plugin '%s'; `bp list` shows those found, and a file is "
                               "named with a '/': bp doctor ./%s", word, word);
     bp_core_destroy(core);
     return patients->n ? BP_OPTIONS_GOOD : BP_EXIT_USAGE;

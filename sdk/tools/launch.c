@@ -304,10 +304,10 @@ int bp_cmd_launch(int argc, char **argv)
     const char *host = NULL, *words[1];
     double ranks = 0;
     const struct bp_option options[] = {
-        {"ranks", 'n', BP_OPTION_NUMBER, "N", "how many ranks to start", &ranks},
+        {"ranks", 'n', BP_OPTION_WHOLE, "N", "how many ranks to start", &ranks, 1, RANKS_MAX},
         {"store", 0, BP_OPTION_TEXT, "HOST[:PORT]",
          "where the store listens (default: 127.0.0.1, and a port that is free)", &host},
-        {"json", 0, BP_OPTION_TEXT, "FILE", "write how each rank ended; - is standard output",
+        {"json", 0, BP_OPTION_OUTPUT, "FILE", "write how each rank ended; - is standard output",
          &l.json},
         {"plain", 0, BP_OPTION_FLAG, NULL, "write output without [RANK] in front", &l.plain},
         {0},
@@ -323,6 +323,7 @@ int bp_cmd_launch(int argc, char **argv)
         .options = options,
     };
     struct bp_store *store;
+    enum bp_status served;
     int own = 1, status;
 
     /* Options of CMD belong to CMD: bp's own options end before the first other word. */
@@ -332,14 +333,15 @@ int bp_cmd_launch(int argc, char **argv)
     if (own < argc && !strcmp(argv[own], "--")) own++;
     status = bp_options_parse(&usage, own < argc ? own + 1 : argc, argv, words);
     if (status != BP_OPTIONS_GOOD) return status;
-    if (!(ranks >= 1 && ranks <= RANKS_MAX && ranks == (double)(int)ranks)) {
-        bp_complain("launch", "-n: expected a number from 1 to %d", RANKS_MAX);
+    if (!ranks) {
+        bp_complain("launch", "-n N is missing, the number of ranks: bp launch -n 2 %s", *words);
         return BP_EXIT_USAGE;
     }
     hold_signals(&l);
-    if (bp_store_serve(host, &store)) {
-        bp_complain("launch", "%s", bp_error_message());
-        return BP_EXIT_BROKEN;
+    served = bp_store_serve(host, &store);
+    if (served) {
+        bp_complain("launch", "%s%s", host ? "--store: " : "", bp_error_message());
+        return served == BP_ERR_INVALID ? BP_EXIT_USAGE : BP_EXIT_BROKEN;
     }
     l.n = (int)ranks;
     status = run_ranks(&l, store, argv + own);

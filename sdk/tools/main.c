@@ -54,8 +54,8 @@ static int unknown_command(const char *word)
     for (int i = 0; i < COMMANDS; i++)
         if (commands[i].words) names[n++] = commands[i].name;
     const char *near = bp_nearest(word, names, n);
-    if (near) bp_complain("", "there is no command %s; did you mean bp %s?", word, near);
-    else bp_complain("", "there is no command %s; `bp -h` lists them", word);
+    if (near) bp_complain("", "there is no command '%s'; did you mean bp %s?", word, near);
+    else bp_complain("", "there is no command '%s'; `bp -h` lists them", word);
     return BP_EXIT_USAGE;
 }
 

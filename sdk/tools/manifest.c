@@ -219,10 +219,11 @@ int bp_cmd_manifest(int argc, char **argv)
 {
     struct request request = {0};
     const struct bp_option options[] = {
-        {"output", 'o', BP_OPTION_TEXT, "OUT",
+        {"output", 'o', BP_OPTION_OUTPUT, "OUT",
          "the file to write (default FILE.json); -: standard output", &request.output},
-        {"priority", 0, BP_OPTION_NUMBER, "N",
-         "among plugins of one kind the highest is taken (default 0)", &request.priority},
+        {"priority", 0, BP_OPTION_WHOLE, "N",
+         "among plugins of one kind the highest is taken (default 0)", &request.priority,
+         -1e6, 1e6},
         {"cpu-feature", 0, BP_OPTION_TEXTS, "X",
          "needed, a word of flags in /proc/cpuinfo; may be repeated", &request.features},
         {"sha256", 0, BP_OPTION_FLAG, NULL, "add the hash: a library that was damaged is refused",
@@ -250,10 +251,11 @@ int bp_cmd_manifest(int argc, char **argv)
                     request.file);
         return BP_EXIT_USAGE;
     }
-    if (request.priority != (double)(long)request.priority || request.priority < -1e6 ||
-        request.priority > 1e6) {
-        bp_complain("manifest", "--priority wants a whole number from -1000000 to 1000000, got %g",
-                    request.priority);
+    for (size_t i = 0; i < request.features.n; i++) {
+        const char *feature = request.features.at[i];
+        if (*feature && !strpbrk(feature, " \t\n")) continue;
+        bp_complain("manifest", "--cpu-feature '%s': expected one word of the line flags in "
+                    "/proc/cpuinfo, such as avx2; give the option again for another one", feature);
         return BP_EXIT_USAGE;
     }
     if (bp_path_is_missing("manifest", request.file)) return BP_EXIT_USAGE;

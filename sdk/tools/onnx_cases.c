@@ -8,6 +8,7 @@
 #include <fts.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char *cases_own(char *text)
@@ -257,9 +258,15 @@ static void run_case(void *ctx, size_t index, struct check *c)
 bool onnx_cases_init(struct onnx_cases *cases, const char *folder)
 {
     char *root[] = {(char *)folder, NULL};
-    FTS *walk = fts_open(root, FTS_LOGICAL | FTS_NOCHDIR, NULL);
+    struct stat is;
     FTSENT *entry;
+    FTS *walk;
 
+    if (stat(folder, &is) || !S_ISDIR(is.st_mode)) {
+        bp_complain("onnx-test", "%s: there is no such folder", folder);
+        return false;
+    }
+    walk = fts_open(root, FTS_LOGICAL | FTS_NOCHDIR, NULL);
     *cases = (struct onnx_cases){.folder = cases_own(strdup(folder))};
     cases->cases = (struct conform_cases){cases, id_of, run_case};
     while (walk && (entry = fts_read(walk))) {

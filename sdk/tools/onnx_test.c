@@ -145,11 +145,11 @@ int bp_cmd_onnx_test(int argc, char **argv)
         {"list", 0, BP_OPTION_FLAG, NULL, "print the ids and run none", &o.list},
         {"expect", 0, BP_OPTION_TEXT, "FILE", "which need what is not there, with reasons",
          &o.expect},
-        {"junit", 0, BP_OPTION_TEXT, "FILE", "write a JUnit report", &o.junit},
-        {"json", 0, BP_OPTION_TEXT, "FILE",
+        {"junit", 0, BP_OPTION_OUTPUT, "FILE", "write a JUnit report", &o.junit},
+        {"json", 0, BP_OPTION_OUTPUT, "FILE",
          "write a JSON report; - is standard output, and all it gets", &o.json},
-        {"jobs", 'j', BP_OPTION_NUMBER, "N",
-         "processes at once (default: one for each processor, at most 4)", &jobs},
+        {"jobs", 'j', BP_OPTION_WHOLE, "N",
+         "processes at once (default: one for each processor, at most 4)", &jobs, 1, 64},
         {0},
     };
     const struct bp_usage usage = {
@@ -166,10 +166,6 @@ int bp_cmd_onnx_test(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], CONFORM_CHILD)) return test_child(argc - 2, argv + 2);
     int status = bp_options_parse(&usage, argc, argv, &o.data);
     if (status != BP_OPTIONS_GOOD) return status;
-    if (!isnan(jobs) && !(jobs >= 1 && jobs <= 64)) {
-        bp_complain("onnx-test", "--jobs %g: expected a number from 1 to 64", jobs);
-        return BP_EXIT_USAGE;
-    }
     o.jobs = isnan(jobs) ? 0 : (uint32_t)jobs;
     o.filters = filters.at;
     o.n_filters = filters.n;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int options_min3(int a, int b, int c)
@@ -115,19 +116,34 @@ static int unknown_option(const struct bp_usage *usage, const char *arg)
     return BP_EXIT_USAGE;
 }
 
+static int option_set_number(const struct bp_usage *usage, const struct bp_option *o,
+                             const char *value)
+{
+    const char *what = o->kind == BP_OPTION_WHOLE ? "whole number" : "number";
+    char *end;
+    double number = strtod(value, &end);
+    bool ok = end > value && !*end && number > -1e15 && number < 1e15;
+
+    if (o->kind == BP_OPTION_WHOLE) ok = ok && number == (double)(int64_t)number;
+    if (o->least < o->most && !(ok && number >= o->least && number <= o->most)) {
+        bp_complain(usage->command, "--%s wants a %s from %.15g to %.15g, got '%s'", o->name, what,
+                    o->least, o->most, value);
+        return BP_EXIT_USAGE;
+    }
+    if (!ok) {
+        bp_complain(usage->command, "--%s wants a %s, got '%s'", o->name, what, value);
+        return BP_EXIT_USAGE;
+    }
+    *(double *)o->into = number;
+    return BP_OPTIONS_GOOD;
+}
+
 static int option_set(const struct bp_usage *usage, const struct bp_option *o, const char *value)
 {
-    char *end;
-
-    if (o->kind == BP_OPTION_TEXT) {
+    if (o->kind == BP_OPTION_NUMBER || o->kind == BP_OPTION_WHOLE)
+        return option_set_number(usage, o, value);
+    if (o->kind == BP_OPTION_TEXT || o->kind == BP_OPTION_OUTPUT || o->kind == BP_OPTION_FOLDER) {
         *(const char **)o->into = value;
-    } else if (o->kind == BP_OPTION_NUMBER) {
-        double number = strtod(value, &end);
-        if (end == value || *end || !(number > -1e15 && number < 1e15)) {
-            bp_complain(usage->command, "--%s wants a number, got '%s'", o->name, value);
-            return BP_EXIT_USAGE;
-        }
-        *(double *)o->into = number;
     } else {
         struct bp_texts *texts = o->into;
         if (texts->n == sizeof texts->at / sizeof *texts->at) {
@@ -180,6 +196,71 @@ static int wrong_words(const struct bp_usage *usage, const char *extra)
     return BP_EXIT_USAGE;
 }
 
+/* The error number that opening a file for writing would give, or 0. Creates nothing. */
+static int output_error(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    struct stat file;
+    char *folder;
+    int error;
+
+    if (!*path) return ENOENT;
+    if (!stat(path, &file))
+        return S_ISDIR(file.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
+    if (errno != ENOENT) return errno;
+    folder = slash ? bp_text_format("%.*s", (int)(slash - path) + 1, path) : bp_text_format(".");
+    error = stat(folder, &file) || access(folder, W_OK | X_OK) ? errno : 0;
+    free(folder);
+    return error;
+}
+
+/* Creates the folders that the command writes to. */
+static int make_folders(const struct bp_usage *usage)
+{
+    for (const struct bp_option *o = usage->options; o->name; o++) {
+        const char *path = o->kind == BP_OPTION_FOLDER ? *(const char **)o->into : NULL;
+        struct stat is;
+        int error;
+        if (!path) continue;
+        if (mkdir(path, 0777) && errno != EEXIST) error = errno;
+        else if (stat(path, &is)) error = errno;
+        else if (!S_ISDIR(is.st_mode)) error = ENOTDIR;
+        else error = access(path, W_OK | X_OK) ? errno : 0;
+        if (!error) continue;
+        bp_complain(usage->command, "--%s '%s' cannot be written to: %s", o->name, path,
+                    strerror(error));
+        return BP_EXIT_BROKEN;
+    }
+    return BP_OPTIONS_GOOD;
+}
+
+/* Checks the files that the command is to write, so that hours of work are not lost at the end. */
+static int check_outputs(const struct bp_usage *usage)
+{
+    const struct bp_option *standard = NULL;
+    int status = make_folders(usage);
+
+    if (status != BP_OPTIONS_GOOD) return status;
+    for (const struct bp_option *o = usage->options; o->name; o++) {
+        const char *path = o->kind == BP_OPTION_OUTPUT ? *(const char **)o->into : NULL;
+        int error = path && strcmp(path, "-") ? output_error(path) : 0;
+        if (error) {
+            bp_complain(usage->command, "--%s '%s' cannot be written: %s", o->name, path,
+                        strerror(error));
+            return BP_EXIT_BROKEN;
+        }
+        if (!path || strcmp(path, "-")) continue;
+        if (standard) {
+            bp_complain(usage->command,
+                        "--%s and --%s are both -, standard output: give one of them a file",
+                        standard->name, o->name);
+            return BP_EXIT_USAGE;
+        }
+        standard = o;
+    }
+    return BP_OPTIONS_GOOD;
+}
+
 int bp_options_parse(const struct bp_usage *usage, int argc, char **argv, const char **words)
 {
     bool options_end = false;
@@ -202,13 +283,19 @@ int bp_options_parse(const struct bp_usage *usage, int argc, char **argv, const 
             words[n++] = argv[i];
         }
     }
-    return n < usage->min_words ? wrong_words(usage, NULL) : BP_OPTIONS_GOOD;
+    return n < usage->min_words ? wrong_words(usage, NULL) : check_outputs(usage);
 }
 
 bool bp_word_is_path(const char *word)
 {
     const char *dot = strrchr(word, '.');
     return strchr(word, '/') || (dot && (!strcmp(dot, ".so") || !strcmp(dot, ".json")));
+}
+
+bool bp_word_is_library(const char *word)
+{
+    const char *dot = strrchr(word, '.');
+    return dot && !strcmp(dot, ".so");
 }
 
 bool bp_path_is_missing(const char *command, const char *word)

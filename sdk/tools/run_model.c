@@ -53,9 +53,26 @@ static bool read_shape(const char *given, const struct bp_model_port *port, int6
     return port->rank > 0;
 }
 
+/* The names of the model's inputs, each behind a space. The caller frees the text. */
+static char *input_names(const struct run_model *r)
+{
+    char *names = bp_text_format("%s", r->n_in ? "" : " none");
+
+    for (uint32_t i = 0; i < r->n_in; i++) {
+        struct bp_model_port port = {.size = sizeof port};
+        char *before = names;
+        if (bp_model_input(r->model, i, &port)) continue;
+        names = bp_text_format("%s %s", before, port.name);
+        free(before);
+    }
+    return names;
+}
+
 /* Checks that a --shape gives the extents of an input for which no file exists. */
 static bool check_shape(const struct run_model *r, const struct words *w, const char *given)
 {
+    char *names;
+
     for (uint32_t i = 0; i < r->n_in; i++) {
         struct bp_model_port port = {.size = sizeof port};
         int64_t shape[RANK_MAX];
@@ -78,8 +95,12 @@ static bool check_shape(const struct run_model *r, const struct words *w, const 
         free(path);
         return !path;
     }
-    bp_complain("run", "--shape %s: expected NAME=1x3x8 of an input; the model has no such one",
-                given);
+    names = input_names(r);
+    bp_complain("run",
+                "--shape %s: expected NAME=1x3x8 of an input; the model has no such one; its "
+                "inputs:%s",
+                given, names);
+    free(names);
     return false;
 }
 
@@ -349,21 +370,18 @@ static void model_finish(struct run_model *r)
 /* Checks the options that can be checked before the model is loaded. */
 static bool check_words(struct words *w, const struct run_model *r)
 {
-    const double limit[] = {w->fold_mib, w->run_mib, w->rounds, w->seconds};
+    const struct {
+        const char *option;
+        double given;
+    } limit[] = {{"max-fold", w->fold_mib}, {"max-memory", w->run_mib}, {"max-rounds", w->rounds},
+                 {"max-seconds", w->seconds}};
     struct stat data;
     char *end = NULL;
 
-    if (!isnan(w->repeat) && !(w->repeat >= 1 && w->repeat <= 1e6)) {
-        bp_complain("run", "--repeat %g: expected 1 to 1000000", w->repeat);
-        return false;
-    }
-    if (!(r->rtol >= 0 && r->rtol <= 1)) {
-        bp_complain("run", "--rtol %g: expected 0 to 1", r->rtol);
-        return false;
-    }
     for (size_t i = 0; i < sizeof limit / sizeof *limit; i++) {
-        if (isnan(limit[i]) || (limit[i] > 0 && limit[i] <= 1e12)) continue;
-        bp_complain("run", "a limit is %g: expected more than 0, at most 1e12", limit[i]);
+        if (isnan(limit[i].given) || (limit[i].given > 0 && limit[i].given <= 1e12)) continue;
+        bp_complain("run", "--%s %g: expected more than 0, at most 1e12", limit[i].option,
+                    limit[i].given);
         return false;
     }
     errno = 0;
@@ -377,8 +395,11 @@ static bool check_words(struct words *w, const struct run_model *r)
         bp_complain("run", "--data %s: there is no such folder", w->data);
         return false;
     }
-    if (!access(r->path, R_OK)) return true;
-    bp_complain("run", "%s can't be read", r->path);
+    if (access(r->path, R_OK))
+        bp_complain("run", "'%s' can't be read: %s", r->path, strerror(errno));
+    else if (!stat(r->path, &data) && S_ISDIR(data.st_mode))
+        bp_complain("run", "'%s' is a folder: name the model's file in it", r->path);
+    else return true;
     return false;
 }
 
@@ -391,17 +412,18 @@ int bp_cmd_run(int argc, char **argv)
         {"device", 0, BP_OPTION_TEXT, "DEV", "where (default cpu:0)", &r.device_name},
         {"data", 0, BP_OPTION_TEXT, "DIR",
          "inputs from DIR/input_N.pb; outputs are compared with DIR/output_N.pb", &w.data},
-        {"rtol", 0, BP_OPTION_NUMBER, "R", "relative tolerance of that (default 0.001)", &r.rtol},
+        {"rtol", 0, BP_OPTION_NUMBER, "R", "relative tolerance of that (default 0.001)", &r.rtol, 0,
+         1},
         {"shape", 0, BP_OPTION_TEXTS, "NAME=1x3x8",
          "extents of an input; what a model leaves open is 1 otherwise", &w.shapes},
-        {"repeat", 0, BP_OPTION_NUMBER, "N", "run it N times more, and say how long that takes",
-         &w.repeat},
+        {"repeat", 0, BP_OPTION_WHOLE, "N", "run it N times more, and say how long that takes",
+         &w.repeat, 1, 1e6},
         {"verify", 0, BP_OPTION_FLAG, NULL,
          "run each node by the reference too, from the same inputs", &w.verify},
         {"weights", 0, BP_OPTION_TEXT, "SEED",
          "in place of the model's: random, of a size that keeps values of a size (He)",
          &w.weights},
-        {"profile", 0, BP_OPTION_TEXT, "FILE",
+        {"profile", 0, BP_OPTION_OUTPUT, "FILE",
          "a table by operator, and a trace of each node for Chrome's viewer", &w.profile},
         {"max-fold", 0, BP_OPTION_NUMBER, "MIB",
          "refuse a model that makes more while it loads (default 1024 + 8 x weights)", &w.fold_mib},

@@ -46,6 +46,11 @@ enum bp_option_kind {
     BP_OPTION_FLAG,   /* into: bool */
     BP_OPTION_TEXT,   /* into: const char * */
     BP_OPTION_NUMBER, /* into: double */
+    BP_OPTION_WHOLE,  /* a whole number; into: double */
+    BP_OPTION_OUTPUT, /* a file that the command writes; into: const char *. Checked before the
+                         command does any work. "-" is standard output, for one option at most */
+    BP_OPTION_FOLDER, /* a folder that the command writes files to; into: const char *. Created, if
+                         it does not exist, before the files of BP_OPTION_OUTPUT are checked */
     BP_OPTION_TEXTS,  /* into: struct bp_texts; may be given several times */
 };
 struct bp_option {
@@ -55,6 +60,7 @@ struct bp_option {
     const char *value; /* the name of its value in the help; NULL for a flag */
     const char *help;
     void *into;
+    double least, most; /* of a number; both 0: any number */
 };
 struct bp_texts {
     const char *at[64];
@@ -76,6 +82,9 @@ int bp_options_parse(const struct bp_usage *usage, int argc, char **argv, const 
 
 /* Whether a word is the path of a file: it contains a '/' or ends with .so or .json. */
 bool bp_word_is_path(const char *word);
+
+/* Whether a word is the name or path of a library: it ends with .so. */
+bool bp_word_is_library(const char *word);
 
 /* Whether a word is the path of a file that does not exist; if so, prints an error. */
 bool bp_path_is_missing(const char *command, const char *word);

@@ -74,7 +74,7 @@ def wrong_use():
         done = bench(*words)
         case(f"wrong use: {' '.join(words)}", done.returncode == 2 and text in done.stderr, done)
     done = bench("--alone", "-n", "1", "--call", "barrier", "--json", "/no/such/directory/x")
-    case("a report that cannot be written", done.returncode == 1 and "cannot be written" in done.stderr, done)
+    case("a report that cannot be written", done.returncode == 4 and "cannot be written" in done.stderr, done)
     done = bench("--alone", "-n", "1", "--device", "tpu")
     case("no such device", done.returncode == 3, done)
 

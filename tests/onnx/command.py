@@ -192,13 +192,13 @@ def words(m):
             (["--data", "/nonexistent"], 2, "there is no such folder"), (["--data", path], 2, "there is no such folder"),
             (["--data", inputs], 2, "nothing was compared"), (["--data", both], 0, ""), (["--data", other], 1, ""),
             (["--data", both, "--shape", "x=2x3"], 2, "input_0.pb has the values of this input"),
-            (["--shape", "nosuch=2x3"], 2, "the model has no such one"), (["--shape", "x=2x3"], 0, ""),
+            (["--shape", "nosuch=2x3"], 2, "the model has no such one; its inputs: x"), (["--shape", "x=2x3"], 0, ""),
             (["--shape", "x=2"], 2, "expected 2 extents"), (["--shape", "x=2x3x4"], 2, "expected 2 extents"),
             (["--shape", "x=-2x3"], 2, "expected 2 extents"), (["--shape", "x=2x"], 2, "expected 2 extents"),
             (["--shape", "x"], 2, "expected NAME="), (["--shape", "x=2x4"], 2, "the model says that extent 1 is 3"),
             (["--weights", "abc"], 2, "expected a seed"), (["--weights", "1x"], 2, "expected a seed"),
             (["--weights", "-1"], 2, "expected a seed"), (["--weights", "18446744073709551616"], 2, "expected a seed"),
-            (["--weights", "7"], 0, ""), (["--rtol", "-1"], 2, "--rtol -1: expected 0 to 1"),
+            (["--weights", "7"], 0, ""), (["--rtol", "-1"], 2, "--rtol wants a number from 0 to 1, got '-1'"),
             (["--rtol", "nan"], 2, "--rtol"), (["--rtol", "0"], 0, "")):
         done = m.run(path, *given)
         yield " ".join(given).replace(m.path, "DIR"), done, done.returncode == status and word in done.stderr
@@ -224,7 +224,7 @@ def statuses(m):
             ("no model", empty, [], 1, "empty.onnx"), ("no file", os.path.join(m.path, "none.onnx"), [], 2, "can't be read"),
             ("another shape of data", good, ["--data", inputs], 1, "extent"), ("no tensor", good, ["--data", bad], 1, "input_0.pb"),
             ("an unknown option", good, ["--strange"], 2, "strange"),
-            ("a trace that can't be written", good, ["--profile", "/no/such/folder/x"], 4, "can't be written")):
+            ("a trace that can't be written", good, ["--profile", "/no/such/folder/x"], 4, "--profile '/no/such/folder/x' cannot be written")):
         done = m.run(path, *given)
         yield f"exit status {status}: {name}", done, done.returncode == status and word in done.stderr
     env = dict(os.environ, BP_FALLBACK="deny", BP_PLUGIN_PATH=sys.argv[2], BP_PLUGINS="custom,cpu")

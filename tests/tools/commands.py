@@ -18,7 +18,8 @@ import threading
 import time
 
 ROOT, BUILD, BP, ACTOR = (os.path.abspath(p) for p in sys.argv[1:5])
-WORK = os.path.join(BUILD, "tests", "tools", "work")  # not /tmp: plugins are not trusted there
+# A folder for each script, because they run at the same time. Not /tmp: plugins are not trusted there.
+WORK = os.path.join(BUILD, "tests", "tools", "work", os.path.basename(sys.argv[0]).removesuffix(".py"))
 STAGE = os.path.join(WORK, "stage")
 LIBRARY = os.path.join(STAGE, "bp_actor.so")
 MANIFEST = os.path.join(STAGE, "bp_actor.json")
