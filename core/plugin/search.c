@@ -165,8 +165,8 @@ static void search_directory(struct search *s, const char *path, bool own, bool 
             s->status = bp_error(BP_ERR_MEMORY, "%s: no memory to search it for plugins", path);
         else if (errno != ENOENT)
             bp_core_log(s->core, BP_LOG_WARN,
-                        "%s: cannot be searched for plugins: expected a directory, got \"%s\"; "
-                        "correct it or leave it out",
+                        "%s: cannot be searched for plugins: expected a directory, or a manifest, "
+                        "whose name is bp_NAME.json, got \"%s\"; correct it or leave it out",
                         bp_show(shown, sizeof shown, path), strerror(errno));
         free(resolved);
         return;

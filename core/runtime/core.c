@@ -5,6 +5,7 @@
 #include "../schema/op.h"
 #include "../plugin/entry.h"
 #include "../base/generator.h"
+#include "../ccl/ccl_settings.h"
 #include "runtime.h"
 
 #include <errno.h>
@@ -220,6 +221,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     core->sync_launch = read_choice(core, "BP_SYNC", "none", "launch");
     core->deny_blocking = read_choice(core, "BP_BLOCK", "allow", "deny");
     read_wait_timeout(core);
+    bp_ccl_check_settings(core);
     core->checks_room = core->deny_blocking || core->wait_source;
     read_memory_limit(core);
     read_fallback(core);

@@ -6,9 +6,11 @@
 #include "../tensor/tensor.h"
 #include "runtime.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint32_t device_emulated(const struct bp_device *device)
 {
@@ -213,11 +215,26 @@ static uint32_t entries_of_kind(struct bp_core *core, const char *kind,
     return n;
 }
 
-/* Returns BP_ERR_NOT_FOUND. The message names possible causes: refused plugins, and a selection. */
+/* Writes a note about the first entry of a search path that does not exist, or "". */
+static void note_missing_entry(const char *list, char *note, size_t size)
+{
+    *note = 0;
+    for (; list && *list && !*note; list += *list == ':') {
+        size_t length = strcspn(list, ":");
+        char *entry = strndup(list, length);
+        if (entry && *entry == '/' && access(entry, F_OK) && errno == ENOENT)
+            snprintf(note, size, "; the search path has %.200s, which does not exist", entry);
+        free(entry);
+        list += length;
+    }
+}
+
+/* Returns BP_ERR_NOT_FOUND. The message names possible causes: refused plugins, a selection, and a
+ * search path with a spelling error. */
 static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
 {
     const char *selection = core->plugins ? core->plugins : bp_env_get("BP_PLUGINS");
-    char kinds[512] = "", refused[64] = "";
+    char kinds[512] = "", refused[64] = "", missing[256];
     uint32_t broken = 0;
     size_t used = 0;
 
@@ -230,10 +247,12 @@ static enum bp_status no_such_kind(struct bp_core *core, const char *kind)
     }
     pthread_mutex_unlock(&core->lock);
     if (broken) snprintf(refused, sizeof refused, "; %u plugins were refused", broken);
+    note_missing_entry(core->plugin_path, missing, sizeof missing);
+    if (!*missing) note_missing_entry(bp_env_get("BP_PLUGIN_PATH"), missing, sizeof missing);
     return bp_error(
         BP_ERR_NOT_FOUND,
-        "device kind '%s': no plugin serves it; there are:%s%s%s%s (`bp list` says more)", kind,
-        *kinds ? kinds : " none", refused,
+        "device kind '%s': no plugin serves it; there are:%s%s%s%s%s (`bp list` says more)",
+        kind, *kinds ? kinds : " none", refused, missing,
         selection && *selection ? "; only these are selected: " : "", selection ? selection : "");
 }
 

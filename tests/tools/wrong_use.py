@@ -284,6 +284,9 @@ VARIABLES = {  # the words of the warning about a wrong value
     "BP_SEED": "expected a number",
     "BP_WAIT_TIMEOUT": "expected seconds, more than 0",
     "BP_MEM_LIMIT": "expected bytes, or a number with K, M, G or T",
+    "BP_CCL_TIMEOUT": "expected seconds, more than 0",
+    "BP_CCL_NATIVE": "expected 0",
+    "BP_CCL_WAYS": "expected map, vm or staged, or some of them separated by commas",
 }
 
 
@@ -301,9 +304,11 @@ def wrong_variables_are_ignored_with_a_warning():
 @test
 def wrong_search_path():
     for path, text in (("relative", 'expected absolute directories without ".."'), ("/a/../b", 'expected absolute directories'),
-                       (os.path.join(HERE, "text.onnx"), "expected a directory")):
+                       (os.path.join(HERE, "text.onnx"), "expected a directory, or a manifest, whose name is bp_NAME.json")):
         result = expect_status(bp("info", "stage", path=f"{path}:{STAGE}"), 0)
         expect(text in result.err, f"BP_PLUGIN_PATH={path}", result)
+    result = expect_status(bp("info", "stage", path="/opt/no_such_folder:/"), 3)
+    expect("the search path has /opt/no_such_folder, which does not exist" in result.err, "a spelling error", result)
     result = expect_status(bp("info", "stage", plugins="nothing"), 3)
     expect('BP_PLUGINS: "nothing" selects no plugin' in result.err, "why", result)
 

@@ -149,8 +149,9 @@ Test(plugin_search, a_file_is_no_directory)
     kit_write(file, "", 0);
     core = kit_core(&log, file, "!nothing");
     cr_assert_str_eq(log.text[BP_LOG_WARN],
-                     kit_format("%s: cannot be searched for plugins: expected a directory, got "
-                                "\"Not a directory\"; correct it or leave it out",
+                     kit_format("%s: cannot be searched for plugins: expected a directory, or a "
+                                "manifest, whose name is bp_NAME.json, got \"Not a directory\"; "
+                                "correct it or leave it out",
                                 file));
     bp_core_destroy(core);
     kit_destroy(directory);

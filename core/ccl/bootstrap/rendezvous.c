@@ -27,14 +27,23 @@ static const uint64_t publish_ns = 300000000; /* for the first failure to be rea
 
 static const uint64_t usual_timeout_ns = UINT64_C(300000000000);
 
+bool bp_rendezvous_read_timeout(const char *text, uint64_t *out_ns)
+{
+    char *end;
+    double seconds = strtod(text, &end);
+
+    if (end == text || *end || !(seconds > 0 && seconds < 1e9)) return false;
+    *out_ns = (uint64_t)(seconds * 1e9);
+    return true;
+}
+
 uint64_t bp_rendezvous_timeout(void)
 {
     const char *text = bp_env_get("BP_CCL_TIMEOUT");
-    char *end;
-    double seconds = text ? strtod(text, &end) : 0;
+    uint64_t ns = usual_timeout_ns;
 
-    if (!text || end == text || *end || !(seconds > 0 && seconds < 1e9)) return usual_timeout_ns;
-    return (uint64_t)(seconds * 1e9);
+    if (text) (void)bp_rendezvous_read_timeout(text, &ns);
+    return ns;
 }
 
 static void write_id(struct bp_comm_id *id, const char *address, const char *name)

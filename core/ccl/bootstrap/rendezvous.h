@@ -27,6 +27,8 @@ struct bp_host_topology {
     uint32_t n_host, n_local, local, leader; /* leader: first rank of this rank's host */
 };
 
+/* Reads the text of BP_CCL_TIMEOUT. false: it is no number of seconds above 0. */
+bool bp_rendezvous_read_timeout(const char *text, uint64_t *out_ns);
 /* The timeout: BP_CCL_TIMEOUT, or the default. */
 uint64_t bp_rendezvous_timeout(void);
 /* Splits "HOST:PORT/TOKEN/NAME". false: this is no valid id. */

@@ -25,24 +25,34 @@ struct bp_peer_mapping {
     size_t size;
 };
 
-uint32_t bp_access_allowed(void)
+bool bp_access_read(const char *text, uint32_t *out_mask)
 {
     static const struct {
         const char *name;
         uint32_t access;
     } names[] = {{"map", BP_ACCESS_MAP}, {"vm", BP_ACCESS_VM}, {"staged", BP_ACCESS_STAGED}};
-    const char *wanted = bp_env_get("BP_CCL_WAYS");
-    uint32_t found = 0;
+    bool known = true;
 
-    if (!wanted || !*wanted) return BP_ACCESS_MAP | BP_ACCESS_VM | BP_ACCESS_STAGED;
-    while (*wanted) {
-        size_t n = strcspn(wanted, ",");
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            if (strlen(names[i].name) == n && !strncmp(names[i].name, wanted, n))
-                found |= names[i].access;
-        wanted += n + (wanted[n] == ',');
+    *out_mask = BP_ACCESS_STAGED;
+    while (*text) {
+        size_t n = strcspn(text, ","), i = 0;
+        while (i < sizeof names / sizeof *names &&
+               (strlen(names[i].name) != n || strncmp(names[i].name, text, n)))
+            i++;
+        if (i < sizeof names / sizeof *names) *out_mask |= names[i].access;
+        else known = false;
+        text += n + (text[n] == ',');
     }
-    return found | BP_ACCESS_STAGED;
+    return known;
+}
+
+uint32_t bp_access_allowed(void)
+{
+    const char *wanted = bp_env_get("BP_CCL_WAYS");
+    uint32_t mask = BP_ACCESS_MAP | BP_ACCESS_VM | BP_ACCESS_STAGED;
+
+    if (wanted && *wanted) (void)bp_access_read(wanted, &mask);
+    return mask;
 }
 
 static bool copy_vm(int pid, bool read, void *here, uint64_t there, uint64_t size)

@@ -27,8 +27,10 @@ struct bp_peer_map {
     char *scratch; /* n + 1 blocks of BP_PEER_SCRATCH_BYTES; allocated by the first use */
 };
 
-/* The kinds of access that BP_CCL_WAYS allows ("map,vm,staged", any subset; default: all), as a
- * mask of enum bp_peer_access. Staged access is always in the mask. */
+/* Reads the text of BP_CCL_WAYS, "map,vm,staged" or any subset, as a mask of enum bp_peer_access.
+ * Staged access is always in the mask. false: it has other words, which are ignored. */
+bool bp_access_read(const char *text, uint32_t *out_mask);
+/* The kinds of access that BP_CCL_WAYS allows; default: all. */
 uint32_t bp_access_allowed(void);
 /* The kinds of access to another process that do not work, as a mask. The other process has the
  * file open, and has stored the number at the address, for this test. */
