@@ -280,6 +280,45 @@ static enum bp_status add_platforms(struct xpu *self, const cl_platform_id *plat
     return self->n_device ? BP_OK : first;
 }
 
+/* Writes the names of all devices of a platform, "platform/device, " each, to names. Returns the
+ * number of bytes in use. */
+static size_t list_names(const struct xpu *self, cl_platform_id platform, char *names, size_t used,
+                         size_t size)
+{
+    cl_device_id id[DEVICES];
+    char platform_name[NAME] = "";
+    cl_uint found = 0;
+
+    if (self->call->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES, id, &found) != CL_SUCCESS)
+        return used;
+    self->call->clGetPlatformInfo(platform, CL_PLATFORM_NAME, NAME - 1, platform_name, NULL);
+    for (cl_uint i = 0; i < found && i < DEVICES && used + 3 * NAME < size; i++) {
+        char name[NAME] = "";
+        self->call->clGetDeviceInfo(id[i], CL_DEVICE_NAME, NAME - 1, name, NULL);
+        used += (size_t)snprintf(names + used, size - used, "%s%s/%s", used ? ", " : "",
+                                 platform_name, name);
+    }
+    return used;
+}
+
+/* Refuses to start without a device although the driver has some, which are left out. */
+static enum bp_status refuse_others(const struct xpu *self, const cl_platform_id *platform,
+                                    cl_uint n)
+{
+    const char *list = secure_getenv("BP_XPU_DEVICES");
+    bool chosen = list && *list;
+    char names[8 * NAME] = "";
+    size_t used = 0;
+
+    for (cl_uint i = 0; i < n; i++) used = list_names(self, platform[i], names, used, sizeof names);
+    if (!used) return BP_OK; /* the driver has no device */
+    return bp_fail(self->host, BP_ERR_ABSENT,
+                   "xpu: %s%.100s%s; OpenCL has: %s; BP_XPU_DEVICES names those to use, by "
+                   "patterns separated by commas, '*' for all",
+                   chosen ? "BP_XPU_DEVICES=" : "no GPU or accelerator", chosen ? list : "",
+                   chosen ? " fits no device that can be used" : "", names);
+}
+
 /* A missing platform has its own error code (-1001). */
 enum bp_status xpu_devices_init(struct xpu *self)
 {
@@ -296,6 +335,7 @@ enum bp_status xpu_devices_init(struct xpu *self)
         status = bp_fail(self->host, BP_ERR_MEMORY, "xpu: no memory for devices");
     if (n > PLATFORMS) n = PLATFORMS;
     if (status == BP_OK) status = add_platforms(self, platform, n);
+    if (status == BP_OK && !self->n_device) status = refuse_others(self, platform, n);
     if (status) xpu_devices_finish(self);
     return status;
 }
