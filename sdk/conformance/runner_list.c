@@ -156,14 +156,16 @@ static int broken_plugin(struct listing *l, const struct bp_child_result *result
     bool hangs = result->end == BP_CHILD_TIMEOUT;
     struct report *r = l->report;
     struct report_case *c = only_case(r, "plugin/load", hangs ? OUTCOME_TIMEOUT : OUTCOME_CRASH);
+    const char *device = r->options->device, *output = result->output ? result->output : "";
+    int name = (int)(strchr(device, '/') ? strlen(device) : strcspn(device, ":"));
     char how[200];
 
     bp_child_describe(result, how, sizeof how);
     c->seconds = result->seconds;
-    report_case_message(c, "%s%s%s %s: %s; `bp doctor` says more. Output: %.400s",
+    report_case_message(c, "%s%s%s %s: %s; `bp doctor %.*s` says more%s%.400s",
                         l->complete ? r->library : "", l->complete ? ": " : "", lost_step(l),
-                        hangs ? "did not end" : "ended the process", how,
-                        result->output ? result->output : "");
+                        hangs ? "did not end" : "ended the process", how, name, device,
+                        *output ? ". Output: " : "", output);
     return 0;
 }
 

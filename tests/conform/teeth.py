@@ -454,6 +454,7 @@ def plugin_that_does_not_come_to_its_end():
         assert result.status == 1 and list(result.by_id) == ["plugin/load"], f"{act}: {result}"
         case = result.by_id["plugin/load"]
         assert case["outcome"] == outcome and text in case["message"], f"{act}: {case}"
+        assert f"; `bp doctor {rogue}` says more" in case["message"], f"{act}: {case}"
 
 
 @test
