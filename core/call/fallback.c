@@ -39,7 +39,7 @@ void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uin
                        uint64_t bytes, uint64_t nanoseconds)
 {
     struct bp_fallback *f;
-    bool first = false;
+    bool first = false, refused = kind == BP_FALLBACK_DTYPE || kind == BP_FALLBACK_DEVICE;
 
     pthread_mutex_lock(&device->lock);
     f = fallback_entry(device, row->info.name, kind, &first);
@@ -51,9 +51,11 @@ void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uin
     pthread_mutex_unlock(&device->lock);
     if (first && device->core->fallback == BP_POLICY_WARN && kind >= BP_FALLBACK_DTYPE)
         bp_core_log(device->core, BP_LOG_WARN,
-                    "%s: %s has no kernel for it: %s (%" PRIu64 " bytes, %" PRIu64
-                    " us this time; said once; BP_FALLBACK=deny makes it an error)",
-                    row->info.name, device->name, word[kind], bytes, nanoseconds / 1000);
+                    "%s: %s has no kernel for %s: %s (%" PRIu64 " bytes, %" PRIu64
+                    " us this time; said once%s)",
+                    row->info.name, device->name, refused ? "it" : "the tensors as they are",
+                    word[kind], bytes, nanoseconds / 1000,
+                    refused ? "; BP_FALLBACK=deny makes it an error" : "");
 }
 
 void bp_fallback_finish(struct bp_device *device)

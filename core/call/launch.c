@@ -249,6 +249,43 @@ static enum bp_status launch_on_fallback(const struct bp_step *step, struct bp_s
     return status;
 }
 
+/* Returns an operand as a tensor. For a temporary it is made in *room: its view, in the buffer of
+ * the operand that it views in the end. */
+static struct bp_tensor *launch_tensor(const struct bp_prepared *p, const struct places *at,
+                                       struct bp_operand o, struct bp_tensor *room)
+{
+    const struct bp_view *v = launch_resolve(at, o);
+
+    if (o.kind == BP_OPERAND_IN) return at->in[o.index];
+    if (o.kind == BP_OPERAND_OUT) return at->out[o.index];
+    *room = (struct bp_tensor){.view = *v, .device = p->device};
+    memcpy(room->shape, v->shape, v->rank * sizeof *v->shape);
+    memcpy(room->stride, v->stride, v->rank * sizeof *v->stride);
+    while (o.kind == BP_OPERAND_TEMP && p->temp[o.index]->of.kind != BP_OPERAND_NONE)
+        o = p->temp[o.index]->of;
+    room->buffer = o.kind == BP_OPERAND_IN    ? at->in[o.index]->buffer
+                   : o.kind == BP_OPERAND_OUT ? at->out[o.index]->buffer
+                                              : at->buffer[o.index];
+    return room;
+}
+
+/* Runs a step of the core itself, which has one input and one output. */
+static enum bp_status launch_transform(const struct bp_prepared *p, const struct bp_step *step,
+                                       struct bp_stream *stream, const struct places *at)
+{
+    const struct bp_operand in = {BP_OPERAND_IN, 0}, out = {BP_OPERAND_OUT, 0};
+    struct bp_tensor room[2];
+    struct bp_tensor *src = launch_tensor(p, at, step->in ? step->in[0] : in, &room[0]);
+    struct bp_tensor *dst = launch_tensor(p, at, step->in ? step->out[0] : out, &room[1]);
+
+    if (!dst->view.count || (dst->view.data == src->view.data &&
+                             dst->view.memory == src->view.memory))
+        return BP_OK; /* nothing changes, as in an assign in place */
+    return step->transform->narrows
+               ? bp_transfer_narrow(stream, dst, src)
+               : bp_transfer_within(stream, &step->transform->move, dst, src);
+}
+
 static enum bp_status launch_step(struct bp_prepared *p, const struct bp_step *step,
                                   struct bp_stream *stream, const struct places *at,
                                   const struct bp_run *run)
@@ -259,6 +296,8 @@ static enum bp_status launch_step(struct bp_prepared *p, const struct bp_step *s
 
     if (step->fallback) {
         status = launch_on_fallback(step, stream, at->in, at->out, run);
+    } else if (step->transform) {
+        status = launch_transform(p, step, stream, at);
     } else {
         for (uint32_t i = 0; i < step->launch.n_in; i++) in_view[i] = in_of(at, step, i);
         for (uint32_t i = 0; i < step->launch.n_out; i++) out_view[i] = out_of(at, step, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c: finds the steps (kernel launches and views) of a call. It tries a kernel of the device or
- * a view, then the same kernel on dense copies, then a decomposition into other operators, then
- * another dtype. Each path may need all others for its own steps, so they are in one file. */
+ * a view, then the same kernel on converted indices or dense copies, then a decomposition into
+ * other operators, then another dtype. Each path may need all others for its own steps. */
 #include "plan.h"
 
 #include "../graph/graph.h"
@@ -63,26 +63,14 @@ static enum bp_status plan_convert(struct bp_planner *b, const struct bp_invocat
 {
     const struct bp_view *x = bp_plan_view_of(b->p, from), *y = bp_plan_view_of(b->p, to);
     struct bp_cast_attrs cast = *(const struct bp_cast_attrs *)bp_opdef[BP_ROW_cast].info.defaults;
-    struct bp_invocation *inv = calloc(1, sizeof *inv);
     uint32_t before = b->kind;
     enum bp_status status;
-    bool same = x->dtype == y->dtype;
 
-    if (!inv) return bp_plan_no_memory(of);
     cast.to = y->dtype;
-    inv->row = &bp_opdef[same ? BP_ROW_assign : BP_ROW_cast];
-    inv->device = of->device;
-    inv->attrs = same ? NULL : &cast;
-    inv->in_at[1] = inv->out_at[1] = 1;
-    inv->n_in = inv->n_out = inv->want = 1;
-    bp_plan_set_inputs(b, inv, &from);
-    inv->dtype[BP_VAR_T] = x->dtype;
-    inv->dtype[BP_VAR_U] = y->dtype;
-    inv->bound = same ? 1 << BP_VAR_T : 1 << BP_VAR_T | 1 << BP_VAR_U;
     b->kind = kind;
-    status = bp_plan_call(b, inv, &from, &to);
+    status = x->dtype == y->dtype ? bp_plan_unary(b, of, BP_ROW_assign, NULL, from, to)
+                                  : bp_plan_unary(b, of, BP_ROW_cast, &cast, from, to);
     b->kind = before;
-    free(inv);
     return status;
 }
 
@@ -154,15 +142,6 @@ static enum bp_status plan_view(struct bp_planner *b, const struct bp_invocation
         status = place_view(b, own, i, base, out[i]);
     free(own);
     return status;
-}
-
-/* struct bp_invocation is large: the copy for a transformed call is on the heap. */
-static struct bp_invocation *copy_invocation(const struct bp_invocation *inv)
-{
-    struct bp_invocation *copy = malloc(sizeof *copy);
-
-    if (copy) memcpy(copy, inv, sizeof *copy);
-    return copy;
 }
 
 /* Whether a conversion changes an operand. widen: half types become f32. Otherwise strided tensors
@@ -240,7 +219,7 @@ static enum bp_status plan_converted(struct bp_planner *b, const struct bp_invoc
                                      bool widen)
 {
     struct bp_plan_mark here = {b->p->n_step, b->p->n_temp};
-    struct bp_invocation *copy = copy_invocation(inv);
+    struct bp_invocation *copy = bp_plan_copy_call(inv);
     enum bp_status status;
 
     if (!copy) return bp_plan_no_memory(inv);
@@ -350,9 +329,10 @@ static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invoca
                                     const struct bp_view *const *out_view)
 {
     bool converts = b->kind == BP_FALLBACK_LAYOUT || b->kind == BP_FALLBACK_DTYPE;
-    enum bp_status status = BP_ERR_NO_KERNEL;
+    enum bp_status status = bp_plan_narrow(b, inv, in, out);
 
-    if (b->kind != BP_FALLBACK_LAYOUT && changes_any(inv, out_view, false))
+    if (bp_plan_is_dead_end(status) && b->kind != BP_FALLBACK_LAYOUT &&
+        changes_any(inv, out_view, false))
         status = plan_converted(b, inv, in, out, false);
     if (bp_plan_is_dead_end(status) && inv->row->decompose)
         status = plan_decompose(b, inv, in, out);
@@ -376,6 +356,7 @@ enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *in
     for (uint32_t i = 0; i < inv->n_out; i++) out_view[i] = bp_plan_view_of(b->p, out[i]);
     status = is_view ? plan_view(b, inv, in, out) : plan_kernel(b, inv, in, out, out_view);
     if (!bp_plan_is_dead_end(status) || inv->kernel) return status;
+    if (inv->row == &bp_opdef[BP_ROW_assign]) return bp_plan_copy(b, inv, in, out);
     first = bp_plan_first_failure(status);
     if (!is_view) status = plan_fallback(b, inv, in, out, out_view);
     return bp_plan_report(&first, status);

@@ -12,6 +12,10 @@ struct bp_planner {
     const struct bp_constant *constant; /* the identity of each own input that is constant */
     uint32_t depth;        /* nesting depth of decompositions */
     uint32_t kind;         /* enum bp_fallback_kind: the reason for the next step */
+
+    /* bp_plan_call, for the files that plan.c itself calls. */
+    enum bp_status (*call)(struct bp_planner *b, const struct bp_invocation *inv,
+                           const struct bp_operand *in, const struct bp_operand *out);
 };
 
 /* plan.c: adds the steps of an invocation whose tensors are in and out. BP_ERR_NO_KERNEL: its
@@ -61,6 +65,22 @@ enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation
                                 const struct bp_operand *in, const struct bp_operand *out,
                                 struct bp_step **out_step);
 void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *inv);
+
+/* Copies an invocation to the heap, because the struct is large; NULL: no memory. */
+struct bp_invocation *bp_plan_copy_call(const struct bp_invocation *inv);
+/* Adds the steps of an operator with one input and one output, in the call `of`. */
+enum bp_status bp_plan_unary(struct bp_planner *b, const struct bp_invocation *of,
+                             enum bp_row_number row, void *attrs, struct bp_operand from,
+                             struct bp_operand to);
+
+/* emulate.c: plans that lead to kernels which take less than the core promises an app. Each returns
+ * BP_ERR_NO_KERNEL if it is no path for the call.
+ * copy: an assign that the core copies itself. narrow: the call with indices of 32 bits in place of
+ * 64. */
+enum bp_status bp_plan_copy(struct bp_planner *b, const struct bp_invocation *inv,
+                            const struct bp_operand *in, const struct bp_operand *out);
+enum bp_status bp_plan_narrow(struct bp_planner *b, const struct bp_invocation *inv,
+                              const struct bp_operand *in, const struct bp_operand *out);
 
 enum bp_status bp_plan_no_memory(const struct bp_invocation *inv);
 

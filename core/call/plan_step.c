@@ -41,6 +41,36 @@ void bp_plan_set_inputs(const struct bp_planner *b, struct bp_invocation *inv,
     }
 }
 
+struct bp_invocation *bp_plan_copy_call(const struct bp_invocation *inv)
+{
+    struct bp_invocation *copy = malloc(sizeof *copy);
+
+    if (copy) memcpy(copy, inv, sizeof *copy);
+    return copy;
+}
+
+enum bp_status bp_plan_unary(struct bp_planner *b, const struct bp_invocation *of,
+                             enum bp_row_number row, void *attrs, struct bp_operand from,
+                             struct bp_operand to)
+{
+    struct bp_invocation *inv = calloc(1, sizeof *inv);
+    enum bp_status status;
+
+    if (!inv) return bp_plan_no_memory(of);
+    inv->row = &bp_opdef[row];
+    inv->device = of->device;
+    inv->attrs = attrs;
+    inv->in_at[1] = inv->out_at[1] = 1;
+    inv->n_in = inv->n_out = inv->want = 1;
+    bp_plan_set_inputs(b, inv, &from);
+    inv->dtype[BP_VAR_T] = bp_plan_view_of(b->p, from)->dtype;
+    inv->dtype[BP_VAR_U] = bp_plan_view_of(b->p, to)->dtype;
+    inv->bound = row == BP_ROW_cast ? 1 << BP_VAR_T | 1 << BP_VAR_U : 1 << BP_VAR_T;
+    status = b->call(b, inv, &from, &to);
+    free(inv);
+    return status;
+}
+
 /* Adds a temporary between steps. */
 enum bp_status bp_plan_add_temp(struct bp_planner *b, const struct bp_invocation *inv,
                                 const struct bp_typed_view *type, struct bp_operand *out_operand)

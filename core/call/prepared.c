@@ -28,7 +28,7 @@ static void make_type(struct bp_typed_view *type, const struct bp_invocation *in
         if (!inv->in[k] || !bp_strides_like(out->rank, out->shape, inv->in[k], type->stride))
             continue;
         if (bp_strides_are_contiguous(out->rank, out->shape, type->stride) ||
-            !bp_select_strided(inv))
+            !bp_select_has(inv, BP_KERNEL_STRIDED))
             bp_type_strides(out->rank, type->shape, type->stride);
         else type->view.flags |= BP_VIEW_STRIDED;
         return;
@@ -203,7 +203,7 @@ static enum bp_status build_steps(struct bp_planner *b, const struct bp_invocati
 static enum bp_status find_steps(struct bp_prepared *p, const struct bp_invocation *inv)
 {
     struct bp_operand in[BP_FLAT_MAX], out[BP_FLAT_MAX];
-    struct bp_planner b = {p, in, inv->constant, 0, BP_FALLBACK_NONE};
+    struct bp_planner b = {p, in, inv->constant, 0, BP_FALLBACK_NONE, bp_plan_call};
 
     for (uint32_t i = 0; i < p->n_in; i++)
         in[i] = (struct bp_operand){inv->in[i] ? BP_OPERAND_IN : BP_OPERAND_NONE, (uint16_t)i};

@@ -20,6 +20,14 @@ struct bp_temp {
     uint64_t offset;      /* of a view: bytes from the first element of the viewed operand */
 };
 
+/* A step that the core runs itself, without a kernel: a copy of one operand to another, or the
+ * conversion of indices from i64 to i32. */
+struct bp_transform {
+    struct bp_move move; /* of a copy */
+    bool narrows;        /* it converts indices */
+    bool waits;          /* it goes through host memory, on a device that is asynchronous itself */
+};
+
 struct bp_step {
     struct bp_launch launch; /* everything that is equal in each run */
     const struct bp_opdef *row;
@@ -29,7 +37,9 @@ struct bp_step {
     void *attrs;                 /* owned; NULL: those of the call, or none */
     struct bp_operand *in, *out; /* n_in, n_out of launch; NULL: the call's tensors, in order */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    struct bp_prepared *fallback; /* set if another device runs the step; kernel is NULL then */
+    /* One of these is set if kernel is NULL: another device runs the step, or the core does. */
+    struct bp_prepared *fallback;
+    struct bp_transform *transform;
 };
 
 enum { BP_FAST_IN = 4, BP_LINE = 64 };
@@ -68,7 +78,7 @@ struct bp_prepared {
     struct bp_constant *constant;
     uint64_t plan_bytes, counted; /* counted: the part counted as device memory */
     uint16_t in_at[BP_PORT_MAX + 1], out_at[BP_PORT_MAX + 1];
-    char before_types[48]; /* so that the dtype members at a view's end, and the shape behind them,
+    char before_types[40]; /* so that the dtype members at a view's end, and the shape behind them,
                               share a cache line */
     struct bp_typed_view type[]; /* n_in inputs, then n_out outputs; rank BP_ABSENT: absent */
 };

@@ -13,6 +13,7 @@ void bp_step_finish(struct bp_prepared *p, struct bp_step *step)
         step->kernel->plan_destroy(entry->self, bp_kernel_registered(entry, step->kernel),
                                    step->plan.plan);
     if (step->fallback) bp_prepared_release(step->fallback);
+    free(step->transform);
     free(step->attrs);
     free(step->in);
 }
@@ -45,14 +46,17 @@ void bp_prepared_destroy(struct bp_prepared *p)
     if (bp_prepared_is(p)) bp_prepared_release(p);
 }
 
+static const char *step_name(const struct bp_step *step)
+{
+    if (step->transform) return step->transform->narrows ? "(indices)" : "(copy)";
+    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->fallback);
+}
+
 /* Returns the kernel of the call itself, or of its last step. */
 const char *bp_prepared_kernel(struct bp_prepared *prepared)
 {
-    const struct bp_step *step;
-
     if (!bp_prepared_is(prepared) || !prepared->n_step) return "";
-    step = &prepared->step[prepared->n_step - 1];
-    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->fallback);
+    return step_name(&prepared->step[prepared->n_step - 1]);
 }
 
 uint32_t bp_prepared_steps(struct bp_prepared *prepared)
@@ -62,11 +66,8 @@ uint32_t bp_prepared_steps(struct bp_prepared *prepared)
 
 const char *bp_prepared_step(struct bp_prepared *prepared, uint32_t index)
 {
-    const struct bp_step *step;
-
     if (!bp_prepared_is(prepared) || index >= prepared->n_step) return "";
-    step = &prepared->step[index];
-    return step->kernel ? step->kernel->name : bp_prepared_kernel(step->fallback);
+    return step_name(&prepared->step[index]);
 }
 
 enum bp_status bp_prepared_output(struct bp_prepared *prepared, uint32_t index,

@@ -125,19 +125,30 @@ static enum bp_status prepared_check_run(struct bp_prepared *p, struct bp_stream
     return bp_stream_has_failed(stream) ? bp_stream_check(stream) : BP_OK;
 }
 
+/* Returns an error if a step without a kernel waits, and may not. A step on another device waits
+ * for its copies. A copy on a stream with a queue is one task, however many pieces it has. */
+static enum bp_status check_step_wait(const struct bp_prepared *p, struct bp_stream *stream,
+                                      uint32_t i)
+{
+    const struct bp_transform *transform = p->step[i].transform;
+    struct bp_timeline *timeline = stream->timeline;
+
+    if (transform && !(transform->waits && (transform->narrows || !timeline->queue))) return BP_OK;
+    TRY(bp_timeline_check_deadlock(timeline));
+    if (p->device->core->deny_blocking &&
+        (i || (timeline->queue && !bp_queue_is_idle(timeline->queue))))
+        return bp_block_record(stream->device, BP_BLOCK_COPY);
+    return BP_OK;
+}
+
 /* Checks everything that would refuse the call, or a part of it, before any of it runs. */
 static enum bp_status check_room(const struct bp_prepared *p, struct bp_stream *stream)
 {
     struct bp_timeline *timeline = stream->timeline;
 
     if (timeline->is_inline) return BP_OK;
-    for (uint32_t i = 0; i < p->n_step; i++) { /* a step on another device waits for its copies */
-        if (!p->step[i].fallback) continue;
-        TRY(bp_timeline_check_deadlock(timeline));
-        if (p->device->core->deny_blocking &&
-            (i || (timeline->queue && !bp_queue_is_idle(timeline->queue))))
-            return bp_block_record(stream->device, BP_BLOCK_COPY);
-    }
+    for (uint32_t i = 0; i < p->n_step; i++)
+        if (!p->step[i].kernel) TRY(check_step_wait(p, stream, i));
     if (p->row->bound) {
         TRY(bp_timeline_check_deadlock(timeline));
         TRY(bp_block_record(stream->device, BP_BLOCK_EXTENTS));

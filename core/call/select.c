@@ -66,7 +66,7 @@ static const struct bp_kernel **rows_of(const struct bp_invocation *inv, uint32_
     return entry->kernel_best ? entry->kernel_best + low : NULL;
 }
 
-bool bp_select_strided(const struct bp_invocation *inv)
+bool bp_select_has(const struct bp_invocation *inv, uint32_t flags)
 {
     const struct bp_plugin_entry *entry = inv->device->entry;
     uint32_t n;
@@ -74,7 +74,7 @@ bool bp_select_strided(const struct bp_invocation *inv)
 
     for (uint32_t i = 0; i < n; i++) {
         const struct bp_kernel *k = rows[i];
-        bool fits = k->flags & BP_KERNEL_STRIDED && !entry->kernel_reason[k - entry->kernel];
+        bool fits = (k->flags & flags) == flags && !entry->kernel_reason[k - entry->kernel];
         for (uint32_t v = 0; v < BP_VAR_COUNT; v++)
             fits &= !(inv->bound >> v & 1) || k->types[v] >> inv->dtype[v] & 1;
         if (fits && (!inv->kernel || !strcmp(k->name, inv->kernel))) return true;

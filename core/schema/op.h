@@ -172,8 +172,8 @@ struct bp_choice {
 enum bp_status bp_select(const struct bp_invocation *inv, const struct bp_view *const *out,
                          struct bp_choice *out_choice);
 
-/* Whether the device has a kernel row for the call's dtypes that supports any strides. */
-bool bp_select_strided(const struct bp_invocation *inv);
+/* Whether the device has a kernel row for the call's dtypes that has all of these flags. */
+bool bp_select_has(const struct bp_invocation *inv, uint32_t flags);
 
 /* queued_launch.c: puts a launch into the queue of a timeline, with copies of the views and
  * attributes that it refers to. */

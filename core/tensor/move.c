@@ -45,6 +45,22 @@ int64_t bp_move_count(const struct bp_move *move)
     return count;
 }
 
+bool bp_move_split_repeats(struct bp_move *move, uint64_t *out_block, uint64_t *out_times)
+{
+    uint64_t block = move->width;
+
+    if (!move->rank || move->src[0]) return false;
+    for (uint32_t i = 1; i < move->rank; i++) block *= (uint64_t)move->shape[i];
+    if ((uint64_t)move->dst[0] != block) return false;
+    *out_block = block;
+    *out_times = (uint64_t)move->shape[0];
+    move->rank--;
+    memmove(move->shape, move->shape + 1, move->rank * sizeof *move->shape);
+    memmove(move->dst, move->dst + 1, move->rank * sizeof *move->dst);
+    memmove(move->src, move->src + 1, move->rank * sizeof *move->src);
+    return true;
+}
+
 bool bp_move_next(const struct bp_move *move, struct bp_move_cursor *at)
 {
     for (uint32_t i = move->rank; i-- > 0;) {

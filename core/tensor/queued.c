@@ -16,20 +16,39 @@ struct transfer_task {
     char staged[];
 };
 
+/* Copies the first `block` bytes of dst behind themselves until there are `times` such blocks. */
+static enum bp_status queued_copy_repeat(const struct transfer_task *t,
+                                         struct bp_timeline *timeline, uint64_t block,
+                                         uint64_t times)
+{
+    for (uint64_t done = block; done < block * times; done *= 2) {
+        struct bp_copy one = t->copy;
+        one.src_memory = one.dst_memory;
+        one.src = one.dst;
+        one.dst = (void *)((uintptr_t)one.dst + done);
+        one.size = done < block * times - done ? done : block * times - done;
+        TRY(bp_memory_submit_copy(timeline, t->direction, &one));
+    }
+    return BP_OK;
+}
+
 /* Copies run by run, by the plugin. */
 static enum bp_status queued_copy_run_each(const struct transfer_task *t,
                                            struct bp_timeline *timeline)
 {
     struct bp_move_cursor at = {.dst = 0};
+    struct bp_move once = t->move;
+    uint64_t block = 0, times = 0;
 
+    if (t->direction == BP_COPY_WITHIN) bp_move_split_repeats(&once, &block, &times);
     do {
         struct bp_copy one = t->copy;
         one.dst = (void *)((uintptr_t)one.dst + (uint64_t)at.dst);
         one.src = (const void *)((uintptr_t)one.src + (uint64_t)at.src);
-        one.size = t->move.width;
+        one.size = once.width;
         TRY(bp_memory_submit_copy(timeline, t->direction, &one));
-    } while (bp_move_next(&t->move, &at));
-    return BP_OK;
+    } while (bp_move_next(&once, &at));
+    return queued_copy_repeat(t, timeline, block, times);
 }
 
 static enum bp_status queued_copy_run(struct bp_task *task, struct bp_timeline *timeline)

@@ -238,6 +238,27 @@ enum bp_status bp_transfer_enqueue(struct bp_stream *stream, const struct bp_mov
                                    struct bp_tensor *src);
 enum { BP_STAGED_MAX = 1 << 20 };
 
+/* transfer.c. Copies the elements of src to dst, two tensors of the stream's device that do not
+ * overlap. move: their layouts. */
+enum bp_status bp_transfer_within(struct bp_stream *stream, const struct bp_move *move,
+                                  struct bp_tensor *dst, struct bp_tensor *src);
+/* Whether that copy goes through host memory, which waits, on a device that runs its streams itself
+ * and asynchronously. */
+bool bp_transfer_within_waits(const struct bp_move *move);
+
+/* narrow.c. Converts indices from i64 (src) to i32 (dst) on the host. A value that i32 does not
+ * hold becomes its nearest end, which is no valid index either. The call waits, unless the stream
+ * is inline; the wait is counted. */
+enum bp_status bp_transfer_narrow(struct bp_stream *stream, struct bp_tensor *dst,
+                                  struct bp_tensor *src);
+/* Reads or writes all elements, in order of the stream. host: dense. */
+enum bp_status bp_transfer_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host);
+enum bp_status bp_transfer_write(struct bp_stream *stream, struct bp_tensor *tensor,
+                                 const void *host);
+/* A path through host memory begins with a read, which waits unless the stream is inline: counts
+ * that wait. */
+enum bp_status bp_transfer_record_wait(struct bp_stream *stream);
+
 /* move.c. A transfer of elements from one layout to another of the same shape, as runs of bytes
  * that are adjacent on both sides. Strides are in bytes; axes are in the order of dst, largest
  * stride first. */
@@ -256,6 +277,11 @@ void bp_move_run(const struct bp_move *move, void *dst, const void *src);
 
 /* Returns the number of runs. */
 int64_t bp_move_count(const struct bp_move *move);
+
+/* Removes the outermost axis if src repeats along it and dst is dense: then the rest of the move
+ * writes the first *out_block bytes of dst, and all of dst consists of *out_times such blocks.
+ * false: the move has no such axis, and nothing is changed. */
+bool bp_move_split_repeats(struct bp_move *move, uint64_t *out_block, uint64_t *out_times);
 
 /* Iterates over the runs; initialize it with zeros. dst and src are offsets in bytes from the first
  * element of each side. bp_move_next returns false after the last run. */

@@ -81,9 +81,7 @@ static enum bp_status read_runs(struct bp_stream *stream, struct bp_tensor *t, c
     return BP_OK;
 }
 
-/* A path through host memory begins with a read, which waits unless the stream is inline: counts
- * that wait. */
-static enum bp_status transfer_record_wait(struct bp_stream *stream)
+enum bp_status bp_transfer_record_wait(struct bp_stream *stream)
 {
     return stream->timeline->is_inline ? BP_OK : bp_block_record(stream->device, BP_BLOCK_COPY);
 }
@@ -96,7 +94,7 @@ static enum bp_status write_span(struct bp_stream *stream, struct bp_tensor *t, 
     enum bp_status status;
     char *staging;
 
-    TRY(transfer_record_wait(stream));
+    TRY(bp_transfer_record_wait(stream));
     TRY(staging_alloc(t->device->core, span, &staging));
     status = bp_copy_out(stream, t, 0, staging, span);
     if (status == BP_OK) {
@@ -120,8 +118,7 @@ static enum bp_status read_span(struct bp_stream *stream, struct bp_tensor *t, v
     return status;
 }
 
-/* Writes all elements of a non-empty tensor from dense host memory. */
-static enum bp_status transfer_write_all(struct bp_stream *stream, struct bp_tensor *t,
+enum bp_status bp_transfer_write(struct bp_stream *stream, struct bp_tensor *t,
                                          const void *host)
 {
     int64_t dense[BP_RANK_MAX];
@@ -141,7 +138,7 @@ static enum bp_status transfer_write_all(struct bp_stream *stream, struct bp_ten
     return write_span(stream, t, host, &move, span);
 }
 
-static enum bp_status transfer_read_all(struct bp_stream *stream, struct bp_tensor *t, void *host)
+enum bp_status bp_transfer_read(struct bp_stream *stream, struct bp_tensor *t, void *host)
 {
     int64_t dense[BP_RANK_MAX];
     uint64_t span = bp_tensor_span(t);
@@ -197,14 +194,14 @@ enum bp_status bp_tensor_write(struct bp_stream *stream, struct bp_tensor *tenso
 {
     TRY(check_host("bp_tensor_write", stream, tensor, host, size));
     TRY(check_target("bp_tensor_write", tensor));
-    return size ? transfer_write_all(stream, tensor, host) : BP_OK;
+    return size ? bp_transfer_write(stream, tensor, host) : BP_OK;
 }
 
 enum bp_status bp_tensor_read(struct bp_stream *stream, struct bp_tensor *tensor, void *host,
                               uint64_t size)
 {
     TRY(check_host("bp_tensor_read", stream, tensor, host, size));
-    return size ? transfer_read_all(stream, tensor, host) : BP_OK;
+    return size ? bp_transfer_read(stream, tensor, host) : BP_OK;
 }
 
 static enum bp_status check_copy(struct bp_stream *stream, struct bp_tensor *dst,
@@ -250,39 +247,78 @@ static enum bp_status copy_by_host(struct bp_stream *stream, struct bp_tensor *d
     char *staging;
 
     TRY(staging_alloc(core, size, &staging));
-    status = transfer_read_all(reader, src, staging);
-    if (status == BP_OK) status = transfer_write_all(stream, dst, staging);
+    status = bp_transfer_read(reader, src, staging);
+    if (status == BP_OK) status = bp_transfer_write(stream, dst, staging);
     bp_core_free(core, staging, size);
     return status;
+}
+
+/* Returns the number of plugin copies that a move takes: one for each run, and, where src repeats,
+ * one for each time that the part of dst written so far doubles. */
+static uint64_t transfer_copies_of(struct bp_move move)
+{
+    uint64_t block, times = 1, copies = 0;
+
+    bp_move_split_repeats(&move, &block, &times);
+    for (uint64_t done = 1; done < times; done *= 2) copies++;
+    return copies + (uint64_t)bp_move_count(&move);
+}
+
+bool bp_transfer_within_waits(const struct bp_move *move)
+{
+    uint64_t copies = transfer_copies_of(*move);
+
+    return copies > FEW_RUNS && copies > (uint64_t)bp_move_count(move) * move->width / RUN_BYTES;
+}
+
+/* Copies run by run. Where src repeats, the part of dst written so far is copied behind itself. */
+static enum bp_status copy_within_runs(struct bp_stream *stream, const struct bp_move *move,
+                                       struct bp_tensor *dst, struct bp_tensor *src)
+{
+    struct bp_move_cursor at = {.dst = 0};
+    struct bp_move once = *move;
+    uint64_t block = 0, times = 0;
+
+    bp_move_split_repeats(&once, &block, &times);
+    do TRY(bp_copy_within(stream, dst, (uint64_t)at.dst, src, (uint64_t)at.src, once.width));
+    while (bp_move_next(&once, &at));
+    for (uint64_t done = block, size; done < block * times; done += size) {
+        size = done < block * times - done ? done : block * times - done;
+        TRY(bp_copy_within(stream, dst, done, dst, 0, size));
+    }
+    return BP_OK;
+}
+
+enum bp_status bp_transfer_within(struct bp_stream *stream, const struct bp_move *move,
+                                  struct bp_tensor *dst, struct bp_tensor *src)
+{
+    if (stream->timeline->queue) {
+        struct bp_copy copy = {dst->view.memory, dst->view.data, src->view.memory, src->view.data,
+                               transfer_bytes_of(dst)};
+        return bp_transfer_enqueue(stream, move, &copy, dst, src);
+    }
+    if (move->rank && transfer_is_direct(stream, dst) && transfer_is_direct(stream, src)) {
+        bp_tensor_record_write(dst);
+        return transfer_by_host(stream, move, dst->view.data, src->view.data);
+    }
+    if (bp_transfer_within_waits(move)) {
+        TRY(bp_transfer_record_wait(stream));
+        return copy_by_host(stream, dst, stream, src);
+    }
+    bp_tensor_record_write(dst);
+    return copy_within_runs(stream, move, dst, src);
 }
 
 static enum bp_status transfer_copy_within(struct bp_stream *stream, struct bp_tensor *dst,
                                            struct bp_tensor *src)
 {
-    struct bp_move_cursor at = {.dst = 0};
     struct bp_move move;
 
     if (is_same_view(dst, src)) return BP_OK;
     if (bp_tensors_overlap(dst, src))
         return bp_error(BP_ERR_INVALID, "bp_tensor_copy: dst and src overlap in memory");
     bp_move_init(&move, dst->view.rank, dst->shape, dst->stride, src->stride, width_of(dst));
-    if (stream->timeline->queue) {
-        struct bp_copy copy = {dst->view.memory, dst->view.data, src->view.memory, src->view.data,
-                               transfer_bytes_of(dst)};
-        return bp_transfer_enqueue(stream, &move, &copy, dst, src);
-    }
-    if (move.rank && transfer_is_direct(stream, dst) && transfer_is_direct(stream, src)) {
-        bp_tensor_record_write(dst);
-        return transfer_by_host(stream, &move, dst->view.data, src->view.data);
-    }
-    if (!transfer_prefers_runs(&move, transfer_bytes_of(dst))) {
-        TRY(transfer_record_wait(stream));
-        return copy_by_host(stream, dst, stream, src);
-    }
-    bp_tensor_record_write(dst);
-    do TRY(bp_copy_within(stream, dst, (uint64_t)at.dst, src, (uint64_t)at.src, move.width));
-    while (bp_move_next(&move, &at));
-    return BP_OK;
+    return bp_transfer_within(stream, &move, dst, src);
 }
 
 /* Copies between two contiguous tensors through a limited buffer in host memory. */
@@ -315,12 +351,12 @@ static enum bp_status copy_by_either_side(struct bp_stream *stream, struct bp_te
     bool src_dense = !(src->view.flags & BP_VIEW_STRIDED);
 
     if (src_dense && transfer_is_direct(reader, src))
-        return transfer_write_all(stream, dst, src->view.data);
+        return bp_transfer_write(stream, dst, src->view.data);
     if (dst_dense && transfer_is_direct(stream, dst)) {
         uint64_t number = bp_work_begin(stream->timeline, "copy");
         enum bp_status status;
         bp_tensor_record_write(dst);
-        status = transfer_read_all(reader, src, dst->view.data);
+        status = bp_transfer_read(reader, src, dst->view.data);
         bp_work_end(stream->timeline, number);
         return status;
     }

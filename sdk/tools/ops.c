@@ -14,13 +14,14 @@ struct support {
 };
 
 /* The ways in which a device can run an operator. */
-enum way { WAY_KERNEL, WAY_VIEW, WAY_OTHERS, WAY_NONE, WAYS };
-static const char *const way_word[WAYS] = {"kernel", "view", "others", "no"};
+enum way { WAY_KERNEL, WAY_VIEW, WAY_COPY, WAY_OTHERS, WAY_NONE, WAYS };
+static const char *const way_word[WAYS] = {"kernel", "view", "copy", "others", "no"};
 
 static enum way way_of(const struct bp_opinfo *op, const struct support *support)
 {
     if (support->rows) return WAY_KERNEL;
     if (op->flags & BP_OP_VIEW) return WAY_VIEW;
+    if (!strcmp(op->name, "assign")) return WAY_COPY;
     return op->flags & BP_OP_EXPAND ? WAY_OTHERS : WAY_NONE;
 }
 
@@ -114,7 +115,8 @@ static void add_row(struct bp_table *table, const struct bp_opinfo *op, struct b
     char *cell[4] = {NULL};
 
     if (device) {
-        static const char *const without[WAYS] = {"", "view", "in others", "no kernel"};
+        static const char *const without[WAYS] = {"", "view", "copied by the library",
+                                                  "in others", "no kernel"};
         struct support support = support_find(device, op);
         cell[0] = bp_text_format("%u", support.rows);
         cell[1] = support.rows ? types_text(op, support.types)

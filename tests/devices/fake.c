@@ -138,7 +138,7 @@ static enum bp_status fake_device_properties(void *self, uint32_t device,
     BP_SET(out, flags,
            (uint32_t)((fake_mode == FAKE_INLINE ? BP_DEVICE_INLINE : 0) |
                       (fake_has("visible") ? BP_DEVICE_HOST_VISIBLE : 0) |
-                      (fake_has("handles") ? BP_DEVICE_HANDLES : 0)));
+                      (fake_has("handles") || fake_has("offsets") ? BP_DEVICE_HANDLES : 0)));
     if (fake_has("uuid")) memcpy(out->uuid, "one piece of it!", sizeof out->uuid);
     if (fake_has("pci")) strcpy(out->pci, "0000:65:00.0");
     if (fake_has("arch")) strcpy(out->arch, "wood");
@@ -194,6 +194,7 @@ static void fake_destroy(void *self)
 
 static enum bp_status fake_usable(void *self, const struct bp_kernel *kernel)
 {
+    if (strstr(kernel->name, "_casts") && !fake_has("casts")) return BP_ERR_UNSUPPORTED;
     if (!strstr(kernel->name, "_elsewhere")) return BP_OK;
     return bp_fail(((struct fake_instance *)self)->host, BP_ERR_UNSUPPORTED,
                    "needs a coprocessor of 1989");

@@ -33,6 +33,8 @@
  *   memory=BYTES     size of the memory (1M: 2^20); default: no limit
  *   nowhere          addresses that no program may access, each used once
  *   handles          as nowhere, and BP_DEVICE_HANDLES
+ *   offsets          BP_DEVICE_HANDLES, with memory behind the handles
+ *   casts            the rows whose names end in _casts are usable
  *
  * Failures, in the call for SIZE bytes, or with an output of SIZE elements (launch):
  *   CALLBACK@SIZE=silent    the callback fails without a reason
@@ -116,6 +118,7 @@ struct fake {
     uint64_t budget; /* bytes of memory; to be set before the device is opened */
     uint64_t used;   /* bytes of memory in use */
     uint64_t segments; /* allocations so far */
+    uint64_t copies; /* copies on the device */
     uint64_t broken; /* memory, plans and streams freed while in use */
 
     int plans;   /* number of plans that exist */

@@ -79,7 +79,7 @@ enum bp_status fake_allocate(void *self, uint32_t device, uint32_t space, uint64
     static char crooked[2];
     struct fake_instance *f = self;
     enum bp_status status = fake_first(f->host, FAKE_memory_allocate, size);
-    bool handles = fake_has("handles"), fits;
+    bool handles = fake_has("handles") || fake_has("offsets"), fits;
     struct chunk *chunk;
     char *first = NULL;
 

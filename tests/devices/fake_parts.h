@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_parts.h: declares the functions that the files of the fake device share. fake.c has the
  * script and the tables, fake_memory.c memory, fake_stream.c streams and events, fake_work.c the
- * execution of work, fake_orders.c the control functions for tests, fake_rows.c and
+ * execution of work, fake_orders.c the control functions for tests, fake_rows.c, fake_weak.c and
  * fake_operators.c kernels and operators, fake_tables.c and fake_misdeeds.c the faults of a plugin,
  * fake_mutant.c defective kernels. */
 #ifndef BP_TEST_FAKE_PARTS_H
@@ -82,6 +82,14 @@ struct fake_row {
     enum bp_status (*run)(const struct bp_launch *launch);
     const char *set;
 };
+/* fake_weak.c: the kernels of rows=weak. */
+enum bp_status fake_weak_add(const struct bp_launch *launch);
+enum bp_status fake_weak_where(const struct bp_launch *launch);
+enum bp_status fake_weak_relu(const struct bp_launch *launch);
+enum bp_status fake_weak_assign(const struct bp_launch *launch);
+enum bp_status fake_weak_cast(const struct bp_launch *launch);
+enum bp_status fake_weak_clip(const struct bp_launch *launch);
+enum bp_status fake_weak_gather(const struct bp_launch *launch);
 void fake_rows_find(struct bp_kernels *kernels);
 
 /* fake_operators.c: the fake device's own operators, for these kernels. */

@@ -36,15 +36,27 @@ static void catch_up(struct stream *s)
     pthread_mutex_unlock(&fake_all.lock);
 }
 
+/* An address: what a handle refers to, and an offset; or an address, without a handle. */
+static void *address_of(const void *memory, const void *data)
+{
+    return (void *)((uintptr_t)memory + (uintptr_t)data);
+}
+
+static struct bp_copy copy_resolve(const struct bp_copy *copy)
+{
+    return (struct bp_copy){.dst = address_of(copy->dst_memory, copy->dst),
+                            .src = address_of(copy->src_memory, copy->src), .size = copy->size};
+}
+
 static enum bp_status copy_give(void *self, uint32_t device, void *stream,
                                 const struct bp_copy *copy, enum fake_callback callback)
 {
-    struct job j = {.copy = *copy, .doom = doom_of(callback, copy->size)};
+    struct job j = {.copy = copy_resolve(copy), .doom = doom_of(callback, copy->size)};
 
     if (fake_mode != FAKE_INLINE)
         return fake_give(self, fake_stream_of(self, device, stream), &j,
                          callback == FAKE_copy_in && fake_mode != FAKE_POLLED);
-    memcpy(copy->dst, copy->src, copy->size);
+    memcpy(j.copy.dst, j.copy.src, copy->size);
     return BP_OK;
 }
 
@@ -54,6 +66,7 @@ static enum bp_status stream_copy_within(void *self, uint32_t device, void *stre
     enum bp_status status;
 
     FIRST(copy_within, copy->size);
+    __atomic_fetch_add(&fake.copies, 1, __ATOMIC_RELAXED);
     status = copy_give(self, device, stream, copy, FAKE_copy_within);
     if (fake_has("copy-waits")) catch_up(fake_stream_of(self, device, stream));
     return status;
@@ -110,11 +123,12 @@ static enum bp_status stream_copy_in(void *self, uint32_t device, void *stream,
 static enum bp_status copy_out(void *self, uint32_t device, void *stream,
                                const struct bp_copy *copy)
 {
+    struct bp_copy c = copy_resolve(copy);
     enum bp_status status;
 
     FIRST(copy_out, copy->size);
     status = wait_for(self, device, fake_stream_of(self, device, stream));
-    if (!status && fake_mode != FAKE_POLLED) memcpy(copy->dst, copy->src, copy->size);
+    if (!status && fake_mode != FAKE_POLLED) memcpy(c.dst, c.src, c.size);
     return status;
 }
 
@@ -307,6 +321,7 @@ static struct launch *launch_copy(const struct bp_launch *l, const struct bp_hos
         copy->views[i] = v ? &copy->view[i] : NULL;
         if (!v) continue;
         copy->view[i] = *v;
+        if (v->count) copy->view[i].data = address_of(v->memory, v->data);
         copy->view[i].shape = memcpy(copy->shape[i], v->shape, v->rank * sizeof *v->shape);
         copy->view[i].stride = memcpy(copy->stride[i], v->stride, v->rank * sizeof *v->stride);
     }
@@ -325,8 +340,14 @@ enum bp_status fake_launch(const struct bp_launch *l)
 
     if (status) return status;
     fake_step("launch");
-    if (fake_mode == FAKE_INLINE) return ((const struct fake_row *)(const void *)l->kernel)->run(l);
+    if (fake_mode == FAKE_INLINE && !fake_has("offsets"))
+        return ((const struct fake_row *)(const void *)l->kernel)->run(l);
     j.launch = launch_copy(l, f->host);
+    if (fake_mode == FAKE_INLINE) {
+        status = ((const struct fake_row *)(const void *)l->kernel)->run(&j.launch->l);
+        fake_launch_destroy(j.launch);
+        return status;
+    }
     status = fake_give(f, fake_stream_of(f, l->device, l->stream), &j, false);
     if (fake_has("add-waits")) catch_up(l->stream);
     return status;

@@ -10,14 +10,17 @@
 extern "C" {
 #endif
 
-/* The ways to run a call for which the device has no kernel, in the order in which the core tries
- * them. Each use is one step, which is counted together with its bytes and its time. X(NAME,
+/* The ways to run a call for which the device has no kernel. Each use is one step, which is counted
+ * together with its bytes and its time. The core tries them in the order INDEX, LAYOUT, DECOMPOSE,
+ * DTYPE, DEVICE; a COPY is a step that another way needs, or the operator assign itself. X(NAME,
  * number, word, text). */
 #define BP_FALLBACKS(X) \
     X(LAYOUT, 1, layout, "strided tensors are copied, for a kernel that takes dense ones") \
     X(DECOMPOSE, 2, decompose, "the operator runs as those that it is defined in") \
     X(DTYPE, 3, dtype, "half types are converted to f32 and back") \
-    X(DEVICE, 4, device, "another device runs it, by way of copies")
+    X(DEVICE, 4, device, "another device runs it, by way of copies") \
+    X(COPY, 5, copy, "the library copies strided tensors, as assign has no kernel for them") \
+    X(INDEX, 6, index, "indices of 64 bits are converted to 32 bits")
 
 enum bp_fallback_kind {
     BP_FALLBACK_NONE = 0,
@@ -28,9 +31,10 @@ enum bp_fallback_kind {
 };
 
 /* One kind of fallback of one operator: how often it ran on a device since the device was opened.
- * BP_FALLBACK=allow|warn|deny: warn, the default, logs the first time that an operator changes its
- * dtype or device; deny makes these two kinds errors (BP_ERR_NO_KERNEL, with the reason of each
- * kernel row). */
+ * BP_FALLBACK=allow|warn|deny: warn, the default, logs the first use of DTYPE, DEVICE, COPY and
+ * INDEX for each operator; deny makes DTYPE and DEVICE errors (BP_ERR_NO_KERNEL, with the reason of
+ * each kernel row). The other kinds give exactly the result that a kernel would. Where COPY and
+ * INDEX go through host memory, they wait for the stream: see BP_BLOCK_COPY. */
 struct bp_fallback_info { /* output struct: set size before the call */
     size_t size;
     const char *op;

@@ -56,7 +56,8 @@ BP_API const char *bp_prepared_kernel(struct bp_prepared *prepared);
 BP_API uint32_t bp_prepared_steps(struct bp_prepared *prepared);
 
 /* Returns the kernel row that step index runs, in the order in which the steps run; for a step on
- * another device, the last kernel row there. "" past the end. Valid as long as prepared lives. */
+ * another device, the last kernel row there; for a step that the library runs itself, "(copy)" or
+ * "(indices)". "" past the end. Valid as long as prepared lives. */
 BP_API const char *bp_prepared_step(struct bp_prepared *prepared, uint32_t index);
 
 /* Reports the type that output index must have: dtype, rank, shape, strides (as for a tensor

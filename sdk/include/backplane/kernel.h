@@ -122,7 +122,10 @@ struct bp_plan { /* output struct */
 };
 
 enum bp_kernel_flags {
-    BP_KERNEL_STRIDED = 1,       /* takes any strides; without it, all views are contiguous */
+    BP_KERNEL_STRIDED = 1,       /* takes any strides; without it, all views are contiguous: the
+                                    core copies others, by the device's row of assign if that takes
+                                    them, else by copy_within or through host memory. An input that
+                                    is broadcast still has its own shape */
     BP_KERNEL_DETERMINISTIC = 2, /* equal inputs give bitwise equal results, at any width */
     BP_KERNEL_IN_PLACE = 4, /* an output may be the input that the operator lets it share; not
                                needed for an output that updates an input, because that output

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* emulate.c: plans calls for kernels that take less than an app may pass, with steps that the core
+ * runs itself: copies where assign has no kernel, 32-bit indices. */
+#include "plan.h"
+
+#include <backplane/attrs.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Adds a step of the core itself, with the counter `kind`. */
+static enum bp_status emulate_step(struct bp_planner *b, const struct bp_invocation *inv,
+                                   const struct bp_operand *in, const struct bp_operand *out,
+                                   uint32_t kind, struct bp_transform **out_transform)
+{
+    struct bp_transform *transform = calloc(1, sizeof *transform);
+    struct bp_step *step = NULL;
+    enum bp_status status = transform ? bp_plan_add_step(b, inv, in, out, &step)
+                                      : bp_plan_no_memory(inv);
+
+    if (status) {
+        free(transform);
+        return status;
+    }
+    step->kind = kind;
+    step->transform = transform;
+    bp_plan_set_launch(step, inv);
+    *out_transform = transform;
+    return BP_OK;
+}
+
+enum bp_status bp_plan_copy(struct bp_planner *b, const struct bp_invocation *inv,
+                            const struct bp_operand *in, const struct bp_operand *out)
+{
+    const struct bp_view *x = bp_plan_view_of(b->p, *in), *y = bp_plan_view_of(b->p, *out);
+    struct bp_transform *transform;
+    struct bp_move move = {0};
+
+    if (y->count)
+        bp_move_init(&move, y->rank, y->shape, y->stride, x->stride, bp_dtype_bits(y->dtype) / 8);
+    TRY(emulate_step(b, inv, in, out, BP_FALLBACK_COPY, &transform));
+    transform->move = move;
+    transform->waits = bp_transfer_within_waits(&move);
+    return BP_OK;
+}
+
+/* Runs a plan on a copy of the invocation, and removes its steps if it is no path. */
+static enum bp_status emulate_try(struct bp_planner *b, const struct bp_invocation *inv,
+                                  const struct bp_operand *in, const struct bp_operand *out,
+                                  enum bp_status (*plan)(struct bp_planner *b,
+                                                         struct bp_invocation *inv,
+                                                         const struct bp_operand *in,
+                                                         const struct bp_operand *out))
+{
+    struct bp_plan_mark here = {b->p->n_step, b->p->n_temp};
+    struct bp_invocation *copy = bp_plan_copy_call(inv);
+    enum bp_status status;
+
+    if (!copy) return bp_plan_no_memory(inv);
+    status = plan(b, copy, in, out);
+    if (status) bp_plan_rewind(b->p, here);
+    free(copy);
+    return status;
+}
+
+/* Converts by kernels of the device: clip, so that no index wraps, then cast. */
+static enum bp_status narrow_by_kernels(struct bp_planner *b, struct bp_invocation *inv,
+                                        const struct bp_operand *from,
+                                        const struct bp_operand *narrow)
+{
+    struct bp_clip_attrs clip = *(const struct bp_clip_attrs *)bp_opdef[BP_ROW_clip].info.defaults;
+    struct bp_cast_attrs cast = *(const struct bp_cast_attrs *)bp_opdef[BP_ROW_cast].info.defaults;
+    struct bp_operand clipped;
+
+    clip.min = INT32_MIN;
+    clip.max = INT32_MAX;
+    cast.to = BP_I32;
+    TRY(bp_plan_add_dense(b, inv, bp_plan_view_of(b->p, *from), BP_I64, &clipped));
+    TRY(bp_plan_unary(b, inv, BP_ROW_clip, &clip, *from, clipped));
+    return bp_plan_unary(b, inv, BP_ROW_cast, &cast, clipped, *narrow);
+}
+
+/* Adds the conversion of one operand: by the device's kernels if they can, else on the host. */
+static enum bp_status narrow_operand(struct bp_planner *b, struct bp_invocation *inv,
+                                     struct bp_operand from, struct bp_operand *out_narrow)
+{
+    struct bp_transform *transform;
+    struct bp_invocation *one;
+    enum bp_status status;
+
+    TRY(bp_plan_add_dense(b, inv, bp_plan_view_of(b->p, from), BP_I32, out_narrow));
+    status = emulate_try(b, inv, &from, out_narrow, narrow_by_kernels);
+    if (!bp_plan_is_dead_end(status)) return status;
+    one = bp_plan_copy_call(inv);
+    if (!one) return bp_plan_no_memory(inv);
+    one->row = &bp_opdef[BP_ROW_cast];
+    one->n_in = one->n_out = one->want = one->in_at[1] = one->out_at[1] = 1;
+    one->in_at[0] = one->out_at[0] = 0;
+    status = emulate_step(b, one, &from, out_narrow, BP_FALLBACK_INDEX, &transform);
+    free(one);
+    if (status == BP_OK) transform->narrows = transform->waits = true;
+    return status;
+}
+
+static enum bp_status narrow_inputs(struct bp_planner *b, struct bp_invocation *inv,
+                                    const struct bp_operand *in, const struct bp_operand *out)
+{
+    struct bp_operand narrow[BP_FLAT_MAX];
+    uint32_t before = b->kind;
+    enum bp_status status = BP_OK;
+
+    memcpy(narrow, in, inv->n_in * sizeof *in);
+    b->kind = BP_FALLBACK_INDEX;
+    for (uint32_t port = 0; port < inv->row->info.n_in && status == BP_OK; port++) {
+        if (inv->row->info.in[port].var != BP_VAR_I) continue;
+        for (uint32_t i = inv->in_at[port]; i < inv->in_at[port + 1] && status == BP_OK; i++)
+            if (inv->in[i]) status = narrow_operand(b, inv, in[i], &narrow[i]);
+    }
+    b->kind = before;
+    TRY(status);
+    bp_plan_set_inputs(b, inv, narrow);
+    return b->call(b, inv, narrow, out);
+}
+
+/* Whether every number that the call compares with an index fits into 32 bits, so that the ends of
+ * i32 are no valid index and stand for all values beyond: extents, and attributes such as the
+ * number of a padding row. */
+static bool narrow_is_exact(const struct bp_invocation *inv)
+{
+    const struct bp_opinfo *op = &inv->row->info;
+
+    for (uint32_t i = 0; i < inv->n_in; i++)
+        for (uint32_t a = 0; inv->in[i] && a < inv->in[i]->rank; a++)
+            if (inv->in[i]->shape[a] >= INT32_MAX) return false;
+    for (uint32_t i = 0; i < op->n_attr; i++) {
+        int64_t value;
+        if (op->attr[i].kind != BP_ATTR_I64) continue;
+        memcpy(&value, (const char *)inv->attrs + op->attr[i].offset, sizeof value);
+        if (value >= INT32_MAX || value <= INT32_MIN) return false;
+    }
+    return true;
+}
+
+/* Whether the type variable I is that of indices, which are valid in a range only. npair_loss
+ * compares its labels with each other; a plugin's own operator may do so, too. */
+static bool narrow_is_of_indices(const struct bp_opdef *row)
+{
+    return row != &bp_opdef[BP_ROW_npair_loss] && !strchr(row->info.name, '.');
+}
+
+/* Whether only inputs have the type variable I, and the device holds i32. */
+static bool narrow_applies(const struct bp_invocation *inv)
+{
+    const struct bp_opinfo *op = &inv->row->info;
+
+    if (!(inv->bound >> BP_VAR_I & 1) || inv->dtype[BP_VAR_I] != BP_I64 ||
+        !narrow_is_of_indices(inv->row) || !(op->types[BP_VAR_I] >> BP_I32 & 1) ||
+        !(inv->device->properties.dtypes >> BP_I32 & 1))
+        return false;
+    for (uint32_t port = 0; port < op->n_out; port++)
+        if (op->out[port].var == BP_VAR_I) return false;
+    return narrow_is_exact(inv);
+}
+
+enum bp_status bp_plan_narrow(struct bp_planner *b, const struct bp_invocation *inv,
+                              const struct bp_operand *in, const struct bp_operand *out)
+{
+    struct bp_invocation *copy;
+    enum bp_status status = BP_ERR_NO_KERNEL;
+
+    if (!narrow_applies(inv)) return BP_ERR_NO_KERNEL;
+    copy = bp_plan_copy_call(inv);
+    if (!copy) return bp_plan_no_memory(inv);
+    copy->dtype[BP_VAR_I] = BP_I32;
+    if (bp_select_has(copy, 0)) status = emulate_try(b, copy, in, out, narrow_inputs);
+    free(copy);
+    return status;
+}
