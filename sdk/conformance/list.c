@@ -214,12 +214,10 @@ static int compare_sizes(const void *a, const void *b)
 }
 
 /* Whether the case may run on two streams at the same time. Excluded are cases that run several
- * times or in place, and cases that the row must reject because of their strides. */
+ * times or in place, and cases that the row must reject because of its flags. */
 static bool may_be_twice(const struct kernel_case *k)
 {
-    bool refused = kernel_case_is_strided(k) && !(k->row_flags & BP_KERNEL_STRIDED);
-
-    return !k->sweep && !k->large && !k->in_place && !k->host && !refused;
+    return !k->sweep && !k->large && !k->in_place && !k->host && !kernel_case_excess(k);
 }
 
 /* Adds one case that runs on two streams at the same time. The largest of the row's cases (those
@@ -313,22 +311,30 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Whether the core runs the operator without a kernel row of the device: as a view or a copy. */
+static bool needs_no_row(const struct bp_opinfo *op)
+{
+    return op->flags & BP_OP_VIEW || !strcmp(op->name, "assign");
+}
+
 /* Adds the cases of operators without a kernel row, and of operators with a row that run as their
  * decomposition. */
 static void add_others(struct list *list)
 {
     const char **has = calloc(list->n_row + 1, sizeof *has);
+    size_t n = 0;
 
     if (!has) abort();
-    for (size_t r = 0; r < list->n_row; r++) has[r] = list->row[r].op;
-    qsort(has, list->n_row, sizeof *has, compare_names);
+    for (size_t r = 0; r < list->n_row; r++) /* an assign whose row cannot run is a copy */
+        if (list->row[r].usable || strcmp(list->row[r].op, "assign")) has[n++] = list->row[r].op;
+    qsort(has, n, sizeof *has, compare_names);
     for (uint32_t i = 0; i < bp_opinfo_count(); i++) {
         const struct bp_opinfo *op = bp_opinfo_at(i);
-        bool rows = bsearch(&op->name, has, list->n_row, sizeof *has, compare_names);
+        bool rows = bsearch(&op->name, has, n, sizeof *has, compare_names);
         bool defined = op->flags & BP_OP_EXPAND && !(op->flags & BP_OP_VIEW);
         if ((rows && !defined) || !list_unit_begin(list, SUITE_KERNEL, op->name)) continue;
         if (rows) list_add_defined(list, op);
-        else if (op->flags & (BP_OP_VIEW | BP_OP_EXPAND)) add_rowless(list, op);
+        else if (needs_no_row(op) || op->flags & BP_OP_EXPAND) add_rowless(list, op);
         else
             add_note(list, SUITE_KERNEL, OUTCOME_UNSUPPORTED,
                      "the device has no row for this operator", "kernel/%s", op->name);
@@ -397,16 +403,13 @@ static void gradient_dtypes(const struct bp_opinfo *op, uint32_t *dtype)
     }
 }
 
-/* Whether the device cannot run the operator at all, so that one note replaces its cases. For a
- * view, the device must be able to copy. */
+/* Whether the device cannot run the operator at all, so that one note replaces its cases. */
 static bool lacks_operator(struct fixture *fixture, const struct bp_opinfo *op, uint32_t dtype,
                            const struct kernel_case *made, char *text, size_t size)
 {
-    const char *row = op->flags & BP_OP_VIEW ? "assign" : op->name;
-
-    if (kernel_has_row(fixture->device, row, dtype)) return false;
+    if (needs_no_row(op) || kernel_has_row(fixture->device, op->name, dtype)) return false;
     if (op->flags & BP_OP_EXPAND) return parts_lack(fixture, made, text, size);
-    snprintf(text, size, "the device has no row of %s for %s", row, bp_dtype_name(dtype));
+    snprintf(text, size, "the device has no row of %s for %s", op->name, bp_dtype_name(dtype));
     return true;
 }
 

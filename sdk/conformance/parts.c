@@ -3,7 +3,6 @@
  * the device for them. */
 #include "parts.h"
 #include "suites/suites.h"
-#include <backplane/graph.h>
 #include <backplane/kernel.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,6 @@ struct verdict {
 struct parts {
     struct row *row; /* sorted by the address of the operator */
     size_t n_row;
-    uint64_t written;      /* mask of the dtypes that kernel rows write */
     struct verdict *verdict; /* a hash table of `room` slots; room is a power of two */
     size_t n_verdict, room;
 };
@@ -59,8 +57,6 @@ static void find_rows(struct parts *parts, struct bp_device *device)
         row->op = bp_opinfo_find(info.op);
         for (int v = 0; v < BP_VAR_COUNT; v++) row->types[v] = info.types[v] & held.dtypes;
         if (!row->op) continue;
-        for (uint32_t o = 0; o < row->op->n_out; o++)
-            parts->written |= row->types[row->op->out[o].var];
         parts->n_row++;
     }
     qsort(parts->row, parts->n_row, sizeof *parts->row, compare_ops);
@@ -137,6 +133,7 @@ static bool look_at(void *ctx, const struct bp_part *part)
         return false;
     }
     if (part->op->flags & BP_OP_EXPAND) return true;
+    if (!strcmp(part->op->name, "assign")) return false; /* the core copies without a kernel */
     if (!look->verdict->lacks.op) look->verdict->lacks = seen;
     return false;
 }
@@ -222,46 +219,25 @@ static uint64_t hash_attrs(uint64_t hash, const struct bp_opinfo *op,
     return hash_words(hash, attrs, op->attrs_size);
 }
 
-/* Whether a kernel row writes tensors of the first result's dtype. True if no input determines that
- * dtype. */
-static bool is_written(const struct parts *parts, const struct bp_opinfo *op,
-                       const struct kernel_case *made)
-{
-    int at = 0;
-
-    for (uint32_t p = 0; p < op->n_in && at < made->n_in; p++) {
-        if (op->in[p].kind == BP_PORT_HOST) continue;
-        if (op->in[p].var == op->out[0].var && made->in[at].present)
-            return parts->written >> made->in[at].dtype & 1;
-        at++;
-    }
-    return true;
-}
-
 /* The hash of the properties that decide on the result; cases with equal hashes share one result.
- * If no kernel row writes the result's dtype, a step is missing whatever the attributes are, so
- * they are left out. Otherwise attributes and ranks count, and whether there are elements. Extents
- * count only for the few cases of real size, because decomposing each of the other cases would take
- * longer than all other work on the list. */
-static uint64_t question_of(const struct parts *parts, const struct bp_opinfo *op,
-                            const struct kernel_case *made)
+ * Attributes and ranks count, and whether there are elements. Extents count only for the few cases
+ * of real size, because decomposing each of the other cases would take longer than all other work
+ * on the list. */
+static uint64_t question_of(const struct bp_opinfo *op, const struct kernel_case *made)
 {
     uint64_t hash = hash_words(0xcbf29ce484222325, &op, sizeof op);
-    bool written = is_written(parts, op, made);
 
     hash = hash_number(hash, made->n_in | made->n_out << 8 | made->real << 16);
     for (int i = 0; i < made->n_in; i++) {
         const struct kernel_input *in = &made->in[i];
         hash = hash_number(hash, in->present ? (int64_t)in->dtype : -1);
-        if (!in->present || !written) continue;
+        if (!in->present) continue;
         hash = hash_number(hash, in->rank);
         if (made->real)
             hash = hash_words(hash, in->shape, (size_t)in->rank * sizeof *in->shape);
     }
-    if (written) {
-        hash = hash_number(hash, kernel_case_has_elements(made));
-        if (op->attrs_size) hash = hash_attrs(hash, op, made);
-    }
+    hash = hash_number(hash, kernel_case_has_elements(made));
+    if (op->attrs_size) hash = hash_attrs(hash, op, made);
     return hash ? hash : 1;
 }
 
@@ -291,7 +267,7 @@ static const struct verdict *verdict_of(struct fixture *fixture, const struct bp
                                         const struct kernel_case *made)
 {
     struct parts *parts = parts_of(fixture);
-    uint64_t question = question_of(parts, op, made);
+    uint64_t question = question_of(op, made);
     struct verdict *verdict = parts_find(parts->verdict, parts->room, question);
 
     if (verdict->question) return verdict;
@@ -304,15 +280,12 @@ static const struct verdict *verdict_of(struct fixture *fixture, const struct bp
     return verdict;
 }
 
-/* The copy of a view, if the case may need one and the device has no kernel row for it. */
-static struct part lacks_copy(struct fixture *fixture, const struct kernel_case *made)
+static bool parts_report(struct part lacks, char *text, size_t size)
 {
-    struct bp_part copy = {.op = bp_opinfo_find("assign"), .dtype = {made->in[0].dtype},
-                           .bound = 1 << BP_VAR_T};
-
-    if (!(made->given || made->may_copy) || has_row(parts_of(fixture), &copy))
-        return (struct part){NULL, 0};
-    return (struct part){copy.op, copy.dtype[BP_VAR_T]};
+    if (lacks.op && text)
+        snprintf(text, size, "it needs %s for %s, for which the device has no row", lacks.op->name,
+                 bp_dtype_name(lacks.dtype));
+    return lacks.op != NULL;
 }
 
 bool parts_lack(struct fixture *fixture, const struct kernel_case *made, char *text, size_t size)
@@ -320,13 +293,60 @@ bool parts_lack(struct fixture *fixture, const struct kernel_case *made, char *t
     const struct bp_opinfo *op = bp_opinfo_find(made->op->name);
     struct part lacks = {NULL, 0};
 
-    if (made->row) return false;
-    if (op->flags & BP_OP_VIEW) lacks = lacks_copy(fixture, made);
-    else if (op->flags & BP_OP_EXPAND) lacks = verdict_of(fixture, op, made)->lacks;
-    if (lacks.op && text)
-        snprintf(text, size, "it needs %s for %s, for which the device has no row", lacks.op->name,
-                 bp_dtype_name(lacks.dtype));
-    return lacks.op != NULL;
+    if (made->row || op->flags & BP_OP_VIEW) return false;
+    if (op->flags & BP_OP_EXPAND) lacks = verdict_of(fixture, op, made)->lacks;
+    return parts_report(lacks, text, size);
+}
+
+/* Makes inputs of a graph like the values that the node reads, and the arguments of its ports. */
+static enum bp_status node_inputs(struct bp_graph *scratch, struct bp_graph *graph,
+                                  const struct bp_node_info *node, const struct bp_opinfo *op,
+                                  struct bp_tensor **value, struct bp_arg *arg)
+{
+    uint32_t at = 0, single = 0;
+
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        struct bp_value_info v = {.size = sizeof v};
+        enum bp_status status;
+        if (node->in[i] == UINT32_MAX) continue;
+        status = bp_graph_value(graph, node->in[i], &v);
+        if (status == BP_OK)
+            status = bp_graph_input(scratch, NULL, v.dtype, v.rank, v.shape, &value[i]);
+        if (status) return status;
+    }
+    for (uint32_t p = 0; p < op->n_in; p++)
+        single += op->in[p].kind != BP_PORT_VAR && op->in[p].kind != BP_PORT_HOST;
+    for (uint32_t p = 0; p < op->n_in; p++) {
+        bool many = op->in[p].kind == BP_PORT_VAR;
+        uint32_t n = many ? node->n_in - single : at < node->n_in;
+        if (op->in[p].kind == BP_PORT_HOST) continue;
+        arg[p] = (struct bp_arg){value + at, many ? n : n && value[at]};
+        at += n;
+    }
+    return BP_OK;
+}
+
+bool parts_lack_node(struct fixture *fixture, struct bp_graph *graph,
+                     const struct bp_node_info *node, char *text, size_t size)
+{
+    const struct bp_opinfo *op = bp_opinfo_find(node->op);
+    struct bp_tensor **value = calloc(node->n_in + 1, sizeof *value);
+    struct bp_arg arg[CASE_PORTS] = {{NULL, 0}};
+    struct bp_call call = {.size = sizeof call, .op = node->op, .in = arg, .n_in = op->n_in,
+                           .attrs = node->attrs};
+    struct verdict verdict = {0};
+    struct look look = {parts_of(fixture), &verdict, false};
+    struct bp_graph *scratch = NULL;
+
+    if (!value) abort();
+    if (bp_graph_create(fixture->core, &scratch) == BP_OK &&
+        node_inputs(scratch, graph, node, op, value, arg) == BP_OK)
+        bp_graph_decompose(scratch, &call, NULL, node->n_out, look_at, &look);
+    for (uint32_t i = 0; i < node->n_in; i++) bp_tensor_destroy(value[i]);
+    bp_graph_destroy(scratch);
+    free(value);
+    free(verdict.part);
+    return parts_report(verdict.lacks, text, size);
 }
 
 bool parts_have(struct fixture *fixture, const struct kernel_case *made, const char *op,

@@ -158,19 +158,24 @@ static bool graph_fits(struct bp_graph *graph, const struct bp_node_info *node,
     return true;
 }
 
-static bool has_row_for(struct gradient_run *g, const struct bp_node_info *node,
-                        const struct bp_opinfo *op)
+/* Whether the device cannot run a node of the graph; text receives the reason. */
+static bool lacks_row_for(struct gradient_run *g, const struct bp_node_info *node, char *text,
+                          size_t size)
 {
+    const struct bp_opinfo *op = bp_opinfo_find(node->op);
     struct bp_device *device = g->r.c->fixture->device;
 
-    if (op->flags & BP_OP_VIEW) return kernel_has_row(device, "assign", BP_F64);
+    if (op->flags & BP_OP_VIEW || !strcmp(op->name, "assign")) return false;
     for (uint32_t i = 0; i < bp_device_kernels(device); i++) {
         struct bp_kernel_info info = {.size = sizeof info};
         if (bp_device_kernel(device, i, &info) || *info.reason || strcmp(info.op, op->name))
             continue;
-        if (graph_fits(g->graph, node, op, info.types)) return true;
+        if (graph_fits(g->graph, node, op, info.types)) return false;
     }
-    return op->flags & BP_OP_EXPAND; /* its steps are nodes too, or parts_lack has checked them */
+    if (op->flags & BP_OP_EXPAND)
+        return parts_lack_node(g->r.c->fixture, g->graph, node, text, size);
+    snprintf(text, size, "it needs %s for f64, for which the device has no row", op->name);
+    return true;
 }
 
 bool gradient_is_held(struct gradient_run *g)
@@ -185,12 +190,9 @@ bool gradient_is_held(struct gradient_run *g)
     if (!check_ok(g->r.c, bp_graph_get_info(g->graph, &graph), "bp_graph_get_info")) return false;
     for (uint32_t i = 0; i < graph.nodes; i++) {
         struct bp_node_info node = {.size = sizeof node};
-        const struct bp_opinfo *op;
         if (!check_ok(g->r.c, bp_graph_node(g->graph, i, &node), "bp_graph_node")) return false;
-        op = bp_opinfo_find(node.op);
-        if (has_row_for(g, &node, op)) continue;
-        check_unsupported(g->r.c, "it needs %s for f64, for which the device has no row",
-                          op->flags & BP_OP_VIEW ? "assign" : op->name);
+        if (!lacks_row_for(g, &node, text, sizeof text)) continue;
+        check_unsupported(g->r.c, "%s", text);
         return false;
     }
     return true;

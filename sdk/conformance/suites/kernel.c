@@ -376,22 +376,19 @@ static void run_over(struct run *r, enum bp_status *out_status)
         run_judge(r, r->data[0], "");
 }
 
-/* Called when the row declines the configuration: another row must then compute it correctly.
- * may_refuse: it is also correct that no row supports it. */
-static void run_other(struct run *r, const char *refusal, bool may_refuse)
+/* Called when the row declines the configuration: another row must then compute it correctly. */
+static void run_other(struct run *r, const char *refusal)
 {
     struct bp_tensor *over = r->made->in_place ? run_shared_input(r)->tensor : NULL, *out = over;
     enum bp_status status;
 
     r->call.kernel = NULL;
     status = case_call(r, &out);
-    if (may_refuse && kernel_is_refused(status)) {
-        check_that(r->c, *bp_error_message(), "the call was refused without a message");
-    } else if (kernel_is_refused(status)) {
+    if (kernel_is_refused(status)) {
         r->c->result->refused = true;
         check_that(r->c, false, "no row takes this configuration: %s", refusal);
     } else if (check_ok(r->c, status, "the call, by any row") && run_take(r, out, r->data[0]) &&
-               run_judge(r, r->data[0], "by another row: ") && !may_refuse) {
+               run_judge(r, r->data[0], "by another row: ")) {
         check_skip(r->c, "the row declines this configuration, another takes it: %s", refusal);
     }
     if (!over) bp_tensor_destroy(out);
@@ -405,30 +402,19 @@ bool kernel_case_has_elements(const struct kernel_case *made)
     return true;
 }
 
-bool kernel_case_is_strided(const struct kernel_case *made)
+static bool kernel_case_is_strided(const struct kernel_case *made)
 {
     for (int i = 0; i < made->n_in; i++)
         if (made->in[i].present && made->in[i].layout > LAYOUT_OFFSET) return true;
     return made->out > LAYOUT_OFFSET;
 }
 
-/* Passes a strided input to a row that supports contiguous tensors only: the row must refuse it or
- * give the right result. */
-static void run_unflagged(struct run *r)
+const char *kernel_case_excess(const struct kernel_case *made)
 {
-    struct bp_tensor *out = NULL;
-    enum bp_status status = case_call(r, &out);
-
-    if (status == BP_OK && run_take(r, out, r->data[0])) {
-        r->c->result->executed = true;
-        run_judge(r, r->data[0], "strided input, row not flagged BP_KERNEL_STRIDED: ");
-    }
-    check_that(
-        r->c, status == BP_OK || kernel_is_refused(status),
-        "strided input, row not flagged BP_KERNEL_STRIDED: expected BP_ERR_NO_KERNEL, got %s: %s",
-        bp_status_name(status), bp_error_message());
-    bp_tensor_destroy(out);
-    run_other(r, "", true);
+    if (!made->row) return NULL;
+    if (!(made->row_flags & BP_KERNEL_STRIDED) && kernel_case_is_strided(made))
+        return "strided tensors, row not flagged BP_KERNEL_STRIDED";
+    return NULL;
 }
 
 /* Makes the first run, depending on the kind of case. Stores the result in data[0]. Returns whether
@@ -443,6 +429,30 @@ static bool run_first(struct run *r, enum bp_status *out_status)
     return false;
 }
 
+/* Passes tensors to a row that its flags exclude: the row, if it is named, must be refused or give
+ * the right result. If no row is named, the core must convert the tensors for it. */
+static void run_excess(struct run *r, const char *excess)
+{
+    struct bp_tensor *out = NULL;
+    enum bp_status status = case_call(r, &out);
+    char text[120];
+
+    snprintf(text, sizeof text, "%s: ", excess);
+    if (status == BP_OK && run_take(r, out, r->data[0])) {
+        r->c->result->executed = true;
+        run_judge(r, r->data[0], text);
+    }
+    check_that(r->c, status == BP_OK || kernel_is_refused(status),
+               "%sexpected BP_ERR_NO_KERNEL, got %s: %s", text, bp_status_name(status),
+               bp_error_message());
+    bp_tensor_destroy(out);
+    r->call.kernel = NULL;
+    run_first(r, &status);
+    if (!kernel_is_refused(status)) return;
+    r->c->result->refused = true;
+    check_that(r->c, false, "no row takes this configuration: %s", bp_error_message());
+}
+
 static void run_case(struct run *r)
 {
     enum bp_status status = BP_OK;
@@ -453,8 +463,8 @@ static void run_case(struct run *r)
         run_expanded(r);
         return;
     }
-    if (kernel_case_is_strided(r->made) && !(r->made->row_flags & BP_KERNEL_STRIDED)) {
-        run_unflagged(r);
+    if (kernel_case_excess(r->made)) {
+        run_excess(r, kernel_case_excess(r->made));
         return;
     }
     more = run_first(r, &status);
@@ -463,7 +473,7 @@ static void run_case(struct run *r)
         r->c->result->refused |= !r->made->row;
         /* A case without a kernel row is listed only if the device has rows for all steps of its
          * decomposition. */
-        if (r->made->row) run_other(r, refusal, false);
+        if (r->made->row) run_other(r, refusal);
         else check_that(r->c, false, "the device has what it needs, but: %s", refusal);
         return;
     }

@@ -39,9 +39,9 @@ void kernel_case_run(struct check *c, const struct kernel_case *made);
 /* Whether each input of the case has elements. */
 bool kernel_case_has_elements(const struct kernel_case *made);
 
-/* Whether an input or the output of the case has strides that only rows flagged BP_KERNEL_STRIDED
- * support. */
-bool kernel_case_is_strided(const struct kernel_case *made);
+/* Returns the property of the case that the row does not support, by its flags: strides without
+ * BP_KERNEL_STRIDED. NULL: none. */
+const char *kernel_case_excess(const struct kernel_case *made);
 
 /* Runs one case of the suite gradient, of the order made->gradient. */
 void gradient_case_run(struct check *c, const struct kernel_case *made);
