@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* emulate.c: plans calls for kernels that take less than an app may pass, with steps that the core
- * runs itself: copies where assign has no kernel, 32-bit indices. */
+ * runs itself: copies where assign has no kernel, expanded inputs, 32-bit indices. */
 #include "plan.h"
 
 #include <backplane/attrs.h>
@@ -44,6 +44,40 @@ enum bp_status bp_plan_copy(struct bp_planner *b, const struct bp_invocation *in
     return BP_OK;
 }
 
+/* Makes a view of the shape `like` of an operand that broadcasts to it: strides are 0 where it
+ * repeats. */
+static enum bp_status emulate_view(struct bp_planner *b, const struct bp_invocation *inv,
+                                   const struct bp_view *like, struct bp_operand of,
+                                   struct bp_operand *out_operand)
+{
+    const struct bp_view *v = bp_plan_view_of(b->p, of);
+    int64_t stride[BP_RANK_MAX];
+    uint32_t new_axes = like->rank - v->rank;
+
+    for (uint32_t i = 0; i < like->rank; i++) {
+        bool repeats = i < new_axes || v->shape[i - new_axes] != like->shape[i];
+        stride[i] = repeats ? 0 : v->stride[i - new_axes];
+    }
+    TRY(bp_plan_add_dense(b, inv, like, v->dtype, out_operand));
+    bp_plan_set_view(b->p, *out_operand, of, 0, stride);
+    return BP_OK;
+}
+
+static enum bp_status expand_inputs(struct bp_planner *b, struct bp_invocation *inv,
+                                    const struct bp_operand *in, const struct bp_operand *out)
+{
+    struct bp_operand wide[BP_FLAT_MAX];
+
+    memcpy(wide, in, inv->n_in * sizeof *in);
+    for (uint32_t i = 0; i < inv->n_in; i++) {
+        const struct bp_view *v = bp_plan_view_of(b->p, in[i]), *z = bp_plan_view_of(b->p, *out);
+        if (v && (v->rank != z->rank || !bp_same_extents(z->rank, v->shape, z->shape)))
+            TRY(emulate_view(b, inv, z, in[i], &wide[i]));
+    }
+    bp_plan_set_inputs(b, inv, wide);
+    return b->call(b, inv, wide, out);
+}
+
 /* Runs a plan on a copy of the invocation, and removes its steps if it is no path. */
 static enum bp_status emulate_try(struct bp_planner *b, const struct bp_invocation *inv,
                                   const struct bp_operand *in, const struct bp_operand *out,
@@ -61,6 +95,16 @@ static enum bp_status emulate_try(struct bp_planner *b, const struct bp_invocati
     if (status) bp_plan_rewind(b->p, here);
     free(copy);
     return status;
+}
+
+/* The views cost nothing for a kernel that takes strides; for others the layout is changed next. */
+enum bp_status bp_plan_expand(struct bp_planner *b, const struct bp_invocation *inv,
+                              const struct bp_operand *in, const struct bp_operand *out)
+{
+    if (!bp_select_broadcasts(inv, bp_plan_view_of(b->p, *out)) ||
+        !bp_select_has(inv, BP_KERNEL_SAME_SHAPE))
+        return BP_ERR_NO_KERNEL;
+    return emulate_try(b, inv, in, out, expand_inputs);
 }
 
 /* Converts by kernels of the device: clip, so that no index wraps, then cast. */

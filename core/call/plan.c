@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c: finds the steps (kernel launches and views) of a call. It tries a kernel of the device or
- * a view, then the same kernel on converted indices or dense copies, then a decomposition into
- * other operators, then another dtype. Each path may need all others for its own steps. */
+ * a view, then the same kernel on expanded inputs, converted indices or dense copies, then a
+ * decomposition into other operators, then another dtype. Each path may need all others for its own
+ * steps. */
 #include "plan.h"
 
 #include "../graph/graph.h"
@@ -98,30 +99,17 @@ static enum bp_status plan_infer(struct bp_planner *b, struct bp_invocation *inv
 static enum bp_status place_view(struct bp_planner *b, const struct bp_invocation *inv, uint32_t i,
                                  struct bp_operand base, struct bp_operand out)
 {
-    const struct bp_view *like = bp_plan_view_of(b->p, out), *of;
+    const struct bp_view *like = bp_plan_view_of(b->p, out);
     struct bp_operand view = out;
-    struct bp_typed_view *type;
-    struct bp_temp *temp;
+    uint64_t offset;
 
     if (!like || like->rank != inv->out[i].rank)
         return bp_error(BP_ERR_INTERNAL, "%s: its view changed its rank", inv->row->info.name);
     if (out.kind != BP_OPERAND_TEMP)
         TRY(bp_plan_add_dense(b, inv, like, bp_plan_view_of(b->p, base)->dtype, &view));
-    temp = b->p->temp[view.index];
-    type = &temp->type;
-    temp->of = base;
-    temp->bytes = 0;
-    temp->offset = (uint64_t)inv->view_offset[i] * (bp_dtype_bits(type->view.dtype) / 8);
-    memcpy(type->stride, inv->view_stride, sizeof type->stride);
-    type->view.flags =
-        bp_strides_are_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
-    of = bp_plan_view_of(b->p, base);
-    if (of->flags & BP_VIEW_CONSTANT) {
-        type->view.flags |= BP_VIEW_CONSTANT;
-        type->view.data = (void *)((uintptr_t)of->data + temp->offset);
-        type->view.memory = of->memory;
-        type->view.space = of->space;
-    }
+    offset = (uint64_t)inv->view_offset[i] *
+             (bp_dtype_bits(bp_plan_view_of(b->p, view)->dtype) / 8);
+    bp_plan_set_view(b->p, view, base, offset, inv->view_stride);
     return out.kind == BP_OPERAND_TEMP ? BP_OK : plan_convert(b, inv, view, out, b->kind);
 }
 
@@ -329,8 +317,9 @@ static enum bp_status plan_fallback(struct bp_planner *b, const struct bp_invoca
                                     const struct bp_view *const *out_view)
 {
     bool converts = b->kind == BP_FALLBACK_LAYOUT || b->kind == BP_FALLBACK_DTYPE;
-    enum bp_status status = bp_plan_narrow(b, inv, in, out);
+    enum bp_status status = bp_plan_expand(b, inv, in, out);
 
+    if (bp_plan_is_dead_end(status)) status = bp_plan_narrow(b, inv, in, out);
     if (bp_plan_is_dead_end(status) && b->kind != BP_FALLBACK_LAYOUT &&
         changes_any(inv, out_view, false))
         status = plan_converted(b, inv, in, out, false);

@@ -66,6 +66,10 @@ enum bp_status bp_plan_add_step(struct bp_planner *b, const struct bp_invocation
                                 struct bp_step **out_step);
 void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *inv);
 
+/* Makes a temporary a view of the operand `of`, offset bytes behind its first element. */
+void bp_plan_set_view(struct bp_prepared *p, struct bp_operand temp, struct bp_operand of,
+                      uint64_t offset, const int64_t *stride);
+
 /* Copies an invocation to the heap, because the struct is large; NULL: no memory. */
 struct bp_invocation *bp_plan_copy_call(const struct bp_invocation *inv);
 /* Adds the steps of an operator with one input and one output, in the call `of`. */
@@ -75,10 +79,12 @@ enum bp_status bp_plan_unary(struct bp_planner *b, const struct bp_invocation *o
 
 /* emulate.c: plans that lead to kernels which take less than the core promises an app. Each returns
  * BP_ERR_NO_KERNEL if it is no path for the call.
- * copy: an assign that the core copies itself. narrow: the call with indices of 32 bits in place of
- * 64. */
+ * copy: an assign that the core copies itself. expand: the call with inputs expanded to the shape
+ * of the result. narrow: the call with indices of 32 bits in place of 64. */
 enum bp_status bp_plan_copy(struct bp_planner *b, const struct bp_invocation *inv,
                             const struct bp_operand *in, const struct bp_operand *out);
+enum bp_status bp_plan_expand(struct bp_planner *b, const struct bp_invocation *inv,
+                              const struct bp_operand *in, const struct bp_operand *out);
 enum bp_status bp_plan_narrow(struct bp_planner *b, const struct bp_invocation *inv,
                               const struct bp_operand *in, const struct bp_operand *out);
 

@@ -105,6 +105,26 @@ enum bp_status bp_plan_add_dense(struct bp_planner *b, const struct bp_invocatio
     return bp_plan_add_temp(b, inv, &dense, out_operand);
 }
 
+void bp_plan_set_view(struct bp_prepared *p, struct bp_operand view, struct bp_operand base,
+                      uint64_t offset, const int64_t *stride)
+{
+    const struct bp_view *of = bp_plan_view_of(p, base);
+    struct bp_temp *temp = p->temp[view.index];
+    struct bp_typed_view *type = &temp->type;
+
+    temp->of = base;
+    temp->bytes = 0;
+    temp->offset = offset;
+    memcpy(type->stride, stride, type->view.rank * sizeof *stride);
+    type->view.flags =
+        bp_strides_are_contiguous(type->view.rank, type->shape, type->stride) ? 0 : BP_VIEW_STRIDED;
+    if (!(of->flags & BP_VIEW_CONSTANT)) return;
+    type->view.flags |= BP_VIEW_CONSTANT;
+    type->view.data = (void *)((uintptr_t)of->data + offset);
+    type->view.memory = of->memory;
+    type->view.space = of->space;
+}
+
 void bp_plan_set_launch(struct bp_step *step, const struct bp_invocation *inv)
 {
     struct bp_plugin_entry *entry = inv->device->entry;

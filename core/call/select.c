@@ -26,6 +26,19 @@ static bool uses_unknown(const struct bp_invocation *inv, const struct bp_kernel
     return false;
 }
 
+bool bp_select_broadcasts(const struct bp_invocation *inv, const struct bp_view *out)
+{
+    if (!inv->row->broadcasts) return false;
+    for (uint32_t i = 0; i < inv->n_in; i++) {
+        const struct bp_view *v = inv->in[i];
+        if (!v) continue;
+        if (v->rank != out->rank ||
+            (v->rank && memcmp(v->shape, out->shape, v->rank * sizeof *v->shape)))
+            return true;
+    }
+    return false;
+}
+
 /* Returns NULL if the kernel row's declared properties admit the call, otherwise the reason. */
 static const char *select_unfit(const struct bp_invocation *inv, const struct bp_view *const *out,
                                 const struct bp_kernel *k)
@@ -44,6 +57,8 @@ static const char *select_unfit(const struct bp_invocation *inv, const struct bp
     if (!(k->flags & BP_KERNEL_STRIDED) &&
         (any_strided(inv->in, inv->n_in) || any_strided(out, inv->n_out)))
         return "takes contiguous tensors only";
+    if (k->flags & BP_KERNEL_SAME_SHAPE && bp_select_broadcasts(inv, out[0]))
+        return "takes inputs of the result's shape only";
     if (inv->in_place && !(k->flags & BP_KERNEL_IN_PLACE)) return "does not write over its input";
     return NULL;
 }

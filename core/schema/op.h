@@ -36,6 +36,7 @@ struct bp_opdef {
     bool has_run, has_lists, has_host, has_groups, is_view, updates;
     bool varies; /* an output has any number of tensors */
     bool simple; /* plain, one output, up to four inputs, none optional, no lists */
+    bool broadcasts; /* elementwise: each input broadcasts to output 0 */
     bool plain; /* none of bound, random, has_host, is_view, updates, varies */
     uint64_t key_words;
 };
@@ -174,6 +175,10 @@ enum bp_status bp_select(const struct bp_invocation *inv, const struct bp_view *
 
 /* Whether the device has a kernel row for the call's dtypes that has all of these flags. */
 bool bp_select_has(const struct bp_invocation *inv, uint32_t flags);
+
+/* Whether an input of the call is broadcast: its shape is not that of output 0. Only operators that
+ * broadcast have such inputs. */
+bool bp_select_broadcasts(const struct bp_invocation *inv, const struct bp_view *out);
 
 /* queued_launch.c: puts a launch into the queue of a timeline, with copies of the views and
  * attributes that it refers to. */

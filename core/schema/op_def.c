@@ -13,6 +13,15 @@ static void place_attrs(const struct bp_opinfo *op, struct bp_attr *attr)
     }
 }
 
+/* Whether each input broadcasts to output 0. The rules of inference that give the result the shape
+ * to which all inputs broadcast are listed here. */
+static bool def_broadcasts(const struct bp_opdef *row)
+{
+    return row->infer == bp_infer_broadcast || row->infer == bp_infer_where ||
+           row->infer == bp_infer_compare || row->infer == bp_infer_prelu ||
+           row->infer == bp_infer_complex;
+}
+
 /* Derives the members that calls need quickly, such as the words of the KEY attributes and whether
  * others exist. */
 void bp_opdef_derive(struct bp_opdef *row, struct bp_attr *attr)
@@ -33,6 +42,7 @@ void bp_opdef_derive(struct bp_opdef *row, struct bp_attr *attr)
         row->varies |= bp_port_varies(&op->out[i]);
         row->updates |= op->out[i].kind == BP_PORT_UPDATE;
     }
+    row->broadcasts = def_broadcasts(row);
     for (uint32_t i = 0; i < op->n_in; i++)
         row->has_groups |= op->in[i].kind == BP_PORT_VAR && op->n_in > 1;
     row->plain = !row->bound && !row->random && !row->has_host && !row->is_view &&

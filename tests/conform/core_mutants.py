@@ -23,7 +23,8 @@ from rules import BOTH, RULES, SUITES  # noqa: E402
 
 CORE = Core(ROOT, BUILD, os.path.basename(LIBRARY), ("conform", "core_mutants"))
 PLACES = {"async": ("cpu", "async"), "inline": ("cpu", "inline"), "template": (TEMPLATE, "inline"),
-          "lazy": (LAZY, "inline"), "sim": (SIM, "inline")}
+          "lazy": (LAZY, "inline"), "sim": (SIM, "inline"),
+          "weak": (os.path.join(os.path.dirname(LAZY), "bp_weak_suite.so"), "inline")}
 TRIES = 5  # tries, because the thread that must be too early for the failure may be the slower one
 LIMIT = 90  # seconds for one run
 ALL = "runtime,memory,gradient,ccl"

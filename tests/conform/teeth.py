@@ -46,6 +46,19 @@ def the_sound_one_passes():
     assert result.json["rows"] == {"executed": 7, "total": 7}, result.json["rows"]
 
 
+@test
+def simple_rows_reach_core():
+    """Rows for dense tensors of one shape, and no row of assign: the core copies and expands."""
+    result = Run(os.path.join(os.path.dirname(LATE), "bp_weak_suite.so"))
+    assert result.status == 0 and not result.bad(), result
+    assert result.json["level"] == "core", result.json["level"]
+    assert result.json["rows"] == {"executed": 4, "total": 4}, result.json["rows"]
+    for case in ("kernel/relu/f32/rank3.permuted0/5x6x7@weak_relu", "kernel/add/f32/broadcast-left/1x5+7x5@weak_add",
+                 "kernel/assign/f64/rank3.gaps0/5x6x7@none", "kernel/reshape/bf16/*"):
+        found = fnmatch.filter(result.by_id, case)
+        assert found and all(result.by_id[i]["outcome"] == "pass" for i in found), f"{case}: {found}"
+
+
 # The cases of all operators for which the plugin has rows, and of one that is decomposed into such operators.
 ROWS = [f"--filter=kernel/{op}/*" for op in ("add", "mean", "nonzero", "scale", "sgd", "softmax", "sum", "uniform")]
 

@@ -204,6 +204,7 @@ static struct fake_tables tables = {
     .table = {.plugin = {.size = sizeof(struct bp_plugin),
                          .abi_major = BP_ABI_MAJOR,
                          .abi_minor = BP_ABI_MINOR,
+                         .needs_minor = 5,
                          .build = BP_BUILD_FLAGS,
                          .create = fake_create,
                          .destroy = fake_destroy,

@@ -15,8 +15,8 @@
  *             "partial_softmax" accepts no call.
  *   late      add of any strides, and gather by 32-bit indices, which finds bad indices when it
  *             runs; its plans are in the host's memory. For conformance.
- *   weak      add, where, relu, and gather by 32-bit indices, for dense tensors only, and there is
- *             no assign. With the word casts also assign of dense tensors,
+ *   weak      add, where, relu, and gather by 32-bit indices, for dense tensors only; none of them
+ *             broadcasts, and there is no assign. With the word casts also assign of dense tensors,
  *             and clip and cast of i64, for 32-bit indices
  *   good      four kernels of f32 whose names begin with the device's: "_add"; "_elsewhere", for
  *             another machine; "_newer" and "_future", which this core cannot use
@@ -340,9 +340,9 @@ static struct fake_row rows[] = {
         .prepare = prepare_gather,
         .plan_destroy = plan_release),
     ROW("weak", add, F32_I64, "", fake_weak_add,
-        .flags = BP_KERNEL_DETERMINISTIC),
+        .flags = BP_KERNEL_SAME_SHAPE | BP_KERNEL_DETERMINISTIC),
     ROW("weak", where, WHERE, "", fake_weak_where,
-        .flags = BP_KERNEL_DETERMINISTIC),
+        .flags = BP_KERNEL_SAME_SHAPE | BP_KERNEL_DETERMINISTIC),
     ROW("weak", relu, F32, "", fake_weak_relu, .flags = BP_KERNEL_DETERMINISTIC),
     ROW("weak", gather, ANY_BY_I32, "", fake_weak_gather, .flags = BP_KERNEL_DETERMINISTIC),
     ROW("weak", assign, SOME, "_casts", fake_weak_assign, .flags = BP_KERNEL_DETERMINISTIC),

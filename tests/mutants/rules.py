@@ -19,10 +19,10 @@ ARENA, LOWER, CONTEXT = "core/compile/arena.c", "core/compile/lower.c", "core/co
 LOWER_LAUNCH = "core/compile/lower_launch.c"
 COMPILED, LAUNCH_ALL = "core/exec/compiled_run.c", "core/compile/launch_all.c"
 TRANSFER, GRAPH = "core/tensor/transfer.c", "core/exec/execute.c"
-PEER, TENSOR = "core/tensor/peer.c", "core/tensor/tensor.c"
+PEER, TENSOR, MOVE = "core/tensor/peer.c", "core/tensor/tensor.c", "core/tensor/move.c"
 LAUNCH, FAILURE, CHECK = "core/call/launch.c", "core/device/failure.c", "core/call/check.c"
 GRADIENT = "core/autodiff/call_gradient.c"
-VIEW, PREPARED, SELECT = "core/call/plan.c", "core/call/prepared.c", "core/call/select.c"
+VIEW, PREPARED, SELECT = "core/call/plan_step.c", "core/call/prepared.c", "core/call/select.c"
 PREPARED_INFO = "core/call/prepared_info.c"
 COMM, STAGED, COLLECTIVE = "core/ccl/comm.c", "core/ccl/shm/staging.c", "core/ccl/shm/shm_collective.c"
 DIRECT, REDUCE, WAIT = "core/ccl/shm/zero_copy.c", "core/ccl/shm/reduce.c", "core/ccl/shm/waiter.c"
@@ -597,10 +597,10 @@ RULES = [
      "inline", "ccl/split/5"),
     # Prepared calls: constants, plans, workspaces, arguments that differ from run to run.
     (SUITES, "views of frozen data have no data", VIEW,
-     "type->view.data = (void *)((uintptr_t)of->data + temp->offset);", "type->view.data = NULL;",
+     "type->view.data = (void *)((uintptr_t)of->data + offset);", "type->view.data = NULL;",
      "inline", "kernel/inner/f32/real.frozen/*"),
     (SUITES, "parts of frozen weights have no data", VIEW,
-     "type->view.data = (void *)((uintptr_t)of->data + temp->offset);", "type->view.data = NULL;",
+     "type->view.data = (void *)((uintptr_t)of->data + offset);", "type->view.data = NULL;",
      "inline", "kernel/gru_cell/f32/real.reset.frozen/*"),
     (SUITES, "all constants are one", SELECT,
      "constant[i] = inv->constant[i].id;", "constant[i] = inv->constant[i].id != 0;",
@@ -638,4 +638,17 @@ RULES = [
     (SUITES, "rows for dense tensors are given others", SELECT,
      "if (!(k->flags & BP_KERNEL_STRIDED) &&", "if (false &&",
      "inline", "kernel/logsumexp/f32/axes0.permuted0/*"),
+    # Steps of the core itself, for a device whose rows take dense tensors of one shape.
+    (SUITES, "rows that do not broadcast are given inputs of other shapes", SELECT,
+     "if (k->flags & BP_KERNEL_SAME_SHAPE &&", "if (false &&",
+     "weak", "kernel/add/f32/broadcast-right/*"),
+    (SUITES, "a part that repeats is copied once too rarely", MOVE,
+     "*out_times = (uint64_t)move->shape[0];", "*out_times = (uint64_t)move->shape[0] - 1;",
+     "weak", "kernel/add/f32/broadcast-right/*"),
+    (SUITES, "runs are copied to the wrong place", TRANSFER,
+     "do TRY(bp_copy_within(stream, dst, (uint64_t)at.dst, src,", "do TRY(bp_copy_within(stream, dst, 0 * (uint64_t)at.dst, src,",
+     "weak", "kernel/add/f32/broadcast-both/*"),
+    (SUITES, "a temporary is the operand that it views", LAUNCH,
+     "while (o.kind == BP_OPERAND_TEMP && p->temp[o.index]->of.kind != BP_OPERAND_NONE)\n        o = p->temp[o.index]->of;\n    room", "room",
+     "weak", "kernel/add/f32/broadcast-right/*"),
 ]

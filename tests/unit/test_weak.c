@@ -248,6 +248,85 @@ Test(weak, writes_strided_outputs)
     }
 }
 
+/* Shapes that broadcast: a condition and two values. */
+static const struct {
+    int rank[3];
+    int64_t shape[3][4];
+} broadcasts[] = {
+    {{2, 2, 2}, {{3, 5}, {3, 5}, {3, 5}}},  {{0, 2, 2}, {{0}, {3, 5}, {3, 5}}},
+    {{2, 1, 2}, {{3, 5}, {5}, {3, 1}}},     {{1, 4, 3}, {{1}, {2, 3, 1, 5}, {1, 4, 1}}},
+    {{4, 0, 3}, {{2, 3, 4, 5}, {0}, {3, 1, 1}}}, {{2, 1, 0}, {{0, 5}, {1}, {0}}},
+    {{1, 1, 2}, {{5}, {5}, {2, 1}}},
+};
+
+Test(weak, broadcasts_inputs_for_kernels_that_do_not)
+{
+    static const uint32_t dtypes[] = {BP_F32, BP_F16, BP_I64, BP_BOOL};
+
+    for (int place = 0; place < PLACE_COUNT; place++) {
+        struct pair p = pair_init(place);
+        for (size_t i = 0; i < 4 * sizeof broadcasts / sizeof *broadcasts; i++) {
+            struct both in[3], z;
+            for (int k = 0; k < 3; k++)
+                in[k] = both_of(&p, k ? dtypes[i % 4] : (uint32_t)BP_BOOL,
+                                (uint32_t)broadcasts[i / 4].rank[k], broadcasts[i / 4].shape[k]);
+            OK(bp_op_where(p.weak.scope, in[0].weak, in[1].weak, in[2].weak, &z.weak));
+            OK(bp_op_where(p.cpu.scope, in[0].cpu, in[1].cpu, in[2].cpu, &z.cpu));
+            expect_same(&p, z, "where");
+            for (int k = 0; k < 3; k++) both_destroy(in[k]);
+        }
+        weak_close(&p);
+    }
+}
+
+/* Both inputs are broadcast, and one of them is a transposed view; the output is strided. */
+Test(weak, broadcasts_strided_inputs)
+{
+    for (int place = 0; place < PLACE_COUNT; place++) {
+        struct pair p = pair_init(place);
+        struct both x = both_of(&p, BP_F32, 3, SHAPE(1, 4, 6));
+        struct both y = both_of(&p, BP_F32, 2, SHAPE(3, 1));
+        struct both t, z = both_of(&p, BP_F32, 3, SHAPE(4, 3, 6)), out;
+        struct bp_arg weak[2] = {{&t.weak, 1}, {&y.weak, 1}}, cpu[2] = {{&t.cpu, 1}, {&y.cpu, 1}};
+        struct bp_call call = {.size = sizeof call, .op = "add", .in = weak, .n_in = 2};
+
+        OK(bp_tensor_transpose(x.weak, SHAPE(2, 0, 1), &t.weak));
+        OK(bp_tensor_transpose(x.cpu, SHAPE(2, 0, 1), &t.cpu));
+        OK(bp_tensor_transpose(z.weak, SHAPE(2, 1, 0), &out.weak));
+        OK(bp_tensor_transpose(z.cpu, SHAPE(2, 1, 0), &out.cpu));
+        OK(bp_call_run(p.weak.scope, &call, &out.weak, 1, NULL));
+        call.in = cpu;
+        OK(bp_call_run(p.cpu.scope, &call, &out.cpu, 1, NULL));
+        expect_same(&p, out, "add");
+        expect_same(&p, z, "add");
+        both_destroy(t);
+        both_destroy(x);
+        both_destroy(y);
+        weak_close(&p);
+    }
+}
+
+/* In place, the first input is written over by way of memory of its own. */
+Test(weak, works_in_place)
+{
+    for (int place = 0; place < PLACE_COUNT; place++) {
+        struct pair p = pair_init(place);
+        struct both x = both_of(&p, BP_F32, 2, SHAPE(4, 6)), y = both_of(&p, BP_F32, 1, SHAPE(6));
+        struct bp_arg weak[2] = {{&x.weak, 1}, {&y.weak, 1}}, cpu[2] = {{&x.cpu, 1}, {&y.cpu, 1}};
+        struct bp_call call = {.size = sizeof call, .op = "add", .in = weak, .n_in = 2};
+        struct both out = x;
+
+        OK(bp_call_run(p.weak.scope, &call, &out.weak, 1, NULL));
+        call.in = cpu;
+        OK(bp_call_run(p.cpu.scope, &call, &out.cpu, 1, NULL));
+        call = (struct bp_call){.size = sizeof call, .op = "assign", .in = weak, .n_in = 1};
+        OK(bp_call_run(p.weak.scope, &call, &out.weak, 1, NULL));
+        expect_same(&p, x, "add");
+        both_destroy(y);
+        weak_close(&p);
+    }
+}
+
 /* 420,000 runs of one element go through host memory, except where the host may not wait. */
 Test(weak, copies_many_short_runs)
 {
@@ -266,6 +345,32 @@ Test(weak, copies_many_short_runs)
                      place == LATE || place == LATE_OFFSETS, "%s", p.name);
         both_destroy(t);
         both_destroy(x);
+        weak_close(&p);
+    }
+}
+
+/* A scalar becomes 2^20 + 3 elements by one copy, and 21 copies that double them. */
+Test(weak, repeats_by_doubling)
+{
+    for (int place = 0; place < PLACE_COUNT; place++) {
+        struct pair p = pair_init(place);
+        struct both x = both_of(&p, BP_F32, 0, NULL);
+        struct both y = both_of(&p, BP_F32, 1, SHAPE((1 << 20) + 3));
+        struct bp_fallback_info info = {.size = sizeof info};
+        uint64_t before = p.fake->copies;
+        struct both z;
+
+        OK(bp_op_add(p.weak.scope, x.weak, y.weak, &z.weak));
+        OK(bp_op_add(p.cpu.scope, x.cpu, y.cpu, &z.cpu));
+        expect_same(&p, z, "add");
+        cr_assert_eq(p.fake->copies, before + 22, "%s: %llu copies", p.name,
+                     (unsigned long long)(p.fake->copies - before));
+        cr_assert_eq(bp_device_blocked(p.weak.device, BP_BLOCK_COPY), 0);
+        cr_assert_eq(weak_fallbacks(p.weak.device, "add", BP_FALLBACK_COPY, &info), 1);
+        cr_assert_eq(info.bytes, 4 * ((1 << 20) + 3));
+        cr_assert_gt(info.nanoseconds, 0);
+        both_destroy(x);
+        both_destroy(y);
         weak_close(&p);
     }
 }
@@ -361,4 +466,92 @@ Test(weak, reports_indices_beyond_32_bits)
             both_destroy(x);
             weak_close(&p);
         }
+}
+
+/* A prepared call has the steps once, and runs them with other tensors of the same types. */
+Test(weak, prepares_its_steps)
+{
+    for (int place = 0; place < PLACE_COUNT; place++) {
+        struct pair p = pair_init(place);
+        struct both x[2] = {both_of(&p, BP_F32, 2, SHAPE(4, 6)),
+                            both_of(&p, BP_F32, 2, SHAPE(5, 6))};
+        struct both y = both_of(&p, BP_F32, 1, SHAPE(4)), xt[2];
+        struct bp_tensor *z = tensor_of(&p.weak, BP_F32, 2, SHAPE(6, 4), NULL);
+        struct bp_arg in[2] = {{&xt[0].weak, 1}, {&y.weak, 1}};
+        struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+        struct bp_prepared *prepared;
+
+        for (int i = 0; i < 2; i++) {
+            OK(bp_tensor_view(x[i].weak, 3 * i, 2, SHAPE(6, 4), SHAPE(1, 6), &xt[i].weak));
+            OK(bp_tensor_view(x[i].cpu, 3 * i, 2, SHAPE(6, 4), SHAPE(1, 6), &xt[i].cpu));
+        }
+        OK(bp_prepared_create(p.weak.device, &call, NULL, 0, &prepared));
+        cr_assert_eq(bp_prepared_steps(prepared), 3);
+        cr_assert_str_eq(bp_prepared_step(prepared, 0), "(copy)");
+        cr_assert_str_eq(bp_prepared_kernel(prepared), "weak_add");
+        for (int i = 0; i < 2; i++) {
+            struct bp_tensor *weak[2] = {xt[i].weak, y.weak};
+            struct both out;
+            OK(bp_prepared_run(prepared, p.weak.stream, weak, 2, &z, 1, NULL));
+            OK(bp_op_add(p.cpu.scope, xt[i].cpu, y.cpu, &out.cpu));
+            OK(bp_op_assign(p.weak.scope, z, &out.weak));
+            expect_same(&p, out, "add");
+        }
+        bp_prepared_destroy(prepared);
+        bp_tensor_destroy(z);
+        for (int i = 0; i < 2; i++) both_destroy(xt[i]), both_destroy(x[i]);
+        both_destroy(y);
+        weak_close(&p);
+    }
+}
+
+/* relu of a transposed sum with a row that is broadcast, and a slice of it by 64-bit indices. */
+static struct bp_graph *weak_graph(struct bp_core *core)
+{
+    struct bp_tensor *in[3], *t, *sum, *y, *out;
+    struct bp_graph *graph;
+
+    OK(bp_graph_create(core, &graph));
+    OK(bp_graph_input(graph, "x", BP_F32, 2, SHAPE(4, 6), &in[0]));
+    OK(bp_graph_input(graph, "row", BP_F32, 1, SHAPE(4), &in[1]));
+    OK(bp_graph_input(graph, "index", BP_I64, 1, SHAPE(3), &in[2]));
+    OK(bp_op_transpose(bp_graph_scope(graph), in[0], NULL, &t));
+    OK(bp_op_add(bp_graph_scope(graph), t, in[1], &sum));
+    OK(bp_op_relu(bp_graph_scope(graph), sum, &y));
+    OK(bp_op_gather(bp_graph_scope(graph), y, in[2], NULL, &out));
+    OK(bp_graph_output(graph, out, "y"));
+    for (int i = 0; i < 3; i++) bp_tensor_destroy(in[i]);
+    bp_tensor_destroy(t);
+    bp_tensor_destroy(sum);
+    bp_tensor_destroy(y);
+    bp_tensor_destroy(out);
+    return graph;
+}
+
+Test(weak, runs_graphs_and_programs)
+{
+    for (int place = 0; place < PLACE_COUNT; place++) {
+        struct pair p = pair_init(place);
+        struct both in[3] = {both_of(&p, BP_F32, 2, SHAPE(4, 6)), both_of(&p, BP_F32, 1, SHAPE(4)),
+                             indices_of(&p, 3, (const int64_t[]){5, 0, -2})};
+        struct bp_tensor *weak[3], *cpu[3];
+        struct bp_graph *graph = weak_graph(p.weak.core);
+        struct bp_program *program;
+
+        for (int i = 0; i < 3; i++) weak[i] = in[i].weak, cpu[i] = in[i].cpu;
+        OK(bp_program_create(graph, p.weak.device, &program));
+        for (int run = 0; run < 3; run++) {
+            struct both y = {NULL, NULL}, z = {NULL, NULL};
+            OK(bp_program_run(program, p.weak.stream, weak, 3, &y.weak, 1));
+            OK(bp_graph_run(graph, p.weak.stream, weak, 3, &z.weak, 1));
+            OK(bp_graph_run(graph, p.cpu.stream, cpu, 3, &y.cpu, 1));
+            OK(bp_op_assign(p.cpu.scope, y.cpu, &z.cpu));
+            expect_same(&p, y, "program");
+            expect_same(&p, z, "graph");
+        }
+        bp_program_destroy(program);
+        bp_graph_destroy(graph);
+        for (int i = 0; i < 3; i++) both_destroy(in[i]);
+        weak_close(&p);
+    }
 }

@@ -12,7 +12,8 @@ extern "C" {
 
 /* The ways to run a call for which the device has no kernel. Each use is one step, which is counted
  * together with its bytes and its time. The core tries them in the order INDEX, LAYOUT, DECOMPOSE,
- * DTYPE, DEVICE; a COPY is a step that another way needs, or the operator assign itself. X(NAME,
+ * DTYPE, DEVICE; a COPY is a step that another way needs, or the operator assign itself. Inputs
+ * that are broadcast, for a kernel that does not broadcast, count as strided tensors. X(NAME,
  * number, word, text). */
 #define BP_FALLBACKS(X) \
     X(LAYOUT, 1, layout, "strided tensors are copied, for a kernel that takes dense ones") \

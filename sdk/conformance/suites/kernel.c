@@ -409,11 +409,23 @@ static bool kernel_case_is_strided(const struct kernel_case *made)
     return made->out > LAYOUT_OFFSET;
 }
 
+static bool kernel_case_broadcasts(const struct kernel_case *made)
+{
+    for (int i = 1; i < made->n_in; i++)
+        if (made->in[i].rank != made->in[0].rank ||
+            memcmp(made->in[i].shape, made->in[0].shape,
+                   (size_t)made->in[0].rank * sizeof *made->in[0].shape))
+            return true;
+    return false;
+}
+
 const char *kernel_case_excess(const struct kernel_case *made)
 {
     if (!made->row) return NULL;
     if (!(made->row_flags & BP_KERNEL_STRIDED) && kernel_case_is_strided(made))
         return "strided tensors, row not flagged BP_KERNEL_STRIDED";
+    if (made->row_flags & BP_KERNEL_SAME_SHAPE && kernel_case_broadcasts(made))
+        return "inputs of several shapes, row flagged BP_KERNEL_SAME_SHAPE";
     return NULL;
 }
 

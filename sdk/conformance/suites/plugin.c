@@ -198,14 +198,18 @@ static bool row_name_is_good(struct check *c, const struct bp_kernel *row, size_
                       ROW_NAME);
 }
 
-static void row_flags(struct check *c, const struct bp_kernel *row)
+static void row_flags(struct check *c, const struct bp_plugin *p, const struct bp_kernel *row)
 {
     const uint32_t known = BP_KERNEL_STRIDED | BP_KERNEL_DETERMINISTIC | BP_KERNEL_IN_PLACE |
-                           BP_KERNEL_NO_CAPTURE;
+                           BP_KERNEL_NO_CAPTURE | BP_KERNEL_SAME_SHAPE;
 
     check_that(c, !(row->flags & ~known),
                "row %s: flags is 0x%x, which has bits that kernel.h does not define (0x%x)",
                row->name, row->flags, row->flags & ~known);
+    check_that(c, !(row->flags & BP_KERNEL_SAME_SHAPE) || p->needs_minor >= 5,
+               "row %s: flags has BP_KERNEL_SAME_SHAPE, but plugin.needs_minor is %u: set it to 5, "
+               "because older cores do not know the flag",
+               row->name, p->needs_minor);
 }
 
 static void plugin_rows(struct check *c, const int64_t *arg)
@@ -228,7 +232,7 @@ static void plugin_rows(struct check *c, const int64_t *arg)
                         "row %zu has no op, name or launch", i) ||
             !row_name_is_good(c, row, i))
             return;
-        row_flags(c, row);
+        row_flags(c, p, row);
         for (size_t other = 0; other < i; other++)
             check_that(
                 c,

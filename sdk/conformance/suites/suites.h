@@ -40,7 +40,7 @@ void kernel_case_run(struct check *c, const struct kernel_case *made);
 bool kernel_case_has_elements(const struct kernel_case *made);
 
 /* Returns the property of the case that the row does not support, by its flags: strides without
- * BP_KERNEL_STRIDED. NULL: none. */
+ * BP_KERNEL_STRIDED, or inputs of other shapes with BP_KERNEL_SAME_SHAPE. NULL: none. */
 const char *kernel_case_excess(const struct kernel_case *made);
 
 /* Runs one case of the suite gradient, of the order made->gradient. */

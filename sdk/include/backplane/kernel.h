@@ -133,6 +133,12 @@ enum bp_kernel_flags {
     BP_KERNEL_NO_CAPTURE = 8, /* launches must not be recorded (capture.h): they wait, allocate
                                  memory, or read something anew each time, which a replay would not
                                  do */
+    BP_KERNEL_SAME_SHAPE = 16, /* of elementwise operators, does not broadcast: all inputs have the
+                                  shape of the output. The core expands other inputs: by strides of
+                                  0 with BP_KERNEL_STRIDED, else by copies. No effect on operators
+                                  whose inputs do not all broadcast to the output. A plugin that
+                                  uses the flag sets needs_minor to 5 or more: older cores do not
+                                  know it */
 };
 
 /* A kernel row. Of the rows that fit a call, the core uses the one of highest priority whose
