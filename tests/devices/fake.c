@@ -262,6 +262,7 @@ static void __attribute__((constructor)) read_script(void)
     fake_rows_find(&tables.kernels);
     fake_operators_find(&tables.kernels);
     if (tables.kernels.count) plugin->kernels = &tables.kernels;
+    if (fake_has("captures")) plugin->captures = &fake_captures;
     fake_mutate(&tables);
     fake_spoil(&tables);
 }

@@ -23,7 +23,7 @@
  *
  * Optional callbacks of the runtime that exist:
  *   streams  events  waits (stream_wait)  peers (copy_peer)  info (memory_info)
- *   export (memory_export)
+ *   export (memory_export)  captures (those of capture.h)
  *
  * Memory, which is host memory:
  *   visible          BP_DEVICE_HOST_VISIBLE

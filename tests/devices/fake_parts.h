@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake_parts.h: declares the functions that the files of the fake device share. fake.c has the
  * script and the tables, fake_memory.c memory, fake_stream.c streams and events, fake_work.c the
- * execution of work, fake_orders.c the control functions for tests, fake_rows.c, fake_weak.c and
- * fake_operators.c kernels and operators, fake_tables.c and fake_misdeeds.c the faults of a plugin,
- * fake_mutant.c defective kernels. */
+ * execution of work, fake_capture.c captures, fake_orders.c the control functions for tests,
+ * fake_rows.c, fake_weak.c and fake_operators.c kernels and operators, fake_tables.c and
+ * fake_misdeeds.c the faults of a plugin, fake_mutant.c defective kernels. */
 #ifndef BP_TEST_FAKE_PARTS_H
 #define BP_TEST_FAKE_PARTS_H
 
 #include "fake.h"
 
+#include <backplane/capture.h>
 #include <backplane/kernel.h>
 #include <backplane/runtime.h>
 
@@ -65,6 +66,9 @@ bool fake_uses(const void *first, uint64_t size, const void *plan);
 enum bp_status fake_launch(const struct bp_launch *launch);
 /* The callbacks that submit work or wait for it. */
 extern const struct bp_runtime fake_work_runtime;
+
+/* fake_capture.c */
+extern const struct bp_captures fake_captures;
 
 /* fake_memory.c */
 enum bp_status fake_memory_create(struct fake_instance *f);

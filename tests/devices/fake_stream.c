@@ -310,7 +310,7 @@ static struct launch *take_block(const struct bp_launch *l, const struct bp_host
     return &only_block;
 }
 
-static struct launch *launch_copy(const struct bp_launch *l, const struct bp_host *host)
+struct launch *fake_launch_copy(const struct bp_launch *l, const struct bp_host *host)
 {
     struct launch *copy = take_block(l, host);
 
@@ -322,6 +322,7 @@ static struct launch *launch_copy(const struct bp_launch *l, const struct bp_hos
         if (!v) continue;
         copy->view[i] = *v;
         if (v->count) copy->view[i].data = address_of(v->memory, v->data);
+        copy->view[i].memory = NULL; /* data is an address now */
         copy->view[i].shape = memcpy(copy->shape[i], v->shape, v->rank * sizeof *v->shape);
         copy->view[i].stride = memcpy(copy->stride[i], v->stride, v->rank * sizeof *v->stride);
     }
@@ -342,7 +343,7 @@ enum bp_status fake_launch(const struct bp_launch *l)
     fake_step("launch");
     if (fake_mode == FAKE_INLINE && !fake_has("offsets"))
         return ((const struct fake_row *)(const void *)l->kernel)->run(l);
-    j.launch = launch_copy(l, f->host);
+    j.launch = fake_launch_copy(l, f->host);
     if (fake_mode == FAKE_INLINE) {
         status = ((const struct fake_row *)(const void *)l->kernel)->run(&j.launch->l);
         fake_launch_destroy(j.launch);

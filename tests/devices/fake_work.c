@@ -138,6 +138,9 @@ enum bp_status fake_give(struct fake_instance *f, struct stream *s, const struct
         if (j->launch) fake_launch_destroy(j->launch);
         free(j);
         status = fake_gone(f);
+    } else if (s->recorded_end) {
+        *s->recorded_end = j;
+        s->recorded_end = &j->next;
     } else {
         *s->end = j;
         s->end = &j->next;

@@ -42,6 +42,7 @@ struct stream {
     enum bp_status failure;
     const char *reason;
     uint64_t *after; /* `work=told`: later work runs after these positions */
+    struct job *recorded, **recorded_end; /* of a capture; recorded_end NULL: none is open */
 };
 
 struct event {
@@ -72,6 +73,8 @@ extern struct fake_all {
 /* The following are called with the lock held. */
 
 void fake_launch_destroy(struct launch *launch);
+/* Copies a launch, with everything that is valid only during the launch call. */
+struct launch *fake_launch_copy(const struct bp_launch *l, const struct bp_host *host);
 /* fake_job_end runs the first item of a stream. fake_can_end returns whether that item can run.
  * fake_run_to runs the items up to a position. */
 void fake_job_end(struct stream *s);

@@ -14,6 +14,7 @@
     X(OFFSETS, "weak_offsets", BP_STREAM_INLINE) \
     X(QUEUED_OFFSETS, "weak_offsets", BP_STREAM_ASYNC) \
     X(LATE, "weak_late", 0) X(LATE_OFFSETS, "weak_late_offsets", 0) \
+    X(CAPTURES, "weak_captures", 0) \
     X(CASTS, "weak_casts", BP_STREAM_INLINE)
 
 enum {
@@ -342,7 +343,7 @@ Test(weak, copies_many_short_runs)
         expect_same(&p, y, "relu");
         if (!(places[place].flags & BP_STREAM_ASYNC)) cr_assert_eq(p.fake->copies, before);
         cr_assert_eq(bp_device_blocked(p.weak.device, BP_BLOCK_COPY),
-                     place == LATE || place == LATE_OFFSETS, "%s", p.name);
+                     places[place].flags == 0, "%s", p.name);
         both_destroy(t);
         both_destroy(x);
         weak_close(&p);
@@ -505,53 +506,132 @@ Test(weak, prepares_its_steps)
     }
 }
 
-/* relu of a transposed sum with a row that is broadcast, and a slice of it by 64-bit indices. */
-static struct bp_graph *weak_graph(struct bp_core *core)
+/* relu of a transposed sum with a row that is broadcast. indexed: a slice of it by 64-bit
+ * indices. */
+static struct bp_graph *weak_graph(struct bp_core *core, bool indexed)
 {
-    struct bp_tensor *in[3], *t, *sum, *y, *out;
+    struct bp_tensor *in[3] = {NULL}, *t, *sum, *y, *out;
     struct bp_graph *graph;
 
     OK(bp_graph_create(core, &graph));
     OK(bp_graph_input(graph, "x", BP_F32, 2, SHAPE(4, 6), &in[0]));
     OK(bp_graph_input(graph, "row", BP_F32, 1, SHAPE(4), &in[1]));
-    OK(bp_graph_input(graph, "index", BP_I64, 1, SHAPE(3), &in[2]));
+    if (indexed) OK(bp_graph_input(graph, "index", BP_I64, 1, SHAPE(3), &in[2]));
     OK(bp_op_transpose(bp_graph_scope(graph), in[0], NULL, &t));
     OK(bp_op_add(bp_graph_scope(graph), t, in[1], &sum));
     OK(bp_op_relu(bp_graph_scope(graph), sum, &y));
-    OK(bp_op_gather(bp_graph_scope(graph), y, in[2], NULL, &out));
-    OK(bp_graph_output(graph, out, "y"));
+    if (indexed) OK(bp_op_gather(bp_graph_scope(graph), y, in[2], NULL, &out));
+    OK(bp_graph_output(graph, indexed ? out : y, "y"));
     for (int i = 0; i < 3; i++) bp_tensor_destroy(in[i]);
     bp_tensor_destroy(t);
     bp_tensor_destroy(sum);
     bp_tensor_destroy(y);
-    bp_tensor_destroy(out);
+    if (indexed) bp_tensor_destroy(out);
     return graph;
+}
+
+/* A program with indices in host memory is not recorded, and runs node by node. */
+static void weak_expect_replays(struct pair *p, struct bp_program *program, bool recorded)
+{
+    struct bp_program_info info = {.size = sizeof info};
+
+    OK(bp_program_get_info(program, &info));
+    cr_assert_eq(info.runs, 4);
+    cr_assert_eq(info.replays, recorded ? 3 : 0, "%s: %s", p->name, info.reason);
+    if (strcmp(p->name, "CAPTURES")) return;
+    if (!recorded) cr_assert(strstr(info.reason, "converts indices"), "%s", info.reason);
+    /* two runs of the graph in each of four rounds, and three copies in each */
+    else cr_assert_eq(weak_fallbacks(p->weak.device, "add", BP_FALLBACK_COPY, NULL), 16);
 }
 
 Test(weak, runs_graphs_and_programs)
 {
-    for (int place = 0; place < PLACE_COUNT; place++) {
-        struct pair p = pair_init(place);
-        struct both in[3] = {both_of(&p, BP_F32, 2, SHAPE(4, 6)), both_of(&p, BP_F32, 1, SHAPE(4)),
-                             indices_of(&p, 3, (const int64_t[]){5, 0, -2})};
-        struct bp_tensor *weak[3], *cpu[3];
-        struct bp_graph *graph = weak_graph(p.weak.core);
+    for (int i = 0; i < 2 * PLACE_COUNT; i++) {
+        struct pair p = pair_init(i / 2);
+        uint32_t n = i % 2 ? 3 : 2;
+        struct bp_graph *graph = weak_graph(p.weak.core, i % 2);
         struct bp_program *program;
 
-        for (int i = 0; i < 3; i++) weak[i] = in[i].weak, cpu[i] = in[i].cpu;
         OK(bp_program_create(graph, p.weak.device, &program));
-        for (int run = 0; run < 3; run++) {
-            struct both y = {NULL, NULL}, z = {NULL, NULL};
-            OK(bp_program_run(program, p.weak.stream, weak, 3, &y.weak, 1));
-            OK(bp_graph_run(graph, p.weak.stream, weak, 3, &z.weak, 1));
-            OK(bp_graph_run(graph, p.cpu.stream, cpu, 3, &y.cpu, 1));
+        for (int run = 0; run < 4; run++) { /* each with other tensors */
+            struct both in[3] = {both_of(&p, BP_F32, 2, SHAPE(4 + run, 6)),
+                                 both_of(&p, BP_F32, 1, SHAPE(4)),
+                                 indices_of(&p, 3, (const int64_t[]){5 - run, 0, -2})};
+            struct bp_tensor *weak[3], *cpu[3];
+            struct both y = {NULL, NULL}, z = {NULL, NULL}, part;
+            OK(bp_tensor_slice(in[0].weak, 0, run, INT64_MAX, 1, &part.weak));
+            OK(bp_tensor_slice(in[0].cpu, 0, run, INT64_MAX, 1, &part.cpu));
+            both_destroy(in[0]);
+            in[0] = part;
+            for (int k = 0; k < 3; k++) weak[k] = in[k].weak, cpu[k] = in[k].cpu;
+            OK(bp_program_run(program, p.weak.stream, weak, n, &y.weak, 1));
+            OK(bp_graph_run(graph, p.weak.stream, weak, n, &z.weak, 1));
+            OK(bp_graph_run(graph, p.cpu.stream, cpu, n, &y.cpu, 1));
             OK(bp_op_assign(p.cpu.scope, y.cpu, &z.cpu));
             expect_same(&p, y, "program");
             expect_same(&p, z, "graph");
+            for (int k = 0; k < 3; k++) both_destroy(in[k]);
         }
+        weak_expect_replays(&p, program, i / 2 == CAPTURES && i % 2 == 0);
         bp_program_destroy(program);
         bp_graph_destroy(graph);
-        for (int i = 0; i < 3; i++) both_destroy(in[i]);
         weak_close(&p);
     }
+}
+
+/* The warnings that a core has logged. */
+struct warnings {
+    int n;
+    char text[2000];
+};
+
+static void weak_note(void *ctx, uint32_t level, const char *text)
+{
+    struct warnings *w = ctx;
+    size_t used = strlen(w->text);
+
+    if (level != BP_LOG_WARN) return;
+    w->n++;
+    snprintf(w->text + used, sizeof w->text - used, "%s\n", text);
+}
+
+/* BP_FALLBACK=warn reports the first copy and the first conversion of indices of an operator. */
+Test(weak, warns_once)
+{
+    struct warnings w = {0, ""};
+    struct bp_core_options options = {.size = sizeof options, .log = weak_note, .log_ctx = &w};
+    struct bp_tensor *x, *t, *y, *index;
+    struct bp_device *device;
+    struct bp_core *core;
+    struct fixture f;
+    uint32_t i;
+
+    setenv("BP_FALLBACK", "warn", 1);
+    OK(bp_core_create(&options, &core));
+    OK(bp_core_load_path(core, HOSTILE_DIR "/bp_weak.so", &i));
+    OK(bp_device_create_at(core, i, 0, &device));
+    f = weak_open(core, device, 0);
+    w.n = 0, w.text[0] = 0;
+    x = tensor_of(&f, BP_F32, 2, SHAPE(2, 3), F32(1, -2, 3, -4, 5, 6));
+    index = tensor_of(&f, BP_I64, 1, SHAPE(1), SHAPE(2));
+    OK(bp_tensor_transpose(x, NULL, &t));
+    for (int run = 0; run < 2; run++) {
+        OK(bp_op_relu(f.scope, t, &y));
+        expect_bytes(&f, y, F32(1, 0, 0, 5, 3, 6), 24);
+        bp_tensor_destroy(y);
+        OK(bp_op_gather(f.scope, t, index, NULL, &y));
+        expect_bytes(&f, y, F32(3, 6), 8);
+        bp_tensor_destroy(y);
+    }
+    cr_assert_eq(w.n, 3, "%s", w.text); /* relu copies; gather copies and converts */
+    cr_assert(strstr(w.text, "relu: weak:0 has no kernel for the tensors as they are: the library "
+                             "copies strided tensors"), "%s", w.text);
+    cr_assert(strstr(w.text, "gather: weak:0 has no kernel for the tensors as they are: indices of "
+                             "64 bits"), "%s", w.text);
+    cr_assert(strstr(w.text, "(24 bytes, "), "%s", w.text);
+    cr_assert_null(strstr(w.text, "deny"), "%s", w.text);
+    bp_tensor_destroy(x);
+    bp_tensor_destroy(t);
+    bp_tensor_destroy(index);
+    fixture_finish(&f);
 }
