@@ -141,8 +141,8 @@ static enum bp_status value_tensor(const struct bp_schedule *s,
         extents.stride[i] = value->type.stride[i];
     }
     bp_buffer_retain(base->buffer);
-    status = bp_tensor_create_over(base->buffer, value->type.view.dtype, &extents,
-                                   base->offset + value->offset, out_tensor);
+    status = bp_tensor_create_inside(base->buffer, value->type.view.dtype, &extents,
+                                     base->offset + value->offset, out_tensor);
     if (status) bp_buffer_release(base->buffer);
     return status;
 }

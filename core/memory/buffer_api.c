@@ -3,11 +3,6 @@
  * other processes, and trim. */
 #include "pool.h"
 
-static bool buffer_is(const struct bp_buffer *buffer)
-{
-    return bp_magic_is(buffer ? buffer->magic : 0, BP_MAGIC_BUFFER);
-}
-
 enum bp_status bp_buffer_create(struct bp_device *device, struct bp_stream *stream,
                                 enum bp_space space, uint64_t size, struct bp_buffer **out_buffer)
 {
@@ -26,14 +21,14 @@ enum bp_status bp_buffer_create(struct bp_device *device, struct bp_stream *stre
 
 void bp_buffer_destroy(struct bp_buffer *buffer)
 {
-    if (buffer_is(buffer)) bp_buffer_release(buffer);
+    if (bp_buffer_is(buffer)) bp_buffer_release(buffer);
 }
 
 enum bp_status bp_buffer_get_info(struct bp_buffer *buffer, struct bp_buffer_info *out)
 {
     struct bp_buffer_info info = {.size = sizeof info};
 
-    if (!buffer_is(buffer)) return bp_not_a("buffer");
+    if (!bp_buffer_is(buffer)) return bp_not_a("buffer");
     info.device = buffer->device;
     info.handle = buffer->memory.handle;
     info.data = buffer->memory.data;
@@ -52,7 +47,7 @@ enum bp_status bp_buffer_export(struct bp_buffer *buffer, int32_t *out_fd, uint6
     uint64_t offset;
     int32_t fd;
 
-    if (!buffer_is(buffer)) return bp_not_a("buffer");
+    if (!bp_buffer_is(buffer)) return bp_not_a("buffer");
     if (!out_fd || !out_offset)
         return bp_error(BP_ERR_INVALID, "bp_buffer_export: out_fd or out_offset is NULL");
     device = buffer->device;

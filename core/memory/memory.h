@@ -49,6 +49,11 @@ struct bp_buffer {
 };
 _Static_assert(sizeof(struct bp_buffer) % 64 == 0, "buffers fill cache lines");
 
+static inline bool bp_buffer_is(const struct bp_buffer *buffer)
+{
+    return bp_magic_is(buffer ? buffer->magic : 0, BP_MAGIC_BUFFER);
+}
+
 /* Allocates size bytes in a space for work of the owner (the device's host timeline if the caller
  * names no stream); 0 bytes: a buffer without memory. Memory that both the host and the device can
  * access (any space but BP_SPACE_DEVICE) is always owned by the host timeline. */

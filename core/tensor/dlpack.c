@@ -299,7 +299,7 @@ static enum bp_status dlpack_import(const char *call, struct bp_device *device,
     bp_deferred_check(device, true);
     TRY(bp_buffer_import(device, &memory, bytes, BP_SPACE_DEVICE, release, ctx, &buffer));
     atomic_init(&buffer->access, access);
-    status = bp_tensor_create_over(buffer, dtype, &extents, 0, out_tensor);
+    status = bp_tensor_create_inside(buffer, dtype, &extents, 0, out_tensor);
     if (status) bp_buffer_disown(buffer);
     return status;
 }

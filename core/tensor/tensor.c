@@ -49,6 +49,24 @@ static void fill_view(struct bp_tensor *t, uint32_t dtype, const struct bp_exten
     t->sig = bp_tensor_signature(t->device, &t->view);
 }
 
+void bp_tensor_set_place(struct bp_tensor *t, struct bp_buffer *buffer, uint64_t offset)
+{
+    uint32_t frozen = is_frozen(buffer) ? BP_VIEW_CONSTANT : 0;
+    struct bp_buffer *before = t->buffer;
+
+    if (buffer != before) bp_buffer_retain(buffer);
+    t->buffer = buffer;
+    t->offset = offset;
+    t->view.data = t->view.count ? tensor_address(buffer, offset) : NULL;
+    t->view.memory = buffer->memory.handle;
+    if ((t->view.flags & BP_VIEW_CONSTANT) != frozen || t->view.space != buffer->space) {
+        t->view.flags = (uint8_t)((t->view.flags & ~(uint32_t)BP_VIEW_CONSTANT) | frozen);
+        t->view.space = buffer->space;
+        t->sig = bp_tensor_signature(t->device, &t->view);
+    }
+    if (buffer != before) bp_buffer_release(before);
+}
+
 enum { LINE = 64 };
 _Static_assert(sizeof(struct bp_tensor) + LINE <= BP_STORAGE_ROOM, "a tensor fits");
 
@@ -59,6 +77,11 @@ static struct bp_tensor *tensor_in_buffer(struct bp_buffer *buffer)
     uintptr_t room = ((uintptr_t)buffer->room + LINE - 1) & ~(uintptr_t)(LINE - 1);
 
     return (struct bp_tensor *)room;
+}
+
+bool bp_tensor_is_in_buffer(const struct bp_tensor *tensor)
+{
+    return tensor == tensor_in_buffer(tensor->buffer);
 }
 
 static void tensor_init(struct bp_tensor *t, struct bp_buffer *buffer, uint64_t offset)
@@ -80,9 +103,9 @@ static void tensor_init_view(struct bp_tensor *t, struct bp_buffer *buffer, uint
     fill_view(t, dtype, extents);
 }
 
-enum bp_status bp_tensor_create_over(struct bp_buffer *buffer, uint32_t dtype,
-                                     const struct bp_extents *extents, uint64_t offset,
-                                     struct bp_tensor **out_tensor)
+enum bp_status bp_tensor_create_inside(struct bp_buffer *buffer, uint32_t dtype,
+                                       const struct bp_extents *extents, uint64_t offset,
+                                       struct bp_tensor **out_tensor)
 {
     struct bp_tensor *t = calloc(1, sizeof *t);
 
@@ -246,37 +269,23 @@ enum bp_status bp_strides_last_element(const char *call, uint32_t rank, const in
     return BP_OK;
 }
 
-/* Checks strides from the caller: no two elements may share memory. Returns the bytes that all
- * elements span. */
-static enum bp_status check_strides(const struct bp_type *type, const struct bp_extents *e,
-                                    int64_t count, uint64_t *out_bytes)
+/* Reads strides of the caller. */
+static enum bp_status layout_read_strides(const char *call, const int64_t *stride,
+                                          struct bp_layout *l)
 {
-    struct bp_view view = {
-        .shape = e->shape, .stride = e->stride, .rank = (uint8_t)e->rank, .count = count};
-    int64_t last, width = bp_dtype_bits(type->dtype) / 8, bytes;
+    int64_t last, width = bp_dtype_bits(l->type.dtype) / 8, bytes;
 
-    TRY(bp_strides_last_element("bp_tensor_create_with", e->rank, e->shape, e->stride, &last));
+    memcpy(l->extents.stride, stride, l->type.rank * sizeof *stride);
+    TRY(bp_strides_last_element(call, l->type.rank, l->extents.shape, l->extents.stride, &last));
     if (last == INT64_MAX || __builtin_mul_overflow(last + 1, width, &bytes))
-        return bp_error(BP_ERR_INVALID,
-                        "bp_tensor_create_with: shape and strides reach past 63 bits");
-    if (bp_view_overlaps_itself(&view))
-        return bp_error(BP_ERR_INVALID,
-                        "bp_tensor_create_with: the strides may give one place to two elements: "
-                        "expected those of a dense tensor, its axes in any order, with gaps or "
-                        "without");
-    *out_bytes = count ? (uint64_t)bytes : 0;
+        return bp_error(BP_ERR_INVALID, "%s: shape and strides reach past 63 bits", call);
+    l->bytes = l->count ? (uint64_t)bytes : 0;
     return BP_OK;
 }
 
-static enum bp_status tensor_check_options(struct bp_device *device,
-                                           const struct bp_tensor_options *o,
-                                           struct bp_tensor *const *out_tensor)
+enum bp_status bp_layout_read(const char *call, const struct bp_tensor_options *o,
+                              struct bp_layout *l)
 {
-    static const char call[] = "bp_tensor_create_with";
-
-    if (!bp_device_is(device)) return bp_not_a_for(call, "device");
-    if (!o || !out_tensor)
-        return bp_error(BP_ERR_INVALID, "%s: options or out_tensor is NULL", call);
     if (o->size < offsetof(struct bp_tensor_options, stride) || o->size > 4096)
         return bp_error(BP_ERR_INVALID,
                         "%s: options->size is %zu: set it to sizeof(struct bp_tensor_options)",
@@ -288,6 +297,32 @@ static enum bp_status tensor_check_options(struct bp_device *device,
     if (BP_HAS(o, space) && o->space > BP_SPACE_MANAGED)
         return bp_error(BP_ERR_INVALID, "%s: %u is no memory space (enum bp_space)", call,
                         o->space);
+    *l = (struct bp_layout){.type = {.dtype = o->dtype, .rank = o->rank},
+                            .extents = {.rank = o->rank}};
+    if (o->rank) memcpy(l->type.shape, o->shape, o->rank * sizeof *o->shape);
+    memcpy(l->extents.shape, l->type.shape, sizeof l->type.shape);
+    TRY(bp_type_check(call, "", &l->type, &l->count, &l->bytes));
+    if (o->rank && BP_HAS(o, stride) && o->stride) return layout_read_strides(call, o->stride, l);
+    bp_type_strides(o->rank, l->extents.shape, l->extents.stride);
+    return BP_OK;
+}
+
+/* Checks that no two elements share memory. */
+static enum bp_status layout_check_apart(const char *call, const struct bp_layout *l)
+{
+    struct bp_view view = {.shape = l->extents.shape, .stride = l->extents.stride,
+                           .rank = (uint8_t)l->type.rank, .count = l->count};
+
+    if (!bp_view_overlaps_itself(&view)) return BP_OK;
+    return bp_error(BP_ERR_INVALID,
+                    "%s: the strides may give one place to two elements: expected those of a dense "
+                    "tensor, its axes in any order, with gaps or without",
+                    call);
+}
+
+static enum bp_status tensor_check_stream(const char *call, const struct bp_device *device,
+                                          const struct bp_tensor_options *o)
+{
     if (!BP_HAS(o, stream) || !o->stream) return BP_OK;
     if (!bp_stream_is(o->stream)) return bp_not_a_for(call, "stream");
     if (o->stream->device != device)
@@ -301,26 +336,18 @@ enum bp_status bp_tensor_create_with(struct bp_device *device,
                                      const struct bp_tensor_options *options,
                                      struct bp_tensor **out_tensor)
 {
-    struct bp_extents e = {.rank = 0};
-    struct bp_type type = {.rank = 0};
+    static const char call[] = "bp_tensor_create_with";
     struct bp_timeline *owner = NULL;
-    int64_t count;
-    uint64_t bytes;
+    struct bp_layout l;
 
-    TRY(tensor_check_options(device, options, out_tensor));
-    type.dtype = options->dtype;
-    type.rank = e.rank = options->rank;
-    if (e.rank) memcpy(type.shape, options->shape, e.rank * sizeof *e.shape);
-    memcpy(e.shape, type.shape, sizeof e.shape);
-    TRY(bp_type_check("bp_tensor_create_with", "", &type, &count, &bytes));
-    if (e.rank && BP_HAS(options, stride) && options->stride) {
-        memcpy(e.stride, options->stride, e.rank * sizeof *e.stride);
-        TRY(check_strides(&type, &e, count, &bytes));
-    } else {
-        bp_type_strides(e.rank, e.shape, e.stride);
-    }
+    if (!bp_device_is(device)) return bp_not_a_for(call, "device");
+    if (!options || !out_tensor)
+        return bp_error(BP_ERR_INVALID, "%s: options or out_tensor is NULL", call);
+    TRY(bp_layout_read(call, options, &l));
+    TRY(layout_check_apart(call, &l));
+    TRY(tensor_check_stream(call, device, options));
     if (BP_HAS(options, stream) && options->stream) owner = options->stream->timeline;
-    return tensor_create_alone(device, owner, type.dtype, &e, bytes,
+    return tensor_create_alone(device, owner, l.type.dtype, &l.extents, l.bytes,
                                BP_HAS(options, space) ? options->space : BP_SPACE_DEVICE,
                                out_tensor);
 }
@@ -399,7 +426,7 @@ void bp_tensor_destroy(struct bp_tensor *tensor)
         free(tensor);
     } else {
         struct bp_buffer *buffer = tensor->buffer;
-        if (tensor != tensor_in_buffer(buffer)) free(tensor);
+        if (!bp_tensor_is_in_buffer(tensor)) free(tensor);
         bp_buffer_release(buffer);
     }
 }

@@ -182,9 +182,28 @@ enum bp_status bp_tensor_narrow(struct bp_tensor *tensor, uint32_t axis, int64_t
 
 /* Creates a tensor over a buffer, offset bytes from its first byte. Takes over the reference to the
  * buffer on success only. Shape and strides must fit the buffer: they are not checked. */
-enum bp_status bp_tensor_create_over(struct bp_buffer *buffer, uint32_t dtype,
-                                     const struct bp_extents *extents, uint64_t offset,
-                                     struct bp_tensor **out_tensor);
+enum bp_status bp_tensor_create_inside(struct bp_buffer *buffer, uint32_t dtype,
+                                       const struct bp_extents *extents, uint64_t offset,
+                                       struct bp_tensor **out_tensor);
+
+/* A tensor that bp_tensor_options describes. */
+struct bp_layout {
+    struct bp_type type;
+    struct bp_extents extents;
+    int64_t count;  /* number of elements */
+    uint64_t bytes; /* from the first element to the end of the last */
+};
+/* Checks the options of a function named `call`, except for the stream. The elements of *out may
+ * overlap. */
+enum bp_status bp_layout_read(const char *call, const struct bp_tensor_options *options,
+                              struct bp_layout *out);
+
+/* Whether the tensor is stored in its buffer, so that it ends with the buffer. */
+bool bp_tensor_is_in_buffer(const struct bp_tensor *tensor);
+
+/* Makes a tensor that is not stored in its buffer refer to other memory of the same device, and
+ * drops its reference to the previous memory. */
+void bp_tensor_set_place(struct bp_tensor *tensor, struct bp_buffer *buffer, uint64_t offset);
 
 /* Returns a tensor's extents, counted from its first element. */
 void bp_tensor_extents(const struct bp_tensor *tensor, struct bp_extents *out);

@@ -44,7 +44,7 @@ static enum bp_status view_share(struct bp_tensor *base, const struct bp_extents
     enum bp_status status;
 
     bp_buffer_retain(base->buffer);
-    status = bp_tensor_create_over(base->buffer, base->view.dtype, e, offset, out_tensor);
+    status = bp_tensor_create_inside(base->buffer, base->view.dtype, e, offset, out_tensor);
     if (status) bp_buffer_release(base->buffer);
     return status;
 }

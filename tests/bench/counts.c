@@ -106,6 +106,9 @@ struct kit {
     struct bp_tensor *xyz[3];
     struct bp_prepared *prepared;
     struct bench_kernel kernel;
+    struct bp_buffer *buffer;
+    struct bp_tensor *over; /* one f32 of the buffer */
+    uint64_t at;
     bool failed;
 };
 
@@ -132,6 +135,14 @@ static void counts_storage(void *ctx)
 
     k->failed |= bp_buffer_create(k->bench.device, k->bench.stream, BP_SPACE_DEVICE, 4096, &s) != 0;
     bp_buffer_destroy(s);
+}
+
+static void counts_rebind(void *ctx)
+{
+    struct kit *k = ctx;
+
+    k->at = (k->at + sizeof(float)) % 4096;
+    k->failed |= bp_tensor_rebind(k->over, k->buffer, k->at) != 0;
 }
 
 static void counts_kernel(void *ctx)
@@ -242,6 +253,7 @@ static bool counts_setup(struct kit *k, const char *device)
 {
     struct bp_arg in[2] = {{&k->xyz[0], 1}, {&k->xyz[1], 1}};
     struct bp_call call = {.size = sizeof call, .op = "add", .in = in, .n_in = 2};
+    const struct bp_tensor_options scalar = {.size = sizeof scalar, .dtype = BP_F32};
     const int64_t shape[1] = {1};
     float one = 1;
 
@@ -254,6 +266,9 @@ static bool counts_setup(struct kit *k, const char *device)
         if (bp_tensor_create(k->bench.device, BP_F32, 1, shape, &k->xyz[i]) ||
             bp_tensor_write(k->bench.stream, k->xyz[i], &one, sizeof one))
             return false;
+    if (bp_buffer_create(k->bench.device, NULL, BP_SPACE_DEVICE, 4096, &k->buffer) ||
+        bp_tensor_create_over(k->buffer, 0, &scalar, &k->over))
+        return false;
     return !bp_prepared_create(k->bench.device, &call, NULL, 0, &k->prepared) &&
            bench_kernel_open(&k->bench, bp_prepared_kernel(k->prepared), k->xyz, &k->kernel);
 }
@@ -263,6 +278,8 @@ static void counts_finish(struct kit *k)
     bench_kernel_close(&k->kernel);
     bp_prepared_destroy(k->prepared);
     for (int i = 0; i < 3; i++) bp_tensor_destroy(k->xyz[i]);
+    bp_tensor_destroy(k->over);
+    bp_buffer_destroy(k->buffer);
     bp_stream_destroy(k->bench.stream);
     bp_device_destroy(k->bench.device);
     bp_core_destroy(k->bench.core);
@@ -278,6 +295,7 @@ static const struct limits {
     {"a counts_prepared run", counts_prepared, true, {170, 0, 0, 0}, {170, 0, 0, 0}},
     {"an eager call", counts_eager, true, {740, 0, 0, 0}, {900, 4, 2, 0}},
     {"memory taken and given back", counts_storage, false, {360, 0, 0, 0}, {540, 4, 2, 0}},
+    {"a tensor moved in a buffer", counts_rebind, false, {230, 0, 0, 0}, {230, 0, 0, 0}},
 };
 
 static void count_all(struct kit *k, bool threads)

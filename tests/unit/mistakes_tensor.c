@@ -12,6 +12,16 @@ static uint64_t tensor_create_with(const union value *a)
     return bp_tensor_create_with(a[0].p, a[1].cp, a[2].p);
 }
 
+static uint64_t tensor_create_over(const union value *a)
+{
+    return bp_tensor_create_over(a[0].p, a[1].u, a[2].cp, a[3].p);
+}
+
+static uint64_t tensor_rebind(const union value *a)
+{
+    return bp_tensor_rebind(a[0].p, a[1].p, a[2].u);
+}
+
 static uint64_t tensor_view(const union value *a)
 {
     return bp_tensor_view(a[0].p, a[1].i, (uint32_t)a[2].u, a[3].cp, a[4].cp, a[5].p);
@@ -80,11 +90,19 @@ static const float six[6] = {1, 2, 3, 4, 5, 6};
 static const struct bp_tensor_options good = {
     .size = sizeof good, .dtype = BP_F32, .rank = 2, .shape = SHAPE(2, 3), .stride = SHAPE(4, 1)};
 
+static const struct bp_tensor_options number = {.size = sizeof number, .dtype = BP_F64};
+
+enum { T_MOVED = T_OWN /* a view f32 [1] */ };
+
 static const struct function functions[] = {
     {"bp_tensor_create", tensor_create,
      {HANDLE(T_DEVICE), NUMBER(BP_F32), NUMBER(2), POINTER(SHAPE(2, 3)), OUT_OF(T_TENSOR)}},
     {"bp_tensor_create_with", tensor_create_with,
      {HANDLE(T_DEVICE), POINTER(&good), OUT_OF(T_TENSOR)}},
+    {"bp_tensor_create_over", tensor_create_over,
+     {HANDLE(T_BUFFER), NUMBER(36), POINTER(&good), OUT_OF(T_TENSOR)}},
+    {"bp_tensor_rebind", tensor_rebind,
+     {GIVEN(T_TENSOR, T_MOVED), HANDLE(T_BUFFER), NUMBER(60)}},
     {"bp_tensor_view", tensor_view,
      {HANDLE(T_TENSOR), NUMBER(1), NUMBER(1), POINTER(SHAPE(2)), POINTER(SHAPE(1)),
       OUT_OF(T_TENSOR)}},
@@ -109,6 +127,22 @@ static const struct function functions[] = {
 };
 
 static const struct mistake mistakes[] = {
+    {"bp_tensor_create_over", "an element too far", BP_ERR_INVALID, "span 28 bytes", {SET(2, 40)}},
+    {"bp_tensor_create_over", "the largest offset", BP_ERR_INVALID, "has 64 bytes",
+     {SET(2, UINT64_MAX)}},
+    {"bp_tensor_create_over", "half an element", BP_ERR_INVALID, "multiple of 4", {SET(2, 2)}},
+    {"bp_tensor_create_over", "half an element of f64", BP_ERR_INVALID, "multiple of 8",
+     {PUT(3, &number)}},
+    {"bp_tensor_rebind", "a value of a graph", BP_ERR_INVALID, "value of a graph",
+     {USE(1, T_SYMBOL)}},
+    {"bp_tensor_rebind", "an element too far", BP_ERR_INVALID, "span 4 bytes", {SET(3, 64)}},
+    {"bp_tensor_rebind", "the largest offset", BP_ERR_INVALID, "has 64 bytes",
+     {SET(3, UINT64_MAX)}},
+    {"bp_tensor_rebind", "half an element", BP_ERR_INVALID, "multiple of 4", {SET(3, 58)}},
+    {"bp_tensor_rebind", "a tensor in its own memory", BP_ERR_INVALID, "created together",
+     {USE(1, T_SPARE)}},
+    {"bp_tensor_rebind", "a tensor of another device", BP_ERR_INVALID, "the tensor is of template",
+     {USE(1, T_OTHER_TENSOR)}},
     {"bp_tensor_view", "a value of a graph", BP_ERR_INVALID, "value of a graph",
      {USE(1, T_SYMBOL)}},
     {"bp_tensor_reshape", "a value of a graph", BP_ERR_INVALID, "value of a graph",
@@ -292,10 +326,23 @@ static void tensor_more(struct world *w)
     }
 }
 
+static void tensor_prepare(struct world *w)
+{
+    OK(bp_tensor_slice(w->thing[T_SHORT].p, 0, 1, 2, 1,
+                       (struct bp_tensor **)&w->thing[T_MOVED].p));
+}
+
+static void tensor_finish(struct world *w)
+{
+    bp_tensor_destroy(w->thing[T_MOVED].p);
+}
+
 const struct table mistakes_tensor = {
     .function = functions,
     .n_function = COUNT(functions),
     .mistake = mistakes,
     .n_mistake = COUNT(mistakes),
+    .prepare = tensor_prepare,
     .more = tensor_more,
+    .finish = tensor_finish,
 };

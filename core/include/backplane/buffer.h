@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* buffer.h: allocates device memory without a tensor, for frameworks that have their own tensors.
- * bp_device_memory counts this memory, BP_MEM_LIMIT limits it, and bp_device_trim returns the free
- * part of it to the driver. */
+/* buffer.h: allocates device memory without a tensor, for frameworks that have their own tensors;
+ * bp_tensor_create_over makes tensors over the memory. bp_device_memory counts this memory,
+ * BP_MEM_LIMIT limits it, and bp_device_trim returns the free part of it to the driver. */
 #ifndef BP_BUFFER_H
 #define BP_BUFFER_H
 
@@ -27,9 +27,9 @@ BP_API enum bp_status bp_buffer_create(struct bp_device *device, struct bp_strea
                                        enum bp_space space, uint64_t size,
                                        struct bp_buffer **out_buffer);
 
-/* Frees the buffer. Its stream may continue: work that was submitted to the stream before this call
- * may still use the memory. Work on other streams that the core does not know of must have ended.
- * Never waits. */
+/* Destroys the handle; the memory is freed when no tensor over it is left either. The buffer's
+ * stream may continue: work that was submitted to the stream before this call may still use the
+ * memory. Work on other streams that the core does not know of must have ended. Never waits. */
 BP_API void bp_buffer_destroy(struct bp_buffer *buffer);
 
 struct bp_buffer_info { /* output struct: set size before the call */

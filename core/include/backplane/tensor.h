@@ -5,6 +5,7 @@
 #define BP_TENSOR_H
 
 #include <backplane/api.h>
+#include <backplane/buffer.h>
 #include <backplane/stream.h>
 
 #ifdef __cplusplus
@@ -47,6 +48,44 @@ struct bp_tensor_options { /* parameters: set size, zero the rest */
 BP_API enum bp_status bp_tensor_create_with(struct bp_device *device,
                                             const struct bp_tensor_options *options,
                                             struct bp_tensor **out_tensor);
+
+/* Creates a tensor whose first element is byte_offset bytes behind the first byte of a buffer: for
+ * frameworks that allocate memory themselves (buffer.h). Nothing is copied, and the call does not
+ * wait. The tensor keeps the memory: the app may destroy the buffer's handle before the tensor. The
+ * stream that bp_buffer_create got may use the tensor at once; the app orders uses by other
+ * streams, as for every tensor. Calls note the work that uses the tensor, so that the memory is
+ * reused only after that work has ended.
+ *
+ * options: dtype, rank, shape and stride (NULL: row-major). Strides may be 0, or give several
+ * elements one address, as those of a view: such a tensor can be read but not written. space: 0 or
+ * the buffer's; stream: NULL. byte_offset: a multiple of the size of an element.
+ *
+ * BP_ERR_INVALID: the elements reach past the end of the buffer, byte_offset is no multiple,
+ * strides are negative, or an option is out of range. BP_ERR_UNSUPPORTED: the device cannot hold
+ * dtype. BP_ERR_MEMORY. */
+BP_API enum bp_status bp_tensor_create_over(struct bp_buffer *buffer, uint64_t byte_offset,
+                                            const struct bp_tensor_options *options,
+                                            struct bp_tensor **out_tensor);
+
+/* Makes a tensor refer to other memory: byte_offset bytes behind the first byte of a buffer of the
+ * same device. dtype, shape and strides stay. Costs a few tens of nanoseconds, so that a framework
+ * can keep one tensor for each type that it uses and set its memory before each call. tensor: one
+ * that bp_tensor_create_over or bp_tensor_from_dlpack created, or a view.
+ *
+ * The tensor drops its previous memory as bp_tensor_destroy does: work that was submitted before
+ * still uses that memory. Views of the tensor, and what was exported of it, keep the previous
+ * memory. Whether the tensor is frozen depends on its memory: a tensor that is moved from a frozen
+ * buffer to another one may be written again. Prepared calls accept the tensor, because they know
+ * tensors by type only; but a call that was prepared for a frozen input, or for one that was not,
+ * refuses the other kind, and a call whose plan has read a frozen input refuses other memory for
+ * it. No other thread may use the tensor during the call.
+ *
+ * BP_ERR_BUSY: the tensor has another holder: it is a constant of a graph, which relies on its
+ * memory, or the result of an update (bp_op_sgd) that is not destroyed yet. BP_ERR_INVALID: the
+ * tensor was created together with its memory, as results of calls are; the buffer is of another
+ * device; byte_offset as in bp_tensor_create_over. After a failure the tensor is as before. */
+BP_API enum bp_status bp_tensor_rebind(struct bp_tensor *tensor, struct bp_buffer *buffer,
+                                       uint64_t byte_offset);
 
 /* Creates a view: a tensor that shares the memory of another tensor, its base, and has the base's
  * dtype. Creating a view copies nothing and does not wait. Views and their base may be destroyed in
