@@ -74,7 +74,7 @@ enum bp_status bp_prepared_run(struct bp_prepared *p, struct bp_stream *stream,
     if (__builtin_expect(p && p->fast == BP_MAGIC_PREPARED + generation && stream &&
                              stream->scope.magic == BP_MAGIC_STREAM + generation &&
                              stream->inline_device == p->device && n_in == p->n_in && n_out == 1 &&
-                             in && out && !attrs && !bp_stream_has_failed(stream) &&
+                             in && out && !attrs && !bp_stream_refuses_calls(stream) &&
                              fast_fits(p, in, out[0]),
                          1))
         return fast_launch(p, stream->timeline, in, out, p->attrs);
@@ -148,7 +148,7 @@ bool bp_call_fast(struct bp_stream *stream, const struct bp_opdef *row, const st
     uint64_t hash;
 
     if (!stream->cache || stream->cache->pool != pool || !stream->inline_device ||
-        bp_stream_has_failed(stream) || !fast_take_attrs(row, attrs, &attrs) ||
+        bp_stream_refuses_calls(stream) || !fast_take_attrs(row, attrs, &attrs) ||
         !fast_sign(row, in, attrs, flat, &hash))
         return false;
     bp_pool_lock(pool);

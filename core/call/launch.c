@@ -321,7 +321,9 @@ static enum bp_status launch_steps(struct bp_prepared *p, struct bp_stream *stre
         status = bp_error(BP_ERR_MEMORY, "%s: no host memory to run it", p->row->info.name);
     if (status == BP_OK) status = launch_allocate_temps(p, stream->timeline, &at);
     for (uint32_t i = 0; i < p->n_step && status == BP_OK; i++)
-        status = launch_step(p, &p->step[i], stream, &at, run);
+        status = i && bp_stream_is_cancelled(stream)
+                     ? bp_timeline_error_cancelled(stream->timeline)
+                     : launch_step(p, &p->step[i], stream, &at, run);
     for (uint32_t i = 0; at.buffer && i < p->n_temp; i++)
         if (at.buffer[i]) bp_buffer_release(at.buffer[i]);
     free(at.view);

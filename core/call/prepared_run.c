@@ -122,7 +122,7 @@ static enum bp_status prepared_check_run(struct bp_prepared *p, struct bp_stream
     if ((n_in && !in) || (n_out && !out))
         return bp_error(BP_ERR_INVALID, "%s: %s is NULL", p->row->info.name,
                         n_in && !in ? "in" : "out");
-    return bp_stream_has_failed(stream) ? bp_stream_check(stream) : BP_OK;
+    return bp_stream_refuses_calls(stream) ? bp_stream_check_calls(stream) : BP_OK;
 }
 
 /* Returns an error if a step without a kernel waits, and may not. A step on another device waits
@@ -167,14 +167,15 @@ static void extents_free(struct bp_deferred *pending)
     free(pending);
 }
 
-/* Launches that have not ended will still write the extents, so they are freed later. If there is
- * no memory to record the use, the extents leak. */
+/* Launches that have not ended will still write the extents, so they are freed later: after a wait
+ * that failed, or if the call was cancelled between two steps. If there is no memory to record the
+ * use, the extents leak. */
 static void extents_release(struct bp_stream *stream, struct extents *e, enum bp_status status)
 {
     struct bp_timeline *timeline = stream->timeline;
 
     e->pending.release = extents_free;
-    if (status == BP_OK || !bp_status_is_of_wait(status)) free(e);
+    if (status == BP_OK || (!bp_status_is_of_wait(status) && status != BP_ERR_CANCELLED)) free(e);
     else if (bp_users_add(&e->pending.users, timeline, atomic_load(&timeline->last)))
         bp_deferred_release(stream->device, &e->pending);
 }

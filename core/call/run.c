@@ -193,7 +193,7 @@ static enum bp_status call_cached(const struct request *r)
     enum bp_status status;
     void *own;
 
-    if (__builtin_expect(bp_stream_has_failed(stream), 0)) return bp_stream_check(stream);
+    if (__builtin_expect(bp_stream_refuses_calls(stream), 0)) return bp_stream_check_calls(stream);
     e.row = row;
     e.device = stream->device;
     e.want = e.given = 0;
@@ -224,7 +224,7 @@ static enum bp_status call_uncached(const struct request *r)
     struct bp_prepared *p;
     enum bp_status status;
 
-    TRY(bp_stream_check(r->stream));
+    TRY(bp_stream_check_calls(r->stream));
     TRY(call_prepare(r, 0, &p));
     e.attrs = p->attrs;
     if (call_flatten(&e, r->call->in, r->call->n_in)) status = call_with_outputs(r, p, &e);
@@ -306,7 +306,7 @@ static enum bp_status call_execute(const struct request *r)
     if (row->plain) return call_kernels(r);
     filled = *r->call;
     if (row->has_host) {
-        TRY(bp_stream_check(r->stream));
+        TRY(bp_stream_check_calls(r->stream));
         TRY(bp_host_values(r->stream, row, filled.in, filled.n_in, filled.attrs, &attrs));
         if (attrs) filled.attrs = attrs;
     }
@@ -329,7 +329,7 @@ static enum bp_status call_watched(const struct request *r)
     void *attrs = NULL;
     enum bp_status status;
 
-    TRY(bp_stream_check(stream));
+    TRY(bp_stream_check_calls(stream));
     if (r->row->has_host)
         TRY(bp_host_values(stream, r->row, filled.in, filled.n_in, filled.attrs, &attrs));
     if (attrs) filled.attrs = attrs;

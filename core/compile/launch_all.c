@@ -33,6 +33,16 @@ launch_explain(const struct bp_schedule *s, const struct bp_scheduled_launch *fr
                          bp_error_message());
 }
 
+static __attribute__((noinline)) enum bp_status
+launch_cancelled(const struct bp_schedule *s, const struct bp_scheduled_launch *from,
+                 struct bp_timeline *timeline)
+{
+    enum bp_status status = bp_timeline_error_cancelled(timeline);
+
+    return bp_error_more(status, "node %s: %s", s->graph->node[from->node].name,
+                         bp_error_message());
+}
+
 /* Launches a fallback step, which is counted, or a step of a random operator. */
 static __attribute__((noinline)) enum bp_status
 launch_special(const struct bp_schedule *s, const struct bp_scheduled_launch *from,
@@ -66,6 +76,8 @@ static enum bp_status launch_list(const struct bp_schedule *s, struct bp_schedul
         struct bp_launch *l = &c->launch[n];
         enum bp_status status;
         if (__builtin_expect(bp_process_is_stopping(), 0)) return bp_error_stopped();
+        if (__builtin_expect(bp_stream_is_cancelled(stream), 0))
+            return launch_cancelled(s, from, timeline);
         l->tag = number;
         status = from->is_special ? launch_special(s, from, l, stream, random)
                                   : l->kernel->launch(l);

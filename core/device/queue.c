@@ -40,15 +40,23 @@ void bp_queue_after_fork(void)
 }
 
 /* After a failure the queue runs only the tasks with `always`: the outputs of the others are
- * undefined anyway. */
+ * undefined anyway. The first task that is skipped because the stream was cancelled fails. */
+static enum bp_status queue_run_task(struct bp_timeline *timeline, struct bp_task *task)
+{
+    if (task->always) return task->run(task, timeline);
+    if (bp_failure_is_set(&timeline->failure) || bp_device_is_lost(timeline->device)) return BP_OK;
+    if (atomic_load(&timeline->cancelled)) {
+        atomic_store(&timeline->failure.reported, true); /* the app knows of it */
+        return bp_timeline_error_cancelled(timeline);
+    }
+    return task->run(task, timeline);
+}
+
 static void queue_run(struct bp_queue *queue, struct bp_task *task)
 {
     struct bp_timeline *timeline = queue->timeline;
-    enum bp_status status = BP_OK;
+    enum bp_status status = queue_run_task(timeline, task);
 
-    if (task->always ||
-        (!bp_failure_is_set(&timeline->failure) && !bp_device_is_lost(timeline->device)))
-        status = task->run(task, timeline);
     if (status) {
         if (status == BP_ERR_DEVICE_LOST) bp_device_set_lost(timeline->device);
         if (task->number)

@@ -95,6 +95,44 @@ enum bp_status bp_stream_check(struct bp_stream *stream)
     return bp_device_check(stream->device);
 }
 
+enum bp_status bp_timeline_error_cancelled(const struct bp_timeline *timeline)
+{
+    return bp_error(BP_ERR_CANCELLED,
+                    "%s: stream %u was cancelled (bp_stream_cancel); bp_stream_resume lets it take "
+                    "calls again",
+                    timeline->device->name, timeline->id);
+}
+
+enum bp_status bp_stream_check_calls(struct bp_stream *stream)
+{
+    TRY(bp_stream_check(stream));
+    return bp_stream_is_cancelled(stream) ? bp_timeline_error_cancelled(stream->timeline) : BP_OK;
+}
+
+enum bp_status bp_stream_cancel(struct bp_stream *stream)
+{
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    atomic_store(&stream->timeline->cancelled, true);
+    return BP_OK;
+}
+
+/* The worker skips the tasks that are in the queue, and stores the failure of the first one. When
+ * the queue is empty, this failure is retired: it belongs to the numbers of those tasks only. */
+enum bp_status bp_stream_resume(struct bp_stream *stream)
+{
+    struct bp_timeline *timeline;
+    struct bp_deadline until;
+
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
+    timeline = stream->timeline;
+    until = bp_deadline_of(stream->device);
+    if (timeline->queue && bp_stream_is_cancelled(stream))
+        TRY(bp_queue_flush(timeline->queue, &until));
+    TRY(bp_timeline_retire_cancelled(timeline));
+    atomic_store(&timeline->cancelled, false);
+    return BP_OK;
+}
+
 uint64_t bp_stream_last(struct bp_stream *stream)
 {
     const struct bp_timeline *timeline = bp_stream_is(stream) ? stream->timeline : NULL;

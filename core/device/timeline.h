@@ -60,6 +60,8 @@ struct bp_timeline {
     _Atomic uint64_t submitted; /* work up to it was passed to the plugin or the queue */
     _Atomic uint64_t done;      /* work up to it is known to have ended; UINT64_MAX if is_inline */
     bool is_inline;             /* work is done when its call returns: an inline stream, the host */
+    _Atomic bool cancelled;     /* bp_stream_cancel: calls are refused, and the queue's work is
+                                   skipped */
     void *stream;               /* the plugin's stream, or NULL */
     struct bp_queue *queue;     /* the core's, in front of an inline device; or NULL. Constant */
     _Atomic(struct bp_queue *) callbacks; /* runs the app's callbacks if queue is NULL; or NULL */
@@ -106,6 +108,9 @@ enum bp_status bp_timeline_create_host(struct bp_device *device);
 /* To be called when the timeline's stream is destroyed: the timeline becomes spare when its work
  * has ended. Never blocks. */
 void bp_timeline_retire(struct bp_timeline *timeline);
+/* If work was skipped because its stream was cancelled: stores this failure with the numbers of
+ * that work, so that it does not fail later work. The queue is empty. */
+enum bp_status bp_timeline_retire_cancelled(struct bp_timeline *timeline);
 /* Makes each retired timeline spare whose work is found to have ended. */
 void bp_timelines_poll(struct bp_device *device);
 /* At the end of the device, when all work has ended or never will: frees all timelines. */

@@ -130,11 +130,25 @@ static enum bp_status timeline_reset(struct bp_timeline *timeline)
     pthread_mutex_lock(&timeline->lock);
     timeline->n_ordering = 0;
     if (retired) timeline_retire_failure(timeline, retired);
+    atomic_store(&timeline->cancelled, false);
     atomic_store(&timeline->last, base);
     atomic_store(&timeline->submitted, base);
     atomic_store(&timeline->base, base);
     pthread_mutex_unlock(&timeline->lock);
     bp_timeline_advance(timeline, base);
+    return BP_OK;
+}
+
+enum bp_status bp_timeline_retire_cancelled(struct bp_timeline *timeline)
+{
+    struct bp_retired_failure *retired;
+
+    if (atomic_load(&timeline->failure.status) != BP_ERR_CANCELLED) return BP_OK;
+    retired = calloc(1, sizeof *retired);
+    if (!retired) return bp_error(BP_ERR_MEMORY, "bp_stream_resume: no memory");
+    pthread_mutex_lock(&timeline->lock);
+    timeline_retire_failure(timeline, retired);
+    pthread_mutex_unlock(&timeline->lock);
     return BP_OK;
 }
 

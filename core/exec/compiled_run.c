@@ -67,7 +67,7 @@ static bool updates_fit(const struct bp_schedule *s, struct bp_tensor *const *in
 bool bp_schedule_fits(const struct bp_schedule *s, const struct bp_stream *stream,
                       struct bp_tensor *const *in, struct bp_tensor *const *out)
 {
-    if (!stream->inline_device || bp_stream_has_failed(stream)) return false;
+    if (!stream->inline_device || bp_stream_refuses_calls(stream)) return false;
     for (uint32_t i = 0; i < s->graph->n_input; i++)
         if (!input_fits(s, in[i])) return false;
     for (uint32_t o = 0; o < s->graph->n_output; o++)

@@ -242,5 +242,6 @@ enum bp_status bp_graph_run(struct bp_graph *graph, struct bp_stream *stream,
     if (!bp_graph_is(graph)) return bp_not_a("graph");
     if (!bp_stream_is(stream)) return bp_not_a("stream");
     TRY(bp_graph_check("bp_graph_run", graph, in, n_in, out, n_out));
+    if (bp_stream_is_cancelled(stream)) return bp_stream_check_calls(stream);
     return bp_graph_execute(graph, stream, in, out);
 }

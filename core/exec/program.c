@@ -206,7 +206,7 @@ static void try_to_record(struct bp_program *p, struct bp_stream *stream)
 
     if (status) {
         snprintf(p->why, sizeof p->why, "%s", bp_error_message());
-        p->never = status != BP_ERR_BUSY;
+        p->never = status != BP_ERR_BUSY && status != BP_ERR_CANCELLED;
         if (p->device->entry->captures.capture_begin)
             bp_core_log(p->device->core, BP_LOG_INFO, "%s: a program goes on node by node: %s",
                         p->device->name, p->why);
@@ -306,6 +306,7 @@ static enum bp_status program_run(struct bp_program *p, struct bp_stream *stream
     uint64_t base = atomic_load(&timeline->base);
     bool again = p->last == timeline && p->base == base;
 
+    if (bp_stream_is_cancelled(stream)) return bp_stream_check_calls(stream);
     p->last = timeline;
     p->base = base;
     if (p->recording && bp_capture_is_of(p->recording, stream))

@@ -109,6 +109,7 @@ enum bp_status bp_transfer_enqueue(struct bp_stream *stream, const struct bp_mov
     enum bp_status status;
     uint64_t number;
 
+    if (bp_stream_is_cancelled(stream)) return bp_timeline_error_cancelled(timeline);
     if (waits) TRY(queued_copy_check_wait(stream, direction));
     number = bp_work_begin(timeline, bp_direction_name(direction));
     status = bp_process_is_stopping()

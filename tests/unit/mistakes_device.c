@@ -39,6 +39,11 @@ static uint64_t device_synchronize(const union value *a)
     return bp_device_synchronize(a[0].p);
 }
 
+static uint64_t device_synchronize_for(const union value *a)
+{
+    return bp_device_synchronize_for(a[0].p, a[1].u);
+}
+
 static uint64_t device_emulated(const union value *a)
 {
     return bp_device_emulated(a[0].p);
@@ -125,6 +130,7 @@ static const struct function functions[] = {
     {"bp_device_get_properties", device_properties,
      {HANDLE(T_DEVICE), INFO(struct bp_device_properties)}},
     {"bp_device_synchronize", device_synchronize, {HANDLE(T_DEVICE)}},
+    {"bp_device_synchronize_for", device_synchronize_for, {HANDLE(T_DEVICE), NUMBER(1000000000)}},
     {"bp_device_emulated", device_emulated, {HANDLE(T_DEVICE)}, RETURNS_ZERO},
     {"bp_device_peer_copies", device_peer_copies, {HANDLE(T_DEVICE)}, RETURNS_ZERO},
     {"bp_device_blocked", device_blocked, {HANDLE(T_DEVICE), NUMBER(0)}, RETURNS_ZERO},

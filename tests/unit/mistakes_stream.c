@@ -28,6 +28,23 @@ static uint64_t stream_synchronize(const union value *a)
     return bp_stream_synchronize(a[0].p);
 }
 
+static uint64_t stream_synchronize_for(const union value *a)
+{
+    return bp_stream_synchronize_for(a[0].p, a[1].u);
+}
+
+static uint64_t stream_cancel(const union value *a)
+{
+    uint64_t status = bp_stream_cancel(a[0].p);
+
+    return status ? status : bp_stream_resume(a[0].p);
+}
+
+static uint64_t stream_resume(const union value *a)
+{
+    return bp_stream_resume(a[0].p);
+}
+
 static uint64_t stream_last(const union value *a)
 {
     return bp_stream_last(a[0].p);
@@ -140,6 +157,9 @@ static const struct function functions[] = {
     {"bp_stream_get_flags", stream_flags, {HANDLE(T_STREAM)}, RETURNS_ZERO},
     {"bp_stream_destroy", stream_destroy, {HANDLE(T_STREAM)}, RETURNS_NOTHING},
     {"bp_stream_synchronize", stream_synchronize, {HANDLE(T_STREAM)}},
+    {"bp_stream_synchronize_for", stream_synchronize_for, {HANDLE(T_STREAM), NUMBER(1000000000)}},
+    {"bp_stream_cancel", stream_cancel, {HANDLE(T_STREAM)}},
+    {"bp_stream_resume", stream_resume, {HANDLE(T_STREAM)}},
     {"bp_stream_number", stream_number, {HANDLE(T_STREAM)}, RETURNS_ZERO},
     {"bp_stream_callback", stream_callback, {HANDLE(T_STREAM), POINTER("a function")}},
     {"bp_stream_last", stream_last, {HANDLE(T_STREAM)}, RETURNS_ZERO},

@@ -43,6 +43,10 @@ BP_API enum bp_status bp_device_get_properties(struct bp_device *device,
  * that failed is not known, all streams of the device return this failure from then on. */
 BP_API enum bp_status bp_device_synchronize(struct bp_device *device);
 
+/* bp_device_synchronize with a limit: waits for timeout_ns at most (UINT64_MAX: no limit), whatever
+ * BP_WAIT_TIMEOUT says. BP_ERR_TIMEOUT: the work had not ended; it continues. */
+BP_API enum bp_status bp_device_synchronize_for(struct bp_device *device, uint64_t timeout_ns);
+
 /* The features that the plugin does not implement and that the core supplies instead. Bits of enum
  * bp_emulated. */
 enum bp_emulated {

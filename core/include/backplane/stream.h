@@ -44,6 +44,32 @@ BP_API void bp_stream_destroy(struct bp_stream *stream);
  * a device whose streams share one order (BP_EMULATED_STREAMS), by the calls on all its streams. */
 BP_API enum bp_status bp_stream_synchronize(struct bp_stream *stream);
 
+/* bp_stream_synchronize with a limit: waits for timeout_ns at most (UINT64_MAX: no limit), whatever
+ * BP_WAIT_TIMEOUT says. BP_ERR_TIMEOUT: the work had not ended; it continues, and the message names
+ * it. */
+BP_API enum bp_status bp_stream_synchronize_for(struct bp_stream *stream, uint64_t timeout_ns);
+
+/* Cancels what the stream runs: any thread may call it while another thread uses the stream, for
+ * example while that thread runs a graph, a program or a model. Never waits.
+ *
+ * From then on, until bp_stream_resume, calls of operators and runs of graphs, programs and
+ * prepared calls return BP_ERR_CANCELLED: new ones at once; one that is running before its next
+ * node, or before the next step of a call that runs in several steps (bp_prepared_steps). A kernel
+ * that has begun runs to its end, and so does a replay. Tensors that a cancelled run should write
+ * have undefined contents.
+ *
+ * Work that was submitted before: a stream with a queue (BP_STREAM_ASYNC on an inline device) skips
+ * what it has not begun, copies included; then waits for the stream, reads, callbacks and events
+ * behind that work return BP_ERR_CANCELLED. On other streams that work is completed. Collective
+ * calls are not refused, because the other ranks wait for them. */
+BP_API enum bp_status bp_stream_cancel(struct bp_stream *stream);
+
+/* Makes a cancelled stream usable again; does nothing on another stream. To be called by the thread
+ * that uses the stream, after its cancelled call has returned. On a stream with a queue the call
+ * waits until the launch that runs has ended. A failure of the stream that was no cancellation
+ * stays. */
+BP_API enum bp_status bp_stream_resume(struct bp_stream *stream);
+
 /* Arranges that the library calls fn(ctx, status) when all work that was submitted to the stream so
  * far has ended: exactly once, also if that work fails, and also after bp_stream_destroy. status:
  * BP_OK, or the failure, whose message bp_error_message returns on fn's thread. fn is not called if

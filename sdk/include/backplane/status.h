@@ -30,7 +30,8 @@
     X(ERR_SHUTDOWN, 14, "the library has been shut down, or the handle is from before a fork") \
     X(ERR_PEER, 15, "another process or rank of the job is gone") \
     X(ERR_NO_KERNEL, 16, "no kernel of the device takes the call") \
-    X(ERR_NOT_READY, 17, "the work has not ended yet")
+    X(ERR_NOT_READY, 17, "the work has not ended yet") \
+    X(ERR_CANCELLED, 18, "the app has cancelled the stream")
 
 enum bp_status {
 #define X(name, number, text) BP_##name = number,
