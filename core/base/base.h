@@ -88,8 +88,8 @@ struct bp_core {
 
     struct bp_allocator allocator;
     uint32_t
-        width; /* threads that one launch may use: BP_THREADS, or the number of processors of this
-                  process */
+        width; /* threads that one launch may use: the option, BP_THREADS, or the number of
+                  processors of this process */
     char *plugin_path, *plugins; /* from the options, or NULL */
     bool async_streams;          /* BP_STREAMS=async: streams of inline devices have a queue */
     bool sync_launch;            /* BP_SYNC=launch */

@@ -17,6 +17,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+enum { THREADS_MAX = 4096 };
+
 /* Sets the number of threads. Invalid values of environment variables are ignored, with a
  * warning. */
 static void read_width(struct bp_core *core)
@@ -26,12 +28,14 @@ static void read_width(struct bp_core *core)
     long n = wanted ? strtol(wanted, &end, 10) : 0;
     cpu_set_t set;
 
-    if (wanted && *wanted && !*end && n >= 1 && n <= 4096) {
+    if (core->width) return; /* from the options */
+    if (wanted && *wanted && !*end && n >= 1 && n <= THREADS_MAX) {
         core->width = (uint32_t)n;
         return;
     }
     if (wanted && *wanted)
-        bp_core_log(core, BP_LOG_WARN, "BP_THREADS=%.40s: expected 1 to 4096", wanted);
+        bp_core_log(core, BP_LOG_WARN, "BP_THREADS=%.40s: expected 1 to %d", wanted,
+                    THREADS_MAX);
     core->width = sched_getaffinity(0, sizeof set, &set) ? 1 : (uint32_t)CPU_COUNT(&set);
 }
 
@@ -143,6 +147,11 @@ static enum bp_status core_check_options(const struct bp_core_options *o)
     if (BP_HAS(o, allocator) && o->allocator && (!o->allocator->allocate || !o->allocator->release))
         return bp_error(BP_ERR_INVALID,
                         "bp_core_create: an allocator needs both allocate and release");
+    if (BP_HAS(o, threads) && o->threads > THREADS_MAX)
+        return bp_error(BP_ERR_INVALID,
+                        "bp_core_create: options->threads is %u, expected 1 to %d, or 0 for "
+                        "BP_THREADS",
+                        o->threads, THREADS_MAX);
     return BP_OK;
 }
 
@@ -166,6 +175,7 @@ static enum bp_status core_set_options(struct bp_core *core, const struct bp_cor
         core->wait_source = "wait_timeout_ns of the core's options";
         core->wait_ns = o->wait_timeout_ns;
     }
+    if (BP_HAS(o, threads)) core->width = o->threads;
     return BP_OK;
 }
 

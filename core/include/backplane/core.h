@@ -41,6 +41,12 @@ struct bp_core_options { /* parameters */
 
     uint64_t wait_timeout_ns; /* replaces BP_WAIT_TIMEOUT; UINT64_MAX: no limit; 0: BP_WAIT_TIMEOUT
                                  holds */
+
+    /* The threads that one launch on a device of this core may use, at most 4096; replaces
+     * BP_THREADS. 0: BP_THREADS holds, else the number of processors of the process. Cores of one
+     * process may have different numbers. */
+    uint32_t threads;
+    uint32_t zero; /* 0 */
 };
 
 /* Creates a core and reads the manifests of plugins; it opens no plugin. options NULL: all
@@ -51,6 +57,7 @@ struct bp_core_options { /* parameters */
  * glob on the name. BP_LOG=error|warn|info|debug sets the level of messages (default warn). A
  * set-uid process ignores the environment. BP_ERR_MEMORY: not all manifests could be read.
  *
+ * BP_THREADS=N             threads that one launch may use, unless the options say it
  * BP_STREAMS=inline|async  the kind of stream that bp_stream_create makes on an inline device
  * BP_SYNC=none|launch      launch: each operator waits for its work; a failure names its launch
  * BP_BLOCK=allow|deny      deny: a call that would wait, although its name does not state it, fails
