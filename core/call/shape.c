@@ -77,6 +77,9 @@ enum bp_status bp_shape_check_slices(const struct bp_invocation *inv,
                         name, n, s->ends.n, s->axes.n, s->steps.n);
     for (int64_t i = 0; i < n; i++) {
         uint32_t axis;
+        if (s->steps.n && !s->steps.at[i])
+            return bp_error(BP_ERR_INVALID, "%s: steps[%" PRId64 "] is 0, expected another number",
+                            name, i);
         TRY(bp_shape_axis(inv, s->axes.n ? s->axes.at[i] : i, rank, &axis));
         if (seen >> axis & 1)
             return bp_error(BP_ERR_INVALID, "%s: attribute axes names axis %u twice", name, axis);
@@ -84,6 +87,23 @@ enum bp_status bp_shape_check_slices(const struct bp_invocation *inv,
         out_axis[i] = axis; /* axes are distinct, so i is below rank */
     }
     return BP_OK;
+}
+
+/* Returns i, counted from the end if it is negative, clamped to the range low to high. */
+static int64_t shape_clamp(int64_t i, int64_t extent, int64_t low, int64_t high)
+{
+    if (i < 0) i += extent;
+    return i < low ? low : i > high ? high : i;
+}
+
+int64_t bp_shape_slice_extent(int64_t start, int64_t end, int64_t step, int64_t extent)
+{
+    int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
+
+    start = shape_clamp(start, extent, low, high);
+    end = shape_clamp(end, extent, low, high);
+    if (step > 0) return start < end ? (end - start - 1) / step + 1 : 0;
+    return start > end ? (start - end - 1) / -(step + (step == INT64_MIN)) + 1 : 0;
 }
 
 enum bp_status bp_shape_reduce(const struct bp_invocation *inv, const struct bp_view *x,

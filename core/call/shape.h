@@ -31,11 +31,16 @@ struct bp_shape_slices {
     struct bp_dims starts, ends, axes, steps;
 };
 
-/* Checks that the lists have equal lengths, and returns the axis of each entry; no axis may occur
- * twice. */
+/* Checks that the lists have equal lengths and no step is 0, and returns the axis of each entry; no
+ * axis may occur twice. */
 enum bp_status bp_shape_check_slices(const struct bp_invocation *inv,
                                      const struct bp_shape_slices *s, uint32_t rank,
                                      uint32_t out_axis[BP_RANK_MAX]);
+
+/* Returns the number of indices start, start + step, ... before end along an axis of this extent.
+ * A negative start or end counts from the end of the axis. step: not 0; if it is negative, the
+ * indices descend to the one behind end. */
+int64_t bp_shape_slice_extent(int64_t start, int64_t end, int64_t step, int64_t extent);
 
 /* Computes the shape to which the inputs of n ports broadcast. Absent inputs do not count. The last
  * `skip` axes are not set. */

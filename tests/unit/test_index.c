@@ -373,3 +373,37 @@ Test(index, follows_beams_and_segments)
     index_destroy((struct bp_tensor *[]){ids, parents, x, rows}, 4);
     fixture_finish(&f);
 }
+
+/* As x[5:1:-2] = [10, 20] and x[::-1] = value of Python; the gradients take the same elements. */
+Test(index, set_value_goes_down)
+{
+    struct fixture f = fixture_init();
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(7), F32(0, 1, 2, 3, 4, 5, 6)),
+                     *value = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(10, 20)), *y = NULL,
+                     *dx[2] = {NULL};
+    struct bp_set_value_attrs a = bp_set_value_defaults();
+    struct bp_arg in[2] = {{&x, 1}, {&value, 1}};
+    struct bp_call call = {
+        .size = sizeof call, .op = "set_value", .in = in, .n_in = 2, .attrs = &a};
+
+    a.starts = (struct bp_dims){SHAPE(5), 1};
+    a.ends = (struct bp_dims){SHAPE(1), 1};
+    a.steps = (struct bp_dims){SHAPE(-2), 1};
+    OK(bp_call_run(f.scope, &call, &y, 1, NULL));
+    expect_bytes(&f, y, F32(0, 1, 2, 20, 4, 10, 6), 28);
+    OK(bp_call_gradient(f.scope, &call, &y, &x, 1, (const uint8_t[]){1, 1}, dx, 2));
+    expect_bytes(&f, dx[0], F32(0, 1, 2, 0, 4, 0, 6), 28);
+    expect_bytes(&f, dx[1], F32(5, 3), 8);
+    bp_tensor_destroy(y), bp_tensor_destroy(dx[0]), bp_tensor_destroy(dx[1]);
+    y = NULL;
+    a.starts = (struct bp_dims){SHAPE(-1), 1};
+    a.ends = (struct bp_dims){SHAPE(INT64_MIN), 1};
+    a.steps = (struct bp_dims){SHAPE(-1), 1};
+    in[1].at = &x;
+    OK(bp_call_run(f.scope, &call, &y, 1, NULL));
+    expect_bytes(&f, y, F32(6, 5, 4, 3, 2, 1, 0), 28);
+    a.steps = (struct bp_dims){SHAPE(0), 1};
+    FAILS(BP_ERR_INVALID, "steps[0] is 0", bp_call_run(f.scope, &call, &y, 1, NULL));
+    bp_tensor_destroy(x), bp_tensor_destroy(value), bp_tensor_destroy(y);
+    fixture_finish(&f);
+}

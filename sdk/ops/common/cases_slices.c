@@ -21,6 +21,18 @@ const struct case_slice case_slices[CASE_SLICES] = {
     {"long", "70001", "30000", 1, {1}, {60001}, {2}, {0}, false, false},
 };
 
+const struct case_slice case_slices_down[CASE_SLICES_DOWN] = {
+    {"turned-round", "7", "7", 1, {-1}, {INT64_MIN}, {-1}, {0}, true, false},
+    {"down", "7", "2", 1, {5}, {1}, {-2}, {0}, true, false},
+    {"down-end", "7", "4", 1, {100}, {-5}, {-1}, {NO_AXES}, false, false},
+    {"down-nothing", "7", "0", 1, {2}, {5}, {-1}, {0}, true, false},
+    {"down-leap", "5x6", "5x1", 1, {4}, {INT64_MIN}, {-1000000007}, {1}, false, false},
+    {"down-up", "5x6", "2x2", 2, {1, -1}, {4, 0}, {2, -3}, {NO_AXES}, true, false},
+    {"down-empty", "0x3", "0x3", 1, {5}, {-5}, {-1}, {0}, false, false},
+    {"down-planes", "3x4x5", "2x4x2", 2, {-1, 2}, {0, -9}, {-2, -2}, {2, 0}, true, true},
+    {"down-long", "70001", "9999", 1, {70000}, {9}, {-7}, {0}, false, false},
+};
+
 void case_slice_attrs(struct kernel_case *made, const struct case_slice *s)
 {
     struct bp_slice_attrs *a = &made->attrs.slice;

@@ -15,6 +15,10 @@ struct case_slice {
 enum { NO_AXES = 99, CASE_SLICES = 15 };
 extern const struct case_slice case_slices[CASE_SLICES];
 
+/* Slices with negative steps, for set_value. */
+enum { CASE_SLICES_DOWN = 9 };
+extern const struct case_slice case_slices_down[CASE_SLICES_DOWN];
+
 /* Fills the attributes of slice, or of its gradient. */
 void case_slice_attrs(struct kernel_case *made, const struct case_slice *slice);
 

@@ -18,24 +18,6 @@ static enum bp_status copy_keep(struct bp_grad *g, enum bp_row_number row, const
     return bp_compose_end(&c);
 }
 
-/* Returns i, counted from the end if it is negative, clamped to the range low to high. */
-static int64_t copy_is_within(int64_t i, int64_t extent, int64_t low, int64_t high)
-{
-    if (i < 0) i += extent;
-    return i < low ? low : i > high ? high : i;
-}
-
-/* Returns the number of indices start, start + step, ... before end. */
-static int64_t steps_between(int64_t start, int64_t end, int64_t step, int64_t extent)
-{
-    int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
-
-    start = copy_is_within(start, extent, low, high);
-    end = copy_is_within(end, extent, low, high);
-    if (step > 0) return start < end ? (end - start - 1) / step + 1 : 0;
-    return start > end ? (start - end - 1) / -(step + (step == INT64_MIN)) + 1 : 0;
-}
-
 /* Computes the shape of a slice. The attributes of strided_slice and of its gradient have one
  * layout. */
 static enum bp_status copy_sliced(const struct bp_invocation *inv, const struct bp_view *x,
@@ -49,10 +31,7 @@ static enum bp_status copy_sliced(const struct bp_invocation *inv, const struct 
     bp_shape_copy(out, x);
     for (int64_t i = 0; i < a->starts.n; i++) {
         int64_t step = a->steps.n ? a->steps.at[i] : 1, *extent = &out->shape[axis[i]];
-        if (!step)
-            return bp_error(BP_ERR_INVALID, "%s: steps[%" PRId64 "] is 0, expected another number",
-                            inv->row->info.name, i);
-        *extent = steps_between(a->starts.at[i], a->ends.at[i], step, x->shape[axis[i]]);
+        *extent = bp_shape_slice_extent(a->starts.at[i], a->ends.at[i], step, x->shape[axis[i]]);
     }
     return BP_OK;
 }

@@ -399,20 +399,25 @@ static void set_value(struct case_builder *builder, const struct case_slice *s, 
     }
 }
 
+/* Adds the cases of one slice; i selects the forms of its value. */
+static void set_slice(struct case_builder *builder, const struct case_slice *s, int i)
+{
+    bool wide = s->n && (s->ends[0] > INT32_MAX || s->ends[0] < INT32_MIN);
+    const char *last = strrchr(s->result, 'x');
+
+    set_value(builder, s, s->result, "", 0);
+    if (s->layouts) return;
+    if (i % 2) set_value(builder, s, "scalar", ".one", 0);
+    if (last && i % 2 == 0) set_value(builder, s, last + 1, ".line", 0);
+    if (i % 3 == 0) set_value(builder, s, "-", ".zeros", 0);
+    if (i % 4 == 1) set_value(builder, s, s->result, ".host-i64", BP_I64);
+    if (i % 4 == 1 && !wide) set_value(builder, s, s->result, ".host-i32", BP_I32);
+}
+
 void cases_set_value(struct case_builder *builder)
 {
-    for (int i = 0; i < CASE_SLICES; i++) {
-        const struct case_slice *s = &case_slices[i];
-        bool wide = s->n && s->ends[0] > INT32_MAX;
-        const char *last = strrchr(s->result, 'x');
-        set_value(builder, s, s->result, "", 0);
-        if (s->layouts) continue;
-        if (i % 2) set_value(builder, s, "scalar", ".one", 0);
-        if (last && i % 2 == 0) set_value(builder, s, last + 1, ".line", 0);
-        if (i % 3 == 0) set_value(builder, s, "-", ".zeros", 0);
-        if (i % 4 == 1) set_value(builder, s, s->result, ".host-i64", BP_I64);
-        if (i % 4 == 1 && !wide) set_value(builder, s, s->result, ".host-i32", BP_I32);
-    }
+    for (int i = 0; i < CASE_SLICES; i++) set_slice(builder, &case_slices[i], i);
+    for (int i = 0; i < CASE_SLICES_DOWN; i++) set_slice(builder, &case_slices_down[i], i);
 }
 
 void cases_repeat_interleave(struct case_builder *builder)

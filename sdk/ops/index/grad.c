@@ -200,16 +200,29 @@ enum bp_status bp_grad_masked_select_grad(struct bp_grad *g)
     return given_back(g, BP_ROW_masked_select);
 }
 
+/* Returns the part of dy that set_value replaced: a view, or a copy if a step is negative. */
+static struct bp_tensor *index_replaced_part(struct bp_compose *c,
+                                             const struct bp_set_value_attrs *f,
+                                             struct bp_tensor *dy)
+{
+    struct bp_slice_attrs part = {.size = sizeof part, .starts = f->starts, .ends = f->ends,
+                                  .axes = f->axes, .steps = f->steps};
+    struct bp_strided_slice_attrs any = {.size = sizeof any, .starts = f->starts, .ends = f->ends,
+                                         .axes = f->axes, .steps = f->steps};
+
+    for (int64_t i = 0; i < f->steps.n; i++)
+        if (f->steps.at[i] < 0) return MAKE(c, strided_slice, &any, dy);
+    return MAKE(c, slice, &part, dy);
+}
+
 enum bp_status bp_grad_set_value(struct bp_grad *g)
 {
     const struct bp_set_value_attrs *f = g->attrs;
-    struct bp_slice_attrs part = {.size = sizeof part, .starts = f->starts, .ends = f->ends,
-                                  .axes = f->axes, .steps = f->steps};
     struct bp_compose c = bp_compose_begin(g->scope);
 
     if (g->want[0]) bp_compose_keep(&c, MAKE(&c, set_value, f, g->dy[0]), &g->dx[0]);
     if (g->want[1])
-        bp_compose_keep(&c, bp_compose_sum_to(&c, MAKE(&c, slice, &part, g->dy[0]), g->in[1]),
+        bp_compose_keep(&c, bp_compose_sum_to(&c, index_replaced_part(&c, f, g->dy[0]), g->in[1]),
                         &g->dx[1]);
     return bp_compose_end(&c);
 }

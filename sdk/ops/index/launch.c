@@ -197,11 +197,20 @@ enum bp_status portable_masked_select_grad(const struct bp_launch *launch)
     return status ? status : portable_run(launch, &p);
 }
 
-/* Clamps a slice's end as the core does: negative counts from the end. */
-static int64_t index_inside(int64_t i, int64_t extent)
+/* Clamps the start or end of a slice as the shape rule does: negative counts from the end. */
+static int64_t index_inside(int64_t i, int64_t step, int64_t extent)
 {
+    int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
+
     if (i < 0) i += extent;
-    return i < 0 ? 0 : i > extent ? extent : i;
+    return i < low ? low : i > high ? high : i;
+}
+
+/* Returns the number of indices from start, inclusive, to end, exclusive. */
+static int64_t index_steps(int64_t start, int64_t end, int64_t step)
+{
+    if (step > 0) return start < end ? (end - start - 1) / step + 1 : 0;
+    return start > end ? (start - end - 1) / -(step + (step == INT64_MIN)) + 1 : 0;
 }
 
 /* Returns the part of y that the attributes name, and how value repeats over it. */
@@ -217,9 +226,8 @@ static struct place_args index_part_of(const struct bp_set_value_attrs *a, const
     for (int64_t i = 0; i < a->starts.n; i++) {
         int axis = portable_axis(a->axes.n ? a->axes.at[i] : i, y->rank);
         int64_t extent = y->shape[axis], step = a->steps.n ? a->steps.at[i] : 1;
-        int64_t start = index_inside(a->starts.at[i], extent),
-                end = index_inside(a->ends.at[i], extent);
-        p.shape[axis] = start < end ? (end - start - 1) / step + 1 : 0;
+        int64_t start = index_inside(a->starts.at[i], step, extent);
+        p.shape[axis] = index_steps(start, index_inside(a->ends.at[i], step, extent), step);
         p.first += p.shape[axis] ? start * y->stride[axis] : 0;
         if (p.shape[axis] > 1) p.y_stride[axis] *= step;
     }

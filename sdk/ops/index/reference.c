@@ -227,10 +227,10 @@ void ref_repeat_interleave(const struct ref_array *in, const void *attrs, struct
     }
 }
 
-static int64_t ref_index_clamp(int64_t i, int64_t extent)
+static int64_t ref_index_clamp(int64_t i, int64_t low, int64_t high, int64_t extent)
 {
     if (i < 0) i += extent;
-    return i < 0 ? 0 : i > extent ? extent : i;
+    return i < low ? low : i > high ? high : i;
 }
 
 /* Returns which position of the slice an index along an axis has; -1: it is not in the slice. */
@@ -238,12 +238,13 @@ static int64_t ref_index_place_of(const struct bp_set_value_attrs *a, int rank, 
                                   int64_t extent)
 {
     for (int64_t n = 0; n < a->starts.n; n++) {
-        int64_t step = a->steps.n ? a->steps.at[n] : 1,
-                start = ref_index_clamp(a->starts.at[n], extent);
+        int64_t step = a->steps.n ? a->steps.at[n] : 1, low = step < 0 ? -1 : 0,
+                high = step < 0 ? extent - 1 : extent,
+                start = ref_index_clamp(a->starts.at[n], low, high, extent),
+                end = ref_index_clamp(a->ends.at[n], low, high, extent);
+        bool within = step < 0 ? i <= start && i > end : i >= start && i < end;
         if ((a->axes.n ? ref_axis(a->axes.at[n], rank) : (int)n) != axis) continue;
-        return i < start || i >= ref_index_clamp(a->ends.at[n], extent) || (i - start) % step
-                   ? -1
-                   : (i - start) / step;
+        return !within || (i - start) % step ? -1 : (i - start) / step;
     }
     return i;
 }

@@ -409,8 +409,8 @@ enum bp_status bp_infer_repeat_interleave(struct bp_invocation *inv)
     return BP_OK;
 }
 
-/* Computes the part of x that set_value replaces. */
-static enum bp_status replaced_part(const struct bp_invocation *inv, struct bp_extents *part)
+/* Computes the shape of the part of x that set_value replaces. */
+static enum bp_status replaced_part(const struct bp_invocation *inv, struct bp_type *part)
 {
     const struct bp_set_value_attrs *a = inv->attrs;
     const struct bp_view *x = bp_invocation_in(inv, 0);
@@ -418,19 +418,18 @@ static enum bp_status replaced_part(const struct bp_invocation *inv, struct bp_e
     uint32_t axis[BP_RANK_MAX];
 
     TRY(bp_shape_check_slices(inv, &slices, x->rank, axis));
-    part->rank = x->rank;
-    memcpy(part->shape, x->shape, x->rank * sizeof *x->shape);
-    memcpy(part->stride, x->stride, x->rank * sizeof *x->stride);
+    bp_shape_copy(part, x);
     for (int64_t i = 0; i < a->starts.n; i++)
-        TRY(bp_extents_slice("set_value", part, axis[i], a->starts.at[i], a->ends.at[i],
-                             a->steps.n ? a->steps.at[i] : 1, part));
+        part->shape[axis[i]] = bp_shape_slice_extent(a->starts.at[i], a->ends.at[i],
+                                                     a->steps.n ? a->steps.at[i] : 1,
+                                                     x->shape[axis[i]]);
     return BP_OK;
 }
 
 enum bp_status bp_infer_set_value(struct bp_invocation *inv)
 {
     const struct bp_view *x = bp_invocation_in(inv, 0), *value = bp_invocation_in(inv, 1);
-    struct bp_extents part;
+    struct bp_type part;
     char a[BP_TYPE_TEXT], b[BP_TYPE_TEXT];
     bool fits = true;
 
