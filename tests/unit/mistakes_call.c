@@ -13,6 +13,11 @@ static uint64_t call_gradient(const union value *a)
     return bp_call_gradient(a[0].p, a[1].cp, a[2].p, a[3].p, a[4].u, a[5].cp, a[6].p, a[7].u);
 }
 
+static uint64_t gradient_reads(const union value *a)
+{
+    return bp_call_gradient_reads(a[0].cp, a[1].cp, a[2].p, a[3].u, a[4].p, a[5].u);
+}
+
 static uint64_t einsum_labels(const union value *a)
 {
     return bp_einsum_labels(a[0].cp, a[1].p, a[2].u, a[3].p);
@@ -84,6 +89,9 @@ static const struct function functions[] = {
     {"bp_call_gradient", call_gradient,
      {SCOPE, POINTER_OWN(CALL), POINTER_OWN(ONE), POINTER_OWN(ONE), NUMBER(1), POINTER(all),
       OUT_OF(T_TENSOR), NUMBER(2)},
+     .called = ""},
+    {"bp_call_gradient_reads", gradient_reads,
+     {POINTER_OWN(CALL), POINTER(all), OUT_OF(T_NONE), NUMBER(2), OUT_OF(T_NONE), NUMBER(1)},
      .called = ""},
     {"bp_einsum_labels", einsum_labels,
      {POINTER("ij,jk->ik"), POINTER(labels), NUMBER(8), OUT_OF(T_NONE)}},
@@ -160,6 +168,10 @@ static const struct mistake mistakes[] = {
     {"bp_call_run on a graph", "values of a graph on a stream", BP_ERR_INVALID,
      "a value of a graph", {USE(1, T_STREAM)}},
 
+    {"bp_call_gradient_reads", "room for too many inputs", BP_ERR_INVALID, "room for 3 inputs",
+     {SET(4, 3)}},
+    {"bp_call_gradient_reads", "more outputs than declared", BP_ERR_INVALID, "outputs asked for",
+     {SET(6, 2)}},
     {"bp_call_gradient", "no outputs", BP_ERR_INVALID, "output z is not optional", {SET(5, 0)}},
     {"bp_call_gradient", "more outputs than declared", BP_ERR_INVALID, "outputs asked for",
      {SET(5, 2)}},

@@ -88,6 +88,22 @@ BP_API enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_c
                                        size_t n_out, const uint8_t *want, struct bp_tensor **out_dx,
                                        size_t n_dx);
 
+/* Finds of which tensors bp_call_gradient reads the elements, so that a framework need not keep the
+ * others. call: as for bp_call_gradient; its tensors, real or symbolic, provide types only, and
+ * attributes must be in attrs. want: n_in bytes, as for bp_call_gradient. Sets out_in[i], for each
+ * of the n_in tensors of in, and out_out[i], for each of the n_out results, to 1 if elements may be
+ * read, and to 0 if dtype and shape suffice. Every result is assumed to have a gradient. Nothing
+ * runs; the gradient rule is recorded in a graph of its own, so keep the result.
+ *
+ * For a tensor with 0, pass one of its dtype and shape without its memory: a tensor over a buffer
+ * of one element, with strides of 0 (bp_tensor_create_over).
+ *
+ * BP_ERR_INVALID: an argument is wrong, or no input is a tensor. BP_ERR_UNSUPPORTED: the operator
+ * has no gradient. */
+BP_API enum bp_status bp_call_gradient_reads(const struct bp_call *call, const uint8_t *want,
+                                             uint8_t *out_in, size_t n_in, uint8_t *out_out,
+                                             size_t n_out);
+
 #ifdef __cplusplus
 }
 #endif
