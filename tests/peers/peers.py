@@ -5,6 +5,7 @@
     peers.py --build DIR test [NAME]      tests the peers of peers.txt, or one: one version of each
     peers.py --build DIR test --all       all versions, and what is large; writes docs/results/peers.md
     peers.py --build DIR update NAME      writes the peer's list of expected outcomes anew
+    peers.py --build DIR bench [NAME [PART]]   measures against other people's software; PART: of the cases' titles
 
 One small package shows once whether the registry can be reached. If not, peers that are not installed are skipped; if
 so, an install that fails is a failure. The last line is `N passed, N failed, N skipped`; the exit
@@ -27,8 +28,10 @@ import run  # noqa: E402
 import onnx_suite  # noqa: E402
 import real_models  # noqa: E402
 import scratch  # noqa: E402
+import slow_operators  # noqa: E402
 
 MODULES = {"onnx-suite": onnx_suite, "real-models": real_models}
+BENCHES = {"slow-operators": ("real-models", slow_operators)}  # name: the peer whose environment it takes, its module
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}
 RESULTS = os.path.join(run.ROOT, "docs", "results", "peers.md")
@@ -105,6 +108,12 @@ class Peers:
         if self.install(name):
             MODULES[name.partition("@")[0]].update(Peer(self, name))
 
+    def bench(self, name, part):
+        """Prints the table of a measurement, which has no budget: nothing runs it but its user."""
+        peer, module = BENCHES[name]
+        if self.install(peer):
+            module.bench(Peer(self, peer), part)
+
 
 def result_line(peers, name, before, seconds):
     count = peers.run.count
@@ -157,16 +166,21 @@ def allow_unreachable(peers):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
-    parser.add_argument("command", choices=("install", "test", "update"))
+    parser.add_argument("command", choices=("install", "test", "update", "bench"))
     parser.add_argument("name", nargs="?")
+    parser.add_argument("part", nargs="?", default="")
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
 
     pins = scratch.read_pins()
-    known = scratch.names_of(pins, True)
+    known = list(BENCHES) if options.command == "bench" else scratch.names_of(pins, True)
+    if options.part and options.command != "bench":
+        parser.error(f"{options.command} takes no part")
     if options.name and options.name not in known:
         parser.error(f"no such peer: {options.name}; there are {', '.join(known)}")
-    if options.command != "test" and (options.all or not options.name):
+    if options.command == "bench" and options.all:
+        parser.error("bench takes no --all")
+    if options.command in ("install", "update") and (options.all or not options.name):
         parser.error(f"{options.command} takes the name of one peer: {', '.join(known)}")
     build = os.path.abspath(options.build)
     count = run.Count(run.read_allowed(os.path.join(run.ROOT, "tests", "allowed-skips.txt")))
@@ -176,9 +190,12 @@ def main():
         peers.install(options.name)
     elif options.command == "update":
         peers.update(options.name)
+    elif options.command == "bench":
+        for name in [options.name] if options.name else known:
+            peers.bench(name, options.part)
     else:
         test_all(peers, [options.name] if options.name else scratch.names_of(pins, options.all), options.all)
-    return finish(peers, options.command == "test")
+    return finish(peers, options.command in ("test", "bench"))
 
 
 if __name__ == "__main__":

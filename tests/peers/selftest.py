@@ -9,6 +9,7 @@ import io
 import os
 import sys
 import tempfile
+import types
 
 import numpy
 
@@ -16,6 +17,7 @@ import onnx_suite
 import peers
 import real_models
 import scratch
+import slow_operators
 
 run, permitted = peers.run, peers.permitted
 PINS = "registry r==1 0.1: asks\na p==1 5: one\nb q==2.0 5: two\n"
@@ -160,6 +162,27 @@ def differs(got, expected):
     return real_models.difference("0.0", numpy.array(got, kind), numpy.array(expected, kind))
 
 
+def lines_of(ratios, text):
+    """(the line says that the limit is missed, it has the difference)."""
+    line = slow_operators.line_of("Pow", 1, (0.003, 0.002, ratios), text)
+    return "missed" in line, "differs" in line
+
+
+def server_ends():
+    """A measurement whose server ends is an error that names its side."""
+    with tempfile.TemporaryDirectory() as folder:
+        peer = types.SimpleNamespace(python="false", build=folder)
+        server = slow_operators.Server(peer, "theirs", folder, 1)
+        server.process.wait()
+        try:
+            server.ask("open 0")
+        except slow_operators.ServerError as error:
+            return str(error).startswith("theirs: ")
+        finally:
+            server.close()
+    return False
+
+
 def committed_lists_fit():
     """The lists of this folder name what there is."""
     here = peers.HERE
@@ -222,6 +245,10 @@ CHECKS = {
     "expected outputs that test nothing": lambda: "tests nothing" in differs([0.0, 0.0], [0.0, 0.0]),
     "outputs of another shape": lambda: "expected" in differs([1.0], [1.0, 2.0]),
     "integers that differ": lambda: "integers" in differs([1, 2], [1, 3]),
+    "a measured ratio within the limit": lambda: lines_of([1.4, 1.5, 1.5], "right") == (False, False),
+    "a measured ratio beyond the limit": lambda: lines_of([1.4, 1.6, 1.6], "right") == (True, False),
+    "a measured operator that is wrong": lambda: lines_of([1.0], "output 0 differs") == (False, True),
+    "a server that ends early": server_ends,
     "lists of this folder": committed_lists_fit,
 }
 
