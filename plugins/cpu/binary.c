@@ -51,10 +51,79 @@ static void binary_run(const struct loop *loop, int64_t n, void *z, const void *
     }
 }
 
+#ifdef ELEM_FLOAT
+/* Exponents whose power is computed without pow(). A power of 0.5 differs from a root: that of -0
+ * is 0, and that of minus infinity is infinity. */
+enum power { POWER_ROOT_INVERSE, POWER_INVERSE, POWER_ZERO, POWER_ROOT, POWER_SQUARE, POWER_CUBE };
+static const double power_exponent[] = {-0.5, -1, 0, 0.5, 2, 3};
+
+/* Where two operations would round twice, they are in the type in which pow() is computed. */
+static inline __attribute__((always_inline)) acc power_elem(enum power power, acc x)
+{
+    acc root = x == -(acc)INFINITY ? (acc)INFINITY : x + 0;
+
+    switch (power) {
+    case POWER_ROOT_INVERSE: return (acc)(1 / sqrt((inner)root));
+    case POWER_INVERSE: return 1 / x;
+    case POWER_ZERO: return 1;
+    case POWER_ROOT: return MATH(sqrt)(root);
+    case POWER_SQUARE: return x * x;
+    case POWER_CUBE: return (acc)((inner)x * (inner)x * (inner)x);
+    }
+    return x;
+}
+
+/* power is a constant wherever this is inlined, so that the loop vectorises. */
+static inline __attribute__((always_inline)) void power_each(int64_t n, elem *z, const elem *x,
+                                                             enum power power)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) z[i] = elem_put(power_elem(power, elem_get(x[i])));
+}
+
+static void power_run(const struct loop *loop, int64_t n, void *z, const void *const *x)
+{
+    switch ((enum power)loop->op) {
+    case POWER_ROOT_INVERSE: power_each(n, z, x[0], POWER_ROOT_INVERSE); break;
+    case POWER_INVERSE: power_each(n, z, x[0], POWER_INVERSE); break;
+    case POWER_ZERO: power_each(n, z, x[0], POWER_ZERO); break;
+    case POWER_ROOT: power_each(n, z, x[0], POWER_ROOT); break;
+    case POWER_SQUARE: power_each(n, z, x[0], POWER_SQUARE); break;
+    case POWER_CUBE: power_each(n, z, x[0], POWER_CUBE); break;
+    }
+}
+
+/* Whether all exponents are one number of power_exponent; then computes the powers. */
+static bool power_uniform(const struct bp_launch *launch)
+{
+    const struct bp_view *y = launch->in[1];
+    struct loop loop = {.run = power_run};
+    double exponent;
+
+    if (y->count != 1) return false;
+    exponent = (double)elem_get(*(const elem *)y->data);
+    for (size_t i = 0; i < sizeof power_exponent / sizeof *power_exponent; i++) {
+        if (exponent != power_exponent[i]) continue;
+        loop.op = (int)i;
+        cpu_loop_run(&loop, launch, launch->out[0], launch->in, 1);
+        return true;
+    }
+    return false;
+}
+#else
+static bool power_uniform(const struct bp_launch *launch)
+{
+    (void)launch;
+    return false;
+}
+#endif
+
 cpu_typed NAME(binary);
 enum bp_status NAME(binary)(const struct bp_launch *launch, int op)
 {
     struct binary b;
+
+    if (op == BINARY_pow && power_uniform(launch)) return BP_OK;
 
     b.loop.run = binary_run;
     b.loop.lines = true;

@@ -55,6 +55,24 @@ static void binary_cases_smooth(struct case_builder *builder)
     }
 }
 
+/* Adds powers whose exponents are one number: devices may compute some of them by products. */
+static void binary_cases_powers(struct case_builder *builder)
+{
+    static const double exponents[] = {-2, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4};
+
+    for (size_t i = 0; i < COUNT(exponents); i++) {
+        struct kernel_case *made = case_begin(builder, "2053+1");
+        made->in[0].data = i % 2 ? DATA_WIDE : DATA_POSITIVE;
+        case_list(made, 1, 1, exponents + i);
+        case_end(builder, made, "uniform%zu", i);
+        made = case_begin(builder, "3x7+scalar");
+        case_list(made, 0, 7, zeros);
+        case_list(made, 1, 1, exponents + i);
+        made->quick = true;
+        case_end(builder, made, "uniform-marks%zu", i);
+    }
+}
+
 /* Adds cases that only some of the operators need. */
 static void binary_cases_particular(struct case_builder *builder)
 {
@@ -81,6 +99,7 @@ static void binary_cases_particular(struct case_builder *builder)
         made->in[0].data = DATA_WIDE;
         made->in[1].data = DATA_EXACT;
         case_end(builder, made, "whole-powers");
+        binary_cases_powers(builder);
     }
     if (case_is(builder, "floor_divide")) { /* quotients of more digits than the type has */
         made = case_begin(builder, "1031x5+5");
