@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conv.c: computes convolution and its gradients, for one float dtype (elem.h), tile by tile
- * (gemm.h) of the products that ops/conv/kernel_product.h describes. The image is gathered while it
- * is packed. */
+/* conv.c: computes convolution, its gradients and the transposed convolution, for one float dtype
+ * (elem.h), tile by tile (gemm.h) of the products that ops/conv/kernel_product.h describes. The
+ * image is gathered while it is packed. Results of a gradient in the input are computed in parts
+ * with the same taps, because stride 2 would otherwise multiply 3 zeros for each weight. */
 #include "cpu.h"
 #include "gemm.h"
 #include "kernels.h"
 #include <ops/conv/launch_shape.h>
 #include <stdbool.h>
+
+/* At most so many rows are computed without packing, and a product in at most so many parts. */
+enum { FEW_ROWS = 3, CONV_PARTS = 64 };
 
 struct conv_call {
     struct conv_product p;
@@ -124,6 +128,50 @@ static void pack_taps(const void *ctx, int64_t begin, int64_t depth, acc *to)
     }
 }
 
+/* The sums of a tile with so few rows that packing would take longer than the products. */
+static void conv_few_rows(const struct tile *tile, acc *sum)
+{
+    const struct conv_product *p = tile->p;
+    int64_t tap[4];
+    acc line[TILE_N];
+
+    for (int64_t i = 0; i < tile->m * TILE_N; i++) sum[i] = 0;
+    if (!p->k) return; /* the window may be empty */
+    grid_locate(p->image.tap, 0, tap);
+    for (int64_t k = 0; k < p->k; k++) {
+        const elem *a = tile->a + grid_offset(p->a_k.stride, tap);
+        conv_gather_window(&p->image, tile->image, tap, tile->column, tile->n, line);
+        for (int64_t i = 0; i < tile->m; i++) {
+            acc by = elem_get(a[i * p->a_row]), *to = sum + i * TILE_N;
+#pragma omp simd
+            for (int64_t j = 0; j < tile->n; j++) to[j] += by * line[j];
+        }
+        grid_next(p->image.tap, tap);
+    }
+}
+
+/* Writes the tile whose first column is at `at` among the columns of c. */
+static void conv_put(const struct tile *tile, int64_t *at, const acc *sum, const elem *bias,
+                     elem *c)
+{
+    const struct conv_product *p = tile->p;
+    int64_t row = p->c_row, step = p->c_column.stride[3];
+
+    for (int64_t q = 0, run; q < tile->n; q += run) {
+        elem *to = c + grid_offset(p->c_column.stride, at);
+        run = p->c_column.extent[3] - at[3];
+        if (run > tile->n - q) run = tile->n - q;
+        for (int64_t r = 0; r < tile->m; r++) {
+            const acc *from = sum + r * TILE_N + q;
+            acc more = bias ? elem_get(bias[r * p->bias_step]) : 0;
+            for (int64_t j = 0; j < run; j++)
+                to[r * row + j * step] = elem_put(bias ? from[j] + more : from[j]);
+        }
+        at[3] += run - 1;
+        grid_next(p->c_column.extent, at);
+    }
+}
+
 static void conv_tile(void *arg, int64_t task)
 {
     const struct conv_call *call = arg;
@@ -143,17 +191,69 @@ static void conv_tile(void *arg, int64_t task)
     elem *c = call->c + group * p->c_group + i * p->c_row;
     _Alignas(64) acc sum[TILE_M * TILE_N];
 
-    gemm_tile(&(struct gemm){&tile, tile.m, tile.n, p->k, pack_a,
-                             p->taps_are_columns ? pack_taps : pack_positions}, sum);
+    if (p->m <= FEW_ROWS && !p->taps_are_columns) conv_few_rows(&tile, sum);
+    else gemm_tile(&(struct gemm){&tile, tile.m, tile.n, p->k, pack_a,
+                                  p->taps_are_columns ? pack_taps : pack_positions}, sum);
     grid_locate(p->c_column.extent, j, at);
-    for (int64_t q = 0; q < tile.n; q++) {
-        elem *to = c + grid_offset(p->c_column.stride, at);
-        for (int64_t r = 0; r < tile.m; r++) {
-            acc value = sum[r * TILE_N + q];
-            to[r * p->c_row] = elem_put(bias ? value + elem_get(bias[r * p->bias_step]) : value);
-        }
-        grid_next(p->c_column.extent, at);
+    conv_put(&tile, at, sum, bias, c);
+}
+
+#include "conv_lines.h"
+
+static int64_t conv_tasks(const struct conv_product *p)
+{
+    return (p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * p->groups;
+}
+
+/* The parts of a gradient or of a transposed convolution: tasks of part i begin at first[i]. */
+struct conv_parts {
+    int64_t n, first[CONV_PARTS + 1];
+    void (*run[CONV_PARTS])(void *call, int64_t task);
+    struct conv_call part[CONV_PARTS];
+};
+
+static void part_init(struct conv_parts *parts, int64_t i)
+{
+    const struct conv_product *p = &parts->part[i].p;
+    int64_t tasks = conv_tasks(p);
+
+    parts->run[i] = conv_tile;
+#ifndef ELEM_HALF
+    if (conv_has_lines(p)) {
+        parts->run[i] = conv_lines;
+        tasks = lines_tasks(p);
     }
+#endif
+    parts->first[i + 1] = parts->first[i] + tasks;
+}
+
+static void conv_part_tile(void *arg, int64_t task)
+{
+    struct conv_parts *parts = arg;
+    int64_t i = 0;
+
+    while (task >= parts->first[i + 1]) i++;
+    parts->run[i](&parts->part[i], task - parts->first[i]);
+}
+
+/* Computes the parts of conv_phase_init together. false: there are too many. */
+static bool conv_run_parts(const struct bp_launch *launch, const struct conv_call *call)
+{
+    struct conv_parts parts = {.n = conv_phase_count(&call->p)};
+
+    if (parts.n > CONV_PARTS || !call->p.k) return false;
+    for (int64_t i = 0; i < parts.n; i++) {
+        struct conv_phase phase;
+        conv_phase_init(&phase, &call->p, i);
+        parts.part[i] = *call;
+        parts.part[i].p = phase.p;
+        parts.part[i].a += phase.a;
+        parts.part[i].c += phase.c;
+        part_init(&parts, i);
+    }
+    cpu_team_run(conv_part_tile, &parts, parts.first[parts.n],
+                 cpu_team_width(launch, (double)launch->out[0]->count * (double)call->p.k));
+    return true;
 }
 
 static enum bp_status conv_run(const struct bp_launch *launch, enum conv_kind kind)
@@ -168,8 +268,9 @@ static enum bp_status conv_run(const struct bp_launch *launch, enum conv_kind ki
     call.image = v.image->data;
     call.bias = v.bias ? v.bias->data : NULL;
     call.c = v.c->data;
-    int64_t tasks = (p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * p->groups;
-    cpu_team_run(conv_tile, &call, tasks,
+    bool back = kind == CONV_GRAD_INPUT || kind == CONV_TRANSPOSE;
+    if (back && conv_run_parts(launch, &call)) return BP_OK;
+    cpu_team_run(conv_tile, &call, conv_tasks(p),
                  cpu_team_width(launch, (double)launch->out[0]->count * (double)p->k));
     return BP_OK;
 }
@@ -182,6 +283,11 @@ enum bp_status NAME(conv)(const struct bp_launch *launch)
 enum bp_status NAME(conv_grad_input)(const struct bp_launch *launch)
 {
     return conv_run(launch, CONV_GRAD_INPUT);
+}
+
+enum bp_status NAME(conv_transpose)(const struct bp_launch *launch)
+{
+    return conv_run(launch, CONV_TRANSPOSE);
 }
 
 enum bp_status NAME(conv_grad_weight)(const struct bp_launch *launch)

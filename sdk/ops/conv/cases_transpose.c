@@ -33,6 +33,8 @@ static const struct {
     {"2d.groups", "2x6x5x4", "6x2x3x3", {2, 2, 1}, ONES, {1, 1, 0, 1, 1, 0}, NO_MORE, 3, true},
     {"2d.depthwise", "2x7x5x5", "7x1x3x3", {2, 2, 1}, ONES, {1, 1, 0, 1, 1, 0}, {1, 1, 0}, 7,
      false},
+    {"1d.vocoder", "1x5x33", "5x7x16", {8, 1, 1}, ONES, {4, 0, 0, 4, 0, 0}, NO_MORE, 1, false},
+    {"2d.apart", "1x3x9x9", "3x5x2x2", {2, 2, 1}, ONES, NO_PAD, NO_MORE, 1, false},
     {"2d.prime", "3x13x5x3", "13x17x3x3", ONES, ONES, {1, 1, 0, 1, 1, 0}, NO_MORE, 1, false},
     {"2d.width", "1x16x8x9", "16x15x2x2", {2, 2, 1}, ONES, NO_PAD, NO_MORE, 1, false},
     {"3d", "1x2x3x4x3", "2x3x2x2x3", {2, 1, 2}, {1, 2, 1}, {1, 0, 1, 0, 1, 0}, {1, 0, 0}, 1, true},

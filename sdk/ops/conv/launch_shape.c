@@ -24,12 +24,13 @@ static struct conv_view conv_view(const struct bp_view *view)
     return out;
 }
 
-/* The three attribute structs have the same fields. */
+/* The attribute structs have the same fields. */
 struct bp_conv_attrs conv_attrs(enum conv_kind kind, const void *attrs)
 {
     struct bp_conv_attrs out = {.size = sizeof out};
     const struct bp_conv_grad_input_attrs *gi = attrs;
     const struct bp_conv_grad_weight_attrs *gw = attrs;
+    const struct bp_conv_transpose_attrs *t = attrs;
 
     switch (kind) {
     case CONV_FORWARD: return *(const struct bp_conv_attrs *)attrs;
@@ -44,6 +45,12 @@ struct bp_conv_attrs conv_attrs(enum conv_kind kind, const void *attrs)
         memcpy(out.dilation, gw->dilation, sizeof out.dilation);
         memcpy(out.pad, gw->pad, sizeof out.pad);
         out.groups = gw->groups;
+        break;
+    case CONV_TRANSPOSE:
+        memcpy(out.stride, t->stride, sizeof out.stride);
+        memcpy(out.dilation, t->dilation, sizeof out.dilation);
+        memcpy(out.pad, t->pad, sizeof out.pad);
+        out.groups = t->groups;
         break;
     }
     return out;
@@ -105,12 +112,14 @@ struct conv_views conv_product_init(struct conv_product *out, enum conv_kind kin
                                     const struct bp_view *const *outputs, const void *given)
 {
     struct bp_conv_attrs attrs = conv_attrs(kind, given);
+    bool biased = kind == CONV_FORWARD || kind == CONV_TRANSPOSE;
+    const struct bp_view *bias = biased && n_in > 2 ? in[2] : NULL;
+    if (kind == CONV_TRANSPOSE) kind = CONV_GRAD_INPUT;
     const struct bp_view *vx = kind == CONV_FORWARD      ? in[0]
                                : kind == CONV_GRAD_INPUT ? outputs[0]
                                                          : in[1];
     const struct bp_view *vw = kind == CONV_GRAD_WEIGHT ? outputs[0] : in[1];
     const struct bp_view *vy = kind == CONV_FORWARD ? outputs[0] : in[0];
-    const struct bp_view *bias = kind == CONV_FORWARD && n_in > 2 ? in[2] : NULL;
     struct conv_view x = conv_view(vx), w = conv_view(vw), y = conv_view(vy);
     int64_t filters = w.extent[0] / attrs.groups, channels = w.extent[1];
     struct conv_grid at_x = position_grid(&x), at_y = position_grid(&y);
@@ -129,7 +138,8 @@ struct conv_views conv_product_init(struct conv_product *out, enum conv_kind kin
             .m = channels, .n = product_of(at_x.extent), .k = product_of(taps.extent),
             .a_row = w.stride[1], .a_k = taps, .a_group = filters * w.stride[0],
             .image = image_of(&y, &at_x, &taps), .image_group = filters * y.stride[1],
-            .c_row = x.stride[1], .c_column = at_x, .c_group = channels * x.stride[1]};
+            .c_row = x.stride[1], .c_column = at_x, .c_group = channels * x.stride[1],
+            .bias_step = bias ? bias->stride[0] : 0};
     } else {
         struct conv_grid taps = tap_grid(&w, 1, channels);
         *out = (struct conv_product){
@@ -143,6 +153,55 @@ struct conv_views conv_product_init(struct conv_product *out, enum conv_kind kin
     image_geometry(&out->image, kind, &attrs, vx->rank - 2);
     if (!in[0]->count || !in[1]->count) out->k = 0;
     if (kind == CONV_FORWARD) return (struct conv_views){vw, vx, bias, vy};
-    if (kind == CONV_GRAD_INPUT) return (struct conv_views){vw, vy, NULL, vx};
+    if (kind == CONV_GRAD_INPUT) return (struct conv_views){vw, vy, bias, vx};
     return (struct conv_views){vy, vx, NULL, vw};
+}
+
+static int64_t phase_extent(const struct conv_product *whole, int d)
+{
+    int64_t every = whole->image.every[d], n = whole->image.position[d + 1];
+
+    return every < n ? every : n;
+}
+
+int64_t conv_phase_count(const struct conv_product *whole)
+{
+    return phase_extent(whole, 0) * phase_extent(whole, 1) * phase_extent(whole, 2);
+}
+
+/* Restricts the part to positions `first` modulo `every` along spatial axis d, and to the taps that
+ * meet elements of the image there: every `apart`-th tap from `begin` on. */
+static void phase_restrict(struct conv_phase *phase, int d, int64_t first)
+{
+    struct conv_product *p = &phase->p;
+    struct conv_image *image = &p->image;
+    int64_t every = image->every[d], taps = image->tap[d + 1], begin = 0, apart = 1, n;
+
+    while (begin < taps && (first + image->origin[d] + begin * image->tap_step[d]) % every) begin++;
+    while (apart * image->tap_step[d] % every) apart++;
+    n = begin < taps ? (taps - begin + apart - 1) / apart : 0;
+    phase->a += n ? begin * p->a_k.stride[d + 1] : 0;
+    phase->c += first * p->c_column.stride[d + 1];
+    image->origin[d] = (first + image->origin[d] + begin * image->tap_step[d]) / every;
+    image->tap_step[d] = apart * image->tap_step[d] / every;
+    image->every[d] = 1;
+    image->tap[d + 1] = p->a_k.extent[d + 1] = n;
+    p->a_k.stride[d + 1] *= apart;
+    image->position[d + 1] = (image->position[d + 1] - first + every - 1) / every;
+    p->c_column.extent[d + 1] = image->position[d + 1];
+    p->c_column.stride[d + 1] *= every;
+}
+
+void conv_phase_init(struct conv_phase *out, const struct conv_product *whole, int64_t number)
+{
+    struct conv_product *p = &out->p;
+
+    *out = (struct conv_phase){.p = *whole};
+    for (int d = 2; d >= 0; d--) {
+        int64_t n = phase_extent(whole, d);
+        phase_restrict(out, d, number % n);
+        number /= n;
+    }
+    p->n = product_of(p->c_column.extent);
+    if (whole->k) p->k = product_of(p->a_k.extent);
 }

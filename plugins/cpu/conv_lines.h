@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conv_lines.h: computes a product of conv.c line by line of the result, for f32 and f64. All taps
+ * read lines of the image in place, each at its own shift; only the columns at the ends, where some
+ * taps are outside of the image, are computed one by one. So the image is not packed, and filters
+ * are packed once for many lines. conv.c includes it. */
+#ifndef CPU_CONV_LINES_H
+#define CPU_CONV_LINES_H
+
+#ifndef ELEM_HALF
+enum { LINE_TAPS = 512, LINE_MOST = 1024, LINES = 16 }; /* LINES: lines of a task */
+
+typedef acc vec_any __attribute__((vector_size(VECTOR), aligned(sizeof(acc)), may_alias));
+enum { LANES_OF_VEC = VECTOR / (int)sizeof(acc) };
+
+static const elem line_zeros[LINE_MOST]; /* a line outside of the image */
+
+/* A line of the result, and the line of the image under column 0 for each tap. Columns begin to end
+ * - 1 have all taps inside of the image. */
+struct conv_line {
+    const struct conv_call *call;
+    const acc *a; /* panels of rows (gemm.h), k deep */
+    const elem *bias;
+    elem *c;
+    int64_t rows, columns, begin, end;
+    const elem *src[LINE_TAPS];
+};
+
+static bool conv_has_lines(const struct conv_product *p)
+{
+    const struct conv_image *image = &p->image;
+
+    return p->k > 0 && p->k <= LINE_TAPS && image->position[3] <= LINE_MOST &&
+           image->every[0] == 1 && image->every[1] == 1 && image->every[2] == 1 &&
+           image->step[2] == 1 && (image->stride[2] == 1 || image->extent[2] == 1) &&
+           !p->taps_are_columns;
+}
+
+static int64_t lines_tasks(const struct conv_product *p)
+{
+    int64_t lines = p->image.position[0] * p->image.position[1] * p->image.position[2];
+
+    return (lines + LINES - 1) / LINES * ((p->m + TILE_M - 1) / TILE_M) * p->groups;
+}
+
+/* The shift of a tap along the line. */
+static int64_t line_shift(const struct conv_image *image, const int64_t tap[4])
+{
+    return image->origin[2] + tap[3] * image->tap_step[2];
+}
+
+/* Finds the lines of the image for the line of the result at `at`. */
+static void line_find(struct conv_line *line, const elem *image_data, const int64_t at[4])
+{
+    const struct conv_product *p = &line->call->p;
+    const struct conv_image *image = &p->image;
+    int64_t tap[4];
+
+    line->begin = 0;
+    line->end = line->columns;
+    grid_locate(image->tap, 0, tap);
+    for (int64_t k = 0; k < p->k; k++, grid_next(image->tap, tap)) {
+        int64_t shift = line_shift(image, tap), t[2];
+        const elem *from = image_data + at[0] * image->batch + tap[0] * image->channel + shift;
+        bool inside = true;
+        for (int d = 0; d < 2; d++) {
+            t[d] = at[d + 1] * image->step[d] + image->origin[d] + tap[d + 1] * image->tap_step[d];
+            inside = inside && t[d] >= 0 && t[d] < image->extent[d];
+        }
+        if (-shift > line->begin) line->begin = -shift;
+        if (image->extent[2] - shift < line->end) line->end = image->extent[2] - shift;
+        line->src[k] = inside ? from + t[0] * image->stride[0] + t[1] * image->stride[1]
+                              : line_zeros;
+    }
+    if (line->begin > line->columns) line->begin = line->columns;
+    if (line->end < line->begin) line->end = line->begin;
+}
+
+static void line_put(const struct conv_line *line, int64_t row, int64_t j, int64_t n,
+                     const acc *sum)
+{
+    const struct conv_product *p = &line->call->p;
+    int64_t step = p->c_column.stride[3];
+    elem *to = line->c + row * p->c_row + j * step;
+    acc more = line->bias ? line->bias[row * p->bias_step] : 0;
+
+    if (line->bias)
+        for (int64_t i = 0; i < n; i++) to[i * step] = sum[i] + more;
+    else
+        for (int64_t i = 0; i < n; i++) to[i * step] = sum[i];
+}
+
+/* Computes one column outside of begin to end - 1. */
+static void line_column(const struct conv_line *line, int64_t j)
+{
+    const struct conv_product *p = &line->call->p;
+    int64_t tap[4], panels = (line->rows + MR - 1) / MR;
+    acc sum[TILE_M] = {0};
+
+    grid_locate(p->image.tap, 0, tap);
+    for (int64_t k = 0; k < p->k; k++, grid_next(p->image.tap, tap)) {
+        int64_t t = j + line_shift(&p->image, tap);
+        if (t < 0 || t >= p->image.extent[2]) continue;
+        acc value = line->src[k][j];
+        for (int64_t q = 0; q < panels; q++) {
+            const acc *a = line->a + (q * p->k + k) * MR;
+            for (int i = 0; i < MR; i++) sum[q * MR + i] += a[i] * value;
+        }
+    }
+    for (int64_t i = 0; i < line->rows; i++) line_put(line, i, j, 1, sum + i);
+}
+
+/* Computes MR rows of `vectors` vectors of columns, from column j on. */
+static inline __attribute__((always_inline)) void line_block(const struct conv_line *line,
+                                                             int64_t row, int64_t j, int vectors)
+{
+    int64_t depth = line->call->p.k;
+    const acc *a = line->a + row * depth;
+    vec_any sum[MR][2];
+    acc out[2 * LANES_OF_VEC];
+
+    for (int i = 0; i < MR; i++) sum[i][0] = sum[i][1] = (vec_any){0};
+    for (int64_t k = 0; k < depth; k++, a += MR) {
+        vec_any b0 = *(const vec_any *)(line->src[k] + j), b1 = b0;
+        if (vectors == 2) b1 = *(const vec_any *)(line->src[k] + j + LANES_OF_VEC);
+        for (int i = 0; i < MR; i++) {
+            sum[i][0] += a[i] * b0;
+            if (vectors == 2) sum[i][1] += a[i] * b1;
+        }
+    }
+    for (int i = 0; i < MR && row + i < line->rows; i++) {
+        memcpy(out, &sum[i][0], sizeof sum[i][0]);
+        memcpy(out + LANES_OF_VEC, &sum[i][1], sizeof sum[i][1]);
+        line_put(line, row + i, j, vectors * LANES_OF_VEC, out);
+    }
+}
+
+/* Computes columns begin to end - 1, which are at least `vectors` vectors. The last block may
+ * compute columns of the block before it again. */
+static inline __attribute__((always_inline)) void line_blocks(const struct conv_line *line,
+                                                              int vectors)
+{
+    int64_t n = vectors * LANES_OF_VEC;
+
+    for (int64_t row = 0; row < line->rows; row += MR)
+        for (int64_t j = line->begin; j < line->end; j += n)
+            line_block(line, row, j + n > line->end ? line->end - n : j, vectors);
+}
+
+/* The same for few rows, one row after the other. */
+static void line_few_rows(const struct conv_line *line)
+{
+    int64_t n = line->end - line->begin, depth = line->call->p.k;
+    acc sum[LINE_MOST];
+
+    for (int64_t row = 0; row < line->rows; row++) {
+        for (int64_t j = 0; j < n; j++) sum[j] = 0;
+        for (int64_t k = 0; k < depth; k++) {
+            const elem *from = line->src[k] + line->begin;
+            acc by = line->a[k * MR + row];
+#pragma omp simd
+            for (int64_t j = 0; j < n; j++) sum[j] += by * from[j];
+        }
+        line_put(line, row, line->begin, n, sum);
+    }
+}
+
+static void line_run(struct conv_line *line)
+{
+    int64_t n = line->end - line->begin;
+
+    if (line->rows <= FEW_ROWS) line_few_rows(line);
+    else if (n >= 2 * LANES_OF_VEC) line_blocks(line, 2);
+    else if (n >= LANES_OF_VEC) line_blocks(line, 1);
+    else line->end = line->begin; /* all columns one by one */
+    for (int64_t j = 0; j < line->begin; j++) line_column(line, j);
+    for (int64_t j = line->end; j < line->columns; j++) line_column(line, j);
+}
+
+/* Computes up to LINES lines of up to TILE_M rows. */
+static void conv_lines(void *arg, int64_t task)
+{
+    const struct conv_call *call = arg;
+    const struct conv_product *p = &call->p;
+    const int64_t *position = p->image.position;
+    int64_t lines = position[0] * position[1] * position[2], blocks = (lines + LINES - 1) / LINES;
+    int64_t tiles = (p->m + TILE_M - 1) / TILE_M, group = task / blocks / tiles, at[4];
+    int64_t first = task % blocks * LINES, i = task / blocks % tiles * TILE_M;
+    struct tile tile = {.p = p, .a = call->a + group * p->a_group + i * p->a_row,
+                        .m = p->m - i < TILE_M ? p->m - i : TILE_M};
+    struct conv_line line = {.call = call, .rows = tile.m, .columns = position[3]};
+    _Alignas(64) acc a[TILE_M * LINE_TAPS];
+
+    memset(a, 0, sizeof *a * (size_t)((tile.m + MR - 1) / MR * MR * p->k));
+    pack_a(&tile, 0, p->k, a);
+    line.a = a;
+    line.bias = call->bias ? call->bias + (group * p->m + i) * p->bias_step : NULL;
+    for (int64_t k = first; k < first + LINES && k < lines; k++) {
+        grid_locate(position, k * position[3], at);
+        line_find(&line, call->image + group * p->image_group, at);
+        line.c = call->c + group * p->c_group + i * p->c_row + grid_offset(p->c_column.stride, at);
+        line_run(&line);
+    }
+}
+#endif
+
+#endif
