@@ -18,6 +18,7 @@
 /* X(function): all functions that the plugin calls. */
 #define DNNL_SYMBOLS(X) \
     X(dnnl_dilated_convolution_forward_desc_init) \
+    X(dnnl_dilated_deconvolution_forward_desc_init) \
     X(dnnl_engine_create) \
     X(dnnl_matmul_desc_init) \
     X(dnnl_memory_create) \

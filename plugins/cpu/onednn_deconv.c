@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* onednn_deconv.c: computes conv_transpose and conv_grad_input by oneDNN's deconvolution, which is
+ * the same operation with and without a bias. Filters are reordered to the layout that oneDNN
+ * chooses, and so are images, unless their channels are innermost. */
+#include "onednn.h"
+#include "kernels.h"
+#include <backplane/attrs.h>
+#include <string.h>
+
+/* One call. The image y has `out` as its convolution's input: each element of `in` adds the window
+ * w times itself to `out`. */
+struct deconv {
+    const struct bp_view *in, *w, *bias, *out;
+    const int64_t *stride, *dilation, *pad;
+    int64_t groups;
+};
+
+/* Describes the filters, whose first axis counts channels of `in`. oneDNN's first axis counts
+ * channels of `out`; with several groups one axis more, of the groups, comes first. */
+static bool deconv_filter(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
+                          const struct deconv *d)
+{
+    const struct bp_view *w = d->w;
+    int64_t each = w->shape[0] / d->groups;
+    int64_t shape[6] = {d->groups, w->shape[1], each},
+            stride[6] = {each * w->stride[0], w->stride[1], w->stride[0]};
+    int first = d->groups == 1;
+
+    for (int a = 2; a < w->rank; a++) {
+        shape[a + 1] = w->shape[a];
+        stride[a + 1] = w->stride[a];
+    }
+    return onednn_desc_strided(dnnl, desc, w->dtype, w->rank + 1 - first, shape + first,
+                               stride + first);
+}
+
+/* oneDNN requires exactly the padding that makes `out` from `in`. false: oneDNN would need negative
+ * padding. */
+static bool deconv_geometry(const struct deconv *d, dnnl_dims_t step, dnnl_dims_t holes,
+                            dnnl_dims_t before, dnnl_dims_t after)
+{
+    for (int a = 0; a < d->in->rank - 2; a++) {
+        step[a] = d->stride[a];
+        holes[a] = d->dilation[a] - 1;
+        before[a] = d->pad[a];
+        after[a] = (d->in->shape[a + 2] - 1) * step[a] +
+                   (d->w->shape[a + 2] - 1) * d->dilation[a] + 1 - d->out->shape[a + 2] - before[a];
+        if (after[a] < 0) return false;
+    }
+    return true;
+}
+
+/* Whether the plugin's own kernel is faster: several groups, or windows that do not overlap
+ * (docs/results/operators.md). */
+static bool leave_to_parts(const struct deconv *d)
+{
+    bool overlap = false;
+
+    for (int a = 0; a < d->in->rank - 2; a++)
+        overlap |= (d->w->shape[a + 2] - 1) * d->dilation[a] >= d->stride[a];
+    return d->groups > 1 || !overlap;
+}
+
+static dnnl_memory_desc_t deconv_any(dnnl_memory_desc_t desc)
+{
+    desc.format_kind = dnnl_format_kind_any;
+    return desc;
+}
+
+static enum bp_status deconv_prepare(void *p, const struct bp_prep *prep, const struct deconv *d,
+                                     struct bp_plan *out)
+{
+    dnnl_memory_desc_t x, w, b, y;
+    dnnl_dims_t step, holes, before, after;
+    dnnl_deconvolution_desc_t op;
+
+    if (!d->in->count || !d->w->count || !d->out->count ||
+        (double)d->in->count * (double)d->w->count / (double)d->w->shape[0] < 65536 ||
+        leave_to_parts(d) || (d->bias && d->bias->count > 1 && d->bias->stride[0] != 1) ||
+        !deconv_geometry(d, step, holes, before, after))
+        return BP_ERR_UNSUPPORTED;
+    const struct onednn *dnnl = onednn_open(p);
+    if (!dnnl || !onednn_desc_init(dnnl, &x, d->in) || !deconv_filter(dnnl, &w, d) ||
+        !onednn_desc_init(dnnl, &y, d->out) || (d->bias && !onednn_desc_init(dnnl, &b, d->bias)))
+        return BP_ERR_UNSUPPORTED;
+    dnnl_memory_desc_t any_x = deconv_any(x), any_w = deconv_any(w), any_y = deconv_any(y);
+    if (dnnl->dnnl_dilated_deconvolution_forward_desc_init(
+            &op, dnnl_forward_inference, dnnl_deconvolution_direct, &any_x, &any_w,
+            d->bias ? &b : NULL, &any_y, step, holes, before, after))
+        return BP_ERR_UNSUPPORTED;
+    struct onednn_recipe recipe = {
+        .op = &op,
+        .slots = 2,
+        .slot = {{DNNL_ARG_SRC, x, dnnl_query_src_md, false},
+                 {DNNL_ARG_WEIGHTS, w, dnnl_query_weights_md,
+                  (d->w->flags & BP_VIEW_CONSTANT) != 0}}};
+    if (d->bias) recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_BIAS, b, 0, false};
+    recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_DST, y, dnnl_query_dst_md, false};
+    return onednn_plan_create(p, prep, &recipe, out);
+}
+
+enum bp_status cpu_conv_transpose_dnnl_prepare(void *p, const struct bp_prep *prep,
+                                               struct bp_plan *out)
+{
+    const struct bp_conv_transpose_attrs *a = prep->attrs;
+    struct deconv d = {.in = prep->in[0], .w = prep->in[1], .out = prep->out[0],
+                       .bias = prep->n_in > 2 ? prep->in[2] : NULL, .stride = a->stride,
+                       .dilation = a->dilation, .pad = a->pad, .groups = a->groups};
+
+    return deconv_prepare(p, prep, &d, out);
+}
+
+/* The third input has the shape of the result, and is not read. */
+enum bp_status cpu_conv_grad_input_dnnl_prepare(void *p, const struct bp_prep *prep,
+                                                struct bp_plan *out)
+{
+    const struct bp_conv_grad_input_attrs *a = prep->attrs;
+    struct deconv d = {.in = prep->in[0], .w = prep->in[1], .out = prep->out[0],
+                       .stride = a->stride, .dilation = a->dilation, .pad = a->pad,
+                       .groups = a->groups};
+
+    return deconv_prepare(p, prep, &d, out);
+}
+
+enum bp_status cpu_conv_transpose_f32_dnnl(const struct bp_launch *launch)
+{
+    return onednn_plan_run(launch);
+}
+
+enum bp_status cpu_conv_grad_input_f32_dnnl(const struct bp_launch *launch)
+{
+    return onednn_plan_run(launch);
+}
