@@ -47,7 +47,7 @@ static const struct {
     {"4x6", "4x1", 1, false, false},        {"0x3", "0x5", 1, false, false},
     {"17x15", "17x33", 1, false, false},    {"131x2", "67x2", 0, false, false},
     {"2x5x65", "2x7x65", 1, false, false},  {"3x2x3x4x5", "3x2x5x4x5", 2, false, false},
-    {"3x129", "3x66", 1, false, false},
+    {"3x129", "3x66", 1, false, false},     {"3x151", "3x301", 1, false, false},
 };
 
 static struct kernel_case *resize_cases_begin(const struct case_builder *builder, size_t s,

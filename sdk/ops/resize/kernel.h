@@ -7,7 +7,7 @@
 
 #include "../../dialect/dialect.h"
 
-enum { RESIZE_AXES = 8, RESIZE_TILE = 64, RESIZE_TAPS = 4 };
+enum { RESIZE_AXES = 8, RESIZE_TILE = 256, RESIZE_TAPS = 4 };
 enum { RESIZE_NEAREST, RESIZE_LINEAR, RESIZE_CUBIC };
 
 /* Element j of the result is at position (j + ahead) num / den + shift of x. shrink: factor of
@@ -56,6 +56,38 @@ KFN struct resize_at resize_find(const struct resize_args *a, i64 i)
         if (k == a->axis) at.along = c;
     }
     return at;
+}
+
+/* As resize_find, for many rows one after the other: the coordinates of the row's first element,
+ * and its offsets. */
+struct resize_row {
+    i64 at[RESIZE_AXES], made, read;
+};
+
+KFN struct resize_row resize_row_find(const struct resize_args *a, i64 row)
+{
+    struct resize_row r;
+
+    r.made = r.read = 0;
+    for (i64 k = a->rank - 2; k >= 0; k--) {
+        r.at[k] = row % a->shape[k];
+        row /= a->shape[k];
+        r.made += r.at[k] * a->made[k];
+        r.read += r.at[k] * a->read[k];
+    }
+    return r;
+}
+
+KFN void resize_row_next(const struct resize_args *a, struct resize_row *r)
+{
+    for (i64 k = a->rank - 2; k >= 0; k--) {
+        r->made += a->made[k];
+        r->read += a->read[k];
+        if (++r->at[k] < a->shape[k]) return;
+        r->made -= a->made[k] * a->shape[k];
+        r->read -= a->read[k] * a->shape[k];
+        r->at[k] = 0;
+    }
 }
 
 KFN real resize_place(const struct resize_args *a, i64 j)
@@ -137,27 +169,101 @@ KFN struct resize_taps resize_taps_at(const struct resize_args *a, real p)
     return t;
 }
 
+KFN elem resize_outer(const struct resize_args *a)
+{
+#ifdef ELEM_FLOAT
+    return elem_put(number(a->outside));
+#else
+    return (elem)(i64)a->outside;
+#endif
+}
+
+/* Copies w elements of a line, from the places `take` (-1: outside of x). twice: each place is taken
+ * by two neighbours, and pairs of them are side by side, so that no table is needed. */
+KFN void resize_copy_line(const struct resize_args *a, i64 w, i64 twice, const i64 *take,
+                          GLOBAL elem *y, GLOBAL const elem *x)
+{
+    i64 made = a->made[a->rank - 1];
+    elem outer = resize_outer(a);
+
+    if (twice) {
+        x += take[0];
+        SIMD
+        for (i64 j = 0; j < w / 2; j++) {
+            elem v = x[j];
+            y[2 * j] = v;
+            y[2 * j + 1] = v;
+        }
+        if (w % 2) y[w - 1] = x[w / 2];
+    } else if (a->crop) {
+        for (i64 j = 0; j < w; j++) y[j * made] = take[j] < 0 ? outer : x[take[j]];
+    } else {
+        for (i64 j = 0; j < w; j++) y[j * made] = x[take[j]];
+    }
+}
+
+/* Copies elements c to c + w - 1 of rows from to end - 1, where the resampled axis is
+ * innermost. */
+KFN void resize_copy_rows(const struct resize_args *a, i64 from, i64 end, i64 c, i64 w,
+                          GLOBAL elem *y, GLOBAL const elem *x)
+{
+    i64 made = a->made[a->rank - 1], twice = made == 1 && w > 1;
+    i64 take[RESIZE_ROOM];
+    struct resize_row row = resize_row_find(a, from);
+
+    for (i64 j = 0; j < w; j++) {
+        real p = resize_place(a, c + j);
+        take[j] = resize_outside(a, p) ? -1 : resize_nearest(a, p) * a->step;
+        twice = twice && take[j] >= 0 && take[j] == take[0] + j / 2;
+    }
+    for (i64 r = from; r < end; r++) {
+        resize_copy_line(a, w, twice, take, y + row.made + c * made, x + row.read);
+        resize_row_next(a, &row);
+    }
+}
+
+/* Copies elements c to c + w - 1 of rows from to end - 1, where each row has one position along the
+ * resampled axis. */
+KFN void resize_copy_shared(const struct resize_args *a, i64 from, i64 end, i64 c, i64 w,
+                            GLOBAL elem *y, GLOBAL const elem *x)
+{
+    i64 made = a->made[a->rank - 1], read = a->read[a->rank - 1];
+    struct resize_row row = resize_row_find(a, from);
+    elem outer = resize_outer(a);
+
+    for (i64 r = from; r < end; r++) {
+        real p = resize_place(a, row.at[a->axis]);
+        GLOBAL elem *to = y + row.made + c * made;
+        GLOBAL const elem *line = x + row.read + c * read + resize_nearest(a, p) * a->step;
+        if (resize_outside(a, p))
+            for (i64 j = 0; j < w; j++) to[j * made] = outer;
+        else if (made == 1 && read == 1)
+            for (i64 j = 0; j < w; j++) to[j] = line[j];
+        else
+            for (i64 j = 0; j < w; j++) to[j * made] = line[j * read];
+        resize_row_next(a, &row);
+    }
+}
+
 /* Copies the nearest elements. */
 KFN void resize_copy_span(const struct resize_args *a, i64 begin, i64 n, GLOBAL elem *y,
                           GLOBAL const elem *x)
 {
-    i64 last = a->rank - 1, end = begin + n;
+    i64 end = begin + n, length = a->shape[a->rank - 1], rows;
 
-    for (i64 i = begin; i < end;) {
-        struct resize_at at = resize_find(a, i);
-        i64 w = at.rest < end - i ? at.rest : end - i;
-        for (i64 j = 0; j < w; j++) {
-            real p = resize_place(a, at.along + (last == a->axis ? j : 0));
-            i64 from = at.read + j * a->read[last] + resize_nearest(a, p) * a->step;
-            elem v = x[from];
-#ifdef ELEM_FLOAT
-            if (resize_outside(a, p)) v = elem_put(number(a->outside));
-#else
-            if (resize_outside(a, p)) v = (elem)(i64)a->outside;
-#endif
-            y[at.made + j * a->made[last]] = v;
-        }
-        i += w;
+    for (; begin < end; begin += rows * length) {
+        i64 row = begin / length, c = begin % length, stop = length;
+        rows = c ? 1 : (end - begin) / length;
+        rows = rows < 1 ? 1 : rows;
+        if (stop - c > end - begin) stop = c + (end - begin);
+        if (a->axis == a->rank - 1)
+            for (i64 j = c, w; j < stop; j += w) {
+                w = stop - j < RESIZE_ROOM ? stop - j : RESIZE_ROOM;
+                resize_copy_rows(a, row, row + rows, j, w, y, x);
+            }
+        else
+            resize_copy_shared(a, row, row + rows, c, stop - c, y, x);
+        begin -= c;
     }
 }
 ENTRY_SPANS_2(resize_copy, elem, const elem)
@@ -186,33 +292,76 @@ KFN void resize_shared(const struct resize_args *a, struct resize_at at, i64 w, 
     for (i64 j = 0; j < w; j++) y[at.made + j * made] = elem_put(s[j]);
 }
 
+/* Tables of the taps of up to RESIZE_ROOM elements. An element has a base and up to RESIZE_TAPS
+ * taps; the tap of a missing one is -1. */
+struct resize_table {
+    i64 tap[RESIZE_TAPS][RESIZE_ROOM];
+    acc by[RESIZE_TAPS][RESIZE_ROOM], base[RESIZE_ROOM];
+};
+
+KFN void resize_table_fill(const struct resize_args *a, i64 c, i64 w, struct resize_table *t)
+{
+    for (i64 j = 0; j < w; j++) {
+        real p = resize_place(a, c + j);
+        i64 off = resize_outside(a, p);
+        struct resize_taps taps = resize_taps_at(a, p);
+        t->base[j] = off ? number(a->outside) : 0;
+        for (i64 k = 0; k < RESIZE_TAPS; k++) {
+            i64 here = taps.first + k, none = off || k >= taps.n;
+            none = none || (a->exclude && (here < 0 || here >= a->in));
+            t->by[k][j] = none ? 0 : number(resize_tap(a, &taps, k));
+            t->tap[k][j] = none ? -1 : resize_clamp(here, a->in) * a->step;
+        }
+    }
+}
+
+/* As resize_rows, with two taps for each element; the weight of a missing one, and only of such a
+ * one, is 0. */
+KFN void resize_rows_of_two(const struct resize_args *a, i64 from, i64 end, i64 c, i64 w,
+                            GLOBAL elem *y, GLOBAL const elem *x, struct resize_table *t)
+{
+    i64 made = a->made[a->rank - 1];
+    struct resize_row row = resize_row_find(a, from);
+
+    for (i64 k = 0; k < 2; k++)
+        for (i64 j = 0; j < w; j++) t->tap[k][j] = t->tap[k][j] < 0 ? 0 : t->tap[k][j];
+    for (i64 r = from; r < end; r++) {
+        GLOBAL const elem *line = x + row.read;
+        GLOBAL elem *to = y + row.made + c * made;
+        acc s[RESIZE_ROOM];
+        SIMD
+        for (i64 j = 0; j < w; j++) {
+            acc u = t->by[0][j] * elem_get(line[t->tap[0][j]]);
+            acc v = t->by[1][j] * elem_get(line[t->tap[1][j]]);
+            s[j] = t->base[j] + (t->by[0][j] == 0 ? 0 : u) + (t->by[1][j] == 0 ? 0 : v);
+        }
+        if (made == 1)
+            for (i64 j = 0; j < w; j++) to[j] = elem_put(s[j]);
+        else
+            for (i64 j = 0; j < w; j++) to[j * made] = elem_put(s[j]);
+        resize_row_next(a, &row);
+    }
+}
+
 /* Computes elements c to c + w - 1 of rows from to end - 1, where the resampled axis is
  * innermost. */
 KFN void resize_rows(const struct resize_args *a, i64 from, i64 end, i64 c, i64 w, GLOBAL elem *y,
                      GLOBAL const elem *x)
 {
     i64 length = a->shape[a->rank - 1], made = a->made[a->rank - 1];
-    i64 tap[RESIZE_ROOM][RESIZE_TAPS];
-    acc by[RESIZE_ROOM][RESIZE_TAPS], base[RESIZE_ROOM];
+    struct resize_table t;
 
-    for (i64 j = 0; j < w; j++) {
-        real p = resize_place(a, c + j);
-        i64 off = resize_outside(a, p);
-        struct resize_taps t = resize_taps_at(a, p);
-        base[j] = off ? number(a->outside) : 0;
-        for (i64 k = 0; k < RESIZE_TAPS; k++) {
-            i64 here = t.first + k, none = off || k >= t.n;
-            none = none || (a->exclude && (here < 0 || here >= a->in));
-            by[j][k] = none ? 0 : number(resize_tap(a, &t, k));
-            tap[j][k] = none ? -1 : resize_clamp(here, a->in) * a->step;
-        }
+    resize_table_fill(a, c, w, &t);
+    if (a->mode == RESIZE_LINEAR && a->reach <= 1 && !a->sum) {
+        resize_rows_of_two(a, from, end, c, w, y, x, &t);
+        return;
     }
     for (i64 r = from; r < end; r++) {
         struct resize_at at = resize_find(a, r * length + c);
         for (i64 j = 0; j < w; j++) {
-            acc s = base[j];
+            acc s = t.base[j];
             for (i64 k = 0; k < RESIZE_TAPS; k++)
-                if (tap[j][k] >= 0) s += by[j][k] * elem_get(x[at.read + tap[j][k]]);
+                if (t.tap[k][j] >= 0) s += t.by[k][j] * elem_get(x[at.read + t.tap[k][j]]);
             y[at.made + j * made] = elem_put(s);
         }
     }

@@ -93,7 +93,7 @@ enum bp_status portable_resize_axis(const struct bp_launch *launch)
     struct resize_args args = args_of(launch->attrs, y, x, false);
     enum portable_type type =
         is_float(x->dtype) ? portable_type(x->dtype) : portable_move_type(x->dtype);
-    struct portable copy = PORTABLE(resize, resize_copy, type, args, y->count, 8);
+    struct portable copy = PORTABLE(resize, resize_copy, type, args, y->count, 2);
     struct portable weigh = PORTABLE(resize, resize_weigh, type, args, y->count,
                                      4 * (double)args.reach + 4);
     struct portable *p = args.mode == RESIZE_NEAREST ? &copy : &weigh;

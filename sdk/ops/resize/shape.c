@@ -137,7 +137,9 @@ static bool changes_nothing(const struct bp_resize_axis_attrs *s, const struct b
            s->extent == x->shape[s->axis];
 }
 
-/* The axes that shrink are resampled first, so that the other steps have fewer elements. */
+/* The axes that shrink are resampled first, so that the other steps have fewer elements. Of axes
+ * that grow alike the last comes first: steps along others copy or add whole lines, which is
+ * faster. */
 enum bp_status bp_decompose_resize(struct bp_decomposition *e)
 {
     const struct bp_resize_attrs *a = e->attrs;
@@ -151,7 +153,7 @@ enum bp_status bp_decompose_resize(struct bp_decomposition *e)
         int64_t at = n;
         if (s.axis < 0) s.axis += x->view.rank;
         if (changes_nothing(&s, x)) continue;
-        for (; at > 0 && s.extent * x->shape[step[at - 1].axis] <
+        for (; at > 0 && s.extent * x->shape[step[at - 1].axis] <=
                              step[at - 1].extent * x->shape[s.axis]; at--)
             step[at] = step[at - 1];
         step[at] = s;
