@@ -14,6 +14,14 @@ extern const struct bp_kernels cpu_kernels;
 int cpu_number(const struct bp_kernel *row);
 int cpu_level(const struct bp_kernel *row);
 
+/* limits.c: refuse calls that a row does not support, and request workspace. */
+#define X(op) \
+    enum bp_status cpu_##op##_prepare(void *self, const struct bp_prep *prep, struct bp_plan *out);
+X(topk)
+X(non_max_suppression)
+X(roi_align)
+#undef X
+
 /* An entry of a portable kernel: computes the elements or teams begin to begin + count - 1. */
 typedef void cpu_entry(const void *args, void *const *operand, int64_t begin, int64_t count);
 

@@ -27,6 +27,7 @@ static const struct roi_case rois[] = {
     {"none", "2x3x4x4", "0x4", "0", "0x3x2x2", {2, 2}, 2, 1, false, false},
     {"channels", "1x67x3x3", "3x4", "3", "3x67x1x1", {1, 1}, 2, 1, false, false},
     {"no-channels", "1x0x3x3", "3x4", "3", "3x0x1x1", {1, 1}, 2, 1, false, false},
+    {"more-channels", "1x131x5x4", "6x4", "6", "6x131x2x3", {2, 3}, 0, 1, false, false},
 };
 
 /* Begins a case, without attributes. */

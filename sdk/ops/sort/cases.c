@@ -358,6 +358,7 @@ void cases_non_max_suppression(struct case_builder *builder)
         {"unsound", "1x33x4+1x4x33", 20, 0.317, 0.5, DATA_NONFINITE, 0},
         {"all", "1x33x4+1x4x33", 33, 0.873, -INFINITY, DATA_NONFINITE, 0},
         {"long", "3x301x4+3x7x301", 50, 0.317, 0.125, DATA_PLAIN, 0},
+        {"longer", "1x601x4+1x2x601", 601, 0.981, -INFINITY, DATA_SPARSE, 0},
     };
 
     for (size_t i = 0; i < COUNT(some); i++)
