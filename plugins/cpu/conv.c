@@ -270,7 +270,8 @@ static enum bp_status conv_run(const struct bp_launch *launch, enum conv_kind ki
     call.c = v.c->data;
     bool back = kind == CONV_GRAD_INPUT || kind == CONV_TRANSPOSE;
     if (back && conv_run_parts(launch, &call)) return BP_OK;
-    cpu_team_run(conv_tile, &call, conv_tasks(p),
+    int64_t tasks = conv_tasks(p);
+    cpu_team_run(conv_tile, &call, tasks,
                  cpu_team_width(launch, (double)launch->out[0]->count * (double)p->k));
     return BP_OK;
 }

@@ -109,41 +109,46 @@ static void line_column(const struct conv_line *line, int64_t j)
     for (int64_t i = 0; i < line->rows; i++) line_put(line, i, j, 1, sum + i);
 }
 
-/* Computes MR rows of `vectors` vectors of columns, from column j on. */
+/* Computes MR rows of the columns from j on and, with `both`, of those from other on: a vector of
+ * columns each. */
 static inline __attribute__((always_inline)) void line_block(const struct conv_line *line,
-                                                             int64_t row, int64_t j, int vectors)
+                                                             int64_t row, int64_t j, bool both,
+                                                             int64_t other)
 {
     int64_t depth = line->call->p.k;
     const acc *a = line->a + row * depth;
     vec_any sum[MR][2];
-    acc out[2 * LANES_OF_VEC];
+    acc out[LANES_OF_VEC];
 
     for (int i = 0; i < MR; i++) sum[i][0] = sum[i][1] = (vec_any){0};
     for (int64_t k = 0; k < depth; k++, a += MR) {
         vec_any b0 = *(const vec_any *)(line->src[k] + j), b1 = b0;
-        if (vectors == 2) b1 = *(const vec_any *)(line->src[k] + j + LANES_OF_VEC);
+        if (both) b1 = *(const vec_any *)(line->src[k] + other);
         for (int i = 0; i < MR; i++) {
             sum[i][0] += a[i] * b0;
-            if (vectors == 2) sum[i][1] += a[i] * b1;
+            if (both) sum[i][1] += a[i] * b1;
         }
     }
     for (int i = 0; i < MR && row + i < line->rows; i++) {
-        memcpy(out, &sum[i][0], sizeof sum[i][0]);
-        memcpy(out + LANES_OF_VEC, &sum[i][1], sizeof sum[i][1]);
-        line_put(line, row + i, j, vectors * LANES_OF_VEC, out);
+        memcpy(out, &sum[i][0], sizeof out);
+        line_put(line, row + i, j, LANES_OF_VEC, out);
+        if (both) memcpy(out, &sum[i][1], sizeof out);
+        if (both) line_put(line, row + i, other, LANES_OF_VEC, out);
     }
 }
 
-/* Computes columns begin to end - 1, which are at least `vectors` vectors. The last block may
- * compute columns of the block before it again. */
-static inline __attribute__((always_inline)) void line_blocks(const struct conv_line *line,
-                                                              int vectors)
+/* Computes columns begin to end - 1, at least one vector of them. The last vector may compute
+ * columns of the vector before it again. */
+static void line_blocks(const struct conv_line *line)
 {
-    int64_t n = vectors * LANES_OF_VEC;
+    int64_t last = line->end - LANES_OF_VEC;
 
     for (int64_t row = 0; row < line->rows; row += MR)
-        for (int64_t j = line->begin; j < line->end; j += n)
-            line_block(line, row, j + n > line->end ? line->end - n : j, vectors);
+        for (int64_t j = line->begin; j < line->end; j += 2 * LANES_OF_VEC) {
+            int64_t other = j + LANES_OF_VEC;
+            if (other >= line->end) line_block(line, row, j < last ? j : last, false, 0);
+            else line_block(line, row, j, true, other < last ? other : last);
+        }
 }
 
 /* The same for few rows, one row after the other. */
@@ -169,8 +174,7 @@ static void line_run(struct conv_line *line)
     int64_t n = line->end - line->begin;
 
     if (line->rows <= FEW_ROWS) line_few_rows(line);
-    else if (n >= 2 * LANES_OF_VEC) line_blocks(line, 2);
-    else if (n >= LANES_OF_VEC) line_blocks(line, 1);
+    else if (n >= LANES_OF_VEC) line_blocks(line);
     else line->end = line->begin; /* all columns one by one */
     for (int64_t j = 0; j < line->begin; j++) line_column(line, j);
     for (int64_t j = line->end; j < line->columns; j++) line_column(line, j);

@@ -50,15 +50,20 @@ static bool deconv_geometry(const struct deconv *d, dnnl_dims_t step, dnnl_dims_
     return true;
 }
 
-/* Whether the plugin's own kernel is faster: several groups, or windows that do not overlap
+/* Whether the plugin's own kernel is faster: several groups, windows that do not overlap, or one
+ * spatial axis and so few taps for each element that reorders take most of oneDNN's time
  * (docs/results/operators.md). */
 static bool leave_to_parts(const struct deconv *d)
 {
+    const int64_t few = 512;
+    int64_t taps = d->w->shape[0];
     bool overlap = false;
 
-    for (int a = 0; a < d->in->rank - 2; a++)
+    for (int a = 0; a < d->in->rank - 2; a++) {
         overlap |= (d->w->shape[a + 2] - 1) * d->dilation[a] >= d->stride[a];
-    return d->groups > 1 || !overlap;
+        taps *= (d->w->shape[a + 2] + d->stride[a] - 1) / d->stride[a];
+    }
+    return d->groups > 1 || !overlap || (d->in->rank == 3 && taps <= few);
 }
 
 static dnnl_memory_desc_t deconv_any(dnnl_memory_desc_t desc)
