@@ -41,9 +41,14 @@ KFN ord ord_floor_divide(ord x, ord y)
     return r != 0 && (r < 0) != (y < 0) ? q - 1 : q;
 }
 
+/* powf of the C library is as accurate as pow for f64: it computes in f64. */
 KFN ord ord_pow(ord x, ord y)
 {
+#if defined(ON_HOST) && defined(ELEM_f32)
+    return powf(x, y);
+#else
     return (ord)INNER(pow)((inner)x, (inner)y);
+#endif
 }
 
 KFN acc acc_atan2(acc x, acc y)
