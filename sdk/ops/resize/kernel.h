@@ -178,8 +178,16 @@ KFN elem resize_outer(const struct resize_args *a)
 #endif
 }
 
-/* Copies w elements of a line, from the places `take` (-1: outside of x). twice: each place is taken
- * by two neighbours, and pairs of them are side by side, so that no table is needed. */
+/* The offset of the element of x that element j along the axis is a copy of; -1: outside of x. */
+KFN i64 resize_take(const struct resize_args *a, i64 j)
+{
+    real p = resize_place(a, j);
+
+    return resize_outside(a, p) ? -1 : resize_nearest(a, p) * a->step;
+}
+
+/* Copies w elements of a line, from the offsets `take`. twice: each place is taken by two
+ * neighbours, and the next two take the next place, so that no table is needed. */
 KFN void resize_copy_line(const struct resize_args *a, i64 w, i64 twice, const i64 *take,
                           GLOBAL elem *y, GLOBAL const elem *x)
 {
@@ -212,8 +220,7 @@ KFN void resize_copy_rows(const struct resize_args *a, i64 from, i64 end, i64 c,
     struct resize_row row = resize_row_find(a, from);
 
     for (i64 j = 0; j < w; j++) {
-        real p = resize_place(a, c + j);
-        take[j] = resize_outside(a, p) ? -1 : resize_nearest(a, p) * a->step;
+        take[j] = resize_take(a, c + j);
         twice = twice && take[j] >= 0 && take[j] == take[0] + j / 2;
     }
     for (i64 r = from; r < end; r++) {
@@ -228,14 +235,16 @@ KFN void resize_copy_shared(const struct resize_args *a, i64 from, i64 end, i64 
                             GLOBAL elem *y, GLOBAL const elem *x)
 {
     i64 made = a->made[a->rank - 1], read = a->read[a->rank - 1];
+    i64 take[RESIZE_ROOM], few = a->out <= RESIZE_ROOM && a->out <= end - from;
     struct resize_row row = resize_row_find(a, from);
     elem outer = resize_outer(a);
 
+    for (i64 j = 0; few && j < a->out; j++) take[j] = resize_take(a, j);
     for (i64 r = from; r < end; r++) {
-        real p = resize_place(a, row.at[a->axis]);
+        i64 at = row.at[a->axis], there = few ? take[at] : resize_take(a, at);
         GLOBAL elem *to = y + row.made + c * made;
-        GLOBAL const elem *line = x + row.read + c * read + resize_nearest(a, p) * a->step;
-        if (resize_outside(a, p))
+        GLOBAL const elem *line = x + row.read + c * read + there;
+        if (there < 0)
             for (i64 j = 0; j < w; j++) to[j * made] = outer;
         else if (made == 1 && read == 1)
             for (i64 j = 0; j < w; j++) to[j] = line[j];

@@ -95,7 +95,7 @@ enum bp_status portable_resize_axis(const struct bp_launch *launch)
         is_float(x->dtype) ? portable_type(x->dtype) : portable_move_type(x->dtype);
     struct portable copy = PORTABLE(resize, resize_copy, type, args, y->count, 2);
     struct portable weigh = PORTABLE(resize, resize_weigh, type, args, y->count,
-                                     4 * (double)args.reach + 4);
+                                     (double)args.reach + 1);
     struct portable *p = args.mode == RESIZE_NEAREST ? &copy : &weigh;
 
     if (x->dtype == BP_BOOL) args.outside = args.outside != 0;
