@@ -43,6 +43,7 @@ struct onnx_value {
     uint32_t refs;
     uint32_t kind;             /* enum bp_model_kind */
     bool symbolic;             /* its tensor belongs to a graph that is being recorded */
+    bool of_data;              /* symbolic, and its extents are only upper bounds */
     struct bp_tensor *tensor;  /* of a TENSOR: an owned reference */
     struct onnx_value **item;  /* of a SEQUENCE: n_item; of an OPTIONAL: one or none */
     size_t n_item;

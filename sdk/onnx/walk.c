@@ -55,6 +55,51 @@ static void name_outputs(const struct onnx_call *c)
             (void)bp_graph_name(c->run->graph, c->out[i]->tensor, c->node->proto->output[i]);
 }
 
+/* Whether the shape of a value, or of one of its elements, depends on data. */
+static bool is_of_data(const struct onnx_value *v)
+{
+    if (!v) return false;
+    if (v->of_data) return true;
+    for (size_t i = 0; i < v->n_item; i++)
+        if (is_of_data(v->item[i])) return true;
+    return false;
+}
+
+/* Refuses to record a node that reads a value whose extents are not known yet: the node could take
+ * the upper bounds for the extents. The model is then run node by node. */
+static enum bp_status check_extents(const struct onnx_run *run, const struct onnx_node *node)
+{
+    if (!run->graph) return BP_OK;
+    for (uint32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] != ONNX_NO_SLOT && is_of_data(run->slot[node->in[i]]))
+            return onnx_error(BP_ERR_UNSUPPORTED, "the extents of input %u depend on data", i);
+    return BP_OK;
+}
+
+static uint32_t walk_count_nodes(const struct onnx_run *run)
+{
+    struct bp_graph_info info = {.size = sizeof info};
+
+    return run->graph && !bp_graph_get_info(run->graph, &info) ? info.nodes : 0;
+}
+
+/* Marks the outputs of a recorded node if one of its calls, from number `first` of the graph on, has
+ * extents that depend on data. */
+static void mark_outputs(const struct onnx_call *c, uint32_t first)
+{
+    uint32_t end = walk_count_nodes(c->run);
+    bool of_data = false;
+
+    for (uint32_t n = first; n < end && !of_data; n++) {
+        struct bp_node_info info = {.size = sizeof info};
+        const struct bp_opinfo *op = NULL;
+        if (!bp_graph_node(c->run->graph, n, &info)) op = bp_opinfo_find(info.op);
+        of_data = op && op->flags & BP_OP_BOUND;
+    }
+    for (uint32_t i = 0; of_data && i < c->node->n_out; i++)
+        if (c->out[i] && c->out[i]->symbolic) c->out[i]->of_data = true;
+}
+
 static enum bp_status walk_check_outputs(const struct onnx_call *c)
 {
     for (uint32_t i = 0; i < c->node->n_out; i++)
@@ -73,9 +118,11 @@ void onnx_by_host(const struct onnx_call *c)
 static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx_node *node)
 {
     struct onnx_call c = {.run = run, .node = node, .symbolic = is_recorded(run, node)};
+    uint32_t first = walk_count_nodes(run);
     enum bp_status status;
 
     TRY(onnx_check_time(run->model));
+    TRY(check_extents(run, node));
     if (!c.symbolic && run->model->options.run_bytes && run->slot != run->model->constant)
         TRY(onnx_check_alive(run->model, onnx_node_bytes(run, node)));
     c.scope = c.symbolic ? bp_graph_scope(run->graph) : bp_stream_scope(run->stream);
@@ -83,7 +130,10 @@ static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx
     if (!c.out) return onnx_no_memory();
     status = (node->row->emit ? node->row->emit : onnx_emit_map)(&c);
     if (status == BP_OK) status = walk_check_outputs(&c);
-    if (status == BP_OK && run->graph) name_outputs(&c);
+    if (status == BP_OK && run->graph) {
+        mark_outputs(&c, first);
+        name_outputs(&c);
+    }
     for (uint32_t i = 0; i < node->n_out; i++) {
         if (status == BP_OK) onnx_set(run, node->out[i], c.out[i]);
         else onnx_value_release(c.out[i]);

@@ -190,7 +190,30 @@ def grams(f):
               {"x": tokens}, {"y": y})
 
 
+def extents_of_data(f):
+    """Nodes that read extents which are known only after a node of the model has run."""
+    x = np.array([[0, 1, 2], [3, 0, 0]], np.float32)
+    places = np.array(np.nonzero(x))
+    keep = np.array([True, False, False, True, True, False])
+    kept = x.ravel()[keep]
+    f.add("size_of_nonzero", 13, [node("NonZero", "x", "n"), node("Size", "n", "y")], {"x": x}, {"y": i64(places.size)})
+    f.add("shape_of_nonzero", 13, [node("NonZero", "x", "n"), node("Shape", "n", "y")], {"x": x},
+          {"y": np.array(places.shape)})
+    f.add("size_of_compress", 13, [node("Compress", "x keep", "c"), node("Size", "c", "y")], {"x": x, "keep": keep},
+          {"y": i64(3)})
+    f.add("size_of_nonzero_in_branch", 13,
+          [node("NonZero", "x", "n"),
+           node("If", "yes", "y", then_branch=graph([node("Size", "n", "s")], [], [info("s", TensorProto.INT64, [])]),
+                else_branch=graph([node("Size", "x", "s")], [], [info("s", TensorProto.INT64, [])]))],
+          {"x": x}, {"y": i64(places.size)}, [const("yes", True, np.bool_)])
+    f.add("size_of_sequence_of_data", 13,
+          [node("Compress", "x keep", "c"), node("SequenceConstruct", "c c", "s"),
+           node("ConcatFromSequence", "s", "u", axis=0), node("Size", "u", "t"), node("Cast", "t", "r", to=TensorProto.FLOAT),
+           node("Add", "u r", "y")], {"x": x, "keep": keep}, {"y": np.concatenate([kept, kept]) + 6})
+
+
 def add_all(f):
+    extents_of_data(f)
     grams(f)
     loops(f)
     nested(f)
