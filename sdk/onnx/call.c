@@ -45,7 +45,7 @@ enum bp_status onnx_give(struct onnx_call *c, uint32_t i, struct bp_tensor *tens
 {
     struct onnx_value *v;
 
-    TRY(onnx_value_tensor(c->run->model, tensor, c->symbolic, &v));
+    TRY(onnx_value_tensor(c->run, tensor, c->symbolic, &v));
     return onnx_give_value(c, i, v);
 }
 
@@ -205,24 +205,40 @@ static enum bp_status read_value(struct onnx_call *c, uint32_t i, const struct o
     return status;
 }
 
+/* Reads the integers of v and keeps them with it. Another thread may do the same for a constant:
+ * the first one's memory stays. */
+static enum bp_status value_numbers(struct onnx_call *c, uint32_t i, struct onnx_value *v,
+                                    int64_t **out_number)
+{
+    int64_t *number, *before = NULL;
+    struct bp_tensor_info info;
+    void *data;
+
+    TRY(read_value(c, i, v, integers, &data, &info));
+    number = malloc((size_t)info.count * sizeof *number + 8);
+    for (int64_t k = 0; number && k < info.count; k++)
+        number[k] = integer_at(data, info.dtype, k);
+    free(data);
+    if (!number) return onnx_no_memory();
+    if (!atomic_compare_exchange_strong(&v->number, &before, number)) {
+        free(number);
+        number = before;
+    }
+    *out_number = number;
+    return BP_OK;
+}
+
 enum bp_status onnx_value_ints(struct onnx_call *c, uint32_t i, struct onnx_value *v,
                                struct onnx_ints *out)
 {
-    struct bp_tensor_info info;
-    void *data;
+    int64_t *number;
 
     *out = (struct onnx_ints){NULL, -1};
     if (v && v->kind == BP_MODEL_OPTIONAL) v = v->n_item ? v->item[0] : NULL;
     if (!v || !v->tensor) return BP_OK;
-    if (!v->number) {
-        TRY(read_value(c, i, v, integers, &data, &info));
-        v->number = malloc((size_t)info.count * sizeof *v->number + 8);
-        for (int64_t k = 0; v->number && k < info.count; k++)
-            v->number[k] = integer_at(data, info.dtype, k);
-        free(data);
-        if (!v->number) return onnx_no_memory();
-    }
-    *out = (struct onnx_ints){v->number, onnx_info(v->tensor).count};
+    number = atomic_load(&v->number);
+    if (!number) TRY(value_numbers(c, i, v, &number));
+    *out = (struct onnx_ints){number, onnx_info(v->tensor).count};
     return BP_OK;
 }
 

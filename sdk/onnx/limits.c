@@ -28,37 +28,33 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-void onnx_limits_begin(struct bp_model *model)
+struct onnx_use onnx_use_begin(const struct bp_model *model)
 {
-    struct onnx_use *use = &model->use;
-
-    use->rounds = 0;
-    use->base = use->alive;
-    use->begun = model->options.time_ms ? now_ms() : 0;
+    return (struct onnx_use){.begun = model->options.time_ms ? now_ms() : 0};
 }
 
-enum bp_status onnx_check_time(const struct bp_model *model)
+enum bp_status onnx_check_time(const struct onnx_run *run)
 {
-    uint64_t limit = model->options.time_ms;
+    uint64_t limit = run->model->options.time_ms;
 
-    if (!limit || now_ms() - model->use.begun < limit) return BP_OK;
+    if (!limit || now_ms() - run->use->begun < limit) return BP_OK;
     return onnx_error(BP_ERR_TIMEOUT, "the model took longer than it may, %llu ms (time_ms of "
                       "bp_model_options)", (unsigned long long)limit);
 }
 
-enum bp_status onnx_check_round(struct bp_model *model)
+enum bp_status onnx_check_round(struct onnx_run *run)
 {
-    uint64_t limit = model->options.rounds ? model->options.rounds : rounds_default;
+    uint64_t given = run->model->options.rounds, limit = given ? given : rounds_default;
 
-    if (model->use.rounds++ < limit) return onnx_check_time(model);
+    if (run->use->rounds++ < limit) return onnx_check_time(run);
     return onnx_error(BP_ERR_UNSUPPORTED, "loops of a run went round %llu times, as often as they "
                       "may (rounds of bp_model_options)", (unsigned long long)limit);
 }
 
-enum bp_status onnx_check_fold(struct bp_model *model, uint64_t bytes)
+enum bp_status onnx_check_fold(struct onnx_run *run, uint64_t bytes)
 {
-    struct onnx_use *use = &model->use;
-    uint64_t limit = model->options.fold_bytes;
+    struct onnx_use *use = run->use;
+    uint64_t limit = run->model->options.fold_bytes;
 
     if (!limit) limit = limits_add(fold_base, use->given > UINT64_MAX / fold_factor
                                            ? UINT64_MAX : use->given * fold_factor);
@@ -72,10 +68,9 @@ enum bp_status onnx_check_fold(struct bp_model *model, uint64_t bytes)
                       (unsigned long long)use->folded, (unsigned long long)limit);
 }
 
-enum bp_status onnx_check_alive(const struct bp_model *model, uint64_t more)
+enum bp_status onnx_check_alive(const struct onnx_run *run, uint64_t more)
 {
-    uint64_t limit = model->options.run_bytes;
-    uint64_t has = model->use.alive - model->use.base;
+    uint64_t limit = run->model->options.run_bytes, has = run->use->alive;
 
     if (!limit || limits_add(has, more) <= limit) return BP_OK;
     return onnx_error(BP_ERR_MEMORY, "values of the run take %llu bytes, of %llu that they may "
@@ -97,11 +92,11 @@ uint64_t onnx_tensor_bytes(struct bp_tensor *t)
     return bytes;
 }
 
-void onnx_count_value(struct bp_model *model, struct onnx_value *value)
+void onnx_count_value(struct onnx_use *use, struct onnx_value *value)
 {
-    value->use = &model->use;
+    value->use = use;
     value->bytes = onnx_tensor_bytes(value->tensor) + value_size;
-    model->use.alive += value->bytes;
+    use->alive += value->bytes;
 }
 
 /* The bytes of the results of all nodes of a graph, without views. */
@@ -130,10 +125,8 @@ static uint64_t graph_bytes(struct bp_graph *graph)
 
 uint64_t onnx_node_bytes(const struct onnx_run *run, const struct onnx_node *node)
 {
-    struct onnx_run dry = *run;
+    struct onnx_run dry = *run; /* so the dry run does not count nodes of the host (onnx_by_host) */
     struct onnx_call c = {.run = &dry, .node = node, .symbolic = true};
-    const struct onnx_node *host = run->model->host;
-    uint32_t n_host = run->model->n_host;
     uint64_t bytes = 0;
 
     if (node->n_body || bp_graph_create(run->model->core, &dry.graph)) return 0;
@@ -145,7 +138,5 @@ uint64_t onnx_node_bytes(const struct onnx_run *run, const struct onnx_node *nod
     for (uint32_t i = 0; c.out && i < node->n_out; i++) onnx_value_release(c.out[i]);
     free(c.out);
     bp_graph_destroy(dry.graph);
-    run->model->host = host; /* the dry run may have set both (onnx_by_host) */
-    run->model->n_host = n_host;
     return bytes;
 }

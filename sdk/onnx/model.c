@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c: loads a model, and describes its inputs, outputs and state. */
 #include "resolve.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,7 +82,7 @@ static enum bp_status model_load(struct bp_model *model, const void *data, size_
 
 static enum bp_status model_prepare(struct bp_model *model)
 {
-    onnx_limits_begin(model);
+    model->use = onnx_use_begin(model);
     TRY(bp_stream_create(model->device, &model->stream));
     TRY(onnx_resolve(model));
     TRY(read_ports(model));
@@ -94,6 +95,10 @@ static struct bp_model *new_model(struct bp_device *device, const struct bp_mode
 
     if (!model) return NULL;
     model->magic = ONNX_MAGIC;
+    pthread_mutex_init(&model->planning, NULL);
+    pthread_mutex_init(&model->lock, NULL);
+    model->last.host_node = "";
+    snprintf(model->last.reason, sizeof model->last.reason, "it has not been run");
     model->device = device;
     model->core = bp_device_core(device);
     if (options) {
@@ -195,7 +200,7 @@ void bp_model_destroy(struct bp_model *model)
 {
     if (!onnx_is_model(model)) return;
     model->magic = 0;
-    for (int i = 0; i < ONNX_PLANS; i++) onnx_plan_finish(model, &model->plan[i]);
+    for (int i = 0; i < ONNX_PLANS; i++) onnx_plan_release(model, model->plan[i]);
     for (uint32_t i = 0; model->constant && i < model->n_slot; i++)
         onnx_value_release(model->constant[i]);
     free(model->constant);
@@ -210,6 +215,8 @@ void bp_model_destroy(struct bp_model *model)
     onnx_defaults_finish(model);
     if (model->proto) onnx__model_proto__free_unpacked(model->proto, NULL);
     bp_stream_destroy(model->stream);
+    pthread_mutex_destroy(&model->planning);
+    pthread_mutex_destroy(&model->lock);
     free(model);
 }
 
@@ -256,22 +263,20 @@ enum bp_status bp_model_output(struct bp_model *model, uint32_t index, struct bp
     return fill_port_info("bp_model_output", model->output, model->body.n_output, index, out);
 }
 
-/* Adds the state of the plan that was run last. */
-static void add_program(const struct bp_model *model, struct bp_model_info *info)
+/* Adds the facts of the run that ended last. Another run may replace them at any time, so the text
+ * is a copy that belongs to the thread. */
+static void add_last(struct bp_model *model, struct bp_model_info *info)
 {
-    static const char failed[] = "it failed";
-    struct bp_program_info program = {.size = sizeof program};
-    const struct onnx_plan *last = &model->plan[0];
+    static _Thread_local struct onnx_last last;
 
-    for (int i = 1; i < ONNX_PLANS; i++)
-        if (model->plan[i].used > last->used) last = &model->plan[i];
-    info->reason = model->is_failed ? failed
-                   : last->used     ? "it depends on data: its nodes are gone through for each run"
-                                    : "it has not been run";
-    if (!last->program || bp_program_get_info(last->program, &program)) return;
-    info->runs = program.runs;
-    info->replays = program.replays;
-    info->reason = model->is_failed ? failed : program.reason;
+    pthread_mutex_lock(&model->lock);
+    last = model->last;
+    pthread_mutex_unlock(&model->lock);
+    info->runs = last.runs;
+    info->replays = last.replays;
+    info->reason = last.reason;
+    info->host_node = last.host_node;
+    info->host_nodes = last.host_nodes;
 }
 
 enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *out)
@@ -284,15 +289,8 @@ enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *o
     info.nodes = model->n_node;
     info.weights = model->n_weight;
     info.weight_bytes = model->weight_bytes;
-    info.host_nodes = model->n_host;
-    info.host_node = model->n_host ? model->host->name : "";
-    add_program(model, &info);
+    add_last(model, &info);
     return model_fill_info("bp_model_get_info", out, &info, sizeof info);
-}
-
-const char *bp_model_node(struct bp_model *model)
-{
-    return onnx_is_model(model) && model->at ? model->at->name : "";
 }
 
 enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in, size_t n_in,
@@ -300,6 +298,7 @@ enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const 
 {
     struct bp_model_value *value;
     struct onnx_plan *plan;
+    struct onnx_use use;
     enum bp_status status = BP_OK;
 
     TRY(onnx_check_model("bp_model_planned", model));
@@ -315,9 +314,12 @@ enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const 
         value[i] = (struct bp_model_value){(struct bp_tensor **)&in[i], 1, BP_MODEL_TENSOR, 0};
         if (status == BP_OK) status = onnx_check_value(model, &model->input[i], &value[i]);
     }
-    onnx_limits_begin(model);
-    if (status == BP_OK) status = onnx_plan_find(model, value, n_in, &plan);
-    if (status == BP_OK) *out_graph = plan->graph;
+    use = onnx_use_begin(model);
+    if (status == BP_OK) status = onnx_plan_find(model, &use, value, n_in, &plan);
+    if (status == BP_OK) {
+        *out_graph = plan->graph;
+        onnx_plan_release(model, plan); /* the model keeps it */
+    }
     free(value);
     return status;
 }

@@ -6,6 +6,8 @@
 
 #include <backplane/model.h>
 #include <backplane/ops.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "onnx/onnx-ml.pb-c.h"
@@ -37,25 +39,30 @@ enum {
     ONNX_OPSET_MAX = 28,
 };
 
-/* A value while a model runs. It is reference-counted. The count is not atomic, so only one thread
- * at a time may use a model. */
+/* A value while a model runs. It is reference-counted. Constants of a model and outputs of a plan
+ * are shared by runs of several threads; other values belong to one run. */
 struct onnx_value {
-    uint32_t refs;
+    _Atomic uint32_t refs;
     uint32_t kind;             /* enum bp_model_kind */
     bool symbolic;             /* its tensor belongs to a graph that is being recorded */
     bool of_data;              /* symbolic, and its extents are only upper bounds */
     struct bp_tensor *tensor;  /* of a TENSOR: an owned reference */
     struct onnx_value **item;  /* of a SEQUENCE: n_item; of an OPTIONAL: one or none */
     size_t n_item;
-    int64_t *number;           /* of a TENSOR: its integers, if the host has read them, or NULL */
-    struct onnx_use *use;      /* of a TENSOR: the counter of live bytes that includes bytes */
+    int64_t *_Atomic number;   /* of a TENSOR: its integers, if the host has read them, or NULL */
+    struct onnx_use *use;      /* of a TENSOR: the counter of live bytes that includes bytes; NULL:
+                                  none */
     uint64_t bytes;
 };
 
 /* value.c. onnx_value_tensor takes over the caller's reference to the tensor, also when it fails,
- * and counts the tensor's bytes among the live bytes of the model. */
-enum bp_status onnx_value_tensor(struct bp_model *model, struct bp_tensor *tensor, bool symbolic,
+ * and counts the tensor's bytes among the live bytes of the run. onnx_value_settle removes a value
+ * that outlives its run from the run's counter. */
+struct onnx_run;
+struct onnx_use;
+enum bp_status onnx_value_tensor(struct onnx_run *run, struct bp_tensor *tensor, bool symbolic,
                                  struct onnx_value **out_value);
+void onnx_value_settle(struct onnx_value *value, const struct onnx_use *use);
 enum bp_status onnx_value_list(uint32_t kind, size_t n, struct onnx_value **out_value);
 struct onnx_value *onnx_value_retain(struct onnx_value *value);
 void onnx_value_release(struct onnx_value *value);
@@ -104,31 +111,53 @@ struct onnx_weight {
     const Onnx__SparseTensorProto *sparse;
 };
 
-/* A set of input types, and the plan for running the model with inputs of these types. */
+enum { ONNX_PLANS = 8, ONNX_PROGRAMS = 8, ONNX_MAGIC = 0x4f4e4e58 };
+
+/* A program of a plan. One run at a time uses it. */
+struct onnx_program {
+    struct bp_program *program; /* NULL: the run that uses the entry creates it */
+    uint32_t stream;            /* bp_stream_number of its last run's stream; 0: none */
+    bool is_used;               /* by a run */
+    uint64_t last;              /* the number of its last use; 0: none */
+    uint64_t replays;           /* runs that were replays */
+};
+
+/* A set of input types, and the plan for running the model with inputs of these types. Several runs
+ * use a plan at a time. Members up to output do not change; the model's lock guards the others. */
 struct onnx_plan {
     struct bp_model_port *type;  /* of each input; the plan owns each shape */
     uint32_t n_type;
     struct bp_graph *graph;      /* NULL: nodes are run one by one */
-    struct bp_program *program;  /* of the graph */
     struct onnx_value **output;  /* of each output of the model; may hold symbolic tensors */
-    uint64_t used;               /* the number of its last use; 0: the entry is empty */
+    uint32_t refs;               /* the model's, and one of each run */
+    uint64_t used;               /* the number of its last use */
+    uint64_t runs;               /* that did not fail */
+    uint64_t replays;
+    struct onnx_program program[ONNX_PROGRAMS]; /* of the graph */
 };
 
-/* The use of resources that is checked against the limits of bp_model_options. */
+/* The use of resources by a load or a run, which is checked against the limits of
+ * bp_model_options. */
 struct onnx_use {
     uint64_t given, folded; /* bytes of weights in the model's files; bytes that loading added */
-    uint64_t alive, base;   /* bytes of live values; the same count before this run began */
-    uint64_t rounds;        /* loop iterations of this run */
-    uint64_t begun;         /* start of this run or of the load, in ms */
+    uint64_t alive;         /* bytes of live values */
+    uint64_t rounds;        /* loop iterations */
+    uint64_t begun;         /* the start, in ms */
 };
 
-enum { ONNX_PLANS = 8, ONNX_MAGIC = 0x4f4e4e58 };
+/* The run that ended last, for bp_model_get_info. */
+struct onnx_last {
+    uint64_t runs, replays;
+    const char *host_node; /* the first of host_nodes nodes that ran on the host, or "" */
+    uint32_t host_nodes;
+    char reason[512];      /* why it was no replay */
+};
 
 struct bp_model {
     uint32_t magic;              /* first, as in other handles: functions check handles by it */
     struct bp_device *device;
     struct bp_core *core;
-    struct bp_stream *stream;    /* for values that are computed once */
+    struct bp_stream *stream;    /* for values that are computed once; planning guards it */
     Onnx__ModelProto *proto;
     struct onnx_body body;
     struct onnx_node **call;      /* n_call calls of functions; inlined nodes use their values */
@@ -137,14 +166,14 @@ struct bp_model {
     struct onnx_value **constant; /* by slot: the value of a weight, or NULL */
     struct bp_model_port *input, *output;
     uint32_t n_slot, n_node, n_call, n_weight;
-    uint64_t weight_bytes, runs;
-    bool is_failed;              /* the last run failed */
-    const struct onnx_node *at;  /* the node that a walk currently executes, or NULL */
-    const struct onnx_node *host; /* the first of n_host nodes that the last run did on the host */
-    uint32_t n_host;
+    uint64_t weight_bytes;
     struct bp_model_options options;
-    struct onnx_use use;
-    struct onnx_plan plan[ONNX_PLANS];
+    struct onnx_use use;         /* of the load */
+    pthread_mutex_t planning;    /* held while a plan is made, before lock */
+    pthread_mutex_t lock;        /* guards all below; held for short times */
+    uint64_t uses;               /* of plans */
+    struct onnx_plan *plan[ONNX_PLANS];
+    struct onnx_last last;
 };
 
 static inline bool onnx_is_model(const struct bp_model *model)
@@ -187,9 +216,9 @@ enum bp_status onnx_freeze(const struct onnx_value *value);
  * bp_model_options may replace the elements. */
 enum bp_status onnx_tensor(struct bp_model *model, struct bp_stream *stream,
                            const Onnx__TensorProto *proto, struct bp_tensor **out_tensor);
-enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto *proto,
+enum bp_status onnx_tensor_value(struct onnx_run *run, const Onnx__TensorProto *proto,
                                  bool is_weight, struct onnx_value **out_value);
-enum bp_status onnx_sparse_tensor(struct bp_model *model, const Onnx__SparseTensorProto *proto,
+enum bp_status onnx_sparse_tensor(struct onnx_run *run, const Onnx__SparseTensorProto *proto,
                                   struct bp_tensor **out_tensor);
 /* Writes numbers of the host to a new tensor, on the stream's device. */
 enum bp_status onnx_put(struct bp_stream *stream, uint32_t dtype, uint32_t rank,
@@ -212,7 +241,12 @@ struct onnx_run {
     struct bp_model *model;
     struct bp_stream *stream;   /* executes nodes */
     struct bp_graph *graph;     /* records nodes; NULL: all nodes are executed */
+    struct onnx_use *use;       /* of this walk */
     struct onnx_value **slot;   /* n_slot references, or NULL */
+    const struct onnx_node *at; /* the node that the walk currently executes, or NULL */
+    const struct onnx_run *outer; /* while at is set: the thread's walk around this one, or NULL */
+    const struct onnx_node *host; /* the first of n_host nodes that the host computed */
+    uint32_t n_host;
 };
 
 /* walk.c: walks all nodes of a body, in their order. */
@@ -224,18 +258,18 @@ void onnx_set(struct onnx_run *run, uint32_t slot, struct onnx_value *value);
  * before all runs stay, because a body that is walked again reads them again. */
 void onnx_forget(struct onnx_run *run, uint32_t slot);
 
-/* limits.c. onnx_limits_begin starts the counts of a load or a run. Each check fails with a message
+/* limits.c. onnx_use_begin starts the counts of a load or a run. Each check fails with a message
  * that names the option. */
-void onnx_limits_begin(struct bp_model *model);
-enum bp_status onnx_check_time(const struct bp_model *model);
-enum bp_status onnx_check_round(struct bp_model *model);
+struct onnx_use onnx_use_begin(const struct bp_model *model);
+enum bp_status onnx_check_time(const struct onnx_run *run);
+enum bp_status onnx_check_round(struct onnx_run *run);
 /* Fails if loading must not create this many more bytes. */
-enum bp_status onnx_check_fold(struct bp_model *model, uint64_t bytes);
+enum bp_status onnx_check_fold(struct onnx_run *run, uint64_t bytes);
 /* Fails if the bytes of live values and `more` bytes that are about to be created exceed
  * run_bytes. */
-enum bp_status onnx_check_alive(const struct bp_model *model, uint64_t more);
+enum bp_status onnx_check_alive(const struct onnx_run *run, uint64_t more);
 uint64_t onnx_tensor_bytes(struct bp_tensor *t);
-void onnx_count_value(struct bp_model *model, struct onnx_value *value);
+void onnx_count_value(struct onnx_use *use, struct onnx_value *value);
 /* The bytes that a node creates when it runs: its results and intermediate values, without views.
  * 0: unknown, because the node has sub-graphs, or extents that depend on data (its results are then
  * bounded by its inputs). */
@@ -245,9 +279,17 @@ uint64_t onnx_node_bytes(const struct onnx_run *run, const struct onnx_node *nod
 enum bp_status onnx_check_value(const struct bp_model *model, const struct bp_model_port *port,
                                 const struct bp_model_value *in);
 
-/* plan.c: find returns the plan for these input types, and makes one if none is kept. */
-enum bp_status onnx_plan_find(struct bp_model *model, const struct bp_model_value *in, size_t n_in,
+/* plan.c: find returns the plan for these input types, and makes one if none is kept. use: of the
+ * run that needs the plan. The caller releases the plan. */
+enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
+                              const struct bp_model_value *in, size_t n_in,
                               struct onnx_plan **out_plan);
-void onnx_plan_finish(struct bp_model *model, struct onnx_plan *plan);
+void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan);
+
+/* program.c: runs the graph of a plan, by a program that no other run uses if there is one.
+ * out_replayed: whether it was a replay; if not, reason gets the cause. */
+enum bp_status onnx_plan_run(struct bp_model *model, struct onnx_plan *plan,
+                             struct bp_stream *stream, struct bp_tensor *const *in, size_t n_in,
+                             struct bp_tensor **out, size_t n_out, struct onnx_last *last);
 
 #endif

@@ -57,7 +57,7 @@ static enum bp_status add_inputs(struct onnx_run *run, const struct onnx_plan *p
             return onnx_error(BP_ERR_UNSUPPORTED, "input %u is no tensor", i);
         TRY(bp_graph_input(run->graph, run->model->input[i].name, type->dtype, type->rank,
                            type->shape, &t));
-        TRY(onnx_value_tensor(run->model, t, true, &run->slot[body->input[i]]));
+        TRY(onnx_value_tensor(run, t, true, &run->slot[body->input[i]]));
     }
     return BP_OK;
 }
@@ -81,6 +81,7 @@ static enum bp_status take_outputs(struct onnx_run *run, struct onnx_plan *plan)
         struct onnx_value *v = run->slot[body->output[i]];
         TRY(add_output(run->graph, v));
         plan->output[i] = onnx_value_retain(v);
+        onnx_value_settle(v, run->use);
     }
     return BP_OK;
 }
@@ -99,10 +100,12 @@ static enum bp_status freeze_constants(struct bp_graph *graph)
     return BP_OK;
 }
 
-static enum bp_status plan_record(struct bp_model *model, struct onnx_plan *plan)
+static enum bp_status plan_record(struct bp_model *model, const struct onnx_use *use,
+                                  struct onnx_plan *plan)
 {
+    struct onnx_use own = {.begun = use->begun}; /* iterations that are recorded do not count */
     struct onnx_run run;
-    enum bp_status status = onnx_run_init(&run, model, model->stream);
+    enum bp_status status = onnx_run_init(&run, model, model->stream, &own);
 
     if (status == BP_OK) status = bp_graph_create(model->core, &plan->graph);
     if (status == BP_OK) {
@@ -112,71 +115,118 @@ static enum bp_status plan_record(struct bp_model *model, struct onnx_plan *plan
     if (status == BP_OK) status = onnx_walk(&run, &model->body);
     if (status == BP_OK) status = take_outputs(&run, plan);
     if (status == BP_OK) status = freeze_constants(plan->graph);
-    if (status == BP_OK) status = bp_program_create(plan->graph, model->device, &plan->program);
+    if (status == BP_OK)
+        status = bp_program_create(plan->graph, model->device, &plan->program[0].program);
     if (status == BP_OK) /* runs on other streams read values computed here */
         status = bp_stream_synchronize(model->stream);
     onnx_run_finish(&run);
     return status;
 }
 
-/* Frees the least recently used plan, and returns its entry. */
-static struct onnx_plan *make_place(struct bp_model *model)
-{
-    struct onnx_plan *oldest = &model->plan[0];
-
-    for (int i = 1; i < ONNX_PLANS; i++)
-        if (model->plan[i].used < oldest->used) oldest = &model->plan[i];
-    onnx_plan_finish(model, oldest);
-    return oldest;
-}
-
-static void finish_outputs(struct bp_model *model, struct onnx_plan *plan)
+static void finish_graph(struct bp_model *model, struct onnx_plan *plan)
 {
     for (uint32_t i = 0; plan->output && i < model->body.n_output; i++)
         onnx_value_release(plan->output[i]);
     free(plan->output);
     plan->output = NULL;
-    bp_program_destroy(plan->program);
+    for (int i = 0; i < ONNX_PROGRAMS; i++) {
+        bp_program_destroy(plan->program[i].program);
+        plan->program[i].program = NULL;
+    }
     bp_graph_destroy(plan->graph);
-    plan->program = NULL;
     plan->graph = NULL;
 }
 
-void onnx_plan_finish(struct bp_model *model, struct onnx_plan *plan)
+static void plan_destroy(struct bp_model *model, struct onnx_plan *plan)
 {
-    finish_outputs(model, plan);
+    finish_graph(model, plan);
     for (uint32_t i = 0; i < plan->n_type; i++) free((void *)plan->type[i].shape);
     free(plan->type);
-    *plan = (struct onnx_plan){0};
+    free(plan);
 }
 
-enum bp_status onnx_plan_find(struct bp_model *model, const struct bp_model_value *in, size_t n_in,
-                              struct onnx_plan **out_plan)
+void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan)
 {
-    struct onnx_plan *plan;
+    bool is_last;
+
+    if (!plan) return;
+    pthread_mutex_lock(&model->lock);
+    is_last = !--plan->refs;
+    pthread_mutex_unlock(&model->lock);
+    if (is_last) plan_destroy(model, plan);
+}
+
+/* Finds a kept plan for these types, and retains it; NULL: none is kept. */
+static struct onnx_plan *find_kept(struct bp_model *model, const struct bp_model_value *in,
+                                   size_t n_in)
+{
+    struct onnx_plan *found = NULL;
+
+    pthread_mutex_lock(&model->lock);
+    for (int i = 0; i < ONNX_PLANS && !found; i++)
+        if (model->plan[i] && plan_fits(model->plan[i], in, n_in)) found = model->plan[i];
+    if (found) {
+        found->refs++;
+        found->used = ++model->uses;
+    }
+    pthread_mutex_unlock(&model->lock);
+    return found;
+}
+
+/* Keeps a plan in the place of the least recently used one, which runs may still use. */
+static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
+{
+    struct onnx_plan **place = &model->plan[0], *oldest;
+
+    pthread_mutex_lock(&model->lock);
+    for (int i = 0; i < ONNX_PLANS && *place; i++)
+        if (!model->plan[i] || model->plan[i]->used < (*place)->used) place = &model->plan[i];
+    oldest = *place;
+    *place = plan;
+    plan->refs++;
+    plan->used = ++model->uses;
+    pthread_mutex_unlock(&model->lock);
+    onnx_plan_release(model, oldest);
+}
+
+static enum bp_status plan_make(struct bp_model *model, const struct onnx_use *use,
+                                const struct bp_model_value *in, size_t n_in,
+                                struct onnx_plan **out_plan)
+{
+    struct onnx_plan *plan = calloc(1, sizeof *plan);
     enum bp_status status;
 
-    for (int i = 0; i < ONNX_PLANS; i++) {
-        plan = &model->plan[i];
-        if (!plan->used || !plan_fits(plan, in, n_in)) continue;
-        plan->used = ++model->runs;
-        *out_plan = plan;
-        return BP_OK;
-    }
-    plan = make_place(model);
+    if (!plan) return onnx_no_memory();
+    plan->refs = 1;
     status = keep_types(plan, in, n_in);
     if (status == BP_OK) {
-        status = plan_record(model, plan);
+        status = plan_record(model, use, plan);
         if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_INVALID) {
-            finish_outputs(model, plan); /* run node by node, which reports an error */
+            finish_graph(model, plan); /* run node by node, which reports an error */
             status = BP_OK;
         }
     }
-    if (status) {
-        onnx_plan_finish(model, plan);
-        return status;
+    if (status) plan_destroy(model, plan);
+    else *out_plan = plan;
+    return status;
+}
+
+enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
+                              const struct bp_model_value *in, size_t n_in,
+                              struct onnx_plan **out_plan)
+{
+    struct onnx_plan *plan = find_kept(model, in, n_in);
+    enum bp_status status = BP_OK;
+
+    if (!plan) {
+        pthread_mutex_lock(&model->planning);
+        plan = find_kept(model, in, n_in); /* another thread may have made it meanwhile */
+        if (!plan) {
+            status = plan_make(model, use, in, n_in, &plan);
+            if (status == BP_OK) plan_keep(model, plan);
+        }
+        pthread_mutex_unlock(&model->planning);
     }
-    plan->used = ++model->runs;
-    *out_plan = plan;
-    return BP_OK;
+    if (status == BP_OK) *out_plan = plan;
+    return status;
 }

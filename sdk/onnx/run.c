@@ -3,13 +3,14 @@
  * outputs. */
 #include "run.h"
 #include "row.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum bp_status onnx_run_init(struct onnx_run *run, struct bp_model *model,
-                             struct bp_stream *stream)
+                             struct bp_stream *stream, struct onnx_use *use)
 {
-    *run = (struct onnx_run){.model = model, .stream = stream};
+    *run = (struct onnx_run){.model = model, .stream = stream, .use = use};
     run->slot = calloc(model->n_slot + 1, sizeof *run->slot);
     if (!run->slot) return onnx_no_memory();
     for (uint32_t i = 0; i < model->n_slot; i++)
@@ -96,27 +97,27 @@ static enum bp_status same_tensor(struct bp_tensor *t, struct bp_tensor **out)
     return bp_tensor_view(t, 0, info.rank, info.shape, info.stride, out);
 }
 
-static enum bp_status import_tensor(struct bp_model *model, struct bp_tensor *t,
+static enum bp_status import_tensor(struct onnx_run *run, struct bp_tensor *t,
                                     struct onnx_value **out)
 {
     struct bp_tensor *own;
 
     TRY(same_tensor(t, &own));
-    return onnx_value_tensor(model, own, false, out);
+    return onnx_value_tensor(run, own, false, out);
 }
 
-static enum bp_status import_value(struct bp_model *model, const struct bp_model_port *port,
+static enum bp_status import_value(struct onnx_run *run, const struct bp_model_port *port,
                                    const struct bp_model_value *in, struct onnx_value **out)
 {
     struct onnx_value *v, *optional;
     enum bp_status status = BP_OK;
 
-    if (in->kind == BP_MODEL_TENSOR) TRY(import_tensor(model, in->at[0], &v));
+    if (in->kind == BP_MODEL_TENSOR) TRY(import_tensor(run, in->at[0], &v));
     else if (in->kind == BP_MODEL_NONE) return onnx_value_list(BP_MODEL_OPTIONAL, 0, out);
     else {
         TRY(onnx_value_list(BP_MODEL_SEQUENCE, in->n, &v));
         for (size_t i = 0; i < in->n && status == BP_OK; i++)
-            status = import_tensor(model, in->at[i], &v->item[i]);
+            status = import_tensor(run, in->at[i], &v->item[i]);
     }
     *out = v;
     if (port->kind != BP_MODEL_OPTIONAL || status) return status;
@@ -181,25 +182,30 @@ static enum bp_status export_value(const struct onnx_value *v, struct bp_stream 
     return BP_OK;
 }
 
-static enum bp_status model_run_eager(struct bp_model *model, struct bp_stream *stream,
-                                      const struct bp_model_value *in, struct bp_model_value *out)
+static enum bp_status model_run_eager(struct bp_model *model, struct onnx_use *use,
+                                      struct bp_stream *stream, const struct bp_model_value *in,
+                                      struct bp_model_value *out, struct onnx_last *last)
 {
     const struct onnx_body *body = &model->body;
     struct onnx_run run;
-    enum bp_status status = onnx_run_init(&run, model, stream);
+    enum bp_status status = onnx_run_init(&run, model, stream, use);
 
     for (uint32_t i = 0; i < body->n_input && status == BP_OK; i++)
-        status = import_value(model, &model->input[i], &in[i], &run.slot[body->input[i]]);
+        status = import_value(&run, &model->input[i], &in[i], &run.slot[body->input[i]]);
     if (status == BP_OK) status = onnx_walk(&run, body);
     for (uint32_t i = 0; i < body->n_output && status == BP_OK; i++)
         status = export_value(run.slot[body->output[i]], stream, NULL, &out[i]);
+    last->host_nodes = run.n_host;
+    if (run.n_host) last->host_node = run.host->name;
+    snprintf(last->reason, sizeof last->reason,
+             "it depends on data: its nodes are gone through for each run");
     onnx_run_finish(&run);
     return status;
 }
 
 static enum bp_status model_run_planned(struct bp_model *model, struct onnx_plan *plan,
                                         struct bp_stream *stream, const struct bp_model_value *in,
-                                        struct bp_model_value *out)
+                                        struct bp_model_value *out, struct onnx_last *last)
 {
     struct bp_graph_info info = {.size = sizeof info};
     struct bp_tensor **given, **made, **next;
@@ -211,7 +217,7 @@ static enum bp_status model_run_planned(struct bp_model *model, struct onnx_plan
     if (!given) return onnx_no_memory();
     next = made = given + n_in + 1;
     for (uint32_t i = 0; i < n_in; i++) given[i] = in[i].at[0];
-    status = bp_program_run(plan->program, stream, given, n_in, made, info.outputs);
+    status = onnx_plan_run(model, plan, stream, given, n_in, made, info.outputs, last);
     for (uint32_t i = 0; i < model->body.n_output && status == BP_OK; i++)
         status = export_value(plan->output[i], stream, &next, &out[i]);
     for (uint32_t i = 0; i < info.outputs; i++) bp_tensor_destroy(made[i]);
@@ -227,30 +233,51 @@ void bp_model_value_finish(struct bp_model_value *value)
     *value = (struct bp_model_value){0};
 }
 
+/* Stores the facts of a run that has ended. */
+static void run_note(struct bp_model *model, struct onnx_plan *plan, enum bp_status status,
+                     struct onnx_last *last)
+{
+    if (status) snprintf(last->reason, sizeof last->reason, "it failed");
+    pthread_mutex_lock(&model->lock);
+    if (plan) {
+        plan->runs += status == BP_OK;
+        last->runs = plan->runs;
+        last->replays = plan->replays;
+    }
+    model->last = *last;
+    pthread_mutex_unlock(&model->lock);
+}
+
+static enum bp_status run_by_plan(struct bp_model *model, struct onnx_use *use,
+                                  struct onnx_plan *plan, struct bp_stream *stream,
+                                  const struct bp_model_value *in, struct bp_model_value *made,
+                                  struct onnx_last *last)
+{
+    if (plan->graph) return model_run_planned(model, plan, stream, in, made, last);
+    return model_run_eager(model, use, stream, in, made, last);
+}
+
 /* Runs the model after its arguments have been checked. A call that fails leaves out untouched. */
 static enum bp_status model_run_checked(struct bp_model *model, struct bp_stream *stream,
                                         const struct bp_model_value *in, size_t n_in,
                                         struct bp_model_value *out, size_t n_out)
 {
-    struct bp_model_value *made;
-    struct onnx_plan *plan;
+    struct bp_model_value *made = calloc(n_out + 1, sizeof *made);
+    struct onnx_use use = onnx_use_begin(model);
+    struct onnx_last last = {.host_node = ""};
+    struct onnx_plan *plan = NULL;
     enum bp_status status;
 
-    onnx_limits_begin(model);
-    model->is_failed = true;
-    TRY(onnx_plan_find(model, in, n_in, &plan));
-    model->n_host = 0;
-    model->use.rounds = 0; /* iterations that were recorded do not count */
-    made = calloc(n_out + 1, sizeof *made);
     if (!made) return onnx_no_memory();
-    status = plan->graph ? model_run_planned(model, plan, stream, in, made)
-                         : model_run_eager(model, stream, in, made);
+    status = onnx_plan_find(model, &use, in, n_in, &plan);
+    if (status == BP_OK) status = run_by_plan(model, &use, plan, stream, in, made, &last);
     for (size_t i = 0; i < n_out; i++) {
         if (status == BP_OK) out[i] = made[i];
         else bp_model_value_finish(&made[i]);
     }
     free(made);
-    model->is_failed = status != BP_OK;
+    run_note(model, plan, status, &last);
+    onnx_plan_release(model, plan);
     return status;
 }
 

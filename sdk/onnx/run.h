@@ -8,7 +8,7 @@
 /* Initialises a walk whose slots hold the constants of the model. The caller calls finish, also
  * after init has failed. */
 enum bp_status onnx_run_init(struct onnx_run *run, struct bp_model *model,
-                             struct bp_stream *stream);
+                             struct bp_stream *stream, struct onnx_use *use);
 void onnx_run_finish(struct onnx_run *run);
 
 #endif

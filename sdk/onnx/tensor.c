@@ -248,7 +248,7 @@ enum bp_status onnx_tensor(struct bp_model *model, struct bp_stream *stream,
     return BP_OK;
 }
 
-enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto *proto,
+enum bp_status onnx_tensor_value(struct onnx_run *run, const Onnx__TensorProto *proto,
                                  bool is_weight, struct onnx_value **out_value)
 {
     struct bp_tensor_info info = {.size = sizeof info};
@@ -256,9 +256,9 @@ enum bp_status onnx_tensor_value(struct bp_model *model, const Onnx__TensorProto
     enum bp_status status;
     void *data;
 
-    TRY(tensor_load(model, model->stream, proto, is_weight, &data, &t));
+    TRY(tensor_load(run->model, run->stream, proto, is_weight, &data, &t));
     (void)bp_tensor_get_info(t, &info);
-    status = onnx_value_tensor(model, t, false, out_value);
+    status = onnx_value_tensor(run, t, false, out_value);
     if (status == BP_OK && info.dtype == BP_I64 && info.count <= SHORT_LIST)
         (*out_value)->number = data;
     else free(data);
@@ -308,14 +308,14 @@ static enum bp_status fill_sparse(const Onnx__SparseTensorProto *s, const int64_
 }
 
 /* Checks that loading may create a dense tensor, and a copy on the host while it is written. */
-static enum bp_status check_sparse(struct bp_model *model, const Onnx__TensorProto *t,
+static enum bp_status check_sparse(struct onnx_run *run, const Onnx__TensorProto *t,
                                    uint64_t bytes)
 {
-    if (onnx_check_fold(model, bytes < UINT64_MAX / 2 ? 2 * bytes : bytes) == BP_OK) return BP_OK;
+    if (onnx_check_fold(run, bytes < UINT64_MAX / 2 ? 2 * bytes : bytes) == BP_OK) return BP_OK;
     return onnx_error(BP_ERR_MEMORY, "sparse tensor %.80s: %s", name_of(t), bp_error_message());
 }
 
-enum bp_status onnx_sparse_tensor(struct bp_model *model, const Onnx__SparseTensorProto *proto,
+enum bp_status onnx_sparse_tensor(struct onnx_run *run, const Onnx__SparseTensorProto *proto,
                                   struct bp_tensor **out_tensor)
 {
     Onnx__TensorProto dense = {.n_dims = proto->n_dims, .dims = proto->dims};
@@ -329,14 +329,14 @@ enum bp_status onnx_sparse_tensor(struct bp_model *model, const Onnx__SparseTens
     TRY(dtype_of(proto->values, &dtype));
     dense.name = proto->values->name;
     TRY(check_shape(&dense, dtype, &count, &bytes));
-    TRY(check_sparse(model, &dense, bytes));
-    status = host_data(model, proto->values, dtype, &value);
-    if (status == BP_OK) status = host_data(model, proto->indices, BP_I64, &index);
+    TRY(check_sparse(run, &dense, bytes));
+    status = host_data(run->model, proto->values, dtype, &value);
+    if (status == BP_OK) status = host_data(run->model, proto->indices, BP_I64, &index);
     if (status == BP_OK && !(all = calloc(1, bytes + 1))) status = onnx_no_memory();
     if (status == BP_OK)
         status = fill_sparse(proto, index, value, bp_dtype_bits(dtype) / 8, count, all);
     if (status == BP_OK)
-        status = onnx_put(model->stream, dtype, (uint32_t)proto->n_dims, proto->dims, all,
+        status = onnx_put(run->stream, dtype, (uint32_t)proto->n_dims, proto->dims, all,
                           out_tensor);
     free(all);
     free(index);

@@ -115,8 +115,10 @@ enum bp_status bp_model_value_load(struct bp_model *model, const struct bp_model
     if (port->kind < BP_MODEL_TENSOR || port->kind > BP_MODEL_OPTIONAL)
         return onnx_error(BP_ERR_INVALID, "bp_model_value_load: port->kind is %u", port->kind);
     TRY(onnx_file_map(path, &data, &size));
+    pthread_mutex_lock(&model->planning); /* of the model's stream */
     status = kind_of_file[port->kind].read(model, port, data, size, &value);
     if (status == BP_OK) status = bp_stream_synchronize(model->stream);
+    pthread_mutex_unlock(&model->planning);
     onnx_file_unmap(data, size);
     if (status == BP_OK) *out_value = value;
     else bp_model_value_finish(&value);

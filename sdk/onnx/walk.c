@@ -83,8 +83,8 @@ static uint32_t walk_count_nodes(const struct onnx_run *run)
     return run->graph && !bp_graph_get_info(run->graph, &info) ? info.nodes : 0;
 }
 
-/* Marks the outputs of a recorded node if one of its calls, from number `first` of the graph on, has
- * extents that depend on data. */
+/* Marks the outputs of a recorded node if one of its calls, from number `first` of the graph on,
+ * has extents that depend on data. */
 static void mark_outputs(const struct onnx_call *c, uint32_t first)
 {
     uint32_t end = walk_count_nodes(c->run);
@@ -110,9 +110,7 @@ static enum bp_status walk_check_outputs(const struct onnx_call *c)
 
 void onnx_by_host(const struct onnx_call *c)
 {
-    struct bp_model *model = c->run->model;
-
-    if (!model->n_host++) model->host = c->node;
+    if (!c->run->n_host++) c->run->host = c->node;
 }
 
 static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx_node *node)
@@ -121,10 +119,10 @@ static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx
     uint32_t first = walk_count_nodes(run);
     enum bp_status status;
 
-    TRY(onnx_check_time(run->model));
+    TRY(onnx_check_time(run));
     TRY(check_extents(run, node));
     if (!c.symbolic && run->model->options.run_bytes && run->slot != run->model->constant)
-        TRY(onnx_check_alive(run->model, onnx_node_bytes(run, node)));
+        TRY(onnx_check_alive(run, onnx_node_bytes(run, node)));
     c.scope = c.symbolic ? bp_graph_scope(run->graph) : bp_stream_scope(run->stream);
     c.out = calloc(node->n_out + 1, sizeof *c.out);
     if (!c.out) return onnx_no_memory();
@@ -139,18 +137,26 @@ static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx
         else onnx_value_release(c.out[i]);
     }
     free(c.out);
-    if (status == BP_OK && c.symbolic) status = onnx_check_alive(run->model, 0);
+    if (status == BP_OK && c.symbolic) status = onnx_check_alive(run, 0);
     return status;
 }
 
+/* The walk of this thread that has begun last; the others of the thread follow by `outer`. */
+static _Thread_local const struct onnx_run *running;
+
 enum bp_status onnx_walk_node(struct onnx_run *run, const struct onnx_node *node)
 {
-    const struct onnx_node *outer = run->model->at;
+    const struct onnx_node *outer = run->at;
     enum bp_status status;
 
-    run->model->at = node;
+    if (!outer) {
+        run->outer = running;
+        running = run;
+    }
+    run->at = node;
     status = walk_dispatch_node(run, node);
-    run->model->at = outer;
+    run->at = outer;
+    if (!outer) running = run->outer;
     if (!status) return BP_OK;
     return onnx_node_error(status, node, "%s", bp_error_message());
 }
@@ -163,4 +169,11 @@ enum bp_status onnx_walk(struct onnx_run *run, const struct onnx_body *body)
         for (uint32_t i = 0; i < node->n_dead; i++) onnx_forget(run, node->dead[i]);
     }
     return BP_OK;
+}
+
+const char *bp_model_node(struct bp_model *model)
+{
+    for (const struct onnx_run *run = running; run; run = run->outer)
+        if (run->model == model) return run->at->name;
+    return "";
 }

@@ -43,19 +43,20 @@ static void weights_forget(const Onnx__TensorProto *proto)
     t->raw_data = (ProtobufCBinaryData){0, NULL};
 }
 
-static enum bp_status weights_load(struct bp_model *model, uint32_t slot)
+static enum bp_status weights_load(struct onnx_run *run, uint32_t slot)
 {
+    struct bp_model *model = run->model;
     const struct onnx_weight *w = &model->weight[slot];
     struct onnx_value **to = &model->constant[slot];
     struct bp_tensor *t;
 
     if (!w->tensor && !w->sparse) return BP_OK;
     if (w->tensor) {
-        TRY(onnx_tensor_value(model, w->tensor, true, to));
+        TRY(onnx_tensor_value(run, w->tensor, true, to));
         weights_forget(w->tensor);
     } else {
-        TRY(onnx_sparse_tensor(model, w->sparse, &t));
-        TRY(onnx_value_tensor(model, t, false, to));
+        TRY(onnx_sparse_tensor(run, w->sparse, &t));
+        TRY(onnx_value_tensor(run, t, false, to));
     }
     if (w->tensor) model->use.given += onnx_info((*to)->tensor).bytes;
     model->n_weight++;
@@ -76,7 +77,7 @@ static bool is_known(const struct bp_model *model, const struct onnx_node *node)
 static enum bp_status check_bytes(struct onnx_run *run, const struct onnx_node *node)
 {
     if (!strcmp(onnx_text(node->proto->op_type), "Constant")) return BP_OK;
-    if (onnx_check_fold(run->model, onnx_node_bytes(run, node)) == BP_OK) return BP_OK;
+    if (onnx_check_fold(run, onnx_node_bytes(run, node)) == BP_OK) return BP_OK;
     return onnx_node_error(BP_ERR_MEMORY, node, "%s", bp_error_message());
 }
 
@@ -108,16 +109,16 @@ enum bp_status onnx_freeze(const struct onnx_value *value)
 
 enum bp_status onnx_weights(struct bp_model *model)
 {
-    struct onnx_run run = {.model = model, .stream = model->stream};
+    struct onnx_run run = {.model = model, .stream = model->stream, .use = &model->use};
 
     model->constant = calloc(model->n_slot + 1, sizeof *model->constant);
     if (!model->constant) return onnx_no_memory();
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
-        if (!model->weight[slot].sparse) TRY(weights_load(model, slot));
+        if (!model->weight[slot].sparse) TRY(weights_load(&run, slot));
     /* Sparse weights are loaded last: they become larger than in the file, and the bytes of the
      * other weights set the limit. */
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
-        if (model->weight[slot].sparse) TRY(weights_load(model, slot));
+        if (model->weight[slot].sparse) TRY(weights_load(&run, slot));
     run.slot = model->constant;
     TRY(weights_fold(&run, &model->body, false));
     TRY(bp_stream_synchronize(model->stream));

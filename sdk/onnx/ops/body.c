@@ -78,7 +78,7 @@ enum bp_status onnx_inner_none(struct onnx_call *c, const struct onnx_inner *inn
         at++;
     }
     TRY(bp_tensor_create(c->run->model->device, dtype, (uint32_t)rank + 1, shape, &t));
-    return onnx_value_tensor(c->run->model, t, false, out);
+    return onnx_value_tensor(c->run, t, false, out);
 }
 
 enum bp_status onnx_check_unrolled(const struct onnx_call *c, int64_t rounds)

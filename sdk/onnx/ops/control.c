@@ -83,7 +83,7 @@ static enum bp_status control_begin(struct onnx_call *c, struct loop *l)
         const uint8_t yes = 1;
         struct bp_tensor *t;
         TRY(onnx_constant(c, BP_BOOL, 0, NULL, &yes, &t));
-        TRY(onnx_value_tensor(c->run->model, t, false, &l->in[1]));
+        TRY(onnx_value_tensor(c->run, t, false, &l->in[1]));
     }
     return BP_OK;
 }
@@ -110,7 +110,7 @@ static enum bp_status go_round(struct loop *l)
      * is recorded. */
     if (!l->has_condition && l->rounds > 0) TRY(onnx_check_unrolled(l->c, l->rounds - 1));
     for (int64_t i = 0; i < l->rounds && l->holds; i++) {
-        TRY(onnx_check_round(l->c->run->model));
+        TRY(onnx_check_round(l->c->run));
         TRY(onnx_check_unrolled(l->c, i));
         onnx_value_release(l->in[0]);
         l->in[0] = NULL;

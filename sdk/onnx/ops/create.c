@@ -21,12 +21,12 @@ enum bp_status onnx_constant_node(struct onnx_call *c)
     struct bp_tensor *y;
 
     if ((a = onnx_attr(c->node, "value")) && a->t) {
-        TRY(onnx_tensor_value(c->run->model, a->t, false, &v));
-        c->run->model->use.given += onnx_info(v->tensor).bytes;
+        TRY(onnx_tensor_value(c->run, a->t, false, &v));
+        c->run->use->given += onnx_info(v->tensor).bytes;
         return onnx_give_value(c, 0, v);
     }
     if ((a = onnx_attr(c->node, "sparse_value")) && a->sparse_tensor) {
-        TRY(onnx_sparse_tensor(c->run->model, a->sparse_tensor, &y));
+        TRY(onnx_sparse_tensor(c->run, a->sparse_tensor, &y));
         return onnx_give(c, 0, y);
     }
     if ((a = onnx_attr(c->node, "value_float"))) return give_constant(c, BP_F32, 0, 1, &a->f);

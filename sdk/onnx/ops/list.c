@@ -62,7 +62,7 @@ enum bp_status onnx_part(struct onnx_call *c, const struct onnx_value *v, int64_
     attrs.ends = (struct bp_dims){&end, 1};
     attrs.axes = (struct bp_dims){&axis, 1};
     TRY(bp_op_slice(onnx_scope_of(c, v->symbolic), v->tensor, NULL, NULL, NULL, NULL, &attrs, &y));
-    return onnx_value_tensor(c->run->model, y, v->symbolic, out);
+    return onnx_value_tensor(c->run, y, v->symbolic, out);
 }
 
 enum bp_status onnx_at(struct onnx_call *c, const struct onnx_value *v, int64_t axis,
@@ -77,7 +77,7 @@ enum bp_status onnx_at(struct onnx_call *c, const struct onnx_value *v, int64_t 
     attrs.axes = (struct bp_dims){&axis, 1};
     status = bp_op_squeeze(onnx_scope_of(c, v->symbolic), part->tensor, NULL, &attrs, &y);
     onnx_value_release(part);
-    return status ? status : onnx_value_tensor(c->run->model, y, v->symbolic, out);
+    return status ? status : onnx_value_tensor(c->run, y, v->symbolic, out);
 }
 
 static enum bp_status add_axis(struct onnx_call *c, const struct onnx_value *v, int64_t axis,
@@ -88,7 +88,7 @@ static enum bp_status add_axis(struct onnx_call *c, const struct onnx_value *v, 
 
     attrs.axes = (struct bp_dims){&axis, 1};
     TRY(bp_op_unsqueeze(onnx_scope_of(c, v->symbolic), v->tensor, NULL, &attrs, &y));
-    return onnx_value_tensor(c->run->model, y, v->symbolic, out);
+    return onnx_value_tensor(c->run, y, v->symbolic, out);
 }
 
 /* Joins at most JOIN_MAX tensors. */
@@ -107,7 +107,7 @@ static enum bp_status join_some(struct onnx_call *c, struct onnx_value *const *v
     concat.axis = stack.axis = axis;
     TRY(is_new ? bp_op_stack(onnx_scope_of(c, symbolic), x, n, &stack, &y)
                : bp_op_concat(onnx_scope_of(c, symbolic), x, n, &concat, &y));
-    return onnx_value_tensor(c->run->model, y, symbolic, out);
+    return onnx_value_tensor(c->run, y, symbolic, out);
 }
 
 /* Joins tensors in groups, and the groups again, until one tensor is left. */
@@ -154,7 +154,7 @@ enum bp_status onnx_number(struct onnx_call *c, int64_t number, struct onnx_valu
     struct bp_tensor *t;
 
     TRY(onnx_constant_ints(c, 0, NULL, &number, &t));
-    TRY(onnx_value_tensor(c->run->model, t, false, out));
+    TRY(onnx_value_tensor(c->run, t, false, out));
     (*out)->number = malloc(sizeof number);
     if ((*out)->number) *(*out)->number = number;
     return BP_OK;

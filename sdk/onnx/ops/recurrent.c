@@ -195,7 +195,7 @@ static enum bp_status one_direction(struct layer *l, run_layer *run, int64_t d)
         struct onnx_value *v = NULL;
         enum bp_status kept;
         if (!made[i]) continue;
-        kept = onnx_value_tensor(l->c->run->model, made[i], l->c->symbolic, &v);
+        kept = onnx_value_tensor(l->c->run, made[i], l->c->symbolic, &v);
         if (kept == BP_OK) kept = onnx_list_add(&l->y[i], v);
         if (status == BP_OK) status = kept;
     }

@@ -81,7 +81,7 @@ static enum bp_status one_round(struct scan *s, struct onnx_value *const *over, 
 {
     enum bp_status status = BP_OK;
 
-    TRY(onnx_check_round(s->c->run->model));
+    TRY(onnx_check_round(s->c->run));
     TRY(onnx_check_unrolled(s->c, t));
     for (uint32_t i = 0; i < s->n_over; i++) TRY(take_element(s, over[i], i, t));
     TRY(onnx_inner_run(s->c, &s->inner, s->in, s->made));
@@ -171,7 +171,7 @@ static enum bp_status scan_lengthen(struct onnx_call *c, int64_t length, struct 
     TRY(bp_op_pad(onnx_scope_of(c, symbolic), (*v)->tensor, NULL, NULL, &attrs, &y));
     onnx_value_release(*v);
     *v = NULL;
-    return onnx_value_tensor(c->run->model, y, symbolic, v);
+    return onnx_value_tensor(c->run, y, symbolic, v);
 }
 
 /* Scans batch b, and appends its states and outputs to the lists of all batches. */

@@ -218,7 +218,7 @@ static enum bp_status map_elements(struct onnx_call *c, const struct onnx_inner 
                                    struct onnx_value **in, struct onnx_value **made)
 {
     for (size_t i = 0; i < n; i++) {
-        TRY(onnx_check_round(c->run->model));
+        TRY(onnx_check_round(c->run));
         TRY(onnx_check_unrolled(c, (int64_t)i));
         TRY(sequence_elements(c, i, in));
         TRY(onnx_inner_run(c, inner, in, made));

@@ -107,8 +107,13 @@ BP_API enum bp_status bp_model_output(struct bp_model *model, uint32_t index,
  * caller destroys them. The call returns when the work has been submitted to the stream, unless the
  * model depends on data (bp_model_planned). The first run with a set of input types plans the
  * model. The plans of the last 8 sets are kept, each as a program (program.h): on a device that can
- * record work, the second run of a plan on a stream is recorded and later runs are replays. Only
- * one thread at a time may run a model.
+ * record work, the second run of a plan on a stream is recorded and later runs are replays. A plan
+ * keeps recordings for up to 8 streams.
+ *
+ * Threads: several threads may run one model at the same time, each on its own stream; two threads
+ * must not use one stream at the same time. A run waits for another thread only while that thread
+ * plans the model. Each run has its own values, its own limits (bp_model_options) and its own
+ * random numbers (those of its stream). bp_model_destroy must come after all runs.
  *
  * A failure names the node. */
 BP_API enum bp_status bp_model_run(struct bp_model *model, struct bp_stream *stream,
@@ -139,7 +144,8 @@ BP_API enum bp_status bp_model_value_load(struct bp_model *model, const struct b
 /* Plans the model for inputs of these types. out_graph: the graph that runs with these types. The
  * model owns it. Its inputs are the model's inputs. Its outputs are the model's outputs in their
  * order, without those that do not depend on the inputs. NULL: each run executes the nodes one by
- * one. The graph is valid until another set of types replaces its plan. */
+ * one. The graph is valid until a call of any thread has replaced its plan by that of another set
+ * of types. */
 BP_API enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in,
                                        size_t n_in, struct bp_graph **out_graph);
 
@@ -153,10 +159,10 @@ BP_API enum bp_status bp_model_export(struct bp_graph *graph, const uint32_t *ou
                                       uint32_t n_output, struct bp_stream *stream,
                                       const char *path);
 
-/* The name of the node that a run currently executes, or the name of its first output; "" outside a
- * run. It is meant for an app that watches the stream of a model that depends on data
- * (bp_stream_watch). For nested nodes it is the innermost one. The pointer is valid as long as the
- * model. */
+/* The name of the node that a run of the calling thread currently executes, or the name of its
+ * first output; "" outside a run. It is meant for an app that watches the stream of a model that
+ * depends on data (bp_stream_watch). For nested nodes it is the innermost one. The pointer is valid
+ * as long as the model. */
 BP_API const char *bp_model_node(struct bp_model *model);
 
 struct bp_model_info { /* output struct: set size before the call */
@@ -166,10 +172,11 @@ struct bp_model_info { /* output struct: set size before the call */
     uint32_t nodes;        /* with the nodes of sub-graphs and of inlined functions */
     uint32_t weights;      /* initialisers */
     uint64_t weight_bytes;
-    uint64_t runs, replays; /* with the input types of the last run: the number of runs, and the
-                               number of runs that replayed recorded device work (program.h) */
+    uint64_t runs, replays; /* with the input types of the last run (the one that ended last): the
+                               number of runs that did not fail, and how many of them replayed
+                               recorded device work (program.h) */
     const char *reason;     /* why the last run was no replay ("it failed" if it failed), "" if it
-                               was one; valid until the next run */
+                               was one; valid until the thread calls this function again */
     const char *host_node;  /* the name of the first node that the last run computed on the host,
                                because no operator exists for it (TfIdfVectorizer), or "" */
     uint32_t host_nodes;    /* the number of these nodes */
