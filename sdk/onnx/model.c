@@ -315,7 +315,7 @@ enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const 
         if (status == BP_OK) status = onnx_check_value(model, &model->input[i], &value[i]);
     }
     use = onnx_use_begin(model);
-    if (status == BP_OK) status = onnx_plan_find(model, &use, value, n_in, &plan);
+    if (status == BP_OK) status = onnx_plan_find(model, &use, value, n_in, NULL, &plan);
     if (status == BP_OK) {
         *out_graph = plan->graph;
         onnx_plan_release(model, plan); /* the model keeps it */

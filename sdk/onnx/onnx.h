@@ -122,13 +122,17 @@ struct onnx_program {
     uint64_t replays;           /* runs that were replays */
 };
 
-/* A set of input types, and the plan for running the model with inputs of these types. Several runs
- * use a plan at a time. Members up to output do not change; the model's lock guards the others. */
+/* A set of input types and of wanted outputs, and the plan for running the model with these.
+ * Several runs use a plan at a time. Members up to output do not change; the model's lock guards
+ * the others. */
 struct onnx_plan {
     struct bp_model_port *type;  /* of each input; the plan owns each shape */
     uint32_t n_type;
     struct bp_graph *graph;      /* NULL: nodes are run one by one */
     struct onnx_value **output;  /* of each output of the model; may hold symbolic tensors */
+    uint8_t *want;               /* of each output: 0: it is not computed. NULL: all are */
+    bool *skip;                  /* of each node of the model's graph: no wanted output needs it.
+                                    NULL: all are needed */
     uint32_t refs;               /* the model's, and one of each run */
     uint64_t used;               /* the number of its last use */
     uint64_t runs;               /* that did not fail */
@@ -243,6 +247,7 @@ struct onnx_run {
     struct bp_graph *graph;     /* records nodes; NULL: all nodes are executed */
     struct onnx_use *use;       /* of this walk */
     struct onnx_value **slot;   /* n_slot references, or NULL */
+    const bool *skip;           /* of each node of the model's graph: it is not run; or NULL */
     const struct onnx_node *at; /* the node that the walk currently executes, or NULL */
     const struct onnx_run *outer; /* while at is set: the thread's walk around this one, or NULL */
     const struct onnx_node *host; /* the first of n_host nodes that the host computed */
@@ -275,14 +280,20 @@ void onnx_count_value(struct onnx_use *use, struct onnx_value *value);
  * bounded by its inputs). */
 uint64_t onnx_node_bytes(const struct onnx_run *run, const struct onnx_node *node);
 
-/* run.c: checks that a value may be passed as an input. */
+/* run_values.c: checks that a value may be passed as an input. */
 enum bp_status onnx_check_value(const struct bp_model *model, const struct bp_model_port *port,
                                 const struct bp_model_value *in);
 
-/* plan.c: find returns the plan for these input types, and makes one if none is kept. use: of the
- * run that needs the plan. The caller releases the plan. */
+/* need.c: finds the nodes of the model's graph on which no output with a want of 1 depends. The
+ * caller frees the list. */
+enum bp_status onnx_find_unneeded(const struct bp_model *model, const uint8_t *want,
+                                  bool **out_skip);
+
+/* plan.c: find returns the plan for these input types and outputs, and makes one if none is kept.
+ * want: one number for each output, 0: it is not computed; NULL: all are. use: of the run that
+ * needs the plan. The caller releases the plan. */
 enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
-                              const struct bp_model_value *in, size_t n_in,
+                              const struct bp_model_value *in, size_t n_in, const uint8_t *want,
                               struct onnx_plan **out_plan);
 void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan);
 

@@ -16,8 +16,11 @@ static bool same_type(const struct bp_model_port *type, const struct bp_model_va
            !memcmp(info.shape, type->shape, info.rank * sizeof *info.shape);
 }
 
-static bool plan_fits(const struct onnx_plan *plan, const struct bp_model_value *in, size_t n_in)
+static bool plan_fits(const struct bp_model *model, const struct onnx_plan *plan,
+                      const struct bp_model_value *in, size_t n_in, const uint8_t *want)
 {
+    if (!want != !plan->want || (want && memcmp(want, plan->want, model->body.n_output)))
+        return false;
     for (size_t i = 0; i < n_in; i++)
         if (!same_type(&plan->type[i], &in[i])) return false;
     return true;
@@ -79,6 +82,7 @@ static enum bp_status take_outputs(struct onnx_run *run, struct onnx_plan *plan)
     if (!plan->output) return onnx_no_memory();
     for (uint32_t i = 0; i < body->n_output; i++) {
         struct onnx_value *v = run->slot[body->output[i]];
+        if (plan->want && !plan->want[i]) continue;
         TRY(add_output(run->graph, v));
         plan->output[i] = onnx_value_retain(v);
         onnx_value_settle(v, run->use);
@@ -110,6 +114,7 @@ static enum bp_status plan_record(struct bp_model *model, const struct onnx_use 
     if (status == BP_OK) status = bp_graph_create(model->core, &plan->graph);
     if (status == BP_OK) {
         run.graph = plan->graph;
+        run.skip = plan->skip;
         status = add_inputs(&run, plan);
     }
     if (status == BP_OK) status = onnx_walk(&run, &model->body);
@@ -142,6 +147,8 @@ static void plan_destroy(struct bp_model *model, struct onnx_plan *plan)
     finish_graph(model, plan);
     for (uint32_t i = 0; i < plan->n_type; i++) free((void *)plan->type[i].shape);
     free(plan->type);
+    free(plan->want);
+    free(plan->skip);
     free(plan);
 }
 
@@ -156,15 +163,16 @@ void onnx_plan_release(struct bp_model *model, struct onnx_plan *plan)
     if (is_last) plan_destroy(model, plan);
 }
 
-/* Finds a kept plan for these types, and retains it; NULL: none is kept. */
+/* Finds a kept plan for these types and outputs, and retains it; NULL: none is kept. */
 static struct onnx_plan *find_kept(struct bp_model *model, const struct bp_model_value *in,
-                                   size_t n_in)
+                                   size_t n_in, const uint8_t *want)
 {
     struct onnx_plan *found = NULL;
 
     pthread_mutex_lock(&model->lock);
     for (int i = 0; i < ONNX_PLANS && !found; i++)
-        if (model->plan[i] && plan_fits(model->plan[i], in, n_in)) found = model->plan[i];
+        if (model->plan[i] && plan_fits(model, model->plan[i], in, n_in, want))
+            found = model->plan[i];
     if (found) {
         found->refs++;
         found->used = ++model->uses;
@@ -189,8 +197,17 @@ static void plan_keep(struct bp_model *model, struct onnx_plan *plan)
     onnx_plan_release(model, oldest);
 }
 
+static enum bp_status keep_want(const struct bp_model *model, struct onnx_plan *plan,
+                                const uint8_t *want)
+{
+    plan->want = malloc(model->body.n_output + 1);
+    if (!plan->want) return onnx_no_memory();
+    memcpy(plan->want, want, model->body.n_output);
+    return onnx_find_unneeded(model, want, &plan->skip);
+}
+
 static enum bp_status plan_make(struct bp_model *model, const struct onnx_use *use,
-                                const struct bp_model_value *in, size_t n_in,
+                                const struct bp_model_value *in, size_t n_in, const uint8_t *want,
                                 struct onnx_plan **out_plan)
 {
     struct onnx_plan *plan = calloc(1, sizeof *plan);
@@ -199,6 +216,7 @@ static enum bp_status plan_make(struct bp_model *model, const struct onnx_use *u
     if (!plan) return onnx_no_memory();
     plan->refs = 1;
     status = keep_types(plan, in, n_in);
+    if (status == BP_OK && want) status = keep_want(model, plan, want);
     if (status == BP_OK) {
         status = plan_record(model, use, plan);
         if (status == BP_ERR_UNSUPPORTED || status == BP_ERR_INVALID) {
@@ -212,17 +230,17 @@ static enum bp_status plan_make(struct bp_model *model, const struct onnx_use *u
 }
 
 enum bp_status onnx_plan_find(struct bp_model *model, const struct onnx_use *use,
-                              const struct bp_model_value *in, size_t n_in,
+                              const struct bp_model_value *in, size_t n_in, const uint8_t *want,
                               struct onnx_plan **out_plan)
 {
-    struct onnx_plan *plan = find_kept(model, in, n_in);
+    struct onnx_plan *plan = find_kept(model, in, n_in, want);
     enum bp_status status = BP_OK;
 
     if (!plan) {
         pthread_mutex_lock(&model->planning);
-        plan = find_kept(model, in, n_in); /* another thread may have made it meanwhile */
+        plan = find_kept(model, in, n_in, want); /* another thread may have made it meanwhile */
         if (!plan) {
-            status = plan_make(model, use, in, n_in, &plan);
+            status = plan_make(model, use, in, n_in, want, &plan);
             if (status == BP_OK) plan_keep(model, plan);
         }
         pthread_mutex_unlock(&model->planning);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c: runs a model: checks the inputs, finds or makes a plan, runs it, and returns the
+/* run.c: runs a model: checks the arguments, finds or makes a plan, runs it, and returns the
  * outputs. */
 #include "run.h"
 #include "row.h"
@@ -26,175 +26,92 @@ void onnx_run_finish(struct onnx_run *run)
     run->slot = NULL;
 }
 
-static enum bp_status run_check_tensor(const struct bp_model *model,
-                                       const struct bp_model_port *port, struct bp_tensor *t)
+static enum bp_status check_run(const char *call, struct bp_model *model, struct bp_stream *stream,
+                                const void *in, size_t n_in, const void *out, size_t n_out)
 {
-    struct bp_tensor_info info = {.size = sizeof info};
-    bool fits = true;
-
-    TRY(bp_tensor_get_info(t, &info));
-    if (info.device != model->device)
-        return onnx_error(BP_ERR_INVALID, "input %.80s is on %s, the model is on %s", port->name,
-                          info.device ? bp_device_name(info.device) : "no device",
-                          bp_device_name(model->device));
-    if (port->dtype != ONNX_NO_DTYPE && info.dtype != port->dtype)
-        return onnx_error(BP_ERR_INVALID, "input %.80s is %s, expected %s", port->name,
-                          bp_dtype_name(info.dtype), bp_dtype_name(port->dtype));
-    if (port->rank == UINT32_MAX || model->options.any_shape) return BP_OK;
-    if (port->rank != info.rank)
-        return onnx_error(BP_ERR_INVALID, "input %.80s has %u axes, expected %u", port->name,
-                          info.rank, port->rank);
-    for (uint32_t i = 0; i < info.rank; i++) {
-        fits = port->shape[i] < 0 || port->shape[i] == info.shape[i];
-        if (!fits)
-            return onnx_error(BP_ERR_INVALID, "input %.80s: axis %u has extent %lld, expected %lld",
-                              port->name, i, (long long)info.shape[i], (long long)port->shape[i]);
-    }
-    return BP_OK;
-}
-
-enum bp_status onnx_check_value(const struct bp_model *model, const struct bp_model_port *port,
-                                const struct bp_model_value *in)
-{
-    bool optional = port->kind == BP_MODEL_OPTIONAL;
-
-    if (in->kind == BP_MODEL_NONE && optional) return BP_OK;
-    if (in->kind != BP_MODEL_TENSOR && in->kind != BP_MODEL_SEQUENCE)
-        return onnx_error(BP_ERR_INVALID, "input %.80s has no value", port->name);
-    if (in->kind != port->kind && !optional)
-        return onnx_error(BP_ERR_INVALID, "input %.80s is a %s, expected a %s", port->name,
-                          in->kind == BP_MODEL_TENSOR ? "tensor" : "sequence",
-                          port->kind == BP_MODEL_TENSOR ? "tensor" : "sequence");
-    if (in->n && !in->at) return onnx_error(BP_ERR_INVALID, "input %.80s: at is NULL", port->name);
-    if (in->kind == BP_MODEL_TENSOR && in->n != 1)
-        return onnx_error(BP_ERR_INVALID, "input %.80s is a tensor, with n %zu", port->name, in->n);
-    for (size_t i = 0; i < in->n; i++) TRY(run_check_tensor(model, port, in->at[i]));
-    return BP_OK;
-}
-
-static enum bp_status check_run(struct bp_model *model, struct bp_stream *stream, const void *in,
-                                size_t n_in, const void *out, size_t n_out)
-{
-    TRY(onnx_check_model("bp_model_run", model));
+    TRY(onnx_check_model(call, model));
     if (bp_stream_device(stream) != model->device)
-        return onnx_error(BP_ERR_INVALID, "bp_model_run: the stream is not of %s, where the model "
-                          "is", bp_device_name(model->device));
+        return onnx_error(BP_ERR_INVALID, "%s: the stream is not of %s, where the model is", call,
+                          bp_device_name(model->device));
     if (n_in != model->body.n_input || n_out != model->body.n_output)
-        return onnx_error(BP_ERR_INVALID, "bp_model_run: %zu inputs and %zu outputs given, the "
-                          "model has %u and %u", n_in, n_out, model->body.n_input,
+        return onnx_error(BP_ERR_INVALID, "%s: %zu inputs and %zu outputs given, the model has %u "
+                          "and %u", call, n_in, n_out, model->body.n_input,
                           model->body.n_output);
     if ((n_in && !in) || (n_out && !out))
-        return onnx_error(BP_ERR_INVALID, "bp_model_run: %s is NULL", n_in && !in ? "in" : "out");
+        return onnx_error(BP_ERR_INVALID, "%s: %s is NULL", call, n_in && !in ? "in" : "out");
     return BP_OK;
 }
 
-/* Creates another handle of the same tensor. */
-static enum bp_status same_tensor(struct bp_tensor *t, struct bp_tensor **out)
-{
-    struct bp_tensor_info info = {.size = sizeof info};
+/* A run: its arguments, and the outputs until it has succeeded. */
+struct request {
+    struct bp_model *model;
+    struct bp_stream *stream;
+    const struct bp_model_value *in;
+    size_t n_in;
+    struct bp_tensor *const *given; /* for each output the tensor to write, or NULL; NULL: none */
+    const uint8_t *want;            /* as in onnx_plan_find */
+    struct bp_model_value *made;    /* of each output; nothing if it is given or not wanted */
+};
 
-    TRY(bp_tensor_get_info(t, &info));
-    return bp_tensor_view(t, 0, info.rank, info.shape, info.stride, out);
+static struct bp_tensor *request_given(const struct request *r, uint32_t i)
+{
+    return r->given && (!r->want || r->want[i]) ? r->given[i] : NULL;
 }
 
-static enum bp_status import_tensor(struct onnx_run *run, struct bp_tensor *t,
-                                    struct onnx_value **out)
+/* Writes a type as "f32 [2, 3]". */
+static void type_words(const struct bp_tensor_info *info, char *text, size_t size)
 {
-    struct bp_tensor *own;
+    size_t used = (size_t)snprintf(text, size, "%s [", bp_dtype_name(info->dtype));
 
-    TRY(same_tensor(t, &own));
-    return onnx_value_tensor(run, own, false, out);
+    for (uint32_t i = 0; i < info->rank && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "",
+                                 (long long)info->shape[i]);
+    if (used < size) snprintf(text + used, size - used, "]");
 }
 
-static enum bp_status import_value(struct onnx_run *run, const struct bp_model_port *port,
-                                   const struct bp_model_value *in, struct onnx_value **out)
+/* Checks that a given tensor has the type of the output, which the tensor `like` has. */
+static enum bp_status check_given(const struct request *r, uint32_t i, struct bp_tensor *like)
 {
-    struct onnx_value *v, *optional;
-    enum bp_status status = BP_OK;
+    struct bp_tensor_info got = onnx_info(r->given[i]), expected = onnx_info(like);
+    char has[160], needs[160];
 
-    if (in->kind == BP_MODEL_TENSOR) TRY(import_tensor(run, in->at[0], &v));
-    else if (in->kind == BP_MODEL_NONE) return onnx_value_list(BP_MODEL_OPTIONAL, 0, out);
-    else {
-        TRY(onnx_value_list(BP_MODEL_SEQUENCE, in->n, &v));
-        for (size_t i = 0; i < in->n && status == BP_OK; i++)
-            status = import_tensor(run, in->at[i], &v->item[i]);
-    }
-    *out = v;
-    if (port->kind != BP_MODEL_OPTIONAL || status) return status;
-    TRY(onnx_value_list(BP_MODEL_OPTIONAL, 1, &optional));
-    optional->item[0] = v;
-    *out = optional;
-    return BP_OK;
+    if (got.dtype == expected.dtype && got.rank == expected.rank &&
+        !memcmp(got.shape, expected.shape, got.rank * sizeof *got.shape))
+        return BP_OK;
+    type_words(&got, has, sizeof has);
+    type_words(&expected, needs, sizeof needs);
+    return onnx_error(BP_ERR_INVALID, "output %.80s: the given tensor is %s, expected %s",
+                      r->model->output[i].name, has, needs);
 }
 
-/* Returns t, or a copy of it in row-major order if t has another layout. Takes over the caller's
- * reference to t. */
-static enum bp_status in_order(struct bp_stream *stream, struct bp_tensor *t,
-                               struct bp_tensor **out)
+/* Copies the value of an output to the tensor that is given for it. */
+static enum bp_status copy_to_given(const struct request *r, uint32_t i, const struct onnx_value *v)
 {
-    struct bp_tensor_info info = onnx_info(t);
-    struct bp_tensor *dense = NULL;
-    enum bp_status status;
-
-    *out = t;
-    if (info.contiguous) return BP_OK;
-    status = bp_tensor_create(info.device, info.dtype, info.rank, info.shape, &dense);
-    if (status == BP_OK) status = bp_tensor_copy(stream, dense, t);
-    bp_tensor_destroy(t);
-    if (status) bp_tensor_destroy(dense);
-    *out = status ? NULL : dense;
-    return status;
+    if (!v || v->kind != BP_MODEL_TENSOR)
+        return onnx_error(BP_ERR_INVALID, "output %.80s is no tensor, and a tensor is given for it",
+                          r->model->output[i].name);
+    TRY(check_given(r, i, v->tensor));
+    return bp_tensor_copy(r->stream, r->given[i], v->tensor);
 }
 
-/* Returns a handle of an output tensor. made: the graph's outputs, which replace symbolic tensors
- * in order; each use advances the pointer. */
-static enum bp_status export_tensor(const struct onnx_value *v, struct bp_stream *stream,
-                                    struct bp_tensor ***made, struct bp_tensor **out)
+static enum bp_status model_run_eager(const struct request *r, const struct onnx_plan *plan,
+                                      struct onnx_use *use, struct onnx_last *last)
 {
-    struct bp_tensor *t;
-
-    if (!v || !v->tensor) return onnx_error(BP_ERR_UNSUPPORTED, "an output is not of tensors");
-    if (!v->symbolic) TRY(same_tensor(v->tensor, &t));
-    else {
-        t = **made;
-        *(*made)++ = NULL;
-    }
-    return in_order(stream, t, out);
-}
-
-static enum bp_status export_value(const struct onnx_value *v, struct bp_stream *stream,
-                                   struct bp_tensor ***made, struct bp_model_value *out)
-{
-    if (v && v->kind == BP_MODEL_OPTIONAL) {
-        if (!v->n_item) return BP_OK;
-        v = v->item[0];
-    }
-    if (!v) return onnx_error(BP_ERR_INVALID, "an output has no value");
-    out->at = calloc(v->n_item + 1, sizeof *out->at);
-    if (!out->at) return onnx_no_memory();
-    out->kind = v->kind;
-    if (v->kind == BP_MODEL_TENSOR) {
-        TRY(export_tensor(v, stream, made, &out->at[0]));
-        out->n = 1;
-    }
-    for (size_t i = 0; i < v->n_item; i++, out->n++)
-        TRY(export_tensor(v->item[i], stream, made, &out->at[i]));
-    return BP_OK;
-}
-
-static enum bp_status model_run_eager(struct bp_model *model, struct onnx_use *use,
-                                      struct bp_stream *stream, const struct bp_model_value *in,
-                                      struct bp_model_value *out, struct onnx_last *last)
-{
+    struct bp_model *model = r->model;
     const struct onnx_body *body = &model->body;
     struct onnx_run run;
-    enum bp_status status = onnx_run_init(&run, model, stream, use);
+    enum bp_status status = onnx_run_init(&run, model, r->stream, use);
 
+    run.skip = plan->skip;
     for (uint32_t i = 0; i < body->n_input && status == BP_OK; i++)
-        status = import_value(&run, &model->input[i], &in[i], &run.slot[body->input[i]]);
+        status = onnx_import_value(&run, &model->input[i], &r->in[i], &run.slot[body->input[i]]);
     if (status == BP_OK) status = onnx_walk(&run, body);
-    for (uint32_t i = 0; i < body->n_output && status == BP_OK; i++)
-        status = export_value(run.slot[body->output[i]], stream, NULL, &out[i]);
+    for (uint32_t i = 0; i < body->n_output && status == BP_OK; i++) {
+        const struct onnx_value *v = run.slot[body->output[i]];
+        if (r->want && !r->want[i]) continue;
+        status = request_given(r, i) ? copy_to_given(r, i, v)
+                                     : onnx_export_value(v, r->stream, NULL, &r->made[i]);
+    }
     last->host_nodes = run.n_host;
     if (run.n_host) last->host_node = run.host->name;
     snprintf(last->reason, sizeof last->reason,
@@ -203,34 +120,71 @@ static enum bp_status model_run_eager(struct bp_model *model, struct onnx_use *u
     return status;
 }
 
-static enum bp_status model_run_planned(struct bp_model *model, struct onnx_plan *plan,
-                                        struct bp_stream *stream, const struct bp_model_value *in,
-                                        struct bp_model_value *out, struct onnx_last *last)
+/* Counts the tensors of a value that the graph makes. */
+static size_t count_made(const struct onnx_value *v)
 {
-    struct bp_graph_info info = {.size = sizeof info};
-    struct bp_tensor **given, **made, **next;
-    uint32_t n_in = model->body.n_input;
-    enum bp_status status = bp_graph_get_info(plan->graph, &info);
+    size_t n = v && v->symbolic && v->tensor;
 
-    if (status) return status;
-    given = calloc(n_in + info.outputs + 2, sizeof *given);
-    if (!given) return onnx_no_memory();
-    next = made = given + n_in + 1;
-    for (uint32_t i = 0; i < n_in; i++) given[i] = in[i].at[0];
-    status = onnx_plan_run(model, plan, stream, given, n_in, made, info.outputs, last);
-    for (uint32_t i = 0; i < model->body.n_output && status == BP_OK; i++)
-        status = export_value(plan->output[i], stream, &next, &out[i]);
-    for (uint32_t i = 0; i < info.outputs; i++) bp_tensor_destroy(made[i]);
-    free(given);
+    for (size_t i = 0; v && i < v->n_item; i++) n += count_made(v->item[i]);
+    return n;
+}
+
+/* Lays the given tensors where the graph looks for its outputs. */
+static enum bp_status place_given(const struct request *r, const struct onnx_plan *plan,
+                                  struct bp_tensor **made)
+{
+    for (uint32_t i = 0; i < r->model->body.n_output; i++) {
+        const struct onnx_value *v = plan->output[i];
+        if (request_given(r, i) && v && v->symbolic) {
+            TRY(check_given(r, i, v->tensor));
+            *made = r->given[i];
+        }
+        made += count_made(v);
+    }
+    return BP_OK;
+}
+
+/* Moves the outputs of the graph to those of the model. made: the graph's outputs; an entry becomes
+ * NULL when another owner has it. */
+static enum bp_status give_made(const struct request *r, const struct onnx_plan *plan,
+                                struct bp_tensor **made)
+{
+    enum bp_status status = BP_OK;
+
+    for (uint32_t i = 0; i < r->model->body.n_output; i++) {
+        const struct onnx_value *v = plan->output[i];
+        struct bp_tensor **next = made;
+        made += count_made(v);
+        if (r->want && !r->want[i]) continue;
+        if (request_given(r, i) && v && v->symbolic) *next = NULL;
+        else if (request_given(r, i) && status == BP_OK) status = copy_to_given(r, i, v);
+        else if (status == BP_OK) status = onnx_export_value(v, r->stream, &next, &r->made[i]);
+    }
     return status;
 }
 
-void bp_model_value_finish(struct bp_model_value *value)
+static enum bp_status model_run_planned(const struct request *r, struct onnx_plan *plan,
+                                        struct onnx_last *last)
 {
-    if (!value) return;
-    for (size_t i = 0; i < value->n; i++) bp_tensor_destroy(value->at[i]);
-    free(value->at);
-    *value = (struct bp_model_value){0};
+    struct bp_graph_info info = {.size = sizeof info};
+    struct bp_tensor **in, **made;
+    enum bp_status status = bp_graph_get_info(plan->graph, &info);
+
+    if (status) return status;
+    in = calloc(r->n_in + info.outputs + 2, sizeof *in);
+    if (!in) return onnx_no_memory();
+    made = in + r->n_in + 1;
+    for (size_t i = 0; i < r->n_in; i++) in[i] = r->in[i].at[0];
+    status = place_given(r, plan, made);
+    if (status == BP_OK) {
+        status = onnx_plan_run(r->model, plan, r->stream, in, r->n_in, made, info.outputs, last);
+        if (status == BP_OK) {
+            status = give_made(r, plan, made);
+            for (uint32_t i = 0; i < info.outputs; i++) bp_tensor_destroy(made[i]);
+        }
+    }
+    free(in);
+    return status;
 }
 
 /* Stores the facts of a run that has ended. */
@@ -248,88 +202,146 @@ static void run_note(struct bp_model *model, struct onnx_plan *plan, enum bp_sta
     pthread_mutex_unlock(&model->lock);
 }
 
-static enum bp_status run_by_plan(struct bp_model *model, struct onnx_use *use,
-                                  struct onnx_plan *plan, struct bp_stream *stream,
-                                  const struct bp_model_value *in, struct bp_model_value *made,
-                                  struct onnx_last *last)
+/* Runs the model after its arguments have been checked. After a failure there are no outputs. */
+static enum bp_status model_run_checked(struct request *r)
 {
-    if (plan->graph) return model_run_planned(model, plan, stream, in, made, last);
-    return model_run_eager(model, use, stream, in, made, last);
-}
-
-/* Runs the model after its arguments have been checked. A call that fails leaves out untouched. */
-static enum bp_status model_run_checked(struct bp_model *model, struct bp_stream *stream,
-                                        const struct bp_model_value *in, size_t n_in,
-                                        struct bp_model_value *out, size_t n_out)
-{
-    struct bp_model_value *made = calloc(n_out + 1, sizeof *made);
+    struct bp_model *model = r->model;
     struct onnx_use use = onnx_use_begin(model);
     struct onnx_last last = {.host_node = ""};
     struct onnx_plan *plan = NULL;
-    enum bp_status status;
+    enum bp_status status = onnx_plan_find(model, &use, r->in, r->n_in, r->want, &plan);
 
-    if (!made) return onnx_no_memory();
-    status = onnx_plan_find(model, &use, in, n_in, &plan);
-    if (status == BP_OK) status = run_by_plan(model, &use, plan, stream, in, made, &last);
-    for (size_t i = 0; i < n_out; i++) {
-        if (status == BP_OK) out[i] = made[i];
-        else bp_model_value_finish(&made[i]);
-    }
-    free(made);
+    if (status == BP_OK)
+        status = plan->graph ? model_run_planned(r, plan, &last)
+                             : model_run_eager(r, plan, &use, &last);
+    for (uint32_t i = 0; i < model->body.n_output && status; i++)
+        bp_model_value_finish(&r->made[i]);
     run_note(model, plan, status, &last);
     onnx_plan_release(model, plan);
     return status;
+}
+
+static enum bp_status check_inputs(const struct bp_model *model, const struct bp_model_value *in,
+                                   size_t n_in)
+{
+    for (size_t i = 0; i < n_in; i++) TRY(onnx_check_value(model, &model->input[i], &in[i]));
+    return BP_OK;
 }
 
 enum bp_status bp_model_run_values(struct bp_model *model, struct bp_stream *stream,
                                    const struct bp_model_value *in, size_t n_in,
                                    struct bp_model_value *out, size_t n_out)
 {
-    enum bp_status status = check_run(model, stream, in, n_in, out, n_out);
+    struct request r = {.model = model, .stream = stream, .in = in, .n_in = n_in};
+    enum bp_status status;
 
-    for (size_t i = 0; i < n_in && status == BP_OK; i++)
-        status = onnx_check_value(model, &model->input[i], &in[i]);
-    if (status == BP_OK) status = model_run_checked(model, stream, in, n_in, out, n_out);
+    TRY(check_run("bp_model_run_values", model, stream, in, n_in, out, n_out));
+    TRY(check_inputs(model, in, n_in));
+    r.made = calloc(n_out + 1, sizeof *r.made);
+    if (!r.made) return onnx_no_memory();
+    status = model_run_checked(&r);
+    for (size_t i = 0; i < n_out && status == BP_OK; i++) out[i] = r.made[i];
+    free(r.made);
     return status;
 }
 
-static enum bp_status tensors_of(struct bp_model *model, struct bp_model_value *value,
-                                 struct bp_tensor **out, size_t n_out)
+/* Moves the outputs that the run made to the caller. */
+static enum bp_status request_take(struct request *r, struct bp_tensor **out)
 {
-    for (size_t i = 0; i < n_out; i++)
-        if (value[i].kind != BP_MODEL_TENSOR)
+    uint32_t n_out = r->model->body.n_output;
+
+    for (uint32_t i = 0; i < n_out; i++)
+        if (r->made[i].kind != BP_MODEL_TENSOR && !request_given(r, i) && (!r->want || r->want[i]))
             return onnx_error(BP_ERR_INVALID, "output %.80s is no tensor: bp_model_run_values "
-                              "takes it", model->output[i].name);
-    for (size_t i = 0; i < n_out; i++) {
-        out[i] = value[i].at[0];
-        value[i].n = 0;
+                              "takes it", r->model->output[i].name);
+    for (uint32_t i = 0; i < n_out; i++) {
+        if (r->made[i].kind != BP_MODEL_TENSOR) continue;
+        out[i] = r->made[i].at[0];
+        r->made[i].n = 0;
     }
     return BP_OK;
+}
+
+/* Runs the model with tensors as inputs and outputs. */
+static enum bp_status run_tensors(struct request *r, struct bp_tensor *const *in,
+                                  struct bp_tensor **out)
+{
+    uint32_t n_out = r->model->body.n_output;
+    struct bp_model_value *value = calloc(r->n_in + n_out + 1, sizeof *value);
+    struct bp_tensor **at = calloc(r->n_in + 1, sizeof *at);
+    enum bp_status status = value && at ? BP_OK : onnx_no_memory();
+
+    for (size_t i = 0; i < r->n_in && status == BP_OK; i++) {
+        at[i] = in[i];
+        if (in[i]) value[i] = (struct bp_model_value){&at[i], 1, BP_MODEL_TENSOR, 0};
+    }
+    r->in = value;
+    r->made = value + r->n_in;
+    if (status == BP_OK) status = check_inputs(r->model, r->in, r->n_in);
+    if (status == BP_OK) status = model_run_checked(r);
+    if (status == BP_OK) {
+        status = request_take(r, out);
+        for (uint32_t i = 0; i < n_out; i++) bp_model_value_finish(&r->made[i]);
+    }
+    free(value);
+    free(at);
+    return status;
 }
 
 enum bp_status bp_model_run(struct bp_model *model, struct bp_stream *stream,
                             struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
                             size_t n_out)
 {
-    struct bp_model_value *value, *made;
-    struct bp_tensor **at;
+    struct request r = {.model = model, .stream = stream, .n_in = n_in};
+
+    TRY(check_run("bp_model_run", model, stream, in, n_in, out, n_out));
+    return run_tensors(&r, in, out);
+}
+
+/* Checks the tensors that are given for outputs, as far as they can be before the run. */
+static enum bp_status check_outputs(const struct request *r)
+{
+    for (uint32_t i = 0; i < r->model->body.n_output; i++) {
+        const struct bp_model_port *port = &r->model->output[i];
+        struct bp_tensor_info info = {.size = sizeof info};
+        if (!request_given(r, i)) continue;
+        if (bp_tensor_get_info(r->given[i], &info))
+            return onnx_error(BP_ERR_INVALID, "output %.80s: expected NULL or a tensor, got "
+                              "another handle, or none", port->name);
+        if (info.device != r->model->device)
+            return onnx_error(BP_ERR_INVALID, "output %.80s: the given tensor is on %s, the model "
+                              "is on %s", port->name,
+                              info.device ? bp_device_name(info.device) : "no device",
+                              bp_device_name(r->model->device));
+    }
+    return BP_OK;
+}
+
+/* Returns want, or NULL if it is set for all outputs, so that both have one plan. */
+static const uint8_t *want_some(const struct bp_model *model, const uint8_t *want)
+{
+    for (uint32_t i = 0; want && i < model->body.n_output; i++)
+        if (!want[i]) return want;
+    return NULL;
+}
+
+enum bp_status bp_model_run_into(struct bp_model *model, struct bp_stream *stream,
+                                 struct bp_tensor *const *in, size_t n_in, struct bp_tensor **out,
+                                 const uint8_t *want, size_t n_out)
+{
+    struct request r = {.model = model, .stream = stream, .n_in = n_in, .given = out};
+    uint8_t *flags = NULL;
     enum bp_status status;
 
-    TRY(check_run(model, stream, in, n_in, out, n_out)); /* before n_in and n_out are used */
-    value = calloc(n_in + n_out + 1, sizeof *value);
-    at = calloc(n_in + 1, sizeof *at);
-    status = value && at ? BP_OK : onnx_no_memory();
-    made = value + n_in;
-    for (size_t i = 0; i < n_in && status == BP_OK; i++) {
-        at[i] = in[i];
-        if (in[i]) value[i] = (struct bp_model_value){&at[i], 1, BP_MODEL_TENSOR, 0};
+    TRY(check_run("bp_model_run_into", model, stream, in, n_in, out, n_out));
+    if (want_some(model, want)) {
+        flags = malloc(n_out);
+        if (!flags) return onnx_no_memory();
+        for (size_t i = 0; i < n_out; i++) flags[i] = want[i] != 0; /* plans compare them */
+        r.want = flags;
     }
-    if (status == BP_OK) status = bp_model_run_values(model, stream, value, n_in, made, n_out);
-    if (status == BP_OK) {
-        status = tensors_of(model, made, out, n_out);
-        for (size_t i = 0; i < n_out; i++) bp_model_value_finish(&made[i]);
-    }
-    free(value);
-    free(at);
+    status = check_outputs(&r);
+    if (status == BP_OK) status = run_tensors(&r, in, out);
+    free(flags);
     return status;
 }

@@ -165,7 +165,8 @@ enum bp_status onnx_walk(struct onnx_run *run, const struct onnx_body *body)
 {
     for (uint32_t n = 0; n < body->n_node; n++) {
         const struct onnx_node *node = &body->node[n];
-        if (!node->is_folded) TRY(onnx_walk_node(run, node));
+        bool is_skipped = run->skip && body == &run->model->body && run->skip[n];
+        if (!node->is_folded && !is_skipped) TRY(onnx_walk_node(run, node));
         for (uint32_t i = 0; i < node->n_dead; i++) onnx_forget(run, node->dead[i]);
     }
     return BP_OK;

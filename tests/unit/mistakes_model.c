@@ -81,6 +81,11 @@ static uint64_t model_run(const union value *a)
     return bp_model_run(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u);
 }
 
+static uint64_t run_into(const union value *a)
+{
+    return bp_model_run_into(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].cp, a[6].u);
+}
+
 static uint64_t run_values(const union value *a)
 {
     enum bp_status status = bp_model_run_values(a[0].p, a[1].p, a[2].p, a[3].u, a[4].p, a[5].u);
@@ -150,8 +155,10 @@ static const struct function functions[] = {
     {"bp_model_run", model_run,
      {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1), OUT_OF(T_TENSOR), NUMBER(1)}},
     {"bp_model_run_values", run_values,
-     {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(VALUES), NUMBER(1), OUT, NUMBER(1)},
-     RETURNS_STATUS, "bp_model_run"},
+     {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(VALUES), NUMBER(1), OUT, NUMBER(1)}},
+    {"bp_model_run_into", run_into,
+     {OF_MODEL, HANDLE(T_STREAM), POINTER_OWN(INPUTS), NUMBER(1), POINTER_OWN(INPUTS),
+      OPTIONAL(NULL), NUMBER(1)}},
     {"bp_model_value_finish", value_finish, {POINTER(NULL)}, RETURNS_NOTHING},
     {"bp_model_value_load", value_load,
      {OF_MODEL, POINTER_OWN(PORT), POINTER_OWN(DATA_PATH), OUT}},
@@ -189,6 +196,16 @@ static const struct mistake mistakes[] = {
     {"bp_model_run", "of another device", BP_ERR_INVALID, "input x is on template:0",
      {USE(3, FOREIGN)}},
     {"bp_model_run", "no tensor", BP_ERR_INVALID, "tensor", {USE(3, NO_TENSORS)}},
+    {"bp_model_run_into", "no inputs", BP_ERR_INVALID, "bp_model_run_into: 0 inputs and 1 outputs",
+     {SET(4, 0)}},
+    {"bp_model_run_into", "an input is NULL", BP_ERR_INVALID, "input x has no value",
+     {USE(3, NO_INPUTS)}},
+    {"bp_model_run_into", "an output of another dtype", BP_ERR_INVALID, "the given tensor is f32",
+     {USE(5, FLOATS)}},
+    {"bp_model_run_into", "an output of another device", BP_ERR_INVALID, "is on template:0",
+     {USE(5, FOREIGN)}},
+    {"bp_model_run_into", "an output is no tensor", BP_ERR_INVALID, "expected NULL or a tensor",
+     {USE(5, NO_TENSORS)}},
     {"bp_model_run_values", "no outputs", BP_ERR_INVALID, "1 inputs and 0 outputs", {SET(6, 0)}},
     {"bp_model_run_values", "no value", BP_ERR_INVALID, "input x has no value",
      {PUT(3, &no_value)}},

@@ -120,6 +120,23 @@ BP_API enum bp_status bp_model_run(struct bp_model *model, struct bp_stream *str
                                    struct bp_tensor *const *in, size_t n_in,
                                    struct bp_tensor **out, size_t n_out);
 
+/* Runs the model as bp_model_run does, with tensors of the caller as outputs, and with a part of
+ * the outputs. out: n_out entries, each NULL, and the call sets it to a new tensor, or a tensor of
+ * the model's device and of the dtype and shape of the output, which the call writes. want: n_out
+ * numbers; 0: output i is not returned, and out[i] is neither read nor set. NULL: all are wanted.
+ * Nodes on which no wanted output depends are not run.
+ *
+ * A given tensor may have any strides. The last node writes it directly, without a copy, if the
+ * plan is a graph (bp_model_planned) and the output is not a view, an input, a constant or an
+ * output given before; it must not overlap another output, and it may overlap an input, which is
+ * then read first. BP_ERR_INVALID: a given tensor has another type; the message names the output,
+ * its type and the given type. A failed call does not set entries of out, but may have written
+ * given tensors. */
+BP_API enum bp_status bp_model_run_into(struct bp_model *model, struct bp_stream *stream,
+                                        struct bp_tensor *const *in, size_t n_in,
+                                        struct bp_tensor **out, const uint8_t *want,
+                                        size_t n_out);
+
 /* A value of any kind. TENSOR: n is 1; SEQUENCE: n tensors; NONE: n is 0. */
 struct bp_model_value {
     struct bp_tensor **at;
