@@ -11,6 +11,7 @@ enum { STRUCT_MAX = 65536 }; /* a size field with a larger number is invalid */
 static enum bp_status read_type(const Onnx__TypeProto *type, struct bp_model_port *port)
 {
     const Onnx__TypeProto__Tensor *t;
+    const char **name;
     int64_t *shape;
 
     for (; type; port->kind = port->kind ? port->kind : BP_MODEL_SEQUENCE) {
@@ -34,14 +35,18 @@ static enum bp_status read_type(const Onnx__TypeProto *type, struct bp_model_por
     if (t->shape->n_dim > ONNX_RANK_MAX)
         return onnx_error(BP_ERR_UNSUPPORTED, "%.80s: %zu axes, at most %d", port->name,
                           t->shape->n_dim, ONNX_RANK_MAX);
-    shape = calloc(t->shape->n_dim + 1, sizeof *shape);
+    shape = calloc(t->shape->n_dim + 1, sizeof *shape + sizeof *name);
     if (!shape) return onnx_no_memory();
+    name = (const char **)(shape + t->shape->n_dim); /* in the same allocation */
     port->shape = shape;
+    port->extent_name = name;
     port->rank = (uint32_t)t->shape->n_dim;
     for (uint32_t i = 0; i < port->rank; i++) {
         const Onnx__TensorShapeProto__Dimension *d = t->shape->dim[i];
         bool known = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        bool named = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
         shape[i] = known && d->dim_value >= 0 ? d->dim_value : -1;
+        name[i] = named ? onnx_text(d->dim_param) : "";
     }
     return BP_OK;
 }
@@ -230,7 +235,7 @@ uint32_t bp_model_outputs(struct bp_model *model)
     return onnx_is_model(model) ? model->body.n_output : 0;
 }
 
-static enum bp_status model_fill_info(const char *call, void *out, const void *from, size_t size)
+enum bp_status onnx_fill_info(const char *call, void *out, const void *from, size_t size)
 {
     size_t room = out ? *(size_t *)out : 0;
 
@@ -248,7 +253,7 @@ static enum bp_status fill_port_info(const char *call, const struct bp_model_por
 {
     if (index >= n)
         return onnx_error(BP_ERR_NOT_FOUND, "%s: there is no number %u, of %u", call, index, n);
-    return model_fill_info(call, out, &port[index], sizeof *out);
+    return onnx_fill_info(call, out, &port[index], sizeof *out);
 }
 
 enum bp_status bp_model_input(struct bp_model *model, uint32_t index, struct bp_model_port *out)
@@ -284,13 +289,12 @@ enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *o
     struct bp_model_info info = {.size = sizeof info};
 
     TRY(onnx_check_model("bp_model_get_info", model));
-    info.opset = onnx_opset(model);
-    info.producer = onnx_text(model->proto->producer_name);
+    onnx_describe(model, &info);
     info.nodes = model->n_node;
     info.weights = model->n_weight;
     info.weight_bytes = model->weight_bytes;
     add_last(model, &info);
-    return model_fill_info("bp_model_get_info", out, &info, sizeof info);
+    return onnx_fill_info("bp_model_get_info", out, &info, sizeof info);
 }
 
 enum bp_status bp_model_planned(struct bp_model *model, struct bp_tensor *const *in, size_t n_in,

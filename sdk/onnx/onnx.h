@@ -187,6 +187,12 @@ static inline bool onnx_is_model(const struct bp_model *model)
 /* model.c: fails for a handle that is no model; the message names the API function `call`. */
 enum bp_status onnx_check_model(const char *call, const struct bp_model *model);
 
+/* model.c: copies a struct of facts to the caller's, as far as that one's size admits. */
+enum bp_status onnx_fill_info(const char *call, void *out, const void *from, size_t size);
+
+/* describe.c: fills in what the file states about the model. */
+void onnx_describe(const struct bp_model *model, struct bp_model_info *info);
+
 /* wire.c: checks that bytes are a well-formed message of bounded depth; unpacking relies on this.
  * `what` names the bytes in messages. */
 enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const void *data,

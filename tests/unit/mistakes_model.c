@@ -133,6 +133,26 @@ static uint64_t model_missing(const union value *a)
     return bp_model_missing(a[0].cp, a[1].p, a[2].u);
 }
 
+static uint64_t model_metadata(const union value *a)
+{
+    return bp_model_get_metadata(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t find_metadata(const union value *a)
+{
+    return (uintptr_t)bp_model_find_metadata(a[0].p, a[1].cp);
+}
+
+static uint64_t model_opset(const union value *a)
+{
+    return bp_model_get_opset(a[0].p, (uint32_t)a[1].u, a[2].p);
+}
+
+static uint64_t model_supports(const union value *a)
+{
+    return bp_model_supports(a[0].cp, a[1].cp, a[2].i, a[3].p);
+}
+
 static uint64_t model_row(const union value *a)
 {
     return bp_model_get_row((uint32_t)a[0].u, a[1].p);
@@ -168,6 +188,12 @@ static const struct function functions[] = {
     {"bp_model_node", model_node, {OF_MODEL}, RETURNS_ZERO},
     {"bp_model_get_info", model_info, {OF_MODEL, INFO(struct bp_model_info)}},
     {"bp_model_missing", model_missing, {POINTER_OWN(PATH), OUT, NUMBER(128)}},
+    {"bp_model_get_metadata", model_metadata,
+     {OF_MODEL, NUMBER(0), INFO(struct bp_model_metadata)}},
+    {"bp_model_find_metadata", find_metadata, {OF_MODEL, POINTER("key")}, RETURNS_ZERO},
+    {"bp_model_get_opset", model_opset, {OF_MODEL, NUMBER(0), INFO(struct bp_model_opset)}},
+    {"bp_model_supports", model_supports,
+     {OPTIONAL("ai.onnx"), POINTER("Relu"), NUMBER(6), OPTIONAL(NULL)}},
     {"bp_model_get_row", model_row, {NUMBER(0), OUT}},
 };
 
@@ -227,6 +253,12 @@ static const struct mistake mistakes[] = {
      {PUT(5, "/nowhere/a.onnx")}},
     {"bp_model_missing", "no file", BP_ERR_NOT_FOUND, "/nowhere.onnx", {PUT(1, "/nowhere.onnx")}},
     {"bp_model_missing", "no room", BP_ERR_INVALID, "size 0", {SET(3, 0)}},
+    {"bp_model_get_metadata", "past the end", BP_ERR_NOT_FOUND, "no number 1, of 1", {SET(2, 1)}},
+    {"bp_model_get_opset", "past the end", BP_ERR_NOT_FOUND, "no number 1, of 1", {SET(2, 1)}},
+    {"bp_model_supports", "no name", BP_ERR_INVALID, "op_type is empty", {PUT(2, "")}},
+    {"bp_model_supports", "opset 0", BP_ERR_INVALID, "opset is 0", {SET(3, 0)}},
+    {"bp_model_supports", "no such operator", BP_ERR_UNSUPPORTED, "operator Nothing of opset 6",
+     {PUT(2, "Nothing")}},
     {"bp_model_get_row", "past the end", BP_ERR_NOT_FOUND, "rows", {SET(1, UINT32_MAX)}},
 };
 

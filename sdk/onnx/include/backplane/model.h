@@ -93,6 +93,10 @@ struct bp_model_port { /* output struct: set size before the call */
     uint32_t rank;        /* UINT32_MAX: not declared */
     uint32_t kind;        /* enum bp_model_kind */
     uint32_t zero;        /* 0 */
+    const char *const *extent_name; /* rank names: of an extent that the model leaves open and names
+                                       (ONNX's dim_param), as "batch"; "" for other extents. Extents
+                                       of one name are meant to be equal. NULL if the rank is not
+                                       declared */
 };
 BP_API uint32_t bp_model_inputs(struct bp_model *model);
 BP_API uint32_t bp_model_outputs(struct bp_model *model);
@@ -198,8 +202,34 @@ struct bp_model_info { /* output struct: set size before the call */
                                because no operator exists for it (TfIdfVectorizer), or "" */
     uint32_t host_nodes;    /* the number of these nodes */
     uint32_t zero;          /* 0 */
+
+    /* As the file states them; texts are "" if it does not. They are valid as long as the model. */
+    const char *producer_version, *domain, *doc; /* doc: a description of the model */
+    const char *graph_name, *graph_doc;
+    int64_t model_version, ir_version;
+    uint32_t opsets, metadata; /* entries of bp_model_get_opset and bp_model_get_metadata */
 };
 BP_API enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *out);
+
+/* Entry number index of the model's metadata (metadata_props of the file), in the order of the
+ * file, and of its opset imports; BP_ERR_NOT_FOUND past the end. The pointers are valid as long as
+ * the model. */
+struct bp_model_metadata { /* output struct: set size before the call */
+    size_t size;
+    const char *key, *value;
+};
+struct bp_model_opset { /* output struct: set size before the call */
+    size_t size;
+    const char *domain; /* "": the standard operators */
+    int64_t version;
+};
+BP_API enum bp_status bp_model_get_metadata(struct bp_model *model, uint32_t index,
+                                            struct bp_model_metadata *out);
+BP_API enum bp_status bp_model_get_opset(struct bp_model *model, uint32_t index,
+                                         struct bp_model_opset *out);
+
+/* Returns the value of the first metadata entry with this key; NULL if there is none. */
+BP_API const char *bp_model_find_metadata(struct bp_model *model, const char *key);
 
 /* Lists everything that a model file needs and that the library lacks, as far as the file declares
  * it. The text has one line for each operator that is not in the table, each unknown opset, each
@@ -219,6 +249,18 @@ struct bp_model_row {
     uint32_t zero;         /* 0 */
 };
 BP_API enum bp_status bp_model_get_row(uint32_t index, struct bp_model_row *out);
+
+/* Tests whether the library has an operator, without a model: for importers that choose the nodes
+ * that Backplane runs. domain: of ONNX; NULL, "" or "ai.onnx": the standard operators. opset: the
+ * version of the domain that the model imports, or the version since which ONNX has the node's
+ * definition. out_row: NULL, or gets the row of the table; for an operator that a loaded plugin
+ * defines (DOMAIN.NAME), a row with since 1 and the plugin's name as op. Attributes and types of a
+ * node are not looked at: loading a model does that, as does bp_model_missing.
+ *
+ * BP_ERR_UNSUPPORTED: it has not; the message states the opset from which on it has, if there is
+ * one. */
+BP_API enum bp_status bp_model_supports(const char *domain, const char *op_type, int64_t opset,
+                                        struct bp_model_row *out_row);
 
 #ifdef __cplusplus
 }
