@@ -4,11 +4,16 @@
 #include "fallback.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+/* The counter of an operator and kind; or, in the list of reasons, the reasons of an operator. */
 struct bp_fallback {
     struct bp_fallback *next;
     struct bp_fallback_info info;
+    char where[64]; /* reasons: the device that runs the calls instead, or "" */
+    char *why;      /* reasons: owned; or NULL */
 };
 
 static const char *const word[BP_FALLBACK_COUNT] = {
@@ -35,9 +40,47 @@ static struct bp_fallback *fallback_entry(struct bp_device *device, const char *
     return *at;
 }
 
+/* Called with the device locked. Finds the reasons of an operator, or NULL. */
+static const struct bp_fallback *find_reasons(const struct bp_device *device, const char *op)
+{
+    const struct bp_fallback *f = device->fallback_why;
+
+    while (f && f->info.op != op) f = f->next;
+    return f;
+}
+
+/* Called with the device locked. Adds the device that runs it and the reason to a counter's facts.
+ * */
+static void add_reasons(const struct bp_device *device, struct bp_fallback_info *info)
+{
+    const struct bp_fallback *f = find_reasons(device, info->op);
+    bool is_other = info->kind == BP_FALLBACK_DEVICE && f && *f->where;
+
+    info->where = is_other ? f->where : device->name;
+    info->why = f && f->why ? f->why : "";
+}
+
+void bp_fallback_explain(struct bp_device *device, const struct bp_opdef *row, const char *where,
+                         const char *why)
+{
+    struct bp_fallback *f;
+
+    pthread_mutex_lock(&device->lock);
+    f = (struct bp_fallback *)find_reasons(device, row->info.name);
+    if (!f && (f = calloc(1, sizeof *f))) {
+        f->info.op = row->info.name;
+        f->next = device->fallback_why;
+        device->fallback_why = f;
+    }
+    if (f && !f->why && why) f->why = strdup(why);
+    if (f && where && !*f->where) snprintf(f->where, sizeof f->where, "%s", where);
+    pthread_mutex_unlock(&device->lock);
+}
+
 void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uint32_t kind,
                        uint64_t bytes, uint64_t nanoseconds)
 {
+    struct bp_fallback_info info = {.where = "", .why = ""};
     struct bp_fallback *f;
     bool first = false, refused = kind == BP_FALLBACK_DTYPE || kind == BP_FALLBACK_DEVICE;
 
@@ -47,26 +90,36 @@ void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uin
         f->info.calls++;
         f->info.bytes += bytes;
         f->info.nanoseconds += nanoseconds;
+        info = f->info;
+        add_reasons(device, &info);
     }
     pthread_mutex_unlock(&device->lock);
     if (first && device->core->fallback == BP_POLICY_WARN && kind >= BP_FALLBACK_DTYPE)
         bp_core_log(device->core, BP_LOG_WARN,
-                    "%s: %s has no kernel for %s: %s (%" PRIu64 " bytes, %" PRIu64
-                    " us this time; said once%s)",
+                    "%s: %s has no kernel for %s: %s (on %s, %" PRIu64 " bytes, %" PRIu64
+                    " us this time; said once%s). Reason: %s",
                     row->info.name, device->name, refused ? "it" : "the tensors as they are",
-                    word[kind], bytes, nanoseconds / 1000,
-                    refused ? "; BP_FALLBACK=deny makes it an error" : "");
+                    word[kind], info.where, bytes, nanoseconds / 1000,
+                    refused ? "; BP_FALLBACK=deny makes it an error" : "",
+                    *info.why ? info.why : "unknown");
+}
+
+static void finish_list(struct bp_fallback *list)
+{
+    struct bp_fallback *next;
+
+    for (struct bp_fallback *f = list; f; f = next) {
+        next = f->next;
+        free(f->why);
+        free(f);
+    }
 }
 
 void bp_fallback_finish(struct bp_device *device)
 {
-    struct bp_fallback *next;
-
-    for (struct bp_fallback *f = device->fallback; f; f = next) {
-        next = f->next;
-        free(f);
-    }
-    device->fallback = NULL;
+    finish_list(device->fallback);
+    finish_list(device->fallback_why);
+    device->fallback = device->fallback_why = NULL;
 }
 
 uint32_t bp_device_fallbacks(struct bp_device *device)
@@ -89,7 +142,10 @@ enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
     if (!bp_device_is(device)) return bp_not_a("device");
     pthread_mutex_lock(&device->lock);
     for (f = device->fallback; f && index; f = f->next) index--;
-    if (f) info = f->info;
+    if (f) {
+        info = f->info;
+        add_reasons(device, &info);
+    }
     pthread_mutex_unlock(&device->lock);
     if (!f)
         return bp_error(BP_ERR_INVALID, "bp_device_fallback: there are only %u entries",

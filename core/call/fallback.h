@@ -15,6 +15,12 @@ enum bp_status bp_fallback_find(struct bp_device *device, struct bp_device **out
  * logged if the policy is to warn. */
 void bp_fallback_count(struct bp_device *device, const struct bp_opdef *row, uint32_t kind,
                        uint64_t bytes, uint64_t nanoseconds);
+
+/* Stores why no kernel of the device runs a call of this operator, and the name of the device that
+ * runs the call instead (NULL: the device itself). The first reason and name of an operator stay.
+ * */
+void bp_fallback_explain(struct bp_device *device, const struct bp_opdef *row, const char *where,
+                         const char *why);
 void bp_fallback_finish(struct bp_device *device);
 
 #endif

@@ -3,6 +3,7 @@
  * a view, then the same kernel on expanded inputs, converted indices or dense copies, then a
  * decomposition into other operators, then another dtype. Each path may need all others for its own
  * steps. */
+#include "fallback.h"
 #include "plan.h"
 
 #include "../graph/graph.h"
@@ -348,5 +349,7 @@ enum bp_status bp_plan_call(struct bp_planner *b, const struct bp_invocation *in
     if (inv->row == &bp_opdef[BP_ROW_assign]) return bp_plan_copy(b, inv, in, out);
     first = bp_plan_first_failure(status);
     if (!is_view) status = plan_fallback(b, inv, in, out, out_view);
+    if (status == BP_OK && inv->row == b->p->row)
+        bp_fallback_explain(b->p->device, inv->row, NULL, first.why);
     return bp_plan_report(&first, status);
 }

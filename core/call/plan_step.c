@@ -197,8 +197,12 @@ enum bp_status bp_plan_report(struct bp_first_failure *first, enum bp_status sta
 {
     if (bp_plan_is_dead_end(status)) {
         status = first->status;
-        if (first->why) {
-            bp_error_write("%s", first->why);
+        if (first->why) { /* the last path that failed names the operator that is missing in it */
+            if (strcmp(first->why, bp_error_message())) {
+                char *last = strdup(bp_error_message());
+                bp_error_write("%s; in another way: %s", first->why, last ? last : "");
+                free(last);
+            }
             bp_error_set_operator(first->at.op, first->at.rows);
         }
     }

@@ -196,7 +196,10 @@ static enum bp_status build_steps(struct bp_planner *b, const struct bp_invocati
 
     if (!may_fall_back(inv, status)) return status;
     first = bp_plan_first_failure(status);
-    return bp_plan_report(&first, plan_on_fallback(b, inv, in, out));
+    status = plan_on_fallback(b, inv, in, out);
+    if (status == BP_OK)
+        bp_fallback_explain(b->p->device, inv->row, b->p->step->fallback->device->name, first.why);
+    return bp_plan_report(&first, status);
 }
 
 /* Plans the call, with its own tensors in their order as operands. */

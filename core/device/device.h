@@ -69,6 +69,7 @@ struct bp_device {
      * calls that depend on the buffer's contents. */
     void (*invalidate_calls)(struct bp_device *device, uint64_t buffer);
     struct bp_fallback *fallback; /* which calls ran by a fallback, under lock */
+    struct bp_fallback *fallback_why; /* and the reasons, by operator, under lock */
 
     /* Functions of higher layers, set before any thread can find the device. */
     void (*close)(struct bp_device *device); /* drops the last reference */

@@ -53,6 +53,22 @@ static uint64_t dispatch_fallbacks(struct fixture *f, const char *op, uint32_t k
     return 0;
 }
 
+/* Expects where the fallback steps of an operator ran, and a word of the reason. */
+static void dispatch_explained(struct fixture *f, const char *op, uint32_t kind, const char *where,
+                               const char *word)
+{
+    struct bp_fallback_info info = {.size = sizeof info};
+
+    for (uint32_t i = 0; i < bp_device_fallbacks(f->device); i++) {
+        OK(bp_device_fallback(f->device, i, &info));
+        if (strcmp(info.op, op) || info.kind != kind) continue;
+        cr_expect_str_eq(info.where, where);
+        cr_expect(strstr(info.why, word), "'%s' is not in: %s", word, info.why);
+        return;
+    }
+    cr_expect(false, "%s did not run by this fallback", op);
+}
+
 Test(dispatch, a_call_is_prepared_once_for_a_signature)
 {
     struct fixture f = fixture_init();
@@ -376,6 +392,8 @@ Test(dispatch, a_half_type_is_converted_where_the_policy_lets_it)
     OK(bp_op_add(f.scope, x, x, &z));
     expect_bytes(&f, z, (uint16_t[]){16, 32}, 4);
     cr_assert_eq(dispatch_fallbacks(&f, "add", BP_FALLBACK_DTYPE, NULL), 3);
+    dispatch_explained(&f, "add", BP_FALLBACK_DTYPE, bp_device_name(f.device),
+                       "does not take the dtypes");
     bp_tensor_destroy(z);
     bp_tensor_destroy(x);
     fixture_finish(&f);
@@ -394,6 +412,22 @@ Test(dispatch, another_device_runs_unsupported_calls)
     }
     cr_assert_eq(dispatch_fallbacks(&f, "softmax", BP_FALLBACK_DEVICE, &bytes), 2);
     cr_assert_eq(bytes, 16);
+    dispatch_explained(&f, "softmax", BP_FALLBACK_DEVICE, "cpu:0",
+                       "partial_softmax: does not take this configuration");
+    bp_tensor_destroy(x);
+    fixture_finish(&f);
+}
+
+Test(dispatch, failure_of_a_composite_names_the_missing_part)
+{
+    struct fixture f = open_partial("deny");
+    struct bp_tensor *x = tensor_of(&f, BP_F32, 1, SHAPE(2), F32(0, 0)), *z = NULL;
+
+    FAILS(BP_ERR_NO_KERNEL, "hardmax: partial:0 has no kernel for it",
+          bp_op_hardmax(f.scope, x, NULL, &z));
+    cr_expect(strstr(bp_error_message(), "in another way: "), "%s", bp_error_message());
+    cr_expect(strstr(bp_error_message(), "argmax: partial:0 has no kernel"), "%s",
+              bp_error_message());
     bp_tensor_destroy(x);
     fixture_finish(&f);
 }

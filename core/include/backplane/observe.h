@@ -33,15 +33,18 @@ enum bp_fallback_kind {
 
 /* One kind of fallback of one operator: how often it ran on a device since the device was opened.
  * BP_FALLBACK=allow|warn|deny: warn, the default, logs the first use of DTYPE, DEVICE, COPY and
- * INDEX for each operator; deny makes DTYPE and DEVICE errors (BP_ERR_NO_KERNEL, with the reason of
- * each kernel row). The other kinds give exactly the result that a kernel would. Where COPY and
- * INDEX go through host memory, they wait for the stream: see BP_BLOCK_COPY. */
+ * INDEX for each operator, and why; deny makes DTYPE and DEVICE errors (BP_ERR_NO_KERNEL, with the
+ * reason of each kernel row). The other kinds give exactly the result that a kernel would. Where
+ * COPY and INDEX go through host memory, they wait for the stream: see BP_BLOCK_COPY. */
 struct bp_fallback_info { /* output struct: set size before the call */
     size_t size;
     const char *op;
     uint64_t calls, bytes, nanoseconds; /* bytes: written by these steps. Time: on the host */
     uint32_t kind;                      /* enum bp_fallback_kind */
     uint32_t zero;                      /* 0 */
+    const char *where; /* the name of the device that runs these steps */
+    const char *why;   /* why no kernel of the device runs the operator's first such call, with the
+                          reason of each kernel row. Both texts live as long as the device */
 };
 BP_API uint32_t bp_device_fallbacks(struct bp_device *device);
 BP_API enum bp_status bp_device_fallback(struct bp_device *device, uint32_t index,
