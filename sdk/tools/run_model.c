@@ -272,6 +272,7 @@ static void model_report(struct run_model *r, const struct words *w, double firs
     cJSON_AddNumberToObject(json, "replays", (double)info.replays);
     bp_json_text(json, "no_replay", info.reason);
     cJSON_AddItemToObject(json, "outputs", outputs);
+    run_fallbacks(r, w->json ? json : NULL);
     if (w->json) (void)bp_json_print(json);
     else cJSON_Delete(json);
 }

@@ -29,6 +29,10 @@ bool run_failed(const char *what);
 void run_weights(void *ctx, const char *name, uint32_t rank, const int64_t *shape, int64_t fan_in,
                  float *data, int64_t count);
 
+/* In run_fallbacks.c: reports the fallbacks of the device since it was opened, in a table on
+ * standard output, or in JSON. */
+void run_fallbacks(struct run_model *r, cJSON *json);
+
 /* In run_walk.c: runs a model operator call by operator call, and waits for each. Uses the model's
  * graph, or, if the model has none because it depends on data, a run with a watcher. */
 struct run_walk {

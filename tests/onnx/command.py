@@ -257,7 +257,35 @@ def profiled(m):
         "verified: 3 of 3" in done.stderr and "operator" in done.stderr
 
 
+def fell_back(m, plugins):
+    """Tests the table of calls for which the device has no kernel, as text and JSON, and the warning."""
+    path = m.write("fallbacks", [kit.node("Exp", "x", "e"), kit.node("Exp", "e", "f"), kit.node("Neg", "f", "y")],
+                   {"x": [2, 3]}, {"y": [2, 3]})
+    env = dict(os.environ, BP_FALLBACK="allow", BP_PLUGIN_PATH=plugins, BP_PLUGINS="custom,cpu")
+
+    def run(*words, **more):
+        return subprocess.run([m.bp, "run", path, *words], env={**env, **more}, capture_output=True, text=True, check=False)
+
+    done = run("--device", "custom:0")
+    lines = [line.split() for line in done.stdout.partition("has no kernel, with the reason below:\n")[2].splitlines()]
+    yield "a table tells what ran elsewhere, and why", done, done.returncode == 0 and len(lines) == 5 and \
+        lines[0] == ["OPERATOR", "KIND", "WHERE", "CALLS", "BYTES", "MS"] and \
+        lines[1][:5] == ["exp", "device", "cpu:0", "2", "48"] and " ".join(lines[2]).startswith("exp: custom:0 has no kernel") and \
+        lines[3][:4] == ["neg", "device", "cpu:0", "1"]
+    done = run("--device", "custom:0", "--json", "--repeat", "3")
+    said = json.loads(done.stdout)["fallbacks"] if done.returncode == 0 else []
+    yield "JSON has the same", done, [(f["operator"], f["kind"], f["where"], f["calls"], f["bytes"]) for f in said] == [
+        ("exp", "device", "cpu:0", 8, 192), ("neg", "device", "cpu:0", 4, 96)] and \
+        all(f["why"].startswith(f["operator"] + ": custom:0 has no kernel") and f["ms"] > 0 for f in said)
+    done = run("--device", "cpu:0")
+    yield "a device with all kernels has no table", done, done.returncode == 0 and "no kernel" not in done.stdout
+    done = run("--device", "custom:0", BP_FALLBACK="warn")
+    yield "the warning names the other device and the reason", done, done.returncode == 0 and \
+        "on cpu:0" in done.stderr and "Reason: exp: custom:0 has no kernel" in done.stderr
+
+
 def results(m, plugins):
+    yield from fell_back(m, plugins)
     yield from verified(m)
     yield from wrong(m, plugins)
     yield from of_data(m)
