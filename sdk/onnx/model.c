@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* model.c: loads a model, and describes its inputs, outputs and state. */
 #include "resolve.h"
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,6 +129,22 @@ enum bp_status onnx_check_model(const char *call, const struct bp_model *model)
                       model ? "another handle, or none" : "NULL");
 }
 
+static enum bp_status check_share(const char *call, struct bp_device *device,
+                                  const struct bp_model_options *options)
+{
+    size_t end = offsetof(struct bp_model_options, share) + sizeof options->share;
+    struct bp_model *share = options && options->size >= end ? options->share : NULL;
+
+    if (!share) return BP_OK;
+    if (!onnx_is_model(share))
+        return onnx_error(BP_ERR_INVALID, "%s: options->share: expected a model, got another "
+                          "handle, or none", call);
+    if (share->device != device)
+        return onnx_error(BP_ERR_INVALID, "%s: options->share is a model on %s, expected one on %s",
+                          call, bp_device_name(share->device), bp_device_name(device));
+    return BP_OK;
+}
+
 static enum bp_status check_load(const char *call, struct bp_device *device, const void *from,
                                  const struct bp_model_options *options,
                                  struct bp_model **out_model)
@@ -140,7 +157,7 @@ static enum bp_status check_load(const char *call, struct bp_device *device, con
     if (options && (options->size < 2 * sizeof(size_t) || options->size > STRUCT_MAX))
         return onnx_error(BP_ERR_INVALID, "%s: options->size is %zu: set it to sizeof(struct "
                           "bp_model_options)", call, options->size);
-    return BP_OK;
+    return check_share(call, device, options);
 }
 
 enum bp_status bp_model_load_memory(struct bp_device *device, const void *data, size_t size,
@@ -156,6 +173,7 @@ enum bp_status bp_model_load_memory(struct bp_device *device, const void *data, 
     status = model_load(model, data, size);
     if (status == BP_OK) status = model_prepare(model);
     model->options.folder = NULL; /* owned by the caller */
+    model->options.share = NULL;
     return model_done(model, status, out_model);
 }
 
@@ -191,6 +209,7 @@ enum bp_status bp_model_load(struct bp_device *device, const char *path,
     status = load_file(model, path);
     if (status == BP_OK) status = model_prepare(model);
     model->options.folder = NULL;
+    model->options.share = NULL;
     free(folder);
     return model_done(model, status, out_model);
 }
@@ -209,6 +228,7 @@ void bp_model_destroy(struct bp_model *model)
     for (uint32_t i = 0; model->constant && i < model->n_slot; i++)
         onnx_value_release(model->constant[i]);
     free(model->constant);
+    free(model->hash);
     free(model->weight);
     if (model->proto && model->proto->graph) {
         finish_ports(model->input, model->body.n_input);
@@ -293,6 +313,7 @@ enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *o
     info.nodes = model->n_node;
     info.weights = model->n_weight;
     info.weight_bytes = model->weight_bytes;
+    info.shared_bytes = model->shared_bytes;
     add_last(model, &info);
     return onnx_fill_info("bp_model_get_info", out, &info, sizeof info);
 }

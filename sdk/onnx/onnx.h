@@ -171,9 +171,12 @@ struct bp_model {
     struct bp_model_port *input, *output;
     uint32_t n_slot, n_node, n_call, n_weight;
     uint64_t weight_bytes;
-    struct bp_model_options options;
+    uint64_t shared_bytes;       /* constants whose memory is that of options.share */
+    struct bp_model_options options; /* folder and share are NULL after the load */
     struct onnx_use use;         /* of the load */
     pthread_mutex_t planning;    /* held while a plan is made, before lock */
+    uint64_t *hash;              /* by slot: of the bytes of a constant, for models that share it;
+                                    planning guards it; NULL: not computed */
     pthread_mutex_t lock;        /* guards all below; held for short times */
     uint64_t uses;               /* of plans */
     struct onnx_plan *plan[ONNX_PLANS];
@@ -203,6 +206,14 @@ enum bp_status onnx_wire_check(const ProtobufCMessageDescriptor *message, const 
  * with its type's free_unpacked and allocator NULL. */
 enum bp_status onnx_unpack(const ProtobufCMessageDescriptor *message, const void *data, size_t size,
                            const char *what, void *out_message);
+
+/* share.c: onnx_share_find finds the tensor of an equal constant of options.share; NULL: there is
+ * none. The caller destroys the handle. onnx_share_folded replaces values that were computed at
+ * load. */
+enum bp_status onnx_share_find(struct bp_model *model, uint32_t dtype, uint32_t rank,
+                               const int64_t *shape, const void *data, size_t bytes,
+                               struct bp_tensor **out_tensor);
+enum bp_status onnx_share_folded(struct bp_model *model);
 
 /* file.c: maps a file's bytes for reading; size is never 0. */
 enum bp_status onnx_file_map(const char *path, void **out_data, size_t *out_size);

@@ -219,11 +219,22 @@ static void tensor_replace(struct bp_model *model, const Onnx__TensorProto *t, f
                            onnx_fan_in(model, slot, rank, t->dims), data, count);
 }
 
+/* Finds an equal weight of the model that shares its weights. */
+static enum bp_status tensor_share(struct bp_model *model, const Onnx__TensorProto *t,
+                                   uint32_t dtype, const void *data, struct bp_tensor **out_same)
+{
+    uint64_t count, bytes;
+
+    TRY(check_shape(t, dtype, &count, &bytes));
+    return onnx_share_find(model, dtype, (uint32_t)t->n_dims, t->dims, data, bytes, out_same);
+}
+
 /* Reads the elements into memory of the host and writes them to the device. */
 static enum bp_status tensor_load(struct bp_model *model, struct bp_stream *stream,
                                   const Onnx__TensorProto *proto, bool is_weight, void **out_data,
                                   struct bp_tensor **out_tensor)
 {
+    struct bp_tensor *same = NULL;
     enum bp_status status;
     uint32_t dtype;
     void *data;
@@ -232,7 +243,10 @@ static enum bp_status tensor_load(struct bp_model *model, struct bp_stream *stre
     TRY(host_data(model, proto, dtype, &data));
     if (is_weight && model->options.weights && dtype == BP_F32 && proto->n_dims)
         tensor_replace(model, proto, data);
-    status = onnx_put(stream, dtype, (uint32_t)proto->n_dims, proto->dims, data, out_tensor);
+    status = is_weight ? tensor_share(model, proto, dtype, data, &same) : BP_OK;
+    if (same) *out_tensor = same;
+    else if (status == BP_OK)
+        status = onnx_put(stream, dtype, (uint32_t)proto->n_dims, proto->dims, data, out_tensor);
     if (status) free(data);
     else *out_data = data;
     return status;

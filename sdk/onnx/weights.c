@@ -122,6 +122,7 @@ enum bp_status onnx_weights(struct bp_model *model)
     run.slot = model->constant;
     TRY(weights_fold(&run, &model->body, false));
     TRY(bp_stream_synchronize(model->stream));
+    TRY(onnx_share_folded(model));
     for (uint32_t slot = 0; slot < model->n_slot; slot++)
         TRY(onnx_freeze(model->constant[slot]));
     return BP_OK;

@@ -53,6 +53,13 @@ struct bp_model_options { /* parameters: set size, zero the rest */
                             node and each iteration, so the current node finishes first, and time
                             that the device spends by itself does not count. More: BP_ERR_TIMEOUT.
                             Default: no limit, because devices differ in speed */
+
+    struct bp_model *share; /* a model on the same device, or NULL. Constants of the new model
+                               (weights and values that depend on weights alone) with the dtype,
+                               shape and bytes of a constant of that model use its memory and its
+                               packed copies, if they have 1 KiB or more. The models may be
+                               destroyed in any order. Another thread may run that model meanwhile.
+                               The first such load reads that model's constants back once */
 };
 
 /* Reads a model file and loads the model onto a device. The device may be destroyed before the
@@ -81,6 +88,13 @@ enum bp_model_kind {
     BP_MODEL_SEQUENCE = 2, /* of tensors */
     BP_MODEL_OPTIONAL = 3, /* of a tensor or a sequence */
 };
+
+/* Returns the frozen tensor of an initialiser of the model, for example for a graph that uses the
+ * same weight: calls that read it use the model's memory and packed copies. The caller destroys the
+ * handle, which may outlive the model. BP_ERR_NOT_FOUND: the model has no initialiser of this
+ * name. */
+BP_API enum bp_status bp_model_weight(struct bp_model *model, const char *name,
+                                      struct bp_tensor **out_tensor);
 
 /* A description of an input or output, as the model declares it. bp_model_input and bp_model_output
  * describe number index, and return BP_ERR_NOT_FOUND for an index past the last one. The pointers
@@ -207,6 +221,7 @@ struct bp_model_info { /* output struct: set size before the call */
     const char *producer_version, *domain, *doc; /* doc: a description of the model */
     const char *graph_name, *graph_doc;
     int64_t model_version, ir_version;
+    uint64_t shared_bytes; /* bytes of constants whose memory is that of options.share */
     uint32_t opsets, metadata; /* entries of bp_model_get_opset and bp_model_get_metadata */
 };
 BP_API enum bp_status bp_model_get_info(struct bp_model *model, struct bp_model_info *out);
