@@ -4,6 +4,7 @@
 #include "onnx.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum bp_status onnx_error(enum bp_status status, const char *format, ...)
 {
@@ -26,7 +27,11 @@ enum bp_status onnx_node_error(enum bp_status status, const struct onnx_node *no
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (!node->name) return onnx_error(status, "%.60s: %s", op, text);
+    if (!node->name) {
+        const char *domain = node->proto->domain ? node->proto->domain : "";
+        if (!strcmp(domain, "ai.onnx")) domain = "";
+        return onnx_error(status, "%.60s%s%.60s: %s", domain, *domain ? "." : "", op, text);
+    }
     return onnx_error(status, "node %.80s (%.60s): %s", node->name, op, text);
 }
 

@@ -16,54 +16,110 @@ struct typed_name {
     int32_t elem_type;
 };
 
+/* A line of the report. */
+struct missing_line {
+    char *text;
+    char where[84]; /* the place of the first use, or "" */
+    uint32_t n;     /* uses */
+};
+
 /* A search, and the lines that it has found. */
 struct search {
-    char *text;
-    size_t size;
-    bool full;                /* text has no room for more lines */
+    struct missing_line *line;
+    size_t n_line, room_line, bytes; /* bytes: of the texts */
+    size_t size;              /* of the caller's text, which bounds the lines */
+    bool full;                /* there were more lines, or no memory for them */
     const Onnx__ModelProto *model;
     struct typed_name *named; /* sorted; without names inside functions */
     size_t n_named, room;
     bool is_function;         /* nodes of a function are searched, whose names are local */
 };
 
-/* Tests whether text has this line. Brackets at the end of a line (the place of the first use) are
- * not compared. */
-static bool has_line(const char *text, const char *line)
+static struct missing_line *find_line(struct search *s, const char *text)
 {
-    size_t n = strcspn(line, "[");
-
-    for (const char *at = text; *at; at += strcspn(at, "\n"), at += *at == '\n')
-        if (!strncmp(at, line, n) && (at[n] == 0 || at[n] == '\n' || at[n] == '[')) return true;
-    return false;
+    for (size_t i = 0; i < s->n_line; i++)
+        if (!strcmp(s->line[i].text, text)) return &s->line[i];
+    return NULL;
 }
 
-static void missing_add(struct search *s, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void missing_add(struct search *s, const char *format, ...)
+/* Adds a line, if the caller's text may have room for it. */
+static struct missing_line *new_line(struct search *s, const char *text)
 {
-    char line[400];
-    size_t used = strlen(s->text), n;
+    struct missing_line *grown;
+
+    s->bytes += strlen(text) + 1;
+    if (s->n_line && s->bytes > s->size) return NULL;
+    if (s->n_line == s->room_line) {
+        size_t room = s->room_line ? 2 * s->room_line : 16;
+        grown = realloc(s->line, room * sizeof *grown);
+        if (!grown) return NULL;
+        s->line = grown;
+        s->room_line = room;
+    }
+    s->line[s->n_line] = (struct missing_line){.text = strdup(text)};
+    return s->line[s->n_line].text ? &s->line[s->n_line++] : NULL;
+}
+
+/* Counts a use of something that is missing. where: its place, for messages, or NULL. */
+static void missing_add(struct search *s, const char *where, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void missing_add(struct search *s, const char *where, const char *format, ...)
+{
+    struct missing_line *line;
+    char text[400];
     va_list args;
 
-    if (s->full) return;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    for (char *c = line; *c; c++)
+    for (char *c = text; *c; c++)
         if (*c == '\n') *c = ' ';
-    if (has_line(s->text, line)) return;
-    n = strlen(line) + (used > 0);
-    s->full = used + n + 1 > s->size;
-    if (!s->full) snprintf(s->text + used, s->size - used, "%s%s", used ? "\n" : "", line);
-    else if (!used) snprintf(s->text, s->size, "%s", line);
-    else if (used + 5 <= s->size) memcpy(s->text + used, "\n...", 5);
+    line = find_line(s, text);
+    if (!line) {
+        line = s->full ? NULL : new_line(s, text);
+        if (line && where) snprintf(line->where, sizeof line->where, "%s", where);
+        for (char *c = line ? line->where : ""; *c; c++)
+            if (*c == '\n') *c = ' ';
+    }
+    if (line) line->n++;
+    else s->full = true;
+}
+
+/* Appends a line to the caller's text. Returns false if there is no room for it. */
+static bool write_line(const struct missing_line *line, char *out_text, size_t size)
+{
+    size_t used = strlen(out_text);
+    bool placed = *line->where, counted = line->n > 1;
+    char whole[540], uses[32] = "";
+
+    if (counted) snprintf(uses, sizeof uses, "%s%u times", placed ? ", " : "", line->n);
+    snprintf(whole, sizeof whole, "%s%s%s%s%s", line->text, placed || counted ? " [" : "",
+             line->where, uses, placed || counted ? "]" : "");
+    if (used && used + strlen(whole) + 2 > size) return false;
+    snprintf(out_text + used, size - used, "%s%s", used ? "\n" : "", whole);
+    return true;
+}
+
+/* Writes the lines, and frees them. */
+static void write_lines(struct search *s, char *out_text, size_t size)
+{
+    bool fits = true;
+
+    for (size_t i = 0; i < s->n_line; i++) {
+        fits = fits && write_line(&s->line[i], out_text, size);
+        free(s->line[i].text);
+    }
+    if (!fits || s->full) {
+        size_t used = strlen(out_text);
+        if (used + 5 <= size) memcpy(out_text + used, "\n...", 5);
+    }
+    free(s->line);
 }
 
 static void look_at_type(struct search *s, int32_t elem_type, const char *where)
 {
     if (!elem_type || onnx_dtype(elem_type) != ONNX_NO_DTYPE) return;
-    missing_add(s, "element type %d%s [%.80s]", elem_type, onnx_type_words(elem_type), where);
+    missing_add(s, where, "element type %d%s", elem_type, onnx_type_words(elem_type));
 }
 
 static void look_at_port(struct search *s, const Onnx__TypeProto *type, const char *where)
@@ -80,7 +136,7 @@ static void look_at_port(struct search *s, const Onnx__TypeProto *type, const ch
         look_at_port(s, type->optional_type->elem_type, where);
         return;
     case ONNX__TYPE_PROTO__VALUE__NOT_SET: return;
-    default: missing_add(s, "a type that is no tensor, sequence or optional [%.80s]", where);
+    default: missing_add(s, where, "a type that is no tensor, sequence or optional");
     }
 }
 
@@ -142,8 +198,8 @@ static void look_at_inputs(struct search *s, const Onnx__NodeProto *node)
         uint64_t held = onnx_held_types(op, i);
         uint32_t dtype = held == UINT64_MAX ? ONNX_NO_DTYPE : type_of(s, node->input[i]);
         if (dtype == ONNX_NO_DTYPE || held >> dtype & 1) continue;
-        missing_add(s, "%.60s: input %zu is element type %d, %s", op, i, onnx_elem_type(dtype),
-                    bp_dtype_name(dtype));
+        missing_add(s, NULL, "%.60s: input %zu is element type %d, %s", op, i,
+                    onnx_elem_type(dtype), bp_dtype_name(dtype));
     }
 }
 
@@ -157,19 +213,19 @@ static void look_at_scales(struct search *s, const struct onnx_node *node)
         return;
     scale = type_of(s, node->proto->input[1]);
     if (dtype == ONNX_NO_DTYPE || scale == ONNX_NO_DTYPE || dtype == scale) return;
-    missing_add(s, "DequantizeLinear: output_dtype is %s, that of the scales, %s, is supported",
-                bp_dtype_name(dtype), bp_dtype_name(scale));
+    missing_add(s, NULL, "DequantizeLinear: output_dtype is %s, that of the scales, %s, is "
+                "supported", bp_dtype_name(dtype), bp_dtype_name(scale));
 }
 
 /* Reports the errors that loading would report for a node of the table, without the node's name:
  * each run of the checks passes over one more of them. */
 static void look_at_support(struct search *s, struct onnx_node *node)
 {
-    for (size_t n = 0; n < FAULTS_MAX && !s->full; n++) {
+    for (size_t n = 0; n < FAULTS_MAX; n++) {
         size_t skip = n;
         node->skip = &skip;
         if (!onnx_check_node(node) && !onnx_check_supported(node)) break;
-        missing_add(s, "%s", bp_error_message());
+        missing_add(s, NULL, "%s", bp_error_message());
     }
     node->skip = NULL;
 }
@@ -181,7 +237,8 @@ static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
                          Onnx__OperatorSetIdProto *const *import, size_t n_import)
 {
     const char *domain = onnx_text(proto->domain), *op = onnx_text(proto->op_type);
-    struct onnx_node node = {.proto = proto, .opset = onnx_version(import, n_import, domain)};
+    int64_t opset = onnx_version(import, n_import, domain);
+    struct onnx_node node = {.proto = proto, .opset = opset};
 
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const Onnx__AttributeProto *a = proto->attribute[i];
@@ -189,14 +246,16 @@ static void look_at_node(struct search *s, const Onnx__NodeProto *proto,
         if (a->t) look_at_type(s, a->t->data_type, op);
     }
     if (onnx_is_function(s->model, proto) || onnx_custom_op(proto)) return;
+    if (!*onnx_domain(domain) && opset > ONNX_OPSET_MAX)
+        node.opset = ONNX_OPSET_MAX; /* the opset has its own line: checked as if it were known */
     node.row = onnx_row_find(onnx_domain(domain), op, node.opset);
     if (node.row) {
         look_at_support(s, &node);
         look_at_inputs(s, proto);
         look_at_scales(s, &node);
     } else
-        missing_add(s, "operator %.60s%s%.60s of opset %lld", domain, *domain ? "." : "", op,
-                    (long long)node.opset);
+        missing_add(s, NULL, "operator %.60s%s%.60s of opset %lld", domain, *domain ? "." : "", op,
+                    (long long)opset);
 }
 
 static void look_at_graph(struct search *s, const Onnx__GraphProto *graph,
@@ -216,7 +275,7 @@ static void look_at_import(struct search *s, Onnx__OperatorSetIdProto *const *im
     for (size_t i = 0; i < n; i++)
         if (!*onnx_domain(onnx_text(import[i]->domain)) &&
             (import[i]->version < 1 || import[i]->version > ONNX_OPSET_MAX))
-            missing_add(s, "opset %lld, 1 to %d are known", (long long)import[i]->version,
+            missing_add(s, NULL, "opset %lld, 1 to %d are known", (long long)import[i]->version,
                         ONNX_OPSET_MAX);
 }
 
@@ -242,7 +301,7 @@ static void look_at_model(struct search *s)
 
 enum bp_status bp_model_missing(const char *path, char *out_text, size_t size)
 {
-    struct search s = {.text = out_text, .size = size};
+    struct search s = {.size = size};
     Onnx__ModelProto *model = NULL;
     enum bp_status status;
     size_t bytes;
@@ -257,6 +316,7 @@ enum bp_status bp_model_missing(const char *path, char *out_text, size_t size)
     *out_text = 0;
     s.model = model;
     look_at_model(&s);
+    write_lines(&s, out_text, size);
     onnx__model_proto__free_unpacked(model, NULL);
     return BP_OK;
 }

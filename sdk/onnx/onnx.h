@@ -23,8 +23,8 @@ enum bp_status onnx_error(enum bp_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 enum bp_status onnx_no_memory(void);
 struct onnx_node;
-/* As onnx_error, with a message that begins with "node NAME (OP): ", or "OP: " where the node has
- * no name. */
+/* As onnx_error, with a message that begins with "node NAME (OP): ", or "OP: " ("DOMAIN.OP: " for
+ * another domain than ONNX's) where the node has no name. */
 enum bp_status onnx_node_error(enum bp_status status, const struct onnx_node *node,
                                const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Returns the status of a check of a node, or BP_OK if this fault is to be passed over

@@ -250,8 +250,9 @@ BP_API const char *bp_model_find_metadata(struct bp_model *model, const char *ke
  * it. The text has one line for each operator that is not in the table, each unknown opset, each
  * element type and each attribute that is not supported. Each line occurs once; '\n' separates
  * lines; "" if nothing is missing. Lines that do not fit into size bytes are left out, and the last
- * line is then "...". A line begins with "operator NAME of opset N", "opset N", "element type N"
- * (it may end with the first place of use in square brackets) or the ONNX operator and ": ".
+ * line is then "...". A line begins with "operator NAME of opset N", "opset N", "element type N" or
+ * the ONNX operator and ": ". Names of other domains than ONNX's are DOMAIN.NAME. A line may end
+ * with square brackets: the first place of use, the number of uses, or both: "[x, 3 times]".
  * BP_ERR_NOT_FOUND, BP_ERR_INVALID: as bp_model_load. */
 BP_API enum bp_status bp_model_missing(const char *path, char *out_text, size_t size);
 
