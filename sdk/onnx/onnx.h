@@ -113,7 +113,7 @@ struct onnx_weight {
 
 enum { ONNX_PLANS = 8, ONNX_PROGRAMS = 8, ONNX_MAGIC = 0x4f4e4e58 };
 
-/* A program of a plan. One run at a time uses it. */
+/* A program of a plan for streams that are not inline. One run at a time uses it. */
 struct onnx_program {
     struct bp_program *program; /* NULL: the run that uses the entry creates it */
     uint32_t stream;            /* bp_stream_number of its last run's stream; 0: none */
@@ -129,6 +129,7 @@ struct onnx_plan {
     struct bp_model_port *type;  /* of each input; the plan owns each shape */
     uint32_t n_type;
     struct bp_graph *graph;      /* NULL: nodes are run one by one */
+    struct bp_program *shared;   /* of the graph: for inline streams */
     struct onnx_value **output;  /* of each output of the model; may hold symbolic tensors */
     uint8_t *want;               /* of each output: 0: it is not computed. NULL: all are */
     bool *skip;                  /* of each node of the model's graph: no wanted output needs it.

@@ -120,8 +120,7 @@ static enum bp_status plan_record(struct bp_model *model, const struct onnx_use 
     if (status == BP_OK) status = onnx_walk(&run, &model->body);
     if (status == BP_OK) status = take_outputs(&run, plan);
     if (status == BP_OK) status = freeze_constants(plan->graph);
-    if (status == BP_OK)
-        status = bp_program_create(plan->graph, model->device, &plan->program[0].program);
+    if (status == BP_OK) status = bp_program_create(plan->graph, model->device, &plan->shared);
     if (status == BP_OK) /* runs on other streams read values computed here */
         status = bp_stream_synchronize(model->stream);
     onnx_run_finish(&run);
@@ -134,6 +133,8 @@ static void finish_graph(struct bp_model *model, struct onnx_plan *plan)
         onnx_value_release(plan->output[i]);
     free(plan->output);
     plan->output = NULL;
+    bp_program_destroy(plan->shared);
+    plan->shared = NULL;
     for (int i = 0; i < ONNX_PROGRAMS; i++) {
         bp_program_destroy(plan->program[i].program);
         plan->program[i].program = NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* program.c: runs the graph of a plan. Each run takes a program that no other run uses, so that
- * threads do not wait for each other, and each stream has its own recording. */
+/* program.c: runs the graph of a plan. Runs on inline streams share one program, which several
+ * threads may run at a time. Other runs take a program that no other run uses, so that threads do
+ * not wait for each other, and each stream has its own recording. */
 #include "onnx.h"
 #include <stdio.h>
 
@@ -55,9 +56,14 @@ enum bp_status onnx_plan_run(struct bp_model *model, struct onnx_plan *plan,
                              struct bp_stream *stream, struct bp_tensor *const *in, size_t n_in,
                              struct bp_tensor **out, size_t n_out, struct onnx_last *last)
 {
-    struct onnx_program *p = program_take(model, plan, stream);
+    struct onnx_program *p;
     enum bp_status status = BP_OK;
 
+    if (bp_stream_get_flags(stream) & BP_STREAM_INLINE) {
+        snprintf(last->reason, sizeof last->reason, "work of an inline stream is not recorded");
+        return bp_program_run(plan->shared, stream, in, n_in, out, n_out);
+    }
+    p = program_take(model, plan, stream);
     if (!p) {
         snprintf(last->reason, sizeof last->reason, "%d other runs used the plan's programs",
                  ONNX_PROGRAMS);
