@@ -51,31 +51,57 @@ enum bp_status onnx_check_round(struct onnx_run *run)
                       "may (rounds of bp_model_options)", (unsigned long long)limit);
 }
 
-enum bp_status onnx_check_fold(struct onnx_run *run, uint64_t bytes)
+static enum bp_status fold_fits(const struct onnx_run *run, uint64_t bytes)
 {
-    struct onnx_use *use = run->use;
+    const struct onnx_use *use = run->use;
     uint64_t limit = run->model->options.fold_bytes;
 
     if (!limit) limit = limits_add(fold_base, use->given > UINT64_MAX / fold_factor
                                            ? UINT64_MAX : use->given * fold_factor);
-    if (limits_add(use->folded, bytes) <= limit) {
-        use->folded += bytes;
-        return BP_OK;
-    }
+    if (limits_add(use->folded, bytes) <= limit) return BP_OK;
     return onnx_error(BP_ERR_MEMORY, "it takes %llu bytes, beside %llu that were made before it, "
                       "while the model is loaded, of %llu that may be (fold_bytes of "
                       "bp_model_options)", (unsigned long long)bytes,
                       (unsigned long long)use->folded, (unsigned long long)limit);
 }
 
-enum bp_status onnx_check_alive(const struct onnx_run *run, uint64_t more)
+enum bp_status onnx_check_fold(struct onnx_run *run, uint64_t bytes)
 {
-    uint64_t limit = run->model->options.run_bytes, has = run->use->alive;
+    TRY(fold_fits(run, bytes));
+    run->use->folded += bytes;
+    return BP_OK;
+}
+
+static enum bp_status alive_fits(const struct bp_model *model, const struct onnx_use *use,
+                                 uint64_t more)
+{
+    uint64_t limit = model->options.run_bytes, has = limits_add(use->alive, use->copied);
 
     if (!limit || limits_add(has, more) <= limit) return BP_OK;
     return onnx_error(BP_ERR_MEMORY, "values of the run take %llu bytes, of %llu that they may "
                       "(run_bytes of bp_model_options)", (unsigned long long)limits_add(has, more),
                       (unsigned long long)limit);
+}
+
+enum bp_status onnx_check_alive(const struct onnx_run *run, uint64_t more)
+{
+    return alive_fits(run->model, run->use, more);
+}
+
+enum bp_status onnx_check_copy(const struct bp_model *model, struct onnx_use *use, uint64_t bytes)
+{
+    TRY(alive_fits(model, use, bytes));
+    use->copied += bytes;
+    return BP_OK;
+}
+
+enum bp_status onnx_check_host(const struct onnx_call *c, uint64_t count, uint64_t size)
+{
+    uint64_t bytes;
+
+    if (__builtin_mul_overflow(count, size, &bytes)) bytes = UINT64_MAX / 4;
+    if (c->run->slot != c->run->model->constant) return onnx_check_alive(c->run, bytes);
+    return c->symbolic ? fold_fits(c->run, bytes) : onnx_check_fold(c->run, bytes);
 }
 
 /* Computes the bytes of a tensor's elements. Elements that a stride of 0 repeats count once. */

@@ -146,6 +146,7 @@ struct onnx_plan {
 struct onnx_use {
     uint64_t given, folded; /* bytes of weights in the model's files; bytes that loading added */
     uint64_t alive;         /* bytes of live values */
+    uint64_t copied;        /* bytes of outputs that were copied into row-major order */
     uint64_t rounds;        /* loop iterations */
     uint64_t begun;         /* the start, in ms */
 };
@@ -291,6 +292,12 @@ enum bp_status onnx_check_fold(struct onnx_run *run, uint64_t bytes);
 /* Fails if the bytes of live values and `more` bytes that are about to be created exceed
  * run_bytes. */
 enum bp_status onnx_check_alive(const struct onnx_run *run, uint64_t more);
+/* Fails likewise, or by fold_bytes while the model is loaded, for numbers that a node computes on
+ * the host: count elements of size bytes, with all copies. */
+struct onnx_call;
+enum bp_status onnx_check_host(const struct onnx_call *c, uint64_t count, uint64_t size);
+/* Fails likewise for an output's copy of these bytes, otherwise counts the copy. */
+enum bp_status onnx_check_copy(const struct bp_model *model, struct onnx_use *use, uint64_t bytes);
 uint64_t onnx_tensor_bytes(struct bp_tensor *t);
 void onnx_count_value(struct onnx_use *use, struct onnx_value *value);
 /* The bytes that a node creates when it runs: its results and intermediate values, without views.

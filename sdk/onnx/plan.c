@@ -68,7 +68,7 @@ static enum bp_status add_inputs(struct onnx_run *run, const struct onnx_plan *p
 /* Makes all symbolic tensors of a value outputs of the graph, in order. */
 static enum bp_status add_output(struct bp_graph *graph, const struct onnx_value *v)
 {
-    if (!v) return onnx_error(BP_ERR_INVALID, "an output has no value");
+    if (!v) return onnx_error(BP_ERR_INVALID, "it has no value");
     if (v->symbolic && v->tensor) TRY(bp_graph_output(graph, v->tensor, NULL));
     for (size_t i = 0; i < v->n_item; i++) TRY(add_output(graph, v->item[i]));
     return BP_OK;
@@ -82,8 +82,12 @@ static enum bp_status take_outputs(struct onnx_run *run, struct onnx_plan *plan)
     if (!plan->output) return onnx_no_memory();
     for (uint32_t i = 0; i < body->n_output; i++) {
         struct onnx_value *v = run->slot[body->output[i]];
+        enum bp_status status;
         if (plan->want && !plan->want[i]) continue;
-        TRY(add_output(run->graph, v));
+        status = add_output(run->graph, v);
+        if (status)
+            return onnx_error(status, "output %.80s: %s", run->model->output[i].name,
+                              bp_error_message());
         plan->output[i] = onnx_value_retain(v);
         onnx_value_settle(v, run->use);
     }

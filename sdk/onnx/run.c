@@ -94,6 +94,16 @@ static enum bp_status copy_to_given(const struct request *r, uint32_t i, const s
     return bp_tensor_copy(r->stream, r->given[i], v->tensor);
 }
 
+static enum bp_status export_output(const struct request *r, struct onnx_use *use, uint32_t i,
+                                    const struct onnx_value *v, struct bp_tensor ***made)
+{
+    const struct onnx_export e = {r->model, use, r->stream};
+    enum bp_status status = onnx_export_value(&e, v, made, &r->made[i]);
+
+    if (!status) return BP_OK;
+    return onnx_error(status, "output %.80s: %s", r->model->output[i].name, bp_error_message());
+}
+
 static enum bp_status model_run_eager(const struct request *r, const struct onnx_plan *plan,
                                       struct onnx_use *use, struct onnx_last *last)
 {
@@ -110,7 +120,7 @@ static enum bp_status model_run_eager(const struct request *r, const struct onnx
         const struct onnx_value *v = run.slot[body->output[i]];
         if (r->want && !r->want[i]) continue;
         status = request_given(r, i) ? copy_to_given(r, i, v)
-                                     : onnx_export_value(v, r->stream, NULL, &r->made[i]);
+                                     : export_output(r, use, i, v, NULL);
     }
     last->host_nodes = run.n_host;
     if (run.n_host) last->host_node = run.host->name;
@@ -147,7 +157,7 @@ static enum bp_status place_given(const struct request *r, const struct onnx_pla
 /* Moves the outputs of the graph to those of the model. made: the graph's outputs; an entry becomes
  * NULL when another owner has it. */
 static enum bp_status give_made(const struct request *r, const struct onnx_plan *plan,
-                                struct bp_tensor **made)
+                                struct onnx_use *use, struct bp_tensor **made)
 {
     enum bp_status status = BP_OK;
 
@@ -158,13 +168,13 @@ static enum bp_status give_made(const struct request *r, const struct onnx_plan 
         if (r->want && !r->want[i]) continue;
         if (request_given(r, i) && v && v->symbolic) *next = NULL;
         else if (request_given(r, i) && status == BP_OK) status = copy_to_given(r, i, v);
-        else if (status == BP_OK) status = onnx_export_value(v, r->stream, &next, &r->made[i]);
+        else if (status == BP_OK) status = export_output(r, use, i, v, &next);
     }
     return status;
 }
 
 static enum bp_status model_run_planned(const struct request *r, struct onnx_plan *plan,
-                                        struct onnx_last *last)
+                                        struct onnx_use *use, struct onnx_last *last)
 {
     struct bp_graph_info info = {.size = sizeof info};
     struct bp_tensor **in, **made;
@@ -179,7 +189,7 @@ static enum bp_status model_run_planned(const struct request *r, struct onnx_pla
     if (status == BP_OK) {
         status = onnx_plan_run(r->model, plan, r->stream, in, r->n_in, made, info.outputs, last);
         if (status == BP_OK) {
-            status = give_made(r, plan, made);
+            status = give_made(r, plan, use, made);
             for (uint32_t i = 0; i < info.outputs; i++) bp_tensor_destroy(made[i]);
         }
     }
@@ -212,7 +222,7 @@ static enum bp_status model_run_checked(struct request *r)
     enum bp_status status = onnx_plan_find(model, &use, r->in, r->n_in, r->want, &plan);
 
     if (status == BP_OK)
-        status = plan->graph ? model_run_planned(r, plan, &last)
+        status = plan->graph ? model_run_planned(r, plan, &use, &last)
                              : model_run_eager(r, plan, &use, &last);
     for (uint32_t i = 0; i < model->body.n_output && status; i++)
         bp_model_value_finish(&r->made[i]);

@@ -12,12 +12,19 @@ enum bp_status onnx_run_init(struct onnx_run *run, struct bp_model *model,
                              struct bp_stream *stream, struct onnx_use *use);
 void onnx_run_finish(struct onnx_run *run);
 
+/* The run whose outputs are returned: the copies of outputs are counted in use. */
+struct onnx_export {
+    const struct bp_model *model;
+    struct onnx_use *use;
+    struct bp_stream *stream;
+};
+
 /* run_values.c. onnx_import_value returns an input as a value of the walk. onnx_export_value
  * returns a value as an output; made: the graph's outputs, which replace symbolic tensors in order:
  * each use sets an entry to NULL and advances the pointer. Tensors are in row-major order. */
 enum bp_status onnx_import_value(struct onnx_run *run, const struct bp_model_port *port,
                                  const struct bp_model_value *in, struct onnx_value **out);
-enum bp_status onnx_export_value(const struct onnx_value *v, struct bp_stream *stream,
+enum bp_status onnx_export_value(const struct onnx_export *e, const struct onnx_value *v,
                                  struct bp_tensor ***made, struct bp_model_value *out);
 
 #endif

@@ -91,8 +91,8 @@ enum bp_status onnx_import_value(struct onnx_run *run, const struct bp_model_por
 }
 
 /* Returns t, or a copy of it in row-major order if t has another layout. Takes over the caller's
- * reference to t. */
-static enum bp_status in_order(struct bp_stream *stream, struct bp_tensor *t,
+ * reference to t. A view of a few bytes can have a copy of terabytes. */
+static enum bp_status in_order(const struct onnx_export *e, struct bp_tensor *t,
                                struct bp_tensor **out)
 {
     struct bp_tensor_info info = onnx_info(t);
@@ -101,8 +101,10 @@ static enum bp_status in_order(struct bp_stream *stream, struct bp_tensor *t,
 
     *out = t;
     if (info.contiguous) return BP_OK;
-    status = bp_tensor_create(info.device, info.dtype, info.rank, info.shape, &dense);
-    if (status == BP_OK) status = bp_tensor_copy(stream, dense, t);
+    status = onnx_check_copy(e->model, e->use, info.bytes);
+    if (status == BP_OK)
+        status = bp_tensor_create(info.device, info.dtype, info.rank, info.shape, &dense);
+    if (status == BP_OK) status = bp_tensor_copy(e->stream, dense, t);
     bp_tensor_destroy(t);
     if (status) bp_tensor_destroy(dense);
     *out = status ? NULL : dense;
@@ -111,37 +113,37 @@ static enum bp_status in_order(struct bp_stream *stream, struct bp_tensor *t,
 
 /* Returns a handle of an output tensor. made: the graph's outputs, which replace symbolic tensors
  * in order; each use advances the pointer. */
-static enum bp_status export_tensor(const struct onnx_value *v, struct bp_stream *stream,
+static enum bp_status export_tensor(const struct onnx_export *e, const struct onnx_value *v,
                                     struct bp_tensor ***made, struct bp_tensor **out)
 {
     struct bp_tensor *t;
 
-    if (!v || !v->tensor) return onnx_error(BP_ERR_UNSUPPORTED, "an output is not of tensors");
+    if (!v || !v->tensor) return onnx_error(BP_ERR_UNSUPPORTED, "it is not of tensors");
     if (!v->symbolic) TRY(same_tensor(v->tensor, &t));
     else {
         t = **made;
         *(*made)++ = NULL;
     }
-    return in_order(stream, t, out);
+    return in_order(e, t, out);
 }
 
-enum bp_status onnx_export_value(const struct onnx_value *v, struct bp_stream *stream,
+enum bp_status onnx_export_value(const struct onnx_export *e, const struct onnx_value *v,
                                  struct bp_tensor ***made, struct bp_model_value *out)
 {
     if (v && v->kind == BP_MODEL_OPTIONAL) {
         if (!v->n_item) return BP_OK;
         v = v->item[0];
     }
-    if (!v) return onnx_error(BP_ERR_INVALID, "an output has no value");
+    if (!v) return onnx_error(BP_ERR_INVALID, "it has no value");
     out->at = calloc(v->n_item + 1, sizeof *out->at);
     if (!out->at) return onnx_no_memory();
     out->kind = v->kind;
     if (v->kind == BP_MODEL_TENSOR) {
-        TRY(export_tensor(v, stream, made, &out->at[0]));
+        TRY(export_tensor(e, v, made, &out->at[0]));
         out->n = 1;
     }
     for (size_t i = 0; i < v->n_item; i++, out->n++)
-        TRY(export_tensor(v->item[i], stream, made, &out->at[i]));
+        TRY(export_tensor(e, v->item[i], made, &out->at[i]));
     return BP_OK;
 }
 

@@ -14,6 +14,8 @@ static struct bp_tensor *attend_visible(struct onnx_chain *k, int64_t rows, int6
     struct bp_tensor *visible = NULL;
     uint8_t *data;
 
+    if (k->status == BP_OK)
+        k->status = onnx_check_host(k->call, (uint64_t)rows * (uint64_t)columns, 2);
     if (k->status) return NULL;
     data = malloc((size_t)rows * (size_t)columns + 1);
     if (!data) {

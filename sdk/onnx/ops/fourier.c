@@ -79,6 +79,9 @@ static struct bp_tensor *fourier_product(struct onnx_chain *k, struct bp_tensor 
     struct bp_tensor *matrix = NULL;
     void *at;
 
+    if (k->status == BP_OK)
+        k->status = onnx_check_host(k->call, (uint64_t)(shape[0] * shape[1]),
+                                    2 * bp_dtype_bits(dtype) / 8);
     if (k->status) return NULL;
     at = malloc((size_t)(shape[0] * shape[1]) * bp_dtype_bits(dtype) / 8 + 8);
     if (!at) {
@@ -215,9 +218,13 @@ static struct bp_tensor *cut_frames(struct onnx_chain *k, struct bp_tensor *x,
 {
     const int64_t shape[2] = {f->n, t->length}, signal[3] = {f->batch, f->length, t->parts};
     struct bp_gather_attrs attrs = bp_gather_defaults();
-    int64_t *at = malloc((size_t)(f->n * t->length) * sizeof *at + 8);
     struct bp_tensor *index = NULL;
+    int64_t *at = NULL;
 
+    if (k->status == BP_OK)
+        k->status = onnx_check_host(k->call, (uint64_t)(f->n * t->length), 2 * sizeof *at);
+    if (k->status) return NULL;
+    at = malloc((size_t)(f->n * t->length) * sizeof *at + 8);
     if (!at) k->status = onnx_no_memory();
     for (int64_t i = 0; at && i < f->n * t->length; i++)
         at[i] = i / t->length * f->step + i % t->length;

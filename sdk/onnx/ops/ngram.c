@@ -119,6 +119,7 @@ enum bp_status onnx_tf_idf(struct onnx_call *c)
     float *data;
 
     TRY(read_grams(c, &g));
+    TRY(onnx_check_host(c, (uint64_t)g.width + 1, 2 * ((uint64_t)g.rows + 1) * sizeof *data));
     data = calloc((size_t)g.rows + 1, ((size_t)g.width + 1) * sizeof *data);
     if (!data) return onnx_no_memory();
     for (int64_t r = 0; r < g.rows; r++)

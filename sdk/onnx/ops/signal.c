@@ -9,7 +9,10 @@
 
 #define PI 3.14159265358979323846
 
-enum { COUNT_MAX = 1 << 28 };
+enum {
+    COUNT_MAX = 1 << 28,
+    NUMBER_BYTES = 16 /* of a number: as f64, as f32, and in the tensor */
+};
 
 /* Makes n numbers output 0, in the dtype that the node requests. */
 static enum bp_status give_numbers(struct onnx_call *c, uint32_t rank, const int64_t *shape,
@@ -54,6 +57,7 @@ static enum bp_status signal_window(struct onnx_call *c, double a, double b, dou
     double *at;
 
     TRY(read_count(c, 0, 0, &size));
+    TRY(onnx_check_host(c, (uint64_t)size, NUMBER_BYTES));
     n = onnx_attr_int(c, "periodic", 1) ? size : size - 1;
     at = malloc((size_t)size * sizeof *at + 8);
     if (!at) return onnx_no_memory();
@@ -142,6 +146,7 @@ enum bp_status onnx_mel_weights(struct onnx_call *c)
         b.high > 1e9)
         return onnx_error(BP_ERR_INVALID, "%lld bands of %lld lines, from %g to %g hertz",
                           (long long)b.n, (long long)b.lines, b.low, b.high);
+    TRY(onnx_check_host(c, (uint64_t)(b.n * b.lines), NUMBER_BYTES));
     at = calloc((size_t)(b.n * b.lines) + 1, sizeof *at);
     if (!at) return onnx_no_memory();
     for (int64_t band = 0; band < b.n; band++) put_band(&b, band, at);
