@@ -92,6 +92,13 @@ NODES = {
     "the last opset of an attribute": (node("ReduceMax", "x", "y", axes=[1]), 17, [], None),
     "a type of a later opset": (node("Cast", "x", "y", to=1), 5, [], "(Cast): attribute to is int, expected string"),
     "a type of an earlier opset": (node("Cast", "x", "y", to="FLOAT"), 6, [], "attribute to is string, expected int"),
+    "an operand aligned with an axis that is not there": (
+        node("Add", "x c", "y", broadcast=1, axis=2**63 - 1), 6, [const("c", [1.0])],
+        "node y (Add): attribute axis is 9223372036854775807, expected 0 to 3"),
+    "an operand that is longer than the axes it is aligned with": (
+        node("Add", "x c", "y", broadcast=1, axis=3), 6, [const("c", np.ones((4, 4)))], "axis is 3, expected 0 to 2"),
+    "an operand aligned with an axis before the first": (
+        node("Mul", "x c", "y", broadcast=1, axis=-2**63), 6, [const("c", [1.0])], "(Mul): attribute axis is -9223372036854775808"),
     "needed from an opset on": (node("Concat", "x x", "y"), 4, [], "(Concat): it needs the attribute axis"),
     "not needed before": (node("Concat", "x x", "y"), 3, [], None),
     "an attribute twice": (twice(node("LeakyRelu", "x", "y", alpha=0.5)), 13, [], "attribute alpha is given twice"),

@@ -19,12 +19,18 @@ static struct bp_tensor *elementwise_align(struct onnx_chain *k, struct bp_tenso
 {
     struct bp_tensor_info a = onnx_info(x), b = onnx_info(y);
     int64_t axis = onnx_attr_int(k->call, "axis", (int64_t)a.rank - (int64_t)b.rank);
-    int64_t shape[ONNX_RANK_MAX];
+    int64_t shape[ONNX_RANK_MAX], given = axis;
 
-    if (axis < 0) axis += a.rank;
-    if (k->call->node->opset >= 7 || !onnx_attr(k->call->node, "axis") || b.rank >= a.rank ||
-        axis + (int64_t)b.rank >= (int64_t)a.rank || axis < 0)
+    if (k->call->node->opset >= 7 || !onnx_attr(k->call->node, "axis") || b.rank >= a.rank)
         return y;
+    if (axis < 0) axis += a.rank;
+    if (axis < 0 || axis > (int64_t)a.rank - (int64_t)b.rank) {
+        k->status = onnx_error(BP_ERR_INVALID,
+                               "attribute axis is %lld, expected 0 to %u, where input 1 of %u axes "
+                               "begins in input 0 of %u axes",
+                               (long long)given, a.rank - b.rank, b.rank, a.rank);
+        return y;
+    }
     for (uint32_t i = 0; i < a.rank - axis; i++) shape[i] = i < b.rank ? b.shape[i] : 1;
     return onnx_chain_reshape(k, y, a.rank - axis, shape);
 }
