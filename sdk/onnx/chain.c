@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chain.c: builds one ONNX node from several operator calls. */
 #include "chain.h"
+#include <stdio.h>
 
 struct onnx_chain onnx_chain_begin(struct onnx_call *c)
 {
@@ -58,9 +59,24 @@ void onnx_chain_give(struct onnx_chain *k, uint32_t i, struct bp_tensor *t)
     else k->status = onnx_error(BP_ERR_INVALID, "output %u is not made", i);
 }
 
+/* Names a recorded value between two calls after the node, so that a failure of a later run names
+ * the node of the model. */
+static void chain_name(const struct onnx_chain *k, uint32_t n)
+{
+    const struct onnx_call *c = k->call;
+    char name[96];
+
+    if (!c->symbolic || !c->node->name) return;
+    snprintf(name, sizeof name, "%.80s/%u", c->node->name, n);
+    (void)bp_graph_name(c->run->graph, k->made[n], name);
+}
+
 enum bp_status onnx_chain_end(struct onnx_chain *k)
 {
-    for (uint32_t n = 0; n < k->n; n++) bp_tensor_destroy(k->made[n]);
+    for (uint32_t n = 0; n < k->n; n++) {
+        if (k->made[n] && !k->status) chain_name(k, n);
+        bp_tensor_destroy(k->made[n]);
+    }
     k->n = 0;
     return k->status;
 }

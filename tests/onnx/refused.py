@@ -92,6 +92,9 @@ NODES = {
     "the last opset of an attribute": (node("ReduceMax", "x", "y", axes=[1]), 17, [], None),
     "a type of a later opset": (node("Cast", "x", "y", to=1), 5, [], "(Cast): attribute to is int, expected string"),
     "a type of an earlier opset": (node("Cast", "x", "y", to="FLOAT"), 6, [], "attribute to is string, expected int"),
+    "a bad index, found by an operator in the middle of a node": (
+        node("ScatterND", "x i u", "y", reduction="max"), 18, [const("i", [[0, 7]], np.int64), const("u", np.ones((1, 4, 4)))],
+        "node y/"),
     "an operand aligned with an axis that is not there": (
         node("Add", "x c", "y", broadcast=1, axis=2**63 - 1), 6, [const("c", [1.0])],
         "node y (Add): attribute axis is 9223372036854775807, expected 0 to 3"),
