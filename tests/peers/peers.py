@@ -4,6 +4,7 @@
     peers.py --build DIR install NAME     makes the scratch environment of a peer, DIR-peers/NAME
     peers.py --build DIR test [NAME]      tests the peers of peers.txt, or one: one version of each
     peers.py --build DIR test --all       all versions, and what is large; writes docs/results/peers.md
+    peers.py --build DIR test mutants --seed N     other mutants of models than the usual ones
     peers.py --build DIR update NAME      writes the peer's list of expected outcomes anew
     peers.py --build DIR bench [NAME [PART]]   measures against other people's software; PART: of the cases' titles
 
@@ -25,13 +26,14 @@ sys.path.insert(0, os.path.dirname(HERE))
 import permitted  # noqa: E402
 import run  # noqa: E402
 
+import mutants  # noqa: E402
 import onnx_suite  # noqa: E402
 import real_models  # noqa: E402
 import scratch  # noqa: E402
 import slow_operators  # noqa: E402
 
-MODULES = {"onnx-suite": onnx_suite, "real-models": real_models}
 BENCHES = {"slow-operators": ("real-models", slow_operators)}  # name: the peer whose environment it takes, its module
+MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}
 RESULTS = os.path.join(run.ROOT, "docs", "results", "peers.md")
@@ -45,7 +47,7 @@ class Peer:
     def __init__(self, peers, name):
         self.peers, self.name, self.count = peers, name, peers.run.count
         self.folder, self.python = peers.scratch.folder(name), peers.scratch.python(name)
-        self.build = peers.run.build
+        self.build, self.seed = peers.run.build, peers.seed
         self.bp = os.path.join(self.build, "sdk", "tools", "bp")
 
     def step(self, title, budget):
@@ -55,6 +57,9 @@ class Peer:
         """(exit status, output) of a command; 124 if it was too slow."""
         done = run.execute(self.peers.run, "normal", *command, limit=limit, **(more or {}))
         return done.returncode, done.stdout
+
+    def env(self):
+        return self.peers.run.env("normal")
 
     def packages(self):
         """The folders that the environment's packages are in."""
@@ -69,10 +74,10 @@ class Peer:
 
 
 class Peers:
-    """The peers of a build. what: the run whose steps and count are used."""
+    """The peers of a build. what: the run whose steps and count are used. seed: of peers that are random, or None."""
 
-    def __init__(self, what, environments):
-        self.run, self.scratch = what, environments
+    def __init__(self, what, environments, seed=None):
+        self.run, self.scratch, self.seed = what, environments, seed
 
     @functools.cached_property
     def unreachable(self):
@@ -170,6 +175,7 @@ def main():
     parser.add_argument("name", nargs="?")
     parser.add_argument("part", nargs="?", default="")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--seed", type=int, help="other mutants than those of the usual seed")
     options = parser.parse_args()
 
     pins = scratch.read_pins()
@@ -184,7 +190,7 @@ def main():
         parser.error(f"{options.command} takes the name of one peer: {', '.join(known)}")
     build = os.path.abspath(options.build)
     count = run.Count(run.read_allowed(os.path.join(run.ROOT, "tests", "allowed-skips.txt")))
-    peers = Peers(run.Run(build, count), scratch.Scratch(build, pins))
+    peers = Peers(run.Run(build, count), scratch.Scratch(build, pins), options.seed)
     allow_unreachable(peers)
     if options.command == "install":
         peers.install(options.name)

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+SHARED = re.compile(r"(?P<peer>[\w.-]+) in (?P<other>[\w.-]+): \S.*")
 LINE = re.compile(r"(?P<peer>[\w.-]+(?:@[\w.-]+)?) (?P<pin>[\w.-]+==[\w.]+) (?P<mb>\d+(?:\.\d+)?): (?P<purpose>\S.*)")
 LARGE_MB = 1000  # only `test --all` runs a peer whose download is larger
 REGISTRY = "registry"
@@ -23,14 +24,22 @@ class PinError(Exception):
 
 
 def parse_pins(text):
-    """{peer: {package: (version, megabytes)}} in the order of the file, other versions completed by their peer's pins."""
+    """{peer: {package: (version, megabytes)}} in the order of the file, other versions completed by their peer's pins.
+    A peer that runs in another's environment has the same pins, the same object."""
     pins = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
+        shared = SHARED.fullmatch(line.strip())
+        if shared:
+            if shared["other"] not in pins:
+                raise PinError(f"tests/peers/peers.txt:{number}: {shared['peer']} comes before {shared['other']}")
+            pins[shared["peer"]] = pins[shared["other"]]
+            continue
         match = LINE.fullmatch(line.strip())
         if not match:
-            raise PinError(f"tests/peers/peers.txt:{number}: '{line}'; expected `PEER PACKAGE==VERSION MEGABYTES: purpose`")
+            raise PinError(f"tests/peers/peers.txt:{number}: '{line}'; expected `PEER PACKAGE==VERSION MEGABYTES: purpose` or "
+                           "`PEER in OTHER: purpose`")
         package, _, version = match["pin"].partition("==")
         base = match["peer"].partition("@")[0]
         if match["peer"] not in pins:
@@ -61,7 +70,9 @@ class Scratch:
         self.root, self.pins = f"{build}-peers", pins
 
     def folder(self, name):
-        return os.path.join(self.root, name)
+        """A peer in another's environment has its folder."""
+        owner = next((other for other, pins in self.pins.items() if pins is self.pins.get(name)), name)
+        return os.path.join(self.root, owner)
 
     def python(self, name):
         return os.path.join(self.folder(name), "bin", "python")

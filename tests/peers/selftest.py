@@ -13,6 +13,7 @@ import types
 
 import numpy
 
+import mutants
 import onnx_suite
 import peers
 import real_models
@@ -182,6 +183,40 @@ def server_ends():
             server.close()
     return False
 
+# ---- mutants
+
+MUTANT = {"model": "node/a", "mutations": ["no input"], "places": ["conv_1", "y"]}
+# Does what each line says, as a run of a model may.
+DOER = """
+import os, sys, time
+for line in sys.stdin:
+    word = line.split()[0]
+    if word == "crash": print("about to end", file=sys.stderr, flush=True), os.abort()
+    if word == "late": time.sleep(60)
+    if word == "large": kept = bytearray(b"x") * (96 << 20); time.sleep(60)
+    print("outputs", 2 << 20 if word == "peak" else 1, "1", sep="\\t", flush=True)
+"""
+
+
+def of_runs(*results):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return counted(lambda count: mutants.count_runs(count, 1, [MUTANT] * len(results), results))
+
+
+def done_by_workers(*words):
+    """The outcome of each word, in their order, with limits of a second and 64 MiB."""
+    before = mutants.SECONDS, mutants.MEMORY_KIB
+    mutants.SECONDS, mutants.MEMORY_KIB = 1, 64 << 10
+    try:
+        return [outcome for outcome, _ in mutants.run_all([sys.executable, "-c", DOER], dict(os.environ), words)]
+    finally:
+        mutants.SECONDS, mutants.MEMORY_KIB = before
+
+
+def crash_is_told():
+    (_, detail), = mutants.run_all([sys.executable, "-c", DOER], dict(os.environ), ["crash"])
+    return "exit status -6" in detail and "about to end" in detail
+
 
 def committed_lists_fit():
     """The lists of this folder name what there is."""
@@ -249,6 +284,27 @@ CHECKS = {
     "a measured ratio beyond the limit": lambda: lines_of([1.4, 1.6, 1.6], "right") == (True, False),
     "a measured operator that is wrong": lambda: lines_of([1.0], "output 0 differs") == (False, True),
     "a server that ends early": server_ends,
+
+    "a peer in another's environment": lambda: (
+        names(PINS + "c in b: more\n", False) == ["a", "b", "c"]
+        and scratch.Scratch("/x", scratch.parse_pins(PINS + "c in b: more\n")).folder("c") == "/x-peers/b"),
+    "a peer in an environment that comes later": lambda: refuses_pins("c in b: more\n" + PINS, "before b"),
+    "runs with outputs": lambda: of_runs(("outputs", "1"), ("outputs", "2")) == (3, 0, 0),
+    "a run that is refused by a node": lambda: of_runs(
+        ("outputs", "1"), ("refused", "bp_model_run_values: node conv_1 (Conv): no")) == (3, 0, 0),
+    "a refusal of a damaged file": lambda: of_runs(
+        ("outputs", "1"), ("refused", "bp_model_load: model: byte 7, in NodeProto: no field")) == (3, 0, 0),
+    "a refusal that names nothing": lambda: of_runs(
+        ("outputs", "1"), ("refused", "bp_model_run_values: no memory")) == (2, 1, 0),
+    "a refusal that names another node": lambda: of_runs(
+        ("outputs", "1"), ("refused", "bp_model_run_values: node conv_12 (Conv): any")) == (2, 1, 0),
+    "runs that crash, last too long or take much": lambda: of_runs(
+        *[("outputs", "1")] * 2, ("crash", "y"), ("late", "y"), ("memory", "y"), ("broken", "y")) == (3, 4, 0),
+    "few runs with outputs": lambda: of_runs(*[("refused", "y")] * 3, ("outputs", "1")) == (4, 1, 0),
+    "processes that crash, last too long or take much": lambda: done_by_workers(
+        "good", "crash", "good", "late", "large", "peak", "good") == [
+            "outputs", "crash", "outputs", "late", "memory", "memory", "outputs"],
+    "a crash with its messages": crash_is_told,
     "lists of this folder": committed_lists_fit,
 }
 
