@@ -2,6 +2,7 @@
 /* device.c: reports the one device "cpu:0": all processors of this machine that the process may
  * use. */
 #include "cpu.h"
+#include "library.h"
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,6 +44,18 @@ static uint32_t device_units(void)
     return online > 0 ? (uint32_t)online : 1;
 }
 
+/* Names the version, oneDNN's file, whose name has its version, and the instruction set. */
+static void driver_name(const struct cpu *self, char *out, size_t size)
+{
+    char dnnl[48] = "";
+
+#ifdef CPU_DNNL
+    if (cpu_dnnl_name(dnnl + 2, sizeof dnnl - 2)) memcpy(dnnl, ", ", 2);
+#endif
+    snprintf(out, size, "%s%s, kernels %s", CPU_VERSION, dnnl,
+             cpu_isa_name[cpu_isa_built(self->isa)]);
+}
+
 enum bp_status cpu_device_properties(void *p, uint32_t device, struct bp_device_properties *out)
 {
     struct cpu *self = p;
@@ -50,8 +63,7 @@ enum bp_status cpu_device_properties(void *p, uint32_t device, struct bp_device_
 
     cpu_memory_info(self, device, &unused, &total);
     device_name(out->name, sizeof out->name);
-    snprintf(out->driver, sizeof out->driver, "%s, kernels %s", CPU_VERSION,
-             cpu_isa_name[cpu_isa_built(self->isa)]);
+    driver_name(self, out->driver, sizeof out->driver);
     BP_SET(out, memory, total);
     BP_SET(out, dtypes, BP_MASK_ANY | BP_M(F8E4M3) | BP_M(F8E5M2));
     BP_SET(out, alignment, 64);

@@ -2,6 +2,8 @@
 /* library.c: finds and opens the files of OpenBLAS and oneDNN; see library.h. */
 #include "library.h"
 #include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +18,16 @@ static const char *library_file(const struct cpu_library *library)
     for (const char *const *place = library->places; *place; place++)
         if (!access(*place, R_OK)) return *place;
     return NULL;
+}
+
+bool cpu_library_name(const struct cpu_library *library, char *out, size_t size)
+{
+    const char *file = library_file(library);
+    char real[PATH_MAX];
+
+    if (!file || !realpath(file, real)) return false;
+    snprintf(out, size, "%s", strrchr(real, '/') + 1);
+    return true;
 }
 
 enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *library,

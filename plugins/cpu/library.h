@@ -28,6 +28,10 @@ enum bp_status cpu_library_usable(struct cpu *self, const struct cpu_library *li
 /* Whether the library's file exists. */
 bool cpu_library_present(const struct cpu_library *library);
 
+/* Writes the name of the library's file, with all links followed: "libdnnl.so.2.6". false: there is
+ * no file. Does not open the file. */
+bool cpu_library_name(const struct cpu_library *library, char *out, size_t size);
+
 /* Opens the library and looks up its symbols: to[i] becomes the address of names[i]. false, with a
  * warning in the log: the library or a symbol is missing. */
 bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const char *const *names,
@@ -37,6 +41,7 @@ bool cpu_library_open(struct cpu *self, const struct cpu_library *library, const
 enum bp_status cpu_openblas_usable(struct cpu *self, const char *row);
 enum bp_status cpu_dnnl_usable(struct cpu *self, const char *row);
 bool cpu_openblas_present(void);
+bool cpu_dnnl_name(char *out, size_t size); /* cpu_library_name of oneDNN */
 
 /* openblas.c: called when an instance is created; see the file. */
 void cpu_openblas_choose_core(struct cpu *self);

@@ -1,112 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onednn.c: opens oneDNN, and creates, runs and destroys plans; see onednn.h. */
+/* onednn.c: creates, runs and destroys plans of oneDNN; see onednn.h. */
 #include "onednn.h"
 #include "kernels.h"
-#include "library.h"
 #include <pthread.h>
 #include <string.h>
-
-static const struct cpu_library library = {
-    .name = "oneDNN 2",
-    .variable = "BP_CPU_DNNL",
-    .package = "libdnnl2",
-    .places = (const char *const[]){
-        "/usr/lib/x86_64-linux-gnu/libdnnl.so.2", /* Debian, Ubuntu */
-        "/usr/lib/aarch64-linux-gnu/libdnnl.so.2",
-        "/usr/lib64/libdnnl.so.2",                /* Fedora */
-        "/usr/local/lib/libdnnl.so.2",
-        NULL},
-};
-
-enum { SYMBOLS = 0
-#define X(function) + 1
-    DNNL_SYMBOLS(X)
-#undef X
-};
-
-/* Opened once per process; constant once `tried` is set. */
-static struct {
-    pthread_mutex_t lock;
-    bool tried, opened;
-    struct onednn call;
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-enum bp_status cpu_dnnl_usable(struct cpu *self, const char *row)
-{
-    return cpu_library_usable(self, &library, row);
-}
-
-/* Applies BP_CPU_ISA to the library too. This fails if an app that uses the same file has already
- * fixed the library's instruction set. */
-static void limit_isa(struct cpu *self)
-{
-    dnnl_cpu_isa_t isa = self->isa == CPU_ISA_AVX2 ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41;
-
-    if (self->isa_capped && state.call.dnnl_set_max_cpu_isa(isa) != dnnl_success)
-        bp_log(self->host, BP_LOG_WARN, "cpu: oneDNN does not let its instructions be limited now");
-}
-
-static bool open_once(struct cpu *self)
-{
-    static const char *const names[] = {
-#define X(function) #function,
-        DNNL_SYMBOLS(X)
-#undef X
-    };
-    void *symbol[SYMBOLS];
-
-    if (!cpu_library_open(self, &library, names, SYMBOLS, symbol)) return false;
-    memcpy(&state.call, symbol,
-           sizeof symbol); /* the functions are its first members, in this order */
-    limit_isa(self);
-    if (state.call.dnnl_engine_create(&state.call.engine, dnnl_cpu, 0) == dnnl_success) return true;
-    bp_log(self->host, BP_LOG_WARN,
-           "cpu: oneDNN gives no engine for the processor, its kernels are passed over");
-    return false;
-}
-_Static_assert(offsetof(struct onednn, engine) == SYMBOLS * sizeof(void *),
-               "functions come first, without gaps");
-
-const struct onednn *onednn_open(struct cpu *self)
-{
-    pthread_mutex_lock(&state.lock);
-    if (!state.tried) state.opened = open_once(self);
-    state.tried = true;
-    bool opened = state.opened;
-    pthread_mutex_unlock(&state.lock);
-    return opened ? &state.call : NULL;
-}
-
-const struct onednn *onednn_opened(void)
-{
-    return &state.call;
-}
-
-bool onednn_desc_strided(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype,
-                         int rank, const int64_t *shape, const int64_t *stride)
-{
-    dnnl_data_type_t type = dtype == BP_F32    ? dnnl_f32
-                            : dtype == BP_BF16 ? dnnl_bf16
-                                               : dnnl_data_type_undef;
-
-    if (!type || rank < 1 || rank > DNNL_MAX_NDIMS) return false;
-    for (int a = 0; a < rank; a++)
-        if (shape[a] < 1 || (shape[a] > 1 && stride[a] < 1)) return false;
-    return dnnl->dnnl_memory_desc_init_by_strides(desc, rank, shape, type, stride) == dnnl_success;
-}
-
-bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
-                      const struct bp_view *view)
-{
-    return onednn_desc_strided(dnnl, desc, view->dtype, view->rank, view->shape, view->stride);
-}
 
 /* A tensor of a plan. If the primitive needs another layout, `reorder` converts the tensor to this
  * layout (or an output back from it): in each run, but for constants only once, when the plan is
  * made. */
 struct tensor {
     int arg;
-    dnnl_memory_desc_t lies, wants, scratch;
+    struct onednn_desc lies, wants, scratch;
     dnnl_primitive_t reorder; /* NULL: the view's layout is used directly */
     uint64_t at;              /* otherwise the tensor's offset in the workspace */
     struct onednn_pack *pack; /* the reordered copy of a constant */
@@ -115,7 +19,7 @@ struct tensor {
 
 struct plan {
     dnnl_primitive_t run;
-    dnnl_memory_desc_t scratch;
+    struct onednn_desc scratch;
     struct tensor tensor[4]; /* the inputs, then the output */
     int tensors, width;
     uint64_t scratch_size; /* at the workspace's beginning; the primitives use it one after the
@@ -134,9 +38,9 @@ static bool is_reference(const struct onednn *dnnl, const_dnnl_primitive_desc_t 
     return strstr(name, "ref") != NULL;
 }
 
-static uint64_t onednn_size_of(const struct onednn *dnnl, const dnnl_memory_desc_t *desc)
+static uint64_t onednn_size_of(const struct onednn *dnnl, const struct onednn_desc *desc)
 {
-    uint64_t size = dnnl->dnnl_memory_desc_get_size(desc);
+    uint64_t size = dnnl->dnnl_memory_desc_get_size(onednn_desc_pointer(desc));
 
     return (size + ONEDNN_ALIGNMENT - 1) / ONEDNN_ALIGNMENT * ONEDNN_ALIGNMENT;
 }
@@ -144,13 +48,13 @@ static uint64_t onednn_size_of(const struct onednn *dnnl, const dnnl_memory_desc
 /* Creates the primitive of desc, destroys desc, and reserves its scratch memory in the workspace.
  * false: there is no implementation, or only a reference implementation. */
 static bool primitive_init(const struct onednn *dnnl, struct plan *plan, dnnl_primitive_desc_t desc,
-                           dnnl_primitive_t *out, dnnl_memory_desc_t *scratch)
+                           dnnl_primitive_t *out, struct onednn_desc *scratch)
 {
-    *scratch = *dnnl->dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    uint64_t size = onednn_size_of(dnnl, scratch);
+    bool made = onednn_desc_query(dnnl, scratch, desc, dnnl_query_scratchpad_md);
+    uint64_t size = made ? onednn_size_of(dnnl, scratch) : 0;
+
     if (size > plan->scratch_size) plan->scratch_size = size;
-    bool made = !is_reference(dnnl, desc) &&
-                dnnl->dnnl_primitive_create(out, desc) == dnnl_success;
+    made = made && !is_reference(dnnl, desc) && !dnnl->dnnl_primitive_create(out, desc);
     dnnl->dnnl_primitive_desc_destroy(desc);
     return made;
 }
@@ -164,12 +68,16 @@ static bool tensor_init(const struct onednn *dnnl, struct plan *plan, int i,
     dnnl_primitive_desc_t desc;
 
     t->arg = slot->arg;
-    t->lies = t->wants = slot->desc;
-    if (slot->query) t->wants = *dnnl->dnnl_primitive_desc_query_md(run, slot->query, 0);
-    if (dnnl->dnnl_memory_desc_equal(&t->lies, &t->wants)) return true;
-    const dnnl_memory_desc_t *from = slot->arg == DNNL_ARG_DST ? &t->wants : &t->lies;
-    const dnnl_memory_desc_t *to = slot->arg == DNNL_ARG_DST ? &t->lies : &t->wants;
-    if (dnnl->dnnl_reorder_primitive_desc_create(&desc, from, dnnl->engine, to, dnnl->engine, attr))
+    if (!onednn_desc_copy(dnnl, &t->lies, slot->desc) ||
+        !(slot->query ? onednn_desc_query(dnnl, &t->wants, run, slot->query)
+                      : onednn_desc_copy(dnnl, &t->wants, slot->desc)))
+        return false;
+    if (onednn_desc_equal(dnnl, &t->lies, &t->wants)) return true;
+    const dnnl_memory_desc_t *lies = onednn_desc_pointer(&t->lies),
+                             *wants = onednn_desc_pointer(&t->wants);
+    bool back = slot->arg == DNNL_ARG_DST;
+    if (dnnl->dnnl_reorder_primitive_desc_create(&desc, back ? wants : lies, dnnl->engine,
+                                                 back ? lies : wants, dnnl->engine, attr))
         return false;
     t->bytes = onednn_size_of(dnnl, &t->wants);
     if (!slot->constant) {
@@ -185,7 +93,7 @@ static bool plan_init(const struct onednn *dnnl, struct plan *plan,
     dnnl_primitive_desc_t desc;
     bool good = true;
 
-    if (dnnl->dnnl_primitive_desc_create(&desc, recipe->op, attr, dnnl->engine, NULL)) return false;
+    if (!onednn_recipe_describe(dnnl, recipe, attr, &desc)) return false;
     plan->tensors = recipe->slots;
     for (int i = 0; i < recipe->slots && good; i++)
         good = tensor_init(dnnl, plan, i, &recipe->slot[i], desc, attr);
@@ -200,10 +108,14 @@ static void plan_finish(struct cpu *self, struct plan *plan)
     const struct onednn *dnnl = onednn_opened();
 
     if (plan->run) dnnl->dnnl_primitive_destroy(plan->run);
+    onednn_desc_finish(dnnl, &plan->scratch);
     for (int i = 0; i < plan->tensors; i++) {
         struct tensor *t = &plan->tensor[i];
         if (t->reorder) dnnl->dnnl_primitive_destroy(t->reorder);
         if (t->pack) onednn_pack_release(self, t->pack);
+        onednn_desc_finish(dnnl, &t->lies);
+        onednn_desc_finish(dnnl, &t->wants);
+        onednn_desc_finish(dnnl, &t->scratch);
     }
 }
 
@@ -214,11 +126,12 @@ struct memories {
 };
 
 static bool memory_add(const struct onednn *dnnl, struct memories *to, int arg,
-                       const dnnl_memory_desc_t *desc, void *data)
+                       const struct onednn_desc *desc, void *data)
 {
     dnnl_memory_t memory;
 
-    if (dnnl->dnnl_memory_create(&memory, desc, dnnl->engine, data)) return false;
+    if (dnnl->dnnl_memory_create(&memory, onednn_desc_pointer(desc), dnnl->engine, data))
+        return false;
     to->arg[to->n++] = (dnnl_exec_arg_t){arg, memory};
     return true;
 }

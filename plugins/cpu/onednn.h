@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* onednn.h: declares the types and functions that the files for oneDNN 2.x share.
+/* onednn.h: declares the types and functions that the files for oneDNN 2 and 3 share.
  *
  * prepare creates a primitive for the strides of the views. If the primitive is faster in a layout
  * that oneDNN defines, additional primitives reorder tensors into the workspace and back at each
@@ -15,22 +15,19 @@
 #include <dnnl.h>
 #include <stdbool.h>
 
-/* X(function): all functions that the plugin calls. */
+/* X(function): functions that versions 2 and 3 both have. The plugin is compiled with the headers
+ * of version 2. A description of memory is a struct there and a pointer to an opaque struct in
+ * version 3, so that these functions take a pointer in both. */
 #define DNNL_SYMBOLS(X) \
-    X(dnnl_dilated_convolution_forward_desc_init) \
-    X(dnnl_dilated_deconvolution_forward_desc_init) \
     X(dnnl_engine_create) \
-    X(dnnl_matmul_desc_init) \
     X(dnnl_memory_create) \
     X(dnnl_memory_desc_equal) \
     X(dnnl_memory_desc_get_size) \
-    X(dnnl_memory_desc_init_by_strides) \
     X(dnnl_memory_destroy) \
     X(dnnl_primitive_attr_create) \
     X(dnnl_primitive_attr_destroy) \
     X(dnnl_primitive_attr_set_scratchpad_mode) \
     X(dnnl_primitive_create) \
-    X(dnnl_primitive_desc_create) \
     X(dnnl_primitive_desc_destroy) \
     X(dnnl_primitive_desc_query) \
     X(dnnl_primitive_desc_query_md) \
@@ -39,7 +36,38 @@
     X(dnnl_reorder_primitive_desc_create) \
     X(dnnl_set_max_cpu_isa) \
     X(dnnl_stream_create) \
-    X(dnnl_stream_destroy)
+    X(dnnl_stream_destroy) \
+    X(dnnl_version)
+
+/* X(function): those of version 2 only. */
+#define DNNL_SYMBOLS_2(X) \
+    X(dnnl_dilated_convolution_forward_desc_init) \
+    X(dnnl_dilated_deconvolution_forward_desc_init) \
+    X(dnnl_matmul_desc_init) \
+    X(dnnl_memory_desc_init_by_strides) \
+    X(dnnl_primitive_desc_create)
+
+/* X(function, parameters): those of version 3 only; all return dnnl_status_t. */
+#define DNNL_SYMBOLS_3(X) \
+    X(dnnl_convolution_forward_primitive_desc_create, \
+      (dnnl_primitive_desc_t * out, dnnl_engine_t, dnnl_prop_kind_t, dnnl_alg_kind_t, \
+       const void *src, const void *weights, const void *bias, const void *dst, \
+       const dnnl_dim_t *strides, const dnnl_dim_t *dilates, const dnnl_dim_t *before, \
+       const dnnl_dim_t *after, const_dnnl_primitive_attr_t)) \
+    X(dnnl_deconvolution_forward_primitive_desc_create, \
+      (dnnl_primitive_desc_t * out, dnnl_engine_t, dnnl_prop_kind_t, dnnl_alg_kind_t, \
+       const void *src, const void *weights, const void *bias, const void *dst, \
+       const dnnl_dim_t *strides, const dnnl_dim_t *dilates, const dnnl_dim_t *before, \
+       const dnnl_dim_t *after, const_dnnl_primitive_attr_t)) \
+    X(dnnl_matmul_primitive_desc_create, \
+      (dnnl_primitive_desc_t * out, dnnl_engine_t, const void *src, const void *weights, \
+       const void *bias, const void *dst, const_dnnl_primitive_attr_t)) \
+    X(dnnl_memory_desc_clone, (void **out, const void *desc)) \
+    X(dnnl_memory_desc_create_with_strides, (void **out, int rank, const dnnl_dim_t *shape, \
+                                             dnnl_data_type_t, const dnnl_dim_t *strides)) \
+    X(dnnl_memory_desc_create_with_tag, \
+      (void **out, int rank, const dnnl_dim_t *shape, dnnl_data_type_t, dnnl_format_tag_t)) \
+    X(dnnl_memory_desc_destroy, (void *desc))
 
 enum { ONEDNN_ALIGNMENT = 64 }; /* in bytes, of scratch memory and packed constants */
 
@@ -47,7 +75,16 @@ enum { ONEDNN_ALIGNMENT = 64 }; /* in bytes, of scratch memory and packed consta
 struct onednn {
 #define X(function) __typeof__(function) *function;
     DNNL_SYMBOLS(X)
+    struct onednn_two {
+        DNNL_SYMBOLS_2(X)
+    } two;   /* set if major is 2 */
 #undef X
+#define X(function, parameters) dnnl_status_t(*function) parameters;
+    struct onednn_three {
+        DNNL_SYMBOLS_3(X)
+    } three; /* set if major is 3 */
+#undef X
+    int major; /* 2 or 3 */
     dnnl_engine_t engine;
 };
 
@@ -57,27 +94,57 @@ const struct onednn *onednn_open(struct cpu *self);
 /* The library, after a plan has opened it. */
 const struct onednn *onednn_opened(void);
 
-/* One tensor of a primitive. */
+/* onednn_calls.c: a description of memory, of version 2 or 3. */
+struct onednn_desc {
+    dnnl_memory_desc_t two; /* of version 3: only rank, shape and type of a view's description */
+    void *three;            /* owned; NULL in version 2 */
+};
+
+/* Describes a view of 1 to DNNL_MAX_NDIMS axes. false: oneDNN does not support its strides or
+ * dtype. onednn_desc_finish releases each description; one that is all zero needs no release. */
+bool onednn_desc_init(const struct onednn *dnnl, struct onednn_desc *desc,
+                      const struct bp_view *view);
+bool onednn_desc_strided(const struct onednn *dnnl, struct onednn_desc *desc, uint8_t dtype,
+                         int rank, const int64_t *shape, const int64_t *stride);
+/* Describes the same tensor in a layout that oneDNN may choose. `desc` describes a view. */
+bool onednn_desc_any(const struct onednn *dnnl, struct onednn_desc *any,
+                     const struct onednn_desc *desc);
+bool onednn_desc_copy(const struct onednn *dnnl, struct onednn_desc *to,
+                      const struct onednn_desc *from);
+/* Copies the description that a query of a primitive returns. */
+bool onednn_desc_query(const struct onednn *dnnl, struct onednn_desc *to,
+                       const_dnnl_primitive_desc_t primitive, dnnl_query_t query);
+void onednn_desc_finish(const struct onednn *dnnl, struct onednn_desc *desc);
+bool onednn_desc_equal(const struct onednn *dnnl, const struct onednn_desc *a,
+                       const struct onednn_desc *b);
+/* The argument of functions that both versions have. */
+const dnnl_memory_desc_t *onednn_desc_pointer(const struct onednn_desc *desc);
+
+/* One tensor of a primitive. The descriptions belong to the caller. */
 struct onednn_slot {
-    int arg;                 /* DNNL_ARG_SRC, ...; DNNL_ARG_DST is the output */
-    dnnl_memory_desc_t desc; /* the layout of the view */
-    dnnl_query_t query; /* query for the layout that the primitive chose; 0: the op uses `desc` */
+    int arg;                          /* DNNL_ARG_SRC, ...; DNNL_ARG_DST is the output */
+    const struct onednn_desc *desc;   /* the layout of the view */
+    const struct onednn_desc *wanted; /* the layout that the primitive is created with */
+    dnnl_query_t query; /* query for the layout that the primitive chose; 0: it uses `desc` */
     bool constant;      /* the contents never change: they are reordered only once */
+};
+
+/* The geometry of a convolution, in oneDNN's terms. */
+struct onednn_window {
+    dnnl_dims_t step, holes, before, after;
+    bool transposed; /* a transposed convolution, which oneDNN calls deconvolution */
 };
 
 /* The description of a plan: slots in the order of the launch's inputs, then the output. */
 struct onednn_recipe {
-    const void *op; /* dnnl_matmul_desc_t, ... */
-    struct onednn_slot slot[4];
+    const struct onednn_window *window; /* of a convolution; NULL: a product of matrices */
+    struct onednn_slot slot[4];         /* src, weights, of a convolution perhaps bias, dst */
     int slots;
 };
 
-/* Describes a view of 1 to DNNL_MAX_NDIMS axes. false: oneDNN does not support its strides or
- * dtype. */
-bool onednn_desc_init(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
-                      const struct bp_view *view);
-bool onednn_desc_strided(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype,
-                         int rank, const int64_t *shape, const int64_t *stride);
+/* onednn_calls.c: creates the description of the recipe's primitive. */
+bool onednn_recipe_describe(const struct onednn *dnnl, const struct onednn_recipe *recipe,
+                            const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out);
 
 /* onednn_pack.c: a constant tensor in the layout that a primitive needs. All plans that need the
  * same layout share it, whatever the shapes of their other inputs. */
@@ -85,7 +152,7 @@ struct onednn_pack {
     struct onednn_pack *next; /* in the list self->packs */
     uint64_t constant;        /* bp_prep.constant; 0: unknown, so the pack is not shared */
     const void *from;
-    dnnl_memory_desc_t lies, wants;
+    struct onednn_desc lies, wants;
     void *data;
     uint64_t bytes;
     uint32_t plans;
@@ -93,8 +160,8 @@ struct onednn_pack {
 /* Finds the pack of a constant and adds one to its users; NULL: there is none. The caller holds the
  * lock. */
 struct onednn_pack *onednn_pack_find(struct cpu *self, const struct onednn_pack *like);
-/* Adds a copy of `like`, with memory for the data, which the caller must fill. The caller holds the
- * lock. NULL: out of memory. */
+/* Adds a copy of `like` with its own descriptions, and with memory for the data, which the caller
+ * must fill. The caller holds the lock. NULL: out of memory. */
 struct onednn_pack *onednn_pack_make(struct cpu *self, const struct onednn_pack *like);
 /* Removes one plan from the pack's users, and frees a pack without users. */
 void onednn_pack_release(struct cpu *self, struct onednn_pack *pack);

@@ -9,7 +9,7 @@
 
 /* Describes the filters. With several groups they have one more axis: groups, filters of a group,
  * channels of a group, window. */
-static bool filter_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
+static bool filter_desc(const struct onednn *dnnl, struct onednn_desc *desc,
                         const struct bp_view *w, int64_t groups)
 {
     int64_t shape[6] = {groups, w->shape[0] / groups},
@@ -23,28 +23,21 @@ static bool filter_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
     return onednn_desc_strided(dnnl, desc, w->dtype, w->rank + 1, shape, stride);
 }
 
-/* The same tensor, in a layout that oneDNN may choose. */
-static dnnl_memory_desc_t onednn_conv_any(dnnl_memory_desc_t desc)
-{
-    desc.format_kind = dnnl_format_kind_any;
-    return desc;
-}
-
 /* Converts the attributes. The operator's padding after the image is the maximum that a window may
  * reach; oneDNN requires exactly the padding that the last window reaches. oneDNN's dilation is the
  * number of elements between taps; the operator's is the distance of taps. */
 static void onednn_conv_geometry(const struct bp_conv_attrs *attrs, const struct bp_prep *prep,
-                                 dnnl_dims_t step, dnnl_dims_t holes, dnnl_dims_t before,
-                                 dnnl_dims_t after)
+                                 struct onednn_window *to)
 {
     const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
 
     for (int d = 0; d < x->rank - 2; d++) {
-        step[d] = attrs->stride[d];
-        holes[d] = attrs->dilation[d] - 1;
-        before[d] = attrs->pad[d];
-        after[d] = (y->shape[d + 2] - 1) * step[d] + (w->shape[d + 2] - 1) * attrs->dilation[d] +
-                   1 - x->shape[d + 2] - before[d];
+        to->step[d] = attrs->stride[d];
+        to->holes[d] = attrs->dilation[d] - 1;
+        to->before[d] = attrs->pad[d];
+        to->after[d] = (y->shape[d + 2] - 1) * to->step[d] +
+                       (w->shape[d + 2] - 1) * attrs->dilation[d] + 1 - x->shape[d + 2] -
+                       to->before[d];
     }
 }
 
@@ -79,61 +72,82 @@ static bool is_product(const struct bp_view *x, const struct bp_view *w, const s
 }
 
 struct conv {
-    dnnl_memory_desc_t x, w, b, y;
-    dnnl_dims_t step, holes, before, after;
+    struct onednn_desc x, w, b, y, any_x, any_w, any_y;
+    struct onednn_window window;
     bool bias, constant; /* whether there is a bias; whether w is constant */
 };
 
+static bool conv_init(const struct onednn *dnnl, struct conv *c, const struct bp_prep *prep)
+{
+    const struct bp_conv_attrs *attrs = prep->attrs;
+    const struct bp_view *w = prep->in[1], *bias = prep->n_in > 2 ? prep->in[2] : NULL;
+
+    *c = (struct conv){.bias = bias != NULL, .constant = (w->flags & BP_VIEW_CONSTANT) != 0};
+    onednn_conv_geometry(attrs, prep, &c->window);
+    return onednn_desc_init(dnnl, &c->x, prep->in[0]) &&
+           filter_desc(dnnl, &c->w, w, attrs->groups) &&
+           onednn_desc_init(dnnl, &c->y, prep->out[0]) &&
+           (!bias || onednn_desc_init(dnnl, &c->b, bias)) &&
+           onednn_desc_any(dnnl, &c->any_x, &c->x) && onednn_desc_any(dnnl, &c->any_w, &c->w) &&
+           onednn_desc_any(dnnl, &c->any_y, &c->y);
+}
+
+static void conv_finish(const struct onednn *dnnl, struct conv *c)
+{
+    struct onednn_desc *const all[] = {&c->x,     &c->w,     &c->b,    &c->y,
+                                       &c->any_x, &c->any_w, &c->any_y};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) onednn_desc_finish(dnnl, all[i]);
+}
+
 /* stays: images keep their layout; otherwise oneDNN chooses the layouts. If oneDNN has no fast code
  * for the images' layout, it has fast code for its own layouts. */
-static enum bp_status onednn_conv_make(void *p, const struct bp_prep *prep, const struct conv *c,
-                                       bool stays, struct bp_plan *out)
+static enum bp_status onednn_conv_make(struct cpu *self, const struct bp_prep *prep,
+                                       const struct conv *c, bool stays, struct bp_plan *out)
 {
-    const struct onednn *dnnl = onednn_opened();
-    dnnl_memory_desc_t any_w = onednn_conv_any(c->w), any_x = stays ? c->x : onednn_conv_any(c->x),
-                       any_y = stays ? c->y : onednn_conv_any(c->y);
-    dnnl_convolution_desc_t op;
-
-    if (dnnl->dnnl_dilated_convolution_forward_desc_init(
-            &op, dnnl_forward_inference, dnnl_convolution_direct, &any_x, &any_w,
-            c->bias ? &c->b : NULL, &any_y, c->step, c->holes, c->before, c->after))
-        return BP_ERR_UNSUPPORTED;
     struct onednn_recipe recipe = {
-        .op = &op,
+        .window = &c->window,
         .slots = 2,
-        .slot = {{DNNL_ARG_SRC, c->x, stays ? 0 : dnnl_query_src_md, false},
-                 {DNNL_ARG_WEIGHTS, c->w, dnnl_query_weights_md, c->constant}}};
-    if (c->bias) recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_BIAS, c->b, 0, false};
-    recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_DST, c->y,
-                                                       stays ? 0 : dnnl_query_dst_md, false};
-    return onednn_plan_create(p, prep, &recipe, out);
+        .slot = {{DNNL_ARG_SRC, &c->x, stays ? &c->x : &c->any_x, stays ? 0 : dnnl_query_src_md,
+                  false},
+                 {DNNL_ARG_WEIGHTS, &c->w, &c->any_w, dnnl_query_weights_md, c->constant}}};
+
+    if (c->bias)
+        recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_BIAS, &c->b, &c->b, 0, false};
+    recipe.slot[recipe.slots++] = (struct onednn_slot){
+        DNNL_ARG_DST, &c->y, stays ? &c->y : &c->any_y, stays ? 0 : dnnl_query_dst_md, false};
+    return onednn_plan_create(self, prep, &recipe, out);
+}
+
+static enum bp_status conv_plan(struct cpu *self, const struct bp_prep *prep, const struct conv *c,
+                                struct bp_plan *out)
+{
+    const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
+
+    if ((channels_last(x) && channels_last(y)) || is_product(x, w, y)) {
+        enum bp_status status = onednn_conv_make(self, prep, c, true, out);
+        if (status != BP_ERR_UNSUPPORTED) return status;
+    }
+    return onednn_conv_make(self, prep, c, false, out);
 }
 
 enum bp_status cpu_conv_dnnl_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
 {
-    const struct bp_conv_attrs *attrs = prep->attrs;
     const struct bp_view *x = prep->in[0], *w = prep->in[1], *y = prep->out[0];
     const struct bp_view *bias = prep->n_in > 2 ? prep->in[2] : NULL;
-    dnnl_memory_desc_t dx, dw, db = {0}, dy;
+    struct conv c;
 
     if (!x->count || !w->count || !y->count) return BP_ERR_UNSUPPORTED;
     if ((double)y->count * (double)w->count / (double)w->shape[0] < 65536)
         return BP_ERR_UNSUPPORTED;
-    const struct onednn *dnnl = onednn_open(p);
-    if (!dnnl || !onednn_desc_init(dnnl, &dx, x) || !filter_desc(dnnl, &dw, w, attrs->groups) ||
-        !onednn_desc_init(dnnl, &dy, y) || (bias && !onednn_desc_init(dnnl, &db, bias)))
-        return BP_ERR_UNSUPPORTED;
     if (bias && bias->stride[0] != 1 && bias->count > 1)
         return BP_ERR_UNSUPPORTED; /* oneDNN would read the bias as contiguous */
-
-    struct conv c = {.x = dx, .w = dw, .b = db, .y = dy, .bias = bias != NULL,
-                     .constant = (w->flags & BP_VIEW_CONSTANT) != 0};
-    onednn_conv_geometry(attrs, prep, c.step, c.holes, c.before, c.after);
-    if ((channels_last(x) && channels_last(y)) || is_product(x, w, y)) {
-        enum bp_status status = onednn_conv_make(p, prep, &c, true, out);
-        if (status != BP_ERR_UNSUPPORTED) return status;
-    }
-    return onednn_conv_make(p, prep, &c, false, out);
+    const struct onednn *dnnl = onednn_open(p);
+    if (!dnnl) return BP_ERR_UNSUPPORTED;
+    enum bp_status status = conv_init(dnnl, &c, prep) ? conv_plan(p, prep, &c, out)
+                                                      : BP_ERR_UNSUPPORTED;
+    conv_finish(dnnl, &c);
+    return status;
 }
 
 enum bp_status cpu_conv_f32_dnnl(const struct bp_launch *launch)

@@ -17,7 +17,7 @@ struct deconv {
 
 /* Describes the filters, whose first axis counts channels of `in`. oneDNN's first axis counts
  * channels of `out`; with several groups one axis more, of the groups, comes first. */
-static bool deconv_filter(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
+static bool deconv_filter(const struct onednn *dnnl, struct onednn_desc *desc,
                           const struct deconv *d)
 {
     const struct bp_view *w = d->w;
@@ -36,16 +36,17 @@ static bool deconv_filter(const struct onednn *dnnl, dnnl_memory_desc_t *desc,
 
 /* oneDNN requires exactly the padding that makes `out` from `in`. false: oneDNN would need negative
  * padding. */
-static bool deconv_geometry(const struct deconv *d, dnnl_dims_t step, dnnl_dims_t holes,
-                            dnnl_dims_t before, dnnl_dims_t after)
+static bool deconv_geometry(const struct deconv *d, struct onednn_window *window)
 {
+    window->transposed = true;
     for (int a = 0; a < d->in->rank - 2; a++) {
-        step[a] = d->stride[a];
-        holes[a] = d->dilation[a] - 1;
-        before[a] = d->pad[a];
-        after[a] = (d->in->shape[a + 2] - 1) * step[a] +
-                   (d->w->shape[a + 2] - 1) * d->dilation[a] + 1 - d->out->shape[a + 2] - before[a];
-        if (after[a] < 0) return false;
+        window->step[a] = d->stride[a];
+        window->holes[a] = d->dilation[a] - 1;
+        window->before[a] = d->pad[a];
+        window->after[a] = (d->in->shape[a + 2] - 1) * d->stride[a] +
+                           (d->w->shape[a + 2] - 1) * d->dilation[a] + 1 -
+                           d->out->shape[a + 2] - d->pad[a];
+        if (window->after[a] < 0) return false;
     }
     return true;
 }
@@ -66,42 +67,65 @@ static bool leave_to_parts(const struct deconv *d)
     return d->groups > 1 || !overlap || (d->in->rank == 3 && taps <= few);
 }
 
-static dnnl_memory_desc_t deconv_any(dnnl_memory_desc_t desc)
+/* The descriptions of one call's tensors, and those whose layouts oneDNN may choose. */
+struct deconv_descs {
+    struct onednn_desc x, w, b, y, any_x, any_w, any_y;
+};
+
+static bool descs_init(const struct onednn *dnnl, struct deconv_descs *t, const struct deconv *d)
 {
-    desc.format_kind = dnnl_format_kind_any;
-    return desc;
+    *t = (struct deconv_descs){0};
+    return onednn_desc_init(dnnl, &t->x, d->in) && deconv_filter(dnnl, &t->w, d) &&
+           onednn_desc_init(dnnl, &t->y, d->out) &&
+           (!d->bias || onednn_desc_init(dnnl, &t->b, d->bias)) &&
+           onednn_desc_any(dnnl, &t->any_x, &t->x) && onednn_desc_any(dnnl, &t->any_w, &t->w) &&
+           onednn_desc_any(dnnl, &t->any_y, &t->y);
+}
+
+static void descs_finish(const struct onednn *dnnl, struct deconv_descs *t)
+{
+    struct onednn_desc *const all[] = {&t->x, &t->w, &t->b, &t->y, &t->any_x, &t->any_w, &t->any_y};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) onednn_desc_finish(dnnl, all[i]);
+}
+
+static enum bp_status deconv_plan(void *p, const struct bp_prep *prep, const struct deconv *d,
+                                  const struct onednn_window *window, struct deconv_descs *t,
+                                  struct bp_plan *out)
+{
+    struct onednn_recipe recipe = {
+        .window = window,
+        .slots = 2,
+        .slot = {{DNNL_ARG_SRC, &t->x, &t->any_x, dnnl_query_src_md, false},
+                 {DNNL_ARG_WEIGHTS, &t->w, &t->any_w, dnnl_query_weights_md,
+                  (d->w->flags & BP_VIEW_CONSTANT) != 0}}};
+
+    if (d->bias)
+        recipe.slot[recipe.slots++] =
+            (struct onednn_slot){DNNL_ARG_BIAS, &t->b, &t->b, 0, false};
+    recipe.slot[recipe.slots++] =
+        (struct onednn_slot){DNNL_ARG_DST, &t->y, &t->any_y, dnnl_query_dst_md, false};
+    return onednn_plan_create(p, prep, &recipe, out);
 }
 
 static enum bp_status deconv_prepare(void *p, const struct bp_prep *prep, const struct deconv *d,
                                      struct bp_plan *out)
 {
-    dnnl_memory_desc_t x, w, b, y;
-    dnnl_dims_t step, holes, before, after;
-    dnnl_deconvolution_desc_t op;
+    struct onednn_window window;
+    struct deconv_descs t;
+    enum bp_status status;
 
     if (!d->in->count || !d->w->count || !d->out->count ||
         (double)d->in->count * (double)d->w->count / (double)d->w->shape[0] < 65536 ||
         leave_to_parts(d) || (d->bias && d->bias->count > 1 && d->bias->stride[0] != 1) ||
-        !deconv_geometry(d, step, holes, before, after))
+        !deconv_geometry(d, &window))
         return BP_ERR_UNSUPPORTED;
     const struct onednn *dnnl = onednn_open(p);
-    if (!dnnl || !onednn_desc_init(dnnl, &x, d->in) || !deconv_filter(dnnl, &w, d) ||
-        !onednn_desc_init(dnnl, &y, d->out) || (d->bias && !onednn_desc_init(dnnl, &b, d->bias)))
-        return BP_ERR_UNSUPPORTED;
-    dnnl_memory_desc_t any_x = deconv_any(x), any_w = deconv_any(w), any_y = deconv_any(y);
-    if (dnnl->dnnl_dilated_deconvolution_forward_desc_init(
-            &op, dnnl_forward_inference, dnnl_deconvolution_direct, &any_x, &any_w,
-            d->bias ? &b : NULL, &any_y, step, holes, before, after))
-        return BP_ERR_UNSUPPORTED;
-    struct onednn_recipe recipe = {
-        .op = &op,
-        .slots = 2,
-        .slot = {{DNNL_ARG_SRC, x, dnnl_query_src_md, false},
-                 {DNNL_ARG_WEIGHTS, w, dnnl_query_weights_md,
-                  (d->w->flags & BP_VIEW_CONSTANT) != 0}}};
-    if (d->bias) recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_BIAS, b, 0, false};
-    recipe.slot[recipe.slots++] = (struct onednn_slot){DNNL_ARG_DST, y, dnnl_query_dst_md, false};
-    return onednn_plan_create(p, prep, &recipe, out);
+    if (!dnnl) return BP_ERR_UNSUPPORTED;
+    status = descs_init(dnnl, &t, d) ? deconv_plan(p, prep, d, &window, &t, out)
+                                     : BP_ERR_UNSUPPORTED;
+    descs_finish(dnnl, &t);
+    return status;
 }
 
 enum bp_status cpu_conv_transpose_dnnl_prepare(void *p, const struct bp_prep *prep,

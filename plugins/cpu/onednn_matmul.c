@@ -7,7 +7,7 @@
 
 /* Describes the matrices of one operand for all indices of the batch. A view that repeats along a
  * batch axis has extent 1 there. */
-static bool matrix_desc(const struct onednn *dnnl, dnnl_memory_desc_t *desc, uint8_t dtype,
+static bool matrix_desc(const struct onednn *dnnl, struct onednn_desc *desc, uint8_t dtype,
                         const struct walk *batch, int view, int64_t rows, int64_t columns,
                         int64_t row, int64_t column)
 {
@@ -43,12 +43,40 @@ static bool leave_to_openblas(const struct cpu *self, const struct matmul *s, ui
            cpu_openblas_present();
 }
 
+static enum bp_status matmul_plan(struct cpu *self, const struct bp_prep *prep,
+                                  const struct matmul *s, bool constant, struct bp_plan *out)
+{
+    const struct onednn *dnnl = onednn_opened();
+    uint8_t dtype = prep->in[0]->dtype;
+    struct onednn_desc a = {0}, b = {0}, c = {0}, any_b = {0};
+    enum bp_status status = BP_ERR_UNSUPPORTED;
+
+    if (matrix_desc(dnnl, &a, dtype, &s->batch, 1, s->m, s->k, s->a_row, s->a_column) &&
+        matrix_desc(dnnl, &b, dtype, &s->batch, 2, s->k, s->n, s->b_row, s->b_column) &&
+        matrix_desc(dnnl, &c, dtype, &s->batch, 0, s->m, s->n, s->c_row, s->c_column) &&
+        onednn_desc_any(dnnl, &any_b, &b)) {
+        const struct onednn_recipe recipe = {
+            .slots = 3,
+            .slot = {{.arg = DNNL_ARG_SRC, .desc = &a, .wanted = &a},
+                     {.arg = DNNL_ARG_WEIGHTS,
+                      .desc = &b,
+                      .wanted = constant ? &any_b : &b,
+                      .query = constant ? dnnl_query_weights_md : 0,
+                      .constant = constant},
+                     {.arg = DNNL_ARG_DST, .desc = &c, .wanted = &c}}};
+        status = onednn_plan_create(self, prep, &recipe, out);
+    }
+    onednn_desc_finish(dnnl, &a);
+    onednn_desc_finish(dnnl, &b);
+    onednn_desc_finish(dnnl, &c);
+    onednn_desc_finish(dnnl, &any_b);
+    return status;
+}
+
 enum bp_status cpu_matmul_dnnl_prepare(void *p, const struct bp_prep *prep, struct bp_plan *out)
 {
     uint8_t dtype = prep->in[0]->dtype;
     bool constant = (prep->in[1]->flags & BP_VIEW_CONSTANT) != 0;
-    dnnl_memory_desc_t a, b, c, wanted_b;
-    dnnl_matmul_desc_t op;
     struct matmul_line line; /* the plugin's kernels compute these at the speed of memory */
     struct matmul s;
 
@@ -58,25 +86,7 @@ enum bp_status cpu_matmul_dnnl_prepare(void *p, const struct bp_prep *prep, stru
         return BP_ERR_UNSUPPORTED;
     if (leave_to_openblas(p, &s, dtype) || (dtype == BP_F32 && matmul_is_line(&s, &line)))
         return BP_ERR_UNSUPPORTED;
-    const struct onednn *dnnl = onednn_open(p);
-    if (!dnnl || !matrix_desc(dnnl, &a, dtype, &s.batch, 1, s.m, s.k, s.a_row, s.a_column) ||
-        !matrix_desc(dnnl, &b, dtype, &s.batch, 2, s.k, s.n, s.b_row, s.b_column) ||
-        !matrix_desc(dnnl, &c, dtype, &s.batch, 0, s.m, s.n, s.c_row, s.c_column))
-        return BP_ERR_UNSUPPORTED;
-    wanted_b = b;
-    if (constant) wanted_b.format_kind = dnnl_format_kind_any;
-    if (dnnl->dnnl_matmul_desc_init(&op, &a, &wanted_b, NULL, &c)) return BP_ERR_UNSUPPORTED;
-    return onednn_plan_create(
-        p, prep,
-        &(struct onednn_recipe){.op = &op,
-                                .slots = 3,
-                                .slot = {{.arg = DNNL_ARG_SRC, .desc = a},
-                                         {.arg = DNNL_ARG_WEIGHTS,
-                                          .desc = b,
-                                          .query = constant ? dnnl_query_weights_md : 0,
-                                          .constant = constant},
-                                         {.arg = DNNL_ARG_DST, .desc = c}}},
-        out);
+    return onednn_open(p) ? matmul_plan(p, prep, &s, constant, out) : BP_ERR_UNSUPPORTED;
 }
 
 enum bp_status cpu_matmul_f32_dnnl(const struct bp_launch *launch)

@@ -9,24 +9,36 @@ struct onednn_pack *onednn_pack_find(struct cpu *self, const struct onednn_pack 
 
     for (struct onednn_pack *p = self->packs; p && like->constant; p = p->next)
         if (p->constant == like->constant && p->from == like->from &&
-            dnnl->dnnl_memory_desc_equal(&p->lies, &like->lies) &&
-            dnnl->dnnl_memory_desc_equal(&p->wants, &like->wants)) {
+            onednn_desc_equal(dnnl, &p->lies, &like->lies) &&
+            onednn_desc_equal(dnnl, &p->wants, &like->wants)) {
             p->plans++;
             return p;
         }
     return NULL;
 }
 
+/* Frees the parts of a pack that exist. */
+static void pack_free(const struct bp_host *host, struct onednn_pack *p)
+{
+    onednn_desc_finish(onednn_opened(), &p->lies);
+    onednn_desc_finish(onednn_opened(), &p->wants);
+    if (p->data) host->release(host->ctx, p->data, p->bytes);
+    host->release(host->ctx, p, sizeof *p);
+}
+
 struct onednn_pack *onednn_pack_make(struct cpu *self, const struct onednn_pack *like)
 {
     const struct bp_host *host = self->host;
+    const struct onednn *dnnl = onednn_opened();
     struct onednn_pack *p = host->allocate(host->ctx, sizeof *p, _Alignof(struct onednn_pack));
 
     if (!p) return NULL;
     *p = *like;
+    p->lies = p->wants = (struct onednn_desc){0};
     p->data = host->allocate(host->ctx, p->bytes, ONEDNN_ALIGNMENT);
-    if (!p->data) {
-        host->release(host->ctx, p, sizeof *p);
+    if (!p->data || !onednn_desc_copy(dnnl, &p->lies, &like->lies) ||
+        !onednn_desc_copy(dnnl, &p->wants, &like->wants)) {
+        pack_free(host, p);
         return NULL;
     }
     p->plans = 1;
@@ -48,6 +60,5 @@ void onednn_pack_release(struct cpu *self, struct onednn_pack *pack)
     while (*at != pack) at = &(*at)->next;
     *at = pack->next;
     pthread_mutex_unlock(&self->packs_lock);
-    host->release(host->ctx, pack->data, pack->bytes);
-    host->release(host->ctx, pack, sizeof *pack);
+    pack_free(host, pack);
 }
