@@ -27,13 +27,14 @@ import permitted  # noqa: E402
 import run  # noqa: E402
 
 import mutants  # noqa: E402
+import onednn3  # noqa: E402
 import onnx_suite  # noqa: E402
 import real_models  # noqa: E402
 import scratch  # noqa: E402
 import slow_operators  # noqa: E402
 
 BENCHES = {"slow-operators": ("real-models", slow_operators)}  # name: the peer whose environment it takes, its module
-MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models}
+MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onednn3": onednn3}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}
 RESULTS = os.path.join(run.ROOT, "docs", "results", "peers.md")

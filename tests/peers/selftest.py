@@ -14,6 +14,7 @@ import types
 import numpy
 
 import mutants
+import onednn3
 import onnx_suite
 import peers
 import real_models
@@ -218,6 +219,11 @@ def crash_is_told():
     return "exit status -6" in detail and "about to end" in detail
 
 
+def of_plans(lines, code=0):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return counted(onednn3.count_unit, code, f"1..{len(lines)}\n" + "".join(f"{line}\n" for line in lines))
+
+
 def committed_lists_fit():
     """The lists of this folder name what there is."""
     here = peers.HERE
@@ -305,6 +311,13 @@ CHECKS = {
         "good", "crash", "good", "late", "large", "peak", "good") == [
             "outputs", "crash", "outputs", "late", "memory", "memory", "outputs"],
     "a crash with its messages": crash_is_told,
+    "plans of the library": lambda: of_plans(["ok - a", "ok - b", "ok - c"]) == (3, 0, 0),
+    "plans of the library that fail": lambda: of_plans(["ok - a", "not ok - b", "ok - c"]) == (2, 1, 0),
+    "plans that are not of the library": lambda: of_plans(["ok - a", "ok - b # SKIP no plan", "ok - c"]) == (2, 1, 0),
+    "plans that are fewer": lambda: of_plans(["ok - a", "ok - b"]) == (2, 1, 0),
+    "plans whose program crashed": lambda: of_plans(["ok - a", "ok - b", "ok - c"], -11) == (0, 1, 0),
+    "the library that is named": lambda: [onednn3.names_library(f"cpu:0\n  driver  0.1.0, kernels avx512{more}\n") for more in (
+        "", ", libdnnl.so.2.6", ", libdnnl.so.3.2")] == [False, False, True],
     "lists of this folder": committed_lists_fit,
 }
 

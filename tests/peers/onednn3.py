@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the cpu plugin on oneDNN 3: the conformance of conv and matmul, and the implementations that its plans use.
+
+Debian's oneDNN is version 2, which all other tests use. Packages of oneDNN with other threads than OpenMP's (the package
+onednn) do not fit: the plugin's plans count OpenMP's threads.
+"""
+import json
+import os
+import sys
+import types
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import run  # noqa: E402
+
+RUN_SECONDS = 300
+BUDGETS = {"plans": 30, "conform": 90}
+CASES = ("kernel/conv/*", "kernel/matmul/*")
+UNIT = ("convolutions_never_run_its_reference", "products_never_run_its_reference",
+        "the_order_of_axes_does_not_change_a_convolution")
+
+
+def library_of(folder):
+    return os.path.join(folder, "lib", "libdnnl.so.3")
+
+
+def names_library(info):
+    """Whether the output of `bp info cpu` names the file of oneDNN 3."""
+    return any(line.split()[:1] == ["driver"] and "libdnnl.so.3" in line for line in info.splitlines())
+
+
+def count_unit(count, code, output):
+    """Counts TAP. A test that is skipped made no plan of the library: a failure."""
+    results = run.tap_results(output)
+    if results is None or code:
+        count.fail(f"peers/onednn3/plans: exit status {code}", output)
+        return
+    for result, title in results:
+        if result == "ok":
+            count.pass_()
+        else:
+            count.fail(f"peers/onednn3/plans: {result}: {title}", output)
+    if len(results) != len(UNIT):
+        count.fail(f"peers/onednn3/plans: {len(results)} tests ran, expected {len(UNIT)}", output)
+
+
+def test_conform(peer, setting):
+    report = os.path.join(peer.folder, "conform.json")
+    if os.path.exists(report):
+        os.unlink(report)
+    filters = [word for case in CASES for word in ("--filter", case)]
+    code, output = peer.call([peer.bp, "conform", "cpu", "--quick", "--json", report, *filters], RUN_SECONDS, setting)
+    try:
+        with open(report, encoding="utf-8") as file:
+            run.count_conform(peer.count, "cpu", json.load(file), types.SimpleNamespace(returncode=code, stdout=output))
+    except (OSError, ValueError, KeyError) as error:
+        peer.count.fail(f"peers/onednn3/conform: exit status {code}, no whole report ({error!r})", output)
+
+
+def test(peer):
+    setting = {"BP_CPU_DNNL": library_of(peer.folder)}
+    with peer.step("plans", BUDGETS["plans"]):
+        code, output = peer.call([peer.bp, "info", "cpu"], RUN_SECONDS, setting)
+        if code or not names_library(output):
+            peer.count.fail(f"peers/onednn3: `bp info cpu` names no oneDNN 3: exit status {code}", output)
+            return
+        peer.count.pass_()
+        count_unit(peer.count, *peer.call([os.path.join(peer.build, "tests", "unit", "test_onednn"), "--tap=-"],
+                                          RUN_SECONDS, setting))
+    with peer.step("conform", BUDGETS["conform"]):
+        test_conform(peer, setting)
