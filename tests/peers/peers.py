@@ -26,6 +26,7 @@ sys.path.insert(0, os.path.dirname(HERE))
 import permitted  # noqa: E402
 import run  # noqa: E402
 
+import intel_opencl  # noqa: E402
 import mutants  # noqa: E402
 import onednn3  # noqa: E402
 import onnx_suite  # noqa: E402
@@ -34,7 +35,8 @@ import scratch  # noqa: E402
 import slow_operators  # noqa: E402
 
 BENCHES = {"slow-operators": ("real-models", slow_operators)}  # name: the peer whose environment it takes, its module
-MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onednn3": onednn3}
+MODULES = {"onnx-suite": onnx_suite, "mutants": mutants, "real-models": real_models, "onednn3": onednn3,
+           "intel-opencl": intel_opencl}
 TEST_SECONDS = 900  # `test` on two quiet processors, with nothing installed
 BUDGETS = {"registry": 60, "install": 180}
 RESULTS = os.path.join(run.ROOT, "docs", "results", "peers.md")
@@ -69,9 +71,14 @@ class Peer:
     def opencl(self):
         return run.opencl(self.peers.run)
 
+    def has_xpu(self):
+        return os.path.exists(os.path.join(self.build, "plugins", "xpu", "bp_xpu.so"))
+
     def has_opencl(self):
-        return (os.path.exists(os.path.join(self.build, "plugins", "xpu", "bp_xpu.so"))
-                and os.path.exists(self.opencl()["OCL_ICD_VENDORS"]))
+        return self.has_xpu() and os.path.exists(self.opencl()["OCL_ICD_VENDORS"])
+
+    def version(self, package):
+        return self.peers.scratch.pins[self.name][package][0]
 
 
 class Peers:

@@ -13,6 +13,7 @@ import types
 
 import numpy
 
+import intel_opencl
 import mutants
 import onednn3
 import onnx_suite
@@ -318,6 +319,8 @@ CHECKS = {
     "plans whose program crashed": lambda: of_plans(["ok - a", "ok - b", "ok - c"], -11) == (0, 1, 0),
     "the library that is named": lambda: [onednn3.names_library(f"cpu:0\n  driver  0.1.0, kernels avx512{more}\n") for more in (
         "", ", libdnnl.so.2.6", ", libdnnl.so.3.2")] == [False, False, True],
+    "the driver that is named": lambda: [intel_opencl.names_driver(f"xpu:0\n  driver  OpenCL 3.1 (Build 0), {version}\n", "2026.2.0")
+                                         for version in ("2026.22.10", "3.1-pocl")] == [True, False],
     "lists of this folder": committed_lists_fit,
 }
 
