@@ -295,12 +295,38 @@ def pooled(x, rois, bins, scale):
     return y
 
 
+def deform(x, w, offset, mask, groups, offset_groups):
+    """A deformable convolution without padding, element by element. offset: N, 2 groups kh kw, oh ow."""
+    n, m, oh, ow = x.shape[0], w.shape[0], *offset.shape[2:]
+    kh, kw = w.shape[2:]
+    offset = offset.reshape(n, offset_groups, kh, kw, 2, oh, ow)
+    mask = mask.reshape(n, offset_groups, kh, kw, oh, ow)
+    y = np.zeros((n, m, oh, ow))
+    for b, f, p, q, c, i, j in itertools.product(*map(range, (n, m, oh, ow, w.shape[1], kh, kw))):
+        channel = f // (m // groups) * w.shape[1] + c
+        group = channel // (x.shape[1] // offset_groups)
+        row, column = (p + i, q + j) + offset[b, group, i, j, :, p, q]
+        low, left = int(np.floor(row)), int(np.floor(column))
+        for r, s in itertools.product((low, low + 1), (left, left + 1)):
+            if 0 <= r < x.shape[2] and 0 <= s < x.shape[3]:
+                weight = (1 - abs(row - r)) * (1 - abs(column - s))
+                y[b, f, p, q] += w[f, c, i, j] * mask[b, group, i, j, p, q] * weight * x[b, channel, r, s]
+    return y
+
+
 def regions():
     x = values(2, 3, 8, 9)
     rois = np.array([[0, 1, 2, 11, 9], [1, 0, 0, 4, 4], [1, 14, 12, 30, 30], [0, 6, 6, 5, 5]], np.float32)
     case("max_roi_pool_1", "MaxRoiPool", 1, [x, rois], [pooled(x, rois, (2, 3), 0.5)], pooled_shape=[2, 3], spatial_scale=0.5)
     case("max_roi_pool_22_f64", "MaxRoiPool", 22, [x.astype(np.float64), rois.astype(np.float64)],
          [pooled(x.astype(np.float64), rois, (1, 2), 1)], pooled_shape=[1, 2])
+    x, w, bias = values(2, 4, 5, 6), values(6, 2, 2, 3), values(6)
+    offset, mask = 1.5 * values(2, 24, 4, 4), values(2, 12, 4, 4)
+    y = deform(x, w, offset, mask, 2, 2)
+    case("deform_conv_19", "DeformConv", 19, [x, w, offset, bias, mask], [(y + bias[:, None, None]).astype(np.float32)],
+         group=2, offset_group=2)
+    case("deform_conv_22_f64", "DeformConv", 22, [a.astype(np.float64) for a in (x, w, offset)] + [None, mask.astype(np.float64)],
+         [y], group=2, offset_group=2, kernel_shape=[2, 3])
 
 
 def losses():

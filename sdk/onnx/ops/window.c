@@ -249,6 +249,31 @@ enum bp_status onnx_conv(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
+/* The operator here has two spatial axes. */
+enum bp_status onnx_deform_conv(struct onnx_call *c)
+{
+    struct bp_deform_conv_attrs attrs = bp_deform_conv_defaults();
+    struct bp_tensor *y;
+    struct window w;
+
+    TRY(onnx_need(c, 3));
+    TRY(conv_window(c, 1, &w));
+    if (w.axes != 2)
+        return onnx_error(BP_ERR_UNSUPPORTED, "%lld spatial axes, 2 are supported",
+                          (long long)w.axes);
+    for (int i = 0; i < 2; i++) {
+        attrs.stride[i] = w.stride[i];
+        attrs.dilation[i] = w.dilation[i];
+        attrs.pad[i] = w.pad[i];
+        attrs.pad[2 + i] = w.pad[AXES_MAX + i];
+    }
+    attrs.groups = onnx_attr_int(c, "group", 1);
+    attrs.offset_groups = onnx_attr_int(c, "offset_group", 1);
+    TRY(bp_op_deform_conv(c->scope, onnx_in(c, 0), onnx_in(c, 1), onnx_in(c, 2), onnx_in(c, 3),
+                          onnx_in(c, 4), &attrs, &y));
+    return onnx_give(c, 0, y);
+}
+
 enum bp_status onnx_conv_integer(struct onnx_call *c)
 {
     struct bp_conv_integer_attrs attrs = bp_conv_integer_defaults();
