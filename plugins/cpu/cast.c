@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast.c: implements the cast operator for every pair of real dtypes and bool; cast_run.c converts
- * the elements. */
+/* cast.c: implements the cast operator for every pair of real dtypes, f8 types and bool;
+ * cast_run.c converts the elements. */
 #include "cast.h"
 #include "cpu.h"
 #include "kernels.h"
@@ -12,13 +12,14 @@ struct cast {
     struct loop loop;
     cpu_cast_fn *run; /* the function of the kernel row's instruction level */
     uint8_t from, to;
+    bool saturate;
 };
 
 static void cast_run(const struct loop *loop, int64_t n, void *y, const void *const *x)
 {
     const struct cast *c = (const struct cast *)loop;
 
-    c->run(c->from, c->to, n, y, x[0], c->loop.lines && loop_nt(loop, y));
+    c->run(c->from, c->to, c->saturate, n, y, x[0], c->loop.lines && loop_nt(loop, y));
 }
 
 enum bp_status cpu_cast(const struct bp_launch *launch)
@@ -32,10 +33,12 @@ enum bp_status cpu_cast(const struct bp_launch *launch)
         [CPU_ISA_AVX512] = cpu_cast_run_avx512,
 #endif
     };
+    const struct bp_cast_attrs *a = launch->attrs;
     struct cast c = {.loop.run = cast_run,
                      .run = run[cpu_level(launch->kernel)],
                      .from = launch->in[0]->dtype,
-                     .to = launch->out[0]->dtype};
+                     .to = launch->out[0]->dtype,
+                     .saturate = !a->overflow};
 
     c.loop.lines = cpu_level(launch->kernel) && ((c.from == BP_F16 && c.to == BP_F32) ||
                                                  (c.from == BP_F32 && c.to == BP_F16));

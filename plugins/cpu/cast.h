@@ -4,10 +4,13 @@
 #ifndef CPU_CAST_H
 #define CPU_CAST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Converts n contiguous elements between two dtypes of enum bp_dtype. past: store complete vectors
- * with streaming stores; then y begins a cache line, and the dtypes are f16 and f32. */
-typedef void cpu_cast_fn(uint8_t from, uint8_t to, int64_t n, char *y, const char *x, int nt);
+/* Converts n contiguous elements between two dtypes of enum bp_dtype. saturate: for results of f8
+ * types, whether the attribute overflow of cast is 0. nt: store complete vectors with streaming
+ * stores; then y begins a cache line, and the dtypes are f16 and f32. */
+typedef void cpu_cast_fn(uint8_t from, uint8_t to, bool saturate, int64_t n, char *y,
+                         const char *x, int nt);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cast_run.c: converts elements between every pair of real dtypes and bool, in two steps: a run of
- * elements is widened to a type that holds all values exactly, then narrowed. So there are 13
- * widening and 13 narrowing loops for the wide types instead of 169 conversions, and each value is
- * rounded once. The file is compiled for each instruction level.
+/* cast_run.c: converts elements between every pair of real dtypes, f8 types and bool, in two steps:
+ * a run of elements is widened to a type that holds all values exactly, then narrowed. So there are
+ * 15 widening and 15 narrowing loops for the wide types instead of 225 conversions, and each value
+ * is rounded once. The file is compiled for each instruction level.
  *
  * Wide types: int64_t, uint64_t (for uint64 only), float (between the small floats), double (for
  * all floats). */
 #include "cast.h"
 #include "cast_half.h"
 #include "dtype.h"
-#include <dialect/half.h>
+#include <dialect/float8.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* The number of elements that are converted in one step. */
 enum { RUN = 512 };
@@ -25,9 +26,14 @@ union wide {
 enum wide_kind { WIDE_I, WIDE_U, WIDE_F, WIDE_D };
 static const uint8_t wide_dtype[] = {BP_I64, BP_U64, BP_F32, BP_F64};
 
+static bool is_f8(uint8_t dtype)
+{
+    return dtype == BP_F8E4M3 || dtype == BP_F8E5M2;
+}
+
 static bool is_small_float(uint8_t dtype)
 {
-    return dtype == BP_F16 || dtype == BP_BF16 || dtype == BP_F32;
+    return dtype == BP_F16 || dtype == BP_BF16 || dtype == BP_F32 || is_f8(dtype);
 }
 
 static void cast_run_widen(uint8_t from, bool small, const void *x, int64_t n, void *to, int nt)
@@ -60,6 +66,14 @@ static void cast_run_widen(uint8_t from, bool small, const void *x, int64_t n, v
     case BP_BF16:
         if (small) for (int64_t i = 0; i < n; i++) wide_f[i] = bf16_to_f32(x16[i]);
         else for (int64_t i = 0; i < n; i++) wide_d[i] = bf16_to_f32(x16[i]);
+        break;
+    case BP_F8E4M3:
+        if (small) for (int64_t i = 0; i < n; i++) wide_f[i] = f8e4m3_to_f32(x8[i]);
+        else for (int64_t i = 0; i < n; i++) wide_d[i] = f8e4m3_to_f32(x8[i]);
+        break;
+    case BP_F8E5M2:
+        if (small) for (int64_t i = 0; i < n; i++) wide_f[i] = f8e5m2_to_f32(x8[i]);
+        else for (int64_t i = 0; i < n; i++) wide_d[i] = f8e5m2_to_f32(x8[i]);
         break;
     case BP_F32:
         if (small) for (int64_t i = 0; i < n; i++) wide_f[i] = float32[i];
@@ -213,6 +227,41 @@ static void narrow_f32(uint8_t dtype, const float *x, int64_t n, void *y, int nt
     }
 }
 
+/* Converts a run to floats that round to the f8 types exactly as its elements do. */
+static void floats_from(enum wide_kind wide, const void *x, int64_t n, float *y)
+{
+    const int64_t *wide_i = x;
+    const uint64_t *wide_u = x;
+    const double *wide_d = x;
+
+    switch (wide) {
+    case WIDE_I:
+        for (int64_t i = 0; i < n; i++) y[i] = f32_from_f64_odd(f64_from_i64_odd(wide_i[i]));
+        break;
+    case WIDE_U:
+        for (int64_t i = 0; i < n; i++) y[i] = f32_from_f64_odd(f64_from_u64_odd(wide_u[i]));
+        break;
+    case WIDE_F: memcpy(y, x, (size_t)n * sizeof *y); break;
+    case WIDE_D: for (int64_t i = 0; i < n; i++) y[i] = f32_from_f64_odd(wide_d[i]); break;
+    }
+}
+
+static void narrow_f8(enum wide_kind wide, uint8_t to, bool saturate, const char *x, int64_t n,
+                      uint8_t *y)
+{
+    int size = dtype_size(wide_dtype[wide]);
+    float some[RUN];
+
+    for (int64_t i = 0, m; i < n; i += m) {
+        m = n - i < RUN ? n - i : RUN;
+        floats_from(wide, x + i * size, m, some);
+        if (to == BP_F8E4M3)
+            for (int64_t j = 0; j < m; j++) y[i + j] = f8e4m3_from_f32(some[j], saturate);
+        else
+            for (int64_t j = 0; j < m; j++) y[i + j] = f8e5m2_from_f32(some[j], saturate);
+    }
+}
+
 static enum wide_kind wide_for(uint8_t from, uint8_t to)
 {
     if (is_small_float(from) && is_small_float(to)) return WIDE_F;
@@ -220,9 +269,13 @@ static enum wide_kind wide_for(uint8_t from, uint8_t to)
     return from == BP_U64 ? WIDE_U : WIDE_I;
 }
 
-static void cast_run_narrow(enum wide_kind wide, uint8_t to, const void *x, int64_t n, void *y,
-                            int nt)
+static void cast_run_narrow(enum wide_kind wide, uint8_t to, bool saturate, const void *x,
+                            int64_t n, void *y, int nt)
 {
+    if (is_f8(to)) {
+        narrow_f8(wide, to, saturate, x, n, y);
+        return;
+    }
     switch (wide) {
     case WIDE_I: narrow_i64(to, x, n, y); break;
     case WIDE_U: narrow_u64(to, x, n, y); break;
@@ -234,8 +287,8 @@ static void cast_run_narrow(enum wide_kind wide, uint8_t to, const void *x, int6
 #define JOINED(a, b) a##b
 #define LEVELED(name, level) JOINED(name, level)
 cpu_cast_fn LEVELED(cpu_cast_run, ISA);
-void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, const char *x,
-                                  int nt)
+void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, bool saturate, int64_t n, char *y,
+                                  const char *x, int nt)
 {
     enum wide_kind kind = wide_for(from, to);
     int x_size = dtype_size(from), y_size = dtype_size(to);
@@ -243,7 +296,7 @@ void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, co
     union wide wide;
 
     if (wide_already) {
-        cast_run_narrow(kind, to, x, n, y, nt);
+        cast_run_narrow(kind, to, saturate, x, n, y, nt);
         return;
     }
     if (wide_still) {
@@ -253,6 +306,6 @@ void LEVELED(cpu_cast_run, ISA)(uint8_t from, uint8_t to, int64_t n, char *y, co
     for (int64_t i = 0, some; i < n; i += some) {
         some = n - i < RUN ? n - i : RUN;
         cast_run_widen(from, kind == WIDE_F, x + i * x_size, some, &wide, 0);
-        cast_run_narrow(kind, to, &wide, some, y + i * y_size, 0);
+        cast_run_narrow(kind, to, saturate, &wide, some, y + i * y_size, 0);
     }
 }

@@ -38,8 +38,8 @@ enum portable_type {
     PORTABLE_TYPES_COUNT,
 };
 
-/* portable_type returns the type that computes with numbers of a dtype (u8 for bool),
- * portable_move_type the type that moves elements of its size. */
+/* portable_type returns the type that computes with numbers of a dtype (u8 for bool
+ * and the f8 types), portable_move_type the type that moves elements of its size. */
 enum portable_type portable_type(uint32_t dtype);
 enum portable_type portable_move_type(uint32_t dtype);
 int portable_type_bytes(enum portable_type type);

@@ -83,25 +83,31 @@ enum bp_status onnx_chain_end(struct onnx_chain *k)
 
 /* Converts a constant operand of a recorded node immediately, so that it is not converted in each
  * run. */
-static struct bp_tensor *cast_now(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype)
+static struct bp_tensor *cast_now(struct onnx_chain *k, struct bp_tensor *x,
+                                  const struct bp_cast_attrs *attrs)
 {
-    struct bp_cast_attrs attrs = bp_cast_defaults();
     struct bp_tensor *y = NULL;
 
-    attrs.to = dtype;
-    k->status = bp_op_cast(bp_stream_scope(k->call->run->stream), x, &attrs, &y);
+    k->status = bp_op_cast(bp_stream_scope(k->call->run->stream), x, attrs, &y);
     return onnx_chain_take(k, y);
 }
 
 struct bp_tensor *onnx_chain_cast(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype)
 {
+    return onnx_chain_cast_to(k, x, dtype, true);
+}
+
+struct bp_tensor *onnx_chain_cast_to(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype,
+                                     bool saturate)
+{
     struct bp_cast_attrs attrs = bp_cast_defaults();
     const struct onnx_value *input;
 
     if (k->status || onnx_info(x).dtype == dtype) return x;
-    if (k->call->symbolic && (input = input_of(k->call, x)) && !input->symbolic)
-        return cast_now(k, x, dtype);
     attrs.to = dtype;
+    attrs.overflow = !saturate;
+    if (k->call->symbolic && (input = input_of(k->call, x)) && !input->symbolic)
+        return cast_now(k, x, &attrs);
     return MAKE(k, cast, &attrs, x);
 }
 

@@ -40,8 +40,11 @@ struct bp_tensor *onnx_chain_take(struct onnx_chain *k, struct bp_tensor *t);
 void onnx_chain_give(struct onnx_chain *k, uint32_t i, struct bp_tensor *t);
 enum bp_status onnx_chain_end(struct onnx_chain *k);
 
-/* Converts x to a dtype; returns x itself if it has this dtype. */
+/* Converts x to a dtype; returns x itself if it has this dtype. saturate: that cast
+ * has no overflow to NaN or infinities. */
 struct bp_tensor *onnx_chain_cast(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype);
+struct bp_tensor *onnx_chain_cast_to(struct onnx_chain *k, struct bp_tensor *x, uint32_t dtype,
+                                     bool saturate);
 /* Computes factor x + bias, of floats. */
 struct bp_tensor *onnx_chain_scale(struct onnx_chain *k, struct bp_tensor *x, double factor,
                                    double bias);

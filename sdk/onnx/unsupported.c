@@ -47,14 +47,13 @@ static enum bp_status unsupported_constant(const struct onnx_node *node)
 
 static enum bp_status unsupported_cast(const struct onnx_node *node)
 {
-    return check_type(node, "to", BP_MASK_REAL | BP_M(BOOL));
+    return check_type(node, "to", BP_MASK_REAL | BP_MASK_F8 | BP_M(BOOL));
 }
 
 static enum bp_status unsupported_quantize(const struct onnx_node *node)
 {
-    if (unsupported_number(node, "block_size", 0))
-        TRY(unsupported_refuse(node, "scales of blocks are not supported"));
-    return check_type(node, "output_dtype", bp_opinfo_find("quantize_linear")->types[BP_VAR_U]);
+    return check_type(node, "output_dtype",
+                      bp_opinfo_find("quantize_linear")->types[BP_VAR_U] | BP_MASK_F8);
 }
 
 static enum bp_status n_grams(const struct onnx_node *node)
@@ -177,9 +176,9 @@ uint64_t onnx_held_types(const char *op, size_t input)
     const struct bp_opinfo *info = NULL;
 
     if (!strcmp(op, "Cast") || (!strcmp(op, "CastLike") && input < 2))
-        return BP_MASK_REAL | BP_M(BOOL);
+        return BP_MASK_REAL | BP_MASK_F8 | BP_M(BOOL);
     if (!strcmp(op, "BitCast")) return BP_MASK_INT | BP_M(BOOL);
     if (!strcmp(op, "QuantizeLinear") && input == 2) info = bp_opinfo_find("quantize_linear");
     if (!strcmp(op, "DequantizeLinear") && input != 1) info = bp_opinfo_find("dequantize_linear");
-    return info ? info->types[BP_VAR_U] : UINT64_MAX;
+    return info ? info->types[BP_VAR_U] | BP_MASK_F8 : UINT64_MAX;
 }

@@ -10,6 +10,7 @@ from kit import node
 
 rng = np.random.default_rng(7)
 CASES = []
+E4M3, E5M2 = 17, 19  # types that this version of the onnx package lacks
 
 
 def case(name, op, opset, inputs, outputs, domain="", **attributes):
@@ -251,6 +252,51 @@ def quantised():
          [(x * wide).T.astype(np.float16)], axis=-1, block_size=2)
 
 
+    case("quantize_21_blocks", "QuantizeLinear", 21, [(x - shift) * wide, scale, zero], [x], axis=0, block_size=2)
+    y = 50 * values(4, 5)
+    case("quantize_21_blocks_u16", "QuantizeLinear", 21, [y, scale.T],
+         [np.clip((y / wide.T).round(), 0, 65535).astype(np.uint16)], axis=1, block_size=2, output_dtype=TensorProto.UINT16)
+
+
+def float8(kind):
+    """Returns the non-negative numbers of an 8-bit type, by code, and its largest number."""
+    digits, bias, count = (3, 7, 127) if kind == E4M3 else (2, 15, 124)
+    codes = np.arange(count)
+    exponent, fraction = codes >> digits, codes & ((1 << digits) - 1)
+    numbers = np.where(exponent, np.exp2(exponent - bias) * (1 + fraction / 2 ** digits), np.exp2(1.0 - bias - digits) * fraction)
+    return numbers, numbers[-1]
+
+
+def rounded(x, kind, saturate=True):
+    """Rounds to an 8-bit type, ties to the even code; the number beyond the largest one is the limit of a tie."""
+    numbers, most = float8(kind)
+    size = np.abs(x.astype(np.float64))
+    far = np.concatenate([numbers, [2 * most - numbers[-2]]])
+    at = np.clip(np.searchsorted(far, size, side="right") - 1, 0, len(numbers) - 1)
+    middle = (far[at] + far[at + 1]) / 2
+    at = at + ((size > middle) | ((size == middle) & (at % 2 == 1)))
+    beyond = np.nan if kind == E4M3 else np.inf
+    y = np.where(at < len(numbers), far[at], most if saturate else beyond)
+    return np.copysign(np.where(np.isnan(x), np.nan, y), x).astype(np.float32)
+
+
+def small_floats(folder):
+    """Tests 8-bit floats, which numpy lacks: a second node converts them to f32."""
+    x = np.concatenate([values(40), 300 * values(40), 0.01 * values(40), 9e4 * values(20),
+                        [0, -0.0, 448, 464, 465, -480, 57344, 61440, 61439, np.inf, -np.inf, np.nan]]).astype(np.float32)
+    for kind, name in ((E4M3, "e4m3"), (E5M2, "e5m2")):
+        for saturate in (0, 1):
+            nodes = [node("Cast", "x", "q", to=kind, saturate=saturate), node("Cast", "q", "y", to=TensorProto.FLOAT)]
+            folder.add(f"cast_19_{name}_{saturate}", 19, nodes, {"x": x}, {"y": rounded(x, kind, saturate)})
+        nodes = [node("Cast", "x", "like", to=kind), node("CastLike", "x like", "q", saturate=0), node("Cast", "q", "y", to=1)]
+        folder.add(f"cast_like_19_{name}", 19, nodes, {"x": x}, {"y": rounded(x, kind, False)})
+        some = 100 * values(4, 6)
+        scale = np.exp2(values(4).round()).astype(np.float32)
+        nodes = [node("QuantizeLinear", "x s", "q", axis=0, output_dtype=kind), node("DequantizeLinear", "q s", "y", axis=0)]
+        folder.add(f"quantize_21_{name}", 21, nodes, {"x": some, "s": scale},
+                   {"y": rounded(some / scale[:, None], kind) * scale[:, None]})
+
+
 def folded(x, image, block, stride, dilation, pad):
     """Adds block number l, of C channels, to the places of the image that it covers."""
     n, places = len(image), [range(i + a + b - d * (k - 1)) for i, k, d, a, b in zip(image, block, dilation, pad, pad[len(image):])]
@@ -488,6 +534,7 @@ def named(letter, arrays):
 
 def add_all(folder):
     zeros(folder)
+    small_floats(folder)
     for make in (reductions, lines, elementwise, indices, uniques, quantised, blocks, regions, losses, equations, transforms,
                  training, draws, ranges, changed):
         make()

@@ -15,30 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* f8 types, which reference_number.h does not have. Digits and exponents of the OCP formats. */
-static const struct num_type small[] = {
-    {"f8e4m3", BP_F8E4M3, 1, NUM_FLOAT, 1, 4, -6, 8},
-    {"f8e5m2", BP_F8E5M2, 1, NUM_FLOAT, 1, 3, -14, 15},
-};
-
-static long double small_get(const struct num_type *type, unsigned code)
-{
-    int bits = type->digits - 1, exponent = (int)(code & 0x7f) >> bits;
-    int fraction = (int)code & ((1 << bits) - 1);
-    long double value;
-
-    if (type->dtype == BP_F8E4M3 ? (code & 0x7f) == 0x7f : exponent == 31 && fraction) return NAN;
-    if (type->dtype == BP_F8E5M2 && exponent == 31) value = INFINITY;
-    else if (!exponent) value = ldexpl(fraction, type->emin - bits);
-    else value = ldexpl(fraction + (1 << bits), type->emin + exponent - 1 - bits);
-    return code & 0x80 ? -value : value;
-}
-
-static long double ccl_data_get(const struct num_type *type, const unsigned char *at)
-{
-    return type->size == 1 ? small_get(type, *at) : num_get_float(type, at);
-}
-
 /* Stores a number near value; exact rounding is not needed. For f8 this is the largest number that
  * is not above value in magnitude. */
 static void ccl_data_set(const struct num_type *type, unsigned char *at, long double value)
@@ -49,8 +25,10 @@ static void ccl_data_set(const struct num_type *type, unsigned char *at, long do
         num_set_float(type, at, value);
         return;
     }
-    for (unsigned bit = 64; bit; bit /= 2) /* numbers of one sign are sorted by their codes */
-        if (small_get(type, code + bit) <= fabsl(value)) code += bit;
+    for (unsigned bit = 64; bit; bit /= 2) { /* numbers of one sign are sorted by their codes */
+        *at = (unsigned char)(code + bit);
+        if (num_get_float(type, at) <= fabsl(value)) code += bit;
+    }
     if (isnan(value)) code = 0x7f;
     *at = (unsigned char)(code | (signbit(value) ? 0x80 : 0));
 }
@@ -132,10 +110,10 @@ static void reduce_float(struct ccl_data *d, uint32_t reduction, int64_t i)
     size_t at = (size_t)i * own->size / (size_t)own->parts;
     bool is_small = own->digits < wide->digits, rounds_once = is_small && !d->rounds_each;
     long double u = num_unit(rounds_once ? wide : own), n = d->ranks;
-    long double x = ccl_data_get(own, d->src[0] + at), size = fabsl(x), off = 0;
+    long double x = num_get_float(own, d->src[0] + at), size = fabsl(x), off = 0;
 
     for (uint32_t j = 1; j < d->ranks; j++) {
-        long double y = ccl_data_get(own, d->src[j] + at);
+        long double y = num_get_float(own, d->src[j] + at);
         if (reduction == BP_REDUCE_PRODUCT) x *= y, size *= fabsl(y);
         else if (reduction == BP_REDUCE_MIN) x = ccl_data_minmax(x, y, true);
         else if (reduction == BP_REDUCE_MAX) x = ccl_data_minmax(x, y, false);
@@ -159,8 +137,8 @@ static void reduce_complex_product(struct ccl_data *d, int64_t i)
     long double re = 1, im = 0, size = 1;
 
     for (uint32_t j = 0; j < d->ranks; j++) {
-        long double a = ccl_data_get(&d->type, d->src[j] + at),
-                    b = ccl_data_get(&d->type, d->src[j] + at + part);
+        long double a = num_get_float(&d->type, d->src[j] + at),
+                    b = num_get_float(&d->type, d->src[j] + at + part);
         long double next = re * a - im * b;
         im = re * b + im * a;
         re = next;
@@ -195,8 +173,6 @@ void ccl_data_make(struct ccl_data *d, const struct ccl_rank *r, const struct cc
     *d = (struct ccl_data){.type = *num_type(k->dtype), .ranks = r->size,
                            .room = room + CCL_SHIFT,
                            .rounds_each = how && !strcmp(how, "native")};
-    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
-        if (small[i].dtype == k->dtype) d->type = small[i];
     random.state += k->call * UINT64_C(0x2545f491) + (uint64_t)k->n;
     for (uint32_t j = 0; j < d->ranks; j++) {
         d->src[j] = malloc((size_t)d->room * d->type.size);
@@ -238,7 +214,7 @@ bool ccl_data_check(struct ccl_rank *r, const struct ccl_data *d, const char *ca
         }
         want = d->want[from * parts + i];
         allowed = d->allowed[from * parts + i];
-        x = ccl_data_get(&d->type, got + (size_t)i * part);
+        x = num_get_float(&d->type, got + (size_t)i * part);
         off = fabsl(x - want);
         if (off > 0 && allowed > 0 && (double)(off / allowed) > r->result.worst)
             r->result.worst = (double)(off / allowed);

@@ -145,11 +145,13 @@ enum bp_status onnx_mean(struct onnx_call *c)
     return onnx_chain_end(&k);
 }
 
+/* A cast to the same dtype is the value itself. saturate matters for f8 types only. */
 static enum bp_status cast_to(struct onnx_call *c, uint32_t dtype)
 {
     struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0);
 
-    onnx_chain_give(&k, 0, onnx_chain_cast(&k, onnx_in(c, 0), dtype));
+    onnx_chain_give(&k, 0, onnx_chain_cast_to(&k, x, dtype, onnx_attr_int(c, "saturate", 1) != 0));
     return onnx_chain_end(&k);
 }
 

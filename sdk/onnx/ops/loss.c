@@ -50,24 +50,7 @@ static bool has_blocks(const struct onnx_call *c)
     return onnx_attr_int(c, "block_size", 0) || onnx_info(onnx_in(c, 1)).rank > 1;
 }
 
-enum bp_status onnx_quantize(struct onnx_call *c)
-{
-    struct bp_quantize_linear_attrs attrs = bp_quantize_linear_defaults();
-    struct bp_tensor *x = onnx_in(c, 0), *scale = onnx_in(c, 1);
-    struct onnx_chain k = onnx_chain_begin(c);
-    uint32_t dtype;
-
-    TRY(onnx_need(c, 2));
-    if (has_blocks(c)) return onnx_error(BP_ERR_UNSUPPORTED, "scales of blocks are not supported");
-    attrs.axis = scale_axis(c, scale);
-    TRY(onnx_attr_dtype(c, "output_dtype", (uint32_t)attrs.dtype, &dtype));
-    attrs.dtype = dtype;
-    x = onnx_chain_cast(&k, x, onnx_info(scale).dtype);
-    onnx_chain_give(&k, 0, MAKE(&k, quantize_linear, &attrs, x, scale, onnx_in(c, 2)));
-    return onnx_chain_end(&k);
-}
-
-/* Repeats the value of each block for all elements of the block, as f32. */
+/* Repeats the value of each block for all elements of the block. */
 static struct bp_tensor *loss_spread(struct onnx_chain *k, struct bp_tensor *t, int64_t axis,
                                      int64_t block, int64_t extent)
 {
@@ -75,28 +58,96 @@ static struct bp_tensor *loss_spread(struct onnx_chain *k, struct bp_tensor *t, 
 
     repeat.axis = axis;
     repeat.repeats = block;
-    t = MAKE(k, repeat_interleave, &repeat, onnx_chain_cast(k, t, BP_F32));
-    return onnx_chain_slice(k, t, axis, 0, extent, 1);
+    return onnx_chain_slice(k, MAKE(k, repeat_interleave, &repeat, t), axis, 0, extent, 1);
 }
 
-/* Computes (x - zero) scale, with one scale and one zero point for each block of elements along an
- * axis. */
-static enum bp_status dequantize_blocks(struct onnx_call *c)
-{
-    int64_t axis = onnx_attr_int(c, "axis", 1), block = onnx_attr_int(c, "block_size", 0), extent;
-    struct bp_tensor *x = onnx_in(c, 0), *scale = onnx_in(c, 1), *zero = onnx_in(c, 2);
-    struct bp_tensor_info info = onnx_info(x), blocks = onnx_info(scale);
-    struct onnx_chain k = onnx_chain_begin(c);
+/* Where scales and zero points lie: one for each block of elements along an axis, or (block 0) one
+ * for each element of the axis or for all of x. */
+struct scales {
+    int64_t axis, block;
+    struct bp_tensor_info x;
+};
 
-    TRY(onnx_axis(axis, info.rank, &axis));
-    extent = info.shape[axis];
-    if (block < 1 || blocks.rank != info.rank || blocks.shape[axis] != (extent + block - 1) / block)
+static enum bp_status scales_of(struct onnx_call *c, struct scales *s)
+{
+    struct bp_tensor_info blocks = onnx_info(onnx_in(c, 1));
+    int64_t extent;
+
+    *s = (struct scales){.axis = scale_axis(c, onnx_in(c, 1)), .x = onnx_info(onnx_in(c, 0))};
+    if (has_blocks(c)) {
+        s->axis = onnx_attr_int(c, "axis", 1);
+        s->block = onnx_attr_int(c, "block_size", 0);
+    }
+    if (s->x.rank) TRY(onnx_axis(s->axis, s->x.rank, &s->axis));
+    if (!has_blocks(c)) return BP_OK;
+    extent = s->x.rank ? s->x.shape[s->axis] : 0;
+    if (s->block < 1 || blocks.rank != s->x.rank ||
+        blocks.shape[s->axis] != (extent + s->block - 1) / s->block)
         return onnx_error(BP_ERR_INVALID, "the scales are not one for each block of %lld along "
-                          "axis %lld", (long long)block, (long long)axis);
+                          "axis %lld", (long long)s->block, (long long)s->axis);
+    return BP_OK;
+}
+
+/* Returns scales or zero points, as f32, in a shape that broadcasts to that of x. */
+static struct bp_tensor *scales_over(struct onnx_chain *k, const struct scales *s,
+                                     struct bp_tensor *t)
+{
+    int64_t shape[BP_RANK_MAX] = {onnx_info(t).count}, rank = (int64_t)s->x.rank - s->axis;
+
+    t = onnx_chain_cast(k, t, BP_F32);
+    if (s->block) return loss_spread(k, t, s->axis, s->block, s->x.shape[s->axis]);
+    if (shape[0] == 1) return onnx_chain_reshape(k, t, 0, shape);
+    for (int64_t i = 1; i < rank; i++) shape[i] = 1;
+    return onnx_chain_reshape(k, t, rank, shape);
+}
+
+/* Quantises in f32, for types and blocks that quantize_linear does not have: to f8 types, the sum
+ * of the quotient and the zero point is rounded; to integers, the quotient is. */
+static enum bp_status quantize_composed(struct onnx_call *c, uint32_t dtype)
+{
+    struct bp_tensor *x = onnx_in(c, 0), *zero = onnx_in(c, 2);
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct scales s;
+
+    TRY(scales_of(c, &s));
+    x = MAKE(&k, div, NULL, onnx_chain_cast(&k, x, BP_F32), scales_over(&k, &s, onnx_in(c, 1)));
+    if (BP_MASK_INT >> dtype & 1) x = MAKE(&k, round, NULL, x);
+    if (zero) x = MAKE(&k, add, NULL, x, scales_over(&k, &s, zero));
+    x = onnx_chain_cast_to(&k, x, dtype, onnx_attr_int(c, "saturate", 1) != 0);
+    onnx_chain_give(&k, 0, x);
+    return onnx_chain_end(&k);
+}
+
+enum bp_status onnx_quantize(struct onnx_call *c)
+{
+    struct bp_quantize_linear_attrs attrs = bp_quantize_linear_defaults();
+    struct bp_tensor *x = onnx_in(c, 0), *scale = onnx_in(c, 1), *zero = onnx_in(c, 2);
+    struct onnx_chain k = onnx_chain_begin(c);
+    uint32_t dtype;
+
+    TRY(onnx_need(c, 2));
+    TRY(onnx_attr_dtype(c, "output_dtype", (uint32_t)attrs.dtype, &dtype));
+    if (zero) dtype = onnx_info(zero).dtype;
+    if (has_blocks(c) || BP_MASK_F8 >> dtype & 1) return quantize_composed(c, dtype);
+    attrs.axis = scale_axis(c, scale);
+    attrs.dtype = dtype;
+    x = onnx_chain_cast(&k, x, onnx_info(scale).dtype);
+    onnx_chain_give(&k, 0, MAKE(&k, quantize_linear, &attrs, x, scale, zero));
+    return onnx_chain_end(&k);
+}
+
+/* Computes (x - zero) scale in f32, for types and blocks that dequantize_linear does not have. */
+static enum bp_status dequantize_composed(struct onnx_call *c, uint32_t dtype)
+{
+    struct bp_tensor *x = onnx_in(c, 0), *zero = onnx_in(c, 2);
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct scales s;
+
+    TRY(scales_of(c, &s));
     x = onnx_chain_cast(&k, x, BP_F32);
-    if (zero) x = MAKE(&k, sub, NULL, x, loss_spread(&k, zero, axis, block, extent));
-    x = MAKE(&k, mul, NULL, x, loss_spread(&k, scale, axis, block, extent));
-    onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, blocks.dtype));
+    if (zero) x = MAKE(&k, sub, NULL, x, scales_over(&k, &s, zero));
+    x = MAKE(&k, mul, NULL, x, scales_over(&k, &s, onnx_in(c, 1)));
+    onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, dtype));
     return onnx_chain_end(&k);
 }
 
@@ -111,7 +162,7 @@ enum bp_status onnx_dequantize(struct onnx_call *c)
     if (dtype != onnx_info(scale).dtype)
         return onnx_error(BP_ERR_UNSUPPORTED, "output_dtype is %s, that of the scales, %s, is "
                           "supported", bp_dtype_name(dtype), bp_dtype_name(onnx_info(scale).dtype));
-    if (has_blocks(c)) return dequantize_blocks(c);
+    if (has_blocks(c) || BP_MASK_F8 >> onnx_info(x).dtype & 1) return dequantize_composed(c, dtype);
     attrs.axis = scale_axis(c, scale);
     TRY(bp_op_dequantize_linear(c->scope, x, scale, onnx_in(c, 2), &attrs, &y));
     return onnx_give(c, 0, y);

@@ -9,7 +9,7 @@
 enum bp_status bp_grad_cast(struct bp_grad *g)
 {
     struct bp_cast_attrs attrs = bp_cast_defaults();
-    uint64_t floats = BP_MASK_FLOAT;
+    uint64_t floats = BP_MASK_FLOAT | BP_MASK_F8;
 
     attrs.to = g->in[0]->view.dtype;
     if (!g->want[0] || !(floats >> attrs.to & 1) || !(floats >> g->dy[0]->view.dtype & 1))

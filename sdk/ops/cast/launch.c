@@ -5,16 +5,28 @@
 #include "../../dialect/run_size.h"
 #include "../../dialect/walk_plan.h"
 
+static int64_t cast_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case BP_BOOL: return CAST_OF_BOOL;
+    case BP_F8E4M3: return CAST_OF_E4M3;
+    case BP_F8E5M2: return CAST_OF_E5M2;
+    default: return CAST_OF_ELEM;
+    }
+}
+
 enum bp_status portable_cast(const struct bp_launch *launch)
 {
     static const uint8_t number[] = {
         [BP_BOOL] = CAST_bool, [BP_I8] = CAST_i8,   [BP_I16] = CAST_i16, [BP_I32] = CAST_i32,
         [BP_I64] = CAST_i64,   [BP_U8] = CAST_u8,   [BP_U16] = CAST_u16, [BP_U32] = CAST_u32,
         [BP_U64] = CAST_u64,   [BP_F16] = CAST_f16, [BP_BF16] = CAST_bf16, [BP_F32] = CAST_f32,
-        [BP_F64] = CAST_f64,
+        [BP_F64] = CAST_f64, [BP_F8E4M3] = CAST_f8e4m3, [BP_F8E5M2] = CAST_f8e5m2,
     };
+    const struct bp_cast_attrs *a = launch->attrs;
     const struct bp_view *y = launch->out[0], *const *x = launch->in;
-    struct cast_args args = {walk_of(y, x, 1), number[y->dtype], x[0]->dtype == BP_BOOL};
+    struct cast_args args = {walk_of(y, x, 1), number[y->dtype], cast_of(x[0]->dtype),
+                             !a->overflow};
     struct portable p = PORTABLE(cast, cast, portable_type(x[0]->dtype), args, y->count, 2);
 
     portable_view(&p, y);

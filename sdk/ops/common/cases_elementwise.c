@@ -108,6 +108,15 @@ static const struct {
     {"rank8", "1x2x1x2x1x2x3x2", DATA_WIDE, false},
 };
 
+/* The largest numbers of the f8 types, the ties beyond them, and the neighbours of these. */
+static const double near_ends[] = {448, 449, 463, 464, 465, 479, 480, 512, 57344, 57345, 61439,
+                                   61440, 61441, 65535, 65536, 1e30, -448, -464, -465, -57344,
+                                   -61439, -61440, -1e30, 127, -127};
+static const struct {
+    const char *variant;
+    enum data data;
+} ends[] = {{"ends", DATA_LIST}, {"large", DATA_LARGE}, {"nonfinite", DATA_NONFINITE}};
+
 void cases_cast(struct case_builder *builder)
 {
     struct kernel_case *made;
@@ -123,4 +132,14 @@ void cases_cast(struct case_builder *builder)
     made = case_begin(builder, "3x5x7");
     made->attrs.cast.to = builder->dtype[1];
     case_layouts(builder, made, "rank3", false);
+    if (!(BP_MASK_F8 >> builder->dtype[1] & 1)) return;
+    for (int saturate = 0; saturate < 2; saturate++)
+        for (int i = 0; i < COUNT(ends); i++) {
+            made = case_begin(builder, "1031");
+            made->attrs.cast.to = builder->dtype[1];
+            made->attrs.cast.overflow = !saturate;
+            if (ends[i].data == DATA_LIST) case_list(made, 0, COUNT(near_ends), near_ends);
+            else case_data(made, ends[i].data);
+            case_end(builder, made, "%s%s", ends[i].variant, saturate ? "" : ".open");
+        }
 }

@@ -116,6 +116,19 @@ static uint64_t float_to_int(const struct num_type *to, long double x)
     return x < 0 ? (uint64_t)(int64_t)x : (uint64_t)x;
 }
 
+/* Replaces a number that rounds beyond an f8 type, and one that rounds to its largest number. A tie
+ * between the largest number and its neighbour beyond goes to the even one: 448, or the infinity
+ * of f8e5m2. */
+static long double within_f8(const struct num_type *to, long double x, bool saturate)
+{
+    bool e4m3 = to->dtype == BP_F8E4M3;
+    long double max = num_max(to), tie = max + num_ulp(to, max) / 2, size = fabsl(x);
+
+    if (!(size > max)) return x;
+    if (saturate || size < tie || (size == tie && e4m3)) return copysignl(max, x);
+    return e4m3 ? NAN : copysignl(INFINITY, x);
+}
+
 void ref_cast(const struct ref_array *in, const void *attrs, struct ref_array *out)
 {
     const struct bp_cast_attrs *cast = attrs;
@@ -129,5 +142,7 @@ void ref_cast(const struct ref_array *in, const void *attrs, struct ref_array *o
         else if (in->v) out->v[i] = in->v[i];
         else if (from->class == NUM_SIGNED) out->v[i] = (long double)(int64_t)in->u[i];
         else out->v[i] = (long double)in->u[i];
+        if (num_is_f8(out->type))
+            out->v[i] = within_f8(out->type, out->v[i], !cast->overflow);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reference_number.c: reads and writes elements of all dtypes. f32 and f64 are the compiler's
- * types; half types are decoded and encoded by hand. */
+ * types; half and f8 types are decoded and encoded by hand. */
 #include "reference_number.h"
 #include <math.h>
 #include <string.h>
@@ -17,6 +17,8 @@ enum {
 
 /* The float types, with the facts that X() does not have. */
 static const struct num_type floats[] = {
+    {"f8e4m3", BP_F8E4M3, 1, NUM_FLOAT, 1, 4, -6, 8},
+    {"f8e5m2", BP_F8E5M2, 1, NUM_FLOAT, 1, 3, -14, 15},
     {"f16", BP_F16, 2, NUM_FLOAT, 1, 11, -14, 15},
     {"bf16", BP_BF16, 2, NUM_FLOAT, 1, 8, -126, 127},
     {"f32", BP_F32, 4, NUM_FLOAT, 1, 24, -126, 127},
@@ -34,7 +36,7 @@ const struct num_type *num_type(uint32_t dtype)
 
 const struct num_type *num_accumulate(const struct num_type *type)
 {
-    if (num_is_half(type) || type->dtype == BP_C64) return num_type(BP_F32);
+    if (num_is_half(type) || num_is_f8(type) || type->dtype == BP_C64) return num_type(BP_F32);
     return type->dtype == BP_C128 ? num_type(BP_F64) : type;
 }
 
@@ -122,12 +124,47 @@ static uint16_t half_encode(const struct num_type *type, long double value)
     return (uint16_t)(sign | (bits > infinity ? infinity : bits));
 }
 
+/* f8e4m3 has numbers in the binade in which other formats have infinities and NaN, and one NaN of
+ * each sign. */
+static long double f8_decode(const struct num_type *type, uint8_t bits)
+{
+    int fraction_bits = type->digits - 1, exponent = (bits & 0x7f) >> fraction_bits;
+    int fraction = bits & ((1 << fraction_bits) - 1);
+    long double value;
+
+    if (type->dtype == BP_F8E4M3 ? (bits & 0x7f) == 0x7f : exponent == 31)
+        value = type->dtype == BP_F8E4M3 || fraction ? NAN : INFINITY;
+    else if (exponent == 0) value = fraction * ref_number_power(type->emin - fraction_bits);
+    else
+        value = (fraction + (1 << fraction_bits)) *
+                ref_number_power(type->emin + exponent - 1 - fraction_bits);
+    return bits & 0x80 ? -value : value;
+}
+
+/* Looks for the number among all numbers of the format: neighbours have neighbouring codes. */
+static uint8_t f8_encode(const struct num_type *type, long double value)
+{
+    uint8_t sign = signbit(value) ? 0x80 : 0, last = type->dtype == BP_F8E4M3 ? 0x7e : 0x7b;
+    uint8_t code = 0;
+    long double low, high;
+
+    if (isnan(value)) return (uint8_t)(sign | (type->dtype == BP_F8E4M3 ? 0x7f : 0x7e));
+    value = fabsl(value);
+    while (code < last && f8_decode(type, code + 1) <= value) code++;
+    low = f8_decode(type, code);
+    high = low + num_ulp(type, low);
+    if (value - low > high - value || (value - low == high - value && code % 2)) code++;
+    if (isinf(value)) code = last + 1;
+    return sign | code;
+}
+
 long double num_get_float(const struct num_type *type, const void *at)
 {
     float f;
     double d;
     uint16_t h;
 
+    if (num_is_f8(type)) return f8_decode(type, *(const uint8_t *)at);
     if (num_is_half(type)) return memcpy(&h, at, sizeof h), half_decode(type, h);
     if (is_f32(type)) return memcpy(&f, at, sizeof f), f;
     return memcpy(&d, at, sizeof d), d;
@@ -139,7 +176,8 @@ void num_set_float(const struct num_type *type, void *at, long double value)
     double d = (double)value;
     uint16_t h;
 
-    if (num_is_half(type)) h = half_encode(type, value), memcpy(at, &h, sizeof h);
+    if (num_is_f8(type)) *(uint8_t *)at = f8_encode(type, value);
+    else if (num_is_half(type)) h = half_encode(type, value), memcpy(at, &h, sizeof h);
     else if (is_f32(type)) memcpy(at, &f, sizeof f);
     else memcpy(at, &d, sizeof d);
 }
@@ -161,6 +199,7 @@ long double num_unit(const struct num_type *type)
 
 long double num_max(const struct num_type *type)
 {
+    if (type->dtype == BP_F8E4M3) return 448; /* the code above it is NaN */
     return (2 - ref_number_power(1 - type->digits)) * ref_number_power(type->emax);
 }
 

@@ -21,7 +21,7 @@ struct num_type {
     uint32_t dtype, size; /* bytes of one element */
     enum num_class class;
     int parts; /* numbers in an element: 2 for complex, otherwise 1 */
-    /* For floats and the parts of complex numbers; IEEE formats only. */
+    /* For floats and the parts of complex numbers. */
     int digits;     /* of the significand, including the hidden one */
     int emin, emax; /* exponents of the smallest and the largest normal binade */
 };
@@ -29,13 +29,17 @@ struct num_type {
 /* Returns NULL for a number that is not a dtype. */
 const struct num_type *num_type(uint32_t dtype);
 
-/* The type in which a kernel computes sums: f32 for half types, otherwise the type (or part)
- * itself. */
+/* The type in which a kernel computes sums: f32 for half and f8 types, otherwise the type
+ * (or part) itself. */
 const struct num_type *num_accumulate(const struct num_type *type);
 
 static inline bool num_is_int(const struct num_type *type)
 {
     return type->class == NUM_BOOL || type->class == NUM_SIGNED || type->class == NUM_UNSIGNED;
+}
+static inline bool num_is_f8(const struct num_type *type)
+{
+    return type->dtype == BP_F8E4M3 || type->dtype == BP_F8E5M2;
 }
 static inline bool num_is_half(const struct num_type *type)
 {
@@ -48,7 +52,7 @@ uint64_t num_get_int(const struct num_type *type, const void *at);
 void num_set_int(const struct num_type *type, void *at, uint64_t value);
 
 /* One float: the element, or a part of a complex one. num_set_float rounds to nearest, ties to
- * even. */
+ * even; what rounds beyond the type becomes an infinity, and NaN as f8e4m3, which has none. */
 long double num_get_float(const struct num_type *type, const void *at);
 void num_set_float(const struct num_type *type, void *at, long double value);
 
