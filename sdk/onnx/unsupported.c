@@ -35,7 +35,7 @@ static enum bp_status check_type(const struct onnx_node *node, const char *name,
 
 static enum bp_status unsupported_bit_cast(const struct onnx_node *node)
 {
-    return check_type(node, "to", BP_MASK_INT);
+    return check_type(node, "to", BP_MASK_ANY | BP_MASK_F8);
 }
 
 static enum bp_status unsupported_constant(const struct onnx_node *node)
@@ -177,7 +177,7 @@ uint64_t onnx_held_types(const char *op, size_t input)
 
     if (!strcmp(op, "Cast") || (!strcmp(op, "CastLike") && input < 2))
         return BP_MASK_REAL | BP_MASK_F8 | BP_M(BOOL);
-    if (!strcmp(op, "BitCast")) return BP_MASK_INT | BP_M(BOOL);
+    if (!strcmp(op, "BitCast")) return BP_MASK_ANY | BP_MASK_F8;
     if (!strcmp(op, "QuantizeLinear") && input == 2) info = bp_opinfo_find("quantize_linear");
     if (!strcmp(op, "DequantizeLinear") && input != 1) info = bp_opinfo_find("dequantize_linear");
     return info ? info->types[BP_VAR_U] | BP_MASK_F8 : UINT64_MAX;

@@ -170,21 +170,24 @@ enum bp_status onnx_cast_like(struct onnx_call *c)
     return cast_to(c, onnx_info(onnx_in(c, 1)).dtype);
 }
 
-/* Integers of one width have the same bits before and after a cast. */
+/* A bool is made from a byte that is 0 or 1. */
 enum bp_status onnx_bit_cast(struct onnx_call *c)
 {
+    struct bp_bit_cast_attrs attrs = bp_bit_cast_defaults();
+    struct onnx_chain k = onnx_chain_begin(c);
+    struct bp_tensor *x = onnx_in(c, 0);
     uint32_t from, to;
 
     TRY(onnx_need(c, 1));
     TRY(onnx_attr_dtype(c, "to", ONNX_NO_DTYPE, &to));
-    from = onnx_info(onnx_in(c, 0)).dtype;
+    from = onnx_info(x).dtype;
     if (bp_dtype_bits(from) != bp_dtype_bits(to))
         return onnx_error(BP_ERR_INVALID, "x is %s, attribute to is %s, of another width",
                           bp_dtype_name(from), bp_dtype_name(to));
-    if (from != to && (!((BP_MASK_INT | BP_M(BOOL)) >> from & 1) || !(BP_MASK_INT >> to & 1)))
-        return onnx_error(BP_ERR_UNSUPPORTED, "the bits of %s as %s are not supported, those of "
-                          "integers as integers are", bp_dtype_name(from), bp_dtype_name(to));
-    return cast_to(c, to);
+    attrs.to = to == BP_BOOL ? BP_U8 : to;
+    if (from != to) x = MAKE(&k, bit_cast, &attrs, x);
+    onnx_chain_give(&k, 0, onnx_chain_cast(&k, x, to));
+    return onnx_chain_end(&k);
 }
 
 /* The bounds are tensors: computes maximum, then minimum. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-cases_fn cases_binary, cases_cast;
+cases_fn cases_binary, cases_cast, cases_bit_cast;
 
 static const struct {
     const char *variant, *shapes;
@@ -142,4 +142,22 @@ void cases_cast(struct case_builder *builder)
             else case_data(made, ends[i].data);
             case_end(builder, made, "%s%s", ends[i].variant, saturate ? "" : ".open");
         }
+}
+
+/* A row has all pairs of dtypes; those of one width have cases. */
+void cases_bit_cast(struct case_builder *builder)
+{
+    struct kernel_case *made;
+
+    if (num_type(builder->dtype[0])->size != num_type(builder->dtype[1])->size) return;
+    for (size_t i = 0; i < sizeof casts / sizeof *casts; i++) {
+        made = case_begin(builder, casts[i].shapes);
+        made->attrs.bit_cast.to = builder->dtype[1];
+        case_data(made, casts[i].data);
+        made->quick = casts[i].quick;
+        case_end(builder, made, "%s", casts[i].variant);
+    }
+    made = case_begin(builder, "3x5x7");
+    made->attrs.bit_cast.to = builder->dtype[1];
+    case_layouts(builder, made, "rank3", false);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reference_elementwise.c: computes the reference results of add, sub, mul, div and cast. */
+/* reference_elementwise.c: computes the reference results of add, sub, mul, div, cast and
+ * bit_cast. */
 #include "reference.h"
 #include <math.h>
+#include <stdlib.h>
 
 enum ref_elementwise_binary { ADD, SUB, MUL, DIV };
 
@@ -145,4 +147,16 @@ void ref_cast(const struct ref_array *in, const void *attrs, struct ref_array *o
         if (num_is_f8(out->type))
             out->v[i] = within_f8(out->type, out->v[i], !cast->overflow);
     }
+}
+
+void ref_bit_cast(const struct ref_array *in, const void *attrs, struct ref_array *out)
+{
+    const struct bp_bit_cast_attrs *cast = attrs;
+    void *bytes = calloc((size_t)in->count + 1, in->type->size);
+
+    if (!bytes) abort();
+    ref_array_init(out, (uint32_t)cast->to, in->rank, in->shape);
+    ref_array_encode(in, bytes);
+    ref_array_decode(out, bytes);
+    free(bytes);
 }
