@@ -381,6 +381,43 @@ def regions():
          [y], group=2, offset_group=2, kernel_shape=[2, 3])
 
 
+def attended(q, k, v, state, decay, beta, scale):
+    """Linear attention of unpacked heads, step by step: N T H D."""
+    group, outputs = q.shape[2] // k.shape[2], []
+    for t in range(q.shape[1]):
+        if decay is not None:
+            state = state * np.exp(decay[:, t])[..., None]
+        u = v[:, t]
+        if beta is not None:
+            u = beta[:, t] * (u - np.einsum("nhde,nhd->nhe", state, k[:, t]))
+        state = state + k[:, t][..., None] * u[..., None, :]
+        outputs.append(scale * np.einsum("nhd,nhde->nhe", q[:, t], state.repeat(group, 1)))
+    return np.stack(outputs, 1).astype(np.float32), state.astype(np.float32)
+
+
+def states():
+    n, t, h, d, e = 2, 5, 2, 4, 3
+    q, k, v = values(n, t, 2 * h, d), 0.5 * values(n, t, h, d), values(n, t, h, e)
+    state, decay, beta = values(n, h, d, e), -np.abs(values(n, t, h, d)), np.abs(values(n, t, h, 1)) / 2
+    for rule, gates in (("linear", (None, None)), ("gated", (decay, None)), ("delta", (None, beta)),
+                        ("gated_delta", (decay[..., :1], beta[:, :, :1]))):
+        y, last = attended(q, k, v, state, *gates, 0.5)
+        packed = [None if a is None else a.reshape(n, t, -1) for a in gates]
+        case("linear_attention_27_" + rule, "LinearAttention", 27,
+             [q.reshape(n, t, -1), k.reshape(n, t, -1), v.reshape(n, t, -1), state, *packed][:6 if gates[1] is not None else 5],
+             [y.reshape(n, t, -1), last], q_num_heads=2 * h, kv_num_heads=h, update_rule=rule)
+    y, last = attended(q[:, :, :h], k, v, np.zeros_like(state), None, None, 2)
+    case("linear_attention_27_new", "LinearAttention", 27, [a.reshape(n, t, -1) for a in (q[:, :, :h], k, v)],
+         [y.reshape(n, t, -1), last], q_num_heads=h, kv_num_heads=h, update_rule="linear", scale=2.0)
+    x, w, bias, before = values(2, 3, 5), values(3, 1, 4), values(3), values(2, 3, 3)
+    for name, past in (("", before), ("_new", None)):
+        z = np.concatenate([np.zeros((2, 3, 3), np.float32) if past is None else past, x], 2)
+        y = bias[:, None] + sum(w[:, 0, i, None] * z[:, :, i:i + 5] for i in range(4))
+        case("causal_conv_27" + name, "CausalConvWithState", 27, [x, w, bias, past], [y, z[:, :, 5:]])
+        case("causal_conv_27_silu" + name, "CausalConvWithState", 27, [x, w, bias, past], [y / (1 + np.exp(-y)), z[:, :, 5:]],
+             activation="silu")
+
+
 def losses():
     x = values(4, 3, 2)
     label = np.array([[0, 1], [2, 2], [5, 1], [0, 5]])
@@ -541,8 +578,8 @@ def named(letter, arrays):
 def add_all(folder):
     zeros(folder)
     small_floats(folder)
-    for make in (reductions, lines, elementwise, indices, uniques, quantised, blocks, regions, losses, equations, transforms,
-                 training, draws, ranges, changed):
+    for make in (reductions, lines, elementwise, indices, uniques, quantised, blocks, regions, states, losses, equations,
+                 transforms, training, draws, ranges, changed):
         make()
     for name, op, opset, inputs, outputs, domain, attributes in CASES:
         (ins, given), (outs, made) = named("i", inputs), named("o", outputs)

@@ -4,43 +4,23 @@
 #include "../ops.h"
 #include "heads.h"
 
-/* The position of each element of update along the axis. */
-static struct bp_tensor *cache_index(struct onnx_chain *k, const struct bp_tensor_info *update,
-                                     int64_t length, struct bp_tensor *at, int64_t axis,
-                                     bool circular)
-{
-    int64_t line[ONNX_RANK_MAX], batch[ONNX_RANK_MAX];
-    struct bp_expand_attrs expand = bp_expand_defaults();
-    struct bp_tensor *index;
-
-    for (uint32_t i = 0; i < update->rank; i++) line[i] = batch[i] = 1;
-    line[axis] = update->shape[axis];
-    batch[0] = update->shape[0];
-    index = onnx_heads_numbers(k, line[axis], update->rank, line);
-    if (at) index = MAKE(k, add, NULL, index, onnx_chain_reshape(k, at, update->rank, batch));
-    if (circular) index = MAKE(k, mod, NULL, index, onnx_chain_number(k, BP_I64, (double)length));
-    expand.shape = (struct bp_dims){update->shape, update->rank};
-    return MAKE(k, expand, &expand, index);
-}
-
+/* tensor_scatter has no booleans: they are written as bytes. */
 struct bp_tensor *onnx_cache_write(struct onnx_chain *k, struct bp_tensor *cache,
                                    struct bp_tensor *update, struct bp_tensor *at, int64_t axis,
                                    bool circular)
 {
-    struct bp_put_along_axis_attrs put = bp_put_along_axis_defaults();
-    struct bp_tensor_info info, to;
-    struct bp_tensor *index;
+    struct bp_tensor_scatter_attrs attrs = bp_tensor_scatter_defaults();
+    uint32_t dtype;
 
     if (k->status) return NULL;
-    info = onnx_info(update);
-    to = onnx_info(cache);
-    index = cache_index(k, &info, to.shape[axis], at, axis, circular);
-    put.axis = axis;
-    if (to.dtype == BP_BOOL) { /* put_along_axis has no booleans: they are put as bytes */
+    dtype = onnx_info(cache).dtype;
+    attrs.axis = axis;
+    attrs.circular = circular;
+    if (dtype == BP_BOOL) {
         cache = onnx_chain_cast(k, cache, BP_U8);
         update = onnx_chain_cast(k, update, BP_U8);
     }
-    return onnx_chain_cast(k, MAKE(k, put_along_axis, &put, cache, index, update), to.dtype);
+    return onnx_chain_cast(k, MAKE(k, tensor_scatter, &attrs, cache, update, at), dtype);
 }
 
 static enum bp_status cache_check(const struct bp_tensor_info *cache,

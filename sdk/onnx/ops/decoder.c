@@ -295,8 +295,8 @@ static void group_attend(struct group *g)
     if (onnx_attr_int(c, "do_rotary", 0)) {
         bool interleaved = onnx_attr_int(c, "rotary_interleaved", 0) != 0;
         struct bp_tensor *cos = group_table(g, 7), *sin = group_table(g, 8);
-        a.q = onnx_rotate(&g->k, a.q, cos, sin, interleaved);
-        a.key = onnx_rotate(&g->k, a.key, cos, sin, interleaved);
+        a.q = onnx_rotate(&g->k, a.q, cos, sin, NULL, interleaved);
+        a.key = onnx_rotate(&g->k, a.key, cos, sin, NULL, interleaved);
     }
     a.key = group_write(g, 3, 1, a.key);
     a.v = group_write(g, 4, 2, a.v);

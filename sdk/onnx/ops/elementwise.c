@@ -216,19 +216,13 @@ enum bp_status onnx_gelu(struct onnx_call *c)
 /* Multiplies swish of the gate by the value. Both have one shape: nothing is broadcast. */
 enum bp_status onnx_swiglu(struct onnx_call *c)
 {
-    struct bp_swish_attrs attrs = bp_swish_defaults();
-    struct bp_tensor *gate = onnx_in(c, 0), *value = onnx_in(c, 1);
-    struct onnx_chain k = onnx_chain_begin(c);
-    struct bp_tensor_info a, b;
+    struct bp_swiglu_attrs attrs = bp_swiglu_defaults();
+    struct bp_tensor *y;
 
     TRY(onnx_need(c, 2));
-    a = onnx_info(gate);
-    b = onnx_info(value);
-    if (a.rank != b.rank || (a.rank && memcmp(a.shape, b.shape, a.rank * sizeof *a.shape)))
-        return onnx_error(BP_ERR_INVALID, "inputs 0 and 1 have different shapes");
-    attrs.beta = onnx_attr_float(c, "alpha", 1);
-    onnx_chain_give(&k, 0, elementwise_two(&k, "mul", MAKE(&k, swish, &attrs, gate), value));
-    return onnx_chain_end(&k);
+    attrs.alpha = onnx_attr_float(c, "alpha", 1);
+    TRY(bp_op_swiglu(c->scope, onnx_in(c, 0), onnx_in(c, 1), &attrs, &y));
+    return onnx_give(c, 0, y);
 }
 
 enum bp_status onnx_identity(struct onnx_call *c)

@@ -23,9 +23,10 @@ uint32_t onnx_heads_wide(uint32_t dtype);
 
 /* rotary.c: rotates pairs of the first 2 H elements of each head, where H is the last extent of cos
  * and sin: elements i and i + H, or if interleaved 2 i and 2 i + 1. x: B heads L D. cos, sin: B or
- * 1, L, H. */
+ * 1, L, H; with positions (B or 1, L) rows of H elements. */
 struct bp_tensor *onnx_rotate(struct onnx_chain *k, struct bp_tensor *x, struct bp_tensor *cos,
-                              struct bp_tensor *sin, bool interleaved);
+                              struct bp_tensor *sin, struct bp_tensor *positions,
+                              bool interleaved);
 
 /* cache.c: writes update to cache along an axis, in each batch from at[batch] on (B elements, i64;
  * NULL: 0). circular: positions continue at the start of the cache. */

@@ -3,57 +3,18 @@
 #include "../ops.h"
 #include "heads.h"
 
-/* Gives a table of B or 1, L, H an axis for the heads. */
-static struct bp_tensor *rotary_table(struct onnx_chain *k, struct bp_tensor *t, uint32_t dtype)
-{
-    struct bp_tensor_info info;
-
-    if (k->status) return NULL;
-    info = onnx_info(t);
-    int64_t shape[] = {info.shape[0], 1, info.shape[1], info.shape[2]};
-    return onnx_chain_reshape(k, onnx_chain_cast(k, t, dtype), 4, shape);
-}
-
-/* Puts the two results of each pair next to each other. */
-static struct bp_tensor *rotary_interleave(struct onnx_chain *k, struct bp_tensor *real,
-                                           struct bp_tensor *imaginary)
-{
-    struct bp_tensor_info info;
-
-    if (k->status) return NULL;
-    info = onnx_info(real);
-    int64_t apart[] = {info.shape[0], info.shape[1], info.shape[2], info.shape[3], 1};
-    int64_t joined[] = {info.shape[0], info.shape[1], info.shape[2], 2 * info.shape[3]};
-    struct bp_tensor *pair[] = {onnx_chain_reshape(k, real, 5, apart),
-                                onnx_chain_reshape(k, imaginary, 5, apart)};
-    return onnx_chain_reshape(k, onnx_heads_concat(k, pair, 2, -1), 4, joined);
-}
-
 struct bp_tensor *onnx_rotate(struct onnx_chain *k, struct bp_tensor *x, struct bp_tensor *cos,
-                              struct bp_tensor *sin, bool interleaved)
+                              struct bp_tensor *sin, struct bp_tensor *positions,
+                              bool interleaved)
 {
-    struct bp_tensor *part[3], *a, *b;
-    struct bp_tensor_info info;
-    uint32_t wide;
-    int64_t half;
+    struct bp_rotary_embedding_attrs attrs = bp_rotary_embedding_defaults();
+    uint32_t dtype;
 
     if (k->status) return NULL;
-    info = onnx_info(x);
-    wide = onnx_heads_wide(info.dtype);
-    half = onnx_info(cos).shape[2];
-    cos = rotary_table(k, cos, wide);
-    sin = rotary_table(k, sin, wide);
-    x = onnx_chain_cast(k, x, wide);
-    a = onnx_chain_slice(k, x, -1, 0, interleaved ? 2 * half : half, interleaved ? 2 : 1);
-    b = onnx_chain_slice(k, x, -1, interleaved ? 1 : half, 2 * half, interleaved ? 2 : 1);
-    part[0] = MAKE(k, sub, NULL, MAKE(k, mul, NULL, a, cos), MAKE(k, mul, NULL, b, sin));
-    part[1] = MAKE(k, add, NULL, MAKE(k, mul, NULL, a, sin), MAKE(k, mul, NULL, b, cos));
-    if (interleaved) part[0] = rotary_interleave(k, part[0], part[1]);
-    if (2 * half < info.shape[3]) {
-        part[interleaved ? 1 : 2] = onnx_chain_slice(k, x, -1, 2 * half, info.shape[3], 1);
-        x = onnx_heads_concat(k, part, interleaved ? 2 : 3, -1);
-    } else x = interleaved ? part[0] : onnx_heads_concat(k, part, 2, -1);
-    return onnx_chain_cast(k, x, info.dtype);
+    dtype = onnx_info(x).dtype;
+    attrs.interleaved = interleaved;
+    return MAKE(k, rotary_embedding, &attrs, x, onnx_chain_cast(k, cos, dtype),
+                onnx_chain_cast(k, sin, dtype), positions);
 }
 
 /* The extents that a node declares. heads: 0 if x has an axis for them. */
@@ -91,12 +52,12 @@ static enum bp_status rotary_read(const struct onnx_call *c, const struct bp_ten
 
 static enum bp_status rotary_give(struct onnx_chain *k, const struct rotary *r,
                                   struct bp_tensor *x, struct bp_tensor *cos,
-                                  struct bp_tensor *sin)
+                                  struct bp_tensor *sin, struct bp_tensor *positions)
 {
     bool interleaved = onnx_attr_int(k->call, "interleaved", 0) != 0;
 
     if (r->heads) x = onnx_heads_split(k, x, r->heads);
-    x = onnx_rotate(k, x, cos, sin, interleaved);
+    x = onnx_rotate(k, x, cos, sin, positions, interleaved);
     if (r->heads) x = onnx_heads_join(k, x);
     onnx_chain_give(k, 0, x);
     return onnx_chain_end(k);
@@ -137,10 +98,8 @@ enum bp_status onnx_rotary(struct onnx_call *c)
         if (a.rank != 2 || a.shape[0] != r.batch || a.shape[1] != r.length)
             return onnx_error(BP_ERR_INVALID, "position_ids: [%lld, %lld] is expected",
                               (long long)r.batch, (long long)r.length);
-        cos = MAKE(&k, gather, NULL, cos, ids);
-        sin = MAKE(&k, gather, NULL, sin, ids);
     }
-    return rotary_give(&k, &r, onnx_in(c, 0), cos, sin);
+    return rotary_give(&k, &r, onnx_in(c, 0), cos, sin, ids);
 }
 
 /* One position is that of the first element of each sequence. */
@@ -166,7 +125,5 @@ enum bp_status onnx_contrib_rotary(struct onnx_call *c)
     } else if (p.rank != 2 || p.shape[0] != r.batch || p.shape[1] != r.length)
         return onnx_error(BP_ERR_INVALID, "position_ids: [1] or [%lld, %lld] is expected",
                           (long long)r.batch, (long long)r.length);
-    cos = MAKE(&k, gather, NULL, cos, ids);
-    sin = MAKE(&k, gather, NULL, sin, ids);
-    return rotary_give(&k, &r, onnx_in(c, 0), cos, sin);
+    return rotary_give(&k, &r, onnx_in(c, 0), cos, sin, ids);
 }
