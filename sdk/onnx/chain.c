@@ -43,6 +43,13 @@ static struct onnx_value *input_of(const struct onnx_call *c, const struct bp_te
     return NULL;
 }
 
+struct bp_tensor *onnx_chain_drop(struct onnx_chain *k, struct bp_tensor *t)
+{
+    for (uint32_t n = 0; n < k->n; n++)
+        if (k->made[n] == t) k->made[n] = NULL;
+    return t;
+}
+
 void onnx_chain_give(struct onnx_chain *k, uint32_t i, struct bp_tensor *t)
 {
     struct onnx_value *input;

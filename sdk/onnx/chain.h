@@ -35,6 +35,9 @@ struct bp_tensor *onnx_chain_call(struct onnx_chain *k, const char *op, const vo
 /* Takes over the caller's reference to t, and returns t (NULL after a failure). */
 struct bp_tensor *onnx_chain_take(struct onnx_chain *k, struct bp_tensor *t);
 
+/* Gives the reference to t, which the chain created, to the caller; returns t. */
+struct bp_tensor *onnx_chain_drop(struct onnx_chain *k, struct bp_tensor *t);
+
 /* Sets output i of the node to t, if the node has this output. t was created by the chain, or is an
  * input of the node. The caller must not use t after the call. */
 void onnx_chain_give(struct onnx_chain *k, uint32_t i, struct bp_tensor *t);

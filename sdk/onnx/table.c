@@ -51,7 +51,9 @@ const struct onnx_row *onnx_row_find(const char *domain, const char *name, int64
         if (opset != 1) return NULL;
         snprintf(full, sizeof full, "%s.%s", domain, name);
         name = full;
-    } else if (*domain && strcmp(domain, "ai.onnx.preview.training")) return NULL;
+    } else if (*domain && strcmp(domain, "ai.onnx.preview.training") &&
+               strcmp(domain, "ai.onnx.preview"))
+        return NULL;
     (void)pthread_once(&once, table_sort);
     while (low < high) { /* low: the number of rows up to the wanted one */
         size_t middle = (low + high) / 2;

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 from onnx import TensorProto
 
+import kit
 from kit import node
 
 rng = np.random.default_rng(7)
@@ -418,6 +419,24 @@ def states():
              activation="silu")
 
 
+def flexible(folder):
+    """Tests attention with graphs: a bias that depends on the distance, and probabilities that are halved."""
+    q, k, v = values(2, 4, 5, 8), values(2, 2, 6, 8), values(2, 2, 6, 3)
+    distance = (np.arange(5)[:, None] - np.arange(6)).astype(np.float32)
+    dims = [kit.const(n, i, np.int64) for n, i in (("zero", 0), ("one", 1), ("two", 2), ("three", 3))]
+    shapes = [kit.const("down", [-1, 1], np.int64), kit.const("across", [1, -1], np.int64)]
+    score = kit.graph([node("Shape", "s", "n"), node("Gather", "n two", "l"), node("Gather", "n three", "m"),
+                       node("Range", "zero l one", "r"), node("Range", "zero m one", "c"), node("Reshape", "r down", "rows"),
+                       node("Reshape", "c across", "columns"), node("Sub", "rows columns", "d"), node("Cast", "d", "f", to=1),
+                       node("Add", "s f", "t")], [kit.info("s")], [kit.info("t")], dims + shapes)
+    half = kit.graph([node("Mul", "p half", "h")], [kit.info("p")], [kit.info("h")], [kit.const("half", 0.5)])
+    scores = q @ k.repeat(2, 1).swapaxes(2, 3) / 8 ** 0.5
+    for name, graphs, bias, by in (("", {}, 0, 1), ("_graphs", {"score_mod": score, "prob_mod": half}, distance, 0.5)):
+        y = (by * softmax(scores + bias, -1) @ v.repeat(2, 1)).astype(np.float32)
+        nodes = [node("FlexAttention", "q k v", "y", domain="ai.onnx.preview", **graphs)]
+        folder.add("flex_attention" + name, 26, nodes, {"q": q, "k": k, "v": v}, {"y": y}, more_domains=["ai.onnx.preview"])
+
+
 def losses():
     x = values(4, 3, 2)
     label = np.array([[0, 1], [2, 2], [5, 1], [0, 5]])
@@ -578,6 +597,7 @@ def named(letter, arrays):
 def add_all(folder):
     zeros(folder)
     small_floats(folder)
+    flexible(folder)
     for make in (reductions, lines, elementwise, indices, uniques, quantised, blocks, regions, states, losses, equations,
                  transforms, training, draws, ranges, changed):
         make()

@@ -89,9 +89,8 @@ static struct bp_tensor *attend_group(struct onnx_chain *k, struct bp_tensor *x,
     return onnx_chain_reshape(k, x, 5, shape);
 }
 
-/* a b, or a b^T, where the heads of b divide those of a. */
-static struct bp_tensor *attend_product(struct onnx_chain *k, struct bp_tensor *a,
-                                        struct bp_tensor *b, bool transposed)
+struct bp_tensor *onnx_attend_product(struct onnx_chain *k, struct bp_tensor *a,
+                                      struct bp_tensor *b, bool transposed)
 {
     struct bp_matmul_attrs attrs = bp_matmul_defaults();
     struct bp_tensor_info p, q;
@@ -122,8 +121,7 @@ static struct bp_tensor *attend_masked(struct onnx_chain *k, struct bp_tensor *s
     return MAKE(k, where, NULL, mask, s, onnx_chain_number(k, dtype, -INFINITY));
 }
 
-/* Checks the extents that a product would broadcast. */
-static bool attend_check(struct onnx_chain *k, const struct onnx_attention *a)
+bool onnx_attend_check(struct onnx_chain *k, const struct onnx_attention *a)
 {
     struct bp_tensor_info q = onnx_info(a->q), key = onnx_info(a->key), v = onnx_info(a->v);
 
@@ -145,7 +143,8 @@ static struct bp_tensor *attend_compose(struct onnx_chain *k, const struct onnx_
     struct bp_tensor *s, *product, *mask = a->mask, *p;
 
     if (mask && onnx_info(mask).dtype != BP_BOOL) mask = onnx_chain_cast(k, mask, wide);
-    s = attend_product(k, onnx_chain_cast(k, a->q, wide), onnx_chain_cast(k, a->key, wide), true);
+    s = onnx_attend_product(k, onnx_chain_cast(k, a->q, wide), onnx_chain_cast(k, a->key, wide),
+                            true);
     product = s = onnx_chain_scale(k, s, scale, 0);
     if (a->softcap != 0) {
         s = MAKE(k, tanh, NULL, onnx_chain_scale(k, s, 1 / a->softcap, 0));
@@ -156,7 +155,7 @@ static struct bp_tensor *attend_compose(struct onnx_chain *k, const struct onnx_
     else if (a->mode == 2 && a->want_product) product = attend_masked(k, s, mask, wide);
     else if (a->mode == 3) product = p;
     if (a->want_product) *out_product = onnx_chain_cast(k, product, q.dtype);
-    p = attend_product(k, p, onnx_chain_cast(k, a->v, wide), false);
+    p = onnx_attend_product(k, p, onnx_chain_cast(k, a->v, wide), false);
     return onnx_chain_cast(k, p, q.dtype);
 }
 
@@ -168,7 +167,7 @@ struct bp_tensor *onnx_attend(struct onnx_chain *k, const struct onnx_attention 
 
     if (k->status) return NULL;
     if (a->softcap != 0 || a->want_product)
-        return attend_check(k, a) ? attend_compose(k, a, out_product) : NULL;
+        return onnx_attend_check(k, a) ? attend_compose(k, a, out_product) : NULL;
     if (mask && onnx_info(mask).dtype != BP_BOOL) /* it may have another dtype */
         mask = onnx_chain_cast(k, mask, onnx_info(a->q).dtype);
     attrs.scale = a->scale;

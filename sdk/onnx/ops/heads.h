@@ -56,6 +56,11 @@ struct onnx_attention {
  * new mask. */
 struct bp_tensor *onnx_attend_mask(struct onnx_chain *k, struct bp_tensor *mask, int64_t rows,
                                    int64_t columns, const struct onnx_window *w);
+/* attend.c: a b, or a b^T, where the heads of b divide those of a. */
+struct bp_tensor *onnx_attend_product(struct onnx_chain *k, struct bp_tensor *a,
+                                      struct bp_tensor *b, bool transposed);
+/* attend.c: checks the extents that a product would broadcast. */
+bool onnx_attend_check(struct onnx_chain *k, const struct onnx_attention *a);
 /* attend.c: computes attention; out_product may be NULL unless want_product. */
 struct bp_tensor *onnx_attend(struct onnx_chain *k, const struct onnx_attention *a,
                               struct bp_tensor **out_product);
