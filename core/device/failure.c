@@ -290,3 +290,11 @@ uint64_t bp_device_blocked(struct bp_device *device, enum bp_block reason)
     return bp_device_is(device) && reason < BP_BLOCK_COUNT ? atomic_load(&device->blocked[reason])
                                                            : 0;
 }
+
+enum bp_status bp_timeline_error_cancelled(const struct bp_timeline *timeline)
+{
+    return bp_error(BP_ERR_CANCELLED,
+                    "%s: stream %u was cancelled (bp_stream_cancel); bp_stream_resume lets it take "
+                    "calls again",
+                    timeline->device->name, timeline->id);
+}

@@ -95,14 +95,6 @@ enum bp_status bp_stream_check(struct bp_stream *stream)
     return bp_device_check(stream->device);
 }
 
-enum bp_status bp_timeline_error_cancelled(const struct bp_timeline *timeline)
-{
-    return bp_error(BP_ERR_CANCELLED,
-                    "%s: stream %u was cancelled (bp_stream_cancel); bp_stream_resume lets it take "
-                    "calls again",
-                    timeline->device->name, timeline->id);
-}
-
 enum bp_status bp_stream_check_calls(struct bp_stream *stream)
 {
     TRY(bp_stream_check(stream));

@@ -420,8 +420,8 @@ RULES = [
      "order_by_fence(timeline, other, number, &until) : BP_ERR_INVALID;",
      "sim", "runtime/pair/waits"),
     (SUITES, "a device waits for all devices", APP_WAIT,
-     "TRY(bp_device_drain(device, &until));\n    TRY(bp_device_check_lost(device));",
-     "for (struct bp_device *d = device->core->devices; d; d = d->next) bp_device_drain(d, &until);\n"
+     "TRY(bp_device_drain(device, until));\n    TRY(bp_device_check_lost(device));",
+     "for (struct bp_device *d = device->core->devices; d; d = d->next) bp_device_drain(d, until);\n"
      "    TRY(bp_device_check_lost(device));",
      "sim", "runtime/pair/at-once"),
     (SUITES, "tensors of another device are taken", CHECK,
