@@ -280,10 +280,10 @@ KERNELS = [
      "enum { GAMMA_FAR = 6 };",
      "enum { GAMMA_FAR = 2 };",
      "libcpu_f32.a.p/unary.c", "kernel/digamma/f32/*"),
-    ("oneDNN is told of two axes each other's strides", "plugins/cpu/onednn.c",
+    ("oneDNN is told of two axes each other's strides", "plugins/cpu/onednn_calls.c",
      "    return onednn_desc_strided(dnnl, desc, view->dtype, view->rank, view->shape, view->stride);\n",
      "    int64_t s[8];\n    for (int a = 0; a < view->rank; a++) s[a] = view->stride[a];\n"
      "    if (view->rank == 4 && s[3] != 1 && s[1] != 1) s[1] = view->stride[3], s[3] = view->stride[1];\n"
      "    return onednn_desc_strided(dnnl, desc, view->dtype, view->rank, view->shape, s);\n",
-     "bp_cpu.so.p/onednn.c", "kernel/conv/f32/*"),
+     "bp_cpu.so.p/onednn_calls.c", "kernel/conv/f32/*"),
 ]

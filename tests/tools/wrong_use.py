@@ -103,7 +103,7 @@ def write_files():
             file.write(content)
 
 
-COMMANDS = ["list", "info", "doctor", "ops", "manifest", "conform", "bench", "run", "onnx-test", "ccl-bench", "launch"]
+COMMANDS = ["list", "info", "doctor", "ops", "manifest", "new-plugin", "conform", "bench", "run", "onnx-test", "ccl-bench", "launch"]
 
 
 def commands_here():
