@@ -54,7 +54,7 @@ def simple_rows_reach_core():
     assert result.json["level"] == "core", result.json["level"]
     assert result.json["rows"] == {"executed": 4, "total": 4}, result.json["rows"]
     for case in ("kernel/relu/f32/rank3.permuted0/5x6x7@weak_relu", "kernel/add/f32/broadcast-left/1x5+7x5@weak_add",
-                 "kernel/assign/f64/rank3.gaps0/5x6x7@none", "kernel/reshape/bf16/*"):
+                 "kernel/assign/f64/rank3.gaps0/5x6x7@none", "kernel/reshape/bf16-i64/*"):
         found = fnmatch.filter(result.by_id, case)
         assert found and all(result.by_id[i]["outcome"] == "pass" for i in found), f"{case}: {found}"
 

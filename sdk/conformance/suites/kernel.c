@@ -459,6 +459,7 @@ static void run_excess(struct run *r, const char *excess)
                bp_error_message());
     bp_tensor_destroy(out);
     r->call.kernel = NULL;
+    status = BP_OK;
     run_first(r, &status);
     if (!kernel_is_refused(status)) return;
     r->c->result->refused = true;
