@@ -19,6 +19,8 @@ static const struct geometry geometries[] = {
      true},
     {"small.groups", {1, 2, 2, 3}, 2, {1, 1}, {1, 2}, {1, 1}, {0, 0, 0, 0}, 2, 2, DATA_LIST, false,
      true, true},
+    {"single", {1, 1, 40, 67}, 1, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1, 1, DATA_PLAIN, false,
+     false, false},
     {"plain", {2, 3, 7, 6}, 4, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1, 1, DATA_PLAIN, false, true,
      false},
     {"pad", {1, 4, 6, 9}, 5, {3, 2}, {1, 1}, {1, 1}, {1, 2, 0, 1}, 1, 2, DATA_PLAIN, true, true,

@@ -16,7 +16,7 @@ struct deform {
  * and the mask. place: the distance of an offset's column number from its row number. */
 struct visit {
     int64_t x, column, offset, mask, place;
-    long double weight[2], slope[2], by;
+    long double weight[2], error[2], slope[2], by; /* error: of the weight */
 };
 typedef void visit_fn(void *ctx, const struct visit *v);
 
@@ -25,13 +25,14 @@ static void visit_corners(const struct deform *d, const int64_t *base, struct vi
                           visit_fn *each, void *ctx)
 {
     int64_t plane = v.x, low[2];
-    long double rest[2];
+    long double rest[2], rounding[2];
 
     for (int s = 0; s < 2; s++) {
         long double o = d->offset->v[v.offset + s * v.place];
         if (!(fabsl(o) < 1e9L)) return;
         low[s] = base[s] + (int64_t)floorl(o);
         rest[s] = o - floorl(o);
+        rounding[s] = o > -0.5L && o < 0 ? rest[s] : 0; /* otherwise exact (Sterbenz) */
     }
     for (int corner = 0; corner < 4; corner++) {
         bool upper[2] = {corner > 1, corner % 2 == 1}, inside = true;
@@ -40,6 +41,8 @@ static void visit_corners(const struct deform *d, const int64_t *base, struct vi
             int64_t at = low[s] + upper[s], extent = d->x->shape[2 + s];
             inside = inside && at >= 0 && at < extent;
             v.weight[s] = upper[s] ? rest[s] : 1 - rest[s];
+            v.error[s] = rounding[s];
+            if (!upper[s] && rest[s] > 0 && rest[s] < 0.5L) v.error[s] += v.weight[s];
             v.slope[s] = upper[s] ? 1 : -1;
             v.x = s ? v.x + at : v.x + at * d->x->shape[3];
         }
@@ -81,12 +84,12 @@ static struct deform deform_of(const struct ref_array *x, const struct ref_array
                            .before = {a->pad[0], a->pad[1]}};
 }
 
-/* The error of a weight: each part rounds twice at most, and so does their product. */
+/* The error of a weight: those of its parts, and of their product. */
 static long double weight_error(const struct visit *v)
 {
-    long double a = fabsl(v->weight[0]), b = fabsl(v->weight[1]);
+    long double a = v->weight[0], b = v->weight[1];
 
-    return 2 * (a + b) + a * b;
+    return v->error[0] * b + a * v->error[1] + a * b;
 }
 
 struct deform_sum {
@@ -103,7 +106,7 @@ static void add_column(void *ctx, const struct visit *v)
 
     s->out->v[v->column] += v->by * weight * x;
     s->out->bound[v->column] +=
-        fabsl(v->by * x) * (weight_error(v) + fabsl(weight) * (2 + ref_growth(3)));
+        fabsl(v->by * x) * (weight_error(v) + fabsl(weight) * (1 + ref_growth(3)));
 }
 
 void ref_deform_unfold(const struct ref_array *in, const void *attrs, struct ref_array *y)
@@ -155,11 +158,11 @@ static void add_offset(void *ctx, const struct visit *v)
         long double weight = v->weight[1 - axis];
         int64_t to = v->offset + axis * v->place;
         s->out->v[to] += v->by * dy * x * weight * v->slope[axis];
-        s->out->bound[to] += fabsl(v->by * dy * x) * (2 + fabsl(weight) * s->growth);
+        s->out->bound[to] += fabsl(v->by * dy * x) * (v->error[1 - axis] + weight * s->growth);
     }
     s->mask->v[v->mask] += dy * x * v->weight[0] * v->weight[1];
     s->mask->bound[v->mask] +=
-        fabsl(dy * x) * (weight_error(v) + fabsl(v->weight[0] * v->weight[1]) * s->growth);
+        fabsl(dy * x) * (weight_error(v) + v->weight[0] * v->weight[1] * s->growth);
 }
 
 void ref_deform_unfold_grad_offset(const struct ref_array *in, const void *attrs,
@@ -194,7 +197,7 @@ static void ref_deform_multiply(const struct ref_array *columns, const struct re
             y->bound[e] += fabsl(weight) * (columns->bound[at] + fabsl(columns->v[at]));
             size += fabsl(weight * columns->v[at]);
         }
-        y->bound[e] += size * ref_growth(depth + 1);
+        y->bound[e] += size * ref_growth(depth + (bias->type != NULL));
     }
 }
 
