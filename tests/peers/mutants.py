@@ -34,6 +34,9 @@ LOOK_SECONDS = 0.02  # between two looks at the memory of a process
 PLACE_SHOWN = 50  # characters of a name that each message shows
 # Messages about a whole file: of a model that is damaged or lacks a part, of a value, which need not have a name.
 WHOLE = re.compile(r"bp_model_load: model: |bp_model_value_load: ")
+# The mutation that may change the bytes of names: any name will do then.
+DAMAGE = "bytes of the file"
+ANY_PLACE = re.compile(r"\b(node|input|output|initialiser|graph|function) \S")
 
 
 class Worker:
@@ -132,20 +135,21 @@ def names_place(detail, places):
                   re.escape(place[:PLACE_SHOWN]), detail) for place in places)
 
 
-def state_of(outcome, detail, places):
-    """None if a run ended as it may, else the fault."""
+def state_of(outcome, detail, places, damaged=False):
+    """None if a run ended as it may, else the fault. damaged: the names in the file may be others."""
     if outcome == "outputs":
         return None
     if outcome != "refused":
         return f"{outcome}: {detail}"
-    return None if names_place(detail, places) else f"the message names no part of the model: {detail}"
+    named = names_place(detail, places) or (damaged and ANY_PLACE.search(detail))
+    return None if named else f"the message names no part of the model: {detail}"
 
 
 def count_runs(count, seed, mutants, results):
     """Counts the runs. Returns the numbers of those that failed."""
     failed = []
     for number, (mutant, (outcome, detail)) in enumerate(zip(mutants, results)):
-        fault = state_of(outcome, detail, mutant["places"])
+        fault = state_of(outcome, detail, mutant["places"], DAMAGE in mutant["mutations"])
         if fault:
             failed.append(number)
             count.fail(f"peers/mutants/{seed}/{number} of {mutant['model']}: {'; '.join(mutant['mutations'])}", fault)

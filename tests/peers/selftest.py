@@ -307,6 +307,9 @@ CHECKS = {
         ("outputs", "1"), ("refused", "bp_model_run_values: node conv_12 (Conv): any")) == (2, 1, 0),
     "runs that crash, last too long or take much": lambda: of_runs(
         *[("outputs", "1")] * 2, ("crash", "y"), ("late", "y"), ("memory", "y"), ("broken", "y")) == (3, 4, 0),
+    "a refusal that names a node of a file whose names are damaged": lambda: [mutants.state_of(
+        "refused", detail, ["conv_1"], damaged) is None for detail, damaged in (
+            ("node con\ufffd_1: no", True), ("node con\ufffd_1: no", False), ("it is wrong", True))] == [True, False, False],
     "few runs with outputs": lambda: of_runs(*[("refused", "y")] * 3, ("outputs", "1")) == (4, 1, 0),
     "processes that crash, last too long or take much": lambda: done_by_workers(
         "good", "crash", "good", "late", "large", "peak", "good") == [
