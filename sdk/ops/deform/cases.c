@@ -51,7 +51,7 @@ static const struct geometry geometries[] = {
      false, false},
 };
 static const struct geometry of_real = {
-    "real", {1, 64, 14, 14}, 64, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1, 2, DATA_PLAIN, true,
+    "real", {1, 32, 14, 14}, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1, 2, DATA_PLAIN, true,
     false, false};
 
 /* Offsets away from whole numbers, at which slopes jump. */
