@@ -172,14 +172,14 @@ long double num_get_float(const struct num_type *type, const void *at)
 
 void num_set_float(const struct num_type *type, void *at, long double value)
 {
-    float f = (float)value;
-    double d = (double)value;
+    float f;
+    double d;
     uint16_t h;
 
     if (num_is_f8(type)) *(uint8_t *)at = f8_encode(type, value);
     else if (num_is_half(type)) h = half_encode(type, value), memcpy(at, &h, sizeof h);
-    else if (is_f32(type)) memcpy(at, &f, sizeof f);
-    else memcpy(at, &d, sizeof d);
+    else if (is_f32(type)) f = (float)value, memcpy(at, &f, sizeof f);
+    else d = (double)value, memcpy(at, &d, sizeof d);
 }
 
 long double num_ulp(const struct num_type *type, long double value)
