@@ -19,17 +19,26 @@ static const struct num_type *part_type(const struct num_type *type)
     return type->dtype == BP_C128 ? num_type(BP_F64) : type;
 }
 
-/* The largest allowed error of number i: docs/accuracy.md, "The rule". */
-static long double compare_allowance(const struct conform_op *op, const struct ref_array *expected,
-                                     int64_t i)
-{
-    const struct num_type *type = part_type(expected->type), *sum = num_accumulate(expected->type);
-    long double value = expected->v[i], allowed;
+/* One comparison: the operator, the reference, and the facts that are equal for all numbers. */
+struct measure {
+    const struct conform_op *op;
+    const struct ref_array *expected;
+    const struct num_type *type, *sum; /* of a number, and of the sums in which it is computed */
+    long double unit, min_normal;      /* of sum */
+    long double max, overflow;         /* of type: numbers from overflow on are rounded to infinity */
+    bool half, signed_zeros;
+};
 
-    if (!op->terms) return op->ulp * num_ulp(type, value) + num_unit(sum) * expected->bound[i];
-    allowed = op->ulp * num_ulp(sum, value) + num_unit(sum) * expected->bound[i];
-    if (num_is_half(type)) allowed += num_ulp(type, value) / 2;
-    if (expected->flush && fabsl(value) < num_min_normal(sum)) allowed += fabsl(value);
+/* The largest allowed error of number i: docs/accuracy.md, "The rule". */
+static long double compare_allowance(const struct measure *m, int64_t i)
+{
+    const struct conform_op *op = m->op;
+    long double value = m->expected->v[i], allowed;
+
+    if (!op->terms) return op->ulp * num_ulp(m->type, value) + m->unit * m->expected->bound[i];
+    allowed = op->ulp * num_ulp(m->sum, value) + m->unit * m->expected->bound[i];
+    if (m->half) allowed += num_ulp(m->type, value) / 2;
+    if (m->expected->flush && fabsl(value) < m->min_normal) allowed += fabsl(value);
     return allowed;
 }
 
@@ -41,11 +50,9 @@ static bool tie_is_even(const struct num_type *type, long double got)
 }
 
 /* Values from half an ulp beyond the largest value on are rounded to infinity. */
-static bool compare_overflows(const struct num_type *type, long double value)
+static bool compare_overflows(const struct measure *m, long double value)
 {
-    long double max = num_max(type);
-
-    return value > max && value >= max + num_ulp(type, max) / 2;
+    return value > m->max && value >= m->overflow;
 }
 
 /* Whether the sign of a zero is part of the result. It is for operators that are correctly rounded
@@ -61,31 +68,46 @@ static bool has_signed_zeros(const struct conform_op *op, const struct num_type 
     return true;
 }
 
-/* The error of got, divided by the allowed error. */
-static long double error_part(const struct conform_op *op, const struct ref_array *expected,
-                              int64_t i, long double got, long double *out_allowed)
+static struct measure measure_of(const struct conform_op *op, const struct ref_array *expected)
 {
-    const struct num_type *type = part_type(expected->type);
-    long double value = expected->v[i], allowed, error;
+    const struct num_type *type = part_type(expected->type), *sum = num_accumulate(expected->type);
+    long double max = num_max(type);
+
+    return (struct measure){.op = op,
+                            .expected = expected,
+                            .type = type,
+                            .sum = sum,
+                            .unit = num_unit(sum),
+                            .min_normal = num_min_normal(sum),
+                            .max = max,
+                            .overflow = max + num_ulp(type, max) / 2,
+                            .half = num_is_half(type),
+                            .signed_zeros = has_signed_zeros(op, expected->type)};
+}
+
+/* The error of got, divided by the allowed error. */
+static long double error_part(const struct measure *m, int64_t i, long double got,
+                              long double *out_allowed)
+{
+    long double value = m->expected->v[i], allowed, error;
+    bool terms = m->op->terms;
 
     *out_allowed = 0;
     if (isnan(value)) return isnan(got) ? 0 : INFINITY;
     if (isnan(got)) return INFINITY;
-    if (got == value && value == 0 && !signbit(got) != !signbit(value) &&
-        has_signed_zeros(op, expected->type))
+    if (got == value && value == 0 && !signbit(got) != !signbit(value) && m->signed_zeros)
         return INFINITY;
     if (got == value) return 0;
     if (isinf(value)) return INFINITY;
-    *out_allowed = allowed = compare_allowance(op, expected, i);
+    *out_allowed = allowed = compare_allowance(m, i);
     if (isinf(got))
-        return (got > 0) == (value > 0) &&
-                       compare_overflows(type, fabsl(value) + allowed * !!op->terms)
+        return (got > 0) == (value > 0) && compare_overflows(m, fabsl(value) + allowed * terms)
                    ? 0
                    : INFINITY;
     error = fabsl(got - value);
-    if (!op->terms && compare_overflows(type, fabsl(value))) return INFINITY;
-    if (expected->exact && allowed > 0 && error == num_ulp(type, value) / 2 &&
-        !tie_is_even(type, got))
+    if (!terms && compare_overflows(m, fabsl(value))) return INFINITY;
+    if (m->expected->exact && allowed > 0 && error == num_ulp(m->type, value) / 2 &&
+        !tie_is_even(m->type, got))
         return INFINITY;
     return allowed > 0 ? error / allowed : INFINITY;
 }
@@ -93,19 +115,19 @@ static long double error_part(const struct conform_op *op, const struct ref_arra
 static void compare_floats(const struct conform_op *op, const struct ref_array *expected,
                            const char *data, struct comparison *c)
 {
-    const struct num_type *type = expected->type;
-    uint32_t size = type->size / (uint32_t)type->parts;
+    struct measure m = measure_of(op, expected);
+    uint32_t parts = (uint32_t)expected->type->parts, size = expected->type->size / parts;
     long double worst = -1;
 
-    for (int64_t i = 0; i < expected->count * type->parts; i++) {
-        long double got = num_get_float(part_type(type), data + i * size), allowed;
-        long double part = error_part(op, expected, i, got, &allowed);
+    for (int64_t i = 0; i < expected->count * parts; i++) {
+        long double got = num_get_float(m.type, data + i * size), allowed;
+        long double part = error_part(&m, i, got, &allowed);
         c->wrong += part > 1;
         if (part <= worst) continue;
         worst = part;
-        c->at = i / type->parts;
-        c->ulp = (double)(fabsl(got - expected->v[i]) / num_ulp(part_type(type), expected->v[i]));
-        c->allowed = (double)(allowed / num_ulp(part_type(type), expected->v[i]));
+        c->at = i / parts;
+        c->ulp = (double)(fabsl(got - expected->v[i]) / num_ulp(m.type, expected->v[i]));
+        c->allowed = (double)(allowed / num_ulp(m.type, expected->v[i]));
     }
     c->worst = (double)worst;
 }
