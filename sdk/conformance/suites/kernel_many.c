@@ -30,13 +30,27 @@ void run_extents(struct check *c, const struct kernel_case *made)
     free(one);
 }
 
-/* Returns n elements that repeat the elements of an array. */
+/* Returns host memory of at least `bytes` bytes. All cases of the process use the same memory, one
+ * after another, because the kernel of the system clears each new page. */
+static void *many_memory(uint64_t bytes)
+{
+    static void *memory;
+    static uint64_t size;
+
+    if (bytes <= size) return memory;
+    free(memory);
+    memory = malloc(bytes);
+    if (!memory) abort();
+    size = bytes;
+    return memory;
+}
+
+/* Returns n elements that repeat the elements of an array, in many_memory. */
 static void *many_repeat(const struct ref_array *values, int64_t n)
 {
     size_t size = values->type->size, done = (size_t)values->count * size, all = (size_t)n * size;
-    char *bytes = malloc(all);
+    char *bytes = many_memory(all);
 
-    if (!bytes) abort();
     ref_array_encode(values, bytes);
     while (done < all) {
         size_t more = done < all - done ? done : all - done;
@@ -60,7 +74,6 @@ static bool many_enlarge(struct run *r, int i, int64_t n)
     if (status) return false;
     bytes = many_repeat(values, n);
     status = bp_tensor_write(r->c->fixture->stream, large, bytes, (uint64_t)n * values->type->size);
-    free(bytes);
     bp_tensor_destroy(r->in[i].tensor);
     r->in[i].tensor = r->tensor[i] = large;
     return check_ok(r->c, status, "bp_tensor_write of a large input");
@@ -90,15 +103,13 @@ static void judge_large(struct run *r, struct bp_tensor *out, int64_t n)
 {
     struct bp_tensor_info info = {.size = sizeof info};
     uint64_t bytes = (uint64_t)n * r->expected.type->size;
-    char *got = malloc(bytes);
+    char *got = many_memory(bytes);
 
-    if (!got) abort();
     if (check_ok(r->c, bp_tensor_get_info(out, &info), "bp_tensor_get_info of the result") &&
         check_that(r->c, info.count == n, "the result has %lld elements, expected %lld",
                    (long long)info.count, (long long)n) &&
         check_ok(r->c, bp_tensor_read(r->c->fixture->stream, out, got, bytes), "bp_tensor_read"))
         judge_all(r, got, n);
-    free(got);
 }
 
 /* Creates the output of n elements and fills it with numbers, so that an element that the kernel
@@ -113,11 +124,9 @@ static bool large_output(struct run *r, int64_t n, struct bp_tensor **out)
     if (status == BP_ERR_MEMORY) check_skip(r->c, "%s", bp_error_message());
     else check_ok(r->c, status, "bp_tensor_create of a large output");
     if (status) return false;
-    filled = malloc(bytes);
-    if (!filled) abort();
+    filled = many_memory(bytes);
     memset(filled, 0x3c, bytes);
     status = bp_tensor_write(r->c->fixture->stream, *out, filled, bytes);
-    free(filled);
     return check_ok(r->c, status, "bp_tensor_write of a large output");
 }
 
