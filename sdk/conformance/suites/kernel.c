@@ -320,14 +320,18 @@ void run_fill_memory(struct run *r, int n)
 {
     size_t bytes = run_bytes(&r->expected);
     const struct ref_array *e = &r->expected;
+    const struct bp_tensor_options o = {.size = sizeof o,
+                                        .dtype = e->type->dtype,
+                                        .rank = (uint32_t)e->rank,
+                                        .shape = e->shape,
+                                        .stream = r->c->fixture->stream};
     struct bp_tensor *t[RUN_FILL] = {NULL};
     void *filled = malloc(bytes + 1);
 
     if (!filled) abort();
     memset(filled, 0x3c, bytes);
     for (int i = 0; i < n; i++)
-        if (!bp_tensor_create(r->c->fixture->device, e->type->dtype, (uint32_t)e->rank, e->shape,
-                              &t[i]))
+        if (!bp_tensor_create_with(r->c->fixture->device, &o, &t[i]))
             bp_tensor_write(r->c->fixture->stream, t[i], filled, bytes);
     for (int i = 0; i < n; i++) bp_tensor_destroy(t[i]);
     free(filled);
