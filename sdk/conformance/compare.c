@@ -25,7 +25,7 @@ struct measure {
     const struct ref_array *expected;
     const struct num_type *type, *sum; /* of a number, and of the sums in which it is computed */
     long double unit, min_normal;      /* of sum */
-    long double max, overflow;         /* of type: numbers from overflow on are rounded to infinity */
+    long double max, overflow;         /* of type; from overflow on infinity is the result */
     bool half, signed_zeros;
 };
 
