@@ -7,6 +7,7 @@
 #include "../graph/graph.h"
 
 #include <backplane/ops.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,6 +246,41 @@ static enum bp_status grad_expanded(struct bp_grad *grad)
     return status;
 }
 
+/* Checks the tensors that the app gives for gradients. */
+static enum bp_status check_given(const struct bp_invocation *inv, const struct request *a,
+                                  struct bp_tensor *const *dx, size_t n_dx)
+{
+    char what[32];
+
+    for (uint32_t i = 0; i < n_dx; i++) {
+        const struct bp_view *x = inv->in[i];
+        struct bp_type type = {0};
+        if (!a->want[i] || !dx[i]) continue;
+        if (inv->graph)
+            return bp_error(BP_ERR_INVALID, "%s: out_dx[%u]: expected NULL, as the scope is a graph",
+                            inv->row->info.name, i);
+        snprintf(what, sizeof what, "out_dx[%u]", i);
+        type.dtype = x->dtype;
+        type.rank = x->rank;
+        memcpy(type.shape, x->shape, x->rank * sizeof *x->shape);
+        TRY(bp_given_check(inv, what, dx[i], &type));
+    }
+    return BP_OK;
+}
+
+/* Writes a gradient, NULL for zero, into the app's tensor. */
+static enum bp_status call_store(struct bp_scope *scope, struct bp_tensor *dx,
+                                 struct bp_tensor *given)
+{
+    struct bp_zeros_attrs attrs = bp_zeros_defaults();
+    struct bp_call zeros = {.size = sizeof zeros, .op = "zeros", .attrs = &attrs};
+
+    if (dx) return bp_tensor_copy((struct bp_stream *)scope, given, dx);
+    attrs.shape = (struct bp_dims){given->shape, given->view.rank};
+    attrs.dtype = given->view.dtype;
+    return bp_call_run(scope, &zeros, &given, 1, NULL);
+}
+
 static enum bp_status call_apply(struct bp_scope *scope, struct bp_invocation *inv,
                                  const struct bp_call *call, const struct request *a,
                                  struct bp_tensor **out_dx, size_t n_dx)
@@ -256,9 +292,11 @@ static enum bp_status call_apply(struct bp_scope *scope, struct bp_invocation *i
 
     bp_invocation_flatten(inv, call, in);
     if (a->any) status = inv->row->grad ? inv->row->grad(&grad) : grad_expanded(&grad);
+    for (uint32_t i = 0; i < n_dx && status == BP_OK; i++)
+        if (a->want[i] && out_dx[i]) status = call_store(scope, dx[i], out_dx[i]);
     for (uint32_t i = 0; i < inv->n_in; i++) {
-        if (status) bp_tensor_destroy(dx[i]);
-        else if (i < n_dx && a->want[i]) out_dx[i] = dx[i];
+        if (status == BP_OK && i < n_dx && a->want[i] && !out_dx[i]) out_dx[i] = dx[i];
+        else bp_tensor_destroy(dx[i]);
     }
     return status;
 }
@@ -307,6 +345,7 @@ static enum bp_status call_differentiate(struct bp_scope *scope, struct bp_devic
     } else {
         call_take(&request, out, dy, n_out, want, n_dx);
         status = check_request(&inv, &request);
+        if (status == BP_OK) status = check_given(&inv, &request, out_dx, n_dx);
         if (status == BP_OK) status = call_apply(scope, &inv, call, &request, out_dx, n_dx);
     }
     bp_invocation_finish(&inv);

@@ -314,28 +314,24 @@ void bp_invocation_finish(struct bp_invocation *inv)
     inv->attrs = NULL;
 }
 
-/* A preallocated output must have the inferred dtype and shape; its strides are free. */
-static enum bp_status check_given(const struct bp_invocation *inv, const struct bp_tensor *t,
-                                  uint32_t i)
+enum bp_status bp_given_check(const struct bp_invocation *inv, const char *what,
+                              const struct bp_tensor *t, const struct bp_type *type)
 {
-    const struct bp_opinfo *op = &inv->row->info;
-    const char *name = op->out[bp_out_port(inv->row, inv->out_at, i)].name;
-    const struct bp_type *type = &inv->out[i];
+    const char *op = inv->row->info.name;
     char got[BP_TYPE_TEXT], expected[BP_TYPE_TEXT];
 
     if (!bp_tensor_is(t))
         return bp_handle_was_stale()
-                   ? bp_not_a_for(op->name, "tensor")
-                   : bp_error(BP_ERR_INVALID, "%s: output %s: expected NULL or a tensor", op->name,
-                              name);
+                   ? bp_not_a_for(op, "tensor")
+                   : bp_error(BP_ERR_INVALID, "%s: %s: expected NULL or a tensor", op, what);
     if (t->device != inv->device)
-        return bp_error(BP_ERR_INVALID, "%s: output %s is on %s%s, the call goes to %s", op->name,
-                        name, t->device->name, bp_device_qualifier(t->device, inv->device),
+        return bp_error(BP_ERR_INVALID, "%s: %s is on %s%s, the call goes to %s", op, what,
+                        t->device->name, bp_device_qualifier(t->device, inv->device),
                         inv->device->name);
     if (t->view.dtype == type->dtype && t->view.rank == type->rank &&
         !memcmp(t->shape, type->shape, type->rank * sizeof *type->shape))
         return BP_OK;
-    return bp_error(BP_ERR_INVALID, "%s: output %s is %s, expected %s", op->name, name,
+    return bp_error(BP_ERR_INVALID, "%s: %s is %s, expected %s", op, what,
                     bp_type_text(t->view.dtype, t->view.rank, t->shape, got, sizeof got),
                     bp_type_text(type->dtype, type->rank, type->shape, expected, sizeof expected));
 }
@@ -343,6 +339,7 @@ static enum bp_status check_given(const struct bp_invocation *inv, const struct 
 enum bp_status bp_invocation_set_outputs(struct bp_invocation *inv, struct bp_tensor *const *given)
 {
     const struct bp_opinfo *op = &inv->row->info;
+    char what[64];
 
     for (uint32_t i = 0; i < inv->n_out; i++) {
         const struct bp_tensor *t = given[i];
@@ -351,7 +348,8 @@ enum bp_status bp_invocation_set_outputs(struct bp_invocation *inv, struct bp_te
         int share = may ? op->out[port].share : -1;
         const struct bp_view *input = share < 0 ? NULL : bp_invocation_in(inv, (uint32_t)share);
         if (!t) continue;
-        TRY(check_given(inv, t, i));
+        snprintf(what, sizeof what, "output %s", op->out[port].name);
+        TRY(bp_given_check(inv, what, t, &inv->out[i]));
         inv->given[i] = &t->view;
         inv->want |= 1u << port;
         if (input && t->view.count && input->data == t->view.data &&

@@ -119,6 +119,11 @@ enum bp_status bp_invocation_init(struct bp_invocation *inv, struct bp_device *d
 void bp_invocation_finish(struct bp_invocation *inv);
 enum bp_status bp_call_check(const struct bp_call *call);
 
+/* Checks that t, which the caller gives for a result, is a tensor of the call's device and of this
+ * type; its strides are free. what: its name in messages. */
+enum bp_status bp_given_check(const struct bp_invocation *inv, const char *what,
+                              const struct bp_tensor *t, const struct bp_type *type);
+
 /* Checks preallocated outputs, a list of site->n_out tensors or NULL, against the inferred
  * types. */
 enum bp_status bp_invocation_set_outputs(struct bp_invocation *inv, struct bp_tensor *const *given);

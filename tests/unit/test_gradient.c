@@ -172,7 +172,7 @@ Test(gradient, cast_to_integer_is_zero)
 {
     struct fixture f = fixture_init();
     struct bp_tensor *x = tensor_of(&f, BP_F64, 1, SHAPE(2), F64(1.5, 2.5)), *y = NULL,
-                     *dx = (void *)1;
+                     *dx = NULL;
     struct bp_cast_attrs attrs = bp_cast_defaults();
     struct bp_arg in[1] = {{&x, 1}};
     struct bp_call call = {.size = sizeof call, .op = "cast", .in = in, .n_in = 1, .attrs = &attrs};

@@ -77,10 +77,13 @@ BP_API enum bp_status bp_call_run(struct bp_scope *scope, const struct bp_call *
 
 /* Computes the gradients of one call. in and attrs of call: as they were in that call. out: the
  * results of that call, flat. dy: the gradients of the results (NULL: zero). out_dx: one entry for
- * each tensor of in, in order; absent inputs have an entry too, unless they are at the end. An
- * entry for which want is 1 is set to a tensor, which the caller destroys, or to NULL if the
- * gradient is zero. A gradient may share memory with dy and with other gradients: the caller may
- * read it, but must not write it.
+ * each tensor of in, in order; absent inputs have an entry too, unless they are at the end. want
+ * has one byte for each entry of out_dx. On entry, an entry for which want is 1 is either NULL: it
+ * is set to a tensor, which the caller destroys, or stays NULL if the gradient is zero. Or it is a
+ * tensor of the device, dtype and shape of the input: the gradient, also one of zeros, is copied
+ * into it after everything else has been computed, so it may be one of the tensors of in, out or
+ * dy. (In a graph, all entries must be NULL.) A gradient in a new tensor may share memory with dy
+ * and with other gradients: the caller may read it, but must not write it.
  *
  * BP_ERR_UNSUPPORTED: the operator has no gradient. */
 BP_API enum bp_status bp_call_gradient(struct bp_scope *scope, const struct bp_call *call,
