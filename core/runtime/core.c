@@ -225,6 +225,7 @@ enum bp_status bp_core_create(const struct bp_core_options *options, struct bp_c
     bp_opdefs_init();
     if (options) status = core_set_options(core, options);
     bp_core_read_log_level(core);
+    bp_core_check_variables(core);
     if (status == BP_OK) status = bp_generator_create(read_seed(core), &core->generator);
     read_width(core);
     core->async_streams = read_choice(core, "BP_STREAMS", "inline", "async");

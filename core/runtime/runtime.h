@@ -14,4 +14,7 @@ void bp_runtime_init(void);
  * buffers keep it alive. */
 void bp_device_close(struct bp_device *device);
 
+/* Warns about environment variables whose names resemble those of the library. */
+void bp_core_check_variables(struct bp_core *core);
+
 #endif

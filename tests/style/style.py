@@ -275,6 +275,9 @@ def no_plugin_in_core(tree, seen):
                    "core/ knows none by name")
 
 
+VARIABLES = "core/runtime/variables.c"  # lists the environment variables of the core
+
+
 def environment(tree, seen):
     """A set-uid process takes nothing from its caller: docs/security.md."""
     for path in tree.sources(C_SOURCE):
@@ -284,6 +287,9 @@ def environment(tree, seen):
         text = without_comments(tree.text[path])
         for match in re.finditer(r"\bgetenv\s*\(", text):
             yield f"{path}:{line_of(text, match.start())}: getenv; read the environment with secure_getenv"
+        for match in re.finditer(r'"(BP_[A-Z_]+)"', text if path.startswith("core/") else ""):
+            if not match[1].startswith(("BP_ERR_", "BP_SEALED")) and f'"{match[1]}"' not in tree.text[VARIABLES]:
+                yield f"{path}:{line_of(text, match.start())}: {match[1]}; list it in {VARIABLES}"
 
 
 def licence_lines(tree, seen):

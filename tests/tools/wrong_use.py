@@ -302,6 +302,20 @@ def wrong_variables_are_ignored_with_a_warning():
 
 
 @test
+def misspelt_variables_are_reported():
+    """Each variable of the library with one character removed, two exchanged, and one appended. A variable that resembles none
+    may belong to a plugin, and one whose name is right is not reported."""
+    jobs = ("BP_PLUGINS", "BP_PLUGIN_PATH", "BP_RANK", "BP_WORLD_SIZE", "BP_STORE", "BP_STORE_HOST", "BP_CCL_TABLE")
+    for name in (*VARIABLES, *jobs):
+        for wrong in (name[:-2] + name[-1], name[:-2] + name[-1] + name[-2], name + "X"):
+            result = expect_status(bp("info", "stage", env={wrong: "1"}), 0)
+            expect(f"{wrong}: no variable has this name; {name} was probably meant" in result.err, f"{wrong}: no warning", result)
+    for other in ("BP_CPU_ISA", "BP_XPU_DEVICES", "BP_NOTHING_LIKE_IT", "XBP_LOG", "BP_" + "LONG" * 20):
+        result = expect_status(bp("info", "stage", env={other: ""}), 0)
+        expect(not result.err, f"{other}: a warning", result)
+
+
+@test
 def wrong_search_path():
     for path, text in (("relative", 'expected absolute directories without ".."'), ("/a/../b", 'expected absolute directories'),
                        (os.path.join(HERE, "text.onnx"), "expected a directory, or a manifest, whose name is bp_NAME.json")):
