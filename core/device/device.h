@@ -212,13 +212,12 @@ static inline bool bp_stream_is_cancelled(const struct bp_stream *stream)
     return atomic_load_explicit(&stream->timeline->cancelled, memory_order_relaxed);
 }
 /* Whether operators may not run on the stream: it has failed or was cancelled.
- * bp_stream_check_calls returns the reason. Copies, waits and collective calls of a cancelled
- * stream continue. */
+ * bp_stream_check_calls (stream.h) returns the reason. Waits and collective calls of a cancelled
+ * stream continue; so do copies, unless the stream has a queue. */
 static inline bool bp_stream_refuses_calls(const struct bp_stream *stream)
 {
     return bp_stream_has_failed(stream) || bp_stream_is_cancelled(stream);
 }
-enum bp_status bp_stream_check_calls(struct bp_stream *stream);
 
 /* Returns BP_ERR_CANCELLED with a message. */
 enum bp_status bp_timeline_error_cancelled(const struct bp_timeline *timeline);

@@ -97,6 +97,7 @@ enum bp_status bp_stream_check(struct bp_stream *stream)
 
 enum bp_status bp_stream_check_calls(struct bp_stream *stream)
 {
+    if (!bp_stream_is(stream)) return bp_not_a("stream");
     TRY(bp_stream_check(stream));
     return bp_stream_is_cancelled(stream) ? bp_timeline_error_cancelled(stream->timeline) : BP_OK;
 }

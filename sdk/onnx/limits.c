@@ -33,10 +33,11 @@ struct onnx_use onnx_use_begin(const struct bp_model *model)
     return (struct onnx_use){.begun = model->options.time_ms ? now_ms() : 0};
 }
 
-enum bp_status onnx_check_time(const struct onnx_run *run)
+enum bp_status onnx_check_end(const struct onnx_run *run)
 {
     uint64_t limit = run->model->options.time_ms;
 
+    if (run->stream) TRY(bp_stream_check_calls(run->stream));
     if (!limit || now_ms() - run->use->begun < limit) return BP_OK;
     return onnx_error(BP_ERR_TIMEOUT, "the model took longer than it may, %llu ms (time_ms of "
                       "bp_model_options)", (unsigned long long)limit);
@@ -46,7 +47,7 @@ enum bp_status onnx_check_round(struct onnx_run *run)
 {
     uint64_t given = run->model->options.rounds, limit = given ? given : rounds_default;
 
-    if (run->use->rounds++ < limit) return onnx_check_time(run);
+    if (run->use->rounds++ < limit) return onnx_check_end(run);
     return onnx_error(BP_ERR_UNSUPPORTED, "loops of a run went round %llu times, as often as they "
                       "may (rounds of bp_model_options)", (unsigned long long)limit);
 }

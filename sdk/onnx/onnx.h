@@ -283,9 +283,9 @@ void onnx_set(struct onnx_run *run, uint32_t slot, struct onnx_value *value);
 void onnx_forget(struct onnx_run *run, uint32_t slot);
 
 /* limits.c. onnx_use_begin starts the counts of a load or a run. Each check fails with a message
- * that names the option. */
+ * that names the option; onnx_check_end also fails if the run is cancelled. */
 struct onnx_use onnx_use_begin(const struct bp_model *model);
-enum bp_status onnx_check_time(const struct onnx_run *run);
+enum bp_status onnx_check_end(const struct onnx_run *run);
 enum bp_status onnx_check_round(struct onnx_run *run);
 /* Fails if loading must not create this many more bytes. */
 enum bp_status onnx_check_fold(struct onnx_run *run, uint64_t bytes);

@@ -119,7 +119,7 @@ static enum bp_status walk_dispatch_node(struct onnx_run *run, const struct onnx
     uint32_t first = walk_count_nodes(run);
     enum bp_status status;
 
-    TRY(onnx_check_time(run));
+    TRY(onnx_check_end(run));
     TRY(check_extents(run, node));
     if (!c.symbolic && run->model->options.run_bytes && run->slot != run->model->constant)
         TRY(onnx_check_alive(run, onnx_node_bytes(run, node)));

@@ -45,6 +45,11 @@ static uint64_t stream_resume(const union value *a)
     return bp_stream_resume(a[0].p);
 }
 
+static uint64_t stream_check_calls(const union value *a)
+{
+    return bp_stream_check_calls(a[0].p);
+}
+
 static uint64_t stream_last(const union value *a)
 {
     return bp_stream_last(a[0].p);
@@ -160,6 +165,7 @@ static const struct function functions[] = {
     {"bp_stream_synchronize_for", stream_synchronize_for, {HANDLE(T_STREAM), NUMBER(1000000000)}},
     {"bp_stream_cancel", stream_cancel, {HANDLE(T_STREAM)}},
     {"bp_stream_resume", stream_resume, {HANDLE(T_STREAM)}},
+    {"bp_stream_check_calls", stream_check_calls, {HANDLE(T_STREAM)}},
     {"bp_stream_number", stream_number, {HANDLE(T_STREAM)}, RETURNS_ZERO},
     {"bp_stream_callback", stream_callback, {HANDLE(T_STREAM), POINTER("a function")}},
     {"bp_stream_last", stream_last, {HANDLE(T_STREAM)}, RETURNS_ZERO},

@@ -60,8 +60,10 @@ Test(cancel, refuses_all_kinds_of_calls, .timeout = 60)
     OK(bp_program_create(graph, s.device, &program));
     OK(bp_prepared_create(s.device, &call, NULL, 0, &prepared));
     OK(bp_op_neg(scope, x, &y)); /* known to the fast path */
+    OK(bp_stream_check_calls(s.stream));
     OK(bp_stream_cancel(s.stream));
     OK(bp_stream_cancel(s.stream));
+    FAILS(BP_ERR_CANCELLED, "bp_stream_resume", bp_stream_check_calls(s.stream));
     FAILS(BP_ERR_CANCELLED, "bp_stream_cancel", bp_op_neg(scope, x, &none));
     FAILS(BP_ERR_CANCELLED, "bp_stream_resume", bp_op_concat(scope, &x, 1, NULL, &none));
     FAILS(BP_ERR_CANCELLED, "cancelled", bp_call_run(scope, &call, &y, 1, NULL));
@@ -286,12 +288,12 @@ Test(cancel, ends_with_the_stream, .timeout = 60)
     bp_stream_destroy(s.stream);
     sem_post(&latch.end);
     OK(bp_device_synchronize(s.device));
-    bp_tensor_destroy(y);
+    bp_tensor_destroy(y), y = NULL;
     for (int i = 0; i < 10; i++) {
         s.stream = stream_at(s.device, QUEUE);
         OK(bp_op_neg(bp_stream_scope(s.stream), x, &y));
         cancel_expect(&s, y, F32(-1, -2, -3, -4));
-        bp_tensor_destroy(y);
+        bp_tensor_destroy(y), y = NULL;
         bp_stream_destroy(s.stream);
     }
     s.stream = NULL;

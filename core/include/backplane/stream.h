@@ -59,9 +59,10 @@ BP_API enum bp_status bp_stream_synchronize_for(struct bp_stream *stream, uint64
  * have undefined contents.
  *
  * Work that was submitted before: a stream with a queue (BP_STREAM_ASYNC on an inline device) skips
- * what it has not begun, copies included; then waits for the stream, reads, callbacks and events
- * behind that work return BP_ERR_CANCELLED. On other streams that work is completed. Collective
- * calls are not refused, because the other ranks wait for them. */
+ * what it has not begun, copies included, and refuses new copies; waits for the stream, reads,
+ * callbacks and events behind that work return BP_ERR_CANCELLED. On other streams that work is
+ * completed, and copies are not refused. Collective calls are not refused on any stream, because
+ * the other ranks wait for them. */
 BP_API enum bp_status bp_stream_cancel(struct bp_stream *stream);
 
 /* Makes a cancelled stream usable again; does nothing on another stream. To be called by the thread
@@ -69,6 +70,11 @@ BP_API enum bp_status bp_stream_cancel(struct bp_stream *stream);
  * waits until the launch that runs has ended. A failure of the stream that was no cancellation
  * stays. */
 BP_API enum bp_status bp_stream_resume(struct bp_stream *stream);
+
+/* Returns BP_OK if the stream takes operator calls; otherwise what they would return:
+ * BP_ERR_CANCELLED, or the failure of earlier work. For loops of the app between calls. Any thread
+ * may call it; it never waits. */
+BP_API enum bp_status bp_stream_check_calls(struct bp_stream *stream);
 
 /* Arranges that the library calls fn(ctx, status) when all work that was submitted to the stream so
  * far has ended: exactly once, also if that work fails, and also after bp_stream_destroy. status:
